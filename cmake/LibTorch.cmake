@@ -1,0 +1,35 @@
+# LibTorch out of the PyPI package torch, as an imported target of our own: the package's CMake
+# config would demand a CUDA toolkit even for CPU use.
+#
+# Looks in .venv, or asks the interpreter named by TWOBW_PYTHON.
+if(DEFINED ENV{TWOBW_PYTHON})
+  set(TWOBW_PYTHON "$ENV{TWOBW_PYTHON}")
+else()
+  set(TWOBW_PYTHON "${PROJECT_SOURCE_DIR}/.venv/bin/python")
+endif()
+execute_process(
+  COMMAND "${TWOBW_PYTHON}" -c
+          "import importlib.util, importlib.metadata as m; print(importlib.util.find_spec('torch').submodule_search_locations[0] + ';' + m.version('torch'), end='')"
+  OUTPUT_VARIABLE torch_found RESULT_VARIABLE torch_failed ERROR_VARIABLE torch_error)
+if(torch_failed)
+  message(FATAL_ERROR "no torch for ${TWOBW_PYTHON}: run scripts/install.sh first.\n${torch_error}")
+endif()
+list(GET torch_found 0 TORCH_ROOT)
+list(GET torch_found 1 TORCH_VERSION)
+
+file(STRINGS "${PROJECT_SOURCE_DIR}/requirements.txt" torch_pin REGEX "^torch==")
+string(REPLACE "torch==" "" torch_pin "${torch_pin}")
+string(REGEX REPLACE "\\+.*" "" torch_plain "${TORCH_VERSION}")
+if(NOT torch_plain STREQUAL torch_pin)
+  message(FATAL_ERROR "torch ${TORCH_VERSION} at ${TORCH_ROOT}, but requirements.txt pins ${torch_pin}")
+endif()
+
+add_library(libtorch INTERFACE IMPORTED)
+target_include_directories(libtorch SYSTEM INTERFACE
+  "${TORCH_ROOT}/include" "${TORCH_ROOT}/include/torch/csrc/api/include")
+target_link_libraries(libtorch INTERFACE "${TORCH_ROOT}/lib/libtorch_cpu.so" "${TORCH_ROOT}/lib/libc10.so")
+# The wheel's libraries find one another; the program finds them by its rpath, and their own
+# dependencies (CUDA's runtime among them) need not be resolved at link time.
+target_link_options(libtorch INTERFACE "-Wl,-rpath,${TORCH_ROOT}/lib" "-Wl,--unresolved-symbols=ignore-in-shared-libs")
+target_compile_definitions(libtorch INTERFACE _GLIBCXX_USE_CXX11_ABI=1)
+message(STATUS "LibTorch ${TORCH_VERSION} at ${TORCH_ROOT}")

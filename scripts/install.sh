@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Installs what the build needs and is missing: Debian packages, and the pinned Python packages
+# (LibTorch comes inside torch) into .venv. Asks nothing; does nothing when all is there.
+#
+# TWOBW_PYTHON=/path/to/python3 uses that interpreter's torch instead of making .venv.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+required=(g++ make cmake ninja-build libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
+          libyaml-cpp-dev libgtest-dev libgmock-dev python3-venv)
+optional=(ccache clang-format clang-tidy)  # used when present; installed where the distribution has them
+
+have_package() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'install ok installed'; }
+
+# A command on PATH serves as well as its package (a newer cmake from elsewhere, say).
+have() {
+  case "$1" in
+    g++|make|cmake|ccache|clang-format|clang-tidy) command -v "$1" >/dev/null || have_package "$1" ;;
+    ninja-build) command -v ninja >/dev/null ;;
+    python3-venv) [[ -x .venv/bin/pip ]] || python3 -c 'import ensurepip, venv' 2>/dev/null ;;
+    *) have_package "$1" ;;
+  esac
+}
+
+install_debian_packages() {
+  command -v apt-get >/dev/null || { echo "install: no apt-get here; install by hand: $*" >&2; return 1; }
+  local as_root=()
+  [[ $(id -u) -eq 0 ]] || as_root=(sudo)
+  echo "install: apt-get install $*"
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+missing=()
+for package in "${required[@]}"; do have "$package" || missing+=("$package"); done
+if [[ ${#missing[@]} -gt 0 ]]; then install_debian_packages "${missing[@]}"; fi
+for package in "${optional[@]}"; do
+  have "$package" || install_debian_packages "$package" || echo "install: going on without $package"
+done
+
+if [[ -n "${TWOBW_PYTHON:-}" ]]; then exit 0; fi
+if ! cmp -s requirements.txt .venv/installed-requirements.txt; then
+  echo "install: Python packages of requirements.txt into .venv (LibTorch among them; takes some minutes)"
+  [[ -x .venv/bin/python ]] || python3 -m venv .venv
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+  cp requirements.txt .venv/installed-requirements.txt
+fi
