@@ -25,8 +25,9 @@ if(NOT torch_plain STREQUAL torch_pin)
 endif()
 
 add_library(libtorch INTERFACE IMPORTED)
-target_include_directories(libtorch SYSTEM INTERFACE
-  "${TORCH_ROOT}/include" "${TORCH_ROOT}/include/torch/csrc/api/include")
+# Searched last: the wheel brings a copy of fmt, which must not hide the system's.
+target_compile_options(libtorch INTERFACE
+  "SHELL:-idirafter ${TORCH_ROOT}/include" "SHELL:-idirafter ${TORCH_ROOT}/include/torch/csrc/api/include")
 target_link_libraries(libtorch INTERFACE "${TORCH_ROOT}/lib/libtorch_cpu.so" "${TORCH_ROOT}/lib/libc10.so")
 # The wheel's libraries find one another; the program finds them by its rpath, and their own
 # dependencies (CUDA's runtime among them) need not be resolved at link time.

@@ -1,0 +1,96 @@
+// The configuration of a run: one YAML file, overridden by key.path=value; every key has a default.
+// docs/config.md describes every key.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schedule/spec.h"
+
+namespace twobw {
+
+struct ModelConfig {
+  std::string family = "gpt";
+  int layers = 8;  // transformer blocks
+  int width = 512;
+  int heads = 8;
+  int vocab = 8192;
+  int context = 256;
+  bool tied = true;
+  double dropout = 0.0;
+};
+
+struct DataConfig {
+  std::string train = "synthetic";       // a file, or synthetic
+  std::string validation = "synthetic";  // a file, or synthetic
+  std::string tokenizer = "bytes";
+};
+
+struct PipelineConfig {
+  std::string schedule = "2bw";
+  int stages = 2;
+  int replicas = 1;
+  int microbatch = 4;    // b: sequences in a microbatch
+  int microbatches = 8;  // m: microbatches in an update
+  int extra = 0;         // e: extra microbatches in flight
+  // Layers of each stage, in order; empty: `auto`, balanced by measured time.
+  std::vector<int> split;
+  // Stages that keep only their input and run the forward again before the backward.
+  // In the file: none, all, or a list of stages. `all` is expanded once the stages are known.
+  std::vector<int> recompute;
+  std::int64_t sync_updates = 0;
+  double timeout = 300;  // seconds that any wait inside the pipeline may last
+};
+
+struct OptimizerConfig {
+  std::string name = "adamw";  // adamw, sgd
+  double lr = 1e-3;
+  std::vector<double> betas = {0.9, 0.95};
+  double eps = 1e-8;
+  double momentum = 0.9;  // sgd only
+  double weight_decay = 0.1;
+  double clip = 1.0;  // largest global gradient norm; 0: no clipping
+  std::int64_t warmup = 100;
+  std::string decay = "cosine";  // cosine, linear, constant
+  double min_lr = 0.0;           // where the decay ends, as a fraction of lr
+  // One or two factors; empty: off.
+  std::vector<double> extrapolate_weights;
+  std::vector<double> extrapolate_update;
+};
+
+struct TrainConfig {
+  std::int64_t updates = 1000;
+  std::uint64_t seed = 0;
+  std::string precision = "fp32";
+  std::int64_t eval_every = 100;      // updates; 0: never
+  int eval_microbatches = 16;         // validation microbatches in an evaluation
+  std::int64_t checkpoint_every = 0;  // only 0 in this version
+};
+
+struct Config {
+  ModelConfig model;
+  DataConfig data;
+  PipelineConfig pipeline;
+  OptimizerConfig optimizer;
+  TrainConfig train;
+  // One entry a stage, "cpu:0" or "cpu:0-3" or "cpu:0,2"; empty: `auto`, the cores dealt out evenly.
+  std::vector<std::string> devices;
+  std::string run_dir = "runs/default";
+};
+
+// Reads `path` (may be empty: all defaults), applies `overrides` ("key.path=value") in order and
+// validates. Throws InputError: unknown keys with the nearest known one, values of the wrong type or
+// out of range, with file and line where there is one.
+Config load_config(const std::string& path, const std::vector<std::string>& overrides);
+
+// What can be said of the values without reading data or building the model.
+void validate(const Config& config);
+
+// The resolved configuration as YAML that load_config reads back to the same values.
+std::string to_yaml(const Config& config);
+
+// The part of it that concerns the order of work.
+schedule::Spec schedule_spec(const Config& config);
+
+}  // namespace twobw

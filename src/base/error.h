@@ -1,0 +1,43 @@
+// Two kinds of failure. A user's mistake is an InputError: one sentence that names the thing, its
+// value and what is allowed; the program prints it and exits with code 2. A RunError is a run that
+// could not go on (code 1). Our own mistakes are TWOBW_ASSERT, which prints the state and aborts.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace twobw {
+
+class InputError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class RunError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+template <typename... Args>
+[[noreturn]] void fail_input(fmt::format_string<Args...> format, Args&&... args) {
+  throw InputError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+template <typename... Args>
+[[noreturn]] void fail_run(fmt::format_string<Args...> format, Args&&... args) {
+  throw RunError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+[[noreturn]] void assertion_failed(const char* condition, const char* file, int line, const std::string& state);
+
+}  // namespace twobw
+
+// TWOBW_ASSERT(condition, "format", args...): always on, in release builds too.
+#define TWOBW_ASSERT(condition, ...)                                                              \
+  do {                                                                                            \
+    if (!(condition)) [[unlikely]]                                                                \
+      ::twobw::assertion_failed(#condition, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__));      \
+  } while (false)

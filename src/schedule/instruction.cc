@@ -1,0 +1,36 @@
+#include "schedule/instruction.h"
+
+#include <fmt/format.h>
+
+namespace twobw::schedule {
+
+std::string_view name(Op op) {
+  switch (op) {
+    case Op::BeginBatch: return "BeginBatch";
+    case Op::RecvActivation: return "RecvActivation";
+    case Op::Forward: return "Forward";
+    case Op::SendActivation: return "SendActivation";
+    case Op::RecvGradient: return "RecvGradient";
+    case Op::Backward: return "Backward";
+    case Op::SendGradient: return "SendGradient";
+    case Op::ReduceGradients: return "ReduceGradients";
+    case Op::Step: return "Step";
+    case Op::Evaluate: return "Evaluate";
+  }
+  return "?";
+}
+
+std::string describe(const Instruction& instruction) {
+  std::string text(name(instruction.op));
+  if (instruction.microbatch >= 0) {
+    text += fmt::format(" microbatch {} (batch {})", instruction.microbatch, instruction.batch);
+  } else {
+    text += fmt::format(" batch {}", instruction.batch);
+  }
+  if (instruction.version >= 0) {
+    text += fmt::format("{} W({})", instruction.op == Op::Step ? " to" : " on", instruction.version);
+  }
+  return text;
+}
+
+}  // namespace twobw::schedule

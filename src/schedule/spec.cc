@@ -1,0 +1,117 @@
+#include "schedule/spec.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace twobw::schedule {
+
+std::string_view name(Kind kind) {
+  switch (kind) {
+    case Kind::Sequential: return "sequential";
+    case Kind::GPipe: return "gpipe";
+    case Kind::Flush: return "flush";
+    case Kind::TwoBW: return "2bw";
+    case Kind::Stash: return "stash";
+  }
+  return "?";
+}
+
+const std::vector<Kind>& all_kinds() {
+  static const std::vector<Kind> kinds = {Kind::Sequential, Kind::GPipe, Kind::Flush, Kind::TwoBW, Kind::Stash};
+  return kinds;
+}
+
+Kind parse_kind(std::string_view text) {
+  for (Kind kind : all_kinds()) {
+    if (name(kind) == text) return kind;
+  }
+  fail_input("pipeline.schedule is '{}'; allowed: sequential, gpipe, flush, 2bw, stash", text);
+}
+
+int smallest_microbatches(const Spec& spec) {
+  if (spec.kind != Kind::TwoBW) return 1;
+  return std::max(1, spec.stages - 1 + spec.extra);
+}
+
+void validate(const Spec& spec) {
+  if (spec.stages < 1) fail_input("pipeline.stages is {}; it must be at least 1", spec.stages);
+  if (spec.extra < 0) fail_input("pipeline.extra is {}; it must be at least 0", spec.extra);
+  if (spec.microbatches < 1) fail_input("pipeline.microbatches is {}; it must be at least 1", spec.microbatches);
+  if (spec.updates < 1) fail_input("train.updates is {}; it must be at least 1", spec.updates);
+  if (spec.sync_updates < 0) fail_input("pipeline.sync_updates is {}; it must be at least 0", spec.sync_updates);
+  if (spec.evaluate_every < 0) fail_input("train.eval_every is {}; it must be at least 0", spec.evaluate_every);
+  if (spec.microbatches < smallest_microbatches(spec)) {
+    fail_input(
+        "pipeline.microbatches m = {} is too small for 2bw with d = {} stages and e = {} extra: weights would "
+        "be read before they exist; the smallest allowed m is d-1+e = {}",
+        spec.microbatches, spec.stages, spec.extra, smallest_microbatches(spec));
+  }
+}
+
+int in_flight_bound(const Spec& spec, int stage) {
+  switch (spec.kind) {
+    case Kind::Sequential: return 1;
+    case Kind::GPipe: return spec.microbatches;
+    case Kind::Flush: return std::min(spec.stages - stage + spec.extra, spec.microbatches);
+    case Kind::TwoBW:
+    case Kind::Stash: return spec.stages - stage + spec.extra;
+  }
+  return 0;
+}
+
+std::int64_t synchronous_batches(const Spec& spec) {
+  return spec.kind == Kind::TwoBW || spec.kind == Kind::Stash ? spec.sync_updates : 0;
+}
+
+int window(const Spec& spec, int stage, std::int64_t microbatch) {
+  Spec phase = spec;
+  if (microbatch / spec.microbatches < synchronous_batches(spec)) phase.kind = Kind::Flush;
+  return in_flight_bound(phase, stage);
+}
+
+bool delays_steps(const Spec& spec, std::int64_t batch) {
+  return spec.kind == Kind::TwoBW && batch >= synchronous_batches(spec);
+}
+
+int versions_kept(const Spec& spec, int stage) {
+  switch (spec.kind) {
+    case Kind::Sequential:
+    case Kind::GPipe:
+    case Kind::Flush: return 1;
+    case Kind::TwoBW: return 2;
+    case Kind::Stash: {
+      // Right after an update the n-1 microbatches still in flight began on ceil((n-1)/m) versions.
+      const int others = in_flight_bound(spec, stage) - 1;
+      return 1 + (others + spec.microbatches - 1) / spec.microbatches;
+    }
+  }
+  return 0;
+}
+
+int gradient_buffers(const Spec& spec, int stage) {
+  // Stage 0 ends every batch last, so nothing is left to wait for and it steps at once.
+  return spec.kind == Kind::TwoBW && stage > 0 ? 2 : 1;
+}
+
+std::int64_t version_of(const Spec& spec, int stage, std::int64_t microbatch) {
+  const std::int64_t batch = microbatch / spec.microbatches;
+  const std::int64_t synchronous = synchronous_batches(spec);
+  if (batch < synchronous) return batch;
+  switch (spec.kind) {
+    case Kind::Sequential:
+    case Kind::GPipe:
+    case Kind::Flush: return batch;
+    case Kind::TwoBW: return std::max(batch - 1, synchronous);
+    case Kind::Stash: {
+      // As many updates as stage r has made when its turn comes: it forwards k right after the
+      // backward of k-n, n being its bound in flight, counted from where the schedule takes over.
+      const std::int64_t since = microbatch - synchronous * spec.microbatches;
+      const std::int64_t finished = std::max<std::int64_t>(0, since - in_flight_bound(spec, stage) + 1);
+      return synchronous + finished / spec.microbatches;
+    }
+  }
+  return batch;
+}
+
+}  // namespace twobw::schedule

@@ -1,0 +1,61 @@
+// What a schedule is asked to do: integers only.
+//
+//   d stages, r = 0..d-1          m microbatches per update       e extra microbatches in flight
+//   microbatch k = 0,1,2,...      batch j = k / m                 version t = the weights W(t)
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace twobw::schedule {
+
+enum class Kind { Sequential, GPipe, Flush, TwoBW, Stash };
+
+struct Spec {
+  Kind kind = Kind::TwoBW;
+  int stages = 2;
+  int microbatches = 8;
+  int extra = 0;
+  std::int64_t updates = 1;
+  // The first sync_updates batches run under Flush, then the schedule takes over.
+  std::int64_t sync_updates = 0;
+  // Evaluate the newest weights after every so many updates, and after the last; 0: never.
+  std::int64_t evaluate_every = 0;
+};
+
+std::string_view name(Kind kind);
+// Throws InputError that lists the known names.
+Kind parse_kind(std::string_view name);
+const std::vector<Kind>& all_kinds();
+
+// Throws InputError when no run is possible: sizes below 1, or m below its bound.
+void validate(const Spec& spec);
+
+// The smallest m that the schedule can run with: d-1+e under 2BW (at least 1), else 1.
+int smallest_microbatches(const Spec& spec);
+
+// Most microbatches that stage r holds between their forward and their backward.
+int in_flight_bound(const Spec& spec, int stage);
+
+// The same for microbatch k alone: smaller while the first, synchronous updates last.
+int window(const Spec& spec, int stage, std::int64_t microbatch);
+
+// Batches that run under Flush before the schedule takes over: sync_updates, where it makes a
+// difference.
+std::int64_t synchronous_batches(const Spec& spec);
+
+// Whether batch j's update may wait while later microbatches run: 2BW after its synchronous start.
+bool delays_steps(const Spec& spec, std::int64_t batch);
+
+// Weight versions that stage r keeps at once, the one being written included.
+int versions_kept(const Spec& spec, int stage);
+
+// Gradient buffers of stage r: 2 where batch j's gradient still waits for other stages while batch
+// j+1 already accumulates.
+int gradient_buffers(const Spec& spec, int stage);
+
+// The version on which stage r runs microbatch k, forward and backward alike.
+std::int64_t version_of(const Spec& spec, int stage, std::int64_t microbatch);
+
+}  // namespace twobw::schedule

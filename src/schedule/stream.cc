@@ -1,0 +1,113 @@
+#include "schedule/stream.h"
+
+#include "base/error.h"
+
+namespace twobw::schedule {
+
+Stream::Stream(const Spec& spec, int stage) : spec_(spec), stage_(stage), batches_(spec.updates) {
+  validate(spec);
+  TWOBW_ASSERT(stage >= 0 && stage < spec.stages, "stage {} of {}", stage, spec.stages);
+}
+
+std::optional<Instruction> Stream::next() {
+  while (ready_.empty() && !ended_) refill();
+  if (ready_.empty()) return std::nullopt;
+  Instruction instruction = ready_.front();
+  ready_.pop_front();
+  return instruction;
+}
+
+void Stream::stop_before(std::int64_t batch) {
+  TWOBW_ASSERT(batch >= begun_ - 1 && forwards_ <= batch * spec_.microbatches,
+               "stop before batch {}, but stage {} has forwarded {} microbatches", batch, stage_, forwards_);
+  if (batch < batches_) batches_ = batch;
+}
+
+// The whole schedule: forward when the window and the versions allow it, else backward.
+void Stream::refill() {
+  if (may_forward()) {
+    const std::int64_t batch = forwards_ / spec_.microbatches;
+    if (begun_ == batch) {
+      emit_begin(batch);
+    } else {
+      emit_forward();
+    }
+  } else if (backwards_ < total()) {
+    emit_backward();
+  } else {
+    while (steps_ < batches_) emit_step(steps_);
+    if (spec_.evaluate_every > 0 && batches_ > 0 && evaluated_ < batches_) emit_evaluate(batches_ - 1);
+    ended_ = true;
+  }
+}
+
+bool Stream::may_forward() const {
+  if (forwards_ >= total()) return false;
+  const std::int64_t needed_updates = version_of(spec_, stage_, forwards_);
+  return forwards_ - backwards_ < window(spec_, stage_, forwards_) &&
+         backwards_ >= needed_updates * spec_.microbatches;
+}
+
+void Stream::emit_begin(std::int64_t batch) {
+  ready_.push_back({.op = Op::BeginBatch, .batch = batch});
+  ++begun_;
+}
+
+void Stream::emit_forward() {
+  const std::int64_t k = forwards_++;
+  const std::int64_t batch = k / spec_.microbatches;
+  const std::int64_t version = version_of(spec_, stage_, k);
+  const int slot = static_cast<int>(k % in_flight_bound(spec_, stage_));
+  while (steps_ < version) emit_step(steps_);
+  if (delays_steps(spec_, batch)) evaluate_up_to(version);
+
+  if (stage_ > 0) ready_.push_back({.op = Op::RecvActivation, .batch = batch, .microbatch = k});
+  ready_.push_back({.op = Op::Forward, .batch = batch, .microbatch = k, .version = version, .slot = slot});
+  if (stage_ + 1 < spec_.stages) ready_.push_back({.op = Op::SendActivation, .batch = batch, .microbatch = k});
+}
+
+void Stream::emit_backward() {
+  const std::int64_t k = backwards_++;
+  const std::int64_t batch = k / spec_.microbatches;
+  const std::int64_t version = version_of(spec_, stage_, k);
+  const int slot = static_cast<int>(k % in_flight_bound(spec_, stage_));
+  if (stage_ + 1 < spec_.stages) ready_.push_back({.op = Op::RecvGradient, .batch = batch, .microbatch = k});
+  ready_.push_back({.op = Op::Backward, .batch = batch, .microbatch = k, .version = version, .slot = slot});
+  if (stage_ > 0) ready_.push_back({.op = Op::SendGradient, .batch = batch, .microbatch = k});
+
+  if (backwards_ % spec_.microbatches == 0) {
+    ready_.push_back({.op = Op::ReduceGradients, .batch = batch});
+    // Under 2BW only stage 0, the last to finish, has nothing to wait for. The others step as late
+    // as the double buffer allows, which leaves the exchange the most time.
+    if (stage_ == 0 || !delays_steps(spec_, batch)) emit_step(batch);
+  }
+}
+
+void Stream::emit_step(std::int64_t batch) {
+  evaluate_up_to(batch);
+  ready_.push_back({.op = Op::Step, .batch = batch, .version = batch + 1});
+  ++steps_;
+  if (!delays_steps(spec_, batch)) evaluate_up_to(batch + 1);
+}
+
+// Under 2BW all stages evaluate update t at one place of the forward order, before the first
+// forward on W(t+1): activations then travel every link in one order, evaluations among them.
+void Stream::evaluate_up_to(std::int64_t updates) {
+  if (spec_.evaluate_every <= 0) return;
+  const std::int64_t last_due = updates - updates % spec_.evaluate_every;
+  if (last_due > evaluated_) emit_evaluate(last_due - 1);
+}
+
+void Stream::emit_evaluate(std::int64_t batch) {
+  ready_.push_back({.op = Op::Evaluate, .batch = batch, .version = batch + 1});
+  evaluated_ = batch + 1;
+}
+
+std::vector<Instruction> instructions(const Spec& spec, int stage) {
+  std::vector<Instruction> list;
+  Stream stream(spec, stage);
+  while (auto instruction = stream.next()) list.push_back(*instruction);
+  return list;
+}
+
+}  // namespace twobw::schedule
