@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "schedule/spec.h"
-
 namespace twobw {
 
 struct ModelConfig {
@@ -84,13 +82,11 @@ struct Config {
 // out of range, with file and line where there is one.
 Config load_config(const std::string& path, const std::vector<std::string>& overrides);
 
-// What can be said of the values without reading data or building the model.
+// What can be said of each value by itself; what concerns schedule, model and data together is
+// checked by train/setup.h.
 void validate(const Config& config);
 
 // The resolved configuration as YAML that load_config reads back to the same values.
 std::string to_yaml(const Config& config);
-
-// The part of it that concerns the order of work.
-schedule::Spec schedule_spec(const Config& config);
 
 }  // namespace twobw
