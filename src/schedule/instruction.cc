@@ -6,16 +6,26 @@ namespace twobw::schedule {
 
 std::string_view name(Op op) {
   switch (op) {
-    case Op::BeginBatch: return "BeginBatch";
-    case Op::RecvActivation: return "RecvActivation";
-    case Op::Forward: return "Forward";
-    case Op::SendActivation: return "SendActivation";
-    case Op::RecvGradient: return "RecvGradient";
-    case Op::Backward: return "Backward";
-    case Op::SendGradient: return "SendGradient";
-    case Op::ReduceGradients: return "ReduceGradients";
-    case Op::Step: return "Step";
-    case Op::Evaluate: return "Evaluate";
+    case Op::BeginBatch:
+      return "BeginBatch";
+    case Op::RecvActivation:
+      return "RecvActivation";
+    case Op::Forward:
+      return "Forward";
+    case Op::SendActivation:
+      return "SendActivation";
+    case Op::RecvGradient:
+      return "RecvGradient";
+    case Op::Backward:
+      return "Backward";
+    case Op::SendGradient:
+      return "SendGradient";
+    case Op::ReduceGradients:
+      return "ReduceGradients";
+    case Op::Step:
+      return "Step";
+    case Op::Evaluate:
+      return "Evaluate";
   }
   return "?";
 }

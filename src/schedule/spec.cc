@@ -5,20 +5,33 @@
 #include "base/error.h"
 
 namespace twobw::schedule {
+namespace {
+
+void require_at_least(std::string_view key, std::int64_t value, std::int64_t least) {
+  if (value < least) fail_input("{} is {}; it must be at least {}", key, value, least);
+}
+
+}  // namespace
 
 std::string_view name(Kind kind) {
   switch (kind) {
-    case Kind::Sequential: return "sequential";
-    case Kind::GPipe: return "gpipe";
-    case Kind::Flush: return "flush";
-    case Kind::TwoBW: return "2bw";
-    case Kind::Stash: return "stash";
+    case Kind::Sequential:
+      return "sequential";
+    case Kind::GPipe:
+      return "gpipe";
+    case Kind::Flush:
+      return "flush";
+    case Kind::TwoBW:
+      return "2bw";
+    case Kind::Stash:
+      return "stash";
   }
   return "?";
 }
 
 const std::vector<Kind>& all_kinds() {
-  static const std::vector<Kind> kinds = {Kind::Sequential, Kind::GPipe, Kind::Flush, Kind::TwoBW, Kind::Stash};
+  static const std::vector<Kind> kinds = {Kind::Sequential, Kind::GPipe, Kind::Flush, Kind::TwoBW,
+                                          Kind::Stash};
   return kinds;
 }
 
@@ -35,27 +48,31 @@ int smallest_microbatches(const Spec& spec) {
 }
 
 void validate(const Spec& spec) {
-  if (spec.stages < 1) fail_input("pipeline.stages is {}; it must be at least 1", spec.stages);
-  if (spec.extra < 0) fail_input("pipeline.extra is {}; it must be at least 0", spec.extra);
-  if (spec.microbatches < 1) fail_input("pipeline.microbatches is {}; it must be at least 1", spec.microbatches);
-  if (spec.updates < 1) fail_input("train.updates is {}; it must be at least 1", spec.updates);
-  if (spec.sync_updates < 0) fail_input("pipeline.sync_updates is {}; it must be at least 0", spec.sync_updates);
-  if (spec.evaluate_every < 0) fail_input("train.eval_every is {}; it must be at least 0", spec.evaluate_every);
+  require_at_least("pipeline.stages", spec.stages, 1);
+  require_at_least("pipeline.extra", spec.extra, 0);
+  require_at_least("pipeline.microbatches", spec.microbatches, 1);
+  require_at_least("train.updates", spec.updates, 1);
+  require_at_least("pipeline.sync_updates", spec.sync_updates, 0);
+  require_at_least("train.eval_every", spec.evaluate_every, 0);
   if (spec.microbatches < smallest_microbatches(spec)) {
     fail_input(
-        "pipeline.microbatches m = {} is too small for 2bw with d = {} stages and e = {} extra: weights would "
-        "be read before they exist; the smallest allowed m is d-1+e = {}",
+        "pipeline.microbatches m = {} is too small for 2bw with d = {} stages and e = {} extra: weights "
+        "would be read before they exist; the smallest allowed m is d-1+e = {}",
         spec.microbatches, spec.stages, spec.extra, smallest_microbatches(spec));
   }
 }
 
 int in_flight_bound(const Spec& spec, int stage) {
   switch (spec.kind) {
-    case Kind::Sequential: return 1;
-    case Kind::GPipe: return spec.microbatches;
-    case Kind::Flush: return std::min(spec.stages - stage + spec.extra, spec.microbatches);
+    case Kind::Sequential:
+      return 1;
+    case Kind::GPipe:
+      return spec.microbatches;
+    case Kind::Flush:
+      return std::min(spec.stages - stage + spec.extra, spec.microbatches);
     case Kind::TwoBW:
-    case Kind::Stash: return spec.stages - stage + spec.extra;
+    case Kind::Stash:
+      return spec.stages - stage + spec.extra;
   }
   return 0;
 }
@@ -78,8 +95,10 @@ int versions_kept(const Spec& spec, int stage) {
   switch (spec.kind) {
     case Kind::Sequential:
     case Kind::GPipe:
-    case Kind::Flush: return 1;
-    case Kind::TwoBW: return 2;
+    case Kind::Flush:
+      return 1;
+    case Kind::TwoBW:
+      return 2;
     case Kind::Stash: {
       // Right after an update the n-1 microbatches still in flight began on ceil((n-1)/m) versions.
       const int others = in_flight_bound(spec, stage) - 1;
@@ -101,8 +120,10 @@ std::int64_t version_of(const Spec& spec, int stage, std::int64_t microbatch) {
   switch (spec.kind) {
     case Kind::Sequential:
     case Kind::GPipe:
-    case Kind::Flush: return batch;
-    case Kind::TwoBW: return std::max(batch - 1, synchronous);
+    case Kind::Flush:
+      return batch;
+    case Kind::TwoBW:
+      return std::max(batch - 1, synchronous);
     case Kind::Stash: {
       // As many updates as stage r has made when its turn comes: it forwards k right after the
       // backward of k-n, n being its bound in flight, counted from where the schedule takes over.

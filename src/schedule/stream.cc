@@ -63,7 +63,8 @@ void Stream::emit_forward() {
 
   if (stage_ > 0) ready_.push_back({.op = Op::RecvActivation, .batch = batch, .microbatch = k});
   ready_.push_back({.op = Op::Forward, .batch = batch, .microbatch = k, .version = version, .slot = slot});
-  if (stage_ + 1 < spec_.stages) ready_.push_back({.op = Op::SendActivation, .batch = batch, .microbatch = k});
+  if (stage_ + 1 < spec_.stages)
+    ready_.push_back({.op = Op::SendActivation, .batch = batch, .microbatch = k});
 }
 
 void Stream::emit_backward() {
@@ -108,6 +109,13 @@ std::vector<Instruction> instructions(const Spec& spec, int stage) {
   Stream stream(spec, stage);
   while (auto instruction = stream.next()) list.push_back(*instruction);
   return list;
+}
+
+Lists all_instructions(const Spec& spec) {
+  validate(spec);
+  Lists lists;
+  for (int stage = 0; stage < spec.stages; ++stage) lists.push_back(instructions(spec, stage));
+  return lists;
 }
 
 }  // namespace twobw::schedule

@@ -56,7 +56,11 @@ class Stream {
   std::deque<Instruction> ready_;
 };
 
-// The whole list.
+// The whole list of one stage.
 std::vector<Instruction> instructions(const Spec& spec, int stage);
+
+// The lists of all stages: lists[r] is stage r's.
+using Lists = std::vector<std::vector<Instruction>>;
+Lists all_instructions(const Spec& spec);
 
 }  // namespace twobw::schedule

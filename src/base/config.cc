@@ -1,0 +1,174 @@
+#include "base/config.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <numeric>
+#include <sstream>
+
+#include "base/config_schema.h"
+#include "base/config_values.h"
+#include "base/error.h"
+
+namespace twobw {
+namespace {
+
+// Where a value was set and how it was spelled there, so that a check after all overrides can say so.
+struct Origin {
+  std::string where;  // " at x.yaml:3", " in override 'a.b=c'", or empty
+  std::string text;
+};
+using Origins = std::map<std::string, Origin>;
+
+[[noreturn]] void refuse(const std::string& path, const Origin& origin, const Complaint& complaint) {
+  const std::string value = origin.text == "null" ? "empty" : shown(origin.text);
+  fail_input("{} is {}{}; it must {}", path, value, origin.where, complaint);
+}
+
+void check_all(const Config& config, const Origins& origins) {
+  for (const Key& key : schema()) {
+    const Complaint complaint = key.check(config);
+    if (complaint.empty()) continue;
+    const auto origin = origins.find(key.path);
+    refuse(key.path, origin == origins.end() ? Origin{"", key.write(config)} : origin->second, complaint);
+  }
+}
+
+// One source of settings: the file, or one override. Later sources win over earlier ones.
+class Source {
+ public:
+  // `file` is empty for an override, whose every key is at `where`.
+  Source(Config& config, Origins& origins, std::string file, std::string where = "")
+      : config_(config), origins_(origins), file_(std::move(file)), where_(std::move(where)) {}
+
+  void read_map(const std::string& prefix, const YAML::Node& map) {
+    for (const auto& entry : map) {
+      const std::string path = prefix + describe(entry.first);
+      const std::string where = place_of(entry.first);
+      const auto [first, is_new] = seen_.emplace(path, where);
+      if (!is_new)
+        fail_input("{} is given twice,{} and{}; it must be given once", path, first->second, where);
+      read(path, entry.second, where);
+    }
+  }
+
+  void read(const std::string& path, const YAML::Node& node, const std::string& where) {
+    const Origin origin{where, describe(node)};
+    if (const Key* key = find_key(path)) {
+      const Complaint complaint = key->read(node, config_);
+      if (!complaint.empty()) refuse(path, origin, complaint);
+      origins_[path] = origin;
+    } else if (!is_section(path)) {
+      fail_input("unknown key '{}'{}; {}", path, where, advice_for(path));
+    } else if (node.IsMap()) {
+      read_map(path + ".", node);
+    } else if (!node.IsNull() || file_.empty()) {  // a section may stand empty in a file
+      refuse(path, origin, "be a section of keys, such as " + first_key_of(path));
+    }
+  }
+
+ private:
+  std::string place_of(const YAML::Node& node) const {
+    return file_.empty() ? where_ : fmt::format(" at {}:{}", file_, node.Mark().line + 1);
+  }
+
+  static std::string first_key_of(const std::string& section) {
+    for (const Key& key : schema()) {
+      if (section_of(key.path) == section) return key.path;
+    }
+    return section;
+  }
+
+  Config& config_;
+  Origins& origins_;
+  std::string file_;
+  std::string where_;
+  std::map<std::string, std::string> seen_;
+};
+
+// The only document in the text; `name` names the text in messages. Empty text is a null node.
+YAML::Node parse_yaml(const std::string& text, const std::string& name, bool with_line) {
+  try {
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1)
+      fail_input("{} holds {} YAML documents; it must hold one", name, documents.size());
+    return documents.empty() ? YAML::Node() : documents[0];
+  } catch (const YAML::Exception& error) {
+    const std::string line = with_line ? fmt::format(":{}", error.mark.line + 1) : "";
+    fail_input("{}{} is not valid YAML: {}", name, line, error.msg);
+  }
+}
+
+std::string read_text(const std::string& path) {
+  auto refuse_file = [&](const char* why) {
+    fail_input("configuration file '{}' cannot be read: {}", path, why);
+  };
+  if (std::filesystem::is_directory(path)) refuse_file("it is a folder");
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!file) refuse_file(std::strerror(errno));
+  if (file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
+  if (file.bad()) refuse_file(std::strerror(errno));
+  return text.str();
+}
+
+void read_file(const std::string& path, Config& config, Origins& origins) {
+  const YAML::Node root = parse_yaml(read_text(path), path, true);
+  if (root.IsMap()) {
+    Source(config, origins, path).read_map("", root);
+  } else if (!root.IsNull()) {
+    fail_input("{} holds {}; it must hold sections of keys, such as model.layers", path,
+               shown(describe(root)));
+  }
+}
+
+void read_override(const std::string& text, Config& config, Origins& origins) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    fail_input("override '{}' is not a setting; it must be key=value, such as pipeline.stages=4", text);
+  }
+  const std::string name = fmt::format("override '{}'", text);
+  const YAML::Node value = parse_yaml(text.substr(equals + 1), name, false);
+  Source(config, origins, "", " in " + name).read(text.substr(0, equals), value, " in " + name);
+}
+
+void expand_recompute(PipelineConfig& pipeline) {
+  if (pipeline.recompute != std::vector<int>{kEveryStage} || pipeline.stages < 1) return;
+  pipeline.recompute.resize(pipeline.stages);
+  std::iota(pipeline.recompute.begin(), pipeline.recompute.end(), 0);
+}
+
+}  // namespace
+
+Config load_config(const std::string& path, const std::vector<std::string>& overrides) {
+  Config config;
+  Origins origins;
+  if (!path.empty()) read_file(path, config, origins);
+  for (const std::string& text : overrides) read_override(text, config, origins);
+  expand_recompute(config.pipeline);
+  check_all(config, origins);
+  return config;
+}
+
+void validate(const Config& config) {
+  check_all(config, {});
+}
+
+std::string to_yaml(const Config& config) {
+  std::string out;
+  for (const Section& section : sections()) {
+    if (!section.name.empty()) out += fmt::format("{}:  # {}\n", section.name, section.meaning);
+    for (const Key& key : schema()) {
+      if (section_of(key.path) != section.name) continue;
+      const std::string indent = section.name.empty() ? "" : "  ";
+      const std::string setting = fmt::format("{}{}: {}", indent, name_of(key.path), key.write(config));
+      out += fmt::format("{:<36}  # {}\n", setting, key.meaning);
+    }
+  }
+  return out;
+}
+
+}  // namespace twobw

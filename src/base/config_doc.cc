@@ -1,0 +1,44 @@
+#include "base/config_doc.h"
+
+#include <fmt/format.h>
+
+#include "base/config_schema.h"
+
+namespace twobw {
+namespace {
+
+constexpr const char* kIntro = R"(# Configuration
+
+A run is described by one YAML file, and any key may be set again on the command line:
+
+    twobw train configs/default.yaml pipeline.stages=4 optimizer.betas=[0.9,0.95]
+
+The file may be left out, as may any key: each has a default. Settings count in the order file, then
+command line from left to right. A key that does not exist, a value of the wrong type and a value out of
+range are refused with one sentence that says where it stands, and exit code 2.
+
+This page is made from the table in `src/base/config_table.cc`; a test keeps the two alike.
+)";
+
+std::string row(const Key& key) {
+  return fmt::format("| `{}` | `{}` | {} | {} |\n", name_of(key.path), key.write(Config{}), key.allowed,
+                     key.meaning);
+}
+
+}  // namespace
+
+std::string render_config_doc() {
+  std::string out = kIntro;
+  for (const Section& section : sections()) {
+    const std::string title =
+        section.name.empty() ? "Outside the sections" : fmt::format("`{}`", section.name);
+    out += fmt::format("\n## {}\n\n{}\n\n", title, section.meaning);
+    out += "| key | default | allowed | meaning |\n|---|---|---|---|\n";
+    for (const Key& key : schema()) {
+      if (section_of(key.path) == section.name) out += row(key);
+    }
+  }
+  return out;
+}
+
+}  // namespace twobw

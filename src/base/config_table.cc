@@ -1,0 +1,157 @@
+// The rows of the table: one per key, and the rules that tie keys together.
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+#include "base/config_kinds.h"
+#include "base/config_schema.h"
+
+// A key is spelled as its field is: KEY(model.layers) is the path "model.layers" and the access to it.
+// clang-format off
+#define KEY(field) #field, [](auto& config) -> auto& { return config.field; }
+// clang-format on
+
+namespace twobw {
+namespace {
+
+Complaint heads_divide_width(const Config& config) {
+  if (config.model.width % config.model.heads == 0) return {};
+  return fmt::format("divide model.width, which is {}", config.model.width);
+}
+
+Complaint split_fits_stages(const Config& config) {
+  const auto& split = config.pipeline.split;
+  if (split.empty()) return {};
+  if (std::ranges::min(split) < 1) return "give every stage at least 1 layer, not a stage with no layer";
+  if (static_cast<int>(split.size()) == config.pipeline.stages) return {};
+  return fmt::format("have one entry per stage, and pipeline.stages is {}", config.pipeline.stages);
+}
+
+Complaint recompute_names_stages(const Config& config) {
+  const auto& stages = config.pipeline.recompute;
+  auto exists = [&](int stage) { return stage >= 0 && stage < config.pipeline.stages; };
+  if (!std::ranges::all_of(stages, exists)) {
+    return fmt::format("name stages from 0 to {}, as pipeline.stages is {}", config.pipeline.stages - 1,
+                       config.pipeline.stages);
+  }
+  const bool once = std::set<int>(stages.begin(), stages.end()).size() == stages.size();
+  return once ? "" : "name each stage once";
+}
+
+Complaint betas_are_two(const Config& config) {
+  const auto& betas = config.optimizer.betas;
+  const bool good = betas.size() == 2 && std::ranges::all_of(betas, below_one().holds);
+  return good ? "" : "be a list of two numbers, each at least 0 and below 1";
+}
+
+Complaint devices_fit_stages(const Config& config) {
+  const auto bad = std::ranges::find_if_not(config.devices, is_device);
+  if (bad != config.devices.end()) {
+    return fmt::format("have entries like cpu:0, cpu:0-3 or \"cpu:0,2\", and '{}' is none", *bad);
+  }
+  if (config.devices.empty() || static_cast<int>(config.devices.size()) == config.pipeline.stages) return {};
+  return fmt::format("have one entry per stage, and pipeline.stages is {}", config.pipeline.stages);
+}
+
+std::vector<Key> model_keys() {
+  return {
+      words(KEY(model.family), "Architecture of the layers."),
+      whole(KEY(model.layers), 1, "Transformer blocks."),
+      whole(KEY(model.width), 1, "Size of the hidden state."),
+      whole(KEY(model.heads), 1, "Attention heads in a block; they divide the width.")
+          .with(heads_divide_width),
+      whole(KEY(model.vocab), 1, "Tokens the model knows; bytes need 256."),
+      whole(KEY(model.context), 1, "Tokens in a sequence."),
+      boolean(KEY(model.tied), "Whether the output layer shares the weights of the token embedding."),
+      real(KEY(model.dropout), below_one(), "Chance that dropout zeroes an element in training."),
+  };
+}
+
+std::vector<Key> data_keys() {
+  return {
+      words(KEY(data.train), "File of training text, or synthetic: made-up tokens."),
+      words(KEY(data.validation), "File of held-out text for evaluation, or synthetic."),
+      fixed(KEY(data.tokenizer), "bytes", "How text becomes tokens; bytes: every byte is a token."),
+  };
+}
+
+std::vector<Key> pipeline_keys() {
+  return {
+      choice(KEY(pipeline.schedule), {"sequential", "gpipe", "flush", "2bw", "stash"},
+             "Order of the work, and the weights each microbatch runs on."),
+      whole(KEY(pipeline.stages), 1, "Parts the model is cut into, one device each."),
+      fixed(KEY(pipeline.replicas), 1, "Copies of the pipeline that share every batch."),
+      whole(KEY(pipeline.microbatch), 1, "Sequences in a microbatch."),
+      whole(KEY(pipeline.microbatches), 1,
+            "Microbatches in an update; 2bw needs at least stages - 1 + extra."),
+      whole(KEY(pipeline.extra), 0, "Extra microbatches in flight, to hide the time of transfers."),
+      list(KEY(pipeline.split), {{"auto", {}}}, "auto or a list of the layers of each stage",
+           "Layers of each stage, in order; auto balances them by measured time.")
+          .with(split_fits_stages),
+      list(KEY(pipeline.recompute), {{"none", {}}, {"all", {kEveryStage}}}, "none, all or a list of stages",
+           "Stages that keep only their input and run the forward again before the backward.")
+          .with(recompute_names_stages),
+      whole(KEY(pipeline.sync_updates), 0,
+            "First updates that run under flush, before the schedule takes over."),
+      real(KEY(pipeline.timeout), above(0), "Seconds that any wait inside the pipeline may last."),
+  };
+}
+
+std::vector<Key> optimizer_keys() {
+  return {
+      choice(KEY(optimizer.name), {"adamw", "sgd"}, "Rule of the update."),
+      real(KEY(optimizer.lr), at_least(0), "Learning rate at its height, after the warmup."),
+      list(KEY(optimizer.betas), {}, "a list of two numbers, each at least 0 and below 1",
+           "Decay of the averages of the gradient and of its square; adamw only.")
+          .with(betas_are_two),
+      real(KEY(optimizer.eps), above(0), "Added to the denominator of the update; adamw only."),
+      real(KEY(optimizer.momentum), below_one(), "Decay of the running sum of gradients; sgd only."),
+      real(KEY(optimizer.weight_decay), at_least(0), "Decoupled weight decay, times the learning rate."),
+      real(KEY(optimizer.clip), at_least(0), "Largest norm of the whole gradient; 0 does not clip."),
+      whole(KEY(optimizer.warmup), 0, "Updates over which the learning rate climbs from 0."),
+      choice(KEY(optimizer.decay), {"cosine", "linear", "constant"},
+             "Course of the learning rate after the warmup."),
+      real(KEY(optimizer.min_lr), up_to_one(), "Where the decay ends, as a fraction of lr."),
+      factors(KEY(optimizer.extrapolate_weights),
+              "Factor s: a delayed batch computes on W + s (W - the W before)."),
+      factors(KEY(optimizer.extrapolate_update),
+              "Factor c: an update u is applied as u + c (u - the u before)."),
+  };
+}
+
+std::vector<Key> train_keys() {
+  return {
+      whole(KEY(train.updates), 1, "Updates of the weights in the run."),
+      whole(KEY(train.seed), 0, "Seed of the initial weights, the batches and dropout."),
+      fixed(KEY(train.precision), "fp32", "Number format of the computation."),
+      whole(KEY(train.eval_every), 0, "Updates between evaluations; 0 never evaluates."),
+      whole(KEY(train.eval_microbatches), 1, "Validation microbatches in an evaluation."),
+      fixed(KEY(train.checkpoint_every), 0, "Updates between checkpoints; 0 saves none."),
+  };
+}
+
+std::vector<Key> outer_keys() {
+  return {
+      list(KEY(devices), {{"auto", {}}}, "auto or a list of devices, one per stage",
+           "Cores of each stage: cpu:0, cpu:0-3 or \"cpu:0,2\"; auto deals the cores out evenly.")
+          .with(devices_fit_stages),
+      words(KEY(run_dir), "Folder that the run writes to."),
+  };
+}
+
+std::vector<Key> all_keys() {
+  std::vector<Key> all;
+  for (auto part : {model_keys, data_keys, pipeline_keys, optimizer_keys, train_keys, outer_keys}) {
+    std::ranges::move(part(), std::back_inserter(all));
+  }
+  return all;
+}
+
+}  // namespace
+
+const std::vector<Key>& schema() {
+  static const std::vector<Key> keys = all_keys();
+  return keys;
+}
+
+}  // namespace twobw

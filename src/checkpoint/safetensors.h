@@ -1,0 +1,23 @@
+// The safetensors format (Hugging Face): named tensors in one file. Format: docs/files.md.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace twobw::checkpoint {
+
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;  // float32
+};
+
+// Writes a temporary file beside `path` and renames it, so that a former file is never left half written.
+void save_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors);
+
+// Throws InputError when the file is missing or not in the format. Only float32.
+std::map<std::string, at::Tensor> load_safetensors(const std::string& path);
+
+}  // namespace twobw::checkpoint

@@ -1,0 +1,26 @@
+#include "cli/arguments.h"
+
+#include "base/error.h"
+
+namespace twobw::cli {
+
+void sort_out(RunArguments& arguments) {
+  for (const std::string& word : arguments.words) {
+    if (word.find('=') != std::string::npos) {
+      arguments.overrides.push_back(word);
+    } else if (arguments.file.empty()) {
+      arguments.file = word;
+    } else {
+      fail_input("two configuration files are given, '{}' and '{}'; one is allowed, and overrides as key.path=value",
+                 arguments.file, word);
+    }
+  }
+}
+
+std::shared_ptr<RunArguments> add_run_arguments(CLI::App& command) {
+  auto arguments = std::make_shared<RunArguments>();
+  command.add_option("config", arguments->words, "[CONFIG.yaml] [key.path=value ...]; see docs/config.md");
+  return arguments;
+}
+
+}  // namespace twobw::cli

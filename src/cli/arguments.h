@@ -1,0 +1,24 @@
+// The arguments that train, verify and the like share: [CONFIG.yaml] [key.path=value ...].
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace twobw::cli {
+
+struct RunArguments {
+  std::vector<std::string> words;  // as typed
+
+  // Sorted out when the command runs: the one word without '=' is the file.
+  std::string file;
+  std::vector<std::string> overrides;
+};
+
+std::shared_ptr<RunArguments> add_run_arguments(CLI::App& command);
+
+// Throws InputError when two files are named.
+void sort_out(RunArguments& arguments);
+
+}  // namespace twobw::cli

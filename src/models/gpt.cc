@@ -1,0 +1,125 @@
+// GPT-2 (Radford et al. 2019): learned positions, layer norm before each half block, GELU (tanh),
+// biases everywhere but in the head, dropout after the embedding, in the attention and on both
+// residual branches.
+#include <cmath>
+
+#include "models/model.h"
+#include "models/ops.h"
+
+namespace twobw::models {
+namespace {
+
+using at::Tensor;
+
+constexpr double kStd = 0.02;
+
+ParameterSpec matrix(std::string name, std::int64_t rows, std::int64_t columns, double std = kStd) {
+  return {.name = std::move(name), .shape = {rows, columns}, .init_std = std};
+}
+ParameterSpec bias(std::string name, std::int64_t size) {
+  return {.name = std::move(name), .shape = {size}, .decay = false};
+}
+ParameterSpec gain(std::string name, std::int64_t size) {
+  return {.name = std::move(name), .shape = {size}, .init_mean = 1.0, .decay = false};
+}
+
+class Embedding : public Layer {
+ public:
+  explicit Embedding(const ModelConfig& config) : config_(config) {}
+  std::string kind() const override { return "embedding"; }
+  std::vector<ParameterSpec> parameters() const override {
+    return {matrix("embedding.tokens", config_.vocab, config_.width),
+            matrix("embedding.positions", config_.context, config_.width)};
+  }
+  Tensor forward(std::span<const Tensor> p, const Tensor&, const Pass& pass) const override {
+    const Tensor positions = at::arange(pass.tokens.size(1), at::kLong);
+    const Tensor x = ops::embedding(p[0], pass.tokens) + ops::embedding(p[1], positions).unsqueeze(0);
+    return ops::dropout(x, config_.dropout, pass, 0);
+  }
+
+ private:
+  ModelConfig config_;
+};
+
+class Attention : public Layer {
+ public:
+  Attention(const ModelConfig& config, int block) : config_(config), block_(block) {}
+  std::string kind() const override { return "attention"; }
+  std::vector<ParameterSpec> parameters() const override {
+    const std::string at = "blocks." + std::to_string(block_) + ".attention.";
+    const std::int64_t w = config_.width;
+    return {gain(at + "norm.weight", w),
+            bias(at + "norm.bias", w),
+            matrix(at + "qkv.weight", 3 * w, w),
+            bias(at + "qkv.bias", 3 * w),
+            matrix(at + "out.weight", w, w, kStd / std::sqrt(2.0 * config_.layers)),
+            bias(at + "out.bias", w)};
+  }
+  Tensor forward(std::span<const Tensor> p, const Tensor& x, const Pass& pass) const override {
+    const Tensor qkv = ops::linear(ops::layer_norm(x, p[0], p[1]), p[2], p[3]);
+    const Tensor mixed = ops::causal_attention(qkv, config_.heads, config_.dropout, pass, 0);
+    return x + ops::dropout(ops::linear(mixed, p[4], p[5]), config_.dropout, pass, 1);
+  }
+
+ private:
+  ModelConfig config_;
+  int block_;
+};
+
+class Mlp : public Layer {
+ public:
+  Mlp(const ModelConfig& config, int block) : config_(config), block_(block) {}
+  std::string kind() const override { return "mlp"; }
+  std::vector<ParameterSpec> parameters() const override {
+    const std::string at = "blocks." + std::to_string(block_) + ".mlp.";
+    const std::int64_t w = config_.width;
+    return {gain(at + "norm.weight", w),
+            bias(at + "norm.bias", w),
+            matrix(at + "up.weight", 4 * w, w),
+            bias(at + "up.bias", 4 * w),
+            matrix(at + "down.weight", w, 4 * w, kStd / std::sqrt(2.0 * config_.layers)),
+            bias(at + "down.bias", w)};
+  }
+  Tensor forward(std::span<const Tensor> p, const Tensor& x, const Pass& pass) const override {
+    const Tensor hidden = ops::gelu(ops::linear(ops::layer_norm(x, p[0], p[1]), p[2], p[3]));
+    return x + ops::dropout(ops::linear(hidden, p[4], p[5]), config_.dropout, pass, 0);
+  }
+
+ private:
+  ModelConfig config_;
+  int block_;
+};
+
+class Head : public Layer {
+ public:
+  explicit Head(const ModelConfig& config) : config_(config) {}
+  std::string kind() const override { return "head"; }
+  std::vector<ParameterSpec> parameters() const override {
+    ParameterSpec weight = matrix("head.weight", config_.vocab, config_.width);
+    if (config_.tied) weight.tied_to = "embedding.tokens";
+    return {gain("head.norm.weight", config_.width), bias("head.norm.bias", config_.width), weight};
+  }
+  Tensor forward(std::span<const Tensor> p, const Tensor& x, const Pass& pass) const override {
+    const Tensor hidden = ops::layer_norm(x, p[0], p[1]);
+    if (!pass.targets.defined()) return ops::linear(hidden, p[2], {});
+    return ops::head_loss(hidden, p[2], pass.targets, pass.loss_scale);
+  }
+
+ private:
+  ModelConfig config_;
+};
+
+}  // namespace
+
+LayerList build_gpt(const ModelConfig& config) {
+  LayerList layers;
+  layers.push_back(std::make_unique<Embedding>(config));
+  for (int block = 0; block < config.layers; ++block) {
+    layers.push_back(std::make_unique<Attention>(config, block));
+    layers.push_back(std::make_unique<Mlp>(config, block));
+  }
+  layers.push_back(std::make_unique<Head>(config));
+  return layers;
+}
+
+}  // namespace twobw::models

@@ -1,0 +1,105 @@
+#include "models/kernels.h"
+
+#include <bit>
+#include <cmath>
+
+#include "base/vectorize.h"
+
+namespace twobw::models {
+namespace {
+
+// e^x to about one unit in the last place for x in [-87, 88], by the usual reduction to
+// [-ln2/2, ln2/2] and a polynomial of degree 6; branch-free, so that loops over it vectorise.
+inline __attribute__((always_inline)) float fast_exp(float x) {
+  x = x < -87.0f ? -87.0f : x;
+  x = x > 88.0f ? 88.0f : x;
+  constexpr float kShift = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number
+  const float shifted = x * 1.44269504088896341f + kShift;
+  const float n = shifted - kShift;
+  const float r = (x - n * 0.693145751953125f) - n * 1.428606765330187e-6f;
+  float p = 1.3888889e-3f;
+  p = p * r + 8.3333333e-3f;
+  p = p * r + 4.1666667e-2f;
+  p = p * r + 1.6666667e-1f;
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  const auto power = (std::bit_cast<std::int32_t>(shifted) << 23) + std::bit_cast<std::int32_t>(1.0f);
+  return p * std::bit_cast<float>(power);
+}
+
+constexpr int kLanes = 16;  // independent sums: a fixed order, whatever the vector width
+
+}  // namespace
+
+TWOBW_VECTORIZED
+void softmax_cross_entropy(float* logits, const std::int64_t* targets, double* loss, std::int64_t rows,
+                           std::int64_t classes, float gradient_scale) {
+  const std::int64_t whole = classes - classes % kLanes;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    float* z = logits + row * classes;
+    float highest[kLanes];
+    for (int lane = 0; lane < kLanes; ++lane) highest[lane] = z[0];
+    for (std::int64_t i = 0; i < whole; i += kLanes) {
+      for (int lane = 0; lane < kLanes; ++lane) highest[lane] = z[i + lane] > highest[lane] ? z[i + lane] : highest[lane];
+    }
+    float top = highest[0];
+    for (float candidate : highest) top = candidate > top ? candidate : top;
+    for (std::int64_t i = whole; i < classes; ++i) top = z[i] > top ? z[i] : top;
+
+    const float target_logit = z[targets[row]];
+    float sums[kLanes] = {};
+    for (std::int64_t i = 0; i < whole; i += kLanes) {
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const float value = fast_exp(z[i + lane] - top);
+        z[i + lane] = value;
+        sums[lane] += value;
+      }
+    }
+    double total = 0.0;
+    for (float sum : sums) total += sum;
+    for (std::int64_t i = whole; i < classes; ++i) {
+      z[i] = fast_exp(z[i] - top);
+      total += z[i];
+    }
+    // A logit that is not a number fails every comparison above; it must not go unnoticed.
+    loss[row] = std::isfinite(target_logit) ? std::log(total) + top - target_logit : NAN;
+    if (gradient_scale == 0.0f) continue;
+    const float scale = std::isfinite(loss[row]) ? static_cast<float>(gradient_scale / total) : NAN;
+    for (std::int64_t i = 0; i < classes; ++i) z[i] *= scale;
+    z[targets[row]] -= gradient_scale;
+  }
+}
+
+namespace {
+constexpr float kRoot = 0.7978845608028654f;  // sqrt(2/pi)
+constexpr float kCubic = 0.044715f;
+
+// 1 - tanh(u) = 2 / (1 + e^2u); no cancellation where it matters, none of libm.
+inline __attribute__((always_inline)) float half_tanh_plus_half(float u) {
+  return 1.0f / (1.0f + fast_exp(-2.0f * u));
+}
+}  // namespace
+
+TWOBW_VECTORIZED
+void gelu_forward(const float* __restrict x, float* __restrict out, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float v = x[i];
+    const float s = half_tanh_plus_half(kRoot * (v + kCubic * v * v * v));  // (1 + tanh u) / 2
+    out[i] = v * s;
+  }
+}
+
+TWOBW_VECTORIZED
+void gelu_backward(const float* __restrict x, const float* __restrict grad_out, float* __restrict grad_x,
+                   std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float v = x[i];
+    const float s = half_tanh_plus_half(kRoot * (v + kCubic * v * v * v));
+    const float slope = kRoot * (1.0f + 3.0f * kCubic * v * v);
+    // d/dv [v s(u)] = s + v * 2 s (1-s) u'
+    grad_x[i] = grad_out[i] * (s + v * 2.0f * s * (1.0f - s) * slope);
+  }
+}
+
+}  // namespace twobw::models

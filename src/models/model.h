@@ -1,0 +1,26 @@
+// From a configuration to a list of layers, by the name of the model's family.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/config.h"
+#include "models/layer.h"
+
+namespace twobw::models {
+
+// Throws InputError for an unknown family, naming the known ones.
+LayerList build(const ModelConfig& config);
+
+std::int64_t parameter_count(const LayerList& layers);  // tied weights once
+
+// The registered families. A new model is a new file with a builder and one line in registry.cc.
+struct Family {
+  std::string name;
+  LayerList (*build)(const ModelConfig&);
+};
+const std::vector<Family>& families();
+
+LayerList build_gpt(const ModelConfig& config);
+
+}  // namespace twobw::models

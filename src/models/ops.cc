@@ -1,0 +1,192 @@
+#include "models/ops.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <cmath>
+
+#include "base/random.h"
+#include "models/kernels.h"
+
+namespace twobw::models::ops {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+using torch::autograd::Variable;
+
+constexpr std::int64_t kGrain = 16384;  // elements a thread takes at least
+
+Tensor rows_of(const Tensor& x) { return x.reshape({-1, x.size(-1)}); }
+
+// Adds the product a^T b to the weight's gradient in place, or gives it back where there is none.
+Tensor accumulate_product(const Tensor& weight, const Tensor& a, const Tensor& b) {
+  Tensor gradient = weight.grad();
+  if (!gradient.defined()) return a.t().mm(b);
+  gradient.addmm_(a.t(), b);
+  return {};
+}
+
+Tensor accumulate_sum(const Tensor& bias, const Tensor& grad_rows) {
+  if (!bias.defined()) return {};
+  Tensor sum = grad_rows.sum(0);
+  Tensor gradient = bias.grad();
+  if (!gradient.defined()) return sum;
+  gradient.add_(sum);
+  return {};
+}
+
+struct LinearFunction : torch::autograd::Function<LinearFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    const Tensor rows = rows_of(x);
+    const Tensor out = bias.defined() ? at::addmm(bias, rows, weight.t()) : rows.mm(weight.t());
+    context->save_for_backward({rows, weight, bias});
+    auto sizes = x.sizes().vec();
+    sizes.back() = weight.size(0);
+    return out.view(sizes);
+  }
+
+  static tensor_list backward(AutogradContext* context, tensor_list grads) {
+    const auto saved = context->get_saved_variables();
+    const Tensor grad_rows = rows_of(grads[0]);
+    Tensor grad_x;
+    if (context->needs_input_grad(0)) {
+      auto sizes = grads[0].sizes().vec();
+      sizes.back() = saved[1].size(1);
+      grad_x = grad_rows.mm(saved[1]).view(sizes);
+    }
+    Tensor grad_weight = accumulate_product(saved[1], grad_rows, saved[0]);
+    Tensor grad_bias = accumulate_sum(saved[2], grad_rows);
+    return {grad_x, grad_weight, grad_bias};
+  }
+};
+
+struct EmbeddingFunction : torch::autograd::Function<EmbeddingFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& weight, const Tensor& index) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    context->save_for_backward({weight, index});
+    auto sizes = index.sizes().vec();
+    sizes.push_back(weight.size(1));
+    return weight.index_select(0, index.reshape(-1)).view(sizes);
+  }
+
+  static tensor_list backward(AutogradContext* context, tensor_list grads) {
+    const auto saved = context->get_saved_variables();
+    Tensor gradient = saved[0].grad();
+    const bool in_place = gradient.defined();
+    if (!in_place) gradient = at::zeros_like(saved[0]);
+    gradient.index_add_(0, saved[1].reshape(-1), rows_of(grads[0]));
+    return {in_place ? Tensor() : gradient, Tensor()};
+  }
+};
+
+struct GeluFunction : torch::autograd::Function<GeluFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& x) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    const Tensor input = x.contiguous();
+    Tensor out = at::empty_like(input);
+    const float* in = input.const_data_ptr<float>();
+    float* to = out.mutable_data_ptr<float>();
+    at::parallel_for(0, input.numel(), kGrain,
+                     [&](std::int64_t begin, std::int64_t end) { models::gelu_forward(in + begin, to + begin, end - begin); });
+    context->save_for_backward({input});
+    return out;
+  }
+
+  static tensor_list backward(AutogradContext* context, tensor_list grads) {
+    const Tensor input = context->get_saved_variables()[0];
+    const Tensor grad_out = grads[0].contiguous();
+    Tensor grad_x = at::empty_like(input);
+    const float* in = input.const_data_ptr<float>();
+    const float* go = grad_out.const_data_ptr<float>();
+    float* gx = grad_x.mutable_data_ptr<float>();
+    at::parallel_for(0, input.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      models::gelu_backward(in + begin, go + begin, gx + begin, end - begin);
+    });
+    return {grad_x};
+  }
+};
+
+struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& weight,
+                        const Tensor& targets, double loss_scale, bool needs_gradient) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    const Tensor rows = rows_of(hidden);
+    const Tensor wanted = targets.reshape(-1).contiguous();
+    const std::int64_t count = rows.size(0), classes = weight.size(0);
+    Tensor logits = rows.mm(weight.t());
+    Tensor losses = at::empty({count}, at::kDouble);
+    
+    const float scale = needs_gradient ? static_cast<float>(loss_scale / static_cast<double>(count)) : 0.0f;
+    float* z = logits.mutable_data_ptr<float>();
+    const std::int64_t* target = wanted.const_data_ptr<std::int64_t>();
+    double* loss = losses.mutable_data_ptr<double>();
+    at::parallel_for(0, count, 1 + kGrain / classes, [&](std::int64_t begin, std::int64_t end) {
+      models::softmax_cross_entropy(z + begin * classes, target + begin, loss + begin, end - begin, classes, scale);
+    });
+    context->save_for_backward({rows, weight, needs_gradient ? logits : Tensor()});
+    context->saved_data["sizes"] = hidden.sizes().vec();
+    double total = 0.0;
+    for (std::int64_t row = 0; row < count; ++row) total += loss[row];
+    return at::scalar_tensor(total / static_cast<double>(count), at::kFloat);
+  }
+
+  // The gradient was made in the forward; the incoming gradient of the loss must be 1.
+  static tensor_list backward(AutogradContext* context, tensor_list) {
+    const auto saved = context->get_saved_variables();
+    const Tensor& grad_logits = saved[2];
+    Tensor grad_hidden = grad_logits.mm(saved[1]).view(context->saved_data["sizes"].toIntVector());
+    Tensor grad_weight = accumulate_product(saved[1], grad_logits, saved[0]);
+    return {grad_hidden, grad_weight, Tensor(), Tensor(), Tensor()};
+  }
+};
+
+Tensor keep_mask(at::IntArrayRef sizes, double p, const Pass& pass, int site) {
+  auto generator = at::detail::createCPUGenerator(
+      random_key(pass.seed, hash_text("dropout"), pass.update, pass.microbatch, pass.layer, site));
+  return at::empty(sizes, at::kFloat).bernoulli_(1.0 - p, generator).div_(1.0 - p);
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return LinearFunction::apply(x, weight, bias);
+}
+
+Tensor embedding(const Tensor& weight, const Tensor& index) { return EmbeddingFunction::apply(weight, index); }
+
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return at::layer_norm(x, {x.size(-1)}, weight, bias, 1e-5);
+}
+
+Tensor gelu(const Tensor& x) { return GeluFunction::apply(x); }
+
+Tensor dropout(const Tensor& x, double p, const Pass& pass, int site) {
+  if (p == 0.0 || !pass.training) return x;
+  return x * keep_mask(x.sizes(), p, pass, site);
+}
+
+Tensor causal_attention(const Tensor& qkv, int heads, double p, const Pass& pass, int site) {
+  const std::int64_t b = qkv.size(0), length = qkv.size(1), width = qkv.size(2) / 3;
+  const Tensor split = qkv.view({b, length, 3, heads, width / heads}).permute({2, 0, 3, 1, 4});
+  const Tensor q = split[0], k = split[1], v = split[2];
+  Tensor mixed;
+  if (p == 0.0 || !pass.training) {
+    mixed = at::scaled_dot_product_attention(q, k, v, {}, 0.0, /*is_causal=*/true);
+  } else {
+    const Tensor future = at::ones({length, length}, at::kBool).triu(1);
+    const Tensor scores = at::matmul(q, k.transpose(-2, -1)) / std::sqrt(static_cast<double>(width / heads));
+    mixed = at::matmul(ops::dropout(at::softmax(scores.masked_fill(future, -INFINITY), -1), p, pass, site), v);
+  }
+  return mixed.transpose(1, 2).reshape({b, length, width});
+}
+
+Tensor head_loss(const Tensor& hidden, const Tensor& weight, const Tensor& targets, double loss_scale) {
+  const bool needs_gradient = at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad());
+  return HeadLossFunction::apply(hidden, weight, targets, loss_scale, needs_gradient);
+}
+
+}  // namespace twobw::models::ops

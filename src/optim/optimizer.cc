@@ -1,0 +1,124 @@
+#include "optim/optimizer.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace twobw::optim {
+namespace {
+
+constexpr std::int64_t kGrain = 1 << 16;
+
+float* data(const at::Tensor& tensor) { return tensor.defined() ? tensor.mutable_data_ptr<float>() : nullptr; }
+
+float factor(const std::vector<double>& factors, std::size_t index) {
+  return index < factors.size() ? static_cast<float>(factors[index]) : 0.0f;
+}
+
+}  // namespace
+
+Optimizer::Optimizer(const OptimizerConfig& config, const weights::Layout& layout, std::int64_t sync_updates,
+                     const at::Tensor& initial)
+    : config_(config), layout_(layout), sync_updates_(sync_updates) {
+  const auto state = [&] { return at::zeros({layout.size()}, at::kFloat); };
+  moment1_ = state();
+  if (config.name == "adamw") moment2_ = state();
+  if (!config.extrapolate_update.empty()) update1_ = state();
+  if (config.extrapolate_update.size() > 1) update2_ = state();
+  if (!config.extrapolate_weights.empty()) master_ = initial.clone();
+  if (config.extrapolate_weights.size() > 1) applied1_ = state();
+}
+
+Extrapolation Optimizer::extrapolation_at(std::int64_t t) const {
+  Extrapolation extrapolation;
+  // update2 and weights2 reach one update further back, to where history may not exist yet.
+  if (t > sync_updates_ && applied_ >= 1) extrapolation.update = factor(config_.extrapolate_update, 0);
+  if (t > sync_updates_ && applied_ >= 2) extrapolation.update2 = factor(config_.extrapolate_update, 1);
+  if (t + 1 > sync_updates_) {
+    extrapolation.weights = factor(config_.extrapolate_weights, 0);
+    extrapolation.weights2 = factor(config_.extrapolate_weights, 1);
+  }
+  return extrapolation;
+}
+
+void Optimizer::apply(const Update& update, const at::Tensor& gradient, const at::Tensor& source,
+                      const at::Tensor& target) {
+  Streams streams{.source = data(source),
+                  .target = data(target),
+                  .gradient = data(gradient),
+                  .moment1 = data(moment1_),
+                  .moment2 = data(moment2_),
+                  .update1 = data(update1_),
+                  .update2 = data(update2_)};
+  if (master_.defined()) {
+    streams.source = streams.target = data(master_);
+    streams.compute = data(target);
+    streams.applied1 = data(applied1_);
+  }
+  for (const weights::Parameter& parameter : layout_.parameters()) {
+    if (parameter.alias) continue;
+    at::parallel_for(0, parameter.count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+      apply_range(update, parameter, streams.from(parameter.offset + begin, end - begin));
+    });
+  }
+  // What lies past the weights are the aliases' gradients, already summed into their partners'.
+  if (layout_.gradient_size() > layout_.size()) {
+    gradient.narrow(0, layout_.size(), layout_.gradient_size() - layout_.size()).zero_();
+  }
+  if (!update.skip) ++applied_;
+}
+
+void Optimizer::apply_range(const Update& update, const weights::Parameter& parameter,
+                            const Streams& streams) const {
+  const Extrapolation extrapolation = extrapolation_at(update.index);
+  if (update.skip) return skip(extrapolation, streams);
+  const auto lr = static_cast<float>(update.learning_rate);
+  const auto scale = static_cast<float>(update.gradient_scale);
+  const float decay = parameter.spec.decay ? static_cast<float>(config_.weight_decay) : 0.0f;
+  if (config_.name == "sgd") {
+    optim::apply(SgdRule{.learning_rate = lr,
+                         .momentum = static_cast<float>(config_.momentum),
+                         .decay = decay,
+                         .gradient_scale = scale},
+                 extrapolation, streams);
+    return;
+  }
+  const auto step = static_cast<double>(applied_ + 1);
+  optim::apply(AdamWRule{.learning_rate = lr,
+                         .beta1 = static_cast<float>(config_.betas[0]),
+                         .beta2 = static_cast<float>(config_.betas[1]),
+                         .eps = static_cast<float>(config_.eps),
+                         .decay = decay,
+                         .correction1 = static_cast<float>(1.0 - std::pow(config_.betas[0], step)),
+                         .root_correction2 = static_cast<float>(std::sqrt(1.0 - std::pow(config_.betas[1], step))),
+                         .gradient_scale = scale},
+               extrapolation, streams);
+}
+
+std::int64_t Optimizer::state_bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& tensor : {master_, moment1_, moment2_, update1_, update2_, applied1_}) {
+    if (tensor.defined()) bytes += static_cast<std::int64_t>(tensor.nbytes());
+  }
+  return bytes;
+}
+
+double clip_scale(double norm, double clip) {
+  if (clip <= 0.0) return 1.0;
+  return std::min(1.0, clip / (norm + 1e-6));
+}
+
+std::vector<double> squared_norms(const weights::Layout& layout, const at::Tensor& gradient) {
+  const float* values = gradient.const_data_ptr<float>();
+  std::vector<double> norms;
+  for (const weights::Parameter& parameter : layout.parameters()) {
+    if (!parameter.spec.tied_to.empty()) continue;
+    norms.push_back(squared_norm(values + parameter.gradient_offset, parameter.count));
+  }
+  return norms;
+}
+
+}  // namespace twobw::optim

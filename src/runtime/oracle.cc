@@ -1,0 +1,135 @@
+#include "runtime/oracle.h"
+
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "optim/learning_rate.h"
+#include "weights/checksum.h"
+#include "weights/versions.h"
+
+namespace twobw::runtime {
+
+using at::Tensor;
+
+Oracle::Oracle(const Config& config, const models::LayerList& model, const data::Source& training,
+               const schedule::Spec& spec, std::vector<int> split)
+    : config_(config),
+      model_(model),
+      training_(training),
+      spec_(spec),
+      layout_(model, 0, static_cast<int>(model.size())),
+      gradient_(at::zeros({layout_.gradient_size()}, at::kFloat)) {
+  for (std::size_t stage = 0; stage < split.size(); ++stage) {
+    stage_of_layer_.insert(stage_of_layer_.end(), split[stage], static_cast<int>(stage));
+  }
+  for (const weights::Parameter& parameter : layout_.parameters()) {
+    gradient_views_.push_back(
+        gradient_.narrow(0, parameter.gradient_offset, parameter.count).view(parameter.spec.shape).variable_data());
+  }
+  Tensor initial = at::zeros({layout_.size()}, at::kFloat);
+  weights::initialize(layout_, initial, config.train.seed);
+  optimizer_ = std::make_unique<optim::Optimizer>(config.optimizer, layout_, config.pipeline.sync_updates, initial);
+  add_version(0, std::move(initial));
+}
+
+void Oracle::add_version(std::int64_t number, Tensor flat) {
+  Version version{.number = number, .flat = std::move(flat)};
+  version.parameters = weights::parameter_views(layout_, version.flat);
+  for (std::size_t i = 0; i < version.parameters.size(); ++i) {
+    version.parameters[i].mutable_grad() = gradient_views_[i];
+  }
+  versions_.push_back(std::move(version));
+  // The oldest that any rule can still ask for.
+  const std::size_t history = 2 + spec_.stages + spec_.extra;
+  if (versions_.size() > history) versions_.pop_front();
+}
+
+// Written down from the table of the design once more, on purpose not shared with schedule/.
+std::int64_t Oracle::version_by_rule(int stage, std::int64_t microbatch) const {
+  const std::int64_t m = spec_.microbatches, j = microbatch / m, start = spec_.sync_updates;
+  if (spec_.kind == schedule::Kind::TwoBW) return j <= start ? j : j - 1;
+  if (spec_.kind == schedule::Kind::Stash && j >= start) {
+    // The newest when its forward's turn comes: the backward of microbatch k - (d - r + e) just ended.
+    const std::int64_t last_backward = microbatch - (spec_.stages - stage + spec_.extra);
+    return last_backward < start * m ? start : (last_backward + 1) / m;
+  }
+  return j;
+}
+
+const Oracle::Version& Oracle::version(std::int64_t number) const {
+  const auto found = std::find_if(versions_.begin(), versions_.end(), [&](const Version& v) { return v.number == number; });
+  TWOBW_ASSERT(found != versions_.end(), "W({}) is not kept; the oldest is W({})", number, versions_.front().number);
+  return *found;
+}
+
+double Oracle::run_microbatch(std::int64_t microbatch) {
+  const int m = spec_.microbatches;
+  models::Pass pass{.training = true,
+                    .loss_scale = 1.0 / m,
+                    .seed = config_.train.seed,
+                    .update = microbatch / m,
+                    .microbatch = microbatch % m};
+  const data::Sample sample =
+      training_.random(random_key(pass.seed, hash_text("data"), pass.update, pass.microbatch),
+                       config_.pipeline.microbatch, config_.model.context);
+  pass.tokens = sample.tokens;
+  pass.targets = sample.targets;
+  Tensor x;
+  for (int layer = 0; layer < static_cast<int>(model_.size()); ++layer) {
+    const Version& weights = version(version_by_rule(stage_of_layer_[layer], microbatch));
+    const auto [begin, end] = layout_.range(layer);
+    pass.layer = layer;
+    x = model_[layer]->forward(std::span(weights.parameters).subspan(begin, end - begin), x, pass);
+  }
+  torch::autograd::backward({x}, {});
+  return x.item<double>();
+}
+
+OracleUpdate Oracle::next_update() {
+  OracleUpdate result{.update = updates_};
+  for (std::int64_t k = updates_ * spec_.microbatches; k < (updates_ + 1) * spec_.microbatches; ++k) {
+    result.loss += run_microbatch(k);
+  }
+  result.loss /= spec_.microbatches;
+  for (const weights::Tie& tie : layout_.ties()) gradient_views_[tie.primary].add_(gradient_views_[tie.copy]);
+  double sum = 0;
+  for (double square : optim::squared_norms(layout_, gradient_)) sum += square;
+  result.gradient_norm = std::sqrt(sum);
+  result.skipped = !std::isfinite(result.gradient_norm);
+
+  Tensor next = at::empty({layout_.size()}, at::kFloat);
+  optimizer_->apply({.index = updates_,
+                     .learning_rate = optim::learning_rate(config_.optimizer, config_.train.updates, updates_),
+                     .gradient_scale = optim::clip_scale(result.gradient_norm, config_.optimizer.clip),
+                     .skip = result.skipped},
+                    gradient_, versions_.back().flat, next);
+  add_version(++updates_, std::move(next));
+  result.checksums = weights::layer_checksums(layout_, newest_weights());
+  return result;
+}
+
+const Tensor& Oracle::newest_weights() const { return optimizer_->true_weights(versions_.back().flat); }
+
+double Oracle::evaluate(const data::Source& validation) const {
+  at::NoGradGuard no_grad;
+  const std::vector<Tensor> parameters = weights::parameter_views(layout_, newest_weights());
+  double sum = 0;
+  for (int index = 0; index < config_.train.eval_microbatches; ++index) {
+    const data::Sample sample = validation.sequential(index, config_.pipeline.microbatch, config_.model.context);
+    models::Pass pass{.tokens = sample.tokens, .targets = sample.targets};
+    Tensor x;
+    for (int layer = 0; layer < static_cast<int>(model_.size()); ++layer) {
+      const auto [begin, end] = layout_.range(layer);
+      pass.layer = layer;
+      x = model_[layer]->forward(std::span(parameters).subspan(begin, end - begin), x, pass);
+    }
+    sum += x.item<double>();
+  }
+  return sum / config_.train.eval_microbatches;
+}
+
+}  // namespace twobw::runtime

@@ -1,0 +1,69 @@
+// The serial oracle: one thread, no pipeline, no schedule, no double buffer. It runs microbatch after
+// microbatch through the whole model on the version that the rule of the design names, keeps
+// as many old versions as the rule needs, and applies the (delayed) update. Every pipeline must
+// match it bit for bit in fp32 on CPU.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/config.h"
+#include "data/tokens.h"
+#include "models/layer.h"
+#include "optim/optimizer.h"
+#include "schedule/spec.h"
+#include "weights/layout.h"
+
+namespace twobw::runtime {
+
+struct OracleUpdate {
+  std::int64_t update = 0;
+  double loss = 0;
+  double gradient_norm = 0;
+  bool skipped = false;
+  std::vector<std::uint64_t> checksums;  // a number a layer, of W(update+1)
+};
+
+class Oracle {
+ public:
+  // `split` matters under `stash` alone, where versions differ between stages.
+  Oracle(const Config& config, const models::LayerList& model, const data::Source& training,
+         const schedule::Spec& spec, std::vector<int> split);
+
+  OracleUpdate next_update();
+  // The mean validation loss on the newest weights.
+  double evaluate(const data::Source& validation) const;
+
+  const weights::Layout& layout() const { return layout_; }
+  const at::Tensor& newest_weights() const;
+
+ private:
+  struct Version {
+    std::int64_t number = 0;
+    at::Tensor flat;
+    std::vector<at::Tensor> parameters;
+  };
+  std::int64_t version_by_rule(int stage, std::int64_t microbatch) const;
+  const Version& version(std::int64_t number) const;
+  double run_microbatch(std::int64_t microbatch);
+  void add_version(std::int64_t number, at::Tensor flat);
+
+  const Config& config_;
+  const models::LayerList& model_;
+  const data::Source& training_;
+  schedule::Spec spec_;
+  std::vector<int> stage_of_layer_;
+  weights::Layout layout_;
+  at::Tensor gradient_;
+  std::vector<at::Tensor> gradient_views_;
+  std::deque<Version> versions_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::int64_t updates_ = 0;
+};
+
+}  // namespace twobw::runtime

@@ -1,0 +1,70 @@
+// All workers of a pipeline in one process, and the links between them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/config.h"
+#include "data/tokens.h"
+#include "device/cpu.h"
+#include "models/layer.h"
+#include "runtime/worker.h"
+#include "schedule/spec.h"
+
+namespace twobw::runtime {
+
+struct PipelineSetup {
+  schedule::Spec spec;
+  std::vector<int> split;              // layers of each stage
+  std::vector<bool> recompute;         // of each stage
+  std::vector<device::CoreSet> cores;  // of each stage
+  bool checksums = false;
+  bool record_events = false;
+};
+
+class Pipeline {
+ public:
+  // Everything passed by reference must outlive the pipeline.
+  Pipeline(const Config& config, const models::LayerList& model, const data::Source& training,
+           const data::Source& validation, PipelineSetup setup, Listener listener);
+  ~Pipeline();
+
+  // Starts the workers and waits for them. Throws RunError when one failed: for a wait that outlasted
+  // its timeout, with a report of what every worker was doing.
+  void run();
+
+  // Ends the run after the batches that have begun. From any thread.
+  void request_stop();
+
+  // After run().
+  const Stage& stage(int index) const;
+  std::vector<telemetry::Event> events() const;
+
+ private:
+  struct Failure {
+    std::string message;
+    bool stuck = false;
+  };
+  void connect();
+  void run_worker(int stage);
+
+  const Config& config_;
+  const models::LayerList& model_;
+  const data::Source& training_;
+  const data::Source& validation_;
+  PipelineSetup setup_;
+  Listener listener_;
+  transport::Hub hub_;
+  transport::StageGroup group_;
+  transport::BatchGate gate_;
+  telemetry::Board board_;
+  std::vector<std::unique_ptr<transport::Link>> links_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::mutex failure_mutex_;
+  std::vector<Failure> failures_;
+  std::string stuck_report_;
+  std::chrono::steady_clock::time_point start_;
+};
+
+}  // namespace twobw::runtime

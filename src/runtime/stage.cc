@@ -1,0 +1,126 @@
+#include "runtime/stage.h"
+
+#include <torch/csrc/autograd/autograd.h>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "weights/checksum.h"
+
+namespace twobw::runtime {
+
+using at::Tensor;
+
+Stage::Stage(const Config& config, const models::LayerList& model, const data::Source& training,
+             const data::Source& validation, const StageSetup& setup)
+    : config_(config),
+      model_(model),
+      training_(training),
+      validation_(validation),
+      setup_(setup),
+      layout_(model, setup.first_layer, setup.last_layer),
+      versions_(layout_, setup.versions, config.train.seed),
+      gradients_(layout_, setup.gradient_buffers),
+      optimizer_(config.optimizer, layout_, config.pipeline.sync_updates, versions_.flat(0)),
+      in_flight_(setup.slots) {}
+
+models::Pass Stage::training_pass(std::int64_t microbatch) const {
+  const int m = config_.pipeline.microbatches;
+  models::Pass pass{.training = true,
+                    .loss_scale = 1.0 / m,
+                    .seed = config_.train.seed,
+                    .update = microbatch / m,
+                    .microbatch = microbatch % m};
+  const data::Sample sample =
+      training_.random(random_key(pass.seed, hash_text("data"), pass.update, pass.microbatch),
+                       config_.pipeline.microbatch, config_.model.context);
+  pass.tokens = sample.tokens;
+  pass.targets = sample.targets;
+  return pass;
+}
+
+Tensor Stage::run_layers(std::span<const Tensor> parameters, Tensor x, models::Pass& pass) const {
+  for (int layer = setup_.first_layer; layer < setup_.last_layer; ++layer) {
+    const auto [begin, end] = layout_.range(layer);
+    pass.layer = layer;
+    x = model_[layer]->forward(parameters.subspan(begin, end - begin), x, pass);
+  }
+  return x;
+}
+
+Tensor Stage::forward(std::int64_t microbatch, int slot, std::int64_t version, const Tensor& input) {
+  InFlight& flight = in_flight_[slot];
+  TWOBW_ASSERT(!flight.pass.tokens.defined(), "slot {} is taken when microbatch {} comes", slot, microbatch);
+  const auto parameters = versions_.acquire(version);
+  flight.pass = training_pass(microbatch);
+  if (input.defined()) flight.input = input.detach().set_requires_grad(true);
+  if (setup_.recompute) {
+    at::NoGradGuard no_grad;
+    return run_layers(parameters, flight.input, flight.pass);
+  }
+  flight.output = run_layers(parameters, flight.input, flight.pass);
+  return flight.output.detach();
+}
+
+Tensor Stage::backward(std::int64_t microbatch, int slot, std::int64_t version, const Tensor& gradient) {
+  InFlight flight = std::exchange(in_flight_[slot], {});
+  const auto parameters = versions_.parameters(version);
+  gradients_.attach(microbatch / config_.pipeline.microbatches, parameters);
+  if (setup_.recompute) flight.output = run_layers(parameters, flight.input, flight.pass);
+  torch::autograd::backward({flight.output}, {gradient});
+  versions_.release(version);
+  return flight.input.defined() ? flight.input.grad() : Tensor();
+}
+
+Tensor Stage::evaluate(std::int64_t index, const Tensor& input) {
+  at::NoGradGuard no_grad;
+  const data::Sample sample = validation_.sequential(index, config_.pipeline.microbatch, config_.model.context);
+  models::Pass pass{.tokens = sample.tokens, .targets = sample.targets};
+  return run_layers(weights::parameter_views(layout_, newest_weights()), input, pass);
+}
+
+void Stage::sum_local_ties(std::int64_t batch) {
+  for (const weights::Tie& tie : layout_.ties()) {
+    if (tie.primary >= 0 && tie.copy >= 0) gradients_.of(batch, tie.primary).add_(gradients_.of(batch, tie.copy));
+  }
+}
+
+int Stage::spanning_tie() const {
+  for (const weights::Tie& tie : layout_.ties()) {
+    if (tie.primary < 0 || tie.copy < 0) return std::max(tie.primary, tie.copy);
+  }
+  return -1;
+}
+
+bool Stage::holds_tie_primary() const {
+  return spanning_tie() >= 0 && layout_.parameters()[spanning_tie()].spec.tied_to.empty();
+}
+
+bool Stage::holds_tie_copy() const {
+  return spanning_tie() >= 0 && !layout_.parameters()[spanning_tie()].spec.tied_to.empty();
+}
+
+// A copy: the buffer itself is cleared by the step, which does not wait for the other end.
+Tensor Stage::tied_gradient(std::int64_t batch) const { return gradients_.of(batch, spanning_tie()).clone(); }
+
+void Stage::add_tied_gradient(std::int64_t batch, const Tensor& other) {
+  gradients_.of(batch, spanning_tie()).add_(other);
+}
+
+std::vector<double> Stage::squared_norms(std::int64_t batch) const {
+  return optim::squared_norms(layout_, gradients_.flat(batch));
+}
+
+void Stage::step(const optim::Update& update) {
+  const Tensor source = versions_.flat(versions_.newest());
+  const Tensor target = versions_.begin_write();
+  optimizer_.apply(update, gradients_.flat(update.index), source, target);
+  versions_.publish();
+}
+
+const Tensor& Stage::newest_weights() const { return optimizer_.true_weights(versions_.flat(versions_.newest())); }
+
+std::vector<std::uint64_t> Stage::layer_checksums() const {
+  return weights::layer_checksums(layout_, newest_weights());
+}
+
+}  // namespace twobw::runtime

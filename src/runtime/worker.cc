@@ -1,0 +1,170 @@
+#include "runtime/worker.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "optim/learning_rate.h"
+
+namespace twobw::runtime {
+
+using schedule::Instruction;
+using schedule::Op;
+using transport::Tag;
+
+Worker::Worker(const Config& config, const schedule::Spec& spec, WorkerSetup setup, transport::StageGroup& group,
+               transport::BatchGate& gate, telemetry::Board& board, const Listener& listener)
+    : config_(config),
+      spec_(spec),
+      setup_(std::move(setup)),
+      group_(group),
+      gate_(gate),
+      board_(board),
+      listener_(listener) {}
+
+double Worker::now() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+template <typename Wait>
+auto Worker::timed_wait(Wait wait) {
+  const double begin = now();
+  auto result = wait();
+  waited_ += now() - begin;
+  return result;
+}
+
+void Worker::run(const models::LayerList& model, const data::Source& training, const data::Source& validation,
+                 std::chrono::steady_clock::time_point start) {
+  start_ = start;
+  device::bind_thread(fmt::format("stage {}", setup_.stage), setup_.cores);
+  device::PoolScope scope(pool_);
+  stage_ = std::make_unique<Stage>(config_, model, training, validation, setup_.arithmetic);
+  stream_ = std::make_unique<schedule::Stream>(spec_, setup_.stage);
+  last_update_ = now();
+  while (const auto instruction = stream_->next()) {
+    board_.begin(setup_.stage, *instruction);
+    const double begin = setup_.record_events ? now() : 0;
+    execute(*instruction);
+    if (setup_.record_events) events_.push_back({setup_.stage, *instruction, begin, now()});
+  }
+  board_.finish(setup_.stage, "finished");
+}
+
+void Worker::execute(const Instruction& i) {
+  switch (i.op) {
+    case Op::BeginBatch:
+      return begin_batch(i.batch);
+    case Op::RecvActivation:
+      input_ = timed_wait([&] { return setup_.ports.activations_in->receive({Tag::Kind::Activation, i.microbatch}); });
+      return;
+    case Op::Forward:
+      return forward(i);
+    case Op::SendActivation:
+      return setup_.ports.activations_out->send({Tag::Kind::Activation, i.microbatch}, std::move(output_));
+    case Op::RecvGradient:
+      gradient_of_output_ =
+          timed_wait([&] { return setup_.ports.gradients_in->receive({Tag::Kind::Gradient, i.microbatch}); });
+      return;
+    case Op::Backward:
+      gradient_of_input_ =
+          stage_->backward(i.microbatch, i.slot, i.version, std::exchange(gradient_of_output_, at::Tensor()));
+      return;
+    case Op::SendGradient:
+      return setup_.ports.gradients_out->send({Tag::Kind::Gradient, i.microbatch}, std::move(gradient_of_input_));
+    case Op::ReduceGradients:
+      return reduce_gradients(i.batch);
+    case Op::Step:
+      return step(i);
+    case Op::Evaluate:
+      return evaluate(i.batch);
+  }
+}
+
+void Worker::begin_batch(std::int64_t batch) {
+  const bool begins = setup_.stage == 0 ? gate_.decide(batch) : timed_wait([&] { return gate_.await(batch); });
+  if (!begins) stream_->stop_before(batch);
+}
+
+void Worker::forward(const Instruction& i) {
+  output_ = stage_->forward(i.microbatch, i.slot, i.version, std::exchange(input_, at::Tensor()));
+  if (setup_.stage + 1 < spec_.stages) return;
+  batch_loss_ += std::exchange(output_, at::Tensor()).item<double>();
+  if ((i.microbatch + 1) % spec_.microbatches == 0) {
+    finished_losses_.push_back(batch_loss_ / spec_.microbatches);
+    batch_loss_ = 0;
+  }
+}
+
+// Starts what crosses stages as soon as this stage's gradient is complete. The primary end of a tie
+// answers for the norm of the sum, so it takes the copy's part first: sent by the last stage,
+// which under every schedule ends the batch earlier.
+void Worker::reduce_gradients(std::int64_t batch) {
+  stage_->sum_local_ties(batch);
+  if (setup_.ports.tied_out) {
+    setup_.ports.tied_out->send({Tag::Kind::TiedGradient, batch}, stage_->tied_gradient(batch));
+  }
+  if (setup_.ports.tied_in && stage_->holds_tie_primary()) {
+    const at::Tensor other = timed_wait([&] { return setup_.ports.tied_in->receive({Tag::Kind::TiedGradient, batch}); });
+    stage_->add_tied_gradient(batch, other);
+  }
+  group_.contribute(batch, setup_.stage, stage_->squared_norms(batch));
+}
+
+double Worker::agree_on_norm(std::int64_t batch) {
+  if (setup_.ports.tied_in && stage_->holds_tie_copy()) {
+    const at::Tensor other = timed_wait([&] { return setup_.ports.tied_in->receive({Tag::Kind::TiedGradient, batch}); });
+    stage_->add_tied_gradient(batch, other);
+  }
+  const std::vector<double> squares = timed_wait([&] { return group_.collect(batch); });
+  double sum = 0;
+  for (double square : squares) sum += square;
+  return std::sqrt(sum);
+}
+
+void Worker::step(const Instruction& i) {
+  const double norm = agree_on_norm(i.batch);
+  const optim::Update update{
+      .index = i.batch,
+      .learning_rate = optim::learning_rate(config_.optimizer, config_.train.updates, i.batch),
+      .gradient_scale = optim::clip_scale(norm, config_.optimizer.clip),
+      .skip = !std::isfinite(norm),
+  };
+  stage_->step(update);
+
+  telemetry::StageUpdate report{.stage = setup_.stage,
+                                .update = i.batch,
+                                .time = now(),
+                                .waiting = std::exchange(waited_, 0),
+                                .elapsed = 0,
+                                .learning_rate = update.learning_rate,
+                                .gradient_norm = norm,
+                                .skipped = update.skip,
+                                .peak_bytes = pool_.peak_bytes()};
+  report.elapsed = report.time - std::exchange(last_update_, report.time);
+  if (!finished_losses_.empty()) {
+    report.loss = finished_losses_.front();
+    finished_losses_.erase(finished_losses_.begin());
+  }
+  if (setup_.checksums) report.checksums = stage_->layer_checksums();
+  listener_.on_update(std::move(report));
+}
+
+void Worker::evaluate(std::int64_t update) {
+  const bool first = setup_.stage == 0, last = setup_.stage + 1 == spec_.stages;
+  const int count = config_.train.eval_microbatches;
+  double sum = 0;
+  for (int index = 0; index < count; ++index) {
+    const Tag tag{Tag::Kind::Evaluation, update * count + index};
+    const at::Tensor input =
+        first ? at::Tensor() : timed_wait([&] { return setup_.ports.activations_in->receive(tag); });
+    at::Tensor output = stage_->evaluate(index, input);
+    if (last) {
+      sum += output.item<double>();
+    } else {
+      setup_.ports.activations_out->send(tag, std::move(output));
+    }
+  }
+  if (last) listener_.on_evaluation({.update = update, .loss = sum / count});
+}
+
+}  // namespace twobw::runtime

@@ -1,0 +1,91 @@
+// A worker carries out the instruction list of its stage: one thread, one switch over Op.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <vector>
+
+#include "base/config.h"
+#include "device/cpu.h"
+#include "device/memory.h"
+#include "runtime/stage.h"
+#include "schedule/stream.h"
+#include "telemetry/board.h"
+#include "telemetry/event.h"
+#include "transport/group.h"
+#include "transport/link.h"
+
+namespace twobw::runtime {
+
+// The ways out of a stage. Null where there is no neighbour, or no tie that spans stages.
+struct Ports {
+  transport::Link* activations_in = nullptr;
+  transport::Link* activations_out = nullptr;
+  transport::Link* gradients_in = nullptr;
+  transport::Link* gradients_out = nullptr;
+  transport::Link* tied_in = nullptr;
+  transport::Link* tied_out = nullptr;
+};
+
+// Who listens. Called from the worker's thread.
+struct Listener {
+  std::function<void(telemetry::StageUpdate)> on_update;
+  std::function<void(telemetry::Evaluation)> on_evaluation;
+};
+
+struct WorkerSetup {
+  int stage = 0;
+  StageSetup arithmetic;
+  device::CoreSet cores;
+  Ports ports;
+  bool checksums = false;     // report those of the weights with every update
+  bool record_events = false;  // keep every instruction's times
+};
+
+class Worker {
+ public:
+  Worker(const Config& config, const schedule::Spec& spec, WorkerSetup setup, transport::StageGroup& group,
+         transport::BatchGate& gate, telemetry::Board& board, const Listener& listener);
+
+  // Allocates the stage on the calling thread, then carries out the list to its end. Throws
+  // transport::WaitTimeout or Cancelled.
+  void run(const models::LayerList& model, const data::Source& training, const data::Source& validation,
+           std::chrono::steady_clock::time_point start);
+
+  // After run().
+  const Stage& stage() const { return *stage_; }
+  const std::vector<telemetry::Event>& events() const { return events_; }
+
+ private:
+  void execute(const schedule::Instruction& instruction);
+  void begin_batch(std::int64_t batch);
+  void forward(const schedule::Instruction& instruction);
+  void reduce_gradients(std::int64_t batch);
+  void step(const schedule::Instruction& instruction);
+  void evaluate(std::int64_t update);
+  double agree_on_norm(std::int64_t batch);
+  double now() const;
+  template <typename Wait>
+  auto timed_wait(Wait wait);
+
+  const Config& config_;
+  schedule::Spec spec_;
+  WorkerSetup setup_;
+  transport::StageGroup& group_;
+  transport::BatchGate& gate_;
+  telemetry::Board& board_;
+  const Listener& listener_;
+
+  device::MemoryPool pool_;  // outlives the stage
+  std::unique_ptr<Stage> stage_;
+  std::unique_ptr<schedule::Stream> stream_;
+  std::chrono::steady_clock::time_point start_;
+  at::Tensor input_, output_;                     // of the microbatch between receive and send
+  at::Tensor gradient_of_output_, gradient_of_input_;
+  double batch_loss_ = 0;                         // summed over the batch's microbatches so far
+  std::vector<double> finished_losses_;           // of batches whose step is still to come
+  double waited_ = 0, last_update_ = 0;
+  std::vector<telemetry::Event> events_;
+};
+
+}  // namespace twobw::runtime

@@ -1,0 +1,49 @@
+// Runs the lists of all stages together on paper: what can run when, if compute takes whole ticks
+// and everything else takes none. The checker asks whether it ends, the grid asks when.
+//
+// What an instruction waits for, besides those before it in its own list:
+//   RecvActivation k   the SendActivation k of stage r-1
+//   RecvGradient k     the SendGradient k of stage r+1
+//   Step j             the ReduceGradients j of every stage: the global norm and the non-finite check
+//   Evaluate j         the Evaluate j of stage r-1
+//   BeginBatch j       the BeginBatch j of stage 0, which decides whether batch j runs
+// A send never waits.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schedule/stream.h"
+
+namespace twobw::schedule {
+
+// Ticks of what computes.
+struct Costs {
+  std::int64_t forward = 1;
+  std::int64_t backward = 2;
+  std::int64_t evaluate = 1;
+};
+
+struct Span {
+  std::int64_t start = 0;
+  std::int64_t end = 0;
+};
+
+struct Execution {
+  // times[r][i] is of lists[r][i]; shorter than the list where stage r is stuck.
+  std::vector<std::vector<Span>> times;
+  // Which stages wait for ever, and before what; empty when every list runs to its end.
+  std::string deadlock;
+
+  std::int64_t ticks() const;  // from the first start to the last end
+};
+
+// Every instruction starts as early as its list and the waits above allow. Any lists will do, broken
+// ones too.
+Execution execute(const Lists& lists, const Costs& costs = {});
+
+// Ticks from the end of one batch to the end of the next, once the pipeline is full.
+double steady_ticks_per_batch(const Spec& spec, const Costs& costs = {});
+
+}  // namespace twobw::schedule

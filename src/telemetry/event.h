@@ -1,0 +1,42 @@
+// What workers tell the world. The runtime fills these in; whoever draws or writes them need not
+// know where they come from.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "schedule/instruction.h"
+
+namespace twobw::telemetry {
+
+// One instruction as it was carried out, in seconds since the run began.
+struct Event {
+  int stage = 0;
+  schedule::Instruction instruction;
+  double begin = 0;
+  double end = 0;
+};
+
+// One stage after one update.
+struct StageUpdate {
+  int stage = 0;
+  std::int64_t update = 0;
+  double time = 0;     // seconds since the run began
+  double waiting = 0;  // seconds since the stage's previous update that it spent waiting
+  double elapsed = 0;  // seconds since the stage's previous update
+  double learning_rate = 0;
+  double gradient_norm = 0;
+  bool skipped = false;
+  std::int64_t peak_bytes = 0;
+  std::optional<double> loss;            // mean over the batch; last stage only
+  std::vector<std::uint64_t> checksums;  // of the true weights, a number a layer; only when asked for
+};
+
+// The validation loss of W(update+1).
+struct Evaluation {
+  std::int64_t update = 0;
+  double loss = 0;
+};
+
+}  // namespace twobw::telemetry

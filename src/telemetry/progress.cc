@@ -1,0 +1,60 @@
+#include "telemetry/progress.h"
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+
+namespace twobw::telemetry {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::string bar(double fraction) {
+  constexpr int kWidth = 24;
+  const int filled = static_cast<int>(fraction * kWidth);
+  std::string text(filled, '=');
+  if (filled < kWidth) text += '>';
+  text.resize(kWidth, ' ');
+  return text;
+}
+
+}  // namespace
+
+Progress::~Progress() { clear(); }
+
+void Progress::clear() {
+  if (!drawn_) return;
+  fmt::print("\r\033[K");
+  std::fflush(stdout);
+  drawn_ = false;
+}
+
+void Progress::show(const Status& status) {
+  const auto now = Clock::now();
+  const auto pause = terminal_ ? std::chrono::milliseconds(100) : std::chrono::seconds(5);
+  const bool last = status.update == status.updates;
+  if (shown_ && now - *shown_ < pause && !last) return;
+  shown_ = now;
+  const double fraction = static_cast<double>(status.update) / static_cast<double>(status.updates);
+  const double elapsed = std::chrono::duration<double>(now - began_).count();
+  const double left = elapsed * (1.0 - fraction) / std::max(fraction, 1e-9);
+  const std::string figures =
+      fmt::format("loss {:.4f}  lr {:.2e}  norm {:.2f}  {} tokens/s  busy {:.0f}%", status.loss, status.learning_rate,
+                  status.gradient_norm, format_count(status.tokens_per_s), 100 * status.utilisation);
+  if (terminal_) {
+    fmt::print("\r\033[K{}/{} [{}] {}  {} left", status.update, status.updates, bar(fraction), figures,
+               format_duration(left));
+    drawn_ = true;
+  } else {
+    fmt::print("update {}/{}  {}\n", status.update, status.updates, figures);
+  }
+  std::fflush(stdout);
+}
+
+void Progress::say(const std::string& line) {
+  clear();
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
+}  // namespace twobw::telemetry

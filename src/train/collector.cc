@@ -1,0 +1,58 @@
+#include "train/collector.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace twobw::train {
+
+runtime::Listener Collector::listener() {
+  return {.on_update = [this](telemetry::StageUpdate update) { add(std::move(update)); },
+          .on_evaluation =
+              [this](telemetry::Evaluation evaluation) {
+                std::lock_guard lock(mutex_);
+                ready_.emplace_back(evaluation);
+                changed_.notify_all();
+              }};
+}
+
+void Collector::add(telemetry::StageUpdate update) {
+  std::lock_guard lock(mutex_);
+  auto& parts = partial_[update.update];
+  const std::int64_t index = update.update;
+  parts.push_back(std::move(update));
+  if (static_cast<int>(parts.size()) < stages_) return;
+
+  std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.stage < b.stage; });
+  CompleteUpdate complete{.update = index,
+                          .loss = parts.back().loss.value_or(0.0),
+                          .learning_rate = parts.back().learning_rate,
+                          .gradient_norm = parts.back().gradient_norm,
+                          .skipped = parts.back().skipped};
+  for (const auto& part : parts) complete.time = std::max(complete.time, part.time);
+  complete.stages = std::move(parts);
+  partial_.erase(index);
+  ready_.emplace_back(std::move(complete));
+  changed_.notify_all();
+}
+
+void Collector::close() {
+  std::lock_guard lock(mutex_);
+  closed_ = true;
+  changed_.notify_all();
+}
+
+std::optional<Report> Collector::next(double seconds) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return closed_ || !ready_.empty(); });
+  if (ready_.empty()) return std::nullopt;
+  Report report = std::move(ready_.front());
+  ready_.pop_front();
+  return report;
+}
+
+bool Collector::exhausted() const {
+  std::lock_guard lock(mutex_);
+  return closed_ && ready_.empty();
+}
+
+}  // namespace twobw::train

@@ -1,0 +1,53 @@
+// Puts the workers' reports together, update by update, on the thread that prints and writes.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "runtime/worker.h"
+#include "telemetry/event.h"
+
+namespace twobw::train {
+
+// One update as all stages saw it.
+struct CompleteUpdate {
+  std::int64_t update = 0;
+  double time = 0;  // when the last stage had made it
+  double loss = 0;
+  double learning_rate = 0;
+  double gradient_norm = 0;
+  bool skipped = false;
+  std::vector<telemetry::StageUpdate> stages;  // in order
+};
+
+using Report = std::variant<CompleteUpdate, telemetry::Evaluation>;
+
+class Collector {
+ public:
+  explicit Collector(int stages) : stages_(stages) {}
+
+  runtime::Listener listener();  // for the workers' threads
+  void close();                  // no report will follow
+
+  // The next report in order, waiting at most `seconds` for it. Nothing: none came, or closed.
+  std::optional<Report> next(double seconds);
+  bool exhausted() const;
+
+ private:
+  void add(telemetry::StageUpdate update);
+
+  int stages_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::int64_t, std::vector<telemetry::StageUpdate>> partial_;
+  std::deque<Report> ready_;
+  bool closed_ = false;
+};
+
+}  // namespace twobw::train

@@ -1,0 +1,76 @@
+#include "train/export.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "checkpoint/safetensors.h"
+#include "models/model.h"
+
+namespace twobw::train {
+
+void save_model(const runtime::Pipeline& pipeline, const Setup& setup, const std::string& path) {
+  std::vector<checkpoint::NamedTensor> tensors;
+  for (int r = 0; r < setup.spec.stages; ++r) {
+    const runtime::Stage& stage = pipeline.stage(r);
+    for (const weights::Parameter& parameter : stage.layout().parameters()) {
+      if (!parameter.spec.tied_to.empty()) continue;
+      tensors.push_back({parameter.spec.name, stage.newest_weights()
+                                                  .narrow(0, parameter.offset, parameter.count)
+                                                  .view(parameter.spec.shape)});
+    }
+  }
+  checkpoint::save_safetensors(path, tensors);
+}
+
+SavedModel::SavedModel(const std::string& run_dir)
+    : config_(load_config(run_dir + "/config.yaml", {})), layers_(models::build(config_.model)) {
+  const std::string path = run_dir + "/model.safetensors";
+  const auto tensors = checkpoint::load_safetensors(path);
+  for (const auto& layer : layers_) {
+    auto& parameters = parameters_.emplace_back();
+    for (const models::ParameterSpec& spec : layer->parameters()) {
+      const auto found = tensors.find(spec.tied_to.empty() ? spec.name : spec.tied_to);
+      if (found == tensors.end() || found->second.sizes() != at::IntArrayRef(spec.shape)) {
+        fail_input("'{}' has no '{}' of the shape that config.yaml asks for", path, spec.name);
+      }
+      parameters.push_back(found->second);
+    }
+  }
+}
+
+at::Tensor SavedModel::logits(const at::Tensor& tokens) const {
+  at::NoGradGuard no_grad;
+  models::Pass pass{.tokens = tokens.unsqueeze(0)};
+  at::Tensor x;
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+    pass.layer = static_cast<int>(layer);
+    x = layers_[layer]->forward(parameters_[layer], x, pass);
+  }
+  return x.squeeze(0);
+}
+
+std::string SavedModel::generate(const std::string& prompt, int count, double temperature, std::uint64_t seed) const {
+  auto generator = at::detail::createCPUGenerator(seed);
+  std::vector<std::int64_t> tokens;
+  for (const char c : prompt.empty() ? std::string("\n") : prompt) tokens.push_back(static_cast<unsigned char>(c));
+  for (std::int64_t token : tokens) {
+    if (token >= config_.model.vocab) fail_input("the prompt holds byte {}; the model knows {} tokens", token, config_.model.vocab);
+  }
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    const std::size_t length = std::min<std::size_t>(tokens.size(), config_.model.context);
+    const at::Tensor window = at::empty({static_cast<std::int64_t>(length)}, at::kLong);
+    std::copy(tokens.end() - static_cast<std::ptrdiff_t>(length), tokens.end(), window.mutable_data_ptr<std::int64_t>());
+    const at::Tensor last = logits(window)[-1];
+    const std::int64_t next = temperature == 0.0
+                                  ? last.argmax().item<std::int64_t>()
+                                  : at::multinomial(at::softmax(last / temperature, -1), 1, false, generator).item<std::int64_t>();
+    tokens.push_back(next);
+    text += static_cast<char>(next & 0xff);
+  }
+  return text;
+}
+
+}  // namespace twobw::train

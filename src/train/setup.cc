@@ -1,0 +1,70 @@
+#include "train/setup.h"
+
+#include <fmt/ranges.h>
+
+#include <numeric>
+
+#include "base/error.h"
+#include "models/model.h"
+
+namespace twobw::train {
+
+schedule::Spec schedule_spec(const Config& config) {
+  const PipelineConfig& pipeline = config.pipeline;
+  return {.kind = schedule::parse_kind(pipeline.schedule),
+          .stages = pipeline.stages,
+          .microbatches = pipeline.microbatches,
+          .extra = pipeline.extra,
+          .updates = config.train.updates,
+          .sync_updates = pipeline.sync_updates,
+          .evaluate_every = config.train.eval_every};
+}
+
+namespace {
+
+void check_split(const Config& config, int layers) {
+  const PipelineConfig& pipeline = config.pipeline;
+  if (pipeline.stages > layers) {
+    fail_input("pipeline.stages is {}, but the model has {} layers (embedding, {} x attention and mlp, head): a stage "
+               "would have no layer; at most {} stages",
+               pipeline.stages, layers, config.model.layers, layers);
+  }
+  if (pipeline.split.empty()) return;
+  const int covered = std::accumulate(pipeline.split.begin(), pipeline.split.end(), 0);
+  if (covered != layers) {
+    fail_input("pipeline.split is [{}], which covers {} layers; it must cover the model's {} (embedding, {} x attention "
+               "and mlp, head)",
+               fmt::join(pipeline.split, ", "), covered, layers, config.model.layers);
+  }
+}
+
+std::vector<device::CoreSet> choose_cores(const Config& config) {
+  if (config.devices.empty()) return device::deal_cores(config.pipeline.stages);
+  std::vector<device::CoreSet> sets;
+  for (const std::string& text : config.devices) sets.push_back(device::parse_cores(text));
+  return sets;
+}
+
+}  // namespace
+
+Setup prepare(const Config& config) {
+  Setup setup{.config = config, .spec = schedule_spec(config)};
+  schedule::validate(setup.spec);
+  setup.model = models::build(config.model);
+  check_split(config, static_cast<int>(setup.model.size()));
+  setup.split = config.pipeline.split;
+  setup.recompute.assign(config.pipeline.stages, false);
+  for (int stage : config.pipeline.recompute) setup.recompute.at(stage) = true;
+  setup.cores = choose_cores(config);
+  const ModelConfig& model = config.model;
+  setup.training = data::open_source("data.train", config.data.train, model.vocab, model.context);
+  setup.validation = data::open_source("data.validation", config.data.validation, model.vocab, model.context);
+  return setup;
+}
+
+runtime::PipelineSetup Setup::pipeline() const {
+  TWOBW_ASSERT(!split.empty(), "the split has not been chosen");
+  return {.spec = spec, .split = split, .recompute = recompute, .cores = cores};
+}
+
+}  // namespace twobw::train

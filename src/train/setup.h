@@ -1,0 +1,42 @@
+// From a configuration to everything a run needs, checked: what can be refused is refused here,
+// before any time is spent.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/config.h"
+#include "data/tokens.h"
+#include "device/cpu.h"
+#include "models/layer.h"
+#include "runtime/pipeline.h"
+#include "schedule/spec.h"
+
+namespace twobw::train {
+
+struct Setup {
+  Config config;
+  schedule::Spec spec;
+  models::LayerList model;
+  std::unique_ptr<data::Source> training, validation;
+  std::vector<int> split;  // empty: still to be measured, see choose_split
+  std::vector<bool> recompute;
+  std::vector<device::CoreSet> cores;
+
+  runtime::PipelineSetup pipeline() const;
+};
+
+schedule::Spec schedule_spec(const Config& config);
+
+// Throws InputError.
+Setup prepare(const Config& config);
+
+// Balances the layers over the stages by times measured on the first stage's device: forward and backward
+// of every kind of layer, and the optimizer's step. Fills setup.split; does nothing when it is given.
+void choose_split(Setup& setup);
+
+// The contiguous split of `costs` into `stages` parts, none empty, whose largest sum is smallest.
+std::vector<int> balance(const std::vector<double>& costs, int stages);
+
+}  // namespace twobw::train

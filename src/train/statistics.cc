@@ -1,0 +1,98 @@
+#include "train/statistics.h"
+
+#include <algorithm>
+
+#include "models/model.h"
+
+namespace twobw::train {
+
+using Json = nlohmann::ordered_json;
+
+double Statistics::tokens_per_update() const {
+  const Config& config = setup_.config;
+  return static_cast<double>(config.pipeline.microbatch) * config.pipeline.microbatches * config.model.context;
+}
+
+void Statistics::add(const CompleteUpdate& update) {
+  time_before_ = latest_.time;
+  latest_ = update;
+  skipped_ += update.skipped;
+  Row row{.time = update.stages.front().time};
+  for (const auto& stage : update.stages) {
+    row.waiting.push_back(stage.waiting);
+    row.elapsed.push_back(stage.elapsed);
+  }
+  rows_.push_back(std::move(row));
+}
+
+void Statistics::add(const telemetry::Evaluation& evaluation) {
+  evaluation_ = evaluation;
+  best_validation_ = std::min(best_validation_.value_or(evaluation.loss), evaluation.loss);
+}
+
+double Statistics::tokens_per_s() const { return tokens_per_update() / std::max(1e-9, latest_.time - time_before_); }
+
+double Statistics::utilisation() const {
+  double sum = 0;
+  for (const auto& stage : latest_.stages) sum += 1.0 - stage.waiting / std::max(1e-9, stage.elapsed);
+  return sum / static_cast<double>(latest_.stages.size());
+}
+
+Json Statistics::metrics_line() const {
+  Json stages = Json::array();
+  for (const auto& stage : latest_.stages) {
+    stages.push_back({{"utilisation", 1.0 - stage.waiting / std::max(1e-9, stage.elapsed)},
+                      {"peak_bytes", stage.peak_bytes}});
+  }
+  return {{"update", latest_.update + 1},
+          {"loss", latest_.loss},
+          {"lr", latest_.learning_rate},
+          {"grad_norm", latest_.gradient_norm},
+          {"tokens_per_s", tokens_per_s()},
+          {"skipped", latest_.skipped},
+          {"time", latest_.time},
+          {"stages", stages}};
+}
+
+// Steady state: from the second update to the last but one, where the run is long enough; filling
+// and draining the pipeline are not part of it.
+Json Statistics::summary() const {
+  const std::size_t count = rows_.size();
+  const std::size_t first = count >= 5 ? 1 : 0, last = count >= 5 ? count - 2 : count - 1;
+  Json stages = Json::array();
+  double utilisation_sum = 0;
+  int layer = 0;
+  for (int r = 0; r < setup_.spec.stages; ++r) {
+    double waiting = 0, elapsed = 0;
+    for (std::size_t i = first + 1; i <= last; ++i) {
+      waiting += rows_[i].waiting[r];
+      elapsed += rows_[i].elapsed[r];
+    }
+    const double utilisation = elapsed > 0 ? 1.0 - waiting / elapsed : 0.0;
+    utilisation_sum += utilisation;
+    stages.push_back({{"layers", {layer, layer + setup_.split[r] - 1}},
+                      {"device", device::describe(setup_.cores[r])},
+                      {"utilisation", utilisation},
+                      {"peak_bytes", latest_.stages[r].peak_bytes}});
+    layer += setup_.split[r];
+  }
+  const double duration = last > first ? rows_[last].time - rows_[first].time : rows_[last].time;
+  const double updates = last > first ? static_cast<double>(last - first) : 1.0;
+  Json summary = {{"updates", count},
+                  {"parameters", models::parameter_count(setup_.model)},
+                  {"loss", latest_.loss},
+                  {"validation_loss", nullptr},
+                  {"best_validation_loss", nullptr},
+                  {"tokens_per_s", updates * tokens_per_update() / std::max(1e-9, duration)},
+                  {"utilisation", utilisation_sum / setup_.spec.stages},
+                  {"skipped_updates", skipped_},
+                  {"seconds", latest_.time},
+                  {"schedule", setup_.config.pipeline.schedule},
+                  {"split", setup_.split},
+                  {"stages", stages}};
+  if (evaluation_) summary["validation_loss"] = evaluation_->loss;
+  if (best_validation_) summary["best_validation_loss"] = *best_validation_;
+  return summary;
+}
+
+}  // namespace twobw::train

@@ -1,0 +1,42 @@
+// The figures of a run: throughput and utilisation in its steady state, memory, losses.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "train/collector.h"
+#include "train/setup.h"
+
+namespace twobw::train {
+
+class Statistics {
+ public:
+  explicit Statistics(const Setup& setup) : setup_(setup) {}
+
+  void add(const CompleteUpdate& update);
+  void add(const telemetry::Evaluation& evaluation);
+
+  // Since the update before.
+  double tokens_per_s() const;
+  double utilisation() const;  // mean over stages
+  nlohmann::ordered_json metrics_line() const;
+  nlohmann::ordered_json summary() const;
+
+ private:
+  struct Row {
+    double time = 0;                     // of stage 0's update
+    std::vector<double> waiting, elapsed;  // by stage
+  };
+  double tokens_per_update() const;
+
+  const Setup& setup_;
+  std::vector<Row> rows_;
+  CompleteUpdate latest_;
+  double time_before_ = 0;
+  std::int64_t skipped_ = 0;
+  std::optional<telemetry::Evaluation> evaluation_;
+  std::optional<double> best_validation_;
+};
+
+}  // namespace twobw::train

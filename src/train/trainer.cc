@@ -1,0 +1,165 @@
+#include "train/trainer.h"
+
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <exception>
+#include <thread>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "models/model.h"
+#include "telemetry/progress.h"
+#include "train/collector.h"
+#include "train/export.h"
+#include "train/run_directory.h"
+#include "train/setup.h"
+#include "train/statistics.h"
+
+namespace twobw::train {
+namespace {
+
+std::atomic<bool> interrupt_requested{false};
+
+// While it lives, the first Ctrl-C (or SIGTERM) asks the run to end; the second ends the program.
+class InterruptGuard {
+ public:
+  InterruptGuard() {
+    interrupt_requested = false;
+    struct sigaction action {};
+    action.sa_handler = [](int) { interrupt_requested = true; };
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    sigaction(SIGINT, &action, &former_int_);
+    sigaction(SIGTERM, &action, &former_term_);
+  }
+  ~InterruptGuard() {
+    sigaction(SIGINT, &former_int_, nullptr);
+    sigaction(SIGTERM, &former_term_, nullptr);
+  }
+
+ private:
+  struct sigaction former_int_ {}, former_term_ {};
+};
+
+// Runs the pipeline on a thread of its own and closes the collector when it ends.
+class Background {
+ public:
+  Background(runtime::Pipeline& pipeline, Collector& collector)
+      : thread_([this, &pipeline, &collector] {
+          try {
+            pipeline.run();
+          } catch (...) {
+            failure_ = std::current_exception();
+          }
+          collector.close();
+        }) {}
+  ~Background() {
+    if (thread_.joinable()) thread_.join();
+  }
+  void finish() {
+    thread_.join();
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::exception_ptr failure_;
+  std::thread thread_;
+};
+
+void introduce(const Setup& setup, RunDirectory& directory, telemetry::Progress& progress) {
+  const Config& config = setup.config;
+  const auto say = [&](const std::string& line) {
+    progress.say(line);
+    directory.log(line);
+  };
+  if (!directory.moved_to().empty()) say("the former run in " + config.run_dir + " is now in " + directory.moved_to());
+  say(fmt::format("{} with {} parameters ({} layers of the model's list), {}", config.model.family,
+                  format_count(static_cast<double>(models::parameter_count(setup.model))), setup.model.size(),
+                  setup.training->describe()));
+  say(fmt::format("{}: {} stages, m={} microbatches of {} x {} tokens an update, e={}, {} updates",
+                  config.pipeline.schedule, setup.spec.stages, setup.spec.microbatches, config.pipeline.microbatch,
+                  config.model.context, setup.spec.extra, setup.spec.updates));
+  int layer = 0;
+  for (int r = 0; r < setup.spec.stages; ++r) {
+    const int end = layer + setup.split[r];
+    say(fmt::format("  stage {} on {}: layers {}..{} ({} to {}){}", r, device::describe(setup.cores[r]), layer, end - 1,
+                    setup.model[layer]->kind(), setup.model[end - 1]->kind(), setup.recompute[r] ? ", recomputed" : ""));
+    layer = end;
+  }
+}
+
+class Loop {
+ public:
+  Loop(const Setup& setup, RunDirectory& directory, telemetry::Progress& progress)
+      : setup_(setup), directory_(directory), progress_(progress), statistics_(setup) {}
+
+  void handle(const CompleteUpdate& update) {
+    statistics_.add(update);
+    directory_.add_metrics(statistics_.metrics_line());
+    if (update.skipped) say(fmt::format("update {} skipped by all stages: its gradient is not finite", update.update + 1));
+    progress_.show({.update = update.update + 1,
+                    .updates = setup_.spec.updates,
+                    .loss = update.loss,
+                    .learning_rate = update.learning_rate,
+                    .gradient_norm = update.gradient_norm,
+                    .tokens_per_s = statistics_.tokens_per_s(),
+                    .utilisation = statistics_.utilisation()});
+  }
+
+  void handle(const telemetry::Evaluation& evaluation) {
+    statistics_.add(evaluation);
+    directory_.add_metrics({{"update", evaluation.update + 1}, {"validation_loss", evaluation.loss}});
+    say(fmt::format("after update {}: validation loss {:.4f}", evaluation.update + 1, evaluation.loss));
+  }
+
+  void say(const std::string& line) {
+    progress_.say(line);
+    directory_.log(line);
+  }
+
+  const Statistics& statistics() const { return statistics_; }
+
+ private:
+  const Setup& setup_;
+  RunDirectory& directory_;
+  telemetry::Progress& progress_;
+  Statistics statistics_;
+};
+
+}  // namespace
+
+Outcome train(const Config& config) {
+  Setup setup = prepare(config);
+  RunDirectory directory(config);
+  telemetry::Progress progress(isatty(STDOUT_FILENO) != 0);
+  choose_split(setup);
+  introduce(setup, directory, progress);
+
+  InterruptGuard guard;
+  Outcome outcome;
+  Loop loop(setup, directory, progress);
+  Collector collector(setup.spec.stages);
+  runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, setup.pipeline(),
+                             collector.listener());
+  Background background(pipeline, collector);
+  while (!collector.exhausted()) {
+    if (const auto report = collector.next(0.2)) std::visit([&](const auto& what) { loop.handle(what); }, *report);
+    if (interrupt_requested && !outcome.interrupted) {
+      outcome.interrupted = true;
+      loop.say("interrupted: finishing the updates that have begun (again to quit at once)");
+      pipeline.request_stop();
+    }
+  }
+  background.finish();
+
+  save_model(pipeline, setup, directory.path("model.safetensors"));
+  outcome.summary = loop.statistics().summary();
+  outcome.summary["interrupted"] = outcome.interrupted;
+  directory.write_summary(outcome.summary);
+  directory.log("done: " + outcome.summary.dump());
+  return outcome;
+}
+
+}  // namespace twobw::train

@@ -1,0 +1,18 @@
+// The training loop as a user means it: configuration in, run directory out.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "base/config.h"
+
+namespace twobw::train {
+
+struct Outcome {
+  nlohmann::ordered_json summary;  // as in summary.json
+  bool interrupted = false;        // by Ctrl-C: ended after the updates that had begun
+};
+
+// Prints to stdout as it goes. Throws InputError or RunError.
+Outcome train(const Config& config);
+
+}  // namespace twobw::train

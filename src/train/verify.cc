@@ -1,0 +1,151 @@
+#include "train/verify.h"
+
+#include <bit>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "base/error.h"
+#include "models/model.h"
+#include "runtime/oracle.h"
+#include "runtime/pipeline.h"
+#include "train/setup.h"
+
+namespace twobw::train {
+namespace {
+
+// What the pipeline said of one update, stages put together.
+struct Observed {
+  std::map<int, telemetry::StageUpdate> stages;
+  std::optional<double> loss, evaluation;
+};
+
+class Record {
+ public:
+  runtime::Listener listener() {
+    return {.on_update =
+                [this](telemetry::StageUpdate update) {
+                  std::lock_guard lock(mutex_);
+                  Observed& observed = updates_[update.update];
+                  if (update.loss) observed.loss = update.loss;
+                  observed.stages[update.stage] = std::move(update);
+                },
+            .on_evaluation =
+                [this](telemetry::Evaluation evaluation) {
+                  std::lock_guard lock(mutex_);
+                  updates_[evaluation.update].evaluation = evaluation.loss;
+                }};
+  }
+  const Observed& at(std::int64_t update) const { return updates_.at(update); }
+  std::size_t size() const { return updates_.size(); }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::int64_t, Observed> updates_;
+};
+
+bool same_bits(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
+
+std::string layer_name(const models::LayerList& model, std::size_t layer) {
+  return fmt::format("layer {} ({})", layer, model[layer]->kind());
+}
+
+// Empty where the update is the same.
+std::string compare_update(const Setup& setup, const Observed& seen, const runtime::OracleUpdate& expected) {
+  if (!seen.loss) return fmt::format("update {}: the pipeline reported no loss", expected.update);
+  if (!same_bits(*seen.loss, expected.loss)) {
+    return fmt::format("update {}: loss {:.17g} in the pipeline, {:.17g} in the oracle", expected.update, *seen.loss,
+                       expected.loss);
+  }
+  std::size_t layer = 0;
+  for (const auto& [stage, update] : seen.stages) {
+    if (!same_bits(update.gradient_norm, expected.gradient_norm)) {
+      return fmt::format("update {}: gradient norm {:.17g} on stage {}, {:.17g} in the oracle", expected.update,
+                         update.gradient_norm, stage, expected.gradient_norm);
+    }
+    if (update.skipped != expected.skipped) {
+      return fmt::format("update {}: skipped by one of stage {} and the oracle", expected.update, stage);
+    }
+    for (std::uint64_t checksum : update.checksums) {
+      if (checksum != expected.checksums[layer]) {
+        return fmt::format("update {}: weights W({}) of {} on stage {} differ from the oracle's", expected.update,
+                           expected.update + 1, layer_name(setup.model, layer), stage);
+      }
+      ++layer;
+    }
+  }
+  if (layer != expected.checksums.size()) return fmt::format("update {}: weights of some layers are missing", expected.update);
+  return {};
+}
+
+// The final weights themselves, element by element: names the first element that differs.
+std::string compare_weights(const runtime::Pipeline& pipeline, const runtime::Oracle& oracle, int stages) {
+  std::map<std::string, at::Tensor> expected;
+  for (const weights::Parameter& parameter : oracle.layout().parameters()) {
+    expected[parameter.spec.name] = oracle.newest_weights().narrow(0, parameter.offset, parameter.count);
+  }
+  for (int r = 0; r < stages; ++r) {
+    const runtime::Stage& stage = pipeline.stage(r);
+    for (const weights::Parameter& parameter : stage.layout().parameters()) {
+      const float* got = stage.newest_weights().const_data_ptr<float>() + parameter.offset;
+      const float* want = expected.at(parameter.spec.name).const_data_ptr<float>();
+      for (std::int64_t i = 0; i < parameter.count; ++i) {
+        if (std::bit_cast<std::uint32_t>(got[i]) == std::bit_cast<std::uint32_t>(want[i])) continue;
+        return fmt::format("final weights: {}[{}] is {:.9g} on stage {}, {:.9g} in the oracle", parameter.spec.name, i,
+                           got[i], r, want[i]);
+      }
+    }
+  }
+  return {};
+}
+
+void run_oracle(const Setup& setup, const Record& record, const runtime::Pipeline& pipeline, Verdict& verdict) {
+  device::bind_thread("oracle", {.cores = {device::available_cores().front()}});
+  runtime::Oracle oracle(setup.config, setup.model, *setup.training, setup.spec, setup.split);
+  for (std::int64_t update = 0; update < setup.spec.updates && verdict.difference.empty(); ++update) {
+    const runtime::OracleUpdate expected = oracle.next_update();
+    const Observed& seen = record.at(update);
+    verdict.skipped += expected.skipped;
+    verdict.final_loss = expected.loss;
+    verdict.difference = compare_update(setup, seen, expected);
+    if (!verdict.difference.empty() || !seen.evaluation) continue;
+    const double validation = oracle.evaluate(*setup.validation);
+    if (!same_bits(*seen.evaluation, validation)) {
+      verdict.difference = fmt::format("update {}: validation loss {:.17g} in the pipeline, {:.17g} in the oracle",
+                                       update, *seen.evaluation, validation);
+    }
+  }
+  if (verdict.difference.empty()) verdict.difference = compare_weights(pipeline, oracle, setup.spec.stages);
+}
+
+}  // namespace
+
+Verdict verify(const Config& config) {
+  Setup setup = prepare(config);
+  const std::vector<int> cores = device::available_cores();
+  for (int r = 0; r < setup.spec.stages; ++r) setup.cores[r].cores = {cores[r % cores.size()]};
+  choose_split(setup);
+
+  Record record;
+  runtime::PipelineSetup pipeline_setup = setup.pipeline();
+  pipeline_setup.checksums = true;
+  runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, pipeline_setup,
+                             record.listener());
+  pipeline.run();
+
+  Verdict verdict{.split = setup.split, .updates = setup.spec.updates, .parameters = models::parameter_count(setup.model)};
+  for (int r = 0; r < setup.spec.stages; ++r) verdict.peak_versions.push_back(pipeline.stage(r).peak_versions());
+  std::exception_ptr failure;
+  std::thread([&] {
+    try {
+      run_oracle(setup, record, pipeline, verdict);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }).join();
+  if (failure) std::rethrow_exception(failure);
+  verdict.equal = verdict.difference.empty();
+  return verdict;
+}
+
+}  // namespace twobw::train

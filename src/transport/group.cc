@@ -1,0 +1,44 @@
+#include "transport/group.h"
+
+#include <fmt/format.h>
+
+namespace twobw::transport {
+
+void StageGroup::contribute(std::int64_t update, int stage, std::vector<double> values) {
+  hub_.update([&] { entries_[update].parts[stage] = std::move(values); });
+}
+
+std::vector<double> StageGroup::collect(std::int64_t update) {
+  return hub_.wait(
+      fmt::format("gradient norms of update {} from all {} stages", update, stages_),
+      [&] { return static_cast<int>(entries_[update].parts.size()) == stages_; },
+      [&] {
+        Entry& entry = entries_[update];
+        std::vector<double> all;
+        for (const auto& [stage, values] : entry.parts) all.insert(all.end(), values.begin(), values.end());
+        if (++entry.collected == stages_) entries_.erase(update);
+        return all;
+      });
+}
+
+void BatchGate::request_stop() {
+  hub_.update([&] { stop_requested_ = true; });
+}
+
+bool BatchGate::decide(std::int64_t batch) {
+  bool begins = true;
+  hub_.update([&] {
+    if (first_refused_ < 0 && stop_requested_) first_refused_ = batch;
+    begins = first_refused_ < 0 || batch < first_refused_;
+    decided_ = batch + 1;
+  });
+  return begins;
+}
+
+bool BatchGate::await(std::int64_t batch) {
+  return hub_.wait(
+      fmt::format("decision on batch {} from stage 0", batch), [&] { return decided_ > batch; },
+      [&] { return first_refused_ < 0 || batch < first_refused_; });
+}
+
+}  // namespace twobw::transport

@@ -1,0 +1,50 @@
+// What all stages of a pipeline agree on, without a flush: each contributes when it is ready and
+// goes on; who needs the result waits for it, usually long after everyone has contributed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "transport/hub.h"
+
+namespace twobw::transport {
+
+// Gathers, for every update, a list of numbers from each stage, and gives all of them in the order of
+// the stages: so a sum over them rounds alike for every split.
+class StageGroup {
+ public:
+  StageGroup(Hub& hub, int stages) : hub_(hub), stages_(stages) {}
+
+  void contribute(std::int64_t update, int stage, std::vector<double> values);
+  // To be called once by every stage; the last one clears the update's entry.
+  std::vector<double> collect(std::int64_t update);
+
+ private:
+  struct Entry {
+    std::map<int, std::vector<double>> parts;
+    int collected = 0;
+  };
+  Hub& hub_;
+  int stages_;
+  std::map<std::int64_t, Entry> entries_;
+};
+
+// Whether batch j begins. Stage 0 decides, once, when it comes to it; the others learn the answer.
+class BatchGate {
+ public:
+  explicit BatchGate(Hub& hub) : hub_(hub) {}
+
+  // From any thread: no further batch is to begin.
+  void request_stop();
+  bool decide(std::int64_t batch);  // stage 0
+  bool await(std::int64_t batch);   // the others
+
+ private:
+  Hub& hub_;
+  bool stop_requested_ = false;
+  std::int64_t decided_ = 0;           // batches decided on so far
+  std::int64_t first_refused_ = -1;    // the batch that did not begin
+};
+
+}  // namespace twobw::transport

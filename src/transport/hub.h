@@ -1,0 +1,61 @@
+// Where the workers of one process wait for each other. One lock for all of them: a pipeline makes a
+// few hundred hand-overs a second, and one place to wait is one place to end every wait.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+namespace twobw::transport {
+
+// A wait outlasted the timeout.
+class WaitTimeout : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Another worker failed; this one was told to stop waiting.
+class Cancelled : public std::runtime_error {
+ public:
+  Cancelled() : std::runtime_error("cancelled") {}
+};
+
+class Hub {
+ public:
+  explicit Hub(std::chrono::duration<double> timeout) : timeout_(timeout) {}
+
+  // Runs `change` under the lock and wakes whoever waits.
+  template <typename Change>
+  void update(Change change) {
+    {
+      std::lock_guard lock(mutex_);
+      change();
+    }
+    changed_.notify_all();
+  }
+
+  // Waits until `ready()` holds, then returns `take()`, both under the lock. Throws WaitTimeout that says
+  // what was waited for, or Cancelled.
+  template <typename Ready, typename Take>
+  auto wait(const std::string& what, Ready ready, Take take) {
+    std::unique_lock lock(mutex_);
+    const bool done = changed_.wait_for(lock, timeout_, [&] { return cancelled_ || ready(); });
+    if (cancelled_) throw Cancelled();
+    if (!done) throw WaitTimeout("no " + what + " within " + std::to_string(static_cast<int>(timeout_.count())) + " s");
+    return take();
+  }
+
+  void cancel() {
+    update([this] { cancelled_ = true; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::chrono::duration<double> timeout_;
+  bool cancelled_ = false;
+};
+
+}  // namespace twobw::transport

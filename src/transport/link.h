@@ -1,0 +1,37 @@
+// A link carries tensors from one worker to another. The runtime cannot tell implementations apart.
+//
+// send() never blocks. expect() posts a receive ahead of need; receive() waits for it. What is sent
+// must not be changed afterwards by the sender.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace twobw::transport {
+
+struct Tag {
+  enum class Kind : std::uint8_t { Activation, Gradient, Evaluation, TiedGradient } kind;
+  std::int64_t index = 0;  // microbatch, or update
+
+  friend auto operator<=>(const Tag&, const Tag&) = default;
+};
+
+std::string describe(const Tag& tag);
+
+class Link {
+ public:
+  virtual ~Link() = default;
+  virtual void send(const Tag& tag, at::Tensor tensor) = 0;
+  virtual void expect(const Tag& tag) = 0;
+  virtual at::Tensor receive(const Tag& tag) = 0;
+};
+
+class Hub;
+
+// Both ends in one process: the tensor itself changes hands.
+std::unique_ptr<Link> local_link(Hub& hub);
+
+}  // namespace twobw::transport

@@ -1,0 +1,68 @@
+#include "weights/layout.h"
+
+#include <map>
+
+#include "base/error.h"
+
+namespace twobw::weights {
+namespace {
+
+constexpr std::int64_t kAlignment = 16;  // floats: every parameter starts on a cache line
+
+std::int64_t aligned(std::int64_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
+
+std::int64_t element_count(const std::vector<std::int64_t>& shape) {
+  std::int64_t count = 1;
+  for (std::int64_t extent : shape) count *= extent;
+  return count;
+}
+
+}  // namespace
+
+Layout::Layout(const models::LayerList& model, int first, int last) : first_(first), last_(last) {
+  TWOBW_ASSERT(0 <= first && first < last && last <= static_cast<int>(model.size()), "layers [{}, {}) of {}", first,
+               last, model.size());
+  std::map<std::string, int> index_of;
+  for (int layer = first; layer < last; ++layer) {
+    layer_begin_.push_back(static_cast<int>(parameters_.size()));
+    for (models::ParameterSpec& spec : model[layer]->parameters()) {
+      Parameter parameter{.spec = std::move(spec), .layer = layer};
+      parameter.count = element_count(parameter.spec.shape);
+      const int index = static_cast<int>(parameters_.size());
+      const auto partner = index_of.find(parameter.spec.tied_to);
+      parameter.alias = partner != index_of.end();
+      if (parameter.alias) {
+        parameter.offset = parameters_[partner->second].offset;
+        ties_.push_back({.primary = partner->second, .copy = index});
+      } else {
+        parameter.offset = size_;
+        size_ += aligned(parameter.count);
+        if (!parameter.spec.tied_to.empty()) ties_.push_back({.copy = index});
+      }
+      index_of[parameter.spec.name] = index;
+      parameters_.push_back(std::move(parameter));
+    }
+  }
+  layer_begin_.push_back(static_cast<int>(parameters_.size()));
+
+  // A primary whose copy lives on a later stage.
+  for (int layer = last; layer < static_cast<int>(model.size()); ++layer) {
+    for (const models::ParameterSpec& spec : model[layer]->parameters()) {
+      const auto primary = index_of.find(spec.tied_to);
+      if (primary != index_of.end()) ties_.push_back({.primary = primary->second});
+    }
+  }
+
+  gradient_size_ = size_;
+  for (Parameter& parameter : parameters_) {
+    parameter.gradient_offset = parameter.alias ? gradient_size_ : parameter.offset;
+    if (parameter.alias) gradient_size_ += aligned(parameter.count);
+  }
+}
+
+std::pair<int, int> Layout::range(int layer) const {
+  TWOBW_ASSERT(layer >= first_ && layer < last_, "layer {} is not in [{}, {})", layer, first_, last_);
+  return {layer_begin_[layer - first_], layer_begin_[layer - first_ + 1]};
+}
+
+}  // namespace twobw::weights

@@ -1,0 +1,102 @@
+#include "weights/versions.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/random.h"
+
+namespace twobw::weights {
+
+using at::Tensor;
+
+std::vector<Tensor> parameter_views(const Layout& layout, const Tensor& flat) {
+  std::vector<Tensor> views;
+  for (const Parameter& parameter : layout.parameters()) {
+    const Tensor view = flat.narrow(0, parameter.offset, parameter.count).view(parameter.spec.shape);
+    // variable_data() cuts the view off autograd's version counter: writing one buffer must not
+    // invalidate what was saved of another, nor one parameter's update what was saved of the next.
+    views.push_back(view.variable_data().set_requires_grad(true));
+  }
+  return views;
+}
+
+void initialize(const Layout& layout, const Tensor& flat, std::uint64_t seed) {
+  at::NoGradGuard no_grad;
+  for (const Parameter& parameter : layout.parameters()) {
+    if (parameter.alias) continue;
+    const models::ParameterSpec& spec = parameter.spec;
+    Tensor view = flat.narrow(0, parameter.offset, parameter.count);
+    if (spec.init_std == 0.0) {
+      view.fill_(spec.init_mean);
+      continue;
+    }
+    const std::string& key = spec.tied_to.empty() ? spec.name : spec.tied_to;
+    auto generator = at::detail::createCPUGenerator(random_key(seed, hash_text("init"), hash_text(key)));
+    view.normal_(spec.init_mean, spec.init_std, generator);
+  }
+}
+
+Versions::Versions(const Layout& layout, int kept, std::uint64_t seed) : buffers_(kept) {
+  for (Buffer& buffer : buffers_) {
+    buffer.flat = at::zeros({layout.size()}, at::kFloat);
+    buffer.parameters = parameter_views(layout, buffer.flat);
+  }
+  initialize(layout, buffers_[0].flat, seed);
+  buffers_[0].version = 0;
+}
+
+Versions::Buffer& Versions::holding(std::int64_t version) {
+  return const_cast<Buffer&>(static_cast<const Versions*>(this)->holding(version));
+}
+
+const Versions::Buffer& Versions::holding(std::int64_t version) const {
+  const Buffer& buffer = buffers_[version % kept()];
+  TWOBW_ASSERT(buffer.version == version, "W({}) is wanted, its buffer holds W({}), newest is W({})", version,
+               buffer.version, newest_);
+  return buffer;
+}
+
+std::span<const Tensor> Versions::acquire(std::int64_t version) {
+  Buffer& buffer = holding(version);
+  ++buffer.users;
+  return buffer.parameters;
+}
+
+void Versions::release(std::int64_t version) {
+  Buffer& buffer = holding(version);
+  TWOBW_ASSERT(buffer.users > 0, "W({}) released more often than acquired", version);
+  --buffer.users;
+}
+
+std::span<const Tensor> Versions::parameters(std::int64_t version) const { return holding(version).parameters; }
+
+const Tensor& Versions::flat(std::int64_t version) const { return holding(version).flat; }
+
+Tensor Versions::begin_write() {
+  Buffer& buffer = buffers_[(newest_ + 1) % kept()];
+  TWOBW_ASSERT(buffer.users == 0, "W({}) would overwrite W({}), which {} microbatches in flight still need",
+               newest_ + 1, buffer.version, buffer.users);
+  return buffer.flat;
+}
+
+void Versions::publish() {
+  ++newest_;
+  Buffer& buffer = buffers_[newest_ % kept()];
+  buffer.version = newest_;
+  for (const Tensor& parameter : buffer.parameters) {
+    // The buffer was written behind autograd's back; whoever still holds a stale graph must notice.
+    parameter.unsafeGetTensorImpl()->bump_version();
+  }
+  count_live();
+}
+
+void Versions::count_live() {
+  int live = 0;
+  for (const Buffer& buffer : buffers_) live += buffer.users > 0 || buffer.version == newest_;
+  peak_live_ = std::max(peak_live_, live);
+  TWOBW_ASSERT(live <= kept(), "{} versions live, {} allowed", live, kept());
+}
+
+}  // namespace twobw::weights

@@ -1,0 +1,180 @@
+// Every kind of bad input, and the sentence it is refused with.
+#include <gtest/gtest.h>
+
+#include "config_testing.h"
+
+namespace twobw {
+namespace {
+
+TEST(ConfigErrors, UnknownKeys) {
+  EXPECT_EQ(refused("model:\n  layers: 2\npipeline:\n  stage: 2\n"),
+            "unknown key 'pipeline.stage' at x.yaml:4; did you mean 'pipeline.stages'?");
+  EXPECT_EQ(refused("pipelin: {stages: 2}\n"), "unknown key 'pipelin' at x.yaml:1; did you mean 'pipeline'?");
+  EXPECT_EQ(refused("stages: 2\n"), "unknown key 'stages' at x.yaml:1; did you mean 'pipeline.stages'?");
+  EXPECT_EQ(override_refused("train.lr=1"),
+            "unknown key 'train.lr' in override 'train.lr=1'; did you mean 'optimizer.lr'?");
+  EXPECT_EQ(override_refused("data.colour=red"),
+            "unknown key 'data.colour' in override 'data.colour=red'; data has train, validation, tokenizer");
+  EXPECT_EQ(
+      refused("zebra: 1\n"),
+      "unknown key 'zebra' at x.yaml:1; the top level has model, data, pipeline, optimizer, train, devices, "
+      "run_dir");
+  EXPECT_EQ(refused("? [a, b]\n: 1\n"),
+            "unknown key '[a, b]' at x.yaml:1; the top level has model, data, pipeline, optimizer, train, "
+            "devices, run_dir");
+}
+
+TEST(ConfigErrors, WrongTypes) {
+  EXPECT_EQ(refused("pipeline:\n  schedule: 2bw\n  stages: two\n"),
+            "pipeline.stages is 'two' at x.yaml:3; it must be a whole number of at least 1");
+  EXPECT_EQ(
+      override_refused("pipeline.stages=2.5"),
+      "pipeline.stages is 2.5 in override 'pipeline.stages=2.5'; it must be a whole number of at least 1");
+  EXPECT_EQ(
+      override_refused("pipeline.stages="),
+      "pipeline.stages is empty in override 'pipeline.stages='; it must be a whole number of at least 1");
+  EXPECT_EQ(refused("pipeline: {stages: [2]}\n"),
+            "pipeline.stages is [2] at x.yaml:1; it must be a whole number of at least 1");
+  EXPECT_EQ(refused("pipeline: {stages: {a: 1}}\n"),
+            "pipeline.stages is {a: 1} at x.yaml:1; it must be a whole number of at least 1");
+  EXPECT_EQ(refused("model: {tied: maybe}\n"), "model.tied is 'maybe' at x.yaml:1; it must be true or false");
+  EXPECT_EQ(refused("optimizer: {lr: .nan}\n"),
+            "optimizer.lr is '.nan' at x.yaml:1; it must be a number of at least 0");
+  EXPECT_EQ(refused("run_dir:\n"), "run_dir is empty at x.yaml:1; it must be text, not empty");
+  EXPECT_EQ(refused("pipeline: {split: even}\n"),
+            "pipeline.split is 'even' at x.yaml:1; it must be auto or a list of the layers of each stage");
+  EXPECT_EQ(refused("pipeline: {split: []}\n"),
+            "pipeline.split is [] at x.yaml:1; it must be auto or a list of the layers of each stage");
+  EXPECT_EQ(refused("pipeline: {recompute: some}\n"),
+            "pipeline.recompute is 'some' at x.yaml:1; it must be none, all or a list of stages");
+  EXPECT_EQ(refused("devices: cpu:0\n"),
+            "devices is 'cpu:0' at x.yaml:1; it must be auto or a list of devices, one per stage");
+  EXPECT_EQ(refused("optimizer: {extrapolate_update: much}\n"),
+            "optimizer.extrapolate_update is 'much' at x.yaml:1; it must be a number or a list of one or two "
+            "numbers");
+}
+
+TEST(ConfigErrors, ValuesOutOfRange) {
+  EXPECT_EQ(refused("pipeline:\n  stages: 0\n"),
+            "pipeline.stages is 0 at x.yaml:2; it must be a whole number of at least 1");
+  EXPECT_EQ(override_refused("pipeline.stages=99999999999"),
+            "pipeline.stages is 99999999999 in override 'pipeline.stages=99999999999'; it must be at most "
+            "2147483647");
+  EXPECT_EQ(refused("train: {seed: -1}\n"),
+            "train.seed is -1 at x.yaml:1; it must be a whole number of at least 0");
+  EXPECT_EQ(refused("model: {dropout: 1}\n"),
+            "model.dropout is 1 at x.yaml:1; it must be a number of at least 0 and below 1");
+  EXPECT_EQ(refused("optimizer: {warmup: -1}\n"),
+            "optimizer.warmup is -1 at x.yaml:1; it must be a whole number of at least 0");
+  EXPECT_EQ(refused("optimizer: {clip: -0.5}\n"),
+            "optimizer.clip is -0.5 at x.yaml:1; it must be a number of at least 0");
+  EXPECT_EQ(refused("optimizer: {min_lr: 2}\n"),
+            "optimizer.min_lr is 2 at x.yaml:1; it must be a number from 0 to 1");
+  EXPECT_EQ(refused("pipeline: {timeout: 0}\n"),
+            "pipeline.timeout is 0 at x.yaml:1; it must be a number above 0");
+  EXPECT_EQ(refused("model: {family: ''}\n"), "model.family is '' at x.yaml:1; it must be text, not empty");
+}
+
+TEST(ConfigErrors, Choices) {
+  EXPECT_EQ(
+      refused("pipeline: {schedule: 1f1b}\n"),
+      "pipeline.schedule is '1f1b' at x.yaml:1; it must be one of sequential, gpipe, flush, 2bw, stash");
+  EXPECT_EQ(refused("optimizer: {name: adam}\n"),
+            "optimizer.name is 'adam' at x.yaml:1; it must be one of adamw, sgd");
+  EXPECT_EQ(refused("optimizer: {decay: step}\n"),
+            "optimizer.decay is 'step' at x.yaml:1; it must be one of cosine, linear, constant");
+  EXPECT_EQ(refused("pipeline: {replicas: 2}\n"),
+            "pipeline.replicas is 2 at x.yaml:1; it must be 1 in this version");
+  EXPECT_EQ(refused("train: {precision: bf16}\n"),
+            "train.precision is 'bf16' at x.yaml:1; it must be fp32 in this version");
+  EXPECT_EQ(refused("train: {checkpoint_every: 5}\n"),
+            "train.checkpoint_every is 5 at x.yaml:1; it must be 0 in this version");
+  EXPECT_EQ(refused("data: {tokenizer: bpe}\n"),
+            "data.tokenizer is 'bpe' at x.yaml:1; it must be bytes in this version");
+}
+
+TEST(ConfigErrors, ValuesThatDoNotFitOthers) {
+  EXPECT_EQ(refused("model: {width: 64, heads: 5}\n"),
+            "model.heads is 5 at x.yaml:1; it must divide model.width, which is 64");
+  EXPECT_EQ(refused("pipeline: {split: [8, 0]}\n"),
+            "pipeline.split is [8, 0] at x.yaml:1; it must give every stage at least 1 layer, not a stage "
+            "with no layer");
+  EXPECT_EQ(
+      refused("pipeline: {split: [4, 4]}\n", {"pipeline.stages=3"}),
+      "pipeline.split is [4, 4] at x.yaml:1; it must have one entry per stage, and pipeline.stages is 3");
+  EXPECT_EQ(
+      refused("pipeline: {recompute: [0, 2]}\n"),
+      "pipeline.recompute is [0, 2] at x.yaml:1; it must name stages from 0 to 1, as pipeline.stages is 2");
+  EXPECT_EQ(refused("pipeline: {recompute: [1, 1]}\n"),
+            "pipeline.recompute is [1, 1] at x.yaml:1; it must name each stage once");
+  EXPECT_EQ(refused("optimizer: {betas: [0.9, 1]}\n"),
+            "optimizer.betas is [0.9, 1] at x.yaml:1; it must be a list of two numbers, each at least 0 and "
+            "below 1");
+  EXPECT_EQ(
+      refused("optimizer: {betas: [0.9]}\n"),
+      "optimizer.betas is [0.9] at x.yaml:1; it must be a list of two numbers, each at least 0 and below 1");
+  EXPECT_EQ(refused("optimizer: {extrapolate_weights: [0, 0, 0]}\n"),
+            "optimizer.extrapolate_weights is [0, 0, 0] at x.yaml:1; it must be a number or a list of one or "
+            "two numbers");
+  EXPECT_EQ(refused("devices: [cpu:0]\n"),
+            "devices is [cpu:0] at x.yaml:1; it must have one entry per stage, and pipeline.stages is 2");
+  for (const std::string bad : {"gpu:0", "cpu:", "cpu:3-1", "cpu:0,", "cpu:a"}) {
+    EXPECT_EQ(refused("devices: [cpu:0, \"" + bad + "\"]\n"),
+              "devices is [cpu:0, " + bad +
+                  "] at x.yaml:1; it must have entries like cpu:0, cpu:0-3 or \"cpu:0,2\", and '" + bad +
+                  "' is none");
+  }
+}
+
+TEST(ConfigErrors, DuplicateKeys) {
+  EXPECT_EQ(refused("pipeline:\n  stages: 2\n  extra: 0\n  stages: 2\n"),
+            "pipeline.stages is given twice, at x.yaml:2 and at x.yaml:4; it must be given once");
+  EXPECT_EQ(refused("model: {layers: 2}\ntrain:\nmodel: {width: 8}\n"),
+            "model is given twice, at x.yaml:1 and at x.yaml:3; it must be given once");
+}
+
+TEST(ConfigErrors, AScalarForASection) {
+  EXPECT_EQ(refused("model: {layers: 2}\npipeline: fast\n"),
+            "pipeline is 'fast' at x.yaml:2; it must be a section of keys, such as pipeline.schedule");
+  EXPECT_EQ(override_refused("model=gpt"),
+            "model is 'gpt' in override 'model=gpt'; it must be a section of keys, such as model.family");
+  EXPECT_EQ(refused("just words\n"),
+            "x.yaml holds 'just words'; it must hold sections of keys, such as model.layers");
+  EXPECT_EQ(refused("- a\n- b\n"),
+            "x.yaml holds [a, b]; it must hold sections of keys, such as model.layers");
+}
+
+TEST(ConfigErrors, FilesThatCannotBeRead) {
+  EXPECT_EQ(refusal([] { load_config("no/such.yaml", {}); }),
+            "configuration file 'no/such.yaml' cannot be read: No such file or directory");
+  EXPECT_EQ(refusal([] { load_config(".", {}); }), "configuration file '.' cannot be read: it is a folder");
+}
+
+TEST(ConfigErrors, InvalidYaml) {
+  // What follows the colon is yaml-cpp's own wording.
+  EXPECT_EQ(refused("model:\n  layers: 2\n width: 3\n").substr(0, 28), "x.yaml:3 is not valid YAML: ");
+  EXPECT_EQ(override_refused("pipeline.split=[1, 2").substr(0, 51),
+            "override 'pipeline.split=[1, 2' is not valid YAML: ");
+  EXPECT_EQ(refused("model: {layers: 2}\n---\nmodel: {layers: 3}\n"),
+            "x.yaml holds 2 YAML documents; it must hold one");
+}
+
+TEST(ConfigErrors, OverridesThatSetNothing) {
+  for (const std::string bad : {"pipeline.stages", "=4", ""}) {
+    EXPECT_EQ(override_refused(bad),
+              "override '" + bad + "' is not a setting; it must be key=value, such as pipeline.stages=4");
+  }
+}
+
+TEST(ConfigErrors, ValidateNamesNoPlace) {
+  Config config;
+  config.pipeline.stages = 0;
+  EXPECT_EQ(refusal([&] { validate(config); }),
+            "pipeline.stages is 0; it must be a whole number of at least 1");
+  config = {};
+  config.optimizer.name = "adam";
+  EXPECT_EQ(refusal([&] { validate(config); }), "optimizer.name is 'adam'; it must be one of adamw, sgd");
+}
+
+}  // namespace
+}  // namespace twobw

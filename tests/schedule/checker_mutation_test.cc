@@ -1,0 +1,209 @@
+// Broken lists, each with the property that must be reported.
+#include <gtest/gtest.h>
+
+#include "broken.h"
+
+namespace twobw::schedule {
+namespace {
+
+const Spec two_bw = {.kind = Kind::TwoBW, .stages = 3, .microbatches = 4, .updates = 4, .evaluate_every = 2};
+const Spec flush = {.kind = Kind::Flush, .stages = 3, .microbatches = 4, .updates = 3};
+
+TEST(BrokenLists, AreCompleteBeforeTheyAreBroken) {
+  EXPECT_EQ(check(two_bw).problem(), "");
+  EXPECT_EQ(check(flush).problem(), "");
+}
+
+TEST(BrokenLists, Shape) {
+  Broken beyond(two_bw);
+  beyond.at(1, Op::Forward, 15).microbatch = 16;
+  EXPECT_TRUE(beyond.breaks(Property::Shape));
+
+  Broken batch(two_bw);
+  batch.at(1, Op::Forward, 5).batch = 0;
+  EXPECT_TRUE(batch.breaks(Property::Shape));
+
+  Broken version(two_bw);
+  version.at(1, Op::Backward, 5).version = -1;
+  EXPECT_TRUE(version.breaks(Property::Shape));
+
+  Broken peer(two_bw);
+  peer.append(2, {.op = Op::SendActivation, .batch = 0, .microbatch = 0});
+  EXPECT_TRUE(peer.breaks(Property::Shape));
+
+  EXPECT_FALSE(check(two_bw, Lists(2)).holds(Property::Shape));
+}
+
+TEST(BrokenLists, ADroppedSendStopsProgress) {
+  EXPECT_TRUE(Broken(two_bw).drop(0, Op::SendActivation, 6).breaks(Property::Progress));
+  EXPECT_TRUE(Broken(two_bw).drop(2, Op::SendGradient, 6).breaks(Property::Progress));
+}
+
+TEST(BrokenLists, ADroppedReductionStopsEveryStage) {
+  EXPECT_TRUE(Broken(two_bw).drop(1, Op::ReduceGradients, 2).breaks(Property::Progress));
+}
+
+TEST(BrokenLists, ACircleOfWaitsStopsProgress) {
+  // Stage 0 waits for a gradient before it sends the activation the gradient comes from.
+  EXPECT_TRUE(
+      Broken(two_bw).move_after(0, Op::SendActivation, 0, Op::RecvGradient, 0).breaks(Property::Progress));
+  // The last stage updates batch 1 before it sends the gradient that stage 0 needs to end batch 1.
+  EXPECT_TRUE(Broken(flush).move_before(2, Op::Step, 1, Op::SendGradient, 7).breaks(Property::Progress));
+}
+
+TEST(BrokenLists, SwappedOpsBreakTheDataflow) {
+  EXPECT_TRUE(Broken(two_bw).swap(1, Op::Forward, 5, Op::SendActivation, 5).breaks(Property::Dataflow));
+  EXPECT_TRUE(Broken(two_bw).swap(1, Op::RecvActivation, 5, Op::Forward, 5).breaks(Property::Dataflow));
+  EXPECT_TRUE(Broken(two_bw).swap(1, Op::Backward, 5, Op::RecvGradient, 5).breaks(Property::Dataflow));
+  EXPECT_TRUE(Broken(two_bw).swap(1, Op::Backward, 5, Op::SendGradient, 5).breaks(Property::Dataflow));
+  EXPECT_TRUE(Broken(two_bw).swap(0, Op::ReduceGradients, 1, Op::Step, 1).breaks(Property::Dataflow));
+  EXPECT_TRUE(Broken(two_bw).swap(2, Op::Forward, 5, Op::Backward, 5).breaks(Property::Dataflow));
+}
+
+TEST(BrokenLists, AReductionBeforeTheLastBackwardBreaksTheDataflow) {
+  EXPECT_TRUE(
+      Broken(two_bw).move_before(1, Op::ReduceGradients, 1, Op::Backward, 7).breaks(Property::Dataflow));
+}
+
+TEST(BrokenLists, AForwardBeforeItsBatchBeginsBreaksTheDataflow) {
+  EXPECT_TRUE(Broken(two_bw).swap(0, Op::BeginBatch, 1, Op::Forward, 4).breaks(Property::Dataflow));
+}
+
+TEST(BrokenLists, ADoubledForwardIsNotOnce) {
+  EXPECT_TRUE(Broken(two_bw).repeat(1, Op::Forward, 5).breaks(Property::Once));
+}
+
+TEST(BrokenLists, ADroppedBackwardIsNotOnce) {
+  EXPECT_TRUE(Broken(two_bw).drop(1, Op::Backward, 15).breaks(Property::Once));
+}
+
+TEST(BrokenLists, MicrobatchesOutOfOrderAreNotOnceAscending) {
+  EXPECT_TRUE(Broken(two_bw).swap(0, Op::Forward, 5, Op::Forward, 6).breaks(Property::Once));
+  EXPECT_TRUE(Broken(two_bw).swap(2, Op::Backward, 5, Op::Backward, 6).breaks(Property::Once));
+}
+
+TEST(BrokenLists, AWrongVersionAtOneStage) {
+  Broken broken(two_bw);
+  broken.at(1, Op::Forward, 9).version = 2;
+  broken.at(1, Op::Backward, 9).version = 2;
+  EXPECT_TRUE(broken.breaks(Property::VersionRule));
+  EXPECT_TRUE(broken.breaks(Property::Agreement));
+}
+
+TEST(BrokenLists, AWrongVersionAtAllStages) {
+  Broken broken(two_bw);
+  for (std::size_t stage = 0; stage < 3; ++stage) {
+    broken.at(stage, Op::Forward, 9).version = 0;
+    broken.at(stage, Op::Backward, 9).version = 0;
+  }
+  EXPECT_TRUE(broken.breaks(Property::VersionRule));
+  EXPECT_TRUE(broken.keeps(Property::Agreement));
+}
+
+TEST(BrokenLists, ABackwardOnOtherWeightsThanItsForward) {
+  Broken broken(two_bw);
+  broken.at(1, Op::Backward, 9).version = 2;
+  EXPECT_TRUE(broken.breaks(Property::VersionRule));
+}
+
+TEST(BrokenLists, StashMustUseItsNewestWeights) {
+  Broken broken({.kind = Kind::Stash, .stages = 3, .microbatches = 2, .updates = 4});
+  const std::int64_t newest = broken.at(1, Op::Forward, 5).version;
+  ASSERT_GT(newest, 0);
+  broken.at(1, Op::Forward, 5).version = newest - 1;
+  broken.at(1, Op::Backward, 5).version = newest - 1;
+  EXPECT_TRUE(broken.breaks(Property::VersionRule));
+}
+
+TEST(BrokenLists, OneForwardTooManyInFlight) {
+  EXPECT_TRUE(Broken(two_bw).move_before(0, Op::Forward, 6, Op::Backward, 3).breaks(Property::InFlight));
+}
+
+TEST(BrokenLists, ASlotStillTaken) {
+  Broken broken(two_bw);
+  const int taken = broken.at(0, Op::Forward, 5).slot;
+  broken.at(0, Op::Forward, 6).slot = taken;
+  broken.at(0, Op::Backward, 6).slot = taken;
+  EXPECT_TRUE(broken.breaks(Property::Slots));
+}
+
+TEST(BrokenLists, ASlotThatIsNotThere) {
+  Broken broken(two_bw);
+  broken.at(0, Op::Forward, 6).slot = 3;
+  broken.at(0, Op::Backward, 6).slot = 3;
+  EXPECT_TRUE(broken.breaks(Property::Slots));
+}
+
+TEST(BrokenLists, ABackwardFromTheWrongSlot) {
+  Broken broken(two_bw);
+  broken.at(0, Op::Backward, 6).slot = broken.at(0, Op::Backward, 7).slot;
+  EXPECT_TRUE(broken.breaks(Property::Slots));
+}
+
+TEST(BrokenLists, AStepTooEarlyOverwritesWeightsInUse) {
+  // W(2) takes the place of W(0), on which the last microbatch of batch 1 has yet to run backward.
+  EXPECT_TRUE(Broken(two_bw).move_before(0, Op::Step, 1, Op::Backward, 7).breaks(Property::WeightBuffers));
+  EXPECT_TRUE(Broken(flush).move_before(1, Op::Step, 0, Op::Backward, 3).breaks(Property::WeightBuffers));
+}
+
+TEST(BrokenLists, AStepTooLateLeavesNothingToRead) {
+  EXPECT_TRUE(Broken(two_bw).move_after(1, Op::Step, 0, Op::Forward, 8).breaks(Property::WeightBuffers));
+}
+
+TEST(BrokenLists, AStepTooLateBlocksItsGradientBuffer) {
+  EXPECT_TRUE(Broken(two_bw).move_after(1, Op::Step, 0, Op::Backward, 8).breaks(Property::GradientBuffers));
+  EXPECT_TRUE(Broken(flush).move_after(1, Op::Step, 0, Op::Backward, 4).breaks(Property::GradientBuffers));
+}
+
+TEST(BrokenLists, AStepBeforeAnyBackwardFindsNoGradient) {
+  EXPECT_TRUE(Broken(flush).move_before(1, Op::Step, 1, Op::Backward, 4).breaks(Property::GradientBuffers));
+}
+
+TEST(BrokenLists, UpdatesLostRepeatedOrOutOfOrder) {
+  EXPECT_TRUE(Broken(two_bw).drop(1, Op::Step, 3).breaks(Property::Updates));
+  EXPECT_TRUE(Broken(two_bw).repeat(1, Op::Step, 2).breaks(Property::Updates));
+  EXPECT_TRUE(Broken(two_bw).swap(1, Op::Step, 2, Op::Step, 3).breaks(Property::Updates));
+  EXPECT_TRUE(Broken(two_bw).repeat(1, Op::ReduceGradients, 2).breaks(Property::Updates));
+}
+
+TEST(BrokenLists, AnUpdateToTheWrongVersion) {
+  Broken broken(two_bw);
+  broken.at(1, Op::Step, 2).version = 2;
+  EXPECT_TRUE(broken.breaks(Property::Updates));
+}
+
+TEST(BrokenLists, EvaluationsLostRepeatedOrOfOldWeights) {
+  EXPECT_TRUE(Broken(two_bw).drop(2, Op::Evaluate, 3).breaks(Property::Evaluations));
+  EXPECT_TRUE(Broken(two_bw).repeat(2, Op::Evaluate, 1).breaks(Property::Evaluations));
+  EXPECT_TRUE(Broken(two_bw).move_after(2, Op::Evaluate, 1, Op::Step, 2).breaks(Property::Evaluations));
+
+  Broken undue(two_bw);
+  undue.at(2, Op::Evaluate, 1).batch = 0;
+  EXPECT_TRUE(undue.breaks(Property::Evaluations));
+}
+
+TEST(BrokenLists, AnEvaluationOvertakenOnALinkBySomeMicrobatch) {
+  Broken broken(two_bw);
+  broken.move_after(0, Op::Evaluate, 1, Op::SendActivation, 12);
+  EXPECT_TRUE(broken.breaks(Property::Links));
+  EXPECT_TRUE(broken.keeps(Property::Progress));  // only an ordered transport would lock up
+}
+
+TEST(BrokenLists, ReceivedInAnotherOrderThanSent) {
+  Broken broken(flush);
+  broken.move_before(2, Op::RecvActivation, 1, Op::RecvActivation, 0);
+  EXPECT_TRUE(broken.breaks(Property::Links));
+  EXPECT_TRUE(broken.keeps(Property::Dataflow));
+
+  Broken gradients(two_bw);
+  gradients.swap(0, Op::RecvGradient, 14, Op::RecvGradient, 15);
+  EXPECT_TRUE(gradients.breaks(Property::Links));
+}
+
+TEST(BrokenLists, SentTwice) {
+  EXPECT_TRUE(Broken(two_bw).repeat(0, Op::SendActivation, 3).breaks(Property::Links));
+  EXPECT_TRUE(Broken(two_bw).repeat(1, Op::SendGradient, 3).breaks(Property::Links));
+}
+
+}  // namespace
+}  // namespace twobw::schedule

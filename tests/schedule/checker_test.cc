@@ -1,0 +1,80 @@
+#include "schedule/checker.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "specs.h"
+
+namespace twobw::schedule {
+namespace {
+
+class EveryKind : public testing::TestWithParam<Kind> {};
+
+INSTANTIATE_TEST_SUITE_P(Checker, EveryKind, testing::ValuesIn(all_kinds()), [](const auto& info) {
+  const std::string kind(name(info.param));
+  return kind == "2bw" ? "TwoBW" : kind;
+});
+
+TEST_P(EveryKind, AllItsListsAreProved) {
+  for_each_spec(GetParam(), {}, [](const Spec& spec) { ASSERT_EQ(check(spec).problem(), "") << text(spec); });
+}
+
+TEST_P(EveryKind, ReachesItsBoundsInALongRun) {
+  for_each_spec(GetParam(), {.updates = 1, .sync_updates = 2, .evaluate_every = 0}, [](Spec spec) {
+    spec.updates = 12 + 2 * (spec.stages + spec.extra);
+    const Report report = check(spec);
+    for (int stage = 0; stage < spec.stages; ++stage) {
+      const Peaks& peaks = report.peaks[static_cast<std::size_t>(stage)];
+      ASSERT_EQ(peaks.in_flight, in_flight_bound(spec, stage)) << text(spec) << " stage " << stage;
+      ASSERT_EQ(peaks.gradient_buffers, gradient_buffers(spec, stage)) << text(spec) << " stage " << stage;
+      // A 2BW stage with one in flight that steps late is done with W(t) when it writes W(t+1).
+      const bool alone = spec.kind == Kind::TwoBW && stage > 0 && in_flight_bound(spec, stage) == 1;
+      ASSERT_EQ(peaks.versions, alone ? 1 : versions_kept(spec, stage)) << text(spec) << " stage " << stage;
+    }
+  });
+}
+
+// Any one instruction lost or done twice is noticed.
+TEST_P(EveryKind, NoInstructionIsIdle) {
+  const Spec spec = {.kind = GetParam(),
+                     .stages = 3,
+                     .microbatches = 3,
+                     .extra = 1,
+                     .updates = 4,
+                     .sync_updates = 1,
+                     .evaluate_every = 2};
+  const Lists good = all_instructions(spec);
+  for (std::size_t r = 0; r < good.size(); ++r) {
+    for (std::size_t i = 0; i < good[r].size(); ++i) {
+      Lists lost = good;
+      lost[r].erase(lost[r].begin() + static_cast<std::ptrdiff_t>(i));
+      EXPECT_FALSE(check(spec, lost).ok()) << "stage " << r << " without " << describe(good[r][i]);
+      Lists twice = good;
+      twice[r].insert(twice[r].begin() + static_cast<std::ptrdiff_t>(i), good[r][i]);
+      EXPECT_FALSE(check(spec, twice).ok()) << "stage " << r << " twice " << describe(good[r][i]);
+    }
+  }
+}
+
+TEST(Checker, RefusesAnInvalidSpec) {
+  EXPECT_THROW(check({.kind = Kind::TwoBW, .stages = 5, .microbatches = 2}), InputError);
+}
+
+TEST(Checker, AsksNoAgreementOfStash) {
+  const Report report = check({.kind = Kind::Stash, .stages = 3, .updates = 3});
+  EXPECT_TRUE(report.ok());
+  EXPECT_TRUE(std::ranges::none_of(report.findings,
+                                   [](const Finding& f) { return f.property == Property::Agreement; }));
+}
+
+TEST(Checker, TellsWhatItFoundInOneSentence) {
+  const Spec spec = {.kind = Kind::Flush, .stages = 2, .microbatches = 2, .updates = 1};
+  Lists lists = all_instructions(spec);
+  std::erase_if(lists[1], [](const Instruction& i) { return i.op == Op::Step; });
+  EXPECT_EQ(check(spec, lists).problem(), "updates: stage 1: Step ends at 0 of 1");
+}
+
+}  // namespace
+}  // namespace twobw::schedule

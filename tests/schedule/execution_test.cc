@@ -1,0 +1,71 @@
+#include "schedule/execution.h"
+
+#include <gtest/gtest.h>
+
+#include "specs.h"
+
+namespace twobw::schedule {
+namespace {
+
+TEST(Execution, FlushTakesLongerThan2bwByTheShareOfItsBubble) {
+  for (int d = 1; d <= 8; ++d) {
+    for (int m = std::max(1, d - 1); m <= 16; ++m) {
+      const double flush = steady_ticks_per_batch({.kind = Kind::Flush, .stages = d, .microbatches = m});
+      const double two_bw = steady_ticks_per_batch({.kind = Kind::TwoBW, .stages = d, .microbatches = m});
+      EXPECT_DOUBLE_EQ(flush / two_bw, 1 + (d - 1.0) / m) << "d=" << d << " m=" << m;
+      EXPECT_EQ(two_bw, 3 * m);  // no idle tick
+    }
+  }
+}
+
+TEST(Execution, TheRatioHoldsForOtherCosts) {
+  const Costs costs = {.forward = 2, .backward = 3};
+  const double flush = steady_ticks_per_batch({.kind = Kind::Flush, .stages = 4, .microbatches = 6}, costs);
+  const double two_bw = steady_ticks_per_batch({.kind = Kind::TwoBW, .stages = 4, .microbatches = 6}, costs);
+  EXPECT_DOUBLE_EQ(flush / two_bw, 1.5);
+}
+
+TEST(Execution, GPipeIsAsFastAsFlushWhereTransfersAreFree) {
+  const Spec gpipe = {.kind = Kind::GPipe, .stages = 5, .microbatches = 7};
+  Spec flush = gpipe;
+  flush.kind = Kind::Flush;
+  EXPECT_EQ(steady_ticks_per_batch(gpipe), steady_ticks_per_batch(flush));
+}
+
+TEST(Execution, SequentialUsesOneStageAtATime) {
+  EXPECT_EQ(steady_ticks_per_batch({.kind = Kind::Sequential, .stages = 5, .microbatches = 7}), 5 * 7 * 3);
+}
+
+TEST(Execution, TheSteadyStateLooksPastTheSynchronousStart) {
+  const Spec spec = {.kind = Kind::TwoBW, .stages = 4, .microbatches = 4, .extra = 1, .sync_updates = 3};
+  EXPECT_EQ(steady_ticks_per_batch(spec), 12);
+}
+
+TEST(Execution, StartsEverythingAsEarlyAsItsInputsAllow) {
+  const Lists lists = all_instructions({.kind = Kind::Sequential, .stages = 2, .microbatches = 1});
+  const Execution execution = execute(lists);
+  EXPECT_EQ(execution.deadlock, "");
+  EXPECT_EQ(execution.ticks(), 6);
+  const auto start_of = [&](std::size_t stage, Op op) {
+    for (std::size_t i = 0; i < lists[stage].size(); ++i) {
+      if (lists[stage][i].op == op) return execution.times[stage][i].start;
+    }
+    return std::int64_t{-1};
+  };
+  EXPECT_EQ(start_of(0, Op::Forward), 0);
+  EXPECT_EQ(start_of(1, Op::Forward), 1);
+  EXPECT_EQ(start_of(1, Op::Backward), 2);
+  EXPECT_EQ(start_of(0, Op::Backward), 4);
+  EXPECT_EQ(start_of(1, Op::Step), 6);  // waits for the norm of stage 0
+}
+
+TEST(Execution, ADeadlockNamesWhoWaitsForWhat) {
+  Lists lists = all_instructions({.kind = Kind::Sequential, .stages = 2, .microbatches = 1});
+  std::erase_if(lists[0], [](const Instruction& i) { return i.op == Op::SendActivation; });
+  EXPECT_EQ(execute(lists).deadlock,
+            "stage 0 waits for ever at RecvGradient microbatch 0 (batch 0); "
+            "stage 1 waits for ever at RecvActivation microbatch 0 (batch 0)");
+}
+
+}  // namespace
+}  // namespace twobw::schedule

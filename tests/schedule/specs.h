@@ -1,0 +1,44 @@
+// The specs over which properties are tested.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "schedule/spec.h"
+
+namespace twobw::schedule {
+
+inline std::string text(const Spec& spec) {
+  return fmt::format("{} d={} m={} e={} updates={} sync_updates={} evaluate_every={}", name(spec.kind),
+                     spec.stages, spec.microbatches, spec.extra, spec.updates, spec.sync_updates,
+                     spec.evaluate_every);
+}
+
+struct Ranges {
+  int stages = 8;
+  int microbatches = 12;
+  int extra = 3;
+  int updates = 6;
+  int sync_updates = 3;
+  int evaluate_every = 3;
+};
+
+// Calls `function` with every valid spec of one kind up to the ranges, those left out that a kind
+// cannot tell from others: e for those that never look at it, sync_updates where all is synchronous.
+template <typename Function>
+void for_each_spec(Kind kind, Ranges ranges, Function function) {
+  if (kind == Kind::Sequential || kind == Kind::GPipe) ranges.extra = 0;
+  if (kind != Kind::TwoBW && kind != Kind::Stash) ranges.sync_updates = 0;
+  Spec spec = {.kind = kind};
+  for (spec.stages = 1; spec.stages <= ranges.stages; ++spec.stages)
+    for (spec.extra = 0; spec.extra <= ranges.extra; ++spec.extra)
+      for (spec.microbatches = smallest_microbatches(spec); spec.microbatches <= ranges.microbatches;
+           ++spec.microbatches)
+        for (spec.updates = 1; spec.updates <= ranges.updates; ++spec.updates)
+          for (spec.sync_updates = 0; spec.sync_updates <= ranges.sync_updates; ++spec.sync_updates)
+            for (spec.evaluate_every = 0; spec.evaluate_every <= ranges.evaluate_every; ++spec.evaluate_every)
+              function(spec);
+}
+
+}  // namespace twobw::schedule

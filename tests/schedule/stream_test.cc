@@ -1,0 +1,162 @@
+#include "schedule/stream.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "specs.h"
+
+namespace twobw::schedule {
+namespace {
+
+std::string text(const std::vector<Instruction>& list) {
+  std::string result;
+  for (const Instruction& instruction : list) result += describe(instruction) + "\n";
+  return result;
+}
+
+// The list of a run in which every stage declines batch `last`.
+std::vector<Instruction> stopped(const Spec& spec, int stage, std::int64_t last) {
+  std::vector<Instruction> list;
+  Stream stream(spec, stage);
+  while (auto instruction = stream.next()) {
+    if (instruction->op == Op::BeginBatch && instruction->batch == last) stream.stop_before(last);
+    list.push_back(*instruction);
+  }
+  return list;
+}
+
+std::vector<Instruction> without_begin(std::vector<Instruction> list, std::int64_t batch) {
+  std::erase_if(list, [&](const Instruction& i) { return i.op == Op::BeginBatch && i.batch == batch; });
+  return list;
+}
+
+TEST(Stream, TheFirstStageOfTwo) {
+  EXPECT_EQ(text(instructions({.kind = Kind::TwoBW, .stages = 2, .microbatches = 1, .updates = 3}, 0)),
+            "BeginBatch batch 0\n"
+            "Forward microbatch 0 (batch 0) on W(0)\n"
+            "SendActivation microbatch 0 (batch 0)\n"
+            "BeginBatch batch 1\n"
+            "Forward microbatch 1 (batch 1) on W(0)\n"
+            "SendActivation microbatch 1 (batch 1)\n"
+            "RecvGradient microbatch 0 (batch 0)\n"
+            "Backward microbatch 0 (batch 0) on W(0)\n"
+            "ReduceGradients batch 0\n"
+            "Step batch 0 to W(1)\n"
+            "BeginBatch batch 2\n"
+            "Forward microbatch 2 (batch 2) on W(1)\n"
+            "SendActivation microbatch 2 (batch 2)\n"
+            "RecvGradient microbatch 1 (batch 1)\n"
+            "Backward microbatch 1 (batch 1) on W(0)\n"
+            "ReduceGradients batch 1\n"
+            "Step batch 1 to W(2)\n"
+            "RecvGradient microbatch 2 (batch 2)\n"
+            "Backward microbatch 2 (batch 2) on W(1)\n"
+            "ReduceGradients batch 2\n"
+            "Step batch 2 to W(3)\n");
+}
+
+TEST(Stream, TheLastStageStepsAsLateAsItCan) {
+  EXPECT_EQ(text(instructions({.kind = Kind::TwoBW, .stages = 2, .microbatches = 1, .updates = 3}, 1)),
+            "BeginBatch batch 0\n"
+            "RecvActivation microbatch 0 (batch 0)\n"
+            "Forward microbatch 0 (batch 0) on W(0)\n"
+            "Backward microbatch 0 (batch 0) on W(0)\n"
+            "SendGradient microbatch 0 (batch 0)\n"
+            "ReduceGradients batch 0\n"
+            "BeginBatch batch 1\n"
+            "RecvActivation microbatch 1 (batch 1)\n"
+            "Forward microbatch 1 (batch 1) on W(0)\n"
+            "Backward microbatch 1 (batch 1) on W(0)\n"
+            "SendGradient microbatch 1 (batch 1)\n"
+            "ReduceGradients batch 1\n"
+            "BeginBatch batch 2\n"
+            "Step batch 0 to W(1)\n"
+            "RecvActivation microbatch 2 (batch 2)\n"
+            "Forward microbatch 2 (batch 2) on W(1)\n"
+            "Backward microbatch 2 (batch 2) on W(1)\n"
+            "SendGradient microbatch 2 (batch 2)\n"
+            "ReduceGradients batch 2\n"
+            "Step batch 1 to W(2)\n"
+            "Step batch 2 to W(3)\n");
+}
+
+TEST(Stream, OneStageAloneNeitherSendsNorReceives) {
+  for (Kind kind : all_kinds()) {
+    for (const Instruction& i : instructions({.kind = kind, .stages = 1, .updates = 2}, 0)) {
+      EXPECT_TRUE(i.op != Op::SendActivation && i.op != Op::RecvActivation && i.op != Op::SendGradient &&
+                  i.op != Op::RecvGradient)
+          << describe(i);
+    }
+  }
+}
+
+TEST(Stream, ALongRunCostsNothingUntilAsked) {
+  Stream stream({.kind = Kind::TwoBW, .stages = 4, .updates = 1'000'000'000'000}, 2);
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(stream.next().has_value());
+}
+
+TEST(Stream, EndsForGood) {
+  Stream stream({.kind = Kind::Flush, .stages = 1, .microbatches = 1}, 0);
+  while (stream.next()) {
+  }
+  EXPECT_EQ(stream.next(), std::nullopt);
+}
+
+TEST(Stream, AnInvalidSpecIsRefused) {
+  EXPECT_THROW(Stream({.kind = Kind::TwoBW, .stages = 5, .microbatches = 3}, 0), InputError);
+}
+
+// The stages agree then as those of the shorter run do, which the checker proves.
+TEST(Stream, StoppedBeforeABatchItIsTheShorterRun) {
+  const Ranges ranges = {
+      .stages = 5, .microbatches = 6, .extra = 2, .updates = 5, .sync_updates = 2, .evaluate_every = 2};
+  for (Kind kind : all_kinds()) {
+    for_each_spec(kind, ranges, [](const Spec& spec) {
+      for (std::int64_t last = 1; last < spec.updates; ++last) {
+        Spec shorter = spec;
+        shorter.updates = last;
+        for (int stage = 0; stage < spec.stages; ++stage) {
+          ASSERT_EQ(without_begin(stopped(spec, stage, last), last), instructions(shorter, stage))
+              << text(spec) << " stage " << stage << " stopped before batch " << last;
+        }
+      }
+    });
+  }
+}
+
+TEST(Stream, StoppedAtOnceItDoesNothing) {
+  for (Kind kind : all_kinds()) {
+    const auto list = stopped({.kind = kind, .stages = 2, .updates = 3, .evaluate_every = 1}, 1, 0);
+    EXPECT_EQ(text(list), "BeginBatch batch 0\n");
+  }
+}
+
+TEST(Stream, StoppingAfterTheLastBatchChangesNothing) {
+  const Spec spec = {.kind = Kind::TwoBW, .stages = 2, .updates = 2};
+  Stream stream(spec, 0);
+  stream.stop_before(7);
+  std::vector<Instruction> list;
+  while (auto instruction = stream.next()) list.push_back(*instruction);
+  EXPECT_EQ(list, instructions(spec, 0));
+}
+
+TEST(Stream, StoppingBeforeWorkAlreadyDoneIsOurMistake) {
+  Stream stream({.kind = Kind::Flush, .stages = 1, .microbatches = 1, .updates = 3}, 0);
+  for (int i = 0; i < 8; ++i) stream.next();  // well into batch 1
+  EXPECT_DEATH(stream.stop_before(0), "stop before batch 0");
+}
+
+TEST(Stream, ALaterStageIsToldEvenWhileEarlierBatchesAreInFlight) {
+  const Spec spec = {.kind = Kind::TwoBW, .stages = 3, .microbatches = 2, .updates = 4};
+  const auto list = stopped(spec, 0, 2);
+  const auto begin =
+      std::ranges::find_if(list, [](const Instruction& i) { return i.op == Op::BeginBatch && i.batch == 2; });
+  ASSERT_NE(begin, list.end());
+  EXPECT_TRUE(std::any_of(begin, list.end(), [](const Instruction& i) { return i.op == Op::Backward; }));
+  EXPECT_TRUE(std::none_of(begin, list.end(), [](const Instruction& i) { return i.op == Op::Forward; }));
+}
+
+}  // namespace
+}  // namespace twobw::schedule
