@@ -22,13 +22,13 @@ const std::vector<std::string> kSmall = {
     "optimizer.warmup=2",       "train.updates=8",         "optimizer.extrapolate_weights=1",
     "optimizer.extrapolate_update=0.5", "train.eval_every=4", "train.eval_microbatches=2"};
 
-int run(const RunArguments& arguments) {
+int run(const RunArguments& arguments, const std::string& against) {
   std::vector<std::string> overrides = arguments.file.empty() ? kSmall : std::vector<std::string>{};
   overrides.insert(overrides.end(), arguments.overrides.begin(), arguments.overrides.end());
   const Config config = load_config(arguments.file, overrides);
   device::initialize();
   const auto begin = std::chrono::steady_clock::now();
-  const train::Verdict verdict = train::verify(config);
+  const train::Verdict verdict = train::verify(config, against);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
 
   fmt::print("verify {}: d={} stages of [{}] layers, m={}, e={}, sync_updates={}, {} parameters, {} updates\n",
@@ -51,9 +51,11 @@ int run(const RunArguments& arguments) {
 void add_verify(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("verify", "Train pipeline and serial oracle side by side and compare bit for bit");
   auto arguments = add_run_arguments(*command);
-  command->callback([arguments, &exit_code] {
+  auto against = std::make_shared<std::string>();
+  command->add_option("--against", *against, "The schedule whose rule the oracle follows (default: the pipeline's own)");
+  command->callback([arguments, against, &exit_code] {
     sort_out(*arguments);
-    exit_code = run(*arguments);
+    exit_code = run(*arguments, *against);
   });
 }
 

@@ -69,6 +69,8 @@ void Pipeline::run_worker(int stage) {
     std::lock_guard lock(failure_mutex_);
     if (failures_.empty()) stuck_report_ = board_.report();
     failures_.push_back({fmt::format("stage {}: {}", stage, message), stuck});
+    hub_.cancel();
+    failed_.notify_all();
   };
   try {
     workers_[stage]->run(model_, training_, validation_, start_);
@@ -76,10 +78,8 @@ void Pipeline::run_worker(int stage) {
     board_.finish(stage, "cancelled");
   } catch (const transport::WaitTimeout& timeout) {
     fail(timeout.what(), true);
-    hub_.cancel();
   } catch (const std::exception& error) {
     fail(error.what(), false);
-    hub_.cancel();
   }
 }
 
@@ -92,6 +92,11 @@ void Pipeline::run() {
   const Failure& first = failures_.front();
   if (!first.stuck) throw RunError(first.message);
   fail_run("the pipeline is stuck; {}; the workers were at:\n{}", first.message, stuck_report_);
+}
+
+void Pipeline::await_failure() {
+  std::unique_lock lock(failure_mutex_);
+  failed_.wait(lock, [this] { return !failures_.empty(); });
 }
 
 void Pipeline::request_stop() { gate_.request_stop(); }

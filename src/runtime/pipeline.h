@@ -34,6 +34,9 @@ class Pipeline {
   // its timeout, with a report of what every worker was doing.
   void run();
 
+  // Waits until a worker has failed and the others are told. From any thread, while run() runs.
+  void await_failure();
+
   // Ends the run after the batches that have begun. From any thread.
   void request_stop();
 
@@ -62,6 +65,7 @@ class Pipeline {
   std::vector<std::unique_ptr<transport::Link>> links_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::mutex failure_mutex_;
+  std::condition_variable failed_;
   std::vector<Failure> failures_;
   std::string stuck_report_;
   std::chrono::steady_clock::time_point start_;

@@ -98,7 +98,9 @@ int versions_kept(const Spec& spec, int stage) {
     case Kind::Flush:
       return 1;
     case Kind::TwoBW:
-      return 2;
+      // The last stage without extra microbatches has none in flight when it steps, late as it
+      // does: it updates in place, which pays for its second gradient buffer.
+      return stage > 0 && in_flight_bound(spec, stage) == 1 ? 1 : 2;
     case Kind::Stash: {
       // Right after an update the n-1 microbatches still in flight began on ceil((n-1)/m) versions.
       const int others = in_flight_bound(spec, stage) - 1;

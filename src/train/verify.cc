@@ -99,9 +99,10 @@ std::string compare_weights(const runtime::Pipeline& pipeline, const runtime::Or
   return {};
 }
 
-void run_oracle(const Setup& setup, const Record& record, const runtime::Pipeline& pipeline, Verdict& verdict) {
+void run_oracle(const Setup& setup, const schedule::Spec& rule, const Record& record, const runtime::Pipeline& pipeline,
+                Verdict& verdict) {
   device::bind_thread("oracle", {.cores = {device::available_cores().front()}});
-  runtime::Oracle oracle(setup.config, setup.model, *setup.training, setup.spec, setup.split);
+  runtime::Oracle oracle(setup.config, setup.model, *setup.training, rule, setup.split);
   for (std::int64_t update = 0; update < setup.spec.updates && verdict.difference.empty(); ++update) {
     const runtime::OracleUpdate expected = oracle.next_update();
     const Observed& seen = record.at(update);
@@ -120,8 +121,10 @@ void run_oracle(const Setup& setup, const Record& record, const runtime::Pipelin
 
 }  // namespace
 
-Verdict verify(const Config& config) {
+Verdict verify(const Config& config, const std::string& against) {
   Setup setup = prepare(config);
+  schedule::Spec rule = setup.spec;
+  if (!against.empty()) rule.kind = schedule::parse_kind(against);
   const std::vector<int> cores = device::available_cores();
   for (int r = 0; r < setup.spec.stages; ++r) setup.cores[r].cores = {cores[r % cores.size()]};
   choose_split(setup);
@@ -138,7 +141,7 @@ Verdict verify(const Config& config) {
   std::exception_ptr failure;
   std::thread([&] {
     try {
-      run_oracle(setup, record, pipeline, verdict);
+      run_oracle(setup, rule, record, pipeline, verdict);
     } catch (...) {
       failure = std::current_exception();
     }

@@ -22,6 +22,7 @@ struct Verdict {
 };
 
 // Each stage gets one thread, as the oracle has: sums over several threads would round otherwise.
-Verdict verify(const Config& config);
+// `against`: the schedule whose rule the oracle follows; empty: the pipeline's own.
+Verdict verify(const Config& config, const std::string& against = {});
 
 }  // namespace twobw::train

@@ -36,7 +36,7 @@ stage 3  . . . 0 0'- 1 1'- 2 2'- 3 3'- 4 4'- 5 5'- 6 6'- 7 7'-|. . . . . .|
 5 forward, 5' backward of microbatch 5, under it the t of its weights W(t)
 >1| writes W(1), . idle
 steady state: 100.0% busy, 12 ticks a batch
-by stage: weight versions 2 2 2 2, microbatches in flight 4 3 2 1
+by stage: weight versions 2 2 2 1, microbatches in flight 4 3 2 1
 )");
 }
 

@@ -1,0 +1,52 @@
+# make run    install what is missing, build, and train the default model
+# make test   install, build, and run every test
+# See README.md for the rest.
+SHELL := bash
+PYTHON := $(or $(TWOBW_PYTHON),.venv/bin/python)
+CONFIG ?= configs/default.yaml
+JOBS ?= $(shell nproc)
+
+.PHONY: run test build install bench corpus asan tsan format lint clean
+
+run: build corpus
+	@build/twobw train $(CONFIG) --sample 400
+	@echo
+	@echo "Three commands worth trying next:"
+	@echo "  build/twobw schedule 2bw --stages 4 --microbatches 4          # see the schedule"
+	@echo "  build/twobw verify $(CONFIG) train.updates=4                   # prove it against the serial oracle"
+	@echo "  build/twobw train $(CONFIG) pipeline.schedule=flush            # the same model with a flush, to compare"
+
+install:
+	@scripts/install.sh
+
+build: install
+	@cmake --preset release > /dev/null
+	@cmake --build --preset release --parallel $(JOBS)
+
+corpus: install
+	@$(PYTHON) scripts/make_corpus.py
+
+# The release build runs everything; the sanitizers run the C++ tests.
+test: build
+	@scripts/check_layers.py
+	@$(MAKE) --no-print-directory lint
+	@ctest --test-dir build --output-on-failure --no-tests=error
+	@$(MAKE) --no-print-directory tsan asan
+
+asan tsan: install
+	@cmake --preset $@ > /dev/null
+	@cmake --build --preset $@ --parallel $(JOBS) --target twobw_core_tests twobw_torch_tests
+	@scripts/sanitized_tests.sh build-$@
+
+bench: build
+	@$(PYTHON) benchmarks/pipeline.py
+
+# clang-format and clang-tidy where they are installed; their findings fail the test.
+lint:
+	@scripts/lint.sh
+
+format:
+	@git ls-files '*.cc' '*.h' | xargs clang-format -i
+
+clean:
+	@rm -rf build build-asan build-tsan

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# clang-format over everything, clang-tidy over what needs no LibTorch (the rest takes minutes; `lint.sh all`
+# does it too). Skips a tool that is not installed and says so.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+mapfile -t sources < <(git ls-files 'src/*.cc' 'src/*.h' 'tests/*.cc' 'tests/*.h')
+if command -v clang-format >/dev/null; then
+  clang-format --dry-run --Werror "${sources[@]}"
+  echo "lint: ${#sources[@]} files formatted"
+else
+  echo "lint: clang-format is not installed; skipped"
+fi
+
+if command -v clang-tidy >/dev/null; then
+  patterns=('src/base/*.cc' 'src/schedule/*.cc')
+  [[ "${1:-}" == all ]] && patterns=('src/*.cc')
+  mapfile -t files < <(git ls-files "${patterns[@]}")
+  printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p build 2> >(grep -v 'warnings generated' >&2)
+  echo "lint: ${#files[@]} files tidy"
+else
+  echo "lint: clang-tidy is not installed; skipped"
+fi

@@ -1,0 +1,140 @@
+// Every schedule, pipelined over threads, equals the serial oracle bit for bit.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "device/cpu.h"
+#include "train/verify.h"
+
+namespace twobw {
+namespace {
+
+Config small_config() {
+  Config config;
+  config.model = {.layers = 3, .width = 16, .heads = 2, .vocab = 37, .context = 8, .tied = true, .dropout = 0.1};
+  config.pipeline.microbatch = 2;
+  config.optimizer.warmup = 2;
+  config.optimizer.lr = 1e-2;
+  config.optimizer.clip = 0.5;
+  config.optimizer.extrapolate_weights = {1.0};
+  config.optimizer.extrapolate_update = {0.5};
+  config.train.updates = 9;
+  config.train.eval_every = 4;
+  config.train.eval_microbatches = 2;
+  return config;
+}
+
+void expect_exact(const Config& config) {
+  device::initialize();
+  const train::Verdict verdict = train::verify(config);
+  EXPECT_TRUE(verdict.equal) << verdict.difference << "\n" << to_yaml(config);
+  EXPECT_TRUE(std::isfinite(verdict.final_loss));
+}
+
+struct Case {
+  const char* schedule;
+  std::vector<int> split;  // of 8 layers: embedding, 3 x (attention, mlp), head
+  int m;
+  int e;
+  int sync_updates;
+  std::vector<int> recompute;
+};
+
+class Exactness : public testing::TestWithParam<Case> {};
+
+TEST_P(Exactness, PipelineEqualsOracle) {
+  const Case& c = GetParam();
+  Config config = small_config();
+  config.pipeline.schedule = c.schedule;
+  config.pipeline.stages = static_cast<int>(c.split.size());
+  config.pipeline.split = c.split;
+  config.pipeline.microbatches = c.m;
+  config.pipeline.extra = c.e;
+  config.pipeline.sync_updates = c.sync_updates;
+  config.pipeline.recompute = c.recompute;
+  expect_exact(config);
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const char* schedule : {"sequential", "gpipe", "flush", "2bw", "stash"}) {
+    for (const auto& split : std::vector<std::vector<int>>{{8}, {3, 5}, {1, 2, 5}, {1, 4, 2, 1}, {2, 2, 2, 2}}) {
+      const int d = static_cast<int>(split.size());
+      cases.push_back({schedule, split, std::max(1, d - 1), 0, 0, {}});  // the smallest m of 2bw
+      cases.push_back({schedule, split, 4, 0, 3, {d - 1}});
+      cases.push_back({schedule, split, d + 1, 2, 2, {0}});
+    }
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Schedules, Exactness, testing::ValuesIn(all_cases()), [](const auto& info) {
+  const Case& c = info.param;
+  return fmt::format("{}_d{}_{}_m{}_e{}_sync{}", c.schedule, c.split.size(), info.index, c.m, c.e, c.sync_updates);
+});
+
+TEST(ExactnessTest, UntiedSgdAndSecondOrderExtrapolation) {
+  Config config = small_config();
+  config.model.tied = false;
+  config.pipeline.stages = 3;
+  config.pipeline.split = {2, 3, 3};
+  config.pipeline.microbatches = 3;
+  config.optimizer.name = "sgd";
+  config.optimizer.lr = 0.05;
+  config.optimizer.extrapolate_weights = {1.0, -0.5};
+  config.optimizer.extrapolate_update = {1.0, -0.5};
+  expect_exact(config);
+}
+
+TEST(ExactnessTest, UpdatesThatAreNotFiniteAreSkippedByAllAlike) {
+  Config config = small_config();
+  config.pipeline.stages = 2;
+  config.pipeline.split = {4, 4};
+  config.pipeline.microbatches = 2;
+  config.optimizer.lr = 1e30;  // the first update throws the weights far out: nothing after is finite
+  config.optimizer.clip = 0;
+  device::initialize();
+  const train::Verdict verdict = train::verify(config);
+  EXPECT_TRUE(verdict.equal) << verdict.difference;
+  EXPECT_GT(verdict.skipped, 0);
+}
+
+TEST(ExactnessTest, SynchronousSchedulesAreOneAnother) {
+  Config config = small_config();
+  config.pipeline.stages = 3;
+  config.pipeline.split = {3, 3, 2};
+  for (const char* schedule : {"sequential", "gpipe", "flush"}) {
+    for (const char* against : {"sequential", "gpipe", "flush"}) {
+      config.pipeline.schedule = schedule;
+      const train::Verdict verdict = train::verify(config, against);
+      EXPECT_TRUE(verdict.equal) << schedule << " against " << against << ": " << verdict.difference;
+    }
+  }
+}
+
+TEST(ExactnessTest, ADifferentRuleIsFoundOutAtTheFirstUpdateItChanges) {
+  Config config = small_config();
+  config.pipeline.schedule = "2bw";
+  config.pipeline.stages = 2;
+  config.pipeline.split = {4, 4};
+  // Batch 0 runs on W(0) under both rules; batch 1 on W(0) under 2bw and on W(1) under flush.
+  const train::Verdict verdict = train::verify(config, "flush");
+  EXPECT_FALSE(verdict.equal);
+  EXPECT_TRUE(verdict.difference.starts_with("update 1: loss")) << verdict.difference;
+}
+
+TEST(ExactnessTest, NeverMoreThanTwoVersionsUnder2BW) {
+  Config config = small_config();
+  config.pipeline.stages = 4;
+  config.pipeline.split = {2, 2, 2, 2};
+  config.pipeline.microbatches = 6;
+  config.pipeline.extra = 2;
+  const train::Verdict verdict = train::verify(config);
+  EXPECT_TRUE(verdict.equal) << verdict.difference;
+  for (int versions : verdict.peak_versions) EXPECT_LE(versions, 2);
+  EXPECT_EQ(verdict.peak_versions.front(), 2);
+}
+
+}  // namespace
+}  // namespace twobw

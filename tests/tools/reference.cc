@@ -1,0 +1,179 @@
+// For the Python tests: what twobw starts from and computes, tensor by tensor, as safetensors files.
+//
+//   reference initial OUT [CONFIG] [key=value ...]                    W(0) by the parameters' names
+//   reference batches N OUT [CONFIG] [key=value ...]                  tokens.K and targets.K for K = 0..N-1
+//   reference gradients WEIGHTS INPUT OUT [CONFIG] [key=value ...]    logits, loss and grad.NAME of one microbatch
+//
+// Tokens travel as float32, which holds whole numbers up to 2^24. A tied parameter is left out of every
+// file; its gradient is part of its partner's.
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cstdio>
+#include <exception>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/config.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "checkpoint/safetensors.h"
+#include "data/tokens.h"
+#include "device/cpu.h"
+#include "models/model.h"
+#include "weights/layout.h"
+#include "weights/versions.h"
+
+namespace twobw {
+namespace {
+
+using at::Tensor;
+using Words = std::span<const std::string>;
+using Named = std::vector<checkpoint::NamedTensor>;
+using ByName = std::map<std::string, Tensor>;
+
+// What follows a command's own arguments: [CONFIG] [key=value ...].
+Config configuration(Words words) {
+  std::string file;
+  std::vector<std::string> overrides;
+  for (const std::string& word : words) {
+    if (word.find('=') != std::string::npos) {
+      overrides.push_back(word);
+    } else {
+      file = word;
+    }
+  }
+  return load_config(file, overrides);
+}
+
+const Tensor& find(const ByName& tensors, const std::string& name) {
+  const auto found = tensors.find(name);
+  if (found == tensors.end()) fail_input("no tensor '{}' is given", name);
+  return found->second;
+}
+
+void initial(Words words) {
+  const Config config = configuration(words.subspan(1));
+  const models::LayerList model = models::build(config.model);
+  const weights::Layout layout(model, 0, static_cast<int>(model.size()));
+  const Tensor flat = at::zeros({layout.size()}, at::kFloat);
+  weights::initialize(layout, flat, config.train.seed);
+  Named out;
+  for (const weights::Parameter& parameter : layout.parameters()) {
+    if (parameter.alias) continue;
+    out.push_back({parameter.spec.name, flat.narrow(0, parameter.offset, parameter.count).view(parameter.spec.shape)});
+  }
+  checkpoint::save_safetensors(words[0], out);
+}
+
+void batches(Words words) {
+  const int count = std::stoi(words[0]);
+  const Config config = configuration(words.subspan(2));
+  const auto source = data::open_source("data.train", config.data.train, config.model.vocab, config.model.context);
+  const int m = config.pipeline.microbatches;
+  Named out;
+  for (int k = 0; k < count; ++k) {
+    const auto key = random_key(config.train.seed, hash_text("data"), k / m, k % m);
+    const data::Sample sample = source->random(key, config.pipeline.microbatch, config.model.context);
+    out.push_back({fmt::format("tokens.{}", k), sample.tokens.to(at::kFloat)});
+    out.push_back({fmt::format("targets.{}", k), sample.targets.to(at::kFloat)});
+  }
+  checkpoint::save_safetensors(words[1], out);
+}
+
+// A layer's parameters as the runtime has them: leaves, each with a gradient to be added to. A tied one
+// has its partner's weights and a gradient of its own.
+std::vector<Tensor> leaves_of(const models::Layer& layer, const ByName& weights) {
+  std::vector<Tensor> leaves;
+  for (const models::ParameterSpec& spec : layer.parameters()) {
+    const Tensor& weight = find(weights, spec.tied_to.empty() ? spec.name : spec.tied_to);
+    if (weight.sizes() != at::IntArrayRef(spec.shape)) fail_input("'{}' has another shape than the model's", spec.name);
+    leaves.push_back(weight.clone().set_requires_grad(true));
+    leaves.back().mutable_grad() = at::zeros_like(weight);
+  }
+  return leaves;
+}
+
+Tensor run_layers(const models::LayerList& model, const std::vector<std::vector<Tensor>>& leaves, models::Pass pass) {
+  Tensor x;
+  for (std::size_t layer = 0; layer < model.size(); ++layer) {
+    pass.layer = static_cast<int>(layer);
+    x = model[layer]->forward(leaves[layer], x, pass);
+  }
+  return x;
+}
+
+Named gradients_of(const models::LayerList& model, const std::vector<std::vector<Tensor>>& leaves) {
+  Named out;
+  std::map<std::string, std::size_t> index;
+  for (std::size_t layer = 0; layer < model.size(); ++layer) {
+    const auto specs = model[layer]->parameters();
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      const Tensor gradient = leaves[layer][i].grad();
+      if (!specs[i].tied_to.empty()) {
+        out[index.at(specs[i].tied_to)].tensor.add_(gradient);
+        continue;
+      }
+      index[specs[i].name] = out.size();
+      out.push_back({"grad." + specs[i].name, gradient});
+    }
+  }
+  return out;
+}
+
+void gradients(Words words) {
+  const ByName weights = checkpoint::load_safetensors(words[0]);
+  const ByName input = checkpoint::load_safetensors(words[1]);
+  const models::LayerList model = models::build(configuration(words.subspan(3)).model);
+  std::vector<std::vector<Tensor>> leaves;
+  for (const auto& layer : model) leaves.push_back(leaves_of(*layer, weights));
+
+  models::Pass pass{.tokens = find(input, "tokens").to(at::kLong), .training = true};
+  const Tensor logits = run_layers(model, leaves, pass);
+  pass.targets = find(input, "targets").to(at::kLong);
+  const Tensor loss = run_layers(model, leaves, pass);
+  torch::autograd::backward({loss}, {});
+
+  Named out = gradients_of(model, leaves);
+  out.push_back({"logits", logits});
+  out.push_back({"loss", loss});
+  checkpoint::save_safetensors(words[2], out);
+}
+
+struct Command {
+  const char* name;
+  std::size_t arguments;  // before the configuration
+  void (*run)(Words);
+};
+
+constexpr Command kCommands[] = {{"initial", 1, initial}, {"batches", 2, batches}, {"gradients", 3, gradients}};
+
+void run(Words words) {
+  for (const Command& command : kCommands) {
+    if (words.empty() || words[0] != command.name) continue;
+    if (words.size() - 1 < command.arguments) {
+      fail_input("'{}' takes {} arguments before the configuration", command.name, command.arguments);
+    }
+    device::initialize();
+    return command.run(words.subspan(1));
+  }
+  fail_input("the commands are initial, batches and gradients");
+}
+
+}  // namespace
+}  // namespace twobw
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  try {
+    twobw::run(words);
+    return 0;
+  } catch (const twobw::InputError& error) {
+    fmt::print(stderr, "reference: {}\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "reference: {}\n", error.what());
+    return 1;
+  }
+}
