@@ -21,6 +21,7 @@ struct Setup {
   models::LayerList model;
   std::unique_ptr<data::Source> training, validation;
   std::vector<int> split;  // empty: still to be measured, see choose_split
+  std::vector<double> layer_seconds;  // an update's time in each layer, alone; empty unless measured
   std::vector<bool> recompute;
   std::vector<device::CoreSet> cores;
 
@@ -33,7 +34,8 @@ schedule::Spec schedule_spec(const Config& config);
 Setup prepare(const Config& config);
 
 // Balances the layers over the stages by times measured on the first stage's device: forward and backward
-// of every kind of layer, and the optimizer's step. Fills setup.split; does nothing when it is given.
+// of every kind of layer, and the optimizer's step. Fills setup.split and
+// setup.layer_seconds; does nothing when the split is given.
 void choose_split(Setup& setup);
 
 // The contiguous split of `costs` into `stages` parts, none empty, whose largest sum is smallest.

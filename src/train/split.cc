@@ -105,6 +105,7 @@ void choose_split(Setup& setup) {
     }
   }).join();
   setup.split = balance(costs, setup.spec.stages);
+  setup.layer_seconds = std::move(costs);
 }
 
 }  // namespace twobw::train

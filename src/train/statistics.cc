@@ -89,6 +89,7 @@ Json Statistics::summary() const {
                   {"seconds", latest_.time},
                   {"schedule", setup_.config.pipeline.schedule},
                   {"split", setup_.split},
+                  {"layer_seconds", setup_.layer_seconds},
                   {"stages", stages}};
   if (evaluation_) summary["validation_loss"] = evaluation_->loss;
   if (best_validation_) summary["best_validation_loss"] = *best_validation_;

@@ -1,0 +1,168 @@
+"""Whatever is wrong with the input: one sentence on stderr, exit code 2, at once, and nothing is left behind."""
+import os
+import time
+import unittest
+
+from support import TINY, TestCase, twobw, words
+
+# A second is the promise. Where others keep the cores busy, time is shared with them.
+SECONDS = 1.0 if os.getloadavg()[0] < os.cpu_count() else 2.0
+
+
+class BadInputTest(TestCase):
+    def tree(self):
+        return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
+
+    def refused(self, *arguments, naming=()):
+        """Runs the program in the test's folder; `naming` is what the sentence must hold."""
+        before = self.tree()
+        begin = time.monotonic()
+        process = twobw(*arguments, cwd=self.folder)
+        seconds = time.monotonic() - begin
+        self.assertEqual(process.returncode, 2, process.stderr)
+        self.assertEqual(process.stdout, "")
+        self.assertRegex(process.stderr, r"\Atwobw: [^\n]+\n\Z")
+        for internal in ("internal error", "Exception", "frame #", "terminate called"):
+            self.assertNotIn(internal, process.stderr)
+        for text in naming:
+            self.assertIn(text, process.stderr)
+        self.assertEqual(self.tree(), before)
+        self.assertLess(seconds, SECONDS)
+
+    def settings_refused(self, changes, naming):
+        for command in ("train", "verify"):
+            self.refused(command, *words({**TINY, "run_dir": "run", **changes}), naming=naming)
+
+    # The schedule
+
+    def test_too_few_microbatches(self):
+        changes = {"pipeline.schedule": "2bw", "pipeline.stages": 4, "pipeline.extra": 2, "pipeline.microbatches": 4}
+        self.settings_refused(changes, ["pipeline.microbatches", "m = 4", "d = 4", "e = 2", "smallest", "= 5"])
+
+    def test_unknown_schedule(self):
+        self.settings_refused({"pipeline.schedule": "3bw"}, ["pipeline.schedule", "3bw", "2bw", "flush", "stash"])
+
+    # Stages and layers
+
+    def test_more_stages_than_layers(self):
+        self.settings_refused({"pipeline.stages": 7}, ["pipeline.stages is 7", "6 layers", "no layer"])
+
+    def test_stage_without_a_layer(self):
+        changes = {"pipeline.stages": 3, "pipeline.split": "[3,0,3]"}
+        self.settings_refused(changes, ["pipeline.split", "[3,0,3]", "no layer"])
+
+    def test_split_that_does_not_cover_the_model(self):
+        self.settings_refused({"pipeline.stages": 2, "pipeline.split": "[3,2]"}, ["pipeline.split", "covers 5", "6"])
+
+    def test_split_of_another_length(self):
+        self.settings_refused({"pipeline.stages": 2, "pipeline.split": "[2,2,2]"}, ["pipeline.split", "stages is 2"])
+
+    def test_no_stages(self):
+        self.settings_refused({"pipeline.stages": 0}, ["pipeline.stages", "at least 1"])
+
+    # The model
+
+    def test_unknown_family(self):
+        self.settings_refused({"model.family": "gtp"}, ["model.family", "gtp", "gpt"])
+
+    def test_heads_that_do_not_divide_the_width(self):
+        self.settings_refused({"model.heads": 5}, ["model.heads", "32"])
+
+    def test_model_larger_than_memory(self):
+        changes = {"model.vocab": 2**31 - 1, "model.width": 2**20, "pipeline.split": "[3,3]"}
+        self.settings_refused(changes, ["model"])
+
+    # Data
+
+    def test_vocab_smaller_than_the_data(self):
+        (self.folder / "text").write_bytes(b"abc\xc8" * 40)
+        for key in ("data.train", "data.validation"):
+            self.settings_refused({key: "text"}, ["model.vocab is 64", key, "token 200", "201"])
+
+    def test_missing_data(self):
+        for key in ("data.train", "data.validation"):
+            self.settings_refused({key: "nowhere.txt"}, [key, "nowhere.txt", "No such file"])
+
+    def test_data_that_is_a_folder(self):
+        (self.folder / "texts").mkdir()
+        self.settings_refused({"data.train": "texts"}, ["data.train", "texts", "not a regular file"])
+
+    def test_data_shorter_than_one_window(self):
+        (self.folder / "text").write_bytes(b"\x01" * 16)
+        self.settings_refused({"data.train": "text"}, ["data.train", "16 bytes", "17"])
+        (self.folder / "text").write_bytes(b"")
+        self.settings_refused({"data.train": "text"}, ["data.train", "0 bytes", "17"])
+
+    # The configuration
+
+    def test_missing_configuration(self):
+        self.refused("train", "nowhere.yaml", naming=["nowhere.yaml", "No such file"])
+
+    def test_two_configurations(self):
+        for name in ("a.yaml", "b.yaml"):
+            (self.folder / name).write_text("train: {updates: 1}\n")
+        self.refused("train", "a.yaml", "b.yaml", naming=["a.yaml", "b.yaml"])
+
+    def test_configuration_that_is_no_yaml(self):
+        (self.folder / "a.yaml").write_text("model:\n  layers: [1, 2\n")
+        self.refused("train", "a.yaml", naming=["a.yaml"])
+
+    def test_wrong_type(self):
+        self.settings_refused({"model.layers": "two"}, ["model.layers", "'two'", "whole number"])
+        self.settings_refused({"optimizer.lr": "[1]"}, ["optimizer.lr", "number"])
+        (self.folder / "a.yaml").write_text("model:\n  layers: 2\n  tied: 3\n")
+        self.refused("train", "a.yaml", naming=["model.tied", "a.yaml:3"])
+
+    def test_unknown_key(self):
+        self.settings_refused({"pipeline.stagse": 2}, ["pipeline.stagse", "pipeline.stages"])
+        (self.folder / "a.yaml").write_text("model:\n  layer: 2\n")
+        self.refused("train", "a.yaml", naming=["model.layer", "a.yaml:2", "model.layers"])
+
+    def test_no_updates(self):
+        self.settings_refused({"train.updates": 0}, ["train.updates", "at least 1"])
+
+    # Devices
+
+    def test_bad_core(self):
+        self.settings_refused({"pipeline.stages": 1, "devices": "[cpu:4095]"}, ["devices", "cpu:4095"])
+        self.settings_refused({"pipeline.stages": 1, "devices": "[gpu]"}, ["devices", "gpu"])
+        self.settings_refused({"pipeline.stages": 2, "devices": "[cpu:0]"}, ["devices", "stages is 2"])
+
+    # The command line and the run directory
+
+    def test_unknown_command(self):
+        self.refused("trian", naming=["trian", "train"])
+        self.refused(naming=["train", "verify"])
+
+    def test_unknown_option(self):
+        self.refused("train", "--fast", naming=["--fast"])
+        self.refused("--fast", naming=["--fast"])
+
+    def test_run_dir_that_is_a_file(self):
+        (self.folder / "run").write_text("precious")
+        self.refused("train", *words({**TINY, "run_dir": "run"}), naming=["run_dir", "'run'", "file"])
+        self.refused("train", *words({**TINY, "run_dir": "run/below"}), naming=["run_dir", "run/below"])
+        self.assertEqual((self.folder / "run").read_text(), "precious")
+
+    def test_generate_from_no_run(self):
+        self.refused("generate", "nowhere", naming=["nowhere"])
+        (self.folder / "empty").mkdir()
+        self.refused("generate", "empty", naming=["empty"])
+        (self.folder / "file").write_text("text")
+        self.refused("generate", "file", naming=["file"])
+
+    def test_generate_from_a_damaged_model(self):
+        folder = self.folder / "run"
+        folder.mkdir()
+        (folder / "config.yaml").write_text("model: {layers: 2, width: 32, heads: 4, vocab: 64, context: 16}\n")
+        for damage in (b"", b"\x08", b"\xff" * 64, b"\x02\0\0\0\0\0\0\0[]", b"\x0a\0\0\0\0\0\0\0" + b'{"a": "b"}'):
+            (folder / "model.safetensors").write_bytes(damage)
+            self.refused("generate", "run", naming=["model.safetensors"])
+
+    def test_generate_with_bad_options(self):
+        self.refused("generate", "run", "--length", "0", naming=["--length"])
+        self.refused("generate", "run", "--temperature", "-1", naming=["--temperature"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,111 @@
+"""What the tests share: run the programs, read what a run leaves behind, compare tensors.
+
+The programs are found through TWOBW_BINARY and TWOBW_REFERENCE; without them, in build/.
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# A model that trains in a moment, with more than one of everything.
+TINY = {
+    "model.layers": 2,
+    "model.width": 32,
+    "model.heads": 4,
+    "model.vocab": 64,
+    "model.context": 16,
+    "pipeline.schedule": "flush",
+    "pipeline.microbatch": 2,
+    "pipeline.microbatches": 4,
+    "optimizer.lr": 3e-3,
+    "optimizer.warmup": 2,
+    "train.updates": 6,
+    "train.eval_every": 0,
+    "train.eval_microbatches": 2,
+}
+LAYERS = 2 * TINY["model.layers"] + 2  # embedding, attention and mlp of each block, head
+
+
+def program(variable, default):
+    path = pathlib.Path(os.environ.get(variable, ROOT / "build" / default)).resolve()
+    if not path.exists():
+        raise unittest.SkipTest(f"{path} does not exist; set {variable}")
+    return str(path)
+
+
+def words(settings):
+    return [f"{key}={value}" for key, value in settings.items()]
+
+
+def twobw(*arguments, **options):
+    """Runs the program to its end; what it printed is text."""
+    command = [program("TWOBW_BINARY", "twobw"), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=120, **options)
+
+
+def reference(*arguments):
+    """Runs the test-only program, whose last file argument is what it writes."""
+    command = [program("TWOBW_REFERENCE", "tests/twobw_reference"), *map(str, arguments)]
+    subprocess.run(command, check=True, timeout=120)
+
+
+def relative_error(a, b):
+    """||a - b|| / ||b||, in double, over the whole tensor."""
+    a, b = a.double(), b.double()
+    return ((a - b).norm() / b.norm()).item()
+
+
+class Run:
+    """A run directory."""
+
+    def __init__(self, folder, process=None):
+        self.folder = pathlib.Path(folder)
+        self.process = process
+
+    @property
+    def lines(self):
+        text = (self.folder / "metrics.jsonl").read_text()
+        assert text == "" or text.endswith("\n"), "metrics.jsonl ends in the middle of a line"
+        return [json.loads(line) for line in text.splitlines()]
+
+    @property
+    def updates(self):
+        return [line for line in self.lines if "loss" in line]
+
+    @property
+    def validations(self):
+        return [line for line in self.lines if "validation_loss" in line]
+
+    @property
+    def losses(self):
+        return [line["loss"] for line in self.updates]
+
+    @property
+    def summary(self):
+        return json.loads((self.folder / "summary.json").read_text())
+
+    def weights(self):
+        from safetensors.torch import load_file
+
+        return load_file(self.folder / "model.safetensors")
+
+
+class TestCase(unittest.TestCase):
+    """Each test has a folder of its own, gone when it ends."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="twobw_test_"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def train(self, settings, name="run", arguments=()):
+        """Trains a tiny model with these settings changed, and expects it to succeed."""
+        folder = self.folder / name
+        process = twobw("train", *arguments, *words({**TINY, **settings, "run_dir": folder}))
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertEqual(process.stderr, "")
+        return Run(folder, process)
