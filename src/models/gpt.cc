@@ -31,10 +31,10 @@ class Embedding : public Layer {
     return {matrix("embedding.tokens", config_.vocab, config_.width),
             matrix("embedding.positions", config_.context, config_.width)};
   }
-  Tensor forward(std::span<const Tensor> p, const Tensor&, const Pass& pass) const override {
+  Tensors forward(std::span<const Tensor> p, const Tensors&, const Pass& pass) const override {
     const Tensor positions = at::arange(pass.tokens.size(1), at::kLong);
     const Tensor x = ops::embedding(p[0], pass.tokens) + ops::embedding(p[1], positions).unsqueeze(0);
-    return ops::dropout(x, config_.dropout, pass, 0);
+    return {ops::dropout(x, config_.dropout, pass, 0)};
   }
 
  private:
@@ -55,10 +55,11 @@ class Attention : public Layer {
             matrix(at + "out.weight", w, w, kStd / std::sqrt(2.0 * config_.layers)),
             bias(at + "out.bias", w)};
   }
-  Tensor forward(std::span<const Tensor> p, const Tensor& x, const Pass& pass) const override {
+  Tensors forward(std::span<const Tensor> p, const Tensors& inputs, const Pass& pass) const override {
+    const Tensor& x = inputs[0];
     const Tensor qkv = ops::linear(ops::layer_norm(x, p[0], p[1]), p[2], p[3]);
     const Tensor mixed = ops::causal_attention(qkv, config_.heads, config_.dropout, pass, 0);
-    return x + ops::dropout(ops::linear(mixed, p[4], p[5]), config_.dropout, pass, 1);
+    return {x + ops::dropout(ops::linear(mixed, p[4], p[5]), config_.dropout, pass, 1)};
   }
 
  private:
@@ -66,23 +67,42 @@ class Attention : public Layer {
   int block_;
 };
 
-class Mlp : public Layer {
+// The two halves of the feed-forward block are layers of their own, so that stages can be cut evenly
+// even where a block outweighs what is left to balance. Between them travel the hidden
+// activations and the residual stream.
+class MlpUp : public Layer {
  public:
-  Mlp(const ModelConfig& config, int block) : config_(config), block_(block) {}
-  std::string kind() const override { return "mlp"; }
+  MlpUp(const ModelConfig& config, int block) : config_(config), block_(block) {}
+  std::string kind() const override { return "mlp_up"; }
   std::vector<ParameterSpec> parameters() const override {
     const std::string at = "blocks." + std::to_string(block_) + ".mlp.";
     const std::int64_t w = config_.width;
-    return {gain(at + "norm.weight", w),
-            bias(at + "norm.bias", w),
-            matrix(at + "up.weight", 4 * w, w),
-            bias(at + "up.bias", 4 * w),
-            matrix(at + "down.weight", w, 4 * w, kStd / std::sqrt(2.0 * config_.layers)),
-            bias(at + "down.bias", w)};
+    return {gain(at + "norm.weight", w), bias(at + "norm.bias", w), matrix(at + "up.weight", 4 * w, w),
+            bias(at + "up.bias", 4 * w)};
   }
-  Tensor forward(std::span<const Tensor> p, const Tensor& x, const Pass& pass) const override {
-    const Tensor hidden = ops::gelu(ops::linear(ops::layer_norm(x, p[0], p[1]), p[2], p[3]));
-    return x + ops::dropout(ops::linear(hidden, p[4], p[5]), config_.dropout, pass, 0);
+  Tensors forward(std::span<const Tensor> p, const Tensors& inputs, const Pass&) const override {
+    const Tensor& x = inputs[0];
+    return {ops::gelu(ops::linear(ops::layer_norm(x, p[0], p[1]), p[2], p[3])), x};
+  }
+
+ private:
+  ModelConfig config_;
+  int block_;
+};
+
+class MlpDown : public Layer {
+ public:
+  MlpDown(const ModelConfig& config, int block) : config_(config), block_(block) {}
+  std::string kind() const override { return "mlp_down"; }
+  std::vector<ParameterSpec> parameters() const override {
+    const std::string at = "blocks." + std::to_string(block_) + ".mlp.";
+    const std::int64_t w = config_.width;
+    return {matrix(at + "down.weight", w, 4 * w, kStd / std::sqrt(2.0 * config_.layers)), bias(at + "down.bias", w)};
+  }
+  Tensors forward(std::span<const Tensor> p, const Tensors& inputs, const Pass& pass) const override {
+    const Tensor& hidden = inputs[0];
+    const Tensor& x = inputs[1];
+    return {x + ops::dropout(ops::linear(hidden, p[0], p[1]), config_.dropout, pass, 0)};
   }
 
  private:
@@ -99,10 +119,10 @@ class Head : public Layer {
     if (config_.tied) weight.tied_to = "embedding.tokens";
     return {gain("head.norm.weight", config_.width), bias("head.norm.bias", config_.width), weight};
   }
-  Tensor forward(std::span<const Tensor> p, const Tensor& x, const Pass& pass) const override {
-    const Tensor hidden = ops::layer_norm(x, p[0], p[1]);
-    if (!pass.targets.defined()) return ops::linear(hidden, p[2], {});
-    return ops::head_loss(hidden, p[2], pass.targets, pass.loss_scale);
+  Tensors forward(std::span<const Tensor> p, const Tensors& inputs, const Pass& pass) const override {
+    const Tensor hidden = ops::layer_norm(inputs[0], p[0], p[1]);
+    if (!pass.targets.defined()) return {ops::linear(hidden, p[2], {})};
+    return {ops::head_loss(hidden, p[2], pass.targets, pass.loss_scale)};
   }
 
  private:
@@ -116,7 +136,8 @@ LayerList build_gpt(const ModelConfig& config) {
   layers.push_back(std::make_unique<Embedding>(config));
   for (int block = 0; block < config.layers; ++block) {
     layers.push_back(std::make_unique<Attention>(config, block));
-    layers.push_back(std::make_unique<Mlp>(config, block));
+    layers.push_back(std::make_unique<MlpUp>(config, block));
+    layers.push_back(std::make_unique<MlpDown>(config, block));
   }
   layers.push_back(std::make_unique<Head>(config));
   return layers;

@@ -33,19 +33,22 @@ struct Pass {
   int layer = 0;                // index in the model; part of the key of every dropout mask
 };
 
+// What passes from a layer to the next: usually one tensor, more where a cut may fall in the middle of
+// a residual branch.
+using Tensors = std::vector<at::Tensor>;
+
 class Layer {
  public:
   virtual ~Layer() = default;
 
-  // Layers of one kind and shape take the same time: "attention", "mlp", "head", ...
+  // Layers of one kind and shape take the same time: "attention", "mlp_up", "head", ...
   virtual std::string kind() const = 0;
   virtual std::vector<ParameterSpec> parameters() const = 0;
 
-  // `parameters` in the order of parameters(). The first layer's input is undefined (it reads
-  // pass.tokens); the last layer gives the mean loss, a scalar. Gradients of parameters may be
-  // accumulated straight into their .grad().
-  virtual at::Tensor forward(std::span<const at::Tensor> parameters, const at::Tensor& input,
-                             const Pass& pass) const = 0;
+  // `parameters` in the order of parameters(). The first layer has no inputs (it reads pass.tokens); the
+  // last gives the mean loss, a scalar. Gradients of parameters may be accumulated straight into
+  // their .grad().
+  virtual Tensors forward(std::span<const at::Tensor> parameters, const Tensors& inputs, const Pass& pass) const = 0;
 };
 
 using LayerList = std::vector<std::unique_ptr<Layer>>;

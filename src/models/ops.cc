@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <cmath>
+#include <optional>
 
 #include "base/random.h"
 #include "models/kernels.h"
@@ -39,11 +40,12 @@ Tensor accumulate_sum(const Tensor& bias, const Tensor& grad_rows) {
 }
 
 struct LinearFunction : torch::autograd::Function<LinearFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
+                        const std::optional<Tensor>& bias) {
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor rows = rows_of(x);
-    const Tensor out = bias.defined() ? at::addmm(bias, rows, weight.t()) : rows.mm(weight.t());
-    context->save_for_backward({rows, weight, bias});
+    const Tensor out = bias ? at::addmm(*bias, rows, weight.t()) : rows.mm(weight.t());
+    context->save_for_backward({rows, weight, bias.value_or(Tensor())});
     auto sizes = x.sizes().vec();
     sizes.back() = weight.size(0);
     return out.view(sizes);
@@ -153,7 +155,7 @@ Tensor keep_mask(at::IntArrayRef sizes, double p, const Pass& pass, int site) {
 }  // namespace
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  return LinearFunction::apply(x, weight, bias);
+  return LinearFunction::apply(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
 }
 
 Tensor embedding(const Tensor& weight, const Tensor& index) { return EmbeddingFunction::apply(weight, index); }

@@ -78,15 +78,15 @@ double Oracle::run_microbatch(std::int64_t microbatch) {
                        config_.pipeline.microbatch, config_.model.context);
   pass.tokens = sample.tokens;
   pass.targets = sample.targets;
-  Tensor x;
+  models::Tensors x;
   for (int layer = 0; layer < static_cast<int>(model_.size()); ++layer) {
     const Version& weights = version(version_by_rule(stage_of_layer_[layer], microbatch));
     const auto [begin, end] = layout_.range(layer);
     pass.layer = layer;
     x = model_[layer]->forward(std::span(weights.parameters).subspan(begin, end - begin), x, pass);
   }
-  torch::autograd::backward({x}, {});
-  return x.item<double>();
+  torch::autograd::backward(x, {});
+  return x.front().item<double>();
 }
 
 OracleUpdate Oracle::next_update() {
@@ -121,13 +121,13 @@ double Oracle::evaluate(const data::Source& validation) const {
   for (int index = 0; index < config_.train.eval_microbatches; ++index) {
     const data::Sample sample = validation.sequential(index, config_.pipeline.microbatch, config_.model.context);
     models::Pass pass{.tokens = sample.tokens, .targets = sample.targets};
-    Tensor x;
+    models::Tensors x;
     for (int layer = 0; layer < static_cast<int>(model_.size()); ++layer) {
       const auto [begin, end] = layout_.range(layer);
       pass.layer = layer;
       x = model_[layer]->forward(std::span(parameters).subspan(begin, end - begin), x, pass);
     }
-    sum += x.item<double>();
+    sum += x.front().item<double>();
   }
   return sum / config_.train.eval_microbatches;
 }

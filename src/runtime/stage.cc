@@ -10,6 +10,16 @@ namespace twobw::runtime {
 
 using at::Tensor;
 
+namespace {
+
+Tensors detached(const Tensors& tensors) {
+  Tensors result;
+  for (const Tensor& tensor : tensors) result.push_back(tensor.detach());
+  return result;
+}
+
+}  // namespace
+
 Stage::Stage(const Config& config, const models::LayerList& model, const data::Source& training,
              const data::Source& validation, const StageSetup& setup)
     : config_(config),
@@ -38,7 +48,7 @@ models::Pass Stage::training_pass(std::int64_t microbatch) const {
   return pass;
 }
 
-Tensor Stage::run_layers(std::span<const Tensor> parameters, Tensor x, models::Pass& pass) const {
+Tensors Stage::run_layers(std::span<const Tensor> parameters, Tensors x, models::Pass& pass) const {
   for (int layer = setup_.first_layer; layer < setup_.last_layer; ++layer) {
     const auto [begin, end] = layout_.range(layer);
     pass.layer = layer;
@@ -47,35 +57,37 @@ Tensor Stage::run_layers(std::span<const Tensor> parameters, Tensor x, models::P
   return x;
 }
 
-Tensor Stage::forward(std::int64_t microbatch, int slot, std::int64_t version, const Tensor& input) {
+Tensors Stage::forward(std::int64_t microbatch, int slot, std::int64_t version, const Tensors& inputs) {
   InFlight& flight = in_flight_[slot];
   TWOBW_ASSERT(!flight.pass.tokens.defined(), "slot {} is taken when microbatch {} comes", slot, microbatch);
   const auto parameters = versions_.acquire(version);
   flight.pass = training_pass(microbatch);
-  if (input.defined()) flight.input = input.detach().set_requires_grad(true);
+  for (const Tensor& input : inputs) flight.inputs.push_back(input.detach().set_requires_grad(true));
   if (setup_.recompute) {
     at::NoGradGuard no_grad;
-    return run_layers(parameters, flight.input, flight.pass);
+    return detached(run_layers(parameters, flight.inputs, flight.pass));
   }
-  flight.output = run_layers(parameters, flight.input, flight.pass);
-  return flight.output.detach();
+  flight.outputs = run_layers(parameters, flight.inputs, flight.pass);
+  return detached(flight.outputs);
 }
 
-Tensor Stage::backward(std::int64_t microbatch, int slot, std::int64_t version, const Tensor& gradient) {
+Tensors Stage::backward(std::int64_t microbatch, int slot, std::int64_t version, const Tensors& gradients) {
   InFlight flight = std::exchange(in_flight_[slot], {});
   const auto parameters = versions_.parameters(version);
   gradients_.attach(microbatch / config_.pipeline.microbatches, parameters);
-  if (setup_.recompute) flight.output = run_layers(parameters, flight.input, flight.pass);
-  torch::autograd::backward({flight.output}, {gradient});
+  if (setup_.recompute) flight.outputs = run_layers(parameters, flight.inputs, flight.pass);
+  torch::autograd::backward(flight.outputs, gradients);
   versions_.release(version);
-  return flight.input.defined() ? flight.input.grad() : Tensor();
+  Tensors of_inputs;
+  for (const Tensor& input : flight.inputs) of_inputs.push_back(input.grad());
+  return of_inputs;
 }
 
-Tensor Stage::evaluate(std::int64_t index, const Tensor& input) {
+Tensors Stage::evaluate(std::int64_t index, const Tensors& inputs) {
   at::NoGradGuard no_grad;
   const data::Sample sample = validation_.sequential(index, config_.pipeline.microbatch, config_.model.context);
   models::Pass pass{.tokens = sample.tokens, .targets = sample.targets};
-  return run_layers(weights::parameter_views(layout_, newest_weights()), input, pass);
+  return run_layers(weights::parameter_views(layout_, newest_weights()), inputs, pass);
 }
 
 void Stage::sum_local_ties(std::int64_t batch) {

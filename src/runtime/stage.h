@@ -17,6 +17,8 @@
 
 namespace twobw::runtime {
 
+using models::Tensors;
+
 struct StageSetup {
   int first_layer = 0, last_layer = 0;  // [first, last) of the model
   bool recompute = false;
@@ -30,12 +32,12 @@ class Stage {
   Stage(const Config& config, const models::LayerList& model, const data::Source& training,
         const data::Source& validation, const StageSetup& setup);
 
-  // Input undefined on the first stage. Gives what goes to the next stage, or the loss.
-  at::Tensor forward(std::int64_t microbatch, int slot, std::int64_t version, const at::Tensor& input);
-  // Gradient undefined on the last stage. Gives what goes to the previous stage, if anything.
-  at::Tensor backward(std::int64_t microbatch, int slot, std::int64_t version, const at::Tensor& gradient);
+  // No inputs on the first stage. Gives what goes to the next stage, or the loss.
+  Tensors forward(std::int64_t microbatch, int slot, std::int64_t version, const Tensors& inputs);
+  // No gradients on the last stage. Gives what goes to the previous stage, if anything.
+  Tensors backward(std::int64_t microbatch, int slot, std::int64_t version, const Tensors& gradients);
   // Forward of one validation microbatch on the newest true weights.
-  at::Tensor evaluate(std::int64_t index, const at::Tensor& input);
+  Tensors evaluate(std::int64_t index, const Tensors& inputs);
 
   // Adds up the gradients of ties within the stage.
   void sum_local_ties(std::int64_t batch);
@@ -57,10 +59,10 @@ class Stage {
  private:
   struct InFlight {
     models::Pass pass;
-    at::Tensor input;   // a leaf that requires a gradient; undefined on the first stage
-    at::Tensor output;  // with its graph; undefined under recomputation
+    Tensors inputs;   // leaves that require a gradient
+    Tensors outputs;  // with their graph; none under recomputation
   };
-  at::Tensor run_layers(std::span<const at::Tensor> parameters, at::Tensor x, models::Pass& pass) const;
+  Tensors run_layers(std::span<const at::Tensor> parameters, Tensors x, models::Pass& pass) const;
   models::Pass training_pass(std::int64_t microbatch) const;
   int spanning_tie() const;
 

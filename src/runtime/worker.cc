@@ -55,22 +55,22 @@ void Worker::execute(const Instruction& i) {
     case Op::BeginBatch:
       return begin_batch(i.batch);
     case Op::RecvActivation:
-      input_ = timed_wait([&] { return setup_.ports.activations_in->receive({Tag::Kind::Activation, i.microbatch}); });
+      inputs_ = timed_wait([&] { return setup_.ports.activations_in->receive({Tag::Kind::Activation, i.microbatch}); });
       return;
     case Op::Forward:
       return forward(i);
     case Op::SendActivation:
-      return setup_.ports.activations_out->send({Tag::Kind::Activation, i.microbatch}, std::move(output_));
+      return setup_.ports.activations_out->send({Tag::Kind::Activation, i.microbatch}, std::move(outputs_));
     case Op::RecvGradient:
-      gradient_of_output_ =
+      gradients_of_outputs_ =
           timed_wait([&] { return setup_.ports.gradients_in->receive({Tag::Kind::Gradient, i.microbatch}); });
       return;
     case Op::Backward:
-      gradient_of_input_ =
-          stage_->backward(i.microbatch, i.slot, i.version, std::exchange(gradient_of_output_, at::Tensor()));
+      gradients_of_inputs_ =
+          stage_->backward(i.microbatch, i.slot, i.version, std::exchange(gradients_of_outputs_, {}));
       return;
     case Op::SendGradient:
-      return setup_.ports.gradients_out->send({Tag::Kind::Gradient, i.microbatch}, std::move(gradient_of_input_));
+      return setup_.ports.gradients_out->send({Tag::Kind::Gradient, i.microbatch}, std::move(gradients_of_inputs_));
     case Op::ReduceGradients:
       return reduce_gradients(i.batch);
     case Op::Step:
@@ -86,9 +86,9 @@ void Worker::begin_batch(std::int64_t batch) {
 }
 
 void Worker::forward(const Instruction& i) {
-  output_ = stage_->forward(i.microbatch, i.slot, i.version, std::exchange(input_, at::Tensor()));
+  outputs_ = stage_->forward(i.microbatch, i.slot, i.version, std::exchange(inputs_, {}));
   if (setup_.stage + 1 < spec_.stages) return;
-  batch_loss_ += std::exchange(output_, at::Tensor()).item<double>();
+  batch_loss_ += std::exchange(outputs_, {}).front().item<double>();
   if ((i.microbatch + 1) % spec_.microbatches == 0) {
     finished_losses_.push_back(batch_loss_ / spec_.microbatches);
     batch_loss_ = 0;
@@ -101,19 +101,19 @@ void Worker::forward(const Instruction& i) {
 void Worker::reduce_gradients(std::int64_t batch) {
   stage_->sum_local_ties(batch);
   if (setup_.ports.tied_out) {
-    setup_.ports.tied_out->send({Tag::Kind::TiedGradient, batch}, stage_->tied_gradient(batch));
+    setup_.ports.tied_out->send({Tag::Kind::TiedGradient, batch}, {stage_->tied_gradient(batch)});
   }
   if (setup_.ports.tied_in && stage_->holds_tie_primary()) {
-    const at::Tensor other = timed_wait([&] { return setup_.ports.tied_in->receive({Tag::Kind::TiedGradient, batch}); });
-    stage_->add_tied_gradient(batch, other);
+    const Tensors other = timed_wait([&] { return setup_.ports.tied_in->receive({Tag::Kind::TiedGradient, batch}); });
+    stage_->add_tied_gradient(batch, other.front());
   }
   group_.contribute(batch, setup_.stage, stage_->squared_norms(batch));
 }
 
 double Worker::agree_on_norm(std::int64_t batch) {
   if (setup_.ports.tied_in && stage_->holds_tie_copy()) {
-    const at::Tensor other = timed_wait([&] { return setup_.ports.tied_in->receive({Tag::Kind::TiedGradient, batch}); });
-    stage_->add_tied_gradient(batch, other);
+    const Tensors other = timed_wait([&] { return setup_.ports.tied_in->receive({Tag::Kind::TiedGradient, batch}); });
+    stage_->add_tied_gradient(batch, other.front());
   }
   const std::vector<double> squares = timed_wait([&] { return group_.collect(batch); });
   double sum = 0;
@@ -155,13 +155,12 @@ void Worker::evaluate(std::int64_t update) {
   double sum = 0;
   for (int index = 0; index < count; ++index) {
     const Tag tag{Tag::Kind::Evaluation, update * count + index};
-    const at::Tensor input =
-        first ? at::Tensor() : timed_wait([&] { return setup_.ports.activations_in->receive(tag); });
-    at::Tensor output = stage_->evaluate(index, input);
+    const Tensors inputs = first ? Tensors() : timed_wait([&] { return setup_.ports.activations_in->receive(tag); });
+    Tensors outputs = stage_->evaluate(index, inputs);
     if (last) {
-      sum += output.item<double>();
+      sum += outputs.front().item<double>();
     } else {
-      setup_.ports.activations_out->send(tag, std::move(output));
+      setup_.ports.activations_out->send(tag, std::move(outputs));
     }
   }
   if (last) listener_.on_evaluation({.update = update, .loss = sum / count});

@@ -80,8 +80,8 @@ class Worker {
   std::unique_ptr<Stage> stage_;
   std::unique_ptr<schedule::Stream> stream_;
   std::chrono::steady_clock::time_point start_;
-  at::Tensor input_, output_;                     // of the microbatch between receive and send
-  at::Tensor gradient_of_output_, gradient_of_input_;
+  Tensors inputs_, outputs_;                      // of the microbatch between receive and send
+  Tensors gradients_of_outputs_, gradients_of_inputs_;
   double batch_loss_ = 0;                         // summed over the batch's microbatches so far
   std::vector<double> finished_losses_;           // of batches whose step is still to come
   double waited_ = 0, last_update_ = 0;

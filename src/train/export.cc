@@ -43,12 +43,12 @@ SavedModel::SavedModel(const std::string& run_dir)
 at::Tensor SavedModel::logits(const at::Tensor& tokens) const {
   at::NoGradGuard no_grad;
   models::Pass pass{.tokens = tokens.unsqueeze(0)};
-  at::Tensor x;
+  models::Tensors x;
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
     pass.layer = static_cast<int>(layer);
     x = layers_[layer]->forward(parameters_[layer], x, pass);
   }
-  return x.squeeze(0);
+  return x.front().squeeze(0);
 }
 
 std::string SavedModel::generate(const std::string& prompt, int count, double temperature, std::uint64_t seed) const {

@@ -22,19 +22,18 @@ schedule::Spec schedule_spec(const Config& config) {
 
 namespace {
 
-void check_split(const Config& config, int layers) {
+void check_split(const Config& config, const models::LayerList& model) {
+  const int layers = static_cast<int>(model.size());
   const PipelineConfig& pipeline = config.pipeline;
   if (pipeline.stages > layers) {
-    fail_input("pipeline.stages is {}, but the model has {} layers (embedding, {} x attention and mlp, head): a stage "
-               "would have no layer; at most {} stages",
-               pipeline.stages, layers, config.model.layers, layers);
+    fail_input("pipeline.stages is {}, but the model has {}: a stage would have no layer; at most {} stages are allowed",
+               pipeline.stages, models::describe(model), layers);
   }
   if (pipeline.split.empty()) return;
   const int covered = std::accumulate(pipeline.split.begin(), pipeline.split.end(), 0);
   if (covered != layers) {
-    fail_input("pipeline.split is [{}], which covers {} layers; it must cover the model's {} (embedding, {} x attention "
-               "and mlp, head)",
-               fmt::join(pipeline.split, ", "), covered, layers, config.model.layers);
+    fail_input("pipeline.split is [{}], which covers {} layers; it must cover the model's {}",
+               fmt::join(pipeline.split, ", "), covered, models::describe(model));
   }
 }
 
@@ -51,7 +50,7 @@ Setup prepare(const Config& config) {
   Setup setup{.config = config, .spec = schedule_spec(config)};
   schedule::validate(setup.spec);
   setup.model = models::build(config.model);
-  check_split(config, static_cast<int>(setup.model.size()));
+  check_split(config, setup.model);
   setup.split = config.pipeline.split;
   setup.recompute.assign(config.pipeline.stages, false);
   for (int stage : config.pipeline.recompute) setup.recompute.at(stage) = true;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <limits>
 #include <map>
 #include <thread>
@@ -51,37 +52,73 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-double median_seconds(int rounds, const std::function<void()>& work) {
-  work();  // warm-up
-  std::vector<double> times;
-  for (int round = 0; round < rounds; ++round) times.push_back(seconds_of(work));
-  std::nth_element(times.begin(), times.begin() + rounds / 2, times.end());
-  return times[rounds / 2];
-}
+// One kind of layer, ready to be timed by itself: its weights, a gradient buffer, example inputs.
+class Bench {
+ public:
+  Bench(const Setup& setup, int index, const models::Tensors& inputs)
+      : layer_(*setup.model[index]),
+        layout_(setup.model, index, index + 1),
+        versions_(layout_, 1, setup.config.train.seed),
+        gradients_(layout_, 1),
+        optimizer_(setup.config.optimizer, layout_, 0, versions_.flat(0)) {
+    gradients_.attach(0, versions_.parameters(0));
+    const data::Sample sample = setup.training->random(0, setup.config.pipeline.microbatch, setup.config.model.context);
+    pass_ = {.tokens = sample.tokens, .targets = sample.targets, .training = true, .layer = index};
+    for (const at::Tensor& input : inputs) inputs_.push_back(input.detach().set_requires_grad(true));
+  }
 
-// Seconds that one update takes in this layer: m forwards and backwards, and the step.
-double layer_cost(const Setup& setup, int index) {
-  const Config& config = setup.config;
-  const models::Layer& layer = *setup.model[index];
-  const weights::Layout layout(setup.model, index, index + 1);
-  weights::Versions versions(layout, 1, config.train.seed);
-  const weights::Gradients gradients(layout, 1);
-  gradients.attach(0, versions.parameters(0));
-  optim::Optimizer optimizer(config.optimizer, layout, 0, versions.flat(0));
+  models::Tensors run() {
+    const models::Tensors outputs = layer_.forward(versions_.parameters(0), inputs_, pass_);
+    models::Tensors ones;
+    for (const at::Tensor& output : outputs) ones.push_back(at::ones_like(output));
+    torch::autograd::backward(outputs, ones);
+    return outputs;
+  }
 
-  const int b = config.pipeline.microbatch, length = config.model.context;
-  const data::Sample sample = setup.training->random(0, b, length);
-  models::Pass pass{.tokens = sample.tokens, .targets = sample.targets, .training = true, .layer = index};
-  at::Tensor input;
-  if (index > 0) input = at::randn({b, length, config.model.width}).set_requires_grad(true);
-  const double compute = median_seconds(5, [&] {
-    const at::Tensor output = layer.forward(versions.parameters(0), input, pass);
-    torch::autograd::backward({output}, {output.dim() == 0 ? at::Tensor() : at::ones_like(output)});
-  });
-  const double step = median_seconds(3, [&] {
-    optimizer.apply({.learning_rate = 0.0}, gradients.flat(0), versions.flat(0), versions.flat(0));
-  });
-  return compute * config.pipeline.microbatches + step;
+  // Keeps the quickest of several rounds: whatever else goes on only ever makes them slower.
+  void time_round() {
+    compute_ = std::min(compute_, seconds_of([&] { run(); }));
+    step_ = std::min(step_, seconds_of([&] {
+                       optimizer_.apply({.learning_rate = 0.0}, gradients_.flat(0), versions_.flat(0), versions_.flat(0));
+                     }));
+  }
+
+  double seconds_per_update(int microbatches) const { return compute_ * microbatches + step_; }
+
+ private:
+  const models::Layer& layer_;
+  weights::Layout layout_;
+  weights::Versions versions_;
+  weights::Gradients gradients_;
+  optim::Optimizer optimizer_;
+  models::Pass pass_;
+  models::Tensors inputs_;
+  double compute_ = std::numeric_limits<double>::infinity();
+  double step_ = std::numeric_limits<double>::infinity();
+};
+
+// Seconds that one update takes in each layer. Layers of one kind are timed once; the kinds take turns.
+std::vector<double> time_layers(const Setup& setup) {
+  constexpr int kRounds = 8;
+  std::map<std::string, std::unique_ptr<Bench>> benches;
+  std::map<std::string, models::Tensors> outputs;
+  models::Tensors inputs;
+  for (int index = 0; index < static_cast<int>(setup.model.size()); ++index) {
+    const std::string kind = setup.model[index]->kind();
+    if (!benches.contains(kind)) {
+      benches[kind] = std::make_unique<Bench>(setup, index, inputs);
+      outputs[kind] = benches[kind]->run();
+    }
+    inputs = outputs[kind];
+  }
+  for (int round = 0; round < kRounds; ++round) {
+    for (auto& [kind, bench] : benches) bench->time_round();
+  }
+  std::vector<double> seconds;
+  for (const auto& layer : setup.model) {
+    seconds.push_back(benches.at(layer->kind())->seconds_per_update(setup.spec.microbatches));
+  }
+  return seconds;
 }
 
 }  // namespace
@@ -93,19 +130,12 @@ void choose_split(Setup& setup) {
     setup.split = {layers};
     return;
   }
-  std::vector<double> costs(layers);
   // On a thread of its own: the binding to cores and the count of intra-op threads stay with it.
   std::thread([&] {
     device::bind_thread("measure", setup.cores[0]);
-    std::map<std::string, double> by_kind;
-    for (int index = 0; index < layers; ++index) {
-      const std::string kind = setup.model[index]->kind();
-      if (!by_kind.contains(kind)) by_kind[kind] = layer_cost(setup, index);
-      costs[index] = by_kind[kind];
-    }
+    setup.layer_seconds = time_layers(setup);
   }).join();
-  setup.split = balance(costs, setup.spec.stages);
-  setup.layer_seconds = std::move(costs);
+  setup.split = balance(setup.layer_seconds, setup.spec.stages);
 }
 
 }  // namespace twobw::train

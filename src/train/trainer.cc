@@ -75,9 +75,10 @@ void introduce(const Setup& setup, RunDirectory& directory, telemetry::Progress&
     directory.log(line);
   };
   if (!directory.moved_to().empty()) say("the former run in " + config.run_dir + " is now in " + directory.moved_to());
-  say(fmt::format("{} with {} parameters ({} layers of the model's list), {}", config.model.family,
-                  format_count(static_cast<double>(models::parameter_count(setup.model))), setup.model.size(),
-                  setup.training->describe()));
+  say(fmt::format("{} with {} parameters in {}", config.model.family,
+                  format_count(static_cast<double>(models::parameter_count(setup.model))),
+                  models::describe(setup.model)));
+  say("training on " + setup.training->describe());
   say(fmt::format("{}: {} stages, m={} microbatches of {} x {} tokens an update, e={}, {} updates",
                   config.pipeline.schedule, setup.spec.stages, setup.spec.microbatches, config.pipeline.microbatch,
                   config.model.context, setup.spec.extra, setup.spec.updates));

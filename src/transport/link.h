@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace twobw::transport {
 
@@ -21,12 +22,14 @@ struct Tag {
 
 std::string describe(const Tag& tag);
 
+using Tensors = std::vector<at::Tensor>;
+
 class Link {
  public:
   virtual ~Link() = default;
-  virtual void send(const Tag& tag, at::Tensor tensor) = 0;
+  virtual void send(const Tag& tag, Tensors tensors) = 0;
   virtual void expect(const Tag& tag) = 0;
-  virtual at::Tensor receive(const Tag& tag) = 0;
+  virtual Tensors receive(const Tag& tag) = 0;
 };
 
 class Hub;

@@ -22,16 +22,16 @@ class LocalLink final : public Link {
  public:
   explicit LocalLink(Hub& hub) : hub_(hub) {}
 
-  void send(const Tag& tag, at::Tensor tensor) override {
+  void send(const Tag& tag, Tensors tensors) override {
     hub_.update([&] {
-      const bool fresh = arrived_.emplace(tag, std::move(tensor)).second;
+      const bool fresh = arrived_.emplace(tag, std::move(tensors)).second;
       TWOBW_ASSERT(fresh, "{} sent twice", describe(tag));
     });
   }
 
   void expect(const Tag&) override {}
 
-  at::Tensor receive(const Tag& tag) override {
+  Tensors receive(const Tag& tag) override {
     return hub_.wait(
         describe(tag), [&] { return arrived_.contains(tag); },
         [&] { return std::move(arrived_.extract(tag).mapped()); });
@@ -39,7 +39,7 @@ class LocalLink final : public Link {
 
  private:
   Hub& hub_;
-  std::map<Tag, at::Tensor> arrived_;
+  std::map<Tag, Tensors> arrived_;
 };
 
 }  // namespace

@@ -57,6 +57,8 @@ def their_model(shape):
         resid_pdrop=0.0,
         embd_pdrop=0.0,
         attn_pdrop=0.0,
+        bos_token_id=None,
+        eos_token_id=None,
         tie_word_embeddings=shape["model.tied"] == "true",
         attn_implementation="eager",
     )

@@ -28,13 +28,12 @@ TINY = {
     "train.eval_every": 0,
     "train.eval_microbatches": 2,
 }
-LAYERS = 2 * TINY["model.layers"] + 2  # embedding, attention and mlp of each block, head
 
 
 def program(variable, default):
     path = pathlib.Path(os.environ.get(variable, ROOT / "build" / default)).resolve()
     if not path.exists():
-        raise unittest.SkipTest(f"{path} does not exist; set {variable}")
+        raise FileNotFoundError(f"{path} does not exist; set {variable}")
     return str(path)
 
 

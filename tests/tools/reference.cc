@@ -1,9 +1,10 @@
 // For the Python tests: what twobw starts from and computes, tensor by tensor, as safetensors files.
 //
-//   reference initial OUT [CONFIG] [key=value ...]                    W(0) by the parameters' names
-//   reference batches N OUT [CONFIG] [key=value ...]                  tokens.K and targets.K for K = 0..N-1
-//   reference gradients WEIGHTS INPUT OUT [CONFIG] [key=value ...]    logits, loss and grad.NAME of one microbatch
+//   reference initial OUT ...                   W(0) by the parameters' names
+//   reference batches N OUT ...                 tokens.K and targets.K of microbatches K = 0..N-1
+//   reference gradients WEIGHTS INPUT OUT ...   logits, loss and grad.NAME for INPUT's tokens and targets
 //
+// where ... is [CONFIG.yaml] [key=value ...], as for twobw.
 // Tokens travel as float32, which holds whole numbers up to 2^24. A tied parameter is left out of every
 // file; its gradient is part of its partner's.
 #include <torch/csrc/autograd/autograd.h>
@@ -62,7 +63,8 @@ void initial(Words words) {
   Named out;
   for (const weights::Parameter& parameter : layout.parameters()) {
     if (parameter.alias) continue;
-    out.push_back({parameter.spec.name, flat.narrow(0, parameter.offset, parameter.count).view(parameter.spec.shape)});
+    out.push_back(
+        {parameter.spec.name, flat.narrow(0, parameter.offset, parameter.count).view(parameter.spec.shape)});
   }
   checkpoint::save_safetensors(words[0], out);
 }
@@ -70,7 +72,8 @@ void initial(Words words) {
 void batches(Words words) {
   const int count = std::stoi(words[0]);
   const Config config = configuration(words.subspan(2));
-  const auto source = data::open_source("data.train", config.data.train, config.model.vocab, config.model.context);
+  const auto source =
+      data::open_source("data.train", config.data.train, config.model.vocab, config.model.context);
   const int m = config.pipeline.microbatches;
   Named out;
   for (int k = 0; k < count; ++k) {
@@ -88,20 +91,22 @@ std::vector<Tensor> leaves_of(const models::Layer& layer, const ByName& weights)
   std::vector<Tensor> leaves;
   for (const models::ParameterSpec& spec : layer.parameters()) {
     const Tensor& weight = find(weights, spec.tied_to.empty() ? spec.name : spec.tied_to);
-    if (weight.sizes() != at::IntArrayRef(spec.shape)) fail_input("'{}' has another shape than the model's", spec.name);
+    if (weight.sizes() != at::IntArrayRef(spec.shape))
+      fail_input("'{}' has another shape than the model's", spec.name);
     leaves.push_back(weight.clone().set_requires_grad(true));
     leaves.back().mutable_grad() = at::zeros_like(weight);
   }
   return leaves;
 }
 
-Tensor run_layers(const models::LayerList& model, const std::vector<std::vector<Tensor>>& leaves, models::Pass pass) {
-  Tensor x;
+Tensor run_layers(const models::LayerList& model, const std::vector<std::vector<Tensor>>& leaves,
+                  models::Pass pass) {
+  models::Tensors x;
   for (std::size_t layer = 0; layer < model.size(); ++layer) {
     pass.layer = static_cast<int>(layer);
     x = model[layer]->forward(leaves[layer], x, pass);
   }
-  return x;
+  return x.front();
 }
 
 Named gradients_of(const models::LayerList& model, const std::vector<std::vector<Tensor>>& leaves) {
@@ -147,7 +152,8 @@ struct Command {
   void (*run)(Words);
 };
 
-constexpr Command kCommands[] = {{"initial", 1, initial}, {"batches", 2, batches}, {"gradients", 3, gradients}};
+constexpr Command kCommands[] = {
+    {"initial", 1, initial}, {"batches", 2, batches}, {"gradients", 3, gradients}};
 
 void run(Words words) {
   for (const Command& command : kCommands) {

@@ -15,8 +15,9 @@ class ToyLayer : public models::Layer {
   explicit ToyLayer(std::vector<models::ParameterSpec> parameters) : parameters_(std::move(parameters)) {}
   std::string kind() const override { return "toy"; }
   std::vector<models::ParameterSpec> parameters() const override { return parameters_; }
-  at::Tensor forward(std::span<const at::Tensor>, const at::Tensor& input, const models::Pass&) const override {
-    return input;
+  models::Tensors forward(std::span<const at::Tensor>, const models::Tensors& inputs,
+                          const models::Pass&) const override {
+    return inputs;
   }
 
  private:

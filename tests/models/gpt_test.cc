@@ -1,0 +1,260 @@
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+#include <map>
+
+#include "../weights/toy_model.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "models/model.h"
+#include "tensors.h"
+#include "weights/gradients.h"
+#include "weights/layout.h"
+#include "weights/versions.h"
+
+namespace twobw::models {
+namespace {
+
+using at::Tensor;
+
+constexpr int kLayers = 8;  // embedding, two blocks, head
+
+ModelConfig small(bool tied = true, double dropout = 0.0) {
+  return {.layers = 2, .width = 16, .heads = 2, .vocab = 29, .context = 7, .tied = tied, .dropout = dropout};
+}
+
+Pass training_pass() {
+  return {.tokens = random_tokens({3, 7}, 29, 1),
+          .targets = random_tokens({3, 7}, 29, 2),
+          .training = true,
+          .loss_scale = 0.25,
+          .seed = 3,
+          .update = 4,
+          .microbatch = 5};
+}
+
+std::map<std::string, ParameterSpec> specs_of(const LayerList& model) {
+  std::map<std::string, ParameterSpec> specs;
+  for (const auto& layer : model) {
+    for (const ParameterSpec& spec : layer->parameters()) {
+      EXPECT_TRUE(specs.emplace(spec.name, spec).second) << spec.name << " comes twice";
+    }
+  }
+  return specs;
+}
+
+TEST(Gpt, IsAnEmbeddingPartsOfBlocksAndAHead) {
+  const LayerList model = build(small());
+  std::vector<std::string> kinds;
+  for (const auto& layer : model) kinds.push_back(layer->kind());
+  EXPECT_EQ(kinds, (std::vector<std::string>{"embedding", "attention", "mlp_up", "mlp_down", "attention", "mlp_up", "mlp_down",
+                                             "head"}));
+  EXPECT_EQ(describe(model), "8 layers: embedding, 2 x (attention, mlp_up, mlp_down), head");
+}
+
+TEST(Gpt, HasTheNumberOfParametersOfTheFormula) {
+  const auto formula = [](const ModelConfig& c) {
+    const std::int64_t w = c.width, vocab = c.vocab;
+    return vocab * w * (c.tied ? 1 : 2) + c.context * w + c.layers * (12 * w * w + 13 * w) + 2 * w;
+  };
+  for (bool tied : {true, false}) {
+    EXPECT_EQ(parameter_count(build(small(tied))), formula(small(tied)));
+  }
+  const ModelConfig gpt2{.layers = 12, .width = 768, .heads = 12, .vocab = 50'257, .context = 1024};
+  EXPECT_EQ(parameter_count(build(gpt2)), 124'439'808);  // as published
+}
+
+TEST(Gpt, TheHeadIsTiedToTheTokensWhenAsked) {
+  EXPECT_EQ(specs_of(build(small(true))).at("head.weight").tied_to, "embedding.tokens");
+  EXPECT_EQ(specs_of(build(small(false))).at("head.weight").tied_to, "");
+}
+
+TEST(Gpt, MatricesDecayAndBiasesAndGainsDoNot) {
+  for (const auto& [name, spec] : specs_of(build(small(false)))) {
+    EXPECT_EQ(spec.decay, spec.shape.size() == 2) << name;
+    EXPECT_EQ(spec.init_mean, name.ends_with("norm.weight") ? 1.0 : 0.0) << name;
+    EXPECT_EQ(spec.init_std == 0.0, spec.shape.size() == 1) << name;
+  }
+}
+
+TEST(Gpt, ProjectionsBackIntoTheResidualStartSmaller) {
+  const auto specs = specs_of(build(small()));
+  EXPECT_DOUBLE_EQ(specs.at("blocks.0.attention.qkv.weight").init_std, 0.02);
+  EXPECT_DOUBLE_EQ(specs.at("blocks.0.attention.out.weight").init_std, 0.02 / std::sqrt(4));  // two a block
+  EXPECT_DOUBLE_EQ(specs.at("blocks.1.mlp.down.weight").init_std, 0.02 / std::sqrt(4));
+}
+
+TEST(Models, AnUnknownFamilyIsRefusedWithTheKnownOnes) {
+  try {
+    build({.family = "gtp"});
+    FAIL() << "not refused";
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(), "model.family is 'gtp'; allowed: gpt");
+  }
+}
+
+// A stage's layers on its own weights and gradients, as the runtime holds them.
+struct Part {
+  Part(const LayerList& model, int first, int last)
+      : model(model), layout(model, first, last), versions(layout, 1, /*seed=*/11), gradients(layout, 1) {
+    // Gains and biases of their own, or they would all be alike.
+    at::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
+      const weights::Parameter& parameter = layout.parameters()[i];
+      if (parameter.spec.shape.size() > 1) continue;
+      versions.flat(0)
+          .narrow(0, parameter.offset, parameter.count)
+          .add_(normal({parameter.count}, hash_text(parameter.spec.name)), 0.1);
+    }
+    gradients.attach(0, versions.parameters(0));
+  }
+
+  Tensor forward(Tensors x, Pass pass) const { return forward_all(std::move(x), std::move(pass)).front(); }
+
+  Tensors forward_all(Tensors x, Pass pass) const {
+    for (int layer = layout.first_layer(); layer < layout.last_layer(); ++layer) {
+      const auto [begin, end] = layout.range(layer);
+      pass.layer = layer;
+      x = model[layer]->forward(versions.parameters(0).subspan(begin, end - begin), x, pass);
+    }
+    return x;
+  }
+
+  const LayerList& model;
+  weights::Layout layout;
+  weights::Versions versions;
+  weights::Gradients gradients;
+};
+
+struct Outcome {
+  Tensor loss;
+  std::map<std::string, Tensor> gradients;
+};
+
+// Forward and backward over the stages of a split, with activations and gradients handed over between them.
+Outcome run(const LayerList& model, const std::vector<std::pair<int, int>>& split) {
+  std::vector<std::unique_ptr<Part>> parts;
+  for (const auto& [first, last] : split) parts.push_back(std::make_unique<Part>(model, first, last));
+  std::vector<Tensors> inputs(parts.size()), outputs;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (i > 0) {
+      for (const Tensor& x : outputs.back()) inputs[i].push_back(leaf(x));
+    }
+    outputs.push_back(parts[i]->forward_all(inputs[i], training_pass()));
+  }
+  Outcome outcome{.loss = outputs.back().front().detach()};
+  Tensors gradients;
+  for (std::size_t i = parts.size(); i-- > 0;) {
+    torch::autograd::backward(outputs[i], gradients);
+    gradients.clear();
+    for (const Tensor& input : inputs[i]) gradients.push_back(input.grad());
+    const Part& part = *parts[i];
+    for (std::size_t p = 0; p < part.layout.parameters().size(); ++p) {
+      outcome.gradients[part.layout.parameters()[p].spec.name] = part.gradients.of(0, static_cast<int>(p));
+    }
+  }
+  return outcome;
+}
+
+class GptSplits : public testing::TestWithParam<ModelConfig> {};
+
+TEST_P(GptSplits, AnyOneGivesEveryBitOfTheWhole) {
+  const LayerList model = build(GetParam());
+  const Outcome whole = run(model, {{0, kLayers}});
+  EXPECT_GT(whole.loss.item<double>(), 0);
+  for (const auto& split : weights::all_splits(kLayers)) {
+    const Outcome parts = run(model, split);
+    EXPECT_TRUE(at::equal(parts.loss, whole.loss)) << split.size() << " stages";
+    ASSERT_EQ(parts.gradients.size(), whole.gradients.size());
+    for (const auto& [name, gradient] : whole.gradients) {
+      EXPECT_TRUE(at::equal(parts.gradients.at(name), gradient)) << name << ", " << split.size() << " stages";
+      EXPECT_GT(gradient.abs().max().item<double>(), 0) << name;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpt, GptSplits, testing::Values(small(true), small(false), small(true, 0.1)),
+                         [](const auto& info) {
+                           const ModelConfig& config = info.param;
+                           return std::string(config.tied ? "Tied" : "Untied") + (config.dropout > 0 ? "Dropout" : "");
+                         });
+
+// GPT-2 from plain tensor operations, in double.
+Tensor plain_logits(const std::map<std::string, Tensor>& p, const Tensor& tokens) {
+  const auto norm = [&](const Tensor& x, const std::string& at) {
+    return at::layer_norm(x, {16}, p.at(at + ".weight"), p.at(at + ".bias"), 1e-5);
+  };
+  const auto linear = [&](const Tensor& x, const std::string& at) {
+    return at::linear(x, p.at(at + ".weight"), p.at(at + ".bias"));
+  };
+  Tensor x = at::embedding(p.at("embedding.tokens"), tokens) + p.at("embedding.positions");
+  for (const std::string block : {"blocks.0", "blocks.1"}) {
+    const Tensor parts = linear(norm(x, block + ".attention.norm"), block + ".attention.qkv")
+                             .view({3, 7, 3, 2, 8})
+                             .permute({2, 0, 3, 1, 4});
+    const Tensor future = at::ones({7, 7}, at::kBool).triu(1);
+    const Tensor scores = (at::matmul(parts[0], parts[1].transpose(-2, -1)) / std::sqrt(8.0)).masked_fill(future, -INFINITY);
+    const Tensor mixed = at::matmul(at::softmax(scores, -1), parts[2]).transpose(1, 2).reshape({3, 7, 16});
+    x = x + linear(mixed, block + ".attention.out");
+    x = x + linear(at::gelu(linear(norm(x, block + ".mlp.norm"), block + ".mlp.up"), "tanh"), block + ".mlp.down");
+  }
+  return at::linear(norm(x, "head.norm"), p.at("head.weight"));
+}
+
+TEST(Gpt, AgreesWithPlainTensorOperations) {
+  const LayerList model = build(small(/*tied=*/false));
+  const Part part(model, 0, kLayers);
+  std::map<std::string, Tensor> exact;
+  for (std::size_t i = 0; i < part.layout.parameters().size(); ++i) {
+    exact[part.layout.parameters()[i].spec.name] = leaf(part.versions.parameters(0)[i], at::kDouble);
+  }
+  Pass pass = training_pass();
+  const Tensor logits = plain_logits(exact, pass.tokens);
+  const Tensor loss = at::cross_entropy_loss(logits.view({21, 29}), pass.targets.view({21}));
+  torch::autograd::backward({loss * pass.loss_scale}, {});
+
+  const Outcome outcome = run(model, {{0, kLayers}});
+  expect_close(outcome.loss, loss, 1e-6);
+  for (const auto& [name, gradient] : outcome.gradients) {
+    SCOPED_TRACE(name);
+    expect_close(gradient, exact.at(name).grad(), 1e-5);
+  }
+
+  pass.targets = Tensor();  // then the head gives logits
+  expect_close(part.forward({}, pass), logits, 1e-5);
+}
+
+TEST(Gpt, ARecomputationRepeatsTheForward) {
+  const LayerList model = build(small(true, 0.1));
+  const Part part(model, 0, 5);
+  Tensor first;
+  {
+    at::NoGradGuard no_grad;
+    first = part.forward({}, training_pass());
+  }
+  EXPECT_TRUE(at::equal(part.forward({}, training_pass()), first));
+}
+
+TEST(Gpt, DropoutIsForTrainingOnly) {
+  const LayerList with = build(small(true, 0.1)), without = build(small(true, 0.0));
+  Pass pass = training_pass();
+  const Tensor trained = Part(with, 0, kLayers).forward({}, pass);
+  pass.training = false;
+  const Tensor evaluated = Part(with, 0, kLayers).forward({}, pass);
+  EXPECT_TRUE(at::equal(evaluated, Part(without, 0, kLayers).forward({}, pass)));
+  EXPECT_FALSE(at::equal(evaluated, trained));
+}
+
+TEST(Gpt, TakesFewerTokensThanItsContext) {
+  const LayerList model = build(small());
+  const Part part(model, 0, kLayers);
+  Pass pass{.tokens = random_tokens({1, 7}, 29, 1)};
+  const Tensor whole = part.forward({}, pass);
+  EXPECT_EQ(whole.sizes(), (std::vector<std::int64_t>{1, 7, 29}));
+  pass.tokens = pass.tokens.narrow(1, 0, 3);
+  expect_close(part.forward({}, pass), whole.narrow(1, 0, 3), 1e-5);  // and no token sees a later one
+}
+
+}  // namespace
+}  // namespace twobw::models

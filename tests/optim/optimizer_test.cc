@@ -1,0 +1,304 @@
+#include "optim/optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "../weights/toy_model.h"
+#include "weights/versions.h"
+
+namespace twobw::optim {
+namespace {
+
+using at::Tensor;
+using weights::Layout;
+using weights::toy_model;
+
+// Plain gradient descent with a rate of 1: the update u is the gradient with its sign turned, and
+// small whole numbers stay exact.
+OptimizerConfig descent() {
+  return {.name = "sgd", .momentum = 0.0, .weight_decay = 0.0};
+}
+constexpr double kRate = 1.0;
+
+// One weight, started at 0, which a list of gradients pushes about.
+class OneWeight {
+ public:
+  OneWeight(const OptimizerConfig& config, std::int64_t sync_updates)
+      : layout_(toy_model({{{.name = "w", .shape = {1}}}}), 0, 1),
+        compute_(at::zeros({layout_.size()})),
+        optimizer_(config, layout_, sync_updates, compute_) {}
+
+  void update(double gradient, bool skip = false) {
+    Tensor flat = at::full({layout_.gradient_size()}, gradient);
+    optimizer_.apply({.index = t_++, .learning_rate = kRate, .skip = skip}, flat, compute_, compute_);
+  }
+  double weight() const { return optimizer_.true_weights(compute_)[0].item<double>(); }
+  double computes_with() const { return compute_[0].item<double>(); }
+
+ private:
+  Layout layout_;
+  Tensor compute_;
+  Optimizer optimizer_;
+  std::int64_t t_ = 0;
+};
+
+TEST(Optimizer, WithoutExtrapolationComputesWithTheWeights) {
+  OneWeight one(descent(), 0);
+  for (double gradient : {-1.0, -2.0, -4.0}) one.update(gradient);
+  EXPECT_EQ(one.weight(), 7);
+  EXPECT_EQ(one.computes_with(), 7);
+}
+
+TEST(Optimizer, ExtrapolatesUpdatesFromTheSecondOn) {
+  OptimizerConfig config = descent();
+  config.extrapolate_update = {1.0};
+  OneWeight one(config, 0);
+  one.update(-1);
+  EXPECT_EQ(one.weight(), 1);  // no update before it
+  one.update(-2);
+  EXPECT_EQ(one.weight(), 1 + 2 + (2 - 1));
+  one.update(-4);
+  EXPECT_EQ(one.weight(), 4 + 4 + (4 - 2));
+  EXPECT_EQ(one.computes_with(), one.weight());
+}
+
+TEST(Optimizer, TheSecondTermReachesOneUpdateFurtherBack) {
+  OptimizerConfig config = descent();
+  config.extrapolate_update = {1.0, -0.5};
+  OneWeight one(config, 0);
+  one.update(-1);
+  one.update(-2);
+  EXPECT_EQ(one.weight(), 1 + 2 + (2 - 1));  // u2 does not exist yet: no second term
+  one.update(-4);
+  EXPECT_EQ(one.weight(), 4 + 4 + (4 - 2) - 0.5 * (2 - 1));
+}
+
+TEST(Optimizer, ExtrapolatedWeightsAreComputedWithAndNotKept) {
+  OptimizerConfig config = descent();
+  config.extrapolate_weights = {0.5};
+  OneWeight one(config, 0);
+  one.update(-2);
+  EXPECT_EQ(one.weight(), 2);
+  EXPECT_EQ(one.computes_with(), 2 + 0.5 * 2);
+  one.update(-4);
+  EXPECT_EQ(one.weight(), 6);
+  EXPECT_EQ(one.computes_with(), 6 + 0.5 * 4);
+}
+
+TEST(Optimizer, TheSecondTermOfTheWeightsIsTheMoveBefore) {
+  OptimizerConfig config = descent();
+  config.extrapolate_weights = {0.5, 0.25};
+  OneWeight one(config, 0);
+  one.update(-2);
+  EXPECT_EQ(one.computes_with(), 2 + 0.5 * 2);  // W(0) was not moved to
+  one.update(-4);
+  EXPECT_EQ(one.computes_with(), 6 + 0.5 * 4 + 0.25 * 2);
+}
+
+TEST(Optimizer, BothTogetherExtrapolateFromWhatWasApplied) {
+  OptimizerConfig config = descent();
+  config.extrapolate_update = {1.0};
+  config.extrapolate_weights = {0.5};
+  OneWeight one(config, 0);
+  one.update(-1);
+  one.update(-2);
+  EXPECT_EQ(one.weight(), 4);  // moved by 2 + (2 - 1) = 3
+  EXPECT_EQ(one.computes_with(), 4 + 0.5 * 3);
+}
+
+// With sync_updates = 2, batches 0, 1 and 2 run on the newest weights, so updates 0, 1 and 2 are fresh and
+// W(0), W(1) and W(2) are used without delay.
+TEST(Optimizer, TheSynchronousStartIsNotExtrapolated) {
+  OptimizerConfig config = descent();
+  config.extrapolate_update = {1.0, -0.5};
+  config.extrapolate_weights = {0.5, 0.25};
+  OneWeight one(config, 2);
+  one.update(-1);  // update 0 writes W(1)
+  EXPECT_EQ(one.weight(), 1);
+  EXPECT_EQ(one.computes_with(), 1);
+  one.update(-2);  // W(2)
+  EXPECT_EQ(one.weight(), 3);
+  EXPECT_EQ(one.computes_with(), 3);
+  one.update(-4);  // update 2 is fresh, but W(3) will be stale when it is used
+  EXPECT_EQ(one.weight(), 7);
+  EXPECT_EQ(one.computes_with(), 7 + 0.5 * 4 + 0.25 * 2);
+  one.update(-8);  // update 3 is stale; the history of the start counts
+  const double applied = 8 + (8 - 4) - 0.5 * (4 - 2);
+  EXPECT_EQ(one.weight(), 7 + applied);
+  EXPECT_EQ(one.computes_with(), 7 + applied + 0.5 * applied + 0.25 * 4);
+}
+
+TEST(Optimizer, ASkippedUpdateMovesNothing) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  OptimizerConfig config = descent();
+  config.extrapolate_update = {1.0};
+  config.extrapolate_weights = {0.5};
+  OneWeight one(config, 0);
+  one.update(-1);
+  one.update(nan, /*skip=*/true);
+  EXPECT_EQ(one.weight(), 1);
+  EXPECT_EQ(one.computes_with(), 1);  // W(2) - W(1) is 0
+  one.update(-2);
+  EXPECT_EQ(one.weight(), 1 + 2 + (2 - 1));  // u1 is the last update that was made
+}
+
+TEST(Optimizer, AnUpdateSkippedAtTheStartLeavesNoHistory) {
+  OptimizerConfig config = descent();
+  config.extrapolate_update = {1.0, -0.5};
+  OneWeight one(config, 0);
+  one.update(std::numeric_limits<double>::infinity(), /*skip=*/true);
+  one.update(-1);
+  EXPECT_EQ(one.weight(), 1);
+}
+
+TEST(Optimizer, BiasCorrectionCountsTheUpdatesMade) {
+  const OptimizerConfig config{.name = "adamw", .weight_decay = 0.0};
+  OneWeight straight(config, 0), stumbling(config, 0);
+  straight.update(-3);
+  stumbling.update(1, /*skip=*/true);
+  stumbling.update(-3);
+  EXPECT_NEAR(straight.weight(), 1.0, 1e-6);  // Adam's first step is the rate
+  EXPECT_EQ(stumbling.weight(), straight.weight());
+}
+
+TEST(Optimizer, AdamWAgreesWithTheOneOfTheLibrary) {
+  const models::LayerList model = toy_model(/*tied=*/false);
+  const Layout layout(model, 0, 4);
+  Tensor flat = at::zeros({layout.size()});
+  weights::initialize(layout, flat, 1);
+  const OptimizerConfig config{.name = "adamw", .betas = {0.9, 0.95}, .eps = 1e-8, .weight_decay = 0.1};
+  Optimizer optimizer(config, layout, 0, flat);
+
+  Tensor expected = flat.clone(), moment1 = at::zeros_like(flat), moment2 = at::zeros_like(flat);
+  for (int t = 0; t < 10; ++t) {
+    const Tensor gradient = at::sin(at::arange(layout.size(), at::kFloat).add_(10 * t));
+    // Those with decay and those without, each with the library's step.
+    for (const weights::Parameter& parameter : layout.parameters()) {
+      const auto part = [&](const Tensor& whole) { return whole.narrow(0, parameter.offset, parameter.count); };
+      at::_fused_adamw_({part(expected)}, {part(gradient)}, {part(moment1)}, {part(moment2)}, {},
+                        {at::full({}, t + 1.0, at::kFloat)}, /*lr=*/0.01, 0.9, 0.95,
+                        parameter.spec.decay ? 0.1 : 0.0, 1e-8, /*amsgrad=*/false, /*maximize=*/false);
+    }
+    optimizer.apply({.index = t, .learning_rate = 0.01}, gradient.clone(), flat, flat);
+    for (const weights::Parameter& parameter : layout.parameters()) {
+      const auto part = [&](const Tensor& whole) { return whole.narrow(0, parameter.offset, parameter.count); };
+      EXPECT_TRUE(at::allclose(part(flat), part(expected), 1e-5, 1e-7)) << parameter.spec.name << " after " << t;
+    }
+  }
+}
+
+TEST(Optimizer, WeightDecayLeavesBiasesAndGainsAlone) {
+  const models::LayerList model = toy_model(/*tied=*/false);
+  const Layout layout(model, 0, 4);
+  for (const char* name : {"sgd", "adamw"}) {
+    const Tensor before = at::ones({layout.size()});
+    Tensor after = at::zeros({layout.size()});
+    Optimizer optimizer({.name = name, .weight_decay = 0.5}, layout, 0, before);
+    optimizer.apply({.learning_rate = 0.25}, at::zeros({layout.gradient_size()}), before, after);
+    for (const weights::Parameter& parameter : layout.parameters()) {
+      EXPECT_EQ(after[parameter.offset].item<double>(), parameter.spec.decay ? 1 - 0.25 * 0.5 : 1.0)
+          << parameter.spec.name;
+    }
+  }
+}
+
+TEST(Optimizer, OutOfPlaceLeavesTheSourceAlone) {
+  const Layout layout(toy_model({{{.name = "w", .shape = {40}}}}), 0, 1);
+  const Tensor source = at::ones({layout.size()});
+  Tensor target = at::zeros({layout.size()});
+  Optimizer optimizer(descent(), layout, 0, source);
+  optimizer.apply({.learning_rate = kRate}, at::full({layout.gradient_size()}, 0.25), source, target);
+  EXPECT_TRUE(at::equal(source, at::ones({layout.size()})));
+  EXPECT_TRUE(at::equal(target.narrow(0, 0, 40), at::full({40}, 0.75)));
+}
+
+TEST(Optimizer, ScalesTheGradientAsClippingAsks) {
+  const Layout layout(toy_model({{{.name = "w", .shape = {1}}}}), 0, 1);
+  Tensor flat = at::zeros({layout.size()});
+  Optimizer optimizer(descent(), layout, 0, flat);
+  optimizer.apply({.learning_rate = kRate, .gradient_scale = 0.25}, at::full({layout.size()}, -8.0), flat, flat);
+  EXPECT_EQ(flat[0].item<double>(), 2);
+}
+
+TEST(Optimizer, ClearsEveryGradientThoseOfAliasesToo) {
+  const models::LayerList model = toy_model(/*tied=*/true);
+  const Layout layout(model, 0, 4);
+  for (bool skip : {false, true}) {
+    Tensor flat = at::zeros({layout.size()});
+    Optimizer optimizer(descent(), layout, 0, flat);
+    const Tensor gradient = at::ones({layout.gradient_size()});
+    optimizer.apply({.learning_rate = kRate, .skip = skip}, gradient, flat, flat);
+    for (const weights::Parameter& parameter : layout.parameters()) {
+      const Tensor part = gradient.narrow(0, parameter.gradient_offset, parameter.count);
+      EXPECT_TRUE(at::equal(part, at::zeros_like(part))) << parameter.spec.name;
+    }
+    // The tied weights moved once, by the primary's gradient, into which the sum was made before.
+    EXPECT_EQ(flat[0].item<double>(), skip ? 0 : -1);
+  }
+}
+
+TEST(Optimizer, AParameterOfManyThreadsIsUpdatedThroughout) {
+  constexpr std::int64_t kMany = 200'000;
+  const Layout layout(toy_model({{{.name = "w", .shape = {kMany}}}}), 0, 1);
+  Tensor flat = at::zeros({layout.size()});
+  Optimizer optimizer(descent(), layout, 0, flat);
+  const Tensor gradient = at::arange(kMany, at::kFloat);
+  optimizer.apply({.learning_rate = kRate}, gradient.clone(), flat, flat);
+  EXPECT_TRUE(at::equal(flat, -gradient));
+}
+
+TEST(Optimizer, KeepsNoMoreStateThanItsConfigurationNeeds) {
+  const Layout layout(toy_model({{{.name = "w", .shape = {64}}}}), 0, 1);
+  const Tensor flat = at::zeros({64});
+  const auto copies = [&](OptimizerConfig config) {
+    return static_cast<double>(Optimizer(config, layout, 0, flat).state_bytes()) / (64 * sizeof(float));
+  };
+  EXPECT_EQ(copies({.name = "sgd"}), 1);
+  EXPECT_EQ(copies({.name = "adamw"}), 2);
+  EXPECT_EQ(copies({.name = "adamw", .extrapolate_update = {1.0}}), 3);
+  EXPECT_EQ(copies({.name = "adamw", .extrapolate_update = {1.0, -0.5}}), 4);
+  EXPECT_EQ(copies({.name = "adamw", .extrapolate_weights = {1.0}}), 3);  // the master
+  EXPECT_EQ(copies({.name = "adamw", .extrapolate_weights = {1.0, 0.5}, .extrapolate_update = {1.0, -0.5}}), 6);
+}
+
+TEST(Optimizer, TheMasterIsACopyOfTheInitialWeights) {
+  OptimizerConfig config = descent();
+  config.extrapolate_weights = {1.0};
+  const Layout layout(toy_model({{{.name = "w", .shape = {4}}}}), 0, 1);
+  Tensor flat = at::ones({layout.size()});
+  const Optimizer with_master(config, layout, 0, flat), without(descent(), layout, 0, flat);
+  flat.fill_(5);
+  EXPECT_TRUE(at::equal(with_master.true_weights(flat), at::ones({layout.size()})));
+  EXPECT_EQ(without.true_weights(flat).data_ptr(), flat.data_ptr());
+}
+
+TEST(ClipScale, BringsTheNormDownToTheLimit) {
+  EXPECT_DOUBLE_EQ(clip_scale(0.5, 1.0), 1.0);
+  EXPECT_NEAR(clip_scale(4.0, 1.0), 0.25, 1e-6);
+  EXPECT_NEAR(clip_scale(1.0, 3.0), 1.0, 0.0);
+  EXPECT_EQ(clip_scale(1e9, 0.0), 1.0);  // off
+  EXPECT_EQ(clip_scale(0.0, 1.0), 1.0);
+}
+
+TEST(SquaredNorms, AnswerForEveryParameterButTiedCopies) {
+  const models::LayerList model = toy_model(/*tied=*/true);
+  const Layout whole(model, 0, 4), first(model, 0, 3), last(model, 3, 4);
+  const auto norms = [](const Layout& layout) {
+    Tensor gradient = at::full({layout.gradient_size()}, 1000.0);  // in the padding too
+    for (const weights::Parameter& parameter : layout.parameters()) {
+      gradient.narrow(0, parameter.gradient_offset, parameter.count).fill_(parameter.spec.tied_to.empty() ? 2.0 : 50.0);
+    }
+    return squared_norms(layout, gradient);
+  };
+  const std::vector<double> expected = {4 * 21, 4 * 15, 4 * 9, 4 * 3, 4 * 9, 4 * 3, 4 * 3};
+  EXPECT_EQ(norms(whole), expected);
+
+  std::vector<double> parts = norms(first);
+  for (double norm : norms(last)) parts.push_back(norm);
+  EXPECT_EQ(parts, expected);  // number by number, so that their sum rounds alike for every split
+}
+
+}  // namespace
+}  // namespace twobw::optim

@@ -1,0 +1,290 @@
+"""`twobw train` from outside: what a run prints, leaves behind and how it ends."""
+import math
+import os
+import pty
+import signal
+import subprocess
+import time
+import unittest
+
+import torch
+
+import gpt
+from support import TINY, Run, TestCase, program, twobw, words
+
+SCHEDULES = ("sequential", "gpipe", "flush", "2bw", "stash")
+
+
+def expected_shapes(tied=True):
+    width, vocab, context = (TINY["model." + key] for key in ("width", "vocab", "context"))
+    norm = {"norm.weight": [width], "norm.bias": [width]}
+    shapes = {"embedding.tokens": [vocab, width], "embedding.positions": [context, width]}
+    for block in range(TINY["model.layers"]):
+        for part, linears in (
+            ("attention", {"qkv": (3 * width, width), "out": (width, width)}),
+            ("mlp", {"up": (4 * width, width), "down": (width, 4 * width)}),
+        ):
+            at = f"blocks.{block}.{part}."
+            shapes.update({at + name: shape for name, shape in norm.items()})
+            for name, (rows, columns) in linears.items():
+                shapes.update({f"{at}{name}.weight": [rows, columns], f"{at}{name}.bias": [rows]})
+    shapes.update({"head." + name: shape for name, shape in norm.items()})
+    if not tied:
+        shapes["head.weight"] = [vocab, width]
+    return shapes
+
+
+class RunDirectoryTest(TestCase):
+    def test_what_a_run_leaves(self):
+        run = self.train({"train.eval_every": 3, "pipeline.stages": 2})
+        names = {path.name for path in run.folder.iterdir()}
+        self.assertEqual(names, {"config.yaml", "log.txt", "metrics.jsonl", "summary.json", "model.safetensors"})
+
+        self.assertEqual([line["update"] for line in run.updates], [1, 2, 3, 4, 5, 6])
+        for line in run.updates:
+            self.assertLessEqual({"update", "loss", "lr", "grad_norm", "tokens_per_s", "stages"}, set(line))
+            self.assertGreater(line["tokens_per_s"], 0)
+            self.assertEqual(len(line["stages"]), 2)
+            for stage in line["stages"]:
+                self.assertTrue(0 <= stage["utilisation"] <= 1, stage)
+                self.assertGreater(stage["peak_bytes"], 0)
+        self.assertEqual([line["update"] for line in run.validations], [3, 6])
+
+        summary = run.summary
+        self.assertEqual(summary["updates"], 6)
+        self.assertEqual(summary["loss"], run.losses[-1])
+        self.assertEqual(summary["validation_loss"], run.validations[-1]["validation_loss"])
+        self.assertEqual(summary["skipped_updates"], 0)
+        self.assertIs(summary["interrupted"], False)
+        self.assertEqual(len(summary["split"]), 2)
+        self.assertEqual(summary["parameters"], sum(math.prod(shape) for shape in expected_shapes().values()))
+        self.assertIn("validation loss", (run.folder / "log.txt").read_text())
+
+    def test_the_model_file(self):
+        for tied in ("true", "false"):
+            weights = self.train({"model.tied": tied, "pipeline.stages": 3}, name=f"tied-{tied}").weights()
+            self.assertEqual({name: list(w.shape) for name, w in weights.items()}, expected_shapes(tied == "true"))
+            self.assertTrue(all(w.dtype == torch.float32 and w.isfinite().all() for w in weights.values()))
+
+    def test_a_former_run_is_moved(self):
+        first = self.train({"train.seed": 1})
+        losses = [first.losses]
+        for seed in (2, 3):
+            again = self.train({"train.seed": seed})
+            self.assertIn(f"run.{seed - 1}", again.process.stdout)
+            losses.append(again.losses)
+        kept = [Run(self.folder / name).losses for name in ("run.1", "run.2", "run")]
+        self.assertEqual(kept, losses)
+        self.assertEqual(len({tuple(each) for each in losses}), 3, "another seed, another run")
+
+    def test_a_run_can_be_repeated_from_its_configuration(self):
+        run = self.train({"pipeline.schedule": "2bw", "model.dropout": 0.1, "optimizer.extrapolate_weights": 1})
+        again = twobw("train", run.folder / "config.yaml", f"run_dir={self.folder / 'again'}")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertEqual(Run(self.folder / "again").losses, run.losses)
+        in_place = twobw("train", run.folder / "config.yaml")
+        self.assertEqual(in_place.returncode, 0, in_place.stderr)
+        self.assertEqual(Run(self.folder / "run").losses, Run(self.folder / "run.1").losses)
+
+
+class OutputTest(TestCase):
+    def test_plain_lines_where_there_is_no_terminal(self):
+        output = self.train({}).process.stdout
+        self.assertNotIn("\r", output)
+        self.assertNotIn("\033", output)
+        self.assertIn("update 6/6  loss ", output)
+
+    def test_a_live_line_on_a_terminal(self):
+        terminal, side = pty.openpty()
+        command = [program("TWOBW_BINARY", "twobw"), "train", *words({**TINY, "run_dir": self.folder / "run"})]
+        process = subprocess.Popen(command, stdin=side, stdout=side, stderr=side)
+        os.close(side)
+        output = b""
+        try:
+            while part := os.read(terminal, 4096):
+                output += part
+        except OSError:  # how Linux says that the other side is closed
+            pass
+        os.close(terminal)
+        self.assertEqual(process.wait(timeout=60), 0, output)
+        self.assertIn(b"\r\033[K6/6 [========================] loss ", output)
+        self.assertNotIn(b"update 6/6", output)
+
+
+class InterruptTest(TestCase):
+    def start(self, settings, name="run"):
+        """Starts a run that would take far longer than any test."""
+        folder = self.folder / name
+        settings = {**TINY, "train.updates": 10**6, "optimizer.decay": "constant", **settings, "run_dir": folder}
+        command = [program("TWOBW_BINARY", "twobw"), "train", *words(settings)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        return Run(folder, process)
+
+    def wait_for(self, condition, process):
+        deadline = time.monotonic() + 60
+        while not condition():
+            self.assertIsNone(process.poll(), "the run ended by itself")
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+
+    def catches_interrupts(self, process):
+        with open(f"/proc/{process.pid}/status") as status:
+            [caught] = [int(line.split()[1], 16) for line in status if line.startswith("SigCgt")]
+        return bool(caught & 1 << (signal.SIGINT - 1))
+
+    def interrupt(self, run):
+        run.process.send_signal(signal.SIGINT)
+        output, errors = run.process.communicate(timeout=60)
+        self.assertEqual(run.process.returncode, 0, errors)
+        self.assertEqual(errors, "")
+        self.assertIn("interrupted", output)
+        self.assertIs(run.summary["interrupted"], True)
+        self.assertEqual(run.summary["updates"], len(run.updates))
+        generated = twobw("generate", run.folder, "--length", 10)
+        self.assertEqual(generated.returncode, 0, generated.stderr)
+
+    def test_interrupted_runs_end_well(self):
+        for schedule in ("flush", "2bw", "stash"):
+            with self.subTest(schedule=schedule):
+                run = self.start({"pipeline.schedule": schedule}, name=schedule)
+                metrics = run.folder / "metrics.jsonl"
+                self.wait_for(lambda: metrics.exists() and "\n" in metrics.read_text(), run.process)
+                self.interrupt(run)
+                self.assertEqual([line["update"] for line in run.updates], [*range(1, len(run.updates) + 1)])
+                self.assertGreater(len(run.updates), 0)
+                self.assertTrue(all(weight.isfinite().all() for weight in run.weights().values()))
+
+    def test_interrupted_before_the_first_update(self):
+        """So many weights that drawing them takes longer than it takes to notice the signal."""
+        run = self.start({"model.vocab": 60000, "model.width": 512, "optimizer.name": "sgd", "pipeline.stages": 1})
+        self.wait_for(lambda: self.catches_interrupts(run.process), run.process)
+        self.interrupt(run)
+        self.assertEqual(run.summary["loss"], run.losses[-1] if run.losses else None)
+
+
+class GenerateTest(TestCase):
+    def generate(self, run, *arguments):
+        return twobw("generate", run.folder, "--length", 20, *arguments)
+
+    def test_seed_and_temperature(self):
+        run = self.train({})
+        texts = [self.generate(run, "--seed", seed).stdout for seed in (1, 1, 2)]
+        self.assertEqual(texts[0], texts[1])
+        self.assertNotEqual(texts[0], texts[2])
+        surest = [self.generate(run, "--temperature", 0, "--seed", seed).stdout for seed in (1, 2)]
+        self.assertEqual(surest[0], surest[1])
+
+    def test_a_prompt_the_model_does_not_know(self):
+        refused = self.generate(self.train({}), "--prompt", "~")
+        self.assertEqual(refused.returncode, 2)
+        self.assertRegex(refused.stderr, r"\Atwobw: [^\n]*126[^\n]*64[^\n]*\n\Z")
+
+
+class FailureTest(TestCase):
+    """What nobody could refuse beforehand ends with one sentence too."""
+
+    def failed(self, process):
+        self.assertEqual(process.returncode, 1, process.stderr)
+        self.assertRegex(process.stderr, r"\Atwobw: [^\n]+\n\Z")
+        self.assertNotIn("internal error", process.stderr)
+
+    def test_a_model_larger_than_any_memory(self):
+        huge = {**TINY, "model.vocab": 2**31 - 1, "model.width": 2**20, "run_dir": self.folder / "run"}
+        for stages in (1, 2):
+            self.failed(twobw("train", *words({**huge, "pipeline.stages": stages})))
+
+    def test_text_from_a_model_that_diverged(self):
+        run = self.train({"optimizer.lr": 1e30})
+        self.failed(twobw("generate", run.folder))
+
+
+class LearningTest(TestCase):
+    def test_every_schedule_learns(self):
+        for schedule in SCHEDULES:
+            with self.subTest(schedule=schedule):
+                run = self.train({"pipeline.schedule": schedule, "train.updates": 60}, name=schedule)
+                first, last = run.losses[0], sum(run.losses[-5:]) / 5
+                self.assertAlmostEqual(first, math.log(TINY["model.vocab"]), delta=0.2)
+                self.assertLess(last, first - 0.3)
+
+    def one_core_a_stage(self, settings, name):
+        """A product rounds alike only where it is cut up alike, so every stage gets the same count of threads."""
+        cores = sorted(os.sched_getaffinity(0))
+        devices = [f"cpu:{cores[stage % len(cores)]}" for stage in range(settings["pipeline.stages"])]
+        return self.train({**settings, "devices": f"[{', '.join(devices)}]"}, name=name)
+
+    def test_the_layout_changes_nothing(self):
+        base = {"model.dropout": 0.1, "train.eval_every": 2}
+        serial = self.one_core_a_stage({**base, "pipeline.stages": 1}, name="serial")
+        [layers] = serial.summary["split"]
+        layouts = {
+            "measured": {"pipeline.stages": 2},
+            "three": {"pipeline.stages": 3},
+            "uneven": {"pipeline.stages": 3, "pipeline.split": f"[1,{layers - 2},1]", "pipeline.recompute": "all"},
+            "gpipe": {"pipeline.stages": 3, "pipeline.schedule": "gpipe"},
+            "sequential": {"pipeline.stages": 2, "pipeline.schedule": "sequential"},
+        }
+        for cut in (1, 3, 4, layers - 1):
+            layouts[f"cut-{cut}"] = {"pipeline.stages": 2, "pipeline.split": f"[{cut},{layers - cut}]"}
+        for name, layout in layouts.items():
+            with self.subTest(layout=name):
+                run = self.one_core_a_stage({**base, **layout}, name=name)
+                for key in ("loss", "grad_norm"):
+                    self.assertEqual([u[key] for u in run.updates], [u[key] for u in serial.updates])
+                self.assertEqual(run.validations, serial.validations)
+                model = (run.folder / "model.safetensors").read_bytes()
+                self.assertEqual(model, (serial.folder / "model.safetensors").read_bytes())
+
+    def test_gradients_that_are_not_finite_are_skipped(self):
+        for schedule in ("flush", "2bw"):
+            with self.subTest(schedule=schedule):
+                settings = {"pipeline.schedule": schedule, "optimizer.lr": 1e30, "train.eval_every": 3}
+                run = self.train(settings, name=schedule)
+                skipped = [line["update"] for line in run.updates if line["skipped"]]
+                self.assertGreater(len(skipped), 0)
+                self.assertLess(len(skipped), len(run.updates))
+                self.assertEqual(run.summary["skipped_updates"], len(skipped))
+                self.assertEqual(run.summary["updates"], TINY["train.updates"])
+                for update in skipped:
+                    self.assertIn(f"update {update} skipped", run.process.stdout)
+
+
+class ValidationTest(TestCase):
+    """The validation loss is that of the newest weights, as saved, even while batches run on others."""
+
+    def evaluate(self, weights, text):
+        batch, length, count = TINY["pipeline.microbatch"], TINY["model.context"], TINY["train.eval_microbatches"]
+        starts = range(0, len(text) - length, length)
+        windows = torch.tensor([list(text[start : start + length + 1]) for start in starts])
+        losses = []
+        for index in range(count):
+            rows = windows[torch.arange(index * batch, (index + 1) * batch) % len(windows)]
+            losses.append(gpt.loss(weights, TINY["model.heads"], rows[:, :-1], rows[:, 1:]).item())
+        return sum(losses) / count
+
+    def test_validation_runs_on_the_newest_weights(self):
+        text = bytes((7 * i * i + 3 * i) % 61 for i in range(50))  # 3 windows, so that 4 wrap around
+        (self.folder / "text").write_bytes(text)
+        settings = {
+            "data.validation": self.folder / "text",
+            "pipeline.schedule": "2bw",
+            "optimizer.lr": 1e-2,
+            "optimizer.decay": "constant",
+            "optimizer.extrapolate_weights": 1,
+            "train.eval_every": 100,
+        }
+        run = self.train(settings)
+        weights = {name: weight.double() for name, weight in run.weights().items()}
+        expected = self.evaluate(weights, text)
+        self.assertLess(abs(run.summary["validation_loss"] / expected - 1), 1e-6)
+
+        # W(5) is the end of a run one update shorter: its loss, and that of the extrapolated W(6), are others.
+        former = self.train({**settings, "train.updates": 5}, name="former").weights()
+        ahead = {name: 2 * weight - former[name] for name, weight in weights.items()}
+        for others in (former, ahead):
+            self.assertGreater(abs(self.evaluate(others, text) / expected - 1), 1e-4)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,182 @@
+#include "transport/group.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <latch>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace twobw::transport {
+namespace {
+
+using Numbers = std::vector<double>;
+using Seconds = std::chrono::duration<double>;
+
+TEST(StageGroup, GathersInTheOrderOfTheStages) {
+  Hub hub(Seconds(60));
+  StageGroup group(hub, 3);
+  group.contribute(0, 2, {5, 6});
+  group.contribute(0, 0, {1});
+  group.contribute(0, 1, {2, 3, 4});
+  for (int stage = 0; stage < 3; ++stage) EXPECT_EQ(group.collect(0), (Numbers{1, 2, 3, 4, 5, 6}));
+}
+
+TEST(StageGroup, AStageMayHaveNothingToSay) {
+  Hub hub(Seconds(60));
+  StageGroup group(hub, 2);
+  group.contribute(0, 1, {7});
+  group.contribute(0, 0, {});
+  EXPECT_EQ(group.collect(0), Numbers{7});
+}
+
+// A fast stage contributes to the next update before a slow one has collected this one.
+TEST(StageGroup, KeepsUpdatesApart) {
+  Hub hub(Seconds(60));
+  StageGroup group(hub, 2);
+  group.contribute(0, 0, {1});
+  group.contribute(1, 0, {10});
+  group.contribute(0, 1, {2});
+  EXPECT_EQ(group.collect(0), (Numbers{1, 2}));  // stage 0
+  group.contribute(1, 1, {20});
+  EXPECT_EQ(group.collect(1), (Numbers{10, 20}));  // stage 0 again
+  EXPECT_EQ(group.collect(0), (Numbers{1, 2}));    // stage 1, late
+  EXPECT_EQ(group.collect(1), (Numbers{10, 20}));
+}
+
+TEST(StageGroup, WaitsForTheLastStageAndNamesTheUpdate) {
+  Hub hub(Seconds(0.01));
+  StageGroup group(hub, 3);
+  group.contribute(4, 0, {1});
+  group.contribute(4, 2, {1});
+  try {
+    group.collect(4);
+    FAIL() << "collected what stage 1 never gave";
+  } catch (const WaitTimeout& error) {
+    EXPECT_NE(std::string(error.what()).find("gradient norms of update 4 from all 3 stages"), std::string::npos);
+  }
+  group.contribute(4, 1, {1});
+  EXPECT_EQ(group.collect(4).size(), 3u);
+}
+
+TEST(StageGroup, TheLastCollectorClearsTheUpdate) {
+  Hub hub(Seconds(0.01));
+  StageGroup group(hub, 2);
+  group.contribute(0, 0, {1});
+  group.contribute(0, 1, {2});
+  group.collect(0);
+  group.collect(0);
+  EXPECT_THROW(group.collect(0), WaitTimeout);  // nothing is left
+}
+
+TEST(StageGroup, CarriesManyUpdatesBetweenThreads) {
+  constexpr int kStages = 4, kUpdates = 200;
+  Hub hub(Seconds(60));
+  StageGroup group(hub, kStages);
+  std::vector<std::future<bool>> stages;
+  for (int stage = 0; stage < kStages; ++stage) {
+    stages.push_back(std::async(std::launch::async, [&, stage] {
+      bool right = true;
+      const auto collect = [&](int t) {
+        const Numbers expected = {t + 0.0, t + 0.25, t + 0.5, t + 0.75};
+        right = group.collect(t) == expected && right;
+      };
+      const int behind = stage % 3;  // some collect at once, some one or two updates later
+      for (int t = 0; t < kUpdates; ++t) {
+        group.contribute(t, stage, {t + stage / 4.0});
+        if (t >= behind) collect(t - behind);
+      }
+      for (int t = kUpdates - behind; t < kUpdates; ++t) collect(t);
+      return right;
+    }));
+  }
+  for (auto& stage : stages) EXPECT_TRUE(stage.get());
+}
+
+TEST(StageGroup, ACancellationEndsTheWait) {
+  Hub hub(Seconds(60));
+  StageGroup group(hub, 2);
+  std::latch about_to_wait(1);
+  auto waiting = std::async(std::launch::async, [&] {
+    about_to_wait.count_down();
+    return group.collect(0);
+  });
+  about_to_wait.wait();
+  hub.cancel();
+  EXPECT_THROW(waiting.get(), Cancelled);
+}
+
+TEST(BatchGate, EveryBatchBeginsUntilAStopIsRequested) {
+  Hub hub(Seconds(60));
+  BatchGate gate(hub);
+  EXPECT_TRUE(gate.decide(0));
+  EXPECT_TRUE(gate.decide(1));
+  gate.request_stop();
+  EXPECT_TRUE(gate.await(0));  // what was decided stays decided
+  EXPECT_TRUE(gate.await(1));
+  EXPECT_FALSE(gate.decide(2));
+  EXPECT_FALSE(gate.await(2));
+  EXPECT_TRUE(gate.await(1));
+}
+
+TEST(BatchGate, OnceRefusedNothingBeginsAnyMore) {
+  Hub hub(Seconds(60));
+  BatchGate gate(hub);
+  gate.request_stop();
+  gate.request_stop();
+  EXPECT_FALSE(gate.decide(0));
+  EXPECT_FALSE(gate.decide(1));
+  EXPECT_FALSE(gate.await(0));
+  EXPECT_FALSE(gate.await(1));
+}
+
+TEST(BatchGate, TheOthersWaitForStageZero) {
+  Hub hub(Seconds(60));
+  BatchGate gate(hub);
+  gate.decide(0);
+  std::latch about_to_wait(1);
+  auto waiting = std::async(std::launch::async, [&] {
+    about_to_wait.count_down();
+    return gate.await(1);
+  });
+  about_to_wait.wait();
+  gate.request_stop();
+  gate.decide(1);
+  EXPECT_FALSE(waiting.get());
+}
+
+TEST(BatchGate, AnUndecidedBatchTimesOutWithItsName) {
+  Hub hub(Seconds(0.01));
+  BatchGate gate(hub);
+  gate.decide(0);
+  gate.request_stop();  // a request alone decides nothing
+  try {
+    gate.await(1);
+    FAIL() << "answered before stage 0 did";
+  } catch (const WaitTimeout& error) {
+    EXPECT_NE(std::string(error.what()).find("decision on batch 1 from stage 0"), std::string::npos);
+  }
+}
+
+// Whenever the request comes, all stages stop before the same batch.
+TEST(BatchGate, AllStagesAgreeWhereToStop) {
+  Hub hub(Seconds(60));
+  BatchGate gate(hub);
+  const auto stop_of = [&](int stage) {
+    std::int64_t batch = 0;
+    while (stage == 0 ? gate.decide(batch) : gate.await(batch)) ++batch;
+    return batch;
+  };
+  std::vector<std::future<std::int64_t>> stages;
+  for (int stage = 0; stage < 3; ++stage) stages.push_back(std::async(std::launch::async, stop_of, stage));
+  EXPECT_TRUE(gate.await(20));
+  gate.request_stop();
+  const std::int64_t last = stages[0].get();
+  EXPECT_GT(last, 20);
+  EXPECT_EQ(stages[1].get(), last);
+  EXPECT_EQ(stages[2].get(), last);
+}
+
+}  // namespace
+}  // namespace twobw::transport
