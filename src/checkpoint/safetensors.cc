@@ -1,5 +1,6 @@
 #include "checkpoint/safetensors.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -38,6 +39,20 @@ void save_safetensors(const std::string& path, const std::vector<NamedTensor>& t
   std::filesystem::rename(temporary, path);
 }
 
+namespace {
+
+bool all_natural(const Json& entry, const char* key) {
+  return entry.contains(key) && entry[key].is_array() &&
+         std::all_of(entry[key].begin(), entry[key].end(), [](const Json& n) { return n.is_number_unsigned(); });
+}
+
+bool describes_tensor(const Json& entry) {
+  return entry.is_object() && entry.contains("dtype") && entry["dtype"].is_string() && all_natural(entry, "shape") &&
+         all_natural(entry, "data_offsets") && entry["data_offsets"].size() == 2;
+}
+
+}  // namespace
+
 std::map<std::string, at::Tensor> load_safetensors(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) fail_input("'{}' cannot be read; give a run directory that training has finished", path);
@@ -54,11 +69,12 @@ std::map<std::string, at::Tensor> load_safetensors(const std::string& path) {
   const std::uint64_t data_begin = sizeof length + length;
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") continue;
+    if (!describes_tensor(entry)) fail_input("'{}' is damaged: its header says too little of '{}'", path, name);
     if (entry.value("dtype", "") != "F32") fail_input("'{}' holds '{}' as {}; only F32 is read", path, name, entry.value("dtype", "?"));
     const auto shape = entry.at("shape").get<std::vector<std::int64_t>>();
     const auto range = entry.at("data_offsets").get<std::vector<std::uint64_t>>();
     at::Tensor tensor = at::empty(shape, at::kFloat);
-    if (range.size() != 2 || range[1] - range[0] != tensor.nbytes() || data_begin + range[1] > size) {
+    if (range[1] - range[0] != tensor.nbytes() || range[1] > size - data_begin) {
       fail_input("'{}' is damaged: the data of '{}' does not fit its shape", path, name);
     }
     file.seekg(static_cast<std::streamoff>(data_begin + range[0]));

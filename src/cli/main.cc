@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/exit.h"
 #include "base/text.h"
 #include "cli/commands.h"
 
@@ -121,7 +122,9 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace twobw::cli
 
-int main(int argc, char** argv) {
+namespace {
+
+int guarded_run(int argc, char** argv) {
   using namespace twobw;
   try {
     return cli::run(argc, argv);
@@ -130,6 +133,12 @@ int main(int argc, char** argv) {
   } catch (const RunError& error) {
     return cli::complain(cli::kFailed, error.what());
   } catch (const std::exception& error) {
-    return cli::complain(cli::kFailed, fmt::format("internal error: {}", error.what()));
+    // LibTorch appends a stack trace from the second line on.
+    const std::string_view what = error.what();
+    return cli::complain(cli::kFailed, fmt::format("internal error: {}", what.substr(0, what.find('\n'))));
   }
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { twobw::leave(guarded_run(argc, argv)); }

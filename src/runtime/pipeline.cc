@@ -78,6 +78,8 @@ void Pipeline::run_worker(int stage) {
     board_.finish(stage, "cancelled");
   } catch (const transport::WaitTimeout& timeout) {
     fail(timeout.what(), true);
+  } catch (const std::bad_alloc&) {
+    fail("out of memory", false);
   } catch (const std::exception& error) {
     fail(error.what(), false);
   }

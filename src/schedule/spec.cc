@@ -1,6 +1,7 @@
 #include "schedule/spec.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 
@@ -29,6 +30,8 @@ std::string_view name(Kind kind) {
   return "?";
 }
 
+bool is_delayed(Kind kind) { return kind == Kind::TwoBW || kind == Kind::Stash; }
+
 const std::vector<Kind>& all_kinds() {
   static const std::vector<Kind> kinds = {Kind::Sequential, Kind::GPipe, Kind::Flush, Kind::TwoBW,
                                           Kind::Stash};
@@ -54,6 +57,10 @@ void validate(const Spec& spec) {
   require_at_least("train.updates", spec.updates, 1);
   require_at_least("pipeline.sync_updates", spec.sync_updates, 0);
   require_at_least("train.eval_every", spec.evaluate_every, 0);
+  if (spec.updates > std::numeric_limits<std::int64_t>::max() / spec.microbatches) {
+    fail_input("train.updates is {}; with {} microbatches in an update it must be at most {}", spec.updates,
+               spec.microbatches, std::numeric_limits<std::int64_t>::max() / spec.microbatches);
+  }
   if (spec.microbatches < smallest_microbatches(spec)) {
     fail_input(
         "pipeline.microbatches m = {} is too small for 2bw with d = {} stages and e = {} extra: weights "
@@ -78,7 +85,7 @@ int in_flight_bound(const Spec& spec, int stage) {
 }
 
 std::int64_t synchronous_batches(const Spec& spec) {
-  return spec.kind == Kind::TwoBW || spec.kind == Kind::Stash ? spec.sync_updates : 0;
+  return is_delayed(spec.kind) ? spec.sync_updates : 0;
 }
 
 int window(const Spec& spec, int stage, std::int64_t microbatch) {

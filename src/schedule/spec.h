@@ -25,6 +25,8 @@ struct Spec {
 };
 
 std::string_view name(Kind kind);
+// Whether gradients may come from older weights than those they update: 2bw and stash.
+bool is_delayed(Kind kind);
 // Throws InputError that lists the known names.
 Kind parse_kind(std::string_view name);
 const std::vector<Kind>& all_kinds();

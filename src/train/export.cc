@@ -64,6 +64,7 @@ std::string SavedModel::generate(const std::string& prompt, int count, double te
     const at::Tensor window = at::empty({static_cast<std::int64_t>(length)}, at::kLong);
     std::copy(tokens.end() - static_cast<std::ptrdiff_t>(length), tokens.end(), window.mutable_data_ptr<std::int64_t>());
     const at::Tensor last = logits(window)[-1];
+    if (!last.isfinite().all().item<bool>()) fail_run("the model's logits are not finite: its training has diverged");
     const std::int64_t next = temperature == 0.0
                                   ? last.argmax().item<std::int64_t>()
                                   : at::multinomial(at::softmax(last / temperature, -1), 1, false, generator).item<std::int64_t>();

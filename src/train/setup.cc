@@ -48,6 +48,11 @@ std::vector<device::CoreSet> choose_cores(const Config& config) {
 
 Setup prepare(const Config& config) {
   Setup setup{.config = config, .spec = schedule_spec(config)};
+  if (!schedule::is_delayed(setup.spec.kind)) {
+    // They correct a delay; without one they would only disturb.
+    setup.config.optimizer.extrapolate_weights.clear();
+    setup.config.optimizer.extrapolate_update.clear();
+  }
   schedule::validate(setup.spec);
   setup.model = models::build(config.model);
   check_split(config, setup.model);

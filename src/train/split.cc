@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <future>
 #include <limits>
 #include <map>
-#include <thread>
 
 #include "base/error.h"
 #include "optim/optimizer.h"
@@ -131,10 +131,15 @@ void choose_split(Setup& setup) {
     return;
   }
   // On a thread of its own: the binding to cores and the count of intra-op threads stay with it.
-  std::thread([&] {
+  auto measured = std::async(std::launch::async, [&] {
     device::bind_thread("measure", setup.cores[0]);
-    setup.layer_seconds = time_layers(setup);
-  }).join();
+    return time_layers(setup);
+  });
+  try {
+    setup.layer_seconds = measured.get();
+  } catch (const std::bad_alloc&) {
+    fail_run("the model is too large: out of memory while its layers were measured");
+  }
   setup.split = balance(setup.layer_seconds, setup.spec.stages);
 }
 

@@ -58,7 +58,7 @@ Json Statistics::metrics_line() const {
 // and draining the pipeline are not part of it.
 Json Statistics::summary() const {
   const std::size_t count = rows_.size();
-  const std::size_t first = count >= 5 ? 1 : 0, last = count >= 5 ? count - 2 : count - 1;
+  const std::size_t first = count >= 5 ? 1 : 0, last = count >= 5 ? count - 2 : std::max<std::size_t>(count, 1) - 1;
   Json stages = Json::array();
   double utilisation_sum = 0;
   int layer = 0;
@@ -73,11 +73,12 @@ Json Statistics::summary() const {
     stages.push_back({{"layers", {layer, layer + setup_.split[r] - 1}},
                       {"device", device::describe(setup_.cores[r])},
                       {"utilisation", utilisation},
-                      {"peak_bytes", latest_.stages[r].peak_bytes}});
+                      {"peak_bytes", count > 0 ? latest_.stages[r].peak_bytes : 0}});
     layer += setup_.split[r];
   }
-  const double duration = last > first ? rows_[last].time - rows_[first].time : rows_[last].time;
-  const double updates = last > first ? static_cast<double>(last - first) : 1.0;
+  // A run may be interrupted before its first update.
+  const double duration = last > first ? rows_[last].time - rows_[first].time : latest_.time;
+  const double updates = static_cast<double>(last > first ? last - first : std::min<std::size_t>(count, 1));
   Json summary = {{"updates", count},
                   {"parameters", models::parameter_count(setup_.model)},
                   {"loss", latest_.loss},
@@ -91,6 +92,7 @@ Json Statistics::summary() const {
                   {"split", setup_.split},
                   {"layer_seconds", setup_.layer_seconds},
                   {"stages", stages}};
+  if (count == 0) summary["loss"] = nullptr;
   if (evaluation_) summary["validation_loss"] = evaluation_->loss;
   if (best_validation_) summary["best_validation_loss"] = *best_validation_;
   return summary;

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "models/model.h"
 #include "telemetry/progress.h"
+#include "telemetry/trace.h"
 #include "train/collector.h"
 #include "train/export.h"
 #include "train/run_directory.h"
@@ -131,7 +132,7 @@ class Loop {
 
 }  // namespace
 
-Outcome train(const Config& config) {
+Outcome train(const Config& config, const std::string& trace) {
   Setup setup = prepare(config);
   RunDirectory directory(config);
   telemetry::Progress progress(isatty(STDOUT_FILENO) != 0);
@@ -142,7 +143,9 @@ Outcome train(const Config& config) {
   Outcome outcome;
   Loop loop(setup, directory, progress);
   Collector collector(setup.spec.stages);
-  runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, setup.pipeline(),
+  runtime::PipelineSetup pipeline_setup = setup.pipeline();
+  pipeline_setup.record_events = !trace.empty();
+  runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, pipeline_setup,
                              collector.listener());
   Background background(pipeline, collector);
   while (!collector.exhausted()) {
@@ -155,6 +158,7 @@ Outcome train(const Config& config) {
   }
   background.finish();
 
+  if (!trace.empty()) telemetry::write_trace(trace, pipeline.events());
   save_model(pipeline, setup, directory.path("model.safetensors"));
   outcome.summary = loop.statistics().summary();
   outcome.summary["interrupted"] = outcome.interrupted;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "base/config.h"
 
@@ -12,7 +13,8 @@ struct Outcome {
   bool interrupted = false;        // by Ctrl-C: ended after the updates that had begun
 };
 
-// Prints to stdout as it goes. Throws InputError or RunError.
-Outcome train(const Config& config);
+// Prints to stdout as it goes. Throws InputError or RunError. `trace`: a file for the times of every
+// instruction; empty: none.
+Outcome train(const Config& config, const std::string& trace = {});
 
 }  // namespace twobw::train

@@ -66,13 +66,16 @@ TEST_F(Safetensors, ComeBackAsTheyWere) {
   for (const NamedTensor& entry : saved) {
     const Tensor& back = loaded.at(entry.name);
     ASSERT_EQ(back.sizes(), entry.tensor.sizes()) << entry.name;
-    EXPECT_EQ(std::memcmp(back.const_data_ptr(), entry.tensor.const_data_ptr(), back.nbytes()), 0) << entry.name;
+    EXPECT_EQ(std::memcmp(back.const_data_ptr(), entry.tensor.const_data_ptr(), back.nbytes()), 0)
+        << entry.name;
   }
 }
 
 TEST_F(Safetensors, ViewsAreSavedAsTheyLook) {
   const Tensor whole = at::arange(12, at::kFloat).view({3, 4});
-  save_safetensors(path(), {{"transposed", whole.t()}, {"part", whole.narrow(0, 1, 1)}, {"grown", whole.clone().set_requires_grad(true)}});
+  save_safetensors(path(), {{"transposed", whole.t()},
+                            {"part", whole.narrow(0, 1, 1)},
+                            {"grown", whole.clone().set_requires_grad(true)}});
   const auto loaded = load_safetensors(path());
   EXPECT_TRUE(at::equal(loaded.at("transposed"), whole.t()));
   EXPECT_TRUE(at::equal(loaded.at("part"), whole.narrow(0, 1, 1)));
@@ -99,7 +102,9 @@ TEST_F(Safetensors, TheFileIsWhatTheFormatSays) {
 }
 
 TEST_F(Safetensors, OthersFilesAreRead) {
-  write(R"({"x":{"shape":[2,1],"dtype":"F32","data_offsets":[4,12]},"y":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 12);
+  write(
+      R"({"x":{"shape":[2,1],"dtype":"F32","data_offsets":[4,12]},"y":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
+      12);
   const auto loaded = load_safetensors(path());
   EXPECT_EQ(loaded.at("x").sizes(), (std::vector<std::int64_t>{2, 1}));
   EXPECT_EQ(loaded.at("y").sizes(), (std::vector<std::int64_t>{1}));
@@ -156,9 +161,10 @@ TEST_F(Safetensors, AFileCutShortIsRefused) {
 // Whatever a header says, it is the file that is wrong, not the program.
 TEST_F(Safetensors, AnyOtherDamageToTheHeaderIsRefused) {
   for (const char* entry :
-       {R"("w":5)", R"("w":null)", R"("w":[1])", R"("w":{})", R"("w":{"dtype":7,"shape":[1],"data_offsets":[0,4]})",
-        R"("w":{"dtype":"F32","data_offsets":[0,4]})", R"("w":{"dtype":"F32","shape":[1]})",
-        R"("w":{"dtype":"F32","shape":"1","data_offsets":[0,4]})", R"("w":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]})",
+       {R"("w":5)", R"("w":null)", R"("w":[1])", R"("w":{})",
+        R"("w":{"dtype":7,"shape":[1],"data_offsets":[0,4]})", R"("w":{"dtype":"F32","data_offsets":[0,4]})",
+        R"("w":{"dtype":"F32","shape":[1]})", R"("w":{"dtype":"F32","shape":"1","data_offsets":[0,4]})",
+        R"("w":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]})",
         R"("w":{"dtype":"F32","shape":[1],"data_offsets":["0","4"]})",
         R"("w":{"dtype":"F32","shape":[1000000000,1000000000],"data_offsets":[0,4]})",
         R"("w":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]})"}) {

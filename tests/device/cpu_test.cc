@@ -15,7 +15,9 @@
 namespace twobw::device {
 namespace {
 
-std::string core(std::size_t index) { return std::to_string(available_cores()[index]); }
+std::string core(std::size_t index) {
+  return std::to_string(available_cores()[index]);
+}
 
 std::string refusal(const std::string& text) {
   try {
@@ -87,7 +89,8 @@ TEST(Cores, AreSharedWhereThereAreTooFew) {
   const std::vector<int> all = available_cores();
   const auto sets = deal_cores(static_cast<int>(2 * all.size()));
   ASSERT_EQ(sets.size(), 2 * all.size());
-  for (std::size_t i = 0; i < sets.size(); ++i) EXPECT_EQ(sets[i].cores, std::vector<int>{all[i % all.size()]});
+  for (std::size_t i = 0; i < sets.size(); ++i)
+    EXPECT_EQ(sets[i].cores, std::vector<int>{all[i % all.size()]});
 }
 
 TEST(Cores, AThreadIsNamedAndBound) {

@@ -19,7 +19,9 @@ class Memory : public testing::Test {
   static void SetUpTestSuite() { initialize(); }
 };
 
-Tensor floats(std::int64_t count) { return at::empty({count}, at::kFloat); }
+Tensor floats(std::int64_t count) {
+  return at::empty({count}, at::kFloat);
+}
 
 TEST_F(Memory, IsCountedWhileItLives) {
   MemoryPool pool;
@@ -39,6 +41,7 @@ TEST_F(Memory, TheHighestMarkStaysUntilItIsReset) {
   PoolScope scope(pool);
   const Tensor stays = floats(100);
   { const Tensor goes = floats(900); }
+  { const Tensor less = floats(100); }
   EXPECT_EQ(pool.live_bytes(), 400);
   EXPECT_EQ(pool.peak_bytes(), 4000);
   pool.reset_peak();

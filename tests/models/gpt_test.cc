@@ -3,11 +3,16 @@
 
 #include <cmath>
 #include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "../weights/toy_model.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "models/model.h"
+#include "models/ops.h"
 #include "tensors.h"
 #include "weights/gradients.h"
 #include "weights/layout.h"
@@ -48,8 +53,8 @@ TEST(Gpt, IsAnEmbeddingPartsOfBlocksAndAHead) {
   const LayerList model = build(small());
   std::vector<std::string> kinds;
   for (const auto& layer : model) kinds.push_back(layer->kind());
-  EXPECT_EQ(kinds, (std::vector<std::string>{"embedding", "attention", "mlp_up", "mlp_down", "attention", "mlp_up", "mlp_down",
-                                             "head"}));
+  EXPECT_EQ(kinds, (std::vector<std::string>{"embedding", "attention", "mlp_up", "mlp_down", "attention",
+                                             "mlp_up", "mlp_down", "head"}));
   EXPECT_EQ(describe(model), "8 layers: embedding, 2 x (attention, mlp_up, mlp_down), head");
 }
 
@@ -177,52 +182,65 @@ TEST_P(GptSplits, AnyOneGivesEveryBitOfTheWhole) {
 INSTANTIATE_TEST_SUITE_P(Gpt, GptSplits, testing::Values(small(true), small(false), small(true, 0.1)),
                          [](const auto& info) {
                            const ModelConfig& config = info.param;
-                           return std::string(config.tied ? "Tied" : "Untied") + (config.dropout > 0 ? "Dropout" : "");
+                           return std::string(config.tied ? "Tied" : "Untied") +
+                                  (config.dropout > 0 ? "Dropout" : "");
                          });
 
-// GPT-2 from plain tensor operations, in double.
-Tensor plain_logits(const std::map<std::string, Tensor>& p, const Tensor& tokens) {
+// GPT-2 from plain tensor operations, in double. `drop` is told the layer and the site.
+template <typename Drop>
+Tensor plain_logits(const std::map<std::string, Tensor>& p, const Tensor& tokens, Drop drop) {
   const auto norm = [&](const Tensor& x, const std::string& at) {
     return at::layer_norm(x, {16}, p.at(at + ".weight"), p.at(at + ".bias"), 1e-5);
   };
   const auto linear = [&](const Tensor& x, const std::string& at) {
     return at::linear(x, p.at(at + ".weight"), p.at(at + ".bias"));
   };
-  Tensor x = at::embedding(p.at("embedding.tokens"), tokens) + p.at("embedding.positions");
-  for (const std::string block : {"blocks.0", "blocks.1"}) {
-    const Tensor parts = linear(norm(x, block + ".attention.norm"), block + ".attention.qkv")
-                             .view({3, 7, 3, 2, 8})
-                             .permute({2, 0, 3, 1, 4});
+  const auto attention = [&](const Tensor& qkv, int layer) {
+    const Tensor parts = qkv.view({3, 7, 3, 2, 8}).permute({2, 0, 3, 1, 4});  // [qkv, b, head, T, 8]
     const Tensor future = at::ones({7, 7}, at::kBool).triu(1);
-    const Tensor scores = (at::matmul(parts[0], parts[1].transpose(-2, -1)) / std::sqrt(8.0)).masked_fill(future, -INFINITY);
-    const Tensor mixed = at::matmul(at::softmax(scores, -1), parts[2]).transpose(1, 2).reshape({3, 7, 16});
-    x = x + linear(mixed, block + ".attention.out");
-    x = x + linear(at::gelu(linear(norm(x, block + ".mlp.norm"), block + ".mlp.up"), "tanh"), block + ".mlp.down");
+    const Tensor scores = at::matmul(parts[0], parts[1].transpose(-2, -1)) / std::sqrt(8.0);
+    const Tensor share = at::softmax(scores.masked_fill(future, -INFINITY), -1);
+    return at::matmul(drop(share, layer, 0), parts[2]).transpose(1, 2).reshape({3, 7, 16});
+  };
+  Tensor x = drop(at::embedding(p.at("embedding.tokens"), tokens) + p.at("embedding.positions"), 0, 0);
+  for (int block = 0; block < 2; ++block) {
+    const std::string at = "blocks." + std::to_string(block);
+    const int layer = 1 + 2 * block;
+    const Tensor mixed = attention(linear(norm(x, at + ".attention.norm"), at + ".attention.qkv"), layer);
+    x = x + drop(linear(mixed, at + ".attention.out"), layer, 1);
+    const Tensor hidden = at::gelu(linear(norm(x, at + ".mlp.norm"), at + ".mlp.up"), "tanh");
+    x = x + drop(linear(hidden, at + ".mlp.down"), layer + 1, 0);
   }
   return at::linear(norm(x, "head.norm"), p.at("head.weight"));
 }
 
 TEST(Gpt, AgreesWithPlainTensorOperations) {
-  const LayerList model = build(small(/*tied=*/false));
-  const Part part(model, 0, kLayers);
-  std::map<std::string, Tensor> exact;
-  for (std::size_t i = 0; i < part.layout.parameters().size(); ++i) {
-    exact[part.layout.parameters()[i].spec.name] = leaf(part.versions.parameters(0)[i], at::kDouble);
-  }
-  Pass pass = training_pass();
-  const Tensor logits = plain_logits(exact, pass.tokens);
-  const Tensor loss = at::cross_entropy_loss(logits.view({21, 29}), pass.targets.view({21}));
-  torch::autograd::backward({loss * pass.loss_scale}, {});
+  for (double dropout : {0.0, 0.2}) {
+    const LayerList model = build(small(/*tied=*/false, dropout));
+    const Part part(model, 0, kLayers);
+    std::map<std::string, Tensor> exact;
+    for (std::size_t i = 0; i < part.layout.parameters().size(); ++i) {
+      exact[part.layout.parameters()[i].spec.name] = leaf(part.versions.parameters(0)[i], at::kDouble);
+    }
+    Pass pass = training_pass();
+    const auto drop = [&](const Tensor& x, int layer, int site) {
+      pass.layer = layer;
+      return x * ops::dropout(at::ones(x.sizes()), dropout, pass, site).to(at::kDouble);
+    };
+    const Tensor logits = plain_logits(exact, pass.tokens, drop);
+    const Tensor loss = at::cross_entropy_loss(logits.view({21, 29}), pass.targets.view({21}));
+    torch::autograd::backward({loss * pass.loss_scale}, {});
 
-  const Outcome outcome = run(model, {{0, kLayers}});
-  expect_close(outcome.loss, loss, 1e-6);
-  for (const auto& [name, gradient] : outcome.gradients) {
-    SCOPED_TRACE(name);
-    expect_close(gradient, exact.at(name).grad(), 1e-5);
-  }
+    const Outcome outcome = run(model, {{0, kLayers}});
+    expect_close(outcome.loss, loss, 1e-6);
+    for (const auto& [name, gradient] : outcome.gradients) {
+      SCOPED_TRACE(name);
+      expect_close(gradient, exact.at(name).grad(), 1e-5);
+    }
 
-  pass.targets = Tensor();  // then the head gives logits
-  expect_close(part.forward({}, pass), logits, 1e-5);
+    pass.targets = Tensor();  // then the head gives logits
+    expect_close(part.forward({}, pass), logits, 1e-5);
+  }
 }
 
 TEST(Gpt, ARecomputationRepeatsTheForward) {

@@ -110,6 +110,20 @@ TEST(ModelKernels, ALogitThatIsNotFiniteIsReportedWhereverItLies) {
   }
 }
 
+TEST(ModelKernels, ATargetThatCannotBeIsReported) {
+  std::vector<float> row = spread(-1.0, 1.0, 20);
+  row[7] = -std::numeric_limits<float>::infinity();
+  std::vector<float> other = row;
+  const std::int64_t target = 7, likely = 3;
+  double loss = 0;
+  softmax_cross_entropy(row.data(), &target, &loss, 1, 20, 1.0f);
+  EXPECT_FALSE(std::isfinite(loss));
+  EXPECT_TRUE(std::isnan(row[3]));
+  softmax_cross_entropy(other.data(), &likely, &loss, 1, 20, 1.0f);  // to rule out another is sound
+  EXPECT_TRUE(std::isfinite(loss));
+  EXPECT_NEAR(other[7], 0.0f, 1e-30f);
+}
+
 double exact_gelu(double x) {
   const double u = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
   return x / (1 + std::exp(-2 * u));  // x (1 + tanh u) / 2, without its cancellation

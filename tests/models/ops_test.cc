@@ -76,15 +76,19 @@ void expect_matches_differences(const Operation& operation, const Inputs& number
   }
 }
 
-Tensor linear(const Inputs& in) { return ops::linear(in[0], in[1], in[2]); }
-Inputs linear_inputs() { return {normal({2, 5, 8}, 1), normal({6, 8}, 2), normal({6}, 3)}; }
+Tensor linear(const Inputs& in) {
+  return ops::linear(in[0], in[1], in[2]);
+}
+Inputs linear_inputs() {
+  return {normal({2, 5, 8}, 1), normal({6, 8}, 2), normal({6}, 3)};
+}
 
 TEST(Linear, AgreesWithTheLibrary) {
   expect_agrees(
       linear, [](const Inputs& in) { return at::linear(in[0], in[1], in[2]); }, linear_inputs());
-  expect_agrees(
-      [](const Inputs& in) { return ops::linear(in[0], in[1], {}); },
-      [](const Inputs& in) { return at::linear(in[0], in[1]); }, {normal({7, 8}, 1), normal({6, 8}, 2)});
+  expect_agrees([](const Inputs& in) { return ops::linear(in[0], in[1], {}); },
+                [](const Inputs& in) { return at::linear(in[0], in[1]); },
+                {normal({7, 8}, 1), normal({6, 8}, 2)});
   expect_matches_differences(linear, linear_inputs());
 }
 
@@ -101,21 +105,30 @@ TEST(Linear, AnInputWithoutGradientIsNoneOfItsBusiness) {
 }
 
 TEST(Linear, TakesInputsThatAreNotContiguous) {
-  const Operation transposed = [](const Inputs& in) { return ops::linear(in[0].transpose(0, 1), in[1], in[2]); };
+  const Operation transposed = [](const Inputs& in) {
+    return ops::linear(in[0].transpose(0, 1), in[1], in[2]);
+  };
   expect_agrees(
-      transposed, [](const Inputs& in) { return at::linear(in[0].transpose(0, 1), in[1], in[2]); }, linear_inputs());
+      transposed, [](const Inputs& in) { return at::linear(in[0].transpose(0, 1), in[1], in[2]); },
+      linear_inputs());
 }
 
-Tensor index() { return at::tensor({3, 0, 3, 8, 3, 1}, at::kLong).view({2, 3}); }  // 3 comes three times
-Tensor embedding(const Inputs& in) { return ops::embedding(in[0], index()); }
+Tensor index() {
+  return at::tensor({3, 0, 3, 8, 3, 1}, at::kLong).view({2, 3});
+}  // 3 comes three times
+Tensor embedding(const Inputs& in) {
+  return ops::embedding(in[0], index());
+}
 
 TEST(Embedding, AgreesWithTheLibrary) {
-  expect_agrees(
-      embedding, [](const Inputs& in) { return at::embedding(in[0], index()); }, {normal({9, 4}, 1)});
+  expect_agrees(embedding, [](const Inputs& in) { return at::embedding(in[0], index()); },
+                {normal({9, 4}, 1)});
   expect_matches_differences(embedding, {normal({9, 4}, 1)});
 }
 
-TEST(Embedding, AccumulatesItsGradientInPlace) { expect_accumulates(embedding, {normal({9, 4}, 1)}, 0); }
+TEST(Embedding, AccumulatesItsGradientInPlace) {
+  expect_accumulates(embedding, {normal({9, 4}, 1)}, 0);
+}
 
 TEST(LayerNorm, NormalisesTheLastDimension) {
   const Inputs inputs = {normal({2, 5, 8}, 1), normal({8}, 2), normal({8}, 3)};
@@ -142,13 +155,16 @@ TEST(Gelu, TakesInputsAndGradientsThatAreNotContiguous) {
                 [](const Inputs& in) { return at::gelu(in[0], "tanh"); }, {normal({3, 7}, 1)});
 }
 
-Pass training_pass() { return {.training = true, .seed = 5, .update = 6, .microbatch = 7, .layer = 8}; }
+Pass training_pass() {
+  return {.training = true, .seed = 5, .update = 6, .microbatch = 7, .layer = 8};
+}
 
 TEST(Attention, AgreesWithItsFormula) {
   const auto reference = [](const Inputs& in) {
     const Tensor parts = in[0].view({2, 5, 3, 2, 4}).permute({2, 0, 3, 1, 4});  // [qkv, b, head, T, 4]
     const Tensor future = at::ones({5, 5}, at::kBool).triu(1);
-    const Tensor scores = (at::matmul(parts[0], parts[1].transpose(-2, -1)) / 2.0).masked_fill(future, -INFINITY);
+    const Tensor scores =
+        (at::matmul(parts[0], parts[1].transpose(-2, -1)) / 2.0).masked_fill(future, -INFINITY);
     return at::matmul(at::softmax(scores, -1), parts[2]).transpose(1, 2).reshape({2, 5, 8});
   };
   const Operation attention = [](const Inputs& in) {
@@ -164,10 +180,13 @@ TEST(Attention, DropsWeightsOfTheMix) {
   const auto reference = [&](const Inputs& in) {
     const Tensor parts = in[0].view({2, 5, 3, 2, 4}).permute({2, 0, 3, 1, 4});
     const Tensor future = at::ones({5, 5}, at::kBool).triu(1);
-    const Tensor scores = (at::matmul(parts[0], parts[1].transpose(-2, -1)) / 2.0).masked_fill(future, -INFINITY);
+    const Tensor scores =
+        (at::matmul(parts[0], parts[1].transpose(-2, -1)) / 2.0).masked_fill(future, -INFINITY);
     return at::matmul(at::softmax(scores, -1) * mask, parts[2]).transpose(1, 2).reshape({2, 5, 8});
   };
-  const Operation attention = [](const Inputs& in) { return ops::causal_attention(in[0], 2, 0.3, training_pass(), 4); };
+  const Operation attention = [](const Inputs& in) {
+    return ops::causal_attention(in[0], 2, 0.3, training_pass(), 4);
+  };
   expect_agrees(attention, reference, {normal({2, 5, 24}, 1)});
   expect_matches_differences(attention, {normal({2, 5, 24}, 1)});
 }
@@ -184,7 +203,9 @@ TEST(Attention, NoTokenSeesALaterOne) {
   }
 }
 
-Tensor mask_of(const Pass& pass, int site = 0) { return ops::dropout(at::ones({100}), 0.5, pass, site); }
+Tensor mask_of(const Pass& pass, int site = 0) {
+  return ops::dropout(at::ones({100}), 0.5, pass, site);
+}
 
 TEST(Dropout, KeepsTheExpectationOfEveryElement) {
   const Tensor mask = ops::dropout(at::ones({10'000}), 0.2, training_pass(), 0);
@@ -241,8 +262,12 @@ TEST(Dropout, TheMaskDependsOnNothingElse) {
   EXPECT_TRUE(at::equal(ops::dropout(x, 0.5, pass, 0), x * mask_of(pass)));
 }
 
-Tensor targets() { return at::tensor({3, 0, 10, 3, 7, 1}, at::kLong).view({2, 3}); }
-Inputs head_inputs() { return {normal({2, 3, 8}, 1), normal({11, 8}, 2)}; }
+Tensor targets() {
+  return at::tensor({3, 0, 10, 3, 7, 1}, at::kLong).view({2, 3});
+}
+Inputs head_inputs() {
+  return {normal({2, 3, 8}, 1), normal({11, 8}, 2)};
+}
 
 Operation head_loss(double loss_scale) {
   return [=](const Inputs& in) { return ops::head_loss(in[0], in[1], targets(), loss_scale); };
@@ -266,7 +291,9 @@ TEST(HeadLoss, ScalesTheGradientAndNotTheLoss) {
   expect_close(scaled[1] * 8, full[1], 1e-6);
 }
 
-TEST(HeadLoss, AccumulatesTheGradientOfItsWeightInPlace) { expect_accumulates(head_loss(1.0), head_inputs(), 1); }
+TEST(HeadLoss, AccumulatesTheGradientOfItsWeightInPlace) {
+  expect_accumulates(head_loss(1.0), head_inputs(), 1);
+}
 
 TEST(HeadLoss, WithoutGradientsGivesTheSameLoss) {
   const float expected = head_loss(1.0)(leaves(head_inputs())).item<float>();

@@ -33,9 +33,16 @@ struct Memory {
   // Everything is kept, as with two terms of both extrapolations.
   Streams streams() {
     const auto at = [&](Values& stream) { return stream.data() + shift; };
-    return {.source = at(source), .target = at(target), .gradient = at(gradient), .moment1 = at(moment1),
-            .moment2 = at(moment2), .update1 = at(update1), .update2 = at(update2), .compute = at(compute),
-            .applied1 = at(applied1), .n = static_cast<std::int64_t>(n)};
+    return {.source = at(source),
+            .target = at(target),
+            .gradient = at(gradient),
+            .moment1 = at(moment1),
+            .moment2 = at(moment2),
+            .update1 = at(update1),
+            .update2 = at(update2),
+            .compute = at(compute),
+            .applied1 = at(applied1),
+            .n = static_cast<std::int64_t>(n)};
   }
   Streams plain_streams() {
     Streams plain = streams();
@@ -49,7 +56,8 @@ struct Memory {
   // What the streams hold, without the shift.
   std::vector<Values> content() {
     std::vector<Values> content;
-    for (Values* stream : all()) content.emplace_back(stream->begin() + static_cast<std::ptrdiff_t>(shift), stream->end());
+    for (Values* stream : all())
+      content.emplace_back(stream->begin() + static_cast<std::ptrdiff_t>(shift), stream->end());
     return content;
   }
 
@@ -170,7 +178,8 @@ TEST_P(Extrapolations, FollowTheirFormulas) {
       history.w.push_back(history.w.back() + history.applied(t, c, c2));
       ASSERT_NEAR(memory.target[i], history.w.back(), 3e-6) << "element " << i << " of W(" << t + 1 << ")";
       if (s != 0) {
-        ASSERT_NEAR(memory.compute[i], history.compute(t + 1, s, s2), 6e-6) << "element " << i << " of W(" << t + 1 << ")";
+        ASSERT_NEAR(memory.compute[i], history.compute(t + 1, s, s2), 6e-6)
+            << "element " << i << " of W(" << t + 1 << ")";
       }
     }
     memory.source = memory.target;
@@ -190,7 +199,8 @@ TEST(OptimizerKernels, AdamWExtrapolatesTheSameUpdates) {
   for (int t = 0; t < 6; ++t) {
     memory.set_gradient(30 + t);
     const Values gradient = memory.gradient;
-    apply(adamw_at(t + 1), {.update = 1, .update2 = -0.5f, .weights = 1, .weights2 = 0.25f}, memory.streams());
+    apply(adamw_at(t + 1), {.update = 1, .update2 = -0.5f, .weights = 1, .weights2 = 0.25f},
+          memory.streams());
     for (std::size_t i = 0; i < kCount; ++i) {
       History& history = histories[i];
       elements[i].w = history.w.back();
@@ -250,7 +260,8 @@ void expect_same_in_any_pieces(const Rule& rule, bool extrapolates) {
   const auto whole = run(0, {0, kMany});
   EXPECT_EQ(run(0, {0, 1, 2, 19, 40, 41, 104, kMany}), whole);
   EXPECT_EQ(run(0, {0, 100, kMany}), whole);
-  for (std::size_t shift : {1, 2, 3, 5, 8, 13}) EXPECT_EQ(run(shift, {0, kMany}), whole) << "shifted by " << shift;
+  for (std::size_t shift : {1, 2, 3, 5, 8, 13})
+    EXPECT_EQ(run(shift, {0, kMany}), whole) << "shifted by " << shift;
 }
 
 TEST(OptimizerKernels, EveryBitIsTheSameInAnyPieces) {
@@ -308,7 +319,8 @@ TEST(SquaredNorm, IsTheSumOfSquaresInDouble) {
     const Values values = random_values(n, 70);
     long double exact = 0;
     for (float value : values) exact += static_cast<long double>(value) * value;
-    EXPECT_NEAR(squared_norm(values.data(), static_cast<std::int64_t>(n)), static_cast<double>(exact), 1e-12) << n;
+    EXPECT_NEAR(squared_norm(values.data(), static_cast<std::int64_t>(n)), static_cast<double>(exact), 1e-12)
+        << n;
   }
 }
 

@@ -44,15 +44,19 @@ TEST(Progress, ShowsTheFirstAndTheLastUpdateAndSparesTheRest) {
 
 TEST(Progress, OnATerminalIsOneLineThatIsClearedInTheEnd) {
   const std::string text = printed(true, [](Progress& progress) { progress.show(at(50)); });
-  EXPECT_EQ(text.find("\r\033[K50/100 [============>           ] " + std::string(kFigures) + "  "), 0u) << text;
+  EXPECT_EQ(text.find("\r\033[K50/100 [============>           ] " + std::string(kFigures) + "  "), 0u)
+      << text;
   EXPECT_EQ(text.find('\n'), std::string::npos);
   EXPECT_TRUE(text.ends_with(" left\r\033[K")) << text;
 }
 
 TEST(Progress, TheBarFillsUp) {
-  EXPECT_NE(printed(true, [](Progress& p) { p.show(at(0)); }).find("[>                       ]"), std::string::npos);
-  EXPECT_NE(printed(true, [](Progress& p) { p.show(at(99)); }).find("[=======================>]"), std::string::npos);
-  EXPECT_NE(printed(true, [](Progress& p) { p.show(at(100)); }).find("[========================]"), std::string::npos);
+  EXPECT_NE(printed(true, [](Progress& p) { p.show(at(0)); }).find("[>                       ]"),
+            std::string::npos);
+  EXPECT_NE(printed(true, [](Progress& p) { p.show(at(99)); }).find("[=======================>]"),
+            std::string::npos);
+  EXPECT_NE(printed(true, [](Progress& p) { p.show(at(100)); }).find("[========================]"),
+            std::string::npos);
 }
 
 TEST(Progress, LinesThatStayTakeTheLineOver) {

@@ -5,6 +5,7 @@
 //   reference gradients WEIGHTS INPUT OUT ...   logits, loss and grad.NAME for INPUT's tokens and targets
 //
 // where ... is [CONFIG.yaml] [key=value ...], as for twobw.
+//
 // Tokens travel as float32, which holds whole numbers up to 2^24. A tied parameter is left out of every
 // file; its gradient is part of its partner's.
 #include <torch/csrc/autograd/autograd.h>
@@ -18,6 +19,7 @@
 
 #include "base/config.h"
 #include "base/error.h"
+#include "base/exit.h"
 #include "base/random.h"
 #include "checkpoint/safetensors.h"
 #include "data/tokens.h"
@@ -174,7 +176,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   try {
     twobw::run(words);
-    return 0;
+    twobw::leave(0);
   } catch (const twobw::InputError& error) {
     fmt::print(stderr, "reference: {}\n", error.what());
     return 2;

@@ -54,7 +54,8 @@ TEST(StageGroup, WaitsForTheLastStageAndNamesTheUpdate) {
     group.collect(4);
     FAIL() << "collected what stage 1 never gave";
   } catch (const WaitTimeout& error) {
-    EXPECT_NE(std::string(error.what()).find("gradient norms of update 4 from all 3 stages"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("gradient norms of update 4 from all 3 stages"),
+              std::string::npos);
   }
   group.contribute(4, 1, {1});
   EXPECT_EQ(group.collect(4).size(), 3u);

@@ -2,14 +2,20 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <future>
 #include <latch>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace twobw::transport {
 namespace {
 
 using Seconds = std::chrono::duration<double>;
+using Clock = std::chrono::steady_clock;
+
+constexpr Seconds kLong{60};  // only a failing test waits so long
 
 // A condition for Hub::wait that reports its first look. It is looked at under the hub's lock, so whoever
 // has seen the latch open and then takes that lock finds the thread asleep.
@@ -22,7 +28,8 @@ auto reporting(std::latch& looked, Condition condition) {
 }
 
 TEST(Hub, AnUpdateWakesWhoWaitsForIt) {
-  Hub hub(Seconds(60));
+  Hub hub(kLong);
+  const auto begin = Clock::now();
   int value = 0;
   std::latch looked(1);
   auto waiting = std::async(std::launch::async, [&] {
@@ -32,15 +39,19 @@ TEST(Hub, AnUpdateWakesWhoWaitsForIt) {
   hub.update([&] { value = 1; });  // not yet
   hub.update([&] { value = 2; });
   EXPECT_EQ(waiting.get(), 20);
+  EXPECT_LT(Clock::now() - begin, kLong / 2);  // woken, not timed out
 }
 
 TEST(Hub, WhatIsThereNeedsNoWait) {
   Hub hub(Seconds(0));
-  EXPECT_EQ(hub.wait("anything", [] { return true; }, [] { return 7; }), 7);
+  EXPECT_EQ(hub.wait(
+                "anything", [] { return true; }, [] { return 7; }),
+            7);
 }
 
 TEST(Hub, CancelWakesEveryWaiter) {
-  Hub hub(Seconds(60));
+  Hub hub(kLong);
+  const auto begin = Clock::now();
   constexpr int kWaiting = 4;
   std::latch looked(kWaiting);
   std::vector<std::future<int>> waiting;
@@ -52,13 +63,17 @@ TEST(Hub, CancelWakesEveryWaiter) {
   looked.wait();
   hub.cancel();
   for (auto& wait : waiting) EXPECT_THROW(wait.get(), Cancelled);
-  EXPECT_THROW(hub.wait("what is there", [] { return true; }, [] { return 0; }), Cancelled);
+  EXPECT_LT(Clock::now() - begin, kLong / 2);
+  EXPECT_THROW(hub.wait(
+                   "what is there", [] { return true; }, [] { return 0; }),
+               Cancelled);
 }
 
 TEST(Hub, ATimeoutNamesWhatWasWaitedFor) {
   Hub hub(Seconds(0.01));
   try {
-    hub.wait("gradient of microbatch 3", [] { return false; }, [] { return 0; });
+    hub.wait(
+        "gradient of microbatch 3", [] { return false; }, [] { return 0; });
     FAIL() << "did not wait";
   } catch (const WaitTimeout& error) {
     EXPECT_EQ(std::string(error.what()).find("no gradient of microbatch 3 within "), 0u) << error.what();

@@ -50,7 +50,8 @@ struct LinkKind {
 };
 
 std::vector<LinkKind> kinds() {
-  return {{"Local", [](Seconds timeout) { return std::make_unique<LocalEnds>(timeout); }, /*hands_over=*/true}};
+  return {
+      {"Local", [](Seconds timeout) { return std::make_unique<LocalEnds>(timeout); }, /*hands_over=*/true}};
 }
 
 class Links : public testing::TestWithParam<LinkKind> {
@@ -58,12 +59,16 @@ class Links : public testing::TestWithParam<LinkKind> {
   std::unique_ptr<Ends> ends(Seconds timeout = kLong) const { return GetParam().make(timeout); }
 };
 
-INSTANTIATE_TEST_SUITE_P(AllKinds, Links, testing::ValuesIn(kinds()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(AllKinds, Links, testing::ValuesIn(kinds()),
+                         [](const auto& info) { return info.param.name; });
 
-Tensors number(double value) { return {at::full({3}, value)}; }
+Tensors number(double value) {
+  return {at::full({3}, value)};
+}
 
 bool same(const Tensors& a, const Tensors& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Tensor& x, const Tensor& y) { return at::equal(x, y); });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Tensor& x, const Tensor& y) { return at::equal(x, y); });
 }
 
 TEST_P(Links, CarryTensorsInOrder) {
@@ -77,8 +82,11 @@ TEST_P(Links, CarryTensorsInOrder) {
 
 TEST_P(Links, FindATensorByItsTagInAnyOrder) {
   const auto link = ends();
-  const std::vector<Tag> tags = {{Kind::Activation, 5}, {Kind::Activation, 4}, {Kind::Gradient, 5},
-                                 {Kind::Evaluation, 5}, {Kind::TiedGradient, 5}};
+  const std::vector<Tag> tags = {{Kind::Activation, 5},
+                                 {Kind::Activation, 4},
+                                 {Kind::Gradient, 5},
+                                 {Kind::Evaluation, 5},
+                                 {Kind::TiedGradient, 5}};
   for (std::size_t i = 0; i < tags.size(); ++i) link->sender().send(tags[i], number(static_cast<double>(i)));
   for (std::size_t i = tags.size(); i-- > 0;) {
     EXPECT_TRUE(same(link->receiver().receive(tags[i]), number(static_cast<double>(i)))) << describe(tags[i]);
@@ -145,7 +153,8 @@ TEST_P(Links, AWaitThatLastsTooLongSaysWhatItWaitedFor) {
     link->receiver().receive({Kind::Activation, 7});
     FAIL() << "received what was never sent";
   } catch (const WaitTimeout& error) {
-    EXPECT_NE(std::string(error.what()).find("activation of microbatch 7"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("activation of microbatch 7"), std::string::npos)
+        << error.what();
   }
   EXPECT_TRUE(same(link->receiver().receive({Kind::Activation, 6}), number(6)));  // the rest still works
 }

@@ -29,7 +29,8 @@ TEST(Checksum, AnyBitOfALayerChangesItsNumberAndNoOther) {
         flip(values[i], bit);
         const Sums after = layer_checksums(layout, flat);
         for (int layer = 0; layer < 4; ++layer) {
-          ASSERT_EQ(after[layer] != before[layer], layer == parameter.layer) << parameter.spec.name << " bit " << bit;
+          ASSERT_EQ(after[layer] != before[layer], layer == parameter.layer)
+              << parameter.spec.name << " bit " << bit;
         }
         flip(values[i], bit);
       }

@@ -59,7 +59,7 @@ TEST(Layout, ATieOnOneStageSharesWeightsAndNotGradients) {
   EXPECT_TRUE(head.alias);
   EXPECT_FALSE(tokens.alias);
   EXPECT_EQ(head.offset, tokens.offset);
-  EXPECT_EQ(head.gradient_offset, layout.size());  // past all others
+  EXPECT_EQ(head.gradient_offset, layout.size());                // past all others
   EXPECT_EQ(layout.gradient_size(), layout.size() + 2 * kLine);  // 21 floats take two lines
 
   ASSERT_EQ(layout.ties().size(), 1u);

@@ -35,7 +35,9 @@ Tensor loss_of(std::span<const Tensor> parameters, const Tensor& x) {
   return models::ops::linear(x, parameters[0], parameters[1]).pow(2).sum();
 }
 
-Tensor some_input() { return at::arange(12, at::kFloat).view({4, 3}).div_(10).set_requires_grad(true); }
+Tensor some_input() {
+  return at::arange(12, at::kFloat).view({4, 3}).div_(10).set_requires_grad(true);
+}
 
 TEST(Versions, TheNewVersionIsWrittenIntoTheBufferOfTheRetiredOne) {
   const Layout layout(affine_model(), 0, 1);
@@ -100,7 +102,7 @@ TEST(Versions, NeverMoreThanTheKeptVersionsAreLive) {
     Versions versions(layout, kept, 1);
     EXPECT_EQ(versions.kept(), kept);
     for (int t = 0; t < 10; ++t) {
-      versions.acquire(t);                            // a microbatch on the newest is in flight
+      versions.acquire(t);                                    // a microbatch on the newest is in flight
       if (t - kept + 1 >= 0) versions.release(t - kept + 1);  // the oldest one's backward is done
       update(versions, 0.5);
       EXPECT_LE(versions.peak_live(), kept);
@@ -125,7 +127,8 @@ TEST(VersionsDeathTest, OverwritingAVersionInFlightIsABug) {
   versions.acquire(0);
   versions.acquire(0);
   update(versions, 1);
-  EXPECT_DEATH(versions.begin_write(), "W\\(2\\) would overwrite W\\(0\\), which 2 microbatches in flight still need");
+  EXPECT_DEATH(versions.begin_write(),
+               "W\\(2\\) would overwrite W\\(0\\), which 2 microbatches in flight still need");
   versions.release(0);
   EXPECT_DEATH(versions.begin_write(), "which 1 microbatches");
   versions.release(0);
@@ -183,7 +186,24 @@ TEST(Versions, AGraphOnOverwrittenWeightsRefusesItsBackward) {
   }
 }
 
-std::map<std::string, Tensor> initial_weights(const std::vector<std::pair<int, int>>& split, std::uint64_t seed) {
+TEST(ParameterViews, WritingOneDoesNotTouchTheGraphOfAnother) {
+  const Layout layout(affine_model(), 0, 1);
+  const Tensor flat = at::ones({layout.size()});
+  const std::vector<Tensor> views = parameter_views(layout, flat);
+  const Tensor x = some_input();
+  const Tensor loss = x.matmul(views[0].t()).sum();
+  {
+    at::NoGradGuard no_grad;
+    views[1].fill_(5);
+  }
+  EXPECT_EQ(views[0]._version(), 0u);
+  torch::autograd::backward({loss}, {});
+  EXPECT_TRUE(at::equal(x.grad(), at::full({4, 3}, 2.0)));
+  EXPECT_EQ(flat[layout.parameters()[1].offset].item<double>(), 5);  // the memory is shared, though
+}
+
+std::map<std::string, Tensor> initial_weights(const std::vector<std::pair<int, int>>& split,
+                                              std::uint64_t seed) {
   const models::LayerList model = toy_model();
   std::map<std::string, Tensor> weights;
   for (const auto& [first, last] : split) {
@@ -223,7 +243,8 @@ TEST(Versions, ATiedCopyStartsEqualToItsPrimary) {
 }
 
 TEST(Versions, InitialWeightsHaveTheSpreadTheirSpecAsksFor) {
-  const Layout layout(toy_model({{{.name = "w", .shape = {100, 100}, .init_std = 0.02, .init_mean = 3.0}}}), 0, 1);
+  const Layout layout(toy_model({{{.name = "w", .shape = {100, 100}, .init_std = 0.02, .init_mean = 3.0}}}),
+                      0, 1);
   const Versions versions(layout, 1, 0);
   EXPECT_NEAR(versions.flat(0).mean().item<double>(), 3.0, 0.001);
   EXPECT_NEAR(versions.flat(0).std().item<double>(), 0.02, 0.001);

@@ -1,0 +1,9 @@
+// GoogleTest's main, but for the end: see base/exit.h.
+#include <gtest/gtest.h>
+
+#include "base/exit.h"
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  twobw::leave(RUN_ALL_TESTS());
+}
