@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 
@@ -46,6 +47,15 @@ bool all_natural(const Json& entry, const char* key) {
          std::all_of(entry[key].begin(), entry[key].end(), [](const Json& n) { return n.is_number_unsigned(); });
 }
 
+// Of float32; nothing when it overflows.
+std::optional<std::uint64_t> byte_count(const std::vector<std::int64_t>& shape) {
+  std::uint64_t bytes = sizeof(float);
+  for (std::int64_t extent : shape) {
+    if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent), &bytes)) return std::nullopt;
+  }
+  return bytes;
+}
+
 bool describes_tensor(const Json& entry) {
   return entry.is_object() && entry.contains("dtype") && entry["dtype"].is_string() && all_natural(entry, "shape") &&
          all_natural(entry, "data_offsets") && entry["data_offsets"].size() == 2;
@@ -55,7 +65,7 @@ bool describes_tensor(const Json& entry) {
 
 std::map<std::string, at::Tensor> load_safetensors(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) fail_input("'{}' cannot be read; give a run directory that training has finished", path);
+  if (!file || !std::filesystem::is_regular_file(path)) fail_input("'{}' cannot be read; give a run directory that training has finished", path);
   const std::uint64_t size = std::filesystem::file_size(path);
   std::uint64_t length = 0;
   file.read(reinterpret_cast<char*>(&length), sizeof length);
@@ -73,10 +83,10 @@ std::map<std::string, at::Tensor> load_safetensors(const std::string& path) {
     if (entry.value("dtype", "") != "F32") fail_input("'{}' holds '{}' as {}; only F32 is read", path, name, entry.value("dtype", "?"));
     const auto shape = entry.at("shape").get<std::vector<std::int64_t>>();
     const auto range = entry.at("data_offsets").get<std::vector<std::uint64_t>>();
-    at::Tensor tensor = at::empty(shape, at::kFloat);
-    if (range[1] - range[0] != tensor.nbytes() || range[1] > size - data_begin) {
+    if (range[1] > size - data_begin || range[0] > range[1] || byte_count(shape) != range[1] - range[0]) {
       fail_input("'{}' is damaged: the data of '{}' does not fit its shape", path, name);
     }
+    at::Tensor tensor = at::empty(shape, at::kFloat);
     file.seekg(static_cast<std::streamoff>(data_begin + range[0]));
     file.read(reinterpret_cast<char*>(tensor.mutable_data_ptr<float>()), static_cast<std::streamsize>(tensor.nbytes()));
     tensors[name] = tensor;

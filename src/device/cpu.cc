@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "base/error.h"
@@ -30,7 +31,7 @@ std::vector<int> available_cores() {
 namespace {
 
 [[noreturn]] void refuse(const std::string& text) {
-  fail_input("devices has '{}'; allowed: cpu:N, cpu:N-M or cpu:N,M,... with cores this process may use", text);
+  fail_input("devices has '{}'; allowed: cpu:N, cpu:N-M or cpu:N,M,... with distinct cores this process may use", text);
 }
 
 int parse_core(const std::string& whole, const std::string& text) {
@@ -50,9 +51,12 @@ CoreSet parse_cores(const std::string& text) {
     const std::size_t dash = part.find('-');
     const int first = parse_core(text, part.substr(0, dash));
     const int last = dash == std::string::npos ? first : parse_core(text, part.substr(dash + 1));
+    if (last < first) refuse(text);
     for (int core = first; core <= last; ++core) set.cores.push_back(core);
     begin = end + 1;
   }
+  const std::set<int> distinct(set.cores.begin(), set.cores.end());
+  if (distinct.size() != set.cores.size()) refuse(text);
   const std::vector<int> available = available_cores();
   for (int core : set.cores) {
     if (std::find(available.begin(), available.end(), core) == available.end()) refuse(text);

@@ -41,25 +41,21 @@ class Embedding : public Layer {
   ModelConfig config_;
 };
 
-class Attention : public Layer {
+// Each half of a block is two layers, so that stages can be cut evenly even where a half outweighs what
+// is left to balance. Between the two travel the inner activations and the residual stream.
+class AttentionIn : public Layer {
  public:
-  Attention(const ModelConfig& config, int block) : config_(config), block_(block) {}
-  std::string kind() const override { return "attention"; }
+  AttentionIn(const ModelConfig& config, int block) : config_(config), block_(block) {}
+  std::string kind() const override { return "attention_in"; }
   std::vector<ParameterSpec> parameters() const override {
     const std::string at = "blocks." + std::to_string(block_) + ".attention.";
     const std::int64_t w = config_.width;
-    return {gain(at + "norm.weight", w),
-            bias(at + "norm.bias", w),
-            matrix(at + "qkv.weight", 3 * w, w),
-            bias(at + "qkv.bias", 3 * w),
-            matrix(at + "out.weight", w, w, kStd / std::sqrt(2.0 * config_.layers)),
-            bias(at + "out.bias", w)};
+    return {gain(at + "norm.weight", w), bias(at + "norm.bias", w), matrix(at + "qkv.weight", 3 * w, w),
+            bias(at + "qkv.bias", 3 * w)};
   }
-  Tensors forward(std::span<const Tensor> p, const Tensors& inputs, const Pass& pass) const override {
+  Tensors forward(std::span<const Tensor> p, const Tensors& inputs, const Pass&) const override {
     const Tensor& x = inputs[0];
-    const Tensor qkv = ops::linear(ops::layer_norm(x, p[0], p[1]), p[2], p[3]);
-    const Tensor mixed = ops::causal_attention(qkv, config_.heads, config_.dropout, pass, 0);
-    return {x + ops::dropout(ops::linear(mixed, p[4], p[5]), config_.dropout, pass, 1)};
+    return {ops::linear(ops::layer_norm(x, p[0], p[1]), p[2], p[3]), x};
   }
 
  private:
@@ -67,9 +63,27 @@ class Attention : public Layer {
   int block_;
 };
 
-// The two halves of the feed-forward block are layers of their own, so that stages can be cut evenly
-// even where a block outweighs what is left to balance. Between them travel the hidden
-// activations and the residual stream.
+class AttentionOut : public Layer {
+ public:
+  AttentionOut(const ModelConfig& config, int block) : config_(config), block_(block) {}
+  std::string kind() const override { return "attention_out"; }
+  std::vector<ParameterSpec> parameters() const override {
+    const std::string at = "blocks." + std::to_string(block_) + ".attention.";
+    const std::int64_t w = config_.width;
+    return {matrix(at + "out.weight", w, w, kStd / std::sqrt(2.0 * config_.layers)), bias(at + "out.bias", w)};
+  }
+  Tensors forward(std::span<const Tensor> p, const Tensors& inputs, const Pass& pass) const override {
+    const Tensor& qkv = inputs[0];
+    const Tensor& x = inputs[1];
+    const Tensor mixed = ops::causal_attention(qkv, config_.heads, config_.dropout, pass, 0);
+    return {x + ops::dropout(ops::linear(mixed, p[0], p[1]), config_.dropout, pass, 1)};
+  }
+
+ private:
+  ModelConfig config_;
+  int block_;
+};
+
 class MlpUp : public Layer {
  public:
   MlpUp(const ModelConfig& config, int block) : config_(config), block_(block) {}
@@ -135,7 +149,8 @@ LayerList build_gpt(const ModelConfig& config) {
   LayerList layers;
   layers.push_back(std::make_unique<Embedding>(config));
   for (int block = 0; block < config.layers; ++block) {
-    layers.push_back(std::make_unique<Attention>(config, block));
+    layers.push_back(std::make_unique<AttentionIn>(config, block));
+    layers.push_back(std::make_unique<AttentionOut>(config, block));
     layers.push_back(std::make_unique<MlpUp>(config, block));
     layers.push_back(std::make_unique<MlpDown>(config, block));
   }

@@ -41,7 +41,7 @@ class Layer {
  public:
   virtual ~Layer() = default;
 
-  // Layers of one kind and shape take the same time: "attention", "mlp_up", "head", ...
+  // Layers of one kind and shape take the same time: "attention_in", "mlp_up", "head", ...
   virtual std::string kind() const = 0;
   virtual std::vector<ParameterSpec> parameters() const = 0;
 

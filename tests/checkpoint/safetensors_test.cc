@@ -148,8 +148,6 @@ TEST_F(Safetensors, DataThatDoesNotFitTheShapeIsRefused) {
   EXPECT_EQ(refusal(), damaged("w"));
   write(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", 8);
   EXPECT_EQ(refusal(), damaged("w"));
-  write(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0]}})", 8);
-  EXPECT_EQ(refusal(), damaged("w"));
 }
 
 TEST_F(Safetensors, AFileCutShortIsRefused) {
@@ -166,6 +164,7 @@ TEST_F(Safetensors, AnyOtherDamageToTheHeaderIsRefused) {
         R"("w":{"dtype":"F32","shape":[1]})", R"("w":{"dtype":"F32","shape":"1","data_offsets":[0,4]})",
         R"("w":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]})",
         R"("w":{"dtype":"F32","shape":[1],"data_offsets":["0","4"]})",
+        R"("w":{"dtype":"F32","shape":[1],"data_offsets":[0]})",
         R"("w":{"dtype":"F32","shape":[1000000000,1000000000],"data_offsets":[0,4]})",
         R"("w":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]})"}) {
     write("{" + std::string(entry) + "}", 4);

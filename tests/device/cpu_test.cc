@@ -41,7 +41,7 @@ TEST(Cores, AreReadAsOneAListOrARange) {
 
 TEST(Cores, AnyOtherFormIsRefusedWithTheAllowedOnes) {
   const std::string sentence =
-      "devices has 'gpu:0'; allowed: cpu:N, cpu:N-M or cpu:N,M,... with cores this process may use";
+      "devices has 'gpu:0'; allowed: cpu:N, cpu:N-M or cpu:N,M,... with distinct cores this process may use";
   EXPECT_EQ(refusal("gpu:0").substr(0, sentence.size()), sentence);
   const std::string ok = core(0);
   for (const std::string& text :

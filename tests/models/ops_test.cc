@@ -114,8 +114,8 @@ TEST(Linear, TakesInputsThatAreNotContiguous) {
 }
 
 Tensor index() {
-  return at::tensor({3, 0, 3, 8, 3, 1}, at::kLong).view({2, 3});
-}  // 3 comes three times
+  return at::tensor({3, 0, 3, 8, 3, 1}, at::kLong).view({2, 3});  // 3 comes three times
+}
 Tensor embedding(const Inputs& in) {
   return ops::embedding(in[0], index());
 }

@@ -82,7 +82,7 @@ TEST(PipelineTest, AStuckPipelineReportsWhatEveryWorkerWasDoing) {
   // Stage 1 hangs in its forward. Stage 0 waits for the gradient, gives up, and the report is made;
   // only then may stage 1 go on.
   Listener listener = nobody();
-  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 4}), listener);
+  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 5}), listener);
   std::string message;
   std::thread run([&] { message = message_of(pipeline); });
   pipeline.await_failure();
@@ -109,7 +109,7 @@ TEST(PipelineTest, AnErrorInOneStageEndsAllOfThemAtOnce) {
   models::LayerList model = models::build(config.model);
   model.insert(model.begin() + 2, std::make_unique<Thrower>());
   const auto source = data::make_synthetic(config.model.vocab);
-  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 4}), nobody());
+  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 5}), nobody());
   EXPECT_EQ(message_of(pipeline), "stage 1: out of luck");
 }
 
@@ -131,7 +131,7 @@ TEST(PipelineTest, AStopEndsAllStagesAfterTheSameUpdate) {
     }
     if (update.update == 5) running.load()->request_stop();
   };
-  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 3}), listener);
+  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 4}), listener);
   running = &pipeline;
   pipeline.run();
   EXPECT_EQ(last[0], last[1]);

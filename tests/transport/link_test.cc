@@ -111,6 +111,14 @@ TEST_P(Links, KeepShapeAndType) {
   EXPECT_TRUE(at::equal(received, sent));
 }
 
+// A cut in the middle of a residual branch sends two.
+TEST_P(Links, CarrySeveralTensorsUnderOneTagInOrder) {
+  const auto link = ends();
+  const Tensors sent = {at::full({4, 2}, 1.0), at::full({3}, 2.0)};
+  link->sender().send({Kind::Activation, 0}, sent);
+  EXPECT_TRUE(same(link->receiver().receive({Kind::Activation, 0}), sent));
+}
+
 TEST_P(Links, OfOneProcessCopyNothing) {
   if (!GetParam().hands_over) GTEST_SKIP() << "this kind copies";
   const auto link = ends();
