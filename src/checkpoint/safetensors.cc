@@ -89,6 +89,7 @@ std::map<std::string, at::Tensor> load_safetensors(const std::string& path) {
     at::Tensor tensor = at::empty(shape, at::kFloat);
     file.seekg(static_cast<std::streamoff>(data_begin + range[0]));
     file.read(reinterpret_cast<char*>(tensor.mutable_data_ptr<float>()), static_cast<std::streamsize>(tensor.nbytes()));
+    if (!file) fail_input("'{}' cannot be read to its end", path);
     tensors[name] = tensor;
   }
   return tensors;

@@ -17,6 +17,7 @@ void Board::finish(int stage, const std::string& how) {
   Row& row = rows_[stage];
   row.doing = row.running ? fmt::format("{} at {}", how, describe(row.instruction)) : how;
   row.running = false;
+  row.since = std::chrono::steady_clock::now();
 }
 
 std::string Board::report() const {

@@ -2,6 +2,8 @@
 // few hundred hand-overs a second, and one place to wait is one place to end every wait.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -43,7 +45,7 @@ class Hub {
     std::unique_lock lock(mutex_);
     const bool done = changed_.wait_for(lock, timeout_, [&] { return cancelled_ || ready(); });
     if (cancelled_) throw Cancelled();
-    if (!done) throw WaitTimeout("no " + what + " within " + std::to_string(static_cast<int>(timeout_.count())) + " s");
+    if (!done) throw WaitTimeout(fmt::format("no {} within {:g} s", what, timeout_.count()));
     return take();
   }
 

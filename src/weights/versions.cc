@@ -1,6 +1,7 @@
 #include "weights/versions.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 
@@ -84,6 +85,8 @@ Tensor Versions::begin_write() {
 void Versions::publish() {
   ++newest_;
   Buffer& buffer = buffers_[newest_ % kept()];
+  TWOBW_ASSERT(buffer.users == 0, "W({}) was acquired by {} microbatches while it was overwritten", buffer.version,
+               buffer.users);
   buffer.version = newest_;
   for (const Tensor& parameter : buffer.parameters) {
     // The buffer was written behind autograd's back; whoever still holds a stale graph must notice.
@@ -96,7 +99,6 @@ void Versions::count_live() {
   int live = 0;
   for (const Buffer& buffer : buffers_) live += buffer.users > 0 || buffer.version == newest_;
   peak_live_ = std::max(peak_live_, live);
-  TWOBW_ASSERT(live <= kept(), "{} versions live, {} allowed", live, kept());
 }
 
 }  // namespace twobw::weights

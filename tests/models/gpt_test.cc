@@ -1,3 +1,4 @@
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -53,17 +54,21 @@ TEST(Gpt, IsAnEmbeddingPartsOfBlocksAndAHead) {
   const LayerList model = build(small());
   std::vector<std::string> kinds;
   for (const auto& layer : model) kinds.push_back(layer->kind());
-  EXPECT_EQ(kinds, (std::vector<std::string>{"embedding", "attention_in", "attention_out", "mlp_up", "mlp_down",
-                                             "attention_in", "attention_out", "mlp_up", "mlp_down", "head"}));
+  EXPECT_EQ(kinds,
+            (std::vector<std::string>{"embedding", "attention_in", "attention_out", "mlp_up", "mlp_down",
+                                      "attention_in", "attention_out", "mlp_up", "mlp_down", "head"}));
 }
 
 TEST(Gpt, IsDescribedInALineWhateverItsDepth) {
   ModelConfig config = small();
-  EXPECT_EQ(describe(build(config)), "10 layers: embedding, 2 x (attention_in, attention_out, mlp_up, mlp_down), head");
+  EXPECT_EQ(describe(build(config)),
+            "10 layers: embedding, 2 x (attention_in, attention_out, mlp_up, mlp_down), head");
   config.layers = 24;
-  EXPECT_EQ(describe(build(config)), "98 layers: embedding, 24 x (attention_in, attention_out, mlp_up, mlp_down), head");
+  EXPECT_EQ(describe(build(config)),
+            "98 layers: embedding, 24 x (attention_in, attention_out, mlp_up, mlp_down), head");
   config.layers = 1;
-  EXPECT_EQ(describe(build(config)), "6 layers: embedding, attention_in, attention_out, mlp_up, mlp_down, head");
+  EXPECT_EQ(describe(build(config)),
+            "6 layers: embedding, attention_in, attention_out, mlp_up, mlp_down, head");
 }
 
 TEST(Gpt, HasTheNumberOfParametersOfTheFormula) {
@@ -170,20 +175,38 @@ Outcome run(const LayerList& model, const std::vector<std::pair<int, int>>& spli
   return outcome;
 }
 
-class GptSplits : public testing::TestWithParam<ModelConfig> {};
-
-TEST_P(GptSplits, AnyOneGivesEveryBitOfTheWhole) {
-  const LayerList model = build(GetParam());
-  const Outcome whole = run(model, {{0, kLayers}});
-  EXPECT_GT(whole.loss.item<double>(), 0);
-  for (const auto& split : weights::all_splits(kLayers)) {
-    const Outcome parts = run(model, split);
-    EXPECT_TRUE(at::equal(parts.loss, whole.loss)) << split.size() << " stages";
+class GptSplits : public testing::TestWithParam<ModelConfig> {
+ protected:
+  // The loss and every gradient, by name.
+  static void expect_equal(const Outcome& parts, const Outcome& whole) {
+    EXPECT_TRUE(at::equal(parts.loss, whole.loss));
     ASSERT_EQ(parts.gradients.size(), whole.gradients.size());
     for (const auto& [name, gradient] : whole.gradients) {
-      EXPECT_TRUE(at::equal(parts.gradients.at(name), gradient)) << name << ", " << split.size() << " stages";
+      EXPECT_TRUE(at::equal(parts.gradients.at(name), gradient)) << name;
       EXPECT_GT(gradient.abs().max().item<double>(), 0) << name;
     }
+  }
+};
+
+TEST_P(GptSplits, AnyOneGivesEveryBitOfTheWhole) {
+  ModelConfig config = GetParam();
+  config.layers = 1;  // embedding, one block, head: 32 splits
+  const LayerList model = build(config);
+  const int layers = static_cast<int>(model.size());
+  const Outcome whole = run(model, {{0, layers}});
+  EXPECT_GT(whole.loss.item<double>(), 0);
+  for (const auto& split : weights::all_splits(layers)) {
+    SCOPED_TRACE(split.size());
+    expect_equal(run(model, split), whole);
+  }
+}
+
+TEST_P(GptSplits, ACutAnywhereInADeeperModelDoesToo) {
+  const LayerList model = build(GetParam());
+  const Outcome whole = run(model, {{0, kLayers}});
+  for (int cut = 1; cut < kLayers; ++cut) {
+    SCOPED_TRACE(cut);
+    expect_equal(run(model, {{0, cut}, {cut, kLayers}}), whole);
   }
 }
 
