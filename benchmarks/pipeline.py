@@ -10,6 +10,7 @@ import argparse
 import dataclasses
 import datetime
 import importlib.metadata
+import itertools
 import json
 import os
 import pathlib
@@ -72,21 +73,22 @@ def run_script(name, arguments, timeout):
     return result
 
 
-def run_twobw(options, job, schedule, stages):
+def run_twobw(options, job, schedule, cpus):
     """Trains with the twobw binary and returns the figures of its summary, named as the baselines name theirs.
 
-    Its steady state leaves out the first two updates and the last, which drains the pipeline; hence one update more.
+    One stage a core of `cpus`. Its steady state leaves out the first two updates and the last, which drains the
+    pipeline; hence one update more.
     """
     with tempfile.TemporaryDirectory() as folder:
         settings = {
             "model.family": "gpt", "model.layers": job.layers, "model.width": job.width, "model.heads": job.heads,
             "model.vocab": job.vocab, "model.context": job.context, "model.tied": "false",
             "data.train": "synthetic", "data.validation": "synthetic",
-            "pipeline.schedule": schedule, "pipeline.stages": stages, "pipeline.microbatch": job.microbatch,
+            "pipeline.schedule": schedule, "pipeline.stages": len(cpus), "pipeline.microbatch": job.microbatch,
             "pipeline.microbatches": job.microbatches, "optimizer.name": "adamw", "optimizer.clip": "1.0",
             "train.updates": job.warmup + job.updates + 1, "train.eval_every": 0, "run_dir": f"{folder}/run"}
         command = [str(options.twobw), "train", *(f"{key}={value}" for key, value in settings.items())]
-        code, output, errors = run(command, options.timeout, cpus=set(ranks.cores(stages)))
+        code, output, errors = run(command, options.timeout, cpus=set(cpus))
         if code != 0:
             raise Failed(ranks.last_sentence(errors or output, code))
         try:
@@ -101,6 +103,7 @@ def run_twobw(options, job, schedule, stages):
 def contenders(options):
     """{name: (label, function of the job that runs it once)}, in the order of the table."""
     d = options.stages
+    cpus = list(ranks.cores(d))
 
     def baseline(script, *arguments):
         return lambda job: run_script(script, [*torch_job(options, job).arguments(), *arguments], options.timeout)
@@ -113,8 +116,10 @@ def contenders(options):
                                                       "--split", ",".join(map(str, cuts))], options.timeout)
         return run_once
 
-    table = {name: (f"twobw {name}", lambda job, name=name: run_twobw(options, job, name, d)) for name in OURS}
-    table[ONE] = ("twobw, one worker", lambda job: run_twobw(options, job, "flush", 1))
+    table = {name: (f"twobw {name}", lambda job, name=name: run_twobw(options, job, name, cpus)) for name in OURS}
+    # Cores of one machine need not be equally fast: the worker alone takes them in turn, one a run.
+    alone = itertools.cycle(cpus)
+    table[ONE] = ("twobw, one worker", lambda job: run_twobw(options, job, "flush", [next(alone)]))
     table["torch-plain"] = (f"torch, one process, {d} threads", baseline("torch_plain.py", "--threads", str(d)))
     table["torch-ddp"] = (f"torch DDP, {d} ranks", baseline("torch_ddp.py", "--stages", str(d)))
     for schedule, (class_name, _, _) in torch_pipelining.SCHEDULES.items():
