@@ -31,13 +31,14 @@ template <typename... Args>
   throw RunError(fmt::format(format, std::forward<Args>(args)...));
 }
 
-[[noreturn]] void assertion_failed(const char* condition, const char* file, int line, const std::string& state);
+[[noreturn]] void assertion_failed(const char* condition, const char* file, int line,
+                                   const std::string& state);
 
 }  // namespace twobw
 
 // TWOBW_ASSERT(condition, "format", args...): always on, in release builds too.
-#define TWOBW_ASSERT(condition, ...)                                                              \
-  do {                                                                                            \
-    if (!(condition)) [[unlikely]]                                                                \
-      ::twobw::assertion_failed(#condition, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__));      \
+#define TWOBW_ASSERT(condition, ...)                                                         \
+  do {                                                                                       \
+    if (!(condition)) [[unlikely]]                                                           \
+      ::twobw::assertion_failed(#condition, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__)); \
   } while (false)

@@ -11,8 +11,9 @@ void sort_out(RunArguments& arguments) {
     } else if (arguments.file.empty()) {
       arguments.file = word;
     } else {
-      fail_input("two configuration files are given, '{}' and '{}'; one is allowed, and overrides as key.path=value",
-                 arguments.file, word);
+      fail_input(
+          "two configuration files are given, '{}' and '{}'; one is allowed, and overrides as key.path=value",
+          arguments.file, word);
     }
   }
 }

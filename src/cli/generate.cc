@@ -20,7 +20,8 @@ void add_generate(CLI::App& app, int& exit_code) {
   command->add_option("run", options->run_dir, "The run directory")->required();
   command->add_option("--prompt", options->prompt, "Text to continue");
   command->add_option("--length", options->length, "Bytes to generate")->check(CLI::Range(1, 1 << 20));
-  command->add_option("--temperature", options->temperature, "0: always the likeliest")->check(CLI::NonNegativeNumber);
+  command->add_option("--temperature", options->temperature, "0: always the likeliest")
+      ->check(CLI::NonNegativeNumber);
   command->add_option("--seed", options->seed, "Another seed, another text");
   command->callback([options, &exit_code] {
     device::initialize();

@@ -141,4 +141,6 @@ int guarded_run(int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) { twobw::leave(guarded_run(argc, argv)); }
+int main(int argc, char** argv) {
+  twobw::leave(guarded_run(argc, argv));
+}

@@ -15,12 +15,21 @@ namespace twobw::cli {
 namespace {
 
 // Without a file: a model small enough for seconds, with everything on that could go wrong.
-const std::vector<std::string> kSmall = {
-    "model.layers=2",           "model.width=32",          "model.heads=4",
-    "model.vocab=256",          "model.context=16",        "model.dropout=0.1",
-    "pipeline.microbatch=2",    "pipeline.microbatches=4", "pipeline.sync_updates=2",
-    "optimizer.warmup=2",       "train.updates=8",         "optimizer.extrapolate_weights=1",
-    "optimizer.extrapolate_update=0.5", "train.eval_every=4", "train.eval_microbatches=2"};
+const std::vector<std::string> kSmall = {"model.layers=2",
+                                         "model.width=32",
+                                         "model.heads=4",
+                                         "model.vocab=256",
+                                         "model.context=16",
+                                         "model.dropout=0.1",
+                                         "pipeline.microbatch=2",
+                                         "pipeline.microbatches=4",
+                                         "pipeline.sync_updates=2",
+                                         "optimizer.warmup=2",
+                                         "train.updates=8",
+                                         "optimizer.extrapolate_weights=1",
+                                         "optimizer.extrapolate_update=0.5",
+                                         "train.eval_every=4",
+                                         "train.eval_microbatches=2"};
 
 int run(const RunArguments& arguments, const std::string& against) {
   std::vector<std::string> overrides = arguments.file.empty() ? kSmall : std::vector<std::string>{};
@@ -31,17 +40,21 @@ int run(const RunArguments& arguments, const std::string& against) {
   const train::Verdict verdict = train::verify(config, against);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
 
-  fmt::print("verify {}: d={} stages of [{}] layers, m={}, e={}, sync_updates={}, {} parameters, {} updates\n",
-             config.pipeline.schedule, config.pipeline.stages, fmt::join(verdict.split, ", "),
-             config.pipeline.microbatches, config.pipeline.extra, config.pipeline.sync_updates,
-             format_count(static_cast<double>(verdict.parameters)), verdict.updates);
+  fmt::print(
+      "verify {}: d={} stages of [{}] layers, m={}, e={}, sync_updates={}, {} parameters, {} updates\n",
+      config.pipeline.schedule, config.pipeline.stages, fmt::join(verdict.split, ", "),
+      config.pipeline.microbatches, config.pipeline.extra, config.pipeline.sync_updates,
+      format_count(static_cast<double>(verdict.parameters)), verdict.updates);
   fmt::print("  weight versions alive at once, by stage: {}\n", fmt::join(verdict.peak_versions, " "));
-  if (verdict.skipped > 0) fmt::print("  {} updates skipped for a gradient that is not finite\n", verdict.skipped);
+  if (verdict.skipped > 0)
+    fmt::print("  {} updates skipped for a gradient that is not finite\n", verdict.skipped);
   if (!verdict.equal) {
     fmt::print("  DIFFERENT from the serial oracle, first at {}\n", verdict.difference);
     return 1;
   }
-  fmt::print("  losses, gradient norms, validation losses and weights after every update: equal to the serial oracle, bit for bit\n");
+  fmt::print(
+      "  losses, gradient norms, validation losses and weights after every update: equal to the serial "
+      "oracle, bit for bit\n");
   fmt::print("  last loss {:.6f}; {:.1f} s\n", verdict.final_loss, took.count());
   return 0;
 }
@@ -49,10 +62,12 @@ int run(const RunArguments& arguments, const std::string& against) {
 }  // namespace
 
 void add_verify(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("verify", "Train pipeline and serial oracle side by side and compare bit for bit");
+  CLI::App* command =
+      app.add_subcommand("verify", "Train pipeline and serial oracle side by side and compare bit for bit");
   auto arguments = add_run_arguments(*command);
   auto against = std::make_shared<std::string>();
-  command->add_option("--against", *against, "The schedule whose rule the oracle follows (default: the pipeline's own)");
+  command->add_option("--against", *against,
+                      "The schedule whose rule the oracle follows (default: the pipeline's own)");
   command->callback([arguments, against, &exit_code] {
     sort_out(*arguments);
     exit_code = run(*arguments, *against);

@@ -46,16 +46,17 @@ class MappedFile {
 
 class ByteSource final : public Source {
  public:
-  ByteSource(const std::string& key, const std::string& path, int vocab, int length) : path_(path), file_(key, path) {
+  ByteSource(const std::string& key, const std::string& path, int vocab, int length)
+      : path_(path), file_(key, path) {
     const auto bytes = file_.bytes();
     if (bytes.size() < static_cast<std::size_t>(length) + 1) {
-      fail_input("{} is '{}' with {} bytes; one window of model.context = {} needs {}", key, path, bytes.size(), length,
-                 length + 1);
+      fail_input("{} is '{}' with {} bytes; one window of model.context = {} needs {}", key, path,
+                 bytes.size(), length, length + 1);
     }
     const int highest = *std::max_element(bytes.begin(), bytes.end());
     if (highest >= vocab) {
-      fail_input("model.vocab is {}, but {} '{}' holds token {}; it must be at least {}", vocab, key, path, highest,
-                 highest + 1);
+      fail_input("model.vocab is {}, but {} '{}' holds token {}; it must be at least {}", vocab, key, path,
+                 highest, highest + 1);
     }
   }
 

@@ -42,6 +42,8 @@ class SyntheticSource final : public Source {
 
 }  // namespace
 
-std::unique_ptr<Source> make_synthetic(int vocab) { return std::make_unique<SyntheticSource>(vocab); }
+std::unique_ptr<Source> make_synthetic(int vocab) {
+  return std::make_unique<SyntheticSource>(vocab);
+}
 
 }  // namespace twobw::data

@@ -31,7 +31,9 @@ std::vector<int> available_cores() {
 namespace {
 
 [[noreturn]] void refuse(const std::string& text) {
-  fail_input("devices has '{}'; allowed: cpu:N, cpu:N-M or cpu:N,M,... with distinct cores this process may use", text);
+  fail_input(
+      "devices has '{}'; allowed: cpu:N, cpu:N-M or cpu:N,M,... with distinct cores this process may use",
+      text);
 }
 
 int parse_core(const std::string& whole, const std::string& text) {

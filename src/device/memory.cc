@@ -132,7 +132,9 @@ void MemoryPool::reset_peak() {
 }
 
 PoolScope::PoolScope(MemoryPool& pool) : previous_(std::exchange(current, pool.state_)) {}
-PoolScope::~PoolScope() { current = std::move(previous_); }
+PoolScope::~PoolScope() {
+  current = std::move(previous_);
+}
 
 void install_allocator() {
   static PoolAllocator allocator;

@@ -70,7 +70,8 @@ class AttentionOut : public Layer {
   std::vector<ParameterSpec> parameters() const override {
     const std::string at = "blocks." + std::to_string(block_) + ".attention.";
     const std::int64_t w = config_.width;
-    return {matrix(at + "out.weight", w, w, kStd / std::sqrt(2.0 * config_.layers)), bias(at + "out.bias", w)};
+    return {matrix(at + "out.weight", w, w, kStd / std::sqrt(2.0 * config_.layers)),
+            bias(at + "out.bias", w)};
   }
   Tensors forward(std::span<const Tensor> p, const Tensors& inputs, const Pass& pass) const override {
     const Tensor& qkv = inputs[0];
@@ -111,7 +112,8 @@ class MlpDown : public Layer {
   std::vector<ParameterSpec> parameters() const override {
     const std::string at = "blocks." + std::to_string(block_) + ".mlp.";
     const std::int64_t w = config_.width;
-    return {matrix(at + "down.weight", w, 4 * w, kStd / std::sqrt(2.0 * config_.layers)), bias(at + "down.bias", w)};
+    return {matrix(at + "down.weight", w, 4 * w, kStd / std::sqrt(2.0 * config_.layers)),
+            bias(at + "down.bias", w)};
   }
   Tensors forward(std::span<const Tensor> p, const Tensors& inputs, const Pass& pass) const override {
     const Tensor& hidden = inputs[0];

@@ -41,7 +41,8 @@ void softmax_cross_entropy(float* logits, const std::int64_t* targets, double* l
     float highest[kLanes];
     for (int lane = 0; lane < kLanes; ++lane) highest[lane] = z[0];
     for (std::int64_t i = 0; i < whole; i += kLanes) {
-      for (int lane = 0; lane < kLanes; ++lane) highest[lane] = z[i + lane] > highest[lane] ? z[i + lane] : highest[lane];
+      for (int lane = 0; lane < kLanes; ++lane)
+        highest[lane] = z[i + lane] > highest[lane] ? z[i + lane] : highest[lane];
     }
     float top = highest[0];
     for (float candidate : highest) top = candidate > top ? candidate : top;

@@ -15,10 +15,10 @@ namespace twobw::models {
 struct ParameterSpec {
   std::string name;  // unique in the model
   std::vector<std::int64_t> shape;
-  double init_std = 0.0;   // normal around init_mean
+  double init_std = 0.0;  // normal around init_mean
   double init_mean = 0.0;
-  bool decay = true;       // weight decay applies: not to biases and norms
-  std::string tied_to{};   // shares its weights with that parameter; gradients are summed
+  bool decay = true;      // weight decay applies: not to biases and norms
+  std::string tied_to{};  // shares its weights with that parameter; gradients are summed
 };
 
 // What a layer may know of the microbatch besides its input.
@@ -48,7 +48,8 @@ class Layer {
   // `parameters` in the order of parameters(). The first layer has no inputs (it reads pass.tokens); the
   // last gives the mean loss, a scalar. Gradients of parameters may be accumulated straight into
   // their .grad().
-  virtual Tensors forward(std::span<const at::Tensor> parameters, const Tensors& inputs, const Pass& pass) const = 0;
+  virtual Tensors forward(std::span<const at::Tensor> parameters, const Tensors& inputs,
+                          const Pass& pass) const = 0;
 };
 
 using LayerList = std::vector<std::unique_ptr<Layer>>;

@@ -20,7 +20,9 @@ using torch::autograd::Variable;
 
 constexpr std::int64_t kGrain = 16384;  // elements a thread takes at least
 
-Tensor rows_of(const Tensor& x) { return x.reshape({-1, x.size(-1)}); }
+Tensor rows_of(const Tensor& x) {
+  return x.reshape({-1, x.size(-1)});
+}
 
 // Adds the product a^T b to the weight's gradient in place, or gives it back where there is none.
 Tensor accumulate_product(const Tensor& weight, const Tensor& a, const Tensor& b) {
@@ -92,8 +94,9 @@ struct GeluFunction : torch::autograd::Function<GeluFunction> {
     Tensor out = at::empty_like(input);
     const float* in = input.const_data_ptr<float>();
     float* to = out.mutable_data_ptr<float>();
-    at::parallel_for(0, input.numel(), kGrain,
-                     [&](std::int64_t begin, std::int64_t end) { models::gelu_forward(in + begin, to + begin, end - begin); });
+    at::parallel_for(0, input.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      models::gelu_forward(in + begin, to + begin, end - begin);
+    });
     context->save_for_backward({input});
     return out;
   }
@@ -121,13 +124,14 @@ struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
     const std::int64_t count = rows.size(0), classes = weight.size(0);
     Tensor logits = rows.mm(weight.t());
     Tensor losses = at::empty({count}, at::kDouble);
-    
+
     const float scale = needs_gradient ? static_cast<float>(loss_scale / static_cast<double>(count)) : 0.0f;
     float* z = logits.mutable_data_ptr<float>();
     const std::int64_t* target = wanted.const_data_ptr<std::int64_t>();
     double* loss = losses.mutable_data_ptr<double>();
     at::parallel_for(0, count, 1 + kGrain / classes, [&](std::int64_t begin, std::int64_t end) {
-      models::softmax_cross_entropy(z + begin * classes, target + begin, loss + begin, end - begin, classes, scale);
+      models::softmax_cross_entropy(z + begin * classes, target + begin, loss + begin, end - begin, classes,
+                                    scale);
     });
     context->save_for_backward({rows, weight, needs_gradient ? logits : Tensor()});
     context->saved_data["sizes"] = hidden.sizes().vec();
@@ -158,13 +162,17 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return LinearFunction::apply(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
 }
 
-Tensor embedding(const Tensor& weight, const Tensor& index) { return EmbeddingFunction::apply(weight, index); }
+Tensor embedding(const Tensor& weight, const Tensor& index) {
+  return EmbeddingFunction::apply(weight, index);
+}
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return at::layer_norm(x, {x.size(-1)}, weight, bias, 1e-5);
 }
 
-Tensor gelu(const Tensor& x) { return GeluFunction::apply(x); }
+Tensor gelu(const Tensor& x) {
+  return GeluFunction::apply(x);
+}
 
 Tensor dropout(const Tensor& x, double p, const Pass& pass, int site) {
   if (p == 0.0 || !pass.training) return x;
@@ -181,13 +189,15 @@ Tensor causal_attention(const Tensor& qkv, int heads, double p, const Pass& pass
   } else {
     const Tensor future = at::ones({length, length}, at::kBool).triu(1);
     const Tensor scores = at::matmul(q, k.transpose(-2, -1)) / std::sqrt(static_cast<double>(width / heads));
-    mixed = at::matmul(ops::dropout(at::softmax(scores.masked_fill(future, -INFINITY), -1), p, pass, site), v);
+    mixed =
+        at::matmul(ops::dropout(at::softmax(scores.masked_fill(future, -INFINITY), -1), p, pass, site), v);
   }
   return mixed.transpose(1, 2).reshape({b, length, width});
 }
 
 Tensor head_loss(const Tensor& hidden, const Tensor& weight, const Tensor& targets, double loss_scale) {
-  const bool needs_gradient = at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad());
+  const bool needs_gradient =
+      at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad());
   return HeadLossFunction::apply(hidden, weight, targets, loss_scale, needs_gradient);
 }
 

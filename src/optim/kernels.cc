@@ -14,7 +14,7 @@ T* at_offset(T* pointer, std::int64_t offset) {
 
 // The optimizers' updates u, one element at a time.
 inline __attribute__((always_inline)) float update_of(const AdamWRule& rule, const Streams& s, std::int64_t i,
-                                                       float w, float gradient) {
+                                                      float w, float gradient) {
   const float m = s.moment1[i] + (1.0f - rule.beta1) * (gradient - s.moment1[i]);
   const float v = rule.beta2 * s.moment2[i] + (1.0f - rule.beta2) * gradient * gradient;
   s.moment1[i] = m;
@@ -23,8 +23,8 @@ inline __attribute__((always_inline)) float update_of(const AdamWRule& rule, con
   return -rule.learning_rate * (rule.decay * w + (m / rule.correction1) / denominator);
 }
 
-inline __attribute__((always_inline)) float update_of(const SgdRule& rule, const Streams& s, std::int64_t i, float w,
-                                                       float gradient) {
+inline __attribute__((always_inline)) float update_of(const SgdRule& rule, const Streams& s, std::int64_t i,
+                                                      float w, float gradient) {
   const float m = rule.momentum * s.moment1[i] + gradient;
   s.moment1[i] = m;
   return -rule.learning_rate * (rule.decay * w + m);
@@ -46,8 +46,9 @@ inline __attribute__((always_inline)) void plain_loop(const Rule& given, const S
 }
 
 template <typename Rule>
-inline __attribute__((always_inline)) void extrapolating_loop(const Rule& rule, const Extrapolation& extrapolation,
-                                                               const Streams& streams) {
+inline __attribute__((always_inline)) void extrapolating_loop(const Rule& rule,
+                                                              const Extrapolation& extrapolation,
+                                                              const Streams& streams) {
   const Streams s = streams;
   const Extrapolation e = extrapolation;
   for (std::int64_t i = 0; i < s.n; ++i) {
@@ -77,7 +78,9 @@ inline __attribute__((always_inline)) void extrapolating_loop(const Rule& rule, 
   }
 }
 
-bool extrapolates(const Streams& streams) { return streams.update1 != nullptr || streams.compute != nullptr; }
+bool extrapolates(const Streams& streams) {
+  return streams.update1 != nullptr || streams.compute != nullptr;
+}
 
 }  // namespace
 

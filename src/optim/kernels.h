@@ -12,10 +12,10 @@ struct Streams {
   float* target = nullptr;        // W(t+1)
   float* gradient = nullptr;      // read, then zeroed
   float* moment1 = nullptr;
-  float* moment2 = nullptr;   // AdamW only
-  float* update1 = nullptr;   // u of the update before; null: no history is kept
-  float* update2 = nullptr;   // u of the one before that; null: no second term
-  float* compute = nullptr;   // weights to compute with, extrapolated from the target; null: the target itself
+  float* moment2 = nullptr;  // AdamW only
+  float* update1 = nullptr;  // u of the update before; null: no history is kept
+  float* update2 = nullptr;  // u of the one before that; null: no second term
+  float* compute = nullptr;  // weights to compute with, extrapolated from the target; null: the target itself
   float* applied1 = nullptr;  // W(t) - W(t-1); null: no second term
   std::int64_t n = 0;
 

@@ -12,7 +12,9 @@ namespace {
 
 constexpr std::int64_t kGrain = 1 << 16;
 
-float* data(const at::Tensor& tensor) { return tensor.defined() ? tensor.mutable_data_ptr<float>() : nullptr; }
+float* data(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.mutable_data_ptr<float>() : nullptr;
+}
 
 float factor(const std::vector<double>& factors, std::size_t index) {
   return index < factors.size() ? static_cast<float>(factors[index]) : 0.0f;
@@ -87,15 +89,16 @@ void Optimizer::apply_range(const Update& update, const weights::Parameter& para
     return;
   }
   const auto step = static_cast<double>(applied_ + 1);
-  optim::apply(AdamWRule{.learning_rate = lr,
-                         .beta1 = static_cast<float>(config_.betas[0]),
-                         .beta2 = static_cast<float>(config_.betas[1]),
-                         .eps = static_cast<float>(config_.eps),
-                         .decay = decay,
-                         .correction1 = static_cast<float>(1.0 - std::pow(config_.betas[0], step)),
-                         .root_correction2 = static_cast<float>(std::sqrt(1.0 - std::pow(config_.betas[1], step))),
-                         .gradient_scale = scale},
-               extrapolation, streams);
+  optim::apply(
+      AdamWRule{.learning_rate = lr,
+                .beta1 = static_cast<float>(config_.betas[0]),
+                .beta2 = static_cast<float>(config_.betas[1]),
+                .eps = static_cast<float>(config_.eps),
+                .decay = decay,
+                .correction1 = static_cast<float>(1.0 - std::pow(config_.betas[0], step)),
+                .root_correction2 = static_cast<float>(std::sqrt(1.0 - std::pow(config_.betas[1], step))),
+                .gradient_scale = scale},
+      extrapolation, streams);
 }
 
 std::int64_t Optimizer::state_bytes() const {

@@ -38,10 +38,13 @@ class Optimizer {
 
   // Writes version t+1 into `target` from version t in `source` (may be the same buffer) and clears
   // the gradient. Both are what the stage computes with.
-  void apply(const Update& update, const at::Tensor& gradient, const at::Tensor& source, const at::Tensor& target);
+  void apply(const Update& update, const at::Tensor& gradient, const at::Tensor& source,
+             const at::Tensor& target);
 
   // The true weights of the newest version, given its compute buffer.
-  const at::Tensor& true_weights(const at::Tensor& newest) const { return master_.defined() ? master_ : newest; }
+  const at::Tensor& true_weights(const at::Tensor& newest) const {
+    return master_.defined() ? master_ : newest;
+  }
 
   std::int64_t state_bytes() const;
 

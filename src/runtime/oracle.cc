@@ -28,12 +28,14 @@ Oracle::Oracle(const Config& config, const models::LayerList& model, const data:
     stage_of_layer_.insert(stage_of_layer_.end(), split[stage], static_cast<int>(stage));
   }
   for (const weights::Parameter& parameter : layout_.parameters()) {
-    gradient_views_.push_back(
-        gradient_.narrow(0, parameter.gradient_offset, parameter.count).view(parameter.spec.shape).variable_data());
+    gradient_views_.push_back(gradient_.narrow(0, parameter.gradient_offset, parameter.count)
+                                  .view(parameter.spec.shape)
+                                  .variable_data());
   }
   Tensor initial = at::zeros({layout_.size()}, at::kFloat);
   weights::initialize(layout_, initial, config.train.seed);
-  optimizer_ = std::make_unique<optim::Optimizer>(config.optimizer, layout_, config.pipeline.sync_updates, initial);
+  optimizer_ =
+      std::make_unique<optim::Optimizer>(config.optimizer, layout_, config.pipeline.sync_updates, initial);
   add_version(0, std::move(initial));
 }
 
@@ -62,8 +64,10 @@ std::int64_t Oracle::version_by_rule(int stage, std::int64_t microbatch) const {
 }
 
 const Oracle::Version& Oracle::version(std::int64_t number) const {
-  const auto found = std::find_if(versions_.begin(), versions_.end(), [&](const Version& v) { return v.number == number; });
-  TWOBW_ASSERT(found != versions_.end(), "W({}) is not kept; the oldest is W({})", number, versions_.front().number);
+  const auto found =
+      std::find_if(versions_.begin(), versions_.end(), [&](const Version& v) { return v.number == number; });
+  TWOBW_ASSERT(found != versions_.end(), "W({}) is not kept; the oldest is W({})", number,
+               versions_.front().number);
   return *found;
 }
 
@@ -103,24 +107,28 @@ OracleUpdate Oracle::next_update() {
   result.skipped = !std::isfinite(result.gradient_norm);
 
   Tensor next = at::empty({layout_.size()}, at::kFloat);
-  optimizer_->apply({.index = updates_,
-                     .learning_rate = optim::learning_rate(config_.optimizer, config_.train.updates, updates_),
-                     .gradient_scale = optim::clip_scale(result.gradient_norm, config_.optimizer.clip),
-                     .skip = result.skipped},
-                    gradient_, versions_.back().flat, next);
+  optimizer_->apply(
+      {.index = updates_,
+       .learning_rate = optim::learning_rate(config_.optimizer, config_.train.updates, updates_),
+       .gradient_scale = optim::clip_scale(result.gradient_norm, config_.optimizer.clip),
+       .skip = result.skipped},
+      gradient_, versions_.back().flat, next);
   add_version(++updates_, std::move(next));
   result.checksums = weights::layer_checksums(layout_, newest_weights());
   return result;
 }
 
-const Tensor& Oracle::newest_weights() const { return optimizer_->true_weights(versions_.back().flat); }
+const Tensor& Oracle::newest_weights() const {
+  return optimizer_->true_weights(versions_.back().flat);
+}
 
 double Oracle::evaluate(const data::Source& validation) const {
   at::NoGradGuard no_grad;
   const std::vector<Tensor> parameters = weights::parameter_views(layout_, newest_weights());
   double sum = 0;
   for (int index = 0; index < config_.train.eval_microbatches; ++index) {
-    const data::Sample sample = validation.sequential(index, config_.pipeline.microbatch, config_.model.context);
+    const data::Sample sample =
+        validation.sequential(index, config_.pipeline.microbatch, config_.model.context);
     models::Pass pass{.tokens = sample.tokens, .targets = sample.targets};
     models::Tensors x;
     for (int layer = 0; layer < static_cast<int>(model_.size()); ++layer) {

@@ -88,7 +88,8 @@ void Pipeline::run_worker(int stage) {
 void Pipeline::run() {
   start_ = std::chrono::steady_clock::now();
   std::vector<std::thread> threads;
-  for (int stage = 0; stage < setup_.spec.stages; ++stage) threads.emplace_back([this, stage] { run_worker(stage); });
+  for (int stage = 0; stage < setup_.spec.stages; ++stage)
+    threads.emplace_back([this, stage] { run_worker(stage); });
   for (std::thread& thread : threads) thread.join();
   if (failures_.empty()) return;
   const Failure& first = failures_.front();
@@ -101,9 +102,13 @@ void Pipeline::await_failure() {
   failed_.wait(lock, [this] { return !failures_.empty(); });
 }
 
-void Pipeline::request_stop() { gate_.request_stop(); }
+void Pipeline::request_stop() {
+  gate_.request_stop();
+}
 
-const Stage& Pipeline::stage(int index) const { return workers_[index]->stage(); }
+const Stage& Pipeline::stage(int index) const {
+  return workers_[index]->stage();
+}
 
 std::vector<telemetry::Event> Pipeline::events() const {
   std::vector<telemetry::Event> all;

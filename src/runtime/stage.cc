@@ -86,14 +86,16 @@ Tensors Stage::backward(std::int64_t microbatch, int slot, std::int64_t version,
 
 Tensors Stage::evaluate(std::int64_t index, const Tensors& inputs) {
   at::NoGradGuard no_grad;
-  const data::Sample sample = validation_.sequential(index, config_.pipeline.microbatch, config_.model.context);
+  const data::Sample sample =
+      validation_.sequential(index, config_.pipeline.microbatch, config_.model.context);
   models::Pass pass{.tokens = sample.tokens, .targets = sample.targets};
   return run_layers(weights::parameter_views(layout_, newest_weights()), inputs, pass);
 }
 
 void Stage::sum_local_ties(std::int64_t batch) {
   for (const weights::Tie& tie : layout_.ties()) {
-    if (tie.primary >= 0 && tie.copy >= 0) gradients_.of(batch, tie.primary).add_(gradients_.of(batch, tie.copy));
+    if (tie.primary >= 0 && tie.copy >= 0)
+      gradients_.of(batch, tie.primary).add_(gradients_.of(batch, tie.copy));
   }
 }
 
@@ -113,7 +115,9 @@ bool Stage::holds_tie_copy() const {
 }
 
 // A copy: the buffer itself is cleared by the step, which does not wait for the other end.
-Tensor Stage::tied_gradient(std::int64_t batch) const { return gradients_.of(batch, spanning_tie()).clone(); }
+Tensor Stage::tied_gradient(std::int64_t batch) const {
+  return gradients_.of(batch, spanning_tie()).clone();
+}
 
 void Stage::add_tied_gradient(std::int64_t batch, const Tensor& other) {
   gradients_.of(batch, spanning_tie()).add_(other);
@@ -130,7 +134,9 @@ void Stage::step(const optim::Update& update) {
   versions_.publish();
 }
 
-const Tensor& Stage::newest_weights() const { return optimizer_.true_weights(versions_.flat(versions_.newest())); }
+const Tensor& Stage::newest_weights() const {
+  return optimizer_.true_weights(versions_.flat(versions_.newest()));
+}
 
 std::vector<std::uint64_t> Stage::layer_checksums() const {
   return weights::layer_checksums(layout_, newest_weights());

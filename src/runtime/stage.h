@@ -22,8 +22,8 @@ using models::Tensors;
 struct StageSetup {
   int first_layer = 0, last_layer = 0;  // [first, last) of the model
   bool recompute = false;
-  int slots = 1;             // microbatches in flight
-  int versions = 1;          // weight versions kept
+  int slots = 1;     // microbatches in flight
+  int versions = 1;  // weight versions kept
   int gradient_buffers = 1;
 };
 

@@ -11,8 +11,9 @@ using schedule::Instruction;
 using schedule::Op;
 using transport::Tag;
 
-Worker::Worker(const Config& config, const schedule::Spec& spec, WorkerSetup setup, transport::StageGroup& group,
-               transport::BatchGate& gate, telemetry::Board& board, const Listener& listener)
+Worker::Worker(const Config& config, const schedule::Spec& spec, WorkerSetup setup,
+               transport::StageGroup& group, transport::BatchGate& gate, telemetry::Board& board,
+               const Listener& listener)
     : config_(config),
       spec_(spec),
       setup_(std::move(setup)),
@@ -55,22 +56,26 @@ void Worker::execute(const Instruction& i) {
     case Op::BeginBatch:
       return begin_batch(i.batch);
     case Op::RecvActivation:
-      inputs_ = timed_wait([&] { return setup_.ports.activations_in->receive({Tag::Kind::Activation, i.microbatch}); });
+      inputs_ = timed_wait([&] {
+        return setup_.ports.activations_in->receive({Tag::Kind::Activation, i.microbatch});
+      });
       return;
     case Op::Forward:
       return forward(i);
     case Op::SendActivation:
       return setup_.ports.activations_out->send({Tag::Kind::Activation, i.microbatch}, std::move(outputs_));
     case Op::RecvGradient:
-      gradients_of_outputs_ =
-          timed_wait([&] { return setup_.ports.gradients_in->receive({Tag::Kind::Gradient, i.microbatch}); });
+      gradients_of_outputs_ = timed_wait([&] {
+        return setup_.ports.gradients_in->receive({Tag::Kind::Gradient, i.microbatch});
+      });
       return;
     case Op::Backward:
       gradients_of_inputs_ =
           stage_->backward(i.microbatch, i.slot, i.version, std::exchange(gradients_of_outputs_, {}));
       return;
     case Op::SendGradient:
-      return setup_.ports.gradients_out->send({Tag::Kind::Gradient, i.microbatch}, std::move(gradients_of_inputs_));
+      return setup_.ports.gradients_out->send({Tag::Kind::Gradient, i.microbatch},
+                                              std::move(gradients_of_inputs_));
     case Op::ReduceGradients:
       return reduce_gradients(i.batch);
     case Op::Step:
@@ -81,7 +86,8 @@ void Worker::execute(const Instruction& i) {
 }
 
 void Worker::begin_batch(std::int64_t batch) {
-  const bool begins = setup_.stage == 0 ? gate_.decide(batch) : timed_wait([&] { return gate_.await(batch); });
+  const bool begins =
+      setup_.stage == 0 ? gate_.decide(batch) : timed_wait([&] { return gate_.await(batch); });
   if (!begins) stream_->stop_before(batch);
 }
 
@@ -104,7 +110,9 @@ void Worker::reduce_gradients(std::int64_t batch) {
     setup_.ports.tied_out->send({Tag::Kind::TiedGradient, batch}, {stage_->tied_gradient(batch)});
   }
   if (setup_.ports.tied_in && stage_->holds_tie_primary()) {
-    const Tensors other = timed_wait([&] { return setup_.ports.tied_in->receive({Tag::Kind::TiedGradient, batch}); });
+    const Tensors other = timed_wait([&] {
+      return setup_.ports.tied_in->receive({Tag::Kind::TiedGradient, batch});
+    });
     stage_->add_tied_gradient(batch, other.front());
   }
   group_.contribute(batch, setup_.stage, stage_->squared_norms(batch));
@@ -112,7 +120,9 @@ void Worker::reduce_gradients(std::int64_t batch) {
 
 double Worker::agree_on_norm(std::int64_t batch) {
   if (setup_.ports.tied_in && stage_->holds_tie_copy()) {
-    const Tensors other = timed_wait([&] { return setup_.ports.tied_in->receive({Tag::Kind::TiedGradient, batch}); });
+    const Tensors other = timed_wait([&] {
+      return setup_.ports.tied_in->receive({Tag::Kind::TiedGradient, batch});
+    });
     stage_->add_tied_gradient(batch, other.front());
   }
   const std::vector<double> squares = timed_wait([&] { return group_.collect(batch); });
@@ -155,7 +165,8 @@ void Worker::evaluate(std::int64_t update) {
   double sum = 0;
   for (int index = 0; index < count; ++index) {
     const Tag tag{Tag::Kind::Evaluation, update * count + index};
-    const Tensors inputs = first ? Tensors() : timed_wait([&] { return setup_.ports.activations_in->receive(tag); });
+    const Tensors inputs =
+        first ? Tensors() : timed_wait([&] { return setup_.ports.activations_in->receive(tag); });
     Tensors outputs = stage_->evaluate(index, inputs);
     if (last) {
       sum += outputs.front().item<double>();

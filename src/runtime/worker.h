@@ -38,7 +38,7 @@ struct WorkerSetup {
   StageSetup arithmetic;
   device::CoreSet cores;
   Ports ports;
-  bool checksums = false;     // report those of the weights with every update
+  bool checksums = false;      // report those of the weights with every update
   bool record_events = false;  // keep every instruction's times
 };
 
@@ -80,10 +80,10 @@ class Worker {
   std::unique_ptr<Stage> stage_;
   std::unique_ptr<schedule::Stream> stream_;
   std::chrono::steady_clock::time_point start_;
-  Tensors inputs_, outputs_;                      // of the microbatch between receive and send
+  Tensors inputs_, outputs_;  // of the microbatch between receive and send
   Tensors gradients_of_outputs_, gradients_of_inputs_;
-  double batch_loss_ = 0;                         // summed over the batch's microbatches so far
-  std::vector<double> finished_losses_;           // of batches whose step is still to come
+  double batch_loss_ = 0;                // summed over the batch's microbatches so far
+  std::vector<double> finished_losses_;  // of batches whose step is still to come
   double waited_ = 0, last_update_ = 0;
   std::vector<telemetry::Event> events_;
 };

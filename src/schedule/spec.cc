@@ -30,7 +30,9 @@ std::string_view name(Kind kind) {
   return "?";
 }
 
-bool is_delayed(Kind kind) { return kind == Kind::TwoBW || kind == Kind::Stash; }
+bool is_delayed(Kind kind) {
+  return kind == Kind::TwoBW || kind == Kind::Stash;
+}
 
 const std::vector<Kind>& all_kinds() {
   static const std::vector<Kind> kinds = {Kind::Sequential, Kind::GPipe, Kind::Flush, Kind::TwoBW,

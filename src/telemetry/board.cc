@@ -26,8 +26,8 @@ std::string Board::report() const {
   for (std::size_t stage = 0; stage < rows_.size(); ++stage) {
     const Row& row = rows_[stage];
     const std::chrono::duration<double> age = std::chrono::steady_clock::now() - row.since;
-    text += fmt::format("  stage {}: {}, for {:.1f} s\n", stage, row.running ? describe(row.instruction) : row.doing,
-                        age.count());
+    text += fmt::format("  stage {}: {}, for {:.1f} s\n", stage,
+                        row.running ? describe(row.instruction) : row.doing, age.count());
   }
   return text;
 }

@@ -20,7 +20,9 @@ std::string bar(double fraction) {
 
 }  // namespace
 
-Progress::~Progress() { clear(); }
+Progress::~Progress() {
+  clear();
+}
 
 void Progress::clear() {
   if (!drawn_) return;
@@ -38,9 +40,9 @@ void Progress::show(const Status& status) {
   const double fraction = static_cast<double>(status.update) / static_cast<double>(status.updates);
   const double elapsed = std::chrono::duration<double>(now - began_).count();
   const double left = elapsed * (1.0 - fraction) / std::max(fraction, 1e-9);
-  const std::string figures =
-      fmt::format("loss {:.4f}  lr {:.2e}  norm {:.2f}  {} tokens/s  busy {:.0f}%", status.loss, status.learning_rate,
-                  status.gradient_norm, format_count(status.tokens_per_s), 100 * status.utilisation);
+  const std::string figures = fmt::format("loss {:.4f}  lr {:.2e}  norm {:.2f}  {} tokens/s  busy {:.0f}%",
+                                          status.loss, status.learning_rate, status.gradient_norm,
+                                          format_count(status.tokens_per_s), 100 * status.utilisation);
   if (terminal_) {
     fmt::print("\r\033[K{}/{} [{}] {}  {} left", status.update, status.updates, bar(fraction), figures,
                format_duration(left));

@@ -43,7 +43,8 @@ void Collector::close() {
 
 std::optional<Report> Collector::next(double seconds) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return closed_ || !ready_.empty(); });
+  changed_.wait_for(lock, std::chrono::duration<double>(seconds),
+                    [this] { return closed_ || !ready_.empty(); });
   if (ready_.empty()) return std::nullopt;
   Report report = std::move(ready_.front());
   ready_.pop_front();

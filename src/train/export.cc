@@ -17,9 +17,9 @@ void save_model(const runtime::Pipeline& pipeline, const Setup& setup, const std
     const runtime::Stage& stage = pipeline.stage(r);
     for (const weights::Parameter& parameter : stage.layout().parameters()) {
       if (!parameter.spec.tied_to.empty()) continue;
-      tensors.push_back({parameter.spec.name, stage.newest_weights()
-                                                  .narrow(0, parameter.offset, parameter.count)
-                                                  .view(parameter.spec.shape)});
+      tensors.push_back(
+          {parameter.spec.name,
+           stage.newest_weights().narrow(0, parameter.offset, parameter.count).view(parameter.spec.shape)});
     }
   }
   checkpoint::save_safetensors(path, tensors);
@@ -52,23 +52,29 @@ at::Tensor SavedModel::logits(const at::Tensor& tokens) const {
   return x.front().squeeze(0);
 }
 
-std::string SavedModel::generate(const std::string& prompt, int count, double temperature, std::uint64_t seed) const {
+std::string SavedModel::generate(const std::string& prompt, int count, double temperature,
+                                 std::uint64_t seed) const {
   auto generator = at::detail::createCPUGenerator(seed);
   std::vector<std::int64_t> tokens;
-  for (const char c : prompt.empty() ? std::string("\n") : prompt) tokens.push_back(static_cast<unsigned char>(c));
+  for (const char c : prompt.empty() ? std::string("\n") : prompt)
+    tokens.push_back(static_cast<unsigned char>(c));
   for (std::int64_t token : tokens) {
-    if (token >= config_.model.vocab) fail_input("the prompt holds byte {}; the model knows {} tokens", token, config_.model.vocab);
+    if (token >= config_.model.vocab)
+      fail_input("the prompt holds byte {}; the model knows {} tokens", token, config_.model.vocab);
   }
   std::string text;
   for (int i = 0; i < count; ++i) {
     const std::size_t length = std::min<std::size_t>(tokens.size(), config_.model.context);
     const at::Tensor window = at::empty({static_cast<std::int64_t>(length)}, at::kLong);
-    std::copy(tokens.end() - static_cast<std::ptrdiff_t>(length), tokens.end(), window.mutable_data_ptr<std::int64_t>());
+    std::copy(tokens.end() - static_cast<std::ptrdiff_t>(length), tokens.end(),
+              window.mutable_data_ptr<std::int64_t>());
     const at::Tensor last = logits(window)[-1];
-    if (!last.isfinite().all().item<bool>()) fail_run("the model's logits are not finite: its training has diverged");
-    const std::int64_t next = temperature == 0.0
-                                  ? last.argmax().item<std::int64_t>()
-                                  : at::multinomial(at::softmax(last / temperature, -1), 1, false, generator).item<std::int64_t>();
+    if (!last.isfinite().all().item<bool>())
+      fail_run("the model's logits are not finite: its training has diverged");
+    const std::int64_t next =
+        temperature == 0.0
+            ? last.argmax().item<std::int64_t>()
+            : at::multinomial(at::softmax(last / temperature, -1), 1, false, generator).item<std::int64_t>();
     tokens.push_back(next);
     text += static_cast<char>(next & 0xff);
   }

@@ -32,7 +32,9 @@ RunDirectory::RunDirectory(const Config& config) : directory_(config.run_dir) {
   if (error || !metrics_ || !log_) fail_input("run_dir is '{}', which cannot be written", directory_);
 }
 
-void RunDirectory::add_metrics(const nlohmann::ordered_json& line) { metrics_ << line.dump() << std::endl; }
+void RunDirectory::add_metrics(const nlohmann::ordered_json& line) {
+  metrics_ << line.dump() << std::endl;
+}
 
 void RunDirectory::write_summary(const nlohmann::ordered_json& summary) const {
   std::ofstream(path("summary.json")) << summary.dump(2) << "\n";

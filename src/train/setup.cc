@@ -26,8 +26,10 @@ void check_split(const Config& config, const models::LayerList& model) {
   const int layers = static_cast<int>(model.size());
   const PipelineConfig& pipeline = config.pipeline;
   if (pipeline.stages > layers) {
-    fail_input("pipeline.stages is {}, but the model has {}: a stage would have no layer; at most {} stages are allowed",
-               pipeline.stages, models::describe(model), layers);
+    fail_input(
+        "pipeline.stages is {}, but the model has {}: a stage would have no layer; at most {} stages are "
+        "allowed",
+        pipeline.stages, models::describe(model), layers);
   }
   if (pipeline.split.empty()) return;
   const int covered = std::accumulate(pipeline.split.begin(), pipeline.split.end(), 0);

@@ -20,7 +20,7 @@ struct Setup {
   schedule::Spec spec;
   models::LayerList model;
   std::unique_ptr<data::Source> training, validation;
-  std::vector<int> split;  // empty: still to be measured, see choose_split
+  std::vector<int> split;             // empty: still to be measured, see choose_split
   std::vector<double> layer_seconds;  // an update's time in each layer, alone; empty unless measured
   std::vector<bool> recompute;
   std::vector<device::CoreSet> cores;

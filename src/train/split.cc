@@ -62,7 +62,8 @@ class Bench {
         gradients_(layout_, 1),
         optimizer_(setup.config.optimizer, layout_, 0, versions_.flat(0)) {
     gradients_.attach(0, versions_.parameters(0));
-    const data::Sample sample = setup.training->random(0, setup.config.pipeline.microbatch, setup.config.model.context);
+    const data::Sample sample =
+        setup.training->random(0, setup.config.pipeline.microbatch, setup.config.model.context);
     pass_ = {.tokens = sample.tokens, .targets = sample.targets, .training = true, .layer = index};
     for (const at::Tensor& input : inputs) inputs_.push_back(input.detach().set_requires_grad(true));
   }
@@ -79,7 +80,8 @@ class Bench {
   void time_round() {
     compute_ = std::min(compute_, seconds_of([&] { run(); }));
     step_ = std::min(step_, seconds_of([&] {
-                       optimizer_.apply({.learning_rate = 0.0}, gradients_.flat(0), versions_.flat(0), versions_.flat(0));
+                       optimizer_.apply({.learning_rate = 0.0}, gradients_.flat(0), versions_.flat(0),
+                                        versions_.flat(0));
                      }));
   }
 

@@ -10,7 +10,8 @@ using Json = nlohmann::ordered_json;
 
 double Statistics::tokens_per_update() const {
   const Config& config = setup_.config;
-  return static_cast<double>(config.pipeline.microbatch) * config.pipeline.microbatches * config.model.context;
+  return static_cast<double>(config.pipeline.microbatch) * config.pipeline.microbatches *
+         config.model.context;
 }
 
 void Statistics::add(const CompleteUpdate& update) {
@@ -30,7 +31,9 @@ void Statistics::add(const telemetry::Evaluation& evaluation) {
   best_validation_ = std::min(best_validation_.value_or(evaluation.loss), evaluation.loss);
 }
 
-double Statistics::tokens_per_s() const { return tokens_per_update() / std::max(1e-9, latest_.time - time_before_); }
+double Statistics::tokens_per_s() const {
+  return tokens_per_update() / std::max(1e-9, latest_.time - time_before_);
+}
 
 double Statistics::utilisation() const {
   double sum = 0;
@@ -44,21 +47,18 @@ Json Statistics::metrics_line() const {
     stages.push_back({{"utilisation", 1.0 - stage.waiting / std::max(1e-9, stage.elapsed)},
                       {"peak_bytes", stage.peak_bytes}});
   }
-  return {{"update", latest_.update + 1},
-          {"loss", latest_.loss},
-          {"lr", latest_.learning_rate},
-          {"grad_norm", latest_.gradient_norm},
-          {"tokens_per_s", tokens_per_s()},
-          {"skipped", latest_.skipped},
-          {"time", latest_.time},
-          {"stages", stages}};
+  return {{"update", latest_.update + 1},   {"loss", latest_.loss},
+          {"lr", latest_.learning_rate},    {"grad_norm", latest_.gradient_norm},
+          {"tokens_per_s", tokens_per_s()}, {"skipped", latest_.skipped},
+          {"time", latest_.time},           {"stages", stages}};
 }
 
 // Steady state: from the second update to the last but one, where the run is long enough; filling
 // and draining the pipeline are not part of it.
 Json Statistics::summary() const {
   const std::size_t count = rows_.size();
-  const std::size_t first = count >= 5 ? 1 : 0, last = count >= 5 ? count - 2 : std::max<std::size_t>(count, 1) - 1;
+  const std::size_t first = count >= 5 ? 1 : 0,
+                    last = count >= 5 ? count - 2 : std::max<std::size_t>(count, 1) - 1;
   Json stages = Json::array();
   double utilisation_sum = 0;
   int layer = 0;

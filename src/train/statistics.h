@@ -25,7 +25,7 @@ class Statistics {
 
  private:
   struct Row {
-    double time = 0;                     // of stage 0's update
+    double time = 0;                       // of stage 0's update
     std::vector<double> waiting, elapsed;  // by stage
   };
   double tokens_per_update() const;

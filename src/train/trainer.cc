@@ -41,7 +41,8 @@ class InterruptGuard {
   }
 
  private:
-  struct sigaction former_int_ {}, former_term_ {};
+  struct sigaction former_int_ {
+  }, former_term_{};
 };
 
 // Runs the pipeline on a thread of its own and closes the collector when it ends.
@@ -75,19 +76,21 @@ void introduce(const Setup& setup, RunDirectory& directory, telemetry::Progress&
     progress.say(line);
     directory.log(line);
   };
-  if (!directory.moved_to().empty()) say("the former run in " + config.run_dir + " is now in " + directory.moved_to());
+  if (!directory.moved_to().empty())
+    say("the former run in " + config.run_dir + " is now in " + directory.moved_to());
   say(fmt::format("{} with {} parameters in {}", config.model.family,
                   format_count(static_cast<double>(models::parameter_count(setup.model))),
                   models::describe(setup.model)));
   say("training on " + setup.training->describe());
   say(fmt::format("{}: {} stages, m={} microbatches of {} x {} tokens an update, e={}, {} updates",
-                  config.pipeline.schedule, setup.spec.stages, setup.spec.microbatches, config.pipeline.microbatch,
-                  config.model.context, setup.spec.extra, setup.spec.updates));
+                  config.pipeline.schedule, setup.spec.stages, setup.spec.microbatches,
+                  config.pipeline.microbatch, config.model.context, setup.spec.extra, setup.spec.updates));
   int layer = 0;
   for (int r = 0; r < setup.spec.stages; ++r) {
     const int end = layer + setup.split[r];
-    say(fmt::format("  stage {} on {}: layers {}..{} ({} to {}){}", r, device::describe(setup.cores[r]), layer, end - 1,
-                    setup.model[layer]->kind(), setup.model[end - 1]->kind(), setup.recompute[r] ? ", recomputed" : ""));
+    say(fmt::format("  stage {} on {}: layers {}..{} ({} to {}){}", r, device::describe(setup.cores[r]),
+                    layer, end - 1, setup.model[layer]->kind(), setup.model[end - 1]->kind(),
+                    setup.recompute[r] ? ", recomputed" : ""));
     layer = end;
   }
 }
@@ -100,7 +103,8 @@ class Loop {
   void handle(const CompleteUpdate& update) {
     statistics_.add(update);
     directory_.add_metrics(statistics_.metrics_line());
-    if (update.skipped) say(fmt::format("update {} skipped by all stages: its gradient is not finite", update.update + 1));
+    if (update.skipped)
+      say(fmt::format("update {} skipped by all stages: its gradient is not finite", update.update + 1));
     progress_.show({.update = update.update + 1,
                     .updates = setup_.spec.updates,
                     .loss = update.loss,
@@ -149,7 +153,8 @@ Outcome train(const Config& config, const std::string& trace) {
                              collector.listener());
   Background background(pipeline, collector);
   while (!collector.exhausted()) {
-    if (const auto report = collector.next(0.2)) std::visit([&](const auto& what) { loop.handle(what); }, *report);
+    if (const auto report = collector.next(0.2))
+      std::visit([&](const auto& what) { loop.handle(what); }, *report);
     if (interrupt_requested && !outcome.interrupted) {
       outcome.interrupted = true;
       loop.say("interrupted: finishing the updates that have begun (again to quit at once)");

@@ -44,7 +44,9 @@ class Record {
   std::map<std::int64_t, Observed> updates_;
 };
 
-bool same_bits(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
+bool same_bits(double a, double b) {
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
 
 std::string layer_name(const models::LayerList& model, std::size_t layer) {
   return fmt::format("layer {} ({})", layer, model[layer]->kind());
@@ -54,27 +56,28 @@ std::string layer_name(const models::LayerList& model, std::size_t layer) {
 std::string compare_update(const Setup& setup, const Observed& seen, const runtime::OracleUpdate& expected) {
   if (!seen.loss) return fmt::format("update {}: the pipeline reported no loss", expected.update);
   if (!same_bits(*seen.loss, expected.loss)) {
-    return fmt::format("update {}: loss {:.17g} in the pipeline, {:.17g} in the oracle", expected.update, *seen.loss,
-                       expected.loss);
+    return fmt::format("update {}: loss {:.17g} in the pipeline, {:.17g} in the oracle", expected.update,
+                       *seen.loss, expected.loss);
   }
   std::size_t layer = 0;
   for (const auto& [stage, update] : seen.stages) {
     if (!same_bits(update.gradient_norm, expected.gradient_norm)) {
-      return fmt::format("update {}: gradient norm {:.17g} on stage {}, {:.17g} in the oracle", expected.update,
-                         update.gradient_norm, stage, expected.gradient_norm);
+      return fmt::format("update {}: gradient norm {:.17g} on stage {}, {:.17g} in the oracle",
+                         expected.update, update.gradient_norm, stage, expected.gradient_norm);
     }
     if (update.skipped != expected.skipped) {
       return fmt::format("update {}: skipped by one of stage {} and the oracle", expected.update, stage);
     }
     for (std::uint64_t checksum : update.checksums) {
       if (checksum != expected.checksums[layer]) {
-        return fmt::format("update {}: weights W({}) of {} on stage {} differ from the oracle's", expected.update,
-                           expected.update + 1, layer_name(setup.model, layer), stage);
+        return fmt::format("update {}: weights W({}) of {} on stage {} differ from the oracle's",
+                           expected.update, expected.update + 1, layer_name(setup.model, layer), stage);
       }
       ++layer;
     }
   }
-  if (layer != expected.checksums.size()) return fmt::format("update {}: weights of some layers are missing", expected.update);
+  if (layer != expected.checksums.size())
+    return fmt::format("update {}: weights of some layers are missing", expected.update);
   return {};
 }
 
@@ -91,16 +94,16 @@ std::string compare_weights(const runtime::Pipeline& pipeline, const runtime::Or
       const float* want = expected.at(parameter.spec.name).const_data_ptr<float>();
       for (std::int64_t i = 0; i < parameter.count; ++i) {
         if (std::bit_cast<std::uint32_t>(got[i]) == std::bit_cast<std::uint32_t>(want[i])) continue;
-        return fmt::format("final weights: {}[{}] is {:.9g} on stage {}, {:.9g} in the oracle", parameter.spec.name, i,
-                           got[i], r, want[i]);
+        return fmt::format("final weights: {}[{}] is {:.9g} on stage {}, {:.9g} in the oracle",
+                           parameter.spec.name, i, got[i], r, want[i]);
       }
     }
   }
   return {};
 }
 
-void run_oracle(const Setup& setup, const schedule::Spec& rule, const Record& record, const runtime::Pipeline& pipeline,
-                Verdict& verdict) {
+void run_oracle(const Setup& setup, const schedule::Spec& rule, const Record& record,
+                const runtime::Pipeline& pipeline, Verdict& verdict) {
   device::bind_thread("oracle", {.cores = {device::available_cores().front()}});
   runtime::Oracle oracle(setup.config, setup.model, *setup.training, rule, setup.split);
   for (std::int64_t update = 0; update < setup.spec.updates && verdict.difference.empty(); ++update) {
@@ -112,8 +115,9 @@ void run_oracle(const Setup& setup, const schedule::Spec& rule, const Record& re
     if (!verdict.difference.empty() || !seen.evaluation) continue;
     const double validation = oracle.evaluate(*setup.validation);
     if (!same_bits(*seen.evaluation, validation)) {
-      verdict.difference = fmt::format("update {}: validation loss {:.17g} in the pipeline, {:.17g} in the oracle",
-                                       update, *seen.evaluation, validation);
+      verdict.difference =
+          fmt::format("update {}: validation loss {:.17g} in the pipeline, {:.17g} in the oracle", update,
+                      *seen.evaluation, validation);
     }
   }
   if (verdict.difference.empty()) verdict.difference = compare_weights(pipeline, oracle, setup.spec.stages);
@@ -136,8 +140,11 @@ Verdict verify(const Config& config, const std::string& against) {
                              record.listener());
   pipeline.run();
 
-  Verdict verdict{.split = setup.split, .updates = setup.spec.updates, .parameters = models::parameter_count(setup.model)};
-  for (int r = 0; r < setup.spec.stages; ++r) verdict.peak_versions.push_back(pipeline.stage(r).peak_versions());
+  Verdict verdict{.split = setup.split,
+                  .updates = setup.spec.updates,
+                  .parameters = models::parameter_count(setup.model)};
+  for (int r = 0; r < setup.spec.stages; ++r)
+    verdict.peak_versions.push_back(pipeline.stage(r).peak_versions());
   std::exception_ptr failure;
   std::thread([&] {
     try {

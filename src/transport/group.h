@@ -43,8 +43,8 @@ class BatchGate {
  private:
   Hub& hub_;
   bool stop_requested_ = false;
-  std::int64_t decided_ = 0;           // batches decided on so far
-  std::int64_t first_refused_ = -1;    // the batch that did not begin
+  std::int64_t decided_ = 0;         // batches decided on so far
+  std::int64_t first_refused_ = -1;  // the batch that did not begin
 };
 
 }  // namespace twobw::transport

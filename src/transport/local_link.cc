@@ -8,10 +8,14 @@ namespace twobw::transport {
 
 std::string describe(const Tag& tag) {
   switch (tag.kind) {
-    case Tag::Kind::Activation: return fmt::format("activation of microbatch {}", tag.index);
-    case Tag::Kind::Gradient: return fmt::format("gradient of microbatch {}", tag.index);
-    case Tag::Kind::Evaluation: return fmt::format("activation of validation microbatch {}", tag.index);
-    case Tag::Kind::TiedGradient: return fmt::format("tied gradient of update {}", tag.index);
+    case Tag::Kind::Activation:
+      return fmt::format("activation of microbatch {}", tag.index);
+    case Tag::Kind::Gradient:
+      return fmt::format("gradient of microbatch {}", tag.index);
+    case Tag::Kind::Evaluation:
+      return fmt::format("activation of validation microbatch {}", tag.index);
+    case Tag::Kind::TiedGradient:
+      return fmt::format("tied gradient of update {}", tag.index);
   }
   return "?";
 }
@@ -44,6 +48,8 @@ class LocalLink final : public Link {
 
 }  // namespace
 
-std::unique_ptr<Link> local_link(Hub& hub) { return std::make_unique<LocalLink>(hub); }
+std::unique_ptr<Link> local_link(Hub& hub) {
+  return std::make_unique<LocalLink>(hub);
+}
 
 }  // namespace twobw::transport

@@ -21,7 +21,9 @@ class Gradients {
 
   const at::Tensor& flat(std::int64_t batch) const { return flats_[batch % flats_.size()]; }
   // One parameter's part of it, in its shape.
-  const at::Tensor& of(std::int64_t batch, int parameter) const { return views_[batch % flats_.size()][parameter]; }
+  const at::Tensor& of(std::int64_t batch, int parameter) const {
+    return views_[batch % flats_.size()][parameter];
+  }
   int count() const { return static_cast<int>(flats_.size()); }
 
  private:

@@ -9,7 +9,9 @@ namespace {
 
 constexpr std::int64_t kAlignment = 16;  // floats: every parameter starts on a cache line
 
-std::int64_t aligned(std::int64_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
+std::int64_t aligned(std::int64_t size) {
+  return (size + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 std::int64_t element_count(const std::vector<std::int64_t>& shape) {
   std::int64_t count = 1;
@@ -20,8 +22,8 @@ std::int64_t element_count(const std::vector<std::int64_t>& shape) {
 }  // namespace
 
 Layout::Layout(const models::LayerList& model, int first, int last) : first_(first), last_(last) {
-  TWOBW_ASSERT(0 <= first && first < last && last <= static_cast<int>(model.size()), "layers [{}, {}) of {}", first,
-               last, model.size());
+  TWOBW_ASSERT(0 <= first && first < last && last <= static_cast<int>(model.size()), "layers [{}, {}) of {}",
+               first, last, model.size());
   std::map<std::string, int> index_of;
   for (int layer = first; layer < last; ++layer) {
     layer_begin_.push_back(static_cast<int>(parameters_.size()));

@@ -71,9 +71,13 @@ void Versions::release(std::int64_t version) {
   --buffer.users;
 }
 
-std::span<const Tensor> Versions::parameters(std::int64_t version) const { return holding(version).parameters; }
+std::span<const Tensor> Versions::parameters(std::int64_t version) const {
+  return holding(version).parameters;
+}
 
-const Tensor& Versions::flat(std::int64_t version) const { return holding(version).flat; }
+const Tensor& Versions::flat(std::int64_t version) const {
+  return holding(version).flat;
+}
 
 Tensor Versions::begin_write() {
   Buffer& buffer = buffers_[(newest_ + 1) % kept()];
@@ -85,8 +89,8 @@ Tensor Versions::begin_write() {
 void Versions::publish() {
   ++newest_;
   Buffer& buffer = buffers_[newest_ % kept()];
-  TWOBW_ASSERT(buffer.users == 0, "W({}) was acquired by {} microbatches while it was overwritten", buffer.version,
-               buffer.users);
+  TWOBW_ASSERT(buffer.users == 0, "W({}) was acquired by {} microbatches while it was overwritten",
+               buffer.version, buffer.users);
   buffer.version = newest_;
   for (const Tensor& parameter : buffer.parameters) {
     // The buffer was written behind autograd's back; whoever still holds a stale graph must notice.

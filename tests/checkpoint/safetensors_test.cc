@@ -66,6 +66,7 @@ TEST_F(Safetensors, ComeBackAsTheyWere) {
   for (const NamedTensor& entry : saved) {
     const Tensor& back = loaded.at(entry.name);
     ASSERT_EQ(back.sizes(), entry.tensor.sizes()) << entry.name;
+    if (back.nbytes() == 0) continue;
     EXPECT_EQ(std::memcmp(back.const_data_ptr(), entry.tensor.const_data_ptr(), back.nbytes()), 0)
         << entry.name;
   }

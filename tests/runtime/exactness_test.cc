@@ -12,7 +12,8 @@ namespace {
 
 Config small_config() {
   Config config;
-  config.model = {.layers = 3, .width = 16, .heads = 2, .vocab = 37, .context = 8, .tied = true, .dropout = 0.1};
+  config.model = {
+      .layers = 3, .width = 16, .heads = 2, .vocab = 37, .context = 8, .tied = true, .dropout = 0.1};
   config.pipeline.microbatch = 2;
   config.optimizer.warmup = 2;
   config.optimizer.lr = 1e-2;
@@ -34,7 +35,8 @@ void expect_exact(const Config& config) {
 
 struct Case {
   const char* schedule;
-  std::vector<int> split;  // of 14 layers: embedding, 3 x (attention_in, attention_out, mlp_up, mlp_down), head
+  std::vector<int>
+      split;  // of 14 layers: embedding, 3 x (attention_in, attention_out, mlp_up, mlp_down), head
   int m;
   int e;
   int sync_updates;
@@ -59,7 +61,8 @@ TEST_P(Exactness, PipelineEqualsOracle) {
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const char* schedule : {"sequential", "gpipe", "flush", "2bw", "stash"}) {
-    for (const auto& split : std::vector<std::vector<int>>{{14}, {4, 10}, {1, 3, 10}, {1, 7, 5, 1}, {2, 4, 4, 4}}) {
+    for (const auto& split :
+         std::vector<std::vector<int>>{{14}, {4, 10}, {1, 3, 10}, {1, 7, 5, 1}, {2, 4, 4, 4}}) {
       const int d = static_cast<int>(split.size());
       cases.push_back({schedule, split, std::max(1, d - 1), 0, 0, {}});  // the smallest m of 2bw
       cases.push_back({schedule, split, 4, 0, 3, {d - 1}});
@@ -71,7 +74,8 @@ std::vector<Case> all_cases() {
 
 INSTANTIATE_TEST_SUITE_P(Schedules, Exactness, testing::ValuesIn(all_cases()), [](const auto& info) {
   const Case& c = info.param;
-  return fmt::format("{}_d{}_{}_m{}_e{}_sync{}", c.schedule, c.split.size(), info.index, c.m, c.e, c.sync_updates);
+  return fmt::format("{}_d{}_{}_m{}_e{}_sync{}", c.schedule, c.split.size(), info.index, c.m, c.e,
+                     c.sync_updates);
 });
 
 TEST(ExactnessTest, UntiedSgdAndSecondOrderExtrapolation) {

@@ -52,7 +52,8 @@ class Gate : public models::Layer {
  public:
   std::string kind() const override { return "gate"; }
   std::vector<models::ParameterSpec> parameters() const override { return {}; }
-  models::Tensors forward(std::span<const at::Tensor>, const models::Tensors& x, const models::Pass&) const override {
+  models::Tensors forward(std::span<const at::Tensor>, const models::Tensors& x,
+                          const models::Pass&) const override {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return open_; });
     return x;
@@ -89,7 +90,8 @@ TEST(PipelineTest, AStuckPipelineReportsWhatEveryWorkerWasDoing) {
   handle.open();
   run.join();
 
-  EXPECT_NE(message.find("the pipeline is stuck; stage 0: no gradient of microbatch 0"), std::string::npos) << message;
+  EXPECT_NE(message.find("the pipeline is stuck; stage 0: no gradient of microbatch 0"), std::string::npos)
+      << message;
   EXPECT_NE(message.find("stage 0: RecvGradient microbatch 0 (batch 0)"), std::string::npos) << message;
   EXPECT_NE(message.find("stage 1: Forward microbatch 0 (batch 0) on W(0)"), std::string::npos) << message;
 }
@@ -98,7 +100,8 @@ class Thrower : public models::Layer {
  public:
   std::string kind() const override { return "thrower"; }
   std::vector<models::ParameterSpec> parameters() const override { return {}; }
-  models::Tensors forward(std::span<const at::Tensor>, const models::Tensors&, const models::Pass&) const override {
+  models::Tensors forward(std::span<const at::Tensor>, const models::Tensors&,
+                          const models::Pass&) const override {
     throw std::runtime_error("out of luck");
   }
 };
