@@ -38,8 +38,9 @@ void print_outcome(const Config& config, const nlohmann::ordered_json& summary) 
 
 void print_sample(const Config& config, int length) {
   if (config.data.train == "synthetic" || length == 0) return;
-  fmt::print("\na sample of {} bytes:\n", length);
-  fmt::print("{}\n", train::SavedModel(config.run_dir).generate("def ", length, 0.8, 0));
+  const std::string prompt = "def ";
+  fmt::print("\na sample of {} bytes after '{}':\n", length, prompt);
+  fmt::print("{}{}\n", prompt, train::SavedModel(config.run_dir).generate(prompt, length, 0.8, 0));
 }
 
 int run(const RunArguments& arguments, int sample, const std::string& trace) {
