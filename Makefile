@@ -13,8 +13,8 @@ run: build corpus
 	@echo
 	@echo "Three commands worth trying next:"
 	@echo "  build/twobw schedule 2bw --stages 4 --microbatches 4          # see the schedule"
-	@echo "  build/twobw verify $(CONFIG) train.updates=4                   # prove it against the serial oracle"
-	@echo "  build/twobw train $(CONFIG) pipeline.schedule=flush            # the same model with a flush, to compare"
+	@echo "  build/twobw verify $(CONFIG) train.updates=4       # prove it against the serial oracle"
+	@echo "  build/twobw train $(CONFIG) pipeline.schedule=flush # the same model with a flush, to compare"
 
 install:
 	@scripts/install.sh
