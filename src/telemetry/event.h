@@ -6,17 +6,11 @@
 #include <optional>
 #include <vector>
 
-#include "schedule/instruction.h"
+#include "schedule/event.h"
 
 namespace twobw::telemetry {
 
-// One instruction as it was carried out, in seconds since the run began.
-struct Event {
-  int stage = 0;
-  schedule::Instruction instruction;
-  double begin = 0;
-  double end = 0;
-};
+using schedule::Event;
 
 // One stage after one update.
 struct StageUpdate {
