@@ -9,7 +9,7 @@ JOBS ?= $(shell nproc)
 .PHONY: run test build install bench corpus asan tsan format lint clean
 
 run: build corpus
-	@build/twobw train $(CONFIG) --sample 400
+	@build/twobw train $(CONFIG) --sample 240
 	@echo
 	@echo "Three commands worth trying next:"
 	@echo "  build/twobw schedule 2bw --stages 4 --microbatches 4          # see the schedule"
