@@ -33,9 +33,9 @@ struct CostColumn {
 
 // All that was measured or modelled for one kind of device.
 struct CostTable {
-  std::vector<CostColumn> columns;      // by growing microbatch size
-  double step_per_parameter = 0;        // seconds of the optimizer's step, for one parameter
-  bool modelled = false;                // from a device's figures, not measured
+  std::vector<CostColumn> columns;  // by growing microbatch size
+  double step_per_parameter = 0;    // seconds of the optimizer's step, for one parameter
+  bool modelled = false;            // from a device's figures, not measured
 };
 
 // Bytes of training state a parameter, by purpose.

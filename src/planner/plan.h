@@ -32,9 +32,9 @@ struct Problem {
 struct StagePlan {
   int first_layer = 0, last_layer = 0;  // [first, last)
   bool recompute = false;
-  int kind = 0;                  // of device
-  std::vector<int> nodes;        // of each replica
-  std::vector<int> devices;      // of each replica: index within its node
+  int kind = 0;              // of device
+  std::vector<int> nodes;    // of each replica
+  std::vector<int> devices;  // of each replica: index within its node
   // Forecast:
   double forward = 0, backward = 0;  // seconds a microbatch; backward includes recomputation
   double step = 0;                   // seconds an update
@@ -42,7 +42,7 @@ struct StagePlan {
   double send = 0;                   // seconds of one transfer to the next stage
   double busy = 0;                   // of the update's time
   Footprint memory;
-  double capacity = 0;               // bytes of the device
+  double capacity = 0;  // bytes of the device
 };
 
 struct Plan {

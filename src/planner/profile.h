@@ -41,7 +41,7 @@ struct Profile {
   ModelConfig model;                 // what was profiled; family, width, heads, vocab and context must agree
   std::string precision, optimizer;  // of the run
   std::map<std::string, LayerKind> kinds;
-  std::vector<std::string> layers;   // the kind of every layer, in order
+  std::vector<std::string> layers;  // the kind of every layer, in order
   double tokens_per_sequence_bytes = 0;
   Measured step_per_parameter;
   std::map<std::string, LinkSpec> links;  // "local": between two workers of this machine, ...

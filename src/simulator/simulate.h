@@ -19,7 +19,7 @@ struct StageTimes {
   double forward = 0, backward = 0;  // seconds a microbatch; recomputation belongs to the backward
   double step = 0;                   // seconds an update, on the compute thread
   double evaluate = 0;               // seconds an evaluation
-  double working_overhead = 0;       // seconds of compute that every hand-over costs
+  double working_overhead = 0;       // seconds of compute that every send and every receive costs
   // The all-reduce of one update over the replicas: seconds from the last backward to its end, on its own.
   double reduce = 0;
 };
@@ -45,10 +45,11 @@ struct System {
 // Where a stage's time goes in the steady state, in seconds an update.
 struct StageUse {
   double forward = 0, backward = 0, step = 0;
+  double handing_over = 0;                        // its sends and receives
   double wait_activation = 0, wait_gradient = 0;  // for a neighbour or the transfer from it
   double wait_reduce = 0;                         // for gradients or norms of others
-  double wait_other = 0;
-  double utilisation = 0;  // computing, of the whole
+  double wait_other = 0;                          // for the batch to begin
+  double utilisation = 0;                         // not waiting, of the whole
 };
 
 struct Result {

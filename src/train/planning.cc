@@ -55,8 +55,8 @@ std::vector<planner::LayerShape> layer_shapes(const models::LayerList& model) {
   return shapes;
 }
 
-planner::Problem make_problem(const Config& config, const models::LayerList& model,
-                              planner::Cluster cluster, std::vector<planner::CostTable> costs) {
+planner::Problem make_problem(const Config& config, const models::LayerList& model, planner::Cluster cluster,
+                              std::vector<planner::CostTable> costs) {
   const PipelineConfig& pipeline = config.pipeline;
   return {.cluster = std::move(cluster),
           .layers = layer_shapes(model),

@@ -22,8 +22,8 @@ std::vector<planner::LayerShape> layer_shapes(const models::LayerList& model);
 
 // All that a configuration says; the cluster and its devices' costs are the caller's. The batch is the
 // configuration's own: microbatch x microbatches x replicas.
-planner::Problem make_problem(const Config& config, const models::LayerList& model,
-                              planner::Cluster cluster, std::vector<planner::CostTable> costs);
+planner::Problem make_problem(const Config& config, const models::LayerList& model, planner::Cluster cluster,
+                              std::vector<planner::CostTable> costs);
 
 // The configuration with the plan's choices in place of its own. `cores`: the plan's devices are
 // the cores of this machine, and are named in `devices`.
