@@ -6,7 +6,7 @@ PYTHON := $(or $(TWOBW_PYTHON),.venv/bin/python)
 CONFIG ?= configs/default.yaml
 JOBS ?= $(shell nproc)
 
-.PHONY: run test build install bench corpus asan tsan format lint clean
+.PHONY: run test build install bench paper corpus asan tsan format lint clean
 
 run: build corpus
 	@build/twobw train $(CONFIG) --sample 240
@@ -40,6 +40,12 @@ asan tsan: install
 
 bench: build
 	@$(PYTHON) benchmarks/pipeline.py
+
+# A published evaluation on 64 GPUs, modelled.
+paper: install
+	@cmake --preset release > /dev/null
+	@cmake --build --preset release --target paper
+	@build/benchmarks/paper/paper
 
 # clang-format and clang-tidy where they are installed; their findings fail the test.
 lint:

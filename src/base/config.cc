@@ -1,15 +1,11 @@
 #include "base/config.h"
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <numeric>
-#include <sstream>
 
 #include "base/config_schema.h"
 #include "base/config_values.h"
+#include "base/document.h"
 #include "base/error.h"
 
 namespace twobw {
@@ -88,35 +84,8 @@ class Source {
   std::map<std::string, std::string> seen_;
 };
 
-// The only document in the text; `name` names the text in messages. Empty text is a null node.
-YAML::Node parse_yaml(const std::string& text, const std::string& name, bool with_line) {
-  try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() > 1)
-      fail_input("{} holds {} YAML documents; it must hold one", name, documents.size());
-    return documents.empty() ? YAML::Node() : documents[0];
-  } catch (const YAML::Exception& error) {
-    const std::string line = with_line ? fmt::format(":{}", error.mark.line + 1) : "";
-    fail_input("{}{} is not valid YAML: {}", name, line, error.msg);
-  }
-}
-
-std::string read_text(const std::string& path) {
-  auto refuse_file = [&](const char* why) {
-    fail_input("configuration file '{}' cannot be read: {}", path, why);
-  };
-  if (std::filesystem::is_directory(path)) refuse_file("it is a folder");
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file) refuse_file(std::strerror(errno));
-  if (file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
-  if (file.bad()) refuse_file(std::strerror(errno));
-  return text.str();
-}
-
 void read_file(const std::string& path, Config& config, Origins& origins) {
-  const YAML::Node root = parse_yaml(read_text(path), path, true);
+  const YAML::Node root = parse_yaml(read_text("configuration file", path), path, true);
   if (root.IsMap()) {
     Source(config, origins, path).read_map("", root);
   } else if (!root.IsNull()) {

@@ -38,7 +38,14 @@ struct Example {
 constexpr Example kExamples[] = {
     {"train", "twobw train configs/default.yaml train.updates=50", "train as the file says, but stop sooner"},
     {"verify", "twobw verify configs/verify.yaml", "compare a pipeline with the serial run, bit by bit"},
+    {"profile", "twobw profile configs/default.yaml",
+     "measure the layers on this machine, for plan --profile"},
+    {"plan", "twobw plan configs/default.yaml --explain",
+     "cut the model up for this machine, and say why so"},
+    {"topology", "twobw topology --output cluster.yaml", "describe this machine, for plan --cluster"},
     {"schedule", "twobw schedule 2bw --stages 4", "draw what every stage does, and when"},
+    {"simulate", "twobw simulate flush --stages 8 --step 2",
+     "model how fast it runs, and what stages wait for"},
     {"generate", "twobw generate runs/default", "write text with a trained model"},
 };
 
@@ -106,7 +113,11 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   add_train(app, exit_code);
   add_verify(app, exit_code);
+  add_profile(app, exit_code);
+  add_plan(app, exit_code);
+  add_topology(app, exit_code);
   add_schedule(app, exit_code);
+  add_simulate(app, exit_code);
   add_generate(app, exit_code);
   add_examples(app);
   try {

@@ -1,14 +1,12 @@
 // twobw schedule: draws a schedule, lists it, proves it.
 #include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdlib>
 #include <memory>
 #include <string>
 
 #include "cli/commands.h"
+#include "cli/terminal.h"
 #include "schedule/checker.h"
 #include "schedule/grid.h"
 
@@ -25,18 +23,6 @@ struct ScheduleOptions {
   bool list = false;
   bool check = false;
 };
-
-bool wants_color(const std::string& choice) {
-  if (choice != "auto") return choice == "always";
-  return isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
-}
-
-// 0 where the output is no terminal.
-std::int64_t terminal_columns() {
-  winsize size{};
-  if (isatty(STDOUT_FILENO) == 0 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
-  return size.ws_col;
-}
 
 void print_grid(const Spec& spec, schedule::GridOptions grid, const std::string& color) {
   grid.color = wants_color(color);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "device/memory.h"
 
 namespace twobw::optim {
 namespace {
@@ -25,12 +26,16 @@ float factor(const std::vector<double>& factors, std::size_t index) {
 Optimizer::Optimizer(const OptimizerConfig& config, const weights::Layout& layout, std::int64_t sync_updates,
                      const at::Tensor& initial)
     : config_(config), layout_(layout), sync_updates_(sync_updates) {
+  const device::PurposeScope purpose(device::Term::Optimizer);
   const auto state = [&] { return at::zeros({layout.size()}, at::kFloat); };
   moment1_ = state();
   if (config.name == "adamw") moment2_ = state();
   if (!config.extrapolate_update.empty()) update1_ = state();
   if (config.extrapolate_update.size() > 1) update2_ = state();
-  if (!config.extrapolate_weights.empty()) master_ = initial.clone();
+  if (!config.extrapolate_weights.empty()) {
+    const device::PurposeScope of_master(device::Term::Master);
+    master_ = initial.clone();
+  }
   if (config.extrapolate_weights.size() > 1) applied1_ = state();
 }
 

@@ -19,6 +19,8 @@ struct Problem {
   std::vector<LayerShape> layers;
   std::vector<CostTable> costs;  // by kind of device
   StateBytes state;
+  // Of schedules that never delay an update, where that differs: they need no correction for a delay.
+  std::optional<StateBytes> synchronous_state;
   int batch = 1;        // B: sequences an update, at most
   int context = 1;      // tokens a sequence, for tokens/s
   double margin = 0.1;  // fraction of a device's memory kept free

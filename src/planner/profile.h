@@ -55,8 +55,8 @@ Profile load_profile(const std::string& path);
 // differs. The number of blocks may differ: kinds are measured once.
 void check_matches(const Profile& profile, const Config& config, const std::vector<std::string>& layer_kinds);
 
-// The planner's view of the profile, for a model made of these layers.
-CostTable costs_of(const Profile& profile, const std::vector<std::string>& layer_kinds);
+// The planner's view of the profile, for a model made of these layers and a device so many times as fast.
+CostTable costs_of(const Profile& profile, const std::vector<std::string>& layer_kinds, double speed = 1);
 std::vector<LayerShape> shapes_of(const Profile& profile, const std::vector<std::string>& layer_kinds);
 
 }  // namespace twobw::planner

@@ -1,15 +1,18 @@
 #include "runtime/stage.h"
 
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include "base/error.h"
 #include "base/random.h"
+#include "device/memory.h"
+#include "runtime/backward.h"
 #include "weights/checksum.h"
 
 namespace twobw::runtime {
 
 using at::Tensor;
+using device::PurposeScope;
+using device::Term;
 
 namespace {
 
@@ -62,22 +65,25 @@ Tensors Stage::forward(std::int64_t microbatch, int slot, std::int64_t version, 
   InFlight& flight = in_flight_[slot];
   TWOBW_ASSERT(!flight.pass.tokens.defined(), "slot {} is taken when microbatch {} comes", slot, microbatch);
   const auto parameters = versions_.acquire(version);
-  flight.pass = training_pass(microbatch);
-  for (const Tensor& input : inputs) flight.inputs.push_back(input.detach().set_requires_grad(true));
-  if (setup_.recompute) {
-    at::NoGradGuard no_grad;
-    return detached(run_layers(parameters, flight.inputs, flight.pass));
+  {
+    const PurposeScope purpose(Term::Inputs);
+    flight.pass = training_pass(microbatch);
   }
-  flight.outputs = run_layers(parameters, flight.inputs, flight.pass);
-  return detached(flight.outputs);
+  for (const Tensor& input : inputs) flight.inputs.push_back(input.detach().set_requires_grad(true));
+  PurposeScope purpose(Term::Working);
+  at::AutoGradMode with_graph(!setup_.recompute);
+  const Tensors outputs = run_layers(parameters, flight.inputs, flight.pass);
+  if (!setup_.recompute) flight.roots = roots_of(outputs);
+  purpose.keep_as(Term::Activations);
+  return detached(outputs);
 }
 
 Tensors Stage::backward(std::int64_t microbatch, int slot, std::int64_t version, const Tensors& gradients) {
   InFlight flight = std::exchange(in_flight_[slot], {});
   const auto parameters = versions_.parameters(version);
   gradients_.attach(microbatch / config_.pipeline.microbatches, parameters);
-  if (setup_.recompute) flight.outputs = run_layers(parameters, flight.inputs, flight.pass);
-  torch::autograd::backward(flight.outputs, gradients);
+  if (setup_.recompute) flight.roots = roots_of(run_layers(parameters, flight.inputs, flight.pass));
+  run_backward(flight.roots, gradients);
   versions_.release(version);
   Tensors of_inputs;
   for (const Tensor& input : flight.inputs) of_inputs.push_back(input.grad());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/edge.h>
 
 #include <cstdint>
 #include <vector>
@@ -59,8 +60,8 @@ class Stage {
  private:
   struct InFlight {
     models::Pass pass;
-    Tensors inputs;   // leaves that require a gradient
-    Tensors outputs;  // with their graph; none under recomputation
+    Tensors inputs;                    // leaves that require a gradient
+    torch::autograd::edge_list roots;  // where the backward starts; none under recomputation
   };
   Tensors run_layers(std::span<const at::Tensor> parameters, Tensors x, models::Pass& pass) const;
   models::Pass training_pass(std::int64_t microbatch) const;

@@ -149,7 +149,7 @@ void Worker::step(const Instruction& i) {
                                 .learning_rate = update.learning_rate,
                                 .gradient_norm = norm,
                                 .skipped = update.skip,
-                                .peak_bytes = pool_.peak_bytes()};
+                                .peak = pool_.peak()};
   report.elapsed = report.time - std::exchange(last_update_, report.time);
   if (!finished_losses_.empty()) {
     report.loss = finished_losses_.front();

@@ -35,9 +35,9 @@ struct System {
   std::vector<StageTimes> stages;
   std::vector<Boundary> boundaries;  // one fewer
   std::vector<Channel> channels;
-  // Between the first and the last stage, an update: the gradient of a tied embedding.
+  // The gradient of a tied embedding, an update: from the first stage to the last, and back.
   double tie_bytes = 0;
-  int tie_channel = -1;
+  int tie_forward_channel = -1, tie_backward_channel = -1;
   // Numbers that every stage contributes to and awaits at each update (the gradient norm): seconds.
   double agree = 0;
 };

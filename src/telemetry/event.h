@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "planner/memory.h"
 #include "schedule/event.h"
 
 namespace twobw::telemetry {
@@ -22,7 +23,7 @@ struct StageUpdate {
   double learning_rate = 0;
   double gradient_norm = 0;
   bool skipped = false;
-  std::int64_t peak_bytes = 0;
+  planner::Footprint peak;               // of the run so far: when most bytes were in use, by purpose
   std::optional<double> loss;            // mean over the batch; last stage only
   std::vector<std::uint64_t> checksums;  // of the true weights, a number a layer; only when asked for
 };

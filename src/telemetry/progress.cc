@@ -32,23 +32,27 @@ void Progress::clear() {
 }
 
 void Progress::show(const Status& status) {
+  show(status.update, status.updates, "update",
+       fmt::format("loss {:.4f}  lr {:.2e}  norm {:.2f}  {} tokens/s  busy {:.0f}%", status.loss,
+                   status.learning_rate, status.gradient_norm, format_count(status.tokens_per_s),
+                   100 * status.utilisation));
+}
+
+void Progress::show(std::int64_t done, std::int64_t all, const std::string& unit,
+                    const std::string& figures) {
   const auto now = Clock::now();
   const auto pause = terminal_ ? std::chrono::milliseconds(100) : std::chrono::seconds(5);
-  const bool last = status.update == status.updates;
+  const bool last = done == all;
   if (shown_ && now - *shown_ < pause && !last) return;
   shown_ = now;
-  const double fraction = static_cast<double>(status.update) / static_cast<double>(status.updates);
+  const double fraction = static_cast<double>(done) / static_cast<double>(all);
   const double elapsed = std::chrono::duration<double>(now - began_).count();
   const double left = elapsed * (1.0 - fraction) / std::max(fraction, 1e-9);
-  const std::string figures = fmt::format("loss {:.4f}  lr {:.2e}  norm {:.2f}  {} tokens/s  busy {:.0f}%",
-                                          status.loss, status.learning_rate, status.gradient_norm,
-                                          format_count(status.tokens_per_s), 100 * status.utilisation);
   if (terminal_) {
-    fmt::print("\r\033[K{}/{} [{}] {}  {} left", status.update, status.updates, bar(fraction), figures,
-               format_duration(left));
+    fmt::print("\r\033[K{}/{} [{}] {}  {} left", done, all, bar(fraction), figures, format_duration(left));
     drawn_ = true;
   } else {
-    fmt::print("update {}/{}  {}\n", status.update, status.updates, figures);
+    fmt::print("{} {}/{}  {}\n", unit, done, all, figures);
   }
   std::fflush(stdout);
 }

@@ -23,6 +23,8 @@ class Progress {
   ~Progress();
 
   void show(const Status& status);
+  // Anything else that advances: `done` of `all`, called `unit`.
+  void show(std::int64_t done, std::int64_t all, const std::string& unit, const std::string& figures);
   // A line that stays, such as a validation loss.
   void say(const std::string& line);
 

@@ -4,11 +4,10 @@
 #include <numeric>
 
 #include "device/cpu.h"
+#include "planner/precision.h"
 
 namespace twobw::train {
 namespace {
-
-constexpr double kFloat = 4, kHalf = 2;
 
 double elements(const models::ParameterSpec& parameter) {
   return std::accumulate(parameter.shape.begin(), parameter.shape.end(), 1.0, std::multiplies<>());
@@ -23,19 +22,8 @@ std::vector<std::string> layer_kinds(const models::LayerList& model) {
 }
 
 planner::StateBytes state_bytes(const Config& config) {
-  const OptimizerConfig& optimizer = config.optimizer;
-  const bool half = config.train.precision != "fp32";
   const bool delayed = schedule::is_delayed(schedule::parse_kind(config.pipeline.schedule));
-  planner::StateBytes bytes{.weights = half ? kHalf : kFloat,
-                            .master = half ? kFloat : 0,
-                            .gradients = kFloat,
-                            .optimizer = optimizer.name == "adamw" ? 2 * kFloat : kFloat};
-  if (!delayed) return bytes;
-  // As optim/optimizer.h keeps them.
-  bytes.optimizer += kFloat * static_cast<double>(optimizer.extrapolate_update.size());
-  if (!optimizer.extrapolate_weights.empty()) bytes.master = kFloat;
-  if (optimizer.extrapolate_weights.size() > 1) bytes.optimizer += kFloat;
-  return bytes;
+  return planner::state_bytes(config.optimizer, config.train.precision, delayed);
 }
 
 std::vector<planner::LayerShape> layer_shapes(const models::LayerList& model) {
@@ -58,12 +46,15 @@ std::vector<planner::LayerShape> layer_shapes(const models::LayerList& model) {
 planner::Problem make_problem(const Config& config, const models::LayerList& model, planner::Cluster cluster,
                               std::vector<planner::CostTable> costs) {
   const PipelineConfig& pipeline = config.pipeline;
-  return {.cluster = std::move(cluster),
-          .layers = layer_shapes(model),
-          .costs = std::move(costs),
-          .state = state_bytes(config),
-          .batch = pipeline.microbatch * pipeline.microbatches * pipeline.replicas,
-          .context = config.model.context};
+  return {
+      .cluster = std::move(cluster),
+      .layers = layer_shapes(model),
+      .costs = std::move(costs),
+      // The corrections for a delay are off where there is none.
+      .state = planner::state_bytes(config.optimizer, config.train.precision, /*delayed=*/true),
+      .synchronous_state = planner::state_bytes(config.optimizer, config.train.precision, /*delayed=*/false),
+      .batch = pipeline.microbatch * pipeline.microbatches * pipeline.replicas,
+      .context = config.model.context};
 }
 
 Config with_plan(Config config, const planner::Plan& plan, bool cores) {

@@ -1,17 +1,9 @@
-#include <torch/csrc/autograd/autograd.h>
-
 #include <algorithm>
-#include <chrono>
-#include <functional>
-#include <future>
 #include <limits>
-#include <map>
 
 #include "base/error.h"
-#include "optim/optimizer.h"
+#include "train/profiler.h"
 #include "train/setup.h"
-#include "weights/gradients.h"
-#include "weights/versions.h"
 
 namespace twobw::train {
 
@@ -44,81 +36,17 @@ std::vector<int> balance(const std::vector<double>& costs, int stages) {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_of(const std::function<void()>& work) {
-  const auto begin = Clock::now();
-  work();
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-// One kind of layer, ready to be timed by itself: its weights, a gradient buffer, example inputs.
-class Bench {
- public:
-  Bench(const Setup& setup, int index, const models::Tensors& inputs)
-      : layer_(*setup.model[index]),
-        layout_(setup.model, index, index + 1),
-        versions_(layout_, 1, setup.config.train.seed),
-        gradients_(layout_, 1),
-        optimizer_(setup.config.optimizer, layout_, 0, versions_.flat(0)) {
-    gradients_.attach(0, versions_.parameters(0));
-    const data::Sample sample =
-        setup.training->random(0, setup.config.pipeline.microbatch, setup.config.model.context);
-    pass_ = {.tokens = sample.tokens, .targets = sample.targets, .training = true, .layer = index};
-    for (const at::Tensor& input : inputs) inputs_.push_back(input.detach().set_requires_grad(true));
-  }
-
-  models::Tensors run() {
-    const models::Tensors outputs = layer_.forward(versions_.parameters(0), inputs_, pass_);
-    models::Tensors ones;
-    for (const at::Tensor& output : outputs) ones.push_back(at::ones_like(output));
-    torch::autograd::backward(outputs, ones);
-    return outputs;
-  }
-
-  // Keeps the quickest of several rounds: whatever else goes on only ever makes them slower.
-  void time_round() {
-    compute_ = std::min(compute_, seconds_of([&] { run(); }));
-    step_ = std::min(step_, seconds_of([&] {
-                       optimizer_.apply({.learning_rate = 0.0}, gradients_.flat(0), versions_.flat(0),
-                                        versions_.flat(0));
-                     }));
-  }
-
-  double seconds_per_update(int microbatches) const { return compute_ * microbatches + step_; }
-
- private:
-  const models::Layer& layer_;
-  weights::Layout layout_;
-  weights::Versions versions_;
-  weights::Gradients gradients_;
-  optim::Optimizer optimizer_;
-  models::Pass pass_;
-  models::Tensors inputs_;
-  double compute_ = std::numeric_limits<double>::infinity();
-  double step_ = std::numeric_limits<double>::infinity();
-};
-
-// Seconds that one update takes in each layer. Layers of one kind are timed once; the kinds take turns.
+// Seconds that one update takes in each layer, alone on the first stage's device.
 std::vector<double> time_layers(const Setup& setup) {
-  constexpr int kRounds = 8;
-  std::map<std::string, std::unique_ptr<Bench>> benches;
-  std::map<std::string, models::Tensors> outputs;
-  models::Tensors inputs;
-  for (int index = 0; index < static_cast<int>(setup.model.size()); ++index) {
-    const std::string kind = setup.model[index]->kind();
-    if (!benches.contains(kind)) {
-      benches[kind] = std::make_unique<Bench>(setup, index, inputs);
-      outputs[kind] = benches[kind]->run();
-    }
-    inputs = outputs[kind];
-  }
-  for (int round = 0; round < kRounds; ++round) {
-    for (auto& [kind, bench] : benches) bench->time_round();
-  }
+  const ProfileRequest request{
+      .sizes = {setup.config.pipeline.microbatch}, .rounds = 3, .recomputation = false, .link = false};
+  const planner::Profile measured = profile(setup, setup.cores.front(), request);
   std::vector<double> seconds;
-  for (const auto& layer : setup.model) {
-    seconds.push_back(benches.at(layer->kind())->seconds_per_update(setup.spec.microbatches));
+  for (const std::string& name : measured.layers) {
+    const planner::LayerKind& kind = measured.kinds.at(name);
+    const planner::KindTimes& times = kind.times.front();
+    seconds.push_back((times.forward.median + times.backward.median) * setup.spec.microbatches +
+                      measured.step_per_parameter.median * kind.parameters);
   }
   return seconds;
 }
@@ -132,16 +60,7 @@ void choose_split(Setup& setup) {
     setup.split = {layers};
     return;
   }
-  // On a thread of its own: the binding to cores and the count of intra-op threads stay with it.
-  auto measured = std::async(std::launch::async, [&] {
-    device::bind_thread("measure", setup.cores[0]);
-    return time_layers(setup);
-  });
-  try {
-    setup.layer_seconds = measured.get();
-  } catch (const std::bad_alloc&) {
-    fail_run("the model is too large: out of memory while its layers were measured");
-  }
+  setup.layer_seconds = time_layers(setup);
   setup.split = balance(setup.layer_seconds, setup.spec.stages);
 }
 

@@ -8,6 +8,19 @@ namespace twobw::train {
 
 using Json = nlohmann::ordered_json;
 
+namespace {
+
+Json by_purpose(const planner::Footprint& footprint) {
+  Json bytes = Json::object();
+  for (int term = 0; term < planner::kTerms; ++term) {
+    bytes[std::string(name(static_cast<planner::Term>(term)))] =
+        static_cast<std::int64_t>(footprint.bytes[term]);
+  }
+  return bytes;
+}
+
+}  // namespace
+
 double Statistics::tokens_per_update() const {
   const Config& config = setup_.config;
   return static_cast<double>(config.pipeline.microbatch) * config.pipeline.microbatches *
@@ -45,7 +58,7 @@ Json Statistics::metrics_line() const {
   Json stages = Json::array();
   for (const auto& stage : latest_.stages) {
     stages.push_back({{"utilisation", 1.0 - stage.waiting / std::max(1e-9, stage.elapsed)},
-                      {"peak_bytes", stage.peak_bytes}});
+                      {"peak_bytes", static_cast<std::int64_t>(stage.peak.total())}});
   }
   return {{"update", latest_.update + 1},   {"loss", latest_.loss},
           {"lr", latest_.learning_rate},    {"grad_norm", latest_.gradient_norm},
@@ -70,10 +83,12 @@ Json Statistics::summary() const {
     }
     const double utilisation = elapsed > 0 ? 1.0 - waiting / elapsed : 0.0;
     utilisation_sum += utilisation;
+    const planner::Footprint peak = count > 0 ? latest_.stages[r].peak : planner::Footprint{};
     stages.push_back({{"layers", {layer, layer + setup_.split[r] - 1}},
                       {"device", device::describe(setup_.cores[r])},
                       {"utilisation", utilisation},
-                      {"peak_bytes", count > 0 ? latest_.stages[r].peak_bytes : 0}});
+                      {"peak_bytes", static_cast<std::int64_t>(peak.total())},
+                      {"memory", by_purpose(peak)}});
     layer += setup_.split[r];
   }
   // A run may be interrupted before its first update.

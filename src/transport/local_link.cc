@@ -1,6 +1,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "device/memory.h"
 #include "transport/hub.h"
 #include "transport/link.h"
 
@@ -22,11 +23,18 @@ std::string describe(const Tag& tag) {
 
 namespace {
 
+// What a received tensor is for. Gradients are used up by the next computation.
+device::Term purpose_of(const Tag& tag) {
+  const bool gradient = tag.kind == Tag::Kind::Gradient || tag.kind == Tag::Kind::TiedGradient;
+  return gradient ? device::Term::Working : device::Term::Inputs;
+}
+
 class LocalLink final : public Link {
  public:
   explicit LocalLink(Hub& hub) : hub_(hub) {}
 
   void send(const Tag& tag, Tensors tensors) override {
+    for (const at::Tensor& tensor : tensors) device::set_purpose(tensor, device::Term::Transfer);
     hub_.update([&] {
       const bool fresh = arrived_.emplace(tag, std::move(tensors)).second;
       TWOBW_ASSERT(fresh, "{} sent twice", describe(tag));
@@ -36,9 +44,11 @@ class LocalLink final : public Link {
   void expect(const Tag&) override {}
 
   Tensors receive(const Tag& tag) override {
-    return hub_.wait(
+    Tensors tensors = hub_.wait(
         describe(tag), [&] { return arrived_.contains(tag); },
         [&] { return std::move(arrived_.extract(tag).mapped()); });
+    for (at::Tensor& tensor : tensors) tensor = device::adopt(tensor, purpose_of(tag));
+    return tensors;
   }
 
  private:

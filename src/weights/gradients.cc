@@ -1,8 +1,11 @@
 #include "weights/gradients.h"
 
+#include "device/memory.h"
+
 namespace twobw::weights {
 
 Gradients::Gradients(const Layout& layout, int count) {
+  const device::PurposeScope purpose(device::Term::Gradients);
   for (int buffer = 0; buffer < count; ++buffer) {
     flats_.push_back(at::zeros({layout.gradient_size()}, at::kFloat));
     auto& views = views_.emplace_back();

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "device/memory.h"
 
 namespace twobw::weights {
 
@@ -40,6 +41,7 @@ void initialize(const Layout& layout, const Tensor& flat, std::uint64_t seed) {
 }
 
 Versions::Versions(const Layout& layout, int kept, std::uint64_t seed) : buffers_(kept) {
+  const device::PurposeScope purpose(device::Term::Weights);
   for (Buffer& buffer : buffers_) {
     buffer.flat = at::zeros({layout.size()}, at::kFloat);
     buffer.parameters = parameter_views(layout, buffer.flat);

@@ -1,4 +1,5 @@
 """Whatever is wrong with the input: one sentence on stderr, exit code 2, at once, and nothing is left behind."""
+import json
 import os
 import time
 import unittest
@@ -129,6 +130,79 @@ class BadInputTest(TestCase):
         self.settings_refused({"pipeline.stages": 1, "devices": "[cpu:4095]"}, ["devices", "cpu:4095"])
         self.settings_refused({"pipeline.stages": 1, "devices": "[gpu]"}, ["devices", "gpu"])
         self.settings_refused({"pipeline.stages": 2, "devices": "[cpu:0]"}, ["devices", "stages is 2"])
+
+    # Plans
+
+    CLUSTER = "nodes: [{devices: 8 x V100-16GB, link: {bandwidth: 150GB/s, latency: 5us}}]\n"
+
+    def plan_refused(self, *arguments, naming, cluster=CLUSTER):
+        (self.folder / "c.yaml").write_text(cluster)
+        self.refused("plan", *words(TINY), "--cluster", "c.yaml", *arguments, naming=naming)
+
+    def test_cluster_without_devices(self):
+        self.plan_refused(cluster="", naming=["c.yaml", "nothing", "nodes"])
+        self.plan_refused(cluster="nodes: []", naming=["nodes", "c.yaml:1", "at least one"])
+        self.plan_refused(cluster="nodes: [{name: a}]", naming=["nodes[0].devices", "missing", "c.yaml"])
+        self.plan_refused(cluster="nodes: [{devices: 0 x H100}]", naming=["nodes[0].devices", "0 x H100"])
+        self.refused("plan", "--cluster", "nowhere.yaml", naming=["nowhere.yaml", "No such file"])
+
+    def test_cluster_with_impossible_figures(self):
+        cluster = self.CLUSTER.replace("150GB/s", "0")
+        self.plan_refused(cluster=cluster, naming=["nodes[0].link.bandwidth is 0", "c.yaml:1", "above 0"])
+        cluster = "devices: {x: {memory: 0}}\nnodes: [{devices: x}]\n"
+        self.plan_refused(cluster=cluster, naming=["devices.x.memory is 0", "above 0"])
+        cluster = "devices: {x: {memory: 1GB}}\nnodes: [{devices: x}]\n"
+        self.plan_refused(cluster=cluster, naming=["'x'", "tflops", "profile"])
+
+    def test_cluster_of_unknown_devices(self):
+        self.plan_refused(cluster="nodes: [{devices: V100}]", naming=["nodes[0].devices", "'V100'", "V100-16GB"])
+        self.plan_refused(cluster="nodes: [{device: H100}]", naming=["nodes[0].device", "nodes[0].devices"])
+
+    def profile(self, **changes):
+        """Of a model of width 32."""
+        seconds = {"median": 1e-3, "spread": 0}
+        times = {"microbatch": 1, "forward_seconds": seconds, "backward_seconds": seconds,
+                 "recomputed_backward_seconds": seconds, "stash_bytes": 1, "output_bytes": 1, "working_bytes": 1}
+        kinds = ["embedding", "attention_in", "attention_out", "mlp_up", "mlp_down", "head"]
+        model = {"family": "gpt", "layers": 1, "width": 32, "heads": 4, "vocab": 64, "context": 16, "tied": True,
+                 "dropout": 0}
+        profile = {"version": 1, "device": "a core", "device_memory_bytes": 1, "program": "0", "libtorch": "0",
+                   "created": "today", "model": model, "precision": "fp32", "optimizer": "adamw", "layers": kinds,
+                   "kinds": {kind: {"parameters": 1, "tied_parameters": 0, "times": [times]} for kind in kinds},
+                   "token_bytes_per_sequence": 1, "step_seconds_per_parameter": seconds, "links": {}}
+        (self.folder / "p.json").write_text(json.dumps({**profile, **changes}))
+        return "p.json"
+
+    def test_profile_of_another_model_or_version(self):
+        self.plan_refused("model.width=64", "--profile", self.profile(), naming=["model.width was 32", "has 64"])
+        self.plan_refused("--profile", self.profile(version=2), naming=["p.json", "version 2", "version 1"])
+        self.plan_refused("--profile", self.profile(optimizer="sgd"), naming=["optimizer.name was sgd"])
+
+    def test_profile_that_is_none(self):
+        self.plan_refused("--profile", "nowhere.json", naming=["nowhere.json", "No such file"])
+        (self.folder / "p.json").write_text("{")
+        self.plan_refused("--profile", "p.json", naming=["p.json", "not JSON"])
+        (self.folder / "p.json").write_text('{"version": 1}')
+        self.plan_refused("--profile", "p.json", naming=["p.json", "lacks the field device"])
+
+    def test_contradictory_plans(self):
+        self.plan_refused("--stages", "9", naming=["9", "8"])
+        self.plan_refused("--stages", "4", "--replicas", "3", naming=["4 stages", "3 replicas", "8"])
+        self.plan_refused("--stages", "99", naming=["99", "layers"])
+        self.plan_refused("--schedule", "2bw", "--stages", "4", "--microbatches", "2", "--batch", "64",
+                          naming=["microbatches", "m = 2", "= 3"])
+        self.plan_refused("--microbatch", "9", "--batch", "8", naming=["9", "8"])
+        self.plan_refused("--schedule", "3bw", naming=["3bw", "2bw"])
+        self.plan_refused("--batch", "0", naming=["0", "at least 1"])
+        self.plan_refused("--margin", "1.5", naming=["margin", "1.5"])
+        self.plan_refused("--precision", "fp8", naming=["fp8", "bf16"])
+        self.plan_refused("--profile", self.profile(), "--microbatch", "7", naming=["7", "1"])
+
+    def test_plan_that_train_would_refuse(self):
+        self.plan_refused("--replicas", "2", "--write", "run.yaml", naming=["pipeline.replicas", "2"])
+
+    def test_topology_that_cannot_be_written(self):
+        self.refused("topology", "--output", "nowhere/c.yaml", naming=["nowhere/c.yaml", "No such file"])
 
     # The command line and the run directory
 

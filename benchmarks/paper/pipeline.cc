@@ -1,0 +1,167 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "planner/modelled.h"
+#include "planner/time_model.h"
+#include "simulator/simulate.h"
+#include "systems.h"
+
+namespace twobw::paper {
+namespace {
+
+using planner::Plan;
+using planner::Problem;
+using schedule::Kind;
+
+constexpr double kElement = 2;  // bytes, of fp16
+constexpr int kLayersOfBlock = 4;
+
+Kind kind_of(System system) {
+  if (system == System::GPipe) return Kind::GPipe;
+  if (system == System::Flush) return Kind::Flush;
+  return system == System::TwoBW ? Kind::TwoBW : Kind::Sequential;
+}
+
+Problem problem_of(const ModelConfig& model, const planner::Cluster& cluster) {
+  const auto work = planner::describe_model(model, kElement);
+  Problem problem;
+  problem.cluster = cluster;
+  problem.layers = planner::shapes_of(work);
+  problem.costs = {planner::modelled_costs(work, cluster.kinds[0], kPrecision, kState, model.context,
+                                           {kMicrobatches.begin(), kMicrobatches.end()})};
+  problem.state = kState;
+  problem.context = model.context;
+  problem.extra = 0;  // the published systems have none
+  return problem;
+}
+
+// The plan's stages and transfers; what several pipelines share of a link is in the transfers' times.
+simulator::System system_of(const Problem& problem, const Plan& plan) {
+  simulator::System system;
+  const planner::CostColumn& column = *planner::column_of(problem, 0, plan.microbatch);
+  for (std::size_t r = 0; r < plan.stages.size(); ++r) {
+    const planner::StagePlan& stage = plan.stages[r];
+    system.stages.push_back(
+        {.forward = stage.forward, .backward = stage.backward, .step = stage.step, .reduce = stage.reduce});
+    if (r + 1 == plan.stages.size()) break;
+    const double bytes = column.layers[stage.last_layer - 1].output;
+    const planner::Transfer transfer =
+        planner::transfer_between(problem.cluster, stage, plan.stages[r + 1], bytes);
+    const int channel = static_cast<int>(system.channels.size());
+    system.boundaries.push_back({bytes, bytes, channel, channel + 1});
+    system.channels.insert(system.channels.end(), 2,
+                           {.latency = transfer.seconds - transfer.busy, .bandwidth = bytes / transfer.busy});
+  }
+  return system;
+}
+
+double simulated_sequences_per_s(const Problem& problem, const Plan& plan) {
+  const schedule::Spec spec = {.kind = plan.schedule,
+                               .stages = static_cast<int>(plan.stages.size()),
+                               .microbatches = plan.microbatches,
+                               .extra = plan.extra};
+  const double update = simulator::simulate(spec, system_of(problem, plan)).update_seconds;
+  return static_cast<double>(plan.microbatch) * plan.microbatches * plan.replicas / update;
+}
+
+void take_better(std::optional<Outcome>& best, Outcome outcome) {
+  if (!best || outcome.sequences_per_s > best->sequences_per_s) best = std::move(outcome);
+}
+
+std::string describe(const Plan& plan) {
+  const auto recomputes = [](const planner::StagePlan& stage) { return stage.recompute; };
+  const auto count = std::count_if(plan.stages.begin(), plan.stages.end(), recomputes);
+  return fmt::format("b={}{}", plan.microbatch, count > 0 ? " recomputing" : "");
+}
+
+// As the paper cuts a model: as many blocks in every stage. The replicas of a stage share a node, for the
+// sums of their gradients; so the stages of a pipeline of eight are on eight nodes.
+Plan plan_of(const Problem& problem, const Row& row, Kind kind, int b, bool recompute) {
+  Plan plan{.schedule = kind, .replicas = row.replicas, .microbatch = b};
+  plan.microbatches = row.batch / (b * row.replicas);
+  const int layers = static_cast<int>(problem.layers.size()), blocks = (layers - 2) / kLayersOfBlock;
+  int next = 0;
+  for (int r = 0; r < row.stages; ++r) {
+    planner::StagePlan stage{.first_layer = next, .recompute = recompute};
+    next = r + 1 == row.stages ? layers : 1 + kLayersOfBlock * ((r + 1) * blocks / row.stages);
+    stage.last_layer = next;
+    for (int replica = 0; replica < row.replicas; ++replica) {
+      const int device = r * row.replicas + replica;
+      stage.nodes.push_back(device / kDevicesPerNode);
+      stage.devices.push_back(device % kDevicesPerNode);
+    }
+    plan.stages.push_back(std::move(stage));
+  }
+  return plan;
+}
+
+}  // namespace
+
+std::optional<Outcome> run_pipeline(System system, const Row& row, const Fitted& fitted) {
+  const Problem problem = problem_of(model(row.model), cluster(row.nodes, kDevicesPerNode, fitted));
+  const Kind kind = kind_of(system);
+  std::optional<Outcome> best;
+  for (const int b : kMicrobatches) {
+    for (const bool recompute : {false, true}) {
+      const int m = row.batch / (b * row.replicas);
+      if (m < schedule::smallest_microbatches({.kind = kind, .stages = row.stages})) continue;
+      const planner::Estimate estimate =
+          planner::evaluate(problem, plan_of(problem, row, kind, b, recompute));
+      if (!estimate.fits()) continue;
+      take_better(best, {simulated_sequences_per_s(problem, estimate.plan), describe(estimate.plan)});
+    }
+  }
+  return best;
+}
+
+std::optional<Outcome> run_gpipe_in_pieces(const Row& row, const Fitted& fitted) {
+  const Problem problem = problem_of(model(row.model), cluster(row.nodes, kDevicesPerNode, fitted));
+  std::optional<Outcome> best;
+  for (const int b : kMicrobatches) {
+    Plan plan = plan_of(problem, row, Kind::GPipe, b, false);
+    while (plan.microbatches > 0 && !planner::evaluate(problem, plan).fits()) --plan.microbatches;
+    if (plan.microbatches == 0) continue;
+    plan = planner::evaluate(problem, plan).plan;
+    take_better(best,
+                {simulated_sequences_per_s(problem, plan), fmt::format("b={} m={}", b, plan.microbatches)});
+  }
+  return best;
+}
+
+std::optional<Outcome> run(System system, const Row& row, const Fitted& fitted) {
+  return system == System::Tensor ? run_tensor(row, fitted) : run_pipeline(system, row, fitted);
+}
+
+double parameters(const ModelConfig& model) {
+  double sum = 0;
+  for (const auto& layer : planner::describe_model(model, kElement)) sum += layer.parameters;
+  return sum - (model.tied ? static_cast<double>(model.vocab) * model.width : 0);
+}
+
+// Every stage takes as many blocks as its memory holds; what the others hold makes no difference to it.
+int most_blocks(ModelConfig model, int stages, int b) {
+  const Row row = {.batch = b * std::max(1, stages - 1), .stages = stages, .replicas = 1};
+  const planner::Cluster devices =
+      cluster((stages + kDevicesPerNode - 1) / kDevicesPerNode, kDevicesPerNode, {});
+  std::vector<int> most(stages, 0);
+  bool some_fit = true;
+  for (int blocks = 1; some_fit; ++blocks) {
+    model.layers = blocks * stages;
+    const Problem problem = problem_of(model, devices);
+    const Plan plan = planner::evaluate(problem, plan_of(problem, row, Kind::TwoBW, b, true)).plan;
+    some_fit = false;
+    for (int r = 0; r < stages; ++r) {
+      const planner::StagePlan& stage = plan.stages[r];
+      if (stage.memory.total() > (1 - problem.margin) * stage.capacity) continue;
+      most[r] = blocks;
+      some_fit = true;
+    }
+  }
+  if (std::find(most.begin(), most.end(), 0) != most.end()) return 0;
+  return std::accumulate(most.begin(), most.end(), 0);
+}
+
+}  // namespace twobw::paper

@@ -1,0 +1,33 @@
+// The five systems, each with the microbatch size, recomputation and placement that suit it best.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "setting.h"
+
+namespace twobw::paper {
+
+struct Outcome {
+  double sequences_per_s = 0;  // modelled
+  std::string how;             // "b=4 recompute"
+};
+
+// Nothing: it does not fit.
+std::optional<Outcome> run(System system, const Row& row, const Fitted& fitted);
+
+// A pipeline, planned by planner/ and timed by simulator/.
+std::optional<Outcome> run_pipeline(System system, const Row& row, const Fitted& fitted);
+// Every block's matrices cut over row.stages devices.
+std::optional<Outcome> run_tensor(const Row& row, const Fitted& fitted);
+
+// A guess at what the published GPipe did otherwise, to see how much it explains: no recomputation, and a
+// flush whenever memory is full instead of once an update.
+std::optional<Outcome> run_gpipe_in_pieces(const Row& row, const Fitted& fitted);
+
+// Blocks of this width that a 2BW pipeline of so many V100 can train, recomputing, b sequences a
+// microbatch; 0: not one a stage.
+int most_blocks(ModelConfig model, int stages, int b);
+double parameters(const ModelConfig& model);
+
+}  // namespace twobw::paper

@@ -1,0 +1,101 @@
+// Tensor parallelism as Megatron does it: t devices share every block. Each product of a pair is cut by
+// columns, then by rows, so that a pair needs one sum over the devices in the forward, and one in the
+// backward; what lies between pairs (norms, dropout, residual sums) every device does in full.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "planner/modelled.h"
+#include "planner/time_model.h"
+#include "simulator/simulate.h"
+#include "systems.h"
+
+namespace twobw::paper {
+namespace {
+
+using planner::LayerWork;
+
+constexpr double kElement = 2;
+
+struct Share {
+  std::vector<LayerWork> layers;  // of one device
+  double outputs = 0;             // bytes of the hidden states of one sequence
+  int sums = 0;                   // over the devices, in a forward; as many again in a backward
+};
+
+// Hidden states that a layer reads and writes outside of its products, which are not cut.
+double whole_streams(const std::string& kind) {
+  if (kind == "attention_out" || kind == "mlp_down") return 7;  // dropout and the residual sum
+  return kind == "embedding" ? 9 : 2;                           // else a norm
+}
+
+Share share_of(const ModelConfig& model, int ways) {
+  Share share{.outputs = static_cast<double>(model.context) * model.width * kElement};
+  for (LayerWork layer : planner::describe_model(model, kElement)) {
+    const double whole = std::min(layer.element_bytes, whole_streams(layer.kind) * share.outputs);
+    layer.element_bytes = whole + (layer.element_bytes - whole) / ways;
+    layer.matrix_flops /= ways;
+    layer.matrix_bytes /= ways;
+    layer.parameters /= ways;
+    layer.stash = layer.kind == "embedding" ? layer.stash : layer.stash / ways + share.outputs;
+    layer.working /= ways;
+    share.sums += layer.kind == "attention_out" || layer.kind == "mlp_down" || layer.kind == "embedding";
+    share.layers.push_back(std::move(layer));
+  }
+  return share;
+}
+
+// One ring over all devices, as NCCL makes it: across nodes it is as slow as the network.
+double sum_seconds(double bytes, int ways, const planner::Cluster& cluster) {
+  const planner::LinkSpec& link = ways > kDevicesPerNode ? cluster.network : cluster.nodes[0].link;
+  return simulator::ring_all_reduce(bytes, ways, {link.latency, link.bandwidth});
+}
+
+}  // namespace
+
+std::optional<Outcome> run_tensor(const Row& row, const Fitted& fitted) {
+  const planner::Cluster cluster = paper::cluster(row.nodes, kDevicesPerNode, fitted);
+  const planner::DeviceKind& device = cluster.kinds[0];
+  const ModelConfig model = paper::model(row.model);
+  const Share share = share_of(model, row.stages);
+  const planner::CostTable table = planner::modelled_costs(
+      share.layers, device, kPrecision, kState, model.context, {kMicrobatches.begin(), kMicrobatches.end()});
+  double parameters = 0;
+  for (const LayerWork& layer : share.layers) parameters += layer.parameters;
+  const double state = (kState.weights + kState.master + kState.gradients + kState.optimizer) * parameters;
+  // Every device of a node sums its part of the gradients with those of other replicas, over one card.
+  const double reduce =
+      simulator::ring_all_reduce(kDevicesPerNode * kState.gradients * parameters, row.replicas,
+                                 {cluster.network.latency, cluster.network.bandwidth});
+  const double step = table.step_per_parameter * parameters;
+
+  std::optional<Outcome> best;
+  for (const planner::CostColumn& column : table.columns) {
+    const int b = column.microbatch;
+    if (b * row.replicas > row.batch) break;
+    const int m = row.batch / (b * row.replicas);
+    double forward = 0, backward = 0, stash = 0, largest = 0, working = 0;
+    for (const planner::LayerCost& layer : column.layers) {
+      forward += layer.forward;
+      backward += layer.backward;
+      stash += layer.stash;
+      largest = std::max(largest, layer.stash);
+      working = std::max(working, layer.working);
+    }
+    const double sum = share.sums * sum_seconds(b * share.outputs, row.stages, cluster);
+    for (const bool recompute : {false, true}) {
+      // Recomputing block by block keeps each block's input.
+      const double kept = recompute ? model.layers * b * share.outputs + 4 * largest : stash;
+      if (state + kept + working > 0.9 * device.memory) continue;
+      const double compute = forward + backward + (recompute ? forward : 0) + (recompute ? 3 : 2) * sum;
+      const double sequences = static_cast<double>(b) * m * row.replicas;
+      const Outcome outcome = {sequences / (m * compute + reduce + step),
+                               fmt::format("b={}{}", b, recompute ? " recomputing" : "")};
+      if (!best || outcome.sequences_per_s > best->sequences_per_s) best = outcome;
+    }
+  }
+  return best;
+}
+
+}  // namespace twobw::paper

@@ -1,0 +1,21 @@
+// Files that people write: read whole, parsed, and refused in one sentence.
+#pragma once
+
+#include <yaml-cpp/yaml.h>
+
+#include <string>
+#include <string_view>
+
+namespace twobw {
+
+// The file's text. `what` begins the sentence of the InputError: "configuration file", "profile".
+std::string read_text(std::string_view what, const std::string& path);
+
+// Replaces the file. Throws InputError.
+void write_text(const std::string& path, const std::string& text);
+
+// The only document in the text; `name` names the text in messages, with the line where asked. Empty
+// text is a null node. Throws InputError.
+YAML::Node parse_yaml(const std::string& text, const std::string& name, bool with_line);
+
+}  // namespace twobw

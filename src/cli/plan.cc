@@ -1,0 +1,135 @@
+// twobw plan: how to cut up a model and where to put the parts.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/config.h"
+#include "base/document.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "device/cpu.h"
+#include "device/machine.h"
+#include "models/model.h"
+#include "planner/cost_tables.h"
+#include "planner/plan_json.h"
+#include "planner/report.h"
+#include "planner/search.h"
+#include "train/planning.h"
+
+namespace twobw::cli {
+namespace {
+
+using planner::Cluster;
+using planner::Problem;
+
+struct PlanOptions {
+  std::string cluster, profile, precision, schedule, write;
+  std::optional<int> batch, stages, replicas, microbatch, microbatches, extra;
+  std::optional<bool> recompute;
+  double margin = 0.1;
+  bool explain = false, json = false;
+};
+
+// The file's, else this machine; there the profile knows the link between cores best.
+Cluster choose_cluster(const PlanOptions& options, const std::optional<planner::Profile>& profile) {
+  if (!options.cluster.empty()) return planner::load_cluster(options.cluster);
+  Cluster cluster = device::cluster_of(device::measure_machine());
+  if (profile && profile->links.contains("local")) cluster.nodes[0].link = profile->links.at("local");
+  return cluster;
+}
+
+// Whether the devices of the plan can be the cores of this machine.
+bool is_local(const Cluster& cluster) {
+  return cluster.nodes.size() == 1 && cluster.kinds.size() == 1 && cluster.kinds[0].name == "CPU core" &&
+         cluster.device_count() <= static_cast<int>(device::available_cores().size());
+}
+
+Problem make_problem(const Config& config, const PlanOptions& options) {
+  std::optional<planner::Profile> profile;
+  if (!options.profile.empty()) profile = planner::load_profile(options.profile);
+  const PipelineConfig& pipeline = config.pipeline;
+  const int batch = options.batch.value_or(pipeline.microbatch * pipeline.microbatches * pipeline.replicas);
+  const models::LayerList model = models::build(config.model);
+  const Cluster cluster = choose_cluster(options, profile);
+  auto costs = profile ? planner::measured_tables(config, cluster, *profile)
+                       : planner::modelled_tables(config, cluster,
+                                                  planner::usual_microbatches(batch, options.microbatch));
+  Problem problem = train::make_problem(config, model, cluster, std::move(costs));
+  problem.batch = batch;
+  problem.margin = options.margin;
+  if (!options.schedule.empty()) problem.schedule = schedule::parse_kind(options.schedule);
+  problem.stages = options.stages;
+  problem.replicas = options.replicas;
+  problem.microbatch = options.microbatch;
+  problem.microbatches = options.microbatches;
+  problem.extra = options.extra;
+  problem.recompute = options.recompute;
+  return problem;
+}
+
+void write_run(const Config& config, const Problem& problem, const planner::Plan& plan,
+               const std::string& path) {
+  const Config planned = train::with_plan(config, plan, is_local(problem.cluster));
+  validate(planned);
+  write_text(path, fmt::format("# By `twobw plan` for {}: {} {} tokens/s.\n{}", problem.cluster.name,
+                               plan.modelled ? "modelled at" : "forecast at", format_count(plan.tokens_per_s),
+                               to_yaml(planned)));
+}
+
+int run(const RunArguments& arguments, PlanOptions options) {
+  Config config = load_config(arguments.file, arguments.overrides);
+  if (!options.precision.empty()) config.train.precision = options.precision;
+  // What `train` runs in this version is one pipeline, so a plan that is to be written is for one.
+  if (!options.write.empty() && !options.replicas) options.replicas = 1;
+  const Problem problem = make_problem(config, options);
+  const planner::SearchResult result = planner::search(problem);
+  const std::string text = options.json
+                               ? planner::to_json(problem, result)
+                               : planner::report(problem, result, config.model.family, options.explain);
+  if (result.best && !options.write.empty()) write_run(config, problem, result.best->plan, options.write);
+  fmt::print("{}", text);
+  if (result.best && !options.write.empty() && !options.json)
+    fmt::print("\nwritten to {}, for `twobw train {}`\n", options.write, options.write);
+  return result.best ? 0 : 1;
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, int& exit_code) {
+  CLI::App* command =
+      app.add_subcommand("plan", "Choose stages, replicas and microbatches for given hardware");
+  auto arguments = add_run_arguments(*command);
+  auto options = std::make_shared<PlanOptions>();
+  command->add_option("--cluster", options->cluster,
+                      "The hardware, as `twobw topology` writes it (default: this machine)");
+  command->add_option("--profile", options->profile,
+                      "Times measured by `twobw profile` (default: modelled from the devices' figures)");
+  command->add_option("--batch", options->batch,
+                      "B, sequences an update at most (default: the configuration's)");
+  command->add_option("--schedule", options->schedule, "Only 2bw, flush, gpipe or sequential");
+  command->add_option("--stages", options->stages, "Only d stages");
+  command->add_option("--replicas", options->replicas, "Only w replicas");
+  command->add_option("--microbatch", options->microbatch, "Only b sequences a microbatch");
+  command->add_option("--microbatches", options->microbatches, "Only m microbatches an update");
+  command->add_option("--extra", options->extra, "Only e extra microbatches in flight");
+  command->add_flag("--recompute,!--no-recompute", options->recompute,
+                    "Recompute in every stage, or in none");
+  command->add_option("--precision", options->precision, "Plan as if computing in fp32, fp16 or bf16");
+  command->add_option("--margin", options->margin, "Fraction of each device's memory to keep free")
+      ->capture_default_str();
+  command->add_flag("--explain", options->explain, "List every family of plans and why it lost");
+  command->add_flag("--json", options->json, "Print JSON instead");
+  command->add_option("--write", options->write,
+                      "Write a configuration for `twobw train`; plans one replica");
+  command->callback([arguments, options, &exit_code] {
+    sort_out(*arguments);
+    exit_code = run(*arguments, *options);
+  });
+}
+
+}  // namespace twobw::cli

@@ -1,0 +1,31 @@
+// twobw topology: describes this machine for `twobw plan`.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "base/document.h"
+#include "cli/commands.h"
+#include "device/machine.h"
+
+namespace twobw::cli {
+
+void add_topology(CLI::App& app, int& exit_code) {
+  auto output = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("topology", "Describe this machine, for plan --cluster");
+  command->add_option("--output", *output, "The file to write; else it is printed");
+  command->callback([output, &exit_code] {
+    const device::Machine machine = device::measure_machine();
+    const std::string text = device::describe(machine);
+    if (output->empty()) {
+      fmt::print("{}", text);
+    } else {
+      write_text(*output, text);
+      fmt::print("{} device{} written to {}\n", machine.cores, machine.cores == 1 ? "" : "s", *output);
+    }
+    exit_code = 0;
+  });
+}
+
+}  // namespace twobw::cli

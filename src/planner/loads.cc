@@ -1,0 +1,39 @@
+#include "planner/loads.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace twobw::planner {
+
+Loads::Loads(const std::vector<LayerShape>& shapes, const CostColumn& column) : tokens_(column.tokens) {
+  TWOBW_ASSERT(shapes.size() == column.layers.size(), "{} layers, costs of {}", shapes.size(),
+               column.layers.size());
+  before_.emplace_back();
+  largest_.emplace_back();
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const LayerCost& cost = column.layers[i];
+    const LayerShape& shape = shapes[i];
+    Sums sums = before_.back();
+    sums.forward += cost.forward;
+    sums.backward += cost.backward;
+    sums.stash += cost.stash;
+    sums.parameters += shape.parameters;
+    sums.tied += shape.tied;
+    sums.ends += shape.tied > 0 ? 1 : 0;
+    before_.push_back(sums);
+    output_.push_back(cost.output);
+    largest_[0].push_back(cost.working);
+    largest_tie_ = std::max(largest_tie_, shape.tied);
+  }
+  for (std::size_t span = 2; span <= shapes.size(); span *= 2) {
+    const std::vector<double>& half = largest_.back();
+    std::vector<double> whole;
+    for (std::size_t i = 0; i + span <= shapes.size(); ++i) {
+      whole.push_back(std::max(half[i], half[i + span / 2]));
+    }
+    largest_.push_back(std::move(whole));
+  }
+}
+
+}  // namespace twobw::planner

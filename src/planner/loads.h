@@ -1,0 +1,63 @@
+// The StageLoad of any run of layers, from sums made once.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "planner/costs.h"
+#include "planner/memory.h"
+
+namespace twobw::planner {
+
+// Of one kind of device and one microbatch size.
+class Loads {
+ public:
+  Loads(const std::vector<LayerShape>& shapes, const CostColumn& column);
+
+  // Of layers [first, last); what comes in and goes out at the model's two ends is nothing.
+  StageLoad of(int first, int last) const {
+    const Sums& from = before_[first];
+    const Sums& to = before_[last];
+    StageLoad load;
+    load.forward = to.forward - from.forward;
+    load.backward = to.backward - from.backward;
+    load.stash = to.stash - from.stash;
+    load.working = largest_working(first, last);
+    load.input = first > 0 ? output_[first - 1] : 0;
+    load.output = last < layers() ? output_[last - 1] : 0;
+    load.tokens = tokens_;
+    // Both ends of a tie in one stage share the weights; each still has a gradient of its own.
+    const int ends = to.ends - from.ends;
+    load.gradient_parameters = to.parameters - from.parameters;
+    load.parameters = load.gradient_parameters - (ends > 1 ? (to.tied - from.tied) - largest_tie_ : 0);
+    load.tied = ends > 0 && ends < before_.back().ends ? largest_tie_ : 0;
+    return load;
+  }
+  // Bytes that the layer hands on.
+  double output(int layer) const { return output_[layer]; }
+  int layers() const { return static_cast<int>(output_.size()); }
+
+ private:
+  double largest_working(int first, int last) const {
+    const int level = std::bit_width(static_cast<unsigned>(last - first)) - 1;
+    return std::max(largest_[level][first], largest_[level][last - (1 << level)]);
+  }
+
+  // Of the layers before each; the ends of a tie are few, so their sizes are summed like the rest.
+  struct Sums {
+    double forward = 0, backward = 0, stash = 0, parameters = 0, tied = 0;
+    int ends = 0;  // layers that share weights with another
+  };
+  std::vector<Sums> before_;
+  std::vector<double> output_;
+  double tokens_ = 0;
+  double largest_tie_ = 0;
+  // largest_[k][i] is the largest working of the 2^k layers from i on.
+  std::vector<std::vector<double>> largest_;
+};
+
+// Of one microbatch size, by kind of device; null where a kind has no costs of that size.
+using LoadsByKind = std::vector<const Loads*>;
+
+}  // namespace twobw::planner

@@ -1,0 +1,59 @@
+#include "planner/memory.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace twobw::planner {
+namespace {
+
+// Replicas sum their gradients before anyone steps, so under 2BW stage 0 has something to wait for too.
+int gradient_buffers(const schedule::Spec& spec, int stage, bool replicated) {
+  const int alone = schedule::gradient_buffers(spec, stage);
+  return replicated && spec.kind == schedule::Kind::TwoBW ? std::max(alone, 2) : alone;
+}
+
+}  // namespace
+
+std::string_view name(Term term) {
+  switch (term) {
+    case Term::Weights:
+      return "weights";
+    case Term::Master:
+      return "master";
+    case Term::Gradients:
+      return "gradients";
+    case Term::Optimizer:
+      return "optimizer";
+    case Term::Activations:
+      return "activations";
+    case Term::Inputs:
+      return "inputs";
+    case Term::Working:
+      return "working";
+    case Term::Transfer:
+      return "transfer";
+  }
+  return "?";
+}
+
+double Footprint::total() const {
+  return std::accumulate(bytes.begin(), bytes.end(), 0.0);
+}
+
+Footprint footprint(const schedule::Spec& spec, int stage, const StageLoad& load, const StateBytes& state,
+                    bool recompute, bool replicated) {
+  const double in_flight = schedule::in_flight_bound(spec, stage);
+  Footprint result;
+  result[Term::Weights] = schedule::versions_kept(spec, stage) * state.weights * load.parameters;
+  result[Term::Master] = state.master * load.parameters;
+  result[Term::Gradients] =
+      gradient_buffers(spec, stage, replicated) * state.gradients * load.gradient_parameters;
+  result[Term::Optimizer] = state.optimizer * load.parameters;
+  result[Term::Activations] = recompute ? 0 : in_flight * load.stash;
+  result[Term::Inputs] = in_flight * (load.input + load.tokens);
+  result[Term::Working] = load.working + (recompute ? load.stash : 0);
+  result[Term::Transfer] = load.output + load.input;
+  return result;
+}
+
+}  // namespace twobw::planner

@@ -1,0 +1,445 @@
+#include "planner/partition.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace twobw::planner {
+namespace {
+
+using schedule::Kind;
+
+// Stands for no bound on a pace: infinity less infinity would not compare.
+constexpr double kAnyPace = 1e30;
+
+// By the layers, the places, and the microbatches that the schedule needs.
+int most_stages(const Problem& problem, const Setting& setting, const Places& places) {
+  int most = std::min(static_cast<int>(problem.layers.size()), places.all().front().reach);
+  if (problem.stages) most = std::min(most, *problem.stages);
+  while (most > 0 && schedule::smallest_microbatches(spec_of(setting, most)) > setting.microbatches) --most;
+  return most;
+}
+
+}  // namespace
+
+Partition::Partition(const Problem& problem, const Setting& setting, const Places& places,
+                     const LoadsByKind& loads)
+    : problem_(problem),
+      setting_(setting),
+      places_(places),
+      loads_(loads),
+      layers_(static_cast<int>(problem.layers.size())),
+      most_stages_(most_stages(problem, setting, places)),
+      costs_(problem, setting, places, most_stages_),
+      capacity_(costs_.largest_capacity()) {
+
+  least_compute_.assign(layers_ + 1, 0);
+  least_parameters_.assign(layers_ + 1, 0);
+  double slowest_layer = 0;
+  for (int layer = 0; layer < layers_; ++layer) {
+    double least = kUnlimited;
+    for (const Seat& seat : places.seats()) {
+      if (loads[seat.kind] == nullptr) continue;
+      const StageLoad load = loads[seat.kind]->of(layer, layer + 1);
+      least = std::min(least, load.forward + load.backward);
+    }
+    least_compute_[layer + 1] = least_compute_[layer] + least;
+    least_parameters_[layer + 1] =
+        least_parameters_[layer] + problem.layers[layer].parameters - problem.layers[layer].tied;
+    slowest_layer = std::max(slowest_layer, least);
+  }
+  least_pace_ = most_stages_ > 0 ? std::max(slowest_layer, least_compute_.back() / most_stages_) : 0;
+  while (first_tied_ < layers_ && problem.layers[first_tied_].tied <= 0) ++first_tied_;
+}
+
+// Labels ------------------------------------------------------------------------------------------
+
+// With so many stages left, the most layers that they can take: the rest must go to the present stage.
+int Partition::most_layers_before(int stages) const {
+  if (stages <= 0) return 0;
+  int most = layers_;
+  if (goal_ == Goal::Memory) return most;
+  const auto up_to = [&](const std::vector<double>& sums, double limit) {
+    return static_cast<int>(std::upper_bound(sums.begin(), sums.end(), limit) - sums.begin()) - 1;
+  };
+  most = std::min(most, up_to(least_compute_, stages * pace_ * (1 + kSame)));
+  return std::min(most, up_to(least_parameters_, stages * capacity_ * (1 + kSame) / costs_.least_state()));
+}
+
+// Whether what no plan from here on can avoid is already too much.
+bool Partition::hopeless(const Label& label) const {
+  if (goal_ == Goal::Memory) return label.slack >= below_;
+  if (goal_ == Goal::Pace || label.layer == 0) return false;
+  const Place& place = places_.all()[label.place];
+  const int left = std::min(place.reach, most_stages_ - place.stages);
+  const double rest = least_compute_[label.layer];
+  const double others = setting_.microbatches - 1;
+  switch (setting_.schedule) {
+    case Kind::Flush:
+      // The loop that the slack is of takes at least one microbatch.
+      return rest + label.total + others * std::max({floor_, rest / left, pace_ + label.slack}) >= below_;
+    case Kind::GPipe:
+      return rest + label.total + others * std::max(label.forward + label.backward, rest / left) >= below_;
+    default:
+      return setting_.microbatches * rest + label.total >= below_;
+  }
+}
+
+// Raises the slack to the most that makes no difference to any stage in front.
+void Partition::round_up(Label& label) const {
+  const Place& place = places_.all()[label.place];
+  if (label.layer == 0 || place.stages >= most_stages_) return;
+  const double ahead = (costs_.in_flight(place.stages) - costs_.in_flight(place.stages - 1) - 1) * pace_;
+  double harmless = kUnlimited;
+  for (const Advance& advance : place.next) {
+    const int front = places_.all()[advance.place].seat;
+    const Loads* loads = loads_[places_.seats()[front].kind];
+    if (loads == nullptr) continue;
+    const double bytes = loads->output(label.layer - 1);
+    harmless = std::min(harmless, ahead - 2 * costs_.send(front, place.seat, advance.same_group, bytes).seconds);
+  }
+  if (harmless < kUnlimited) label.slack = std::max(label.slack, std::min(harmless, 0.0));
+}
+
+void Partition::insert(const Label& label) {
+  const auto no_worse = [](const Label& a, const Label& b) {
+    // Of two tails the longer may be hidden by one still to come; so it counts only on top of the span.
+    return a.slack <= b.slack && a.span <= b.span && a.total <= b.total && a.forward <= b.forward &&
+           a.backward <= b.backward;
+  };
+  int& head = heads_[static_cast<std::size_t>(label.place) * (layers_ + 1) + label.layer];
+  for (int i = head; i >= 0; i = labels_[i].next) {
+    if (no_worse(labels_[i], label)) return;
+  }
+  for (int* link = &head; *link >= 0;) {
+    if (no_worse(label, labels_[*link])) {
+      *link = labels_[*link].next;
+    } else {
+      link = &labels_[*link].next;
+    }
+  }
+  labels_.push_back(label);
+  labels_.back().next = head;
+  head = static_cast<int>(labels_.size()) - 1;
+}
+
+// Stages ------------------------------------------------------------------------------------------
+
+// Works out the stage. Returns whether it can be part of a plan.
+bool Partition::consider(Stage& stage, const StageLoad& load) {
+  ++considered_;
+  const bool first = stage.first == 0;
+  // Recomputation only costs time: it is for those that need it.
+  stage.recompute = problem_.recompute.value_or(false);
+  stage.over = costs_.over(stage.seat, stage.after, first, load, stage.recompute);
+  if (stage.over > 0 && !problem_.recompute) {
+    const double recomputed = costs_.over(stage.seat, stage.after, first, load, true);
+    if (recomputed < stage.over) {
+      stage.recompute = true;
+      stage.over = recomputed;
+    }
+  }
+  if (goal_ == Goal::Memory) return stage.over < below_;
+  if (stage.over > 0) return false;
+
+  const bool tie = load.tied > 0 && stage.first <= first_tied_;
+  stage.timing = costs_.timing(stage.seat, load, stage.recompute, tie, stage.together);
+  stage.timing.send = stage.send.seconds;
+  stage.timing.busy = stage.send.busy;
+  const double share = setting_.schedule == Kind::TwoBW
+                           ? update_share(setting_, costs_.in_flight(stage.after), stage.timing)
+                           : 0;
+  return stage.timing.compute() + share <= pace_;
+}
+
+// The label of the stage in front of another label.
+void Partition::append(const Stage& stage, int parent, int place) {
+  const Label& rest = labels_[parent];
+  Label label{.parent = parent, .place = place, .layer = stage.first, .recompute = stage.recompute};
+  const StageTiming& timing = stage.timing;
+  if (goal_ == Goal::Memory) {
+    label.slack = std::max(rest.slack, stage.over);
+  } else if (setting_.schedule == Kind::TwoBW || setting_.schedule == Kind::Flush) {
+    const bool waits = setting_.schedule == Kind::TwoBW || costs_.in_flight(stage.after) < setting_.microbatches;
+    if (loops_ && waits) {
+      label.slack = timing.compute() - pace_;
+      if (stage.after > 0) {
+        const int ahead = costs_.in_flight(stage.after) - costs_.in_flight(stage.after - 1);
+        label.slack = std::max(label.slack, timing.compute() + 2 * timing.send - ahead * pace_ + rest.slack);
+      }
+      if (label.slack > 0) return;
+    }
+  }
+  if (goal_ == Goal::Update) {
+    label.span = rest.span + timing.compute() + 2 * timing.send;
+    label.tail = std::max(rest.tail, timing.reduce + timing.step);
+    label.total = (setting_.schedule == Kind::Sequential ? setting_.microbatches : 1) * label.span + label.tail;
+    if (setting_.schedule == Kind::GPipe) {
+      label.forward = std::max({rest.forward, timing.forward, timing.busy});
+      label.backward = std::max({rest.backward, timing.backward, timing.busy});
+    }
+  }
+  if (hopeless(label)) return;
+  if (goal_ == Goal::Update && setting_.schedule == Kind::Flush) round_up(label);
+  insert(label);
+}
+
+void Partition::extend(int place, const Advance& advance) {
+  const Place &next = places_.all()[place], &here = places_.all()[advance.place];
+  Stage stage{.after = next.stages, .seat = here.seat, .together = here.groups == 1};
+  const Loads* loads = loads_[places_.seats()[stage.seat].kind];
+  if (loads == nullptr || stage.after >= most_stages_) return;
+  const int left = std::min(here.reach, most_stages_ - here.stages);
+  const int most_first = most_layers_before(left);
+  const std::size_t row = static_cast<std::size_t>(place) * (layers_ + 1);
+  for (stage.last = layers_; stage.last > 0; --stage.last) {
+    const int head = heads_[row + stage.last];
+    if (head < 0) continue;
+    if (stage.after > 0) {
+      stage.send = costs_.send(stage.seat, next.seat, advance.same_group, loads->output(stage.last - 1));
+      if (goal_ != Goal::Memory && stage.send.busy > pace_) continue;
+    }
+    for (stage.first = std::min(stage.last - 1, most_first); stage.first >= 0; --stage.first) {
+      const StageLoad load = loads->of(stage.first, stage.last);
+      if (goal_ != Goal::Memory && load.forward + load.backward > pace_) break;
+      if (costs_.hopeless(stage.seat, stage.after, load, goal_ == Goal::Memory ? below_ : 0)) break;
+      if (!consider(stage, load)) continue;
+      // insert() touches other cells only.
+      for (int i = head; i >= 0; i = labels_[i].next) append(stage, i, advance.place);
+    }
+  }
+}
+
+void Partition::run(Goal goal, bool loops) {
+  goal_ = goal;
+  loops_ = loops;
+  labels_.clear();
+  heads_.assign(places_.all().size() * (layers_ + 1), -1);
+  insert({.layer = layers_});
+  for (int place = 0; place < std::ssize(places_.all()); ++place) {
+    for (const Advance& advance : places_.all()[place].next) extend(place, advance);
+  }
+  ends_.clear();
+  for (int place = 0; place < std::ssize(places_.all()); ++place) {
+    if (problem_.stages && places_.all()[place].stages != *problem_.stages) continue;
+    for (int i = heads_[static_cast<std::size_t>(place) * (layers_ + 1)]; i >= 0; i = labels_[i].next) {
+      ends_.push_back(i);
+    }
+  }
+}
+
+// Plans -------------------------------------------------------------------------------------------
+
+Estimate Partition::estimate(int label) const {
+  Plan plan{.schedule = setting_.schedule,
+            .replicas = setting_.replicas,
+            .microbatch = setting_.microbatch,
+            .microbatches = setting_.microbatches,
+            .extra = setting_.extra};
+  for (int i = label; labels_[i].parent >= 0; i = labels_[i].parent) {
+    StagePlan stage{.first_layer = labels_[i].layer,
+                    .last_layer = labels_[labels_[i].parent].layer,
+                    .recompute = labels_[i].recompute};
+    places_.seat(labels_[i].place, stage);
+    plan.stages.push_back(std::move(stage));
+  }
+  return evaluate(problem_, std::move(plan), loads_);
+}
+
+// How good the plan of a label seems, without evaluating it: its update, or for P alone its slack.
+double Partition::promise(const Label& label) const {
+  if (goal_ != Goal::Update) return label.slack;
+  const double others = setting_.microbatches - 1;
+  switch (setting_.schedule) {
+    case Kind::Flush:
+      return label.total + others * std::max(least_pace_, pace_ + label.slack);
+    case Kind::GPipe:
+      return label.total + others * (label.forward + label.backward);
+    default:
+      return label.total;
+  }
+}
+
+// Evaluates the most promising of the plans found, and the one with the least besides P.
+bool Partition::take_best(std::optional<Estimate>& best, double& below) {
+  constexpr std::size_t enough = 4;
+  const auto better = [&](int a, int b) { return promise(labels_[a]) < promise(labels_[b]); };
+  std::vector<int> chosen = ends_;
+  const std::size_t count = std::min(enough, chosen.size());
+  std::partial_sort(chosen.begin(), chosen.begin() + static_cast<std::ptrdiff_t>(count), chosen.end(), better);
+  chosen.resize(count);
+  const auto least = std::min_element(ends_.begin(), ends_.end(),
+                                      [&](int a, int b) { return labels_[a].total < labels_[b].total; });
+  if (least != ends_.end()) chosen.push_back(*least);
+  bool improved = false;
+  for (int label : chosen) {
+    Estimate found = estimate(label);
+    if (found.plan.update_seconds >= below * (1 - kSame)) continue;
+    below = found.plan.update_seconds;
+    best = std::move(found);
+    improved = true;
+  }
+  return improved;
+}
+
+std::optional<Estimate> Partition::quick(double below) {
+  std::optional<Estimate> best;
+  if (!possible()) return best;
+  set_limits(below, least_compute_.back());
+  floor_ = least_pace_;
+  if (setting_.schedule == Kind::Sequential) {
+    // Few stages are fast where only one works at a time, and quickly tried.
+    const int all = most_stages_;
+    for (int stages = 1;; stages *= 2) {
+      most_stages_ = std::min(stages, all);
+      run(Goal::Update, false);
+      if (most_stages_ == all || !ends_.empty()) break;
+    }
+    most_stages_ = all;
+  } else {
+    const double limit = pace_;
+    for (double factor : {1.1, 1.4, 2.5, 8.0, kAnyPace}) {
+      pace_ = std::min(factor * least_pace_, limit);
+      run(Goal::Pace, true);
+      if (!ends_.empty() || pace_ == limit) break;
+    }
+  }
+  double anything = kUnlimited;
+  take_best(best, anything);
+  return best;
+}
+
+bool Partition::may_beat(double below) {
+  if (below == kUnlimited || !possible()) return possible();
+  set_limits(below, least_compute_.back());
+  if (pace_ < least_pace_) return false;
+  run(Goal::Pace, false);
+  return !ends_.empty();
+}
+
+// For an update below `below` in which all but P takes at least `besides`.
+void Partition::set_limits(double below, double besides) {
+  below_ = below * (1 - kSame);
+  pace_ = kAnyPace;
+  const double others = setting_.microbatches - 1;
+  if (below == kUnlimited) return;
+  if (setting_.schedule == Kind::TwoBW) pace_ = below_ / setting_.microbatches;
+  const bool pipelined = setting_.schedule == Kind::Flush || setting_.schedule == Kind::GPipe;
+  if (pipelined && others > 0) pace_ = (below_ - besides) / others;
+}
+
+bool Partition::possible() const {
+  return most_stages_ >= problem_.stages.value_or(1) && least_compute_.back() < kUnlimited;
+}
+
+double Partition::least_update() const {
+  const double m = setting_.microbatches;
+  switch (setting_.schedule) {
+    case Kind::TwoBW:
+      return m * least_pace_;
+    case Kind::Flush:
+    case Kind::GPipe:
+      return least_compute_.back() + (m - 1) * least_pace_;
+    default:
+      return m * least_compute_.back();
+  }
+}
+
+double Partition::most_throughput() const {
+  if (!possible()) return 0;
+  return 1.0 * setting_.microbatches * setting_.microbatch * setting_.replicas / least_update();
+}
+
+// Looks for a plan with an update below `target`; one that is found becomes the best.
+bool Partition::beat(double target, std::optional<Estimate>& best, double& below) {
+  set_limits(target, least_compute_.back());
+  if (pace_ < least_pace_) return false;
+  run(setting_.schedule == Kind::TwoBW ? Goal::Pace : Goal::Update, true);
+  if (!take_best(best, target)) return false;
+  below = target;
+  return true;
+}
+
+// 2BW: an update is P alone, and a run only tells whether there is a plan below a given P. Halve what is left to
+// gain, or ask for anything better, in turns: the one soon gets near the best plan, the other ends with it.
+void Partition::close_in(std::optional<Estimate>& best, double& below) {
+  double least = least_update();
+  for (bool halve = true;;) {
+    const double target = halve ? (least + below) / 2 : below;
+    const bool found = beat(target, best, below);
+    if (!found && !halve) return;
+    if (!found) least = target;
+    halve = found && below > least * (1 + kSame);
+  }
+}
+
+// Flush: among the plans with P from `least` to `most`. A run finds the least that an update takes besides P; that and
+// the best known plan bound P from above, and where they leave much it is looked at in two parts.
+void Partition::search_between(double least, double most, std::optional<Estimate>& best, double& below) {
+  const double others = setting_.microbatches - 1;
+  floor_ = least;
+  pace_ = most;
+  below_ = below * (1 - kSame);
+  run(Goal::Update, true);
+  if (ends_.empty()) return;
+  take_best(best, below);
+  double besides = kUnlimited;
+  for (int end : ends_) besides = std::min(besides, labels_[end].total);
+  if (others == 0) return;
+  most = std::min(most, (below * (1 - kSame) - besides) / others);
+  if (others * (most - least) <= kSame * below) return;
+  const double middle = (least + most) / 2;
+  search_between(least, middle, best, below);
+  most = std::min(most, (below * (1 - kSame) - besides) / others);
+  if (most > middle) search_between(middle, most, best, below);
+}
+
+std::optional<Estimate> Partition::fastest(double below) {
+  std::optional<Estimate> best;
+  if (!possible()) return best;
+  if (below == kUnlimited) {
+    best = quick(below);
+    if (!best) return best;
+    below = best->plan.update_seconds;
+  }
+  floor_ = least_pace_;
+  if (setting_.schedule == Kind::Flush) {
+    set_limits(below, least_compute_.back());
+    if (pace_ >= least_pace_) search_between(least_pace_, pace_, best, below);
+  } else if (beat(below, best, below) && setting_.schedule == Kind::TwoBW) {
+    close_in(best, below);
+  }
+  return best;
+}
+
+Estimate Partition::frugal(const Estimate& best) {
+  set_limits(best.plan.update_seconds * (1 + 2 * kSame), least_compute_.back());
+  floor_ = least_pace_;
+  run(setting_.schedule == Kind::TwoBW ? Goal::Pace : Goal::Update, true);
+  Estimate chosen = best;
+  for (int end : ends_) {
+    const Estimate found = estimate(end);
+    if (found.plan.update_seconds > best.plan.update_seconds * (1 + kSame)) continue;
+    if (found.footprint < chosen.footprint * (1 - kSame)) chosen = found;
+  }
+  return chosen;
+}
+
+std::optional<Estimate> Partition::least_over() {
+  if (!possible()) return std::nullopt;
+  const double least = costs_.least_state() * least_parameters_.back() / most_stages_;
+  for (double factor : {0.2, 1.0, 4.0, kUnlimited}) {
+    below_ = std::max(0.0, least - capacity_) + factor * capacity_;
+    run(Goal::Memory, false);
+    if (ends_.empty()) continue;
+    const auto least_end = std::min_element(ends_.begin(), ends_.end(), [&](int a, int b) {
+      return labels_[a].slack < labels_[b].slack;
+    });
+    return estimate(*least_end);
+  }
+  return std::nullopt;
+}
+
+}  // namespace twobw::planner

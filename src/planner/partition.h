@@ -1,0 +1,120 @@
+// The best split of the layers over the places of a pipeline, all else being given: exact, by dynamic
+// programming from the last stage to the first.
+//
+// That way round the number of stages after the present one is known, and with it the microbatches in
+// flight, all of its memory, and P's loops: with P given, the loops from stage r on are met when
+//
+//   slack_r = max(F_r - P,  F_r + 2 c_r - (n_r - n_(r+1)) P + slack_(r+1))  <=  0,
+//
+// one number for all that lies behind. What the formulas of time_model.h add up or take the largest
+// of is carried along in the same way; of two ways to the same place and layer one is dropped when the other
+// is no worse in every such number, since all of them only grow. P itself is found by asking for a plan that beats the
+// best known, until there is none.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "planner/loads.h"
+#include "planner/placement.h"
+#include "planner/stage_costs.h"
+#include "planner/time_model.h"
+
+namespace twobw::planner {
+
+inline constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+// Plans whose times differ by less than this part are as good as each other.
+inline constexpr double kSame = 1e-9;
+
+class Partition {
+ public:
+  // All of them must outlive this.
+  Partition(const Problem& problem, const Setting& setting, const Places& places, const LoadsByKind& loads);
+
+  // Sequences a second that no plan exceeds; 0: there is no plan.
+  double most_throughput() const;
+  // Some plan that fits, soon found and not far from the best. It may take more than `below` seconds an update,
+  // but where none is found no plan takes less.
+  std::optional<Estimate> quick(double below);
+  // The fastest plan that fits, if an update of it takes less than `below` seconds.
+  std::optional<Estimate> fastest(double below);
+  // Whether a plan with an update below `below` seconds would be possible if transfers were free of latency
+  // and P were not bound by loops: no setting that differs in `extra` alone can do what this says no to.
+  bool may_beat(double below);
+  // Of the plans as fast as `best`, one that takes less memory on all devices together, if there is one.
+  Estimate frugal(const Estimate& best);
+  // The plan whose tightest stage exceeds its memory least; nothing: no plan at all.
+  std::optional<Estimate> least_over();
+
+  std::int64_t considered() const { return considered_; }
+
+ private:
+  enum class Goal {
+    Pace,    // P alone, below pace_
+    Update,  // the whole update, below below_
+    Memory,  // bytes beyond the capacity
+  };
+  // What the stages from here on amount to; smaller is better in each.
+  struct Label {
+    double slack = -kUnlimited, span = 0, forward = 0, backward = 0, tail = 0;
+    double total = 0;  // of the update, but for P and the like
+    int parent = -1, place = 0, layer = 0, next = -1;
+    bool recompute = false;
+  };
+  // A stage that might be put in front of a label.
+  struct Stage {
+    int after = 0, first = 0, last = 0;
+    int seat = 0;
+    bool together = false;  // on the same nodes as all stages after it
+    Transfer send;
+    // What consider() finds out:
+    bool recompute = false;
+    StageTiming timing;
+    double over = 0;
+  };
+
+  bool possible() const;
+  double least_update() const;
+  void run(Goal goal, bool loops);
+  void extend(int place, const Advance& advance);
+  int most_layers_before(int stages) const;
+  bool consider(Stage& stage, const StageLoad& load);
+  void append(const Stage& stage, int parent, int place);
+  bool hopeless(const Label& label) const;
+  void round_up(Label& label) const;
+  void insert(const Label& label);
+
+  Estimate estimate(int label) const;
+  double promise(const Label& label) const;
+  bool take_best(std::optional<Estimate>& best, double& below);
+  bool beat(double target, std::optional<Estimate>& best, double& below);
+  void close_in(std::optional<Estimate>& best, double& below);
+  void search_between(double least, double most, std::optional<Estimate>& best, double& below);
+  void set_limits(double below, double besides);
+
+  const Problem& problem_;
+  Setting setting_;
+  const Places& places_;
+  const LoadsByKind& loads_;
+  int layers_;
+  int most_stages_;
+  StageCosts costs_;
+  double capacity_;                       // the largest of a device
+  int first_tied_ = 0;                    // layer
+  double least_pace_ = 0;                 // no P is below
+  std::vector<double> least_compute_;     // seconds of the layers before each, on the fastest kind
+  std::vector<double> least_parameters_;  // parameters of the layers before each
+
+  Goal goal_ = Goal::Pace;
+  bool loops_ = true;
+  double pace_ = 0, below_ = 0;
+  double floor_ = 0;  // plans with P below it are not asked for
+  std::vector<Label> labels_;
+  std::vector<int> heads_;  // by place and first layer covered
+  std::vector<int> ends_;   // labels that cover all layers
+  std::int64_t considered_ = 0;
+};
+
+}  // namespace twobw::planner

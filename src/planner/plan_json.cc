@@ -1,0 +1,103 @@
+#include "planner/plan_json.h"
+
+#include "planner/json.h"
+#include "planner/report.h"
+
+namespace twobw::planner {
+namespace {
+
+Json bytes_of(const Footprint& memory) {
+  Json json;
+  for (int term = 0; term < kTerms; ++term) {
+    json[std::string(name(static_cast<Term>(term)))] = memory[static_cast<Term>(term)];
+  }
+  return json;
+}
+
+Json stage_json(const Cluster& cluster, const StagePlan& stage) {
+  Json devices = Json::array();
+  for (std::size_t i = 0; i < stage.nodes.size(); ++i) {
+    devices.push_back({{"node", cluster.nodes[static_cast<std::size_t>(stage.nodes[i])].name},
+                       {"device", stage.devices[i]}});
+  }
+  return {{"first_layer", stage.first_layer},
+          {"last_layer", stage.last_layer - 1},
+          {"recompute", stage.recompute},
+          {"kind", cluster.kinds[static_cast<std::size_t>(stage.kind)].name},
+          {"replicas", devices},
+          {"forward_seconds", stage.forward},
+          {"backward_seconds", stage.backward},
+          {"step_seconds", stage.step},
+          {"reduce_seconds", stage.reduce},
+          {"send_seconds", stage.send},
+          {"busy", stage.busy},
+          {"memory_bytes", stage.memory.total()},
+          {"memory_bytes_by_term", bytes_of(stage.memory)},
+          {"capacity_bytes", stage.capacity}};
+}
+
+Json setting_json(const Plan& plan) {
+  return {{"schedule", schedule::name(plan.schedule)},
+          {"stages", plan.stages.size()},
+          {"replicas", plan.replicas},
+          {"microbatch", plan.microbatch},
+          {"microbatches", plan.microbatches},
+          {"extra", plan.extra}};
+}
+
+Json plan_json(const Problem& problem, const Estimate& estimate) {
+  const Plan& plan = estimate.plan;
+  Json stages = Json::array();
+  for (const StagePlan& stage : plan.stages) stages.push_back(stage_json(problem.cluster, stage));
+  Json json = setting_json(plan);
+  json["update_seconds"] = plan.update_seconds;
+  json["sequences_per_s"] = plan.sequences_per_s;
+  json["tokens_per_s"] = plan.tokens_per_s;
+  json["simulated_tokens_per_s"] =
+      plan.simulated_tokens_per_s > 0 ? Json(plan.simulated_tokens_per_s) : Json();
+  json["utilisation"] = plan.utilisation;
+  json["communication_share"] = communication_share(problem, plan);
+  json["fits"] = estimate.fits();
+  json["tightest_stage"] = estimate.tightest;
+  json["bytes_over_capacity"] = estimate.over;
+  json["stage_plans"] = stages;
+  return json;
+}
+
+Json family_json(const Family& family) {
+  const bool fits = family.best && family.best->fits();
+  return {{"schedule", schedule::name(family.schedule)},
+          {"replicas", family.replicas},
+          {"chosen", family.verdict == Verdict::Best},
+          {"best", family.best ? setting_json(family.best->plan) : Json()},
+          {"tokens_per_s", fits ? Json(family.best->plan.tokens_per_s) : Json()},
+          {"ratio", fits ? Json(family.ratio) : Json()},
+          {"reason", family.reason}};
+}
+
+}  // namespace
+
+std::string to_json(const Problem& problem, const SearchResult& result) {
+  bool modelled = false;
+  for (const CostTable& costs : problem.costs) modelled |= costs.modelled;
+  Json families = Json::array();
+  for (const Family& family : result.families) families.push_back(family_json(family));
+  Json json = {{"cluster", problem.cluster.name},
+               {"devices", problem.cluster.device_count()},
+               {"parameters", parameter_count(problem)},
+               {"layers", problem.layers.size()},
+               {"batch", problem.batch},
+               {"context", problem.context},
+               {"margin", problem.margin},
+               {"modelled", modelled},
+               {"exact", result.exact},
+               {"plan", result.best ? plan_json(problem, *result.best) : Json()}};
+  if (result.shortfall) {
+    json["closest"] = plan_json(problem, result.shortfall->closest);
+    json["remedies"] = result.shortfall->remedies;
+  }
+  json["families"] = families;
+  return pretty(json);
+}
+
+}  // namespace twobw::planner

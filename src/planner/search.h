@@ -1,0 +1,74 @@
+// Looks for the plan with the highest throughput that fits. The space, all of which is searched:
+//
+//   schedule      2bw, flush, gpipe, sequential (stash is a baseline, not planned)
+//   w replicas    every number up to the largest island, and the multiples of every island's size
+//   placement     the ways of planner/placement.h, with replicas of a stage close together or spread over nodes
+//   d, split      any number of stages, any runs of layers
+//   b             the microbatch sizes that were measured
+//   m             as many microbatches as the batch allows, floor(B / (b w))
+//   e             0, 1, 2, 4, 8, .. extra microbatches in flight, under 2bw and flush
+//   recomputation by stage, where its memory needs it
+//
+// or what of these the problem fixes. The most sequences a second win by planner/time_model.h; then what
+// needs less memory on all devices together, then fewer devices. Where unlike nodes make the ways to place
+// a pipeline too many the search leaves some out and says so.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/plan.h"
+#include "planner/time_model.h"
+
+namespace twobw::planner {
+
+struct SearchOptions {
+  // Rank the best plan of each of so many families again by simulation; 0: trust the time model.
+  int simulate = 8;
+  // Where more ways to place a pipeline than this would be looked at, fewer are.
+  int most_places = 2000;
+};
+
+enum class Verdict {
+  Best,
+  Slower,     // its best plan is not the fastest
+  Memory,     // none of its plans fits
+  NotAllowed  // it has no plans
+};
+
+// All plans of one schedule and number of replicas.
+struct Family {
+  schedule::Kind schedule = schedule::Kind::TwoBW;
+  int replicas = 1;
+  Verdict verdict = Verdict::NotAllowed;
+  // The best that fits; else the one that comes closest to it.
+  std::optional<Estimate> best;
+  double ratio = 0;    // its throughput, of the chosen plan's
+  std::string reason;  // why it lost, in words; empty for the best
+};
+
+// When nothing fits.
+struct Shortfall {
+  Estimate closest;                   // see its `over` and `tightest`
+  std::vector<std::string> remedies;  // what would make it fit, each alone
+};
+
+struct SearchResult {
+  std::optional<Estimate> best;
+  std::vector<Family> families;  // the best first
+  std::optional<Shortfall> shortfall;
+  std::int64_t settings = 0;  // combinations of all but split and placement
+  std::int64_t stages = 0;    // stages worked out
+  bool exact = true;
+  std::string restriction;  // what was left out, where the search is not exact
+};
+
+// "2bw, 4 replicas".
+std::string name(const Family& family);
+
+// Throws InputError where what is fixed contradicts itself, the cluster or the costs.
+SearchResult search(const Problem& problem, const SearchOptions& options = {});
+
+}  // namespace twobw::planner

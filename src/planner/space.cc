@@ -1,0 +1,127 @@
+#include "planner/space.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+
+namespace twobw::planner {
+namespace {
+
+using schedule::Kind;
+
+void require_positive(const char* key, const std::optional<int>& value, int least) {
+  if (value && *value < least) fail_input("{} is {}; it must be at least {}", key, *value, least);
+}
+
+std::string list(const std::vector<int>& values) {
+  return fmt::format("{}", fmt::join(values, ", "));
+}
+
+}  // namespace
+
+void validate(const Problem& problem) {
+  int devices = 0;
+  for (const Node& node : problem.cluster.nodes) {
+    for (const Island& island : node.islands) devices += island.count;
+  }
+  if (devices == 0) fail_input("the cluster has no devices; a plan needs at least one");
+  if (problem.layers.empty()) fail_input("the model has no layers; a plan needs at least one");
+  TWOBW_ASSERT(problem.costs.size() == problem.cluster.kinds.size(), "costs of {} kinds of {}",
+               problem.costs.size(), problem.cluster.kinds.size());
+  if (problem.batch < 1) fail_input("the batch is {}; it must be at least 1", problem.batch);
+  if (problem.margin < 0 || problem.margin >= 1)
+    fail_input("the memory margin is {}; it must be at least 0 and below 1", problem.margin);
+  require_positive("pipeline.stages", problem.stages, 1);
+  require_positive("pipeline.replicas", problem.replicas, 1);
+  require_positive("pipeline.microbatch", problem.microbatch, 1);
+  require_positive("pipeline.microbatches", problem.microbatches, 1);
+  require_positive("pipeline.extra", problem.extra, 0);
+  if (problem.schedule == Kind::Stash)
+    fail_input("pipeline.schedule is stash; plans are made for 2bw, flush, gpipe and sequential");
+
+  const int layers = static_cast<int>(problem.layers.size());
+  const int d = problem.stages.value_or(1), w = problem.replicas.value_or(1);
+  if (d > layers) fail_input("pipeline.stages is {}; the model has {} layers, so at most {}", d, layers, layers);
+  if (d > devices / w)
+    fail_input("{} stages of {} replicas need {} devices; the cluster has {}", d, w, d * w, devices);
+  const std::vector<int> sizes = microbatches_to_try(problem);
+  if (sizes.empty()) {
+    Problem free = problem;
+    free.microbatch.reset();
+    const std::vector<int> known = microbatches_to_try(free);
+    if (known.empty()) fail_input("no microbatch size was measured on any device of the cluster");
+    fail_input("pipeline.microbatch is {}; times are known for {}", *problem.microbatch, list(known));
+  }
+  const int b = *std::min_element(sizes.begin(), sizes.end()), m = problem.microbatches.value_or(1);
+  if (b > problem.batch / w / m) {
+    fail_input("{} microbatches of {} sequences on {} replicas are more than the batch of {}", m, b, w,
+               problem.batch);
+  }
+  if (problem.microbatches && problem.schedule == Kind::TwoBW) {
+    const Setting setting{.schedule = Kind::TwoBW, .microbatches = m, .extra = problem.extra.value_or(0)};
+    schedule::validate(spec_of(setting, d));
+  }
+}
+
+std::vector<Kind> schedules_to_try(const Problem& problem) {
+  if (problem.schedule) return {*problem.schedule};
+  return {Kind::TwoBW, Kind::Flush, Kind::GPipe, Kind::Sequential};
+}
+
+std::vector<int> replicas_to_try(const Problem& problem) {
+  if (problem.replicas) return {*problem.replicas};
+  int devices = 0, largest = 0;
+  std::set<int> sizes;
+  for (const Node& node : problem.cluster.nodes) {
+    for (const Island& island : node.islands) {
+      devices += island.count;
+      largest = std::max(largest, island.count);
+      sizes.insert(island.count);
+    }
+  }
+  std::set<int> result;
+  for (int w = 1; w <= largest; ++w) result.insert(w);
+  for (int size : sizes) {
+    for (int w = size; size > 0 && w <= devices; w += size) result.insert(w);
+  }
+  return {result.begin(), result.end()};
+}
+
+std::vector<int> microbatches_to_try(const Problem& problem) {
+  std::set<int> result;
+  for (const Node& node : problem.cluster.nodes) {
+    for (const Island& island : node.islands) {
+      for (const CostColumn& column : problem.costs[island.kind].columns) result.insert(column.microbatch);
+    }
+  }
+  if (problem.microbatch) {
+    if (!result.contains(*problem.microbatch)) return {};
+    return {*problem.microbatch};
+  }
+  return {result.begin(), result.end()};
+}
+
+int microbatch_count(const Problem& problem, int replicas, int microbatch) {
+  const int most = problem.batch / replicas / microbatch;
+  if (!problem.microbatches) return most;
+  return *problem.microbatches <= most ? *problem.microbatches : 0;
+}
+
+std::vector<int> extras_to_try(const Problem& problem, const Setting& setting, int stages) {
+  const bool windowed = setting.schedule == Kind::TwoBW || setting.schedule == Kind::Flush;
+  if (problem.extra) return {windowed ? *problem.extra : 0};
+  std::vector<int> result = {0};
+  if (!windowed || stages < 2) return result;
+  // Until not even the shortest or the longest pipeline has more in flight for it.
+  const auto in_flight = [&](int extra, int d) {
+    Setting more = setting;
+    more.extra = extra;
+    return schedule::in_flight_bound(spec_of(more, d), 0);
+  };
+  const auto helps = [&](int e, int d) { return in_flight(e, d) > in_flight(result.back(), d); };
+  for (int e = 1; e < setting.microbatches && (helps(e, 2) || helps(e, stages)); e *= 2) result.push_back(e);
+  return result;
+}
+
+}  // namespace twobw::planner

@@ -1,0 +1,23 @@
+// The numbers that the search tries, see search.h.
+#pragma once
+
+#include <vector>
+
+#include "planner/plan.h"
+#include "planner/time_model.h"
+
+namespace twobw::planner {
+
+// Throws InputError where what is fixed contradicts itself, the cluster or the costs.
+void validate(const Problem& problem);
+
+std::vector<schedule::Kind> schedules_to_try(const Problem& problem);
+std::vector<int> replicas_to_try(const Problem& problem);
+// Of any kind of device.
+std::vector<int> microbatches_to_try(const Problem& problem);
+// m; 0: not even one microbatch.
+int microbatch_count(const Problem& problem, int replicas, int microbatch);
+// `e`; only those that `stages` stages could make use of.
+std::vector<int> extras_to_try(const Problem& problem, const Setting& setting, int stages);
+
+}  // namespace twobw::planner

@@ -1,0 +1,58 @@
+#include "planner/stage_costs.h"
+
+#include <algorithm>
+
+namespace twobw::planner {
+
+StageCosts::StageCosts(const Problem& problem, const Setting& setting, const Places& places, int stages)
+    : problem_(problem), places_(places), may_recompute_(problem.recompute.value_or(true)) {
+  const StateBytes& state = state_of(problem, setting.schedule);
+  least_state_ = state.weights + state.master + state.gradients + state.optimizer;
+
+  const auto slopes = [&](const schedule::Spec& spec, int stage, bool recompute) {
+    MemoryRates rates;
+    for (double StageLoad::*field :
+         {&StageLoad::parameters, &StageLoad::gradient_parameters, &StageLoad::stash, &StageLoad::working,
+          &StageLoad::input, &StageLoad::output, &StageLoad::tokens}) {
+      StageLoad unit;
+      unit.*field = 1;
+      rates.slope.*field = footprint(spec, stage, unit, state, recompute, setting.replicas > 1).total();
+    }
+    return rates;
+  };
+  for (int after = 0; after < stages; ++after) {
+    const schedule::Spec as_first = spec_of(setting, after + 1), as_second = spec_of(setting, after + 2);
+    in_flight_.push_back(schedule::in_flight_bound(as_first, 0));
+    for (bool recompute : {false, true}) memory_.push_back(slopes(as_second, 1, recompute));
+    for (bool recompute : {false, true}) memory_.push_back(slopes(as_first, 0, recompute));
+  }
+
+  double tied = 0;
+  for (const LayerShape& layer : problem.layers) tied = std::max(tied, layer.tied);
+  const LinkSpec& network = problem.cluster.network;
+  for (const Seat& seat : places.seats()) {
+    SeatRates rates;
+    rates.capacity = problem.cluster.kinds[seat.kind].memory * (1 - problem.margin);
+    rates.step = problem.costs[seat.kind].step_per_parameter;
+    rates.reduce_latency = all_reduce_seconds(network, seat, 0);
+    rates.reduce = all_reduce_seconds(network, seat, state.gradients) - rates.reduce_latency;
+    rates.tie_inside = tie_exchange(problem, setting, seat.inside, seat.per_node, tied).seconds;
+    rates.tie_between = tie_exchange(problem, setting, network, seat.per_node, tied).seconds;
+    seats_.push_back(rates);
+  }
+}
+
+Transfer StageCosts::send(int seat, int next_seat, bool same_group, double bytes) const {
+  const Seat& from = places_.seats()[seat];
+  const Seat& to = places_.seats()[next_seat];
+  return same_group ? transfer(from.inside, from.per_node, bytes)
+                    : transfer(problem_.cluster.network, std::max(from.per_node, to.per_node), bytes);
+}
+
+double StageCosts::largest_capacity() const {
+  double largest = 0;
+  for (const SeatRates& seat : seats_) largest = std::max(largest, seat.capacity);
+  return largest;
+}
+
+}  // namespace twobw::planner

@@ -1,0 +1,75 @@
+// What a stage costs, as fast as the search needs it: memory.h and time_model.h are linear in a stage's
+// load, so their slopes are taken once for every number of stages after it and every seat.
+#pragma once
+
+#include <vector>
+
+#include "planner/placement.h"
+#include "planner/time_model.h"
+
+namespace twobw::planner {
+
+class StageCosts {
+ public:
+  // Of stages with fewer than `stages` after them.
+  StageCosts(const Problem& problem, const Setting& setting, const Places& places, int stages);
+
+  int in_flight(int after) const { return in_flight_[after]; }
+
+  // Bytes beyond what the margin leaves of the device; at most 0: it fits. Only the stages after it
+  // matter, and whether it is the first.
+  double over(int seat, int after, bool first, const StageLoad& load, bool recompute) const {
+    return excess(memory_[4 * after + 2 * (first ? 1 : 0) + (recompute ? 1 : 0)].of(load), seats_[seat].capacity);
+  }
+  // Whether it is over by more than `by` with any number of layers more in front of these.
+  bool hopeless(int seat, int after, const StageLoad& load, double by) const {
+    const double least = least_state_ * (load.parameters - load.tied) +
+                         (may_recompute_ ? 1 : in_flight_[after]) * load.stash + load.working;
+    return least - seats_[seat].capacity > by + kRounding * least;
+  }
+
+  // Without the transfer to the next stage. `tie`: the exchange of a tied weight counts here;
+  // `together`: all stages from here on share their nodes.
+  StageTiming timing(int seat, const StageLoad& load, bool recompute, bool tie, bool together) const {
+    const SeatRates& rates = seats_[seat];
+    return {.forward = load.forward,
+            .backward = load.backward + (recompute ? load.forward : 0),
+            .step = rates.step * load.parameters,
+            .reduce = rates.reduce_latency + rates.reduce * load.parameters +
+                      (tie ? (together ? rates.tie_inside : rates.tie_between) : 0)};
+  }
+
+  // Seconds and use of the link, from the stage at `seat` to the one after it.
+  Transfer send(int seat, int next_seat, bool same_group, double bytes) const;
+
+  double largest_capacity() const;
+  // Bytes a parameter, whatever the schedule keeps besides.
+  double least_state() const { return least_state_; }
+
+ private:
+  static constexpr double kRounding = 1e-9;
+  // Bytes for each unit of the load.
+  struct MemoryRates {
+    StageLoad slope;
+    double of(const StageLoad& load) const {
+      return slope.parameters * load.parameters + slope.gradient_parameters * load.gradient_parameters +
+             slope.stash * load.stash + slope.working * load.working + slope.input * load.input +
+             slope.output * load.output + slope.tokens * load.tokens;
+    }
+  };
+  struct SeatRates {
+    double capacity = 0;
+    double step = 0, reduce_latency = 0, reduce = 0;
+    double tie_inside = 0, tie_between = 0;
+  };
+
+  const Problem& problem_;
+  const Places& places_;
+  bool may_recompute_;
+  double least_state_;
+  std::vector<int> in_flight_;       // by stages after
+  std::vector<MemoryRates> memory_;  // by stages after, being the first, recomputing
+  std::vector<SeatRates> seats_;
+};
+
+}  // namespace twobw::planner

@@ -1,0 +1,275 @@
+#include "planner/time_model.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "planner/loads.h"
+#include "simulator/simulate.h"
+
+namespace twobw::planner {
+namespace {
+
+using schedule::Kind;
+
+simulator::Channel channel(const LinkSpec& link, double bandwidth) {
+  return {.latency = link.latency, .bandwidth = bandwidth};
+}
+
+// Seconds of one microbatch alone, through all stages and back.
+double round_trip(std::span<const StageTiming> stages) {
+  double seconds = 0;
+  for (const StageTiming& stage : stages) seconds += stage.compute() + 2 * stage.send;
+  return seconds;
+}
+
+double longest_tail(std::span<const StageTiming> stages) {
+  double longest = 0;
+  for (const StageTiming& stage : stages) longest = std::max(longest, stage.reduce + stage.step);
+  return longest;
+}
+
+// P, with loops only through stages that may have to wait for room.
+double period(const Setting& setting, std::span<const StageTiming> stages) {
+  const int d = static_cast<int>(std::ssize(stages));
+  const schedule::Spec spec = spec_of(setting, d);
+  double longest = 0;
+  for (int r = 0; r < d; ++r) {
+    longest = std::max({longest, stages[r].compute(), stages[r].busy});
+    const int room = schedule::in_flight_bound(spec, r);
+    if (setting.schedule == Kind::Flush && room >= setting.microbatches) continue;
+    double loop = 0;
+    for (int q = r; q < d; ++q) {
+      loop += stages[q].compute();
+      longest = std::max(longest, loop / (room - schedule::in_flight_bound(spec, q) + 1));
+      loop += 2 * stages[q].send;
+    }
+  }
+  return longest;
+}
+
+double two_bw(const Setting& setting, std::span<const StageTiming> stages) {
+  const int d = static_cast<int>(std::ssize(stages));
+  const schedule::Spec spec = spec_of(setting, d);
+  double longest = period(setting, stages);
+  for (int r = 0; r < d; ++r) {
+    const double share = update_share(setting, schedule::in_flight_bound(spec, r), stages[r]);
+    longest = std::max(longest, stages[r].compute() + share);
+  }
+  return setting.microbatches * longest;
+}
+
+double gpipe(const Setting& setting, std::span<const StageTiming> stages) {
+  double forward = 0, backward = 0;
+  for (const StageTiming& stage : stages) {
+    forward = std::max({forward, stage.forward, stage.busy});
+    backward = std::max({backward, stage.backward, stage.busy});
+  }
+  return round_trip(stages) + (setting.microbatches - 1) * (forward + backward) + longest_tail(stages);
+}
+
+// Of the stage's share in a tie, if it is the foremost that has one.
+double tie_seconds(const Problem& problem, const Plan& plan, std::size_t r, double tied) {
+  if (tied <= 0) return 0;
+  for (int layer = 0; layer < plan.stages[r].first_layer; ++layer) {
+    if (problem.layers[layer].tied > 0) return 0;
+  }
+  const StagePlan& stage = plan.stages[r];
+  bool together = true;
+  for (std::size_t q = r; q < plan.stages.size(); ++q) together &= plan.stages[q].nodes == stage.nodes;
+  const Seat seat = seat_of(problem.cluster, stage);
+  const LinkSpec& link = together ? seat.inside : problem.cluster.network;
+  return tie_exchange(problem, setting_of(plan), link, seat.per_node, tied).seconds;
+}
+
+void check(const Problem& problem, const Plan& plan, const LoadsByKind& loads) {
+  int layer = 0;
+  for (const StagePlan& stage : plan.stages) {
+    TWOBW_ASSERT(stage.first_layer == layer && stage.last_layer > layer, "layers [{}, {}) after {}",
+                 stage.first_layer, stage.last_layer, layer);
+    TWOBW_ASSERT(std::ssize(stage.nodes) == plan.replicas && stage.devices.size() == stage.nodes.size(),
+                 "{} nodes and {} devices for {} replicas", stage.nodes.size(), stage.devices.size(),
+                 plan.replicas);
+    TWOBW_ASSERT(loads[stage.kind] != nullptr, "no costs of {} sequences on device kind {}", plan.microbatch,
+                 stage.kind);
+    layer = stage.last_layer;
+  }
+  TWOBW_ASSERT(layer == std::ssize(problem.layers), "{} of {} layers placed", layer, problem.layers.size());
+}
+
+}  // namespace
+
+Setting setting_of(const Plan& plan) {
+  return {.schedule = plan.schedule,
+          .replicas = plan.replicas,
+          .microbatch = plan.microbatch,
+          .microbatches = plan.microbatches,
+          .extra = plan.extra};
+}
+
+schedule::Spec spec_of(const Setting& setting, int stages) {
+  return {.kind = setting.schedule,
+          .stages = stages,
+          .microbatches = setting.microbatches,
+          .extra = setting.extra};
+}
+
+const StateBytes& state_of(const Problem& problem, schedule::Kind schedule) {
+  return !is_delayed(schedule) && problem.synchronous_state ? *problem.synchronous_state : problem.state;
+}
+
+const CostColumn* column_of(const Problem& problem, int kind, int microbatch) {
+  for (const CostColumn& column : problem.costs[kind].columns) {
+    if (column.microbatch == microbatch) return &column;
+  }
+  return nullptr;
+}
+
+double update_share(const Setting& setting, int in_flight, const StageTiming& stage) {
+  const double meanwhile = (setting.microbatches - in_flight + 1) * stage.compute();
+  return (stage.step + std::max(0.0, stage.reduce - meanwhile)) / setting.microbatches;
+}
+
+double update_seconds(const Setting& setting, std::span<const StageTiming> stages) {
+  const double others = setting.microbatches - 1;
+  switch (setting.schedule) {
+    case Kind::TwoBW:
+      return two_bw(setting, stages);
+    case Kind::Flush:
+      return round_trip(stages) + others * period(setting, stages) + longest_tail(stages);
+    case Kind::GPipe:
+      return gpipe(setting, stages);
+    case Kind::Sequential:
+      return setting.microbatches * round_trip(stages) + longest_tail(stages);
+    case Kind::Stash:
+      break;
+  }
+  TWOBW_ASSERT(false, "no time model of schedule {}", name(setting.schedule));
+}
+
+Transfer transfer(const LinkSpec& link, int at_once, double bytes) {
+  const double busy = (link.shared ? at_once : 1) * bytes / link.bandwidth;
+  return {.seconds = link.latency + busy, .busy = busy};
+}
+
+Seat seat_of(const Cluster& cluster, const StagePlan& stage) {
+  std::map<int, int> replicas;  // by node
+  for (int node : stage.nodes) ++replicas[node];
+  Seat seat{.kind = stage.kind, .nodes = static_cast<int>(replicas.size()), .per_node = 0};
+  for (auto [node, count] : replicas) {
+    const LinkSpec& link = cluster.nodes[node].link;
+    if (seat.per_node == 0 || link.bandwidth < seat.inside.bandwidth) seat.inside = link;
+    seat.per_node = std::max(seat.per_node, count);
+  }
+  return seat;
+}
+
+Transfer transfer_between(const Cluster& cluster, const StagePlan& from, const StagePlan& to, double bytes) {
+  std::map<int, int> staying, leaving, coming;  // by node
+  for (std::size_t i = 0; i < from.nodes.size(); ++i) {
+    if (from.nodes[i] == to.nodes[i]) {
+      ++staying[from.nodes[i]];
+    } else {
+      ++leaving[from.nodes[i]];
+      ++coming[to.nodes[i]];
+    }
+  }
+  Transfer slowest;
+  const auto include = [&](const LinkSpec& link, int at_once) {
+    const Transfer one = transfer(link, at_once, bytes);
+    slowest = {std::max(slowest.seconds, one.seconds), std::max(slowest.busy, one.busy)};
+  };
+  for (auto [node, count] : staying) include(cluster.nodes[node].link, count);
+  for (const auto* crossing : {&leaving, &coming}) {
+    for (auto [node, count] : *crossing) include(cluster.network, count);
+  }
+  return slowest;
+}
+
+double all_reduce_seconds(const LinkSpec& network, const Seat& seat, double bytes) {
+  if (seat.nodes * seat.per_node == 1) return 0;
+  // All devices of a ring send at once.
+  const double inside = seat.inside.bandwidth / (seat.inside.shared ? seat.per_node : 1);
+  if (seat.nodes == 1) return simulator::ring_all_reduce(bytes, seat.per_node, channel(seat.inside, inside));
+  const double between = network.bandwidth * (network.shared ? 1 : seat.per_node);
+  return simulator::hierarchical_all_reduce(bytes, seat.nodes, seat.per_node, channel(seat.inside, inside),
+                                            channel(network, between));
+}
+
+StageTiming timing_of(const Problem& problem, const Setting& setting, const Seat& seat, const StageLoad& load,
+                      bool recompute) {
+  const StateBytes& state = state_of(problem, setting.schedule);
+  return {.forward = load.forward,
+          .backward = load.backward + (recompute ? load.forward : 0),
+          .step = problem.costs[seat.kind].step_per_parameter * load.parameters,
+          .reduce = all_reduce_seconds(problem.cluster.network, seat, state.gradients * load.parameters)};
+}
+
+Transfer tie_exchange(const Problem& problem, const Setting& setting, const LinkSpec& link, int at_once,
+                      double tied) {
+  return transfer(link, at_once, state_of(problem, setting.schedule).gradients * tied);
+}
+
+Estimate evaluate(const Problem& problem, Plan plan) {
+  std::map<int, Loads> by_kind;
+  LoadsByKind loads(problem.costs.size(), nullptr);
+  for (const StagePlan& stage : plan.stages) {
+    const CostColumn* column = column_of(problem, stage.kind, plan.microbatch);
+    if (column != nullptr) loads[stage.kind] = &by_kind.try_emplace(stage.kind, problem.layers, *column).first->second;
+  }
+  return evaluate(problem, std::move(plan), loads);
+}
+
+Estimate evaluate(const Problem& problem, Plan plan, const LoadsByKind& loads) {
+  check(problem, plan, loads);
+  const Setting setting = setting_of(plan);
+  const int d = static_cast<int>(std::ssize(plan.stages));
+  const schedule::Spec spec = spec_of(setting, d);
+  const StateBytes& state = state_of(problem, setting.schedule);
+
+  Estimate estimate;
+  std::vector<StageTiming> timings;
+  for (int r = 0; r < d; ++r) {
+    StagePlan& stage = plan.stages[r];
+    const StageLoad load = loads[stage.kind]->of(stage.first_layer, stage.last_layer);
+    StageTiming timing =
+        timing_of(problem, setting, seat_of(problem.cluster, stage), load, stage.recompute);
+    timing.reduce += tie_seconds(problem, plan, r, load.tied);
+    if (r + 1 < d) {
+      const Transfer send = transfer_between(problem.cluster, stage, plan.stages[r + 1], load.output);
+      timing.send = send.seconds;
+      timing.busy = send.busy;
+    }
+    timings.push_back(timing);
+
+    stage.forward = timing.forward;
+    stage.backward = timing.backward;
+    stage.step = timing.step;
+    stage.reduce = timing.reduce;
+    stage.send = timing.send;
+    stage.memory = footprint(spec, r, load, state, stage.recompute, plan.replicas > 1);
+    stage.capacity = problem.cluster.kinds[stage.kind].memory;
+    const double over = excess(stage.memory.total(), stage.capacity * (1 - problem.margin));
+    if (r == 0 || over > estimate.over) {
+      estimate.over = over;
+      estimate.tightest = r;
+    }
+    estimate.footprint += plan.replicas * stage.memory.total();
+    plan.modelled |= problem.costs[stage.kind].modelled;
+  }
+
+  plan.update_seconds = update_seconds(setting, timings);
+  const double sequences = static_cast<double>(plan.microbatch) * plan.replicas * plan.microbatches;
+  plan.sequences_per_s = sequences / plan.update_seconds;
+  plan.tokens_per_s = plan.sequences_per_s * problem.context;
+  plan.utilisation = 0;
+  for (StagePlan& stage : plan.stages) {
+    const double busy = plan.microbatches * (stage.forward + stage.backward) + stage.step;
+    stage.busy = busy / plan.update_seconds;
+    plan.utilisation += stage.busy / d;
+  }
+  estimate.plan = std::move(plan);
+  return estimate;
+}
+
+}  // namespace twobw::planner

@@ -1,0 +1,222 @@
+#include "train/chain.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <set>
+
+#include "models/model.h"
+#include "runtime/backward.h"
+#include "train/planning.h"
+
+namespace twobw::train {
+namespace {
+
+using models::Tensors;
+using Clock = std::chrono::steady_clock;
+
+constexpr double kColdBytes = 64 << 20;  // of weights and gradients: past most caches
+
+double seconds(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+std::set<std::string> distinct_kinds(const models::LayerList& layers) {
+  const std::vector<std::string> kinds = layer_kinds(layers);
+  return {kinds.begin(), kinds.end()};
+}
+
+// At least two blocks where the model has them: what a layer keeps depends on the one after it.
+models::LayerList shortened(const Setup& setup) {
+  const std::set<std::string> kinds = distinct_kinds(setup.model);
+  ModelConfig config = setup.config.model;
+  for (config.layers = std::min(2, config.layers);; ++config.layers) {
+    models::LayerList layers = models::build(config);
+    const bool cold = 8.0 * static_cast<double>(models::parameter_count(layers)) >= kColdBytes;
+    if (config.layers == setup.config.model.layers || (cold && distinct_kinds(layers) == kinds))
+      return layers;
+  }
+}
+
+// Nothing but this tensor uses its memory: no graph has saved it.
+bool is_loose(const at::Tensor& tensor) {
+  return tensor.use_count() == 1 && tensor.storage().use_count() == 1;
+}
+
+// Outputs that only wait for the next layer. Whether they live on after it says whether it kept them.
+class Loose {
+ public:
+  explicit Loose(const Tensors& outputs) {
+    for (const at::Tensor& output : outputs) {
+      if (is_loose(output)) storages_.push_back(output.storage().getWeakStorageImpl());
+    }
+  }
+  double bytes() const {
+    double sum = 0;
+    for (const auto& storage : storages_) sum += size(storage);
+    return sum;
+  }
+  // Of those that are still in use, and not as the loose outputs of the next layer.
+  double bytes_kept(const Loose& next) const {
+    double sum = 0;
+    for (const auto& storage : storages_) {
+      if (std::find(next.storages_.begin(), next.storages_.end(), storage) == next.storages_.end())
+        sum += size(storage);
+    }
+    return sum;
+  }
+
+ private:
+  using Weak = c10::weak_intrusive_ptr<c10::StorageImpl>;
+  static double size(const Weak& weak) {
+    const auto storage = weak.lock();
+    return storage ? static_cast<double>(storage->nbytes()) : 0;
+  }
+  std::vector<Weak> storages_;
+};
+
+}  // namespace
+
+double chain_state_bytes(const Setup& setup) {
+  const models::LayerList layers = shortened(setup);
+  const weights::Layout layout(layers, 0, static_cast<int>(layers.size()));
+  const planner::StateBytes bytes = state_bytes(setup.config);
+  const auto parameters = static_cast<double>(layout.size());
+  return parameters *
+             (schedule::versions_kept(setup.spec, 0) * bytes.weights + bytes.master + bytes.optimizer) +
+         static_cast<double>(layout.gradient_size()) * bytes.gradients;
+}
+
+Chain::Chain(const Setup& setup)
+    : setup_(setup),
+      layers_(shortened(setup)),
+      layout_(layers_, 0, size()),
+      versions_(layout_, schedule::versions_kept(setup.spec, 0), setup.config.train.seed),
+      gradients_(layout_, 1),
+      optimizer_(setup.config.optimizer, layout_, setup.config.pipeline.sync_updates, versions_.flat(0)) {}
+
+void Chain::set_microbatch(int sequences) {
+  const data::Sample sample = setup_.training->random(0, sequences, setup_.config.model.context);
+  pass_ = {.tokens = sample.tokens,
+           .targets = sample.targets,
+           .training = true,
+           .loss_scale = 1.0 / setup_.spec.microbatches};
+}
+
+double Chain::token_bytes() const {
+  return static_cast<double>(pass_.tokens.nbytes() + pass_.targets.nbytes());
+}
+
+Tensors Chain::forward(int layer, const Tensors& inputs) {
+  const auto [begin, end] = layout_.range(layer);
+  pass_.layer = layer;
+  return layers_[layer]->forward(versions_.parameters(versions_.newest()).subspan(begin, end - begin), inputs,
+                                 pass_);
+}
+
+// The engine runs what was recorded last first, so all of a layer's backward comes before any of the
+// layer's before it: a hook on what a layer made fires when its turn begins.
+void Chain::walk(const AfterForward& after_forward, const BeforeBackward& before_backward) {
+  gradients_.attach(updates_, versions_.parameters(versions_.newest()));
+  int turn = size() - 1;
+  const auto begin_turn = [&](int layer) {
+    if (layer >= turn) return;
+    turn = layer;
+    before_backward(layer);
+  };
+  torch::autograd::edge_list roots;
+  {
+    Tensors x;
+    for (int layer = 0; layer < size(); ++layer) {
+      Tensors outputs = forward(layer, x);
+      for (const at::Tensor& output : outputs) {
+        const bool passed_on =
+            std::any_of(x.begin(), x.end(), [&](const auto& in) { return in.is_same(output); });
+        if (!passed_on && output.requires_grad())
+          output.register_hook([&begin_turn, layer](const at::Tensor&) { begin_turn(layer); });
+      }
+      x = std::move(outputs);
+      after_forward(layer, x);
+    }
+    roots = runtime::roots_of(x);
+  }
+  before_backward(size() - 1);
+  runtime::run_backward(roots, {});
+  before_backward(-1);
+}
+
+LayerTimes Chain::time_pass(bool recompute) {
+  if (recompute) {
+    at::NoGradGuard no_graph;
+    Tensors x;
+    for (int layer = 0; layer < size(); ++layer) x = forward(layer, x);
+  }
+  LayerTimes times{std::vector<double>(size()), std::vector<double>(size())};
+  Clock::time_point last = Clock::now();
+  int running = -1;  // the layer whose backward runs
+  const auto lap = [&] {
+    const auto begin = std::exchange(last, Clock::now());
+    return seconds(begin, last);
+  };
+  walk([&](int layer, const Tensors&) { times.forward[layer] = lap(); },
+       [&](int layer) {
+         const double took = lap();
+         if (running >= 0) times.backward[running] = took;
+         running = layer;
+       });
+  return times;
+}
+
+std::vector<LayerBytes> Chain::measure_pass(device::MemoryPool& pool) {
+  // What a layer keeps: `inside` whatever follows, and of its output what the next layer keeps.
+  std::vector<double> inside(size()), output(size());
+  std::vector<LayerBytes> bytes(size());
+  const auto live = [&] { return static_cast<double>(pool.live_bytes()); };
+  const auto peak = [&] { return static_cast<double>(pool.peak_bytes()); };
+  double settled = live();
+  Loose waiting{Tensors{}};
+  pool.reset_peak();
+  const auto after_forward = [&](int layer, const Tensors& outputs) {
+    bytes[layer].working = peak() - live();
+    Loose loose(outputs);
+    double kept = 0;
+    if (layer > 0) kept = output[layer - 1] = waiting.bytes_kept(loose);
+    inside[layer] = live() - loose.bytes() - settled - kept;
+    settled += inside[layer] + kept;
+    if (layer + 1 < size()) {
+      for (const at::Tensor& tensor : outputs) bytes[layer].output += static_cast<double>(tensor.nbytes());
+    }
+    waiting = std::move(loose);
+    pool.reset_peak();
+  };
+  // A backward begins with what its layer and all before it keep; the rest is on top.
+  int running = -1;
+  walk(after_forward, [&](int layer) {
+    if (running >= 0) {
+      bytes[running].working = std::max(bytes[running].working, peak() - settled);
+      settled -= inside[running] + (running > 0 ? output[running - 1] : 0);
+    }
+    running = layer;
+    pool.reset_peak();
+  });
+  for (int layer = 0; layer < size(); ++layer) bytes[layer].stash = inside[layer] + output[layer];
+  return bytes;
+}
+
+double Chain::time_step() {
+  const auto begin = Clock::now();
+  double sum = 0;
+  for (const double square : optim::squared_norms(layout_, gradients_.flat(updates_))) sum += square;
+  const at::Tensor source = versions_.flat(versions_.newest());
+  const at::Tensor target = versions_.begin_write();
+  // A rate of 0 leaves the weights as they are, at the same cost.
+  optimizer_.apply({.index = updates_, .learning_rate = 0, .skip = !std::isfinite(sum)},
+                   gradients_.flat(updates_), source, target);
+  versions_.publish();
+  ++updates_;
+  return seconds(begin, Clock::now()) / static_cast<double>(layout_.size());
+}
+
+}  // namespace twobw::train

@@ -1,0 +1,92 @@
+"""twobw plan and twobw topology: what they print is true to what they were given, and `train` takes it."""
+import json
+import os
+import unittest
+
+from support import TINY, Run, TestCase, twobw, words
+
+GPT_2_2B = {"model.layers": 32, "model.width": 2304, "model.heads": 32, "model.vocab": 50304, "model.context": 512}
+PAPER = """
+name: the paper's cluster
+nodes: [{name: n, count: 8, devices: 8 x V100-16GB, link: {bandwidth: 150GB/s, latency: 5us}}]
+network: {bandwidth: 25Gbit/s, latency: 20us, shared: true}
+"""
+
+
+class PlanTest(TestCase):
+    def plan(self, *arguments, settings=TINY, code=0):
+        process = twobw("plan", *words(settings), *arguments, cwd=self.folder)
+        self.assertEqual(process.returncode, code, process.stderr + process.stdout)
+        self.assertEqual(process.stderr, "")
+        return process.stdout
+
+    def plan_json(self, *arguments, **options):
+        return json.loads(self.plan("--json", *arguments, **options))
+
+    def cluster(self, text):
+        (self.folder / "c.yaml").write_text(text)
+        return "--cluster", "c.yaml"
+
+    def test_this_machine(self):
+        text = self.plan("--explain")
+        for part in ("on this machine", "MODELLED", "tokens/s", "memory", "chosen", "why it lost"):
+            self.assertIn(part, text)
+        plan = self.plan_json()
+        self.assertTrue(plan["modelled"])
+        self.assertEqual(plan["devices"], len(os.sched_getaffinity(0)))
+
+    def test_topology_is_a_cluster_to_plan_for(self):
+        process = twobw("topology", "--output", "c.yaml", cwd=self.folder)
+        self.assertEqual(process.returncode, 0, process.stderr)
+        text = (self.folder / "c.yaml").read_text()
+        for word in ("measured", "assumed", "CPU core"):
+            self.assertIn(word, text)
+        self.assertEqual(self.plan_json("--cluster", "c.yaml")["devices"], len(os.sched_getaffinity(0)))
+        self.assertEqual(twobw("topology").stdout.splitlines()[0], text.splitlines()[0])
+
+    def test_train_takes_what_plan_writes(self):
+        self.plan("--stages", "2", "--batch", "8", "--write", "run.yaml", settings={**TINY, "run_dir": "run"})
+        process = twobw("train", "run.yaml", "train.updates=2", cwd=self.folder)
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertEqual(len(Run(self.folder / "run").updates), 2)
+        self.assertEqual(len(Run(self.folder / "run").summary["stages"]), 2)
+
+    def test_a_laptop_plans_for_a_cluster(self):
+        cluster = self.cluster(PAPER)
+        arguments = (*cluster, "--batch", "512", "--precision", "fp16")
+        plan = self.plan_json(*arguments, settings=GPT_2_2B)
+        self.assertEqual(plan["devices"], 64)
+        self.assertLessEqual(plan["plan"]["stages"] * plan["plan"]["replicas"], 64)
+        layer = 0
+        for stage in plan["plan"]["stage_plans"]:
+            self.assertEqual(stage["first_layer"], layer)
+            self.assertEqual(len(stage["replicas"]), plan["plan"]["replicas"])
+            self.assertLessEqual(stage["memory_bytes"], 0.9 * stage["capacity_bytes"])
+            self.assertAlmostEqual(sum(stage["memory_bytes_by_term"].values()), stage["memory_bytes"])
+            layer = stage["last_layer"] + 1
+        self.assertEqual(layer, plan["layers"])
+        chosen = [family for family in plan["families"] if family["chosen"]]
+        self.assertEqual([family["best"]["schedule"] for family in chosen], [plan["plan"]["schedule"]])
+        for family in plan["families"]:
+            self.assertTrue(family["chosen"] or family["reason"], family)
+
+    def test_what_is_fixed_stays_fixed(self):
+        cluster = self.cluster(PAPER)
+        arguments = ("--schedule", "flush", "--stages", "16", "--replicas", "2", "--microbatch", "2", "--extra", "1")
+        plan = self.plan_json(*cluster, *arguments, "--batch", "64", "--precision", "fp16", settings=GPT_2_2B)["plan"]
+        keys = ("schedule", "stages", "replicas", "microbatch", "extra")
+        self.assertEqual([plan[key] for key in keys], ["flush", 16, 2, 2, 1])
+
+    def test_a_model_that_does_not_fit(self):
+        cluster = self.cluster("nodes: [{devices: 2 x V100-16GB, link: {bandwidth: 150GB/s}}]\n")
+        text = self.plan(*cluster, "--batch", "64", settings=GPT_2_2B, code=1)
+        for part in ("NO PLAN FITS", "lacks", "GiB", "stage", "would make it fit"):
+            self.assertIn(part, text)
+        plan = self.plan_json(*cluster, "--batch", "64", settings=GPT_2_2B, code=1)
+        self.assertIsNone(plan["plan"])
+        self.assertGreater(plan["closest"]["bytes_over_capacity"], 0)
+        self.assertTrue(plan["remedies"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,63 @@
+"""twobw profile: what it writes, and what it refuses."""
+import json
+import unittest
+
+from support import TINY, TestCase, twobw, words
+
+
+class ProfileTest(TestCase):
+    def profile(self, *arguments, settings=()):
+        return twobw("profile", *words({**TINY, **dict(settings)}), "--rounds", 2, *arguments, cwd=self.folder)
+
+    def test_the_file_holds_every_kind_at_every_size(self):
+        process = self.profile("--sizes", "4,1,2,2", "--output", "here.json")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertEqual(process.stderr, "")
+        self.assertIn("written to here.json", process.stdout)
+        profile = json.loads((self.folder / "here.json").read_text())
+        self.assertEqual(profile["version"], 1)
+        self.assertEqual(profile["model"]["width"], 32)
+        self.assertRegex(profile["device"], r"^cpu: 1 core of .")
+        self.assertGreater(profile["device_memory_bytes"], 2**20)
+        kinds = {"embedding", "attention_in", "attention_out", "mlp_up", "mlp_down", "head"}
+        self.assertEqual(set(profile["kinds"]), kinds)
+        self.assertEqual(len(profile["layers"]), 10)
+        for name, kind in profile["kinds"].items():
+            self.assertIn(name, process.stdout)
+            self.assertEqual([times["microbatch"] for times in kind["times"]], [1, 2, 4])
+            for times in kind["times"]:
+                for key in ("forward_seconds", "backward_seconds", "recomputed_backward_seconds"):
+                    self.assertGreater(times[key]["median"], 0)
+                    self.assertGreaterEqual(times[key]["spread"], 0)
+        self.assertGreater(profile["step_seconds_per_parameter"]["median"], 0)
+
+    def test_without_a_terminal_there_are_plain_lines(self):
+        output = self.profile("--sizes", "1").stdout
+        self.assertIn("round 2/2", output)
+        self.assertNotIn("\r", output)
+        self.assertNotIn("\033", output)
+
+    def refused(self, *arguments, naming, settings=()):
+        process = self.profile(*arguments, settings=settings)
+        self.assertEqual(process.returncode, 2, process.stdout)
+        self.assertRegex(process.stderr, r"\Atwobw: [^\n]+\n\Z")
+        for text in naming:
+            self.assertIn(text, process.stderr)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_bad_sizes(self):
+        for sizes in ("0", "-1", "two", "1,,2", "", "1,", "1.5", "99999999999"):
+            self.refused("--sizes", sizes, naming=["--sizes", f"'{sizes}'", "whole numbers"])
+
+    def test_bad_rounds(self):
+        self.refused("--rounds", "0", naming=["--rounds"])
+
+    def test_bad_settings(self):
+        self.refused(naming=["model.layers"], settings={"model.layres": 2}.items())
+
+    def test_an_output_that_cannot_be_written(self):
+        self.refused("--output", "nowhere/profile.json", naming=["--output", "nowhere/profile.json"])
+
+
+if __name__ == "__main__":
+    unittest.main()

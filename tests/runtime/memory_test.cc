@@ -1,0 +1,243 @@
+// What a stage keeps, counted by name, is what the planner's formulas say.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <array>
+#include <map>
+#include <mutex>
+
+#include "data/sources.h"
+#include "device/cpu.h"
+#include "device/memory.h"
+#include "models/model.h"
+#include "runtime/pipeline.h"
+#include "runtime/stage.h"
+#include "schedule/stream.h"
+
+namespace twobw::runtime {
+namespace {
+
+using device::Term;
+using schedule::Kind;
+using schedule::Op;
+
+constexpr int kBatch = 2, kContext = 8, kWidth = 32, kHeads = 2, kVocab = 48, kMicrobatches = 4;
+constexpr double kStream = 4.0 * kBatch * kContext * kWidth;  // bytes of the hidden states
+constexpr double kStatistics = 2 * 4.0 * kBatch * kContext;   // of a layer norm
+constexpr double kTokens = 2 * 8.0 * kBatch * kContext;
+
+// embedding, 3 x (attention_in, attention_out, mlp_up, mlp_down), head.
+Config small_config() {
+  Config config;
+  config.model = {
+      .layers = 3, .width = kWidth, .heads = kHeads, .vocab = kVocab, .context = kContext, .tied = false};
+  config.pipeline.microbatch = kBatch;
+  config.pipeline.microbatches = kMicrobatches;
+  config.train.updates = 4;
+  config.train.eval_every = 0;
+  return config;
+}
+
+// What each layer leaves behind for the backwards: its own part, and of its output what the next
+// layer keeps as its input.
+struct Kept {
+  double inside, output;
+};
+Kept kept_by(const std::string& kind) {
+  const std::map<std::string, Kept> all = {
+      {"embedding", {8.0 * kContext, kStream}},                                  // positions
+      {"attention_in", {kStatistics + kStream, 3 * kStream}},                    // normed; q, k, v
+      {"attention_out", {kStream + 4.0 * kBatch * kHeads * kContext, kStream}},  // mixed, log of sums
+      {"mlp_up", {kStatistics + 5 * kStream, 4 * kStream}},                      // normed, GELU's input
+      {"mlp_down", {0, kStream}},
+      {"head", {kStatistics + kStream + 4.0 * kBatch * kContext * kVocab, 0}}};  // normed, logits
+  return all.at(kind);
+}
+
+// The last layer's output belongs to the next stage.
+double stash_of(const models::LayerList& model, int first, int last) {
+  double bytes = 0;
+  for (int layer = first; layer < last; ++layer) {
+    const Kept kept = kept_by(model[layer]->kind());
+    bytes += kept.inside + (layer + 1 < last ? kept.output : 0);
+  }
+  return bytes;
+}
+
+// The tensors between layer - 1 and layer.
+Tensors between(const models::LayerList& model, int layer) {
+  if (layer == 0 || layer == static_cast<int>(model.size())) return {};
+  const std::string before = model[layer - 1]->kind();
+  Tensors tensors;
+  if (before == "attention_in") tensors.push_back(at::ones({kBatch, kContext, 3 * kWidth}));
+  if (before == "mlp_up") tensors.push_back(at::ones({kBatch, kContext, 4 * kWidth}));
+  tensors.push_back(at::ones({kBatch, kContext, kWidth}));
+  return tensors;
+}
+
+double bytes_of(const Tensors& tensors) {
+  double bytes = 0;
+  for (const at::Tensor& tensor : tensors) bytes += static_cast<double>(tensor.nbytes());
+  return bytes;
+}
+
+struct Case {
+  Kind kind;
+  std::vector<int> split;
+  bool recompute;
+};
+
+class StageMemory : public testing::TestWithParam<Case> {
+ protected:
+  static void SetUpTestSuite() { device::initialize(); }
+
+  // Carries out a stage's list with made-up inputs and gradients; gives the most that was ever in use
+  // between instructions, by purpose.
+  planner::Footprint drive(int r, int first, int last) const {
+    const schedule::Spec spec = this->spec();
+    device::PoolScope scope(pool_);
+    Stage stage(config_, model_, *source_, *source_,
+                {.first_layer = first,
+                 .last_layer = last,
+                 .recompute = GetParam().recompute,
+                 .slots = schedule::in_flight_bound(spec, r),
+                 .versions = schedule::versions_kept(spec, r),
+                 .gradient_buffers = schedule::gradient_buffers(spec, r)});
+    planner::Footprint most;
+    for (const auto& i : schedule::instructions(spec, r)) {
+      if (i.op == Op::Forward) {
+        device::PurposeScope purpose(Term::Inputs);
+        stage.forward(i.microbatch, i.slot, i.version, between(model_, first));
+      } else if (i.op == Op::Backward) {
+        stage.backward(i.microbatch, i.slot, i.version, between(model_, last));
+      } else if (i.op == Op::Step) {
+        stage.step({.index = i.batch, .learning_rate = 1e-3});
+      }
+      for (int term = 0; term < planner::kTerms; ++term) {
+        const auto live = static_cast<double>(pool_.live_bytes(static_cast<Term>(term)));
+        most.bytes[term] = std::max(most.bytes[term], live);
+      }
+    }
+    return most;
+  }
+
+  schedule::Spec spec() const {
+    return {.kind = GetParam().kind,
+            .stages = static_cast<int>(GetParam().split.size()),
+            .microbatches = kMicrobatches,
+            .updates = config_.train.updates};
+  }
+
+  Config config_ = small_config();
+  models::LayerList model_ = models::build(config_.model);
+  std::unique_ptr<data::Source> source_ = data::make_synthetic(kVocab);
+  mutable device::MemoryPool pool_;
+};
+
+TEST_P(StageMemory, IsWhatTheFormulasSay) {
+  const Case& c = GetParam();
+  int first = 0;
+  for (int r = 0; r < static_cast<int>(c.split.size()); ++r) {
+    SCOPED_TRACE(fmt::format("stage {}", r));
+    const int last = first + c.split[r];
+    const auto parameters = static_cast<double>(weights::Layout(model_, first, last).size());
+    const double in_flight = schedule::in_flight_bound(spec(), r);
+    const planner::Footprint counted = drive(r, first, last);
+    EXPECT_EQ(counted[Term::Weights], schedule::versions_kept(spec(), r) * 4 * parameters);
+    EXPECT_EQ(counted[Term::Master], 0);
+    EXPECT_EQ(counted[Term::Gradients], schedule::gradient_buffers(spec(), r) * 4 * parameters);
+    EXPECT_EQ(counted[Term::Optimizer], 8 * parameters);
+    EXPECT_EQ(counted[Term::Inputs], in_flight * (bytes_of(between(model_, first)) + kTokens));
+    EXPECT_EQ(counted[Term::Activations], c.recompute ? 0 : in_flight * stash_of(model_, first, last));
+    EXPECT_EQ(counted[Term::Working], 0);  // nothing stays in use for a while after an instruction
+    EXPECT_EQ(counted[Term::Transfer], 0);
+    first = last;
+  }
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const Kind kind : {Kind::TwoBW, Kind::Flush, Kind::GPipe}) {
+    for (const bool recompute : {false, true}) {
+      for (const auto& split : std::vector<std::vector<int>>{{5, 9}, {5, 4, 5}, {2, 6, 6}, {4, 2, 8}})
+        cases.push_back({kind, split, recompute});
+    }
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Schedules, StageMemory, testing::ValuesIn(all_cases()), [](const auto& info) {
+  const Case& c = info.param;
+  return fmt::format("{}_d{}_{}{}", c.kind == Kind::TwoBW ? "twobw" : std::string(name(c.kind)),
+                     c.split.size(), info.index, c.recompute ? "_recomputed" : "");
+});
+
+// The peaks that a run reports.
+class PipelineMemory : public testing::Test {
+ protected:
+  static std::vector<planner::Footprint> peaks(const Config& config, std::vector<int> split, bool recompute) {
+    device::initialize();
+    const int stages = static_cast<int>(split.size());
+    const models::LayerList model = models::build(config.model);
+    const auto source = data::make_synthetic(kVocab);
+    std::mutex mutex;
+    std::vector<planner::Footprint> peaks(stages);
+    Listener listener{.on_update =
+                          [&](const telemetry::StageUpdate& update) {
+                            const std::lock_guard lock(mutex);
+                            peaks[update.stage] = update.peak;
+                          },
+                      .on_evaluation = [](telemetry::Evaluation) {}};
+    Pipeline pipeline(config, model, *source, *source,
+                      {.spec = {.kind = schedule::parse_kind(config.pipeline.schedule),
+                                .stages = stages,
+                                .microbatches = kMicrobatches,
+                                .updates = config.train.updates},
+                       .split = split,
+                       .recompute = std::vector<bool>(stages, recompute),
+                       .cores = device::deal_cores(stages)},
+                      listener);
+    pipeline.run();
+    return peaks;
+  }
+};
+
+TEST_F(PipelineMemory, OfTheStateIsExact) {
+  Config config = small_config();
+  config.pipeline.stages = 3;
+  config.optimizer.extrapolate_weights = {1.0};
+  config.optimizer.extrapolate_update = {0.5};
+  const std::vector<int> split = {5, 4, 5};
+  const auto counted = peaks(config, split, false);
+  const models::LayerList model = models::build(config.model);
+  const std::array<int, 3> versions = {2, 2, 1}, buffers = {1, 2, 2};
+  int first = 0;
+  for (int r = 0; r < 3; ++r) {
+    const auto p = static_cast<double>(weights::Layout(model, first, first + split[r]).size());
+    EXPECT_EQ(counted[r][Term::Weights], versions[r] * 4 * p);
+    EXPECT_EQ(counted[r][Term::Gradients], buffers[r] * 4 * p);
+    EXPECT_EQ(counted[r][Term::Master], 4 * p);
+    EXPECT_EQ(counted[r][Term::Optimizer], 12 * p);
+    first += split[r];
+  }
+}
+
+// Received tensors count where they arrived, though they were allocated elsewhere; and once, except for
+// the residual stream of a cut behind attention_in, which both sides need.
+TEST_F(PipelineMemory, OfReceivedInputsBelongsToTheReceiver) {
+  Config config = small_config();
+  config.pipeline.stages = 2;
+  config.pipeline.schedule = "gpipe";  // all microbatches are in flight at the peak
+  const models::LayerList model = models::build(config.model);
+  for (const std::vector<int>& split : {std::vector<int>{5, 9}, std::vector<int>{6, 8}}) {
+    for (const bool recompute : {false, true}) {
+      const auto counted = peaks(config, split, recompute);
+      EXPECT_EQ(counted[0][Term::Inputs], kMicrobatches * kTokens);
+      EXPECT_EQ(counted[1][Term::Inputs], kMicrobatches * (bytes_of(between(model, split[0])) + kTokens));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace twobw::runtime
