@@ -12,8 +12,9 @@ namespace twobw::telemetry {
 
 using schedule::Event;
 
-// One stage after one update.
+// One worker after one update.
 struct StageUpdate {
+  int replica = 0;
   int stage = 0;
   std::int64_t update = 0;
   double time = 0;     // seconds since the run began
@@ -23,7 +24,7 @@ struct StageUpdate {
   double gradient_norm = 0;
   bool skipped = false;
   std::int64_t peak_bytes = 0;
-  std::optional<double> loss;            // mean over the batch; last stage only
+  std::optional<double> loss;            // mean over the batch of all replicas; from one of the last stages
   std::vector<std::uint64_t> checksums;  // of the true weights, a number a layer; only when asked for
 };
 
