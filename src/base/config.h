@@ -28,9 +28,9 @@ struct DataConfig {
 struct PipelineConfig {
   std::string schedule = "2bw";
   int stages = 2;
-  int replicas = 1;
+  int replicas = 1;      // w: pipelines that share every update
   int microbatch = 4;    // b: sequences in a microbatch
-  int microbatches = 8;  // m: microbatches in an update
+  int microbatches = 8;  // m: microbatches in an update, for each replica
   int extra = 0;         // e: extra microbatches in flight
   // Layers of each stage, in order; empty: `auto`, balanced by measured time.
   std::vector<int> split;
@@ -72,7 +72,8 @@ struct Config {
   PipelineConfig pipeline;
   OptimizerConfig optimizer;
   TrainConfig train;
-  // One entry a stage, "cpu:0" or "cpu:0-3" or "cpu:0,2"; empty: `auto`, the cores dealt out evenly.
+  // One entry a worker, replica after replica: "cpu:0" or "cpu:0-3" or "cpu:0,2"; empty: `auto`, the cores
+  // dealt out evenly.
   std::vector<std::string> devices;
   std::string run_dir = "runs/default";
 };

@@ -44,13 +44,16 @@ Complaint betas_are_two(const Config& config) {
   return good ? "" : "be a list of two numbers, each at least 0 and below 1";
 }
 
-Complaint devices_fit_stages(const Config& config) {
+Complaint devices_fit_workers(const Config& config) {
   const auto bad = std::ranges::find_if_not(config.devices, is_device);
   if (bad != config.devices.end()) {
     return fmt::format("have entries like cpu:0, cpu:0-3 or \"cpu:0,2\", and '{}' is none", *bad);
   }
-  if (config.devices.empty() || static_cast<int>(config.devices.size()) == config.pipeline.stages) return {};
-  return fmt::format("have one entry per stage, and pipeline.stages is {}", config.pipeline.stages);
+  const std::int64_t replicas = config.pipeline.replicas, stages = config.pipeline.stages;
+  if (config.devices.empty() || std::ssize(config.devices) == replicas * stages) return {};
+  if (replicas == 1) return fmt::format("have one entry per stage, and pipeline.stages is {}", stages);
+  return fmt::format("have one entry per stage of every replica, and {} replicas of {} stages make {}",
+                     replicas, stages, replicas * stages);
 }
 
 std::vector<Key> model_keys() {
@@ -80,10 +83,11 @@ std::vector<Key> pipeline_keys() {
       choice(KEY(pipeline.schedule), {"sequential", "gpipe", "flush", "2bw", "stash"},
              "Order of the work, and the weights each microbatch runs on."),
       whole(KEY(pipeline.stages), 1, "Parts the model is cut into, one device each."),
-      fixed(KEY(pipeline.replicas), 1, "Copies of the pipeline that share every batch."),
+      whole(KEY(pipeline.replicas), 1,
+            "Copies of the pipeline, one device a stage each, that train on every update together."),
       whole(KEY(pipeline.microbatch), 1, "Sequences in a microbatch."),
       whole(KEY(pipeline.microbatches), 1,
-            "Microbatches in an update; 2bw needs at least stages - 1 + extra."),
+            "Microbatches in an update, for each replica; 2bw needs at least stages - 1 + extra."),
       whole(KEY(pipeline.extra), 0, "Extra microbatches in flight, to hide the time of transfers."),
       list(KEY(pipeline.split), {{"auto", {}}}, "auto or a list of the layers of each stage",
            "Layers of each stage, in order; auto balances them by measured time.")
@@ -132,9 +136,11 @@ std::vector<Key> train_keys() {
 
 std::vector<Key> outer_keys() {
   return {
-      list(KEY(devices), {{"auto", {}}}, "auto or a list of devices, one per stage",
-           "Cores of each stage: cpu:0, cpu:0-3 or \"cpu:0,2\"; auto deals the cores out evenly.")
-          .with(devices_fit_stages),
+      list(KEY(devices), {{"auto", {}}}, "auto or a list of devices, one per stage of every replica",
+           "Cores of each stage, replica after replica: cpu:0, cpu:0-3 or \"cpu:0,2\"; auto deals the cores "
+           "out "
+           "evenly.")
+          .with(devices_fit_workers),
       words(KEY(run_dir), "Folder that the run writes to."),
   };
 }

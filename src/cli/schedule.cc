@@ -78,6 +78,8 @@ void add_schedule(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_option("--extra", options->spec.extra, "e, extra microbatches in flight")
       ->capture_default_str();
+  command->add_option("--replicas", options->spec.replicas, "w, the copies of the pipeline")
+      ->capture_default_str();
   command->add_option("--updates", options->spec.updates, "Updates to run")->capture_default_str();
   command->add_option("--sync-updates", options->spec.sync_updates, "First updates under flush")
       ->capture_default_str();

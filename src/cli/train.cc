@@ -7,6 +7,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "device/cpu.h"
+#include "schedule/spec.h"
 #include "train/export.h"
 #include "train/trainer.h"
 
@@ -25,11 +26,14 @@ void print_outcome(const Config& config, const nlohmann::ordered_json& summary) 
   fmt::print("; {} tokens/s, pipeline busy {:.1f}%\n", format_count(summary["tokens_per_s"]),
              100 * summary["utilisation"].get<double>());
   int index = 0;
+  const int stages = config.pipeline.stages;
   for (const auto& stage : summary["stages"]) {
-    fmt::print("  stage {}: layers {}..{} on {}, busy {:.1f}%, peak {} of tensors\n", index++,
+    fmt::print("  {}: layers {}..{} on {}, busy {:.1f}%, peak {} of tensors\n",
+               schedule::worker_name(config.pipeline.replicas, index / stages, index % stages),
                stage["layers"][0].get<int>(), stage["layers"][1].get<int>(),
                stage["device"].get<std::string>(), 100 * stage["utilisation"].get<double>(),
                format_bytes(stage["peak_bytes"]));
+    ++index;
   }
   if (summary["skipped_updates"] > 0)
     fmt::print("  {} updates were skipped\n", summary["skipped_updates"].get<int>());

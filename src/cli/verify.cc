@@ -41,9 +41,11 @@ int run(const RunArguments& arguments, const std::string& against) {
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
 
   fmt::print(
-      "verify {}: d={} stages of [{}] layers, m={}, e={}, sync_updates={}, {} parameters, {} updates\n",
-      config.pipeline.schedule, config.pipeline.stages, fmt::join(verdict.split, ", "),
-      config.pipeline.microbatches, config.pipeline.extra, config.pipeline.sync_updates,
+      "verify {}: {}d={} stages of [{}] layers, m={}, e={}, sync_updates={}, {} parameters, {} updates\n",
+      config.pipeline.schedule,
+      config.pipeline.replicas > 1 ? fmt::format("w={} replicas of ", config.pipeline.replicas) : "",
+      config.pipeline.stages, fmt::join(verdict.split, ", "), config.pipeline.microbatches,
+      config.pipeline.extra, config.pipeline.sync_updates,
       format_count(static_cast<double>(verdict.parameters)), verdict.updates);
   fmt::print("  weight versions alive at once, by stage: {}\n", fmt::join(verdict.peak_versions, " "));
   if (verdict.skipped > 0)
@@ -53,8 +55,9 @@ int run(const RunArguments& arguments, const std::string& against) {
     return 1;
   }
   fmt::print(
-      "  losses, gradient norms, validation losses and weights after every update: equal to the serial "
-      "oracle, bit for bit\n");
+      "  losses, gradient norms, validation losses and weights{} after every update: equal to the serial "
+      "oracle, bit for bit\n",
+      config.pipeline.replicas > 1 ? " of every replica" : "");
   fmt::print("  last loss {:.6f}; {:.1f} s\n", verdict.final_loss, took.count());
   return 0;
 }

@@ -97,8 +97,8 @@ Streams Streams::from(std::int64_t offset, std::int64_t count) const {
           .n = count};
 }
 
-TWOBW_VECTORIZED
-void apply(const AdamWRule& rule, const Extrapolation& extrapolation, const Streams& streams) {
+template <typename Rule>
+TWOBW_VECTORIZED void apply(const Rule& rule, const Extrapolation& extrapolation, const Streams& streams) {
   if (extrapolates(streams)) {
     extrapolating_loop(rule, extrapolation, streams);
   } else {
@@ -106,14 +106,8 @@ void apply(const AdamWRule& rule, const Extrapolation& extrapolation, const Stre
   }
 }
 
-TWOBW_VECTORIZED
-void apply(const SgdRule& rule, const Extrapolation& extrapolation, const Streams& streams) {
-  if (extrapolates(streams)) {
-    extrapolating_loop(rule, extrapolation, streams);
-  } else {
-    plain_loop(rule, streams);
-  }
-}
+template void apply(const AdamWRule&, const Extrapolation&, const Streams&);
+template void apply(const SgdRule&, const Extrapolation&, const Streams&);
 
 void skip(const Extrapolation& e, const Streams& s) {
   for (std::int64_t i = 0; i < s.n; ++i) {

@@ -39,8 +39,9 @@ struct SgdRule {
   float gradient_scale;
 };
 
-void apply(const AdamWRule& rule, const Extrapolation& extrapolation, const Streams& streams);
-void apply(const SgdRule& rule, const Extrapolation& extrapolation, const Streams& streams);
+// For both rules above.
+template <typename Rule>
+void apply(const Rule& rule, const Extrapolation& extrapolation, const Streams& streams);
 
 // An update that is skipped: W(t+1) = W(t), optimizer state untouched, gradient cleared.
 void skip(const Extrapolation& extrapolation, const Streams& streams);

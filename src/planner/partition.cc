@@ -264,7 +264,7 @@ double Partition::promise(const Label& label) const {
 
 // Evaluates the most promising of the plans found, and the one with the least besides P.
 bool Partition::take_best(std::optional<Estimate>& best, double& below) {
-  constexpr std::size_t enough = 4;
+  constexpr std::size_t enough = 2;
   const auto better = [&](int a, int b) { return promise(labels_[a]) < promise(labels_[b]); };
   std::vector<int> chosen = ends_;
   const std::size_t count = std::min(enough, chosen.size());

@@ -81,10 +81,11 @@ class Search {
 
   void search_replicas(int replicas) {
     std::vector<std::unique_ptr<Places>> places;
-    const int stages = problem_.stages.value_or(static_cast<int>(problem_.layers.size()));
+    const int layers = static_cast<int>(problem_.layers.size());
+    const int stages = problem_.stages.value_or(layers);
+    const int most = options_.most_places > 0 ? options_.most_places : std::max(2 * layers, 30000 / layers);
     for (int spread : distinct_spreads(problem_.cluster, replicas)) {
-      places.push_back(std::make_unique<Places>(problem_.cluster, speeds_, replicas, spread, stages,
-                                                options_.most_places));
+      places.push_back(std::make_unique<Places>(problem_.cluster, speeds_, replicas, spread, stages, most));
       if (places.back()->restriction().empty()) continue;
       result_.exact = false;
       result_.restriction = places.back()->restriction();

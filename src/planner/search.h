@@ -27,8 +27,9 @@ namespace twobw::planner {
 struct SearchOptions {
   // Rank the best plan of each of so many families again by simulation; 0: trust the time model.
   int simulate = 8;
-  // Where more ways to place a pipeline than this would be looked at, fewer are.
-  int most_places = 2000;
+  // Where unlike nodes give a pipeline more places than this, fewer are looked at; 0: as many as take
+  // seconds at most.
+  int most_places = 0;
 };
 
 enum class Verdict {

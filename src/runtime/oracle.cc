@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/random.h"
 #include "optim/learning_rate.h"
+#include "runtime/pass.h"
 #include "weights/checksum.h"
 #include "weights/versions.h"
 
@@ -23,14 +23,9 @@ Oracle::Oracle(const Config& config, const models::LayerList& model, const data:
       training_(training),
       spec_(spec),
       layout_(model, 0, static_cast<int>(model.size())),
-      gradient_(at::zeros({layout_.gradient_size()}, at::kFloat)) {
+      gradients_(layout_, spec.replicas) {
   for (std::size_t stage = 0; stage < split.size(); ++stage) {
     stage_of_layer_.insert(stage_of_layer_.end(), split[stage], static_cast<int>(stage));
-  }
-  for (const weights::Parameter& parameter : layout_.parameters()) {
-    gradient_views_.push_back(gradient_.narrow(0, parameter.gradient_offset, parameter.count)
-                                  .view(parameter.spec.shape)
-                                  .variable_data());
   }
   Tensor initial = at::zeros({layout_.size()}, at::kFloat);
   weights::initialize(layout_, initial, config.train.seed);
@@ -42,9 +37,6 @@ Oracle::Oracle(const Config& config, const models::LayerList& model, const data:
 void Oracle::add_version(std::int64_t number, Tensor flat) {
   Version version{.number = number, .flat = std::move(flat)};
   version.parameters = weights::parameter_views(layout_, version.flat);
-  for (std::size_t i = 0; i < version.parameters.size(); ++i) {
-    version.parameters[i].mutable_grad() = gradient_views_[i];
-  }
   versions_.push_back(std::move(version));
   // The oldest that any rule can still ask for.
   const std::size_t history = 2 + spec_.stages + spec_.extra;
@@ -71,18 +63,8 @@ const Oracle::Version& Oracle::version(std::int64_t number) const {
   return *found;
 }
 
-double Oracle::run_microbatch(std::int64_t microbatch) {
-  const int m = spec_.microbatches;
-  models::Pass pass{.training = true,
-                    .loss_scale = 1.0 / m,
-                    .seed = config_.train.seed,
-                    .update = microbatch / m,
-                    .microbatch = microbatch % m};
-  const data::Sample sample =
-      training_.random(random_key(pass.seed, hash_text("data"), pass.update, pass.microbatch),
-                       config_.pipeline.microbatch, config_.model.context);
-  pass.tokens = sample.tokens;
-  pass.targets = sample.targets;
+double Oracle::run_microbatch(int replica, std::int64_t microbatch) {
+  models::Pass pass = training_pass(config_, training_, replica, microbatch);
   models::Tensors x;
   for (int layer = 0; layer < static_cast<int>(model_.size()); ++layer) {
     const Version& weights = version(version_by_rule(stage_of_layer_[layer], microbatch));
@@ -96,13 +78,22 @@ double Oracle::run_microbatch(std::int64_t microbatch) {
 
 OracleUpdate Oracle::next_update() {
   OracleUpdate result{.update = updates_};
-  for (std::int64_t k = updates_ * spec_.microbatches; k < (updates_ + 1) * spec_.microbatches; ++k) {
-    result.loss += run_microbatch(k);
+  const at::Tensor& gradient = gradients_.flat(0);
+  for (int replica = 0; replica < spec_.replicas; ++replica) {
+    for (const Version& version : versions_) gradients_.attach(replica, version.parameters);
+    double loss = 0;
+    for (std::int64_t k = updates_ * spec_.microbatches; k < (updates_ + 1) * spec_.microbatches; ++k)
+      loss += run_microbatch(replica, k);
+    result.loss += loss;
+    if (replica == 0) continue;
+    gradient.add_(gradients_.flat(replica));
+    gradients_.flat(replica).zero_();
   }
-  result.loss /= spec_.microbatches;
-  for (const weights::Tie& tie : layout_.ties()) gradient_views_[tie.primary].add_(gradient_views_[tie.copy]);
+  result.loss /= static_cast<double>(spec_.microbatches) * spec_.replicas;
+  for (const weights::Tie& tie : layout_.ties())
+    gradients_.of(0, tie.primary).add_(gradients_.of(0, tie.copy));
   double sum = 0;
-  for (double square : optim::squared_norms(layout_, gradient_)) sum += square;
+  for (double square : optim::squared_norms(layout_, gradient)) sum += square;
   result.gradient_norm = std::sqrt(sum);
   result.skipped = !std::isfinite(result.gradient_norm);
 
@@ -112,7 +103,7 @@ OracleUpdate Oracle::next_update() {
        .learning_rate = optim::learning_rate(config_.optimizer, config_.train.updates, updates_),
        .gradient_scale = optim::clip_scale(result.gradient_norm, config_.optimizer.clip),
        .skip = result.skipped},
-      gradient_, versions_.back().flat, next);
+      gradient, versions_.back().flat, next);
   add_version(++updates_, std::move(next));
   result.checksums = weights::layer_checksums(layout_, newest_weights());
   return result;
@@ -127,9 +118,7 @@ double Oracle::evaluate(const data::Source& validation) const {
   const std::vector<Tensor> parameters = weights::parameter_views(layout_, newest_weights());
   double sum = 0;
   for (int index = 0; index < config_.train.eval_microbatches; ++index) {
-    const data::Sample sample =
-        validation.sequential(index, config_.pipeline.microbatch, config_.model.context);
-    models::Pass pass{.tokens = sample.tokens, .targets = sample.targets};
+    models::Pass pass = validation_pass(config_, validation, index);
     models::Tensors x;
     for (int layer = 0; layer < static_cast<int>(model_.size()); ++layer) {
       const auto [begin, end] = layout_.range(layer);

@@ -1,7 +1,7 @@
 // The serial oracle: one thread, no pipeline, no schedule, no double buffer. It runs microbatch after
-// microbatch through the whole model on the version that the rule of the design names, keeps
-// as many old versions as the rule needs, and applies the (delayed) update. Every pipeline must
-// match it bit for bit in fp32 on CPU.
+// microbatch, replica after replica, through the whole model on the version that the rule of the design
+// names, keeps as many old versions as the rule needs, adds up the replicas' gradients in their order and
+// applies the (delayed) update. Every pipeline must match it bit for bit in fp32 on CPU.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -17,6 +17,7 @@
 #include "models/layer.h"
 #include "optim/optimizer.h"
 #include "schedule/spec.h"
+#include "weights/gradients.h"
 #include "weights/layout.h"
 
 namespace twobw::runtime {
@@ -50,7 +51,7 @@ class Oracle {
   };
   std::int64_t version_by_rule(int stage, std::int64_t microbatch) const;
   const Version& version(std::int64_t number) const;
-  double run_microbatch(std::int64_t microbatch);
+  double run_microbatch(int replica, std::int64_t microbatch);
   void add_version(std::int64_t number, at::Tensor flat);
 
   const Config& config_;
@@ -59,8 +60,7 @@ class Oracle {
   schedule::Spec spec_;
   std::vector<int> stage_of_layer_;
   weights::Layout layout_;
-  at::Tensor gradient_;
-  std::vector<at::Tensor> gradient_views_;
+  weights::Gradients gradients_;  // a buffer a replica
   std::deque<Version> versions_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::int64_t updates_ = 0;

@@ -1,5 +1,6 @@
 #include "runtime/pipeline.h"
 
+#include <numeric>
 #include <thread>
 
 #include "base/error.h"
@@ -15,67 +16,92 @@ Pipeline::Pipeline(const Config& config, const models::LayerList& model, const d
       setup_(std::move(setup)),
       listener_(std::move(listener)),
       hub_(std::chrono::duration<double>(config.pipeline.timeout)),
-      group_(hub_, setup_.spec.stages),
+      replicas_(setup_.spec.stages, transport::ReplicaGroup(hub_, setup_.spec.replicas)),
+      group_(hub_, setup_.spec.stages, setup_.spec.replicas),
       gate_(hub_),
-      board_(setup_.spec.stages) {
+      board_(setup_.spec.stages, setup_.spec.replicas) {
   connect();
 }
 
 Pipeline::~Pipeline() = default;
 
+transport::Link* Pipeline::add_link() {
+  return links_.emplace_back(transport::local_link(hub_)).get();
+}
+
 void Pipeline::connect() {
   const int stages = setup_.spec.stages;
-  std::vector<WorkerSetup> workers(stages);
-  const auto join = [this](transport::Link*& out, transport::Link*& in) {
-    out = in = links_.emplace_back(transport::local_link(hub_)).get();
-  };
-  for (int r = 0; r + 1 < stages; ++r) {
-    join(workers[r].ports.activations_out, workers[r + 1].ports.activations_in);
-    join(workers[r + 1].ports.gradients_out, workers[r].ports.gradients_in);
-  }
-
-  int layer = 0, tie_primary = -1, tie_copy = -1;
-  for (int r = 0; r < stages; ++r) {
-    WorkerSetup& worker = workers[r];
-    worker.stage = r;
-    worker.cores = setup_.cores[r];
-    worker.checksums = setup_.checksums;
-    worker.record_events = setup_.record_events;
-    worker.arithmetic = {.first_layer = layer,
-                         .last_layer = layer + setup_.split[r],
-                         .recompute = setup_.recompute[r],
-                         .slots = schedule::in_flight_bound(setup_.spec, r),
-                         .versions = schedule::versions_kept(setup_.spec, r),
-                         .gradient_buffers = schedule::gradient_buffers(setup_.spec, r)};
-    layer += setup_.split[r];
-    const weights::Layout layout(model_, worker.arithmetic.first_layer, worker.arithmetic.last_layer);
-    for (const weights::Tie& tie : layout.ties()) {
-      if (tie.copy < 0) tie_primary = r;
-      if (tie.primary < 0) tie_copy = r;
+  std::vector<WorkerSetup> workers;
+  for (int replica = 0; replica < setup_.spec.replicas; ++replica) {
+    for (int stage = 0; stage < stages; ++stage) {
+      workers.push_back(prepare_worker(replica, stage));
+      if (stage == 0) continue;
+      Ports &before = workers[workers.size() - 2].ports, &here = workers.back().ports;
+      before.activations_out = here.activations_in = add_link();
+      here.gradients_out = before.gradients_in = add_link();
     }
   }
-  if (tie_primary >= 0 && tie_copy >= 0) {
-    join(workers[tie_primary].ports.tied_out, workers[tie_copy].ports.tied_in);
-    join(workers[tie_copy].ports.tied_out, workers[tie_primary].ports.tied_in);
-  }
+  join_ties(workers);
   for (WorkerSetup& worker : workers) {
-    workers_.push_back(
-        std::make_unique<Worker>(config_, setup_.spec, std::move(worker), group_, gate_, board_, listener_));
+    transport::ReplicaGroup& replicas = replicas_[worker.stage];
+    workers_.push_back(std::make_unique<Worker>(config_, setup_.spec, std::move(worker), replicas, group_,
+                                                gate_, board_, listener_));
   }
 }
 
-void Pipeline::run_worker(int stage) {
+WorkerSetup Pipeline::prepare_worker(int replica, int stage) const {
+  const int first = std::accumulate(setup_.split.begin(), setup_.split.begin() + stage, 0);
+  return {.replica = replica,
+          .stage = stage,
+          .arithmetic = {.replica = replica,
+                         .first_layer = first,
+                         .last_layer = first + setup_.split[stage],
+                         .recompute = setup_.recompute[stage],
+                         .slots = schedule::in_flight_bound(setup_.spec, stage),
+                         .versions = schedule::versions_kept(setup_.spec, stage),
+                         .gradient_buffers = schedule::gradient_buffers(setup_.spec, stage)},
+          .cores = setup_.cores[replica * setup_.spec.stages + stage],
+          .checksums = setup_.checksums,
+          .record_events = setup_.record_events};
+}
+
+// One worker of the copy's stage sends to one of the primary's, whichever speak for their replicas; from
+// there the answer goes to every copy.
+void Pipeline::join_ties(std::vector<WorkerSetup>& workers) {
+  std::vector<WorkerSetup*> primaries, copies;
+  for (WorkerSetup& worker : workers) {
+    const weights::Layout layout(model_, worker.arithmetic.first_layer, worker.arithmetic.last_layer);
+    for (const weights::Tie& tie : layout.ties()) {
+      if (tie.copy < 0) primaries.push_back(&worker);
+      if (tie.primary < 0) copies.push_back(&worker);
+    }
+  }
+  if (primaries.empty() || copies.empty()) return;
+  transport::Link* to_primaries = add_link();
+  for (WorkerSetup* copy : copies) {
+    copy->ports.tied_out = {to_primaries};
+    copy->ports.tied_in = add_link();
+  }
+  for (WorkerSetup* primary : primaries) {
+    primary->ports.tied_in = to_primaries;
+    for (const WorkerSetup* copy : copies) primary->ports.tied_out.push_back(copy->ports.tied_in);
+  }
+}
+
+void Pipeline::run_worker(int worker) {
+  const int stages = setup_.spec.stages;
   const auto fail = [&](std::string message, bool stuck) {
     std::lock_guard lock(failure_mutex_);
     if (failures_.empty()) stuck_report_ = board_.report();
-    failures_.push_back({fmt::format("stage {}: {}", stage, message), stuck});
+    const std::string who = schedule::worker_name(setup_.spec.replicas, worker / stages, worker % stages);
+    failures_.push_back({fmt::format("{}: {}", who, message), stuck});
     hub_.cancel();
     failed_.notify_all();
   };
   try {
-    workers_[stage]->run(model_, training_, validation_, start_);
+    workers_[worker]->run(model_, training_, validation_, start_);
   } catch (const transport::Cancelled&) {
-    board_.finish(stage, "cancelled");
+    board_.finish(worker, "cancelled");
   } catch (const transport::WaitTimeout& timeout) {
     fail(timeout.what(), true);
   } catch (const std::bad_alloc&) {
@@ -88,8 +114,8 @@ void Pipeline::run_worker(int stage) {
 void Pipeline::run() {
   start_ = std::chrono::steady_clock::now();
   std::vector<std::thread> threads;
-  for (int stage = 0; stage < setup_.spec.stages; ++stage)
-    threads.emplace_back([this, stage] { run_worker(stage); });
+  for (int worker = 0; worker < schedule::workers(setup_.spec); ++worker)
+    threads.emplace_back([this, worker] { run_worker(worker); });
   for (std::thread& thread : threads) thread.join();
   if (failures_.empty()) return;
   const Failure& first = failures_.front();
@@ -106,8 +132,8 @@ void Pipeline::request_stop() {
   gate_.request_stop();
 }
 
-const Stage& Pipeline::stage(int index) const {
-  return workers_[index]->stage();
+const Stage& Pipeline::stage(int stage, int replica) const {
+  return workers_[replica * setup_.spec.stages + stage]->stage();
 }
 
 std::vector<telemetry::Event> Pipeline::events() const {

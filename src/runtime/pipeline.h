@@ -1,4 +1,4 @@
-// All workers of a pipeline in one process, and the links between them.
+// All workers in one process, a pipeline or several replicas of one, and the links between them.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ struct PipelineSetup {
   schedule::Spec spec;
   std::vector<int> split;              // layers of each stage
   std::vector<bool> recompute;         // of each stage
-  std::vector<device::CoreSet> cores;  // of each stage
+  std::vector<device::CoreSet> cores;  // of each worker, by its number (schedule/spec.h)
   bool checksums = false;
   bool record_events = false;
 };
@@ -41,7 +41,7 @@ class Pipeline {
   void request_stop();
 
   // After run().
-  const Stage& stage(int index) const;
+  const Stage& stage(int stage, int replica = 0) const;
   std::vector<telemetry::Event> events() const;
 
  private:
@@ -50,7 +50,10 @@ class Pipeline {
     bool stuck = false;
   };
   void connect();
-  void run_worker(int stage);
+  WorkerSetup prepare_worker(int replica, int stage) const;
+  void join_ties(std::vector<WorkerSetup>& workers);
+  transport::Link* add_link();
+  void run_worker(int worker);
 
   const Config& config_;
   const models::LayerList& model_;
@@ -59,6 +62,7 @@ class Pipeline {
   PipelineSetup setup_;
   Listener listener_;
   transport::Hub hub_;
+  std::vector<transport::ReplicaGroup> replicas_;  // by stage
   transport::StageGroup group_;
   transport::BatchGate gate_;
   telemetry::Board board_;

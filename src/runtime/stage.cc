@@ -3,9 +3,9 @@
 #include <ATen/core/grad_mode.h>
 
 #include "base/error.h"
-#include "base/random.h"
 #include "device/memory.h"
 #include "runtime/backward.h"
+#include "runtime/pass.h"
 #include "weights/checksum.h"
 
 namespace twobw::runtime {
@@ -37,21 +37,6 @@ Stage::Stage(const Config& config, const models::LayerList& model, const data::S
       optimizer_(config.optimizer, layout_, config.pipeline.sync_updates, versions_.flat(0)),
       in_flight_(setup.slots) {}
 
-models::Pass Stage::training_pass(std::int64_t microbatch) const {
-  const int m = config_.pipeline.microbatches;
-  models::Pass pass{.training = true,
-                    .loss_scale = 1.0 / m,
-                    .seed = config_.train.seed,
-                    .update = microbatch / m,
-                    .microbatch = microbatch % m};
-  const data::Sample sample =
-      training_.random(random_key(pass.seed, hash_text("data"), pass.update, pass.microbatch),
-                       config_.pipeline.microbatch, config_.model.context);
-  pass.tokens = sample.tokens;
-  pass.targets = sample.targets;
-  return pass;
-}
-
 Tensors Stage::run_layers(std::span<const Tensor> parameters, Tensors x, models::Pass& pass) const {
   for (int layer = setup_.first_layer; layer < setup_.last_layer; ++layer) {
     const auto [begin, end] = layout_.range(layer);
@@ -67,7 +52,7 @@ Tensors Stage::forward(std::int64_t microbatch, int slot, std::int64_t version, 
   const auto parameters = versions_.acquire(version);
   {
     const PurposeScope purpose(Term::Inputs);
-    flight.pass = training_pass(microbatch);
+    flight.pass = training_pass(config_, training_, setup_.replica, microbatch);
   }
   for (const Tensor& input : inputs) flight.inputs.push_back(input.detach().set_requires_grad(true));
   PurposeScope purpose(Term::Working);
@@ -92,9 +77,7 @@ Tensors Stage::backward(std::int64_t microbatch, int slot, std::int64_t version,
 
 Tensors Stage::evaluate(std::int64_t index, const Tensors& inputs) {
   at::NoGradGuard no_grad;
-  const data::Sample sample =
-      validation_.sequential(index, config_.pipeline.microbatch, config_.model.context);
-  models::Pass pass{.tokens = sample.tokens, .targets = sample.targets};
+  models::Pass pass = validation_pass(config_, validation_, index);
   return run_layers(weights::parameter_views(layout_, newest_weights()), inputs, pass);
 }
 

@@ -21,6 +21,7 @@ namespace twobw::runtime {
 using models::Tensors;
 
 struct StageSetup {
+  int replica = 0;
   int first_layer = 0, last_layer = 0;  // [first, last) of the model
   bool recompute = false;
   int slots = 1;     // microbatches in flight
@@ -40,6 +41,8 @@ class Stage {
   // Forward of one validation microbatch on the newest true weights.
   Tensors evaluate(std::int64_t index, const Tensors& inputs);
 
+  // Flat, of batch j: where the backwards accumulate, and what the step applies.
+  const at::Tensor& gradient(std::int64_t batch) const { return gradients_.flat(batch); }
   // Adds up the gradients of ties within the stage.
   void sum_local_ties(std::int64_t batch);
   // This stage's part of batch j's gradient of a tie that spans stages, and the other end's, to be added.
@@ -64,7 +67,6 @@ class Stage {
     torch::autograd::edge_list roots;  // where the backward starts; none under recomputation
   };
   Tensors run_layers(std::span<const at::Tensor> parameters, Tensors x, models::Pass& pass) const;
-  models::Pass training_pass(std::int64_t microbatch) const;
   int spanning_tie() const;
 
   const Config& config_;

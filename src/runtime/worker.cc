@@ -12,11 +12,12 @@ using schedule::Op;
 using transport::Tag;
 
 Worker::Worker(const Config& config, const schedule::Spec& spec, WorkerSetup setup,
-               transport::StageGroup& group, transport::BatchGate& gate, telemetry::Board& board,
-               const Listener& listener)
+               transport::ReplicaGroup& replicas, transport::StageGroup& group, transport::BatchGate& gate,
+               telemetry::Board& board, const Listener& listener)
     : config_(config),
       spec_(spec),
       setup_(std::move(setup)),
+      replicas_(replicas),
       group_(group),
       gate_(gate),
       board_(board),
@@ -37,18 +38,20 @@ auto Worker::timed_wait(Wait wait) {
 void Worker::run(const models::LayerList& model, const data::Source& training, const data::Source& validation,
                  std::chrono::steady_clock::time_point start) {
   start_ = start;
-  device::bind_thread(fmt::format("stage {}", setup_.stage), setup_.cores);
+  device::bind_thread(spec_.replicas == 1 ? fmt::format("stage {}", setup_.stage)
+                                          : fmt::format("{} stage {}", setup_.replica, setup_.stage),
+                      setup_.cores);
   device::PoolScope scope(pool_);
   stage_ = std::make_unique<Stage>(config_, model, training, validation, setup_.arithmetic);
-  stream_ = std::make_unique<schedule::Stream>(spec_, setup_.stage);
+  stream_ = std::make_unique<schedule::Stream>(schedule::of_replica(spec_, setup_.replica), setup_.stage);
   last_update_ = now();
   while (const auto instruction = stream_->next()) {
-    board_.begin(setup_.stage, *instruction);
+    board_.begin(index(), *instruction);
     const double begin = setup_.record_events ? now() : 0;
     execute(*instruction);
-    if (setup_.record_events) events_.push_back({setup_.stage, *instruction, begin, now()});
+    if (setup_.record_events) events_.push_back({setup_.stage, *instruction, begin, now(), setup_.replica});
   }
-  board_.finish(setup_.stage, "finished");
+  board_.finish(index(), "finished");
 }
 
 void Worker::execute(const Instruction& i) {
@@ -86,28 +89,49 @@ void Worker::execute(const Instruction& i) {
 }
 
 void Worker::begin_batch(std::int64_t batch) {
-  const bool begins =
-      setup_.stage == 0 ? gate_.decide(batch) : timed_wait([&] { return gate_.await(batch); });
+  const bool begins = index() == 0 ? gate_.decide(batch) : timed_wait([&] { return gate_.await(batch); });
   if (!begins) stream_->stop_before(batch);
 }
 
 void Worker::forward(const Instruction& i) {
   outputs_ = stage_->forward(i.microbatch, i.slot, i.version, std::exchange(inputs_, {}));
-  if (setup_.stage + 1 < spec_.stages) return;
+  if (!is_last_stage()) return;
   batch_loss_ += std::exchange(outputs_, {}).front().item<double>();
   if ((i.microbatch + 1) % spec_.microbatches == 0) {
-    finished_losses_.push_back(batch_loss_ / spec_.microbatches);
-    batch_loss_ = 0;
+    finished_losses_.push_back(std::exchange(batch_loss_, 0));
   }
 }
 
-// Starts what crosses stages as soon as this stage's gradient is complete. The primary end of a tie
-// answers for the norm of the sum, so it takes the copy's part first: sent by the last stage,
-// which under every schedule ends the batch earlier.
+// Starts what crosses replicas and stages as soon as this worker's gradient is complete. The last replica to
+// come does it for all of them; by its contribution to the norm they learn that their gradients are
+// ready to be applied.
 void Worker::reduce_gradients(std::int64_t batch) {
+  transport::Contribution own{.gradient = stage_->gradient(batch)};
+  if (is_last_stage()) {
+    own.loss = finished_losses_.front();
+    finished_losses_.pop_front();
+  }
+  const auto all = replicas_.contribute(batch, setup_.replica, std::move(own));
+  if (all.empty()) return;
+
+  transport::sum_into(setup_.replica, all);
+  if (is_last_stage()) {
+    double sum = 0;
+    for (const auto& contribution : all) sum += contribution.loss;
+    mean_losses_[batch] = sum / (static_cast<double>(spec_.microbatches) * spec_.replicas);
+  }
+  exchange_ties(batch);
+  transport::share_from(setup_.replica, all);
+  group_.contribute(batch, setup_.stage, stage_->squared_norms(batch));
+}
+
+// The primary end of a tie answers for the norm of the sum, so it takes the copy's part here: sent by the
+// last stage, which under every schedule ends the batch earlier. The copies take theirs when they step.
+void Worker::exchange_ties(std::int64_t batch) {
   stage_->sum_local_ties(batch);
-  if (setup_.ports.tied_out) {
-    setup_.ports.tied_out->send({Tag::Kind::TiedGradient, batch}, {stage_->tied_gradient(batch)});
+  if (!setup_.ports.tied_out.empty()) {
+    const at::Tensor part = stage_->tied_gradient(batch);
+    for (transport::Link* link : setup_.ports.tied_out) link->send({Tag::Kind::TiedGradient, batch}, {part});
   }
   if (setup_.ports.tied_in && stage_->holds_tie_primary()) {
     const Tensors other = timed_wait([&] {
@@ -115,17 +139,17 @@ void Worker::reduce_gradients(std::int64_t batch) {
     });
     stage_->add_tied_gradient(batch, other.front());
   }
-  group_.contribute(batch, setup_.stage, stage_->squared_norms(batch));
 }
 
+// The norms come first: with them the gradient is this worker's own again.
 double Worker::agree_on_norm(std::int64_t batch) {
+  const std::vector<double> squares = timed_wait([&] { return group_.collect(batch); });
   if (setup_.ports.tied_in && stage_->holds_tie_copy()) {
     const Tensors other = timed_wait([&] {
       return setup_.ports.tied_in->receive({Tag::Kind::TiedGradient, batch});
     });
     stage_->add_tied_gradient(batch, other.front());
   }
-  const std::vector<double> squares = timed_wait([&] { return group_.collect(batch); });
   double sum = 0;
   for (double square : squares) sum += square;
   return std::sqrt(sum);
@@ -141,7 +165,8 @@ void Worker::step(const Instruction& i) {
   };
   stage_->step(update);
 
-  telemetry::StageUpdate report{.stage = setup_.stage,
+  telemetry::StageUpdate report{.replica = setup_.replica,
+                                .stage = setup_.stage,
                                 .update = i.batch,
                                 .time = now(),
                                 .waiting = std::exchange(waited_, 0),
@@ -151,16 +176,13 @@ void Worker::step(const Instruction& i) {
                                 .skipped = update.skip,
                                 .peak = pool_.peak()};
   report.elapsed = report.time - std::exchange(last_update_, report.time);
-  if (!finished_losses_.empty()) {
-    report.loss = finished_losses_.front();
-    finished_losses_.erase(finished_losses_.begin());
-  }
+  if (const auto loss = mean_losses_.extract(i.batch)) report.loss = loss.mapped();
   if (setup_.checksums) report.checksums = stage_->layer_checksums();
   listener_.on_update(std::move(report));
 }
 
 void Worker::evaluate(std::int64_t update) {
-  const bool first = setup_.stage == 0, last = setup_.stage + 1 == spec_.stages;
+  const bool first = setup_.stage == 0, last = is_last_stage();
   const int count = config_.train.eval_microbatches;
   double sum = 0;
   for (int index = 0; index < count; ++index) {

@@ -1,8 +1,10 @@
-// A worker carries out the instruction list of its stage: one thread, one switch over Op.
+// A worker carries out the instruction list of one stage of one replica: one thread, one switch over Op.
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <functional>
+#include <map>
 #include <vector>
 
 #include "base/config.h"
@@ -14,17 +16,19 @@
 #include "telemetry/event.h"
 #include "transport/group.h"
 #include "transport/link.h"
+#include "transport/replica_group.h"
 
 namespace twobw::runtime {
 
-// The ways out of a stage. Null where there is no neighbour, or no tie that spans stages.
+// The ways out of a stage. None where there is no neighbour, or no tie that spans stages.
 struct Ports {
   transport::Link* activations_in = nullptr;
   transport::Link* activations_out = nullptr;
   transport::Link* gradients_in = nullptr;
   transport::Link* gradients_out = nullptr;
+  // From the other end of the tie, and to all who wait there: one worker of a stage speaks for its replicas.
   transport::Link* tied_in = nullptr;
-  transport::Link* tied_out = nullptr;
+  std::vector<transport::Link*> tied_out;
 };
 
 // Who listens. Called from the worker's thread.
@@ -34,6 +38,7 @@ struct Listener {
 };
 
 struct WorkerSetup {
+  int replica = 0;
   int stage = 0;
   StageSetup arithmetic;
   device::CoreSet cores;
@@ -44,8 +49,10 @@ struct WorkerSetup {
 
 class Worker {
  public:
-  Worker(const Config& config, const schedule::Spec& spec, WorkerSetup setup, transport::StageGroup& group,
-         transport::BatchGate& gate, telemetry::Board& board, const Listener& listener);
+  // `replicas` is of this worker's stage, `group` of all stages.
+  Worker(const Config& config, const schedule::Spec& spec, WorkerSetup setup,
+         transport::ReplicaGroup& replicas, transport::StageGroup& group, transport::BatchGate& gate,
+         telemetry::Board& board, const Listener& listener);
 
   // Allocates the stage on the calling thread, then carries out the list to its end. Throws
   // transport::WaitTimeout or Cancelled.
@@ -61,16 +68,20 @@ class Worker {
   void begin_batch(std::int64_t batch);
   void forward(const schedule::Instruction& instruction);
   void reduce_gradients(std::int64_t batch);
+  void exchange_ties(std::int64_t batch);
   void step(const schedule::Instruction& instruction);
   void evaluate(std::int64_t update);
   double agree_on_norm(std::int64_t batch);
   double now() const;
+  bool is_last_stage() const { return setup_.stage + 1 == spec_.stages; }
+  int index() const { return setup_.replica * spec_.stages + setup_.stage; }
   template <typename Wait>
   auto timed_wait(Wait wait);
 
   const Config& config_;
   schedule::Spec spec_;
   WorkerSetup setup_;
+  transport::ReplicaGroup& replicas_;
   transport::StageGroup& group_;
   transport::BatchGate& gate_;
   telemetry::Board& board_;
@@ -82,8 +93,9 @@ class Worker {
   std::chrono::steady_clock::time_point start_;
   Tensors inputs_, outputs_;  // of the microbatch between receive and send
   Tensors gradients_of_outputs_, gradients_of_inputs_;
-  double batch_loss_ = 0;                // summed over the batch's microbatches so far
-  std::vector<double> finished_losses_;  // of batches whose step is still to come
+  double batch_loss_ = 0;                       // summed over the batch's microbatches so far
+  std::deque<double> finished_losses_;          // such sums, of batches whose backwards are still to come
+  std::map<std::int64_t, double> mean_losses_;  // over all replicas, of batches whose step is still to come
   double waited_ = 0, last_update_ = 0;
   std::vector<telemetry::Event> events_;
 };

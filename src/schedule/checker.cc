@@ -21,7 +21,7 @@ struct Entry {
 constexpr std::array<Entry, 13> entries = {{
     {Property::Shape, "shape", "every instruction names a microbatch, a batch and a version of this run",
      check_shape, nullptr},
-    {Property::Progress, "progress", "no stage waits for ever", check_progress, nullptr},
+    {Property::Progress, "progress", "no worker waits for ever", check_progress, nullptr},
     {Property::Dataflow, "dataflow", "within a stage everything comes after what it needs", nullptr,
      check_dataflow},
     {Property::Once, "once", "every microbatch runs forward and backward once per stage, in ascending order",

@@ -1,6 +1,6 @@
-// Proves the lists of all stages of one spec, taken together. Nothing here is shared with the code
-// that makes the lists but the sizes of the buffers (spec.h): the rules are written down a second
-// time, from the design.
+// Proves the lists of all stages of one spec, taken together, and with those of the other replicas. Nothing
+// here is shared with the code that makes the lists but the sizes of the buffers (spec.h): the rules are
+// written down a second time, from the design.
 #pragma once
 
 #include <string>

@@ -18,7 +18,12 @@ std::int64_t index_of(const Instruction& instruction) {
 
 class Executor {
  public:
-  Executor(const Lists& lists, const Costs& costs) : lists_(lists), costs_(costs), stages_(lists.size()) {
+  Executor(const Lists& lists, const Costs& costs, int replicas)
+      : lists_(lists),
+        costs_(costs),
+        replicas_(replicas),
+        stages_(lists.size() / static_cast<std::size_t>(replicas)),
+        workers_(lists.size()) {
     result_.times.resize(lists.size());
     for (std::size_t r = 0; r < lists.size(); ++r) result_.times[r].reserve(lists[r].size());
   }
@@ -34,12 +39,12 @@ class Executor {
   }
 
  private:
-  struct Stage {
+  struct Worker {
     std::int64_t clock = 0;
     std::array<std::vector<std::int64_t>, op_count> ends;  // by op, then microbatch or batch
   };
 
-  // Runs stage r until it waits; whether it got anywhere.
+  // Runs worker r until it waits; whether it got anywhere.
   bool advance(std::size_t r) {
     std::vector<Span>& times = result_.times[r];
     const std::size_t before = times.size();
@@ -47,7 +52,7 @@ class Executor {
       const Instruction& instruction = lists_[r][times.size()];
       const std::int64_t ready = ready_at(r, instruction);
       if (ready == never) break;
-      const std::int64_t start = std::max(stages_[r].clock, ready);
+      const std::int64_t start = std::max(workers_[r].clock, ready);
       times.push_back({start, start + cost(instruction.op)});
       record(r, instruction, times.back().end);
     }
@@ -58,13 +63,15 @@ class Executor {
   std::int64_t ready_at(std::size_t r, const Instruction& instruction) const {
     switch (instruction.op) {
       case Op::RecvActivation:
-        return r == 0 ? never : end_of(r - 1, Op::SendActivation, instruction);
+        return is_first(r) ? never : end_of(r - 1, Op::SendActivation, instruction);
       case Op::RecvGradient:
-        return r + 1 == lists_.size() ? never : end_of(r + 1, Op::SendGradient, instruction);
+        return is_last(r) ? never : end_of(r + 1, Op::SendGradient, instruction);
+      case Op::ReduceGradients:
+        return is_first(r) && !is_last(r) ? reduced_by(stages_ - 1, stages_, instruction) : 0;
       case Op::Step:
-        return end_everywhere(Op::ReduceGradients, instruction);
+        return reduced_by(0, 1, instruction);
       case Op::Evaluate:
-        return r == 0 ? 0 : end_of(r - 1, Op::Evaluate, instruction);
+        return is_first(r) ? 0 : end_of(r - 1, Op::Evaluate, instruction);
       case Op::BeginBatch:
         return r == 0 ? 0 : end_of(0, Op::BeginBatch, instruction);
       default:
@@ -72,17 +79,21 @@ class Executor {
     }
   }
 
+  bool is_first(std::size_t r) const { return r % stages_ == 0; }
+  bool is_last(std::size_t r) const { return r % stages_ == stages_ - 1; }
+
   std::int64_t end_of(std::size_t r, Op op, const Instruction& instruction) const {
-    const auto& ends = stages_[r].ends[static_cast<std::size_t>(op)];
+    const auto& ends = workers_[r].ends[static_cast<std::size_t>(op)];
     const std::int64_t index = index_of(instruction);
     if (index < 0 || index >= static_cast<std::int64_t>(ends.size())) return never;
     return ends[static_cast<std::size_t>(index)];
   }
 
-  std::int64_t end_everywhere(Op op, const Instruction& instruction) const {
+  // When the batch's gradients are complete on workers first, first + step, ...
+  std::int64_t reduced_by(std::size_t first, std::size_t step, const Instruction& instruction) const {
     std::int64_t latest = 0;
-    for (std::size_t r = 0; r < lists_.size(); ++r) {
-      const std::int64_t end = end_of(r, op, instruction);
+    for (std::size_t r = first; r < lists_.size(); r += step) {
+      const std::int64_t end = end_of(r, Op::ReduceGradients, instruction);
       if (end == never) return never;
       latest = std::max(latest, end);
     }
@@ -90,8 +101,8 @@ class Executor {
   }
 
   void record(std::size_t r, const Instruction& instruction, std::int64_t end) {
-    stages_[r].clock = end;
-    auto& ends = stages_[r].ends[static_cast<std::size_t>(instruction.op)];
+    workers_[r].clock = end;
+    auto& ends = workers_[r].ends[static_cast<std::size_t>(instruction.op)];
     const std::int64_t index = index_of(instruction);
     if (index < 0) return;
     if (index >= static_cast<std::int64_t>(ends.size()))
@@ -111,15 +122,19 @@ class Executor {
     for (std::size_t r = 0; r < lists_.size(); ++r) {
       const std::size_t done = result_.times[r].size();
       if (done == lists_[r].size()) continue;
-      text += fmt::format("{}stage {} waits for ever at {}", text.empty() ? "" : "; ", r,
-                          describe(lists_[r][done]));
+      const std::string who =
+          worker_name(replicas_, static_cast<int>(r / stages_), static_cast<int>(r % stages_));
+      text +=
+          fmt::format("{}{} waits for ever at {}", text.empty() ? "" : "; ", who, describe(lists_[r][done]));
     }
     return text;
   }
 
   const Lists& lists_;
   Costs costs_;
-  std::vector<Stage> stages_;
+  int replicas_;
+  std::size_t stages_;  // of a replica
+  std::vector<Worker> workers_;
   Execution result_;
 };
 
@@ -141,8 +156,8 @@ std::int64_t Execution::ticks() const {
   return last;
 }
 
-Execution execute(const Lists& lists, const Costs& costs) {
-  return Executor(lists, costs).run();
+Execution execute(const Lists& lists, const Costs& costs, int replicas) {
+  return Executor(lists, costs, replicas).run();
 }
 
 double steady_ticks_per_batch(const Spec& spec, const Costs& costs) {

@@ -16,8 +16,8 @@ enum class Op : std::uint8_t {
   RecvGradient,     // wait for the gradient of k's output from stage r+1
   Backward,         // on weights `version`, freeing `slot`; accumulates into batch j's gradients
   SendGradient,     // to stage r-1
-  ReduceGradients,  // batch j's gradients are complete here: start what crosses stages
-  Step,             // apply update j: wait for what crosses stages, write weights `version` = W(j+1)
+  ReduceGradients,  // batch j's gradients are complete here: start what crosses stages and replicas
+  Step,             // apply update j: wait for what crosses them, write weights `version` = W(j+1)
   Evaluate,         // forward the validation data on weights `version` = W(j+1), the newest
 };
 

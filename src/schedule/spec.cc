@@ -1,5 +1,7 @@
 #include "schedule/spec.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -8,11 +10,26 @@
 namespace twobw::schedule {
 namespace {
 
+constexpr int kMostWorkers = 1024;
+
 void require_at_least(std::string_view key, std::int64_t value, std::int64_t least) {
   if (value < least) fail_input("{} is {}; it must be at least {}", key, value, least);
 }
 
 }  // namespace
+
+int workers(const Spec& spec) {
+  return spec.replicas * spec.stages;
+}
+
+std::string worker_name(int replicas, int replica, int stage) {
+  return replicas == 1 ? fmt::format("stage {}", stage) : fmt::format("replica {} stage {}", replica, stage);
+}
+
+Spec of_replica(Spec spec, int replica) {
+  if (replica > 0) spec.evaluate_every = 0;
+  return spec;
+}
 
 std::string_view name(Kind kind) {
   switch (kind) {
@@ -54,11 +71,17 @@ int smallest_microbatches(const Spec& spec) {
 
 void validate(const Spec& spec) {
   require_at_least("pipeline.stages", spec.stages, 1);
+  require_at_least("pipeline.replicas", spec.replicas, 1);
   require_at_least("pipeline.extra", spec.extra, 0);
   require_at_least("pipeline.microbatches", spec.microbatches, 1);
   require_at_least("train.updates", spec.updates, 1);
   require_at_least("pipeline.sync_updates", spec.sync_updates, 0);
   require_at_least("train.eval_every", spec.evaluate_every, 0);
+  if (spec.replicas > 1 && spec.replicas > kMostWorkers / spec.stages) {
+    fail_input(
+        "pipeline.replicas is {}; with {} stages it must be at most {}, for a run has at most {} workers",
+        spec.replicas, spec.stages, std::max(1, kMostWorkers / spec.stages), kMostWorkers);
+  }
   if (spec.updates > std::numeric_limits<std::int64_t>::max() / spec.microbatches) {
     fail_input("train.updates is {}; with {} microbatches in an update it must be at most {}", spec.updates,
                spec.microbatches, std::numeric_limits<std::int64_t>::max() / spec.microbatches);
@@ -100,6 +123,14 @@ bool delays_steps(const Spec& spec, std::int64_t batch) {
   return spec.kind == Kind::TwoBW && batch >= synchronous_batches(spec);
 }
 
+int slack(const Spec& spec, int stage) {
+  return spec.microbatches - (spec.stages - 1 - stage) - spec.extra;
+}
+
+bool steps_late(const Spec& spec, int stage) {
+  return spec.kind == Kind::TwoBW && slack(spec, stage) > 0 && (stage > 0 || spec.replicas > 1);
+}
+
 int versions_kept(const Spec& spec, int stage) {
   switch (spec.kind) {
     case Kind::Sequential:
@@ -109,7 +140,7 @@ int versions_kept(const Spec& spec, int stage) {
     case Kind::TwoBW:
       // The last stage without extra microbatches has none in flight when it steps, late as it
       // does: it updates in place, which pays for its second gradient buffer.
-      return stage > 0 && in_flight_bound(spec, stage) == 1 ? 1 : 2;
+      return steps_late(spec, stage) && in_flight_bound(spec, stage) == 1 ? 1 : 2;
     case Kind::Stash: {
       // Right after an update the n-1 microbatches still in flight began on ceil((n-1)/m) versions.
       const int others = in_flight_bound(spec, stage) - 1;
@@ -120,8 +151,7 @@ int versions_kept(const Spec& spec, int stage) {
 }
 
 int gradient_buffers(const Spec& spec, int stage) {
-  // Stage 0 ends every batch last, so nothing is left to wait for and it steps at once.
-  return spec.kind == Kind::TwoBW && stage > 0 ? 2 : 1;
+  return steps_late(spec, stage) ? 2 : 1;
 }
 
 std::int64_t version_of(const Spec& spec, int stage, std::int64_t microbatch) {

@@ -1,10 +1,12 @@
 // What a schedule is asked to do: integers only.
 //
 //   d stages, r = 0..d-1          m microbatches per update       e extra microbatches in flight
+//   w replicas, p = 0..w-1: whole pipelines that share every update, m microbatches each
 //   microbatch k = 0,1,2,...      batch j = k / m                 version t = the weights W(t)
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,7 +24,16 @@ struct Spec {
   std::int64_t sync_updates = 0;
   // Evaluate the newest weights after every so many updates, and after the last; 0: never.
   std::int64_t evaluate_every = 0;
+  int replicas = 1;
 };
+
+// Workers are numbered pipeline after pipeline: stage r of replica p is worker p*d + r.
+int workers(const Spec& spec);
+// "stage 1", or "replica 0 stage 1" where there are several, as it appears in reports.
+std::string worker_name(int replicas, int replica, int stage);
+
+// What one replica is to do: the first alone evaluates, for all hold the same weights.
+Spec of_replica(Spec spec, int replica);
 
 std::string_view name(Kind kind);
 // Whether gradients may come from older weights than those they update: 2bw and stash.
@@ -50,11 +61,20 @@ std::int64_t synchronous_batches(const Spec& spec);
 // Whether batch j's update may wait while later microbatches run: 2BW after its synchronous start.
 bool delays_steps(const Spec& spec, std::int64_t batch);
 
+// Under 2BW, microbatches whose backward stage r runs between the end of batch j and the first forward on
+// W(j+1).
+int slack(const Spec& spec, int stage);
+
+// Whether stage r steps as late as the double buffer allows, which leaves what crosses stages and replicas
+// the most time. Not where it has nothing to wait for (stage 0 ends every batch last, and without replicas
+// has all it needs by then), nor where there is no time.
+bool steps_late(const Spec& spec, int stage);
+
 // Weight versions that stage r keeps at once, the one being written included.
 int versions_kept(const Spec& spec, int stage);
 
-// Gradient buffers of stage r: 2 where batch j's gradient still waits for other stages while batch
-// j+1 already accumulates.
+// Gradient buffers of stage r: 2 where batch j's gradient still waits for other stages or replicas while
+// batch j+1 already accumulates.
 int gradient_buffers(const Spec& spec, int stage);
 
 // The version on which stage r runs microbatch k, forward and backward alike.

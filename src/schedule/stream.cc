@@ -78,9 +78,7 @@ void Stream::emit_backward() {
 
   if (backwards_ % spec_.microbatches == 0) {
     ready_.push_back({.op = Op::ReduceGradients, .batch = batch});
-    // Under 2BW only stage 0, the last to finish, has nothing to wait for. The others step as late
-    // as the double buffer allows, which leaves the exchange the most time.
-    if (stage_ == 0 || !delays_steps(spec_, batch)) emit_step(batch);
+    if (!delays_steps(spec_, batch) || !steps_late(spec_, stage_)) emit_step(batch);
   }
 }
 

@@ -2,19 +2,21 @@
 
 #include <fmt/format.h>
 
+#include "schedule/spec.h"
+
 namespace twobw::telemetry {
 
-void Board::begin(int stage, const schedule::Instruction& instruction) {
+void Board::begin(int worker, const schedule::Instruction& instruction) {
   std::lock_guard lock(mutex_);
-  Row& row = rows_[stage];
+  Row& row = rows_[worker];
   row.instruction = instruction;
   row.running = true;
   row.since = std::chrono::steady_clock::now();
 }
 
-void Board::finish(int stage, const std::string& how) {
+void Board::finish(int worker, const std::string& how) {
   std::lock_guard lock(mutex_);
-  Row& row = rows_[stage];
+  Row& row = rows_[worker];
   row.doing = row.running ? fmt::format("{} at {}", how, describe(row.instruction)) : how;
   row.running = false;
   row.since = std::chrono::steady_clock::now();
@@ -23,10 +25,11 @@ void Board::finish(int stage, const std::string& how) {
 std::string Board::report() const {
   std::lock_guard lock(mutex_);
   std::string text;
-  for (std::size_t stage = 0; stage < rows_.size(); ++stage) {
-    const Row& row = rows_[stage];
+  for (int worker = 0; worker < static_cast<int>(rows_.size()); ++worker) {
+    const Row& row = rows_[worker];
     const std::chrono::duration<double> age = std::chrono::steady_clock::now() - row.since;
-    text += fmt::format("  stage {}: {}, for {:.1f} s\n", stage,
+    text += fmt::format("  {}: {}, for {:.1f} s\n",
+                        schedule::worker_name(replicas_, worker / stages_, worker % stages_),
                         row.running ? describe(row.instruction) : row.doing, age.count());
   }
   return text;

@@ -12,10 +12,12 @@ namespace twobw::telemetry {
 
 class Board {
  public:
-  explicit Board(int stages) : rows_(stages) {}
+  explicit Board(int stages, int replicas = 1)
+      : stages_(stages), replicas_(replicas), rows_(static_cast<std::size_t>(stages) * replicas) {}
 
-  void begin(int stage, const schedule::Instruction& instruction);
-  void finish(int stage, const std::string& how);
+  // Workers by their number (schedule/spec.h).
+  void begin(int worker, const schedule::Instruction& instruction);
+  void finish(int worker, const std::string& how);
   // One line a worker: "stage 1: RecvActivation microbatch 5 (batch 1), for 2.0 s".
   std::string report() const;
 
@@ -26,6 +28,7 @@ class Board {
     schedule::Instruction instruction;
     bool running = false;
   };
+  int stages_, replicas_;
   mutable std::mutex mutex_;
   std::vector<Row> rows_;
 };

@@ -13,8 +13,9 @@ namespace twobw::telemetry {
 
 using schedule::Event;
 
-// One stage after one update.
+// One worker after one update.
 struct StageUpdate {
+  int replica = 0;
   int stage = 0;
   std::int64_t update = 0;
   double time = 0;     // seconds since the run began
@@ -24,7 +25,7 @@ struct StageUpdate {
   double gradient_norm = 0;
   bool skipped = false;
   planner::Footprint peak;               // of the run so far: when most bytes were in use, by purpose
-  std::optional<double> loss;            // mean over the batch; last stage only
+  std::optional<double> loss;            // mean over the batch of all replicas; from one of the last stages
   std::vector<std::uint64_t> checksums;  // of the true weights, a number a layer; only when asked for
 };
 

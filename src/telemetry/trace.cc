@@ -19,7 +19,7 @@ Json cell(const Event& event) {
           {"ph", "X"},
           {"ts", event.begin * 1e6},
           {"dur", (event.end - event.begin) * 1e6},
-          {"pid", 0},
+          {"pid", event.replica},
           {"tid", event.stage},
           {"args", arguments}};
 }

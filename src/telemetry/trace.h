@@ -8,7 +8,8 @@
 
 namespace twobw::telemetry {
 
-// One row a stage; every cell says microbatch, batch and version. Throws RunError when it cannot be written.
+// One group of rows a replica, one row a stage; every cell says microbatch, batch and version. Throws
+// RunError when it cannot be written.
 void write_trace(const std::string& path, std::span<const Event> events);
 
 }  // namespace twobw::telemetry

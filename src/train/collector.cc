@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <tuple>
 
 namespace twobw::train {
 
@@ -20,15 +21,19 @@ void Collector::add(telemetry::StageUpdate update) {
   auto& parts = partial_[update.update];
   const std::int64_t index = update.update;
   parts.push_back(std::move(update));
-  if (static_cast<int>(parts.size()) < stages_) return;
+  if (static_cast<int>(parts.size()) < workers_) return;
 
-  std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.stage < b.stage; });
+  std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.replica, a.stage) < std::tie(b.replica, b.stage);
+  });
   CompleteUpdate complete{.update = index,
-                          .loss = parts.back().loss.value_or(0.0),
                           .learning_rate = parts.back().learning_rate,
                           .gradient_norm = parts.back().gradient_norm,
                           .skipped = parts.back().skipped};
-  for (const auto& part : parts) complete.time = std::max(complete.time, part.time);
+  for (const auto& part : parts) {
+    complete.time = std::max(complete.time, part.time);
+    if (part.loss) complete.loss = *part.loss;
+  }
   complete.stages = std::move(parts);
   partial_.erase(index);
   ready_.emplace_back(std::move(complete));

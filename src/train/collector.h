@@ -15,22 +15,22 @@
 
 namespace twobw::train {
 
-// One update as all stages saw it.
+// One update as all workers saw it.
 struct CompleteUpdate {
   std::int64_t update = 0;
-  double time = 0;  // when the last stage had made it
+  double time = 0;  // when the last worker had made it
   double loss = 0;
   double learning_rate = 0;
   double gradient_norm = 0;
   bool skipped = false;
-  std::vector<telemetry::StageUpdate> stages;  // in order
+  std::vector<telemetry::StageUpdate> stages;  // pipeline after pipeline
 };
 
 using Report = std::variant<CompleteUpdate, telemetry::Evaluation>;
 
 class Collector {
  public:
-  explicit Collector(int stages) : stages_(stages) {}
+  explicit Collector(int workers) : workers_(workers) {}
 
   runtime::Listener listener();  // for the workers' threads
   void close();                  // no report will follow
@@ -42,7 +42,7 @@ class Collector {
  private:
   void add(telemetry::StageUpdate update);
 
-  int stages_;
+  int workers_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::int64_t, std::vector<telemetry::StageUpdate>> partial_;

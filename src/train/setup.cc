@@ -17,7 +17,8 @@ schedule::Spec schedule_spec(const Config& config) {
           .extra = pipeline.extra,
           .updates = config.train.updates,
           .sync_updates = pipeline.sync_updates,
-          .evaluate_every = config.train.eval_every};
+          .evaluate_every = config.train.eval_every,
+          .replicas = pipeline.replicas};
 }
 
 namespace {
@@ -39,8 +40,8 @@ void check_split(const Config& config, const models::LayerList& model) {
   }
 }
 
-std::vector<device::CoreSet> choose_cores(const Config& config) {
-  if (config.devices.empty()) return device::deal_cores(config.pipeline.stages);
+std::vector<device::CoreSet> choose_cores(const Config& config, int workers) {
+  if (config.devices.empty()) return device::deal_cores(workers);
   std::vector<device::CoreSet> sets;
   for (const std::string& text : config.devices) sets.push_back(device::parse_cores(text));
   return sets;
@@ -61,7 +62,7 @@ Setup prepare(const Config& config) {
   setup.split = config.pipeline.split;
   setup.recompute.assign(config.pipeline.stages, false);
   for (int stage : config.pipeline.recompute) setup.recompute.at(stage) = true;
-  setup.cores = choose_cores(config);
+  setup.cores = choose_cores(config, schedule::workers(setup.spec));
   const ModelConfig& model = config.model;
   setup.training = data::open_source("data.train", config.data.train, model.vocab, model.context);
   setup.validation = data::open_source("data.validation", config.data.validation, model.vocab, model.context);

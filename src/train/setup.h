@@ -23,7 +23,7 @@ struct Setup {
   std::vector<int> split;             // empty: still to be measured, see choose_split
   std::vector<double> layer_seconds;  // an update's time in each layer, alone; empty unless measured
   std::vector<bool> recompute;
-  std::vector<device::CoreSet> cores;
+  std::vector<device::CoreSet> cores;  // of each worker, by its number (schedule/spec.h)
 
   runtime::PipelineSetup pipeline() const;
 };

@@ -24,7 +24,13 @@ Json by_purpose(const planner::Footprint& footprint) {
 double Statistics::tokens_per_update() const {
   const Config& config = setup_.config;
   return static_cast<double>(config.pipeline.microbatch) * config.pipeline.microbatches *
-         config.model.context;
+         config.pipeline.replicas * config.model.context;
+}
+
+Json Statistics::worker_entry(int worker) const {
+  const schedule::Spec& spec = setup_.spec;
+  if (spec.replicas == 1) return Json::object();
+  return {{"replica", worker / spec.stages}, {"stage", worker % spec.stages}};
 }
 
 void Statistics::add(const CompleteUpdate& update) {
@@ -57,8 +63,10 @@ double Statistics::utilisation() const {
 Json Statistics::metrics_line() const {
   Json stages = Json::array();
   for (const auto& stage : latest_.stages) {
-    stages.push_back({{"utilisation", 1.0 - stage.waiting / std::max(1e-9, stage.elapsed)},
-                      {"peak_bytes", static_cast<std::int64_t>(stage.peak.total())}});
+    Json entry = worker_entry(static_cast<int>(stages.size()));
+    entry["utilisation"] = 1.0 - stage.waiting / std::max(1e-9, stage.elapsed);
+    entry["peak_bytes"] = static_cast<std::int64_t>(stage.peak.total());
+    stages.push_back(std::move(entry));
   }
   return {{"update", latest_.update + 1},   {"loss", latest_.loss},
           {"lr", latest_.learning_rate},    {"grad_norm", latest_.gradient_norm},
@@ -74,22 +82,27 @@ Json Statistics::summary() const {
                     last = count >= 5 ? count - 2 : std::max<std::size_t>(count, 1) - 1;
   Json stages = Json::array();
   double utilisation_sum = 0;
+  const int workers = schedule::workers(setup_.spec);
   int layer = 0;
-  for (int r = 0; r < setup_.spec.stages; ++r) {
+  for (int worker = 0; worker < workers; ++worker) {
+    const int stage = worker % setup_.spec.stages;
+    if (stage == 0) layer = 0;
     double waiting = 0, elapsed = 0;
     for (std::size_t i = first + 1; i <= last; ++i) {
-      waiting += rows_[i].waiting[r];
-      elapsed += rows_[i].elapsed[r];
+      waiting += rows_[i].waiting[worker];
+      elapsed += rows_[i].elapsed[worker];
     }
     const double utilisation = elapsed > 0 ? 1.0 - waiting / elapsed : 0.0;
     utilisation_sum += utilisation;
-    const planner::Footprint peak = count > 0 ? latest_.stages[r].peak : planner::Footprint{};
-    stages.push_back({{"layers", {layer, layer + setup_.split[r] - 1}},
-                      {"device", device::describe(setup_.cores[r])},
-                      {"utilisation", utilisation},
-                      {"peak_bytes", static_cast<std::int64_t>(peak.total())},
-                      {"memory", by_purpose(peak)}});
-    layer += setup_.split[r];
+    const planner::Footprint peak = count > 0 ? latest_.stages[worker].peak : planner::Footprint{};
+    Json entry = worker_entry(worker);
+    entry["layers"] = {layer, layer + setup_.split[stage] - 1};
+    entry["device"] = device::describe(setup_.cores[worker]);
+    entry["utilisation"] = utilisation;
+    entry["peak_bytes"] = static_cast<std::int64_t>(peak.total());
+    entry["memory"] = by_purpose(peak);
+    stages.push_back(std::move(entry));
+    layer += setup_.split[stage];
   }
   // A run may be interrupted before its first update.
   const double duration = last > first ? rows_[last].time - rows_[first].time : latest_.time;
@@ -100,13 +113,14 @@ Json Statistics::summary() const {
                   {"validation_loss", nullptr},
                   {"best_validation_loss", nullptr},
                   {"tokens_per_s", updates * tokens_per_update() / std::max(1e-9, duration)},
-                  {"utilisation", utilisation_sum / setup_.spec.stages},
+                  {"utilisation", utilisation_sum / workers},
                   {"skipped_updates", skipped_},
                   {"seconds", latest_.time},
                   {"schedule", setup_.config.pipeline.schedule},
                   {"split", setup_.split},
                   {"layer_seconds", setup_.layer_seconds},
                   {"stages", stages}};
+  if (setup_.spec.replicas > 1) summary["replicas"] = setup_.spec.replicas;
   if (count == 0) summary["loss"] = nullptr;
   if (evaluation_) summary["validation_loss"] = evaluation_->loss;
   if (best_validation_) summary["best_validation_loss"] = *best_validation_;

@@ -19,16 +19,18 @@ class Statistics {
 
   // Since the update before.
   double tokens_per_s() const;
-  double utilisation() const;  // mean over stages
+  double utilisation() const;  // mean over workers
   nlohmann::ordered_json metrics_line() const;
   nlohmann::ordered_json summary() const;
 
  private:
   struct Row {
-    double time = 0;                       // of stage 0's update
-    std::vector<double> waiting, elapsed;  // by stage
+    double time = 0;                       // of worker 0's update
+    std::vector<double> waiting, elapsed;  // by worker
   };
   double tokens_per_update() const;
+  // An entry of a report's list of workers, which says who it is of where there are several replicas.
+  nlohmann::ordered_json worker_entry(int worker) const;
 
   const Setup& setup_;
   std::vector<Row> rows_;

@@ -82,15 +82,21 @@ void introduce(const Setup& setup, RunDirectory& directory, telemetry::Progress&
                   format_count(static_cast<double>(models::parameter_count(setup.model))),
                   models::describe(setup.model)));
   say("training on " + setup.training->describe());
-  say(fmt::format("{}: {} stages, m={} microbatches of {} x {} tokens an update, e={}, {} updates",
-                  config.pipeline.schedule, setup.spec.stages, setup.spec.microbatches,
-                  config.pipeline.microbatch, config.model.context, setup.spec.extra, setup.spec.updates));
+  const schedule::Spec& spec = setup.spec;
+  const bool replicated = spec.replicas > 1;
+  say(fmt::format("{}: {}{} stages, m={} microbatches of {} x {} tokens an update{}, e={}, {} updates",
+                  config.pipeline.schedule, replicated ? fmt::format("{} replicas of ", spec.replicas) : "",
+                  spec.stages, spec.microbatches, config.pipeline.microbatch, config.model.context,
+                  replicated ? " and replica" : "", spec.extra, spec.updates));
   int layer = 0;
-  for (int r = 0; r < setup.spec.stages; ++r) {
-    const int end = layer + setup.split[r];
-    say(fmt::format("  stage {} on {}: layers {}..{} ({} to {}){}", r, device::describe(setup.cores[r]),
-                    layer, end - 1, setup.model[layer]->kind(), setup.model[end - 1]->kind(),
-                    setup.recompute[r] ? ", recomputed" : ""));
+  for (int worker = 0; worker < schedule::workers(spec); ++worker) {
+    const int stage = worker % spec.stages;
+    if (stage == 0) layer = 0;
+    const int end = layer + setup.split[stage];
+    say(fmt::format("  {} on {}: layers {}..{} ({} to {}){}",
+                    schedule::worker_name(spec.replicas, worker / spec.stages, stage),
+                    device::describe(setup.cores[worker]), layer, end - 1, setup.model[layer]->kind(),
+                    setup.model[end - 1]->kind(), setup.recompute[stage] ? ", recomputed" : ""));
     layer = end;
   }
 }
@@ -146,7 +152,7 @@ Outcome train(const Config& config, const std::string& trace) {
   InterruptGuard guard;
   Outcome outcome;
   Loop loop(setup, directory, progress);
-  Collector collector(setup.spec.stages);
+  Collector collector(schedule::workers(setup.spec));
   runtime::PipelineSetup pipeline_setup = setup.pipeline();
   pipeline_setup.record_events = !trace.empty();
   runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, pipeline_setup,

@@ -14,9 +14,9 @@
 namespace twobw::train {
 namespace {
 
-// What the pipeline said of one update, stages put together.
+// What the pipelines said of one update, workers put together.
 struct Observed {
-  std::map<int, telemetry::StageUpdate> stages;
+  std::map<std::pair<int, int>, telemetry::StageUpdate> workers;  // by replica and stage
   std::optional<double> loss, evaluation;
 };
 
@@ -28,7 +28,7 @@ class Record {
                   std::lock_guard lock(mutex_);
                   Observed& observed = updates_[update.update];
                   if (update.loss) observed.loss = update.loss;
-                  observed.stages[update.stage] = std::move(update);
+                  observed.workers[{update.replica, update.stage}] = std::move(update);
                 },
             .on_evaluation =
                 [this](telemetry::Evaluation evaluation) {
@@ -59,43 +59,46 @@ std::string compare_update(const Setup& setup, const Observed& seen, const runti
     return fmt::format("update {}: loss {:.17g} in the pipeline, {:.17g} in the oracle", expected.update,
                        *seen.loss, expected.loss);
   }
-  std::size_t layer = 0;
-  for (const auto& [stage, update] : seen.stages) {
+  std::size_t layer = 0;  // counted on from replica to replica
+  for (const auto& [place, update] : seen.workers) {
+    const std::string who = schedule::worker_name(setup.spec.replicas, update.replica, update.stage);
     if (!same_bits(update.gradient_norm, expected.gradient_norm)) {
-      return fmt::format("update {}: gradient norm {:.17g} on stage {}, {:.17g} in the oracle",
-                         expected.update, update.gradient_norm, stage, expected.gradient_norm);
+      return fmt::format("update {}: gradient norm {:.17g} on {}, {:.17g} in the oracle", expected.update,
+                         update.gradient_norm, who, expected.gradient_norm);
     }
     if (update.skipped != expected.skipped) {
-      return fmt::format("update {}: skipped by one of stage {} and the oracle", expected.update, stage);
+      return fmt::format("update {}: skipped by one of {} and the oracle", expected.update, who);
     }
     for (std::uint64_t checksum : update.checksums) {
-      if (checksum != expected.checksums[layer]) {
-        return fmt::format("update {}: weights W({}) of {} on stage {} differ from the oracle's",
-                           expected.update, expected.update + 1, layer_name(setup.model, layer), stage);
+      const std::size_t index = layer++ % expected.checksums.size();
+      if (checksum != expected.checksums[index]) {
+        return fmt::format("update {}: weights W({}) of {} on {} differ from the oracle's", expected.update,
+                           expected.update + 1, layer_name(setup.model, index), who);
       }
-      ++layer;
     }
   }
-  if (layer != expected.checksums.size())
+  if (layer != expected.checksums.size() * setup.spec.replicas)
     return fmt::format("update {}: weights of some layers are missing", expected.update);
   return {};
 }
 
 // The final weights themselves, element by element: names the first element that differs.
-std::string compare_weights(const runtime::Pipeline& pipeline, const runtime::Oracle& oracle, int stages) {
+std::string compare_weights(const runtime::Pipeline& pipeline, const runtime::Oracle& oracle,
+                            const schedule::Spec& spec) {
   std::map<std::string, at::Tensor> expected;
   for (const weights::Parameter& parameter : oracle.layout().parameters()) {
     expected[parameter.spec.name] = oracle.newest_weights().narrow(0, parameter.offset, parameter.count);
   }
-  for (int r = 0; r < stages; ++r) {
-    const runtime::Stage& stage = pipeline.stage(r);
+  for (int worker = 0; worker < schedule::workers(spec); ++worker) {
+    const int replica = worker / spec.stages, r = worker % spec.stages;
+    const runtime::Stage& stage = pipeline.stage(r, replica);
     for (const weights::Parameter& parameter : stage.layout().parameters()) {
       const float* got = stage.newest_weights().const_data_ptr<float>() + parameter.offset;
       const float* want = expected.at(parameter.spec.name).const_data_ptr<float>();
       for (std::int64_t i = 0; i < parameter.count; ++i) {
         if (std::bit_cast<std::uint32_t>(got[i]) == std::bit_cast<std::uint32_t>(want[i])) continue;
-        return fmt::format("final weights: {}[{}] is {:.9g} on stage {}, {:.9g} in the oracle",
-                           parameter.spec.name, i, got[i], r, want[i]);
+        return fmt::format("final weights: {}[{}] is {:.9g} on {}, {:.9g} in the oracle", parameter.spec.name,
+                           i, got[i], schedule::worker_name(spec.replicas, replica, r), want[i]);
       }
     }
   }
@@ -120,7 +123,7 @@ void run_oracle(const Setup& setup, const schedule::Spec& rule, const Record& re
                       *seen.evaluation, validation);
     }
   }
-  if (verdict.difference.empty()) verdict.difference = compare_weights(pipeline, oracle, setup.spec.stages);
+  if (verdict.difference.empty()) verdict.difference = compare_weights(pipeline, oracle, setup.spec);
 }
 
 }  // namespace
@@ -130,7 +133,8 @@ Verdict verify(const Config& config, const std::string& against) {
   schedule::Spec rule = setup.spec;
   if (!against.empty()) rule.kind = schedule::parse_kind(against);
   const std::vector<int> cores = device::available_cores();
-  for (int r = 0; r < setup.spec.stages; ++r) setup.cores[r].cores = {cores[r % cores.size()]};
+  for (std::size_t worker = 0; worker < setup.cores.size(); ++worker)
+    setup.cores[worker].cores = {cores[worker % cores.size()]};
   choose_split(setup);
 
   Record record;
@@ -143,8 +147,12 @@ Verdict verify(const Config& config, const std::string& against) {
   Verdict verdict{.split = setup.split,
                   .updates = setup.spec.updates,
                   .parameters = models::parameter_count(setup.model)};
-  for (int r = 0; r < setup.spec.stages; ++r)
-    verdict.peak_versions.push_back(pipeline.stage(r).peak_versions());
+  verdict.peak_versions.resize(setup.spec.stages);
+  for (int worker = 0; worker < schedule::workers(setup.spec); ++worker) {
+    const int r = worker % setup.spec.stages;
+    const runtime::Stage& stage = pipeline.stage(r, worker / setup.spec.stages);
+    verdict.peak_versions[r] = std::max(verdict.peak_versions[r], stage.peak_versions());
+  }
   std::exception_ptr failure;
   std::thread([&] {
     try {

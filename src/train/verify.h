@@ -1,4 +1,5 @@
-// Trains the pipeline and the serial oracle on the same configuration and compares them bit for bit.
+// Trains the pipeline, all its replicas, and the serial oracle on the same configuration and compares them
+// bit for bit.
 #pragma once
 
 #include <functional>
@@ -18,10 +19,10 @@ struct Verdict {
   std::int64_t parameters = 0;
   std::int64_t skipped = 0;  // updates both skipped
   double final_loss = 0;
-  std::vector<int> peak_versions;  // weight versions alive at once, by stage
+  std::vector<int> peak_versions;  // weight versions alive at once, by stage; the most of any replica
 };
 
-// Each stage gets one thread, as the oracle has: sums over several threads would round otherwise.
+// Each worker gets one thread, as the oracle has: sums over several threads would round otherwise.
 // `against`: the schedule whose rule the oracle follows; empty: the pipeline's own.
 Verdict verify(const Config& config, const std::string& against = {});
 

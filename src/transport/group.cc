@@ -16,7 +16,7 @@ std::vector<double> StageGroup::collect(std::int64_t update) {
         Entry& entry = entries_[update];
         std::vector<double> all;
         for (const auto& [stage, values] : entry.parts) all.insert(all.end(), values.begin(), values.end());
-        if (++entry.collected == stages_) entries_.erase(update);
+        if (++entry.collected == stages_ * replicas_) entries_.erase(update);
         return all;
       });
 }

@@ -1,4 +1,4 @@
-// What all stages of a pipeline agree on, without a flush: each contributes when it is ready and
+// What all stages agree on, without a flush: each contributes when it is ready and
 // goes on; who needs the result waits for it, usually long after everyone has contributed.
 #pragma once
 
@@ -11,13 +11,14 @@
 namespace twobw::transport {
 
 // Gathers, for every update, a list of numbers from each stage, and gives all of them in the order of
-// the stages: so a sum over them rounds alike for every split.
+// the stages: so a sum over them rounds alike for every split. Of several replicas of a stage one
+// contributes, and all collect.
 class StageGroup {
  public:
-  StageGroup(Hub& hub, int stages) : hub_(hub), stages_(stages) {}
+  StageGroup(Hub& hub, int stages, int replicas = 1) : hub_(hub), stages_(stages), replicas_(replicas) {}
 
   void contribute(std::int64_t update, int stage, std::vector<double> values);
-  // To be called once by every stage; the last one clears the update's entry.
+  // To be called once by every worker; the last one clears the update's entry.
   std::vector<double> collect(std::int64_t update);
 
  private:
@@ -26,11 +27,12 @@ class StageGroup {
     int collected = 0;
   };
   Hub& hub_;
-  int stages_;
+  int stages_, replicas_;
   std::map<std::int64_t, Entry> entries_;
 };
 
-// Whether batch j begins. Stage 0 decides, once, when it comes to it; the others learn the answer.
+// Whether batch j begins. Stage 0 (of replica 0) decides, once, when it comes to it; the others learn the
+// answer.
 class BatchGate {
  public:
   explicit BatchGate(Hub& hub) : hub_(hub) {}

@@ -48,7 +48,8 @@ TEST(ConfigErrors, WrongTypes) {
   EXPECT_EQ(refused("pipeline: {recompute: some}\n"),
             "pipeline.recompute is 'some' at x.yaml:1; it must be none, all or a list of stages");
   EXPECT_EQ(refused("devices: cpu:0\n"),
-            "devices is 'cpu:0' at x.yaml:1; it must be auto or a list of devices, one per stage");
+            "devices is 'cpu:0' at x.yaml:1; it must be auto or a list of devices, one per stage of every "
+            "replica");
   EXPECT_EQ(refused("optimizer: {extrapolate_update: much}\n"),
             "optimizer.extrapolate_update is 'much' at x.yaml:1; it must be a number or a list of one or two "
             "numbers");
@@ -57,6 +58,8 @@ TEST(ConfigErrors, WrongTypes) {
 TEST(ConfigErrors, ValuesOutOfRange) {
   EXPECT_EQ(refused("pipeline:\n  stages: 0\n"),
             "pipeline.stages is 0 at x.yaml:2; it must be a whole number of at least 1");
+  EXPECT_EQ(refused("pipeline: {replicas: 0}\n"),
+            "pipeline.replicas is 0 at x.yaml:1; it must be a whole number of at least 1");
   EXPECT_EQ(override_refused("pipeline.stages=99999999999"),
             "pipeline.stages is 99999999999 in override 'pipeline.stages=99999999999'; it must be at most "
             "2147483647");
@@ -83,8 +86,6 @@ TEST(ConfigErrors, Choices) {
             "optimizer.name is 'adam' at x.yaml:1; it must be one of adamw, sgd");
   EXPECT_EQ(refused("optimizer: {decay: step}\n"),
             "optimizer.decay is 'step' at x.yaml:1; it must be one of cosine, linear, constant");
-  EXPECT_EQ(refused("pipeline: {replicas: 2}\n"),
-            "pipeline.replicas is 2 at x.yaml:1; it must be 1 in this version");
   EXPECT_EQ(refused("train: {precision: bf16}\n"),
             "train.precision is 'bf16' at x.yaml:1; it must be fp32 in this version");
   EXPECT_EQ(refused("train: {checkpoint_every: 5}\n"),
@@ -118,6 +119,9 @@ TEST(ConfigErrors, ValuesThatDoNotFitOthers) {
             "two numbers");
   EXPECT_EQ(refused("devices: [cpu:0]\n"),
             "devices is [cpu:0] at x.yaml:1; it must have one entry per stage, and pipeline.stages is 2");
+  EXPECT_EQ(refused("devices: [cpu:0, cpu:1]\n", {"pipeline.replicas=3"}),
+            "devices is [cpu:0, cpu:1] at x.yaml:1; it must have one entry per stage of every replica, and 3 "
+            "replicas of 2 stages make 6");
   for (const std::string bad : {"gpu:0", "cpu:", "cpu:3-1", "cpu:0,", "cpu:a"}) {
     EXPECT_EQ(refused("devices: [cpu:0, \"" + bad + "\"]\n"),
               "devices is [cpu:0, " + bad +

@@ -55,6 +55,12 @@ run_dir: runs/mine
   EXPECT_EQ(config.model.vocab, Config{}.model.vocab);
 }
 
+TEST(Config, ReplicasHaveADeviceAStageEach) {
+  const Config config = load("pipeline: {replicas: 2}\ndevices: [cpu:0, cpu:1, cpu:2, cpu:3]\n");
+  EXPECT_EQ(config.pipeline.replicas, 2);
+  EXPECT_EQ(config.devices.size(), 4u);
+}
+
 TEST(Config, LaterOverridesWin) {
   const Config config =
       load("pipeline: {stages: 3}\n", {"pipeline.stages=4", "pipeline.stages=5", "pipeline.split=[1,1,2,3,1]",

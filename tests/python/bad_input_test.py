@@ -67,6 +67,11 @@ class BadInputTest(TestCase):
     def test_no_stages(self):
         self.settings_refused({"pipeline.stages": 0}, ["pipeline.stages", "at least 1"])
 
+    def test_replicas_that_make_no_run(self):
+        self.settings_refused({"pipeline.replicas": 0}, ["pipeline.replicas", "at least 1"])
+        for command in ("train", "verify"):
+            self.settings_refused({"pipeline.replicas": 10**9}, ["pipeline.replicas", "at most", "1024"], command)
+
     # The model
 
     def test_unknown_family(self):
@@ -130,6 +135,8 @@ class BadInputTest(TestCase):
         self.settings_refused({"pipeline.stages": 1, "devices": "[cpu:4095]"}, ["devices", "cpu:4095"])
         self.settings_refused({"pipeline.stages": 1, "devices": "[gpu]"}, ["devices", "gpu"])
         self.settings_refused({"pipeline.stages": 2, "devices": "[cpu:0]"}, ["devices", "stages is 2"])
+        changes = {"pipeline.stages": 1, "pipeline.replicas": 2, "devices": "[cpu:0]"}
+        self.settings_refused(changes, ["devices", "2 replicas of 1 stages"])
 
     # Plans
 

@@ -1,4 +1,5 @@
 """`twobw train` from outside: what a run prints, leaves behind and how it ends."""
+import json
 import math
 import os
 import pty
@@ -59,6 +60,25 @@ class RunDirectoryTest(TestCase):
         self.assertEqual(len(summary["split"]), 2)
         self.assertEqual(summary["parameters"], sum(math.prod(shape) for shape in expected_shapes().values()))
         self.assertIn("validation loss", (run.folder / "log.txt").read_text())
+
+    def test_what_replicas_leave(self):
+        run = self.train({"pipeline.stages": 2, "pipeline.replicas": 3}, arguments=["--trace", self.folder / "trace"])
+        workers = [(replica, stage) for replica in range(3) for stage in range(2)]
+        summary = run.summary
+        self.assertEqual(summary["replicas"], 3)
+        for entries in [summary["stages"], *(line["stages"] for line in run.updates)]:
+            self.assertEqual([(entry["replica"], entry["stage"]) for entry in entries], workers)
+            for entry in entries:
+                self.assertGreater(entry["peak_bytes"], 0)
+        self.assertIn("3 replicas of 2 stages", run.process.stdout)
+        for replica, stage in workers:
+            self.assertEqual(run.process.stdout.count(f"  replica {replica} stage {stage}"), 2)
+        tokens = 3 * math.prod(TINY[key] for key in ("pipeline.microbatch", "pipeline.microbatches", "model.context"))
+        times = [0, *(line["time"] for line in run.updates)]
+        for before, line in zip(times, run.updates):
+            self.assertAlmostEqual(line["tokens_per_s"], tokens / (line["time"] - before), delta=1)
+        events = json.loads((self.folder / "trace").read_text())
+        self.assertEqual({(event["pid"], event["tid"]) for event in events}, set(workers))
 
     def test_the_model_file(self):
         for tied in ("true", "false"):
@@ -145,9 +165,10 @@ class InterruptTest(TestCase):
         self.assertEqual(generated.returncode, 0, generated.stderr)
 
     def test_interrupted_runs_end_well(self):
-        for schedule in ("flush", "2bw", "stash"):
-            with self.subTest(schedule=schedule):
-                run = self.start({"pipeline.schedule": schedule}, name=schedule)
+        for schedule, replicas in (("flush", 1), ("2bw", 1), ("stash", 1), ("2bw", 2)):
+            with self.subTest(schedule=schedule, replicas=replicas):
+                settings = {"pipeline.schedule": schedule, "pipeline.replicas": replicas}
+                run = self.start(settings, name=f"{schedule}-{replicas}")
                 metrics = run.folder / "metrics.jsonl"
                 self.wait_for(lambda: metrics.exists() and "\n" in metrics.read_text(), run.process)
                 self.interrupt(run)
@@ -235,6 +256,20 @@ class LearningTest(TestCase):
                 self.assertEqual(run.validations, serial.validations)
                 model = (run.folder / "model.safetensors").read_bytes()
                 self.assertEqual(model, (serial.folder / "model.safetensors").read_bytes())
+
+    def test_replicas_share_the_batch(self):
+        """Two replicas with m = 2 train on the same microbatches as one with m = 4: equal but for rounding."""
+        for schedule in ("flush", "2bw"):
+            with self.subTest(schedule=schedule):
+                base = {"pipeline.schedule": schedule, "model.dropout": 0.1, "train.eval_every": 3}
+                one = self.train({**base, "pipeline.microbatches": 4}, name=f"{schedule}-one")
+                two = self.train({**base, "pipeline.microbatches": 2, "pipeline.replicas": 2}, name=f"{schedule}-two")
+                for key in ("loss", "grad_norm"):
+                    for a, b in zip(one.updates, two.updates, strict=True):
+                        self.assertAlmostEqual(a[key], b[key], delta=2e-4)
+                for a, b in zip(one.validations, two.validations, strict=True):
+                    self.assertAlmostEqual(a["validation_loss"], b["validation_loss"], delta=2e-4)
+                self.assertEqual(len(two.validations), 2, "one replica evaluates, not both")
 
     def test_gradients_that_are_not_finite_are_skipped(self):
         for schedule in ("flush", "2bw"):

@@ -12,6 +12,7 @@ class VerifyTest(TestCase):
         self.assertIn(f"verify {settings['pipeline.schedule']}", process.stdout)
         self.assertIn("equal to the serial oracle, bit for bit", process.stdout)
         self.assertEqual(list(self.folder.iterdir()), [], "verify leaves nothing behind")
+        return process.stdout
 
     def test_every_schedule(self):
         for schedule in ("sequential", "gpipe", "flush", "2bw", "stash"):
@@ -28,6 +29,16 @@ class VerifyTest(TestCase):
                     "pipeline.recompute": "[1]",
                     "optimizer.name": "sgd",
                 })
+
+    def test_replicas(self):
+        for schedule in ("flush", "2bw"):
+            with self.subTest(schedule=schedule):
+                output = self.equal({"pipeline.schedule": schedule, "pipeline.replicas": 2, "model.dropout": 0.1})
+                self.assertIn("w=2 replicas of d=2 stages", output)
+                self.assertIn("weights of every replica", output)
+        process = twobw("verify", "--against", "flush", "pipeline.replicas=2", "pipeline.sync_updates=0")
+        self.assertEqual(process.returncode, 1, process.stdout + process.stderr)
+        self.assertIn("DIFFERENT from the serial oracle, first at update 1: loss", process.stdout)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ struct Case {
   int e;
   int sync_updates;
   std::vector<int> recompute;
+  int w = 1;
 };
 
 class Exactness : public testing::TestWithParam<Case> {};
@@ -55,6 +56,7 @@ TEST_P(Exactness, PipelineEqualsOracle) {
   config.pipeline.extra = c.e;
   config.pipeline.sync_updates = c.sync_updates;
   config.pipeline.recompute = c.recompute;
+  config.pipeline.replicas = c.w;
   expect_exact(config);
 }
 
@@ -67,6 +69,12 @@ std::vector<Case> all_cases() {
       cases.push_back({schedule, split, std::max(1, d - 1), 0, 0, {}});  // the smallest m of 2bw
       cases.push_back({schedule, split, 4, 0, 3, {d - 1}});
       cases.push_back({schedule, split, d + 1, 2, 2, {0}});
+      if (d > 3) continue;
+      for (int w : {2, 3}) {
+        cases.push_back({schedule, split, std::max(1, d - 1), 0, 0, {}, w});
+        cases.push_back({schedule, split, 3, 0, 3, {d - 1}, w});
+        cases.push_back({schedule, split, d + 2, 2, 1, {0}, w});
+      }
     }
   }
   return cases;
@@ -74,7 +82,7 @@ std::vector<Case> all_cases() {
 
 INSTANTIATE_TEST_SUITE_P(Schedules, Exactness, testing::ValuesIn(all_cases()), [](const auto& info) {
   const Case& c = info.param;
-  return fmt::format("{}_d{}_{}_m{}_e{}_sync{}", c.schedule, c.split.size(), info.index, c.m, c.e,
+  return fmt::format("{}_w{}_d{}_{}_m{}_e{}_sync{}", c.schedule, c.w, c.split.size(), info.index, c.m, c.e,
                      c.sync_updates);
 });
 
@@ -88,7 +96,10 @@ TEST(ExactnessTest, UntiedSgdAndSecondOrderExtrapolation) {
   config.optimizer.lr = 0.05;
   config.optimizer.extrapolate_weights = {1.0, -0.5};
   config.optimizer.extrapolate_update = {1.0, -0.5};
-  expect_exact(config);
+  for (int w : {1, 2, 3}) {
+    config.pipeline.replicas = w;
+    expect_exact(config);
+  }
 }
 
 TEST(ExactnessTest, UpdatesThatAreNotFiniteAreSkippedByAllAlike) {
@@ -99,15 +110,19 @@ TEST(ExactnessTest, UpdatesThatAreNotFiniteAreSkippedByAllAlike) {
   config.optimizer.lr = 1e30;  // the first update throws the weights far out: nothing after is finite
   config.optimizer.clip = 0;
   device::initialize();
-  const train::Verdict verdict = train::verify(config);
-  EXPECT_TRUE(verdict.equal) << verdict.difference;
-  EXPECT_GT(verdict.skipped, 0);
+  for (int w : {1, 2, 3}) {
+    config.pipeline.replicas = w;
+    const train::Verdict verdict = train::verify(config);
+    EXPECT_TRUE(verdict.equal) << "w=" << w << " " << verdict.difference;
+    EXPECT_GT(verdict.skipped, 0);
+  }
 }
 
 TEST(ExactnessTest, SynchronousSchedulesAreOneAnother) {
   Config config = small_config();
   config.pipeline.stages = 3;
   config.pipeline.split = {5, 5, 4};
+  config.pipeline.replicas = 2;
   for (const char* schedule : {"sequential", "gpipe", "flush"}) {
     for (const char* against : {"sequential", "gpipe", "flush"}) {
       config.pipeline.schedule = schedule;
@@ -126,6 +141,10 @@ TEST(ExactnessTest, ADifferentRuleIsFoundOutAtTheFirstUpdateItChanges) {
   const train::Verdict verdict = train::verify(config, "flush");
   EXPECT_FALSE(verdict.equal);
   EXPECT_TRUE(verdict.difference.starts_with("update 1: loss")) << verdict.difference;
+
+  config.pipeline.replicas = 2;
+  EXPECT_TRUE(train::verify(config, "flush").difference.starts_with("update 1: loss"));
+  EXPECT_TRUE(train::verify(config, "2bw").equal);
 }
 
 TEST(ExactnessTest, NeverMoreThanTwoVersionsUnder2BW) {
@@ -134,10 +153,22 @@ TEST(ExactnessTest, NeverMoreThanTwoVersionsUnder2BW) {
   config.pipeline.split = {4, 4, 3, 3};
   config.pipeline.microbatches = 6;
   config.pipeline.extra = 2;
+  for (int w : {1, 2}) {
+    config.pipeline.replicas = w;
+    const train::Verdict verdict = train::verify(config);
+    EXPECT_TRUE(verdict.equal) << verdict.difference;
+    for (int versions : verdict.peak_versions) EXPECT_LE(versions, 2);
+    EXPECT_EQ(verdict.peak_versions.front(), 2);
+  }
+}
+
+TEST(ExactnessTest, OneStageWithReplicasKeepsOneVersion) {
+  Config config = small_config();
+  config.pipeline.stages = 1;
+  config.pipeline.replicas = 2;
   const train::Verdict verdict = train::verify(config);
   EXPECT_TRUE(verdict.equal) << verdict.difference;
-  for (int versions : verdict.peak_versions) EXPECT_LE(versions, 2);
-  EXPECT_EQ(verdict.peak_versions.front(), 2);
+  EXPECT_EQ(verdict.peak_versions, std::vector<int>{1});
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <map>
 #include <mutex>
 
 #include "base/error.h"
@@ -28,10 +29,11 @@ PipelineSetup setup_for(const Config& config, std::vector<int> split) {
   return {.spec = {.kind = schedule::Kind::TwoBW,
                    .stages = config.pipeline.stages,
                    .microbatches = config.pipeline.microbatches,
-                   .updates = config.train.updates},
+                   .updates = config.train.updates,
+                   .replicas = config.pipeline.replicas},
           .split = std::move(split),
           .recompute = std::vector<bool>(config.pipeline.stages, false),
-          .cores = device::deal_cores(config.pipeline.stages)};
+          .cores = device::deal_cores(config.pipeline.stages * config.pipeline.replicas)};
 }
 
 Listener nobody() {
@@ -116,28 +118,91 @@ TEST(PipelineTest, AnErrorInOneStageEndsAllOfThemAtOnce) {
   EXPECT_EQ(message_of(pipeline), "stage 1: out of luck");
 }
 
-TEST(PipelineTest, AStopEndsAllStagesAfterTheSameUpdate) {
+TEST(PipelineTest, WithReplicasTheReportNamesThem) {
+  device::initialize();
+  Config config = small_config();
+  config.pipeline.replicas = 2;
+  models::LayerList model = models::build(config.model);
+  model.insert(model.begin() + 2, std::make_unique<Thrower>());
+  const auto source = data::make_synthetic(config.model.vocab);
+  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 5}), nobody());
+  const std::string message = message_of(pipeline);
+  EXPECT_TRUE(message == "replica 0 stage 1: out of luck" || message == "replica 1 stage 1: out of luck")
+      << message;
+}
+
+TEST(PipelineTest, AllReplicasHoldTheSameWeightsAndHaveMoved) {
+  device::initialize();
+  Config config = small_config();
+  config.pipeline.replicas = 3;
+  const models::LayerList model = models::build(config.model);
+  const auto source = data::make_synthetic(config.model.vocab);
+  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 4}), nobody());
+  pipeline.run();
+  for (int r = 0; r < 2; ++r) {
+    const at::Tensor& first = pipeline.stage(r).newest_weights();
+    const at::Tensor initial = at::zeros_like(first);
+    weights::initialize(pipeline.stage(r).layout(), initial, config.train.seed);
+    EXPECT_FALSE(first.equal(initial));
+    for (int replica : {1, 2}) EXPECT_TRUE(pipeline.stage(r, replica).newest_weights().equal(first));
+  }
+}
+
+// The events say who did what; replica 0 alone evaluates.
+TEST(PipelineTest, EventsNameTheReplica) {
+  device::initialize();
+  Config config = small_config();
+  config.pipeline.replicas = 2;
+  config.train.eval_microbatches = 1;
+  const models::LayerList model = models::build(config.model);
+  const auto source = data::make_synthetic(config.model.vocab);
+  PipelineSetup setup = setup_for(config, {2, 4});
+  setup.spec.evaluate_every = 1;
+  setup.record_events = true;
+  int evaluations = 0;
+  Listener listener = nobody();
+  listener.on_evaluation = [&](telemetry::Evaluation) { ++evaluations; };
+  Pipeline pipeline(config, model, *source, *source, setup, listener);
+  pipeline.run();
+  std::map<std::pair<int, int>, int> forwards, evaluates;
+  for (const telemetry::Event& event : pipeline.events()) {
+    forwards[{event.replica, event.stage}] += event.instruction.op == schedule::Op::Forward;
+    evaluates[{event.replica, event.stage}] += event.instruction.op == schedule::Op::Evaluate;
+  }
+  ASSERT_EQ(forwards.size(), 4u);
+  for (const auto& [worker, count] : forwards) EXPECT_EQ(count, 3 * 2);
+  for (const auto& [worker, count] : evaluates) EXPECT_EQ(count, worker.first == 0 ? 3 : 0);
+  EXPECT_EQ(evaluations, 3);
+}
+
+class Stop : public testing::TestWithParam<int> {};
+
+INSTANTIATE_TEST_SUITE_P(PipelineTest, Stop, testing::Values(1, 2), testing::PrintToStringParamName());
+
+TEST_P(Stop, EndsAllWorkersAfterTheSameUpdate) {
   device::initialize();
   Config config = small_config();
   config.train.updates = 1'000'000;
+  config.pipeline.replicas = GetParam();
   const models::LayerList model = models::build(config.model);
   const auto source = data::make_synthetic(config.model.vocab);
   std::mutex mutex;
-  std::vector<std::int64_t> last(2, -1);
+  std::vector<std::int64_t> last(2 * GetParam(), -1);
   std::atomic<Pipeline*> running{nullptr};
   Listener listener = nobody();
   listener.on_update = [&](telemetry::StageUpdate update) {
     {
       std::lock_guard lock(mutex);
-      EXPECT_EQ(update.update, last[update.stage] + 1);
-      last[update.stage] = update.update;
+      std::int64_t& before = last[2 * update.replica + update.stage];
+      EXPECT_EQ(update.update, before + 1);
+      before = update.update;
     }
     if (update.update == 5) running.load()->request_stop();
   };
   Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 4}), listener);
   running = &pipeline;
   pipeline.run();
-  EXPECT_EQ(last[0], last[1]);
+  for (std::int64_t update : last) EXPECT_EQ(update, last[0]);
   EXPECT_GE(last[0], 5);
   EXPECT_LT(last[0], 20);
 }

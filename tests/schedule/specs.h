@@ -10,9 +10,9 @@
 namespace twobw::schedule {
 
 inline std::string text(const Spec& spec) {
-  return fmt::format("{} d={} m={} e={} updates={} sync_updates={} evaluate_every={}", name(spec.kind),
-                     spec.stages, spec.microbatches, spec.extra, spec.updates, spec.sync_updates,
-                     spec.evaluate_every);
+  return fmt::format("{} w={} d={} m={} e={} updates={} sync_updates={} evaluate_every={}", name(spec.kind),
+                     spec.replicas, spec.stages, spec.microbatches, spec.extra, spec.updates,
+                     spec.sync_updates, spec.evaluate_every);
 }
 
 struct Ranges {
@@ -22,6 +22,7 @@ struct Ranges {
   int updates = 6;
   int sync_updates = 3;
   int evaluate_every = 3;
+  int replicas = 1;
 };
 
 // Calls `function` with every valid spec of one kind up to the ranges, those left out that a kind
@@ -38,7 +39,7 @@ void for_each_spec(Kind kind, Ranges ranges, Function function) {
         for (spec.updates = 1; spec.updates <= ranges.updates; ++spec.updates)
           for (spec.sync_updates = 0; spec.sync_updates <= ranges.sync_updates; ++spec.sync_updates)
             for (spec.evaluate_every = 0; spec.evaluate_every <= ranges.evaluate_every; ++spec.evaluate_every)
-              function(spec);
+              for (spec.replicas = 1; spec.replicas <= ranges.replicas; ++spec.replicas) function(spec);
 }
 
 }  // namespace twobw::schedule

@@ -26,6 +26,16 @@ TEST(Board, ShowsALineAStage) {
             "  stage 2: not started, for a while\n");
 }
 
+TEST(Board, NamesTheReplicaWhereThereAreSeveral) {
+  Board board(2, 2);
+  board.begin(2, {.op = Op::Step, .batch = 0, .version = 1});
+  EXPECT_EQ(report(board),
+            "  replica 0 stage 0: not started, for a while\n"
+            "  replica 0 stage 1: not started, for a while\n"
+            "  replica 1 stage 0: Step batch 0 to W(1), for a while\n"
+            "  replica 1 stage 1: not started, for a while\n");
+}
+
 TEST(Board, ShowsTheLatestInstruction) {
   Board board(1);
   board.begin(0, {.op = Op::RecvGradient, .microbatch = 2});

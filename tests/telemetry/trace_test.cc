@@ -33,12 +33,13 @@ TEST(Trace, HasACellForEveryEventInTheRowOfItsStage) {
        .instruction = {.op = Op::Forward, .batch = 1, .microbatch = 5, .version = 0},
        .begin = 0.5,
        .end = 0.75},
-      {.stage = 2, .instruction = {.op = Op::BeginBatch, .batch = 3}, .begin = 1, .end = 1},
+      {.stage = 2, .instruction = {.op = Op::BeginBatch, .batch = 3}, .begin = 1, .end = 1, .replica = 4},
   });
   ASSERT_EQ(trace.size(), 2u);
   EXPECT_EQ(trace[0], Json::parse(R"({"name": "Forward", "ph": "X", "ts": 500000.0, "dur": 250000.0, "pid": 0,
                                       "tid": 0, "args": {"batch": 1, "microbatch": 5, "version": 0}})"));
   EXPECT_EQ(trace[1]["tid"], 2);
+  EXPECT_EQ(trace[1]["pid"], 4);                                // a group of rows a replica
   EXPECT_EQ(trace[1]["args"], Json::parse(R"({"batch": 3})"));  // nothing of a microbatch it does not have
 }
 

@@ -29,6 +29,29 @@ TEST(Collector, AnUpdateIsCompleteWhenEveryStageHasReported) {
   EXPECT_EQ(update.stages[0].stage, 0);
 }
 
+// One worker of the last stage reports the loss, of whichever replica.
+TEST(Collector, PutsReplicasOneAfterAnother) {
+  Collector collector(4);
+  const runtime::Listener listener = collector.listener();
+  for (int replica : {1, 0}) {
+    for (int stage : {1, 0}) {
+      telemetry::StageUpdate update{.replica = replica, .stage = stage};
+      if (replica == 0 && stage == 1) update.loss = 2.5;
+      EXPECT_FALSE(collector.next(0.0));
+      listener.on_update(update);
+    }
+  }
+  const auto complete = collector.next(0.0);
+  ASSERT_TRUE(complete);
+  const auto& update = std::get<CompleteUpdate>(*complete);
+  EXPECT_EQ(update.loss, 2.5);
+  ASSERT_EQ(update.stages.size(), 4u);
+  for (int worker = 0; worker < 4; ++worker) {
+    EXPECT_EQ(update.stages[worker].replica, worker / 2);
+    EXPECT_EQ(update.stages[worker].stage, worker % 2);
+  }
+}
+
 TEST(Collector, EndsWhenClosedAndEmptied) {
   Collector collector(1);
   collector.listener().on_evaluation({.update = 4, .loss = 1.5});

@@ -71,6 +71,15 @@ TEST(StageGroup, TheLastCollectorClearsTheUpdate) {
   EXPECT_THROW(group.collect(0), WaitTimeout);  // nothing is left
 }
 
+TEST(StageGroup, EveryReplicaCollectsWhatOneOfThemGave) {
+  Hub hub(Seconds(0.01));
+  StageGroup group(hub, 2, 3);
+  group.contribute(0, 0, {1});
+  group.contribute(0, 1, {2});
+  for (int worker = 0; worker < 6; ++worker) EXPECT_EQ(group.collect(0), (Numbers{1, 2}));
+  EXPECT_THROW(group.collect(0), WaitTimeout);
+}
+
 TEST(StageGroup, CarriesManyUpdatesBetweenThreads) {
   constexpr int kStages = 4, kUpdates = 200;
   Hub hub(Seconds(60));

@@ -1,0 +1,246 @@
+// Replicas of the pipeline: what changes in the lists, and that all of them together still run.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "broken.h"
+#include "schedule/execution.h"
+#include "specs.h"
+
+namespace twobw::schedule {
+namespace {
+
+constexpr Ranges kSmall = {.stages = 5,
+                           .microbatches = 7,
+                           .extra = 2,
+                           .updates = 5,
+                           .sync_updates = 2,
+                           .evaluate_every = 2,
+                           .replicas = 3};
+
+template <typename Function>
+std::vector<int> by_stage(const Spec& spec, Function function) {
+  std::vector<int> values;
+  for (int stage = 0; stage < spec.stages; ++stage) values.push_back(function(spec, stage));
+  return values;
+}
+
+std::vector<Instruction> without(std::vector<Instruction> list, Op op) {
+  std::erase_if(list, [&](const Instruction& i) { return i.op == op; });
+  return list;
+}
+
+std::int64_t position(const std::vector<Instruction>& list, Op op, std::int64_t batch) {
+  const auto found = std::ranges::find_if(
+      list, [&](const Instruction& i) { return i.op == op && i.microbatch < 0 && i.batch == batch; });
+  return found - list.begin();
+}
+
+class EveryKindReplicated : public testing::TestWithParam<Kind> {};
+
+INSTANTIATE_TEST_SUITE_P(Replicas, EveryKindReplicated, testing::ValuesIn(all_kinds()), [](const auto& info) {
+  const std::string kind(name(info.param));
+  return kind == "2bw" ? "TwoBW" : kind;
+});
+
+TEST_P(EveryKindReplicated, AllListsOfAllReplicasAreProved) {
+  for_each_spec(GetParam(), kSmall, [](const Spec& spec) {
+    const Report report = check(spec);
+    ASSERT_EQ(report.problem(), "") << text(spec);
+    ASSERT_GE(report.findings.size(), 12u);
+  });
+}
+
+TEST_P(EveryKindReplicated, ReachesItsBoundsInALongRun) {
+  for_each_spec(
+      GetParam(), {.updates = 1, .sync_updates = 1, .evaluate_every = 0, .replicas = 2}, [](Spec spec) {
+        spec.updates = 12 + 2 * (spec.stages + spec.extra);
+        const Report report = check(spec);
+        for (int stage = 0; stage < spec.stages; ++stage) {
+          const Peaks& peaks = report.peaks[static_cast<std::size_t>(stage)];
+          ASSERT_EQ(peaks.in_flight, in_flight_bound(spec, stage)) << text(spec) << " " << stage;
+          ASSERT_EQ(peaks.gradient_buffers, gradient_buffers(spec, stage)) << text(spec) << " " << stage;
+          ASSERT_EQ(peaks.versions, versions_kept(spec, stage)) << text(spec) << " " << stage;
+        }
+      });
+}
+
+// Any one instruction lost or done twice is noticed.
+TEST_P(EveryKindReplicated, NoInstructionIsIdle) {
+  const Spec spec = {.kind = GetParam(),
+                     .stages = 2,
+                     .microbatches = 3,
+                     .extra = 1,
+                     .updates = 4,
+                     .sync_updates = 1,
+                     .evaluate_every = 2,
+                     .replicas = 2};
+  const Lists good = all_instructions(spec);
+  for (std::size_t r = 0; r < good.size(); ++r) {
+    for (std::size_t i = 0; i < good[r].size(); ++i) {
+      Lists lost = good;
+      lost[r].erase(lost[r].begin() + static_cast<std::ptrdiff_t>(i));
+      EXPECT_FALSE(check(spec, lost).ok()) << "stage " << r << " without " << describe(good[r][i]);
+      Lists twice = good;
+      twice[r].insert(twice[r].begin() + static_cast<std::ptrdiff_t>(i), good[r][i]);
+      EXPECT_FALSE(check(spec, twice).ok()) << "stage " << r << " twice " << describe(good[r][i]);
+    }
+  }
+}
+
+TEST_P(EveryKindReplicated, TheOtherReplicasDoTheSameButDoNotEvaluate) {
+  for_each_spec(GetParam(), kSmall, [](const Spec& spec) {
+    for (int stage = 0; stage < spec.stages; ++stage) {
+      ASSERT_EQ(instructions(of_replica(spec, 0), stage), instructions(spec, stage));
+      ASSERT_EQ(instructions(of_replica(spec, 1), stage), without(instructions(spec, stage), Op::Evaluate))
+          << text(spec) << " stage " << stage;
+    }
+  });
+}
+
+// Only 2BW has a place for the exchange over replicas; the lists of the others do not change.
+TEST_P(EveryKindReplicated, OnlyStageZeroOf2bwRunsAnotherListThanAlone) {
+  for_each_spec(GetParam(), kSmall, [](const Spec& spec) {
+    Spec alone = spec;
+    alone.replicas = 1;
+    for (int stage = spec.kind == Kind::TwoBW ? 1 : 0; stage < spec.stages; ++stage) {
+      ASSERT_EQ(instructions(spec, stage), instructions(alone, stage)) << text(spec) << " stage " << stage;
+    }
+  });
+}
+
+TEST(Replicas, StageZeroStepsAsLateAsItCan) {
+  std::string list;
+  for (const Instruction& i :
+       instructions({.kind = Kind::TwoBW, .stages = 2, .microbatches = 2, .updates = 3, .replicas = 2}, 0)) {
+    if (i.op == Op::SendActivation || i.op == Op::RecvGradient || i.op == Op::BeginBatch) continue;
+    list += describe(i) + "\n";
+  }
+  EXPECT_EQ(list,
+            "Forward microbatch 0 (batch 0) on W(0)\n"
+            "Forward microbatch 1 (batch 0) on W(0)\n"
+            "Backward microbatch 0 (batch 0) on W(0)\n"
+            "Forward microbatch 2 (batch 1) on W(0)\n"
+            "Backward microbatch 1 (batch 0) on W(0)\n"
+            "ReduceGradients batch 0\n"
+            "Forward microbatch 3 (batch 1) on W(0)\n"
+            "Backward microbatch 2 (batch 1) on W(0)\n"
+            "Step batch 0 to W(1)\n"
+            "Forward microbatch 4 (batch 2) on W(1)\n"
+            "Backward microbatch 3 (batch 1) on W(0)\n"
+            "ReduceGradients batch 1\n"
+            "Forward microbatch 5 (batch 2) on W(1)\n"
+            "Backward microbatch 4 (batch 2) on W(1)\n"
+            "Backward microbatch 5 (batch 2) on W(1)\n"
+            "ReduceGradients batch 2\n"
+            "Step batch 1 to W(2)\n"
+            "Step batch 2 to W(3)\n");
+}
+
+// What crosses replicas has this long before anyone needs it.
+TEST(Replicas, TheSlackIsTheDesigns) {
+  for_each_spec(Kind::TwoBW, {.updates = 1, .sync_updates = 0, .evaluate_every = 0, .replicas = 2},
+                [](Spec spec) {
+                  if (spec.replicas == 1) return;
+                  spec.updates = 8;
+                  for (int stage = 0; stage < spec.stages; ++stage) {
+                    const auto list = instructions(spec, stage);
+                    const auto begin = list.begin() + position(list, Op::ReduceGradients, 3);
+                    const auto end = list.begin() + position(list, Op::Step, 3);
+                    const auto between =
+                        std::count_if(begin, end, [](const Instruction& i) { return i.op == Op::Backward; });
+                    ASSERT_EQ(between, spec.microbatches - (spec.stages - 1 - stage) - spec.extra)
+                        << text(spec) << " stage " << stage;
+                    ASSERT_EQ(between, slack(spec, stage));
+                  }
+                });
+}
+
+TEST(Replicas, StageZeroHasASecondGradientBufferWhereItHasSlack) {
+  using Counts = std::vector<int>;
+  const auto buffers = [](int replicas, int m) {
+    return by_stage({.kind = Kind::TwoBW, .stages = 3, .microbatches = m, .replicas = replicas},
+                    gradient_buffers);
+  };
+  EXPECT_EQ(buffers(1, 4), (Counts{1, 2, 2}));
+  EXPECT_EQ(buffers(2, 4), (Counts{2, 2, 2}));
+  EXPECT_EQ(buffers(2, 2), (Counts{1, 2, 2}));  // m = d-1: no slack at stage 0
+  EXPECT_EQ(by_stage({.kind = Kind::Flush, .stages = 3, .replicas = 2}, gradient_buffers), (Counts{1, 1, 1}));
+  EXPECT_EQ(by_stage({.kind = Kind::Stash, .stages = 3, .replicas = 2}, gradient_buffers), (Counts{1, 1, 1}));
+}
+
+TEST(Replicas, OneStageWithReplicasUpdatesInPlace) {
+  EXPECT_EQ(versions_kept({.kind = Kind::TwoBW, .stages = 1, .replicas = 1}, 0), 2);
+  EXPECT_EQ(versions_kept({.kind = Kind::TwoBW, .stages = 1, .replicas = 2}, 0), 1);
+  EXPECT_EQ(versions_kept({.kind = Kind::TwoBW, .stages = 1, .extra = 1, .replicas = 2}, 0), 2);
+}
+
+TEST(Replicas, CostNo2bwPipelineATick) {
+  for (int d = 1; d <= 6; ++d) {
+    for (int m = std::max(1, d - 1); m <= 10; ++m) {
+      EXPECT_EQ(steady_ticks_per_batch({.kind = Kind::TwoBW, .stages = d, .microbatches = m, .replicas = 2}),
+                3 * m)
+          << "d=" << d << " m=" << m;
+    }
+  }
+}
+
+// Side by side, replicas of one speed take as long as one of them.
+TEST(Replicas, RunSideBySide) {
+  const Spec spec = {.kind = Kind::TwoBW, .stages = 3, .microbatches = 4, .updates = 5, .replicas = 3};
+  const Lists one = all_instructions(spec);
+  Lists three;
+  for (int replica = 0; replica < 3; ++replica) three.insert(three.end(), one.begin(), one.end());
+  const Execution execution = execute(three, {}, 3);
+  EXPECT_EQ(execution.deadlock, "");
+  EXPECT_EQ(execution.ticks(), execute(one).ticks());
+}
+
+TEST(Replicas, AStepWaitsForTheReductionOfEveryReplica) {
+  const Spec spec = {.kind = Kind::Flush, .stages = 2, .microbatches = 2, .updates = 1, .replicas = 2};
+  Lists lists = all_instructions(spec);
+  const Lists second = lists;
+  lists.insert(lists.end(), second.begin(), second.end());
+  std::erase_if(lists[3], [](const Instruction& i) { return i.op == Op::ReduceGradients; });
+  EXPECT_EQ(execute(lists, {}, 2).deadlock,
+            "replica 0 stage 0 waits for ever at ReduceGradients batch 0; "
+            "replica 0 stage 1 waits for ever at Step batch 0 to W(1); "
+            "replica 1 stage 0 waits for ever at ReduceGradients batch 0; "
+            "replica 1 stage 1 waits for ever at Step batch 0 to W(1)");
+}
+
+TEST(Replicas, AStepTooEarlyOrTooLateIsFoundOut) {
+  const Spec spec = {.kind = Kind::TwoBW, .stages = 3, .microbatches = 4, .updates = 4, .replicas = 2};
+  EXPECT_EQ(check(spec).problem(), "");
+  EXPECT_TRUE(Broken(spec).move_before(0, Op::Step, 1, Op::Backward, 7).breaks(Property::WeightBuffers));
+  EXPECT_TRUE(Broken(spec).move_after(0, Op::Step, 0, Op::Forward, 8).breaks(Property::WeightBuffers));
+  EXPECT_TRUE(Broken(spec).move_after(0, Op::Step, 0, Op::Backward, 8).breaks(Property::GradientBuffers));
+  EXPECT_TRUE(Broken(spec).drop(0, Op::ReduceGradients, 2).breaks(Property::Progress));
+  EXPECT_TRUE(Broken(spec).move_before(0, Op::Step, 1, Op::ReduceGradients, 1).breaks(Property::Progress));
+}
+
+TEST(Replicas, AreRefusedByNameWhenTheyMakeNoRun) {
+  const auto refusal = [](const Spec& spec) {
+    try {
+      validate(spec);
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refusal({.stages = 3, .replicas = 341}), "");
+  EXPECT_EQ(refusal({.replicas = 0}), "pipeline.replicas is 0; it must be at least 1");
+  EXPECT_EQ(
+      refusal({.stages = 3, .replicas = 342}),
+      "pipeline.replicas is 342; with 3 stages it must be at most 341, for a run has at most 1024 workers");
+  EXPECT_NE(refusal({.stages = 3, .replicas = 2147483647}), "");
+}
+
+TEST(Replicas, AreNamedOnlyWhereThereAreSeveral) {
+  EXPECT_EQ(worker_name(1, 0, 2), "stage 2");
+  EXPECT_EQ(worker_name(3, 1, 2), "replica 1 stage 2");
+}
+
+}  // namespace
+}  // namespace twobw::schedule
