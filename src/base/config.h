@@ -76,6 +76,8 @@ struct Config {
   // dealt out evenly.
   std::vector<std::string> devices;
   std::string run_dir = "runs/default";
+  // auto: the model is measured first and the planner chooses what stands under pipeline, and the devices.
+  std::string plan = "none";
 };
 
 // Reads `path` (may be empty: all defaults), applies `overrides` ("key.path=value") in order and

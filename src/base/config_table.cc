@@ -137,11 +137,14 @@ std::vector<Key> train_keys() {
 std::vector<Key> outer_keys() {
   return {
       list(KEY(devices), {{"auto", {}}}, "auto or a list of devices, one per stage of every replica",
-           "Cores of each stage, replica after replica: cpu:0, cpu:0-3 or \"cpu:0,2\"; auto deals the cores "
-           "out "
+           "Cores of each stage, replica after replica: cpu:0, cpu:0-3 or \"cpu:0,2\"; auto deals them out "
            "evenly.")
           .with(devices_fit_workers),
       words(KEY(run_dir), "Folder that the run writes to."),
+      choice(
+          KEY(plan), {"none", "auto"},
+          "auto measures the model and chooses schedule, stages, replicas, microbatches, split and devices "
+          "for a batch of the size given here."),
   };
 }
 

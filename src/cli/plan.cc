@@ -12,10 +12,7 @@
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "device/cpu.h"
-#include "device/machine.h"
-#include "models/model.h"
-#include "planner/cost_tables.h"
+#include "cli/problem.h"
 #include "planner/plan_json.h"
 #include "planner/report.h"
 #include "planner/search.h"
@@ -24,43 +21,19 @@
 namespace twobw::cli {
 namespace {
 
-using planner::Cluster;
 using planner::Problem;
 
 struct PlanOptions {
-  std::string cluster, profile, precision, schedule, write;
+  ProblemFiles files;
+  std::string precision, schedule, write;
   std::optional<int> batch, stages, replicas, microbatch, microbatches, extra;
   std::optional<bool> recompute;
   double margin = 0.1;
   bool explain = false, json = false;
 };
 
-// The file's, else this machine; there the profile knows the link between cores best.
-Cluster choose_cluster(const PlanOptions& options, const std::optional<planner::Profile>& profile) {
-  if (!options.cluster.empty()) return planner::load_cluster(options.cluster);
-  Cluster cluster = device::cluster_of(device::measure_machine());
-  if (profile && profile->links.contains("local")) cluster.nodes[0].link = profile->links.at("local");
-  return cluster;
-}
-
-// Whether the devices of the plan can be the cores of this machine.
-bool is_local(const Cluster& cluster) {
-  return cluster.nodes.size() == 1 && cluster.kinds.size() == 1 && cluster.kinds[0].name == "CPU core" &&
-         cluster.device_count() <= static_cast<int>(device::available_cores().size());
-}
-
-Problem make_problem(const Config& config, const PlanOptions& options) {
-  std::optional<planner::Profile> profile;
-  if (!options.profile.empty()) profile = planner::load_profile(options.profile);
-  const PipelineConfig& pipeline = config.pipeline;
-  const int batch = options.batch.value_or(pipeline.microbatch * pipeline.microbatches * pipeline.replicas);
-  const models::LayerList model = models::build(config.model);
-  const Cluster cluster = choose_cluster(options, profile);
-  auto costs = profile ? planner::measured_tables(config, cluster, *profile)
-                       : planner::modelled_tables(config, cluster,
-                                                  planner::usual_microbatches(batch, options.microbatch));
-  Problem problem = train::make_problem(config, model, cluster, std::move(costs));
-  problem.batch = batch;
+Problem constrained_problem(const Config& config, const PlanOptions& options) {
+  Problem problem = make_problem(config, options.files, options.batch, options.microbatch);
   problem.margin = options.margin;
   if (!options.schedule.empty()) problem.schedule = schedule::parse_kind(options.schedule);
   problem.stages = options.stages;
@@ -81,12 +54,10 @@ void write_run(const Config& config, const Problem& problem, const planner::Plan
                                to_yaml(planned)));
 }
 
-int run(const RunArguments& arguments, PlanOptions options) {
+int run(const RunArguments& arguments, const PlanOptions& options) {
   Config config = load_config(arguments.file, arguments.overrides);
   if (!options.precision.empty()) config.train.precision = options.precision;
-  // What `train` runs in this version is one pipeline, so a plan that is to be written is for one.
-  if (!options.write.empty() && !options.replicas) options.replicas = 1;
-  const Problem problem = make_problem(config, options);
+  const Problem problem = constrained_problem(config, options);
   const planner::SearchResult result = planner::search(problem);
   const std::string text = options.json
                                ? planner::to_json(problem, result)
@@ -105,9 +76,9 @@ void add_plan(CLI::App& app, int& exit_code) {
       app.add_subcommand("plan", "Choose stages, replicas and microbatches for given hardware");
   auto arguments = add_run_arguments(*command);
   auto options = std::make_shared<PlanOptions>();
-  command->add_option("--cluster", options->cluster,
+  command->add_option("--cluster", options->files.cluster,
                       "The hardware, as `twobw topology` writes it (default: this machine)");
-  command->add_option("--profile", options->profile,
+  command->add_option("--profile", options->files.profile,
                       "Times measured by `twobw profile` (default: modelled from the devices' figures)");
   command->add_option("--batch", options->batch,
                       "B, sequences an update at most (default: the configuration's)");
@@ -124,8 +95,7 @@ void add_plan(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_flag("--explain", options->explain, "List every family of plans and why it lost");
   command->add_flag("--json", options->json, "Print JSON instead");
-  command->add_option("--write", options->write,
-                      "Write a configuration for `twobw train`; plans one replica");
+  command->add_option("--write", options->write, "Write a configuration for `twobw train`");
   command->callback([arguments, options, &exit_code] {
     sort_out(*arguments);
     exit_code = run(*arguments, *options);

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -13,14 +14,20 @@
 #include <string_view>
 #include <vector>
 
+#include "base/config.h"
 #include "base/error.h"
+#include "base/text.h"
+#include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/problem.h"
 #include "cli/terminal.h"
+#include "planner/simulation.h"
 #include "planner/text_table.h"
 #include "planner/units.h"
 #include "simulator/simulate.h"
 #include "simulator/timeline.h"
 #include "telemetry/trace.h"
+#include "train/planning.h"
 
 namespace twobw::cli {
 namespace {
@@ -31,7 +38,8 @@ using simulator::StageUse;
 using simulator::System;
 
 struct SimulateOptions {
-  std::string kind = "2bw";
+  std::shared_ptr<RunArguments> arguments;  // a schedule, or a configuration
+  ProblemFiles files;
   Spec spec = {.stages = 4, .microbatches = 8, .updates = 3};
   // As typed: one for all stages, or one a stage.
   std::vector<std::string> forward = {"1"}, backward = {"2"}, step = {"0"}, reduce = {"0"};
@@ -61,7 +69,7 @@ std::vector<double> times_by_stage(std::string_view option, const std::vector<st
   return times;
 }
 
-System system_of(const SimulateOptions& options) {
+System stated_system(const SimulateOptions& options) {
   const int d = options.spec.stages;
   System system;
   system.stages.resize(d);
@@ -124,23 +132,39 @@ constexpr Column kColumns[] = {
     {"other", "wait_other", &StageUse::wait_other},
 };
 
-std::string to_json(const Spec& spec, const Result& result) {
-  nlohmann::ordered_json json = {{"modelled", true},
-                                 {"schedule", schedule::name(spec.kind)},
-                                 {"stages", spec.stages},
-                                 {"microbatches", spec.microbatches},
-                                 {"extra", spec.extra},
-                                 {"updates", spec.updates},
-                                 {"update_seconds", result.update_seconds},
-                                 {"microbatches_per_s", spec.microbatches / result.update_seconds},
-                                 {"utilisation", mean_utilisation(result)},
-                                 {"total_seconds", result.total_seconds}};
+using Json = nlohmann::ordered_json;
+
+Json to_json(const Spec& spec, const Result& result) {
+  Json json = {{"modelled", true},
+               {"schedule", schedule::name(spec.kind)},
+               {"stages", spec.stages},
+               {"microbatches", spec.microbatches},
+               {"extra", spec.extra},
+               {"updates", spec.updates},
+               {"update_seconds", result.update_seconds},
+               {"microbatches_per_s", spec.microbatches / result.update_seconds},
+               {"utilisation", mean_utilisation(result)},
+               {"total_seconds", result.total_seconds}};
   for (const StageUse& stage : result.stages) {
-    nlohmann::ordered_json& entry = json["seconds_of_an_update"].emplace_back();
+    Json& entry = json["seconds_of_an_update"].emplace_back();
     for (const Column& column : kColumns) entry[column.key] = stage.*column.field;
     entry["utilisation"] = stage.utilisation;
   }
-  return json.dump(2) + "\n";
+  return json;
+}
+
+// What else is known when a configuration is simulated.
+void add_plan(Json& json, const planner::Plan& plan, double tokens_per_s) {
+  json["tokens_per_s"] = tokens_per_s;
+  json["measured_layers"] = !plan.modelled;
+  json["replicas"] = plan.replicas;
+  for (const planner::StagePlan& stage : plan.stages) {
+    json["split"].push_back(stage.last_layer - stage.first_layer);
+    Json& memory = json["memory"].emplace_back();
+    memory["bytes"] = stage.memory.total();
+    for (int i = 0; i < planner::kTerms; ++i)
+      memory[std::string(planner::name(static_cast<planner::Term>(i)))] = stage.memory.bytes[i];
+  }
 }
 
 std::string in_percent(double part, double whole) {
@@ -194,21 +218,75 @@ void print_timeline(const Spec& spec, const Result& result, const std::string& c
                  {.seconds = seconds, .columns = static_cast<int>(columns), .color = wants_color(color)}));
 }
 
-void run(SimulateOptions options) {
-  Spec& spec = options.spec;
-  spec.kind = schedule::parse_kind(options.kind);
-  schedule::validate(spec);
-  const System system = system_of(options);
-  const bool events = !options.trace.empty() || (!options.json && terminal_columns() > 0);
-  const Result result = simulator::simulate(spec, system, events);
+void show(const Spec& spec, const Result& result, const SimulateOptions& options, const planner::Plan* plan,
+          double tokens_per_s) {
   if (result.update_seconds <= 0) fail_input("every time is 0; give --forward or --backward a time");
   if (!options.trace.empty()) telemetry::write_trace(options.trace, result.events);
   if (options.json) {
-    fmt::print("{}", to_json(spec, result));
+    Json json = to_json(spec, result);
+    if (plan) add_plan(json, *plan, tokens_per_s);
+    fmt::print("{}\n", json.dump(2));
     return;
   }
   print_table(spec, result);
+  if (plan) {
+    fmt::print("\nmodelled: {} tokens/s on {} replicas, from {} layers\n", format_count(tokens_per_s),
+               plan->replicas, plan->modelled ? "modelled" : "measured");
+    for (std::size_t r = 0; r < plan->stages.size(); ++r) {
+      fmt::print("  stage {}: layers {}..{}, {} of tensors\n", r, plan->stages[r].first_layer,
+                 plan->stages[r].last_layer - 1,
+                 format_bytes(static_cast<std::int64_t>(plan->stages[r].memory.total())));
+    }
+  }
   print_timeline(spec, result, options.color);
+}
+
+bool wants_events(const SimulateOptions& options) {
+  return !options.trace.empty() || (!options.json && terminal_columns() > 0);
+}
+
+void run_schedule(SimulateOptions options) {
+  Spec& spec = options.spec;
+  if (!options.arguments->file.empty()) spec.kind = schedule::parse_kind(options.arguments->file);
+  schedule::validate(spec);
+  const System system = stated_system(options);
+  show(spec, simulator::simulate(spec, system, wants_events(options)), options, nullptr, 0);
+}
+
+// The pipeline that the configuration describes; where it leaves the split open, the planner's.
+void run_configuration(const SimulateOptions& options) {
+  const Config config = load_config(options.arguments->file, options.arguments->overrides);
+  const PipelineConfig& pipeline = config.pipeline;
+  planner::Problem problem = make_problem(config, options.files, {}, pipeline.microbatch);
+  problem.schedule = schedule::parse_kind(pipeline.schedule);
+  problem.stages = pipeline.stages;
+  problem.replicas = pipeline.replicas;
+  problem.microbatch = pipeline.microbatch;
+  problem.microbatches = pipeline.microbatches;
+  problem.extra = pipeline.extra;
+  problem.margin = 0;
+  const planner::Plan plan = train::plan_as_configured(config, problem);
+  Spec spec = planner::spec_of(plan);
+  spec.updates = options.spec.updates;
+  const Result result = simulator::simulate(spec, planner::system_of(problem, plan), wants_events(options));
+  const double tokens = static_cast<double>(plan.microbatch) * plan.microbatches * plan.replicas *
+                        problem.context / result.update_seconds;
+  show(spec, result, options, &plan, tokens);
+}
+
+void run(const SimulateOptions& options) {
+  const RunArguments& arguments = *options.arguments;
+  const auto& kinds = schedule::all_kinds();
+  const bool schedule = arguments.overrides.empty() && options.files.profile.empty() &&
+                        (arguments.file.empty() ||
+                         std::any_of(kinds.begin(), kinds.end(),
+                                     [&](auto kind) { return schedule::name(kind) == arguments.file; }) ||
+                         !std::filesystem::exists(arguments.file));
+  if (schedule) {
+    run_schedule(options);
+  } else {
+    run_configuration(options);
+  }
 }
 
 }  // namespace
@@ -217,8 +295,15 @@ void add_simulate(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<SimulateOptions>();
   CLI::App* command =
       app.add_subcommand("simulate", "Model how fast a schedule runs and what its stages wait for");
-  command->add_option("schedule", options->kind, "sequential, gpipe, flush, 2bw or stash")
-      ->capture_default_str();
+  options->arguments = add_run_arguments(*command);
+  command->get_option("config")->description(
+      "sequential, gpipe, flush, 2bw (default) or stash, with the times below; or [CONFIG.yaml] "
+      "[key.path=value ...]");
+  command->add_option("--profile", options->files.profile,
+                      "For a configuration: times measured by `twobw profile` (default: modelled)");
+  command->add_option(
+      "--cluster", options->files.cluster,
+      "For a configuration: the hardware, as `twobw topology` writes it (default: this machine)");
   command->add_option("--stages", options->spec.stages, "d, the stages")->capture_default_str();
   command->add_option("--microbatches", options->spec.microbatches, "m, the microbatches of an update")
       ->capture_default_str();
@@ -245,6 +330,7 @@ void add_simulate(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_flag("--json", options->json, "Print JSON instead");
   command->callback([options, &exit_code] {
+    sort_out(*options->arguments);
     run(*options);
     exit_code = 0;
   });

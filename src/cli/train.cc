@@ -9,6 +9,7 @@
 #include "device/cpu.h"
 #include "schedule/spec.h"
 #include "train/export.h"
+#include "train/forecast.h"
 #include "train/trainer.h"
 
 namespace twobw::cli {
@@ -37,6 +38,9 @@ void print_outcome(const Config& config, const nlohmann::ordered_json& summary) 
   }
   if (summary["skipped_updates"] > 0)
     fmt::print("  {} updates were skipped\n", summary["skipped_updates"].get<int>());
+  if (summary.contains("forecast")) {
+    for (const std::string& line : train::describe_comparison(summary["forecast"])) fmt::print("{}\n", line);
+  }
   fmt::print("saved in {}\n", config.run_dir);
 }
 
@@ -51,7 +55,7 @@ int run(const RunArguments& arguments, int sample, const std::string& trace) {
   const Config config = load_config(arguments.file, arguments.overrides);
   device::initialize();
   const train::Outcome outcome = train::train(config, trace);
-  print_outcome(config, outcome.summary);
+  print_outcome(outcome.config, outcome.summary);
   if (!outcome.interrupted) print_sample(config, sample);
   return 0;
 }

@@ -1,19 +1,8 @@
 #include "planner/memory.h"
 
-#include <algorithm>
 #include <numeric>
 
 namespace twobw::planner {
-namespace {
-
-// Replicas sum their gradients before anyone steps, so under 2BW stage 0 has something to wait for too.
-int gradient_buffers(const schedule::Spec& spec, int stage, bool replicated) {
-  const int alone = schedule::gradient_buffers(spec, stage);
-  return replicated && spec.kind == schedule::Kind::TwoBW ? std::max(alone, 2) : alone;
-}
-
-}  // namespace
-
 std::string_view name(Term term) {
   switch (term) {
     case Term::Weights:
@@ -41,13 +30,13 @@ double Footprint::total() const {
 }
 
 Footprint footprint(const schedule::Spec& spec, int stage, const StageLoad& load, const StateBytes& state,
-                    bool recompute, bool replicated) {
+                    bool recompute) {
   const double in_flight = schedule::in_flight_bound(spec, stage);
   Footprint result;
   result[Term::Weights] = schedule::versions_kept(spec, stage) * state.weights * load.parameters;
   result[Term::Master] = state.master * load.parameters;
   result[Term::Gradients] =
-      gradient_buffers(spec, stage, replicated) * state.gradients * load.gradient_parameters;
+      schedule::gradient_buffers(spec, stage) * state.gradients * load.gradient_parameters;
   result[Term::Optimizer] = state.optimizer * load.parameters;
   result[Term::Activations] = recompute ? 0 : in_flight * load.stash;
   result[Term::Inputs] = in_flight * (load.input + load.tokens);

@@ -42,6 +42,6 @@ struct StageLoad {
 // Of stage r = spec.stages - 1 - after, for any number of stages: only what follows it matters, and
 // whether it is the first.
 Footprint footprint(const schedule::Spec& spec, int stage, const StageLoad& load, const StateBytes& state,
-                    bool recompute, bool replicated);
+                    bool recompute);
 
 }  // namespace twobw::planner

@@ -15,9 +15,9 @@ using schedule::Kind;
 constexpr double kAnyPace = 1e30;
 
 // By the layers, the places, and the microbatches that the schedule needs.
-int most_stages(const Problem& problem, const Setting& setting, const Places& places) {
+int most_stages(const Problem& problem, const Setting& setting, const Places& places, std::optional<int> exactly) {
   int most = std::min(static_cast<int>(problem.layers.size()), places.all().front().reach);
-  if (problem.stages) most = std::min(most, *problem.stages);
+  if (exactly) most = std::min(most, *exactly);
   while (most > 0 && schedule::smallest_microbatches(spec_of(setting, most)) > setting.microbatches) --most;
   return most;
 }
@@ -25,14 +25,15 @@ int most_stages(const Problem& problem, const Setting& setting, const Places& pl
 }  // namespace
 
 Partition::Partition(const Problem& problem, const Setting& setting, const Places& places,
-                     const LoadsByKind& loads)
+                     const LoadsByKind& loads, std::optional<int> exactly)
     : problem_(problem),
       setting_(setting),
       places_(places),
       loads_(loads),
+      exactly_(exactly),
       layers_(static_cast<int>(problem.layers.size())),
-      most_stages_(most_stages(problem, setting, places)),
-      costs_(problem, setting, places, most_stages_),
+      most_stages_(most_stages(problem, setting, places, exactly)),
+      costs_(problem, setting, places, most_stages_, exactly),
       capacity_(costs_.largest_capacity()) {
 
   least_compute_.assign(layers_ + 1, 0);
@@ -71,7 +72,7 @@ int Partition::most_layers_before(int stages) const {
 // Whether what no plan from here on can avoid is already too much.
 bool Partition::hopeless(const Label& label) const {
   if (goal_ == Goal::Memory) return label.slack >= below_;
-  if (goal_ == Goal::Pace || label.layer == 0) return false;
+  if (goal_ != Goal::Update || label.layer == 0) return false;
   const Place& place = places_.all()[label.place];
   const int left = std::min(place.reach, most_stages_ - place.stages);
   const double rest = least_compute_[label.layer];
@@ -130,6 +131,10 @@ void Partition::insert(const Label& label) {
 // Works out the stage. Returns whether it can be part of a plan.
 bool Partition::consider(Stage& stage, const StageLoad& load) {
   ++considered_;
+  if (goal_ == Goal::Bound) {
+    stage.timing = costs_.timing(stage.seat, load, problem_.recompute.value_or(false), false, false);
+    return stage.timing.compute() <= pace_;
+  }
   const bool first = stage.first == 0;
   // Recomputation only costs time: it is for those that need it.
   stage.recompute = problem_.recompute.value_or(false);
@@ -163,7 +168,7 @@ void Partition::append(const Stage& stage, int parent, int place) {
     label.slack = std::max(rest.slack, stage.over);
   } else if (setting_.schedule == Kind::TwoBW || setting_.schedule == Kind::Flush) {
     const bool waits = setting_.schedule == Kind::TwoBW || costs_.in_flight(stage.after) < setting_.microbatches;
-    if (loops_ && waits) {
+    if (waits && goal_ != Goal::Bound) {
       label.slack = timing.compute() - pace_;
       if (stage.after > 0) {
         const int ahead = costs_.in_flight(stage.after) - costs_.in_flight(stage.after - 1);
@@ -212,9 +217,8 @@ void Partition::extend(int place, const Advance& advance) {
   }
 }
 
-void Partition::run(Goal goal, bool loops) {
+void Partition::run(Goal goal) {
   goal_ = goal;
-  loops_ = loops;
   labels_.clear();
   heads_.assign(places_.all().size() * (layers_ + 1), -1);
   insert({.layer = layers_});
@@ -223,7 +227,7 @@ void Partition::run(Goal goal, bool loops) {
   }
   ends_.clear();
   for (int place = 0; place < std::ssize(places_.all()); ++place) {
-    if (problem_.stages && places_.all()[place].stages != *problem_.stages) continue;
+    if (exactly_ && places_.all()[place].stages != *exactly_) continue;
     for (int i = heads_[static_cast<std::size_t>(place) * (layers_ + 1)]; i >= 0; i = labels_[i].next) {
       ends_.push_back(i);
     }
@@ -236,8 +240,7 @@ Estimate Partition::estimate(int label) const {
   Plan plan{.schedule = setting_.schedule,
             .replicas = setting_.replicas,
             .microbatch = setting_.microbatch,
-            .microbatches = setting_.microbatches,
-            .extra = setting_.extra};
+            .microbatches = setting_.microbatches};
   for (int i = label; labels_[i].parent >= 0; i = labels_[i].parent) {
     StagePlan stage{.first_layer = labels_[i].layer,
                     .last_layer = labels_[labels_[i].parent].layer,
@@ -245,6 +248,7 @@ Estimate Partition::estimate(int label) const {
     places_.seat(labels_[i].place, stage);
     plan.stages.push_back(std::move(stage));
   }
+  plan.extra = spec_of(setting_, static_cast<int>(plan.stages.size())).extra;
   return evaluate(problem_, std::move(plan), loads_);
 }
 
@@ -294,7 +298,7 @@ std::optional<Estimate> Partition::quick(double below) {
     const int all = most_stages_;
     for (int stages = 1;; stages *= 2) {
       most_stages_ = std::min(stages, all);
-      run(Goal::Update, false);
+      run(Goal::Update);
       if (most_stages_ == all || !ends_.empty()) break;
     }
     most_stages_ = all;
@@ -302,7 +306,7 @@ std::optional<Estimate> Partition::quick(double below) {
     const double limit = pace_;
     for (double factor : {1.1, 1.4, 2.5, 8.0, kAnyPace}) {
       pace_ = std::min(factor * least_pace_, limit);
-      run(Goal::Pace, true);
+      run(Goal::Pace);
       if (!ends_.empty() || pace_ == limit) break;
     }
   }
@@ -312,10 +316,10 @@ std::optional<Estimate> Partition::quick(double below) {
 }
 
 bool Partition::may_beat(double below) {
-  if (below == kUnlimited || !possible()) return possible();
+  if (!possible()) return false;
   set_limits(below, least_compute_.back());
   if (pace_ < least_pace_) return false;
-  run(Goal::Pace, false);
+  run(Goal::Bound);
   return !ends_.empty();
 }
 
@@ -331,7 +335,7 @@ void Partition::set_limits(double below, double besides) {
 }
 
 bool Partition::possible() const {
-  return most_stages_ >= problem_.stages.value_or(1) && least_compute_.back() < kUnlimited;
+  return most_stages_ >= exactly_.value_or(1) && least_compute_.back() < kUnlimited;
 }
 
 double Partition::least_update() const {
@@ -356,7 +360,7 @@ double Partition::most_throughput() const {
 bool Partition::beat(double target, std::optional<Estimate>& best, double& below) {
   set_limits(target, least_compute_.back());
   if (pace_ < least_pace_) return false;
-  run(setting_.schedule == Kind::TwoBW ? Goal::Pace : Goal::Update, true);
+  run(setting_.schedule == Kind::TwoBW ? Goal::Pace : Goal::Update);
   if (!take_best(best, target)) return false;
   below = target;
   return true;
@@ -382,7 +386,7 @@ void Partition::search_between(double least, double most, std::optional<Estimate
   floor_ = least;
   pace_ = most;
   below_ = below * (1 - kSame);
-  run(Goal::Update, true);
+  run(Goal::Update);
   if (ends_.empty()) return;
   take_best(best, below);
   double besides = kUnlimited;
@@ -417,7 +421,7 @@ std::optional<Estimate> Partition::fastest(double below) {
 Estimate Partition::frugal(const Estimate& best) {
   set_limits(best.plan.update_seconds * (1 + 2 * kSame), least_compute_.back());
   floor_ = least_pace_;
-  run(setting_.schedule == Kind::TwoBW ? Goal::Pace : Goal::Update, true);
+  run(setting_.schedule == Kind::TwoBW ? Goal::Pace : Goal::Update);
   Estimate chosen = best;
   for (int end : ends_) {
     const Estimate found = estimate(end);
@@ -432,7 +436,7 @@ std::optional<Estimate> Partition::least_over() {
   const double least = costs_.least_state() * least_parameters_.back() / most_stages_;
   for (double factor : {0.2, 1.0, 4.0, kUnlimited}) {
     below_ = std::max(0.0, least - capacity_) + factor * capacity_;
-    run(Goal::Memory, false);
+    run(Goal::Memory);
     if (ends_.empty()) continue;
     const auto least_end = std::min_element(ends_.begin(), ends_.end(), [&](int a, int b) {
       return labels_[a].slack < labels_[b].slack;

@@ -30,8 +30,9 @@ inline constexpr double kSame = 1e-9;
 
 class Partition {
  public:
-  // All of them must outlive this.
-  Partition(const Problem& problem, const Setting& setting, const Places& places, const LoadsByKind& loads);
+  // Into any number of stages, or `exactly` so many. All that is referred to must outlive this.
+  Partition(const Problem& problem, const Setting& setting, const Places& places, const LoadsByKind& loads,
+            std::optional<int> exactly = {});
 
   // Sequences a second that no plan exceeds; 0: there is no plan.
   double most_throughput() const;
@@ -40,8 +41,7 @@ class Partition {
   std::optional<Estimate> quick(double below);
   // The fastest plan that fits, if an update of it takes less than `below` seconds.
   std::optional<Estimate> fastest(double below);
-  // Whether a plan with an update below `below` seconds would be possible if transfers were free of latency
-  // and P were not bound by loops: no setting that differs in `extra` alone can do what this says no to.
+  // Whether an update below `below` seconds might be possible with more microbatches in flight.
   bool may_beat(double below);
   // Of the plans as fast as `best`, one that takes less memory on all devices together, if there is one.
   Estimate frugal(const Estimate& best);
@@ -53,6 +53,7 @@ class Partition {
  private:
   enum class Goal {
     Pace,    // P alone, below pace_
+    Bound,   // what P can be at least, however many are in flight
     Update,  // the whole update, below below_
     Memory,  // bytes beyond the capacity
   };
@@ -77,7 +78,7 @@ class Partition {
 
   bool possible() const;
   double least_update() const;
-  void run(Goal goal, bool loops);
+  void run(Goal goal);
   void extend(int place, const Advance& advance);
   int most_layers_before(int stages) const;
   bool consider(Stage& stage, const StageLoad& load);
@@ -98,6 +99,7 @@ class Partition {
   Setting setting_;
   const Places& places_;
   const LoadsByKind& loads_;
+  std::optional<int> exactly_;  // stages
   int layers_;
   int most_stages_;
   StageCosts costs_;
@@ -108,7 +110,6 @@ class Partition {
   std::vector<double> least_parameters_;  // parameters of the layers before each
 
   Goal goal_ = Goal::Pace;
-  bool loops_ = true;
   double pace_ = 0, below_ = 0;
   double floor_ = 0;  // plans with P below it are not asked for
   std::vector<Label> labels_;

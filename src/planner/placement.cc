@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <compare>
 #include <cstdint>
+#include <cstdlib>
+#include <limits>
 #include <map>
 
 namespace twobw::planner {
@@ -82,11 +84,17 @@ Places::Places(const Cluster& cluster, const std::vector<double>& speeds, int re
     first_seat_.push_back(static_cast<int>(seats_.size()));
     const int k = kinds_[kind].spread;
     for (const Island& island : node(kind).islands) {
-      seats_.push_back({.kind = island.kind, .nodes = k, .per_node = replicas / k, .inside = node(kind).link});
+      seats_.push_back({.kind = island.kind,
+                        .nodes = k,
+                        .per_node = replicas / k,
+                        .inside = node(kind).link,
+                        .crowd = stages_on_node(node(kind), replicas / k)});
     }
   }
+  // On like islands there is one way only.
+  if (seats_.size() <= 1) most = std::numeric_limits<int>::max();
   for (Limit limit : {Limit::None, Limit::FilledIslands, Limit::FilledKinds, Limit::BySpeed}) {
-    if (build(limit, stages, limit == Limit::BySpeed ? INT32_MAX : most)) return;
+    if (build(limit, stages, limit == Limit::BySpeed ? std::numeric_limits<int>::max() : most)) return;
   }
 }
 

@@ -7,9 +7,12 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "planner/loads.h"
 #include "planner/partition.h"
 #include "planner/placement.h"
+#include "planner/shortfall.h"
+#include "planner/simulation.h"
 #include "planner/space.h"
 
 namespace twobw::planner {
@@ -40,11 +43,6 @@ bool better(const Estimate& a, const Estimate& b) {
   return devices(a.plan) < devices(b.plan);
 }
 
-std::string in_words(double bytes) {
-  constexpr double mib = 1 << 20, gib = 1 << 30;
-  return bytes < gib ? fmt::format("{:.1f} MiB", bytes / mib) : fmt::format("{:.2f} GiB", bytes / gib);
-}
-
 class Search {
  public:
   Search(const Problem& problem, const SearchOptions& options) : problem_(problem), options_(options) {
@@ -54,6 +52,9 @@ class Search {
         if (column != nullptr) owned_.push_back(std::make_unique<Loads>(problem.layers, *column));
         loads_[b].push_back(column != nullptr ? owned_.back().get() : nullptr);
       }
+    }
+    for (const Node& node : problem.cluster.nodes) {
+      for (const Island& island : node.islands) device_count_ += island.count;
     }
     speeds_.assign(problem.cluster.kinds.size(), 0);
     for (const auto& [b, by_kind] : loads_) {
@@ -75,7 +76,8 @@ class Search {
   struct Cell {
     const Places* places;
     Setting setting;
-    double at_most;     // sequences a second
+    std::optional<int> stages;  // exactly
+    double at_most = 0;  // sequences a second
     bool promising = false;
   };
 
@@ -83,8 +85,8 @@ class Search {
     std::vector<std::unique_ptr<Places>> places;
     const int layers = static_cast<int>(problem_.layers.size());
     const int stages = problem_.stages.value_or(layers);
-    const int most = options_.most_places > 0 ? options_.most_places : std::max(2 * layers, 30000 / layers);
     for (int spread : distinct_spreads(problem_.cluster, replicas)) {
+      const int most = options_.most_places > 0 ? options_.most_places : affordable_places(replicas);
       places.push_back(std::make_unique<Places>(problem_.cluster, speeds_, replicas, spread, stages, most));
       if (places.back()->restriction().empty()) continue;
       result_.exact = false;
@@ -93,44 +95,38 @@ class Search {
     for (Kind schedule : schedules_to_try(problem_)) search_family(schedule, replicas, places);
   }
 
+  // A place is looked at with every layer, and with as many before it as a stage may have. That should be
+  // done no more than a million times or so in all.
+  int affordable_places(int replicas) const {
+    constexpr double all = 1.5e6, at_once = 1.5e5;
+    const double layers = static_cast<double>(problem_.layers.size());
+    const double stages = std::max(1, device_count_ / replicas);
+    const double families = static_cast<double>(replicas_to_try(problem_).size());
+    return static_cast<int>(std::min(all / families, at_once) / layers / (1 + 2 * layers / stages));
+  }
+
   void search_family(Kind schedule, int replicas, const std::vector<std::unique_ptr<Places>>& places) {
     Family family{.schedule = schedule, .replicas = replicas};
-    std::vector<Cell> cells;
-    for (const auto& [b, loads] : loads_) {
-      const int m = microbatch_count(problem_, replicas, b);
-      if (m == 0) continue;
-      for (const auto& way : places) {
-        const Setting setting{.schedule = schedule,
-                              .replicas = replicas,
-                              .microbatch = b,
-                              .microbatches = m,
-                              .extra = problem_.extra.value_or(0)};
-        const double at_most = Partition(problem_, setting, *way, loads).most_throughput();
-        if (at_most > 0) cells.push_back({.places = way.get(), .setting = setting, .at_most = at_most});
-      }
-    }
+    std::vector<Cell> cells = cells_of(schedule, replicas, places);
+    std::optional<Cell> winner;
     // A good plan to beat spares much work: first a rough look everywhere.
-    std::stable_sort(cells.begin(), cells.end(),
-                     [](const Cell& a, const Cell& b) { return a.at_most > b.at_most; });
-    const Cell* winner = nullptr;
     for (Cell& cell : cells) {
       if (cell.at_most <= throughput(family.best)) continue;
-      Partition partition(problem_, cell.setting, *cell.places, loads_.at(cell.setting.microbatch));
-      std::optional<Estimate> plan = partition.quick(update_to_beat(cell.setting, family.best));
+      Partition partition = partition_of(cell);
+      const double below = update_to_beat(cell.setting, family.best);
+      std::optional<Estimate> plan = partition.quick(below);
+      // What has nothing better now may have with more in flight.
+      const bool more = extras_to_try(problem_, schedule).size() > 1;
+      cell.promising = plan || (more && partition.may_beat(below));
       result_.stages += partition.considered();
-      cell.promising = plan.has_value();
       if (throughput(plan) <= throughput(family.best)) continue;
       family.best = std::move(plan);
-      winner = &cell;
+      winner = cell;
     }
-    for (const Cell& cell : cells) {
-      if (search_cell(cell, family.best)) winner = &cell;
-    }
+    for (const Cell& cell : cells) search_cell(cell, family.best, winner);
     if (family.best) {
       family.verdict = Verdict::Slower;
-      const Setting setting = setting_of(family.best->plan);
-      Partition partition(problem_, setting, *winner->places, loads_.at(setting.microbatch));
-      family.best = partition.frugal(*family.best);
+      family.best = partition_of(*winner).frugal(*family.best);
     } else if (!cells.empty()) {
       find_closest(cells, family);
     } else {
@@ -141,34 +137,53 @@ class Search {
     result_.families.push_back(std::move(family));
   }
 
-  // Improves `best` by the plans of the cell. Returns whether there was a better one.
-  bool search_cell(const Cell& cell, std::optional<Estimate>& best) {
-    if (!cell.promising || cell.at_most <= throughput(best) * (1 + kSame)) return false;
-    bool improved = false;
-    const LoadsByKind& loads = loads_.at(cell.setting.microbatch);
-    const auto below = [&] { return update_to_beat(cell.setting, best); };
-    const auto improve = [&](Partition& partition) {
+  // Those that may hold most first.
+  std::vector<Cell> cells_of(Kind schedule, int replicas, const std::vector<std::unique_ptr<Places>>& places) const {
+    std::vector<Cell> cells;
+    for (const auto& [b, loads] : loads_) {
+      const int m = microbatch_count(problem_, replicas, b);
+      if (m == 0) continue;
+      for (const auto& way : places) {
+        Cell cell{.places = way.get(),
+                  .setting = {.schedule = schedule, .replicas = replicas, .microbatch = b, .microbatches = m}};
+        const auto add = [&](std::optional<int> stages) {
+          cell.stages = stages;
+          cell.at_most = partition_of(cell).most_throughput();
+          if (cell.at_most > 0) cells.push_back(cell);
+        };
+        cell.setting.extra = fixed_extra(problem_, schedule);
+        if (cell.setting.extra == 0 || problem_.stages) {
+          add(problem_.stages);
+        } else {
+          for (int stages = 1; stages <= way->all().front().reach; ++stages) add(stages);
+        }
+      }
+    }
+    std::stable_sort(cells.begin(), cells.end(),
+                     [](const Cell& a, const Cell& b) { return a.at_most > b.at_most; });
+    return cells;
+  }
+
+  Partition partition_of(const Cell& cell) const {
+    return {problem_, cell.setting, *cell.places, loads_.at(cell.setting.microbatch), cell.stages};
+  }
+
+  // Improves `best` by the plans of the cell, which then is the winner.
+  void search_cell(Cell cell, std::optional<Estimate>& best, std::optional<Cell>& winner) {
+    if (!cell.promising || cell.at_most <= throughput(best) * (1 + kSame)) return;
+    for (int extra : extras_to_try(problem_, cell.setting.schedule)) {
+      cell.setting.extra_a_boundary = extra;
+      Partition partition = partition_of(cell);
       ++result_.settings;
-      std::optional<Estimate> found = partition.fastest(below());
+      std::optional<Estimate> found = partition.fastest(update_to_beat(cell.setting, best));
+      const bool more_may_help = extra > 0 || partition.may_beat(update_to_beat(cell.setting, found ? found : best));
+      result_.stages += partition.considered();
       if (found) {
         best = std::move(found);
-        improved = true;
+        winner = cell;
       }
-      result_.stages += partition.considered();
-    };
-
-    Partition base(problem_, cell.setting, *cell.places, loads);
-    improve(base);
-    const std::vector<int> extras =
-        extras_to_try(problem_, cell.setting, cell.places->all().front().reach);
-    if (extras.size() < 2 || !best || !base.may_beat(below())) return improved;
-    for (std::size_t i = 1; i < extras.size(); ++i) {
-      Setting setting = cell.setting;
-      setting.extra = extras[i];
-      Partition more(problem_, setting, *cell.places, loads);
-      improve(more);
+      if (!more_may_help) return;
     }
-    return improved;
   }
 
   // The smallest microbatches need least memory.
@@ -177,7 +192,7 @@ class Search {
     for (const Cell& cell : cells) smallest = std::min(smallest, cell.setting.microbatch);
     for (const Cell& cell : cells) {
       if (cell.setting.microbatch != smallest) continue;
-      Partition partition(problem_, cell.setting, *cell.places, loads_.at(cell.setting.microbatch));
+      Partition partition = partition_of(cell);
       std::optional<Estimate> closest = partition.least_over();
       if (closest && (!family.best || closest->over < family.best->over)) family.best = std::move(closest);
       result_.stages += partition.considered();
@@ -197,6 +212,7 @@ class Search {
   std::vector<std::unique_ptr<Loads>> owned_;
   std::map<int, LoadsByKind> loads_;  // by microbatch size
   std::vector<double> speeds_;
+  int device_count_ = 0;
   SearchResult result_;
 };
 
@@ -207,25 +223,49 @@ bool before(const Family& a, const Family& b) {
   return a.verdict == Verdict::Memory && a.best->over < b.best->over;
 }
 
-void rank(SearchResult& result) {
-  std::stable_sort(result.families.begin(), result.families.end(), before);
-  if (result.families.empty() || result.families.front().verdict != Verdict::Slower) return;
-  result.best = result.families.front().best;
-  for (Family& family : result.families) {
-    if (family.verdict != Verdict::Slower) continue;
-    family.ratio = throughput(family.best) / throughput(result.best);
-    family.reason = fmt::format("{:.1f}% less throughput", 100 * (1 - family.ratio));
-  }
-  result.families.front().verdict = Verdict::Best;
-  result.families.front().reason.clear();
+// The more precise figure of the two plans that both have.
+double ratio(const Plan& plan, const Plan& best) {
+  const bool simulated = plan.simulated_tokens_per_s > 0 && best.simulated_tokens_per_s > 0;
+  return simulated ? plan.simulated_tokens_per_s / best.simulated_tokens_per_s
+                   : plan.sequences_per_s / best.sequences_per_s;
 }
 
-std::optional<Shortfall> explain_shortfall(const Problem& problem, const SearchResult& result) {
-  std::optional<Shortfall> shortfall;
-  for (const Family& family : result.families) {
-    if (family.verdict != Verdict::Memory) continue;
-    if (!shortfall || family.best->over < shortfall->closest.over) shortfall = {.closest = *family.best};
+// Ranks the families that are first by the time model again, leaving out those far behind.
+void simulate_best(const Problem& problem, int count, std::vector<Family>& families) {
+  constexpr double near = 0.7;
+  auto end = families.begin();
+  const double best = throughput(families.front().best);
+  for (; end != families.end() && end - families.begin() < count && end->verdict == Verdict::Slower; ++end) {
+    if (throughput(end->best) < near * best) break;
+    Plan& plan = end->best->plan;
+    const double sequences = plan.sequences_per_s * plan.update_seconds;
+    plan.simulated_tokens_per_s = sequences / simulated_update(problem, plan) * problem.context;
   }
+  const auto speed = [](const Family& family) { return family.best ? family.best->plan.simulated_tokens_per_s : 0; };
+  std::stable_sort(families.begin(), end,
+                   [&](const Family& a, const Family& b) { return speed(a) > speed(b) * (1 + kSame); });
+}
+
+void rank(const Problem& problem, const SearchOptions& options, SearchResult& result) {
+  std::vector<Family>& families = result.families;
+  std::stable_sort(families.begin(), families.end(), before);
+  if (families.empty() || families.front().verdict != Verdict::Slower) return;
+  if (options.simulate > 0) simulate_best(problem, options.simulate, families);
+  result.best = families.front().best;
+  for (Family& family : families) {
+    if (family.verdict != Verdict::Slower) continue;
+    family.ratio = ratio(family.best->plan, result.best->plan);
+    family.reason = fmt::format("{:.1f}% less throughput", 100 * (1 - family.ratio));
+  }
+  families.front().verdict = Verdict::Best;
+  families.front().reason.clear();
+}
+
+std::optional<Shortfall> explain_shortfall(const Problem& problem, const SearchOptions& options,
+                                           const SearchResult& result) {
+  if (result.families.empty() || result.families.front().verdict != Verdict::Memory) return std::nullopt;
+  Shortfall shortfall{.closest = *result.families.front().best};
+  if (options.remedies) shortfall.remedies = remedies(problem, shortfall.closest);
   return shortfall;
 }
 
@@ -239,8 +279,12 @@ std::string name(const Family& family) {
 SearchResult search(const Problem& problem, const SearchOptions& options) {
   validate(problem);
   SearchResult result = Search(problem, options).run();
-  rank(result);
-  if (!result.best) result.shortfall = explain_shortfall(problem, result);
+  rank(problem, options, result);
+  if (!result.best) result.shortfall = explain_shortfall(problem, options, result);
+  if (!result.best && !result.shortfall) {
+    const bool any = !result.families.empty();
+    fail_input("what is fixed leaves no plan: {}", any ? result.families.front().reason : "no schedule to try");
+  }
   return result;
 }
 

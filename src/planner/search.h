@@ -6,7 +6,8 @@
 //   d, split      any number of stages, any runs of layers
 //   b             the microbatch sizes that were measured
 //   m             as many microbatches as the batch allows, floor(B / (b w))
-//   e             0, 1, 2, 4, 8, .. extra microbatches in flight, under 2bw and flush
+//   e             none, one or two extra microbatches in flight for every boundary between stages, under 2bw and flush
+//                 (two hide a transfer that takes as long as the computation of a stage, there and back)
 //   recomputation by stage, where its memory needs it
 //
 // or what of these the problem fixes. The most sequences a second win by planner/time_model.h; then what
@@ -25,8 +26,10 @@
 namespace twobw::planner {
 
 struct SearchOptions {
-  // Rank the best plan of each of so many families again by simulation; 0: trust the time model.
+  // Rank the best plans of so many families again by simulation; 0: trust the time model.
   int simulate = 8;
+  // Where nothing fits, look for what would make it fit.
+  bool remedies = true;
   // Where unlike nodes give a pipeline more places than this, fewer are looked at; 0: as many as take
   // seconds at most.
   int most_places = 0;
@@ -46,7 +49,7 @@ struct Family {
   Verdict verdict = Verdict::NotAllowed;
   // The best that fits; else the one that comes closest to it.
   std::optional<Estimate> best;
-  double ratio = 0;    // its throughput, of the chosen plan's
+  double ratio = 0;    // its throughput, of the chosen plan's; both simulated, where both were
   std::string reason;  // why it lost, in words; empty for the best
 };
 

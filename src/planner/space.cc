@@ -14,6 +14,11 @@ void require_positive(const char* key, const std::optional<int>& value, int leas
   if (value && *value < least) fail_input("{} is {}; it must be at least {}", key, *value, least);
 }
 
+// Whether extra microbatches in flight make a difference.
+bool has_window(Kind schedule) {
+  return schedule == Kind::TwoBW || schedule == Kind::Flush;
+}
+
 std::string list(const std::vector<int>& values) {
   return fmt::format("{}", fmt::join(values, ", "));
 }
@@ -43,8 +48,11 @@ void validate(const Problem& problem) {
   const int layers = static_cast<int>(problem.layers.size());
   const int d = problem.stages.value_or(1), w = problem.replicas.value_or(1);
   if (d > layers) fail_input("pipeline.stages is {}; the model has {} layers, so at most {}", d, layers, layers);
-  if (d > devices / w)
-    fail_input("{} stages of {} replicas need {} devices; the cluster has {}", d, w, d * w, devices);
+  if (w > devices) fail_input("pipeline.replicas is {}; the cluster has {} devices, so at most {}", w, devices, devices);
+  if (d > devices / w) {
+    fail_input("pipeline.stages is {}; with {} replica{} and {} devices it can be at most {}", d, w, w > 1 ? "s" : "",
+               devices, devices / w);
+  }
   const std::vector<int> sizes = microbatches_to_try(problem);
   if (sizes.empty()) {
     Problem free = problem;
@@ -53,10 +61,10 @@ void validate(const Problem& problem) {
     if (known.empty()) fail_input("no microbatch size was measured on any device of the cluster");
     fail_input("pipeline.microbatch is {}; times are known for {}", *problem.microbatch, list(known));
   }
-  const int b = *std::min_element(sizes.begin(), sizes.end()), m = problem.microbatches.value_or(1);
+  const int b = sizes.front(), m = problem.microbatches.value_or(1);
   if (b > problem.batch / w / m) {
-    fail_input("{} microbatches of {} sequences on {} replicas are more than the batch of {}", m, b, w,
-               problem.batch);
+    fail_input("the batch is {}; with {} microbatch{} of {} on {} replica{} it must be at least {}", problem.batch, m,
+               m > 1 ? "es" : "", b, w, w > 1 ? "s" : "", 1LL * m * b * w);
   }
   if (problem.microbatches && problem.schedule == Kind::TwoBW) {
     const Setting setting{.schedule = Kind::TwoBW, .microbatches = m, .extra = problem.extra.value_or(0)};
@@ -108,20 +116,13 @@ int microbatch_count(const Problem& problem, int replicas, int microbatch) {
   return *problem.microbatches <= most ? *problem.microbatches : 0;
 }
 
-std::vector<int> extras_to_try(const Problem& problem, const Setting& setting, int stages) {
-  const bool windowed = setting.schedule == Kind::TwoBW || setting.schedule == Kind::Flush;
-  if (problem.extra) return {windowed ? *problem.extra : 0};
-  std::vector<int> result = {0};
-  if (!windowed || stages < 2) return result;
-  // Until not even the shortest or the longest pipeline has more in flight for it.
-  const auto in_flight = [&](int extra, int d) {
-    Setting more = setting;
-    more.extra = extra;
-    return schedule::in_flight_bound(spec_of(more, d), 0);
-  };
-  const auto helps = [&](int e, int d) { return in_flight(e, d) > in_flight(result.back(), d); };
-  for (int e = 1; e < setting.microbatches && (helps(e, 2) || helps(e, stages)); e *= 2) result.push_back(e);
-  return result;
+int fixed_extra(const Problem& problem, Kind schedule) {
+  return has_window(schedule) ? problem.extra.value_or(0) : 0;
+}
+
+std::vector<int> extras_to_try(const Problem& problem, Kind schedule) {
+  if (!has_window(schedule) || problem.extra) return {0};
+  return {0, 1, 2};
 }
 
 }  // namespace twobw::planner

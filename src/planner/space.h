@@ -17,7 +17,9 @@ std::vector<int> replicas_to_try(const Problem& problem);
 std::vector<int> microbatches_to_try(const Problem& problem);
 // m; 0: not even one microbatch.
 int microbatch_count(const Problem& problem, int replicas, int microbatch);
-// `e`; only those that `stages` stages could make use of.
-std::vector<int> extras_to_try(const Problem& problem, const Setting& setting, int stages);
+// e, where it is fixed and matters to the schedule; else 0.
+int fixed_extra(const Problem& problem, schedule::Kind schedule);
+// Extra microbatches in flight for every boundary between two stages, where e is not fixed.
+std::vector<int> extras_to_try(const Problem& problem, schedule::Kind schedule);
 
 }  // namespace twobw::planner

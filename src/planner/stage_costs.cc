@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+
 namespace twobw::planner {
 
-StageCosts::StageCosts(const Problem& problem, const Setting& setting, const Places& places, int stages)
+StageCosts::StageCosts(const Problem& problem, const Setting& setting, const Places& places, int stages,
+                       std::optional<int> exactly)
     : problem_(problem), places_(places), may_recompute_(problem.recompute.value_or(true)) {
   const StateBytes& state = state_of(problem, setting.schedule);
   least_state_ = state.weights + state.master + state.gradients + state.optimizer;
@@ -16,15 +19,21 @@ StageCosts::StageCosts(const Problem& problem, const Setting& setting, const Pla
           &StageLoad::input, &StageLoad::output, &StageLoad::tokens}) {
       StageLoad unit;
       unit.*field = 1;
-      rates.slope.*field = footprint(spec, stage, unit, state, recompute, setting.replicas > 1).total();
+      rates.slope.*field = footprint(spec, stage, unit, state, recompute).total();
     }
     return rates;
   };
   for (int after = 0; after < stages; ++after) {
-    const schedule::Spec as_first = spec_of(setting, after + 1), as_second = spec_of(setting, after + 2);
-    in_flight_.push_back(schedule::in_flight_bound(as_first, 0));
-    for (bool recompute : {false, true}) memory_.push_back(slopes(as_second, 1, recompute));
-    for (bool recompute : {false, true}) memory_.push_back(slopes(as_first, 0, recompute));
+    // As the second stage, whatever comes before it, and as the first.
+    for (int before : {1, 0}) {
+      const int d = exactly.value_or(before + 1 + after), r = d - 1 - after;
+      const schedule::Spec spec = spec_of(setting, d);
+      const int in_flight = schedule::in_flight_bound(spec, r);
+      if (before == 1) in_flight_.push_back(in_flight);
+      TWOBW_ASSERT(in_flight == in_flight_.back(), "{} or {} in flight with {} stages after", in_flight,
+                   in_flight_.back(), after);
+      for (bool recompute : {false, true}) memory_.push_back(slopes(spec, r, recompute));
+    }
   }
 
   double tied = 0;

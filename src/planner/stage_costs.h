@@ -2,6 +2,7 @@
 // load, so their slopes are taken once for every number of stages after it and every seat.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "planner/placement.h"
@@ -11,8 +12,10 @@ namespace twobw::planner {
 
 class StageCosts {
  public:
-  // Of stages with fewer than `stages` after them.
-  StageCosts(const Problem& problem, const Setting& setting, const Places& places, int stages);
+  // Of stages with fewer than `stages` after them, in pipelines of any number of stages or of `exactly` so many.
+  // For any number, what is in flight must depend on the stages after alone: no fixed extra.
+  StageCosts(const Problem& problem, const Setting& setting, const Places& places, int stages,
+             std::optional<int> exactly);
 
   int in_flight(int after) const { return in_flight_[after]; }
 

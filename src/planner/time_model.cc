@@ -111,7 +111,8 @@ schedule::Spec spec_of(const Setting& setting, int stages) {
   return {.kind = setting.schedule,
           .stages = stages,
           .microbatches = setting.microbatches,
-          .extra = setting.extra};
+          .extra = setting.extra + setting.extra_a_boundary * (stages - 1),
+          .replicas = setting.replicas};
 }
 
 const StateBytes& state_of(const Problem& problem, schedule::Kind schedule) {
@@ -152,6 +153,12 @@ Transfer transfer(const LinkSpec& link, int at_once, double bytes) {
   return {.seconds = link.latency + busy, .busy = busy};
 }
 
+int stages_on_node(const Node& node, int per_node) {
+  int stages = 0;
+  for (const Island& island : node.islands) stages += island.count / per_node;
+  return std::max(1, stages);
+}
+
 Seat seat_of(const Cluster& cluster, const StagePlan& stage) {
   std::map<int, int> replicas;  // by node
   for (int node : stage.nodes) ++replicas[node];
@@ -160,6 +167,9 @@ Seat seat_of(const Cluster& cluster, const StagePlan& stage) {
     const LinkSpec& link = cluster.nodes[node].link;
     if (seat.per_node == 0 || link.bandwidth < seat.inside.bandwidth) seat.inside = link;
     seat.per_node = std::max(seat.per_node, count);
+  }
+  for (auto [node, count] : replicas) {
+    seat.crowd = std::max(seat.crowd, stages_on_node(cluster.nodes[node], seat.per_node));
   }
   return seat;
 }
@@ -191,7 +201,7 @@ double all_reduce_seconds(const LinkSpec& network, const Seat& seat, double byte
   // All devices of a ring send at once.
   const double inside = seat.inside.bandwidth / (seat.inside.shared ? seat.per_node : 1);
   if (seat.nodes == 1) return simulator::ring_all_reduce(bytes, seat.per_node, channel(seat.inside, inside));
-  const double between = network.bandwidth * (network.shared ? 1 : seat.per_node);
+  const double between = network.bandwidth * (network.shared ? 1.0 / seat.crowd : seat.per_node);
   return simulator::hierarchical_all_reduce(bytes, seat.nodes, seat.per_node, channel(seat.inside, inside),
                                             channel(network, between));
 }
@@ -247,7 +257,7 @@ Estimate evaluate(const Problem& problem, Plan plan, const LoadsByKind& loads) {
     stage.step = timing.step;
     stage.reduce = timing.reduce;
     stage.send = timing.send;
-    stage.memory = footprint(spec, r, load, state, stage.recompute, plan.replicas > 1);
+    stage.memory = footprint(spec, r, load, state, stage.recompute);
     stage.capacity = problem.cluster.kinds[stage.kind].memory;
     const double over = excess(stage.memory.total(), stage.capacity * (1 - problem.margin));
     if (r == 0 || over > estimate.over) {

@@ -37,7 +37,9 @@ namespace twobw::planner {
 // What all stages of a plan share.
 struct Setting {
   schedule::Kind schedule = schedule::Kind::TwoBW;
-  int replicas = 1, microbatch = 1, microbatches = 1, extra = 0;
+  int replicas = 1, microbatch = 1, microbatches = 1;
+  // Extra microbatches in flight: so many, and so many more for every boundary between two stages.
+  int extra = 0, extra_a_boundary = 0;
 
   friend bool operator==(const Setting&, const Setting&) = default;
 };
@@ -72,7 +74,10 @@ struct Seat {
   int nodes = 1;
   int per_node = 1;
   LinkSpec inside;  // between devices of a node
+  // Stages for which such a node has room: their sums over nodes share its end of the network.
+  int crowd = 1;
 };
+int stages_on_node(const Node& node, int per_node);
 
 struct Transfer {
   double seconds = 0;  // until it has arrived

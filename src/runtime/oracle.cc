@@ -48,8 +48,10 @@ std::int64_t Oracle::version_by_rule(int stage, std::int64_t microbatch) const {
   const std::int64_t m = spec_.microbatches, j = microbatch / m, start = spec_.sync_updates;
   if (spec_.kind == schedule::Kind::TwoBW) return j <= start ? j : j - 1;
   if (spec_.kind == schedule::Kind::Stash && j >= start) {
-    // The newest when its forward's turn comes: the backward of microbatch k - (d - r + e) just ended.
-    const std::int64_t last_backward = microbatch - (spec_.stages - stage + spec_.extra);
+    // The newest when its forward's turn comes: the backward of microbatch k - (d - r + e_r) just ended.
+    const int after = spec_.stages - 1 - stage;
+    const double extra = after == 0 ? 0 : std::ceil(1.0 * spec_.extra * after / (spec_.stages - 1));
+    const std::int64_t last_backward = microbatch - (1 + after + static_cast<std::int64_t>(extra));
     return last_backward < start * m ? start : (last_backward + 1) / m;
   }
   return j;

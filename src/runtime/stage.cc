@@ -105,6 +105,7 @@ bool Stage::holds_tie_copy() const {
 
 // A copy: the buffer itself is cleared by the step, which does not wait for the other end.
 Tensor Stage::tied_gradient(std::int64_t batch) const {
+  const PurposeScope purpose(Term::Transfer);
   return gradients_.of(batch, spanning_tie()).clone();
 }
 

@@ -94,6 +94,11 @@ void validate(const Spec& spec) {
   }
 }
 
+int extra_at(const Spec& spec, int stage) {
+  const int after = spec.stages - 1 - stage, boundaries = spec.stages - 1;
+  return after == 0 ? 0 : (spec.extra * after + boundaries - 1) / boundaries;
+}
+
 int in_flight_bound(const Spec& spec, int stage) {
   switch (spec.kind) {
     case Kind::Sequential:
@@ -101,10 +106,10 @@ int in_flight_bound(const Spec& spec, int stage) {
     case Kind::GPipe:
       return spec.microbatches;
     case Kind::Flush:
-      return std::min(spec.stages - stage + spec.extra, spec.microbatches);
+      return std::min(spec.stages - stage + extra_at(spec, stage), spec.microbatches);
     case Kind::TwoBW:
     case Kind::Stash:
-      return spec.stages - stage + spec.extra;
+      return spec.stages - stage + extra_at(spec, stage);
   }
   return 0;
 }
@@ -124,7 +129,7 @@ bool delays_steps(const Spec& spec, std::int64_t batch) {
 }
 
 int slack(const Spec& spec, int stage) {
-  return spec.microbatches - (spec.stages - 1 - stage) - spec.extra;
+  return spec.microbatches - (spec.stages - 1 - stage) - extra_at(spec, stage);
 }
 
 bool steps_late(const Spec& spec, int stage) {
@@ -138,8 +143,8 @@ int versions_kept(const Spec& spec, int stage) {
     case Kind::Flush:
       return 1;
     case Kind::TwoBW:
-      // The last stage without extra microbatches has none in flight when it steps, late as it
-      // does: it updates in place, which pays for its second gradient buffer.
+      // The last stage has none in flight when it steps, late as it does: it updates in place, which
+      // pays for its second gradient buffer.
       return steps_late(spec, stage) && in_flight_bound(spec, stage) == 1 ? 1 : 2;
     case Kind::Stash: {
       // Right after an update the n-1 microbatches still in flight began on ceil((n-1)/m) versions.

@@ -48,6 +48,11 @@ void validate(const Spec& spec);
 // The smallest m that the schedule can run with: d-1+e under 2BW (at least 1), else 1.
 int smallest_microbatches(const Spec& spec);
 
+// Of the e extra microbatches those that stage r may hold: all at the first, none at the last, in even
+// steps between. It is the step from stage to stage that hides the transfer between them: r comes back
+// to a forward n_r - n_s + 1 microbatches after it forwarded to s, n being the bounds in flight.
+int extra_at(const Spec& spec, int stage);
+
 // Most microbatches that stage r holds between their forward and their backward.
 int in_flight_bound(const Spec& spec, int stage);
 

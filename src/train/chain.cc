@@ -191,11 +191,12 @@ std::vector<LayerBytes> Chain::measure_pass(device::MemoryPool& pool) {
     waiting = std::move(loose);
     pool.reset_peak();
   };
-  // A backward begins with what its layer and all before it keep; the rest is on top.
+  // A backward begins when the layer after it has let go of the output; what comes to be used beyond the
+  // stash of its layer and those before is on top.
   int running = -1;
   walk(after_forward, [&](int layer) {
     if (running >= 0) {
-      bytes[running].working = std::max(bytes[running].working, peak() - settled);
+      bytes[running].working = std::max(bytes[running].working, peak() - settled - output[running]);
       settled -= inside[running] + (running > 0 ? output[running - 1] : 0);
     }
     running = layer;

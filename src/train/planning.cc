@@ -1,10 +1,13 @@
 #include "train/planning.h"
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 
+#include "base/error.h"
 #include "device/cpu.h"
 #include "planner/precision.h"
+#include "planner/search.h"
 
 namespace twobw::train {
 namespace {
@@ -55,6 +58,25 @@ planner::Problem make_problem(const Config& config, const models::LayerList& mod
       .synchronous_state = planner::state_bytes(config.optimizer, config.train.precision, /*delayed=*/false),
       .batch = pipeline.microbatch * pipeline.microbatches * pipeline.replicas,
       .context = config.model.context};
+}
+
+planner::Plan plan_as_configured(const Config& config, const planner::Problem& problem) {
+  const planner::SearchResult result = planner::search(problem, {.simulate = 0});
+  planner::Plan plan = result.best ? result.best->plan : result.shortfall->closest.plan;
+  const PipelineConfig& pipeline = config.pipeline;
+  int layer = 0;
+  for (int r = 0; r < static_cast<int>(std::ssize(plan.stages)); ++r) {
+    planner::StagePlan& stage = plan.stages[r];
+    stage.recompute =
+        std::find(pipeline.recompute.begin(), pipeline.recompute.end(), r) != pipeline.recompute.end();
+    if (pipeline.split.empty()) continue;
+    stage.first_layer = layer;
+    stage.last_layer = layer += pipeline.split.at(r);
+  }
+  if (layer > 0 && layer != std::ssize(problem.layers)) {
+    fail_input("pipeline.split covers {} layers; it must cover the model's {}", layer, problem.layers.size());
+  }
+  return planner::evaluate(problem, std::move(plan)).plan;
 }
 
 Config with_plan(Config config, const planner::Plan& plan, bool cores) {

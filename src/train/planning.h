@@ -25,6 +25,10 @@ std::vector<planner::LayerShape> layer_shapes(const models::LayerList& model);
 planner::Problem make_problem(const Config& config, const models::LayerList& model, planner::Cluster cluster,
                               std::vector<planner::CostTable> costs);
 
+// The plan that a configuration describes, with its forecast: the planner places it, and cuts it where the
+// configuration leaves the split open. The problem is for this configuration and fixes what it fixes.
+planner::Plan plan_as_configured(const Config& config, const planner::Problem& problem);
+
 // The configuration with the plan's choices in place of its own. `cores`: the plan's devices are
 // the cores of this machine, and are named in `devices`.
 Config with_plan(Config config, const planner::Plan& plan, bool cores);

@@ -158,7 +158,7 @@ double largest_output(const Profile& profile) {
 
 device::CoreSet profiled_cores(const Setup& setup) {
   device::CoreSet cores = setup.cores.front();
-  if (setup.config.devices.empty() && setup.spec.stages > 1) cores.cores.resize(1);
+  if (setup.config.devices.empty() && setup.cores.size() > 1) cores.cores.resize(1);
   return cores;
 }
 

@@ -25,7 +25,7 @@ struct ProfileListener {
   std::function<void(const std::string& line)> on_note = [](const std::string&) {};
 };
 
-// One core, where the stages of a run would share the machine; else the first stage's device.
+// One core, where the workers of a run would share the machine; else the first one's device.
 device::CoreSet profiled_cores(const Setup& setup);
 
 // Sizes for which memory does not suffice are left out, with a note. Throws RunError when that is all

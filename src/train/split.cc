@@ -38,14 +38,19 @@ namespace {
 
 // Seconds that one update takes in each layer, alone on the first stage's device.
 std::vector<double> time_layers(const Setup& setup) {
-  const ProfileRequest request{
-      .sizes = {setup.config.pipeline.microbatch}, .rounds = 3, .recomputation = false, .link = false};
+  // Past a few hundred tokens, time grows in proportion to them, alike in every layer.
+  constexpr int kEnoughTokens = 512;
+  const int enough = (kEnoughTokens + setup.config.model.context - 1) / setup.config.model.context;
+  const int size = std::min(setup.config.pipeline.microbatch, enough);
+  const double passes =
+      static_cast<double>(setup.spec.microbatches) * setup.config.pipeline.microbatch / size;
+  const ProfileRequest request{.sizes = {size}, .rounds = 2, .recomputation = false, .link = false};
   const planner::Profile measured = profile(setup, setup.cores.front(), request);
   std::vector<double> seconds;
   for (const std::string& name : measured.layers) {
     const planner::LayerKind& kind = measured.kinds.at(name);
     const planner::KindTimes& times = kind.times.front();
-    seconds.push_back((times.forward.median + times.backward.median) * setup.spec.microbatches +
+    seconds.push_back((times.forward.median + times.backward.median) * passes +
                       measured.step_per_parameter.median * kind.parameters);
   }
   return seconds;

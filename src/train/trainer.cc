@@ -6,6 +6,7 @@
 #include <atomic>
 #include <csignal>
 #include <exception>
+#include <optional>
 #include <thread>
 
 #include "base/error.h"
@@ -15,6 +16,7 @@
 #include "telemetry/trace.h"
 #include "train/collector.h"
 #include "train/export.h"
+#include "train/forecast.h"
 #include "train/run_directory.h"
 #include "train/setup.h"
 #include "train/statistics.h"
@@ -142,10 +144,13 @@ class Loop {
 
 }  // namespace
 
-Outcome train(const Config& config, const std::string& trace) {
+Outcome train(const Config& asked, const std::string& trace) {
+  telemetry::Progress progress(isatty(STDOUT_FILENO) != 0);
+  std::optional<Forecast> forecast;
+  if (asked.plan == "auto") forecast = plan_run(asked, [&](const std::string& line) { progress.say(line); });
+  const Config& config = forecast ? forecast->config : asked;
   Setup setup = prepare(config);
   RunDirectory directory(config);
-  telemetry::Progress progress(isatty(STDOUT_FILENO) != 0);
   choose_split(setup);
   introduce(setup, directory, progress);
 
@@ -173,8 +178,10 @@ Outcome train(const Config& config, const std::string& trace) {
   save_model(pipeline, setup, directory.path("model.safetensors"));
   outcome.summary = loop.statistics().summary();
   outcome.summary["interrupted"] = outcome.interrupted;
+  if (forecast) outcome.summary["forecast"] = compare(forecast->plan, outcome.summary);
   directory.write_summary(outcome.summary);
   directory.log("done: " + outcome.summary.dump());
+  outcome.config = config;
   return outcome;
 }
 

@@ -9,6 +9,7 @@
 namespace twobw::train {
 
 struct Outcome {
+  Config config;                   // of the run: the one asked for, or as planned
   nlohmann::ordered_json summary;  // as in summary.json
   bool interrupted = false;        // by Ctrl-C: ended after the updates that had begun
 };

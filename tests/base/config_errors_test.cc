@@ -18,10 +18,10 @@ TEST(ConfigErrors, UnknownKeys) {
   EXPECT_EQ(
       refused("zebra: 1\n"),
       "unknown key 'zebra' at x.yaml:1; the top level has model, data, pipeline, optimizer, train, devices, "
-      "run_dir");
+      "run_dir, plan");
   EXPECT_EQ(refused("? [a, b]\n: 1\n"),
             "unknown key '[a, b]' at x.yaml:1; the top level has model, data, pipeline, optimizer, train, "
-            "devices, run_dir");
+            "devices, run_dir, plan");
 }
 
 TEST(ConfigErrors, WrongTypes) {

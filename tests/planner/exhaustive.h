@@ -180,15 +180,17 @@ class Exhaustive {
       for (int b : {1, 2, 4, 8}) {
         bool known = !problem_.microbatch || b == *problem_.microbatch;
         for (const StagePlan& stage : plan.stages) known &= column_of(problem_, stage.kind, b) != nullptr;
-        const int m = problem_.batch / (b * replicas_);
-        if (!known || m == 0) continue;
-        for (int e : {0, 1, 2, 4, 8}) {
-          if (e > 0 && (kind == Kind::GPipe || kind == Kind::Sequential)) continue;
-          if (problem_.extra ? e != *problem_.extra : e > 0 && e >= m) continue;
+        const int most = problem_.batch / (b * replicas_), m = problem_.microbatches.value_or(most);
+        if (!known || m == 0 || m > most) continue;
+        const int boundaries = static_cast<int>(plan.stages.size()) - 1;
+        for (int extra : {0, 1, 2}) {
+          if (extra > 0 && (boundaries == 0 || problem_.extra)) continue;
+          if (extra > 0 && (kind == Kind::GPipe || kind == Kind::Sequential)) continue;
           plan.schedule = kind;
           plan.microbatch = b;
           plan.microbatches = m;
-          plan.extra = e;
+          plan.extra = extra * boundaries;
+          if (problem_.extra && (kind == Kind::TwoBW || kind == Kind::Flush)) plan.extra = *problem_.extra;
           const schedule::Spec spec = spec_of(setting_of(plan), static_cast<int>(plan.stages.size()));
           if (schedule::smallest_microbatches(spec) <= m) choose_recomputation(plan);
         }

@@ -2,36 +2,138 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "planner/search.h"
 #include "problems.h"
 
 namespace twobw::planner {
 namespace {
 
-// The search against trying everything, on random problems. Returns how many had no plan that fits.
-int compare(int problems, std::uint64_t seed, const Size& size, bool all_recomputations, bool one_schedule) {
-  int infeasible = 0;
-  for (int i = 0; i < problems; ++i) {
-    Problem problem = random_problem(seed + i, size);
-    if (one_schedule) problem.schedule = std::vector{schedule::Kind::TwoBW, schedule::Kind::Flush}[i % 2];
-    const std::optional<Estimate> best = Exhaustive(problem, all_recomputations).best();
-    const SearchResult found = search(problem, {.simulate = 0});
-    EXPECT_TRUE(found.exact);
-    EXPECT_EQ(best.has_value(), found.best.has_value()) << "problem " << seed + i;
-    if (!best) ++infeasible;
-    if (!best || !found.best) continue;
-    EXPECT_TRUE(found.best->fits());
-    EXPECT_NEAR(found.best->plan.sequences_per_s / best->plan.sequences_per_s, 1, 1e-8)
-        << "problem " << seed + i;
+std::optional<Estimate> searched(const Problem& problem) {
+  try {
+    SearchResult result = search(problem, {.simulate = 0, .remedies = false});
+    EXPECT_TRUE(result.exact);
+    return result.best;
+  } catch (const InputError&) {
+    return std::nullopt;  // contradictory
   }
-  return infeasible;
 }
 
-TEST(Exhaustive, SmallProblems) {
-  const Size size{.most_nodes = 3, .most_devices = 4, .most_kinds = 3, .most_layers = 4, .microbatch_sizes = 2};
-  const int infeasible = compare(200, 1000, size, true, false);
-  EXPECT_GT(infeasible, 10);
-  EXPECT_LT(infeasible, 100);
+struct Counts {
+  int pipelines = 0, replicas = 0, recomputed = 0, extra = 0, none = 0;
+};
+
+// The search against trying everything, on random problems.
+struct Comparison {
+  int problems;
+  std::uint64_t seed;
+  Size size;
+  bool all_recomputations = false;
+  bool one_schedule = false;
+  bool fix_some = false;
+
+  Counts run() const {
+    Counts counts;
+    for (int i = 0; i < problems; ++i) {
+      using schedule::Kind;
+      Problem problem = random_problem(seed + i, size);
+      if (one_schedule) problem.schedule = std::vector{Kind::TwoBW, Kind::Flush, Kind::GPipe}[i % 3];
+      if (fix_some) planner::fix_some(seed + i, problem);
+      const std::optional<Estimate> best = Exhaustive(problem, all_recomputations).best();
+      const std::optional<Estimate> found = searched(problem);
+      EXPECT_EQ(best.has_value(), found.has_value()) << "problem " << seed + i;
+      if (best && found) {
+        EXPECT_TRUE(found->fits());
+        EXPECT_NEAR(found->plan.sequences_per_s / best->plan.sequences_per_s, 1, 1e-8) << "problem " << seed + i;
+        count(found->plan, counts);
+      }
+      if (!best) ++counts.none;
+    }
+    return counts;
+  }
+
+  static void count(const Plan& plan, Counts& counts) {
+    if (plan.stages.size() > 1) ++counts.pipelines;
+    if (plan.stages.size() > 1 && plan.replicas > 1) ++counts.replicas;
+    if (plan.extra > 0) ++counts.extra;
+    for (const StagePlan& stage : plan.stages) {
+      if (!stage.recompute) continue;
+      ++counts.recomputed;
+      break;
+    }
+  }
+};
+
+TEST(Exhaustive, SmallProblemsWithEveryChoice) {
+  const Counts counts = Comparison{.problems = 600,
+                                   .seed = 1000,
+                                   .size = {.most_nodes = 3,
+                                            .most_devices = 4,
+                                            .most_kinds = 3,
+                                            .most_layers = 4,
+                                            .microbatch_sizes = 2},
+                                   .all_recomputations = true}
+                            .run();
+  // The problems are of all sorts.
+  EXPECT_GT(counts.pipelines, 100);
+  EXPECT_GT(counts.replicas, 4);
+  EXPECT_GT(counts.recomputed, 20);
+  EXPECT_GT(counts.extra, 20);
+  EXPECT_GT(counts.none, 50);
+  EXPECT_LT(counts.none, 300);
+}
+
+TEST(Exhaustive, EightUnlikeDevices) {
+  const Counts counts = Comparison{.problems = 100,
+                                   .seed = 37000,
+                                   .size = {.most_nodes = 8,
+                                            .most_devices = 8,
+                                            .most_kinds = 8,
+                                            .most_layers = 6,
+                                            .microbatch_sizes = 1},
+                                   .one_schedule = true}
+                            .run();
+  EXPECT_GT(counts.pipelines, 30);
+}
+
+TEST(Exhaustive, SeveralNodesOfSeveralDevices) {
+  const Counts counts = Comparison{.problems = 400,
+                                   .seed = 9000,
+                                   .size = {.most_nodes = 4,
+                                            .most_devices = 8,
+                                            .most_kinds = 3,
+                                            .most_layers = 6,
+                                            .microbatch_sizes = 1},
+                                   .one_schedule = true}
+                            .run();
+  EXPECT_GT(counts.replicas, 10);
+}
+
+TEST(Exhaustive, TwelveLayers) {
+  const Counts counts = Comparison{.problems = 150,
+                                   .seed = 7000,
+                                   .size = {.most_nodes = 3,
+                                            .most_devices = 4,
+                                            .most_kinds = 3,
+                                            .most_layers = 12,
+                                            .microbatch_sizes = 1},
+                                   .one_schedule = true}
+                            .run();
+  EXPECT_GT(counts.pipelines, 40);
+}
+
+TEST(Exhaustive, SomeChoicesFixed) {
+  const Counts counts = Comparison{.problems = 300,
+                                   .seed = 61000,
+                                   .size = {.most_nodes = 3,
+                                            .most_devices = 5,
+                                            .most_kinds = 3,
+                                            .most_layers = 5,
+                                            .microbatch_sizes = 2},
+                                   .all_recomputations = true,
+                                   .fix_some = true}
+                            .run();
+  EXPECT_GT(counts.extra, 20);
 }
 
 }  // namespace

@@ -141,4 +141,16 @@ inline Problem random_problem(std::uint64_t seed, const Size& size) {
   return problem;
 }
 
+// Fixes some of what the planner would choose.
+inline void fix_some(std::uint64_t seed, Problem& problem) {
+  Dice dice(seed);
+  using schedule::Kind;
+  if (dice.chance(0.4)) problem.schedule = std::vector{Kind::TwoBW, Kind::Flush, Kind::GPipe}[dice.integer(0, 2)];
+  if (dice.chance(0.3)) problem.stages = dice.integer(1, std::min<int>(3, std::ssize(problem.layers)));
+  if (dice.chance(0.3)) problem.replicas = dice.integer(1, 2);
+  if (dice.chance(0.3)) problem.microbatch = 1;
+  if (dice.chance(0.3)) problem.microbatches = dice.integer(1, 4);
+  if (dice.chance(0.5)) problem.extra = dice.integer(0, 4);
+}
+
 }  // namespace twobw::planner

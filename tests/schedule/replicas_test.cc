@@ -150,7 +150,7 @@ TEST(Replicas, TheSlackIsTheDesigns) {
                     const auto end = list.begin() + position(list, Op::Step, 3);
                     const auto between =
                         std::count_if(begin, end, [](const Instruction& i) { return i.op == Op::Backward; });
-                    ASSERT_EQ(between, spec.microbatches - (spec.stages - 1 - stage) - spec.extra)
+                    ASSERT_EQ(between, spec.microbatches - (spec.stages - 1 - stage) - extra_at(spec, stage))
                         << text(spec) << " stage " << stage;
                     ASSERT_EQ(between, slack(spec, stage));
                   }
@@ -173,7 +173,6 @@ TEST(Replicas, StageZeroHasASecondGradientBufferWhereItHasSlack) {
 TEST(Replicas, OneStageWithReplicasUpdatesInPlace) {
   EXPECT_EQ(versions_kept({.kind = Kind::TwoBW, .stages = 1, .replicas = 1}, 0), 2);
   EXPECT_EQ(versions_kept({.kind = Kind::TwoBW, .stages = 1, .replicas = 2}, 0), 1);
-  EXPECT_EQ(versions_kept({.kind = Kind::TwoBW, .stages = 1, .extra = 1, .replicas = 2}, 0), 2);
 }
 
 TEST(Replicas, CostNo2bwPipelineATick) {

@@ -2,6 +2,8 @@
 // so equality is exact.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "simulator/simulate.h"
 #include "systems.h"
 
@@ -78,6 +80,22 @@ TEST(Arithmetic, StrictOneForwardOneBackwardPaysForTransfers) {
       const double expected = m / d * (3 * d + 2 * (d - 1) * c);
       EXPECT_EQ(update_seconds(Kind::TwoBW, d, m, late), expected) << "d=" << d << " c=" << c;
       EXPECT_EQ(update_seconds(Kind::TwoBW, d, m, slow), expected) << "d=" << d << " c=" << c;
+    }
+  }
+}
+
+// n_r - n_s + 1 microbatches pass while one goes from stage r to s and back: each boundary needs a step of
+// 1 + 2 c / (F+B), in whole microbatches.
+TEST(Arithmetic, EnoughExtraMicrobatchesHideTransfers) {
+  for (int d = 2; d <= 8; ++d) {
+    for (double c : {0.5, 1.0, 1.5, 2.0, 4.0}) {
+      const int enough = (d - 1) * static_cast<int>(std::ceil(2 * c / 3));
+      System system = equal_stages(d);
+      add_links(system, {.latency = c, .bandwidth = kFree}, 1);
+      Spec spec = {.kind = Kind::TwoBW, .stages = d, .microbatches = d - 1 + enough, .extra = enough};
+      EXPECT_EQ(simulate(spec, system).update_seconds, 3 * spec.microbatches) << "d=" << d << " c=" << c;
+      spec.extra -= 1;
+      EXPECT_GT(simulate(spec, system).update_seconds, 3 * spec.microbatches) << "d=" << d << " c=" << c;
     }
   }
 }

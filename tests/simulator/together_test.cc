@@ -52,8 +52,8 @@ TEST(Channel, OneThatAllShareCanSetThePace) {
   EXPECT_EQ(simulate(spec, system).update_seconds, 8 * 6);
 }
 
-// Stage 0 steps as soon as it has its gradients, which stage r has r backwards earlier: so much of r's
-// all-reduce is hidden, and no more.
+// Without replicas stage 0 steps as soon as it has its gradients, which stage r has r backwards earlier: so
+// much of r's all-reduce is hidden, and no more.
 TEST(Reduce, IsHiddenBehindTheBackwardsThatFollow) {
   const Spec spec = {.kind = Kind::TwoBW, .stages = 4, .microbatches = 8};
   for (int r = 0; r < 4; ++r) {
@@ -65,6 +65,16 @@ TEST(Reduce, IsHiddenBehindTheBackwardsThatFollow) {
     EXPECT_EQ(result.update_seconds, 25);
     EXPECT_EQ(result.stages[0].wait_reduce, 1);
   }
+}
+
+// With replicas stage 0 too steps as late as it can: m-d+1 microbatches after its last backward.
+TEST(Reduce, IsHiddenBehindTheNextBatch) {
+  Spec spec = {.kind = Kind::TwoBW, .stages = 4, .microbatches = 8, .replicas = 2};
+  System system = equal_stages(4);
+  for (StageTimes& stage : system.stages) stage.reduce = (8 - 4 + 1) * 3;
+  EXPECT_EQ(simulate(spec, system).update_seconds, 24);
+  for (StageTimes& stage : system.stages) stage.reduce += 1;
+  EXPECT_EQ(simulate(spec, system).update_seconds, 25);
 }
 
 TEST(Reduce, IsPartOfTheFlush) {

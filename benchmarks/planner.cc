@@ -1,0 +1,83 @@
+// How long the planner takes, with every family of candidates worked out and the best of them simulated: modelled GPT
+// models on clusters of like nodes and on mixed ones. Prints one line a problem; takes a number of repetitions.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "planner/cost_tables.h"
+#include "planner/modelled.h"
+#include "planner/precision.h"
+#include "planner/search.h"
+
+namespace {
+
+using namespace twobw;
+using namespace twobw::planner;
+
+struct Machines {
+  std::string device;
+  int nodes, devices;
+};
+
+Problem problem_of(const std::vector<Machines>& machines, const ModelConfig& model, int batch) {
+  Problem problem;
+  for (const Machines& like : machines) {
+    problem.cluster.kinds.push_back(known_device(like.device));
+    const int kind = static_cast<int>(problem.cluster.kinds.size()) - 1;
+    const Node node{.islands = {{.kind = kind, .count = like.devices}},
+                    .link = {.latency = 5e-6, .bandwidth = 120e9}};
+    problem.cluster.nodes.insert(problem.cluster.nodes.end(), like.nodes, node);
+  }
+  problem.cluster.network = {.latency = 2e-5, .bandwidth = 25e9 / 8, .shared = true};
+  Config config;
+  config.model = model;
+  config.train.precision = "fp16";
+  problem.layers = shapes_of(describe_model(model, bytes_per_element("fp16")));
+  problem.costs = modelled_tables(config, problem.cluster, usual_microbatches(batch, {}));
+  problem.state = state_bytes(config.optimizer, "fp16", /*delayed=*/true);
+  problem.synchronous_state = state_bytes(config.optimizer, "fp16", /*delayed=*/false);
+  problem.batch = batch;
+  problem.context = model.context;
+  return problem;
+}
+
+ModelConfig gpt(int layers, int width) {
+  return {.layers = layers, .width = width, .heads = width / 64, .vocab = 51200, .context = 512};
+}
+
+void measure(const std::string& name, const Problem& problem, int repetitions) {
+  std::vector<double> seconds;
+  SearchResult result;
+  for (int i = 0; i < repetitions; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    result = search(problem);
+    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  std::sort(seconds.begin(), seconds.end());
+  const Plan& plan = result.best ? result.best->plan : result.shortfall->closest.plan;
+  fmt::print("{:<44}{:>8.3f} s  {:>4} families {:>6} settings {:>10} stages  {}  {} w={} d={} b={} m={} e={}{}\n", name,
+             seconds[seconds.size() / 2], result.families.size(), result.settings, result.stages,
+             result.exact ? "exact" : "cut  ", schedule::name(plan.schedule), plan.replicas, plan.stages.size(),
+             plan.microbatch, plan.microbatches, plan.extra, result.best ? "" : "  (does not fit)");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int repetitions = argc > 1 ? std::max(1, std::atoi(argv[1])) : 3;
+  const std::vector<Machines> v64 = {{"V100-16GB", 8, 8}}, v1024 = {{"V100-16GB", 128, 8}};
+  // A block is four layers to the planner; the embedding and the head come on top.
+  measure("64 devices, 50 layers", problem_of(v64, gpt(12, 2304), 512), repetitions);
+  measure("64 devices, 48 blocks = 194 layers", problem_of(v64, gpt(48, 2304), 512), repetitions);
+  measure("1,024 devices, 202 layers", problem_of(v1024, gpt(50, 6144), 2048), repetitions);
+  measure("1,024 devices, 200 blocks = 802 layers", problem_of(v1024, gpt(200, 4096), 2048), repetitions);
+  measure("1,024 devices, 24 blocks, small", problem_of(v1024, gpt(24, 1024), 2048), repetitions);
+  measure("32 V100 and 32 A100, 24 blocks", problem_of({{"V100-16GB", 4, 8}, {"A100-40GB", 4, 8}}, gpt(24, 2304), 512),
+          repetitions);
+  measure("512 V100 and 512 A100, 50 blocks",
+          problem_of({{"V100-16GB", 64, 8}, {"A100-40GB", 64, 8}}, gpt(50, 4096), 2048), repetitions);
+}

@@ -1,0 +1,24 @@
+// What `plan` and `simulate` ask the planner, from a configuration and the files named beside it.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/config.h"
+#include "planner/plan.h"
+
+namespace twobw::cli {
+
+struct ProblemFiles {
+  std::string cluster;  // empty: this machine
+  std::string profile;  // empty: times are modelled from the devices' figures
+};
+
+// `batch`: the configuration's own, if nothing. `microbatch`: the one size wanted, if any.
+planner::Problem make_problem(const Config& config, const ProblemFiles& files, std::optional<int> batch,
+                              std::optional<int> microbatch);
+
+// Whether the devices of a plan can be the cores of this machine.
+bool is_local(const planner::Cluster& cluster);
+
+}  // namespace twobw::cli

@@ -1,0 +1,139 @@
+#include "planner/partition.h"
+
+#include <gtest/gtest.h>
+
+#include "problems.h"
+
+namespace twobw::planner {
+namespace {
+
+using schedule::Kind;
+
+// One microbatch size, one replica, like devices.
+struct Bench {
+  Problem problem;
+  Setting setting;
+
+  Bench(int devices, int layers, Kind schedule, int microbatches)
+      : problem(uniform_problem(1, devices, layers)),
+        setting{.schedule = schedule, .microbatches = microbatches} {}
+
+  CostColumn& column() { return problem.costs[0].columns[0]; }
+  template <typename Function>
+  auto with_partition(Function function) const {
+    const Places places(problem.cluster, {1}, 1, 1, static_cast<int>(problem.layers.size()), 1000);
+    const Loads loads(problem.layers, problem.costs[0].columns[0]);
+    const LoadsByKind by_kind = {&loads};
+    Partition partition(problem, setting, places, by_kind, problem.stages);
+    return function(partition);
+  }
+  std::optional<Estimate> fastest() const {
+    return with_partition([](Partition& partition) { return partition.fastest(kUnlimited); });
+  }
+};
+
+std::vector<int> cuts(const Plan& plan) {
+  std::vector<int> result;
+  for (const StagePlan& stage : plan.stages) result.push_back(stage.last_layer - stage.first_layer);
+  return result;
+}
+
+std::vector<bool> recomputed(const Plan& plan) {
+  std::vector<bool> result;
+  for (const StagePlan& stage : plan.stages) result.push_back(stage.recompute);
+  return result;
+}
+
+TEST(Partition, CutsUnevenLayersIntoEvenStages) {
+  Bench bench(3, 6, Kind::TwoBW, 8);
+  for (int layer = 0; layer < 6; ++layer) {
+    bench.column().layers[layer].forward = std::vector<double>{2, 4, 6, 1, 2, 3}[layer];
+    bench.column().layers[layer].backward = 0;
+  }
+  const std::optional<Estimate> best = bench.fastest();
+  ASSERT_TRUE(best);
+  EXPECT_EQ(cuts(best->plan), (std::vector<int>{2, 1, 3}));
+  EXPECT_DOUBLE_EQ(best->plan.update_seconds, 8 * 6);
+}
+
+TEST(Partition, AsFewStagesAsGiveTheSameSpeed) {
+  Bench bench(4, 4, Kind::TwoBW, 8);
+  bench.column().layers[2].forward = 4;  // with its backward twice as long as any other
+  const std::optional<Estimate> best = bench.fastest();
+  ASSERT_TRUE(best);
+  EXPECT_DOUBLE_EQ(best->plan.update_seconds, 8 * 6);
+  const Estimate frugal = bench.with_partition([&](Partition& partition) { return partition.frugal(*best); });
+  EXPECT_EQ(cuts(frugal.plan), (std::vector<int>{2, 1, 1}));
+  EXPECT_DOUBLE_EQ(frugal.plan.update_seconds, 8 * 6);
+}
+
+TEST(Partition, RecomputesOnlyWhereMemoryNeedsIt) {
+  Bench bench(4, 8, Kind::TwoBW, 8);
+  // Of two layers: 24 bytes for each of 2e6 parameters, less at both ends, and n stashes of 2e6.
+  bench.problem.cluster.kinds[0].memory = 48e6 + 2.5 * 2e6;
+  const std::optional<Estimate> best = bench.fastest();
+  ASSERT_TRUE(best);
+  EXPECT_TRUE(best->fits());
+  EXPECT_EQ(recomputed(best->plan), (std::vector<bool>{false, true, false, false}));
+  bench.problem.recompute = false;
+  EXPECT_FALSE(bench.fastest());
+  bench.problem.recompute = true;
+  EXPECT_EQ(recomputed(bench.fastest()->plan), (std::vector<bool>{true, true, true, true}));
+}
+
+TEST(Partition, TheFirstStageTakesFewerLayersWhereItHoldsMoreInFlight) {
+  Bench bench(2, 8, Kind::GPipe, 4);
+  bench.setting.schedule = Kind::Flush;
+  for (LayerCost& cost : bench.column().layers) cost.stash = 20e6;
+  bench.problem.recompute = false;
+  bench.problem.cluster.kinds[0].memory = 182e6;  // three layers with two in flight, or five with one
+  const std::optional<Estimate> best = bench.fastest();
+  ASSERT_TRUE(best);
+  EXPECT_EQ(cuts(best->plan), (std::vector<int>{3, 5}));
+}
+
+TEST(Partition, OnlyWhatBeatsTheBoundIsFound) {
+  for (Kind kind : {Kind::TwoBW, Kind::Flush, Kind::GPipe, Kind::Sequential}) {
+    Bench bench(3, 7, kind, 6);
+    const std::optional<Estimate> best = bench.fastest();
+    ASSERT_TRUE(best);
+    const double update = best->plan.update_seconds;
+    bench.with_partition([&](Partition& partition) {
+      EXPECT_FALSE(partition.fastest(update));
+      EXPECT_TRUE(partition.fastest(update * 1.001));
+      EXPECT_GE(partition.most_throughput(), best->plan.sequences_per_s);
+    });
+  }
+}
+
+TEST(Partition, TheLeastShortfallIsThatOfTheTightestStage) {
+  Bench bench(2, 4, Kind::Flush, 4);
+  bench.problem.cluster.kinds[0].memory = 1e6;
+  EXPECT_FALSE(bench.fastest());
+  const std::optional<Estimate> closest =
+      bench.with_partition([](Partition& partition) { return partition.least_over(); });
+  ASSERT_TRUE(closest);
+  EXPECT_EQ(cuts(closest->plan), (std::vector<int>{2, 2}));
+  EXPECT_EQ(recomputed(closest->plan), (std::vector<bool>{true, false}));  // the last holds but one anyway
+  EXPECT_DOUBLE_EQ(closest->over, closest->plan.stages[closest->tightest].memory.total() - 1e6);
+  // With just that much more it fits.
+  bench.problem.cluster.kinds[0].memory += closest->over;
+  EXPECT_TRUE(bench.fastest());
+  bench.problem.cluster.kinds[0].memory -= 1;
+  EXPECT_FALSE(bench.fastest());
+}
+
+TEST(Partition, ExactlySoManyStages) {
+  for (int d = 1; d <= 4; ++d) {
+    Bench bench(4, 6, Kind::TwoBW, 8);
+    bench.problem.stages = d;
+    EXPECT_EQ(bench.fastest()->plan.stages.size(), d);
+  }
+  Bench bench(8, 8, Kind::TwoBW, 3);  // m = 3 allows 4 stages
+  EXPECT_EQ(bench.fastest()->plan.stages.size(), 4);
+  bench.problem.stages = 5;
+  EXPECT_FALSE(bench.fastest());
+}
+
+}  // namespace
+}  // namespace twobw::planner
