@@ -10,6 +10,7 @@ Loads::Loads(const std::vector<LayerShape>& shapes, const CostColumn& column) : 
   TWOBW_ASSERT(shapes.size() == column.layers.size(), "{} layers, costs of {}", shapes.size(),
                column.layers.size());
   before_.emplace_back();
+  compute_.push_back(0);
   largest_.emplace_back();
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     const LayerCost& cost = column.layers[i];
@@ -22,6 +23,7 @@ Loads::Loads(const std::vector<LayerShape>& shapes, const CostColumn& column) : 
     sums.tied += shape.tied;
     sums.ends += shape.tied > 0 ? 1 : 0;
     before_.push_back(sums);
+    compute_.push_back(sums.forward + sums.backward);
     output_.push_back(cost.output);
     largest_[0].push_back(cost.working);
     largest_tie_ = std::max(largest_tie_, shape.tied);

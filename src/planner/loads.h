@@ -34,6 +34,8 @@ class Loads {
     load.tied = ends > 0 && ends < before_.back().ends ? largest_tie_ : 0;
     return load;
   }
+  // Forward and backward of the same layers, sooner.
+  double compute(int first, int last) const { return compute_[last] - compute_[first]; }
   // Bytes that the layer hands on.
   double output(int layer) const { return output_[layer]; }
   int layers() const { return static_cast<int>(output_.size()); }
@@ -50,6 +52,7 @@ class Loads {
     int ends = 0;  // layers that share weights with another
   };
   std::vector<Sums> before_;
+  std::vector<double> compute_;  // before each
   std::vector<double> output_;
   double tokens_ = 0;
   double largest_tie_ = 0;

@@ -25,7 +25,7 @@ int most_stages(const Problem& problem, const Setting& setting, const Places& pl
 }  // namespace
 
 Partition::Partition(const Problem& problem, const Setting& setting, const Places& places,
-                     const LoadsByKind& loads, std::optional<int> exactly)
+                     const LoadsByKind& loads, std::optional<int> exactly, Workspace& space)
     : problem_(problem),
       setting_(setting),
       places_(places),
@@ -34,7 +34,11 @@ Partition::Partition(const Problem& problem, const Setting& setting, const Place
       layers_(static_cast<int>(problem.layers.size())),
       most_stages_(most_stages(problem, setting, places, exactly)),
       costs_(problem, setting, places, most_stages_, exactly),
-      capacity_(costs_.largest_capacity()) {
+      capacity_(costs_.largest_capacity()),
+      span_weight_(setting.schedule == Kind::Sequential ? setting.microbatches : 1),
+      space_(space),
+      labels_(space.labels),
+      ends_(space.ends) {
 
   least_compute_.assign(layers_ + 1, 0);
   least_parameters_.assign(layers_ + 1, 0);
@@ -53,6 +57,58 @@ Partition::Partition(const Problem& problem, const Setting& setting, const Place
   }
   least_pace_ = most_stages_ > 0 ? std::max(slowest_layer, least_compute_.back() / most_stages_) : 0;
   while (first_tied_ < layers_ && problem.layers[first_tied_].tied <= 0) ++first_tied_;
+  find_least_first();
+  find_least_times();
+}
+
+// What no plan is below: some stage has the largest layer, and some stage at least its part of the whole.
+void Partition::find_least_times() {
+  if (!possible()) return;
+  double parameters = least_parameters_.back() / most_stages_;
+  for (const LayerShape& layer : problem_.layers) parameters = std::max(parameters, layer.parameters - layer.tied);
+  StageLoad load;
+  load.parameters = parameters;
+  least_forward_ = least_backward_ = least_tail_ = kUnlimited;
+  for (int seat = 0; seat < std::ssize(places_.seats()); ++seat) {
+    const Loads* loads = loads_[places_.seats()[seat].kind];
+    if (loads == nullptr) continue;
+    const StageLoad all = loads->of(0, layers_);
+    double forward = all.forward / most_stages_, backward = all.backward / most_stages_;
+    for (int layer = 0; layer < layers_; ++layer) {
+      forward = std::max(forward, loads->of(layer, layer + 1).forward);
+      backward = std::max(backward, loads->of(layer, layer + 1).backward);
+    }
+    least_forward_ = std::min(least_forward_, forward);
+    least_backward_ = std::min(least_backward_, backward);
+    const StageTiming timing = costs_.timing(seat, load, false, false, false);
+    least_tail_ = std::min(least_tail_, timing.reduce + timing.step);
+  }
+  // Kinds differ, and rounding too.
+  least_forward_ *= 1 - kSame;
+  least_backward_ *= 1 - kSame;
+  least_tail_ *= 1 - kSame;
+}
+
+// By kind of device, for stages that end before each layer, the layer before which none that fits can begin.
+void Partition::find_least_first() {
+  least_first_.resize(loads_.size());
+  for (int seat = 0; seat < std::ssize(places_.seats()); ++seat) {
+    const int kind = places_.seats()[seat].kind;
+    if (loads_[kind] == nullptr || !least_first_[kind].empty() || most_stages_ == 0) continue;
+    int first = 0;
+    for (int last = 0; last <= layers_; ++last) {
+      // With fewest in flight, at the last stage, most fit.
+      while (first < last && costs_.hopeless(seat, 0, loads_[kind]->of(first, last), 0)) ++first;
+      least_first_[kind].push_back(first);
+    }
+  }
+}
+
+// The same for a stage that may exceed its memory by below_.
+int Partition::least_first_over(int last) const {
+  const double parameters = least_parameters_[last] - (below_ + capacity_) * (1 + kSame) / costs_.least_state();
+  return static_cast<int>(std::lower_bound(least_parameters_.begin(), least_parameters_.end(), parameters) -
+                          least_parameters_.begin());
 }
 
 // Labels ------------------------------------------------------------------------------------------
@@ -104,16 +160,22 @@ void Partition::round_up(Label& label) const {
   if (harmless < kUnlimited) label.slack = std::max(label.slack, std::min(harmless, 0.0));
 }
 
-void Partition::insert(const Label& label) {
-  const auto no_worse = [](const Label& a, const Label& b) {
-    // Of two tails the longer may be hidden by one still to come; so it counts only on top of the span.
-    return a.slack <= b.slack && a.span <= b.span && a.total <= b.total && a.forward <= b.forward &&
-           a.backward <= b.backward;
-  };
-  int& head = heads_[static_cast<std::size_t>(label.place) * (layers_ + 1) + label.layer];
+// Of two tails the longer may be hidden by one still to come; so it counts only on top of the span.
+bool Partition::no_worse(const Label& a, const Label& b) {
+  return a.slack <= b.slack && a.span <= b.span && a.total <= b.total && a.forward <= b.forward &&
+         a.backward <= b.backward;
+}
+
+bool Partition::is_dominated(const Label& label, int head) const {
   for (int i = head; i >= 0; i = labels_[i].next) {
-    if (no_worse(labels_[i], label)) return;
+    if (no_worse(labels_[i], label)) return true;
   }
+  return false;
+}
+
+void Partition::insert(const Label& label) {
+  int& head = space_.heads[static_cast<std::size_t>(label.place) * (layers_ + 1) + label.layer];
+  if (is_dominated(label, head)) return;
   for (int* link = &head; *link >= 0;) {
     if (no_worse(label, labels_[*link])) {
       *link = labels_[*link].next;
@@ -148,6 +210,7 @@ bool Partition::consider(Stage& stage, const StageLoad& load) {
   }
   if (goal_ == Goal::Memory) return stage.over < below_;
   if (stage.over > 0) return false;
+  if (goal_ == Goal::Fits) return true;
 
   const bool tie = load.tied > 0 && stage.first <= first_tied_;
   stage.timing = costs_.timing(stage.seat, load, stage.recompute, tie, stage.together);
@@ -159,6 +222,19 @@ bool Partition::consider(Stage& stage, const StageLoad& load) {
   return stage.timing.compute() + share <= pace_;
 }
 
+// Whether the stage may have to wait for room.
+bool Partition::waits(const Stage& stage) const {
+  return setting_.schedule == Kind::TwoBW ||
+         (setting_.schedule == Kind::Flush && costs_.in_flight(stage.after) < setting_.microbatches);
+}
+
+double Partition::slack_of(const Stage& stage, double compute, const Label& rest) const {
+  const double alone = compute - pace_;
+  if (stage.after == 0) return alone;
+  const int ahead = costs_.in_flight(stage.after) - costs_.in_flight(stage.after - 1);
+  return std::max(alone, compute + 2 * stage.send.seconds - ahead * pace_ + rest.slack);
+}
+
 // The label of the stage in front of another label.
 void Partition::append(const Stage& stage, int parent, int place) {
   const Label& rest = labels_[parent];
@@ -166,24 +242,17 @@ void Partition::append(const Stage& stage, int parent, int place) {
   const StageTiming& timing = stage.timing;
   if (goal_ == Goal::Memory) {
     label.slack = std::max(rest.slack, stage.over);
-  } else if (setting_.schedule == Kind::TwoBW || setting_.schedule == Kind::Flush) {
-    const bool waits = setting_.schedule == Kind::TwoBW || costs_.in_flight(stage.after) < setting_.microbatches;
-    if (waits && goal_ != Goal::Bound) {
-      label.slack = timing.compute() - pace_;
-      if (stage.after > 0) {
-        const int ahead = costs_.in_flight(stage.after) - costs_.in_flight(stage.after - 1);
-        label.slack = std::max(label.slack, timing.compute() + 2 * timing.send - ahead * pace_ + rest.slack);
-      }
-      if (label.slack > 0) return;
-    }
+  } else if ((goal_ == Goal::Pace || goal_ == Goal::Update) && waits(stage)) {
+    label.slack = slack_of(stage, timing.compute(), rest);
+    if (label.slack > 0) return;
   }
   if (goal_ == Goal::Update) {
     label.span = rest.span + timing.compute() + 2 * timing.send;
-    label.tail = std::max(rest.tail, timing.reduce + timing.step);
-    label.total = (setting_.schedule == Kind::Sequential ? setting_.microbatches : 1) * label.span + label.tail;
+    label.tail = std::max({rest.tail, timing.reduce + timing.step, least_tail_});
+    label.total = span_weight_ * label.span + label.tail;
     if (setting_.schedule == Kind::GPipe) {
-      label.forward = std::max({rest.forward, timing.forward, timing.busy});
-      label.backward = std::max({rest.backward, timing.backward, timing.busy});
+      label.forward = std::max({rest.forward, timing.forward, timing.busy, least_forward_});
+      label.backward = std::max({rest.backward, timing.backward, timing.busy, least_backward_});
     }
   }
   if (hopeless(label)) return;
@@ -191,25 +260,61 @@ void Partition::append(const Stage& stage, int parent, int place) {
   insert(label);
 }
 
+// Whether a stage of so much computation, if it costs nothing else and fits, would be better in front of any label of
+// the list than all that is known. It saves working out most of the stages.
+bool Partition::may_improve(const Stage& stage, double compute, int head, int known) const {
+  if (known < 0) return true;
+  const Label &rest = labels_[head], &best = labels_[known];
+  switch (goal_) {
+    case Goal::Fits:
+    case Goal::Bound:
+      return false;
+    case Goal::Memory: {
+      const double parameters = least_parameters_[stage.last] - least_parameters_[stage.first];
+      return std::max(rest.slack, costs_.least_state() * parameters - capacity_) < best.slack;
+    }
+    case Goal::Pace:
+      return !waits(stage) ? false : slack_of(stage, compute, rest) < best.slack;
+    case Goal::Update:
+      break;
+  }
+  for (int i = head; i >= 0; i = labels_[i].next) {
+    Label label;
+    label.slack = waits(stage) ? slack_of(stage, compute, labels_[i]) : -kUnlimited;
+    label.span = labels_[i].span + compute + 2 * stage.send.seconds;
+    label.total = span_weight_ * label.span + std::max(labels_[i].tail, least_tail_);
+    label.forward = setting_.schedule == Kind::GPipe ? std::max(labels_[i].forward, least_forward_) : 0;
+    label.backward = setting_.schedule == Kind::GPipe ? std::max(labels_[i].backward, least_backward_) : 0;
+    if (!is_dominated(label, known)) return true;
+  }
+  return false;
+}
+
 void Partition::extend(int place, const Advance& advance) {
   const Place &next = places_.all()[place], &here = places_.all()[advance.place];
   Stage stage{.after = next.stages, .seat = here.seat, .together = here.groups == 1};
-  const Loads* loads = loads_[places_.seats()[stage.seat].kind];
+  const int kind = places_.seats()[stage.seat].kind;
+  const Loads* loads = loads_[kind];
   if (loads == nullptr || stage.after >= most_stages_) return;
-  const int left = std::min(here.reach, most_stages_ - here.stages);
-  const int most_first = most_layers_before(left);
-  const std::size_t row = static_cast<std::size_t>(place) * (layers_ + 1);
-  for (stage.last = layers_; stage.last > 0; --stage.last) {
-    const int head = heads_[row + stage.last];
+  const bool timed = goal_ != Goal::Memory && goal_ != Goal::Fits;
+  const int most_first = most_layers_before(std::min(here.reach, most_stages_ - here.stages));
+  const int* heads = &space_.heads[static_cast<std::size_t>(place) * (layers_ + 1)];
+  const int* known = &space_.heads[static_cast<std::size_t>(advance.place) * (layers_ + 1)];
+  // Short stages first: they leave most slack, and what is worse is then soon passed over.
+  for (stage.last = 1; stage.last <= layers_; ++stage.last) {
+    const int head = heads[stage.last];
     if (head < 0) continue;
     if (stage.after > 0) {
       stage.send = costs_.send(stage.seat, next.seat, advance.same_group, loads->output(stage.last - 1));
-      if (goal_ != Goal::Memory && stage.send.busy > pace_) continue;
+      if (timed && stage.send.busy > pace_) continue;
     }
-    for (stage.first = std::min(stage.last - 1, most_first); stage.first >= 0; --stage.first) {
+    const int least_first = goal_ == Goal::Memory ? least_first_over(stage.last) : least_first_[kind][stage.last];
+    for (stage.first = std::min(stage.last - 1, most_first); stage.first >= least_first; --stage.first) {
+      const double compute = loads->compute(stage.first, stage.last);
+      if (timed && compute > pace_) break;
+      if (!may_improve(stage, compute, head, known[stage.first])) continue;
       const StageLoad load = loads->of(stage.first, stage.last);
-      if (goal_ != Goal::Memory && load.forward + load.backward > pace_) break;
-      if (costs_.hopeless(stage.seat, stage.after, load, goal_ == Goal::Memory ? below_ : 0)) break;
+      if (goal_ == Goal::Memory && costs_.hopeless(stage.seat, stage.after, load, below_)) break;
       if (!consider(stage, load)) continue;
       // insert() touches other cells only.
       for (int i = head; i >= 0; i = labels_[i].next) append(stage, i, advance.place);
@@ -220,7 +325,7 @@ void Partition::extend(int place, const Advance& advance) {
 void Partition::run(Goal goal) {
   goal_ = goal;
   labels_.clear();
-  heads_.assign(places_.all().size() * (layers_ + 1), -1);
+  space_.heads.assign(places_.all().size() * (layers_ + 1), -1);
   insert({.layer = layers_});
   for (int place = 0; place < std::ssize(places_.all()); ++place) {
     for (const Advance& advance : places_.all()[place].next) extend(place, advance);
@@ -228,7 +333,7 @@ void Partition::run(Goal goal) {
   ends_.clear();
   for (int place = 0; place < std::ssize(places_.all()); ++place) {
     if (exactly_ && places_.all()[place].stages != *exactly_) continue;
-    for (int i = heads_[static_cast<std::size_t>(place) * (layers_ + 1)]; i >= 0; i = labels_[i].next) {
+    for (int i = space_.heads[static_cast<std::size_t>(place) * (layers_ + 1)]; i >= 0; i = labels_[i].next) {
       ends_.push_back(i);
     }
   }
@@ -288,21 +393,29 @@ bool Partition::take_best(std::optional<Estimate>& best, double& below) {
   return improved;
 }
 
+bool Partition::fits() {
+  if (!possible()) return false;
+  pace_ = kAnyPace;
+  run(Goal::Fits);
+  return !ends_.empty();
+}
+
 std::optional<Estimate> Partition::quick(double below) {
   std::optional<Estimate> best;
-  if (!possible()) return best;
+  if (!possible() || (below == kUnlimited && !fits())) return best;
   set_limits(below, least_compute_.back());
   floor_ = least_pace_;
   if (setting_.schedule == Kind::Sequential) {
-    // Few stages are fast where only one works at a time, and quickly tried.
+    // Few stages are fast where only one works at a time.
     const int all = most_stages_;
-    for (int stages = 1;; stages *= 2) {
-      most_stages_ = std::min(stages, all);
-      run(Goal::Update);
-      if (most_stages_ == all || !ends_.empty()) break;
+    for (most_stages_ = 1; most_stages_ < all; most_stages_ = std::min(2 * most_stages_, all)) {
+      run(Goal::Fits);
+      if (!ends_.empty()) break;
     }
+    run(Goal::Update);
     most_stages_ = all;
   } else {
+    // Limits that grow: the closer they are, the fewer ways there are to follow.
     const double limit = pace_;
     for (double factor : {1.1, 1.4, 2.5, 8.0, kAnyPace}) {
       pace_ = std::min(factor * least_pace_, limit);
@@ -312,6 +425,19 @@ std::optional<Estimate> Partition::quick(double below) {
   }
   double anything = kUnlimited;
   take_best(best, anything);
+  return best;
+}
+
+std::optional<Estimate> Partition::good(double below) {
+  std::optional<Estimate> best = quick(below);
+  if (!best || setting_.schedule == Kind::Sequential) return best;
+  double update = best->plan.update_seconds;
+  for (double low = least_pace_, high = pace_; high > low * 1.02;) {
+    pace_ = (low + high) / 2;
+    run(Goal::Pace);
+    take_best(best, update);
+    (ends_.empty() ? low : high) = pace_;
+  }
   return best;
 }
 
@@ -408,12 +534,16 @@ std::optional<Estimate> Partition::fastest(double below) {
     if (!best) return best;
     below = best->plan.update_seconds;
   }
+  if (setting_.schedule == Kind::TwoBW) {
+    if (beat(below, best, below)) close_in(best, below);
+    return best;
+  }
   floor_ = least_pace_;
   if (setting_.schedule == Kind::Flush) {
     set_limits(below, least_compute_.back());
     if (pace_ >= least_pace_) search_between(least_pace_, pace_, best, below);
-  } else if (beat(below, best, below) && setting_.schedule == Kind::TwoBW) {
-    close_in(best, below);
+  } else {
+    beat(below, best, below);
   }
   return best;
 }
@@ -433,17 +563,36 @@ Estimate Partition::frugal(const Estimate& best) {
 
 std::optional<Estimate> Partition::least_over() {
   if (!possible()) return std::nullopt;
-  const double least = costs_.least_state() * least_parameters_.back() / most_stages_;
-  for (double factor : {0.2, 1.0, 4.0, kUnlimited}) {
-    below_ = std::max(0.0, least - capacity_) + factor * capacity_;
-    run(Goal::Memory);
-    if (ends_.empty()) continue;
-    const auto least_end = std::min_element(ends_.begin(), ends_.end(), [&](int a, int b) {
-      return labels_[a].slack < labels_[b].slack;
-    });
-    return estimate(*least_end);
+  // An even split is soon made, and few are better.
+  const Estimate even = even_split();
+  below_ = even.over;
+  run(Goal::Memory);
+  if (ends_.empty()) return even;
+  return estimate(*std::min_element(ends_.begin(), ends_.end(),
+                                    [&](int a, int b) { return labels_[a].slack < labels_[b].slack; }));
+}
+
+// As many parameters on every stage, or nearly, with recomputation where that takes less memory.
+Estimate Partition::even_split() {
+  labels_.assign(1, {.layer = layers_});
+  for (int place = 0, after = 0; after < most_stages_; ++after) {
+    const std::vector<Advance>& next = places_.all()[place].next;
+    const auto reach = [&](const Advance& advance) { return places_.all()[advance.place].reach; };
+    place = std::max_element(next.begin(), next.end(), [&](const Advance& a, const Advance& b) {
+              return reach(a) < reach(b);
+            })->place;
+    const int before = most_stages_ - after - 1;
+    const double parameters = least_parameters_.back() * before / most_stages_;
+    int first = static_cast<int>(std::lower_bound(least_parameters_.begin(), least_parameters_.end(), parameters) -
+                                 least_parameters_.begin());
+    first = before == 0 ? 0 : std::clamp(first, before, labels_.back().layer - 1);
+    const int seat = places_.all()[place].seat;
+    const StageLoad load = loads_[places_.seats()[seat].kind]->of(first, labels_.back().layer);
+    const bool recompute = problem_.recompute.value_or(costs_.over(seat, after, first == 0, load, true) <
+                                                       costs_.over(seat, after, first == 0, load, false));
+    labels_.push_back({.parent = after, .place = place, .layer = first, .recompute = recompute});
   }
-  return std::nullopt;
+  return estimate(most_stages_);
 }
 
 }  // namespace twobw::planner

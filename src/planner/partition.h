@@ -30,15 +30,22 @@ inline constexpr double kSame = 1e-9;
 
 class Partition {
  public:
+  // Memory for many searches, one after another.
+  struct Workspace;
+
   // Into any number of stages, or `exactly` so many. All that is referred to must outlive this.
   Partition(const Problem& problem, const Setting& setting, const Places& places, const LoadsByKind& loads,
-            std::optional<int> exactly = {});
+            std::optional<int> exactly, Workspace& space);
 
   // Sequences a second that no plan exceeds; 0: there is no plan.
   double most_throughput() const;
+  // Whether any plan fits.
+  bool fits();
   // Some plan that fits, soon found and not far from the best. It may take more than `below` seconds an update,
   // but where none is found no plan takes less.
   std::optional<Estimate> quick(double below);
+  // The same with P within two hundredths of the least.
+  std::optional<Estimate> good(double below);
   // The fastest plan that fits, if an update of it takes less than `below` seconds.
   std::optional<Estimate> fastest(double below);
   // Whether an update below `below` seconds might be possible with more microbatches in flight.
@@ -55,6 +62,7 @@ class Partition {
     Pace,    // P alone, below pace_
     Bound,   // what P can be at least, however many are in flight
     Update,  // the whole update, below below_
+    Fits,    // any plan that fits
     Memory,  // bytes beyond the capacity
   };
   // What the stages from here on amount to; smaller is better in each.
@@ -79,15 +87,24 @@ class Partition {
   bool possible() const;
   double least_update() const;
   void run(Goal goal);
+  void find_least_first();
+  void find_least_times();
+  int least_first_over(int last) const;
   void extend(int place, const Advance& advance);
+  bool may_improve(const Stage& stage, double compute, int head, int known) const;
+  bool waits(const Stage& stage) const;
+  double slack_of(const Stage& stage, double compute, const Label& rest) const;
   int most_layers_before(int stages) const;
   bool consider(Stage& stage, const StageLoad& load);
   void append(const Stage& stage, int parent, int place);
   bool hopeless(const Label& label) const;
+  static bool no_worse(const Label& a, const Label& b);
+  bool is_dominated(const Label& label, int head) const;
   void round_up(Label& label) const;
   void insert(const Label& label);
 
   Estimate estimate(int label) const;
+  Estimate even_split();
   double promise(const Label& label) const;
   bool take_best(std::optional<Estimate>& best, double& below);
   bool beat(double target, std::optional<Estimate>& best, double& below);
@@ -106,16 +123,25 @@ class Partition {
   double capacity_;                       // the largest of a device
   int first_tied_ = 0;                    // layer
   double least_pace_ = 0;                 // no P is below
+  double least_forward_ = 0, least_backward_ = 0, least_tail_ = 0;  // of the slowest stage of any plan
   std::vector<double> least_compute_;     // seconds of the layers before each, on the fastest kind
   std::vector<double> least_parameters_;  // parameters of the layers before each
 
   Goal goal_ = Goal::Pace;
   double pace_ = 0, below_ = 0;
   double floor_ = 0;  // plans with P below it are not asked for
-  std::vector<Label> labels_;
-  std::vector<int> heads_;  // by place and first layer covered
-  std::vector<int> ends_;   // labels that cover all layers
+  double span_weight_;  // of the span, in an update
+  std::vector<std::vector<int>> least_first_;
+  Workspace& space_;
+  std::vector<Label>& labels_;
+  std::vector<int>& ends_;  // labels that cover all layers
   std::int64_t considered_ = 0;
+};
+
+struct Partition::Workspace {
+  std::vector<Label> labels;
+  std::vector<int> heads;  // by place and first layer covered
+  std::vector<int> ends;
 };
 
 }  // namespace twobw::planner

@@ -67,7 +67,14 @@ class Search {
   }
 
   SearchResult run() {
-    for (int replicas : replicas_to_try(problem_)) search_replicas(replicas);
+    for (int replicas : replicas_to_try(problem_)) add_families(replicas);
+    for (Group& group : groups_) find_good(group);
+    // What might be best is looked at first: all that follows is measured by it.
+    std::stable_sort(groups_.begin(), groups_.end(), [](const Group& a, const Group& b) {
+      return throughput(a.family.best) > throughput(b.family.best);
+    });
+    for (Group& group : groups_) find_best(group);
+    for (Group& group : groups_) settle(group);
     return std::move(result_);
   }
 
@@ -77,22 +84,31 @@ class Search {
     const Places* places;
     Setting setting;
     std::optional<int> stages;  // exactly
-    double at_most = 0;  // sequences a second
+    double at_most = 0;         // sequences a second
     bool promising = false;
   };
+  // A family and how to search it.
+  struct Group {
+    Family family;
+    std::vector<Cell> cells;
+    std::optional<Cell> winner;  // that holds the family's best
+  };
 
-  void search_replicas(int replicas) {
-    std::vector<std::unique_ptr<Places>> places;
-    const int layers = static_cast<int>(problem_.layers.size());
-    const int stages = problem_.stages.value_or(layers);
+  void add_families(int replicas) {
+    const int stages = problem_.stages.value_or(static_cast<int>(problem_.layers.size()));
+    std::vector<const Places*> ways;
     for (int spread : distinct_spreads(problem_.cluster, replicas)) {
       const int most = options_.most_places > 0 ? options_.most_places : affordable_places(replicas);
-      places.push_back(std::make_unique<Places>(problem_.cluster, speeds_, replicas, spread, stages, most));
-      if (places.back()->restriction().empty()) continue;
+      places_.push_back(std::make_unique<Places>(problem_.cluster, speeds_, replicas, spread, stages, most));
+      ways.push_back(places_.back().get());
+      if (ways.back()->restriction().empty()) continue;
       result_.exact = false;
-      result_.restriction = places.back()->restriction();
+      result_.restriction = ways.back()->restriction();
     }
-    for (Kind schedule : schedules_to_try(problem_)) search_family(schedule, replicas, places);
+    for (Kind schedule : schedules_to_try(problem_)) {
+      groups_.push_back({.family = {.schedule = schedule, .replicas = replicas},
+                         .cells = cells_of(schedule, replicas, ways)});
+    }
   }
 
   // A place is looked at with every layer, and with as many before it as a stage may have. That should be
@@ -105,46 +121,14 @@ class Search {
     return static_cast<int>(std::min(all / families, at_once) / layers / (1 + 2 * layers / stages));
   }
 
-  void search_family(Kind schedule, int replicas, const std::vector<std::unique_ptr<Places>>& places) {
-    Family family{.schedule = schedule, .replicas = replicas};
-    std::vector<Cell> cells = cells_of(schedule, replicas, places);
-    std::optional<Cell> winner;
-    // A good plan to beat spares much work: first a rough look everywhere.
-    for (Cell& cell : cells) {
-      if (cell.at_most <= throughput(family.best)) continue;
-      Partition partition = partition_of(cell);
-      const double below = update_to_beat(cell.setting, family.best);
-      std::optional<Estimate> plan = partition.quick(below);
-      // What has nothing better now may have with more in flight.
-      const bool more = extras_to_try(problem_, schedule).size() > 1;
-      cell.promising = plan || (more && partition.may_beat(below));
-      result_.stages += partition.considered();
-      if (throughput(plan) <= throughput(family.best)) continue;
-      family.best = std::move(plan);
-      winner = cell;
-    }
-    for (const Cell& cell : cells) search_cell(cell, family.best, winner);
-    if (family.best) {
-      family.verdict = Verdict::Slower;
-      family.best = partition_of(*winner).frugal(*family.best);
-    } else if (!cells.empty()) {
-      find_closest(cells, family);
-    } else {
-      family.reason = microbatch_count(problem_, replicas, loads_.begin()->first) == 0
-                          ? fmt::format("a batch of {} is too small for {} replicas", problem_.batch, replicas)
-                          : "no way to place it";
-    }
-    result_.families.push_back(std::move(family));
-  }
-
   // Those that may hold most first.
-  std::vector<Cell> cells_of(Kind schedule, int replicas, const std::vector<std::unique_ptr<Places>>& places) const {
+  std::vector<Cell> cells_of(Kind schedule, int replicas, const std::vector<const Places*>& ways) {
     std::vector<Cell> cells;
     for (const auto& [b, loads] : loads_) {
       const int m = microbatch_count(problem_, replicas, b);
       if (m == 0) continue;
-      for (const auto& way : places) {
-        Cell cell{.places = way.get(),
+      for (const Places* way : ways) {
+        Cell cell{.places = way,
                   .setting = {.schedule = schedule, .replicas = replicas, .microbatch = b, .microbatches = m}};
         const auto add = [&](std::optional<int> stages) {
           cell.stages = stages;
@@ -164,34 +148,79 @@ class Search {
     return cells;
   }
 
-  Partition partition_of(const Cell& cell) const {
-    return {problem_, cell.setting, *cell.places, loads_.at(cell.setting.microbatch), cell.stages};
+  Partition partition_of(const Cell& cell) {
+    return {problem_, cell.setting, *cell.places, loads_.at(cell.setting.microbatch), cell.stages, space_};
   }
 
-  // Improves `best` by the plans of the cell, which then is the winner.
-  void search_cell(Cell cell, std::optional<Estimate>& best, std::optional<Cell>& winner) {
-    if (!cell.promising || cell.at_most <= throughput(best) * (1 + kSame)) return;
-    for (int extra : extras_to_try(problem_, cell.setting.schedule)) {
-      cell.setting.extra_a_boundary = extra;
+  // A rough look at every cell, for something to beat.
+  void find_good(Group& group) {
+    std::optional<Estimate>& best = group.family.best;
+    const bool more = extras_to_try(problem_, group.family.schedule).size() > 1;
+    for (Cell& cell : group.cells) {
+      if (cell.at_most <= throughput(best)) continue;
       Partition partition = partition_of(cell);
-      ++result_.settings;
-      std::optional<Estimate> found = partition.fastest(update_to_beat(cell.setting, best));
-      const bool more_may_help = extra > 0 || partition.may_beat(update_to_beat(cell.setting, found ? found : best));
+      const double below = update_to_beat(cell.setting, best);
+      std::optional<Estimate> plan = partition.good(below);
+      // What has nothing better now may have with more in flight.
+      cell.promising = plan || (more && (!best || partition.may_beat(below)));
       result_.stages += partition.considered();
-      if (found) {
-        best = std::move(found);
-        winner = cell;
-      }
-      if (!more_may_help) return;
+      if (throughput(plan) <= throughput(best)) continue;
+      best = std::move(plan);
+      group.winner = cell;
     }
   }
 
-  // The smallest microbatches need least memory.
+  // All plans of the family that may be the best of all; under 2BW, where that takes little, all that may be the
+  // family's best.
+  void find_best(Group& group) {
+    const bool thorough = group.family.schedule == Kind::TwoBW;
+    for (Cell cell : group.cells) {
+      const std::optional<Estimate>& rival = thorough ? group.family.best : best_;
+      if (!cell.promising || cell.at_most <= throughput(rival) * (1 + kSame)) continue;
+      const std::vector<int> extras = extras_to_try(problem_, cell.setting.schedule);
+      for (int extra : extras) {
+        cell.setting.extra_a_boundary = extra;
+        Partition partition = partition_of(cell);
+        ++result_.settings;
+        std::optional<Estimate> found = partition.fastest(update_to_beat(cell.setting, rival));
+        if (throughput(found) > throughput(group.family.best)) {
+          group.family.best = std::move(found);
+          group.winner = cell;
+          if (throughput(group.family.best) > throughput(best_)) best_ = group.family.best;
+        }
+        const bool enough =
+            extra == 0 && extras.size() > 1 && rival && !partition.may_beat(update_to_beat(cell.setting, rival));
+        result_.stages += partition.considered();
+        if (enough) break;
+      }
+    }
+    if (throughput(group.family.best) > throughput(best_)) best_ = group.family.best;
+  }
+
+  void settle(Group& group) {
+    Family& family = group.family;
+    if (family.best) {
+      family.verdict = Verdict::Slower;
+      const bool first = throughput(family.best) >= throughput(best_) * (1 - kSame);
+      if (first) family.best = partition_of(*group.winner).frugal(*family.best);
+    } else if (!group.cells.empty()) {
+      find_closest(group.cells, family);
+    } else {
+      const bool batch = microbatch_count(problem_, family.replicas, loads_.begin()->first) == 0;
+      family.reason = batch ? fmt::format("a batch of {} is too small for {} replicas", problem_.batch, family.replicas)
+                            : "no way to place it";
+    }
+    result_.families.push_back(std::move(family));
+  }
+
+  // The smallest microbatches need least memory; how replicas are spread does not matter to it.
   void find_closest(const std::vector<Cell>& cells, Family& family) {
     int smallest = cells.front().setting.microbatch;
     for (const Cell& cell : cells) smallest = std::min(smallest, cell.setting.microbatch);
+    const Places* seen = nullptr;
     for (const Cell& cell : cells) {
-      if (cell.setting.microbatch != smallest) continue;
+      if (cell.setting.microbatch != smallest || (seen != nullptr && cell.places != seen)) continue;
+      seen = cell.places;
       Partition partition = partition_of(cell);
       std::optional<Estimate> closest = partition.least_over();
       if (closest && (!family.best || closest->over < family.best->over)) family.best = std::move(closest);
@@ -203,8 +232,8 @@ class Search {
       return;
     }
     family.verdict = Verdict::Memory;
-    family.reason = fmt::format("memory of stage {} by {}", family.best->tightest,
-                                in_words(family.best->over));
+    family.reason =
+        fmt::format("memory of stage {} by {}", family.best->tightest, in_words(family.best->over));
   }
 
   const Problem& problem_;
@@ -213,6 +242,10 @@ class Search {
   std::map<int, LoadsByKind> loads_;  // by microbatch size
   std::vector<double> speeds_;
   int device_count_ = 0;
+  std::vector<std::unique_ptr<Places>> places_;
+  Partition::Workspace space_;
+  std::vector<Group> groups_;
+  std::optional<Estimate> best_;  // of all
   SearchResult result_;
 };
 
@@ -232,7 +265,7 @@ double ratio(const Plan& plan, const Plan& best) {
 
 // Ranks the families that are first by the time model again, leaving out those far behind.
 void simulate_best(const Problem& problem, int count, std::vector<Family>& families) {
-  constexpr double near = 0.7;
+  constexpr double near = 0.8;
   auto end = families.begin();
   const double best = throughput(families.front().best);
   for (; end != families.end() && end - families.begin() < count && end->verdict == Verdict::Slower; ++end) {

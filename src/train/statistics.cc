@@ -75,11 +75,13 @@ Json Statistics::metrics_line() const {
 }
 
 // Steady state: from the second update to the last but one, where the run is long enough; filling
-// and draining the pipeline are not part of it.
+// and draining the pipeline are not part of it, nor is a synchronous start.
 Json Statistics::summary() const {
   const std::size_t count = rows_.size();
-  const std::size_t first = count >= 5 ? 1 : 0,
-                    last = count >= 5 ? count - 2 : std::max<std::size_t>(count, 1) - 1;
+  const std::size_t last = count >= 5 ? count - 2 : std::max<std::size_t>(count, 1) - 1;
+  std::size_t first = count >= 5 ? 1 : 0;
+  const auto synchronous = static_cast<std::size_t>(schedule::synchronous_batches(setup_.spec));
+  if (synchronous > 0 && synchronous + 2 < last) first = synchronous + 1;
   Json stages = Json::array();
   double utilisation_sum = 0;
   const int workers = schedule::workers(setup_.spec);

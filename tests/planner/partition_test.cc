@@ -24,7 +24,8 @@ struct Bench {
     const Places places(problem.cluster, {1}, 1, 1, static_cast<int>(problem.layers.size()), 1000);
     const Loads loads(problem.layers, problem.costs[0].columns[0]);
     const LoadsByKind by_kind = {&loads};
-    Partition partition(problem, setting, places, by_kind, problem.stages);
+    Partition::Workspace space;
+    Partition partition(problem, setting, places, by_kind, problem.stages, space);
     return function(partition);
   }
   std::optional<Estimate> fastest() const {

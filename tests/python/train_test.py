@@ -54,6 +54,9 @@ class RunDirectoryTest(TestCase):
         summary = run.summary
         self.assertEqual(summary["updates"], 6)
         self.assertEqual(summary["loss"], run.losses[-1])
+        for stage in summary["stages"]:
+            self.assertEqual(sum(stage["memory"].values()), stage["peak_bytes"])
+            self.assertGreater(stage["memory"]["activations"], 0)
         self.assertEqual(summary["validation_loss"], run.validations[-1]["validation_loss"])
         self.assertEqual(summary["skipped_updates"], 0)
         self.assertIs(summary["interrupted"], False)
