@@ -1,5 +1,6 @@
-// How long the planner takes, with every family of candidates worked out and the best of them simulated: modelled GPT
-// models on clusters of like nodes and on mixed ones. Prints one line a problem; takes a number of repetitions.
+// How long the planner takes, with every family of candidates worked out and the best of them simulated:
+// modelled GPT models on clusters of like nodes and on mixed ones. Prints one line a problem; takes a number
+// of repetitions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -59,10 +60,11 @@ void measure(const std::string& name, const Problem& problem, int repetitions) {
   }
   std::sort(seconds.begin(), seconds.end());
   const Plan& plan = result.best ? result.best->plan : result.shortfall->closest.plan;
-  fmt::print("{:<44}{:>8.3f} s  {:>4} families {:>6} settings {:>10} stages  {}  {} w={} d={} b={} m={} e={}{}\n", name,
-             seconds[seconds.size() / 2], result.families.size(), result.settings, result.stages,
-             result.exact ? "exact" : "cut  ", schedule::name(plan.schedule), plan.replicas, plan.stages.size(),
-             plan.microbatch, plan.microbatches, plan.extra, result.best ? "" : "  (does not fit)");
+  fmt::print(
+      "{:<44}{:>8.3f} s  {:>4} families {:>6} settings {:>10} stages  {}  {} w={} d={} b={} m={} e={}{}\n",
+      name, seconds[seconds.size() / 2], result.families.size(), result.settings, result.stages,
+      result.exact ? "exact" : "cut  ", schedule::name(plan.schedule), plan.replicas, plan.stages.size(),
+      plan.microbatch, plan.microbatches, plan.extra, result.best ? "" : "  (does not fit)");
 }
 
 }  // namespace
@@ -76,8 +78,8 @@ int main(int argc, char** argv) {
   measure("1,024 devices, 202 layers", problem_of(v1024, gpt(50, 6144), 2048), repetitions);
   measure("1,024 devices, 200 blocks = 802 layers", problem_of(v1024, gpt(200, 4096), 2048), repetitions);
   measure("1,024 devices, 24 blocks, small", problem_of(v1024, gpt(24, 1024), 2048), repetitions);
-  measure("32 V100 and 32 A100, 24 blocks", problem_of({{"V100-16GB", 4, 8}, {"A100-40GB", 4, 8}}, gpt(24, 2304), 512),
-          repetitions);
+  measure("32 V100 and 32 A100, 24 blocks",
+          problem_of({{"V100-16GB", 4, 8}, {"A100-40GB", 4, 8}}, gpt(24, 2304), 512), repetitions);
   measure("512 V100 and 512 A100, 50 blocks",
           problem_of({{"V100-16GB", 64, 8}, {"A100-40GB", 64, 8}}, gpt(50, 4096), 2048), repetitions);
 }

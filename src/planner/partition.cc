@@ -15,7 +15,8 @@ using schedule::Kind;
 constexpr double kAnyPace = 1e30;
 
 // By the layers, the places, and the microbatches that the schedule needs.
-int most_stages(const Problem& problem, const Setting& setting, const Places& places, std::optional<int> exactly) {
+int most_stages(const Problem& problem, const Setting& setting, const Places& places,
+                std::optional<int> exactly) {
   int most = std::min(static_cast<int>(problem.layers.size()), places.all().front().reach);
   if (exactly) most = std::min(most, *exactly);
   while (most > 0 && schedule::smallest_microbatches(spec_of(setting, most)) > setting.microbatches) --most;
@@ -39,7 +40,6 @@ Partition::Partition(const Problem& problem, const Setting& setting, const Place
       space_(space),
       labels_(space.labels),
       ends_(space.ends) {
-
   least_compute_.assign(layers_ + 1, 0);
   least_parameters_.assign(layers_ + 1, 0);
   double slowest_layer = 0;
@@ -65,7 +65,8 @@ Partition::Partition(const Problem& problem, const Setting& setting, const Place
 void Partition::find_least_times() {
   if (!possible()) return;
   double parameters = least_parameters_.back() / most_stages_;
-  for (const LayerShape& layer : problem_.layers) parameters = std::max(parameters, layer.parameters - layer.tied);
+  for (const LayerShape& layer : problem_.layers)
+    parameters = std::max(parameters, layer.parameters - layer.tied);
   StageLoad load;
   load.parameters = parameters;
   least_forward_ = least_backward_ = least_tail_ = kUnlimited;
@@ -106,7 +107,8 @@ void Partition::find_least_first() {
 
 // The same for a stage that may exceed its memory by below_.
 int Partition::least_first_over(int last) const {
-  const double parameters = least_parameters_[last] - (below_ + capacity_) * (1 + kSame) / costs_.least_state();
+  const double parameters =
+      least_parameters_[last] - (below_ + capacity_) * (1 + kSame) / costs_.least_state();
   return static_cast<int>(std::lower_bound(least_parameters_.begin(), least_parameters_.end(), parameters) -
                           least_parameters_.begin());
 }
@@ -155,7 +157,8 @@ void Partition::round_up(Label& label) const {
     const Loads* loads = loads_[places_.seats()[front].kind];
     if (loads == nullptr) continue;
     const double bytes = loads->output(label.layer - 1);
-    harmless = std::min(harmless, ahead - 2 * costs_.send(front, place.seat, advance.same_group, bytes).seconds);
+    harmless =
+        std::min(harmless, ahead - 2 * costs_.send(front, place.seat, advance.same_group, bytes).seconds);
   }
   if (harmless < kUnlimited) label.slack = std::max(label.slack, std::min(harmless, 0.0));
 }
@@ -260,8 +263,8 @@ void Partition::append(const Stage& stage, int parent, int place) {
   insert(label);
 }
 
-// Whether a stage of so much computation, if it costs nothing else and fits, would be better in front of any label of
-// the list than all that is known. It saves working out most of the stages.
+// Whether a stage of so much computation, if it costs nothing else and fits, would be better in front of any
+// label of the list than all that is known. It saves working out most of the stages.
 bool Partition::may_improve(const Stage& stage, double compute, int head, int known) const {
   if (known < 0) return true;
   const Label &rest = labels_[head], &best = labels_[known];
@@ -308,7 +311,8 @@ void Partition::extend(int place, const Advance& advance) {
       stage.send = costs_.send(stage.seat, next.seat, advance.same_group, loads->output(stage.last - 1));
       if (timed && stage.send.busy > pace_) continue;
     }
-    const int least_first = goal_ == Goal::Memory ? least_first_over(stage.last) : least_first_[kind][stage.last];
+    const int least_first =
+        goal_ == Goal::Memory ? least_first_over(stage.last) : least_first_[kind][stage.last];
     for (stage.first = std::min(stage.last - 1, most_first); stage.first >= least_first; --stage.first) {
       const double compute = loads->compute(stage.first, stage.last);
       if (timed && compute > pace_) break;
@@ -377,7 +381,8 @@ bool Partition::take_best(std::optional<Estimate>& best, double& below) {
   const auto better = [&](int a, int b) { return promise(labels_[a]) < promise(labels_[b]); };
   std::vector<int> chosen = ends_;
   const std::size_t count = std::min(enough, chosen.size());
-  std::partial_sort(chosen.begin(), chosen.begin() + static_cast<std::ptrdiff_t>(count), chosen.end(), better);
+  std::partial_sort(chosen.begin(), chosen.begin() + static_cast<std::ptrdiff_t>(count), chosen.end(),
+                    better);
   chosen.resize(count);
   const auto least = std::min_element(ends_.begin(), ends_.end(),
                                       [&](int a, int b) { return labels_[a].total < labels_[b].total; });
@@ -492,8 +497,9 @@ bool Partition::beat(double target, std::optional<Estimate>& best, double& below
   return true;
 }
 
-// 2BW: an update is P alone, and a run only tells whether there is a plan below a given P. Halve what is left to
-// gain, or ask for anything better, in turns: the one soon gets near the best plan, the other ends with it.
+// 2BW: an update is P alone, and a run only tells whether there is a plan below a given P. Halve what is left
+// to gain, or ask for anything better, in turns: the one soon gets near the best plan, the other ends with
+// it.
 void Partition::close_in(std::optional<Estimate>& best, double& below) {
   double least = least_update();
   for (bool halve = true;;) {
@@ -505,8 +511,8 @@ void Partition::close_in(std::optional<Estimate>& best, double& below) {
   }
 }
 
-// Flush: among the plans with P from `least` to `most`. A run finds the least that an update takes besides P; that and
-// the best known plan bound P from above, and where they leave much it is looked at in two parts.
+// Flush: among the plans with P from `least` to `most`. A run finds the least that an update takes besides P;
+// that and the best known plan bound P from above, and where they leave much it is looked at in two parts.
 void Partition::search_between(double least, double most, std::optional<Estimate>& best, double& below) {
   const double others = setting_.microbatches - 1;
   floor_ = least;
@@ -583,8 +589,9 @@ Estimate Partition::even_split() {
             })->place;
     const int before = most_stages_ - after - 1;
     const double parameters = least_parameters_.back() * before / most_stages_;
-    int first = static_cast<int>(std::lower_bound(least_parameters_.begin(), least_parameters_.end(), parameters) -
-                                 least_parameters_.begin());
+    int first =
+        static_cast<int>(std::lower_bound(least_parameters_.begin(), least_parameters_.end(), parameters) -
+                         least_parameters_.begin());
     first = before == 0 ? 0 : std::clamp(first, before, labels_.back().layer - 1);
     const int seat = places_.all()[place].seat;
     const StageLoad load = loads_[places_.seats()[seat].kind]->of(first, labels_.back().layer);

@@ -8,8 +8,8 @@
 //
 // one number for all that lies behind. What the formulas of time_model.h add up or take the largest
 // of is carried along in the same way; of two ways to the same place and layer one is dropped when the other
-// is no worse in every such number, since all of them only grow. P itself is found by asking for a plan that beats the
-// best known, until there is none.
+// is no worse in every such number, since all of them only grow. P itself is found by asking for a plan that
+// beats the best known, until there is none.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,8 @@ class Partition {
   double most_throughput() const;
   // Whether any plan fits.
   bool fits();
-  // Some plan that fits, soon found and not far from the best. It may take more than `below` seconds an update,
-  // but where none is found no plan takes less.
+  // Some plan that fits, soon found and not far from the best. It may take more than `below` seconds an
+  // update, but where none is found no plan takes less.
   std::optional<Estimate> quick(double below);
   // The same with P within two hundredths of the least.
   std::optional<Estimate> good(double below);
@@ -120,16 +120,16 @@ class Partition {
   int layers_;
   int most_stages_;
   StageCosts costs_;
-  double capacity_;                       // the largest of a device
-  int first_tied_ = 0;                    // layer
-  double least_pace_ = 0;                 // no P is below
+  double capacity_;                                                 // the largest of a device
+  int first_tied_ = 0;                                              // layer
+  double least_pace_ = 0;                                           // no P is below
   double least_forward_ = 0, least_backward_ = 0, least_tail_ = 0;  // of the slowest stage of any plan
   std::vector<double> least_compute_;     // seconds of the layers before each, on the fastest kind
   std::vector<double> least_parameters_;  // parameters of the layers before each
 
   Goal goal_ = Goal::Pace;
   double pace_ = 0, below_ = 0;
-  double floor_ = 0;  // plans with P below it are not asked for
+  double floor_ = 0;    // plans with P below it are not asked for
   double span_weight_;  // of the span, in an update
   std::vector<std::vector<int>> least_first_;
   Workspace& space_;

@@ -67,8 +67,8 @@ struct Places::Where {
   auto operator<=>(const Where&) const = default;
 };
 
-Places::Places(const Cluster& cluster, const std::vector<double>& speeds, int replicas, int spread, int stages,
-               int most)
+Places::Places(const Cluster& cluster, const std::vector<double>& speeds, int replicas, int spread,
+               int stages, int most)
     : cluster_(cluster), replicas_(replicas), kinds_(find_groups(cluster, replicas, spread)) {
   const auto speed = [&](const GroupKind& kind) {
     double fastest = 0;
@@ -139,7 +139,8 @@ void Places::open_groups(const Where& where, Limit limit, std::vector<Where>& fo
       next.used = 1U << island;
       next.island = island;
       next.position = 0;
-      if (limit == Limit::BySpeed && where.kind >= 0 && where.kind != kind) next.direction = kind - where.kind;
+      if (limit == Limit::BySpeed && where.kind >= 0 && where.kind != kind)
+        next.direction = kind - where.kind;
       next.kind = kind;
       ++next.stages;
       found.push_back(std::move(next));

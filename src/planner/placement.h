@@ -2,13 +2,13 @@
 //
 // The w replicas of a stage sit on k like nodes, w/k on each, on devices of one kind. k is the smallest
 // divisor of w that is at least `spread`, leaves a node no more than it has of one kind, and of which there
-// are nodes enough; k nodes together are a group. So with `spread` 1 replicas share the fast links inside a node,
-// with `spread` w each replica has a node of its own and its stages share them.
+// are nodes enough; k nodes together are a group. So with `spread` 1 replicas share the fast links inside a
+// node, with `spread` w each replica has a node of its own and its stages share them.
 //
 // The pipeline goes from group to group, never back, and inside a group from island to island. An island
 // (the devices of one kind in a node) holds several stages; it is filled before the next island like it
-// is opened, but may be left half empty for an unlike one. Islands and groups may be left out, and the pipeline
-// may end anywhere.
+// is opened, but may be left half empty for an unlike one. Islands and groups may be left out, and the
+// pipeline may end anywhere.
 //
 // Built from the last stage to the first. Like groups are counted, not listed: of those that are left
 // it never matters which comes next.

@@ -128,8 +128,9 @@ class Search {
       const int m = microbatch_count(problem_, replicas, b);
       if (m == 0) continue;
       for (const Places* way : ways) {
-        Cell cell{.places = way,
-                  .setting = {.schedule = schedule, .replicas = replicas, .microbatch = b, .microbatches = m}};
+        Cell cell{
+            .places = way,
+            .setting = {.schedule = schedule, .replicas = replicas, .microbatch = b, .microbatches = m}};
         const auto add = [&](std::optional<int> stages) {
           cell.stages = stages;
           cell.at_most = partition_of(cell).most_throughput();
@@ -170,8 +171,8 @@ class Search {
     }
   }
 
-  // All plans of the family that may be the best of all; under 2BW, where that takes little, all that may be the
-  // family's best.
+  // All plans of the family that may be the best of all; under 2BW, where that takes little, all that may be
+  // the family's best.
   void find_best(Group& group) {
     const bool thorough = group.family.schedule == Kind::TwoBW;
     for (Cell cell : group.cells) {
@@ -188,8 +189,8 @@ class Search {
           group.winner = cell;
           if (throughput(group.family.best) > throughput(best_)) best_ = group.family.best;
         }
-        const bool enough =
-            extra == 0 && extras.size() > 1 && rival && !partition.may_beat(update_to_beat(cell.setting, rival));
+        const bool enough = extra == 0 && extras.size() > 1 && rival &&
+                            !partition.may_beat(update_to_beat(cell.setting, rival));
         result_.stages += partition.considered();
         if (enough) break;
       }
@@ -207,8 +208,9 @@ class Search {
       find_closest(group.cells, family);
     } else {
       const bool batch = microbatch_count(problem_, family.replicas, loads_.begin()->first) == 0;
-      family.reason = batch ? fmt::format("a batch of {} is too small for {} replicas", problem_.batch, family.replicas)
-                            : "no way to place it";
+      family.reason =
+          batch ? fmt::format("a batch of {} is too small for {} replicas", problem_.batch, family.replicas)
+                : "no way to place it";
     }
     result_.families.push_back(std::move(family));
   }
@@ -274,7 +276,9 @@ void simulate_best(const Problem& problem, int count, std::vector<Family>& famil
     const double sequences = plan.sequences_per_s * plan.update_seconds;
     plan.simulated_tokens_per_s = sequences / simulated_update(problem, plan) * problem.context;
   }
-  const auto speed = [](const Family& family) { return family.best ? family.best->plan.simulated_tokens_per_s : 0; };
+  const auto speed = [](const Family& family) {
+    return family.best ? family.best->plan.simulated_tokens_per_s : 0;
+  };
   std::stable_sort(families.begin(), end,
                    [&](const Family& a, const Family& b) { return speed(a) > speed(b) * (1 + kSame); });
 }
@@ -316,7 +320,8 @@ SearchResult search(const Problem& problem, const SearchOptions& options) {
   if (!result.best) result.shortfall = explain_shortfall(problem, options, result);
   if (!result.best && !result.shortfall) {
     const bool any = !result.families.empty();
-    fail_input("what is fixed leaves no plan: {}", any ? result.families.front().reason : "no schedule to try");
+    fail_input("what is fixed leaves no plan: {}",
+               any ? result.families.front().reason : "no schedule to try");
   }
   return result;
 }

@@ -2,11 +2,10 @@
 //
 //   schedule      2bw, flush, gpipe, sequential (stash is a baseline, not planned)
 //   w replicas    every number up to the largest island, and the multiples of every island's size
-//   placement     the ways of planner/placement.h, with replicas of a stage close together or spread over nodes
-//   d, split      any number of stages, any runs of layers
-//   b             the microbatch sizes that were measured
-//   m             as many microbatches as the batch allows, floor(B / (b w))
-//   e             none, one or two extra microbatches in flight for every boundary between stages, under 2bw and flush
+//   placement     the ways of planner/placement.h, with replicas of a stage close together or spread over
+//   nodes d, split      any number of stages, any runs of layers b             the microbatch sizes that were
+//   measured m             as many microbatches as the batch allows, floor(B / (b w)) e             none, one
+//   or two extra microbatches in flight for every boundary between stages, under 2bw and flush
 //                 (two hide a transfer that takes as long as the computation of a stage, there and back)
 //   recomputation by stage, where its memory needs it
 //

@@ -24,7 +24,8 @@ bool fits(Problem problem) {
 
 // Weights computed with and activations take half the bytes; a master in fp32 comes on top.
 Problem in_half_precision(Problem problem) {
-  for (StateBytes* state : {&problem.state, problem.synchronous_state ? &*problem.synchronous_state : nullptr}) {
+  for (StateBytes* state :
+       {&problem.state, problem.synchronous_state ? &*problem.synchronous_state : nullptr}) {
     if (state == nullptr) continue;
     state->weights /= 2;
     state->master = std::max(state->master, 4.0);
@@ -103,7 +104,8 @@ std::vector<std::string> remedies(const Problem& problem, const Estimate& closes
     result.push_back(fmt::format("{} times as many nodes", times));
     break;
   }
-  result.push_back(fmt::format("{} more memory on every device", in_words(closest.over / (1 - problem.margin))));
+  result.push_back(
+      fmt::format("{} more memory on every device", in_words(closest.over / (1 - problem.margin))));
   return result;
 }
 

@@ -23,8 +23,8 @@ class Channels {
                                      .bandwidth = one.busy > 0 ? bytes / one.busy : link.bandwidth};
     if (!link.shared) return add(channel);
     const bool forward = from.first_layer < to.first_layer;
-    const auto [found, added] =
-        shared_.try_emplace(std::tuple{from.nodes.front(), inside, inside && forward}, system_.channels.size());
+    const auto [found, added] = shared_.try_emplace(std::tuple{from.nodes.front(), inside, inside && forward},
+                                                    system_.channels.size());
     return added ? add(channel) : found->second;
   }
 
@@ -73,8 +73,8 @@ simulator::System system_of(const Problem& problem, const Plan& plan) {
   for (std::size_t r = 0; r < plan.stages.size(); ++r) {
     const StagePlan& stage = plan.stages[r];
     const StageLoad load = load_of(stage);
-    const StageTiming timing = timing_of(problem, setting_of(plan), seat_of(problem.cluster, stage), load,
-                                         stage.recompute);
+    const StageTiming timing =
+        timing_of(problem, setting_of(plan), seat_of(problem.cluster, stage), load, stage.recompute);
     system.stages.push_back({.forward = timing.forward,
                              .backward = timing.backward,
                              .step = timing.step,

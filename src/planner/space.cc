@@ -47,11 +47,13 @@ void validate(const Problem& problem) {
 
   const int layers = static_cast<int>(problem.layers.size());
   const int d = problem.stages.value_or(1), w = problem.replicas.value_or(1);
-  if (d > layers) fail_input("pipeline.stages is {}; the model has {} layers, so at most {}", d, layers, layers);
-  if (w > devices) fail_input("pipeline.replicas is {}; the cluster has {} devices, so at most {}", w, devices, devices);
+  if (d > layers)
+    fail_input("pipeline.stages is {}; the model has {} layers, so at most {}", d, layers, layers);
+  if (w > devices)
+    fail_input("pipeline.replicas is {}; the cluster has {} devices, so at most {}", w, devices, devices);
   if (d > devices / w) {
-    fail_input("pipeline.stages is {}; with {} replica{} and {} devices it can be at most {}", d, w, w > 1 ? "s" : "",
-               devices, devices / w);
+    fail_input("pipeline.stages is {}; with {} replica{} and {} devices it can be at most {}", d, w,
+               w > 1 ? "s" : "", devices, devices / w);
   }
   const std::vector<int> sizes = microbatches_to_try(problem);
   if (sizes.empty()) {
@@ -63,8 +65,8 @@ void validate(const Problem& problem) {
   }
   const int b = sizes.front(), m = problem.microbatches.value_or(1);
   if (b > problem.batch / w / m) {
-    fail_input("the batch is {}; with {} microbatch{} of {} on {} replica{} it must be at least {}", problem.batch, m,
-               m > 1 ? "es" : "", b, w, w > 1 ? "s" : "", 1LL * m * b * w);
+    fail_input("the batch is {}; with {} microbatch{} of {} on {} replica{} it must be at least {}",
+               problem.batch, m, m > 1 ? "es" : "", b, w, w > 1 ? "s" : "", 1LL * m * b * w);
   }
   if (problem.microbatches && problem.schedule == Kind::TwoBW) {
     const Setting setting{.schedule = Kind::TwoBW, .microbatches = m, .extra = problem.extra.value_or(0)};

@@ -12,8 +12,8 @@ namespace twobw::planner {
 
 class StageCosts {
  public:
-  // Of stages with fewer than `stages` after them, in pipelines of any number of stages or of `exactly` so many.
-  // For any number, what is in flight must depend on the stages after alone: no fixed extra.
+  // Of stages with fewer than `stages` after them, in pipelines of any number of stages or of `exactly` so
+  // many. For any number, what is in flight must depend on the stages after alone: no fixed extra.
   StageCosts(const Problem& problem, const Setting& setting, const Places& places, int stages,
              std::optional<int> exactly);
 
@@ -22,7 +22,8 @@ class StageCosts {
   // Bytes beyond what the margin leaves of the device; at most 0: it fits. Only the stages after it
   // matter, and whether it is the first.
   double over(int seat, int after, bool first, const StageLoad& load, bool recompute) const {
-    return excess(memory_[4 * after + 2 * (first ? 1 : 0) + (recompute ? 1 : 0)].of(load), seats_[seat].capacity);
+    return excess(memory_[4 * after + 2 * (first ? 1 : 0) + (recompute ? 1 : 0)].of(load),
+                  seats_[seat].capacity);
   }
   // Whether it is over by more than `by` with any number of layers more in front of these.
   bool hopeless(int seat, int after, const StageLoad& load, double by) const {

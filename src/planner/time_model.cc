@@ -225,7 +225,8 @@ Estimate evaluate(const Problem& problem, Plan plan) {
   LoadsByKind loads(problem.costs.size(), nullptr);
   for (const StagePlan& stage : plan.stages) {
     const CostColumn* column = column_of(problem, stage.kind, plan.microbatch);
-    if (column != nullptr) loads[stage.kind] = &by_kind.try_emplace(stage.kind, problem.layers, *column).first->second;
+    if (column != nullptr)
+      loads[stage.kind] = &by_kind.try_emplace(stage.kind, problem.layers, *column).first->second;
   }
   return evaluate(problem, std::move(plan), loads);
 }
@@ -242,8 +243,7 @@ Estimate evaluate(const Problem& problem, Plan plan, const LoadsByKind& loads) {
   for (int r = 0; r < d; ++r) {
     StagePlan& stage = plan.stages[r];
     const StageLoad load = loads[stage.kind]->of(stage.first_layer, stage.last_layer);
-    StageTiming timing =
-        timing_of(problem, setting, seat_of(problem.cluster, stage), load, stage.recompute);
+    StageTiming timing = timing_of(problem, setting, seat_of(problem.cluster, stage), load, stage.recompute);
     timing.reduce += tie_seconds(problem, plan, r, load.tied);
     if (r + 1 < d) {
       const Transfer send = transfer_between(problem.cluster, stage, plan.stages[r + 1], load.output);

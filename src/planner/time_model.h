@@ -110,10 +110,10 @@ inline double excess(double bytes, double capacity) {
 }
 
 struct Estimate {
-  Plan plan;            // with its forecast
-  int tightest = 0;     // the stage that exceeds its memory most, or has least to spare
-  double over = 0;      // by so many bytes beyond what the margin leaves; at most 0: the plan fits
-  double footprint = 0; // bytes of all devices together
+  Plan plan;             // with its forecast
+  int tightest = 0;      // the stage that exceeds its memory most, or has least to spare
+  double over = 0;       // by so many bytes beyond what the margin leaves; at most 0: the plan fits
+  double footprint = 0;  // bytes of all devices together
 
   bool fits() const { return over <= 0; }
 };

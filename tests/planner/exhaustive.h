@@ -77,7 +77,8 @@ class Exhaustive {
     for (int node = 0; node < std::ssize(problem_.cluster.nodes); ++node) {
       int alike = 0, largest = 0, size = 0;
       for (int other = 0; other < std::ssize(problem_.cluster.nodes); ++other) alike += like(node, other);
-      for (const Island& island : problem_.cluster.nodes[node].islands) largest = std::max(largest, island.count);
+      for (const Island& island : problem_.cluster.nodes[node].islands)
+        largest = std::max(largest, island.count);
       for (int k = w; k >= spread; --k) {
         if (w % k == 0 && w / k <= largest && k <= alike) size = k;
       }
@@ -93,7 +94,8 @@ class Exhaustive {
       if (used_[node] || group_size_[node] == 0) continue;
       std::vector<int> group;
       for (int other = 0; other < std::ssize(problem_.cluster.nodes); ++other) {
-        if (!used_[other] && like(node, other) && std::ssize(group) < group_size_[node]) group.push_back(other);
+        if (!used_[other] && like(node, other) && std::ssize(group) < group_size_[node])
+          group.push_back(other);
       }
       // Like nodes are as good as each other: the first of those left stand for all.
       if (std::ssize(group) < group_size_[node] || group.front() != node) continue;

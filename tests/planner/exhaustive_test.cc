@@ -44,7 +44,8 @@ struct Comparison {
       EXPECT_EQ(best.has_value(), found.has_value()) << "problem " << seed + i;
       if (best && found) {
         EXPECT_TRUE(found->fits());
-        EXPECT_NEAR(found->plan.sequences_per_s / best->plan.sequences_per_s, 1, 1e-8) << "problem " << seed + i;
+        EXPECT_NEAR(found->plan.sequences_per_s / best->plan.sequences_per_s, 1, 1e-8)
+            << "problem " << seed + i;
         count(found->plan, counts);
       }
       if (!best) ++counts.none;

@@ -91,8 +91,9 @@ TEST(Placement, IslandsOfANodeAreNeighbours) {
   Cluster cluster = two_kinds();
   const Node mixed{.islands = {{.kind = 0, .count = 1}, {.kind = 1, .count = 1}}};
   cluster.nodes = {mixed, mixed};
-  EXPECT_EQ(pipelines(places_of(cluster, 1, 1, 4), 4),
-            (std::set<std::string>{"1:0 1:1 0:0 0:1", "1:0 1:1 0:1 0:0", "1:1 1:0 0:0 0:1", "1:1 1:0 0:1 0:0"}));
+  EXPECT_EQ(
+      pipelines(places_of(cluster, 1, 1, 4), 4),
+      (std::set<std::string>{"1:0 1:1 0:0 0:1", "1:0 1:1 0:1 0:0", "1:1 1:0 0:0 0:1", "1:1 1:0 0:1 0:0"}));
 }
 
 TEST(Placement, TooManyWaysAreCutDownAndSaidSo) {

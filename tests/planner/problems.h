@@ -58,7 +58,8 @@ struct Size {
 inline Cluster random_cluster(Dice& dice, const Size& size) {
   Cluster cluster;
   const int kinds = dice.integer(1, size.most_kinds);
-  for (int i = 0; i < kinds; ++i) cluster.kinds.push_back({.name = std::string(1, static_cast<char>('a' + i))});
+  for (int i = 0; i < kinds; ++i)
+    cluster.kinds.push_back({.name = std::string(1, static_cast<char>('a' + i))});
   int left = dice.integer(1, size.most_devices);
   // Often the nodes are alike, so that replicas can be spread over them.
   const bool like = dice.chance(0.4);
@@ -145,7 +146,8 @@ inline Problem random_problem(std::uint64_t seed, const Size& size) {
 inline void fix_some(std::uint64_t seed, Problem& problem) {
   Dice dice(seed);
   using schedule::Kind;
-  if (dice.chance(0.4)) problem.schedule = std::vector{Kind::TwoBW, Kind::Flush, Kind::GPipe}[dice.integer(0, 2)];
+  if (dice.chance(0.4))
+    problem.schedule = std::vector{Kind::TwoBW, Kind::Flush, Kind::GPipe}[dice.integer(0, 2)];
   if (dice.chance(0.3)) problem.stages = dice.integer(1, std::min<int>(3, std::ssize(problem.layers)));
   if (dice.chance(0.3)) problem.replicas = dice.integer(1, 2);
   if (dice.chance(0.3)) problem.microbatch = 1;

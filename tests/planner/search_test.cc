@@ -52,7 +52,7 @@ TEST(Search, FamiliesSayWhyTheyLost) {
   Problem problem = uniform_problem(1, 4, 8);
   problem.batch = 6;
   problem.cluster.nodes[0].link = {.latency = 0, .bandwidth = 1e6};  // 4 s to reduce a layer's gradients
-  problem.cluster.kinds[0].memory = 100e6;                          // half of the layers
+  problem.cluster.kinds[0].memory = 100e6;                           // half of the layers
   const SearchResult result = search(problem, kByTheModel);
   ASSERT_TRUE(result.best);
   EXPECT_EQ(result.families.front().verdict, Verdict::Best);
@@ -159,7 +159,8 @@ TEST(Search, ExtraMicrobatchesHideASlowLinkWhereMemoryAllows) {
 TEST(Search, EveryPlanUsesADeviceOnce) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     const Problem problem = random_problem(
-        seed, {.most_nodes = 5, .most_devices = 12, .most_kinds = 3, .most_layers = 9, .microbatch_sizes = 2});
+        seed,
+        {.most_nodes = 5, .most_devices = 12, .most_kinds = 3, .most_layers = 9, .microbatch_sizes = 2});
     const SearchResult result = search(problem, {.simulate = 0, .remedies = false});
     if (!result.best) continue;
     std::set<std::pair<int, int>> used;
@@ -180,7 +181,8 @@ TEST(Search, EveryPlanUsesADeviceOnce) {
 TEST(Search, ThePlanIsTheSameEveryTime) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const Problem problem = random_problem(
-        seed, {.most_nodes = 5, .most_devices = 12, .most_kinds = 3, .most_layers = 9, .microbatch_sizes = 2});
+        seed,
+        {.most_nodes = 5, .most_devices = 12, .most_kinds = 3, .most_layers = 9, .microbatch_sizes = 2});
     const SearchResult a = search(problem), b = search(problem);
     EXPECT_EQ(a.stages, b.stages);
     ASSERT_EQ(a.best.has_value(), b.best.has_value());
@@ -209,7 +211,8 @@ TEST(Search, TheSimulatorHasTheLastWord) {
     EXPECT_DOUBLE_EQ(family.ratio, family.best->plan.simulated_tokens_per_s / best);
     const Plan& plan = family.best->plan;
     const double sequences = 1.0 * plan.microbatch * plan.microbatches * plan.replicas;
-    EXPECT_DOUBLE_EQ(plan.simulated_tokens_per_s, sequences / simulated_update(problem, plan) * problem.context);
+    EXPECT_DOUBLE_EQ(plan.simulated_tokens_per_s,
+                     sequences / simulated_update(problem, plan) * problem.context);
   }
   EXPECT_GE(simulated, 2);
   EXPECT_LE(simulated, 4);
@@ -283,7 +286,8 @@ void expect_no_worse(const std::function<void(Dice&, Problem&)>& improve) {
   int better = 0;
   for (std::uint64_t seed = 0; seed < 120; ++seed) {
     Problem problem = random_problem(
-        seed, {.most_nodes = 4, .most_devices = 8, .most_kinds = 3, .most_layers = 10, .microbatch_sizes = 2});
+        seed,
+        {.most_nodes = 4, .most_devices = 8, .most_kinds = 3, .most_layers = 10, .microbatch_sizes = 2});
     const auto throughput = [&] {
       const SearchResult result = search(problem, {.simulate = 0, .remedies = false});
       return result.best ? result.best->plan.sequences_per_s : 0;

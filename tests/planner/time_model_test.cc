@@ -16,14 +16,13 @@ using schedule::Kind;
 simulator::System system_of(const std::vector<StageTiming>& stages) {
   simulator::System system;
   for (const StageTiming& stage : stages) {
-    system.stages.push_back({.forward = stage.forward,
-                             .backward = stage.backward,
-                             .step = stage.step,
-                             .reduce = stage.reduce});
+    system.stages.push_back(
+        {.forward = stage.forward, .backward = stage.backward, .step = stage.step, .reduce = stage.reduce});
   }
   for (std::size_t r = 0; r + 1 < stages.size(); ++r) {
     const int channel = static_cast<int>(system.channels.size());
-    const simulator::Channel link{.latency = stages[r].send - stages[r].busy, .bandwidth = 1 / stages[r].busy};
+    const simulator::Channel link{.latency = stages[r].send - stages[r].busy,
+                                  .bandwidth = 1 / stages[r].busy};
     system.channels.insert(system.channels.end(), 2, link);
     system.boundaries.push_back({1, 1, channel, channel + 1});
   }
@@ -148,13 +147,15 @@ TEST(TimeModel, ReplicasShareALinkThatIsShared) {
   problem.cluster.network.shared = true;
   EXPECT_DOUBLE_EQ(send({0, 0, 0}, {1, 1, 1}), 0.5 + 3);
   EXPECT_DOUBLE_EQ(send({0}, {1}), 0.5 + 1);
-  EXPECT_EQ(send({0, 0, 0}, {0, 0, 0}), 0);       // inside a node links are free here
+  EXPECT_EQ(send({0, 0, 0}, {0, 0, 0}), 0);         // inside a node links are free here
   EXPECT_DOUBLE_EQ(send({0, 1}, {1, 0}), 0.5 + 1);  // each leaves another node
 }
 
 TEST(TimeModel, ReplicasReduceOverTheLinksTheyHave) {
   const LinkSpec fast{.latency = 0, .bandwidth = 100}, slow{.latency = 1, .bandwidth = 10};
-  const auto seconds = [&](Seat seat, const LinkSpec& network) { return all_reduce_seconds(network, seat, 400); };
+  const auto seconds = [&](Seat seat, const LinkSpec& network) {
+    return all_reduce_seconds(network, seat, 400);
+  };
   EXPECT_EQ(seconds({.inside = fast}, slow), 0);
   // A ring of 4 passes 3/4 of the bytes twice.
   EXPECT_DOUBLE_EQ(seconds({.per_node = 4, .inside = fast}, slow), 2 * 3 * (400 / 4) / 100.0);
@@ -200,13 +201,16 @@ TEST(TimeModel, ForecastsOfAPlanFitTogether) {
 }
 
 TEST(Loads, AreSumsOverLayersAndKnowTies) {
-  std::vector<LayerShape> shapes = {{.parameters = 10, .tied = 8}, {.parameters = 5}, {.parameters = 9, .tied = 8}};
+  std::vector<LayerShape> shapes = {
+      {.parameters = 10, .tied = 8}, {.parameters = 5}, {.parameters = 9, .tied = 8}};
   CostColumn column{.tokens = 3};
   for (double x : {1.0, 2.0, 4.0}) {
-    column.layers.push_back({.forward = x, .backward = 2 * x, .stash = 3 * x, .output = 4 * x, .working = 8 - x});
+    column.layers.push_back(
+        {.forward = x, .backward = 2 * x, .stash = 3 * x, .output = 4 * x, .working = 8 - x});
   }
   const Loads loads(shapes, column);
-  const StageLoad all = loads.of(0, 3), front = loads.of(0, 2), last = loads.of(2, 3), middle = loads.of(1, 2);
+  const StageLoad all = loads.of(0, 3), front = loads.of(0, 2), last = loads.of(2, 3),
+                  middle = loads.of(1, 2);
   EXPECT_EQ(all.forward, 7);
   EXPECT_EQ(all.backward, 14);
   EXPECT_EQ(all.stash, 21);
