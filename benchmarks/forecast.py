@@ -4,7 +4,7 @@
     .venv/bin/python benchmarks/forecast.py [--stages 2] [--shapes small,tall,wide] [--schedules 2bw,flush,gpipe] [--rounds 3]
 
 Each row is one model shape, number of stages and schedule. Rates are medians over the rounds, in which the profile is
-made anew and all runs take turns; memory is the peak bytes of the tensors of a stage. Close other programs first.
+made anew and all runs take turns, one core a stage; memory is the peak bytes of the tensors of a stage. Close other programs first.
 """
 import argparse
 import json
@@ -33,7 +33,8 @@ def twobw(*arguments):
 def settings(shape, schedule, stages, microbatches, updates):
     return [*(f"model.{key}={value}" for key, value in SHAPES[shape].items()), "train.eval_every=0",
             "optimizer.warmup=2", f"pipeline.schedule={schedule}", f"pipeline.stages={stages}", "pipeline.microbatch=2",
-            f"pipeline.microbatches={microbatches}", f"train.updates={updates}"]
+            f"pipeline.microbatches={microbatches}", f"train.updates={updates}",
+            f"devices=[{','.join(f'cpu:{core}' for core in range(stages))}]"]
 
 
 def forecast(common, profile):
