@@ -27,7 +27,8 @@ struct Share {
 // Hidden states that a layer reads and writes outside of its products, which are not cut.
 double whole_streams(const std::string& kind) {
   if (kind == "attention_out" || kind == "mlp_down") return 7;  // dropout and the residual sum
-  return kind == "embedding" ? 9 : 2;                           // else a norm
+  if (kind == "mlp_activation") return 0;
+  return kind == "embedding" ? 9 : 2;  // else a norm
 }
 
 Share share_of(const ModelConfig& model, int ways) {
@@ -38,7 +39,7 @@ Share share_of(const ModelConfig& model, int ways) {
     layer.matrix_flops /= ways;
     layer.matrix_bytes /= ways;
     layer.parameters /= ways;
-    layer.stash = layer.kind == "embedding" ? layer.stash : layer.stash / ways + share.outputs;
+    if (layer.kind != "embedding") layer.stash = layer.stash / ways + (whole > 0 ? share.outputs : 0);
     layer.working /= ways;
     share.sums += layer.kind == "attention_out" || layer.kind == "mlp_down" || layer.kind == "embedding";
     share.layers.push_back(std::move(layer));

@@ -41,8 +41,8 @@ class Embedding : public Layer {
   ModelConfig config_;
 };
 
-// Each half of a block is two layers, so that stages can be cut evenly even where a half outweighs what
-// is left to balance. Between the two travel the inner activations and the residual stream.
+// A block is five layers, so that stages can be cut evenly even where a half of it outweighs what is left
+// to balance. Inside a half travel the inner activations and the residual stream.
 class AttentionIn : public Layer {
  public:
   AttentionIn(const ModelConfig& config, int block) : config_(config), block_(block) {}
@@ -97,12 +97,21 @@ class MlpUp : public Layer {
   }
   Tensors forward(std::span<const Tensor> p, const Tensors& inputs, const Pass&) const override {
     const Tensor& x = inputs[0];
-    return {ops::gelu(ops::linear(ops::layer_norm(x, p[0], p[1]), p[2], p[3])), x};
+    return {ops::linear(ops::layer_norm(x, p[0], p[1]), p[2], p[3]), x};
   }
 
  private:
   ModelConfig config_;
   int block_;
+};
+
+class MlpActivation : public Layer {
+ public:
+  std::string kind() const override { return "mlp_activation"; }
+  std::vector<ParameterSpec> parameters() const override { return {}; }
+  Tensors forward(std::span<const Tensor>, const Tensors& inputs, const Pass&) const override {
+    return {ops::gelu(inputs[0]), inputs[1]};
+  }
 };
 
 class MlpDown : public Layer {
@@ -154,6 +163,7 @@ LayerList build_gpt(const ModelConfig& config) {
     layers.push_back(std::make_unique<AttentionIn>(config, block));
     layers.push_back(std::make_unique<AttentionOut>(config, block));
     layers.push_back(std::make_unique<MlpUp>(config, block));
+    layers.push_back(std::make_unique<MlpActivation>());
     layers.push_back(std::make_unique<MlpDown>(config, block));
   }
   layers.push_back(std::make_unique<Head>(config));

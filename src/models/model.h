@@ -14,7 +14,7 @@ LayerList build(const ModelConfig& config);
 
 std::int64_t parameter_count(const LayerList& layers);  // tied weights once
 
-// "34 layers: embedding, 8 x (attention_in, attention_out, mlp_up, mlp_down), head".
+// "42 layers: embedding, 8 x (attention_in, attention_out, mlp_up, mlp_activation, mlp_down), head".
 std::string describe(const LayerList& layers);
 
 // The registered families. A new model is a new file with a builder and one line in registry.cc.

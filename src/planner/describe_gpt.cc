@@ -1,5 +1,7 @@
 // What the layers of models/gpt.cc compute and keep, for one sequence of T tokens.
 // tests/models/modelled_test.cc holds the counts against the layers themselves.
+#include <algorithm>
+
 #include "planner/modelled.h"
 
 namespace twobw::planner {
@@ -25,8 +27,8 @@ class Gpt {
     layer.tied = model_.tied ? v_ * w_ : 0;
     layer.element_bytes = (5 + drop_moves()) * stream();
     layer.stash = (1 + dropped()) * stream();  // the sum
-    layer.output = stream();
-    layer.working = 2 * stream();  // both summands
+    layer.kept = layer.output = stream();
+    layer.working = 3 * stream();  // both summands and the sum
     return layer;
   }
 
@@ -37,7 +39,9 @@ class Gpt {
     layer.matrix_flops = product(w_, 3 * w_);
     layer.matrix_bytes = 4 * stream();
     layer.element_bytes = 2 * stream();
-    layer.stash = statistics() + 4 * stream();  // normed; queries, keys, values
+    // Queries, keys and values are kept as they are by the fused kernel alone.
+    layer.kept = model_.dropout > 0 ? 0 : 3 * stream();
+    layer.stash = statistics() + stream() + layer.kept;  // normed
     layer.output = 4 * stream();
     layer.working = 5 * stream();  // gradients: of both outputs, of normed
     return layer;
@@ -53,8 +57,7 @@ class Gpt {
     layer.element_bytes = (3 + drop_moves()) * stream();
     layer.stash =
         (2 + dropped()) * stream() + h_ * t_ * kFloat;  // mixed, the sum; the log of every row's sum
-    // Gradients: of the sum, of queries, keys and values, and twice of all three packed.
-    layer.working = 10 * stream();
+    layer.working = 5 * stream();  // gradients: of the sum, of mixed, of queries, keys and values
     if (model_.dropout > 0) {
       // Without the fused kernel: copies of queries, keys and values, and the matrices of softmax, mask and
       // product.
@@ -62,20 +65,31 @@ class Gpt {
       layer.matrix_flops += 2 * t_ * t_ * w_;
       layer.element_bytes += 10 * scores + 6 * stream();
       layer.stash += 3 * stream() + 3 * scores + t_ * t_ - h_ * t_ * kFloat;
-      layer.working = 2 * stream() + scores;  // gradients, while what they came from is freed
+      layer.working = std::max(6 * stream(), 2 * (stream() + scores));  // the latter of the scores
     }
-    layer.output = stream();
+    layer.kept = layer.output = stream();
     return layer;
   }
 
-  // Norm, the product to four times the width, and GELU; hands the residual stream on besides.
+  // Norm and the product to four times the width; hands the residual stream on besides.
   LayerWork mlp_up() const {
     LayerWork layer{.kind = "mlp_up"};
     layer.parameters = 2 * w_ + 4 * w_ * w_ + 4 * w_;
     layer.matrix_flops = product(w_, 4 * w_);
     layer.matrix_bytes = 5 * stream();
-    layer.element_bytes = (2 + 8) * stream();
-    layer.stash = statistics() + (1 + 4 + 4) * stream();  // normed; GELU's input; its output
+    layer.element_bytes = 2 * stream();
+    layer.stash = statistics() + (1 + 4) * stream();  // normed; GELU's input
+    layer.kept = 4 * stream();
+    layer.output = 5 * stream();
+    layer.working = 6 * stream();  // gradients: of both outputs, of normed
+    return layer;
+  }
+
+  // GELU; hands the residual stream on besides.
+  LayerWork mlp_activation() const {
+    LayerWork layer{.kind = "mlp_activation"};
+    layer.element_bytes = 8 * stream();
+    layer.stash = layer.kept = 4 * stream();
     layer.output = 5 * stream();
     layer.working = 9 * stream();  // gradients: of both outputs, of GELU's input
     return layer;
@@ -89,8 +103,8 @@ class Gpt {
     layer.matrix_bytes = 5 * stream();
     layer.element_bytes = (3 + drop_moves()) * stream();
     layer.stash = (1 + dropped()) * stream();  // the sum
-    layer.output = stream();
-    layer.working = 6 * stream();  // gradients: of the sum, of both inputs
+    layer.kept = layer.output = stream();
+    layer.working = 5 * stream();  // gradients: of the sum, of the product's input
     return layer;
   }
 
@@ -126,7 +140,8 @@ std::vector<LayerWork> describe_gpt(const ModelConfig& model, double bytes_per_e
   const Gpt gpt(model, bytes_per_element);
   std::vector<LayerWork> layers = {gpt.embedding()};
   for (int block = 0; block < model.layers; ++block) {
-    for (const LayerWork& layer : {gpt.attention_in(), gpt.attention_out(), gpt.mlp_up(), gpt.mlp_down()})
+    for (const LayerWork& layer :
+         {gpt.attention_in(), gpt.attention_out(), gpt.mlp_up(), gpt.mlp_activation(), gpt.mlp_down()})
       layers.push_back(layer);
   }
   layers.push_back(gpt.head());

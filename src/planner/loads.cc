@@ -11,7 +11,7 @@ Loads::Loads(const std::vector<LayerShape>& shapes, const CostColumn& column) : 
                column.layers.size());
   before_.emplace_back();
   compute_.push_back(0);
-  largest_.emplace_back();
+  highest_.emplace_back();
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     const LayerCost& cost = column.layers[i];
     const LayerShape& shape = shapes[i];
@@ -25,16 +25,17 @@ Loads::Loads(const std::vector<LayerShape>& shapes, const CostColumn& column) : 
     before_.push_back(sums);
     compute_.push_back(sums.forward + sums.backward);
     output_.push_back(cost.output);
-    largest_[0].push_back(cost.working);
+    kept_.push_back(cost.kept);
+    highest_[0].push_back(sums.stash - cost.kept + cost.working);
     largest_tie_ = std::max(largest_tie_, shape.tied);
   }
   for (std::size_t span = 2; span <= shapes.size(); span *= 2) {
-    const std::vector<double>& half = largest_.back();
+    const std::vector<double>& half = highest_.back();
     std::vector<double> whole;
     for (std::size_t i = 0; i + span <= shapes.size(); ++i) {
       whole.push_back(std::max(half[i], half[i + span / 2]));
     }
-    largest_.push_back(std::move(whole));
+    highest_.push_back(std::move(whole));
   }
 }
 

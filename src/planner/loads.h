@@ -22,8 +22,9 @@ class Loads {
     StageLoad load;
     load.forward = to.forward - from.forward;
     load.backward = to.backward - from.backward;
-    load.stash = to.stash - from.stash;
-    load.working = largest_working(first, last);
+    // What the last layer hands on is the next stage's to keep.
+    load.stash = to.stash - from.stash - kept_[last - 1];
+    load.working = highest_above(first, last) - to.stash + kept_[last - 1];
     load.input = first > 0 ? output_[first - 1] : 0;
     load.output = last < layers() ? output_[last - 1] : 0;
     load.tokens = tokens_;
@@ -41,9 +42,9 @@ class Loads {
   int layers() const { return static_cast<int>(output_.size()); }
 
  private:
-  double largest_working(int first, int last) const {
+  double highest_above(int first, int last) const {
     const int level = std::bit_width(static_cast<unsigned>(last - first)) - 1;
-    return std::max(largest_[level][first], largest_[level][last - (1 << level)]);
+    return std::max(highest_[level][first], highest_[level][last - (1 << level)]);
   }
 
   // Of the layers before each; the ends of a tie are few, so their sizes are summed like the rest.
@@ -53,11 +54,13 @@ class Loads {
   };
   std::vector<Sums> before_;
   std::vector<double> compute_;  // before each
-  std::vector<double> output_;
+  std::vector<double> output_, kept_;
   double tokens_ = 0;
   double largest_tie_ = 0;
-  // largest_[k][i] is the largest working of the 2^k layers from i on.
-  std::vector<std::vector<double>> largest_;
+  // While a layer works, the stage holds of this microbatch what the layers up to it stash, and the layer's
+  // working space. highest_[k][i] is the most of that among the 2^k layers from i on, with all stashes
+  // counted from the model's first layer.
+  std::vector<std::vector<double>> highest_;
 };
 
 // Of one microbatch size, by kind of device; null where a kind has no costs of that size.

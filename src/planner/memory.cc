@@ -32,6 +32,8 @@ double Footprint::total() const {
 Footprint footprint(const schedule::Spec& spec, int stage, const StageLoad& load, const StateBytes& state,
                     bool recompute) {
   const double in_flight = schedule::in_flight_bound(spec, stage);
+  // The copy of a tied gradient on its way to the other end; without a flush, work goes on meanwhile.
+  const double tie = spec.kind == schedule::Kind::TwoBW ? state.gradients * load.tied : 0;
   Footprint result;
   result[Term::Weights] = schedule::versions_kept(spec, stage) * state.weights * load.parameters;
   result[Term::Master] = state.master * load.parameters;
@@ -41,7 +43,7 @@ Footprint footprint(const schedule::Spec& spec, int stage, const StageLoad& load
   result[Term::Activations] = recompute ? 0 : in_flight * load.stash;
   result[Term::Inputs] = in_flight * (load.input + load.tokens);
   result[Term::Working] = load.working + (recompute ? load.stash : 0);
-  result[Term::Transfer] = load.output + load.input;
+  result[Term::Transfer] = load.output + load.input + tie;
   return result;
 }
 

@@ -27,6 +27,7 @@ LayerCost cost(const LayerWork& layer, const DeviceKind& device, const Roofline&
   cost.backward = roof.seconds(2 * flops, 2 * bytes + (element + 2 * state.gradients) * weights) +
                   1.5 * rest + 2 * device.overhead;
   cost.stash = b * layer.stash;
+  cost.kept = b * layer.kept;
   cost.output = b * layer.output;
   cost.working = b * layer.working;
   return cost;

@@ -23,9 +23,9 @@ struct LayerWork {
   double element_bytes = 0;  // bytes that the rest reads and writes
 
   // Bytes, as LayerCost has them. `stash` is everything that the layer allocates in its forward and that
-  // lives until its backward, its outputs included; so a stage keeps of a microbatch the sum of its layers'
-  // stashes, its input, and the tokens.
+  // lives until its backward, its outputs included where the next layer keeps them.
   double stash = 0;
+  double kept = 0;
   double output = 0;
   double working = 0;
 };

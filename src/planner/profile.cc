@@ -26,6 +26,7 @@ Json write(const KindTimes& times) {
           {"backward_seconds", write(times.backward)},
           {"recomputed_backward_seconds", write(times.recomputed_backward)},
           {"stash_bytes", times.stash},
+          {"kept_output_bytes", times.kept},
           {"output_bytes", times.output},
           {"working_bytes", times.working}};
 }
@@ -36,6 +37,7 @@ KindTimes read_times(const JsonField& field) {
           .backward = read_measured(field["backward_seconds"]),
           .recomputed_backward = read_measured(field["recomputed_backward_seconds"]),
           .stash = field["stash_bytes"].number(),
+          .kept = field["kept_output_bytes"].number(),
           .output = field["output_bytes"].number(),
           .working = field["working_bytes"].number()};
 }
@@ -201,6 +203,7 @@ CostTable costs_of(const Profile& profile, const std::vector<std::string>& layer
       table.columns[i].layers.push_back({.forward = times.forward.median / speed,
                                          .backward = times.backward.median / speed,
                                          .stash = times.stash,
+                                         .kept = times.kept,
                                          .output = times.output,
                                          .working = times.working});
     }

@@ -11,7 +11,7 @@
 
 namespace twobw::planner {
 
-inline constexpr int kProfileVersion = 1;
+inline constexpr int kProfileVersion = 2;
 
 struct Measured {
   double median = 0;
@@ -24,7 +24,7 @@ struct KindTimes {
   Measured forward, backward;
   // Backward of a recomputed layer: the forward again, and the backward.
   Measured recomputed_backward;
-  double stash = 0, output = 0, working = 0;  // bytes, as in LayerCost
+  double stash = 0, kept = 0, output = 0, working = 0;  // bytes, as in LayerCost
 };
 
 struct LayerKind {

@@ -16,7 +16,7 @@ StageCosts::StageCosts(const Problem& problem, const Setting& setting, const Pla
     MemoryRates rates;
     for (double StageLoad::*field :
          {&StageLoad::parameters, &StageLoad::gradient_parameters, &StageLoad::stash, &StageLoad::working,
-          &StageLoad::input, &StageLoad::output, &StageLoad::tokens}) {
+          &StageLoad::input, &StageLoad::output, &StageLoad::tokens, &StageLoad::tied}) {
       StageLoad unit;
       unit.*field = 1;
       rates.slope.*field = footprint(spec, stage, unit, state, recompute).total();

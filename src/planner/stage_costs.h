@@ -58,7 +58,7 @@ class StageCosts {
     double of(const StageLoad& load) const {
       return slope.parameters * load.parameters + slope.gradient_parameters * load.gradient_parameters +
              slope.stash * load.stash + slope.working * load.working + slope.input * load.input +
-             slope.output * load.output + slope.tokens * load.tokens;
+             slope.output * load.output + slope.tokens * load.tokens + slope.tied * load.tied;
     }
   };
   struct SeatRates {

@@ -171,7 +171,7 @@ LayerTimes Chain::time_pass(bool recompute) {
 
 std::vector<LayerBytes> Chain::measure_pass(device::MemoryPool& pool) {
   // What a layer keeps: `inside` whatever follows, and of its output what the next layer keeps.
-  std::vector<double> inside(size()), output(size());
+  std::vector<double> inside(size());
   std::vector<LayerBytes> bytes(size());
   const auto live = [&] { return static_cast<double>(pool.live_bytes()); };
   const auto peak = [&] { return static_cast<double>(pool.peak_bytes()); };
@@ -179,30 +179,30 @@ std::vector<LayerBytes> Chain::measure_pass(device::MemoryPool& pool) {
   Loose waiting{Tensors{}};
   pool.reset_peak();
   const auto after_forward = [&](int layer, const Tensors& outputs) {
-    bytes[layer].working = peak() - live();
     Loose loose(outputs);
     double kept = 0;
-    if (layer > 0) kept = output[layer - 1] = waiting.bytes_kept(loose);
+    if (layer > 0) kept = bytes[layer - 1].kept = waiting.bytes_kept(loose);
     inside[layer] = live() - loose.bytes() - settled - kept;
     settled += inside[layer] + kept;
+    bytes[layer].working = peak() - settled;
     if (layer + 1 < size()) {
       for (const at::Tensor& tensor : outputs) bytes[layer].output += static_cast<double>(tensor.nbytes());
     }
     waiting = std::move(loose);
     pool.reset_peak();
   };
-  // A backward begins when the layer after it has let go of the output; what comes to be used beyond the
-  // stash of its layer and those before is on top.
+  // A backward begins when the layer after it has let go of the output; what comes to be used beyond what
+  // its layer and those before have inside is on top.
   int running = -1;
   walk(after_forward, [&](int layer) {
     if (running >= 0) {
-      bytes[running].working = std::max(bytes[running].working, peak() - settled - output[running]);
-      settled -= inside[running] + (running > 0 ? output[running - 1] : 0);
+      bytes[running].working = std::max(bytes[running].working, peak() - settled);
+      settled -= inside[running] + (running > 0 ? bytes[running - 1].kept : 0);
     }
     running = layer;
     pool.reset_peak();
   });
-  for (int layer = 0; layer < size(); ++layer) bytes[layer].stash = inside[layer] + output[layer];
+  for (int layer = 0; layer < size(); ++layer) bytes[layer].stash = inside[layer] + bytes[layer].kept;
   return bytes;
 }
 

@@ -85,6 +85,7 @@ class Profiler {
       KindTimes& times = kinds[chain.kind(layer)];
       times.microbatch = size;
       times.stash = std::max(times.stash, bytes[layer].stash);
+      times.kept = std::max(times.kept, bytes[layer].kept);
       times.output = std::max(times.output, bytes[layer].output);
       times.working = std::max(times.working, bytes[layer].working);
     }

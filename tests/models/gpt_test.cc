@@ -24,7 +24,7 @@ namespace {
 
 using at::Tensor;
 
-constexpr int kLayers = 10;  // embedding, two blocks, head
+constexpr int kLayers = 12;  // embedding, two blocks, head
 
 ModelConfig small(bool tied = true, double dropout = 0.0) {
   return {.layers = 2, .width = 16, .heads = 2, .vocab = 29, .context = 7, .tied = tied, .dropout = dropout};
@@ -55,20 +55,21 @@ TEST(Gpt, IsAnEmbeddingPartsOfBlocksAndAHead) {
   std::vector<std::string> kinds;
   for (const auto& layer : model) kinds.push_back(layer->kind());
   EXPECT_EQ(kinds,
-            (std::vector<std::string>{"embedding", "attention_in", "attention_out", "mlp_up", "mlp_down",
-                                      "attention_in", "attention_out", "mlp_up", "mlp_down", "head"}));
+            (std::vector<std::string>{"embedding", "attention_in", "attention_out", "mlp_up",
+                                      "mlp_activation", "mlp_down", "attention_in", "attention_out", "mlp_up",
+                                      "mlp_activation", "mlp_down", "head"}));
 }
 
 TEST(Gpt, IsDescribedInALineWhateverItsDepth) {
   ModelConfig config = small();
   EXPECT_EQ(describe(build(config)),
-            "10 layers: embedding, 2 x (attention_in, attention_out, mlp_up, mlp_down), head");
+            "12 layers: embedding, 2 x (attention_in, attention_out, mlp_up, mlp_activation, mlp_down), head");
   config.layers = 24;
   EXPECT_EQ(describe(build(config)),
-            "98 layers: embedding, 24 x (attention_in, attention_out, mlp_up, mlp_down), head");
+            "122 layers: embedding, 24 x (attention_in, attention_out, mlp_up, mlp_activation, mlp_down), head");
   config.layers = 1;
   EXPECT_EQ(describe(build(config)),
-            "6 layers: embedding, attention_in, attention_out, mlp_up, mlp_down, head");
+            "7 layers: embedding, attention_in, attention_out, mlp_up, mlp_activation, mlp_down, head");
 }
 
 TEST(Gpt, HasTheNumberOfParametersOfTheFormula) {
@@ -236,11 +237,11 @@ Tensor plain_logits(const std::map<std::string, Tensor>& p, const Tensor& tokens
   Tensor x = drop(at::embedding(p.at("embedding.tokens"), tokens) + p.at("embedding.positions"), 0, 0);
   for (int block = 0; block < 2; ++block) {
     const std::string at = "blocks." + std::to_string(block);
-    const int layer = 2 + 4 * block;  // attention_out, after attention_in; then mlp_up and mlp_down
+    const int layer = 2 + 5 * block;  // attention_out, after attention_in; then the layers of the MLP
     const Tensor mixed = attention(linear(norm(x, at + ".attention.norm"), at + ".attention.qkv"), layer);
     x = x + drop(linear(mixed, at + ".attention.out"), layer, 1);
     const Tensor hidden = at::gelu(linear(norm(x, at + ".mlp.norm"), at + ".mlp.up"), "tanh");
-    x = x + drop(linear(hidden, at + ".mlp.down"), layer + 2, 0);
+    x = x + drop(linear(hidden, at + ".mlp.down"), layer + 3, 0);
   }
   return at::linear(norm(x, "head.norm"), p.at("head.weight"));
 }

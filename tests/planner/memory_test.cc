@@ -65,6 +65,15 @@ TEST(Memory, RecomputationKeepsInputsAndOneStash) {
   EXPECT_EQ(kept.total() - recomputed.total(), (4 - 1) * 700);
 }
 
+TEST(Memory, ATieOverTwoStagesHasACopyOnItsWayWhileWorkGoesOn) {
+  StageLoad load = some_load();
+  load.tied = 200;
+  for (const auto& [kind, copies] : {std::pair{Kind::TwoBW, 1}, {Kind::Flush, 0}}) {
+    const Spec spec = {.kind = kind, .stages = 4, .microbatches = 8};
+    EXPECT_EQ(footprint(spec, 0, load, kBf16, false)[Term::Transfer], 20 + 30 + copies * 4 * 200);
+  }
+}
+
 TEST(Memory, ATieOnOneStageHasTwoGradientsAndOneOfTheRest) {
   StageLoad load = some_load();
   load.gradient_parameters = 1200;

@@ -77,7 +77,7 @@ TEST(Profile, ReadsBackToTheLastBit) {
 
 TEST(Profile, IsLaidOutForPeople) {
   const std::string text = to_json(example());
-  EXPECT_EQ(text.find("{\n  \"version\": 1,\n  \"device\": \"cpu: 1 core of Neoverse-V1\",\n"), 0u) << text;
+  EXPECT_EQ(text.find("{\n  \"version\": 2,\n  \"device\": \"cpu: 1 core of Neoverse-V1\",\n"), 0u) << text;
   EXPECT_NE(text.find("\n  \"layers\": [\"embedding\", \"block\", \"block\", \"head\"],\n"),
             std::string::npos)
       << text;
@@ -94,7 +94,7 @@ TEST(Profile, RefusesWhatIsNoProfile) {
 
 TEST(Profile, RefusesAnotherVersion) {
   EXPECT_EQ(refused("{\"version\": 7}"),
-            "profile 'p.json' is of version 7; this program reads version 1, so make it again with `twobw "
+            "profile 'p.json' is of version 7; this program reads version 2, so make it again with `twobw "
             "profile`");
 }
 

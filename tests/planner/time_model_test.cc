@@ -206,15 +206,20 @@ TEST(Loads, AreSumsOverLayersAndKnowTies) {
   CostColumn column{.tokens = 3};
   for (double x : {1.0, 2.0, 4.0}) {
     column.layers.push_back(
-        {.forward = x, .backward = 2 * x, .stash = 3 * x, .output = 4 * x, .working = 8 - x});
+        {.forward = x, .backward = 2 * x, .stash = 3 * x, .kept = x, .output = 4 * x, .working = 20 / x});
   }
   const Loads loads(shapes, column);
   const StageLoad all = loads.of(0, 3), front = loads.of(0, 2), last = loads.of(2, 3),
                   middle = loads.of(1, 2);
   EXPECT_EQ(all.forward, 7);
   EXPECT_EQ(all.backward, 14);
-  EXPECT_EQ(all.stash, 21);
-  EXPECT_EQ(all.working, 7);
+  // The last layer's output is not the stage's to keep. While a layer works, those after it stash nothing.
+  EXPECT_EQ(all.stash, 3 + 6 + 12 - 4);
+  EXPECT_EQ(all.working, 5);
+  EXPECT_EQ(front.stash, 3 + 6 - 2);
+  EXPECT_EQ(front.working, (3 - 1 + 20) - (3 + 6 - 2));
+  EXPECT_EQ(middle.stash, 6 - 2);
+  EXPECT_EQ(middle.working, 10);
   EXPECT_EQ(all.input, 0);
   EXPECT_EQ(all.output, 0);
   EXPECT_EQ(all.tokens, 3);

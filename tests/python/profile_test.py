@@ -19,7 +19,7 @@ class ProfileTest(TestCase):
         self.assertEqual(profile["model"]["width"], 32)
         self.assertRegex(profile["device"], r"^cpu: 1 core of .")
         self.assertGreater(profile["device_memory_bytes"], 2**20)
-        kinds = {"embedding", "attention_in", "attention_out", "mlp_up", "mlp_down", "head"}
+        kinds = {"embedding", "attention_in", "attention_out", "mlp_up", "mlp_activation", "mlp_down", "head"}
         self.assertEqual(set(profile["kinds"]), kinds)
         self.assertEqual(len(profile["layers"]), 10)
         for name, kind in profile["kinds"].items():

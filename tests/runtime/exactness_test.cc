@@ -36,7 +36,7 @@ void expect_exact(const Config& config) {
 struct Case {
   const char* schedule;
   std::vector<int>
-      split;  // of 14 layers: embedding, 3 x (attention_in, attention_out, mlp_up, mlp_down), head
+      split;  // of 17 layers: embedding, 3 x (attention_in, attention_out, mlp_up, mlp_activation, mlp_down), head
   int m;
   int e;
   int sync_updates;
@@ -64,7 +64,7 @@ std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const char* schedule : {"sequential", "gpipe", "flush", "2bw", "stash"}) {
     for (const auto& split :
-         std::vector<std::vector<int>>{{14}, {4, 10}, {1, 3, 10}, {1, 7, 5, 1}, {2, 4, 4, 4}}) {
+         std::vector<std::vector<int>>{{17}, {4, 13}, {1, 4, 12}, {1, 9, 6, 1}, {2, 5, 5, 5}}) {
       const int d = static_cast<int>(split.size());
       cases.push_back({schedule, split, std::max(1, d - 1), 0, 0, {}});  // the smallest m of 2bw
       cases.push_back({schedule, split, 4, 0, 3, {d - 1}});
@@ -90,7 +90,7 @@ TEST(ExactnessTest, UntiedSgdAndSecondOrderExtrapolation) {
   Config config = small_config();
   config.model.tied = false;
   config.pipeline.stages = 3;
-  config.pipeline.split = {4, 5, 5};
+  config.pipeline.split = {5, 6, 6};
   config.pipeline.microbatches = 3;
   config.optimizer.name = "sgd";
   config.optimizer.lr = 0.05;
@@ -105,7 +105,7 @@ TEST(ExactnessTest, UntiedSgdAndSecondOrderExtrapolation) {
 TEST(ExactnessTest, UpdatesThatAreNotFiniteAreSkippedByAllAlike) {
   Config config = small_config();
   config.pipeline.stages = 2;
-  config.pipeline.split = {6, 8};
+  config.pipeline.split = {7, 10};
   config.pipeline.microbatches = 2;
   config.optimizer.lr = 1e30;  // the first update throws the weights far out: nothing after is finite
   config.optimizer.clip = 0;
@@ -121,7 +121,7 @@ TEST(ExactnessTest, UpdatesThatAreNotFiniteAreSkippedByAllAlike) {
 TEST(ExactnessTest, SynchronousSchedulesAreOneAnother) {
   Config config = small_config();
   config.pipeline.stages = 3;
-  config.pipeline.split = {5, 5, 4};
+  config.pipeline.split = {6, 6, 5};
   config.pipeline.replicas = 2;
   for (const char* schedule : {"sequential", "gpipe", "flush"}) {
     for (const char* against : {"sequential", "gpipe", "flush"}) {
@@ -136,7 +136,7 @@ TEST(ExactnessTest, ADifferentRuleIsFoundOutAtTheFirstUpdateItChanges) {
   Config config = small_config();
   config.pipeline.schedule = "2bw";
   config.pipeline.stages = 2;
-  config.pipeline.split = {6, 8};
+  config.pipeline.split = {7, 10};
   // Batch 0 runs on W(0) under both rules; batch 1 on W(0) under 2bw and on W(1) under flush.
   const train::Verdict verdict = train::verify(config, "flush");
   EXPECT_FALSE(verdict.equal);
@@ -150,7 +150,7 @@ TEST(ExactnessTest, ADifferentRuleIsFoundOutAtTheFirstUpdateItChanges) {
 TEST(ExactnessTest, NeverMoreThanTwoVersionsUnder2BW) {
   Config config = small_config();
   config.pipeline.stages = 4;
-  config.pipeline.split = {4, 4, 3, 3};
+  config.pipeline.split = {5, 5, 4, 3};
   config.pipeline.microbatches = 6;
   config.pipeline.extra = 2;
   for (int w : {1, 2}) {

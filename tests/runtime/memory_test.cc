@@ -27,7 +27,7 @@ constexpr double kStream = 4.0 * kBatch * kContext * kWidth;  // bytes of the hi
 constexpr double kStatistics = 2 * 4.0 * kBatch * kContext;   // of a layer norm
 constexpr double kTokens = 2 * 8.0 * kBatch * kContext;
 
-// embedding, 3 x (attention_in, attention_out, mlp_up, mlp_down), head.
+// embedding, 3 x (attention_in, attention_out, mlp_up, mlp_activation, mlp_down), head.
 Config small_config() {
   Config config;
   config.model = {
@@ -49,7 +49,8 @@ Kept kept_by(const std::string& kind) {
       {"embedding", {8.0 * kContext, kStream}},                                  // positions
       {"attention_in", {kStatistics + kStream, 3 * kStream}},                    // normed; q, k, v
       {"attention_out", {kStream + 4.0 * kBatch * kHeads * kContext, kStream}},  // mixed, log of sums
-      {"mlp_up", {kStatistics + 5 * kStream, 4 * kStream}},                      // normed, GELU's input
+      {"mlp_up", {kStatistics + kStream, 4 * kStream}},                          // normed; GELU's input
+      {"mlp_activation", {0, 4 * kStream}},
       {"mlp_down", {0, kStream}},
       {"head", {kStatistics + kStream + 4.0 * kBatch * kContext * kVocab, 0}}};  // normed, logits
   return all.at(kind);
@@ -71,7 +72,8 @@ Tensors between(const models::LayerList& model, int layer) {
   const std::string before = model[layer - 1]->kind();
   Tensors tensors;
   if (before == "attention_in") tensors.push_back(at::ones({kBatch, kContext, 3 * kWidth}));
-  if (before == "mlp_up") tensors.push_back(at::ones({kBatch, kContext, 4 * kWidth}));
+  if (before == "mlp_up" || before == "mlp_activation")
+    tensors.push_back(at::ones({kBatch, kContext, 4 * kWidth}));
   tensors.push_back(at::ones({kBatch, kContext, kWidth}));
   return tensors;
 }
@@ -160,7 +162,7 @@ std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const Kind kind : {Kind::TwoBW, Kind::Flush, Kind::GPipe}) {
     for (const bool recompute : {false, true}) {
-      for (const auto& split : std::vector<std::vector<int>>{{5, 9}, {5, 4, 5}, {2, 6, 6}, {4, 2, 8}})
+      for (const auto& split : std::vector<std::vector<int>>{{6, 11}, {6, 5, 6}, {2, 7, 8}, {4, 3, 10}, {5, 6, 6}})
         cases.push_back({kind, split, recompute});
     }
   }
@@ -208,7 +210,7 @@ TEST_F(PipelineMemory, OfTheStateIsExact) {
   config.pipeline.stages = 3;
   config.optimizer.extrapolate_weights = {1.0};
   config.optimizer.extrapolate_update = {0.5};
-  const std::vector<int> split = {5, 4, 5};
+  const std::vector<int> split = {6, 5, 6};
   const auto counted = peaks(config, split, false);
   const models::LayerList model = models::build(config.model);
   const std::array<int, 3> versions = {2, 2, 1}, buffers = {1, 2, 2};
@@ -230,7 +232,7 @@ TEST_F(PipelineMemory, OfReceivedInputsBelongsToTheReceiver) {
   config.pipeline.stages = 2;
   config.pipeline.schedule = "gpipe";  // all microbatches are in flight at the peak
   const models::LayerList model = models::build(config.model);
-  for (const std::vector<int>& split : {std::vector<int>{5, 9}, std::vector<int>{6, 8}}) {
+  for (const std::vector<int>& split : {std::vector<int>{6, 11}, std::vector<int>{7, 10}}) {
     for (const bool recompute : {false, true}) {
       const auto counted = peaks(config, split, recompute);
       EXPECT_EQ(counted[0][Term::Inputs], kMicrobatches * kTokens);

@@ -72,30 +72,44 @@ class Gate : public models::Layer {
   bool open_ = false;
 };
 
-TEST(PipelineTest, AStuckPipelineReportsWhatEveryWorkerWasDoing) {
+// What a run says whose stages 1 hang in their first forward: stage 0 waits for the gradient, gives up,
+// and the report is made; only then may the others go on.
+std::string message_of_stuck(const Config& config) {
   device::initialize();
-  Config config = small_config();
-  config.pipeline.timeout = 0.05;
   models::LayerList model = models::build(config.model);
   auto gate = std::make_unique<Gate>();
   Gate& handle = *gate;
   model.insert(model.begin() + 2, std::move(gate));
   const auto source = data::make_synthetic(config.model.vocab);
-
-  // Stage 1 hangs in its forward. Stage 0 waits for the gradient, gives up, and the report is made;
-  // only then may stage 1 go on.
   Listener listener = nobody();
-  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 5}), listener);
+  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 6}), listener);
   std::string message;
   std::thread run([&] { message = message_of(pipeline); });
   pipeline.await_failure();
   handle.open();
   run.join();
+  return message;
+}
 
+TEST(PipelineTest, AStuckPipelineReportsWhatEveryWorkerWasDoing) {
+  Config config = small_config();
+  config.pipeline.timeout = 0.05;
+  const std::string message = message_of_stuck(config);
   EXPECT_NE(message.find("the pipeline is stuck; stage 0: no gradient of microbatch 0"), std::string::npos)
       << message;
   EXPECT_NE(message.find("stage 0: RecvGradient microbatch 0 (batch 0)"), std::string::npos) << message;
   EXPECT_NE(message.find("stage 1: Forward microbatch 0 (batch 0) on W(0)"), std::string::npos) << message;
+}
+
+TEST(PipelineTest, AStuckPipelineReportsTheWorkersOfAllReplicas) {
+  Config config = small_config();
+  config.pipeline.timeout = 0.05;
+  config.pipeline.replicas = 2;
+  const std::string message = message_of_stuck(config);
+  EXPECT_NE(message.find("the pipeline is stuck; replica "), std::string::npos) << message;
+  for (const char* worker : {"replica 0 stage 0: ", "replica 1 stage 0: ", "replica 0 stage 1: Forward ",
+                             "replica 1 stage 1: Forward "})
+    EXPECT_NE(message.find(worker), std::string::npos) << worker << message;
 }
 
 class Thrower : public models::Layer {
@@ -114,7 +128,7 @@ TEST(PipelineTest, AnErrorInOneStageEndsAllOfThemAtOnce) {
   models::LayerList model = models::build(config.model);
   model.insert(model.begin() + 2, std::make_unique<Thrower>());
   const auto source = data::make_synthetic(config.model.vocab);
-  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 5}), nobody());
+  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 6}), nobody());
   EXPECT_EQ(message_of(pipeline), "stage 1: out of luck");
 }
 
@@ -125,7 +139,7 @@ TEST(PipelineTest, WithReplicasTheReportNamesThem) {
   models::LayerList model = models::build(config.model);
   model.insert(model.begin() + 2, std::make_unique<Thrower>());
   const auto source = data::make_synthetic(config.model.vocab);
-  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 5}), nobody());
+  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 6}), nobody());
   const std::string message = message_of(pipeline);
   EXPECT_TRUE(message == "replica 0 stage 1: out of luck" || message == "replica 1 stage 1: out of luck")
       << message;
@@ -137,7 +151,7 @@ TEST(PipelineTest, AllReplicasHoldTheSameWeightsAndHaveMoved) {
   config.pipeline.replicas = 3;
   const models::LayerList model = models::build(config.model);
   const auto source = data::make_synthetic(config.model.vocab);
-  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 4}), nobody());
+  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 5}), nobody());
   pipeline.run();
   for (int r = 0; r < 2; ++r) {
     const at::Tensor& first = pipeline.stage(r).newest_weights();
@@ -156,7 +170,7 @@ TEST(PipelineTest, EventsNameTheReplica) {
   config.train.eval_microbatches = 1;
   const models::LayerList model = models::build(config.model);
   const auto source = data::make_synthetic(config.model.vocab);
-  PipelineSetup setup = setup_for(config, {2, 4});
+  PipelineSetup setup = setup_for(config, {2, 5});
   setup.spec.evaluate_every = 1;
   setup.record_events = true;
   int evaluations = 0;
@@ -199,7 +213,7 @@ TEST_P(Stop, EndsAllWorkersAfterTheSameUpdate) {
     }
     if (update.update == 5) running.load()->request_stop();
   };
-  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 4}), listener);
+  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 5}), listener);
   running = &pipeline;
   pipeline.run();
   for (std::int64_t update : last) EXPECT_EQ(update, last[0]);

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "device/memory.h"
+#include "planner/modelled.h"
 #include "runtime/stage.h"
 #include "train/chain.h"
 #include "train/link_profile.h"
@@ -98,13 +99,34 @@ TEST(Profiler, TheLayersStashesAddUpToWhatAStageKeeps) {
     const auto setup = small_setup(3, dropout);
     const planner::Profile measured = measure(setup, {2});
     const int layers = static_cast<int>(setup.model.size());
-    for (const auto& [first, last] : {std::pair{0, layers}, {0, 5}, {5, 9}, {5, layers}}) {
+    for (const auto& [first, last] : {std::pair{0, layers}, {0, 6}, {6, 11}, {6, layers}, {0, 2}, {0, 4}, {0, 5}}) {
       double sum = 0;
       for (int layer = first; layer < last; ++layer)
         sum += measured.kinds.at(measured.layers[layer]).times[0].stash;
       // The last layer's output goes to the next stage.
-      sum -= measured.kinds.at(measured.layers[last - 1]).times[0].output;
+      sum -= measured.kinds.at(measured.layers[last - 1]).times[0].kept;
       EXPECT_EQ(kept_by_a_stage(setup, first, last, 2), sum) << first << " to " << last;
+    }
+  }
+}
+
+// The planner's description of the layers says what they keep, hand on and use.
+TEST(Profiler, MeasuresTheBytesThatAreDescribed) {
+  for (const double dropout : {0.0, 0.1}) {
+    for (const int size : {2, 4}) {
+      // Large enough that a handful of bytes here and there (a loss, a seed) does not count.
+      Config config;
+      config.model = {.layers = 2, .width = 192, .heads = 4, .vocab = 500, .context = 64, .dropout = dropout};
+      const planner::Profile measured = measure(prepare(config), {size});
+      for (const planner::LayerWork& layer : planner::describe_model(config.model, 4)) {
+        const planner::KindTimes& times = measured.kinds.at(layer.kind).times[0];
+        EXPECT_EQ(times.output, size * layer.output) << layer.kind;
+        EXPECT_EQ(times.kept, size * layer.kept) << layer.kind;
+        EXPECT_NEAR(times.stash / (size * layer.stash), 1, 0.01) << layer.kind;
+        const double working = times.working / (size * layer.working);
+        EXPECT_GT(working, 0.6) << layer.kind;
+        EXPECT_LT(working, 1.05) << layer.kind;
+      }
     }
   }
 }

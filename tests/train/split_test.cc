@@ -83,12 +83,12 @@ TEST(Setup, AMeasuredSplitCoversTheModel) {
 TEST(Setup, MoreStagesThanLayersAreRefused) {
   Config config;
   config.model.layers = 1;
-  config.pipeline.stages = 7;
+  config.pipeline.stages = 8;
   try {
     prepare(config);
     FAIL() << "not refused";
   } catch (const InputError& error) {
-    EXPECT_NE(std::string(error.what()).find("at most 6 stages"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("at most 7 stages"), std::string::npos) << error.what();
   }
 }
 
