@@ -27,6 +27,8 @@ Loads::Loads(const std::vector<LayerShape>& shapes, const CostColumn& column) : 
     output_.push_back(cost.output);
     kept_.push_back(cost.kept);
     highest_[0].push_back(sums.stash - cost.kept + cost.working);
+    slowest_.forward = std::max(slowest_.forward, cost.forward);
+    slowest_.backward = std::max(slowest_.backward, cost.backward);
     largest_tie_ = std::max(largest_tie_, shape.tied);
   }
   for (std::size_t span = 2; span <= shapes.size(); span *= 2) {

@@ -37,6 +37,8 @@ class Loads {
   }
   // Forward and backward of the same layers, sooner.
   double compute(int first, int last) const { return compute_[last] - compute_[first]; }
+  // The longest forward and the longest backward of a layer.
+  const LayerCost& slowest() const { return slowest_; }
   // Bytes that the layer hands on.
   double output(int layer) const { return output_[layer]; }
   int layers() const { return static_cast<int>(output_.size()); }
@@ -55,6 +57,7 @@ class Loads {
   std::vector<Sums> before_;
   std::vector<double> compute_;  // before each
   std::vector<double> output_, kept_;
+  LayerCost slowest_;
   double tokens_ = 0;
   double largest_tie_ = 0;
   // While a layer works, the stage holds of this microbatch what the layers up to it stash, and the layer's

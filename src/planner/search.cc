@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "planner/bounds.h"
 #include "planner/loads.h"
 #include "planner/partition.h"
 #include "planner/placement.h"
@@ -133,7 +134,7 @@ class Search {
             .setting = {.schedule = schedule, .replicas = replicas, .microbatch = b, .microbatches = m}};
         const auto add = [&](std::optional<int> stages) {
           cell.stages = stages;
-          cell.at_most = partition_of(cell).most_throughput();
+          cell.at_most = Bounds(problem_, cell.setting, *way, loads, stages).throughput();
           if (cell.at_most > 0) cells.push_back(cell);
         };
         cell.setting.extra = fixed_extra(problem_, schedule);
@@ -245,7 +246,7 @@ class Search {
   std::vector<double> speeds_;
   int device_count_ = 0;
   std::vector<std::unique_ptr<Places>> places_;
-  Partition::Workspace space_;
+  Frontier::Workspace space_;
   std::vector<Group> groups_;
   std::optional<Estimate> best_;  // of all
   SearchResult result_;

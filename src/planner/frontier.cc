@@ -1,0 +1,350 @@
+#include "planner/frontier.h"
+
+#include <algorithm>
+
+namespace twobw::planner {
+
+using schedule::Kind;
+
+Frontier::Frontier(const Problem& problem, const Setting& setting, const Places& places,
+                   const LoadsByKind& loads, std::optional<int> exactly, const Bounds& bounds,
+                   Workspace& space)
+    : problem_(problem),
+      setting_(setting),
+      places_(places),
+      loads_(loads),
+      exactly_(exactly),
+      bounds_(bounds),
+      layers_(static_cast<int>(problem.layers.size())),
+      costs_(problem, setting, places, bounds.stages(), exactly),
+      capacity_(costs_.largest_capacity()),
+      span_weight_(setting.schedule == Kind::Sequential ? setting.microbatches : 1),
+      space_(space),
+      labels_(space.labels) {
+  while (first_tied_ < layers_ && problem.layers[first_tied_].tied <= 0) ++first_tied_;
+  find_least_first();
+}
+
+// By kind of device, for stages that end before each layer, the layer before which none that fits can begin.
+void Frontier::find_least_first() {
+  least_first_.resize(loads_.size());
+  for (int seat = 0; seat < std::ssize(places_.seats()); ++seat) {
+    const int kind = places_.seats()[seat].kind;
+    if (loads_[kind] == nullptr || !least_first_[kind].empty() || bounds_.stages() == 0) continue;
+    int first = 0;
+    for (int last = 0; last <= layers_; ++last) {
+      // With fewest in flight, at the last stage, most fit.
+      while (first < last && costs_.hopeless(seat, 0, loads_[kind]->of(first, last), 0)) ++first;
+      least_first_[kind].push_back(first);
+    }
+  }
+}
+
+// The first layer with at least so many parameters before it.
+int Frontier::first_with(double parameters) const {
+  const std::vector<double>& before = bounds_.parameters_before();
+  return static_cast<int>(std::lower_bound(before.begin(), before.end(), parameters) - before.begin());
+}
+
+// The same for a stage that may exceed its memory by so much as the limit says.
+int Frontier::least_first_over(int last) const {
+  const double most = (limits_.below + capacity_) * (1 + kSame) / costs_.least_state();
+  return first_with(bounds_.parameters_before()[last] - most);
+}
+
+// Labels ------------------------------------------------------------------------------------------
+
+// With so many stages left, the most layers that they can take: the rest must go to the present stage.
+int Frontier::most_layers_before(int stages) const {
+  if (stages <= 0) return 0;
+  int most = layers_;
+  if (goal_ == Goal::Memory) return most;
+  const auto up_to = [&](const std::vector<double>& sums, double limit) {
+    return static_cast<int>(std::upper_bound(sums.begin(), sums.end(), limit) - sums.begin()) - 1;
+  };
+  most = std::min(most, up_to(bounds_.compute_before(), stages * limits_.pace * (1 + kSame)));
+  return std::min(
+      most, up_to(bounds_.parameters_before(), stages * capacity_ * (1 + kSame) / costs_.least_state()));
+}
+
+// Whether what no plan from here on can avoid is already too much.
+bool Frontier::hopeless(const Label& label) const {
+  if (goal_ == Goal::Memory) return label.slack >= limits_.below;
+  if (goal_ != Goal::Update || label.layer == 0) return false;
+  const Place& place = places_.all()[label.place];
+  const int left = std::min(place.reach, limits_.stages - place.stages);
+  const double rest = bounds_.compute_before()[label.layer];
+  const double others = setting_.microbatches - 1;
+  switch (setting_.schedule) {
+    case Kind::Flush:
+      // The loop that the slack is of takes at least one microbatch.
+      return rest + label.total +
+                 others * std::max({limits_.floor, rest / left, limits_.pace + label.slack}) >=
+             limits_.below;
+    case Kind::GPipe:
+      return rest + label.total + others * std::max(label.forward + label.backward, rest / left) >=
+             limits_.below;
+    default:
+      return setting_.microbatches * rest + label.total >= limits_.below;
+  }
+}
+
+// Raises the slack to the most that makes no difference to any stage in front.
+void Frontier::round_up(Label& label) const {
+  const Place& place = places_.all()[label.place];
+  if (label.layer == 0 || place.stages >= limits_.stages) return;
+  const double ahead =
+      (costs_.in_flight(place.stages) - costs_.in_flight(place.stages - 1) - 1) * limits_.pace;
+  double harmless = kUnlimited;
+  for (const Advance& advance : place.next) {
+    const int front = places_.all()[advance.place].seat;
+    const Loads* loads = loads_[places_.seats()[front].kind];
+    if (loads == nullptr) continue;
+    const double bytes = loads->output(label.layer - 1);
+    harmless =
+        std::min(harmless, ahead - 2 * costs_.send(front, place.seat, advance.same_group, bytes).seconds);
+  }
+  if (harmless < kUnlimited) label.slack = std::max(label.slack, std::min(harmless, 0.0));
+}
+
+// Of two tails the longer may be hidden by one still to come; so it counts only on top of the span.
+bool Frontier::no_worse(const Label& a, const Label& b) {
+  return a.slack <= b.slack && a.span <= b.span && a.total <= b.total && a.forward <= b.forward &&
+         a.backward <= b.backward;
+}
+
+bool Frontier::is_dominated(const Label& label, int head) const {
+  for (int i = head; i >= 0; i = labels_[i].next) {
+    if (no_worse(labels_[i], label)) return true;
+  }
+  return false;
+}
+
+void Frontier::insert(const Label& label) {
+  int& head = space_.heads[cell(label.place, label.layer)];
+  if (is_dominated(label, head)) return;
+  space_.slacks[cell(label.place, label.layer)] = label.slack;
+  for (int* link = &head; *link >= 0;) {
+    if (no_worse(label, labels_[*link])) {
+      *link = labels_[*link].next;
+    } else {
+      link = &labels_[*link].next;
+    }
+  }
+  labels_.push_back(label);
+  labels_.back().next = head;
+  head = static_cast<int>(labels_.size()) - 1;
+}
+
+// Stages ------------------------------------------------------------------------------------------
+
+// Works out the stage. Returns whether it can be part of a plan.
+bool Frontier::consider(Stage& stage, const StageLoad& load) {
+  ++considered_;
+  if (goal_ == Goal::Bound) {
+    stage.timing = costs_.timing(stage.seat, load, problem_.recompute.value_or(false), false, false);
+    return stage.timing.compute() <= limits_.pace;
+  }
+  const bool first = stage.first == 0;
+  // Recomputation only costs time: it is for those that need it.
+  stage.recompute = problem_.recompute.value_or(false);
+  stage.over = costs_.over(stage.seat, stage.after, first, load, stage.recompute);
+  if (stage.over > 0 && !problem_.recompute) {
+    const double recomputed = costs_.over(stage.seat, stage.after, first, load, true);
+    if (recomputed < stage.over) {
+      stage.recompute = true;
+      stage.over = recomputed;
+    }
+  }
+  if (goal_ == Goal::Memory) return stage.over < limits_.below;
+  if (stage.over > 0) return false;
+  if (goal_ == Goal::Fits) return true;
+
+  const bool tie = load.tied > 0 && stage.first <= first_tied_;
+  stage.timing = costs_.timing(stage.seat, load, stage.recompute, tie, stage.together);
+  stage.timing.send = stage.send.seconds;
+  stage.timing.busy = stage.send.busy;
+  const double share = setting_.schedule == Kind::TwoBW
+                           ? update_share(setting_, costs_.in_flight(stage.after), stage.timing)
+                           : 0;
+  return stage.timing.compute() + share <= limits_.pace;
+}
+
+// Whether the stage may have to wait for room.
+bool Frontier::waits(const Stage& stage) const {
+  return setting_.schedule == Kind::TwoBW ||
+         (setting_.schedule == Kind::Flush && costs_.in_flight(stage.after) < setting_.microbatches);
+}
+
+double Frontier::slack_of(const Stage& stage, double compute, const Label& rest) const {
+  const double alone = compute - limits_.pace;
+  if (stage.after == 0) return alone;
+  const int ahead = costs_.in_flight(stage.after) - costs_.in_flight(stage.after - 1);
+  return std::max(alone, compute + 2 * stage.send.seconds - ahead * limits_.pace + rest.slack);
+}
+
+// The label of the stage in front of another label.
+void Frontier::append(const Stage& stage, int parent, int place) {
+  const Label& rest = labels_[parent];
+  Label label{.parent = parent, .place = place, .layer = stage.first, .recompute = stage.recompute};
+  const StageTiming& timing = stage.timing;
+  if (goal_ == Goal::Memory) {
+    label.slack = std::max(rest.slack, stage.over);
+  } else if ((goal_ == Goal::Pace || goal_ == Goal::Update) && waits(stage)) {
+    label.slack = slack_of(stage, timing.compute(), rest);
+    if (label.slack > 0) return;
+  }
+  if (goal_ == Goal::Update) {
+    label.span = rest.span + timing.compute() + 2 * timing.send;
+    label.tail = std::max({rest.tail, timing.reduce + timing.step, bounds_.tail()});
+    label.total = span_weight_ * label.span + label.tail;
+    if (setting_.schedule == Kind::GPipe) {
+      label.forward = std::max({rest.forward, timing.forward, timing.busy, bounds_.forward()});
+      label.backward = std::max({rest.backward, timing.backward, timing.busy, bounds_.backward()});
+    }
+  }
+  if (hopeless(label)) return;
+  if (goal_ == Goal::Update && setting_.schedule == Kind::Flush) round_up(label);
+  insert(label);
+}
+
+// What a stage's slack is at least, less its computation: it may be worse in other ways.
+double Frontier::least_slack(const Stage& stage, const Label& rest) const {
+  if (goal_ != Goal::Pace || !waits(stage)) return -kUnlimited;
+  return slack_of(stage, 0, rest);
+}
+
+// Whether a stage of so much computation, if it costs nothing else and fits, would be better in front of any
+// label of the list than all that is known.
+bool Frontier::may_improve(const Stage& stage, double compute, int head, int known) const {
+  for (int i = head; i >= 0; i = labels_[i].next) {
+    const Label& rest = labels_[i];
+    Label label;
+    label.slack = waits(stage) ? slack_of(stage, compute, rest) : -kUnlimited;
+    label.span = rest.span + compute + 2 * stage.send.seconds;
+    label.total = span_weight_ * label.span + std::max(rest.tail, bounds_.tail());
+    if (setting_.schedule == Kind::GPipe) {
+      label.forward = std::max(rest.forward, bounds_.forward());
+      label.backward = std::max(rest.backward, bounds_.backward());
+    }
+    if (!is_dominated(label, known)) return true;
+  }
+  return false;
+}
+
+void Frontier::extend(int place, const Advance& advance) {
+  const Place &next = places_.all()[place], &here = places_.all()[advance.place];
+  Stage stage{.after = next.stages, .seat = here.seat, .together = here.groups == 1};
+  const int kind = places_.seats()[stage.seat].kind;
+  const Loads* loads = loads_[kind];
+  if (loads == nullptr || stage.after >= limits_.stages) return;
+  const bool timed = goal_ != Goal::Memory && goal_ != Goal::Fits;
+  const int most_first = most_layers_before(std::min(here.reach, limits_.stages - here.stages));
+  const int* heads = &space_.heads[cell(place, 0)];
+  const int* known = &space_.heads[cell(advance.place, 0)];
+  const double* known_slack = &space_.slacks[cell(advance.place, 0)];
+  // Short stages first: they leave most slack, and most of what is worse is then passed over unseen.
+  for (stage.last = 1; stage.last <= layers_; ++stage.last) {
+    const int head = heads[stage.last];
+    if (head < 0) continue;
+    if (stage.after > 0) {
+      stage.send = costs_.send(stage.seat, next.seat, advance.same_group, loads->output(stage.last - 1));
+      if (timed && stage.send.busy > limits_.pace) continue;
+    }
+    const double slack = least_slack(stage, labels_[head]), over = labels_[head].slack;
+    const int least_first =
+        goal_ == Goal::Memory ? least_first_over(stage.last) : least_first_[kind][stage.last];
+    for (stage.first = std::min(stage.last - 1, most_first); stage.first >= least_first; --stage.first) {
+      const double compute = loads->compute(stage.first, stage.last);
+      if (timed && compute > limits_.pace) break;
+      if (goal_ == Goal::Update) {
+        if (!may_improve(stage, compute, head, known[stage.first])) continue;
+      } else if ((goal_ == Goal::Memory ? over : compute + slack) >= known_slack[stage.first]) {
+        continue;
+      }
+      const StageLoad load = loads->of(stage.first, stage.last);
+      if (goal_ == Goal::Memory && costs_.hopeless(stage.seat, stage.after, load, limits_.below)) break;
+      if (!consider(stage, load)) continue;
+      // insert() touches other cells only.
+      for (int i = head; i >= 0; i = labels_[i].next) append(stage, i, advance.place);
+    }
+  }
+}
+
+void Frontier::run(Goal goal, const Limits& limits) {
+  goal_ = goal;
+  limits_ = limits;
+  labels_.clear();
+  space_.heads.assign(cell(static_cast<int>(places_.all().size()), 0), -1);
+  space_.slacks.assign(space_.heads.size(), kUnlimited);
+  insert({.layer = layers_});
+  for (int place = 0; place < std::ssize(places_.all()); ++place) {
+    for (const Advance& advance : places_.all()[place].next) extend(place, advance);
+  }
+  space_.ends.clear();
+  for (int place = 0; place < std::ssize(places_.all()); ++place) {
+    if (exactly_ && places_.all()[place].stages != *exactly_) continue;
+    for (int i = space_.heads[cell(place, 0)]; i >= 0; i = labels_[i].next) {
+      space_.ends.push_back(i);
+    }
+  }
+}
+
+// Plans -------------------------------------------------------------------------------------------
+
+Estimate Frontier::estimate(int label) const {
+  Plan plan{.schedule = setting_.schedule,
+            .replicas = setting_.replicas,
+            .microbatch = setting_.microbatch,
+            .microbatches = setting_.microbatches};
+  for (int i = label; labels_[i].parent >= 0; i = labels_[i].parent) {
+    StagePlan stage{.first_layer = labels_[i].layer,
+                    .last_layer = labels_[labels_[i].parent].layer,
+                    .recompute = labels_[i].recompute};
+    places_.seat(labels_[i].place, stage);
+    plan.stages.push_back(std::move(stage));
+  }
+  plan.extra = spec_of(setting_, static_cast<int>(plan.stages.size())).extra;
+  return evaluate(problem_, std::move(plan), loads_);
+}
+
+double Frontier::promise(int end) const {
+  const Label& label = labels_[end];
+  if (goal_ != Goal::Update) return label.slack;
+  const double others = setting_.microbatches - 1;
+  switch (setting_.schedule) {
+    case Kind::Flush:
+      return label.total + others * std::max(bounds_.pace(), limits_.pace + label.slack);
+    case Kind::GPipe:
+      return label.total + others * (label.forward + label.backward);
+    default:
+      return label.total;
+  }
+}
+
+// As many parameters on every stage, or nearly, with recomputation where that takes less memory.
+std::optional<Estimate> Frontier::even_split() {
+  const int stages = bounds_.stages();
+  labels_.assign(1, {.layer = layers_});
+  for (int place = 0, after = 0; after < stages; ++after) {
+    const Advance* best = nullptr;
+    for (const Advance& advance : places_.all()[place].next) {
+      const Place& front = places_.all()[advance.place];
+      if (loads_[places_.seats()[front.seat].kind] == nullptr) continue;
+      if (best == nullptr || front.reach > places_.all()[best->place].reach) best = &advance;
+    }
+    if (best == nullptr) return std::nullopt;
+    place = best->place;
+    const int before = stages - after - 1;
+    const double parameters = bounds_.parameters_before().back() * before / stages;
+    const int first = before == 0 ? 0 : std::clamp(first_with(parameters), before, labels_.back().layer - 1);
+    const int seat = places_.all()[place].seat;
+    const StageLoad load = loads_[places_.seats()[seat].kind]->of(first, labels_.back().layer);
+    const bool recompute = problem_.recompute.value_or(costs_.over(seat, after, first == 0, load, true) <
+                                                       costs_.over(seat, after, first == 0, load, false));
+    labels_.push_back({.parent = after, .place = place, .layer = first, .recompute = recompute});
+  }
+  return estimate(stages);
+}
+
+}  // namespace twobw::planner
