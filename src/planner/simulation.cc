@@ -66,9 +66,10 @@ simulator::System system_of(const Problem& problem, const Plan& plan) {
   const double gradient_bytes = state_of(problem, plan.schedule).gradients;
   simulator::System system;
   Channels channels(problem.cluster, system);
+  std::map<int, Loads> loads;  // by kind of device
   const auto load_of = [&](const StagePlan& stage) {
-    return Loads(problem.layers, *column_of(problem, stage.kind, plan.microbatch))
-        .of(stage.first_layer, stage.last_layer);
+    return loads.try_emplace(stage.kind, problem.layers, *column_of(problem, stage.kind, plan.microbatch))
+        .first->second.of(stage.first_layer, stage.last_layer);
   };
   for (std::size_t r = 0; r < plan.stages.size(); ++r) {
     const StagePlan& stage = plan.stages[r];

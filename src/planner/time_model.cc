@@ -16,6 +16,20 @@ simulator::Channel channel(const LinkSpec& link, double bandwidth) {
   return {.latency = link.latency, .bandwidth = bandwidth};
 }
 
+// So many replicas sit on one node.
+struct Share {
+  int node = 0, count = 0;
+};
+std::vector<Share> shares(std::vector<int> nodes) {
+  std::sort(nodes.begin(), nodes.end());
+  std::vector<Share> result;
+  for (int node : nodes) {
+    if (result.empty() || result.back().node != node) result.push_back({.node = node});
+    ++result.back().count;
+  }
+  return result;
+}
+
 // Seconds of one microbatch alone, through all stages and back.
 double round_trip(std::span<const StageTiming> stages) {
   double seconds = 0;
@@ -160,8 +174,7 @@ int stages_on_node(const Node& node, int per_node) {
 }
 
 Seat seat_of(const Cluster& cluster, const StagePlan& stage) {
-  std::map<int, int> replicas;  // by node
-  for (int node : stage.nodes) ++replicas[node];
+  const std::vector<Share> replicas = shares(stage.nodes);
   Seat seat{.kind = stage.kind, .nodes = static_cast<int>(replicas.size()), .per_node = 0};
   for (auto [node, count] : replicas) {
     const LinkSpec& link = cluster.nodes[node].link;
@@ -175,13 +188,13 @@ Seat seat_of(const Cluster& cluster, const StagePlan& stage) {
 }
 
 Transfer transfer_between(const Cluster& cluster, const StagePlan& from, const StagePlan& to, double bytes) {
-  std::map<int, int> staying, leaving, coming;  // by node
+  std::vector<int> staying, leaving, coming;  // nodes, one for each replica
   for (std::size_t i = 0; i < from.nodes.size(); ++i) {
     if (from.nodes[i] == to.nodes[i]) {
-      ++staying[from.nodes[i]];
+      staying.push_back(from.nodes[i]);
     } else {
-      ++leaving[from.nodes[i]];
-      ++coming[to.nodes[i]];
+      leaving.push_back(from.nodes[i]);
+      coming.push_back(to.nodes[i]);
     }
   }
   Transfer slowest;
@@ -189,9 +202,9 @@ Transfer transfer_between(const Cluster& cluster, const StagePlan& from, const S
     const Transfer one = transfer(link, at_once, bytes);
     slowest = {std::max(slowest.seconds, one.seconds), std::max(slowest.busy, one.busy)};
   };
-  for (auto [node, count] : staying) include(cluster.nodes[node].link, count);
+  for (auto [node, count] : shares(staying)) include(cluster.nodes[node].link, count);
   for (const auto* crossing : {&leaving, &coming}) {
-    for (auto [node, count] : *crossing) include(cluster.network, count);
+    for (auto [node, count] : shares(*crossing)) include(cluster.network, count);
   }
   return slowest;
 }
