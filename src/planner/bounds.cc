@@ -1,6 +1,7 @@
 #include "planner/bounds.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace twobw::planner {
 namespace {
@@ -24,7 +25,7 @@ Bounds::Bounds(const Problem& problem, const Setting& setting, const Places& pla
   const int layers = static_cast<int>(problem.layers.size());
   compute_.assign(layers + 1, 0);
   parameters_.assign(layers + 1, 0);
-  double slowest = 0, largest = 0;
+  double largest = 0;
   for (int layer = 0; layer < layers; ++layer) {
     double least = kUnlimited;
     for (const Seat& seat : places.seats()) {
@@ -33,13 +34,12 @@ Bounds::Bounds(const Problem& problem, const Setting& setting, const Places& pla
     const double parameters = problem.layers[layer].parameters - problem.layers[layer].tied;
     compute_[layer + 1] = compute_[layer] + least;
     parameters_[layer + 1] = parameters_[layer] + parameters;
-    slowest = std::max(slowest, least);
+    slowest_ = std::max(slowest_, least);
     largest = std::max(largest, parameters);
   }
   possible_ = stages_ >= exactly.value_or(1) && compute_.back() < kUnlimited;
   if (!possible_) return;
 
-  pace_ = std::max(slowest, compute_.back() / stages_);
   StageLoad part;
   part.parameters = std::max(largest, parameters_.back() / stages_);
   forward_ = backward_ = tail_ = kUnlimited;
@@ -52,19 +52,28 @@ Bounds::Bounds(const Problem& problem, const Setting& setting, const Places& pla
     const StageTiming timing = timing_of(problem, setting, seat, part, false);
     tail_ = std::min(tail_, timing.reduce + timing.step);
   }
-  for (double* bound : {&pace_, &forward_, &backward_, &tail_}) *bound *= 1 - kSame;
+  for (double* bound : {&forward_, &backward_, &tail_}) *bound *= 1 - kSame;
 }
 
-double Bounds::update() const {
+double Bounds::pace(int stages) const {
+  return std::max(slowest_, compute() / stages) * (1 - kSame);
+}
+
+int Bounds::useful_stages() const {
+  return slowest_ > 0 ? std::min(stages_, static_cast<int>(std::ceil(compute() / slowest_))) : stages_;
+}
+
+double Bounds::update(int stages) const {
   const double m = setting_.microbatches;
   switch (setting_.schedule) {
     case Kind::TwoBW:
-      return m * pace_;
+      return std::max(m * pace(stages), tail_);
     case Kind::Flush:
+      return compute() + (m - 1) * pace(stages) + tail_;
     case Kind::GPipe:
-      return compute() + (m - 1) * pace_;
+      return compute() + (m - 1) * std::max(pace(stages), forward_ + backward_) + tail_;
     default:
-      return m * compute();
+      return m * compute() + tail_;
   }
 }
 

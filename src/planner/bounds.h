@@ -25,9 +25,15 @@ class Bounds {
   bool possible() const { return possible_; }
   int stages() const { return stages_; }  // at most
 
+  // Seconds, of any plan with at most so many stages at least:
+  double update(int stages) const;
+  double pace(int stages) const;  // P
+  // More stages than these do not lower the bound of P.
+  int useful_stages() const;
+
   // Seconds, of any plan at least:
-  double update() const;
-  double pace() const { return pace_; }               // P
+  double update() const { return update(stages_); }
+  double pace() const { return pace(stages_); }
   double compute() const { return compute_.back(); }  // of one microbatch, all stages together
   double forward() const { return forward_; }         // of the slowest stage
   double backward() const { return backward_; }
@@ -44,7 +50,8 @@ class Bounds {
   Setting setting_;
   int stages_;
   bool possible_ = false;
-  double pace_ = 0, forward_ = 0, backward_ = 0, tail_ = 0;
+  double slowest_ = 0;  // layer
+  double forward_ = 0, backward_ = 0, tail_ = 0;
   std::vector<double> compute_, parameters_;
 };
 

@@ -108,7 +108,8 @@ void Frontier::round_up(Label& label) const {
 }
 
 // Of two tails the longer may be hidden by one still to come; so it counts only on top of the span.
-bool Frontier::no_worse(const Label& a, const Label& b) {
+bool Frontier::no_worse(const Label& a, const Label& b) const {
+  if (goal_ != Goal::Update) return a.slack <= b.slack;
   return a.slack <= b.slack && a.span <= b.span && a.total <= b.total && a.forward <= b.forward &&
          a.backward <= b.backward;
 }
@@ -188,16 +189,14 @@ void Frontier::append(const Stage& stage, int parent, int place) {
   const Label& rest = labels_[parent];
   Label label{.parent = parent, .place = place, .layer = stage.first, .recompute = stage.recompute};
   const StageTiming& timing = stage.timing;
-  if (goal_ == Goal::Memory) {
-    label.slack = std::max(rest.slack, stage.over);
-  } else if ((goal_ == Goal::Pace || goal_ == Goal::Update) && waits(stage)) {
-    label.slack = slack_of(stage, timing.compute(), rest);
+  if (goal_ == Goal::Memory) label.slack = std::max(rest.slack, stage.over);
+  if (goal_ == Goal::Pace || goal_ == Goal::Update || goal_ == Goal::Span) {
+    if (waits(stage)) label.slack = slack_of(stage, timing.compute(), rest);
     if (label.slack > 0) return;
-  }
-  if (goal_ == Goal::Update) {
     label.span = rest.span + timing.compute() + 2 * timing.send;
     label.tail = std::max({rest.tail, timing.reduce + timing.step, bounds_.tail()});
     label.total = span_weight_ * label.span + label.tail;
+    if (goal_ == Goal::Span) label.slack = label.total / span_weight_;
     if (setting_.schedule == Kind::GPipe) {
       label.forward = std::max({rest.forward, timing.forward, timing.busy, bounds_.forward()});
       label.backward = std::max({rest.backward, timing.backward, timing.busy, bounds_.backward()});
@@ -208,10 +207,13 @@ void Frontier::append(const Stage& stage, int parent, int place) {
   insert(label);
 }
 
-// What a stage's slack is at least, less its computation: it may be worse in other ways.
-double Frontier::least_slack(const Stage& stage, const Label& rest) const {
-  if (goal_ != Goal::Pace || !waits(stage)) return -kUnlimited;
-  return slack_of(stage, 0, rest);
+// What the slack of a stage in front of any label of the list is at least, less its computation.
+double Frontier::least_slack(const Stage& stage, int head) const {
+  if (goal_ == Goal::Span) return (labels_[head].total / span_weight_ + 2 * stage.send.seconds) * (1 + kSame);
+  if ((goal_ != Goal::Pace && goal_ != Goal::Update) || !waits(stage)) return -kUnlimited;
+  double least = kUnlimited;
+  for (int i = head; i >= 0; i = labels_[i].next) least = std::min(least, slack_of(stage, 0, labels_[i]));
+  return least;
 }
 
 // Whether a stage of so much computation, if it costs nothing else and fits, would be better in front of any
@@ -232,6 +234,20 @@ bool Frontier::may_improve(const Stage& stage, double compute, int head, int kno
   return false;
 }
 
+// Puts the stage in front of all labels of the list, where it can be part of a plan. Returns whether a longer
+// one might.
+bool Frontier::prepend(Stage& stage, int first, int head, int place) {
+  stage.first = first;
+  const StageLoad load = loads_[places_.seats()[stage.seat].kind]->of(first, stage.last);
+  if (consider(stage, load)) {
+    // insert() touches other cells only.
+    for (int i = head; i >= 0; i = labels_[i].next) append(stage, i, place);
+    return true;
+  }
+  return goal_ == Goal::Bound ||
+         !costs_.hopeless(stage.seat, stage.after, load, goal_ == Goal::Memory ? limits_.below : 0);
+}
+
 void Frontier::extend(int place, const Advance& advance) {
   const Place &next = places_.all()[place], &here = places_.all()[advance.place];
   Stage stage{.after = next.stages, .seat = here.seat, .together = here.groups == 1};
@@ -242,6 +258,7 @@ void Frontier::extend(int place, const Advance& advance) {
   const int most_first = most_layers_before(std::min(here.reach, limits_.stages - here.stages));
   const int* heads = &space_.heads[cell(place, 0)];
   const int* known = &space_.heads[cell(advance.place, 0)];
+  const std::vector<double>& parameters = bounds_.parameters_before();
   const double* known_slack = &space_.slacks[cell(advance.place, 0)];
   // Short stages first: they leave most slack, and most of what is worse is then passed over unseen.
   for (stage.last = 1; stage.last <= layers_; ++stage.last) {
@@ -251,24 +268,39 @@ void Frontier::extend(int place, const Advance& advance) {
       stage.send = costs_.send(stage.seat, next.seat, advance.same_group, loads->output(stage.last - 1));
       if (timed && stage.send.busy > limits_.pace) continue;
     }
-    const double slack = least_slack(stage, labels_[head]), over = labels_[head].slack;
+    const double slack = least_slack(stage, head), over = labels_[head].slack;
+    const bool loops = goal_ == Goal::Pace || goal_ == Goal::Update;
+    const double most = !timed ? kUnlimited : loops ? std::min(limits_.pace, -slack) : limits_.pace;
+    const int begin = std::min(stage.last - 1, most_first);
     const int least_first =
         goal_ == Goal::Memory ? least_first_over(stage.last) : least_first_[kind][stage.last];
-    for (stage.first = std::min(stage.last - 1, most_first); stage.first >= least_first; --stage.first) {
-      const double compute = loads->compute(stage.first, stage.last);
-      if (timed && compute > limits_.pace) break;
-      if (goal_ == Goal::Update) {
-        if (!may_improve(stage, compute, head, known[stage.first])) continue;
-      } else if ((goal_ == Goal::Memory ? over : compute + slack) >= known_slack[stage.first]) {
-        continue;
+    // It saves working out most of the stages to see first whether they can be better than what is known.
+    const auto lengthen = [&](auto may_be_better) {
+      for (int first = begin; first >= least_first; --first) {
+        const double compute = loads->compute(first, stage.last);
+        if (compute > most) return;
+        if (may_be_better(first, compute) && !prepend(stage, first, head, advance.place)) return;
       }
-      const StageLoad load = loads->of(stage.first, stage.last);
-      if (goal_ == Goal::Memory && costs_.hopeless(stage.seat, stage.after, load, limits_.below)) break;
-      if (!consider(stage, load)) continue;
-      // insert() touches other cells only.
-      for (int i = head; i >= 0; i = labels_[i].next) append(stage, i, advance.place);
+    };
+    switch (goal_) {
+      case Goal::Update:
+        lengthen([&](int first, double compute) { return may_improve(stage, compute, head, known[first]); });
+        break;
+      case Goal::Memory:
+        lengthen([&](int first, double) {
+          const double least = costs_.least_over(stage.seat, parameters[stage.last] - parameters[first]);
+          return std::max(over, least) < known_slack[first];
+        });
+        break;
+      default:
+        lengthen([&](int first, double compute) { return compute + slack < known_slack[first]; });
     }
   }
+}
+
+// Whether plans that begin here were found.
+bool Frontier::is_end(int place) const {
+  return space_.heads[cell(place, 0)] >= 0 && (!exactly_ || places_.all()[place].stages == *exactly_);
 }
 
 void Frontier::run(Goal goal, const Limits& limits) {
@@ -277,13 +309,15 @@ void Frontier::run(Goal goal, const Limits& limits) {
   labels_.clear();
   space_.heads.assign(cell(static_cast<int>(places_.all().size()), 0), -1);
   space_.slacks.assign(space_.heads.size(), kUnlimited);
-  insert({.layer = layers_});
+  insert({.slack = goal == Goal::Memory ? limits.floor : -kUnlimited, .layer = layers_});
+  const bool any = goal == Goal::Fits || goal == Goal::Bound;
   for (int place = 0; place < std::ssize(places_.all()); ++place) {
+    if (any && is_end(place)) break;
     for (const Advance& advance : places_.all()[place].next) extend(place, advance);
   }
   space_.ends.clear();
   for (int place = 0; place < std::ssize(places_.all()); ++place) {
-    if (exactly_ && places_.all()[place].stages != *exactly_) continue;
+    if (!is_end(place)) continue;
     for (int i = space_.heads[cell(place, 0)]; i >= 0; i = labels_[i].next) {
       space_.ends.push_back(i);
     }
@@ -310,16 +344,22 @@ Estimate Frontier::estimate(int label) const {
 
 double Frontier::promise(int end) const {
   const Label& label = labels_[end];
-  if (goal_ != Goal::Update) return label.slack;
+  if (goal_ == Goal::Memory) return label.slack;
   const double others = setting_.microbatches - 1;
   switch (setting_.schedule) {
     case Kind::Flush:
       return label.total + others * std::max(bounds_.pace(), limits_.pace + label.slack);
     case Kind::GPipe:
       return label.total + others * (label.forward + label.backward);
+    case Kind::TwoBW:
+      return setting_.microbatches * (limits_.pace + label.slack);
     default:
       return label.total;
   }
+}
+
+double Frontier::least_over() const {
+  return costs_.least_state() * bounds_.parameters_before().back() / bounds_.stages() - capacity_;
 }
 
 // As many parameters on every stage, or nearly, with recomputation where that takes less memory.

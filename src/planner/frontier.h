@@ -27,16 +27,17 @@ class Frontier {
  public:
   // What is asked for, within the limits.
   enum class Goal {
-    Pace,    // P alone, and under 2BW all that an update takes
+    Pace,    // the least P, and under 2BW the least update
     Bound,   // what P can be at least, however many are in flight
     Update,  // all that an update takes, but for what the limits say of P
+    Span,    // a short way there and back; nearly the least sequential update
     Fits,    // any plan that fits
     Memory,  // the least bytes beyond the capacity
   };
   struct Limits {
     double pace = kAnyPace;     // P at most
-    double floor = 0;           // plans with P below are not asked for
     double below = kUnlimited;  // seconds of an update, or bytes beyond the capacity
+    double floor = 0;           // no plan has less: seconds of P, or bytes beyond the capacity
     int stages = 0;             // at most
   };
   // Stands for no limit to a pace: infinity less infinity would not compare.
@@ -50,15 +51,19 @@ class Frontier {
            std::optional<int> exactly, const Bounds& bounds, Workspace& space);
 
   void run(Goal goal, const Limits& limits);
-  // The ways of the last run that took all layers.
+  // The ways of the last run that took all layers; those of fewest stages first. Where any will do, the first
+  // that was found.
   const std::vector<int>& ends() const;
 
-  // How good an end seems: seconds of its update, or for P alone its slack, for memory the bytes beyond.
+  // How good an end seems: seconds of its update at least, or for memory the bytes beyond.
   double promise(int end) const;
   // What its update takes besides P or the like.
   double besides(int end) const { return labels_[end].total; }
+  int stages(int end) const { return places_.all()[labels_[end].place].stages; }
   Estimate estimate(int end) const;
 
+  // Bytes beyond the capacity, of the tightest stage of any plan at least.
+  double least_over() const;
   // A plan with nearly as many parameters on every stage, whether it fits or not. Its run has no ends.
   std::optional<Estimate> even_split();
 
@@ -68,7 +73,8 @@ class Frontier {
  private:
   // What the stages from here on amount to; smaller is better in each.
   struct Label {
-    double slack = -kUnlimited, span = 0, forward = 0, backward = 0, tail = 0;
+    double slack = -kUnlimited;  // or what the goal has in its place
+    double span = 0, forward = 0, backward = 0, tail = 0;
     double total = 0;  // of the update, but for P and the like
     int parent = -1, place = 0, layer = 0, next = -1;
     bool recompute = false;
@@ -90,17 +96,19 @@ class Frontier {
   int least_first_over(int last) const;
   int most_layers_before(int stages) const;
 
+  bool prepend(Stage& stage, int first, int head, int place);
   void extend(int place, const Advance& advance);
   bool consider(Stage& stage, const StageLoad& load);
   bool waits(const Stage& stage) const;
   double slack_of(const Stage& stage, double compute, const Label& rest) const;
-  double least_slack(const Stage& stage, const Label& rest) const;
+  double least_slack(const Stage& stage, int head) const;
   bool may_improve(const Stage& stage, double compute, int head, int known) const;
 
   void append(const Stage& stage, int parent, int place);
   bool hopeless(const Label& label) const;
   void round_up(Label& label) const;
-  static bool no_worse(const Label& a, const Label& b);
+  bool no_worse(const Label& a, const Label& b) const;
+  bool is_end(int place) const;
   bool is_dominated(const Label& label, int head) const;
   void insert(const Label& label);
   std::size_t cell(int place, int layer) const {
@@ -129,7 +137,8 @@ class Frontier {
 
 struct Frontier::Workspace {
   std::vector<Label> labels;
-  // By place and first layer taken: lists of labels, and the slack where there is but one.
+  // By place and first layer taken: lists of labels, and the newest one's slack. But for Goal::Update there
+  // is no more than one.
   std::vector<int> heads;
   std::vector<double> slacks;
   std::vector<int> ends;

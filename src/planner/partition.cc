@@ -1,6 +1,7 @@
 #include "planner/partition.h"
 
 #include <algorithm>
+#include <bit>
 #include <vector>
 
 namespace twobw::planner {
@@ -15,7 +16,7 @@ Partition::Partition(const Problem& problem, const Setting& setting, const Place
 
 // For an update below so many seconds.
 Frontier::Limits Partition::limits_for(double below) const {
-  Limits limits{.floor = bounds_.pace(), .below = below * (1 - kSame), .stages = bounds_.stages()};
+  Limits limits{.below = below * (1 - kSame), .floor = bounds_.pace(), .stages = bounds_.stages()};
   if (below == kUnlimited) return limits;
   const double others = setting_.microbatches - 1;
   const bool pipelined = setting_.schedule == Kind::Flush || setting_.schedule == Kind::GPipe;
@@ -30,8 +31,7 @@ bool Partition::found(Goal goal, const Limits& limits) {
   return !frontier_.ends().empty();
 }
 
-// Evaluates the most promising of the plans found, and the one with the least besides P; where that is not
-// known, the one with fewest stages.
+// Evaluates the most promising of the plans found, and the one with the least besides P.
 bool Partition::take(Best& best) const {
   constexpr std::size_t enough = 2;
   const std::vector<int>& ends = frontier_.ends();
@@ -45,6 +45,7 @@ bool Partition::take(Best& best) const {
   if (least != ends.end()) chosen.push_back(*least);
   bool improved = false;
   for (int end : chosen) {
+    if (frontier_.promise(end) >= best.below * (1 - kSame)) continue;
     Estimate plan = frontier_.estimate(end);
     if (plan.plan.update_seconds >= best.below * (1 - kSame)) continue;
     best.below = plan.plan.update_seconds;
@@ -54,54 +55,45 @@ bool Partition::take(Best& best) const {
   return improved;
 }
 
-// Sequential: few stages are fast where only one works at a time.
-std::optional<Estimate> Partition::few_stages(double below) {
-  Limits limits{.below = below, .stages = 1};
-  while (!found(Goal::Fits, limits)) {
-    if (limits.stages >= bounds_.stages()) return std::nullopt;
-    limits.stages = std::min(2 * limits.stages, bounds_.stages());
-  }
-  Best best;
-  take(best);
-  limits.below = std::min(below, best.below);
-  if (found(Goal::Update, limits)) take(best);
-  return best.plan;
-}
-
-std::optional<Estimate> Partition::quick(double below) {
-  if (setting_.schedule == Kind::Sequential) return few_stages(below);
-  Limits limits = limits_for(below);
-  return within_growing(limits);
-}
-
-// Limits of P that grow up to those given: the closer they are, the fewer ways there are to follow. They are
-// left where a plan was found.
-std::optional<Estimate> Partition::within_growing(Limits& limits) {
-  if (limits.below == kUnlimited && !found(Goal::Fits, limits)) return std::nullopt;
+// Among plans of at most so many stages, with limits of P that grow: the closer they are, the fewer ways
+// there are to follow. Then P is brought within two hundredths of the least.
+void Partition::look(int stages, double below, Best& best) {
+  Limits limits = limits_for(std::min(below, best.below));
   const double most = limits.pace;
-  Best best;
+  limits.stages = stages;
+  limits.floor = bounds_.pace(stages);
+  bool any = false;
   for (double factor : {1.1, 1.4, 2.5, 8.0, Frontier::kAnyPace}) {
-    limits.pace = std::min(factor * bounds_.pace(), most);
-    if (found(Goal::Pace, limits)) {
-      take(best);
-      break;
-    }
-    if (limits.pace == most) break;
+    limits.pace = std::min(factor * limits.floor, most);
+    any = found(Goal::Pace, limits);
+    if (any || limits.pace == most) break;
   }
-  return best.plan;
+  if (any) take(best);
+  for (double low = limits.floor, high = limits.pace; any && high > low * 1.02;) {
+    limits.pace = (low + high) / 2;
+    const bool better = found(Goal::Pace, limits);
+    if (better) take(best);
+    (better ? high : low) = limits.pace;
+  }
 }
 
 std::optional<Estimate> Partition::good(double below) {
-  if (setting_.schedule == Kind::Sequential) return few_stages(below);
-  Limits limits = limits_for(below);
-  Best best{.plan = within_growing(limits)};
-  if (!best.plan) return std::nullopt;
-  best.below = best.plan->plan.update_seconds;
-  for (double low = bounds_.pace(), high = limits.pace; high > low * 1.02;) {
-    limits.pace = (low + high) / 2;
-    const bool any = found(Goal::Pace, limits);
-    if (any) take(best);
-    (any ? high : low) = limits.pace;
+  if (!found(Goal::Fits, {.stages = bounds_.stages()})) return std::nullopt;
+  const int fewest = frontier_.stages(frontier_.ends().front());
+  Best best;
+  if (setting_.schedule == Kind::Sequential) {
+    // Few stages are fast where only one works at a time.
+    if (found(Goal::Span, {.stages = std::min(fewest + fewest / 4 + 1, bounds_.stages())})) take(best);
+    return best.plan;
+  }
+  // Twice the stages that an even split could use are nearly always enough.
+  const int most = std::clamp(2 * bounds_.useful_stages(), fewest, bounds_.stages());
+  look(most, below, best);
+  if (!best.plan && most < bounds_.stages()) look(bounds_.stages(), below, best);
+  // Fewer have a larger P, but all else that an update takes is less.
+  for (int stages = most / 2; best.plan && stages >= fewest; stages /= 2) {
+    if (bounds_.update(stages) >= std::min(below, best.below)) break;
+    look(stages, below, best);
   }
   return best.plan;
 }
@@ -154,7 +146,7 @@ void Partition::search_between(double least, double most, Best& best) {
 std::optional<Estimate> Partition::fastest(double below) {
   Best best{.below = below};
   if (below == kUnlimited) {
-    best.plan = quick(below);
+    best.plan = good(below);
     if (!best.plan) return std::nullopt;
     best.below = best.plan->plan.update_seconds;
   }
@@ -183,8 +175,17 @@ std::optional<Estimate> Partition::least_over() {
   if (!bounds_.possible()) return std::nullopt;
   // An even split is soon made, and few are better.
   std::optional<Estimate> even = frontier_.even_split();
-  if (!found(Goal::Memory, {.below = even ? even->over : kUnlimited, .stages = bounds_.stages()}))
-    return even;
+  Limits limits{
+      .below = even ? even->over : kUnlimited, .floor = frontier_.least_over(), .stages = bounds_.stages()};
+  const double most = limits.below;
+  // A run finds the least of all below its limit. The closer that is, the fewer ways there are to follow.
+  while (most - limits.floor > most / 16) {
+    limits.below = (limits.floor + most) / 2;
+    if (found(Goal::Memory, limits)) break;
+    limits.floor = limits.below;
+    limits.below = most;
+  }
+  if (limits.below == most && !found(Goal::Memory, limits)) return even;
   const std::vector<int>& ends = frontier_.ends();
   return frontier_.estimate(*std::min_element(
       ends.begin(), ends.end(), [&](int a, int b) { return frontier_.promise(a) < frontier_.promise(b); }));

@@ -20,8 +20,6 @@ class Partition {
 
   // Some plan that fits, soon found and not far from the best. It may take more than `below` seconds an
   // update, but where none is found no plan takes less.
-  std::optional<Estimate> quick(double below);
-  // The same with P within two hundredths of the least.
   std::optional<Estimate> good(double below);
   // The fastest plan that fits, if an update of it takes less than `below` seconds.
   std::optional<Estimate> fastest(double below);
@@ -48,8 +46,7 @@ class Partition {
   bool found(Goal goal, const Limits& limits);
   bool take(Best& best) const;
 
-  std::optional<Estimate> few_stages(double below);
-  std::optional<Estimate> within_growing(Limits& limits);
+  void look(int stages, double below, Best& best);
   bool beat(double target, Best& best);
   void close_in(Best& best);
   void search_between(double least, double most, Best& best);

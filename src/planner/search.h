@@ -2,16 +2,18 @@
 //
 //   schedule      2bw, flush, gpipe, sequential (stash is a baseline, not planned)
 //   w replicas    every number up to the largest island, and the multiples of every island's size
-//   placement     the ways of planner/placement.h, with replicas of a stage close together or spread over
-//   nodes d, split      any number of stages, any runs of layers b             the microbatch sizes that were
-//   measured m             as many microbatches as the batch allows, floor(B / (b w)) e             none, one
-//   or two extra microbatches in flight for every boundary between stages, under 2bw and flush
-//                 (two hide a transfer that takes as long as the computation of a stage, there and back)
+//   placement     as in planner/placement.h: replicas of a stage close together, or spread over nodes
+//   d, split      any number of stages, any runs of layers
+//   b             the microbatch sizes that were measured
+//   m             as many microbatches as the batch allows, floor(B / (b w))
+//   e             under 2bw and flush none, one or two extra microbatches in flight for every boundary
+//                 (two hide a transfer that takes as long as a stage's computation, there and back)
 //   recomputation by stage, where its memory needs it
 //
 // or what of these the problem fixes. The most sequences a second win by planner/time_model.h; then what
 // needs less memory on all devices together, then fewer devices. Where unlike nodes make the ways to place
-// a pipeline too many the search leaves some out and says so.
+// a pipeline too many the search leaves some out and says so. Every family gets a good plan first; then only
+// what may still be the best of all, or of a 2bw family, is looked at until no plan can be better.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +48,8 @@ struct Family {
   schedule::Kind schedule = schedule::Kind::TwoBW;
   int replicas = 1;
   Verdict verdict = Verdict::NotAllowed;
-  // The best that fits; else the one that comes closest to it.
+  // The best that fits; where the family cannot win, and is not of 2bw, one near it. Where none fits the one
+  // that comes closest to it.
   std::optional<Estimate> best;
   double ratio = 0;    // its throughput, of the chosen plan's; both simulated, where both were
   std::string reason;  // why it lost, in words; empty for the best

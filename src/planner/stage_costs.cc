@@ -33,6 +33,10 @@ StageCosts::StageCosts(const Problem& problem, const Setting& setting, const Pla
       TWOBW_ASSERT(in_flight == in_flight_.back(), "{} or {} in flight with {} stages after", in_flight,
                    in_flight_.back(), after);
       for (bool recompute : {false, true}) memory_.push_back(slopes(spec, r, recompute));
+      const StageLoad& slope = memory_.back().slope;  // recomputing or not
+      const double state_bytes = slope.parameters + slope.gradient_parameters;
+      if (before == 1) state_.push_back(state_bytes);
+      state_.back() = std::min(state_.back(), state_bytes);
     }
   }
 

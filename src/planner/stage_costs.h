@@ -27,7 +27,7 @@ class StageCosts {
   }
   // Whether it is over by more than `by` with any number of layers more in front of these.
   bool hopeless(int seat, int after, const StageLoad& load, double by) const {
-    const double least = least_state_ * (load.parameters - load.tied) +
+    const double least = state_[after] * (load.parameters - load.tied) +
                          (may_recompute_ ? 1 : in_flight_[after]) * load.stash + load.working;
     return least - seats_[seat].capacity > by + kRounding * least;
   }
@@ -45,6 +45,11 @@ class StageCosts {
 
   // Seconds and use of the link, from the stage at `seat` to the one after it.
   Transfer send(int seat, int next_seat, bool same_group, double bytes) const;
+
+  // The same of a stage with so many parameters, whatever else it has.
+  double least_over(int seat, double parameters) const {
+    return least_state_ * parameters - seats_[seat].capacity;
+  }
 
   double largest_capacity() const;
   // Bytes a parameter, whatever the schedule keeps besides.
@@ -72,6 +77,7 @@ class StageCosts {
   bool may_recompute_;
   double least_state_;
   std::vector<int> in_flight_;       // by stages after
+  std::vector<double> state_;        // bytes a parameter at least, by stages after
   std::vector<MemoryRates> memory_;  // by stages after, being the first, recomputing
   std::vector<SeatRates> seats_;
 };
