@@ -129,6 +129,44 @@ TEST(Partition, TheLeastShortfallIsThatOfTheTightestStage) {
   EXPECT_FALSE(bench.fastest());
 }
 
+TEST(Partition, WithTheLeastShortfallMoreItFitsAndNotWithLess) {
+  for (int seed = 0; seed < 60; ++seed) {
+    Dice dice(seed);
+    Bench bench(dice.integer(1, 6), dice.integer(6, 20), schedule::all_kinds()[seed % 4], 12);
+    for (LayerShape& layer : bench.problem.layers) layer.parameters = dice.real(1e5, 3e6);
+    for (LayerCost& cost : bench.column().layers) {
+      cost.stash = dice.real(1e5, 1e7);
+      cost.working = dice.real(1e5, 1e7);
+      cost.output = dice.real(1e4, 1e6);
+    }
+    double& memory = bench.problem.cluster.kinds[0].memory;
+    memory = 1e6;
+    const std::optional<Estimate> closest =
+        bench.with_partition([](Partition& partition) { return partition.least_over(); });
+    ASSERT_TRUE(closest);
+    const double needed = memory + closest->over;
+    memory = needed * (1 + 1e-6);
+    EXPECT_TRUE(bench.fastest()) << "seed " << seed;
+    memory = needed * (1 - 1e-6);
+    EXPECT_FALSE(bench.fastest()) << "seed " << seed;
+  }
+}
+
+TEST(Partition, AGoodPlanIsNearTheBestWithFewMicrobatchesToo) {
+  for (Kind kind : {Kind::TwoBW, Kind::Flush, Kind::GPipe, Kind::Sequential}) {
+    for (int microbatches : {1, 2, 4, 32}) {
+      Bench bench(16, 24, kind, microbatches);
+      bench.problem.cluster.nodes[0].link = {.latency = 1, .bandwidth = 1e6};
+      const std::optional<Estimate> best = bench.fastest();
+      const std::optional<Estimate> good =
+          bench.with_partition([](Partition& partition) { return partition.good(kUnlimited); });
+      ASSERT_TRUE(best && good);
+      EXPECT_LE(good->plan.update_seconds, 1.1 * best->plan.update_seconds)
+          << name(kind) << " with " << microbatches;
+    }
+  }
+}
+
 TEST(Partition, ExactlySoManyStages) {
   for (int d = 1; d <= 4; ++d) {
     Bench bench(4, 6, Kind::TwoBW, 8);
