@@ -13,13 +13,17 @@ StageCosts::StageCosts(const Problem& problem, const Setting& setting, const Pla
   least_state_ = state.weights + state.master + state.gradients + state.optimizer;
 
   const auto slopes = [&](const schedule::Spec& spec, int stage, bool recompute) {
+    const auto slope = [&](Moment moment, double StageLoad::*field) {
+      StageLoad unit;
+      unit.*field = 1;
+      return footprint_at(moment, spec, stage, unit, state, recompute).total();
+    };
     MemoryRates rates;
     for (double StageLoad::*field :
          {&StageLoad::parameters, &StageLoad::gradient_parameters, &StageLoad::stash, &StageLoad::working,
           &StageLoad::input, &StageLoad::output, &StageLoad::tokens, &StageLoad::tied}) {
-      StageLoad unit;
-      unit.*field = 1;
-      rates.slope.*field = footprint(spec, stage, unit, state, recompute).total();
+      rates.computing.*field = slope(Moment::Computing, field);
+      rates.summing_ties.*field = slope(Moment::SummingTies, field);
     }
     return rates;
   };
