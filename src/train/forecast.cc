@@ -35,9 +35,8 @@ Forecast plan_run(const Config& config, const std::function<void(const std::stri
   const int batch = pipeline.microbatch * pipeline.microbatches * pipeline.replicas;
   say("measuring the layers, to plan the run");
   planner::Cluster cluster = device::cluster_of(device::measure_machine());
-  const device::CoreSet core{.cores = {device::available_cores().front()}};
   const planner::Profile profile = train::profile(
-      setup, core, {.sizes = planner::usual_microbatches(std::min(batch, 16), {}), .recomputation = false},
+      setup, profiled_cores(setup), {.sizes = planner::usual_microbatches(std::min(batch, 16), {}), .recomputation = false},
       {.on_note = say});
   if (profile.links.contains("local")) cluster.nodes[0].link = profile.links.at("local");
   auto costs = planner::measured_tables(config, cluster, profile);

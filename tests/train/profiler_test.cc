@@ -155,12 +155,16 @@ TEST(Profiler, LeavesOutWhatDoesNotFit) {
   EXPECT_THROW(measure(setup, {2'000'000'000}), RunError);
 }
 
-TEST(Profiler, MeasuresOneCoreUnlessToldOtherwise) {
+TEST(Profiler, MeasuresOneCoreUnlessToldOtherwiseAndKeepsTheOthersBusy) {
   auto setup = small_setup();
-  setup.cores = {{.cores = {0, 1}}, {.cores = {2, 3}}};
-  EXPECT_EQ(profiled_cores(setup).cores, (std::vector<int>{0}));
-  setup.config.devices = {"cpu:0-1", "cpu:2-3"};
-  EXPECT_EQ(profiled_cores(setup).cores, (std::vector<int>{0, 1}));
+  setup.cores = {{.cores = {0, 1}}, {.cores = {2, 3}}, {.cores = {3, 4}}};
+  const std::vector<int> available = device::available_cores();
+  EXPECT_EQ(profiled_cores(setup).measured.cores, (std::vector<int>{available.front()}));
+  EXPECT_EQ(profiled_cores(setup).busy.size(), available.size() - 1);
+  setup.config.devices = {"cpu:0-1", "cpu:2-3", "cpu:3-4"};
+  EXPECT_EQ(profiled_cores(setup).measured.cores, (std::vector<int>{0, 1}));
+  ASSERT_EQ(profiled_cores(setup).busy.size(), 1u);
+  EXPECT_EQ(profiled_cores(setup).busy[0].cores, (std::vector<int>{2, 3}));
 }
 
 TEST(LinkProfile, NeedsTwoCores) {
