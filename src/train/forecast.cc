@@ -5,6 +5,7 @@
 #include "device/machine.h"
 #include "models/model.h"
 #include "planner/cost_tables.h"
+#include "planner/preference.h"
 #include "planner/report.h"
 #include "planner/search.h"
 #include "train/planning.h"
@@ -42,7 +43,8 @@ Forecast plan_run(const Config& config, const std::function<void(const std::stri
   auto costs = planner::measured_tables(config, cluster, profile);
   planner::Problem problem = make_problem(config, setup.model, std::move(cluster), std::move(costs));
   problem.batch = batch;
-  const planner::SearchResult result = planner::search(problem);
+  planner::SearchResult result = planner::search(problem);
+  planner::prefer(problem, {}, result);
   if (!result.best) {
     fail_input("plan: auto finds no way to train this model here:\n{}",
                planner::report(problem, result, config.model.family, false));
