@@ -58,9 +58,7 @@ Footprint footprint_at(Moment moment, const schedule::Spec& spec, int stage, con
 
 Footprint footprint(const schedule::Spec& spec, int stage, const StageLoad& load, const StateBytes& state,
                     bool recompute) {
-  const auto at = [&](Moment moment) {
-    return footprint_at(moment, spec, stage, load, state, recompute);
-  };
+  const auto at = [&](Moment moment) { return footprint_at(moment, spec, stage, load, state, recompute); };
   const Footprint computing = at(Moment::Computing), summing = at(Moment::SummingTies);
   return computing.total() >= summing.total() ? computing : summing;
 }

@@ -45,8 +45,7 @@ void prefer_simple(double tolerance, std::vector<Family>& families) {
   const double base = families.front().ratio;
   for (auto family = families.begin(); family != end; ++family) {
     family->ratio /= base;
-    family->reason =
-        family->verdict == Verdict::Best ? "" : why_passed_over(*family, families.front());
+    family->reason = family->verdict == Verdict::Best ? "" : why_passed_over(*family, families.front());
   }
 }
 

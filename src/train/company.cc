@@ -10,7 +10,8 @@ namespace twobw::train {
 
 Company::Company(const Setup& setup, const std::vector<device::CoreSet>& cores, int sequences) {
   std::latch begun(static_cast<std::ptrdiff_t>(cores.size()));
-  for (const device::CoreSet& set : cores) workers_.emplace_back([&, set] { work(setup, set, sequences, begun); });
+  for (const device::CoreSet& set : cores)
+    workers_.emplace_back([&, set] { work(setup, set, sequences, begun); });
   begun.wait();
 }
 

@@ -36,9 +36,10 @@ Forecast plan_run(const Config& config, const std::function<void(const std::stri
   const int batch = pipeline.microbatch * pipeline.microbatches * pipeline.replicas;
   say("measuring the layers, to plan the run");
   planner::Cluster cluster = device::cluster_of(device::measure_machine());
-  const planner::Profile profile = train::profile(
-      setup, profiled_cores(setup), {.sizes = planner::usual_microbatches(std::min(batch, 16), {}), .recomputation = false},
-      {.on_note = say});
+  const planner::Profile profile =
+      train::profile(setup, profiled_cores(setup),
+                     {.sizes = planner::usual_microbatches(std::min(batch, 16), {}), .recomputation = false},
+                     {.on_note = say});
   if (profile.links.contains("local")) cluster.nodes[0].link = profile.links.at("local");
   auto costs = planner::measured_tables(config, cluster, profile);
   planner::Problem problem = make_problem(config, setup.model, std::move(cluster), std::move(costs));

@@ -81,9 +81,9 @@ class Profiler {
   std::vector<device::CoreSet> in_company(double needed, double available) {
     const auto others = static_cast<std::size_t>(available / needed) - 1;
     if (others >= cores_.busy.size()) return cores_.busy;
-    listener_.on_note(
-        fmt::format("memory suffices to keep only {} of the {} other cores busy meanwhile: times may be too short",
-                    others, cores_.busy.size()));
+    listener_.on_note(fmt::format(
+        "memory suffices to keep only {} of the {} other cores busy meanwhile: times may be too short",
+        others, cores_.busy.size()));
     return {cores_.busy.begin(), cores_.busy.begin() + static_cast<std::ptrdiff_t>(others)};
   }
 

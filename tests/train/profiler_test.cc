@@ -99,7 +99,8 @@ TEST(Profiler, TheLayersStashesAddUpToWhatAStageKeeps) {
     const auto setup = small_setup(3, dropout);
     const planner::Profile measured = measure(setup, {2});
     const int layers = static_cast<int>(setup.model.size());
-    for (const auto& [first, last] : {std::pair{0, layers}, {0, 6}, {6, 11}, {6, layers}, {0, 2}, {0, 4}, {0, 5}}) {
+    for (const auto& [first, last] :
+         {std::pair{0, layers}, {0, 6}, {6, 11}, {6, layers}, {0, 2}, {0, 4}, {0, 5}}) {
       double sum = 0;
       for (int layer = first; layer < last; ++layer)
         sum += measured.kinds.at(measured.layers[layer]).times[0].stash;
