@@ -68,7 +68,7 @@ class PlanTest(TestCase):
         self.assertIn("plan: none", (self.folder / "run/config.yaml").read_text())  # repeats the run, not the search
 
     def test_a_delay_is_not_worth_a_little_throughput(self):
-        cluster = "nodes: [{devices: 2 x CPU core}]"
+        cluster = "nodes: [{devices: 2 x CPU core, link: {bandwidth: 20GB/s, latency: 5us}}]"
         arguments = (*self.cluster(cluster), "--batch", "64", "--microbatch", "2")
         fastest = self.plan_json(*arguments, "--tolerance", "0")["plan"]
         simple = self.plan_json(*arguments, "--tolerance", "1")["plan"]
