@@ -55,7 +55,7 @@ planner::Cluster cluster(int nodes, int devices_per_node, const Fitted& fitted) 
   cluster.kinds[0].efficiency = fitted.efficiency;
   cluster.kinds[0].overhead = fitted.overhead;
   const planner::LinkSpec nvlink = {.latency = 10e-6, .bandwidth = 150e9};
-  cluster.network = {.latency = 50e-6, .bandwidth = 25e9 / 8, .shared = true};
+  cluster.network = {.latency = 50e-6, .bandwidth = fitted.network * 25e9 / 8, .shared = true};
   for (int i = 0; i < nodes; ++i) {
     cluster.nodes.push_back({.name = fmt::format("node{}", i),
                              .islands = {{.kind = 0, .count = devices_per_node}},

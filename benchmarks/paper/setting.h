@@ -29,10 +29,11 @@ struct Row {
 };
 std::span<const Row> rows();
 
-// The only numbers that are fitted, and only to the rows of eight GPUs.
+// The first two are fitted, and only to the rows of eight GPUs.
 struct Fitted {
   double efficiency = 0.5;  // of the V100's peak rate, reached by large matrix products
-  double overhead = 0;  // seconds a layer (a quarter of a block) costs besides, forward; twice that backward
+  double overhead = 0;  // seconds a layer (a fifth of a block) costs besides, forward; twice that backward
+  double network = 1;   // of the nominal rate between nodes; an assumption, not fitted
 };
 
 struct Published {

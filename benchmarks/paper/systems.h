@@ -16,14 +16,13 @@ struct Outcome {
 // Nothing: it does not fit.
 std::optional<Outcome> run(System system, const Row& row, const Fitted& fitted);
 
-// A pipeline, planned by planner/ and timed by simulator/.
+// A pipeline, by the planner's costs and memory, timed by simulator/.
 std::optional<Outcome> run_pipeline(System system, const Row& row, const Fitted& fitted);
 // Every block's matrices cut over row.stages devices.
 std::optional<Outcome> run_tensor(const Row& row, const Fitted& fitted);
 
-// A guess at what the published GPipe did otherwise, to see how much it explains: no recomputation, and a
-// flush whenever memory is full instead of once an update.
-std::optional<Outcome> run_gpipe_in_pieces(const Row& row, const Fitted& fitted);
+// Recomputing, with a flush after every row.stages microbatches.
+std::optional<Outcome> run_gpipe(const Row& row, const Fitted& fitted);
 
 // Blocks of this width that a 2BW pipeline of so many V100 can train, recomputing, b sequences a
 // microbatch; 0: not one a stage.

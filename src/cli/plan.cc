@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/problem.h"
 #include "planner/plan_json.h"
+#include "planner/preference.h"
 #include "planner/report.h"
 #include "planner/search.h"
 #include "train/planning.h"
@@ -29,6 +30,7 @@ struct PlanOptions {
   std::optional<int> batch, stages, replicas, microbatch, microbatches, extra;
   std::optional<bool> recompute;
   double margin = 0.1;
+  planner::Preferences preferences;
   bool explain = false, json = false;
 };
 
@@ -58,7 +60,10 @@ int run(const RunArguments& arguments, const PlanOptions& options) {
   Config config = load_config(arguments.file, arguments.overrides);
   if (!options.precision.empty()) config.train.precision = options.precision;
   const Problem problem = constrained_problem(config, options);
-  const planner::SearchResult result = planner::search(problem);
+  planner::SearchResult result = planner::search(problem);
+  planner::Preferences preferences = options.preferences;
+  preferences.cushion = !options.files.profile.empty();  // modelled times do not vary
+  planner::prefer(problem, preferences, result);
   const std::string text = options.json
                                ? planner::to_json(problem, result)
                                : planner::report(problem, result, config.model.family, options.explain);
@@ -92,6 +97,11 @@ void add_plan(CLI::App& app, int& exit_code) {
                     "Recompute in every stage, or in none");
   command->add_option("--precision", options->precision, "Plan as if computing in fp32, fp16 or bf16");
   command->add_option("--margin", options->margin, "Fraction of each device's memory to keep free")
+      ->capture_default_str();
+  command
+      ->add_option("--tolerance", options->preferences.tolerance,
+                   "Throughput to give up for a plan without delayed updates, or with fewer stages")
+      ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   command->add_flag("--explain", options->explain, "List every family of plans and why it lost");
   command->add_flag("--json", options->json, "Print JSON instead");

@@ -85,6 +85,12 @@ void check_writable(const std::string& path) {
   if (!existed) std::filesystem::remove(path);
 }
 
+std::string in_company(const train::ProfiledCores& cores) {
+  const std::size_t others = cores.busy.size();
+  if (others == 0) return "";
+  return fmt::format(" while {} other device{}, as in a run", others, others == 1 ? " works" : "s work");
+}
+
 int run(const RunArguments& arguments, const ProfileOptions& options) {
   const train::ProfileRequest request{.sizes = parse_sizes(options.sizes), .rounds = options.rounds};
   const Config config = load_config(arguments.file, arguments.overrides);
@@ -98,9 +104,10 @@ int run(const RunArguments& arguments, const ProfileOptions& options) {
                                                             fmt::format("microbatches of {}", microbatch));
                                             },
                                         .on_note = [&](const std::string& line) { progress.say(line); }};
-  progress.say(fmt::format("measuring {} on {}", models::describe(setup.model),
-                           device::describe(train::profiled_cores(setup))));
-  planner::Profile profile = train::profile(setup, train::profiled_cores(setup), request, listener);
+  const train::ProfiledCores cores = train::profiled_cores(setup);
+  progress.say(fmt::format("measuring {} on {}{}", models::describe(setup.model),
+                           device::describe(cores.measured), in_company(cores)));
+  planner::Profile profile = train::profile(setup, cores, request, listener);
   profile.program = TWOBW_VERSION;
   write_text(options.output, planner::to_json(profile));
   progress.say("");

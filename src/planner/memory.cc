@@ -29,22 +29,38 @@ double Footprint::total() const {
   return std::accumulate(bytes.begin(), bytes.end(), 0.0);
 }
 
-Footprint footprint(const schedule::Spec& spec, int stage, const StageLoad& load, const StateBytes& state,
-                    bool recompute) {
-  const double in_flight = schedule::in_flight_bound(spec, stage);
-  // The copy of a tied gradient on its way to the other end; without a flush, work goes on meanwhile.
-  const double tie = spec.kind == schedule::Kind::TwoBW ? state.gradients * load.tied : 0;
+Footprint footprint_at(Moment moment, const schedule::Spec& spec, int stage, const StageLoad& load,
+                       const StateBytes& state, bool recompute) {
+  const bool flushes = spec.kind != schedule::Kind::TwoBW;
+  const double tie = state.gradients * load.tied;
   Footprint result;
   result[Term::Weights] = schedule::versions_kept(spec, stage) * state.weights * load.parameters;
   result[Term::Master] = state.master * load.parameters;
   result[Term::Gradients] =
       schedule::gradient_buffers(spec, stage) * state.gradients * load.gradient_parameters;
   result[Term::Optimizer] = state.optimizer * load.parameters;
-  result[Term::Activations] = recompute ? 0 : in_flight * load.stash;
-  result[Term::Inputs] = in_flight * (load.input + load.tokens);
-  result[Term::Working] = load.working + (recompute ? load.stash : 0);
-  result[Term::Transfer] = load.output + load.input + tie;
+  const auto hold = [&](double microbatches) {
+    result[Term::Activations] = recompute ? 0 : microbatches * load.stash;
+    result[Term::Inputs] = microbatches * (load.input + load.tokens);
+  };
+  const double in_flight = schedule::in_flight_bound(spec, stage);
+  if (moment == Moment::Computing) {
+    hold(in_flight);
+    result[Term::Working] = load.working + (recompute ? load.stash : 0);
+    // Without a flush, work goes on while the copy of a tied gradient is on its way.
+    result[Term::Transfer] = load.output + load.input + (flushes ? 0 : tie);
+  } else {
+    hold(flushes ? 0 : in_flight - 1);
+    result[Term::Working] = result[Term::Transfer] = tie;
+  }
   return result;
+}
+
+Footprint footprint(const schedule::Spec& spec, int stage, const StageLoad& load, const StateBytes& state,
+                    bool recompute) {
+  const auto at = [&](Moment moment) { return footprint_at(moment, spec, stage, load, state, recompute); };
+  const Footprint computing = at(Moment::Computing), summing = at(Moment::SummingTies);
+  return computing.total() >= summing.total() ? computing : summing;
 }
 
 }  // namespace twobw::planner

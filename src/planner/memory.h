@@ -39,8 +39,15 @@ struct StageLoad {
   double tied = 0;  // elements whose gradient is summed with another stage's
 };
 
-// Of stage r = spec.stages - 1 - after, for any number of stages: only what follows it matters, and
-// whether it is the first.
+// A stage needs most while it computes, or, with little to compute and much that is tied, at the end of a
+// batch, when both ends' gradients of the tied weights are there besides its own buffer.
+enum class Moment { Computing, SummingTies };
+
+// Linear in the load. Only the stages that follow this one matter, and whether it is the first.
+Footprint footprint_at(Moment moment, const schedule::Spec& spec, int stage, const StageLoad& load,
+                       const StateBytes& state, bool recompute);
+
+// At the moment when it is largest.
 Footprint footprint(const schedule::Spec& spec, int stage, const StageLoad& load, const StateBytes& state,
                     bool recompute);
 

@@ -13,13 +13,17 @@ StageCosts::StageCosts(const Problem& problem, const Setting& setting, const Pla
   least_state_ = state.weights + state.master + state.gradients + state.optimizer;
 
   const auto slopes = [&](const schedule::Spec& spec, int stage, bool recompute) {
+    const auto slope = [&](Moment moment, double StageLoad::*field) {
+      StageLoad unit;
+      unit.*field = 1;
+      return footprint_at(moment, spec, stage, unit, state, recompute).total();
+    };
     MemoryRates rates;
     for (double StageLoad::*field :
          {&StageLoad::parameters, &StageLoad::gradient_parameters, &StageLoad::stash, &StageLoad::working,
           &StageLoad::input, &StageLoad::output, &StageLoad::tokens, &StageLoad::tied}) {
-      StageLoad unit;
-      unit.*field = 1;
-      rates.slope.*field = footprint(spec, stage, unit, state, recompute).total();
+      rates.computing.*field = slope(Moment::Computing, field);
+      rates.summing_ties.*field = slope(Moment::SummingTies, field);
     }
     return rates;
   };
@@ -33,7 +37,7 @@ StageCosts::StageCosts(const Problem& problem, const Setting& setting, const Pla
       TWOBW_ASSERT(in_flight == in_flight_.back(), "{} or {} in flight with {} stages after", in_flight,
                    in_flight_.back(), after);
       for (bool recompute : {false, true}) memory_.push_back(slopes(spec, r, recompute));
-      const StageLoad& slope = memory_.back().slope;  // recomputing or not
+      const StageLoad& slope = memory_.back().computing;  // recomputing or not
       const double state_bytes = slope.parameters + slope.gradient_parameters;
       if (before == 1) state_.push_back(state_bytes);
       state_.back() = std::min(state_.back(), state_bytes);

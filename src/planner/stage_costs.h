@@ -2,6 +2,7 @@
 // load, so their slopes are taken once for every number of stages after it and every seat.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -22,8 +23,8 @@ class StageCosts {
   // Bytes beyond what the margin leaves of the device; at most 0: it fits. Only the stages after it
   // matter, and whether it is the first.
   double over(int seat, int after, bool first, const StageLoad& load, bool recompute) const {
-    return excess(memory_[4 * after + 2 * (first ? 1 : 0) + (recompute ? 1 : 0)].of(load),
-                  seats_[seat].capacity);
+    const MemoryRates& rates = memory_[4 * after + 2 * (first ? 1 : 0) + (recompute ? 1 : 0)];
+    return excess(rates.of(load), seats_[seat].capacity);
   }
   // Whether it is over by more than `by` with any number of layers more in front of these.
   bool hopeless(int seat, int after, const StageLoad& load, double by) const {
@@ -59,8 +60,12 @@ class StageCosts {
   static constexpr double kRounding = 1e-9;
   // Bytes for each unit of the load.
   struct MemoryRates {
-    StageLoad slope;
+    StageLoad computing, summing_ties;
     double of(const StageLoad& load) const {
+      const double computed = product(computing, load);
+      return load.tied > 0 ? std::max(computed, product(summing_ties, load)) : computed;
+    }
+    static double product(const StageLoad& slope, const StageLoad& load) {
       return slope.parameters * load.parameters + slope.gradient_parameters * load.gradient_parameters +
              slope.stash * load.stash + slope.working * load.working + slope.input * load.input +
              slope.output * load.output + slope.tokens * load.tokens + slope.tied * load.tied;

@@ -5,6 +5,7 @@
 #include "device/machine.h"
 #include "models/model.h"
 #include "planner/cost_tables.h"
+#include "planner/preference.h"
 #include "planner/report.h"
 #include "planner/search.h"
 #include "train/planning.h"
@@ -35,15 +36,16 @@ Forecast plan_run(const Config& config, const std::function<void(const std::stri
   const int batch = pipeline.microbatch * pipeline.microbatches * pipeline.replicas;
   say("measuring the layers, to plan the run");
   planner::Cluster cluster = device::cluster_of(device::measure_machine());
-  const device::CoreSet core{.cores = {device::available_cores().front()}};
-  const planner::Profile profile = train::profile(
-      setup, core, {.sizes = planner::usual_microbatches(std::min(batch, 16), {}), .recomputation = false},
-      {.on_note = say});
+  const planner::Profile profile =
+      train::profile(setup, profiled_cores(setup),
+                     {.sizes = planner::usual_microbatches(std::min(batch, 16), {}), .recomputation = false},
+                     {.on_note = say});
   if (profile.links.contains("local")) cluster.nodes[0].link = profile.links.at("local");
   auto costs = planner::measured_tables(config, cluster, profile);
   planner::Problem problem = make_problem(config, setup.model, std::move(cluster), std::move(costs));
   problem.batch = batch;
-  const planner::SearchResult result = planner::search(problem);
+  planner::SearchResult result = planner::search(problem);
+  planner::prefer(problem, {}, result);
   if (!result.best) {
     fail_input("plan: auto finds no way to train this model here:\n{}",
                planner::report(problem, result, config.model.family, false));

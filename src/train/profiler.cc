@@ -8,12 +8,14 @@
 #include <future>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "device/available.h"
 #include "device/machine.h"
 #include "train/chain.h"
+#include "train/company.h"
 #include "train/link_profile.h"
 #include "train/planning.h"
 #include "train/samples.h"
@@ -32,8 +34,9 @@ struct KindSamples {
 
 class Profiler {
  public:
-  Profiler(const Setup& setup, const ProfileRequest& request, const ProfileListener& listener)
-      : setup_(setup), request_(request), listener_(listener) {}
+  Profiler(const Setup& setup, const ProfiledCores& cores, const ProfileRequest& request,
+           const ProfileListener& listener)
+      : setup_(setup), cores_(cores), request_(request), listener_(listener) {}
 
   // On the thread that is bound to the device.
   void run(Profile& profile) {
@@ -49,7 +52,7 @@ class Profiler {
     for (const int size : request_.sizes) {
       const double needed = state + size * per_sequence;
       if (needed <= available) {
-        measure(chain, size, profile);
+        measure(chain, size, profile, in_company(needed, available));
         continue;
       }
       listener_.on_note(fmt::format("microbatches of {} are left out: they would need {}, {} are free", size,
@@ -74,7 +77,18 @@ class Profiler {
     return static_cast<double>(pool.peak_bytes());
   }
 
-  void measure(Chain& chain, int size, Profile& profile) {
+  // As many of the other cores as memory suffices for.
+  std::vector<device::CoreSet> in_company(double needed, double available) {
+    const auto others = static_cast<std::size_t>(available / needed) - 1;
+    if (others >= cores_.busy.size()) return cores_.busy;
+    listener_.on_note(fmt::format(
+        "memory suffices to keep only {} of the {} other cores busy meanwhile: times may be too short",
+        others, cores_.busy.size()));
+    return {cores_.busy.begin(), cores_.busy.begin() + static_cast<std::ptrdiff_t>(others)};
+  }
+
+  void measure(Chain& chain, int size, Profile& profile, const std::vector<device::CoreSet>& busy) {
+    const Company company(setup_, busy, size);
     // Freed with the last round, before the next size.
     device::MemoryPool pool;
     device::PoolScope scope(pool);
@@ -118,6 +132,7 @@ class Profiler {
   }
 
   const Setup& setup_;
+  const ProfiledCores& cores_;
   const ProfileRequest& request_;
   const ProfileListener& listener_;
   Samples step_;
@@ -157,19 +172,32 @@ double largest_output(const Profile& profile) {
 
 }  // namespace
 
-device::CoreSet profiled_cores(const Setup& setup) {
-  device::CoreSet cores = setup.cores.front();
-  if (setup.config.devices.empty() && setup.cores.size() > 1) cores.cores.resize(1);
-  return cores;
+ProfiledCores profiled_among(const std::vector<device::CoreSet>& devices) {
+  ProfiledCores result{.measured = devices.front()};
+  std::set<int> taken(result.measured.cores.begin(), result.measured.cores.end());
+  for (const device::CoreSet& device : devices) {
+    const auto is_taken = [&](int core) { return taken.contains(core); };
+    if (std::any_of(device.cores.begin(), device.cores.end(), is_taken)) continue;
+    taken.insert(device.cores.begin(), device.cores.end());
+    result.busy.push_back(device);
+  }
+  return result;
 }
 
-Profile profile(const Setup& setup, const device::CoreSet& cores, const ProfileRequest& request,
+ProfiledCores profiled_cores(const Setup& setup) {
+  if (!setup.config.devices.empty()) return profiled_among(setup.cores);
+  std::vector<device::CoreSet> cores;
+  for (const int core : device::available_cores()) cores.push_back({.cores = {core}});
+  return profiled_among(cores);
+}
+
+Profile profile(const Setup& setup, const ProfiledCores& cores, const ProfileRequest& request,
                 const ProfileListener& listener) {
-  Profile profile = describe(setup, cores);
+  Profile profile = describe(setup, cores.measured);
   // On a thread of its own: the binding to cores and the count of intra-op threads stay with it.
   auto measured = std::async(std::launch::async, [&] {
-    device::bind_thread("profile", cores);
-    Profiler(setup, request, listener).run(profile);
+    device::bind_thread("profile", cores.measured);
+    Profiler(setup, cores, request, listener).run(profile);
   });
   try {
     measured.get();
@@ -177,7 +205,7 @@ Profile profile(const Setup& setup, const device::CoreSet& cores, const ProfileR
     fail_run("the model is too large to be measured here: out of memory");
   }
   if (!request.link) return profile;
-  if (const auto link = measure_local_link(cores, largest_output(profile))) {
+  if (const auto link = measure_local_link(cores.measured, largest_output(profile))) {
     profile.links["local"] = *link;
   } else {
     listener.on_note("the link between two workers is not measured: there is but one core");

@@ -25,12 +25,20 @@ struct ProfileListener {
   std::function<void(const std::string& line)> on_note = [](const std::string&) {};
 };
 
-// One core, where the workers of a run would share the machine; else the first one's device.
-device::CoreSet profiled_cores(const Setup& setup);
+// The device that is measured, and those that are kept busy meanwhile, as in a run.
+struct ProfiledCores {
+  device::CoreSet measured;
+  std::vector<device::CoreSet> busy;
+};
+
+// The first of them is measured; the others keep it company where they share no core.
+ProfiledCores profiled_among(const std::vector<device::CoreSet>& devices);
+// Among the devices of the configuration; without any, among single cores, all that there are.
+ProfiledCores profiled_cores(const Setup& setup);
 
 // Sizes for which memory does not suffice are left out, with a note. Throws RunError when that is all
 // of them. Who calls fills in the program's version.
-planner::Profile profile(const Setup& setup, const device::CoreSet& cores, const ProfileRequest& request,
+planner::Profile profile(const Setup& setup, const ProfiledCores& cores, const ProfileRequest& request,
                          const ProfileListener& listener = {});
 
 }  // namespace twobw::train

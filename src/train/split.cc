@@ -45,7 +45,7 @@ std::vector<double> time_layers(const Setup& setup) {
   const double passes =
       static_cast<double>(setup.spec.microbatches) * setup.config.pipeline.microbatch / size;
   const ProfileRequest request{.sizes = {size}, .rounds = 2, .recomputation = false, .link = false};
-  const planner::Profile measured = profile(setup, setup.cores.front(), request);
+  const planner::Profile measured = profile(setup, profiled_among(setup.cores), request);
   std::vector<double> seconds;
   for (const std::string& name : measured.layers) {
     const planner::LayerKind& kind = measured.kinds.at(name);

@@ -54,19 +54,20 @@ TEST(Gpt, IsAnEmbeddingPartsOfBlocksAndAHead) {
   const LayerList model = build(small());
   std::vector<std::string> kinds;
   for (const auto& layer : model) kinds.push_back(layer->kind());
-  EXPECT_EQ(kinds,
-            (std::vector<std::string>{"embedding", "attention_in", "attention_out", "mlp_up",
-                                      "mlp_activation", "mlp_down", "attention_in", "attention_out", "mlp_up",
-                                      "mlp_activation", "mlp_down", "head"}));
+  EXPECT_EQ(kinds, (std::vector<std::string>{"embedding", "attention_in", "attention_out", "mlp_up",
+                                             "mlp_activation", "mlp_down", "attention_in", "attention_out",
+                                             "mlp_up", "mlp_activation", "mlp_down", "head"}));
 }
 
 TEST(Gpt, IsDescribedInALineWhateverItsDepth) {
   ModelConfig config = small();
-  EXPECT_EQ(describe(build(config)),
-            "12 layers: embedding, 2 x (attention_in, attention_out, mlp_up, mlp_activation, mlp_down), head");
+  EXPECT_EQ(
+      describe(build(config)),
+      "12 layers: embedding, 2 x (attention_in, attention_out, mlp_up, mlp_activation, mlp_down), head");
   config.layers = 24;
-  EXPECT_EQ(describe(build(config)),
-            "122 layers: embedding, 24 x (attention_in, attention_out, mlp_up, mlp_activation, mlp_down), head");
+  EXPECT_EQ(
+      describe(build(config)),
+      "122 layers: embedding, 24 x (attention_in, attention_out, mlp_up, mlp_activation, mlp_down), head");
   config.layers = 1;
   EXPECT_EQ(describe(build(config)),
             "7 layers: embedding, attention_in, attention_out, mlp_up, mlp_activation, mlp_down, head");

@@ -74,6 +74,22 @@ TEST(Memory, ATieOverTwoStagesHasACopyOnItsWayWhileWorkGoesOn) {
   }
 }
 
+TEST(Memory, ATieMayNeedMostAtTheEndOfABatch) {
+  StageLoad load = some_load();
+  load.tied = 100000;
+  const Footprint flush =
+      footprint({.kind = Kind::Flush, .stages = 4, .microbatches = 8}, 0, load, kBf16, false);
+  EXPECT_EQ(flush[Term::Activations], 0);
+  EXPECT_EQ(flush[Term::Inputs], 0);
+  EXPECT_EQ(flush[Term::Working], 400000);
+  EXPECT_EQ(flush[Term::Transfer], 400000);
+  const Footprint twobw =
+      footprint({.kind = Kind::TwoBW, .stages = 4, .microbatches = 8}, 0, load, kBf16, false);
+  EXPECT_EQ(twobw[Term::Activations], 3 * 700);
+  EXPECT_EQ(twobw[Term::Inputs], 3 * 37);
+  EXPECT_EQ(twobw[Term::Working], 400000);
+}
+
 TEST(Memory, ATieOnOneStageHasTwoGradientsAndOneOfTheRest) {
   StageLoad load = some_load();
   load.gradient_parameters = 1200;

@@ -169,11 +169,12 @@ class BadInputTest(TestCase):
         """Of a model of width 32."""
         seconds = {"median": 1e-3, "spread": 0}
         times = {"microbatch": 1, "forward_seconds": seconds, "backward_seconds": seconds,
-                 "recomputed_backward_seconds": seconds, "stash_bytes": 1, "kept_output_bytes": 1, "output_bytes": 1, "working_bytes": 1}
+                 "recomputed_backward_seconds": seconds, "stash_bytes": 1, "kept_output_bytes": 1,
+                 "output_bytes": 1, "working_bytes": 1}
         kinds = ["embedding", "attention_in", "attention_out", "mlp_up", "mlp_activation", "mlp_down", "head"]
         model = {"family": "gpt", "layers": 1, "width": 32, "heads": 4, "vocab": 64, "context": 16, "tied": True,
                  "dropout": 0}
-        profile = {"version": 1, "device": "a core", "device_memory_bytes": 1, "program": "0", "libtorch": "0",
+        profile = {"version": 2, "device": "a core", "device_memory_bytes": 1, "program": "0", "libtorch": "0",
                    "created": "today", "model": model, "precision": "fp32", "optimizer": "adamw", "layers": kinds,
                    "kinds": {kind: {"parameters": 1, "tied_parameters": 0, "times": [times]} for kind in kinds},
                    "token_bytes_per_sequence": 1, "step_seconds_per_parameter": seconds, "links": {}}
@@ -189,7 +190,7 @@ class BadInputTest(TestCase):
         self.plan_refused("--profile", "nowhere.json", naming=["nowhere.json", "No such file"])
         (self.folder / "p.json").write_text("{")
         self.plan_refused("--profile", "p.json", naming=["p.json", "not JSON"])
-        (self.folder / "p.json").write_text('{"version": 1}')
+        (self.folder / "p.json").write_text('{"version": 2}')
         self.plan_refused("--profile", "p.json", naming=["p.json", "lacks the field device"])
 
     def test_contradictory_plans(self):

@@ -51,6 +51,31 @@ class PlanTest(TestCase):
         self.assertEqual(len(Run(self.folder / "run").updates), 2)
         self.assertEqual(len(Run(self.folder / "run").summary["stages"]), 2)
 
+    def test_train_plans_by_itself_and_says_how_far_it_was_off(self):
+        settings = {**TINY, "plan": "auto", "run_dir": "run", "train.updates": 6}
+        process = twobw("train", *words(settings), cwd=self.folder)
+        self.assertEqual(process.returncode, 0, process.stderr)
+        for part in ("measuring the layers", "planned: ", "forecast ", "of tensors, measured "):
+            self.assertIn(part, process.stdout)
+        summary = Run(self.folder / "run").summary
+        self.assertGreater(summary["forecast"]["tokens_per_s"]["forecast"], 0)
+        self.assertEqual(len(summary["forecast"]["memory"]), len(summary["stages"]))
+        for forecast, stage in zip(summary["forecast"]["memory"], summary["stages"]):
+            self.assertEqual(forecast["measured"], stage["peak_bytes"])
+            for name in ("weights", "gradients", "optimizer"):
+                self.assertEqual(forecast["terms"][name]["forecast"], stage["memory"][name], name)
+            self.assertAlmostEqual(forecast["ratio"], 1, delta=0.1)
+        self.assertIn("plan: none", (self.folder / "run/config.yaml").read_text())  # repeats the run, not the search
+
+    def test_a_delay_is_not_worth_a_little_throughput(self):
+        cluster = "nodes: [{devices: 2 x CPU core, link: {bandwidth: 20GB/s, latency: 5us}}]"
+        arguments = (*self.cluster(cluster), "--batch", "64", "--microbatch", "2")
+        fastest = self.plan_json(*arguments, "--tolerance", "0")["plan"]
+        simple = self.plan_json(*arguments, "--tolerance", "1")["plan"]
+        self.assertGreaterEqual(fastest["tokens_per_s"], simple["tokens_per_s"])
+        self.assertNotEqual(simple["schedule"], "2bw")
+        self.assertEqual(simple["stages"], 1)
+
     def test_a_laptop_plans_for_a_cluster(self):
         cluster = self.cluster(PAPER)
         arguments = (*cluster, "--batch", "512", "--precision", "fp16")

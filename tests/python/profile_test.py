@@ -15,13 +15,13 @@ class ProfileTest(TestCase):
         self.assertEqual(process.stderr, "")
         self.assertIn("written to here.json", process.stdout)
         profile = json.loads((self.folder / "here.json").read_text())
-        self.assertEqual(profile["version"], 1)
+        self.assertEqual(profile["version"], 2)
         self.assertEqual(profile["model"]["width"], 32)
         self.assertRegex(profile["device"], r"^cpu: 1 core of .")
         self.assertGreater(profile["device_memory_bytes"], 2**20)
         kinds = {"embedding", "attention_in", "attention_out", "mlp_up", "mlp_activation", "mlp_down", "head"}
         self.assertEqual(set(profile["kinds"]), kinds)
-        self.assertEqual(len(profile["layers"]), 10)
+        self.assertEqual(len(profile["layers"]), 12)
         for name, kind in profile["kinds"].items():
             self.assertIn(name, process.stdout)
             self.assertEqual([times["microbatch"] for times in kind["times"]], [1, 2, 4])

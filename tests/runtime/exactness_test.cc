@@ -35,8 +35,8 @@ void expect_exact(const Config& config) {
 
 struct Case {
   const char* schedule;
-  std::vector<int>
-      split;  // of 17 layers: embedding, 3 x (attention_in, attention_out, mlp_up, mlp_activation, mlp_down), head
+  std::vector<int> split;  // of 17 layers: embedding, 3 x (attention_in, attention_out, mlp_up,
+                           // mlp_activation, mlp_down), head
   int m;
   int e;
   int sync_updates;

@@ -162,7 +162,8 @@ std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const Kind kind : {Kind::TwoBW, Kind::Flush, Kind::GPipe}) {
     for (const bool recompute : {false, true}) {
-      for (const auto& split : std::vector<std::vector<int>>{{6, 11}, {6, 5, 6}, {2, 7, 8}, {4, 3, 10}, {5, 6, 6}})
+      for (const auto& split :
+           std::vector<std::vector<int>>{{6, 11}, {6, 5, 6}, {2, 7, 8}, {4, 3, 10}, {5, 6, 6}})
         cases.push_back({kind, split, recompute});
     }
   }

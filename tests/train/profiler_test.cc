@@ -99,7 +99,8 @@ TEST(Profiler, TheLayersStashesAddUpToWhatAStageKeeps) {
     const auto setup = small_setup(3, dropout);
     const planner::Profile measured = measure(setup, {2});
     const int layers = static_cast<int>(setup.model.size());
-    for (const auto& [first, last] : {std::pair{0, layers}, {0, 6}, {6, 11}, {6, layers}, {0, 2}, {0, 4}, {0, 5}}) {
+    for (const auto& [first, last] :
+         {std::pair{0, layers}, {0, 6}, {6, 11}, {6, layers}, {0, 2}, {0, 4}, {0, 5}}) {
       double sum = 0;
       for (int layer = first; layer < last; ++layer)
         sum += measured.kinds.at(measured.layers[layer]).times[0].stash;
@@ -155,12 +156,16 @@ TEST(Profiler, LeavesOutWhatDoesNotFit) {
   EXPECT_THROW(measure(setup, {2'000'000'000}), RunError);
 }
 
-TEST(Profiler, MeasuresOneCoreUnlessToldOtherwise) {
+TEST(Profiler, MeasuresOneCoreUnlessToldOtherwiseAndKeepsTheOthersBusy) {
   auto setup = small_setup();
-  setup.cores = {{.cores = {0, 1}}, {.cores = {2, 3}}};
-  EXPECT_EQ(profiled_cores(setup).cores, (std::vector<int>{0}));
-  setup.config.devices = {"cpu:0-1", "cpu:2-3"};
-  EXPECT_EQ(profiled_cores(setup).cores, (std::vector<int>{0, 1}));
+  setup.cores = {{.cores = {0, 1}}, {.cores = {2, 3}}, {.cores = {3, 4}}};
+  const std::vector<int> available = device::available_cores();
+  EXPECT_EQ(profiled_cores(setup).measured.cores, (std::vector<int>{available.front()}));
+  EXPECT_EQ(profiled_cores(setup).busy.size(), available.size() - 1);
+  setup.config.devices = {"cpu:0-1", "cpu:2-3", "cpu:3-4"};
+  EXPECT_EQ(profiled_cores(setup).measured.cores, (std::vector<int>{0, 1}));
+  ASSERT_EQ(profiled_cores(setup).busy.size(), 1u);
+  EXPECT_EQ(profiled_cores(setup).busy[0].cores, (std::vector<int>{2, 3}));
 }
 
 TEST(LinkProfile, NeedsTwoCores) {

@@ -1,0 +1,83 @@
+#include "planner/preference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "planner/simulation.h"
+
+namespace twobw::planner {
+namespace {
+
+bool is_delayed(const Family& family) {
+  return schedule::is_delayed(family.schedule);
+}
+
+std::size_t stages(const Family& family) {
+  return family.best->plan.stages.size();
+}
+
+bool simpler(const Family& a, const Family& b) {
+  return std::tuple(is_delayed(a), stages(a), -a.ratio) < std::tuple(is_delayed(b), stages(b), -b.ratio);
+}
+
+std::string why_passed_over(const Family& family, const Family& chosen) {
+  if (family.ratio < 1) return fmt::format("{:.1f}% less throughput", 100 * (1 - family.ratio));
+  const double gain = 100 * (family.ratio - 1);
+  return is_delayed(family) != is_delayed(chosen)
+             ? fmt::format("{:.1f}% more throughput, but with delayed updates", gain)
+             : fmt::format("{:.1f}% more throughput, but with more stages", gain);
+}
+
+void prefer_simple(double tolerance, std::vector<Family>& families) {
+  const auto end = std::ranges::find_if(families, [](const Family& family) {
+    return family.verdict != Verdict::Best && family.verdict != Verdict::Slower;
+  });
+  auto chosen = families.begin();
+  for (auto family = families.begin(); family != end; ++family) {
+    if (family->ratio >= 1 - tolerance && simpler(*family, *chosen)) chosen = family;
+  }
+  if (chosen == families.begin()) return;
+  families.front().verdict = Verdict::Slower;
+  chosen->verdict = Verdict::Best;
+  std::rotate(families.begin(), chosen, chosen + 1);
+  const double base = families.front().ratio;
+  for (auto family = families.begin(); family != end; ++family) {
+    family->ratio /= base;
+    family->reason = family->verdict == Verdict::Best ? "" : why_passed_over(*family, families.front());
+  }
+}
+
+// The same plan with one more microbatch in flight for every boundary, if it may and fits.
+std::optional<Estimate> with_cushion(const Problem& problem, const Plan& plan) {
+  const int cushion = static_cast<int>(plan.stages.size()) - 1;
+  const bool has_extra = plan.schedule == schedule::Kind::TwoBW || plan.schedule == schedule::Kind::Flush;
+  if (problem.extra || !has_extra || plan.extra >= cushion) return std::nullopt;
+  Plan more = plan;
+  more.extra = cushion;
+  const schedule::Spec spec = spec_of(setting_of(more), cushion + 1);
+  if (more.microbatches < schedule::smallest_microbatches(spec)) return std::nullopt;
+  Estimate estimate = evaluate(problem, more);
+  if (!estimate.fits() || estimate.plan.sequences_per_s < plan.sequences_per_s) return std::nullopt;
+  if (plan.simulated_tokens_per_s > 0) {
+    const double sequences = estimate.plan.sequences_per_s * estimate.plan.update_seconds;
+    estimate.plan.simulated_tokens_per_s =
+        sequences / simulated_update(problem, estimate.plan) * problem.context;
+  }
+  return estimate;
+}
+
+}  // namespace
+
+void prefer(const Problem& problem, const Preferences& preferences, SearchResult& result) {
+  if (!result.best) return;
+  prefer_simple(preferences.tolerance, result.families);
+  Estimate& chosen = *result.families.front().best;
+  if (preferences.cushion) {
+    if (auto cushioned = with_cushion(problem, chosen.plan)) chosen = std::move(*cushioned);
+  }
+  result.best = chosen;
+}
+
+}  // namespace twobw::planner

@@ -1,0 +1,21 @@
+// The search finds the fastest plan by the model. This chooses among plans that are as good as equally
+// fast what people would rather have, after the search and on top of it.
+#pragma once
+
+#include "planner/search.h"
+
+namespace twobw::planner {
+
+struct Preferences {
+  // A plan without delayed updates is taken before one with them, then one of fewer stages before one of
+  // more, where that costs at most this fraction of the throughput.
+  double tolerance = 0.02;
+  // Measured times vary from one microbatch to the next, and with strictly as many in flight as there are
+  // stages each delay holds up all of them. One more for every boundary absorbs it, where memory and m
+  // allow and e is not fixed.
+  bool cushion = true;
+};
+
+void prefer(const Problem& problem, const Preferences& preferences, SearchResult& result);
+
+}  // namespace twobw::planner

@@ -1,0 +1,44 @@
+#include "train/company.h"
+
+#include <new>
+#include <utility>
+
+#include "device/memory.h"
+#include "train/chain.h"
+
+namespace twobw::train {
+
+Company::Company(const Setup& setup, const std::vector<device::CoreSet>& cores, int sequences) {
+  std::latch begun(static_cast<std::ptrdiff_t>(cores.size()));
+  for (const device::CoreSet& set : cores)
+    workers_.emplace_back([&, set] { work(setup, set, sequences, begun); });
+  begun.wait();
+}
+
+Company::~Company() {
+  stop_ = true;
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void Company::work(const Setup& setup, const device::CoreSet& cores, int sequences, std::latch& begun) {
+  bool counted = false;
+  const auto count = [&] {
+    if (!std::exchange(counted, true)) begun.count_down();
+  };
+  try {
+    device::bind_thread("company", cores);
+    device::MemoryPool pool;
+    device::PoolScope scope(pool);
+    Chain chain(setup);
+    chain.set_microbatch(sequences);
+    while (!stop_) {
+      chain.time_pass();
+      chain.time_step();
+      count();
+    }
+  } catch (const std::bad_alloc&) {
+    count();  // less company, then
+  }
+}
+
+}  // namespace twobw::train

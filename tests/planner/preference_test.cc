@@ -1,0 +1,95 @@
+#include "planner/preference.h"
+
+#include <gtest/gtest.h>
+
+#include "problems.h"
+
+namespace twobw::planner {
+namespace {
+
+using schedule::Kind;
+
+constexpr SearchOptions kByTheModel = {.simulate = 0};
+
+// 2bw with one replica is the fastest by a little: flush loses what a step takes, replicas what the sum of
+// gradients takes.
+Problem close_problem() {
+  Problem problem = uniform_problem(1, 4, 16);
+  problem.batch = 256;
+  problem.microbatch = 1;
+  problem.costs[0].step_per_parameter = 1e-7;
+  problem.cluster.nodes[0].link = {.latency = 0, .bandwidth = 1e9};
+  return problem;
+}
+
+SearchResult preferred(const Problem& problem, const Preferences& preferences) {
+  SearchResult result = search(problem, kByTheModel);
+  prefer(problem, preferences, result);
+  return result;
+}
+
+TEST(Preference, ToleratesNothingWhenToldSo) {
+  const Problem problem = close_problem();
+  const SearchResult fastest = search(problem, kByTheModel);
+  const SearchResult chosen = preferred(problem, {.tolerance = 0, .cushion = false});
+  EXPECT_EQ(chosen.best->plan.sequences_per_s, fastest.best->plan.sequences_per_s);
+  EXPECT_EQ(fastest.best->plan.schedule, Kind::TwoBW);
+}
+
+TEST(Preference, ADelayIsNotWorthALittleThroughput) {
+  const Problem problem = close_problem();
+  const SearchResult fastest = search(problem, kByTheModel);
+  const SearchResult chosen = preferred(problem, {.tolerance = 0.05, .cushion = false});
+  const Plan& plan = chosen.best->plan;
+  EXPECT_FALSE(schedule::is_delayed(plan.schedule));
+  EXPECT_EQ(plan.stages.size(), 1u);
+  EXPECT_GE(plan.sequences_per_s, 0.95 * fastest.best->plan.sequences_per_s);
+  EXPECT_LT(plan.sequences_per_s, fastest.best->plan.sequences_per_s);
+  // Every family still says why it lost, the fastest too.
+  ASSERT_EQ(chosen.families.size(), fastest.families.size());
+  EXPECT_EQ(chosen.families.front().verdict, Verdict::Best);
+  EXPECT_EQ(chosen.families.front().ratio, 1);
+  EXPECT_EQ(chosen.families.front().reason, "");
+  EXPECT_EQ(chosen.families[1].schedule, fastest.families[0].schedule);
+  EXPECT_EQ(chosen.families[1].verdict, Verdict::Slower);
+  EXPECT_GT(chosen.families[1].ratio, 1);
+  EXPECT_NE(chosen.families[1].reason.find("more throughput, but with delayed updates"), std::string::npos)
+      << chosen.families[1].reason;
+}
+
+TEST(Preference, MuchThroughputIsWorthADelay) {
+  Problem problem = close_problem();
+  problem.replicas = 1;
+  problem.batch = 4;  // flush idles for nearly half of the time
+  EXPECT_EQ(preferred(problem, {.cushion = false}).best->plan.schedule, Kind::TwoBW);
+}
+
+TEST(Preference, ACushionIsTakenWhereMemoryAndMicrobatchesAllow) {
+  Problem problem = close_problem();
+  problem.replicas = 1;
+  problem.schedule = Kind::TwoBW;
+  problem.stages = 4;
+  const auto extra = [](const Problem& problem) { return preferred(problem, {}).best->plan.extra; };
+  EXPECT_EQ(preferred(problem, {.cushion = false}).best->plan.extra, 0);
+  EXPECT_EQ(extra(problem), 3);
+  problem.batch = 5;  // 2bw needs m >= d-1+e
+  EXPECT_EQ(extra(problem), 0);
+  problem.batch = 6;
+  EXPECT_EQ(extra(problem), 3);
+  problem.extra = 1;
+  EXPECT_EQ(extra(problem), 1);
+  problem.extra.reset();
+  const Plan without = preferred(problem, {.cushion = false}).best->plan;
+  problem.cluster.kinds[0].memory = 1.001 * without.stages[0].memory.total() / (1 - problem.margin);
+  problem.recompute = false;
+  EXPECT_EQ(extra(problem), 0);
+}
+
+TEST(Preference, WhereNothingFitsNothingIsPreferred) {
+  Problem problem = close_problem();
+  problem.cluster.kinds[0].memory = 1;
+  EXPECT_FALSE(preferred(problem, {}).best);
+}
+
+}  // namespace
+}  // namespace twobw::planner
