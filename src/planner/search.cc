@@ -25,10 +25,10 @@ double throughput(const std::optional<Estimate>& estimate) {
   return estimate ? estimate->plan.sequences_per_s : 0;
 }
 
-// Seconds that an update must stay below to be better.
-double update_to_beat(const Setting& setting, const std::optional<Estimate>& best) {
-  if (!best) return kUnlimited;
-  return 1.0 * setting.microbatch * setting.microbatches * setting.replicas / throughput(best);
+// Seconds that an update must stay below to be better than so many sequences a second.
+double update_to_beat(const Setting& setting, double throughput) {
+  const double sequences = 1.0 * setting.microbatch * setting.microbatches * setting.replicas;
+  return throughput > 0 ? sequences / throughput : kUnlimited;
 }
 
 int devices(const Plan& plan) {
@@ -161,7 +161,7 @@ class Search {
     for (Cell& cell : group.cells) {
       if (cell.at_most <= throughput(best)) continue;
       Partition partition = partition_of(cell);
-      const double below = update_to_beat(cell.setting, best);
+      const double below = update_to_beat(cell.setting, throughput(best));
       std::optional<Estimate> plan = partition.good(below);
       // What has nothing better now may have with more in flight.
       cell.promising = plan || (more && (!best || partition.may_beat(below)));
@@ -172,26 +172,33 @@ class Search {
     }
   }
 
-  // All plans of the family that may be the best of all; under 2BW, where that takes little, all that may be
-  // the family's best.
+  // Sequences a second that a plan of the family must exceed to matter: those of the family's best, where it
+  // may come near the best of all, or where that is soon found.
+  double to_beat(const Family& family) const {
+    const double own = throughput(family.best);
+    if (family.schedule == Kind::TwoBW) return own;
+    return std::max(own, (1 - options_.near) * throughput(best_));
+  }
+
+  // All plans of the family that matter.
   void find_best(Group& group) {
-    const bool thorough = group.family.schedule == Kind::TwoBW;
     for (Cell cell : group.cells) {
-      const std::optional<Estimate>& rival = thorough ? group.family.best : best_;
-      if (!cell.promising || cell.at_most <= throughput(rival) * (1 + kSame)) continue;
+      if (!cell.promising || cell.at_most <= to_beat(group.family) * (1 + kSame)) continue;
       const std::vector<int> extras = extras_to_try(problem_, cell.setting.schedule);
       for (int extra : extras) {
         cell.setting.extra_a_boundary = extra;
         Partition partition = partition_of(cell);
         ++result_.settings;
-        std::optional<Estimate> found = partition.fastest(update_to_beat(cell.setting, rival));
+        std::optional<Estimate> found =
+            partition.fastest(update_to_beat(cell.setting, to_beat(group.family)));
         if (throughput(found) > throughput(group.family.best)) {
           group.family.best = std::move(found);
           group.winner = cell;
           if (throughput(group.family.best) > throughput(best_)) best_ = group.family.best;
         }
-        const bool enough = extra == 0 && extras.size() > 1 && rival &&
-                            !partition.may_beat(update_to_beat(cell.setting, rival));
+        const double left = to_beat(group.family);
+        const bool enough = extra == 0 && extras.size() > 1 && left > 0 &&
+                            !partition.may_beat(update_to_beat(cell.setting, left));
         result_.stages += partition.considered();
         if (enough) break;
       }

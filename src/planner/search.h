@@ -13,7 +13,8 @@
 // or what of these the problem fixes. The most sequences a second win by planner/time_model.h; then what
 // needs less memory on all devices together, then fewer devices. Where unlike nodes make the ways to place
 // a pipeline too many the search leaves some out and says so. Every family gets a good plan first; then only
-// what may still be the best of all, or of a 2bw family, is looked at until no plan can be better.
+// what may still come near the best of all, or be the best of a 2bw family, is looked at until no plan can be
+// better.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,8 @@ namespace twobw::planner {
 struct SearchOptions {
   // Rank the best plans of so many families again by simulation; 0: trust the time model.
   int simulate = 8;
+  // Families that come so near the best have their own best plan, others one not far from it.
+  double near = 0.02;
   // Where nothing fits, look for what would make it fit.
   bool remedies = true;
   // Where unlike nodes give a pipeline more places than this, fewer are looked at; 0: as many as take
@@ -48,8 +51,8 @@ struct Family {
   schedule::Kind schedule = schedule::Kind::TwoBW;
   int replicas = 1;
   Verdict verdict = Verdict::NotAllowed;
-  // The best that fits; where the family cannot win, and is not of 2bw, one near it. Where none fits the one
-  // that comes closest to it.
+  // The best that fits; where the family cannot come near the best, and is not of 2bw, one not far from it.
+  // Where none fits the one that comes closest to it.
   std::optional<Estimate> best;
   double ratio = 0;    // its throughput, of the chosen plan's; both simulated, where both were
   std::string reason;  // why it lost, in words; empty for the best
