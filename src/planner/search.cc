@@ -125,7 +125,7 @@ class Search {
   // Those that may hold most first.
   std::vector<Cell> cells_of(Kind schedule, int replicas, const std::vector<const Places*>& ways) {
     std::vector<Cell> cells;
-    for (const auto& [b, loads] : loads_) {
+    for (int b : microbatches_to_try(problem_)) {
       const int m = microbatch_count(problem_, replicas, b);
       if (m == 0) continue;
       for (const Places* way : ways) {
@@ -134,7 +134,7 @@ class Search {
             .setting = {.schedule = schedule, .replicas = replicas, .microbatch = b, .microbatches = m}};
         const auto add = [&](std::optional<int> stages) {
           cell.stages = stages;
-          cell.at_most = Bounds(problem_, cell.setting, *way, loads, stages).throughput();
+          cell.at_most = bounds_of(cell).throughput();
           if (cell.at_most > 0) cells.push_back(cell);
         };
         cell.setting.extra = fixed_extra(problem_, schedule);
@@ -148,6 +148,10 @@ class Search {
     std::stable_sort(cells.begin(), cells.end(),
                      [](const Cell& a, const Cell& b) { return a.at_most > b.at_most; });
     return cells;
+  }
+
+  Bounds bounds_of(const Cell& cell) const {
+    return {problem_, cell.setting, *cell.places, loads_.at(cell.setting.microbatch), cell.stages};
   }
 
   Partition partition_of(const Cell& cell) {
