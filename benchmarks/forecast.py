@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Holds forecasts against runs: profiles a model, simulates a pipeline of it, trains it, compares.
 
-    .venv/bin/python benchmarks/forecast.py [--stages 2] [--shapes small,tall,wide] [--schedules 2bw,flush,gpipe] [--rounds 3]
+    .venv/bin/python benchmarks/forecast.py [--stages 2] [--shapes small,tall,wide] [--schedules 2bw,flush,gpipe] [--extra 0]
 
 Each row is one model shape, number of stages and schedule. Rates are medians over the rounds, in which the profile is
 made anew and all runs take turns, one core a stage; memory is the peak bytes of the tensors of a stage. Close other programs first.
@@ -30,10 +30,10 @@ def twobw(*arguments):
     return done.stdout
 
 
-def settings(shape, schedule, stages, microbatches, updates):
+def settings(shape, schedule, stages, microbatches, updates, extra=0):
     return [*(f"model.{key}={value}" for key, value in SHAPES[shape].items()), "train.eval_every=0",
             "optimizer.warmup=2", f"pipeline.schedule={schedule}", f"pipeline.stages={stages}", "pipeline.microbatch=2",
-            f"pipeline.microbatches={microbatches}", f"train.updates={updates}",
+            f"pipeline.microbatches={microbatches}", f"pipeline.extra={extra}", f"train.updates={updates}",
             f"devices=[{','.join(f'cpu:{core}' for core in range(stages))}]"]
 
 
@@ -47,19 +47,23 @@ def main():
     parser.add_argument("--shapes", default=",".join(SHAPES))
     parser.add_argument("--schedules", default="2bw,flush,gpipe")
     parser.add_argument("--microbatches", type=int, default=0, help="default: twice the stages")
+    parser.add_argument("--extra", type=int, default=0, help="extra microbatches in flight for every boundary, under 2bw "
+                        "and flush: they absorb what the times vary by on a busy machine")
     parser.add_argument("--updates", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     rates, memory = {}, {}
+    most = max(map(int, arguments.stages.split(",")))  # as many cores are busy while layers are measured
     with tempfile.TemporaryDirectory() as folder:
         for round_ in range(arguments.rounds):
             for shape in arguments.shapes.split(","):
                 profile = os.path.join(folder, f"{shape}.json")
-                twobw("profile", *settings(shape, "2bw", 2, 2, 2), "--sizes", "2", "--output", profile)
+                twobw("profile", *settings(shape, "2bw", most, most, 2), "--sizes", "2", "--output", profile)
                 for stages in map(int, arguments.stages.split(",")):
                     m = arguments.microbatches or 2 * stages
                     for schedule in arguments.schedules.split(","):
-                        common = settings(shape, schedule, stages, m, arguments.updates)
+                        extra = 0 if schedule == "gpipe" else arguments.extra * (stages - 1)
+                        common = settings(shape, schedule, stages, m, arguments.updates, extra)
                         modelled = forecast(common, profile)
                         run = os.path.join(folder, "run")
                         twobw("train", *common, f"pipeline.split={json.dumps(modelled['split'])}", f"run_dir={run}")

@@ -51,7 +51,9 @@ Footprint footprint_at(Moment moment, const schedule::Spec& spec, int stage, con
     result[Term::Transfer] = load.output + load.input + (flushes ? 0 : tie);
   } else {
     hold(flushes ? 0 : in_flight - 1);
-    result[Term::Working] = result[Term::Transfer] = tie;
+    result[Term::Working] = tie;
+    // The last stage is done with a batch first, and its copy gone when the first stage's arrives.
+    result[Term::Transfer] = stage == 0 ? tie : 0;
   }
   return result;
 }

@@ -40,7 +40,7 @@ struct StageLoad {
 };
 
 // A stage needs most while it computes, or, with little to compute and much that is tied, at the end of a
-// batch, when both ends' gradients of the tied weights are there besides its own buffer.
+// batch, when the other end's gradient of the tied weights is there, and on the first stage a copy of its own.
 enum class Moment { Computing, SummingTies };
 
 // Linear in the load. Only the stages that follow this one matter, and whether it is the first.

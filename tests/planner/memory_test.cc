@@ -83,6 +83,10 @@ TEST(Memory, ATieMayNeedMostAtTheEndOfABatch) {
   EXPECT_EQ(flush[Term::Inputs], 0);
   EXPECT_EQ(flush[Term::Working], 400000);
   EXPECT_EQ(flush[Term::Transfer], 400000);
+  const Footprint last =
+      footprint({.kind = Kind::Flush, .stages = 4, .microbatches = 8}, 3, load, kBf16, false);
+  EXPECT_EQ(last[Term::Working], 400000);
+  EXPECT_EQ(last[Term::Transfer], 0);
   const Footprint twobw =
       footprint({.kind = Kind::TwoBW, .stages = 4, .microbatches = 8}, 0, load, kBf16, false);
   EXPECT_EQ(twobw[Term::Activations], 3 * 700);
