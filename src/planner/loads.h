@@ -45,8 +45,9 @@ class Loads {
 
  private:
   double highest_above(int first, int last) const {
-    const int level = std::bit_width(static_cast<unsigned>(last - first)) - 1;
-    return std::max(highest_[level][first], highest_[level][last - (1 << level)]);
+    const unsigned span = std::bit_floor(static_cast<unsigned>(last - first));
+    const std::vector<double>& highest = highest_[std::countr_zero(span)];
+    return std::max(highest[first], highest[last - static_cast<int>(span)]);
   }
 
   // Of the layers before each; the ends of a tie are few, so their sizes are summed like the rest.

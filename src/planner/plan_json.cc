@@ -14,7 +14,9 @@ Json bytes_of(const Footprint& memory) {
   return json;
 }
 
-Json stage_json(const Cluster& cluster, const StagePlan& stage) {
+Json stage_json(const Cluster& cluster, const Plan& plan, int r) {
+  const StagePlan& stage = plan.stages[static_cast<std::size_t>(r)];
+  const schedule::Spec spec = spec_of(setting_of(plan), static_cast<int>(plan.stages.size()));
   Json devices = Json::array();
   for (std::size_t i = 0; i < stage.nodes.size(); ++i) {
     devices.push_back({{"node", cluster.nodes[static_cast<std::size_t>(stage.nodes[i])].name},
@@ -23,6 +25,9 @@ Json stage_json(const Cluster& cluster, const StagePlan& stage) {
   return {{"first_layer", stage.first_layer},
           {"last_layer", stage.last_layer - 1},
           {"recompute", stage.recompute},
+          {"in_flight", schedule::in_flight_bound(spec, r)},
+          {"weight_versions", schedule::versions_kept(spec, r)},
+          {"gradient_buffers", schedule::gradient_buffers(spec, r)},
           {"kind", cluster.kinds[static_cast<std::size_t>(stage.kind)].name},
           {"replicas", devices},
           {"forward_seconds", stage.forward},
@@ -48,7 +53,7 @@ Json setting_json(const Plan& plan) {
 Json plan_json(const Problem& problem, const Estimate& estimate) {
   const Plan& plan = estimate.plan;
   Json stages = Json::array();
-  for (const StagePlan& stage : plan.stages) stages.push_back(stage_json(problem.cluster, stage));
+  for (int r = 0; r < std::ssize(plan.stages); ++r) stages.push_back(stage_json(problem.cluster, plan, r));
   Json json = setting_json(plan);
   json["update_seconds"] = plan.update_seconds;
   json["sequences_per_s"] = plan.sequences_per_s;

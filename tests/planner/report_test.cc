@@ -125,6 +125,10 @@ TEST(PlanJson, HoldsThePlan) {
   EXPECT_EQ(json["plan"]["tokens_per_s"].get<double>(), result.best->plan.tokens_per_s);
   EXPECT_TRUE(json["plan"]["simulated_tokens_per_s"].is_null());
   EXPECT_EQ(json["plan"]["stage_plans"][1]["first_layer"], 2);
+  EXPECT_EQ(json["plan"]["stage_plans"][0]["in_flight"], 2);
+  EXPECT_EQ(json["plan"]["stage_plans"][0]["weight_versions"], 2);
+  EXPECT_EQ(json["plan"]["stage_plans"][0]["gradient_buffers"], 1);
+  EXPECT_EQ(json["plan"]["stage_plans"][1]["gradient_buffers"], 2);
   EXPECT_EQ(json["plan"]["stage_plans"][1]["replicas"][0]["node"], "b");
   EXPECT_EQ(json["plan"]["stage_plans"][0]["memory_bytes"].get<double>(),
             result.best->plan.stages[0].memory.total());
