@@ -40,7 +40,8 @@ struct StageLoad {
 };
 
 // A stage needs most while it computes, or, with little to compute and much that is tied, at the end of a
-// batch, when the other end's gradient of the tied weights is there, and on the first stage a copy of its own.
+// batch, when the other end's gradient of the tied weights is there, and on the first stage a copy of its
+// own.
 enum class Moment { Computing, SummingTies };
 
 // Linear in the load. Only the stages that follow this one matter, and whether it is the first.

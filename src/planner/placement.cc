@@ -64,7 +64,8 @@ struct Places::Where {
   int island = 0, position = 0, stages = 0;
   int direction = 0;  // of BySpeed
 
-  auto operator<=>(const Where&) const = default;  // NOLINT(modernize-use-nullptr): a false alarm of clang-tidy 14
+  auto operator<=>(const Where&) const =
+      default;  // NOLINT(modernize-use-nullptr): a false alarm of clang-tidy 14
 };
 
 Places::Places(const Cluster& cluster, const std::vector<double>& speeds, int replicas, int spread,
