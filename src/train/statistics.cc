@@ -81,7 +81,8 @@ Json Statistics::summary() const {
   const std::size_t last = count >= 5 ? count - 2 : std::max<std::size_t>(count, 1) - 1;
   std::size_t first = count >= 5 ? 1 : 0;
   const auto synchronous = static_cast<std::size_t>(schedule::synchronous_batches(setup_.spec));
-  if (synchronous > 0 && synchronous + 2 < last) first = synchronous + 1;
+  const bool all_synchronous = synchronous > 0 && synchronous + 2 >= last;
+  if (synchronous > 0 && !all_synchronous) first = synchronous + 1;
   Json stages = Json::array();
   double utilisation_sum = 0;
   const int workers = schedule::workers(setup_.spec);
@@ -116,6 +117,7 @@ Json Statistics::summary() const {
                   {"best_validation_loss", nullptr},
                   {"tokens_per_s", updates * tokens_per_update() / std::max(1e-9, duration)},
                   {"utilisation", utilisation_sum / workers},
+                  {"of_synchronous_start", all_synchronous},
                   {"skipped_updates", skipped_},
                   {"seconds", latest_.time},
                   {"schedule", setup_.config.pipeline.schedule},

@@ -67,6 +67,14 @@ class PlanTest(TestCase):
             self.assertAlmostEqual(forecast["ratio"], 1, delta=0.1)
         self.assertIn("plan: none", (self.folder / "run/config.yaml").read_text())  # repeats the run, not the search
 
+    def test_a_run_that_is_all_synchronous_start_is_no_measure_of_the_forecast(self):
+        settings = {**TINY, "plan": "auto", "run_dir": "run", "train.updates": 6}
+        for sync_updates, said in ((6, True), (0, False)):
+            process = twobw("train", *words({**settings, "pipeline.sync_updates": sync_updates}), cwd=self.folder)
+            self.assertEqual(process.returncode, 0, process.stderr)
+            delayed = Run(self.folder / "run").summary["schedule"] == "2bw"
+            self.assertEqual("is not held against this run" in process.stdout, said and delayed, process.stdout)
+
     def test_a_delay_is_not_worth_a_little_throughput(self):
         cluster = "nodes: [{devices: 2 x CPU core, link: {bandwidth: 20GB/s, latency: 5us}}]"
         arguments = (*self.cluster(cluster), "--batch", "64", "--microbatch", "2")
