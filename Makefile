@@ -21,13 +21,15 @@ install:
 
 build: install
 	@cmake --preset release > /dev/null
-	@cmake --build --preset release --parallel $(JOBS)
+	@cmake --build --preset release --parallel $(JOBS) --target twobw
 
 corpus: install
 	@$(PYTHON) scripts/make_corpus.py
 
 # The release build runs everything; the sanitizers run the C++ tests.
-test: build
+test: install
+	@cmake --preset release > /dev/null
+	@cmake --build --preset release --parallel $(JOBS)
 	@scripts/check_layers.py
 	@$(MAKE) --no-print-directory lint
 	@ctest --test-dir build --output-on-failure --no-tests=error
@@ -44,7 +46,7 @@ bench: build
 # A published evaluation on 64 GPUs, modelled.
 paper: install
 	@cmake --preset release > /dev/null
-	@cmake --build --preset release --target paper
+	@cmake --build --preset release --parallel $(JOBS) --target paper
 	@build/benchmarks/paper/paper
 
 # clang-format and clang-tidy where they are installed; their findings fail the test.
