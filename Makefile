@@ -12,9 +12,9 @@ run: build corpus
 	@build/twobw train $(CONFIG) --sample 240
 	@echo
 	@echo "Three commands worth trying next:"
-	@echo "  build/twobw schedule 2bw --stages 4 --microbatches 4          # see the schedule"
-	@echo "  build/twobw verify $(CONFIG) train.updates=4       # prove it against the serial oracle"
-	@echo "  build/twobw train $(CONFIG) pipeline.schedule=flush # the same model with a flush, to compare"
+	@echo "  build/twobw schedule 2bw --stages 4 --microbatches 4  # see the schedule"
+	@echo "  build/twobw verify $(CONFIG) pipeline.sync_updates=1 train.updates=4  # prove it against the serial oracle"
+	@echo "  build/twobw train $(CONFIG) plan=auto                 # let the planner choose, and see how far off it was"
 
 install:
 	@scripts/install.sh

@@ -36,8 +36,11 @@ Json Statistics::worker_entry(int worker) const {
 void Statistics::add(const CompleteUpdate& update) {
   time_before_ = latest_.time;
   latest_ = update;
+  // The first stage steps at the end of its batch; the others when they come to it, the last time all at
+  // once.
+  latest_.time = update.stages.front().time;
   skipped_ += update.skipped;
-  Row row{.time = update.stages.front().time};
+  Row row{.time = latest_.time};
   for (const auto& stage : update.stages) {
     row.waiting.push_back(stage.waiting);
     row.elapsed.push_back(stage.elapsed);
