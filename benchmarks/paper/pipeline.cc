@@ -17,7 +17,6 @@ using planner::Problem;
 using schedule::Kind;
 
 constexpr double kElement = 2;  // bytes, of fp16
-constexpr int kLayersOfBlock = 5;
 
 Kind kind_of(System system) {
   if (system == System::GPipe) return Kind::GPipe;
@@ -80,16 +79,25 @@ std::string describe(const Plan& plan) {
   return fmt::format("b={}{}", plan.microbatch, count > 0 ? " recomputing" : "");
 }
 
+std::vector<int> first_layers_of_blocks(const Problem& problem) {
+  std::vector<int> layers;
+  for (int i = 0; i < std::ssize(problem.layers); ++i) {
+    if (problem.layers[i].kind == "attention_in") layers.push_back(i);
+  }
+  return layers;
+}
+
 // As the paper cuts a model: as many blocks in every stage. The replicas of a stage share a node, for the
 // sums of their gradients; so the stages of a pipeline of eight are on eight nodes.
 Plan plan_of(const Problem& problem, const Row& row, Kind kind, int b, bool recompute) {
   Plan plan{.schedule = kind, .replicas = row.replicas, .microbatch = b};
   plan.microbatches = row.batch / (b * row.replicas);
-  const int layers = static_cast<int>(problem.layers.size()), blocks = (layers - 2) / kLayersOfBlock;
+  const std::vector<int> blocks = first_layers_of_blocks(problem);
+  const int count = static_cast<int>(blocks.size()), layers = static_cast<int>(problem.layers.size());
   int next = 0;
   for (int r = 0; r < row.stages; ++r) {
     planner::StagePlan stage{.first_layer = next, .recompute = recompute};
-    next = r + 1 == row.stages ? layers : 1 + kLayersOfBlock * ((r + 1) * blocks / row.stages);
+    next = r + 1 == row.stages ? layers : blocks[(r + 1) * count / row.stages];
     stage.last_layer = next;
     for (int replica = 0; replica < row.replicas; ++replica) {
       const int device = r * row.replicas + replica;

@@ -1,5 +1,6 @@
 // What the layers of models/gpt.cc compute and keep, for one sequence of T tokens.
-// tests/models/modelled_test.cc holds the counts against the layers themselves.
+// tests/models/modelled_test.cc holds the parameters against the layers themselves, and
+// tests/train/profiler_test.cc the bytes against a profile.
 #include <algorithm>
 
 #include "planner/modelled.h"

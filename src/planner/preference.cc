@@ -60,11 +60,8 @@ std::optional<Estimate> with_cushion(const Problem& problem, const Plan& plan) {
   if (more.microbatches < schedule::smallest_microbatches(spec)) return std::nullopt;
   Estimate estimate = evaluate(problem, more);
   if (!estimate.fits() || estimate.plan.sequences_per_s < plan.sequences_per_s) return std::nullopt;
-  if (plan.simulated_tokens_per_s > 0) {
-    const double sequences = estimate.plan.sequences_per_s * estimate.plan.update_seconds;
-    estimate.plan.simulated_tokens_per_s =
-        sequences / simulated_update(problem, estimate.plan) * problem.context;
-  }
+  if (plan.simulated_tokens_per_s > 0)
+    estimate.plan.simulated_tokens_per_s = simulated_tokens_per_s(problem, estimate.plan);
   return estimate;
 }
 

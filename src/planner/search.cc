@@ -285,8 +285,7 @@ void simulate_best(const Problem& problem, int count, std::vector<Family>& famil
   for (; end != families.end() && end - families.begin() < count && end->verdict == Verdict::Slower; ++end) {
     if (throughput(end->best) < near * best) break;
     Plan& plan = end->best->plan;
-    const double sequences = plan.sequences_per_s * plan.update_seconds;
-    plan.simulated_tokens_per_s = sequences / simulated_update(problem, plan) * problem.context;
+    plan.simulated_tokens_per_s = simulated_tokens_per_s(problem, plan);
   }
   const auto speed = [](const Family& family) {
     return family.best ? family.best->plan.simulated_tokens_per_s : 0;

@@ -102,4 +102,9 @@ double simulated_update(const Problem& problem, const Plan& plan) {
   return simulator::simulate(spec_of(plan), system_of(problem, plan)).update_seconds;
 }
 
+double simulated_tokens_per_s(const Problem& problem, const Plan& plan) {
+  const double sequences = plan.sequences_per_s * plan.update_seconds;
+  return sequences / simulated_update(problem, plan) * problem.context;
+}
+
 }  // namespace twobw::planner

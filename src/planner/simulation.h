@@ -15,5 +15,7 @@ schedule::Spec spec_of(const Plan& plan);
 
 // Seconds of an update in the steady state.
 double simulated_update(const Problem& problem, const Plan& plan);
+// Of all replicas.
+double simulated_tokens_per_s(const Problem& problem, const Plan& plan);
 
 }  // namespace twobw::planner

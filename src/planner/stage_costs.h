@@ -47,7 +47,7 @@ class StageCosts {
   // Seconds and use of the link, from the stage at `seat` to the one after it.
   Transfer send(int seat, int next_seat, bool same_group, double bytes) const;
 
-  // The same of a stage with so many parameters, whatever else it has.
+  // Bytes beyond the capacity, of any stage with so many parameters at least.
   double least_over(int seat, double parameters) const {
     return least_state_ * parameters - seats_[seat].capacity;
   }

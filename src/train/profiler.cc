@@ -52,7 +52,7 @@ class Profiler {
     for (const int size : request_.sizes) {
       const double needed = state + size * per_sequence;
       if (needed <= available) {
-        measure(chain, size, profile, in_company(needed, available));
+        measure(chain, size, profile, affordable_company(needed, available));
         continue;
       }
       listener_.on_note(fmt::format("microbatches of {} are left out: they would need {}, {} are free", size,
@@ -78,7 +78,7 @@ class Profiler {
   }
 
   // As many of the other cores as memory suffices for.
-  std::vector<device::CoreSet> in_company(double needed, double available) {
+  std::vector<device::CoreSet> affordable_company(double needed, double available) {
     const auto others = static_cast<std::size_t>(available / needed) - 1;
     if (others >= cores_.busy.size()) return cores_.busy;
     listener_.on_note(fmt::format(
