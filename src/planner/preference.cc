@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "planner/bounds.h"
 #include "planner/simulation.h"
 
 namespace twobw::planner {
@@ -23,7 +24,8 @@ bool simpler(const Family& a, const Family& b) {
 }
 
 std::string why_passed_over(const Family& family, const Family& chosen) {
-  if (family.ratio < 1) return fmt::format("{:.1f}% less throughput", 100 * (1 - family.ratio));
+  if (family.ratio <= 1 + kSame)
+    return fmt::format("{:.1f}% less throughput", 100 * std::max(0.0, 1 - family.ratio));
   const double gain = 100 * (family.ratio - 1);
   return is_delayed(family) != is_delayed(chosen)
              ? fmt::format("{:.1f}% more throughput, but with delayed updates", gain)

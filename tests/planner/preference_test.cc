@@ -57,6 +57,18 @@ TEST(Preference, ADelayIsNotWorthALittleThroughput) {
       << chosen.families[1].reason;
 }
 
+// On one stage all schedules without a delay are the same.
+TEST(Preference, EqualsAreNotSaidToBeFaster) {
+  const SearchResult chosen = preferred(close_problem(), {.tolerance = 0.05, .cushion = false});
+  int equals = 0;
+  for (const Family& family : chosen.families) {
+    if (family.verdict != Verdict::Slower || family.ratio < 1 - 1e-9 || family.ratio > 1 + 1e-9) continue;
+    ++equals;
+    EXPECT_EQ(family.reason, "0.0% less throughput") << name(family);
+  }
+  EXPECT_GT(equals, 0);
+}
+
 TEST(Preference, MuchThroughputIsWorthADelay) {
   Problem problem = close_problem();
   problem.replicas = 1;
