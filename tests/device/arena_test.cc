@@ -110,8 +110,12 @@ TEST(Arena, NeverHandsOutTheSameBytesTwice) {
     auto* memory = static_cast<char*>(arena.allocate(size));
     ASSERT_NE(memory, nullptr);
     const auto after = used.lower_bound(memory);
-    if (after != used.end()) ASSERT_LE(memory + size, after->first);
-    if (after != used.begin()) ASSERT_LE(std::prev(after)->first + std::prev(after)->second, memory);
+    if (after != used.end()) {
+      ASSERT_LE(memory + size, after->first);
+    }
+    if (after != used.begin()) {
+      ASSERT_LE(std::prev(after)->first + std::prev(after)->second, memory);
+    }
     used[memory] = size;
     sum += size;
     ASSERT_EQ(arena.in_use(), sum);
