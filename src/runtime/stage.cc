@@ -113,6 +113,16 @@ void Stage::add_tied_gradient(std::int64_t batch, const Tensor& other) {
   gradients_.of(batch, spanning_tie()).add_(other);
 }
 
+std::vector<std::pair<std::int64_t, std::int64_t>> Stage::tied_ranges() const {
+  std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+  for (const weights::Tie& tie : layout_.ties()) {
+    if (tie.primary < 0) continue;
+    const weights::Parameter& parameter = layout_.parameters()[tie.primary];
+    ranges.emplace_back(parameter.gradient_offset, parameter.count);
+  }
+  return ranges;
+}
+
 std::vector<double> Stage::squared_norms(std::int64_t batch) const {
   return optim::squared_norms(layout_, gradients_.flat(batch));
 }

@@ -50,6 +50,8 @@ class Stage {
   bool holds_tie_copy() const;
   at::Tensor tied_gradient(std::int64_t batch) const;
   void add_tied_gradient(std::int64_t batch, const at::Tensor& other);
+  // Offset and count of what ties change in a flat gradient where they are summed.
+  std::vector<std::pair<std::int64_t, std::int64_t>> tied_ranges() const;
 
   std::vector<double> squared_norms(std::int64_t batch) const;
   void step(const optim::Update& update);

@@ -102,26 +102,24 @@ void Worker::forward(const Instruction& i) {
   }
 }
 
-// Starts what crosses replicas and stages as soon as this worker's gradient is complete. The last replica to
-// come does it for all of them; by its contribution to the norm they learn that their gradients are
-// ready to be applied.
+// Starts what crosses replicas and stages as soon as this worker's gradient is complete.
 void Worker::reduce_gradients(std::int64_t batch) {
   transport::Contribution own{.gradient = stage_->gradient(batch)};
   if (is_last_stage()) {
     own.loss = finished_losses_.front();
     finished_losses_.pop_front();
   }
-  const auto all = replicas_.contribute(batch, setup_.replica, std::move(own));
-  if (all.empty()) return;
+  if (const auto sum = replicas_.contribute(batch, setup_.replica, std::move(own))) help_sum(batch, *sum);
+}
 
-  transport::sum_into(setup_.replica, all);
-  if (is_last_stage()) {
-    double sum = 0;
-    for (const auto& contribution : all) sum += contribution.loss;
-    mean_losses_[batch] = sum / (static_cast<double>(spec_.microbatches) * spec_.replicas);
-  }
+// The replica that ends the sum does for all of them what follows from it; by its contribution to the norm
+// they learn that their gradients are ready to be applied.
+void Worker::help_sum(std::int64_t batch, transport::ReplicaSum& sum) {
+  if (!sum.help()) return;
+  if (is_last_stage())
+    mean_losses_[batch] = sum.loss() / (static_cast<double>(spec_.microbatches) * spec_.replicas);
   exchange_ties(batch);
-  transport::share_from(setup_.replica, all);
+  for (const auto& [offset, count] : stage_->tied_ranges()) sum.share(setup_.replica, offset, count);
   group_.contribute(batch, setup_.stage, stage_->squared_norms(batch));
 }
 
@@ -143,6 +141,7 @@ void Worker::exchange_ties(std::int64_t batch) {
 
 // The norms come first: with them the gradient is this worker's own again.
 double Worker::agree_on_norm(std::int64_t batch) {
+  help_sum(batch, *timed_wait([&] { return replicas_.await(batch); }));
   const std::vector<double> squares = timed_wait([&] { return group_.collect(batch); });
   if (setup_.ports.tied_in && stage_->holds_tie_copy()) {
     const Tensors other = timed_wait([&] {

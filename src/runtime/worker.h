@@ -68,6 +68,7 @@ class Worker {
   void begin_batch(std::int64_t batch);
   void forward(const schedule::Instruction& instruction);
   void reduce_gradients(std::int64_t batch);
+  void help_sum(std::int64_t batch, transport::ReplicaSum& sum);
   void exchange_ties(std::int64_t batch);
   void step(const schedule::Instruction& instruction);
   void evaluate(std::int64_t update);

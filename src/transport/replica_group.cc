@@ -1,36 +1,84 @@
 #include "transport/replica_group.h"
 
+#include <algorithm>
+#include <array>
+
 #include "base/error.h"
 
 namespace twobw::transport {
+namespace {
 
-std::vector<Contribution> ReplicaGroup::contribute(std::int64_t update, int replica, Contribution own) {
-  std::vector<Contribution> all;
+constexpr std::int64_t kPart = 1 << 18;   // elements a thread takes at a time
+constexpr std::int64_t kBlock = 1 << 12;  // elements whose sum stays in the nearest cache
+
+}  // namespace
+
+ReplicaSum::ReplicaSum(std::vector<Contribution> all)
+    : all_(std::move(all)),
+      size_(all_.front().gradient.numel()),
+      parts_(std::max<std::int64_t>((size_ + kPart - 1) / kPart, 1)) {}
+
+bool ReplicaSum::help() {
+  bool last = false;
+  for (std::int64_t part = begun_++; part < parts_; part = begun_++) {
+    add_up(part * kPart, std::min(size_, (part + 1) * kPart));
+    last = ended_.fetch_add(1, std::memory_order_acq_rel) + 1 == parts_;
+  }
+  return last;
+}
+
+void ReplicaSum::add_up(std::int64_t begin, std::int64_t end) const {
+  if (all_.size() == 1) return;
+  std::array<float, kBlock> sum;
+  for (; begin < end; begin += kBlock) {
+    const std::int64_t count = std::min(kBlock, end - begin);
+    std::copy_n(all_.front().gradient.const_data_ptr<float>() + begin, count, sum.begin());
+    for (std::size_t replica = 1; replica < all_.size(); ++replica) {
+      const float* values = all_[replica].gradient.const_data_ptr<float>() + begin;
+      for (std::int64_t i = 0; i < count; ++i) sum[i] += values[i];
+    }
+    for (const Contribution& contribution : all_)
+      std::copy_n(sum.begin(), count, contribution.gradient.mutable_data_ptr<float>() + begin);
+  }
+}
+
+double ReplicaSum::loss() const {
+  double sum = 0;
+  for (const Contribution& contribution : all_) sum += contribution.loss;
+  return sum;
+}
+
+void ReplicaSum::share(int replica, std::int64_t offset, std::int64_t count) const {
+  const at::Tensor values = all_[replica].gradient.narrow(0, offset, count);
+  for (std::size_t other = 0; other < all_.size(); ++other) {
+    if (static_cast<int>(other) != replica) all_[other].gradient.narrow(0, offset, count).copy_(values);
+  }
+}
+
+std::shared_ptr<ReplicaSum> ReplicaGroup::contribute(std::int64_t update, int replica, Contribution own) {
+  std::shared_ptr<ReplicaSum> sum;
   hub_.update([&] {
-    auto& entry = entries_[update];
-    const bool fresh = entry.emplace(replica, std::move(own)).second;
+    Entry& entry = entries_[update];
+    const bool fresh = entry.parts.emplace(replica, std::move(own)).second;
     TWOBW_ASSERT(fresh, "replica {} contributed twice to update {}", replica, update);
-    if (static_cast<int>(entry.size()) < replicas_) return;
-    for (auto& [from, contribution] : entry) all.push_back(std::move(contribution));
-    entries_.erase(update);
+    if (static_cast<int>(entry.parts.size()) < replicas_) return;
+    std::vector<Contribution> all;
+    for (const auto& [from, contribution] : entry.parts) all.push_back(contribution);
+    sum = entry.sum = std::make_shared<ReplicaSum>(std::move(all));
   });
-  return all;
+  return sum;
 }
 
-void sum_into(int own, std::span<const Contribution> all) {
-  at::Tensor sum = all.front().gradient;
-  for (std::size_t replica = 1; replica < all.size(); ++replica) {
-    // The sum so far moves to its place when that one's turn comes.
-    at::Tensor target = static_cast<int>(replica) == own ? all[replica].gradient : sum;
-    at::add_out(target, sum, all[replica].gradient);
-    sum = target;
-  }
-}
-
-void share_from(int own, std::span<const Contribution> all) {
-  for (std::size_t replica = 0; replica < all.size(); ++replica) {
-    if (static_cast<int>(replica) != own) all[replica].gradient.copy_(all[own].gradient);
-  }
+std::shared_ptr<ReplicaSum> ReplicaGroup::await(std::int64_t update) {
+  return hub_.wait(
+      fmt::format("gradients of update {} from all {} replicas", update, replicas_),
+      [&] { return entries_[update].sum != nullptr; },
+      [&] {
+        Entry& entry = entries_[update];
+        std::shared_ptr<ReplicaSum> sum = entry.sum;
+        if (++entry.awaited == replicas_) entries_.erase(update);
+        return sum;
+      });
 }
 
 }  // namespace twobw::transport

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <future>
 #include <vector>
@@ -23,37 +24,36 @@ std::vector<Contribution> contributions(const std::vector<std::vector<float>>& g
   return all;
 }
 
-TEST(ReplicaGroup, HandsEverythingToTheLastInTheOrderOfTheReplicas) {
+// The same buffers as `all`, summed up by one thread.
+void add_up(const std::vector<Contribution>& all) {
+  EXPECT_TRUE(ReplicaSum(all).help());
+}
+
+TEST(ReplicaGroup, HandsTheSumToTheLastAndToWhoeverAwaitsIt) {
   Hub hub(Seconds(60));
   ReplicaGroup group(hub, 3);
-  EXPECT_TRUE(group.contribute(0, 2, {of({3}), 30}).empty());
-  EXPECT_TRUE(group.contribute(0, 0, {of({1}), 10}).empty());
-  const auto all = group.contribute(0, 1, {of({2}), 20});
-  ASSERT_EQ(all.size(), 3u);
-  for (int replica = 0; replica < 3; ++replica) {
-    EXPECT_EQ(all[replica].gradient.item<float>(), static_cast<float>(replica + 1));
-    EXPECT_EQ(all[replica].loss, 10.0 * (replica + 1));
-  }
+  EXPECT_EQ(group.contribute(0, 2, {of({3}), 30}), nullptr);
+  EXPECT_EQ(group.contribute(0, 0, {of({1}), 10}), nullptr);
+  const auto sum = group.contribute(0, 1, {of({2}), 20});
+  ASSERT_NE(sum, nullptr);
+  EXPECT_EQ(sum->loss(), 60);
+  for (int replica = 0; replica < 3; ++replica) EXPECT_EQ(group.await(0), sum);
 }
 
 TEST(ReplicaGroup, AloneOneIsTheLastAtOnce) {
   Hub hub(Seconds(60));
   ReplicaGroup group(hub, 1);
-  for (int update = 0; update < 3; ++update) EXPECT_EQ(group.contribute(update, 0, {of({1})}).size(), 1u);
+  for (int update = 0; update < 3; ++update) EXPECT_TRUE(group.contribute(update, 0, {of({1})})->help());
 }
 
 // A fast replica contributes to the next update before a slow one has come to this one.
 TEST(ReplicaGroup, KeepsUpdatesApart) {
   Hub hub(Seconds(60));
   ReplicaGroup group(hub, 2);
-  EXPECT_TRUE(group.contribute(0, 0, {of({1})}).empty());
-  EXPECT_TRUE(group.contribute(1, 0, {of({10})}).empty());
-  const auto first = group.contribute(0, 1, {of({2})});
-  ASSERT_EQ(first.size(), 2u);
-  EXPECT_EQ(first[0].gradient.item<float>(), 1);
-  const auto second = group.contribute(1, 1, {of({20})});
-  ASSERT_EQ(second.size(), 2u);
-  EXPECT_EQ(second[0].gradient.item<float>(), 10);
+  EXPECT_EQ(group.contribute(0, 0, {of({1}), 1}), nullptr);
+  EXPECT_EQ(group.contribute(1, 0, {of({1}), 10}), nullptr);
+  EXPECT_EQ(group.contribute(0, 1, {of({1}), 2})->loss(), 3);
+  EXPECT_EQ(group.contribute(1, 1, {of({1}), 20})->loss(), 30);
 }
 
 TEST(ReplicaGroupDeathTest, NobodyContributesTwice) {
@@ -64,30 +64,57 @@ TEST(ReplicaGroupDeathTest, NobodyContributesTwice) {
 }
 
 // (1 + 1e8) - 1e8 is 0 in fp32 and 1 + (1e8 - 1e8) is 1: the order can be seen.
-TEST(ReplicaSum, IsInTheOrderOfTheReplicasWhoeverMakesIt) {
-  const std::vector<std::vector<float>> gradients = {{1.0f, 1e8f}, {1e8f, -1e8f}, {-1e8f, 1.0f}};
-  for (int own = 0; own < 3; ++own) {
-    const auto all = contributions(gradients);
-    sum_into(own, all);
-    EXPECT_TRUE(all[own].gradient.equal(of({0.0f, 1.0f}))) << own << ": " << all[own].gradient;
-  }
+TEST(ReplicaSum, IsInTheOrderOfTheReplicasInEveryBuffer) {
+  const auto all = contributions({{1.0f, 1e8f}, {1e8f, -1e8f}, {-1e8f, 1.0f}});
+  add_up(all);
+  for (const Contribution& contribution : all)
+    EXPECT_TRUE(contribution.gradient.equal(of({0.0f, 1.0f}))) << contribution.gradient;
 }
 
-TEST(ReplicaSum, IsSharedWithAllOthers) {
-  for (int own = 0; own < 4; ++own) {
-    const auto all = contributions({{1, 10}, {2, 20}, {3, 30}, {4, 40}});
-    sum_into(own, all);
-    share_from(own, all);
-    for (const Contribution& contribution : all) EXPECT_TRUE(contribution.gradient.equal(of({10, 100})));
-  }
+TEST(ReplicaSum, SharesWhatOneReplicaChangedAfterwards) {
+  const auto all = contributions({{1, 10, 5}, {2, 20, 5}, {3, 30, 5}});
+  ReplicaSum sum(all);
+  EXPECT_TRUE(sum.help());
+  all[1].gradient.add_(of({100, 100, 100}));
+  sum.share(1, 1, 1);
+  EXPECT_TRUE(all[0].gradient.equal(of({6, 160, 15})));
+  EXPECT_TRUE(all[1].gradient.equal(of({106, 160, 115})));
+  EXPECT_TRUE(all[2].gradient.equal(of({6, 160, 15})));
 }
 
 TEST(ReplicaSum, OfOneIsItself) {
   const auto all = contributions({{-0.0f, 3}});
-  sum_into(0, all);
-  share_from(0, all);
+  add_up(all);
   EXPECT_TRUE(all[0].gradient.equal(of({0, 3})));
   EXPECT_TRUE(std::signbit(all[0].gradient[0].item<float>()));  // not so much as a zero is added
+}
+
+// Large enough that every thread gets some of it; exactly one ends last, and finds the whole sum.
+TEST(ReplicaSum, IsMadeByAllThatHelp) {
+  constexpr int kThreads = 4;
+  constexpr std::int64_t kSize = (5 << 18) + 77;
+  const auto values = [](int replica) {
+    return at::arange(kSize, at::kFloat) * (0.1f * static_cast<float>(replica) + 1);
+  };
+  std::vector<Contribution> all;
+  at::Tensor expected = at::zeros(kSize);
+  for (int replica = 0; replica < 3; ++replica) {
+    all.push_back({.gradient = values(replica)});
+    expected = replica == 0 ? values(0) : expected + values(replica);
+  }
+  ReplicaSum sum(all);
+  std::atomic<int> last = 0, wrong = 0;
+  std::vector<std::future<void>> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.push_back(std::async(std::launch::async, [&] {
+      if (!sum.help()) return;
+      ++last;
+      for (const Contribution& contribution : all) wrong += !contribution.gradient.equal(expected);
+    }));
+  }
+  for (auto& thread : threads) thread.get();
+  EXPECT_EQ(last, 1);
+  EXPECT_EQ(wrong, 0);
 }
 
 // As the workers use it: contribute, go on with the other buffer, and take the sum when the norms are there.
@@ -101,19 +128,18 @@ TEST(ReplicaSum, EveryReplicaFindsItInItsOwnBuffer) {
     replicas.push_back(std::async(std::launch::async, [&, replica] {
       const std::vector<at::Tensor> buffers = {at::zeros(100), at::zeros(100)};
       bool right = true;
+      const auto help = [&](int update, ReplicaSum& sum) {
+        if (sum.help()) norms.contribute(update, 0, {});
+      };
       const auto take = [&](int update) {
+        help(update, *group.await(update));
         norms.collect(update);
         right = buffers[update % 2].equal(at::full(100, 3.0f * static_cast<float>(update) + 3)) && right;
         buffers[update % 2].zero_();
       };
       for (int update = 0; update < kUpdates; ++update) {
         buffers[update % 2].add_(static_cast<float>(update + replica));
-        const auto all = group.contribute(update, replica, {buffers[update % 2]});
-        if (!all.empty()) {
-          sum_into(replica, all);
-          share_from(replica, all);
-          norms.contribute(update, 0, {});
-        }
+        if (const auto sum = group.contribute(update, replica, {buffers[update % 2]})) help(update, *sum);
         if (update > 0) take(update - 1);
       }
       take(kUpdates - 1);

@@ -1,0 +1,183 @@
+// Times every kernel of the project on this GPU, against a plain copy of as many bytes: all of them should
+// be bound by memory. Sizes are those of GPT-2 (124M) with 64 sequences of 1024 tokens, in slices of the batch
+// where that is what a stage sees.
+#include <cuda_bf16.h>
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "models/kernels_cuda.h"
+#include "optim/kernels_cuda.h"
+
+namespace twobw {
+namespace {
+
+using Half = __nv_bfloat16;
+
+void check(cudaError_t error) {
+  if (error == cudaSuccess) return;
+  fmt::print(stderr, "CUDA: {}\n", cudaGetErrorString(error));
+  std::exit(1);
+}
+
+// Zeros; freed with the process.
+template <typename T>
+T* device_memory(std::int64_t count) {
+  void* memory = nullptr;
+  check(cudaMalloc(&memory, static_cast<std::size_t>(count) * sizeof(T)));
+  check(cudaMemset(memory, 0, static_cast<std::size_t>(count) * sizeof(T)));
+  return static_cast<T*>(memory);
+}
+
+// Seconds of one call: the median of several bunches.
+double seconds(cudaStream_t stream, const std::function<void()>& call) {
+  constexpr int kBunches = 9, kCalls = 20;
+  cudaEvent_t begin{}, end{};
+  check(cudaEventCreate(&begin));
+  check(cudaEventCreate(&end));
+  for (int i = 0; i < 3; ++i) call();
+  std::vector<float> times;
+  for (int bunch = 0; bunch < kBunches; ++bunch) {
+    check(cudaEventRecord(begin, stream));
+    for (int i = 0; i < kCalls; ++i) call();
+    check(cudaEventRecord(end, stream));
+    check(cudaEventSynchronize(end));
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, begin, end));
+    times.push_back(milliseconds / kCalls);
+  }
+  check(cudaGetLastError());
+  std::nth_element(times.begin(), times.begin() + kBunches / 2, times.end());
+  return times[kBunches / 2] * 1e-3;
+}
+
+class Table {
+ public:
+  explicit Table(cudaStream_t stream) : stream_(stream) {
+    constexpr std::int64_t kBytes = 1 << 30;
+    char* from = device_memory<char>(kBytes);
+    char* to = device_memory<char>(kBytes);
+    copy_ = 2 * kBytes / seconds(stream, [&] {
+              check(cudaMemcpyAsync(to, from, kBytes, cudaMemcpyDeviceToDevice, stream_));
+            });
+    fmt::print("copy: {:.0f} GB/s\n{:<34} {:>9} {:>9} {:>8}\n", copy_ * 1e-9, "", "us", "GB/s", "of copy");
+    check(cudaFree(from));
+    check(cudaFree(to));
+  }
+  // `bytes` are those that must be read and written.
+  void row(const char* name, double bytes, const std::function<void()>& call) {
+    const double time = seconds(stream_, call);
+    fmt::print("{:<34} {:>9.1f} {:>9.0f} {:>7.0f}%\n", name, time * 1e6, bytes / time * 1e-9,
+               100 * bytes / time / copy_);
+  }
+
+ private:
+  cudaStream_t stream_;
+  double copy_ = 0;
+};
+
+void time_optimizer(Table& table, cudaStream_t stream) {
+  constexpr std::int64_t kCount = 124 << 20;
+  std::vector<optim::cuda::Piece> pieces;
+  optim::cuda::add_pieces(pieces, 0, kCount, 0.1f);
+  auto* on_pieces = device_memory<optim::cuda::Piece>(std::ssize(pieces));
+  check(cudaMemcpy(on_pieces, pieces.data(), pieces.size() * sizeof(pieces[0]), cudaMemcpyHostToDevice));
+  auto* control = device_memory<optim::cuda::Control>(1);
+  const auto count = static_cast<int>(pieces.size());
+  const optim::cuda::AdamW adamw{.learning_rate = 1e-4f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f};
+  optim::StreamsOf<Half> streams{.target = device_memory<float>(kCount),
+                                 .gradient = device_memory<float>(kCount),
+                                 .moment1 = device_memory<float>(kCount),
+                                 .moment2 = device_memory<float>(kCount),
+                                 .compute = device_memory<Half>(kCount),
+                                 .n = kCount};
+  streams.source = streams.target;
+  table.row("AdamW, 130M, bf16 weights", (4.0 * 8 + 2) * kCount,
+            [&] { optim::cuda::apply(adamw, {}, streams, on_pieces, count, control, stream); });
+  streams.update1 = device_memory<float>(kCount);
+  table.row("AdamW with extrapolation", (4.0 * 10 + 2) * kCount, [&] {
+    optim::cuda::apply(adamw, {.update = 1, .weights = 1}, streams, on_pieces, count, control, stream);
+  });
+  auto* partial = device_memory<double>(count);
+  auto* sum = device_memory<double>(1);
+  table.row("squared norm of the gradient", 4.0 * kCount, [&] {
+    optim::cuda::squared_norm(streams.gradient, on_pieces, count, partial, sum, stream);
+  });
+}
+
+void time_layers(Table& table, cudaStream_t stream, std::int64_t rows, int width) {
+  const std::int64_t size = rows * width;
+  auto* x = device_memory<Half>(4 * size);
+  auto* y = device_memory<Half>(4 * size);
+  auto* z = device_memory<Half>(4 * size);
+  auto* w = device_memory<Half>(size);
+  auto* mean = device_memory<float>(rows);
+  auto* deviation = device_memory<float>(rows);
+  auto* gradient = device_memory<float>(4 * width);
+  auto* partial = device_memory<float>(std::max(models::cuda::layer_norm_partials(rows, width), rows * 4));
+  const models::cuda::LayerNorm<Half> norm{.x = x,
+                                           .residual = y,
+                                           .weight = w,
+                                           .bias = w,
+                                           .sum = z,
+                                           .out = z + size,
+                                           .mean = mean,
+                                           .deviation = deviation,
+                                           .rows = rows,
+                                           .width = width};
+  const double stream_bytes = 2.0 * static_cast<double>(size);
+  table.row("residual and layer norm", 4 * stream_bytes,
+            [&] { models::cuda::layer_norm_forward(norm, stream); });
+  const models::cuda::LayerNormBackward<Half> backward{.grad_out = x,
+                                                       .grad_stream = y,
+                                                       .sum = z,
+                                                       .weight = w,
+                                                       .mean = mean,
+                                                       .deviation = deviation,
+                                                       .grad_x = z + size,
+                                                       .grad_weight = gradient,
+                                                       .grad_bias = gradient + width,
+                                                       .partial = partial,
+                                                       .rows = rows,
+                                                       .width = width};
+  table.row("layer norm, backward", 4 * stream_bytes,
+            [&] { models::cuda::layer_norm_backward(backward, stream); });
+  table.row("GELU", 8 * stream_bytes, [&] { models::cuda::gelu_forward(x, y, 4 * size, stream); });
+  table.row("GELU, backward", 12 * stream_bytes,
+            [&] { models::cuda::gelu_backward(x, y, z, 4 * size, stream); });
+  table.row("bias gradient of 4 x width", 4 * stream_bytes,
+            [&] { models::cuda::add_column_sums(x, gradient, partial, rows, 4 * width, stream); });
+}
+
+void time_head(Table& table, cudaStream_t stream) {
+  constexpr std::int64_t kRows = 16384;
+  constexpr int kClasses = 50304;
+  auto* logits = device_memory<Half>(kRows * kClasses);
+  auto* targets = device_memory<std::int64_t>(kRows);
+  auto* loss = device_memory<float>(kRows);
+  table.row("cross-entropy, 16384 x 50304", 2.0 * 2 * kRows * kClasses, [&] {
+    models::cuda::softmax_cross_entropy(logits, targets, loss, kRows, kClasses, 1e-4f, stream);
+  });
+}
+
+}  // namespace
+}  // namespace twobw
+
+int main() {
+  using namespace twobw;
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, 0));
+  fmt::print("{}, {} multiprocessors\n", properties.name, properties.multiProcessorCount);
+  cudaStream_t stream{};
+  check(cudaStreamCreate(&stream));
+  Table table(stream);
+  time_optimizer(table, stream);
+  for (const auto& [rows, width] : {std::pair{64 << 10, 768}, {16 << 10, 1280}}) {
+    fmt::print("{} tokens of width {}\n", rows, width);
+    time_layers(table, stream, rows, width);
+  }
+  time_head(table, stream);
+}

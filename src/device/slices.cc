@@ -1,0 +1,98 @@
+#include "device/slices.h"
+
+#include <cuda.h>
+
+#include <charconv>
+
+#include "base/error.h"
+
+namespace twobw::device {
+namespace {
+
+// The driver's functions are looked up when they are needed, so that a machine without a driver can build.
+template <typename Function>
+Function* driver(const char* name) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  constexpr unsigned version = 12040;  // the first with green contexts
+  const cudaError_t error =
+      cudaGetDriverEntryPointByVersion(name, &function, version, cudaEnableDefault, &found);
+  if (error != cudaSuccess || found != cudaDriverEntryPointSuccess || function == nullptr)
+    fail_run("the CUDA driver has no {}; slices of a GPU need one of CUDA 12.4 or later", name);
+  return reinterpret_cast<Function*>(function);
+}
+
+void check(CUresult result, const char* what) {
+  if (result == CUDA_SUCCESS) return;
+  const char* text = nullptr;
+  driver<decltype(cuGetErrorString)>("cuGetErrorString")(result, &text);
+  fail_run("CUDA: {} failed: {}", what, text != nullptr ? text : "unknown error");
+}
+
+#define TWOBW_DRIVER(function, ...) check(driver<decltype(function)>(#function)(__VA_ARGS__), #function)
+
+}  // namespace
+
+GpuName parse_gpu(const std::string& text) {
+  constexpr std::string_view prefix = "cuda:";
+  GpuName name;
+  const char* const end = text.data() + text.size();
+  bool good = text.starts_with(prefix);
+  if (good) {
+    auto [stop, error] = std::from_chars(text.data() + prefix.size(), end, name.gpu);
+    good = error == std::errc() && name.gpu >= 0;
+    if (good && stop != end) {
+      good = *stop == '/';
+      const auto [last, second] = std::from_chars(stop + 1, end, name.slices);
+      good = good && second == std::errc() && last == end && name.slices >= 1;
+    }
+  }
+  if (!good) fail_input("devices has '{}'; a GPU is cuda:0, or cuda:0/4 for four slices of it", text);
+  return name;
+}
+
+Slices::Slices(int gpu, int count) {
+  if (cudaSetDevice(gpu) != cudaSuccess || cudaFree(nullptr) != cudaSuccess)
+    fail_run("CUDA cannot use cuda:{}", gpu);
+  CUdevice device = 0;
+  TWOBW_DRIVER(cuDeviceGet, &device, gpu);
+  CUdevResource all{};
+  TWOBW_DRIVER(cuDeviceGetDevResource, device, &all, CU_DEV_RESOURCE_TYPE_SM);
+  // Multiprocessors are dealt out in eights, as the driver wants it.
+  constexpr unsigned step = 8;
+  const unsigned each = all.sm.smCount / static_cast<unsigned>(count) / step * step;
+  if (each == 0) {
+    fail_input("cuda:{}/{} asks for too many slices: the GPU has {} multiprocessors, so at most {}", gpu, count,
+               all.sm.smCount, all.sm.smCount / step);
+  }
+  std::vector<CUdevResource> parts(static_cast<std::size_t>(count));
+  auto made = static_cast<unsigned>(count);
+  CUdevResource rest{};
+  TWOBW_DRIVER(cuDevSmResourceSplitByCount, parts.data(), &made, &all, &rest, 0, each);
+  if (made < static_cast<unsigned>(count))
+    fail_input("cuda:{}/{} asks for too many slices: the driver makes {}", gpu, count, made);
+  for (CUdevResource& part : parts) {
+    CUdevResourceDesc description{};
+    CUgreenCtx context{};
+    TWOBW_DRIVER(cuDevResourceGenerateDesc, &description, &part, 1);
+    TWOBW_DRIVER(cuGreenCtxCreate, &context, description, device, CU_GREEN_CTX_DEFAULT_STREAM);
+    contexts_.push_back(context);
+    multiprocessors_.push_back(static_cast<int>(part.sm.smCount));
+  }
+}
+
+Slices::~Slices() {
+  for (cudaStream_t stream : streams_) cudaStreamDestroy(stream);
+  for (void* context : contexts_)
+    driver<decltype(cuGreenCtxDestroy)>("cuGreenCtxDestroy")(static_cast<CUgreenCtx>(context));
+}
+
+cudaStream_t Slices::make_stream(int slice) {
+  CUstream stream{};
+  TWOBW_DRIVER(cuGreenCtxStreamCreate, &stream, static_cast<CUgreenCtx>(contexts_[slice]),
+               CU_STREAM_NON_BLOCKING, 0);
+  streams_.push_back(stream);
+  return stream;
+}
+
+}  // namespace twobw::device

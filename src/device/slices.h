@@ -1,0 +1,39 @@
+// One GPU as several devices: its multiprocessors are dealt out to green contexts, and what runs on a
+// slice's streams runs on its multiprocessors alone. Memory is common to all of them.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+#include <vector>
+
+namespace twobw::device {
+
+// "cuda:0" is a whole GPU, "cuda:0/4" four slices of it.
+struct GpuName {
+  int gpu = 0;
+  int slices = 1;
+};
+// Throws InputError for another form.
+GpuName parse_gpu(const std::string& text);
+
+class Slices {
+ public:
+  // Throws InputError where the GPU cannot be cut into so many, RunError where CUDA fails.
+  Slices(int gpu, int count);
+  ~Slices();
+  Slices(const Slices&) = delete;
+  Slices& operator=(const Slices&) = delete;
+
+  int count() const { return static_cast<int>(contexts_.size()); }
+  int multiprocessors(int slice) const { return multiprocessors_[slice]; }
+  // A new stream on the slice; it does not wait for the default stream. Lives as long as this.
+  cudaStream_t make_stream(int slice);
+
+ private:
+  std::vector<void*> contexts_;  // CUgreenCtx
+  std::vector<int> multiprocessors_;
+  std::vector<cudaStream_t> streams_;
+};
+
+}  // namespace twobw::device

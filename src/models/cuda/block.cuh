@@ -1,0 +1,82 @@
+// Loads of several elements at once, and sums within warps and blocks in a fixed order.
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include <cstdint>
+
+namespace twobw::models::cuda {
+
+inline constexpr int kWarp = 32;
+
+// N neighbouring elements, read and written at once.
+template <typename T, int N>
+struct alignas(N * sizeof(T)) Pack {
+  T values[N];
+};
+
+template <typename T>
+inline constexpr int kFullPack = 16 / sizeof(T);
+
+__device__ __forceinline__ float to_float(float value) {
+  return value;
+}
+__device__ __forceinline__ float to_float(__nv_bfloat16 value) {
+  return __bfloat162float(value);
+}
+template <typename T>
+__device__ __forceinline__ T from_float(float value) {
+  return static_cast<T>(value);
+}
+
+template <int N, typename T>
+__device__ __forceinline__ void load(const T* from, float (&to)[N]) {
+  const auto pack = *reinterpret_cast<const Pack<T, N>*>(from);
+#pragma unroll
+  for (int i = 0; i < N; ++i) to[i] = to_float(pack.values[i]);
+}
+
+template <int N, typename T>
+__device__ __forceinline__ void store(const float (&from)[N], T* to) {
+  Pack<T, N> pack;
+#pragma unroll
+  for (int i = 0; i < N; ++i) pack.values[i] = from_float<T>(from[i]);
+  *reinterpret_cast<Pack<T, N>*>(to) = pack;
+}
+
+// In every thread of the warp.
+__device__ __forceinline__ float warp_sum(float value) {
+#pragma unroll
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) value += __shfl_xor_sync(~0u, value, offset);
+  return value;
+}
+__device__ __forceinline__ float warp_max(float value) {
+#pragma unroll
+  for (int offset = kWarp / 2; offset > 0; offset /= 2)
+    value = fmaxf(value, __shfl_xor_sync(~0u, value, offset));
+  return value;
+}
+
+// Two sums at once, in every thread of the block. All threads must come, and not again before a
+// __syncthreads().
+template <int Threads>
+__device__ __forceinline__ float2 block_sum(float a, float b) {
+  __shared__ float2 sums[Threads / kWarp];
+  a = warp_sum(a);
+  b = warp_sum(b);
+  if (threadIdx.x % kWarp == 0) sums[threadIdx.x / kWarp] = {a, b};
+  __syncthreads();
+  float2 total = {0, 0};
+#pragma unroll
+  for (int i = 0; i < Threads / kWarp; ++i) {
+    total.x += sums[i].x;
+    total.y += sums[i].y;
+  }
+  return total;
+}
+
+inline bool aligned_for(int width, int pack) {
+  return width % pack == 0;
+}
+
+}  // namespace twobw::models::cuda

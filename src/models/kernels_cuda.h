@@ -1,0 +1,66 @@
+// What the layers compute besides matrix products and attention, on a GPU. T is float or __nv_bfloat16; sums
+// are made in float, in an order that depends on the sizes alone.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace twobw::models::cuda {
+
+// Rows of `width` elements. Where `residual` is given, x is added to it first and the sum is written to
+// `sum`, the stream that goes on; else x itself is normed and `sum` is not used.
+template <typename T>
+struct LayerNorm {
+  const T* x = nullptr;
+  const T* residual = nullptr;
+  const T* weight = nullptr;
+  const T* bias = nullptr;
+  T* sum = nullptr;
+  T* out = nullptr;
+  float* mean = nullptr;       // [rows], for the backward
+  float* deviation = nullptr;  // [rows], 1 / sqrt(variance + eps)
+  std::int64_t rows = 0;
+  int width = 0;
+};
+template <typename T>
+void layer_norm_forward(const LayerNorm<T>& norm, cudaStream_t stream);
+
+template <typename T>
+struct LayerNormBackward {
+  const T* grad_out = nullptr;
+  const T* grad_stream = nullptr;  // of the sum, from where the stream went on; null: none
+  const T* sum = nullptr;          // what was normed
+  const T* weight = nullptr;
+  const float* mean = nullptr;
+  const float* deviation = nullptr;
+  T* grad_x = nullptr;           // grad_stream included
+  float* grad_weight = nullptr;  // added to
+  float* grad_bias = nullptr;    // added to
+  float* partial = nullptr;      // room for layer_norm_partials() floats
+  std::int64_t rows = 0;
+  int width = 0;
+};
+std::int64_t layer_norm_partials(std::int64_t rows, int width);
+template <typename T>
+void layer_norm_backward(const LayerNormBackward<T>& norm, cudaStream_t stream);
+
+// out = gelu(x), tanh approximation; grad_x = grad_out * gelu'(x).
+template <typename T>
+void gelu_forward(const T* x, T* out, std::int64_t n, cudaStream_t stream);
+template <typename T>
+void gelu_backward(const T* x, const T* grad_out, T* grad_x, std::int64_t n, cudaStream_t stream);
+
+// For each of `rows` rows of `logits` [rows, classes]: loss[row] = logsumexp - logit of the target; and
+// where `gradient_scale` is not 0, the row becomes (softmax - onehot(target)) * gradient_scale.
+template <typename T>
+void softmax_cross_entropy(T* logits, const std::int64_t* targets, float* loss, std::int64_t rows, int classes,
+                           float gradient_scale, cudaStream_t stream);
+
+// gradient[column] += the sum of the column, over rows of `width` elements; `partial` as for a layer norm.
+template <typename T>
+void add_column_sums(const T* values, float* gradient, float* partial, std::int64_t rows, int width,
+                     cudaStream_t stream);
+
+}  // namespace twobw::models::cuda

@@ -1,0 +1,56 @@
+// A whole update of a stage on a GPU in one launch over its flat buffer, with what only the device knows
+// (clipping factor, whether the update is skipped, how many were made) read from device memory.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "optim/rules.h"
+
+namespace twobw::optim::cuda {
+
+// A run of parameters that share their weight decay; one block of threads works on it.
+struct Piece {
+  std::int64_t offset = 0;
+  std::int32_t count = 0;
+  float decay = 0;
+};
+inline constexpr int kPieceSize = 8192;
+// [offset, offset + count) in pieces of at most kPieceSize.
+void add_pieces(std::vector<Piece>& pieces, std::int64_t offset, std::int64_t count, float decay);
+
+// In device memory; prepare() and count_update() write it.
+struct Control {
+  float gradient_scale = 1;
+  std::int32_t skip = 0;
+  std::int32_t applied = 0;  // updates made so far
+  double squared_norm = 0;
+};
+
+struct AdamW {
+  float learning_rate, beta1, beta2, eps;
+};
+struct Sgd {
+  float learning_rate, momentum;
+};
+
+// Extrapolation as configured; the kernel leaves out terms whose history does not exist yet.
+// For Compute float and __nv_bfloat16.
+template <typename Optimizer, typename Compute>
+void apply(const Optimizer& optimizer, const Extrapolation& extrapolation, const StreamsOf<Compute>& streams,
+           const Piece* pieces, int piece_count, const Control* control, cudaStream_t stream);
+
+// The sum of squares of all pieces, in an order that depends on them alone. `partial` has room for a double
+// a piece.
+void squared_norm(const float* values, const Piece* pieces, int piece_count, double* partial, double* sum,
+                  cudaStream_t stream);
+
+// From the sum over all stages: clipping factor and skip of the update to come.
+void prepare(const double* squared_norm, double clip, Control* control, cudaStream_t stream);
+// After apply(): one more was made, unless it was skipped.
+void count_update(Control* control, cudaStream_t stream);
+
+}  // namespace twobw::optim::cuda

@@ -1,0 +1,173 @@
+// The layers' kernels against plain loops in double.
+#include <array>
+#include <numbers>
+
+#include "buffer.h"
+#include "models/kernels_cuda.h"
+
+namespace twobw::models {
+namespace {
+
+template <typename T>
+class LayersOnGpu : public CudaTest {};
+using Types = testing::Types<float, __nv_bfloat16>;
+TYPED_TEST_SUITE(LayersOnGpu, Types);
+
+// Widths with and without whole packs, one and several a thread.
+constexpr std::array<int, 5> kWidths = {16, 37, 768, 1600, 4096};
+constexpr std::int64_t kRows = 1061;  // more than there are chunks
+
+// What the kernels see, in double.
+template <typename T>
+std::vector<double> seen(const std::vector<float>& values) {
+  std::vector<double> result;
+  for (const T value : rounded<T>(values)) result.push_back(static_cast<double>(static_cast<float>(value)));
+  return result;
+}
+
+template <typename T>
+struct NormCase {
+  int width;
+  std::size_t size = static_cast<std::size_t>(kRows) * width;
+  std::vector<float> x = normal(size, 1), residual = normal(size, 2), weight = normal(width, 3),
+                     bias = normal(width, 4), grad_out = normal(size, 5), grad_stream = normal(size, 6);
+};
+
+TYPED_TEST(LayersOnGpu, LayerNormAndItsGradients) {
+  using T = TypeParam;
+  for (const int width : kWidths) {
+    SCOPED_TRACE(testing::Message() << "width " << width);
+    const NormCase<T> c{.width = width};
+    const Buffer<T> x{rounded<T>(c.x)}, residual{rounded<T>(c.residual)}, weight{rounded<T>(c.weight)},
+        bias{rounded<T>(c.bias)}, grad_out{rounded<T>(c.grad_out)}, grad_stream{rounded<T>(c.grad_stream)};
+    Buffer<T> sum{c.size}, out{c.size}, grad_x{c.size};
+    Buffer<float> mean{kRows}, deviation{kRows}, grad_weight{std::vector<float>(width, 1.0f)},
+        grad_bias{std::vector<float>(width, 2.0f)},
+        partial{static_cast<std::size_t>(cuda::layer_norm_partials(kRows, width))};
+    cuda::layer_norm_forward<T>({.x = x.data(),
+                                 .residual = residual.data(),
+                                 .weight = weight.data(),
+                                 .bias = bias.data(),
+                                 .sum = sum.data(),
+                                 .out = out.data(),
+                                 .mean = mean.data(),
+                                 .deviation = deviation.data(),
+                                 .rows = kRows,
+                                 .width = width},
+                                nullptr);
+    cuda::layer_norm_backward<T>({.grad_out = grad_out.data(),
+                                  .grad_stream = grad_stream.data(),
+                                  .sum = sum.data(),
+                                  .weight = weight.data(),
+                                  .mean = mean.data(),
+                                  .deviation = deviation.data(),
+                                  .grad_x = grad_x.data(),
+                                  .grad_weight = grad_weight.data(),
+                                  .grad_bias = grad_bias.data(),
+                                  .partial = partial.data(),
+                                  .rows = kRows,
+                                  .width = width},
+                                 nullptr);
+    const auto stream = widened(sum.read());
+    const auto dx = seen<T>(c.x), dr = seen<T>(c.residual), w = seen<T>(c.weight), b = seen<T>(c.bias),
+               go = seen<T>(c.grad_out), gs = seen<T>(c.grad_stream);
+    std::vector<double> expected_sum(c.size), expected_out(c.size), expected_x(c.size),
+        expected_weight(width, 1.0), expected_bias(width, 2.0);
+    for (std::int64_t row = 0; row < kRows; ++row) {
+      const std::size_t at = static_cast<std::size_t>(row) * width;
+      double average = 0, variance = 0, total = 0, product = 0;
+      for (int i = 0; i < width; ++i) {
+        expected_sum[at + i] = dx[at + i] + dr[at + i];
+        average += stream[at + i] / width;
+      }
+      for (int i = 0; i < width; ++i) variance += std::pow(stream[at + i] - average, 2) / width;
+      const double scale = 1 / std::sqrt(variance + 1e-5);
+      const auto hat = [&](int i) { return (stream[at + i] - average) * scale; };
+      for (int i = 0; i < width; ++i) {
+        expected_out[at + i] = hat(i) * w[i] + b[i];
+        total += go[at + i] * w[i] / width;
+        product += go[at + i] * w[i] * hat(i) / width;
+        expected_weight[i] += go[at + i] * hat(i);
+        expected_bias[i] += go[at + i];
+      }
+      for (int i = 0; i < width; ++i)
+        expected_x[at + i] = scale * (go[at + i] * w[i] - total - hat(i) * product) + gs[at + i];
+    }
+    expect_near(stream, expected_sum, kRounding<T>);
+    expect_near(widened(out.read()), expected_out, 2 * kRounding<T>);
+    expect_near(widened(grad_x.read()), expected_x, 2 * kRounding<T>);
+    expect_near(grad_weight.read(), expected_weight, 1e-5);
+    expect_near(grad_bias.read(), expected_bias, 1e-5);
+  }
+}
+
+double gelu(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+}
+
+TYPED_TEST(LayersOnGpu, GeluAndItsGradient) {
+  using T = TypeParam;
+  for (const std::size_t size : {std::size_t{1 << 16}, std::size_t{1003}}) {
+    const std::vector<float> x = normal(size, 1, 3), gradient = normal(size, 2);
+    const Buffer<T> on_x{rounded<T>(x)}, on_gradient{rounded<T>(gradient)};
+    Buffer<T> out{size}, grad_x{size};
+    cuda::gelu_forward(on_x.data(), out.data(), static_cast<std::int64_t>(size), nullptr);
+    cuda::gelu_backward(on_x.data(), on_gradient.data(), grad_x.data(), static_cast<std::int64_t>(size), nullptr);
+    std::vector<double> expected, expected_gradient;
+    const auto seen_x = seen<T>(x), seen_gradient = seen<T>(gradient);
+    for (std::size_t i = 0; i < size; ++i) {
+      expected.push_back(gelu(seen_x[i]));
+      expected_gradient.push_back(seen_gradient[i] * (gelu(seen_x[i] + 1e-5) - gelu(seen_x[i] - 1e-5)) / 2e-5);
+    }
+    expect_near(widened(out.read()), expected, kRounding<T>);
+    expect_near(widened(grad_x.read()), expected_gradient, std::max(2e-6f, kRounding<T>));
+  }
+}
+
+TYPED_TEST(LayersOnGpu, SoftmaxCrossEntropyLeavesItsGradient) {
+  using T = TypeParam;
+  constexpr int kTokens = 37;
+  for (const int classes : {8, 77, 50304}) {
+    for (const float scale : {0.0f, 0.25f}) {
+      SCOPED_TRACE(testing::Message() << classes << " classes, scale " << scale);
+      const std::size_t size = static_cast<std::size_t>(kTokens) * classes;
+      const std::vector<float> logits = normal(size, 1, 4);
+      std::vector<std::int64_t> targets;
+      for (int row = 0; row < kTokens; ++row) targets.push_back(row * 7919 % classes);
+      Buffer<T> on_logits{rounded<T>(logits)};
+      const Buffer<std::int64_t> on_targets{targets};
+      Buffer<float> loss{kTokens};
+      cuda::softmax_cross_entropy(on_logits.data(), on_targets.data(), loss.data(), kTokens, classes, scale,
+                                  nullptr);
+      const auto z = seen<T>(logits);
+      std::vector<double> expected_loss, expected(z);
+      for (int row = 0; row < kTokens; ++row) {
+        const std::size_t at = static_cast<std::size_t>(row) * classes;
+        double sum = 0;
+        for (int i = 0; i < classes; ++i) sum += std::exp(z[at + i]);
+        expected_loss.push_back(std::log(sum) - z[at + targets[row]]);
+        for (int i = 0; scale != 0 && i < classes; ++i)
+          expected[at + i] = scale * (std::exp(z[at + i]) / sum - (i == targets[row] ? 1 : 0));
+      }
+      expect_near(loss.read(), expected_loss, 1e-5);
+      expect_near(widened(on_logits.read()), expected, std::max(1e-5f, kRounding<T>));
+    }
+  }
+}
+
+TYPED_TEST(LayersOnGpu, ColumnSumsAreAdded) {
+  using T = TypeParam;
+  for (const int width : kWidths) {
+    const std::vector<float> values = normal(kRows * width, 1);
+    const Buffer<T> on_values{rounded<T>(values)};
+    Buffer<float> gradient{std::vector<float>(width, 3.0f)}, partial{static_cast<std::size_t>(kRows) * width};
+    cuda::add_column_sums(on_values.data(), gradient.data(), partial.data(), kRows, width, nullptr);
+    std::vector<double> expected(width, 3.0);
+    const auto z = seen<T>(values);
+    for (std::size_t i = 0; i < z.size(); ++i) expected[i % width] += z[i];
+    expect_near(gradient.read(), expected, 1e-5);
+  }
+}
+
+}  // namespace
+}  // namespace twobw::models

@@ -1,0 +1,54 @@
+#include "device/slices.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "base/error.h"
+#include "buffer.h"
+#include "where.h"
+
+namespace twobw::device {
+namespace {
+
+TEST(GpuName, IsAGpuOrSlicesOfOne) {
+  EXPECT_EQ(parse_gpu("cuda:3").gpu, 3);
+  EXPECT_EQ(parse_gpu("cuda:3").slices, 1);
+  EXPECT_EQ(parse_gpu("cuda:0/4").slices, 4);
+  for (const char* text : {"cuda", "cuda:", "cuda:x", "cuda:-1", "cuda:0/", "cuda:0/0", "cuda:0/4x", "cpu:0"})
+    EXPECT_THROW(parse_gpu(text), InputError) << text;
+}
+
+using SlicesOfAGpu = CudaTest;
+
+TEST_F(SlicesOfAGpu, ShareNoMultiprocessor) {
+  constexpr int kMost = 1024;
+  for (const int count : {1, 2, 4, 8}) {
+    Slices slices(0, count);
+    ASSERT_EQ(slices.count(), count);
+    std::vector<int> owner(kMost, -1);
+    for (int slice = 0; slice < count; ++slice) {
+      Buffer<int> seen(static_cast<std::size_t>(kMost));
+      const cudaStream_t stream = slices.make_stream(slice);
+      mark_multiprocessors(seen.data(), 4096, stream);
+      ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+      int marked = 0;
+      const std::vector<int> marks = seen.read();
+      for (int i = 0; i < kMost; ++i) {
+        if (marks[i] == 0) continue;
+        ++marked;
+        EXPECT_EQ(owner[i], -1) << "multiprocessor " << i << " of slices " << owner[i] << " and " << slice;
+        owner[i] = slice;
+      }
+      EXPECT_LE(marked, slices.multiprocessors(slice));
+      EXPECT_GE(marked, slices.multiprocessors(slice) / 2);
+    }
+  }
+}
+
+TEST_F(SlicesOfAGpu, TooManyAreRefused) {
+  EXPECT_THROW(Slices(0, 1000), InputError);
+}
+
+}  // namespace
+}  // namespace twobw::device
