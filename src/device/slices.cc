@@ -14,11 +14,11 @@ template <typename Function>
 Function* driver(const char* name) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found{};
-  constexpr unsigned version = 12040;  // the first with green contexts
+  constexpr unsigned version = 12050;  // the first with streams on green contexts
   const cudaError_t error =
       cudaGetDriverEntryPointByVersion(name, &function, version, cudaEnableDefault, &found);
   if (error != cudaSuccess || found != cudaDriverEntryPointSuccess || function == nullptr)
-    fail_run("the CUDA driver has no {}; slices of a GPU need one of CUDA 12.4 or later", name);
+    fail_run("the CUDA driver has no {}; slices of a GPU need one of CUDA 12.5 or later", name);
   return reinterpret_cast<Function*>(function);
 }
 

@@ -1,0 +1,27 @@
+// What code that launches on a stream may know of the device behind it: a whole GPU, or a slice of one. Looked
+// up by stream, so that it is found from whichever thread launches: LibTorch runs backwards on its own.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+
+namespace twobw::device {
+
+struct GpuContext {
+  int gpu = 0;
+  int multiprocessors = 0;  // that the stream's kernels run on
+  void* workspace = nullptr;  // for libraries; used in the stream's order alone
+  std::size_t workspace_bytes = 0;
+  bool deterministic = false;  // same bits every time, even where that costs speed
+};
+
+// Of a stream that was registered; asserts otherwise.
+const GpuContext& gpu_context(cudaStream_t stream);
+void register_gpu_stream(cudaStream_t stream, const GpuContext& context);
+void forget_gpu_stream(cudaStream_t stream);
+
+// Throws RunError that says what failed, where `error` is one.
+void check_cuda(cudaError_t error, const char* what);
+
+}  // namespace twobw::device
