@@ -16,3 +16,12 @@ if(CMAKE_CUDA_COMPILER)
 else()
   message(STATUS "CUDA: no compiler found; building without")
 endif()
+
+# Training on GPUs also needs a LibTorch with CUDA; kernels build without.
+if(CMAKE_CUDA_COMPILER AND EXISTS "${TORCH_ROOT}/lib/libtorch_cuda.so")
+  set(TWOBW_TORCH_CUDA ON)
+  target_link_options(libtorch INTERFACE "-Wl,--no-as-needed")
+  target_link_libraries(libtorch INTERFACE "${TORCH_ROOT}/lib/libtorch_cuda.so" "${TORCH_ROOT}/lib/libc10_cuda.so")
+else()
+  message(STATUS "LibTorch has no CUDA: building without training on GPUs")
+endif()

@@ -1,12 +1,13 @@
 // Times every kernel of the project on this GPU, against a plain copy of as many bytes: all of them should
-// be bound by memory. Sizes are those of GPT-2 (124M) with 64 sequences of 1024 tokens, in slices of the batch
-// where that is what a stage sees.
+// be bound by memory. Sizes are those of GPT-2 (124M) with 64 sequences of 1024 tokens, in slices of the
+// batch where that is what a stage sees.
 #include <cuda_bf16.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <functional>
+#include <random>
 #include <vector>
 
 #include "models/kernels_cuda.h"
@@ -30,6 +31,22 @@ T* device_memory(std::int64_t count) {
   check(cudaMalloc(&memory, static_cast<std::size_t>(count) * sizeof(T)));
   check(cudaMemset(memory, 0, static_cast<std::size_t>(count) * sizeof(T)));
   return static_cast<T*>(memory);
+}
+
+// Ordinary numbers of about `size`. Zeros would send every root and quotient of an optimizer down a slow path
+// that is for special values.
+float* filled_memory(std::int64_t count, float size) {
+  constexpr std::int64_t kPattern = 1 << 20;
+  std::mt19937 engine(1);
+  std::uniform_real_distribution<float> distribution(size / 2, 2 * size);
+  std::vector<float> pattern(kPattern);
+  for (float& value : pattern) value = distribution(engine);
+  auto* memory = device_memory<float>(count);
+  for (std::int64_t begin = 0; begin < count; begin += kPattern) {
+    const auto bytes = static_cast<std::size_t>(std::min(kPattern, count - begin)) * sizeof(float);
+    check(cudaMemcpy(memory + begin, pattern.data(), bytes, cudaMemcpyHostToDevice));
+  }
+  return memory;
 }
 
 // Seconds of one call: the median of several bunches.
@@ -88,10 +105,11 @@ void time_optimizer(Table& table, cudaStream_t stream) {
   auto* control = device_memory<optim::cuda::Control>(1);
   const auto count = static_cast<int>(pieces.size());
   const optim::cuda::AdamW adamw{.learning_rate = 1e-4f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f};
-  optim::StreamsOf<Half> streams{.target = device_memory<float>(kCount),
-                                 .gradient = device_memory<float>(kCount),
-                                 .moment1 = device_memory<float>(kCount),
-                                 .moment2 = device_memory<float>(kCount),
+  // Applying clears the gradient; the moments then fade with every call, by the last to about 1e-16.
+  optim::StreamsOf<Half> streams{.target = filled_memory(kCount, 1e-2f),
+                                 .gradient = filled_memory(kCount, 1e-2f),
+                                 .moment1 = filled_memory(kCount, 1),
+                                 .moment2 = filled_memory(kCount, 1),
                                  .compute = device_memory<Half>(kCount),
                                  .n = kCount};
   streams.source = streams.target;
@@ -103,9 +121,8 @@ void time_optimizer(Table& table, cudaStream_t stream) {
   });
   auto* partial = device_memory<double>(count);
   auto* sum = device_memory<double>(1);
-  table.row("squared norm of the gradient", 4.0 * kCount, [&] {
-    optim::cuda::squared_norm(streams.gradient, on_pieces, count, partial, sum, stream);
-  });
+  table.row("squared norm of the gradient", 4.0 * kCount,
+            [&] { optim::cuda::squared_norm(streams.gradient, on_pieces, count, partial, sum, stream); });
 }
 
 void time_layers(Table& table, cudaStream_t stream, std::int64_t rows, int width) {

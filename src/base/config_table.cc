@@ -5,6 +5,7 @@
 
 #include "base/config_kinds.h"
 #include "base/config_schema.h"
+#include "base/gpu_name.h"
 
 // A key is spelled as its field is: KEY(model.layers) is the path "model.layers" and the access to it.
 // clang-format off
@@ -44,13 +45,24 @@ Complaint betas_are_two(const Config& config) {
   return good ? "" : "be a list of two numbers, each at least 0 and below 1";
 }
 
+// A GPU in slices stands for as many devices.
+std::int64_t count_devices(const Config& config) {
+  std::int64_t count = 0;
+  for (const std::string& text : config.devices) count += names_gpu(text) ? std::ssize(parse_gpu(text)) : 1;
+  return count;
+}
+
 Complaint devices_fit_workers(const Config& config) {
-  const auto bad = std::ranges::find_if_not(config.devices, is_device);
+  const auto known = [](const std::string& text) { return names_gpu(text) || is_device(text); };
+  const auto bad = std::ranges::find_if_not(config.devices, known);
   if (bad != config.devices.end()) {
-    return fmt::format("have entries like cpu:0, cpu:0-3 or \"cpu:0,2\", and '{}' is none", *bad);
+    return fmt::format("have entries like cpu:0, cpu:0-3, \"cpu:0,2\", cuda:0 or cuda:0/4, and '{}' is none",
+                       *bad);
   }
+  const std::int64_t count = count_devices(config), gpus = std::ranges::count_if(config.devices, names_gpu);
+  if (gpus > 0 && gpus < std::ssize(config.devices)) return "name CPU cores or GPUs, not both";
   const std::int64_t replicas = config.pipeline.replicas, stages = config.pipeline.stages;
-  if (config.devices.empty() || std::ssize(config.devices) == replicas * stages) return {};
+  if (config.devices.empty() || count == replicas * stages) return {};
   if (replicas == 1) return fmt::format("have one entry per stage, and pipeline.stages is {}", stages);
   return fmt::format("have one entry per stage of every replica, and {} replicas of {} stages make {}",
                      replicas, stages, replicas * stages);
@@ -127,7 +139,8 @@ std::vector<Key> train_keys() {
   return {
       whole(KEY(train.updates), 1, "Updates of the weights in the run."),
       whole(KEY(train.seed), 0, "Seed of the initial weights, the batches and dropout."),
-      fixed(KEY(train.precision), "fp32", "Number format of the computation."),
+      choice(KEY(train.precision), {"fp32", "bf16"},
+             "Number format of the computation; bf16, with weights kept in fp32 besides, is for GPUs."),
       whole(KEY(train.eval_every), 0, "Updates between evaluations; 0 never evaluates."),
       whole(KEY(train.eval_microbatches), 1, "Validation microbatches in an evaluation."),
       fixed(KEY(train.checkpoint_every), 0, "Updates between checkpoints; 0 saves none."),
@@ -137,8 +150,9 @@ std::vector<Key> train_keys() {
 std::vector<Key> outer_keys() {
   return {
       list(KEY(devices), {{"auto", {}}}, "auto or a list of devices, one per stage of every replica",
-           "Cores of each stage, replica after replica: cpu:0, cpu:0-3 or \"cpu:0,2\"; auto deals them out "
-           "evenly.")
+           "Device of each stage, replica after replica: cores (cpu:0, cpu:0-3, \"cpu:0,2\"), a GPU "
+           "(cuda:0), or "
+           "cuda:0/4 for four slices of one; auto deals the cores out evenly.")
           .with(devices_fit_workers),
       words(KEY(run_dir), "Folder that the run writes to."),
       choice(

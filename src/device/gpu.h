@@ -1,5 +1,6 @@
-// What code that launches on a stream may know of the device behind it: a whole GPU, or a slice of one. Looked
-// up by stream, so that it is found from whichever thread launches: LibTorch runs backwards on its own.
+// What code that launches on a stream may know of the device behind it: a whole GPU, or a slice of one.
+// Looked up by stream, so that it is found from whichever thread launches: LibTorch runs backwards on its
+// own.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +11,7 @@ namespace twobw::device {
 
 struct GpuContext {
   int gpu = 0;
-  int multiprocessors = 0;  // that the stream's kernels run on
+  int multiprocessors = 0;    // that the stream's kernels run on
   void* workspace = nullptr;  // for libraries; used in the stream's order alone
   std::size_t workspace_bytes = 0;
   bool deterministic = false;  // same bits every time, even where that costs speed

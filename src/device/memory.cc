@@ -198,7 +198,8 @@ class PoolAllocator final : public c10::Allocator {
 
 // Null where the memory is not ours, or something else uses it too.
 Header* sole_header(const at::Tensor& tensor) {
-  if (!tensor.has_storage() || tensor.use_count() > 1 || tensor.storage().use_count() > 1) return nullptr;
+  if (!tensor.is_cpu() || !tensor.has_storage() || tensor.use_count() > 1 || tensor.storage().use_count() > 1)
+    return nullptr;
   const c10::DataPtr& data = tensor.storage().data_ptr();
   if (!data.get() || data.get_deleter() != &release) return nullptr;
   return reinterpret_cast<Header*>(static_cast<char*>(data.get_context()) - kHeader);
@@ -299,7 +300,7 @@ void set_purpose(const at::Tensor& tensor, Term purpose) {
 }
 
 at::Tensor adopt(const at::Tensor& tensor, Term purpose) {
-  if (!current.state || !tensor.defined() || tensor.nbytes() == 0) return tensor;
+  if (!current.state || !tensor.defined() || !tensor.is_cpu() || tensor.nbytes() == 0) return tensor;
   const Allocation here{current.state, static_cast<int>(purpose)};
   if (Header* header = sole_header(tensor)) {
     recount(*header, here);

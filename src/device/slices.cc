@@ -2,8 +2,6 @@
 
 #include <cuda.h>
 
-#include <charconv>
-
 #include "base/error.h"
 
 namespace twobw::device {
@@ -33,24 +31,6 @@ void check(CUresult result, const char* what) {
 
 }  // namespace
 
-GpuName parse_gpu(const std::string& text) {
-  constexpr std::string_view prefix = "cuda:";
-  GpuName name;
-  const char* const end = text.data() + text.size();
-  bool good = text.starts_with(prefix);
-  if (good) {
-    auto [stop, error] = std::from_chars(text.data() + prefix.size(), end, name.gpu);
-    good = error == std::errc() && name.gpu >= 0;
-    if (good && stop != end) {
-      good = *stop == '/';
-      const auto [last, second] = std::from_chars(stop + 1, end, name.slices);
-      good = good && second == std::errc() && last == end && name.slices >= 1;
-    }
-  }
-  if (!good) fail_input("devices has '{}'; a GPU is cuda:0, or cuda:0/4 for four slices of it", text);
-  return name;
-}
-
 Slices::Slices(int gpu, int count) {
   if (cudaSetDevice(gpu) != cudaSuccess || cudaFree(nullptr) != cudaSuccess)
     fail_run("CUDA cannot use cuda:{}", gpu);
@@ -62,8 +42,8 @@ Slices::Slices(int gpu, int count) {
   constexpr unsigned step = 8;
   const unsigned each = all.sm.smCount / static_cast<unsigned>(count) / step * step;
   if (each == 0) {
-    fail_input("cuda:{}/{} asks for too many slices: the GPU has {} multiprocessors, so at most {}", gpu, count,
-               all.sm.smCount, all.sm.smCount / step);
+    fail_input("cuda:{}/{} asks for too many slices: the GPU has {} multiprocessors, so at most {}", gpu,
+               count, all.sm.smCount, all.sm.smCount / step);
   }
   std::vector<CUdevResource> parts(static_cast<std::size_t>(count));
   auto made = static_cast<unsigned>(count);

@@ -4,18 +4,9 @@
 
 #include <cuda_runtime_api.h>
 
-#include <string>
 #include <vector>
 
 namespace twobw::device {
-
-// "cuda:0" is a whole GPU, "cuda:0/4" four slices of it.
-struct GpuName {
-  int gpu = 0;
-  int slices = 1;
-};
-// Throws InputError for another form.
-GpuName parse_gpu(const std::string& text);
 
 class Slices {
  public:

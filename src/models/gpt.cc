@@ -23,6 +23,13 @@ ParameterSpec gain(std::string name, std::int64_t size) {
   return {.name = std::move(name), .shape = {size}, .init_mean = 1.0, .decay = false};
 }
 
+// The end of a residual branch: its last product, with dropout, onto the stream x. `p` is weight and bias.
+Tensor add_branch(const Tensor& x, const Tensor& inner, std::span<const Tensor> p, double dropout,
+                  const Pass& pass, int site) {
+  if (dropout == 0.0 || !pass.training) return ops::linear_add(inner, p[0], p[1], x);
+  return x + ops::dropout(ops::linear(inner, p[0], p[1]), dropout, pass, site);
+}
+
 class Embedding : public Layer {
  public:
   explicit Embedding(const ModelConfig& config) : config_(config) {}
@@ -32,9 +39,7 @@ class Embedding : public Layer {
             matrix("embedding.positions", config_.context, config_.width)};
   }
   Tensors forward(std::span<const Tensor> p, const Tensors&, const Pass& pass) const override {
-    const Tensor positions = at::arange(pass.tokens.size(1), at::kLong);
-    const Tensor x = ops::embedding(p[0], pass.tokens) + ops::embedding(p[1], positions).unsqueeze(0);
-    return {ops::dropout(x, config_.dropout, pass, 0)};
+    return {ops::dropout(ops::embed(p[0], p[1], pass.tokens), config_.dropout, pass, 0)};
   }
 
  private:
@@ -54,8 +59,8 @@ class AttentionIn : public Layer {
             bias(at + "qkv.bias", 3 * w)};
   }
   Tensors forward(std::span<const Tensor> p, const Tensors& inputs, const Pass&) const override {
-    const Tensor& x = inputs[0];
-    return {ops::linear(ops::layer_norm(x, p[0], p[1]), p[2], p[3]), x};
+    const auto [normed, stream] = ops::norm_and_stream(inputs[0], p[0], p[1]);
+    return {ops::linear(normed, p[2], p[3]), stream};
   }
 
  private:
@@ -77,7 +82,7 @@ class AttentionOut : public Layer {
     const Tensor& qkv = inputs[0];
     const Tensor& x = inputs[1];
     const Tensor mixed = ops::causal_attention(qkv, config_.heads, config_.dropout, pass, 0);
-    return {x + ops::dropout(ops::linear(mixed, p[0], p[1]), config_.dropout, pass, 1)};
+    return {add_branch(x, mixed, p, config_.dropout, pass, 1)};
   }
 
  private:
@@ -96,8 +101,8 @@ class MlpUp : public Layer {
             bias(at + "up.bias", 4 * w)};
   }
   Tensors forward(std::span<const Tensor> p, const Tensors& inputs, const Pass&) const override {
-    const Tensor& x = inputs[0];
-    return {ops::linear(ops::layer_norm(x, p[0], p[1]), p[2], p[3]), x};
+    const auto [normed, stream] = ops::norm_and_stream(inputs[0], p[0], p[1]);
+    return {ops::linear(normed, p[2], p[3]), stream};
   }
 
  private:
@@ -127,7 +132,7 @@ class MlpDown : public Layer {
   Tensors forward(std::span<const Tensor> p, const Tensors& inputs, const Pass& pass) const override {
     const Tensor& hidden = inputs[0];
     const Tensor& x = inputs[1];
-    return {x + ops::dropout(ops::linear(hidden, p[0], p[1]), config_.dropout, pass, 0)};
+    return {add_branch(x, hidden, p, config_.dropout, pass, 0)};
   }
 
  private:

@@ -53,14 +53,44 @@ template <typename T>
 void gelu_backward(const T* x, const T* grad_out, T* grad_x, std::int64_t n, cudaStream_t stream);
 
 // For each of `rows` rows of `logits` [rows, classes]: loss[row] = logsumexp - logit of the target; and
-// where `gradient_scale` is not 0, the row becomes (softmax - onehot(target)) * gradient_scale.
+// where `gradient_scale` is not 0, the row becomes (softmax - onehot(target)) * gradient_scale. Rows are
+// `stride` elements apart (0: as many as there are classes); what lies between them may be overwritten.
 template <typename T>
-void softmax_cross_entropy(T* logits, const std::int64_t* targets, float* loss, std::int64_t rows, int classes,
-                           float gradient_scale, cudaStream_t stream);
+void softmax_cross_entropy(T* logits, const std::int64_t* targets, float* loss, std::int64_t rows,
+                           int classes, float gradient_scale, cudaStream_t stream, int stride = 0);
 
-// gradient[column] += the sum of the column, over rows of `width` elements; `partial` as for a layer norm.
+void mean(const float* values, float* mean, std::int64_t n, cudaStream_t stream);
+
+// gradient[column] += the sum of the column, over rows of `width` elements; `partial` has room for
+// column_sums_partials() floats.
+std::int64_t column_sums_partials(std::int64_t rows, int width);
 template <typename T>
 void add_column_sums(const T* values, float* gradient, float* partial, std::int64_t rows, int width,
                      cudaStream_t stream);
+
+// out [batch, length, width] = row tokens[b, t] of token_weight + row t of position_weight.
+template <typename T>
+void embed_forward(const T* token_weight, const T* position_weight, const std::int64_t* tokens, T* out,
+                   std::int64_t batch, std::int64_t length, int width, cudaStream_t stream);
+
+// Adds the rows of grad_out [batch, length, width] to those of the weights that they came from. The order is
+// fixed for the positions, and for the tokens where `deterministic`.
+template <typename T>
+struct EmbedBackward {
+  const T* grad_out = nullptr;
+  const std::int64_t* tokens = nullptr;
+  float* grad_tokens = nullptr;     // [vocabulary, width]
+  float* grad_positions = nullptr;  // [length or more, width]
+  std::int64_t batch = 0, length = 0, vocabulary = 0;
+  int width = 0;
+  bool deterministic = false;
+};
+template <typename T>
+void embed_backward(const EmbedBackward<T>& embed, cudaStream_t stream);
+
+// out [rows, 3 width] = the rows of q, k and v [rows, width] side by side.
+template <typename T>
+void pack_three(const T* q, const T* k, const T* v, T* out, std::int64_t rows, int width,
+                cudaStream_t stream);
 
 }  // namespace twobw::models::cuda

@@ -7,8 +7,10 @@
 #include <cmath>
 #include <optional>
 
+#include "base/error.h"
 #include "base/random.h"
 #include "models/kernels.h"
+#include "models/ops_cuda.h"
 
 namespace twobw::models::ops {
 namespace {
@@ -156,30 +158,59 @@ Tensor keep_mask(at::IntArrayRef sizes, double p, const Pass& pass, int site) {
   return at::empty(sizes, at::kFloat).bernoulli_(1.0 - p, generator).div_(1.0 - p);
 }
 
+[[noreturn]] void no_dropout_on_a_gpu(double p) {
+  fail_input("model.dropout is {}: only 0 is supported on GPUs yet", p);
+}
+
 }  // namespace
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (x.is_cuda()) return cuda::linear(x, weight, bias, {});
   return LinearFunction::apply(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
 }
 
+Tensor linear_add(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual) {
+  if (x.is_cuda()) return cuda::linear(x, weight, bias, residual);
+  return residual + ops::linear(x, weight, bias);
+}
+
 Tensor embedding(const Tensor& weight, const Tensor& index) {
+  TWOBW_ASSERT(weight.is_cpu(), "an embedding without positions on a GPU");
   return EmbeddingFunction::apply(weight, index);
 }
 
+Tensor embed(const Tensor& token_weight, const Tensor& position_weight, const Tensor& tokens) {
+  if (token_weight.is_cuda()) return cuda::embed(token_weight, position_weight, tokens);
+  const Tensor positions = at::arange(tokens.size(1), at::kLong);
+  return ops::embedding(token_weight, tokens) + ops::embedding(position_weight, positions).unsqueeze(0);
+}
+
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (x.is_cuda()) return cuda::layer_norm(x, weight, bias);
   return at::layer_norm(x, {x.size(-1)}, weight, bias, 1e-5);
 }
 
+std::pair<Tensor, Tensor> norm_and_stream(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (x.is_cuda()) return cuda::norm_and_stream(x, weight, bias);
+  return {ops::layer_norm(x, weight, bias), x};
+}
+
 Tensor gelu(const Tensor& x) {
+  if (x.is_cuda()) return cuda::gelu(x);
   return GeluFunction::apply(x);
 }
 
 Tensor dropout(const Tensor& x, double p, const Pass& pass, int site) {
   if (p == 0.0 || !pass.training) return x;
+  if (x.is_cuda()) no_dropout_on_a_gpu(p);
   return x * keep_mask(x.sizes(), p, pass, site);
 }
 
 Tensor causal_attention(const Tensor& qkv, int heads, double p, const Pass& pass, int site) {
+  if (qkv.is_cuda()) {
+    if (p != 0.0 && pass.training) no_dropout_on_a_gpu(p);
+    return cuda::causal_attention(qkv, heads);
+  }
   const std::int64_t b = qkv.size(0), length = qkv.size(1), width = qkv.size(2) / 3;
   const Tensor split = qkv.view({b, length, 3, heads, width / heads}).permute({2, 0, 3, 1, 4});
   const Tensor q = split[0], k = split[1], v = split[2];
@@ -198,6 +229,7 @@ Tensor causal_attention(const Tensor& qkv, int heads, double p, const Pass& pass
 Tensor head_loss(const Tensor& hidden, const Tensor& weight, const Tensor& targets, double loss_scale) {
   const bool needs_gradient =
       at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad());
+  if (hidden.is_cuda()) return cuda::head_loss(hidden, weight, targets, loss_scale, needs_gradient);
   return HeadLossFunction::apply(hidden, weight, targets, loss_scale, needs_gradient);
 }
 

@@ -1,10 +1,12 @@
 // Differentiable building blocks of the layers. Where a parameter's .grad() exists, its gradient is
-// accumulated there in place, without a temporary; autograd then sees no gradient for it.
+// accumulated there in place, without a temporary; autograd then sees no gradient for it. Tensors on a GPU
+// are computed there (ops_cuda.h).
 #pragma once
 
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <utility>
 
 #include "models/layer.h"
 
@@ -13,10 +15,22 @@ namespace twobw::models::ops {
 // x [.., in] with weight [out, in] and bias [out] (or undefined) -> [.., out].
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
-// Rows of weight [n, w] chosen by index [b, T] -> [b, T, w].
+// residual + linear(x, weight, bias).
+at::Tensor linear_add(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                      const at::Tensor& residual);
+
+// Rows of weight [n, w] chosen by index [b, T] -> [b, T, w]. On the CPU alone.
 at::Tensor embedding(const at::Tensor& weight, const at::Tensor& index);
 
+// Rows of token_weight [V, w] chosen by tokens [b, T], each plus the row of position_weight [T or more, w] of
+// its place -> [b, T, w].
+at::Tensor embed(const at::Tensor& token_weight, const at::Tensor& position_weight, const at::Tensor& tokens);
+
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+
+// The normed x, and x itself to go on with: their gradients are then added where the norm's is made.
+std::pair<at::Tensor, at::Tensor> norm_and_stream(const at::Tensor& x, const at::Tensor& weight,
+                                                  const at::Tensor& bias);
 
 // GELU, tanh approximation.
 at::Tensor gelu(const at::Tensor& x);

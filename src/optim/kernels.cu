@@ -6,6 +6,10 @@ namespace twobw::optim::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kLanes = 4;                 // floats in the 16 bytes that a thread moves at once
+constexpr int kVectors = 2;               // such loads under way in every stream, for each thread
+constexpr int kHeld = kLanes * kVectors;  // elements a thread works on at once
+constexpr int kStep = kThreads * kHeld;   // and a block
 
 __device__ AdamWRule rule_of(const AdamW& adamw, float decay, const Control& control) {
   const double n = control.applied + 1;
@@ -26,15 +30,129 @@ __device__ SgdRule rule_of(const Sgd& sgd, float decay, const Control& control) 
           .gradient_scale = control.gradient_scale};
 }
 
-template <typename Optimizer, typename Compute>
-__global__ void __launch_bounds__(kThreads)
+// A thread's elements of one stream, in registers. It answers like the pointer it stands for, so that the
+// rules work on it as they do on memory. What it reads and writes is not needed again soon: no cache should
+// keep it.
+//
+// Four neighbours move at once, or, where not `Whole`, each by itself as far as there are `left` from the
+// pointer on. Either way the same code then computes, so that an element's rounding does not depend on where
+// it lies.
+class Held {
+ public:
+  __device__ explicit Held(bool used) : used_(used) {}
+  __device__ explicit operator bool() const { return used_; }
+  __device__ float& operator[](std::int64_t i) const { return values_[i]; }
+
+  template <bool Whole>
+  __device__ void read(const float* from, int left) {
+    if (!used_) return;
+#pragma unroll
+    for (int i = 0; i < kHeld; i += kLanes) {
+      const float* at = from + i * kThreads;
+      const int inside = left - i * kThreads;
+      const float4 four = Whole ? __ldcs(reinterpret_cast<const float4*>(at))
+                                : float4{inside > 0 ? at[0] : 0, inside > 1 ? at[1] : 0,
+                                         inside > 2 ? at[2] : 0, inside > 3 ? at[3] : 0};
+      values_[i] = four.x;
+      values_[i + 1] = four.y;
+      values_[i + 2] = four.z;
+      values_[i + 3] = four.w;
+    }
+  }
+  template <bool Whole, typename T>
+  __device__ void write(T* to, int left) const {
+    if (!used_) return;
+#pragma unroll
+    for (int i = 0; i < kHeld; i += kLanes) {
+      T* at = to + i * kThreads;
+      if constexpr (Whole) {
+        store(at, &values_[i]);
+      } else {
+#pragma unroll
+        for (int lane = 0; lane < kLanes; ++lane) {
+          if (lane < left - i * kThreads) at[lane] = values_[i + lane];
+        }
+      }
+    }
+  }
+
+ private:
+  static __device__ void store(float* to, const float* v) {
+    __stcs(reinterpret_cast<float4*>(to), float4{v[0], v[1], v[2], v[3]});
+  }
+  // Weights to compute with, which comes next: these a cache may keep.
+  static __device__ void store(__nv_bfloat16* to, const float* v) {
+    *reinterpret_cast<uint2*>(to) = {bits(v[0], v[1]), bits(v[2], v[3])};
+  }
+  static __device__ unsigned bits(__nv_bfloat16 low, __nv_bfloat16 high) {
+    return __bfloat16_as_ushort(low) | static_cast<unsigned>(__bfloat16_as_ushort(high)) << 16;
+  }
+
+  bool used_;
+  mutable float values_[kHeld];  // as a pointer that is const may be written through
+};
+
+// What StreamsOf is in memory.
+struct HeldStreams {
+  Held source, target, gradient, moment1, moment2, update1, update2, compute, applied1;
+
+  template <typename Compute>
+  __device__ explicit HeldStreams(const StreamsOf<Compute>& s)
+      : source(true),
+        target(true),
+        gradient(true),
+        moment1(true),
+        moment2(s.moment2),
+        update1(s.update1),
+        update2(s.update2),
+        compute(s.compute),
+        applied1(s.applied1) {}
+
+  template <bool Whole, typename Compute>
+  __device__ void read(const StreamsOf<Compute>& s, std::int64_t at, int left) {
+    source.read<Whole>(s.source + at, left);
+    gradient.read<Whole>(s.gradient + at, left);
+    moment1.read<Whole>(s.moment1 + at, left);
+    moment2.read<Whole>(s.moment2 + at, left);
+    update1.read<Whole>(s.update1 + at, left);
+    update2.read<Whole>(s.update2 + at, left);
+    applied1.read<Whole>(s.applied1 + at, left);
+  }
+  template <bool Whole, typename Compute>
+  __device__ void write(const StreamsOf<Compute>& s, std::int64_t at, int left) const {
+    target.write<Whole>(s.target + at, left);
+    gradient.write<Whole>(s.gradient + at, left);
+    moment1.write<Whole>(s.moment1 + at, left);
+    moment2.write<Whole>(s.moment2 + at, left);
+    update1.write<Whole>(s.update1 + at, left);
+    update2.write<Whole>(s.update2 + at, left);
+    applied1.write<Whole>(s.applied1 + at, left);
+    compute.write<Whole>(s.compute + at, left);
+  }
+};
+
+// `Terms` of extrapolation with history of their own: 2 for any, 1 for the first of the update, 0 for none.
+// Fewer need fewer registers, and so more blocks can be under way on a multiprocessor.
+template <int Terms, typename Optimizer, typename Compute>
+__global__ void __launch_bounds__(kThreads, Terms < 2 ? 3 : 2)
     apply_kernel(Optimizer optimizer, Extrapolation extrapolation, StreamsOf<Compute> streams,
                  const Piece* pieces, const Control* control) {
   using Rule = decltype(rule_of(optimizer, 0.0f, *control));
   __shared__ Rule shared_rule;
   __shared__ Extrapolation shared_extrapolation;
+  if constexpr (Terms < 1) streams.update1 = nullptr;
+  if constexpr (Terms < 2) streams.update2 = streams.applied1 = nullptr;
   const Piece piece = pieces[blockIdx.x];
   const Control now = *control;
+  const std::int64_t first = piece.offset + kLanes * threadIdx.x;
+  const int count = piece.count - kLanes * static_cast<int>(threadIdx.x);     // from `first` on
+  const int vectors = piece.offset % kLanes == 0 ? piece.count - kStep : -1;  // last step that is whole
+  HeldStreams held(streams);
+  const auto read = [&](int begin) {
+    if (begin <= vectors) return held.template read<true>(streams, first + begin, 0);
+    held.template read<false>(streams, first + begin, count - begin);
+  };
+  if (now.skip == 0) read(0);  // comes while thread 0 computes powers
   if (threadIdx.x == 0) {
     shared_rule = rule_of(optimizer, piece.decay, now);
     shared_extrapolation = extrapolation;
@@ -45,12 +163,21 @@ __global__ void __launch_bounds__(kThreads)
   const Rule rule = shared_rule;
   const Extrapolation e = shared_extrapolation;
   if (now.skip != 0) {
+#pragma unroll 1
     for (int i = threadIdx.x; i < piece.count; i += kThreads) skip_element(e, streams, piece.offset + i);
     return;
   }
-#pragma unroll 4
-  for (int i = threadIdx.x; i < piece.count; i += kThreads)
-    apply_element(rule, e, streams, piece.offset + i);
+  for (int begin = 0; begin < piece.count;) {
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) apply_element(rule, e, held, i);
+    if (begin <= vectors) {
+      held.template write<true>(streams, first + begin, 0);
+    } else {
+      held.template write<false>(streams, first + begin, count - begin);
+    }
+    begin += kStep;
+    if (begin < piece.count) read(begin);
+  }
 }
 
 // Sums over a block; the result is in thread 0.
@@ -108,7 +235,11 @@ void add_pieces(std::vector<Piece>& pieces, std::int64_t offset, std::int64_t co
 template <typename Optimizer, typename Compute>
 void apply(const Optimizer& optimizer, const Extrapolation& extrapolation, const StreamsOf<Compute>& streams,
            const Piece* pieces, int piece_count, const Control* control, cudaStream_t stream) {
-  apply_kernel<<<piece_count, kThreads, 0, stream>>>(optimizer, extrapolation, streams, pieces, control);
+  const bool any = streams.update2 != nullptr || streams.applied1 != nullptr;
+  auto* kernel = any               ? apply_kernel<2, Optimizer, Compute>
+                 : streams.update1 ? apply_kernel<1, Optimizer, Compute>
+                                   : apply_kernel<0, Optimizer, Compute>;
+  kernel<<<piece_count, kThreads, 0, stream>>>(optimizer, extrapolation, streams, pieces, control);
 }
 
 template void apply(const AdamW&, const Extrapolation&, const StreamsOf<float>&, const Piece*, int,

@@ -20,7 +20,8 @@ struct StreamsOf {
   float* moment2 = nullptr;  // AdamW only
   float* update1 = nullptr;  // u of the update before; null: no history is kept
   float* update2 = nullptr;  // u of the one before that; null: no second term
-  Compute* compute = nullptr;  // weights to compute with, extrapolated from the target; null: the target itself
+  Compute* compute =
+      nullptr;  // weights to compute with, extrapolated from the target; null: the target itself
   float* applied1 = nullptr;  // W(t) - W(t-1); null: no second term
   std::int64_t n = 0;
 
@@ -59,7 +60,8 @@ struct SgdRule {
 
 // The optimizers' updates u.
 template <typename S>
-TWOBW_HOST_DEVICE float update_of(const AdamWRule& rule, const S& s, std::int64_t i, float w, float gradient) {
+TWOBW_HOST_DEVICE float update_of(const AdamWRule& rule, const S& s, std::int64_t i, float w,
+                                  float gradient) {
   const float m = s.moment1[i] + (1.0f - rule.beta1) * (gradient - s.moment1[i]);
   const float v = rule.beta2 * s.moment2[i] + (1.0f - rule.beta2) * gradient * gradient;
   s.moment1[i] = m;

@@ -1,5 +1,6 @@
 #include "runtime/pipeline.h"
 
+#include <algorithm>
 #include <numeric>
 #include <thread>
 
@@ -50,6 +51,7 @@ void Pipeline::connect() {
 }
 
 WorkerSetup Pipeline::prepare_worker(int replica, int stage) const {
+  const int worker = replica * setup_.spec.stages + stage;
   const int first = std::accumulate(setup_.split.begin(), setup_.split.begin() + stage, 0);
   return {.replica = replica,
           .stage = stage,
@@ -58,9 +60,11 @@ WorkerSetup Pipeline::prepare_worker(int replica, int stage) const {
                          .last_layer = first + setup_.split[stage],
                          .recompute = setup_.recompute[stage],
                          .slots = schedule::in_flight_bound(setup_.spec, stage),
+                         .slots_before = schedule::in_flight_bound(setup_.spec, std::max(stage - 1, 0)),
                          .versions = schedule::versions_kept(setup_.spec, stage),
                          .gradient_buffers = schedule::gradient_buffers(setup_.spec, stage)},
-          .cores = setup_.cores[replica * setup_.spec.stages + stage],
+          .cores = setup_.gpus.empty() ? setup_.cores[worker] : device::CoreSet(),
+          .gpu = setup_.gpus.empty() ? std::nullopt : std::optional(setup_.gpus[worker]),
           .checksums = setup_.checksums,
           .record_events = setup_.record_events};
 }

@@ -19,6 +19,7 @@ struct PipelineSetup {
   std::vector<int> split;              // layers of each stage
   std::vector<bool> recompute;         // of each stage
   std::vector<device::CoreSet> cores;  // of each worker, by its number (schedule/spec.h)
+  std::vector<GpuSlice> gpus;          // likewise, instead of the cores; empty: no GPUs
   bool checksums = false;
   bool record_events = false;
 };

@@ -1,17 +1,25 @@
 // The arithmetic of one stage: its layers, weight versions, gradients and optimizer. Knows nothing of
 // threads, links or order; the worker tells it what to do. Used by one thread.
+//
+// On a GPU the calls only queue work: what they give is there once the queue has come to it
+// (device/ready.h), and what a step came to is asked for some steps later.
 #pragma once
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/edge.h>
 
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "base/config.h"
+#include "base/gpu_name.h"
 #include "data/tokens.h"
+#include "device/memory.h"
 #include "models/layer.h"
-#include "optim/optimizer.h"
+#include "transport/group.h"
 #include "weights/gradients.h"
 #include "weights/layout.h"
 #include "weights/versions.h"
@@ -24,22 +32,37 @@ struct StageSetup {
   int replica = 0;
   int first_layer = 0, last_layer = 0;  // [first, last) of the model
   bool recompute = false;
-  int slots = 1;     // microbatches in flight
-  int versions = 1;  // weight versions kept
+  int slots = 1;         // microbatches in flight
+  int slots_before = 1;  // on the stage before, which gradients go to
+  int versions = 1;      // weight versions kept
   int gradient_buffers = 1;
+};
+
+// What a step came to.
+struct StepResult {
+  double gradient_norm = 0;
+  bool skipped = false;  // the gradient is not finite
+  std::optional<double>
+      loss;  // of the batch, summed over its microbatches; where the step was the first to know
 };
 
 class Stage {
  public:
   Stage(const Config& config, const models::LayerList& model, const data::Source& training,
-        const data::Source& validation, const StageSetup& setup);
+        const data::Source& validation, const StageSetup& setup, const at::TensorOptions& compute);
+  virtual ~Stage() = default;
 
-  // No inputs on the first stage. Gives what goes to the next stage, or the loss.
-  Tensors forward(std::int64_t microbatch, int slot, std::int64_t version, const Tensors& inputs);
+  // No inputs on the first stage. Gives what goes to the next stage; nothing on the last, which keeps the
+  // loss.
+  virtual Tensors forward(std::int64_t microbatch, int slot, std::int64_t version, const Tensors& inputs) = 0;
   // No gradients on the last stage. Gives what goes to the previous stage, if anything.
-  Tensors backward(std::int64_t microbatch, int slot, std::int64_t version, const Tensors& gradients);
-  // Forward of one validation microbatch on the newest true weights.
-  Tensors evaluate(std::int64_t index, const Tensors& inputs);
+  virtual Tensors backward(std::int64_t microbatch, int slot, std::int64_t version,
+                           const Tensors& gradients) = 0;
+  // Forward of one validation microbatch on the newest true weights. The last stage gives the loss.
+  virtual Tensors evaluate(std::int64_t index, const Tensors& inputs) = 0;
+  // Of the oldest batch whose forwards are done, summed over its microbatches, and asked for once; 0 where
+  // the step will tell, or the stage does not know it.
+  virtual double batch_loss() = 0;
 
   // Flat, of batch j: where the backwards accumulate, and what the step applies.
   const at::Tensor& gradient(std::int64_t batch) const { return gradients_.flat(batch); }
@@ -48,28 +71,32 @@ class Stage {
   // This stage's part of batch j's gradient of a tie that spans stages, and the other end's, to be added.
   bool holds_tie_primary() const;  // of such a tie
   bool holds_tie_copy() const;
-  at::Tensor tied_gradient(std::int64_t batch) const;
+  virtual at::Tensor tied_gradient(std::int64_t batch) = 0;
   void add_tied_gradient(std::int64_t batch, const at::Tensor& other);
   // Offset and count of what ties change in a flat gradient where they are summed.
   std::vector<std::pair<std::int64_t, std::int64_t>> tied_ranges() const;
 
-  std::vector<double> squared_norms(std::int64_t batch) const;
-  void step(const optim::Update& update);
+  virtual transport::Norms squared_norms(std::int64_t batch) = 0;
+  // `norms`: of all stages.
+  virtual void step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms) = 0;
+  // Waits for it where need be. Once an update, in their order, at most steps_ahead() behind step().
+  virtual StepResult finish_step(std::int64_t update) = 0;
+  virtual int steps_ahead() const = 0;
+  virtual void finish() {}  // waits for all that was queued
 
-  // Flat true weights of the newest version, and where the parameters lie in them.
-  const at::Tensor& newest_weights() const;
+  // Flat true weights of the newest version, in single precision on the CPU, and where the parameters lie in
+  // them.
+  virtual at::Tensor newest_weights() const = 0;
   const weights::Layout& layout() const { return layout_; }
   std::vector<std::uint64_t> layer_checksums() const;
   int peak_versions() const { return versions_.peak_live(); }
+  virtual planner::Footprint peak() const = 0;  // bytes by purpose
 
- private:
-  struct InFlight {
-    models::Pass pass;
-    Tensors inputs;                    // leaves that require a gradient
-    torch::autograd::edge_list roots;  // where the backward starts; none under recomputation
-  };
+ protected:
   Tensors run_layers(std::span<const at::Tensor> parameters, Tensors x, models::Pass& pass) const;
   int spanning_tie() const;
+  bool is_last() const { return setup_.last_layer == static_cast<int>(model_.size()); }
+  std::int64_t batch_of(std::int64_t microbatch) const { return microbatch / config_.pipeline.microbatches; }
 
   const Config& config_;
   const models::LayerList& model_;
@@ -79,8 +106,15 @@ class Stage {
   weights::Layout layout_;
   weights::Versions versions_;
   weights::Gradients gradients_;
-  optim::Optimizer optimizer_;
-  std::vector<InFlight> in_flight_;
 };
+
+// `pool` counts what the stage allocates.
+std::unique_ptr<Stage> make_cpu_stage(const Config& config, const models::LayerList& model,
+                                      const data::Source& training, const data::Source& validation,
+                                      const StageSetup& setup, device::MemoryPool& pool);
+// On the calling thread's GPU (device/gpu_thread.h).
+std::unique_ptr<Stage> make_gpu_stage(const Config& config, const models::LayerList& model,
+                                      const data::Source& training, const data::Source& validation,
+                                      const StageSetup& setup);
 
 }  // namespace twobw::runtime

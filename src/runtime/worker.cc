@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "device/ready.h"
 #include "optim/learning_rate.h"
 
 namespace twobw::runtime {
@@ -29,9 +30,9 @@ double Worker::now() const {
 
 template <typename Wait>
 auto Worker::timed_wait(Wait wait) {
-  const double begin = now();
+  device::Mark begin = clock_->mark();
   auto result = wait();
-  waited_ += now() - begin;
+  waits_.push_back({std::move(begin), clock_->mark()});
   return result;
 }
 
@@ -40,16 +41,29 @@ void Worker::run(const models::LayerList& model, const data::Source& training, c
   start_ = start;
   device::bind_thread(spec_.replicas == 1 ? fmt::format("stage {}", setup_.stage)
                                           : fmt::format("{} stage {}", setup_.replica, setup_.stage),
-                      setup_.cores);
+                      setup_.gpu ? device::CoreSet{} : setup_.cores);
   device::PoolScope scope(pool_);
-  stage_ = std::make_unique<Stage>(config_, model, training, validation, setup_.arithmetic);
+  if (setup_.gpu) {
+    gpu_ = std::make_unique<device::GpuThread>(*setup_.gpu);
+    clock_ = gpu_->make_clock(start);
+    stage_ = make_gpu_stage(config_, model, training, validation, setup_.arithmetic);
+  } else {
+    clock_ = std::make_unique<device::ThreadClock>(start);
+    stage_ = make_cpu_stage(config_, model, training, validation, setup_.arithmetic, pool_);
+  }
   stream_ = std::make_unique<schedule::Stream>(schedule::of_replica(spec_, setup_.replica), setup_.stage);
   last_update_ = now();
   while (const auto instruction = stream_->next()) {
     board_.begin(index(), *instruction);
-    const double begin = setup_.record_events ? now() : 0;
+    device::Mark begin = setup_.record_events ? clock_->mark() : device::Mark();
     execute(*instruction);
-    if (setup_.record_events) events_.push_back({setup_.stage, *instruction, begin, now(), setup_.replica});
+    if (setup_.record_events) timed_.push_back({*instruction, {std::move(begin), clock_->mark()}});
+  }
+  while (!steps_.empty()) report_step();
+  stage_->finish();
+  for (const Timed& timed : timed_) {
+    events_.push_back({setup_.stage, timed.instruction, clock_->seconds(timed.span.begin),
+                       clock_->seconds(timed.span.end), setup_.replica});
   }
   board_.finish(index(), "finished");
 }
@@ -64,7 +78,8 @@ void Worker::execute(const Instruction& i) {
       });
       return;
     case Op::Forward:
-      return forward(i);
+      outputs_ = stage_->forward(i.microbatch, i.slot, i.version, std::exchange(inputs_, {}));
+      return;
     case Op::SendActivation:
       return setup_.ports.activations_out->send({Tag::Kind::Activation, i.microbatch}, std::move(outputs_));
     case Op::RecvGradient:
@@ -93,22 +108,9 @@ void Worker::begin_batch(std::int64_t batch) {
   if (!begins) stream_->stop_before(batch);
 }
 
-void Worker::forward(const Instruction& i) {
-  outputs_ = stage_->forward(i.microbatch, i.slot, i.version, std::exchange(inputs_, {}));
-  if (!is_last_stage()) return;
-  batch_loss_ += std::exchange(outputs_, {}).front().item<double>();
-  if ((i.microbatch + 1) % spec_.microbatches == 0) {
-    finished_losses_.push_back(std::exchange(batch_loss_, 0));
-  }
-}
-
 // Starts what crosses replicas and stages as soon as this worker's gradient is complete.
 void Worker::reduce_gradients(std::int64_t batch) {
-  transport::Contribution own{.gradient = stage_->gradient(batch)};
-  if (is_last_stage()) {
-    own.loss = finished_losses_.front();
-    finished_losses_.pop_front();
-  }
+  transport::Contribution own{.gradient = stage_->gradient(batch), .loss = stage_->batch_loss()};
   if (const auto sum = replicas_.contribute(batch, setup_.replica, std::move(own))) help_sum(batch, *sum);
 }
 
@@ -116,7 +118,7 @@ void Worker::reduce_gradients(std::int64_t batch) {
 // they learn that their gradients are ready to be applied.
 void Worker::help_sum(std::int64_t batch, transport::ReplicaSum& sum) {
   if (!sum.help()) return;
-  if (is_last_stage())
+  if (is_last_stage() && !setup_.gpu)  // on a GPU the step tells
     mean_losses_[batch] = sum.loss() / (static_cast<double>(spec_.microbatches) * spec_.replicas);
   exchange_ties(batch);
   for (const auto& [offset, count] : stage_->tied_ranges()) sum.share(setup_.replica, offset, count);
@@ -140,43 +142,49 @@ void Worker::exchange_ties(std::int64_t batch) {
 }
 
 // The norms come first: with them the gradient is this worker's own again.
-double Worker::agree_on_norm(std::int64_t batch) {
+std::vector<transport::Norms> Worker::collect_norms(std::int64_t batch) {
   help_sum(batch, *timed_wait([&] { return replicas_.await(batch); }));
-  const std::vector<double> squares = timed_wait([&] { return group_.collect(batch); });
+  std::vector<transport::Norms> norms = timed_wait([&] {
+    std::vector<transport::Norms> all = group_.collect(batch);
+    for (const transport::Norms& of_stage : all) device::await_ready(of_stage.ready);
+    return all;
+  });
   if (setup_.ports.tied_in && stage_->holds_tie_copy()) {
     const Tensors other = timed_wait([&] {
       return setup_.ports.tied_in->receive({Tag::Kind::TiedGradient, batch});
     });
     stage_->add_tied_gradient(batch, other.front());
   }
-  double sum = 0;
-  for (double square : squares) sum += square;
-  return std::sqrt(sum);
+  return norms;
 }
 
 void Worker::step(const Instruction& i) {
-  const double norm = agree_on_norm(i.batch);
-  const optim::Update update{
-      .index = i.batch,
-      .learning_rate = optim::learning_rate(config_.optimizer, config_.train.updates, i.batch),
-      .gradient_scale = optim::clip_scale(norm, config_.optimizer.clip),
-      .skip = !std::isfinite(norm),
-  };
-  stage_->step(update);
+  const std::vector<transport::Norms> norms = collect_norms(i.batch);
+  const double rate = optim::learning_rate(config_.optimizer, config_.train.updates, i.batch);
+  stage_->step(i.batch, rate, norms);
+  Step made{
+      .report = {.replica = setup_.replica, .stage = setup_.stage, .update = i.batch, .learning_rate = rate},
+      .done = clock_->mark(),
+      .waits = std::exchange(waits_, {})};
+  if (setup_.checksums) made.report.checksums = stage_->layer_checksums();
+  steps_.push_back(std::move(made));
+  while (static_cast<int>(steps_.size()) > stage_->steps_ahead()) report_step();
+}
 
-  telemetry::StageUpdate report{.replica = setup_.replica,
-                                .stage = setup_.stage,
-                                .update = i.batch,
-                                .time = now(),
-                                .waiting = std::exchange(waited_, 0),
-                                .elapsed = 0,
-                                .learning_rate = update.learning_rate,
-                                .gradient_norm = norm,
-                                .skipped = update.skip,
-                                .peak = pool_.peak()};
+void Worker::report_step() {
+  Step made = std::move(steps_.front());
+  steps_.pop_front();
+  telemetry::StageUpdate& report = made.report;
+  const StepResult result = stage_->finish_step(report.update);
+  report.gradient_norm = result.gradient_norm;
+  report.skipped = result.skipped;
+  report.peak = stage_->peak();
+  report.time = clock_->seconds(made.done);
   report.elapsed = report.time - std::exchange(last_update_, report.time);
-  if (const auto loss = mean_losses_.extract(i.batch)) report.loss = loss.mapped();
-  if (setup_.checksums) report.checksums = stage_->layer_checksums();
+  for (const Span& wait : made.waits)
+    report.waiting += clock_->seconds(wait.end) - clock_->seconds(wait.begin);
+  if (result.loss) report.loss = *result.loss / spec_.microbatches;
+  if (const auto loss = mean_losses_.extract(report.update)) report.loss = loss.mapped();
   listener_.on_update(std::move(report));
 }
 

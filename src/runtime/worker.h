@@ -5,10 +5,15 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/config.h"
+#include "base/gpu_name.h"
+#include "device/clock.h"
 #include "device/cpu.h"
+#include "device/gpu_thread.h"
 #include "device/memory.h"
 #include "runtime/stage.h"
 #include "schedule/stream.h"
@@ -42,6 +47,7 @@ struct WorkerSetup {
   int stage = 0;
   StageSetup arithmetic;
   device::CoreSet cores;
+  std::optional<GpuSlice> gpu;  // instead of the cores
   Ports ports;
   bool checksums = false;      // report those of the weights with every update
   bool record_events = false;  // keep every instruction's times
@@ -72,7 +78,8 @@ class Worker {
   void exchange_ties(std::int64_t batch);
   void step(const schedule::Instruction& instruction);
   void evaluate(std::int64_t update);
-  double agree_on_norm(std::int64_t batch);
+  std::vector<transport::Norms> collect_norms(std::int64_t batch);
+  void report_step();
   double now() const;
   bool is_last_stage() const { return setup_.stage + 1 == spec_.stages; }
   int index() const { return setup_.replica * spec_.stages + setup_.stage; }
@@ -88,16 +95,33 @@ class Worker {
   telemetry::Board& board_;
   const Listener& listener_;
 
-  device::MemoryPool pool_;  // outlives the stage
+  device::MemoryPool pool_;                 // outlives the stage
+  std::unique_ptr<device::GpuThread> gpu_;  // likewise
   std::unique_ptr<Stage> stage_;
   std::unique_ptr<schedule::Stream> stream_;
   std::chrono::steady_clock::time_point start_;
   Tensors inputs_, outputs_;  // of the microbatch between receive and send
   Tensors gradients_of_outputs_, gradients_of_inputs_;
-  double batch_loss_ = 0;                       // summed over the batch's microbatches so far
-  std::deque<double> finished_losses_;          // such sums, of batches whose backwards are still to come
   std::map<std::int64_t, double> mean_losses_;  // over all replicas, of batches whose step is still to come
-  double waited_ = 0, last_update_ = 0;
+
+  // Times are marks that may still lie ahead on a GPU.
+  struct Span {
+    device::Mark begin, end;
+  };
+  struct Step {  // made, still to be reported
+    telemetry::StageUpdate report;
+    device::Mark done;
+    std::vector<Span> waits;  // since the step before
+  };
+  struct Timed {
+    schedule::Instruction instruction;
+    Span span;
+  };
+  std::unique_ptr<device::Clock> clock_;
+  std::vector<Span> waits_;
+  std::deque<Step> steps_;
+  double last_update_ = 0;
+  std::vector<Timed> timed_;
   std::vector<telemetry::Event> events_;
 };
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "device/gpu_thread.h"
 #include "models/model.h"
 
 namespace twobw::train {
@@ -47,7 +48,40 @@ std::vector<device::CoreSet> choose_cores(const Config& config, int workers) {
   return sets;
 }
 
+void check_precision(const Config& config, bool on_gpus) {
+  if (config.train.precision == "fp32" || on_gpus) return;
+  fail_input("train.precision is {}, which is for GPUs; on CPU cores it must be fp32",
+             config.train.precision);
+}
+
+std::vector<GpuSlice> choose_gpus(const Config& config) {
+  std::vector<GpuSlice> slices;
+  for (const std::string& text : config.devices) {
+    if (!names_gpu(text)) return {};
+    if (!device::built_with_cuda())
+      fail_input("devices has '{}', but this program was built without CUDA", text);
+    for (const GpuSlice& slice : parse_gpu(text)) slices.push_back(slice);
+    if (slices.back().gpu >= device::gpu_count())
+      fail_input("devices has '{}', but there are {} GPUs here", text, device::gpu_count());
+  }
+  for (const GpuSlice& slice : slices) {
+    if (slice.gpu != slices.front().gpu)
+      fail_input(
+          "devices has cuda:{} and cuda:{}; in this version all stages share one GPU, such as cuda:0/4",
+          slices.front().gpu, slice.gpu);
+  }
+  if (!slices.empty() && config.pipeline.replicas > 1)
+    fail_input("pipeline.replicas is {}; on GPUs it must be 1 in this version", config.pipeline.replicas);
+  if (!slices.empty() && config.model.dropout > 0)
+    fail_input("model.dropout is {}; on GPUs it must be 0 in this version", config.model.dropout);
+  return slices;
+}
+
 }  // namespace
+
+std::string Setup::device_name(int worker) const {
+  return gpus.empty() ? device::describe(cores[worker]) : describe(gpus[worker]);
+}
 
 Setup prepare(const Config& config) {
   Setup setup{.config = config, .spec = schedule_spec(config)};
@@ -62,7 +96,9 @@ Setup prepare(const Config& config) {
   setup.split = config.pipeline.split;
   setup.recompute.assign(config.pipeline.stages, false);
   for (int stage : config.pipeline.recompute) setup.recompute.at(stage) = true;
-  setup.cores = choose_cores(config, schedule::workers(setup.spec));
+  setup.gpus = choose_gpus(config);
+  check_precision(config, !setup.gpus.empty());
+  if (setup.gpus.empty()) setup.cores = choose_cores(config, schedule::workers(setup.spec));
   const ModelConfig& model = config.model;
   setup.training = data::open_source("data.train", config.data.train, model.vocab, model.context);
   setup.validation = data::open_source("data.validation", config.data.validation, model.vocab, model.context);
@@ -71,7 +107,7 @@ Setup prepare(const Config& config) {
 
 runtime::PipelineSetup Setup::pipeline() const {
   TWOBW_ASSERT(!split.empty(), "the split has not been chosen");
-  return {.spec = spec, .split = split, .recompute = recompute, .cores = cores};
+  return {.spec = spec, .split = split, .recompute = recompute, .cores = cores, .gpus = gpus};
 }
 
 }  // namespace twobw::train

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "base/gpu_name.h"
 #include "data/tokens.h"
 #include "device/cpu.h"
 #include "models/layer.h"
@@ -24,6 +25,9 @@ struct Setup {
   std::vector<double> layer_seconds;  // an update's time in each layer, alone; empty unless measured
   std::vector<bool> recompute;
   std::vector<device::CoreSet> cores;  // of each worker, by its number (schedule/spec.h)
+  std::vector<GpuSlice> gpus;          // likewise, instead of the cores; empty: no GPUs
+
+  std::string device_name(int worker) const;
 
   runtime::PipelineSetup pipeline() const;
 };

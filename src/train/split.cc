@@ -65,6 +65,8 @@ void choose_split(Setup& setup) {
     setup.split = {layers};
     return;
   }
+  if (!setup.gpus.empty())
+    fail_input("pipeline.split is auto; on GPUs it must be given in this version, as layers of each stage");
   setup.layer_seconds = time_layers(setup);
   setup.split = balance(setup.layer_seconds, setup.spec.stages);
 }

@@ -4,18 +4,18 @@
 
 namespace twobw::transport {
 
-void StageGroup::contribute(std::int64_t update, int stage, std::vector<double> values) {
-  hub_.update([&] { entries_[update].parts[stage] = std::move(values); });
+void StageGroup::contribute(std::int64_t update, int stage, Norms norms) {
+  hub_.update([&] { entries_[update].parts[stage] = std::move(norms); });
 }
 
-std::vector<double> StageGroup::collect(std::int64_t update) {
+std::vector<Norms> StageGroup::collect(std::int64_t update) {
   return hub_.wait(
       fmt::format("gradient norms of update {} from all {} stages", update, stages_),
       [&] { return static_cast<int>(entries_[update].parts.size()) == stages_; },
       [&] {
         Entry& entry = entries_[update];
-        std::vector<double> all;
-        for (const auto& [stage, values] : entry.parts) all.insert(all.end(), values.begin(), values.end());
+        std::vector<Norms> all;
+        for (const auto& [stage, norms] : entry.parts) all.push_back(norms);
         if (++entry.collected == stages_ * replicas_) entries_.erase(update);
         return all;
       });

@@ -2,28 +2,38 @@
 // goes on; who needs the result waits for it, usually long after everyone has contributed.
 #pragma once
 
+#include <ATen/ATen.h>
+
 #include <cstdint>
 #include <map>
 #include <vector>
 
+#include "device/ready.h"
 #include "transport/hub.h"
 
 namespace twobw::transport {
 
-// Gathers, for every update, a list of numbers from each stage, and gives all of them in the order of
-// the stages: so a sum over them rounds alike for every split. Of several replicas of a stage one
-// contributes, and all collect.
+// Squared norms of gradients, one a parameter: as numbers, or where they will be on a GPU.
+struct Norms {
+  std::vector<double> values;
+  at::Tensor on_gpu;  // double; to be read once `ready`
+  device::Ready ready;
+};
+
+// Gathers, for every update, the norms of each stage, and gives all of them in the order of the stages: so a
+// sum over them rounds alike for every split. Of several replicas of a stage one contributes, and all
+// collect.
 class StageGroup {
  public:
   StageGroup(Hub& hub, int stages, int replicas = 1) : hub_(hub), stages_(stages), replicas_(replicas) {}
 
-  void contribute(std::int64_t update, int stage, std::vector<double> values);
+  void contribute(std::int64_t update, int stage, Norms norms);
   // To be called once by every worker; the last one clears the update's entry.
-  std::vector<double> collect(std::int64_t update);
+  std::vector<Norms> collect(std::int64_t update);
 
  private:
   struct Entry {
-    std::map<int, std::vector<double>> parts;
+    std::map<int, Norms> parts;
     int collected = 0;
   };
   Hub& hub_;

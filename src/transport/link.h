@@ -34,7 +34,8 @@ class Link {
 
 class Hub;
 
-// Both ends in one process: the tensor itself changes hands.
+// Both ends in one process, on CPUs or on one GPU: the tensor itself changes hands, on a GPU with the word
+// when it will be there.
 std::unique_ptr<Link> local_link(Hub& hub);
 
 }  // namespace twobw::transport

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "device/memory.h"
+#include "device/ready.h"
 #include "transport/hub.h"
 #include "transport/link.h"
 
@@ -35,8 +36,9 @@ class LocalLink final : public Link {
 
   void send(const Tag& tag, Tensors tensors) override {
     for (const at::Tensor& tensor : tensors) device::set_purpose(tensor, device::Term::Transfer);
+    Message message{std::move(tensors), device::record_ready()};
     hub_.update([&] {
-      const bool fresh = arrived_.emplace(tag, std::move(tensors)).second;
+      const bool fresh = arrived_.emplace(tag, std::move(message)).second;
       TWOBW_ASSERT(fresh, "{} sent twice", describe(tag));
     });
   }
@@ -44,16 +46,21 @@ class LocalLink final : public Link {
   void expect(const Tag&) override {}
 
   Tensors receive(const Tag& tag) override {
-    Tensors tensors = hub_.wait(
+    Message message = hub_.wait(
         describe(tag), [&] { return arrived_.contains(tag); },
         [&] { return std::move(arrived_.extract(tag).mapped()); });
-    for (at::Tensor& tensor : tensors) tensor = device::adopt(tensor, purpose_of(tag));
-    return tensors;
+    device::await_ready(message.ready);
+    for (at::Tensor& tensor : message.tensors) tensor = device::adopt(tensor, purpose_of(tag));
+    return std::move(message.tensors);
   }
 
  private:
+  struct Message {
+    Tensors tensors;
+    device::Ready ready;
+  };
   Hub& hub_;
-  std::map<Tag, Tensors> arrived_;
+  std::map<Tag, Message> arrived_;
 };
 
 }  // namespace

@@ -4,10 +4,10 @@
 
 namespace twobw::weights {
 
-Gradients::Gradients(const Layout& layout, int count) {
+Gradients::Gradients(const Layout& layout, int count, const at::TensorOptions& options) {
   const device::PurposeScope purpose(device::Term::Gradients);
   for (int buffer = 0; buffer < count; ++buffer) {
-    flats_.push_back(at::zeros({layout.gradient_size()}, at::kFloat));
+    flats_.push_back(at::zeros({layout.gradient_size()}, options.dtype(at::kFloat)));
     auto& views = views_.emplace_back();
     for (const Parameter& parameter : layout.parameters()) {
       views.push_back(flats_.back()

@@ -14,7 +14,8 @@ namespace twobw::weights {
 
 class Gradients {
  public:
-  Gradients(const Layout& layout, int count);
+  // Single precision, on the device of `options`.
+  Gradients(const Layout& layout, int count, const at::TensorOptions& options = {});
 
   // From now on backward passes on these parameters accumulate into batch j's buffer.
   void attach(std::int64_t batch, std::span<const at::Tensor> parameters) const;

@@ -40,13 +40,14 @@ void initialize(const Layout& layout, const Tensor& flat, std::uint64_t seed) {
   }
 }
 
-Versions::Versions(const Layout& layout, int kept, std::uint64_t seed) : buffers_(kept) {
+Versions::Versions(const Layout& layout, int kept, std::uint64_t seed, const at::TensorOptions& options)
+    : buffers_(kept) {
   const device::PurposeScope purpose(device::Term::Weights);
   for (Buffer& buffer : buffers_) {
-    buffer.flat = at::zeros({layout.size()}, at::kFloat);
+    buffer.flat = at::zeros({layout.size()}, options);
     buffer.parameters = parameter_views(layout, buffer.flat);
   }
-  initialize(layout, buffers_[0].flat, seed);
+  if (buffers_[0].flat.is_cpu()) initialize(layout, buffers_[0].flat, seed);
   buffers_[0].version = 0;
 }
 

@@ -19,7 +19,8 @@ class Versions {
  public:
   // W(0): every parameter from a random stream of its own, keyed by seed and name, so that initial
   // weights do not depend on the split.
-  Versions(const Layout& layout, int kept, std::uint64_t seed);
+  // In the number format and on the device of `options`; on a GPU they are zero, for the stage to fill.
+  Versions(const Layout& layout, int kept, std::uint64_t seed, const at::TensorOptions& options = at::kFloat);
 
   std::int64_t newest() const { return newest_; }
 
@@ -58,7 +59,7 @@ class Versions {
 // Views of `flat` shaped as the layout's parameters, each a leaf with a version counter of its own.
 std::vector<at::Tensor> parameter_views(const Layout& layout, const at::Tensor& flat);
 
-// Fills flat weights as Versions does for W(0).
+// Fills flat weights, single precision on the CPU, as Versions does for W(0).
 void initialize(const Layout& layout, const at::Tensor& flat, std::uint64_t seed);
 
 }  // namespace twobw::weights

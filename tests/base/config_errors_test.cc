@@ -86,8 +86,8 @@ TEST(ConfigErrors, Choices) {
             "optimizer.name is 'adam' at x.yaml:1; it must be one of adamw, sgd");
   EXPECT_EQ(refused("optimizer: {decay: step}\n"),
             "optimizer.decay is 'step' at x.yaml:1; it must be one of cosine, linear, constant");
-  EXPECT_EQ(refused("train: {precision: bf16}\n"),
-            "train.precision is 'bf16' at x.yaml:1; it must be fp32 in this version");
+  EXPECT_EQ(refused("train: {precision: fp8}\n"),
+            "train.precision is 'fp8' at x.yaml:1; it must be one of fp32, bf16");
   EXPECT_EQ(refused("train: {checkpoint_every: 5}\n"),
             "train.checkpoint_every is 5 at x.yaml:1; it must be 0 in this version");
   EXPECT_EQ(refused("data: {tokenizer: bpe}\n"),
@@ -122,11 +122,16 @@ TEST(ConfigErrors, ValuesThatDoNotFitOthers) {
   EXPECT_EQ(refused("devices: [cpu:0, cpu:1]\n", {"pipeline.replicas=3"}),
             "devices is [cpu:0, cpu:1] at x.yaml:1; it must have one entry per stage of every replica, and 3 "
             "replicas of 2 stages make 6");
+  EXPECT_EQ(refused("devices: [cuda:0/4]\n"),
+            "devices is [cuda:0/4] at x.yaml:1; it must have one entry per stage, and pipeline.stages is 2");
+  EXPECT_EQ(refused("devices: [cuda:0, cpu:0]\n"),
+            "devices is [cuda:0, cpu:0] at x.yaml:1; it must name CPU cores or GPUs, not both");
   for (const std::string bad : {"gpu:0", "cpu:", "cpu:3-1", "cpu:0,", "cpu:a"}) {
     EXPECT_EQ(refused("devices: [cpu:0, \"" + bad + "\"]\n"),
               "devices is [cpu:0, " + bad +
-                  "] at x.yaml:1; it must have entries like cpu:0, cpu:0-3 or \"cpu:0,2\", and '" + bad +
-                  "' is none");
+                  "] at x.yaml:1; it must have entries like cpu:0, cpu:0-3, \"cpu:0,2\", cuda:0 or cuda:0/4, "
+                  "and '" +
+                  bad + "' is none");
   }
 }
 

@@ -33,7 +33,8 @@ template <typename T>
 class Buffer {
  public:
   explicit Buffer(std::size_t size) : size_(size) {
-    EXPECT_EQ(cudaMalloc(reinterpret_cast<void**>(&data_), std::max<std::size_t>(1, size) * sizeof(T)), cudaSuccess);
+    EXPECT_EQ(cudaMalloc(reinterpret_cast<void**>(&data_), std::max<std::size_t>(1, size) * sizeof(T)),
+              cudaSuccess);
     EXPECT_EQ(cudaMemset(data_, 0, size * sizeof(T)), cudaSuccess);
   }
   explicit Buffer(const std::vector<T>& values) : Buffer(values.size()) {
@@ -80,7 +81,8 @@ std::vector<float> widened(const std::vector<T>& values) {
 template <typename T>
 constexpr float kRounding = sizeof(T) == 2 ? 1e-2f : 2e-6f;
 
-inline void expect_near(const std::vector<float>& actual, const std::vector<double>& expected, double tolerance) {
+inline void expect_near(const std::vector<float>& actual, const std::vector<double>& expected,
+                        double tolerance) {
   ASSERT_EQ(actual.size(), expected.size());
   double largest = 1e-30;
   for (const double value : expected) largest = std::max(largest, std::abs(value));

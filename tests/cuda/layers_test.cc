@@ -13,9 +13,9 @@ class LayersOnGpu : public CudaTest {};
 using Types = testing::Types<float, __nv_bfloat16>;
 TYPED_TEST_SUITE(LayersOnGpu, Types);
 
-// Widths with and without whole packs, one and several a thread.
-constexpr std::array<int, 5> kWidths = {16, 37, 768, 1600, 4096};
-constexpr std::int64_t kRows = 1061;  // more than there are chunks
+// Widths with and without whole packs, that fit a warp's registers, a block's and neither.
+constexpr std::array<int, 8> kWidths = {16, 37, 768, 1280, 1600, 2560, 4104, 8200};
+constexpr std::int64_t kRows = 1061;
 
 // What the kernels see, in double.
 template <typename T>
@@ -33,11 +33,15 @@ struct NormCase {
                      bias = normal(width, 4), grad_out = normal(size, 5), grad_stream = normal(size, 6);
 };
 
-TYPED_TEST(LayersOnGpu, LayerNormAndItsGradients) {
-  using T = TypeParam;
+template <typename T>
+void expect_layer_norm(bool residual_and_stream) {
   for (const int width : kWidths) {
     SCOPED_TRACE(testing::Message() << "width " << width);
-    const NormCase<T> c{.width = width};
+    NormCase<T> c{.width = width};
+    if (!residual_and_stream) {
+      std::fill(c.residual.begin(), c.residual.end(), 0.0f);
+      std::fill(c.grad_stream.begin(), c.grad_stream.end(), 0.0f);
+    }
     const Buffer<T> x{rounded<T>(c.x)}, residual{rounded<T>(c.residual)}, weight{rounded<T>(c.weight)},
         bias{rounded<T>(c.bias)}, grad_out{rounded<T>(c.grad_out)}, grad_stream{rounded<T>(c.grad_stream)};
     Buffer<T> sum{c.size}, out{c.size}, grad_x{c.size};
@@ -45,10 +49,10 @@ TYPED_TEST(LayersOnGpu, LayerNormAndItsGradients) {
         grad_bias{std::vector<float>(width, 2.0f)},
         partial{static_cast<std::size_t>(cuda::layer_norm_partials(kRows, width))};
     cuda::layer_norm_forward<T>({.x = x.data(),
-                                 .residual = residual.data(),
+                                 .residual = residual_and_stream ? residual.data() : nullptr,
                                  .weight = weight.data(),
                                  .bias = bias.data(),
-                                 .sum = sum.data(),
+                                 .sum = sum.data(),  // written where there is a residual
                                  .out = out.data(),
                                  .mean = mean.data(),
                                  .deviation = deviation.data(),
@@ -56,8 +60,8 @@ TYPED_TEST(LayersOnGpu, LayerNormAndItsGradients) {
                                  .width = width},
                                 nullptr);
     cuda::layer_norm_backward<T>({.grad_out = grad_out.data(),
-                                  .grad_stream = grad_stream.data(),
-                                  .sum = sum.data(),
+                                  .grad_stream = residual_and_stream ? grad_stream.data() : nullptr,
+                                  .sum = residual_and_stream ? sum.data() : x.data(),
                                   .weight = weight.data(),
                                   .mean = mean.data(),
                                   .deviation = deviation.data(),
@@ -68,7 +72,7 @@ TYPED_TEST(LayersOnGpu, LayerNormAndItsGradients) {
                                   .rows = kRows,
                                   .width = width},
                                  nullptr);
-    const auto stream = widened(sum.read());
+    const auto stream = widened(residual_and_stream ? sum.read() : x.read());
     const auto dx = seen<T>(c.x), dr = seen<T>(c.residual), w = seen<T>(c.weight), b = seen<T>(c.bias),
                go = seen<T>(c.grad_out), gs = seen<T>(c.grad_stream);
     std::vector<double> expected_sum(c.size), expected_out(c.size), expected_x(c.size),
@@ -101,6 +105,45 @@ TYPED_TEST(LayersOnGpu, LayerNormAndItsGradients) {
   }
 }
 
+TYPED_TEST(LayersOnGpu, LayerNormAndItsGradients) {
+  expect_layer_norm<TypeParam>(false);
+}
+
+TYPED_TEST(LayersOnGpu, LayerNormInAResidualStream) {
+  expect_layer_norm<TypeParam>(true);
+}
+
+// The gradients of weight and bias are sums over blocks.
+TYPED_TEST(LayersOnGpu, LayerNormHasTheSameBitsEveryTime) {
+  using T = TypeParam;
+  constexpr int kWidth = 768;
+  const NormCase<T> c{.width = kWidth};
+  const Buffer<T> x{rounded<T>(c.x)}, weight{rounded<T>(c.weight)}, grad_out{rounded<T>(c.grad_out)};
+  const Buffer<float> mean{kRows}, deviation{std::vector<float>(kRows, 1.0f)};
+  std::vector<float> first;
+  for (int time = 0; time < 3; ++time) {
+    Buffer<T> grad_x{c.size};
+    Buffer<float> grad_weight{kWidth}, grad_bias{kWidth},
+        partial{static_cast<std::size_t>(cuda::layer_norm_partials(kRows, kWidth))};
+    cuda::layer_norm_backward<T>({.grad_out = grad_out.data(),
+                                  .sum = x.data(),
+                                  .weight = weight.data(),
+                                  .mean = mean.data(),
+                                  .deviation = deviation.data(),
+                                  .grad_x = grad_x.data(),
+                                  .grad_weight = grad_weight.data(),
+                                  .grad_bias = grad_bias.data(),
+                                  .partial = partial.data(),
+                                  .rows = kRows,
+                                  .width = kWidth},
+                                 nullptr);
+    if (first.empty())
+      first = grad_weight.read();
+    else
+      EXPECT_EQ(grad_weight.read(), first);
+  }
+}
+
 double gelu(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
 }
@@ -112,12 +155,14 @@ TYPED_TEST(LayersOnGpu, GeluAndItsGradient) {
     const Buffer<T> on_x{rounded<T>(x)}, on_gradient{rounded<T>(gradient)};
     Buffer<T> out{size}, grad_x{size};
     cuda::gelu_forward(on_x.data(), out.data(), static_cast<std::int64_t>(size), nullptr);
-    cuda::gelu_backward(on_x.data(), on_gradient.data(), grad_x.data(), static_cast<std::int64_t>(size), nullptr);
+    cuda::gelu_backward(on_x.data(), on_gradient.data(), grad_x.data(), static_cast<std::int64_t>(size),
+                        nullptr);
     std::vector<double> expected, expected_gradient;
     const auto seen_x = seen<T>(x), seen_gradient = seen<T>(gradient);
     for (std::size_t i = 0; i < size; ++i) {
       expected.push_back(gelu(seen_x[i]));
-      expected_gradient.push_back(seen_gradient[i] * (gelu(seen_x[i] + 1e-5) - gelu(seen_x[i] - 1e-5)) / 2e-5);
+      expected_gradient.push_back(seen_gradient[i] * (gelu(seen_x[i] + 1e-5) - gelu(seen_x[i] - 1e-5)) /
+                                  2e-5);
     }
     expect_near(widened(out.read()), expected, kRounding<T>);
     expect_near(widened(grad_x.read()), expected_gradient, std::max(2e-6f, kRounding<T>));
@@ -155,12 +200,56 @@ TYPED_TEST(LayersOnGpu, SoftmaxCrossEntropyLeavesItsGradient) {
   }
 }
 
+TYPED_TEST(LayersOnGpu, RowsOfLogitsMayBeFurtherApart) {
+  using T = TypeParam;
+  constexpr int kTokens = 5;
+  for (const int classes : {77, 50257}) {
+    const int stride = (classes + 63) / 64 * 64;
+    const std::vector<float> logits = normal(static_cast<std::size_t>(kTokens) * classes, 1, 4);
+    std::vector<float> apart(static_cast<std::size_t>(kTokens) * stride,
+                             1e30f);  // would be the largest by far
+    for (int row = 0; row < kTokens; ++row)
+      std::copy_n(logits.begin() + static_cast<std::ptrdiff_t>(row) * classes, classes,
+                  apart.begin() + static_cast<std::ptrdiff_t>(row) * stride);
+    const Buffer<std::int64_t> targets{{0, 1, classes / 2, classes - 2, classes - 1}};
+    Buffer<T> on_logits{rounded<T>(logits)}, on_apart{rounded<T>(apart)};
+    Buffer<float> loss{kTokens}, loss_apart{kTokens};
+    cuda::softmax_cross_entropy(on_logits.data(), targets.data(), loss.data(), kTokens, classes, 0.5f,
+                                nullptr);
+    cuda::softmax_cross_entropy(on_apart.data(), targets.data(), loss_apart.data(), kTokens, classes, 0.5f,
+                                nullptr, stride);
+    const auto together = widened(on_logits.read()), found = widened(on_apart.read());
+    std::vector<float> gathered;
+    for (int row = 0; row < kTokens; ++row)
+      gathered.insert(gathered.end(), found.begin() + static_cast<std::ptrdiff_t>(row) * stride,
+                      found.begin() + static_cast<std::ptrdiff_t>(row) * stride + classes);
+    expect_near(gathered, {together.begin(), together.end()}, kRounding<T>);
+    const auto expected = loss.read();
+    expect_near(loss_apart.read(), {expected.begin(), expected.end()}, 1e-5);
+  }
+}
+
+using MeanOnGpu = CudaTest;
+
+TEST_F(MeanOnGpu, IsThatOfAll) {
+  for (const std::size_t size : {1, 1000, 65537}) {
+    const std::vector<float> values = normal(size, 1, 2);
+    const Buffer<float> on_values{values};
+    Buffer<float> mean{1};
+    cuda::mean(on_values.data(), mean.data(), static_cast<std::int64_t>(size), nullptr);
+    double expected = 0;
+    for (const float value : values) expected += value / static_cast<double>(size);
+    EXPECT_NEAR(mean.read()[0], expected, 1e-5);
+  }
+}
+
 TYPED_TEST(LayersOnGpu, ColumnSumsAreAdded) {
   using T = TypeParam;
   for (const int width : kWidths) {
     const std::vector<float> values = normal(kRows * width, 1);
     const Buffer<T> on_values{rounded<T>(values)};
-    Buffer<float> gradient{std::vector<float>(width, 3.0f)}, partial{static_cast<std::size_t>(kRows) * width};
+    Buffer<float> gradient{std::vector<float>(width, 3.0f)},
+        partial{static_cast<std::size_t>(cuda::column_sums_partials(kRows, width))};
     cuda::add_column_sums(on_values.data(), gradient.data(), partial.data(), kRows, width, nullptr);
     std::vector<double> expected(width, 3.0);
     const auto z = seen<T>(values);

@@ -36,8 +36,9 @@ template <typename Compute>
 void step(Sides& sides, const Buffer<cuda::Piece>& pieces, int piece_count, Buffer<Compute>& on_compute,
           const std::vector<float>& gradient, Extrapolation extrapolation, double clip) {
   // The GPU.
-  ASSERT_EQ(cudaMemcpy(sides.on_gradient.data(), gradient.data(), kSize * sizeof(float), cudaMemcpyHostToDevice),
-            cudaSuccess);
+  ASSERT_EQ(
+      cudaMemcpy(sides.on_gradient.data(), gradient.data(), kSize * sizeof(float), cudaMemcpyHostToDevice),
+      cudaSuccess);
   cuda::squared_norm(sides.on_gradient.data(), pieces.data(), piece_count, sides.partial.data(),
                      sides.norm.data(), nullptr);
   cuda::prepare(sides.norm.data(), clip, sides.control.data(), nullptr);
@@ -71,15 +72,15 @@ void step(Sides& sides, const Buffer<cuda::Piece>& pieces, int piece_count, Buff
                         .n = kSize};
   if (!std::isfinite(norm)) return skip(extrapolation, streams);
   const double n = ++sides.applied;
-  AdamWRule rule{.learning_rate = kAdamW.learning_rate,
-                 .beta1 = kAdamW.beta1,
-                 .beta2 = kAdamW.beta2,
-                 .eps = kAdamW.eps,
-                 .decay = 0,
-                 .correction1 = static_cast<float>(1.0 - std::pow(static_cast<double>(kAdamW.beta1), n)),
-                 .root_correction2 =
-                     static_cast<float>(std::sqrt(1.0 - std::pow(static_cast<double>(kAdamW.beta2), n))),
-                 .gradient_scale = static_cast<float>(std::min(1.0, clip / (norm + 1e-6)))};
+  AdamWRule rule{
+      .learning_rate = kAdamW.learning_rate,
+      .beta1 = kAdamW.beta1,
+      .beta2 = kAdamW.beta2,
+      .eps = kAdamW.eps,
+      .decay = 0,
+      .correction1 = static_cast<float>(1.0 - std::pow(static_cast<double>(kAdamW.beta1), n)),
+      .root_correction2 = static_cast<float>(std::sqrt(1.0 - std::pow(static_cast<double>(kAdamW.beta2), n))),
+      .gradient_scale = static_cast<float>(std::min(1.0, clip / (norm + 1e-6)))};
   apply(rule, extrapolation, streams.from(0, 100));
   rule.decay = kDecay;
   apply(rule, extrapolation, streams.from(100, kSize - 100));

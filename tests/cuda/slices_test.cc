@@ -11,14 +11,6 @@
 namespace twobw::device {
 namespace {
 
-TEST(GpuName, IsAGpuOrSlicesOfOne) {
-  EXPECT_EQ(parse_gpu("cuda:3").gpu, 3);
-  EXPECT_EQ(parse_gpu("cuda:3").slices, 1);
-  EXPECT_EQ(parse_gpu("cuda:0/4").slices, 4);
-  for (const char* text : {"cuda", "cuda:", "cuda:x", "cuda:-1", "cuda:0/", "cuda:0/0", "cuda:0/4x", "cpu:0"})
-    EXPECT_THROW(parse_gpu(text), InputError) << text;
-}
-
 using SlicesOfAGpu = CudaTest;
 
 TEST_F(SlicesOfAGpu, ShareNoMultiprocessor) {

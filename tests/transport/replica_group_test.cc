@@ -129,7 +129,7 @@ TEST(ReplicaSum, EveryReplicaFindsItInItsOwnBuffer) {
       const std::vector<at::Tensor> buffers = {at::zeros(100), at::zeros(100)};
       bool right = true;
       const auto help = [&](int update, ReplicaSum& sum) {
-        if (sum.help()) norms.contribute(update, 0, {});
+        if (sum.help()) norms.contribute(update, 0, Norms{});
       };
       const auto take = [&](int update) {
         help(update, *group.await(update));

@@ -8,18 +8,23 @@
 namespace twobw::models::cuda {
 namespace {
 
-constexpr int kColumns = 32, kRows = 8;  // of a block's threads
+constexpr int kColumns = 32;                 // of a block's threads
+constexpr int kRows = 8, kPartialRows = 32;  // as many threads a column
 constexpr std::int64_t kChunks = 128;
 
+std::int64_t chunks_of(std::int64_t rows) {
+  return std::min(rows, kChunks);
+}
+
 // Adds what the threads of one column have; the sum is in the first.
-template <int N>
+template <int Rows, int N>
 __device__ void sum_over_rows(float (&sum)[N]) {
-  __shared__ float sums[kRows][kColumns][N];
+  __shared__ float sums[Rows][kColumns][N];
 #pragma unroll
   for (int i = 0; i < N; ++i) sums[threadIdx.y][threadIdx.x][i] = sum[i];
   __syncthreads();
   if (threadIdx.y > 0) return;
-  for (int y = 1; y < kRows; ++y) {
+  for (int y = 1; y < Rows; ++y) {
 #pragma unroll
     for (int i = 0; i < N; ++i) sum[i] += sums[y][threadIdx.x][i];
   }
@@ -32,6 +37,7 @@ __global__ void chunk_kernel(const T* values, float* partial, std::int64_t rows,
   const std::int64_t begin = blockIdx.y * size, end = min(begin + size, rows);
   float sum[N] = {};
   if (column < width) {
+#pragma unroll 4
     for (std::int64_t row = begin + threadIdx.y; row < end; row += kRows) {
       float x[N];
       load<N>(values + row * width + column, x);
@@ -39,20 +45,23 @@ __global__ void chunk_kernel(const T* values, float* partial, std::int64_t rows,
       for (int i = 0; i < N; ++i) sum[i] += x[i];
     }
   }
-  sum_over_rows(sum);
+  sum_over_rows<kRows>(sum);
   if (threadIdx.y > 0 || column >= width) return;
 #pragma unroll
   for (int i = 0; i < N; ++i) partial[static_cast<std::int64_t>(blockIdx.y) * width + column + i] = sum[i];
 }
 
-__global__ void partials_kernel(const float* partial, float* gradient, int chunks, int width) {
+__global__ void partials_kernel(Sums sums, int chunks, int width) {
   const int column = static_cast<int>(blockIdx.x * kColumns + threadIdx.x);
+  const float* partial = blockIdx.y == 0 ? sums.partial[0] : sums.partial[1];
+  float* gradient = blockIdx.y == 0 ? sums.gradient[0] : sums.gradient[1];
   float sum[1] = {};
   if (column < width) {
-    for (int chunk = static_cast<int>(threadIdx.y); chunk < chunks; chunk += kRows)
+#pragma unroll 8
+    for (int chunk = static_cast<int>(threadIdx.y); chunk < chunks; chunk += kPartialRows)
       sum[0] += partial[static_cast<std::int64_t>(chunk) * width + column];
   }
-  sum_over_rows(sum);
+  sum_over_rows<kPartialRows>(sum);
   if (threadIdx.y == 0 && column < width) gradient[column] += sum[0];
 }
 
@@ -62,23 +71,31 @@ unsigned blocks_for(int width, int pack) {
 
 template <int N, typename T>
 void launch(const T* values, float* partial, std::int64_t rows, int width, int chunks, cudaStream_t stream) {
-  chunk_kernel<N><<<dim3(blocks_for(width, N), static_cast<unsigned>(chunks)), dim3(kColumns, kRows), 0, stream>>>(
-      values, partial, rows, width);
+  chunk_kernel<N>
+      <<<dim3(blocks_for(width, N), static_cast<unsigned>(chunks)), dim3(kColumns, kRows), 0, stream>>>(
+          values, partial, rows, width);
 }
 
 }  // namespace
 
-void add_partials(const float* partial, float* gradient, int chunks, int width, cudaStream_t stream) {
-  partials_kernel<<<blocks_for(width, 1), dim3(kColumns, kRows), 0, stream>>>(partial, gradient, chunks, width);
+void add_partials(const Sums& sums, int count, int chunks, int width, cudaStream_t stream) {
+  partials_kernel<<<dim3(blocks_for(width, 1), static_cast<unsigned>(count)), dim3(kColumns, kPartialRows), 0,
+                    stream>>>(sums, chunks, width);
+}
+
+std::int64_t column_sums_partials(std::int64_t rows, int width) {
+  return chunks_of(rows) * width;
 }
 
 template <typename T>
 void add_column_sums(const T* values, float* gradient, float* partial, std::int64_t rows, int width,
                      cudaStream_t stream) {
-  const int chunks = static_cast<int>(std::min(rows, kChunks));
-  if (aligned_for(width, kFullPack<T>)) launch<kFullPack<T>>(values, partial, rows, width, chunks, stream);
-  else launch<1>(values, partial, rows, width, chunks, stream);
-  add_partials(partial, gradient, chunks, width, stream);
+  const int chunks = static_cast<int>(chunks_of(rows));
+  if (aligned_for(width, kFullPack<T>))
+    launch<kFullPack<T>>(values, partial, rows, width, chunks, stream);
+  else
+    launch<1>(values, partial, rows, width, chunks, stream);
+  add_partials({.partial = {partial}, .gradient = {gradient}}, 1, chunks, width, stream);
 }
 
 template void add_column_sums(const float*, float*, float*, std::int64_t, int, cudaStream_t);

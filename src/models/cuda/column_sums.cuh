@@ -5,7 +5,12 @@
 
 namespace twobw::models::cuda {
 
-// gradient[column] += the sum over `chunks` rows of partial [chunks, width].
-void add_partials(const float* partial, float* gradient, int chunks, int width, cudaStream_t stream);
+struct Sums {
+  const float* partial[2];  // [chunks, width] each
+  float* gradient[2];
+};
+
+// gradient[column] += the sum over `chunks` rows of partial [chunks, width], for the first `count` of `sums`.
+void add_partials(const Sums& sums, int count, int chunks, int width, cudaStream_t stream);
 
 }  // namespace twobw::models::cuda

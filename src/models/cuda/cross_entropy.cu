@@ -34,12 +34,14 @@ __device__ Running together(const Running& mine) {
   return all;
 }
 
-// A block a row: the logits are read twice, the second time mostly from the cache.
+// A block a row: the logits are read twice, the second time mostly from the cache. A row may end within a
+// pack; the rest of that pack is room up to the next row.
 template <int N, typename T>
 __global__ void __launch_bounds__(kThreads)
-    cross_entropy_kernel(T* logits, const std::int64_t* targets, float* loss, int classes, float scale) {
+    cross_entropy_kernel(T* logits, const std::int64_t* targets, float* loss, int classes, int stride,
+                         float scale) {
   static_assert(kThreads / kWarp == kWarp);
-  T* row = logits + static_cast<std::int64_t>(blockIdx.x) * classes;
+  T* row = logits + static_cast<std::int64_t>(blockIdx.x) * stride;
   const int target = static_cast<int>(targets[blockIdx.x]);
   const float wanted = to_float(row[target]);
   Running mine;
@@ -47,7 +49,9 @@ __global__ void __launch_bounds__(kThreads)
     float x[N];
     load<N>(row + column, x);
 #pragma unroll
-    for (int i = 0; i < N; ++i) mine.add(x[i]);
+    for (int i = 0; i < N; ++i) {
+      if (column + i < classes) mine.add(x[i]);
+    }
   }
   const Running all = together(mine);  // ends after all have read `wanted`
   if (threadIdx.x == 0) loss[blockIdx.x] = logf(all.sum) + all.largest - wanted;
@@ -63,23 +67,37 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// One block: every thread its values in their order, then the threads.
+__global__ void __launch_bounds__(kThreads) mean_kernel(const float* values, float* mean, std::int64_t n) {
+  float sum = 0;
+  for (std::int64_t i = threadIdx.x; i < n; i += kThreads) sum += values[i];
+  const float2 total = block_sum<kThreads>(sum, 0);
+  if (threadIdx.x == 0) *mean = total.x / static_cast<float>(n);
+}
+
 }  // namespace
 
 template <typename T>
-void softmax_cross_entropy(T* logits, const std::int64_t* targets, float* loss, std::int64_t rows, int classes,
-                           float gradient_scale, cudaStream_t stream) {
+void softmax_cross_entropy(T* logits, const std::int64_t* targets, float* loss, std::int64_t rows,
+                           int classes, float gradient_scale, cudaStream_t stream, int stride) {
   const auto blocks = static_cast<unsigned>(rows);
-  if (aligned_for(classes, kFullPack<T>)) {
+  if (stride == 0) stride = classes;
+  if (aligned_for(stride, kFullPack<T>)) {
     cross_entropy_kernel<kFullPack<T>>
-        <<<blocks, kThreads, 0, stream>>>(logits, targets, loss, classes, gradient_scale);
+        <<<blocks, kThreads, 0, stream>>>(logits, targets, loss, classes, stride, gradient_scale);
   } else {
-    cross_entropy_kernel<1><<<blocks, kThreads, 0, stream>>>(logits, targets, loss, classes, gradient_scale);
+    cross_entropy_kernel<1>
+        <<<blocks, kThreads, 0, stream>>>(logits, targets, loss, classes, stride, gradient_scale);
   }
 }
 
+void mean(const float* values, float* mean, std::int64_t n, cudaStream_t stream) {
+  mean_kernel<<<1, kThreads, 0, stream>>>(values, mean, n);
+}
+
 template void softmax_cross_entropy(float*, const std::int64_t*, float*, std::int64_t, int, float,
-                                    cudaStream_t);
+                                    cudaStream_t, int);
 template void softmax_cross_entropy(__nv_bfloat16*, const std::int64_t*, float*, std::int64_t, int, float,
-                                    cudaStream_t);
+                                    cudaStream_t, int);
 
 }  // namespace twobw::models::cuda

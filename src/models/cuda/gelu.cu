@@ -53,8 +53,10 @@ unsigned blocks_for(std::int64_t n, int pack) {
 template <typename T>
 void gelu_forward(const T* x, T* out, std::int64_t n, cudaStream_t stream) {
   constexpr int pack = kFullPack<T>;
-  if (n % pack == 0) forward_kernel<pack><<<blocks_for(n, pack), kThreads, 0, stream>>>(x, out, n);
-  else forward_kernel<1><<<blocks_for(n, 1), kThreads, 0, stream>>>(x, out, n);
+  if (n % pack == 0)
+    forward_kernel<pack><<<blocks_for(n, pack), kThreads, 0, stream>>>(x, out, n);
+  else
+    forward_kernel<1><<<blocks_for(n, 1), kThreads, 0, stream>>>(x, out, n);
 }
 
 template <typename T>
@@ -62,7 +64,8 @@ void gelu_backward(const T* x, const T* grad_out, T* grad_x, std::int64_t n, cud
   constexpr int pack = kFullPack<T>;
   if (n % pack == 0)
     backward_kernel<pack><<<blocks_for(n, pack), kThreads, 0, stream>>>(x, grad_out, grad_x, n);
-  else backward_kernel<1><<<blocks_for(n, 1), kThreads, 0, stream>>>(x, grad_out, grad_x, n);
+  else
+    backward_kernel<1><<<blocks_for(n, 1), kThreads, 0, stream>>>(x, grad_out, grad_x, n);
 }
 
 template void gelu_forward(const float*, float*, std::int64_t, cudaStream_t);

@@ -8,142 +8,302 @@ namespace twobw::models::cuda {
 namespace {
 
 constexpr float kEps = 1e-5f;
-constexpr int kSharedBytes = 48 << 10;
-constexpr int kMostWarps = 4;
+constexpr int kWarps = 4;  // of a block; a warp takes a row at a time
+constexpr int kThreads = kWarps * kWarp;
+constexpr int kLane = 8;           // elements of a row in a lane, times Units
+constexpr int kForwardUnits = 16;  // the widest row that a warp keeps in registers: 4096
+constexpr int kBackwardUnits = 6;  // 1536
+constexpr int kBlockUnits = 8;     // that a block keeps: 8192
 
-// A warp a row; the row waits in shared memory between the passes over it.
-template <int N, typename T>
-__global__ void forward_kernel(LayerNorm<T> norm) {
-  extern __shared__ float shared[];
-  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / kWarp) + warp;
+// A lane's part of a row: pack p begins at column (p * Lanes + lane) * N.
+template <int N, int Lanes = kWarp>
+__device__ __forceinline__ int column_of(int pack) {
+  return (pack * Lanes + static_cast<int>(threadIdx.x % Lanes)) * N;
+}
+
+template <int N, int Packs, bool Residual, typename T>
+__global__ void __launch_bounds__(kThreads) forward_kernel(LayerNorm<T> norm) {
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp;
   if (row >= norm.rows) return;
-  float* kept = shared + warp * norm.width;
   const std::int64_t at = row * norm.width;
-
-  float sum = 0;
-  for (int column = lane * N; column < norm.width; column += kWarp * N) {
-    float x[N];
-    load<N>(norm.x + at + column, x);
-    if (norm.residual != nullptr) {
+  float x[Packs][N] = {};
+#pragma unroll
+  for (int p = 0; p < Packs; ++p) {
+    if (column_of<N>(p) < norm.width) load<N>(norm.x + at + column_of<N>(p), x[p]);
+  }
+  if constexpr (Residual) {
+#pragma unroll
+    for (int p = 0; p < Packs; ++p) {
+      if (column_of<N>(p) >= norm.width) continue;
       float before[N];
-      load<N>(norm.residual + at + column, before);
+      load<N>(norm.residual + at + column_of<N>(p), before);
 #pragma unroll
-      for (int i = 0; i < N; ++i) x[i] = to_float(from_float<T>(x[i] + before[i]));  // as the stream has it
-      store<N>(x, norm.sum + at + column);
+      for (int i = 0; i < N; ++i)
+        x[p][i] = to_float(from_float<T>(x[p][i] + before[i]));  // as the stream has it
+      store<N>(x[p], norm.sum + at + column_of<N>(p));
     }
+  }
+  float sum = 0;
 #pragma unroll
-    for (int i = 0; i < N; ++i) {
-      kept[column + i] = x[i];
-      sum += x[i];
-    }
+  for (int p = 0; p < Packs; ++p) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum += x[p][i];
   }
   const float mean = warp_sum(sum) / static_cast<float>(norm.width);
   float squares = 0;
-  for (int column = lane * N; column < norm.width; column += kWarp * N) {
 #pragma unroll
-    for (int i = 0; i < N; ++i) squares += (kept[column + i] - mean) * (kept[column + i] - mean);
+  for (int p = 0; p < Packs; ++p) {
+    if (column_of<N>(p) >= norm.width) continue;
+#pragma unroll
+    for (int i = 0; i < N; ++i) squares += (x[p][i] - mean) * (x[p][i] - mean);
   }
   const float deviation = rsqrtf(warp_sum(squares) / static_cast<float>(norm.width) + kEps);
-  for (int column = lane * N; column < norm.width; column += kWarp * N) {
-    float weight[N], bias[N], out[N];
-    load<N>(norm.weight + column, weight);
-    load<N>(norm.bias + column, bias);
 #pragma unroll
-    for (int i = 0; i < N; ++i) out[i] = (kept[column + i] - mean) * deviation * weight[i] + bias[i];
-    store<N>(out, norm.out + at + column);
+  for (int p = 0; p < Packs; ++p) {
+    if (column_of<N>(p) >= norm.width) continue;
+    float weight[N], bias[N];
+    load<N>(norm.weight + column_of<N>(p), weight);
+    load<N>(norm.bias + column_of<N>(p), bias);
+#pragma unroll
+    for (int i = 0; i < N; ++i) x[p][i] = (x[p][i] - mean) * deviation * weight[i] + bias[i];
+    store<N>(x[p], norm.out + at + column_of<N>(p));
   }
-  if (lane == 0) {
+  if (threadIdx.x % kWarp == 0) {
     norm.mean[row] = mean;
     norm.deviation[row] = deviation;
   }
 }
 
+// Rows of any width, read again for every pass.
 template <int N, typename T>
-void launch_forward(const LayerNorm<T>& norm, cudaStream_t stream) {
-  const int row_bytes = norm.width * static_cast<int>(sizeof(float));
-  const int warps = std::clamp(kSharedBytes / row_bytes, 1, kMostWarps);
-  const auto blocks = static_cast<unsigned>((norm.rows + warps - 1) / warps);
-  forward_kernel<N><<<blocks, warps * kWarp, warps * row_bytes, stream>>>(norm);
+__global__ void __launch_bounds__(kThreads) any_width_forward_kernel(LayerNorm<T> norm) {
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp;
+  if (row >= norm.rows) return;
+  const int first = static_cast<int>(threadIdx.x % kWarp) * N;
+  const std::int64_t at = row * norm.width;
+  const T* normed = norm.x;
+  if (norm.residual != nullptr) {
+    for (int column = first; column < norm.width; column += kWarp * N) {
+      float x[N], before[N];
+      load<N>(norm.x + at + column, x);
+      load<N>(norm.residual + at + column, before);
+#pragma unroll
+      for (int i = 0; i < N; ++i) x[i] += before[i];
+      store<N>(x, norm.sum + at + column);
+    }
+    normed = norm.sum;  // every lane reads what it wrote
+  }
+  float sum = 0, squares = 0;
+  for (int column = first; column < norm.width; column += kWarp * N) {
+    float x[N];
+    load<N>(normed + at + column, x);
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum += x[i];
+  }
+  const float mean = warp_sum(sum) / static_cast<float>(norm.width);
+  for (int column = first; column < norm.width; column += kWarp * N) {
+    float x[N];
+    load<N>(normed + at + column, x);
+#pragma unroll
+    for (int i = 0; i < N; ++i) squares += (x[i] - mean) * (x[i] - mean);
+  }
+  const float deviation = rsqrtf(warp_sum(squares) / static_cast<float>(norm.width) + kEps);
+  for (int column = first; column < norm.width; column += kWarp * N) {
+    float x[N], weight[N], bias[N];
+    load<N>(normed + at + column, x);
+    load<N>(norm.weight + column, weight);
+    load<N>(norm.bias + column, bias);
+#pragma unroll
+    for (int i = 0; i < N; ++i) x[i] = (x[i] - mean) * deviation * weight[i] + bias[i];
+    store<N>(x, norm.out + at + column);
+  }
+  if (threadIdx.x % kWarp == 0) {
+    norm.mean[row] = mean;
+    norm.deviation[row] = deviation;
+  }
 }
 
-constexpr int kBackwardThreads = 256;
-constexpr int kMostPacks = 4;        // a thread's columns
-constexpr std::int64_t kChunks = 1024;  // at most
-
+// Blocks of the backward, by the rows alone: each warp has some eight of them (or a block some 32), so that
+// its sums of the gradients of weight and bias are worth writing.
 std::int64_t chunks_of(std::int64_t rows) {
-  return std::min(rows, kChunks);
+  return std::clamp<std::int64_t>((rows + 8 * kWarps - 1) / (8 * kWarps), 1, 2048);
 }
 
-// A block goes through rows one after the other; every thread has its columns, and their part of the
-// gradients of weight and bias.
-template <int N, int Packs, typename T>
-__global__ void __launch_bounds__(kBackwardThreads) backward_kernel(LayerNormBackward<T> norm) {
-  float grad_weight[Packs][N] = {}, grad_bias[Packs][N] = {};
+// `Lanes` threads, a warp or a block, go through rows one after the other and keep their part of the
+// gradients of weight and bias; the warps of a block add theirs up at the end, one after the other.
+template <int N, int Packs, int Lanes, typename T>
+__global__ void __launch_bounds__(kThreads) backward_kernel(LayerNormBackward<T> norm) {
+  extern __shared__ float shared[];  // [2, width]: weight, bias
+  constexpr int groups = kThreads / Lanes;
+  const int group = static_cast<int>(threadIdx.x) / Lanes;
   const float scale = 1.0f / static_cast<float>(norm.width);
-  for (std::int64_t row = blockIdx.x; row < norm.rows; row += gridDim.x) {
+  constexpr bool early = Packs * N <= 40;  // registers are left to have the stream's gradient on its way
+  float grad_weight[Packs][N] = {}, grad_bias[Packs][N] = {};
+  for (std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * groups + group; row < norm.rows;
+       row += static_cast<std::int64_t>(gridDim.x) * groups) {
     const std::int64_t at = row * norm.width;
     const float mean = norm.mean[row], deviation = norm.deviation[row];
-    float hat[Packs][N], scaled[Packs][N];  // the normed row before weight and bias; grad_out times weight
+    Pack<T, N> x[Packs] = {}, grad_out[Packs] = {}, grad_stream[Packs] = {};  // as they lie in memory
+#pragma unroll
+    for (int p = 0; p < Packs; ++p) {
+      if (column_of<N, Lanes>(p) >= norm.width) continue;
+      x[p] = *reinterpret_cast<const Pack<T, N>*>(norm.sum + at + column_of<N, Lanes>(p));
+      grad_out[p] = *reinterpret_cast<const Pack<T, N>*>(norm.grad_out + at + column_of<N, Lanes>(p));
+    }
+    const auto load_stream = [&](int p) {
+      if (norm.grad_stream != nullptr && column_of<N, Lanes>(p) < norm.width)
+        grad_stream[p] = *reinterpret_cast<const Pack<T, N>*>(norm.grad_stream + at + column_of<N, Lanes>(p));
+    };
+    if constexpr (early) {
+#pragma unroll
+      for (int p = 0; p < Packs; ++p) load_stream(p);
+    }
     float sum = 0, product = 0;
 #pragma unroll
     for (int p = 0; p < Packs; ++p) {
-      const int column = (p * kBackwardThreads + threadIdx.x) * N;
-      if (column >= norm.width) break;
+      if (column_of<N, Lanes>(p) >= norm.width) continue;
+      float weight[N];
+      load<N>(norm.weight + column_of<N, Lanes>(p), weight);
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const float g = to_float(grad_out[p].values[i]);
+        const float hat = (to_float(x[p].values[i]) - mean) * deviation;
+        sum += g * weight[i];
+        product += g * weight[i] * hat;
+        grad_weight[p][i] += g * hat;
+        grad_bias[p][i] += g;
+      }
+    }
+    if constexpr (groups > 1) {
+      sum = warp_sum(sum);
+      product = warp_sum(product);
+    } else {
+      const float2 total = block_sum<kThreads>(sum, product);
+      sum = total.x;
+      product = total.y;
+    }
+    sum *= scale;
+    product *= scale;
+#pragma unroll
+    for (int p = 0; p < Packs; ++p) {
+      if (column_of<N, Lanes>(p) >= norm.width) continue;
+      float weight[N], grad_x[N];
+      load<N>(norm.weight + column_of<N, Lanes>(p), weight);
+      if constexpr (!early) load_stream(p);
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const float hat = (to_float(x[p].values[i]) - mean) * deviation;
+        grad_x[i] = deviation * (to_float(grad_out[p].values[i]) * weight[i] - sum - hat * product) +
+                    to_float(grad_stream[p].values[i]);
+      }
+      store<N>(grad_x, norm.grad_x + at + column_of<N, Lanes>(p));
+    }
+    if constexpr (groups == 1) __syncthreads();
+  }
+  float* partial = norm.partial + static_cast<std::int64_t>(blockIdx.x) * norm.width;
+  float* partial_bias = partial + static_cast<std::int64_t>(gridDim.x) * norm.width;
+  // Either straight to the partial sums, or by turns to what the warps share.
+  float* to = groups > 1 ? shared : partial;
+  float* to_bias = groups > 1 ? shared + norm.width : partial_bias;
+  for (int turn = 0; turn < groups; ++turn) {
+    if (turn == group) {
+#pragma unroll
+      for (int p = 0; p < Packs; ++p) {
+        if (column_of<N, Lanes>(p) >= norm.width) continue;
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+          const int column = column_of<N, Lanes>(p) + i;
+          to[column] = turn == 0 ? grad_weight[p][i] : to[column] + grad_weight[p][i];
+          to_bias[column] = turn == 0 ? grad_bias[p][i] : to_bias[column] + grad_bias[p][i];
+        }
+      }
+    }
+    if constexpr (groups > 1) __syncthreads();
+  }
+  if constexpr (groups > 1) {
+    for (int column = static_cast<int>(threadIdx.x); column < norm.width; column += kThreads) {
+      partial[column] = shared[column];
+      partial_bias[column] = shared[norm.width + column];
+    }
+  }
+}
+
+// Rows of any width: a block a row, read twice; the sums are kept where they are written in the end.
+template <int N, typename T>
+__global__ void __launch_bounds__(kThreads) any_width_backward_kernel(LayerNormBackward<T> norm) {
+  const int first = static_cast<int>(threadIdx.x) * N;
+  const float scale = 1.0f / static_cast<float>(norm.width);
+  float* partial = norm.partial + static_cast<std::int64_t>(blockIdx.x) * norm.width;
+  float* partial_bias = partial + static_cast<std::int64_t>(gridDim.x) * norm.width;
+  for (int column = first; column < norm.width; column += kThreads * N) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) partial[column + i] = partial_bias[column + i] = 0;
+  }
+  for (std::int64_t row = blockIdx.x; row < norm.rows; row += gridDim.x) {
+    const std::int64_t at = row * norm.width;
+    const float mean = norm.mean[row], deviation = norm.deviation[row];
+    float sum = 0, product = 0;
+    for (int column = first; column < norm.width; column += kThreads * N) {
       float x[N], weight[N], grad_out[N];
       load<N>(norm.sum + at + column, x);
       load<N>(norm.weight + column, weight);
       load<N>(norm.grad_out + at + column, grad_out);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        hat[p][i] = (x[i] - mean) * deviation;
-        scaled[p][i] = grad_out[i] * weight[i];
-        sum += scaled[p][i];
-        product += scaled[p][i] * hat[p][i];
-        grad_weight[p][i] += grad_out[i] * hat[p][i];
-        grad_bias[p][i] += grad_out[i];
+        const float hat = (x[i] - mean) * deviation;
+        sum += grad_out[i] * weight[i];
+        product += grad_out[i] * weight[i] * hat;
+        partial[column + i] += grad_out[i] * hat;
+        partial_bias[column + i] += grad_out[i];
       }
     }
-    const float2 total = block_sum<kBackwardThreads>(sum, product);
+    const float2 total = block_sum<kThreads>(sum, product);
+    for (int column = first; column < norm.width; column += kThreads * N) {
+      float x[N], weight[N], grad_out[N], grad_x[N] = {};
+      load<N>(norm.sum + at + column, x);
+      load<N>(norm.weight + column, weight);
+      load<N>(norm.grad_out + at + column, grad_out);
+      if (norm.grad_stream != nullptr) load<N>(norm.grad_stream + at + column, grad_x);
 #pragma unroll
-    for (int p = 0; p < Packs; ++p) {
-      const int column = (p * kBackwardThreads + threadIdx.x) * N;
-      if (column >= norm.width) break;
-      float grad_x[N], grad_stream[N] = {};
-      if (norm.grad_stream != nullptr) load<N>(norm.grad_stream + at + column, grad_stream);
-#pragma unroll
-      for (int i = 0; i < N; ++i)
-        grad_x[i] =
-            deviation * (scaled[p][i] - scale * (total.x + hat[p][i] * total.y)) + grad_stream[i];
+      for (int i = 0; i < N; ++i) {
+        const float hat = (x[i] - mean) * deviation;
+        grad_x[i] += deviation * (grad_out[i] * weight[i] - scale * (total.x + hat * total.y));
+      }
       store<N>(grad_x, norm.grad_x + at + column);
     }
     __syncthreads();
   }
-  float* partial = norm.partial + static_cast<std::int64_t>(blockIdx.x) * norm.width;
-  float* partial_bias = partial + static_cast<std::int64_t>(gridDim.x) * norm.width;
-#pragma unroll
-  for (int p = 0; p < Packs; ++p) {
-    const int column = (p * kBackwardThreads + threadIdx.x) * N;
-    if (column >= norm.width) break;
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      partial[column + i] = grad_weight[p][i];
-      partial_bias[column + i] = grad_bias[p][i];
-    }
-  }
 }
 
-template <int N, typename T>
-void launch_backward(const LayerNormBackward<T>& norm, cudaStream_t stream) {
-  const auto chunks = static_cast<unsigned>(chunks_of(norm.rows));
-  const int packs = (norm.width / N + kBackwardThreads - 1) / kBackwardThreads;
-  static_assert(kMostPacks == 4);
-  if (packs <= 1) backward_kernel<N, 1><<<chunks, kBackwardThreads, 0, stream>>>(norm);
-  else if (packs <= 2) backward_kernel<N, 2><<<chunks, kBackwardThreads, 0, stream>>>(norm);
-  else backward_kernel<N, 4><<<chunks, kBackwardThreads, 0, stream>>>(norm);
-  const std::int64_t size = static_cast<std::int64_t>(chunks) * norm.width;
-  add_partials(norm.partial, norm.grad_weight, static_cast<int>(chunks), norm.width, stream);
-  add_partials(norm.partial + size, norm.grad_bias, static_cast<int>(chunks), norm.width, stream);
+unsigned row_blocks(std::int64_t rows) {
+  return static_cast<unsigned>((rows + kWarps - 1) / kWarps);
+}
+
+// Calls back with the least Units that hold a row of `width`: kLane * Units elements a lane; false: none do.
+template <int Most, int Lanes = kWarp, typename F>
+bool with_units(int width, const F& call) {
+  const int units = (width + Lanes * kLane - 1) / (Lanes * kLane);
+  const auto use = [&]<int Units>() {
+    if constexpr (Units <= Most) call.template operator()<Units>();
+  };
+  if (units > Most) return false;
+  if (units <= 1)
+    use.template operator()<1>();
+  else if (units <= 2)
+    use.template operator()<2>();
+  else if (units <= 3)
+    use.template operator()<3>();
+  else if (units <= 4)
+    use.template operator()<4>();
+  else if (units <= 5)
+    use.template operator()<5>();
+  else if (units <= 6)
+    use.template operator()<6>();
+  else if (units <= 8)
+    use.template operator()<8>();
+  else
+    use.template operator()<16>();
+  return true;
 }
 
 }  // namespace
@@ -154,14 +314,43 @@ std::int64_t layer_norm_partials(std::int64_t rows, int width) {
 
 template <typename T>
 void layer_norm_forward(const LayerNorm<T>& norm, cudaStream_t stream) {
-  if (aligned_for(norm.width, kFullPack<T>)) launch_forward<kFullPack<T>>(norm, stream);
-  else launch_forward<1>(norm, stream);
+  constexpr int N = kFullPack<T>;
+  const unsigned blocks = row_blocks(norm.rows);
+  if (!aligned_for(norm.width, N)) {
+    any_width_forward_kernel<1><<<blocks, kThreads, 0, stream>>>(norm);
+    return;
+  }
+  const bool narrow = with_units<kForwardUnits>(norm.width, [&]<int Units>() {
+    constexpr int packs = Units * kLane / N;
+    if (norm.residual != nullptr)
+      forward_kernel<N, packs, true><<<blocks, kThreads, 0, stream>>>(norm);
+    else
+      forward_kernel<N, packs, false><<<blocks, kThreads, 0, stream>>>(norm);
+  });
+  if (!narrow) any_width_forward_kernel<N><<<blocks, kThreads, 0, stream>>>(norm);
 }
 
 template <typename T>
 void layer_norm_backward(const LayerNormBackward<T>& norm, cudaStream_t stream) {
-  if (aligned_for(norm.width, kFullPack<T>)) launch_backward<kFullPack<T>>(norm, stream);
-  else launch_backward<1>(norm, stream);
+  constexpr int N = kFullPack<T>;
+  const auto chunks = static_cast<unsigned>(chunks_of(norm.rows));
+  if (!aligned_for(norm.width, N)) {
+    any_width_backward_kernel<1><<<chunks, kThreads, 0, stream>>>(norm);
+  } else {
+    const bool fits_a_warp = with_units<kBackwardUnits>(norm.width, [&]<int Units>() {
+      const std::size_t shared = 2 * sizeof(float) * static_cast<std::size_t>(norm.width);
+      backward_kernel<N, Units * kLane / N, kWarp><<<chunks, kThreads, shared, stream>>>(norm);
+    });
+    const bool fits_a_block =
+        fits_a_warp || with_units<kBlockUnits, kThreads>(norm.width, [&]<int Units>() {
+          backward_kernel<N, Units * kLane / N, kThreads><<<chunks, kThreads, 0, stream>>>(norm);
+        });
+    if (!fits_a_block) any_width_backward_kernel<N><<<chunks, kThreads, 0, stream>>>(norm);
+  }
+  const std::int64_t size = static_cast<std::int64_t>(chunks) * norm.width;
+  add_partials(
+      {.partial = {norm.partial, norm.partial + size}, .gradient = {norm.grad_weight, norm.grad_bias}}, 2,
+      static_cast<int>(chunks), norm.width, stream);
 }
 
 template void layer_norm_forward(const LayerNorm<float>&, cudaStream_t);

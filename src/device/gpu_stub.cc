@@ -1,0 +1,34 @@
+// In place of the GPU's files where LibTorch or the build has no CUDA.
+#include "base/error.h"
+#include "device/gpu_thread.h"
+#include "device/ready.h"
+
+namespace twobw::device {
+
+int gpu_count() {
+  return 0;
+}
+
+bool built_with_cuda() {
+  return false;
+}
+
+struct GpuThread::State {};
+
+GpuThread::GpuThread(const GpuSlice& slice) {
+  fail_input("devices has '{}', but this program was built without CUDA", describe(slice));
+}
+
+GpuThread::~GpuThread() = default;
+
+std::unique_ptr<Clock> GpuThread::make_clock(std::chrono::steady_clock::time_point start) const {
+  return std::make_unique<ThreadClock>(start);
+}
+
+Ready record_ready() {
+  return nullptr;
+}
+
+void await_ready(const Ready&) {}
+
+}  // namespace twobw::device

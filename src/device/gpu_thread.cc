@@ -1,0 +1,173 @@
+#include "device/gpu_thread.h"
+
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
+
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "base/error.h"
+#include "device/gpu.h"
+#include "device/ready.h"
+#include "device/slices.h"
+
+namespace twobw::device {
+namespace {
+
+// Events are used over and over; a wait that was queued keeps what it waits for.
+class EventPool {
+ public:
+  explicit EventPool(unsigned flags) : flags_(flags) {}
+
+  std::shared_ptr<void> take() {
+    cudaEvent_t event = nullptr;
+    {
+      std::lock_guard lock(mutex_);
+      if (!free_.empty()) {
+        event = free_.back();
+        free_.pop_back();
+      }
+    }
+    if (event == nullptr) check_cuda(cudaEventCreateWithFlags(&event, flags_), "cudaEventCreate");
+    return {event, [this](void* used) {
+              std::lock_guard lock(mutex_);
+              free_.push_back(static_cast<cudaEvent_t>(used));
+            }};
+  }
+
+ private:
+  unsigned flags_;
+  std::mutex mutex_;
+  std::vector<cudaEvent_t> free_;
+};
+
+// They outlive every worker.
+EventPool& plain_events() {
+  static auto* pool = new EventPool(cudaEventDisableTiming);
+  return *pool;
+}
+EventPool& timed_events() {
+  static auto* pool = new EventPool(cudaEventDefault);
+  return *pool;
+}
+
+thread_local cudaStream_t this_stream = nullptr;
+
+class StreamClock final : public Clock {
+ public:
+  StreamClock(cudaStream_t stream, std::chrono::steady_clock::time_point start)
+      : stream_(stream), origin_(timed_events().take()) {
+    check_cuda(cudaEventRecord(event(origin_), stream_), "cudaEventRecord");
+    check_cuda(cudaEventSynchronize(event(origin_)), "cudaEventSynchronize");
+    before_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+  Mark mark() override {
+    Mark mark{.event = timed_events().take()};
+    check_cuda(cudaEventRecord(event(mark.event), stream_), "cudaEventRecord");
+    return mark;
+  }
+
+  double seconds(const Mark& mark) const override {
+    float milliseconds = 0;
+    check_cuda(cudaEventElapsedTime(&milliseconds, event(origin_), event(mark.event)),
+               "cudaEventElapsedTime");
+    return before_ + milliseconds * 1e-3;
+  }
+
+ private:
+  static cudaEvent_t event(const std::shared_ptr<void>& event) {
+    return static_cast<cudaEvent_t>(event.get());
+  }
+
+  cudaStream_t stream_;
+  std::shared_ptr<void> origin_;
+  double before_ = 0;
+};
+
+// One set of slices for all workers that name it.
+std::mutex slices_mutex;
+
+std::shared_ptr<Slices> slices_of(int gpu, int count) {
+  static std::map<std::pair<int, int>, std::weak_ptr<Slices>> made;
+  std::weak_ptr<Slices>& known = made[{gpu, count}];
+  std::shared_ptr<Slices> slices = known.lock();
+  if (!slices) known = slices = std::make_shared<Slices>(gpu, count);
+  return slices;
+}
+
+int multiprocessors_of(int gpu) {
+  int count = 0;
+  check_cuda(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, gpu), "cudaDeviceGetAttribute");
+  return count;
+}
+
+}  // namespace
+
+struct GpuThread::State {
+  std::shared_ptr<Slices> slices;  // none: a whole GPU
+  cudaStream_t stream = nullptr;
+  void* workspace = nullptr;
+};
+
+int gpu_count() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+bool built_with_cuda() {
+  return true;
+}
+
+GpuThread::GpuThread(const GpuSlice& slice) : state_(std::make_unique<State>()) {
+  constexpr std::size_t kWorkspace = 32 << 20;  // what cuBLAS asks for on this kind of GPU
+  check_cuda(cudaSetDevice(slice.gpu), "cudaSetDevice");
+  int multiprocessors = multiprocessors_of(slice.gpu);
+  {
+    std::lock_guard lock(slices_mutex);
+    if (slice.slices > 1) {
+      state_->slices = slices_of(slice.gpu, slice.slices);
+      multiprocessors = state_->slices->multiprocessors(slice.slice);
+      state_->stream = state_->slices->make_stream(slice.slice);
+    } else {
+      check_cuda(cudaStreamCreateWithFlags(&state_->stream, cudaStreamNonBlocking), "cudaStreamCreate");
+    }
+  }
+  check_cuda(cudaMalloc(&state_->workspace, kWorkspace), "cudaMalloc");
+  register_gpu_stream(state_->stream, {.gpu = slice.gpu,
+                                       .multiprocessors = multiprocessors,
+                                       .workspace = state_->workspace,
+                                       .workspace_bytes = kWorkspace,
+                                       .deterministic = at::globalContext().deterministicAlgorithms()});
+  c10::cuda::setCurrentCUDAStream(
+      c10::cuda::getStreamFromExternal(state_->stream, static_cast<c10::DeviceIndex>(slice.gpu)));
+  this_stream = state_->stream;
+}
+
+GpuThread::~GpuThread() {
+  forget_gpu_stream(state_->stream);
+  cudaFree(state_->workspace);
+  if (!state_->slices) cudaStreamDestroy(state_->stream);
+}
+
+std::unique_ptr<Clock> GpuThread::make_clock(std::chrono::steady_clock::time_point start) const {
+  return std::make_unique<StreamClock>(state_->stream, start);
+}
+
+Ready record_ready() {
+  if (this_stream == nullptr) return nullptr;
+  Ready ready = plain_events().take();
+  check_cuda(cudaEventRecord(static_cast<cudaEvent_t>(ready.get()), this_stream), "cudaEventRecord");
+  return ready;
+}
+
+void await_ready(const Ready& ready) {
+  if (!ready) return;
+  TWOBW_ASSERT(this_stream != nullptr, "a thread without a GPU waits for one");
+  check_cuda(cudaStreamWaitEvent(this_stream, static_cast<cudaEvent_t>(ready.get()), 0),
+             "cudaStreamWaitEvent");
+}
+
+}  // namespace twobw::device

@@ -1,0 +1,32 @@
+// A thread that computes on a GPU or a slice of one. While it lives, the thread's tensors operations go to
+// the device's own queue (a stream).
+#pragma once
+
+#include <chrono>
+#include <memory>
+
+#include "base/gpu_name.h"
+#include "device/clock.h"
+
+namespace twobw::device {
+
+// The number of GPUs that can be used; 0 also in a build without CUDA.
+int gpu_count();
+bool built_with_cuda();
+
+class GpuThread {
+ public:
+  // Throws InputError where the GPU cannot be cut so, RunError where CUDA fails.
+  explicit GpuThread(const GpuSlice& slice);
+  ~GpuThread();
+  GpuThread(const GpuThread&) = delete;
+  GpuThread& operator=(const GpuThread&) = delete;
+
+  std::unique_ptr<Clock> make_clock(std::chrono::steady_clock::time_point start) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace twobw::device

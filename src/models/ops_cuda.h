@@ -1,0 +1,30 @@
+// The building blocks of ops.h on a GPU, float or bfloat16. On the current stream, which must be registered
+// with device/gpu.h; nothing waits for the device, so all of it can be captured into a graph. The gradient of
+// a parameter is always accumulated into its .grad(), a tensor of float whatever the parameter's type.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+namespace twobw::models::ops::cuda {
+
+// residual (or undefined) + x weight^T + bias (or undefined), in one product.
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                  const at::Tensor& residual);
+
+at::Tensor embed(const at::Tensor& token_weight, const at::Tensor& position_weight, const at::Tensor& tokens);
+
+at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+std::pair<at::Tensor, at::Tensor> norm_and_stream(const at::Tensor& x, const at::Tensor& weight,
+                                                  const at::Tensor& bias);
+
+at::Tensor gelu(const at::Tensor& x);
+
+at::Tensor causal_attention(const at::Tensor& qkv, int heads);
+
+// The gradient of `weight` is accumulated by the forward already, where gradients are wanted.
+at::Tensor head_loss(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets,
+                     double loss_scale, bool needs_gradient);
+
+}  // namespace twobw::models::ops::cuda

@@ -1,0 +1,38 @@
+// For builds without CUDA: there are no tensors on a GPU then, so nobody comes here.
+#include "base/error.h"
+#include "models/ops_cuda.h"
+
+namespace twobw::models::ops::cuda {
+namespace {
+
+using at::Tensor;
+
+[[noreturn]] void not_built() {
+  assertion_failed("built with CUDA", __FILE__, __LINE__, "an operation on a GPU");
+}
+
+}  // namespace
+
+Tensor linear(const Tensor&, const Tensor&, const Tensor&, const Tensor&) {
+  not_built();
+}
+Tensor embed(const Tensor&, const Tensor&, const Tensor&) {
+  not_built();
+}
+Tensor layer_norm(const Tensor&, const Tensor&, const Tensor&) {
+  not_built();
+}
+std::pair<Tensor, Tensor> norm_and_stream(const Tensor&, const Tensor&, const Tensor&) {
+  not_built();
+}
+Tensor gelu(const Tensor&) {
+  not_built();
+}
+Tensor causal_attention(const Tensor&, int) {
+  not_built();
+}
+Tensor head_loss(const Tensor&, const Tensor&, const Tensor&, double, bool) {
+  not_built();
+}
+
+}  // namespace twobw::models::ops::cuda

@@ -1,0 +1,157 @@
+#include "optim/gpu_optimizer.h"
+
+#include "base/error.h"
+#include "device/gpu.h"
+#include "optim/norms_cuda.h"
+
+namespace twobw::optim {
+namespace {
+
+using at::Tensor;
+
+float* data(const Tensor& tensor) {
+  return tensor.defined() ? tensor.mutable_data_ptr<float>() : nullptr;
+}
+
+float factor(const std::vector<double>& factors, std::size_t index) {
+  return index < factors.size() ? static_cast<float>(factors[index]) : 0.0f;
+}
+
+// The bytes of `items` on the GPU.
+template <typename T>
+Tensor upload(const std::vector<T>& items, const at::TensorOptions& on_gpu) {
+  const auto bytes = static_cast<std::int64_t>(items.size() * sizeof(T));
+  const Tensor host = at::from_blob(const_cast<T*>(items.data()), {bytes}, at::kByte);
+  return host.to(on_gpu.dtype(at::kByte));
+}
+
+template <typename T>
+T* as(const Tensor& tensor) {
+  return reinterpret_cast<T*>(tensor.mutable_data_ptr());
+}
+
+double bytes(const Tensor& tensor) {
+  return tensor.defined() ? static_cast<double>(tensor.nbytes()) : 0;
+}
+
+}  // namespace
+
+GpuOptimizer::GpuOptimizer(const OptimizerConfig& config, const weights::Layout& layout,
+                           std::int64_t sync_updates, const Tensor& initial, const Tensor& compute)
+    : config_(config), layout_(layout), sync_updates_(sync_updates) {
+  const at::TensorOptions on_gpu = compute.options();
+  const auto state = [&] { return at::zeros({layout.size()}, on_gpu.dtype(at::kFloat)); };
+  moment1_ = state();
+  if (config.name == "adamw") moment2_ = state();
+  if (!config.extrapolate_update.empty()) update1_ = state();
+  if (config.extrapolate_update.size() > 1) update2_ = state();
+  if (!config.extrapolate_weights.empty() || compute.scalar_type() != at::kFloat)
+    master_ = initial.to(on_gpu.dtype(at::kFloat));
+  if (config.extrapolate_weights.size() > 1) applied1_ = state();
+
+  std::vector<cuda::Piece> pieces, norm_pieces;
+  std::vector<int> first = {0};
+  for (const weights::Parameter& parameter : layout.parameters()) {
+    const float decay = parameter.spec.decay ? static_cast<float>(config.weight_decay) : 0.0f;
+    if (!parameter.alias) cuda::add_pieces(pieces, parameter.offset, parameter.count, decay);
+    if (!parameter.spec.tied_to.empty()) continue;  // its gradient belongs to the primary
+    cuda::add_pieces(norm_pieces, parameter.gradient_offset, parameter.count, 0);
+    first.push_back(static_cast<int>(norm_pieces.size()));
+  }
+  piece_count_ = static_cast<int>(pieces.size());
+  norm_piece_count_ = static_cast<int>(norm_pieces.size());
+  norm_count_ = static_cast<int>(first.size()) - 1;
+  pieces_ = upload(pieces, on_gpu);
+  norm_pieces_ = upload(norm_pieces, on_gpu);
+  first_piece_ = upload(first, on_gpu);
+  partial_ = at::empty({norm_piece_count_}, on_gpu.dtype(at::kDouble));
+  norms_ = at::empty({2, norm_count_}, on_gpu.dtype(at::kDouble));
+  sum_ = at::zeros({1}, on_gpu.dtype(at::kDouble));
+  control_ = upload(std::vector<cuda::Control>(1), on_gpu);
+}
+
+Tensor GpuOptimizer::squared_norms(std::int64_t batch, const Tensor& gradient, cudaStream_t stream) {
+  Tensor norms = norms_[batch % 2];
+  cuda::squared_norms(data(gradient), as<cuda::Piece>(norm_pieces_), norm_piece_count_, as<int>(first_piece_),
+                      norm_count_, as<double>(partial_), norms.mutable_data_ptr<double>(), stream);
+  return norms;
+}
+
+template <typename Compute>
+void GpuOptimizer::apply_as(const Extrapolation& extrapolation, double learning_rate,
+                            const StreamsOf<Compute>& streams, cudaStream_t stream) const {
+  const auto rate = static_cast<float>(learning_rate);
+  if (config_.name == "sgd") {
+    cuda::apply(cuda::Sgd{.learning_rate = rate, .momentum = static_cast<float>(config_.momentum)},
+                extrapolation, streams, as<cuda::Piece>(pieces_), piece_count_, control(), stream);
+    return;
+  }
+  cuda::apply(cuda::AdamW{.learning_rate = rate,
+                          .beta1 = static_cast<float>(config_.betas[0]),
+                          .beta2 = static_cast<float>(config_.betas[1]),
+                          .eps = static_cast<float>(config_.eps)},
+              extrapolation, streams, as<cuda::Piece>(pieces_), piece_count_, control(), stream);
+}
+
+void GpuOptimizer::apply(std::int64_t update, double learning_rate, std::span<const Tensor> norms,
+                         const Tensor& gradient, const Tensor& source, const Tensor& target,
+                         cudaStream_t stream) {
+  if (!gathered_.defined()) {
+    std::int64_t count = 0;
+    for (const Tensor& of_stage : norms) count += of_stage.numel();
+    gathered_ = at::empty({count}, norms_.options());
+  }
+  std::int64_t at = 0;
+  for (const Tensor& of_stage : norms) {
+    gathered_.narrow(0, at, of_stage.numel()).copy_(of_stage, /*non_blocking=*/true);
+    at += of_stage.numel();
+  }
+  cuda::sum_in_order(as<double>(gathered_), static_cast<int>(at), as<double>(sum_), stream);
+  cuda::prepare(as<double>(sum_), config_.clip, as<cuda::Control>(control_), stream);
+
+  Extrapolation extrapolation;
+  if (update > sync_updates_) {
+    extrapolation.update = factor(config_.extrapolate_update, 0);
+    extrapolation.update2 = factor(config_.extrapolate_update, 1);
+  }
+  if (update + 1 > sync_updates_) {
+    extrapolation.weights = factor(config_.extrapolate_weights, 0);
+    extrapolation.weights2 = factor(config_.extrapolate_weights, 1);
+  }
+  const auto fill = [&](auto& streams) {
+    streams.gradient = data(gradient);
+    streams.moment1 = data(moment1_);
+    streams.moment2 = data(moment2_);
+    streams.update1 = data(update1_);
+    streams.update2 = data(update2_);
+    streams.applied1 = data(applied1_);
+  };
+  if (target.scalar_type() == at::kBFloat16) {
+    StreamsOf<__nv_bfloat16> streams{.source = data(master_), .target = data(master_)};
+    fill(streams);
+    streams.compute = as<__nv_bfloat16>(target);
+    apply_as(extrapolation, learning_rate, streams, stream);
+  } else {
+    Streams streams{.source = data(master_.defined() ? master_ : source),
+                    .target = data(master_.defined() ? master_ : target)};
+    fill(streams);
+    if (master_.defined()) streams.compute = data(target);
+    apply_as(extrapolation, learning_rate, streams, stream);
+  }
+  cuda::count_update(as<cuda::Control>(control_), stream);
+  // What lies past the weights are the aliases' gradients, already summed into their partners'.
+  if (layout_.gradient_size() > layout_.size())
+    gradient.narrow(0, layout_.size(), layout_.gradient_size() - layout_.size()).zero_();
+}
+
+const cuda::Control* GpuOptimizer::control() const {
+  return as<cuda::Control>(control_);
+}
+
+void GpuOptimizer::add_to(planner::Footprint& footprint) const {
+  footprint[planner::Term::Master] += bytes(master_);
+  for (const Tensor& tensor : {moment1_, moment2_, update1_, update2_, applied1_})
+    footprint[planner::Term::Optimizer] += bytes(tensor);
+}
+
+}  // namespace twobw::optim

@@ -1,0 +1,57 @@
+// The optimizer of one stage on a GPU: as optim/optimizer.h, but what depends on the gradient (clipping,
+// whether the update is skipped) never leaves the device.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <span>
+
+#include "base/config.h"
+#include "optim/kernels_cuda.h"
+#include "planner/memory.h"
+#include "weights/layout.h"
+
+namespace twobw::optim {
+
+class GpuOptimizer {
+ public:
+  // `initial`: flat W(0) in single precision, on the CPU; `compute`: one of the buffers computed with.
+  GpuOptimizer(const OptimizerConfig& config, const weights::Layout& layout, std::int64_t sync_updates,
+               const at::Tensor& initial, const at::Tensor& compute);
+
+  // Squared norms of the parameters whose gradient this stage answers for; valid until asked for twice more.
+  at::Tensor squared_norms(std::int64_t batch, const at::Tensor& gradient, cudaStream_t stream);
+
+  // `norms`: of all stages, in their order.
+  void apply(std::int64_t update, double learning_rate, std::span<const at::Tensor> norms,
+             const at::Tensor& gradient, const at::Tensor& source, const at::Tensor& target,
+             cudaStream_t stream);
+
+  // Of the update applied last, on the device.
+  const cuda::Control* control() const;
+
+  // Single precision.
+  const at::Tensor& true_weights(const at::Tensor& newest) const {
+    return master_.defined() ? master_ : newest;
+  }
+  // Whether what is computed with is the true weights, if perhaps rounded.
+  bool computes_with_true_weights() const { return config_.extrapolate_weights.empty(); }
+
+  void add_to(planner::Footprint& footprint) const;
+
+ private:
+  template <typename Compute>
+  void apply_as(const Extrapolation& extrapolation, double learning_rate, const StreamsOf<Compute>& streams,
+                cudaStream_t stream) const;
+
+  OptimizerConfig config_;
+  const weights::Layout& layout_;
+  std::int64_t sync_updates_;
+  at::Tensor master_, moment1_, moment2_, update1_, update2_, applied1_;
+  at::Tensor pieces_, norm_pieces_, first_piece_, partial_, norms_, gathered_, sum_, control_;
+  int piece_count_ = 0, norm_piece_count_ = 0, norm_count_ = 0;
+};
+
+}  // namespace twobw::optim

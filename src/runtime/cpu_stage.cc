@@ -1,0 +1,146 @@
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/edge.h>
+
+#include <cmath>
+#include <deque>
+
+#include "base/error.h"
+#include "device/memory.h"
+#include "optim/optimizer.h"
+#include "runtime/backward.h"
+#include "runtime/pass.h"
+#include "runtime/stage.h"
+
+namespace twobw::runtime {
+namespace {
+
+using at::Tensor;
+using device::PurposeScope;
+using device::Term;
+
+Tensors detached(const Tensors& tensors) {
+  Tensors result;
+  for (const Tensor& tensor : tensors) result.push_back(tensor.detach());
+  return result;
+}
+
+class CpuStage final : public Stage {
+ public:
+  CpuStage(const Config& config, const models::LayerList& model, const data::Source& training,
+           const data::Source& validation, const StageSetup& setup, device::MemoryPool& pool)
+      : Stage(config, model, training, validation, setup, at::kFloat),
+        optimizer_(config.optimizer, layout_, config.pipeline.sync_updates, versions_.flat(0)),
+        in_flight_(setup.slots),
+        pool_(pool) {}
+
+  Tensors forward(std::int64_t microbatch, int slot, std::int64_t version, const Tensors& inputs) override;
+  Tensors backward(std::int64_t microbatch, int slot, std::int64_t version,
+                   const Tensors& gradients) override;
+  Tensors evaluate(std::int64_t index, const Tensors& inputs) override;
+  double batch_loss() override;
+  Tensor tied_gradient(std::int64_t batch) override;
+  transport::Norms squared_norms(std::int64_t batch) override;
+  void step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms) override;
+  StepResult finish_step(std::int64_t) override { return last_step_; }
+  int steps_ahead() const override { return 0; }
+  Tensor newest_weights() const override { return true_weights(); }
+  planner::Footprint peak() const override { return pool_.peak(); }
+
+ private:
+  struct InFlight {
+    models::Pass pass;
+    Tensors inputs;                    // leaves that require a gradient
+    torch::autograd::edge_list roots;  // where the backward starts; none under recomputation
+  };
+  const Tensor& true_weights() const { return optimizer_.true_weights(versions_.flat(versions_.newest())); }
+
+  optim::Optimizer optimizer_;
+  std::vector<InFlight> in_flight_;
+  device::MemoryPool& pool_;
+  double batch_loss_ = 0;               // summed over the batch's microbatches so far
+  std::deque<double> finished_losses_;  // such sums, of batches whose backwards are still to come
+  StepResult last_step_;
+};
+
+Tensors CpuStage::forward(std::int64_t microbatch, int slot, std::int64_t version, const Tensors& inputs) {
+  InFlight& flight = in_flight_[slot];
+  TWOBW_ASSERT(!flight.pass.tokens.defined(), "slot {} is taken when microbatch {} comes", slot, microbatch);
+  const auto parameters = versions_.acquire(version);
+  {
+    const PurposeScope purpose(Term::Inputs);
+    flight.pass = training_pass(config_, training_, setup_.replica, microbatch);
+  }
+  for (const Tensor& input : inputs) flight.inputs.push_back(input.detach().set_requires_grad(true));
+  PurposeScope purpose(Term::Working);
+  at::AutoGradMode with_graph(!setup_.recompute);
+  const Tensors outputs = run_layers(parameters, flight.inputs, flight.pass);
+  if (!setup_.recompute) flight.roots = roots_of(outputs);
+  purpose.keep_as(Term::Activations);
+  if (!is_last()) return detached(outputs);
+  batch_loss_ += outputs.front().item<double>();
+  if ((microbatch + 1) % config_.pipeline.microbatches == 0)
+    finished_losses_.push_back(std::exchange(batch_loss_, 0));
+  return {};
+}
+
+Tensors CpuStage::backward(std::int64_t microbatch, int slot, std::int64_t version,
+                           const Tensors& gradients) {
+  InFlight flight = std::exchange(in_flight_[slot], {});
+  const auto parameters = versions_.parameters(version);
+  gradients_.attach(batch_of(microbatch), parameters);
+  if (setup_.recompute) flight.roots = roots_of(run_layers(parameters, flight.inputs, flight.pass));
+  run_backward(flight.roots, gradients);
+  versions_.release(version);
+  Tensors of_inputs;
+  for (const Tensor& input : flight.inputs) of_inputs.push_back(input.grad());
+  return of_inputs;
+}
+
+Tensors CpuStage::evaluate(std::int64_t index, const Tensors& inputs) {
+  at::NoGradGuard no_grad;
+  models::Pass pass = validation_pass(config_, validation_, index);
+  return run_layers(weights::parameter_views(layout_, true_weights()), inputs, pass);
+}
+
+double CpuStage::batch_loss() {
+  if (!is_last()) return 0;
+  const double loss = finished_losses_.front();
+  finished_losses_.pop_front();
+  return loss;
+}
+
+// A copy: the buffer itself is cleared by the step, which does not wait for the other end.
+Tensor CpuStage::tied_gradient(std::int64_t batch) {
+  const PurposeScope purpose(Term::Transfer);
+  return gradients_.of(batch, spanning_tie()).clone();
+}
+
+transport::Norms CpuStage::squared_norms(std::int64_t batch) {
+  return {.values = optim::squared_norms(layout_, gradients_.flat(batch))};
+}
+
+void CpuStage::step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms) {
+  double sum = 0;
+  for (const transport::Norms& of_stage : norms) {
+    for (const double square : of_stage.values) sum += square;
+  }
+  last_step_ = {.gradient_norm = std::sqrt(sum), .skipped = !std::isfinite(sum)};
+  const Tensor source = versions_.flat(versions_.newest());
+  const Tensor target = versions_.begin_write();
+  optimizer_.apply({.index = update,
+                    .learning_rate = learning_rate,
+                    .gradient_scale = optim::clip_scale(last_step_.gradient_norm, config_.optimizer.clip),
+                    .skip = last_step_.skipped},
+                   gradients_.flat(update), source, target);
+  versions_.publish();
+}
+
+}  // namespace
+
+std::unique_ptr<Stage> make_cpu_stage(const Config& config, const models::LayerList& model,
+                                      const data::Source& training, const data::Source& validation,
+                                      const StageSetup& setup, device::MemoryPool& pool) {
+  return std::make_unique<CpuStage>(config, model, training, validation, setup, pool);
+}
+
+}  // namespace twobw::runtime

@@ -1,0 +1,27 @@
+#include "base/gpu_name.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace twobw {
+namespace {
+
+TEST(GpuName, IsAGpuOrSlicesOfOne) {
+  const auto whole = parse_gpu("cuda:3");
+  ASSERT_EQ(whole.size(), 1u);
+  EXPECT_EQ(describe(whole[0]), "cuda:3");
+  const auto slices = parse_gpu("cuda:0/4");
+  ASSERT_EQ(slices.size(), 4u);
+  EXPECT_EQ(slices[2].slice, 2);
+  EXPECT_EQ(describe(slices[2]), "cuda:0/4 slice 2");
+}
+
+TEST(GpuName, OtherFormsAreRefused) {
+  for (const char* text : {"cuda", "cuda:", "cuda:x", "cuda:-1", "cuda:0/", "cuda:0/0", "cuda:0/4x",
+                           "cuda:0x4", "cuda:0/65", "cpu:0"})
+    EXPECT_THROW(parse_gpu(text), InputError) << text;
+}
+
+}  // namespace
+}  // namespace twobw

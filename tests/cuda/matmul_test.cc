@@ -1,0 +1,134 @@
+// Matrix products against plain loops in double.
+#include "models/cuda/matmul.h"
+
+#include <array>
+#include <memory>
+
+#include "buffer.h"
+#include "device/gpu.h"
+
+namespace twobw::models::cuda {
+namespace {
+
+constexpr std::size_t kWorkspace = 32 << 20;
+
+// The default stream stands for a worker's.
+class ProductsOnGpu : public CudaTest {
+ protected:
+  void SetUp() override {
+    CudaTest::SetUp();
+    if (IsSkipped()) return;
+    int multiprocessors = 0;
+    ASSERT_EQ(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0), cudaSuccess);
+    workspace_ = std::make_unique<Buffer<char>>(kWorkspace);
+    device::register_gpu_stream(nullptr, {.gpu = 0,
+                                          .multiprocessors = multiprocessors,
+                                          .workspace = workspace_->data(),
+                                          .workspace_bytes = kWorkspace});
+  }
+  void TearDown() override {
+    CudaTest::TearDown();
+    device::forget_gpu_stream(nullptr);
+  }
+
+ private:
+  std::unique_ptr<Buffer<char>> workspace_;
+};
+
+struct Shape {
+  std::int64_t m, n, k;
+};
+// Whole tiles, odd numbers, and a single row, column or term.
+constexpr std::array<Shape, 6> kShapes = {
+    {{128, 64, 256}, {37, 29, 53}, {1, 40, 24}, {40, 1, 24}, {24, 40, 1}, {50, 257, 64}}};
+
+enum class Add { kNothing, kBias, kOther, kItself, kBiasAndOther };
+constexpr std::array kAdds = {Add::kNothing, Add::kBias, Add::kOther, Add::kItself, Add::kBiasAndOther};
+
+template <typename T>
+constexpr Type kType = sizeof(T) == 2 ? Type::kBfloat16 : Type::kFloat;
+
+template <typename T>
+std::vector<double> seen(const std::vector<float>& values) {
+  std::vector<double> result;
+  for (const T value : rounded<T>(values)) result.push_back(static_cast<double>(static_cast<float>(value)));
+  return result;
+}
+
+// Rows of `out` are `gap` elements further apart than they are long.
+template <typename In, typename Out>
+void expect_product(const Shape& shape, bool a_transposed, bool b_transposed, Add add, std::int64_t gap) {
+  const auto [m, n, k] = shape;
+  const std::int64_t out_stride = n + gap;
+  const std::vector<float> a = normal(m * k, 1), b = normal(k * n, 2), bias = normal(n, 3),
+                           other = normal(m * n, 4), before = normal(m * out_stride, 5);
+  const Buffer<In> on_a{rounded<In>(a)}, on_b{rounded<In>(b)};
+  const Buffer<Out> on_bias{rounded<Out>(bias)}, on_other{rounded<Out>(other)};
+  Buffer<Out> out{rounded<Out>(before)};
+  const bool with_bias = add == Add::kBias || add == Add::kBiasAndOther;
+  const bool with_other = add == Add::kOther || add == Add::kBiasAndOther;
+  const float beta = add == Add::kItself ? 0.5f : 1.0f;
+  multiply({.m = m,
+            .n = n,
+            .k = k,
+            .a = {.data = on_a.data(), .stride = a_transposed ? m : k, .transposed = a_transposed},
+            .b = {.data = on_b.data(), .stride = b_transposed ? k : n, .transposed = b_transposed},
+            .in = kType<In>,
+            .type = kType<Out>,
+            .out = out.data(),
+            .out_stride = out_stride,
+            .added = with_other            ? on_other.data()
+                     : add == Add::kItself ? out.data()
+                                           : nullptr,
+            .added_stride = with_other ? n : out_stride,
+            .beta = beta,
+            .bias = with_bias ? on_bias.data() : nullptr},
+           nullptr);
+
+  const auto da = seen<In>(a), db = seen<In>(b), dbias = seen<Out>(bias), dother = seen<Out>(other);
+  std::vector<double> expected = seen<Out>(before);  // stays in the gaps
+  for (std::int64_t i = 0; i < m; ++i) {
+    for (std::int64_t j = 0; j < n; ++j) {
+      double sum = add == Add::kItself ? beta * expected[i * out_stride + j] : 0.0;
+      if (with_bias) sum += dbias[j];
+      if (with_other) sum += dother[i * n + j];
+      for (std::int64_t l = 0; l < k; ++l)
+        sum += da[a_transposed ? l * m + i : i * k + l] * db[b_transposed ? j * k + l : l * n + j];
+      expected[i * out_stride + j] = sum;
+    }
+  }
+  expect_near(widened(out.read()), expected, kRounding<Out>);
+}
+
+template <typename In, typename Out>
+void expect_products() {
+  for (const Shape& shape : kShapes) {
+    for (const bool a_transposed : {false, true}) {
+      for (const bool b_transposed : {false, true}) {
+        for (const Add add : kAdds) {
+          const bool with_bias = add == Add::kBias || add == Add::kBiasAndOther;
+          if (with_bias && kType<In> != kType<Out>) continue;  // nobody needs it
+          for (const std::int64_t gap : {0, 7}) {
+            SCOPED_TRACE(testing::Message()
+                         << shape.m << " x " << shape.k << " x " << shape.n << ", transposed " << a_transposed
+                         << b_transposed << ", added " << static_cast<int>(add) << ", gap " << gap);
+            expect_product<In, Out>(shape, a_transposed, b_transposed, add, gap);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(ProductsOnGpu, OfFloat) {
+  expect_products<float, float>();
+}
+TEST_F(ProductsOnGpu, OfBfloat16) {
+  expect_products<__nv_bfloat16, __nv_bfloat16>();
+}
+TEST_F(ProductsOnGpu, OfBfloat16IntoFloat) {
+  expect_products<__nv_bfloat16, float>();
+}
+
+}  // namespace
+}  // namespace twobw::models::cuda

@@ -1,0 +1,167 @@
+// A whole model on a GPU: like the CPU's in float, near it in bfloat16, and the same out of a captured graph.
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "device/gpu.h"
+#include "models/model.h"
+
+namespace twobw::models {
+namespace {
+
+using at::Tensor;
+
+constexpr std::int64_t kWorkspace = 32 << 20;
+constexpr int kVocabulary = 333, kBatch = 3, kLength = 64;
+
+ModelConfig config() {
+  return {.layers = 2, .width = 128, .heads = 2, .vocab = kVocabulary, .context = 80, .tied = false};
+}
+
+Tensor random_tokens(std::uint64_t seed) {
+  auto generator = at::detail::createCPUGenerator(seed);
+  return at::empty({kBatch, kLength}, at::kLong).random_(0, kVocabulary, generator);
+}
+
+// A model with made-up weights on a device.
+class Model {
+ public:
+  Model(at::Device device, at::ScalarType type) : layers_(build(config())) {
+    auto generator = at::detail::createCPUGenerator(7);
+    for (const auto& layer : layers_) {
+      for (const ParameterSpec& spec : layer->parameters()) {
+        const Tensor numbers = at::empty(spec.shape, at::kFloat).normal_(spec.init_mean, 0.05, generator);
+        Tensor parameter = numbers.to(device, type).detach().clone().set_requires_grad(true);
+        parameter.mutable_grad() = at::zeros(spec.shape, at::TensorOptions(device).dtype(at::kFloat));
+        parameters_.push_back(parameter);
+      }
+    }
+    pass_ = {.tokens = random_tokens(1).to(device), .targets = random_tokens(2).to(device), .training = true};
+  }
+
+  // The loss; gradients are added.
+  Tensor step() const {
+    Tensors values;
+    std::size_t next = 0;
+    for (const auto& layer : layers_) {
+      const std::size_t count = layer->parameters().size();
+      values = layer->forward(std::span(parameters_).subspan(next, count), values, pass_);
+      next += count;
+    }
+    torch::autograd::backward({values[0]}, {});
+    return values[0].detach();
+  }
+
+  // All of them in one row.
+  Tensor gradients() const {
+    std::vector<Tensor> rows;
+    for (const Tensor& parameter : parameters_) rows.push_back(parameter.grad().reshape(-1).cpu());
+    return at::cat(rows).to(at::kDouble);
+  }
+
+  void clear_gradients() const {
+    for (const Tensor& parameter : parameters_) parameter.grad().zero_();
+  }
+
+ private:
+  LayerList layers_;
+  std::vector<Tensor> parameters_;
+  Pass pass_;
+};
+
+double difference(const Tensor& actual, const Tensor& expected) {
+  return ((actual - expected).norm() / expected.norm()).item<double>();
+}
+
+class GptOnGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU here";
+    guard_.reset_stream(c10::cuda::getStreamFromPool());
+    workspace_ = at::empty({kWorkspace}, at::TensorOptions(at::kCUDA).dtype(at::kByte));
+    register_stream(false);
+  }
+  void TearDown() override {
+    if (IsSkipped()) return;
+    at::cuda::getCurrentCUDAStream().synchronize();
+    device::forget_gpu_stream(at::cuda::getCurrentCUDAStream());
+    at::globalContext().setDeterministicAlgorithms(false, false);
+  }
+  void register_stream(bool deterministic) {
+    device::register_gpu_stream(
+        at::cuda::getCurrentCUDAStream(),
+        {.gpu = 0,
+         .multiprocessors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount,
+         .workspace = workspace_.data_ptr(),
+         .workspace_bytes = static_cast<std::size_t>(kWorkspace),
+         .deterministic = deterministic});
+  }
+
+ private:
+  c10::cuda::OptionalCUDAStreamGuard guard_;
+  Tensor workspace_;
+};
+
+TEST_F(GptOnGpu, IsThatOfTheCpuInFloat) {
+  const Model on_cpu(at::kCPU, at::kFloat), on_gpu(at::kCUDA, at::kFloat);
+  const double expected = on_cpu.step().item<double>();
+  EXPECT_NEAR(on_gpu.step().item<double>(), expected, 1e-5 * expected);
+  EXPECT_LT(difference(on_gpu.gradients(), on_cpu.gradients()), 2e-5);
+}
+
+TEST_F(GptOnGpu, IsNearItInBfloat16) {
+  const Model exact(at::kCUDA, at::kFloat), rounded(at::kCUDA, at::kBFloat16);
+  const double expected = exact.step().item<double>();
+  EXPECT_NEAR(rounded.step().item<double>(), expected, 1e-2 * expected);
+  EXPECT_LT(difference(rounded.gradients(), exact.gradients()),
+            4e-2);  // some twenty roundings, one after another
+}
+
+TEST_F(GptOnGpu, HasTheSameBitsEveryTimeWhereAsked) {
+  register_stream(true);
+  const Model model(at::kCUDA, at::kBFloat16);
+  model.step();
+  const Tensor first = model.gradients();
+  for (int time = 0; time < 3; ++time) {
+    model.clear_gradients();
+    model.step();
+    EXPECT_TRUE(at::equal(model.gradients(), first));
+  }
+}
+
+void expect_captured(double tolerance) {
+  const Model model(at::kCUDA, at::kBFloat16);
+  const double loss = model.step().item<double>();  // and all that is done at the first time
+  const Tensor expected = model.gradients();
+  at::cuda::getCurrentCUDAStream().synchronize();
+  at::cuda::CUDAGraph graph;
+  graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+  const Tensor captured = model.step();
+  graph.capture_end();
+  for (int time = 0; time < 2; ++time) {
+    model.clear_gradients();
+    graph.replay();
+    EXPECT_EQ(captured.item<double>(), loss);
+    EXPECT_LE(difference(model.gradients(), expected), tolerance);
+  }
+}
+
+TEST_F(GptOnGpu, CanBeCaptured) {
+  expect_captured(1e-3);  // of additions in another order
+}
+
+TEST_F(GptOnGpu, CanBeCapturedWithTheSameBits) {
+  register_stream(true);
+  expect_captured(0.0);
+}
+
+}  // namespace
+}  // namespace twobw::models

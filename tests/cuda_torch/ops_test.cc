@@ -1,0 +1,282 @@
+// The building blocks on a GPU: in float against those of the CPU, in bfloat16 against the GPU's in float.
+// Each gets the same inputs and the same gradient of its output; outputs, gradients of inputs and of
+// parameters must agree.
+#include "models/ops.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAStream.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <array>
+#include <cstdlib>
+#include <functional>
+#include <vector>
+
+#include "base/error.h"
+#include "device/gpu.h"
+
+namespace twobw::models {
+namespace {
+
+using at::Tensor;
+
+constexpr std::int64_t kWorkspace = 32 << 20;
+constexpr double kFloatTolerance = 1e-5, kBfloat16Tolerance = 1e-2;
+constexpr double kAttentionTolerance = 2e-2;  // in bfloat16: probabilities and scores are rounded on the way
+
+Tensor normal(at::IntArrayRef sizes, std::uint64_t seed, double scale = 1.0) {
+  auto generator = at::detail::createCPUGenerator(seed);
+  return at::empty(sizes, at::kFloat).normal_(0, scale, generator);
+}
+
+Tensor random_tokens(at::IntArrayRef sizes, std::int64_t vocabulary, std::uint64_t seed) {
+  auto generator = at::detail::createCPUGenerator(seed);
+  return at::empty(sizes, at::kLong).random_(0, vocabulary, generator);
+}
+
+// Of the difference's norm to the expected one's.
+double difference(const Tensor& actual, const Tensor& expected) {
+  const Tensor a = actual.detach().cpu().to(at::kDouble), e = expected.detach().cpu().to(at::kDouble);
+  const double norm = e.norm().item<double>();
+  return (a - e).norm().item<double>() / (norm > 0 ? norm : 1.0);
+}
+
+using Operation = std::function<std::vector<Tensor>(const std::vector<Tensor>& in)>;
+
+struct Case {
+  Operation operation;
+  std::vector<Tensor> inputs;      // float, on the CPU
+  std::vector<Tensor> parameters;  // likewise; the operation has them after the inputs
+  std::vector<Tensor> integers{};  // after those
+  bool is_loss = false;            // its gradient is 1
+};
+
+struct Results {
+  std::vector<Tensor> outputs, gradients;  // gradients: of inputs, then of parameters
+};
+
+// Parameters have gradients of float to add to; a GPU needs them, and the CPU takes them.
+Results run(const Case& c, at::Device device, at::ScalarType type) {
+  std::vector<Tensor> in;
+  for (const Tensor& x : c.inputs) in.push_back(x.to(device, type).detach().clone().set_requires_grad(true));
+  for (const Tensor& x : c.parameters) {
+    in.push_back(x.to(device, type).detach().clone().set_requires_grad(true));
+    in.back().mutable_grad() = at::full(x.sizes(), 0.01, at::TensorOptions(device).dtype(at::kFloat));
+  }
+  for (const Tensor& x : c.integers) in.push_back(x.to(device));
+  Results results{.outputs = c.operation(in)};
+  std::vector<Tensor> gradients;
+  for (std::size_t i = 0; i < results.outputs.size(); ++i) {
+    const Tensor& out = results.outputs[i];
+    gradients.push_back(c.is_loss ? at::ones_like(out)
+                                  : normal(out.sizes(), 100 + i).to(device, out.scalar_type()));
+  }
+  torch::autograd::backward(results.outputs, gradients);
+  for (std::size_t i = 0; i < c.inputs.size() + c.parameters.size(); ++i)
+    results.gradients.push_back(in[i].grad());
+  return results;
+}
+
+void expect_alike(const Results& actual, const Results& expected, double tolerance) {
+  ASSERT_EQ(actual.outputs.size(), expected.outputs.size());
+  for (std::size_t i = 0; i < actual.outputs.size(); ++i) {
+    ASSERT_EQ(actual.outputs[i].sizes(), expected.outputs[i].sizes());
+    EXPECT_LT(difference(actual.outputs[i], expected.outputs[i]), tolerance) << "output " << i;
+  }
+  for (std::size_t i = 0; i < actual.gradients.size(); ++i) {
+    ASSERT_TRUE(actual.gradients[i].defined()) << "gradient " << i;
+    EXPECT_LT(difference(actual.gradients[i], expected.gradients[i]), tolerance) << "gradient " << i;
+  }
+}
+
+// The current stream stands for a worker's.
+class OpsOnGpu : public testing::Test {
+ protected:
+  // LibTorch's own products, which attention in float consists of, refuse to be deterministic without.
+  static void SetUpTestSuite() { setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 1); }
+
+  void SetUp() override {
+    if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU here";
+    workspace_ = at::empty({kWorkspace}, at::TensorOptions(at::kCUDA).dtype(at::kByte));
+    register_stream(false);
+  }
+  void TearDown() override {
+    if (IsSkipped()) return;
+    at::cuda::getCurrentCUDAStream().synchronize();
+    device::forget_gpu_stream(at::cuda::getCurrentCUDAStream());
+    at::globalContext().setDeterministicAlgorithms(false, false);
+  }
+
+  void register_stream(bool deterministic) {
+    device::register_gpu_stream(
+        at::cuda::getCurrentCUDAStream(),
+        {.gpu = 0,
+         .multiprocessors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount,
+         .workspace = workspace_.data_ptr(),
+         .workspace_bytes = static_cast<std::size_t>(kWorkspace),
+         .deterministic = deterministic});
+  }
+
+  static void expect_like_the_cpu(const Case& c, double bfloat16_tolerance = kBfloat16Tolerance) {
+    const Results on_cpu = run(c, at::kCPU, at::kFloat), in_float = run(c, at::kCUDA, at::kFloat);
+    {
+      SCOPED_TRACE("float");
+      expect_alike(in_float, on_cpu, kFloatTolerance);
+    }
+    SCOPED_TRACE("bfloat16");
+    // Against float with the same rounded numbers: what is left is the rounding of the operation.
+    Case rounded = c;
+    for (auto* list : {&rounded.inputs, &rounded.parameters}) {
+      for (Tensor& x : *list) x = x.to(at::kBFloat16).to(at::kFloat);
+    }
+    expect_alike(run(c, at::kCUDA, at::kBFloat16), run(rounded, at::kCUDA, at::kFloat), bfloat16_tolerance);
+  }
+
+ private:
+  Tensor workspace_;
+};
+
+TEST_F(OpsOnGpu, Linear) {
+  for (const std::int64_t width : {64, 37}) {
+    SCOPED_TRACE(width);
+    const Case c{.operation = [](const auto& in) { return std::vector{ops::linear(in[0], in[1], in[2])}; },
+                 .inputs = {normal({3, 50, width}, 1)},
+                 .parameters = {normal({3 * width, width}, 2, 0.1), normal({3 * width}, 3)}};
+    expect_like_the_cpu(c);
+  }
+}
+
+TEST_F(OpsOnGpu, LinearWithoutBias) {
+  expect_like_the_cpu({.operation = [](const auto& in) { return std::vector{ops::linear(in[0], in[1], {})}; },
+                       .inputs = {normal({2, 16, 64}, 1)},
+                       .parameters = {normal({257, 64}, 2, 0.1)}});
+}
+
+TEST_F(OpsOnGpu, LinearOntoTheStream) {
+  expect_like_the_cpu(
+      {.operation = [](const auto& in) { return std::vector{ops::linear_add(in[0], in[2], in[3], in[1])}; },
+       .inputs = {normal({2, 64, 256}, 1), normal({2, 64, 64}, 4)},
+       .parameters = {normal({64, 256}, 2, 0.1), normal({64}, 3)}});
+}
+
+TEST_F(OpsOnGpu, Embedding) {
+  for (const bool deterministic : {false, true}) {
+    for (const std::int64_t width : {64, 37}) {
+      SCOPED_TRACE(width);
+      register_stream(deterministic);
+      expect_like_the_cpu(
+          {.operation = [](const auto& in) { return std::vector{ops::embed(in[0], in[1], in[2])}; },
+           .inputs = {},
+           .parameters = {normal({301, width}, 1), normal({70, width}, 2)},
+           .integers = {random_tokens({3, 60}, 301, 5)}});
+    }
+  }
+}
+
+TEST_F(OpsOnGpu, LayerNorm) {
+  for (const std::int64_t width : {64, 37, 768, 1280}) {
+    SCOPED_TRACE(width);
+    expect_like_the_cpu(
+        {.operation = [](const auto& in) { return std::vector{ops::layer_norm(in[0], in[1], in[2])}; },
+         .inputs = {normal({2, 61, width}, 1)},
+         .parameters = {normal({width}, 2), normal({width}, 3)}});
+  }
+}
+
+TEST_F(OpsOnGpu, NormAndStream) {
+  const Operation both = [](const auto& in) {
+    const auto [normed, stream] = ops::norm_and_stream(in[0], in[1], in[2]);
+    return std::vector{normed, stream};
+  };
+  Case c{.operation = both,
+         .inputs = {normal({2, 61, 768}, 1)},
+         .parameters = {normal({768}, 2), normal({768}, 3)}};
+  expect_like_the_cpu(c);
+  // One of the two alone.
+  c.operation = [&](const auto& in) { return std::vector{both(in)[0]}; };
+  expect_like_the_cpu(c);
+  c.operation = [&](const auto& in) { return std::vector{both(in)[1]}; };
+  expect_like_the_cpu(c);
+  // Both, and the stream went through another operation that has it as a residual.
+  c.operation = [&](const auto& in) {
+    const auto outputs = both(in);
+    return std::vector{ops::gelu(outputs[0]) + outputs[1] * 2};
+  };
+  expect_like_the_cpu(c);
+}
+
+TEST_F(OpsOnGpu, Gelu) {
+  for (const std::int64_t width : {256, 37}) {
+    expect_like_the_cpu({.operation = [](const auto& in) { return std::vector{ops::gelu(in[0])}; },
+                         .inputs = {normal({3, 5, width}, 1, 2.0)},
+                         .parameters = {}});
+  }
+}
+
+TEST_F(OpsOnGpu, CausalAttention) {
+  for (const bool deterministic : {false, true}) {
+    for (const auto& [heads, head, length] :
+         {std::array{4, 64, 256}, std::array{2, 32, 64}, std::array{3, 128, 192}, std::array{2, 64, 200},
+          std::array{2, 5, 33}}) {
+      SCOPED_TRACE(testing::Message() << heads << " heads of " << head << ", " << length << " tokens"
+                                      << (deterministic ? ", deterministic" : ""));
+      register_stream(deterministic);
+      const int count = heads;
+      expect_like_the_cpu(
+          {.operation =
+               [count](const auto& in) {
+                 return std::vector{ops::causal_attention(in[0], count, 0.0, {.training = true}, 0)};
+               },
+           .inputs = {normal({2, length, 3 * heads * head}, 1)},
+           .parameters = {}},
+          kAttentionTolerance);
+    }
+  }
+}
+
+TEST_F(OpsOnGpu, DropoutIsRefused) {
+  const Tensor x = at::ones({2, 4, 48}, at::TensorOptions(at::kCUDA).dtype(at::kBFloat16));
+  EXPECT_THROW(ops::dropout(x, 0.1, {.training = true}, 0), InputError);
+  EXPECT_THROW(ops::causal_attention(x, 2, 0.1, {.training = true}, 0), InputError);
+  EXPECT_TRUE(ops::dropout(x, 0.1, {.training = false}, 0).is_same(x));
+}
+
+// The CPU adds the weight's gradient in the backward, the GPU in the forward: the same after both.
+TEST_F(OpsOnGpu, HeadLoss) {
+  for (const std::int64_t vocabulary : {320, 50257}) {
+    SCOPED_TRACE(vocabulary);
+    expect_like_the_cpu(
+        {.operation = [](const auto& in) { return std::vector{ops::head_loss(in[0], in[1], in[2], 8.0)}; },
+         .inputs = {normal({2, 40, 64}, 1)},
+         .parameters = {normal({vocabulary, 64}, 2, 0.1)},
+         .integers = {random_tokens({2, 40}, vocabulary, 3)},
+         .is_loss = true});
+  }
+}
+
+// More rows than logits exist for at a time, the last part not whole.
+TEST_F(OpsOnGpu, HeadLossInParts) {
+  expect_like_the_cpu(
+      {.operation = [](const auto& in) { return std::vector{ops::head_loss(in[0], in[1], in[2], 1.0)}; },
+       .inputs = {normal({2, 8200, 32}, 1)},
+       .parameters = {normal({129, 32}, 2, 0.1)},
+       .integers = {random_tokens({2, 8200}, 129, 3)},
+       .is_loss = true});
+}
+
+TEST_F(OpsOnGpu, HeadLossWithoutGradients) {
+  const Tensor hidden = normal({2, 40, 64}, 1), weight = normal({320, 64}, 2, 0.3),
+               targets = random_tokens({2, 40}, 320, 3);
+  const at::NoGradGuard none;
+  const Tensor expected = ops::head_loss(hidden, weight, targets, 1.0);
+  const Tensor loss = ops::head_loss(hidden.cuda(), weight.cuda(), targets.cuda(), 1.0);
+  EXPECT_EQ(loss.dim(), 0);
+  EXPECT_FALSE(loss.requires_grad());
+  EXPECT_LT(difference(loss, expected), kFloatTolerance);
+}
+
+}  // namespace
+}  // namespace twobw::models
