@@ -14,7 +14,8 @@ else
 fi
 
 if clang-tidy --version 2>/dev/null | grep -q 'version 14\.'; then
-  patterns=('src/base/*.cc' 'src/schedule/*.cc' 'src/simulator/*.cc' 'src/planner/*.cc')
+  patterns=('src/base/*.cc' 'src/schedule/*.cc' 'src/simulator/*.cc' 'src/planner/*.cc' 'src/telemetry/*.cc'
+    'src/device/available.cc' 'src/device/cores.cc' 'src/device/machine.cc' ':(glob)src/cli/*.cc')
   [[ "${1:-}" == all ]] && patterns=('src/*.cc')
   mapfile -t files < <(git ls-files "${patterns[@]}")
   printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p build 2> >(grep -v 'warnings generated' >&2)
