@@ -1,6 +1,9 @@
-# CUDA where a compiler for it is found; a GPU is not needed to build. Without one nothing of it is built.
-include(CheckLanguage)
-check_language(CUDA)
+# CUDA where a compiler for it is found; a GPU is not needed to build. Without one nothing of it is built, nor
+# under the sanitizers, which do not know CUDA.
+if(NOT TWOBW_SANITIZE)
+  include(CheckLanguage)
+  check_language(CUDA)
+endif()
 if(CMAKE_CUDA_COMPILER)
   # From Ampere to Blackwell, and PTX for what comes after.
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
@@ -14,7 +17,7 @@ if(CMAKE_CUDA_COMPILER)
   find_package(CUDAToolkit REQUIRED)
   message(STATUS "CUDA ${CUDAToolkit_VERSION}, for ${CMAKE_CUDA_ARCHITECTURES}")
 else()
-  message(STATUS "CUDA: no compiler found; building without")
+  message(STATUS "building without CUDA")
 endif()
 
 # Training on GPUs also needs a LibTorch with CUDA; kernels build without.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# clang-format over everything, clang-tidy over what needs no LibTorch (the rest takes minutes; `lint.sh all`
+# clang-format over everything, clang-tidy over what twobw_core is made of (the rest takes minutes; `lint.sh all`
 # does it too). Skips a tool that is not installed and says so.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,7 +14,8 @@ else
 fi
 
 if clang-tidy --version 2>/dev/null | grep -q 'version 14\.'; then
-  patterns=('src/base/*.cc' 'src/schedule/*.cc' 'src/simulator/*.cc' 'src/planner/*.cc')
+  patterns=('src/base/*.cc' 'src/schedule/*.cc' 'src/simulator/*.cc' 'src/planner/*.cc' 'src/telemetry/*.cc'
+    'src/device/available.cc' 'src/device/cores.cc' 'src/device/machine.cc')
   [[ "${1:-}" == all ]] && patterns=('src/*.cc')
   mapfile -t files < <(git ls-files "${patterns[@]}")
   printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p build 2> >(grep -v 'warnings generated' >&2)

@@ -1,5 +1,11 @@
-// One file a command. Each adds its subcommand to the program; the callback sets the exit code.
+// The commands: a file each, a line here, an entry in commands.cc.
+//
+// There are two programs. `twobw-engine` has every command; `twobw`, which people call, has those that
+// need no LibTorch, for that takes a fifth of a second to load, and hands the others on (cli/engine/, see
+// delegate.h). So the declarations are weak: where a command's file is not part of the program it is null.
 #pragma once
+
+#include <span>
 
 namespace CLI {
 class App;
@@ -7,13 +13,25 @@ class App;
 
 namespace twobw::cli {
 
-void add_train(CLI::App& app, int& exit_code);
-void add_verify(CLI::App& app, int& exit_code);
-void add_profile(CLI::App& app, int& exit_code);
-void add_plan(CLI::App& app, int& exit_code);
-void add_topology(CLI::App& app, int& exit_code);
-void add_schedule(CLI::App& app, int& exit_code);
-void add_simulate(CLI::App& app, int& exit_code);
-void add_generate(CLI::App& app, int& exit_code);
+struct Command {
+  const char* name;
+  const char* purpose;
+  const char* example;
+  const char* effect;  // of the example
+  // Adds the options; the callback sets the exit code. Null: this program does not have it.
+  void (*add)(CLI::App& command, int& exit_code);
+};
+
+// In the order of the help.
+std::span<const Command> commands();
+
+[[gnu::weak]] void add_train(CLI::App& command, int& exit_code);
+[[gnu::weak]] void add_verify(CLI::App& command, int& exit_code);
+[[gnu::weak]] void add_profile(CLI::App& command, int& exit_code);
+[[gnu::weak]] void add_plan(CLI::App& command, int& exit_code);
+[[gnu::weak]] void add_topology(CLI::App& command, int& exit_code);
+[[gnu::weak]] void add_schedule(CLI::App& command, int& exit_code);
+[[gnu::weak]] void add_simulate(CLI::App& command, int& exit_code);
+[[gnu::weak]] void add_generate(CLI::App& command, int& exit_code);
 
 }  // namespace twobw::cli

@@ -15,6 +15,7 @@
 #include "base/exit.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/delegate.h"
 
 #ifndef TWOBW_VERSION
 #define TWOBW_VERSION "(unversioned build)"
@@ -29,26 +30,6 @@ constexpr const char* kPurpose =
     "Trains transformers cut into pipeline stages, without a flush between updates and with never more than "
     "two versions of the weights (2BW).";
 
-struct Example {
-  const char* command;
-  const char* line;
-  const char* effect;
-};
-
-constexpr Example kExamples[] = {
-    {"train", "twobw train configs/default.yaml train.updates=50", "train as the file says, but stop sooner"},
-    {"verify", "twobw verify configs/verify.yaml", "compare a pipeline with the serial run, bit by bit"},
-    {"profile", "twobw profile configs/default.yaml",
-     "measure the layers on this machine, for plan --profile"},
-    {"plan", "twobw plan configs/default.yaml --explain",
-     "cut the model up for this machine, and say why so"},
-    {"topology", "twobw topology --output cluster.yaml", "describe this machine, for plan --cluster"},
-    {"schedule", "twobw schedule 2bw --stages 4", "draw what every stage does, and when"},
-    {"simulate", "twobw simulate flush --stages 8 --step 2",
-     "model how fast it runs, and what stages wait for"},
-    {"generate", "twobw generate runs/default", "write text with a trained model"},
-};
-
 constexpr const char* kNotes = R"(
 Settings are key=value; docs/config.md lists the keys. `twobw COMMAND --help` says more of a command.
 Exit codes: 0 done, 1 a check or the run failed, 2 the input is wrong.)";
@@ -59,29 +40,29 @@ int complain(int code, std::string_view sentence) {
   return code;
 }
 
-std::vector<std::string> command_names(const CLI::App& app) {
+std::vector<std::string> command_names() {
   std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    names.push_back(command->get_name());
-  }
+  for (const Command& command : commands()) names.emplace_back(command.name);
   return names;
 }
 
 // Each command's help ends with its example, and the program's with all of them.
-void add_examples(CLI::App& app) {
-  std::string all = "Examples:\n";
-  for (const Example& example : kExamples) {
-    const std::string line = fmt::format("  {:<50}  {}\n", example.line, example.effect);
-    app.get_subcommand(example.command)->footer("Example:\n" + line);
-    all += line;
+void add_commands(CLI::App& app, int& exit_code) {
+  std::string examples = "Examples:\n";
+  for (const Command& command : commands()) {
+    const std::string line = fmt::format("  {:<50}  {}\n", command.example, command.effect);
+    examples += line;
+    CLI::App* added = app.add_subcommand(command.name, command.purpose);
+    added->footer("Example:\n" + line);
+    if (command.add != nullptr) command.add(*added, exit_code);
   }
-  app.footer(all + kNotes);
+  app.footer(examples + kNotes);
 }
 
 // CLI11 reports a missing command, an unknown one and an unknown option alike, so the first word is
 // looked at beforehand.
 void check_first_word(const CLI::App& app, int argc, char** argv) {
-  const std::vector<std::string> names = command_names(app);
+  const std::vector<std::string> names = command_names();
   const std::string known = fmt::format("the commands are {}", fmt::join(names, ", "));
   if (argc < 2) fail_input("no command is given; {}", known);
   const std::string word = argv[1];
@@ -94,6 +75,17 @@ void check_first_word(const CLI::App& app, int argc, char** argv) {
     fail_input("unknown command '{}'; {}", word,
                best.empty() ? known : fmt::format("did you mean '{}'?", best));
   }
+}
+
+// Null: none is named, or one that this program has.
+const Command* elsewhere(int argc, char** argv) {
+  char** const end = argv + argc;
+  char** const word = std::find_if(argv + 1, end, [](const char* word) { return word[0] != '-'; });
+  if (word == end) return nullptr;
+  for (const Command& command : commands()) {
+    if (command.add == nullptr && std::string_view(command.name) == *word) return &command;
+  }
+  return nullptr;
 }
 
 // What CLI11 says, on one line, and where to read on.
@@ -111,17 +103,10 @@ int run(int argc, char** argv) {
   int exit_code = kDone;
   app.set_version_flag("--version", std::string("twobw " TWOBW_VERSION), "Print the version and exit");
   app.require_subcommand(1);
-  add_train(app, exit_code);
-  add_verify(app, exit_code);
-  add_profile(app, exit_code);
-  add_plan(app, exit_code);
-  add_topology(app, exit_code);
-  add_schedule(app, exit_code);
-  add_simulate(app, exit_code);
-  add_generate(app, exit_code);
-  add_examples(app);
+  add_commands(app, exit_code);
   try {
     check_first_word(app, argc, argv);
+    if (const Command* command = elsewhere(argc, argv)) delegate(*command, argv);
     app.parse(argc, argv);
     return exit_code;
   } catch (const CLI::ParseError& error) {

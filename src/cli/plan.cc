@@ -13,11 +13,11 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/problem.h"
+#include "planner/configuration.h"
 #include "planner/plan_json.h"
 #include "planner/preference.h"
 #include "planner/report.h"
 #include "planner/search.h"
-#include "train/planning.h"
 
 namespace twobw::cli {
 namespace {
@@ -49,7 +49,7 @@ Problem constrained_problem(const Config& config, const PlanOptions& options) {
 
 void write_run(const Config& config, const Problem& problem, const planner::Plan& plan,
                const std::string& path) {
-  const Config planned = train::with_plan(config, plan, is_local(problem.cluster));
+  const Config planned = planner::with_plan(config, plan, local_devices(problem.cluster));
   validate(planned);
   write_text(path, fmt::format("# By `twobw plan` for {}: {} {} tokens/s.\n{}", problem.cluster.name,
                                plan.modelled ? "modelled at" : "forecast at", format_count(plan.tokens_per_s),
@@ -60,10 +60,9 @@ int run(const RunArguments& arguments, const PlanOptions& options) {
   Config config = load_config(arguments.file, arguments.overrides);
   if (!options.precision.empty()) config.train.precision = options.precision;
   const Problem problem = constrained_problem(config, options);
-  planner::SearchResult result = planner::search(problem);
   planner::Preferences preferences = options.preferences;
   preferences.cushion = !options.files.profile.empty();  // modelled times do not vary
-  planner::prefer(problem, preferences, result);
+  const planner::SearchResult result = planner::search_with(problem, preferences);
   const std::string text = options.json
                                ? planner::to_json(problem, result)
                                : planner::report(problem, result, config.model.family, options.explain);
@@ -76,37 +75,34 @@ int run(const RunArguments& arguments, const PlanOptions& options) {
 
 }  // namespace
 
-void add_plan(CLI::App& app, int& exit_code) {
-  CLI::App* command =
-      app.add_subcommand("plan", "Choose stages, replicas and microbatches for given hardware");
-  auto arguments = add_run_arguments(*command);
+void add_plan(CLI::App& command, int& exit_code) {
+  auto arguments = add_run_arguments(command);
   auto options = std::make_shared<PlanOptions>();
-  command->add_option("--cluster", options->files.cluster,
-                      "The hardware, as `twobw topology` writes it (default: this machine)");
-  command->add_option("--profile", options->files.profile,
-                      "Times measured by `twobw profile` (default: modelled from the devices' figures)");
-  command->add_option("--batch", options->batch,
-                      "B, sequences an update at most (default: the configuration's)");
-  command->add_option("--schedule", options->schedule, "Only 2bw, flush, gpipe or sequential");
-  command->add_option("--stages", options->stages, "Only d stages");
-  command->add_option("--replicas", options->replicas, "Only w replicas");
-  command->add_option("--microbatch", options->microbatch, "Only b sequences a microbatch");
-  command->add_option("--microbatches", options->microbatches, "Only m microbatches an update");
-  command->add_option("--extra", options->extra, "Only e extra microbatches in flight");
-  command->add_flag("--recompute,!--no-recompute", options->recompute,
-                    "Recompute in every stage, or in none");
-  command->add_option("--precision", options->precision, "Plan as if computing in fp32, fp16 or bf16");
-  command->add_option("--margin", options->margin, "Fraction of each device's memory to keep free")
+  command.add_option("--cluster", options->files.cluster,
+                     "The hardware, as `twobw topology` writes it (default: this machine)");
+  command.add_option("--profile", options->files.profile,
+                     "Times measured by `twobw profile` (default: modelled from the devices' figures)");
+  command.add_option("--batch", options->batch,
+                     "B, sequences an update at most (default: the configuration's)");
+  command.add_option("--schedule", options->schedule, "Only 2bw, flush, gpipe or sequential");
+  command.add_option("--stages", options->stages, "Only d stages");
+  command.add_option("--replicas", options->replicas, "Only w replicas");
+  command.add_option("--microbatch", options->microbatch, "Only b sequences a microbatch");
+  command.add_option("--microbatches", options->microbatches, "Only m microbatches an update");
+  command.add_option("--extra", options->extra, "Only e extra microbatches in flight");
+  command.add_flag("--recompute,!--no-recompute", options->recompute, "Recompute in every stage, or in none");
+  command.add_option("--precision", options->precision, "Plan as if computing in fp32, fp16 or bf16");
+  command.add_option("--margin", options->margin, "Fraction of each device's memory to keep free")
       ->capture_default_str();
   command
-      ->add_option("--tolerance", options->preferences.tolerance,
-                   "Throughput to give up for a plan without delayed updates, or with fewer stages")
+      .add_option("--tolerance", options->preferences.tolerance,
+                  "Throughput to give up for a plan without delayed updates, or with fewer stages")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  command->add_flag("--explain", options->explain, "List every family of plans and why it lost");
-  command->add_flag("--json", options->json, "Print JSON instead");
-  command->add_option("--write", options->write, "Write a configuration for `twobw train`");
-  command->callback([arguments, options, &exit_code] {
+  command.add_flag("--explain", options->explain, "List every family of plans and why it lost");
+  command.add_flag("--json", options->json, "Print JSON instead");
+  command.add_option("--write", options->write, "Write a configuration for `twobw train`");
+  command.callback([arguments, options, &exit_code] {
     sort_out(*arguments);
     exit_code = run(*arguments, *options);
   });

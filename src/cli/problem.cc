@@ -1,10 +1,9 @@
 #include "cli/problem.h"
 
-#include "device/cpu.h"
+#include "device/cores.h"
 #include "device/machine.h"
-#include "models/model.h"
+#include "planner/configuration.h"
 #include "planner/cost_tables.h"
-#include "train/planning.h"
 
 namespace twobw::cli {
 namespace {
@@ -25,19 +24,21 @@ planner::Problem make_problem(const Config& config, const ProblemFiles& files, s
   if (!files.profile.empty()) profile = planner::load_profile(files.profile);
   const PipelineConfig& pipeline = config.pipeline;
   const int sequences = batch.value_or(pipeline.microbatch * pipeline.microbatches * pipeline.replicas);
-  const models::LayerList model = models::build(config.model);
   const planner::Cluster cluster = choose_cluster(files.cluster, profile);
   auto costs =
       profile ? planner::measured_tables(config, cluster, *profile)
               : planner::modelled_tables(config, cluster, planner::usual_microbatches(sequences, microbatch));
-  planner::Problem problem = train::make_problem(config, model, cluster, std::move(costs));
+  planner::Problem problem = planner::problem_of(config, cluster, std::move(costs));
   problem.batch = sequences;
   return problem;
 }
 
-bool is_local(const planner::Cluster& cluster) {
-  return cluster.nodes.size() == 1 && cluster.kinds.size() == 1 && cluster.kinds[0].name == "CPU core" &&
-         cluster.device_count() <= static_cast<int>(device::available_cores().size());
+std::vector<std::string> local_devices(const planner::Cluster& cluster) {
+  std::vector<std::string> names = device::core_names();
+  const bool cores =
+      cluster.nodes.size() == 1 && cluster.kinds.size() == 1 && cluster.kinds[0].name == "CPU core";
+  if (!cores || cluster.device_count() > std::ssize(names)) return {};
+  return names;
 }
 
 }  // namespace twobw::cli

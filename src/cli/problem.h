@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/config.h"
 #include "planner/plan.h"
@@ -18,7 +19,7 @@ struct ProblemFiles {
 planner::Problem make_problem(const Config& config, const ProblemFiles& files, std::optional<int> batch,
                               std::optional<int> microbatch);
 
-// Whether the devices of a plan can be the cores of this machine.
-bool is_local(const planner::Cluster& cluster);
+// What a run on this machine calls the cluster's devices, where they can be its cores; else none.
+std::vector<std::string> local_devices(const planner::Cluster& cluster);
 
 }  // namespace twobw::cli

@@ -69,40 +69,39 @@ void run_schedule(ScheduleOptions options, int& exit_code) {
 
 }  // namespace
 
-void add_schedule(CLI::App& app, int& exit_code) {
+void add_schedule(CLI::App& command, int& exit_code) {
   auto options = std::make_shared<ScheduleOptions>();
-  CLI::App* command = app.add_subcommand("schedule", "Draw, list or check the order of work of every stage");
-  command->add_option("kind", options->kind, "sequential, gpipe, flush, 2bw or stash")->capture_default_str();
-  command->add_option("--stages", options->spec.stages, "d, the stages")->capture_default_str();
-  command->add_option("--microbatches", options->spec.microbatches, "m, the microbatches of an update")
+  command.add_option("kind", options->kind, "sequential, gpipe, flush, 2bw or stash")->capture_default_str();
+  command.add_option("--stages", options->spec.stages, "d, the stages")->capture_default_str();
+  command.add_option("--microbatches", options->spec.microbatches, "m, the microbatches of an update")
       ->capture_default_str();
-  command->add_option("--extra", options->spec.extra, "e, extra microbatches in flight")
+  command.add_option("--extra", options->spec.extra, "e, extra microbatches in flight")
       ->capture_default_str();
-  command->add_option("--replicas", options->spec.replicas, "w, the copies of the pipeline")
+  command.add_option("--replicas", options->spec.replicas, "w, the copies of the pipeline")
       ->capture_default_str();
-  command->add_option("--updates", options->spec.updates, "Updates to run")->capture_default_str();
-  command->add_option("--sync-updates", options->spec.sync_updates, "First updates under flush")
-      ->capture_default_str();
-  command
-      ->add_option("--evaluate-every", options->spec.evaluate_every,
-                   "Evaluate every so many updates; 0: never")
-      ->capture_default_str();
-  command->add_option("--forward", options->grid.costs.forward, "Ticks of a forward")
-      ->check(CLI::Range(1, 100))
-      ->capture_default_str();
-  command->add_option("--backward", options->grid.costs.backward, "Ticks of a backward")
-      ->check(CLI::Range(1, 100))
+  command.add_option("--updates", options->spec.updates, "Updates to run")->capture_default_str();
+  command.add_option("--sync-updates", options->spec.sync_updates, "First updates under flush")
       ->capture_default_str();
   command
-      ->add_option("--ticks", options->grid.ticks, "Draw only the first so many; 0: what the terminal holds")
+      .add_option("--evaluate-every", options->spec.evaluate_every,
+                  "Evaluate every so many updates; 0: never")
+      ->capture_default_str();
+  command.add_option("--forward", options->grid.costs.forward, "Ticks of a forward")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  command.add_option("--backward", options->grid.costs.backward, "Ticks of a backward")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  command
+      .add_option("--ticks", options->grid.ticks, "Draw only the first so many; 0: what the terminal holds")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_option("--color", options->color, "Colour by weight version")
+  command.add_option("--color", options->color, "Colour by weight version")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str();
-  command->add_flag("--list", options->list, "Print the instructions instead");
-  command->add_flag("--check", options->check, "Prove the instructions instead");
-  command->callback([options, &exit_code] { run_schedule(*options, exit_code); });
+  command.add_flag("--list", options->list, "Print the instructions instead");
+  command.add_flag("--check", options->check, "Prove the instructions instead");
+  command.callback([options, &exit_code] { run_schedule(*options, exit_code); });
 }
 
 }  // namespace twobw::cli

@@ -21,13 +21,13 @@
 #include "cli/commands.h"
 #include "cli/problem.h"
 #include "cli/terminal.h"
+#include "planner/configuration.h"
 #include "planner/simulation.h"
 #include "planner/text_table.h"
 #include "planner/units.h"
 #include "simulator/simulate.h"
 #include "simulator/timeline.h"
 #include "telemetry/trace.h"
-#include "train/planning.h"
 
 namespace twobw::cli {
 namespace {
@@ -265,7 +265,7 @@ void run_configuration(const SimulateOptions& options) {
   problem.microbatches = pipeline.microbatches;
   problem.extra = pipeline.extra;
   problem.margin = 0;
-  const planner::Plan plan = train::plan_as_configured(config, problem);
+  const planner::Plan plan = planner::plan_as_configured(config, problem);
   Spec spec = planner::spec_of(plan);
   spec.updates = options.spec.updates;
   const Result result = simulator::simulate(spec, planner::system_of(problem, plan), wants_events(options));
@@ -291,45 +291,43 @@ void run(const SimulateOptions& options) {
 
 }  // namespace
 
-void add_simulate(CLI::App& app, int& exit_code) {
+void add_simulate(CLI::App& command, int& exit_code) {
   auto options = std::make_shared<SimulateOptions>();
-  CLI::App* command =
-      app.add_subcommand("simulate", "Model how fast a schedule runs and what its stages wait for");
-  options->arguments = add_run_arguments(*command);
-  command->get_option("config")->description(
+  options->arguments = add_run_arguments(command);
+  command.get_option("config")->description(
       "sequential, gpipe, flush, 2bw (default) or stash, with the times below; or [CONFIG.yaml] "
       "[key.path=value ...]");
-  command->add_option("--profile", options->files.profile,
-                      "For a configuration: times measured by `twobw profile` (default: modelled)");
-  command->add_option(
+  command.add_option("--profile", options->files.profile,
+                     "For a configuration: times measured by `twobw profile` (default: modelled)");
+  command.add_option(
       "--cluster", options->files.cluster,
       "For a configuration: the hardware, as `twobw topology` writes it (default: this machine)");
-  command->add_option("--stages", options->spec.stages, "d, the stages")->capture_default_str();
-  command->add_option("--microbatches", options->spec.microbatches, "m, the microbatches of an update")
+  command.add_option("--stages", options->spec.stages, "d, the stages")->capture_default_str();
+  command.add_option("--microbatches", options->spec.microbatches, "m, the microbatches of an update")
       ->capture_default_str();
-  command->add_option("--extra", options->spec.extra, "e, extra microbatches in flight")
+  command.add_option("--extra", options->spec.extra, "e, extra microbatches in flight")
       ->capture_default_str();
-  command->add_option("--updates", options->spec.updates, "Updates of the run that is traced")
+  command.add_option("--updates", options->spec.updates, "Updates of the run that is traced")
       ->capture_default_str();
   const auto times = [&](const char* name, std::vector<std::string>& value, const char* text) {
-    command->add_option(name, value, text)->delimiter(',')->allow_extra_args(false)->capture_default_str();
+    command.add_option(name, value, text)->delimiter(',')->allow_extra_args(false)->capture_default_str();
   };
   times("--forward", options->forward, "Time of a forward: one, or one a stage (1ms,2ms,1ms)");
   times("--backward", options->backward, "Time of a backward, likewise");
   times("--step", options->step, "Time of an update on the compute thread, likewise");
   times("--reduce", options->reduce, "Time of an update's all-reduce over replicas, likewise");
-  command->add_option("--activation-bytes", options->activation_bytes,
-                      "What a microbatch sends to the next stage, and back");
-  command->add_option("--bandwidth", options->bandwidth,
-                      "Of each link, in each direction (default: unlimited)");
-  command->add_option("--latency", options->latency, "Of each link")->capture_default_str();
-  command->add_option("--trace", options->trace,
-                      "Write every instruction's times to this file, for Perfetto or chrome://tracing");
-  command->add_option("--color", options->color, "Colour by weight version")
+  command.add_option("--activation-bytes", options->activation_bytes,
+                     "What a microbatch sends to the next stage, and back");
+  command.add_option("--bandwidth", options->bandwidth,
+                     "Of each link, in each direction (default: unlimited)");
+  command.add_option("--latency", options->latency, "Of each link")->capture_default_str();
+  command.add_option("--trace", options->trace,
+                     "Write every instruction's times to this file, for Perfetto or chrome://tracing");
+  command.add_option("--color", options->color, "Colour by weight version")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str();
-  command->add_flag("--json", options->json, "Print JSON instead");
-  command->callback([options, &exit_code] {
+  command.add_flag("--json", options->json, "Print JSON instead");
+  command.callback([options, &exit_code] {
     sort_out(*options->arguments);
     run(*options);
     exit_code = 0;

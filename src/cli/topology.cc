@@ -11,11 +11,10 @@
 
 namespace twobw::cli {
 
-void add_topology(CLI::App& app, int& exit_code) {
+void add_topology(CLI::App& command, int& exit_code) {
   auto output = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("topology", "Describe this machine, for plan --cluster");
-  command->add_option("--output", *output, "The file to write; else it is printed");
-  command->callback([output, &exit_code] {
+  command.add_option("--output", *output, "The file to write; else it is printed");
+  command.callback([output, &exit_code] {
     const device::Machine machine = device::measure_machine();
     const std::string text = device::describe(machine);
     if (output->empty()) {

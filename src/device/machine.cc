@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "device/cpu.h"
+#include "device/cores.h"
 
 namespace twobw::device {
 namespace {
@@ -38,7 +38,7 @@ double measure_copy(const std::vector<int>& cores, double memory) {
   std::barrier start(std::ssize(cores));
   std::vector<double> seconds(cores.size());
   const auto copy = [&](std::size_t index) {
-    bind_thread("copy", {{cores[index]}});
+    pin_thread("copy", {{cores[index]}});
     std::vector<char> from(bytes, 1), to(bytes, 2);
     seconds[index] = std::numeric_limits<double>::infinity();
     for (int round = 0; round < kRounds; ++round) {
@@ -64,7 +64,7 @@ double measure_handover(const std::vector<int>& cores) {
   std::condition_variable changed;
   int turn = 0;
   const auto play = [&](int side, int core) {
-    bind_thread("handover", {{core}});
+    pin_thread("handover", {{core}});
     for (int i = side; i < kTurns; i += 2) {
       std::unique_lock lock(mutex);
       changed.wait(lock, [&] { return turn == i; });

@@ -1,5 +1,5 @@
 // A plan: everything that `twobw train` needs to know about how the work is cut up and where it runs.
-// train/planning.h makes a Problem of a configuration, and a configuration of a Plan.
+// planner/configuration.h makes a Problem of a configuration, and a configuration of a Plan.
 #pragma once
 
 #include <optional>

@@ -69,6 +69,13 @@ std::optional<Estimate> with_cushion(const Problem& problem, const Plan& plan) {
 
 }  // namespace
 
+SearchResult search_with(const Problem& problem, const Preferences& preferences, SearchOptions options) {
+  options.near = std::max(options.near, preferences.tolerance);
+  SearchResult result = search(problem, options);
+  prefer(problem, preferences, result);
+  return result;
+}
+
 void prefer(const Problem& problem, const Preferences& preferences, SearchResult& result) {
   if (!result.best) return;
   prefer_simple(preferences.tolerance, result.families);

@@ -16,6 +16,10 @@ struct Preferences {
   bool cushion = true;
 };
 
+// Searches, and chooses by the preferences. Every family that may be chosen has its best plan.
+SearchResult search_with(const Problem& problem, const Preferences& preferences, SearchOptions options = {});
+
+// Of what was found. A tolerance above SearchOptions::near may pass over a family's best plan.
 void prefer(const Problem& problem, const Preferences& preferences, SearchResult& result);
 
 }  // namespace twobw::planner

@@ -2,13 +2,13 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "device/cores.h"
 #include "device/machine.h"
-#include "models/model.h"
+#include "planner/configuration.h"
 #include "planner/cost_tables.h"
 #include "planner/preference.h"
 #include "planner/report.h"
 #include "planner/search.h"
-#include "train/planning.h"
 #include "train/profiler.h"
 
 namespace twobw::train {
@@ -42,10 +42,9 @@ Forecast plan_run(const Config& config, const std::function<void(const std::stri
                      {.on_note = say});
   if (profile.links.contains("local")) cluster.nodes[0].link = profile.links.at("local");
   auto costs = planner::measured_tables(config, cluster, profile);
-  planner::Problem problem = make_problem(config, setup.model, std::move(cluster), std::move(costs));
+  planner::Problem problem = planner::problem_of(config, std::move(cluster), std::move(costs));
   problem.batch = batch;
-  planner::SearchResult result = planner::search(problem);
-  planner::prefer(problem, {}, result);
+  const planner::SearchResult result = planner::search_with(problem, {});
   if (!result.best) {
     fail_input("plan: auto finds no way to train this model here:\n{}",
                planner::report(problem, result, config.model.family, false));
@@ -55,7 +54,7 @@ Forecast plan_run(const Config& config, const std::function<void(const std::stri
       "planned: {} with {} stages x {} replicas, m={} microbatches of {}, e={}; forecast {} tokens/s",
       schedule::name(plan.schedule), plan.stages.size(), plan.replicas, plan.microbatches, plan.microbatch,
       plan.extra, format_count(plan.tokens_per_s)));
-  Forecast forecast{.config = with_plan(config, plan, true), .plan = plan};
+  Forecast forecast{.config = planner::with_plan(config, plan, device::core_names()), .plan = plan};
   forecast.config.plan = "none";  // the run's config.yaml repeats the run, not the search
   validate(forecast.config);
   return forecast;

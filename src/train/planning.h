@@ -1,5 +1,5 @@
-// Between configurations and the planner: what it is asked for a configuration, and what its answer
-// changes in one.
+// What the planner wants to know of a model that has been built; of one that is only configured,
+// planner/modelled.h says the same.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 #include "base/config.h"
 #include "models/layer.h"
-#include "planner/plan.h"
+#include "planner/costs.h"
 
 namespace twobw::train {
 
@@ -19,18 +19,5 @@ planner::StateBytes state_bytes(const Config& config);
 
 // Every layer's parameters, and those of them shared with another layer.
 std::vector<planner::LayerShape> layer_shapes(const models::LayerList& model);
-
-// All that a configuration says; the cluster and its devices' costs are the caller's. The batch is the
-// configuration's own: microbatch x microbatches x replicas.
-planner::Problem make_problem(const Config& config, const models::LayerList& model, planner::Cluster cluster,
-                              std::vector<planner::CostTable> costs);
-
-// The plan that a configuration describes, with its forecast: the planner places it, and cuts it where the
-// configuration leaves the split open. The problem is for this configuration and fixes what it fixes.
-planner::Plan plan_as_configured(const Config& config, const planner::Problem& problem);
-
-// The configuration with the plan's choices in place of its own. `cores`: the plan's devices are
-// the cores of this machine, and are named in `devices`.
-Config with_plan(Config config, const planner::Plan& plan, bool cores);
 
 }  // namespace twobw::train

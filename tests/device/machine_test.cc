@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "device/cpu.h"
+#include "device/cores.h"
 
 namespace twobw::device {
 namespace {

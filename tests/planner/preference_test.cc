@@ -23,9 +23,7 @@ Problem close_problem() {
 }
 
 SearchResult preferred(const Problem& problem, const Preferences& preferences) {
-  SearchResult result = search(problem, kByTheModel);
-  prefer(problem, preferences, result);
-  return result;
+  return search_with(problem, preferences, kByTheModel);
 }
 
 TEST(Preference, ToleratesNothingWhenToldSo) {
@@ -67,6 +65,26 @@ TEST(Preference, EqualsAreNotSaidToBeFaster) {
     EXPECT_EQ(family.reason, "0.0% less throughput") << name(family);
   }
   EXPECT_GT(equals, 0);
+}
+
+// Far behind the fastest a family has any good plan, unless the search knows that it may be chosen.
+TEST(Preference, AFamilyThatIsToleratedIsChosenWithItsBestPlan) {
+  int behind = 0;
+  for (int seed = 1; seed <= 600; ++seed) {
+    Problem problem = random_problem(
+        seed,
+        {.most_nodes = 2, .most_devices = 6, .most_kinds = 1, .most_layers = 12, .microbatch_sizes = 2});
+    const SearchResult fastest = search(problem, {.simulate = 0, .remedies = false});
+    if (!fastest.best) continue;
+    const SearchResult chosen = preferred(problem, {.tolerance = 0.3, .cushion = false});
+    if (chosen.best->plan.sequences_per_s < 0.98 * fastest.best->plan.sequences_per_s) ++behind;
+    problem.schedule = chosen.best->plan.schedule;
+    problem.replicas = chosen.best->plan.replicas;
+    EXPECT_NEAR(chosen.best->plan.sequences_per_s / search(problem, kByTheModel).best->plan.sequences_per_s,
+                1, 1e-8)
+        << "problem " << seed;
+  }
+  EXPECT_GT(behind, 50);
 }
 
 TEST(Preference, MuchThroughputIsWorthADelay) {

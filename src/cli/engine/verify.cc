@@ -64,14 +64,12 @@ int run(const RunArguments& arguments, const std::string& against) {
 
 }  // namespace
 
-void add_verify(CLI::App& app, int& exit_code) {
-  CLI::App* command =
-      app.add_subcommand("verify", "Train pipeline and serial oracle side by side and compare bit for bit");
-  auto arguments = add_run_arguments(*command);
+void add_verify(CLI::App& command, int& exit_code) {
+  auto arguments = add_run_arguments(command);
   auto against = std::make_shared<std::string>();
-  command->add_option("--against", *against,
-                      "The schedule whose rule the oracle follows (default: the pipeline's own)");
-  command->callback([arguments, against, &exit_code] {
+  command.add_option("--against", *against,
+                     "The schedule whose rule the oracle follows (default: the pipeline's own)");
+  command.callback([arguments, against, &exit_code] {
     sort_out(*arguments);
     exit_code = run(*arguments, *against);
   });

@@ -118,18 +118,16 @@ int run(const RunArguments& arguments, const ProfileOptions& options) {
 
 }  // namespace
 
-void add_profile(CLI::App& app, int& exit_code) {
-  CLI::App* command =
-      app.add_subcommand("profile", "Measure the layers of a model on this machine, for plan --profile");
-  auto arguments = add_run_arguments(*command);
+void add_profile(CLI::App& command, int& exit_code) {
+  auto arguments = add_run_arguments(command);
   auto options = std::make_shared<ProfileOptions>();
-  command->add_option("--output", options->output, "The file to write")->capture_default_str();
-  command->add_option("--sizes", options->sizes, "Sequences in a microbatch, each size measured")
+  command.add_option("--output", options->output, "The file to write")->capture_default_str();
+  command.add_option("--sizes", options->sizes, "Sequences in a microbatch, each size measured")
       ->capture_default_str();
-  command->add_option("--rounds", options->rounds, "How often everything is measured")
+  command.add_option("--rounds", options->rounds, "How often everything is measured")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->callback([arguments, options, &exit_code] {
+  command.callback([arguments, options, &exit_code] {
     sort_out(*arguments);
     exit_code = run(*arguments, *options);
   });

@@ -8,7 +8,7 @@
 
 namespace twobw::cli {
 
-void add_generate(CLI::App& app, int& exit_code) {
+void add_generate(CLI::App& command, int& exit_code) {
   struct Options {
     std::string run_dir, prompt;
     int length = 300;
@@ -16,14 +16,13 @@ void add_generate(CLI::App& app, int& exit_code) {
     std::uint64_t seed = 0;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("generate", "Continue a prompt with a trained model");
-  command->add_option("run", options->run_dir, "The run directory")->required();
-  command->add_option("--prompt", options->prompt, "Text to continue");
-  command->add_option("--length", options->length, "Bytes to generate")->check(CLI::Range(1, 1 << 20));
-  command->add_option("--temperature", options->temperature, "0: always the likeliest")
+  command.add_option("run", options->run_dir, "The run directory")->required();
+  command.add_option("--prompt", options->prompt, "Text to continue");
+  command.add_option("--length", options->length, "Bytes to generate")->check(CLI::Range(1, 1 << 20));
+  command.add_option("--temperature", options->temperature, "0: always the likeliest")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--seed", options->seed, "Another seed, another text");
-  command->callback([options, &exit_code] {
+  command.add_option("--seed", options->seed, "Another seed, another text");
+  command.callback([options, &exit_code] {
     device::initialize();
     const train::SavedModel model(options->run_dir);
     fmt::print("{}{}\n", options->prompt,

@@ -1,0 +1,35 @@
+#include "cli/commands.h"
+
+namespace twobw::cli {
+namespace {
+
+constexpr Command kCommands[] = {
+    {"train", "Train a model as a pipeline, from a configuration",
+     "twobw train configs/default.yaml train.updates=50", "train as the file says, but stop sooner",
+     add_train},
+    {"verify", "Train pipeline and serial oracle side by side and compare bit for bit",
+     "twobw verify configs/verify.yaml", "compare a pipeline with the serial run, bit by bit", add_verify},
+    {"profile", "Measure the layers of a model on this machine, for plan --profile",
+     "twobw profile configs/default.yaml", "measure the layers on this machine, for plan --profile",
+     add_profile},
+    {"plan", "Choose stages, replicas and microbatches for given hardware",
+     "twobw plan configs/default.yaml --explain", "cut the model up for this machine, and say why so",
+     add_plan},
+    {"topology", "Describe this machine, for plan --cluster", "twobw topology --output cluster.yaml",
+     "describe this machine, for plan --cluster", add_topology},
+    {"schedule", "Draw, list or check the order of work of every stage", "twobw schedule 2bw --stages 4",
+     "draw what every stage does, and when", add_schedule},
+    {"simulate", "Model how fast a schedule runs and what its stages wait for",
+     "twobw simulate flush --stages 8 --step 2", "model how fast it runs, and what stages wait for",
+     add_simulate},
+    {"generate", "Continue a prompt with a trained model", "twobw generate runs/default",
+     "write text with a trained model", add_generate},
+};
+
+}  // namespace
+
+std::span<const Command> commands() {
+  return kCommands;
+}
+
+}  // namespace twobw::cli

@@ -1,0 +1,23 @@
+#include "cli/delegate.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "base/error.h"
+#include "cli/commands.h"
+
+namespace twobw::cli {
+
+void delegate(const Command& command, char** argv) {
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
+  const std::filesystem::path engine = self.parent_path() / "twobw-engine";
+  TWOBW_ASSERT(self != engine, "no file adds the command '{}'", command.name);
+  execv(engine.c_str(), argv);
+  fail_run("`twobw {}` needs '{}', which cannot be started: {}", command.name, engine.string(),
+           std::strerror(errno));
+}
+
+}  // namespace twobw::cli

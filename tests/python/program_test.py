@@ -1,0 +1,60 @@
+"""Two programs that look like one: twobw, which starts at once, and twobw-engine beside it, which has LibTorch."""
+import shutil
+import subprocess
+import unittest
+
+from support import TINY, Run, TestCase, program, twobw, words
+
+COMMANDS = ("train", "verify", "profile", "plan", "topology", "schedule", "simulate", "generate")
+
+
+class ProgramTest(TestCase):
+    def call(self, path, *arguments):
+        """As `twobw` does, but for a program of another name."""
+        return subprocess.run([path, *arguments], capture_output=True, text=True, timeout=120)
+
+    def test_only_the_engine_loads_libtorch(self):
+        binary = program("TWOBW_BINARY", "twobw")
+        for path, loads in ((binary, False), (binary + "-engine", True)):
+            libraries = subprocess.run(["ldd", path], capture_output=True, text=True, check=True).stdout
+            self.assertEqual("libtorch" in libraries, loads, libraries)
+
+    def test_one_help_for_both(self):
+        process = twobw("--help")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        for command in COMMANDS:
+            self.assertRegex(process.stdout, rf"(?m)^  {command} +[A-Z]")  # what it does
+            self.assertRegex(process.stdout, rf"(?m)^  twobw {command} .* {{2,}}[a-z]")  # an example
+        engine = self.call(program("TWOBW_BINARY", "twobw") + "-engine", "--help")
+        self.assertEqual(process.stdout, engine.stdout)
+
+    def test_help_of_a_command_wherever_it_lies(self):
+        for command, option in (("train", "--sample"), ("plan", "--cluster")):
+            process = twobw(command, "--help")
+            self.assertEqual(process.returncode, 0, process.stderr)
+            self.assertIn(option, process.stdout)
+            self.assertIn(f"  twobw {command} ", process.stdout)
+            self.assertEqual(twobw("--help", command).stdout, process.stdout)
+
+    def test_without_the_engine(self):
+        alone = shutil.copy(program("TWOBW_BINARY", "twobw"), self.folder)
+        self.assertEqual(self.call(alone, "schedule", "2bw").returncode, 0)
+        self.assertEqual(self.call(alone, "--version").returncode, 0)
+        process = self.call(alone, "train", *words(TINY))
+        self.assertEqual(process.returncode, 1)
+        self.assertEqual(process.stdout, "")
+        self.assertEqual(process.stderr, f"twobw: `twobw train` needs '{self.folder.resolve()}/twobw-engine', which cannot "
+                                         "be started: No such file or directory\n")
+        self.assertEqual(self.call(alone, "trian").returncode, 2)
+
+    def test_through_a_link(self):
+        link = self.folder / "pipeline"
+        link.symlink_to(program("TWOBW_BINARY", "twobw"))
+        settings = {**TINY, "train.updates": 1, "run_dir": self.folder / "run with spaces"}
+        process = self.call(link, "train", *words(settings))
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertEqual(len(Run(self.folder / "run with spaces").updates), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
