@@ -15,6 +15,7 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual Mark mark() = 0;
+  virtual void await(const Mark&) {}  // until it is passed
   // Since the clock's start. Of a mark that was passed.
   virtual double seconds(const Mark& mark) const = 0;
 };

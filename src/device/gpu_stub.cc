@@ -21,6 +21,10 @@ GpuThread::GpuThread(const GpuSlice& slice) {
 
 GpuThread::~GpuThread() = default;
 
+at::TensorOptions GpuThread::compute_options(const std::string&) const {
+  return at::kFloat;
+}
+
 std::unique_ptr<Clock> GpuThread::make_clock(std::chrono::steady_clock::time_point start) const {
   return std::make_unique<ThreadClock>(start);
 }

@@ -70,6 +70,10 @@ class StreamClock final : public Clock {
     return mark;
   }
 
+  void await(const Mark& mark) override {
+    check_cuda(cudaEventSynchronize(event(mark.event)), "cudaEventSynchronize");
+  }
+
   double seconds(const Mark& mark) const override {
     float milliseconds = 0;
     check_cuda(cudaEventElapsedTime(&milliseconds, event(origin_), event(mark.event)),
@@ -107,6 +111,7 @@ int multiprocessors_of(int gpu) {
 }  // namespace
 
 struct GpuThread::State {
+  int gpu = 0;
   std::shared_ptr<Slices> slices;  // none: a whole GPU
   cudaStream_t stream = nullptr;
   void* workspace = nullptr;
@@ -122,6 +127,7 @@ bool built_with_cuda() {
 }
 
 GpuThread::GpuThread(const GpuSlice& slice) : state_(std::make_unique<State>()) {
+  state_->gpu = slice.gpu;
   constexpr std::size_t kWorkspace = 32 << 20;  // what cuBLAS asks for on this kind of GPU
   check_cuda(cudaSetDevice(slice.gpu), "cudaSetDevice");
   int multiprocessors = multiprocessors_of(slice.gpu);
@@ -150,6 +156,11 @@ GpuThread::~GpuThread() {
   forget_gpu_stream(state_->stream);
   cudaFree(state_->workspace);
   if (!state_->slices) cudaStreamDestroy(state_->stream);
+}
+
+at::TensorOptions GpuThread::compute_options(const std::string& precision) const {
+  return at::TensorOptions(precision == "bf16" ? at::kBFloat16 : at::kFloat)
+      .device(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(state_->gpu)));
 }
 
 std::unique_ptr<Clock> GpuThread::make_clock(std::chrono::steady_clock::time_point start) const {

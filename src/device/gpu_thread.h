@@ -2,8 +2,11 @@
 // the device's own queue (a stream).
 #pragma once
 
+#include <ATen/core/TensorBody.h>
+
 #include <chrono>
 #include <memory>
+#include <string>
 
 #include "base/gpu_name.h"
 #include "device/clock.h"
@@ -22,6 +25,8 @@ class GpuThread {
   GpuThread(const GpuThread&) = delete;
   GpuThread& operator=(const GpuThread&) = delete;
 
+  // Of tensors to compute with, in train.precision.
+  at::TensorOptions compute_options(const std::string& precision) const;
   std::unique_ptr<Clock> make_clock(std::chrono::steady_clock::time_point start) const;
 
  private:

@@ -37,12 +37,6 @@ std::mutex& capture_mutex() {
   return mutex;
 }
 
-at::TensorOptions compute_options(const Config& config) {
-  const auto gpu = c10::cuda::current_device();
-  return at::TensorOptions(config.train.precision == "bf16" ? at::kBFloat16 : at::kFloat)
-      .device(c10::Device(c10::kCUDA, gpu));
-}
-
 // Host memory that the device copies from and to.
 template <typename T>
 class Pinned {
@@ -78,8 +72,8 @@ double bytes(const Tensors& tensors) {
 class GpuStage final : public Stage {
  public:
   GpuStage(const Config& config, const models::LayerList& model, const data::Source& training,
-           const data::Source& validation, const StageSetup& setup)
-      : Stage(config, model, training, validation, setup, compute_options(config)),
+           const data::Source& validation, const StageSetup& setup, const at::TensorOptions& compute)
+      : Stage(config, model, training, validation, setup, compute),
         stream_(c10::cuda::getCurrentCUDAStream()),
         initial_(initial_weights()),
         optimizer_(config.optimizer, layout_, config.pipeline.sync_updates, initial_, versions_.flat(0)),
@@ -409,8 +403,8 @@ StepResult GpuStage::finish_step(std::int64_t update) {
 
 std::unique_ptr<Stage> make_gpu_stage(const Config& config, const models::LayerList& model,
                                       const data::Source& training, const data::Source& validation,
-                                      const StageSetup& setup) {
-  return std::make_unique<GpuStage>(config, model, training, validation, setup);
+                                      const StageSetup& setup, const at::TensorOptions& compute) {
+  return std::make_unique<GpuStage>(config, model, training, validation, setup, compute);
 }
 
 }  // namespace twobw::runtime

@@ -5,7 +5,7 @@
 namespace twobw::runtime {
 
 std::unique_ptr<Stage> make_gpu_stage(const Config&, const models::LayerList&, const data::Source&,
-                                      const data::Source&, const StageSetup&) {
+                                      const data::Source&, const StageSetup&, const at::TensorOptions&) {
   fail_run("this program was built without CUDA");
 }
 

@@ -112,9 +112,9 @@ class Stage {
 std::unique_ptr<Stage> make_cpu_stage(const Config& config, const models::LayerList& model,
                                       const data::Source& training, const data::Source& validation,
                                       const StageSetup& setup, device::MemoryPool& pool);
-// On the calling thread's GPU (device/gpu_thread.h).
+// On the calling thread's GPU (device/gpu_thread.h), which gives the options to compute with.
 std::unique_ptr<Stage> make_gpu_stage(const Config& config, const models::LayerList& model,
                                       const data::Source& training, const data::Source& validation,
-                                      const StageSetup& setup);
+                                      const StageSetup& setup, const at::TensorOptions& compute);
 
 }  // namespace twobw::runtime

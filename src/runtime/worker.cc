@@ -46,7 +46,8 @@ void Worker::run(const models::LayerList& model, const data::Source& training, c
   if (setup_.gpu) {
     gpu_ = std::make_unique<device::GpuThread>(*setup_.gpu);
     clock_ = gpu_->make_clock(start);
-    stage_ = make_gpu_stage(config_, model, training, validation, setup_.arithmetic);
+    stage_ = make_gpu_stage(config_, model, training, validation, setup_.arithmetic,
+                            gpu_->compute_options(config_.train.precision));
   } else {
     clock_ = std::make_unique<device::ThreadClock>(start);
     stage_ = make_cpu_stage(config_, model, training, validation, setup_.arithmetic, pool_);
@@ -179,6 +180,7 @@ void Worker::report_step() {
   report.gradient_norm = result.gradient_norm;
   report.skipped = result.skipped;
   report.peak = stage_->peak();
+  clock_->await(made.done);
   report.time = clock_->seconds(made.done);
   report.elapsed = report.time - std::exchange(last_update_, report.time);
   for (const Span& wait : made.waits)

@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <set>
 
@@ -15,13 +14,8 @@ namespace twobw::train {
 namespace {
 
 using models::Tensors;
-using Clock = std::chrono::steady_clock;
 
 constexpr double kColdBytes = 64 << 20;  // of weights and gradients: past most caches
-
-double seconds(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
 
 std::set<std::string> distinct_kinds(const models::LayerList& layers) {
   const std::vector<std::string> kinds = layer_kinds(layers);
@@ -89,18 +83,28 @@ double chain_state_bytes(const Setup& setup) {
          static_cast<double>(layout.gradient_size()) * bytes.gradients;
 }
 
-Chain::Chain(const Setup& setup)
+Chain::Chain(const Setup& setup, device::Clock& clock, const at::TensorOptions& compute)
     : setup_(setup),
+      clock_(clock),
+      compute_(compute),
       layers_(shortened(setup)),
       layout_(layers_, 0, size()),
-      versions_(layout_, schedule::versions_kept(setup.spec, 0), setup.config.train.seed),
-      gradients_(layout_, 1),
-      optimizer_(setup.config.optimizer, layout_, setup.config.pipeline.sync_updates, versions_.flat(0)) {}
+      versions_(layout_, schedule::versions_kept(setup.spec, 0), setup.config.train.seed, compute),
+      gradients_(layout_, 1, compute) {
+  const at::Tensor& weights = versions_.flat(0);
+  if (weights.is_cpu()) {
+    optimizer_.emplace(setup.config.optimizer, layout_, setup.config.pipeline.sync_updates, weights);
+  } else {
+    const at::Tensor initial = at::zeros({layout_.size()}, at::kFloat);
+    weights::initialize(layout_, initial, setup.config.train.seed);
+    weights.copy_(initial);
+  }
+}
 
 void Chain::set_microbatch(int sequences) {
   const data::Sample sample = setup_.training->random(0, sequences, setup_.config.model.context);
-  pass_ = {.tokens = sample.tokens,
-           .targets = sample.targets,
+  pass_ = {.tokens = sample.tokens.to(compute_.device()),
+           .targets = sample.targets.to(compute_.device()),
            .training = true,
            .loss_scale = 1.0 / setup_.spec.microbatches};
 }
@@ -127,23 +131,22 @@ void Chain::walk(const AfterForward& after_forward, const BeforeBackward& before
     before_backward(layer);
   };
   torch::autograd::edge_list roots;
+  at::Tensor one;
   {
     Tensors x;
     for (int layer = 0; layer < size(); ++layer) {
       Tensors outputs = forward(layer, x);
-      for (const at::Tensor& output : outputs) {
-        const bool passed_on =
-            std::any_of(x.begin(), x.end(), [&](const auto& in) { return in.is_same(output); });
-        if (!passed_on && output.requires_grad())
-          output.register_hook([&begin_turn, layer](const at::Tensor&) { begin_turn(layer); });
-      }
+      // The first is the layer's own; what may follow passes through it.
+      if (outputs.front().requires_grad())
+        outputs.front().register_hook([&begin_turn, layer](const at::Tensor&) { begin_turn(layer); });
       x = std::move(outputs);
       after_forward(layer, x);
     }
     roots = runtime::roots_of(x);
+    one = at::ones_like(x.front());
   }
   before_backward(size() - 1);
-  runtime::run_backward(roots, {});
+  runtime::run_backward(roots, {one});
   before_backward(-1);
 }
 
@@ -153,19 +156,20 @@ LayerTimes Chain::time_pass(bool recompute) {
     Tensors x;
     for (int layer = 0; layer < size(); ++layer) x = forward(layer, x);
   }
+  // On a GPU the marks lie ahead until the pass is done.
+  std::vector<device::Mark> forwards = {clock_.mark()};
+  std::vector<std::pair<int, device::Mark>> backwards;  // each with the layer whose backward begins
+  walk([&](int, const Tensors&) { forwards.push_back(clock_.mark()); },
+       [&](int layer) { backwards.emplace_back(layer, clock_.mark()); });
   LayerTimes times{std::vector<double>(size()), std::vector<double>(size())};
-  Clock::time_point last = Clock::now();
-  int running = -1;  // the layer whose backward runs
-  const auto lap = [&] {
-    const auto begin = std::exchange(last, Clock::now());
-    return seconds(begin, last);
+  const auto between = [&](const device::Mark& from, const device::Mark& to) {
+    return clock_.seconds(to) - clock_.seconds(from);
   };
-  walk([&](int layer, const Tensors&) { times.forward[layer] = lap(); },
-       [&](int layer) {
-         const double took = lap();
-         if (running >= 0) times.backward[running] = took;
-         running = layer;
-       });
+  clock_.await(backwards.back().second);
+  for (int layer = 0; layer < size(); ++layer)
+    times.forward[layer] = between(forwards[layer], forwards[layer + 1]);
+  for (std::size_t i = 0; i + 1 < backwards.size(); ++i)
+    times.backward[backwards[i].first] = between(backwards[i].second, backwards[i + 1].second);
   return times;
 }
 
@@ -207,17 +211,17 @@ std::vector<LayerBytes> Chain::measure_pass(device::MemoryPool& pool) {
 }
 
 double Chain::time_step() {
-  const auto begin = Clock::now();
+  const device::Mark begin = clock_.mark();
   double sum = 0;
   for (const double square : optim::squared_norms(layout_, gradients_.flat(updates_))) sum += square;
   const at::Tensor source = versions_.flat(versions_.newest());
   const at::Tensor target = versions_.begin_write();
   // A rate of 0 leaves the weights as they are, at the same cost.
-  optimizer_.apply({.index = updates_, .learning_rate = 0, .skip = !std::isfinite(sum)},
-                   gradients_.flat(updates_), source, target);
+  optimizer_->apply({.index = updates_, .learning_rate = 0, .skip = !std::isfinite(sum)},
+                    gradients_.flat(updates_), source, target);
   versions_.publish();
   ++updates_;
-  return seconds(begin, Clock::now()) / static_cast<double>(layout_.size());
+  return (clock_.seconds(clock_.mark()) - clock_.seconds(begin)) / static_cast<double>(layout_.size());
 }
 
 }  // namespace twobw::train

@@ -4,9 +4,11 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "device/clock.h"
 #include "device/memory.h"
 #include "models/layer.h"
 #include "optim/optimizer.h"
@@ -31,7 +33,8 @@ class Chain {
  public:
   // The model with as few blocks as have every kind of layer, and together more weights than caches
   // hold, so that a layer finds them as cold as in a run.
-  explicit Chain(const Setup& setup);
+  // On the calling thread's device: `compute` is the number format there, and `clock` tells its time.
+  explicit Chain(const Setup& setup, device::Clock& clock, const at::TensorOptions& compute = at::kFloat);
 
   int size() const { return static_cast<int>(layers_.size()); }
   std::string kind(int layer) const { return layers_[layer]->kind(); }
@@ -45,7 +48,8 @@ class Chain {
   LayerTimes time_pass(bool recompute = false);
   // The same for memory; `pool` is the calling thread's.
   std::vector<LayerBytes> measure_pass(device::MemoryPool& pool);
-  // What an update adds to its microbatches: norm of the gradient and optimizer, in seconds a parameter.
+  // What an update adds to its microbatches: norm of the gradient and optimizer, in seconds a parameter. On a
+  // CPU.
   double time_step();
 
  private:
@@ -55,11 +59,13 @@ class Chain {
   models::Tensors forward(int layer, const models::Tensors& inputs);
 
   const Setup& setup_;
+  device::Clock& clock_;
+  at::TensorOptions compute_;
   models::LayerList layers_;
   weights::Layout layout_;
   weights::Versions versions_;
   weights::Gradients gradients_;
-  optim::Optimizer optimizer_;
+  std::optional<optim::Optimizer> optimizer_;  // on a CPU
   models::Pass pass_;
   std::int64_t updates_ = 0;
 };

@@ -29,7 +29,8 @@ void Company::work(const Setup& setup, const device::CoreSet& cores, int sequenc
     device::bind_thread("company", cores);
     device::MemoryPool pool;
     device::PoolScope scope(pool);
-    Chain chain(setup);
+    device::ThreadClock clock(std::chrono::steady_clock::now());
+    Chain chain(setup, clock);
     chain.set_microbatch(sequences);
     while (!stop_) {
       chain.time_pass();

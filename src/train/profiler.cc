@@ -45,7 +45,8 @@ class Profiler {
     if (state > available) refuse(state, available);
     device::MemoryPool of_state;
     device::PoolScope scope(of_state);
-    Chain chain(setup_);
+    device::ThreadClock clock(std::chrono::steady_clock::now());
+    Chain chain(setup_, clock);
     chain.set_microbatch(1);
     profile.tokens_per_sequence_bytes = chain.token_bytes();
     const double per_sequence = bytes_of_a_sequence(chain);

@@ -1,8 +1,13 @@
 #include <algorithm>
+#include <future>
 #include <limits>
+#include <map>
 
 #include "base/error.h"
+#include "device/gpu_thread.h"
+#include "train/chain.h"
 #include "train/profiler.h"
+#include "train/samples.h"
 #include "train/setup.h"
 
 namespace twobw::train {
@@ -56,6 +61,29 @@ std::vector<double> time_layers(const Setup& setup) {
   return seconds;
 }
 
+// Likewise on a GPU, where the optimizer's step is too short to matter.
+std::vector<double> time_layers_on_gpu(const Setup& setup) {
+  constexpr int kRounds = 5;
+  std::map<std::string, Samples> kinds;
+  auto measured = std::async(std::launch::async, [&] {
+    const device::GpuThread thread(setup.gpus.front());
+    const auto clock = thread.make_clock(std::chrono::steady_clock::now());
+    Chain chain(setup, *clock, thread.compute_options(setup.config.train.precision));
+    chain.set_microbatch(setup.config.pipeline.microbatch);
+    chain.time_pass();  // libraries choose their algorithms
+    for (int round = 0; round < kRounds; ++round) {
+      const LayerTimes times = chain.time_pass();
+      for (int layer = 0; layer < chain.size(); ++layer)
+        kinds[chain.kind(layer)].add(times.forward[layer] + times.backward[layer]);
+    }
+  });
+  measured.get();
+  std::vector<double> seconds;
+  for (const auto& layer : setup.model)
+    seconds.push_back(kinds.at(layer->kind()).summary().median * setup.spec.microbatches);
+  return seconds;
+}
+
 }  // namespace
 
 void choose_split(Setup& setup) {
@@ -65,9 +93,7 @@ void choose_split(Setup& setup) {
     setup.split = {layers};
     return;
   }
-  if (!setup.gpus.empty())
-    fail_input("pipeline.split is auto; on GPUs it must be given in this version, as layers of each stage");
-  setup.layer_seconds = time_layers(setup);
+  setup.layer_seconds = setup.gpus.empty() ? time_layers(setup) : time_layers_on_gpu(setup);
   setup.split = balance(setup.layer_seconds, setup.spec.stages);
 }
 
