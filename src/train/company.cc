@@ -32,14 +32,28 @@ void Company::work(const Setup& setup, const device::CoreSet& cores, int sequenc
     device::ThreadClock clock(std::chrono::steady_clock::now());
     Chain chain(setup, clock);
     chain.set_microbatch(sequences);
-    while (!stop_) {
+    while (!stop_ && !stepping_) {
       chain.time_pass();
       chain.time_step();
       count();
     }
+    join_steppers();
+    while (!stop_) chain.time_step();
   } catch (const std::bad_alloc&) {
     count();  // less company, then
+    join_steppers();
   }
+}
+
+void Company::join_steppers() {
+  ++steppers_;
+  steppers_.notify_all();
+}
+
+void Company::step_along() {
+  stepping_ = true;
+  const int all = static_cast<int>(workers_.size());
+  for (int now = steppers_; now < all; now = steppers_) steppers_.wait(now);
 }
 
 }  // namespace twobw::train

@@ -20,10 +20,16 @@ class Company {
   Company(const Company&) = delete;
   Company& operator=(const Company&) = delete;
 
+  // From now on they only make optimizer steps, which ask more of the memory than layers do: in a run without
+  // delay all devices step at once. All of them do when this returns.
+  void step_along();
+
  private:
   void work(const Setup& setup, const device::CoreSet& cores, int sequences, std::latch& begun);
+  void join_steppers();
 
-  std::atomic<bool> stop_{false};
+  std::atomic<bool> stop_{false}, stepping_{false};
+  std::atomic<int> steppers_ = 0;  // those that only step, or have given up
   std::vector<std::thread> workers_;
 };
 

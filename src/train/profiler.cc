@@ -89,7 +89,7 @@ class Profiler {
   }
 
   void measure(Chain& chain, int size, Profile& profile, const std::vector<device::CoreSet>& busy) {
-    const Company company(setup_, busy, size);
+    Company company(setup_, busy, size);
     // Freed with the last round, before the next size.
     device::MemoryPool pool;
     device::PoolScope scope(pool);
@@ -109,6 +109,8 @@ class Profiler {
       add_round(chain, samples);
       listener_.on_round(++done_, request_.rounds * static_cast<int>(request_.sizes.size()), size);
     }
+    company.step_along();
+    for (int round = 0; round < request_.rounds; ++round) step_.add(chain.time_step());
     for (auto& [kind, times] : kinds) {
       times.forward = samples[kind].forward.summary();
       times.backward = samples[kind].backward.summary();
@@ -129,7 +131,7 @@ class Profiler {
       for (int layer = 0; layer < chain.size(); ++layer)
         samples[chain.kind(layer)].recomputed.add(again.forward[layer] + again.backward[layer]);
     }
-    step_.add(chain.time_step());
+    chain.time_step();  // as in a run, so that gradients do not grow
   }
 
   const Setup& setup_;
