@@ -1,6 +1,9 @@
 #include "train/forecast.h"
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "base/gpu_name.h"
 #include "base/text.h"
 #include "device/cores.h"
 #include "device/machine.h"
@@ -31,6 +34,8 @@ Json held_against(double forecast, double measured) {
 }  // namespace
 
 Forecast plan_run(const Config& config, const std::function<void(const std::string&)>& say) {
+  if (std::ranges::any_of(config.devices, names_gpu))
+    fail_input("plan is auto, and devices names GPUs; in this version it plans for CPU cores alone");
   const Setup setup = measuring_setup(config);
   const PipelineConfig& pipeline = config.pipeline;
   const int batch = pipeline.microbatch * pipeline.microbatches * pipeline.replicas;

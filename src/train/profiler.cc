@@ -188,6 +188,7 @@ ProfiledCores profiled_among(const std::vector<device::CoreSet>& devices) {
 }
 
 ProfiledCores profiled_cores(const Setup& setup) {
+  refuse_gpus(setup, "measuring layers for the planner");
   if (!setup.config.devices.empty()) return profiled_among(setup.cores);
   std::vector<device::CoreSet> cores;
   for (const int core : device::available_cores()) cores.push_back({.cores = {core}});

@@ -105,6 +105,11 @@ Setup prepare(const Config& config) {
   return setup;
 }
 
+void refuse_gpus(const Setup& setup, const std::string& what) {
+  if (setup.gpus.empty()) return;
+  fail_input("devices has {}; {} works on CPU cores alone in this version", setup.device_name(0), what);
+}
+
 runtime::PipelineSetup Setup::pipeline() const {
   TWOBW_ASSERT(!split.empty(), "the split has not been chosen");
   return {.spec = spec, .split = split, .recompute = recompute, .cores = cores, .gpus = gpus};

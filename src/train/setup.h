@@ -37,6 +37,9 @@ schedule::Spec schedule_spec(const Config& config);
 // Throws InputError.
 Setup prepare(const Config& config);
 
+// Throws InputError where the devices are GPUs, which `what` cannot use yet.
+void refuse_gpus(const Setup& setup, const std::string& what);
+
 // Balances the layers over the stages by times measured on the first stage's device: forward and backward
 // of every kind of layer, and the optimizer's step. Fills setup.split and
 // setup.layer_seconds; does nothing when the split is given.

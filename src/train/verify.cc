@@ -130,6 +130,7 @@ void run_oracle(const Setup& setup, const schedule::Spec& rule, const Record& re
 
 Verdict verify(const Config& config, const std::string& against) {
   Setup setup = prepare(config);
+  refuse_gpus(setup, "verify");
   schedule::Spec rule = setup.spec;
   if (!against.empty()) rule.kind = schedule::parse_kind(against);
   const std::vector<int> cores = device::available_cores();

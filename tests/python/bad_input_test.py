@@ -138,6 +138,15 @@ class BadInputTest(TestCase):
         changes = {"pipeline.stages": 1, "pipeline.replicas": 2, "devices": "[cpu:0]"}
         self.settings_refused(changes, ["devices", "2 replicas of 1 stages"])
 
+    def test_bad_gpu(self):
+        self.settings_refused({"pipeline.stages": 1, "devices": "[cuda:99]"}, ["devices", "cuda:99"])
+        self.settings_refused({"pipeline.stages": 1, "devices": "[cuda:0/x]"}, ["devices", "cuda:0/x", "cuda:0/4"])
+        self.settings_refused({"pipeline.stages": 2, "devices": "[cuda:0/4]"}, ["devices", "stages is 2"])
+        self.settings_refused({"pipeline.stages": 2, "devices": "[cuda:0, cpu:0]"}, ["devices", "not both"])
+
+    def test_half_precision_on_cores(self):
+        self.settings_refused({"train.precision": "bf16"}, ["train.precision", "bf16", "GPUs"])
+
     # Plans
 
     CLUSTER = "nodes: [{devices: 8 x V100-16GB, link: {bandwidth: 150GB/s, latency: 5us}}]\n"
