@@ -17,21 +17,22 @@ namespace twobw::runtime {
 using at::Tensor;
 
 Oracle::Oracle(const Config& config, const models::LayerList& model, const data::Source& training,
-               const schedule::Spec& spec, std::vector<int> split)
+               const schedule::Spec& spec, std::vector<int> split, const at::TensorOptions& compute)
     : config_(config),
       model_(model),
       training_(training),
       spec_(spec),
       layout_(model, 0, static_cast<int>(model.size())),
-      gradients_(layout_, spec.replicas) {
+      gradients_(layout_, spec.replicas, compute),
+      compute_(compute) {
   for (std::size_t stage = 0; stage < split.size(); ++stage) {
     stage_of_layer_.insert(stage_of_layer_.end(), split[stage], static_cast<int>(stage));
   }
   Tensor initial = at::zeros({layout_.size()}, at::kFloat);
   weights::initialize(layout_, initial, config.train.seed);
-  optimizer_ =
-      std::make_unique<optim::Optimizer>(config.optimizer, layout_, config.pipeline.sync_updates, initial);
-  add_version(0, std::move(initial));
+  Tensor first = initial.to(compute);
+  optimizer_ = optim::make_serial_optimizer(config, layout_, initial, first);
+  add_version(0, std::move(first));
 }
 
 void Oracle::add_version(std::int64_t number, Tensor flat) {
@@ -65,8 +66,14 @@ const Oracle::Version& Oracle::version(std::int64_t number) const {
   return *found;
 }
 
+models::Pass Oracle::on_device(models::Pass pass) const {
+  pass.tokens = pass.tokens.to(compute_.device());
+  pass.targets = pass.targets.to(compute_.device());
+  return pass;
+}
+
 double Oracle::run_microbatch(int replica, std::int64_t microbatch) {
-  models::Pass pass = training_pass(config_, training_, replica, microbatch);
+  models::Pass pass = on_device(training_pass(config_, training_, replica, microbatch));
   models::Tensors x;
   for (int layer = 0; layer < static_cast<int>(model_.size()); ++layer) {
     const Version& weights = version(version_by_rule(stage_of_layer_[layer], microbatch));
@@ -94,33 +101,27 @@ OracleUpdate Oracle::next_update() {
   result.loss /= static_cast<double>(spec_.microbatches) * spec_.replicas;
   for (const weights::Tie& tie : layout_.ties())
     gradients_.of(0, tie.primary).add_(gradients_.of(0, tie.copy));
-  double sum = 0;
-  for (double square : optim::squared_norms(layout_, gradient)) sum += square;
-  result.gradient_norm = std::sqrt(sum);
-  result.skipped = !std::isfinite(result.gradient_norm);
-
-  Tensor next = at::empty({layout_.size()}, at::kFloat);
-  optimizer_->apply(
-      {.index = updates_,
-       .learning_rate = optim::learning_rate(config_.optimizer, config_.train.updates, updates_),
-       .gradient_scale = optim::clip_scale(result.gradient_norm, config_.optimizer.clip),
-       .skip = result.skipped},
-      gradient, versions_.back().flat, next);
+  Tensor next = at::empty({layout_.size()}, compute_);
+  const double rate = optim::learning_rate(config_.optimizer, config_.train.updates, updates_);
+  const optim::Applied applied = optimizer_->apply(updates_, rate, gradient, versions_.back().flat, next);
+  result.gradient_norm = applied.gradient_norm;
+  result.skipped = applied.skipped;
   add_version(++updates_, std::move(next));
   result.checksums = weights::layer_checksums(layout_, newest_weights());
   return result;
 }
 
-const Tensor& Oracle::newest_weights() const {
-  return optimizer_->true_weights(versions_.back().flat);
+Tensor Oracle::newest_weights() const {
+  return optimizer_->true_weights(versions_.back().flat).to(at::kCPU, at::kFloat);
 }
 
 double Oracle::evaluate(const data::Source& validation) const {
   at::NoGradGuard no_grad;
-  const std::vector<Tensor> parameters = weights::parameter_views(layout_, newest_weights());
+  const Tensor weights = optimizer_->true_weights(versions_.back().flat).to(compute_);
+  const std::vector<Tensor> parameters = weights::parameter_views(layout_, weights);
   double sum = 0;
   for (int index = 0; index < config_.train.eval_microbatches; ++index) {
-    models::Pass pass = validation_pass(config_, validation, index);
+    models::Pass pass = on_device(validation_pass(config_, validation, index));
     models::Tensors x;
     for (int layer = 0; layer < static_cast<int>(model_.size()); ++layer) {
       const auto [begin, end] = layout_.range(layer);

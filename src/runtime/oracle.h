@@ -1,7 +1,8 @@
 // The serial oracle: one thread, no pipeline, no schedule, no double buffer. It runs microbatch after
 // microbatch, replica after replica, through the whole model on the version that the rule of the design
 // names, keeps as many old versions as the rule needs, adds up the replicas' gradients in their order and
-// applies the (delayed) update. Every pipeline must match it bit for bit in fp32 on CPU.
+// applies the (delayed) update. Every pipeline must match it bit for bit: in fp32 on CPU, and on a GPU where
+// kernels are deterministic and the oracle runs on a device of the same size.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -15,7 +16,7 @@
 #include "base/config.h"
 #include "data/tokens.h"
 #include "models/layer.h"
-#include "optim/optimizer.h"
+#include "optim/serial.h"
 #include "schedule/spec.h"
 #include "weights/gradients.h"
 #include "weights/layout.h"
@@ -32,16 +33,17 @@ struct OracleUpdate {
 
 class Oracle {
  public:
-  // `split` matters under `stash` alone, where versions differ between stages.
+  // `split` matters under `stash` alone, where versions differ between stages. `compute`: number format and
+  // device, the calling thread's.
   Oracle(const Config& config, const models::LayerList& model, const data::Source& training,
-         const schedule::Spec& spec, std::vector<int> split);
+         const schedule::Spec& spec, std::vector<int> split, const at::TensorOptions& compute = at::kFloat);
 
   OracleUpdate next_update();
   // The mean validation loss on the newest weights.
   double evaluate(const data::Source& validation) const;
 
   const weights::Layout& layout() const { return layout_; }
-  const at::Tensor& newest_weights() const;
+  at::Tensor newest_weights() const;  // in single precision, on the CPU
 
  private:
   struct Version {
@@ -51,6 +53,7 @@ class Oracle {
   };
   std::int64_t version_by_rule(int stage, std::int64_t microbatch) const;
   const Version& version(std::int64_t number) const;
+  models::Pass on_device(models::Pass pass) const;
   double run_microbatch(int replica, std::int64_t microbatch);
   void add_version(std::int64_t number, at::Tensor flat);
 
@@ -62,7 +65,8 @@ class Oracle {
   weights::Layout layout_;
   weights::Gradients gradients_;  // a buffer a replica
   std::deque<Version> versions_;
-  std::unique_ptr<optim::Optimizer> optimizer_;
+  at::TensorOptions compute_;
+  std::unique_ptr<optim::SerialOptimizer> optimizer_;
   std::int64_t updates_ = 0;
 };
 

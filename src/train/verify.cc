@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "device/gpu_thread.h"
 #include "models/model.h"
 #include "runtime/oracle.h"
 #include "runtime/pipeline.h"
@@ -85,15 +86,17 @@ std::string compare_update(const Setup& setup, const Observed& seen, const runti
 // The final weights themselves, element by element: names the first element that differs.
 std::string compare_weights(const runtime::Pipeline& pipeline, const runtime::Oracle& oracle,
                             const schedule::Spec& spec) {
+  const at::Tensor of_oracle = oracle.newest_weights();
   std::map<std::string, at::Tensor> expected;
   for (const weights::Parameter& parameter : oracle.layout().parameters()) {
-    expected[parameter.spec.name] = oracle.newest_weights().narrow(0, parameter.offset, parameter.count);
+    expected[parameter.spec.name] = of_oracle.narrow(0, parameter.offset, parameter.count);
   }
   for (int worker = 0; worker < schedule::workers(spec); ++worker) {
     const int replica = worker / spec.stages, r = worker % spec.stages;
     const runtime::Stage& stage = pipeline.stage(r, replica);
+    const at::Tensor weights = stage.newest_weights();
     for (const weights::Parameter& parameter : stage.layout().parameters()) {
-      const float* got = stage.newest_weights().const_data_ptr<float>() + parameter.offset;
+      const float* got = weights.const_data_ptr<float>() + parameter.offset;
       const float* want = expected.at(parameter.spec.name).const_data_ptr<float>();
       for (std::int64_t i = 0; i < parameter.count; ++i) {
         if (std::bit_cast<std::uint32_t>(got[i]) == std::bit_cast<std::uint32_t>(want[i])) continue;
@@ -108,7 +111,14 @@ std::string compare_weights(const runtime::Pipeline& pipeline, const runtime::Or
 void run_oracle(const Setup& setup, const schedule::Spec& rule, const Record& record,
                 const runtime::Pipeline& pipeline, Verdict& verdict) {
   device::bind_thread("oracle", {.cores = {device::available_cores().front()}});
-  runtime::Oracle oracle(setup.config, setup.model, *setup.training, rule, setup.split);
+  // On a device as large as the stages': libraries choose their algorithms by that.
+  std::unique_ptr<device::GpuThread> gpu;
+  at::TensorOptions compute = at::kFloat;
+  if (!setup.gpus.empty()) {
+    gpu = std::make_unique<device::GpuThread>(setup.gpus.front());
+    compute = gpu->compute_options(setup.config.train.precision);
+  }
+  runtime::Oracle oracle(setup.config, setup.model, *setup.training, rule, setup.split, compute);
   for (std::int64_t update = 0; update < setup.spec.updates && verdict.difference.empty(); ++update) {
     const runtime::OracleUpdate expected = oracle.next_update();
     const Observed& seen = record.at(update);
@@ -130,7 +140,8 @@ void run_oracle(const Setup& setup, const schedule::Spec& rule, const Record& re
 
 Verdict verify(const Config& config, const std::string& against) {
   Setup setup = prepare(config);
-  refuse_gpus(setup, "verify");
+  // Kernels that add in whatever order threads come have other bits every time.
+  if (!setup.gpus.empty()) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
   schedule::Spec rule = setup.spec;
   if (!against.empty()) rule.kind = schedule::parse_kind(against);
   const std::vector<int> cores = device::available_cores();

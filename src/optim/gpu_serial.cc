@@ -1,0 +1,46 @@
+#include <c10/cuda/CUDAStream.h>
+
+#include <cmath>
+
+#include "device/gpu.h"
+#include "optim/gpu_optimizer.h"
+#include "optim/serial.h"
+
+namespace twobw::optim {
+namespace {
+
+class SerialGpuOptimizer final : public SerialOptimizer {
+ public:
+  SerialGpuOptimizer(const Config& config, const weights::Layout& layout, const at::Tensor& initial,
+                     const at::Tensor& compute)
+      : optimizer_(config.optimizer, layout, config.pipeline.sync_updates, initial, compute) {}
+
+  Applied apply(std::int64_t update, double learning_rate, const at::Tensor& gradient,
+                const at::Tensor& source, const at::Tensor& target) override {
+    const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
+    const at::Tensor norms = optimizer_.squared_norms(update, gradient, stream);
+    optimizer_.apply(update, learning_rate, {&norms, 1}, gradient, source, target, stream);
+    cuda::Control control;
+    device::check_cuda(
+        cudaMemcpyAsync(&control, optimizer_.control(), sizeof control, cudaMemcpyDeviceToHost, stream),
+        "cudaMemcpyAsync");
+    device::check_cuda(cudaStreamSynchronize(stream), "an update");
+    return {.gradient_norm = std::sqrt(control.squared_norm), .skipped = control.skip != 0};
+  }
+
+  at::Tensor true_weights(const at::Tensor& newest) const override { return optimizer_.true_weights(newest); }
+
+ private:
+  GpuOptimizer optimizer_;
+};
+
+}  // namespace
+
+std::unique_ptr<SerialOptimizer> make_serial_gpu_optimizer(const Config& config,
+                                                           const weights::Layout& layout,
+                                                           const at::Tensor& initial,
+                                                           const at::Tensor& compute) {
+  return std::make_unique<SerialGpuOptimizer>(config, layout, initial, compute);
+}
+
+}  // namespace twobw::optim

@@ -1,0 +1,74 @@
+// Pipelines on slices of a GPU against the oracle on one slice, bit for bit.
+#include "train/verify.h"
+
+#include <gtest/gtest.h>
+
+#include <ATen/cuda/CUDAContext.h>
+
+#include "base/config.h"
+#include "device/cpu.h"
+
+namespace twobw::train {
+namespace {
+
+struct Case {
+  const char* name;
+  std::vector<std::string> settings;
+};
+
+std::ostream& operator<<(std::ostream& out, const Case& test) {
+  return out << test.name;
+}
+
+class VerifyOnGpu : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU here";
+    device::initialize();
+  }
+};
+
+TEST_P(VerifyOnGpu, ThePipelineIsTheOracle) {
+  std::vector<std::string> settings = {
+      "model.layers=4",          "model.width=256",          "model.heads=4",
+      "model.vocab=512",         "model.context=128",        "pipeline.microbatch=2",
+      "pipeline.microbatches=4", "train.updates=6",          "optimizer.warmup=2",
+      "train.eval_every=3",      "train.eval_microbatches=2"};
+  const std::vector<std::string>& more = GetParam().settings;
+  settings.insert(settings.end(), more.begin(), more.end());
+  const Verdict verdict = verify(load_config("", settings), "");
+  EXPECT_TRUE(verdict.equal) << verdict.difference;
+  EXPECT_EQ(verdict.skipped, 0);
+}
+
+const std::vector<std::string> kTwo = {"pipeline.stages=2", "devices=[cuda:0/2]", "pipeline.split=[11,11]"};
+const std::vector<std::string> kFour = {"pipeline.stages=4", "devices=[cuda:0/4]",
+                                        "pipeline.split=[6,5,5,6]"};
+
+std::vector<std::string> with(std::vector<std::string> base, const std::vector<std::string>& more) {
+  base.insert(base.end(), more.begin(), more.end());
+  return base;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, VerifyOnGpu,
+    testing::Values(Case{"one_stage", {"pipeline.stages=1", "devices=[cuda:0]", "pipeline.schedule=flush"}},
+                    Case{"twobw", with(kTwo, {"pipeline.schedule=2bw"})},
+                    Case{"twobw_bf16", with(kTwo, {"pipeline.schedule=2bw", "train.precision=bf16"})},
+                    Case{"flush", with(kTwo, {"pipeline.schedule=flush"})},
+                    Case{"gpipe_bf16", with(kTwo, {"pipeline.schedule=gpipe", "train.precision=bf16"})},
+                    Case{"four_stages_extra",
+                         with(kFour, {"pipeline.schedule=2bw", "pipeline.extra=1", "train.precision=bf16"})},
+                    Case{"synchronous_start",
+                         with(kFour, {"pipeline.schedule=2bw", "pipeline.sync_updates=2"})},
+                    Case{"recomputed", with(kTwo, {"pipeline.schedule=2bw", "pipeline.recompute=all",
+                                                   "train.precision=bf16"})},
+                    Case{"untied", with(kTwo, {"pipeline.schedule=2bw", "model.tied=false"})},
+                    Case{"sgd", with(kTwo, {"pipeline.schedule=2bw", "optimizer.name=sgd"})},
+                    Case{"extrapolated",
+                         with(kTwo, {"pipeline.schedule=2bw", "optimizer.extrapolate_weights=[1,0.5]",
+                                     "optimizer.extrapolate_update=[0.5,-0.25]", "train.precision=bf16"})}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace twobw::train
