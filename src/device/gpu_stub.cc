@@ -1,6 +1,7 @@
 // In place of the GPU's files where LibTorch or the build has no CUDA.
 #include "base/error.h"
 #include "device/gpu_thread.h"
+#include "device/meter.h"
 #include "device/ready.h"
 
 namespace twobw::device {
@@ -11,6 +12,18 @@ int gpu_count() {
 
 bool built_with_cuda() {
   return false;
+}
+
+GpuMemory gpu_memory(const GpuSlice&) {
+  return {};
+}
+
+std::string describe_gpu(const GpuSlice& slice) {
+  return describe(slice);
+}
+
+std::unique_ptr<Meter> make_gpu_meter(const GpuSlice&) {
+  return nullptr;
 }
 
 struct GpuThread::State {};

@@ -1,8 +1,10 @@
 #include "device/gpu_thread.h"
 
 #include <ATen/ATen.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
+#include <fmt/format.h>
 
 #include <map>
 #include <mutex>
@@ -10,6 +12,7 @@
 
 #include "base/error.h"
 #include "device/gpu.h"
+#include "device/meter.h"
 #include "device/ready.h"
 #include "device/slices.h"
 
@@ -124,6 +127,42 @@ int gpu_count() {
 
 bool built_with_cuda() {
   return true;
+}
+
+GpuMemory gpu_memory(const GpuSlice& slice) {
+  std::size_t free = 0, total = 0;
+  check_cuda(cudaSetDevice(slice.gpu), "cudaSetDevice");
+  check_cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return {.free = static_cast<double>(free), .total = static_cast<double>(total)};
+}
+
+std::string describe_gpu(const GpuSlice& slice) {
+  cudaDeviceProp properties{};
+  check_cuda(cudaGetDeviceProperties(&properties, slice.gpu), "cudaGetDeviceProperties");
+  if (slice.slices == 1) return fmt::format("cuda: {}", properties.name);
+  return fmt::format("cuda: one of {} slices of {}", slice.slices, properties.name);
+}
+
+namespace {
+
+class AllocatorMeter final : public Meter {
+ public:
+  explicit AllocatorMeter(int gpu) : gpu_(static_cast<c10::DeviceIndex>(gpu)) {}
+  double live() const override { return static_cast<double>(statistics().current); }
+  double peak() const override { return static_cast<double>(statistics().peak); }
+  void reset_peak() override { c10::cuda::CUDACachingAllocator::resetPeakStats(gpu_); }
+
+ private:
+  c10::CachingAllocator::Stat statistics() const {
+    return c10::cuda::CUDACachingAllocator::getDeviceStats(gpu_).allocated_bytes[0];
+  }
+  c10::DeviceIndex gpu_;
+};
+
+}  // namespace
+
+std::unique_ptr<Meter> make_gpu_meter(const GpuSlice& slice) {
+  return std::make_unique<AllocatorMeter>(slice.gpu);
 }
 
 GpuThread::GpuThread(const GpuSlice& slice) : state_(std::make_unique<State>()) {

@@ -17,6 +17,14 @@ namespace twobw::device {
 int gpu_count();
 bool built_with_cuda();
 
+struct GpuMemory {
+  double free = 0, total = 0;  // of the whole GPU
+};
+GpuMemory gpu_memory(const GpuSlice& slice);
+std::string describe_gpu(const GpuSlice& slice);
+class Meter;  // device/meter.h
+std::unique_ptr<Meter> make_gpu_meter(const GpuSlice& slice);
+
 class GpuThread {
  public:
   // Throws InputError where the GPU cannot be cut so, RunError where CUDA fails.

@@ -51,7 +51,6 @@ void Pipeline::connect() {
 }
 
 WorkerSetup Pipeline::prepare_worker(int replica, int stage) const {
-  const int worker = replica * setup_.spec.stages + stage;
   const int first = std::accumulate(setup_.split.begin(), setup_.split.begin() + stage, 0);
   return {.replica = replica,
           .stage = stage,
@@ -63,8 +62,7 @@ WorkerSetup Pipeline::prepare_worker(int replica, int stage) const {
                          .slots_before = schedule::in_flight_bound(setup_.spec, std::max(stage - 1, 0)),
                          .versions = schedule::versions_kept(setup_.spec, stage),
                          .gradient_buffers = schedule::gradient_buffers(setup_.spec, stage)},
-          .cores = setup_.gpus.empty() ? setup_.cores[worker] : device::CoreSet(),
-          .gpu = setup_.gpus.empty() ? std::nullopt : std::optional(setup_.gpus[worker]),
+          .place = setup_.places[replica * setup_.spec.stages + stage],
           .checksums = setup_.checksums,
           .record_events = setup_.record_events};
 }

@@ -7,7 +7,7 @@
 
 #include "base/config.h"
 #include "data/tokens.h"
-#include "device/cpu.h"
+#include "device/place.h"
 #include "models/layer.h"
 #include "runtime/worker.h"
 #include "schedule/spec.h"
@@ -16,10 +16,9 @@ namespace twobw::runtime {
 
 struct PipelineSetup {
   schedule::Spec spec;
-  std::vector<int> split;              // layers of each stage
-  std::vector<bool> recompute;         // of each stage
-  std::vector<device::CoreSet> cores;  // of each worker, by its number (schedule/spec.h)
-  std::vector<GpuSlice> gpus;          // likewise, instead of the cores; empty: no GPUs
+  std::vector<int> split;             // layers of each stage
+  std::vector<bool> recompute;        // of each stage
+  std::vector<device::Place> places;  // of each worker, by its number (schedule/spec.h)
   bool checksums = false;
   bool record_events = false;
 };

@@ -30,41 +30,35 @@ double Worker::now() const {
 
 template <typename Wait>
 auto Worker::timed_wait(Wait wait) {
-  device::Mark begin = clock_->mark();
+  device::Mark begin = seat_->clock().mark();
   auto result = wait();
-  waits_.push_back({std::move(begin), clock_->mark()});
+  waits_.push_back({std::move(begin), seat_->clock().mark()});
   return result;
 }
 
 void Worker::run(const models::LayerList& model, const data::Source& training, const data::Source& validation,
                  std::chrono::steady_clock::time_point start) {
   start_ = start;
-  device::bind_thread(spec_.replicas == 1 ? fmt::format("stage {}", setup_.stage)
-                                          : fmt::format("{} stage {}", setup_.replica, setup_.stage),
-                      setup_.gpu ? device::CoreSet{} : setup_.cores);
+  const std::string name = spec_.replicas == 1 ? fmt::format("stage {}", setup_.stage)
+                                               : fmt::format("{} stage {}", setup_.replica, setup_.stage);
   device::PoolScope scope(pool_);
-  if (setup_.gpu) {
-    gpu_ = std::make_unique<device::GpuThread>(*setup_.gpu);
-    clock_ = gpu_->make_clock(start);
-    stage_ = make_gpu_stage(config_, model, training, validation, setup_.arithmetic,
-                            gpu_->compute_options(config_.train.precision));
-  } else {
-    clock_ = std::make_unique<device::ThreadClock>(start);
-    stage_ = make_cpu_stage(config_, model, training, validation, setup_.arithmetic, pool_);
-  }
+  seat_ = std::make_unique<device::Seat>(name, setup_.place, start);
+  stage_ = setup_.place.gpu ? make_gpu_stage(config_, model, training, validation, setup_.arithmetic,
+                                             seat_->compute(config_.train.precision))
+                            : make_cpu_stage(config_, model, training, validation, setup_.arithmetic, pool_);
   stream_ = std::make_unique<schedule::Stream>(schedule::of_replica(spec_, setup_.replica), setup_.stage);
   last_update_ = now();
   while (const auto instruction = stream_->next()) {
     board_.begin(index(), *instruction);
-    device::Mark begin = setup_.record_events ? clock_->mark() : device::Mark();
+    device::Mark begin = setup_.record_events ? seat_->clock().mark() : device::Mark();
     execute(*instruction);
-    if (setup_.record_events) timed_.push_back({*instruction, {std::move(begin), clock_->mark()}});
+    if (setup_.record_events) timed_.push_back({*instruction, {std::move(begin), seat_->clock().mark()}});
   }
   while (!steps_.empty()) report_step();
   stage_->finish();
   for (const Timed& timed : timed_) {
-    events_.push_back({setup_.stage, timed.instruction, clock_->seconds(timed.span.begin),
-                       clock_->seconds(timed.span.end), setup_.replica});
+    events_.push_back({setup_.stage, timed.instruction, seat_->clock().seconds(timed.span.begin),
+                       seat_->clock().seconds(timed.span.end), setup_.replica});
   }
   board_.finish(index(), "finished");
 }
@@ -119,7 +113,7 @@ void Worker::reduce_gradients(std::int64_t batch) {
 // they learn that their gradients are ready to be applied.
 void Worker::help_sum(std::int64_t batch, transport::ReplicaSum& sum) {
   if (!sum.help()) return;
-  if (is_last_stage() && !setup_.gpu)  // on a GPU the step tells
+  if (is_last_stage() && !setup_.place.gpu)  // on a GPU the step tells
     mean_losses_[batch] = sum.loss() / (static_cast<double>(spec_.microbatches) * spec_.replicas);
   exchange_ties(batch);
   for (const auto& [offset, count] : stage_->tied_ranges()) sum.share(setup_.replica, offset, count);
@@ -165,7 +159,7 @@ void Worker::step(const Instruction& i) {
   stage_->step(i.batch, rate, norms);
   Step made{
       .report = {.replica = setup_.replica, .stage = setup_.stage, .update = i.batch, .learning_rate = rate},
-      .done = clock_->mark(),
+      .done = seat_->clock().mark(),
       .waits = std::exchange(waits_, {})};
   if (setup_.checksums) made.report.checksums = stage_->layer_checksums();
   steps_.push_back(std::move(made));
@@ -180,11 +174,11 @@ void Worker::report_step() {
   report.gradient_norm = result.gradient_norm;
   report.skipped = result.skipped;
   report.peak = stage_->peak();
-  clock_->await(made.done);
-  report.time = clock_->seconds(made.done);
+  seat_->clock().await(made.done);
+  report.time = seat_->clock().seconds(made.done);
   report.elapsed = report.time - std::exchange(last_update_, report.time);
   for (const Span& wait : made.waits)
-    report.waiting += clock_->seconds(wait.end) - clock_->seconds(wait.begin);
+    report.waiting += seat_->clock().seconds(wait.end) - seat_->clock().seconds(wait.begin);
   if (result.loss) report.loss = *result.loss / spec_.microbatches;
   if (const auto loss = mean_losses_.extract(report.update)) report.loss = loss.mapped();
   listener_.on_update(std::move(report));

@@ -10,11 +10,8 @@
 #include <vector>
 
 #include "base/config.h"
-#include "base/gpu_name.h"
-#include "device/clock.h"
-#include "device/cpu.h"
-#include "device/gpu_thread.h"
 #include "device/memory.h"
+#include "device/place.h"
 #include "runtime/stage.h"
 #include "schedule/stream.h"
 #include "telemetry/board.h"
@@ -46,8 +43,7 @@ struct WorkerSetup {
   int replica = 0;
   int stage = 0;
   StageSetup arithmetic;
-  device::CoreSet cores;
-  std::optional<GpuSlice> gpu;  // instead of the cores
+  device::Place place;
   Ports ports;
   bool checksums = false;      // report those of the weights with every update
   bool record_events = false;  // keep every instruction's times
@@ -95,8 +91,8 @@ class Worker {
   telemetry::Board& board_;
   const Listener& listener_;
 
-  device::MemoryPool pool_;                 // outlives the stage
-  std::unique_ptr<device::GpuThread> gpu_;  // likewise
+  device::MemoryPool pool_;             // outlives the stage
+  std::unique_ptr<device::Seat> seat_;  // likewise
   std::unique_ptr<Stage> stage_;
   std::unique_ptr<schedule::Stream> stream_;
   std::chrono::steady_clock::time_point start_;
@@ -117,7 +113,6 @@ class Worker {
     schedule::Instruction instruction;
     Span span;
   };
-  std::unique_ptr<device::Clock> clock_;
   std::vector<Span> waits_;
   std::deque<Step> steps_;
   double last_update_ = 0;

@@ -83,22 +83,22 @@ double chain_state_bytes(const Setup& setup) {
          static_cast<double>(layout.gradient_size()) * bytes.gradients;
 }
 
-Chain::Chain(const Setup& setup, device::Clock& clock, const at::TensorOptions& compute)
+Chain::Chain(const Setup& setup, const device::Seat& seat)
     : setup_(setup),
-      clock_(clock),
-      compute_(compute),
+      clock_(seat.clock()),
+      compute_(seat.compute(setup.config.train.precision)),
       layers_(shortened(setup)),
       layout_(layers_, 0, size()),
-      versions_(layout_, schedule::versions_kept(setup.spec, 0), setup.config.train.seed, compute),
-      gradients_(layout_, 1, compute) {
+      versions_(layout_, schedule::versions_kept(setup.spec, 0), setup.config.train.seed, compute_),
+      gradients_(layout_, 1, compute_) {
   const at::Tensor& weights = versions_.flat(0);
-  if (weights.is_cpu()) {
-    optimizer_.emplace(setup.config.optimizer, layout_, setup.config.pipeline.sync_updates, weights);
-  } else {
-    const at::Tensor initial = at::zeros({layout_.size()}, at::kFloat);
+  at::Tensor initial = weights;
+  if (!weights.is_cpu()) {
+    initial = at::zeros({layout_.size()}, at::kFloat);
     weights::initialize(layout_, initial, setup.config.train.seed);
     weights.copy_(initial);
   }
+  optimizer_ = optim::make_serial_optimizer(setup.config, layout_, initial, weights);
 }
 
 void Chain::set_microbatch(int sequences) {
@@ -173,55 +173,52 @@ LayerTimes Chain::time_pass(bool recompute) {
   return times;
 }
 
-std::vector<LayerBytes> Chain::measure_pass(device::MemoryPool& pool) {
+std::vector<LayerBytes> Chain::measure_pass(device::Meter& meter) {
   // What a layer keeps: `inside` whatever follows, and of its output what the next layer keeps.
   std::vector<double> inside(size());
   std::vector<LayerBytes> bytes(size());
-  const auto live = [&] { return static_cast<double>(pool.live_bytes()); };
-  const auto peak = [&] { return static_cast<double>(pool.peak_bytes()); };
-  double settled = live();
+  double settled = meter.live();
   Loose waiting{Tensors{}};
-  pool.reset_peak();
+  meter.reset_peak();
   const auto after_forward = [&](int layer, const Tensors& outputs) {
     Loose loose(outputs);
     double kept = 0;
     if (layer > 0) kept = bytes[layer - 1].kept = waiting.bytes_kept(loose);
-    inside[layer] = live() - loose.bytes() - settled - kept;
+    inside[layer] = meter.live() - loose.bytes() - settled - kept;
     settled += inside[layer] + kept;
-    bytes[layer].working = peak() - settled;
+    bytes[layer].working = meter.peak() - settled;
     if (layer + 1 < size()) {
       for (const at::Tensor& tensor : outputs) bytes[layer].output += static_cast<double>(tensor.nbytes());
     }
     waiting = std::move(loose);
-    pool.reset_peak();
+    meter.reset_peak();
   };
   // A backward begins when the layer after it has let go of the output; what comes to be used beyond what
   // its layer and those before have inside is on top.
   int running = -1;
   walk(after_forward, [&](int layer) {
     if (running >= 0) {
-      bytes[running].working = std::max(bytes[running].working, peak() - settled);
+      bytes[running].working = std::max(bytes[running].working, meter.peak() - settled);
       settled -= inside[running] + (running > 0 ? bytes[running - 1].kept : 0);
     }
     running = layer;
-    pool.reset_peak();
+    meter.reset_peak();
   });
   for (int layer = 0; layer < size(); ++layer) bytes[layer].stash = inside[layer] + bytes[layer].kept;
   return bytes;
 }
 
 double Chain::time_step() {
-  const device::Mark begin = clock_.mark();
-  double sum = 0;
-  for (const double square : optim::squared_norms(layout_, gradients_.flat(updates_))) sum += square;
   const at::Tensor source = versions_.flat(versions_.newest());
   const at::Tensor target = versions_.begin_write();
+  const device::Mark begin = clock_.mark();
   // A rate of 0 leaves the weights as they are, at the same cost.
-  optimizer_->apply({.index = updates_, .learning_rate = 0, .skip = !std::isfinite(sum)},
-                    gradients_.flat(updates_), source, target);
+  optimizer_->apply(updates_, 0, gradients_.flat(updates_), source, target);
+  const device::Mark end = clock_.mark();
   versions_.publish();
   ++updates_;
-  return (clock_.seconds(clock_.mark()) - clock_.seconds(begin)) / static_cast<double>(layout_.size());
+  clock_.await(end);
+  return (clock_.seconds(end) - clock_.seconds(begin)) / static_cast<double>(layout_.size());
 }
 
 }  // namespace twobw::train

@@ -4,14 +4,13 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "device/clock.h"
-#include "device/memory.h"
+#include "device/meter.h"
+#include "device/place.h"
 #include "models/layer.h"
-#include "optim/optimizer.h"
+#include "optim/serial.h"
 #include "train/setup.h"
 #include "weights/gradients.h"
 #include "weights/layout.h"
@@ -33,8 +32,8 @@ class Chain {
  public:
   // The model with as few blocks as have every kind of layer, and together more weights than caches
   // hold, so that a layer finds them as cold as in a run.
-  // On the calling thread's device: `compute` is the number format there, and `clock` tells its time.
-  explicit Chain(const Setup& setup, device::Clock& clock, const at::TensorOptions& compute = at::kFloat);
+  // On the calling thread's seat.
+  Chain(const Setup& setup, const device::Seat& seat);
 
   int size() const { return static_cast<int>(layers_.size()); }
   std::string kind(int layer) const { return layers_[layer]->kind(); }
@@ -46,10 +45,9 @@ class Chain {
   // One microbatch, forward and backward. Recomputed: after a first forward without a graph, which is not
   // timed.
   LayerTimes time_pass(bool recompute = false);
-  // The same for memory; `pool` is the calling thread's.
-  std::vector<LayerBytes> measure_pass(device::MemoryPool& pool);
-  // What an update adds to its microbatches: norm of the gradient and optimizer, in seconds a parameter. On a
-  // CPU.
+  // The same for memory.
+  std::vector<LayerBytes> measure_pass(device::Meter& meter);
+  // What an update adds to its microbatches: norm of the gradient and optimizer, in seconds a parameter.
   double time_step();
 
  private:
@@ -65,7 +63,7 @@ class Chain {
   weights::Layout layout_;
   weights::Versions versions_;
   weights::Gradients gradients_;
-  std::optional<optim::Optimizer> optimizer_;  // on a CPU
+  std::unique_ptr<optim::SerialOptimizer> optimizer_;
   models::Pass pass_;
   std::int64_t updates_ = 0;
 };

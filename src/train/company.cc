@@ -8,10 +8,10 @@
 
 namespace twobw::train {
 
-Company::Company(const Setup& setup, const std::vector<device::CoreSet>& cores, int sequences) {
-  std::latch begun(static_cast<std::ptrdiff_t>(cores.size()));
-  for (const device::CoreSet& set : cores)
-    workers_.emplace_back([&, set] { work(setup, set, sequences, begun); });
+Company::Company(const Setup& setup, const std::vector<device::Place>& places, int sequences) {
+  std::latch begun(static_cast<std::ptrdiff_t>(places.size()));
+  for (const device::Place& place : places)
+    workers_.emplace_back([&, place] { work(setup, place, sequences, begun); });
   begun.wait();
 }
 
@@ -20,17 +20,16 @@ Company::~Company() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-void Company::work(const Setup& setup, const device::CoreSet& cores, int sequences, std::latch& begun) {
+void Company::work(const Setup& setup, const device::Place& place, int sequences, std::latch& begun) {
   bool counted = false;
   const auto count = [&] {
     if (!std::exchange(counted, true)) begun.count_down();
   };
   try {
-    device::bind_thread("company", cores);
     device::MemoryPool pool;
     device::PoolScope scope(pool);
-    device::ThreadClock clock(std::chrono::steady_clock::now());
-    Chain chain(setup, clock);
+    const device::Seat seat("company", place);
+    Chain chain(setup, seat);
     chain.set_microbatch(sequences);
     while (!stop_ && !stepping_) {
       chain.time_pass();

@@ -1,5 +1,5 @@
-// In a run all cores work at once and share caches and memory; a core measured alone would look
-// faster than it then is. Company keeps other cores busy with the same work meanwhile.
+// In a run all devices work at once and share caches and memory; one measured alone would look
+// faster than it then is. Company keeps the others busy with the same work meanwhile.
 #pragma once
 
 #include <atomic>
@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "device/cpu.h"
+#include "device/place.h"
 #include "train/setup.h"
 
 namespace twobw::train {
@@ -15,7 +15,7 @@ namespace twobw::train {
 class Company {
  public:
   // One worker on each, with microbatches of so many sequences; all have begun when this returns.
-  Company(const Setup& setup, const std::vector<device::CoreSet>& cores, int sequences);
+  Company(const Setup& setup, const std::vector<device::Place>& places, int sequences);
   ~Company();  // waits for them
   Company(const Company&) = delete;
   Company& operator=(const Company&) = delete;
@@ -25,7 +25,7 @@ class Company {
   void step_along();
 
  private:
-  void work(const Setup& setup, const device::CoreSet& cores, int sequences, std::latch& begun);
+  void work(const Setup& setup, const device::Place& place, int sequences, std::latch& begun);
   void join_steppers();
 
   std::atomic<bool> stop_{false}, stepping_{false};

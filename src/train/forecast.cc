@@ -42,7 +42,7 @@ Forecast plan_run(const Config& config, const std::function<void(const std::stri
   say("measuring the layers, to plan the run");
   planner::Cluster cluster = device::cluster_of(device::measure_machine());
   const planner::Profile profile =
-      train::profile(setup, profiled_cores(setup),
+      train::profile(setup, profiled_places(setup),
                      {.sizes = planner::usual_microbatches(std::min(batch, 16), {}), .recomputation = false},
                      {.on_note = say});
   if (profile.links.contains("local")) cluster.nodes[0].link = profile.links.at("local");

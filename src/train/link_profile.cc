@@ -8,6 +8,7 @@
 #include <span>
 #include <thread>
 
+#include "device/cpu.h"
 #include "train/samples.h"
 #include "transport/hub.h"
 #include "transport/link.h"
@@ -77,9 +78,36 @@ class Pair {
   std::unique_ptr<transport::Link> there_ = transport::local_link(hub_), back_ = transport::local_link(hub_);
 };
 
+// Between slices of a GPU the address changes hands, and the receiver copies what lies there: a word and
+// `bytes`, by the device's own clock.
+planner::LinkSpec measure_on_gpu(const device::Place& place, double bytes) {
+  const device::Seat seat("link", place);
+  const auto time_copy = [&](std::int64_t elements) {
+    const at::Tensor from = at::zeros({elements}, seat.compute("fp32").dtype(at::kByte)),
+                     to = at::empty_like(from);
+    Samples copies;
+    for (int i = 0; i < kReads; ++i) {
+      const device::Mark begin = seat.clock().mark();
+      to.copy_(from);
+      const device::Mark end = seat.clock().mark();
+      seat.clock().await(end);
+      copies.add(seat.clock().seconds(end) - seat.clock().seconds(begin));
+    }
+    return copies.summary().median;
+  };
+  const double latency = time_copy(1), all = time_copy(static_cast<std::int64_t>(bytes));
+  return {.latency = latency, .bandwidth = bytes / std::max(all - latency, 1e-9)};
+}
+
 }  // namespace
 
-std::optional<planner::LinkSpec> measure_local_link(const device::CoreSet& cores, double bytes) {
+std::optional<planner::LinkSpec> measure_local_link(const device::Place& place, double bytes) {
+  if (place.gpu) {
+    planner::LinkSpec link;
+    std::jthread([&] { link = measure_on_gpu(place, std::max(bytes, 65536.0)); }).join();
+    return link;
+  }
+  const device::CoreSet& cores = place.cores;
   const auto far = other_core(cores);
   if (!far || cores.cores.empty()) return std::nullopt;
   const auto elements = std::max<std::int64_t>(8192, static_cast<std::int64_t>(bytes) / 8);

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "device/cpu.h"
+#include "device/place.h"
 #include "planner/cluster.h"
 
 namespace twobw::train {
@@ -11,6 +11,6 @@ namespace twobw::train {
 // A local link hands over a pointer: its latency is the time until the waiting worker goes on; its
 // bandwidth is the rate at which that worker's core reads `bytes` that another core has just written.
 // Between the first of `cores` and a core besides them; nothing where there is none.
-std::optional<planner::LinkSpec> measure_local_link(const device::CoreSet& cores, double bytes);
+std::optional<planner::LinkSpec> measure_local_link(const device::Place& place, double bytes);
 
 }  // namespace twobw::train

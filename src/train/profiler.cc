@@ -12,8 +12,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "device/available.h"
-#include "device/machine.h"
+#include "device/meter.h"
 #include "train/chain.h"
 #include "train/company.h"
 #include "train/link_profile.h"
@@ -34,19 +33,18 @@ struct KindSamples {
 
 class Profiler {
  public:
-  Profiler(const Setup& setup, const ProfiledCores& cores, const ProfileRequest& request,
-           const ProfileListener& listener)
-      : setup_(setup), cores_(cores), request_(request), listener_(listener) {}
+  Profiler(const Setup& setup, const ProfiledPlaces& places, const device::Seat& seat,
+           const ProfileRequest& request, const ProfileListener& listener)
+      : setup_(setup), places_(places), seat_(seat), request_(request), listener_(listener) {}
 
   // On the thread that is bound to the device.
   void run(Profile& profile) {
-    const double available = device::available_memory();
+    const double available = device::free_memory(places_.measured);
     const double state = chain_state_bytes(setup_);
     if (state > available) refuse(state, available);
     device::MemoryPool of_state;
     device::PoolScope scope(of_state);
-    device::ThreadClock clock(std::chrono::steady_clock::now());
-    Chain chain(setup_, clock);
+    Chain chain(setup_, seat_);
     chain.set_microbatch(1);
     profile.tokens_per_sequence_bytes = chain.token_bytes();
     const double per_sequence = bytes_of_a_sequence(chain);
@@ -71,31 +69,34 @@ class Profiler {
              format_bytes(needed), format_bytes(available));
   }
 
-  static double bytes_of_a_sequence(Chain& chain) {
+  double bytes_of_a_sequence(Chain& chain) const {
     device::MemoryPool pool;
     device::PoolScope scope(pool);
+    const auto meter = device::make_meter(places_.measured, pool);
+    const double before = meter->live();
+    meter->reset_peak();
     chain.time_pass();
-    return static_cast<double>(pool.peak_bytes());
+    return meter->peak() - before;
   }
 
   // As many of the other cores as memory suffices for.
-  std::vector<device::CoreSet> affordable_company(double needed, double available) {
+  std::vector<device::Place> affordable_company(double needed, double available) {
     const auto others = static_cast<std::size_t>(available / needed) - 1;
-    if (others >= cores_.busy.size()) return cores_.busy;
+    if (others >= places_.busy.size()) return places_.busy;
     listener_.on_note(fmt::format(
-        "memory suffices to keep only {} of the {} other cores busy meanwhile: times may be too short",
-        others, cores_.busy.size()));
-    return {cores_.busy.begin(), cores_.busy.begin() + static_cast<std::ptrdiff_t>(others)};
+        "memory suffices to keep only {} of the {} other devices busy meanwhile: times may be too short",
+        others, places_.busy.size()));
+    return {places_.busy.begin(), places_.busy.begin() + static_cast<std::ptrdiff_t>(others)};
   }
 
-  void measure(Chain& chain, int size, Profile& profile, const std::vector<device::CoreSet>& busy) {
-    Company company(setup_, busy, size);
+  void measure(Chain& chain, int size, Profile& profile, const std::vector<device::Place>& busy) {
     // Freed with the last round, before the next size.
     device::MemoryPool pool;
     device::PoolScope scope(pool);
     chain.set_microbatch(size);
     std::map<std::string, KindTimes> kinds;
-    const std::vector<LayerBytes> bytes = chain.measure_pass(pool);
+    const std::vector<LayerBytes> bytes = chain.measure_pass(*device::make_meter(places_.measured, pool));
+    Company company(setup_, busy, size);
     for (int layer = 0; layer < chain.size(); ++layer) {
       KindTimes& times = kinds[chain.kind(layer)];
       times.microbatch = size;
@@ -135,25 +136,17 @@ class Profiler {
   }
 
   const Setup& setup_;
-  const ProfiledCores& cores_;
+  const ProfiledPlaces& places_;
+  const device::Seat& seat_;
   const ProfileRequest& request_;
   const ProfileListener& listener_;
   Samples step_;
   int done_ = 0;
 };
 
-std::string describe_device(const device::CoreSet& cores) {
-  const std::string processor = device::processor_name();
-  const std::size_t count = cores.cores.size();
-  return fmt::format("cpu: {} core{} of {}", count, count == 1 ? "" : "s",
-                     processor.empty() ? "an unnamed processor" : processor);
-}
-
-Profile describe(const Setup& setup, const device::CoreSet& cores) {
-  const auto share =
-      static_cast<double>(cores.cores.size()) / static_cast<double>(device::available_cores().size());
-  Profile profile{.device = describe_device(cores),
-                  .device_memory = device::system_memory() * share,
+Profile describe(const Setup& setup, const device::Place& place) {
+  Profile profile{.device = device::describe_hardware(place),
+                  .device_memory = device::total_memory(place),
                   .libtorch = TORCH_VERSION,
                   .created = fmt::format("{:%Y-%m-%d}", fmt::localtime(std::time(nullptr))),
                   .model = setup.config.model,
@@ -175,33 +168,36 @@ double largest_output(const Profile& profile) {
 
 }  // namespace
 
-ProfiledCores profiled_among(const std::vector<device::CoreSet>& devices) {
-  ProfiledCores result{.measured = devices.front()};
-  std::set<int> taken(result.measured.cores.begin(), result.measured.cores.end());
-  for (const device::CoreSet& device : devices) {
-    const auto is_taken = [&](int core) { return taken.contains(core); };
-    if (std::any_of(device.cores.begin(), device.cores.end(), is_taken)) continue;
-    taken.insert(device.cores.begin(), device.cores.end());
-    result.busy.push_back(device);
+ProfiledPlaces profiled_among(const std::vector<device::Place>& places) {
+  ProfiledPlaces result{.measured = places.front()};
+  if (result.measured.gpu) {  // slices share no multiprocessor
+    result.busy.assign(places.begin() + 1, places.end());
+    return result;
+  }
+  std::set<int> taken(result.measured.cores.cores.begin(), result.measured.cores.cores.end());
+  for (const device::Place& place : places) {
+    const std::vector<int>& cores = place.cores.cores;
+    if (std::any_of(cores.begin(), cores.end(), [&](int core) { return taken.contains(core); })) continue;
+    taken.insert(cores.begin(), cores.end());
+    result.busy.push_back(place);
   }
   return result;
 }
 
-ProfiledCores profiled_cores(const Setup& setup) {
-  refuse_gpus(setup, "measuring layers for the planner");
-  if (!setup.config.devices.empty()) return profiled_among(setup.cores);
-  std::vector<device::CoreSet> cores;
-  for (const int core : device::available_cores()) cores.push_back({.cores = {core}});
-  return profiled_among(cores);
+ProfiledPlaces profiled_places(const Setup& setup) {
+  if (!setup.config.devices.empty()) return profiled_among(setup.places);
+  std::vector<device::Place> places;
+  for (const int core : device::available_cores()) places.push_back({.cores = {{core}}});
+  return profiled_among(places);
 }
 
-Profile profile(const Setup& setup, const ProfiledCores& cores, const ProfileRequest& request,
+Profile profile(const Setup& setup, const ProfiledPlaces& places, const ProfileRequest& request,
                 const ProfileListener& listener) {
-  Profile profile = describe(setup, cores.measured);
-  // On a thread of its own: the binding to cores and the count of intra-op threads stay with it.
+  Profile profile = describe(setup, places.measured);
+  // On a thread of its own, which takes its seat and leaves it.
   auto measured = std::async(std::launch::async, [&] {
-    device::bind_thread("profile", cores.measured);
-    Profiler(setup, cores, request, listener).run(profile);
+    const device::Seat seat("profile", places.measured);
+    Profiler(setup, places, seat, request, listener).run(profile);
   });
   try {
     measured.get();
@@ -209,7 +205,7 @@ Profile profile(const Setup& setup, const ProfiledCores& cores, const ProfileReq
     fail_run("the model is too large to be measured here: out of memory");
   }
   if (!request.link) return profile;
-  if (const auto link = measure_local_link(cores.measured, largest_output(profile))) {
+  if (const auto link = measure_local_link(places.measured, largest_output(profile))) {
     profile.links["local"] = *link;
   } else {
     listener.on_note("the link between two workers is not measured: there is but one core");

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "device/cpu.h"
+#include "device/place.h"
 #include "planner/profile.h"
 #include "train/setup.h"
 
@@ -26,19 +26,19 @@ struct ProfileListener {
 };
 
 // The device that is measured, and those that are kept busy meanwhile, as in a run.
-struct ProfiledCores {
-  device::CoreSet measured;
-  std::vector<device::CoreSet> busy;
+struct ProfiledPlaces {
+  device::Place measured;
+  std::vector<device::Place> busy;
 };
 
 // The first of them is measured; the others keep it company where they share no core.
-ProfiledCores profiled_among(const std::vector<device::CoreSet>& devices);
+ProfiledPlaces profiled_among(const std::vector<device::Place>& places);
 // Among the devices of the configuration; without any, among single cores, all that there are.
-ProfiledCores profiled_cores(const Setup& setup);
+ProfiledPlaces profiled_places(const Setup& setup);
 
 // Sizes for which memory does not suffice are left out, with a note. Throws RunError when that is all
 // of them. Who calls fills in the program's version.
-planner::Profile profile(const Setup& setup, const ProfiledCores& cores, const ProfileRequest& request,
+planner::Profile profile(const Setup& setup, const ProfiledPlaces& places, const ProfileRequest& request,
                          const ProfileListener& listener = {});
 
 }  // namespace twobw::train

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/gpu_name.h"
 #include "device/gpu_thread.h"
 #include "models/model.h"
 
@@ -41,23 +42,15 @@ void check_split(const Config& config, const models::LayerList& model) {
   }
 }
 
-std::vector<device::CoreSet> choose_cores(const Config& config, int workers) {
-  if (config.devices.empty()) return device::deal_cores(workers);
-  std::vector<device::CoreSet> sets;
-  for (const std::string& text : config.devices) sets.push_back(device::parse_cores(text));
-  return sets;
-}
-
 void check_precision(const Config& config, bool on_gpus) {
   if (config.train.precision == "fp32" || on_gpus) return;
   fail_input("train.precision is {}, which is for GPUs; on CPU cores it must be fp32",
              config.train.precision);
 }
 
-std::vector<GpuSlice> choose_gpus(const Config& config) {
+std::vector<device::Place> choose_gpus(const Config& config) {
   std::vector<GpuSlice> slices;
   for (const std::string& text : config.devices) {
-    if (!names_gpu(text)) return {};
     if (!device::built_with_cuda())
       fail_input("devices has '{}', but this program was built without CUDA", text);
     for (const GpuSlice& slice : parse_gpu(text)) slices.push_back(slice);
@@ -74,14 +67,20 @@ std::vector<GpuSlice> choose_gpus(const Config& config) {
     fail_input("pipeline.replicas is {}; on GPUs it must be 1 in this version", config.pipeline.replicas);
   if (!slices.empty() && config.model.dropout > 0)
     fail_input("model.dropout is {}; on GPUs it must be 0 in this version", config.model.dropout);
-  return slices;
+  std::vector<device::Place> places;
+  for (const GpuSlice& slice : slices) places.push_back({.gpu = slice});
+  return places;
+}
+
+std::vector<device::Place> choose_places(const Config& config, int workers) {
+  if (config.devices.empty()) return device::deal_places(workers);
+  if (names_gpu(config.devices.front())) return choose_gpus(config);
+  std::vector<device::Place> places;
+  for (const std::string& text : config.devices) places.push_back({.cores = device::parse_cores(text)});
+  return places;
 }
 
 }  // namespace
-
-std::string Setup::device_name(int worker) const {
-  return gpus.empty() ? device::describe(cores[worker]) : describe(gpus[worker]);
-}
 
 Setup prepare(const Config& config) {
   Setup setup{.config = config, .spec = schedule_spec(config)};
@@ -96,23 +95,17 @@ Setup prepare(const Config& config) {
   setup.split = config.pipeline.split;
   setup.recompute.assign(config.pipeline.stages, false);
   for (int stage : config.pipeline.recompute) setup.recompute.at(stage) = true;
-  setup.gpus = choose_gpus(config);
-  check_precision(config, !setup.gpus.empty());
-  if (setup.gpus.empty()) setup.cores = choose_cores(config, schedule::workers(setup.spec));
+  setup.places = choose_places(config, schedule::workers(setup.spec));
+  check_precision(config, setup.places.front().gpu.has_value());
   const ModelConfig& model = config.model;
   setup.training = data::open_source("data.train", config.data.train, model.vocab, model.context);
   setup.validation = data::open_source("data.validation", config.data.validation, model.vocab, model.context);
   return setup;
 }
 
-void refuse_gpus(const Setup& setup, const std::string& what) {
-  if (setup.gpus.empty()) return;
-  fail_input("devices has {}; {} works on CPU cores alone in this version", setup.device_name(0), what);
-}
-
 runtime::PipelineSetup Setup::pipeline() const {
   TWOBW_ASSERT(!split.empty(), "the split has not been chosen");
-  return {.spec = spec, .split = split, .recompute = recompute, .cores = cores, .gpus = gpus};
+  return {.spec = spec, .split = split, .recompute = recompute, .places = places};
 }
 
 }  // namespace twobw::train

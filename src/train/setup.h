@@ -7,9 +7,8 @@
 #include <vector>
 
 #include "base/config.h"
-#include "base/gpu_name.h"
 #include "data/tokens.h"
-#include "device/cpu.h"
+#include "device/place.h"
 #include "models/layer.h"
 #include "runtime/pipeline.h"
 #include "schedule/spec.h"
@@ -24,10 +23,7 @@ struct Setup {
   std::vector<int> split;             // empty: still to be measured, see choose_split
   std::vector<double> layer_seconds;  // an update's time in each layer, alone; empty unless measured
   std::vector<bool> recompute;
-  std::vector<device::CoreSet> cores;  // of each worker, by its number (schedule/spec.h)
-  std::vector<GpuSlice> gpus;          // likewise, instead of the cores; empty: no GPUs
-
-  std::string device_name(int worker) const;
+  std::vector<device::Place> places;  // of each worker, by its number (schedule/spec.h)
 
   runtime::PipelineSetup pipeline() const;
 };
@@ -36,9 +32,6 @@ schedule::Spec schedule_spec(const Config& config);
 
 // Throws InputError.
 Setup prepare(const Config& config);
-
-// Throws InputError where the devices are GPUs, which `what` cannot use yet.
-void refuse_gpus(const Setup& setup, const std::string& what);
 
 // Balances the layers over the stages by times measured on the first stage's device: forward and backward
 // of every kind of layer, and the optimizer's step. Fills setup.split and

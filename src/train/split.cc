@@ -1,13 +1,8 @@
 #include <algorithm>
-#include <future>
 #include <limits>
-#include <map>
 
 #include "base/error.h"
-#include "device/gpu_thread.h"
-#include "train/chain.h"
 #include "train/profiler.h"
-#include "train/samples.h"
 #include "train/setup.h"
 
 namespace twobw::train {
@@ -46,11 +41,13 @@ std::vector<double> time_layers(const Setup& setup) {
   // Past a few hundred tokens, time grows in proportion to them, alike in every layer.
   constexpr int kEnoughTokens = 512;
   const int enough = (kEnoughTokens + setup.config.model.context - 1) / setup.config.model.context;
-  const int size = std::min(setup.config.pipeline.microbatch, enough);
+  const bool on_gpu = setup.places.front().gpu.has_value();  // which is idle half the time with few tokens
+  const int size =
+      on_gpu ? setup.config.pipeline.microbatch : std::min(setup.config.pipeline.microbatch, enough);
   const double passes =
       static_cast<double>(setup.spec.microbatches) * setup.config.pipeline.microbatch / size;
   const ProfileRequest request{.sizes = {size}, .rounds = 2, .recomputation = false, .link = false};
-  const planner::Profile measured = profile(setup, profiled_among(setup.cores), request);
+  const planner::Profile measured = profile(setup, profiled_among(setup.places), request);
   std::vector<double> seconds;
   for (const std::string& name : measured.layers) {
     const planner::LayerKind& kind = measured.kinds.at(name);
@@ -58,29 +55,6 @@ std::vector<double> time_layers(const Setup& setup) {
     seconds.push_back((times.forward.median + times.backward.median) * passes +
                       measured.step_per_parameter.median * kind.parameters);
   }
-  return seconds;
-}
-
-// Likewise on a GPU, where the optimizer's step is too short to matter.
-std::vector<double> time_layers_on_gpu(const Setup& setup) {
-  constexpr int kRounds = 5;
-  std::map<std::string, Samples> kinds;
-  auto measured = std::async(std::launch::async, [&] {
-    const device::GpuThread thread(setup.gpus.front());
-    const auto clock = thread.make_clock(std::chrono::steady_clock::now());
-    Chain chain(setup, *clock, thread.compute_options(setup.config.train.precision));
-    chain.set_microbatch(setup.config.pipeline.microbatch);
-    chain.time_pass();  // libraries choose their algorithms
-    for (int round = 0; round < kRounds; ++round) {
-      const LayerTimes times = chain.time_pass();
-      for (int layer = 0; layer < chain.size(); ++layer)
-        kinds[chain.kind(layer)].add(times.forward[layer] + times.backward[layer]);
-    }
-  });
-  measured.get();
-  std::vector<double> seconds;
-  for (const auto& layer : setup.model)
-    seconds.push_back(kinds.at(layer->kind()).summary().median * setup.spec.microbatches);
   return seconds;
 }
 
@@ -93,7 +67,7 @@ void choose_split(Setup& setup) {
     setup.split = {layers};
     return;
   }
-  setup.layer_seconds = setup.gpus.empty() ? time_layers(setup) : time_layers_on_gpu(setup);
+  setup.layer_seconds = time_layers(setup);
   setup.split = balance(setup.layer_seconds, setup.spec.stages);
 }
 

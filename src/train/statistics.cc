@@ -103,7 +103,7 @@ Json Statistics::summary() const {
     const planner::Footprint peak = count > 0 ? latest_.stages[worker].peak : planner::Footprint{};
     Json entry = worker_entry(worker);
     entry["layers"] = {layer, layer + setup_.split[stage] - 1};
-    entry["device"] = setup_.device_name(worker);
+    entry["device"] = device::describe(setup_.places[worker]);
     entry["utilisation"] = utilisation;
     entry["peak_bytes"] = static_cast<std::int64_t>(peak.total());
     entry["memory"] = by_purpose(peak);

@@ -97,7 +97,7 @@ void introduce(const Setup& setup, RunDirectory& directory, telemetry::Progress&
     const int end = layer + setup.split[stage];
     say(fmt::format("  {} on {}: layers {}..{} ({} to {}){}",
                     schedule::worker_name(spec.replicas, worker / spec.stages, stage),
-                    setup.device_name(worker), layer, end - 1, setup.model[layer]->kind(),
+                    device::describe(setup.places[worker]), layer, end - 1, setup.model[layer]->kind(),
                     setup.model[end - 1]->kind(), setup.recompute[stage] ? ", recomputed" : ""));
     layer = end;
   }

@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "base/error.h"
-#include "device/gpu_thread.h"
 #include "models/model.h"
 #include "runtime/oracle.h"
 #include "runtime/pipeline.h"
@@ -110,14 +109,9 @@ std::string compare_weights(const runtime::Pipeline& pipeline, const runtime::Or
 
 void run_oracle(const Setup& setup, const schedule::Spec& rule, const Record& record,
                 const runtime::Pipeline& pipeline, Verdict& verdict) {
-  device::bind_thread("oracle", {.cores = {device::available_cores().front()}});
   // On a device as large as the stages': libraries choose their algorithms by that.
-  std::unique_ptr<device::GpuThread> gpu;
-  at::TensorOptions compute = at::kFloat;
-  if (!setup.gpus.empty()) {
-    gpu = std::make_unique<device::GpuThread>(setup.gpus.front());
-    compute = gpu->compute_options(setup.config.train.precision);
-  }
+  const device::Seat seat("oracle", setup.places.front());
+  const at::TensorOptions compute = seat.compute(setup.config.train.precision);
   runtime::Oracle oracle(setup.config, setup.model, *setup.training, rule, setup.split, compute);
   for (std::int64_t update = 0; update < setup.spec.updates && verdict.difference.empty(); ++update) {
     const runtime::OracleUpdate expected = oracle.next_update();
@@ -141,12 +135,12 @@ void run_oracle(const Setup& setup, const schedule::Spec& rule, const Record& re
 Verdict verify(const Config& config, const std::string& against) {
   Setup setup = prepare(config);
   // Kernels that add in whatever order threads come have other bits every time.
-  if (!setup.gpus.empty()) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+  if (setup.places.front().gpu) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
   schedule::Spec rule = setup.spec;
   if (!against.empty()) rule.kind = schedule::parse_kind(against);
   const std::vector<int> cores = device::available_cores();
-  for (std::size_t worker = 0; worker < setup.cores.size(); ++worker)
-    setup.cores[worker].cores = {cores[worker % cores.size()]};
+  for (std::size_t worker = 0; worker < setup.places.size(); ++worker)
+    setup.places[worker].cores = {{cores[worker % cores.size()]}};
   choose_split(setup);
 
   Record record;

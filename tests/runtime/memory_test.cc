@@ -200,7 +200,7 @@ class PipelineMemory : public testing::Test {
                                 .updates = config.train.updates},
                        .split = split,
                        .recompute = std::vector<bool>(stages, recompute),
-                       .cores = device::deal_cores(stages)},
+                       .places = device::deal_places(stages)},
                       listener);
     pipeline.run();
     return peaks;

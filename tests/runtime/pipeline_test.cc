@@ -33,7 +33,7 @@ PipelineSetup setup_for(const Config& config, std::vector<int> split) {
                    .replicas = config.pipeline.replicas},
           .split = std::move(split),
           .recompute = std::vector<bool>(config.pipeline.stages, false),
-          .cores = device::deal_cores(config.pipeline.stages * config.pipeline.replicas)};
+          .places = device::deal_places(config.pipeline.stages * config.pipeline.replicas)};
 }
 
 Listener nobody() {

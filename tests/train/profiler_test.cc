@@ -35,7 +35,7 @@ ProfileRequest quick(std::vector<int> sizes) {
 }
 
 planner::Profile measure(const Setup& setup, std::vector<int> sizes) {
-  return profile(setup, profiled_cores(setup), quick(std::move(sizes)));
+  return profile(setup, profiled_places(setup), quick(std::move(sizes)));
 }
 
 TEST(Profiler, MeasuresEveryKindAtEverySize) {
@@ -146,7 +146,7 @@ TEST(Profiler, LeavesOutWhatDoesNotFit) {
   ProfileListener listener;
   listener.on_note = [&](const std::string& line) { notes.push_back(line); };
   const planner::Profile measured =
-      profile(setup, profiled_cores(setup), quick({1, 2'000'000'000}), listener);
+      profile(setup, profiled_places(setup), quick({1, 2'000'000'000}), listener);
   for (const auto& [name, kind] : measured.kinds) {
     ASSERT_EQ(kind.times.size(), 1u) << name;
     EXPECT_EQ(kind.times[0].microbatch, 1);
@@ -158,19 +158,19 @@ TEST(Profiler, LeavesOutWhatDoesNotFit) {
 
 TEST(Profiler, MeasuresOneCoreUnlessToldOtherwiseAndKeepsTheOthersBusy) {
   auto setup = small_setup();
-  setup.cores = {{.cores = {0, 1}}, {.cores = {2, 3}}, {.cores = {3, 4}}};
+  setup.places = {{.cores = {{0, 1}}}, {.cores = {{2, 3}}}, {.cores = {{3, 4}}}};
   const std::vector<int> available = device::available_cores();
-  EXPECT_EQ(profiled_cores(setup).measured.cores, (std::vector<int>{available.front()}));
-  EXPECT_EQ(profiled_cores(setup).busy.size(), available.size() - 1);
+  EXPECT_EQ(profiled_places(setup).measured.cores.cores, (std::vector<int>{available.front()}));
+  EXPECT_EQ(profiled_places(setup).busy.size(), available.size() - 1);
   setup.config.devices = {"cpu:0-1", "cpu:2-3", "cpu:3-4"};
-  EXPECT_EQ(profiled_cores(setup).measured.cores, (std::vector<int>{0, 1}));
-  ASSERT_EQ(profiled_cores(setup).busy.size(), 1u);
-  EXPECT_EQ(profiled_cores(setup).busy[0].cores, (std::vector<int>{2, 3}));
+  EXPECT_EQ(profiled_places(setup).measured.cores.cores, (std::vector<int>{0, 1}));
+  ASSERT_EQ(profiled_places(setup).busy.size(), 1u);
+  EXPECT_EQ(profiled_places(setup).busy[0].cores.cores, (std::vector<int>{2, 3}));
 }
 
 TEST(LinkProfile, NeedsTwoCores) {
   const std::vector<int> cores = device::available_cores();
-  const auto link = measure_local_link({.cores = {cores.front()}}, 1 << 16);
+  const auto link = measure_local_link({.cores = {{cores.front()}}}, 1 << 16);
   ASSERT_EQ(link.has_value(), cores.size() > 1);
   if (!link) return;
   EXPECT_GT(link->latency, 0);

@@ -85,8 +85,8 @@ void check_writable(const std::string& path) {
   if (!existed) std::filesystem::remove(path);
 }
 
-std::string in_company(const train::ProfiledCores& cores) {
-  const std::size_t others = cores.busy.size();
+std::string in_company(const train::ProfiledPlaces& places) {
+  const std::size_t others = places.busy.size();
   if (others == 0) return "";
   return fmt::format(" while {} other device{}, as in a run", others, others == 1 ? " works" : "s work");
 }
@@ -104,10 +104,10 @@ int run(const RunArguments& arguments, const ProfileOptions& options) {
                                                             fmt::format("microbatches of {}", microbatch));
                                             },
                                         .on_note = [&](const std::string& line) { progress.say(line); }};
-  const train::ProfiledCores cores = train::profiled_cores(setup);
+  const train::ProfiledPlaces places = train::profiled_places(setup);
   progress.say(fmt::format("measuring {} on {}{}", models::describe(setup.model),
-                           device::describe(cores.measured), in_company(cores)));
-  planner::Profile profile = train::profile(setup, cores, request, listener);
+                           device::describe(places.measured), in_company(places)));
+  planner::Profile profile = train::profile(setup, places, request, listener);
   profile.program = TWOBW_VERSION;
   write_text(options.output, planner::to_json(profile));
   progress.say("");
