@@ -38,7 +38,8 @@ struct PipelineConfig {
   // In the file: none, all, or a list of stages. `all` is expanded once the stages are known.
   std::vector<int> recompute;
   std::int64_t sync_updates = 0;
-  double timeout = 300;  // seconds that any wait inside the pipeline may last
+  double timeout = 300;     // seconds that any wait inside the pipeline may last
+  double memory_limit = 0;  // GiB of tensors that a stage may use; 0: no limit
 };
 
 struct OptimizerConfig {

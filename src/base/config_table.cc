@@ -110,6 +110,8 @@ std::vector<Key> pipeline_keys() {
       whole(KEY(pipeline.sync_updates), 0,
             "First updates that run under flush, before the schedule takes over."),
       real(KEY(pipeline.timeout), above(0), "Seconds that any wait inside the pipeline may last."),
+      real(KEY(pipeline.memory_limit), at_least(0),
+           "GiB of tensors that a stage may use, as if its device had no more; 0 does not limit."),
   };
 }
 

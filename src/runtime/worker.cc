@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "device/ready.h"
 #include "optim/learning_rate.h"
 
@@ -52,6 +53,7 @@ void Worker::run(const models::LayerList& model, const data::Source& training, c
     board_.begin(index(), *instruction);
     device::Mark begin = setup_.record_events ? seat_->clock().mark() : device::Mark();
     execute(*instruction);
+    if (config_.pipeline.memory_limit > 0) check_memory();
     if (setup_.record_events) timed_.push_back({*instruction, {std::move(begin), seat_->clock().mark()}});
   }
   while (!steps_.empty()) report_step();
@@ -182,6 +184,20 @@ void Worker::report_step() {
   if (result.loss) report.loss = *result.loss / spec_.microbatches;
   if (const auto loss = mean_losses_.extract(report.update)) report.loss = loss.mapped();
   listener_.on_update(std::move(report));
+}
+
+void Worker::check_memory() {
+  const double limit = config_.pipeline.memory_limit * (1 << 30);
+  const planner::Footprint before = std::exchange(last_peak_, stage_->peak());
+  if (last_peak_.total() <= limit) return;
+  int grown = 0;
+  const auto growth = [&](int term) { return last_peak_.bytes[term] - before.bytes[term]; };
+  for (int term = 1; term < planner::kTerms; ++term) {
+    if (growth(term) > growth(grown)) grown = term;
+  }
+  fail_run("its tensors take {}, more than the {} of pipeline.memory_limit, now that {} have grown to {}",
+           format_bytes(last_peak_.total()), format_bytes(limit),
+           planner::name(static_cast<planner::Term>(grown)), format_bytes(last_peak_.bytes[grown]));
 }
 
 void Worker::evaluate(std::int64_t update) {

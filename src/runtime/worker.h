@@ -76,6 +76,7 @@ class Worker {
   void evaluate(std::int64_t update);
   std::vector<transport::Norms> collect_norms(std::int64_t batch);
   void report_step();
+  void check_memory();
   double now() const;
   bool is_last_stage() const { return setup_.stage + 1 == spec_.stages; }
   int index() const { return setup_.replica * spec_.stages + setup_.stage; }
@@ -118,6 +119,7 @@ class Worker {
   double last_update_ = 0;
   std::vector<Timed> timed_;
   std::vector<telemetry::Event> events_;
+  planner::Footprint last_peak_;  // when it was last checked
 };
 
 }  // namespace twobw::runtime

@@ -221,5 +221,20 @@ TEST_P(Stop, EndsAllWorkersAfterTheSameUpdate) {
   EXPECT_LT(last[0], 20);
 }
 
+TEST(PipelineTest, AStageThatOutgrowsTheMemoryLimitSaysWhatGrew) {
+  Config config = small_config();
+  config.pipeline.memory_limit = 1e-5;  // some 10 KiB, which weights and their state exceed at once
+  const models::LayerList model = models::build(config.model);
+  const auto source = data::open_source("data.train", "synthetic", config.model.vocab, config.model.context);
+  Pipeline pipeline(config, model, *source, *source, setup_for(config, {4, 3}), nobody());
+  const std::string message = message_of(pipeline);
+  EXPECT_NE(message.find("of pipeline.memory_limit, now that"), std::string::npos) << message;
+  EXPECT_EQ(message.find("stage "), 0u) << message;
+
+  config.pipeline.memory_limit = 1;
+  Pipeline roomy(config, model, *source, *source, setup_for(config, {4, 3}), nobody());
+  EXPECT_EQ(message_of(roomy), "");
+}
+
 }  // namespace
 }  // namespace twobw::runtime
