@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "device/cpu.h"
 #include "device/memory.h"
 #include "planner/modelled.h"
 #include "runtime/stage.h"
