@@ -1,6 +1,7 @@
 #include "train/verify.h"
 
 #include <bit>
+#include <cmath>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -44,8 +45,11 @@ class Record {
   std::map<std::int64_t, Observed> updates_;
 };
 
+// What is not a number may have either sign: a sum of two such takes that of whichever the compiler put
+// first.
 bool same_bits(double a, double b) {
-  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) ||
+         (std::isnan(a) && std::isnan(b));
 }
 
 std::string layer_name(const models::LayerList& model, std::size_t layer) {
