@@ -53,14 +53,8 @@ class Pinned {
   T* data_ = nullptr;
 };
 
-double allocated() {
-  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device());
-  return static_cast<double>(stats.allocated_bytes[0].current);
-}
-
-double peak_allocated() {
-  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device());
-  return static_cast<double>(stats.allocated_bytes[0].peak);
+c10::CachingAllocator::Stat allocated() {
+  return c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device()).allocated_bytes[0];
 }
 
 double bytes(const Tensors& tensors) {
@@ -90,9 +84,9 @@ class GpuStage final : public Stage {
           .training = true,
           .loss_scale = 1.0 / static_cast<double>(config.pipeline.microbatches * config.pipeline.replicas)};
       const auto on_gpu = versions_.flat(0).options().dtype(at::kLong);
-      if (reads_tokens()) slot.pass.tokens = at::zeros(token_shape(), on_gpu);
+      if (is_first()) slot.pass.tokens = at::zeros(token_shape(), on_gpu);
       if (is_last()) slot.pass.targets = at::zeros(token_shape(), on_gpu);
-      footprint_[Term::Inputs] += 8.0 * tokens() * (static_cast<double>(reads_tokens()) + is_last());
+      footprint_[Term::Inputs] += 8.0 * tokens() * (static_cast<double>(is_first()) + is_last());
     }
     one_ = at::ones({}, versions_.flat(0).options().dtype(at::kFloat));
     loss_sum_ = at::zeros({}, one_.options().dtype(at::kDouble));
@@ -149,7 +143,6 @@ class GpuStage final : public Stage {
   std::vector<std::int64_t> token_shape() const {
     return {config_.pipeline.microbatch, config_.model.context};
   }
-  bool reads_tokens() const { return setup_.first_layer == 0; }
   bool is_first() const { return setup_.first_layer == 0; }
   Tensor initial_weights() const;
   Tensor copy_weights() const;
@@ -194,7 +187,7 @@ Tensor GpuStage::copy_weights() const {
 }
 
 void GpuStage::upload(std::int64_t microbatch, Slot& slot) {
-  if (!reads_tokens() && !is_last()) return;
+  if (!is_first() && !is_last()) return;
   const models::Pass pass = training_pass(config_, training_, setup_.replica, microbatch);
   const auto place = static_cast<std::size_t>(microbatch % kUploads);
   if (uploaded_[place])
@@ -207,7 +200,7 @@ void GpuStage::upload(std::int64_t microbatch, Slot& slot) {
     check_cuda(cudaMemcpyAsync(to.mutable_data_ptr(), through, size, cudaMemcpyHostToDevice, stream_),
                "cudaMemcpyAsync");
   };
-  if (reads_tokens()) send(pass.tokens.contiguous(), slot.pass.tokens, staging);
+  if (is_first()) send(pass.tokens.contiguous(), slot.pass.tokens, staging);
   if (is_last()) send(pass.targets.contiguous(), slot.pass.targets, staging + tokens());
   uploaded_[place] = device::record_ready();
 }
@@ -280,9 +273,10 @@ Tensors GpuStage::forward(std::int64_t microbatch, int index, std::int64_t versi
     if (!warm_) warm_up(slot, parameters);
     c10::cuda::CUDACachingAllocator::resetPeakStats(
         static_cast<c10::DeviceIndex>(c10::cuda::current_device()));
-    const double before = allocated();
+    const std::int64_t before = allocated().current;
     pair.forward = capture(slot.pool, [&] { pair.outputs = run_forward(slot, parameters); });
-    const double kept = allocated() - before, highest = peak_allocated() - before;
+    const auto kept = static_cast<double>(allocated().current - before),
+               highest = static_cast<double>(allocated().peak - before);
     // Both weight buffers' graphs use the slot's memory in turn, so that of the first is all there is.
     if (pairs_.size() <= slots_.size()) footprint_[Term::Activations] += kept;
     footprint_[Term::Working] = std::max(footprint_[Term::Working], highest - kept);
@@ -318,7 +312,7 @@ Tensors GpuStage::backward(std::int64_t microbatch, int index, std::int64_t vers
     gradients_.attach(batch_of(microbatch), parameters);
     c10::cuda::CUDACachingAllocator::resetPeakStats(
         static_cast<c10::DeviceIndex>(c10::cuda::current_device()));
-    const double before = allocated();
+    const std::int64_t before = allocated().current;
     pair.backward = capture(backward_pool_, [&] {
       for (const Tensor& gradient : run_backward_of(slot, parameters, gradients_in_)) {
         // The memory, without keeping other captures from it.
@@ -329,7 +323,8 @@ Tensors GpuStage::backward(std::int64_t microbatch, int index, std::int64_t vers
                                      .make_tensor());
       }
     });
-    footprint_[Term::Working] = std::max(footprint_[Term::Working], peak_allocated() - before);
+    footprint_[Term::Working] =
+        std::max(footprint_[Term::Working], static_cast<double>(allocated().peak - before));
   }
   pair.backward->replay();
   versions_.release(version);

@@ -11,15 +11,14 @@
 #include <string>
 #include <vector>
 
-#include "device/gpu.h"
 #include "models/model.h"
+#include "worker_stream.h"
 
 namespace twobw::models {
 namespace {
 
 using at::Tensor;
 
-constexpr std::int64_t kWorkspace = 32 << 20;
 constexpr int kVocabulary = 333, kBatch = 3, kLength = 64;
 
 ModelConfig config() {
@@ -81,33 +80,16 @@ double difference(const Tensor& actual, const Tensor& expected) {
   return ((actual - expected).norm() / expected.norm()).item<double>();
 }
 
-class GptOnGpu : public testing::Test {
+class GptOnGpu : public WorkerStreamTest {
  protected:
+  // Not the default stream, which cannot be captured.
   void SetUp() override {
-    if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU here";
-    guard_.reset_stream(c10::cuda::getStreamFromPool());
-    workspace_ = at::empty({kWorkspace}, at::TensorOptions(at::kCUDA).dtype(at::kByte));
-    register_stream(false);
-  }
-  void TearDown() override {
-    if (IsSkipped()) return;
-    at::cuda::getCurrentCUDAStream().synchronize();
-    device::forget_gpu_stream(at::cuda::getCurrentCUDAStream());
-    at::globalContext().setDeterministicAlgorithms(false, false);
-  }
-  void register_stream(bool deterministic) {
-    device::register_gpu_stream(
-        at::cuda::getCurrentCUDAStream(),
-        {.gpu = 0,
-         .multiprocessors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount,
-         .workspace = workspace_.data_ptr(),
-         .workspace_bytes = static_cast<std::size_t>(kWorkspace),
-         .deterministic = deterministic});
+    if (at::hasCUDA() && at::cuda::device_count() > 0) guard_.reset_stream(c10::cuda::getStreamFromPool());
+    WorkerStreamTest::SetUp();
   }
 
  private:
   c10::cuda::OptionalCUDAStreamGuard guard_;
-  Tensor workspace_;
 };
 
 TEST_F(GptOnGpu, IsThatOfTheCpuInFloat) {

@@ -16,14 +16,13 @@
 #include <vector>
 
 #include "base/error.h"
-#include "device/gpu.h"
+#include "worker_stream.h"
 
 namespace twobw::models {
 namespace {
 
 using at::Tensor;
 
-constexpr std::int64_t kWorkspace = 32 << 20;
 constexpr double kFloatTolerance = 1e-5, kBfloat16Tolerance = 1e-2;
 constexpr double kAttentionTolerance = 2e-2;  // in bfloat16: probabilities and scores are rounded on the way
 
@@ -92,33 +91,10 @@ void expect_alike(const Results& actual, const Results& expected, double toleran
   }
 }
 
-// The current stream stands for a worker's.
-class OpsOnGpu : public testing::Test {
+class OpsOnGpu : public WorkerStreamTest {
  protected:
   // LibTorch's own products, which attention in float consists of, refuse to be deterministic without.
   static void SetUpTestSuite() { setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 1); }
-
-  void SetUp() override {
-    if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU here";
-    workspace_ = at::empty({kWorkspace}, at::TensorOptions(at::kCUDA).dtype(at::kByte));
-    register_stream(false);
-  }
-  void TearDown() override {
-    if (IsSkipped()) return;
-    at::cuda::getCurrentCUDAStream().synchronize();
-    device::forget_gpu_stream(at::cuda::getCurrentCUDAStream());
-    at::globalContext().setDeterministicAlgorithms(false, false);
-  }
-
-  void register_stream(bool deterministic) {
-    device::register_gpu_stream(
-        at::cuda::getCurrentCUDAStream(),
-        {.gpu = 0,
-         .multiprocessors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount,
-         .workspace = workspace_.data_ptr(),
-         .workspace_bytes = static_cast<std::size_t>(kWorkspace),
-         .deterministic = deterministic});
-  }
 
   static void expect_like_the_cpu(const Case& c, double bfloat16_tolerance = kBfloat16Tolerance) {
     const Results on_cpu = run(c, at::kCPU, at::kFloat), in_float = run(c, at::kCUDA, at::kFloat);
@@ -134,9 +110,6 @@ class OpsOnGpu : public testing::Test {
     }
     expect_alike(run(c, at::kCUDA, at::kBFloat16), run(rounded, at::kCUDA, at::kFloat), bfloat16_tolerance);
   }
-
- private:
-  Tensor workspace_;
 };
 
 TEST_F(OpsOnGpu, Linear) {

@@ -1,0 +1,42 @@
+// A test whose current stream stands for a worker's; skipped where there is no GPU.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <gtest/gtest.h>
+
+#include "device/gpu.h"
+
+namespace twobw::models {
+
+class WorkerStreamTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU here";
+    constexpr std::int64_t kWorkspace = 32 << 20;
+    workspace_ = at::empty({kWorkspace}, at::TensorOptions(at::kCUDA).dtype(at::kByte));
+    register_stream(false);
+  }
+  void TearDown() override {
+    if (IsSkipped()) return;
+    at::cuda::getCurrentCUDAStream().synchronize();
+    device::forget_gpu_stream(at::cuda::getCurrentCUDAStream());
+    at::globalContext().setDeterministicAlgorithms(false, false);
+  }
+
+  void register_stream(bool deterministic) {
+    device::register_gpu_stream(
+        at::cuda::getCurrentCUDAStream(),
+        {.gpu = 0,
+         .multiprocessors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount,
+         .workspace = workspace_.data_ptr(),
+         .workspace_bytes = workspace_.nbytes(),
+         .deterministic = deterministic});
+  }
+
+ private:
+  at::Tensor workspace_;
+};
+
+}  // namespace twobw::models
