@@ -135,24 +135,6 @@ TEST_F(OpsOnGpu, LinearOntoTheStream) {
        .parameters = {normal({64, 256}, 2, 0.1), normal({64}, 3)}});
 }
 
-// Against the same in its parts; GELU sees sums that were not rounded, so in bfloat16 alone.
-TEST_F(OpsOnGpu, FusedMlp) {
-  const std::int64_t width = 128;
-  const Case fused{.operation =
-                       [](const auto& in) {
-                         return std::vector{ops::fused_mlp(in[0], std::span(in).subspan(2, 4), in[1])};
-                       },
-                   .inputs = {normal({3, 50, width}, 1), normal({3, 50, width}, 2)},
-                   .parameters = {normal({4 * width, width}, 3, 0.1), normal({4 * width}, 4),
-                                  normal({width, 4 * width}, 5, 0.1), normal({width}, 6)}};
-  Case parts = fused;
-  parts.operation = [](const auto& in) {
-    return std::vector{ops::linear_add(ops::gelu(ops::linear(in[0], in[2], in[3])), in[4], in[5], in[1])};
-  };
-  expect_alike(run(fused, at::kCUDA, at::kBFloat16), run(parts, at::kCUDA, at::kBFloat16),
-               kBfloat16Tolerance);
-}
-
 TEST_F(OpsOnGpu, Embedding) {
   for (const bool deterministic : {false, true}) {
     for (const std::int64_t width : {64, 37}) {
