@@ -104,7 +104,6 @@ class MlpUp : public Layer {
     const auto [normed, stream] = ops::norm_and_stream(inputs[0], p[0], p[1]);
     return {ops::linear(normed, p[2], p[3]), stream};
   }
-  std::unique_ptr<Layer> fused(std::span<const std::unique_ptr<Layer>> following) const override;
 
  private:
   ModelConfig config_;
@@ -140,31 +139,6 @@ class MlpDown : public Layer {
   ModelConfig config_;
   int block_;
 };
-
-class FusedMlp : public Layer {
- public:
-  FusedMlp(const ModelConfig& config, int block) : up_(config, block), down_(config, block) {}
-  std::string kind() const override { return "mlp"; }
-  std::vector<ParameterSpec> parameters() const override {
-    std::vector<ParameterSpec> all = up_.parameters();
-    for (ParameterSpec& parameter : down_.parameters()) all.push_back(std::move(parameter));
-    return all;
-  }
-  Tensors forward(std::span<const Tensor> p, const Tensors& inputs, const Pass&) const override {
-    const auto [normed, stream] = ops::norm_and_stream(inputs[0], p[0], p[1]);
-    return {ops::fused_mlp(normed, p.subspan(2), stream)};
-  }
-  int stands_for() const override { return 3; }
-
- private:
-  MlpUp up_;
-  MlpDown down_;
-};
-
-std::unique_ptr<Layer> MlpUp::fused(std::span<const std::unique_ptr<Layer>> following) const {
-  if (following.size() < 2 || following[1]->kind() != "mlp_down" || config_.dropout > 0) return nullptr;
-  return std::make_unique<FusedMlp>(config_, block_);
-}
 
 class Head : public Layer {
  public:

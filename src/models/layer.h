@@ -50,13 +50,6 @@ class Layer {
   // their .grad().
   virtual Tensors forward(std::span<const at::Tensor> parameters, const Tensors& inputs,
                           const Pass& pass) const = 0;
-
-  // This layer and some of those that follow it as one, which on a GPU passes over memory less often, with
-  // the parameters of all of them; null: there is none such.
-  virtual std::unique_ptr<Layer> fused(std::span<const std::unique_ptr<Layer>> following) const {
-    return nullptr;
-  }
-  virtual int stands_for() const { return 1; }  // so many layers of the model
 };
 
 using LayerList = std::vector<std::unique_ptr<Layer>>;

@@ -200,10 +200,6 @@ Tensor gelu(const Tensor& x) {
   return GeluFunction::apply(x);
 }
 
-Tensor fused_mlp(const Tensor& x, std::span<const Tensor> p, const Tensor& residual) {
-  return cuda::mlp(x, {.up = p[0], .up_bias = p[1], .down = p[2], .down_bias = p[3]}, residual);
-}
-
 Tensor dropout(const Tensor& x, double p, const Pass& pass, int site) {
   if (p == 0.0 || !pass.training) return x;
   if (x.is_cuda()) no_dropout_on_a_gpu(p);

@@ -6,7 +6,6 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
-#include <span>
 #include <utility>
 
 #include "models/layer.h"
@@ -35,11 +34,6 @@ std::pair<at::Tensor, at::Tensor> norm_and_stream(const at::Tensor& x, const at:
 
 // GELU, tanh approximation.
 at::Tensor gelu(const at::Tensor& x);
-
-// residual + linear(gelu(linear(x, up, up_bias)), down, down_bias), on a GPU in bfloat16: GELU sees sums that
-// were not rounded, and is made on the way.
-at::Tensor fused_mlp(const at::Tensor& x, std::span<const at::Tensor> up_and_down,
-                     const at::Tensor& residual);
 
 // Causal self-attention of packed qkv [b, T, 3w] -> [b, T, w]; `site` tells the masks of one layer apart.
 at::Tensor causal_attention(const at::Tensor& qkv, int heads, double dropout, const Pass& pass, int site);

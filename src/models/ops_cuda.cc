@@ -112,8 +112,6 @@ kernels::Type type_of(const Tensor& x) {
 
 struct Added {
   Tensor matrix{}, bias{};
-  kernels::After after = kernels::After::kNothing;
-  Tensor before_gelu{};
 };
 
 // out = a b, and what is added to it.
@@ -144,12 +142,6 @@ void multiply_into(const Tensor& out, const Matrix& a, const Matrix& b, const Ad
                      added.bias.scalar_type() == out.scalar_type(),
                  "a product and its bias differ");
     product.bias = added.bias.data_ptr();
-  }
-  if (added.before_gelu.defined()) {
-    TWOBW_ASSERT(added.before_gelu.sizes() == out.sizes() && added.before_gelu.is_contiguous(),
-                 "not as the product");
-    product.after = added.after;
-    product.before_gelu = added.before_gelu.data_ptr();
   }
   kernels::multiply(product, current_stream());
 }
@@ -321,39 +313,6 @@ struct GeluFunction : torch::autograd::Function<GeluFunction> {
   }
 };
 
-struct MlpFunction : torch::autograd::Function<MlpFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& up, const Tensor& up_bias,
-                        const Tensor& down, const Tensor& down_bias, const Tensor& residual) {
-    at::AutoDispatchBelowADInplaceOrView below;
-    const Tensor rows = rows_of(x);
-    const Tensor before = at::empty({rows.size(0), up.size(0)}, x.options()), hidden = at::empty_like(before);
-    multiply_into(hidden, {rows}, {up, true},
-                  {.bias = up_bias, .after = kernels::After::kGelu, .before_gelu = before});
-    Tensor out = at::empty(residual.sizes(), residual.options());
-    multiply_into(rows_of(out), {hidden}, {down, true}, {.matrix = rows_of(residual), .bias = down_bias});
-    context->save_for_backward({rows, before, hidden, up, up_bias, down, down_bias});
-    return out;
-  }
-
-  static tensor_list backward(AutogradContext* context, tensor_list grads) {
-    const auto saved = context->get_saved_variables();
-    const Tensor &rows = saved[0], &before = saved[1], &hidden = saved[2], &up = saved[3],
-                 &up_bias = saved[4], &down = saved[5], &down_bias = saved[6];
-    const Tensor grad_out = grads[0].contiguous();
-    const Tensor grad_rows = rows_of(grad_out);
-    const Tensor grad_before = at::empty_like(before);
-    multiply_into(grad_before, {grad_rows}, {down},
-                  {.after = kernels::After::kGeluSlope, .before_gelu = before});
-    accumulate_product(down, grad_rows, hidden);
-    accumulate_sum(down_bias, grad_rows);
-    Tensor grad_x = at::empty(grad_out.sizes(), grad_out.options());
-    multiply_into(rows_of(grad_x), {grad_before}, {up});
-    accumulate_product(up, grad_before, rows);
-    accumulate_sum(up_bias, grad_before);
-    return {grad_x, Tensor(), Tensor(), Tensor(), Tensor(), grad_out};
-  }
-};
-
 // q, k and v [b, heads, T, d] out of packed qkv [b, T, 3w], as they lie there.
 std::array<Tensor, 3> split_heads(const Tensor& qkv, std::int64_t heads) {
   const std::int64_t b = qkv.size(0), length = qkv.size(1), width = qkv.size(2) / 3;
@@ -502,11 +461,6 @@ std::pair<Tensor, Tensor> norm_and_stream(const Tensor& x, const Tensor& weight,
 
 Tensor gelu(const Tensor& x) {
   return GeluFunction::apply(x);
-}
-
-Tensor mlp(const Tensor& x, const MlpWeights& weights, const Tensor& residual) {
-  TWOBW_ASSERT(is_bfloat16(x), "products with GELU inside are for bfloat16");
-  return MlpFunction::apply(x, weights.up, weights.up_bias, weights.down, weights.down_bias, residual);
 }
 
 Tensor causal_attention(const Tensor& qkv, int heads) {

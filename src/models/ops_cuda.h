@@ -21,12 +21,6 @@ std::pair<at::Tensor, at::Tensor> norm_and_stream(const at::Tensor& x, const at:
 
 at::Tensor gelu(const at::Tensor& x);
 
-// residual + down gelu(x up^T + up_bias)^T + down_bias, with GELU inside the products, both ways. bfloat16.
-struct MlpWeights {
-  at::Tensor up, up_bias, down, down_bias;
-};
-at::Tensor mlp(const at::Tensor& x, const MlpWeights& weights, const at::Tensor& residual);
-
 at::Tensor causal_attention(const at::Tensor& qkv, int heads);
 
 // The gradient of `weight` is accumulated by the forward already, where gradients are wanted.

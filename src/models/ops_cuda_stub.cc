@@ -28,9 +28,6 @@ std::pair<Tensor, Tensor> norm_and_stream(const Tensor&, const Tensor&, const Te
 Tensor gelu(const Tensor&) {
   not_built();
 }
-Tensor mlp(const Tensor&, const MlpWeights&, const Tensor&) {
-  not_built();
-}
 Tensor causal_attention(const Tensor&, int) {
   not_built();
 }

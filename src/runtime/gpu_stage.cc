@@ -67,9 +67,7 @@ class GpuStage final : public Stage {
  public:
   GpuStage(const Config& config, const models::LayerList& model, const data::Source& training,
            const data::Source& validation, const StageSetup& setup, const at::TensorOptions& compute)
-      // What is fused rounds otherwise than its parts, so not where the bits must not depend on the split.
-      : Stage(config, model, training, validation, setup, compute,
-              compute.dtype() == at::kBFloat16 && !at::globalContext().deterministicAlgorithms()),
+      : Stage(config, model, training, validation, setup, compute),
         stream_(c10::cuda::getCurrentCUDAStream()),
         initial_(initial_weights()),
         optimizer_(config.optimizer, layout_, config.pipeline.sync_updates, initial_, versions_.flat(0)),

@@ -9,8 +9,7 @@ namespace twobw::runtime {
 using at::Tensor;
 
 Stage::Stage(const Config& config, const models::LayerList& model, const data::Source& training,
-             const data::Source& validation, const StageSetup& setup, const at::TensorOptions& compute,
-             bool fuse)
+             const data::Source& validation, const StageSetup& setup, const at::TensorOptions& compute)
     : config_(config),
       model_(model),
       training_(training),
@@ -18,23 +17,13 @@ Stage::Stage(const Config& config, const models::LayerList& model, const data::S
       setup_(setup),
       layout_(model, setup.first_layer, setup.last_layer),
       versions_(layout_, setup.versions, config.train.seed, compute),
-      gradients_(layout_, setup.gradient_buffers, compute) {
-  const std::span layers = std::span(model).first(setup.last_layer);
-  for (int layer = setup.first_layer; layer < setup.last_layer; layer += steps_.back()->stands_for()) {
-    std::unique_ptr<models::Layer> fused = fuse ? layers[layer]->fused(layers.subspan(layer + 1)) : nullptr;
-    steps_.push_back(fused ? fused.get() : layers[layer].get());
-    if (fused) fused_.push_back(std::move(fused));
-  }
-}
+      gradients_(layout_, setup.gradient_buffers, compute) {}
 
 Tensors Stage::run_layers(std::span<const Tensor> parameters, Tensors x, models::Pass& pass) const {
-  int layer = setup_.first_layer;
-  for (const models::Layer* step : steps_) {
-    const int begin = layout_.range(layer).first;
+  for (int layer = setup_.first_layer; layer < setup_.last_layer; ++layer) {
+    const auto [begin, end] = layout_.range(layer);
     pass.layer = layer;
-    layer += step->stands_for();
-    const int end = layout_.range(layer - 1).second;
-    x = step->forward(parameters.subspan(begin, end - begin), x, pass);
+    x = model_[layer]->forward(parameters.subspan(begin, end - begin), x, pass);
   }
   return x;
 }

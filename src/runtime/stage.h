@@ -49,8 +49,7 @@ struct StepResult {
 class Stage {
  public:
   Stage(const Config& config, const models::LayerList& model, const data::Source& training,
-        const data::Source& validation, const StageSetup& setup, const at::TensorOptions& compute,
-        bool fuse = false);
+        const data::Source& validation, const StageSetup& setup, const at::TensorOptions& compute);
   virtual ~Stage() = default;
 
   // No inputs on the first stage. Gives what goes to the next stage; nothing on the last, which keeps the
@@ -107,10 +106,6 @@ class Stage {
   weights::Layout layout_;
   weights::Versions versions_;
   weights::Gradients gradients_;
-
- private:
-  models::LayerList fused_;                  // what stands for several layers of the model
-  std::vector<const models::Layer*> steps_;  // the stage's layers, as they are carried out
 };
 
 // `pool` counts what the stage allocates.

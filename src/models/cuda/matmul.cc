@@ -81,20 +81,12 @@ std::uint32_t alignment_of(const void* pointer) {
   return static_cast<std::uint32_t>(std::min<std::uintptr_t>(address & (~address + 1), 256));
 }
 
-cublasLtEpilogue_t epilogue_of(const Product& p) {
-  if (p.after == After::kGelu)
-    return p.bias != nullptr ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
-  if (p.after == After::kGeluSlope) return CUBLASLT_EPILOGUE_DGELU;
-  return p.bias != nullptr ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-}
-
 // Everything that the choice of an algorithm may depend on.
 struct Key {
   std::int64_t m, n, k, a_stride, b_stride, out_stride, added_stride;
   std::uint32_t a_alignment, b_alignment, out_alignment, added_alignment;
   bool a_transposed, b_transposed, bias, added;
   Type in, type;
-  After after;
   int multiprocessors;
   std::size_t workspace_bytes;
   auto operator<=>(const Key&) const = default;
@@ -175,9 +167,6 @@ int fastest(std::span<const cublasLtMatmulHeuristicResult_t> offered, std::size_
 void multiply(const Product& p, cudaStream_t stream) {
   TWOBW_ASSERT(p.m > 0 && p.n > 0 && p.k > 0, "a product [{}, {}, {}]", p.m, p.k, p.n);
   TWOBW_ASSERT(p.in == Type::kBfloat16 || p.type == Type::kFloat, "a product of float into bfloat16");
-  TWOBW_ASSERT((p.after == After::kNothing) == (p.before_gelu == nullptr),
-               "what GELU came from is not given");
-  TWOBW_ASSERT(p.after != After::kGeluSlope || (p.bias == nullptr && p.added == nullptr), "a slope of a sum");
   const device::GpuContext& context = device::gpu_context(stream);
   cublasLtHandle_t handle = handle_on(context.gpu);
   // out^T = b^T a^T is the same numbers counted by columns: b comes first.
@@ -191,14 +180,8 @@ void multiply(const Product& p, cudaStream_t stream) {
   set(description, CUBLASLT_MATMUL_DESC_TRANSA, first);
   set(description, CUBLASLT_MATMUL_DESC_TRANSB, second);
   set(description, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, static_cast<std::int32_t>(context.multiprocessors));
-  set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(p));
-  if (p.after != After::kNothing) {
-    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.before_gelu);
-    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.out_stride);
-    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE,
-        static_cast<std::int32_t>(data_type(p.type)));
-  }
   if (p.bias != nullptr) {
+    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     set(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
     set(description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(data_type(p.type)));
   }
@@ -225,7 +208,6 @@ void multiply(const Product& p, cudaStream_t stream) {
                 .added = p.added != nullptr,
                 .in = p.in,
                 .type = p.type,
-                .after = p.after,
                 .multiprocessors = context.multiprocessors,
                 .workspace_bytes = context.workspace_bytes};
   const float alpha = 1.0f, beta = p.added != nullptr ? p.beta : 0.0f;

@@ -17,13 +17,6 @@ struct Operand {
   bool transposed = false;  // memory holds the transpose of what enters the product
 };
 
-// What is done to the sum before it is rounded.
-enum class After {
-  kNothing,
-  kGelu,       // out is GELU (tanh) of the sum; the sum itself goes to `before_gelu`
-  kGeluSlope,  // out is the sum times the slope of GELU at `before_gelu`
-};
-
 // out [m, n] = a [m, k] b [k, n] + beta added + bias, in this order.
 struct Product {
   std::int64_t m = 0, n = 0, k = 0;
@@ -35,9 +28,7 @@ struct Product {
   const void* added = nullptr;  // may be out itself; null: none
   std::int64_t added_stride = 0;
   float beta = 1.0f;
-  const void* bias = nullptr;     // [n]; null: none
-  After after = After::kNothing;  // bfloat16 only, the rest of it
-  void* before_gelu = nullptr;    // as out: [m, n], of its type and stride
+  const void* bias = nullptr;  // [n]; null: none
 };
 
 // On the multiprocessors and with the workspace of the stream's device (device/gpu.h). The same product is
