@@ -3,12 +3,9 @@
 #include <cublasLt.h>
 
 #include <algorithm>
-#include <array>
 #include <compare>
-#include <limits>
 #include <map>
 #include <mutex>
-#include <span>
 
 #include "base/error.h"
 #include "device/gpu.h"
@@ -95,73 +92,6 @@ struct Key {
 std::mutex mutex;
 std::map<Key, cublasLtMatmulAlgo_t> chosen;
 
-constexpr int kCandidates = 8;
-
-std::size_t size_of(Type type) {
-  return type == Type::kFloat ? 4 : 2;
-}
-
-bool is_captured(cudaStream_t stream) {
-  cudaStreamCaptureStatus status{};
-  device::check_cuda(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
-  return status != cudaStreamCaptureStatusNone;
-}
-
-class Timer {
- public:
-  explicit Timer(cudaStream_t stream) : stream_(stream) {
-    device::check_cuda(cudaEventCreate(&begin_), "cudaEventCreate");
-    device::check_cuda(cudaEventCreate(&end_), "cudaEventCreate");
-  }
-  ~Timer() {
-    cudaEventDestroy(begin_);
-    cudaEventDestroy(end_);
-  }
-  Timer(const Timer&) = delete;
-  Timer& operator=(const Timer&) = delete;
-
-  template <typename Work>
-  float milliseconds(Work work) {
-    device::check_cuda(cudaEventRecord(begin_, stream_), "cudaEventRecord");
-    work();
-    device::check_cuda(cudaEventRecord(end_, stream_), "cudaEventRecord");
-    device::check_cuda(cudaEventSynchronize(end_), "cudaEventSynchronize");
-    float time = 0;
-    device::check_cuda(cudaEventElapsedTime(&time, begin_, end_), "cudaEventElapsedTime");
-    return time;
-  }
-
- private:
-  cudaStream_t stream_;
-  cudaEvent_t begin_ = nullptr, end_ = nullptr;
-};
-
-// Tries what cublasLt offers, on the real operands but into memory of its own: its first choice is made for
-// whole GPUs, and slices are not.
-template <typename Run>
-int fastest(std::span<const cublasLtMatmulHeuristicResult_t> offered, std::size_t bytes, const Run& run,
-            cudaStream_t stream) {
-  constexpr int kRounds = 3;
-  void* scratch = nullptr;
-  if (cudaMallocAsync(&scratch, bytes, stream) != cudaSuccess) return 0;
-  Timer timer(stream);
-  int best = 0;
-  float least = std::numeric_limits<float>::infinity();
-  for (std::size_t i = 0; i < offered.size(); ++i) {
-    if (offered[i].state != CUBLAS_STATUS_SUCCESS) continue;
-    if (run(offered[i].algo, scratch) != CUBLAS_STATUS_SUCCESS) continue;
-    float shortest = std::numeric_limits<float>::infinity();
-    for (int round = 0; round < kRounds; ++round)
-      shortest = std::min(shortest, timer.milliseconds([&] { run(offered[i].algo, scratch); }));
-    if (shortest < least) {
-      least = shortest;
-      best = static_cast<int>(i);
-    }
-  }
-  device::check_cuda(cudaFreeAsync(scratch, stream), "cudaFreeAsync");
-  return best;
-}
-
 }  // namespace
 
 void multiply(const Product& p, cudaStream_t stream) {
@@ -210,12 +140,6 @@ void multiply(const Product& p, cudaStream_t stream) {
                 .type = p.type,
                 .multiprocessors = context.multiprocessors,
                 .workspace_bytes = context.workspace_bytes};
-  const float alpha = 1.0f, beta = p.added != nullptr ? p.beta : 0.0f;
-  const auto run = [&](const cublasLtMatmulAlgo_t& algorithm, void* out) {
-    return cublasLtMatmul(handle, description.get(), &alpha, p.b.data, b.get(), p.a.data, a.get(), &beta,
-                          added, c.get(), out, d.get(), &algorithm, context.workspace,
-                          context.workspace_bytes, stream);
-  };
   cublasLtMatmulAlgo_t algorithm;
   {
     std::lock_guard lock(mutex);
@@ -229,21 +153,22 @@ void multiply(const Product& p, cudaStream_t stream) {
       set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.a_alignment);
       set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.added_alignment);
       set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.out_alignment);
-      std::array<cublasLtMatmulHeuristicResult_t, kCandidates> offered{};
+      cublasLtMatmulHeuristicResult_t best{};
       int count = 0;
       check(cublasLtMatmulAlgoGetHeuristic(handle, description.get(), b.get(), a.get(), c.get(), d.get(),
-                                           preference.get(), kCandidates, offered.data(), &count),
+                                           preference.get(), 1, &best, &count),
             "choosing an algorithm");
-      if (count == 0 || offered[0].state != CUBLAS_STATUS_SUCCESS)
+      if (count == 0 || best.state != CUBLAS_STATUS_SUCCESS)
         fail_run("cublasLt: no algorithm for a product [{}, {}] x [{}, {}]", p.m, p.k, p.k, p.n);
-      const bool may_try = !context.deterministic && !is_captured(stream);
-      const std::size_t bytes = static_cast<std::size_t>(p.m * p.out_stride) * size_of(p.type);
-      const int best = may_try ? fastest(std::span(offered).first(count), bytes, run, stream) : 0;
-      found = chosen.emplace(key, offered[best].algo).first;
+      found = chosen.emplace(key, best.algo).first;
     }
     algorithm = found->second;
   }
-  check(run(algorithm, p.out), "a product");
+  const float alpha = 1.0f, beta = p.added != nullptr ? p.beta : 0.0f;
+  check(
+      cublasLtMatmul(handle, description.get(), &alpha, p.b.data, b.get(), p.a.data, a.get(), &beta, added,
+                     c.get(), p.out, d.get(), &algorithm, context.workspace, context.workspace_bytes, stream),
+      "a product");
 }
 
 }  // namespace twobw::models::cuda

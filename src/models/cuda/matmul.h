@@ -32,8 +32,7 @@ struct Product {
 };
 
 // On the multiprocessors and with the workspace of the stream's device (device/gpu.h). The same product is
-// made in the same way on every stream of as many multiprocessors. The first of its kind, unless captured or
-// on a deterministic device, tries several ways and waits for them. Throws RunError.
+// made in the same way on every stream of as many multiprocessors. Throws RunError.
 void multiply(const Product& product, cudaStream_t stream);
 
 }  // namespace twobw::models::cuda
