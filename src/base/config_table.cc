@@ -45,13 +45,6 @@ Complaint betas_are_two(const Config& config) {
   return good ? "" : "be a list of two numbers, each at least 0 and below 1";
 }
 
-// A GPU in slices stands for as many devices.
-std::int64_t count_devices(const Config& config) {
-  std::int64_t count = 0;
-  for (const std::string& text : config.devices) count += names_gpu(text) ? std::ssize(parse_gpu(text)) : 1;
-  return count;
-}
-
 Complaint devices_fit_workers(const Config& config) {
   const auto known = [](const std::string& text) { return names_gpu(text) || is_device(text); };
   const auto bad = std::ranges::find_if_not(config.devices, known);
@@ -59,10 +52,12 @@ Complaint devices_fit_workers(const Config& config) {
     return fmt::format("have entries like cpu:0, cpu:0-3, \"cpu:0,2\", cuda:0 or cuda:0/4, and '{}' is none",
                        *bad);
   }
-  const std::int64_t count = count_devices(config), gpus = std::ranges::count_if(config.devices, names_gpu);
+  const std::int64_t count = std::ssize(single_devices(config.devices));
+  const std::int64_t gpus = std::ranges::count_if(config.devices, names_gpu);
   if (gpus > 0 && gpus < std::ssize(config.devices)) return "name CPU cores or GPUs, not both";
   const std::int64_t replicas = config.pipeline.replicas, stages = config.pipeline.stages;
-  if (config.devices.empty() || count == replicas * stages) return {};
+  // A plan chooses among them.
+  if (config.devices.empty() || count == replicas * stages || config.plan == "auto") return {};
   if (replicas == 1) return fmt::format("have one entry per stage, and pipeline.stages is {}", stages);
   return fmt::format("have one entry per stage of every replica, and {} replicas of {} stages make {}",
                      replicas, stages, replicas * stages);
@@ -153,8 +148,10 @@ std::vector<Key> outer_keys() {
   return {
       list(KEY(devices), {{"auto", {}}}, "auto or a list of devices, one per stage of every replica",
            "Device of each stage, replica after replica: cores (cpu:0, cpu:0-3, \"cpu:0,2\"), a GPU "
-           "(cuda:0), or "
-           "cuda:0/4 for four slices of one; auto deals the cores out evenly.")
+           "(cuda:0), "
+           "cuda:0/4 for four slices of one, cuda:0/4.2 for the third of them; auto deals the cores out "
+           "evenly. "
+           "With plan: auto, those to plan for.")
           .with(devices_fit_workers),
       words(KEY(run_dir), "Folder that the run writes to."),
       choice(

@@ -15,10 +15,14 @@ struct GpuSlice {
 
 bool names_gpu(const std::string& text);  // begins as one does
 
-// "cuda:0" is a whole GPU, "cuda:0/4" four slices of it. Throws InputError for another form.
+// "cuda:0" is a whole GPU, "cuda:0/4" four slices of it, "cuda:0/4.2" the third of them. Throws InputError
+// for another form.
 std::vector<GpuSlice> parse_gpu(const std::string& text);
 
-// "cuda:0", or "cuda:0/4 slice 2".
+// "cuda:0", or "cuda:0/4.2".
 std::string describe(const GpuSlice& slice);
+
+// One name for every device that a configuration's list names: GPUs in slices have several.
+std::vector<std::string> single_devices(const std::vector<std::string>& names);
 
 }  // namespace twobw

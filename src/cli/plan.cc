@@ -39,7 +39,7 @@ Problem constrained_problem(const Config& config, const PlanOptions& options) {
   problem.margin = options.margin;
   if (!options.schedule.empty()) problem.schedule = schedule::parse_kind(options.schedule);
   problem.stages = options.stages;
-  problem.replicas = options.replicas;
+  if (options.replicas) problem.replicas = options.replicas;
   problem.microbatch = options.microbatch;
   problem.microbatches = options.microbatches;
   problem.extra = options.extra;
@@ -49,7 +49,7 @@ Problem constrained_problem(const Config& config, const PlanOptions& options) {
 
 void write_run(const Config& config, const Problem& problem, const planner::Plan& plan,
                const std::string& path) {
-  const Config planned = planner::with_plan(config, plan, local_devices(problem.cluster));
+  const Config planned = planner::with_plan(config, plan, local_devices(config, problem.cluster));
   validate(planned);
   write_text(path, fmt::format("# By `twobw plan` for {}: {} {} tokens/s.\n{}", problem.cluster.name,
                                plan.modelled ? "modelled at" : "forecast at", format_count(plan.tokens_per_s),

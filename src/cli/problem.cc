@@ -1,16 +1,25 @@
 #include "cli/problem.h"
 
+#include "base/error.h"
+#include "base/gpu_name.h"
 #include "device/cores.h"
 #include "device/machine.h"
 #include "planner/configuration.h"
 #include "planner/cost_tables.h"
+#include "planner/profiled_cluster.h"
 
 namespace twobw::cli {
 namespace {
 
-// The file's, else this machine; there the profile knows the link between cores best.
-planner::Cluster choose_cluster(const std::string& path, const std::optional<planner::Profile>& profile) {
+// The file's, else the devices that the configuration names, else this machine's cores; there the profile
+// knows the link between them best.
+planner::Cluster choose_cluster(const Config& config, const std::string& path,
+                                const std::optional<planner::Profile>& profile) {
   if (!path.empty()) return planner::load_cluster(path);
+  const int named = static_cast<int>(single_devices(config.devices).size());
+  if (named > 0 && profile) return planner::profiled_cluster(*profile, named);
+  if (named > 0 && names_gpu(config.devices.front()))
+    fail_input("devices names GPUs; --profile or --cluster must say what they are");
   planner::Cluster cluster = device::cluster_of(device::measure_machine());
   if (profile && profile->links.contains("local")) cluster.nodes[0].link = profile->links.at("local");
   return cluster;
@@ -24,7 +33,7 @@ planner::Problem make_problem(const Config& config, const ProblemFiles& files, s
   if (!files.profile.empty()) profile = planner::load_profile(files.profile);
   const PipelineConfig& pipeline = config.pipeline;
   const int sequences = batch.value_or(pipeline.microbatch * pipeline.microbatches * pipeline.replicas);
-  const planner::Cluster cluster = choose_cluster(files.cluster, profile);
+  const planner::Cluster cluster = choose_cluster(config, files.cluster, profile);
   auto costs =
       profile ? planner::measured_tables(config, cluster, *profile)
               : planner::modelled_tables(config, cluster, planner::usual_microbatches(sequences, microbatch));
@@ -33,7 +42,10 @@ planner::Problem make_problem(const Config& config, const ProblemFiles& files, s
   return problem;
 }
 
-std::vector<std::string> local_devices(const planner::Cluster& cluster) {
+std::vector<std::string> local_devices(const Config& config, const planner::Cluster& cluster) {
+  if (std::vector<std::string> named = single_devices(config.devices);
+      cluster.nodes.size() == 1 && cluster.device_count() == std::ssize(named))
+    return named;
   std::vector<std::string> names = device::core_names();
   const bool cores =
       cluster.nodes.size() == 1 && cluster.kinds.size() == 1 && cluster.kinds[0].name == "CPU core";

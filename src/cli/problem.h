@@ -19,7 +19,8 @@ struct ProblemFiles {
 planner::Problem make_problem(const Config& config, const ProblemFiles& files, std::optional<int> batch,
                               std::optional<int> microbatch);
 
-// What a run on this machine calls the cluster's devices, where they can be its cores; else none.
-std::vector<std::string> local_devices(const planner::Cluster& cluster);
+// What a run on this machine calls the cluster's devices, where they can be those that the configuration
+// names, or this machine's cores; else none.
+std::vector<std::string> local_devices(const Config& config, const planner::Cluster& cluster);
 
 }  // namespace twobw::cli

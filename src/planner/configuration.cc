@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/gpu_name.h"
 #include "planner/modelled.h"
 #include "planner/precision.h"
 #include "planner/search.h"
@@ -13,14 +14,23 @@ namespace twobw::planner {
 Problem problem_of(const Config& config, Cluster cluster, std::vector<CostTable> costs) {
   const PipelineConfig& pipeline = config.pipeline;
   const std::string& precision = config.train.precision;
-  return {.cluster = std::move(cluster),
-          .layers = shapes_of(describe_model(config.model, bytes_per_element(precision))),
-          .costs = std::move(costs),
-          // The corrections for a delay are off where there is none.
-          .state = state_bytes(config.optimizer, precision, /*delayed=*/true),
-          .synchronous_state = state_bytes(config.optimizer, precision, /*delayed=*/false),
-          .batch = pipeline.microbatch * pipeline.microbatches * pipeline.replicas,
-          .context = config.model.context};
+  if (pipeline.memory_limit > 0) {
+    for (DeviceKind& kind : cluster.kinds)
+      kind.memory = std::min(kind.memory, pipeline.memory_limit * (1 << 30));
+  }
+  Problem problem = {.cluster = std::move(cluster),
+                     .layers = shapes_of(describe_model(config.model, bytes_per_element(precision))),
+                     .costs = std::move(costs),
+                     // The corrections for a delay are off where there is none.
+                     .state = state_bytes(config.optimizer, precision, /*delayed=*/true),
+                     .synchronous_state = state_bytes(config.optimizer, precision, /*delayed=*/false),
+                     .batch = pipeline.microbatch * pipeline.microbatches * pipeline.replicas,
+                     .context = config.model.context};
+  problem.state.fixed_places = problem.synchronous_state->fixed_places =
+      std::ranges::any_of(problem.costs, &CostTable::fixed_places);
+  // Runs on GPUs have no replicas yet.
+  if (!config.devices.empty() && names_gpu(config.devices.front())) problem.replicas = 1;
+  return problem;
 }
 
 Plan plan_as_configured(const Config& config, const Problem& problem) {

@@ -37,6 +37,7 @@ struct CostTable {
   std::vector<CostColumn> columns;  // by growing microbatch size
   double step_per_parameter = 0;    // seconds of the optimizer's step, for one parameter
   bool modelled = false;            // from a device's figures, not measured
+  bool fixed_places = false;        // as in StateBytes
 };
 
 // Bytes of training state a parameter, by purpose.
@@ -45,6 +46,10 @@ struct StateBytes {
   double master = 0;     // fp32 weights beside those computed with
   double gradients = 4;  // of one buffer
   double optimizer = 8;  // moments, and the history that extrapolation needs
+  // On a CPU what travels is there as long as it is needed. On a GPU work is queued as graphs, which find
+  // it in fixed places: every microbatch in flight has one for what goes to the next stage, gradients that
+  // go back have as many as the stage before has in flight, and the gradient of a tie has two.
+  bool fixed_places = false;
 
   // Pure fp32 with AdamW: {4, 0, 4, 8}; bf16: {2, 4, 4, 8}.
 };

@@ -67,7 +67,31 @@ std::optional<Estimate> with_cushion(const Problem& problem, const Plan& plan) {
   return estimate;
 }
 
+// What sets runs apart; with one stage, all schedules without a delay are the same.
+auto run_of(const Plan& plan) {
+  const bool alike = plan.stages.size() == 1 && !schedule::is_delayed(plan.schedule);
+  std::vector<int> cuts;
+  for (const StagePlan& stage : plan.stages) cuts.push_back(stage.last_layer);
+  return std::tuple(alike ? schedule::Kind::Sequential : plan.schedule, plan.replicas, plan.microbatch,
+                    plan.microbatches, cuts);
+}
+
 }  // namespace
+
+std::vector<Plan> contenders(const Problem& problem, const Preferences& preferences,
+                             const SearchResult& result, double near, int most) {
+  std::vector<Plan> plans = {result.best->plan};
+  for (const Family& family : result.families) {
+    if (static_cast<int>(plans.size()) == most) break;
+    if (family.verdict != Verdict::Slower || family.ratio < 1 - near) continue;
+    const Plan& plan = family.best->plan;
+    if (std::ranges::any_of(plans, [&](const Plan& other) { return run_of(other) == run_of(plan); }))
+      continue;
+    const auto cushioned = preferences.cushion ? with_cushion(problem, plan) : std::nullopt;
+    plans.push_back(cushioned ? cushioned->plan : plan);
+  }
+  return plans;
+}
 
 SearchResult search_with(const Problem& problem, const Preferences& preferences, SearchOptions options) {
   options.near = std::max(options.near, preferences.tolerance);

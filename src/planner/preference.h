@@ -19,6 +19,11 @@ struct Preferences {
 // Searches, and chooses by the preferences. Every family that may be chosen has its best plan.
 SearchResult search_with(const Problem& problem, const Preferences& preferences, SearchOptions options = {});
 
+// The chosen plan, and those of other families that come so near it by the model, at most `most` in all: a
+// run can tell which is fastest. Families whose plans come to the same run are one.
+std::vector<Plan> contenders(const Problem& problem, const Preferences& preferences,
+                             const SearchResult& result, double near, int most);
+
 // Of what was found. A tolerance above SearchOptions::near may pass over a family's best plan.
 void prefer(const Problem& problem, const Preferences& preferences, SearchResult& result);
 

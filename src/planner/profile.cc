@@ -7,6 +7,7 @@
 #include "base/config_values.h"
 #include "base/document.h"
 #include "base/error.h"
+#include "base/gpu_name.h"
 #include "planner/json.h"
 
 namespace twobw::planner {
@@ -189,7 +190,8 @@ void check_matches(const Profile& profile, const Config& config,
 }
 
 CostTable costs_of(const Profile& profile, const std::vector<std::string>& layer_kinds, double speed) {
-  CostTable table{.step_per_parameter = profile.step_per_parameter.median / speed};
+  CostTable table{.step_per_parameter = profile.step_per_parameter.median / speed,
+                  .fixed_places = names_gpu(profile.device)};
   if (profile.kinds.empty()) return table;
   for (const int microbatch : sizes_of(profile.kinds.begin()->second)) {
     table.columns.push_back(

@@ -57,6 +57,15 @@ c10::CachingAllocator::Stat allocated() {
   return c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device()).allocated_bytes[0];
 }
 
+// The tensor's memory, without keeping other captures from it.
+Tensor place_of(const Tensor& tensor) {
+  return at::for_blob(tensor.mutable_data_ptr(), tensor.sizes())
+      .strides(tensor.strides())
+      .options(tensor.options())
+      .target_device(tensor.device())
+      .make_tensor();
+}
+
 double bytes(const Tensors& tensors) {
   double sum = 0;
   for (const Tensor& tensor : tensors) sum += static_cast<double>(tensor.nbytes());
@@ -126,10 +135,11 @@ class GpuStage final : public Stage {
     Tensors inputs;                    // where the graphs find them
     Tensors leaves;                    // the same, as autograd sees them; while a pair is captured
     torch::autograd::edge_list roots;  // likewise
+    bool counted = false;              // its memory
   };
   struct Pair {
     std::unique_ptr<at::cuda::CUDAGraph> forward, backward;
-    Tensors outputs;    // of the forward, or the loss
+    Tensors outputs;    // of the forward, or the loss: memory that the slot's next forward uses again
     Tensors of_inputs;  // of the backward: memory that the next backward uses again
   };
   struct Result {
@@ -161,6 +171,7 @@ class GpuStage final : public Stage {
   optim::GpuOptimizer optimizer_;
   std::vector<Slot> slots_;
   at::cuda::MempoolId_t backward_pool_;
+  double backward_bytes_ = 0;  // that it needs
   std::map<std::tuple<int, int, int>, Pair> pairs_;
   Tensors gradients_in_;           // where the backwards find what came from the next stage
   std::vector<Tensors> outgoing_;  // gradients on their way to the stage before
@@ -272,12 +283,19 @@ Tensors GpuStage::forward(std::int64_t microbatch, int index, std::int64_t versi
     c10::cuda::CUDACachingAllocator::resetPeakStats(
         static_cast<c10::DeviceIndex>(c10::cuda::current_device()));
     const std::int64_t before = allocated().current;
-    pair.forward = capture(slot.pool, [&] { pair.outputs = run_forward(slot, parameters); });
-    const auto kept = static_cast<double>(allocated().current - before),
+    Tensors outputs;
+    pair.forward = capture(slot.pool, [&] { outputs = run_forward(slot, parameters); });
+    const auto held = static_cast<double>(allocated().current - before),
                highest = static_cast<double>(allocated().peak - before);
+    for (const Tensor& output : outputs) pair.outputs.push_back(place_of(output));
+    outputs.clear();
+    const auto kept = static_cast<double>(allocated().current - before);
     // Both weight buffers' graphs use the slot's memory in turn, so that of the first is all there is.
-    if (pairs_.size() <= slots_.size()) footprint_[Term::Activations] += kept;
-    footprint_[Term::Working] = std::max(footprint_[Term::Working], highest - kept);
+    if (!std::exchange(slot.counted, true)) {
+      footprint_[Term::Activations] += kept;
+      footprint_[Term::Transfer] += held - kept;
+      footprint_[Term::Working] += highest - held;
+    }
   }
   pair.forward->replay();
   if (!is_last()) return pair.outputs;
@@ -312,17 +330,11 @@ Tensors GpuStage::backward(std::int64_t microbatch, int index, std::int64_t vers
         static_cast<c10::DeviceIndex>(c10::cuda::current_device()));
     const std::int64_t before = allocated().current;
     pair.backward = capture(backward_pool_, [&] {
-      for (const Tensor& gradient : run_backward_of(slot, parameters, gradients_in_)) {
-        // The memory, without keeping other captures from it.
-        pair.of_inputs.push_back(at::for_blob(gradient.mutable_data_ptr(), gradient.sizes())
-                                     .strides(gradient.strides())
-                                     .options(gradient.options())
-                                     .target_device(gradient.device())
-                                     .make_tensor());
-      }
+      for (const Tensor& gradient : run_backward_of(slot, parameters, gradients_in_))
+        pair.of_inputs.push_back(place_of(gradient));
     });
-    footprint_[Term::Working] =
-        std::max(footprint_[Term::Working], static_cast<double>(allocated().peak - before));
+    const double highest = std::max(backward_bytes_, static_cast<double>(allocated().peak - before));
+    footprint_[Term::Working] += highest - std::exchange(backward_bytes_, highest);
   }
   pair.backward->replay();
   versions_.release(version);

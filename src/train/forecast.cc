@@ -10,21 +10,68 @@
 #include "planner/configuration.h"
 #include "planner/cost_tables.h"
 #include "planner/preference.h"
+#include "planner/profiled_cluster.h"
 #include "planner/report.h"
 #include "planner/search.h"
 #include "train/profiler.h"
+#include "train/trial.h"
 
 namespace twobw::train {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What is to be measured: the model by itself, on one core.
+// What is to be measured: the model by itself, on one of the devices.
 Setup measuring_setup(const Config& config) {
   Config alone = config;
   alone.pipeline = PipelineConfig{.schedule = config.pipeline.schedule, .stages = 1};
-  alone.devices = {};
   return prepare(alone);
+}
+
+// What runs call the devices to plan for: those that the configuration names, or all cores.
+std::vector<std::string> names_of_devices(const Config& config) {
+  return config.devices.empty() ? device::core_names() : single_devices(config.devices);
+}
+
+planner::Cluster cluster_for(const Config& config, const planner::Profile& profile) {
+  if (!config.devices.empty())
+    return planner::profiled_cluster(profile, static_cast<int>(names_of_devices(config).size()));
+  planner::Cluster cluster = device::cluster_of(device::measure_machine());
+  if (profile.links.contains("local")) cluster.nodes[0].link = profile.links.at("local");
+  return cluster;
+}
+
+std::string describe(const planner::Plan& plan) {
+  return fmt::format("{} with {} stages x {} replicas, m={} microbatches of {}, e={}",
+                     schedule::name(plan.schedule), plan.stages.size(), plan.replicas, plan.microbatches,
+                     plan.microbatch, plan.extra);
+}
+
+// Rounds of trials that neither take more than a tenth of the run nor, where it is short, half a minute.
+int affordable_rounds(const Config& config, const std::vector<planner::Plan>& plans) {
+  constexpr int kMost = 3;
+  constexpr double kShort = 30;
+  double round = 0;
+  for (const planner::Plan& plan : plans) round += kTrialUpdates * plan.update_seconds;
+  const double allowed = std::max(kShort, 0.1 * config.train.updates * plans.front().update_seconds);
+  return std::min(kMost, static_cast<int>(allowed / round));
+}
+
+// Which of the plans to take: the first, which the model likes best, unless another is faster by more than
+// the tolerance when they are run.
+std::size_t choose_by_trial(const std::vector<planner::Plan>& plans, const std::vector<Config>& runs,
+                            double tolerance, int rounds,
+                            const std::function<void(const std::string&)>& say) {
+  say(fmt::format("{} plans are near one another: each is run for {} updates", plans.size(),
+                  rounds * kTrialUpdates));
+  const std::vector<double> rates = try_runs(runs, rounds);
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    say(fmt::format("  {}: forecast {} tokens/s, measured {}", describe(plans[i]),
+                    format_count(plans[i].tokens_per_s), format_count(rates[i])));
+  }
+  const auto fastest = std::ranges::max_element(rates);
+  if (rates.front() >= (1 - tolerance) * *fastest) return 0;
+  return static_cast<std::size_t>(fastest - rates.begin());
 }
 
 Json held_against(double forecast, double measured) {
@@ -34,35 +81,39 @@ Json held_against(double forecast, double measured) {
 }  // namespace
 
 Forecast plan_run(const Config& config, const std::function<void(const std::string&)>& say) {
-  if (std::ranges::any_of(config.devices, names_gpu))
-    fail_input("plan is auto, and devices names GPUs; in this version it plans for CPU cores alone");
+  constexpr double kNear = 0.15;  // by the model; what is lost in waiting may be as much
+  constexpr int kPlans = 5;
   const Setup setup = measuring_setup(config);
   const PipelineConfig& pipeline = config.pipeline;
   const int batch = pipeline.microbatch * pipeline.microbatches * pipeline.replicas;
   say("measuring the layers, to plan the run");
-  planner::Cluster cluster = device::cluster_of(device::measure_machine());
   const planner::Profile profile =
       train::profile(setup, profiled_places(setup),
                      {.sizes = planner::usual_microbatches(std::min(batch, 16), {}), .recomputation = false},
                      {.on_note = say});
-  if (profile.links.contains("local")) cluster.nodes[0].link = profile.links.at("local");
+  planner::Cluster cluster = cluster_for(config, profile);
   auto costs = planner::measured_tables(config, cluster, profile);
   planner::Problem problem = planner::problem_of(config, std::move(cluster), std::move(costs));
   problem.batch = batch;
-  const planner::SearchResult result = planner::search_with(problem, {});
+  const planner::Preferences preferences;
+  const planner::SearchResult result = planner::search_with(problem, preferences, {.near = kNear});
   if (!result.best) {
     fail_input("plan: auto finds no way to train this model here:\n{}",
                planner::report(problem, result, config.model.family, false));
   }
-  const planner::Plan& plan = result.best->plan;
-  say(fmt::format(
-      "planned: {} with {} stages x {} replicas, m={} microbatches of {}, e={}; forecast {} tokens/s",
-      schedule::name(plan.schedule), plan.stages.size(), plan.replicas, plan.microbatches, plan.microbatch,
-      plan.extra, format_count(plan.tokens_per_s)));
-  Forecast forecast{.config = planner::with_plan(config, plan, device::core_names()), .plan = plan};
-  forecast.config.plan = "none";  // the run's config.yaml repeats the run, not the search
-  validate(forecast.config);
-  return forecast;
+  const std::vector<planner::Plan> plans = planner::contenders(problem, preferences, result, kNear, kPlans);
+  std::vector<Config> runs;
+  for (const planner::Plan& plan : plans) {
+    Config& run = runs.emplace_back(planner::with_plan(config, plan, names_of_devices(config)));
+    run.plan = "none";  // the run's config.yaml repeats the run, not the search
+    validate(run);
+  }
+  const int rounds = affordable_rounds(config, plans);
+  const std::size_t chosen =
+      plans.size() > 1 && rounds > 0 ? choose_by_trial(plans, runs, preferences.tolerance, rounds, say) : 0;
+  say(fmt::format("planned: {}; forecast {} tokens/s", describe(plans[chosen]),
+                  format_count(plans[chosen].tokens_per_s)));
+  return {.config = runs[chosen], .plan = plans[chosen]};
 }
 
 Json compare(const planner::Plan& plan, const Json& summary) {

@@ -14,7 +14,7 @@ namespace twobw::train {
 
 struct Forecast {
   Config config;       // with the plan's choices
-  planner::Plan plan;  // for the cores of this machine
+  planner::Plan plan;  // for the devices it names, or the cores of this machine
 };
 
 // Throws InputError when nothing fits. `say` gets a line at a time.

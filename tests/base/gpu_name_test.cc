@@ -14,12 +14,28 @@ TEST(GpuName, IsAGpuOrSlicesOfOne) {
   const auto slices = parse_gpu("cuda:0/4");
   ASSERT_EQ(slices.size(), 4u);
   EXPECT_EQ(slices[2].slice, 2);
-  EXPECT_EQ(describe(slices[2]), "cuda:0/4 slice 2");
+  EXPECT_EQ(describe(slices[2]), "cuda:0/4.2");
+}
+
+TEST(GpuName, ASingleSlice) {
+  const auto slices = parse_gpu("cuda:1/8.7");
+  ASSERT_EQ(slices.size(), 1u);
+  EXPECT_EQ(slices[0].gpu, 1);
+  EXPECT_EQ(slices[0].slice, 7);
+  EXPECT_EQ(slices[0].slices, 8);
+  EXPECT_EQ(describe(slices[0]), "cuda:1/8.7");
+}
+
+TEST(GpuName, OneNameForEveryDevice) {
+  EXPECT_EQ(single_devices({"cuda:0", "cuda:1/2"}),
+            (std::vector<std::string>{"cuda:0", "cuda:1/2.0", "cuda:1/2.1"}));
+  EXPECT_EQ(single_devices({"cpu:0-3", "cpu:4"}), (std::vector<std::string>{"cpu:0-3", "cpu:4"}));
 }
 
 TEST(GpuName, OtherFormsAreRefused) {
-  for (const char* text : {"cuda", "cuda:", "cuda:x", "cuda:-1", "cuda:0/", "cuda:0/0", "cuda:0/4x",
-                           "cuda:0x4", "cuda:0/65", "cpu:0"})
+  for (const char* text :
+       {"cuda", "cuda:", "cuda:x", "cuda:-1", "cuda:0/", "cuda:0/0", "cuda:0/4x", "cuda:0x4", "cuda:0/65",
+        "cpu:0", "cuda:0/4.4", "cuda:0/4.", "cuda:0.1", "cuda:0/4.-1"})
     EXPECT_THROW(parse_gpu(text), InputError) << text;
 }
 
