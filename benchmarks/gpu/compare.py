@@ -1,6 +1,7 @@
 """Trains GPT-2 on one GPU with PyTorch and with twobw, taking turns, and prints how fast each was.
 
-    .venv/bin/python benchmarks/gpu/compare.py [--models 124M,350M] [--rounds 3] [--batch 64] [key=value ...]
+    .venv/bin/python benchmarks/gpu/compare.py [--models 124M,350M] [--rounds 3] [--batch 64] [--stages 2,4,8]
+                                               [key=value ...]
 
 Every contender makes updates of the same batch. The torch processes stay and compute only in their turn; twobw runs
 anew each time, and its steady state counts. `key=value` are more settings for twobw. Close other programs first.
@@ -103,10 +104,15 @@ class Twobw:
             except ValueError as error:
                 raise Failed(f"summary.json: {error}") from None
         return {"tokens_per_s": summary["tokens_per_s"], "utilisation": summary["utilisation"],
-                "loss": summary["loss"], "peak_bytes": sum(stage["peak_bytes"] for stage in summary["stages"])}
+                "loss": summary["loss"], "peak_bytes": sum(stage["peak_bytes"] for stage in summary["stages"]),
+                "memory": [stage["memory"] for stage in summary["stages"]]}
 
     def close(self):
         pass
+
+
+def microbatches(options, stages):
+    return options.microbatches or max(4, stages)
 
 
 def contenders(options, model):
@@ -115,10 +121,11 @@ def contenders(options, model):
     table = {"torch eager": lambda: Torch(options, model, "eager"),
              COMPILED: lambda: Torch(options, model, "compile"),
              "twobw, one stage": lambda: Twobw(options, model, "flush", 1, whole)}
-    for schedule in options.schedules:
-        table[f"twobw {schedule}, {options.stages} stages"] = (
-            lambda schedule=schedule: Twobw(options, model, schedule, options.stages,
-                                            options.batch // options.microbatches))
+    for stages in options.stages:
+        for schedule in options.schedules:
+            table[f"twobw {schedule}, {stages} stages"] = (
+                lambda schedule=schedule, stages=stages: Twobw(options, model, schedule, stages,
+                                                               options.batch // microbatches(options, stages)))
     return {label: start for label, start in table.items() if not options.only or
             any(word in label for word in options.only)}
 
@@ -169,7 +176,7 @@ def print_table(options, model, results, failures):
 
     print(f"\n{model}: {shape.layers} layers of width {shape.width}, {shape.heads} heads; {options.batch} sequences of "
           f"{shape.context} tokens an update\n")
-    print(f"{'':24} {'tokens/s':>10} {'min..max':>17} {'MFU':>6} {'of compile':>10} {'GiB':>6} {'busy':>5} {'loss':>7}")
+    print(f"{'':24} {'tokens/s':>10} {'min..max':>17} {'MFU':>6} {'of compile':>10} {'GiB':>6} {'of ideal':>8} {'loss':>7}")
     for label, rounds in results.items():
         if not rounds:
             print(f"{label:24} failed: {failures[label]}")
@@ -180,8 +187,20 @@ def print_table(options, model, results, failures):
         print(f"{label:24} {rate(label):10.0f} {f'{min(rates):.0f}..{max(rates):.0f}':>17} "
               f"{rate(label) * shape.flops_per_token / options.peak:6.1%} {ratio:>10} "
               f"{max(figures['peak_bytes'] for figures in rounds) / 2**30:6.1f} "
-              f"{f'{statistics.median(busy):.0%}' if busy else '-':>5} {rounds[-1]['loss']:7.3f}"
+              f"{f'{statistics.median(busy):.3f}' if busy else '-':>8} {rounds[-1]['loss']:7.3f}"
               + (f"  (then failed: {failures[label]})" if label in failures else ""))
+
+
+def print_memory(results):
+    """What the stages' tensors were for, at their peaks."""
+    runs = {label: rounds[-1]["memory"] for label, rounds in results.items() if rounds and "memory" in rounds[-1]}
+    if not runs:
+        return
+    terms = list(next(iter(runs.values()))[0])
+    print(f"\n{'GiB of the largest stage':24} " + " ".join(f"{term:>11}" for term in [*terms, "all"]))
+    for label, stages in runs.items():
+        largest = max(stages, key=lambda memory: sum(memory.values()))
+        print(f"{label:24} " + " ".join(f"{size / 2**30:11.3f}" for size in [*largest.values(), sum(largest.values())]))
 
 
 def parse():
@@ -196,8 +215,10 @@ def parse():
     parser.add_argument("--batch", type=int, default=64, help="sequences an update")
     parser.add_argument("--microbatch", type=int, help="sequences at once for torch and for twobw in one stage "
                         "(default: what fits for the model)")
-    parser.add_argument("--stages", type=int, default=4, help="slices of the GPU, for twobw's pipelines")
-    parser.add_argument("--microbatches", type=int, default=8, help="microbatches an update in a pipeline")
+    parser.add_argument("--stages", type=lambda text: [int(word) for word in text.split(",")], default=[2, 4, 8],
+                        help="slices of the GPU, for twobw's pipelines")
+    parser.add_argument("--microbatches", type=int,
+                        help="microbatches an update in a pipeline (default: as many as stages, 4 at least)")
     parser.add_argument("--schedules", type=words, default=["2bw", "flush", "gpipe"])
     parser.add_argument("--only", type=words, help="contenders whose label has one of these words")
     parser.add_argument("--peak", type=float, default=989e12, help="FLOP/s of the GPU, for MFU (default: H100 and H200 "
@@ -213,8 +234,9 @@ def parse():
         if options.batch % (options.microbatch or min(MODELS[model].microbatch, options.batch)):
             parser.error(f"--batch {options.batch}: {model} takes microbatches of "
                          f"{options.microbatch or MODELS[model].microbatch}; give another --microbatch")
-    if options.batch % options.microbatches:
-        parser.error(f"--batch {options.batch}: {options.microbatches} microbatches do not share it evenly")
+    for stages in options.stages:
+        if options.batch % microbatches(options, stages):
+            parser.error(f"--batch {options.batch}: {microbatches(options, stages)} microbatches do not share it evenly")
     options.twobw = options.twobw.resolve()
     return options
 
@@ -229,10 +251,11 @@ def main():
         if about:
             print(f"machine   {about['device']}, torch {about['torch']}, CUDA {about['cuda']}")
         print_table(options, model, results, failures)
+        print_memory(results)
         sys.stdout.flush()
     print("\nMedians over the rounds. MFU: (6 N + 12 layers width context) FLOP a token, over the peak of "
           f"{options.peak / 1e12:g} TFLOP/s;\nN without the positions. GiB: peak of tensors, all stages together. "
-          "busy: the stages' share of the time. loss: of the last\nupdate; torch and twobw make up different tokens. "
+          "of ideal: the share of the time that\nthe slices compute, always if the pipeline were ideal. loss: of the last\nupdate; torch and twobw make up different tokens. "
           "2bw's gradients are of weights one update older than the others'.")
     if options.json:
         options.json.write_text(json.dumps(everything, indent=1) + "\n")

@@ -48,7 +48,7 @@ Footprint footprint_at(Moment moment, const schedule::Spec& spec, int stage, con
     hold(in_flight);
     result[Term::Working] = load.working + (recompute ? load.stash : 0);
     const double before = stage > 0 ? schedule::in_flight_bound(spec, stage - 1) : 0;
-    result[Term::Transfer] = (in_flight + 1) * load.output + before * load.input + 2 * tie;
+    result[Term::Transfer] = in_flight * load.output + before * load.input + 2 * tie;
     return result;
   }
   if (moment == Moment::Computing) {

@@ -3,7 +3,8 @@
 //
 // A pair of graphs belongs to a slot, a weight buffer and a gradient buffer. Forwards of a slot take their
 // memory from a pool of the slot's own, which the graphs of both weight buffers share, since a slot holds one
-// microbatch at a time; all backwards share one pool, since they run one after the other.
+// microbatch at a time. All backwards share one pool, since they run one after the other, and so do forwards
+// of which nothing is kept but what goes to the next stage.
 #include <ATen/core/grad_mode.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -53,9 +54,20 @@ class Pinned {
   T* data_ = nullptr;
 };
 
-c10::CachingAllocator::Stat allocated() {
-  return c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device()).allocated_bytes[0];
-}
+// Bytes that tensors on the thread's GPU take beyond those that were there when this was made.
+class Watermark {
+ public:
+  Watermark() : before_(allocated().current) { c10::cuda::CUDACachingAllocator::resetPeakStats(gpu()); }
+  double live() const { return static_cast<double>(allocated().current - before_); }
+  double peak() const { return static_cast<double>(allocated().peak - before_); }
+
+ private:
+  static c10::DeviceIndex gpu() { return static_cast<c10::DeviceIndex>(c10::cuda::current_device()); }
+  static c10::CachingAllocator::Stat allocated() {
+    return c10::cuda::CUDACachingAllocator::getDeviceStats(gpu()).allocated_bytes[0];
+  }
+  std::int64_t before_;
+};
 
 // The tensor's memory, without keeping other captures from it.
 Tensor place_of(const Tensor& tensor) {
@@ -81,7 +93,7 @@ class GpuStage final : public Stage {
         initial_(initial_weights()),
         optimizer_(config.optimizer, layout_, config.pipeline.sync_updates, initial_, versions_.flat(0)),
         slots_(setup.slots),
-        backward_pool_(at::cuda::graph_pool_handle()),
+        shared_pool_(at::cuda::graph_pool_handle()),
         uploads_(kUploads * 2 * tokens()),
         results_(kResults) {
     versions_.flat(0).copy_(std::exchange(initial_, Tensor()));
@@ -132,7 +144,8 @@ class GpuStage final : public Stage {
   struct Slot {
     at::cuda::MempoolId_t pool;
     models::Pass pass;
-    Tensors inputs;                    // where the graphs find them
+    Tensors inputs, gradients;         // where the graphs find them
+    Tensors outputs;                   // where they leave them, if nothing else is kept of a forward
     Tensors leaves;                    // the same, as autograd sees them; while a pair is captured
     torch::autograd::edge_list roots;  // likewise
     bool counted = false;              // its memory
@@ -162,6 +175,11 @@ class GpuStage final : public Stage {
   Tensors run_forward(Slot& slot, std::span<const Tensor> parameters);
   Tensors run_backward_of(Slot& slot, std::span<const Tensor> parameters, const Tensors& gradients);
   void warm_up(Slot& slot, std::span<const Tensor> parameters);
+  void capture_forward(Slot& slot, Pair& pair, std::span<const Tensor> parameters);
+  void capture_bare_forward(Slot& slot, Pair& pair, std::span<const Tensor> parameters);
+  void count_shared(double peak);
+  const Tensors& find(Slot& slot, const Tensors& gradients);
+  const Tensors& bring_in(const Tensors& gradients);
   template <typename Work>
   std::unique_ptr<at::cuda::CUDAGraph> capture(at::cuda::MempoolId_t pool, Work work);
 
@@ -170,10 +188,10 @@ class GpuStage final : public Stage {
   Tensor initial_;  // until it is on the device
   optim::GpuOptimizer optimizer_;
   std::vector<Slot> slots_;
-  at::cuda::MempoolId_t backward_pool_;
-  double backward_bytes_ = 0;  // that it needs
+  at::cuda::MempoolId_t shared_pool_;
+  double shared_bytes_ = 0;  // that it needs
   std::map<std::tuple<int, int, int>, Pair> pairs_;
-  Tensors gradients_in_;           // where the backwards find what came from the next stage
+  Tensors gradients_in_;           // where the backwards find them, if they come to other places each time
   std::vector<Tensors> outgoing_;  // gradients on their way to the stage before
   Tensor one_, loss_sum_;
   std::array<Tensor, 2> tie_parts_;
@@ -264,6 +282,39 @@ void GpuStage::warm_up(Slot& slot, std::span<const Tensor> parameters) {
   warm_ = true;
 }
 
+void GpuStage::capture_forward(Slot& slot, Pair& pair, std::span<const Tensor> parameters) {
+  const Watermark memory;
+  Tensors outputs;
+  pair.forward = capture(slot.pool, [&] { outputs = run_forward(slot, parameters); });
+  const double held = memory.live(), highest = memory.peak();
+  for (const Tensor& output : outputs) pair.outputs.push_back(place_of(output));
+  outputs.clear();
+  // Both weight buffers' graphs use the slot's memory in turn, so that of the first is all there is.
+  if (std::exchange(slot.counted, true)) return;
+  footprint_[Term::Activations] += memory.live();
+  footprint_[Term::Transfer] += held - memory.live();
+  footprint_[Term::Working] += highest - held;
+}
+
+void GpuStage::capture_bare_forward(Slot& slot, Pair& pair, std::span<const Tensor> parameters) {
+  if (slot.outputs.empty()) {
+    for (const Tensor& output : run_forward(slot, parameters)) slot.outputs.push_back(at::empty_like(output));
+    footprint_[Term::Transfer] += bytes(slot.outputs);
+  }
+  const Watermark memory;
+  pair.forward = capture(shared_pool_, [&] {
+    const Tensors outputs = run_forward(slot, parameters);
+    for (std::size_t i = 0; i < outputs.size(); ++i) slot.outputs[i].copy_(outputs[i]);
+  });
+  pair.outputs = slot.outputs;
+  count_shared(memory.peak());
+}
+
+void GpuStage::count_shared(double peak) {
+  const double highest = std::max(shared_bytes_, peak);
+  footprint_[Term::Working] += highest - std::exchange(shared_bytes_, highest);
+}
+
 Tensors GpuStage::forward(std::int64_t microbatch, int index, std::int64_t version, const Tensors& inputs) {
   Slot& slot = slots_[index];
   const auto parameters = versions_.acquire(version);
@@ -280,21 +331,10 @@ Tensors GpuStage::forward(std::int64_t microbatch, int index, std::int64_t versi
     std::lock_guard lock(capture_mutex());
     gradients_.attach(batch_of(microbatch), parameters);
     if (!warm_) warm_up(slot, parameters);
-    c10::cuda::CUDACachingAllocator::resetPeakStats(
-        static_cast<c10::DeviceIndex>(c10::cuda::current_device()));
-    const std::int64_t before = allocated().current;
-    Tensors outputs;
-    pair.forward = capture(slot.pool, [&] { outputs = run_forward(slot, parameters); });
-    const auto held = static_cast<double>(allocated().current - before),
-               highest = static_cast<double>(allocated().peak - before);
-    for (const Tensor& output : outputs) pair.outputs.push_back(place_of(output));
-    outputs.clear();
-    const auto kept = static_cast<double>(allocated().current - before);
-    // Both weight buffers' graphs use the slot's memory in turn, so that of the first is all there is.
-    if (!std::exchange(slot.counted, true)) {
-      footprint_[Term::Activations] += kept;
-      footprint_[Term::Transfer] += held - kept;
-      footprint_[Term::Working] += highest - held;
+    if (setup_.recompute) {
+      capture_bare_forward(slot, pair, parameters);
+    } else {
+      capture_forward(slot, pair, parameters);
     }
   }
   pair.forward->replay();
@@ -310,10 +350,17 @@ Tensors GpuStage::forward(std::int64_t microbatch, int index, std::int64_t versi
   return {};
 }
 
-Tensors GpuStage::backward(std::int64_t microbatch, int index, std::int64_t version,
-                           const Tensors& gradients) {
-  Slot& slot = slots_[index];
-  const auto parameters = versions_.parameters(version);
+// A slot's gradients come to the same place every time, where its graphs read them.
+const Tensors& GpuStage::find(Slot& slot, const Tensors& gradients) {
+  if (slot.gradients.empty()) slot.gradients = gradients;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    TWOBW_ASSERT(gradients[i].const_data_ptr() == slot.gradients[i].const_data_ptr(),
+                 "a gradient came to another place");
+  }
+  return slot.gradients;
+}
+
+const Tensors& GpuStage::bring_in(const Tensors& gradients) {
   if (gradients_in_.empty() && !gradients.empty()) {
     std::lock_guard lock(capture_mutex());
     for (const Tensor& gradient : gradients) gradients_in_.push_back(at::empty_like(gradient));
@@ -321,27 +368,32 @@ Tensors GpuStage::backward(std::int64_t microbatch, int index, std::int64_t vers
   }
   for (std::size_t i = 0; i < gradients.size(); ++i)
     gradients_in_[i].copy_(gradients[i], /*non_blocking=*/true);
+  return gradients_in_;
+}
+
+Tensors GpuStage::backward(std::int64_t microbatch, int index, std::int64_t version,
+                           const Tensors& gradients) {
+  Slot& slot = slots_[index];
+  const auto parameters = versions_.parameters(version);
+  const Tensors& found = setup_.gradients_stay ? find(slot, gradients) : bring_in(gradients);
 
   Pair& pair = pair_of(index, version, batch_of(microbatch));
   if (!pair.backward) {
     std::lock_guard lock(capture_mutex());
     gradients_.attach(batch_of(microbatch), parameters);
-    c10::cuda::CUDACachingAllocator::resetPeakStats(
-        static_cast<c10::DeviceIndex>(c10::cuda::current_device()));
-    const std::int64_t before = allocated().current;
-    pair.backward = capture(backward_pool_, [&] {
-      for (const Tensor& gradient : run_backward_of(slot, parameters, gradients_in_))
+    const Watermark memory;
+    pair.backward = capture(shared_pool_, [&] {
+      for (const Tensor& gradient : run_backward_of(slot, parameters, found))
         pair.of_inputs.push_back(place_of(gradient));
     });
-    const double highest = std::max(backward_bytes_, static_cast<double>(allocated().peak - before));
-    footprint_[Term::Working] += highest - std::exchange(backward_bytes_, highest);
+    count_shared(memory.peak());
   }
   pair.backward->replay();
   versions_.release(version);
   if (is_first()) return {};
 
-  // The stage before copies a gradient out of here before it begins the forward that, as many microbatches
-  // later as it has in flight, lets this stage come to the same place again.
+  // The stage before has used a gradient when it begins the forward that, as many microbatches later as it
+  // has in flight, lets this stage come to the same place again.
   if (outgoing_.empty()) {
     std::lock_guard lock(capture_mutex());
     outgoing_.resize(setup_.slots_before);

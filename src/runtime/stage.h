@@ -32,9 +32,10 @@ struct StageSetup {
   int replica = 0;
   int first_layer = 0, last_layer = 0;  // [first, last) of the model
   bool recompute = false;
-  int slots = 1;         // microbatches in flight
-  int slots_before = 1;  // on the stage before, which gradients go to
-  int versions = 1;      // weight versions kept
+  int slots = 1;               // microbatches in flight
+  int slots_before = 1;        // on the stage before, which gradients go to
+  bool gradients_stay = true;  // what comes for a slot is where the last was that came for it; of GPUs
+  int versions = 1;            // weight versions kept
   int gradient_buffers = 1;
 };
 

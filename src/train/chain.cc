@@ -151,23 +151,29 @@ void Chain::walk(const AfterForward& after_forward, const BeforeBackward& before
 }
 
 LayerTimes Chain::time_pass(bool recompute) {
+  // On a GPU the marks lie ahead until the pass is done.
+  std::vector<device::Mark> bare;
   if (recompute) {
     at::NoGradGuard no_graph;
+    bare.push_back(clock_.mark());
     Tensors x;
-    for (int layer = 0; layer < size(); ++layer) x = forward(layer, x);
+    for (int layer = 0; layer < size(); ++layer) {
+      x = forward(layer, x);
+      bare.push_back(clock_.mark());
+    }
   }
-  // On a GPU the marks lie ahead until the pass is done.
   std::vector<device::Mark> forwards = {clock_.mark()};
   std::vector<std::pair<int, device::Mark>> backwards;  // each with the layer whose backward begins
   walk([&](int, const Tensors&) { forwards.push_back(clock_.mark()); },
        [&](int layer) { backwards.emplace_back(layer, clock_.mark()); });
-  LayerTimes times{std::vector<double>(size()), std::vector<double>(size())};
+  LayerTimes times{std::vector<double>(size()), std::vector<double>(size()), {}};
   const auto between = [&](const device::Mark& from, const device::Mark& to) {
     return clock_.seconds(to) - clock_.seconds(from);
   };
   clock_.await(backwards.back().second);
   for (int layer = 0; layer < size(); ++layer)
     times.forward[layer] = between(forwards[layer], forwards[layer + 1]);
+  for (std::size_t i = 0; i + 1 < bare.size(); ++i) times.bare.push_back(between(bare[i], bare[i + 1]));
   for (std::size_t i = 0; i + 1 < backwards.size(); ++i)
     times.backward[backwards[i].first] = between(backwards[i].second, backwards[i + 1].second);
   return times;

@@ -21,6 +21,7 @@ namespace twobw::train {
 // Seconds, by layer of the chain.
 struct LayerTimes {
   std::vector<double> forward, backward;
+  std::vector<double> bare;  // forward without a graph, of a recomputed pass
 };
 
 // Bytes, as planner::LayerCost has them.
@@ -42,8 +43,7 @@ class Chain {
   void set_microbatch(int sequences);
   double token_bytes() const;
 
-  // One microbatch, forward and backward. Recomputed: after a first forward without a graph, which is not
-  // timed.
+  // One microbatch, forward and backward. Recomputed: after a first forward without a graph.
   LayerTimes time_pass(bool recompute = false);
   // The same for memory.
   std::vector<LayerBytes> measure_pass(device::Meter& meter);

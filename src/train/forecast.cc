@@ -87,10 +87,11 @@ Forecast plan_run(const Config& config, const std::function<void(const std::stri
   const PipelineConfig& pipeline = config.pipeline;
   const int batch = pipeline.microbatch * pipeline.microbatches * pipeline.replicas;
   say("measuring the layers, to plan the run");
-  const planner::Profile profile =
-      train::profile(setup, profiled_places(setup),
-                     {.sizes = planner::usual_microbatches(std::min(batch, 16), {}), .recomputation = false},
-                     {.on_note = say});
+  const planner::Profile profile = train::profile(
+      setup, profiled_places(setup),
+      {.sizes = planner::usual_microbatches(std::min(batch, 16), {}),
+       .recomputation = setup.places.front().gpu.has_value()},  // on cores it is the forward again
+      {.on_note = say});
   planner::Cluster cluster = cluster_for(config, profile);
   auto costs = planner::measured_tables(config, cluster, profile);
   planner::Problem problem = planner::problem_of(config, std::move(cluster), std::move(costs));

@@ -123,14 +123,18 @@ class Profiler {
 
   void add_round(Chain& chain, std::map<std::string, KindSamples>& samples) {
     const LayerTimes times = chain.time_pass();
-    for (int layer = 0; layer < chain.size(); ++layer) {
-      samples[chain.kind(layer)].forward.add(times.forward[layer]);
-      samples[chain.kind(layer)].backward.add(times.backward[layer]);
-    }
+    LayerTimes again{.bare = times.forward};
     if (request_.recomputation) {
-      const LayerTimes again = chain.time_pass(/*recompute=*/true);
+      again = chain.time_pass(/*recompute=*/true);
       for (int layer = 0; layer < chain.size(); ++layer)
         samples[chain.kind(layer)].recomputed.add(again.forward[layer] + again.backward[layer]);
+    }
+    // What a forward does for the backward, as the head does on a GPU, counts as the backward's: where it is
+    // recomputed, the first forward is spared it.
+    for (int layer = 0; layer < chain.size(); ++layer) {
+      const double both = times.forward[layer] + times.backward[layer];
+      samples[chain.kind(layer)].forward.add(again.bare[layer]);
+      samples[chain.kind(layer)].backward.add(both - again.bare[layer]);
     }
     chain.time_step();  // as in a run, so that gradients do not grow
   }
