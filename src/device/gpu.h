@@ -7,6 +7,8 @@
 
 #include <cstddef>
 
+#include "device/ready.h"
+
 namespace twobw::device {
 
 struct GpuContext {
@@ -21,6 +23,10 @@ struct GpuContext {
 const GpuContext& gpu_context(cudaStream_t stream);
 void register_gpu_stream(cudaStream_t stream, const GpuContext& context);
 void forget_gpu_stream(cudaStream_t stream);
+
+// As in device/ready.h, for any stream: one of the calling thread's GPU to record on, of any GPU to wait on.
+Ready record_ready(cudaStream_t stream);
+void await_ready(const Ready& ready, cudaStream_t stream);
 
 // Throws RunError that says what failed, where `error` is one.
 void check_cuda(cudaError_t error, const char* what);

@@ -19,31 +19,36 @@
 namespace twobw::device {
 namespace {
 
-// Events are used over and over; a wait that was queued keeps what it waits for.
+// Events are used over and over; a wait that was queued keeps what it waits for. An event can be recorded on
+// the GPU that it was made for alone, though any may wait for it.
 class EventPool {
  public:
   explicit EventPool(unsigned flags) : flags_(flags) {}
 
+  // For the calling thread's GPU.
   std::shared_ptr<void> take() {
+    int gpu = 0;
+    check_cuda(cudaGetDevice(&gpu), "cudaGetDevice");
     cudaEvent_t event = nullptr;
     {
       std::lock_guard lock(mutex_);
-      if (!free_.empty()) {
-        event = free_.back();
-        free_.pop_back();
+      std::vector<cudaEvent_t>& free = free_[gpu];
+      if (!free.empty()) {
+        event = free.back();
+        free.pop_back();
       }
     }
     if (event == nullptr) check_cuda(cudaEventCreateWithFlags(&event, flags_), "cudaEventCreate");
-    return {event, [this](void* used) {
+    return {event, [this, gpu](void* used) {
               std::lock_guard lock(mutex_);
-              free_.push_back(static_cast<cudaEvent_t>(used));
+              free_[gpu].push_back(static_cast<cudaEvent_t>(used));
             }};
   }
 
  private:
   unsigned flags_;
   std::mutex mutex_;
-  std::vector<cudaEvent_t> free_;
+  std::map<int, std::vector<cudaEvent_t>> free_;  // by GPU
 };
 
 // They outlive every worker.
@@ -206,18 +211,24 @@ std::unique_ptr<Clock> GpuThread::make_clock(std::chrono::steady_clock::time_poi
   return std::make_unique<StreamClock>(state_->stream, start);
 }
 
-Ready record_ready() {
-  if (this_stream == nullptr) return nullptr;
+Ready record_ready(cudaStream_t stream) {
   Ready ready = plain_events().take();
-  check_cuda(cudaEventRecord(static_cast<cudaEvent_t>(ready.get()), this_stream), "cudaEventRecord");
+  check_cuda(cudaEventRecord(static_cast<cudaEvent_t>(ready.get()), stream), "cudaEventRecord");
   return ready;
+}
+
+void await_ready(const Ready& ready, cudaStream_t stream) {
+  check_cuda(cudaStreamWaitEvent(stream, static_cast<cudaEvent_t>(ready.get()), 0), "cudaStreamWaitEvent");
+}
+
+Ready record_ready() {
+  return this_stream == nullptr ? nullptr : record_ready(this_stream);
 }
 
 void await_ready(const Ready& ready) {
   if (!ready) return;
   TWOBW_ASSERT(this_stream != nullptr, "a thread without a GPU waits for one");
-  check_cuda(cudaStreamWaitEvent(this_stream, static_cast<cudaEvent_t>(ready.get()), 0),
-             "cudaStreamWaitEvent");
+  await_ready(ready, this_stream);
 }
 
 }  // namespace twobw::device

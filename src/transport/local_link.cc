@@ -1,10 +1,7 @@
-#include <map>
-
-#include "base/error.h"
 #include "device/memory.h"
 #include "device/ready.h"
-#include "transport/hub.h"
 #include "transport/link.h"
+#include "transport/mailbox.h"
 
 namespace twobw::transport {
 
@@ -32,35 +29,24 @@ device::Term purpose_of(const Tag& tag) {
 
 class LocalLink final : public Link {
  public:
-  explicit LocalLink(Hub& hub) : hub_(hub) {}
+  explicit LocalLink(Hub& hub) : mailbox_(hub) {}
 
   void send(const Tag& tag, Tensors tensors) override {
     for (const at::Tensor& tensor : tensors) device::set_purpose(tensor, device::Term::Transfer);
-    Message message{std::move(tensors), device::record_ready()};
-    hub_.update([&] {
-      const bool fresh = arrived_.emplace(tag, std::move(message)).second;
-      TWOBW_ASSERT(fresh, "{} sent twice", describe(tag));
-    });
+    mailbox_.put(tag, {std::move(tensors), device::record_ready()});
   }
 
   void expect(const Tag&) override {}
 
   Tensors receive(const Tag& tag) override {
-    Message message = hub_.wait(
-        describe(tag), [&] { return arrived_.contains(tag); },
-        [&] { return std::move(arrived_.extract(tag).mapped()); });
+    Message message = mailbox_.take(tag);
     device::await_ready(message.ready);
     for (at::Tensor& tensor : message.tensors) tensor = device::adopt(tensor, purpose_of(tag));
     return std::move(message.tensors);
   }
 
  private:
-  struct Message {
-    Tensors tensors;
-    device::Ready ready;
-  };
-  Hub& hub_;
-  std::map<Tag, Message> arrived_;
+  Mailbox mailbox_;
 };
 
 }  // namespace
