@@ -26,8 +26,14 @@ Pipeline::Pipeline(const Config& config, const models::LayerList& model, const d
 
 Pipeline::~Pipeline() = default;
 
-transport::Link* Pipeline::add_link() {
-  return links_.emplace_back(transport::local_link(hub_)).get();
+bool Pipeline::are_apart(const WorkerSetup& one, const WorkerSetup& other) const {
+  const auto &a = one.place.gpu, &b = other.place.gpu;
+  return a && b && (a->gpu != b->gpu || setup_.as_if_apart);
+}
+
+transport::Link* Pipeline::add_link(const WorkerSetup& one, const WorkerSetup& other) {
+  const bool apart = are_apart(one, other);
+  return links_.emplace_back(apart ? transport::peer_link(hub_) : transport::local_link(hub_)).get();
 }
 
 void Pipeline::connect() {
@@ -37,9 +43,10 @@ void Pipeline::connect() {
     for (int stage = 0; stage < stages; ++stage) {
       workers.push_back(prepare_worker(replica, stage));
       if (stage == 0) continue;
-      Ports &before = workers[workers.size() - 2].ports, &here = workers.back().ports;
-      before.activations_out = here.activations_in = add_link();
-      here.gradients_out = before.gradients_in = add_link();
+      WorkerSetup &before = workers[workers.size() - 2], &here = workers.back();
+      before.ports.activations_out = here.ports.activations_in = add_link(before, here);
+      here.ports.gradients_out = before.ports.gradients_in = add_link(here, before);
+      before.arithmetic.gradients_stay = !are_apart(before, here);
     }
   }
   join_ties(workers);
@@ -79,10 +86,10 @@ void Pipeline::join_ties(std::vector<WorkerSetup>& workers) {
     }
   }
   if (primaries.empty() || copies.empty()) return;
-  transport::Link* to_primaries = add_link();
+  transport::Link* to_primaries = add_link(*copies.front(), *primaries.front());
   for (WorkerSetup* copy : copies) {
     copy->ports.tied_out = {to_primaries};
-    copy->ports.tied_in = add_link();
+    copy->ports.tied_in = add_link(*primaries.front(), *copy);
   }
   for (WorkerSetup* primary : primaries) {
     primary->ports.tied_in = to_primaries;

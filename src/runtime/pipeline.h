@@ -21,6 +21,7 @@ struct PipelineSetup {
   std::vector<device::Place> places;  // of each worker, by its number (schedule/spec.h)
   bool checksums = false;
   bool record_events = false;
+  bool as_if_apart = false;  // links as between GPUs, also on one and the same
 };
 
 class Pipeline {
@@ -52,7 +53,8 @@ class Pipeline {
   void connect();
   WorkerSetup prepare_worker(int replica, int stage) const;
   void join_ties(std::vector<WorkerSetup>& workers);
-  transport::Link* add_link();
+  bool are_apart(const WorkerSetup& one, const WorkerSetup& other) const;
+  transport::Link* add_link(const WorkerSetup& one, const WorkerSetup& other);
   void run_worker(int worker);
 
   const Config& config_;

@@ -57,12 +57,6 @@ std::vector<device::Place> choose_gpus(const Config& config) {
     if (slices.back().gpu >= device::gpu_count())
       fail_input("devices has '{}', but there are {} GPUs here", text, device::gpu_count());
   }
-  for (const GpuSlice& slice : slices) {
-    if (slice.gpu != slices.front().gpu)
-      fail_input(
-          "devices has cuda:{} and cuda:{}; in this version all stages share one GPU, such as cuda:0/4",
-          slices.front().gpu, slice.gpu);
-  }
   if (!slices.empty() && config.pipeline.replicas > 1)
     fail_input("pipeline.replicas is {}; on GPUs it must be 1 in this version", config.pipeline.replicas);
   if (!slices.empty() && config.model.dropout > 0)

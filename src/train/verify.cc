@@ -52,27 +52,33 @@ bool same_bits(double a, double b) {
          (std::isnan(a) && std::isnan(b));
 }
 
+bool same(double seen, double expected, double within) {
+  return same_bits(seen, expected) || std::abs(seen - expected) <= within * std::abs(expected);
+}
+
 std::string layer_name(const models::LayerList& model, std::size_t layer) {
   return fmt::format("layer {} ({})", layer, model[layer]->kind());
 }
 
 // Empty where the update is the same.
-std::string compare_update(const Setup& setup, const Observed& seen, const runtime::OracleUpdate& expected) {
+std::string compare_update(const Setup& setup, const Observed& seen, const runtime::OracleUpdate& expected,
+                           double within) {
   if (!seen.loss) return fmt::format("update {}: the pipeline reported no loss", expected.update);
-  if (!same_bits(*seen.loss, expected.loss)) {
+  if (!same(*seen.loss, expected.loss, within)) {
     return fmt::format("update {}: loss {:.17g} in the pipeline, {:.17g} in the oracle", expected.update,
                        *seen.loss, expected.loss);
   }
   std::size_t layer = 0;  // counted on from replica to replica
   for (const auto& [place, update] : seen.workers) {
     const std::string who = schedule::worker_name(setup.spec.replicas, update.replica, update.stage);
-    if (!same_bits(update.gradient_norm, expected.gradient_norm)) {
+    if (!same(update.gradient_norm, expected.gradient_norm, within)) {
       return fmt::format("update {}: gradient norm {:.17g} on {}, {:.17g} in the oracle", expected.update,
                          update.gradient_norm, who, expected.gradient_norm);
     }
     if (update.skipped != expected.skipped) {
       return fmt::format("update {}: skipped by one of {} and the oracle", expected.update, who);
     }
+    if (within > 0) continue;
     for (std::uint64_t checksum : update.checksums) {
       const std::size_t index = layer++ % expected.checksums.size();
       if (checksum != expected.checksums[index]) {
@@ -81,19 +87,43 @@ std::string compare_update(const Setup& setup, const Observed& seen, const runti
       }
     }
   }
-  if (layer != expected.checksums.size() * setup.spec.replicas)
+  if (within == 0 && layer != expected.checksums.size() * setup.spec.replicas)
     return fmt::format("update {}: weights of some layers are missing", expected.update);
   return {};
 }
 
-// The final weights themselves, element by element: names the first element that differs.
-std::string compare_weights(const runtime::Pipeline& pipeline, const runtime::Oracle& oracle,
-                            const schedule::Spec& spec) {
-  const at::Tensor of_oracle = oracle.newest_weights();
-  std::map<std::string, at::Tensor> expected;
-  for (const weights::Parameter& parameter : oracle.layout().parameters()) {
-    expected[parameter.spec.name] = of_oracle.narrow(0, parameter.offset, parameter.count);
+using ByName = std::map<std::string, at::Tensor>;
+
+ByName weights_of(const runtime::Oracle& oracle) {
+  const at::Tensor all = oracle.newest_weights();
+  ByName weights;
+  for (const weights::Parameter& parameter : oracle.layout().parameters())
+    weights[parameter.spec.name] = all.narrow(0, parameter.offset, parameter.count);
+  return weights;
+}
+
+// How far the final weights are from the oracle's, as a fraction of their length.
+std::string compare_length(const runtime::Pipeline& pipeline, const ByName& expected,
+                           const schedule::Spec& spec, double within) {
+  double off = 0, all = 0;
+  for (int worker = 0; worker < schedule::workers(spec); ++worker) {
+    const runtime::Stage& stage = pipeline.stage(worker % spec.stages, worker / spec.stages);
+    const at::Tensor weights = stage.newest_weights();
+    for (const weights::Parameter& parameter : stage.layout().parameters()) {
+      const at::Tensor want = expected.at(parameter.spec.name).to(at::kDouble);
+      const at::Tensor got = weights.narrow(0, parameter.offset, parameter.count).to(at::kDouble);
+      off += (got - want).square().sum().item<double>();
+      all += want.square().sum().item<double>();
+    }
   }
+  const double fraction = std::sqrt(off / all);
+  if (fraction <= within) return {};
+  return fmt::format("final weights: off by {:.3g} of their length", fraction);
+}
+
+// The final weights themselves, element by element: names the first element that differs.
+std::string compare_weights(const runtime::Pipeline& pipeline, const ByName& expected,
+                            const schedule::Spec& spec) {
   for (int worker = 0; worker < schedule::workers(spec); ++worker) {
     const int replica = worker / spec.stages, r = worker % spec.stages;
     const runtime::Stage& stage = pipeline.stage(r, replica);
@@ -112,7 +142,7 @@ std::string compare_weights(const runtime::Pipeline& pipeline, const runtime::Or
 }
 
 void run_oracle(const Setup& setup, const schedule::Spec& rule, const Record& record,
-                const runtime::Pipeline& pipeline, Verdict& verdict) {
+                const runtime::Pipeline& pipeline, double within, Verdict& verdict) {
   // On a device as large as the stages': libraries choose their algorithms by that.
   const device::Seat seat("oracle", setup.places.front());
   const at::TensorOptions compute = seat.compute(setup.config.train.precision);
@@ -122,29 +152,32 @@ void run_oracle(const Setup& setup, const schedule::Spec& rule, const Record& re
     const Observed& seen = record.at(update);
     verdict.skipped += expected.skipped;
     verdict.final_loss = expected.loss;
-    verdict.difference = compare_update(setup, seen, expected);
+    verdict.difference = compare_update(setup, seen, expected, within);
     if (!verdict.difference.empty() || !seen.evaluation) continue;
     const double validation = oracle.evaluate(*setup.validation);
-    if (!same_bits(*seen.evaluation, validation)) {
+    if (!same(*seen.evaluation, validation, within)) {
       verdict.difference =
           fmt::format("update {}: validation loss {:.17g} in the pipeline, {:.17g} in the oracle", update,
                       *seen.evaluation, validation);
     }
   }
-  if (verdict.difference.empty()) verdict.difference = compare_weights(pipeline, oracle, setup.spec);
+  if (!verdict.difference.empty()) return;
+  const ByName weights = weights_of(oracle);
+  verdict.difference = within > 0 ? compare_length(pipeline, weights, setup.spec, within)
+                                  : compare_weights(pipeline, weights, setup.spec);
 }
 
 }  // namespace
 
-Verdict verify(const Config& config, const std::string& against) {
+Verdict verify(const Config& config, const VerifyOptions& options) {
   Setup setup = prepare(config);
   // Kernels that add in whatever order threads come have other bits every time.
-  if (setup.places.front().gpu) {
+  if (setup.places.front().gpu && options.within == 0) {
     at::globalContext().setDeterministicFillUninitializedMemory(false);
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   }
   schedule::Spec rule = setup.spec;
-  if (!against.empty()) rule.kind = schedule::parse_kind(against);
+  if (!options.against.empty()) rule.kind = schedule::parse_kind(options.against);
   const std::vector<int> cores = device::available_cores();
   for (std::size_t worker = 0; worker < setup.places.size(); ++worker)
     setup.places[worker].cores = {{cores[worker % cores.size()]}};
@@ -153,6 +186,7 @@ Verdict verify(const Config& config, const std::string& against) {
   Record record;
   runtime::PipelineSetup pipeline_setup = setup.pipeline();
   pipeline_setup.checksums = true;
+  pipeline_setup.as_if_apart = options.as_if_apart;
   runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, pipeline_setup,
                              record.listener());
   pipeline.run();
@@ -169,7 +203,7 @@ Verdict verify(const Config& config, const std::string& against) {
   std::exception_ptr failure;
   std::thread([&] {
     try {
-      run_oracle(setup, rule, record, pipeline, verdict);
+      run_oracle(setup, rule, record, pipeline, options.within, verdict);
     } catch (...) {
       failure = std::current_exception();
     }

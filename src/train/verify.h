@@ -1,5 +1,5 @@
-// Trains the pipeline, all its replicas, and the serial oracle on the same configuration and compares them
-// bit for bit.
+// Trains the pipeline, all its replicas, and the serial oracle on the same configuration and compares them,
+// bit for bit or within rounding.
 #pragma once
 
 #include <functional>
@@ -22,8 +22,15 @@ struct Verdict {
   std::vector<int> peak_versions;  // weight versions alive at once, by stage; the most of any replica
 };
 
+struct VerifyOptions {
+  std::string against;  // the schedule whose rule the oracle follows; empty: the pipeline's own
+  // Above 0: GPUs compute as they do in training, where threads add in any order, and losses, gradient norms
+  // and the final weights as a whole may be off by this fraction.
+  double within = 0;
+  bool as_if_apart = false;  // as in runtime::PipelineSetup
+};
+
 // Each worker gets one thread, as the oracle has: sums over several threads would round otherwise.
-// `against`: the schedule whose rule the oracle follows; empty: the pipeline's own.
-Verdict verify(const Config& config, const std::string& against = {});
+Verdict verify(const Config& config, const VerifyOptions& options = {});
 
 }  // namespace twobw::train

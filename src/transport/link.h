@@ -38,4 +38,7 @@ class Hub;
 // when it will be there.
 std::unique_ptr<Link> local_link(Hub& hub);
 
+// Both ends in one process, on two GPUs: what arrives is a copy, made on a stream of the link's own.
+std::unique_ptr<Link> peer_link(Hub& hub);
+
 }  // namespace twobw::transport

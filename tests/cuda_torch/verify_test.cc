@@ -25,20 +25,35 @@ class VerifyOnGpu : public testing::TestWithParam<Case> {
   void SetUp() override {
     if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU here";
     device::initialize();
+    at::globalContext().setDeterministicAlgorithms(false, false);
   }
 };
 
-TEST_P(VerifyOnGpu, ThePipelineIsTheOracle) {
+Verdict verify_small(const std::vector<std::string>& more, const VerifyOptions& options) {
   std::vector<std::string> settings = {
       "model.layers=4",          "model.width=256",          "model.heads=4",
       "model.vocab=512",         "model.context=128",        "pipeline.microbatch=2",
       "pipeline.microbatches=4", "train.updates=6",          "optimizer.warmup=2",
       "train.eval_every=3",      "train.eval_microbatches=2"};
-  const std::vector<std::string>& more = GetParam().settings;
   settings.insert(settings.end(), more.begin(), more.end());
-  const Verdict verdict = verify(load_config("", settings), "");
+  return verify(load_config("", settings), options);
+}
+
+TEST_P(VerifyOnGpu, ThePipelineIsTheOracle) {
+  const Verdict verdict = verify_small(GetParam().settings, {});
   EXPECT_TRUE(verdict.equal) << verdict.difference;
   EXPECT_EQ(verdict.skipped, 0);
+}
+
+// Links as between GPUs, where there is but one.
+TEST_P(VerifyOnGpu, ThePipelineIsTheOracleWithStagesApart) {
+  const Verdict verdict = verify_small(GetParam().settings, {.as_if_apart = true});
+  EXPECT_TRUE(verdict.equal) << verdict.difference;
+}
+
+TEST_P(VerifyOnGpu, ThePipelineIsNearTheOracleAsInTraining) {
+  const Verdict verdict = verify_small(GetParam().settings, {.within = 0.02});
+  EXPECT_TRUE(verdict.equal) << verdict.difference;
 }
 
 const std::vector<std::string> kTwo = {"pipeline.stages=2", "devices=[cuda:0/2]", "pipeline.split=[11,11]"};

@@ -126,7 +126,7 @@ TEST(ExactnessTest, SynchronousSchedulesAreOneAnother) {
   for (const char* schedule : {"sequential", "gpipe", "flush"}) {
     for (const char* against : {"sequential", "gpipe", "flush"}) {
       config.pipeline.schedule = schedule;
-      const train::Verdict verdict = train::verify(config, against);
+      const train::Verdict verdict = train::verify(config, {.against = against});
       EXPECT_TRUE(verdict.equal) << schedule << " against " << against << ": " << verdict.difference;
     }
   }
@@ -138,13 +138,13 @@ TEST(ExactnessTest, ADifferentRuleIsFoundOutAtTheFirstUpdateItChanges) {
   config.pipeline.stages = 2;
   config.pipeline.split = {7, 10};
   // Batch 0 runs on W(0) under both rules; batch 1 on W(0) under 2bw and on W(1) under flush.
-  const train::Verdict verdict = train::verify(config, "flush");
+  const train::Verdict verdict = train::verify(config, {.against = "flush"});
   EXPECT_FALSE(verdict.equal);
   EXPECT_TRUE(verdict.difference.starts_with("update 1: loss")) << verdict.difference;
 
   config.pipeline.replicas = 2;
-  EXPECT_TRUE(train::verify(config, "flush").difference.starts_with("update 1: loss"));
-  EXPECT_TRUE(train::verify(config, "2bw").equal);
+  EXPECT_TRUE(train::verify(config, {.against = "flush"}).difference.starts_with("update 1: loss"));
+  EXPECT_TRUE(train::verify(config, {.against = "2bw"}).equal);
 }
 
 TEST(ExactnessTest, NeverMoreThanTwoVersionsUnder2BW) {
