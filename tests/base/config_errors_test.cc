@@ -122,6 +122,7 @@ TEST(ConfigErrors, ValuesThatDoNotFitOthers) {
   EXPECT_EQ(refused("devices: [cpu:0, cpu:1]\n", {"pipeline.replicas=3"}),
             "devices is [cpu:0, cpu:1] at x.yaml:1; it must have one entry per stage of every replica, and 3 "
             "replicas of 2 stages make 6");
+  EXPECT_NO_THROW(load("devices: [cuda:0/4]\nplan: auto\n"));  // to plan for
   EXPECT_EQ(refused("devices: [cuda:0/4]\n"),
             "devices is [cuda:0/4] at x.yaml:1; it must have one entry per stage, and pipeline.stages is 2");
   EXPECT_EQ(refused("devices: [cuda:0, cpu:0]\n"),

@@ -42,6 +42,27 @@ TEST(Configuration, SaysAllButTheHardware) {
   EXPECT_EQ(problem.synchronous_state->optimizer, 8);
 }
 
+TEST(Configuration, LimitsTheMemoryOfADevice) {
+  Config config = small_config();
+  config.pipeline.memory_limit = 0.5;
+  EXPECT_EQ(small_problem(config).cluster.kinds[0].memory, 0.5 * (1 << 30));
+  config.pipeline.memory_limit = 5;
+  EXPECT_EQ(small_problem(config).cluster.kinds[0].memory, 1e9);
+}
+
+TEST(Configuration, GpusHaveOneReplicaAndFixedPlaces) {
+  Config config = small_config();
+  config.devices = {"cuda:0/4"};
+  const Cluster cluster = uniform_problem(1, 4, 1).cluster;
+  std::vector<CostTable> costs = uniform_problem(1, 4, 1).costs;
+  EXPECT_FALSE(problem_of(config, cluster, costs).state.fixed_places);
+  costs[0].fixed_places = true;
+  const Problem problem = problem_of(config, cluster, costs);
+  EXPECT_EQ(problem.replicas, 1);
+  EXPECT_TRUE(problem.state.fixed_places);
+  EXPECT_TRUE(problem.synchronous_state->fixed_places);
+}
+
 TEST(Configuration, TakesAPlansChoices) {
   Plan plan{.schedule = schedule::Kind::Flush,
             .replicas = 2,

@@ -94,6 +94,28 @@ TEST(Memory, ATieMayNeedMostAtTheEndOfABatch) {
   EXPECT_EQ(twobw[Term::Working], 400000);
 }
 
+TEST(Memory, FixedPlacesAreThereForAllInFlight) {
+  StateBytes state = kBf16;
+  state.fixed_places = true;
+  StageLoad load = some_load();
+  for (Kind kind : {Kind::GPipe, Kind::Flush, Kind::TwoBW}) {
+    const Spec spec = {.kind = kind, .stages = 4, .microbatches = 8};
+    for (int stage = 0; stage < 4; ++stage) {
+      load.input = stage > 0 ? 30 : 0;
+      const int here = schedule::in_flight_bound(spec, stage);
+      const int before = stage > 0 ? schedule::in_flight_bound(spec, stage - 1) : 0;
+      load.tied = 0;
+      EXPECT_EQ(footprint(spec, stage, load, state, false)[Term::Transfer], here * 20 + before * 30);
+      // A tie has two parts, and nothing besides, even at the end of a batch.
+      load.tied = 100000;
+      const Footprint tied = footprint(spec, stage, load, state, false);
+      EXPECT_EQ(tied[Term::Transfer], here * 20 + before * 30 + 2 * 4 * 100000);
+      EXPECT_EQ(tied[Term::Working], 50);
+      EXPECT_EQ(tied[Term::Activations], here * 700);
+    }
+  }
+}
+
 TEST(Memory, ATieOnOneStageHasTwoGradientsAndOneOfTheRest) {
   StageLoad load = some_load();
   load.gradient_parameters = 1200;

@@ -121,5 +121,26 @@ TEST(Preference, WhereNothingFitsNothingIsPreferred) {
   EXPECT_FALSE(preferred(problem, {}).best);
 }
 
+TEST(Preference, ContendersAreNearTheChosenPlanAndAllDifferent) {
+  const Problem problem = close_problem();
+  const Preferences preferences{.tolerance = 0.05, .cushion = false};
+  SearchOptions options = kByTheModel;
+  options.near = 0.3;
+  const SearchResult result = search_with(problem, preferences, options);
+  const std::vector<Plan> plans = contenders(problem, preferences, result, 0.3, 100);
+  ASSERT_GE(plans.size(), 3u);
+  EXPECT_EQ(plans.front().sequences_per_s, result.best->plan.sequences_per_s);
+  int synchronous_of_one_stage = 0;
+  for (const Plan& plan : plans) {
+    EXPECT_GE(plan.sequences_per_s, 0.7 * plans.front().sequences_per_s);
+    synchronous_of_one_stage += plan.stages.size() == 1 && !schedule::is_delayed(plan.schedule) &&
+                                plan.replicas == plans.front().replicas;
+  }
+  EXPECT_EQ(synchronous_of_one_stage, 1);
+  EXPECT_EQ(contenders(problem, preferences, result, 0.3, 2).size(), 2u);
+  for (const Plan& plan : contenders(problem, preferences, result, 0, 100))
+    EXPECT_GE(plan.sequences_per_s, plans.front().sequences_per_s);
+}
+
 }  // namespace
 }  // namespace twobw::planner

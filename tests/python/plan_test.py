@@ -75,6 +75,26 @@ class PlanTest(TestCase):
             delayed = Run(self.folder / "run").summary["schedule"] == "2bw"
             self.assertEqual("is not held against this run" in process.stdout, said and delayed, process.stdout)
 
+    def test_gpus_are_planned_for_as_a_profile_describes_them(self):
+        settings = {**TINY, "devices": "[cuda:0/4]", "pipeline.stages": 4}
+        process = twobw("plan", *words(settings), cwd=self.folder)
+        self.assertEqual(process.returncode, 2)
+        self.assertIn("devices names GPUs; --profile or --cluster must say what they are", process.stderr)
+        # A profile of this machine's cores, as if a slice had been measured.
+        made = twobw("profile", *words(TINY), "--sizes", "1", "--rounds", "1", "--output", "cores.json", cwd=self.folder)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        profile = json.loads((self.folder / "cores.json").read_text())
+        profile["device"] = "cuda: one of 4 slices of a GPU"
+        (self.folder / "slices.json").write_text(json.dumps(profile))
+        arguments = (*words(settings), "--profile", "slices.json", "--batch", "8", "--stages", "4", "--write", "run.yaml")
+        planned = twobw("plan", *arguments, cwd=self.folder)
+        self.assertEqual(planned.returncode, 0, planned.stderr)
+        text = (self.folder / "run.yaml").read_text()
+        for slice_ in range(4):
+            self.assertIn(f"cuda:0/4.{slice_}", text)
+        capped = twobw("plan", *arguments, "pipeline.memory_limit=0.0001", cwd=self.folder)
+        self.assertEqual(capped.returncode, 1)
+
     def test_a_delay_is_not_worth_a_little_throughput(self):
         cluster = "nodes: [{devices: 2 x CPU core, link: {bandwidth: 20GB/s, latency: 5us}}]"
         arguments = (*self.cluster(cluster), "--batch", "64", "--microbatch", "2")
