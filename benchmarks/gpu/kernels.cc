@@ -6,12 +6,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <random>
 #include <vector>
 
 #include "models/kernels_cuda.h"
 #include "optim/kernels_cuda.h"
+#include "optim/norms_cuda.h"
 
 namespace twobw {
 namespace {
@@ -121,8 +123,12 @@ void time_optimizer(Table& table, cudaStream_t stream) {
   });
   auto* partial = device_memory<double>(count);
   auto* sum = device_memory<double>(1);
-  table.row("squared norm of the gradient", 4.0 * kCount,
-            [&] { optim::cuda::squared_norm(streams.gradient, on_pieces, count, partial, sum, stream); });
+  const std::array<int, 2> bounds = {0, count};  // as if it were one parameter
+  auto* first = device_memory<int>(2);
+  check(cudaMemcpy(first, bounds.data(), sizeof bounds, cudaMemcpyHostToDevice));
+  table.row("squared norm of the gradient", 4.0 * kCount, [&] {
+    optim::cuda::squared_norms(streams.gradient, on_pieces, count, first, 1, partial, sum, stream);
+  });
 }
 
 void time_layers(Table& table, cudaStream_t stream, std::int64_t rows, int width) {

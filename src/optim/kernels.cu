@@ -180,38 +180,6 @@ __global__ void __launch_bounds__(kThreads, Terms < 2 ? 3 : 2)
   }
 }
 
-// Sums over a block; the result is in thread 0.
-__device__ double block_sum(double value) {
-  __shared__ double sums[kThreads / 32];
-  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_down_sync(~0u, value, offset);
-  if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = value;
-  __syncthreads();
-  double total = 0;
-  if (threadIdx.x == 0) {
-    for (const double sum : sums) total += sum;
-  }
-  return total;
-}
-
-__global__ void __launch_bounds__(kThreads)
-    squares_kernel(const float* values, const Piece* pieces, double* partial) {
-  const Piece piece = pieces[blockIdx.x];
-  double sum = 0;
-  for (int i = threadIdx.x; i < piece.count; i += kThreads) {
-    const double value = values[piece.offset + i];
-    sum += value * value;
-  }
-  sum = block_sum(sum);
-  if (threadIdx.x == 0) partial[blockIdx.x] = sum;
-}
-
-__global__ void __launch_bounds__(kThreads) sum_kernel(const double* partial, int count, double* result) {
-  double sum = 0;
-  for (int i = threadIdx.x; i < count; i += kThreads) sum += partial[i];
-  sum = block_sum(sum);
-  if (threadIdx.x == 0) *result = sum;
-}
-
 __global__ void prepare_kernel(const double* squared_norm, double clip, Control* control) {
   const double norm = sqrt(*squared_norm);
   control->squared_norm = *squared_norm;
@@ -250,12 +218,6 @@ template void apply(const Sgd&, const Extrapolation&, const StreamsOf<float>&, c
                     const Control*, cudaStream_t);
 template void apply(const Sgd&, const Extrapolation&, const StreamsOf<__nv_bfloat16>&, const Piece*, int,
                     const Control*, cudaStream_t);
-
-void squared_norm(const float* values, const Piece* pieces, int piece_count, double* partial, double* sum,
-                  cudaStream_t stream) {
-  squares_kernel<<<piece_count, kThreads, 0, stream>>>(values, pieces, partial);
-  sum_kernel<<<1, kThreads, 0, stream>>>(partial, piece_count, sum);
-}
 
 void prepare(const double* squared_norm, double clip, Control* control, cudaStream_t stream) {
   prepare_kernel<<<1, 1, 0, stream>>>(squared_norm, clip, control);

@@ -43,11 +43,6 @@ template <typename Optimizer, typename Compute>
 void apply(const Optimizer& optimizer, const Extrapolation& extrapolation, const StreamsOf<Compute>& streams,
            const Piece* pieces, int piece_count, const Control* control, cudaStream_t stream);
 
-// The sum of squares of all pieces, in an order that depends on them alone. `partial` has room for a double
-// a piece.
-void squared_norm(const float* values, const Piece* pieces, int piece_count, double* partial, double* sum,
-                  cudaStream_t stream);
-
 // From the sum over all stages: clipping factor and skip of the update to come.
 void prepare(const double* squared_norm, double clip, Control* control, cudaStream_t stream);
 // After apply(): one more was made, unless it was skipped.

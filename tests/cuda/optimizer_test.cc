@@ -3,6 +3,7 @@
 
 #include "buffer.h"
 #include "optim/kernels_cuda.h"
+#include "optim/norms_cuda.h"
 
 namespace twobw::optim {
 namespace {
@@ -39,8 +40,9 @@ void step(Sides& sides, const Buffer<cuda::Piece>& pieces, int piece_count, Buff
   ASSERT_EQ(
       cudaMemcpy(sides.on_gradient.data(), gradient.data(), kSize * sizeof(float), cudaMemcpyHostToDevice),
       cudaSuccess);
-  cuda::squared_norm(sides.on_gradient.data(), pieces.data(), piece_count, sides.partial.data(),
-                     sides.norm.data(), nullptr);
+  const Buffer<int> all{std::vector<int>{0, piece_count}};
+  cuda::squared_norms(sides.on_gradient.data(), pieces.data(), piece_count, all.data(), 1,
+                      sides.partial.data(), sides.norm.data(), nullptr);
   cuda::prepare(sides.norm.data(), clip, sides.control.data(), nullptr);
   cuda::apply(kAdamW, extrapolation,
               StreamsOf<Compute>{.source = sides.on_master.data(),
@@ -127,10 +129,17 @@ TEST_F(OptimizerOnGpu, TheNormIsThatOfTheCpu) {
   const Buffer<float> on_values{values};
   const Buffer<cuda::Piece> on_pieces{pieces};
   Buffer<double> partial{pieces.size()}, sum{1};
-  cuda::squared_norm(on_values.data(), on_pieces.data(), static_cast<int>(pieces.size()), partial.data(),
-                     sum.data(), nullptr);
-  const double expected = squared_norm(values.data(), kSize);
-  EXPECT_NEAR(sum.read()[0] / expected, 1, 1e-12);
+  // Two parameters, the first of one piece.
+  const int count = static_cast<int>(pieces.size());
+  const Buffer<int> first{std::vector<int>{0, 1, count}};
+  Buffer<double> norms{2};
+  cuda::squared_norms(on_values.data(), on_pieces.data(), count, first.data(), 2, partial.data(),
+                      norms.data(), nullptr);
+  cuda::sum_in_order(norms.data(), 2, sum.data(), nullptr);
+  const std::int64_t cut = pieces[1].offset;
+  EXPECT_NEAR(norms.read()[0] / squared_norm(values.data(), cut), 1, 1e-12);
+  EXPECT_NEAR(norms.read()[1] / squared_norm(values.data() + cut, kSize - cut), 1, 1e-12);
+  EXPECT_EQ(sum.read()[0], norms.read()[0] + norms.read()[1]);
 }
 
 }  // namespace
