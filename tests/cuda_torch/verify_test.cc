@@ -59,6 +59,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"gpipe_bf16", with(kTwo, {"pipeline.schedule=gpipe", "train.precision=bf16"})},
                     Case{"four_stages_extra",
                          with(kFour, {"pipeline.schedule=2bw", "pipeline.extra=1", "train.precision=bf16"})},
+                    Case{"one_gradient",
+                         with(kFour, {"pipeline.schedule=2bw", "pipeline.second_gradient=false"})},
                     Case{"synchronous_start",
                          with(kFour, {"pipeline.schedule=2bw", "pipeline.sync_updates=2"})},
                     Case{"recomputed", with(kTwo, {"pipeline.schedule=2bw", "pipeline.recompute=all",
