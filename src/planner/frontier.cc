@@ -33,8 +33,7 @@ void Frontier::find_least_first() {
     if (loads_[kind] == nullptr || !least_first_[kind].empty() || bounds_.stages() == 0) continue;
     int first = 0;
     for (int last = 0; last <= layers_; ++last) {
-      // With fewest in flight, at the last stage, most fit.
-      while (first < last && costs_.hopeless(seat, 0, loads_[kind]->of(first, last), 0)) ++first;
+      while (first < last && costs_.hopeless(seat, loads_[kind]->of(first, last))) ++first;
       least_first_[kind].push_back(first);
     }
   }

@@ -19,6 +19,18 @@ std::optional<Estimate> searched(const Problem& problem) {
   }
 }
 
+// Little less memory than the best plan with two gradient buffers would take.
+void make_tight(std::uint64_t seed, Problem& problem) {
+  for (DeviceKind& kind : problem.cluster.kinds) kind.memory = 1e9;
+  problem.second_gradient = true;
+  const std::optional<Estimate> best = searched(problem);
+  double most = 0;
+  for (const StagePlan& stage : best->plan.stages) most = std::max(most, stage.memory.total());
+  const double part = Dice(seed).real(0.75, 1);
+  for (DeviceKind& kind : problem.cluster.kinds) kind.memory = part * most / (1 - problem.margin);
+  problem.second_gradient.reset();
+}
+
 struct Counts {
   int pipelines = 0, replicas = 0, recomputed = 0, extra = 0, one_gradient = 0, none = 0;
 };
@@ -42,9 +54,9 @@ struct Comparison {
       if (fix_some) planner::fix_some(seed + i, problem);
       if (gradients) {
         problem.schedule = Kind::TwoBW;
-        problem.second_gradient.reset();
-        problem.batch = 16;
+        problem.batch = 4 + i % 13;
         if (i % 2 == 0) problem.recompute = false;
+        make_tight(seed + i, problem);
       }
       const std::optional<Estimate> best = Exhaustive(problem, all_recomputations).best();
       const std::optional<Estimate> found = searched(problem);
