@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -91,9 +92,14 @@ void add_plan(CLI::App& command, int& exit_code) {
   command.add_option("--microbatch", options->microbatch, "Only b sequences a microbatch");
   command.add_option("--microbatches", options->microbatches, "Only m microbatches an update");
   command.add_option("--extra", options->extra, "Only e extra microbatches in flight");
-  command.add_flag("--recompute,!--no-recompute", options->recompute, "Recompute in every stage, or in none");
-  command.add_flag("--second-gradient,!--no-second-gradient", options->second_gradient,
-                   "Under 2bw a second gradient buffer on stages that wait, or one on all");
+  // Bound to an optional, CLI11 makes it false where neither flag is given.
+  const auto add_choice = [&](const char* flags, std::optional<bool>& choice, const char* text) {
+    command.add_flag_function(
+        flags, [&choice](std::int64_t count) { choice = count > 0; }, text);
+  };
+  add_choice("--recompute,!--no-recompute", options->recompute, "Recompute in every stage, or in none");
+  add_choice("--second-gradient,!--no-second-gradient", options->second_gradient,
+             "Under 2bw a second gradient buffer on stages that wait, or one on all");
   command.add_option("--precision", options->precision, "Plan as if computing in fp32, fp16 or bf16");
   command.add_option("--margin", options->margin, "Fraction of each device's memory to keep free")
       ->capture_default_str();
