@@ -28,8 +28,10 @@
 //   sequential  m S + max (reduce_r + step_r)
 //
 // For equal stages and links strict 1F1B (n_r = d-r) gives P = F + 2 (d-1)/d c: what transfers cost. The
-// formula for gpipe is exact too; those for flush and one gradient buffer are never too low, and within 3%
-// for balanced stages. With equal stages and free links one gradient buffer costs (d-1) b - f an update.
+// formula for gpipe is exact too; that for flush is never too low, and within 3% for balanced stages. That
+// for one gradient buffer is exact for equal stages and free links, where it says (d-1) b - f more than with
+// two; for balanced ones it may be some 7% too high, and a little too low where one stage reduces longest and
+// another steps longest.
 #pragma once
 
 #include <span>
