@@ -33,7 +33,8 @@ Problem problem_of(const ModelConfig& model, const planner::Cluster& cluster) {
                                            {kMicrobatches.begin(), kMicrobatches.end()})};
   problem.state = kState;
   problem.context = model.context;
-  problem.extra = 0;  // the published systems have none
+  problem.extra = 0;               // the published systems have none
+  problem.second_gradient = true;  // nor do their updates wait
   return problem;
 }
 
@@ -61,7 +62,8 @@ double simulated_update(const Problem& problem, const Plan& plan) {
   const schedule::Spec spec = {.kind = plan.schedule,
                                .stages = static_cast<int>(plan.stages.size()),
                                .microbatches = plan.microbatches,
-                               .extra = plan.extra};
+                               .extra = plan.extra,
+                               .second_gradient = plan.second_gradient};
   return simulator::simulate(spec, system_of(problem, plan)).update_seconds;
 }
 

@@ -37,6 +37,7 @@ struct PipelineConfig {
   // Stages that keep only their input and run the forward again before the backward.
   // In the file: none, all, or a list of stages. `all` is expanded once the stages are known.
   std::vector<int> recompute;
+  bool second_gradient = true;  // under 2bw: the next batch accumulates while a gradient waits
   std::int64_t sync_updates = 0;
   double timeout = 300;     // seconds that any wait inside the pipeline may last
   double memory_limit = 0;  // GiB of tensors that a stage may use; 0: no limit

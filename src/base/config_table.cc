@@ -102,6 +102,10 @@ std::vector<Key> pipeline_keys() {
       list(KEY(pipeline.recompute), {{"none", {}}, {"all", {kEveryStage}}}, "none, all or a list of stages",
            "Stages that keep only their input and run the forward again before the backward.")
           .with(recompute_names_stages),
+      boolean(
+          KEY(pipeline.second_gradient),
+          "Under 2bw, whether a second gradient buffer lets the next batch accumulate while a gradient waits "
+          "for other stages or replicas."),
       whole(KEY(pipeline.sync_updates), 0,
             "First updates that run under flush, before the schedule takes over."),
       real(KEY(pipeline.timeout), above(0), "Seconds that any wait inside the pipeline may last."),

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,7 +29,7 @@ struct PlanOptions {
   ProblemFiles files;
   std::string precision, schedule, write;
   std::optional<int> batch, stages, replicas, microbatch, microbatches, extra;
-  std::optional<bool> recompute;
+  std::optional<bool> recompute, second_gradient;
   double margin = 0.1;
   planner::Preferences preferences;
   bool explain = false, json = false;
@@ -44,6 +45,7 @@ Problem constrained_problem(const Config& config, const PlanOptions& options) {
   problem.microbatches = options.microbatches;
   problem.extra = options.extra;
   problem.recompute = options.recompute;
+  problem.second_gradient = options.second_gradient;
   return problem;
 }
 
@@ -90,7 +92,14 @@ void add_plan(CLI::App& command, int& exit_code) {
   command.add_option("--microbatch", options->microbatch, "Only b sequences a microbatch");
   command.add_option("--microbatches", options->microbatches, "Only m microbatches an update");
   command.add_option("--extra", options->extra, "Only e extra microbatches in flight");
-  command.add_flag("--recompute,!--no-recompute", options->recompute, "Recompute in every stage, or in none");
+  // Bound to an optional, CLI11 makes it false where neither flag is given.
+  const auto add_choice = [&](const char* flags, std::optional<bool>& choice, const char* text) {
+    command.add_flag_function(
+        flags, [&choice](std::int64_t count) { choice = count > 0; }, text);
+  };
+  add_choice("--recompute,!--no-recompute", options->recompute, "Recompute in every stage, or in none");
+  add_choice("--second-gradient,!--no-second-gradient", options->second_gradient,
+             "Under 2bw a second gradient buffer on stages that wait, or one on all");
   command.add_option("--precision", options->precision, "Plan as if computing in fp32, fp16 or bf16");
   command.add_option("--margin", options->margin, "Fraction of each device's memory to keep free")
       ->capture_default_str();

@@ -77,6 +77,8 @@ void add_schedule(CLI::App& command, int& exit_code) {
       ->capture_default_str();
   command.add_option("--extra", options->spec.extra, "e, extra microbatches in flight")
       ->capture_default_str();
+  command.add_flag("!--one-gradient", options->spec.second_gradient,
+                   "Under 2bw one gradient buffer a stage, and a stall, instead of two");
   command.add_option("--replicas", options->spec.replicas, "w, the copies of the pipeline")
       ->capture_default_str();
   command.add_option("--updates", options->spec.updates, "Updates to run")->capture_default_str();

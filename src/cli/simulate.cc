@@ -112,8 +112,9 @@ double mean_utilisation(const Result& result) {
 }
 
 std::string describe(const Spec& spec) {
-  return fmt::format("{}: d={} stages, m={} microbatches, e={} extra", schedule::name(spec.kind), spec.stages,
-                     spec.microbatches, spec.extra);
+  return fmt::format("{}: d={} stages, m={} microbatches, e={} extra{}", schedule::name(spec.kind),
+                     spec.stages, spec.microbatches, spec.extra,
+                     schedule::has_second_gradient(spec) ? ", two gradient buffers" : "");
 }
 
 struct Column {
@@ -140,6 +141,7 @@ Json to_json(const Spec& spec, const Result& result) {
                {"stages", spec.stages},
                {"microbatches", spec.microbatches},
                {"extra", spec.extra},
+               {"second_gradient", schedule::has_second_gradient(spec)},
                {"updates", spec.updates},
                {"update_seconds", result.update_seconds},
                {"microbatches_per_s", spec.microbatches / result.update_seconds},
@@ -307,6 +309,8 @@ void add_simulate(CLI::App& command, int& exit_code) {
       ->capture_default_str();
   command.add_option("--extra", options->spec.extra, "e, extra microbatches in flight")
       ->capture_default_str();
+  command.add_flag("!--one-gradient", options->spec.second_gradient,
+                   "Under 2bw one gradient buffer a stage, and a stall, instead of two");
   command.add_option("--updates", options->spec.updates, "Updates of the run that is traced")
       ->capture_default_str();
   const auto times = [&](const char* name, std::vector<std::string>& value, const char* text) {

@@ -24,15 +24,19 @@ Bounds::Bounds(const Problem& problem, const Setting& setting, const Places& pla
     : setting_(setting), stages_(most_stages(problem, setting, places, exactly)) {
   const int layers = static_cast<int>(problem.layers.size());
   compute_.assign(layers + 1, 0);
+  way_.assign(layers + 1, 0);
   parameters_.assign(layers + 1, 0);
   double largest = 0;
   for (int layer = 0; layer < layers; ++layer) {
-    double least = kUnlimited;
+    double least = kUnlimited, least_back = kUnlimited;
     for (const Seat& seat : places.seats()) {
-      if (loads[seat.kind] != nullptr) least = std::min(least, loads[seat.kind]->compute(layer, layer + 1));
+      if (loads[seat.kind] == nullptr) continue;
+      least = std::min(least, loads[seat.kind]->compute(layer, layer + 1));
+      least_back = std::min(least_back, loads[seat.kind]->backward(layer, layer + 1));
     }
     const double parameters = problem.layers[layer].parameters - problem.layers[layer].tied;
     compute_[layer + 1] = compute_[layer] + least;
+    way_[layer + 1] = way_[layer] + (setting.one_gradient() ? least_back : least);
     parameters_[layer + 1] = parameters_[layer] + parameters;
     slowest_ = std::max(slowest_, least);
     largest = std::max(largest, parameters);
@@ -65,11 +69,12 @@ int Bounds::useful_stages() const {
 
 double Bounds::update(int stages) const {
   const double m = setting_.microbatches;
+  const double stalled = way() + (m - 1) * pace(stages) + tail_;
   switch (setting_.schedule) {
     case Kind::TwoBW:
-      return std::max(m * pace(stages), tail_);
+      return std::max({m * pace(stages), tail_, setting_.one_gradient() ? stalled : 0});
     case Kind::Flush:
-      return compute() + (m - 1) * pace(stages) + tail_;
+      return stalled;
     case Kind::GPipe:
       return compute() + (m - 1) * std::max(pace(stages), forward_ + backward_) + tail_;
     default:

@@ -35,6 +35,7 @@ class Bounds {
   double update() const { return update(stages_); }
   double pace() const { return pace(stages_); }
   double compute() const { return compute_.back(); }  // of one microbatch, all stages together
+  double way() const { return way_.back(); }          // that all stages wait for once an update
   double forward() const { return forward_; }         // of the slowest stage
   double backward() const { return backward_; }
   double tail() const { return tail_; }  // reduction and step of the slowest stage
@@ -42,8 +43,10 @@ class Bounds {
   // Sequences a second, of any plan at most; 0: there is no plan.
   double throughput() const;
 
-  // Of the layers before each: seconds on the fastest kind, and parameters, ties not counted.
+  // Of the layers before each: seconds on the fastest kind, all of them or those of the way, and parameters,
+  // ties not counted.
   const std::vector<double>& compute_before() const { return compute_; }
+  const std::vector<double>& way_before() const { return way_; }
   const std::vector<double>& parameters_before() const { return parameters_; }
 
  private:
@@ -52,7 +55,7 @@ class Bounds {
   bool possible_ = false;
   double slowest_ = 0;  // layer
   double forward_ = 0, backward_ = 0, tail_ = 0;
-  std::vector<double> compute_, parameters_;
+  std::vector<double> compute_, way_, parameters_;
 };
 
 }  // namespace twobw::planner

@@ -34,7 +34,9 @@ Problem problem_of(const Config& config, Cluster cluster, std::vector<CostTable>
 }
 
 Plan plan_as_configured(const Config& config, const Problem& problem) {
-  const SearchResult result = search(problem, {.simulate = 0});
+  Problem configured = problem;
+  configured.second_gradient = config.pipeline.second_gradient;
+  const SearchResult result = search(configured, {.simulate = 0});
   Plan plan = result.best ? result.best->plan : result.shortfall->closest.plan;
   const PipelineConfig& pipeline = config.pipeline;
   int layer = 0;
@@ -60,6 +62,7 @@ Config with_plan(Config config, const Plan& plan, const std::vector<std::string>
   pipeline.microbatch = plan.microbatch;
   pipeline.microbatches = plan.microbatches;
   pipeline.extra = plan.extra;
+  pipeline.second_gradient = plan.second_gradient;
   pipeline.split.clear();
   pipeline.recompute.clear();
   config.devices.clear();

@@ -33,8 +33,7 @@ void Frontier::find_least_first() {
     if (loads_[kind] == nullptr || !least_first_[kind].empty() || bounds_.stages() == 0) continue;
     int first = 0;
     for (int last = 0; last <= layers_; ++last) {
-      // With fewest in flight, at the last stage, most fit.
-      while (first < last && costs_.hopeless(seat, 0, loads_[kind]->of(first, last), 0)) ++first;
+      while (first < last && costs_.hopeless(seat, loads_[kind]->of(first, last))) ++first;
       least_first_[kind].push_back(first);
     }
   }
@@ -75,18 +74,17 @@ bool Frontier::hopeless(const Label& label) const {
   const int left = std::min(place.reach, limits_.stages - place.stages);
   const double rest = bounds_.compute_before()[label.layer];
   const double others = setting_.microbatches - 1;
-  switch (setting_.schedule) {
-    case Kind::Flush:
-      // The loop that the slack is of takes at least one microbatch.
-      return rest + label.total +
-                 others * std::max({limits_.floor, rest / left, limits_.pace + label.slack}) >=
-             limits_.below;
-    case Kind::GPipe:
-      return rest + label.total + others * std::max(label.forward + label.backward, rest / left) >=
-             limits_.below;
-    default:
-      return setting_.microbatches * rest + label.total >= limits_.below;
+  if (stalls(setting_)) {
+    // The loop that the slack is of takes at least one microbatch.
+    return bounds_.way_before()[label.layer] + label.total +
+               others * std::max({limits_.floor, rest / left, limits_.pace + label.slack}) >=
+           limits_.below;
   }
+  if (setting_.schedule == Kind::GPipe) {
+    return rest + label.total + others * std::max(label.forward + label.backward, rest / left) >=
+           limits_.below;
+  }
+  return setting_.microbatches * rest + label.total >= limits_.below;
 }
 
 // Raises the slack to the most that makes no difference to any stage in front.
@@ -165,10 +163,17 @@ bool Frontier::consider(Stage& stage, const StageLoad& load) {
   stage.timing = costs_.timing(stage.seat, load, stage.recompute, tie, stage.together);
   stage.timing.send = stage.send.seconds;
   stage.timing.busy = stage.send.busy;
-  const double share = setting_.schedule == Kind::TwoBW
-                           ? update_share(setting_, costs_.in_flight(stage.after), stage.timing)
-                           : 0;
-  return stage.timing.compute() + share <= limits_.pace;
+  const double compute = stage.timing.compute();
+  if (setting_.schedule != Kind::TwoBW) return compute <= limits_.pace;
+  const double shared = compute + update_share(setting_, costs_.in_flight(stage.after), stage.timing);
+  // With one gradient buffer P is not all of an update, and may be limited to less than the shares are.
+  if (!setting_.one_gradient()) return shared <= limits_.pace;
+  return compute <= limits_.pace && setting_.microbatches * shared <= limits_.below;
+}
+
+// Seconds that a stage adds to what all stages wait for, or to a microbatch alone.
+double Frontier::way(double compute, double backward, double send) const {
+  return setting_.one_gradient() ? backward + send : compute + 2 * send;
 }
 
 // Whether the stage may have to wait for room.
@@ -193,7 +198,7 @@ void Frontier::append(const Stage& stage, int parent, int place) {
   if (goal_ == Goal::Pace || goal_ == Goal::Update || goal_ == Goal::Span) {
     if (waits(stage)) label.slack = slack_of(stage, timing.compute(), rest);
     if (label.slack > 0) return;
-    label.span = rest.span + timing.compute() + 2 * timing.send;
+    label.span = rest.span + way(timing.compute(), timing.backward, timing.send);
     label.tail = std::max({rest.tail, timing.reduce + timing.step, bounds_.tail()});
     label.total = span_weight_ * label.span + label.tail;
     if (goal_ == Goal::Span) label.slack = label.total / span_weight_;
@@ -203,7 +208,7 @@ void Frontier::append(const Stage& stage, int parent, int place) {
     }
   }
   if (hopeless(label)) return;
-  if (goal_ == Goal::Update && setting_.schedule == Kind::Flush) round_up(label);
+  if (goal_ == Goal::Update && stalls(setting_)) round_up(label);
   insert(label);
 }
 
@@ -216,14 +221,16 @@ double Frontier::least_slack(const Stage& stage, int head) const {
   return least;
 }
 
-// Whether a stage of so much computation, if it costs nothing else and fits, would be better in front of any
-// label of the list than all that is known.
-bool Frontier::may_improve(const Stage& stage, double compute, int head, int known) const {
+// Whether a stage of the layers from `first` on, if it only computes and fits, would be better in front of
+// any label of the list than all that is known.
+bool Frontier::may_improve(const Stage& stage, const Loads& loads, int first, int head, int known) const {
+  const double compute = loads.compute(first, stage.last);
+  const double added = way(compute, loads.backward(first, stage.last), stage.send.seconds);
   for (int i = head; i >= 0; i = labels_[i].next) {
     const Label& rest = labels_[i];
     Label label;
     label.slack = waits(stage) ? slack_of(stage, compute, rest) : -kUnlimited;
-    label.span = rest.span + compute + 2 * stage.send.seconds;
+    label.span = rest.span + added;
     label.total = span_weight_ * label.span + std::max(rest.tail, bounds_.tail());
     if (setting_.schedule == Kind::GPipe) {
       label.forward = std::max(rest.forward, bounds_.forward());
@@ -284,7 +291,7 @@ void Frontier::extend(int place, const Advance& advance) {
     };
     switch (goal_) {
       case Goal::Update:
-        lengthen([&](int first, double compute) { return may_improve(stage, compute, head, known[first]); });
+        lengthen([&](int first, double) { return may_improve(stage, *loads, first, head, known[first]); });
         break;
       case Goal::Memory:
         lengthen([&](int first, double) {
@@ -330,7 +337,8 @@ Estimate Frontier::estimate(int label) const {
   Plan plan{.schedule = setting_.schedule,
             .replicas = setting_.replicas,
             .microbatch = setting_.microbatch,
-            .microbatches = setting_.microbatches};
+            .microbatches = setting_.microbatches,
+            .second_gradient = setting_.second_gradient};
   for (int i = label; labels_[i].parent >= 0; i = labels_[i].parent) {
     StagePlan stage{.first_layer = labels_[i].layer,
                     .last_layer = labels_[labels_[i].parent].layer,
@@ -346,9 +354,8 @@ double Frontier::promise(int end) const {
   const Label& label = labels_[end];
   if (goal_ == Goal::Memory) return label.slack;
   const double others = setting_.microbatches - 1;
+  if (stalls(setting_)) return label.total + others * std::max(bounds_.pace(), limits_.pace + label.slack);
   switch (setting_.schedule) {
-    case Kind::Flush:
-      return label.total + others * std::max(bounds_.pace(), limits_.pace + label.slack);
     case Kind::GPipe:
       return label.total + others * (label.forward + label.backward);
     case Kind::TwoBW:

@@ -100,9 +100,10 @@ class Frontier {
   void extend(int place, const Advance& advance);
   bool consider(Stage& stage, const StageLoad& load);
   bool waits(const Stage& stage) const;
+  double way(double compute, double backward, double send) const;
   double slack_of(const Stage& stage, double compute, const Label& rest) const;
   double least_slack(const Stage& stage, int head) const;
-  bool may_improve(const Stage& stage, double compute, int head, int known) const;
+  bool may_improve(const Stage& stage, const Loads& loads, int first, int head, int known) const;
 
   void append(const Stage& stage, int parent, int place);
   bool hopeless(const Label& label) const;

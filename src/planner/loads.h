@@ -37,6 +37,8 @@ class Loads {
   }
   // Forward and backward of the same layers, sooner.
   double compute(int first, int last) const { return compute_[last] - compute_[first]; }
+  // Backward alone.
+  double backward(int first, int last) const { return before_[last].backward - before_[first].backward; }
   // The longest forward and the longest backward of a layer.
   const LayerCost& slowest() const { return slowest_; }
   // Bytes that the layer hands on.

@@ -57,7 +57,9 @@ Footprint footprint_at(Moment moment, const schedule::Spec& spec, int stage, con
     // Without a flush, work goes on while the copy of a tied gradient is on its way.
     result[Term::Transfer] = load.output + load.input + (flushes ? 0 : tie);
   } else {
-    hold(flushes ? 0 : in_flight - 1);
+    // A stage that steps right before its next backward has run the forward before that.
+    const bool forwarded = schedule::steps_late(spec, stage) && schedule::gradient_buffers(spec, stage) == 1;
+    hold(flushes ? 0 : in_flight - (forwarded ? 0 : 1));
     result[Term::Working] = tie;
     // The last stage is done with a batch first, and its copy gone when the first stage's arrives.
     result[Term::Transfer] = stage == 0 ? tie : 0;

@@ -14,14 +14,19 @@ Partition::Partition(const Problem& problem, const Setting& setting, const Place
       bounds_(problem, setting, places, loads, exactly),
       frontier_(problem, setting, places, loads, exactly, bounds_, space) {}
 
+// Without a stall P and the like are all of an update.
+Frontier::Goal Partition::goal() const {
+  return setting_.schedule == Kind::TwoBW && !stalls(setting_) ? Goal::Pace : Goal::Update;
+}
+
 // For an update below so many seconds.
 Frontier::Limits Partition::limits_for(double below) const {
   Limits limits{.below = below * (1 - kSame), .floor = bounds_.pace(), .stages = bounds_.stages()};
   if (below == kUnlimited) return limits;
   const double others = setting_.microbatches - 1;
-  const bool pipelined = setting_.schedule == Kind::Flush || setting_.schedule == Kind::GPipe;
+  const bool fills = stalls(setting_) || setting_.schedule == Kind::GPipe;
   if (setting_.schedule == Kind::TwoBW) limits.pace = limits.below / setting_.microbatches;
-  if (pipelined && others > 0) limits.pace = (limits.below - bounds_.compute()) / others;
+  if (fills && others > 0) limits.pace = std::min(limits.pace, (limits.below - bounds_.way()) / others);
   return limits;
 }
 
@@ -104,9 +109,8 @@ bool Partition::may_beat(double below) {
 
 // Looks for a plan with an update below `target`.
 bool Partition::beat(double target, Best& best) {
-  const Goal goal = setting_.schedule == Kind::TwoBW ? Goal::Pace : Goal::Update;
   Best better{.below = target};
-  if (!found(goal, limits_for(target)) || !take(better)) return false;
+  if (!found(goal(), limits_for(target)) || !take(better)) return false;
   best = std::move(better);
   return true;
 }
@@ -124,21 +128,28 @@ void Partition::close_in(Best& best) {
   }
 }
 
-// Flush: among the plans with P from `least` to `most`. A run finds the least that an update takes besides P;
-// that and the best known plan bound P from above, and where they leave much it is looked at in two parts.
+// Where stages stall: among the plans with P from `least` to `most`. A run finds the least that an update
+// takes besides P; that and the best known plan bound P from above, and where they leave much it is looked at
+// in two parts.
 void Partition::search_between(double least, double most, Best& best) {
   Limits limits = limits_for(best.below);
   limits.floor = least;
-  limits.pace = most;
+  limits.pace = std::min(limits.pace, most);
   if (!found(Goal::Update, limits)) return;
   double besides = kUnlimited;
   for (int end : frontier_.ends()) besides = std::min(besides, frontier_.besides(end));
-  take(best);
+  const bool better = take(best);
   const double others = setting_.microbatches - 1;
-  if (others == 0) return;
-  const auto limit = [&] { return std::min(most, (best.below * (1 - kSame) - besides) / others); };
+  const auto limit = [&] {
+    const double pace = std::min(most, limits_for(best.below).pace);
+    return others > 0 ? std::min(pace, (best.below * (1 - kSame) - besides) / others) : pace;
+  };
   const double upper = limit(), middle = (least + upper) / 2;
-  if (others * (upper - least) <= kSame * best.below) return;
+  if (others * (upper - least) <= kSame * best.below) {
+    // With one gradient buffer a stage's own step may take longer than all this: until nothing is better.
+    if (better && setting_.one_gradient()) search_between(least, upper, best);
+    return;
+  }
   search_between(least, middle, best);
   if (limit() > middle) search_between(middle, limit(), best);
 }
@@ -150,7 +161,7 @@ std::optional<Estimate> Partition::fastest(double below) {
     if (!best.plan) return std::nullopt;
     best.below = best.plan->plan.update_seconds;
   }
-  if (setting_.schedule == Kind::Flush) {
+  if (stalls(setting_)) {
     const Limits limits = limits_for(best.below);
     search_between(limits.floor, limits.pace, best);
   } else if (beat(best.below, best) && setting_.schedule == Kind::TwoBW) {
@@ -160,8 +171,7 @@ std::optional<Estimate> Partition::fastest(double below) {
 }
 
 Estimate Partition::frugal(const Estimate& best) {
-  const Goal goal = setting_.schedule == Kind::TwoBW ? Goal::Pace : Goal::Update;
-  if (!found(goal, limits_for(best.plan.update_seconds * (1 + 2 * kSame)))) return best;
+  if (!found(goal(), limits_for(best.plan.update_seconds * (1 + 2 * kSame)))) return best;
   Estimate chosen = best;
   for (int end : frontier_.ends()) {
     Estimate plan = frontier_.estimate(end);

@@ -42,6 +42,7 @@ class Partition {
     double below = kUnlimited;
   };
 
+  Goal goal() const;
   Limits limits_for(double below) const;
   bool found(Goal goal, const Limits& limits);
   bool take(Best& best) const;

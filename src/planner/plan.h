@@ -28,6 +28,7 @@ struct Problem {
   std::optional<schedule::Kind> schedule;
   std::optional<int> stages, replicas, microbatch, microbatches, extra;
   std::optional<bool> recompute;
+  std::optional<bool> second_gradient;  // matters under 2bw alone
 };
 
 // One stage of a plan: its layers and the devices of its replicas.
@@ -49,10 +50,11 @@ struct StagePlan {
 
 struct Plan {
   schedule::Kind schedule = schedule::Kind::TwoBW;
-  int replicas = 1;      // w
-  int microbatch = 1;    // b
-  int microbatches = 1;  // m
-  int extra = 0;         // e
+  int replicas = 1;             // w
+  int microbatch = 1;           // b
+  int microbatches = 1;         // m
+  int extra = 0;                // e
+  bool second_gradient = true;  // under 2bw: of stages that wait while the next batch accumulates
   std::vector<StagePlan> stages;
   // Forecast by the closed-form model:
   double update_seconds = 0;

@@ -47,7 +47,8 @@ Json setting_json(const Plan& plan) {
           {"replicas", plan.replicas},
           {"microbatch", plan.microbatch},
           {"microbatches", plan.microbatches},
-          {"extra", plan.extra}};
+          {"extra", plan.extra},
+          {"second_gradient", plan.second_gradient}};
 }
 
 Json plan_json(const Problem& problem, const Estimate& estimate) {

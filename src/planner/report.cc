@@ -79,13 +79,23 @@ std::string stage_table(const Problem& problem, const Plan& plan) {
   return table.text();
 }
 
+// Empty where there is no choice.
+std::string gradient_buffers(const Plan& plan) {
+  schedule::Spec spec = spec_of(setting_of(plan), static_cast<int>(plan.stages.size()));
+  if (schedule::has_second_gradient(spec)) return "two gradient buffers";
+  spec.second_gradient = true;
+  return schedule::has_second_gradient(spec) ? "one gradient buffer" : "";
+}
+
 std::string setting_line(const Problem& problem, const Plan& plan) {
   const int sequences = plan.microbatch * plan.microbatches * plan.replicas;
-  return fmt::format("{}: {} x {}, {} of {} an update on each: batch {} of at most {}{}\n",
+  const std::string gradients = gradient_buffers(plan);
+  return fmt::format("{}: {} x {}, {} of {} an update on each: batch {} of at most {}{}{}\n",
                      schedule::name(plan.schedule), plural(std::ssize(plan.stages), "stage"),
                      plural(plan.replicas, "replica"), plural(plan.microbatches, "microbatch", "es"),
                      plural(plan.microbatch, "sequence"), sequences, problem.batch,
-                     plan.extra > 0 ? fmt::format("; {} extra in flight", plan.extra) : "");
+                     plan.extra > 0 ? fmt::format("; {} extra in flight", plan.extra) : "",
+                     gradients.empty() ? "" : "; " + gradients);
 }
 
 std::string memory_line(const Problem& problem, const Estimate& estimate) {
@@ -141,13 +151,13 @@ std::string shortfall_text(const Problem& problem, const Shortfall& shortfall) {
   return text;
 }
 
-// "d=4 b=2 m=16 e=1, 2 stages recompute".
+// "d=4 b=2 m=16 e=1, one gradient buffer, 2 recompute".
 std::string best_of(const Family& family) {
   if (!family.best) return "none";
   const Plan& plan = family.best->plan;
   const auto again = std::ranges::count_if(plan.stages, &StagePlan::recompute);
-  return fmt::format("d={} b={} m={} e={}{}", plan.stages.size(), plan.microbatch, plan.microbatches,
-                     plan.extra,
+  return fmt::format("d={} b={} m={} e={}{}{}", plan.stages.size(), plan.microbatch, plan.microbatches,
+                     plan.extra, plan.second_gradient ? "" : ", one gradient buffer",
                      again == 0                         ? ""
                      : again == std::ssize(plan.stages) ? ", all recompute"
                                                         : fmt::format(", {} recompute", again));

@@ -80,7 +80,7 @@ class Search {
   }
 
  private:
-  // One way of spreading replicas and one microbatch size.
+  // One way of spreading replicas, one microbatch size, one or two gradient buffers.
   struct Cell {
     const Places* places;
     Setting setting;
@@ -129,25 +129,34 @@ class Search {
       const int m = microbatch_count(problem_, replicas, b);
       if (m == 0) continue;
       for (const Places* way : ways) {
-        Cell cell{
-            .places = way,
-            .setting = {.schedule = schedule, .replicas = replicas, .microbatch = b, .microbatches = m}};
-        const auto add = [&](std::optional<int> stages) {
-          cell.stages = stages;
-          cell.at_most = bounds_of(cell).throughput();
-          if (cell.at_most > 0) cells.push_back(cell);
-        };
-        cell.setting.extra = fixed_extra(problem_, schedule);
-        if (cell.setting.extra == 0 || problem_.stages) {
-          add(problem_.stages);
-        } else {
-          for (int stages = 1; stages <= way->all().front().reach; ++stages) add(stages);
+        for (bool second : second_gradients_to_try(problem_, schedule)) {
+          add_cells(*way,
+                    {.schedule = schedule,
+                     .replicas = replicas,
+                     .microbatch = b,
+                     .microbatches = m,
+                     .extra = fixed_extra(problem_, schedule),
+                     .second_gradient = second},
+                    cells);
         }
       }
     }
     std::stable_sort(cells.begin(), cells.end(),
                      [](const Cell& a, const Cell& b) { return a.at_most > b.at_most; });
     return cells;
+  }
+
+  void add_cells(const Places& way, const Setting& setting, std::vector<Cell>& cells) {
+    const auto add = [&](std::optional<int> stages) {
+      Cell cell{.places = &way, .setting = setting, .stages = stages};
+      cell.at_most = bounds_of(cell).throughput();
+      if (cell.at_most > 0) cells.push_back(cell);
+    };
+    if (setting.extra == 0 || problem_.stages) {
+      add(problem_.stages);
+    } else {
+      for (int stages = 1; stages <= way.all().front().reach; ++stages) add(stages);
+    }
   }
 
   Bounds bounds_of(const Cell& cell) const {
@@ -176,31 +185,31 @@ class Search {
     }
   }
 
-  // Sequences a second that a plan of the family must exceed to matter: those of the family's best, where it
-  // may come near the best of all, or where that is soon found.
-  double to_beat(const Family& family) const {
+  // Sequences a second that such a plan of the family must exceed to matter: those of the family's best,
+  // where it may come near the best of all, or where that is soon found.
+  double to_beat(const Family& family, const Setting& setting) const {
     const double own = throughput(family.best);
-    if (family.schedule == Kind::TwoBW) return own;
+    if (setting.schedule == Kind::TwoBW && !stalls(setting)) return own;
     return std::max(own, (1 - options_.near) * throughput(best_));
   }
 
   // All plans of the family that matter.
   void find_best(Group& group) {
     for (Cell cell : group.cells) {
-      if (!cell.promising || cell.at_most <= to_beat(group.family) * (1 + kSame)) continue;
+      if (!cell.promising || cell.at_most <= to_beat(group.family, cell.setting) * (1 + kSame)) continue;
       const std::vector<int> extras = extras_to_try(problem_, cell.setting.schedule);
       for (int extra : extras) {
         cell.setting.extra_a_boundary = extra;
         Partition partition = partition_of(cell);
         ++result_.settings;
         std::optional<Estimate> found =
-            partition.fastest(update_to_beat(cell.setting, to_beat(group.family)));
+            partition.fastest(update_to_beat(cell.setting, to_beat(group.family, cell.setting)));
         if (throughput(found) > throughput(group.family.best)) {
           group.family.best = std::move(found);
           group.winner = cell;
           if (throughput(group.family.best) > throughput(best_)) best_ = group.family.best;
         }
-        const double left = to_beat(group.family);
+        const double left = to_beat(group.family, cell.setting);
         const bool enough = extra == 0 && extras.size() > 1 && left > 0 &&
                             !partition.may_beat(update_to_beat(cell.setting, left));
         result_.stages += partition.considered();
@@ -210,9 +219,21 @@ class Search {
     if (throughput(group.family.best) > throughput(best_)) best_ = group.family.best;
   }
 
+  // A second gradient buffer never costs time.
+  void double_gradients(Group& group) {
+    if (problem_.second_gradient || group.winner->setting.second_gradient) return;
+    Plan plan = group.family.best->plan;
+    plan.second_gradient = true;
+    Estimate doubled = evaluate(problem_, std::move(plan), loads_.at(group.winner->setting.microbatch));
+    if (!doubled.fits()) return;
+    group.family.best = std::move(doubled);
+    group.winner->setting.second_gradient = true;
+  }
+
   void settle(Group& group) {
     Family& family = group.family;
     if (family.best) {
+      double_gradients(group);
       family.verdict = Verdict::Slower;
       const bool first = throughput(family.best) >= throughput(best_) * (1 - kSame);
       if (first) family.best = partition_of(*group.winner).frugal(*family.best);

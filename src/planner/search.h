@@ -8,13 +8,14 @@
 //   m             as many microbatches as the batch allows, floor(B / (b w))
 //   e             under 2bw and flush none, one or two extra microbatches in flight for every boundary
 //                 (two hide a transfer that takes as long as a stage's computation, there and back)
+//   gradients     under 2bw two buffers on every stage that waits, or one
 //   recomputation by stage, where its memory needs it
 //
 // or what of these the problem fixes. The most sequences a second win by planner/time_model.h; then what
-// needs less memory on all devices together, then fewer devices. Where unlike nodes make the ways to place
-// a pipeline too many the search leaves some out and says so. Every family gets a good plan first; then only
-// what may still come near the best of all, or be the best of a 2bw family, is looked at until no plan can be
-// better.
+// needs less memory on all devices together, then fewer devices. Only where a plan's second gradient buffers
+// do not fit it has one. Where unlike nodes make the ways to place a pipeline too many the search leaves some
+// out and says so. Every family gets a good plan first; then only what may still come near the best of all,
+// or with two gradient buffers be the best of a 2bw family, is looked at until no plan can be better.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +52,8 @@ struct Family {
   schedule::Kind schedule = schedule::Kind::TwoBW;
   int replicas = 1;
   Verdict verdict = Verdict::NotAllowed;
-  // The best that fits; where the family cannot come near the best, and is not of 2bw, one not far from it.
+  // The best that fits; where the family cannot come near the best, and is not of 2bw with two gradient
+  // buffers, one not far from it.
   // Where none fits the one that comes closest to it.
   std::optional<Estimate> best;
   double ratio = 0;    // its throughput, of the chosen plan's; both simulated, where both were

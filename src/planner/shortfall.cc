@@ -78,6 +78,11 @@ std::vector<std::string> remedies(const Problem& problem, const Estimate& closes
     offer(changed, "recomputation");
   }
   changed = problem;
+  if (problem.second_gradient == true) {
+    changed.second_gradient = false;
+    offer(changed, "one gradient buffer a stage instead of two");
+  }
+  changed = problem;
   changed.microbatch.reset();
   const int smallest = microbatches_to_try(changed).front();
   if (problem.microbatch && *problem.microbatch > smallest) {

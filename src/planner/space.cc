@@ -122,6 +122,12 @@ int fixed_extra(const Problem& problem, Kind schedule) {
   return has_window(schedule) ? problem.extra.value_or(0) : 0;
 }
 
+std::vector<bool> second_gradients_to_try(const Problem& problem, Kind schedule) {
+  if (schedule != Kind::TwoBW) return {true};
+  if (problem.second_gradient) return {*problem.second_gradient};
+  return {true, false};
+}
+
 std::vector<int> extras_to_try(const Problem& problem, Kind schedule) {
   if (!has_window(schedule) || problem.extra) return {0};
   return {0, 1, 2};

@@ -19,6 +19,8 @@ std::vector<int> microbatches_to_try(const Problem& problem);
 int microbatch_count(const Problem& problem, int replicas, int microbatch);
 // e, where it is fixed and matters to the schedule; else 0.
 int fixed_extra(const Problem& problem, schedule::Kind schedule);
+// Whether to have a second gradient buffer, where the schedule can.
+std::vector<bool> second_gradients_to_try(const Problem& problem, schedule::Kind schedule);
 // Extra microbatches in flight for every boundary between two stages, where e is not fixed.
 std::vector<int> extras_to_try(const Problem& problem, schedule::Kind schedule);
 

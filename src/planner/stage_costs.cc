@@ -43,6 +43,12 @@ StageCosts::StageCosts(const Problem& problem, const Setting& setting, const Pla
       state_.back() = std::min(state_.back(), state_bytes);
     }
   }
+  // With more in flight the first stage may have no time to wait, and so no second gradient buffer.
+  Setting hasty = setting;
+  hasty.second_gradient = false;
+  const StageLoad slope = slopes(spec_of(hasty, exactly.value_or(1)), 0, false).computing;
+  least_kept_ = slope.parameters + slope.gradient_parameters;
+  for (double bytes : state_) least_kept_ = std::min(least_kept_, bytes);
 
   double tied = 0;
   for (const LayerShape& layer : problem.layers) tied = std::max(tied, layer.tied);

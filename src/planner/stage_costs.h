@@ -28,9 +28,11 @@ class StageCosts {
   }
   // Whether it is over by more than `by` with any number of layers more in front of these.
   bool hopeless(int seat, int after, const StageLoad& load, double by) const {
-    const double least = state_[after] * (load.parameters - load.tied) +
-                         (may_recompute_ ? 1 : in_flight_[after]) * load.stash + load.working;
-    return least - seats_[seat].capacity > by + kRounding * least;
+    return exceeds(seat, state_[after], in_flight_[after], load, by);
+  }
+  // The same wherever the stage is in its pipeline and however many more are in flight.
+  bool hopeless(int seat, const StageLoad& load) const {
+    return exceeds(seat, least_kept_, in_flight_.front(), load, 0);
   }
 
   // Without the transfer to the next stage. `tie`: the exchange of a tied weight counts here;
@@ -58,6 +60,13 @@ class StageCosts {
 
  private:
   static constexpr double kRounding = 1e-9;
+
+  bool exceeds(int seat, double state, int in_flight, const StageLoad& load, double by) const {
+    const double least =
+        state * (load.parameters - load.tied) + (may_recompute_ ? 1 : in_flight) * load.stash + load.working;
+    return least - seats_[seat].capacity > by + kRounding * least;
+  }
+
   // Bytes for each unit of the load.
   struct MemoryRates {
     StageLoad computing, summing_ties;
@@ -81,6 +90,7 @@ class StageCosts {
   const Places& places_;
   bool may_recompute_;
   double least_state_;
+  double least_kept_;                // bytes a parameter, of any stage at least
   std::vector<int> in_flight_;       // by stages after
   std::vector<double> state_;        // bytes a parameter at least, by stages after
   std::vector<MemoryRates> memory_;  // by stages after, being the first, recomputing

@@ -37,6 +37,13 @@ double round_trip(std::span<const StageTiming> stages) {
   return seconds;
 }
 
+// From the last stage to the first.
+double way_back(std::span<const StageTiming> stages) {
+  double seconds = 0;
+  for (const StageTiming& stage : stages) seconds += stage.backward + stage.send;
+  return seconds;
+}
+
 double longest_tail(std::span<const StageTiming> stages) {
   double longest = 0;
   for (const StageTiming& stage : stages) longest = std::max(longest, stage.reduce + stage.step);
@@ -65,12 +72,15 @@ double period(const Setting& setting, std::span<const StageTiming> stages) {
 double two_bw(const Setting& setting, std::span<const StageTiming> stages) {
   const int d = static_cast<int>(std::ssize(stages));
   const schedule::Spec spec = spec_of(setting, d);
-  double longest = period(setting, stages);
+  const double pace = period(setting, stages);
+  double longest = pace;
   for (int r = 0; r < d; ++r) {
     const double share = update_share(setting, schedule::in_flight_bound(spec, r), stages[r]);
     longest = std::max(longest, stages[r].compute() + share);
   }
-  return setting.microbatches * longest;
+  const double update = setting.microbatches * longest;
+  if (!setting.one_gradient()) return update;
+  return std::max(update, way_back(stages) + (setting.microbatches - 1) * pace + longest_tail(stages));
 }
 
 double gpipe(const Setting& setting, std::span<const StageTiming> stages) {
@@ -118,7 +128,8 @@ Setting setting_of(const Plan& plan) {
           .replicas = plan.replicas,
           .microbatch = plan.microbatch,
           .microbatches = plan.microbatches,
-          .extra = plan.extra};
+          .extra = plan.extra,
+          .second_gradient = plan.second_gradient};
 }
 
 schedule::Spec spec_of(const Setting& setting, int stages) {
@@ -126,7 +137,12 @@ schedule::Spec spec_of(const Setting& setting, int stages) {
           .stages = stages,
           .microbatches = setting.microbatches,
           .extra = setting.extra + setting.extra_a_boundary * (stages - 1),
-          .replicas = setting.replicas};
+          .replicas = setting.replicas,
+          .second_gradient = setting.second_gradient};
+}
+
+bool stalls(const Setting& setting) {
+  return setting.schedule == Kind::Flush || setting.one_gradient();
 }
 
 const StateBytes& state_of(const Problem& problem, schedule::Kind schedule) {

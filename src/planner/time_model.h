@@ -18,12 +18,20 @@
 //
 //   2bw         m max(P, F_r + (step_r + max(0, reduce_r - (m-n_r+1) F_r)) / m)
 //               (m-n_r+1 microbatches run between the end of a batch's gradients and the need for them)
+//   ..., with one gradient buffer the same, but at least
+//               S' + (m-1) P + max (reduce_r + step_r)
+//               (no stage runs a backward of the next batch before the first stage has run the last of this
+//               one; S' = b_0 + .. + b_(d-1) + c_0 + .. + c_(d-2) is the way back, where all forwards are
+//               done)
 //   flush       S + (m-1) P + max (reduce_r + step_r), where only stages with n_r < m ever wait for room
 //   gpipe       S + (m-1) (max f_r + max b_r) + max (reduce_r + step_r)
 //   sequential  m S + max (reduce_r + step_r)
 //
 // For equal stages and links strict 1F1B (n_r = d-r) gives P = F + 2 (d-1)/d c: what transfers cost. The
-// formula for gpipe is exact too; that for flush is never too low, and within 3% for balanced stages.
+// formula for gpipe is exact too; that for flush is never too low, and within 3% for balanced stages. That
+// for one gradient buffer is exact for equal stages and free links, where it says (d-1) b - f more than with
+// two; for balanced ones it may be some 7% too high, and a little too low where one stage reduces longest and
+// another steps longest.
 #pragma once
 
 #include <span>
@@ -40,11 +48,18 @@ struct Setting {
   int replicas = 1, microbatch = 1, microbatches = 1;
   // Extra microbatches in flight: so many, and so many more for every boundary between two stages.
   int extra = 0, extra_a_boundary = 0;
+  bool second_gradient = true;
+
+  bool one_gradient() const { return schedule == schedule::Kind::TwoBW && !second_gradient; }
 
   friend bool operator==(const Setting&, const Setting&) = default;
 };
 Setting setting_of(const Plan& plan);
 schedule::Spec spec_of(const Setting& setting, int stages);
+
+// Whether all stages wait for each other once an update: for the way there and back under flush, for the way
+// back under 2bw with one gradient buffer.
+bool stalls(const Setting& setting);
 
 // Training state a parameter under this schedule.
 const StateBytes& state_of(const Problem& problem, schedule::Kind schedule);

@@ -96,7 +96,8 @@ std::string summary(const Spec& spec, const Costs& costs) {
   const double period = steady_ticks_per_batch(spec, costs);
   const double work = static_cast<double>(spec.microbatches * (costs.forward + costs.backward));
   return fmt::format("steady state: {:.1f}% busy, {:g} ticks a batch\n", 100 * work / period, period) +
-         fmt::format("by stage: weight versions{}, microbatches in flight{}\n", by_stage(spec, versions_kept),
+         fmt::format("by stage: weight versions{}, gradient buffers{}, microbatches in flight{}\n",
+                     by_stage(spec, versions_kept), by_stage(spec, gradient_buffers),
                      by_stage(spec, in_flight_bound));
 }
 

@@ -143,9 +143,9 @@ int versions_kept(const Spec& spec, int stage) {
     case Kind::Flush:
       return 1;
     case Kind::TwoBW:
-      // The last stage has none in flight when it steps, late as it does: it updates in place, which
-      // pays for its second gradient buffer.
-      return steps_late(spec, stage) && in_flight_bound(spec, stage) == 1 ? 1 : 2;
+      // With a second gradient buffer the last stage has none in flight when it steps, late as it does: it
+      // updates in place, which pays for that buffer.
+      return gradient_buffers(spec, stage) == 2 && in_flight_bound(spec, stage) == 1 ? 1 : 2;
     case Kind::Stash: {
       // Right after an update the n-1 microbatches still in flight began on ceil((n-1)/m) versions.
       const int others = in_flight_bound(spec, stage) - 1;
@@ -156,7 +156,12 @@ int versions_kept(const Spec& spec, int stage) {
 }
 
 int gradient_buffers(const Spec& spec, int stage) {
-  return steps_late(spec, stage) ? 2 : 1;
+  return spec.second_gradient && steps_late(spec, stage) ? 2 : 1;
+}
+
+bool has_second_gradient(const Spec& spec) {
+  // The last stage ends a batch first: if any waits, it does.
+  return gradient_buffers(spec, spec.stages - 1) == 2;
 }
 
 std::int64_t version_of(const Spec& spec, int stage, std::int64_t microbatch) {

@@ -25,6 +25,9 @@ struct Spec {
   // Evaluate the newest weights after every so many updates, and after the last; 0: never.
   std::int64_t evaluate_every = 0;
   int replicas = 1;
+  // Under 2BW: the next batch accumulates in a second gradient buffer while a gradient waits for other stages
+  // or replicas. Without it a stage that waits runs no backward until its update is made.
+  bool second_gradient = true;
 };
 
 // Workers are numbered pipeline after pipeline: stage r of replica p is worker p*d + r.
@@ -70,17 +73,21 @@ bool delays_steps(const Spec& spec, std::int64_t batch);
 // W(j+1).
 int slack(const Spec& spec, int stage);
 
-// Whether stage r steps as late as the double buffer allows, which leaves what crosses stages and replicas
-// the most time. Not where it has nothing to wait for (stage 0 ends every batch last, and without replicas
-// has all it needs by then), nor where there is no time.
+// Whether stage r steps as late as its buffers allow, which leaves what crosses stages and replicas the most
+// time: right before the first forward on the new weights, or with one gradient buffer right before the first
+// backward of the next batch. Not where it has nothing to wait for (stage 0 ends every batch last, and
+// without replicas has all it needs by then), nor where there is no time.
 bool steps_late(const Spec& spec, int stage);
 
 // Weight versions that stage r keeps at once, the one being written included.
 int versions_kept(const Spec& spec, int stage);
 
 // Gradient buffers of stage r: 2 where batch j's gradient still waits for other stages or replicas while
-// batch j+1 already accumulates.
+// batch j+1 already accumulates, if a second one is wanted.
 int gradient_buffers(const Spec& spec, int stage);
+
+// Whether any stage has a second one.
+bool has_second_gradient(const Spec& spec);
 
 // The version on which stage r runs microbatch k, forward and backward alike.
 std::int64_t version_of(const Spec& spec, int stage, std::int64_t microbatch);

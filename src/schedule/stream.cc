@@ -72,6 +72,8 @@ void Stream::emit_backward() {
   const std::int64_t batch = k / spec_.microbatches;
   const std::int64_t version = version_of(spec_, stage_, k);
   const int slot = static_cast<int>(k % in_flight_bound(spec_, stage_));
+  // The gradient that the buffer still holds goes first.
+  while (steps_ <= batch - gradient_buffers(spec_, stage_)) emit_step(steps_);
   if (stage_ + 1 < spec_.stages) ready_.push_back({.op = Op::RecvGradient, .batch = batch, .microbatch = k});
   ready_.push_back({.op = Op::Backward, .batch = batch, .microbatch = k, .version = version, .slot = slot});
   if (stage_ > 0) ready_.push_back({.op = Op::SendGradient, .batch = batch, .microbatch = k});

@@ -20,7 +20,8 @@ schedule::Spec schedule_spec(const Config& config) {
           .updates = config.train.updates,
           .sync_updates = pipeline.sync_updates,
           .evaluate_every = config.train.eval_every,
-          .replicas = pipeline.replicas};
+          .replicas = pipeline.replicas,
+          .second_gradient = pipeline.second_gradient};
 }
 
 namespace {

@@ -80,6 +80,9 @@ TEST(Configuration, TakesAPlansChoices) {
   EXPECT_EQ(unnamed.pipeline.microbatch, 5);
   EXPECT_EQ(unnamed.pipeline.microbatches, 6);
   EXPECT_EQ(unnamed.pipeline.extra, 1);
+  EXPECT_TRUE(unnamed.pipeline.second_gradient);
+  plan.second_gradient = false;
+  EXPECT_FALSE(with_plan(config, plan, {}).pipeline.second_gradient);
   EXPECT_EQ(unnamed.pipeline.split, (std::vector<int>{7, 5}));
   EXPECT_EQ(unnamed.pipeline.recompute, std::vector<int>{1});
   EXPECT_TRUE(unnamed.devices.empty());
@@ -100,6 +103,14 @@ TEST(Configuration, IsPlannedAsItStands) {
   EXPECT_TRUE(plan.stages[0].recompute);
   EXPECT_FALSE(plan.stages[1].recompute);
   EXPECT_GT(plan.tokens_per_s, 0);
+  EXPECT_TRUE(plan.second_gradient);
+  config.pipeline.second_gradient = false;
+  Problem problem = small_problem(config);
+  problem.schedule = schedule::Kind::TwoBW;
+  problem.stages = 2;
+  const Plan single = plan_as_configured(config, problem);
+  EXPECT_FALSE(single.second_gradient);
+  EXPECT_LT(single.stages[1].memory[Term::Gradients], plan.stages[1].memory[Term::Gradients]);
   config.pipeline.split = {4, 4};
   EXPECT_EQ(refusal([&] { plan_as_configured(config, small_problem(config)); }),
             "pipeline.split covers 8 layers; it must cover the model's 12");

@@ -194,7 +194,12 @@ class Exhaustive {
           plan.extra = extra * boundaries;
           if (problem_.extra && (kind == Kind::TwoBW || kind == Kind::Flush)) plan.extra = *problem_.extra;
           const schedule::Spec spec = spec_of(setting_of(plan), static_cast<int>(plan.stages.size()));
-          if (schedule::smallest_microbatches(spec) <= m) choose_recomputation(plan);
+          if (schedule::smallest_microbatches(spec) > m) continue;
+          for (bool second : {true, false}) {
+            plan.second_gradient = second;
+            const bool asked = problem_.second_gradient.value_or(second) == second;
+            if (kind == Kind::TwoBW ? asked : second) choose_recomputation(plan);
+          }
         }
       }
     }

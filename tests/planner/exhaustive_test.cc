@@ -19,8 +19,20 @@ std::optional<Estimate> searched(const Problem& problem) {
   }
 }
 
+// Little less memory than the best plan with two gradient buffers would take.
+void make_tight(std::uint64_t seed, Problem& problem) {
+  for (DeviceKind& kind : problem.cluster.kinds) kind.memory = 1e9;
+  problem.second_gradient = true;
+  const std::optional<Estimate> best = searched(problem);
+  double most = 0;
+  for (const StagePlan& stage : best->plan.stages) most = std::max(most, stage.memory.total());
+  const double part = Dice(seed).real(0.75, 1);
+  for (DeviceKind& kind : problem.cluster.kinds) kind.memory = part * most / (1 - problem.margin);
+  problem.second_gradient.reset();
+}
+
 struct Counts {
-  int pipelines = 0, replicas = 0, recomputed = 0, extra = 0, none = 0;
+  int pipelines = 0, replicas = 0, recomputed = 0, extra = 0, one_gradient = 0, none = 0;
 };
 
 // The search against trying everything, on random problems.
@@ -31,6 +43,7 @@ struct Comparison {
   bool all_recomputations = false;
   bool one_schedule = false;
   bool fix_some = false;
+  bool gradients = false;  // only 2bw, one or two gradient buffers
 
   Counts run() const {
     Counts counts;
@@ -39,6 +52,12 @@ struct Comparison {
       Problem problem = random_problem(seed + i, size);
       if (one_schedule) problem.schedule = std::vector{Kind::TwoBW, Kind::Flush, Kind::GPipe}[i % 3];
       if (fix_some) planner::fix_some(seed + i, problem);
+      if (gradients) {
+        problem.schedule = Kind::TwoBW;
+        problem.batch = 4 + i % 13;
+        if (i % 2 == 0) problem.recompute = false;
+        make_tight(seed + i, problem);
+      }
       const std::optional<Estimate> best = Exhaustive(problem, all_recomputations).best();
       const std::optional<Estimate> found = searched(problem);
       EXPECT_EQ(best.has_value(), found.has_value()) << "problem " << seed + i;
@@ -47,6 +66,7 @@ struct Comparison {
         EXPECT_NEAR(found->plan.sequences_per_s / best->plan.sequences_per_s, 1, 1e-8)
             << "problem " << seed + i;
         count(found->plan, counts);
+        if (!found->plan.second_gradient && !problem.second_gradient) ++counts.one_gradient;
       }
       if (!best) ++counts.none;
     }
@@ -121,6 +141,20 @@ TEST(Exhaustive, TwelveLayers) {
                                    .one_schedule = true}
                             .run();
   EXPECT_GT(counts.pipelines, 40);
+}
+
+TEST(Exhaustive, OneOrTwoGradientBuffers) {
+  const Counts counts = Comparison{.problems = 500,
+                                   .seed = 83000,
+                                   .size = {.most_nodes = 3,
+                                            .most_devices = 6,
+                                            .most_kinds = 2,
+                                            .most_layers = 6,
+                                            .microbatch_sizes = 2},
+                                   .gradients = true}
+                            .run();
+  EXPECT_GT(counts.one_gradient, 40);
+  EXPECT_GT(counts.pipelines, 100);
 }
 
 TEST(Exhaustive, SomeChoicesFixed) {

@@ -41,6 +41,21 @@ TEST(Memory, BytesAParameterAreThoseOfTheDesign) {
   EXPECT_EQ(bytes(Kind::TwoBW, 0, kFp32, 2), 24);  // stage 0 waits for the other replica
 }
 
+// Flush and one weight version more, on every stage.
+TEST(Memory, OneGradientBufferTakesTwentyBytesAParameter) {
+  for (int replicas : {1, 2}) {
+    for (int stage = 0; stage < 4; ++stage) {
+      const Spec spec = {.kind = Kind::TwoBW,
+                         .stages = 4,
+                         .microbatches = 8,
+                         .replicas = replicas,
+                         .second_gradient = false};
+      EXPECT_EQ(state_bytes(footprint(spec, stage, some_load(), kBf16, false)) / 1000, 20);
+      EXPECT_EQ(state_bytes(footprint(spec, stage, some_load(), kFp32, false)) / 1000, 20);
+    }
+  }
+}
+
 TEST(Memory, ActivationsAndInputsAreKeptForAllInFlight) {
   for (Kind kind : {Kind::Sequential, Kind::GPipe, Kind::Flush, Kind::TwoBW}) {
     for (int stage = 0; stage < 4; ++stage) {
@@ -92,6 +107,15 @@ TEST(Memory, ATieMayNeedMostAtTheEndOfABatch) {
   EXPECT_EQ(twobw[Term::Activations], 3 * 700);
   EXPECT_EQ(twobw[Term::Inputs], 3 * 37);
   EXPECT_EQ(twobw[Term::Working], 400000);
+  // With one gradient buffer a stage that waits has gone one forward further by then.
+  for (bool second_gradient : {true, false}) {
+    const Spec spec = {.kind = Kind::TwoBW,
+                       .stages = 4,
+                       .microbatches = 8,
+                       .replicas = 2,
+                       .second_gradient = second_gradient};
+    EXPECT_EQ(footprint(spec, 0, load, kBf16, false)[Term::Activations], (second_gradient ? 3 : 4) * 700);
+  }
 }
 
 TEST(Memory, FixedPlacesAreThereForAllInFlight) {

@@ -98,6 +98,53 @@ TEST(Partition, TheFirstStageTakesFewerLayersWhereItHoldsMoreInFlight) {
   EXPECT_EQ(cuts(best->plan), (std::vector<int>{3, 5}));
 }
 
+// 20 bytes a parameter, two versions and one gradient; the last has 22, one version and two gradients.
+TEST(Partition, TheFirstStageMayTakeMoreLayersThanAnyOtherCould) {
+  Bench bench(2, 3, Kind::TwoBW, 8);
+  for (LayerCost& cost : bench.column().layers) cost.stash = 0;
+  bench.problem.state = {2, 4, 4, 8};
+  bench.problem.stages = 2;
+  bench.problem.cluster.kinds[0].memory = 42e6;
+  const std::optional<Estimate> best = bench.fastest();
+  ASSERT_TRUE(best);
+  EXPECT_EQ(cuts(best->plan), (std::vector<int>{2, 1}));
+}
+
+// Where the first stage has no time to wait for the other replica it has no second gradient buffer.
+TEST(Partition, MoreInFlightMayTakeLessMemory) {
+  Bench bench(2, 2, Kind::TwoBW, 2);
+  for (LayerCost& cost : bench.column().layers) cost.stash = 0;
+  bench.setting.replicas = 2;
+  bench.problem.state = {2, 4, 4, 8};
+  bench.problem.layers[0].parameters = 1.1e6;
+  bench.problem.cluster.kinds[0].memory = 23e6;
+  const auto may_beat = [](Partition& partition) { return partition.may_beat(1e9); };
+  EXPECT_TRUE(bench.with_partition(may_beat));
+  bench.problem.cluster.kinds[0].memory = 21e6;
+  EXPECT_FALSE(bench.with_partition(may_beat));
+}
+
+TEST(Partition, OneGradientBufferIsSearchedToTheEnd) {
+  for (int seed = 0; seed < 60; ++seed) {
+    Dice dice(seed);
+    Bench bench(dice.integer(2, 5), dice.integer(5, 9), Kind::TwoBW, dice.integer(1, 12));
+    bench.setting.second_gradient = false;
+    bench.problem.costs[0].step_per_parameter = dice.real(0, 2e-6);
+    for (LayerCost& cost : bench.column().layers) {
+      cost.forward = dice.real(0.2, 4);
+      cost.backward = dice.real(0.2, 4);
+    }
+    const std::optional<Estimate> best = bench.fastest();
+    ASSERT_TRUE(best);
+    EXPECT_FALSE(best->plan.second_gradient);
+    EXPECT_GE(bench.most_throughput(), best->plan.sequences_per_s * (1 - 1e-9)) << "seed " << seed;
+    bench.with_partition([&](Partition& partition) {
+      EXPECT_FALSE(partition.fastest(best->plan.update_seconds)) << "seed " << seed;
+      EXPECT_TRUE(partition.fastest(best->plan.update_seconds * 1.001)) << "seed " << seed;
+    });
+  }
+}
+
 TEST(Partition, OnlyWhatBeatsTheBoundIsFound) {
   for (Kind kind : {Kind::TwoBW, Kind::Flush, Kind::GPipe, Kind::Sequential}) {
     Bench bench(3, 7, kind, 6);

@@ -139,6 +139,7 @@ inline Problem random_problem(std::uint64_t seed, const Size& size) {
   problem.batch = dice.integer(1, 16);
   problem.margin = dice.real(0, 0.2);
   if (dice.chance(0.1)) problem.recompute = dice.chance(0.5);
+  if (dice.chance(0.1)) problem.second_gradient = dice.chance(0.5);
   return problem;
 }
 
@@ -153,6 +154,7 @@ inline void fix_some(std::uint64_t seed, Problem& problem) {
   if (dice.chance(0.3)) problem.microbatch = 1;
   if (dice.chance(0.3)) problem.microbatches = dice.integer(1, 4);
   if (dice.chance(0.5)) problem.extra = dice.integer(0, 4);
+  if (dice.chance(0.5)) problem.second_gradient = dice.chance(0.3);
 }
 
 }  // namespace twobw::planner

@@ -1,5 +1,6 @@
 #include "planner/report.h"
 
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "planner/plan_json.h"
@@ -65,7 +66,8 @@ TEST(Report, ShowsStagesForecastAndBottleneck) {
   EXPECT_TRUE(holds(text, "Times are MODELLED")) << text;
   EXPECT_TRUE(holds(
       text,
-      "2bw: 2 stages x 1 replica, 8 microbatches of 2 sequences an update on each: batch 16 of at most 20\n"))
+      "2bw: 2 stages x 1 replica, 8 microbatches of 2 sequences an update on each: batch 16 of at most 20; "
+      "two gradient buffers\n"))
       << text;
   EXPECT_TRUE(holds(text, "    0  0-1 embedding..block  x on a  30.0 ms   90.0 ms")) << text;
   EXPECT_TRUE(holds(text, "    1  2 head                x on b  30.0 ms   60.0 ms")) << text;
@@ -74,6 +76,20 @@ TEST(Report, ShowsStagesForecastAndBottleneck) {
   EXPECT_TRUE(holds(text, "memory         stage 0 is tightest, with 10% kept free: weights ")) << text;
   EXPECT_FALSE(holds(text, "why it lost")) << text;
   EXPECT_FALSE(holds(text, "simulated")) << text;
+}
+
+TEST(Report, SaysHowManyGradientBuffersWhereThereIsAChoice) {
+  const Problem problem = example(1024 * kMi);
+  const auto of = [&](const std::function<void(Plan&)>& change) {
+    SearchResult result = found(problem);
+    change(result.best->plan);
+    result.families[0].best = result.best;
+    return report(problem, result, "gpt", true);
+  };
+  const std::string one = of([](Plan& plan) { plan.second_gradient = false; });
+  EXPECT_TRUE(holds(one, "batch 16 of at most 20; one gradient buffer\n")) << one;
+  EXPECT_TRUE(holds(one, "d=2 b=2 m=8 e=0, one gradient buffer, 1 recompute")) << one;
+  EXPECT_FALSE(holds(of([](Plan& plan) { plan.schedule = schedule::Kind::Flush; }), "gradient buffer"));
 }
 
 TEST(Report, MeasuredTimesAreNotCalledModelled) {
@@ -122,6 +138,7 @@ TEST(PlanJson, HoldsThePlan) {
   const auto json = nlohmann::json::parse(to_json(problem, result));
   EXPECT_EQ(json["plan"]["schedule"], "2bw");
   EXPECT_EQ(json["plan"]["stages"], 2);
+  EXPECT_EQ(json["plan"]["second_gradient"], true);
   EXPECT_EQ(json["plan"]["tokens_per_s"].get<double>(), result.best->plan.tokens_per_s);
   EXPECT_TRUE(json["plan"]["simulated_tokens_per_s"].is_null());
   EXPECT_EQ(json["plan"]["stage_plans"][1]["first_layer"], 2);

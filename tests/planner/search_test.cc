@@ -156,6 +156,83 @@ TEST(Search, ExtraMicrobatchesHideASlowLinkWhereMemoryAllows) {
   EXPECT_DOUBLE_EQ(plan.update_seconds, 64 * 4 * 3);
 }
 
+double largest_stage(const Plan& plan) {
+  double largest = 0;
+  for (const StagePlan& stage : plan.stages) largest = std::max(largest, stage.memory.total());
+  return largest;
+}
+
+TEST(Search, TheSecondGradientBufferIsGivenUpWhereItDoesNotFit) {
+  Problem problem = uniform_problem(1, 4, 8);
+  problem.batch = 16;
+  problem.schedule = Kind::TwoBW;
+  problem.replicas = 1;
+  problem.stages = 4;
+  problem.recompute = false;
+  Problem fixed = problem;
+  fixed.second_gradient = true;
+  const Plan two = search(fixed, kByTheModel).best->plan;
+  fixed.second_gradient = false;
+  const Plan one = search(fixed, kByTheModel).best->plan;
+  EXPECT_TRUE(two.second_gradient);
+  EXPECT_FALSE(one.second_gradient);
+  ASSERT_LT(largest_stage(one), largest_stage(two));
+  EXPECT_DOUBLE_EQ(two.update_seconds, 16 * 6);
+  EXPECT_DOUBLE_EQ(one.update_seconds, 16 * 6 + 3 * 4 - 2);
+
+  problem.cluster.kinds[0].memory = largest_stage(two);
+  EXPECT_TRUE(search(problem, kByTheModel).best->plan.second_gradient);
+  problem.cluster.kinds[0].memory = largest_stage(one);
+  const SearchResult tight = search(problem, kByTheModel);
+  ASSERT_TRUE(tight.best);
+  EXPECT_FALSE(tight.best->plan.second_gradient);
+  EXPECT_DOUBLE_EQ(tight.best->plan.update_seconds, one.update_seconds);
+
+  problem.second_gradient = true;
+  const SearchResult none = search(problem, kByTheModel);
+  ASSERT_TRUE(none.shortfall);
+  EXPECT_TRUE(std::ranges::count(none.shortfall->remedies, "one gradient buffer a stage instead of two"));
+}
+
+// A stall of (d-1) b - f an update is less than f for every microbatch.
+TEST(Search, OneGradientBufferIsBetterThanRecomputingIt) {
+  Problem problem = uniform_problem(1, 8, 8);
+  for (LayerCost& cost : problem.costs[0].columns[0].layers) cost.stash = 1e7;
+  problem.batch = 64;
+  problem.schedule = Kind::TwoBW;
+  problem.replicas = 2;
+  problem.stages = 4;
+  problem.second_gradient = false;
+  problem.cluster.kinds[0].memory = largest_stage(search(problem, kByTheModel).best->plan);
+  problem.second_gradient.reset();
+  const Plan plan = search(problem, kByTheModel).best->plan;
+  EXPECT_FALSE(plan.second_gradient);
+  for (const StagePlan& stage : plan.stages) EXPECT_FALSE(stage.recompute);
+  problem.second_gradient = true;
+  const std::optional<Estimate> recomputing = search(problem, kByTheModel).best;
+  ASSERT_TRUE(recomputing);
+  EXPECT_LT(recomputing->plan.sequences_per_s, plan.sequences_per_s);
+}
+
+// A plan that could have two buffers has them, and one that has no use for them does not say otherwise.
+TEST(Search, PlansWithOneGradientBufferHaveNoRoomForTwo) {
+  int single = 0;
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    Problem problem = random_problem(
+        seed,
+        {.most_nodes = 4, .most_devices = 8, .most_kinds = 3, .most_layers = 10, .microbatch_sizes = 2});
+    problem.second_gradient.reset();
+    for (const Family& family : search(problem, {.simulate = 0, .remedies = false}).families) {
+      if (!family.best || !family.best->fits() || family.best->plan.second_gradient) continue;
+      Plan two = family.best->plan;
+      two.second_gradient = true;
+      EXPECT_FALSE(evaluate(problem, two).fits()) << "problem " << seed;
+      ++single;
+    }
+  }
+  EXPECT_GT(single, 5);
+}
+
 TEST(Search, EveryPlanUsesADeviceOnce) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     const Problem problem = random_problem(
@@ -282,7 +359,8 @@ TEST(Search, ContradictionsAreRefusedInOneSentence) {
 }
 
 // A change that is for the better never makes the best plan slower.
-void expect_no_worse(const std::function<void(Dice&, Problem&)>& improve) {
+void expect_no_worse(const std::function<void(Dice&, Problem&)>& improve,
+                     const std::function<void(Dice&, Problem&)>& prepare = {}) {
   int better = 0;
   for (std::uint64_t seed = 0; seed < 120; ++seed) {
     Problem problem = random_problem(
@@ -292,8 +370,9 @@ void expect_no_worse(const std::function<void(Dice&, Problem&)>& improve) {
       const SearchResult result = search(problem, {.simulate = 0, .remedies = false});
       return result.best ? result.best->plan.sequences_per_s : 0;
     };
-    const double before = throughput();
     Dice dice(seed);
+    if (prepare) prepare(dice, problem);
+    const double before = throughput();
     improve(dice, problem);
     const double after = throughput();
     EXPECT_GE(after, before * (1 - 1e-8)) << "problem " << seed;
@@ -307,6 +386,14 @@ TEST(SearchProperty, MoreMemory) {
     problem.cluster.kinds[dice.integer(0, static_cast<int>(problem.cluster.kinds.size()) - 1)].memory *=
         dice.real(1, 2);
   });
+}
+
+TEST(SearchProperty, AChoiceOfGradientBuffers) {
+  expect_no_worse([](Dice& dice, Problem& problem) { problem.second_gradient.reset(); },
+                  [](Dice& dice, Problem& problem) {
+                    problem.schedule = Kind::TwoBW;
+                    problem.second_gradient = dice.chance(0.5);
+                  });
 }
 
 TEST(SearchProperty, MoreBandwidth) {

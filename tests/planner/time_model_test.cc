@@ -81,6 +81,55 @@ TEST(TimeModel, AgreesWithTheListsForAnyStagesUnderTwoBW) {
   }
 }
 
+// (d-1) b - f for equal stages: what the last stage has not hidden behind its forward.
+TEST(TimeModel, OneGradientBufferStallsForTheWayBack) {
+  for (int d = 1; d <= 7; ++d) {
+    for (int m = std::max(1, d - 1); m <= 12; ++m) {
+      Setting setting{.schedule = Kind::TwoBW, .microbatches = m, .second_gradient = false};
+      const double stall = std::max(0, 2 * (d - 1) - 1);
+      EXPECT_DOUBLE_EQ(update_seconds(setting, equal_stages(d, 0)), 3 * m + stall) << "d=" << d << " m=" << m;
+    }
+  }
+}
+
+TEST(TimeModel, AgreesWithTheListsForEqualStagesWithOneGradientBuffer) {
+  for (int w : {1, 2}) {
+    for (int d = 1; d <= 6; ++d) {
+      for (int m = std::max(1, d - 1); m <= 10; ++m) {
+        for (double reduce : {0.0, 0.75, 4.0}) {
+          Setting setting{
+              .schedule = Kind::TwoBW, .replicas = w, .microbatches = m, .second_gradient = false};
+          std::vector<StageTiming> stages = equal_stages(d, 1e-9);
+          for (StageTiming& stage : stages) {
+            stage.step = 0.5;
+            stage.reduce = w > 1 ? reduce : 0;
+          }
+          const double ratio = update_seconds(setting, stages) / simulated(setting, stages);
+          EXPECT_NEAR(ratio, 1, 1e-6) << "w=" << w << " d=" << d << " m=" << m << " reduce=" << reduce;
+        }
+      }
+    }
+  }
+}
+
+TEST(TimeModel, IsNeverTooLowWithOneGradientBufferAndCloseForBalancedStages) {
+  Dice dice(5);
+  for (int i = 0; i < 200; ++i) {
+    const bool balanced = i % 2 == 0;
+    const std::vector<StageTiming> stages = random_stages(dice, balanced ? 0.1 : 1);
+    const int d = static_cast<int>(stages.size());
+    Setting setting{.schedule = Kind::TwoBW, .extra = dice.integer(0, 1) * (d - 1), .second_gradient = false};
+    const int least = schedule::smallest_microbatches(spec_of(setting, d));
+    setting.microbatches = balanced ? dice.integer(2, 4) * d : least + dice.integer(0, 2 * d);
+    const double ratio = update_seconds(setting, stages) / simulated(setting, stages);
+    EXPECT_GE(ratio, 1 - 1e-9) << "case " << i;
+    EXPECT_LE(ratio, balanced ? 1.07 : 1.3) << "case " << i;
+    Setting two = setting;
+    two.second_gradient = true;
+    EXPECT_LE(update_seconds(two, stages), update_seconds(setting, stages)) << "case " << i;
+  }
+}
+
 TEST(TimeModel, AgreesWithTheListsUnderGPipeAndSequential) {
   Dice dice(2);
   for (int i = 0; i < 100; ++i) {

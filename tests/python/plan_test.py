@@ -130,6 +130,25 @@ class PlanTest(TestCase):
         keys = ("schedule", "stages", "replicas", "microbatch", "extra")
         self.assertEqual([plan[key] for key in keys], ["flush", 16, 2, 2, 1])
 
+    def test_what_is_not_fixed_is_chosen(self):
+        cluster = self.cluster(PAPER)
+        arguments = (*cluster, "--schedule", "2bw", "--stages", "8", "--batch", "512", "--precision", "fp16")
+
+        def plan(*more):
+            return self.plan_json(*arguments, *more, settings=GPT_2_2B)["plan"]
+
+        free = plan()
+        for flag in ("recompute", "second-gradient"):
+            for choice in (f"--{flag}", f"--no-{flag}"):
+                self.assertGreaterEqual(free["tokens_per_s"], plan(choice)["tokens_per_s"] * (1 - 1e-6), choice)
+        single = plan("--no-second-gradient")
+        self.assertFalse(single["second_gradient"])
+        self.assertEqual({stage["gradient_buffers"] for stage in single["stage_plans"]}, {1})
+        self.assertEqual({stage["weight_versions"] for stage in single["stage_plans"]}, {2})
+        self.assertTrue(all(stage["recompute"] for stage in plan("--recompute")["stage_plans"]))
+        tight = plan("--microbatch", "32")  # no stage can keep the activations of so many sequences
+        self.assertTrue(any(stage["recompute"] for stage in tight["stage_plans"]))
+
     def test_a_model_that_does_not_fit(self):
         cluster = self.cluster("nodes: [{devices: 2 x V100-16GB, link: {bandwidth: 150GB/s}}]\n")
         text = self.plan(*cluster, "--batch", "64", settings=GPT_2_2B, code=1)

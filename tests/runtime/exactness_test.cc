@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
 #include "base/error.h"
 #include "device/cpu.h"
 #include "train/verify.h"
@@ -42,6 +44,7 @@ struct Case {
   int sync_updates;
   std::vector<int> recompute;
   int w = 1;
+  bool second_gradient = true;
 };
 
 class Exactness : public testing::TestWithParam<Case> {};
@@ -57,6 +60,7 @@ TEST_P(Exactness, PipelineEqualsOracle) {
   config.pipeline.sync_updates = c.sync_updates;
   config.pipeline.recompute = c.recompute;
   config.pipeline.replicas = c.w;
+  config.pipeline.second_gradient = c.second_gradient;
   expect_exact(config);
 }
 
@@ -79,6 +83,23 @@ std::vector<Case> all_cases() {
   }
   return cases;
 }
+
+std::vector<Case> one_gradient_cases() {
+  std::vector<Case> cases;
+  for (const Case& c : all_cases()) {
+    if (std::string_view(c.schedule) != "2bw") continue;
+    cases.push_back(c);
+    cases.back().second_gradient = false;
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(OneGradientBuffer, Exactness, testing::ValuesIn(one_gradient_cases()),
+                         [](const auto& info) {
+                           const Case& c = info.param;
+                           return fmt::format("w{}_d{}_{}_m{}_e{}_sync{}", c.w, c.split.size(), info.index,
+                                              c.m, c.e, c.sync_updates);
+                         });
 
 INSTANTIATE_TEST_SUITE_P(Schedules, Exactness, testing::ValuesIn(all_cases()), [](const auto& info) {
   const Case& c = info.param;
@@ -111,10 +132,13 @@ TEST(ExactnessTest, UpdatesThatAreNotFiniteAreSkippedByAllAlike) {
   config.optimizer.clip = 0;
   device::initialize();
   for (int w : {1, 2, 3}) {
-    config.pipeline.replicas = w;
-    const train::Verdict verdict = train::verify(config);
-    EXPECT_TRUE(verdict.equal) << "w=" << w << " " << verdict.difference;
-    EXPECT_GT(verdict.skipped, 0);
+    for (bool second_gradient : {true, false}) {
+      config.pipeline.replicas = w;
+      config.pipeline.second_gradient = second_gradient;
+      const train::Verdict verdict = train::verify(config);
+      EXPECT_TRUE(verdict.equal) << "w=" << w << " " << verdict.difference;
+      EXPECT_GT(verdict.skipped, 0);
+    }
   }
 }
 
@@ -159,6 +183,9 @@ TEST(ExactnessTest, NeverMoreThanTwoVersionsUnder2BW) {
     EXPECT_TRUE(verdict.equal) << verdict.difference;
     for (int versions : verdict.peak_versions) EXPECT_LE(versions, 2);
     EXPECT_EQ(verdict.peak_versions.front(), 2);
+    config.pipeline.second_gradient = false;
+    EXPECT_EQ(train::verify(config).peak_versions, std::vector<int>(4, 2));
+    config.pipeline.second_gradient = true;
   }
 }
 

@@ -88,6 +88,7 @@ struct Case {
   Kind kind;
   std::vector<int> split;
   bool recompute;
+  bool second_gradient = true;
 };
 
 class StageMemory : public testing::TestWithParam<Case> {
@@ -129,7 +130,8 @@ class StageMemory : public testing::TestWithParam<Case> {
     return {.kind = GetParam().kind,
             .stages = static_cast<int>(GetParam().split.size()),
             .microbatches = kMicrobatches,
-            .updates = config_.train.updates};
+            .updates = config_.train.updates,
+            .second_gradient = GetParam().second_gradient};
   }
 
   Config config_ = small_config();
@@ -168,13 +170,17 @@ std::vector<Case> all_cases() {
         cases.push_back({kind, split, recompute});
     }
   }
+  cases.push_back({Kind::TwoBW, {6, 5, 6}, false, /*second_gradient=*/false});
   return cases;
 }
 
 INSTANTIATE_TEST_SUITE_P(Schedules, StageMemory, testing::ValuesIn(all_cases()), [](const auto& info) {
   const Case& c = info.param;
   return fmt::format("{}_d{}_{}{}", c.kind == Kind::TwoBW ? "twobw" : std::string(name(c.kind)),
-                     c.split.size(), info.index, c.recompute ? "_recomputed" : "");
+                     c.split.size(), info.index,
+                     c.recompute         ? "_recomputed"
+                     : c.second_gradient ? ""
+                                         : "_one_gradient");
 });
 
 // The peaks that a run reports.
@@ -197,7 +203,8 @@ class PipelineMemory : public testing::Test {
                       {.spec = {.kind = schedule::parse_kind(config.pipeline.schedule),
                                 .stages = stages,
                                 .microbatches = kMicrobatches,
-                                .updates = config.train.updates},
+                                .updates = config.train.updates,
+                                .second_gradient = config.pipeline.second_gradient},
                        .split = split,
                        .recompute = std::vector<bool>(stages, recompute),
                        .places = device::deal_places(stages)},
@@ -213,17 +220,21 @@ TEST_F(PipelineMemory, OfTheStateIsExact) {
   config.optimizer.extrapolate_weights = {1.0};
   config.optimizer.extrapolate_update = {0.5};
   const std::vector<int> split = {6, 5, 6};
-  const auto counted = peaks(config, split, false);
   const models::LayerList model = models::build(config.model);
-  const std::array<int, 3> versions = {2, 2, 1}, buffers = {1, 2, 2};
-  int first = 0;
-  for (int r = 0; r < 3; ++r) {
-    const auto p = static_cast<double>(weights::Layout(model, first, first + split[r]).size());
-    EXPECT_EQ(counted[r][Term::Weights], versions[r] * 4 * p);
-    EXPECT_EQ(counted[r][Term::Gradients], buffers[r] * 4 * p);
-    EXPECT_EQ(counted[r][Term::Master], 4 * p);
-    EXPECT_EQ(counted[r][Term::Optimizer], 12 * p);
-    first += split[r];
+  for (const bool second_gradient : {true, false}) {
+    config.pipeline.second_gradient = second_gradient;
+    const auto counted = peaks(config, split, false);
+    const std::array<int, 3> versions = {2, 2, second_gradient ? 1 : 2};
+    const std::array<int, 3> buffers = {1, second_gradient ? 2 : 1, second_gradient ? 2 : 1};
+    int first = 0;
+    for (int r = 0; r < 3; ++r) {
+      const auto p = static_cast<double>(weights::Layout(model, first, first + split[r]).size());
+      EXPECT_EQ(counted[r][Term::Weights], versions[r] * 4 * p);
+      EXPECT_EQ(counted[r][Term::Gradients], buffers[r] * 4 * p);
+      EXPECT_EQ(counted[r][Term::Master], 4 * p);
+      EXPECT_EQ(counted[r][Term::Optimizer], 12 * p);
+      first += split[r];
+    }
   }
 }
 

@@ -155,6 +155,14 @@ TEST(BrokenLists, AStepTooLateBlocksItsGradientBuffer) {
   EXPECT_TRUE(Broken(flush).move_after(1, Op::Step, 0, Op::Backward, 4).breaks(Property::GradientBuffers));
 }
 
+TEST(BrokenLists, WithOneGradientBufferAStepMustComeBeforeTheNextBackward) {
+  Spec one = two_bw;
+  one.second_gradient = false;
+  EXPECT_TRUE(Broken(one).keeps(Property::GradientBuffers));
+  EXPECT_TRUE(Broken(one).move_after(1, Op::Step, 1, Op::Backward, 8).breaks(Property::GradientBuffers));
+  EXPECT_TRUE(Broken(one).move_before(1, Op::Step, 1, Op::Backward, 7).breaks(Property::WeightBuffers));
+}
+
 TEST(BrokenLists, AStepBeforeAnyBackwardFindsNoGradient) {
   EXPECT_TRUE(Broken(flush).move_before(1, Op::Step, 1, Op::Backward, 4).breaks(Property::GradientBuffers));
 }

@@ -18,6 +18,24 @@ TEST(Execution, FlushTakesLongerThan2bwByTheShareOfItsBubble) {
   }
 }
 
+// The last stage has run one forward when it must wait for the backwards of all stages before it.
+TEST(Execution, OneGradientBufferCostsTheWayBackLessAForward) {
+  for (int w : {1, 2}) {
+    for (int d = 1; d <= 8; ++d) {
+      for (int m = std::max(1, d - 1); m <= 16; ++m) {
+        for (const Costs costs : {Costs{}, Costs{.forward = 3, .backward = 2}}) {
+          const Spec spec = {
+              .kind = Kind::TwoBW, .stages = d, .microbatches = m, .replicas = w, .second_gradient = false};
+          const std::int64_t stall = std::max<std::int64_t>(0, (d - 1) * costs.backward - costs.forward);
+          EXPECT_EQ(steady_ticks_per_batch(spec, costs),
+                    static_cast<double>(m * (costs.forward + costs.backward) + stall))
+              << text(spec);
+        }
+      }
+    }
+  }
+}
+
 TEST(Execution, TheRatioHoldsForOtherCosts) {
   const Costs costs = {.forward = 2, .backward = 3};
   const double flush = steady_ticks_per_batch({.kind = Kind::Flush, .stages = 4, .microbatches = 6}, costs);

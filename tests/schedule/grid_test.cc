@@ -36,7 +36,27 @@ stage 3  . . . 0 0'- 1 1'- 2 2'- 3 3'- 4 4'- 5 5'- 6 6'- 7 7'-|. . . . . .|
 5 forward, 5' backward of microbatch 5, under it the t of its weights W(t)
 >1| writes W(1), . idle
 steady state: 100.0% busy, 12 ticks a batch
-by stage: weight versions 2 2 2 1, microbatches in flight 4 3 2 1
+by stage: weight versions 2 2 2 1, gradient buffers 1 2 2 2, microbatches in flight 4 3 2 1
+)");
+}
+
+TEST(Grid, OneGradientBufferWaitsForTheWayBack) {
+  EXPECT_EQ(
+      draw({.kind = Kind::TwoBW, .stages = 4, .microbatches = 4, .updates = 2, .second_gradient = false}),
+      R"(   tick  0         5         10        15        20        25        30        35
+stage 0  0 1 2 3 . . . . . . 0'- 4 1'- 5 2'- 6 3'-|7 . . . . . 4'- . 5'- . 6'- . 7'-|
+      W  0 0 0 0             0   0 0   0 0   0 0>1|0           0     0     0     0>2|
+stage 1  . 0 1 2 . . . . 0'- 3 1'- 4 2'- 5 3'- 6 .|. . . . 4'- 7 5'- . 6'- . 7'- . .|
+      W    0 0 0         0   0 0   0 0   0 0   0>1|        0   0 0     0     0    >2|
+stage 2  . . 0 1 . . 0'- 2 1'- 3 2'- 4 3'- 5 . . .|. . 4'- 6 5'- 7 6'- . 7'- . . . .|
+      W      0 0     0   0 0   0 0   0 0   0    >1|    0   0 0   0 0     0        >2|
+stage 3  . . . 0 0'- 1 1'- 2 2'- 3 3'- 4 . . . . .|4'- 5 5'- 6 6'- 7 7'- . . . . . .|
+      W        0 0   0 0   0 0   0 0   0        >1|0   0 0   0 0   0 0            >2|
+
+5 forward, 5' backward of microbatch 5, under it the t of its weights W(t)
+>1| writes W(1), . idle
+steady state: 70.6% busy, 17 ticks a batch
+by stage: weight versions 2 2 2 2, gradient buffers 1 1 1 1, microbatches in flight 4 3 2 1
 )");
 }
 
@@ -55,7 +75,7 @@ stage 3  . . . 0 0'- 1 1'- 2 2'- 3 3'- . . . . . .|. . . 4 4'- 5 5'- 6 6'- 7 7'-
 5 forward, 5' backward of microbatch 5, under it the t of its weights W(t)
 >1| writes W(1), . idle
 steady state: 57.1% busy, 21 ticks a batch
-by stage: weight versions 1 1 1 1, microbatches in flight 4 3 2 1
+by stage: weight versions 1 1 1 1, gradient buffers 1 1 1 1, microbatches in flight 4 3 2 1
 )");
 }
 

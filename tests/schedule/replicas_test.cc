@@ -142,7 +142,7 @@ TEST(Replicas, StageZeroStepsAsLateAsItCan) {
 TEST(Replicas, TheSlackIsTheDesigns) {
   for_each_spec(Kind::TwoBW, {.updates = 1, .sync_updates = 0, .evaluate_every = 0, .replicas = 2},
                 [](Spec spec) {
-                  if (spec.replicas == 1) return;
+                  if (spec.replicas == 1 || !spec.second_gradient) return;
                   spec.updates = 8;
                   for (int stage = 0; stage < spec.stages; ++stage) {
                     const auto list = instructions(spec, stage);
@@ -207,6 +207,22 @@ TEST(Replicas, AStepWaitsForTheReductionOfEveryReplica) {
             "replica 0 stage 1 waits for ever at Step batch 0 to W(1); "
             "replica 1 stage 0 waits for ever at ReduceGradients batch 0; "
             "replica 1 stage 1 waits for ever at Step batch 0 to W(1)");
+}
+
+// The sum over replicas is then hidden by one forward at most.
+TEST(Replicas, WithOneGradientBufferTheStepComesRightBeforeTheNextBackward) {
+  for_each_spec(Kind::TwoBW, kSmall, [](const Spec& spec) {
+    if (spec.second_gradient) return;
+    for (int stage = 0; stage < spec.stages; ++stage) {
+      if (!steps_late(spec, stage)) continue;
+      const auto list = without(instructions(spec, stage), Op::RecvGradient);
+      for (std::int64_t batch = spec.sync_updates; batch + 1 < spec.updates; ++batch) {
+        const Instruction& next = list.at(static_cast<std::size_t>(position(list, Op::Step, batch)) + 1);
+        ASSERT_EQ(next.op, Op::Backward) << text(spec) << " stage " << stage;
+        ASSERT_EQ(next.microbatch, (batch + 1) * spec.microbatches) << text(spec) << " stage " << stage;
+      }
+    }
+  });
 }
 
 TEST(Replicas, AStepTooEarlyOrTooLateIsFoundOut) {

@@ -107,6 +107,18 @@ TEST(Spec, OnlyStagesThatWaitHaveASecondGradientBuffer) {
   EXPECT_EQ(by_stage({.kind = Kind::Flush, .stages = 3}, gradient_buffers), (std::vector<int>{1, 1, 1}));
 }
 
+// Flush and one version more: with bf16 2+2+4+4+8 bytes a parameter.
+TEST(Spec, WithoutTheSecondGradientBufferEveryStageKeepsTwoVersionsAndOneGradient) {
+  for (int replicas : {1, 2}) {
+    for (int d = 1; d <= 5; ++d) {
+      const Spec spec = {.kind = Kind::TwoBW, .stages = d, .replicas = replicas, .second_gradient = false};
+      EXPECT_EQ(by_stage(spec, gradient_buffers), std::vector<int>(d, 1));
+      EXPECT_EQ(by_stage(spec, versions_kept), std::vector<int>(d, 2));
+      EXPECT_FALSE(has_second_gradient(spec));
+    }
+  }
+}
+
 TEST(Spec, TwoBWIsOneUpdateBehind) {
   EXPECT_EQ(versions_by_batch({.kind = Kind::TwoBW}, 5), (std::vector<std::int64_t>{0, 0, 1, 2, 3}));
 }

@@ -10,9 +10,9 @@
 namespace twobw::schedule {
 
 inline std::string text(const Spec& spec) {
-  return fmt::format("{} w={} d={} m={} e={} updates={} sync_updates={} evaluate_every={}", name(spec.kind),
-                     spec.replicas, spec.stages, spec.microbatches, spec.extra, spec.updates,
-                     spec.sync_updates, spec.evaluate_every);
+  return fmt::format("{} w={} d={} m={} e={} updates={} sync_updates={} evaluate_every={} second_gradient={}",
+                     name(spec.kind), spec.replicas, spec.stages, spec.microbatches, spec.extra, spec.updates,
+                     spec.sync_updates, spec.evaluate_every, spec.second_gradient);
 }
 
 struct Ranges {
@@ -26,12 +26,19 @@ struct Ranges {
 };
 
 // Calls `function` with every valid spec of one kind up to the ranges, those left out that a kind
-// cannot tell from others: e for those that never look at it, sync_updates where all is synchronous.
+// cannot tell from others: e for those that never look at it, sync_updates where all is synchronous, a second
+// gradient buffer or none but under 2BW.
 template <typename Function>
 void for_each_spec(Kind kind, Ranges ranges, Function function) {
   if (kind == Kind::Sequential || kind == Kind::GPipe) ranges.extra = 0;
   if (kind != Kind::TwoBW && kind != Kind::Stash) ranges.sync_updates = 0;
   Spec spec = {.kind = kind};
+  const auto with_and_without = [&] {
+    for (bool second : {true, false}) {
+      spec.second_gradient = second;
+      if (second || kind == Kind::TwoBW) function(spec);
+    }
+  };
   for (spec.stages = 1; spec.stages <= ranges.stages; ++spec.stages)
     for (spec.extra = 0; spec.extra <= ranges.extra; ++spec.extra)
       for (spec.microbatches = smallest_microbatches(spec); spec.microbatches <= ranges.microbatches;
@@ -39,7 +46,7 @@ void for_each_spec(Kind kind, Ranges ranges, Function function) {
         for (spec.updates = 1; spec.updates <= ranges.updates; ++spec.updates)
           for (spec.sync_updates = 0; spec.sync_updates <= ranges.sync_updates; ++spec.sync_updates)
             for (spec.evaluate_every = 0; spec.evaluate_every <= ranges.evaluate_every; ++spec.evaluate_every)
-              for (spec.replicas = 1; spec.replicas <= ranges.replicas; ++spec.replicas) function(spec);
+              for (spec.replicas = 1; spec.replicas <= ranges.replicas; ++spec.replicas) with_and_without();
 }
 
 }  // namespace twobw::schedule

@@ -82,6 +82,55 @@ TEST(Stream, TheLastStageStepsAsLateAsItCan) {
             "Step batch 2 to W(3)\n");
 }
 
+TEST(Stream, WithOneGradientBufferAStageStepsBeforeTheNextBatchAccumulates) {
+  std::string list;
+  for (const Instruction& i : instructions(
+           {.kind = Kind::TwoBW, .stages = 2, .microbatches = 2, .updates = 3, .second_gradient = false},
+           1)) {
+    if (i.op == Op::BeginBatch || i.op == Op::RecvActivation || i.op == Op::SendGradient) continue;
+    list += describe(i) + "\n";
+  }
+  EXPECT_EQ(list,
+            "Forward microbatch 0 (batch 0) on W(0)\n"
+            "Backward microbatch 0 (batch 0) on W(0)\n"
+            "Forward microbatch 1 (batch 0) on W(0)\n"
+            "Backward microbatch 1 (batch 0) on W(0)\n"
+            "ReduceGradients batch 0\n"
+            "Forward microbatch 2 (batch 1) on W(0)\n"
+            "Step batch 0 to W(1)\n"
+            "Backward microbatch 2 (batch 1) on W(0)\n"
+            "Forward microbatch 3 (batch 1) on W(0)\n"
+            "Backward microbatch 3 (batch 1) on W(0)\n"
+            "ReduceGradients batch 1\n"
+            "Forward microbatch 4 (batch 2) on W(1)\n"
+            "Step batch 1 to W(2)\n"
+            "Backward microbatch 4 (batch 2) on W(1)\n"
+            "Forward microbatch 5 (batch 2) on W(1)\n"
+            "Backward microbatch 5 (batch 2) on W(1)\n"
+            "ReduceGradients batch 2\n"
+            "Step batch 2 to W(3)\n");
+}
+
+// The gradient buffers decide when a stage steps and nothing else.
+TEST(Stream, OneGradientBufferOnlyMovesTheSteps) {
+  const auto without_steps = [](const Spec& spec, int stage) {
+    std::vector<Instruction> list = instructions(spec, stage);
+    std::erase_if(list, [](const Instruction& i) { return i.op == Op::Step; });
+    return list;
+  };
+  const Ranges ranges = {.stages = 5, .microbatches = 6, .extra = 2, .updates = 4, .replicas = 2};
+  for_each_spec(Kind::TwoBW, ranges, [&](Spec spec) {
+    if (spec.second_gradient) return;
+    Spec two = spec;
+    two.second_gradient = true;
+    for (int stage = 0; stage < spec.stages; ++stage) {
+      ASSERT_EQ(without_steps(spec, stage), without_steps(two, stage)) << text(spec) << " stage " << stage;
+      if (steps_late(spec, stage)) continue;
+      ASSERT_EQ(instructions(spec, stage), instructions(two, stage)) << text(spec) << " stage " << stage;
+    }
+  });
+}
+
 TEST(Stream, OneStageAloneNeitherSendsNorReceives) {
   for (Kind kind : all_kinds()) {
     for (const Instruction& i : instructions({.kind = kind, .stages = 1, .updates = 2}, 0)) {

@@ -29,6 +29,34 @@ TEST(Arithmetic, TwoBWIsFasterThanFlushByTheBubbleAndNeverIdle) {
   }
 }
 
+// All stages wait for the backwards of those before the last one, which hides a forward of it.
+TEST(Arithmetic, OneGradientBufferCostsAStallThatTwoDoNot) {
+  for (int d = 2; d <= 9; ++d) {
+    for (int m = d - 1; m <= 20; ++m) {
+      const System system = equal_stages(d, 1, 2);
+      const Result result =
+          simulate({.kind = Kind::TwoBW, .stages = d, .microbatches = m, .second_gradient = false}, system);
+      const double stall = 2 * (d - 1) - 1;
+      EXPECT_EQ(result.update_seconds, 3 * m + stall) << "d=" << d << " m=" << m;
+      EXPECT_GT(result.update_seconds, update_seconds(Kind::TwoBW, d, m, system));
+      EXPECT_LT(result.update_seconds, update_seconds(Kind::Flush, d, m, system));
+      EXPECT_EQ(result.stages.back().wait_reduce, stall);
+    }
+  }
+}
+
+// Of one stage only the sum over replicas can stall it: a forward hides the first of it.
+TEST(Arithmetic, OneGradientBufferHidesAForwardOfTheSumOverReplicas) {
+  System system = equal_stages(1, 3, 2);
+  system.stages[0].step = 1;
+  for (double reduce : {0, 2, 3, 7}) {
+    system.stages[0].reduce = reduce;
+    const Spec one = {
+        .kind = Kind::TwoBW, .stages = 1, .microbatches = 4, .replicas = 2, .second_gradient = false};
+    EXPECT_EQ(simulate(one, system).update_seconds, 4 * 5 + 1 + std::max(0.0, reduce - 3));
+  }
+}
+
 TEST(Arithmetic, GPipeTakesAsLongAsFlush) {
   for (int d = 1; d <= 6; ++d) {
     for (int m = 1; m <= 12; ++m) {

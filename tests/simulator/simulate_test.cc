@@ -28,6 +28,7 @@ class Draw {
   Spec spec() {
     Spec spec = {.kind = schedule::all_kinds()[whole(0, 4)], .stages = whole(1, 7), .extra = whole(0, 3)};
     spec.microbatches = whole(schedule::smallest_microbatches(spec), 20);
+    spec.second_gradient = whole(0, 1) == 1;
     return spec;
   }
 
