@@ -45,7 +45,7 @@ Problem constrained_problem(const Config& config, const PlanOptions& options) {
   problem.microbatches = options.microbatches;
   problem.extra = options.extra;
   problem.recompute = options.recompute;
-  problem.second_gradient = options.second_gradient;
+  if (options.second_gradient) problem.second_gradient = options.second_gradient;
   return problem;
 }
 
