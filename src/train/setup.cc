@@ -60,9 +60,6 @@ std::vector<device::Place> choose_gpus(const Config& config) {
   }
   if (!slices.empty() && config.pipeline.replicas > 1)
     fail_input("pipeline.replicas is {}; on GPUs it must be 1 in this version", config.pipeline.replicas);
-  // The head adds to the gradient in its forward there, which may come before the update of the batch before.
-  if (!slices.empty() && !config.pipeline.second_gradient)
-    fail_input("pipeline.second_gradient is false; on GPUs it must be true in this version");
   if (!slices.empty() && config.model.dropout > 0)
     fail_input("model.dropout is {}; on GPUs it must be 0 in this version", config.model.dropout);
   std::vector<device::Place> places;
