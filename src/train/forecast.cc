@@ -80,9 +80,11 @@ Json held_against(double forecast, double measured) {
 
 }  // namespace
 
-Forecast plan_run(const Config& config, const std::function<void(const std::string&)>& say) {
+Forecast plan_run(const Config& given, const std::function<void(const std::string&)>& say) {
   constexpr double kNear = 0.15;  // by the model; what is lost in waiting may be as much
   constexpr int kPlans = 5;
+  Config config = given;
+  config.devices = auto_gpus(config, {});
   const Setup setup = measuring_setup(config);
   const PipelineConfig& pipeline = config.pipeline;
   const int batch = pipeline.microbatch * pipeline.microbatches * pipeline.replicas;

@@ -45,8 +45,8 @@ void check_split(const Config& config, const models::LayerList& model) {
 
 void check_precision(const Config& config, bool on_gpus) {
   if (config.train.precision == "fp32" || on_gpus) return;
-  fail_input("train.precision is {}, which is for GPUs; on CPU cores it must be fp32",
-             config.train.precision);
+  fail_input("train.precision is {}, which is for GPUs; {} it must be fp32", config.train.precision,
+             config.devices.empty() ? "here are none, and on CPU cores" : "on CPU cores");
 }
 
 std::vector<device::Place> choose_gpus(const Config& config) {
@@ -77,8 +77,19 @@ std::vector<device::Place> choose_places(const Config& config, int workers) {
 
 }  // namespace
 
-Setup prepare(const Config& config) {
-  Setup setup{.config = config, .spec = schedule_spec(config)};
+std::vector<std::string> auto_gpus(const Config& config, std::optional<int> count) {
+  const int gpus = device::gpu_count();
+  if (!config.devices.empty() || config.train.precision == "fp32" || gpus == 0) return config.devices;
+  std::vector<std::string> names;
+  for (const GpuSlice& slice : deal_gpus(gpus, count.value_or(gpus))) names.push_back(describe(slice));
+  return names;
+}
+
+Setup prepare(const Config& given) {
+  Config config = given;
+  Setup setup{.spec = schedule_spec(config)};
+  config.devices = auto_gpus(config, schedule::workers(setup.spec));
+  setup.config = config;
   if (!schedule::is_delayed(setup.spec.kind)) {
     // They correct a delay; without one they would only disturb.
     setup.config.optimizer.extrapolate_weights.clear();
