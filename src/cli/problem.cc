@@ -6,23 +6,17 @@
 #include "device/machine.h"
 #include "planner/configuration.h"
 #include "planner/cost_tables.h"
-#include "planner/profiled_cluster.h"
 
 namespace twobw::cli {
 namespace {
 
-// The file's, else the devices that the configuration names, else this machine's cores; there the profile
-// knows the link between them best.
+// The file's, else what is at hand.
 planner::Cluster choose_cluster(const Config& config, const std::string& path,
                                 const std::optional<planner::Profile>& profile) {
   if (!path.empty()) return planner::load_cluster(path);
-  const int named = static_cast<int>(single_devices(config.devices).size());
-  if (named > 0 && profile) return planner::profiled_cluster(*profile, named);
-  if (named > 0 && names_gpu(config.devices.front()))
+  if (!profile && !config.devices.empty() && names_gpu(config.devices.front()))
     fail_input("devices names GPUs; --profile or --cluster must say what they are");
-  planner::Cluster cluster = device::cluster_of(device::measure_machine());
-  if (profile && profile->links.contains("local")) cluster.nodes[0].link = profile->links.at("local");
-  return cluster;
+  return device::cluster_at_hand(config.devices, profile);
 }
 
 }  // namespace

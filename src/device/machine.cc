@@ -16,7 +16,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/gpu_name.h"
 #include "device/cores.h"
+#include "planner/profiled_cluster.h"
 
 namespace twobw::device {
 namespace {
@@ -123,6 +125,15 @@ planner::Cluster cluster_of(const Machine& machine) {
   node.link = {.latency = std::round(machine.handover * 1e7) / 1e7,
                .bandwidth = rounded(machine.copy_bandwidth)};
   return {.name = "this machine", .kinds = {core}, .nodes = {node}, .network = planner::kNoLink};
+}
+
+planner::Cluster cluster_at_hand(const std::vector<std::string>& devices,
+                                 const std::optional<planner::Profile>& profile) {
+  if (!devices.empty() && profile)
+    return planner::profiled_cluster(*profile, static_cast<int>(single_devices(devices).size()));
+  planner::Cluster cluster = cluster_of(measure_machine());
+  if (profile && profile->links.contains("local")) cluster.nodes[0].link = profile->links.at("local");
+  return cluster;
 }
 
 std::string describe(const Machine& machine) {

@@ -1,9 +1,12 @@
 // This machine as the planner sees it: every core a device, with its share of the memory.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "planner/cluster.h"
+#include "planner/profile.h"
 
 namespace twobw::device {
 
@@ -22,6 +25,11 @@ struct Machine {
 Machine measure_machine();
 
 planner::Cluster cluster_of(const Machine& machine);
+
+// The devices that a configuration names, as the profile describes them; else this machine's cores, and there
+// the profile knows the link between them best.
+planner::Cluster cluster_at_hand(const std::vector<std::string>& devices,
+                                 const std::optional<planner::Profile>& profile);
 
 // The cluster as YAML, with a word on where every figure comes from.
 std::string describe(const Machine& machine);

@@ -10,7 +10,6 @@
 #include "planner/configuration.h"
 #include "planner/cost_tables.h"
 #include "planner/preference.h"
-#include "planner/profiled_cluster.h"
 #include "planner/report.h"
 #include "planner/search.h"
 #include "train/profiler.h"
@@ -31,14 +30,6 @@ Setup measuring_setup(const Config& config) {
 // What runs call the devices to plan for: those that the configuration names, or all cores.
 std::vector<std::string> names_of_devices(const Config& config) {
   return config.devices.empty() ? device::core_names() : single_devices(config.devices);
-}
-
-planner::Cluster cluster_for(const Config& config, const planner::Profile& profile) {
-  if (!config.devices.empty())
-    return planner::profiled_cluster(profile, static_cast<int>(names_of_devices(config).size()));
-  planner::Cluster cluster = device::cluster_of(device::measure_machine());
-  if (profile.links.contains("local")) cluster.nodes[0].link = profile.links.at("local");
-  return cluster;
 }
 
 std::string describe(const planner::Plan& plan) {
@@ -94,7 +85,7 @@ Forecast plan_run(const Config& given, const std::function<void(const std::strin
       {.sizes = planner::usual_microbatches(std::min(batch, 16), {}),
        .recomputation = setup.places.front().gpu.has_value()},  // on cores it is the forward again
       {.on_note = say});
-  planner::Cluster cluster = cluster_for(config, profile);
+  planner::Cluster cluster = device::cluster_at_hand(config.devices, profile);
   auto costs = planner::measured_tables(config, cluster, profile);
   planner::Problem problem = planner::problem_of(config, std::move(cluster), std::move(costs));
   problem.batch = batch;

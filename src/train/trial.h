@@ -3,8 +3,6 @@
 // one another, which differs from plan to plan.
 #pragma once
 
-#include <functional>
-#include <string>
 #include <vector>
 
 #include "base/config.h"
