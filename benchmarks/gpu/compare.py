@@ -83,6 +83,8 @@ class Twobw:
                      "pipeline.microbatches": options.batch // microbatch, "optimizer.name": "adamw",
                      "optimizer.clip": 1.0, "train.eval_every": 0,
                      "train.updates": options.steps + 3}  # the first two and the last are not of the steady state
+        if schedule == "2bw":  # an extra microbatch in flight for every boundary, where there are enough
+            settings["pipeline.extra"] = max(0, min(stages - 1, options.batch // microbatch - stages))
         if options.device == "cuda":
             settings |= {"train.precision": "bf16", "devices": f"[cuda:0/{stages}]" if stages > 1 else "[cuda:0]"}
         self._command = [options.twobw, "train", *(f"{key}={value}" for key, value in settings.items()),
@@ -112,7 +114,7 @@ class Twobw:
 
 
 def microbatches(options, stages):
-    return options.microbatches or max(4, stages)
+    return options.microbatches or (4 if stages <= 4 else 2 * stages)
 
 
 def contenders(options, model):
@@ -218,7 +220,7 @@ def parse():
     parser.add_argument("--stages", type=lambda text: [int(word) for word in text.split(",")], default=[2, 4, 8],
                         help="slices of the GPU, for twobw's pipelines")
     parser.add_argument("--microbatches", type=int,
-                        help="microbatches an update in a pipeline (default: as many as stages, 4 at least)")
+                        help="microbatches an update in a pipeline (default: 4, and twice as many as stages if those are more)")
     parser.add_argument("--schedules", type=words, default=["2bw", "flush", "gpipe"])
     parser.add_argument("--only", type=words, help="contenders whose label has one of these words")
     parser.add_argument("--peak", type=float, default=989e12, help="FLOP/s of the GPU, for MFU (default: H100 and H200 "

@@ -1,6 +1,6 @@
 // Times every kernel of the project on this GPU, against a plain copy of as many bytes: all of them should
 // be bound by memory. Sizes are those of GPT-2 (124M) with 64 sequences of 1024 tokens, in slices of the
-// batch where that is what a stage sees.
+// batch where that is what a stage sees, and of Llama 3.2 1B and Llama 3 8B with 4 sequences of 4096.
 #include <cuda_bf16.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -186,6 +186,70 @@ void time_head(Table& table, cudaStream_t stream) {
   });
 }
 
+struct Llama {
+  int width, hidden, heads, kv_heads, head;
+};
+
+void time_llama_layers(Table& table, cudaStream_t stream, std::int64_t batch, std::int64_t length,
+                       const Llama& llama) {
+  const std::int64_t rows = batch * length, size = rows * llama.width, hidden_size = rows * llama.hidden;
+  auto* x = device_memory<Half>(std::max(2 * hidden_size, 2 * size));
+  auto* y = device_memory<Half>(std::max(2 * hidden_size, 2 * size));
+  auto* z = device_memory<Half>(std::max(hidden_size, size));
+  auto* w = device_memory<Half>(2 * llama.hidden);
+  auto* scale = device_memory<float>(rows);
+  auto* gradient = device_memory<float>(llama.width);
+  auto* partial = device_memory<float>(models::cuda::rms_norm_partials(rows, llama.width));
+  const models::cuda::RmsNorm<Half> norm{.x = x,
+                                         .residual = x + size,
+                                         .weight = w,
+                                         .sum = y,
+                                         .out = y + size,
+                                         .scale = scale,
+                                         .rows = rows,
+                                         .width = llama.width};
+  const double stream_bytes = 2.0 * static_cast<double>(size);
+  table.row("residual and RMS norm", 4 * stream_bytes, [&] { models::cuda::rms_norm_forward(norm, stream); });
+  const models::cuda::RmsNormBackward<Half> backward{.grad_out = x,
+                                                     .grad_stream = x + size,
+                                                     .sum = y,
+                                                     .weight = w,
+                                                     .scale = scale,
+                                                     .grad_x = y + size,
+                                                     .grad_weight = gradient,
+                                                     .partial = partial,
+                                                     .rows = rows,
+                                                     .width = llama.width};
+  table.row("RMS norm, backward", 4 * stream_bytes,
+            [&] { models::cuda::rms_norm_backward(backward, stream); });
+  const double hidden_bytes = 2.0 * static_cast<double>(hidden_size);
+  const Half* none = nullptr;
+  table.row("SwiGLU", 3 * hidden_bytes,
+            [&] { models::cuda::swiglu_forward(x, none, z, rows, llama.hidden, stream); });
+  table.row("SwiGLU, backward", 5 * hidden_bytes,
+            [&] { models::cuda::swiglu_backward(x, none, z, y, rows, llama.hidden, stream); });
+  const Half* bias = w;
+  table.row("bias and SwiGLU", 3 * hidden_bytes,
+            [&] { models::cuda::swiglu_forward(x, bias, z, rows, llama.hidden, stream); });
+  table.row("bias and SwiGLU, backward", 5 * hidden_bytes,
+            [&] { models::cuda::swiglu_backward(x, bias, z, y, rows, llama.hidden, stream); });
+  const std::int64_t turned = rows * (llama.heads + llama.kv_heads) * llama.head;
+  auto* qkv = device_memory<Half>(turned + rows * llama.kv_heads * llama.head);
+  auto* angles = device_memory<float>(length * llama.head);
+  models::cuda::rotary_table(angles, length, llama.head, 500000, stream);
+  const models::cuda::Rotary<Half> rotary{.x = qkv,
+                                          .table = angles,
+                                          .batch = batch,
+                                          .length = length,
+                                          .heads = llama.heads,
+                                          .kv_heads = llama.kv_heads,
+                                          .head = llama.head};
+  const double turned_bytes = 2 * 2.0 * static_cast<double>(turned);
+  table.row("rotary embedding", turned_bytes, [&] { models::cuda::rotary_forward(rotary, stream); });
+  table.row("rotary embedding, backward", turned_bytes,
+            [&] { models::cuda::rotary_backward(rotary, stream); });
+}
+
 }  // namespace
 }  // namespace twobw
 
@@ -203,4 +267,11 @@ int main() {
     time_layers(table, stream, rows, width);
   }
   time_head(table, stream);
+  constexpr std::int64_t kBatch = 4, kLength = 4096;
+  constexpr Llama kSmall{.width = 2048, .hidden = 8192, .heads = 32, .kv_heads = 8, .head = 64};
+  constexpr Llama kLarge{.width = 4096, .hidden = 14336, .heads = 32, .kv_heads = 8, .head = 128};
+  for (const Llama& llama : {kSmall, kLarge}) {
+    fmt::print("{} tokens of width {}, Llama\n", kBatch * kLength, llama.width);
+    time_llama_layers(table, stream, kBatch, kLength, llama);
+  }
 }

@@ -150,12 +150,12 @@ std::vector<Key> train_keys() {
 
 std::vector<Key> outer_keys() {
   return {
-      list(KEY(devices), {{"auto", {}}}, "auto or a list of devices, one per stage of every replica",
-           "Device of each stage, replica after replica: cores (cpu:0, cpu:0-3, \"cpu:0,2\"), a GPU "
-           "(cuda:0), "
-           "cuda:0/4 for four slices of one, cuda:0/4.2 for the third of them; auto deals the cores out "
-           "evenly. "
-           "With plan: auto, those to plan for.")
+      list(
+          KEY(devices), {{"auto", {}}}, "auto or a list of devices, one per stage of every replica",
+          "Device of each stage, replica after replica: cores (cpu:0, cpu:0-3, \"cpu:0,2\"), a GPU (cuda:0), "
+          "cuda:0/4 for four slices of one, cuda:0/4.2 for the third of them; auto deals out the cores, or "
+          "with "
+          "train.precision bf16 the GPUs. With plan: auto, those to plan for.")
           .with(devices_fit_workers),
       words(KEY(run_dir), "Folder that the run writes to."),
       choice(

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string_view>
@@ -55,6 +56,16 @@ std::vector<GpuSlice> parse_gpu(const std::string& text) {
 std::string describe(const GpuSlice& slice) {
   if (slice.slices == 1) return fmt::format("cuda:{}", slice.gpu);
   return fmt::format("cuda:{}/{}.{}", slice.gpu, slice.slices, slice.slice);
+}
+
+std::vector<GpuSlice> deal_gpus(int gpus, int devices) {
+  TWOBW_ASSERT(gpus > 0 && devices > 0, "{} devices of {} GPUs", devices, gpus);
+  int used = std::min(gpus, devices);
+  while (devices % used != 0) --used;
+  const int each = devices / used;
+  std::vector<GpuSlice> dealt;
+  for (int i = 0; i < devices; ++i) dealt.push_back({.gpu = i / each, .slice = i % each, .slices = each});
+  return dealt;
 }
 
 std::vector<std::string> single_devices(const std::vector<std::string>& names) {

@@ -152,7 +152,7 @@ class Head : public Layer {
   Tensors forward(std::span<const Tensor> p, const Tensors& inputs, const Pass& pass) const override {
     const Tensor hidden = ops::layer_norm(inputs[0], p[0], p[1]);
     if (!pass.targets.defined()) return {ops::linear(hidden, p[2], {})};
-    return {ops::head_loss(hidden, p[2], pass.targets, pass.loss_scale)};
+    return {ops::head_loss(hidden, p[2], pass.targets, pass.loss_scale, pass.room)};
   }
 
  private:

@@ -23,6 +23,7 @@ struct LayerNorm {
   float* deviation = nullptr;  // [rows], 1 / sqrt(variance + eps)
   std::int64_t rows = 0;
   int width = 0;
+  float eps = 1e-5f;
 };
 template <typename T>
 void layer_norm_forward(const LayerNorm<T>& norm, cudaStream_t stream);
@@ -46,11 +47,71 @@ std::int64_t layer_norm_partials(std::int64_t rows, int width);
 template <typename T>
 void layer_norm_backward(const LayerNormBackward<T>& norm, cudaStream_t stream);
 
+// The same without mean and bias: out = x * scale * weight, scale = 1 / sqrt(mean of x^2 + eps).
+template <typename T>
+struct RmsNorm {
+  const T* x = nullptr;
+  const T* residual = nullptr;
+  const T* weight = nullptr;
+  T* sum = nullptr;
+  T* out = nullptr;
+  float* scale = nullptr;  // [rows], for the backward
+  std::int64_t rows = 0;
+  int width = 0;
+  float eps = 1e-5f;
+};
+template <typename T>
+void rms_norm_forward(const RmsNorm<T>& norm, cudaStream_t stream);
+
+template <typename T>
+struct RmsNormBackward {
+  const T* grad_out = nullptr;
+  const T* grad_stream = nullptr;  // as for the layer norm
+  const T* sum = nullptr;
+  const T* weight = nullptr;
+  const float* scale = nullptr;
+  T* grad_x = nullptr;
+  float* grad_weight = nullptr;  // added to
+  float* partial = nullptr;      // room for rms_norm_partials() floats
+  std::int64_t rows = 0;
+  int width = 0;
+};
+std::int64_t rms_norm_partials(std::int64_t rows, int width);
+template <typename T>
+void rms_norm_backward(const RmsNormBackward<T>& norm, cudaStream_t stream);
+
 // out = gelu(x), tanh approximation; grad_x = grad_out * gelu'(x).
 template <typename T>
 void gelu_forward(const T* x, T* out, std::int64_t n, cudaStream_t stream);
 template <typename T>
 void gelu_backward(const T* x, const T* grad_out, T* grad_x, std::int64_t n, cudaStream_t stream);
+
+// out [rows, width] = silu(gate) * value, of the halves gate | value of x [rows, 2 width], to which `bias`
+// [2 width] is added first (null: none). grad_x [rows, 2 width] may be x itself; its column sums are the
+// gradient of the bias.
+template <typename T>
+void swiglu_forward(const T* x, const T* bias, T* out, std::int64_t rows, int width, cudaStream_t stream);
+template <typename T>
+void swiglu_backward(const T* x, const T* bias, const T* grad_out, T* grad_x, std::int64_t rows, int width,
+                     cudaStream_t stream);
+
+// table [length, head]: the cosines of a position's head / 2 angles position * theta^(-2i / head), then their
+// sines. `head` is even, and the table begins at a multiple of 32 bytes.
+void rotary_table(float* table, std::int64_t length, int head, double theta, cudaStream_t stream);
+
+// Rotates q and k in place, element i of a head with element i + head / 2, by the angle of position and i.
+// The backward does so to their gradients, by the angles' negatives.
+template <typename T>
+struct Rotary {
+  T* x = nullptr;                // [batch, length, (heads + 2 kv_heads) * head]: q, k, v
+  const float* table = nullptr;  // of `length` positions or more
+  std::int64_t batch = 0, length = 0;
+  int heads = 0, kv_heads = 0, head = 0;
+};
+template <typename T>
+void rotary_forward(const Rotary<T>& rotary, cudaStream_t stream);
+template <typename T>
+void rotary_backward(const Rotary<T>& rotary, cudaStream_t stream);
 
 // For each of `rows` rows of `logits` [rows, classes]: loss[row] = logsumexp - logit of the target; and
 // where `gradient_scale` is not 0, the row becomes (softmax - onehot(target)) * gradient_scale. Rows are

@@ -31,6 +31,8 @@ struct Pass {
   std::int64_t update = 0;
   std::int64_t microbatch = 0;  // within the update
   int layer = 0;                // index in the model; part of the key of every dropout mask
+  // Memory that a layer on a GPU may use while it computes, and make larger; none: it takes its own.
+  at::Tensor* room = nullptr;
 };
 
 // What passes from a layer to the next: usually one tensor, more where a cut may fall in the middle of

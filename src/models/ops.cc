@@ -226,10 +226,11 @@ Tensor causal_attention(const Tensor& qkv, int heads, double p, const Pass& pass
   return mixed.transpose(1, 2).reshape({b, length, width});
 }
 
-Tensor head_loss(const Tensor& hidden, const Tensor& weight, const Tensor& targets, double loss_scale) {
+Tensor head_loss(const Tensor& hidden, const Tensor& weight, const Tensor& targets, double loss_scale,
+                 Tensor* room) {
   const bool needs_gradient =
       at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad());
-  if (hidden.is_cuda()) return cuda::head_loss(hidden, weight, targets, loss_scale, needs_gradient);
+  if (hidden.is_cuda()) return cuda::head_loss(hidden, weight, targets, loss_scale, needs_gradient, room);
   return HeadLossFunction::apply(hidden, weight, targets, loss_scale, needs_gradient);
 }
 

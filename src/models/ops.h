@@ -42,8 +42,9 @@ at::Tensor causal_attention(const at::Tensor& qkv, int heads, double dropout, co
 at::Tensor dropout(const at::Tensor& x, double p, const Pass& pass, int site);
 
 // Mean cross-entropy of hidden [b, T, w] times weight [V, w] against targets [b, T]. The full logits
-// live only inside: their gradient replaces them. The gradient is scaled by loss_scale.
+// live only inside, on a GPU in `room` where it is given: their gradient replaces them. The gradient is
+// scaled by loss_scale.
 at::Tensor head_loss(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets,
-                     double loss_scale);
+                     double loss_scale, at::Tensor* room = nullptr);
 
 }  // namespace twobw::models::ops

@@ -393,15 +393,21 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
 constexpr std::int64_t kLogitRows = 8192;    // that exist at a time
 constexpr std::int64_t kLogitMultiple = 64;  // rows of logits begin at multiples, so that products are fast
 
+Tensor room_for(std::int64_t rows, std::int64_t stride, const at::TensorOptions& options, Tensor* shared) {
+  if (shared == nullptr) return at::empty({rows, stride}, options);
+  if (!shared->defined() || shared->numel() < rows * stride) *shared = at::empty({rows * stride}, options);
+  return shared->narrow(0, 0, rows * stride).view({rows, stride});
+}
+
 struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& weight,
-                        const Tensor& targets, double loss_scale, bool needs_gradient) {
+                        const Tensor& targets, double loss_scale, bool needs_gradient, Tensor* shared) {
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor rows = rows_of(hidden);
     const Tensor wanted = targets.contiguous();
     const std::int64_t count = rows.size(0), classes = weight.size(0);
     const std::int64_t stride = (classes + kLogitMultiple - 1) / kLogitMultiple * kLogitMultiple;
-    const Tensor room = at::empty({std::min(count, kLogitRows), stride}, rows.options());
+    const Tensor room = room_for(std::min(count, kLogitRows), stride, rows.options(), shared);
     const Tensor losses = floats(count, rows);
     const Tensor grad_hidden = needs_gradient ? at::empty(hidden.sizes(), hidden.options()) : Tensor();
     const Tensor grad_rows = needs_gradient ? rows_of(grad_hidden) : Tensor();
@@ -432,7 +438,7 @@ struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
 
   // The gradient was made in the forward; the incoming gradient of the loss must be 1.
   static tensor_list backward(AutogradContext* context, tensor_list) {
-    return {context->get_saved_variables()[0], Tensor(), Tensor(), Tensor(), Tensor()};
+    return {context->get_saved_variables()[0], Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
   }
 };
 
@@ -473,8 +479,8 @@ Tensor causal_attention(const Tensor& qkv, int heads) {
 }
 
 Tensor head_loss(const Tensor& hidden, const Tensor& weight, const Tensor& targets, double loss_scale,
-                 bool needs_gradient) {
-  return HeadLossFunction::apply(hidden, weight, targets, loss_scale, needs_gradient);
+                 bool needs_gradient, Tensor* room) {
+  return HeadLossFunction::apply(hidden, weight, targets, loss_scale, needs_gradient, room);
 }
 
 }  // namespace twobw::models::ops::cuda

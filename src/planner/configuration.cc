@@ -28,11 +28,8 @@ Problem problem_of(const Config& config, Cluster cluster, std::vector<CostTable>
                      .context = config.model.context};
   problem.state.fixed_places = problem.synchronous_state->fixed_places =
       std::ranges::any_of(problem.costs, &CostTable::fixed_places);
-  // What runs on GPUs can do so far.
-  if (!config.devices.empty() && names_gpu(config.devices.front())) {
-    problem.replicas = 1;
-    problem.second_gradient = true;
-  }
+  // Runs on GPUs have no replicas yet.
+  if (!config.devices.empty() && names_gpu(config.devices.front())) problem.replicas = 1;
   return problem;
 }
 

@@ -90,6 +90,7 @@ class GpuStage final : public Stage {
            const data::Source& validation, const StageSetup& setup, const at::TensorOptions& compute)
       : Stage(config, model, training, validation, setup, compute),
         stream_(c10::cuda::getCurrentCUDAStream()),
+        forwards_late_(is_last() && setup.versions > 1 && setup.gradient_buffers == 1),
         initial_(initial_weights()),
         optimizer_(config.optimizer, layout_, config.pipeline.sync_updates, initial_, versions_.flat(0)),
         slots_(setup.slots),
@@ -101,7 +102,8 @@ class GpuStage final : public Stage {
       slot.pool = at::cuda::graph_pool_handle();
       slot.pass = {
           .training = true,
-          .loss_scale = 1.0 / static_cast<double>(config.pipeline.microbatches * config.pipeline.replicas)};
+          .loss_scale = 1.0 / static_cast<double>(config.pipeline.microbatches * config.pipeline.replicas),
+          .room = &room_};
       const auto on_gpu = versions_.flat(0).options().dtype(at::kLong);
       if (is_first()) slot.pass.tokens = at::zeros(token_shape(), on_gpu);
       if (is_last()) slot.pass.targets = at::zeros(token_shape(), on_gpu);
@@ -174,6 +176,7 @@ class GpuStage final : public Stage {
   void upload(std::int64_t microbatch, Slot& slot);
   Tensors run_forward(Slot& slot, std::span<const Tensor> parameters);
   Tensors run_backward_of(Slot& slot, std::span<const Tensor> parameters, const Tensors& gradients);
+  Tensors launch_forward(std::int64_t microbatch, int index, std::int64_t version);
   void warm_up(Slot& slot, std::span<const Tensor> parameters);
   void capture_forward(Slot& slot, Pair& pair, std::span<const Tensor> parameters);
   void capture_bare_forward(Slot& slot, Pair& pair, std::span<const Tensor> parameters);
@@ -184,6 +187,9 @@ class GpuStage final : public Stage {
   std::unique_ptr<at::cuda::CUDAGraph> capture(at::cuda::MempoolId_t pool, Work work);
 
   cudaStream_t stream_;
+  // The head adds to the gradient in its forward, which is too early while an update still waits for the one
+  // gradient buffer there is: then the forward is launched by the backward, which follows it at once.
+  bool forwards_late_;
   planner::Footprint footprint_;
   Tensor initial_;  // until it is on the device
   optim::GpuOptimizer optimizer_;
@@ -194,6 +200,7 @@ class GpuStage final : public Stage {
   Tensors gradients_in_;           // where the backwards find them, if they come to other places each time
   std::vector<Tensors> outgoing_;  // gradients on their way to the stage before
   Tensor one_, loss_sum_;
+  Tensor room_;  // that all slots' graphs compute in, see models::Pass; made when warming up
   std::array<Tensor, 2> tie_parts_;
   Pinned<std::int64_t> uploads_;
   std::array<device::Ready, kUploads> uploaded_;
@@ -279,6 +286,7 @@ void GpuStage::warm_up(Slot& slot, std::span<const Tensor> parameters) {
   run_backward_of(slot, parameters, nothing);
   for (int buffer = 0; buffer < gradients_.count(); ++buffer) gradients_.flat(buffer).zero_();
   check_cuda(cudaStreamSynchronize(stream_), "warming up");
+  if (room_.defined()) footprint_[Term::Working] += static_cast<double>(room_.nbytes());
   warm_ = true;
 }
 
@@ -317,7 +325,7 @@ void GpuStage::count_shared(double peak) {
 
 Tensors GpuStage::forward(std::int64_t microbatch, int index, std::int64_t version, const Tensors& inputs) {
   Slot& slot = slots_[index];
-  const auto parameters = versions_.acquire(version);
+  versions_.acquire(version);
   if (slot.inputs.empty()) {
     std::lock_guard lock(capture_mutex());
     for (const Tensor& input : inputs) slot.inputs.push_back(at::empty_like(input));
@@ -325,7 +333,12 @@ Tensors GpuStage::forward(std::int64_t microbatch, int index, std::int64_t versi
   }
   upload(microbatch, slot);
   for (std::size_t i = 0; i < inputs.size(); ++i) slot.inputs[i].copy_(inputs[i], /*non_blocking=*/true);
+  return forwards_late_ ? Tensors() : launch_forward(microbatch, index, version);
+}
 
+Tensors GpuStage::launch_forward(std::int64_t microbatch, int index, std::int64_t version) {
+  Slot& slot = slots_[index];
+  const auto parameters = versions_.parameters(version);
   Pair& pair = pair_of(index, version, batch_of(microbatch));
   if (!pair.forward) {
     std::lock_guard lock(capture_mutex());
@@ -373,6 +386,7 @@ const Tensors& GpuStage::bring_in(const Tensors& gradients) {
 
 Tensors GpuStage::backward(std::int64_t microbatch, int index, std::int64_t version,
                            const Tensors& gradients) {
+  if (forwards_late_) launch_forward(microbatch, index, version);
   Slot& slot = slots_[index];
   const auto parameters = versions_.parameters(version);
   const Tensors& found = setup_.gradients_stay ? find(slot, gradients) : bring_in(gradients);

@@ -71,9 +71,11 @@ Json held_against(double forecast, double measured) {
 
 }  // namespace
 
-Forecast plan_run(const Config& config, const std::function<void(const std::string&)>& say) {
+Forecast plan_run(const Config& given, const std::function<void(const std::string&)>& say) {
   constexpr double kNear = 0.15;  // by the model; what is lost in waiting may be as much
   constexpr int kPlans = 5;
+  Config config = given;
+  config.devices = auto_gpus(config, {});
   const Setup setup = measuring_setup(config);
   const PipelineConfig& pipeline = config.pipeline;
   const int batch = pipeline.microbatch * pipeline.microbatches * pipeline.replicas;
@@ -101,8 +103,13 @@ Forecast plan_run(const Config& config, const std::function<void(const std::stri
     validate(run);
   }
   const int rounds = affordable_rounds(config, plans);
-  const std::size_t chosen =
-      plans.size() > 1 && rounds > 0 ? choose_by_trial(plans, runs, preferences.tolerance, rounds, say) : 0;
+  std::size_t chosen = 0;
+  if (plans.size() > 1 && rounds > 0) {
+    chosen = choose_by_trial(plans, runs, preferences.tolerance, rounds, say);
+  } else if (plans.size() > 1) {
+    say(fmt::format("{} plans are near one another; to try them would take too much of the run",
+                    plans.size()));
+  }
   say(fmt::format("planned: {}; forecast {} tokens/s", describe(plans[chosen]),
                   format_count(plans[chosen].tokens_per_s)));
   return {.config = runs[chosen], .plan = plans[chosen]};

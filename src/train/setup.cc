@@ -45,8 +45,8 @@ void check_split(const Config& config, const models::LayerList& model) {
 
 void check_precision(const Config& config, bool on_gpus) {
   if (config.train.precision == "fp32" || on_gpus) return;
-  fail_input("train.precision is {}, which is for GPUs; on CPU cores it must be fp32",
-             config.train.precision);
+  fail_input("train.precision is {}, which is for GPUs; {} it must be fp32", config.train.precision,
+             config.devices.empty() ? "here are none, and on CPU cores" : "on CPU cores");
 }
 
 std::vector<device::Place> choose_gpus(const Config& config) {
@@ -60,9 +60,6 @@ std::vector<device::Place> choose_gpus(const Config& config) {
   }
   if (!slices.empty() && config.pipeline.replicas > 1)
     fail_input("pipeline.replicas is {}; on GPUs it must be 1 in this version", config.pipeline.replicas);
-  // The head adds to the gradient in its forward there, which may come before the update of the batch before.
-  if (!slices.empty() && !config.pipeline.second_gradient)
-    fail_input("pipeline.second_gradient is false; on GPUs it must be true in this version");
   if (!slices.empty() && config.model.dropout > 0)
     fail_input("model.dropout is {}; on GPUs it must be 0 in this version", config.model.dropout);
   std::vector<device::Place> places;
@@ -80,8 +77,19 @@ std::vector<device::Place> choose_places(const Config& config, int workers) {
 
 }  // namespace
 
-Setup prepare(const Config& config) {
-  Setup setup{.config = config, .spec = schedule_spec(config)};
+std::vector<std::string> auto_gpus(const Config& config, std::optional<int> count) {
+  const int gpus = device::gpu_count();
+  if (!config.devices.empty() || config.train.precision == "fp32" || gpus == 0) return config.devices;
+  std::vector<std::string> names;
+  for (const GpuSlice& slice : deal_gpus(gpus, count.value_or(gpus))) names.push_back(describe(slice));
+  return names;
+}
+
+Setup prepare(const Config& given) {
+  Config config = given;
+  Setup setup{.spec = schedule_spec(config)};
+  config.devices = auto_gpus(config, schedule::workers(setup.spec));
+  setup.config = config;
   if (!schedule::is_delayed(setup.spec.kind)) {
     // They correct a delay; without one they would only disturb.
     setup.config.optimizer.extrapolate_weights.clear();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,10 @@ schedule::Spec schedule_spec(const Config& config);
 
 // Throws InputError.
 Setup prepare(const Config& config);
+
+// The configuration's devices. Where it leaves them open and computes in a precision that is for GPUs: so
+// many of those, or all that there are.
+std::vector<std::string> auto_gpus(const Config& config, std::optional<int> count);
 
 // Balances the layers over the stages by times measured on the first stage's device: forward and backward
 // of every kind of layer, and the optimizer's step. Fills setup.split and

@@ -26,6 +26,20 @@ TEST(GpuName, ASingleSlice) {
   EXPECT_EQ(describe(slices[0]), "cuda:1/8.7");
 }
 
+TEST(GpuName, GpusAreDealtOut) {
+  const auto names = [](int gpus, int devices) {
+    std::vector<std::string> result;
+    for (const GpuSlice& slice : deal_gpus(gpus, devices)) result.push_back(describe(slice));
+    return result;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(names(1, 1), (Names{"cuda:0"}));
+  EXPECT_EQ(names(8, 3), (Names{"cuda:0", "cuda:1", "cuda:2"}));
+  EXPECT_EQ(names(1, 2), (Names{"cuda:0/2.0", "cuda:0/2.1"}));
+  EXPECT_EQ(names(2, 4), (Names{"cuda:0/2.0", "cuda:0/2.1", "cuda:1/2.0", "cuda:1/2.1"}));
+  EXPECT_EQ(names(3, 4), names(2, 4));  // stages of unlike size would be the worse for it
+}
+
 TEST(GpuName, OneNameForEveryDevice) {
   EXPECT_EQ(single_devices({"cuda:0", "cuda:1/2"}),
             (std::vector<std::string>{"cuda:0", "cuda:1/2.0", "cuda:1/2.1"}));

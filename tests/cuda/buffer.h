@@ -77,6 +77,14 @@ std::vector<float> widened(const std::vector<T>& values) {
   return result;
 }
 
+// What the kernels see, in double.
+template <typename T>
+std::vector<double> seen(const std::vector<float>& values) {
+  std::vector<double> result;
+  for (const T value : rounded<T>(values)) result.push_back(static_cast<double>(static_cast<float>(value)));
+  return result;
+}
+
 // Relative to the largest of the expected numbers.
 template <typename T>
 constexpr float kRounding = sizeof(T) == 2 ? 1e-2f : 2e-6f;

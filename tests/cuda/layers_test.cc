@@ -17,14 +17,6 @@ TYPED_TEST_SUITE(LayersOnGpu, Types);
 constexpr std::array<int, 8> kWidths = {16, 37, 768, 1280, 1600, 2560, 4104, 8200};
 constexpr std::int64_t kRows = 1061;
 
-// What the kernels see, in double.
-template <typename T>
-std::vector<double> seen(const std::vector<float>& values) {
-  std::vector<double> result;
-  for (const T value : rounded<T>(values)) result.push_back(static_cast<double>(static_cast<float>(value)));
-  return result;
-}
-
 template <typename T>
 struct NormCase {
   int width;

@@ -48,13 +48,6 @@ constexpr std::array kAdds = {Add::kNothing, Add::kBias, Add::kOther, Add::kItse
 template <typename T>
 constexpr Type kType = sizeof(T) == 2 ? Type::kBfloat16 : Type::kFloat;
 
-template <typename T>
-std::vector<double> seen(const std::vector<float>& values) {
-  std::vector<double> result;
-  for (const T value : rounded<T>(values)) result.push_back(static_cast<double>(static_cast<float>(value)));
-  return result;
-}
-
 // Rows of `out` are `gap` elements further apart than they are long.
 template <typename In, typename Out>
 void expect_product(const Shape& shape, bool a_transposed, bool b_transposed, Add add, std::int64_t gap) {

@@ -251,5 +251,19 @@ TEST_F(OpsOnGpu, HeadLossWithoutGradients) {
   EXPECT_LT(difference(loss, expected), kFloatTolerance);
 }
 
+// Whatever its size was, it ends up large enough, and is used again.
+TEST_F(OpsOnGpu, HeadLossInRoomThatIsGiven) {
+  const Tensor weight = normal({320, 64}, 2, 0.3).cuda();
+  const at::NoGradGuard none;
+  Tensor room;
+  for (const std::int64_t length : {20, 40, 30}) {
+    const Tensor hidden = normal({2, length, 64}, 1).cuda(),
+                 targets = random_tokens({2, length}, 320, 3).cuda();
+    const Tensor loss = ops::head_loss(hidden, weight, targets, 1.0, &room);
+    EXPECT_EQ(loss.item<float>(), ops::head_loss(hidden, weight, targets, 1.0).item<float>());
+    EXPECT_EQ(room.numel(), 2 * std::max<std::int64_t>(length, length == 30 ? 40 : 0) * 320);
+  }
+}
+
 }  // namespace
 }  // namespace twobw::models

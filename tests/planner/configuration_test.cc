@@ -59,7 +59,6 @@ TEST(Configuration, GpusHaveOneReplicaAndFixedPlaces) {
   costs[0].fixed_places = true;
   const Problem problem = problem_of(config, cluster, costs);
   EXPECT_EQ(problem.replicas, 1);
-  EXPECT_EQ(problem.second_gradient, true);
   EXPECT_TRUE(problem.state.fixed_places);
   EXPECT_TRUE(problem.synchronous_state->fixed_places);
 }

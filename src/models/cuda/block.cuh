@@ -8,6 +8,7 @@
 namespace twobw::models::cuda {
 
 inline constexpr int kWarp = 32;
+inline constexpr std::int64_t kGridRows = 65535;  // the most blocks of a grid along y and z
 
 // N neighbouring elements, read and written at once.
 template <typename T, int N>

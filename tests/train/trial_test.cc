@@ -1,0 +1,38 @@
+#include "train/trial.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "device/cpu.h"
+
+namespace twobw::train {
+namespace {
+
+Config tiny(const std::vector<std::string>& more) {
+  std::vector<std::string> settings = {
+      "model.layers=1",       "model.width=16",        "model.heads=2",      "model.vocab=32",
+      "model.context=8",      "pipeline.microbatch=1", "pipeline.stages=1",  "devices=[cpu:0]",
+      "optimizer.warmup=0",   "train.updates=1000",    "train.eval_every=1", "pipeline.microbatches=2",
+      "pipeline.schedule=2bw"};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return load_config("", settings);
+}
+
+// Neither evaluations nor the length of the run they stand for cost any time here.
+TEST(Trial, EveryRunHasARate) {
+  device::initialize();
+  const std::vector<double> rates = try_runs(
+      {tiny({}), tiny({"pipeline.schedule=flush"}), tiny({"pipeline.sync_updates=900"})}, /*rounds=*/2);
+  ASSERT_EQ(rates.size(), 3u);
+  for (const double rate : rates) EXPECT_GT(rate, 0);
+}
+
+TEST(Trial, ARunThatCannotBeIsRefused) {
+  device::initialize();
+  Config config = tiny({});
+  config.pipeline.stages = 100;
+  EXPECT_THROW(try_runs({config}, 1), InputError);
+}
+
+}  // namespace
+}  // namespace twobw::train
