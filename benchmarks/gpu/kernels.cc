@@ -14,6 +14,7 @@
 #include "models/kernels_cuda.h"
 #include "optim/kernels_cuda.h"
 #include "optim/norms_cuda.h"
+#include "transport/add_replicas_cuda.h"
 
 namespace twobw {
 namespace {
@@ -129,6 +130,10 @@ void time_optimizer(Table& table, cudaStream_t stream) {
   table.row("squared norm of the gradient", 4.0 * kCount, [&] {
     optim::cuda::squared_norms(streams.gradient, on_pieces, count, first, 1, partial, sum, stream);
   });
+  transport::cuda::Buffers replicas;
+  for (float* gradient : {streams.gradient, filled_memory(kCount, 1e-3f)}) replicas.add(gradient);
+  table.row("sum of two replicas' gradients", 4.0 * 4 * kCount,
+            [&] { transport::cuda::add_replicas(replicas, replicas, kCount, stream); });
 }
 
 void time_layers(Table& table, cudaStream_t stream, std::int64_t rows, int width) {
