@@ -18,6 +18,12 @@ void sort_out(RunArguments& arguments) {
   }
 }
 
+Config load_to_plan(const RunArguments& arguments) {
+  std::vector<std::string> overrides = arguments.overrides;
+  overrides.emplace_back("plan=auto");
+  return load_config(arguments.file, overrides);
+}
+
 std::shared_ptr<RunArguments> add_run_arguments(CLI::App& command) {
   auto arguments = std::make_shared<RunArguments>();
   command.add_option("config", arguments->words, "[CONFIG.yaml] [key.path=value ...]; see docs/config.md");

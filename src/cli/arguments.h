@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/config.h"
+
 namespace twobw::cli {
 
 struct RunArguments {
@@ -20,5 +22,8 @@ std::shared_ptr<RunArguments> add_run_arguments(CLI::App& command);
 
 // Throws InputError when two files are named.
 void sort_out(RunArguments& arguments);
+
+// The configuration with `devices` as those to plan for, however many stages it has.
+Config load_to_plan(const RunArguments& arguments);
 
 }  // namespace twobw::cli

@@ -59,7 +59,7 @@ void write_run(const Config& config, const Problem& problem, const planner::Plan
 }
 
 int run(const RunArguments& arguments, const PlanOptions& options) {
-  Config config = load_config(arguments.file, arguments.overrides);
+  Config config = load_to_plan(arguments);
   if (!options.precision.empty()) config.train.precision = options.precision;
   const Problem problem = constrained_problem(config, options);
   planner::Preferences preferences = options.preferences;

@@ -55,6 +55,7 @@ Plan plan_as_configured(const Config& config, const Problem& problem) {
 }
 
 Config with_plan(Config config, const Plan& plan, const std::vector<std::string>& devices) {
+  config.plan = "none";  // it repeats the run, not the search
   PipelineConfig& pipeline = config.pipeline;
   pipeline.schedule = schedule::name(plan.schedule);
   pipeline.stages = static_cast<int>(plan.stages.size());

@@ -98,9 +98,8 @@ Forecast plan_run(const Config& given, const std::function<void(const std::strin
   const std::vector<planner::Plan> plans = planner::contenders(problem, preferences, result, kNear, kPlans);
   std::vector<Config> runs;
   for (const planner::Plan& plan : plans) {
-    Config& run = runs.emplace_back(planner::with_plan(config, plan, names_of_devices(config)));
-    run.plan = "none";  // the run's config.yaml repeats the run, not the search
-    validate(run);
+    runs.push_back(planner::with_plan(config, plan, names_of_devices(config)));
+    validate(runs.back());
   }
   const int rounds = affordable_rounds(config, plans);
   std::size_t chosen = 0;

@@ -132,9 +132,9 @@ class Profiler {
     // What a forward does for the backward, as the head does on a GPU, counts as the backward's: where it is
     // recomputed, the first forward is spared it.
     for (int layer = 0; layer < chain.size(); ++layer) {
-      const double both = times.forward[layer] + times.backward[layer];
-      samples[chain.kind(layer)].forward.add(again.bare[layer]);
-      samples[chain.kind(layer)].backward.add(both - again.bare[layer]);
+      const double bare = std::min(again.bare[layer], times.forward[layer]);  // longer only by chance
+      samples[chain.kind(layer)].forward.add(bare);
+      samples[chain.kind(layer)].backward.add(times.forward[layer] - bare + times.backward[layer]);
     }
     chain.time_step();  // as in a run, so that gradients do not grow
   }

@@ -73,7 +73,9 @@ TEST(Configuration, TakesAPlansChoices) {
                        {.first_layer = 7, .last_layer = 12, .recompute = true, .devices = {0, 2}}}};
   Config config = small_config();
   config.devices = {"cpu:7"};
+  config.plan = "auto";
   const Config unnamed = with_plan(config, plan, {});
+  EXPECT_EQ(unnamed.plan, "none");
   EXPECT_EQ(unnamed.pipeline.schedule, "flush");
   EXPECT_EQ(unnamed.pipeline.stages, 2);
   EXPECT_EQ(unnamed.pipeline.replicas, 2);

@@ -37,6 +37,11 @@ class ProfileTest(TestCase):
         self.assertNotIn("\r", output)
         self.assertNotIn("\033", output)
 
+    def test_devices_are_those_to_plan_for_however_many_stages_there_are(self):
+        process = self.profile("--sizes", "1", settings={"devices": "[cpu:0]", "pipeline.stages": 3}.items())
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertIn("on cpu:0\n", process.stdout)
+
     def refused(self, *arguments, naming, settings=()):
         process = self.profile(*arguments, settings=settings)
         self.assertEqual(process.returncode, 2, process.stdout)

@@ -93,7 +93,7 @@ std::string in_company(const train::ProfiledPlaces& places) {
 
 int run(const RunArguments& arguments, const ProfileOptions& options) {
   const train::ProfileRequest request{.sizes = parse_sizes(options.sizes), .rounds = options.rounds};
-  const Config config = load_config(arguments.file, arguments.overrides);
+  const Config config = load_to_plan(arguments);
   check_writable(options.output);
   device::initialize();
   const train::Setup setup = train::prepare(config);
