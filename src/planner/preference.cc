@@ -93,6 +93,28 @@ std::vector<Plan> contenders(const Problem& problem, const Preferences& preferen
   return plans;
 }
 
+std::size_t prefer_by_rates(const Preferences& preferences, const std::vector<Plan>& plans,
+                            const std::vector<double>& rates) {
+  const double enough = (1 - preferences.tolerance) * std::ranges::max(rates);
+  const auto key = [&](std::size_t i) {
+    return std::tuple(rates[i] < enough, schedule::is_delayed(plans[i].schedule), plans[i].stages.size(),
+                      -rates[i]);
+  };
+  std::size_t chosen = 0;
+  for (std::size_t i = 1; i < plans.size(); ++i) {
+    if (key(i) < key(chosen)) chosen = i;
+  }
+  return chosen;
+}
+
+double with_synchronous_start(const Problem& problem, const Plan& plan, double rate, double share) {
+  if (share <= 0 || !schedule::is_delayed(plan.schedule)) return rate;
+  Plan start = plan;
+  start.schedule = schedule::Kind::Flush;
+  const double slower = evaluate(problem, start).plan.tokens_per_s / plan.tokens_per_s;
+  return rate / (1 - share + share / slower);
+}
+
 SearchResult search_with(const Problem& problem, const Preferences& preferences, SearchOptions options) {
   options.near = std::max(options.near, preferences.tolerance);
   SearchResult result = search(problem, options);

@@ -24,6 +24,14 @@ SearchResult search_with(const Problem& problem, const Preferences& preferences,
 std::vector<Plan> contenders(const Problem& problem, const Preferences& preferences,
                              const SearchResult& result, double near, int most);
 
+// Which of the plans to take by the preferences, now that their rates are known better than by the search.
+std::size_t prefer_by_rates(const Preferences& preferences, const std::vector<Plan>& plans,
+                            const std::vector<double>& rates);
+
+// The rate over a whole run of which a share of the updates is a synchronous start, under flush, where the
+// plan's own schedule makes `rate`.
+double with_synchronous_start(const Problem& problem, const Plan& plan, double rate, double share);
+
 // Of what was found. A tolerance above SearchOptions::near may pass over a family's best plan.
 void prefer(const Problem& problem, const Preferences& preferences, SearchResult& result);
 

@@ -48,21 +48,26 @@ int affordable_rounds(const Config& config, const std::vector<planner::Plan>& pl
   return std::min(kMost, static_cast<int>(allowed / round));
 }
 
-// Which of the plans to take: the first, which the model likes best, unless another is faster by more than
-// the tolerance when they are run.
-std::size_t choose_by_trial(const std::vector<planner::Plan>& plans, const std::vector<Config>& runs,
-                            double tolerance, int rounds,
-                            const std::function<void(const std::string&)>& say) {
+// Their rates when they are run, or by the model where that would take too long.
+std::vector<double> rates_of(const std::vector<planner::Plan>& plans, const std::vector<Config>& runs,
+                             const std::function<void(const std::string&)>& say) {
+  std::vector<double> rates;
+  for (const planner::Plan& plan : plans) rates.push_back(plan.tokens_per_s);
+  if (plans.size() == 1) return rates;
+  const int rounds = affordable_rounds(runs.front(), plans);
+  if (rounds == 0) {
+    say(fmt::format("{} plans are near one another; to try them would take too much of the run",
+                    plans.size()));
+    return rates;
+  }
   say(fmt::format("{} plans are near one another: each is run for {} updates", plans.size(),
                   rounds * kTrialUpdates));
-  const std::vector<double> rates = try_runs(runs, rounds);
+  rates = try_runs(runs, rounds);
   for (std::size_t i = 0; i < plans.size(); ++i) {
     say(fmt::format("  {}: forecast {} tokens/s, measured {}", describe(plans[i]),
                     format_count(plans[i].tokens_per_s), format_count(rates[i])));
   }
-  const auto fastest = std::ranges::max_element(rates);
-  if (rates.front() >= (1 - tolerance) * *fastest) return 0;
-  return static_cast<std::size_t>(fastest - rates.begin());
+  return rates;
 }
 
 Json held_against(double forecast, double measured) {
@@ -101,14 +106,11 @@ Forecast plan_run(const Config& given, const std::function<void(const std::strin
     runs.push_back(planner::with_plan(config, plan, names_of_devices(config)));
     validate(runs.back());
   }
-  const int rounds = affordable_rounds(config, plans);
-  std::size_t chosen = 0;
-  if (plans.size() > 1 && rounds > 0) {
-    chosen = choose_by_trial(plans, runs, preferences.tolerance, rounds, say);
-  } else if (plans.size() > 1) {
-    say(fmt::format("{} plans are near one another; to try them would take too much of the run",
-                    plans.size()));
-  }
+  std::vector<double> rates = rates_of(plans, runs, say);
+  const double share = std::min(1.0, 1.0 * pipeline.sync_updates / config.train.updates);
+  for (std::size_t i = 0; i < plans.size(); ++i)
+    rates[i] = planner::with_synchronous_start(problem, plans[i], rates[i], share);
+  const std::size_t chosen = planner::prefer_by_rates(preferences, plans, rates);
   say(fmt::format("planned: {}; forecast {} tokens/s", describe(plans[chosen]),
                   format_count(plans[chosen].tokens_per_s)));
   return {.config = runs[chosen], .plan = plans[chosen]};

@@ -142,5 +142,36 @@ TEST(Preference, ContendersAreNearTheChosenPlanAndAllDifferent) {
     EXPECT_GE(plan.sequences_per_s, plans.front().sequences_per_s);
 }
 
+Plan plan_of(Kind schedule, int stages) {
+  return {.schedule = schedule, .stages = std::vector<StagePlan>(static_cast<std::size_t>(stages))};
+}
+
+TEST(Preference, ByRatesTheFastestIsTakenUnlessASimplerOneIsAsGoodAsThat) {
+  const std::vector<Plan> plans = {plan_of(Kind::TwoBW, 2), plan_of(Kind::TwoBW, 1), plan_of(Kind::Flush, 4),
+                                   plan_of(Kind::Flush, 2)};
+  const Preferences preferences{.tolerance = 0.02};
+  EXPECT_EQ(prefer_by_rates(preferences, plans, {100, 90, 90, 90}), 0u);
+  EXPECT_EQ(prefer_by_rates(preferences, plans, {100, 99, 90, 90}), 1u);
+  EXPECT_EQ(prefer_by_rates(preferences, plans, {100, 99, 98.5, 97}), 2u);
+  EXPECT_EQ(prefer_by_rates(preferences, plans, {100, 99, 98.5, 98.1}), 3u);
+  EXPECT_EQ(prefer_by_rates(preferences, {plans[0], plans[0]}, {99, 100}), 1u);
+}
+
+TEST(Preference, ASynchronousStartCostsWhatFlushDoes) {
+  Problem problem = close_problem();
+  problem.replicas = 1;
+  problem.stages = 4;
+  problem.schedule = Kind::TwoBW;
+  const Plan delayed = preferred(problem, {.cushion = false}).best->plan;
+  Plan flush = delayed;
+  flush.schedule = Kind::Flush;
+  const double slower = evaluate(problem, flush).plan.tokens_per_s / delayed.tokens_per_s;
+  ASSERT_LT(slower, 0.99);
+  EXPECT_EQ(with_synchronous_start(problem, delayed, 100, 0), 100);
+  EXPECT_NEAR(with_synchronous_start(problem, delayed, 100, 1), 100 * slower, 1e-9);
+  EXPECT_NEAR(with_synchronous_start(problem, delayed, 100, 0.5), 100 * 2 / (1 + 1 / slower), 1e-9);
+  EXPECT_EQ(with_synchronous_start(problem, flush, 100, 1), 100);
+}
+
 }  // namespace
 }  // namespace twobw::planner
