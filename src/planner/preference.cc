@@ -15,12 +15,13 @@ bool is_delayed(const Family& family) {
   return schedule::is_delayed(family.schedule);
 }
 
-std::size_t stages(const Family& family) {
-  return family.best->plan.stages.size();
+// The less, the rather taken among plans that are as good as equally fast.
+auto burden(const Plan& plan, double rate) {
+  return std::tuple(schedule::is_delayed(plan.schedule), plan.stages.size(), -rate);
 }
 
 bool simpler(const Family& a, const Family& b) {
-  return std::tuple(is_delayed(a), stages(a), -a.ratio) < std::tuple(is_delayed(b), stages(b), -b.ratio);
+  return burden(a.best->plan, a.ratio) < burden(b.best->plan, b.ratio);
 }
 
 std::string why_passed_over(const Family& family, const Family& chosen) {
@@ -96,13 +97,9 @@ std::vector<Plan> contenders(const Problem& problem, const Preferences& preferen
 std::size_t prefer_by_rates(const Preferences& preferences, const std::vector<Plan>& plans,
                             const std::vector<double>& rates) {
   const double enough = (1 - preferences.tolerance) * std::ranges::max(rates);
-  const auto key = [&](std::size_t i) {
-    return std::tuple(rates[i] < enough, schedule::is_delayed(plans[i].schedule), plans[i].stages.size(),
-                      -rates[i]);
-  };
-  std::size_t chosen = 0;
-  for (std::size_t i = 1; i < plans.size(); ++i) {
-    if (key(i) < key(chosen)) chosen = i;
+  auto chosen = static_cast<std::size_t>(std::ranges::max_element(rates) - rates.begin());
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    if (rates[i] >= enough && burden(plans[i], rates[i]) < burden(plans[chosen], rates[chosen])) chosen = i;
   }
   return chosen;
 }
