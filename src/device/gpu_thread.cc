@@ -147,6 +147,10 @@ GpuMemory gpu_memory(const GpuSlice& slice) {
   return {.free = static_cast<double>(free), .total = static_cast<double>(total)};
 }
 
+void release_unused_gpu_memory() {
+  if (gpu_count() > 0) c10::cuda::CUDACachingAllocator::emptyCache();
+}
+
 std::string describe_gpu(const GpuSlice& slice) {
   cudaDeviceProp properties{};
   check_cuda(cudaGetDeviceProperties(&properties, slice.gpu), "cudaGetDeviceProperties");

@@ -23,7 +23,12 @@ Pipeline::Pipeline(const Config& config, const models::LayerList& model, const d
   connect();
 }
 
-Pipeline::~Pipeline() = default;
+Pipeline::~Pipeline() {
+  workers_.clear();
+  links_.clear();
+  replicas_.clear();
+  if (setup_.places.front().gpu) device::release_unused_gpu_memory();
+}
 
 bool Pipeline::are_apart(const WorkerSetup& one, const WorkerSetup& other) const {
   const auto &a = one.place.gpu, &b = other.place.gpu;
