@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <ATen/ATen.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 
 #include "base/config.h"
@@ -30,11 +31,12 @@ TEST(TrialsOnGpu, RunsGiveTheirMemoryBack) {
       with({"pipeline.schedule=2bw", "pipeline.stages=4", "pipeline.microbatches=4", "devices=[cuda:0/4]"}),
       with({"pipeline.schedule=2bw", "pipeline.stages=2", "pipeline.replicas=2", "pipeline.microbatches=2",
             "devices=[cuda:0/4]"}),
-      with({"pipeline.schedule=flush", "pipeline.stages=1", "pipeline.replicas=4",
-            "pipeline.microbatches=1", "devices=[cuda:0/4]"})};
+      with({"pipeline.schedule=flush", "pipeline.stages=1", "pipeline.replicas=4", "pipeline.microbatches=1",
+            "devices=[cuda:0/4]"})};
+  at::empty({1}, at::kCUDA);  // LibTorch's allocator is there once it was asked
   device::release_unused_gpu_memory();
   const std::int64_t before = taken_from_the_gpu();
-  for (const double rate : try_runs(runs, 2)) EXPECT_GT(rate, 0);
+  for (const Standing& standing : try_runs(runs, /*seconds=*/10)) EXPECT_GT(standing.tokens_per_s, 0);
   EXPECT_EQ(taken_from_the_gpu(), before);
 }
 
