@@ -6,7 +6,7 @@ PYTHON := $(or $(TWOBW_PYTHON),.venv/bin/python)
 CONFIG ?= configs/default.yaml
 JOBS ?= $(shell nproc)
 
-.PHONY: run test build install bench paper corpus asan tsan format lint clean
+.PHONY: run test build install bench paper corpus asan tsan gpu-check format lint clean
 
 run: build corpus
 	@build/twobw train $(CONFIG) --sample 240
@@ -39,6 +39,12 @@ asan tsan: install
 	@cmake --preset $@ > /dev/null
 	@cmake --build --preset $@ --parallel $(JOBS) --target twobw_core_tests twobw_torch_tests
 	@scripts/sanitized_tests.sh build-$@
+
+# compute-sanitizer on the kernels' tests, where there is a GPU.
+gpu-check: install
+	@cmake --preset release > /dev/null
+	@cmake --build --preset release --parallel $(JOBS) --target twobw_cuda_tests
+	@scripts/gpu_check.sh
 
 bench: build
 	@$(PYTHON) benchmarks/pipeline.py

@@ -191,6 +191,12 @@ def print_table(options, model, results, failures):
               f"{max(figures['peak_bytes'] for figures in rounds) / 2**30:6.1f} "
               f"{f'{statistics.median(busy):.3f}' if busy else '-':>8} {rounds[-1]['loss']:7.3f}"
               + (f"  (then failed: {failures[label]})" if label in failures else ""))
+    for stages in options.stages:
+        delayed, flushed = rate(f"twobw 2bw, {stages} stages"), rate(f"twobw flush, {stages} stages")
+        if delayed and flushed:
+            m = microbatches(options, stages)
+            print(f"2bw on {stages} slices, {m} microbatches of {options.batch // m}: {delayed / flushed:.3f} times flush "
+                  f"(by arithmetic at most {1 + (stages - 1) / m:.3f})")
 
 
 def print_memory(results):
@@ -257,8 +263,9 @@ def main():
         sys.stdout.flush()
     print("\nMedians over the rounds. MFU: (6 N + 12 layers width context) FLOP a token, over the peak of "
           f"{options.peak / 1e12:g} TFLOP/s;\nN without the positions. GiB: peak of tensors, all stages together. "
-          "of ideal: the share of the time that\nthe slices compute, always if the pipeline were ideal. loss: of the last\nupdate; torch and twobw make up different tokens. "
-          "2bw's gradients are of weights one update older than the others'.")
+          "of ideal: the share of the time that the slices\ncompute; an ideal pipeline always does. loss: of the "
+          "last update; torch and twobw make up different tokens, and\n2bw's gradients are of weights one update "
+          "older than the others'.")
     if options.json:
         options.json.write_text(json.dumps(everything, indent=1) + "\n")
 

@@ -14,6 +14,7 @@
 #include "models/kernels_cuda.h"
 #include "optim/kernels_cuda.h"
 #include "optim/norms_cuda.h"
+#include "transport/add_replicas_cuda.h"
 
 namespace twobw {
 namespace {
@@ -129,6 +130,10 @@ void time_optimizer(Table& table, cudaStream_t stream) {
   table.row("squared norm of the gradient", 4.0 * kCount, [&] {
     optim::cuda::squared_norms(streams.gradient, on_pieces, count, first, 1, partial, sum, stream);
   });
+  transport::cuda::Buffers replicas;
+  for (float* gradient : {streams.gradient, filled_memory(kCount, 1e-3f)}) replicas.add(gradient);
+  table.row("sum of two replicas' gradients", 4.0 * 4 * kCount,
+            [&] { transport::cuda::add_replicas(replicas, replicas, kCount, stream); });
 }
 
 void time_layers(Table& table, cudaStream_t stream, std::int64_t rows, int width) {
@@ -173,6 +178,45 @@ void time_layers(Table& table, cudaStream_t stream, std::int64_t rows, int width
             [&] { models::cuda::gelu_backward(x, y, z, 4 * size, stream); });
   table.row("bias gradient of 4 x width", 4 * stream_bytes,
             [&] { models::cuda::add_column_sums(x, gradient, partial, rows, 4 * width, stream); });
+}
+
+// Every token of the vocabulary comes about as often; made-up ones have no favourites.
+void time_embedding(Table& table, cudaStream_t stream) {
+  constexpr std::int64_t kBatch = 16, kLength = 1024, kVocabulary = 50304;
+  constexpr int kWidth = 1280;
+  constexpr std::int64_t kRows = kBatch * kLength;
+  std::mt19937 engine(1);
+  std::uniform_int_distribution<std::int64_t> any(0, kVocabulary - 1);
+  std::vector<std::int64_t> tokens(kRows);
+  for (std::int64_t& token : tokens) token = any(engine);
+  auto* on_tokens = device_memory<std::int64_t>(kRows);
+  check(cudaMemcpy(on_tokens, tokens.data(), tokens.size() * sizeof(tokens[0]), cudaMemcpyHostToDevice));
+  auto* weight = device_memory<Half>((kVocabulary + kLength) * kWidth);
+  auto* out = device_memory<Half>(kRows * 3 * kWidth);
+  auto* gradient = device_memory<float>((kVocabulary + kLength) * kWidth);
+  constexpr double kStream = 2.0 * kRows * kWidth;
+  table.row("embedding", 2 * kStream, [&] {
+    models::cuda::embed_forward(weight, weight + kVocabulary * kWidth, on_tokens, out, kBatch, kLength,
+                                kWidth, stream);
+  });
+  models::cuda::EmbedBackward<Half> backward{.grad_out = out,
+                                             .tokens = on_tokens,
+                                             .grad_tokens = gradient,
+                                             .grad_positions = gradient + kVocabulary * kWidth,
+                                             .batch = kBatch,
+                                             .length = kLength,
+                                             .vocabulary = kVocabulary,
+                                             .width = kWidth};
+  // Reads the gradient for tokens and again for positions; reads and writes as many single-precision rows.
+  table.row("embedding, backward", (2 + 4) * kStream,
+            [&] { models::cuda::embed_backward(backward, stream); });
+  backward.deterministic = true;
+  table.row("embedding, backward, deterministic", (2 + 4) * kStream,
+            [&] { models::cuda::embed_backward(backward, stream); });
+  table.row("q, k and v side by side", 6 * kStream, [&] {
+    models::cuda::pack_three(weight, weight + kRows * kWidth, weight + 2 * kRows * kWidth, out, kRows, kWidth,
+                             stream);
+  });
 }
 
 void time_head(Table& table, cudaStream_t stream) {
@@ -266,6 +310,7 @@ int main() {
     fmt::print("{} tokens of width {}\n", rows, width);
     time_layers(table, stream, rows, width);
   }
+  time_embedding(table, stream);
   time_head(table, stream);
   constexpr std::int64_t kBatch = 4, kLength = 4096;
   constexpr Llama kSmall{.width = 2048, .hidden = 8192, .heads = 32, .kv_heads = 8, .head = 64};

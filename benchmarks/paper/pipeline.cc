@@ -17,6 +17,7 @@ using planner::Problem;
 using schedule::Kind;
 
 constexpr double kElement = 2;  // bytes, of fp16
+constexpr int kBetweenFlushes = 8;
 
 Kind kind_of(System system) {
   if (system == System::GPipe) return Kind::GPipe;
@@ -36,6 +37,10 @@ Problem problem_of(const ModelConfig& model, const planner::Cluster& cluster) {
   problem.extra = 0;               // the published systems have none
   problem.second_gradient = true;  // nor do their updates wait
   return problem;
+}
+
+planner::Cluster devices_of(const Row& row, const Fitted& fitted) {
+  return cluster(row.nodes, kDevicesPerNode, fitted, fitted.network.transfers);
 }
 
 // The plan's stages and transfers; what several pipelines share of a link is in the transfers' times.
@@ -114,7 +119,7 @@ Plan plan_of(const Problem& problem, const Row& row, Kind kind, int b, bool reco
 }  // namespace
 
 std::optional<Outcome> run_pipeline(System system, const Row& row, const Fitted& fitted) {
-  const Problem problem = problem_of(model(row.model), cluster(row.nodes, kDevicesPerNode, fitted));
+  const Problem problem = problem_of(model(row.model), devices_of(row, fitted));
   const Kind kind = kind_of(system);
   std::optional<Outcome> best;
   for (const int b : kMicrobatches) {
@@ -133,16 +138,16 @@ std::optional<Outcome> run_pipeline(System system, const Row& row, const Fitted&
 
 // GPipe always recomputes. The published one gains nothing from a larger batch, on 8 GPUs either: it must
 // work through a batch in pieces of equal size, with a flush after each. At the published distance from 2BW
-// on 8 GPUs, m / (m + d-1) x 3/4 = 18/44, they have about d microbatches, so that is what is modelled.
+// on 8 GPUs, m / (m + d-1) x 3/4 = 18/44, they have about 8 microbatches, so that is what is modelled.
 std::optional<Outcome> run_gpipe(const Row& row, const Fitted& fitted) {
-  const Problem problem = problem_of(model(row.model), cluster(row.nodes, kDevicesPerNode, fitted));
+  const Problem problem = problem_of(model(row.model), devices_of(row, fitted));
   std::optional<Outcome> best;
   for (const int b : kMicrobatches) {
     Plan plan = plan_of(problem, row, Kind::GPipe, b, true);
     const int all = plan.microbatches;
-    plan.microbatches = row.stages;
+    plan.microbatches = kBetweenFlushes;
     const planner::Estimate estimate = planner::evaluate(problem, plan);
-    if (all < row.stages || !estimate.fits()) continue;
+    if (all < kBetweenFlushes || !estimate.fits()) continue;
     plan = estimate.plan;
     double update_end = 0;
     for (planner::StagePlan& stage : plan.stages) {

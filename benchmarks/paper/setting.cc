@@ -50,12 +50,12 @@ ModelConfig model(std::string_view name) {
 }
 
 // NVLink 2: six links of 25 GB/s a device in each direction. One network card of 25 Gbit/s a node.
-planner::Cluster cluster(int nodes, int devices_per_node, const Fitted& fitted) {
+planner::Cluster cluster(int nodes, int devices_per_node, const Fitted& fitted, double network) {
   planner::Cluster cluster{.name = "V100-16GB, 8 a node", .kinds = {planner::known_device("V100-16GB")}};
   cluster.kinds[0].efficiency = fitted.efficiency;
   cluster.kinds[0].overhead = fitted.overhead;
   const planner::LinkSpec nvlink = {.latency = 10e-6, .bandwidth = 150e9};
-  cluster.network = {.latency = 50e-6, .bandwidth = fitted.network * 25e9 / 8, .shared = true};
+  cluster.network = {.latency = 50e-6, .bandwidth = network * 25e9 / 8, .shared = true};
   for (int i = 0; i < nodes; ++i) {
     cluster.nodes.push_back({.name = fmt::format("node{}", i),
                              .islands = {{.kind = 0, .count = devices_per_node}},

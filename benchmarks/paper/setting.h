@@ -29,11 +29,20 @@ struct Row {
 };
 std::span<const Row> rows();
 
+// How much of its nominal rate the network reaches between nodes, when gradients or parts of products are
+// summed and when a stage sends to the next.
+struct Network {
+  double sums = 1, transfers = 1;
+};
+
+// What the published figures of 64 GPUs ask for by themselves (README.md). Not used in predictions of them.
+inline constexpr Network kPublishedNetwork = {.sums = 0.73, .transfers = 0.43};
+
 // The first two are fitted, and only to the rows of eight GPUs.
 struct Fitted {
   double efficiency = 0.5;  // of the V100's peak rate, reached by large matrix products
   double overhead = 0;  // seconds a layer (a fifth of a block) costs besides, forward; twice that backward
-  double network = 1;   // of the nominal rate between nodes; an assumption, not fitted
+  Network network = {};
 };
 
 struct Published {
@@ -44,7 +53,8 @@ struct Published {
 std::span<const Published> largest_models();
 
 ModelConfig model(std::string_view name);
-planner::Cluster cluster(int nodes, int devices_per_node, const Fitted& fitted);
+// Its network reaches `network` of the nominal rate.
+planner::Cluster cluster(int nodes, int devices_per_node, const Fitted& fitted, double network = 1);
 
 // fp16 weights and gradients, fp32 master weights and Adam moments, as Megatron keeps them.
 inline constexpr planner::StateBytes kState = {.weights = 2, .master = 4, .gradients = 2, .optimizer = 8};

@@ -21,7 +21,7 @@ std::optional<Outcome> run_pipeline(System system, const Row& row, const Fitted&
 // Every block's matrices cut over row.stages devices.
 std::optional<Outcome> run_tensor(const Row& row, const Fitted& fitted);
 
-// Recomputing, with a flush after every row.stages microbatches.
+// Recomputing, with a flush after every eight microbatches.
 std::optional<Outcome> run_gpipe(const Row& row, const Fitted& fitted);
 
 // Blocks of this width that a 2BW pipeline of so many V100 can train, recomputing, b sequences a

@@ -1,6 +1,7 @@
 // Tensor parallelism as Megatron does it: t devices share every block. Each product of a pair is cut by
 // columns, then by rows, so that a pair needs one sum over the devices in the forward, and one in the
-// backward; what lies between pairs (norms, dropout, residual sums) every device does in full.
+// backward; what lies between pairs (norms, dropout, residual sums) every device does in full. Blocks are
+// recomputed, as Megatron-LM's examples do it, and with them their forward's sums.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,7 +57,7 @@ double sum_seconds(double bytes, int ways, const planner::Cluster& cluster) {
 }  // namespace
 
 std::optional<Outcome> run_tensor(const Row& row, const Fitted& fitted) {
-  const planner::Cluster cluster = paper::cluster(row.nodes, kDevicesPerNode, fitted);
+  const planner::Cluster cluster = paper::cluster(row.nodes, kDevicesPerNode, fitted, fitted.network.sums);
   const planner::DeviceKind& device = cluster.kinds[0];
   const ModelConfig model = paper::model(row.model);
   const Share share = share_of(model, row.stages);
@@ -76,25 +77,21 @@ std::optional<Outcome> run_tensor(const Row& row, const Fitted& fitted) {
     const int b = column.microbatch;
     if (b * row.replicas > row.batch) break;
     const int m = row.batch / (b * row.replicas);
-    double forward = 0, backward = 0, stash = 0, largest = 0, working = 0;
+    double forward = 0, backward = 0, largest = 0, working = 0;
     for (const planner::LayerCost& layer : column.layers) {
       forward += layer.forward;
       backward += layer.backward;
-      stash += layer.stash;
       largest = std::max(largest, layer.stash);
       working = std::max(working, layer.working);
     }
     const double sum = share.sums * sum_seconds(b * share.outputs, row.stages, cluster);
-    for (const bool recompute : {false, true}) {
-      // Recomputing block by block keeps each block's input.
-      const double kept = recompute ? model.layers * b * share.outputs + 4 * largest : stash;
-      if (state + kept + working > 0.9 * device.memory) continue;
-      const double compute = forward + backward + (recompute ? forward : 0) + (recompute ? 3 : 2) * sum;
-      const double sequences = static_cast<double>(b) * m * row.replicas;
-      const Outcome outcome = {sequences / (m * compute + reduce + step),
-                               fmt::format("b={}{}", b, recompute ? " recomputing" : "")};
-      if (!best || outcome.sequences_per_s > best->sequences_per_s) best = outcome;
-    }
+    // Of every block its input is kept, and what one block has in between.
+    const double kept = model.layers * b * share.outputs + 4 * largest;
+    if (state + kept + working > 0.9 * device.memory) continue;
+    const double compute = 2 * forward + backward + 3 * sum;
+    const double sequences = static_cast<double>(b) * m * row.replicas;
+    const Outcome outcome = {sequences / (m * compute + reduce + step), fmt::format("b={} recomputing", b)};
+    if (!best || outcome.sequences_per_s > best->sequences_per_s) best = outcome;
   }
   return best;
 }

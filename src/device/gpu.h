@@ -28,6 +28,19 @@ void forget_gpu_stream(cudaStream_t stream);
 Ready record_ready(cudaStream_t stream);
 void await_ready(const Ready& ready, cudaStream_t stream);
 
+// While it lives, the calling worker's thread queues on another stream of its GPU instead of its own.
+class StreamScope {
+ public:
+  StreamScope(cudaStream_t stream, int gpu);
+  ~StreamScope();
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
+
+ private:
+  cudaStream_t before_;
+  int gpu_;
+};
+
 // Throws RunError that says what failed, where `error` is one.
 void check_cuda(cudaError_t error, const char* what);
 

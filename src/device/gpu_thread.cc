@@ -63,6 +63,12 @@ EventPool& timed_events() {
 
 thread_local cudaStream_t this_stream = nullptr;
 
+void queue_on(cudaStream_t stream, int gpu) {
+  c10::cuda::setCurrentCUDAStream(
+      c10::cuda::getStreamFromExternal(stream, static_cast<c10::DeviceIndex>(gpu)));
+  this_stream = stream;
+}
+
 class StreamClock final : public Clock {
  public:
   StreamClock(cudaStream_t stream, std::chrono::steady_clock::time_point start)
@@ -141,6 +147,10 @@ GpuMemory gpu_memory(const GpuSlice& slice) {
   return {.free = static_cast<double>(free), .total = static_cast<double>(total)};
 }
 
+void release_unused_gpu_memory() {
+  if (gpu_count() > 0) c10::cuda::CUDACachingAllocator::emptyCache();
+}
+
 std::string describe_gpu(const GpuSlice& slice) {
   cudaDeviceProp properties{};
   check_cuda(cudaGetDeviceProperties(&properties, slice.gpu), "cudaGetDeviceProperties");
@@ -191,9 +201,7 @@ GpuThread::GpuThread(const GpuSlice& slice) : state_(std::make_unique<State>()) 
                                        .workspace = state_->workspace,
                                        .workspace_bytes = kWorkspace,
                                        .deterministic = at::globalContext().deterministicAlgorithms()});
-  c10::cuda::setCurrentCUDAStream(
-      c10::cuda::getStreamFromExternal(state_->stream, static_cast<c10::DeviceIndex>(slice.gpu)));
-  this_stream = state_->stream;
+  queue_on(state_->stream, slice.gpu);
 }
 
 GpuThread::~GpuThread() {
@@ -209,6 +217,14 @@ at::TensorOptions GpuThread::compute_options(const std::string& precision) const
 
 std::unique_ptr<Clock> GpuThread::make_clock(std::chrono::steady_clock::time_point start) const {
   return std::make_unique<StreamClock>(state_->stream, start);
+}
+
+StreamScope::StreamScope(cudaStream_t stream, int gpu) : before_(this_stream), gpu_(gpu) {
+  queue_on(stream, gpu);
+}
+
+StreamScope::~StreamScope() {
+  queue_on(before_, gpu_);
 }
 
 Ready record_ready(cudaStream_t stream) {

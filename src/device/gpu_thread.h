@@ -21,6 +21,9 @@ struct GpuMemory {
   double free = 0, total = 0;  // of the whole GPU
 };
 GpuMemory gpu_memory(const GpuSlice& slice);
+// LibTorch keeps what tensors no longer use, for tensors of the same stream; this gives it back, since the
+// next run has other streams, and a stage that captures its graphs cannot ask for it.
+void release_unused_gpu_memory();
 std::string describe_gpu(const GpuSlice& slice);
 class Meter;  // device/meter.h
 std::unique_ptr<Meter> make_gpu_meter(const GpuSlice& slice);

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/gpu_name.h"
 #include "planner/modelled.h"
 #include "planner/precision.h"
 #include "planner/search.h"
@@ -28,8 +27,6 @@ Problem problem_of(const Config& config, Cluster cluster, std::vector<CostTable>
                      .context = config.model.context};
   problem.state.fixed_places = problem.synchronous_state->fixed_places =
       std::ranges::any_of(problem.costs, &CostTable::fixed_places);
-  // Runs on GPUs have no replicas yet.
-  if (!config.devices.empty() && names_gpu(config.devices.front())) problem.replicas = 1;
   return problem;
 }
 

@@ -2,7 +2,7 @@
 #include <torch/csrc/autograd/edge.h>
 
 #include <cmath>
-#include <deque>
+#include <map>
 
 #include "base/error.h"
 #include "device/memory.h"
@@ -37,11 +37,10 @@ class CpuStage final : public Stage {
   Tensors backward(std::int64_t microbatch, int slot, std::int64_t version,
                    const Tensors& gradients) override;
   Tensors evaluate(std::int64_t index, const Tensors& inputs) override;
-  double batch_loss() override;
   Tensor tied_gradient(std::int64_t batch) override;
   transport::Norms squared_norms(std::int64_t batch) override;
   void step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms) override;
-  StepResult finish_step(std::int64_t) override { return last_step_; }
+  StepResult finish_step(std::int64_t update) override;
   int steps_ahead() const override { return 0; }
   Tensor newest_weights() const override { return true_weights(); }
   planner::Footprint peak() const override { return pool_.peak(); }
@@ -57,8 +56,7 @@ class CpuStage final : public Stage {
   optim::Optimizer optimizer_;
   std::vector<InFlight> in_flight_;
   device::MemoryPool& pool_;
-  double batch_loss_ = 0;               // summed over the batch's microbatches so far
-  std::deque<double> finished_losses_;  // such sums, of batches whose backwards are still to come
+  std::map<std::int64_t, double> losses_;  // of batches still to be applied, summed over their microbatches
   StepResult last_step_;
 };
 
@@ -77,9 +75,7 @@ Tensors CpuStage::forward(std::int64_t microbatch, int slot, std::int64_t versio
   if (!setup_.recompute) flight.roots = roots_of(outputs);
   purpose.keep_as(Term::Activations);
   if (!is_last()) return detached(outputs);
-  batch_loss_ += outputs.front().item<double>();
-  if ((microbatch + 1) % config_.pipeline.microbatches == 0)
-    finished_losses_.push_back(std::exchange(batch_loss_, 0));
+  losses_[batch_of(microbatch)] += outputs.front().item<double>();
   return {};
 }
 
@@ -100,13 +96,6 @@ Tensors CpuStage::evaluate(std::int64_t index, const Tensors& inputs) {
   at::NoGradGuard no_grad;
   models::Pass pass = validation_pass(config_, validation_, index);
   return run_layers(weights::parameter_views(layout_, true_weights()), inputs, pass);
-}
-
-double CpuStage::batch_loss() {
-  if (!is_last()) return 0;
-  const double loss = finished_losses_.front();
-  finished_losses_.pop_front();
-  return loss;
 }
 
 // A copy: the buffer itself is cleared by the step, which does not wait for the other end.
@@ -133,6 +122,12 @@ void CpuStage::step(std::int64_t update, double learning_rate, std::span<const t
                     .skip = last_step_.skipped},
                    gradients_.flat(update), source, target);
   versions_.publish();
+}
+
+StepResult CpuStage::finish_step(std::int64_t update) {
+  StepResult result = last_step_;
+  if (const auto loss = losses_.extract(update)) result.loss = loss.mapped();
+  return result;
 }
 
 }  // namespace

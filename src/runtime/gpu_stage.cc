@@ -124,7 +124,6 @@ class GpuStage final : public Stage {
   Tensors backward(std::int64_t microbatch, int slot, std::int64_t version,
                    const Tensors& gradients) override;
   Tensors evaluate(std::int64_t index, const Tensors& inputs) override;
-  double batch_loss() override { return 0; }  // the step tells
   Tensor tied_gradient(std::int64_t batch) override;
   transport::Norms squared_norms(std::int64_t batch) override;
   void step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms) override;
@@ -445,7 +444,9 @@ Tensor GpuStage::tied_gradient(std::int64_t batch) {
 }
 
 transport::Norms GpuStage::squared_norms(std::int64_t batch) {
-  const Tensor norms = optimizer_.squared_norms(batch, gradients_.flat(batch), stream_);
+  // Which may be beside the stage's own: see transport/replica_sum.h.
+  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
+  const Tensor norms = optimizer_.squared_norms(batch, gradients_.flat(batch), stream);
   return {.on_gpu = norms, .ready = device::record_ready()};
 }
 

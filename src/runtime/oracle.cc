@@ -93,12 +93,11 @@ OracleUpdate Oracle::next_update() {
     double loss = 0;
     for (std::int64_t k = updates_ * spec_.microbatches; k < (updates_ + 1) * spec_.microbatches; ++k)
       loss += run_microbatch(replica, k);
-    result.loss += loss;
+    result.loss += loss / (static_cast<double>(spec_.microbatches) * spec_.replicas);
     if (replica == 0) continue;
     gradient.add_(gradients_.flat(replica));
     gradients_.flat(replica).zero_();
   }
-  result.loss /= static_cast<double>(spec_.microbatches) * spec_.replicas;
   for (const weights::Tie& tie : layout_.ties())
     gradients_.of(0, tie.primary).add_(gradients_.of(0, tie.copy));
   Tensor next = at::empty({layout_.size()}, compute_);

@@ -17,36 +17,45 @@ Pipeline::Pipeline(const Config& config, const models::LayerList& model, const d
       setup_(std::move(setup)),
       listener_(std::move(listener)),
       hub_(std::chrono::duration<double>(config.pipeline.timeout)),
-      replicas_(setup_.spec.stages, transport::ReplicaGroup(hub_, setup_.spec.replicas)),
       group_(hub_, setup_.spec.stages, setup_.spec.replicas),
       gate_(hub_),
       board_(setup_.spec.stages, setup_.spec.replicas) {
   connect();
 }
 
-Pipeline::~Pipeline() = default;
+Pipeline::~Pipeline() {
+  workers_.clear();
+  links_.clear();
+  replicas_.clear();
+  if (setup_.places.front().gpu) device::release_unused_gpu_memory();
+}
 
 bool Pipeline::are_apart(const WorkerSetup& one, const WorkerSetup& other) const {
   const auto &a = one.place.gpu, &b = other.place.gpu;
   return a && b && (a->gpu != b->gpu || setup_.as_if_apart);
 }
 
-transport::Link* Pipeline::add_link(const WorkerSetup& one, const WorkerSetup& other) {
-  const bool apart = are_apart(one, other);
+transport::Link* Pipeline::add_link(bool apart) {
   return links_.emplace_back(apart ? transport::peer_link(hub_) : transport::local_link(hub_)).get();
 }
 
 void Pipeline::connect() {
   const int stages = setup_.spec.stages;
+  const bool on_gpus = setup_.places.front().gpu.has_value();
+  for (int stage = 0; stage < stages; ++stage)
+    replicas_.emplace_back(
+        hub_, setup_.spec.replicas,
+        on_gpus ? transport::sums_on_gpus(setup_.as_if_apart) : transport::sums_on_cores());
   std::vector<WorkerSetup> workers;
   for (int replica = 0; replica < setup_.spec.replicas; ++replica) {
     for (int stage = 0; stage < stages; ++stage) {
       workers.push_back(prepare_worker(replica, stage));
       if (stage == 0) continue;
       WorkerSetup &before = workers[workers.size() - 2], &here = workers.back();
-      before.ports.activations_out = here.ports.activations_in = add_link(before, here);
-      here.ports.gradients_out = before.ports.gradients_in = add_link(here, before);
-      before.arithmetic.gradients_stay = !are_apart(before, here);
+      const bool apart = are_apart(before, here);
+      before.ports.activations_out = here.ports.activations_in = add_link(apart);
+      here.ports.gradients_out = before.ports.gradients_in = add_link(apart);
+      before.arithmetic.gradients_stay = !apart;
     }
   }
   join_ties(workers);
@@ -86,10 +95,14 @@ void Pipeline::join_ties(std::vector<WorkerSetup>& workers) {
     }
   }
   if (primaries.empty() || copies.empty()) return;
-  transport::Link* to_primaries = add_link(*copies.front(), *primaries.front());
+  bool apart = false;
+  for (const WorkerSetup* primary : primaries) {
+    for (const WorkerSetup* copy : copies) apart = apart || are_apart(*primary, *copy);
+  }
+  transport::Link* to_primaries = add_link(apart);
   for (WorkerSetup* copy : copies) {
     copy->ports.tied_out = {to_primaries};
-    copy->ports.tied_in = add_link(*primaries.front(), *copy);
+    copy->ports.tied_in = add_link(apart);
   }
   for (WorkerSetup* primary : primaries) {
     primary->ports.tied_in = to_primaries;

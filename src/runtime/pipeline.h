@@ -54,7 +54,7 @@ class Pipeline {
   WorkerSetup prepare_worker(int replica, int stage) const;
   void join_ties(std::vector<WorkerSetup>& workers);
   bool are_apart(const WorkerSetup& one, const WorkerSetup& other) const;
-  transport::Link* add_link(const WorkerSetup& one, const WorkerSetup& other);
+  transport::Link* add_link(bool apart);  // of two GPUs
   void run_worker(int worker);
 
   const Config& config_;

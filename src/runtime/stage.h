@@ -42,9 +42,8 @@ struct StageSetup {
 // What a step came to.
 struct StepResult {
   double gradient_norm = 0;
-  bool skipped = false;  // the gradient is not finite
-  std::optional<double>
-      loss;  // of the batch, summed over its microbatches; where the step was the first to know
+  bool skipped = false;        // the gradient is not finite
+  std::optional<double> loss;  // of the batch, summed over the replica's microbatches; on the last stage
 };
 
 class Stage {
@@ -61,9 +60,6 @@ class Stage {
                            const Tensors& gradients) = 0;
   // Forward of one validation microbatch on the newest true weights. The last stage gives the loss.
   virtual Tensors evaluate(std::int64_t index, const Tensors& inputs) = 0;
-  // Of the oldest batch whose forwards are done, summed over its microbatches, and asked for once; 0 where
-  // the step will tell, or the stage does not know it.
-  virtual double batch_loss() = 0;
 
   // Flat, of batch j: where the backwards accumulate, and what the step applies.
   const at::Tensor& gradient(std::int64_t batch) const { return gradients_.flat(batch); }

@@ -107,19 +107,19 @@ void Worker::begin_batch(std::int64_t batch) {
 
 // Starts what crosses replicas and stages as soon as this worker's gradient is complete.
 void Worker::reduce_gradients(std::int64_t batch) {
-  transport::Contribution own{.gradient = stage_->gradient(batch), .loss = stage_->batch_loss()};
+  transport::Contribution own{.gradient = stage_->gradient(batch), .ready = device::record_ready()};
   if (const auto sum = replicas_.contribute(batch, setup_.replica, std::move(own))) help_sum(batch, *sum);
 }
 
-// The replica that ends the sum does for all of them what follows from it; by its contribution to the norm
-// they learn that their gradients are ready to be applied.
+// One replica does for all of them what follows from the sum; by its contribution to the norm they learn that
+// their gradients are ready to be applied.
 void Worker::help_sum(std::int64_t batch, transport::ReplicaSum& sum) {
   if (!sum.help()) return;
-  if (is_last_stage() && !setup_.place.gpu)  // on a GPU the step tells
-    mean_losses_[batch] = sum.loss() / (static_cast<double>(spec_.microbatches) * spec_.replicas);
-  exchange_ties(batch);
-  for (const auto& [offset, count] : stage_->tied_ranges()) sum.share(setup_.replica, offset, count);
-  group_.contribute(batch, setup_.stage, stage_->squared_norms(batch));
+  sum.afterwards(setup_.replica, [&] {
+    exchange_ties(batch);
+    for (const auto& [offset, count] : stage_->tied_ranges()) sum.share(setup_.replica, offset, count);
+    group_.contribute(batch, setup_.stage, stage_->squared_norms(batch));
+  });
 }
 
 // The primary end of a tie answers for the norm of the sum, so it takes the copy's part here: sent by the
@@ -181,8 +181,7 @@ void Worker::report_step() {
   report.elapsed = report.time - std::exchange(last_update_, report.time);
   for (const Span& wait : made.waits)
     report.waiting += seat_->clock().seconds(wait.end) - seat_->clock().seconds(wait.begin);
-  if (result.loss) report.loss = *result.loss / spec_.microbatches;
-  if (const auto loss = mean_losses_.extract(report.update)) report.loss = loss.mapped();
+  if (result.loss) report.loss = *result.loss / (static_cast<double>(spec_.microbatches) * spec_.replicas);
   listener_.on_update(std::move(report));
 }
 

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -99,7 +98,6 @@ class Worker {
   std::chrono::steady_clock::time_point start_;
   Tensors inputs_, outputs_;  // of the microbatch between receive and send
   Tensors gradients_of_outputs_, gradients_of_inputs_;
-  std::map<std::int64_t, double> mean_losses_;  // over all replicas, of batches whose step is still to come
 
   // Times are marks that may still lie ahead on a GPU.
   struct Span {

@@ -25,7 +25,7 @@ struct StageUpdate {
   double gradient_norm = 0;
   bool skipped = false;
   planner::Footprint peak;               // of the run so far: when most bytes were in use, by purpose
-  std::optional<double> loss;            // mean over the batch of all replicas; from one of the last stages
+  std::optional<double> loss;            // its replica's part of the mean over the batch; from the last stage
   std::vector<std::uint64_t> checksums;  // of the true weights, a number a layer; only when asked for
 };
 

@@ -32,7 +32,7 @@ void Collector::add(telemetry::StageUpdate update) {
                           .skipped = parts.back().skipped};
   for (const auto& part : parts) {
     complete.time = std::max(complete.time, part.time);
-    if (part.loss) complete.loss = *part.loss;
+    complete.loss += part.loss.value_or(0);  // in the order of the replicas
   }
   complete.stages = std::move(parts);
   partial_.erase(index);

@@ -38,36 +38,49 @@ std::string describe(const planner::Plan& plan) {
                      plan.microbatch, plan.extra);
 }
 
-// Rounds of trials that neither take more than a tenth of the run nor, where it is short, half a minute.
-int affordable_rounds(const Config& config, const std::vector<planner::Plan>& plans) {
-  constexpr int kMost = 3;
-  constexpr double kShort = 30;
-  double round = 0;
-  for (const planner::Plan& plan : plans) round += kTrialUpdates * plan.update_seconds;
-  const double allowed = std::max(kShort, 0.1 * config.train.updates * plans.front().update_seconds);
-  return std::min(kMost, static_cast<int>(allowed / round));
+// Seconds for trials: a tenth of the run or, where it is short, half a minute.
+double seconds_for_trials(const Config& config, const planner::Plan& plan) {
+  constexpr double kShort = 30, kShare = 0.1;
+  return std::max(kShort, kShare * config.train.updates * plan.update_seconds);
 }
 
-// Their rates when they are run, or by the model where that would take too long.
-std::vector<double> rates_of(const std::vector<planner::Plan>& plans, const std::vector<Config>& runs,
-                             const std::function<void(const std::string&)>& say) {
+// Of the plans those that may be the fastest, and their rates: when they are run, or by the model where that
+// would take too long.
+struct Contenders {
+  std::vector<std::size_t> plans;
   std::vector<double> rates;
-  for (const planner::Plan& plan : plans) rates.push_back(plan.tokens_per_s);
-  if (plans.size() == 1) return rates;
-  const int rounds = affordable_rounds(runs.front(), plans);
-  if (rounds == 0) {
+};
+
+Contenders contend(const std::vector<planner::Plan>& plans, const std::vector<Config>& runs,
+                   const std::function<void(const std::string&)>& say) {
+  Contenders all;
+  double round = 0;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    all.plans.push_back(i);
+    all.rates.push_back(plans[i].tokens_per_s);
+    round += trial_updates(runs[i]) * plans[i].update_seconds;
+  }
+  if (plans.size() == 1) return all;
+  const double seconds = seconds_for_trials(runs.front(), plans.front());
+  if (round > seconds) {
     say(fmt::format("{} plans are near one another; to try them would take too much of the run",
                     plans.size()));
-    return rates;
+    return all;
   }
-  say(fmt::format("{} plans are near one another: each is run for {} updates", plans.size(),
-                  rounds * kTrialUpdates));
-  rates = try_runs(runs, rounds);
+  say(fmt::format("{} plans are near one another: they are run in turn, {} updates each time", plans.size(),
+                  trial_updates(runs.front())));
+  Contenders fastest;
+  const std::vector<Standing> standings = try_runs(runs, seconds);
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    say(fmt::format("  {}: forecast {} tokens/s, measured {}", describe(plans[i]),
-                    format_count(plans[i].tokens_per_s), format_count(rates[i])));
+    const Standing& standing = standings[i];
+    say(fmt::format("  {}: forecast {} tokens/s, measured {}{}", describe(plans[i]),
+                    format_count(plans[i].tokens_per_s), format_count(standing.tokens_per_s),
+                    standing.turns == 1 ? "" : fmt::format(" in {} turns", standing.turns)));
+    if (standing.left_out) continue;
+    fastest.plans.push_back(i);
+    fastest.rates.push_back(standing.tokens_per_s);
   }
-  return rates;
+  return fastest;
 }
 
 Json held_against(double forecast, double measured) {
@@ -106,11 +119,16 @@ Forecast plan_run(const Config& given, const std::function<void(const std::strin
     runs.push_back(planner::with_plan(config, plan, names_of_devices(config)));
     validate(runs.back());
   }
-  std::vector<double> rates = rates_of(plans, runs, say);
+  Contenders contenders = contend(plans, runs, say);
   const double share = std::min(1.0, 1.0 * pipeline.sync_updates / config.train.updates);
-  for (std::size_t i = 0; i < plans.size(); ++i)
-    rates[i] = planner::with_synchronous_start(problem, plans[i], rates[i], share);
-  const std::size_t chosen = planner::prefer_by_rates(preferences, plans, rates);
+  std::vector<planner::Plan> fastest;
+  for (std::size_t i = 0; i < contenders.plans.size(); ++i) {
+    fastest.push_back(plans[contenders.plans[i]]);
+    contenders.rates[i] =
+        planner::with_synchronous_start(problem, fastest.back(), contenders.rates[i], share);
+  }
+  const std::size_t chosen =
+      contenders.plans[planner::prefer_by_rates(preferences, fastest, contenders.rates)];
   say(fmt::format("planned: {}; forecast {} tokens/s", describe(plans[chosen]),
                   format_count(plans[chosen].tokens_per_s)));
   return {.config = runs[chosen], .plan = plans[chosen]};

@@ -208,6 +208,7 @@ Profile profile(const Setup& setup, const ProfiledPlaces& places, const ProfileR
   } catch (const std::bad_alloc&) {
     fail_run("the model is too large to be measured here: out of memory");
   }
+  if (places.measured.gpu) device::release_unused_gpu_memory();
   if (!request.link) return profile;
   if (const auto link = measure_local_link(places.measured, largest_output(profile))) {
     profile.links["local"] = *link;

@@ -8,6 +8,7 @@
 #include "base/gpu_name.h"
 #include "device/gpu_thread.h"
 #include "models/model.h"
+#include "transport/replica_limits.h"
 
 namespace twobw::train {
 
@@ -58,8 +59,9 @@ std::vector<device::Place> choose_gpus(const Config& config) {
     if (slices.back().gpu >= device::gpu_count())
       fail_input("devices has '{}', but there are {} GPUs here", text, device::gpu_count());
   }
-  if (!slices.empty() && config.pipeline.replicas > 1)
-    fail_input("pipeline.replicas is {}; on GPUs it must be 1 in this version", config.pipeline.replicas);
+  if (config.pipeline.replicas > transport::kMostReplicasOnGpus)
+    fail_input("pipeline.replicas is {}; on GPUs at most {} are allowed", config.pipeline.replicas,
+               transport::kMostReplicasOnGpus);
   if (!slices.empty() && config.model.dropout > 0)
     fail_input("model.dropout is {}; on GPUs it must be 0 in this version", config.model.dropout);
   std::vector<device::Place> places;

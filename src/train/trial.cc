@@ -1,18 +1,34 @@
 #include "train/trial.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <mutex>
 
+#include "base/gpu_name.h"
 #include "runtime/pipeline.h"
 #include "train/setup.h"
 
 namespace twobw::train {
 namespace {
 
-// Seconds from the first update's end to the last but one's: filling and draining are left out.
-double steady_seconds(const Config& config) {
-  Setup setup = prepare(config);
+using Clock = std::chrono::steady_clock;
+
+constexpr int kTimed = 4;  // updates
+constexpr int kEnds = 2;   // the first, which fills the pipeline, and the last, which drains it
+
+// Updates that are not of the steady state besides: on a GPU, while graphs are captured.
+int settling(const Config& config) {
+  return !config.devices.empty() && names_gpu(config.devices.front()) ? 2 : 0;
+}
+
+Turn run_briefly(const Config& config) {
+  const auto begin = Clock::now();
+  Config brief = config;
+  brief.train.updates = trial_updates(config);
+  brief.train.eval_every = 0;
+  brief.pipeline.sync_updates = 0;
+  Setup setup = prepare(brief);
   choose_split(setup);
   std::mutex mutex;
   std::map<std::int64_t, double> ends;  // of updates, on the last worker
@@ -23,33 +39,27 @@ double steady_seconds(const Config& config) {
                                          end = std::max(end, update.time);
                                        },
                                    .on_evaluation = [](const telemetry::Evaluation&) {}};
-  runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, setup.pipeline(),
-                             listener);
-  pipeline.run();
-  return ends.at(kTrialUpdates - 2) - ends.at(0);
+  {
+    runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation,
+                               setup.pipeline(), listener);
+    pipeline.run();
+  }
+  const PipelineConfig& pipeline = config.pipeline;
+  const double tokens =
+      1.0 * pipeline.microbatch * pipeline.microbatches * pipeline.replicas * config.model.context;
+  const int first = settling(config);
+  return {.tokens_per_s = kTimed * tokens / (ends.at(first + kTimed) - ends.at(first)),
+          .seconds = std::chrono::duration<double>(Clock::now() - begin).count()};
 }
 
 }  // namespace
 
-std::vector<double> try_runs(const std::vector<Config>& runs, int rounds) {
-  std::vector<double> seconds(runs.size());
-  for (int round = 0; round < rounds; ++round) {
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      Config brief = runs[i];
-      brief.train.updates = kTrialUpdates;
-      brief.train.eval_every = 0;
-      brief.pipeline.sync_updates = 0;
-      seconds[i] += steady_seconds(brief);
-    }
-  }
-  std::vector<double> rates;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const PipelineConfig& pipeline = runs[i].pipeline;
-    const double tokens =
-        1.0 * pipeline.microbatch * pipeline.microbatches * pipeline.replicas * runs[i].model.context;
-    rates.push_back(rounds * (kTrialUpdates - 2) * tokens / seconds[i]);
-  }
-  return rates;
+int trial_updates(const Config& config) {
+  return settling(config) + kTimed + kEnds;
+}
+
+std::vector<Standing> try_runs(const std::vector<Config>& runs, double seconds) {
+  return take_turns(runs.size(), seconds, [&](std::size_t run) { return run_briefly(runs[run]); });
 }
 
 }  // namespace twobw::train

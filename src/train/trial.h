@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "base/config.h"
+#include "train/turns.h"
 
 namespace twobw::train {
 
-// Tokens a second, of each.
-std::vector<double> try_runs(const std::vector<Config>& runs, int rounds);
+// In turn, for about so many seconds.
+std::vector<Standing> try_runs(const std::vector<Config>& runs, double seconds);
 
-// Updates that one of them makes in a round.
-inline constexpr int kTrialUpdates = 6;
+// Updates that a run makes each time.
+int trial_updates(const Config& config);
 
 }  // namespace twobw::train

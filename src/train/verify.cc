@@ -18,7 +18,15 @@ namespace {
 // What the pipelines said of one update, workers put together.
 struct Observed {
   std::map<std::pair<int, int>, telemetry::StageUpdate> workers;  // by replica and stage
-  std::optional<double> loss, evaluation;
+  std::optional<double> evaluation;
+
+  std::optional<double> loss() const {
+    std::optional<double> mean;
+    for (const auto& [place, update] : workers) {
+      if (update.loss) mean = mean.value_or(0) + *update.loss;
+    }
+    return mean;
+  }
 };
 
 class Record {
@@ -28,7 +36,6 @@ class Record {
                 [this](telemetry::StageUpdate update) {
                   std::lock_guard lock(mutex_);
                   Observed& observed = updates_[update.update];
-                  if (update.loss) observed.loss = update.loss;
                   observed.workers[{update.replica, update.stage}] = std::move(update);
                 },
             .on_evaluation =
@@ -63,10 +70,11 @@ std::string layer_name(const models::LayerList& model, std::size_t layer) {
 // Empty where the update is the same.
 std::string compare_update(const Setup& setup, const Observed& seen, const runtime::OracleUpdate& expected,
                            double within) {
-  if (!seen.loss) return fmt::format("update {}: the pipeline reported no loss", expected.update);
-  if (!same(*seen.loss, expected.loss, within)) {
+  const std::optional<double> loss = seen.loss();
+  if (!loss) return fmt::format("update {}: the pipeline reported no loss", expected.update);
+  if (!same(*loss, expected.loss, within)) {
     return fmt::format("update {}: loss {:.17g} in the pipeline, {:.17g} in the oracle", expected.update,
-                       *seen.loss, expected.loss);
+                       *loss, expected.loss);
   }
   std::size_t layer = 0;  // counted on from replica to replica
   for (const auto& [place, update] : seen.workers) {

@@ -2,7 +2,8 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <deque>
-#include <optional>
+#include <map>
+#include <mutex>
 
 #include "device/gpu.h"
 #include "transport/link.h"
@@ -14,12 +15,13 @@ namespace {
 using c10::cuda::CUDAStream;
 
 // The receiver's thread queues the copies, on a stream of the link's own: they wait for the sender's work and
-// hold up what the receiver queues next, but not what it has queued before.
+// hold up what the receiver queues next, but not what it has queued before. Of a tie any replica may be the
+// receiver, each on a GPU of its own.
 class PeerLink final : public Link {
  public:
   explicit PeerLink(Hub& hub) : mailbox_(hub) {}
   ~PeerLink() override {
-    if (stream_) cudaStreamSynchronize(*stream_);
+    for (const auto& [gpu, arrival] : arrivals_) cudaStreamSynchronize(arrival.stream);
   }
 
   void send(const Tag& tag, Tensors tensors) override {
@@ -31,15 +33,16 @@ class PeerLink final : public Link {
 
   Tensors receive(const Tag& tag) override {
     Message message = mailbox_.take(tag);
+    std::lock_guard lock(mutex_);
     const CUDAStream compute = c10::cuda::getCurrentCUDAStream();
-    if (!stream_) stream_ = c10::cuda::getStreamFromPool(/*isHighPriority=*/true, compute.device_index());
-    device::await_ready(message.ready, *stream_);
+    Arrival& arrival = arrival_on(compute.device_index());
+    device::await_ready(message.ready, arrival.stream);
     Tensors received;
-    for (const at::Tensor& tensor : message.tensors) received.push_back(bring(tensor));
-    const device::Ready there = device::record_ready(*stream_);
+    for (const at::Tensor& tensor : message.tensors) received.push_back(bring(tensor, arrival.stream));
+    const device::Ready there = device::record_ready(arrival.stream);
     device::await_ready(there, compute);
     for (const at::Tensor& tensor : received) tensor.record_stream(compute);
-    keep(std::move(message.tensors), there);
+    arrival.keep(std::move(message.tensors), there);
     return received;
   }
 
@@ -49,31 +52,43 @@ class PeerLink final : public Link {
     Tensors tensors;
     device::Ready gone;
   };
+  // On one GPU.
+  struct Arrival {
+    CUDAStream stream;
+    std::deque<Leaving> leaving;
 
-  at::Tensor bring(const at::Tensor& tensor) const {
+    // The sender's memory must not be used again before it is copied.
+    void keep(Tensors tensors, const device::Ready& gone) {
+      leaving.push_back({std::move(tensors), gone});
+      while (cudaEventQuery(static_cast<cudaEvent_t>(leaving.front().gone.get())) == cudaSuccess) {
+        leaving.pop_front();
+        if (leaving.empty()) return;
+      }
+    }
+  };
+
+  Arrival& arrival_on(c10::DeviceIndex gpu) {
+    const auto found = arrivals_.find(gpu);
+    if (found != arrivals_.end()) return found->second;
+    const CUDAStream stream = c10::cuda::getStreamFromPool(/*isHighPriority=*/true, gpu);
+    return arrivals_.emplace(gpu, Arrival{stream, {}}).first->second;
+  }
+
+  static at::Tensor bring(const at::Tensor& tensor, const CUDAStream& stream) {
     // In the order of the link's stream: memory freed by the receiver's computation would have to wait for
     // it.
-    const c10::cuda::CUDAStreamGuard guard(*stream_);
-    at::Tensor copy = at::empty(tensor.sizes(), tensor.options().device(stream_->device()));
+    const c10::cuda::CUDAStreamGuard guard(stream);
+    at::Tensor copy = at::empty(tensor.sizes(), tensor.options().device(stream.device()));
     device::check_cuda(
         cudaMemcpyPeerAsync(copy.mutable_data_ptr(), copy.get_device(), tensor.const_data_ptr(),
-                            tensor.get_device(), tensor.nbytes(), *stream_),
+                            tensor.get_device(), tensor.nbytes(), stream),
         "cudaMemcpyPeerAsync");
     return copy;
   }
 
-  // The sender's memory must not be used again before it is copied.
-  void keep(Tensors tensors, const device::Ready& gone) {
-    leaving_.push_back({std::move(tensors), gone});
-    while (cudaEventQuery(static_cast<cudaEvent_t>(leaving_.front().gone.get())) == cudaSuccess) {
-      leaving_.pop_front();
-      if (leaving_.empty()) return;
-    }
-  }
-
   Mailbox mailbox_;
-  std::optional<CUDAStream> stream_;
-  std::deque<Leaving> leaving_;
+  std::mutex mutex_;
+  std::map<c10::DeviceIndex, Arrival> arrivals_;
 };
 
 }  // namespace

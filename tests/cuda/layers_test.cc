@@ -164,7 +164,7 @@ TYPED_TEST(LayersOnGpu, GeluAndItsGradient) {
 TYPED_TEST(LayersOnGpu, SoftmaxCrossEntropyLeavesItsGradient) {
   using T = TypeParam;
   constexpr int kTokens = 37;
-  for (const int classes : {8, 77, 50304}) {
+  for (const int classes : {8, 77, 50304, 200000}) {  // the last are more than a block has room for
     for (const float scale : {0.0f, 0.25f}) {
       SCOPED_TRACE(testing::Message() << classes << " classes, scale " << scale);
       const std::size_t size = static_cast<std::size_t>(kTokens) * classes;
@@ -218,6 +218,26 @@ TYPED_TEST(LayersOnGpu, RowsOfLogitsMayBeFurtherApart) {
     expect_near(gathered, {together.begin(), together.end()}, kRounding<T>);
     const auto expected = loss.read();
     expect_near(loss_apart.read(), {expected.begin(), expected.end()}, 1e-5);
+  }
+}
+
+// Wherever it is, alone in its pack or in all of it: the update that it would spoil is skipped then.
+TYPED_TEST(LayersOnGpu, WhatIsNotANumberShowsInTheLoss) {
+  using T = TypeParam;
+  constexpr int kClasses = 50304, kTokens = 3;
+  std::vector<float> logits = normal(static_cast<std::size_t>(kTokens) * kClasses, 1);
+  logits[kClasses + 1234] = NAN;
+  std::fill_n(logits.begin() + 2 * kClasses, 8, NAN);
+  const Buffer<std::int64_t> targets{std::vector<std::int64_t>(kTokens, 99)};
+  for (const float scale : {0.0f, 1.0f}) {
+    Buffer<T> on_logits{rounded<T>(logits)};
+    Buffer<float> loss{kTokens};
+    cuda::softmax_cross_entropy(on_logits.data(), targets.data(), loss.data(), kTokens, kClasses, scale,
+                                nullptr);
+    const std::vector<float> losses = loss.read();
+    EXPECT_TRUE(std::isfinite(losses[0]));
+    EXPECT_TRUE(std::isnan(losses[1]));
+    EXPECT_TRUE(std::isnan(losses[2]));
   }
 }
 

@@ -50,7 +50,7 @@ TEST(Configuration, LimitsTheMemoryOfADevice) {
   EXPECT_EQ(small_problem(config).cluster.kinds[0].memory, 1e9);
 }
 
-TEST(Configuration, GpusHaveOneReplicaAndFixedPlaces) {
+TEST(Configuration, GpusHaveFixedPlaces) {
   Config config = small_config();
   config.devices = {"cuda:0/4"};
   const Cluster cluster = uniform_problem(1, 4, 1).cluster;
@@ -58,7 +58,6 @@ TEST(Configuration, GpusHaveOneReplicaAndFixedPlaces) {
   EXPECT_FALSE(problem_of(config, cluster, costs).state.fixed_places);
   costs[0].fixed_places = true;
   const Problem problem = problem_of(config, cluster, costs);
-  EXPECT_EQ(problem.replicas, 1);
   EXPECT_TRUE(problem.state.fixed_places);
   EXPECT_TRUE(problem.synchronous_state->fixed_places);
 }

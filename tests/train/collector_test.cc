@@ -29,14 +29,14 @@ TEST(Collector, AnUpdateIsCompleteWhenEveryStageHasReported) {
   EXPECT_EQ(update.stages[0].stage, 0);
 }
 
-// One worker of the last stage reports the loss, of whichever replica.
+// The last stage of every replica reports its part of the loss.
 TEST(Collector, PutsReplicasOneAfterAnother) {
   Collector collector(4);
   const runtime::Listener listener = collector.listener();
   for (int replica : {1, 0}) {
     for (int stage : {1, 0}) {
       telemetry::StageUpdate update{.replica = replica, .stage = stage};
-      if (replica == 0 && stage == 1) update.loss = 2.5;
+      if (stage == 1) update.loss = replica == 0 ? 2.0 : 0.5;
       EXPECT_FALSE(collector.next(0.0));
       listener.on_update(update);
     }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cmath>
 #include <future>
+#include <memory>
 #include <vector>
 
 #include "transport/group.h"
@@ -24,19 +25,22 @@ std::vector<Contribution> contributions(const std::vector<std::vector<float>>& g
   return all;
 }
 
+std::shared_ptr<ReplicaSum> sum_of(const std::vector<Contribution>& all) {
+  return sums_on_cores()(all);
+}
+
 // The same buffers as `all`, summed up by one thread.
 void add_up(const std::vector<Contribution>& all) {
-  EXPECT_TRUE(ReplicaSum(all).help());
+  EXPECT_TRUE(sum_of(all)->help());
 }
 
 TEST(ReplicaGroup, HandsTheSumToTheLastAndToWhoeverAwaitsIt) {
   Hub hub(Seconds(60));
   ReplicaGroup group(hub, 3);
-  EXPECT_EQ(group.contribute(0, 2, {of({3}), 30}), nullptr);
-  EXPECT_EQ(group.contribute(0, 0, {of({1}), 10}), nullptr);
-  const auto sum = group.contribute(0, 1, {of({2}), 20});
+  EXPECT_EQ(group.contribute(0, 2, {of({3})}), nullptr);
+  EXPECT_EQ(group.contribute(0, 0, {of({1})}), nullptr);
+  const auto sum = group.contribute(0, 1, {of({2})});
   ASSERT_NE(sum, nullptr);
-  EXPECT_EQ(sum->loss(), 60);
   for (int replica = 0; replica < 3; ++replica) EXPECT_EQ(group.await(0), sum);
 }
 
@@ -50,10 +54,13 @@ TEST(ReplicaGroup, AloneOneIsTheLastAtOnce) {
 TEST(ReplicaGroup, KeepsUpdatesApart) {
   Hub hub(Seconds(60));
   ReplicaGroup group(hub, 2);
-  EXPECT_EQ(group.contribute(0, 0, {of({1}), 1}), nullptr);
-  EXPECT_EQ(group.contribute(1, 0, {of({1}), 10}), nullptr);
-  EXPECT_EQ(group.contribute(0, 1, {of({1}), 2})->loss(), 3);
-  EXPECT_EQ(group.contribute(1, 1, {of({1}), 20})->loss(), 30);
+  const at::Tensor first = of({1}), second = of({10});
+  EXPECT_EQ(group.contribute(0, 0, {first}), nullptr);
+  EXPECT_EQ(group.contribute(1, 0, {second}), nullptr);
+  EXPECT_TRUE(group.contribute(0, 1, {of({2})})->help());
+  EXPECT_TRUE(group.contribute(1, 1, {of({20})})->help());
+  EXPECT_TRUE(first.equal(of({3})));
+  EXPECT_TRUE(second.equal(of({30})));
 }
 
 TEST(ReplicaGroupDeathTest, NobodyContributesTwice) {
@@ -73,10 +80,12 @@ TEST(ReplicaSum, IsInTheOrderOfTheReplicasInEveryBuffer) {
 
 TEST(ReplicaSum, SharesWhatOneReplicaChangedAfterwards) {
   const auto all = contributions({{1, 10, 5}, {2, 20, 5}, {3, 30, 5}});
-  ReplicaSum sum(all);
-  EXPECT_TRUE(sum.help());
-  all[1].gradient.add_(of({100, 100, 100}));
-  sum.share(1, 1, 1);
+  const auto sum = sum_of(all);
+  EXPECT_TRUE(sum->help());
+  sum->afterwards(1, [&] {
+    all[1].gradient.add_(of({100, 100, 100}));
+    sum->share(1, 1, 1);
+  });
   EXPECT_TRUE(all[0].gradient.equal(of({6, 160, 15})));
   EXPECT_TRUE(all[1].gradient.equal(of({106, 160, 115})));
   EXPECT_TRUE(all[2].gradient.equal(of({6, 160, 15})));
@@ -102,12 +111,12 @@ TEST(ReplicaSum, IsMadeByAllThatHelp) {
     all.push_back({.gradient = values(replica)});
     expected = replica == 0 ? values(0) : expected + values(replica);
   }
-  ReplicaSum sum(all);
+  const auto sum = sum_of(all);
   std::atomic<int> last = 0, wrong = 0;
   std::vector<std::future<void>> threads;
   for (int thread = 0; thread < kThreads; ++thread) {
     threads.push_back(std::async(std::launch::async, [&] {
-      if (!sum.help()) return;
+      if (!sum->help()) return;
       ++last;
       for (const Contribution& contribution : all) wrong += !contribution.gradient.equal(expected);
     }));

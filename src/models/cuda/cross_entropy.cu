@@ -1,65 +1,88 @@
+#include <cuda_pipeline.h>
+
 #include "models/cuda/block.cuh"
+#include "models/cuda/shared_room.h"
 #include "models/kernels_cuda.h"
 
 namespace twobw::models::cuda {
 namespace {
 
-constexpr int kThreads = 1024;
+constexpr int kThreads = 512;
+constexpr int kWarps = kThreads / kWarp;
+static_assert(kWarps <= kWarp);
+
+// Where there is no value yet, or none but what is not a number, which must not get lost.
+__device__ float finite(float largest) {
+  return largest == -INFINITY ? 0.0f : largest;
+}
 
 // The largest value so far, and the sum of exp(value - largest).
 struct Running {
   float largest = -INFINITY, sum = 0;
 
-  __device__ void add(float value) {
-    if (value > largest) {
-      sum = sum * __expf(largest - value) + 1.0f;
-      largest = value;
-    } else {
-      sum += __expf(value - largest);
-    }
+  template <int N>
+  __device__ void add(const float (&values)[N]) {
+    float top = largest;
+#pragma unroll
+    for (int i = 0; i < N; ++i) top = fmaxf(top, values[i]);
+    sum *= __expf(largest - finite(top));
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum += __expf(values[i] - finite(top));
+    largest = top;
   }
 };
 
-// Of the whole block, in every thread.
-__device__ Running together(const Running& mine) {
-  __shared__ Running warps[kThreads / kWarp];
+// Of the warp, in every thread.
+__device__ Running within_warp(const Running& mine) {
   const float largest = warp_max(mine.largest);
-  const float sum = warp_sum(mine.largest == -INFINITY ? 0.0f : mine.sum * __expf(mine.largest - largest));
-  if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = {largest, sum};
-  __syncthreads();
-  const Running other = warps[threadIdx.x % kWarp];
-  Running all;
-  all.largest = warp_max(other.largest);
-  all.sum = warp_sum(other.largest == -INFINITY ? 0.0f : other.sum * __expf(other.largest - all.largest));
-  return all;
+  return {largest, warp_sum(mine.sum * __expf(mine.largest - finite(largest)))};
 }
 
-// A block a row: the logits are read twice, the second time mostly from the cache. A row may end within a
-// pack; the rest of that pack is room up to the next row.
-template <int N, typename T>
-__global__ void __launch_bounds__(kThreads)
+// Of the whole block, in every thread.
+__device__ Running together(const Running& mine) {
+  __shared__ Running warps[kWarps];
+  const Running warp = within_warp(mine);
+  if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = warp;
+  __syncthreads();
+  return within_warp(threadIdx.x % kWarp < kWarps ? warps[threadIdx.x % kWarp] : Running{});
+}
+
+// A block a row. It is read once and kept where Kept, a thread's part where that thread alone uses it;
+// otherwise it is read twice, the second time mostly from the cache. A row may end within a pack; the rest
+// of that pack is room up to the next row.
+template <int N, bool Kept, typename T>
+__global__ void __launch_bounds__(kThreads, Kept ? 2 : 4)
     cross_entropy_kernel(T* logits, const std::int64_t* targets, float* loss, int classes, int stride,
                          float scale) {
-  static_assert(kThreads / kWarp == kWarp);
+  extern __shared__ float4 room[];
   T* row = logits + static_cast<std::int64_t>(blockIdx.x) * stride;
+  T* kept = Kept ? reinterpret_cast<T*>(room) : row;
+  const int first = static_cast<int>(threadIdx.x) * N;
   const int target = static_cast<int>(targets[blockIdx.x]);
   const float wanted = to_float(row[target]);
+  if constexpr (Kept) {
+    for (int column = first; column < classes; column += kThreads * N)
+      __pipeline_memcpy_async(kept + column, row + column, N * sizeof(T));
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+  }
   Running mine;
-  for (int column = threadIdx.x * N; column < classes; column += kThreads * N) {
+  for (int column = first; column < classes; column += kThreads * N) {
     float x[N];
-    load<N>(row + column, x);
+    load<N>(kept + column, x);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      if (column + i < classes) mine.add(x[i]);
+      if (column + i >= classes) x[i] = -INFINITY;
     }
+    mine.add(x);
   }
   const Running all = together(mine);  // ends after all have read `wanted`
   if (threadIdx.x == 0) loss[blockIdx.x] = logf(all.sum) + all.largest - wanted;
   if (scale == 0.0f) return;
   const float factor = scale / all.sum;
-  for (int column = threadIdx.x * N; column < classes; column += kThreads * N) {
+  for (int column = first; column < classes; column += kThreads * N) {
     float x[N];
-    load<N>(row + column, x);
+    load<N>(kept + column, x);
 #pragma unroll
     for (int i = 0; i < N; ++i)
       x[i] = factor * __expf(x[i] - all.largest) - (column + i == target ? scale : 0.0f);
@@ -82,11 +105,19 @@ void softmax_cross_entropy(T* logits, const std::int64_t* targets, float* loss, 
                            int classes, float gradient_scale, cudaStream_t stream, int stride) {
   const auto blocks = static_cast<unsigned>(rows);
   if (stride == 0) stride = classes;
-  if (aligned_for(stride, kFullPack<T>)) {
-    cross_entropy_kernel<kFullPack<T>>
+  constexpr int N = kFullPack<T>;
+  if (!aligned_for(stride, N)) {
+    cross_entropy_kernel<1, false>
         <<<blocks, kThreads, 0, stream>>>(logits, targets, loss, classes, stride, gradient_scale);
+    return;
+  }
+  const int packs = (classes + N - 1) / N;
+  const auto room = static_cast<std::size_t>(packs) * N * sizeof(T);
+  if (gradient_scale != 0.0f && make_room(cross_entropy_kernel<N, true, T>, room)) {
+    cross_entropy_kernel<N, true>
+        <<<blocks, kThreads, room, stream>>>(logits, targets, loss, classes, stride, gradient_scale);
   } else {
-    cross_entropy_kernel<1>
+    cross_entropy_kernel<N, false>
         <<<blocks, kThreads, 0, stream>>>(logits, targets, loss, classes, stride, gradient_scale);
   }
 }

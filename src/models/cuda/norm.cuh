@@ -1,10 +1,13 @@
 // Layer norm, and RMS norm as the layer norm that is not Centered: without the mean, and without bias.
 #pragma once
 
+#include <cuda_pipeline.h>
+
 #include <algorithm>
 
 #include "models/cuda/block.cuh"
 #include "models/cuda/column_sums.cuh"
+#include "models/cuda/shared_room.h"
 #include "models/kernels_cuda.h"
 
 namespace twobw::models::cuda::norms {
@@ -147,45 +150,88 @@ inline std::int64_t chunks_of(std::int64_t rows) {
   return std::clamp<std::int64_t>((rows + 8 * kWarps - 1) / (8 * kWarps), 1, 2048);
 }
 
+// What a block of the backward reads lies in rings in shared memory: each thread fetches its own part of the
+// next row while it computes with this one's. Two rows where GPUs with little shared memory have room for
+// them.
+constexpr int kFetched = 3;  // the sum, its gradient and the stream's
+constexpr std::size_t kMostRoom = 96 << 10;
+
+template <int Packs>
+constexpr std::size_t kRowRoom = static_cast<std::size_t>(kFetched) * Packs * 16 * kThreads;
+template <int Packs>
+constexpr int kRingRows = 2 * kRowRoom<Packs> <= kMostRoom ? 2 : 1;
+
+template <int N, int Packs, int Lanes, typename T>
+class Ring {
+ public:
+  __device__ Ring(const LayerNormBackward<T>& norm, void* room)
+      : norm_(norm), room_(static_cast<Pack<T, N>*>(room)) {}
+
+  // To be called for every turn, past the last row too: turns are counted.
+  __device__ void fetch(std::int64_t row, int turn) {
+    if (row < norm_.rows) {
+#pragma unroll
+      for (int p = 0; p < Packs; ++p) {
+        const int column = column_of<N, Lanes>(p);
+        if (column >= norm_.width) continue;
+        const std::int64_t at = row * norm_.width + column;
+        copy(turn, 0, p, norm_.sum + at);
+        copy(turn, 1, p, norm_.grad_out + at);
+        if (norm_.grad_stream != nullptr) copy(turn, 2, p, norm_.grad_stream + at);
+      }
+    }
+    __pipeline_commit();
+  }
+  // Until only `later` turns are on their way.
+  __device__ void await(int later) const { __pipeline_wait_prior(later); }
+
+  __device__ const Pack<T, N>& sum(int turn, int p) const { return place(turn, 0, p); }
+  __device__ const Pack<T, N>& grad_out(int turn, int p) const { return place(turn, 1, p); }
+  __device__ const Pack<T, N>& grad_stream(int turn, int p) const { return place(turn, 2, p); }
+
+ private:
+  __device__ Pack<T, N>& place(int turn, int which, int p) const {
+    const int row = turn % kRingRows<Packs>;
+    return room_[((row * kFetched + which) * Packs + p) * kThreads + threadIdx.x];
+  }
+  __device__ void copy(int turn, int which, int p, const T* from) {
+    __pipeline_memcpy_async(&place(turn, which, p), from, sizeof(Pack<T, N>));
+  }
+
+  const LayerNormBackward<T>& norm_;
+  Pack<T, N>* room_;
+};
+
 // `Lanes` threads, a warp or a block, go through rows one after the other and keep their part of the
 // gradients of weight and bias; the warps of a block add theirs up at the end, one after the other.
 template <bool Centered, int N, int Packs, int Lanes, typename T>
 __global__ void __launch_bounds__(kThreads) backward_kernel(LayerNormBackward<T> norm) {
-  extern __shared__ float shared[];  // [2 or 1, width]: weight, bias
-  constexpr int groups = kThreads / Lanes;
+  extern __shared__ float4 room[];
+  constexpr int groups = kThreads / Lanes, ahead = kRingRows<Packs> - 1;
   const int group = static_cast<int>(threadIdx.x) / Lanes;
   const float scale = 1.0f / static_cast<float>(norm.width);
-  constexpr bool early = Packs * N <= 40;  // registers are left to have the stream's gradient on its way
+  const bool streams = norm.grad_stream != nullptr;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * groups + group;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * groups;
+  Ring<N, Packs, Lanes, T> ring(norm, room);
   float grad_weight[Packs][N] = {}, grad_bias[Packs][N] = {};
-  for (std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * groups + group; row < norm.rows;
-       row += static_cast<std::int64_t>(gridDim.x) * groups) {
-    const std::int64_t at = row * norm.width;
+  for (int turn = 0; turn < ahead; ++turn) ring.fetch(first + turn * step, turn);
+  int turn = 0;
+  for (std::int64_t row = first; row < norm.rows; row += step, ++turn) {
+    ring.fetch(row + ahead * step, turn + ahead);
     const float mean = Centered ? norm.mean[row] : 0, deviation = norm.deviation[row];
-    Pack<T, N> x[Packs] = {}, grad_out[Packs] = {}, grad_stream[Packs] = {};  // as they lie in memory
-#pragma unroll
-    for (int p = 0; p < Packs; ++p) {
-      if (column_of<N, Lanes>(p) >= norm.width) continue;
-      x[p] = *reinterpret_cast<const Pack<T, N>*>(norm.sum + at + column_of<N, Lanes>(p));
-      grad_out[p] = *reinterpret_cast<const Pack<T, N>*>(norm.grad_out + at + column_of<N, Lanes>(p));
-    }
-    const auto load_stream = [&](int p) {
-      if (norm.grad_stream != nullptr && column_of<N, Lanes>(p) < norm.width)
-        grad_stream[p] = *reinterpret_cast<const Pack<T, N>*>(norm.grad_stream + at + column_of<N, Lanes>(p));
-    };
-    if constexpr (early) {
-#pragma unroll
-      for (int p = 0; p < Packs; ++p) load_stream(p);
-    }
+    ring.await(ahead);
     float sum = 0, product = 0;
 #pragma unroll
     for (int p = 0; p < Packs; ++p) {
       if (column_of<N, Lanes>(p) >= norm.width) continue;
       float weight[N];
       load<N>(norm.weight + column_of<N, Lanes>(p), weight);
+      const Pack<T, N> x = ring.sum(turn, p), grad_out = ring.grad_out(turn, p);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        const float g = to_float(grad_out[p].values[i]);
-        const float hat = (to_float(x[p].values[i]) - mean) * deviation;
+        const float g = to_float(grad_out.values[i]);
+        const float hat = (to_float(x.values[i]) - mean) * deviation;
         if constexpr (Centered) sum += g * weight[i];
         product += g * weight[i] * hat;
         grad_weight[p][i] += g * hat;
@@ -207,33 +253,38 @@ __global__ void __launch_bounds__(kThreads) backward_kernel(LayerNormBackward<T>
       if (column_of<N, Lanes>(p) >= norm.width) continue;
       float weight[N], grad_x[N];
       load<N>(norm.weight + column_of<N, Lanes>(p), weight);
-      if constexpr (!early) load_stream(p);
+      const Pack<T, N> x = ring.sum(turn, p), grad_out = ring.grad_out(turn, p);
+      Pack<T, N> grad_stream = {};
+      if (streams) grad_stream = ring.grad_stream(turn, p);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        const float hat = (to_float(x[p].values[i]) - mean) * deviation;
-        grad_x[i] = deviation * (to_float(grad_out[p].values[i]) * weight[i] - sum - hat * product) +
-                    to_float(grad_stream[p].values[i]);
+        const float hat = (to_float(x.values[i]) - mean) * deviation;
+        grad_x[i] = deviation * (to_float(grad_out.values[i]) * weight[i] - sum - hat * product) +
+                    to_float(grad_stream.values[i]);
       }
-      store<N>(grad_x, norm.grad_x + at + column_of<N, Lanes>(p));
+      store<N>(grad_x, norm.grad_x + row * norm.width + column_of<N, Lanes>(p));
     }
     if constexpr (groups == 1) __syncthreads();
   }
   float* partial = norm.partial + static_cast<std::int64_t>(blockIdx.x) * norm.width;
   float* partial_bias = partial + static_cast<std::int64_t>(gridDim.x) * norm.width;
-  // Either straight to the partial sums, or by turns to what the warps share.
+  // Either straight to the partial sums, or by turns to what the warps share, in place of the rings.
+  float* shared = reinterpret_cast<float*>(room);  // [2 or 1, width]: weight, bias
   float* to = groups > 1 ? shared : partial;
   float* to_bias = groups > 1 ? shared + norm.width : partial_bias;
-  for (int turn = 0; turn < groups; ++turn) {
-    if (turn == group) {
+  ring.await(0);
+  __syncthreads();
+  for (int at = 0; at < groups; ++at) {
+    if (at == group) {
 #pragma unroll
       for (int p = 0; p < Packs; ++p) {
         if (column_of<N, Lanes>(p) >= norm.width) continue;
 #pragma unroll
         for (int i = 0; i < N; ++i) {
           const int column = column_of<N, Lanes>(p) + i;
-          to[column] = turn == 0 ? grad_weight[p][i] : to[column] + grad_weight[p][i];
+          to[column] = at == 0 ? grad_weight[p][i] : to[column] + grad_weight[p][i];
           if constexpr (Centered)
-            to_bias[column] = turn == 0 ? grad_bias[p][i] : to_bias[column] + grad_bias[p][i];
+            to_bias[column] = at == 0 ? grad_bias[p][i] : to_bias[column] + grad_bias[p][i];
         }
       }
     }
@@ -361,15 +412,18 @@ void backward(const LayerNormBackward<T>& norm, cudaStream_t stream) {
   if (!aligned_for(norm.width, N)) {
     any_width_backward_kernel<Centered, 1><<<chunks, kThreads, 0, stream>>>(norm);
   } else {
-    const bool fits_a_warp = with_units<kBackwardUnits>(norm.width, [&]<int Units>() {
-      const std::size_t shared = sums * sizeof(float) * static_cast<std::size_t>(norm.width);
-      backward_kernel<Centered, N, Units * kLane / N, kWarp><<<chunks, kThreads, shared, stream>>>(norm);
-    });
-    const bool fits_a_block =
-        fits_a_warp || with_units<kBlockUnits, kThreads>(norm.width, [&]<int Units>() {
-          backward_kernel<Centered, N, Units * kLane / N, kThreads><<<chunks, kThreads, 0, stream>>>(norm);
-        });
-    if (!fits_a_block) any_width_backward_kernel<Centered, N><<<chunks, kThreads, 0, stream>>>(norm);
+    bool launched = false;
+    const auto launch = [&]<int Units, int Lanes>() {
+      constexpr int packs = Units * kLane / N;
+      constexpr std::size_t room = kRowRoom<packs> * kRingRows<packs>;
+      const auto kernel = backward_kernel<Centered, N, packs, Lanes, T>;
+      launched = make_room(kernel, room);
+      if (launched) kernel<<<chunks, kThreads, room, stream>>>(norm);
+    };
+    with_units<kBackwardUnits>(norm.width, [&]<int Units>() { launch.template operator()<Units, kWarp>(); }) ||
+        with_units<kBlockUnits, kThreads>(
+            norm.width, [&]<int Units>() { launch.template operator()<Units, kThreads>(); });
+    if (!launched) any_width_backward_kernel<Centered, N><<<chunks, kThreads, 0, stream>>>(norm);
   }
   const std::int64_t size = static_cast<std::int64_t>(chunks) * norm.width;
   add_partials(

@@ -1,0 +1,24 @@
+// Shared memory of a block beyond what every kernel may take.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+
+namespace twobw::models::cuda {
+
+// Whether the current GPU has so many bytes for a block; the kernel may be launched with them then.
+template <typename Kernel>
+bool make_room(Kernel* kernel, std::size_t bytes) {
+  int gpu = 0, most = 0;
+  if (cudaGetDevice(&gpu) != cudaSuccess ||
+      cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu) != cudaSuccess)
+    return false;
+  cudaFuncAttributes attributes{};
+  if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess) return false;
+  if (attributes.sharedSizeBytes + bytes > static_cast<std::size_t>(most)) return false;
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)) ==
+         cudaSuccess;
+}
+
+}  // namespace twobw::models::cuda

@@ -1,0 +1,31 @@
+// Which of several runs is the fastest, where the same run is faster one time than another.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+namespace twobw::train {
+
+// One go of a run: its rate, and how long it took with all that is around it.
+struct Turn {
+  double tokens_per_s = 0;
+  double seconds = 0;
+};
+
+// What is known of a run after its turns.
+struct Standing {
+  double tokens_per_s = 0;  // over all of them
+  int turns = 0;
+  bool left_out = false;  // before the end, being slower than chance explains
+};
+
+// All runs in turn, round after round, as long as another round fits into `seconds`; at least one, at most
+// kMostRounds. After each, those are left out that are behind the fastest by more than kChance of its rate
+// over the square root of the rounds. Those that stay have had the same rounds.
+std::vector<Standing> take_turns(std::size_t runs, double seconds,
+                                 const std::function<Turn(std::size_t run)>& turn);
+
+inline constexpr int kMostRounds = 8;
+inline constexpr double kChance = 0.15;
+
+}  // namespace twobw::train

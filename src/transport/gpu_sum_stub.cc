@@ -1,0 +1,11 @@
+// In place of gpu_sum.cc where LibTorch or the build has no CUDA: nobody is on a GPU then.
+#include "base/error.h"
+#include "transport/replica_sum.h"
+
+namespace twobw::transport {
+
+MakeSum sums_on_gpus(bool) {
+  fail_run("this program was built without CUDA");
+}
+
+}  // namespace twobw::transport

@@ -1,0 +1,53 @@
+// The sum of the gradients that the replicas of one stage have of an update, added in the order of the
+// replicas, so that it rounds alike wherever and by whomever it is made.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "device/ready.h"
+#include "transport/replica_limits.h"
+
+namespace twobw::transport {
+
+// What one replica has of an update, on one stage.
+struct Contribution {
+  // The replica's own buffer. Once contributed it belongs to all replicas, until they learn by other means
+  // (StageGroup) that it holds the sum.
+  at::Tensor gradient;
+  device::Ready ready;  // when it will be complete
+};
+
+class ReplicaSum {
+ public:
+  virtual ~ReplicaSum() = default;
+
+  // Takes part in making it, until nothing is left to begin. True for the one caller that is to do what
+  // follows from the sum.
+  virtual bool help() = 0;
+
+  // Does the work of that caller, whose replica is named, once every buffer holds the sum. What it
+  // queues on a GPU comes after the sum and beside what the worker queues otherwise, so that no worker waits
+  // for the slowest replica here.
+  virtual void afterwards(int replica, const std::function<void()>& work) = 0;
+
+  // Copies [offset, offset + count) of one replica's buffer into all others; as part of that work.
+  virtual void share(int replica, std::int64_t offset, std::int64_t count) const = 0;
+};
+
+// Makes the sum of one update after another.
+using MakeSum = std::function<std::shared_ptr<ReplicaSum>(std::vector<Contribution> all)>;
+
+// By the threads of the workers themselves, in parts.
+MakeSum sums_on_cores();
+
+// Every replica's GPU adds up a part of the buffers and hands it to all. Where the replicas share a GPU their
+// buffers are read and written in place, unless they are to be treated as apart. For at most
+// kMostReplicasOnGpus.
+MakeSum sums_on_gpus(bool as_if_apart);
+
+}  // namespace twobw::transport

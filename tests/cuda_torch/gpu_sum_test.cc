@@ -1,0 +1,87 @@
+// Sums of replicas on one GPU: in place, and as if each had a GPU of its own.
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAStream.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <vector>
+
+#include "device/gpu_thread.h"
+#include "device/ready.h"
+#include "transport/group.h"
+#include "transport/replica_group.h"
+
+namespace twobw::transport {
+namespace {
+
+constexpr int kReplicas = 3;
+
+class GpuSums : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    if (device::gpu_count() == 0) GTEST_SKIP() << "no GPU here";
+  }
+};
+
+at::Tensor values(int replica, int update, std::int64_t size) {
+  return at::arange(size, at::kFloat).remainder(1009) * static_cast<float>(replica + 1) +
+         static_cast<float>(update);
+}
+
+// As the workers use it: each contributes what its queue has still to compute and goes on; one of them adds
+// something to the sum and shares it; all find that in their own buffers once the norms are there.
+bool run_replica(ReplicaGroup& group, StageGroup& norms, int replica, std::int64_t size) {
+  constexpr int kUpdates = 5, kAdditions = 100;
+  const device::GpuThread seat({.gpu = 0, .slice = replica, .slices = 4});
+  const auto options = at::TensorOptions(at::kCUDA).dtype(at::kFloat);
+  const std::vector<at::Tensor> buffers = {at::zeros({size}, options), at::zeros({size}, options)};
+  const at::Tensor one = at::ones({1}, options);
+  bool right = true;
+  const auto help = [&](int update, ReplicaSum& sum) {
+    if (!sum.help()) return;
+    sum.afterwards(replica, [&] {
+      buffers[update % 2].narrow(0, 1, 2).add_(one);
+      sum.share(replica, 1, 2);
+      norms.contribute(update, 0, {.on_gpu = one, .ready = device::record_ready()});
+    });
+  };
+  const auto take = [&](int update) {
+    help(update, *group.await(update));
+    for (const Norms& of_stage : norms.collect(update)) device::await_ready(of_stage.ready);
+    at::Tensor expected = values(0, update, size) + kAdditions;
+    for (int other = 1; other < kReplicas; ++other) expected += values(other, update, size) + kAdditions;
+    expected.narrow(0, 1, 2).add_(1);
+    right = buffers[update % 2].cpu().equal(expected) && right;
+    buffers[update % 2].zero_();
+  };
+  for (int update = 0; update < kUpdates; ++update) {
+    const at::Tensor& buffer = buffers[update % 2];
+    buffer.copy_(values(replica, update, size));
+    for (int i = 0; i < kAdditions; ++i) buffer.add_(1);
+    Contribution own{.gradient = buffer, .ready = device::record_ready()};
+    if (const auto sum = group.contribute(update, replica, std::move(own))) help(update, *sum);
+    if (update > 0) take(update - 1);
+  }
+  take(kUpdates - 1);
+  c10::cuda::getCurrentCUDAStream().synchronize();
+  return right;
+}
+
+TEST_P(GpuSums, AreInEveryBufferOnceTheNormsAreThere) {
+  for (const std::int64_t size : {3, 1000, (9 << 20) + 5}) {  // the last in several chunks a part
+    Hub hub(std::chrono::duration<double>(60));
+    ReplicaGroup group(hub, kReplicas, sums_on_gpus(GetParam()));
+    StageGroup norms(hub, 1, kReplicas);
+    std::vector<std::future<bool>> replicas;
+    for (int replica = 0; replica < kReplicas; ++replica)
+      replicas.push_back(
+          std::async(std::launch::async, [&, replica] { return run_replica(group, norms, replica, size); }));
+    for (auto& replica : replicas) EXPECT_TRUE(replica.get()) << size;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpus, GpuSums, testing::Bool(),
+                         [](const auto& info) { return info.param ? "apart" : "shared"; });
+
+}  // namespace
+}  // namespace twobw::transport
