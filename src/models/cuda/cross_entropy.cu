@@ -51,7 +51,7 @@ __device__ Running together(const Running& mine) {
 // otherwise it is read twice, the second time mostly from the cache. A row may end within a pack; the rest
 // of that pack is room up to the next row.
 template <int N, bool Kept, typename T>
-__global__ void __launch_bounds__(kThreads, Kept ? 2 : 4)
+__global__ void __launch_bounds__(kThreads, Kept ? 2 : 3)
     cross_entropy_kernel(T* logits, const std::int64_t* targets, float* loss, int classes, int stride,
                          float scale) {
   extern __shared__ float4 room[];
