@@ -2,14 +2,38 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace twobw::train {
+namespace {
+
+double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// The standard deviation of a turn, as a share of its run's mean: the same for all runs.
+double deviation(const std::vector<std::vector<double>>& runs) {
+  double squares = 0, degrees = 0;
+  for (const std::vector<double>& turns : runs) {
+    const double middle = mean(turns);
+    for (const double turn : turns) squares += (turn / middle - 1) * (turn / middle - 1);
+    degrees += static_cast<double>(turns.size()) - 1;
+  }
+  return std::sqrt(squares / degrees);
+}
+
+double margin(const std::vector<std::vector<double>>& runs, int round) {
+  if (round == 1) return kFirstMargin;
+  return std::max(kLeastMargin, 2 * deviation(runs) / std::sqrt(round));
+}
+
+}  // namespace
 
 std::vector<Standing> take_turns(std::size_t runs, double seconds,
                                  const std::function<Turn(std::size_t run)>& turn) {
   std::vector<Standing> standings(runs);
-  std::vector<double> inverse(runs);  // sum of seconds a token
-  std::vector<double> took(runs);     // the last time
+  std::vector<std::vector<double>> times(runs);  // seconds a token, by run and turn
+  std::vector<double> took(runs);                // the last time
   double spent = 0, next = 0;
   for (int round = 1; round <= kMostRounds && spent + next <= seconds; ++round) {
     double best = 0;
@@ -18,17 +42,18 @@ std::vector<Standing> take_turns(std::size_t runs, double seconds,
       if (standing.left_out) continue;
       const Turn made = turn(i);
       spent += took[i] = made.seconds;
-      inverse[i] += 1 / made.tokens_per_s;
+      times[i].push_back(1 / made.tokens_per_s);
       standing.turns = round;
-      standing.tokens_per_s = round / inverse[i];
+      standing.tokens_per_s = 1 / mean(times[i]);
       best = std::max(best, standing.tokens_per_s);
     }
+    const double least = best * (1 - margin(times, round));
     next = 0;
     int staying = 0;
     for (std::size_t i = 0; i < runs; ++i) {
       Standing& standing = standings[i];
       if (standing.left_out) continue;
-      standing.left_out = standing.tokens_per_s < best * (1 - kChance / std::sqrt(round));
+      standing.left_out = standing.tokens_per_s < least;
       if (standing.left_out) continue;
       next += took[i];
       ++staying;

@@ -20,12 +20,13 @@ struct Standing {
 };
 
 // All runs in turn, round after round, as long as another round fits into `seconds`; at least one, at most
-// kMostRounds. After each, those are left out that are behind the fastest by more than kChance of its rate
-// over the square root of the rounds. Those that stay have had the same rounds.
+// kMostRounds. After each, those are left out that are too far behind the fastest: after the first by
+// kFirstMargin of its rate, later by twice the standard error that the turns so far show, or kLeastMargin.
+// Those that stay have had the same rounds.
 std::vector<Standing> take_turns(std::size_t runs, double seconds,
                                  const std::function<Turn(std::size_t run)>& turn);
 
 inline constexpr int kMostRounds = 8;
-inline constexpr double kChance = 0.15;
+inline constexpr double kFirstMargin = 0.25, kLeastMargin = 0.01;
 
 }  // namespace twobw::train

@@ -40,14 +40,14 @@ TEST(Turns, OneRoundIsMadeWhateverItTakes) {
 }
 
 TEST(Turns, RoundsFollowAsLongAsTheyFit) {
-  Told runs(Rates{{100}, {99}});
+  Told runs(Rates{{100}, {99.5}});
   const auto standings = runs.take(/*seconds=*/7);
   EXPECT_EQ(runs.order(), (std::vector<std::size_t>{0, 1, 0, 1, 0, 1}));
   EXPECT_EQ(standings[1].turns, 3);
 }
 
 TEST(Turns, ThereIsAnEndToRounds) {
-  Told runs(Rates{{100}, {99}});
+  Told runs(Rates{{100}, {99.5}});
   EXPECT_EQ(runs.take(/*seconds=*/1e9)[0].turns, kMostRounds);
 }
 
@@ -58,24 +58,29 @@ TEST(Turns, TheRateIsThatOfTheTimeAltogether) {
   EXPECT_NEAR(standings[1].tokens_per_s, 2 / (1 / 90.0 + 1 / 60.0), 1e-9);
 }
 
-// 80 is out at once, 88 when two rounds have said so, 92 after four, and that leaves one.
-TEST(Turns, WhatIsTooSlowToBeTheFastestIsLeftOut) {
-  Told runs(Rates{{100}, {80}, {88}, {92}});
-  const auto standings = runs.take(/*seconds=*/1e9);
-  EXPECT_EQ(standings[0].turns, 4);
-  EXPECT_FALSE(standings[0].left_out);
-  EXPECT_EQ(standings[1].turns, 1);
+// Turns that agree tell runs apart that are 2% apart, at once.
+TEST(Turns, WhatIsSlowerEveryTimeIsLeftOut) {
+  Told runs(Rates{{100, 101, 100}, {70}, {98, 97.9, 98}, {99.5, 100.3, 99.8}});
+  const auto standings = runs.take(/*seconds=*/9);
+  EXPECT_EQ(standings[1].turns, 1);  // more than a quarter behind
   EXPECT_EQ(standings[2].turns, 2);
-  EXPECT_EQ(standings[3].turns, 4);
-  for (int run = 1; run < 4; ++run) EXPECT_TRUE(standings[run].left_out) << run;
+  EXPECT_TRUE(standings[1].left_out && standings[2].left_out);
+  EXPECT_EQ(standings[0].turns, 3);
+  EXPECT_EQ(standings[3].turns, 3);
+  EXPECT_FALSE(standings[0].left_out || standings[3].left_out);
 }
 
-// A run that had one lucky turn is not left in by it, nor one that had an unlucky one left out.
+// The more turns differ, the longer a run stays that is behind so far.
 TEST(Turns, ChanceDoesNotDecide) {
-  Told runs(Rates{{100, 100, 100, 100}, {105, 90, 90, 90}, {92, 110, 110, 110}});
-  const auto standings = runs.take(/*seconds=*/12);
-  EXPECT_TRUE(standings[1].left_out || standings[1].tokens_per_s < standings[2].tokens_per_s);
-  EXPECT_FALSE(standings[2].left_out);
+  Told runs(Rates{{120, 90, 100, 100}, {95, 115, 125, 125}});
+  const auto standings = runs.take(/*seconds=*/8);
+  EXPECT_FALSE(standings[0].left_out || standings[1].left_out);
+  EXPECT_GT(standings[1].tokens_per_s, standings[0].tokens_per_s);
+}
+
+TEST(Turns, OneThatIsLeftEndsIt) {
+  Told runs(Rates{{100}, {50}, {60}});
+  EXPECT_EQ(runs.take(/*seconds=*/1e9)[0].turns, 1);
 }
 
 }  // namespace
