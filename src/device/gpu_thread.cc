@@ -148,7 +148,7 @@ GpuMemory gpu_memory(const GpuSlice& slice) {
 }
 
 void release_unused_gpu_memory() {
-  if (gpu_count() > 0) c10::cuda::CUDACachingAllocator::emptyCache();
+  c10::cuda::CUDACachingAllocator::emptyCache();
 }
 
 std::string describe_gpu(const GpuSlice& slice) {

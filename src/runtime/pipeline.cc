@@ -23,6 +23,7 @@ Pipeline::Pipeline(const Config& config, const models::LayerList& model, const d
   connect();
 }
 
+// Everything that has tensors goes first, so that their memory can be given back.
 Pipeline::~Pipeline() {
   workers_.clear();
   links_.clear();

@@ -44,43 +44,39 @@ double seconds_for_trials(const Config& config, const planner::Plan& plan) {
   return std::max(kShort, kShare * config.train.updates * plan.update_seconds);
 }
 
-// Of the plans those that may be the fastest, and their rates: when they are run, or by the model where that
-// would take too long.
-struct Contenders {
-  std::vector<std::size_t> plans;
+// The plans' rates over the run, `whole` times what they are after a synchronous start: when they are run,
+// 0 of those that fall behind early, or by the model where that would take too long.
+std::vector<double> rates_of(const std::vector<planner::Plan>& plans, const std::vector<Config>& runs,
+                             const std::vector<double>& whole, double tolerance,
+                             const std::function<void(const std::string&)>& say) {
   std::vector<double> rates;
-};
-
-Contenders contend(const std::vector<planner::Plan>& plans, const std::vector<Config>& runs,
-                   const std::function<void(const std::string&)>& say) {
-  Contenders all;
   double round = 0;
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    all.plans.push_back(i);
-    all.rates.push_back(plans[i].tokens_per_s);
+    rates.push_back(whole[i] * plans[i].tokens_per_s);
     round += trial_updates(runs[i]) * plans[i].update_seconds;
   }
-  if (plans.size() == 1) return all;
+  if (plans.size() == 1) return rates;
   const double seconds = seconds_for_trials(runs.front(), plans.front());
   if (round > seconds) {
     say(fmt::format("{} plans are near one another; to try them would take too much of the run",
                     plans.size()));
-    return all;
+    return rates;
   }
   say(fmt::format("{} plans are near one another: they are run in turn, {} updates each time", plans.size(),
                   trial_updates(runs.front())));
-  Contenders fastest;
-  const std::vector<Standing> standings = try_runs(runs, seconds);
+  const auto standings = take_turns(plans.size(), {.seconds = seconds, .tolerance = tolerance}, [&](auto i) {
+    Turn turn = try_run(runs[i]);
+    turn.tokens_per_s *= whole[i];
+    return turn;
+  });
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const Standing& standing = standings[i];
     say(fmt::format("  {}: forecast {} tokens/s, measured {}{}", describe(plans[i]),
-                    format_count(plans[i].tokens_per_s), format_count(standing.tokens_per_s),
+                    format_count(plans[i].tokens_per_s), format_count(standing.tokens_per_s / whole[i]),
                     standing.turns == 1 ? "" : fmt::format(" in {} turns", standing.turns)));
-    if (standing.left_out) continue;
-    fastest.plans.push_back(i);
-    fastest.rates.push_back(standing.tokens_per_s);
+    rates[i] = standing.left_out ? 0 : standing.tokens_per_s;
   }
-  return fastest;
+  return rates;
 }
 
 Json held_against(double forecast, double measured) {
@@ -114,21 +110,16 @@ Forecast plan_run(const Config& given, const std::function<void(const std::strin
                planner::report(problem, result, config.model.family, false));
   }
   const std::vector<planner::Plan> plans = planner::contenders(problem, preferences, result, kNear, kPlans);
+  const double share = std::min(1.0, 1.0 * pipeline.sync_updates / config.train.updates);
   std::vector<Config> runs;
+  std::vector<double> whole;
   for (const planner::Plan& plan : plans) {
     runs.push_back(planner::with_plan(config, plan, names_of_devices(config)));
     validate(runs.back());
+    whole.push_back(planner::with_synchronous_start(problem, plan, 1, share));
   }
-  Contenders contenders = contend(plans, runs, say);
-  const double share = std::min(1.0, 1.0 * pipeline.sync_updates / config.train.updates);
-  std::vector<planner::Plan> fastest;
-  for (std::size_t i = 0; i < contenders.plans.size(); ++i) {
-    fastest.push_back(plans[contenders.plans[i]]);
-    contenders.rates[i] =
-        planner::with_synchronous_start(problem, fastest.back(), contenders.rates[i], share);
-  }
-  const std::size_t chosen =
-      contenders.plans[planner::prefer_by_rates(preferences, fastest, contenders.rates)];
+  const std::vector<double> rates = rates_of(plans, runs, whole, preferences.tolerance, say);
+  const std::size_t chosen = planner::prefer_by_rates(preferences, plans, rates);
   say(fmt::format("planned: {}; forecast {} tokens/s", describe(plans[chosen]),
                   format_count(plans[chosen].tokens_per_s)));
   return {.config = runs[chosen], .plan = plans[chosen]};

@@ -22,16 +22,12 @@ int settling(const Config& config) {
   return !config.devices.empty() && names_gpu(config.devices.front()) ? 2 : 0;
 }
 
-Turn run_briefly(const Config& config) {
-  const auto begin = Clock::now();
-  Config brief = config;
-  brief.train.updates = trial_updates(config);
-  brief.train.eval_every = 0;
-  brief.pipeline.sync_updates = 0;
-  Setup setup = prepare(brief);
+// When each update ended on the last worker.
+std::map<std::int64_t, double> ends_of_updates(const Config& config) {
+  Setup setup = prepare(config);
   choose_split(setup);
   std::mutex mutex;
-  std::map<std::int64_t, double> ends;  // of updates, on the last worker
+  std::map<std::int64_t, double> ends;
   const runtime::Listener listener{.on_update =
                                        [&](const telemetry::StageUpdate& update) {
                                          std::lock_guard lock(mutex);
@@ -39,17 +35,10 @@ Turn run_briefly(const Config& config) {
                                          end = std::max(end, update.time);
                                        },
                                    .on_evaluation = [](const telemetry::Evaluation&) {}};
-  {
-    runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation,
-                               setup.pipeline(), listener);
-    pipeline.run();
-  }
-  const PipelineConfig& pipeline = config.pipeline;
-  const double tokens =
-      1.0 * pipeline.microbatch * pipeline.microbatches * pipeline.replicas * config.model.context;
-  const int first = settling(config);
-  return {.tokens_per_s = kTimed * tokens / (ends.at(first + kTimed) - ends.at(first)),
-          .seconds = std::chrono::duration<double>(Clock::now() - begin).count()};
+  runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, setup.pipeline(),
+                             listener);
+  pipeline.run();
+  return ends;
 }
 
 }  // namespace
@@ -58,8 +47,19 @@ int trial_updates(const Config& config) {
   return settling(config) + kTimed + kEnds;
 }
 
-std::vector<Standing> try_runs(const std::vector<Config>& runs, double seconds) {
-  return take_turns(runs.size(), seconds, [&](std::size_t run) { return run_briefly(runs[run]); });
+Turn try_run(const Config& config) {
+  const auto begin = Clock::now();
+  Config brief = config;
+  brief.train.updates = trial_updates(config);
+  brief.train.eval_every = 0;
+  brief.pipeline.sync_updates = 0;
+  const auto ends = ends_of_updates(brief);
+  const PipelineConfig& pipeline = config.pipeline;
+  const double tokens =
+      1.0 * pipeline.microbatch * pipeline.microbatches * pipeline.replicas * config.model.context;
+  const int first = settling(config);
+  return {.tokens_per_s = kTimed * tokens / (ends.at(first + kTimed) - ends.at(first)),
+          .seconds = std::chrono::duration<double>(Clock::now() - begin).count()};
 }
 
 }  // namespace twobw::train

@@ -3,15 +3,13 @@
 // one another, which differs from plan to plan.
 #pragma once
 
-#include <vector>
-
 #include "base/config.h"
 #include "train/turns.h"
 
 namespace twobw::train {
 
-// In turn, for about so many seconds.
-std::vector<Standing> try_runs(const std::vector<Config>& runs, double seconds);
+// Runs it for a few updates, as it would be after a synchronous start.
+Turn try_run(const Config& config);
 
 // Updates that a run makes each time.
 int trial_updates(const Config& config);

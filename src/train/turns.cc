@@ -23,19 +23,18 @@ double deviation(const std::vector<std::vector<double>>& runs) {
 }
 
 double margin(const std::vector<std::vector<double>>& runs, int round) {
-  if (round == 1) return kFirstMargin;
-  return std::max(kLeastMargin, 2 * deviation(runs) / std::sqrt(round));
+  return round == 1 ? kFirstMargin : 2 * deviation(runs) / std::sqrt(round);
 }
 
 }  // namespace
 
-std::vector<Standing> take_turns(std::size_t runs, double seconds,
+std::vector<Standing> take_turns(std::size_t runs, const Contest& contest,
                                  const std::function<Turn(std::size_t run)>& turn) {
   std::vector<Standing> standings(runs);
   std::vector<std::vector<double>> times(runs);  // seconds a token, by run and turn
   std::vector<double> took(runs);                // the last time
   double spent = 0, next = 0;
-  for (int round = 1; round <= kMostRounds && spent + next <= seconds; ++round) {
+  for (int round = 1; round <= kMostRounds && spent + next <= contest.seconds; ++round) {
     double best = 0;
     for (std::size_t i = 0; i < runs; ++i) {
       Standing& standing = standings[i];
@@ -47,7 +46,7 @@ std::vector<Standing> take_turns(std::size_t runs, double seconds,
       standing.tokens_per_s = 1 / mean(times[i]);
       best = std::max(best, standing.tokens_per_s);
     }
-    const double least = best * (1 - margin(times, round));
+    const double least = best * (1 - std::max(contest.tolerance, margin(times, round)));
     next = 0;
     int staying = 0;
     for (std::size_t i = 0; i < runs; ++i) {

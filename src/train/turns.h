@@ -19,14 +19,18 @@ struct Standing {
   bool left_out = false;  // before the end, being slower than chance explains
 };
 
-// All runs in turn, round after round, as long as another round fits into `seconds`; at least one, at most
-// kMostRounds. After each, those are left out that are too far behind the fastest: after the first by
-// kFirstMargin of its rate, later by twice the standard error that the turns so far show, or kLeastMargin.
-// Those that stay have had the same rounds.
-std::vector<Standing> take_turns(std::size_t runs, double seconds,
+struct Contest {
+  double seconds = 0;    // rounds follow one another as long as the next fits into these
+  double tolerance = 0;  // those who are this share of the rate behind the fastest, or less, stay
+};
+
+// All runs in turn, round after round; at least one, at most kMostRounds. After each, those are left out that
+// are too far behind the fastest: after the first by kFirstMargin of its rate, later by twice the standard
+// error that the turns so far show. Those that stay have had the same rounds.
+std::vector<Standing> take_turns(std::size_t runs, const Contest& contest,
                                  const std::function<Turn(std::size_t run)>& turn);
 
 inline constexpr int kMostRounds = 8;
-inline constexpr double kFirstMargin = 0.25, kLeastMargin = 0.01;
+inline constexpr double kFirstMargin = 0.25;
 
 }  // namespace twobw::train

@@ -21,20 +21,16 @@ Config tiny(const std::vector<std::string>& more) {
 // Neither evaluations nor the length of the run they stand for cost any time here.
 TEST(Trial, EveryRunHasARate) {
   device::initialize();
-  const std::vector<Standing> standings = try_runs(
-      {tiny({}), tiny({"pipeline.schedule=flush"}), tiny({"pipeline.sync_updates=900"})}, /*seconds=*/0);
-  ASSERT_EQ(standings.size(), 3u);
-  for (const Standing& standing : standings) {
-    EXPECT_GT(standing.tokens_per_s, 0);
-    EXPECT_EQ(standing.turns, 1);
-  }
+  for (const Config& config :
+       {tiny({}), tiny({"pipeline.schedule=flush"}), tiny({"pipeline.sync_updates=900"})})
+    EXPECT_GT(try_run(config).tokens_per_s, 0);
 }
 
 TEST(Trial, ARunThatCannotBeIsRefused) {
   device::initialize();
   Config config = tiny({});
   config.pipeline.stages = 100;
-  EXPECT_THROW(try_runs({config}, 1), InputError);
+  EXPECT_THROW(try_run(config), InputError);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ class Told {
       : rates_(std::move(rates)), seconds_(seconds), turns_(rates_.size()) {}
 
   std::vector<Standing> take(double seconds) {
-    return take_turns(rates_.size(), seconds, [this](std::size_t run) {
+    return take_turns(rates_.size(), {.seconds = seconds, .tolerance = 0.01}, [this](std::size_t run) {
       order_.push_back(run);
       const std::vector<double>& rates = rates_[run];
       return Turn{rates[turns_[run]++ % rates.size()], seconds_};
@@ -76,6 +76,14 @@ TEST(Turns, ChanceDoesNotDecide) {
   const auto standings = runs.take(/*seconds=*/8);
   EXPECT_FALSE(standings[0].left_out || standings[1].left_out);
   EXPECT_GT(standings[1].tokens_per_s, standings[0].tokens_per_s);
+}
+
+// It may be preferred for other reasons than its rate.
+TEST(Turns, WhoIsWithinTheToleranceStays) {
+  Told runs(Rates{{100}, {99.2}, {98.8}});
+  const auto standings = runs.take(/*seconds=*/9);
+  EXPECT_FALSE(standings[1].left_out);
+  EXPECT_TRUE(standings[2].left_out);
 }
 
 TEST(Turns, OneThatIsLeftEndsIt) {
