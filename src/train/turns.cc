@@ -11,19 +11,17 @@ double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-// The standard deviation of a turn, as a share of its run's mean: the same for all runs.
-double deviation(const std::vector<std::vector<double>>& runs) {
-  double squares = 0, degrees = 0;
-  for (const std::vector<double>& turns : runs) {
-    const double middle = mean(turns);
-    for (const double turn : turns) squares += (turn / middle - 1) * (turn / middle - 1);
-    degrees += static_cast<double>(turns.size()) - 1;
+// How far two runs' means may be apart by chance, as a share of them, all having had so many turns: twice the
+// standard error of the difference, and more the fewer turns it is known from (Student's t, expanded).
+double by_chance(const std::vector<std::vector<double>>& runs, int turns) {
+  double squares = 0, degrees = 0;  // turns of all runs differ alike
+  for (const std::vector<double>& times : runs) {
+    const double middle = mean(times);
+    for (const double time : times) squares += (time / middle - 1) * (time / middle - 1);
+    degrees += static_cast<double>(times.size()) - 1;
   }
-  return std::sqrt(squares / degrees);
-}
-
-double margin(const std::vector<std::vector<double>>& runs, int round) {
-  return round == 1 ? kFirstMargin : 2 * deviation(runs) / std::sqrt(round);
+  const double errors = 2 + 2.5 / degrees + 3.1 / (degrees * degrees);
+  return errors * std::sqrt(squares / degrees * 2 / turns);
 }
 
 }  // namespace
@@ -46,18 +44,18 @@ std::vector<Standing> take_turns(std::size_t runs, const Contest& contest,
       standing.tokens_per_s = 1 / mean(times[i]);
       best = std::max(best, standing.tokens_per_s);
     }
-    const double least = best * (1 - std::max(contest.tolerance, margin(times, round)));
+    const double margin = round == 1 ? 1 : by_chance(times, round);
     next = 0;
     int staying = 0;
     for (std::size_t i = 0; i < runs; ++i) {
       Standing& standing = standings[i];
       if (standing.left_out) continue;
-      standing.left_out = standing.tokens_per_s < least;
+      standing.left_out = standing.tokens_per_s < best * (1 - std::max(contest.tolerance, margin));
       if (standing.left_out) continue;
       next += took[i];
       ++staying;
     }
-    if (staying == 1) break;
+    if (staying == 1 || margin <= contest.tolerance) break;
   }
   return standings;
 }

@@ -24,13 +24,12 @@ struct Contest {
   double tolerance = 0;  // those who are this share of the rate behind the fastest, or less, stay
 };
 
-// All runs in turn, round after round; at least one, at most kMostRounds. After each, those are left out that
-// are too far behind the fastest: after the first by kFirstMargin of its rate, later by twice the standard
-// error that the turns so far show. Those that stay have had the same rounds.
+// All runs in turn, round after round: at least one, at most kMostRounds. From the second on those are left
+// out that are behind the fastest by more than the turns' own differences explain. It ends when only one is
+// left, or when those who are left are known to be within the tolerance. They have had the same rounds.
 std::vector<Standing> take_turns(std::size_t runs, const Contest& contest,
                                  const std::function<Turn(std::size_t run)>& turn);
 
-inline constexpr int kMostRounds = 8;
-inline constexpr double kFirstMargin = 0.25;
+inline constexpr int kMostRounds = 20;
 
 }  // namespace twobw::train

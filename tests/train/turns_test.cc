@@ -40,14 +40,14 @@ TEST(Turns, OneRoundIsMadeWhateverItTakes) {
 }
 
 TEST(Turns, RoundsFollowAsLongAsTheyFit) {
-  Told runs(Rates{{100}, {99.5}});
+  Told runs(Rates{{100, 90}, {95, 105}});
   const auto standings = runs.take(/*seconds=*/7);
   EXPECT_EQ(runs.order(), (std::vector<std::size_t>{0, 1, 0, 1, 0, 1}));
   EXPECT_EQ(standings[1].turns, 3);
 }
 
 TEST(Turns, ThereIsAnEndToRounds) {
-  Told runs(Rates{{100}, {99.5}});
+  Told runs(Rates{{100, 50}, {50, 100}});
   EXPECT_EQ(runs.take(/*seconds=*/1e9)[0].turns, kMostRounds);
 }
 
@@ -58,16 +58,38 @@ TEST(Turns, TheRateIsThatOfTheTimeAltogether) {
   EXPECT_NEAR(standings[1].tokens_per_s, 2 / (1 / 90.0 + 1 / 60.0), 1e-9);
 }
 
-// Turns that agree tell runs apart that are 2% apart, at once.
+// Turns that agree tell runs apart that are 2% apart, as soon as there are two.
 TEST(Turns, WhatIsSlowerEveryTimeIsLeftOut) {
-  Told runs(Rates{{100, 101, 100}, {70}, {98, 97.9, 98}, {99.5, 100.3, 99.8}});
-  const auto standings = runs.take(/*seconds=*/9);
-  EXPECT_EQ(standings[1].turns, 1);  // more than a quarter behind
+  Told runs(Rates{{100, 101}, {70, 70.2}, {96, 95.9}, {99.5, 100.3}});
+  const auto standings = runs.take(/*seconds=*/1e9);
+  EXPECT_EQ(standings[1].turns, 2);
   EXPECT_EQ(standings[2].turns, 2);
   EXPECT_TRUE(standings[1].left_out && standings[2].left_out);
-  EXPECT_EQ(standings[0].turns, 3);
-  EXPECT_EQ(standings[3].turns, 3);
+  EXPECT_EQ(standings[0].turns, standings[3].turns);
+  EXPECT_GT(standings[0].turns, 2);
   EXPECT_FALSE(standings[0].left_out || standings[3].left_out);
+}
+
+// One turn tells nothing, however far they are apart.
+TEST(Turns, NobodyIsLeftOutAfterOneTurn) {
+  Told runs(Rates{{150, 90, 100}, {75, 140, 150}});
+  const auto standings = runs.take(/*seconds=*/6);
+  EXPECT_EQ(standings[0].turns, 3);
+  EXPECT_EQ(standings[1].turns, 3);
+}
+
+// Two turns that happen to agree are little to go by.
+TEST(Turns, FewTurnsAreNotTrusted) {
+  Told runs(Rates{{100, 104, 92, 90, 91}, {93, 96, 99, 101, 100}});
+  const auto standings = runs.take(/*seconds=*/10);
+  EXPECT_FALSE(standings[0].left_out || standings[1].left_out);
+  EXPECT_EQ(standings[1].turns, 5);
+}
+
+// Nothing is gained by going on when all who are left may be taken.
+TEST(Turns, ItEndsWhenThoseLeftAreKnownToBeWithinTheTolerance) {
+  Told runs(Rates{{100, 100.1}, {99.7, 99.8}});
+  EXPECT_EQ(runs.take(/*seconds=*/1e9)[0].turns, 2);
 }
 
 // The more turns differ, the longer a run stays that is behind so far.
@@ -88,7 +110,7 @@ TEST(Turns, WhoIsWithinTheToleranceStays) {
 
 TEST(Turns, OneThatIsLeftEndsIt) {
   Told runs(Rates{{100}, {50}, {60}});
-  EXPECT_EQ(runs.take(/*seconds=*/1e9)[0].turns, 1);
+  EXPECT_EQ(runs.take(/*seconds=*/1e9)[0].turns, 2);
 }
 
 }  // namespace

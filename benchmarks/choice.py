@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""Is the plan that `plan: auto` takes the fastest? Lets it choose, then runs every combination in turn.
+
+    .venv/bin/python benchmarks/choice.py [--cores 8] [--batch 32] [--rounds 8] [--seconds 600] [key=value ...]
+
+The combinations are all w x d = cores with every microbatch size b that fits, under 2bw. After --full rounds only those
+within 15% of the fastest go on. --state keeps the plan and the rates, so that another call goes on with them. Other
+programs should leave these cores alone.
+"""
+import argparse
+import json
+import pathlib
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MODEL = dict(layers=4, width=512, heads=8, vocab=1024, context=128)
+NEAR = 0.85
+
+
+def command(options, *more):
+    return [options.twobw, "train", *(f"model.{key}={value}" for key, value in MODEL.items()), "data.train=synthetic",
+            "data.validation=synthetic", "train.eval_every=0", "pipeline.sync_updates=0", "optimizer.warmup=2",
+            *options.settings, *more]
+
+
+def planned(options, folder):
+    """What `plan: auto` took: the configuration, and what it said while it chose."""
+    cores = ",".join(f"cpu:{core}" for core in range(options.cores))
+    process = subprocess.Popen(command(options, "plan=auto", f"devices=[{cores}]", "pipeline.microbatch=1",
+                                       f"pipeline.microbatches={options.batch}", f"train.updates={options.length}",
+                                       f"run_dir={folder}/planned"), text=True, stdout=subprocess.PIPE)
+    said, chosen = [], False
+    for line in process.stdout:
+        if line.startswith("update"):  # it trains now, and a signal ends it in good order
+            break
+        if not chosen:
+            said.append(line.rstrip())
+            print(f"  {said[-1]}", file=sys.stderr, flush=True)
+        chosen = chosen or line.startswith("planned:")
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    if not chosen or process.returncode:
+        sys.exit("choice: plan: auto took no plan")
+    return {"said": said, "config": pathlib.Path(folder, "planned", "config.yaml").read_text()}
+
+
+def combinations(options):
+    """{name: settings}"""
+    table = {}
+    replicas = options.cores
+    while replicas >= 1:
+        stages, share = options.cores // replicas, options.batch // replicas
+        for b in (1, 2, 4, 8, 16):
+            m = share // b
+            if options.cores % replicas or options.batch % replicas or share % b or m < max(1, stages - 1):
+                continue
+            table[f"{replicas}x{stages} b={b}"] = [
+                "pipeline.schedule=2bw", f"pipeline.replicas={replicas}", f"pipeline.stages={stages}",
+                f"pipeline.microbatch={b}", f"pipeline.microbatches={m}",
+                f"pipeline.extra={min(stages - 1, m - (stages - 1))}",
+                f"devices=[{','.join(f'cpu:{core}' for core in range(options.cores))}]"]
+        replicas //= 2
+    return table
+
+
+def rate(words, folder):
+    """Of one run. Its split, once measured, is kept in `words`."""
+    run = pathlib.Path(folder, "run")
+    done = subprocess.run([*map(str, words), f"run_dir={run}"], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"choice: {' '.join(map(str, words))}\n{done.stderr}")
+    summary = json.loads((run / "summary.json").read_text())
+    shutil.rmtree(run)
+    split = f"pipeline.split={json.dumps(summary['split'])}"
+    if split not in words:
+        words.append(split)
+    return summary["tokens_per_s"]
+
+
+def show(rates):
+    """Medians; and of the rounds that a combination and the plan both had, the median of their ratios."""
+    def median(name):
+        return statistics.median(figure for figure in rates[name] if figure)
+
+    def against(name):
+        return statistics.median(a / b for a, b in zip(rates[name], rates["plan"]) if a and b)
+
+    print(f"\n{'w x d':12} {'rounds':>6} {'tokens/s':>9} {'min..max':>12} {'of the plan':>11}")
+    for name in sorted(rates, key=median, reverse=True):
+        figures = [figure for figure in rates[name] if figure]
+        print(f"{name:12} {len(figures):6} {median(name):9.0f} {f'{min(figures):.0f}..{max(figures):.0f}':>12} "
+              f"{against(name):11.3f}")
+    others = [name for name in rates if name != "plan"]
+    best = max(others, key=median)
+    print(f"the plan runs at {median('plan') / median(best):.3f} of the best median, {best}; round by round at "
+          f"{1 / against(best):.3f} of it, and at {1 / max(map(against, others)):.3f} of the best by rounds")
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("settings", nargs="*", metavar="key=value", help="more settings for all runs")
+    parser.add_argument("--cores", type=int, default=8)
+    parser.add_argument("--batch", type=int, default=32, help="sequences an update")
+    parser.add_argument("--length", type=int, default=1200, help="updates of the run that is planned; trials may take a tenth")
+    parser.add_argument("--updates", type=int, default=20, help="updates that each run makes in its turn")
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--full", type=int, default=2, help="rounds in which all run")
+    parser.add_argument("--seconds", type=float, default=3600, help="no round begins that would end later")
+    parser.add_argument("--state", type=pathlib.Path, help="file that keeps plan and rates for the next call")
+    parser.add_argument("--twobw", type=pathlib.Path, default=ROOT / "build" / "twobw")
+    options = parser.parse_intermixed_args()
+    options.twobw = options.twobw.resolve()
+    return options
+
+
+def main():
+    options = parse()
+    begin, table = time.monotonic(), combinations(options)
+    state = {"plan": None, "rates": {name: [] for name in ["plan", *table]}}
+    if options.state and options.state.exists():
+        state = json.loads(options.state.read_text())
+    rates = state["rates"]
+
+    def keep():
+        if options.state:
+            options.state.write_text(json.dumps(state))
+
+    with tempfile.TemporaryDirectory() as folder:
+        if not state["plan"]:
+            state["plan"] = planned(options, folder)
+            keep()
+        print("\n".join(state["plan"]["said"]))
+        config = pathlib.Path(folder, "plan.yaml")
+        config.write_text(state["plan"]["config"])
+        runs = {"plan": [options.twobw, "train", config, f"train.updates={options.updates}"]}
+        runs |= {name: command(options, *words, f"train.updates={options.updates}") for name, words in table.items()}
+        took = 0
+        while len(rates["plan"]) < options.rounds and time.monotonic() - begin + took < options.seconds:
+            number, started = len(rates["plan"]), time.monotonic()
+            if number < options.full:
+                going = list(runs)
+            else:
+                medians = {name: statistics.median(figure for figure in rates[name] if figure) for name in table}
+                going = ["plan", *(name for name in table if medians[name] > NEAR * max(medians.values()))]
+            figures = {name: rate(runs[name], folder) for name in going[:: 1 if number % 2 == 0 else -1]}
+            for name in runs:
+                rates[name].append(figures.get(name))
+            keep()
+            took = time.monotonic() - started
+            print(f"round {number + 1}: " + ", ".join(f"{name} {figure:.0f}" for name, figure in figures.items()),
+                  file=sys.stderr, flush=True)
+    show(rates)
+
+
+if __name__ == "__main__":
+    main()
