@@ -76,8 +76,8 @@ def run_script(name, arguments, timeout):
 def run_twobw(options, job, schedule, cpus):
     """Trains with the twobw binary and returns the figures of its summary, named as the baselines name theirs.
 
-    One stage a core of `cpus`. Its steady state leaves out the first two updates and the last, which drains the
-    pipeline; hence one update more.
+    One stage a core of `cpus`. Its steady state leaves out the first two updates and the last two, while the
+    pipeline drains; hence two updates more.
     """
     with tempfile.TemporaryDirectory() as folder:
         settings = {
@@ -86,7 +86,7 @@ def run_twobw(options, job, schedule, cpus):
             "data.train": "synthetic", "data.validation": "synthetic",
             "pipeline.schedule": schedule, "pipeline.stages": len(cpus), "pipeline.microbatch": job.microbatch,
             "pipeline.microbatches": job.microbatches, "optimizer.name": "adamw", "optimizer.clip": "1.0",
-            "train.updates": job.warmup + job.updates + 1, "train.eval_every": 0, "run_dir": f"{folder}/run"}
+            "train.updates": job.warmup + job.updates + 2, "train.eval_every": 0, "run_dir": f"{folder}/run"}
         command = [str(options.twobw), "train", *(f"{key}={value}" for key, value in settings.items())]
         code, output, errors = run(command, options.timeout, cpus=set(cpus))
         if code != 0:

@@ -82,7 +82,7 @@ class Twobw:
                      "pipeline.schedule": schedule, "pipeline.stages": stages, "pipeline.microbatch": microbatch,
                      "pipeline.microbatches": options.batch // microbatch, "optimizer.name": "adamw",
                      "optimizer.clip": 1.0, "train.eval_every": 0,
-                     "train.updates": options.steps + 3}  # the first two and the last are not of the steady state
+                     "train.updates": options.steps + 4}  # the first two and the last two are not of the steady state
         if schedule == "2bw":  # an extra microbatch in flight for every boundary, where there are enough
             settings["pipeline.extra"] = max(0, min(stages - 1, options.batch // microbatch - stages))
         if options.device == "cuda":

@@ -164,6 +164,12 @@ bool has_second_gradient(const Spec& spec) {
   return gradient_buffers(spec, spec.stages - 1) == 2;
 }
 
+std::optional<SteadyState> steady_state(const Spec& spec, std::int64_t updates) {
+  // A worker may step when the batch after the next begins, and after the last batch there is none.
+  const SteadyState state = {.first = synchronous_batches(spec) + 1, .last = updates - 3};
+  return state.last > state.first ? std::optional(state) : std::nullopt;
+}
+
 std::int64_t version_of(const Spec& spec, int stage, std::int64_t microbatch) {
   const std::int64_t batch = microbatch / spec.microbatches;
   const std::int64_t synchronous = synchronous_batches(spec);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -88,6 +89,14 @@ int gradient_buffers(const Spec& spec, int stage);
 
 // Whether any stage has a second one.
 bool has_second_gradient(const Spec& spec);
+
+// Two updates between whose ends every worker is in the steady state of the schedule, however late it steps:
+// filling, draining and a synchronous start are outside. None if the run is too short.
+struct SteadyState {
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+};
+std::optional<SteadyState> steady_state(const Spec& spec, std::int64_t updates);
 
 // The version on which stage r runs microbatch k, forward and backward alike.
 std::int64_t version_of(const Spec& spec, int stage, std::int64_t microbatch);

@@ -36,8 +36,8 @@ Json Statistics::worker_entry(int worker) const {
 void Statistics::add(const CompleteUpdate& update) {
   time_before_ = latest_.time;
   latest_ = update;
-  // The first stage steps at the end of its batch; the others when they come to it, the last time all at
-  // once.
+  // The first stage of a lone pipeline steps at the end of its batch; others when they come to it, the last
+  // time all at once.
   latest_.time = update.stages.front().time;
   skipped_ += update.skipped;
   Row row{.time = latest_.time};
@@ -77,15 +77,14 @@ Json Statistics::metrics_line() const {
           {"time", latest_.time},           {"stages", stages}};
 }
 
-// Steady state: from the second update to the last but one, where the run is long enough; filling
-// and draining the pipeline are not part of it, nor is a synchronous start.
+// In the steady state, where the run is long enough for one; else in its synchronous start, or in all of it.
 Json Statistics::summary() const {
   const std::size_t count = rows_.size();
-  const std::size_t last = count >= 5 ? count - 2 : std::max<std::size_t>(count, 1) - 1;
-  std::size_t first = count >= 5 ? 1 : 0;
-  const auto synchronous = static_cast<std::size_t>(schedule::synchronous_batches(setup_.spec));
-  const bool all_synchronous = synchronous > 0 && synchronous + 2 >= last;
-  if (synchronous > 0 && !all_synchronous) first = synchronous + 1;
+  const auto updates = static_cast<std::int64_t>(count);
+  auto steady = schedule::steady_state(setup_.spec, updates);
+  const bool all_synchronous = !steady && schedule::synchronous_batches(setup_.spec) > 0;
+  if (all_synchronous) steady = schedule::steady_state({.kind = schedule::Kind::Flush}, updates);
+  const auto [first, last] = steady.value_or(schedule::SteadyState{0, std::max<std::int64_t>(updates, 1) - 1});
   Json stages = Json::array();
   double utilisation_sum = 0;
   const int workers = schedule::workers(setup_.spec);
@@ -94,7 +93,7 @@ Json Statistics::summary() const {
     const int stage = worker % setup_.spec.stages;
     if (stage == 0) layer = 0;
     double waiting = 0, elapsed = 0;
-    for (std::size_t i = first + 1; i <= last; ++i) {
+    for (std::int64_t i = first + 1; i <= last; ++i) {
       waiting += rows_[i].waiting[worker];
       elapsed += rows_[i].elapsed[worker];
     }
@@ -112,13 +111,13 @@ Json Statistics::summary() const {
   }
   // A run may be interrupted before its first update.
   const double duration = last > first ? rows_[last].time - rows_[first].time : latest_.time;
-  const double updates = static_cast<double>(last > first ? last - first : std::min<std::size_t>(count, 1));
+  const std::int64_t timed = last > first ? last - first : std::min<std::int64_t>(updates, 1);
   Json summary = {{"updates", count},
                   {"parameters", models::parameter_count(setup_.model)},
                   {"loss", latest_.loss},
                   {"validation_loss", nullptr},
                   {"best_validation_loss", nullptr},
-                  {"tokens_per_s", updates * tokens_per_update() / std::max(1e-9, duration)},
+                  {"tokens_per_s", static_cast<double>(timed) * tokens_per_update() / std::max(1e-9, duration)},
                   {"utilisation", utilisation_sum / workers},
                   {"of_synchronous_start", all_synchronous},
                   {"skipped_updates", skipped_},

@@ -54,6 +54,63 @@ TEST(Execution, SequentialUsesOneStageAtATime) {
   EXPECT_EQ(steady_ticks_per_batch({.kind = Kind::Sequential, .stages = 5, .microbatches = 7}), 5 * 7 * 3);
 }
 
+// When each worker makes its updates.
+std::vector<std::vector<std::int64_t>> steps(const Spec& spec) {
+  const Lists one = all_instructions(spec);
+  Lists lists;
+  for (int replica = 0; replica < spec.replicas; ++replica) lists.insert(lists.end(), one.begin(), one.end());
+  const Execution execution = execute(lists, {}, spec.replicas);
+  std::vector<std::vector<std::int64_t>> ends(lists.size());
+  for (std::size_t r = 0; r < lists.size(); ++r) {
+    for (std::size_t i = 0; i < lists[r].size(); ++i)
+      if (lists[r][i].op == Op::Step) ends[r].push_back(execution.times[r][i].end);
+  }
+  return ends;
+}
+
+TEST(Execution, EveryWorkerKeepsTimeBetweenTheUpdatesOfTheSteadyState) {
+  for (const Kind kind : all_kinds()) {
+    for (const int w : {1, 2}) {
+      for (const int d : {1, 2, 3, 5}) {
+        for (const int e : {0, 1, 4}) {
+          for (const int m : {1, 2, 4, 9}) {
+            for (const int sync : {0, 2}) {
+              const Spec spec = {.kind = kind,
+                                 .stages = d,
+                                 .microbatches = m,
+                                 .extra = e,
+                                 .updates = 9,
+                                 .sync_updates = sync,
+                                 .replicas = w};
+              if (m < smallest_microbatches(spec)) continue;
+              const auto [first, last] = steady_state(spec, spec.updates).value();
+              for (const auto& ends : steps(spec)) {
+                EXPECT_EQ(static_cast<double>(ends[last] - ends[first]),
+                          static_cast<double>(last - first) * steady_ticks_per_batch(spec))
+                    << text(spec);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// The update after it is made when the pipeline empties, by those who step late.
+TEST(Execution, TheSteadyStateEndsNoLaterThanItMust) {
+  const Spec spec = {.kind = Kind::TwoBW, .stages = 3, .microbatches = 4, .updates = 9};
+  const auto last = steady_state(spec, spec.updates).value().last;
+  const auto ends = steps(spec)[1];
+  EXPECT_GT(static_cast<double>(ends[last + 1] - ends[last]), steady_ticks_per_batch(spec));
+}
+
+TEST(Execution, AShortRunHasNoSteadyState) {
+  EXPECT_FALSE(steady_state({.kind = Kind::TwoBW}, 4));
+  EXPECT_TRUE(steady_state({.kind = Kind::TwoBW}, 5));
+  EXPECT_FALSE(steady_state({.kind = Kind::TwoBW, .sync_updates = 3}, 7));
+}
+
 TEST(Execution, TheSteadyStateLooksPastTheSynchronousStart) {
   const Spec spec = {.kind = Kind::TwoBW, .stages = 4, .microbatches = 4, .extra = 1, .sync_updates = 3};
   EXPECT_EQ(steady_ticks_per_batch(spec), 12);
