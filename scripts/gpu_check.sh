@@ -11,7 +11,23 @@ if ! nvidia-smi -L > /dev/null 2>&1; then
   echo "gpu-check: no GPU here" >&2
   exit 2
 fi
-for tool in memcheck racecheck; do
-  compute-sanitizer --tool "$tool" --error-exitcode 1 build/tests/twobw_cuda_tests --gtest_brief=1
+shards=4  # the tests share the GPU; most of the time goes by outside of it
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+check() {
+  local tool=$1 processes=() failed=0
+  for ((i = 0; i < shards; ++i)); do
+    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i compute-sanitizer --tool "$tool" --error-exitcode 1 \
+      build/tests/twobw_cuda_tests --gtest_brief=1 > "$folder/$i" 2>&1 &
+    processes+=($!)
+  done
+  for ((i = 0; i < shards; ++i)); do
+    wait "${processes[i]}" || { cat "$folder/$i" >&2; failed=1; }
+  done
+  [[ $failed -eq 0 ]] || { echo "$tool: found something, see above" >&2; exit 1; }
   echo "$tool: clean"
-done
+}
+
+check memcheck
+check racecheck

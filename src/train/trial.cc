@@ -23,7 +23,7 @@ bool on_gpu(const Config& config) {
 }
 
 int filling(const Config& config) {
-  return on_gpu(config) ? 2 : 0;
+  return on_gpu(config) ? 2 : 1;
 }
 
 // On a GPU there is time for more beside what it takes to begin.
