@@ -79,12 +79,12 @@ Json Statistics::metrics_line() const {
 
 // In the steady state, where the run is long enough for one; else in its synchronous start, or in all of it.
 Json Statistics::summary() const {
-  const std::size_t count = rows_.size();
-  const auto updates = static_cast<std::int64_t>(count);
+  const auto updates = static_cast<std::int64_t>(rows_.size());
   auto steady = schedule::steady_state(setup_.spec, updates);
   const bool all_synchronous = !steady && schedule::synchronous_batches(setup_.spec) > 0;
   if (all_synchronous) steady = schedule::steady_state({.kind = schedule::Kind::Flush}, updates);
-  const auto [first, last] = steady.value_or(schedule::SteadyState{0, std::max<std::int64_t>(updates, 1) - 1});
+  if (!steady) steady = {.first = 0, .last = std::max<std::int64_t>(updates, 1) - 1};
+  const auto [first, last] = *steady;
   Json stages = Json::array();
   double utilisation_sum = 0;
   const int workers = schedule::workers(setup_.spec);
@@ -99,7 +99,7 @@ Json Statistics::summary() const {
     }
     const double utilisation = elapsed > 0 ? 1.0 - waiting / elapsed : 0.0;
     utilisation_sum += utilisation;
-    const planner::Footprint peak = count > 0 ? latest_.stages[worker].peak : planner::Footprint{};
+    const planner::Footprint peak = updates > 0 ? latest_.stages[worker].peak : planner::Footprint{};
     Json entry = worker_entry(worker);
     entry["layers"] = {layer, layer + setup_.split[stage] - 1};
     entry["device"] = device::describe(setup_.places[worker]);
@@ -111,13 +111,13 @@ Json Statistics::summary() const {
   }
   // A run may be interrupted before its first update.
   const double duration = last > first ? rows_[last].time - rows_[first].time : latest_.time;
-  const std::int64_t timed = last > first ? last - first : std::min<std::int64_t>(updates, 1);
-  Json summary = {{"updates", count},
+  const auto timed = static_cast<double>(last > first ? last - first : std::min<std::int64_t>(updates, 1));
+  Json summary = {{"updates", updates},
                   {"parameters", models::parameter_count(setup_.model)},
                   {"loss", latest_.loss},
                   {"validation_loss", nullptr},
                   {"best_validation_loss", nullptr},
-                  {"tokens_per_s", static_cast<double>(timed) * tokens_per_update() / std::max(1e-9, duration)},
+                  {"tokens_per_s", timed * tokens_per_update() / std::max(1e-9, duration)},
                   {"utilisation", utilisation_sum / workers},
                   {"of_synchronous_start", all_synchronous},
                   {"skipped_updates", skipped_},
@@ -127,7 +127,7 @@ Json Statistics::summary() const {
                   {"layer_seconds", setup_.layer_seconds},
                   {"stages", stages}};
   if (setup_.spec.replicas > 1) summary["replicas"] = setup_.spec.replicas;
-  if (count == 0) summary["loss"] = nullptr;
+  if (updates == 0) summary["loss"] = nullptr;
   if (evaluation_) summary["validation_loss"] = evaluation_->loss;
   if (best_validation_) summary["best_validation_loss"] = *best_validation_;
   return summary;
