@@ -10,6 +10,7 @@ programs should leave these cores alone.
 import argparse
 import json
 import pathlib
+import re
 import shutil
 import signal
 import statistics
@@ -67,6 +68,16 @@ def combinations(options):
                 f"devices=[{','.join(f'cpu:{core}' for core in range(options.cores))}]"]
         replicas //= 2
     return table
+
+
+def same_as_plan(plan, table):
+    """The combination that the plan is, if it is one."""
+    found = re.search(r"planned: 2bw with (\d+) stages x (\d+) replicas, m=\d+ microbatches of (\d+), e=(\d+)", plan["said"][-1])
+    if not found:
+        return None
+    stages, replicas, b, e = found.groups()
+    name = f"{replicas}x{stages} b={b}"
+    return name if f"pipeline.extra={e}" in table.get(name, []) else None
 
 
 def rate(words, folder):
@@ -136,6 +147,11 @@ def main():
             state["plan"] = planned(options, folder)
             keep()
         print("\n".join(state["plan"]["said"]))
+        same = same_as_plan(state["plan"], table)
+        if same:  # it need not run twice
+            print(f"which is {same}")
+            table.pop(same)
+            rates.pop(same, None)
         config = pathlib.Path(folder, "plan.yaml")
         config.write_text(state["plan"]["config"])
         runs = {"plan": [options.twobw, "train", config, f"train.updates={options.updates}"]}
