@@ -4,11 +4,13 @@
     .venv/bin/python benchmarks/choice.py [--cores 8] [--batch 32] [--rounds 8] [--seconds 600] [key=value ...]
 
 The combinations are all w x d = cores with every microbatch size b that fits, under 2bw. After --full rounds only those
-within 15% of the fastest go on. --state keeps the plan and the rates, so that another call goes on with them. Other
-programs should leave these cores alone.
+within 15% of the fastest go on. They are compared round by round, since a machine may be faster in one than in
+another. --state keeps the plan and the rates, so that another call goes on with them. Other programs should leave
+these cores alone.
 """
 import argparse
 import json
+import math
 import pathlib
 import re
 import shutil
@@ -72,7 +74,7 @@ def combinations(options):
 
 def same_as_plan(plan, table):
     """The combination that the plan is, if it is one."""
-    found = re.search(r"planned: 2bw with (\d+) stages x (\d+) replicas, m=\d+ microbatches of (\d+), e=(\d+)", plan["said"][-1])
+    found = re.search(r"2bw with (\d+) stages x (\d+) replicas, m=\d+ microbatches of (\d+), e=(\d+)", plan["said"][-1])
     if not found:
         return None
     stages, replicas, b, e = found.groups()
@@ -94,23 +96,23 @@ def rate(words, folder):
     return summary["tokens_per_s"]
 
 
+def against_plan(rates, name):
+    """How fast it is in the rounds that it and the plan both had, the plan being 1; and the standard error of that."""
+    logs = [math.log(a / b) for a, b in zip(rates[name], rates["plan"]) if a and b]
+    error = statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else math.inf
+    return math.exp(statistics.mean(logs)), error
+
+
 def show(rates):
-    """Medians; and of the rounds that a combination and the plan both had, the median of their ratios."""
-    def median(name):
-        return statistics.median(figure for figure in rates[name] if figure)
-
-    def against(name):
-        return statistics.median(a / b for a, b in zip(rates[name], rates["plan"]) if a and b)
-
-    print(f"\n{'w x d':12} {'rounds':>6} {'tokens/s':>9} {'min..max':>12} {'of the plan':>11}")
-    for name in sorted(rates, key=median, reverse=True):
+    print(f"\n{'w x d':12} {'rounds':>6} {'tokens/s':>9} {'min..max':>12} {'of the plan':>16}")
+    for name in sorted(rates, key=lambda name: against_plan(rates, name), reverse=True):
         figures = [figure for figure in rates[name] if figure]
-        print(f"{name:12} {len(figures):6} {median(name):9.0f} {f'{min(figures):.0f}..{max(figures):.0f}':>12} "
-              f"{against(name):11.3f}")
-    others = [name for name in rates if name != "plan"]
-    best = max(others, key=median)
-    print(f"the plan runs at {median('plan') / median(best):.3f} of the best median, {best}; round by round at "
-          f"{1 / against(best):.3f} of it, and at {1 / max(map(against, others)):.3f} of the best by rounds")
+        ratio, error = against_plan(rates, name)
+        print(f"{name:12} {len(figures):6} {statistics.median(figures):9.0f} "
+              f"{f'{min(figures):.0f}..{max(figures):.0f}':>12} {ratio:8.3f} +- {error:.3f}")
+    best = max((name for name in rates if name != "plan"), key=lambda name: against_plan(rates, name))
+    ratio, error = against_plan(rates, best)
+    print(f"the plan runs at {1 / ratio:.3f} +- {error / ratio:.3f} of the fastest of the others, {best}")
 
 
 def parse():
@@ -162,8 +164,8 @@ def main():
             if number < options.full:
                 going = list(runs)
             else:
-                medians = {name: statistics.median(figure for figure in rates[name] if figure) for name in table}
-                going = ["plan", *(name for name in table if medians[name] > NEAR * max(medians.values()))]
+                ratios = {name: against_plan(rates, name)[0] for name in table}
+                going = ["plan", *(name for name in table if ratios[name] > NEAR * max(ratios.values()))]
             figures = {name: rate(runs[name], folder) for name in going[:: 1 if number % 2 == 0 else -1]}
             for name in runs:
                 rates[name].append(figures.get(name))
