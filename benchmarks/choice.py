@@ -82,18 +82,21 @@ def same_as_plan(plan, table):
     return name if f"pipeline.extra={e}" in table.get(name, []) else None
 
 
-def rate(words, folder):
-    """Of one run. Its split, once measured, is kept in `words`."""
-    run = pathlib.Path(folder, "run")
-    done = subprocess.run([*map(str, words), f"run_dir={run}"], capture_output=True, text=True)
+def run(words, folder):
+    """Tokens/s of one run, and the share of the time that its workers compute.
+
+    Its split, once measured, is kept in `words`.
+    """
+    results = pathlib.Path(folder, "run")
+    done = subprocess.run([*map(str, words), f"run_dir={results}"], capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"choice: {' '.join(map(str, words))}\n{done.stderr}")
-    summary = json.loads((run / "summary.json").read_text())
-    shutil.rmtree(run)
+    summary = json.loads((results / "summary.json").read_text())
+    shutil.rmtree(results)
     split = f"pipeline.split={json.dumps(summary['split'])}"
     if split not in words:
         words.append(split)
-    return summary["tokens_per_s"]
+    return summary["tokens_per_s"], summary["utilisation"]
 
 
 def against_plan(rates, name):
@@ -103,13 +106,13 @@ def against_plan(rates, name):
     return math.exp(statistics.mean(logs)), error
 
 
-def show(rates):
-    print(f"\n{'w x d':12} {'rounds':>6} {'tokens/s':>9} {'min..max':>12} {'of the plan':>16}")
+def show(rates, busy):
+    print(f"\n{'w x d':12} {'rounds':>6} {'tokens/s':>9} {'min..max':>12} {'busy':>6} {'of the plan':>16}")
     for name in sorted(rates, key=lambda name: against_plan(rates, name), reverse=True):
         figures = [figure for figure in rates[name] if figure]
-        ratio, error = against_plan(rates, name)
+        spread, (ratio, error) = f"{min(figures):.0f}..{max(figures):.0f}", against_plan(rates, name)
         print(f"{name:12} {len(figures):6} {statistics.median(figures):9.0f} "
-              f"{f'{min(figures):.0f}..{max(figures):.0f}':>12} {ratio:8.3f} +- {error:.3f}")
+              f"{spread:>12} {statistics.median(busy[name]):6.1%} {ratio:8.3f} +- {error:.3f}")
     best = max((name for name in rates if name != "plan"), key=lambda name: against_plan(rates, name))
     ratio, error = against_plan(rates, best)
     print(f"the plan runs at {1 / ratio:.3f} +- {error / ratio:.3f} of the fastest of the others, {best}")
@@ -135,7 +138,8 @@ def parse():
 def main():
     options = parse()
     begin, table = time.monotonic(), combinations(options)
-    state = {"plan": None, "rates": {name: [] for name in ["plan", *table]}}
+    names = ["plan", *table]
+    state = {"plan": None, "rates": {name: [] for name in names}, "busy": {name: [] for name in names}}
     if options.state and options.state.exists():
         state = json.loads(options.state.read_text())
     rates = state["rates"]
@@ -166,14 +170,16 @@ def main():
             else:
                 ratios = {name: against_plan(rates, name)[0] for name in table}
                 going = ["plan", *(name for name in table if ratios[name] > NEAR * max(ratios.values()))]
-            figures = {name: rate(runs[name], folder) for name in going[:: 1 if number % 2 == 0 else -1]}
+            figures = {name: run(runs[name], folder) for name in going[:: 1 if number % 2 == 0 else -1]}
             for name in runs:
-                rates[name].append(figures.get(name))
+                rates[name].append(figures[name][0] if name in figures else None)
+            for name in figures:
+                state["busy"][name].append(figures[name][1])
             keep()
             took = time.monotonic() - started
-            print(f"round {number + 1}: " + ", ".join(f"{name} {figure:.0f}" for name, figure in figures.items()),
+            print(f"round {number + 1}: " + ", ".join(f"{name} {figure:.0f}" for name, (figure, _) in figures.items()),
                   file=sys.stderr, flush=True)
-    show(rates)
+    show(rates, state["busy"])
 
 
 if __name__ == "__main__":
