@@ -29,13 +29,12 @@ NEAR = 0.85
 def command(options, *more):
     return [options.twobw, "train", *(f"model.{key}={value}" for key, value in MODEL.items()), "data.train=synthetic",
             "data.validation=synthetic", "train.eval_every=0", "pipeline.sync_updates=0", "optimizer.warmup=2",
-            *options.settings, *more]
+            f"devices=[{','.join(f'cpu:{core}' for core in range(options.cores))}]", *options.settings, *more]
 
 
 def planned(options, folder):
     """What `plan: auto` took: the configuration, and what it said while it chose."""
-    cores = ",".join(f"cpu:{core}" for core in range(options.cores))
-    process = subprocess.Popen(command(options, "plan=auto", f"devices=[{cores}]", "pipeline.microbatch=1",
+    process = subprocess.Popen(command(options, "plan=auto", "pipeline.microbatch=1",
                                        f"pipeline.microbatches={options.batch}", f"train.updates={options.length}",
                                        f"run_dir={folder}/planned"), text=True, stdout=subprocess.PIPE)
     said, chosen = [], False
@@ -56,19 +55,18 @@ def planned(options, folder):
 def combinations(options):
     """{name: settings}"""
     table = {}
-    replicas = options.cores
-    while replicas >= 1:
+    for replicas in range(options.cores, 0, -1):
+        if options.cores % replicas or options.batch % replicas:
+            continue
         stages, share = options.cores // replicas, options.batch // replicas
         for b in (1, 2, 4, 8, 16):
             m = share // b
-            if options.cores % replicas or options.batch % replicas or share % b or m < max(1, stages - 1):
+            if share % b or m < max(1, stages - 1):
                 continue
             table[f"{replicas}x{stages} b={b}"] = [
                 "pipeline.schedule=2bw", f"pipeline.replicas={replicas}", f"pipeline.stages={stages}",
                 f"pipeline.microbatch={b}", f"pipeline.microbatches={m}",
-                f"pipeline.extra={min(stages - 1, m - (stages - 1))}",
-                f"devices=[{','.join(f'cpu:{core}' for core in range(options.cores))}]"]
-        replicas //= 2
+                f"pipeline.extra={min(stages - 1, m - (stages - 1))}"]
     return table
 
 

@@ -76,15 +76,6 @@ std::string compare(const std::vector<Message>& sent, const std::vector<Message>
                      message_at(sent, i), message_at(received, i));
 }
 
-// The lists of all workers, given those of replica 0: the other replicas do the same, but do not evaluate.
-Lists of_all_replicas(const Spec& spec, const Lists& first) {
-  Lists all = first;
-  Lists other = first;
-  for (auto& list : other) std::erase_if(list, [](const Instruction& i) { return i.op == Op::Evaluate; });
-  for (int replica = 1; replica < spec.replicas; ++replica) all.insert(all.end(), other.begin(), other.end());
-  return all;
-}
-
 }  // namespace
 
 std::string check_shape(const Spec& spec, const Lists& lists) {

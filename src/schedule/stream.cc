@@ -118,4 +118,12 @@ Lists all_instructions(const Spec& spec) {
   return lists;
 }
 
+Lists of_all_replicas(const Spec& spec, const Lists& first) {
+  Lists all = first;
+  Lists other = first;
+  for (auto& list : other) std::erase_if(list, [](const Instruction& i) { return i.op == Op::Evaluate; });
+  for (int replica = 1; replica < spec.replicas; ++replica) all.insert(all.end(), other.begin(), other.end());
+  return all;
+}
+
 }  // namespace twobw::schedule

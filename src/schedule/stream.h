@@ -63,4 +63,7 @@ std::vector<Instruction> instructions(const Spec& spec, int stage);
 using Lists = std::vector<std::vector<Instruction>>;
 Lists all_instructions(const Spec& spec);
 
+// The lists of all workers, given those of replica 0: the other replicas do the same, but do not evaluate.
+Lists of_all_replicas(const Spec& spec, const Lists& first);
+
 }  // namespace twobw::schedule

@@ -87,6 +87,11 @@ std::vector<std::string> auto_gpus(const Config& config, std::optional<int> coun
   return names;
 }
 
+double tokens_per_update(const Config& config) {
+  const PipelineConfig& pipeline = config.pipeline;
+  return 1.0 * pipeline.microbatch * pipeline.microbatches * pipeline.replicas * config.model.context;
+}
+
 Setup prepare(const Config& given) {
   Config config = given;
   Setup setup{.spec = schedule_spec(config)};

@@ -31,6 +31,9 @@ struct Setup {
 
 schedule::Spec schedule_spec(const Config& config);
 
+// Over all replicas.
+double tokens_per_update(const Config& config);
+
 // Throws InputError.
 Setup prepare(const Config& config);
 

@@ -21,12 +21,6 @@ Json by_purpose(const planner::Footprint& footprint) {
 
 }  // namespace
 
-double Statistics::tokens_per_update() const {
-  const Config& config = setup_.config;
-  return static_cast<double>(config.pipeline.microbatch) * config.pipeline.microbatches *
-         config.pipeline.replicas * config.model.context;
-}
-
 Json Statistics::worker_entry(int worker) const {
   const schedule::Spec& spec = setup_.spec;
   if (spec.replicas == 1) return Json::object();
@@ -54,7 +48,7 @@ void Statistics::add(const telemetry::Evaluation& evaluation) {
 }
 
 double Statistics::tokens_per_s() const {
-  return tokens_per_update() / std::max(1e-9, latest_.time - time_before_);
+  return tokens_per_update(setup_.config) / std::max(1e-9, latest_.time - time_before_);
 }
 
 double Statistics::utilisation() const {
@@ -117,7 +111,7 @@ Json Statistics::summary() const {
                   {"loss", latest_.loss},
                   {"validation_loss", nullptr},
                   {"best_validation_loss", nullptr},
-                  {"tokens_per_s", timed * tokens_per_update() / std::max(1e-9, duration)},
+                  {"tokens_per_s", timed * tokens_per_update(setup_.config) / std::max(1e-9, duration)},
                   {"utilisation", utilisation_sum / workers},
                   {"of_synchronous_start", all_synchronous},
                   {"skipped_updates", skipped_},

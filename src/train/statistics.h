@@ -28,7 +28,6 @@ class Statistics {
     double time = 0;                       // of worker 0's update
     std::vector<double> waiting, elapsed;  // by worker
   };
-  double tokens_per_update() const;
   // An entry of a report's list of workers, which says who it is of where there are several replicas.
   nlohmann::ordered_json worker_entry(int worker) const;
 

@@ -14,15 +14,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The first updates fill the pipeline, on a GPU until all graphs are captured, and the last two empty it
-// (schedule::steady_state).
-constexpr int kEmptying = 3;
+// Updates while the pipeline empties, see schedule::steady_state.
+constexpr int kEmptying = 2;
 
 bool on_gpu(const Config& config) {
   return !config.devices.empty() && names_gpu(config.devices.front());
 }
 
-int filling(const Config& config) {
+// The last update while it fills; on a GPU until all graphs are captured.
+int last_filling(const Config& config) {
   return on_gpu(config) ? 2 : 1;
 }
 
@@ -53,7 +53,7 @@ std::map<std::int64_t, double> ends_of_updates(const Config& config) {
 }  // namespace
 
 int trial_updates(const Config& config) {
-  return filling(config) + timed(config) + kEmptying;
+  return last_filling(config) + 1 + timed(config) + kEmptying;
 }
 
 Turn try_run(const Config& config) {
@@ -63,11 +63,8 @@ Turn try_run(const Config& config) {
   brief.train.eval_every = 0;
   brief.pipeline.sync_updates = 0;
   const auto ends = ends_of_updates(brief);
-  const PipelineConfig& pipeline = config.pipeline;
-  const double tokens =
-      1.0 * pipeline.microbatch * pipeline.microbatches * pipeline.replicas * config.model.context;
-  const int first = filling(config), last = first + timed(config);
-  return {.tokens_per_s = (last - first) * tokens / (ends.at(last) - ends.at(first)),
+  const int first = last_filling(config), last = first + timed(config);
+  return {.tokens_per_s = (last - first) * tokens_per_update(config) / (ends.at(last) - ends.at(first)),
           .seconds = std::chrono::duration<double>(Clock::now() - begin).count()};
 }
 

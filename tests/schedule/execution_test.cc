@@ -56,9 +56,7 @@ TEST(Execution, SequentialUsesOneStageAtATime) {
 
 // When each worker makes its updates.
 std::vector<std::vector<std::int64_t>> steps(const Spec& spec) {
-  const Lists one = all_instructions(spec);
-  Lists lists;
-  for (int replica = 0; replica < spec.replicas; ++replica) lists.insert(lists.end(), one.begin(), one.end());
+  const Lists lists = of_all_replicas(spec, all_instructions(spec));
   const Execution execution = execute(lists, {}, spec.replicas);
   std::vector<std::vector<std::int64_t>> ends(lists.size());
   for (std::size_t r = 0; r < lists.size(); ++r) {
