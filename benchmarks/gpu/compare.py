@@ -1,10 +1,13 @@
 """Trains GPT-2 on one GPU with PyTorch and with twobw, taking turns, and prints how fast each was.
 
-    .venv/bin/python benchmarks/gpu/compare.py [--models 124M,350M] [--rounds 3] [--batch 64] [--stages 2,4,8]
+    .venv/bin/python benchmarks/gpu/compare.py [--models 124M,350M] [--rounds 3] [--batch 64] [--stages 2,4,4/8,8]
                                                [key=value ...]
 
 Every contender makes updates of the same batch. The torch processes stay and compute only in their turn; twobw runs
 anew each time, and its steady state counts. `key=value` are more settings for twobw. Close other programs first.
+
+--stages 4 is a pipeline on the four quarters of the GPU, 4/8 one on four of its eighths while the other four are idle:
+those do not compete for the power that the GPU may take.
 """
 
 import argparse
@@ -75,18 +78,19 @@ class Torch:
 class Twobw:
     """A run of `twobw train` in every turn."""
 
-    def __init__(self, options, model, schedule, stages, microbatch):
-        shape = MODELS[model]
+    def __init__(self, options, model, schedule, stages, slices, microbatch):
+        shape, m = MODELS[model], options.batch // microbatch
         settings = {f"model.{key}": getattr(shape, key) for key in ("layers", "width", "heads", "vocab", "context")}
         settings |= {"model.tied": "true", "data.train": "synthetic", "data.validation": "synthetic",
                      "pipeline.schedule": schedule, "pipeline.stages": stages, "pipeline.microbatch": microbatch,
-                     "pipeline.microbatches": options.batch // microbatch, "optimizer.name": "adamw",
+                     "pipeline.microbatches": m, "optimizer.name": "adamw",
                      "optimizer.clip": 1.0, "train.eval_every": 0,
                      "train.updates": options.steps + 4}  # the first two and the last two are not of the steady state
         if schedule == "2bw":  # an extra microbatch in flight for every boundary, where there are enough
-            settings["pipeline.extra"] = max(0, min(stages - 1, options.batch // microbatch - stages))
+            settings["pipeline.extra"] = max(0, min(stages - 1, m - (stages - 1)))
         if options.device == "cuda":
-            settings |= {"train.precision": "bf16", "devices": f"[cuda:0/{stages}]" if stages > 1 else "[cuda:0]"}
+            names = [f"cuda:0/{slices}.{i}" for i in range(stages)] if slices > 1 else ["cuda:0"]
+            settings |= {"train.precision": "bf16", "devices": f"[{','.join(names)}]"}
         self._command = [options.twobw, "train", *(f"{key}={value}" for key, value in settings.items()),
                          *options.settings]
         self._timeout = options.timeout
@@ -117,17 +121,21 @@ def microbatches(options, stages):
     return options.microbatches or (4 if stages <= 4 else 2 * stages)
 
 
+def label_of(schedule, stages, slices):
+    return f"twobw {schedule}, {stages}" + (f" of {slices}" if slices != stages else "") + " slices"
+
+
 def contenders(options, model):
     """{label: function that starts it}, in the order of the table."""
     whole = options.microbatch or min(MODELS[model].microbatch, options.batch)
     table = {"torch eager": lambda: Torch(options, model, "eager"),
              COMPILED: lambda: Torch(options, model, "compile"),
-             "twobw, one stage": lambda: Twobw(options, model, "flush", 1, whole)}
-    for stages in options.stages:
+             "twobw, one stage": lambda: Twobw(options, model, "flush", 1, 1, whole)}
+    for stages, slices in options.stages:
         for schedule in options.schedules:
-            table[f"twobw {schedule}, {stages} stages"] = (
-                lambda schedule=schedule, stages=stages: Twobw(options, model, schedule, stages,
-                                                               options.batch // microbatches(options, stages)))
+            table[label_of(schedule, stages, slices)] = (
+                lambda schedule=schedule, stages=stages, slices=slices: Twobw(
+                    options, model, schedule, stages, slices, options.batch // microbatches(options, stages)))
     return {label: start for label, start in table.items() if not options.only or
             any(word in label for word in options.only)}
 
@@ -191,11 +199,11 @@ def print_table(options, model, results, failures):
               f"{max(figures['peak_bytes'] for figures in rounds) / 2**30:6.1f} "
               f"{f'{statistics.median(busy):.3f}' if busy else '-':>8} {rounds[-1]['loss']:7.3f}"
               + (f"  (then failed: {failures[label]})" if label in failures else ""))
-    for stages in options.stages:
-        delayed, flushed = rate(f"twobw 2bw, {stages} stages"), rate(f"twobw flush, {stages} stages")
+    for stages, slices in options.stages:
+        delayed, flushed = rate(label_of("2bw", stages, slices)), rate(label_of("flush", stages, slices))
         if delayed and flushed:
             m = microbatches(options, stages)
-            print(f"2bw on {stages} slices, {m} microbatches of {options.batch // m}: {delayed / flushed:.3f} times flush "
+            print(f"{label_of('2bw', stages, slices)}, {m} microbatches of {options.batch // m}: {delayed / flushed:.3f} times flush "
                   f"(by arithmetic at most {1 + (stages - 1) / m:.3f})")
 
 
@@ -215,6 +223,12 @@ def parse():
     def words(text):
         return text.split(",")
 
+    def slices(word):  # "4" or "4/8": how many are used, of how many there are
+        used, _, made = word.partition("/")
+        if not used.isdigit() or not (made or used).isdigit() or not 2 <= int(used) <= int(made or used):
+            parser.error(f"--stages {word}: not a number of slices, 2 or more, or such a number of so many, as 4/8")
+        return int(used), int(made or used)
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("settings", nargs="*", metavar="key=value", help="more settings for twobw")
     parser.add_argument("--models", type=words, default=["124M"], help=", ".join(MODELS))
@@ -223,8 +237,8 @@ def parse():
     parser.add_argument("--batch", type=int, default=64, help="sequences an update")
     parser.add_argument("--microbatch", type=int, help="sequences at once for torch and for twobw in one stage "
                         "(default: what fits for the model)")
-    parser.add_argument("--stages", type=lambda text: [int(word) for word in text.split(",")], default=[2, 4, 8],
-                        help="slices of the GPU, for twobw's pipelines")
+    parser.add_argument("--stages", type=lambda text: [slices(word) for word in text.split(",")],
+                        default=[(2, 2), (4, 4), (4, 8), (8, 8)], help="slices of the GPU, for twobw's pipelines")
     parser.add_argument("--microbatches", type=int,
                         help="microbatches an update in a pipeline (default: 4, and twice as many as stages if those are more)")
     parser.add_argument("--schedules", type=words, default=["2bw", "flush", "gpipe"])
@@ -242,7 +256,7 @@ def parse():
         if options.batch % (options.microbatch or min(MODELS[model].microbatch, options.batch)):
             parser.error(f"--batch {options.batch}: {model} takes microbatches of "
                          f"{options.microbatch or MODELS[model].microbatch}; give another --microbatch")
-    for stages in options.stages:
+    for stages, _ in options.stages:
         if options.batch % microbatches(options, stages):
             parser.error(f"--batch {options.batch}: {microbatches(options, stages)} microbatches do not share it evenly")
     options.twobw = options.twobw.resolve()

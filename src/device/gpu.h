@@ -13,7 +13,7 @@ namespace twobw::device {
 
 struct GpuContext {
   int gpu = 0;
-  int multiprocessors = 0;    // that the stream's kernels run on
+  int multiprocessors = 0;    // that libraries make kernels for: a whole GPU's, also on a slice
   void* workspace = nullptr;  // for libraries; used in the stream's order alone
   std::size_t workspace_bytes = 0;
   bool deterministic = false;  // same bits every time, even where that costs speed

@@ -38,8 +38,7 @@ Slices::Slices(int gpu, int count) {
   TWOBW_DRIVER(cuDeviceGet, &device, gpu);
   CUdevResource all{};
   TWOBW_DRIVER(cuDeviceGetDevResource, device, &all, CU_DEV_RESOURCE_TYPE_SM);
-  // Multiprocessors are dealt out in eights, as the driver wants it.
-  constexpr unsigned step = 8;
+  constexpr unsigned step = kSliceStep;
   const unsigned each = all.sm.smCount / static_cast<unsigned>(count) / step * step;
   if (each == 0) {
     fail_input("cuda:{}/{} asks for too many slices: the GPU has {} multiprocessors, so at most {}", gpu,

@@ -8,6 +8,8 @@
 
 namespace twobw::device {
 
+inline constexpr int kSliceStep = 8;  // multiprocessors are dealt out in eights, as the driver wants it
+
 class Slices {
  public:
   // Throws InputError where the GPU cannot be cut into so many, RunError where CUDA fails.
