@@ -122,8 +122,8 @@ int multiprocessors_of(int gpu) {
   return count;
 }
 
-// As many as the whole GPU has, in rounds of the slice's own. cuBLASLt's products for the slice's number take a
-// quarter to a half longer on it (docs/performance.md).
+// As many as the whole GPU has, in rounds of the slice's own. cuBLASLt's products for the slice's number take
+// a quarter to a half longer on it (docs/performance.md).
 int in_rounds(int whole, int slice) {
   return (whole - whole % kSliceStep + slice - 1) / slice * slice;
 }
