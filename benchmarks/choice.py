@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
-"""Is the plan that `plan: auto` takes the fastest? Lets it choose, then runs every combination in turn.
+"""Is the plan that `plan: auto` takes the fastest? Lets it choose, then holds every combination against it.
 
     .venv/bin/python benchmarks/choice.py [--cores 8] [--batch 32] [--rounds 8] [--seconds 600] [key=value ...]
 
-The combinations are all w x d = cores with every microbatch size b that fits, under 2bw. After --full rounds only those
-within 15% of the fastest go on. They are compared round by round, since a machine may be faster in one than in
-another; and which is the fastest in a round, the other rounds say, since the best figure of many is also the luckiest.
+The combinations are all w x d = cores with every microbatch size b that fits, under 2bw. All of them train at the same
+time, but in turns of a second or two, each stopped while the others have theirs. So they share the good and the bad
+minutes of a machine whose speed changes. A round is several turns of each; after --full rounds only those within 15% of the
+fastest go on. Which is the fastest in a round, the other rounds say, since the best figure of many is also the luckiest.
 --state keeps the plan and the rates, so that another call goes on with them. Other programs should leave these cores
 alone.
 """
 import argparse
+import contextlib
 import json
 import math
 import pathlib
 import re
-import shutil
 import signal
 import statistics
 import subprocess
@@ -25,6 +26,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODEL = dict(layers=4, width=512, heads=8, vocab=1024, context=128)
 NEAR = 0.85
+BEGIN = 4  # updates before anything is counted
+ENDLESS = 1000000
 
 
 def command(options, *more):
@@ -81,21 +84,54 @@ def same_as_plan(plan, table):
     return name if f"pipeline.extra={e}" in table.get(name, []) else None
 
 
-def run(words, folder):
-    """Tokens/s of one run, and the share of the time that its workers compute.
+class Contender:
+    """A run that never ends, and is stopped between its turns."""
 
-    Its split, once measured, is kept in `words`.
-    """
-    results = pathlib.Path(folder, "run")
-    done = subprocess.run([*map(str, words), f"run_dir={results}"], capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"choice: {' '.join(map(str, words))}\n{done.stderr}")
-    summary = json.loads((results / "summary.json").read_text())
-    shutil.rmtree(results)
-    split = f"pipeline.split={json.dumps(summary['split'])}"
-    if split not in words:
-        words.append(split)
-    return summary["tokens_per_s"], summary["utilisation"]
+    def __init__(self, words, folder):
+        self._metrics = folder / "metrics.jsonl"
+        self._errors = tempfile.TemporaryFile("w+")
+        self._process = subprocess.Popen([*map(str, words), f"run_dir={folder}", f"train.updates={ENDLESS}"],
+                                         stdout=subprocess.DEVNULL, stderr=self._errors, text=True)
+        while self.updates() < BEGIN:
+            self._check()
+            time.sleep(0.02)
+        self._process.send_signal(signal.SIGSTOP)
+
+    def updates(self):
+        return self._metrics.read_bytes().count(b"\n") if self._metrics.exists() else 0
+
+    def turn(self, seconds):
+        """Lets it go on for so long, and to the end of an update then; how long that was."""
+        begin = time.monotonic()
+        self._process.send_signal(signal.SIGCONT)
+        time.sleep(seconds)
+        before = self.updates()
+        while self.updates() == before:
+            self._check()
+            time.sleep(0.005)
+        self._process.send_signal(signal.SIGSTOP)
+        return time.monotonic() - begin
+
+    def _check(self):
+        if self._process.poll() is not None:
+            self._errors.seek(0)
+            sys.exit(f"choice: {' '.join(map(str, self._process.args))}\n{self._errors.read()}")
+
+    def close(self):
+        self._process.kill()
+        self._process.wait()
+        self._errors.close()
+
+
+def take_round(options, contenders, number):
+    """{name: updates a second}"""
+    names, before = list(contenders), {name: contender.updates() for name, contender in contenders.items()}
+    took = dict.fromkeys(names, 0.0)
+    for turn in range(options.turns):
+        first = (number * options.turns + turn) % len(names)  # everybody is everybody's neighbour in time at some point
+        for name in (names[first:] + names[:first])[:: 1 if turn % 2 == 0 else -1]:
+            took[name] += contenders[name].turn(options.turn)
+    return {name: (contenders[name].updates() - before[name]) / took[name] for name in names}
 
 
 def against_plan(rates, name):
@@ -116,18 +152,28 @@ def of_the_fastest(rates):
     return math.exp(statistics.mean(logs)), statistics.stdev(logs) / math.sqrt(len(logs)), picked
 
 
-def show(rates, busy):
-    print(f"\n{'w x d':12} {'rounds':>6} {'tokens/s':>9} {'min..max':>12} {'busy':>6} {'of the plan':>16}")
+def show(options, rates):
+    tokens = options.batch * MODEL["context"]
+    print(f"\n{'w x d':12} {'rounds':>6} {'tokens/s':>9} {'min..max':>12} {'of the plan':>16}")
     for name in sorted(rates, key=lambda name: against_plan(rates, name), reverse=True):
-        figures = [figure for figure in rates[name] if figure]
+        figures = [figure * tokens for figure in rates[name] if figure]
         spread, (ratio, error) = f"{min(figures):.0f}..{max(figures):.0f}", against_plan(rates, name)
-        print(f"{name:12} {len(figures):6} {statistics.median(figures):9.0f} "
-              f"{spread:>12} {statistics.median(busy[name]):6.1%} {ratio:8.3f} +- {error:.3f}")
+        print(f"{name:12} {len(figures):6} {statistics.mean(figures):9.0f} {spread:>12} {ratio:8.3f} +- {error:.3f}")
     if len(rates["plan"]) < 2:
         return
     ratio, error, picked = of_the_fastest(rates)
     print(f"the plan runs at {ratio:.3f} +- {error:.3f} of the fastest: "
           + ", ".join(f"{name} ({times} rounds)" for name, times in sorted(picked.items(), key=lambda item: -item[1])))
+
+
+def going_on(options, names, rates):
+    """Who takes part in the next round."""
+    number = len(rates["plan"])
+    if number < options.full:
+        return names
+    ratios = {name: against_plan(rates, name)[0] for name in names}
+    return [name for name in names if name == "plan" or
+            rates[name][-1] and ratios[name] > NEAR * max(ratios.values())]
 
 
 def parse():
@@ -136,9 +182,10 @@ def parse():
     parser.add_argument("--cores", type=int, default=8)
     parser.add_argument("--batch", type=int, default=32, help="sequences an update")
     parser.add_argument("--length", type=int, default=1200, help="updates of the run that is planned; trials may take a tenth")
-    parser.add_argument("--updates", type=int, default=20, help="updates that each run makes in its turn")
     parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--full", type=int, default=2, help="rounds in which all run")
+    parser.add_argument("--turns", type=int, default=8, help="of each, in a round")
+    parser.add_argument("--turn", type=float, default=1.5, help="seconds")
+    parser.add_argument("--full", type=int, default=2, help="rounds in which all take part")
     parser.add_argument("--seconds", type=float, default=3600, help="no round begins that would end later")
     parser.add_argument("--state", type=pathlib.Path, help="file that keeps plan and rates for the next call")
     parser.add_argument("--twobw", type=pathlib.Path, default=ROOT / "build" / "twobw")
@@ -150,17 +197,15 @@ def parse():
 def main():
     options = parse()
     begin, table = time.monotonic(), combinations(options)
-    names = ["plan", *table]
-    state = {"plan": None, "rates": {name: [] for name in names}, "busy": {name: [] for name in names}}
+    state = {"plan": None, "rates": {}}
     if options.state and options.state.exists():
         state = json.loads(options.state.read_text())
-    rates = state["rates"]
 
     def keep():
         if options.state:
             options.state.write_text(json.dumps(state))
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         if not state["plan"]:
             state["plan"] = planned(options, folder)
             keep()
@@ -169,29 +214,27 @@ def main():
         if same:  # it need not run twice
             print(f"which is {same}")
             table.pop(same)
-            rates.pop(same, None)
         config = pathlib.Path(folder, "plan.yaml")
         config.write_text(state["plan"]["config"])
-        runs = {"plan": [options.twobw, "train", config, f"train.updates={options.updates}"]}
-        runs |= {name: command(options, *words, f"train.updates={options.updates}") for name, words in table.items()}
-        took = 0
-        while len(rates["plan"]) < options.rounds and time.monotonic() - begin + took < options.seconds:
-            number, started = len(rates["plan"]), time.monotonic()
-            if number < options.full:
-                going = list(runs)
-            else:
-                ratios = {name: against_plan(rates, name)[0] for name in table}
-                going = ["plan", *(name for name in table if ratios[name] > NEAR * max(ratios.values()))]
-            figures = {name: run(runs[name], folder) for name in going[:: 1 if number % 2 == 0 else -1]}
+        runs = {"plan": [options.twobw, "train", config], **{name: command(options, *words) for name, words in table.items()}}
+        rates = state["rates"] = state["rates"] or {name: [] for name in runs}
+        contenders = {}
+        for name in going_on(options, list(runs), rates):
+            contenders[name] = Contender(runs[name], pathlib.Path(folder, name))
+            stack.callback(contenders[name].close)
+        while len(rates["plan"]) < options.rounds:
+            contenders = {name: contenders[name] for name in going_on(options, list(contenders), rates)}
+            if time.monotonic() - begin + len(contenders) * options.turns * options.turn > options.seconds:
+                break
+            figures = take_round(options, contenders, len(rates["plan"]))
             for name in runs:
-                rates[name].append(figures[name][0] if name in figures else None)
-            for name in figures:
-                state["busy"][name].append(figures[name][1])
+                rates[name].append(figures.get(name))
             keep()
-            took = time.monotonic() - started
-            print(f"round {number + 1}: " + ", ".join(f"{name} {figure:.0f}" for name, (figure, _) in figures.items()),
-                  file=sys.stderr, flush=True)
-    show(rates, state["busy"])
+            print(f"round {len(rates['plan'])}: " + ", ".join(
+                f"{name} {figure * options.batch * MODEL['context']:.0f}" for name, figure in figures.items()),
+                file=sys.stderr, flush=True)
+    if rates["plan"]:
+        show(options, rates)
 
 
 if __name__ == "__main__":
