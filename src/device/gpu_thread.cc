@@ -122,12 +122,6 @@ int multiprocessors_of(int gpu) {
   return count;
 }
 
-// As many as the whole GPU has, in rounds of the slice's own. cuBLASLt's products for the slice's number take
-// a quarter to a half longer on it (docs/performance.md).
-int in_rounds(int whole, int slice) {
-  return (whole - whole % kSliceStep + slice - 1) / slice * slice;
-}
-
 }  // namespace
 
 struct GpuThread::State {
@@ -195,7 +189,7 @@ GpuThread::GpuThread(const GpuSlice& slice) : state_(std::make_unique<State>()) 
     std::lock_guard lock(slices_mutex);
     if (slice.slices > 1) {
       state_->slices = slices_of(slice.gpu, slice.slices);
-      multiprocessors = in_rounds(multiprocessors, state_->slices->multiprocessors(slice.slice));
+      multiprocessors = whole_rounds(multiprocessors, state_->slices->multiprocessors(slice.slice));
       state_->stream = state_->slices->make_stream(slice.slice);
     } else {
       check_cuda(cudaStreamCreateWithFlags(&state_->stream, cudaStreamNonBlocking), "cudaStreamCreate");

@@ -10,6 +10,12 @@ namespace twobw::device {
 
 inline constexpr int kSliceStep = 8;  // multiprocessors are dealt out in eights, as the driver wants it
 
+// As many multiprocessors as the whole GPU has, in rounds of a slice's own: what products on a slice are made
+// for. Made for the slice's own number they take a quarter to a half longer (docs/performance.md).
+constexpr int whole_rounds(int whole, int slice) {
+  return (whole - whole % kSliceStep + slice - 1) / slice * slice;
+}
+
 class Slices {
  public:
   // Throws InputError where the GPU cannot be cut into so many, RunError where CUDA fails.

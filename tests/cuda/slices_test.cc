@@ -38,6 +38,12 @@ TEST_F(SlicesOfAGpu, ShareNoMultiprocessor) {
   }
 }
 
+TEST(ProductsOnASlice, AreMadeForWholeRoundsOfIt) {
+  for (const int slice : {16, 32, 64}) EXPECT_EQ(whole_rounds(132, slice), 128) << slice;
+  EXPECT_EQ(whole_rounds(132, 40), 160);  // a third: 120 would be less than the GPU has
+  EXPECT_EQ(whole_rounds(108, 24), 120);
+}
+
 TEST_F(SlicesOfAGpu, TooManyAreRefused) {
   EXPECT_THROW(Slices(0, 1000), InputError);
 }
