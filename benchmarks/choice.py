@@ -190,6 +190,8 @@ def parse():
     parser.add_argument("--state", type=pathlib.Path, help="file that keeps plan and rates for the next call")
     parser.add_argument("--twobw", type=pathlib.Path, default=ROOT / "build" / "twobw")
     options = parser.parse_intermixed_args()
+    if min(options.cores, options.batch, options.turns, options.turn) <= 0:
+        parser.error("--cores, --batch, --turns and --turn must be more than 0")
     options.twobw = options.twobw.resolve()
     return options
 
@@ -218,6 +220,8 @@ def main():
         config.write_text(state["plan"]["config"])
         runs = {"plan": [options.twobw, "train", config], **{name: command(options, *words) for name, words in table.items()}}
         rates = state["rates"] = state["rates"] or {name: [] for name in runs}
+        if set(rates) != set(runs):
+            sys.exit(f"choice: {options.state} is of other combinations; give it the same --cores and --batch, or another file")
         contenders = {}
         for name in going_on(options, list(runs), rates):
             contenders[name] = Contender(runs[name], pathlib.Path(folder, name))
