@@ -3,8 +3,8 @@
 
     .venv/bin/python benchmarks/choice.py [--cores 8] [--batch 32] [--rounds 8] [--seconds 600] [key=value ...]
 
-The combinations are all w x d = cores with every microbatch size b that fits, under 2bw. All of them train at the same
-time, but in turns of a second or two, each stopped while the others have theirs. So they share the good and the bad
+The combinations are all w x d = cores with every microbatch size b that fits, under 2bw, each split by `twobw plan` and
+one profile. All of them train at the same time, but in turns of a second or two, each stopped while the others have theirs. So they share the good and the bad
 minutes of a machine whose speed changes. A round is several turns of each; after --full rounds only those within 15% of the
 fastest go on. Which is the fastest in a round, the other rounds say, since the best figure of many is also the luckiest.
 --state keeps the plan and the rates, so that another call goes on with them. Other programs should leave these cores
@@ -30,15 +30,15 @@ BEGIN = 4  # updates before anything is counted
 ENDLESS = 1000000
 
 
-def command(options, *more):
-    return [options.twobw, "train", *(f"model.{key}={value}" for key, value in MODEL.items()), "data.train=synthetic",
+def command(options, verb, *more):
+    return [options.twobw, verb, *(f"model.{key}={value}" for key, value in MODEL.items()), "data.train=synthetic",
             "data.validation=synthetic", "train.eval_every=0", "pipeline.sync_updates=0", "optimizer.warmup=2",
             f"devices=[{','.join(f'cpu:{core}' for core in range(options.cores))}]", *options.settings, *more]
 
 
 def planned(options, folder):
     """What `plan: auto` took: the configuration, and what it said while it chose."""
-    process = subprocess.Popen(command(options, "plan=auto", "pipeline.microbatch=1",
+    process = subprocess.Popen(command(options, "train", "plan=auto", "pipeline.microbatch=1",
                                        f"pipeline.microbatches={options.batch}", f"train.updates={options.length}",
                                        f"run_dir={folder}/planned"), text=True, stdout=subprocess.PIPE)
     said, chosen = [], False
@@ -57,7 +57,7 @@ def planned(options, folder):
 
 
 def combinations(options):
-    """{name: settings}"""
+    """{name: what `twobw plan` is told of it}"""
     table = {}
     for replicas in range(options.cores, 0, -1):
         if options.cores % replicas or options.batch % replicas:
@@ -67,10 +67,8 @@ def combinations(options):
             m = share // b
             if share % b or m < max(1, stages - 1):
                 continue
-            table[f"{replicas}x{stages} b={b}"] = [
-                "pipeline.schedule=2bw", f"pipeline.replicas={replicas}", f"pipeline.stages={stages}",
-                f"pipeline.microbatch={b}", f"pipeline.microbatches={m}",
-                f"pipeline.extra={min(stages - 1, m - (stages - 1))}"]
+            table[f"{replicas}x{stages} b={b}"] = {"replicas": replicas, "stages": stages, "microbatch": b, "microbatches": m,
+                                                   "extra": min(stages - 1, m - (stages - 1))}
     return table
 
 
@@ -81,16 +79,37 @@ def same_as_plan(plan, table):
         return None
     stages, replicas, b, e = found.groups()
     name = f"{replicas}x{stages} b={b}"
-    return name if f"pipeline.extra={e}" in table.get(name, []) else None
+    return name if name in table and table[name]["extra"] == int(e) else None
+
+
+def configurations(options, table, folder):
+    """{name: configuration of it}, split by times that are measured once for all."""
+    def call(*words):
+        done = subprocess.run([*map(str, words)], capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"choice: {' '.join(map(str, words))}\n{done.stderr}")
+
+    profile, configs = folder / "profile.json", {}
+    sizes = ",".join(map(str, sorted({told["microbatch"] for told in table.values()})))
+    call(*command(options, "profile"), "--sizes", sizes, "--output", profile)
+    for name, told in table.items():
+        file = folder / f"{name}.yaml"
+        call(*command(options, "plan"), "--profile", profile, "--schedule", "2bw", "--batch", options.batch, "--write", file,
+             *(word for key, value in told.items() for word in (f"--{key}", value)))
+        configs[name] = file.read_text()
+    return configs
 
 
 class Contender:
     """A run that never ends, and is stopped between its turns."""
 
-    def __init__(self, words, folder):
-        self._metrics = folder / "metrics.jsonl"
+    def __init__(self, options, config, folder):
+        folder.mkdir(parents=True)
+        (folder / "it.yaml").write_text(config)
+        self._metrics = folder / "run" / "metrics.jsonl"
         self._errors = tempfile.TemporaryFile("w+")
-        self._process = subprocess.Popen([*map(str, words), f"run_dir={folder}", f"train.updates={ENDLESS}"],
+        self._process = subprocess.Popen([options.twobw, "train", folder / "it.yaml", f"run_dir={folder}/run",
+                                          f"train.updates={ENDLESS}"],
                                          stdout=subprocess.DEVNULL, stderr=self._errors, text=True)
         while self.updates() < BEGIN:
             self._check()
@@ -207,24 +226,24 @@ def main():
         if options.state:
             options.state.write_text(json.dumps(state))
 
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+        folder = pathlib.Path(name)
         if not state["plan"]:
             state["plan"] = planned(options, folder)
+            state["configs"] = configurations(options, table, folder)
             keep()
         print("\n".join(state["plan"]["said"]))
         same = same_as_plan(state["plan"], table)
         if same:  # it need not run twice
             print(f"which is {same}")
             table.pop(same)
-        config = pathlib.Path(folder, "plan.yaml")
-        config.write_text(state["plan"]["config"])
-        runs = {"plan": [options.twobw, "train", config], **{name: command(options, *words) for name, words in table.items()}}
+        runs = {"plan": state["plan"]["config"], **{name: state["configs"][name] for name in table}}
         rates = state["rates"] = state["rates"] or {name: [] for name in runs}
         if set(rates) != set(runs):
             sys.exit(f"choice: {options.state} is of other combinations; give it the same --cores and --batch, or another file")
         contenders = {}
         for name in going_on(options, list(runs), rates):
-            contenders[name] = Contender(runs[name], pathlib.Path(folder, name))
+            contenders[name] = Contender(options, runs[name], folder / "runs" / name.replace(" b=", "-"))
             stack.callback(contenders[name].close)
         while len(rates["plan"]) < options.rounds:
             contenders = {name: contenders[name] for name in going_on(options, list(contenders), rates)}
