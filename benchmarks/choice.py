@@ -4,7 +4,7 @@
     .venv/bin/python benchmarks/choice.py [--cores 8] [--batch 32] [--rounds 8] [--seconds 600] [key=value ...]
 
 The combinations are all w x d = cores with every microbatch size b that fits, under 2bw, each split by `twobw plan` and
-one profile. All of them train at the same time, but in turns of a second or two, each stopped while the others have theirs. So they share the good and the bad
+the profile that `plan: auto` made. All of them train at the same time, but in turns of a second or two, each stopped while the others have theirs. So they share the good and the bad
 minutes of a machine whose speed changes. A round is several turns of each; after --full rounds only those within 15% of the
 fastest go on. Which is the fastest in a round, the other rounds say, since the best figure of many is also the luckiest.
 --state keeps the plan and the rates, so that another call goes on with them. Other programs should leave these cores
@@ -37,7 +37,7 @@ def command(options, verb, *more):
 
 
 def planned(options, folder):
-    """What `plan: auto` took: the configuration, and what it said while it chose."""
+    """What `plan: auto` took, by what profile, and what it said while it chose."""
     process = subprocess.Popen(command(options, "train", "plan=auto", "pipeline.microbatch=1",
                                        f"pipeline.microbatches={options.batch}", f"train.updates={options.length}",
                                        f"run_dir={folder}/planned"), text=True, stdout=subprocess.PIPE)
@@ -53,7 +53,8 @@ def planned(options, folder):
     process.communicate()
     if not chosen or process.returncode:
         sys.exit("choice: plan: auto took no plan")
-    return {"said": said, "config": pathlib.Path(folder, "planned", "config.yaml").read_text()}
+    results = folder / "planned"
+    return {"said": said, "config": (results / "config.yaml").read_text(), "profile": (results / "profile.json").read_text()}
 
 
 def combinations(options):
@@ -82,22 +83,16 @@ def same_as_plan(plan, table):
     return name if name in table and table[name]["extra"] == int(e) else None
 
 
-def configurations(options, table, folder):
-    """{name: configuration of it}, split by times that are measured once for all."""
-    def call(*words):
-        done = subprocess.run([*map(str, words)], capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"choice: {' '.join(map(str, words))}\n{done.stderr}")
-
-    profile, configs = folder / "profile.json", {}
-    sizes = ",".join(map(str, sorted({told["microbatch"] for told in table.values()})))
-    call(*command(options, "profile"), "--sizes", sizes, "--output", profile)
-    for name, told in table.items():
-        file = folder / f"{name}.yaml"
-        call(*command(options, "plan"), "--profile", profile, "--schedule", "2bw", "--batch", options.batch, "--write", file,
-             *(word for key, value in told.items() for word in (f"--{key}", value)))
-        configs[name] = file.read_text()
-    return configs
+def configuration(options, plan, told, folder):
+    """Of a combination, split by the plan's profile."""
+    profile, config = folder / "profile.json", folder / "combination.yaml"
+    profile.write_text(plan["profile"])
+    words = [*command(options, "plan"), "--profile", profile, "--schedule", "2bw", "--batch", options.batch, "--write", config,
+             *(word for key, value in told.items() for word in (f"--{key}", value))]
+    done = subprocess.run([*map(str, words)], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"choice: {' '.join(map(str, words))}\n{done.stderr}")
+    return config.read_text()
 
 
 class Contender:
@@ -230,14 +225,14 @@ def main():
         folder = pathlib.Path(name)
         if not state["plan"]:
             state["plan"] = planned(options, folder)
-            state["configs"] = configurations(options, table, folder)
             keep()
         print("\n".join(state["plan"]["said"]))
         same = same_as_plan(state["plan"], table)
         if same:  # it need not run twice
             print(f"which is {same}")
             table.pop(same)
-        runs = {"plan": state["plan"]["config"], **{name: state["configs"][name] for name in table}}
+        runs = {"plan": state["plan"]["config"]}
+        runs |= {name: configuration(options, state["plan"], told, folder) for name, told in table.items()}
         rates = state["rates"] = state["rates"] or {name: [] for name in runs}
         if set(rates) != set(runs):
             sys.exit(f"choice: {options.state} is of other combinations; give it the same --cores and --batch, or another file")

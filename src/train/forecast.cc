@@ -122,7 +122,7 @@ Forecast plan_run(const Config& given, const std::function<void(const std::strin
   const std::size_t chosen = planner::prefer_by_rates(preferences, plans, rates);
   say(fmt::format("planned: {}; forecast {} tokens/s", describe(plans[chosen]),
                   format_count(plans[chosen].tokens_per_s)));
-  return {.config = runs[chosen], .plan = plans[chosen]};
+  return {.config = runs[chosen], .plan = plans[chosen], .profile = profile};
 }
 
 Json compare(const planner::Plan& plan, const Json& summary) {

@@ -9,12 +9,14 @@
 
 #include "base/config.h"
 #include "planner/plan.h"
+#include "planner/profile.h"
 
 namespace twobw::train {
 
 struct Forecast {
-  Config config;       // with the plan's choices
-  planner::Plan plan;  // for the devices it names, or the cores of this machine
+  Config config;             // with the plan's choices
+  planner::Plan plan;        // for the devices it names, or the cores of this machine
+  planner::Profile profile;  // that it was made from
 };
 
 // Throws InputError when nothing fits. `say` gets a line at a time.

@@ -1,4 +1,4 @@
-// What a run leaves behind: config.yaml, log.txt, metrics.jsonl, summary.json, model.safetensors.
+// What a run leaves behind, see docs/files.md.
 #pragma once
 
 #include <fstream>

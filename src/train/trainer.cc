@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/document.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "models/model.h"
@@ -147,10 +148,18 @@ class Loop {
 Outcome train(const Config& asked, const std::string& trace) {
   telemetry::Progress progress(isatty(STDOUT_FILENO) != 0);
   std::optional<Forecast> forecast;
-  if (asked.plan == "auto") forecast = plan_run(asked, [&](const std::string& line) { progress.say(line); });
+  std::vector<std::string> said;  // before there is a log
+  if (asked.plan == "auto") {
+    forecast = plan_run(asked, [&](const std::string& line) {
+      progress.say(line);
+      said.push_back(line);
+    });
+  }
   const Config& config = forecast ? forecast->config : asked;
   Setup setup = prepare(config);
   RunDirectory directory(config);
+  for (const std::string& line : said) directory.log(line);
+  if (forecast) write_text(directory.path("profile.json"), planner::to_json(forecast->profile));
   choose_split(setup);
   introduce(setup, directory, progress);
 

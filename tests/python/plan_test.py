@@ -66,6 +66,10 @@ class PlanTest(TestCase):
                 self.assertEqual(forecast["terms"][name]["forecast"], stage["memory"][name], name)
             self.assertAlmostEqual(forecast["ratio"], 1, delta=0.1)
         self.assertIn("plan: none", (self.folder / "run/config.yaml").read_text())  # repeats the run, not the search
+        self.assertIn("planned: ", (self.folder / "run/log.txt").read_text())
+        explained = twobw("plan", *words(TINY), "--profile", "run/profile.json", "--explain", cwd=self.folder)
+        self.assertEqual(explained.returncode, 0, explained.stderr)
+        self.assertNotIn("modelled", explained.stdout)
 
     def test_a_run_that_is_all_synchronous_start_is_no_measure_of_the_forecast(self):
         settings = {**TINY, "plan": "auto", "run_dir": "run", "train.updates": 6}
