@@ -1,12 +1,14 @@
 #include "cli/arguments.h"
 
+#include <filesystem>
+
 #include "base/error.h"
 
 namespace twobw::cli {
 
 void sort_out(RunArguments& arguments) {
   for (const std::string& word : arguments.words) {
-    if (word.find('=') != std::string::npos) {
+    if (word.find('=') != std::string::npos && !std::filesystem::is_regular_file(word)) {
       arguments.overrides.push_back(word);
     } else if (arguments.file.empty()) {
       arguments.file = word;

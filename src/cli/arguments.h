@@ -13,7 +13,7 @@ namespace twobw::cli {
 struct RunArguments {
   std::vector<std::string> words;  // as typed
 
-  // Sorted out when the command runs: the one word without '=' is the file.
+  // Sorted out when the command runs: the one word without '=', or that names a file, is the file.
   std::string file;
   std::vector<std::string> overrides;
 };

@@ -69,7 +69,12 @@ class PlanTest(TestCase):
         self.assertIn("planned: ", (self.folder / "run/log.txt").read_text())
         explained = twobw("plan", *words(TINY), "--profile", "run/profile.json", "--explain", cwd=self.folder)
         self.assertEqual(explained.returncode, 0, explained.stderr)
-        self.assertNotIn("modelled", explained.stdout)
+        self.assertNotIn("MODELLED", explained.stdout)
+
+    def test_a_file_may_have_an_equals_sign_in_its_name(self):
+        self.plan("--stages", "2", "--batch", "8", "--write", "lr=0.1.yaml", settings=TINY)
+        process = twobw("plan", "lr=0.1.yaml", "pipeline.microbatch=1", "--stages", "2", cwd=self.folder)
+        self.assertEqual(process.returncode, 0, process.stderr)
 
     def test_a_run_that_is_all_synchronous_start_is_no_measure_of_the_forecast(self):
         settings = {**TINY, "plan": "auto", "run_dir": "run", "train.updates": 6}
