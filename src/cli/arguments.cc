@@ -5,10 +5,18 @@
 #include "base/error.h"
 
 namespace twobw::cli {
+namespace {
+
+bool is_file(const std::string& word) {
+  std::error_code error;  // it may be too long for a name
+  return std::filesystem::is_regular_file(word, error);
+}
+
+}  // namespace
 
 void sort_out(RunArguments& arguments) {
   for (const std::string& word : arguments.words) {
-    if (word.find('=') != std::string::npos && !std::filesystem::is_regular_file(word)) {
+    if (word.find('=') != std::string::npos && !is_file(word)) {
       arguments.overrides.push_back(word);
     } else if (arguments.file.empty()) {
       arguments.file = word;

@@ -73,8 +73,12 @@ class PlanTest(TestCase):
 
     def test_a_file_may_have_an_equals_sign_in_its_name(self):
         self.plan("--stages", "2", "--batch", "8", "--write", "lr=0.1.yaml", settings=TINY)
+        too_long_for_a_name = "data.train=[" + ", ".join(["synthetic"] * 50) + "]"
         process = twobw("plan", "lr=0.1.yaml", "pipeline.microbatch=1", "--stages", "2", cwd=self.folder)
         self.assertEqual(process.returncode, 0, process.stderr)
+        process = twobw("plan", "lr=0.1.yaml", too_long_for_a_name, cwd=self.folder)
+        self.assertIn("data.train", process.stderr)
+        self.assertEqual(process.returncode, 2)
 
     def test_a_run_that_is_all_synchronous_start_is_no_measure_of_the_forecast(self):
         settings = {**TINY, "plan": "auto", "run_dir": "run", "train.updates": 6}
