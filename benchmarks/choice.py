@@ -4,9 +4,9 @@
     .venv/bin/python benchmarks/choice.py [--cores 8] [--batch 32] [--rounds 8] [--seconds 600] [key=value ...]
 
 The combinations are all w x d = cores with every microbatch size b that fits, under 2bw, each split by `twobw plan` and
-the profile that `plan: auto` made. All of them train at the same time, but in turns of a second or two, each stopped while the others have theirs. So they share the good and the bad
-minutes of a machine whose speed changes. A round is several turns of each; after --full rounds only those within 15% of the
-fastest go on. Which is the fastest in a round, the other rounds say, since the best figure of many is also the luckiest.
+the profile that `plan: auto` made. All of them train at the same time, but in turns of a second or two, each stopped
+while the others have theirs. So they share the good and the bad minutes of a machine whose speed changes. A round is
+several turns of each; after --full rounds only those within 15% of the fastest go on. Which is the fastest in a round, the other rounds say, since the best figure of many is also the luckiest.
 --state keeps the plan and the rates, so that another call goes on with them. Other programs should leave these cores
 alone.
 """
@@ -68,31 +68,23 @@ def combinations(options):
             m = share // b
             if share % b or m < max(1, stages - 1):
                 continue
-            table[f"{replicas}x{stages} b={b}"] = {"replicas": replicas, "stages": stages, "microbatch": b, "microbatches": m,
-                                                   "extra": min(stages - 1, m - (stages - 1))}
+            table[f"{replicas}x{stages} b={b}"] = {"replicas": replicas, "stages": stages, "microbatch": b, "microbatches": m}
     return table
 
 
-def same_as_plan(plan, table):
-    """The combination that the plan is, if it is one."""
-    found = re.search(r"2bw with (\d+) stages x (\d+) replicas, m=\d+ microbatches of (\d+), e=(\d+)", plan["said"][-1])
-    if not found:
-        return None
-    stages, replicas, b, e = found.groups()
-    name = f"{replicas}x{stages} b={b}"
-    return name if name in table and table[name]["extra"] == int(e) else None
-
-
-def configuration(options, plan, told, folder):
-    """Of a combination, split by the plan's profile."""
-    profile, config = folder / "profile.json", folder / "combination.yaml"
-    profile.write_text(plan["profile"])
-    words = [*command(options, "plan"), "--profile", profile, "--schedule", "2bw", "--batch", options.batch, "--write", config,
+def configuration(options, told, profile, file):
+    """Of a combination; what it was not told `twobw plan` chooses, by the profile."""
+    words = [*command(options, "plan"), "--profile", profile, "--schedule", "2bw", "--batch", options.batch, "--write", file,
              *(word for key, value in told.items() for word in (f"--{key}", value))]
     done = subprocess.run([*map(str, words)], capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"choice: {' '.join(map(str, words))}\n{done.stderr}")
-    return config.read_text()
+    return file.read_text()
+
+
+def pipeline_of(config):
+    """The part of a configuration that combinations differ in."""
+    return re.search(r"^pipeline:.*\n(?: .*\n)*", config, re.MULTILINE).group()
 
 
 class Contender:
@@ -100,11 +92,11 @@ class Contender:
 
     def __init__(self, options, config, folder):
         folder.mkdir(parents=True)
-        (folder / "it.yaml").write_text(config)
+        file = folder / "config.yaml"
+        file.write_text(config)
         self._metrics = folder / "run" / "metrics.jsonl"
         self._errors = tempfile.TemporaryFile("w+")
-        self._process = subprocess.Popen([options.twobw, "train", folder / "it.yaml", f"run_dir={folder}/run",
-                                          f"train.updates={ENDLESS}"],
+        self._process = subprocess.Popen([options.twobw, "train", file, f"run_dir={folder}/run", f"train.updates={ENDLESS}"],
                                          stdout=subprocess.DEVNULL, stderr=self._errors, text=True)
         while self.updates() < BEGIN:
             self._check()
@@ -227,12 +219,15 @@ def main():
             state["plan"] = planned(options, folder)
             keep()
         print("\n".join(state["plan"]["said"]))
-        same = same_as_plan(state["plan"], table)
-        if same:  # it need not run twice
-            print(f"which is {same}")
-            table.pop(same)
+        profile = folder / "profile.json"
+        profile.write_text(state["plan"]["profile"])
         runs = {"plan": state["plan"]["config"]}
-        runs |= {name: configuration(options, state["plan"], told, folder) for name, told in table.items()}
+        for name, told in table.items():
+            config = configuration(options, told, profile, folder / "combination.yaml")
+            if pipeline_of(config) == pipeline_of(runs["plan"]):  # it need not run twice
+                print(f"which is {name}")
+            else:
+                runs[name] = config
         rates = state["rates"] = state["rates"] or {name: [] for name in runs}
         if set(rates) != set(runs):
             sys.exit(f"choice: {options.state} is of other combinations; give it the same --cores and --batch, or another file")

@@ -13,8 +13,8 @@ namespace twobw::device {
 
 struct GpuContext {
   int gpu = 0;
-  int multiprocessors = 0;    // that libraries make kernels for: a whole GPU's, also on a slice
-  void* workspace = nullptr;  // for libraries; used in the stream's order alone
+  int product_multiprocessors = 0;  // see whole_rounds in device/slices.h
+  void* workspace = nullptr;        // for libraries; used in the stream's order alone
   std::size_t workspace_bytes = 0;
   bool deterministic = false;  // same bits every time, even where that costs speed
 };

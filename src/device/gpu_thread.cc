@@ -197,7 +197,7 @@ GpuThread::GpuThread(const GpuSlice& slice) : state_(std::make_unique<State>()) 
   }
   check_cuda(cudaMalloc(&state_->workspace, kWorkspace), "cudaMalloc");
   register_gpu_stream(state_->stream, {.gpu = slice.gpu,
-                                       .multiprocessors = multiprocessors,
+                                       .product_multiprocessors = multiprocessors,
                                        .workspace = state_->workspace,
                                        .workspace_bytes = kWorkspace,
                                        .deterministic = at::globalContext().deterministicAlgorithms()});

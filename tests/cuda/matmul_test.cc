@@ -22,7 +22,7 @@ class ProductsOnGpu : public CudaTest {
     ASSERT_EQ(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0), cudaSuccess);
     workspace_ = std::make_unique<Buffer<char>>(kWorkspace);
     device::register_gpu_stream(nullptr, {.gpu = 0,
-                                          .multiprocessors = multiprocessors,
+                                          .product_multiprocessors = multiprocessors,
                                           .workspace = workspace_->data(),
                                           .workspace_bytes = kWorkspace});
   }

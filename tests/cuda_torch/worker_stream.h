@@ -29,7 +29,7 @@ class WorkerStreamTest : public testing::Test {
     device::register_gpu_stream(
         at::cuda::getCurrentCUDAStream(),
         {.gpu = 0,
-         .multiprocessors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount,
+         .product_multiprocessors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount,
          .workspace = workspace_.data_ptr(),
          .workspace_bytes = workspace_.nbytes(),
          .deterministic = deterministic});

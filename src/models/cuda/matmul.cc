@@ -109,7 +109,8 @@ void multiply(const Product& p, cudaStream_t stream) {
   check(cublasLtMatmulDescCreate(description.to(), CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
   set(description, CUBLASLT_MATMUL_DESC_TRANSA, first);
   set(description, CUBLASLT_MATMUL_DESC_TRANSB, second);
-  set(description, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, static_cast<std::int32_t>(context.multiprocessors));
+  set(description, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET,
+      static_cast<std::int32_t>(context.product_multiprocessors));
   if (p.bias != nullptr) {
     set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     set(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
@@ -138,7 +139,7 @@ void multiply(const Product& p, cudaStream_t stream) {
                 .added = p.added != nullptr,
                 .in = p.in,
                 .type = p.type,
-                .multiprocessors = context.multiprocessors,
+                .multiprocessors = context.product_multiprocessors,
                 .workspace_bytes = context.workspace_bytes};
   cublasLtMatmulAlgo_t algorithm;
   {

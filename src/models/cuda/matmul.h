@@ -31,8 +31,8 @@ struct Product {
   const void* bias = nullptr;  // [n]; null: none
 };
 
-// On the multiprocessors and with the workspace of the stream's device (device/gpu.h). The same product is
-// made in the same way on every stream of as many multiprocessors. Throws RunError.
+// For the multiprocessors and with the workspace of the stream's context (device/gpu.h). The same product is
+// made in the same way on every stream with as many. Throws RunError.
 void multiply(const Product& product, cudaStream_t stream);
 
 }  // namespace twobw::models::cuda
