@@ -230,7 +230,9 @@ def main():
                 runs[name] = config
         rates = state["rates"] = state["rates"] or {name: [] for name in runs}
         if set(rates) != set(runs):
-            sys.exit(f"choice: {options.state} is of other combinations; give it the same --cores and --batch, or another file")
+            print(f"choice: {options.state} is of other combinations; give it the same --cores and --batch, or another file",
+                  file=sys.stderr)
+            sys.exit(2)
         contenders = {}
         for name in going_on(options, list(runs), rates):
             contenders[name] = Contender(options, runs[name], folder / "runs" / name.replace(" b=", "-"))
