@@ -205,9 +205,13 @@ def parse():
 def main():
     options = parse()
     begin, table = time.monotonic(), combinations(options)
-    state = {"plan": None, "rates": {}}
+    state = {"combinations": list(table), "plan": None, "rates": {}}
     if options.state and options.state.exists():
         state = json.loads(options.state.read_text())
+        if state.get("combinations") != list(table):
+            print(f"choice: {options.state} is of other combinations; give it the same --cores and --batch, or another file",
+                  file=sys.stderr)
+            sys.exit(2)
 
     def keep():
         if options.state:
@@ -229,10 +233,6 @@ def main():
             else:
                 runs[name] = config
         rates = state["rates"] = state["rates"] or {name: [] for name in runs}
-        if set(rates) != set(runs):
-            print(f"choice: {options.state} is of other combinations; give it the same --cores and --batch, or another file",
-                  file=sys.stderr)
-            sys.exit(2)
         contenders = {}
         for name in going_on(options, list(runs), rates):
             contenders[name] = Contender(options, runs[name], folder / "runs" / name.replace(" b=", "-"))
