@@ -1,13 +1,16 @@
 """Trains GPT-2 on one GPU with PyTorch and with twobw, taking turns, and prints how fast each was.
 
-    .venv/bin/python benchmarks/gpu/compare.py [--models 124M,350M] [--rounds 3] [--batch 64] [--stages 2,4,4/8,8]
+    .venv/bin/python benchmarks/gpu/compare.py [--models 124M,350M] [--rounds 3] [--batch 64] [--stages 2,4,4/8,8,8/15]
                                                [key=value ...]
 
 Every contender makes updates of the same batch. The torch processes stay and compute only in their turn; twobw runs
 anew each time, and its steady state counts. `key=value` are more settings for twobw. Close other programs first.
 
 --stages 4 is a pipeline on the four quarters of the GPU, 4/8 one on four of its eighths while the other four are idle:
-those do not compete for the power that the GPU may take.
+those do not compete for the power that the GPU may take. (An H200 gives 15 slices of 8 multiprocessors, not 16.)
+
+Under the sequential schedule one slice works at a time, with the GPU's power and memory for itself. What the slices would
+make together if each were always busy at that rate is a yardstick for the others ("of alone").
 """
 
 import argparse
@@ -178,26 +181,37 @@ def measure(options, model):
     return results, failures, about
 
 
+def rate_alone(results, stages, slices):
+    """Tokens/s of the slices if each were always busy and as fast as when it works alone; None: not measured."""
+    rounds = results.get(label_of("sequential", stages, slices))
+    return statistics.median(figures["tokens_per_s"] / figures["utilisation"] for figures in rounds) if rounds else None
+
+
 def print_table(options, model, results, failures):
     shape = MODELS[model]
 
     def rate(label):
         return statistics.median(figures["tokens_per_s"] for figures in results[label]) if results.get(label) else None
 
+    alone = {label_of(schedule, stages, slices): rate_alone(results, stages, slices)
+             for stages, slices in options.stages for schedule in options.schedules}
+
     print(f"\n{model}: {shape.layers} layers of width {shape.width}, {shape.heads} heads; {options.batch} sequences of "
           f"{shape.context} tokens an update\n")
-    print(f"{'':24} {'tokens/s':>10} {'min..max':>17} {'MFU':>6} {'of compile':>10} {'GiB':>6} {'of ideal':>8} {'loss':>7}")
+    print(f"{'':31} {'tokens/s':>10} {'min..max':>17} {'MFU':>6} {'of compile':>10} {'GiB':>6} "
+          f"{'of ideal':>8} {'of alone':>8} {'loss':>7}")
     for label, rounds in results.items():
         if not rounds:
-            print(f"{label:24} failed: {failures[label]}")
+            print(f"{label:31} failed: {failures[label]}")
             continue
         rates = [figures["tokens_per_s"] for figures in rounds]
         ratio = f"{rate(label) / rate(COMPILED):.3f}" if rate(COMPILED) else "-"
         busy = [figures["utilisation"] for figures in rounds if figures.get("utilisation") is not None]
-        print(f"{label:24} {rate(label):10.0f} {f'{min(rates):.0f}..{max(rates):.0f}':>17} "
+        print(f"{label:31} {rate(label):10.0f} {f'{min(rates):.0f}..{max(rates):.0f}':>17} "
               f"{rate(label) * shape.flops_per_token / options.peak:6.1%} {ratio:>10} "
               f"{max(figures['peak_bytes'] for figures in rounds) / 2**30:6.1f} "
-              f"{f'{statistics.median(busy):.3f}' if busy else '-':>8} {rounds[-1]['loss']:7.3f}"
+              f"{f'{statistics.median(busy):.3f}' if busy else '-':>8} "
+              f"{f'{rate(label) / alone[label]:.3f}' if alone.get(label) else '-':>8} {rounds[-1]['loss']:7.3f}"
               + (f"  (then failed: {failures[label]})" if label in failures else ""))
     for stages, slices in options.stages:
         delayed, flushed = rate(label_of("2bw", stages, slices)), rate(label_of("flush", stages, slices))
@@ -213,10 +227,10 @@ def print_memory(results):
     if not runs:
         return
     terms = list(next(iter(runs.values()))[0])
-    print(f"\n{'GiB of the largest stage':24} " + " ".join(f"{term:>11}" for term in [*terms, "all"]))
+    print(f"\n{'GiB of the largest stage':31} " + " ".join(f"{term:>11}" for term in [*terms, "all"]))
     for label, stages in runs.items():
         largest = max(stages, key=lambda memory: sum(memory.values()))
-        print(f"{label:24} " + " ".join(f"{size / 2**30:11.3f}" for size in [*largest.values(), sum(largest.values())]))
+        print(f"{label:31} " + " ".join(f"{size / 2**30:11.3f}" for size in [*largest.values(), sum(largest.values())]))
 
 
 def parse():
@@ -238,10 +252,10 @@ def parse():
     parser.add_argument("--microbatch", type=int, help="sequences at once for torch and for twobw in one stage "
                         "(default: what fits for the model)")
     parser.add_argument("--stages", type=lambda text: [slices(word) for word in text.split(",")],
-                        default=[(2, 2), (4, 4), (4, 8), (8, 8)], help="slices of the GPU, for twobw's pipelines")
+                        default=[(2, 2), (4, 4), (4, 8), (8, 8), (8, 15)], help="slices of the GPU, for twobw's pipelines")
     parser.add_argument("--microbatches", type=int,
                         help="microbatches an update in a pipeline (default: 4, and twice as many as stages if those are more)")
-    parser.add_argument("--schedules", type=words, default=["2bw", "flush", "gpipe"])
+    parser.add_argument("--schedules", type=words, default=["2bw", "flush", "gpipe", "sequential"])
     parser.add_argument("--only", type=words, help="contenders whose label has one of these words")
     parser.add_argument("--peak", type=float, default=989e12, help="FLOP/s of the GPU, for MFU (default: H100 and H200 "
                         "in bf16)")
@@ -277,9 +291,10 @@ def main():
         sys.stdout.flush()
     print("\nMedians over the rounds. MFU: (6 N + 12 layers width context) FLOP a token, over the peak of "
           f"{options.peak / 1e12:g} TFLOP/s;\nN without the positions. GiB: peak of tensors, all stages together. "
-          "of ideal: the share of the time that the slices\ncompute; an ideal pipeline always does. loss: of the "
-          "last update; torch and twobw make up different tokens, and\n2bw's gradients are of weights one update "
-          "older than the others'.")
+          "of ideal: the share of the time that the slices\ncompute; an ideal pipeline always does. of alone: of what the "
+          "slices would make if each were always busy and as\nfast as when it works alone, as they do under the "
+          "sequential schedule. loss: of the last update; torch and twobw\nmake up different tokens, and 2bw's gradients "
+          "are of weights one update older than the others'.")
     if options.json:
         options.json.write_text(json.dumps(everything, indent=1) + "\n")
 

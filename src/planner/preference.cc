@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <tuple>
 
 #include "planner/bounds.h"
 #include "planner/simulation.h"
+#include "planner/space.h"
 
 namespace twobw::planner {
 namespace {
@@ -68,30 +71,69 @@ std::optional<Estimate> with_cushion(const Problem& problem, const Plan& plan) {
   return estimate;
 }
 
-// What sets runs apart; with one stage, all schedules without a delay are the same.
-auto run_of(const Plan& plan) {
+// With one stage, all schedules without a delay are the same.
+schedule::Kind schedule_in_effect(const Plan& plan) {
   const bool alike = plan.stages.size() == 1 && !schedule::is_delayed(plan.schedule);
+  return alike ? schedule::Kind::Sequential : plan.schedule;
+}
+
+// What sets runs apart.
+auto run_of(const Plan& plan) {
   std::vector<int> cuts;
   for (const StagePlan& stage : plan.stages) cuts.push_back(stage.last_layer);
-  return std::tuple(alike ? schedule::Kind::Sequential : plan.schedule, plan.replicas, plan.microbatch,
-                    plan.microbatches, cuts);
+  return std::tuple(schedule_in_effect(plan), plan.replicas, plan.microbatch, plan.microbatches, cuts);
+}
+
+void add_unless_there(std::vector<Plan>& plans, const Plan& plan) {
+  const auto same = [&](const Plan& other) { return run_of(other) == run_of(plan); };
+  if (std::ranges::none_of(plans, same)) plans.push_back(plan);
+}
+
+// Every schedule and number of replicas: its best plan for every size of a microbatch, those that make so
+// many tokens a second at least, the fastest first.
+std::vector<std::vector<Plan>> best_by_size(const Problem& problem, const Preferences& preferences,
+                                            double near, double enough) {
+  std::map<std::pair<schedule::Kind, int>, std::vector<Plan>> families;
+  for (const int size : microbatches_to_try(problem)) {
+    if (microbatch_count(problem, problem.replicas.value_or(1), size) == 0) continue;
+    Problem fixed = problem;
+    fixed.microbatch = size;
+    for (const Family& family : search(fixed, {.simulate = 0, .near = near, .remedies = false}).families) {
+      if (family.verdict != Verdict::Best && family.verdict != Verdict::Slower) continue;
+      const Plan& plan = family.best->plan;
+      if (plan.tokens_per_s < enough) continue;
+      const auto cushioned = preferences.cushion ? with_cushion(problem, plan) : std::nullopt;
+      add_unless_there(families[{schedule_in_effect(plan), plan.replicas}],
+                       cushioned ? cushioned->plan : plan);
+    }
+  }
+  std::vector<std::vector<Plan>> result;
+  for (auto& [family, plans] : families) {
+    std::ranges::stable_sort(plans, std::greater(), &Plan::tokens_per_s);
+    result.push_back(std::move(plans));
+  }
+  return result;
 }
 
 }  // namespace
 
 std::vector<Plan> contenders(const Problem& problem, const Preferences& preferences,
                              const SearchResult& result, double near, int most) {
-  std::vector<Plan> plans = {result.best->plan};
-  for (const Family& family : result.families) {
-    if (static_cast<int>(plans.size()) == most) break;
-    if (family.verdict != Verdict::Slower || family.ratio < 1 - near) continue;
-    const Plan& plan = family.best->plan;
-    if (std::ranges::any_of(plans, [&](const Plan& other) { return run_of(other) == run_of(plan); }))
-      continue;
-    const auto cushioned = preferences.cushion ? with_cushion(problem, plan) : std::nullopt;
-    plans.push_back(cushioned ? cushioned->plan : plan);
+  const double enough = (1 - near) * result.best->plan.tokens_per_s;
+  const auto families = best_by_size(problem, preferences, near, enough);
+  std::vector<Plan> taken = {result.best->plan};
+  for (std::size_t rank = 0; std::ssize(taken) < most; ++rank) {
+    std::vector<Plan> next;
+    for (const std::vector<Plan>& plans : families) {
+      if (rank < plans.size()) next.push_back(plans[rank]);
+    }
+    if (next.empty()) break;
+    std::ranges::stable_sort(next, std::greater(), &Plan::tokens_per_s);
+    for (const Plan& plan : next) {
+      if (std::ssize(taken) < most) add_unless_there(taken, plan);
+    }
   }
-  return plans;
+  return taken;
 }
 
 std::size_t prefer_by_rates(const Preferences& preferences, const std::vector<Plan>& plans,

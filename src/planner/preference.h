@@ -19,8 +19,9 @@ struct Preferences {
 // Searches, and chooses by the preferences. Every family that may be chosen has its best plan.
 SearchResult search_with(const Problem& problem, const Preferences& preferences, SearchOptions options = {});
 
-// The chosen plan, and those of other families that come so near it by the model, at most `most` in all: a
-// run can tell which is fastest. Families whose plans come to the same run are one.
+// The chosen plan, and others that come so near it by the model: a run can tell which is fastest. First the
+// best of every family, then the best of every family with its second microbatch size, and so on; `most` in
+// all at most. Plans that come to the same run are one.
 std::vector<Plan> contenders(const Problem& problem, const Preferences& preferences,
                              const SearchResult& result, double near, int most);
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <latch>
 #include <thread>
 #include <vector>
 
@@ -14,22 +13,27 @@ namespace twobw::train {
 
 class Company {
  public:
-  // One worker on each, with microbatches of so many sequences; all have begun when this returns.
-  Company(const Setup& setup, const std::vector<device::Place>& places, int sequences);
+  // One worker on each, at rest.
+  Company(const Setup& setup, const std::vector<device::Place>& places);
   ~Company();  // waits for them
   Company(const Company&) = delete;
   Company& operator=(const Company&) = delete;
 
-  // From now on they only make optimizer steps, which ask more of the memory than layers do: in a run without
-  // delay all devices step at once. All of them do when this returns.
-  void step_along();
+  // What they do from now on; all of them have begun when this returns.
+  // Microbatches of so many sequences, each with a step:
+  void compute(int sequences) { assign(sequences); }
+  // Steps alone, which ask more of the memory than layers do: in a run without delay all devices step at
+  // once.
+  void step() { assign(kStep); }
 
  private:
-  void work(const Setup& setup, const device::Place& place, int sequences, std::latch& begun);
-  void join_steppers();
+  static constexpr int kStep = 0, kLeave = -1;
 
-  std::atomic<bool> stop_{false}, stepping_{false};
-  std::atomic<int> steppers_ = 0;  // those that only step, or have given up
+  void assign(int task);
+  void work(const Setup& setup, const device::Place& place);
+
+  std::atomic<int> task_ = kStep, tasks_ = 0;  // the last one, and how many there were
+  std::atomic<int> begun_ = 0;                 // workers that have begun it, or cannot
   std::vector<std::thread> workers_;
 };
 

@@ -44,37 +44,47 @@ double seconds_for_trials(const Config& config, const planner::Plan& plan) {
   return std::max(kShort, kShare * config.train.updates * plan.update_seconds);
 }
 
-// The plans' rates over the run, `whole` times what they are after a synchronous start: when they are run,
-// 0 of those that fall behind early, or by the model where that would take too long.
+// As many of the plans as can have two turns each in the time for trials.
+std::size_t affordable(const std::vector<planner::Plan>& plans, const std::vector<Config>& runs) {
+  const double seconds = seconds_for_trials(runs.front(), plans.front());
+  double round = 0;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    round += trial_updates(runs[i]) * plans[i].update_seconds;
+    if (2 * round > seconds) return i;
+  }
+  return plans.size();
+}
+
+// The plans' rates over the run, `whole` times what they are after a synchronous start: of those that are
+// run, and of others 0; by the model where trials would take too long.
 std::vector<double> rates_of(const std::vector<planner::Plan>& plans, const std::vector<Config>& runs,
                              const std::vector<double>& whole, double tolerance,
                              const std::function<void(const std::string&)>& say) {
   std::vector<double> rates;
-  double round = 0;
-  for (std::size_t i = 0; i < plans.size(); ++i) {
-    rates.push_back(whole[i] * plans[i].tokens_per_s);
-    round += trial_updates(runs[i]) * plans[i].update_seconds;
-  }
+  for (std::size_t i = 0; i < plans.size(); ++i) rates.push_back(whole[i] * plans[i].tokens_per_s);
   if (plans.size() == 1) return rates;
-  const double seconds = seconds_for_trials(runs.front(), plans.front());
-  if (round > seconds) {
+  const std::size_t tried = affordable(plans, runs);
+  if (tried < 2) {
     say(fmt::format("{} plans are near one another; to try them would take too much of the run",
                     plans.size()));
     return rates;
   }
-  say(fmt::format("{} plans are near one another: they are run in turn, {} updates each time", plans.size(),
+  say(fmt::format("{} plans are near one another: {} run in turn, {} updates each time", plans.size(),
+                  tried < plans.size() ? fmt::format("{} are", tried) : "they are",
                   trial_updates(runs.front())));
-  const auto standings = take_turns(plans.size(), {.seconds = seconds, .tolerance = tolerance}, [&](auto i) {
+  const Contest contest{.seconds = seconds_for_trials(runs.front(), plans.front()), .tolerance = tolerance};
+  const auto standings = take_turns(tried, contest, [&](auto i) {
     Turn turn = try_run(runs[i]);
     turn.tokens_per_s *= whole[i];
     return turn;
   });
-  for (std::size_t i = 0; i < plans.size(); ++i) {
+  std::ranges::fill(rates, 0);
+  for (std::size_t i = 0; i < tried; ++i) {
     const Standing& standing = standings[i];
     say(fmt::format("  {}: forecast {} tokens/s, measured {}{}", describe(plans[i]),
                     format_count(plans[i].tokens_per_s), format_count(standing.tokens_per_s / whole[i]),
                     standing.turns == 1 ? "" : fmt::format(" in {} turns", standing.turns)));
-    rates[i] = standing.left_out ? 0 : standing.tokens_per_s;
+    if (!standing.left_out) rates[i] = standing.tokens_per_s;
   }
   return rates;
 }
@@ -87,7 +97,7 @@ Json held_against(double forecast, double measured) {
 
 Forecast plan_run(const Config& given, const std::function<void(const std::string&)>& say) {
   constexpr double kNear = 0.15;  // by the model; what is lost in waiting may be as much
-  constexpr int kPlans = 5;
+  constexpr int kPlans = 10;
   Config config = given;
   config.devices = auto_gpus(config, {});
   const Setup setup = measuring_setup(config);

@@ -31,6 +31,13 @@ struct KindSamples {
   Samples forward, backward, recomputed;
 };
 
+// All kinds at one size.
+struct SizeSamples {
+  int size = 0;
+  std::map<std::string, KindTimes> kinds;  // their bytes
+  std::map<std::string, KindSamples> times;
+};
+
 class Profiler {
  public:
   Profiler(const Setup& setup, const ProfiledPlaces& places, const device::Seat& seat,
@@ -48,19 +55,22 @@ class Profiler {
     chain.set_microbatch(1);
     profile.tokens_per_sequence_bytes = chain.token_bytes();
     const double per_sequence = bytes_of_a_sequence(chain);
+    std::vector<SizeSamples> all;
     for (const int size : request_.sizes) {
       const double needed = state + size * per_sequence;
       if (needed <= available) {
-        measure(chain, size, profile, affordable_company(needed, available));
+        all.push_back({.size = size});
         continue;
       }
       listener_.on_note(fmt::format("microbatches of {} are left out: they would need {}, {} are free", size,
                                     format_bytes(needed), format_bytes(available)));
       done_ += request_.rounds;
     }
+    if (all.empty()) refuse(state + request_.sizes.front() * per_sequence, available);
+    Company company(setup_, affordable_company(state + all.back().size * per_sequence, available));
+    measure_in_turn(chain, company, all);
+    for (const SizeSamples& samples : all) add(samples, profile);
     profile.step_per_parameter = step_.summary();
-    if (profile.kinds.begin()->second.times.empty())
-      refuse(state + request_.sizes.front() * per_sequence, available);
   }
 
  private:
@@ -89,36 +99,49 @@ class Profiler {
     return {places_.busy.begin(), places_.busy.begin() + static_cast<std::ptrdiff_t>(others)};
   }
 
-  void measure(Chain& chain, int size, Profile& profile, const std::vector<device::Place>& busy) {
+  // Some rounds of each size and then of each again, so that a device which is slower for a while is so for
+  // all of them: it is their ratios that a plan goes by.
+  void measure_in_turn(Chain& chain, Company& company, std::vector<SizeSamples>& all) {
+    const int times = all.size() == 1 ? 1 : std::min(kTimesRound, request_.rounds);
+    for (int time = 0; time < times; ++time) {
+      const int rounds = request_.rounds * (time + 1) / times - request_.rounds * time / times;
+      for (SizeSamples& samples : all) measure(chain, company, rounds, samples);
+    }
+  }
+
+  void measure(Chain& chain, Company& company, int rounds, SizeSamples& samples) {
     // Freed with the last round, before the next size.
     device::MemoryPool pool;
     device::PoolScope scope(pool);
-    chain.set_microbatch(size);
-    std::map<std::string, KindTimes> kinds;
+    chain.set_microbatch(samples.size);
     const std::vector<LayerBytes> bytes = chain.measure_pass(*device::make_meter(places_.measured, pool));
-    Company company(setup_, busy, size);
     for (int layer = 0; layer < chain.size(); ++layer) {
-      KindTimes& times = kinds[chain.kind(layer)];
-      times.microbatch = size;
-      times.stash = std::max(times.stash, bytes[layer].stash);
-      times.kept = std::max(times.kept, bytes[layer].kept);
-      times.output = std::max(times.output, bytes[layer].output);
-      times.working = std::max(times.working, bytes[layer].working);
+      KindTimes& kind = samples.kinds[chain.kind(layer)];
+      kind.stash = std::max(kind.stash, bytes[layer].stash);
+      kind.kept = std::max(kind.kept, bytes[layer].kept);
+      kind.output = std::max(kind.output, bytes[layer].output);
+      kind.working = std::max(kind.working, bytes[layer].working);
     }
-    std::map<std::string, KindSamples> samples;
-    for (int round = 0; round < request_.rounds; ++round) {
-      add_round(chain, samples);
-      listener_.on_round(++done_, request_.rounds * static_cast<int>(request_.sizes.size()), size);
+    company.compute(samples.size);
+    for (int round = 0; round < rounds; ++round) {
+      add_round(chain, samples.times);
+      listener_.on_round(++done_, request_.rounds * static_cast<int>(request_.sizes.size()), samples.size);
     }
-    company.step_along();
-    for (int round = 0; round < request_.rounds; ++round) step_.add(chain.time_step());
-    for (auto& [kind, times] : kinds) {
-      times.forward = samples[kind].forward.summary();
-      times.backward = samples[kind].backward.summary();
-      times.recomputed_backward = samples[kind].recomputed.summary();
+    company.step();
+    for (int round = 0; round < rounds; ++round) step_.add(chain.time_step());
+    chain.set_microbatch(1);  // lets go of the tokens before their pool goes
+  }
+
+  static void add(const SizeSamples& samples, Profile& profile) {
+    for (const auto& [kind, bytes] : samples.kinds) {
+      const KindSamples& measured = samples.times.at(kind);
+      KindTimes times = bytes;
+      times.microbatch = samples.size;
+      times.forward = measured.forward.summary();
+      times.backward = measured.backward.summary();
+      times.recomputed_backward = measured.recomputed.summary();
       profile.kinds[kind].times.push_back(times);
     }
-    chain.set_microbatch(1);  // lets go of the tokens before their pool goes
   }
 
   void add_round(Chain& chain, std::map<std::string, KindSamples>& samples) {
@@ -138,6 +161,8 @@ class Profiler {
     }
     chain.time_step();  // as in a run, so that gradients do not grow
   }
+
+  static constexpr int kTimesRound = 4;
 
   const Setup& setup_;
   const ProfiledPlaces& places_;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "problems.h"
 
 namespace twobw::planner {
@@ -140,6 +142,55 @@ TEST(Preference, ContendersAreNearTheChosenPlanAndAllDifferent) {
   EXPECT_EQ(contenders(problem, preferences, result, 0.3, 2).size(), 2u);
   for (const Plan& plan : contenders(problem, preferences, result, 0, 100))
     EXPECT_GE(plan.sequences_per_s, plans.front().sequences_per_s);
+}
+
+// The same with more microbatches: twice the size takes a little less than twice the time.
+Problem sized_problem() {
+  Problem problem = close_problem();
+  problem.microbatch.reset();
+  for (const int size : {2, 4}) {
+    CostColumn column = problem.costs[0].columns.back();
+    column.microbatch = size;
+    column.tokens *= 2;
+    for (LayerCost& layer : column.layers) {
+      for (double* time : {&layer.forward, &layer.backward}) *time *= 1.95;
+      for (double* bytes : {&layer.stash, &layer.output, &layer.working}) *bytes *= 2;
+    }
+    problem.costs[0].columns.push_back(column);
+  }
+  return problem;
+}
+
+// Measured times are never exact: which size of a microbatch is best is tried as well.
+TEST(Preference, ContendersHaveOtherMicrobatchesAfterTheBestOfEveryFamily) {
+  Problem problem = sized_problem();
+  problem.schedule = Kind::TwoBW;
+  const Preferences preferences{.tolerance = 0, .cushion = false};
+  const SearchResult result = preferred(problem, preferences);
+  const std::vector<Plan> plans = contenders(problem, preferences, result, 0.5, 100);
+  std::map<int, std::vector<Plan>> families;  // by number of replicas
+  std::size_t rank = 0;
+  for (const Plan& plan : plans) {
+    std::vector<Plan>& family = families[plan.replicas];
+    for (const Plan& other : family) {
+      EXPECT_NE(other.microbatch, plan.microbatch);
+      EXPECT_GE(other.sequences_per_s, plan.sequences_per_s);
+    }
+    family.push_back(plan);
+    EXPECT_GE(family.size(), rank);  // who is second comes after all who are first
+    rank = family.size();
+  }
+  EXPECT_EQ(rank, 3u);
+  EXPECT_GE(families.size(), 3u);
+}
+
+// A microbatch that is more than the batch is no plan.
+TEST(Preference, ContendersFitTheBatch) {
+  Problem problem = sized_problem();
+  problem.batch = 3;
+  const SearchResult result = preferred(problem, {});
+  for (const Plan& plan : contenders(problem, {}, result, 0.9, 100))
+    EXPECT_LE(plan.microbatch * plan.microbatches * plan.replicas, 3);
 }
 
 Plan plan_of(Kind schedule, int stages) {

@@ -64,6 +64,21 @@ TEST(Profiler, MeasuresEveryKindAtEverySize) {
   EXPECT_EQ(measured.tokens_per_sequence_bytes, 2 * 8 * kContext);
 }
 
+// A device that is slow for a while must not be so for one size alone.
+TEST(Profiler, SizesAreMeasuredInTurn) {
+  std::vector<int> order, done;
+  ProfileListener listener;
+  listener.on_round = [&](int round, int all, int size) {
+    EXPECT_EQ(all, 12);
+    done.push_back(round);
+    order.push_back(size);
+  };
+  const auto setup = small_setup();
+  profile(setup, profiled_places(setup), {.sizes = {1, 2}, .rounds = 6, .link = false}, listener);
+  EXPECT_EQ(order, (std::vector<int>{1, 2, 1, 1, 2, 2, 1, 2, 1, 1, 2, 2}));
+  EXPECT_EQ(done, (std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
+}
+
 TEST(Profiler, BytesGrowWithTheMicrobatch) {
   const planner::Profile measured = measure(small_setup(), {1, 2, 4});
   const double stream = 4.0 * kContext * kWidth;
