@@ -81,9 +81,15 @@ std::vector<double> rates_of(const std::vector<planner::Plan>& plans, const std:
   std::ranges::fill(rates, 0);
   for (std::size_t i = 0; i < tried; ++i) {
     const Standing& standing = standings[i];
-    say(fmt::format("  {}: forecast {} tokens/s, measured {}{}", describe(plans[i]),
-                    format_count(plans[i].tokens_per_s), format_count(standing.tokens_per_s / whole[i]),
-                    standing.turns == 1 ? "" : fmt::format(" in {} turns", standing.turns)));
+    std::string line =
+        fmt::format("  {}: forecast {} tokens/s, measured {}", describe(plans[i]),
+                    format_count(plans[i].tokens_per_s), format_count(standing.tokens_per_s / whole[i]));
+    if (standing.turns > 1) line += fmt::format(" in {} turns", standing.turns);
+    if (whole[i] < 0.99) {
+      line +=
+          fmt::format("; {} over the run, with its synchronous start", format_count(standing.tokens_per_s));
+    }
+    say(line);
     if (!standing.left_out) rates[i] = standing.tokens_per_s;
   }
   return rates;
