@@ -6,7 +6,8 @@
 The combinations are all w x d = cores with every microbatch size b that fits, under 2bw, each split by `twobw plan` and
 the profile that `plan: auto` made. All of them train at the same time, but in turns of a second or two, each stopped
 while the others have theirs. So they share the good and the bad minutes of a machine whose speed changes. A round is
-several turns of each; after --full rounds only those within 15% of the fastest go on. Which is the fastest in a round, the other rounds say, since the best figure of many is also the luckiest.
+several turns of each; after --full rounds only those within 15% of the fastest go on. Which is the fastest in a round,
+the other rounds say, since the best figure of many is also the luckiest.
 --state keeps the plan and the rates, so that another call goes on with them. Other programs should leave these cores
 alone.
 """

@@ -44,9 +44,9 @@ double seconds_for_trials(const Config& config, const planner::Plan& plan) {
   return std::max(kShort, kShare * config.train.updates * plan.update_seconds);
 }
 
-// As many of the plans as can have two turns each in the time for trials.
-std::size_t affordable(const std::vector<planner::Plan>& plans, const std::vector<Config>& runs) {
-  const double seconds = seconds_for_trials(runs.front(), plans.front());
+// As many of the plans as can have two turns each.
+std::size_t affordable(const std::vector<planner::Plan>& plans, const std::vector<Config>& runs,
+                       double seconds) {
   double round = 0;
   for (std::size_t i = 0; i < plans.size(); ++i) {
     round += trial_updates(runs[i]) * plans[i].update_seconds;
@@ -63,7 +63,8 @@ std::vector<double> rates_of(const std::vector<planner::Plan>& plans, const std:
   std::vector<double> rates;
   for (std::size_t i = 0; i < plans.size(); ++i) rates.push_back(whole[i] * plans[i].tokens_per_s);
   if (plans.size() == 1) return rates;
-  const std::size_t tried = affordable(plans, runs);
+  const double seconds = seconds_for_trials(runs.front(), plans.front());
+  const std::size_t tried = affordable(plans, runs, seconds);
   if (tried < 2) {
     say(fmt::format("{} plans are near one another; to try them would take too much of the run",
                     plans.size()));
@@ -72,8 +73,7 @@ std::vector<double> rates_of(const std::vector<planner::Plan>& plans, const std:
   say(fmt::format("{} plans are near one another: {} run in turn, {} updates each time", plans.size(),
                   tried < plans.size() ? fmt::format("{} are", tried) : "they are",
                   trial_updates(runs.front())));
-  const Contest contest{.seconds = seconds_for_trials(runs.front(), plans.front()), .tolerance = tolerance};
-  const auto standings = take_turns(tried, contest, [&](auto i) {
+  const auto standings = take_turns(tried, {.seconds = seconds, .tolerance = tolerance}, [&](auto i) {
     Turn turn = try_run(runs[i]);
     turn.tokens_per_s *= whole[i];
     return turn;
@@ -120,7 +120,7 @@ Forecast plan_run(const Config& given, const std::function<void(const std::strin
   planner::Problem problem = planner::problem_of(config, std::move(cluster), std::move(costs));
   problem.batch = batch;
   const planner::Preferences preferences;
-  const planner::SearchResult result = planner::search_with(problem, preferences, {.near = kNear});
+  const planner::SearchResult result = planner::search_with(problem, preferences);
   if (!result.best) {
     fail_input("plan: auto finds no way to train this model here:\n{}",
                planner::report(problem, result, config.model.family, false));

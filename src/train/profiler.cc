@@ -34,7 +34,7 @@ struct KindSamples {
 // All kinds at one size.
 struct SizeSamples {
   int size = 0;
-  std::map<std::string, KindTimes> kinds;  // their bytes
+  std::map<std::string, KindTimes> bytes;
   std::map<std::string, KindSamples> times;
 };
 
@@ -102,9 +102,9 @@ class Profiler {
   // Some rounds of each size and then of each again, so that a device which is slower for a while is so for
   // all of them: it is their ratios that a plan goes by.
   void measure_in_turn(Chain& chain, Company& company, std::vector<SizeSamples>& all) {
-    const int times = all.size() == 1 ? 1 : std::min(kTimesRound, request_.rounds);
-    for (int time = 0; time < times; ++time) {
-      const int rounds = request_.rounds * (time + 1) / times - request_.rounds * time / times;
+    const int turns = all.size() == 1 ? 1 : std::min(kTurns, request_.rounds);
+    for (int turn = 0; turn < turns; ++turn) {
+      const int rounds = request_.rounds * (turn + 1) / turns - request_.rounds * turn / turns;
       for (SizeSamples& samples : all) measure(chain, company, rounds, samples);
     }
   }
@@ -116,7 +116,7 @@ class Profiler {
     chain.set_microbatch(samples.size);
     const std::vector<LayerBytes> bytes = chain.measure_pass(*device::make_meter(places_.measured, pool));
     for (int layer = 0; layer < chain.size(); ++layer) {
-      KindTimes& kind = samples.kinds[chain.kind(layer)];
+      KindTimes& kind = samples.bytes[chain.kind(layer)];
       kind.stash = std::max(kind.stash, bytes[layer].stash);
       kind.kept = std::max(kind.kept, bytes[layer].kept);
       kind.output = std::max(kind.output, bytes[layer].output);
@@ -133,7 +133,7 @@ class Profiler {
   }
 
   static void add(const SizeSamples& samples, Profile& profile) {
-    for (const auto& [kind, bytes] : samples.kinds) {
+    for (const auto& [kind, bytes] : samples.bytes) {
       const KindSamples& measured = samples.times.at(kind);
       KindTimes times = bytes;
       times.microbatch = samples.size;
@@ -162,7 +162,7 @@ class Profiler {
     chain.time_step();  // as in a run, so that gradients do not grow
   }
 
-  static constexpr int kTimesRound = 4;
+  static constexpr int kTurns = 4;
 
   const Setup& setup_;
   const ProfiledPlaces& places_;
