@@ -11,6 +11,14 @@ constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / kWarp;
 static_assert(kWarps <= kWarp);
 
+// e^x, 0 where that is too small to be a normal number: __expf() takes three instructions more to keep those.
+__device__ __forceinline__ float exp_or_zero(float x) {
+  constexpr float kLog2OfE = 1.44269504f;
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * kLog2OfE));
+  return power;
+}
+
 // Where there is no value yet, or none but what is not a number, which must not get lost.
 __device__ float finite(float largest) {
   return largest == -INFINITY ? 0.0f : largest;
@@ -25,9 +33,9 @@ struct Running {
     float top = largest;
 #pragma unroll
     for (int i = 0; i < N; ++i) top = fmaxf(top, values[i]);
-    sum *= __expf(largest - finite(top));
+    sum *= exp_or_zero(largest - finite(top));
 #pragma unroll
-    for (int i = 0; i < N; ++i) sum += __expf(values[i] - finite(top));
+    for (int i = 0; i < N; ++i) sum += exp_or_zero(values[i] - finite(top));
     largest = top;
   }
 };
@@ -35,7 +43,7 @@ struct Running {
 // Of the warp, in every thread.
 __device__ Running within_warp(const Running& mine) {
   const float largest = warp_max(mine.largest);
-  return {largest, warp_sum(mine.sum * __expf(mine.largest - finite(largest)))};
+  return {largest, warp_sum(mine.sum * exp_or_zero(mine.largest - finite(largest)))};
 }
 
 // Of the whole block, in every thread.
@@ -66,8 +74,16 @@ __global__ void __launch_bounds__(kThreads, Kept ? 2 : 3)
     __pipeline_commit();
     __pipeline_wait_prior(0);
   }
+  // Neither the end of the row nor the target is asked for within the loops, which have as much to compute as
+  // to read where there are few multiprocessors.
   Running mine;
-  for (int column = first; column < classes; column += kThreads * N) {
+  int column = first;
+  for (; column + N <= classes; column += kThreads * N) {
+    float x[N];
+    load<N>(kept + column, x);
+    mine.add(x);
+  }
+  if (column < classes) {
     float x[N];
     load<N>(kept + column, x);
 #pragma unroll
@@ -80,14 +96,15 @@ __global__ void __launch_bounds__(kThreads, Kept ? 2 : 3)
   if (threadIdx.x == 0) loss[blockIdx.x] = logf(all.sum) + all.largest - wanted;
   if (scale == 0.0f) return;
   const float factor = scale / all.sum;
-  for (int column = first; column < classes; column += kThreads * N) {
+  for (column = first; column < classes; column += kThreads * N) {
     float x[N];
     load<N>(kept + column, x);
 #pragma unroll
-    for (int i = 0; i < N; ++i)
-      x[i] = factor * __expf(x[i] - all.largest) - (column + i == target ? scale : 0.0f);
+    for (int i = 0; i < N; ++i) x[i] = factor * exp_or_zero(x[i] - all.largest);
     store<N>(x, row + column);
   }
+  if (target / N % kThreads == threadIdx.x)  // whose pack it is in
+    row[target] = from_float<T>(factor * exp_or_zero(wanted - all.largest) - scale);
 }
 
 // One block: every thread its values in their order, then the threads.
