@@ -1,4 +1,4 @@
-// How long the planner computes (seconds of one core, the median of some repetitions), with every family of
+// How long the planner computes (seconds of one core, the median of some repetitions), with every candidate of
 // candidates worked out and the best of them simulated: GPT models on clusters of like nodes and on mixed
 // ones. Prints one line a problem; takes the number of repetitions.
 #include <fmt/format.h>
@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "planner/cost_tables.h"
-#include "planner/modelled.h"
-#include "planner/precision.h"
-#include "planner/search.h"
+#include "planner/costs/cost_tables.h"
+#include "planner/costs/roofline.h"
+#include "planner/costs/state_bytes.h"
+#include "planner/search/search.h"
 
 namespace {
 
@@ -83,11 +83,11 @@ void measure(const std::string& name, const Problem& problem, int repetitions) {
   std::sort(seconds.begin(), seconds.end());
   const Plan& plan = result.best ? result.best->plan : result.shortfall->closest.plan;
   fmt::print(
-      "{:<40}{:>5} layers{:>8.3f} s {:>4} families {:>5} settings {:>9} stages  {}  {} w={} d={} b={} m={} "
+      "{:<40}{:>5} layers{:>8.3f} s {:>4} candidates {:>5} settings {:>9} stages  {}  {} w={} d={} b={} m={} "
       "e={}{}\n",
-      name, problem.layers.size(), seconds[seconds.size() / 2], result.families.size(), result.settings,
-      result.stages, result.exact ? "exact" : "cut  ", schedule::name(plan.schedule), plan.replicas,
-      plan.stages.size(), plan.microbatch, plan.microbatches, plan.extra,
+      name, problem.layers.size(), seconds[seconds.size() / 2], result.candidates.size(), result.settings,
+      result.stages, result.exact ? "exact" : "cut  ", schedule::name(plan.shape.schedule), plan.shape.replicas,
+      plan.stages.size(), plan.shape.microbatch, plan.shape.microbatches, plan.shape.extra,
       result.best ? "" : "  (does not fit)");
 }
 

@@ -5,9 +5,19 @@ if(NOT TWOBW_SANITIZE)
   check_language(CUDA)
 endif()
 if(CMAKE_CUDA_COMPILER)
-  # From Ampere to Blackwell, and PTX for what comes after.
+  # For the GPUs of this machine; where there are none for Ampere and Ada, Hopper and Blackwell, and PTX for what
+  # comes after.
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES 80-real 86-real 89-real 90-real 100)
+    execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+                    OUTPUT_VARIABLE found ERROR_QUIET RESULT_VARIABLE failed)
+    string(REGEX MATCHALL "[0-9]+\\.[0-9]+" found "${found}")
+    list(TRANSFORM found REPLACE "\\." "")
+    list(REMOVE_DUPLICATES found)
+    if(found AND NOT failed)
+      set(CMAKE_CUDA_ARCHITECTURES ${found})
+    else()
+      set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100)
+    endif()
   endif()
   enable_language(CUDA)
   set(CMAKE_CUDA_STANDARD 20)

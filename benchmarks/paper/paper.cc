@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "planner/text_table.h"
+#include "base/text_table.h"
 #include "systems.h"
 
 namespace twobw::paper {
@@ -154,7 +154,7 @@ void print_order(const Row& row, const Throughputs& outcomes, const Fitted& fitt
 void print_row(const Row& row, const Throughputs& outcomes, const Fitted& fitted) {
   fmt::print("{}, {} V100, batch {}: {} stages (or ways), {} replicas\n", row.model, row.devices(), row.batch,
              row.stages, row.replicas);
-  planner::TextTable table(
+  TextTable table(
       {"", "modelled", "published", "2BW is faster, modelled", "published", "off", "chosen"});
   table.align_right({1, 2, 3, 4, 5});
   std::vector<std::string> notes;
@@ -198,7 +198,7 @@ void print_largest() {
       "Largest trainable model, 2BW, one V100 a stage, recomputing; width 2304, as deep as memory allows "
       "with a "
       "tenth of it kept free. The published microbatch size is not known, so three are modelled:\n");
-  planner::TextTable table({"stages", "modelled b=1", "b=4", "b=8", "published"});
+  TextTable table({"stages", "modelled b=1", "b=4", "b=8", "published"});
   table.align_right({0, 1, 2, 3, 4});
   for (const Published& published : largest_models()) {
     std::vector<std::string> row = {fmt::format("{}", published.stages)};

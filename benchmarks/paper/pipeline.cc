@@ -4,8 +4,8 @@
 #include <numeric>
 #include <vector>
 
-#include "planner/modelled.h"
-#include "planner/time_model.h"
+#include "planner/costs/roofline.h"
+#include "planner/costs/time_model.h"
 #include "simulator/simulate.h"
 #include "systems.h"
 
@@ -34,8 +34,8 @@ Problem problem_of(const ModelConfig& model, const planner::Cluster& cluster) {
                                            {kMicrobatches.begin(), kMicrobatches.end()})};
   problem.state = kState;
   problem.context = model.context;
-  problem.extra = 0;               // the published systems have none
-  problem.second_gradient = true;  // nor do their updates wait
+  problem.fixed.extra = 0;               // the published systems have none
+  problem.fixed.second_gradient = true;  // nor do their updates wait
   return problem;
 }
 
@@ -46,7 +46,7 @@ planner::Cluster devices_of(const Row& row, const Fitted& fitted) {
 // The plan's stages and transfers; what several pipelines share of a link is in the transfers' times.
 simulator::System system_of(const Problem& problem, const Plan& plan) {
   simulator::System system;
-  const planner::CostColumn& column = *planner::column_of(problem, 0, plan.microbatch);
+  const planner::CostColumn& column = *planner::column_of(problem, 0, plan.shape.microbatch);
   for (std::size_t r = 0; r < plan.stages.size(); ++r) {
     const planner::StagePlan& stage = plan.stages[r];
     system.stages.push_back(
@@ -64,16 +64,12 @@ simulator::System system_of(const Problem& problem, const Plan& plan) {
 }
 
 double simulated_update(const Problem& problem, const Plan& plan) {
-  const schedule::Spec spec = {.kind = plan.schedule,
-                               .stages = static_cast<int>(plan.stages.size()),
-                               .microbatches = plan.microbatches,
-                               .extra = plan.extra,
-                               .second_gradient = plan.second_gradient};
+  const schedule::Spec spec = {.shape = {.schedule = plan.shape.schedule, .stages = static_cast<int>(plan.stages.size()), .microbatches = plan.shape.microbatches, .extra = plan.shape.extra, .second_gradient = plan.shape.second_gradient}};
   return simulator::simulate(spec, system_of(problem, plan)).update_seconds;
 }
 
 double sequences(const Plan& plan) {
-  return static_cast<double>(plan.microbatch) * plan.microbatches * plan.replicas;
+  return static_cast<double>(plan.shape.microbatch) * plan.shape.microbatches * plan.shape.replicas;
 }
 
 void take_better(std::optional<Outcome>& best, Outcome outcome) {
@@ -83,7 +79,7 @@ void take_better(std::optional<Outcome>& best, Outcome outcome) {
 std::string describe(const Plan& plan) {
   const auto recomputes = [](const planner::StagePlan& stage) { return stage.recompute; };
   const auto count = std::count_if(plan.stages.begin(), plan.stages.end(), recomputes);
-  return fmt::format("b={}{}", plan.microbatch, count > 0 ? " recomputing" : "");
+  return fmt::format("b={}{}", plan.shape.microbatch, count > 0 ? " recomputing" : "");
 }
 
 std::vector<int> first_layers_of_blocks(const Problem& problem) {
@@ -97,8 +93,8 @@ std::vector<int> first_layers_of_blocks(const Problem& problem) {
 // As the paper cuts a model: as many blocks in every stage. The replicas of a stage share a node, for the
 // sums of their gradients; so the stages of a pipeline of eight are on eight nodes.
 Plan plan_of(const Problem& problem, const Row& row, Kind kind, int b, bool recompute) {
-  Plan plan{.schedule = kind, .replicas = row.replicas, .microbatch = b};
-  plan.microbatches = row.batch / (b * row.replicas);
+  Plan plan{.shape = {.schedule = kind, .replicas = row.replicas, .microbatch = b}};
+  plan.shape.microbatches = row.batch / (b * row.replicas);
   const std::vector<int> blocks = first_layers_of_blocks(problem);
   const int count = static_cast<int>(blocks.size()), layers = static_cast<int>(problem.layers.size());
   int next = 0;
@@ -125,7 +121,7 @@ std::optional<Outcome> run_pipeline(System system, const Row& row, const Fitted&
   for (const int b : kMicrobatches) {
     for (const bool recompute : {false, true}) {
       const int m = row.batch / (b * row.replicas);
-      if (m < schedule::smallest_microbatches({.kind = kind, .stages = row.stages})) continue;
+      if (m < schedule::smallest_microbatches({.shape = {.schedule = kind, .stages = row.stages}})) continue;
       const planner::Estimate estimate =
           planner::evaluate(problem, plan_of(problem, row, kind, b, recompute));
       if (!estimate.fits()) continue;
@@ -144,8 +140,8 @@ std::optional<Outcome> run_gpipe(const Row& row, const Fitted& fitted) {
   std::optional<Outcome> best;
   for (const int b : kMicrobatches) {
     Plan plan = plan_of(problem, row, Kind::GPipe, b, true);
-    const int all = plan.microbatches;
-    plan.microbatches = kBetweenFlushes;
+    const int all = plan.shape.microbatches;
+    plan.shape.microbatches = kBetweenFlushes;
     const planner::Estimate estimate = planner::evaluate(problem, plan);
     if (all < kBetweenFlushes || !estimate.fits()) continue;
     plan = estimate.plan;
@@ -154,10 +150,10 @@ std::optional<Outcome> run_gpipe(const Row& row, const Fitted& fitted) {
       update_end = std::max(update_end, stage.reduce + stage.step);
       stage.reduce = stage.step = 0;
     }
-    const double pieces = static_cast<double>(all) / plan.microbatches;
+    const double pieces = static_cast<double>(all) / plan.shape.microbatches;
     const double sequences = static_cast<double>(b) * all * row.replicas;
     take_better(best, {sequences / (pieces * simulated_update(problem, plan) + update_end),
-                       fmt::format("b={} recomputing, a flush every {}", b, plan.microbatches)});
+                       fmt::format("b={} recomputing, a flush every {}", b, plan.shape.microbatches)});
   }
   return best;
 }

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "base/config.h"
-#include "planner/cluster.h"
-#include "planner/costs.h"
+#include "planner/hardware/cluster.h"
+#include "planner/costs/layer_costs.h"
 
 namespace twobw::paper {
 

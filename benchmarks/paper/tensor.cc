@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "planner/modelled.h"
-#include "planner/time_model.h"
+#include "planner/costs/roofline.h"
+#include "planner/costs/time_model.h"
 #include "simulator/simulate.h"
 #include "systems.h"
 

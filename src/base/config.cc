@@ -5,7 +5,7 @@
 
 #include "base/config_schema.h"
 #include "base/config_values.h"
-#include "base/document.h"
+#include "base/text_file.h"
 #include "base/error.h"
 
 namespace twobw {

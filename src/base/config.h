@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/pipeline_shape.h"
+
 namespace twobw {
 
 struct ModelConfig {
@@ -25,19 +27,9 @@ struct DataConfig {
   std::string tokenizer = "bytes";
 };
 
-struct PipelineConfig {
-  std::string schedule = "2bw";
-  int stages = 2;
-  int replicas = 1;      // w: pipelines that share every update
-  int microbatch = 4;    // b: sequences in a microbatch
-  int microbatches = 8;  // m: microbatches in an update, for each replica
-  int extra = 0;         // e: extra microbatches in flight
-  // Layers of each stage, in order; empty: `auto`, balanced by measured time.
-  std::vector<int> split;
-  // Stages that keep only their input and run the forward again before the backward.
-  // In the file: none, all, or a list of stages. `all` is expanded once the stages are known.
-  std::vector<int> recompute;
-  bool second_gradient = true;  // under 2bw: the next batch accumulates while a gradient waits
+// In the file `split` may be auto (empty: balanced by measured time), and `recompute` none, all or a list of stages;
+// all is expanded once the stages are known.
+struct PipelineConfig : PipelineShape {
   std::int64_t sync_updates = 0;
   double timeout = 300;     // seconds that any wait inside the pipeline may last
   double memory_limit = 0;  // GiB of tensors that a stage may use; 0: no limit

@@ -91,6 +91,24 @@ Key choice(std::string path, Access access, std::vector<std::string> choices, st
                 std::move(meaning));
 }
 
+// A choice whose values are an enumeration's, each with a name().
+template <typename Access>
+Key enumerated(std::string path, Access access, std::vector<FieldOf<Access>> values, std::string meaning) {
+  std::vector<std::string> names;
+  for (const auto value : values) names.emplace_back(name(value));
+  const std::string allowed = fmt::format("one of {}", fmt::join(names, ", "));
+  auto read = [=, must = "be " + allowed](const YAML::Node& node, Config& config) -> Complaint {
+    const auto text = parse_scalar<std::string>(node);
+    const auto found = text ? std::find(names.begin(), names.end(), *text) : names.end();
+    if (found == names.end()) return must;
+    access(config) = values[static_cast<std::size_t>(found - names.begin())];
+    return {};
+  };
+  auto write = [=](const Config& config) { return std::string(name(access(config))); };
+  auto check = [](const Config&) { return Complaint{}; };
+  return {std::move(path), allowed, std::move(meaning), read, write, check};
+}
+
 // A key that is there for later versions: it has one value today.
 template <typename Access>
 Key fixed(std::string path, Access access, FieldOf<Access> only, std::string meaning) {

@@ -57,6 +57,11 @@ std::string format_bytes(double bytes) {
   return scaled(bytes, 1024, {" B", " KiB", " MiB", " GiB", " TiB", " PiB"});
 }
 
+std::string format_shortage(double bytes) {
+  constexpr double mib = 1 << 20, gib = 1 << 30;
+  return bytes < gib ? fmt::format("{:.1f} MiB", bytes / mib) : fmt::format("{:.2f} GiB", bytes / gib);
+}
+
 std::string format_count(double count) {
   return scaled(count, 1000, {"", "K", "M", "B", "T"});
 }

@@ -19,6 +19,9 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 // "512 B", "1.2 GiB".
 std::string format_bytes(double bytes);
 
+// "300.0 MiB", "1.25 GiB": what is missing of a device's memory.
+std::string format_shortage(double bytes);
+
 // "950", "10.7M", "1.3B".
 std::string format_count(double count);
 

@@ -8,17 +8,17 @@
 #include <string>
 
 #include "base/config.h"
-#include "base/document.h"
+#include "base/text_file.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/problem.h"
-#include "planner/configuration.h"
-#include "planner/plan_json.h"
-#include "planner/preference.h"
-#include "planner/report.h"
-#include "planner/search.h"
+#include "planner/search/configuration.h"
+#include "planner/report/plan_json.h"
+#include "planner/search/preference.h"
+#include "planner/report/report.h"
+#include "planner/search/search.h"
 
 namespace twobw::cli {
 namespace {
@@ -28,24 +28,18 @@ using planner::Problem;
 struct PlanOptions {
   ProblemFiles files;
   std::string precision, schedule, write;
-  std::optional<int> batch, stages, replicas, microbatch, microbatches, extra;
-  std::optional<bool> recompute, second_gradient;
+  std::optional<int> batch;
+  PartialShape fixed;
   double margin = 0.1;
   planner::Preferences preferences;
   bool explain = false, json = false;
 };
 
 Problem constrained_problem(const Config& config, const PlanOptions& options) {
-  Problem problem = make_problem(config, options.files, options.batch, options.microbatch);
+  Problem problem = make_problem(config, options.files, options.batch, options.fixed.microbatch);
   problem.margin = options.margin;
-  if (!options.schedule.empty()) problem.schedule = schedule::parse_kind(options.schedule);
-  problem.stages = options.stages;
-  if (options.replicas) problem.replicas = options.replicas;
-  problem.microbatch = options.microbatch;
-  problem.microbatches = options.microbatches;
-  problem.extra = options.extra;
-  problem.recompute = options.recompute;
-  if (options.second_gradient) problem.second_gradient = options.second_gradient;
+  problem.fixed = options.fixed;
+  if (!options.schedule.empty()) problem.fixed.schedule = schedule::parse_kind(options.schedule);
   return problem;
 }
 
@@ -87,18 +81,18 @@ void add_plan(CLI::App& command, int& exit_code) {
   command.add_option("--batch", options->batch,
                      "B, sequences an update at most (default: the configuration's)");
   command.add_option("--schedule", options->schedule, "Only 2bw, flush, gpipe or sequential");
-  command.add_option("--stages", options->stages, "Only d stages");
-  command.add_option("--replicas", options->replicas, "Only w replicas");
-  command.add_option("--microbatch", options->microbatch, "Only b sequences a microbatch");
-  command.add_option("--microbatches", options->microbatches, "Only m microbatches an update");
-  command.add_option("--extra", options->extra, "Only e extra microbatches in flight");
+  command.add_option("--stages", options->fixed.stages, "Only d stages");
+  command.add_option("--replicas", options->fixed.replicas, "Only w replicas");
+  command.add_option("--microbatch", options->fixed.microbatch, "Only b sequences a microbatch");
+  command.add_option("--microbatches", options->fixed.microbatches, "Only m microbatches an update");
+  command.add_option("--extra", options->fixed.extra, "Only e extra microbatches in flight");
   // Bound to an optional, CLI11 makes it false where neither flag is given.
   const auto add_choice = [&](const char* flags, std::optional<bool>& choice, const char* text) {
     command.add_flag_function(
         flags, [&choice](std::int64_t count) { choice = count > 0; }, text);
   };
-  add_choice("--recompute,!--no-recompute", options->recompute, "Recompute in every stage, or in none");
-  add_choice("--second-gradient,!--no-second-gradient", options->second_gradient,
+  add_choice("--recompute,!--no-recompute", options->fixed.recompute, "Recompute in every stage, or in none");
+  add_choice("--second-gradient,!--no-second-gradient", options->fixed.second_gradient,
              "Under 2bw a second gradient buffer on stages that wait, or one on all");
   command.add_option("--precision", options->precision, "Plan as if computing in fp32, fp16 or bf16");
   command.add_option("--margin", options->margin, "Fraction of each device's memory to keep free")

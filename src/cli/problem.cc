@@ -3,20 +3,20 @@
 #include "base/error.h"
 #include "base/gpu_name.h"
 #include "device/cores.h"
-#include "device/machine.h"
-#include "planner/configuration.h"
-#include "planner/cost_tables.h"
+#include "measure/local_cluster.h"
+#include "planner/search/configuration.h"
+#include "planner/costs/cost_tables.h"
 
 namespace twobw::cli {
 namespace {
 
-// The file's, else what is at hand.
+// The file's, else this machine.
 planner::Cluster choose_cluster(const Config& config, const std::string& path,
                                 const std::optional<planner::Profile>& profile) {
   if (!path.empty()) return planner::load_cluster(path);
   if (!profile && !config.devices.empty() && names_gpu(config.devices.front()))
     fail_input("devices names GPUs; --profile or --cluster must say what they are");
-  return device::cluster_at_hand(config.devices, profile);
+  return measure::available_cluster(config.devices, profile);
 }
 
 }  // namespace
@@ -25,8 +25,7 @@ planner::Problem make_problem(const Config& config, const ProblemFiles& files, s
                               std::optional<int> microbatch) {
   std::optional<planner::Profile> profile;
   if (!files.profile.empty()) profile = planner::load_profile(files.profile);
-  const PipelineConfig& pipeline = config.pipeline;
-  const int sequences = batch.value_or(pipeline.microbatch * pipeline.microbatches * pipeline.replicas);
+  const int sequences = batch.value_or(config.pipeline.batch());
   const planner::Cluster cluster = choose_cluster(config, files.cluster, profile);
   auto costs =
       profile ? planner::measured_tables(config, cluster, *profile)

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/config.h"
-#include "planner/plan.h"
+#include "planner/costs/plan.h"
 
 namespace twobw::cli {
 

@@ -8,7 +8,7 @@
 #include "cli/commands.h"
 #include "cli/terminal.h"
 #include "schedule/checker.h"
-#include "schedule/grid.h"
+#include "schedule/draw/grid.h"
 
 namespace twobw::cli {
 namespace {
@@ -17,7 +17,7 @@ using schedule::Spec;
 
 struct ScheduleOptions {
   std::string kind = "2bw";
-  Spec spec = {.stages = 4, .microbatches = 4, .updates = 3};
+  Spec spec = {.shape = {.stages = 4, .microbatches = 4}, .updates = 3};
   schedule::GridOptions grid;
   std::string color = "auto";
   bool list = false;
@@ -34,7 +34,7 @@ void print_grid(const Spec& spec, schedule::GridOptions grid, const std::string&
 }
 
 void print_lists(const Spec& spec) {
-  for (int stage = 0; stage < spec.stages; ++stage) {
+  for (int stage = 0; stage < spec.shape.stages; ++stage) {
     fmt::print("stage {}\n", stage);
     for (const auto& instruction : schedule::instructions(spec, stage)) {
       fmt::print("  {}\n", schedule::describe(instruction));
@@ -60,7 +60,7 @@ bool print_check(const Spec& spec) {
 }
 
 void run_schedule(ScheduleOptions options, int& exit_code) {
-  options.spec.kind = schedule::parse_kind(options.kind);
+  options.spec.shape.schedule = schedule::parse_kind(options.kind);
   schedule::validate(options.spec);
   if (options.list) print_lists(options.spec);
   if (options.check && !print_check(options.spec)) exit_code = 1;
@@ -72,14 +72,14 @@ void run_schedule(ScheduleOptions options, int& exit_code) {
 void add_schedule(CLI::App& command, int& exit_code) {
   auto options = std::make_shared<ScheduleOptions>();
   command.add_option("kind", options->kind, "sequential, gpipe, flush, 2bw or stash")->capture_default_str();
-  command.add_option("--stages", options->spec.stages, "d, the stages")->capture_default_str();
-  command.add_option("--microbatches", options->spec.microbatches, "m, the microbatches of an update")
+  command.add_option("--stages", options->spec.shape.stages, "d, the stages")->capture_default_str();
+  command.add_option("--microbatches", options->spec.shape.microbatches, "m, the microbatches of an update")
       ->capture_default_str();
-  command.add_option("--extra", options->spec.extra, "e, extra microbatches in flight")
+  command.add_option("--extra", options->spec.shape.extra, "e, extra microbatches in flight")
       ->capture_default_str();
-  command.add_flag("!--one-gradient", options->spec.second_gradient,
+  command.add_flag("!--one-gradient", options->spec.shape.second_gradient,
                    "Under 2bw one gradient buffer a stage, and a stall, instead of two");
-  command.add_option("--replicas", options->spec.replicas, "w, the copies of the pipeline")
+  command.add_option("--replicas", options->spec.shape.replicas, "w, the copies of the pipeline")
       ->capture_default_str();
   command.add_option("--updates", options->spec.updates, "Updates to run")->capture_default_str();
   command.add_option("--sync-updates", options->spec.sync_updates, "First updates under flush")

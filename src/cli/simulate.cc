@@ -21,10 +21,10 @@
 #include "cli/commands.h"
 #include "cli/problem.h"
 #include "cli/terminal.h"
-#include "planner/configuration.h"
-#include "planner/simulation.h"
-#include "planner/text_table.h"
-#include "planner/units.h"
+#include "planner/search/configuration.h"
+#include "planner/costs/simulation.h"
+#include "base/text_table.h"
+#include "base/units.h"
 #include "simulator/simulate.h"
 #include "simulator/timeline.h"
 #include "telemetry/trace.h"
@@ -40,7 +40,7 @@ using simulator::System;
 struct SimulateOptions {
   std::shared_ptr<RunArguments> arguments;  // a schedule, or a configuration
   ProblemFiles files;
-  Spec spec = {.stages = 4, .microbatches = 8, .updates = 3};
+  Spec spec = {.shape = {.stages = 4, .microbatches = 8}, .updates = 3};
   // As typed: one for all stages, or one a stage.
   std::vector<std::string> forward = {"1"}, backward = {"2"}, step = {"0"}, reduce = {"0"};
   std::string activation_bytes = "0", bandwidth, latency = "0";
@@ -63,14 +63,14 @@ std::vector<double> times_by_stage(std::string_view option, const std::vector<st
   }
   std::vector<double> times;
   for (int r = 0; r < stages; ++r) {
-    times.push_back(parse(option, texts[texts.size() == 1 ? 0 : r], planner::parse_seconds,
+    times.push_back(parse(option, texts[texts.size() == 1 ? 0 : r], parse_seconds,
                           "a time of at least 0, such as 0.5 or 3ms"));
   }
   return times;
 }
 
 System stated_system(const SimulateOptions& options) {
-  const int d = options.spec.stages;
+  const int d = options.spec.shape.stages;
   System system;
   system.stages.resize(d);
   const auto fill = [&](std::string_view option, const std::vector<std::string>& texts,
@@ -83,14 +83,14 @@ System stated_system(const SimulateOptions& options) {
   fill("--step", options.step, &simulator::StageTimes::step);
   fill("--reduce", options.reduce, &simulator::StageTimes::reduce);
 
-  const double bytes = parse("--activation-bytes", options.activation_bytes, planner::parse_bytes,
+  const double bytes = parse("--activation-bytes", options.activation_bytes, parse_bytes,
                              "a size of at least 0, such as 4MiB");
   const double latency =
-      parse("--latency", options.latency, planner::parse_seconds, "a time of at least 0, such as 5us");
+      parse("--latency", options.latency, parse_seconds, "a time of at least 0, such as 5us");
   double bandwidth = std::numeric_limits<double>::infinity();
   if (!options.bandwidth.empty()) {
     const char* allowed = "a rate above 0, such as 25Gbit/s";
-    bandwidth = parse("--bandwidth", options.bandwidth, planner::parse_rate, allowed);
+    bandwidth = parse("--bandwidth", options.bandwidth, parse_rate, allowed);
     if (bandwidth == 0) fail_input("--bandwidth is '{}'; allowed: {}", options.bandwidth, allowed);
   }
   for (int r = 0; r + 1 < d; ++r) {
@@ -112,8 +112,8 @@ double mean_utilisation(const Result& result) {
 }
 
 std::string describe(const Spec& spec) {
-  return fmt::format("{}: d={} stages, m={} microbatches, e={} extra{}", schedule::name(spec.kind),
-                     spec.stages, spec.microbatches, spec.extra,
+  return fmt::format("{}: d={} stages, m={} microbatches, e={} extra{}", schedule::name(spec.shape.schedule),
+                     spec.shape.stages, spec.shape.microbatches, spec.shape.extra,
                      schedule::has_second_gradient(spec) ? ", two gradient buffers" : "");
 }
 
@@ -137,14 +137,14 @@ using Json = nlohmann::ordered_json;
 
 Json to_json(const Spec& spec, const Result& result) {
   Json json = {{"modelled", true},
-               {"schedule", schedule::name(spec.kind)},
-               {"stages", spec.stages},
-               {"microbatches", spec.microbatches},
-               {"extra", spec.extra},
+               {"schedule", schedule::name(spec.shape.schedule)},
+               {"stages", spec.shape.stages},
+               {"microbatches", spec.shape.microbatches},
+               {"extra", spec.shape.extra},
                {"second_gradient", schedule::has_second_gradient(spec)},
                {"updates", spec.updates},
                {"update_seconds", result.update_seconds},
-               {"microbatches_per_s", spec.microbatches / result.update_seconds},
+               {"microbatches_per_s", spec.shape.microbatches / result.update_seconds},
                {"utilisation", mean_utilisation(result)},
                {"total_seconds", result.total_seconds}};
   for (const StageUse& stage : result.stages) {
@@ -159,13 +159,13 @@ Json to_json(const Spec& spec, const Result& result) {
 void add_plan(Json& json, const planner::Plan& plan, double tokens_per_s) {
   json["tokens_per_s"] = tokens_per_s;
   json["measured_layers"] = !plan.modelled;
-  json["replicas"] = plan.replicas;
+  json["replicas"] = plan.shape.replicas;
   for (const planner::StagePlan& stage : plan.stages) {
     json["split"].push_back(stage.last_layer - stage.first_layer);
     Json& memory = json["memory"].emplace_back();
     memory["bytes"] = stage.memory.total();
-    for (int i = 0; i < planner::kTerms; ++i)
-      memory[std::string(planner::name(static_cast<planner::Term>(i)))] = stage.memory.bytes[i];
+    for (int i = 0; i < kTerms; ++i)
+      memory[std::string(name(static_cast<Term>(i)))] = stage.memory.bytes[i];
   }
 }
 
@@ -176,7 +176,7 @@ std::string in_percent(double part, double whole) {
 void print_table(const Spec& spec, const Result& result) {
   fmt::print("{}\n", describe(spec));
   fmt::print("modelled, in the steady state: {} an update, {:.4g} microbatches/s, {:.1f}% busy\n",
-             duration(result.update_seconds), spec.microbatches / result.update_seconds,
+             duration(result.update_seconds), spec.shape.microbatches / result.update_seconds,
              100 * mean_utilisation(result));
   fmt::print("modelled, from the start: {} updates in {}\n\n", spec.updates, duration(result.total_seconds));
 
@@ -190,7 +190,7 @@ void print_table(const Spec& spec, const Result& result) {
   }
   std::set<std::size_t> numbers;
   for (std::size_t i = 1; i < head.size(); ++i) numbers.insert(i);
-  planner::TextTable table(head);
+  TextTable table(head);
   table.align_right(numbers);
   for (std::size_t r = 0; r < result.stages.size(); ++r) {
     const StageUse& use = result.stages[r];
@@ -216,7 +216,7 @@ void print_timeline(const Spec& spec, const Result& result, const std::string& c
   if (seconds <= 0) return;
   fmt::print("\nthe first {}: 1 forward, 1' backward, | update, . idle\n{}", duration(seconds),
              simulator::draw_timeline(
-                 result.events, spec.stages,
+                 result.events, spec.shape.stages,
                  {.seconds = seconds, .columns = static_cast<int>(columns), .color = wants_color(color)}));
 }
 
@@ -233,7 +233,7 @@ void show(const Spec& spec, const Result& result, const SimulateOptions& options
   print_table(spec, result);
   if (plan) {
     fmt::print("\nmodelled: {} tokens/s on {} replicas, from {} layers\n", format_count(tokens_per_s),
-               plan->replicas, plan->modelled ? "modelled" : "measured");
+               plan->shape.replicas, plan->modelled ? "modelled" : "measured");
     for (std::size_t r = 0; r < plan->stages.size(); ++r) {
       fmt::print("  stage {}: layers {}..{}, {} of tensors\n", r, plan->stages[r].first_layer,
                  plan->stages[r].last_layer - 1,
@@ -249,7 +249,7 @@ bool wants_events(const SimulateOptions& options) {
 
 void run_schedule(SimulateOptions options) {
   Spec& spec = options.spec;
-  if (!options.arguments->file.empty()) spec.kind = schedule::parse_kind(options.arguments->file);
+  if (!options.arguments->file.empty()) spec.shape.schedule = schedule::parse_kind(options.arguments->file);
   schedule::validate(spec);
   const System system = stated_system(options);
   show(spec, simulator::simulate(spec, system, wants_events(options)), options, nullptr, 0);
@@ -260,19 +260,18 @@ void run_configuration(const SimulateOptions& options) {
   const Config config = load_config(options.arguments->file, options.arguments->overrides);
   const PipelineConfig& pipeline = config.pipeline;
   planner::Problem problem = make_problem(config, options.files, {}, pipeline.microbatch);
-  problem.schedule = schedule::parse_kind(pipeline.schedule);
-  problem.stages = pipeline.stages;
-  problem.replicas = pipeline.replicas;
-  problem.microbatch = pipeline.microbatch;
-  problem.microbatches = pipeline.microbatches;
-  problem.extra = pipeline.extra;
+  problem.fixed = {.schedule = pipeline.schedule,
+                   .stages = pipeline.stages,
+                   .replicas = pipeline.replicas,
+                   .microbatch = pipeline.microbatch,
+                   .microbatches = pipeline.microbatches,
+                   .extra = pipeline.extra};
   problem.margin = 0;
   const planner::Plan plan = planner::plan_as_configured(config, problem);
-  Spec spec = planner::spec_of(plan);
+  Spec spec = planner::spec_of_one_replica(plan);
   spec.updates = options.spec.updates;
   const Result result = simulator::simulate(spec, planner::system_of(problem, plan), wants_events(options));
-  const double tokens = static_cast<double>(plan.microbatch) * plan.microbatches * plan.replicas *
-                        problem.context / result.update_seconds;
+  const double tokens = 1.0 * plan.shape.batch() * problem.context / result.update_seconds;
   show(spec, result, options, &plan, tokens);
 }
 
@@ -304,12 +303,12 @@ void add_simulate(CLI::App& command, int& exit_code) {
   command.add_option(
       "--cluster", options->files.cluster,
       "For a configuration: the hardware, as `twobw topology` writes it (default: this machine)");
-  command.add_option("--stages", options->spec.stages, "d, the stages")->capture_default_str();
-  command.add_option("--microbatches", options->spec.microbatches, "m, the microbatches of an update")
+  command.add_option("--stages", options->spec.shape.stages, "d, the stages")->capture_default_str();
+  command.add_option("--microbatches", options->spec.shape.microbatches, "m, the microbatches of an update")
       ->capture_default_str();
-  command.add_option("--extra", options->spec.extra, "e, extra microbatches in flight")
+  command.add_option("--extra", options->spec.shape.extra, "e, extra microbatches in flight")
       ->capture_default_str();
-  command.add_flag("!--one-gradient", options->spec.second_gradient,
+  command.add_flag("!--one-gradient", options->spec.shape.second_gradient,
                    "Under 2bw one gradient buffer a stage, and a stall, instead of two");
   command.add_option("--updates", options->spec.updates, "Updates of the run that is traced")
       ->capture_default_str();

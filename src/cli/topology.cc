@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "base/document.h"
+#include "base/text_file.h"
 #include "cli/commands.h"
-#include "device/machine.h"
+#include "measure/local_cluster.h"
 
 namespace twobw::cli {
 
@@ -16,7 +16,7 @@ void add_topology(CLI::App& command, int& exit_code) {
   command.add_option("--output", *output, "The file to write; else it is printed");
   command.callback([output, &exit_code] {
     const device::Machine machine = device::measure_machine();
-    const std::string text = device::describe(machine);
+    const std::string text = measure::describe(machine);
     if (output->empty()) {
       fmt::print("{}", text);
     } else {

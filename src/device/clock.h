@@ -6,7 +6,7 @@
 
 namespace twobw::device {
 
-struct Mark {
+struct Timestamp {
   double seconds = 0;           // on a CPU
   std::shared_ptr<void> event;  // on a GPU
 };
@@ -14,19 +14,19 @@ struct Mark {
 class Clock {
  public:
   virtual ~Clock() = default;
-  virtual Mark mark() = 0;
-  virtual void await(const Mark&) {}  // until it is passed
+  virtual Timestamp now() = 0;
+  virtual void await(const Timestamp&) {}  // until it is passed
   // Since the clock's start. Of a mark that was passed.
-  virtual double seconds(const Mark& mark) const = 0;
+  virtual double seconds(const Timestamp& mark) const = 0;
 };
 
 class ThreadClock final : public Clock {
  public:
   explicit ThreadClock(std::chrono::steady_clock::time_point start) : start_(start) {}
-  Mark mark() override {
+  Timestamp now() override {
     return {.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count()};
   }
-  double seconds(const Mark& mark) const override { return mark.seconds; }
+  double seconds(const Timestamp& mark) const override { return mark.seconds; }
 
  private:
   std::chrono::steady_clock::time_point start_;

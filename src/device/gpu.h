@@ -7,7 +7,7 @@
 
 #include <cstddef>
 
-#include "device/ready.h"
+#include "device/stream_event.h"
 
 namespace twobw::device {
 
@@ -24,9 +24,9 @@ const GpuContext& gpu_context(cudaStream_t stream);
 void register_gpu_stream(cudaStream_t stream, const GpuContext& context);
 void forget_gpu_stream(cudaStream_t stream);
 
-// As in device/ready.h, for any stream: one of the calling thread's GPU to record on, of any GPU to wait on.
-Ready record_ready(cudaStream_t stream);
-void await_ready(const Ready& ready, cudaStream_t stream);
+// As in device/stream_event.h, for any stream: one of the calling thread's GPU to record on, of any GPU to wait on.
+StreamEvent record_stream_event(cudaStream_t stream);
+void await_stream_event(const StreamEvent& ready, cudaStream_t stream);
 
 // While it lives, the calling worker's thread queues on another stream of its GPU instead of its own.
 class StreamScope {

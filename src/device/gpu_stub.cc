@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "device/gpu_thread.h"
 #include "device/meter.h"
-#include "device/ready.h"
+#include "device/stream_event.h"
 
 namespace twobw::device {
 
@@ -44,10 +44,10 @@ std::unique_ptr<Clock> GpuThread::make_clock(std::chrono::steady_clock::time_poi
   return std::make_unique<ThreadClock>(start);
 }
 
-Ready record_ready() {
+StreamEvent record_stream_event() {
   return nullptr;
 }
 
-void await_ready(const Ready&) {}
+void await_stream_event(const StreamEvent&) {}
 
 }  // namespace twobw::device

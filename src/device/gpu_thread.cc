@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "device/gpu.h"
 #include "device/meter.h"
-#include "device/ready.h"
+#include "device/stream_event.h"
 #include "device/slices.h"
 
 namespace twobw::device {
@@ -78,17 +78,17 @@ class StreamClock final : public Clock {
     before_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
-  Mark mark() override {
-    Mark mark{.event = timed_events().take()};
+  Timestamp now() override {
+    Timestamp mark{.event = timed_events().take()};
     check_cuda(cudaEventRecord(event(mark.event), stream_), "cudaEventRecord");
     return mark;
   }
 
-  void await(const Mark& mark) override {
+  void await(const Timestamp& mark) override {
     check_cuda(cudaEventSynchronize(event(mark.event)), "cudaEventSynchronize");
   }
 
-  double seconds(const Mark& mark) const override {
+  double seconds(const Timestamp& mark) const override {
     float milliseconds = 0;
     check_cuda(cudaEventElapsedTime(&milliseconds, event(origin_), event(mark.event)),
                "cudaEventElapsedTime");
@@ -227,24 +227,24 @@ StreamScope::~StreamScope() {
   queue_on(before_, gpu_);
 }
 
-Ready record_ready(cudaStream_t stream) {
-  Ready ready = plain_events().take();
+StreamEvent record_stream_event(cudaStream_t stream) {
+  StreamEvent ready = plain_events().take();
   check_cuda(cudaEventRecord(static_cast<cudaEvent_t>(ready.get()), stream), "cudaEventRecord");
   return ready;
 }
 
-void await_ready(const Ready& ready, cudaStream_t stream) {
+void await_stream_event(const StreamEvent& ready, cudaStream_t stream) {
   check_cuda(cudaStreamWaitEvent(stream, static_cast<cudaEvent_t>(ready.get()), 0), "cudaStreamWaitEvent");
 }
 
-Ready record_ready() {
-  return this_stream == nullptr ? nullptr : record_ready(this_stream);
+StreamEvent record_stream_event() {
+  return this_stream == nullptr ? nullptr : record_stream_event(this_stream);
 }
 
-void await_ready(const Ready& ready) {
+void await_stream_event(const StreamEvent& ready) {
   if (!ready) return;
   TWOBW_ASSERT(this_stream != nullptr, "a thread without a GPU waits for one");
-  await_ready(ready, this_stream);
+  await_stream_event(ready, this_stream);
 }
 
 }  // namespace twobw::device

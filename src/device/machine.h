@@ -1,13 +1,7 @@
-// This machine as the planner sees it: every core a device, with its share of the memory.
+// What this machine is: processor, cores, memory, and how fast they move bytes. Needs no LibTorch.
 #pragma once
 
-#include <optional>
 #include <string>
-#include <vector>
-
-#include "planner/cluster.h"
-#include "planner/profile.h"
-
 namespace twobw::device {
 
 std::string processor_name();  // as the system names it; empty where it does not
@@ -23,15 +17,5 @@ struct Machine {
 
 // Takes about a fifth of a second.
 Machine measure_machine();
-
-planner::Cluster cluster_of(const Machine& machine);
-
-// The devices that a configuration names, as the profile describes them; else this machine's cores, and there
-// the profile knows the link between them best.
-planner::Cluster cluster_at_hand(const std::vector<std::string>& devices,
-                                 const std::optional<planner::Profile>& profile);
-
-// The cluster as YAML, with a word on where every figure comes from.
-std::string describe(const Machine& machine);
 
 }  // namespace twobw::device

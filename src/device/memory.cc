@@ -35,14 +35,14 @@ std::size_t index(Term term) {
 struct MemoryPool::State {
   std::mutex mutex;
   std::unordered_map<std::size_t, std::vector<void*>> free;  // by block size
-  std::vector<Account> accounts{planner::kTerms};            // the first are the terms' own, in their order
-  std::array<std::int64_t, planner::kTerms> live{}, at_peak{};
+  std::vector<Account> accounts{kTerms};            // the first are the terms' own, in their order
+  std::array<std::int64_t, kTerms> live{}, at_peak{};
   std::int64_t total = 0, peak = 0;
   std::int64_t charges = 0, charges_at_peak = 0;  // so far: a block's number tells whether the peak saw it
   bool open = true;  // false once the pool is gone: blocks go straight back to the system
 
   State() {
-    for (int term = 0; term < planner::kTerms; ++term)
+    for (int term = 0; term < kTerms; ++term)
       accounts[term] = {.purpose = static_cast<Term>(term), .held = true};
   }
 
@@ -84,7 +84,7 @@ struct MemoryPool::State {
   }
 
   int open_account(Term purpose) {
-    std::size_t account = planner::kTerms;
+    std::size_t account = kTerms;
     while (account < accounts.size() && (accounts[account].held || accounts[account].blocks > 0)) ++account;
     if (account == accounts.size()) accounts.emplace_back();
     accounts[account] = {.purpose = purpose, .held = true};

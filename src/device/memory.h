@@ -11,16 +11,13 @@
 #include <cstdint>
 #include <memory>
 
-#include "planner/memory.h"
+#include "base/memory_terms.h"
 
 namespace at {
 class Tensor;
 }
 
 namespace twobw::device {
-
-using planner::Footprint;
-using planner::Term;
 
 class MemoryPool {
  public:

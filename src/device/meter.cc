@@ -22,26 +22,26 @@ class PoolMeter final : public Meter {
 
 }  // namespace
 
-std::unique_ptr<Meter> make_meter(const Place& place, MemoryPool& pool) {
-  if (place.gpu) return make_gpu_meter(*place.gpu);
+std::unique_ptr<Meter> make_meter(const Device& device, MemoryPool& pool) {
+  if (device.gpu) return make_gpu_meter(*device.gpu);
   return std::make_unique<PoolMeter>(pool);
 }
 
-double free_memory(const Place& place) {
-  return place.gpu ? gpu_memory(*place.gpu).free : available_memory();
+double free_memory(const Device& device) {
+  return device.gpu ? gpu_memory(*device.gpu).free : available_memory();
 }
 
-double total_memory(const Place& place) {
-  if (place.gpu) return gpu_memory(*place.gpu).total / place.gpu->slices;
+double total_memory(const Device& device) {
+  if (device.gpu) return gpu_memory(*device.gpu).total / device.gpu->slices;
   const auto share =
-      static_cast<double>(place.cores.cores.size()) / static_cast<double>(available_cores().size());
+      static_cast<double>(device.cores.cores.size()) / static_cast<double>(available_cores().size());
   return system_memory() * share;
 }
 
-std::string describe_hardware(const Place& place) {
-  if (place.gpu) return describe_gpu(*place.gpu);
+std::string describe_hardware(const Device& device) {
+  if (device.gpu) return describe_gpu(*device.gpu);
   const std::string processor = processor_name();
-  const std::size_t count = place.cores.cores.size();
+  const std::size_t count = device.cores.cores.size();
   return fmt::format("cpu: {} core{} of {}", count, count == 1 ? "" : "s",
                      processor.empty() ? "an unnamed processor" : processor);
 }

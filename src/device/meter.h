@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "device/memory.h"
-#include "device/place.h"
+#include "device/device.h"
 
 namespace twobw::device {
 
@@ -17,13 +17,13 @@ class Meter {
 };
 
 // Of the pool on a CPU; on a GPU of all that this process has there, so while nothing else allocates.
-std::unique_ptr<Meter> make_meter(const Place& place, MemoryPool& pool);
+std::unique_ptr<Meter> make_meter(const Device& device, MemoryPool& pool);
 
-// Bytes that could still be had, and that the place has in all: a slice its share of the GPU.
-double free_memory(const Place& place);
-double total_memory(const Place& place);
+// Bytes that could still be had, and that the device has in all: a slice its share of the GPU.
+double free_memory(const Device& device);
+double total_memory(const Device& device);
 
 // "cpu: 2 cores of ...", "cuda: 32 of 132 multiprocessors of NVIDIA H200".
-std::string describe_hardware(const Place& place);
+std::string describe_hardware(const Device& device);
 
 }  // namespace twobw::device

@@ -1,25 +1,15 @@
-// A model is a list of layers; a stage runs a contiguous part of it. A layer is a pure function of
-// its parameters and its input: it owns no weights, so the same layer runs on any weight version.
+// The forward of a layer: a pure function of its parameters and its input. It owns no weights, so the same forward runs
+// on any weight version.
 #pragma once
 
 #include <ATen/ATen.h>
 
 #include <cstdint>
-#include <memory>
+#include <functional>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace twobw::models {
-
-struct ParameterSpec {
-  std::string name;  // unique in the model
-  std::vector<std::int64_t> shape;
-  double init_std = 0.0;  // normal around init_mean
-  double init_mean = 0.0;
-  bool decay = true;      // weight decay applies: not to biases and norms
-  std::string tied_to{};  // shares its weights with that parameter; gradients are summed
-};
 
 // What a layer may know of the microbatch besides its input.
 struct Pass {
@@ -39,21 +29,10 @@ struct Pass {
 // a residual branch.
 using Tensors = std::vector<at::Tensor>;
 
-class Layer {
- public:
-  virtual ~Layer() = default;
-
-  // Layers of one kind and shape take the same time: "attention_in", "mlp_up", "head", ...
-  virtual std::string kind() const = 0;
-  virtual std::vector<ParameterSpec> parameters() const = 0;
-
-  // `parameters` in the order of parameters(). The first layer has no inputs (it reads pass.tokens); the
-  // last gives the mean loss, a scalar. Gradients of parameters may be accumulated straight into
-  // their .grad().
-  virtual Tensors forward(std::span<const at::Tensor> parameters, const Tensors& inputs,
-                          const Pass& pass) const = 0;
-};
-
-using LayerList = std::vector<std::unique_ptr<Layer>>;
+// `parameters` in the order of architecture::Layer::parameters. The first layer has no inputs (it reads
+// pass.tokens); the last gives the mean loss, a scalar. Gradients of parameters may be accumulated straight into
+// their .grad().
+using Forward =
+    std::function<Tensors(std::span<const at::Tensor> parameters, const Tensors& inputs, const Pass& pass)>;
 
 }  // namespace twobw::models

@@ -1,29 +1,37 @@
-// From a configuration to a list of layers, by the name of the model's family.
+// A model that can run: the layers that architecture/ describes, each with its forward.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "architecture/families.h"
+#include "architecture/layer.h"
 #include "base/config.h"
 #include "models/layer.h"
 
 namespace twobw::models {
 
-// Throws InputError for an unknown family, naming the known ones.
-LayerList build(const ModelConfig& config);
+struct Model {
+  architecture::Model layers;
+  std::vector<Forward> forwards;  // one a layer
 
-std::int64_t parameter_count(const LayerList& layers);  // tied weights once
-
-// "42 layers: embedding, 8 x (attention_in, attention_out, mlp_up, mlp_activation, mlp_down), head".
-std::string describe(const LayerList& layers);
-
-// The registered families. A new model is a new file with a builder and one line in registry.cc.
-struct Family {
-  std::string name;
-  LayerList (*build)(const ModelConfig&);
+  int size() const { return static_cast<int>(layers.size()); }
 };
-const std::vector<Family>& families();
 
-LayerList build_gpt(const ModelConfig& config);
+// Throws InputError for an unknown family, naming the known ones.
+Model build(const ModelConfig& config);
+
+// Runs layers [first, last). `parameters` are theirs, in order; `x` is what the layer before them handed on.
+// `after_layer`, where it is given, sees what each layer hands on.
+using AfterLayer = std::function<void(int layer, const Tensors& outputs)>;
+Tensors run_layers(const Model& model, int first, int last, std::span<const at::Tensor> parameters, Tensors x, Pass pass,
+                   const AfterLayer& after_layer = {});
+
+// The forward of a layer that the family describes.
+using ForwardOf = std::function<Forward(const ModelConfig& config, const architecture::Layer& layer)>;
+
+// A family of the caller's own, for a program that trains it: what its layers are, and what they compute.
+void add_family(architecture::Family family, ForwardOf forward_of);
 
 }  // namespace twobw::models

@@ -2,20 +2,13 @@
 
 #include "base/error.h"
 #include "device/gpu.h"
+#include "optim/extrapolation.h"
 #include "optim/norms_cuda.h"
 
 namespace twobw::optim {
 namespace {
 
 using at::Tensor;
-
-float* data(const Tensor& tensor) {
-  return tensor.defined() ? tensor.mutable_data_ptr<float>() : nullptr;
-}
-
-float factor(const std::vector<double>& factors, std::size_t index) {
-  return index < factors.size() ? static_cast<float>(factors[index]) : 0.0f;
-}
 
 // The bytes of `items` on the GPU.
 template <typename T>
@@ -72,7 +65,7 @@ GpuOptimizer::GpuOptimizer(const OptimizerConfig& config, const weights::Layout&
 
 Tensor GpuOptimizer::squared_norms(std::int64_t batch, const Tensor& gradient, cudaStream_t stream) {
   Tensor norms = norms_[batch % 2];
-  cuda::squared_norms(data(gradient), as<cuda::Piece>(norm_pieces_), norm_piece_count_, as<int>(first_piece_),
+  cuda::squared_norms(data_of(gradient), as<cuda::Piece>(norm_pieces_), norm_piece_count_, as<int>(first_piece_),
                       norm_count_, as<double>(partial_), norms.mutable_data_ptr<double>(), stream);
   return norms;
 }
@@ -109,33 +102,25 @@ void GpuOptimizer::apply(std::int64_t update, double learning_rate, std::span<co
   cuda::sum_in_order(as<double>(gathered_), static_cast<int>(at), as<double>(sum_), stream);
   cuda::prepare(as<double>(sum_), config_.clip, as<cuda::Control>(control_), stream);
 
-  Extrapolation extrapolation;
-  if (update > sync_updates_) {
-    extrapolation.update = factor(config_.extrapolate_update, 0);
-    extrapolation.update2 = factor(config_.extrapolate_update, 1);
-  }
-  if (update + 1 > sync_updates_) {
-    extrapolation.weights = factor(config_.extrapolate_weights, 0);
-    extrapolation.weights2 = factor(config_.extrapolate_weights, 1);
-  }
+  const Extrapolation extrapolation = extrapolation_at(config_, sync_updates_, update);
   const auto fill = [&](auto& streams) {
-    streams.gradient = data(gradient);
-    streams.moment1 = data(moment1_);
-    streams.moment2 = data(moment2_);
-    streams.update1 = data(update1_);
-    streams.update2 = data(update2_);
-    streams.applied1 = data(applied1_);
+    streams.gradient = data_of(gradient);
+    streams.moment1 = data_of(moment1_);
+    streams.moment2 = data_of(moment2_);
+    streams.update1 = data_of(update1_);
+    streams.update2 = data_of(update2_);
+    streams.applied1 = data_of(applied1_);
   };
   if (target.scalar_type() == at::kBFloat16) {
-    StreamsOf<__nv_bfloat16> streams{.source = data(master_), .target = data(master_)};
+    StreamsOf<__nv_bfloat16> streams{.source = data_of(master_), .target = data_of(master_)};
     fill(streams);
     streams.compute = as<__nv_bfloat16>(target);
     apply_as(extrapolation, learning_rate, streams, stream);
   } else {
-    Streams streams{.source = data(master_.defined() ? master_ : source),
-                    .target = data(master_.defined() ? master_ : target)};
+    Streams streams{.source = data_of(master_.defined() ? master_ : source),
+                    .target = data_of(master_.defined() ? master_ : target)};
     fill(streams);
-    if (master_.defined()) streams.compute = data(target);
+    if (master_.defined()) streams.compute = data_of(target);
     apply_as(extrapolation, learning_rate, streams, stream);
   }
   cuda::count_update(as<cuda::Control>(control_), stream);
@@ -148,10 +133,10 @@ const cuda::Control* GpuOptimizer::control() const {
   return as<cuda::Control>(control_);
 }
 
-void GpuOptimizer::add_to(planner::Footprint& footprint) const {
-  footprint[planner::Term::Master] += bytes(master_);
+void GpuOptimizer::add_to(Footprint& footprint) const {
+  footprint[Term::Master] += bytes(master_);
   for (const Tensor& tensor : {moment1_, moment2_, update1_, update2_, applied1_})
-    footprint[planner::Term::Optimizer] += bytes(tensor);
+    footprint[Term::Optimizer] += bytes(tensor);
 }
 
 }  // namespace twobw::optim

@@ -10,7 +10,7 @@
 
 #include "base/config.h"
 #include "optim/kernels_cuda.h"
-#include "planner/memory.h"
+#include "base/memory_terms.h"
 #include "weights/layout.h"
 
 namespace twobw::optim {
@@ -39,7 +39,7 @@ class GpuOptimizer {
   // Whether what is computed with is the true weights, if perhaps rounded.
   bool computes_with_true_weights() const { return config_.extrapolate_weights.empty(); }
 
-  void add_to(planner::Footprint& footprint) const;
+  void add_to(Footprint& footprint) const;
 
  private:
   template <typename Compute>

@@ -155,9 +155,7 @@ __global__ void __launch_bounds__(kThreads, Terms < 2 ? 3 : 2)
   if (now.skip == 0) read(0);  // comes while thread 0 computes powers
   if (threadIdx.x == 0) {
     shared_rule = rule_of(optimizer, piece.decay, now);
-    shared_extrapolation = extrapolation;
-    if (now.applied < 1) shared_extrapolation.update = 0;
-    if (now.applied < 2) shared_extrapolation.update2 = 0;
+    shared_extrapolation = with_history(extrapolation, now.applied);
   }
   __syncthreads();
   const Rule rule = shared_rule;

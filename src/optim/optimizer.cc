@@ -7,63 +7,57 @@
 
 #include "base/error.h"
 #include "device/memory.h"
+#include "optim/extrapolation.h"
 
 namespace twobw::optim {
 namespace {
 
 constexpr std::int64_t kGrain = 1 << 16;
 
-float* data(const at::Tensor& tensor) {
-  return tensor.defined() ? tensor.mutable_data_ptr<float>() : nullptr;
-}
-
-float factor(const std::vector<double>& factors, std::size_t index) {
-  return index < factors.size() ? static_cast<float>(factors[index]) : 0.0f;
-}
-
 }  // namespace
 
 Optimizer::Optimizer(const OptimizerConfig& config, const weights::Layout& layout, std::int64_t sync_updates,
                      const at::Tensor& initial)
     : config_(config), layout_(layout), sync_updates_(sync_updates) {
-  const device::PurposeScope purpose(device::Term::Optimizer);
+  const device::PurposeScope purpose(Term::Optimizer);
   const auto state = [&] { return at::zeros({layout.size()}, at::kFloat); };
   moment1_ = state();
   if (config.name == "adamw") moment2_ = state();
   if (!config.extrapolate_update.empty()) update1_ = state();
   if (config.extrapolate_update.size() > 1) update2_ = state();
   if (!config.extrapolate_weights.empty()) {
-    const device::PurposeScope of_master(device::Term::Master);
+    const device::PurposeScope of_master(Term::Master);
     master_ = initial.clone();
   }
   if (config.extrapolate_weights.size() > 1) applied1_ = state();
 }
 
-Extrapolation Optimizer::extrapolation_at(std::int64_t t) const {
-  Extrapolation extrapolation;
-  // update2 and weights2 reach one update further back, to where history may not exist yet.
-  if (t > sync_updates_ && applied_ >= 1) extrapolation.update = factor(config_.extrapolate_update, 0);
-  if (t > sync_updates_ && applied_ >= 2) extrapolation.update2 = factor(config_.extrapolate_update, 1);
-  if (t + 1 > sync_updates_) {
-    extrapolation.weights = factor(config_.extrapolate_weights, 0);
-    extrapolation.weights2 = factor(config_.extrapolate_weights, 1);
-  }
-  return extrapolation;
+Applied Optimizer::step(std::int64_t update, double learning_rate, std::span<const double> squared_norms,
+                        const at::Tensor& gradient, const at::Tensor& source, const at::Tensor& target) {
+  double sum = 0;
+  for (const double square : squared_norms) sum += square;
+  const Applied applied{.gradient_norm = std::sqrt(sum), .skipped = !std::isfinite(sum)};
+  apply({.index = update,
+         .learning_rate = learning_rate,
+         .gradient_scale = clip_scale(applied.gradient_norm, config_.clip),
+         .skip = applied.skipped},
+        gradient, source, target);
+  return applied;
 }
 
 void Optimizer::apply(const Update& update, const at::Tensor& gradient, const at::Tensor& source,
                       const at::Tensor& target) {
-  Streams streams{.source = data(source),
-                  .target = data(target),
-                  .gradient = data(gradient),
-                  .moment1 = data(moment1_),
-                  .moment2 = data(moment2_),
-                  .update1 = data(update1_),
-                  .update2 = data(update2_)};
+  Streams streams{.source = data_of(source),
+                  .target = data_of(target),
+                  .gradient = data_of(gradient),
+                  .moment1 = data_of(moment1_),
+                  .moment2 = data_of(moment2_),
+                  .update1 = data_of(update1_),
+                  .update2 = data_of(update2_)};
   if (master_.defined()) {
-    streams.source = streams.target = data(master_);
-    streams.compute = data(target);
-    streams.applied1 = data(applied1_);
+    streams.source = streams.target = data_of(master_);
+    streams.compute = data_of(target);
+    streams.applied1 = data_of(applied1_);
   }
   for (const weights::Parameter& parameter : layout_.parameters()) {
     if (parameter.alias) continue;
@@ -80,7 +74,8 @@ void Optimizer::apply(const Update& update, const at::Tensor& gradient, const at
 
 void Optimizer::apply_range(const Update& update, const weights::Parameter& parameter,
                             const Streams& streams) const {
-  const Extrapolation extrapolation = extrapolation_at(update.index);
+  const Extrapolation extrapolation =
+      with_history(extrapolation_at(config_, sync_updates_, update.index), applied_);
   if (update.skip) return skip(extrapolation, streams);
   const auto lr = static_cast<float>(update.learning_rate);
   const auto scale = static_cast<float>(update.gradient_scale);

@@ -14,7 +14,7 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
-#include <optional>
+#include <span>
 #include <vector>
 
 #include "base/config.h"
@@ -30,11 +30,22 @@ struct Update {
   bool skip = false;          // the gradient is not finite
 };
 
+// What an update came to.
+struct Applied {
+  double gradient_norm = 0;
+  bool skipped = false;  // the gradient is not finite
+};
+
 class Optimizer {
  public:
   // `initial`: flat W(0).
   Optimizer(const OptimizerConfig& config, const weights::Layout& layout, std::int64_t sync_updates,
             const at::Tensor& initial);
+
+  // apply() with what follows from the norm of the whole gradient: clipping, and the skip of what is not finite.
+  // `squared_norms`: of all parameters of the model, in its order.
+  Applied step(std::int64_t update, double learning_rate, std::span<const double> squared_norms,
+               const at::Tensor& gradient, const at::Tensor& source, const at::Tensor& target);
 
   // Writes version t+1 into `target` from version t in `source` (may be the same buffer) and clears
   // the gradient. Both are what the stage computes with.
@@ -49,7 +60,6 @@ class Optimizer {
   std::int64_t state_bytes() const;
 
  private:
-  Extrapolation extrapolation_at(std::int64_t t) const;
   void apply_range(const Update& update, const weights::Parameter& parameter, const Streams& streams) const;
 
   OptimizerConfig config_;

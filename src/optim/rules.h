@@ -47,6 +47,13 @@ struct Extrapolation {
   float weights = 0, weights2 = 0;
 };
 
+// Without the terms that reach back to updates which were not made yet, after so many.
+TWOBW_HOST_DEVICE Extrapolation with_history(Extrapolation e, std::int64_t updates) {
+  if (updates < 1) e.update = 0;
+  if (updates < 2) e.update2 = 0;
+  return e;
+}
+
 struct AdamWRule {
   float learning_rate, beta1, beta2, eps, decay;
   float correction1, root_correction2;  // 1 - beta1^n, sqrt(1 - beta2^n)

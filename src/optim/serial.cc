@@ -1,9 +1,5 @@
 #include "optim/serial.h"
 
-#include <cmath>
-
-#include "optim/optimizer.h"
-
 namespace twobw::optim {
 namespace {
 
@@ -11,27 +7,17 @@ class SerialCpuOptimizer final : public SerialOptimizer {
  public:
   SerialCpuOptimizer(const Config& config, const weights::Layout& layout, const at::Tensor& initial)
       : layout_(layout),
-        clip_(config.optimizer.clip),
         optimizer_(config.optimizer, layout, config.pipeline.sync_updates, initial) {}
 
   Applied apply(std::int64_t update, double learning_rate, const at::Tensor& gradient,
                 const at::Tensor& source, const at::Tensor& target) override {
-    double sum = 0;
-    for (const double square : squared_norms(layout_, gradient)) sum += square;
-    const Applied applied{.gradient_norm = std::sqrt(sum), .skipped = !std::isfinite(sum)};
-    optimizer_.apply({.index = update,
-                      .learning_rate = learning_rate,
-                      .gradient_scale = clip_scale(applied.gradient_norm, clip_),
-                      .skip = applied.skipped},
-                     gradient, source, target);
-    return applied;
+    return optimizer_.step(update, learning_rate, squared_norms(layout_, gradient), gradient, source, target);
   }
 
   at::Tensor true_weights(const at::Tensor& newest) const override { return optimizer_.true_weights(newest); }
 
  private:
   const weights::Layout& layout_;
-  double clip_;
   Optimizer optimizer_;
 };
 

@@ -8,14 +8,10 @@
 #include <memory>
 
 #include "base/config.h"
+#include "optim/optimizer.h"
 #include "weights/layout.h"
 
 namespace twobw::optim {
-
-struct Applied {
-  double gradient_norm = 0;
-  bool skipped = false;
-};
 
 class SerialOptimizer {
  public:

@@ -1,7 +1,6 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/edge.h>
 
-#include <cmath>
 #include <map>
 
 #include "base/error.h"
@@ -16,7 +15,7 @@ namespace {
 
 using at::Tensor;
 using device::PurposeScope;
-using device::Term;
+
 
 Tensors detached(const Tensors& tensors) {
   Tensors result;
@@ -26,7 +25,7 @@ Tensors detached(const Tensors& tensors) {
 
 class CpuStage final : public Stage {
  public:
-  CpuStage(const Config& config, const models::LayerList& model, const data::Source& training,
+  CpuStage(const Config& config, const models::Model& model, const data::Source& training,
            const data::Source& validation, const StageSetup& setup, device::MemoryPool& pool)
       : Stage(config, model, training, validation, setup, at::kFloat),
         optimizer_(config.optimizer, layout_, config.pipeline.sync_updates, versions_.flat(0)),
@@ -43,7 +42,7 @@ class CpuStage final : public Stage {
   StepResult finish_step(std::int64_t update) override;
   int steps_ahead() const override { return 0; }
   Tensor newest_weights() const override { return true_weights(); }
-  planner::Footprint peak() const override { return pool_.peak(); }
+  Footprint peak() const override { return pool_.peak(); }
 
  private:
   struct InFlight {
@@ -109,18 +108,14 @@ transport::Norms CpuStage::squared_norms(std::int64_t batch) {
 }
 
 void CpuStage::step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms) {
-  double sum = 0;
-  for (const transport::Norms& of_stage : norms) {
-    for (const double square : of_stage.values) sum += square;
-  }
-  last_step_ = {.gradient_norm = std::sqrt(sum), .skipped = !std::isfinite(sum)};
+  std::vector<double> squares;
+  for (const transport::Norms& of_stage : norms)
+    squares.insert(squares.end(), of_stage.values.begin(), of_stage.values.end());
   const Tensor source = versions_.flat(versions_.newest());
   const Tensor target = versions_.begin_write();
-  optimizer_.apply({.index = update,
-                    .learning_rate = learning_rate,
-                    .gradient_scale = optim::clip_scale(last_step_.gradient_norm, config_.optimizer.clip),
-                    .skip = last_step_.skipped},
-                   gradients_.flat(update), source, target);
+  const optim::Applied applied =
+      optimizer_.step(update, learning_rate, squares, gradients_.flat(update), source, target);
+  last_step_ = {.gradient_norm = applied.gradient_norm, .skipped = applied.skipped};
   versions_.publish();
 }
 
@@ -132,7 +127,7 @@ StepResult CpuStage::finish_step(std::int64_t update) {
 
 }  // namespace
 
-std::unique_ptr<Stage> make_cpu_stage(const Config& config, const models::LayerList& model,
+std::unique_ptr<Stage> make_cpu_stage(const Config& config, const models::Model& model,
                                       const data::Source& training, const data::Source& validation,
                                       const StageSetup& setup, device::MemoryPool& pool) {
   return std::make_unique<CpuStage>(config, model, training, validation, setup, pool);

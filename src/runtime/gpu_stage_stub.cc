@@ -1,10 +1,10 @@
-// In place of gpu_stage.cc where LibTorch or the build has no CUDA.
+// In place of gpu/ where LibTorch or the build has no CUDA.
 #include "base/error.h"
 #include "runtime/stage.h"
 
 namespace twobw::runtime {
 
-std::unique_ptr<Stage> make_gpu_stage(const Config&, const models::LayerList&, const data::Source&,
+std::unique_ptr<Stage> make_gpu_stage(const Config&, const models::Model&, const data::Source&,
                                       const data::Source&, const StageSetup&, const at::TensorOptions&) {
   fail_run("this program was built without CUDA");
 }

@@ -16,14 +16,14 @@ namespace twobw::runtime {
 
 using at::Tensor;
 
-Oracle::Oracle(const Config& config, const models::LayerList& model, const data::Source& training,
+Oracle::Oracle(const Config& config, const models::Model& model, const data::Source& training,
                const schedule::Spec& spec, std::vector<int> split, const at::TensorOptions& compute)
     : config_(config),
       model_(model),
       training_(training),
       spec_(spec),
-      layout_(model, 0, static_cast<int>(model.size())),
-      gradients_(layout_, spec.replicas, compute),
+      layout_(model.layers, 0, model.size()),
+      gradients_(layout_, spec.shape.replicas, compute),
       compute_(compute) {
   for (std::size_t stage = 0; stage < split.size(); ++stage) {
     stage_of_layer_.insert(stage_of_layer_.end(), split[stage], static_cast<int>(stage));
@@ -40,18 +40,18 @@ void Oracle::add_version(std::int64_t number, Tensor flat) {
   version.parameters = weights::parameter_views(layout_, version.flat);
   versions_.push_back(std::move(version));
   // The oldest that any rule can still ask for.
-  const std::size_t history = 2 + spec_.stages + spec_.extra;
+  const std::size_t history = 2 + spec_.shape.stages + spec_.shape.extra;
   if (versions_.size() > history) versions_.pop_front();
 }
 
 // Written down from the table of the design once more, on purpose not shared with schedule/.
 std::int64_t Oracle::version_by_rule(int stage, std::int64_t microbatch) const {
-  const std::int64_t m = spec_.microbatches, j = microbatch / m, start = spec_.sync_updates;
-  if (spec_.kind == schedule::Kind::TwoBW) return j <= start ? j : j - 1;
-  if (spec_.kind == schedule::Kind::Stash && j >= start) {
+  const std::int64_t m = spec_.shape.microbatches, j = microbatch / m, start = spec_.sync_updates;
+  if (spec_.shape.schedule == schedule::Kind::TwoBW) return j <= start ? j : j - 1;
+  if (spec_.shape.schedule == schedule::Kind::Stash && j >= start) {
     // The newest when its forward's turn comes: the backward of microbatch k - (d - r + e_r) just ended.
-    const int after = spec_.stages - 1 - stage;
-    const double extra = after == 0 ? 0 : std::ceil(1.0 * spec_.extra * after / (spec_.stages - 1));
+    const int after = spec_.shape.stages - 1 - stage;
+    const double extra = after == 0 ? 0 : std::ceil(1.0 * spec_.shape.extra * after / (spec_.shape.stages - 1));
     const std::int64_t last_backward = microbatch - (1 + after + static_cast<std::int64_t>(extra));
     return last_backward < start * m ? start : (last_backward + 1) / m;
   }
@@ -75,11 +75,11 @@ models::Pass Oracle::on_device(models::Pass pass) const {
 double Oracle::run_microbatch(int replica, std::int64_t microbatch) {
   models::Pass pass = on_device(training_pass(config_, training_, replica, microbatch));
   models::Tensors x;
-  for (int layer = 0; layer < static_cast<int>(model_.size()); ++layer) {
+  for (int layer = 0; layer < model_.size(); ++layer) {
     const Version& weights = version(version_by_rule(stage_of_layer_[layer], microbatch));
     const auto [begin, end] = layout_.range(layer);
     pass.layer = layer;
-    x = model_[layer]->forward(std::span(weights.parameters).subspan(begin, end - begin), x, pass);
+    x = model_.forwards[layer](std::span(weights.parameters).subspan(begin, end - begin), x, pass);
   }
   torch::autograd::backward(x, {});
   return x.front().item<double>();
@@ -88,12 +88,12 @@ double Oracle::run_microbatch(int replica, std::int64_t microbatch) {
 OracleUpdate Oracle::next_update() {
   OracleUpdate result{.update = updates_};
   const at::Tensor& gradient = gradients_.flat(0);
-  for (int replica = 0; replica < spec_.replicas; ++replica) {
+  for (int replica = 0; replica < spec_.shape.replicas; ++replica) {
     for (const Version& version : versions_) gradients_.attach(replica, version.parameters);
     double loss = 0;
-    for (std::int64_t k = updates_ * spec_.microbatches; k < (updates_ + 1) * spec_.microbatches; ++k)
+    for (std::int64_t k = updates_ * spec_.shape.microbatches; k < (updates_ + 1) * spec_.shape.microbatches; ++k)
       loss += run_microbatch(replica, k);
-    result.loss += loss / (static_cast<double>(spec_.microbatches) * spec_.replicas);
+    result.loss += loss / (static_cast<double>(spec_.shape.microbatches) * spec_.shape.replicas);
     if (replica == 0) continue;
     gradient.add_(gradients_.flat(replica));
     gradients_.flat(replica).zero_();
@@ -120,13 +120,8 @@ double Oracle::evaluate(const data::Source& validation) const {
   const std::vector<Tensor> parameters = weights::parameter_views(layout_, weights);
   double sum = 0;
   for (int index = 0; index < config_.train.eval_microbatches; ++index) {
-    models::Pass pass = on_device(validation_pass(config_, validation, index));
-    models::Tensors x;
-    for (int layer = 0; layer < static_cast<int>(model_.size()); ++layer) {
-      const auto [begin, end] = layout_.range(layer);
-      pass.layer = layer;
-      x = model_[layer]->forward(std::span(parameters).subspan(begin, end - begin), x, pass);
-    }
+    const models::Pass pass = on_device(validation_pass(config_, validation, index));
+    const models::Tensors x = models::run_layers(model_, 0, model_.size(), parameters, {}, pass);
     sum += x.front().item<double>();
   }
   return sum / config_.train.eval_microbatches;

@@ -15,7 +15,7 @@
 
 #include "base/config.h"
 #include "data/tokens.h"
-#include "models/layer.h"
+#include "models/model.h"
 #include "optim/serial.h"
 #include "schedule/spec.h"
 #include "weights/gradients.h"
@@ -35,7 +35,7 @@ class Oracle {
  public:
   // `split` matters under `stash` alone, where versions differ between stages. `compute`: number format and
   // device, the calling thread's.
-  Oracle(const Config& config, const models::LayerList& model, const data::Source& training,
+  Oracle(const Config& config, const models::Model& model, const data::Source& training,
          const schedule::Spec& spec, std::vector<int> split, const at::TensorOptions& compute = at::kFloat);
 
   OracleUpdate next_update();
@@ -58,7 +58,7 @@ class Oracle {
   void add_version(std::int64_t number, at::Tensor flat);
 
   const Config& config_;
-  const models::LayerList& model_;
+  const models::Model& model_;
   const data::Source& training_;
   schedule::Spec spec_;
   std::vector<int> stage_of_layer_;

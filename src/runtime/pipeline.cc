@@ -8,18 +8,18 @@
 
 namespace twobw::runtime {
 
-Pipeline::Pipeline(const Config& config, const models::LayerList& model, const data::Source& training,
-                   const data::Source& validation, PipelineSetup setup, Listener listener)
+Pipeline::Pipeline(const Config& config, const models::Model& model, const data::Source& training,
+                   const data::Source& validation, PipelineSetup setup, Observer observer)
     : config_(config),
       model_(model),
       training_(training),
       validation_(validation),
       setup_(std::move(setup)),
-      listener_(std::move(listener)),
+      observer_(std::move(observer)),
       hub_(std::chrono::duration<double>(config.pipeline.timeout)),
-      group_(hub_, setup_.spec.stages, setup_.spec.replicas),
+      group_(hub_, setup_.spec.shape.stages, setup_.spec.shape.replicas),
       gate_(hub_),
-      board_(setup_.spec.stages, setup_.spec.replicas) {
+      board_(setup_.spec.shape.stages, setup_.spec.shape.replicas) {
   connect();
 }
 
@@ -28,12 +28,12 @@ Pipeline::~Pipeline() {
   workers_.clear();
   links_.clear();
   replicas_.clear();
-  if (setup_.places.front().gpu) device::release_unused_gpu_memory();
+  if (setup_.devices.front().gpu) device::release_unused_gpu_memory();
 }
 
 bool Pipeline::are_apart(const WorkerSetup& one, const WorkerSetup& other) const {
-  const auto &a = one.place.gpu, &b = other.place.gpu;
-  return a && b && (a->gpu != b->gpu || setup_.as_if_apart);
+  const auto &a = one.device.gpu, &b = other.device.gpu;
+  return a && b && (a->gpu != b->gpu || setup_.simulate_peers);
 }
 
 transport::Link* Pipeline::add_link(bool apart) {
@@ -41,14 +41,14 @@ transport::Link* Pipeline::add_link(bool apart) {
 }
 
 void Pipeline::connect() {
-  const int stages = setup_.spec.stages;
-  const bool on_gpus = setup_.places.front().gpu.has_value();
+  const int stages = setup_.spec.shape.stages;
+  const bool on_gpus = setup_.devices.front().gpu.has_value();
   for (int stage = 0; stage < stages; ++stage)
     replicas_.emplace_back(
-        hub_, setup_.spec.replicas,
-        on_gpus ? transport::sums_on_gpus(setup_.as_if_apart) : transport::sums_on_cores());
+        hub_, setup_.spec.shape.replicas,
+        on_gpus ? transport::sums_on_gpus(setup_.simulate_peers) : transport::sums_on_cores());
   std::vector<WorkerSetup> workers;
-  for (int replica = 0; replica < setup_.spec.replicas; ++replica) {
+  for (int replica = 0; replica < setup_.spec.shape.replicas; ++replica) {
     for (int stage = 0; stage < stages; ++stage) {
       workers.push_back(prepare_worker(replica, stage));
       if (stage == 0) continue;
@@ -63,7 +63,7 @@ void Pipeline::connect() {
   for (WorkerSetup& worker : workers) {
     transport::ReplicaGroup& replicas = replicas_[worker.stage];
     workers_.push_back(std::make_unique<Worker>(config_, setup_.spec, std::move(worker), replicas, group_,
-                                                gate_, board_, listener_));
+                                                gate_, board_, observer_));
   }
 }
 
@@ -79,7 +79,7 @@ WorkerSetup Pipeline::prepare_worker(int replica, int stage) const {
                          .slots_before = schedule::in_flight_bound(setup_.spec, std::max(stage - 1, 0)),
                          .versions = schedule::versions_kept(setup_.spec, stage),
                          .gradient_buffers = schedule::gradient_buffers(setup_.spec, stage)},
-          .place = setup_.places[replica * setup_.spec.stages + stage],
+          .device = setup_.devices[replica * setup_.spec.shape.stages + stage],
           .checksums = setup_.checksums,
           .record_events = setup_.record_events};
 }
@@ -89,7 +89,7 @@ WorkerSetup Pipeline::prepare_worker(int replica, int stage) const {
 void Pipeline::join_ties(std::vector<WorkerSetup>& workers) {
   std::vector<WorkerSetup*> primaries, copies;
   for (WorkerSetup& worker : workers) {
-    const weights::Layout layout(model_, worker.arithmetic.first_layer, worker.arithmetic.last_layer);
+    const weights::Layout layout(model_.layers, worker.arithmetic.first_layer, worker.arithmetic.last_layer);
     for (const weights::Tie& tie : layout.ties()) {
       if (tie.copy < 0) primaries.push_back(&worker);
       if (tie.primary < 0) copies.push_back(&worker);
@@ -112,11 +112,11 @@ void Pipeline::join_ties(std::vector<WorkerSetup>& workers) {
 }
 
 void Pipeline::run_worker(int worker) {
-  const int stages = setup_.spec.stages;
+  const int stages = setup_.spec.shape.stages;
   const auto fail = [&](std::string message, bool stuck) {
     std::lock_guard lock(failure_mutex_);
     if (failures_.empty()) stuck_report_ = board_.report();
-    const std::string who = schedule::worker_name(setup_.spec.replicas, worker / stages, worker % stages);
+    const std::string who = schedule::worker_name(setup_.spec.shape.replicas, worker / stages, worker % stages);
     failures_.push_back({fmt::format("{}: {}", who, message), stuck});
     hub_.cancel();
     failed_.notify_all();
@@ -137,7 +137,7 @@ void Pipeline::run_worker(int worker) {
 void Pipeline::run() {
   start_ = std::chrono::steady_clock::now();
   std::vector<std::thread> threads;
-  for (int worker = 0; worker < schedule::workers(setup_.spec); ++worker)
+  for (int worker = 0; worker < setup_.spec.shape.workers(); ++worker)
     threads.emplace_back([this, worker] { run_worker(worker); });
   for (std::thread& thread : threads) thread.join();
   if (failures_.empty()) return;
@@ -156,7 +156,7 @@ void Pipeline::request_stop() {
 }
 
 const Stage& Pipeline::stage(int stage, int replica) const {
-  return workers_[replica * setup_.spec.stages + stage]->stage();
+  return workers_[replica * setup_.spec.shape.stages + stage]->stage();
 }
 
 std::vector<telemetry::Event> Pipeline::events() const {

@@ -7,8 +7,8 @@
 
 #include "base/config.h"
 #include "data/tokens.h"
-#include "device/place.h"
-#include "models/layer.h"
+#include "device/device.h"
+#include "models/model.h"
 #include "runtime/worker.h"
 #include "schedule/spec.h"
 
@@ -18,17 +18,17 @@ struct PipelineSetup {
   schedule::Spec spec;
   std::vector<int> split;             // layers of each stage
   std::vector<bool> recompute;        // of each stage
-  std::vector<device::Place> places;  // of each worker, by its number (schedule/spec.h)
+  std::vector<device::Device> devices;  // of each worker, by its number (schedule/spec.h)
   bool checksums = false;
   bool record_events = false;
-  bool as_if_apart = false;  // links as between GPUs, also on one and the same
+  bool simulate_peers = false;  // links as between GPUs, also on one and the same
 };
 
 class Pipeline {
  public:
   // Everything passed by reference must outlive the pipeline.
-  Pipeline(const Config& config, const models::LayerList& model, const data::Source& training,
-           const data::Source& validation, PipelineSetup setup, Listener listener);
+  Pipeline(const Config& config, const models::Model& model, const data::Source& training,
+           const data::Source& validation, PipelineSetup setup, Observer observer);
   ~Pipeline();
 
   // Starts the workers and waits for them. Throws RunError when one failed: for a wait that outlasted
@@ -58,11 +58,11 @@ class Pipeline {
   void run_worker(int worker);
 
   const Config& config_;
-  const models::LayerList& model_;
+  const models::Model& model_;
   const data::Source& training_;
   const data::Source& validation_;
   PipelineSetup setup_;
-  Listener listener_;
+  Observer observer_;
   transport::Hub hub_;
   std::vector<transport::ReplicaGroup> replicas_;  // by stage
   transport::StageGroup group_;

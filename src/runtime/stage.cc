@@ -8,24 +8,19 @@ namespace twobw::runtime {
 
 using at::Tensor;
 
-Stage::Stage(const Config& config, const models::LayerList& model, const data::Source& training,
+Stage::Stage(const Config& config, const models::Model& model, const data::Source& training,
              const data::Source& validation, const StageSetup& setup, const at::TensorOptions& compute)
     : config_(config),
       model_(model),
       training_(training),
       validation_(validation),
       setup_(setup),
-      layout_(model, setup.first_layer, setup.last_layer),
+      layout_(model.layers, setup.first_layer, setup.last_layer),
       versions_(layout_, setup.versions, config.train.seed, compute),
       gradients_(layout_, setup.gradient_buffers, compute) {}
 
-Tensors Stage::run_layers(std::span<const Tensor> parameters, Tensors x, models::Pass& pass) const {
-  for (int layer = setup_.first_layer; layer < setup_.last_layer; ++layer) {
-    const auto [begin, end] = layout_.range(layer);
-    pass.layer = layer;
-    x = model_[layer]->forward(parameters.subspan(begin, end - begin), x, pass);
-  }
-  return x;
+Tensors Stage::run_layers(std::span<const Tensor> parameters, Tensors x, const models::Pass& pass) const {
+  return models::run_layers(model_, setup_.first_layer, setup_.last_layer, parameters, std::move(x), pass);
 }
 
 void Stage::sum_local_ties(std::int64_t batch) {

@@ -2,7 +2,7 @@
 // threads, links or order; the worker tells it what to do. Used by one thread.
 //
 // On a GPU the calls only queue work: what they give is there once the queue has come to it
-// (device/ready.h), and what a step came to is asked for some steps later.
+// (device/stream_event.h), and what a step came to is asked for some steps later.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -18,7 +18,7 @@
 #include "base/gpu_name.h"
 #include "data/tokens.h"
 #include "device/memory.h"
-#include "models/layer.h"
+#include "models/model.h"
 #include "transport/group.h"
 #include "weights/gradients.h"
 #include "weights/layout.h"
@@ -48,7 +48,7 @@ struct StepResult {
 
 class Stage {
  public:
-  Stage(const Config& config, const models::LayerList& model, const data::Source& training,
+  Stage(const Config& config, const models::Model& model, const data::Source& training,
         const data::Source& validation, const StageSetup& setup, const at::TensorOptions& compute);
   virtual ~Stage() = default;
 
@@ -87,16 +87,16 @@ class Stage {
   const weights::Layout& layout() const { return layout_; }
   std::vector<std::uint64_t> layer_checksums() const;
   int peak_versions() const { return versions_.peak_live(); }
-  virtual planner::Footprint peak() const = 0;  // bytes by purpose
+  virtual Footprint peak() const = 0;  // bytes by purpose
 
  protected:
-  Tensors run_layers(std::span<const at::Tensor> parameters, Tensors x, models::Pass& pass) const;
+  Tensors run_layers(std::span<const at::Tensor> parameters, Tensors x, const models::Pass& pass) const;
   int spanning_tie() const;
-  bool is_last() const { return setup_.last_layer == static_cast<int>(model_.size()); }
+  bool is_last() const { return setup_.last_layer == model_.size(); }
   std::int64_t batch_of(std::int64_t microbatch) const { return microbatch / config_.pipeline.microbatches; }
 
   const Config& config_;
-  const models::LayerList& model_;
+  const models::Model& model_;
   const data::Source& training_;
   const data::Source& validation_;
   StageSetup setup_;
@@ -106,11 +106,11 @@ class Stage {
 };
 
 // `pool` counts what the stage allocates.
-std::unique_ptr<Stage> make_cpu_stage(const Config& config, const models::LayerList& model,
+std::unique_ptr<Stage> make_cpu_stage(const Config& config, const models::Model& model,
                                       const data::Source& training, const data::Source& validation,
                                       const StageSetup& setup, device::MemoryPool& pool);
 // On the calling thread's GPU (device/gpu_thread.h), which gives the options to compute with.
-std::unique_ptr<Stage> make_gpu_stage(const Config& config, const models::LayerList& model,
+std::unique_ptr<Stage> make_gpu_stage(const Config& config, const models::Model& model,
                                       const data::Source& training, const data::Source& validation,
                                       const StageSetup& setup, const at::TensorOptions& compute);
 

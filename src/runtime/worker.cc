@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "device/ready.h"
+#include "device/stream_event.h"
 #include "optim/learning_rate.h"
 
 namespace twobw::runtime {
@@ -15,7 +15,7 @@ using transport::Tag;
 
 Worker::Worker(const Config& config, const schedule::Spec& spec, WorkerSetup setup,
                transport::ReplicaGroup& replicas, transport::StageGroup& group, transport::BatchGate& gate,
-               telemetry::Board& board, const Listener& listener)
+               telemetry::Board& board, const Observer& observer)
     : config_(config),
       spec_(spec),
       setup_(std::move(setup)),
@@ -23,7 +23,7 @@ Worker::Worker(const Config& config, const schedule::Spec& spec, WorkerSetup set
       group_(group),
       gate_(gate),
       board_(board),
-      listener_(listener) {}
+      observer_(observer) {}
 
 double Worker::now() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
@@ -31,36 +31,36 @@ double Worker::now() const {
 
 template <typename Wait>
 auto Worker::timed_wait(Wait wait) {
-  device::Mark begin = seat_->clock().mark();
+  device::Timestamp begin = binding_->clock().now();
   auto result = wait();
-  waits_.push_back({std::move(begin), seat_->clock().mark()});
+  waits_.push_back({std::move(begin), binding_->clock().now()});
   return result;
 }
 
-void Worker::run(const models::LayerList& model, const data::Source& training, const data::Source& validation,
+void Worker::run(const models::Model& model, const data::Source& training, const data::Source& validation,
                  std::chrono::steady_clock::time_point start) {
   start_ = start;
-  const std::string name = spec_.replicas == 1 ? fmt::format("stage {}", setup_.stage)
+  const std::string name = spec_.shape.replicas == 1 ? fmt::format("stage {}", setup_.stage)
                                                : fmt::format("{} stage {}", setup_.replica, setup_.stage);
   device::PoolScope scope(pool_);
-  seat_ = std::make_unique<device::Seat>(name, setup_.place, start);
-  stage_ = setup_.place.gpu ? make_gpu_stage(config_, model, training, validation, setup_.arithmetic,
-                                             seat_->compute(config_.train.precision))
+  binding_ = std::make_unique<device::DeviceBinding>(name, setup_.device, start);
+  stage_ = setup_.device.gpu ? make_gpu_stage(config_, model, training, validation, setup_.arithmetic,
+                                             binding_->compute(config_.train.precision))
                             : make_cpu_stage(config_, model, training, validation, setup_.arithmetic, pool_);
   stream_ = std::make_unique<schedule::Stream>(schedule::of_replica(spec_, setup_.replica), setup_.stage);
   last_update_ = now();
   while (const auto instruction = stream_->next()) {
     board_.begin(index(), *instruction);
-    device::Mark begin = setup_.record_events ? seat_->clock().mark() : device::Mark();
+    device::Timestamp begin = setup_.record_events ? binding_->clock().now() : device::Timestamp();
     execute(*instruction);
     if (config_.pipeline.memory_limit > 0) check_memory();
-    if (setup_.record_events) timed_.push_back({*instruction, {std::move(begin), seat_->clock().mark()}});
+    if (setup_.record_events) timed_.push_back({*instruction, {std::move(begin), binding_->clock().now()}});
   }
   while (!steps_.empty()) report_step();
   stage_->finish();
   for (const Timed& timed : timed_) {
-    events_.push_back({setup_.stage, timed.instruction, seat_->clock().seconds(timed.span.begin),
-                       seat_->clock().seconds(timed.span.end), setup_.replica});
+    events_.push_back({setup_.stage, timed.instruction, binding_->clock().seconds(timed.span.begin),
+                       binding_->clock().seconds(timed.span.end), setup_.replica});
   }
   board_.finish(index(), "finished");
 }
@@ -107,7 +107,7 @@ void Worker::begin_batch(std::int64_t batch) {
 
 // Starts what crosses replicas and stages as soon as this worker's gradient is complete.
 void Worker::reduce_gradients(std::int64_t batch) {
-  transport::Contribution own{.gradient = stage_->gradient(batch), .ready = device::record_ready()};
+  transport::Contribution own{.gradient = stage_->gradient(batch), .ready = device::record_stream_event()};
   if (const auto sum = replicas_.contribute(batch, setup_.replica, std::move(own))) help_sum(batch, *sum);
 }
 
@@ -143,7 +143,7 @@ std::vector<transport::Norms> Worker::collect_norms(std::int64_t batch) {
   help_sum(batch, *timed_wait([&] { return replicas_.await(batch); }));
   std::vector<transport::Norms> norms = timed_wait([&] {
     std::vector<transport::Norms> all = group_.collect(batch);
-    for (const transport::Norms& of_stage : all) device::await_ready(of_stage.ready);
+    for (const transport::Norms& of_stage : all) device::await_stream_event(of_stage.ready);
     return all;
   });
   if (setup_.ports.tied_in && stage_->holds_tie_copy()) {
@@ -161,7 +161,7 @@ void Worker::step(const Instruction& i) {
   stage_->step(i.batch, rate, norms);
   Step made{
       .report = {.replica = setup_.replica, .stage = setup_.stage, .update = i.batch, .learning_rate = rate},
-      .done = seat_->clock().mark(),
+      .done = binding_->clock().now(),
       .waits = std::exchange(waits_, {})};
   if (setup_.checksums) made.report.checksums = stage_->layer_checksums();
   steps_.push_back(std::move(made));
@@ -176,27 +176,27 @@ void Worker::report_step() {
   report.gradient_norm = result.gradient_norm;
   report.skipped = result.skipped;
   report.peak = stage_->peak();
-  seat_->clock().await(made.done);
-  report.time = seat_->clock().seconds(made.done);
+  binding_->clock().await(made.done);
+  report.time = binding_->clock().seconds(made.done);
   report.elapsed = report.time - std::exchange(last_update_, report.time);
   for (const Span& wait : made.waits)
-    report.waiting += seat_->clock().seconds(wait.end) - seat_->clock().seconds(wait.begin);
-  if (result.loss) report.loss = *result.loss / (static_cast<double>(spec_.microbatches) * spec_.replicas);
-  listener_.on_update(std::move(report));
+    report.waiting += binding_->clock().seconds(wait.end) - binding_->clock().seconds(wait.begin);
+  if (result.loss) report.loss = *result.loss / (static_cast<double>(spec_.shape.microbatches) * spec_.shape.replicas);
+  observer_.on_update(std::move(report));
 }
 
 void Worker::check_memory() {
   const double limit = config_.pipeline.memory_limit * (1 << 30);
-  const planner::Footprint before = std::exchange(last_peak_, stage_->peak());
+  const Footprint before = std::exchange(last_peak_, stage_->peak());
   if (last_peak_.total() <= limit) return;
   int grown = 0;
   const auto growth = [&](int term) { return last_peak_.bytes[term] - before.bytes[term]; };
-  for (int term = 1; term < planner::kTerms; ++term) {
+  for (int term = 1; term < kTerms; ++term) {
     if (growth(term) > growth(grown)) grown = term;
   }
   fail_run("its tensors take {}, more than the {} of pipeline.memory_limit, now that {} have grown to {}",
            format_bytes(last_peak_.total()), format_bytes(limit),
-           planner::name(static_cast<planner::Term>(grown)), format_bytes(last_peak_.bytes[grown]));
+           name(static_cast<Term>(grown)), format_bytes(last_peak_.bytes[grown]));
 }
 
 void Worker::evaluate(std::int64_t update) {
@@ -214,7 +214,7 @@ void Worker::evaluate(std::int64_t update) {
       setup_.ports.activations_out->send(tag, std::move(outputs));
     }
   }
-  if (last) listener_.on_evaluation({.update = update, .loss = sum / count});
+  if (last) observer_.on_evaluation({.update = update, .loss = sum / count});
 }
 
 }  // namespace twobw::runtime

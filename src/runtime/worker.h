@@ -10,7 +10,7 @@
 
 #include "base/config.h"
 #include "device/memory.h"
-#include "device/place.h"
+#include "device/device.h"
 #include "runtime/stage.h"
 #include "schedule/stream.h"
 #include "telemetry/board.h"
@@ -32,8 +32,8 @@ struct Ports {
   std::vector<transport::Link*> tied_out;
 };
 
-// Who listens. Called from the worker's thread.
-struct Listener {
+// Told of every update and evaluation, from the worker's thread.
+struct Observer {
   std::function<void(telemetry::StageUpdate)> on_update;
   std::function<void(telemetry::Evaluation)> on_evaluation;
 };
@@ -42,7 +42,7 @@ struct WorkerSetup {
   int replica = 0;
   int stage = 0;
   StageSetup arithmetic;
-  device::Place place;
+  device::Device device;
   Ports ports;
   bool checksums = false;      // report those of the weights with every update
   bool record_events = false;  // keep every instruction's times
@@ -53,11 +53,11 @@ class Worker {
   // `replicas` is of this worker's stage, `group` of all stages.
   Worker(const Config& config, const schedule::Spec& spec, WorkerSetup setup,
          transport::ReplicaGroup& replicas, transport::StageGroup& group, transport::BatchGate& gate,
-         telemetry::Board& board, const Listener& listener);
+         telemetry::Board& board, const Observer& observer);
 
   // Allocates the stage on the calling thread, then carries out the list to its end. Throws
   // transport::WaitTimeout or Cancelled.
-  void run(const models::LayerList& model, const data::Source& training, const data::Source& validation,
+  void run(const models::Model& model, const data::Source& training, const data::Source& validation,
            std::chrono::steady_clock::time_point start);
 
   // After run().
@@ -77,8 +77,8 @@ class Worker {
   void report_step();
   void check_memory();
   double now() const;
-  bool is_last_stage() const { return setup_.stage + 1 == spec_.stages; }
-  int index() const { return setup_.replica * spec_.stages + setup_.stage; }
+  bool is_last_stage() const { return setup_.stage + 1 == spec_.shape.stages; }
+  int index() const { return setup_.replica * spec_.shape.stages + setup_.stage; }
   template <typename Wait>
   auto timed_wait(Wait wait);
 
@@ -89,10 +89,10 @@ class Worker {
   transport::StageGroup& group_;
   transport::BatchGate& gate_;
   telemetry::Board& board_;
-  const Listener& listener_;
+  const Observer& observer_;
 
   device::MemoryPool pool_;             // outlives the stage
-  std::unique_ptr<device::Seat> seat_;  // likewise
+  std::unique_ptr<device::DeviceBinding> binding_;  // likewise
   std::unique_ptr<Stage> stage_;
   std::unique_ptr<schedule::Stream> stream_;
   std::chrono::steady_clock::time_point start_;
@@ -101,11 +101,11 @@ class Worker {
 
   // Times are marks that may still lie ahead on a GPU.
   struct Span {
-    device::Mark begin, end;
+    device::Timestamp begin, end;
   };
   struct Step {  // made, still to be reported
     telemetry::StageUpdate report;
-    device::Mark done;
+    device::Timestamp done;
     std::vector<Span> waits;  // since the step before
   };
   struct Timed {
@@ -117,7 +117,7 @@ class Worker {
   double last_update_ = 0;
   std::vector<Timed> timed_;
   std::vector<telemetry::Event> events_;
-  planner::Footprint last_peak_;  // when it was last checked
+  Footprint last_peak_;  // when it was last checked
 };
 
 }  // namespace twobw::runtime

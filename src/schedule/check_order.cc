@@ -10,7 +10,7 @@ namespace twobw::schedule {
 namespace {
 
 std::int64_t microbatches_of_run(const Spec& spec) {
-  return spec.updates * spec.microbatches;
+  return spec.updates * spec.shape.microbatches;
 }
 
 // The ops `op` of the list must be number 0, 1, ..., count-1.
@@ -66,11 +66,11 @@ std::string missing(const Spec& spec, int stage, const History& history, const I
       return need(Op::Forward, k);
     case Op::Backward:
       if (!history.has(Op::Forward, k)) return need(Op::Forward, k);
-      return stage + 1 == spec.stages ? std::string() : need(Op::RecvGradient, k);
+      return stage + 1 == spec.shape.stages ? std::string() : need(Op::RecvGradient, k);
     case Op::SendGradient:
       return need(Op::Backward, k);
     case Op::ReduceGradients:
-      return history.backwards(j) < spec.microbatches ? "the batch's last Backward" : std::string();
+      return history.backwards(j) < spec.shape.microbatches ? "the batch's last Backward" : std::string();
     case Op::Step:
       return need(Op::ReduceGradients, j);
     case Op::Evaluate:

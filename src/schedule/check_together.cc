@@ -29,14 +29,14 @@ bool of_version(Op op) {
 // Whether stage r has the neighbour that the op talks to.
 bool has_peer(const Spec& spec, int stage, Op op) {
   if (op == Op::RecvActivation || op == Op::SendGradient) return stage > 0;
-  if (op == Op::SendActivation || op == Op::RecvGradient) return stage + 1 < spec.stages;
+  if (op == Op::SendActivation || op == Op::RecvGradient) return stage + 1 < spec.shape.stages;
   return true;
 }
 
 bool well_formed(const Spec& spec, int stage, const Instruction& instruction) {
   const bool microbatch =
       of_microbatch(instruction.op)
-          ? instruction.microbatch / spec.microbatches == instruction.batch && instruction.microbatch >= 0
+          ? instruction.microbatch / spec.shape.microbatches == instruction.batch && instruction.microbatch >= 0
           : instruction.microbatch == -1;
   const bool version = of_version(instruction.op)
                            ? instruction.version >= 0 && instruction.version <= spec.updates
@@ -79,9 +79,9 @@ std::string compare(const std::vector<Message>& sent, const std::vector<Message>
 }  // namespace
 
 std::string check_shape(const Spec& spec, const Lists& lists) {
-  if (std::ssize(lists) != spec.stages)
-    return fmt::format("{} lists for {} stages", lists.size(), spec.stages);
-  for (int stage = 0; stage < spec.stages; ++stage) {
+  if (std::ssize(lists) != spec.shape.stages)
+    return fmt::format("{} lists for {} stages", lists.size(), spec.shape.stages);
+  for (int stage = 0; stage < spec.shape.stages; ++stage) {
     for (const Instruction& instruction : lists[static_cast<std::size_t>(stage)]) {
       if (!well_formed(spec, stage, instruction))
         return fmt::format("stage {}: {}", stage, describe(instruction));
@@ -91,13 +91,13 @@ std::string check_shape(const Spec& spec, const Lists& lists) {
 }
 
 std::string check_progress(const Spec& spec, const Lists& lists) {
-  return execute(of_all_replicas(spec, lists), {}, spec.replicas).deadlock;
+  return execute(of_all_replicas(spec, lists), {}, spec.shape.replicas).deadlock;
 }
 
 std::string check_links(const Spec& spec, const Lists& lists) {
   // Under stash every stage evaluates right after its own update, at another place of the order.
-  const bool evaluations = spec.kind != Kind::Stash;
-  for (int r = 0; r + 1 < spec.stages; ++r) {
+  const bool evaluations = spec.shape.schedule != Kind::Stash;
+  for (int r = 0; r + 1 < spec.shape.stages; ++r) {
     const List near = lists[static_cast<std::size_t>(r)];
     const List far = lists[static_cast<std::size_t>(r) + 1];
     std::string problem =

@@ -10,7 +10,7 @@ namespace {
 
 // The design's table. It must not call version_of, from which the lists are made.
 std::int64_t version_by_rule(const Spec& spec, std::int64_t batch, std::int64_t updates_made) {
-  switch (spec.kind) {
+  switch (spec.shape.schedule) {
     case Kind::Sequential:
     case Kind::GPipe:
     case Kind::Flush:
@@ -25,7 +25,7 @@ std::int64_t version_by_rule(const Spec& spec, std::int64_t batch, std::int64_t 
 }
 
 std::vector<std::int64_t> versions_by_microbatch(const Spec& spec, List list) {
-  std::vector<std::int64_t> versions(static_cast<std::size_t>(spec.updates * spec.microbatches), -1);
+  std::vector<std::int64_t> versions(static_cast<std::size_t>(spec.updates * spec.shape.microbatches), -1);
   for (const Instruction& instruction : list) {
     if (instruction.op != Op::Forward) continue;
     versions[static_cast<std::size_t>(instruction.microbatch)] = instruction.version;

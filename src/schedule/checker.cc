@@ -51,7 +51,7 @@ const Entry& entry_of(Property property) {
 
 std::string run(const Entry& entry, const Spec& spec, const Lists& lists) {
   if (entry.together != nullptr) return entry.together(spec, lists);
-  for (int stage = 0; stage < spec.stages; ++stage) {
+  for (int stage = 0; stage < spec.shape.stages; ++stage) {
     const std::string problem = entry.by_stage(spec, stage, lists[static_cast<std::size_t>(stage)]);
     if (!problem.empty()) return fmt::format("stage {}: {}", stage, problem);
   }
@@ -91,7 +91,7 @@ Report check(const Spec& spec, const Lists& lists) {
   validate(spec);
   Report report;
   for (const Entry& entry : entries) {
-    if (entry.property == Property::Agreement && spec.kind == Kind::Stash) continue;
+    if (entry.property == Property::Agreement && spec.shape.schedule == Kind::Stash) continue;
     report.findings.push_back({entry.property, run(entry, spec, lists)});
     if (!report.holds(Property::Shape)) return report;
   }

@@ -162,7 +162,7 @@ Execution execute(const Lists& lists, const Costs& costs, int replicas) {
 
 double steady_ticks_per_batch(const Spec& spec, const Costs& costs) {
   // Batches enough on both sides of those measured that neither filling nor draining is seen.
-  const std::int64_t margin = 2 + (spec.stages + spec.extra) / spec.microbatches;
+  const std::int64_t margin = 2 + (spec.shape.stages + spec.shape.extra) / spec.shape.microbatches;
   const std::int64_t first = synchronous_batches(spec) + 2 * margin;
   const std::int64_t measured = 4 * margin;
   Spec longer = spec;
@@ -172,7 +172,7 @@ double steady_ticks_per_batch(const Spec& spec, const Costs& costs) {
   const Lists lists = all_instructions(longer);
   const Execution execution = execute(lists, costs);
   const auto end_of_batch = [&](std::int64_t batch) {
-    return backward_end(lists, execution, (batch + 1) * spec.microbatches - 1);
+    return backward_end(lists, execution, (batch + 1) * spec.shape.microbatches - 1);
   };
   return static_cast<double>(end_of_batch(first + measured) - end_of_batch(first)) /
          static_cast<double>(measured);

@@ -18,10 +18,6 @@ void require_at_least(std::string_view key, std::int64_t value, std::int64_t lea
 
 }  // namespace
 
-int workers(const Spec& spec) {
-  return spec.replicas * spec.stages;
-}
-
 std::string worker_name(int replicas, int replica, int stage) {
   return replicas == 1 ? fmt::format("stage {}", stage) : fmt::format("replica {} stage {}", replica, stage);
 }
@@ -31,30 +27,8 @@ Spec of_replica(Spec spec, int replica) {
   return spec;
 }
 
-std::string_view name(Kind kind) {
-  switch (kind) {
-    case Kind::Sequential:
-      return "sequential";
-    case Kind::GPipe:
-      return "gpipe";
-    case Kind::Flush:
-      return "flush";
-    case Kind::TwoBW:
-      return "2bw";
-    case Kind::Stash:
-      return "stash";
-  }
-  return "?";
-}
-
 bool is_delayed(Kind kind) {
   return kind == Kind::TwoBW || kind == Kind::Stash;
-}
-
-const std::vector<Kind>& all_kinds() {
-  static const std::vector<Kind> kinds = {Kind::Sequential, Kind::GPipe, Kind::Flush, Kind::TwoBW,
-                                          Kind::Stash};
-  return kinds;
 }
 
 Kind parse_kind(std::string_view text) {
@@ -65,79 +39,79 @@ Kind parse_kind(std::string_view text) {
 }
 
 int smallest_microbatches(const Spec& spec) {
-  if (spec.kind != Kind::TwoBW) return 1;
-  return std::max(1, spec.stages - 1 + spec.extra);
+  if (spec.shape.schedule != Kind::TwoBW) return 1;
+  return std::max(1, spec.shape.stages - 1 + spec.shape.extra);
 }
 
 void validate(const Spec& spec) {
-  require_at_least("pipeline.stages", spec.stages, 1);
-  require_at_least("pipeline.replicas", spec.replicas, 1);
-  require_at_least("pipeline.extra", spec.extra, 0);
-  require_at_least("pipeline.microbatches", spec.microbatches, 1);
+  require_at_least("pipeline.stages", spec.shape.stages, 1);
+  require_at_least("pipeline.replicas", spec.shape.replicas, 1);
+  require_at_least("pipeline.extra", spec.shape.extra, 0);
+  require_at_least("pipeline.microbatches", spec.shape.microbatches, 1);
   require_at_least("train.updates", spec.updates, 1);
   require_at_least("pipeline.sync_updates", spec.sync_updates, 0);
   require_at_least("train.eval_every", spec.evaluate_every, 0);
-  if (spec.replicas > 1 && spec.replicas > kMostWorkers / spec.stages) {
+  if (spec.shape.replicas > 1 && spec.shape.replicas > kMostWorkers / spec.shape.stages) {
     fail_input(
         "pipeline.replicas is {}; with {} stages it must be at most {}, for a run has at most {} workers",
-        spec.replicas, spec.stages, std::max(1, kMostWorkers / spec.stages), kMostWorkers);
+        spec.shape.replicas, spec.shape.stages, std::max(1, kMostWorkers / spec.shape.stages), kMostWorkers);
   }
-  if (spec.updates > std::numeric_limits<std::int64_t>::max() / spec.microbatches) {
+  if (spec.updates > std::numeric_limits<std::int64_t>::max() / spec.shape.microbatches) {
     fail_input("train.updates is {}; with {} microbatches in an update it must be at most {}", spec.updates,
-               spec.microbatches, std::numeric_limits<std::int64_t>::max() / spec.microbatches);
+               spec.shape.microbatches, std::numeric_limits<std::int64_t>::max() / spec.shape.microbatches);
   }
-  if (spec.microbatches < smallest_microbatches(spec)) {
+  if (spec.shape.microbatches < smallest_microbatches(spec)) {
     fail_input(
         "pipeline.microbatches m = {} is too small for 2bw with d = {} stages and e = {} extra: weights "
         "would be read before they exist; the smallest allowed m is d-1+e = {}",
-        spec.microbatches, spec.stages, spec.extra, smallest_microbatches(spec));
+        spec.shape.microbatches, spec.shape.stages, spec.shape.extra, smallest_microbatches(spec));
   }
 }
 
 int extra_at(const Spec& spec, int stage) {
-  const int after = spec.stages - 1 - stage, boundaries = spec.stages - 1;
-  return after == 0 ? 0 : (spec.extra * after + boundaries - 1) / boundaries;
+  const int after = spec.shape.stages - 1 - stage, boundaries = spec.shape.stages - 1;
+  return after == 0 ? 0 : (spec.shape.extra * after + boundaries - 1) / boundaries;
 }
 
 int in_flight_bound(const Spec& spec, int stage) {
-  switch (spec.kind) {
+  switch (spec.shape.schedule) {
     case Kind::Sequential:
       return 1;
     case Kind::GPipe:
-      return spec.microbatches;
+      return spec.shape.microbatches;
     case Kind::Flush:
-      return std::min(spec.stages - stage + extra_at(spec, stage), spec.microbatches);
+      return std::min(spec.shape.stages - stage + extra_at(spec, stage), spec.shape.microbatches);
     case Kind::TwoBW:
     case Kind::Stash:
-      return spec.stages - stage + extra_at(spec, stage);
+      return spec.shape.stages - stage + extra_at(spec, stage);
   }
   return 0;
 }
 
 std::int64_t synchronous_batches(const Spec& spec) {
-  return is_delayed(spec.kind) ? spec.sync_updates : 0;
+  return is_delayed(spec.shape.schedule) ? spec.sync_updates : 0;
 }
 
 int window(const Spec& spec, int stage, std::int64_t microbatch) {
   Spec phase = spec;
-  if (microbatch / spec.microbatches < synchronous_batches(spec)) phase.kind = Kind::Flush;
+  if (microbatch / spec.shape.microbatches < synchronous_batches(spec)) phase.shape.schedule = Kind::Flush;
   return in_flight_bound(phase, stage);
 }
 
 bool delays_steps(const Spec& spec, std::int64_t batch) {
-  return spec.kind == Kind::TwoBW && batch >= synchronous_batches(spec);
+  return spec.shape.schedule == Kind::TwoBW && batch >= synchronous_batches(spec);
 }
 
 int slack(const Spec& spec, int stage) {
-  return spec.microbatches - (spec.stages - 1 - stage) - extra_at(spec, stage);
+  return spec.shape.microbatches - (spec.shape.stages - 1 - stage) - extra_at(spec, stage);
 }
 
 bool steps_late(const Spec& spec, int stage) {
-  return spec.kind == Kind::TwoBW && slack(spec, stage) > 0 && (stage > 0 || spec.replicas > 1);
+  return spec.shape.schedule == Kind::TwoBW && slack(spec, stage) > 0 && (stage > 0 || spec.shape.replicas > 1);
 }
 
 int versions_kept(const Spec& spec, int stage) {
-  switch (spec.kind) {
+  switch (spec.shape.schedule) {
     case Kind::Sequential:
     case Kind::GPipe:
     case Kind::Flush:
@@ -149,19 +123,19 @@ int versions_kept(const Spec& spec, int stage) {
     case Kind::Stash: {
       // Right after an update the n-1 microbatches still in flight began on ceil((n-1)/m) versions.
       const int others = in_flight_bound(spec, stage) - 1;
-      return 1 + (others + spec.microbatches - 1) / spec.microbatches;
+      return 1 + (others + spec.shape.microbatches - 1) / spec.shape.microbatches;
     }
   }
   return 0;
 }
 
 int gradient_buffers(const Spec& spec, int stage) {
-  return spec.second_gradient && steps_late(spec, stage) ? 2 : 1;
+  return spec.shape.second_gradient && steps_late(spec, stage) ? 2 : 1;
 }
 
 bool has_second_gradient(const Spec& spec) {
   // The last stage ends a batch first: if any waits, it does.
-  return gradient_buffers(spec, spec.stages - 1) == 2;
+  return gradient_buffers(spec, spec.shape.stages - 1) == 2;
 }
 
 std::optional<SteadyState> steady_state(const Spec& spec, std::int64_t updates) {
@@ -171,10 +145,10 @@ std::optional<SteadyState> steady_state(const Spec& spec, std::int64_t updates) 
 }
 
 std::int64_t version_of(const Spec& spec, int stage, std::int64_t microbatch) {
-  const std::int64_t batch = microbatch / spec.microbatches;
+  const std::int64_t batch = microbatch / spec.shape.microbatches;
   const std::int64_t synchronous = synchronous_batches(spec);
   if (batch < synchronous) return batch;
-  switch (spec.kind) {
+  switch (spec.shape.schedule) {
     case Kind::Sequential:
     case Kind::GPipe:
     case Kind::Flush:
@@ -184,9 +158,9 @@ std::int64_t version_of(const Spec& spec, int stage, std::int64_t microbatch) {
     case Kind::Stash: {
       // As many updates as stage r has made when its turn comes: it forwards k right after the
       // backward of k-n, n being its bound in flight, counted from where the schedule takes over.
-      const std::int64_t since = microbatch - synchronous * spec.microbatches;
+      const std::int64_t since = microbatch - synchronous * spec.shape.microbatches;
       const std::int64_t finished = std::max<std::int64_t>(0, since - in_flight_bound(spec, stage) + 1);
-      return synchronous + finished / spec.microbatches;
+      return synchronous + finished / spec.shape.microbatches;
     }
   }
   return batch;

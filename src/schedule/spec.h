@@ -1,7 +1,5 @@
-// What a schedule is asked to do: integers only.
+// What a schedule is asked to do: integers only. The letters are those of base/pipeline_shape.h;
 //
-//   d stages, r = 0..d-1          m microbatches per update       e extra microbatches in flight
-//   w replicas, p = 0..w-1: whole pipelines that share every update, m microbatches each
 //   microbatch k = 0,1,2,...      batch j = k / m                 version t = the weights W(t)
 #pragma once
 
@@ -11,40 +9,34 @@
 #include <string_view>
 #include <vector>
 
+#include "base/pipeline_shape.h"
+
 namespace twobw::schedule {
 
-enum class Kind { Sequential, GPipe, Flush, TwoBW, Stash };
+using Kind = ScheduleKind;
+using twobw::all_kinds;
+using twobw::name;
 
 struct Spec {
-  Kind kind = Kind::TwoBW;
-  int stages = 2;
-  int microbatches = 8;
-  int extra = 0;
+  PipelineShape shape;
   std::int64_t updates = 1;
   // The first sync_updates batches run under Flush, then the schedule takes over.
   std::int64_t sync_updates = 0;
   // Evaluate the newest weights after every so many updates, and after the last; 0: never.
   std::int64_t evaluate_every = 0;
-  int replicas = 1;
-  // Under 2BW: the next batch accumulates in a second gradient buffer while a gradient waits for other stages
-  // or replicas. Without it a stage that waits runs no backward until its update is made.
-  bool second_gradient = true;
 };
 
 // Workers are numbered pipeline after pipeline: stage r of replica p is worker p*d + r.
-int workers(const Spec& spec);
 // "stage 1", or "replica 0 stage 1" where there are several, as it appears in reports.
 std::string worker_name(int replicas, int replica, int stage);
 
 // What one replica is to do: the first alone evaluates, for all hold the same weights.
 Spec of_replica(Spec spec, int replica);
 
-std::string_view name(Kind kind);
 // Whether gradients may come from older weights than those they update: 2bw and stash.
 bool is_delayed(Kind kind);
 // Throws InputError that lists the known names.
 Kind parse_kind(std::string_view name);
-const std::vector<Kind>& all_kinds();
 
 // Throws InputError when no run is possible: sizes below 1, or m below its bound.
 void validate(const Spec& spec);

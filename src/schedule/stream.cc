@@ -6,7 +6,7 @@ namespace twobw::schedule {
 
 Stream::Stream(const Spec& spec, int stage) : spec_(spec), stage_(stage), batches_(spec.updates) {
   validate(spec);
-  TWOBW_ASSERT(stage >= 0 && stage < spec.stages, "stage {} of {}", stage, spec.stages);
+  TWOBW_ASSERT(stage >= 0 && stage < spec.shape.stages, "stage {} of {}", stage, spec.shape.stages);
 }
 
 std::optional<Instruction> Stream::next() {
@@ -18,7 +18,7 @@ std::optional<Instruction> Stream::next() {
 }
 
 void Stream::stop_before(std::int64_t batch) {
-  TWOBW_ASSERT(batch >= begun_ - 1 && forwards_ <= batch * spec_.microbatches,
+  TWOBW_ASSERT(batch >= begun_ - 1 && forwards_ <= batch * spec_.shape.microbatches,
                "stop before batch {}, but stage {} has forwarded {} microbatches", batch, stage_, forwards_);
   if (batch < batches_) batches_ = batch;
 }
@@ -26,7 +26,7 @@ void Stream::stop_before(std::int64_t batch) {
 // The whole schedule: forward when the window and the versions allow it, else backward.
 void Stream::refill() {
   if (may_forward()) {
-    const std::int64_t batch = forwards_ / spec_.microbatches;
+    const std::int64_t batch = forwards_ / spec_.shape.microbatches;
     if (begun_ == batch) {
       emit_begin(batch);
     } else {
@@ -45,7 +45,7 @@ bool Stream::may_forward() const {
   if (forwards_ >= total()) return false;
   const std::int64_t needed_updates = version_of(spec_, stage_, forwards_);
   return forwards_ - backwards_ < window(spec_, stage_, forwards_) &&
-         backwards_ >= needed_updates * spec_.microbatches;
+         backwards_ >= needed_updates * spec_.shape.microbatches;
 }
 
 void Stream::emit_begin(std::int64_t batch) {
@@ -55,7 +55,7 @@ void Stream::emit_begin(std::int64_t batch) {
 
 void Stream::emit_forward() {
   const std::int64_t k = forwards_++;
-  const std::int64_t batch = k / spec_.microbatches;
+  const std::int64_t batch = k / spec_.shape.microbatches;
   const std::int64_t version = version_of(spec_, stage_, k);
   const int slot = static_cast<int>(k % in_flight_bound(spec_, stage_));
   while (steps_ < version) emit_step(steps_);
@@ -63,22 +63,22 @@ void Stream::emit_forward() {
 
   if (stage_ > 0) ready_.push_back({.op = Op::RecvActivation, .batch = batch, .microbatch = k});
   ready_.push_back({.op = Op::Forward, .batch = batch, .microbatch = k, .version = version, .slot = slot});
-  if (stage_ + 1 < spec_.stages)
+  if (stage_ + 1 < spec_.shape.stages)
     ready_.push_back({.op = Op::SendActivation, .batch = batch, .microbatch = k});
 }
 
 void Stream::emit_backward() {
   const std::int64_t k = backwards_++;
-  const std::int64_t batch = k / spec_.microbatches;
+  const std::int64_t batch = k / spec_.shape.microbatches;
   const std::int64_t version = version_of(spec_, stage_, k);
   const int slot = static_cast<int>(k % in_flight_bound(spec_, stage_));
   // The gradient that the buffer still holds goes first.
   while (steps_ <= batch - gradient_buffers(spec_, stage_)) emit_step(steps_);
-  if (stage_ + 1 < spec_.stages) ready_.push_back({.op = Op::RecvGradient, .batch = batch, .microbatch = k});
+  if (stage_ + 1 < spec_.shape.stages) ready_.push_back({.op = Op::RecvGradient, .batch = batch, .microbatch = k});
   ready_.push_back({.op = Op::Backward, .batch = batch, .microbatch = k, .version = version, .slot = slot});
   if (stage_ > 0) ready_.push_back({.op = Op::SendGradient, .batch = batch, .microbatch = k});
 
-  if (backwards_ % spec_.microbatches == 0) {
+  if (backwards_ % spec_.shape.microbatches == 0) {
     ready_.push_back({.op = Op::ReduceGradients, .batch = batch});
     if (!delays_steps(spec_, batch) || !steps_late(spec_, stage_)) emit_step(batch);
   }
@@ -114,7 +114,7 @@ std::vector<Instruction> instructions(const Spec& spec, int stage) {
 Lists all_instructions(const Spec& spec) {
   validate(spec);
   Lists lists;
-  for (int stage = 0; stage < spec.stages; ++stage) lists.push_back(instructions(spec, stage));
+  for (int stage = 0; stage < spec.shape.stages; ++stage) lists.push_back(instructions(spec, stage));
   return lists;
 }
 
@@ -122,7 +122,7 @@ Lists of_all_replicas(const Spec& spec, const Lists& first) {
   Lists all = first;
   Lists other = first;
   for (auto& list : other) std::erase_if(list, [](const Instruction& i) { return i.op == Op::Evaluate; });
-  for (int replica = 1; replica < spec.replicas; ++replica) all.insert(all.end(), other.begin(), other.end());
+  for (int replica = 1; replica < spec.shape.replicas; ++replica) all.insert(all.end(), other.begin(), other.end());
   return all;
 }
 

@@ -42,7 +42,7 @@ class Stream {
   void emit_step(std::int64_t batch);
   void emit_evaluate(std::int64_t batch);
   void evaluate_up_to(std::int64_t updates);
-  std::int64_t total() const { return batches_ * spec_.microbatches; }
+  std::int64_t total() const { return batches_ * spec_.shape.microbatches; }
 
   Spec spec_;
   int stage_;

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "simulator/machine.h"
+#include "simulator/discrete_events.h"
 
 namespace twobw::simulator {
 namespace {
@@ -17,8 +17,8 @@ constexpr double kSameTime = 1e-9;  // relative
 
 void check(const Spec& spec, const System& system) {
   schedule::validate(spec);
-  TWOBW_ASSERT(std::ssize(system.stages) == spec.stages && std::ssize(system.boundaries) == spec.stages - 1,
-               "{} stages, but times of {} and {} boundaries", spec.stages, system.stages.size(),
+  TWOBW_ASSERT(std::ssize(system.stages) == spec.shape.stages && std::ssize(system.boundaries) == spec.shape.stages - 1,
+               "{} stages, but times of {} and {} boundaries", spec.shape.stages, system.stages.size(),
                system.boundaries.size());
   const auto check_channel = [&](int channel) {
     TWOBW_ASSERT(channel >= -1 && channel < std::ssize(system.channels), "channel {} of {}", channel,
@@ -46,26 +46,26 @@ struct Window {
 
 // Batches that the microbatches in flight spread over, beside the first.
 std::int64_t depth_in_batches(const Spec& spec) {
-  return 1 + (spec.stages + spec.extra) / spec.microbatches;
+  return 1 + (spec.shape.stages + spec.shape.extra) / spec.shape.microbatches;
 }
 
 // Batches to look at before an average must do: enough for every period that a window of d+e
 // microbatches can bring about, but in large cases no more than take some hundredths of a second.
 std::int64_t patience(const Spec& spec) {
   constexpr std::int64_t affordable = 1 << 18;
-  const std::int64_t work = static_cast<std::int64_t>(spec.stages) * spec.microbatches;
-  const std::int64_t window = spec.stages + spec.extra;
+  const std::int64_t work = static_cast<std::int64_t>(spec.shape.stages) * spec.shape.microbatches;
+  const std::int64_t window = spec.shape.stages + spec.shape.extra;
   return 2 * depth_in_batches(spec) + std::clamp(affordable / work, std::int64_t{6}, 4 * window + 6);
 }
 
 // Whether every stage took as long for `batch`, and waited as long for each of its neighbours, as for the
 // one `period` before. Stage 0 alone would not do: its batches may look alike while others drift.
-bool repeats(const Machine& machine, int stages, std::int64_t batch, std::int64_t period) {
+bool repeats(const DiscreteEvents& events, int stages, std::int64_t batch, std::int64_t period) {
   const auto took = [&](int r, std::int64_t j) {
-    return machine.mark(r, j).time - machine.mark(r, j - 1).time;
+    return events.mark(r, j).time - events.mark(r, j - 1).time;
   };
   const auto waited = [&](int r, std::int64_t j) {
-    return machine.mark(r, j).use.wait_gradient - machine.mark(r, j - 1).use.wait_gradient;
+    return events.mark(r, j).use.wait_gradient - events.mark(r, j - 1).use.wait_gradient;
   };
   for (int r = 0; r < stages; ++r) {
     const double tolerance = kSameTime * took(r, batch);
@@ -78,16 +78,16 @@ bool repeats(const Machine& machine, int stages, std::int64_t batch, std::int64_
 
 // The shortest period with which the last batches repeat. The first two are left out: the pipeline was
 // being filled.
-Window find_period(const Machine& machine, int stages, std::int64_t last, std::int64_t depth) {
+Window find_period(const DiscreteEvents& events, int stages, std::int64_t last, std::int64_t depth) {
   for (std::int64_t period = 1; last - period - std::max(period, depth) >= 1; ++period) {
     std::int64_t same = 0;
-    while (same < std::max(period, depth) && repeats(machine, stages, last - same, period)) ++same;
+    while (same < std::max(period, depth) && repeats(events, stages, last - same, period)) ++same;
     if (same == std::max(period, depth)) return {last, period};
   }
   return {};
 }
 
-StageUse use_between(const Mark& begin, const Mark& end, double updates) {
+StageUse use_between(const BatchEnd& begin, const BatchEnd& end, double updates) {
   StageUse use;
   for (double StageUse::*field : {&StageUse::forward, &StageUse::backward, &StageUse::step,
                                   &StageUse::handing_over, &StageUse::wait_activation,
@@ -103,21 +103,21 @@ StageUse use_between(const Mark& begin, const Mark& end, double updates) {
 void measure_steady_state(Spec spec, const System& system, Result& result) {
   spec.sync_updates = 0;
   spec.evaluate_every = 0;
-  spec.updates = std::numeric_limits<std::int64_t>::max() / spec.microbatches;
-  Machine machine(spec, system, {.marks = true});
+  spec.updates = std::numeric_limits<std::int64_t>::max() / spec.shape.microbatches;
+  DiscreteEvents events(spec, system, {.marks = true});
   const std::int64_t most = patience(spec), depth = depth_in_batches(spec);
   Window window;
   for (std::int64_t batch = 0; !window && batch < most; ++batch) {
-    machine.run_batch();
-    window = find_period(machine, spec.stages, batch, depth);
+    events.run_batch();
+    window = find_period(events, spec.shape.stages, batch, depth);
   }
   if (!window) window = {most - 1, most - 1 - most / 3};
 
   const std::int64_t first = window.last - window.period;
   const auto updates = static_cast<double>(window.period);
-  result.update_seconds = (machine.mark(0, window.last).time - machine.mark(0, first).time) / updates;
-  for (int r = 0; r < spec.stages; ++r) {
-    result.stages.push_back(use_between(machine.mark(r, first), machine.mark(r, window.last), updates));
+  result.update_seconds = (events.mark(0, window.last).time - events.mark(0, first).time) / updates;
+  for (int r = 0; r < spec.shape.stages; ++r) {
+    result.stages.push_back(use_between(events.mark(r, first), events.mark(r, window.last), updates));
   }
 }
 
@@ -127,7 +127,7 @@ Result simulate(const Spec& spec, const System& system, bool keep_events) {
   check(spec, system);
   Result result;
   measure_steady_state(spec, system, result);
-  Machine whole(spec, system, {.events = keep_events});
+  DiscreteEvents whole(spec, system, {.events = keep_events});
   whole.run();
   result.total_seconds = whole.time();
   result.events = whole.take_events();

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "schedule/canvas.h"
+#include "schedule/draw/canvas.h"
 
 namespace twobw::simulator {
 namespace {

@@ -6,7 +6,7 @@
 
 namespace twobw::train {
 
-runtime::Listener Collector::listener() {
+runtime::Observer Collector::observer() {
   return {.on_update = [this](telemetry::StageUpdate update) { add(std::move(update)); },
           .on_evaluation =
               [this](telemetry::Evaluation evaluation) {

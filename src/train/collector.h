@@ -32,7 +32,7 @@ class Collector {
  public:
   explicit Collector(int workers) : workers_(workers) {}
 
-  runtime::Listener listener();  // for the workers' threads
+  runtime::Observer observer();  // for the workers' threads
   void close();                  // no report will follow
 
   // The next report in order, waiting at most `seconds` for it. Nothing: none came, or closed.

@@ -11,9 +11,9 @@
 
 namespace twobw::train {
 
-void save_model(const runtime::Pipeline& pipeline, const Setup& setup, const std::string& path) {
+void save_model(const runtime::Pipeline& pipeline, const runtime::Setup& setup, const std::string& path) {
   std::vector<checkpoint::NamedTensor> tensors;
-  for (int r = 0; r < setup.spec.stages; ++r) {
+  for (int r = 0; r < setup.spec.shape.stages; ++r) {
     const runtime::Stage& stage = pipeline.stage(r);
     for (const weights::Parameter& parameter : stage.layout().parameters()) {
       if (!parameter.spec.tied_to.empty()) continue;
@@ -26,29 +26,24 @@ void save_model(const runtime::Pipeline& pipeline, const Setup& setup, const std
 }
 
 SavedModel::SavedModel(const std::string& run_dir)
-    : config_(load_config(run_dir + "/config.yaml", {})), layers_(models::build(config_.model)) {
+    : config_(load_config(run_dir + "/config.yaml", {})), model_(models::build(config_.model)) {
   const std::string path = run_dir + "/model.safetensors";
   const auto tensors = checkpoint::load_safetensors(path);
-  for (const auto& layer : layers_) {
-    auto& parameters = parameters_.emplace_back();
-    for (const models::ParameterSpec& spec : layer->parameters()) {
+  for (const architecture::Layer& layer : model_.layers) {
+    for (const architecture::Parameter& spec : layer.parameters) {
       const auto found = tensors.find(spec.tied_to.empty() ? spec.name : spec.tied_to);
       if (found == tensors.end() || found->second.sizes() != at::IntArrayRef(spec.shape)) {
         fail_input("'{}' has no '{}' of the shape that config.yaml asks for", path, spec.name);
       }
-      parameters.push_back(found->second);
+      parameters_.push_back(found->second);
     }
   }
 }
 
 at::Tensor SavedModel::logits(const at::Tensor& tokens) const {
   at::NoGradGuard no_grad;
-  models::Pass pass{.tokens = tokens.unsqueeze(0)};
-  models::Tensors x;
-  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
-    pass.layer = static_cast<int>(layer);
-    x = layers_[layer]->forward(parameters_[layer], x, pass);
-  }
+  const models::Pass pass{.tokens = tokens.unsqueeze(0)};
+  const models::Tensors x = models::run_layers(model_, 0, model_.size(), parameters_, {}, pass);
   return x.front().squeeze(0);
 }
 

@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "base/config.h"
-#include "models/layer.h"
+#include "models/model.h"
 #include "runtime/pipeline.h"
-#include "train/setup.h"
+#include "runtime/setup.h"
 
 namespace twobw::train {
 
 // The newest true weights of all stages, tied weights once.
-void save_model(const runtime::Pipeline& pipeline, const Setup& setup, const std::string& path);
+void save_model(const runtime::Pipeline& pipeline, const runtime::Setup& setup, const std::string& path);
 
 // A whole model on one device, for evaluation and generation.
 class SavedModel {
@@ -29,8 +29,8 @@ class SavedModel {
 
  private:
   Config config_;
-  models::LayerList layers_;
-  std::vector<std::vector<at::Tensor>> parameters_;  // by layer
+  models::Model model_;
+  std::vector<at::Tensor> parameters_;  // layer after layer
 };
 
 }  // namespace twobw::train

@@ -10,10 +10,10 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-Json by_purpose(const planner::Footprint& footprint) {
+Json by_purpose(const Footprint& footprint) {
   Json bytes = Json::object();
-  for (int term = 0; term < planner::kTerms; ++term) {
-    bytes[std::string(name(static_cast<planner::Term>(term)))] =
+  for (int term = 0; term < kTerms; ++term) {
+    bytes[std::string(name(static_cast<Term>(term)))] =
         static_cast<std::int64_t>(footprint.bytes[term]);
   }
   return bytes;
@@ -23,8 +23,8 @@ Json by_purpose(const planner::Footprint& footprint) {
 
 Json Statistics::worker_entry(int worker) const {
   const schedule::Spec& spec = setup_.spec;
-  if (spec.replicas == 1) return Json::object();
-  return {{"replica", worker / spec.stages}, {"stage", worker % spec.stages}};
+  if (spec.shape.replicas == 1) return Json::object();
+  return {{"replica", worker / spec.shape.stages}, {"stage", worker % spec.shape.stages}};
 }
 
 void Statistics::add(const CompleteUpdate& update) {
@@ -48,7 +48,7 @@ void Statistics::add(const telemetry::Evaluation& evaluation) {
 }
 
 double Statistics::tokens_per_s() const {
-  return tokens_per_update(setup_.config) / std::max(1e-9, latest_.time - time_before_);
+  return runtime::tokens_per_update(setup_.config) / std::max(1e-9, latest_.time - time_before_);
 }
 
 double Statistics::utilisation() const {
@@ -76,15 +76,15 @@ Json Statistics::summary() const {
   const auto updates = static_cast<std::int64_t>(rows_.size());
   auto steady = schedule::steady_state(setup_.spec, updates);
   const bool all_synchronous = !steady && schedule::synchronous_batches(setup_.spec) > 0;
-  if (all_synchronous) steady = schedule::steady_state({.kind = schedule::Kind::Flush}, updates);
+  if (all_synchronous) steady = schedule::steady_state({.shape = {.schedule = schedule::Kind::Flush}}, updates);
   if (!steady) steady = {.first = 0, .last = std::max<std::int64_t>(updates, 1) - 1};
   const auto [first, last] = *steady;
   Json stages = Json::array();
   double utilisation_sum = 0;
-  const int workers = schedule::workers(setup_.spec);
+  const int workers = setup_.spec.shape.workers();
   int layer = 0;
   for (int worker = 0; worker < workers; ++worker) {
-    const int stage = worker % setup_.spec.stages;
+    const int stage = worker % setup_.spec.shape.stages;
     if (stage == 0) layer = 0;
     double waiting = 0, elapsed = 0;
     for (std::int64_t i = first + 1; i <= last; ++i) {
@@ -93,10 +93,10 @@ Json Statistics::summary() const {
     }
     const double utilisation = elapsed > 0 ? 1.0 - waiting / elapsed : 0.0;
     utilisation_sum += utilisation;
-    const planner::Footprint peak = updates > 0 ? latest_.stages[worker].peak : planner::Footprint{};
+    const Footprint peak = updates > 0 ? latest_.stages[worker].peak : Footprint{};
     Json entry = worker_entry(worker);
     entry["layers"] = {layer, layer + setup_.split[stage] - 1};
-    entry["device"] = device::describe(setup_.places[worker]);
+    entry["device"] = device::describe(setup_.devices[worker]);
     entry["utilisation"] = utilisation;
     entry["peak_bytes"] = static_cast<std::int64_t>(peak.total());
     entry["memory"] = by_purpose(peak);
@@ -107,20 +107,20 @@ Json Statistics::summary() const {
   const double duration = last > first ? rows_[last].time - rows_[first].time : latest_.time;
   const auto timed = static_cast<double>(last > first ? last - first : std::min<std::int64_t>(updates, 1));
   Json summary = {{"updates", updates},
-                  {"parameters", models::parameter_count(setup_.model)},
+                  {"parameters", architecture::parameter_count(setup_.model.layers)},
                   {"loss", latest_.loss},
                   {"validation_loss", nullptr},
                   {"best_validation_loss", nullptr},
-                  {"tokens_per_s", timed * tokens_per_update(setup_.config) / std::max(1e-9, duration)},
+                  {"tokens_per_s", timed * runtime::tokens_per_update(setup_.config) / std::max(1e-9, duration)},
                   {"utilisation", utilisation_sum / workers},
                   {"of_synchronous_start", all_synchronous},
                   {"skipped_updates", skipped_},
                   {"seconds", latest_.time},
-                  {"schedule", setup_.config.pipeline.schedule},
+                  {"schedule", name(setup_.config.pipeline.schedule)},
                   {"split", setup_.split},
                   {"layer_seconds", setup_.layer_seconds},
                   {"stages", stages}};
-  if (setup_.spec.replicas > 1) summary["replicas"] = setup_.spec.replicas;
+  if (setup_.spec.shape.replicas > 1) summary["replicas"] = setup_.spec.shape.replicas;
   if (updates == 0) summary["loss"] = nullptr;
   if (evaluation_) summary["validation_loss"] = evaluation_->loss;
   if (best_validation_) summary["best_validation_loss"] = *best_validation_;

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "train/collector.h"
-#include "train/setup.h"
+#include "runtime/setup.h"
 
 namespace twobw::train {
 
 class Statistics {
  public:
-  explicit Statistics(const Setup& setup) : setup_(setup) {}
+  explicit Statistics(const runtime::Setup& setup) : setup_(setup) {}
 
   void add(const CompleteUpdate& update);
   void add(const telemetry::Evaluation& evaluation);
@@ -31,7 +31,7 @@ class Statistics {
   // An entry of a report's list of workers, which says who it is of where there are several replicas.
   nlohmann::ordered_json worker_entry(int worker) const;
 
-  const Setup& setup_;
+  const runtime::Setup& setup_;
   std::vector<Row> rows_;
   CompleteUpdate latest_;
   double time_before_ = 0;

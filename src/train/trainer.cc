@@ -9,7 +9,7 @@
 #include <optional>
 #include <thread>
 
-#include "base/document.h"
+#include "base/text_file.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "models/model.h"
@@ -17,9 +17,10 @@
 #include "telemetry/trace.h"
 #include "train/collector.h"
 #include "train/export.h"
-#include "train/forecast.h"
+#include "measure/forecast.h"
 #include "train/run_directory.h"
-#include "train/setup.h"
+#include "measure/split.h"
+#include "runtime/setup.h"
 #include "train/statistics.h"
 
 namespace twobw::train {
@@ -73,7 +74,7 @@ class Background {
   std::thread thread_;
 };
 
-void introduce(const Setup& setup, RunDirectory& directory, telemetry::Progress& progress) {
+void introduce(const runtime::Setup& setup, RunDirectory& directory, telemetry::Progress& progress) {
   const Config& config = setup.config;
   const auto say = [&](const std::string& line) {
     progress.say(line);
@@ -82,31 +83,31 @@ void introduce(const Setup& setup, RunDirectory& directory, telemetry::Progress&
   if (!directory.moved_to().empty())
     say("the former run in " + config.run_dir + " is now in " + directory.moved_to());
   say(fmt::format("{} with {} parameters in {}", config.model.family,
-                  format_count(static_cast<double>(models::parameter_count(setup.model))),
-                  models::describe(setup.model)));
+                  format_count(static_cast<double>(architecture::parameter_count(setup.model.layers))),
+                  architecture::describe(setup.model.layers)));
   say("training on " + setup.training->describe());
   const schedule::Spec& spec = setup.spec;
-  const bool replicated = spec.replicas > 1;
+  const bool replicated = spec.shape.replicas > 1;
   say(fmt::format("{}: {}{} stages, m={} microbatches of {} x {} tokens an update{}, e={}, {} updates",
-                  config.pipeline.schedule, replicated ? fmt::format("{} replicas of ", spec.replicas) : "",
-                  spec.stages, spec.microbatches, config.pipeline.microbatch, config.model.context,
-                  replicated ? " and replica" : "", spec.extra, spec.updates));
+                  name(config.pipeline.schedule), replicated ? fmt::format("{} replicas of ", spec.shape.replicas) : "",
+                  spec.shape.stages, spec.shape.microbatches, config.pipeline.microbatch, config.model.context,
+                  replicated ? " and replica" : "", spec.shape.extra, spec.updates));
   int layer = 0;
-  for (int worker = 0; worker < schedule::workers(spec); ++worker) {
-    const int stage = worker % spec.stages;
+  for (int worker = 0; worker < spec.shape.workers(); ++worker) {
+    const int stage = worker % spec.shape.stages;
     if (stage == 0) layer = 0;
     const int end = layer + setup.split[stage];
     say(fmt::format("  {} on {}: layers {}..{} ({} to {}){}",
-                    schedule::worker_name(spec.replicas, worker / spec.stages, stage),
-                    device::describe(setup.places[worker]), layer, end - 1, setup.model[layer]->kind(),
-                    setup.model[end - 1]->kind(), setup.recompute[stage] ? ", recomputed" : ""));
+                    schedule::worker_name(spec.shape.replicas, worker / spec.shape.stages, stage),
+                    device::describe(setup.devices[worker]), layer, end - 1, setup.model.layers[layer].kind,
+                    setup.model.layers[end - 1].kind, setup.recompute[stage] ? ", recomputed" : ""));
     layer = end;
   }
 }
 
 class Loop {
  public:
-  Loop(const Setup& setup, RunDirectory& directory, telemetry::Progress& progress)
+  Loop(const runtime::Setup& setup, RunDirectory& directory, telemetry::Progress& progress)
       : setup_(setup), directory_(directory), progress_(progress), statistics_(setup) {}
 
   void handle(const CompleteUpdate& update) {
@@ -137,7 +138,7 @@ class Loop {
   const Statistics& statistics() const { return statistics_; }
 
  private:
-  const Setup& setup_;
+  const runtime::Setup& setup_;
   RunDirectory& directory_;
   telemetry::Progress& progress_;
   Statistics statistics_;
@@ -147,30 +148,30 @@ class Loop {
 
 Outcome train(const Config& asked, const std::string& trace) {
   telemetry::Progress progress(isatty(STDOUT_FILENO) != 0);
-  std::optional<Forecast> forecast;
+  std::optional<measure::Forecast> forecast;
   std::vector<std::string> said;  // before there is a log
   if (asked.plan == "auto") {
-    forecast = plan_run(asked, [&](const std::string& line) {
+    forecast = measure::plan_run(asked, [&](const std::string& line) {
       progress.say(line);
       said.push_back(line);
     });
   }
   const Config& config = forecast ? forecast->config : asked;
-  Setup setup = prepare(config);
+  runtime::Setup setup = runtime::prepare(config);
   RunDirectory directory(config);
   for (const std::string& line : said) directory.log(line);
   if (forecast) write_text(directory.path("profile.json"), planner::to_json(forecast->profile));
-  choose_split(setup);
+  measure::choose_split(setup);
   introduce(setup, directory, progress);
 
   InterruptGuard guard;
   Outcome outcome;
   Loop loop(setup, directory, progress);
-  Collector collector(schedule::workers(setup.spec));
+  Collector collector(setup.spec.shape.workers());
   runtime::PipelineSetup pipeline_setup = setup.pipeline();
   pipeline_setup.record_events = !trace.empty();
   runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, pipeline_setup,
-                             collector.listener());
+                             collector.observer());
   Background background(pipeline, collector);
   while (!collector.exhausted()) {
     if (const auto report = collector.next(0.2))
@@ -187,7 +188,7 @@ Outcome train(const Config& asked, const std::string& trace) {
   save_model(pipeline, setup, directory.path("model.safetensors"));
   outcome.summary = loop.statistics().summary();
   outcome.summary["interrupted"] = outcome.interrupted;
-  if (forecast) outcome.summary["forecast"] = compare(forecast->plan, outcome.summary);
+  if (forecast) outcome.summary["forecast"] = measure::compare(forecast->plan, outcome.summary);
   directory.write_summary(outcome.summary);
   directory.log("done: " + outcome.summary.dump());
   outcome.config = config;

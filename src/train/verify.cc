@@ -10,7 +10,8 @@
 #include "models/model.h"
 #include "runtime/oracle.h"
 #include "runtime/pipeline.h"
-#include "train/setup.h"
+#include "measure/split.h"
+#include "runtime/setup.h"
 
 namespace twobw::train {
 namespace {
@@ -22,7 +23,7 @@ struct Observed {
 
   std::optional<double> loss() const {
     std::optional<double> mean;
-    for (const auto& [place, update] : workers) {
+    for (const auto& [worker, update] : workers) {
       if (update.loss) mean = mean.value_or(0) + *update.loss;
     }
     return mean;
@@ -31,7 +32,7 @@ struct Observed {
 
 class Record {
  public:
-  runtime::Listener listener() {
+  runtime::Observer observer() {
     return {.on_update =
                 [this](telemetry::StageUpdate update) {
                   std::lock_guard lock(mutex_);
@@ -63,12 +64,12 @@ bool same(double seen, double expected, double within) {
   return same_bits(seen, expected) || std::abs(seen - expected) <= within * std::abs(expected);
 }
 
-std::string layer_name(const models::LayerList& model, std::size_t layer) {
-  return fmt::format("layer {} ({})", layer, model[layer]->kind());
+std::string layer_name(const models::Model& model, std::size_t layer) {
+  return fmt::format("layer {} ({})", layer, model.layers[layer].kind);
 }
 
 // Empty where the update is the same.
-std::string compare_update(const Setup& setup, const Observed& seen, const runtime::OracleUpdate& expected,
+std::string compare_update(const runtime::Setup& setup, const Observed& seen, const runtime::OracleUpdate& expected,
                            double within) {
   const std::optional<double> loss = seen.loss();
   if (!loss) return fmt::format("update {}: the pipeline reported no loss", expected.update);
@@ -77,8 +78,8 @@ std::string compare_update(const Setup& setup, const Observed& seen, const runti
                        *loss, expected.loss);
   }
   std::size_t layer = 0;  // counted on from replica to replica
-  for (const auto& [place, update] : seen.workers) {
-    const std::string who = schedule::worker_name(setup.spec.replicas, update.replica, update.stage);
+  for (const auto& [worker, update] : seen.workers) {
+    const std::string who = schedule::worker_name(setup.spec.shape.replicas, update.replica, update.stage);
     if (!same(update.gradient_norm, expected.gradient_norm, within)) {
       return fmt::format("update {}: gradient norm {:.17g} on {}, {:.17g} in the oracle", expected.update,
                          update.gradient_norm, who, expected.gradient_norm);
@@ -95,7 +96,7 @@ std::string compare_update(const Setup& setup, const Observed& seen, const runti
       }
     }
   }
-  if (within == 0 && layer != expected.checksums.size() * setup.spec.replicas)
+  if (within == 0 && layer != expected.checksums.size() * setup.spec.shape.replicas)
     return fmt::format("update {}: weights of some layers are missing", expected.update);
   return {};
 }
@@ -114,8 +115,8 @@ ByName weights_of(const runtime::Oracle& oracle) {
 std::string compare_length(const runtime::Pipeline& pipeline, const ByName& expected,
                            const schedule::Spec& spec, double within) {
   double off = 0, all = 0;
-  for (int worker = 0; worker < schedule::workers(spec); ++worker) {
-    const runtime::Stage& stage = pipeline.stage(worker % spec.stages, worker / spec.stages);
+  for (int worker = 0; worker < spec.shape.workers(); ++worker) {
+    const runtime::Stage& stage = pipeline.stage(worker % spec.shape.stages, worker / spec.shape.stages);
     const at::Tensor weights = stage.newest_weights();
     for (const weights::Parameter& parameter : stage.layout().parameters()) {
       const at::Tensor want = expected.at(parameter.spec.name).to(at::kDouble);
@@ -132,8 +133,8 @@ std::string compare_length(const runtime::Pipeline& pipeline, const ByName& expe
 // The final weights themselves, element by element: names the first element that differs.
 std::string compare_weights(const runtime::Pipeline& pipeline, const ByName& expected,
                             const schedule::Spec& spec) {
-  for (int worker = 0; worker < schedule::workers(spec); ++worker) {
-    const int replica = worker / spec.stages, r = worker % spec.stages;
+  for (int worker = 0; worker < spec.shape.workers(); ++worker) {
+    const int replica = worker / spec.shape.stages, r = worker % spec.shape.stages;
     const runtime::Stage& stage = pipeline.stage(r, replica);
     const at::Tensor weights = stage.newest_weights();
     for (const weights::Parameter& parameter : stage.layout().parameters()) {
@@ -142,83 +143,83 @@ std::string compare_weights(const runtime::Pipeline& pipeline, const ByName& exp
       for (std::int64_t i = 0; i < parameter.count; ++i) {
         if (std::bit_cast<std::uint32_t>(got[i]) == std::bit_cast<std::uint32_t>(want[i])) continue;
         return fmt::format("final weights: {}[{}] is {:.9g} on {}, {:.9g} in the oracle", parameter.spec.name,
-                           i, got[i], schedule::worker_name(spec.replicas, replica, r), want[i]);
+                           i, got[i], schedule::worker_name(spec.shape.replicas, replica, r), want[i]);
       }
     }
   }
   return {};
 }
 
-void run_oracle(const Setup& setup, const schedule::Spec& rule, const Record& record,
-                const runtime::Pipeline& pipeline, double within, Verdict& verdict) {
+void run_oracle(const runtime::Setup& setup, const schedule::Spec& rule, const Record& record,
+                const runtime::Pipeline& pipeline, double within, Verification& result) {
   // On a device as large as the stages': libraries choose their algorithms by that.
-  const device::Seat seat("oracle", setup.places.front());
-  const at::TensorOptions compute = seat.compute(setup.config.train.precision);
+  const device::DeviceBinding binding("oracle", setup.devices.front());
+  const at::TensorOptions compute = binding.compute(setup.config.train.precision);
   runtime::Oracle oracle(setup.config, setup.model, *setup.training, rule, setup.split, compute);
-  for (std::int64_t update = 0; update < setup.spec.updates && verdict.difference.empty(); ++update) {
+  for (std::int64_t update = 0; update < setup.spec.updates && result.difference.empty(); ++update) {
     const runtime::OracleUpdate expected = oracle.next_update();
     const Observed& seen = record.at(update);
-    verdict.skipped += expected.skipped;
-    verdict.final_loss = expected.loss;
-    verdict.difference = compare_update(setup, seen, expected, within);
-    if (!verdict.difference.empty() || !seen.evaluation) continue;
+    result.skipped += expected.skipped;
+    result.final_loss = expected.loss;
+    result.difference = compare_update(setup, seen, expected, within);
+    if (!result.difference.empty() || !seen.evaluation) continue;
     const double validation = oracle.evaluate(*setup.validation);
     if (!same(*seen.evaluation, validation, within)) {
-      verdict.difference =
+      result.difference =
           fmt::format("update {}: validation loss {:.17g} in the pipeline, {:.17g} in the oracle", update,
                       *seen.evaluation, validation);
     }
   }
-  if (!verdict.difference.empty()) return;
+  if (!result.difference.empty()) return;
   const ByName weights = weights_of(oracle);
-  verdict.difference = within > 0 ? compare_length(pipeline, weights, setup.spec, within)
+  result.difference = within > 0 ? compare_length(pipeline, weights, setup.spec, within)
                                   : compare_weights(pipeline, weights, setup.spec);
 }
 
 }  // namespace
 
-Verdict verify(const Config& config, const VerifyOptions& options) {
-  Setup setup = prepare(config);
+Verification verify(const Config& config, const VerifyOptions& options) {
+  runtime::Setup setup = runtime::prepare(config);
   // Kernels that add in whatever order threads come have other bits every time.
-  if (setup.places.front().gpu && options.within == 0) {
+  if (setup.devices.front().gpu && options.within == 0) {
     at::globalContext().setDeterministicFillUninitializedMemory(false);
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   }
   schedule::Spec rule = setup.spec;
-  if (!options.against.empty()) rule.kind = schedule::parse_kind(options.against);
+  if (!options.against.empty()) rule.shape.schedule = schedule::parse_kind(options.against);
   const std::vector<int> cores = device::available_cores();
-  for (std::size_t worker = 0; worker < setup.places.size(); ++worker)
-    setup.places[worker].cores = {{cores[worker % cores.size()]}};
-  choose_split(setup);
+  for (std::size_t worker = 0; worker < setup.devices.size(); ++worker)
+    setup.devices[worker].cores = {{cores[worker % cores.size()]}};
+  measure::choose_split(setup);
 
   Record record;
   runtime::PipelineSetup pipeline_setup = setup.pipeline();
   pipeline_setup.checksums = true;
-  pipeline_setup.as_if_apart = options.as_if_apart;
+  pipeline_setup.simulate_peers = options.simulate_peers;
   runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, pipeline_setup,
-                             record.listener());
+                             record.observer());
   pipeline.run();
 
-  Verdict verdict{.split = setup.split,
+  Verification result{.split = setup.split,
                   .updates = setup.spec.updates,
-                  .parameters = models::parameter_count(setup.model)};
-  verdict.peak_versions.resize(setup.spec.stages);
-  for (int worker = 0; worker < schedule::workers(setup.spec); ++worker) {
-    const int r = worker % setup.spec.stages;
-    const runtime::Stage& stage = pipeline.stage(r, worker / setup.spec.stages);
-    verdict.peak_versions[r] = std::max(verdict.peak_versions[r], stage.peak_versions());
+                  .parameters = architecture::parameter_count(setup.model.layers)};
+  result.peak_versions.resize(setup.spec.shape.stages);
+  for (int worker = 0; worker < setup.spec.shape.workers(); ++worker) {
+    const int r = worker % setup.spec.shape.stages;
+    const runtime::Stage& stage = pipeline.stage(r, worker / setup.spec.shape.stages);
+    result.peak_versions[r] = std::max(result.peak_versions[r], stage.peak_versions());
   }
   std::exception_ptr failure;
   std::thread([&] {
     try {
-      run_oracle(setup, rule, record, pipeline, options.within, verdict);
+      run_oracle(setup, rule, record, pipeline, options.within, result);
     } catch (...) {
       failure = std::current_exception();
     }
   }).join();
   if (failure) std::rethrow_exception(failure);
-  verdict.equal = verdict.difference.empty();
-  return verdict;
+  result.equal = result.difference.empty();
+  return result;
 }
 
 }  // namespace twobw::train

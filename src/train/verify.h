@@ -11,7 +11,7 @@
 
 namespace twobw::train {
 
-struct Verdict {
+struct Verification {
   bool equal = false;
   std::string difference;  // the first one, in words; empty when equal
   std::vector<int> split;
@@ -27,10 +27,10 @@ struct VerifyOptions {
   // Above 0: GPUs compute as they do in training, where threads add in any order, and losses, gradient norms
   // and the final weights as a whole may be off by this fraction.
   double within = 0;
-  bool as_if_apart = false;  // as in runtime::PipelineSetup
+  bool simulate_peers = false;  // as in runtime::PipelineSetup
 };
 
 // Each worker gets one thread, as the oracle has: sums over several threads would round otherwise.
-Verdict verify(const Config& config, const VerifyOptions& options = {});
+Verification verify(const Config& config, const VerifyOptions& options = {});
 
 }  // namespace twobw::train

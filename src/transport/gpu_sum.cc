@@ -32,19 +32,19 @@ void copy(float* to, int to_gpu, const float* from, int from_gpu, std::int64_t c
 // The lanes of all replicas of a stage, in which one sum follows another.
 class Lanes {
  public:
-  explicit Lanes(bool as_if_apart) : apart_(as_if_apart) {}
+  explicit Lanes(bool simulate_peers) : apart_(simulate_peers) {}
 
   // Queues the sum and says when each lane will be done.
-  std::vector<device::Ready> add_up(const std::vector<Contribution>& all) {
+  std::vector<device::StreamEvent> add_up(const std::vector<Contribution>& all) {
     std::lock_guard lock(mutex_);
     if (lanes_.empty()) open(all);
-    std::vector<device::Ready> done;
+    std::vector<device::StreamEvent> done;
     const std::int64_t size = all.front().gradient.numel();
     const auto replicas = static_cast<std::int64_t>(all.size());
     const std::int64_t share = (size / replicas + 3) / 4 * 4;  // on multiples of 16 bytes
     for (std::int64_t replica = 0; replica < replicas; ++replica) {
       const c10::cuda::CUDAGuard guard(lanes_[replica].gpu());
-      for (const Contribution& one : all) device::await_ready(one.ready, lanes_[replica].stream);
+      for (const Contribution& one : all) device::await_stream_event(one.ready, lanes_[replica].stream);
       const std::int64_t begin = std::min(size, replica * share);
       const std::int64_t end = replica + 1 == replicas ? size : std::min(size, begin + share);
       if (apart_) {
@@ -52,7 +52,7 @@ class Lanes {
       } else {
         add_in_place(all, replica, begin, end);
       }
-      done.push_back(device::record_ready(lanes_[replica].stream));
+      done.push_back(device::record_stream_event(lanes_[replica].stream));
     }
     return done;
   }
@@ -131,7 +131,7 @@ class GpuSum final : public ReplicaSum {
   void afterwards(int replica, const std::function<void()>& work) override {
     if (alone()) return work();
     const Lane& lane = lanes_->of(replica);
-    for (const device::Ready& part : done_) device::await_ready(part, lane.stream);
+    for (const device::StreamEvent& part : done_) device::await_stream_event(part, lane.stream);
     const device::StreamScope beside(lane.stream, lane.gpu());
     work();
   }
@@ -153,13 +153,13 @@ class GpuSum final : public ReplicaSum {
   std::vector<Contribution> all_;
   std::shared_ptr<Lanes> lanes_;
   std::atomic<bool> begun_ = false;
-  std::vector<device::Ready> done_;
+  std::vector<device::StreamEvent> done_;
 };
 
 }  // namespace
 
-MakeSum sums_on_gpus(bool as_if_apart) {
-  return [lanes = std::make_shared<Lanes>(as_if_apart)](std::vector<Contribution> all) {
+MakeSum sums_on_gpus(bool simulate_peers) {
+  return [lanes = std::make_shared<Lanes>(simulate_peers)](std::vector<Contribution> all) {
     return std::make_shared<GpuSum>(std::move(all), lanes);
   };
 }

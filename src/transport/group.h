@@ -8,7 +8,7 @@
 #include <map>
 #include <vector>
 
-#include "device/ready.h"
+#include "device/stream_event.h"
 #include "transport/hub.h"
 
 namespace twobw::transport {
@@ -17,7 +17,7 @@ namespace twobw::transport {
 struct Norms {
   std::vector<double> values;
   at::Tensor on_gpu;  // double; to be read once `ready`
-  device::Ready ready;
+  device::StreamEvent ready;
 };
 
 // Gathers, for every update, the norms of each stage, and gives all of them in the order of the stages: so a

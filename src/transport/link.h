@@ -1,7 +1,7 @@
 // A link carries tensors from one worker to another. The runtime cannot tell implementations apart.
 //
-// send() never blocks. expect() posts a receive ahead of need; receive() waits for it. What is sent
-// must not be changed afterwards by the sender.
+// send() never blocks; receive() waits. The sender may write to what it sent again only when the schedule tells it that
+// the receiver has used it: a stage on a GPU, whose buffers are fixed, relies on that.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -28,7 +28,6 @@ class Link {
  public:
   virtual ~Link() = default;
   virtual void send(const Tag& tag, Tensors tensors) = 0;
-  virtual void expect(const Tag& tag) = 0;
   virtual Tensors receive(const Tag& tag) = 0;
 };
 

@@ -1,5 +1,5 @@
 #include "device/memory.h"
-#include "device/ready.h"
+#include "device/stream_event.h"
 #include "transport/link.h"
 #include "transport/mailbox.h"
 
@@ -22,9 +22,9 @@ std::string describe(const Tag& tag) {
 namespace {
 
 // What a received tensor is for. Gradients are used up by the next computation.
-device::Term purpose_of(const Tag& tag) {
+Term purpose_of(const Tag& tag) {
   const bool gradient = tag.kind == Tag::Kind::Gradient || tag.kind == Tag::Kind::TiedGradient;
-  return gradient ? device::Term::Working : device::Term::Inputs;
+  return gradient ? Term::Working : Term::Inputs;
 }
 
 class LocalLink final : public Link {
@@ -32,15 +32,13 @@ class LocalLink final : public Link {
   explicit LocalLink(Hub& hub) : mailbox_(hub) {}
 
   void send(const Tag& tag, Tensors tensors) override {
-    for (const at::Tensor& tensor : tensors) device::set_purpose(tensor, device::Term::Transfer);
-    mailbox_.put(tag, {std::move(tensors), device::record_ready()});
+    for (const at::Tensor& tensor : tensors) device::set_purpose(tensor, Term::Transfer);
+    mailbox_.put(tag, {std::move(tensors), device::record_stream_event()});
   }
-
-  void expect(const Tag&) override {}
 
   Tensors receive(const Tag& tag) override {
     Message message = mailbox_.take(tag);
-    device::await_ready(message.ready);
+    device::await_stream_event(message.ready);
     for (at::Tensor& tensor : message.tensors) tensor = device::adopt(tensor, purpose_of(tag));
     return std::move(message.tensors);
   }

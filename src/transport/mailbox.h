@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "device/ready.h"
+#include "device/stream_event.h"
 #include "transport/hub.h"
 #include "transport/link.h"
 
@@ -11,7 +11,7 @@ namespace twobw::transport {
 
 struct Message {
   Tensors tensors;
-  device::Ready ready;  // when they will be there
+  device::StreamEvent ready;  // when they will be there
 };
 
 class Mailbox {

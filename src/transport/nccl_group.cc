@@ -25,9 +25,9 @@ NcclGroup::~NcclGroup() {
   cudaStreamSynchronize(stream_);
 }
 
-device::Ready NcclGroup::sum(const Tensors& tensors) {
+device::StreamEvent NcclGroup::sum(const Tensors& tensors) {
   ncclComm_t communicator = communicator_->get();
-  device::await_ready(device::record_ready(c10::cuda::getCurrentCUDAStream()), stream_);
+  device::await_stream_event(device::record_stream_event(c10::cuda::getCurrentCUDAStream()), stream_);
   as_one([&] {
     for (const at::Tensor& tensor : tensors) {
       void* data = tensor.mutable_data_ptr();
@@ -36,7 +36,7 @@ device::Ready NcclGroup::sum(const Tensors& tensors) {
     }
   });
   for (const at::Tensor& tensor : tensors) tensor.record_stream(stream_);
-  return device::record_ready(stream_);
+  return device::record_stream_event(stream_);
 }
 
 }  // namespace twobw::transport

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "device/ready.h"
+#include "device/stream_event.h"
 #include "transport/link.h"
 #include "transport/nccl.h"
 
@@ -20,7 +20,7 @@ class NcclGroup {
   // Puts the sum over all ranks in place of each tensor, float or double, on every rank: all of them as one.
   // Begins after what the calling thread has queued so far and runs beside what it queues next; who uses the
   // tensors awaits the result first.
-  [[nodiscard]] device::Ready sum(const Tensors& tensors);
+  [[nodiscard]] device::StreamEvent sum(const Tensors& tensors);
 
   // Gives up sums that other ranks will not come to. From any thread; the group is of no use then.
   void cancel() { communicator_->abort(); }

@@ -43,20 +43,18 @@ class NcclLink final : public Link {
                    describe(tag), from().gpu);
       tensor = tensor.contiguous();
     }
-    mailbox_.put(tag, {std::move(tensors), device::record_ready(c10::cuda::getCurrentCUDAStream())});
+    mailbox_.put(tag, {std::move(tensors), device::record_stream_event(c10::cuda::getCurrentCUDAStream())});
   }
-
-  void expect(const Tag&) override {}
 
   Tensors receive(const Tag& tag) override {
     const Message message = mailbox_.take(tag);
     const Tensors received = room_for(message.tensors);
-    device::await_ready(message.ready, from().stream);
+    device::await_stream_event(message.ready, from().stream);
     as_one([&] {
       for (std::size_t i = 0; i < received.size(); ++i) transfer(message.tensors[i], received[i]);
     });
     const CUDAStream compute = c10::cuda::getCurrentCUDAStream();
-    device::await_ready(device::record_ready(to().stream), compute);
+    device::await_stream_event(device::record_stream_event(to().stream), compute);
     for (const at::Tensor& tensor : message.tensors) tensor.record_stream(from().stream);
     for (const at::Tensor& tensor : received) tensor.record_stream(compute);
     return received;

@@ -26,21 +26,19 @@ class PeerLink final : public Link {
 
   void send(const Tag& tag, Tensors tensors) override {
     for (at::Tensor& tensor : tensors) tensor = tensor.contiguous();
-    mailbox_.put(tag, {std::move(tensors), device::record_ready()});
+    mailbox_.put(tag, {std::move(tensors), device::record_stream_event()});
   }
-
-  void expect(const Tag&) override {}
 
   Tensors receive(const Tag& tag) override {
     Message message = mailbox_.take(tag);
     std::lock_guard lock(mutex_);
     const CUDAStream compute = c10::cuda::getCurrentCUDAStream();
     Arrival& arrival = arrival_on(compute.device_index());
-    device::await_ready(message.ready, arrival.stream);
+    device::await_stream_event(message.ready, arrival.stream);
     Tensors received;
     for (const at::Tensor& tensor : message.tensors) received.push_back(bring(tensor, arrival.stream));
-    const device::Ready there = device::record_ready(arrival.stream);
-    device::await_ready(there, compute);
+    const device::StreamEvent there = device::record_stream_event(arrival.stream);
+    device::await_stream_event(there, compute);
     for (const at::Tensor& tensor : received) tensor.record_stream(compute);
     arrival.keep(std::move(message.tensors), there);
     return received;
@@ -50,7 +48,7 @@ class PeerLink final : public Link {
   // Tensors whose copies may not be done.
   struct Leaving {
     Tensors tensors;
-    device::Ready gone;
+    device::StreamEvent gone;
   };
   // On one GPU.
   struct Arrival {
@@ -58,7 +56,7 @@ class PeerLink final : public Link {
     std::deque<Leaving> leaving;
 
     // The sender's memory must not be used again before it is copied.
-    void keep(Tensors tensors, const device::Ready& gone) {
+    void keep(Tensors tensors, const device::StreamEvent& gone) {
       leaving.push_back({std::move(tensors), gone});
       while (cudaEventQuery(static_cast<cudaEvent_t>(leaving.front().gone.get())) == cudaSuccess) {
         leaving.pop_front();

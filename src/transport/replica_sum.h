@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "device/ready.h"
+#include "device/stream_event.h"
 #include "transport/replica_limits.h"
 
 namespace twobw::transport {
@@ -19,7 +19,7 @@ struct Contribution {
   // The replica's own buffer. Once contributed it belongs to all replicas, until they learn by other means
   // (StageGroup) that it holds the sum.
   at::Tensor gradient;
-  device::Ready ready;  // when it will be complete
+  device::StreamEvent ready;  // when it will be complete
 };
 
 class ReplicaSum {
@@ -48,6 +48,6 @@ MakeSum sums_on_cores();
 // Every replica's GPU adds up a part of the buffers and hands it to all. Where the replicas share a GPU their
 // buffers are read and written in place, unless they are to be treated as apart. For at most
 // kMostReplicasOnGpus.
-MakeSum sums_on_gpus(bool as_if_apart);
+MakeSum sums_on_gpus(bool simulate_peers);
 
 }  // namespace twobw::transport

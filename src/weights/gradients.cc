@@ -5,7 +5,7 @@
 namespace twobw::weights {
 
 Gradients::Gradients(const Layout& layout, int count, const at::TensorOptions& options) {
-  const device::PurposeScope purpose(device::Term::Gradients);
+  const device::PurposeScope purpose(Term::Gradients);
   for (int buffer = 0; buffer < count; ++buffer) {
     flats_.push_back(at::zeros({layout.gradient_size()}, options.dtype(at::kFloat)));
     auto& views = views_.emplace_back();

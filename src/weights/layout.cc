@@ -13,23 +13,16 @@ std::int64_t aligned(std::int64_t size) {
   return (size + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-std::int64_t element_count(const std::vector<std::int64_t>& shape) {
-  std::int64_t count = 1;
-  for (std::int64_t extent : shape) count *= extent;
-  return count;
-}
-
 }  // namespace
 
-Layout::Layout(const models::LayerList& model, int first, int last) : first_(first), last_(last) {
+Layout::Layout(const architecture::Model& model, int first, int last) : first_(first), last_(last) {
   TWOBW_ASSERT(0 <= first && first < last && last <= static_cast<int>(model.size()), "layers [{}, {}) of {}",
                first, last, model.size());
   std::map<std::string, int> index_of;
   for (int layer = first; layer < last; ++layer) {
     layer_begin_.push_back(static_cast<int>(parameters_.size()));
-    for (models::ParameterSpec& spec : model[layer]->parameters()) {
-      Parameter parameter{.spec = std::move(spec), .layer = layer};
-      parameter.count = element_count(parameter.spec.shape);
+    for (const architecture::Parameter& spec : model[layer].parameters) {
+      Parameter parameter{.spec = spec, .layer = layer, .count = spec.count()};
       const int index = static_cast<int>(parameters_.size());
       const auto partner = index_of.find(parameter.spec.tied_to);
       parameter.alias = partner != index_of.end();
@@ -49,7 +42,7 @@ Layout::Layout(const models::LayerList& model, int first, int last) : first_(fir
 
   // A primary whose copy lives on a later stage.
   for (int layer = last; layer < static_cast<int>(model.size()); ++layer) {
-    for (const models::ParameterSpec& spec : model[layer]->parameters()) {
+    for (const architecture::Parameter& spec : model[layer].parameters) {
       const auto primary = index_of.find(spec.tied_to);
       if (primary != index_of.end()) ties_.push_back({.primary = primary->second});
     }

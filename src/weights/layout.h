@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "models/layer.h"
+#include "architecture/layer.h"
 
 namespace twobw::weights {
 
 struct Parameter {
-  models::ParameterSpec spec;
+  architecture::Parameter spec;
   int layer = 0;                     // index in the model
   std::int64_t count = 0;            // elements
   std::int64_t offset = 0;           // into weights and optimizer state
@@ -33,7 +33,7 @@ struct Tie {
 class Layout {
  public:
   // For layers [first, last) of the model.
-  Layout(const models::LayerList& model, int first, int last);
+  Layout(const architecture::Model& model, int first, int last);
 
   std::span<const Parameter> parameters() const { return parameters_; }
   // The parameters of one layer: [begin, end) of parameters().

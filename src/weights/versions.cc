@@ -28,7 +28,7 @@ void initialize(const Layout& layout, const Tensor& flat, std::uint64_t seed) {
   at::NoGradGuard no_grad;
   for (const Parameter& parameter : layout.parameters()) {
     if (parameter.alias) continue;
-    const models::ParameterSpec& spec = parameter.spec;
+    const architecture::Parameter& spec = parameter.spec;
     Tensor view = flat.narrow(0, parameter.offset, parameter.count);
     if (spec.init_std == 0.0) {
       view.fill_(spec.init_mean);
@@ -42,7 +42,7 @@ void initialize(const Layout& layout, const Tensor& flat, std::uint64_t seed) {
 
 Versions::Versions(const Layout& layout, int kept, std::uint64_t seed, const at::TensorOptions& options)
     : buffers_(kept) {
-  const device::PurposeScope purpose(device::Term::Weights);
+  const device::PurposeScope purpose(Term::Weights);
   for (Buffer& buffer : buffers_) {
     buffer.flat = at::zeros({layout.size()}, options);
     buffer.parameters = parameter_views(layout, buffer.flat);

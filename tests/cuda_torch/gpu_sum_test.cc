@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "device/gpu_thread.h"
-#include "device/ready.h"
+#include "device/stream_event.h"
 #include "transport/group.h"
 #include "transport/replica_group.h"
 
@@ -32,7 +32,7 @@ at::Tensor values(int replica, int update, std::int64_t size) {
 // something to the sum and shares it; all find that in their own buffers once the norms are there.
 bool run_replica(ReplicaGroup& group, StageGroup& norms, int replica, std::int64_t size) {
   constexpr int kUpdates = 5, kAdditions = 100;
-  const device::GpuThread seat({.gpu = 0, .slice = replica, .slices = 4});
+  const device::GpuThread binding({.gpu = 0, .slice = replica, .slices = 4});
   const auto options = at::TensorOptions(at::kCUDA).dtype(at::kFloat);
   const std::vector<at::Tensor> buffers = {at::zeros({size}, options), at::zeros({size}, options)};
   const at::Tensor one = at::ones({1}, options);
@@ -42,12 +42,12 @@ bool run_replica(ReplicaGroup& group, StageGroup& norms, int replica, std::int64
     sum.afterwards(replica, [&] {
       buffers[update % 2].narrow(0, 1, 2).add_(one);
       sum.share(replica, 1, 2);
-      norms.contribute(update, 0, {.on_gpu = one, .ready = device::record_ready()});
+      norms.contribute(update, 0, {.on_gpu = one, .ready = device::record_stream_event()});
     });
   };
   const auto take = [&](int update) {
     help(update, *group.await(update));
-    for (const Norms& of_stage : norms.collect(update)) device::await_ready(of_stage.ready);
+    for (const Norms& of_stage : norms.collect(update)) device::await_stream_event(of_stage.ready);
     at::Tensor expected = values(0, update, size) + kAdditions;
     for (int other = 1; other < kReplicas; ++other) expected += values(other, update, size) + kAdditions;
     expected.narrow(0, 1, 2).add_(1);
@@ -58,7 +58,7 @@ bool run_replica(ReplicaGroup& group, StageGroup& norms, int replica, std::int64
     const at::Tensor& buffer = buffers[update % 2];
     buffer.copy_(values(replica, update, size));
     for (int i = 0; i < kAdditions; ++i) buffer.add_(1);
-    Contribution own{.gradient = buffer, .ready = device::record_ready()};
+    Contribution own{.gradient = buffer, .ready = device::record_stream_event()};
     if (const auto sum = group.contribute(update, replica, std::move(own))) help(update, *sum);
     if (update > 0) take(update - 1);
   }

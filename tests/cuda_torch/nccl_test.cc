@@ -16,7 +16,7 @@
 
 #include "base/error.h"
 #include "device/gpu_thread.h"
-#include "device/ready.h"
+#include "device/stream_event.h"
 #include "transport/hub.h"
 #include "transport/nccl_group.h"
 #include "transport/nccl_link.h"
@@ -37,7 +37,7 @@ at::TensorOptions on_gpu(int gpu, at::ScalarType type = at::kFloat) {
 template <typename Work>
 std::future<void> start_worker(int gpu, Work work) {
   return std::async(std::launch::async, [gpu, work] {
-    const device::GpuThread seat({.gpu = gpu});
+    const device::GpuThread binding({.gpu = gpu});
     work();
     c10::cuda::getCurrentCUDAStream().synchronize();
   });
@@ -233,7 +233,7 @@ TEST_F(NcclOnGpu, TheSumOfOneRankIsItsOwnInPlace) {
     const void *gradient_place = gradient.const_data_ptr(), *norms_place = norms.const_data_ptr();
     gradient.add_(1);  // queued when the sum is
     norms.add_(1);
-    device::await_ready(group.sum({gradient, norms}));
+    device::await_stream_event(group.sum({gradient, norms}));
     EXPECT_TRUE(same_bits(gradient, expected_gradient));
     EXPECT_TRUE(same_bits(norms, expected_norms));
     EXPECT_EQ(gradient.const_data_ptr(), gradient_place);
@@ -252,7 +252,7 @@ TEST_F(NcclOnGpu, EveryRankHasTheSumOfAll) {
       const Tensor gradient = at::full({5'000'001}, rank + 1, on_gpu(rank));
       const Tensor norms = at::zeros({ranks}, on_gpu(rank, at::kDouble));
       norms[rank] = rank + 0.1;
-      device::await_ready(group.sum({gradient, norms}));
+      device::await_stream_event(group.sum({gradient, norms}));
       EXPECT_TRUE(gradient.eq(ranks * (ranks + 1) / 2).all().item<bool>());
       for (int other = 0; other < ranks; ++other) EXPECT_EQ(norms[other].item<double>(), other + 0.1);
     }));
@@ -264,7 +264,7 @@ TEST_F(NcclOnGpu, AGroupThatWasGivenUpSaysSo) {
   start_worker(0, [] {
     NcclGroup group(std::move(Communicator::join({0}).front()));
     const Tensor ones = at::ones({4}, on_gpu(0));
-    device::await_ready(group.sum({ones}));
+    device::await_stream_event(group.sum({ones}));
     group.cancel();
     group.cancel();
     expect_one_sentence([&] { (void)group.sum({ones}); }, "NCCL: this set of GPUs was given up");

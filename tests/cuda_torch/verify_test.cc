@@ -29,7 +29,7 @@ class VerifyOnGpu : public testing::TestWithParam<Case> {
   }
 };
 
-Verdict verify_small(const std::vector<std::string>& more, const VerifyOptions& options) {
+Verification verify_small(const std::vector<std::string>& more, const VerifyOptions& options) {
   std::vector<std::string> settings = {
       "model.layers=4",          "model.width=256",          "model.heads=4",
       "model.vocab=512",         "model.context=128",        "pipeline.microbatch=2",
@@ -40,20 +40,20 @@ Verdict verify_small(const std::vector<std::string>& more, const VerifyOptions& 
 }
 
 TEST_P(VerifyOnGpu, ThePipelineIsTheOracle) {
-  const Verdict verdict = verify_small(GetParam().settings, {});
-  EXPECT_TRUE(verdict.equal) << verdict.difference;
-  EXPECT_EQ(verdict.skipped, 0);
+  const Verification result = verify_small(GetParam().settings, {});
+  EXPECT_TRUE(result.equal) << result.difference;
+  EXPECT_EQ(result.skipped, 0);
 }
 
 // Links as between GPUs, where there is but one.
 TEST_P(VerifyOnGpu, ThePipelineIsTheOracleWithStagesApart) {
-  const Verdict verdict = verify_small(GetParam().settings, {.as_if_apart = true});
-  EXPECT_TRUE(verdict.equal) << verdict.difference;
+  const Verification result = verify_small(GetParam().settings, {.simulate_peers = true});
+  EXPECT_TRUE(result.equal) << result.difference;
 }
 
 TEST_P(VerifyOnGpu, ThePipelineIsNearTheOracleAsInTraining) {
-  const Verdict verdict = verify_small(GetParam().settings, {.within = 0.02});
-  EXPECT_TRUE(verdict.equal) << verdict.difference;
+  const Verification result = verify_small(GetParam().settings, {.within = 0.02});
+  EXPECT_TRUE(result.equal) << result.difference;
 }
 
 const std::vector<std::string> kTwo = {"pipeline.stages=2", "devices=[cuda:0/2]", "pipeline.split=[11,11]"};

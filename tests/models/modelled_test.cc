@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "models/model.h"
-#include "planner/modelled.h"
+#include "planner/costs/roofline.h"
 
 namespace twobw::models {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/plan.h"
+#include "planner/costs/plan.h"
 
 namespace twobw::planner {
 
@@ -138,8 +138,8 @@ inline Problem random_problem(std::uint64_t seed, const Size& size) {
   if (dice.chance(0.3)) problem.synchronous_state = StateBytes{2, 4, 4, 4};
   problem.batch = dice.integer(1, 16);
   problem.margin = dice.real(0, 0.2);
-  if (dice.chance(0.1)) problem.recompute = dice.chance(0.5);
-  if (dice.chance(0.1)) problem.second_gradient = dice.chance(0.5);
+  if (dice.chance(0.1)) problem.fixed.recompute = dice.chance(0.5);
+  if (dice.chance(0.1)) problem.fixed.second_gradient = dice.chance(0.5);
   return problem;
 }
 
@@ -148,13 +148,13 @@ inline void fix_some(std::uint64_t seed, Problem& problem) {
   Dice dice(seed);
   using schedule::Kind;
   if (dice.chance(0.4))
-    problem.schedule = std::vector{Kind::TwoBW, Kind::Flush, Kind::GPipe}[dice.integer(0, 2)];
-  if (dice.chance(0.3)) problem.stages = dice.integer(1, std::min<int>(3, std::ssize(problem.layers)));
-  if (dice.chance(0.3)) problem.replicas = dice.integer(1, 2);
-  if (dice.chance(0.3)) problem.microbatch = 1;
-  if (dice.chance(0.3)) problem.microbatches = dice.integer(1, 4);
-  if (dice.chance(0.5)) problem.extra = dice.integer(0, 4);
-  if (dice.chance(0.5)) problem.second_gradient = dice.chance(0.3);
+    problem.fixed.schedule = std::vector{Kind::TwoBW, Kind::Flush, Kind::GPipe}[dice.integer(0, 2)];
+  if (dice.chance(0.3)) problem.fixed.stages = dice.integer(1, std::min<int>(3, std::ssize(problem.layers)));
+  if (dice.chance(0.3)) problem.fixed.replicas = dice.integer(1, 2);
+  if (dice.chance(0.3)) problem.fixed.microbatch = 1;
+  if (dice.chance(0.3)) problem.fixed.microbatches = dice.integer(1, 4);
+  if (dice.chance(0.5)) problem.fixed.extra = dice.integer(0, 4);
+  if (dice.chance(0.5)) problem.fixed.second_gradient = dice.chance(0.3);
 }
 
 }  // namespace twobw::planner

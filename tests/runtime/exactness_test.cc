@@ -30,9 +30,9 @@ Config small_config() {
 
 void expect_exact(const Config& config) {
   device::initialize();
-  const train::Verdict verdict = train::verify(config);
-  EXPECT_TRUE(verdict.equal) << verdict.difference << "\n" << to_yaml(config);
-  EXPECT_TRUE(std::isfinite(verdict.final_loss));
+  const train::Verification result = train::verify(config);
+  EXPECT_TRUE(result.equal) << result.difference << "\n" << to_yaml(config);
+  EXPECT_TRUE(std::isfinite(result.final_loss));
 }
 
 struct Case {
@@ -135,9 +135,9 @@ TEST(ExactnessTest, UpdatesThatAreNotFiniteAreSkippedByAllAlike) {
     for (bool second_gradient : {true, false}) {
       config.pipeline.replicas = w;
       config.pipeline.second_gradient = second_gradient;
-      const train::Verdict verdict = train::verify(config);
-      EXPECT_TRUE(verdict.equal) << "w=" << w << " " << verdict.difference;
-      EXPECT_GT(verdict.skipped, 0);
+      const train::Verification result = train::verify(config);
+      EXPECT_TRUE(result.equal) << "w=" << w << " " << result.difference;
+      EXPECT_GT(result.skipped, 0);
     }
   }
 }
@@ -150,8 +150,8 @@ TEST(ExactnessTest, SynchronousSchedulesAreOneAnother) {
   for (const char* schedule : {"sequential", "gpipe", "flush"}) {
     for (const char* against : {"sequential", "gpipe", "flush"}) {
       config.pipeline.schedule = schedule;
-      const train::Verdict verdict = train::verify(config, {.against = against});
-      EXPECT_TRUE(verdict.equal) << schedule << " against " << against << ": " << verdict.difference;
+      const train::Verification result = train::verify(config, {.against = against});
+      EXPECT_TRUE(result.equal) << schedule << " against " << against << ": " << result.difference;
     }
   }
 }
@@ -162,9 +162,9 @@ TEST(ExactnessTest, ADifferentRuleIsFoundOutAtTheFirstUpdateItChanges) {
   config.pipeline.stages = 2;
   config.pipeline.split = {7, 10};
   // Batch 0 runs on W(0) under both rules; batch 1 on W(0) under 2bw and on W(1) under flush.
-  const train::Verdict verdict = train::verify(config, {.against = "flush"});
-  EXPECT_FALSE(verdict.equal);
-  EXPECT_TRUE(verdict.difference.starts_with("update 1: loss")) << verdict.difference;
+  const train::Verification result = train::verify(config, {.against = "flush"});
+  EXPECT_FALSE(result.equal);
+  EXPECT_TRUE(result.difference.starts_with("update 1: loss")) << result.difference;
 
   config.pipeline.replicas = 2;
   EXPECT_TRUE(train::verify(config, {.against = "flush"}).difference.starts_with("update 1: loss"));
@@ -179,10 +179,10 @@ TEST(ExactnessTest, NeverMoreThanTwoVersionsUnder2BW) {
   config.pipeline.extra = 2;
   for (int w : {1, 2}) {
     config.pipeline.replicas = w;
-    const train::Verdict verdict = train::verify(config);
-    EXPECT_TRUE(verdict.equal) << verdict.difference;
-    for (int versions : verdict.peak_versions) EXPECT_LE(versions, 2);
-    EXPECT_EQ(verdict.peak_versions.front(), 2);
+    const train::Verification result = train::verify(config);
+    EXPECT_TRUE(result.equal) << result.difference;
+    for (int versions : result.peak_versions) EXPECT_LE(versions, 2);
+    EXPECT_EQ(result.peak_versions.front(), 2);
     config.pipeline.second_gradient = false;
     EXPECT_EQ(train::verify(config).peak_versions, std::vector<int>(4, 2));
     config.pipeline.second_gradient = true;
@@ -193,9 +193,9 @@ TEST(ExactnessTest, OneStageWithReplicasKeepsOneVersion) {
   Config config = small_config();
   config.pipeline.stages = 1;
   config.pipeline.replicas = 2;
-  const train::Verdict verdict = train::verify(config);
-  EXPECT_TRUE(verdict.equal) << verdict.difference;
-  EXPECT_EQ(verdict.peak_versions, std::vector<int>{1});
+  const train::Verification result = train::verify(config);
+  EXPECT_TRUE(result.equal) << result.difference;
+  EXPECT_EQ(result.peak_versions, std::vector<int>{1});
 }
 
 }  // namespace

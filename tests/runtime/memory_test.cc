@@ -18,7 +18,7 @@
 namespace twobw::runtime {
 namespace {
 
-using device::Term;
+using Term;
 using schedule::Kind;
 using schedule::Op;
 
@@ -97,7 +97,7 @@ class StageMemory : public testing::TestWithParam<Case> {
 
   // Carries out a stage's list with made-up inputs and gradients; gives the most that was ever in use
   // between instructions, by purpose.
-  planner::Footprint drive(int r, int first, int last) const {
+  Footprint drive(int r, int first, int last) const {
     const schedule::Spec spec = this->spec();
     device::PoolScope scope(pool_);
     const auto stage = make_cpu_stage(config_, model_, *source_, *source_,
@@ -108,7 +108,7 @@ class StageMemory : public testing::TestWithParam<Case> {
                                        .versions = schedule::versions_kept(spec, r),
                                        .gradient_buffers = schedule::gradient_buffers(spec, r)},
                                       pool_);
-    planner::Footprint most;
+    Footprint most;
     for (const auto& i : schedule::instructions(spec, r)) {
       if (i.op == Op::Forward) {
         device::PurposeScope purpose(Term::Inputs);
@@ -118,7 +118,7 @@ class StageMemory : public testing::TestWithParam<Case> {
       } else if (i.op == Op::Step) {
         stage->step(i.batch, 1e-3, {});
       }
-      for (int term = 0; term < planner::kTerms; ++term) {
+      for (int term = 0; term < kTerms; ++term) {
         const auto live = static_cast<double>(pool_.live_bytes(static_cast<Term>(term)));
         most.bytes[term] = std::max(most.bytes[term], live);
       }
@@ -127,11 +127,7 @@ class StageMemory : public testing::TestWithParam<Case> {
   }
 
   schedule::Spec spec() const {
-    return {.kind = GetParam().kind,
-            .stages = static_cast<int>(GetParam().split.size()),
-            .microbatches = kMicrobatches,
-            .updates = config_.train.updates,
-            .second_gradient = GetParam().second_gradient};
+    return {.shape = {.schedule = GetParam().kind, .stages = static_cast<int>(GetParam().split.size()), .microbatches = kMicrobatches, .second_gradient = GetParam().second_gradient}, .updates = config_.train.updates};
   }
 
   Config config_ = small_config();
@@ -148,7 +144,7 @@ TEST_P(StageMemory, IsWhatTheFormulasSay) {
     const int last = first + c.split[r];
     const auto parameters = static_cast<double>(weights::Layout(model_, first, last).size());
     const double in_flight = schedule::in_flight_bound(spec(), r);
-    const planner::Footprint counted = drive(r, first, last);
+    const Footprint counted = drive(r, first, last);
     EXPECT_EQ(counted[Term::Weights], schedule::versions_kept(spec(), r) * 4 * parameters);
     EXPECT_EQ(counted[Term::Master], 0);
     EXPECT_EQ(counted[Term::Gradients], schedule::gradient_buffers(spec(), r) * 4 * parameters);
@@ -186,29 +182,25 @@ INSTANTIATE_TEST_SUITE_P(Schedules, StageMemory, testing::ValuesIn(all_cases()),
 // The peaks that a run reports.
 class PipelineMemory : public testing::Test {
  protected:
-  static std::vector<planner::Footprint> peaks(const Config& config, std::vector<int> split, bool recompute) {
+  static std::vector<Footprint> peaks(const Config& config, std::vector<int> split, bool recompute) {
     device::initialize();
     const int stages = static_cast<int>(split.size());
     const models::LayerList model = models::build(config.model);
     const auto source = data::make_synthetic(kVocab);
     std::mutex mutex;
-    std::vector<planner::Footprint> peaks(stages);
-    Listener listener{.on_update =
+    std::vector<Footprint> peaks(stages);
+    Observer observer{.on_update =
                           [&](const telemetry::StageUpdate& update) {
                             const std::lock_guard lock(mutex);
                             peaks[update.stage] = update.peak;
                           },
                       .on_evaluation = [](telemetry::Evaluation) {}};
     Pipeline pipeline(config, model, *source, *source,
-                      {.spec = {.kind = schedule::parse_kind(config.pipeline.schedule),
-                                .stages = stages,
-                                .microbatches = kMicrobatches,
-                                .updates = config.train.updates,
-                                .second_gradient = config.pipeline.second_gradient},
+                      {.spec = {.shape = {.schedule = schedule::parse_kind(config.pipeline.schedule), .stages = stages, .microbatches = kMicrobatches, .second_gradient = config.pipeline.second_gradient}, .updates = config.train.updates},
                        .split = split,
                        .recompute = std::vector<bool>(stages, recompute),
-                       .places = device::deal_places(stages)},
-                      listener);
+                       .devices = device::deal_devices(stages)},
+                      observer);
     pipeline.run();
     return peaks;
   }

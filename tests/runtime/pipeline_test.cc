@@ -26,17 +26,13 @@ Config small_config() {
 }
 
 PipelineSetup setup_for(const Config& config, std::vector<int> split) {
-  return {.spec = {.kind = schedule::Kind::TwoBW,
-                   .stages = config.pipeline.stages,
-                   .microbatches = config.pipeline.microbatches,
-                   .updates = config.train.updates,
-                   .replicas = config.pipeline.replicas},
+  return {.spec = {.shape = {.schedule = schedule::Kind::TwoBW, .stages = config.pipeline.stages, .replicas = config.pipeline.replicas, .microbatches = config.pipeline.microbatches}, .updates = config.train.updates},
           .split = std::move(split),
           .recompute = std::vector<bool>(config.pipeline.stages, false),
-          .places = device::deal_places(config.pipeline.stages * config.pipeline.replicas)};
+          .devices = device::deal_devices(config.pipeline.stages * config.pipeline.replicas)};
 }
 
-Listener nobody() {
+Observer nobody() {
   return {.on_update = [](telemetry::StageUpdate) {}, .on_evaluation = [](telemetry::Evaluation) {}};
 }
 
@@ -81,8 +77,8 @@ std::string message_of_stuck(const Config& config) {
   Gate& handle = *gate;
   model.insert(model.begin() + 2, std::move(gate));
   const auto source = data::make_synthetic(config.model.vocab);
-  Listener listener = nobody();
-  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 6}), listener);
+  Observer observer = nobody();
+  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 6}), observer);
   std::string message;
   std::thread run([&] { message = message_of(pipeline); });
   pipeline.await_failure();
@@ -174,9 +170,9 @@ TEST(PipelineTest, EventsNameTheReplica) {
   setup.spec.evaluate_every = 1;
   setup.record_events = true;
   int evaluations = 0;
-  Listener listener = nobody();
-  listener.on_evaluation = [&](telemetry::Evaluation) { ++evaluations; };
-  Pipeline pipeline(config, model, *source, *source, setup, listener);
+  Observer observer = nobody();
+  observer.on_evaluation = [&](telemetry::Evaluation) { ++evaluations; };
+  Pipeline pipeline(config, model, *source, *source, setup, observer);
   pipeline.run();
   std::map<std::pair<int, int>, int> forwards, evaluates;
   for (const telemetry::Event& event : pipeline.events()) {
@@ -203,8 +199,8 @@ TEST_P(Stop, EndsAllWorkersAfterTheSameUpdate) {
   std::mutex mutex;
   std::vector<std::int64_t> last(2 * GetParam(), -1);
   std::atomic<Pipeline*> running{nullptr};
-  Listener listener = nobody();
-  listener.on_update = [&](telemetry::StageUpdate update) {
+  Observer observer = nobody();
+  observer.on_update = [&](telemetry::StageUpdate update) {
     {
       std::lock_guard lock(mutex);
       std::int64_t& before = last[2 * update.replica + update.stage];
@@ -213,7 +209,7 @@ TEST_P(Stop, EndsAllWorkersAfterTheSameUpdate) {
     }
     if (update.update == 5) running.load()->request_stop();
   };
-  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 5}), listener);
+  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 5}), observer);
   running = &pipeline;
   pipeline.run();
   for (std::int64_t update : last) EXPECT_EQ(update, last[0]);

@@ -6,8 +6,8 @@
 namespace twobw::schedule {
 namespace {
 
-const Spec two_bw = {.kind = Kind::TwoBW, .stages = 3, .microbatches = 4, .updates = 4, .evaluate_every = 2};
-const Spec flush = {.kind = Kind::Flush, .stages = 3, .microbatches = 4, .updates = 3};
+const Spec two_bw = {.shape = {.schedule = Kind::TwoBW, .stages = 3, .microbatches = 4}, .updates = 4, .evaluate_every = 2};
+const Spec flush = {.shape = {.schedule = Kind::Flush, .stages = 3, .microbatches = 4}, .updates = 3};
 
 TEST(BrokenLists, AreCompleteBeforeTheyAreBroken) {
   EXPECT_EQ(check(two_bw).problem(), "");
@@ -107,7 +107,7 @@ TEST(BrokenLists, ABackwardOnOtherWeightsThanItsForward) {
 }
 
 TEST(BrokenLists, StashMustUseItsNewestWeights) {
-  Broken broken({.kind = Kind::Stash, .stages = 3, .microbatches = 2, .updates = 4});
+  Broken broken({.shape = {.schedule = Kind::Stash, .stages = 3, .microbatches = 2}, .updates = 4});
   const std::int64_t newest = broken.at(1, Op::Forward, 5).version;
   ASSERT_GT(newest, 0);
   broken.at(1, Op::Forward, 5).version = newest - 1;

@@ -23,9 +23,9 @@ TEST_P(EveryKind, AllItsListsAreProved) {
 
 TEST_P(EveryKind, ReachesItsBoundsInALongRun) {
   for_each_spec(GetParam(), {.updates = 1, .sync_updates = 2, .evaluate_every = 0}, [](Spec spec) {
-    spec.updates = 12 + 2 * (spec.stages + spec.extra);
+    spec.updates = 12 + 2 * (spec.shape.stages + spec.shape.extra);
     const Report report = check(spec);
-    for (int stage = 0; stage < spec.stages; ++stage) {
+    for (int stage = 0; stage < spec.shape.stages; ++stage) {
       const Peaks& peaks = report.peaks[static_cast<std::size_t>(stage)];
       ASSERT_EQ(peaks.in_flight, in_flight_bound(spec, stage)) << text(spec) << " stage " << stage;
       ASSERT_EQ(peaks.gradient_buffers, gradient_buffers(spec, stage)) << text(spec) << " stage " << stage;
@@ -59,18 +59,18 @@ TEST_P(EveryKind, NoInstructionIsIdle) {
 }
 
 TEST(Checker, RefusesAnInvalidSpec) {
-  EXPECT_THROW(check({.kind = Kind::TwoBW, .stages = 5, .microbatches = 2}), InputError);
+  EXPECT_THROW(check({.shape = {.schedule = Kind::TwoBW, .stages = 5, .microbatches = 2}}), InputError);
 }
 
 TEST(Checker, AsksNoAgreementOfStash) {
-  const Report report = check({.kind = Kind::Stash, .stages = 3, .updates = 3});
+  const Report report = check({.shape = {.schedule = Kind::Stash, .stages = 3}, .updates = 3});
   EXPECT_TRUE(report.ok());
   EXPECT_TRUE(std::ranges::none_of(report.findings,
                                    [](const Finding& f) { return f.property == Property::Agreement; }));
 }
 
 TEST(Checker, TellsWhatItFoundInOneSentence) {
-  const Spec spec = {.kind = Kind::Flush, .stages = 2, .microbatches = 2, .updates = 1};
+  const Spec spec = {.shape = {.schedule = Kind::Flush, .stages = 2, .microbatches = 2}, .updates = 1};
   Lists lists = all_instructions(spec);
   std::erase_if(lists[1], [](const Instruction& i) { return i.op == Op::Step; });
   EXPECT_EQ(check(spec, lists).problem(), "updates: stage 1: Step ends at 0 of 1");

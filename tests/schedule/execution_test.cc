@@ -10,8 +10,8 @@ namespace {
 TEST(Execution, FlushTakesLongerThan2bwByTheShareOfItsBubble) {
   for (int d = 1; d <= 8; ++d) {
     for (int m = std::max(1, d - 1); m <= 16; ++m) {
-      const double flush = steady_ticks_per_batch({.kind = Kind::Flush, .stages = d, .microbatches = m});
-      const double two_bw = steady_ticks_per_batch({.kind = Kind::TwoBW, .stages = d, .microbatches = m});
+      const double flush = steady_ticks_per_batch({.shape = {.schedule = Kind::Flush, .stages = d, .microbatches = m}});
+      const double two_bw = steady_ticks_per_batch({.shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = m}});
       EXPECT_DOUBLE_EQ(flush / two_bw, 1 + (d - 1.0) / m) << "d=" << d << " m=" << m;
       EXPECT_EQ(two_bw, 3 * m);  // no idle tick
     }
@@ -24,8 +24,7 @@ TEST(Execution, OneGradientBufferCostsTheWayBackLessAForward) {
     for (int d = 1; d <= 8; ++d) {
       for (int m = std::max(1, d - 1); m <= 16; ++m) {
         for (const Costs costs : {Costs{}, Costs{.forward = 3, .backward = 2}}) {
-          const Spec spec = {
-              .kind = Kind::TwoBW, .stages = d, .microbatches = m, .replicas = w, .second_gradient = false};
+          const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = d, .replicas = w, .microbatches = m, .second_gradient = false}};
           const std::int64_t stall = std::max<std::int64_t>(0, (d - 1) * costs.backward - costs.forward);
           EXPECT_EQ(steady_ticks_per_batch(spec, costs),
                     static_cast<double>(m * (costs.forward + costs.backward) + stall))
@@ -38,26 +37,26 @@ TEST(Execution, OneGradientBufferCostsTheWayBackLessAForward) {
 
 TEST(Execution, TheRatioHoldsForOtherCosts) {
   const Costs costs = {.forward = 2, .backward = 3};
-  const double flush = steady_ticks_per_batch({.kind = Kind::Flush, .stages = 4, .microbatches = 6}, costs);
-  const double two_bw = steady_ticks_per_batch({.kind = Kind::TwoBW, .stages = 4, .microbatches = 6}, costs);
+  const double flush = steady_ticks_per_batch({.shape = {.schedule = Kind::Flush, .stages = 4, .microbatches = 6}}, costs);
+  const double two_bw = steady_ticks_per_batch({.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 6}}, costs);
   EXPECT_DOUBLE_EQ(flush / two_bw, 1.5);
 }
 
 TEST(Execution, GPipeIsAsFastAsFlushWhereTransfersAreFree) {
-  const Spec gpipe = {.kind = Kind::GPipe, .stages = 5, .microbatches = 7};
+  const Spec gpipe = {.shape = {.schedule = Kind::GPipe, .stages = 5, .microbatches = 7}};
   Spec flush = gpipe;
   flush.kind = Kind::Flush;
   EXPECT_EQ(steady_ticks_per_batch(gpipe), steady_ticks_per_batch(flush));
 }
 
 TEST(Execution, SequentialUsesOneStageAtATime) {
-  EXPECT_EQ(steady_ticks_per_batch({.kind = Kind::Sequential, .stages = 5, .microbatches = 7}), 5 * 7 * 3);
+  EXPECT_EQ(steady_ticks_per_batch({.shape = {.schedule = Kind::Sequential, .stages = 5, .microbatches = 7}}), 5 * 7 * 3);
 }
 
 // When each worker makes its updates.
 std::vector<std::vector<std::int64_t>> steps(const Spec& spec) {
   const Lists lists = of_all_replicas(spec, all_instructions(spec));
-  const Execution execution = execute(lists, {}, spec.replicas);
+  const Execution execution = execute(lists, {}, spec.shape.replicas);
   std::vector<std::vector<std::int64_t>> ends(lists.size());
   for (std::size_t r = 0; r < lists.size(); ++r) {
     for (std::size_t i = 0; i < lists[r].size(); ++i)
@@ -73,13 +72,7 @@ TEST(Execution, EveryWorkerKeepsTimeBetweenTheUpdatesOfTheSteadyState) {
         for (const int e : {0, 1, 4}) {
           for (const int m : {1, 2, 4, 9}) {
             for (const int sync : {0, 2}) {
-              const Spec spec = {.kind = kind,
-                                 .stages = d,
-                                 .microbatches = m,
-                                 .extra = e,
-                                 .updates = 9,
-                                 .sync_updates = sync,
-                                 .replicas = w};
+              const Spec spec = {.shape = {.schedule = kind, .stages = d, .replicas = w, .microbatches = m, .extra = e}, .updates = 9, .sync_updates = sync};
               if (m < smallest_microbatches(spec)) continue;
               const auto [first, last] = steady_state(spec, spec.updates).value();
               for (const auto& ends : steps(spec)) {
@@ -97,25 +90,25 @@ TEST(Execution, EveryWorkerKeepsTimeBetweenTheUpdatesOfTheSteadyState) {
 
 // The update after it is made when the pipeline empties, by those who step late.
 TEST(Execution, TheSteadyStateEndsNoLaterThanItMust) {
-  const Spec spec = {.kind = Kind::TwoBW, .stages = 3, .microbatches = 4, .updates = 9};
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 3, .microbatches = 4}, .updates = 9};
   const auto last = steady_state(spec, spec.updates).value().last;
   const auto ends = steps(spec)[1];
   EXPECT_GT(static_cast<double>(ends[last + 1] - ends[last]), steady_ticks_per_batch(spec));
 }
 
 TEST(Execution, AShortRunHasNoSteadyState) {
-  EXPECT_FALSE(steady_state({.kind = Kind::TwoBW}, 4));
-  EXPECT_TRUE(steady_state({.kind = Kind::TwoBW}, 5));
-  EXPECT_FALSE(steady_state({.kind = Kind::TwoBW, .sync_updates = 3}, 7));
+  EXPECT_FALSE(steady_state({.shape = {.schedule = Kind::TwoBW}}, 4));
+  EXPECT_TRUE(steady_state({.shape = {.schedule = Kind::TwoBW}}, 5));
+  EXPECT_FALSE(steady_state({.shape = {.schedule = Kind::TwoBW}, .sync_updates = 3}, 7));
 }
 
 TEST(Execution, TheSteadyStateLooksPastTheSynchronousStart) {
-  const Spec spec = {.kind = Kind::TwoBW, .stages = 4, .microbatches = 4, .extra = 1, .sync_updates = 3};
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 4, .extra = 1}, .sync_updates = 3};
   EXPECT_EQ(steady_ticks_per_batch(spec), 12);
 }
 
 TEST(Execution, StartsEverythingAsEarlyAsItsInputsAllow) {
-  const Lists lists = all_instructions({.kind = Kind::Sequential, .stages = 2, .microbatches = 1});
+  const Lists lists = all_instructions({.shape = {.schedule = Kind::Sequential, .stages = 2, .microbatches = 1}});
   const Execution execution = execute(lists);
   EXPECT_EQ(execution.deadlock, "");
   EXPECT_EQ(execution.ticks(), 6);
@@ -133,7 +126,7 @@ TEST(Execution, StartsEverythingAsEarlyAsItsInputsAllow) {
 }
 
 TEST(Execution, ADeadlockNamesWhoWaitsForWhat) {
-  Lists lists = all_instructions({.kind = Kind::Sequential, .stages = 2, .microbatches = 1});
+  Lists lists = all_instructions({.shape = {.schedule = Kind::Sequential, .stages = 2, .microbatches = 1}});
   std::erase_if(lists[0], [](const Instruction& i) { return i.op == Op::SendActivation; });
   EXPECT_EQ(execute(lists).deadlock,
             "stage 0 waits for ever at RecvGradient microbatch 0 (batch 0); "

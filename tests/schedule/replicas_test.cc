@@ -22,7 +22,7 @@ constexpr Ranges kSmall = {.stages = 5,
 template <typename Function>
 std::vector<int> by_stage(const Spec& spec, Function function) {
   std::vector<int> values;
-  for (int stage = 0; stage < spec.stages; ++stage) values.push_back(function(spec, stage));
+  for (int stage = 0; stage < spec.shape.stages; ++stage) values.push_back(function(spec, stage));
   return values;
 }
 
@@ -55,9 +55,9 @@ TEST_P(EveryKindReplicated, AllListsOfAllReplicasAreProved) {
 TEST_P(EveryKindReplicated, ReachesItsBoundsInALongRun) {
   for_each_spec(
       GetParam(), {.updates = 1, .sync_updates = 1, .evaluate_every = 0, .replicas = 2}, [](Spec spec) {
-        spec.updates = 12 + 2 * (spec.stages + spec.extra);
+        spec.updates = 12 + 2 * (spec.shape.stages + spec.shape.extra);
         const Report report = check(spec);
-        for (int stage = 0; stage < spec.stages; ++stage) {
+        for (int stage = 0; stage < spec.shape.stages; ++stage) {
           const Peaks& peaks = report.peaks[static_cast<std::size_t>(stage)];
           ASSERT_EQ(peaks.in_flight, in_flight_bound(spec, stage)) << text(spec) << " " << stage;
           ASSERT_EQ(peaks.gradient_buffers, gradient_buffers(spec, stage)) << text(spec) << " " << stage;
@@ -91,7 +91,7 @@ TEST_P(EveryKindReplicated, NoInstructionIsIdle) {
 
 TEST_P(EveryKindReplicated, TheOtherReplicasDoTheSameButDoNotEvaluate) {
   for_each_spec(GetParam(), kSmall, [](const Spec& spec) {
-    for (int stage = 0; stage < spec.stages; ++stage) {
+    for (int stage = 0; stage < spec.shape.stages; ++stage) {
       ASSERT_EQ(instructions(of_replica(spec, 0), stage), instructions(spec, stage));
       ASSERT_EQ(instructions(of_replica(spec, 1), stage), without(instructions(spec, stage), Op::Evaluate))
           << text(spec) << " stage " << stage;
@@ -104,7 +104,7 @@ TEST_P(EveryKindReplicated, OnlyStageZeroOf2bwRunsAnotherListThanAlone) {
   for_each_spec(GetParam(), kSmall, [](const Spec& spec) {
     Spec alone = spec;
     alone.replicas = 1;
-    for (int stage = spec.kind == Kind::TwoBW ? 1 : 0; stage < spec.stages; ++stage) {
+    for (int stage = spec.shape.schedule == Kind::TwoBW ? 1 : 0; stage < spec.shape.stages; ++stage) {
       ASSERT_EQ(instructions(spec, stage), instructions(alone, stage)) << text(spec) << " stage " << stage;
     }
   });
@@ -113,7 +113,7 @@ TEST_P(EveryKindReplicated, OnlyStageZeroOf2bwRunsAnotherListThanAlone) {
 TEST(Replicas, StageZeroStepsAsLateAsItCan) {
   std::string list;
   for (const Instruction& i :
-       instructions({.kind = Kind::TwoBW, .stages = 2, .microbatches = 2, .updates = 3, .replicas = 2}, 0)) {
+       instructions({.shape = {.schedule = Kind::TwoBW, .stages = 2, .replicas = 2, .microbatches = 2}, .updates = 3}, 0)) {
     if (i.op == Op::SendActivation || i.op == Op::RecvGradient || i.op == Op::BeginBatch) continue;
     list += describe(i) + "\n";
   }
@@ -142,15 +142,15 @@ TEST(Replicas, StageZeroStepsAsLateAsItCan) {
 TEST(Replicas, TheSlackIsTheDesigns) {
   for_each_spec(Kind::TwoBW, {.updates = 1, .sync_updates = 0, .evaluate_every = 0, .replicas = 2},
                 [](Spec spec) {
-                  if (spec.replicas == 1 || !spec.second_gradient) return;
+                  if (spec.shape.replicas == 1 || !spec.shape.second_gradient) return;
                   spec.updates = 8;
-                  for (int stage = 0; stage < spec.stages; ++stage) {
+                  for (int stage = 0; stage < spec.shape.stages; ++stage) {
                     const auto list = instructions(spec, stage);
                     const auto begin = list.begin() + position(list, Op::ReduceGradients, 3);
                     const auto end = list.begin() + position(list, Op::Step, 3);
                     const auto between =
                         std::count_if(begin, end, [](const Instruction& i) { return i.op == Op::Backward; });
-                    ASSERT_EQ(between, spec.microbatches - (spec.stages - 1 - stage) - extra_at(spec, stage))
+                    ASSERT_EQ(between, spec.shape.microbatches - (spec.shape.stages - 1 - stage) - extra_at(spec, stage))
                         << text(spec) << " stage " << stage;
                     ASSERT_EQ(between, slack(spec, stage));
                   }
@@ -160,25 +160,25 @@ TEST(Replicas, TheSlackIsTheDesigns) {
 TEST(Replicas, StageZeroHasASecondGradientBufferWhereItHasSlack) {
   using Counts = std::vector<int>;
   const auto buffers = [](int replicas, int m) {
-    return by_stage({.kind = Kind::TwoBW, .stages = 3, .microbatches = m, .replicas = replicas},
+    return by_stage({.shape = {.schedule = Kind::TwoBW, .stages = 3, .replicas = replicas, .microbatches = m}},
                     gradient_buffers);
   };
   EXPECT_EQ(buffers(1, 4), (Counts{1, 2, 2}));
   EXPECT_EQ(buffers(2, 4), (Counts{2, 2, 2}));
   EXPECT_EQ(buffers(2, 2), (Counts{1, 2, 2}));  // m = d-1: no slack at stage 0
-  EXPECT_EQ(by_stage({.kind = Kind::Flush, .stages = 3, .replicas = 2}, gradient_buffers), (Counts{1, 1, 1}));
-  EXPECT_EQ(by_stage({.kind = Kind::Stash, .stages = 3, .replicas = 2}, gradient_buffers), (Counts{1, 1, 1}));
+  EXPECT_EQ(by_stage({.shape = {.schedule = Kind::Flush, .stages = 3, .replicas = 2}}, gradient_buffers), (Counts{1, 1, 1}));
+  EXPECT_EQ(by_stage({.shape = {.schedule = Kind::Stash, .stages = 3, .replicas = 2}}, gradient_buffers), (Counts{1, 1, 1}));
 }
 
 TEST(Replicas, OneStageWithReplicasUpdatesInPlace) {
-  EXPECT_EQ(versions_kept({.kind = Kind::TwoBW, .stages = 1, .replicas = 1}, 0), 2);
-  EXPECT_EQ(versions_kept({.kind = Kind::TwoBW, .stages = 1, .replicas = 2}, 0), 1);
+  EXPECT_EQ(versions_kept({.shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 1}}, 0), 2);
+  EXPECT_EQ(versions_kept({.shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 2}}, 0), 1);
 }
 
 TEST(Replicas, CostNo2bwPipelineATick) {
   for (int d = 1; d <= 6; ++d) {
     for (int m = std::max(1, d - 1); m <= 10; ++m) {
-      EXPECT_EQ(steady_ticks_per_batch({.kind = Kind::TwoBW, .stages = d, .microbatches = m, .replicas = 2}),
+      EXPECT_EQ(steady_ticks_per_batch({.shape = {.schedule = Kind::TwoBW, .stages = d, .replicas = 2, .microbatches = m}}),
                 3 * m)
           << "d=" << d << " m=" << m;
     }
@@ -187,7 +187,7 @@ TEST(Replicas, CostNo2bwPipelineATick) {
 
 // Side by side, replicas of one speed take as long as one of them.
 TEST(Replicas, RunSideBySide) {
-  const Spec spec = {.kind = Kind::TwoBW, .stages = 3, .microbatches = 4, .updates = 5, .replicas = 3};
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 3, .replicas = 3, .microbatches = 4}, .updates = 5};
   const Lists one = all_instructions(spec);
   Lists three;
   for (int replica = 0; replica < 3; ++replica) three.insert(three.end(), one.begin(), one.end());
@@ -197,7 +197,7 @@ TEST(Replicas, RunSideBySide) {
 }
 
 TEST(Replicas, AStepWaitsForTheReductionOfEveryReplica) {
-  const Spec spec = {.kind = Kind::Flush, .stages = 2, .microbatches = 2, .updates = 1, .replicas = 2};
+  const Spec spec = {.shape = {.schedule = Kind::Flush, .stages = 2, .replicas = 2, .microbatches = 2}, .updates = 1};
   Lists lists = all_instructions(spec);
   const Lists second = lists;
   lists.insert(lists.end(), second.begin(), second.end());
@@ -212,21 +212,21 @@ TEST(Replicas, AStepWaitsForTheReductionOfEveryReplica) {
 // The sum over replicas is then hidden by one forward at most.
 TEST(Replicas, WithOneGradientBufferTheStepComesRightBeforeTheNextBackward) {
   for_each_spec(Kind::TwoBW, kSmall, [](const Spec& spec) {
-    if (spec.second_gradient) return;
-    for (int stage = 0; stage < spec.stages; ++stage) {
+    if (spec.shape.second_gradient) return;
+    for (int stage = 0; stage < spec.shape.stages; ++stage) {
       if (!steps_late(spec, stage)) continue;
       const auto list = without(instructions(spec, stage), Op::RecvGradient);
       for (std::int64_t batch = spec.sync_updates; batch + 1 < spec.updates; ++batch) {
         const Instruction& next = list.at(static_cast<std::size_t>(position(list, Op::Step, batch)) + 1);
         ASSERT_EQ(next.op, Op::Backward) << text(spec) << " stage " << stage;
-        ASSERT_EQ(next.microbatch, (batch + 1) * spec.microbatches) << text(spec) << " stage " << stage;
+        ASSERT_EQ(next.microbatch, (batch + 1) * spec.shape.microbatches) << text(spec) << " stage " << stage;
       }
     }
   });
 }
 
 TEST(Replicas, AStepTooEarlyOrTooLateIsFoundOut) {
-  const Spec spec = {.kind = Kind::TwoBW, .stages = 3, .microbatches = 4, .updates = 4, .replicas = 2};
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 3, .replicas = 2, .microbatches = 4}, .updates = 4};
   EXPECT_EQ(check(spec).problem(), "");
   EXPECT_TRUE(Broken(spec).move_before(0, Op::Step, 1, Op::Backward, 7).breaks(Property::WeightBuffers));
   EXPECT_TRUE(Broken(spec).move_after(0, Op::Step, 0, Op::Forward, 8).breaks(Property::WeightBuffers));

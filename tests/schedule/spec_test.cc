@@ -22,13 +22,13 @@ std::string refusal(const Spec& spec) {
 template <typename Function>
 std::vector<int> by_stage(const Spec& spec, Function function) {
   std::vector<int> values;
-  for (int stage = 0; stage < spec.stages; ++stage) values.push_back(function(spec, stage));
+  for (int stage = 0; stage < spec.shape.stages; ++stage) values.push_back(function(spec, stage));
   return values;
 }
 
 std::vector<std::int64_t> versions_by_batch(Spec spec, std::int64_t batches) {
   std::vector<std::int64_t> versions;
-  for (std::int64_t j = 0; j < batches; ++j) versions.push_back(version_of(spec, 0, j * spec.microbatches));
+  for (std::int64_t j = 0; j < batches; ++j) versions.push_back(version_of(spec, 0, j * spec.shape.microbatches));
   return versions;
 }
 
@@ -55,7 +55,7 @@ TEST(Spec, SizesOutOfRangeAreRefusedByName) {
 }
 
 TEST(Spec, TooFewMicrobatchesAreRefusedWithTheSmallestAllowed) {
-  EXPECT_EQ(refusal({.kind = Kind::TwoBW, .stages = 6, .microbatches = 6, .extra = 2}),
+  EXPECT_EQ(refusal({.shape = {.schedule = Kind::TwoBW, .stages = 6, .microbatches = 6, .extra = 2}}),
             "pipeline.microbatches m = 6 is too small for 2bw with d = 6 stages and e = 2 extra: weights "
             "would be read before they exist; the smallest allowed m is d-1+e = 7");
 }
@@ -64,22 +64,22 @@ TEST(Spec, TheBoundOnMicrobatchesIsExact) {
   for (int d = 1; d <= 8; ++d) {
     for (int e = 0; e <= 3; ++e) {
       const int bound = std::max(1, d - 1 + e);
-      EXPECT_EQ(refusal({.kind = Kind::TwoBW, .stages = d, .microbatches = bound, .extra = e}), "");
-      EXPECT_NE(refusal({.kind = Kind::TwoBW, .stages = d, .microbatches = bound - 1, .extra = e}), "");
+      EXPECT_EQ(refusal({.shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = bound, .extra = e}}), "");
+      EXPECT_NE(refusal({.shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = bound - 1, .extra = e}}), "");
     }
   }
 }
 
 TEST(Spec, OtherKindsRunWithOneMicrobatch) {
   for (Kind kind : {Kind::Sequential, Kind::GPipe, Kind::Flush, Kind::Stash}) {
-    EXPECT_EQ(refusal({.kind = kind, .stages = 8, .microbatches = 1, .extra = 3}), "");
+    EXPECT_EQ(refusal({.shape = {.schedule = kind, .stages = 8, .microbatches = 1, .extra = 3}}), "");
   }
 }
 
 TEST(Spec, InFlightFollowsTheTable) {
   using Counts = std::vector<int>;
   const auto in_flight = [](Kind kind, int m, int e) {
-    return by_stage({.kind = kind, .stages = 4, .microbatches = m, .extra = e}, in_flight_bound);
+    return by_stage({.shape = {.schedule = kind, .stages = 4, .microbatches = m, .extra = e}}, in_flight_bound);
   };
   EXPECT_EQ(in_flight(Kind::Sequential, 6, 0), (Counts{1, 1, 1, 1}));
   EXPECT_EQ(in_flight(Kind::GPipe, 6, 0), (Counts{6, 6, 6, 6}));
@@ -94,7 +94,7 @@ TEST(Spec, InFlightFollowsTheTable) {
 TEST(Spec, VersionsKeptFollowTheTable) {
   using Counts = std::vector<int>;
   const auto kept = [](Kind kind, int m) {
-    return by_stage({.kind = kind, .stages = 4, .microbatches = m}, versions_kept);
+    return by_stage({.shape = {.schedule = kind, .stages = 4, .microbatches = m}}, versions_kept);
   };
   EXPECT_EQ(kept(Kind::Flush, 4), (Counts{1, 1, 1, 1}));
   EXPECT_EQ(kept(Kind::TwoBW, 4), (Counts{2, 2, 2, 1}));  // the last updates in place
@@ -103,15 +103,15 @@ TEST(Spec, VersionsKeptFollowTheTable) {
 }
 
 TEST(Spec, OnlyStagesThatWaitHaveASecondGradientBuffer) {
-  EXPECT_EQ(by_stage({.kind = Kind::TwoBW, .stages = 3}, gradient_buffers), (std::vector<int>{1, 2, 2}));
-  EXPECT_EQ(by_stage({.kind = Kind::Flush, .stages = 3}, gradient_buffers), (std::vector<int>{1, 1, 1}));
+  EXPECT_EQ(by_stage({.shape = {.schedule = Kind::TwoBW, .stages = 3}}, gradient_buffers), (std::vector<int>{1, 2, 2}));
+  EXPECT_EQ(by_stage({.shape = {.schedule = Kind::Flush, .stages = 3}}, gradient_buffers), (std::vector<int>{1, 1, 1}));
 }
 
 // Flush and one version more: with bf16 2+2+4+4+8 bytes a parameter.
 TEST(Spec, WithoutTheSecondGradientBufferEveryStageKeepsTwoVersionsAndOneGradient) {
   for (int replicas : {1, 2}) {
     for (int d = 1; d <= 5; ++d) {
-      const Spec spec = {.kind = Kind::TwoBW, .stages = d, .replicas = replicas, .second_gradient = false};
+      const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = d, .replicas = replicas, .second_gradient = false}};
       EXPECT_EQ(by_stage(spec, gradient_buffers), std::vector<int>(d, 1));
       EXPECT_EQ(by_stage(spec, versions_kept), std::vector<int>(d, 2));
       EXPECT_FALSE(has_second_gradient(spec));
@@ -120,16 +120,16 @@ TEST(Spec, WithoutTheSecondGradientBufferEveryStageKeepsTwoVersionsAndOneGradien
 }
 
 TEST(Spec, TwoBWIsOneUpdateBehind) {
-  EXPECT_EQ(versions_by_batch({.kind = Kind::TwoBW}, 5), (std::vector<std::int64_t>{0, 0, 1, 2, 3}));
+  EXPECT_EQ(versions_by_batch({.shape = {.schedule = Kind::TwoBW}}, 5), (std::vector<std::int64_t>{0, 0, 1, 2, 3}));
 }
 
 TEST(Spec, TheDelayBeginsAfterTheSynchronousUpdates) {
-  const Spec spec = {.kind = Kind::TwoBW, .sync_updates = 2};
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW}, .sync_updates = 2};
   EXPECT_EQ(versions_by_batch(spec, 6), (std::vector<std::int64_t>{0, 1, 2, 2, 3, 4}));
 }
 
 TEST(Spec, SynchronousKindsIgnoreSyncUpdates) {
-  const Spec spec = {.kind = Kind::Flush, .sync_updates = 2};
+  const Spec spec = {.shape = {.schedule = Kind::Flush}, .sync_updates = 2};
   EXPECT_EQ(versions_by_batch(spec, 4), (std::vector<std::int64_t>{0, 1, 2, 3}));
   EXPECT_EQ(synchronous_batches(spec), 0);
 }

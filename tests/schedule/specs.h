@@ -11,8 +11,8 @@ namespace twobw::schedule {
 
 inline std::string text(const Spec& spec) {
   return fmt::format("{} w={} d={} m={} e={} updates={} sync_updates={} evaluate_every={} second_gradient={}",
-                     name(spec.kind), spec.replicas, spec.stages, spec.microbatches, spec.extra, spec.updates,
-                     spec.sync_updates, spec.evaluate_every, spec.second_gradient);
+                     name(spec.shape.schedule), spec.shape.replicas, spec.shape.stages, spec.shape.microbatches, spec.shape.extra, spec.updates,
+                     spec.sync_updates, spec.evaluate_every, spec.shape.second_gradient);
 }
 
 struct Ranges {
@@ -32,21 +32,21 @@ template <typename Function>
 void for_each_spec(Kind kind, Ranges ranges, Function function) {
   if (kind == Kind::Sequential || kind == Kind::GPipe) ranges.extra = 0;
   if (kind != Kind::TwoBW && kind != Kind::Stash) ranges.sync_updates = 0;
-  Spec spec = {.kind = kind};
+  Spec spec = {.shape = {.schedule = kind}};
   const auto with_and_without = [&] {
     for (bool second : {true, false}) {
-      spec.second_gradient = second;
+      spec.shape.second_gradient = second;
       if (second || kind == Kind::TwoBW) function(spec);
     }
   };
-  for (spec.stages = 1; spec.stages <= ranges.stages; ++spec.stages)
-    for (spec.extra = 0; spec.extra <= ranges.extra; ++spec.extra)
-      for (spec.microbatches = smallest_microbatches(spec); spec.microbatches <= ranges.microbatches;
-           ++spec.microbatches)
+  for (spec.shape.stages = 1; spec.shape.stages <= ranges.stages; ++spec.shape.stages)
+    for (spec.shape.extra = 0; spec.shape.extra <= ranges.extra; ++spec.shape.extra)
+      for (spec.shape.microbatches = smallest_microbatches(spec); spec.shape.microbatches <= ranges.microbatches;
+           ++spec.shape.microbatches)
         for (spec.updates = 1; spec.updates <= ranges.updates; ++spec.updates)
           for (spec.sync_updates = 0; spec.sync_updates <= ranges.sync_updates; ++spec.sync_updates)
             for (spec.evaluate_every = 0; spec.evaluate_every <= ranges.evaluate_every; ++spec.evaluate_every)
-              for (spec.replicas = 1; spec.replicas <= ranges.replicas; ++spec.replicas) with_and_without();
+              for (spec.shape.replicas = 1; spec.shape.replicas <= ranges.replicas; ++spec.shape.replicas) with_and_without();
 }
 
 }  // namespace twobw::schedule

@@ -33,7 +33,7 @@ std::vector<Instruction> without_begin(std::vector<Instruction> list, std::int64
 }
 
 TEST(Stream, TheFirstStageOfTwo) {
-  EXPECT_EQ(text(instructions({.kind = Kind::TwoBW, .stages = 2, .microbatches = 1, .updates = 3}, 0)),
+  EXPECT_EQ(text(instructions({.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 1}, .updates = 3}, 0)),
             "BeginBatch batch 0\n"
             "Forward microbatch 0 (batch 0) on W(0)\n"
             "SendActivation microbatch 0 (batch 0)\n"
@@ -58,7 +58,7 @@ TEST(Stream, TheFirstStageOfTwo) {
 }
 
 TEST(Stream, TheLastStageStepsAsLateAsItCan) {
-  EXPECT_EQ(text(instructions({.kind = Kind::TwoBW, .stages = 2, .microbatches = 1, .updates = 3}, 1)),
+  EXPECT_EQ(text(instructions({.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 1}, .updates = 3}, 1)),
             "BeginBatch batch 0\n"
             "RecvActivation microbatch 0 (batch 0)\n"
             "Forward microbatch 0 (batch 0) on W(0)\n"
@@ -85,7 +85,7 @@ TEST(Stream, TheLastStageStepsAsLateAsItCan) {
 TEST(Stream, WithOneGradientBufferAStageStepsBeforeTheNextBatchAccumulates) {
   std::string list;
   for (const Instruction& i : instructions(
-           {.kind = Kind::TwoBW, .stages = 2, .microbatches = 2, .updates = 3, .second_gradient = false},
+           {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2, .second_gradient = false}, .updates = 3},
            1)) {
     if (i.op == Op::BeginBatch || i.op == Op::RecvActivation || i.op == Op::SendGradient) continue;
     list += describe(i) + "\n";
@@ -120,10 +120,10 @@ TEST(Stream, OneGradientBufferOnlyMovesTheSteps) {
   };
   const Ranges ranges = {.stages = 5, .microbatches = 6, .extra = 2, .updates = 4, .replicas = 2};
   for_each_spec(Kind::TwoBW, ranges, [&](Spec spec) {
-    if (spec.second_gradient) return;
+    if (spec.shape.second_gradient) return;
     Spec two = spec;
     two.second_gradient = true;
-    for (int stage = 0; stage < spec.stages; ++stage) {
+    for (int stage = 0; stage < spec.shape.stages; ++stage) {
       ASSERT_EQ(without_steps(spec, stage), without_steps(two, stage)) << text(spec) << " stage " << stage;
       if (steps_late(spec, stage)) continue;
       ASSERT_EQ(instructions(spec, stage), instructions(two, stage)) << text(spec) << " stage " << stage;
@@ -133,7 +133,7 @@ TEST(Stream, OneGradientBufferOnlyMovesTheSteps) {
 
 TEST(Stream, OneStageAloneNeitherSendsNorReceives) {
   for (Kind kind : all_kinds()) {
-    for (const Instruction& i : instructions({.kind = kind, .stages = 1, .updates = 2}, 0)) {
+    for (const Instruction& i : instructions({.shape = {.schedule = kind, .stages = 1}, .updates = 2}, 0)) {
       EXPECT_TRUE(i.op != Op::SendActivation && i.op != Op::RecvActivation && i.op != Op::SendGradient &&
                   i.op != Op::RecvGradient)
           << describe(i);
@@ -142,19 +142,19 @@ TEST(Stream, OneStageAloneNeitherSendsNorReceives) {
 }
 
 TEST(Stream, ALongRunCostsNothingUntilAsked) {
-  Stream stream({.kind = Kind::TwoBW, .stages = 4, .updates = 1'000'000'000'000}, 2);
+  Stream stream({.shape = {.schedule = Kind::TwoBW, .stages = 4}, .updates = 1'000'000'000'000}, 2);
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(stream.next().has_value());
 }
 
 TEST(Stream, EndsForGood) {
-  Stream stream({.kind = Kind::Flush, .stages = 1, .microbatches = 1}, 0);
+  Stream stream({.shape = {.schedule = Kind::Flush, .stages = 1, .microbatches = 1}}, 0);
   while (stream.next()) {
   }
   EXPECT_EQ(stream.next(), std::nullopt);
 }
 
 TEST(Stream, AnInvalidSpecIsRefused) {
-  EXPECT_THROW(Stream({.kind = Kind::TwoBW, .stages = 5, .microbatches = 3}, 0), InputError);
+  EXPECT_THROW(Stream({.shape = {.schedule = Kind::TwoBW, .stages = 5, .microbatches = 3}}, 0), InputError);
 }
 
 // The stages agree then as those of the shorter run do, which the checker proves.
@@ -166,7 +166,7 @@ TEST(Stream, StoppedBeforeABatchItIsTheShorterRun) {
       for (std::int64_t last = 1; last < spec.updates; ++last) {
         Spec shorter = spec;
         shorter.updates = last;
-        for (int stage = 0; stage < spec.stages; ++stage) {
+        for (int stage = 0; stage < spec.shape.stages; ++stage) {
           ASSERT_EQ(without_begin(stopped(spec, stage, last), last), instructions(shorter, stage))
               << text(spec) << " stage " << stage << " stopped before batch " << last;
         }
@@ -177,13 +177,13 @@ TEST(Stream, StoppedBeforeABatchItIsTheShorterRun) {
 
 TEST(Stream, StoppedAtOnceItDoesNothing) {
   for (Kind kind : all_kinds()) {
-    const auto list = stopped({.kind = kind, .stages = 2, .updates = 3, .evaluate_every = 1}, 1, 0);
+    const auto list = stopped({.shape = {.schedule = kind, .stages = 2}, .updates = 3, .evaluate_every = 1}, 1, 0);
     EXPECT_EQ(text(list), "BeginBatch batch 0\n");
   }
 }
 
 TEST(Stream, StoppingAfterTheLastBatchChangesNothing) {
-  const Spec spec = {.kind = Kind::TwoBW, .stages = 2, .updates = 2};
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 2}, .updates = 2};
   Stream stream(spec, 0);
   stream.stop_before(7);
   std::vector<Instruction> list;
@@ -192,13 +192,13 @@ TEST(Stream, StoppingAfterTheLastBatchChangesNothing) {
 }
 
 TEST(Stream, StoppingBeforeWorkAlreadyDoneIsOurMistake) {
-  Stream stream({.kind = Kind::Flush, .stages = 1, .microbatches = 1, .updates = 3}, 0);
+  Stream stream({.shape = {.schedule = Kind::Flush, .stages = 1, .microbatches = 1}, .updates = 3}, 0);
   for (int i = 0; i < 8; ++i) stream.next();  // well into batch 1
   EXPECT_DEATH(stream.stop_before(0), "stop before batch 0");
 }
 
 TEST(Stream, ALaterStageIsToldEvenWhileEarlierBatchesAreInFlight) {
-  const Spec spec = {.kind = Kind::TwoBW, .stages = 3, .microbatches = 2, .updates = 4};
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 3, .microbatches = 2}, .updates = 4};
   const auto list = stopped(spec, 0, 2);
   const auto begin =
       std::ranges::find_if(list, [](const Instruction& i) { return i.op == Op::BeginBatch && i.batch == 2; });

@@ -7,7 +7,7 @@
 
 #include "../schedule/specs.h"
 #include "schedule/execution.h"
-#include "simulator/machine.h"
+#include "simulator/discrete_events.h"
 #include "systems.h"
 
 namespace twobw::simulator {
@@ -26,9 +26,9 @@ class Draw {
   double real(double most) { return most * static_cast<double>(engine_()) / 4294967296.0; }
 
   Spec spec() {
-    Spec spec = {.kind = schedule::all_kinds()[whole(0, 4)], .stages = whole(1, 7), .extra = whole(0, 3)};
-    spec.microbatches = whole(schedule::smallest_microbatches(spec), 20);
-    spec.second_gradient = whole(0, 1) == 1;
+    Spec spec = {.shape = {.schedule = schedule::all_kinds()[whole(0, 4)], .stages = whole(1, 7), .extra = whole(0, 3)}};
+    spec.shape.microbatches = whole(schedule::smallest_microbatches(spec), 20);
+    spec.shape.second_gradient = whole(0, 1) == 1;
     return spec;
   }
 
@@ -67,7 +67,7 @@ TEST(Simulate, AgreesWithTheExecutionInWholeTicks) {
     const schedule::Costs costs = {
         .forward = draw.whole(1, 5), .backward = draw.whole(1, 9), .evaluate = draw.whole(1, 4)};
     System system =
-        equal_stages(spec.stages, static_cast<double>(costs.forward), static_cast<double>(costs.backward));
+        equal_stages(spec.shape.stages, static_cast<double>(costs.forward), static_cast<double>(costs.backward));
     for (StageTimes& stage : system.stages) stage.evaluate = static_cast<double>(costs.evaluate);
 
     const schedule::Lists lists = schedule::all_instructions(spec);
@@ -93,10 +93,10 @@ TEST(Simulate, TheSteadyStateIsThatOfALongRun) {
   Draw draw(2);
   for (int i = 0; i < 200; ++i) {
     Spec spec = draw.spec();
-    const System system = draw.system(spec.stages);
+    const System system = draw.system(spec.shape.stages);
     const double steady = simulate(spec, system).update_seconds;
     spec.updates = 1 << 20;
-    Machine machine(spec, system, {.marks = true});
+    DiscreteEvents machine(spec, system, {.marks = true});
     for (int batch = 0; batch < 240; ++batch) machine.run_batch();
     const double lasting = (machine.mark(0, 239).time - machine.mark(0, 119).time) / 120;
     EXPECT_NEAR(steady / lasting, 1, 1e-3) << schedule::text(spec);
@@ -108,8 +108,8 @@ TEST(Simulate, NothingHappensBeforeItCan) {
   for (int i = 0; i < 200; ++i) {
     Spec spec = draw.spec();
     spec.updates = 3;
-    const Result result = simulate(spec, draw.system(spec.stages), true);
-    const std::int64_t microbatches = spec.updates * spec.microbatches;
+    const Result result = simulate(spec, draw.system(spec.shape.stages), true);
+    const std::int64_t microbatches = spec.updates * spec.shape.microbatches;
     std::vector<double> forward(microbatches, 0.0), backward(microbatches, 0.0);
     // Events come stage after stage: each forward begins after the one before, each backward before.
     for (const schedule::Event& event : result.events) {
@@ -131,11 +131,11 @@ TEST(Simulate, FasterPartsNeverSlowAPipelineOfOwnLinks) {
   Draw draw(4);
   for (int i = 0; i < 200; ++i) {
     const Spec spec = draw.spec();
-    System system = equal_stages(spec.stages);
+    System system = equal_stages(spec.shape.stages);
     for (StageTimes& stage : system.stages) stage = {.forward = 1 + draw.real(1), .backward = 2, .reduce = 3};
     add_links(system, {.latency = 0.5, .bandwidth = 2}, 1);
     System faster = system;
-    faster.stages[draw.whole(0, spec.stages - 1)].forward /= 2;
+    faster.stages[draw.whole(0, spec.shape.stages - 1)].forward /= 2;
     for (Channel& channel : faster.channels) channel.bandwidth *= 2;
     EXPECT_LE(simulate(spec, faster).update_seconds, simulate(spec, system).update_seconds * (1 + 1e-9));
   }
@@ -145,7 +145,7 @@ TEST(Simulate, GivesTheSameEventsAgain) {
   Draw draw(5);
   for (int i = 0; i < 20; ++i) {
     const Spec spec = draw.spec();
-    const System system = draw.system(spec.stages);
+    const System system = draw.system(spec.shape.stages);
     const Result first = simulate(spec, system, true), second = simulate(spec, system, true);
     ASSERT_EQ(first.events.size(), second.events.size());
     EXPECT_EQ(first.update_seconds, second.update_seconds);
@@ -159,14 +159,14 @@ TEST(Simulate, GivesTheSameEventsAgain) {
 TEST(Simulate, ALongRunTakesAsManyPeriodsMore) {
   const System system = equal_stages(4);
   const auto total = [&](std::int64_t updates) {
-    return simulate({.kind = Kind::TwoBW, .stages = 4, .microbatches = 4, .updates = updates}, system)
+    return simulate({.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 4}, .updates = updates}, system)
         .total_seconds;
   };
   EXPECT_EQ(total(2000) - total(1000), 1000 * 12);
 }
 
 TEST(SimulateDeathTest, ASystemOfAnotherSizeIsOurMistake) {
-  EXPECT_DEATH(simulate({.kind = Kind::Flush, .stages = 3}, equal_stages(2)), "3 stages, but times of 2");
+  EXPECT_DEATH(simulate({.shape = {.schedule = Kind::Flush, .stages = 3}}, equal_stages(2)), "3 stages, but times of 2");
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 using schedule::Kind;
 
 TEST(Timeline, DrawsWhatEveryStageDoes) {
-  const schedule::Spec spec = {.kind = Kind::TwoBW, .stages = 2, .microbatches = 2, .updates = 2};
+  const schedule::Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2}, .updates = 2};
   System system = equal_stages(2, 1, 2);
   system.stages[0].step = system.stages[1].step = 0.5;
   const Result result = simulate(spec, system, true);
@@ -20,7 +20,7 @@ TEST(Timeline, DrawsWhatEveryStageDoes) {
 }
 
 TEST(Timeline, LeavesOutLabelsThatDoNotFit) {
-  const schedule::Spec spec = {.kind = Kind::Flush, .stages = 1, .microbatches = 2};
+  const schedule::Spec spec = {.shape = {.schedule = Kind::Flush, .stages = 1, .microbatches = 2}};
   const Result result = simulate(spec, equal_stages(1, 2, 2), true);
   EXPECT_EQ(draw_timeline(result.events, 1, {.seconds = 8, .columns = 13}), "stage 0  ---|\n");
   EXPECT_EQ(draw_timeline(result.events, 1, {.seconds = 8, .columns = 17}), "stage 0  0---1--|\n");

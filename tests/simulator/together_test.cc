@@ -25,7 +25,7 @@ std::vector<double> ends_of(const Result& result, int stage, Op op) {
 using Times = std::vector<double>;
 
 TEST(Channel, BytesQueueButLatencyDoesNot) {
-  const Spec spec = {.kind = Kind::GPipe, .stages = 2, .microbatches = 2};
+  const Spec spec = {.shape = {.schedule = Kind::GPipe, .stages = 2, .microbatches = 2}};
   System slow = equal_stages(2), far = equal_stages(2);
   add_links(slow, {.latency = 0, .bandwidth = 1}, 3);
   add_links(far, {.latency = 3, .bandwidth = kFree}, 3);
@@ -35,7 +35,7 @@ TEST(Channel, BytesQueueButLatencyDoesNot) {
 }
 
 TEST(Channel, OneThatAllShareIsServedInTheOrderOfAsking) {
-  const Spec spec = {.kind = Kind::GPipe, .stages = 3, .microbatches = 2};
+  const Spec spec = {.shape = {.schedule = Kind::GPipe, .stages = 3, .microbatches = 2}};
   System system = equal_stages(3);
   add_shared_link(system, {.latency = 0, .bandwidth = 1}, 2);
   const Result result = simulate(spec, system, true);
@@ -48,14 +48,14 @@ TEST(Channel, OneThatAllShareCanSetThePace) {
   // Four transfers of 2 s a microbatch over one channel: 8 s, where the compute takes 3.
   System system = equal_stages(3);
   add_shared_link(system, {.latency = 0, .bandwidth = 1}, 2);
-  const Spec spec = {.kind = Kind::TwoBW, .stages = 3, .microbatches = 6};
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 3, .microbatches = 6}};
   EXPECT_EQ(simulate(spec, system).update_seconds, 8 * 6);
 }
 
 // Without replicas stage 0 steps as soon as it has its gradients, which stage r has r backwards earlier: so
 // much of r's all-reduce is hidden, and no more.
 TEST(Reduce, IsHiddenBehindTheBackwardsThatFollow) {
-  const Spec spec = {.kind = Kind::TwoBW, .stages = 4, .microbatches = 8};
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 8}};
   for (int r = 0; r < 4; ++r) {
     System system = equal_stages(4);
     system.stages[r].reduce = 2 * r;
@@ -69,7 +69,7 @@ TEST(Reduce, IsHiddenBehindTheBackwardsThatFollow) {
 
 // With replicas stage 0 too steps as late as it can: m-d+1 microbatches after its last backward.
 TEST(Reduce, IsHiddenBehindTheNextBatch) {
-  Spec spec = {.kind = Kind::TwoBW, .stages = 4, .microbatches = 8, .replicas = 2};
+  Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .replicas = 2, .microbatches = 8}};
   System system = equal_stages(4);
   for (StageTimes& stage : system.stages) stage.reduce = (8 - 4 + 1) * 3;
   EXPECT_EQ(simulate(spec, system).update_seconds, 24);
@@ -78,7 +78,7 @@ TEST(Reduce, IsHiddenBehindTheNextBatch) {
 }
 
 TEST(Reduce, IsPartOfTheFlush) {
-  const Spec spec = {.kind = Kind::Flush, .stages = 4, .microbatches = 8};
+  const Spec spec = {.shape = {.schedule = Kind::Flush, .stages = 4, .microbatches = 8}};
   System system = equal_stages(4);
   for (StageTimes& stage : system.stages) stage.reduce = 5;
   EXPECT_EQ(simulate(spec, system).update_seconds, 3 * (8 + 3) + 5);
@@ -87,7 +87,7 @@ TEST(Reduce, IsPartOfTheFlush) {
 }
 
 TEST(Tie, TheFirstWaitsForTheLastAndTheLastForTheFirst) {
-  const Spec spec = {.kind = Kind::Flush, .stages = 2, .microbatches = 1};
+  const Spec spec = {.shape = {.schedule = Kind::Flush, .stages = 2, .microbatches = 1}};
   System system = equal_stages(2);
   system.channels.assign(2, {.latency = 1, .bandwidth = 1});
   system.tie_bytes = 6;
@@ -100,7 +100,7 @@ TEST(Tie, TheFirstWaitsForTheLastAndTheLastForTheFirst) {
 }
 
 TEST(Tie, LetsOthersPassOnASharedChannel) {
-  const Spec spec = {.kind = Kind::TwoBW, .stages = 2, .microbatches = 16};
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 16}};
   System system = equal_stages(2, 1.0625, 2);
   add_links(system, {.latency = 0, .bandwidth = 8}, 1);
   system.tie_bytes = 64;  // 8 s of the channel
@@ -115,7 +115,7 @@ TEST(Tie, LetsOthersPassOnASharedChannel) {
 TEST(Evaluation, GoesThroughTheStagesInTurn) {
   System system = equal_stages(3);
   for (StageTimes& stage : system.stages) stage.evaluate = 10;
-  const Spec spec = {.kind = Kind::Flush, .stages = 3, .microbatches = 4, .updates = 2, .evaluate_every = 1};
+  const Spec spec = {.shape = {.schedule = Kind::Flush, .stages = 3, .microbatches = 4}, .updates = 2, .evaluate_every = 1};
   const Result result = simulate(spec, system, true);
   EXPECT_EQ(ends_of(result, 0, Op::Evaluate), (Times{28, 74}));
   EXPECT_EQ(ends_of(result, 2, Op::Evaluate), (Times{48, 94}));

@@ -15,10 +15,10 @@ telemetry::StageUpdate report(int stage, std::int64_t update, double time) {
 
 TEST(Collector, AnUpdateIsCompleteWhenEveryStageHasReported) {
   Collector collector(2);
-  const runtime::Listener listener = collector.listener();
-  listener.on_update(report(1, 0, 4.0));
+  const runtime::Observer observer = collector.observer();
+  observer.on_update(report(1, 0, 4.0));
   EXPECT_FALSE(collector.next(0.0));
-  listener.on_update(report(0, 0, 5.0));
+  observer.on_update(report(0, 0, 5.0));
   const auto complete = collector.next(0.0);
   ASSERT_TRUE(complete);
   const auto& update = std::get<CompleteUpdate>(*complete);
@@ -32,13 +32,13 @@ TEST(Collector, AnUpdateIsCompleteWhenEveryStageHasReported) {
 // The last stage of every replica reports its part of the loss.
 TEST(Collector, PutsReplicasOneAfterAnother) {
   Collector collector(4);
-  const runtime::Listener listener = collector.listener();
+  const runtime::Observer observer = collector.observer();
   for (int replica : {1, 0}) {
     for (int stage : {1, 0}) {
       telemetry::StageUpdate update{.replica = replica, .stage = stage};
       if (stage == 1) update.loss = replica == 0 ? 2.0 : 0.5;
       EXPECT_FALSE(collector.next(0.0));
-      listener.on_update(update);
+      observer.on_update(update);
     }
   }
   const auto complete = collector.next(0.0);
@@ -54,7 +54,7 @@ TEST(Collector, PutsReplicasOneAfterAnother) {
 
 TEST(Collector, EndsWhenClosedAndEmptied) {
   Collector collector(1);
-  collector.listener().on_evaluation({.update = 4, .loss = 1.5});
+  collector.observer().on_evaluation({.update = 4, .loss = 1.5});
   collector.close();
   EXPECT_FALSE(collector.exhausted());
   const auto evaluation = collector.next(1000.0);
@@ -67,11 +67,11 @@ TEST(Collector, EndsWhenClosedAndEmptied) {
 TEST(Collector, PutsReportsOfManyThreadsTogether) {
   constexpr int kStages = 4, kUpdates = 50;
   Collector collector(kStages);
-  const runtime::Listener listener = collector.listener();
+  const runtime::Observer observer = collector.observer();
   std::vector<std::thread> threads;
   for (int stage = 0; stage < kStages; ++stage) {
-    threads.emplace_back([&listener, stage] {
-      for (int update = 0; update < kUpdates; ++update) listener.on_update(report(stage, update, update));
+    threads.emplace_back([&observer, stage] {
+      for (int update = 0; update < kUpdates; ++update) observer.on_update(report(stage, update, update));
     });
   }
   int complete = 0;

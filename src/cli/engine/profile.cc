@@ -12,7 +12,7 @@
 #include <string>
 
 #include "base/config.h"
-#include "base/document.h"
+#include "base/text_file.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/arguments.h"
@@ -20,7 +20,7 @@
 #include "device/cpu.h"
 #include "models/model.h"
 #include "telemetry/progress.h"
-#include "train/profiler.h"
+#include "measure/profiler.h"
 
 namespace twobw::cli {
 namespace {
@@ -85,29 +85,29 @@ void check_writable(const std::string& path) {
   if (!existed) std::filesystem::remove(path);
 }
 
-std::string in_company(const train::ProfiledPlaces& places) {
-  const std::size_t others = places.busy.size();
+std::string while_others_work(const measure::ProfiledDevices& devices) {
+  const std::size_t others = devices.busy.size();
   if (others == 0) return "";
   return fmt::format(" while {} other device{}, as in a run", others, others == 1 ? " works" : "s work");
 }
 
 int run(const RunArguments& arguments, const ProfileOptions& options) {
-  const train::ProfileRequest request{.sizes = parse_sizes(options.sizes), .rounds = options.rounds};
+  const measure::ProfileRequest request{.sizes = parse_sizes(options.sizes), .rounds = options.rounds};
   const Config config = load_to_plan(arguments);
   check_writable(options.output);
   device::initialize();
-  const train::Setup setup = train::prepare(config);
+  const runtime::Setup setup = runtime::prepare(config);
   telemetry::Progress progress(isatty(STDOUT_FILENO) != 0);
-  const train::ProfileListener listener{.on_round =
+  const measure::ProfileObserver observer{.on_round =
                                             [&](int done, int all, int microbatch) {
                                               progress.show(done, all, "round",
                                                             fmt::format("microbatches of {}", microbatch));
                                             },
                                         .on_note = [&](const std::string& line) { progress.say(line); }};
-  const train::ProfiledPlaces places = train::profiled_places(setup);
-  progress.say(fmt::format("measuring {} on {}{}", models::describe(setup.model),
-                           device::describe(places.measured), in_company(places)));
-  planner::Profile profile = train::profile(setup, places, request, listener);
+  const measure::ProfiledDevices devices = measure::profiled_devices(setup);
+  progress.say(fmt::format("measuring {} on {}{}", architecture::describe(setup.model.layers),
+                           device::describe(devices.measured), while_others_work(devices)));
+  planner::Profile profile = measure::profile(setup, devices, request, observer);
   profile.program = TWOBW_VERSION;
   write_text(options.output, planner::to_json(profile));
   progress.say("");

@@ -37,21 +37,21 @@ int run(const RunArguments& arguments, const train::VerifyOptions& options) {
   const Config config = load_config(arguments.file, overrides);
   device::initialize();
   const auto begin = std::chrono::steady_clock::now();
-  const train::Verdict verdict = train::verify(config, options);
+  const train::Verification result = train::verify(config, options);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
 
   fmt::print(
       "verify {}: {}d={} stages of [{}] layers, m={}, e={}, sync_updates={}, {} parameters, {} updates\n",
-      config.pipeline.schedule,
+      name(config.pipeline.schedule),
       config.pipeline.replicas > 1 ? fmt::format("w={} replicas of ", config.pipeline.replicas) : "",
-      config.pipeline.stages, fmt::join(verdict.split, ", "), config.pipeline.microbatches,
+      config.pipeline.stages, fmt::join(result.split, ", "), config.pipeline.microbatches,
       config.pipeline.extra, config.pipeline.sync_updates,
-      format_count(static_cast<double>(verdict.parameters)), verdict.updates);
-  fmt::print("  weight versions alive at once, by stage: {}\n", fmt::join(verdict.peak_versions, " "));
-  if (verdict.skipped > 0)
-    fmt::print("  {} updates skipped for a gradient that is not finite\n", verdict.skipped);
-  if (!verdict.equal) {
-    fmt::print("  DIFFERENT from the serial oracle, first at {}\n", verdict.difference);
+      format_count(static_cast<double>(result.parameters)), result.updates);
+  fmt::print("  weight versions alive at once, by stage: {}\n", fmt::join(result.peak_versions, " "));
+  if (result.skipped > 0)
+    fmt::print("  {} updates skipped for a gradient that is not finite\n", result.skipped);
+  if (!result.equal) {
+    fmt::print("  DIFFERENT from the serial oracle, first at {}\n", result.difference);
     return 1;
   }
   const char* replicas = config.pipeline.replicas > 1 ? " of every replica" : "";
@@ -66,7 +66,7 @@ int run(const RunArguments& arguments, const train::VerifyOptions& options) {
         "oracle, bit for bit\n",
         replicas);
   }
-  fmt::print("  last loss {:.6f}; {:.1f} s\n", verdict.final_loss, took.count());
+  fmt::print("  last loss {:.6f}; {:.1f} s\n", result.final_loss, took.count());
   return 0;
 }
 

@@ -1,0 +1,189 @@
+// GPT-2 (Radford et al. 2019): learned positions, layer norm before each half block, GELU (tanh), biases everywhere
+// but in the head, dropout after the embedding, in the attention and on both residual branches. The forwards are in
+// models/gpt.cc.
+//
+// A block is five layers, so that stages can be cut evenly even where a half of it outweighs what is left to balance.
+// Inside a half travel the inner activations and the residual stream.
+#include <algorithm>
+#include <cmath>
+
+#include "architecture/families.h"
+
+namespace twobw::architecture {
+namespace {
+
+constexpr double kStd = 0.02;
+constexpr double kFloat = 4;           // of statistics, in any precision
+constexpr double kNormStatistics = 2;  // mean and deviation of every token, kept by a layer norm
+
+Parameter matrix(std::string name, std::int64_t rows, std::int64_t columns, double std = kStd) {
+  return {.name = std::move(name), .shape = {rows, columns}, .init_std = std};
+}
+Parameter bias(std::string name, std::int64_t size) {
+  return {.name = std::move(name), .shape = {size}, .decay = false};
+}
+Parameter gain(std::string name, std::int64_t size) {
+  return {.name = std::move(name), .shape = {size}, .init_mean = 1.0, .decay = false};
+}
+
+// What the layers compute and keep, for one sequence; tests/measure/profiler_test.cc holds the bytes against a
+// profile.
+class GptWork {
+ public:
+  GptWork(const ModelConfig& model, const Extent& extent)
+      : dropout_(model.dropout),
+        element_(extent.element),
+        t_(extent.context),
+        w_(model.width),
+        h_(model.heads),
+        v_(model.vocab) {}
+
+  // Gathers the rows of tokens and positions, and adds them.
+  Work embedding() const {
+    Work work;
+    work.element_bytes = (5 + drop_moves()) * stream();
+    work.stash = (1 + dropped()) * stream();  // the sum
+    work.kept = work.output = stream();
+    work.working = 3 * stream();  // both summands and the sum
+    return work;
+  }
+
+  // Norm and the product that makes queries, keys and values; hands the residual stream on besides.
+  Work attention_in() const {
+    Work work;
+    work.matrix_flops = product(w_, 3 * w_);
+    work.matrix_bytes = 4 * stream();
+    work.element_bytes = 2 * stream();
+    // Queries, keys and values are kept as they are by the fused kernel alone.
+    work.kept = dropout_ > 0 ? 0 : 3 * stream();
+    work.stash = statistics() + stream() + work.kept;  // normed
+    work.output = 4 * stream();
+    work.working = 5 * stream();  // gradients: of both outputs, of normed
+    return work;
+  }
+
+  // Attention, the product that follows, and the sum with the residual stream.
+  Work attention_out() const {
+    Work work;
+    // Scores and mix are products of T x T by the width; half of them lies behind the causal mask.
+    work.matrix_flops = product(w_, w_) + 2 * t_ * t_ * w_;
+    work.matrix_bytes = 6 * stream();
+    work.element_bytes = (3 + drop_moves()) * stream();
+    work.stash = (2 + dropped()) * stream() + h_ * t_ * kFloat;  // mixed, the sum; the log of every row's sum
+    work.working = 5 * stream();  // gradients: of the sum, of mixed, of queries, keys and values
+    if (dropout_ > 0) {
+      // Without the fused kernel: copies of queries, keys and values, and the matrices of softmax, mask and
+      // product.
+      const double scores = h_ * t_ * t_ * element_;
+      work.matrix_flops += 2 * t_ * t_ * w_;
+      work.element_bytes += 10 * scores + 6 * stream();
+      work.stash += 3 * stream() + 3 * scores + t_ * t_ - h_ * t_ * kFloat;
+      work.working = std::max(6 * stream(), 2 * (stream() + scores));  // the latter of the scores
+    }
+    work.kept = work.output = stream();
+    return work;
+  }
+
+  // Norm and the product to four times the width; hands the residual stream on besides.
+  Work mlp_up() const {
+    Work work;
+    work.matrix_flops = product(w_, 4 * w_);
+    work.matrix_bytes = 5 * stream();
+    work.element_bytes = 2 * stream();
+    work.stash = statistics() + (1 + 4) * stream();  // normed; GELU's input
+    work.kept = 4 * stream();
+    work.output = 5 * stream();
+    work.working = 6 * stream();  // gradients: of both outputs, of normed
+    return work;
+  }
+
+  // GELU; hands the residual stream on besides.
+  Work mlp_activation() const {
+    Work work;
+    work.element_bytes = 8 * stream();
+    work.stash = work.kept = 4 * stream();
+    work.output = 5 * stream();
+    work.working = 9 * stream();  // gradients: of both outputs, of GELU's input
+    return work;
+  }
+
+  // The product back to the width, and the sum with the residual stream.
+  Work mlp_down() const {
+    Work work;
+    work.matrix_flops = product(4 * w_, w_);
+    work.matrix_bytes = 5 * stream();
+    work.element_bytes = (3 + drop_moves()) * stream();
+    work.stash = (1 + dropped()) * stream();  // the sum
+    work.kept = work.output = stream();
+    work.working = 5 * stream();  // gradients: of the sum, of the product's input
+    return work;
+  }
+
+  // Norm, logits and loss. The forward leaves the gradient of the logits in their place.
+  Work head() const {
+    Work work;
+    const double logits = t_ * v_ * element_;
+    work.matrix_flops = product(w_, v_);
+    work.matrix_bytes = stream() + logits;
+    work.element_bytes = 2 * stream() + 4 * logits;
+    work.stash = statistics() + stream() + logits;
+    work.working = stream();  // gradient of normed; that of the logits is gone before the next
+    return work;
+  }
+
+ private:
+  double stream() const { return t_ * w_ * element_; }  // bytes of the hidden states
+  double statistics() const { return kNormStatistics * kFloat * t_; }
+  double product(double in, double out) const { return 2 * t_ * in * out; }
+  // Dropout keeps its mask; it reads states and mask and writes states, and the mask was written before.
+  double dropped() const { return dropout_ > 0 ? 1 : 0; }
+  double drop_moves() const { return 4 * dropped(); }
+
+  double dropout_, element_, t_, w_, h_, v_;
+};
+
+Layer layer(const ModelConfig& config, std::string kind, std::vector<Parameter> parameters, Work (GptWork::*work)() const,
+            BatchFields takes = {}) {
+  return {.kind = std::move(kind), .parameters = std::move(parameters), .takes = takes,
+          .work = [config, work](const Extent& extent) {
+            return (GptWork(config, extent).*work)().times(extent.sequences);
+          }};
+}
+
+void add_block(Model& model, const ModelConfig& config, int block) {
+  const std::string at = "blocks." + std::to_string(block) + ".attention.";
+  const std::string of = "blocks." + std::to_string(block) + ".mlp.";
+  const std::int64_t w = config.width;
+  const double std = kStd / std::sqrt(2.0 * config.layers);  // of what ends on the residual stream
+  model.push_back(layer(config, "attention_in",
+                        {gain(at + "norm.weight", w), bias(at + "norm.bias", w), matrix(at + "qkv.weight", 3 * w, w),
+                         bias(at + "qkv.bias", 3 * w)},
+                        &GptWork::attention_in));
+  model.push_back(layer(config, "attention_out", {matrix(at + "out.weight", w, w, std), bias(at + "out.bias", w)},
+                        &GptWork::attention_out));
+  model.push_back(layer(config, "mlp_up",
+                        {gain(of + "norm.weight", w), bias(of + "norm.bias", w), matrix(of + "up.weight", 4 * w, w),
+                         bias(of + "up.bias", 4 * w)},
+                        &GptWork::mlp_up));
+  model.push_back(layer(config, "mlp_activation", {}, &GptWork::mlp_activation));
+  model.push_back(layer(config, "mlp_down", {matrix(of + "down.weight", w, 4 * w, std), bias(of + "down.bias", w)},
+                        &GptWork::mlp_down));
+}
+
+}  // namespace
+
+Model describe_gpt(const ModelConfig& config) {
+  const std::int64_t w = config.width;
+  Model model;
+  model.push_back(layer(config, "embedding",
+                        {matrix("embedding.tokens", config.vocab, w), matrix("embedding.positions", config.context, w)},
+                        &GptWork::embedding, {.tokens = true}));
+  for (int block = 0; block < config.layers; ++block) add_block(model, config, block);
+  Parameter output = matrix("head.weight", config.vocab, w);
+  if (config.tied) output.tied_to = "embedding.tokens";
+  model.push_back(layer(config, "head", {gain("head.norm.weight", w), bias("head.norm.bias", w), std::move(output)},
+                        &GptWork::head, {.targets = true}));
+  return model;
+}
+
+}  // namespace twobw::architecture

@@ -1,0 +1,27 @@
+#include "base/pipeline_shape.h"
+
+namespace twobw {
+
+std::string_view name(ScheduleKind kind) {
+  switch (kind) {
+    case ScheduleKind::Sequential:
+      return "sequential";
+    case ScheduleKind::GPipe:
+      return "gpipe";
+    case ScheduleKind::Flush:
+      return "flush";
+    case ScheduleKind::TwoBW:
+      return "2bw";
+    case ScheduleKind::Stash:
+      return "stash";
+  }
+  return "?";
+}
+
+const std::vector<ScheduleKind>& all_kinds() {
+  static const std::vector<ScheduleKind> kinds = {ScheduleKind::Sequential, ScheduleKind::GPipe, ScheduleKind::Flush, ScheduleKind::TwoBW,
+                                                  ScheduleKind::Stash};
+  return kinds;
+}
+
+}  // namespace twobw

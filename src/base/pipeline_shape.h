@@ -1,0 +1,48 @@
+// The shape of a pipeline, in one place: configuration, schedule, planner and runtime all embed it.
+//
+//   d stages, r = 0..d-1          m microbatches per update       e extra microbatches in flight
+//   w replicas, p = 0..w-1: whole pipelines that share every update, m microbatches each
+//   b sequences in a microbatch   B = b*w*m sequences an update
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace twobw {
+
+enum class ScheduleKind { Sequential, GPipe, Flush, TwoBW, Stash };
+
+std::string_view name(ScheduleKind kind);
+const std::vector<ScheduleKind>& all_kinds();
+
+struct PipelineShape {
+  ScheduleKind schedule = ScheduleKind::TwoBW;
+  int stages = 2;        // d
+  int replicas = 1;      // w
+  int microbatch = 4;    // b
+  int microbatches = 8;  // m, for each replica
+  int extra = 0;         // e
+  // Layers of each stage, in order; empty: open.
+  std::vector<int> split = {};
+  // Stages that keep only their input and run the forward again before the backward.
+  std::vector<int> recompute = {};
+  // Under 2bw: the next batch accumulates in a second gradient buffer while a gradient waits for other stages or
+  // replicas. Without it a stage that waits runs no backward until its update is made.
+  bool second_gradient = true;
+
+  int workers() const { return replicas * stages; }
+  int batch() const { return microbatch * microbatches * replicas; }  // B
+
+  friend bool operator==(const PipelineShape&, const PipelineShape&) = default;
+};
+
+// What is fixed of a shape; the rest is free.
+struct PartialShape {
+  std::optional<ScheduleKind> schedule = {};
+  std::optional<int> stages = {}, replicas = {}, microbatch = {}, microbatches = {}, extra = {};
+  std::optional<bool> recompute = {};  // all stages, or none
+  std::optional<bool> second_gradient = {};
+};
+
+}  // namespace twobw

@@ -1,0 +1,17 @@
+// "When the work queued so far is done", for work that is queued on a GPU. On a CPU everything is done when
+// the call returns, and there is nothing to wait for.
+#pragma once
+
+#include <memory>
+
+namespace twobw::device {
+
+// Null on a thread that computes on a CPU.
+using StreamEvent = std::shared_ptr<void>;
+
+// After everything that the calling thread's worker has queued so far.
+StreamEvent record_stream_event();
+// What the calling thread's worker queues from now on comes after it. Does not block the thread.
+void await_stream_event(const StreamEvent& ready);
+
+}  // namespace twobw::device

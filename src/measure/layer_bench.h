@@ -1,0 +1,73 @@
+// A few layers of every kind in a row, run as a stage runs them and watched layer by layer: one graph over
+// all of them, weights and gradients in flat buffers, memory from the calling thread's pool.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/meter.h"
+#include "device/device.h"
+#include "models/model.h"
+#include "optim/serial.h"
+#include "runtime/setup.h"
+#include "weights/gradients.h"
+#include "weights/layout.h"
+#include "weights/versions.h"
+
+namespace twobw::measure {
+
+// Seconds, by layer of the bench.
+struct LayerTimes {
+  std::vector<double> forward, backward;
+  std::vector<double> bare;  // forward without a graph, of a recomputed pass
+};
+
+// Bytes, as planner::LayerCost has them.
+struct LayerBytes {
+  double stash = 0, kept = 0, output = 0, working = 0;
+};
+
+class LayerBench {
+ public:
+  // The model with as few blocks as have every kind of layer, and together more weights than caches
+  // hold, so that a layer finds them as cold as in a run.
+  // On the calling thread's binding.
+  LayerBench(const runtime::Setup& setup, const device::DeviceBinding& binding);
+
+  int size() const { return model_.size(); }
+  std::string kind(int layer) const { return model_.layers[layer].kind; }
+
+  // From now on microbatches of so many sequences.
+  void set_microbatch(int sequences);
+  double token_bytes() const;
+
+  // One microbatch, forward and backward. Recomputed: after a first forward without a graph.
+  LayerTimes time_pass(bool recompute = false);
+  // The same for memory.
+  std::vector<LayerBytes> measure_pass(device::Meter& meter);
+  // What an update adds to its microbatches: norm of the gradient and optimizer, in seconds a parameter.
+  double time_step();
+
+ private:
+  using BeforeBackward = std::function<void(int layer)>;  // -1: all backwards are done
+  void walk(const models::AfterLayer& after_forward, const BeforeBackward& before_backward);
+  models::Tensors forward(const models::AfterLayer& after_layer) const;
+
+  const runtime::Setup& setup_;
+  device::Clock& clock_;
+  at::TensorOptions compute_;
+  models::Model model_;
+  weights::Layout layout_;
+  weights::Versions versions_;
+  weights::Gradients gradients_;
+  std::unique_ptr<optim::SerialOptimizer> optimizer_;
+  models::Pass pass_;
+  std::int64_t updates_ = 0;
+};
+
+// The state that the bench for this setup would allocate.
+double layer_bench_bytes(const runtime::Setup& setup);
+
+}  // namespace twobw::measure

@@ -1,0 +1,72 @@
+#include "measure/trial_run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <mutex>
+
+#include "base/gpu_name.h"
+#include "runtime/pipeline.h"
+#include "measure/split.h"
+#include "runtime/setup.h"
+
+namespace twobw::measure {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Updates while the pipeline empties, see schedule::steady_state.
+constexpr int kEmptying = 2;
+
+bool on_gpu(const Config& config) {
+  return !config.devices.empty() && names_gpu(config.devices.front());
+}
+
+// The last update while it fills; on a GPU until all graphs are captured.
+int last_filling(const Config& config) {
+  return on_gpu(config) ? 2 : 1;
+}
+
+// On a GPU there is time for more beside what it takes to begin.
+int timed(const Config& config) {
+  return on_gpu(config) ? 8 : 4;
+}
+
+// When each update ended on the last worker.
+std::map<std::int64_t, double> ends_of_updates(const Config& config) {
+  runtime::Setup setup = runtime::prepare(config);
+  choose_split(setup);
+  std::mutex mutex;
+  std::map<std::int64_t, double> ends;
+  const runtime::Observer observer{.on_update =
+                                       [&](const telemetry::StageUpdate& update) {
+                                         std::lock_guard lock(mutex);
+                                         double& end = ends[update.update];
+                                         end = std::max(end, update.time);
+                                       },
+                                   .on_evaluation = [](const telemetry::Evaluation&) {}};
+  runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, setup.pipeline(),
+                             observer);
+  pipeline.run();
+  return ends;
+}
+
+}  // namespace
+
+int trial_updates(const Config& config) {
+  return last_filling(config) + 1 + timed(config) + kEmptying;
+}
+
+Trial try_run(const Config& config) {
+  const auto begin = Clock::now();
+  Config brief = config;
+  brief.train.updates = trial_updates(config);
+  brief.train.eval_every = 0;
+  brief.pipeline.sync_updates = 0;
+  const auto ends = ends_of_updates(brief);
+  const int first = last_filling(config), last = first + timed(config);
+  return {.tokens_per_s = (last - first) * runtime::tokens_per_update(config) / (ends.at(last) - ends.at(first)),
+          .seconds = std::chrono::duration<double>(Clock::now() - begin).count()};
+}
+
+}  // namespace twobw::measure

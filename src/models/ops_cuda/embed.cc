@@ -1,0 +1,61 @@
+// Token and position embeddings, gathered and added.
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "base/error.h"
+#include "device/gpu.h"
+#include "models/ops_cuda.h"
+#include "models/ops_cuda/common.h"
+
+namespace twobw::models::ops::cuda {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
+struct EmbedFunction : torch::autograd::Function<EmbedFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& token_weight, const Tensor& position_weight,
+                        const Tensor& tokens) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    const Tensor index = tokens.contiguous();
+    const std::int64_t batch = index.size(0), length = index.size(1);
+    TWOBW_ASSERT(length <= position_weight.size(0), "{} tokens for {} positions", length,
+                 position_weight.size(0));
+    Tensor out = at::empty({batch, length, token_weight.size(1)}, token_weight.options());
+    with_type_of(out, [&]<typename T>(T) {
+      kernels::embed_forward<T>(data_of<T>(token_weight), data_of<T>(position_weight),
+                                index.const_data_ptr<std::int64_t>(), data_of<T>(out), batch, length,
+                                width_of(out), current_stream());
+    });
+    context->save_for_backward({token_weight, position_weight, index});
+    return out;
+  }
+
+  static tensor_list backward(AutogradContext* context, tensor_list grads) {
+    const auto saved = context->get_saved_variables();
+    const Tensor &token_weight = saved[0], &index = saved[2];
+    const Tensor grad_out = grads[0].contiguous();
+    const Tensor grad_tokens = gradient_of(token_weight), grad_positions = gradient_of(saved[1]);
+    with_type_of(grad_out, [&]<typename T>(T) {
+      kernels::embed_backward<T>({.grad_out = data_of<T>(grad_out),
+                                  .tokens = index.const_data_ptr<std::int64_t>(),
+                                  .grad_tokens = data_of<float>(grad_tokens),
+                                  .grad_positions = data_of<float>(grad_positions),
+                                  .batch = index.size(0),
+                                  .length = index.size(1),
+                                  .vocabulary = token_weight.size(0),
+                                  .width = width_of(grad_out),
+                                  .deterministic = device::gpu_context(current_stream()).deterministic},
+                                 current_stream());
+    });
+    return {Tensor(), Tensor(), Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor embed(const Tensor& token_weight, const Tensor& position_weight, const Tensor& tokens) {
+  return EmbedFunction::apply(token_weight, position_weight, tokens);
+}
+
+}  // namespace twobw::models::ops::cuda

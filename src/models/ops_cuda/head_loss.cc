@@ -1,0 +1,78 @@
+// The last product and the cross-entropy in one, so that the logits of a microbatch never exist all at once:
+// the gradients are made in the forward, while a part of the logits is there.
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "models/ops_cuda.h"
+#include "models/ops_cuda/common.h"
+#include "models/ops_cuda/products.h"
+
+namespace twobw::models::ops::cuda {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
+constexpr std::int64_t kLogitRows = 8192;    // that exist at a time
+constexpr std::int64_t kLogitMultiple = 64;  // rows of logits begin at multiples, so that products are fast
+
+Tensor room_for(std::int64_t rows, std::int64_t stride, const at::TensorOptions& options, Tensor* shared) {
+  if (shared == nullptr) return at::empty({rows, stride}, options);
+  if (!shared->defined() || shared->numel() < rows * stride) *shared = at::empty({rows * stride}, options);
+  return shared->narrow(0, 0, rows * stride).view({rows, stride});
+}
+
+struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& weight,
+                        const Tensor& targets, double loss_scale, bool needs_gradient, Tensor* shared) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    const Tensor rows = rows_of(hidden);
+    const Tensor wanted = targets.contiguous();
+    const std::int64_t count = rows.size(0), classes = weight.size(0);
+    const std::int64_t stride = (classes + kLogitMultiple - 1) / kLogitMultiple * kLogitMultiple;
+    const Tensor room = room_for(std::min(count, kLogitRows), stride, rows.options(), shared);
+    const Tensor losses = floats(count, rows);
+    const Tensor grad_hidden = needs_gradient ? at::empty(hidden.sizes(), hidden.options()) : Tensor();
+    const Tensor grad_rows = needs_gradient ? rows_of(grad_hidden) : Tensor();
+    const float scale = needs_gradient ? static_cast<float>(loss_scale / static_cast<double>(count)) : 0.0f;
+    TWOBW_ASSERT(wanted.numel() == count, "{} targets for {} rows", wanted.numel(), count);
+
+    for (std::int64_t begin = 0; begin < count; begin += kLogitRows) {
+      const std::int64_t size = std::min(kLogitRows, count - begin);
+      const Tensor part = rows.narrow(0, begin, size);
+      const Tensor logits = room.narrow(0, 0, size).narrow(1, 0, classes);
+      multiply_into(logits, {part}, {weight, true});
+      with_type_of(room, [&]<typename T>(T) {
+        kernels::softmax_cross_entropy(data_of<T>(room), wanted.const_data_ptr<std::int64_t>() + begin,
+                                       losses.mutable_data_ptr<float>() + begin, size,
+                                       static_cast<int>(classes), scale, current_stream(),
+                                       static_cast<int>(stride));
+      });
+      if (!needs_gradient) continue;
+      multiply_into(grad_rows.narrow(0, begin, size), {logits}, {weight});
+      if (weight.requires_grad()) accumulate_product(weight, logits, part);
+    }
+    Tensor loss = at::empty({}, losses.options());
+    kernels::mean(losses.const_data_ptr<float>(), loss.mutable_data_ptr<float>(), count, current_stream());
+    check_launch();
+    context->save_for_backward({grad_hidden});
+    return loss;
+  }
+
+  // The gradient was made in the forward; the incoming gradient of the loss must be 1.
+  static tensor_list backward(AutogradContext* context, tensor_list) {
+    return {context->get_saved_variables()[0], Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor head_loss(const Tensor& hidden, const Tensor& weight, const Tensor& targets, double loss_scale,
+                 bool needs_gradient, Tensor* room) {
+  return HeadLossFunction::apply(hidden, weight, targets, loss_scale, needs_gradient, room);
+}
+
+}  // namespace twobw::models::ops::cuda

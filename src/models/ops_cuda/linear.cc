@@ -1,0 +1,60 @@
+// x weight^T, with bias and residual added by the product itself. The residual's gradient is the output's.
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <optional>
+
+#include "models/ops_cuda.h"
+#include "models/ops_cuda/common.h"
+#include "models/ops_cuda/products.h"
+
+namespace twobw::models::ops::cuda {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
+struct LinearFunction : torch::autograd::Function<LinearFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
+                        const std::optional<Tensor>& bias, const std::optional<Tensor>& residual) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    const Tensor rows = rows_of(x);
+    auto sizes = x.sizes().vec();
+    sizes.back() = weight.size(0);
+    Tensor out = at::empty(sizes, x.options());
+    multiply_into(rows_of(out), {rows}, {weight, true},
+                  {.matrix = residual ? rows_of(*residual) : Tensor(), .bias = bias.value_or(Tensor())});
+    context->save_for_backward({rows, weight, bias.value_or(Tensor())});
+    context->saved_data["residual"] = residual.has_value();
+    return out;
+  }
+
+  static tensor_list backward(AutogradContext* context, tensor_list grads) {
+    const auto saved = context->get_saved_variables();
+    const Tensor &rows = saved[0], &weight = saved[1], &bias = saved[2];
+    const Tensor grad_out = grads[0].contiguous();
+    const Tensor grad_rows = rows_of(grad_out);
+    Tensor grad_x;
+    if (context->needs_input_grad(0)) {
+      auto sizes = grad_out.sizes().vec();
+      sizes.back() = weight.size(1);
+      grad_x = at::empty(sizes, grad_out.options());
+      multiply_into(rows_of(grad_x), {grad_rows}, {weight});
+    }
+    if (weight.requires_grad()) accumulate_product(weight, grad_rows, rows);
+    if (bias.defined() && bias.requires_grad()) accumulate_sum(bias, grad_rows);
+    return {grad_x, Tensor(), Tensor(), context->saved_data["residual"].toBool() ? grad_out : Tensor()};
+  }
+};
+
+std::optional<Tensor> given(const Tensor& x) {
+  return x.defined() ? std::optional(x) : std::nullopt;
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual) {
+  return LinearFunction::apply(x, weight, given(bias), given(residual));
+}
+
+}  // namespace twobw::models::ops::cuda

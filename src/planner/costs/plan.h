@@ -1,0 +1,62 @@
+// A plan: everything that `twobw train` needs to know about how the work is cut up and where it runs.
+// planner/configuration.h makes a Problem of a configuration, and a configuration of a Plan.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/hardware/cluster.h"
+#include "planner/costs/layer_costs.h"
+#include "planner/costs/memory_model.h"
+#include "schedule/spec.h"
+
+namespace twobw::planner {
+
+// What is asked.
+struct Problem {
+  Cluster cluster;
+  std::vector<LayerShape> layers;
+  std::vector<CostTable> costs;  // by kind of device
+  StateBytes state;
+  // Of schedules that never delay an update, where that differs: they need no correction for a delay.
+  std::optional<StateBytes> synchronous_state;
+  int batch = 1;        // B: sequences an update, at most
+  int context = 1;      // tokens a sequence, for tokens/s
+  double margin = 0.1;  // fraction of a device's memory kept free
+  PartialShape fixed;   // what the planner may not choose
+};
+
+// One stage of a plan: its layers and the devices of its replicas.
+struct StagePlan {
+  int first_layer = 0, last_layer = 0;  // [first, last)
+  bool recompute = false;
+  int kind = 0;              // of device
+  std::vector<int> nodes;    // of each replica
+  std::vector<int> devices;  // of each replica: index within its node
+  // Forecast:
+  double forward = 0, backward = 0;  // seconds a microbatch; backward includes recomputation
+  double step = 0;                   // seconds an update
+  double reduce = 0;                 // seconds of the all-reduce over replicas, and of the tie
+  double send = 0;                   // seconds of one transfer to the next stage
+  double busy = 0;                   // of the update's time
+  Footprint memory;
+  double capacity = 0;  // bytes of the device
+};
+
+struct Plan {
+  // What evaluate() is asked for, but for the stages, which it fills in from the list below: their number, split and
+  // recomputation.
+  PipelineShape shape;
+  std::vector<StagePlan> stages;
+  // Forecast by the closed-form model:
+  double update_seconds = 0;
+  double sequences_per_s = 0;
+  double tokens_per_s = 0;
+  double utilisation = 0;  // mean of the stages' busy
+  bool modelled = false;   // from device figures, not from measurements
+  // By the simulator, where it was asked; 0: not.
+  double simulated_tokens_per_s = 0;
+};
+
+}  // namespace twobw::planner

@@ -1,0 +1,310 @@
+#include "planner/costs/time_model.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "planner/costs/layer_sums.h"
+#include "simulator/simulate.h"
+
+namespace twobw::planner {
+namespace {
+
+using schedule::Kind;
+
+simulator::Channel channel(const LinkSpec& link, double bandwidth) {
+  return {.latency = link.latency, .bandwidth = bandwidth};
+}
+
+// So many replicas sit on one node.
+struct Share {
+  int node = 0, count = 0;
+};
+std::vector<Share> shares(std::vector<int> nodes) {
+  std::sort(nodes.begin(), nodes.end());
+  std::vector<Share> result;
+  for (int node : nodes) {
+    if (result.empty() || result.back().node != node) result.push_back({.node = node});
+    ++result.back().count;
+  }
+  return result;
+}
+
+// Seconds of one microbatch alone, through all stages and back.
+double round_trip(std::span<const StageTiming> stages) {
+  double seconds = 0;
+  for (const StageTiming& stage : stages) seconds += stage.compute() + 2 * stage.send;
+  return seconds;
+}
+
+// From the last stage to the first.
+double way_back(std::span<const StageTiming> stages) {
+  double seconds = 0;
+  for (const StageTiming& stage : stages) seconds += stage.backward + stage.send;
+  return seconds;
+}
+
+double longest_tail(std::span<const StageTiming> stages) {
+  double longest = 0;
+  for (const StageTiming& stage : stages) longest = std::max(longest, stage.reduce + stage.step);
+  return longest;
+}
+
+// P, with loops only through stages that may have to wait for room.
+double period(const Setting& setting, std::span<const StageTiming> stages) {
+  const int d = static_cast<int>(std::ssize(stages));
+  const schedule::Spec spec = spec_of(setting, d);
+  double longest = 0;
+  for (int r = 0; r < d; ++r) {
+    longest = std::max({longest, stages[r].compute(), stages[r].busy});
+    const int room = schedule::in_flight_bound(spec, r);
+    if (setting.shape.schedule == Kind::Flush && room >= setting.shape.microbatches) continue;
+    double loop = 0;
+    for (int q = r; q < d; ++q) {
+      loop += stages[q].compute();
+      longest = std::max(longest, loop / (room - schedule::in_flight_bound(spec, q) + 1));
+      loop += 2 * stages[q].send;
+    }
+  }
+  return longest;
+}
+
+double two_bw(const Setting& setting, std::span<const StageTiming> stages) {
+  const int d = static_cast<int>(std::ssize(stages));
+  const schedule::Spec spec = spec_of(setting, d);
+  const double pace = period(setting, stages);
+  double longest = pace;
+  for (int r = 0; r < d; ++r) {
+    const double share = update_share(setting, schedule::in_flight_bound(spec, r), stages[r]);
+    longest = std::max(longest, stages[r].compute() + share);
+  }
+  const double update = setting.shape.microbatches * longest;
+  if (!setting.one_gradient()) return update;
+  return std::max(update, way_back(stages) + (setting.shape.microbatches - 1) * pace + longest_tail(stages));
+}
+
+double gpipe(const Setting& setting, std::span<const StageTiming> stages) {
+  double forward = 0, backward = 0;
+  for (const StageTiming& stage : stages) {
+    forward = std::max({forward, stage.forward, stage.busy});
+    backward = std::max({backward, stage.backward, stage.busy});
+  }
+  return round_trip(stages) + (setting.shape.microbatches - 1) * (forward + backward) + longest_tail(stages);
+}
+
+// Of the stage's share in a tie, if it is the foremost that has one.
+double tie_seconds(const Problem& problem, const Plan& plan, std::size_t r, double tied) {
+  if (tied <= 0) return 0;
+  for (int layer = 0; layer < plan.stages[r].first_layer; ++layer) {
+    if (problem.layers[layer].tied > 0) return 0;
+  }
+  const StagePlan& stage = plan.stages[r];
+  bool together = true;
+  for (std::size_t q = r; q < plan.stages.size(); ++q) together &= plan.stages[q].nodes == stage.nodes;
+  const Site site = site_of(problem.cluster, stage);
+  const LinkSpec& link = together ? site.inside : problem.cluster.network;
+  return tie_exchange(problem, Setting{.shape = plan.shape}, link, site.per_node, tied).seconds;
+}
+
+void check(const Problem& problem, const Plan& plan, const LayerSumsByKind& loads) {
+  int layer = 0;
+  for (const StagePlan& stage : plan.stages) {
+    TWOBW_ASSERT(stage.first_layer == layer && stage.last_layer > layer, "layers [{}, {}) after {}",
+                 stage.first_layer, stage.last_layer, layer);
+    TWOBW_ASSERT(std::ssize(stage.nodes) == plan.shape.replicas && stage.devices.size() == stage.nodes.size(),
+                 "{} nodes and {} devices for {} replicas", stage.nodes.size(), stage.devices.size(),
+                 plan.shape.replicas);
+    TWOBW_ASSERT(loads[stage.kind] != nullptr, "no costs of {} sequences on device kind {}", plan.shape.microbatch,
+                 stage.kind);
+    layer = stage.last_layer;
+  }
+  TWOBW_ASSERT(layer == std::ssize(problem.layers), "{} of {} layers placed", layer, problem.layers.size());
+}
+
+}  // namespace
+
+schedule::Spec spec_of(const Setting& setting, int stages) {
+  schedule::Spec spec{.shape = setting.shape};
+  spec.shape.stages = stages;
+  spec.shape.extra += setting.extra_a_boundary * (stages - 1);
+  return spec;
+}
+
+bool stalls(const Setting& setting) {
+  return setting.shape.schedule == Kind::Flush || setting.one_gradient();
+}
+
+const StateBytes& state_of(const Problem& problem, schedule::Kind kind) {
+  return !schedule::is_delayed(kind) && problem.synchronous_state ? *problem.synchronous_state : problem.state;
+}
+
+const CostColumn* column_of(const Problem& problem, int kind, int microbatch) {
+  for (const CostColumn& column : problem.costs[kind].columns) {
+    if (column.microbatch == microbatch) return &column;
+  }
+  return nullptr;
+}
+
+double update_share(const Setting& setting, int in_flight, const StageTiming& stage) {
+  const double meanwhile = (setting.shape.microbatches - in_flight + 1) * stage.compute();
+  return (stage.step + std::max(0.0, stage.reduce - meanwhile)) / setting.shape.microbatches;
+}
+
+double update_seconds(const Setting& setting, std::span<const StageTiming> stages) {
+  const double others = setting.shape.microbatches - 1;
+  switch (setting.shape.schedule) {
+    case Kind::TwoBW:
+      return two_bw(setting, stages);
+    case Kind::Flush:
+      return round_trip(stages) + others * period(setting, stages) + longest_tail(stages);
+    case Kind::GPipe:
+      return gpipe(setting, stages);
+    case Kind::Sequential:
+      return setting.shape.microbatches * round_trip(stages) + longest_tail(stages);
+    case Kind::Stash:
+      break;
+  }
+  TWOBW_ASSERT(false, "no time model of schedule {}", name(setting.shape.schedule));
+}
+
+Transfer transfer(const LinkSpec& link, int at_once, double bytes) {
+  const double busy = (link.shared ? at_once : 1) * bytes / link.bandwidth;
+  return {.seconds = link.latency + busy, .busy = busy};
+}
+
+int stages_on_node(const Node& node, int per_node) {
+  int stages = 0;
+  for (const Island& island : node.islands) stages += island.count / per_node;
+  return std::max(1, stages);
+}
+
+Site site_of(const Cluster& cluster, const StagePlan& stage) {
+  const std::vector<Share> replicas = shares(stage.nodes);
+  Site site{.kind = stage.kind, .nodes = static_cast<int>(replicas.size()), .per_node = 0};
+  for (auto [node, count] : replicas) {
+    const LinkSpec& link = cluster.nodes[node].link;
+    if (site.per_node == 0 || link.bandwidth < site.inside.bandwidth) site.inside = link;
+    site.per_node = std::max(site.per_node, count);
+  }
+  for (auto [node, count] : replicas) {
+    site.crowd = std::max(site.crowd, stages_on_node(cluster.nodes[node], site.per_node));
+  }
+  return site;
+}
+
+Transfer transfer_between(const Cluster& cluster, const StagePlan& from, const StagePlan& to, double bytes) {
+  std::vector<int> staying, leaving, coming;  // nodes, one for each replica
+  for (std::size_t i = 0; i < from.nodes.size(); ++i) {
+    if (from.nodes[i] == to.nodes[i]) {
+      staying.push_back(from.nodes[i]);
+    } else {
+      leaving.push_back(from.nodes[i]);
+      coming.push_back(to.nodes[i]);
+    }
+  }
+  Transfer slowest;
+  const auto include = [&](const LinkSpec& link, int at_once) {
+    const Transfer one = transfer(link, at_once, bytes);
+    slowest = {std::max(slowest.seconds, one.seconds), std::max(slowest.busy, one.busy)};
+  };
+  for (auto [node, count] : shares(staying)) include(cluster.nodes[node].link, count);
+  for (const auto* crossing : {&leaving, &coming}) {
+    for (auto [node, count] : shares(*crossing)) include(cluster.network, count);
+  }
+  return slowest;
+}
+
+double all_reduce_seconds(const LinkSpec& network, const Site& site, double bytes) {
+  if (site.nodes * site.per_node == 1) return 0;
+  // All devices of a ring send at once.
+  const double inside = site.inside.bandwidth / (site.inside.shared ? site.per_node : 1);
+  if (site.nodes == 1) return simulator::ring_all_reduce(bytes, site.per_node, channel(site.inside, inside));
+  const double between = network.bandwidth * (network.shared ? 1.0 / site.crowd : site.per_node);
+  return simulator::hierarchical_all_reduce(bytes, site.nodes, site.per_node, channel(site.inside, inside),
+                                            channel(network, between));
+}
+
+StageTiming timing_of(const Problem& problem, const Setting& setting, const Site& site, const StageLoad& load,
+                      bool recompute) {
+  const StateBytes& state = state_of(problem, setting.shape.schedule);
+  return {.forward = load.forward,
+          .backward = load.backward + (recompute ? load.forward : 0),
+          .step = problem.costs[site.kind].step_per_parameter * load.parameters,
+          .reduce = all_reduce_seconds(problem.cluster.network, site, state.gradients * load.parameters)};
+}
+
+Transfer tie_exchange(const Problem& problem, const Setting& setting, const LinkSpec& link, int at_once,
+                      double tied) {
+  return transfer(link, at_once, state_of(problem, setting.shape.schedule).gradients * tied);
+}
+
+Estimate evaluate(const Problem& problem, Plan plan) {
+  std::map<int, LayerSums> by_kind;
+  LayerSumsByKind loads(problem.costs.size(), nullptr);
+  for (const StagePlan& stage : plan.stages) {
+    const CostColumn* column = column_of(problem, stage.kind, plan.shape.microbatch);
+    if (column != nullptr)
+      loads[stage.kind] = &by_kind.try_emplace(stage.kind, problem.layers, *column).first->second;
+  }
+  return evaluate(problem, std::move(plan), loads);
+}
+
+Estimate evaluate(const Problem& problem, Plan plan, const LayerSumsByKind& loads) {
+  check(problem, plan, loads);
+  plan.shape.stages = static_cast<int>(std::ssize(plan.stages));
+  plan.shape.split.clear();
+  plan.shape.recompute.clear();
+  for (int r = 0; r < plan.shape.stages; ++r) {
+    plan.shape.split.push_back(plan.stages[r].last_layer - plan.stages[r].first_layer);
+    if (plan.stages[r].recompute) plan.shape.recompute.push_back(r);
+  }
+  const Setting setting = Setting{.shape = plan.shape};
+  const int d = static_cast<int>(std::ssize(plan.stages));
+  const schedule::Spec spec = spec_of(setting, d);
+  const StateBytes& state = state_of(problem, setting.shape.schedule);
+
+  Estimate estimate;
+  std::vector<StageTiming> timings;
+  for (int r = 0; r < d; ++r) {
+    StagePlan& stage = plan.stages[r];
+    const StageLoad load = loads[stage.kind]->of(stage.first_layer, stage.last_layer);
+    StageTiming timing = timing_of(problem, setting, site_of(problem.cluster, stage), load, stage.recompute);
+    timing.reduce += tie_seconds(problem, plan, r, load.tied);
+    if (r + 1 < d) {
+      const Transfer send = transfer_between(problem.cluster, stage, plan.stages[r + 1], load.output);
+      timing.send = send.seconds;
+      timing.busy = send.busy;
+    }
+    timings.push_back(timing);
+
+    stage.forward = timing.forward;
+    stage.backward = timing.backward;
+    stage.step = timing.step;
+    stage.reduce = timing.reduce;
+    stage.send = timing.send;
+    stage.memory = footprint(spec, r, load, state, stage.recompute);
+    stage.capacity = problem.cluster.kinds[stage.kind].memory;
+    const double over = excess(stage.memory.total(), stage.capacity * (1 - problem.margin));
+    if (r == 0 || over > estimate.over) {
+      estimate.over = over;
+      estimate.tightest = r;
+    }
+    estimate.footprint += plan.shape.replicas * stage.memory.total();
+    plan.modelled |= problem.costs[stage.kind].modelled;
+  }
+
+  plan.update_seconds = update_seconds(setting, timings);
+  const double sequences = static_cast<double>(plan.shape.microbatch) * plan.shape.replicas * plan.shape.microbatches;
+  plan.sequences_per_s = sequences / plan.update_seconds;
+  plan.tokens_per_s = plan.sequences_per_s * problem.context;
+  plan.utilisation = 0;
+  for (StagePlan& stage : plan.stages) {
+    const double busy = plan.shape.microbatches * (stage.forward + stage.backward) + stage.step;
+    stage.busy = busy / plan.update_seconds;
+    plan.utilisation += stage.busy / d;
+  }
+  estimate.plan = std::move(plan);
+  return estimate;
+}
+
+}  // namespace twobw::planner

@@ -1,0 +1,139 @@
+// How long an update takes, in closed form. evaluate() is the one definition of a plan's forecast: the
+// search only looks for the plan that it likes best.
+//
+// Stage r of d computes F_r = f_r + b_r a microbatch (and f_r again where it recomputes), a transfer to the
+// next stage takes c_r each way, n_r microbatches are in flight (schedule::in_flight_bound). One microbatch
+// alone goes through stages r..q and back in
+//
+//   S(r,q) = F_r + .. + F_q + 2 (c_r + .. + c_(q-1)),    S = S(0,d-1).
+//
+// Every stage carries out its list in order. So after the forward of microbatch k, stage q runs the
+// backward of k-n_q+1; r then has room for the forward of k-n_q+1+n_r. Going round like this takes S(r,q),
+// and n_r-n_q+1 microbatches pass meanwhile. No other loop is slower than all of these, hence the time from
+// one microbatch to the next, once the pipeline is full, is exactly
+//
+//   P = max over r <= q of S(r,q) / (n_r-n_q+1)             (q = r: the computation of the stage itself)
+//
+// and with each link busy for l_r a transfer, at least l_r. An update of m microbatches takes
+//
+//   2bw         m max(P, F_r + (step_r + max(0, reduce_r - (m-n_r+1) F_r)) / m)
+//               (m-n_r+1 microbatches run between the end of a batch's gradients and the need for them)
+//   ..., with one gradient buffer the same, but at least
+//               S' + (m-1) P + max (reduce_r + step_r)
+//               (no stage runs a backward of the next batch before the first stage has run the last of this
+//               one; S' = b_0 + .. + b_(d-1) + c_0 + .. + c_(d-2) is the way back, where all forwards are
+//               done)
+//   flush       S + (m-1) P + max (reduce_r + step_r), where only stages with n_r < m ever wait for room
+//   gpipe       S + (m-1) (max f_r + max b_r) + max (reduce_r + step_r)
+//   sequential  m S + max (reduce_r + step_r)
+//
+// For equal stages and links strict 1F1B (n_r = d-r) gives P = F + 2 (d-1)/d c: what transfers cost. The
+// formula for gpipe is exact too; that for flush is never too low, and within 3% for balanced stages. That
+// for one gradient buffer is exact for equal stages and free links, where it says (d-1) b - f more than with
+// two; for balanced ones it may be some 7% too high, and a little too low where one stage reduces longest and
+// another steps longest.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "planner/costs/layer_sums.h"
+#include "planner/costs/plan.h"
+
+namespace twobw::planner {
+
+// What all stages of a plan share.
+struct Setting {
+  PipelineShape shape;  // the stages apart, which are what a search looks for
+  int extra_a_boundary = 0;  // extra microbatches in flight besides, for every boundary between two stages
+
+  bool one_gradient() const { return shape.schedule == schedule::Kind::TwoBW && !shape.second_gradient; }
+
+  friend bool operator==(const Setting&, const Setting&) = default;
+};
+// With so many stages.
+schedule::Spec spec_of(const Setting& setting, int stages);
+
+// Whether all stages wait for each other once an update: for the way there and back under flush, for the way
+// back under 2bw with one gradient buffer.
+bool stalls(const Setting& setting);
+
+// Training state a parameter under this schedule.
+const StateBytes& state_of(const Problem& problem, schedule::Kind schedule);
+
+// The costs of one kind of device at one microbatch size; null where there are none.
+const CostColumn* column_of(const Problem& problem, int kind, int microbatch);
+
+// One stage's part in the formulas above, in seconds.
+struct StageTiming {
+  double forward = 0, backward = 0;  // backward includes recomputation
+  double step = 0;
+  double reduce = 0;
+  double send = 0;  // one transfer to the next stage
+  double busy = 0;  // of the link, for one such transfer
+
+  double compute() const { return forward + backward; }
+};
+
+// Seconds that stage r's step and reduction add to every microbatch of an update, under 2BW.
+double update_share(const Setting& setting, int in_flight, const StageTiming& stage);
+// The formulas.
+double update_seconds(const Setting& setting, std::span<const StageTiming> stages);
+
+// Where the replicas of a stage sit: on so many nodes, so many on each, on devices of one kind.
+struct Site {
+  int kind = 0;
+  int nodes = 1;
+  int per_node = 1;
+  LinkSpec inside;  // between devices of a node
+  // Stages for which such a node has room: their sums over nodes share its end of the network.
+  int crowd = 1;
+};
+int stages_on_node(const Node& node, int per_node);
+
+struct Transfer {
+  double seconds = 0;  // until it has arrived
+  double busy = 0;     // of the link
+};
+// One of so many transfers of `bytes` that cross a node's end of the link at once.
+Transfer transfer(const LinkSpec& link, int at_once, double bytes);
+
+// Replica by replica from one stage to another, all at once; the slowest counts.
+Transfer transfer_between(const Cluster& cluster, const StagePlan& from, const StagePlan& to, double bytes);
+
+Site site_of(const Cluster& cluster, const StagePlan& stage);
+
+// A ring among replicas on one node; else rings inside nodes and one between them.
+double all_reduce_seconds(const LinkSpec& network, const Site& site, double bytes);
+
+// Computation, step and the all-reduce over replicas; the neighbours are not known here.
+StageTiming timing_of(const Problem& problem, const Setting& setting, const Site& site, const StageLoad& load,
+                      bool recompute);
+
+// The exchange of a tied weight's gradient between two stages counts where the foremost of them
+// stands: that one ends its batch last, so nobody has more need of haste.
+Transfer tie_exchange(const Problem& problem, const Setting& setting, const LinkSpec& link, int at_once,
+                      double tied);
+
+// Bytes beyond the capacity; as good as none is none.
+inline double excess(double bytes, double capacity) {
+  const double over = bytes - capacity;
+  return over > 0 && over < 1e-9 * capacity ? 0 : over;
+}
+
+struct Estimate {
+  Plan plan;             // with its forecast
+  int tightest = 0;      // the stage that exceeds its memory most, or has least to spare
+  double over = 0;       // by so many bytes beyond what the margin leaves; at most 0: the plan fits
+  double footprint = 0;  // bytes of all devices together
+
+  bool fits() const { return over <= 0; }
+};
+
+// Any placement will do, also such as the search never makes. The plan must be whole: every layer in one
+// stage, `replicas` devices a stage, all of its kind.
+Estimate evaluate(const Problem& problem, Plan plan);
+// The same where the sums are known.
+Estimate evaluate(const Problem& problem, Plan plan, const LayerSumsByKind& loads);
+
+}  // namespace twobw::planner

@@ -1,0 +1,22 @@
+// What a search found, as people read it.
+#pragma once
+
+#include <string>
+
+#include "planner/costs/plan.h"
+#include "planner/search/search.h"
+
+namespace twobw::planner {
+
+// The plan stage by stage and its forecast; or, where nothing fits, what comes closest and what would make it
+// fit. `model` names the model: "gpt". With `explain` also every candidate of plans, and why it lost.
+std::string report(const Problem& problem, const SearchResult& result, const std::string& model,
+                   bool explain);
+
+// The part of an update that would be saved if all links were free.
+double communication_share(const Problem& problem, const Plan& plan);
+
+// Elements, tied weights once.
+double parameter_count(const Problem& problem);
+
+}  // namespace twobw::planner

@@ -1,0 +1,90 @@
+#include "planner/search/bounds.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace twobw::planner {
+namespace {
+
+using schedule::Kind;
+
+int most_stages(const Problem& problem, const Setting& setting, const Places& places,
+                std::optional<int> exactly) {
+  int most = std::min(static_cast<int>(problem.layers.size()), places.all().front().reach);
+  if (exactly) most = std::min(most, *exactly);
+  while (most > 0 && schedule::smallest_microbatches(spec_of(setting, most)) > setting.shape.microbatches) --most;
+  return most;
+}
+
+}  // namespace
+
+// Some stage has the largest layer, and some stage at least its part of the whole.
+Bounds::Bounds(const Problem& problem, const Setting& setting, const Places& places, const LayerSumsByKind& loads,
+               std::optional<int> exactly)
+    : setting_(setting), stages_(most_stages(problem, setting, places, exactly)) {
+  const int layers = static_cast<int>(problem.layers.size());
+  compute_.assign(layers + 1, 0);
+  way_.assign(layers + 1, 0);
+  parameters_.assign(layers + 1, 0);
+  double largest = 0;
+  for (int layer = 0; layer < layers; ++layer) {
+    double least = kUnlimited, least_back = kUnlimited;
+    for (const Site& site : places.sites()) {
+      if (loads[site.kind] == nullptr) continue;
+      least = std::min(least, loads[site.kind]->compute(layer, layer + 1));
+      least_back = std::min(least_back, loads[site.kind]->backward(layer, layer + 1));
+    }
+    const double parameters = problem.layers[layer].parameters - problem.layers[layer].tied;
+    compute_[layer + 1] = compute_[layer] + least;
+    way_[layer + 1] = way_[layer] + (setting.one_gradient() ? least_back : least);
+    parameters_[layer + 1] = parameters_[layer] + parameters;
+    slowest_ = std::max(slowest_, least);
+    largest = std::max(largest, parameters);
+  }
+  possible_ = stages_ >= exactly.value_or(1) && compute_.back() < kUnlimited;
+  if (!possible_) return;
+
+  StageLoad part;
+  part.parameters = std::max(largest, parameters_.back() / stages_);
+  forward_ = backward_ = tail_ = kUnlimited;
+  for (const Site& site : places.sites()) {
+    if (loads[site.kind] == nullptr) continue;
+    const StageLoad all = loads[site.kind]->of(0, layers);
+    const LayerCost& most = loads[site.kind]->slowest();
+    forward_ = std::min(forward_, std::max(all.forward / stages_, most.forward));
+    backward_ = std::min(backward_, std::max(all.backward / stages_, most.backward));
+    const StageTiming timing = timing_of(problem, setting, site, part, false);
+    tail_ = std::min(tail_, timing.reduce + timing.step);
+  }
+  for (double* bound : {&forward_, &backward_, &tail_}) *bound *= 1 - kSame;
+}
+
+double Bounds::pace(int stages) const {
+  return std::max(slowest_, compute() / stages) * (1 - kSame);
+}
+
+int Bounds::useful_stages() const {
+  return slowest_ > 0 ? std::min(stages_, static_cast<int>(std::ceil(compute() / slowest_))) : stages_;
+}
+
+double Bounds::update(int stages) const {
+  const double m = setting_.shape.microbatches;
+  const double stalled = way() + (m - 1) * pace(stages) + tail_;
+  switch (setting_.shape.schedule) {
+    case Kind::TwoBW:
+      return std::max({m * pace(stages), tail_, setting_.one_gradient() ? stalled : 0});
+    case Kind::Flush:
+      return stalled;
+    case Kind::GPipe:
+      return compute() + (m - 1) * std::max(pace(stages), forward_ + backward_) + tail_;
+    default:
+      return m * compute() + tail_;
+  }
+}
+
+double Bounds::throughput() const {
+  if (!possible_) return 0;
+  return 1.0 * setting_.shape.microbatches * setting_.shape.microbatch * setting_.shape.replicas / update();
+}
+
+}  // namespace twobw::planner

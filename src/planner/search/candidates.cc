@@ -1,0 +1,347 @@
+#include "base/text.h"
+#include "planner/search/candidates.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "planner/search/bounds.h"
+#include "planner/costs/layer_sums.h"
+#include "planner/search/partition.h"
+#include "planner/search/placement.h"
+#include "planner/costs/simulation.h"
+#include "planner/search/space.h"
+
+namespace twobw::planner {
+namespace {
+
+using schedule::Kind;
+
+double throughput(const std::optional<Estimate>& estimate) {
+  return estimate ? estimate->plan.sequences_per_s : 0;
+}
+
+// Seconds that an update must stay below to be better than so many sequences a second.
+double update_to_beat(const Setting& setting, double throughput) {
+  const double sequences = 1.0 * setting.shape.microbatch * setting.shape.microbatches * setting.shape.replicas;
+  return throughput > 0 ? sequences / throughput : kUnlimited;
+}
+
+int devices(const Plan& plan) {
+  return plan.shape.replicas * static_cast<int>(plan.stages.size());
+}
+
+// The order of search.h, for plans that fit.
+bool better(const Estimate& a, const Estimate& b) {
+  const double faster = a.plan.sequences_per_s - b.plan.sequences_per_s;
+  if (std::abs(faster) > kSame * b.plan.sequences_per_s) return faster > 0;
+  const double less = b.footprint - a.footprint;
+  if (std::abs(less) > kSame * b.footprint) return less > 0;
+  return devices(a.plan) < devices(b.plan);
+}
+
+class Search {
+ public:
+  Search(const Problem& problem, const SearchOptions& options) : problem_(problem), options_(options) {
+    for (int b : microbatches_to_try(problem)) {
+      for (int kind = 0; kind < std::ssize(problem.cluster.kinds); ++kind) {
+        const CostColumn* column = column_of(problem, kind, b);
+        if (column != nullptr) owned_.push_back(std::make_unique<LayerSums>(problem.layers, *column));
+        loads_[b].push_back(column != nullptr ? owned_.back().get() : nullptr);
+      }
+    }
+    for (const Node& node : problem.cluster.nodes) {
+      for (const Island& island : node.islands) device_count_ += island.count;
+    }
+    speeds_.assign(problem.cluster.kinds.size(), 0);
+    for (const auto& [b, by_kind] : loads_) {
+      for (std::size_t kind = 0; kind < by_kind.size(); ++kind) {
+        if (by_kind[kind] == nullptr) continue;
+        const StageLoad all = by_kind[kind]->of(0, by_kind[kind]->layers());
+        speeds_[kind] = std::max(speeds_[kind], b / (all.forward + all.backward));
+      }
+    }
+  }
+
+  SearchResult run() {
+    for (int replicas : replicas_to_try(problem_)) add_families(replicas);
+    for (Group& group : groups_) find_good(group);
+    // What might be best is looked at first: all that follows is measured by it.
+    std::stable_sort(groups_.begin(), groups_.end(), [](const Group& a, const Group& b) {
+      return throughput(a.candidate.best) > throughput(b.candidate.best);
+    });
+    for (Group& group : groups_) find_best(group);
+    for (Group& group : groups_) settle(group);
+    return std::move(result_);
+  }
+
+ private:
+  // One way of spreading replicas, one microbatch size, one or two gradient buffers.
+  struct Cell {
+    const Places* places;
+    Setting setting;
+    std::optional<int> stages;  // exactly
+    double at_most = 0;         // sequences a second
+    bool promising = false;
+  };
+  // A candidate and how to search it.
+  struct Group {
+    Candidate candidate;
+    std::vector<Cell> cells;
+    std::optional<Cell> winner;  // that holds the candidate's best
+  };
+
+  void add_families(int replicas) {
+    const int stages = problem_.fixed.stages.value_or(static_cast<int>(problem_.layers.size()));
+    std::vector<const Places*> ways;
+    for (int spread : distinct_spreads(problem_.cluster, replicas)) {
+      const int most = options_.most_places > 0 ? options_.most_places : affordable_places(replicas);
+      places_.push_back(std::make_unique<Places>(problem_.cluster, speeds_, replicas, spread, stages, most));
+      ways.push_back(places_.back().get());
+      if (ways.back()->restriction().empty()) continue;
+      result_.exact = false;
+      result_.restriction = ways.back()->restriction();
+    }
+    for (Kind schedule : schedules_to_try(problem_)) {
+      groups_.push_back({.candidate = {.schedule = schedule, .replicas = replicas},
+                         .cells = cells_of(schedule, replicas, ways)});
+    }
+  }
+
+  // A place is looked at with every layer, and with as many before it as a stage may have. That should be
+  // done no more than a million times or so in all.
+  int affordable_places(int replicas) const {
+    constexpr double all = 1.5e6, at_once = 1.5e5;
+    const double layers = static_cast<double>(problem_.layers.size());
+    const double stages = std::max(1, device_count_ / replicas);
+    const double candidates = static_cast<double>(replicas_to_try(problem_).size());
+    return static_cast<int>(std::min(all / candidates, at_once) / layers / (1 + 2 * layers / stages));
+  }
+
+  // Those that may hold most first.
+  std::vector<Cell> cells_of(Kind schedule, int replicas, const std::vector<const Places*>& ways) {
+    std::vector<Cell> cells;
+    for (int b : microbatches_to_try(problem_)) {
+      const int m = microbatch_count(problem_, replicas, b);
+      if (m == 0) continue;
+      for (const Places* way : ways) {
+        for (bool second : second_gradients_to_try(problem_, schedule)) {
+          add_cells(*way,
+                    {.shape = {.schedule = schedule,
+                               .replicas = replicas,
+                               .microbatch = b,
+                               .microbatches = m,
+                               .extra = fixed_extra(problem_, schedule),
+                               .second_gradient = second}},
+                    cells);
+        }
+      }
+    }
+    std::stable_sort(cells.begin(), cells.end(),
+                     [](const Cell& a, const Cell& b) { return a.at_most > b.at_most; });
+    return cells;
+  }
+
+  void add_cells(const Places& way, const Setting& setting, std::vector<Cell>& cells) {
+    const auto add = [&](std::optional<int> stages) {
+      Cell cell{.places = &way, .setting = setting, .stages = stages};
+      cell.at_most = bounds_of(cell).throughput();
+      if (cell.at_most > 0) cells.push_back(cell);
+    };
+    if (setting.shape.extra == 0 || problem_.fixed.stages) {
+      add(problem_.fixed.stages);
+    } else {
+      for (int stages = 1; stages <= way.all().front().reach; ++stages) add(stages);
+    }
+  }
+
+  Bounds bounds_of(const Cell& cell) const {
+    return {problem_, cell.setting, *cell.places, loads_.at(cell.setting.shape.microbatch), cell.stages};
+  }
+
+  Partition partition_of(const Cell& cell) {
+    return {problem_, cell.setting, *cell.places, loads_.at(cell.setting.shape.microbatch), cell.stages, space_};
+  }
+
+  // A rough look at every cell, for something to beat.
+  void find_good(Group& group) {
+    std::optional<Estimate>& best = group.candidate.best;
+    const bool more = extras_to_try(problem_, group.candidate.schedule).size() > 1;
+    for (Cell& cell : group.cells) {
+      if (cell.at_most <= throughput(best)) continue;
+      Partition partition = partition_of(cell);
+      const double below = update_to_beat(cell.setting, throughput(best));
+      std::optional<Estimate> plan = partition.good(below);
+      // What has nothing better now may have with more in flight.
+      cell.promising = plan || (more && (!best || partition.may_beat(below)));
+      result_.stages += partition.considered();
+      if (throughput(plan) <= throughput(best)) continue;
+      best = std::move(plan);
+      group.winner = cell;
+    }
+  }
+
+  // Sequences a second that such a plan of the candidate must exceed to matter: those of the candidate's best,
+  // where it may come near the best of all, or where that is soon found.
+  double to_beat(const Candidate& candidate, const Setting& setting) const {
+    const double own = throughput(candidate.best);
+    if (setting.shape.schedule == Kind::TwoBW && !stalls(setting)) return own;
+    return std::max(own, (1 - options_.near) * throughput(best_));
+  }
+
+  // All plans of the candidate that matter.
+  void find_best(Group& group) {
+    for (Cell cell : group.cells) {
+      if (!cell.promising || cell.at_most <= to_beat(group.candidate, cell.setting) * (1 + kSame)) continue;
+      const std::vector<int> extras = extras_to_try(problem_, cell.setting.shape.schedule);
+      for (int extra : extras) {
+        cell.setting.extra_a_boundary = extra;
+        Partition partition = partition_of(cell);
+        ++result_.settings;
+        std::optional<Estimate> found =
+            partition.fastest(update_to_beat(cell.setting, to_beat(group.candidate, cell.setting)));
+        if (throughput(found) > throughput(group.candidate.best)) {
+          group.candidate.best = std::move(found);
+          group.winner = cell;
+          if (throughput(group.candidate.best) > throughput(best_)) best_ = group.candidate.best;
+        }
+        const double left = to_beat(group.candidate, cell.setting);
+        const bool enough = extra == 0 && extras.size() > 1 && left > 0 &&
+                            !partition.may_beat(update_to_beat(cell.setting, left));
+        result_.stages += partition.considered();
+        if (enough) break;
+      }
+    }
+    if (throughput(group.candidate.best) > throughput(best_)) best_ = group.candidate.best;
+  }
+
+  // A second gradient buffer never costs time.
+  void double_gradients(Group& group) {
+    if (problem_.fixed.second_gradient || group.winner->setting.shape.second_gradient) return;
+    Plan plan = group.candidate.best->plan;
+    plan.shape.second_gradient = true;
+    Estimate doubled = evaluate(problem_, std::move(plan), loads_.at(group.winner->setting.shape.microbatch));
+    if (!doubled.fits()) return;
+    group.candidate.best = std::move(doubled);
+    group.winner->setting.shape.second_gradient = true;
+  }
+
+  void settle(Group& group) {
+    Candidate& candidate = group.candidate;
+    if (candidate.best) {
+      double_gradients(group);
+      candidate.standing = Standing::Slower;
+      const bool first = throughput(candidate.best) >= throughput(best_) * (1 - kSame);
+      if (first) candidate.best = partition_of(*group.winner).frugal(*candidate.best);
+    } else if (!group.cells.empty()) {
+      find_closest(group.cells, candidate);
+    } else {
+      const bool batch = microbatch_count(problem_, candidate.replicas, loads_.begin()->first) == 0;
+      candidate.reason =
+          batch ? fmt::format("a batch of {} is too small for {} replicas", problem_.batch, candidate.replicas)
+                : "no way to place it";
+    }
+    result_.candidates.push_back(std::move(candidate));
+  }
+
+  // The smallest microbatches need least memory; how replicas are spread does not matter to it.
+  void find_closest(const std::vector<Cell>& cells, Candidate& candidate) {
+    int smallest = cells.front().setting.shape.microbatch;
+    for (const Cell& cell : cells) smallest = std::min(smallest, cell.setting.shape.microbatch);
+    const Places* seen = nullptr;
+    for (const Cell& cell : cells) {
+      if (cell.setting.shape.microbatch != smallest || (seen != nullptr && cell.places != seen)) continue;
+      seen = cell.places;
+      Partition partition = partition_of(cell);
+      std::optional<Estimate> closest = partition.least_over();
+      if (closest && (!candidate.best || closest->over < candidate.best->over)) candidate.best = std::move(closest);
+      result_.stages += partition.considered();
+    }
+    if (!candidate.best) {
+      candidate.reason = fmt::format("no number of stages is allowed with {} microbatches an update",
+                                  cells.front().setting.shape.microbatches);
+      return;
+    }
+    candidate.standing = Standing::Memory;
+    candidate.reason =
+        fmt::format("memory of stage {} by {}", candidate.best->tightest, format_shortage(candidate.best->over));
+  }
+
+  const Problem& problem_;
+  const SearchOptions& options_;
+  std::vector<std::unique_ptr<LayerSums>> owned_;
+  std::map<int, LayerSumsByKind> loads_;  // by microbatch size
+  std::vector<double> speeds_;
+  int device_count_ = 0;
+  std::vector<std::unique_ptr<Places>> places_;
+  Frontier::Workspace space_;
+  std::vector<Group> groups_;
+  std::optional<Estimate> best_;  // of all
+  SearchResult result_;
+};
+
+// Those that fit first, the best of them on top; then by how much they miss.
+bool before(const Candidate& a, const Candidate& b) {
+  if (a.standing != b.standing) return a.standing < b.standing;
+  if (a.standing == Standing::Slower) return better(*a.best, *b.best);
+  return a.standing == Standing::Memory && a.best->over < b.best->over;
+}
+
+// The more precise figure of the two plans that both have.
+double ratio(const Plan& plan, const Plan& best) {
+  const bool simulated = plan.simulated_tokens_per_s > 0 && best.simulated_tokens_per_s > 0;
+  return simulated ? plan.simulated_tokens_per_s / best.simulated_tokens_per_s
+                   : plan.sequences_per_s / best.sequences_per_s;
+}
+
+// Ranks the candidates that are first by the time model again, leaving out those far behind.
+void simulate_best(const Problem& problem, int count, std::vector<Candidate>& candidates) {
+  constexpr double near = 0.8;
+  auto end = candidates.begin();
+  const double best = throughput(candidates.front().best);
+  for (; end != candidates.end() && end - candidates.begin() < count && end->standing == Standing::Slower; ++end) {
+    if (throughput(end->best) < near * best) break;
+    Plan& plan = end->best->plan;
+    plan.simulated_tokens_per_s = simulated_tokens_per_s(problem, plan);
+  }
+  const auto speed = [](const Candidate& candidate) {
+    return candidate.best ? candidate.best->plan.simulated_tokens_per_s : 0;
+  };
+  std::stable_sort(candidates.begin(), end,
+                   [&](const Candidate& a, const Candidate& b) { return speed(a) > speed(b) * (1 + kSame); });
+}
+
+void rank(const Problem& problem, const SearchOptions& options, SearchResult& result) {
+  std::vector<Candidate>& candidates = result.candidates;
+  std::stable_sort(candidates.begin(), candidates.end(), before);
+  if (candidates.empty() || candidates.front().standing != Standing::Slower) return;
+  if (options.simulate > 0) simulate_best(problem, options.simulate, candidates);
+  result.best = candidates.front().best;
+  for (Candidate& candidate : candidates) {
+    if (candidate.standing != Standing::Slower) continue;
+    candidate.ratio = ratio(candidate.best->plan, result.best->plan);
+    candidate.reason = fmt::format("{:.1f}% less throughput", 100 * (1 - candidate.ratio));
+  }
+  candidates.front().standing = Standing::Best;
+  candidates.front().reason.clear();
+}
+
+}  // namespace
+
+std::string name(const Candidate& candidate) {
+  return fmt::format("{}, {} replica{}", schedule::name(candidate.schedule), candidate.replicas,
+                     candidate.replicas == 1 ? "" : "s");
+}
+
+SearchResult rank_candidates(const Problem& problem, const SearchOptions& options) {
+  validate(problem);
+  SearchResult result = Search(problem, options).run();
+  rank(problem, options, result);
+  return result;
+}
+
+}  // namespace twobw::planner

@@ -1,0 +1,256 @@
+// A stage on a GPU: what its layers and its optimizer compute. A microbatch's forward and backward are
+// captured once and launched from then on (graphs.h), so that the thread never lags behind the device.
+#include <ATen/core/grad_mode.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <array>
+#include <cmath>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "architecture/layer.h"
+#include "device/gpu.h"
+#include "device/stream_event.h"
+#include "optim/gpu_optimizer.h"
+#include "runtime/gpu/boundary.h"
+#include "runtime/gpu/graphs.h"
+#include "runtime/gpu/memory.h"
+#include "runtime/gpu/slot.h"
+#include "runtime/gpu/staging.h"
+#include "runtime/pass.h"
+#include "runtime/stage.h"
+
+namespace twobw::runtime {
+namespace {
+
+using at::Tensor;
+using device::check_cuda;
+
+class GpuStage final : public Stage {
+ public:
+  GpuStage(const Config& config, const models::Model& model, const data::Source& training,
+           const data::Source& validation, const StageSetup& setup, const at::TensorOptions& compute);
+
+  Tensors forward(std::int64_t microbatch, int slot, std::int64_t version, const Tensors& inputs) override;
+  Tensors backward(std::int64_t microbatch, int slot, std::int64_t version,
+                   const Tensors& gradients) override;
+  Tensors evaluate(std::int64_t index, const Tensors& inputs) override;
+  Tensor tied_gradient(std::int64_t batch) override;
+  transport::Norms squared_norms(std::int64_t batch) override;
+  void step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms) override;
+  StepResult finish_step(std::int64_t update) override;
+  int steps_ahead() const override { return 2; }
+  void finish() override;
+  Tensor newest_weights() const override {
+    return final_weights_.defined() ? final_weights_ : copy_weights();
+  }
+  Footprint peak() const override { return footprint_; }
+
+ private:
+  std::int64_t tokens() const { return std::int64_t{config_.pipeline.microbatch} * config_.model.context; }
+  Tensor initial_weights() const;
+  Tensor copy_weights() const;
+  gpu::GraphPair& graphs_of(int slot, std::int64_t version, std::int64_t batch) {
+    return graphs_.pair(slot, static_cast<int>(version % versions_.kept()),
+                        static_cast<int>(batch % gradients_.count()));
+  }
+  void make_slots();
+  Tensors launch_forward(std::int64_t microbatch, int index, std::int64_t version);
+  Tensors run_forward(int index, std::span<const Tensor> parameters) {
+    return slots_[index].forward(parameters, boundary_.inputs(index));
+  }
+  Tensors run_backward(int index, std::span<const Tensor> parameters, const Tensors& gradients) {
+    return slots_[index].backward(parameters, is_last() ? Tensors{one_} : gradients);
+  }
+  void warm_up(int index, std::span<const Tensor> parameters);
+
+  cudaStream_t stream_;
+  architecture::BatchFields takes_;  // what its layers read of a microbatch
+  // The head adds to the gradient in its forward, which is too early while an update still waits for the one
+  // gradient buffer there is: then the forward is launched by the backward, which follows it at once.
+  bool forwards_late_;
+  Footprint footprint_;
+  Tensor initial_;  // until it is on the device
+  optim::GpuOptimizer optimizer_;
+  std::vector<gpu::Slot> slots_;
+  gpu::Graphs graphs_;
+  gpu::Boundary boundary_;
+  Tensor one_, loss_sum_;
+  Tensor room_;  // that all slots' graphs compute in, see models::Pass; made when warming up
+  std::array<Tensor, 2> tie_parts_;
+  gpu::Uploads uploads_;
+  gpu::Results results_;
+  Tensor final_weights_;
+  bool warm_ = false;
+};
+
+GpuStage::GpuStage(const Config& config, const models::Model& model, const data::Source& training,
+                   const data::Source& validation, const StageSetup& setup, const at::TensorOptions& compute)
+    : Stage(config, model, training, validation, setup, compute),
+      stream_(c10::cuda::getCurrentCUDAStream()),
+      takes_(architecture::taken_by(model.layers, setup.first_layer, setup.last_layer)),
+      forwards_late_(is_last() && setup.versions > 1 && setup.gradient_buffers == 1),
+      initial_(initial_weights()),
+      optimizer_(config.optimizer, layout_, config.pipeline.sync_updates, initial_, versions_.flat(0)),
+      graphs_(setup.slots, setup.recompute, footprint_),
+      boundary_(setup, footprint_),
+      uploads_(tokens(), stream_),
+      results_(stream_) {
+  versions_.flat(0).copy_(std::exchange(initial_, Tensor()));
+  make_slots();
+  one_ = at::ones({}, versions_.flat(0).options().dtype(at::kFloat));
+  loss_sum_ = at::zeros({}, one_.options().dtype(at::kDouble));
+  if (spanning_tie() >= 0) {
+    for (Tensor& part : tie_parts_) part = at::empty_like(gradients_.of(0, spanning_tie()));
+    footprint_[Term::Transfer] += 2.0 * static_cast<double>(tie_parts_[0].nbytes());
+  }
+  footprint_[Term::Weights] = static_cast<double>(versions_.flat(0).nbytes()) * versions_.kept();
+  footprint_[Term::Gradients] = static_cast<double>(gradients_.flat(0).nbytes()) * gradients_.count();
+  optimizer_.add_to(footprint_);
+}
+
+void GpuStage::make_slots() {
+  const auto on_gpu = versions_.flat(0).options().dtype(at::kLong);
+  const std::array<std::int64_t, 2> shape{config_.pipeline.microbatch, config_.model.context};
+  const double scale = 1.0 / static_cast<double>(config_.pipeline.microbatches * config_.pipeline.replicas);
+  for (int slot = 0; slot < setup_.slots; ++slot) {
+    models::Pass pass{.training = true, .loss_scale = scale, .room = &room_};
+    if (takes_.tokens) pass.tokens = at::zeros(shape, on_gpu);
+    if (takes_.targets) pass.targets = at::zeros(shape, on_gpu);
+    slots_.emplace_back(model_, setup_, pass);
+    footprint_[Term::Inputs] += 8.0 * tokens() * (static_cast<double>(takes_.tokens) + takes_.targets);
+  }
+}
+
+Tensor GpuStage::initial_weights() const {
+  Tensor initial = at::zeros({layout_.size()}, at::kFloat);
+  weights::initialize(layout_, initial, config_.train.seed);
+  return initial;
+}
+
+Tensor GpuStage::copy_weights() const {
+  return optimizer_.true_weights(versions_.flat(versions_.newest())).to(at::kCPU, at::kFloat);
+}
+
+// Before the first capture, as gpu::Graphs asks.
+void GpuStage::warm_up(int index, std::span<const Tensor> parameters) {
+  const Tensors outputs = run_forward(index, parameters);
+  Tensors nothing;
+  if (!is_last()) {
+    for (const Tensor& output : outputs) nothing.push_back(at::zeros_like(output));
+  }
+  run_backward(index, parameters, nothing);
+  for (int buffer = 0; buffer < gradients_.count(); ++buffer) gradients_.flat(buffer).zero_();
+  check_cuda(cudaStreamSynchronize(stream_), "warming up");
+  if (room_.defined()) footprint_[Term::Working] += static_cast<double>(room_.nbytes());
+  warm_ = true;
+}
+
+Tensors GpuStage::forward(std::int64_t microbatch, int index, std::int64_t version, const Tensors& inputs) {
+  versions_.acquire(version);
+  if (takes_.tokens || takes_.targets)
+    uploads_.send(microbatch, training_pass(config_, training_, setup_.replica, microbatch),
+                  slots_[index].pass());
+  boundary_.take_inputs(index, inputs);
+  return forwards_late_ ? Tensors() : launch_forward(microbatch, index, version);
+}
+
+Tensors GpuStage::launch_forward(std::int64_t microbatch, int index, std::int64_t version) {
+  const std::int64_t batch = batch_of(microbatch);
+  gpu::GraphPair& graphs = graphs_of(index, version, batch);
+  if (!graphs.forward) {
+    std::lock_guard lock(gpu::capture_mutex());
+    const auto parameters = versions_.parameters(version);
+    gradients_.attach(batch, parameters);
+    if (!warm_) warm_up(index, parameters);
+    graphs_.capture_forward(index, graphs, [&] { return run_forward(index, parameters); });
+  }
+  graphs.forward->replay();
+  if (!is_last()) return graphs.outputs;
+  loss_sum_.add_(graphs.outputs.front());
+  if ((microbatch + 1) % config_.pipeline.microbatches == 0) {
+    results_.fetch_loss(batch, loss_sum_);
+    loss_sum_.zero_();
+  }
+  return {};
+}
+
+Tensors GpuStage::backward(std::int64_t microbatch, int index, std::int64_t version,
+                           const Tensors& gradients) {
+  if (forwards_late_) launch_forward(microbatch, index, version);
+  const Tensors& found = boundary_.take_gradients(index, gradients);
+  gpu::GraphPair& graphs = graphs_of(index, version, batch_of(microbatch));
+  if (!graphs.backward) {
+    std::lock_guard lock(gpu::capture_mutex());
+    const auto parameters = versions_.parameters(version);
+    gradients_.attach(batch_of(microbatch), parameters);
+    graphs_.capture_backward(graphs, [&] { return run_backward(index, parameters, found); });
+  }
+  graphs.backward->replay();
+  versions_.release(version);
+  return setup_.first_layer == 0 ? Tensors() : boundary_.hand_back(microbatch, graphs.of_inputs);
+}
+
+// Rare, so it is not captured; the queue is empty when it returns, so that the memory of what passes between
+// stages can be used again.
+Tensors GpuStage::evaluate(std::int64_t index, const Tensors& inputs) {
+  at::NoGradGuard no_grad;
+  models::Pass pass = validation_pass(config_, validation_, index);
+  const auto on_gpu = versions_.flat(versions_.newest()).options();
+  pass.tokens = pass.tokens.to(on_gpu.dtype(at::kLong));
+  pass.targets = pass.targets.to(on_gpu.dtype(at::kLong));
+  const Tensor& newest = versions_.flat(versions_.newest());
+  const Tensor weights = optimizer_.computes_with_true_weights()
+                             ? newest
+                             : optimizer_.true_weights(newest).to(newest.scalar_type());
+  Tensors outputs = run_layers(weights::parameter_views(layout_, weights), inputs, pass);
+  check_cuda(cudaStreamSynchronize(stream_), "evaluation");
+  return outputs;
+}
+
+Tensor GpuStage::tied_gradient(std::int64_t batch) {
+  const Tensor& part = tie_parts_[batch % 2];
+  part.copy_(gradients_.of(batch, spanning_tie()), /*non_blocking=*/true);
+  return part;
+}
+
+transport::Norms GpuStage::squared_norms(std::int64_t batch) {
+  // Which may be beside the stage's own: see transport/replica_sum.h.
+  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
+  const Tensor norms = optimizer_.squared_norms(batch, gradients_.flat(batch), stream);
+  return {.on_gpu = norms, .ready = device::record_stream_event()};
+}
+
+void GpuStage::step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms) {
+  const Tensor source = versions_.flat(versions_.newest());
+  const Tensor target = versions_.begin_write();
+  Tensors of_stages;
+  for (const transport::Norms& of_stage : norms) of_stages.push_back(of_stage.on_gpu);
+  optimizer_.apply(update, learning_rate, of_stages, gradients_.flat(update), source, target, stream_);
+  versions_.publish();
+  results_.fetch_control(update, optimizer_.control());
+}
+
+StepResult GpuStage::finish_step(std::int64_t update) {
+  const gpu::Results::Result& result = results_.await(update);
+  StepResult step{.gradient_norm = std::sqrt(result.control.squared_norm),
+                  .skipped = result.control.skip != 0};
+  if (is_last()) step.loss = result.loss;
+  return step;
+}
+
+void GpuStage::finish() {
+  check_cuda(cudaStreamSynchronize(stream_), "the last update");
+  final_weights_ = copy_weights();
+}
+
+}  // namespace
+
+std::unique_ptr<Stage> make_gpu_stage(const Config& config, const models::Model& model,
+                                      const data::Source& training, const data::Source& validation,
+                                      const StageSetup& setup, const at::TensorOptions& compute) {
+  return std::make_unique<GpuStage>(config, model, training, validation, setup, compute);
+}
+
+}  // namespace twobw::runtime

@@ -1,0 +1,82 @@
+// Host memory between a stage's thread and its GPU: a microbatch's tokens and targets on their way to the
+// device, and what updates came to on its way back. Copies are queued like everything else, so that the
+// thread waits for none but those of long ago.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+
+#include "device/gpu.h"
+#include "device/stream_event.h"
+#include "models/layer.h"
+#include "optim/kernels_cuda.h"
+
+namespace twobw::runtime::gpu {
+
+// Host memory that the device copies from and to.
+template <typename T>
+class Pinned {
+ public:
+  explicit Pinned(std::size_t count) {
+    device::check_cuda(cudaMallocHost(reinterpret_cast<void**>(&data_), count * sizeof(T)), "cudaMallocHost");
+  }
+  ~Pinned() { cudaFreeHost(data_); }
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+  T* data() const { return data_; }
+
+ private:
+  T* data_ = nullptr;
+};
+
+class Uploads {
+ public:
+  // `tokens`: in a microbatch. `stream`: the calling thread's own.
+  Uploads(std::int64_t tokens, cudaStream_t stream);
+
+  // Queues copies of those of the tokens and targets that `to` has; `from` may go when it returns. Waits for
+  // what was sent kAhead microbatches before.
+  void send(std::int64_t microbatch, const models::Pass& from, const models::Pass& to);
+
+ private:
+  static constexpr int kAhead = 4;  // microbatches whose tokens may be on their way
+  void copy(const at::Tensor& from, const at::Tensor& to, std::int64_t* through);
+
+  std::int64_t tokens_;
+  cudaStream_t stream_;
+  Pinned<std::int64_t> buffer_;
+  std::array<device::StreamEvent, kAhead> sent_;
+};
+
+// An update is asked for before the one kAhead after it is fetched.
+class Results {
+ public:
+  static constexpr int kAhead = 8;  // updates whose results may be on their way
+  struct Result {
+    optim::cuda::Control control;
+    double loss;  // where it was fetched
+  };
+
+  explicit Results(cudaStream_t stream);  // the calling thread's own
+
+  // Queue copies from the device. The control comes last.
+  void fetch_loss(std::int64_t update, const at::Tensor& loss);  // a double
+  void fetch_control(std::int64_t update, const optim::cuda::Control* control);
+
+  // Waits for it. Once an update.
+  const Result& await(std::int64_t update);
+
+ private:
+  void fetch(void* to, const void* from, std::size_t size);
+
+  cudaStream_t stream_;
+  Pinned<Result> buffer_;
+  std::map<std::int64_t, device::StreamEvent> fetched_;
+};
+
+}  // namespace twobw::runtime::gpu

@@ -1,0 +1,117 @@
+#include "runtime/setup.h"
+
+#include <fmt/ranges.h>
+
+#include <numeric>
+
+#include "base/error.h"
+#include "base/gpu_name.h"
+#include "device/gpu_thread.h"
+#include "models/model.h"
+#include "transport/replica_limits.h"
+
+namespace twobw::runtime {
+
+schedule::Spec spec_of(const Config& config) {
+  return {.shape = config.pipeline,
+          .updates = config.train.updates,
+          .sync_updates = config.pipeline.sync_updates,
+          .evaluate_every = config.train.eval_every};
+}
+
+namespace {
+
+void check_split(const Config& config, const models::Model& model) {
+  const int layers = model.size();
+  const PipelineConfig& pipeline = config.pipeline;
+  if (pipeline.stages > layers) {
+    fail_input(
+        "pipeline.stages is {}, but the model has {}: a stage would have no layer; at most {} stages are "
+        "allowed",
+        pipeline.stages, architecture::describe(model.layers), layers);
+  }
+  if (pipeline.split.empty()) return;
+  const int covered = std::accumulate(pipeline.split.begin(), pipeline.split.end(), 0);
+  if (covered != layers) {
+    fail_input("pipeline.split is [{}], which covers {} layers; it must cover the model's {}",
+               fmt::join(pipeline.split, ", "), covered, architecture::describe(model.layers));
+  }
+}
+
+void check_precision(const Config& config, bool on_gpus) {
+  if (config.train.precision == "fp32" || on_gpus) return;
+  fail_input("train.precision is {}, which is for GPUs; {} it must be fp32", config.train.precision,
+             config.devices.empty() ? "here are none, and on CPU cores" : "on CPU cores");
+}
+
+std::vector<device::Device> choose_gpus(const Config& config) {
+  std::vector<GpuSlice> slices;
+  for (const std::string& text : config.devices) {
+    if (!device::built_with_cuda())
+      fail_input("devices has '{}', but this program was built without CUDA", text);
+    for (const GpuSlice& slice : parse_gpu(text)) slices.push_back(slice);
+    if (slices.back().gpu >= device::gpu_count())
+      fail_input("devices has '{}', but there are {} GPUs here", text, device::gpu_count());
+  }
+  if (config.pipeline.replicas > transport::kMostReplicasOnGpus)
+    fail_input("pipeline.replicas is {}; on GPUs at most {} are allowed", config.pipeline.replicas,
+               transport::kMostReplicasOnGpus);
+  if (!slices.empty() && config.model.dropout > 0)
+    fail_input("model.dropout is {}; on GPUs it must be 0 in this version", config.model.dropout);
+  std::vector<device::Device> devices;
+  for (const GpuSlice& slice : slices) devices.push_back({.gpu = slice});
+  return devices;
+}
+
+std::vector<device::Device> choose_devices(const Config& config, int workers) {
+  if (config.devices.empty()) return device::deal_devices(workers);
+  if (names_gpu(config.devices.front())) return choose_gpus(config);
+  std::vector<device::Device> devices;
+  for (const std::string& text : config.devices) devices.push_back({.cores = device::parse_cores(text)});
+  return devices;
+}
+
+}  // namespace
+
+std::vector<std::string> auto_gpus(const Config& config, std::optional<int> count) {
+  const int gpus = device::gpu_count();
+  if (!config.devices.empty() || config.train.precision == "fp32" || gpus == 0) return config.devices;
+  std::vector<std::string> names;
+  for (const GpuSlice& slice : deal_gpus(gpus, count.value_or(gpus))) names.push_back(describe(slice));
+  return names;
+}
+
+double tokens_per_update(const Config& config) {
+  return 1.0 * config.pipeline.batch() * config.model.context;
+}
+
+Setup prepare(const Config& given) {
+  Config config = given;
+  Setup setup{.spec = spec_of(config)};
+  config.devices = auto_gpus(config, setup.spec.shape.workers());
+  setup.config = config;
+  if (!schedule::is_delayed(setup.spec.shape.schedule)) {
+    // They correct a delay; without one they would only disturb.
+    setup.config.optimizer.extrapolate_weights.clear();
+    setup.config.optimizer.extrapolate_update.clear();
+  }
+  schedule::validate(setup.spec);
+  setup.model = models::build(config.model);
+  check_split(config, setup.model);
+  setup.split = config.pipeline.split;
+  setup.recompute.assign(config.pipeline.stages, false);
+  for (int stage : config.pipeline.recompute) setup.recompute.at(stage) = true;
+  setup.devices = choose_devices(config, setup.spec.shape.workers());
+  check_precision(config, setup.devices.front().gpu.has_value());
+  const ModelConfig& model = config.model;
+  setup.training = data::open_source("data.train", config.data.train, model.vocab, model.context);
+  setup.validation = data::open_source("data.validation", config.data.validation, model.vocab, model.context);
+  return setup;
+}
+
+PipelineSetup Setup::pipeline() const {
+  TWOBW_ASSERT(!split.empty(), "the split has not been chosen");
+  return {.spec = spec, .split = split, .recompute = recompute, .devices = devices};
+}
+
+}  // namespace twobw::runtime

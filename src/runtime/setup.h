@@ -1,0 +1,44 @@
+// From a configuration to everything a run needs, checked: what can be refused is refused here,
+// before any time is spent.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/config.h"
+#include "data/tokens.h"
+#include "device/device.h"
+#include "models/model.h"
+#include "runtime/pipeline.h"
+#include "schedule/spec.h"
+
+namespace twobw::runtime {
+
+struct Setup {
+  Config config;
+  schedule::Spec spec;
+  models::Model model;
+  std::unique_ptr<data::Source> training, validation;
+  std::vector<int> split;             // empty: still to be measured, see measure/split.h
+  std::vector<double> layer_seconds;  // an update's time in each layer, alone; empty unless measured
+  std::vector<bool> recompute;
+  std::vector<device::Device> devices;  // of each worker, by its number (schedule/spec.h)
+
+  PipelineSetup pipeline() const;
+};
+
+schedule::Spec spec_of(const Config& config);
+
+// Over all replicas.
+double tokens_per_update(const Config& config);
+
+// Throws InputError.
+Setup prepare(const Config& config);
+
+// The configuration's devices. Where it leaves them open and computes in a precision that is for GPUs: so
+// many of those, or all that there are.
+std::vector<std::string> auto_gpus(const Config& config, std::optional<int> count);
+
+}  // namespace twobw::runtime

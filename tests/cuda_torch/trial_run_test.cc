@@ -1,0 +1,44 @@
+// Several plans tried on a GPU, one after the other in one process.
+#include "measure/trial_run.h"
+
+#include <gtest/gtest.h>
+
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+
+#include "base/config.h"
+#include "device/cpu.h"
+#include "device/gpu_thread.h"
+
+namespace twobw::train {
+namespace {
+
+std::int64_t taken_from_the_gpu() {
+  return c10::cuda::CUDACachingAllocator::getDeviceStats(0).reserved_bytes[0].current;
+}
+
+Config with(std::vector<std::string> settings) {
+  settings.insert(settings.end(), {"model.layers=4", "model.width=256", "model.heads=4", "model.vocab=512",
+                                   "model.context=128", "pipeline.microbatch=2", "train.precision=bf16"});
+  return load_config("", settings);
+}
+
+// Otherwise each would leave less to the next.
+TEST(TrialsOnGpu, RunsGiveTheirMemoryBack) {
+  if (device::gpu_count() == 0) GTEST_SKIP() << "no GPU here";
+  device::initialize();
+  const std::vector<Config> runs = {
+      with({"pipeline.schedule=2bw", "pipeline.stages=4", "pipeline.microbatches=4", "devices=[cuda:0/4]"}),
+      with({"pipeline.schedule=2bw", "pipeline.stages=2", "pipeline.replicas=2", "pipeline.microbatches=2",
+            "devices=[cuda:0/4]"}),
+      with({"pipeline.schedule=flush", "pipeline.stages=1", "pipeline.replicas=4", "pipeline.microbatches=1",
+            "devices=[cuda:0/4]"})};
+  at::empty({1}, at::kCUDA);  // LibTorch's allocator is there once it was asked
+  device::release_unused_gpu_memory();
+  const std::int64_t before = taken_from_the_gpu();
+  for (const Config& config : runs) EXPECT_GT(try_run(config).tokens_per_s, 0);
+  EXPECT_EQ(taken_from_the_gpu(), before);
+}
+
+}  // namespace
+}  // namespace twobw::train

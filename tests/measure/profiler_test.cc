@@ -1,0 +1,206 @@
+#include "measure/profiler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "base/error.h"
+#include "device/cpu.h"
+#include "device/memory.h"
+#include "planner/costs/roofline.h"
+#include "runtime/stage.h"
+#include "measure/layer_bench.h"
+#include "measure/link_profile.h"
+#include "measure/samples.h"
+
+namespace twobw::measure {
+namespace {
+
+using Term;
+
+constexpr int kContext = 8, kWidth = 32;
+
+Setup small_setup(int layers = 3, double dropout = 0.0) {
+  device::initialize();
+  Config config;
+  config.model = {
+      .layers = layers, .width = kWidth, .heads = 2, .vocab = 48, .context = kContext, .dropout = dropout};
+  config.pipeline.microbatches = 2;
+  return prepare(config);
+}
+
+ProfileRequest quick(std::vector<int> sizes) {
+  return {.sizes = std::move(sizes), .rounds = 2, .link = false};
+}
+
+planner::Profile measure(const Setup& setup, std::vector<int> sizes) {
+  return profile(setup, profiled_devices(setup), quick(std::move(sizes)));
+}
+
+TEST(Profiler, MeasuresEveryKindAtEverySize) {
+  const auto setup = small_setup();
+  const planner::Profile measured = measure(setup, {1, 3});
+  ASSERT_EQ(measured.layers.size(), setup.model.size());
+  EXPECT_EQ(measured.layers.front(), "embedding");
+  EXPECT_EQ(measured.layers.back(), "head");
+  const std::set<std::string> kinds(measured.layers.begin(), measured.layers.end());
+  ASSERT_EQ(measured.kinds.size(), kinds.size());
+  for (const auto& [name, kind] : measured.kinds) {
+    EXPECT_TRUE(kinds.contains(name)) << name;
+    ASSERT_EQ(kind.times.size(), 2u) << name;
+    EXPECT_EQ(kind.times[0].microbatch, 1);
+    EXPECT_EQ(kind.times[1].microbatch, 3);
+    for (const planner::KindTimes& times : kind.times) {
+      EXPECT_GT(times.forward.median, 0) << name;
+      EXPECT_GT(times.backward.median, 0) << name;
+      EXPECT_GT(times.recomputed_backward.median, times.forward.median) << name;
+    }
+  }
+  EXPECT_EQ(measured.kinds.at("mlp_down").parameters, 4 * kWidth * kWidth + kWidth);
+  EXPECT_EQ(measured.kinds.at("head").tied, 48 * kWidth);
+  EXPECT_GT(measured.step_per_parameter.median, 0);
+  EXPECT_EQ(measured.tokens_per_sequence_bytes, 2 * 8 * kContext);
+}
+
+// A device that is slow for a while must not be so for one size alone.
+TEST(Profiler, SizesAreMeasuredInTurn) {
+  std::vector<int> order, done;
+  ProfileObserver observer;
+  observer.on_round = [&](int round, int all, int size) {
+    EXPECT_EQ(all, 12);
+    done.push_back(round);
+    order.push_back(size);
+  };
+  const auto setup = small_setup();
+  profile(setup, profiled_devices(setup), {.sizes = {1, 2}, .rounds = 6, .link = false}, observer);
+  EXPECT_EQ(order, (std::vector<int>{1, 2, 1, 1, 2, 2, 1, 2, 1, 1, 2, 2}));
+  EXPECT_EQ(done, (std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
+}
+
+TEST(Profiler, BytesGrowWithTheMicrobatch) {
+  const planner::Profile measured = measure(small_setup(), {1, 2, 4});
+  const double stream = 4.0 * kContext * kWidth;
+  for (const auto& [name, kind] : measured.kinds) {
+    for (std::size_t i = 0; i + 1 < kind.times.size(); ++i) {
+      const planner::KindTimes &less = kind.times[i], &more = kind.times[i + 1];
+      EXPECT_GT(more.stash, less.stash) << name;
+      EXPECT_EQ(more.output, 2 * less.output) << name;
+      EXPECT_GE(more.working, less.working) << name;
+    }
+  }
+  EXPECT_EQ(measured.kinds.at("attention_in").times[0].output, 4 * stream);
+  EXPECT_EQ(measured.kinds.at("mlp_up").times[0].output, 5 * stream);
+  EXPECT_EQ(measured.kinds.at("mlp_down").times[0].output, stream);
+  EXPECT_EQ(measured.kinds.at("head").times[0].output, 0);
+}
+
+// Bytes that a real stage holds for its backward after one forward.
+double kept_by_a_stage(const Setup& setup, int first, int last, int size) {
+  Config config = setup.config;
+  config.pipeline.microbatch = size;
+  device::MemoryPool pool;
+  device::PoolScope scope(pool);
+  const auto stage = runtime::make_cpu_stage(config, setup.model, *setup.training, *setup.validation,
+                                             {.first_layer = first, .last_layer = last}, pool);
+  runtime::Tensors inputs;
+  if (first > 0) inputs.push_back(at::ones({size, kContext, kWidth}));
+  stage->forward(0, 0, 0, inputs);
+  return static_cast<double>(pool.live_bytes(Term::Activations));
+}
+
+TEST(Profiler, TheLayersStashesAddUpToWhatAStageKeeps) {
+  for (const double dropout : {0.0, 0.1}) {
+    const auto setup = small_setup(3, dropout);
+    const planner::Profile measured = measure(setup, {2});
+    const int layers = static_cast<int>(setup.model.size());
+    for (const auto& [first, last] :
+         {std::pair{0, layers}, {0, 6}, {6, 11}, {6, layers}, {0, 2}, {0, 4}, {0, 5}}) {
+      double sum = 0;
+      for (int layer = first; layer < last; ++layer)
+        sum += measured.kinds.at(measured.layers[layer]).times[0].stash;
+      // The last layer's output goes to the next stage.
+      sum -= measured.kinds.at(measured.layers[last - 1]).times[0].kept;
+      EXPECT_EQ(kept_by_a_stage(setup, first, last, 2), sum) << first << " to " << last;
+    }
+  }
+}
+
+// The planner's description of the layers says what they keep, hand on and use.
+TEST(Profiler, MeasuresTheBytesThatAreDescribed) {
+  for (const double dropout : {0.0, 0.1}) {
+    for (const int size : {2, 4}) {
+      // Large enough that a handful of bytes here and there (a loss, a seed) does not count.
+      Config config;
+      config.model = {.layers = 2, .width = 192, .heads = 4, .vocab = 500, .context = 64, .dropout = dropout};
+      const planner::Profile measured = measure(prepare(config), {size});
+      for (const planner::LayerWork& layer : planner::describe_model(config.model, 4)) {
+        const planner::KindTimes& times = measured.kinds.at(layer.kind).times[0];
+        EXPECT_EQ(times.output, size * layer.output) << layer.kind;
+        EXPECT_EQ(times.kept, size * layer.kept) << layer.kind;
+        EXPECT_NEAR(times.stash / (size * layer.stash), 1, 0.01) << layer.kind;
+        const double working = times.working / (size * layer.working);
+        EXPECT_GT(working, 0.6) << layer.kind;
+        EXPECT_LT(working, 1.05) << layer.kind;
+      }
+    }
+  }
+}
+
+TEST(Profiler, ADeepModelTakesNoMoreThanAShallowOne) {
+  Config config;
+  config.model = {.layers = 12, .width = 1024, .heads = 8};
+  const double shallow = layer_bench_bytes(prepare(config));
+  config.model.layers = 96;
+  EXPECT_EQ(layer_bench_bytes(prepare(config)), shallow);
+}
+
+TEST(Profiler, LeavesOutWhatDoesNotFit) {
+  const auto setup = small_setup();
+  std::vector<std::string> notes;
+  ProfileObserver observer;
+  observer.on_note = [&](const std::string& line) { notes.push_back(line); };
+  const planner::Profile measured =
+      profile(setup, profiled_devices(setup), quick({1, 2'000'000'000}), observer);
+  for (const auto& [name, kind] : measured.kinds) {
+    ASSERT_EQ(kind.times.size(), 1u) << name;
+    EXPECT_EQ(kind.times[0].microbatch, 1);
+  }
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("microbatches of 2000000000 are left out"), std::string::npos) << notes[0];
+  EXPECT_THROW(measure(setup, {2'000'000'000}), RunError);
+}
+
+TEST(Profiler, MeasuresOneCoreUnlessToldOtherwiseAndKeepsTheOthersBusy) {
+  auto setup = small_setup();
+  setup.devices = {{.cores = {{0, 1}}}, {.cores = {{2, 3}}}, {.cores = {{3, 4}}}};
+  const std::vector<int> available = device::available_cores();
+  EXPECT_EQ(profiled_devices(setup).measured.cores.cores, (std::vector<int>{available.front()}));
+  EXPECT_EQ(profiled_devices(setup).busy.size(), available.size() - 1);
+  setup.config.devices = {"cpu:0-1", "cpu:2-3", "cpu:3-4"};
+  EXPECT_EQ(profiled_devices(setup).measured.cores.cores, (std::vector<int>{0, 1}));
+  ASSERT_EQ(profiled_devices(setup).busy.size(), 1u);
+  EXPECT_EQ(profiled_devices(setup).busy[0].cores.cores, (std::vector<int>{2, 3}));
+}
+
+TEST(LinkProfile, NeedsTwoCores) {
+  const std::vector<int> cores = device::available_cores();
+  const auto link = measure_local_link({.cores = {{cores.front()}}}, 1 << 16);
+  ASSERT_EQ(link.has_value(), cores.size() > 1);
+  if (!link) return;
+  EXPECT_GT(link->latency, 0);
+  EXPECT_LT(link->latency, 1);
+  EXPECT_GT(link->bandwidth, 1e6);
+}
+
+TEST(Samples, GiveTheMedianAndHalfTheDistanceOfTheQuartiles) {
+  Samples samples;
+  EXPECT_EQ(samples.summary().median, 0);
+  for (const double value : {5.0, 1.0, 2.0, 100.0, 3.0}) samples.add(value);
+  EXPECT_EQ(samples.summary().median, 3);
+  EXPECT_EQ(samples.summary().spread, 1.5);
+}
+
+}  // namespace
+}  // namespace twobw::measure

@@ -1,0 +1,116 @@
+#include "planner/search/configuration.h"
+
+#include "planner/costs/cost_tables.h"
+#include "planner/costs/roofline.h"
+#include "planner_testing.h"
+#include "problems.h"
+
+namespace twobw::planner {
+namespace {
+
+Config small_config() {
+  Config config;
+  config.model = {.layers = 2, .width = 32, .heads = 4, .vocab = 64, .context = 16};
+  config.pipeline.stages = 2;
+  config.pipeline.replicas = 2;
+  config.pipeline.microbatch = 3;
+  config.pipeline.microbatches = 4;
+  return config;
+}
+
+Problem small_problem(const Config& config) {
+  Cluster cluster = uniform_problem(1, 4, 1).cluster;
+  cluster.kinds[0] = {.name = "x", .memory = 1e9, .flops = 1e9, .memory_bandwidth = 1e9};
+  std::vector<CostTable> costs = modelled_tables(config, cluster, {3});
+  Problem problem = problem_of(config, std::move(cluster), std::move(costs));
+  problem.fixed.stages = 2;
+  problem.fixed.replicas = 2;
+  return problem;
+}
+
+TEST(Configuration, SaysAllButTheHardware) {
+  Config config = small_config();
+  config.optimizer.extrapolate_update = {1};
+  const Problem problem = small_problem(config);
+  EXPECT_EQ(problem.batch, 2 * 3 * 4);
+  EXPECT_EQ(problem.context, 16);
+  EXPECT_EQ(problem.layers.size(), 12u);
+  EXPECT_EQ(problem.layers[0].kind, "embedding");
+  EXPECT_EQ(problem.layers[0].parameters, (64 + 16) * 32);
+  EXPECT_EQ(problem.layers[0].tied, 64 * 32);
+  EXPECT_EQ(problem.state.optimizer, 12);
+  EXPECT_EQ(problem.synchronous_state->optimizer, 8);
+}
+
+TEST(Configuration, LimitsTheMemoryOfADevice) {
+  Config config = small_config();
+  config.pipeline.memory_limit = 0.5;
+  EXPECT_EQ(small_problem(config).cluster.kinds[0].memory, 0.5 * (1 << 30));
+  config.pipeline.memory_limit = 5;
+  EXPECT_EQ(small_problem(config).cluster.kinds[0].memory, 1e9);
+}
+
+TEST(Configuration, GpusHaveFixedPlaces) {
+  Config config = small_config();
+  config.devices = {"cuda:0/4"};
+  const Cluster cluster = uniform_problem(1, 4, 1).cluster;
+  std::vector<CostTable> costs = uniform_problem(1, 4, 1).costs;
+  EXPECT_FALSE(problem_of(config, cluster, costs).state.fixed_places);
+  costs[0].fixed_places = true;
+  const Problem problem = problem_of(config, cluster, costs);
+  EXPECT_TRUE(problem.state.fixed_places);
+  EXPECT_TRUE(problem.synchronous_state->fixed_places);
+}
+
+TEST(Configuration, TakesAPlansChoices) {
+  Plan plan{.shape = {.schedule = schedule::Kind::Flush, .replicas = 2, .microbatch = 5, .microbatches = 6, .extra = 1}, .stages = {{.first_layer = 0, .last_layer = 7, .devices = {3, 1}},
+                       {.first_layer = 7, .last_layer = 12, .recompute = true, .devices = {0, 2}}}};
+  Config config = small_config();
+  config.devices = {"cpu:7"};
+  config.plan = "auto";
+  const Config unnamed = with_plan(config, plan, {});
+  EXPECT_EQ(unnamed.plan, "none");
+  EXPECT_EQ(unnamed.pipeline.schedule, "flush");
+  EXPECT_EQ(unnamed.pipeline.stages, 2);
+  EXPECT_EQ(unnamed.pipeline.replicas, 2);
+  EXPECT_EQ(unnamed.pipeline.microbatch, 5);
+  EXPECT_EQ(unnamed.pipeline.microbatches, 6);
+  EXPECT_EQ(unnamed.pipeline.extra, 1);
+  EXPECT_TRUE(unnamed.pipeline.second_gradient);
+  plan.shape.second_gradient = false;
+  EXPECT_FALSE(with_plan(config, plan, {}).pipeline.second_gradient);
+  EXPECT_EQ(unnamed.pipeline.split, (std::vector<int>{7, 5}));
+  EXPECT_EQ(unnamed.pipeline.recompute, std::vector<int>{1});
+  EXPECT_TRUE(unnamed.devices.empty());
+  // Whole pipelines one after another.
+  EXPECT_EQ(with_plan(config, plan, {"a", "b", "c", "d"}).devices,
+            (std::vector<std::string>{"d", "a", "b", "c"}));
+}
+
+TEST(Configuration, IsPlannedAsItStands) {
+  Config config = small_config();
+  config.pipeline.split = {4, 8};
+  config.pipeline.recompute = {0};
+  const Plan plan = plan_as_configured(config, small_problem(config));
+  ASSERT_EQ(plan.stages.size(), 2u);
+  EXPECT_EQ(plan.stages[0].last_layer, 4);
+  EXPECT_EQ(plan.stages[1].first_layer, 4);
+  EXPECT_EQ(plan.stages[1].last_layer, 12);
+  EXPECT_TRUE(plan.stages[0].recompute);
+  EXPECT_FALSE(plan.stages[1].recompute);
+  EXPECT_GT(plan.tokens_per_s, 0);
+  EXPECT_TRUE(plan.shape.second_gradient);
+  config.pipeline.second_gradient = false;
+  Problem problem = small_problem(config);
+  problem.fixed.schedule = schedule::Kind::TwoBW;
+  problem.fixed.stages = 2;
+  const Plan single = plan_as_configured(config, problem);
+  EXPECT_FALSE(single.second_gradient);
+  EXPECT_LT(single.stages[1].memory[Term::Gradients], plan.stages[1].memory[Term::Gradients]);
+  config.pipeline.split = {4, 4};
+  EXPECT_EQ(refusal([&] { plan_as_configured(config, small_problem(config)); }),
+            "pipeline.split covers 8 layers; it must cover the model's 12");
+}
+
+}  // namespace
+}  // namespace twobw::planner
