@@ -42,7 +42,7 @@ run_dir: runs/mine
   EXPECT_FALSE(config.model.tied);
   EXPECT_EQ(config.model.dropout, 0.25);
   EXPECT_EQ(config.data.train, "my corpus.txt");
-  EXPECT_EQ(config.pipeline.schedule, "stash");
+  EXPECT_EQ(config.pipeline.schedule, ScheduleKind::Stash);
   EXPECT_EQ(config.pipeline.split, (Ints{1, 2, 3}));
   EXPECT_EQ(config.pipeline.recompute, (Ints{2}));
   EXPECT_EQ(config.optimizer.lr, 3e-4);

@@ -31,12 +31,12 @@ Tensor random_tokens(std::uint64_t seed) {
 }
 
 // A model with made-up weights on a device.
-class Model {
+class Sample {
  public:
-  Model(at::Device device, at::ScalarType type) : layers_(build(config())) {
+  Sample(at::Device device, at::ScalarType type) : model_(build(config())) {
     auto generator = at::detail::createCPUGenerator(7);
-    for (const auto& layer : layers_) {
-      for (const ParameterSpec& spec : layer->parameters()) {
+    for (const architecture::Layer& layer : model_.layers) {
+      for (const architecture::Parameter& spec : layer.parameters) {
         const Tensor numbers = at::empty(spec.shape, at::kFloat).normal_(spec.init_mean, 0.05, generator);
         Tensor parameter = numbers.to(device, type).detach().clone().set_requires_grad(true);
         parameter.mutable_grad() = at::zeros(spec.shape, at::TensorOptions(device).dtype(at::kFloat));
@@ -48,13 +48,7 @@ class Model {
 
   // The loss; gradients are added.
   Tensor step() const {
-    Tensors values;
-    std::size_t next = 0;
-    for (const auto& layer : layers_) {
-      const std::size_t count = layer->parameters().size();
-      values = layer->forward(std::span(parameters_).subspan(next, count), values, pass_);
-      next += count;
-    }
+    const Tensors values = run_layers(model_, 0, model_.size(), parameters_, {}, pass_);
     torch::autograd::backward({values[0]}, {});
     return values[0].detach();
   }
@@ -71,7 +65,7 @@ class Model {
   }
 
  private:
-  LayerList layers_;
+  Model model_;
   std::vector<Tensor> parameters_;
   Pass pass_;
 };
@@ -93,14 +87,14 @@ class GptOnGpu : public WorkerStreamTest {
 };
 
 TEST_F(GptOnGpu, IsThatOfTheCpuInFloat) {
-  const Model on_cpu(at::kCPU, at::kFloat), on_gpu(at::kCUDA, at::kFloat);
+  const Sample on_cpu(at::kCPU, at::kFloat), on_gpu(at::kCUDA, at::kFloat);
   const double expected = on_cpu.step().item<double>();
   EXPECT_NEAR(on_gpu.step().item<double>(), expected, 1e-5 * expected);
   EXPECT_LT(difference(on_gpu.gradients(), on_cpu.gradients()), 2e-5);
 }
 
 TEST_F(GptOnGpu, IsNearItInBfloat16) {
-  const Model exact(at::kCUDA, at::kFloat), rounded(at::kCUDA, at::kBFloat16);
+  const Sample exact(at::kCUDA, at::kFloat), rounded(at::kCUDA, at::kBFloat16);
   const double expected = exact.step().item<double>();
   EXPECT_NEAR(rounded.step().item<double>(), expected, 1e-2 * expected);
   EXPECT_LT(difference(rounded.gradients(), exact.gradients()),
@@ -109,7 +103,7 @@ TEST_F(GptOnGpu, IsNearItInBfloat16) {
 
 TEST_F(GptOnGpu, HasTheSameBitsEveryTimeWhereAsked) {
   register_stream(true);
-  const Model model(at::kCUDA, at::kBFloat16);
+  const Sample model(at::kCUDA, at::kBFloat16);
   model.step();
   const Tensor first = model.gradients();
   for (int time = 0; time < 3; ++time) {
@@ -120,7 +114,7 @@ TEST_F(GptOnGpu, HasTheSameBitsEveryTimeWhereAsked) {
 }
 
 void expect_captured(double tolerance) {
-  const Model model(at::kCUDA, at::kBFloat16);
+  const Sample model(at::kCUDA, at::kBFloat16);
   const double loss = model.step().item<double>();  // and all that is done at the first time
   const Tensor expected = model.gradients();
   at::cuda::getCurrentCUDAStream().synchronize();

@@ -1,5 +1,5 @@
-// NCCL as far as the GPUs here can show it. On one: a rank that sends to itself, and sums of a single rank.
-// On more: the same tests from the first to the second, and over all of them.
+// NCCL as far as the GPUs here can show it: on one the sums of a single rank, on more those over all of them.
+// What its links do is in nccl_link_test.cc.
 #include "transport/nccl.h"
 
 #include <ATen/ATen.h>
@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cmath>
 #include <cstring>
 #include <future>
 #include <memory>
@@ -25,7 +24,6 @@ namespace twobw::transport {
 namespace {
 
 using at::Tensor;
-using Kind = Tag::Kind;
 
 constexpr std::chrono::duration<double> kLong{60};  // only a failing test waits so long
 
@@ -41,18 +39,6 @@ std::future<void> start_worker(int gpu, Work work) {
     work();
     c10::cuda::getCurrentCUDAStream().synchronize();
   });
-}
-
-// So much work that the queue is still busy with it when the thread goes on.
-constexpr int kAdditions = 500;
-constexpr std::int64_t kLarge = 1 << 26;
-
-void queue_additions(const Tensor& numbers) {
-  for (int i = 0; i < kAdditions; ++i) numbers.add_(1);
-}
-
-bool queue_is_busy() {
-  return !c10::cuda::getCurrentCUDAStream().query();
 }
 
 bool same_bits(const Tensor& a, const Tensor& b) {
@@ -79,145 +65,6 @@ class NcclOnGpu : public testing::Test {
     if (device::gpu_count() == 0) GTEST_SKIP() << "no GPU here";
   }
 };
-
-// The parameter is the receiver's GPU; the first one sends.
-class NcclLinks : public testing::TestWithParam<int> {
- protected:
-  void SetUp() override {
-    if (device::gpu_count() == 0) GTEST_SKIP() << "no GPU here";
-    if (GetParam() >= device::gpu_count()) GTEST_SKIP() << "one GPU here, and this needs two";
-    link_ = nccl_link(hub_, 0, GetParam());
-  }
-
-  template <typename Send, typename Receive>
-  void run(Send send, Receive receive) {
-    auto sender = start_worker(0, send), receiver = start_worker(GetParam(), receive);
-    sender.get();
-    receiver.get();
-  }
-
-  Hub hub_{kLong};
-  std::unique_ptr<Link> link_;
-};
-
-INSTANTIATE_TEST_SUITE_P(To, NcclLinks, testing::Values(0, 1),
-                         [](const auto& info) { return info.param == 0 ? "Itself" : "Another"; });
-
-// What no sum or cast leaves as it is: odd sizes, a transposed matrix, nothing at all, bits that are no
-// number.
-Tensors various() {
-  const Tensor numbers = at::arange(1, 61, at::kFloat).reciprocal();
-  return {numbers,
-          numbers.view({3, 20}).to(at::kBFloat16),
-          numbers.view({5, 3, 4}).to(at::kDouble) / 3,
-          at::arange(-7, 10, at::kLong),
-          at::arange(13, at::kInt) > 4,
-          numbers.view({6, 10}).t(),
-          at::empty({0, 4}),
-          at::full({3}, std::nan("")),
-          at::full({}, 0.1, at::kDouble)};
-}
-
-TEST_P(NcclLinks, CarryEveryTypeAndShape) {
-  const Tensors expected = various();
-  Tensors received;
-  run(
-      [&] {
-        Tensors sent;
-        for (const Tensor& tensor : expected) sent.push_back(tensor.to(on_gpu(0).device()));
-        link_->send({Kind::Activation, 0}, std::move(sent));
-      },
-      [&] {
-        for (const Tensor& tensor : link_->receive({Kind::Activation, 0})) {
-          EXPECT_EQ(tensor.get_device(), GetParam());
-          received.push_back(tensor.cpu());
-        }
-      });
-  ASSERT_EQ(received.size(), expected.size());
-  for (std::size_t i = 0; i < expected.size(); ++i)
-    EXPECT_TRUE(same_bits(received[i], expected[i])) << "tensor " << i;
-}
-
-// While both sides free and reuse memory, and nobody waits for a GPU.
-TEST_P(NcclLinks, CarryManyMessagesInOrder) {
-  constexpr int kMany = 300;
-  const auto size_of = [](int k) { return 1000 + 37 * (k % 11); };
-  Tensor wrong;
-  run(
-      [&] {
-        for (int k = 0; k < kMany; ++k) {
-          Tensor numbers = at::full({size_of(k)}, k, on_gpu(0, at::kLong));
-          link_->send({Kind::Gradient, k}, {numbers, numbers + 1});
-        }
-      },
-      [&] {
-        Tensor differing = at::zeros({}, on_gpu(GetParam(), at::kLong));
-        for (int k = 0; k < kMany; ++k) {
-          const Tensors received = link_->receive({Kind::Gradient, k});
-          ASSERT_EQ(received.size(), 2u);
-          ASSERT_EQ(received[0].numel(), size_of(k));
-          differing += received[0].ne(k).sum() + received[1].ne(k + 1).sum();
-        }
-        wrong = differing.cpu();
-      });
-  ASSERT_TRUE(wrong.defined());
-  EXPECT_EQ(wrong.item<std::int64_t>(), 0);
-}
-
-TEST_P(NcclLinks, SendWhatTheSenderHasStillToCompute) {
-  bool right = false;
-  run(
-      [&] {
-        const Tensor numbers = at::zeros({kLarge}, on_gpu(0));
-        queue_additions(numbers);
-        EXPECT_TRUE(queue_is_busy()) << "too little work to show anything";
-        link_->send({Kind::Activation, 3}, {numbers});
-      },
-      [&] {
-        const Tensor received = link_->receive({Kind::Activation, 3}).front();
-        right = received.eq(kAdditions).all().item<bool>();
-      });
-  EXPECT_TRUE(right);
-}
-
-TEST_P(NcclLinks, FindATensorByItsTagInAnyOrder) {
-  std::vector<std::int64_t> received;
-  run(
-      [&] {
-        for (int k = 0; k < 3; ++k)
-          link_->send({Kind::Activation, k}, {at::full({2}, k, on_gpu(0, at::kLong))});
-      },
-      [&] {
-        for (const int k : {2, 0, 1})
-          received.push_back(link_->receive({Kind::Activation, k}).front()[1].item<std::int64_t>());
-      });
-  EXPECT_EQ(received, (std::vector<std::int64_t>{2, 0, 1}));
-}
-
-TEST_P(NcclLinks, ACancellationEndsTheWait) {
-  hub_.cancel();
-  EXPECT_THROW(link_->receive({Kind::Activation, 0}), Cancelled);
-}
-
-TEST_F(NcclOnGpu, NoThreadWaitsForATransfer) {
-  Hub hub(kLong);
-  const auto link = nccl_link(hub, 0, 0);
-  bool right = false;
-  start_worker(0, [&] {
-    const Tensor numbers = at::zeros({kLarge}, on_gpu(0));
-    // The first transfer makes connections and takes memory.
-    link->send({Kind::Activation, 0}, {numbers});
-    link->receive({Kind::Activation, 0});
-    c10::cuda::getCurrentCUDAStream().synchronize();
-
-    queue_additions(numbers);
-    link->send({Kind::Activation, 1}, {numbers});
-    const Tensor received = link->receive({Kind::Activation, 1}).front();
-    EXPECT_TRUE(queue_is_busy());
-    right = received.eq(kAdditions).all().item<bool>();
-  }).get();
-  EXPECT_TRUE(right);
-}
 
 TEST_F(NcclOnGpu, ALinkToAGpuThatIsNotThereIsRefusedInASentence) {
   Hub hub(kLong);

@@ -164,7 +164,7 @@ TEST(Optimizer, BiasCorrectionCountsTheUpdatesMade) {
 }
 
 TEST(Optimizer, AdamWAgreesWithTheOneOfTheLibrary) {
-  const models::LayerList model = toy_model(/*tied=*/false);
+  const architecture::Model model = toy_model(/*tied=*/false);
   const Layout layout(model, 0, 4);
   Tensor flat = at::zeros({layout.size()});
   weights::initialize(layout, flat, 1);
@@ -195,7 +195,7 @@ TEST(Optimizer, AdamWAgreesWithTheOneOfTheLibrary) {
 }
 
 TEST(Optimizer, WeightDecayLeavesBiasesAndGainsAlone) {
-  const models::LayerList model = toy_model(/*tied=*/false);
+  const architecture::Model model = toy_model(/*tied=*/false);
   const Layout layout(model, 0, 4);
   for (const char* name : {"sgd", "adamw"}) {
     const Tensor before = at::ones({layout.size()});
@@ -229,7 +229,7 @@ TEST(Optimizer, ScalesTheGradientAsClippingAsks) {
 }
 
 TEST(Optimizer, ClearsEveryGradientThoseOfAliasesToo) {
-  const models::LayerList model = toy_model(/*tied=*/true);
+  const architecture::Model model = toy_model(/*tied=*/true);
   const Layout layout(model, 0, 4);
   for (bool skip : {false, true}) {
     Tensor flat = at::zeros({layout.size()});
@@ -245,7 +245,7 @@ TEST(Optimizer, ClearsEveryGradientThoseOfAliasesToo) {
 
 // By the primary's gradient, which is the sum by then; momentum would show a second time.
 TEST(Optimizer, TiedWeightsMoveOnce) {
-  const models::LayerList model = toy_model(/*tied=*/true);
+  const architecture::Model model = toy_model(/*tied=*/true);
   const Layout layout(model, 0, 4);
   Tensor flat = at::zeros({layout.size()});
   Optimizer optimizer({.name = "sgd", .momentum = 0.5, .weight_decay = 0.0}, layout, 0, flat);
@@ -298,7 +298,7 @@ TEST(ClipScale, BringsTheNormDownToTheLimit) {
 }
 
 TEST(SquaredNorms, AnswerForEveryParameterButTiedCopies) {
-  const models::LayerList model = toy_model(/*tied=*/true);
+  const architecture::Model model = toy_model(/*tied=*/true);
   const Layout whole(model, 0, 4), first(model, 0, 3), last(model, 3, 4);
   const auto norms = [](const Layout& layout) {
     Tensor gradient = at::full({layout.gradient_size()}, 1000.0);  // in the padding too

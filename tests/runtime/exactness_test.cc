@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "device/cpu.h"
+#include "schedule/spec.h"
 #include "train/verify.h"
 
 namespace twobw {
@@ -52,7 +53,7 @@ class Exactness : public testing::TestWithParam<Case> {};
 TEST_P(Exactness, PipelineEqualsOracle) {
   const Case& c = GetParam();
   Config config = small_config();
-  config.pipeline.schedule = c.schedule;
+  config.pipeline.schedule = schedule::parse_kind(c.schedule);
   config.pipeline.stages = static_cast<int>(c.split.size());
   config.pipeline.split = c.split;
   config.pipeline.microbatches = c.m;
@@ -149,7 +150,7 @@ TEST(ExactnessTest, SynchronousSchedulesAreOneAnother) {
   config.pipeline.replicas = 2;
   for (const char* schedule : {"sequential", "gpipe", "flush"}) {
     for (const char* against : {"sequential", "gpipe", "flush"}) {
-      config.pipeline.schedule = schedule;
+      config.pipeline.schedule = twobw::schedule::parse_kind(schedule);
       const train::Verification result = train::verify(config, {.against = against});
       EXPECT_TRUE(result.equal) << schedule << " against " << against << ": " << result.difference;
     }
@@ -158,7 +159,7 @@ TEST(ExactnessTest, SynchronousSchedulesAreOneAnother) {
 
 TEST(ExactnessTest, ADifferentRuleIsFoundOutAtTheFirstUpdateItChanges) {
   Config config = small_config();
-  config.pipeline.schedule = "2bw";
+  config.pipeline.schedule = ScheduleKind::TwoBW;
   config.pipeline.stages = 2;
   config.pipeline.split = {7, 10};
   // Batch 0 runs on W(0) under both rules; batch 1 on W(0) under 2bw and on W(1) under flush.

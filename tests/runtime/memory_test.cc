@@ -18,7 +18,6 @@
 namespace twobw::runtime {
 namespace {
 
-using Term;
 using schedule::Kind;
 using schedule::Op;
 
@@ -57,19 +56,19 @@ Kept kept_by(const std::string& kind) {
 }
 
 // The last layer's output belongs to the next stage.
-double stash_of(const models::LayerList& model, int first, int last) {
+double stash_of(const models::Model& model, int first, int last) {
   double bytes = 0;
   for (int layer = first; layer < last; ++layer) {
-    const Kept kept = kept_by(model[layer]->kind());
+    const Kept kept = kept_by(model.layers[layer].kind);
     bytes += kept.inside + (layer + 1 < last ? kept.output : 0);
   }
   return bytes;
 }
 
 // The tensors between layer - 1 and layer.
-Tensors between(const models::LayerList& model, int layer) {
+Tensors between(const models::Model& model, int layer) {
   if (layer == 0 || layer == static_cast<int>(model.size())) return {};
-  const std::string before = model[layer - 1]->kind();
+  const std::string before = model.layers[layer - 1].kind;
   Tensors tensors;
   if (before == "attention_in") tensors.push_back(at::ones({kBatch, kContext, 3 * kWidth}));
   if (before == "mlp_up" || before == "mlp_activation")
@@ -131,7 +130,7 @@ class StageMemory : public testing::TestWithParam<Case> {
   }
 
   Config config_ = small_config();
-  models::LayerList model_ = models::build(config_.model);
+  models::Model model_ = models::build(config_.model);
   std::unique_ptr<data::Source> source_ = data::make_synthetic(kVocab);
   mutable device::MemoryPool pool_;
 };
@@ -142,7 +141,7 @@ TEST_P(StageMemory, IsWhatTheFormulasSay) {
   for (int r = 0; r < static_cast<int>(c.split.size()); ++r) {
     SCOPED_TRACE(fmt::format("stage {}", r));
     const int last = first + c.split[r];
-    const auto parameters = static_cast<double>(weights::Layout(model_, first, last).size());
+    const auto parameters = static_cast<double>(weights::Layout(model_.layers, first, last).size());
     const double in_flight = schedule::in_flight_bound(spec(), r);
     const Footprint counted = drive(r, first, last);
     EXPECT_EQ(counted[Term::Weights], schedule::versions_kept(spec(), r) * 4 * parameters);
@@ -185,7 +184,7 @@ class PipelineMemory : public testing::Test {
   static std::vector<Footprint> peaks(const Config& config, std::vector<int> split, bool recompute) {
     device::initialize();
     const int stages = static_cast<int>(split.size());
-    const models::LayerList model = models::build(config.model);
+    const models::Model model = models::build(config.model);
     const auto source = data::make_synthetic(kVocab);
     std::mutex mutex;
     std::vector<Footprint> peaks(stages);
@@ -196,7 +195,7 @@ class PipelineMemory : public testing::Test {
                           },
                       .on_evaluation = [](telemetry::Evaluation) {}};
     Pipeline pipeline(config, model, *source, *source,
-                      {.spec = {.shape = {.schedule = schedule::parse_kind(config.pipeline.schedule), .stages = stages, .microbatches = kMicrobatches, .second_gradient = config.pipeline.second_gradient}, .updates = config.train.updates},
+                      {.spec = {.shape = {.schedule = config.pipeline.schedule, .stages = stages, .microbatches = kMicrobatches, .second_gradient = config.pipeline.second_gradient}, .updates = config.train.updates},
                        .split = split,
                        .recompute = std::vector<bool>(stages, recompute),
                        .devices = device::deal_devices(stages)},
@@ -212,7 +211,7 @@ TEST_F(PipelineMemory, OfTheStateIsExact) {
   config.optimizer.extrapolate_weights = {1.0};
   config.optimizer.extrapolate_update = {0.5};
   const std::vector<int> split = {6, 5, 6};
-  const models::LayerList model = models::build(config.model);
+  const models::Model model = models::build(config.model);
   for (const bool second_gradient : {true, false}) {
     config.pipeline.second_gradient = second_gradient;
     const auto counted = peaks(config, split, false);
@@ -220,7 +219,7 @@ TEST_F(PipelineMemory, OfTheStateIsExact) {
     const std::array<int, 3> buffers = {1, second_gradient ? 2 : 1, second_gradient ? 2 : 1};
     int first = 0;
     for (int r = 0; r < 3; ++r) {
-      const auto p = static_cast<double>(weights::Layout(model, first, first + split[r]).size());
+      const auto p = static_cast<double>(weights::Layout(model.layers, first, first + split[r]).size());
       EXPECT_EQ(counted[r][Term::Weights], versions[r] * 4 * p);
       EXPECT_EQ(counted[r][Term::Gradients], buffers[r] * 4 * p);
       EXPECT_EQ(counted[r][Term::Master], 4 * p);
@@ -235,8 +234,8 @@ TEST_F(PipelineMemory, OfTheStateIsExact) {
 TEST_F(PipelineMemory, OfReceivedInputsBelongsToTheReceiver) {
   Config config = small_config();
   config.pipeline.stages = 2;
-  config.pipeline.schedule = "gpipe";  // all microbatches are in flight at the peak
-  const models::LayerList model = models::build(config.model);
+  config.pipeline.schedule = ScheduleKind::GPipe;  // all microbatches are in flight at the peak
+  const models::Model model = models::build(config.model);
   for (const std::vector<int>& split : {std::vector<int>{6, 11}, std::vector<int>{7, 10}}) {
     for (const bool recompute : {false, true}) {
       const auto counted = peaks(config, split, recompute);

@@ -45,13 +45,16 @@ std::string message_of(Pipeline& pipeline) {
   return "";
 }
 
+// A layer without parameters, before the model's third.
+void insert_layer(models::Model& model, const std::string& kind, models::Forward forward) {
+  model.layers.insert(model.layers.begin() + 2, {.kind = kind});
+  model.forwards.insert(model.forwards.begin() + 2, std::move(forward));
+}
+
 // Passes its input on, but not before it is let go.
-class Gate : public models::Layer {
+class Gate {
  public:
-  std::string kind() const override { return "gate"; }
-  std::vector<models::ParameterSpec> parameters() const override { return {}; }
-  models::Tensors forward(std::span<const at::Tensor>, const models::Tensors& x,
-                          const models::Pass&) const override {
+  models::Tensors pass(const models::Tensors& x) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return open_; });
     return x;
@@ -63,8 +66,8 @@ class Gate : public models::Layer {
   }
 
  private:
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
   bool open_ = false;
 };
 
@@ -72,17 +75,16 @@ class Gate : public models::Layer {
 // and the report is made; only then may the others go on.
 std::string message_of_stuck(const Config& config) {
   device::initialize();
-  models::LayerList model = models::build(config.model);
-  auto gate = std::make_unique<Gate>();
-  Gate& handle = *gate;
-  model.insert(model.begin() + 2, std::move(gate));
+  models::Model model = models::build(config.model);
+  Gate gate;
+  insert_layer(model, "gate", [&](auto, const models::Tensors& x, const auto&) { return gate.pass(x); });
   const auto source = data::make_synthetic(config.model.vocab);
   Observer observer = nobody();
   Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 6}), observer);
   std::string message;
   std::thread run([&] { message = message_of(pipeline); });
   pipeline.await_failure();
-  handle.open();
+  gate.open();
   run.join();
   return message;
 }
@@ -108,21 +110,16 @@ TEST(PipelineTest, AStuckPipelineReportsTheWorkersOfAllReplicas) {
     EXPECT_NE(message.find(worker), std::string::npos) << worker << message;
 }
 
-class Thrower : public models::Layer {
- public:
-  std::string kind() const override { return "thrower"; }
-  std::vector<models::ParameterSpec> parameters() const override { return {}; }
-  models::Tensors forward(std::span<const at::Tensor>, const models::Tensors&,
-                          const models::Pass&) const override {
-    throw std::runtime_error("out of luck");
-  }
-};
+void insert_thrower(models::Model& model) {
+  insert_layer(model, "thrower",
+               [](auto, const auto&, const auto&) -> models::Tensors { throw std::runtime_error("out of luck"); });
+}
 
 TEST(PipelineTest, AnErrorInOneStageEndsAllOfThemAtOnce) {
   device::initialize();
   const Config config = small_config();
-  models::LayerList model = models::build(config.model);
-  model.insert(model.begin() + 2, std::make_unique<Thrower>());
+  models::Model model = models::build(config.model);
+  insert_thrower(model);
   const auto source = data::make_synthetic(config.model.vocab);
   Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 6}), nobody());
   EXPECT_EQ(message_of(pipeline), "stage 1: out of luck");
@@ -132,8 +129,8 @@ TEST(PipelineTest, WithReplicasTheReportNamesThem) {
   device::initialize();
   Config config = small_config();
   config.pipeline.replicas = 2;
-  models::LayerList model = models::build(config.model);
-  model.insert(model.begin() + 2, std::make_unique<Thrower>());
+  models::Model model = models::build(config.model);
+  insert_thrower(model);
   const auto source = data::make_synthetic(config.model.vocab);
   Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 6}), nobody());
   const std::string message = message_of(pipeline);
@@ -145,7 +142,7 @@ TEST(PipelineTest, AllReplicasHoldTheSameWeightsAndHaveMoved) {
   device::initialize();
   Config config = small_config();
   config.pipeline.replicas = 3;
-  const models::LayerList model = models::build(config.model);
+  const models::Model model = models::build(config.model);
   const auto source = data::make_synthetic(config.model.vocab);
   Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 5}), nobody());
   pipeline.run();
@@ -164,7 +161,7 @@ TEST(PipelineTest, EventsNameTheReplica) {
   Config config = small_config();
   config.pipeline.replicas = 2;
   config.train.eval_microbatches = 1;
-  const models::LayerList model = models::build(config.model);
+  const models::Model model = models::build(config.model);
   const auto source = data::make_synthetic(config.model.vocab);
   PipelineSetup setup = setup_for(config, {2, 5});
   setup.spec.evaluate_every = 1;
@@ -194,7 +191,7 @@ TEST_P(Stop, EndsAllWorkersAfterTheSameUpdate) {
   Config config = small_config();
   config.train.updates = 1'000'000;
   config.pipeline.replicas = GetParam();
-  const models::LayerList model = models::build(config.model);
+  const models::Model model = models::build(config.model);
   const auto source = data::make_synthetic(config.model.vocab);
   std::mutex mutex;
   std::vector<std::int64_t> last(2 * GetParam(), -1);
@@ -220,7 +217,7 @@ TEST_P(Stop, EndsAllWorkersAfterTheSameUpdate) {
 TEST(PipelineTest, AStageThatOutgrowsTheMemoryLimitSaysWhatGrew) {
   Config config = small_config();
   config.pipeline.memory_limit = 1e-5;  // some 10 KiB, which weights and their state exceed at once
-  const models::LayerList model = models::build(config.model);
+  const models::Model model = models::build(config.model);
   const auto source = data::open_source("data.train", "synthetic", config.model.vocab, config.model.context);
   Pipeline pipeline(config, model, *source, *source, setup_for(config, {4, 3}), nobody());
   const std::string message = message_of(pipeline);

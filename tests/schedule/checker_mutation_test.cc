@@ -157,7 +157,7 @@ TEST(BrokenLists, AStepTooLateBlocksItsGradientBuffer) {
 
 TEST(BrokenLists, WithOneGradientBufferAStepMustComeBeforeTheNextBackward) {
   Spec one = two_bw;
-  one.second_gradient = false;
+  one.shape.second_gradient = false;
   EXPECT_TRUE(Broken(one).keeps(Property::GradientBuffers));
   EXPECT_TRUE(Broken(one).move_after(1, Op::Step, 1, Op::Backward, 8).breaks(Property::GradientBuffers));
   EXPECT_TRUE(Broken(one).move_before(1, Op::Step, 1, Op::Backward, 7).breaks(Property::WeightBuffers));

@@ -45,7 +45,7 @@ TEST(Execution, TheRatioHoldsForOtherCosts) {
 TEST(Execution, GPipeIsAsFastAsFlushWhereTransfersAreFree) {
   const Spec gpipe = {.shape = {.schedule = Kind::GPipe, .stages = 5, .microbatches = 7}};
   Spec flush = gpipe;
-  flush.kind = Kind::Flush;
+  flush.shape.schedule = Kind::Flush;
   EXPECT_EQ(steady_ticks_per_batch(gpipe), steady_ticks_per_batch(flush));
 }
 

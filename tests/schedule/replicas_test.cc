@@ -68,14 +68,7 @@ TEST_P(EveryKindReplicated, ReachesItsBoundsInALongRun) {
 
 // Any one instruction lost or done twice is noticed.
 TEST_P(EveryKindReplicated, NoInstructionIsIdle) {
-  const Spec spec = {.kind = GetParam(),
-                     .stages = 2,
-                     .microbatches = 3,
-                     .extra = 1,
-                     .updates = 4,
-                     .sync_updates = 1,
-                     .evaluate_every = 2,
-                     .replicas = 2};
+  const Spec spec = {.shape = {.schedule = GetParam(), .stages = 2, .replicas = 2, .microbatches = 3, .extra = 1}, .updates = 4, .sync_updates = 1, .evaluate_every = 2};
   const Lists good = all_instructions(spec);
   for (std::size_t r = 0; r < good.size(); ++r) {
     for (std::size_t i = 0; i < good[r].size(); ++i) {
@@ -103,7 +96,7 @@ TEST_P(EveryKindReplicated, TheOtherReplicasDoTheSameButDoNotEvaluate) {
 TEST_P(EveryKindReplicated, OnlyStageZeroOf2bwRunsAnotherListThanAlone) {
   for_each_spec(GetParam(), kSmall, [](const Spec& spec) {
     Spec alone = spec;
-    alone.replicas = 1;
+    alone.shape.replicas = 1;
     for (int stage = spec.shape.schedule == Kind::TwoBW ? 1 : 0; stage < spec.shape.stages; ++stage) {
       ASSERT_EQ(instructions(spec, stage), instructions(alone, stage)) << text(spec) << " stage " << stage;
     }
@@ -244,12 +237,12 @@ TEST(Replicas, AreRefusedByNameWhenTheyMakeNoRun) {
     }
     return std::string();
   };
-  EXPECT_EQ(refusal({.stages = 3, .replicas = 341}), "");
-  EXPECT_EQ(refusal({.replicas = 0}), "pipeline.replicas is 0; it must be at least 1");
+  EXPECT_EQ(refusal({.shape = {.stages = 3, .replicas = 341}}), "");
+  EXPECT_EQ(refusal({.shape = {.replicas = 0}}), "pipeline.replicas is 0; it must be at least 1");
   EXPECT_EQ(
-      refusal({.stages = 3, .replicas = 342}),
+      refusal({.shape = {.stages = 3, .replicas = 342}}),
       "pipeline.replicas is 342; with 3 stages it must be at most 341, for a run has at most 1024 workers");
-  EXPECT_NE(refusal({.stages = 3, .replicas = 2147483647}), "");
+  EXPECT_NE(refusal({.shape = {.stages = 3, .replicas = 2147483647}}), "");
 }
 
 TEST(Replicas, AreNamedOnlyWhereThereAreSeveral) {

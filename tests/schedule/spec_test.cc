@@ -46,9 +46,9 @@ TEST(Spec, AnUnknownKindIsRefusedWithThoseKnown) {
 }
 
 TEST(Spec, SizesOutOfRangeAreRefusedByName) {
-  EXPECT_EQ(refusal({.stages = 0}), "pipeline.stages is 0; it must be at least 1");
-  EXPECT_EQ(refusal({.microbatches = 0}), "pipeline.microbatches is 0; it must be at least 1");
-  EXPECT_EQ(refusal({.extra = -1}), "pipeline.extra is -1; it must be at least 0");
+  EXPECT_EQ(refusal({.shape = {.stages = 0}}), "pipeline.stages is 0; it must be at least 1");
+  EXPECT_EQ(refusal({.shape = {.microbatches = 0}}), "pipeline.microbatches is 0; it must be at least 1");
+  EXPECT_EQ(refusal({.shape = {.extra = -1}}), "pipeline.extra is -1; it must be at least 0");
   EXPECT_EQ(refusal({.updates = 0}), "train.updates is 0; it must be at least 1");
   EXPECT_EQ(refusal({.sync_updates = -2}), "pipeline.sync_updates is -2; it must be at least 0");
   EXPECT_EQ(refusal({.evaluate_every = -1}), "train.eval_every is -1; it must be at least 0");

@@ -122,7 +122,7 @@ TEST(Stream, OneGradientBufferOnlyMovesTheSteps) {
   for_each_spec(Kind::TwoBW, ranges, [&](Spec spec) {
     if (spec.shape.second_gradient) return;
     Spec two = spec;
-    two.second_gradient = true;
+    two.shape.second_gradient = true;
     for (int stage = 0; stage < spec.shape.stages; ++stage) {
       ASSERT_EQ(without_steps(spec, stage), without_steps(two, stage)) << text(spec) << " stage " << stage;
       if (steps_late(spec, stage)) continue;

@@ -58,8 +58,8 @@ const Tensor& find(const ByName& tensors, const std::string& name) {
 
 void initial(Words words) {
   const Config config = configuration(words.subspan(1));
-  const models::LayerList model = models::build(config.model);
-  const weights::Layout layout(model, 0, static_cast<int>(model.size()));
+  const models::Model model = models::build(config.model);
+  const weights::Layout layout(model.layers, 0, model.size());
   const Tensor flat = at::zeros({layout.size()}, at::kFloat);
   weights::initialize(layout, flat, config.train.seed);
   Named out;
@@ -89,9 +89,9 @@ void batches(Words words) {
 
 // A layer's parameters as the runtime has them: leaves, each with a gradient to be added to. A tied one
 // has its partner's weights and a gradient of its own.
-std::vector<Tensor> leaves_of(const models::Layer& layer, const ByName& weights) {
+std::vector<Tensor> leaves_of(const architecture::Layer& layer, const ByName& weights) {
   std::vector<Tensor> leaves;
-  for (const models::ParameterSpec& spec : layer.parameters()) {
+  for (const architecture::Parameter& spec : layer.parameters) {
     const Tensor& weight = find(weights, spec.tied_to.empty() ? spec.name : spec.tied_to);
     if (weight.sizes() != at::IntArrayRef(spec.shape))
       fail_input("'{}' has another shape than the model's", spec.name);
@@ -101,21 +101,21 @@ std::vector<Tensor> leaves_of(const models::Layer& layer, const ByName& weights)
   return leaves;
 }
 
-Tensor run_layers(const models::LayerList& model, const std::vector<std::vector<Tensor>>& leaves,
+Tensor run_layers(const models::Model& model, const std::vector<std::vector<Tensor>>& leaves,
                   models::Pass pass) {
   models::Tensors x;
-  for (std::size_t layer = 0; layer < model.size(); ++layer) {
-    pass.layer = static_cast<int>(layer);
-    x = model[layer]->forward(leaves[layer], x, pass);
+  for (int layer = 0; layer < model.size(); ++layer) {
+    pass.layer = layer;
+    x = model.forwards[layer](leaves[layer], x, pass);
   }
   return x.front();
 }
 
-Named gradients_of(const models::LayerList& model, const std::vector<std::vector<Tensor>>& leaves) {
+Named gradients_of(const models::Model& model, const std::vector<std::vector<Tensor>>& leaves) {
   Named out;
   std::map<std::string, std::size_t> index;
-  for (std::size_t layer = 0; layer < model.size(); ++layer) {
-    const auto specs = model[layer]->parameters();
+  for (int layer = 0; layer < model.size(); ++layer) {
+    const auto specs = model.layers[layer].parameters;
     for (std::size_t i = 0; i < specs.size(); ++i) {
       const Tensor gradient = leaves[layer][i].grad();
       if (!specs[i].tied_to.empty()) {
@@ -132,9 +132,9 @@ Named gradients_of(const models::LayerList& model, const std::vector<std::vector
 void gradients(Words words) {
   const ByName weights = checkpoint::load_safetensors(words[0]);
   const ByName input = checkpoint::load_safetensors(words[1]);
-  const models::LayerList model = models::build(configuration(words.subspan(3)).model);
+  const models::Model model = models::build(configuration(words.subspan(3)).model);
   std::vector<std::vector<Tensor>> leaves;
-  for (const auto& layer : model) leaves.push_back(leaves_of(*layer, weights));
+  for (const architecture::Layer& layer : model.layers) leaves.push_back(leaves_of(layer, weights));
 
   models::Pass pass{.tokens = find(input, "tokens").to(at::kLong), .training = true};
   const Tensor logits = run_layers(model, leaves, pass);

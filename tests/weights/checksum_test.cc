@@ -59,7 +59,7 @@ TEST(Checksum, ThePaddingBetweenParametersDoesNotCount) {
 
 // Stages are compared with the whole by these numbers, so where a layer lies must not matter.
 TEST(Checksum, ALayersNumberDoesNotDependOnTheSplit) {
-  const models::LayerList model = toy_model();
+  const architecture::Model model = toy_model();
   const Layout whole(model, 0, 4);
   const Sums expected = layer_checksums(whole, Versions(whole, 1, 5).flat(0));
   for (const auto& split : all_splits(4)) {
@@ -73,7 +73,7 @@ TEST(Checksum, ALayersNumberDoesNotDependOnTheSplit) {
 }
 
 TEST(Checksum, ATiedCopyThatDriftsIsNoticed) {
-  const models::LayerList model = toy_model();
+  const architecture::Model model = toy_model();
   const Layout last(model, 3, 4);
   const at::Tensor flat = at::zeros({last.size()});
   initialize(last, flat, 5);

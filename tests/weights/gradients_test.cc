@@ -36,7 +36,7 @@ TEST(Gradients, AParametersPartLiesAtItsGradientOffset) {
 
 // Batch 0 accumulates over two microbatches; batch 1 begins before batch 0's gradient is used up.
 TEST(Gradients, BackwardsAccumulateIntoTheBatchTheyAreAttachedTo) {
-  const models::LayerList model =
+  const architecture::Model model =
       toy_model({{{.name = "weight", .shape = {2, 3}, .init_std = 1.0}, {.name = "bias", .shape = {2}}}});
   const Layout layout(model, 0, 1);
   Versions versions(layout, 1, 0);

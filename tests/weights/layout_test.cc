@@ -34,7 +34,7 @@ TEST(Layout, ParametersLieOneAfterAnotherOnCacheLines) {
 }
 
 TEST(Layout, ALayerOwnsARangeOfTheParameters) {
-  const models::LayerList model = toy_model();
+  const architecture::Model model = toy_model();
   const Layout layout(model, 1, 3);
   EXPECT_EQ(layout.first_layer(), 1);
   EXPECT_EQ(layout.last_layer(), 3);
@@ -68,7 +68,7 @@ TEST(Layout, ATieOnOneStageSharesWeightsAndNotGradients) {
 }
 
 TEST(Layout, ATieAcrossStagesHasOneEndOnEach) {
-  const models::LayerList model = toy_model();
+  const architecture::Model model = toy_model();
   const Layout first(model, 0, 2), middle(model, 2, 3), last(model, 3, 4);
 
   ASSERT_EQ(first.ties().size(), 1u);
@@ -87,14 +87,14 @@ TEST(Layout, ATieAcrossStagesHasOneEndOnEach) {
 }
 
 TEST(Layout, AnUntiedModelHasNoTies) {
-  const models::LayerList model = toy_model(/*tied=*/false);
+  const architecture::Model model = toy_model(/*tied=*/false);
   EXPECT_TRUE(Layout(model, 0, 4).ties().empty());
   EXPECT_TRUE(Layout(model, 0, 2).ties().empty());
   EXPECT_TRUE(Layout(model, 2, 4).ties().empty());
 }
 
 TEST(Layout, AnySplitHoldsEveryParameterOnce) {
-  const models::LayerList model = toy_model();
+  const architecture::Model model = toy_model();
   const std::vector<std::string> whole = names(Layout(model, 0, 4));
   for (const auto& split : all_splits(4)) {
     std::vector<std::string> parts;
@@ -116,7 +116,7 @@ TEST(Layout, AnySplitHoldsEveryParameterOnce) {
 }
 
 TEST(LayoutDeathTest, LayersOutsideTheModelOrTheStageAreABug) {
-  const models::LayerList model = toy_model();
+  const architecture::Model model = toy_model();
   EXPECT_DEATH(Layout(model, 2, 2), "layers \\[2, 2\\) of 4");
   EXPECT_DEATH(Layout(model, 0, 5), "layers \\[0, 5\\) of 4");
   const Layout layout(model, 1, 2);

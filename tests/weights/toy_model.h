@@ -1,38 +1,22 @@
 // Models that are little but their parameters, for tests of what holds them.
 #pragma once
 
-#include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "models/layer.h"
+#include "architecture/layer.h"
 
 namespace twobw::weights {
 
-class ToyLayer : public models::Layer {
- public:
-  explicit ToyLayer(std::vector<models::ParameterSpec> parameters) : parameters_(std::move(parameters)) {}
-  std::string kind() const override { return "toy"; }
-  std::vector<models::ParameterSpec> parameters() const override { return parameters_; }
-  models::Tensors forward(std::span<const at::Tensor>, const models::Tensors& inputs,
-                          const models::Pass&) const override {
-    return inputs;
-  }
-
- private:
-  std::vector<models::ParameterSpec> parameters_;
-};
-
-inline models::LayerList toy_model(std::vector<std::vector<models::ParameterSpec>> layers) {
-  models::LayerList model;
-  for (auto& parameters : layers) model.push_back(std::make_unique<ToyLayer>(std::move(parameters)));
+inline architecture::Model toy_model(std::vector<std::vector<architecture::Parameter>> layers) {
+  architecture::Model model;
+  for (auto& parameters : layers) model.push_back({.kind = "toy", .parameters = std::move(parameters)});
   return model;
 }
 
 // Four layers: tokens and positions, two blocks, and a head that may be tied to the tokens. The sizes
 // are no multiples of anything.
-inline models::LayerList toy_model(bool tied = true) {
+inline architecture::Model toy_model(bool tied = true) {
   return toy_model({{{.name = "tokens", .shape = {7, 3}, .init_std = 0.02},
                      {.name = "positions", .shape = {5, 3}, .init_std = 0.02}},
                     {{.name = "one.weight", .shape = {3, 3}, .init_std = 0.02},

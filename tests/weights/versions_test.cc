@@ -15,8 +15,8 @@ namespace {
 using at::Tensor;
 
 // One layer y = x weight^T + bias.
-const models::LayerList& affine_model() {
-  static const models::LayerList model =
+const architecture::Model& affine_model() {
+  static const architecture::Model model =
       toy_model({{{.name = "weight", .shape = {2, 3}, .init_std = 1.0}, {.name = "bias", .shape = {2}}}});
   return model;
 }
@@ -205,7 +205,7 @@ TEST(ParameterViews, WritingOneDoesNotTouchTheGraphOfAnother) {
 
 std::map<std::string, Tensor> initial_weights(const std::vector<std::pair<int, int>>& split,
                                               std::uint64_t seed) {
-  const models::LayerList model = toy_model();
+  const architecture::Model model = toy_model();
   std::map<std::string, Tensor> weights;
   for (const auto& [first, last] : split) {
     const Layout layout(model, first, last);

@@ -1,5 +1,5 @@
 // A plan: everything that `twobw train` needs to know about how the work is cut up and where it runs.
-// planner/configuration.h makes a Problem of a configuration, and a configuration of a Plan.
+// planner/search/configuration.h makes a Problem of a configuration, and a configuration of a Plan.
 #pragma once
 
 #include <optional>
@@ -45,9 +45,7 @@ struct StagePlan {
 };
 
 struct Plan {
-  // What evaluate() is asked for, but for the stages, which it fills in from the list below: their number, split and
-  // recomputation.
-  PipelineShape shape;
+  PipelineShape shape;  // of a plan that was evaluated, also what the list of stages says, see shape_of
   std::vector<StagePlan> stages;
   // Forecast by the closed-form model:
   double update_seconds = 0;
@@ -58,5 +56,8 @@ struct Plan {
   // By the simulator, where it was asked; 0: not.
   double simulated_tokens_per_s = 0;
 };
+
+// The plan's shape with the number of stages, split and recomputation of its stages.
+PipelineShape shape_of(const Plan& plan);
 
 }  // namespace twobw::planner

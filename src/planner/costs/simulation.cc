@@ -56,7 +56,7 @@ double agreement_seconds(const Cluster& cluster, const Plan& plan) {
 }  // namespace
 
 schedule::Spec spec_of_one_replica(const Plan& plan) {
-  schedule::Spec spec = schedule::Spec{.shape = plan.shape};
+  schedule::Spec spec{.shape = plan.shape};
   // That there are others is all that one replica's list depends on.
   spec.shape.replicas = std::min(spec.shape.replicas, 2);
   return spec;

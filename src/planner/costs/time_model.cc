@@ -251,14 +251,8 @@ Estimate evaluate(const Problem& problem, Plan plan) {
 
 Estimate evaluate(const Problem& problem, Plan plan, const LayerSumsByKind& loads) {
   check(problem, plan, loads);
-  plan.shape.stages = static_cast<int>(std::ssize(plan.stages));
-  plan.shape.split.clear();
-  plan.shape.recompute.clear();
-  for (int r = 0; r < plan.shape.stages; ++r) {
-    plan.shape.split.push_back(plan.stages[r].last_layer - plan.stages[r].first_layer);
-    if (plan.stages[r].recompute) plan.shape.recompute.push_back(r);
-  }
-  const Setting setting = Setting{.shape = plan.shape};
+  plan.shape = shape_of(plan);
+  const Setting setting{.shape = plan.shape};
   const int d = static_cast<int>(std::ssize(plan.stages));
   const schedule::Spec spec = spec_of(setting, d);
   const StateBytes& state = state_of(problem, setting.shape.schedule);

@@ -16,7 +16,7 @@ Json bytes_of(const Footprint& memory) {
 
 Json stage_json(const Cluster& cluster, const Plan& plan, int r) {
   const StagePlan& stage = plan.stages[static_cast<std::size_t>(r)];
-  const schedule::Spec spec = schedule::Spec{.shape = plan.shape};
+  const schedule::Spec spec{.shape = plan.shape};
   Json devices = Json::array();
   for (std::size_t i = 0; i < stage.nodes.size(); ++i) {
     devices.push_back({{"node", cluster.nodes[static_cast<std::size_t>(stage.nodes[i])].name},

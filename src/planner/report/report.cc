@@ -81,7 +81,7 @@ std::string stage_table(const Problem& problem, const Plan& plan) {
 
 // Empty where there is no choice.
 std::string gradient_buffers(const Plan& plan) {
-  schedule::Spec spec = schedule::Spec{.shape = plan.shape};
+  schedule::Spec spec{.shape = plan.shape};
   if (schedule::has_second_gradient(spec)) return "two gradient buffers";
   spec.shape.second_gradient = true;
   return schedule::has_second_gradient(spec) ? "one gradient buffer" : "";

@@ -53,7 +53,7 @@ Plan plan_as_configured(const Config& config, const Problem& problem) {
 
 Config with_plan(Config config, const Plan& plan, const std::vector<std::string>& devices) {
   config.plan = "none";  // it repeats the run, not the search
-  static_cast<PipelineShape&>(config.pipeline) = plan.shape;
+  static_cast<PipelineShape&>(config.pipeline) = shape_of(plan);
   config.devices.clear();
   if (devices.empty()) return config;
   // One entry a worker, whole pipelines one after another.

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/costs/layer_sums.h"
-#include "problems.h"
+#include "tests/planner/problems.h"
 #include "simulator/discrete_events.h"
 #include "simulator/simulate.h"
 
@@ -35,9 +35,9 @@ double simulated(const Setting& setting, const std::vector<StageTiming>& stages)
   schedule::Spec spec = spec_of(setting, static_cast<int>(stages.size()));
   spec.updates = settled + measured + 2;
   const simulator::System system = system_of(stages);
-  simulator::Machine machine(spec, system, {.marks = true});
-  for (std::int64_t batch = 0; batch <= settled + measured; ++batch) machine.run_batch();
-  return (machine.mark(0, settled + measured).time - machine.mark(0, settled).time) / measured;
+  simulator::DiscreteEvents events(spec, system, {.marks = true});
+  for (std::int64_t batch = 0; batch <= settled + measured; ++batch) events.run_batch();
+  return (events.mark(0, settled + measured).time - events.mark(0, settled).time) / measured;
 }
 
 std::vector<StageTiming> equal_stages(int d, double transfer) {
@@ -61,7 +61,7 @@ TEST(TimeModel, StrictOneForwardOneBackwardPaysForTransfersAndExtraMicrobatchesH
   for (int d = 2; d <= 6; ++d) {
     for (double c : {0.25, 1.0, 1.5}) {
       const std::vector<StageTiming> stages = equal_stages(d, c);
-      Setting setting{.shape = {.schedule = Kind::TwoBW, .microbatches = 4 * d}};
+      Setting setting{.shape = {.schedule = Kind::TwoBW, .microbatch = 1, .microbatches = 4 * d}};
       EXPECT_DOUBLE_EQ(update_seconds(setting, stages) / (4 * d), 3 + 2.0 * (d - 1) / d * c);
       // Both ways a transfer takes no longer than a stage computes: one more a boundary is enough.
       setting.extra_a_boundary = 1;
@@ -75,7 +75,7 @@ TEST(TimeModel, AgreesWithTheListsForAnyStagesUnderTwoBW) {
   for (int i = 0; i < 100; ++i) {
     const std::vector<StageTiming> stages = random_stages(dice, 1);
     const int d = static_cast<int>(stages.size());
-    Setting setting{.shape = {.schedule = Kind::TwoBW, .extra = dice.integer(0, 2 * d)}};
+    Setting setting{.shape = {.schedule = Kind::TwoBW, .microbatch = 1, .microbatches = 1, .extra = dice.integer(0, 2 * d)}};
     setting.shape.microbatches = schedule::smallest_microbatches(spec_of(setting, d)) + dice.integer(0, 5);
     EXPECT_NEAR(update_seconds(setting, stages) / simulated(setting, stages), 1, 1e-6) << "case " << i;
   }
@@ -85,7 +85,7 @@ TEST(TimeModel, AgreesWithTheListsForAnyStagesUnderTwoBW) {
 TEST(TimeModel, OneGradientBufferStallsForTheWayBack) {
   for (int d = 1; d <= 7; ++d) {
     for (int m = std::max(1, d - 1); m <= 12; ++m) {
-      Setting setting{.shape = {.schedule = Kind::TwoBW, .microbatches = m, .second_gradient = false}};
+      Setting setting{.shape = {.schedule = Kind::TwoBW, .microbatch = 1, .microbatches = m, .second_gradient = false}};
       const double stall = std::max(0, 2 * (d - 1) - 1);
       EXPECT_DOUBLE_EQ(update_seconds(setting, equal_stages(d, 0)), 3 * m + stall) << "d=" << d << " m=" << m;
     }
@@ -97,7 +97,7 @@ TEST(TimeModel, AgreesWithTheListsForEqualStagesWithOneGradientBuffer) {
     for (int d = 1; d <= 6; ++d) {
       for (int m = std::max(1, d - 1); m <= 10; ++m) {
         for (double reduce : {0.0, 0.75, 4.0}) {
-          Setting setting{.shape = {.schedule = Kind::TwoBW, .replicas = w, .microbatches = m, .second_gradient = false}};
+          Setting setting{.shape = {.schedule = Kind::TwoBW, .replicas = w, .microbatch = 1, .microbatches = m, .second_gradient = false}};
           std::vector<StageTiming> stages = equal_stages(d, 1e-9);
           for (StageTiming& stage : stages) {
             stage.step = 0.5;
@@ -117,14 +117,14 @@ TEST(TimeModel, IsNeverTooLowWithOneGradientBufferAndCloseForBalancedStages) {
     const bool balanced = i % 2 == 0;
     const std::vector<StageTiming> stages = random_stages(dice, balanced ? 0.1 : 1);
     const int d = static_cast<int>(stages.size());
-    Setting setting{.shape = {.schedule = Kind::TwoBW, .extra = dice.integer(0, 1) * (d - 1), .second_gradient = false}};
+    Setting setting{.shape = {.schedule = Kind::TwoBW, .microbatch = 1, .microbatches = 1, .extra = dice.integer(0, 1) * (d - 1), .second_gradient = false}};
     const int least = schedule::smallest_microbatches(spec_of(setting, d));
     setting.shape.microbatches = balanced ? dice.integer(2, 4) * d : least + dice.integer(0, 2 * d);
     const double ratio = update_seconds(setting, stages) / simulated(setting, stages);
     EXPECT_GE(ratio, 1 - 1e-9) << "case " << i;
     EXPECT_LE(ratio, balanced ? 1.07 : 1.3) << "case " << i;
     Setting two = setting;
-    two.second_gradient = true;
+    two.shape.second_gradient = true;
     EXPECT_LE(update_seconds(two, stages), update_seconds(setting, stages)) << "case " << i;
   }
 }
@@ -136,7 +136,7 @@ TEST(TimeModel, AgreesWithTheListsUnderGPipeAndSequential) {
     for (StageTiming& stage : stages) stage.step = 0.5;
     const int m = dice.integer(1, 12);
     for (Kind kind : {Kind::GPipe, Kind::Sequential}) {
-      const Setting setting{.shape = {.schedule = kind, .microbatches = m}};
+      const Setting setting{.shape = {.schedule = kind, .microbatch = 1, .microbatches = m}};
       EXPECT_NEAR(update_seconds(setting, stages) / simulated(setting, stages), 1, 1e-9) << "case " << i;
     }
   }
@@ -148,7 +148,7 @@ TEST(TimeModel, IsNeverTooLowUnderFlushAndCloseForBalancedStages) {
     const bool balanced = i % 2 == 0;
     const std::vector<StageTiming> stages = random_stages(dice, balanced ? 0.1 : 1);
     const int d = static_cast<int>(stages.size());
-    const Setting setting{.shape = {.schedule = Kind::Flush, .microbatches = dice.integer(1, 4) * (balanced ? d : 1), .extra = dice.integer(0, 1) * (d - 1)}};
+    const Setting setting{.shape = {.schedule = Kind::Flush, .microbatch = 1, .microbatches = dice.integer(1, 4) * (balanced ? d : 1), .extra = dice.integer(0, 1) * (d - 1)}};
     const double ratio = update_seconds(setting, stages) / simulated(setting, stages);
     EXPECT_GE(ratio, 1 - 1e-9) << "case " << i;
     EXPECT_LE(ratio, balanced ? 1.06 : 1.3) << "case " << i;
@@ -158,25 +158,25 @@ TEST(TimeModel, IsNeverTooLowUnderFlushAndCloseForBalancedStages) {
 TEST(TimeModel, ABusyLinkSetsThePaceHoweverManyAreInFlight) {
   std::vector<StageTiming> stages = equal_stages(3, 5);
   stages[1].busy = 5;
-  const Setting setting{.shape = {.schedule = Kind::TwoBW, .microbatches = 30}, .extra_a_boundary = 6};
+  const Setting setting{.shape = {.schedule = Kind::TwoBW, .microbatch = 1, .microbatches = 30}, .extra_a_boundary = 6};
   EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 30 * 5);
 }
 
 TEST(TimeModel, TwoBWHidesTheReductionInTheSlackOfTheDoubleBuffer) {
   std::vector<StageTiming> stages = equal_stages(4, 0);
-  const Setting setting{.shape = {.schedule = Kind::TwoBW, .microbatches = 8}};
+  const Setting setting{.shape = {.schedule = Kind::TwoBW, .microbatch = 1, .microbatches = 8}};
   for (StageTiming& stage : stages) stage.reduce = 15;  // stage 0 has 8-3 microbatches of 3 s
   EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 8 * 3);
   stages[0].reduce = 17;
   stages[0].step = 1;
   EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 8 * 3 + 1 + 2);
-  const Setting flush{.shape = {.schedule = Kind::Flush, .microbatches = 8}};
+  const Setting flush{.shape = {.schedule = Kind::Flush, .microbatch = 1, .microbatches = 8}};
   EXPECT_DOUBLE_EQ(update_seconds(flush, stages), (4 + 7) * 3 + 1 + 17);
 }
 
 // Two stages on the problem's devices, their nodes by replica.
 Plan two_stages(const std::vector<int>& first, const std::vector<int>& second) {
-  Plan plan{.shape = {.schedule = Kind::TwoBW, .replicas = static_cast<int>(first.size()), .microbatches = 4}};
+  Plan plan{.shape = {.schedule = Kind::TwoBW, .replicas = static_cast<int>(first.size()), .microbatch = 1, .microbatches = 4}};
   const std::vector<int> devices(first.size(), 0);
   plan.stages = {{.first_layer = 0, .last_layer = 1, .nodes = first, .devices = devices},
                  {.first_layer = 1, .last_layer = 2, .nodes = second, .devices = devices}};

@@ -2,7 +2,7 @@
 
 #include "planner/hardware/cluster.h"
 #include "planner/costs/roofline.h"
-#include "planner_testing.h"
+#include "tests/planner/planner_testing.h"
 
 namespace twobw::planner {
 namespace {

@@ -1,6 +1,6 @@
 #include "planner/hardware/cluster.h"
 
-#include "planner_testing.h"
+#include "tests/planner/planner_testing.h"
 
 namespace twobw::planner {
 namespace {

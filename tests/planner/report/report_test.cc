@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/report/plan_json.h"
-#include "planner_testing.h"
+#include "tests/planner/planner_testing.h"
 
 namespace twobw::planner {
 namespace {

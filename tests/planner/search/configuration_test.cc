@@ -2,8 +2,8 @@
 
 #include "planner/costs/cost_tables.h"
 #include "planner/costs/roofline.h"
-#include "planner_testing.h"
-#include "problems.h"
+#include "tests/planner/planner_testing.h"
+#include "tests/planner/problems.h"
 
 namespace twobw::planner {
 namespace {
@@ -70,7 +70,7 @@ TEST(Configuration, TakesAPlansChoices) {
   config.plan = "auto";
   const Config unnamed = with_plan(config, plan, {});
   EXPECT_EQ(unnamed.plan, "none");
-  EXPECT_EQ(unnamed.pipeline.schedule, "flush");
+  EXPECT_EQ(unnamed.pipeline.schedule, ScheduleKind::Flush);
   EXPECT_EQ(unnamed.pipeline.stages, 2);
   EXPECT_EQ(unnamed.pipeline.replicas, 2);
   EXPECT_EQ(unnamed.pipeline.microbatch, 5);
@@ -105,7 +105,7 @@ TEST(Configuration, IsPlannedAsItStands) {
   problem.fixed.schedule = schedule::Kind::TwoBW;
   problem.fixed.stages = 2;
   const Plan single = plan_as_configured(config, problem);
-  EXPECT_FALSE(single.second_gradient);
+  EXPECT_FALSE(single.shape.second_gradient);
   EXPECT_LT(single.stages[1].memory[Term::Gradients], plan.stages[1].memory[Term::Gradients]);
   config.pipeline.split = {4, 4};
   EXPECT_EQ(refusal([&] { plan_as_configured(config, small_problem(config)); }),

@@ -141,14 +141,14 @@ class Exhaustive {
   }
 
   void split_layers() {
-    Plan plan{.shape = {.replicas = replicas_}};
+    Plan plan{.shape = {.replicas = replicas_, .microbatch = 1, .microbatches = 1}};
     for (const Visit& visit : visits_) {
       const Node& node = problem_.cluster.nodes[visit.nodes.front()];
       const int per_node = replicas_ / static_cast<int>(visit.nodes.size());
       int device = 0;
       for (int island = 0; island < visit.island; ++island) device += node.islands[island].count;
       for (int i = 0; i < visit.stages; ++i, device += per_node) {
-        StagePlan stage{.shape = {.schedule = node.islands[visit.island].kind}};
+        StagePlan stage{.kind = node.islands[visit.island].kind};
         for (int replica = 0; replica < replicas_; ++replica) {
           stage.nodes.push_back(visit.nodes[replica / per_node]);
           stage.devices.push_back(device + replica % per_node);
@@ -193,8 +193,8 @@ class Exhaustive {
           plan.shape.microbatches = m;
           plan.shape.extra = extra * boundaries;
           if (problem_.fixed.extra && (kind == Kind::TwoBW || kind == Kind::Flush)) plan.shape.extra = *problem_.fixed.extra;
-          const schedule::Spec spec = schedule::Spec{.shape = plan.shape};
-          if (schedule::smallest_microbatches(spec) > m) continue;
+          plan.shape.stages = static_cast<int>(plan.stages.size());
+          if (schedule::smallest_microbatches({.shape = plan.shape}) > m) continue;
           for (bool second : {true, false}) {
             plan.shape.second_gradient = second;
             const bool asked = problem_.fixed.second_gradient.value_or(second) == second;

@@ -1,10 +1,10 @@
-#include "exhaustive.h"
+#include "tests/planner/search/exhaustive.h"
 
 #include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "planner/search/search.h"
-#include "problems.h"
+#include "tests/planner/problems.h"
 
 namespace twobw::planner {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "problems.h"
+#include "tests/planner/problems.h"
 
 namespace twobw::planner {
 namespace {
@@ -16,7 +16,7 @@ struct Bench {
 
   Bench(int devices, int layers, Kind schedule, int microbatches)
       : problem(uniform_problem(1, devices, layers)),
-        setting{.shape = {.schedule = schedule, .microbatches = microbatches}} {}
+        setting{.shape = {.schedule = schedule, .microbatch = 1, .microbatches = microbatches}} {}
 
   CostColumn& column() { return problem.costs[0].columns[0]; }
   template <typename Function>

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "problems.h"
+#include "tests/planner/problems.h"
 
 namespace twobw::planner {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "problems.h"
+#include "tests/planner/problems.h"
 
 namespace twobw::planner {
 namespace {
@@ -136,7 +136,7 @@ TEST(Preference, ContendersAreNearTheChosenPlanAndAllDifferent) {
   for (const Plan& plan : plans) {
     EXPECT_GE(plan.sequences_per_s, 0.7 * plans.front().sequences_per_s);
     synchronous_of_one_stage += plan.stages.size() == 1 && !schedule::is_delayed(plan.shape.schedule) &&
-                                plan.shape.replicas == plans.front().replicas;
+                                plan.shape.replicas == plans.front().shape.replicas;
   }
   EXPECT_EQ(synchronous_of_one_stage, 1);
   EXPECT_EQ(contenders(problem, preferences, result, 0.3, 2).size(), 2u);
@@ -194,7 +194,7 @@ TEST(Preference, ContendersFitTheBatch) {
 }
 
 Plan plan_of(Kind schedule, int stages) {
-  return {.schedule = schedule, .stages = std::vector<StagePlan>(static_cast<std::size_t>(stages))};
+  return {.shape = {.schedule = schedule, .microbatch = 1, .microbatches = 1}, .stages = std::vector<StagePlan>(static_cast<std::size_t>(stages))};
 }
 
 TEST(Preference, ByRatesTheFastestIsTakenUnlessASimplerOneIsAsGoodAsThat) {
@@ -215,7 +215,7 @@ TEST(Preference, ASynchronousStartCostsWhatFlushDoes) {
   problem.fixed.schedule = Kind::TwoBW;
   const Plan delayed = preferred(problem, {.cushion = false}).best->plan;
   Plan flush = delayed;
-  flush.schedule = Kind::Flush;
+  flush.shape.schedule = Kind::Flush;
   const double slower = evaluate(problem, flush).plan.tokens_per_s / delayed.tokens_per_s;
   ASSERT_LT(slower, 0.99);
   EXPECT_EQ(with_synchronous_start(problem, delayed, 100, 0), 100);

@@ -6,8 +6,8 @@
 #include <functional>
 
 #include "planner/costs/simulation.h"
-#include "planner_testing.h"
-#include "problems.h"
+#include "tests/planner/planner_testing.h"
+#include "tests/planner/problems.h"
 
 namespace twobw::planner {
 namespace {
@@ -174,8 +174,8 @@ TEST(Search, TheSecondGradientBufferIsGivenUpWhereItDoesNotFit) {
   const Plan two = search(fixed, kByTheModel).best->plan;
   fixed.fixed.second_gradient = false;
   const Plan one = search(fixed, kByTheModel).best->plan;
-  EXPECT_TRUE(two.second_gradient);
-  EXPECT_FALSE(one.second_gradient);
+  EXPECT_TRUE(two.shape.second_gradient);
+  EXPECT_FALSE(one.shape.second_gradient);
   ASSERT_LT(largest_stage(one), largest_stage(two));
   EXPECT_DOUBLE_EQ(two.update_seconds, 16 * 6);
   EXPECT_DOUBLE_EQ(one.update_seconds, 16 * 6 + 3 * 4 - 2);
@@ -225,7 +225,7 @@ TEST(Search, PlansWithOneGradientBufferHaveNoRoomForTwo) {
     for (const Candidate& candidate : search(problem, {.simulate = 0, .remedies = false}).candidates) {
       if (!candidate.best || !candidate.best->fits() || candidate.best->plan.shape.second_gradient) continue;
       Plan two = candidate.best->plan;
-      two.second_gradient = true;
+      two.shape.second_gradient = true;
       EXPECT_FALSE(evaluate(problem, two).fits()) << "problem " << seed;
       ++single;
     }
@@ -331,29 +331,29 @@ TEST(Search, ContradictionsAreRefusedInOneSentence) {
   };
   EXPECT_EQ(refused([](Problem& p) { p.cluster.nodes.clear(); }),
             "the cluster has no devices; a plan needs at least one");
-  EXPECT_EQ(refused([](Problem& p) { p.stages = 7; }),
+  EXPECT_EQ(refused([](Problem& p) { p.fixed.stages = 7; }),
             "pipeline.stages is 7; the model has 6 layers, so at most 6");
-  EXPECT_EQ(refused([](Problem& p) { p.stages = 5; }),
+  EXPECT_EQ(refused([](Problem& p) { p.fixed.stages = 5; }),
             "pipeline.stages is 5; with 1 replica and 4 devices it can be at most 4");
-  EXPECT_EQ(refused([](Problem& p) { p.replicas = 5; }),
+  EXPECT_EQ(refused([](Problem& p) { p.fixed.replicas = 5; }),
             "pipeline.replicas is 5; the cluster has 4 devices, so at most 4");
-  EXPECT_EQ(refused([](Problem& p) { p.replicas = 0; }), "pipeline.replicas is 0; it must be at least 1");
-  EXPECT_EQ(refused([](Problem& p) { p.microbatch = 3; }), "pipeline.microbatch is 3; times are known for 1");
-  EXPECT_EQ(refused([](Problem& p) { p.microbatches = 9; }),
+  EXPECT_EQ(refused([](Problem& p) { p.fixed.replicas = 0; }), "pipeline.replicas is 0; it must be at least 1");
+  EXPECT_EQ(refused([](Problem& p) { p.fixed.microbatch = 3; }), "pipeline.microbatch is 3; times are known for 1");
+  EXPECT_EQ(refused([](Problem& p) { p.fixed.microbatches = 9; }),
             "the batch is 8; with 9 microbatches of 1 on 1 replica it must be at least 9");
-  EXPECT_EQ(refused([](Problem& p) { p.schedule = Kind::Stash; }),
+  EXPECT_EQ(refused([](Problem& p) { p.fixed.schedule = Kind::Stash; }),
             "pipeline.schedule is stash; plans are made for 2bw, flush, gpipe and sequential");
   EXPECT_EQ(refused([](Problem& p) { p.margin = 1; }),
             "the memory margin is 1; it must be at least 0 and below 1");
   EXPECT_TRUE(refused([](Problem& p) {
-                p.schedule = Kind::TwoBW;
-                p.stages = 4;
-                p.microbatches = 2;
+                p.fixed.schedule = Kind::TwoBW;
+                p.fixed.stages = 4;
+                p.fixed.microbatches = 2;
               }).find("the smallest allowed m is d-1+e = 3") != std::string::npos);
   EXPECT_EQ(refused([](Problem& p) {
               p.cluster.nodes[0].islands = {{.kind = 0, .count = 2}};
               p.cluster.nodes.push_back({.islands = {{.kind = 0, .count = 1}}, .link = kNoLink});
-              p.replicas = 3;
+              p.fixed.replicas = 3;
             }),
             "what is fixed leaves no plan: no way to place it");
 }
