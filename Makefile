@@ -1,15 +1,18 @@
-# make run    install what is missing, build, and train the default model
-# make test   install, build, and run every test
+# make run        install what is missing, build, and train the default model
+# make test       install, build, and run the tests
+# make test-all   the same and what takes longer: all of clang-tidy, all tests under every sanitizer
 # See README.md for the rest.
 SHELL := bash
 PYTHON := $(or $(TWOBW_PYTHON),.venv/bin/python)
 CONFIG ?= configs/default.yaml
 JOBS ?= $(shell nproc)
+TIMED := @scripts/timed.sh
 
-.PHONY: run test build install bench paper corpus asan tsan gpu-check format lint clean
+.PHONY: run test test-all parts build build-tests install bench paper corpus asan tsan asan-build tsan-build gpu-check \
+        format lint layers clean
 
 run: build corpus
-	@build/twobw train $(CONFIG) --sample 240
+	@build/twobw train $(CONFIG) --sample 480 --beside flush
 	@echo
 	@echo "Three commands worth trying next:"
 	@echo "  build/twobw schedule 2bw --stages 4 --microbatches 4  # see the schedule"
@@ -23,22 +26,44 @@ build: install
 	@cmake --preset release > /dev/null
 	@cmake --build --preset release --parallel $(JOBS) --target twobw
 
+build-tests: install
+	@cmake --preset release > /dev/null
+	@cmake --build --preset release --parallel $(JOBS)
+
 corpus: install
 	@$(PYTHON) scripts/make_corpus.py
 
 # The release build runs everything; the sanitizers run the C++ tests.
-test: install
-	@cmake --preset release > /dev/null
-	@cmake --build --preset release --parallel $(JOBS)
-	@scripts/check_layers.py
-	@$(MAKE) --no-print-directory lint
-	@ctest --test-dir build --output-on-failure --no-tests=error
-	@$(MAKE) --no-print-directory tsan asan
+test: LINT :=
+test: SANITIZED :=
+test: parts
 
-asan tsan: install
-	@cmake --preset $@ > /dev/null
-	@cmake --build --preset $@ --parallel $(JOBS) --target twobw_core_tests twobw_torch_tests
-	@scripts/sanitized_tests.sh build-$@
+test-all: LINT := all
+test-all: SANITIZED := all
+test-all: parts
+
+parts:
+	@rm -f build/test-times.txt
+	$(TIMED) install scripts/install.sh
+	$(TIMED) build $(MAKE) --no-print-directory build-tests
+	$(TIMED) layers scripts/check_layers.py
+	$(TIMED) lint scripts/lint.sh $(LINT)
+	$(TIMED) tests-core ctest --test-dir build --output-on-failure --no-tests=error -R '^core$$'
+	$(TIMED) tests-torch ctest --test-dir build --output-on-failure --no-tests=error -R '^torch$$'
+	$(TIMED) tests-python ctest --test-dir build --output-on-failure --no-tests=error -R '^python$$'
+	$(TIMED) tests-gpu ctest --test-dir build --output-on-failure -R '^cuda'
+	$(TIMED) thread-sanitizer-build $(MAKE) --no-print-directory tsan-build
+	$(TIMED) thread-sanitizer scripts/sanitized_tests.sh build-tsan $(SANITIZED)
+	$(TIMED) address-sanitizer-build $(MAKE) --no-print-directory asan-build
+	$(TIMED) address-sanitizer scripts/sanitized_tests.sh build-asan $(SANITIZED)
+	@scripts/timed.sh --report
+
+asan tsan: %: %-build
+	@scripts/sanitized_tests.sh build-$@ all
+
+asan-build tsan-build: %-build: install
+	@cmake --preset $* > /dev/null
+	@cmake --build --preset $* --parallel $(JOBS) --target twobw_core_tests twobw_torch_tests
 
 # compute-sanitizer on the kernels' tests, where there is a GPU.
 gpu-check: install
@@ -57,7 +82,7 @@ paper: install
 
 # clang-format and clang-tidy where they are installed; their findings fail the test.
 lint:
-	@scripts/lint.sh
+	@scripts/lint.sh all
 
 format:
 	@git ls-files '*.cc' '*.h' | xargs clang-format -i

@@ -1,5 +1,5 @@
-// How long the planner computes (seconds of one core, the median of some repetitions), with every candidate of
-// candidates worked out and the best of them simulated: GPT models on clusters of like nodes and on mixed
+// How long the planner computes (seconds of one core, the median of some repetitions), with every candidate
+// of candidates worked out and the best of them simulated: GPT models on clusters of like nodes and on mixed
 // ones. Prints one line a problem; takes the number of repetitions.
 #include <fmt/format.h>
 
@@ -86,9 +86,9 @@ void measure(const std::string& name, const Problem& problem, int repetitions) {
       "{:<40}{:>5} layers{:>8.3f} s {:>4} candidates {:>5} settings {:>9} stages  {}  {} w={} d={} b={} m={} "
       "e={}{}\n",
       name, problem.layers.size(), seconds[seconds.size() / 2], result.candidates.size(), result.settings,
-      result.stages, result.exact ? "exact" : "cut  ", schedule::name(plan.shape.schedule), plan.shape.replicas,
-      plan.stages.size(), plan.shape.microbatch, plan.shape.microbatches, plan.shape.extra,
-      result.best ? "" : "  (does not fit)");
+      result.stages, result.exact ? "exact" : "cut  ", schedule::name(plan.shape.schedule),
+      plan.shape.replicas, plan.stages.size(), plan.shape.microbatch, plan.shape.microbatches,
+      plan.shape.extra, result.best ? "" : "  (does not fit)");
 }
 
 }  // namespace

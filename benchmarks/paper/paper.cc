@@ -154,8 +154,7 @@ void print_order(const Row& row, const Throughputs& outcomes, const Fitted& fitt
 void print_row(const Row& row, const Throughputs& outcomes, const Fitted& fitted) {
   fmt::print("{}, {} V100, batch {}: {} stages (or ways), {} replicas\n", row.model, row.devices(), row.batch,
              row.stages, row.replicas);
-  TextTable table(
-      {"", "modelled", "published", "2BW is faster, modelled", "published", "off", "chosen"});
+  TextTable table({"", "modelled", "published", "2BW is faster, modelled", "published", "off", "chosen"});
   table.align_right({1, 2, 3, 4, 5});
   std::vector<std::string> notes;
   for (std::size_t i = 0; i < kSystems.size(); ++i) {

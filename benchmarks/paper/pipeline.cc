@@ -64,7 +64,11 @@ simulator::System system_of(const Problem& problem, const Plan& plan) {
 }
 
 double simulated_update(const Problem& problem, const Plan& plan) {
-  const schedule::Spec spec = {.shape = {.schedule = plan.shape.schedule, .stages = static_cast<int>(plan.stages.size()), .microbatches = plan.shape.microbatches, .extra = plan.shape.extra, .second_gradient = plan.shape.second_gradient}};
+  const schedule::Spec spec = {.shape = {.schedule = plan.shape.schedule,
+                                         .stages = static_cast<int>(plan.stages.size()),
+                                         .microbatches = plan.shape.microbatches,
+                                         .extra = plan.shape.extra,
+                                         .second_gradient = plan.shape.second_gradient}};
   return simulator::simulate(spec, system_of(problem, plan)).update_seconds;
 }
 

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "base/config.h"
-#include "planner/hardware/cluster.h"
 #include "planner/costs/layer_costs.h"
+#include "planner/hardware/cluster.h"
 
 namespace twobw::paper {
 

@@ -1,6 +1,6 @@
-// The model families. Every family that ships stands in the one list below, by its name: FAMILY is declared in
-// architecture/ as `Model describe_FAMILY(const ModelConfig&)` and in models/ as its forwards, `forward_of_FAMILY`.
-// A new family is a file in each of the two folders and a name in the list.
+// The model families. Every family that ships stands in the one list below, by its name: FAMILY is declared
+// in architecture/ as `Model describe_FAMILY(const ModelConfig&)` and in models/ as its forwards,
+// `forward_of_FAMILY`. A new family is a file in each of the two folders and a name in the list.
 #pragma once
 
 #include <functional>

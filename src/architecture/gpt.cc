@@ -1,9 +1,9 @@
-// GPT-2 (Radford et al. 2019): learned positions, layer norm before each half block, GELU (tanh), biases everywhere
-// but in the head, dropout after the embedding, in the attention and on both residual branches. The forwards are in
-// models/gpt.cc.
+// GPT-2 (Radford et al. 2019): learned positions, layer norm before each half block, GELU (tanh), biases
+// everywhere but in the head, dropout after the embedding, in the attention and on both residual branches.
+// The forwards are in models/gpt.cc.
 //
-// A block is five layers, so that stages can be cut evenly even where a half of it outweighs what is left to balance.
-// Inside a half travel the inner activations and the residual stream.
+// A block is five layers, so that stages can be cut evenly even where a half of it outweighs what is left to
+// balance. Inside a half travel the inner activations and the residual stream.
 #include <algorithm>
 #include <cmath>
 
@@ -26,8 +26,8 @@ Parameter gain(std::string name, std::int64_t size) {
   return {.name = std::move(name), .shape = {size}, .init_mean = 1.0, .decay = false};
 }
 
-// What the layers compute and keep, for one sequence; tests/measure/profiler_test.cc holds the bytes against a
-// profile.
+// What the layers compute and keep, for one sequence; tests/measure/profiler_test.cc holds the bytes against
+// a profile.
 class GptWork {
  public:
   GptWork(const ModelConfig& model, const Extent& extent)
@@ -142,9 +142,11 @@ class GptWork {
   double dropout_, element_, t_, w_, h_, v_;
 };
 
-Layer layer(const ModelConfig& config, std::string kind, std::vector<Parameter> parameters, Work (GptWork::*work)() const,
-            BatchFields takes = {}) {
-  return {.kind = std::move(kind), .parameters = std::move(parameters), .takes = takes,
+Layer layer(const ModelConfig& config, std::string kind, std::vector<Parameter> parameters,
+            Work (GptWork::*work)() const, BatchFields takes = {}) {
+  return {.kind = std::move(kind),
+          .parameters = std::move(parameters),
+          .takes = takes,
           .work = [config, work](const Extent& extent) {
             return (GptWork(config, extent).*work)().times(extent.sequences);
           }};
@@ -156,17 +158,19 @@ void add_block(Model& model, const ModelConfig& config, int block) {
   const std::int64_t w = config.width;
   const double std = kStd / std::sqrt(2.0 * config.layers);  // of what ends on the residual stream
   model.push_back(layer(config, "attention_in",
-                        {gain(at + "norm.weight", w), bias(at + "norm.bias", w), matrix(at + "qkv.weight", 3 * w, w),
-                         bias(at + "qkv.bias", 3 * w)},
+                        {gain(at + "norm.weight", w), bias(at + "norm.bias", w),
+                         matrix(at + "qkv.weight", 3 * w, w), bias(at + "qkv.bias", 3 * w)},
                         &GptWork::attention_in));
-  model.push_back(layer(config, "attention_out", {matrix(at + "out.weight", w, w, std), bias(at + "out.bias", w)},
+  model.push_back(layer(config, "attention_out",
+                        {matrix(at + "out.weight", w, w, std), bias(at + "out.bias", w)},
                         &GptWork::attention_out));
   model.push_back(layer(config, "mlp_up",
-                        {gain(of + "norm.weight", w), bias(of + "norm.bias", w), matrix(of + "up.weight", 4 * w, w),
-                         bias(of + "up.bias", 4 * w)},
+                        {gain(of + "norm.weight", w), bias(of + "norm.bias", w),
+                         matrix(of + "up.weight", 4 * w, w), bias(of + "up.bias", 4 * w)},
                         &GptWork::mlp_up));
   model.push_back(layer(config, "mlp_activation", {}, &GptWork::mlp_activation));
-  model.push_back(layer(config, "mlp_down", {matrix(of + "down.weight", w, 4 * w, std), bias(of + "down.bias", w)},
+  model.push_back(layer(config, "mlp_down",
+                        {matrix(of + "down.weight", w, 4 * w, std), bias(of + "down.bias", w)},
                         &GptWork::mlp_down));
 }
 
@@ -175,13 +179,15 @@ void add_block(Model& model, const ModelConfig& config, int block) {
 Model describe_gpt(const ModelConfig& config) {
   const std::int64_t w = config.width;
   Model model;
-  model.push_back(layer(config, "embedding",
-                        {matrix("embedding.tokens", config.vocab, w), matrix("embedding.positions", config.context, w)},
-                        &GptWork::embedding, {.tokens = true}));
+  model.push_back(
+      layer(config, "embedding",
+            {matrix("embedding.tokens", config.vocab, w), matrix("embedding.positions", config.context, w)},
+            &GptWork::embedding, {.tokens = true}));
   for (int block = 0; block < config.layers; ++block) add_block(model, config, block);
   Parameter output = matrix("head.weight", config.vocab, w);
   if (config.tied) output.tied_to = "embedding.tokens";
-  model.push_back(layer(config, "head", {gain("head.norm.weight", w), bias("head.norm.bias", w), std::move(output)},
+  model.push_back(layer(config, "head",
+                        {gain("head.norm.weight", w), bias("head.norm.bias", w), std::move(output)},
                         &GptWork::head, {.targets = true}));
   return model;
 }

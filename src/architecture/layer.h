@@ -1,5 +1,5 @@
-// A model as values: what each of its layers is, holds, computes and keeps. The planner reads it, weights/ lays it
-// out in memory, models/ attaches the forwards. Needs no LibTorch.
+// A model as values: what each of its layers is, holds, computes and keeps. The planner reads it, weights/
+// lays it out in memory, models/ attaches the forwards. Needs no LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -64,10 +64,11 @@ struct Layer {
   std::function<Work(const Extent& extent)> work = {};
 };
 
-// In the order in which they run. The first has no inputs but what it takes from the batch; the last gives the loss.
+// In the order in which they run. The first has no inputs but what it takes from the batch; the last gives
+// the loss.
 using Model = std::vector<Layer>;
 
-double parameter_count(const Layer& layer);       // tied copies included
+double parameter_count(const Layer& layer);        // tied copies included
 std::int64_t parameter_count(const Model& model);  // tied weights once
 
 // The kind of every layer, in order.

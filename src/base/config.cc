@@ -5,8 +5,8 @@
 
 #include "base/config_schema.h"
 #include "base/config_values.h"
-#include "base/text_file.h"
 #include "base/error.h"
+#include "base/text_file.h"
 
 namespace twobw {
 namespace {

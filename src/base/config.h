@@ -27,8 +27,8 @@ struct DataConfig {
   std::string tokenizer = "bytes";
 };
 
-// In the file `split` may be auto (empty: balanced by measured time), and `recompute` none, all or a list of stages;
-// all is expanded once the stages are known.
+// In the file `split` may be auto (empty: balanced by measured time), and `recompute` none, all or a list of
+// stages; all is expanded once the stages are known.
 struct PipelineConfig : PipelineShape {
   std::int64_t sync_updates = 0;
   double timeout = 300;     // seconds that any wait inside the pipeline may last

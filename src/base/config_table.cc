@@ -87,7 +87,8 @@ std::vector<Key> data_keys() {
 
 std::vector<Key> pipeline_keys() {
   return {
-      enumerated(KEY(pipeline.schedule), all_kinds(), "Order of the work, and the weights each microbatch runs on."),
+      enumerated(KEY(pipeline.schedule), all_kinds(),
+                 "Order of the work, and the weights each microbatch runs on."),
       whole(KEY(pipeline.stages), 1, "Parts the model is cut into, one device each."),
       whole(KEY(pipeline.replicas), 1,
             "Copies of the pipeline, one device a stage each, that train on every update together."),

@@ -1,5 +1,5 @@
-// What memory is used for, by name. A forecast has these terms (planner/costs/memory_model.h) and a run counts them
-// (device/memory.h), so that every term of the one can be held against the other.
+// What memory is used for, by name. A forecast has these terms (planner/costs/memory_model.h) and a run
+// counts them (device/memory.h), so that every term of the one can be held against the other.
 #pragma once
 
 #include <array>

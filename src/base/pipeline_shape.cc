@@ -19,7 +19,8 @@ std::string_view name(ScheduleKind kind) {
 }
 
 const std::vector<ScheduleKind>& all_kinds() {
-  static const std::vector<ScheduleKind> kinds = {ScheduleKind::Sequential, ScheduleKind::GPipe, ScheduleKind::Flush, ScheduleKind::TwoBW,
+  static const std::vector<ScheduleKind> kinds = {ScheduleKind::Sequential, ScheduleKind::GPipe,
+                                                  ScheduleKind::Flush, ScheduleKind::TwoBW,
                                                   ScheduleKind::Stash};
   return kinds;
 }

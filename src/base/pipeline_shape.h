@@ -27,8 +27,8 @@ struct PipelineShape {
   std::vector<int> split = {};
   // Stages that keep only their input and run the forward again before the backward.
   std::vector<int> recompute = {};
-  // Under 2bw: the next batch accumulates in a second gradient buffer while a gradient waits for other stages or
-  // replicas. Without it a stage that waits runs no backward until its update is made.
+  // Under 2bw: the next batch accumulates in a second gradient buffer while a gradient waits for other stages
+  // or replicas. Without it a stage that waits runs no backward until its update is made.
   bool second_gradient = true;
 
   int workers() const { return replicas * stages; }

@@ -8,16 +8,16 @@
 #include <string>
 
 #include "base/config.h"
-#include "base/text_file.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "base/text_file.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/problem.h"
-#include "planner/search/configuration.h"
 #include "planner/report/plan_json.h"
-#include "planner/search/preference.h"
 #include "planner/report/report.h"
+#include "planner/search/configuration.h"
+#include "planner/search/preference.h"
 #include "planner/search/search.h"
 
 namespace twobw::cli {

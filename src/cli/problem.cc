@@ -4,8 +4,8 @@
 #include "base/gpu_name.h"
 #include "device/cores.h"
 #include "measure/local_cluster.h"
-#include "planner/search/configuration.h"
 #include "planner/costs/cost_tables.h"
+#include "planner/search/configuration.h"
 
 namespace twobw::cli {
 namespace {

@@ -17,14 +17,14 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "base/text_table.h"
+#include "base/units.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/problem.h"
 #include "cli/terminal.h"
-#include "planner/search/configuration.h"
 #include "planner/costs/simulation.h"
-#include "base/text_table.h"
-#include "base/units.h"
+#include "planner/search/configuration.h"
 #include "simulator/simulate.h"
 #include "simulator/timeline.h"
 #include "telemetry/trace.h"
@@ -164,8 +164,7 @@ void add_plan(Json& json, const planner::Plan& plan, double tokens_per_s) {
     json["split"].push_back(stage.last_layer - stage.first_layer);
     Json& memory = json["memory"].emplace_back();
     memory["bytes"] = stage.memory.total();
-    for (int i = 0; i < kTerms; ++i)
-      memory[std::string(name(static_cast<Term>(i)))] = stage.memory.bytes[i];
+    for (int i = 0; i < kTerms; ++i) memory[std::string(name(static_cast<Term>(i)))] = stage.memory.bytes[i];
   }
 }
 

@@ -14,7 +14,8 @@ std::vector<Device> deal_devices(int count) {
   return devices;
 }
 
-DeviceBinding::DeviceBinding(const std::string& name, const Device& device, std::chrono::steady_clock::time_point start) {
+DeviceBinding::DeviceBinding(const std::string& name, const Device& device,
+                             std::chrono::steady_clock::time_point start) {
   bind_thread(name, device.gpu ? CoreSet() : device.cores);
   if (!device.gpu) {
     clock_ = std::make_unique<ThreadClock>(start);

@@ -30,7 +30,7 @@ std::vector<Device> deal_devices(int count);
 class DeviceBinding {
  public:
   DeviceBinding(const std::string& name, const Device& device,
-       std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now());
+                std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now());
 
   Clock& clock() const { return *clock_; }  // counts from `start`
   // Of tensors to compute with, in train.precision.

@@ -24,7 +24,8 @@ const GpuContext& gpu_context(cudaStream_t stream);
 void register_gpu_stream(cudaStream_t stream, const GpuContext& context);
 void forget_gpu_stream(cudaStream_t stream);
 
-// As in device/stream_event.h, for any stream: one of the calling thread's GPU to record on, of any GPU to wait on.
+// As in device/stream_event.h, for any stream: one of the calling thread's GPU to record on, of any GPU to
+// wait on.
 StreamEvent record_stream_event(cudaStream_t stream);
 void await_stream_event(const StreamEvent& ready, cudaStream_t stream);
 

@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "device/gpu.h"
 #include "device/meter.h"
-#include "device/stream_event.h"
 #include "device/slices.h"
+#include "device/stream_event.h"
 
 namespace twobw::device {
 namespace {

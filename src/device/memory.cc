@@ -16,15 +16,6 @@
 namespace twobw::device {
 namespace {
 
-// Blocks whose purpose changes together: those of one scope, or those moved to a purpose one by one.
-struct Account {
-  Term purpose = Term::Working;
-  bool held = false;  // by a scope, or for good; else it ends with its last block
-  int blocks = 0;
-  std::int64_t bytes = 0;
-  std::int64_t from_peak = 0;  // of them, those in use since before the peak
-};
-
 std::size_t index(Term term) {
   return static_cast<std::size_t>(term);
 }
@@ -33,9 +24,18 @@ std::size_t index(Term term) {
 
 // Everything under the lock.
 struct MemoryPool::State {
+  // Blocks whose purpose changes together: those of one scope, or those moved to a purpose one by one.
+  struct Account {
+    Term purpose = Term::Working;
+    bool held = false;  // by a scope, or for good; else it ends with its last block
+    int blocks = 0;
+    std::int64_t bytes = 0;
+    std::int64_t from_peak = 0;  // of them, those in use since before the peak
+  };
+
   std::mutex mutex;
   std::unordered_map<std::size_t, std::vector<void*>> free;  // by block size
-  std::vector<Account> accounts{kTerms};            // the first are the terms' own, in their order
+  std::vector<Account> accounts{kTerms};                     // the first are the terms' own, in their order
   std::array<std::int64_t, kTerms> live{}, at_peak{};
   std::int64_t total = 0, peak = 0;
   std::int64_t charges = 0, charges_at_peak = 0;  // so far: a block's number tells whether the peak saw it

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "device/memory.h"
 #include "device/device.h"
+#include "device/memory.h"
 
 namespace twobw::device {
 

@@ -7,13 +7,13 @@
 #include "base/text.h"
 #include "device/cores.h"
 #include "measure/local_cluster.h"
-#include "planner/search/configuration.h"
-#include "planner/costs/cost_tables.h"
-#include "planner/search/preference.h"
-#include "planner/report/report.h"
-#include "planner/search/search.h"
 #include "measure/profiler.h"
 #include "measure/trial_run.h"
+#include "planner/costs/cost_tables.h"
+#include "planner/report/report.h"
+#include "planner/search/configuration.h"
+#include "planner/search/preference.h"
+#include "planner/search/search.h"
 
 namespace twobw::measure {
 namespace {
@@ -36,8 +36,8 @@ std::vector<std::string> names_of_devices(const Config& config) {
 
 std::string describe(const planner::Plan& plan) {
   return fmt::format("{} with {} stages x {} replicas, m={} microbatches of {}, e={}",
-                     schedule::name(plan.shape.schedule), plan.stages.size(), plan.shape.replicas, plan.shape.microbatches,
-                     plan.shape.microbatch, plan.shape.extra);
+                     schedule::name(plan.shape.schedule), plan.stages.size(), plan.shape.replicas,
+                     plan.shape.microbatches, plan.shape.microbatch, plan.shape.extra);
 }
 
 // Seconds for trials: a tenth of the run or, where it is short, half a minute.
@@ -88,8 +88,7 @@ std::vector<double> rates_of(const std::vector<planner::Plan>& plans, const std:
                     format_count(plans[i].tokens_per_s), format_count(result.tokens_per_s / whole[i]));
     if (result.turns > 1) line += fmt::format(" in {} turns", result.turns);
     if (whole[i] < 0.99) {
-      line +=
-          fmt::format("; {} over the run, with its synchronous start", format_count(result.tokens_per_s));
+      line += fmt::format("; {} over the run, with its synchronous start", format_count(result.tokens_per_s));
     }
     say(line);
     if (!result.left_out) rates[i] = result.tokens_per_s;

@@ -28,8 +28,7 @@ models::Model shortened(const runtime::Setup& setup) {
   for (config.layers = std::min(2, config.layers);; ++config.layers) {
     models::Model model = models::build(config);
     const bool cold = 8.0 * static_cast<double>(architecture::parameter_count(model.layers)) >= kColdBytes;
-    if (config.layers == setup.config.model.layers || (cold && distinct_kinds(model) == kinds))
-      return model;
+    if (config.layers == setup.config.model.layers || (cold && distinct_kinds(model) == kinds)) return model;
   }
 }
 
@@ -82,10 +81,10 @@ double layer_bench_bytes(const runtime::Setup& setup) {
          static_cast<double>(layout.gradient_size()) * bytes.gradients;
 }
 
-LayerBench::LayerBench(const runtime::Setup& setup, const device::DeviceBinding& binding)
+LayerBench::LayerBench(const runtime::Setup& setup, device::Clock& clock, const at::TensorOptions& compute)
     : setup_(setup),
-      clock_(binding.clock()),
-      compute_(binding.compute(setup.config.train.precision)),
+      clock_(clock),
+      compute_(compute),
       model_(shortened(setup)),
       layout_(model_.layers, 0, size()),
       versions_(layout_, schedule::versions_kept(setup.spec, 0), setup.config.train.seed, compute_),
@@ -113,7 +112,8 @@ double LayerBench::token_bytes() const {
 }
 
 Tensors LayerBench::forward(const models::AfterLayer& after_layer) const {
-  return models::run_layers(model_, 0, size(), versions_.parameters(versions_.newest()), {}, pass_, after_layer);
+  return models::run_layers(model_, 0, size(), versions_.parameters(versions_.newest()), {}, pass_,
+                            after_layer);
 }
 
 // The engine runs what was recorded last first, so all of a layer's backward comes before any of the

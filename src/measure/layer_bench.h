@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "device/meter.h"
 #include "device/device.h"
+#include "device/meter.h"
 #include "models/model.h"
 #include "optim/serial.h"
 #include "runtime/setup.h"
@@ -33,8 +33,8 @@ class LayerBench {
  public:
   // The model with as few blocks as have every kind of layer, and together more weights than caches
   // hold, so that a layer finds them as cold as in a run.
-  // On the calling thread's binding.
-  LayerBench(const runtime::Setup& setup, const device::DeviceBinding& binding);
+  // On the calling thread's device: `clock` is its, and `compute` makes tensors there.
+  LayerBench(const runtime::Setup& setup, device::Clock& clock, const at::TensorOptions& compute);
 
   int size() const { return model_.size(); }
   std::string kind(int layer) const { return model_.layers[layer].kind; }

@@ -24,7 +24,7 @@ planner::Cluster cluster_of(const device::Machine& machine) {
 }
 
 planner::Cluster available_cluster(const std::vector<std::string>& devices,
-                                 const std::optional<planner::Profile>& profile) {
+                                   const std::optional<planner::Profile>& profile) {
   if (!devices.empty() && profile)
     return planner::profiled_cluster(*profile, static_cast<int>(single_devices(devices).size()));
   planner::Cluster cluster = cluster_of(device::measure_machine());

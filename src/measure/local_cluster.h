@@ -16,7 +16,7 @@ planner::Cluster cluster_of(const device::Machine& machine);
 // The devices that a configuration names, as the profile describes them; else this machine's cores, and there
 // the profile knows the link between them best.
 planner::Cluster available_cluster(const std::vector<std::string>& devices,
-                                 const std::optional<planner::Profile>& profile);
+                                   const std::optional<planner::Profile>& profile);
 
 // The cluster as YAML, with a word on where every figure comes from.
 std::string describe(const device::Machine& machine);

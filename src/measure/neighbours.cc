@@ -43,7 +43,9 @@ void Neighbours::work(const runtime::Setup& setup, const device::Device& device)
       begun_.notify_all();
     };
     try {
-      if (!bench && task != kLeave) bench = std::make_unique<LayerBench>(setup, binding);
+      if (!bench && task != kLeave)
+        bench = std::make_unique<LayerBench>(setup, binding.clock(),
+                                             binding.compute(setup.config.train.precision));
       device::MemoryPool pool;
       device::PoolScope inner(pool);
       if (task > kStep) bench->set_microbatch(task);

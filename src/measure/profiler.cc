@@ -14,8 +14,8 @@
 #include "base/text.h"
 #include "device/meter.h"
 #include "measure/layer_bench.h"
-#include "measure/neighbours.h"
 #include "measure/link_profile.h"
+#include "measure/neighbours.h"
 #include "measure/samples.h"
 
 namespace twobw::measure {
@@ -50,7 +50,7 @@ class Profiler {
     if (state > available) refuse(state, available);
     device::MemoryPool of_state;
     device::PoolScope scope(of_state);
-    LayerBench bench(setup_, binding_);
+    LayerBench bench(setup_, binding_.clock(), binding_.compute(setup_.config.train.precision));
     bench.set_microbatch(1);
     profile.tokens_per_sequence_bytes = bench.token_bytes();
     const double per_sequence = bytes_of_a_sequence(bench);

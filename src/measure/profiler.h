@@ -38,7 +38,7 @@ ProfiledDevices profiled_devices(const runtime::Setup& setup);
 
 // Sizes for which memory does not suffice are left out, with a note. Throws RunError when that is all
 // of them. Who calls fills in the program's version.
-planner::Profile profile(const runtime::Setup& setup, const ProfiledDevices& devices, const ProfileRequest& request,
-                         const ProfileObserver& observer = {});
+planner::Profile profile(const runtime::Setup& setup, const ProfiledDevices& devices,
+                         const ProfileRequest& request, const ProfileObserver& observer = {});
 
 }  // namespace twobw::measure

@@ -34,7 +34,8 @@ planner::CostTable measure_costs(const runtime::Setup& setup) {
 }
 
 // Seconds that one update takes in each layer, alone on its device.
-std::vector<double> seconds_of(const planner::CostTable& costs, const std::vector<planner::LayerShape>& layers, int m) {
+std::vector<double> seconds_of(const planner::CostTable& costs,
+                               const std::vector<planner::LayerShape>& layers, int m) {
   std::vector<double> seconds;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const planner::LayerCost& cost = costs.columns.front().layers[i];
@@ -47,7 +48,8 @@ std::vector<double> seconds_of(const planner::CostTable& costs, const std::vecto
 schedule::Kind planned_as(schedule::Spec spec) {
   if (spec.shape.schedule != schedule::Kind::Stash) return spec.shape.schedule;
   spec.shape.schedule = schedule::Kind::TwoBW;
-  return spec.shape.microbatches >= schedule::smallest_microbatches(spec) ? spec.shape.schedule : schedule::Kind::Flush;
+  return spec.shape.microbatches >= schedule::smallest_microbatches(spec) ? spec.shape.schedule
+                                                                          : schedule::Kind::Flush;
 }
 
 }  // namespace
@@ -58,7 +60,8 @@ std::vector<int> fastest_split(const schedule::Spec& spec, const std::vector<pla
   const int b = costs.columns.front().microbatch;
   const planner::Problem problem{
       .cluster = {.kinds = {{.name = "device", .memory = kEnough}},
-                  .nodes = {{.islands = {{.kind = 0, .count = spec.shape.workers()}}, .link = planner::kNoLink}},
+                  .nodes = {{.islands = {{.kind = 0, .count = spec.shape.workers()}},
+                             .link = planner::kNoLink}},
                   .network = planner::kNoLink},
       .layers = layers,
       .costs = {costs},

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <mutex>
 
 #include "base/gpu_name.h"
-#include "runtime/pipeline.h"
 #include "measure/split.h"
+#include "runtime/pipeline.h"
 #include "runtime/setup.h"
 
 namespace twobw::measure {
@@ -57,16 +56,23 @@ int trial_updates(const Config& config) {
   return last_filling(config) + 1 + timed(config) + kEmptying;
 }
 
-Trial try_run(const Config& config) {
-  const auto begin = Clock::now();
+Config trial_config(const Config& config) {
   Config brief = config;
   brief.train.updates = trial_updates(config);
   brief.train.eval_every = 0;
   brief.pipeline.sync_updates = 0;
-  const auto ends = ends_of_updates(brief);
+  return brief;
+}
+
+double trial_rate(const Config& config, const std::map<std::int64_t, double>& ends) {
   const int first = last_filling(config), last = first + timed(config);
-  return {.tokens_per_s = (last - first) * runtime::tokens_per_update(config) / (ends.at(last) - ends.at(first)),
-          .seconds = std::chrono::duration<double>(Clock::now() - begin).count()};
+  return (last - first) * runtime::tokens_per_update(config) / (ends.at(last) - ends.at(first));
+}
+
+Trial try_run(const Config& config) {
+  const auto begin = Clock::now();
+  const double rate = trial_rate(config, ends_of_updates(trial_config(config)));
+  return {.tokens_per_s = rate, .seconds = std::chrono::duration<double>(Clock::now() - begin).count()};
 }
 
 }  // namespace twobw::measure

@@ -3,6 +3,9 @@
 // one another, which differs from plan to plan.
 #pragma once
 
+#include <cstdint>
+#include <map>
+
 #include "base/config.h"
 #include "measure/trials.h"
 
@@ -11,7 +14,12 @@ namespace twobw::measure {
 // Runs it for a few updates, as it would be after a synchronous start.
 Trial try_run(const Config& config);
 
-// Updates that a run makes each time.
+// What is run: the configuration, but for so few updates, and nothing but updates.
 int trial_updates(const Config& config);
+Config trial_config(const Config& config);
+
+// Tokens a second while the pipeline neither fills nor empties. `ends`: when each update ended on the last
+// worker, in seconds.
+double trial_rate(const Config& config, const std::map<std::int64_t, double>& ends);
 
 }  // namespace twobw::measure

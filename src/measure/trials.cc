@@ -27,7 +27,7 @@ double by_chance(const std::vector<std::vector<double>>& runs, int turns) {
 }  // namespace
 
 std::vector<TrialResult> interleave_trials(std::size_t runs, const TrialBudget& budget,
-                                 const std::function<Trial(std::size_t run)>& turn) {
+                                           const std::function<Trial(std::size_t run)>& turn) {
   std::vector<TrialResult> results(runs);
   std::vector<std::vector<double>> times(runs);  // seconds a token, by run and turn
   std::vector<double> took(runs);                // the last time

@@ -28,7 +28,7 @@ struct TrialBudget {
 // out that are behind the fastest by more than the turns' own differences explain. It ends when only one is
 // left, or when those who are left are known to be within the tolerance. They have had the same rounds.
 std::vector<TrialResult> interleave_trials(std::size_t runs, const TrialBudget& budget,
-                                 const std::function<Trial(std::size_t run)>& turn);
+                                           const std::function<Trial(std::size_t run)>& turn);
 
 inline constexpr int kMostRounds = 20;
 

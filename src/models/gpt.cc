@@ -12,7 +12,8 @@ using at::Tensor;
 using Parameters = std::span<const Tensor>;
 
 // The end of a residual branch: its last product, with dropout, onto the stream x. `p` is weight and bias.
-Tensor add_branch(const Tensor& x, const Tensor& inner, Parameters p, double dropout, const Pass& pass, int site) {
+Tensor add_branch(const Tensor& x, const Tensor& inner, Parameters p, double dropout, const Pass& pass,
+                  int site) {
   if (dropout == 0.0 || !pass.training) return ops::linear_add(inner, p[0], p[1], x);
   return x + ops::dropout(ops::linear(inner, p[0], p[1]), dropout, pass, site);
 }
@@ -50,10 +51,13 @@ Tensors head(const ModelConfig&, Parameters p, const Tensors& inputs, const Pass
 
 Forward forward_of_gpt(const ModelConfig& config, const architecture::Layer& layer) {
   using Of = Tensors (*)(const ModelConfig&, Parameters, const Tensors&, const Pass&);
-  static const std::map<std::string, Of> by_kind = {
-      {"embedding", embedding},        {"attention_in", norm_and_product},  {"attention_out", attention_out},
-      {"mlp_up", norm_and_product},    {"mlp_activation", mlp_activation},  {"mlp_down", mlp_down},
-      {"head", head}};
+  static const std::map<std::string, Of> by_kind = {{"embedding", embedding},
+                                                    {"attention_in", norm_and_product},
+                                                    {"attention_out", attention_out},
+                                                    {"mlp_up", norm_and_product},
+                                                    {"mlp_activation", mlp_activation},
+                                                    {"mlp_down", mlp_down},
+                                                    {"head", head}};
   const auto found = by_kind.find(layer.kind);
   TWOBW_ASSERT(found != by_kind.end(), "no forward for a {} of gpt", layer.kind);
   return [config, forward = found->second](Parameters p, const Tensors& inputs, const Pass& pass) {

@@ -1,5 +1,5 @@
-// The forward of a layer: a pure function of its parameters and its input. It owns no weights, so the same forward runs
-// on any weight version.
+// The forward of a layer: a pure function of its parameters and its input. It owns no weights, so the same
+// forward runs on any weight version.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -30,8 +30,8 @@ struct Pass {
 using Tensors = std::vector<at::Tensor>;
 
 // `parameters` in the order of architecture::Layer::parameters. The first layer has no inputs (it reads
-// pass.tokens); the last gives the mean loss, a scalar. Gradients of parameters may be accumulated straight into
-// their .grad().
+// pass.tokens); the last gives the mean loss, a scalar. Gradients of parameters may be accumulated straight
+// into their .grad().
 using Forward =
     std::function<Tensors(std::span<const at::Tensor> parameters, const Tensors& inputs, const Pass& pass)>;
 

@@ -27,13 +27,15 @@ void add_family(architecture::Family family, ForwardOf forward_of) {
 Model build(const ModelConfig& config) {
   Model model{.layers = architecture::model_of(config)};
   const auto forward_of = forwards_by_family().find(config.family);
-  TWOBW_ASSERT(forward_of != forwards_by_family().end(), "family '{}' is described, but has no forwards", config.family);
-  for (const architecture::Layer& layer : model.layers) model.forwards.push_back(forward_of->second(config, layer));
+  TWOBW_ASSERT(forward_of != forwards_by_family().end(), "family '{}' is described, but has no forwards",
+               config.family);
+  for (const architecture::Layer& layer : model.layers)
+    model.forwards.push_back(forward_of->second(config, layer));
   return model;
 }
 
-Tensors run_layers(const Model& model, int first, int last, std::span<const at::Tensor> parameters, Tensors x, Pass pass,
-                   const AfterLayer& after_layer) {
+Tensors run_layers(const Model& model, int first, int last, std::span<const at::Tensor> parameters, Tensors x,
+                   Pass pass, const AfterLayer& after_layer) {
   for (int layer = first; layer < last; ++layer) {
     const std::size_t count = model.layers[layer].parameters.size();
     pass.layer = layer;

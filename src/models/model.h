@@ -25,8 +25,8 @@ Model build(const ModelConfig& config);
 // Runs layers [first, last). `parameters` are theirs, in order; `x` is what the layer before them handed on.
 // `after_layer`, where it is given, sees what each layer hands on.
 using AfterLayer = std::function<void(int layer, const Tensors& outputs)>;
-Tensors run_layers(const Model& model, int first, int last, std::span<const at::Tensor> parameters, Tensors x, Pass pass,
-                   const AfterLayer& after_layer = {});
+Tensors run_layers(const Model& model, int first, int last, std::span<const at::Tensor> parameters, Tensors x,
+                   Pass pass, const AfterLayer& after_layer = {});
 
 // The forward of a layer that the family describes.
 using ForwardOf = std::function<Forward(const ModelConfig& config, const architecture::Layer& layer)>;

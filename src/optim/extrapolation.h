@@ -10,8 +10,8 @@
 
 namespace twobw::optim {
 
-// The corrections of update t, as far as the synchronous start allows them; rules.h, with_history() leaves out those
-// whose history does not exist yet.
+// The corrections of update t, as far as the synchronous start allows them; rules.h, with_history() leaves
+// out those whose history does not exist yet.
 Extrapolation extrapolation_at(const OptimizerConfig& config, std::int64_t sync_updates, std::int64_t t);
 
 // Null for a tensor that is not defined.

@@ -65,8 +65,9 @@ GpuOptimizer::GpuOptimizer(const OptimizerConfig& config, const weights::Layout&
 
 Tensor GpuOptimizer::squared_norms(std::int64_t batch, const Tensor& gradient, cudaStream_t stream) {
   Tensor norms = norms_[batch % 2];
-  cuda::squared_norms(data_of(gradient), as<cuda::Piece>(norm_pieces_), norm_piece_count_, as<int>(first_piece_),
-                      norm_count_, as<double>(partial_), norms.mutable_data_ptr<double>(), stream);
+  cuda::squared_norms(data_of(gradient), as<cuda::Piece>(norm_pieces_), norm_piece_count_,
+                      as<int>(first_piece_), norm_count_, as<double>(partial_),
+                      norms.mutable_data_ptr<double>(), stream);
   return norms;
 }
 

@@ -9,8 +9,8 @@
 #include <span>
 
 #include "base/config.h"
-#include "optim/kernels_cuda.h"
 #include "base/memory_terms.h"
+#include "optim/kernels_cuda.h"
 #include "weights/layout.h"
 
 namespace twobw::optim {

@@ -42,8 +42,8 @@ class Optimizer {
   Optimizer(const OptimizerConfig& config, const weights::Layout& layout, std::int64_t sync_updates,
             const at::Tensor& initial);
 
-  // apply() with what follows from the norm of the whole gradient: clipping, and the skip of what is not finite.
-  // `squared_norms`: of all parameters of the model, in its order.
+  // apply() with what follows from the norm of the whole gradient: clipping, and the skip of what is not
+  // finite. `squared_norms`: of all parameters of the model, in its order.
   Applied step(std::int64_t update, double learning_rate, std::span<const double> squared_norms,
                const at::Tensor& gradient, const at::Tensor& source, const at::Tensor& target);
 

@@ -6,8 +6,7 @@ namespace {
 class SerialCpuOptimizer final : public SerialOptimizer {
  public:
   SerialCpuOptimizer(const Config& config, const weights::Layout& layout, const at::Tensor& initial)
-      : layout_(layout),
-        optimizer_(config.optimizer, layout, config.pipeline.sync_updates, initial) {}
+      : layout_(layout), optimizer_(config.optimizer, layout, config.pipeline.sync_updates, initial) {}
 
   Applied apply(std::int64_t update, double learning_rate, const at::Tensor& gradient,
                 const at::Tensor& source, const at::Tensor& target) override {

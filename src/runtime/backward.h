@@ -1,7 +1,7 @@
 // A backward pass from the edges of the graph: the outputs themselves may be gone by then.
 #pragma once
 
-#include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/function.h>
 
 #include "models/layer.h"
 

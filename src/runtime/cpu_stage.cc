@@ -16,7 +16,6 @@ namespace {
 using at::Tensor;
 using device::PurposeScope;
 
-
 Tensors detached(const Tensors& tensors) {
   Tensors result;
   for (const Tensor& tensor : tensors) result.push_back(tensor.detach());

@@ -51,7 +51,8 @@ std::int64_t Oracle::version_by_rule(int stage, std::int64_t microbatch) const {
   if (spec_.shape.schedule == schedule::Kind::Stash && j >= start) {
     // The newest when its forward's turn comes: the backward of microbatch k - (d - r + e_r) just ended.
     const int after = spec_.shape.stages - 1 - stage;
-    const double extra = after == 0 ? 0 : std::ceil(1.0 * spec_.shape.extra * after / (spec_.shape.stages - 1));
+    const double extra =
+        after == 0 ? 0 : std::ceil(1.0 * spec_.shape.extra * after / (spec_.shape.stages - 1));
     const std::int64_t last_backward = microbatch - (1 + after + static_cast<std::int64_t>(extra));
     return last_backward < start * m ? start : (last_backward + 1) / m;
   }
@@ -91,7 +92,8 @@ OracleUpdate Oracle::next_update() {
   for (int replica = 0; replica < spec_.shape.replicas; ++replica) {
     for (const Version& version : versions_) gradients_.attach(replica, version.parameters);
     double loss = 0;
-    for (std::int64_t k = updates_ * spec_.shape.microbatches; k < (updates_ + 1) * spec_.shape.microbatches; ++k)
+    for (std::int64_t k = updates_ * spec_.shape.microbatches; k < (updates_ + 1) * spec_.shape.microbatches;
+         ++k)
       loss += run_microbatch(replica, k);
     result.loss += loss / (static_cast<double>(spec_.shape.microbatches) * spec_.shape.replicas);
     if (replica == 0) continue;

@@ -116,7 +116,8 @@ void Pipeline::run_worker(int worker) {
   const auto fail = [&](std::string message, bool stuck) {
     std::lock_guard lock(failure_mutex_);
     if (failures_.empty()) stuck_report_ = board_.report();
-    const std::string who = schedule::worker_name(setup_.spec.shape.replicas, worker / stages, worker % stages);
+    const std::string who =
+        schedule::worker_name(setup_.spec.shape.replicas, worker / stages, worker % stages);
     failures_.push_back({fmt::format("{}: {}", who, message), stuck});
     hub_.cancel();
     failed_.notify_all();

@@ -16,8 +16,8 @@ namespace twobw::runtime {
 
 struct PipelineSetup {
   schedule::Spec spec;
-  std::vector<int> split;             // layers of each stage
-  std::vector<bool> recompute;        // of each stage
+  std::vector<int> split;               // layers of each stage
+  std::vector<bool> recompute;          // of each stage
   std::vector<device::Device> devices;  // of each worker, by its number (schedule/spec.h)
   bool checksums = false;
   bool record_events = false;

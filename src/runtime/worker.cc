@@ -40,13 +40,14 @@ auto Worker::timed_wait(Wait wait) {
 void Worker::run(const models::Model& model, const data::Source& training, const data::Source& validation,
                  std::chrono::steady_clock::time_point start) {
   start_ = start;
-  const std::string name = spec_.shape.replicas == 1 ? fmt::format("stage {}", setup_.stage)
-                                               : fmt::format("{} stage {}", setup_.replica, setup_.stage);
+  const std::string name = spec_.shape.replicas == 1
+                               ? fmt::format("stage {}", setup_.stage)
+                               : fmt::format("{} stage {}", setup_.replica, setup_.stage);
   device::PoolScope scope(pool_);
   binding_ = std::make_unique<device::DeviceBinding>(name, setup_.device, start);
   stage_ = setup_.device.gpu ? make_gpu_stage(config_, model, training, validation, setup_.arithmetic,
-                                             binding_->compute(config_.train.precision))
-                            : make_cpu_stage(config_, model, training, validation, setup_.arithmetic, pool_);
+                                              binding_->compute(config_.train.precision))
+                             : make_cpu_stage(config_, model, training, validation, setup_.arithmetic, pool_);
   stream_ = std::make_unique<schedule::Stream>(schedule::of_replica(spec_, setup_.replica), setup_.stage);
   last_update_ = now();
   while (const auto instruction = stream_->next()) {
@@ -181,7 +182,8 @@ void Worker::report_step() {
   report.elapsed = report.time - std::exchange(last_update_, report.time);
   for (const Span& wait : made.waits)
     report.waiting += binding_->clock().seconds(wait.end) - binding_->clock().seconds(wait.begin);
-  if (result.loss) report.loss = *result.loss / (static_cast<double>(spec_.shape.microbatches) * spec_.shape.replicas);
+  if (result.loss)
+    report.loss = *result.loss / (static_cast<double>(spec_.shape.microbatches) * spec_.shape.replicas);
   observer_.on_update(std::move(report));
 }
 
@@ -195,8 +197,8 @@ void Worker::check_memory() {
     if (growth(term) > growth(grown)) grown = term;
   }
   fail_run("its tensors take {}, more than the {} of pipeline.memory_limit, now that {} have grown to {}",
-           format_bytes(last_peak_.total()), format_bytes(limit),
-           name(static_cast<Term>(grown)), format_bytes(last_peak_.bytes[grown]));
+           format_bytes(last_peak_.total()), format_bytes(limit), name(static_cast<Term>(grown)),
+           format_bytes(last_peak_.bytes[grown]));
 }
 
 void Worker::evaluate(std::int64_t update) {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/config.h"
-#include "device/memory.h"
 #include "device/device.h"
+#include "device/memory.h"
 #include "runtime/stage.h"
 #include "schedule/stream.h"
 #include "telemetry/board.h"
@@ -91,7 +91,7 @@ class Worker {
   telemetry::Board& board_;
   const Observer& observer_;
 
-  device::MemoryPool pool_;             // outlives the stage
+  device::MemoryPool pool_;                         // outlives the stage
   std::unique_ptr<device::DeviceBinding> binding_;  // likewise
   std::unique_ptr<Stage> stage_;
   std::unique_ptr<schedule::Stream> stream_;

@@ -34,10 +34,10 @@ bool has_peer(const Spec& spec, int stage, Op op) {
 }
 
 bool well_formed(const Spec& spec, int stage, const Instruction& instruction) {
-  const bool microbatch =
-      of_microbatch(instruction.op)
-          ? instruction.microbatch / spec.shape.microbatches == instruction.batch && instruction.microbatch >= 0
-          : instruction.microbatch == -1;
+  const bool microbatch = of_microbatch(instruction.op)
+                              ? instruction.microbatch / spec.shape.microbatches == instruction.batch &&
+                                    instruction.microbatch >= 0
+                              : instruction.microbatch == -1;
   const bool version = of_version(instruction.op)
                            ? instruction.version >= 0 && instruction.version <= spec.updates
                            : instruction.version == -1;

@@ -107,7 +107,8 @@ int slack(const Spec& spec, int stage) {
 }
 
 bool steps_late(const Spec& spec, int stage) {
-  return spec.shape.schedule == Kind::TwoBW && slack(spec, stage) > 0 && (stage > 0 || spec.shape.replicas > 1);
+  return spec.shape.schedule == Kind::TwoBW && slack(spec, stage) > 0 &&
+         (stage > 0 || spec.shape.replicas > 1);
 }
 
 int versions_kept(const Spec& spec, int stage) {

@@ -74,7 +74,8 @@ void Stream::emit_backward() {
   const int slot = static_cast<int>(k % in_flight_bound(spec_, stage_));
   // The gradient that the buffer still holds goes first.
   while (steps_ <= batch - gradient_buffers(spec_, stage_)) emit_step(steps_);
-  if (stage_ + 1 < spec_.shape.stages) ready_.push_back({.op = Op::RecvGradient, .batch = batch, .microbatch = k});
+  if (stage_ + 1 < spec_.shape.stages)
+    ready_.push_back({.op = Op::RecvGradient, .batch = batch, .microbatch = k});
   ready_.push_back({.op = Op::Backward, .batch = batch, .microbatch = k, .version = version, .slot = slot});
   if (stage_ > 0) ready_.push_back({.op = Op::SendGradient, .batch = batch, .microbatch = k});
 
@@ -122,7 +123,8 @@ Lists of_all_replicas(const Spec& spec, const Lists& first) {
   Lists all = first;
   Lists other = first;
   for (auto& list : other) std::erase_if(list, [](const Instruction& i) { return i.op == Op::Evaluate; });
-  for (int replica = 1; replica < spec.shape.replicas; ++replica) all.insert(all.end(), other.begin(), other.end());
+  for (int replica = 1; replica < spec.shape.replicas; ++replica)
+    all.insert(all.end(), other.begin(), other.end());
   return all;
 }
 

@@ -17,7 +17,8 @@ constexpr double kSameTime = 1e-9;  // relative
 
 void check(const Spec& spec, const System& system) {
   schedule::validate(spec);
-  TWOBW_ASSERT(std::ssize(system.stages) == spec.shape.stages && std::ssize(system.boundaries) == spec.shape.stages - 1,
+  TWOBW_ASSERT(std::ssize(system.stages) == spec.shape.stages &&
+                   std::ssize(system.boundaries) == spec.shape.stages - 1,
                "{} stages, but times of {} and {} boundaries", spec.shape.stages, system.stages.size(),
                system.boundaries.size());
   const auto check_channel = [&](int channel) {

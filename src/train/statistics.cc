@@ -13,8 +13,7 @@ namespace {
 Json by_purpose(const Footprint& footprint) {
   Json bytes = Json::object();
   for (int term = 0; term < kTerms; ++term) {
-    bytes[std::string(name(static_cast<Term>(term)))] =
-        static_cast<std::int64_t>(footprint.bytes[term]);
+    bytes[std::string(name(static_cast<Term>(term)))] = static_cast<std::int64_t>(footprint.bytes[term]);
   }
   return bytes;
 }
@@ -76,7 +75,8 @@ Json Statistics::summary() const {
   const auto updates = static_cast<std::int64_t>(rows_.size());
   auto steady = schedule::steady_state(setup_.spec, updates);
   const bool all_synchronous = !steady && schedule::synchronous_batches(setup_.spec) > 0;
-  if (all_synchronous) steady = schedule::steady_state({.shape = {.schedule = schedule::Kind::Flush}}, updates);
+  if (all_synchronous)
+    steady = schedule::steady_state({.shape = {.schedule = schedule::Kind::Flush}}, updates);
   if (!steady) steady = {.first = 0, .last = std::max<std::int64_t>(updates, 1) - 1};
   const auto [first, last] = *steady;
   Json stages = Json::array();
@@ -106,20 +106,21 @@ Json Statistics::summary() const {
   // A run may be interrupted before its first update.
   const double duration = last > first ? rows_[last].time - rows_[first].time : latest_.time;
   const auto timed = static_cast<double>(last > first ? last - first : std::min<std::int64_t>(updates, 1));
-  Json summary = {{"updates", updates},
-                  {"parameters", architecture::parameter_count(setup_.model.layers)},
-                  {"loss", latest_.loss},
-                  {"validation_loss", nullptr},
-                  {"best_validation_loss", nullptr},
-                  {"tokens_per_s", timed * runtime::tokens_per_update(setup_.config) / std::max(1e-9, duration)},
-                  {"utilisation", utilisation_sum / workers},
-                  {"of_synchronous_start", all_synchronous},
-                  {"skipped_updates", skipped_},
-                  {"seconds", latest_.time},
-                  {"schedule", name(setup_.config.pipeline.schedule)},
-                  {"split", setup_.split},
-                  {"layer_seconds", setup_.layer_seconds},
-                  {"stages", stages}};
+  Json summary = {
+      {"updates", updates},
+      {"parameters", architecture::parameter_count(setup_.model.layers)},
+      {"loss", latest_.loss},
+      {"validation_loss", nullptr},
+      {"best_validation_loss", nullptr},
+      {"tokens_per_s", timed * runtime::tokens_per_update(setup_.config) / std::max(1e-9, duration)},
+      {"utilisation", utilisation_sum / workers},
+      {"of_synchronous_start", all_synchronous},
+      {"skipped_updates", skipped_},
+      {"seconds", latest_.time},
+      {"schedule", name(setup_.config.pipeline.schedule)},
+      {"split", setup_.split},
+      {"layer_seconds", setup_.layer_seconds},
+      {"stages", stages}};
   if (setup_.spec.shape.replicas > 1) summary["replicas"] = setup_.spec.shape.replicas;
   if (updates == 0) summary["loss"] = nullptr;
   if (evaluation_) summary["validation_loss"] = evaluation_->loss;

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "train/collector.h"
 #include "runtime/setup.h"
+#include "train/collector.h"
 
 namespace twobw::train {
 

@@ -9,18 +9,18 @@
 #include <optional>
 #include <thread>
 
-#include "base/text_file.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "base/text_file.h"
+#include "measure/forecast.h"
+#include "measure/split.h"
 #include "models/model.h"
+#include "runtime/setup.h"
 #include "telemetry/progress.h"
 #include "telemetry/trace.h"
 #include "train/collector.h"
 #include "train/export.h"
-#include "measure/forecast.h"
 #include "train/run_directory.h"
-#include "measure/split.h"
-#include "runtime/setup.h"
 #include "train/statistics.h"
 
 namespace twobw::train {
@@ -89,8 +89,9 @@ void introduce(const runtime::Setup& setup, RunDirectory& directory, telemetry::
   const schedule::Spec& spec = setup.spec;
   const bool replicated = spec.shape.replicas > 1;
   say(fmt::format("{}: {}{} stages, m={} microbatches of {} x {} tokens an update{}, e={}, {} updates",
-                  name(config.pipeline.schedule), replicated ? fmt::format("{} replicas of ", spec.shape.replicas) : "",
-                  spec.shape.stages, spec.shape.microbatches, config.pipeline.microbatch, config.model.context,
+                  name(config.pipeline.schedule),
+                  replicated ? fmt::format("{} replicas of ", spec.shape.replicas) : "", spec.shape.stages,
+                  spec.shape.microbatches, config.pipeline.microbatch, config.model.context,
                   replicated ? " and replica" : "", spec.shape.extra, spec.updates));
   int layer = 0;
   for (int worker = 0; worker < spec.shape.workers(); ++worker) {

@@ -7,10 +7,10 @@
 #include <thread>
 
 #include "base/error.h"
+#include "measure/split.h"
 #include "models/model.h"
 #include "runtime/oracle.h"
 #include "runtime/pipeline.h"
-#include "measure/split.h"
 #include "runtime/setup.h"
 
 namespace twobw::train {
@@ -69,8 +69,8 @@ std::string layer_name(const models::Model& model, std::size_t layer) {
 }
 
 // Empty where the update is the same.
-std::string compare_update(const runtime::Setup& setup, const Observed& seen, const runtime::OracleUpdate& expected,
-                           double within) {
+std::string compare_update(const runtime::Setup& setup, const Observed& seen,
+                           const runtime::OracleUpdate& expected, double within) {
   const std::optional<double> loss = seen.loss();
   if (!loss) return fmt::format("update {}: the pipeline reported no loss", expected.update);
   if (!same(*loss, expected.loss, within)) {
@@ -173,7 +173,7 @@ void run_oracle(const runtime::Setup& setup, const schedule::Spec& rule, const R
   if (!result.difference.empty()) return;
   const ByName weights = weights_of(oracle);
   result.difference = within > 0 ? compare_length(pipeline, weights, setup.spec, within)
-                                  : compare_weights(pipeline, weights, setup.spec);
+                                 : compare_weights(pipeline, weights, setup.spec);
 }
 
 }  // namespace
@@ -201,8 +201,8 @@ Verification verify(const Config& config, const VerifyOptions& options) {
   pipeline.run();
 
   Verification result{.split = setup.split,
-                  .updates = setup.spec.updates,
-                  .parameters = architecture::parameter_count(setup.model.layers)};
+                      .updates = setup.spec.updates,
+                      .parameters = architecture::parameter_count(setup.model.layers)};
   result.peak_versions.resize(setup.spec.shape.stages);
   for (int worker = 0; worker < setup.spec.shape.workers(); ++worker) {
     const int r = worker % setup.spec.shape.stages;

@@ -1,7 +1,7 @@
 // A link carries tensors from one worker to another. The runtime cannot tell implementations apart.
 //
-// send() never blocks; receive() waits. The sender may write to what it sent again only when the schedule tells it that
-// the receiver has used it: a stage on a GPU, whose buffers are fixed, relies on that.
+// send() never blocks; receive() waits. The sender may write to what it sent again only when the schedule
+// tells it that the receiver has used it: a stage on a GPU, whose buffers are fixed, relies on that.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -15,7 +15,8 @@ Work work_of(const Layer& layer, const ModelConfig& model, double element) {
 // Six operations a parameter and token for forward and backward together, the usual rule; the head counts,
 // the embedding does not, and attention comes on top.
 TEST(DescribedGpt, CountsTheUsualNumberOfOperations) {
-  const ModelConfig model{.layers = 24, .width = 1024, .heads = 16, .vocab = 50304, .context = 512, .tied = false};
+  const ModelConfig model{
+      .layers = 24, .width = 1024, .heads = 16, .vocab = 50304, .context = 512, .tied = false};
   double flops = 0, parameters = 0;
   for (const Layer& layer : model_of(model)) {
     flops += work_of(layer, model, 4).matrix_flops;
@@ -38,7 +39,8 @@ TEST(DescribedGpt, HalfThePrecisionIsAboutHalfTheBytes) {
 TEST(DescribedGpt, WorkGrowsWithTheMicrobatch) {
   const ModelConfig model{.layers = 1, .width = 64, .heads = 2, .vocab = 100, .context = 16};
   for (const Layer& layer : model_of(model)) {
-    const Work one = layer.work({.sequences = 1, .context = 16}), four = layer.work({.sequences = 4, .context = 16});
+    const Work one = layer.work({.sequences = 1, .context = 16}),
+               four = layer.work({.sequences = 4, .context = 16});
     EXPECT_EQ(four.matrix_flops, 4 * one.matrix_flops);
     EXPECT_EQ(four.stash, 4 * one.stash);
   }

@@ -70,10 +70,6 @@ class Sample {
   Pass pass_;
 };
 
-double difference(const Tensor& actual, const Tensor& expected) {
-  return ((actual - expected).norm() / expected.norm()).item<double>();
-}
-
 class GptOnGpu : public WorkerStreamTest {
  protected:
   // Not the default stream, which cannot be captured.
@@ -90,14 +86,14 @@ TEST_F(GptOnGpu, IsThatOfTheCpuInFloat) {
   const Sample on_cpu(at::kCPU, at::kFloat), on_gpu(at::kCUDA, at::kFloat);
   const double expected = on_cpu.step().item<double>();
   EXPECT_NEAR(on_gpu.step().item<double>(), expected, 1e-5 * expected);
-  EXPECT_LT(difference(on_gpu.gradients(), on_cpu.gradients()), 2e-5);
+  EXPECT_LT(relative_error(on_gpu.gradients(), on_cpu.gradients()), 2e-5);
 }
 
 TEST_F(GptOnGpu, IsNearItInBfloat16) {
   const Sample exact(at::kCUDA, at::kFloat), rounded(at::kCUDA, at::kBFloat16);
   const double expected = exact.step().item<double>();
   EXPECT_NEAR(rounded.step().item<double>(), expected, 1e-2 * expected);
-  EXPECT_LT(difference(rounded.gradients(), exact.gradients()),
+  EXPECT_LT(relative_error(rounded.gradients(), exact.gradients()),
             4e-2);  // some twenty roundings, one after another
 }
 
@@ -126,7 +122,7 @@ void expect_captured(double tolerance) {
     model.clear_gradients();
     graph.replay();
     EXPECT_EQ(captured.item<double>(), loss);
-    EXPECT_LE(difference(model.gradients(), expected), tolerance);
+    EXPECT_LE(relative_error(model.gradients(), expected), tolerance);
   }
 }
 

@@ -25,8 +25,6 @@ namespace {
 
 using at::Tensor;
 
-constexpr std::chrono::duration<double> kLong{60};  // only a failing test waits so long
-
 at::TensorOptions on_gpu(int gpu, at::ScalarType type = at::kFloat) {
   return at::TensorOptions(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(gpu))).dtype(type);
 }
@@ -41,7 +39,7 @@ std::future<void> start_worker(int gpu, Work work) {
   });
 }
 
-bool same_bits(const Tensor& a, const Tensor& b) {
+bool equal_bits(const Tensor& a, const Tensor& b) {
   if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) return false;
   const Tensor x = a.cpu().contiguous(), y = b.cpu().contiguous();
   return x.nbytes() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
@@ -67,7 +65,7 @@ class NcclOnGpu : public testing::Test {
 };
 
 TEST_F(NcclOnGpu, ALinkToAGpuThatIsNotThereIsRefusedInASentence) {
-  Hub hub(kLong);
+  Hub hub(std::chrono::duration<double>(60));
   expect_one_sentence([&] { nccl_link(hub, 0, 99); }, "NCCL: GPUs 0, 99 could not join: ");
 }
 
@@ -81,8 +79,8 @@ TEST_F(NcclOnGpu, TheSumOfOneRankIsItsOwnInPlace) {
     gradient.add_(1);  // queued when the sum is
     norms.add_(1);
     device::await_stream_event(group.sum({gradient, norms}));
-    EXPECT_TRUE(same_bits(gradient, expected_gradient));
-    EXPECT_TRUE(same_bits(norms, expected_norms));
+    EXPECT_TRUE(equal_bits(gradient, expected_gradient));
+    EXPECT_TRUE(equal_bits(norms, expected_norms));
     EXPECT_EQ(gradient.const_data_ptr(), gradient_place);
     EXPECT_EQ(norms.const_data_ptr(), norms_place);
   }).get();

@@ -37,12 +37,6 @@ Tensor random_tokens(at::IntArrayRef sizes, std::int64_t vocabulary, std::uint64
 }
 
 // Of the difference's norm to the expected one's.
-double difference(const Tensor& actual, const Tensor& expected) {
-  const Tensor a = actual.detach().cpu().to(at::kDouble), e = expected.detach().cpu().to(at::kDouble);
-  const double norm = e.norm().item<double>();
-  return (a - e).norm().item<double>() / (norm > 0 ? norm : 1.0);
-}
-
 using Operation = std::function<std::vector<Tensor>(const std::vector<Tensor>& in)>;
 
 struct Case {
@@ -83,11 +77,11 @@ void expect_alike(const Results& actual, const Results& expected, double toleran
   ASSERT_EQ(actual.outputs.size(), expected.outputs.size());
   for (std::size_t i = 0; i < actual.outputs.size(); ++i) {
     ASSERT_EQ(actual.outputs[i].sizes(), expected.outputs[i].sizes());
-    EXPECT_LT(difference(actual.outputs[i], expected.outputs[i]), tolerance) << "output " << i;
+    EXPECT_LT(relative_error(actual.outputs[i], expected.outputs[i]), tolerance) << "output " << i;
   }
   for (std::size_t i = 0; i < actual.gradients.size(); ++i) {
     ASSERT_TRUE(actual.gradients[i].defined()) << "gradient " << i;
-    EXPECT_LT(difference(actual.gradients[i], expected.gradients[i]), tolerance) << "gradient " << i;
+    EXPECT_LT(relative_error(actual.gradients[i], expected.gradients[i]), tolerance) << "gradient " << i;
   }
 }
 
@@ -248,7 +242,7 @@ TEST_F(OpsOnGpu, HeadLossWithoutGradients) {
   const Tensor loss = ops::head_loss(hidden.cuda(), weight.cuda(), targets.cuda(), 1.0);
   EXPECT_EQ(loss.dim(), 0);
   EXPECT_FALSE(loss.requires_grad());
-  EXPECT_LT(difference(loss, expected), kFloatTolerance);
+  EXPECT_LT(relative_error(loss, expected), kFloatTolerance);
 }
 
 // Whatever its size was, it ends up large enough, and is used again.

@@ -10,6 +10,13 @@
 
 namespace twobw::models {
 
+// Of the whole tensor, on whichever devices the two are.
+inline double relative_error(const at::Tensor& actual, const at::Tensor& expected) {
+  const at::Tensor a = actual.detach().cpu().to(at::kDouble), e = expected.detach().cpu().to(at::kDouble);
+  const double norm = e.norm().item<double>();
+  return (a - e).norm().item<double>() / (norm > 0 ? norm : 1.0);
+}
+
 class WorkerStreamTest : public testing::Test {
  protected:
   void SetUp() override {

@@ -9,10 +9,10 @@ namespace {
 
 TEST(Machine, IsDescribedByItsCores) {
   const device::Machine machine{.processor = "Abacus",
-                        .cores = 4,
-                        .memory = 8.0 * (1 << 30),
-                        .copy_bandwidth = 5.04e9,
-                        .handover = 7.26e-6};
+                                .cores = 4,
+                                .memory = 8.0 * (1 << 30),
+                                .copy_bandwidth = 5.04e9,
+                                .handover = 7.26e-6};
   const planner::Cluster cluster = cluster_of(machine);
   ASSERT_EQ(cluster.nodes.size(), 1u);
   EXPECT_EQ(cluster.device_count(), 4);

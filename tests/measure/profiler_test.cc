@@ -1,50 +1,48 @@
 #include "measure/profiler.h"
 
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
-#include <numeric>
+#include <map>
 #include <set>
 
 #include "base/error.h"
 #include "device/cpu.h"
 #include "device/memory.h"
-#include "planner/costs/roofline.h"
-#include "runtime/stage.h"
 #include "measure/layer_bench.h"
 #include "measure/link_profile.h"
 #include "measure/samples.h"
+#include "models/model.h"
+#include "planner/costs/layer_costs.h"
+#include "runtime/stage.h"
 
 namespace twobw::measure {
 namespace {
 
-using Term;
-
 constexpr int kContext = 8, kWidth = 32;
 
-Setup small_setup(int layers = 3, double dropout = 0.0) {
+runtime::Setup small_setup(int layers = 3, double dropout = 0.0) {
   device::initialize();
   Config config;
   config.model = {
       .layers = layers, .width = kWidth, .heads = 2, .vocab = 48, .context = kContext, .dropout = dropout};
   config.pipeline.microbatches = 2;
-  return prepare(config);
+  return runtime::prepare(config);
 }
 
 ProfileRequest quick(std::vector<int> sizes) {
   return {.sizes = std::move(sizes), .rounds = 2, .link = false};
 }
 
-planner::Profile measure(const Setup& setup, std::vector<int> sizes) {
+planner::Profile measure(const runtime::Setup& setup, std::vector<int> sizes) {
   return profile(setup, profiled_devices(setup), quick(std::move(sizes)));
 }
 
 TEST(Profiler, MeasuresEveryKindAtEverySize) {
   const auto setup = small_setup();
   const planner::Profile measured = measure(setup, {1, 3});
-  ASSERT_EQ(measured.layers.size(), setup.model.size());
-  EXPECT_EQ(measured.layers.front(), "embedding");
-  EXPECT_EQ(measured.layers.back(), "head");
+  EXPECT_EQ(measured.layers, architecture::kinds_of(setup.model.layers));
   const std::set<std::string> kinds(measured.layers.begin(), measured.layers.end());
   ASSERT_EQ(measured.kinds.size(), kinds.size());
   for (const auto& [name, kind] : measured.kinds) {
@@ -55,13 +53,117 @@ TEST(Profiler, MeasuresEveryKindAtEverySize) {
     for (const planner::KindTimes& times : kind.times) {
       EXPECT_GT(times.forward.median, 0) << name;
       EXPECT_GT(times.backward.median, 0) << name;
-      EXPECT_GT(times.recomputed_backward.median, times.forward.median) << name;
+      EXPECT_GT(times.recomputed_backward.median, 0) << name;
     }
+  }
+  EXPECT_GT(measured.step_per_parameter.median, 0);
+}
+
+TEST(Profiler, SaysWhatItHasMeasured) {
+  const auto setup = small_setup();
+  const planner::Profile measured = measure(setup, {1});
+  EXPECT_EQ(measured.model.family, "gpt");
+  EXPECT_EQ(measured.model.width, kWidth);
+  EXPECT_EQ(measured.precision, "fp32");
+  EXPECT_EQ(measured.optimizer, "adamw");
+  EXPECT_EQ(measured.device.find("cpu: 1 core"), 0u) << measured.device;
+  EXPECT_EQ(measured.tokens_per_sequence_bytes, 2 * 8 * kContext);
+  for (const planner::LayerShape& layer : planner::shapes_of(setup.model.layers)) {
+    EXPECT_EQ(measured.kinds.at(layer.kind).parameters, layer.parameters) << layer.kind;
+    EXPECT_EQ(measured.kinds.at(layer.kind).tied, layer.tied) << layer.kind;
   }
   EXPECT_EQ(measured.kinds.at("mlp_down").parameters, 4 * kWidth * kWidth + kWidth);
   EXPECT_EQ(measured.kinds.at("head").tied, 48 * kWidth);
-  EXPECT_GT(measured.step_per_parameter.median, 0);
-  EXPECT_EQ(measured.tokens_per_sequence_bytes, 2 * 8 * kContext);
+}
+
+TEST(Profiler, LeavesAtZeroWhatItIsNotAskedFor) {
+  const auto setup = small_setup();
+  const ProfileRequest request{.sizes = {1}, .rounds = 1, .recomputation = false, .link = false};
+  const planner::Profile measured = profile(setup, profiled_devices(setup), request);
+  for (const auto& [name, kind] : measured.kinds) {
+    EXPECT_GT(kind.times.at(0).backward.median, 0) << name;
+    EXPECT_EQ(kind.times.at(0).recomputed_backward.median, 0) << name;
+  }
+  EXPECT_TRUE(measured.links.empty());
+}
+
+// Stands still but for the seconds that the layers of the family `timed` say they take.
+class FakeClock final : public device::Clock {
+ public:
+  device::Timestamp now() override { return {.seconds = seconds_}; }
+  double seconds(const device::Timestamp& mark) const override { return mark.seconds; }
+  void advance(double seconds) { seconds_ += seconds; }
+
+ private:
+  double seconds_ = 0;
+};
+
+FakeClock& fake_clock() {
+  static FakeClock clock;
+  return clock;
+}
+
+// Hands x on, and takes that long each way.
+struct TakeTime : torch::autograd::Function<TakeTime> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, double forward,
+                            double backward) {
+    context->saved_data["backward"] = backward;
+    fake_clock().advance(forward);
+    return x.clone();
+  }
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
+                                               torch::autograd::tensor_list gradients) {
+    fake_clock().advance(context->saved_data["backward"].toDouble());
+    return {gradients[0], at::Tensor(), at::Tensor()};
+  }
+};
+
+// Seconds forward and backward.
+const std::map<std::string, std::pair<double, double>> kTimed = {
+    {"first", {1, 5}}, {"light", {2, 6}}, {"heavy", {30, 70}}, {"last", {4, 8}}};
+
+// A first layer, a light and a heavy one in every block, and a last: each a factor, and some time.
+architecture::Model describe_timed(const ModelConfig& config) {
+  std::vector<std::string> kinds = {"first"};
+  for (int block = 0; block < config.layers; ++block) kinds.insert(kinds.end(), {"light", "heavy"});
+  kinds.push_back("last");
+  architecture::Model model;
+  for (const std::string& kind : kinds) {
+    const std::string name = kind + std::to_string(model.size());
+    model.push_back({.kind = kind, .parameters = {{.name = name, .shape = {4}, .init_mean = 1}}});
+  }
+  return model;
+}
+
+models::Forward timed_forward(const ModelConfig&, const architecture::Layer& layer) {
+  return [kind = layer.kind](std::span<const at::Tensor> parameters, const models::Tensors& inputs,
+                             const models::Pass&) -> models::Tensors {
+    const at::Tensor x = inputs.empty() ? parameters[0] : inputs[0] * parameters[0];
+    const auto [forward, backward] = kTimed.at(kind);
+    const at::Tensor y = TakeTime::apply(x, forward, backward);
+    return {kind == "last" ? y.sum() : y};
+  };
+}
+
+TEST(LayerBench, CountsALayersTimeAsThatLayers) {
+  static const bool added = [] {
+    models::add_family({.name = "timed", .describe = describe_timed}, timed_forward);
+    return true;
+  }();
+  ASSERT_TRUE(added);
+  Config config;
+  config.model = {.family = "timed", .layers = 2, .vocab = 48, .context = kContext};
+  const runtime::Setup setup = runtime::prepare(config);
+  LayerBench bench(setup, fake_clock(), at::kFloat);
+  bench.set_microbatch(1);
+  const std::vector<double> forward = {1, 2, 30, 2, 30, 4}, backward = {5, 6, 70, 6, 70, 8};
+  for (const bool recompute : {false, true}) {
+    const LayerTimes times = bench.time_pass(recompute);
+    EXPECT_EQ(times.forward, forward);
+    EXPECT_EQ(times.backward, backward);
+    EXPECT_EQ(times.bare, recompute ? forward : std::vector<double>());
+  }
+  EXPECT_EQ(bench.time_step(), 0);  // which no layer has a part in
 }
 
 // A device that is slow for a while must not be so for one size alone.
@@ -97,7 +199,7 @@ TEST(Profiler, BytesGrowWithTheMicrobatch) {
 }
 
 // Bytes that a real stage holds for its backward after one forward.
-double kept_by_a_stage(const Setup& setup, int first, int last, int size) {
+double kept_by_a_stage(const runtime::Setup& setup, int first, int last, int size) {
   Config config = setup.config;
   config.pipeline.microbatch = size;
   device::MemoryPool pool;
@@ -114,7 +216,7 @@ TEST(Profiler, TheLayersStashesAddUpToWhatAStageKeeps) {
   for (const double dropout : {0.0, 0.1}) {
     const auto setup = small_setup(3, dropout);
     const planner::Profile measured = measure(setup, {2});
-    const int layers = static_cast<int>(setup.model.size());
+    const int layers = setup.model.size();
     for (const auto& [first, last] :
          {std::pair{0, layers}, {0, 6}, {6, 11}, {6, layers}, {0, 2}, {0, 4}, {0, 5}}) {
       double sum = 0;
@@ -127,22 +229,24 @@ TEST(Profiler, TheLayersStashesAddUpToWhatAStageKeeps) {
   }
 }
 
-// The planner's description of the layers says what they keep, hand on and use.
+// The description of the layers says what they keep, hand on and use.
 TEST(Profiler, MeasuresTheBytesThatAreDescribed) {
+  device::initialize();
   for (const double dropout : {0.0, 0.1}) {
     for (const int size : {2, 4}) {
       // Large enough that a handful of bytes here and there (a loss, a seed) does not count.
       Config config;
       config.model = {.layers = 2, .width = 192, .heads = 4, .vocab = 500, .context = 64, .dropout = dropout};
-      const planner::Profile measured = measure(prepare(config), {size});
-      for (const planner::LayerWork& layer : planner::describe_model(config.model, 4)) {
+      const planner::Profile measured = measure(runtime::prepare(config), {size});
+      for (const architecture::Layer& layer : architecture::model_of(config.model)) {
         const planner::KindTimes& times = measured.kinds.at(layer.kind).times[0];
-        EXPECT_EQ(times.output, size * layer.output) << layer.kind;
-        EXPECT_EQ(times.kept, size * layer.kept) << layer.kind;
-        EXPECT_NEAR(times.stash / (size * layer.stash), 1, 0.01) << layer.kind;
-        const double working = times.working / (size * layer.working);
-        EXPECT_GT(working, 0.6) << layer.kind;
-        EXPECT_LT(working, 1.05) << layer.kind;
+        const architecture::Work work =
+            layer.work({.sequences = static_cast<double>(size), .context = 64, .element = 4});
+        EXPECT_EQ(times.output, work.output) << layer.kind;
+        EXPECT_EQ(times.kept, work.kept) << layer.kind;
+        EXPECT_NEAR(times.stash / work.stash, 1, 0.01) << layer.kind;
+        EXPECT_GT(times.working / work.working, 0.6) << layer.kind;
+        EXPECT_LT(times.working / work.working, 1.05) << layer.kind;
       }
     }
   }
@@ -151,9 +255,9 @@ TEST(Profiler, MeasuresTheBytesThatAreDescribed) {
 TEST(Profiler, ADeepModelTakesNoMoreThanAShallowOne) {
   Config config;
   config.model = {.layers = 12, .width = 1024, .heads = 8};
-  const double shallow = layer_bench_bytes(prepare(config));
+  const double shallow = layer_bench_bytes(runtime::prepare(config));
   config.model.layers = 96;
-  EXPECT_EQ(layer_bench_bytes(prepare(config)), shallow);
+  EXPECT_EQ(layer_bench_bytes(runtime::prepare(config)), shallow);
 }
 
 TEST(Profiler, LeavesOutWhatDoesNotFit) {

@@ -47,11 +47,11 @@ class HeadPasses {
 
  private:
   HeadPasses() {
-    models::add_family({.name = "watched_gpt",
-                        .describe = [](const ModelConfig& config) { return as_gpt(config).layers; }},
-                       [this](const ModelConfig& config, const architecture::Layer& layer) {
-                         return watched(config, layer.kind);
-                       });
+    models::add_family(
+        {.name = "watched_gpt", .describe = [](const ModelConfig& config) { return as_gpt(config).layers; }},
+        [this](const ModelConfig& config, const architecture::Layer& layer) {
+          return watched(config, layer.kind);
+        });
   }
 
   static models::Model as_gpt(ModelConfig config) {
@@ -63,12 +63,12 @@ class HeadPasses {
     const models::Model gpt = as_gpt(config);
     const auto kinds = architecture::kinds_of(gpt.layers);
     const auto index = std::find(kinds.begin(), kinds.end(), kind) - kinds.begin();
-    return [this, kind, forward = gpt.forwards.at(index)](std::span<const at::Tensor> parameters,
-                                                          const models::Tensors& inputs,
-                                                          const models::Pass& pass) {
-      if (kind == "head") add(pass);
-      return forward(parameters, inputs, pass);
-    };
+    return
+        [this, kind, forward = gpt.forwards.at(index)](
+            std::span<const at::Tensor> parameters, const models::Tensors& inputs, const models::Pass& pass) {
+          if (kind == "head") add(pass);
+          return forward(parameters, inputs, pass);
+        };
   }
 
   std::mutex mutex_;
@@ -79,11 +79,10 @@ class HeadPasses {
 Config tiny(const std::vector<std::string>& more = {}) {
   device::initialize();
   std::vector<std::string> settings = {
-      "model.layers=1",        "model.width=16",         "model.heads=2",
-      "model.vocab=32",        "model.context=8",        "pipeline.microbatch=1",
-      "pipeline.stages=1",     "devices=[cpu:0]",        "pipeline.microbatches=2",
-      "pipeline.schedule=2bw", "train.updates=1000",     "train.eval_every=1",
-      "optimizer.warmup=0",    "pipeline.sync_updates=9"};
+      "model.layers=1",          "model.width=16",         "model.heads=2",      "model.vocab=32",
+      "model.context=8",         "pipeline.microbatch=1",  "pipeline.stages=1",  "devices=[cpu:0]",
+      "pipeline.microbatches=2", "pipeline.schedule=2bw",  "train.updates=1000", "train.eval_every=1",
+      "optimizer.warmup=0",      "pipeline.sync_updates=9"};
   settings.insert(settings.end(), more.begin(), more.end());
   return load_config("", settings);
 }
@@ -151,8 +150,7 @@ TEST(TrialRun, HasTheRateOfTheSteadyState) {
     Config config = tiny({"pipeline.stages=2", "devices=[cpu:0,cpu:0]"});
     config.pipeline.schedule = schedule;
     EXPECT_DOUBLE_EQ(trial_rate(config, even_ends(config)), 2 * 8 / 10.0);  // two sequences an update
-    const auto steady =
-        schedule::steady_state(runtime::spec_of(trial_config(config)), trial_updates(config));
+    const auto steady = schedule::steady_state(runtime::spec_of(trial_config(config)), trial_updates(config));
     ASSERT_TRUE(steady);
     EXPECT_EQ(timed_updates(config), (std::vector<std::int64_t>{steady->first, steady->last}));
   }

@@ -51,9 +51,10 @@ std::map<std::string, architecture::Parameter> specs_of(const Model& model) {
 
 TEST(Gpt, IsAnEmbeddingPartsOfBlocksAndAHead) {
   const Model model = build(small());
-  EXPECT_EQ(architecture::kinds_of(model.layers), (std::vector<std::string>{"embedding", "attention_in", "attention_out", "mlp_up",
-                                             "mlp_activation", "mlp_down", "attention_in", "attention_out",
-                                             "mlp_up", "mlp_activation", "mlp_down", "head"}));
+  EXPECT_EQ(architecture::kinds_of(model.layers),
+            (std::vector<std::string>{"embedding", "attention_in", "attention_out", "mlp_up",
+                                      "mlp_activation", "mlp_down", "attention_in", "attention_out", "mlp_up",
+                                      "mlp_activation", "mlp_down", "head"}));
 }
 
 TEST(Gpt, IsDescribedInALineWhateverItsDepth) {
@@ -105,7 +106,10 @@ TEST(Gpt, ProjectionsBackIntoTheResidualStartSmaller) {
 // A stage's layers on its own weights and gradients, as the runtime holds them.
 struct Part {
   Part(const Model& model, int first, int last)
-      : model(model), layout(model.layers, first, last), versions(layout, 1, /*seed=*/11), gradients(layout, 1) {
+      : model(model),
+        layout(model.layers, first, last),
+        versions(layout, 1, /*seed=*/11),
+        gradients(layout, 1) {
     // Gains and biases of their own, or they would all be alike.
     at::NoGradGuard no_grad;
     for (std::size_t i = 0; i < layout.parameters().size(); ++i) {

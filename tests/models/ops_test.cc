@@ -156,7 +156,7 @@ TEST(Gelu, TakesInputsAndGradientsThatAreNotContiguous) {
                 [](const Inputs& in) { return at::gelu(in[0], "tanh"); }, {normal({3, 7}, 1)});
 }
 
-Pass training_pass() {
+Pass pass_in_training() {
   return {.training = true, .seed = 5, .update = 6, .microbatch = 7, .layer = 8};
 }
 
@@ -169,7 +169,7 @@ TEST(Attention, AgreesWithItsFormula) {
     return at::matmul(at::softmax(scores, -1), parts[2]).transpose(1, 2).reshape({2, 5, 8});
   };
   const Operation attention = [](const Inputs& in) {
-    return ops::causal_attention(in[0], /*heads=*/2, /*dropout=*/0.0, training_pass(), 0);
+    return ops::causal_attention(in[0], /*heads=*/2, /*dropout=*/0.0, pass_in_training(), 0);
   };
   expect_agrees(attention, reference, {normal({2, 5, 24}, 1)});
   expect_matches_differences(attention, {normal({2, 5, 24}, 1)});
@@ -177,7 +177,7 @@ TEST(Attention, AgreesWithItsFormula) {
 
 TEST(Attention, DropsWeightsOfTheMix) {
   // The mask of the [b, head, T, T] attention weights, drawn as dropout draws it.
-  const Tensor mask = ops::dropout(at::ones({2, 2, 5, 5}), 0.3, training_pass(), 4).to(at::kDouble);
+  const Tensor mask = ops::dropout(at::ones({2, 2, 5, 5}), 0.3, pass_in_training(), 4).to(at::kDouble);
   const auto reference = [&](const Inputs& in) {
     const Tensor parts = in[0].view({2, 5, 3, 2, 4}).permute({2, 0, 3, 1, 4});
     const Tensor future = at::ones({5, 5}, at::kBool).triu(1);
@@ -186,7 +186,7 @@ TEST(Attention, DropsWeightsOfTheMix) {
     return at::matmul(at::softmax(scores, -1) * mask, parts[2]).transpose(1, 2).reshape({2, 5, 8});
   };
   const Operation attention = [](const Inputs& in) {
-    return ops::causal_attention(in[0], 2, 0.3, training_pass(), 4);
+    return ops::causal_attention(in[0], 2, 0.3, pass_in_training(), 4);
   };
   expect_agrees(attention, reference, {normal({2, 5, 24}, 1)});
   expect_matches_differences(attention, {normal({2, 5, 24}, 1)});
@@ -197,8 +197,8 @@ TEST(Attention, NoTokenSeesALaterOne) {
     const Tensor qkv = normal({1, 6, 24}, 1);
     Tensor changed = qkv.clone();
     changed.narrow(1, 4, 2).add_(1);
-    const Tensor before = ops::causal_attention(qkv, 2, dropout, training_pass(), 0);
-    const Tensor after = ops::causal_attention(changed, 2, dropout, training_pass(), 0);
+    const Tensor before = ops::causal_attention(qkv, 2, dropout, pass_in_training(), 0);
+    const Tensor after = ops::causal_attention(changed, 2, dropout, pass_in_training(), 0);
     EXPECT_TRUE(at::equal(after.narrow(1, 0, 4), before.narrow(1, 0, 4)));
     EXPECT_FALSE(at::equal(after.narrow(1, 4, 2), before.narrow(1, 4, 2)));
   }
@@ -209,7 +209,7 @@ Tensor mask_of(const Pass& pass, int site = 0) {
 }
 
 TEST(Dropout, KeepsTheExpectationOfEveryElement) {
-  const Tensor mask = ops::dropout(at::ones({10'000}), 0.2, training_pass(), 0);
+  const Tensor mask = ops::dropout(at::ones({10'000}), 0.2, pass_in_training(), 0);
   const double kept = mask.ne(0).sum().item<double>();
   EXPECT_NEAR(kept, 8000, 160);  // four standard deviations
   expect_close(mask.masked_select(mask.ne(0)), at::full({static_cast<std::int64_t>(kept)}, 1.25), 1e-6);
@@ -225,40 +225,40 @@ TEST(Dropout, IsTheIdentityOutsideTrainingAndAtZero) {
 }
 
 TEST(Dropout, TheGradientPassesThroughTheSameMask) {
-  const Operation dropout = [](const Inputs& in) { return ops::dropout(in[0], 0.5, training_pass(), 0); };
+  const Operation dropout = [](const Inputs& in) { return ops::dropout(in[0], 0.5, pass_in_training(), 0); };
   const Tensor x = leaf(normal({100}, 1));
   torch::autograd::backward({dropout({x}).sum()}, {});
-  EXPECT_TRUE(at::equal(x.grad(), mask_of(training_pass())));
+  EXPECT_TRUE(at::equal(x.grad(), mask_of(pass_in_training())));
 }
 
 TEST(Dropout, ARecomputationDrawsTheSameMask) {
-  const Tensor first = mask_of(training_pass());
+  const Tensor first = mask_of(pass_in_training());
   at::rand({10});  // whatever else is drawn in between
-  EXPECT_TRUE(at::equal(mask_of(training_pass()), first));
+  EXPECT_TRUE(at::equal(mask_of(pass_in_training()), first));
   at::NoGradGuard no_grad;
-  EXPECT_TRUE(at::equal(mask_of(training_pass()), first));
+  EXPECT_TRUE(at::equal(mask_of(pass_in_training()), first));
 }
 
 TEST(Dropout, TheMaskDependsOnSeedUpdateMicrobatchLayerAndSite) {
-  std::vector<Pass> passes(5, training_pass());
+  std::vector<Pass> passes(5, pass_in_training());
   passes[1].seed += 1;
   passes[2].update += 1;
   passes[3].microbatch += 1;
   passes[4].layer += 1;
   std::vector<Tensor> masks;
   for (const Pass& pass : passes) masks.push_back(mask_of(pass));
-  masks.push_back(mask_of(training_pass(), /*site=*/1));
+  masks.push_back(mask_of(pass_in_training(), /*site=*/1));
   for (std::size_t i = 0; i < masks.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) EXPECT_FALSE(at::equal(masks[i], masks[j])) << i << " and " << j;
   }
 }
 
 TEST(Dropout, TheMaskDependsOnNothingElse) {
-  Pass pass = training_pass();
+  Pass pass = pass_in_training();
   pass.tokens = at::ones({2, 2}, at::kLong);
   pass.targets = at::ones({2, 2}, at::kLong);
   pass.loss_scale = 0.125;
-  EXPECT_TRUE(at::equal(mask_of(pass), mask_of(training_pass())));
+  EXPECT_TRUE(at::equal(mask_of(pass), mask_of(pass_in_training())));
   const Tensor x = normal({100}, 1);
   EXPECT_TRUE(at::equal(ops::dropout(x, 0.5, pass, 0), x * mask_of(pass)));
 }

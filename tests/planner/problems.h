@@ -8,8 +8,12 @@
 #include <vector>
 
 #include "planner/costs/plan.h"
+#include "planner/search/candidates.h"
 
 namespace twobw::planner {
+
+// Trusts the time model: no simulation.
+inline constexpr SearchOptions kByTheModel = {.simulate = 0};
 
 // So many like nodes of like devices; a block takes 1 s forward and 2 s backward for one sequence.
 inline Problem uniform_problem(int nodes, int devices, int layers) {

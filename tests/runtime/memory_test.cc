@@ -126,7 +126,11 @@ class StageMemory : public testing::TestWithParam<Case> {
   }
 
   schedule::Spec spec() const {
-    return {.shape = {.schedule = GetParam().kind, .stages = static_cast<int>(GetParam().split.size()), .microbatches = kMicrobatches, .second_gradient = GetParam().second_gradient}, .updates = config_.train.updates};
+    return {.shape = {.schedule = GetParam().kind,
+                      .stages = static_cast<int>(GetParam().split.size()),
+                      .microbatches = kMicrobatches,
+                      .second_gradient = GetParam().second_gradient},
+            .updates = config_.train.updates};
   }
 
   Config config_ = small_config();
@@ -195,7 +199,11 @@ class PipelineMemory : public testing::Test {
                           },
                       .on_evaluation = [](telemetry::Evaluation) {}};
     Pipeline pipeline(config, model, *source, *source,
-                      {.spec = {.shape = {.schedule = config.pipeline.schedule, .stages = stages, .microbatches = kMicrobatches, .second_gradient = config.pipeline.second_gradient}, .updates = config.train.updates},
+                      {.spec = {.shape = {.schedule = config.pipeline.schedule,
+                                          .stages = stages,
+                                          .microbatches = kMicrobatches,
+                                          .second_gradient = config.pipeline.second_gradient},
+                                .updates = config.train.updates},
                        .split = split,
                        .recompute = std::vector<bool>(stages, recompute),
                        .devices = device::deal_devices(stages)},

@@ -14,7 +14,7 @@
 namespace twobw::runtime {
 namespace {
 
-Config small_config() {
+Config brief_config() {
   Config config;
   config.model = {.layers = 1, .width = 8, .heads = 2, .vocab = 17, .context = 4};
   config.pipeline.stages = 2;
@@ -26,7 +26,11 @@ Config small_config() {
 }
 
 PipelineSetup setup_for(const Config& config, std::vector<int> split) {
-  return {.spec = {.shape = {.schedule = schedule::Kind::TwoBW, .stages = config.pipeline.stages, .replicas = config.pipeline.replicas, .microbatches = config.pipeline.microbatches}, .updates = config.train.updates},
+  return {.spec = {.shape = {.schedule = schedule::Kind::TwoBW,
+                             .stages = config.pipeline.stages,
+                             .replicas = config.pipeline.replicas,
+                             .microbatches = config.pipeline.microbatches},
+                   .updates = config.train.updates},
           .split = std::move(split),
           .recompute = std::vector<bool>(config.pipeline.stages, false),
           .devices = device::deal_devices(config.pipeline.stages * config.pipeline.replicas)};
@@ -90,7 +94,7 @@ std::string message_of_stuck(const Config& config) {
 }
 
 TEST(PipelineTest, AStuckPipelineReportsWhatEveryWorkerWasDoing) {
-  Config config = small_config();
+  Config config = brief_config();
   config.pipeline.timeout = 0.05;
   const std::string message = message_of_stuck(config);
   EXPECT_NE(message.find("the pipeline is stuck; stage 0: no gradient of microbatch 0"), std::string::npos)
@@ -100,7 +104,7 @@ TEST(PipelineTest, AStuckPipelineReportsWhatEveryWorkerWasDoing) {
 }
 
 TEST(PipelineTest, AStuckPipelineReportsTheWorkersOfAllReplicas) {
-  Config config = small_config();
+  Config config = brief_config();
   config.pipeline.timeout = 0.05;
   config.pipeline.replicas = 2;
   const std::string message = message_of_stuck(config);
@@ -111,13 +115,14 @@ TEST(PipelineTest, AStuckPipelineReportsTheWorkersOfAllReplicas) {
 }
 
 void insert_thrower(models::Model& model) {
-  insert_layer(model, "thrower",
-               [](auto, const auto&, const auto&) -> models::Tensors { throw std::runtime_error("out of luck"); });
+  insert_layer(model, "thrower", [](auto, const auto&, const auto&) -> models::Tensors {
+    throw std::runtime_error("out of luck");
+  });
 }
 
 TEST(PipelineTest, AnErrorInOneStageEndsAllOfThemAtOnce) {
   device::initialize();
-  const Config config = small_config();
+  const Config config = brief_config();
   models::Model model = models::build(config.model);
   insert_thrower(model);
   const auto source = data::make_synthetic(config.model.vocab);
@@ -127,7 +132,7 @@ TEST(PipelineTest, AnErrorInOneStageEndsAllOfThemAtOnce) {
 
 TEST(PipelineTest, WithReplicasTheReportNamesThem) {
   device::initialize();
-  Config config = small_config();
+  Config config = brief_config();
   config.pipeline.replicas = 2;
   models::Model model = models::build(config.model);
   insert_thrower(model);
@@ -140,7 +145,7 @@ TEST(PipelineTest, WithReplicasTheReportNamesThem) {
 
 TEST(PipelineTest, AllReplicasHoldTheSameWeightsAndHaveMoved) {
   device::initialize();
-  Config config = small_config();
+  Config config = brief_config();
   config.pipeline.replicas = 3;
   const models::Model model = models::build(config.model);
   const auto source = data::make_synthetic(config.model.vocab);
@@ -158,7 +163,7 @@ TEST(PipelineTest, AllReplicasHoldTheSameWeightsAndHaveMoved) {
 // The events say who did what; replica 0 alone evaluates.
 TEST(PipelineTest, EventsNameTheReplica) {
   device::initialize();
-  Config config = small_config();
+  Config config = brief_config();
   config.pipeline.replicas = 2;
   config.train.eval_microbatches = 1;
   const models::Model model = models::build(config.model);
@@ -188,7 +193,7 @@ INSTANTIATE_TEST_SUITE_P(PipelineTest, Stop, testing::Values(1, 2), testing::Pri
 
 TEST_P(Stop, EndsAllWorkersAfterTheSameUpdate) {
   device::initialize();
-  Config config = small_config();
+  Config config = brief_config();
   config.train.updates = 1'000'000;
   config.pipeline.replicas = GetParam();
   const models::Model model = models::build(config.model);
@@ -215,7 +220,7 @@ TEST_P(Stop, EndsAllWorkersAfterTheSameUpdate) {
 }
 
 TEST(PipelineTest, AStageThatOutgrowsTheMemoryLimitSaysWhatGrew) {
-  Config config = small_config();
+  Config config = brief_config();
   config.pipeline.memory_limit = 1e-5;  // some 10 KiB, which weights and their state exceed at once
   const models::Model model = models::build(config.model);
   const auto source = data::open_source("data.train", "synthetic", config.model.vocab, config.model.context);

@@ -6,7 +6,8 @@
 namespace twobw::schedule {
 namespace {
 
-const Spec two_bw = {.shape = {.schedule = Kind::TwoBW, .stages = 3, .microbatches = 4}, .updates = 4, .evaluate_every = 2};
+const Spec two_bw = {
+    .shape = {.schedule = Kind::TwoBW, .stages = 3, .microbatches = 4}, .updates = 4, .evaluate_every = 2};
 const Spec flush = {.shape = {.schedule = Kind::Flush, .stages = 3, .microbatches = 4}, .updates = 3};
 
 TEST(BrokenLists, AreCompleteBeforeTheyAreBroken) {

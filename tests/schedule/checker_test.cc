@@ -38,7 +38,10 @@ TEST_P(EveryKind, ReachesItsBoundsInALongRun) {
 
 // Any one instruction lost or done twice is noticed.
 TEST_P(EveryKind, NoInstructionIsIdle) {
-  const Spec spec = {.shape = {.schedule = GetParam(), .stages = 3, .microbatches = 3, .extra = 1}, .updates = 4, .sync_updates = 1, .evaluate_every = 2};
+  const Spec spec = {.shape = {.schedule = GetParam(), .stages = 3, .microbatches = 3, .extra = 1},
+                     .updates = 4,
+                     .sync_updates = 1,
+                     .evaluate_every = 2};
   const Lists good = all_instructions(spec);
   for (std::size_t r = 0; r < good.size(); ++r) {
     for (std::size_t i = 0; i < good[r].size(); ++i) {

@@ -10,8 +10,10 @@ namespace {
 TEST(Execution, FlushTakesLongerThan2bwByTheShareOfItsBubble) {
   for (int d = 1; d <= 8; ++d) {
     for (int m = std::max(1, d - 1); m <= 16; ++m) {
-      const double flush = steady_ticks_per_batch({.shape = {.schedule = Kind::Flush, .stages = d, .microbatches = m}});
-      const double two_bw = steady_ticks_per_batch({.shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = m}});
+      const double flush =
+          steady_ticks_per_batch({.shape = {.schedule = Kind::Flush, .stages = d, .microbatches = m}});
+      const double two_bw =
+          steady_ticks_per_batch({.shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = m}});
       EXPECT_DOUBLE_EQ(flush / two_bw, 1 + (d - 1.0) / m) << "d=" << d << " m=" << m;
       EXPECT_EQ(two_bw, 3 * m);  // no idle tick
     }
@@ -24,7 +26,11 @@ TEST(Execution, OneGradientBufferCostsTheWayBackLessAForward) {
     for (int d = 1; d <= 8; ++d) {
       for (int m = std::max(1, d - 1); m <= 16; ++m) {
         for (const Costs costs : {Costs{}, Costs{.forward = 3, .backward = 2}}) {
-          const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = d, .replicas = w, .microbatches = m, .second_gradient = false}};
+          const Spec spec = {.shape = {.schedule = Kind::TwoBW,
+                                       .stages = d,
+                                       .replicas = w,
+                                       .microbatches = m,
+                                       .second_gradient = false}};
           const std::int64_t stall = std::max<std::int64_t>(0, (d - 1) * costs.backward - costs.forward);
           EXPECT_EQ(steady_ticks_per_batch(spec, costs),
                     static_cast<double>(m * (costs.forward + costs.backward) + stall))
@@ -37,8 +43,10 @@ TEST(Execution, OneGradientBufferCostsTheWayBackLessAForward) {
 
 TEST(Execution, TheRatioHoldsForOtherCosts) {
   const Costs costs = {.forward = 2, .backward = 3};
-  const double flush = steady_ticks_per_batch({.shape = {.schedule = Kind::Flush, .stages = 4, .microbatches = 6}}, costs);
-  const double two_bw = steady_ticks_per_batch({.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 6}}, costs);
+  const double flush =
+      steady_ticks_per_batch({.shape = {.schedule = Kind::Flush, .stages = 4, .microbatches = 6}}, costs);
+  const double two_bw =
+      steady_ticks_per_batch({.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 6}}, costs);
   EXPECT_DOUBLE_EQ(flush / two_bw, 1.5);
 }
 
@@ -50,7 +58,8 @@ TEST(Execution, GPipeIsAsFastAsFlushWhereTransfersAreFree) {
 }
 
 TEST(Execution, SequentialUsesOneStageAtATime) {
-  EXPECT_EQ(steady_ticks_per_batch({.shape = {.schedule = Kind::Sequential, .stages = 5, .microbatches = 7}}), 5 * 7 * 3);
+  EXPECT_EQ(steady_ticks_per_batch({.shape = {.schedule = Kind::Sequential, .stages = 5, .microbatches = 7}}),
+            5 * 7 * 3);
 }
 
 // When each worker makes its updates.
@@ -72,7 +81,10 @@ TEST(Execution, EveryWorkerKeepsTimeBetweenTheUpdatesOfTheSteadyState) {
         for (const int e : {0, 1, 4}) {
           for (const int m : {1, 2, 4, 9}) {
             for (const int sync : {0, 2}) {
-              const Spec spec = {.shape = {.schedule = kind, .stages = d, .replicas = w, .microbatches = m, .extra = e}, .updates = 9, .sync_updates = sync};
+              const Spec spec = {
+                  .shape = {.schedule = kind, .stages = d, .replicas = w, .microbatches = m, .extra = e},
+                  .updates = 9,
+                  .sync_updates = sync};
               if (m < smallest_microbatches(spec)) continue;
               const auto [first, last] = steady_state(spec, spec.updates).value();
               for (const auto& ends : steps(spec)) {
@@ -103,12 +115,14 @@ TEST(Execution, AShortRunHasNoSteadyState) {
 }
 
 TEST(Execution, TheSteadyStateLooksPastTheSynchronousStart) {
-  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 4, .extra = 1}, .sync_updates = 3};
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 4, .extra = 1},
+                     .sync_updates = 3};
   EXPECT_EQ(steady_ticks_per_batch(spec), 12);
 }
 
 TEST(Execution, StartsEverythingAsEarlyAsItsInputsAllow) {
-  const Lists lists = all_instructions({.shape = {.schedule = Kind::Sequential, .stages = 2, .microbatches = 1}});
+  const Lists lists =
+      all_instructions({.shape = {.schedule = Kind::Sequential, .stages = 2, .microbatches = 1}});
   const Execution execution = execute(lists);
   EXPECT_EQ(execution.deadlock, "");
   EXPECT_EQ(execution.ticks(), 6);

@@ -19,13 +19,6 @@ constexpr Ranges kSmall = {.stages = 5,
                            .evaluate_every = 2,
                            .replicas = 3};
 
-template <typename Function>
-std::vector<int> by_stage(const Spec& spec, Function function) {
-  std::vector<int> values;
-  for (int stage = 0; stage < spec.shape.stages; ++stage) values.push_back(function(spec, stage));
-  return values;
-}
-
 std::vector<Instruction> without(std::vector<Instruction> list, Op op) {
   std::erase_if(list, [&](const Instruction& i) { return i.op == op; });
   return list;
@@ -68,7 +61,11 @@ TEST_P(EveryKindReplicated, ReachesItsBoundsInALongRun) {
 
 // Any one instruction lost or done twice is noticed.
 TEST_P(EveryKindReplicated, NoInstructionIsIdle) {
-  const Spec spec = {.shape = {.schedule = GetParam(), .stages = 2, .replicas = 2, .microbatches = 3, .extra = 1}, .updates = 4, .sync_updates = 1, .evaluate_every = 2};
+  const Spec spec = {
+      .shape = {.schedule = GetParam(), .stages = 2, .replicas = 2, .microbatches = 3, .extra = 1},
+      .updates = 4,
+      .sync_updates = 1,
+      .evaluate_every = 2};
   const Lists good = all_instructions(spec);
   for (std::size_t r = 0; r < good.size(); ++r) {
     for (std::size_t i = 0; i < good[r].size(); ++i) {
@@ -105,8 +102,9 @@ TEST_P(EveryKindReplicated, OnlyStageZeroOf2bwRunsAnotherListThanAlone) {
 
 TEST(Replicas, StageZeroStepsAsLateAsItCan) {
   std::string list;
-  for (const Instruction& i :
-       instructions({.shape = {.schedule = Kind::TwoBW, .stages = 2, .replicas = 2, .microbatches = 2}, .updates = 3}, 0)) {
+  for (const Instruction& i : instructions(
+           {.shape = {.schedule = Kind::TwoBW, .stages = 2, .replicas = 2, .microbatches = 2}, .updates = 3},
+           0)) {
     if (i.op == Op::SendActivation || i.op == Op::RecvGradient || i.op == Op::BeginBatch) continue;
     list += describe(i) + "\n";
   }
@@ -133,34 +131,38 @@ TEST(Replicas, StageZeroStepsAsLateAsItCan) {
 
 // What crosses replicas has this long before anyone needs it.
 TEST(Replicas, TheSlackIsTheDesigns) {
-  for_each_spec(Kind::TwoBW, {.updates = 1, .sync_updates = 0, .evaluate_every = 0, .replicas = 2},
-                [](Spec spec) {
-                  if (spec.shape.replicas == 1 || !spec.shape.second_gradient) return;
-                  spec.updates = 8;
-                  for (int stage = 0; stage < spec.shape.stages; ++stage) {
-                    const auto list = instructions(spec, stage);
-                    const auto begin = list.begin() + position(list, Op::ReduceGradients, 3);
-                    const auto end = list.begin() + position(list, Op::Step, 3);
-                    const auto between =
-                        std::count_if(begin, end, [](const Instruction& i) { return i.op == Op::Backward; });
-                    ASSERT_EQ(between, spec.shape.microbatches - (spec.shape.stages - 1 - stage) - extra_at(spec, stage))
-                        << text(spec) << " stage " << stage;
-                    ASSERT_EQ(between, slack(spec, stage));
-                  }
-                });
+  for_each_spec(
+      Kind::TwoBW, {.updates = 1, .sync_updates = 0, .evaluate_every = 0, .replicas = 2}, [](Spec spec) {
+        if (spec.shape.replicas == 1 || !spec.shape.second_gradient) return;
+        spec.updates = 8;
+        for (int stage = 0; stage < spec.shape.stages; ++stage) {
+          const auto list = instructions(spec, stage);
+          const auto begin = list.begin() + position(list, Op::ReduceGradients, 3);
+          const auto end = list.begin() + position(list, Op::Step, 3);
+          const auto between =
+              std::count_if(begin, end, [](const Instruction& i) { return i.op == Op::Backward; });
+          ASSERT_EQ(between,
+                    spec.shape.microbatches - (spec.shape.stages - 1 - stage) - extra_at(spec, stage))
+              << text(spec) << " stage " << stage;
+          ASSERT_EQ(between, slack(spec, stage));
+        }
+      });
 }
 
 TEST(Replicas, StageZeroHasASecondGradientBufferWhereItHasSlack) {
   using Counts = std::vector<int>;
   const auto buffers = [](int replicas, int m) {
-    return by_stage({.shape = {.schedule = Kind::TwoBW, .stages = 3, .replicas = replicas, .microbatches = m}},
-                    gradient_buffers);
+    return by_stage(
+        {.shape = {.schedule = Kind::TwoBW, .stages = 3, .replicas = replicas, .microbatches = m}},
+        gradient_buffers);
   };
   EXPECT_EQ(buffers(1, 4), (Counts{1, 2, 2}));
   EXPECT_EQ(buffers(2, 4), (Counts{2, 2, 2}));
   EXPECT_EQ(buffers(2, 2), (Counts{1, 2, 2}));  // m = d-1: no slack at stage 0
-  EXPECT_EQ(by_stage({.shape = {.schedule = Kind::Flush, .stages = 3, .replicas = 2}}, gradient_buffers), (Counts{1, 1, 1}));
-  EXPECT_EQ(by_stage({.shape = {.schedule = Kind::Stash, .stages = 3, .replicas = 2}}, gradient_buffers), (Counts{1, 1, 1}));
+  EXPECT_EQ(by_stage({.shape = {.schedule = Kind::Flush, .stages = 3, .replicas = 2}}, gradient_buffers),
+            (Counts{1, 1, 1}));
+  EXPECT_EQ(by_stage({.shape = {.schedule = Kind::Stash, .stages = 3, .replicas = 2}}, gradient_buffers),
+            (Counts{1, 1, 1}));
 }
 
 TEST(Replicas, OneStageWithReplicasUpdatesInPlace) {
@@ -171,7 +173,8 @@ TEST(Replicas, OneStageWithReplicasUpdatesInPlace) {
 TEST(Replicas, CostNo2bwPipelineATick) {
   for (int d = 1; d <= 6; ++d) {
     for (int m = std::max(1, d - 1); m <= 10; ++m) {
-      EXPECT_EQ(steady_ticks_per_batch({.shape = {.schedule = Kind::TwoBW, .stages = d, .replicas = 2, .microbatches = m}}),
+      EXPECT_EQ(steady_ticks_per_batch(
+                    {.shape = {.schedule = Kind::TwoBW, .stages = d, .replicas = 2, .microbatches = m}}),
                 3 * m)
           << "d=" << d << " m=" << m;
     }
@@ -180,7 +183,8 @@ TEST(Replicas, CostNo2bwPipelineATick) {
 
 // Side by side, replicas of one speed take as long as one of them.
 TEST(Replicas, RunSideBySide) {
-  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 3, .replicas = 3, .microbatches = 4}, .updates = 5};
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 3, .replicas = 3, .microbatches = 4},
+                     .updates = 5};
   const Lists one = all_instructions(spec);
   Lists three;
   for (int replica = 0; replica < 3; ++replica) three.insert(three.end(), one.begin(), one.end());
@@ -190,7 +194,8 @@ TEST(Replicas, RunSideBySide) {
 }
 
 TEST(Replicas, AStepWaitsForTheReductionOfEveryReplica) {
-  const Spec spec = {.shape = {.schedule = Kind::Flush, .stages = 2, .replicas = 2, .microbatches = 2}, .updates = 1};
+  const Spec spec = {.shape = {.schedule = Kind::Flush, .stages = 2, .replicas = 2, .microbatches = 2},
+                     .updates = 1};
   Lists lists = all_instructions(spec);
   const Lists second = lists;
   lists.insert(lists.end(), second.begin(), second.end());
@@ -219,7 +224,8 @@ TEST(Replicas, WithOneGradientBufferTheStepComesRightBeforeTheNextBackward) {
 }
 
 TEST(Replicas, AStepTooEarlyOrTooLateIsFoundOut) {
-  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 3, .replicas = 2, .microbatches = 4}, .updates = 4};
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 3, .replicas = 2, .microbatches = 4},
+                     .updates = 4};
   EXPECT_EQ(check(spec).problem(), "");
   EXPECT_TRUE(Broken(spec).move_before(0, Op::Step, 1, Op::Backward, 7).breaks(Property::WeightBuffers));
   EXPECT_TRUE(Broken(spec).move_after(0, Op::Step, 0, Op::Forward, 8).breaks(Property::WeightBuffers));

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "specs.h"
 
 namespace twobw::schedule {
 namespace {
@@ -19,16 +20,10 @@ std::string refusal(const Spec& spec) {
   return {};
 }
 
-template <typename Function>
-std::vector<int> by_stage(const Spec& spec, Function function) {
-  std::vector<int> values;
-  for (int stage = 0; stage < spec.shape.stages; ++stage) values.push_back(function(spec, stage));
-  return values;
-}
-
 std::vector<std::int64_t> versions_by_batch(Spec spec, std::int64_t batches) {
   std::vector<std::int64_t> versions;
-  for (std::int64_t j = 0; j < batches; ++j) versions.push_back(version_of(spec, 0, j * spec.shape.microbatches));
+  for (std::int64_t j = 0; j < batches; ++j)
+    versions.push_back(version_of(spec, 0, j * spec.shape.microbatches));
   return versions;
 }
 
@@ -64,8 +59,11 @@ TEST(Spec, TheBoundOnMicrobatchesIsExact) {
   for (int d = 1; d <= 8; ++d) {
     for (int e = 0; e <= 3; ++e) {
       const int bound = std::max(1, d - 1 + e);
-      EXPECT_EQ(refusal({.shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = bound, .extra = e}}), "");
-      EXPECT_NE(refusal({.shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = bound - 1, .extra = e}}), "");
+      EXPECT_EQ(refusal({.shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = bound, .extra = e}}),
+                "");
+      EXPECT_NE(
+          refusal({.shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = bound - 1, .extra = e}}),
+          "");
     }
   }
 }
@@ -79,7 +77,8 @@ TEST(Spec, OtherKindsRunWithOneMicrobatch) {
 TEST(Spec, InFlightFollowsTheTable) {
   using Counts = std::vector<int>;
   const auto in_flight = [](Kind kind, int m, int e) {
-    return by_stage({.shape = {.schedule = kind, .stages = 4, .microbatches = m, .extra = e}}, in_flight_bound);
+    return by_stage({.shape = {.schedule = kind, .stages = 4, .microbatches = m, .extra = e}},
+                    in_flight_bound);
   };
   EXPECT_EQ(in_flight(Kind::Sequential, 6, 0), (Counts{1, 1, 1, 1}));
   EXPECT_EQ(in_flight(Kind::GPipe, 6, 0), (Counts{6, 6, 6, 6}));
@@ -103,15 +102,18 @@ TEST(Spec, VersionsKeptFollowTheTable) {
 }
 
 TEST(Spec, OnlyStagesThatWaitHaveASecondGradientBuffer) {
-  EXPECT_EQ(by_stage({.shape = {.schedule = Kind::TwoBW, .stages = 3}}, gradient_buffers), (std::vector<int>{1, 2, 2}));
-  EXPECT_EQ(by_stage({.shape = {.schedule = Kind::Flush, .stages = 3}}, gradient_buffers), (std::vector<int>{1, 1, 1}));
+  EXPECT_EQ(by_stage({.shape = {.schedule = Kind::TwoBW, .stages = 3}}, gradient_buffers),
+            (std::vector<int>{1, 2, 2}));
+  EXPECT_EQ(by_stage({.shape = {.schedule = Kind::Flush, .stages = 3}}, gradient_buffers),
+            (std::vector<int>{1, 1, 1}));
 }
 
 // Flush and one version more: with bf16 2+2+4+4+8 bytes a parameter.
 TEST(Spec, WithoutTheSecondGradientBufferEveryStageKeepsTwoVersionsAndOneGradient) {
   for (int replicas : {1, 2}) {
     for (int d = 1; d <= 5; ++d) {
-      const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = d, .replicas = replicas, .second_gradient = false}};
+      const Spec spec = {
+          .shape = {.schedule = Kind::TwoBW, .stages = d, .replicas = replicas, .second_gradient = false}};
       EXPECT_EQ(by_stage(spec, gradient_buffers), std::vector<int>(d, 1));
       EXPECT_EQ(by_stage(spec, versions_kept), std::vector<int>(d, 2));
       EXPECT_FALSE(has_second_gradient(spec));
@@ -120,7 +122,8 @@ TEST(Spec, WithoutTheSecondGradientBufferEveryStageKeepsTwoVersionsAndOneGradien
 }
 
 TEST(Spec, TwoBWIsOneUpdateBehind) {
-  EXPECT_EQ(versions_by_batch({.shape = {.schedule = Kind::TwoBW}}, 5), (std::vector<std::int64_t>{0, 0, 1, 2, 3}));
+  EXPECT_EQ(versions_by_batch({.shape = {.schedule = Kind::TwoBW}}, 5),
+            (std::vector<std::int64_t>{0, 0, 1, 2, 3}));
 }
 
 TEST(Spec, TheDelayBeginsAfterTheSynchronousUpdates) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <vector>
 
 #include "schedule/spec.h"
 
@@ -11,8 +12,16 @@ namespace twobw::schedule {
 
 inline std::string text(const Spec& spec) {
   return fmt::format("{} w={} d={} m={} e={} updates={} sync_updates={} evaluate_every={} second_gradient={}",
-                     name(spec.shape.schedule), spec.shape.replicas, spec.shape.stages, spec.shape.microbatches, spec.shape.extra, spec.updates,
-                     spec.sync_updates, spec.evaluate_every, spec.shape.second_gradient);
+                     name(spec.shape.schedule), spec.shape.replicas, spec.shape.stages,
+                     spec.shape.microbatches, spec.shape.extra, spec.updates, spec.sync_updates,
+                     spec.evaluate_every, spec.shape.second_gradient);
+}
+
+template <typename Function>
+std::vector<int> by_stage(const Spec& spec, Function function) {
+  std::vector<int> values;
+  for (int stage = 0; stage < spec.shape.stages; ++stage) values.push_back(function(spec, stage));
+  return values;
 }
 
 struct Ranges {
@@ -41,12 +50,13 @@ void for_each_spec(Kind kind, Ranges ranges, Function function) {
   };
   for (spec.shape.stages = 1; spec.shape.stages <= ranges.stages; ++spec.shape.stages)
     for (spec.shape.extra = 0; spec.shape.extra <= ranges.extra; ++spec.shape.extra)
-      for (spec.shape.microbatches = smallest_microbatches(spec); spec.shape.microbatches <= ranges.microbatches;
-           ++spec.shape.microbatches)
+      for (spec.shape.microbatches = smallest_microbatches(spec);
+           spec.shape.microbatches <= ranges.microbatches; ++spec.shape.microbatches)
         for (spec.updates = 1; spec.updates <= ranges.updates; ++spec.updates)
           for (spec.sync_updates = 0; spec.sync_updates <= ranges.sync_updates; ++spec.sync_updates)
             for (spec.evaluate_every = 0; spec.evaluate_every <= ranges.evaluate_every; ++spec.evaluate_every)
-              for (spec.shape.replicas = 1; spec.shape.replicas <= ranges.replicas; ++spec.shape.replicas) with_and_without();
+              for (spec.shape.replicas = 1; spec.shape.replicas <= ranges.replicas; ++spec.shape.replicas)
+                with_and_without();
 }
 
 }  // namespace twobw::schedule

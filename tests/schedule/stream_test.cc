@@ -33,7 +33,8 @@ std::vector<Instruction> without_begin(std::vector<Instruction> list, std::int64
 }
 
 TEST(Stream, TheFirstStageOfTwo) {
-  EXPECT_EQ(text(instructions({.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 1}, .updates = 3}, 0)),
+  EXPECT_EQ(text(instructions(
+                {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 1}, .updates = 3}, 0)),
             "BeginBatch batch 0\n"
             "Forward microbatch 0 (batch 0) on W(0)\n"
             "SendActivation microbatch 0 (batch 0)\n"
@@ -58,7 +59,8 @@ TEST(Stream, TheFirstStageOfTwo) {
 }
 
 TEST(Stream, TheLastStageStepsAsLateAsItCan) {
-  EXPECT_EQ(text(instructions({.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 1}, .updates = 3}, 1)),
+  EXPECT_EQ(text(instructions(
+                {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 1}, .updates = 3}, 1)),
             "BeginBatch batch 0\n"
             "RecvActivation microbatch 0 (batch 0)\n"
             "Forward microbatch 0 (batch 0) on W(0)\n"
@@ -85,7 +87,8 @@ TEST(Stream, TheLastStageStepsAsLateAsItCan) {
 TEST(Stream, WithOneGradientBufferAStageStepsBeforeTheNextBatchAccumulates) {
   std::string list;
   for (const Instruction& i : instructions(
-           {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2, .second_gradient = false}, .updates = 3},
+           {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2, .second_gradient = false},
+          .updates = 3},
            1)) {
     if (i.op == Op::BeginBatch || i.op == Op::RecvActivation || i.op == Op::SendGradient) continue;
     list += describe(i) + "\n";
@@ -177,7 +180,8 @@ TEST(Stream, StoppedBeforeABatchItIsTheShorterRun) {
 
 TEST(Stream, StoppedAtOnceItDoesNothing) {
   for (Kind kind : all_kinds()) {
-    const auto list = stopped({.shape = {.schedule = kind, .stages = 2}, .updates = 3, .evaluate_every = 1}, 1, 0);
+    const auto list =
+        stopped({.shape = {.schedule = kind, .stages = 2}, .updates = 3, .evaluate_every = 1}, 1, 0);
     EXPECT_EQ(text(list), "BeginBatch batch 0\n");
   }
 }

@@ -21,7 +21,8 @@ TEST(Arithmetic, TwoBWIsFasterThanFlushByTheBubbleAndNeverIdle) {
   for (int d = 1; d <= 9; ++d) {
     for (int m = std::max(1, d - 1); m <= 20; ++m) {
       const System system = equal_stages(d, 1, 2);
-      const Result two_bw = simulate({.shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = m}}, system);
+      const Result two_bw =
+          simulate({.shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = m}}, system);
       EXPECT_EQ(two_bw.update_seconds, 3 * m) << "d=" << d << " m=" << m;
       EXPECT_EQ(update_seconds(Kind::Flush, d, m, system), 3 * (m + d - 1)) << "d=" << d << " m=" << m;
       for (const StageUse& stage : two_bw.stages) EXPECT_EQ(stage.utilisation, 1.0);
@@ -34,8 +35,9 @@ TEST(Arithmetic, OneGradientBufferCostsAStallThatTwoDoNot) {
   for (int d = 2; d <= 9; ++d) {
     for (int m = d - 1; m <= 20; ++m) {
       const System system = equal_stages(d, 1, 2);
-      const Result result =
-          simulate({.shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = m, .second_gradient = false}}, system);
+      const Result result = simulate(
+          {.shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = m, .second_gradient = false}},
+          system);
       const double stall = 2 * (d - 1) - 1;
       EXPECT_EQ(result.update_seconds, 3 * m + stall) << "d=" << d << " m=" << m;
       EXPECT_GT(result.update_seconds, update_seconds(Kind::TwoBW, d, m, system));
@@ -51,7 +53,11 @@ TEST(Arithmetic, OneGradientBufferHidesAForwardOfTheSumOverReplicas) {
   system.stages[0].step = 1;
   for (double reduce : {0, 2, 3, 7}) {
     system.stages[0].reduce = reduce;
-    const Spec one = {.shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 2, .microbatches = 4, .second_gradient = false}};
+    const Spec one = {.shape = {.schedule = Kind::TwoBW,
+                                .stages = 1,
+                                .replicas = 2,
+                                .microbatches = 4,
+                                .second_gradient = false}};
     EXPECT_EQ(simulate(one, system).update_seconds, 4 * 5 + 1 + std::max(0.0, reduce - 3));
   }
 }
@@ -72,7 +78,8 @@ TEST(Arithmetic, SequentialRunsOneStageAtATime) {
 TEST(Arithmetic, TheSlowestStageSetsThePace) {
   System system = equal_stages(4);
   system.stages[2] = {.forward = 2, .backward = 3};
-  const Result result = simulate({.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 8}}, system);
+  const Result result =
+      simulate({.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 8}}, system);
   EXPECT_EQ(result.update_seconds, 8 * 5);
   EXPECT_EQ(result.stages[2].utilisation, 1.0);
   EXPECT_EQ(result.stages[0].utilisation, 3.0 / 5);
@@ -119,10 +126,13 @@ TEST(Arithmetic, EnoughExtraMicrobatchesHideTransfers) {
       const int enough = (d - 1) * static_cast<int>(std::ceil(2 * c / 3));
       System system = equal_stages(d);
       add_links(system, {.latency = c, .bandwidth = kFree}, 1);
-      Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = d - 1 + enough, .extra = enough}};
-      EXPECT_EQ(simulate(spec, system).update_seconds, 3 * spec.shape.microbatches) << "d=" << d << " c=" << c;
+      Spec spec = {
+          .shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = d - 1 + enough, .extra = enough}};
+      EXPECT_EQ(simulate(spec, system).update_seconds, 3 * spec.shape.microbatches)
+          << "d=" << d << " c=" << c;
       spec.shape.extra -= 1;
-      EXPECT_GT(simulate(spec, system).update_seconds, 3 * spec.shape.microbatches) << "d=" << d << " c=" << c;
+      EXPECT_GT(simulate(spec, system).update_seconds, 3 * spec.shape.microbatches)
+          << "d=" << d << " c=" << c;
     }
   }
 }

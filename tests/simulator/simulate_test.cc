@@ -26,7 +26,9 @@ class Draw {
   double real(double most) { return most * static_cast<double>(engine_()) / 4294967296.0; }
 
   Spec spec() {
-    Spec spec = {.shape = {.schedule = schedule::all_kinds()[whole(0, 4)], .stages = whole(1, 7), .extra = whole(0, 3)}};
+    Spec spec = {.shape = {.schedule = schedule::all_kinds()[whole(0, 4)],
+                           .stages = whole(1, 7),
+                           .extra = whole(0, 3)}};
     spec.shape.microbatches = whole(schedule::smallest_microbatches(spec), 20);
     spec.shape.second_gradient = whole(0, 1) == 1;
     return spec;
@@ -66,8 +68,8 @@ TEST(Simulate, AgreesWithTheExecutionInWholeTicks) {
     spec.evaluate_every = draw.whole(0, 2);
     const schedule::Costs costs = {
         .forward = draw.whole(1, 5), .backward = draw.whole(1, 9), .evaluate = draw.whole(1, 4)};
-    System system =
-        equal_stages(spec.shape.stages, static_cast<double>(costs.forward), static_cast<double>(costs.backward));
+    System system = equal_stages(spec.shape.stages, static_cast<double>(costs.forward),
+                                 static_cast<double>(costs.backward));
     for (StageTimes& stage : system.stages) stage.evaluate = static_cast<double>(costs.evaluate);
 
     const schedule::Lists lists = schedule::all_instructions(spec);
@@ -159,14 +161,16 @@ TEST(Simulate, GivesTheSameEventsAgain) {
 TEST(Simulate, ALongRunTakesAsManyPeriodsMore) {
   const System system = equal_stages(4);
   const auto total = [&](std::int64_t updates) {
-    return simulate({.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 4}, .updates = updates}, system)
+    return simulate({.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 4}, .updates = updates},
+                    system)
         .total_seconds;
   };
   EXPECT_EQ(total(2000) - total(1000), 1000 * 12);
 }
 
 TEST(SimulateDeathTest, ASystemOfAnotherSizeIsOurMistake) {
-  EXPECT_DEATH(simulate({.shape = {.schedule = Kind::Flush, .stages = 3}}, equal_stages(2)), "3 stages, but times of 2");
+  EXPECT_DEATH(simulate({.shape = {.schedule = Kind::Flush, .stages = 3}}, equal_stages(2)),
+               "3 stages, but times of 2");
 }
 
 }  // namespace

@@ -10,7 +10,8 @@ namespace {
 using schedule::Kind;
 
 TEST(Timeline, DrawsWhatEveryStageDoes) {
-  const schedule::Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2}, .updates = 2};
+  const schedule::Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2},
+                               .updates = 2};
   System system = equal_stages(2, 1, 2);
   system.stages[0].step = system.stages[1].step = 0.5;
   const Result result = simulate(spec, system, true);

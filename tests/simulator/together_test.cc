@@ -115,7 +115,8 @@ TEST(Tie, LetsOthersPassOnASharedChannel) {
 TEST(Evaluation, GoesThroughTheStagesInTurn) {
   System system = equal_stages(3);
   for (StageTimes& stage : system.stages) stage.evaluate = 10;
-  const Spec spec = {.shape = {.schedule = Kind::Flush, .stages = 3, .microbatches = 4}, .updates = 2, .evaluate_every = 1};
+  const Spec spec = {
+      .shape = {.schedule = Kind::Flush, .stages = 3, .microbatches = 4}, .updates = 2, .evaluate_every = 1};
   const Result result = simulate(spec, system, true);
   EXPECT_EQ(ends_of(result, 0, Op::Evaluate), (Times{28, 74}));
   EXPECT_EQ(ends_of(result, 2, Op::Evaluate), (Times{48, 94}));

@@ -15,7 +15,7 @@ namespace {
 using Seconds = std::chrono::duration<double>;
 using Clock = std::chrono::steady_clock;
 
-constexpr Seconds kLong{60};  // only a failing test waits so long
+constexpr Seconds kPatience{60};  // only a failing test waits so long
 
 // A condition for Hub::wait that reports its first look. It is looked at under the hub's lock, so whoever
 // has seen the latch open and then takes that lock finds the thread asleep.
@@ -28,7 +28,7 @@ auto reporting(std::latch& looked, Condition condition) {
 }
 
 TEST(Hub, AnUpdateWakesWhoWaitsForIt) {
-  Hub hub(kLong);
+  Hub hub(kPatience);
   const auto begin = Clock::now();
   int value = 0;
   std::latch looked(1);
@@ -39,7 +39,7 @@ TEST(Hub, AnUpdateWakesWhoWaitsForIt) {
   hub.update([&] { value = 1; });  // not yet
   hub.update([&] { value = 2; });
   EXPECT_EQ(waiting.get(), 20);
-  EXPECT_LT(Clock::now() - begin, kLong / 2);  // woken, not timed out
+  EXPECT_LT(Clock::now() - begin, kPatience / 2);  // woken, not timed out
 }
 
 TEST(Hub, WhatIsThereNeedsNoWait) {
@@ -50,7 +50,7 @@ TEST(Hub, WhatIsThereNeedsNoWait) {
 }
 
 TEST(Hub, CancelWakesEveryWaiter) {
-  Hub hub(kLong);
+  Hub hub(kPatience);
   const auto begin = Clock::now();
   constexpr int kWaiting = 4;
   std::latch looked(kWaiting);
@@ -63,7 +63,7 @@ TEST(Hub, CancelWakesEveryWaiter) {
   looked.wait();
   hub.cancel();
   for (auto& wait : waiting) EXPECT_THROW(wait.get(), Cancelled);
-  EXPECT_LT(Clock::now() - begin, kLong / 2);
+  EXPECT_LT(Clock::now() - begin, kPatience / 2);
   EXPECT_THROW(hub.wait(
                    "what is there", [] { return true; }, [] { return 0; }),
                Cancelled);

@@ -36,8 +36,6 @@ namespace twobw::transport {
 
 using Seconds = std::chrono::duration<double>;
 
-inline constexpr Seconds kLong{60};  // only a failing test waits so long
-
 // A thread at a device that does what it is told, one thing after the other.
 class WorkerThread {
  public:
@@ -113,6 +111,8 @@ inline bool same_bits(const Tensors& a, const Tensors& b) {
 template <typename Kind>
 class Links : public testing::Test {
  protected:
+  static constexpr Seconds kLong{60};  // only a failing test waits so long
+
   void SetUp() override {
     const std::string missing = Kind::missing();
     if (!missing.empty()) GTEST_SKIP() << missing;

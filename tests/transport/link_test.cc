@@ -24,7 +24,7 @@ TEST(Tags, AreNamedAsTheyAppearInReports) {
 }
 
 TEST(LocalLinkDeathTest, SendingATagTwiceIsABug) {
-  Hub hub(kLong);
+  Hub hub(Seconds(60));
   const auto link = local_link(hub);
   link->send({Tag::Kind::Gradient, 1}, number(1));
   EXPECT_DEATH(link->send({Tag::Kind::Gradient, 1}, number(1)), "gradient of microbatch 1 sent twice");

@@ -15,13 +15,13 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-at::Tensor of(std::vector<float> values) {
+at::Tensor numbers(std::vector<float> values) {
   return at::tensor(values);
 }
 
 std::vector<Contribution> contributions(const std::vector<std::vector<float>>& gradients) {
   std::vector<Contribution> all;
-  for (const auto& gradient : gradients) all.push_back({.gradient = of(gradient)});
+  for (const auto& gradient : gradients) all.push_back({.gradient = numbers(gradient)});
   return all;
 }
 
@@ -37,9 +37,9 @@ void add_up(const std::vector<Contribution>& all) {
 TEST(ReplicaGroup, HandsTheSumToTheLastAndToWhoeverAwaitsIt) {
   Hub hub(Seconds(60));
   ReplicaGroup group(hub, 3);
-  EXPECT_EQ(group.contribute(0, 2, {of({3})}), nullptr);
-  EXPECT_EQ(group.contribute(0, 0, {of({1})}), nullptr);
-  const auto sum = group.contribute(0, 1, {of({2})});
+  EXPECT_EQ(group.contribute(0, 2, {numbers({3})}), nullptr);
+  EXPECT_EQ(group.contribute(0, 0, {numbers({1})}), nullptr);
+  const auto sum = group.contribute(0, 1, {numbers({2})});
   ASSERT_NE(sum, nullptr);
   for (int replica = 0; replica < 3; ++replica) EXPECT_EQ(group.await(0), sum);
 }
@@ -47,27 +47,27 @@ TEST(ReplicaGroup, HandsTheSumToTheLastAndToWhoeverAwaitsIt) {
 TEST(ReplicaGroup, AloneOneIsTheLastAtOnce) {
   Hub hub(Seconds(60));
   ReplicaGroup group(hub, 1);
-  for (int update = 0; update < 3; ++update) EXPECT_TRUE(group.contribute(update, 0, {of({1})})->help());
+  for (int update = 0; update < 3; ++update) EXPECT_TRUE(group.contribute(update, 0, {numbers({1})})->help());
 }
 
 // A fast replica contributes to the next update before a slow one has come to this one.
 TEST(ReplicaGroup, KeepsUpdatesApart) {
   Hub hub(Seconds(60));
   ReplicaGroup group(hub, 2);
-  const at::Tensor first = of({1}), second = of({10});
+  const at::Tensor first = numbers({1}), second = numbers({10});
   EXPECT_EQ(group.contribute(0, 0, {first}), nullptr);
   EXPECT_EQ(group.contribute(1, 0, {second}), nullptr);
-  EXPECT_TRUE(group.contribute(0, 1, {of({2})})->help());
-  EXPECT_TRUE(group.contribute(1, 1, {of({20})})->help());
-  EXPECT_TRUE(first.equal(of({3})));
-  EXPECT_TRUE(second.equal(of({30})));
+  EXPECT_TRUE(group.contribute(0, 1, {numbers({2})})->help());
+  EXPECT_TRUE(group.contribute(1, 1, {numbers({20})})->help());
+  EXPECT_TRUE(first.equal(numbers({3})));
+  EXPECT_TRUE(second.equal(numbers({30})));
 }
 
 TEST(ReplicaGroupDeathTest, NobodyContributesTwice) {
   Hub hub(Seconds(60));
   ReplicaGroup group(hub, 3);
-  group.contribute(4, 1, {of({1})});
-  EXPECT_DEATH(group.contribute(4, 1, {of({1})}), "replica 1 contributed twice to update 4");
+  group.contribute(4, 1, {numbers({1})});
+  EXPECT_DEATH(group.contribute(4, 1, {numbers({1})}), "replica 1 contributed twice to update 4");
 }
 
 // (1 + 1e8) - 1e8 is 0 in fp32 and 1 + (1e8 - 1e8) is 1: the order can be seen.
@@ -75,7 +75,7 @@ TEST(ReplicaSum, IsInTheOrderOfTheReplicasInEveryBuffer) {
   const auto all = contributions({{1.0f, 1e8f}, {1e8f, -1e8f}, {-1e8f, 1.0f}});
   add_up(all);
   for (const Contribution& contribution : all)
-    EXPECT_TRUE(contribution.gradient.equal(of({0.0f, 1.0f}))) << contribution.gradient;
+    EXPECT_TRUE(contribution.gradient.equal(numbers({0.0f, 1.0f}))) << contribution.gradient;
 }
 
 TEST(ReplicaSum, SharesWhatOneReplicaChangedAfterwards) {
@@ -83,18 +83,18 @@ TEST(ReplicaSum, SharesWhatOneReplicaChangedAfterwards) {
   const auto sum = sum_of(all);
   EXPECT_TRUE(sum->help());
   sum->afterwards(1, [&] {
-    all[1].gradient.add_(of({100, 100, 100}));
+    all[1].gradient.add_(numbers({100, 100, 100}));
     sum->share(1, 1, 1);
   });
-  EXPECT_TRUE(all[0].gradient.equal(of({6, 160, 15})));
-  EXPECT_TRUE(all[1].gradient.equal(of({106, 160, 115})));
-  EXPECT_TRUE(all[2].gradient.equal(of({6, 160, 15})));
+  EXPECT_TRUE(all[0].gradient.equal(numbers({6, 160, 15})));
+  EXPECT_TRUE(all[1].gradient.equal(numbers({106, 160, 115})));
+  EXPECT_TRUE(all[2].gradient.equal(numbers({6, 160, 15})));
 }
 
 TEST(ReplicaSum, OfOneIsItself) {
   const auto all = contributions({{-0.0f, 3}});
   add_up(all);
-  EXPECT_TRUE(all[0].gradient.equal(of({0, 3})));
+  EXPECT_TRUE(all[0].gradient.equal(numbers({0, 3})));
   EXPECT_TRUE(std::signbit(all[0].gradient[0].item<float>()));  // not so much as a zero is added
 }
 

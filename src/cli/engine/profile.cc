@@ -12,15 +12,15 @@
 #include <string>
 
 #include "base/config.h"
-#include "base/text_file.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "base/text_file.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "device/cpu.h"
+#include "measure/profiler.h"
 #include "models/model.h"
 #include "telemetry/progress.h"
-#include "measure/profiler.h"
 
 namespace twobw::cli {
 namespace {
@@ -99,11 +99,11 @@ int run(const RunArguments& arguments, const ProfileOptions& options) {
   const runtime::Setup setup = runtime::prepare(config);
   telemetry::Progress progress(isatty(STDOUT_FILENO) != 0);
   const measure::ProfileObserver observer{.on_round =
-                                            [&](int done, int all, int microbatch) {
-                                              progress.show(done, all, "round",
-                                                            fmt::format("microbatches of {}", microbatch));
-                                            },
-                                        .on_note = [&](const std::string& line) { progress.say(line); }};
+                                              [&](int done, int all, int microbatch) {
+                                                progress.show(done, all, "round",
+                                                              fmt::format("microbatches of {}", microbatch));
+                                              },
+                                          .on_note = [&](const std::string& line) { progress.say(line); }};
   const measure::ProfiledDevices devices = measure::profiled_devices(setup);
   progress.say(fmt::format("measuring {} on {}{}", architecture::describe(setup.model.layers),
                            device::describe(devices.measured), while_others_work(devices)));

@@ -7,9 +7,9 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "device/cpu.h"
+#include "measure/forecast.h"
 #include "schedule/spec.h"
 #include "train/export.h"
-#include "measure/forecast.h"
 #include "train/trainer.h"
 
 namespace twobw::cli {
@@ -39,7 +39,8 @@ void print_outcome(const Config& config, const nlohmann::ordered_json& summary) 
   if (summary["skipped_updates"] > 0)
     fmt::print("  {} updates were skipped\n", summary["skipped_updates"].get<int>());
   if (summary.contains("forecast")) {
-    for (const std::string& line : measure::describe_comparison(summary["forecast"])) fmt::print("{}\n", line);
+    for (const std::string& line : measure::describe_comparison(summary["forecast"]))
+      fmt::print("{}\n", line);
   }
   fmt::print("saved in {}\n", config.run_dir);
 }

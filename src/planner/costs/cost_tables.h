@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "base/config.h"
-#include "planner/hardware/cluster.h"
 #include "planner/costs/layer_costs.h"
 #include "planner/costs/profile.h"
+#include "planner/hardware/cluster.h"
 
 namespace twobw::planner {
 

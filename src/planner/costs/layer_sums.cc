@@ -6,7 +6,8 @@
 
 namespace twobw::planner {
 
-LayerSums::LayerSums(const std::vector<LayerShape>& shapes, const CostColumn& column) : tokens_(column.tokens) {
+LayerSums::LayerSums(const std::vector<LayerShape>& shapes, const CostColumn& column)
+    : tokens_(column.tokens) {
   TWOBW_ASSERT(shapes.size() == column.layers.size(), "{} layers, costs of {}", shapes.size(),
                column.layers.size());
   before_.emplace_back();

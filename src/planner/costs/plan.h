@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "planner/hardware/cluster.h"
 #include "planner/costs/layer_costs.h"
 #include "planner/costs/memory_model.h"
+#include "planner/hardware/cluster.h"
 #include "schedule/spec.h"
 
 namespace twobw::planner {

@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "base/config_values.h"
-#include "base/text_file.h"
 #include "base/error.h"
 #include "base/gpu_name.h"
 #include "base/json.h"
+#include "base/text_file.h"
 
 namespace twobw::planner {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/config.h"
-#include "planner/hardware/cluster.h"
 #include "planner/costs/layer_costs.h"
+#include "planner/hardware/cluster.h"
 
 namespace twobw::planner {
 

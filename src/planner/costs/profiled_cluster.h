@@ -1,8 +1,8 @@
 // The devices that a profile was made on, as a cluster to plan for.
 #pragma once
 
-#include "planner/hardware/cluster.h"
 #include "planner/costs/profile.h"
+#include "planner/hardware/cluster.h"
 
 namespace twobw::planner {
 

@@ -21,14 +21,16 @@ struct Roofline {
 LayerCost cost(const architecture::Layer& layer, const DeviceKind& device, const Roofline& roof,
                const StateBytes& state, const architecture::Extent& extent) {
   if (!layer.work) {
-    fail_input("the layer {} has no description of its work, so its times cannot be modelled; give a profile", layer.kind);
+    fail_input("the layer {} has no description of its work, so its times cannot be modelled; give a profile",
+               layer.kind);
   }
   const architecture::Work work = layer.work(extent);
   // Else only rows of them are read.
   const double weights = work.matrix_flops > 0 ? architecture::parameter_count(layer) : 0;
   const double rest = work.element_bytes / roof.bandwidth;
   LayerCost cost;
-  cost.forward = roof.seconds(work.matrix_flops, work.matrix_bytes + extent.element * weights) + rest + device.overhead;
+  cost.forward =
+      roof.seconds(work.matrix_flops, work.matrix_bytes + extent.element * weights) + rest + device.overhead;
   cost.backward = roof.seconds(2 * work.matrix_flops,
                                2 * work.matrix_bytes + (extent.element + 2 * state.gradients) * weights) +
                   1.5 * rest + 2 * device.overhead;

@@ -1,13 +1,13 @@
-// Costs of a model that nobody has measured: how long a device of known figures takes for what architecture/ says
-// that every layer computes, moves and keeps.
+// Costs of a model that nobody has measured: how long a device of known figures takes for what architecture/
+// says that every layer computes, moves and keeps.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "architecture/layer.h"
-#include "planner/hardware/cluster.h"
 #include "planner/costs/layer_costs.h"
+#include "planner/hardware/cluster.h"
 
 namespace twobw::planner {
 
@@ -27,7 +27,8 @@ double peak_rate(const DeviceKind& device, const std::string& precision);
 //             reads the incoming gradient besides; twice the overhead
 //   step      all state of a parameter read and written once, at the memory's bandwidth
 //
-// Throws InputError where the device's rates or its memory bandwidth are not known, or a layer's work is not described.
+// Throws InputError where the device's rates or its memory bandwidth are not known, or a layer's work is not
+// described.
 CostTable modelled_costs(const architecture::Model& model, const DeviceKind& device,
                          const std::string& precision, const StateBytes& state, int context,
                          const std::vector<int>& microbatches);

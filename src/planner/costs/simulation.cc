@@ -68,14 +68,15 @@ simulator::System system_of(const Problem& problem, const Plan& plan) {
   Channels channels(problem.cluster, system);
   std::map<int, LayerSums> loads;  // by kind of device
   const auto load_of = [&](const StagePlan& stage) {
-    return loads.try_emplace(stage.kind, problem.layers, *column_of(problem, stage.kind, plan.shape.microbatch))
+    return loads
+        .try_emplace(stage.kind, problem.layers, *column_of(problem, stage.kind, plan.shape.microbatch))
         .first->second.of(stage.first_layer, stage.last_layer);
   };
   for (std::size_t r = 0; r < plan.stages.size(); ++r) {
     const StagePlan& stage = plan.stages[r];
     const StageLoad load = load_of(stage);
-    const StageTiming timing =
-        timing_of(problem, Setting{.shape = plan.shape}, site_of(problem.cluster, stage), load, stage.recompute);
+    const StageTiming timing = timing_of(problem, Setting{.shape = plan.shape},
+                                         site_of(problem.cluster, stage), load, stage.recompute);
     system.stages.push_back({.forward = timing.forward,
                              .backward = timing.backward,
                              .step = timing.step,

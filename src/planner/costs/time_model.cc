@@ -114,8 +114,8 @@ void check(const Problem& problem, const Plan& plan, const LayerSumsByKind& load
     TWOBW_ASSERT(std::ssize(stage.nodes) == plan.shape.replicas && stage.devices.size() == stage.nodes.size(),
                  "{} nodes and {} devices for {} replicas", stage.nodes.size(), stage.devices.size(),
                  plan.shape.replicas);
-    TWOBW_ASSERT(loads[stage.kind] != nullptr, "no costs of {} sequences on device kind {}", plan.shape.microbatch,
-                 stage.kind);
+    TWOBW_ASSERT(loads[stage.kind] != nullptr, "no costs of {} sequences on device kind {}",
+                 plan.shape.microbatch, stage.kind);
     layer = stage.last_layer;
   }
   TWOBW_ASSERT(layer == std::ssize(problem.layers), "{} of {} layers placed", layer, problem.layers.size());
@@ -135,7 +135,8 @@ bool stalls(const Setting& setting) {
 }
 
 const StateBytes& state_of(const Problem& problem, schedule::Kind kind) {
-  return !schedule::is_delayed(kind) && problem.synchronous_state ? *problem.synchronous_state : problem.state;
+  return !schedule::is_delayed(kind) && problem.synchronous_state ? *problem.synchronous_state
+                                                                  : problem.state;
 }
 
 const CostColumn* column_of(const Problem& problem, int kind, int microbatch) {
@@ -288,7 +289,8 @@ Estimate evaluate(const Problem& problem, Plan plan, const LayerSumsByKind& load
   }
 
   plan.update_seconds = update_seconds(setting, timings);
-  const double sequences = static_cast<double>(plan.shape.microbatch) * plan.shape.replicas * plan.shape.microbatches;
+  const double sequences =
+      static_cast<double>(plan.shape.microbatch) * plan.shape.replicas * plan.shape.microbatches;
   plan.sequences_per_s = sequences / plan.update_seconds;
   plan.tokens_per_s = plan.sequences_per_s * problem.context;
   plan.utilisation = 0;

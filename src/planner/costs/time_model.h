@@ -44,7 +44,7 @@ namespace twobw::planner {
 
 // What all stages of a plan share.
 struct Setting {
-  PipelineShape shape;  // the stages apart, which are what a search looks for
+  PipelineShape shape;       // the stages apart, which are what a search looks for
   int extra_a_boundary = 0;  // extra microbatches in flight besides, for every boundary between two stages
 
   bool one_gradient() const { return shape.schedule == schedule::Kind::TwoBW && !shape.second_gradient; }

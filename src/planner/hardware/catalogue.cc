@@ -1,8 +1,8 @@
 #include <fmt/ranges.h>
 
-#include "base/text_file.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "base/text_file.h"
 #include "planner/hardware/cluster.h"
 #include "planner/hardware/device_kinds.h"
 

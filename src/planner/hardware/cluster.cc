@@ -8,11 +8,11 @@
 #include <set>
 
 #include "base/config_values.h"
-#include "base/text_file.h"
 #include "base/error.h"
-#include "planner/hardware/device_kinds.h"
-#include "base/yaml_fields.h"
+#include "base/text_file.h"
 #include "base/units.h"
+#include "base/yaml_fields.h"
+#include "planner/hardware/device_kinds.h"
 
 namespace twobw::planner {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "planner/hardware/cluster.h"
 #include "base/yaml_fields.h"
+#include "planner/hardware/cluster.h"
 
 namespace twobw::planner {
 

@@ -92,7 +92,8 @@ std::string setting_line(const Problem& problem, const Plan& plan) {
   const std::string gradients = gradient_buffers(plan);
   return fmt::format("{}: {} x {}, {} of {} an update on each: batch {} of at most {}{}{}\n",
                      schedule::name(plan.shape.schedule), plural(std::ssize(plan.stages), "stage"),
-                     plural(plan.shape.replicas, "replica"), plural(plan.shape.microbatches, "microbatch", "es"),
+                     plural(plan.shape.replicas, "replica"),
+                     plural(plan.shape.microbatches, "microbatch", "es"),
                      plural(plan.shape.microbatch, "sequence"), sequences, problem.batch,
                      plan.shape.extra > 0 ? fmt::format("; {} extra in flight", plan.shape.extra) : "",
                      gradients.empty() ? "" : "; " + gradients);
@@ -156,8 +157,9 @@ std::string best_of(const Candidate& candidate) {
   if (!candidate.best) return "none";
   const Plan& plan = candidate.best->plan;
   const auto again = std::ranges::count_if(plan.stages, &StagePlan::recompute);
-  return fmt::format("d={} b={} m={} e={}{}{}", plan.stages.size(), plan.shape.microbatch, plan.shape.microbatches,
-                     plan.shape.extra, plan.shape.second_gradient ? "" : ", one gradient buffer",
+  return fmt::format("d={} b={} m={} e={}{}{}", plan.stages.size(), plan.shape.microbatch,
+                     plan.shape.microbatches, plan.shape.extra,
+                     plan.shape.second_gradient ? "" : ", one gradient buffer",
                      again == 0                         ? ""
                      : again == std::ssize(plan.stages) ? ", all recompute"
                                                         : fmt::format(", {} recompute", again));
@@ -168,7 +170,8 @@ std::string family_table(const SearchResult& result) {
   table.align_right({2, 3});
   for (const Candidate& candidate : result.candidates) {
     const bool fits = candidate.best && candidate.best->fits();
-    table.add({name(candidate), best_of(candidate), fits ? format_count(candidate.best->plan.tokens_per_s) : "-",
+    table.add({name(candidate), best_of(candidate),
+               fits ? format_count(candidate.best->plan.tokens_per_s) : "-",
                fits ? percent(candidate.ratio) : "-",
                candidate.standing == Standing::Best ? "chosen" : candidate.reason});
   }

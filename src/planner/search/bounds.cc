@@ -12,15 +12,16 @@ int most_stages(const Problem& problem, const Setting& setting, const Places& pl
                 std::optional<int> exactly) {
   int most = std::min(static_cast<int>(problem.layers.size()), places.all().front().reach);
   if (exactly) most = std::min(most, *exactly);
-  while (most > 0 && schedule::smallest_microbatches(spec_of(setting, most)) > setting.shape.microbatches) --most;
+  while (most > 0 && schedule::smallest_microbatches(spec_of(setting, most)) > setting.shape.microbatches)
+    --most;
   return most;
 }
 
 }  // namespace
 
 // Some stage has the largest layer, and some stage at least its part of the whole.
-Bounds::Bounds(const Problem& problem, const Setting& setting, const Places& places, const LayerSumsByKind& loads,
-               std::optional<int> exactly)
+Bounds::Bounds(const Problem& problem, const Setting& setting, const Places& places,
+               const LayerSumsByKind& loads, std::optional<int> exactly)
     : setting_(setting), stages_(most_stages(problem, setting, places, exactly)) {
   const int layers = static_cast<int>(problem.layers.size());
   compute_.assign(layers + 1, 0);

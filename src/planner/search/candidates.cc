@@ -1,5 +1,5 @@
-#include "base/text.h"
 #include "planner/search/candidates.h"
+#include "base/text.h"
 
 #include <algorithm>
 #include <map>
@@ -9,11 +9,11 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "planner/search/bounds.h"
 #include "planner/costs/layer_sums.h"
+#include "planner/costs/simulation.h"
+#include "planner/search/bounds.h"
 #include "planner/search/partition.h"
 #include "planner/search/placement.h"
-#include "planner/costs/simulation.h"
 #include "planner/search/space.h"
 
 namespace twobw::planner {
@@ -27,7 +27,8 @@ double throughput(const std::optional<Estimate>& estimate) {
 
 // Seconds that an update must stay below to be better than so many sequences a second.
 double update_to_beat(const Setting& setting, double throughput) {
-  const double sequences = 1.0 * setting.shape.microbatch * setting.shape.microbatches * setting.shape.replicas;
+  const double sequences =
+      1.0 * setting.shape.microbatch * setting.shape.microbatches * setting.shape.replicas;
   return throughput > 0 ? sequences / throughput : kUnlimited;
 }
 
@@ -164,7 +165,8 @@ class Search {
   }
 
   Partition partition_of(const Cell& cell) {
-    return {problem_, cell.setting, *cell.places, loads_.at(cell.setting.shape.microbatch), cell.stages, space_};
+    return {problem_,    cell.setting, *cell.places, loads_.at(cell.setting.shape.microbatch),
+            cell.stages, space_};
   }
 
   // A rough look at every cell, for something to beat.
@@ -185,8 +187,8 @@ class Search {
     }
   }
 
-  // Sequences a second that such a plan of the candidate must exceed to matter: those of the candidate's best,
-  // where it may come near the best of all, or where that is soon found.
+  // Sequences a second that such a plan of the candidate must exceed to matter: those of the candidate's
+  // best, where it may come near the best of all, or where that is soon found.
   double to_beat(const Candidate& candidate, const Setting& setting) const {
     const double own = throughput(candidate.best);
     if (setting.shape.schedule == Kind::TwoBW && !stalls(setting)) return own;
@@ -241,9 +243,9 @@ class Search {
       find_closest(group.cells, candidate);
     } else {
       const bool batch = microbatch_count(problem_, candidate.replicas, loads_.begin()->first) == 0;
-      candidate.reason =
-          batch ? fmt::format("a batch of {} is too small for {} replicas", problem_.batch, candidate.replicas)
-                : "no way to place it";
+      candidate.reason = batch ? fmt::format("a batch of {} is too small for {} replicas", problem_.batch,
+                                             candidate.replicas)
+                               : "no way to place it";
     }
     result_.candidates.push_back(std::move(candidate));
   }
@@ -258,17 +260,18 @@ class Search {
       seen = cell.places;
       Partition partition = partition_of(cell);
       std::optional<Estimate> closest = partition.least_over();
-      if (closest && (!candidate.best || closest->over < candidate.best->over)) candidate.best = std::move(closest);
+      if (closest && (!candidate.best || closest->over < candidate.best->over))
+        candidate.best = std::move(closest);
       result_.stages += partition.considered();
     }
     if (!candidate.best) {
       candidate.reason = fmt::format("no number of stages is allowed with {} microbatches an update",
-                                  cells.front().setting.shape.microbatches);
+                                     cells.front().setting.shape.microbatches);
       return;
     }
     candidate.standing = Standing::Memory;
-    candidate.reason =
-        fmt::format("memory of stage {} by {}", candidate.best->tightest, format_shortage(candidate.best->over));
+    candidate.reason = fmt::format("memory of stage {} by {}", candidate.best->tightest,
+                                   format_shortage(candidate.best->over));
   }
 
   const Problem& problem_;
@@ -303,7 +306,8 @@ void simulate_best(const Problem& problem, int count, std::vector<Candidate>& ca
   constexpr double near = 0.8;
   auto end = candidates.begin();
   const double best = throughput(candidates.front().best);
-  for (; end != candidates.end() && end - candidates.begin() < count && end->standing == Standing::Slower; ++end) {
+  for (; end != candidates.end() && end - candidates.begin() < count && end->standing == Standing::Slower;
+       ++end) {
     if (throughput(end->best) < near * best) break;
     Plan& plan = end->best->plan;
     plan.simulated_tokens_per_s = simulated_tokens_per_s(problem, plan);

@@ -179,7 +179,8 @@ double Frontier::way(double compute, double backward, double send) const {
 // Whether the stage may have to wait for room.
 bool Frontier::waits(const Stage& stage) const {
   return setting_.shape.schedule == Kind::TwoBW ||
-         (setting_.shape.schedule == Kind::Flush && costs_.in_flight(stage.after) < setting_.shape.microbatches);
+         (setting_.shape.schedule == Kind::Flush &&
+          costs_.in_flight(stage.after) < setting_.shape.microbatches);
 }
 
 double Frontier::slack_of(const Stage& stage, double compute, const Label& rest) const {
@@ -383,8 +384,8 @@ std::optional<Estimate> Frontier::even_split() {
     const int first = before == 0 ? 0 : std::clamp(first_with(parameters), before, labels_.back().layer - 1);
     const int site = places_.all()[place].site;
     const StageLoad load = loads_[places_.sites()[site].kind]->of(first, labels_.back().layer);
-    const bool recompute = problem_.fixed.recompute.value_or(costs_.over(site, after, first == 0, load, true) <
-                                                       costs_.over(site, after, first == 0, load, false));
+    const bool recompute = problem_.fixed.recompute.value_or(
+        costs_.over(site, after, first == 0, load, true) < costs_.over(site, after, first == 0, load, false));
     labels_.push_back({.parent = after, .place = place, .layer = first, .recompute = recompute});
   }
   return estimate(stages);

@@ -15,11 +15,11 @@
 #include <optional>
 #include <vector>
 
-#include "planner/search/bounds.h"
 #include "planner/costs/layer_sums.h"
+#include "planner/costs/time_model.h"
+#include "planner/search/bounds.h"
 #include "planner/search/placement.h"
 #include "planner/search/stage_costs.h"
-#include "planner/costs/time_model.h"
 
 namespace twobw::planner {
 

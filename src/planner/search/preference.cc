@@ -7,8 +7,8 @@
 #include <map>
 #include <tuple>
 
-#include "planner/search/bounds.h"
 #include "planner/costs/simulation.h"
+#include "planner/search/bounds.h"
 #include "planner/search/space.h"
 
 namespace twobw::planner {
@@ -51,14 +51,16 @@ void prefer_simple(double tolerance, std::vector<Candidate>& candidates) {
   const double base = candidates.front().ratio;
   for (auto candidate = candidates.begin(); candidate != end; ++candidate) {
     candidate->ratio /= base;
-    candidate->reason = candidate->standing == Standing::Best ? "" : why_passed_over(*candidate, candidates.front());
+    candidate->reason =
+        candidate->standing == Standing::Best ? "" : why_passed_over(*candidate, candidates.front());
   }
 }
 
 // The same plan with one more microbatch in flight for every boundary, if it may and fits.
 std::optional<Estimate> with_cushion(const Problem& problem, const Plan& plan) {
   const int cushion = static_cast<int>(plan.stages.size()) - 1;
-  const bool has_extra = plan.shape.schedule == schedule::Kind::TwoBW || plan.shape.schedule == schedule::Kind::Flush;
+  const bool has_extra =
+      plan.shape.schedule == schedule::Kind::TwoBW || plan.shape.schedule == schedule::Kind::Flush;
   if (problem.fixed.extra || !has_extra || plan.shape.extra >= cushion) return std::nullopt;
   Plan more = plan;
   more.shape.extra = cushion;
@@ -80,7 +82,8 @@ schedule::Kind schedule_in_effect(const Plan& plan) {
 auto run_of(const Plan& plan) {
   std::vector<int> cuts;
   for (const StagePlan& stage : plan.stages) cuts.push_back(stage.last_layer);
-  return std::tuple(schedule_in_effect(plan), plan.shape.replicas, plan.shape.microbatch, plan.shape.microbatches, cuts);
+  return std::tuple(schedule_in_effect(plan), plan.shape.replicas, plan.shape.microbatch,
+                    plan.shape.microbatches, cuts);
 }
 
 void add_unless_there(std::vector<Plan>& plans, const Plan& plan) {
@@ -97,7 +100,8 @@ std::vector<std::vector<Plan>> best_by_size(const Problem& problem, const Prefer
     if (microbatch_count(problem, problem.fixed.replicas.value_or(1), size) == 0) continue;
     Problem fixed = problem;
     fixed.fixed.microbatch = size;
-    for (const Candidate& candidate : search(fixed, {.simulate = 0, .near = near, .remedies = false}).candidates) {
+    for (const Candidate& candidate :
+         search(fixed, {.simulate = 0, .near = near, .remedies = false}).candidates) {
       if (candidate.standing != Standing::Best && candidate.standing != Standing::Slower) continue;
       const Plan& plan = candidate.best->plan;
       if (plan.tokens_per_s < enough) continue;

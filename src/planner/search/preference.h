@@ -20,8 +20,8 @@ struct Preferences {
 SearchResult search_with(const Problem& problem, const Preferences& preferences, SearchOptions options = {});
 
 // The chosen plan, and others that come so near it by the model: a run can tell which is fastest. First the
-// best of every candidate, then the best of every candidate with its second microbatch size, and so on; `most` in
-// all at most. Plans that come to the same run are one.
+// best of every candidate, then the best of every candidate with its second microbatch size, and so on;
+// `most` in all at most. Plans that come to the same run are one.
 std::vector<Plan> contenders(const Problem& problem, const Preferences& preferences,
                              const SearchResult& result, double near, int most);
 

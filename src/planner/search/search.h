@@ -14,16 +14,16 @@
 // or what of these the problem fixes. The most sequences a second win by planner/time_model.h; then what
 // needs less memory on all devices together, then fewer devices. Only where a plan's second gradient buffers
 // do not fit it has one. Where unlike nodes make the ways to place a pipeline too many the search leaves some
-// out and says so. Every candidate gets a good plan first; then only what may still come near the best of all,
-// or with two gradient buffers be the best of a 2bw candidate, is looked at until no plan can be better.
+// out and says so. Every candidate gets a good plan first; then only what may still come near the best of
+// all, or with two gradient buffers be the best of a 2bw candidate, is looked at until no plan can be better.
 #pragma once
 
 #include "planner/search/candidates.h"
 
 namespace twobw::planner {
 
-// The candidates, ranked, and where none fits what would make one fit. Throws InputError where what is fixed contradicts
-// itself, the cluster or the costs.
+// The candidates, ranked, and where none fits what would make one fit. Throws InputError where what is fixed
+// contradicts itself, the cluster or the costs.
 SearchResult search(const Problem& problem, const SearchOptions& options = {});
 
 }  // namespace twobw::planner

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "planner/search/placement.h"
 #include "planner/costs/time_model.h"
+#include "planner/search/placement.h"
 
 namespace twobw::planner {
 

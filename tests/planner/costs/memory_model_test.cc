@@ -23,14 +23,14 @@ StageLoad some_load() {
           .tokens = 7};
 }
 
-double state_bytes(const Footprint& memory) {
+double training_state(const Footprint& memory) {
   return memory[Term::Weights] + memory[Term::Master] + memory[Term::Gradients] + memory[Term::Optimizer];
 }
 
 TEST(Memory, BytesAParameterAreThoseOfTheDesign) {
   const auto bytes = [](Kind kind, int stage, const StateBytes& state, int replicas) {
     const Spec spec = {.shape = {.schedule = kind, .stages = 4, .replicas = replicas, .microbatches = 8}};
-    return state_bytes(footprint(spec, stage, some_load(), state, false)) / 1000;
+    return training_state(footprint(spec, stage, some_load(), state, false)) / 1000;
   };
   EXPECT_EQ(bytes(Kind::Flush, 1, kFp32, 1), 16);
   EXPECT_EQ(bytes(Kind::GPipe, 1, kBf16, 1), 18);
@@ -45,9 +45,13 @@ TEST(Memory, BytesAParameterAreThoseOfTheDesign) {
 TEST(Memory, OneGradientBufferTakesTwentyBytesAParameter) {
   for (int replicas : {1, 2}) {
     for (int stage = 0; stage < 4; ++stage) {
-      const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .replicas = replicas, .microbatches = 8, .second_gradient = false}};
-      EXPECT_EQ(state_bytes(footprint(spec, stage, some_load(), kBf16, false)) / 1000, 20);
-      EXPECT_EQ(state_bytes(footprint(spec, stage, some_load(), kFp32, false)) / 1000, 20);
+      const Spec spec = {.shape = {.schedule = Kind::TwoBW,
+                                   .stages = 4,
+                                   .replicas = replicas,
+                                   .microbatches = 8,
+                                   .second_gradient = false}};
+      EXPECT_EQ(training_state(footprint(spec, stage, some_load(), kBf16, false)) / 1000, 20);
+      EXPECT_EQ(training_state(footprint(spec, stage, some_load(), kFp32, false)) / 1000, 20);
     }
   }
 }
@@ -105,7 +109,11 @@ TEST(Memory, ATieMayNeedMostAtTheEndOfABatch) {
   EXPECT_EQ(twobw[Term::Working], 400000);
   // With one gradient buffer a stage that waits has gone one forward further by then.
   for (bool second_gradient : {true, false}) {
-    const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .replicas = 2, .microbatches = 8, .second_gradient = second_gradient}};
+    const Spec spec = {.shape = {.schedule = Kind::TwoBW,
+                                 .stages = 4,
+                                 .replicas = 2,
+                                 .microbatches = 8,
+                                 .second_gradient = second_gradient}};
     EXPECT_EQ(footprint(spec, 0, load, kBf16, false)[Term::Activations], (second_gradient ? 3 : 4) * 700);
   }
 }

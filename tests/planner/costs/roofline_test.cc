@@ -16,7 +16,8 @@ const DeviceKind kDevice = {.name = "x",
 const StateBytes kState;  // fp32 with AdamW
 
 // Of a layer with so many parameters that does so much for every sequence.
-CostColumn column(const architecture::Work& work, std::int64_t parameters, const std::string& precision, int b) {
+CostColumn column(const architecture::Work& work, std::int64_t parameters, const std::string& precision,
+                  int b) {
   const architecture::Layer layer{
       .kind = "x",
       .parameters = {{.name = "p", .shape = {parameters}}},

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "planner/costs/layer_sums.h"
-#include "tests/planner/problems.h"
 #include "simulator/discrete_events.h"
 #include "simulator/simulate.h"
+#include "tests/planner/problems.h"
 
 namespace twobw::planner {
 namespace {
@@ -75,7 +75,9 @@ TEST(TimeModel, AgreesWithTheListsForAnyStagesUnderTwoBW) {
   for (int i = 0; i < 100; ++i) {
     const std::vector<StageTiming> stages = random_stages(dice, 1);
     const int d = static_cast<int>(stages.size());
-    Setting setting{.shape = {.schedule = Kind::TwoBW, .microbatch = 1, .microbatches = 1, .extra = dice.integer(0, 2 * d)}};
+    Setting setting{
+        .shape = {
+            .schedule = Kind::TwoBW, .microbatch = 1, .microbatches = 1, .extra = dice.integer(0, 2 * d)}};
     setting.shape.microbatches = schedule::smallest_microbatches(spec_of(setting, d)) + dice.integer(0, 5);
     EXPECT_NEAR(update_seconds(setting, stages) / simulated(setting, stages), 1, 1e-6) << "case " << i;
   }
@@ -85,7 +87,8 @@ TEST(TimeModel, AgreesWithTheListsForAnyStagesUnderTwoBW) {
 TEST(TimeModel, OneGradientBufferStallsForTheWayBack) {
   for (int d = 1; d <= 7; ++d) {
     for (int m = std::max(1, d - 1); m <= 12; ++m) {
-      Setting setting{.shape = {.schedule = Kind::TwoBW, .microbatch = 1, .microbatches = m, .second_gradient = false}};
+      Setting setting{
+          .shape = {.schedule = Kind::TwoBW, .microbatch = 1, .microbatches = m, .second_gradient = false}};
       const double stall = std::max(0, 2 * (d - 1) - 1);
       EXPECT_DOUBLE_EQ(update_seconds(setting, equal_stages(d, 0)), 3 * m + stall) << "d=" << d << " m=" << m;
     }
@@ -97,7 +100,11 @@ TEST(TimeModel, AgreesWithTheListsForEqualStagesWithOneGradientBuffer) {
     for (int d = 1; d <= 6; ++d) {
       for (int m = std::max(1, d - 1); m <= 10; ++m) {
         for (double reduce : {0.0, 0.75, 4.0}) {
-          Setting setting{.shape = {.schedule = Kind::TwoBW, .replicas = w, .microbatch = 1, .microbatches = m, .second_gradient = false}};
+          Setting setting{.shape = {.schedule = Kind::TwoBW,
+                                    .replicas = w,
+                                    .microbatch = 1,
+                                    .microbatches = m,
+                                    .second_gradient = false}};
           std::vector<StageTiming> stages = equal_stages(d, 1e-9);
           for (StageTiming& stage : stages) {
             stage.step = 0.5;
@@ -117,7 +124,11 @@ TEST(TimeModel, IsNeverTooLowWithOneGradientBufferAndCloseForBalancedStages) {
     const bool balanced = i % 2 == 0;
     const std::vector<StageTiming> stages = random_stages(dice, balanced ? 0.1 : 1);
     const int d = static_cast<int>(stages.size());
-    Setting setting{.shape = {.schedule = Kind::TwoBW, .microbatch = 1, .microbatches = 1, .extra = dice.integer(0, 1) * (d - 1), .second_gradient = false}};
+    Setting setting{.shape = {.schedule = Kind::TwoBW,
+                              .microbatch = 1,
+                              .microbatches = 1,
+                              .extra = dice.integer(0, 1) * (d - 1),
+                              .second_gradient = false}};
     const int least = schedule::smallest_microbatches(spec_of(setting, d));
     setting.shape.microbatches = balanced ? dice.integer(2, 4) * d : least + dice.integer(0, 2 * d);
     const double ratio = update_seconds(setting, stages) / simulated(setting, stages);
@@ -148,7 +159,10 @@ TEST(TimeModel, IsNeverTooLowUnderFlushAndCloseForBalancedStages) {
     const bool balanced = i % 2 == 0;
     const std::vector<StageTiming> stages = random_stages(dice, balanced ? 0.1 : 1);
     const int d = static_cast<int>(stages.size());
-    const Setting setting{.shape = {.schedule = Kind::Flush, .microbatch = 1, .microbatches = dice.integer(1, 4) * (balanced ? d : 1), .extra = dice.integer(0, 1) * (d - 1)}};
+    const Setting setting{.shape = {.schedule = Kind::Flush,
+                                    .microbatch = 1,
+                                    .microbatches = dice.integer(1, 4) * (balanced ? d : 1),
+                                    .extra = dice.integer(0, 1) * (d - 1)}};
     const double ratio = update_seconds(setting, stages) / simulated(setting, stages);
     EXPECT_GE(ratio, 1 - 1e-9) << "case " << i;
     EXPECT_LE(ratio, balanced ? 1.06 : 1.3) << "case " << i;
@@ -158,7 +172,8 @@ TEST(TimeModel, IsNeverTooLowUnderFlushAndCloseForBalancedStages) {
 TEST(TimeModel, ABusyLinkSetsThePaceHoweverManyAreInFlight) {
   std::vector<StageTiming> stages = equal_stages(3, 5);
   stages[1].busy = 5;
-  const Setting setting{.shape = {.schedule = Kind::TwoBW, .microbatch = 1, .microbatches = 30}, .extra_a_boundary = 6};
+  const Setting setting{.shape = {.schedule = Kind::TwoBW, .microbatch = 1, .microbatches = 30},
+                        .extra_a_boundary = 6};
   EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 30 * 5);
 }
 
@@ -176,7 +191,10 @@ TEST(TimeModel, TwoBWHidesTheReductionInTheSlackOfTheDoubleBuffer) {
 
 // Two stages on the problem's devices, their nodes by replica.
 Plan two_stages(const std::vector<int>& first, const std::vector<int>& second) {
-  Plan plan{.shape = {.schedule = Kind::TwoBW, .replicas = static_cast<int>(first.size()), .microbatch = 1, .microbatches = 4}};
+  Plan plan{.shape = {.schedule = Kind::TwoBW,
+                      .replicas = static_cast<int>(first.size()),
+                      .microbatch = 1,
+                      .microbatches = 4}};
   const std::vector<int> devices(first.size(), 0);
   plan.stages = {{.first_layer = 0, .last_layer = 1, .nodes = first, .devices = devices},
                  {.first_layer = 1, .last_layer = 2, .nodes = second, .devices = devices}};

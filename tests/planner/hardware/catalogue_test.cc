@@ -1,7 +1,7 @@
 #include <set>
 
-#include "planner/hardware/cluster.h"
 #include "planner/costs/roofline.h"
+#include "planner/hardware/cluster.h"
 #include "tests/planner/planner_testing.h"
 
 namespace twobw::planner {

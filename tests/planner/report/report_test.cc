@@ -46,10 +46,10 @@ SearchResult found(const Problem& problem) {
   result.best = evaluate(problem, two_stages());
   result.candidates.push_back({.standing = Standing::Best, .best = result.best, .ratio = 1});
   result.candidates.push_back({.schedule = schedule::Kind::GPipe,
-                             .replicas = 2,
-                             .standing = Standing::Memory,
-                             .best = result.best,
-                             .reason = "memory of stage 0 by 3.0 GiB"});
+                               .replicas = 2,
+                               .standing = Standing::Memory,
+                               .best = result.best,
+                               .reason = "memory of stage 0 by 3.0 GiB"});
   result.candidates.back().best->over = 1;
   result.settings = 12;
   return result;

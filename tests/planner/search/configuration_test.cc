@@ -63,7 +63,12 @@ TEST(Configuration, GpusHaveFixedPlaces) {
 }
 
 TEST(Configuration, TakesAPlansChoices) {
-  Plan plan{.shape = {.schedule = schedule::Kind::Flush, .replicas = 2, .microbatch = 5, .microbatches = 6, .extra = 1}, .stages = {{.first_layer = 0, .last_layer = 7, .devices = {3, 1}},
+  Plan plan{.shape = {.schedule = schedule::Kind::Flush,
+                      .replicas = 2,
+                      .microbatch = 5,
+                      .microbatches = 6,
+                      .extra = 1},
+            .stages = {{.first_layer = 0, .last_layer = 7, .devices = {3, 1}},
                        {.first_layer = 7, .last_layer = 12, .recompute = true, .devices = {0, 2}}}};
   Config config = small_config();
   config.devices = {"cpu:7"};

@@ -192,7 +192,8 @@ class Exhaustive {
           plan.shape.microbatch = b;
           plan.shape.microbatches = m;
           plan.shape.extra = extra * boundaries;
-          if (problem_.fixed.extra && (kind == Kind::TwoBW || kind == Kind::Flush)) plan.shape.extra = *problem_.fixed.extra;
+          if (problem_.fixed.extra && (kind == Kind::TwoBW || kind == Kind::Flush))
+            plan.shape.extra = *problem_.fixed.extra;
           plan.shape.stages = static_cast<int>(plan.stages.size());
           if (schedule::smallest_microbatches({.shape = plan.shape}) > m) continue;
           for (bool second : {true, false}) {

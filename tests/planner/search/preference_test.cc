@@ -11,8 +11,6 @@ namespace {
 
 using schedule::Kind;
 
-constexpr SearchOptions kByTheModel = {.simulate = 0};
-
 // 2bw with one replica is the fastest by a little: flush loses what a step takes, replicas what the sum of
 // gradients takes.
 Problem close_problem() {
@@ -62,7 +60,8 @@ TEST(Preference, EqualsAreNotSaidToBeFaster) {
   const SearchResult chosen = preferred(close_problem(), {.tolerance = 0.05, .cushion = false});
   int equals = 0;
   for (const Candidate& candidate : chosen.candidates) {
-    if (candidate.standing != Standing::Slower || candidate.ratio < 1 - 1e-9 || candidate.ratio > 1 + 1e-9) continue;
+    if (candidate.standing != Standing::Slower || candidate.ratio < 1 - 1e-9 || candidate.ratio > 1 + 1e-9)
+      continue;
     ++equals;
     EXPECT_EQ(candidate.reason, "0.0% less throughput") << name(candidate);
   }
@@ -194,7 +193,8 @@ TEST(Preference, ContendersFitTheBatch) {
 }
 
 Plan plan_of(Kind schedule, int stages) {
-  return {.shape = {.schedule = schedule, .microbatch = 1, .microbatches = 1}, .stages = std::vector<StagePlan>(static_cast<std::size_t>(stages))};
+  return {.shape = {.schedule = schedule, .microbatch = 1, .microbatches = 1},
+          .stages = std::vector<StagePlan>(static_cast<std::size_t>(stages))};
 }
 
 TEST(Preference, ByRatesTheFastestIsTakenUnlessASimplerOneIsAsGoodAsThat) {

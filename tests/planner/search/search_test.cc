@@ -14,8 +14,6 @@ namespace {
 
 using schedule::Kind;
 
-constexpr SearchOptions kByTheModel = {.simulate = 0};
-
 const Candidate& candidate(const SearchResult& result, Kind schedule, int replicas) {
   for (const Candidate& candidate : result.candidates) {
     if (candidate.schedule == schedule && candidate.replicas == replicas) return candidate;
@@ -337,8 +335,10 @@ TEST(Search, ContradictionsAreRefusedInOneSentence) {
             "pipeline.stages is 5; with 1 replica and 4 devices it can be at most 4");
   EXPECT_EQ(refused([](Problem& p) { p.fixed.replicas = 5; }),
             "pipeline.replicas is 5; the cluster has 4 devices, so at most 4");
-  EXPECT_EQ(refused([](Problem& p) { p.fixed.replicas = 0; }), "pipeline.replicas is 0; it must be at least 1");
-  EXPECT_EQ(refused([](Problem& p) { p.fixed.microbatch = 3; }), "pipeline.microbatch is 3; times are known for 1");
+  EXPECT_EQ(refused([](Problem& p) { p.fixed.replicas = 0; }),
+            "pipeline.replicas is 0; it must be at least 1");
+  EXPECT_EQ(refused([](Problem& p) { p.fixed.microbatch = 3; }),
+            "pipeline.microbatch is 3; times are known for 1");
   EXPECT_EQ(refused([](Problem& p) { p.fixed.microbatches = 9; }),
             "the batch is 8; with 9 microbatches of 1 on 1 replica it must be at least 9");
   EXPECT_EQ(refused([](Problem& p) { p.fixed.schedule = Kind::Stash; }),

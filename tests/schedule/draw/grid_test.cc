@@ -42,7 +42,8 @@ by stage: weight versions 2 2 2 1, gradient buffers 1 2 2 2, microbatches in fli
 
 TEST(Grid, OneGradientBufferWaitsForTheWayBack) {
   EXPECT_EQ(
-      draw({.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 4, .second_gradient = false}, .updates = 2}),
+      draw({.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 4, .second_gradient = false},
+            .updates = 2}),
       R"(   tick  0         5         10        15        20        25        30        35
 stage 0  0 1 2 3 . . . . . . 0'- 4 1'- 5 2'- 6 3'-|7 . . . . . 4'- . 5'- . 6'- . 7'-|
       W  0 0 0 0             0   0 0   0 0   0 0>1|0           0     0     0     0>2|
@@ -80,7 +81,8 @@ by stage: weight versions 1 1 1 1, gradient buffers 1 1 1 1, microbatches in fli
 }
 
 TEST(Grid, TheSynchronousStartAndTheTakeover) {
-  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2}, .updates = 4, .sync_updates = 1};
+  const Spec spec = {
+      .shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2}, .updates = 4, .sync_updates = 1};
   EXPECT_EQ(draw_grid(all_instructions(spec)),
             R"(   tick  0         5         10        15        20        25
 stage 0  0 1 . . 0'- . 1'-|2 3 . . 2'- 4 3'-|5 4'- 6 5'-|7 6'- . 7'-|
@@ -91,7 +93,8 @@ stage 1  . 0 0'- 1 1'- . .|. 2 2'- 3 3'- 4 4'- 5 5'-|6 6'- 7 7'-|. .|
 }
 
 TEST(Grid, DrawsEvaluations) {
-  const Spec spec = {.shape = {.schedule = Kind::GPipe, .stages = 2, .microbatches = 2}, .updates = 1, .evaluate_every = 1};
+  const Spec spec = {
+      .shape = {.schedule = Kind::GPipe, .stages = 2, .microbatches = 2}, .updates = 1, .evaluate_every = 1};
   EXPECT_EQ(draw_grid(all_instructions(spec)),
             R"(   tick  0         5         10
 stage 0  0 1 . . . 0'- 1'-|E .
@@ -124,7 +127,8 @@ stage 0  0 0'--- 1 1'---|
 }
 
 TEST(Grid, TheFirstTicksOfALongRun) {
-  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2}, .updates = 1'000'000'000};
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2},
+                     .updates = 1'000'000'000};
   const std::string expected = R"(   tick  0         5
 stage 0  0 1 . . 0'- 2 1' ...
       W  0 0     0   0 0
@@ -145,7 +149,8 @@ TEST(Grid, AWindowIsTheBeginningOfTheWhole) {
 }
 
 TEST(Grid, ColorsChangeNoText) {
-  const Lists lists = all_instructions({.shape = {.schedule = Kind::TwoBW, .stages = 3, .microbatches = 3}, .updates = 3});
+  const Lists lists =
+      all_instructions({.shape = {.schedule = Kind::TwoBW, .stages = 3, .microbatches = 3}, .updates = 3});
   const std::string plain = draw_grid(lists);
   const std::string colored = draw_grid(lists, {.color = true});
   EXPECT_EQ(plain.find('\x1b'), std::string::npos);
@@ -154,14 +159,16 @@ TEST(Grid, ColorsChangeNoText) {
 
 TEST(Grid, EveryVersionHasItsColor) {
   const std::string text = draw_grid(
-      all_instructions({.shape = {.schedule = Kind::Flush, .stages = 1, .microbatches = 1}, .updates = 2}), {.color = true});
+      all_instructions({.shape = {.schedule = Kind::Flush, .stages = 1, .microbatches = 1}, .updates = 2}),
+      {.color = true});
   EXPECT_NE(text.find("\x1b[0;30;46m0'-\x1b[0;1;33m|"), std::string::npos)
       << text;  // W(0), then W(1) written
   EXPECT_NE(text.find("\x1b[0;30;43m1'-"), std::string::npos) << text;
 }
 
 TEST(Grid, FitsTheTerminal) {
-  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 4}, .updates = 1'000'000};
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 4},
+                     .updates = 1'000'000};
   for (std::int64_t columns : {40, 80, 120, 1000}) {
     GridOptions options;
     options.ticks = ticks_that_fit(spec, options, columns);
