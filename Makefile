@@ -8,11 +8,11 @@ CONFIG ?= configs/default.yaml
 JOBS ?= $(shell nproc)
 TIMED := @scripts/timed.sh
 
-.PHONY: run test test-all parts build build-tests install bench paper corpus asan tsan asan-build tsan-build gpu-check \
-        format lint layers clean
+.PHONY: run test test-all parts build build-tests install bench paper corpus asan tsan gpu-check format lint \
+        clean
 
 run: build corpus
-	@build/twobw train $(CONFIG) --sample 480 --beside flush
+	@build/twobw train $(CONFIG) --beside flush --sample 240 --prompt $$'import torch\n\n\ndef '
 	@echo
 	@echo "Three commands worth trying next:"
 	@echo "  build/twobw schedule 2bw --stages 4 --microbatches 4  # see the schedule"
@@ -52,18 +52,12 @@ parts:
 	$(TIMED) tests-torch ctest --test-dir build --output-on-failure --no-tests=error -R '^torch$$'
 	$(TIMED) tests-python ctest --test-dir build --output-on-failure --no-tests=error -R '^python$$'
 	$(TIMED) tests-gpu ctest --test-dir build --output-on-failure -R '^cuda'
-	$(TIMED) thread-sanitizer-build $(MAKE) --no-print-directory tsan-build
-	$(TIMED) thread-sanitizer scripts/sanitized_tests.sh build-tsan $(SANITIZED)
-	$(TIMED) address-sanitizer-build $(MAKE) --no-print-directory asan-build
-	$(TIMED) address-sanitizer scripts/sanitized_tests.sh build-asan $(SANITIZED)
+	$(TIMED) thread-sanitizer scripts/sanitized_tests.sh tsan $(SANITIZED)
+	$(TIMED) address-sanitizer scripts/sanitized_tests.sh asan $(SANITIZED)
 	@scripts/timed.sh --report
 
-asan tsan: %: %-build
-	@scripts/sanitized_tests.sh build-$@ all
-
-asan-build tsan-build: %-build: install
-	@cmake --preset $* > /dev/null
-	@cmake --build --preset $* --parallel $(JOBS) --target twobw_core_tests twobw_torch_tests
+asan tsan: install
+	@scripts/sanitized_tests.sh $@ all
 
 # compute-sanitizer on the kernels' tests, where there is a GPU.
 gpu-check: install

@@ -2,7 +2,8 @@
 """Makes a corpus of Python source from the packages installed in a folder.
 
 The files are taken in an order that depends on their paths only, so the same packages give the same
-corpus everywhere. Every 50th goes to the validation file, the others to the training file.
+corpus everywhere. Every 50th is held out: an excerpt of each goes to the validation file, so that few bytes stand for
+many files. The others go to the training file.
 """
 
 import argparse
@@ -13,6 +14,7 @@ from pathlib import Path
 
 LARGEST_FILE = 1_000_000  # beyond this it is data, not source
 VALIDATION_EVERY = 50
+EXCERPT = 2000  # bytes of a held-out file
 
 
 def package_folders(root):
@@ -60,6 +62,13 @@ def collect(root, limit):
     return chosen
 
 
+def excerpt(data):
+    """About EXCERPT bytes from the middle of a file: whole lines, where they are not too long."""
+    begin = max(0, (len(data) - EXCERPT) // 2)
+    begin = data.rfind(b"\n", 0, begin) + 1
+    return data[begin:begin + EXCERPT]
+
+
 def write(path, sources):
     """Writes the whole file or none of it."""
     partial = path.with_name(path.name + ".partial")
@@ -81,7 +90,7 @@ def main():
     if len(sources) < 2:
         parser.exit(2, f"make_corpus: '{options.root}' holds {len(sources)} usable Python files; it must hold 2\n")
     options.out.mkdir(parents=True, exist_ok=True)
-    held_out = sources[::VALIDATION_EVERY]
+    held_out = [excerpt(data) for data in sources[::VALIDATION_EVERY]]
     learned = [data for index, data in enumerate(sources) if index % VALIDATION_EVERY]
     write(train, learned)
     write(validation, held_out)

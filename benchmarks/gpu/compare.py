@@ -9,8 +9,8 @@ anew each time, and its steady state counts. `key=value` are more settings for t
 --stages 4 is a pipeline on the four quarters of the GPU, 4/8 one on four of its eighths while the other four are idle:
 those do not compete for the power that the GPU may take. (An H200 gives 15 slices of 8 multiprocessors, not 16.)
 
-Under the sequential schedule one slice works at a time, with the GPU's power and memory for itself. What the slices would
-make together if each were always busy at that rate is a yardstick for the others ("of alone").
+Under the sequential schedule one slice works at a time, with the GPU's power and memory for itself. What the slices
+would reach together if each were always busy at that rate is a yardstick for the others ("of alone").
 """
 
 import argparse

@@ -1,3 +1,5 @@
+// CUDA through LibTorch's eyes, for one thread: its stream, the events and the clock on it, and what the GPU
+// tells of itself. Long because they are many, each of them short; gpu_stub.cc is all of this without CUDA.
 #include "device/gpu_thread.h"
 
 #include <ATen/ATen.h>

@@ -1,3 +1,5 @@
+// One event loop: whose turn it is, what a stage then does, what all stages do together. Long because every
+// instruction of a schedule gets its meaning in time here, and all of them change the same state.
 #include "simulator/discrete_events.h"
 
 #include <algorithm>
@@ -94,8 +96,8 @@ double DiscreteEvents::time() const {
   return latest;
 }
 
-const BatchEnd& DiscreteEvents::mark(int stage, std::int64_t batch) const {
-  return stages_[stage].marks[static_cast<std::size_t>(batch)];
+const BatchEnd& DiscreteEvents::batch_end(int stage, std::int64_t batch) const {
+  return stages_[stage].batch_ends[static_cast<std::size_t>(batch)];
 }
 
 std::vector<schedule::Event> DiscreteEvents::take_events() {
@@ -293,7 +295,7 @@ bool DiscreteEvents::evaluate(int r) {
 void DiscreteEvents::reduce(int r) {
   Stage& stage = stages_[r];
   const std::int64_t batch = stage.next.batch;
-  if (recording_.marks) stage.marks.push_back({stage.clock, stage.use});
+  if (recording_.batch_ends) stage.batch_ends.push_back({stage.clock, stage.use});
   stage.reduced = std::max(stage.reduced, stage.clock) + system_.stages[r].reduce;
   if (tied() && r == 0) queue_tie(0, batch, stage.reduced);
   if (tied() && r + 1 == stages()) queue_tie(1, batch, stage.reduced);

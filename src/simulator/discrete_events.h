@@ -24,7 +24,7 @@ struct BatchEnd {
 };
 
 struct Recording {
-  bool marks = false;
+  bool batch_ends = false;
   bool events = false;
 };
 
@@ -38,7 +38,7 @@ class DiscreteEvents {
   void run();
 
   double time() const;  // when the last instruction so far ended
-  const BatchEnd& mark(int stage, std::int64_t batch) const;
+  const BatchEnd& batch_end(int stage, std::int64_t batch) const;
   std::vector<schedule::Event> take_events();  // stage after stage
 
  private:
@@ -59,7 +59,7 @@ class DiscreteEvents {
     std::int64_t evaluations = 0;
     std::array<double, kUpdates> evaluation_end{};
     StageUse use;
-    std::vector<BatchEnd> marks;
+    std::vector<BatchEnd> batch_ends;
     std::vector<schedule::Event> events;
   };
 

@@ -63,10 +63,10 @@ std::int64_t patience(const Spec& spec) {
 // one `period` before. Stage 0 alone would not do: its batches may look alike while others drift.
 bool repeats(const DiscreteEvents& events, int stages, std::int64_t batch, std::int64_t period) {
   const auto took = [&](int r, std::int64_t j) {
-    return events.mark(r, j).time - events.mark(r, j - 1).time;
+    return events.batch_end(r, j).time - events.batch_end(r, j - 1).time;
   };
   const auto waited = [&](int r, std::int64_t j) {
-    return events.mark(r, j).use.wait_gradient - events.mark(r, j - 1).use.wait_gradient;
+    return events.batch_end(r, j).use.wait_gradient - events.batch_end(r, j - 1).use.wait_gradient;
   };
   for (int r = 0; r < stages; ++r) {
     const double tolerance = kSameTime * took(r, batch);
@@ -105,7 +105,7 @@ void measure_steady_state(Spec spec, const System& system, Result& result) {
   spec.sync_updates = 0;
   spec.evaluate_every = 0;
   spec.updates = std::numeric_limits<std::int64_t>::max() / spec.shape.microbatches;
-  DiscreteEvents events(spec, system, {.marks = true});
+  DiscreteEvents events(spec, system, {.batch_ends = true});
   const std::int64_t most = patience(spec), depth = depth_in_batches(spec);
   Window window;
   for (std::int64_t batch = 0; !window && batch < most; ++batch) {
@@ -116,9 +116,10 @@ void measure_steady_state(Spec spec, const System& system, Result& result) {
 
   const std::int64_t first = window.last - window.period;
   const auto updates = static_cast<double>(window.period);
-  result.update_seconds = (events.mark(0, window.last).time - events.mark(0, first).time) / updates;
+  result.update_seconds = (events.batch_end(0, window.last).time - events.batch_end(0, first).time) / updates;
   for (int r = 0; r < spec.shape.stages; ++r) {
-    result.stages.push_back(use_between(events.mark(r, first), events.mark(r, window.last), updates));
+    result.stages.push_back(
+        use_between(events.batch_end(r, first), events.batch_end(r, window.last), updates));
   }
 }
 

@@ -152,7 +152,8 @@ TEST(ConfigDoc, PageIsUpToDate) {
 }
 
 TEST(ConfigFiles, LoadAndValidate) {
-  EXPECT_EQ(load(source_text("configs/default.yaml")).model.layers, 6);
+  EXPECT_EQ(load(source_text("configs/default.yaml")).model.layers, 4);
+  EXPECT_EQ(load(source_text("configs/gpt-10m.yaml")).model.layers, 6);
   EXPECT_EQ(load(source_text("configs/verify.yaml")).model.layers, 2);
 }
 #endif

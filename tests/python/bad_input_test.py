@@ -49,6 +49,12 @@ class BadInputTest(TestCase):
 
     # Stages and layers
 
+    def test_a_schedule_to_compare_with_that_cannot_run(self):
+        settings = words({**TINY, "run_dir": "run", "pipeline.stages": 3, "pipeline.schedule": "flush",
+                          "pipeline.microbatches": 1})
+        self.refused("train", *settings, "--beside", "1f1b", naming=["'1f1b'", "sequential, gpipe, flush, 2bw, stash"])
+        self.refused("train", *settings, "--beside", "2bw", naming=["m = 1 is too small", "d-1+e = 2"])
+
     def test_more_stages_than_layers(self):
         self.settings_refused({"pipeline.stages": 99}, ["pipeline.stages is 99", "layers", "no layer", "at most"])
 

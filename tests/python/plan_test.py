@@ -132,10 +132,10 @@ class PlanTest(TestCase):
             self.assertAlmostEqual(sum(stage["memory_bytes_by_term"].values()), stage["memory_bytes"])
             layer = stage["last_layer"] + 1
         self.assertEqual(layer, plan["layers"])
-        chosen = [family for family in plan["families"] if family["chosen"]]
-        self.assertEqual([family["best"]["schedule"] for family in chosen], [plan["plan"]["schedule"]])
-        for family in plan["families"]:
-            self.assertTrue(family["chosen"] or family["reason"], family)
+        chosen = [candidate for candidate in plan["candidates"] if candidate["chosen"]]
+        self.assertEqual([candidate["best"]["schedule"] for candidate in chosen], [plan["plan"]["schedule"]])
+        for candidate in plan["candidates"]:
+            self.assertTrue(candidate["chosen"] or candidate["reason"], candidate)
 
     def test_what_is_fixed_stays_fixed(self):
         cluster = self.cluster(PAPER)

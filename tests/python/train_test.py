@@ -117,6 +117,15 @@ class OutputTest(TestCase):
         self.assertNotIn("\033", output)
         self.assertIn("update 6/6  loss ", output)
 
+    def test_another_schedule_beside_the_run(self):
+        settings = {**TINY, "pipeline.stages": 2, "pipeline.schedule": "2bw", "run_dir": str(self.folder / "beside")}
+        process = twobw("train", *words(settings), "--beside", "flush")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertRegex(process.stdout, r"beside flush, \d+ times 8 updates each in turn: 2bw \S+ tokens/s, flush \S+, "
+                                         r"so 2bw is \d+\.\d\d times as fast\n")
+        # It trains nothing: what the run left is the run's.
+        self.assertEqual(Run(self.folder / "beside").summary["schedule"], "2bw")
+
     def test_a_live_line_on_a_terminal(self):
         terminal, side = pty.openpty()
         command = [program("TWOBW_BINARY", "twobw"), "train", *words({**TINY, "run_dir": self.folder / "run"})]

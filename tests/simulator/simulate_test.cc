@@ -98,9 +98,9 @@ TEST(Simulate, TheSteadyStateIsThatOfALongRun) {
     const System system = draw.system(spec.shape.stages);
     const double steady = simulate(spec, system).update_seconds;
     spec.updates = 1 << 20;
-    DiscreteEvents machine(spec, system, {.marks = true});
+    DiscreteEvents machine(spec, system, {.batch_ends = true});
     for (int batch = 0; batch < 240; ++batch) machine.run_batch();
-    const double lasting = (machine.mark(0, 239).time - machine.mark(0, 119).time) / 120;
+    const double lasting = (machine.batch_end(0, 239).time - machine.batch_end(0, 119).time) / 120;
     EXPECT_NEAR(steady / lasting, 1, 1e-3) << schedule::text(spec);
   }
 }

@@ -66,9 +66,9 @@ simulator::System system_of(const Problem& problem, const Plan& plan) {
   const double gradient_bytes = state_of(problem, plan.shape.schedule).gradients;
   simulator::System system;
   Channels channels(problem.cluster, system);
-  std::map<int, LayerSums> loads;  // by kind of device
+  std::map<int, LayerSums> sums;  // by kind of device
   const auto load_of = [&](const StagePlan& stage) {
-    return loads
+    return sums
         .try_emplace(stage.kind, problem.layers, *column_of(problem, stage.kind, plan.shape.microbatch))
         .first->second.of(stage.first_layer, stage.last_layer);
   };

@@ -5,30 +5,11 @@
 
 #include "base/error.h"
 #include "planner/costs/layer_sums.h"
-#include "simulator/simulate.h"
 
 namespace twobw::planner {
 namespace {
 
 using schedule::Kind;
-
-simulator::Channel channel(const LinkSpec& link, double bandwidth) {
-  return {.latency = link.latency, .bandwidth = bandwidth};
-}
-
-// So many replicas sit on one node.
-struct Share {
-  int node = 0, count = 0;
-};
-std::vector<Share> shares(std::vector<int> nodes) {
-  std::sort(nodes.begin(), nodes.end());
-  std::vector<Share> result;
-  for (int node : nodes) {
-    if (result.empty() || result.back().node != node) result.push_back({.node = node});
-    ++result.back().count;
-  }
-  return result;
-}
 
 // Seconds of one microbatch alone, through all stages and back.
 double round_trip(std::span<const StageTiming> stages) {
@@ -106,7 +87,7 @@ double tie_seconds(const Problem& problem, const Plan& plan, std::size_t r, doub
   return tie_exchange(problem, Setting{.shape = plan.shape}, link, site.per_node, tied).seconds;
 }
 
-void check(const Problem& problem, const Plan& plan, const LayerSumsByKind& loads) {
+void check(const Problem& problem, const Plan& plan, const LayerSumsByKind& sums) {
   int layer = 0;
   for (const StagePlan& stage : plan.stages) {
     TWOBW_ASSERT(stage.first_layer == layer && stage.last_layer > layer, "layers [{}, {}) after {}",
@@ -114,7 +95,7 @@ void check(const Problem& problem, const Plan& plan, const LayerSumsByKind& load
     TWOBW_ASSERT(std::ssize(stage.nodes) == plan.shape.replicas && stage.devices.size() == stage.nodes.size(),
                  "{} nodes and {} devices for {} replicas", stage.nodes.size(), stage.devices.size(),
                  plan.shape.replicas);
-    TWOBW_ASSERT(loads[stage.kind] != nullptr, "no costs of {} sequences on device kind {}",
+    TWOBW_ASSERT(sums[stage.kind] != nullptr, "no costs of {} sequences on device kind {}",
                  plan.shape.microbatch, stage.kind);
     layer = stage.last_layer;
   }
@@ -168,63 +149,6 @@ double update_seconds(const Setting& setting, std::span<const StageTiming> stage
   TWOBW_ASSERT(false, "no time model of schedule {}", name(setting.shape.schedule));
 }
 
-Transfer transfer(const LinkSpec& link, int at_once, double bytes) {
-  const double busy = (link.shared ? at_once : 1) * bytes / link.bandwidth;
-  return {.seconds = link.latency + busy, .busy = busy};
-}
-
-int stages_on_node(const Node& node, int per_node) {
-  int stages = 0;
-  for (const Island& island : node.islands) stages += island.count / per_node;
-  return std::max(1, stages);
-}
-
-Site site_of(const Cluster& cluster, const StagePlan& stage) {
-  const std::vector<Share> replicas = shares(stage.nodes);
-  Site site{.kind = stage.kind, .nodes = static_cast<int>(replicas.size()), .per_node = 0};
-  for (auto [node, count] : replicas) {
-    const LinkSpec& link = cluster.nodes[node].link;
-    if (site.per_node == 0 || link.bandwidth < site.inside.bandwidth) site.inside = link;
-    site.per_node = std::max(site.per_node, count);
-  }
-  for (auto [node, count] : replicas) {
-    site.crowd = std::max(site.crowd, stages_on_node(cluster.nodes[node], site.per_node));
-  }
-  return site;
-}
-
-Transfer transfer_between(const Cluster& cluster, const StagePlan& from, const StagePlan& to, double bytes) {
-  std::vector<int> staying, leaving, coming;  // nodes, one for each replica
-  for (std::size_t i = 0; i < from.nodes.size(); ++i) {
-    if (from.nodes[i] == to.nodes[i]) {
-      staying.push_back(from.nodes[i]);
-    } else {
-      leaving.push_back(from.nodes[i]);
-      coming.push_back(to.nodes[i]);
-    }
-  }
-  Transfer slowest;
-  const auto include = [&](const LinkSpec& link, int at_once) {
-    const Transfer one = transfer(link, at_once, bytes);
-    slowest = {std::max(slowest.seconds, one.seconds), std::max(slowest.busy, one.busy)};
-  };
-  for (auto [node, count] : shares(staying)) include(cluster.nodes[node].link, count);
-  for (const auto* crossing : {&leaving, &coming}) {
-    for (auto [node, count] : shares(*crossing)) include(cluster.network, count);
-  }
-  return slowest;
-}
-
-double all_reduce_seconds(const LinkSpec& network, const Site& site, double bytes) {
-  if (site.nodes * site.per_node == 1) return 0;
-  // All devices of a ring send at once.
-  const double inside = site.inside.bandwidth / (site.inside.shared ? site.per_node : 1);
-  if (site.nodes == 1) return simulator::ring_all_reduce(bytes, site.per_node, channel(site.inside, inside));
-  const double between = network.bandwidth * (network.shared ? 1.0 / site.crowd : site.per_node);
-  return simulator::hierarchical_all_reduce(bytes, site.nodes, site.per_node, channel(site.inside, inside),
-                                            channel(network, between));
-}
-
 StageTiming timing_of(const Problem& problem, const Setting& setting, const Site& site, const StageLoad& load,
                       bool recompute) {
   const StateBytes& state = state_of(problem, setting.shape.schedule);
@@ -241,17 +165,17 @@ Transfer tie_exchange(const Problem& problem, const Setting& setting, const Link
 
 Estimate evaluate(const Problem& problem, Plan plan) {
   std::map<int, LayerSums> by_kind;
-  LayerSumsByKind loads(problem.costs.size(), nullptr);
+  LayerSumsByKind sums(problem.costs.size(), nullptr);
   for (const StagePlan& stage : plan.stages) {
     const CostColumn* column = column_of(problem, stage.kind, plan.shape.microbatch);
     if (column != nullptr)
-      loads[stage.kind] = &by_kind.try_emplace(stage.kind, problem.layers, *column).first->second;
+      sums[stage.kind] = &by_kind.try_emplace(stage.kind, problem.layers, *column).first->second;
   }
-  return evaluate(problem, std::move(plan), loads);
+  return evaluate(problem, std::move(plan), sums);
 }
 
-Estimate evaluate(const Problem& problem, Plan plan, const LayerSumsByKind& loads) {
-  check(problem, plan, loads);
+Estimate evaluate(const Problem& problem, Plan plan, const LayerSumsByKind& sums) {
+  check(problem, plan, sums);
   plan.shape = shape_of(plan);
   const Setting setting{.shape = plan.shape};
   const int d = static_cast<int>(std::ssize(plan.stages));
@@ -262,7 +186,7 @@ Estimate evaluate(const Problem& problem, Plan plan, const LayerSumsByKind& load
   std::vector<StageTiming> timings;
   for (int r = 0; r < d; ++r) {
     StagePlan& stage = plan.stages[r];
-    const StageLoad load = loads[stage.kind]->of(stage.first_layer, stage.last_layer);
+    const StageLoad load = sums[stage.kind]->of(stage.first_layer, stage.last_layer);
     StageTiming timing = timing_of(problem, setting, site_of(problem.cluster, stage), load, stage.recompute);
     timing.reduce += tie_seconds(problem, plan, r, load.tied);
     if (r + 1 < d) {

@@ -39,6 +39,7 @@
 
 #include "planner/costs/layer_sums.h"
 #include "planner/costs/plan.h"
+#include "planner/costs/transfers.h"
 
 namespace twobw::planner {
 
@@ -80,32 +81,6 @@ double update_share(const Setting& setting, int in_flight, const StageTiming& st
 // The formulas.
 double update_seconds(const Setting& setting, std::span<const StageTiming> stages);
 
-// Where the replicas of a stage sit: on so many nodes, so many on each, on devices of one kind.
-struct Site {
-  int kind = 0;
-  int nodes = 1;
-  int per_node = 1;
-  LinkSpec inside;  // between devices of a node
-  // Stages for which such a node has room: their sums over nodes share its end of the network.
-  int crowd = 1;
-};
-int stages_on_node(const Node& node, int per_node);
-
-struct Transfer {
-  double seconds = 0;  // until it has arrived
-  double busy = 0;     // of the link
-};
-// One of so many transfers of `bytes` that cross a node's end of the link at once.
-Transfer transfer(const LinkSpec& link, int at_once, double bytes);
-
-// Replica by replica from one stage to another, all at once; the slowest counts.
-Transfer transfer_between(const Cluster& cluster, const StagePlan& from, const StagePlan& to, double bytes);
-
-Site site_of(const Cluster& cluster, const StagePlan& stage);
-
-// A ring among replicas on one node; else rings inside nodes and one between them.
-double all_reduce_seconds(const LinkSpec& network, const Site& site, double bytes);
-
 // Computation, step and the all-reduce over replicas; the neighbours are not known here.
 StageTiming timing_of(const Problem& problem, const Setting& setting, const Site& site, const StageLoad& load,
                       bool recompute);
@@ -134,6 +109,6 @@ struct Estimate {
 // stage, `replicas` devices a stage, all of its kind.
 Estimate evaluate(const Problem& problem, Plan plan);
 // The same where the sums are known.
-Estimate evaluate(const Problem& problem, Plan plan, const LayerSumsByKind& loads);
+Estimate evaluate(const Problem& problem, Plan plan, const LayerSumsByKind& sums);
 
 }  // namespace twobw::planner

@@ -21,7 +21,7 @@ int most_stages(const Problem& problem, const Setting& setting, const Places& pl
 
 // Some stage has the largest layer, and some stage at least its part of the whole.
 Bounds::Bounds(const Problem& problem, const Setting& setting, const Places& places,
-               const LayerSumsByKind& loads, std::optional<int> exactly)
+               const LayerSumsByKind& sums, std::optional<int> exactly)
     : setting_(setting), stages_(most_stages(problem, setting, places, exactly)) {
   const int layers = static_cast<int>(problem.layers.size());
   compute_.assign(layers + 1, 0);
@@ -31,9 +31,9 @@ Bounds::Bounds(const Problem& problem, const Setting& setting, const Places& pla
   for (int layer = 0; layer < layers; ++layer) {
     double least = kUnlimited, least_back = kUnlimited;
     for (const Site& site : places.sites()) {
-      if (loads[site.kind] == nullptr) continue;
-      least = std::min(least, loads[site.kind]->compute(layer, layer + 1));
-      least_back = std::min(least_back, loads[site.kind]->backward(layer, layer + 1));
+      if (sums[site.kind] == nullptr) continue;
+      least = std::min(least, sums[site.kind]->compute(layer, layer + 1));
+      least_back = std::min(least_back, sums[site.kind]->backward(layer, layer + 1));
     }
     const double parameters = problem.layers[layer].parameters - problem.layers[layer].tied;
     compute_[layer + 1] = compute_[layer] + least;
@@ -49,9 +49,9 @@ Bounds::Bounds(const Problem& problem, const Setting& setting, const Places& pla
   part.parameters = std::max(largest, parameters_.back() / stages_);
   forward_ = backward_ = tail_ = kUnlimited;
   for (const Site& site : places.sites()) {
-    if (loads[site.kind] == nullptr) continue;
-    const StageLoad all = loads[site.kind]->of(0, layers);
-    const LayerCost& most = loads[site.kind]->slowest();
+    if (sums[site.kind] == nullptr) continue;
+    const StageLoad all = sums[site.kind]->of(0, layers);
+    const LayerCost& most = sums[site.kind]->slowest();
     forward_ = std::min(forward_, std::max(all.forward / stages_, most.forward));
     backward_ = std::min(backward_, std::max(all.backward / stages_, most.backward));
     const StageTiming timing = timing_of(problem, setting, site, part, false);

@@ -18,7 +18,7 @@ inline constexpr double kSame = 1e-9;
 class Bounds {
  public:
   // For any number of stages, or `exactly` so many.
-  Bounds(const Problem& problem, const Setting& setting, const Places& places, const LayerSumsByKind& loads,
+  Bounds(const Problem& problem, const Setting& setting, const Places& places, const LayerSumsByKind& sums,
          std::optional<int> exactly);
 
   // Whether the schedule, the layers and the places allow any number of stages.

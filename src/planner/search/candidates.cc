@@ -1,19 +1,20 @@
+// Every candidate's best plan: the class Search, which goes from rough to exact. It is long because the steps
+// share what they measure each other by: the sums of layers, the places, and the best of all so far.
 #include "planner/search/candidates.h"
-#include "base/text.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 #include <memory>
 #include <utility>
 
-#include <fmt/format.h>
-
-#include "base/error.h"
+#include "base/text.h"
 #include "planner/costs/layer_sums.h"
-#include "planner/costs/simulation.h"
 #include "planner/search/bounds.h"
 #include "planner/search/partition.h"
 #include "planner/search/placement.h"
+#include "planner/search/ranking.h"
 #include "planner/search/space.h"
 
 namespace twobw::planner {
@@ -32,19 +33,6 @@ double update_to_beat(const Setting& setting, double throughput) {
   return throughput > 0 ? sequences / throughput : kUnlimited;
 }
 
-int devices(const Plan& plan) {
-  return plan.shape.replicas * static_cast<int>(plan.stages.size());
-}
-
-// The order of search.h, for plans that fit.
-bool better(const Estimate& a, const Estimate& b) {
-  const double faster = a.plan.sequences_per_s - b.plan.sequences_per_s;
-  if (std::abs(faster) > kSame * b.plan.sequences_per_s) return faster > 0;
-  const double less = b.footprint - a.footprint;
-  if (std::abs(less) > kSame * b.footprint) return less > 0;
-  return devices(a.plan) < devices(b.plan);
-}
-
 class Search {
  public:
   Search(const Problem& problem, const SearchOptions& options) : problem_(problem), options_(options) {
@@ -52,14 +40,14 @@ class Search {
       for (int kind = 0; kind < std::ssize(problem.cluster.kinds); ++kind) {
         const CostColumn* column = column_of(problem, kind, b);
         if (column != nullptr) owned_.push_back(std::make_unique<LayerSums>(problem.layers, *column));
-        loads_[b].push_back(column != nullptr ? owned_.back().get() : nullptr);
+        sums_[b].push_back(column != nullptr ? owned_.back().get() : nullptr);
       }
     }
     for (const Node& node : problem.cluster.nodes) {
       for (const Island& island : node.islands) device_count_ += island.count;
     }
     speeds_.assign(problem.cluster.kinds.size(), 0);
-    for (const auto& [b, by_kind] : loads_) {
+    for (const auto& [b, by_kind] : sums_) {
       for (std::size_t kind = 0; kind < by_kind.size(); ++kind) {
         if (by_kind[kind] == nullptr) continue;
         const StageLoad all = by_kind[kind]->of(0, by_kind[kind]->layers());
@@ -161,11 +149,11 @@ class Search {
   }
 
   Bounds bounds_of(const Cell& cell) const {
-    return {problem_, cell.setting, *cell.places, loads_.at(cell.setting.shape.microbatch), cell.stages};
+    return {problem_, cell.setting, *cell.places, sums_.at(cell.setting.shape.microbatch), cell.stages};
   }
 
   Partition partition_of(const Cell& cell) {
-    return {problem_,    cell.setting, *cell.places, loads_.at(cell.setting.shape.microbatch),
+    return {problem_,    cell.setting, *cell.places, sums_.at(cell.setting.shape.microbatch),
             cell.stages, space_};
   }
 
@@ -226,7 +214,7 @@ class Search {
     if (problem_.fixed.second_gradient || group.winner->setting.shape.second_gradient) return;
     Plan plan = group.candidate.best->plan;
     plan.shape.second_gradient = true;
-    Estimate doubled = evaluate(problem_, std::move(plan), loads_.at(group.winner->setting.shape.microbatch));
+    Estimate doubled = evaluate(problem_, std::move(plan), sums_.at(group.winner->setting.shape.microbatch));
     if (!doubled.fits()) return;
     group.candidate.best = std::move(doubled);
     group.winner->setting.shape.second_gradient = true;
@@ -242,7 +230,7 @@ class Search {
     } else if (!group.cells.empty()) {
       find_closest(group.cells, candidate);
     } else {
-      const bool batch = microbatch_count(problem_, candidate.replicas, loads_.begin()->first) == 0;
+      const bool batch = microbatch_count(problem_, candidate.replicas, sums_.begin()->first) == 0;
       candidate.reason = batch ? fmt::format("a batch of {} is too small for {} replicas", problem_.batch,
                                              candidate.replicas)
                                : "no way to place it";
@@ -277,7 +265,7 @@ class Search {
   const Problem& problem_;
   const SearchOptions& options_;
   std::vector<std::unique_ptr<LayerSums>> owned_;
-  std::map<int, LayerSumsByKind> loads_;  // by microbatch size
+  std::map<int, LayerSumsByKind> sums_;  // by microbatch size
   std::vector<double> speeds_;
   int device_count_ = 0;
   std::vector<std::unique_ptr<Places>> places_;
@@ -286,53 +274,6 @@ class Search {
   std::optional<Estimate> best_;  // of all
   SearchResult result_;
 };
-
-// Those that fit first, the best of them on top; then by how much they miss.
-bool before(const Candidate& a, const Candidate& b) {
-  if (a.standing != b.standing) return a.standing < b.standing;
-  if (a.standing == Standing::Slower) return better(*a.best, *b.best);
-  return a.standing == Standing::Memory && a.best->over < b.best->over;
-}
-
-// The more precise figure of the two plans that both have.
-double ratio(const Plan& plan, const Plan& best) {
-  const bool simulated = plan.simulated_tokens_per_s > 0 && best.simulated_tokens_per_s > 0;
-  return simulated ? plan.simulated_tokens_per_s / best.simulated_tokens_per_s
-                   : plan.sequences_per_s / best.sequences_per_s;
-}
-
-// Ranks the candidates that are first by the time model again, leaving out those far behind.
-void simulate_best(const Problem& problem, int count, std::vector<Candidate>& candidates) {
-  constexpr double near = 0.8;
-  auto end = candidates.begin();
-  const double best = throughput(candidates.front().best);
-  for (; end != candidates.end() && end - candidates.begin() < count && end->standing == Standing::Slower;
-       ++end) {
-    if (throughput(end->best) < near * best) break;
-    Plan& plan = end->best->plan;
-    plan.simulated_tokens_per_s = simulated_tokens_per_s(problem, plan);
-  }
-  const auto speed = [](const Candidate& candidate) {
-    return candidate.best ? candidate.best->plan.simulated_tokens_per_s : 0;
-  };
-  std::stable_sort(candidates.begin(), end,
-                   [&](const Candidate& a, const Candidate& b) { return speed(a) > speed(b) * (1 + kSame); });
-}
-
-void rank(const Problem& problem, const SearchOptions& options, SearchResult& result) {
-  std::vector<Candidate>& candidates = result.candidates;
-  std::stable_sort(candidates.begin(), candidates.end(), before);
-  if (candidates.empty() || candidates.front().standing != Standing::Slower) return;
-  if (options.simulate > 0) simulate_best(problem, options.simulate, candidates);
-  result.best = candidates.front().best;
-  for (Candidate& candidate : candidates) {
-    if (candidate.standing != Standing::Slower) continue;
-    candidate.ratio = ratio(candidate.best->plan, result.best->plan);
-    candidate.reason = fmt::format("{:.1f}% less throughput", 100 * (1 - candidate.ratio));
-  }
-  candidates.front().standing = Standing::Best;
-  candidates.front().reason.clear();
-}
 
 }  // namespace
 

@@ -1,3 +1,5 @@
+// One dynamic programme: a stage is put in front of those known to be behind it, and their label is kept or
+// dropped. Long because all goals go through the same loop, with tests of their own for what to pass over.
 #include "planner/search/frontier.h"
 
 #include <algorithm>
@@ -7,12 +9,12 @@ namespace twobw::planner {
 using schedule::Kind;
 
 Frontier::Frontier(const Problem& problem, const Setting& setting, const Places& places,
-                   const LayerSumsByKind& loads, std::optional<int> exactly, const Bounds& bounds,
+                   const LayerSumsByKind& sums, std::optional<int> exactly, const Bounds& bounds,
                    Workspace& space)
     : problem_(problem),
       setting_(setting),
       places_(places),
-      loads_(loads),
+      sums_(sums),
       exactly_(exactly),
       bounds_(bounds),
       layers_(static_cast<int>(problem.layers.size())),
@@ -27,13 +29,13 @@ Frontier::Frontier(const Problem& problem, const Setting& setting, const Places&
 
 // By kind of device, for stages that end before each layer, the layer before which none that fits can begin.
 void Frontier::find_least_first() {
-  least_first_.resize(loads_.size());
+  least_first_.resize(sums_.size());
   for (int site = 0; site < std::ssize(places_.sites()); ++site) {
     const int kind = places_.sites()[site].kind;
-    if (loads_[kind] == nullptr || !least_first_[kind].empty() || bounds_.stages() == 0) continue;
+    if (sums_[kind] == nullptr || !least_first_[kind].empty() || bounds_.stages() == 0) continue;
     int first = 0;
     for (int last = 0; last <= layers_; ++last) {
-      while (first < last && costs_.hopeless(site, loads_[kind]->of(first, last))) ++first;
+      while (first < last && costs_.hopeless(site, sums_[kind]->of(first, last))) ++first;
       least_first_[kind].push_back(first);
     }
   }
@@ -96,9 +98,9 @@ void Frontier::round_up(Label& label) const {
   double harmless = kUnlimited;
   for (const Advance& advance : place.next) {
     const int front = places_.all()[advance.place].site;
-    const LayerSums* loads = loads_[places_.sites()[front].kind];
-    if (loads == nullptr) continue;
-    const double bytes = loads->output(label.layer - 1);
+    const LayerSums* sums = sums_[places_.sites()[front].kind];
+    if (sums == nullptr) continue;
+    const double bytes = sums->output(label.layer - 1);
     harmless =
         std::min(harmless, ahead - 2 * costs_.send(front, place.site, advance.same_group, bytes).seconds);
   }
@@ -224,9 +226,9 @@ double Frontier::least_slack(const Stage& stage, int head) const {
 
 // Whether a stage of the layers from `first` on, if it only computes and fits, would be better in front of
 // any label of the list than all that is known.
-bool Frontier::may_improve(const Stage& stage, const LayerSums& loads, int first, int head, int known) const {
-  const double compute = loads.compute(first, stage.last);
-  const double added = way(compute, loads.backward(first, stage.last), stage.send.seconds);
+bool Frontier::may_improve(const Stage& stage, const LayerSums& sums, int first, int head, int known) const {
+  const double compute = sums.compute(first, stage.last);
+  const double added = way(compute, sums.backward(first, stage.last), stage.send.seconds);
   for (int i = head; i >= 0; i = labels_[i].next) {
     const Label& rest = labels_[i];
     Label label;
@@ -246,7 +248,7 @@ bool Frontier::may_improve(const Stage& stage, const LayerSums& loads, int first
 // one might.
 bool Frontier::prepend(Stage& stage, int first, int head, int place) {
   stage.first = first;
-  const StageLoad load = loads_[places_.sites()[stage.site].kind]->of(first, stage.last);
+  const StageLoad load = sums_[places_.sites()[stage.site].kind]->of(first, stage.last);
   if (consider(stage, load)) {
     // insert() touches other cells only.
     for (int i = head; i >= 0; i = labels_[i].next) append(stage, i, place);
@@ -260,8 +262,8 @@ void Frontier::extend(int place, const Advance& advance) {
   const Place &next = places_.all()[place], &here = places_.all()[advance.place];
   Stage stage{.after = next.stages, .site = here.site, .together = here.groups == 1};
   const int kind = places_.sites()[stage.site].kind;
-  const LayerSums* loads = loads_[kind];
-  if (loads == nullptr || stage.after >= limits_.stages) return;
+  const LayerSums* sums = sums_[kind];
+  if (sums == nullptr || stage.after >= limits_.stages) return;
   const bool timed = goal_ != Goal::Memory && goal_ != Goal::Fits;
   const int most_first = most_layers_before(std::min(here.reach, limits_.stages - here.stages));
   const int* heads = &space_.heads[cell(place, 0)];
@@ -273,7 +275,7 @@ void Frontier::extend(int place, const Advance& advance) {
     const int head = heads[stage.last];
     if (head < 0) continue;
     if (stage.after > 0) {
-      stage.send = costs_.send(stage.site, next.site, advance.same_group, loads->output(stage.last - 1));
+      stage.send = costs_.send(stage.site, next.site, advance.same_group, sums->output(stage.last - 1));
       if (timed && stage.send.busy > limits_.pace) continue;
     }
     const double slack = least_slack(stage, head), over = labels_[head].slack;
@@ -285,14 +287,14 @@ void Frontier::extend(int place, const Advance& advance) {
     // It saves working out most of the stages to see first whether they can be better than what is known.
     const auto lengthen = [&](auto may_be_better) {
       for (int first = begin; first >= least_first; --first) {
-        const double compute = loads->compute(first, stage.last);
+        const double compute = sums->compute(first, stage.last);
         if (compute > most) return;
         if (may_be_better(first, compute) && !prepend(stage, first, head, advance.place)) return;
       }
     };
     switch (goal_) {
       case Goal::Update:
-        lengthen([&](int first, double) { return may_improve(stage, *loads, first, head, known[first]); });
+        lengthen([&](int first, double) { return may_improve(stage, *sums, first, head, known[first]); });
         break;
       case Goal::Memory:
         lengthen([&](int first, double) {
@@ -344,7 +346,7 @@ Estimate Frontier::estimate(int label) const {
     plan.stages.push_back(std::move(stage));
   }
   plan.shape.extra = spec_of(setting_, static_cast<int>(plan.stages.size())).shape.extra;
-  return evaluate(problem_, std::move(plan), loads_);
+  return evaluate(problem_, std::move(plan), sums_);
 }
 
 double Frontier::promise(int end) const {
@@ -374,7 +376,7 @@ std::optional<Estimate> Frontier::even_split() {
     const Advance* best = nullptr;
     for (const Advance& advance : places_.all()[place].next) {
       const Place& front = places_.all()[advance.place];
-      if (loads_[places_.sites()[front.site].kind] == nullptr) continue;
+      if (sums_[places_.sites()[front.site].kind] == nullptr) continue;
       if (best == nullptr || front.reach > places_.all()[best->place].reach) best = &advance;
     }
     if (best == nullptr) return std::nullopt;
@@ -383,7 +385,7 @@ std::optional<Estimate> Frontier::even_split() {
     const double parameters = bounds_.parameters_before().back() * before / stages;
     const int first = before == 0 ? 0 : std::clamp(first_with(parameters), before, labels_.back().layer - 1);
     const int site = places_.all()[place].site;
-    const StageLoad load = loads_[places_.sites()[site].kind]->of(first, labels_.back().layer);
+    const StageLoad load = sums_[places_.sites()[site].kind]->of(first, labels_.back().layer);
     const bool recompute = problem_.fixed.recompute.value_or(
         costs_.over(site, after, first == 0, load, true) < costs_.over(site, after, first == 0, load, false));
     labels_.push_back({.parent = after, .place = place, .layer = first, .recompute = recompute});

@@ -47,7 +47,7 @@ class Frontier {
   struct Workspace;
 
   // All that is referred to must outlive this.
-  Frontier(const Problem& problem, const Setting& setting, const Places& places, const LayerSumsByKind& loads,
+  Frontier(const Problem& problem, const Setting& setting, const Places& places, const LayerSumsByKind& sums,
            std::optional<int> exactly, const Bounds& bounds, Workspace& space);
 
   void run(Goal goal, const Limits& limits);
@@ -103,7 +103,7 @@ class Frontier {
   double way(double compute, double backward, double send) const;
   double slack_of(const Stage& stage, double compute, const Label& rest) const;
   double least_slack(const Stage& stage, int head) const;
-  bool may_improve(const Stage& stage, const LayerSums& loads, int first, int head, int known) const;
+  bool may_improve(const Stage& stage, const LayerSums& sums, int first, int head, int known) const;
 
   void append(const Stage& stage, int parent, int place);
   bool hopeless(const Label& label) const;
@@ -119,7 +119,7 @@ class Frontier {
   const Problem& problem_;
   Setting setting_;
   const Places& places_;
-  const LayerSumsByKind& loads_;
+  const LayerSumsByKind& sums_;
   std::optional<int> exactly_;  // stages
   const Bounds& bounds_;
   int layers_;

@@ -9,10 +9,10 @@ namespace twobw::planner {
 using schedule::Kind;
 
 Partition::Partition(const Problem& problem, const Setting& setting, const Places& places,
-                     const LayerSumsByKind& loads, std::optional<int> exactly, Frontier::Workspace& space)
+                     const LayerSumsByKind& sums, std::optional<int> exactly, Frontier::Workspace& space)
     : setting_(setting),
-      bounds_(problem, setting, places, loads, exactly),
-      frontier_(problem, setting, places, loads, exactly, bounds_, space) {}
+      bounds_(problem, setting, places, sums, exactly),
+      frontier_(problem, setting, places, sums, exactly, bounds_, space) {}
 
 // Without a stall P and the like are all of an update.
 Frontier::Goal Partition::goal() const {

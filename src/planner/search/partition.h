@@ -13,8 +13,8 @@ namespace twobw::planner {
 class Partition {
  public:
   // Into any number of stages, or `exactly` so many. All that is referred to must outlive this.
-  Partition(const Problem& problem, const Setting& setting, const Places& places,
-            const LayerSumsByKind& loads, std::optional<int> exactly, Frontier::Workspace& space);
+  Partition(const Problem& problem, const Setting& setting, const Places& places, const LayerSumsByKind& sums,
+            std::optional<int> exactly, Frontier::Workspace& space);
   Partition(const Partition&) = delete;
   Partition& operator=(const Partition&) = delete;
 

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "planner/costs/plan.h"
-#include "planner/costs/time_model.h"
+#include "planner/costs/transfers.h"
 
 namespace twobw::planner {
 

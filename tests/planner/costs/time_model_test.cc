@@ -35,9 +35,9 @@ double simulated(const Setting& setting, const std::vector<StageTiming>& stages)
   schedule::Spec spec = spec_of(setting, static_cast<int>(stages.size()));
   spec.updates = settled + measured + 2;
   const simulator::System system = system_of(stages);
-  simulator::DiscreteEvents events(spec, system, {.marks = true});
+  simulator::DiscreteEvents events(spec, system, {.batch_ends = true});
   for (std::int64_t batch = 0; batch <= settled + measured; ++batch) events.run_batch();
-  return (events.mark(0, settled + measured).time - events.mark(0, settled).time) / measured;
+  return (events.batch_end(0, settled + measured).time - events.batch_end(0, settled).time) / measured;
 }
 
 std::vector<StageTiming> equal_stages(int d, double transfer) {
@@ -272,9 +272,8 @@ TEST(LayerSums, AreSumsOverLayersAndKnowTies) {
     column.layers.push_back(
         {.forward = x, .backward = 2 * x, .stash = 3 * x, .kept = x, .output = 4 * x, .working = 20 / x});
   }
-  const LayerSums loads(shapes, column);
-  const StageLoad all = loads.of(0, 3), front = loads.of(0, 2), last = loads.of(2, 3),
-                  middle = loads.of(1, 2);
+  const LayerSums sums(shapes, column);
+  const StageLoad all = sums.of(0, 3), front = sums.of(0, 2), last = sums.of(2, 3), middle = sums.of(1, 2);
   EXPECT_EQ(all.forward, 7);
   EXPECT_EQ(all.backward, 14);
   // The last layer's output is not the stage's to keep. While a layer works, those after it stash nothing.

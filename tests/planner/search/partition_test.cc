@@ -22,16 +22,16 @@ struct Bench {
   template <typename Function>
   auto with_partition(Function function) const {
     const Places places(problem.cluster, {1}, 1, 1, static_cast<int>(problem.layers.size()), 1000);
-    const LayerSums loads(problem.layers, problem.costs[0].columns[0]);
-    const LayerSumsByKind by_kind = {&loads};
+    const LayerSums sums(problem.layers, problem.costs[0].columns[0]);
+    const LayerSumsByKind by_kind = {&sums};
     Frontier::Workspace space;
     Partition partition(problem, setting, places, by_kind, problem.fixed.stages, space);
     return function(partition);
   }
   double most_throughput() const {
     const Places places(problem.cluster, {1}, 1, 1, static_cast<int>(problem.layers.size()), 1000);
-    const LayerSums loads(problem.layers, problem.costs[0].columns[0]);
-    return Bounds(problem, setting, places, {&loads}, problem.fixed.stages).throughput();
+    const LayerSums sums(problem.layers, problem.costs[0].columns[0]);
+    return Bounds(problem, setting, places, {&sums}, problem.fixed.stages).throughput();
   }
   std::optional<Estimate> fastest() const {
     return with_partition([](Partition& partition) { return partition.fastest(kUnlimited); });
