@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Holds forecasts against runs: profiles a model, simulates a pipeline of it, trains it, compares.
 
-    .venv/bin/python benchmarks/forecast.py [--stages 2] [--shapes small,tall,wide] [--schedules 2bw,flush,gpipe] [--extra 0]
+    .venv/bin/python benchmarks/forecast.py [--stages 2] [--shapes small,tall,wide] [--schedules 2bw,flush,gpipe]
+                                            [--extra 0]
 
 Each row is one model shape, number of stages and schedule. Rates are medians over the rounds, in which the profile is
-made anew and all runs take turns, one core a stage; memory is the peak bytes of the tensors of a stage. Close other programs first.
+measured again and all runs take turns, one core a stage; memory is the peak bytes of the tensors of a stage. Close
+other programs first.
 """
 import argparse
 import json
@@ -64,21 +66,22 @@ def main():
                     for schedule in arguments.schedules.split(","):
                         extra = 0 if schedule == "gpipe" else arguments.extra * (stages - 1)
                         common = settings(shape, schedule, stages, m, arguments.updates, extra)
-                        modelled = forecast(common, profile)
+                        expected = forecast(common, profile)
                         run = os.path.join(folder, "run")
-                        twobw("train", *common, f"pipeline.split={json.dumps(modelled['split'])}", f"run_dir={run}")
+                        twobw("train", *common, f"pipeline.split={json.dumps(expected['split'])}", f"run_dir={run}")
                         measured = json.loads(pathlib.Path(run, "summary.json").read_text())
                         key = (shape, stages, schedule)
-                        rates.setdefault(key, []).append((modelled["tokens_per_s"], measured["tokens_per_s"]))
+                        rates.setdefault(key, []).append((expected["tokens_per_s"], measured["tokens_per_s"]))
                         memory[key] = [(stage["bytes"], real["peak_bytes"])
-                                       for stage, real in zip(modelled["memory"], measured["stages"])]
-                        print(f"round {round_ + 1}: {shape} d={stages} {schedule}: modelled {rates[key][-1][0]:.0f}, "
+                                       for stage, real in zip(expected["memory"], measured["stages"])]
+                        print(f"round {round_ + 1}: {shape} d={stages} {schedule}: forecast {rates[key][-1][0]:.0f}, "
                               f"measured {rates[key][-1][1]:.0f} tokens/s", file=sys.stderr)
-    print(f"{'shape':8} {'d':>2} {'schedule':10} {'modelled':>10} {'measured':>10} {'off':>7}   memory off, by stage")
+    print(f"{'shape':8} {'d':>2} {'schedule':10} {'forecast':>10} {'measured':>10} {'off':>7}   memory off, by stage")
     for (shape, stages, schedule), pairs in rates.items():
-        modelled, measured = (statistics.median(column) for column in zip(*pairs))
+        expected, measured = (statistics.median(column) for column in zip(*pairs))
         off = " ".join(f"{100 * (a / b - 1):+.1f}%" for a, b in memory[shape, stages, schedule])
-        print(f"{shape:8} {stages:2} {schedule:10} {modelled:10.0f} {measured:10.0f} {100 * (modelled / measured - 1):+6.1f}%   {off}")
+        print(f"{shape:8} {stages:2} {schedule:10} {expected:10.0f} {measured:10.0f} "
+              f"{100 * (expected / measured - 1):+6.1f}%   {off}")
 
 
 if __name__ == "__main__":

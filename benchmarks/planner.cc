@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "architecture/families.h"
 #include "planner/costs/cost_tables.h"
 #include "planner/costs/roofline.h"
 #include "planner/costs/state_bytes.h"
@@ -39,7 +40,7 @@ Problem problem_of(const std::vector<Machines>& machines, const ModelConfig& mod
   Config config;
   config.model = model;
   config.train.precision = "fp16";
-  problem.layers = shapes_of(describe_model(model, bytes_per_element("fp16")));
+  problem.layers = shapes_of(architecture::model_of(model));
   problem.costs = modelled_tables(config, problem.cluster, usual_microbatches(batch, {}));
   problem.state = state_bytes(config.optimizer, "fp16", /*delayed=*/true);
   problem.synchronous_state = state_bytes(config.optimizer, "fp16", /*delayed=*/false);

@@ -199,7 +199,7 @@ def print_table(options, model, results, failures):
     print(f"\n{model}: {shape.layers} layers of width {shape.width}, {shape.heads} heads; {options.batch} sequences of "
           f"{shape.context} tokens an update\n")
     print(f"{'':31} {'tokens/s':>10} {'min..max':>17} {'MFU':>6} {'of compile':>10} {'GiB':>6} "
-          f"{'of ideal':>8} {'of alone':>8} {'loss':>7}")
+          f"{'busy':>8} {'of alone':>8} {'loss':>7}")
     for label, rounds in results.items():
         if not rounds:
             print(f"{label:31} failed: {failures[label]}")
@@ -291,10 +291,10 @@ def main():
         sys.stdout.flush()
     print("\nMedians over the rounds. MFU: (6 N + 12 layers width context) FLOP a token, over the peak of "
           f"{options.peak / 1e12:g} TFLOP/s;\nN without the positions. GiB: peak of tensors, all stages together. "
-          "of ideal: the share of the time that the slices\ncompute; an ideal pipeline always does. of alone: of what the "
-          "slices would make if each were always busy and as\nfast as when it works alone, as they do under the "
-          "sequential schedule. loss: of the last update; torch and twobw\nmake up different tokens, and 2bw's gradients "
-          "are of weights one update older than the others'.")
+          "busy: the share of the time in which the\nslices compute. of alone: of what the slices would reach if "
+          "each were always busy and as fast as when it works\nalone, as they do under the sequential schedule. loss: "
+          "of the last update; torch and twobw draw different tokens,\nand 2bw's gradients are of weights one update "
+          "older than the others'.")
     if options.json:
         options.json.write_text(json.dumps(everything, indent=1) + "\n")
 

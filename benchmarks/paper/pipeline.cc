@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "architecture/families.h"
 #include "planner/costs/roofline.h"
 #include "planner/costs/time_model.h"
 #include "simulator/simulate.h"
@@ -26,11 +27,11 @@ Kind kind_of(System system) {
 }
 
 Problem problem_of(const ModelConfig& model, const planner::Cluster& cluster) {
-  const auto work = planner::describe_model(model, kElement);
+  const architecture::Model layers = architecture::model_of(model);
   Problem problem;
   problem.cluster = cluster;
-  problem.layers = planner::shapes_of(work);
-  problem.costs = {planner::modelled_costs(work, cluster.kinds[0], kPrecision, kState, model.context,
+  problem.layers = planner::shapes_of(layers);
+  problem.costs = {planner::modelled_costs(layers, cluster.kinds[0], kPrecision, kState, model.context,
                                            {kMicrobatches.begin(), kMicrobatches.end()})};
   problem.state = kState;
   problem.context = model.context;
@@ -168,9 +169,7 @@ std::optional<Outcome> run(System system, const Row& row, const Fitted& fitted) 
 }
 
 double parameters(const ModelConfig& model) {
-  double sum = 0;
-  for (const auto& layer : planner::describe_model(model, kElement)) sum += layer.parameters;
-  return sum - (model.tied ? static_cast<double>(model.vocab) * model.width : 0);
+  return static_cast<double>(architecture::parameter_count(architecture::model_of(model)));
 }
 
 // Every stage takes as many blocks as its memory holds; what the others hold makes no difference to it.

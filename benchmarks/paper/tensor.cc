@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "architecture/families.h"
 #include "base/error.h"
 #include "planner/costs/roofline.h"
 #include "planner/costs/time_model.h"
@@ -15,14 +16,14 @@
 namespace twobw::paper {
 namespace {
 
-using planner::LayerWork;
+using architecture::Layer;
 
 constexpr double kElement = 2;
 
 struct Share {
-  std::vector<LayerWork> layers;  // of one device
-  double outputs = 0;             // bytes of the hidden states of one sequence
-  int sums = 0;                   // over the devices, in a forward; as many again in a backward
+  architecture::Model layers;  // of one device
+  double outputs = 0;          // bytes of the hidden states of one sequence
+  int sums = 0;                // over the devices, in a forward; as many again in a backward
 };
 
 // Hidden states that a layer reads and writes outside of its products, which are not cut.
@@ -32,18 +33,29 @@ double whole_streams(const std::string& kind) {
   return kind == "embedding" ? 9 : 2;  // else a norm
 }
 
+// The part of a layer that one of so many devices has; `outputs`: bytes of the hidden states of one sequence.
+Layer part_of(const Layer& layer, int ways, double outputs) {
+  const auto elements = static_cast<std::int64_t>(architecture::parameter_count(layer) / ways);
+  Layer part{.kind = layer.kind, .parameters = {{.name = layer.kind, .shape = {elements}}}};
+  part.work = [layer, ways, outputs](const architecture::Extent& extent) {
+    architecture::Work work = layer.work(extent);
+    const double states = outputs * extent.sequences;
+    const double whole = std::min(work.element_bytes, whole_streams(layer.kind) * states);
+    work.element_bytes = whole + (work.element_bytes - whole) / ways;
+    work.matrix_flops /= ways;
+    work.matrix_bytes /= ways;
+    if (layer.kind != "embedding") work.stash = work.stash / ways + (whole > 0 ? states : 0);
+    work.working /= ways;
+    return work;
+  };
+  return part;
+}
+
 Share share_of(const ModelConfig& model, int ways) {
   Share share{.outputs = static_cast<double>(model.context) * model.width * kElement};
-  for (LayerWork layer : planner::describe_model(model, kElement)) {
-    const double whole = std::min(layer.element_bytes, whole_streams(layer.kind) * share.outputs);
-    layer.element_bytes = whole + (layer.element_bytes - whole) / ways;
-    layer.matrix_flops /= ways;
-    layer.matrix_bytes /= ways;
-    layer.parameters /= ways;
-    if (layer.kind != "embedding") layer.stash = layer.stash / ways + (whole > 0 ? share.outputs : 0);
-    layer.working /= ways;
+  for (const Layer& layer : architecture::model_of(model)) {
     share.sums += layer.kind == "attention_out" || layer.kind == "mlp_down" || layer.kind == "embedding";
-    share.layers.push_back(std::move(layer));
+    share.layers.push_back(part_of(layer, ways, share.outputs));
   }
   return share;
 }
@@ -64,7 +76,7 @@ std::optional<Outcome> run_tensor(const Row& row, const Fitted& fitted) {
   const planner::CostTable table = planner::modelled_costs(
       share.layers, device, kPrecision, kState, model.context, {kMicrobatches.begin(), kMicrobatches.end()});
   double parameters = 0;
-  for (const LayerWork& layer : share.layers) parameters += layer.parameters;
+  for (const Layer& layer : share.layers) parameters += architecture::parameter_count(layer);
   const double state = (kState.weights + kState.master + kState.gradients + kState.optimizer) * parameters;
   // Every device of a node sums its part of the gradients with those of other replicas, over one card.
   const double reduce =

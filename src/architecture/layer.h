@@ -59,7 +59,7 @@ struct Work {
 struct Layer {
   std::string kind;  // layers of one kind and shape take the same time: "attention_in", "mlp_up", "head"
   std::vector<Parameter> parameters = {};
-  BatchFields takes = {};
+  BatchFields takes = {};  // all that its forward reads of a batch: a stage on a GPU uploads nothing else
   // Empty: not described. Such a model is planned from measured times alone.
   std::function<Work(const Extent& extent)> work = {};
 };

@@ -1,5 +1,8 @@
 #include "base/pipeline_shape.h"
 
+#include <algorithm>
+#include <numeric>
+
 namespace twobw {
 
 std::string_view name(ScheduleKind kind) {
@@ -23,6 +26,14 @@ const std::vector<ScheduleKind>& all_kinds() {
                                                   ScheduleKind::Flush, ScheduleKind::TwoBW,
                                                   ScheduleKind::Stash};
   return kinds;
+}
+
+int PipelineShape::first_layer(int stage) const {
+  return std::accumulate(split.begin(), split.begin() + stage, 0);
+}
+
+bool PipelineShape::recomputes(int stage) const {
+  return std::find(recompute.begin(), recompute.end(), stage) != recompute.end();
 }
 
 }  // namespace twobw

@@ -31,6 +31,10 @@ struct PipelineShape {
   // or replicas. Without it a stage that waits runs no backward until its update is made.
   bool second_gradient = true;
 
+  int first_layer(int stage) const;  // of a split that is not open
+  int last_layer(int stage) const { return first_layer(stage) + split[stage]; }  // one past it
+  bool recomputes(int stage) const;
+
   int workers() const { return replicas * stages; }
   int batch() const { return microbatch * microbatches * replicas; }  // B
 

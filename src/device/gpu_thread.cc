@@ -1,67 +1,21 @@
-// CUDA through LibTorch's eyes, for one thread: its stream, the events and the clock on it, and what the GPU
-// tells of itself. Long because they are many, each of them short; gpu_stub.cc is all of this without CUDA.
 #include "device/gpu_thread.h"
 
 #include <ATen/ATen.h>
-#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
-#include <fmt/format.h>
 
 #include <map>
 #include <mutex>
-#include <vector>
 
 #include "base/error.h"
 #include "device/gpu.h"
-#include "device/meter.h"
+#include "device/gpu_clock.h"
+#include "device/gpu_events.h"
 #include "device/slices.h"
 #include "device/stream_event.h"
 
 namespace twobw::device {
 namespace {
-
-// Events are used over and over; a wait that was queued keeps what it waits for. An event can be recorded on
-// the GPU that it was made for alone, though any may wait for it.
-class EventPool {
- public:
-  explicit EventPool(unsigned flags) : flags_(flags) {}
-
-  // For the calling thread's GPU.
-  std::shared_ptr<void> take() {
-    int gpu = 0;
-    check_cuda(cudaGetDevice(&gpu), "cudaGetDevice");
-    cudaEvent_t event = nullptr;
-    {
-      std::lock_guard lock(mutex_);
-      std::vector<cudaEvent_t>& free = free_[gpu];
-      if (!free.empty()) {
-        event = free.back();
-        free.pop_back();
-      }
-    }
-    if (event == nullptr) check_cuda(cudaEventCreateWithFlags(&event, flags_), "cudaEventCreate");
-    return {event, [this, gpu](void* used) {
-              std::lock_guard lock(mutex_);
-              free_[gpu].push_back(static_cast<cudaEvent_t>(used));
-            }};
-  }
-
- private:
-  unsigned flags_;
-  std::mutex mutex_;
-  std::map<int, std::vector<cudaEvent_t>> free_;  // by GPU
-};
-
-// They outlive every worker.
-EventPool& plain_events() {
-  static auto* pool = new EventPool(cudaEventDisableTiming);
-  return *pool;
-}
-EventPool& timed_events() {
-  static auto* pool = new EventPool(cudaEventDefault);
-  return *pool;
-}
 
 thread_local cudaStream_t this_stream = nullptr;
 
@@ -70,42 +24,6 @@ void queue_on(cudaStream_t stream, int gpu) {
       c10::cuda::getStreamFromExternal(stream, static_cast<c10::DeviceIndex>(gpu)));
   this_stream = stream;
 }
-
-class StreamClock final : public Clock {
- public:
-  StreamClock(cudaStream_t stream, std::chrono::steady_clock::time_point start)
-      : stream_(stream), origin_(timed_events().take()) {
-    check_cuda(cudaEventRecord(event(origin_), stream_), "cudaEventRecord");
-    check_cuda(cudaEventSynchronize(event(origin_)), "cudaEventSynchronize");
-    before_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
-
-  Timestamp now() override {
-    Timestamp mark{.event = timed_events().take()};
-    check_cuda(cudaEventRecord(event(mark.event), stream_), "cudaEventRecord");
-    return mark;
-  }
-
-  void await(const Timestamp& mark) override {
-    check_cuda(cudaEventSynchronize(event(mark.event)), "cudaEventSynchronize");
-  }
-
-  double seconds(const Timestamp& mark) const override {
-    float milliseconds = 0;
-    check_cuda(cudaEventElapsedTime(&milliseconds, event(origin_), event(mark.event)),
-               "cudaEventElapsedTime");
-    return before_ + milliseconds * 1e-3;
-  }
-
- private:
-  static cudaEvent_t event(const std::shared_ptr<void>& event) {
-    return static_cast<cudaEvent_t>(event.get());
-  }
-
-  cudaStream_t stream_;
-  std::shared_ptr<void> origin_;
-  double before_ = 0;
-};
 
 // One set of slices for all workers that name it.
 std::mutex slices_mutex;
@@ -132,55 +50,6 @@ struct GpuThread::State {
   cudaStream_t stream = nullptr;
   void* workspace = nullptr;
 };
-
-int gpu_count() {
-  int count = 0;
-  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
-}
-
-bool built_with_cuda() {
-  return true;
-}
-
-GpuMemory gpu_memory(const GpuSlice& slice) {
-  std::size_t free = 0, total = 0;
-  check_cuda(cudaSetDevice(slice.gpu), "cudaSetDevice");
-  check_cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-  return {.free = static_cast<double>(free), .total = static_cast<double>(total)};
-}
-
-void release_unused_gpu_memory() {
-  c10::cuda::CUDACachingAllocator::emptyCache();
-}
-
-std::string describe_gpu(const GpuSlice& slice) {
-  cudaDeviceProp properties{};
-  check_cuda(cudaGetDeviceProperties(&properties, slice.gpu), "cudaGetDeviceProperties");
-  if (slice.slices == 1) return fmt::format("cuda: {}", properties.name);
-  return fmt::format("cuda: one of {} slices of {}", slice.slices, properties.name);
-}
-
-namespace {
-
-class AllocatorMeter final : public Meter {
- public:
-  explicit AllocatorMeter(int gpu) : gpu_(static_cast<c10::DeviceIndex>(gpu)) {}
-  double live() const override { return static_cast<double>(statistics().current); }
-  double peak() const override { return static_cast<double>(statistics().peak); }
-  void reset_peak() override { c10::cuda::CUDACachingAllocator::resetPeakStats(gpu_); }
-
- private:
-  c10::CachingAllocator::Stat statistics() const {
-    return c10::cuda::CUDACachingAllocator::getDeviceStats(gpu_).allocated_bytes[0];
-  }
-  c10::DeviceIndex gpu_;
-};
-
-}  // namespace
-
-std::unique_ptr<Meter> make_gpu_meter(const GpuSlice& slice) {
-  return std::make_unique<AllocatorMeter>(slice.gpu);
-}
 
 GpuThread::GpuThread(const GpuSlice& slice) : state_(std::make_unique<State>()) {
   state_->gpu = slice.gpu;
@@ -218,7 +87,7 @@ at::TensorOptions GpuThread::compute_options(const std::string& precision) const
 }
 
 std::unique_ptr<Clock> GpuThread::make_clock(std::chrono::steady_clock::time_point start) const {
-  return std::make_unique<StreamClock>(state_->stream, start);
+  return make_stream_clock(state_->stream, start);
 }
 
 StreamScope::StreamScope(cudaStream_t stream, int gpu) : before_(this_stream), gpu_(gpu) {

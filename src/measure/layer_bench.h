@@ -12,9 +12,9 @@
 #include "models/model.h"
 #include "optim/serial.h"
 #include "runtime/setup.h"
+#include "weights/double_buffer.h"
 #include "weights/gradients.h"
 #include "weights/layout.h"
-#include "weights/versions.h"
 
 namespace twobw::measure {
 

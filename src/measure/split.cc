@@ -76,22 +76,20 @@ std::vector<int> fastest_split(const schedule::Spec& spec, const std::vector<pla
                 .second_gradient = spec.shape.second_gradient}};
   const planner::SearchResult result = planner::search(problem, {.simulate = 0});
   TWOBW_ASSERT(result.best, "no split of {} layers over {} stages", layers.size(), spec.shape.stages);
-  std::vector<int> split;
-  for (const planner::StagePlan& stage : result.best->plan.stages)
-    split.push_back(stage.last_layer - stage.first_layer);
-  return split;
+  return result.best->plan.shape.split;
 }
 
 void choose_split(runtime::Setup& setup) {
-  if (!setup.split.empty()) return;
+  std::vector<int>& split = setup.spec.shape.split;
+  if (!split.empty()) return;
   if (setup.spec.shape.stages == 1) {
-    setup.split = {setup.model.size()};
+    split = {setup.model.size()};
     return;
   }
   const planner::CostTable costs = measure_costs(setup);
   const std::vector<planner::LayerShape> layers = planner::shapes_of(setup.model.layers);
   setup.layer_seconds = seconds_of(costs, layers, setup.spec.shape.microbatches);
-  setup.split = fastest_split(setup.spec, layers, costs);
+  split = fastest_split(setup.spec, layers, costs);
 }
 
 }  // namespace twobw::measure

@@ -15,7 +15,7 @@ std::vector<int> fastest_split(const schedule::Spec& spec, const std::vector<pla
                                const planner::CostTable& costs);
 
 // Measures on the first stage's device: forward and backward of every kind of layer, and the optimizer's
-// step. Fills setup.split and setup.layer_seconds; does nothing when the split is given.
+// step. Fills the split of setup.spec and setup.layer_seconds; does nothing when the split is given.
 void choose_split(runtime::Setup& setup);
 
 }  // namespace twobw::measure

@@ -10,14 +10,14 @@
 #include "optim/learning_rate.h"
 #include "runtime/pass.h"
 #include "weights/checksum.h"
-#include "weights/versions.h"
+#include "weights/double_buffer.h"
 
 namespace twobw::runtime {
 
 using at::Tensor;
 
 Oracle::Oracle(const Config& config, const models::Model& model, const data::Source& training,
-               const schedule::Spec& spec, std::vector<int> split, const at::TensorOptions& compute)
+               const schedule::Spec& spec, const at::TensorOptions& compute)
     : config_(config),
       model_(model),
       training_(training),
@@ -25,9 +25,8 @@ Oracle::Oracle(const Config& config, const models::Model& model, const data::Sou
       layout_(model.layers, 0, model.size()),
       gradients_(layout_, spec.shape.replicas, compute),
       compute_(compute) {
-  for (std::size_t stage = 0; stage < split.size(); ++stage) {
-    stage_of_layer_.insert(stage_of_layer_.end(), split[stage], static_cast<int>(stage));
-  }
+  for (int stage = 0; stage < spec.shape.stages; ++stage)
+    stage_of_layer_.insert(stage_of_layer_.end(), spec.shape.split.at(stage), stage);
   Tensor initial = at::zeros({layout_.size()}, at::kFloat);
   weights::initialize(layout_, initial, config.train.seed);
   Tensor first = initial.to(compute);

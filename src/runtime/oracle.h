@@ -33,10 +33,10 @@ struct OracleUpdate {
 
 class Oracle {
  public:
-  // `split` matters under `stash` alone, where versions differ between stages. `compute`: number format and
-  // device, the calling thread's.
+  // The split of `spec` matters under `stash` alone, where versions differ between stages. `compute`: number
+  // format and device, the calling thread's.
   Oracle(const Config& config, const models::Model& model, const data::Source& training,
-         const schedule::Spec& spec, std::vector<int> split, const at::TensorOptions& compute = at::kFloat);
+         const schedule::Spec& spec, const at::TensorOptions& compute = at::kFloat);
 
   OracleUpdate next_update();
   // The mean validation loss on the newest weights.

@@ -1,7 +1,6 @@
 #include "runtime/pipeline.h"
 
 #include <algorithm>
-#include <numeric>
 #include <thread>
 
 #include "base/error.h"
@@ -68,13 +67,13 @@ void Pipeline::connect() {
 }
 
 WorkerSetup Pipeline::prepare_worker(int replica, int stage) const {
-  const int first = std::accumulate(setup_.split.begin(), setup_.split.begin() + stage, 0);
+  const PipelineShape& shape = setup_.spec.shape;
   return {.replica = replica,
           .stage = stage,
           .arithmetic = {.replica = replica,
-                         .first_layer = first,
-                         .last_layer = first + setup_.split[stage],
-                         .recompute = setup_.recompute[stage],
+                         .first_layer = shape.first_layer(stage),
+                         .last_layer = shape.last_layer(stage),
+                         .recompute = shape.recomputes(stage),
                          .slots = schedule::in_flight_bound(setup_.spec, stage),
                          .slots_before = schedule::in_flight_bound(setup_.spec, std::max(stage - 1, 0)),
                          .versions = schedule::versions_kept(setup_.spec, stage),

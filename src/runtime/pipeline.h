@@ -15,9 +15,7 @@
 namespace twobw::runtime {
 
 struct PipelineSetup {
-  schedule::Spec spec;
-  std::vector<int> split;               // layers of each stage
-  std::vector<bool> recompute;          // of each stage
+  schedule::Spec spec;                  // with its split
   std::vector<device::Device> devices;  // of each worker, by its number (schedule/spec.h)
   bool checksums = false;
   bool record_events = false;

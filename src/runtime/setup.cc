@@ -98,9 +98,6 @@ Setup prepare(const Config& given) {
   schedule::validate(setup.spec);
   setup.model = models::build(config.model);
   check_split(config, setup.model);
-  setup.split = config.pipeline.split;
-  setup.recompute.assign(config.pipeline.stages, false);
-  for (int stage : config.pipeline.recompute) setup.recompute.at(stage) = true;
   setup.devices = choose_devices(config, setup.spec.shape.workers());
   check_precision(config, setup.devices.front().gpu.has_value());
   const ModelConfig& model = config.model;
@@ -110,8 +107,8 @@ Setup prepare(const Config& given) {
 }
 
 PipelineSetup Setup::pipeline() const {
-  TWOBW_ASSERT(!split.empty(), "the split has not been chosen");
-  return {.spec = spec, .split = split, .recompute = recompute, .devices = devices};
+  TWOBW_ASSERT(!spec.shape.split.empty(), "the split has not been chosen");
+  return {.spec = spec, .devices = devices};
 }
 
 }  // namespace twobw::runtime

@@ -18,12 +18,10 @@ namespace twobw::runtime {
 
 struct Setup {
   Config config;
-  schedule::Spec spec;
+  schedule::Spec spec;  // an open split is still to be measured, see measure/split.h
   models::Model model;
   std::unique_ptr<data::Source> training, validation;
-  std::vector<int> split;             // empty: still to be measured, see measure/split.h
-  std::vector<double> layer_seconds;  // an update's time in each layer, alone; empty unless measured
-  std::vector<bool> recompute;
+  std::vector<double> layer_seconds;    // an update's time in each layer, alone; empty unless measured
   std::vector<device::Device> devices;  // of each worker, by its number (schedule/spec.h)
 
   PipelineSetup pipeline() const;

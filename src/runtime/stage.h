@@ -20,9 +20,9 @@
 #include "device/memory.h"
 #include "models/model.h"
 #include "transport/group.h"
+#include "weights/double_buffer.h"
 #include "weights/gradients.h"
 #include "weights/layout.h"
-#include "weights/versions.h"
 
 namespace twobw::runtime {
 

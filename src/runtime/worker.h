@@ -12,7 +12,7 @@
 #include "device/device.h"
 #include "device/memory.h"
 #include "runtime/stage.h"
-#include "schedule/stream.h"
+#include "schedule/schedule_rule.h"
 #include "telemetry/board.h"
 #include "telemetry/event.h"
 #include "transport/group.h"

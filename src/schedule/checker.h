@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "schedule/schedule_rule.h"
 #include "schedule/spec.h"
-#include "schedule/stream.h"
 
 namespace twobw::schedule {
 

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "schedule/stream.h"
+#include "schedule/schedule_rule.h"
 
 namespace twobw::schedule {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "schedule/stream.h"
+#include "schedule/schedule_rule.h"
 #include "simulator/simulate.h"
 
 namespace twobw::simulator {

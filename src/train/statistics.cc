@@ -82,10 +82,9 @@ Json Statistics::summary() const {
   Json stages = Json::array();
   double utilisation_sum = 0;
   const int workers = setup_.spec.shape.workers();
-  int layer = 0;
+  const PipelineShape& shape = setup_.spec.shape;
   for (int worker = 0; worker < workers; ++worker) {
-    const int stage = worker % setup_.spec.shape.stages;
-    if (stage == 0) layer = 0;
+    const int stage = worker % shape.stages;
     double waiting = 0, elapsed = 0;
     for (std::int64_t i = first + 1; i <= last; ++i) {
       waiting += rows_[i].waiting[worker];
@@ -95,13 +94,12 @@ Json Statistics::summary() const {
     utilisation_sum += utilisation;
     const Footprint peak = updates > 0 ? latest_.stages[worker].peak : Footprint{};
     Json entry = worker_entry(worker);
-    entry["layers"] = {layer, layer + setup_.split[stage] - 1};
+    entry["layers"] = {shape.first_layer(stage), shape.last_layer(stage) - 1};
     entry["device"] = device::describe(setup_.devices[worker]);
     entry["utilisation"] = utilisation;
     entry["peak_bytes"] = static_cast<std::int64_t>(peak.total());
     entry["memory"] = by_purpose(peak);
     stages.push_back(std::move(entry));
-    layer += setup_.split[stage];
   }
   // A run may be interrupted before its first update.
   const double duration = last > first ? rows_[last].time - rows_[first].time : latest_.time;
@@ -118,7 +116,7 @@ Json Statistics::summary() const {
       {"skipped_updates", skipped_},
       {"seconds", latest_.time},
       {"schedule", name(setup_.config.pipeline.schedule)},
-      {"split", setup_.split},
+      {"split", shape.split},
       {"layer_seconds", setup_.layer_seconds},
       {"stages", stages}};
   if (setup_.spec.shape.replicas > 1) summary["replicas"] = setup_.spec.shape.replicas;

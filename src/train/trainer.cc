@@ -93,16 +93,13 @@ void introduce(const runtime::Setup& setup, RunDirectory& directory, telemetry::
                   replicated ? fmt::format("{} replicas of ", spec.shape.replicas) : "", spec.shape.stages,
                   spec.shape.microbatches, config.pipeline.microbatch, config.model.context,
                   replicated ? " and replica" : "", spec.shape.extra, spec.updates));
-  int layer = 0;
   for (int worker = 0; worker < spec.shape.workers(); ++worker) {
     const int stage = worker % spec.shape.stages;
-    if (stage == 0) layer = 0;
-    const int end = layer + setup.split[stage];
+    const int first = spec.shape.first_layer(stage), last = spec.shape.last_layer(stage) - 1;
     say(fmt::format("  {} on {}: layers {}..{} ({} to {}){}",
                     schedule::worker_name(spec.shape.replicas, worker / spec.shape.stages, stage),
-                    device::describe(setup.devices[worker]), layer, end - 1, setup.model.layers[layer].kind,
-                    setup.model.layers[end - 1].kind, setup.recompute[stage] ? ", recomputed" : ""));
-    layer = end;
+                    device::describe(setup.devices[worker]), first, last, setup.model.layers[first].kind,
+                    setup.model.layers[last].kind, spec.shape.recomputes(stage) ? ", recomputed" : ""));
   }
 }
 

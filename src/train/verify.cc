@@ -155,7 +155,7 @@ void run_oracle(const runtime::Setup& setup, const schedule::Spec& rule, const R
   // On a device as large as the stages': libraries choose their algorithms by that.
   const device::DeviceBinding binding("oracle", setup.devices.front());
   const at::TensorOptions compute = binding.compute(setup.config.train.precision);
-  runtime::Oracle oracle(setup.config, setup.model, *setup.training, rule, setup.split, compute);
+  runtime::Oracle oracle(setup.config, setup.model, *setup.training, rule, compute);
   for (std::int64_t update = 0; update < setup.spec.updates && result.difference.empty(); ++update) {
     const runtime::OracleUpdate expected = oracle.next_update();
     const Observed& seen = record.at(update);
@@ -185,12 +185,12 @@ Verification verify(const Config& config, const VerifyOptions& options) {
     at::globalContext().setDeterministicFillUninitializedMemory(false);
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   }
-  schedule::Spec rule = setup.spec;
-  if (!options.against.empty()) rule.shape.schedule = schedule::parse_kind(options.against);
   const std::vector<int> cores = device::available_cores();
   for (std::size_t worker = 0; worker < setup.devices.size(); ++worker)
     setup.devices[worker].cores = {{cores[worker % cores.size()]}};
   measure::choose_split(setup);
+  schedule::Spec rule = setup.spec;
+  if (!options.against.empty()) rule.shape.schedule = schedule::parse_kind(options.against);
 
   Record record;
   runtime::PipelineSetup pipeline_setup = setup.pipeline();
@@ -200,7 +200,7 @@ Verification verify(const Config& config, const VerifyOptions& options) {
                              record.observer());
   pipeline.run();
 
-  Verification result{.split = setup.split,
+  Verification result{.split = setup.spec.shape.split,
                       .updates = setup.spec.updates,
                       .parameters = architecture::parameter_count(setup.model.layers)};
   result.peak_versions.resize(setup.spec.shape.stages);

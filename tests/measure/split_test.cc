@@ -142,8 +142,9 @@ Config tiny_gpt(int stages) {
 TEST(ChosenSplit, IsMeasuredAndCoversTheModel) {
   auto setup = runtime::prepare(tiny_gpt(3));
   choose_split(setup);
-  EXPECT_EQ(setup.split.size(), 3u);
-  EXPECT_EQ(std::accumulate(setup.split.begin(), setup.split.end(), 0), setup.model.size());
+  EXPECT_EQ(setup.spec.shape.split.size(), 3u);
+  EXPECT_EQ(std::accumulate(setup.spec.shape.split.begin(), setup.spec.shape.split.end(), 0),
+            setup.model.size());
   EXPECT_EQ(static_cast<int>(setup.layer_seconds.size()), setup.model.size());
   for (double seconds : setup.layer_seconds) EXPECT_GT(seconds, 0);
 }
@@ -153,14 +154,14 @@ TEST(ChosenSplit, IsTheConfigurationsWhereItHasOne) {
   config.pipeline.split = {10, 1, 1};
   auto setup = runtime::prepare(config);
   choose_split(setup);
-  EXPECT_EQ(setup.split, (std::vector<int>{10, 1, 1}));
+  EXPECT_EQ(setup.spec.shape.split, (std::vector<int>{10, 1, 1}));
   EXPECT_TRUE(setup.layer_seconds.empty());  // nothing was measured
 }
 
 TEST(ChosenSplit, OfOneStageNeedsNoMeasurement) {
   auto setup = runtime::prepare(tiny_gpt(1));
   choose_split(setup);
-  EXPECT_EQ(setup.split, std::vector<int>{12});
+  EXPECT_EQ(setup.spec.shape.split, std::vector<int>{12});
   EXPECT_TRUE(setup.layer_seconds.empty());
 }
 

@@ -14,9 +14,9 @@
 #include "models/model.h"
 #include "models/ops.h"
 #include "tensors.h"
+#include "weights/double_buffer.h"
 #include "weights/gradients.h"
 #include "weights/layout.h"
-#include "weights/versions.h"
 
 namespace twobw::models {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "../weights/toy_model.h"
-#include "weights/versions.h"
+#include "weights/double_buffer.h"
 
 namespace twobw::optim {
 namespace {

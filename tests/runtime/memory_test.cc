@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 #include <mutex>
+#include <numeric>
 
 #include "data/sources.h"
 #include "device/cpu.h"
@@ -13,7 +14,7 @@
 #include "models/model.h"
 #include "runtime/pipeline.h"
 #include "runtime/stage.h"
-#include "schedule/stream.h"
+#include "schedule/schedule_rule.h"
 
 namespace twobw::runtime {
 namespace {
@@ -183,6 +184,12 @@ INSTANTIATE_TEST_SUITE_P(Schedules, StageMemory, testing::ValuesIn(all_cases()),
 });
 
 // The peaks that a run reports.
+std::vector<int> all_stages(int stages) {
+  std::vector<int> all(static_cast<std::size_t>(stages));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
 class PipelineMemory : public testing::Test {
  protected:
   static std::vector<Footprint> peaks(const Config& config, std::vector<int> split, bool recompute) {
@@ -202,10 +209,10 @@ class PipelineMemory : public testing::Test {
                       {.spec = {.shape = {.schedule = config.pipeline.schedule,
                                           .stages = stages,
                                           .microbatches = kMicrobatches,
+                                          .split = split,
+                                          .recompute = recompute ? all_stages(stages) : std::vector<int>(),
                                           .second_gradient = config.pipeline.second_gradient},
                                 .updates = config.train.updates},
-                       .split = split,
-                       .recompute = std::vector<bool>(stages, recompute),
                        .devices = device::deal_devices(stages)},
                       observer);
     pipeline.run();

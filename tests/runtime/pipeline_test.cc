@@ -29,10 +29,9 @@ PipelineSetup setup_for(const Config& config, std::vector<int> split) {
   return {.spec = {.shape = {.schedule = schedule::Kind::TwoBW,
                              .stages = config.pipeline.stages,
                              .replicas = config.pipeline.replicas,
-                             .microbatches = config.pipeline.microbatches},
+                             .microbatches = config.pipeline.microbatches,
+                             .split = std::move(split)},
                    .updates = config.train.updates},
-          .split = std::move(split),
-          .recompute = std::vector<bool>(config.pipeline.stages, false),
           .devices = device::deal_devices(config.pipeline.stages * config.pipeline.replicas)};
 }
 

@@ -25,8 +25,8 @@
 #include "data/tokens.h"
 #include "device/cpu.h"
 #include "models/model.h"
+#include "weights/double_buffer.h"
 #include "weights/layout.h"
-#include "weights/versions.h"
 
 namespace twobw {
 namespace {

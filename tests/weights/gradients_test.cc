@@ -5,7 +5,7 @@
 
 #include "models/ops.h"
 #include "toy_model.h"
-#include "weights/versions.h"
+#include "weights/double_buffer.h"
 
 namespace twobw::weights {
 namespace {

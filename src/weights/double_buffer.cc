@@ -1,4 +1,4 @@
-#include "weights/versions.h"
+#include "weights/double_buffer.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>

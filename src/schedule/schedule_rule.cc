@@ -1,4 +1,4 @@
-#include "schedule/stream.h"
+#include "schedule/schedule_rule.h"
 
 #include "base/error.h"
 

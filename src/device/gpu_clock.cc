@@ -1,0 +1,51 @@
+#include "device/gpu_clock.h"
+
+#include "device/gpu.h"
+#include "device/gpu_events.h"
+
+namespace twobw::device {
+namespace {
+
+class StreamClock final : public Clock {
+ public:
+  StreamClock(cudaStream_t stream, std::chrono::steady_clock::time_point start)
+      : stream_(stream), origin_(timed_events().take()) {
+    check_cuda(cudaEventRecord(event(origin_), stream_), "cudaEventRecord");
+    check_cuda(cudaEventSynchronize(event(origin_)), "cudaEventSynchronize");
+    before_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+  Timestamp now() override {
+    Timestamp mark{.event = timed_events().take()};
+    check_cuda(cudaEventRecord(event(mark.event), stream_), "cudaEventRecord");
+    return mark;
+  }
+
+  void await(const Timestamp& mark) override {
+    check_cuda(cudaEventSynchronize(event(mark.event)), "cudaEventSynchronize");
+  }
+
+  double seconds(const Timestamp& mark) const override {
+    float milliseconds = 0;
+    check_cuda(cudaEventElapsedTime(&milliseconds, event(origin_), event(mark.event)),
+               "cudaEventElapsedTime");
+    return before_ + milliseconds * 1e-3;
+  }
+
+ private:
+  static cudaEvent_t event(const std::shared_ptr<void>& event) {
+    return static_cast<cudaEvent_t>(event.get());
+  }
+
+  cudaStream_t stream_;
+  std::shared_ptr<void> origin_;
+  double before_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Clock> make_stream_clock(cudaStream_t stream, std::chrono::steady_clock::time_point start) {
+  return std::make_unique<StreamClock>(stream, start);
+}
+
+}  // namespace twobw::device

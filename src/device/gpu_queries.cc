@@ -1,0 +1,61 @@
+// What GPUs tell of themselves.
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include "device/gpu.h"
+#include "device/gpu_thread.h"
+#include "device/meter.h"
+
+namespace twobw::device {
+
+int gpu_count() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+bool built_with_cuda() {
+  return true;
+}
+
+GpuMemory gpu_memory(const GpuSlice& slice) {
+  std::size_t free = 0, total = 0;
+  check_cuda(cudaSetDevice(slice.gpu), "cudaSetDevice");
+  check_cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return {.free = static_cast<double>(free), .total = static_cast<double>(total)};
+}
+
+void release_unused_gpu_memory() {
+  c10::cuda::CUDACachingAllocator::emptyCache();
+}
+
+std::string describe_gpu(const GpuSlice& slice) {
+  cudaDeviceProp properties{};
+  check_cuda(cudaGetDeviceProperties(&properties, slice.gpu), "cudaGetDeviceProperties");
+  if (slice.slices == 1) return fmt::format("cuda: {}", properties.name);
+  return fmt::format("cuda: one of {} slices of {}", slice.slices, properties.name);
+}
+
+namespace {
+
+class AllocatorMeter final : public Meter {
+ public:
+  explicit AllocatorMeter(int gpu) : gpu_(static_cast<c10::DeviceIndex>(gpu)) {}
+  double live() const override { return static_cast<double>(statistics().current); }
+  double peak() const override { return static_cast<double>(statistics().peak); }
+  void reset_peak() override { c10::cuda::CUDACachingAllocator::resetPeakStats(gpu_); }
+
+ private:
+  c10::CachingAllocator::Stat statistics() const {
+    return c10::cuda::CUDACachingAllocator::getDeviceStats(gpu_).allocated_bytes[0];
+  }
+  c10::DeviceIndex gpu_;
+};
+
+}  // namespace
+
+std::unique_ptr<Meter> make_gpu_meter(const GpuSlice& slice) {
+  return std::make_unique<AllocatorMeter>(slice.gpu);
+}
+
+}  // namespace twobw::device
