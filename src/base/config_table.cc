@@ -94,7 +94,9 @@ std::vector<Key> pipeline_keys() {
             "Copies of the pipeline, one device a stage each, that train on every update together."),
       whole(KEY(pipeline.microbatch), 1, "Sequences in a microbatch."),
       whole(KEY(pipeline.microbatches), 1,
-            "Microbatches in an update, for each replica; 2bw needs at least stages - 1 + extra."),
+            "Microbatches in an update, for each replica; 2bw needs at least stages + extra, and one fewer "
+            "without "
+            "predict."),
       whole(KEY(pipeline.extra), 0, "Extra microbatches in flight, to hide the time of transfers."),
       list(KEY(pipeline.split), {{"auto", {}}}, "auto or a list of the layers of each stage",
            "Layers of each stage, in order; auto balances them by measured time.")
@@ -106,6 +108,10 @@ std::vector<Key> pipeline_keys() {
           KEY(pipeline.second_gradient),
           "Under 2bw, whether a second gradient buffer lets the next batch accumulate while a gradient waits "
           "for other stages or replicas."),
+      boolean(KEY(pipeline.predict),
+              "Under 2bw, whether a batch computes on a prediction of its weights; false is the rule of the "
+              "paper, "
+              "whose weights are one update old."),
       whole(KEY(pipeline.sync_updates), 0,
             "First updates that run under flush, before the schedule takes over."),
       real(KEY(pipeline.timeout), above(0), "Seconds that any wait inside the pipeline may last."),
@@ -116,10 +122,12 @@ std::vector<Key> pipeline_keys() {
 
 std::vector<Key> optimizer_keys() {
   return {
-      choice(KEY(optimizer.name), {"adamw", "sgd"}, "Rule of the update."),
+      choice(KEY(optimizer.name), {"adamw", "sgd", "lion"}, "Rule of the update."),
       real(KEY(optimizer.lr), at_least(0), "Learning rate at its height, after the warmup."),
       list(KEY(optimizer.betas), {}, "a list of two numbers, each at least 0 and below 1",
-           "Decay of the averages of the gradient and of its square; adamw only.")
+           "Decay of the averages of the gradient and of its square; for lion of the gradient's, in the "
+           "update and "
+           "in the state.")
           .with(betas_are_two),
       real(KEY(optimizer.eps), above(0), "Added to the denominator of the update; adamw only."),
       real(KEY(optimizer.momentum), below_one(), "Decay of the running sum of gradients; sgd only."),

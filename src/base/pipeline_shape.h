@@ -30,6 +30,8 @@ struct PipelineShape {
   // Under 2bw: the next batch accumulates in a second gradient buffer while a gradient waits for other stages
   // or replicas. Without it a stage that waits runs no backward until its update is made.
   bool second_gradient = true;
+  // Under 2bw: batch j computes on P(j), a prediction of W(j). Without it: on W(j-1), as in the paper.
+  bool predict = true;
 
   int first_layer(int stage) const;  // of a split that is not open
   int last_layer(int stage) const { return first_layer(stage) + split[stage]; }  // one past it
@@ -47,6 +49,7 @@ struct PartialShape {
   std::optional<int> stages = {}, replicas = {}, microbatch = {}, microbatches = {}, extra = {};
   std::optional<bool> recompute = {};  // all stages, or none
   std::optional<bool> second_gradient = {};
+  std::optional<bool> predict = {};
 };
 
 }  // namespace twobw

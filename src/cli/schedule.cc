@@ -77,6 +77,8 @@ void add_schedule(CLI::App& command, int& exit_code) {
       ->capture_default_str();
   command.add_option("--extra", options->spec.shape.extra, "e, extra microbatches in flight")
       ->capture_default_str();
+  command.add_flag("--predict,!--no-predict", options->spec.shape.predict,
+                   "Whether 2bw computes on predicted weights (the default) or on those of the paper");
   command.add_flag("!--one-gradient", options->spec.shape.second_gradient,
                    "Under 2bw one gradient buffer a stage, and a stall, instead of two");
   command.add_option("--replicas", options->spec.shape.replicas, "w, the copies of the pipeline")

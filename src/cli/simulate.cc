@@ -35,7 +35,7 @@ struct SimulateOptions {
   ProblemFiles files;
   Spec spec = {.shape = {.stages = 4, .microbatches = 8}, .updates = 3};
   // As typed: one for all stages, or one a stage.
-  std::vector<std::string> forward = {"1"}, backward = {"2"}, step = {"0"}, reduce = {"0"};
+  std::vector<std::string> forward = {"1"}, backward = {"2"}, step = {"0"}, predict = {"0"}, reduce = {"0"};
   std::string activation_bytes = "0", bandwidth, latency = "0";
   std::string trace, color = "auto";
   bool json = false;
@@ -74,6 +74,7 @@ System stated_system(const SimulateOptions& options) {
   fill("--forward", options.forward, &simulator::StageTimes::forward);
   fill("--backward", options.backward, &simulator::StageTimes::backward);
   fill("--step", options.step, &simulator::StageTimes::step);
+  fill("--prediction", options.predict, &simulator::StageTimes::predict);
   fill("--reduce", options.reduce, &simulator::StageTimes::reduce);
 
   const double bytes = parse("--activation-bytes", options.activation_bytes, parse_bytes,
@@ -169,6 +170,8 @@ void add_simulate(CLI::App& command, int& exit_code) {
       ->capture_default_str();
   command.add_option("--extra", options->spec.shape.extra, "e, extra microbatches in flight")
       ->capture_default_str();
+  command.add_flag("--predict,!--no-predict", options->spec.shape.predict,
+                   "Whether 2bw computes on predicted weights (the default) or on those of the paper");
   command.add_flag("!--one-gradient", options->spec.shape.second_gradient,
                    "Under 2bw one gradient buffer a stage, and a stall, instead of two");
   command.add_option("--updates", options->spec.updates, "Updates of the run that is traced")
@@ -179,6 +182,7 @@ void add_simulate(CLI::App& command, int& exit_code) {
   times("--forward", options->forward, "Time of a forward: one, or one a stage (1ms,2ms,1ms)");
   times("--backward", options->backward, "Time of a backward, likewise");
   times("--step", options->step, "Time of an update on the compute thread, likewise");
+  times("--prediction", options->predict, "Time of a prediction on the compute thread, likewise");
   times("--reduce", options->reduce, "Time of an update's all-reduce over replicas, likewise");
   command.add_option("--activation-bytes", options->activation_bytes,
                      "What a microbatch sends to the next stage, and back");

@@ -96,7 +96,8 @@ LayerBench::LayerBench(const runtime::Setup& setup, device::Clock& clock, const 
     weights::initialize(layout_, initial, setup.config.train.seed);
     weights.copy_(initial);
   }
-  optimizer_ = optim::make_serial_optimizer(setup.config, layout_, initial, weights);
+  optimizer_ =
+      optim::make_serial_optimizer(setup.config, layout_, initial, weights, setup.config.pipeline.predict);
 }
 
 void LayerBench::set_microbatch(int sequences) {
@@ -208,10 +209,20 @@ double LayerBench::time_step() {
   const at::Tensor target = versions_.begin_write();
   const device::Timestamp begin = clock_.now();
   // A rate of 0 leaves the weights as they are, at the same cost.
-  optimizer_->apply(updates_, 0, gradients_.flat(updates_), source, target);
+  const at::Tensor norms = optimizer_->squared_norms(updates_, gradients_.flat(updates_));
+  optimizer_->apply(updates_, 0, {&norms, 1}, gradients_.flat(updates_), source, target);
   const device::Timestamp end = clock_.now();
   versions_.publish();
   ++updates_;
+  clock_.await(end);
+  return (clock_.seconds(end) - clock_.seconds(begin)) / static_cast<double>(layout_.size());
+}
+
+double LayerBench::time_predict() {
+  if (!setup_.config.pipeline.predict) return 0;
+  const device::Timestamp begin = clock_.now();
+  optimizer_->predict({.gradient = gradients_.flat(updates_), .target = versions_.flat(versions_.newest())});
+  const device::Timestamp end = clock_.now();
   clock_.await(end);
   return (clock_.seconds(end) - clock_.seconds(begin)) / static_cast<double>(layout_.size());
 }

@@ -49,6 +49,8 @@ class LayerBench {
   std::vector<LayerBytes> measure_pass(device::Meter& meter);
   // What an update adds to its microbatches: norm of the gradient and optimizer, in seconds a parameter.
   double time_step();
+  // What a prediction of its own adds; 0 where the configuration has none.
+  double time_predict();
 
  private:
   using BeforeBackward = std::function<void(int layer)>;  // -1: all backwards are done

@@ -70,6 +70,7 @@ class Profiler {
     measure_in_turn(bench, neighbours, all);
     for (const SizeSamples& samples : all) add(samples, profile);
     profile.step_per_parameter = step_.summary();
+    profile.predict_per_parameter = predict_.summary();
   }
 
  private:
@@ -127,7 +128,10 @@ class Profiler {
       observer_.on_round(++done_, request_.rounds * static_cast<int>(request_.sizes.size()), samples.size);
     }
     neighbours.step();
-    for (int round = 0; round < rounds; ++round) step_.add(bench.time_step());
+    for (int round = 0; round < rounds; ++round) {
+      step_.add(bench.time_step());
+      predict_.add(bench.time_predict());
+    }
     bench.set_microbatch(1);  // lets go of the tokens before their pool goes
   }
 
@@ -168,7 +172,7 @@ class Profiler {
   const device::DeviceBinding& binding_;
   const ProfileRequest& request_;
   const ProfileObserver& observer_;
-  Samples step_;
+  Samples step_, predict_;
   int done_ = 0;
 };
 

@@ -73,7 +73,8 @@ std::vector<int> fastest_split(const schedule::Spec& spec, const std::vector<pla
                 .microbatches = spec.shape.microbatches,
                 .extra = spec.shape.extra,
                 .recompute = false,
-                .second_gradient = spec.shape.second_gradient}};
+                .second_gradient = spec.shape.second_gradient,
+                .predict = spec.shape.predict}};
   const planner::SearchResult result = planner::search(problem, {.simulate = 0});
   TWOBW_ASSERT(result.best, "no split of {} layers over {} stages", layers.size(), spec.shape.stages);
   return result.best->plan.shape.split;

@@ -24,6 +24,14 @@ Extrapolation extrapolation_at(const OptimizerConfig& config, std::int64_t sync_
   return extrapolation;
 }
 
+bool has_second_moment(const OptimizerConfig& config) {
+  return config.name == "adamw";
+}
+
+float first_scale(const OptimizerConfig& config) {
+  return config.clip > 0 ? 0.0f : 1.0f;
+}
+
 float* data_of(const at::Tensor& tensor) {
   return tensor.defined() ? tensor.mutable_data_ptr<float>() : nullptr;
 }

@@ -30,15 +30,16 @@ double bytes(const Tensor& tensor) {
 }  // namespace
 
 GpuOptimizer::GpuOptimizer(const OptimizerConfig& config, const weights::Layout& layout,
-                           std::int64_t sync_updates, const Tensor& initial, const Tensor& compute)
-    : config_(config), layout_(layout), sync_updates_(sync_updates) {
+                           std::int64_t sync_updates, const Tensor& initial, const Tensor& compute,
+                           bool predicts)
+    : config_(config), layout_(layout), sync_updates_(sync_updates), predicts_(predicts) {
   const at::TensorOptions on_gpu = compute.options();
   const auto state = [&] { return at::zeros({layout.size()}, on_gpu.dtype(at::kFloat)); };
   moment1_ = state();
-  if (config.name == "adamw") moment2_ = state();
+  if (has_second_moment(config)) moment2_ = state();
   if (!config.extrapolate_update.empty()) update1_ = state();
   if (config.extrapolate_update.size() > 1) update2_ = state();
-  if (!config.extrapolate_weights.empty() || compute.scalar_type() != at::kFloat)
+  if (!config.extrapolate_weights.empty() || predicts || compute.scalar_type() != at::kFloat)
     master_ = initial.to(on_gpu.dtype(at::kFloat));
   if (config.extrapolate_weights.size() > 1) applied1_ = state();
 
@@ -60,7 +61,7 @@ GpuOptimizer::GpuOptimizer(const OptimizerConfig& config, const weights::Layout&
   partial_ = at::empty({norm_piece_count_}, on_gpu.dtype(at::kDouble));
   norms_ = at::empty({2, norm_count_}, on_gpu.dtype(at::kDouble));
   sum_ = at::zeros({1}, on_gpu.dtype(at::kDouble));
-  control_ = upload(std::vector<cuda::Control>(1), on_gpu);
+  control_ = upload(std::vector<cuda::Control>{{.last_scale = first_scale(config)}}, on_gpu);
 }
 
 Tensor GpuOptimizer::squared_norms(std::int64_t batch, const Tensor& gradient, cudaStream_t stream) {
@@ -71,25 +72,35 @@ Tensor GpuOptimizer::squared_norms(std::int64_t batch, const Tensor& gradient, c
   return norms;
 }
 
-template <typename Compute>
-void GpuOptimizer::apply_as(const Extrapolation& extrapolation, double learning_rate,
-                            const StreamsOf<Compute>& streams, cudaStream_t stream) const {
+// Calls work(optimizer's figures).
+template <typename Work>
+void GpuOptimizer::with_rule(double learning_rate, const Work& work) const {
   const auto rate = static_cast<float>(learning_rate);
+  const auto beta1 = static_cast<float>(config_.betas[0]), beta2 = static_cast<float>(config_.betas[1]);
   if (config_.name == "sgd") {
-    cuda::apply(cuda::Sgd{.learning_rate = rate, .momentum = static_cast<float>(config_.momentum)},
-                extrapolation, streams, as<cuda::Piece>(pieces_), piece_count_, control(), stream);
-    return;
+    work(cuda::Sgd{.learning_rate = rate, .momentum = static_cast<float>(config_.momentum)});
+  } else if (config_.name == "lion") {
+    work(cuda::Lion{.learning_rate = rate, .beta1 = beta1, .beta2 = beta2});
+  } else {
+    work(cuda::AdamW{
+        .learning_rate = rate, .beta1 = beta1, .beta2 = beta2, .eps = static_cast<float>(config_.eps)});
   }
-  cuda::apply(cuda::AdamW{.learning_rate = rate,
-                          .beta1 = static_cast<float>(config_.betas[0]),
-                          .beta2 = static_cast<float>(config_.betas[1]),
-                          .eps = static_cast<float>(config_.eps)},
-              extrapolation, streams, as<cuda::Piece>(pieces_), piece_count_, control(), stream);
 }
 
-void GpuOptimizer::apply(std::int64_t update, double learning_rate, std::span<const Tensor> norms,
-                         const Tensor& gradient, const Tensor& source, const Tensor& target,
-                         cudaStream_t stream) {
+// The true weights may be in another buffer than the master.
+template <typename Compute>
+StreamsOf<Compute> GpuOptimizer::streams_of(const Tensor& compute) const {
+  return {.source = data_of(master_),
+          .target = data_of(master_),
+          .moment1 = data_of(moment1_),
+          .moment2 = data_of(moment2_),
+          .update1 = data_of(update1_),
+          .update2 = data_of(update2_),
+          .compute = compute.defined() ? as<Compute>(compute) : nullptr,
+          .applied1 = data_of(applied1_)};
+}
+
+void GpuOptimizer::prepare(std::span<const Tensor> norms, cudaStream_t stream) {
   if (!gathered_.defined()) {
     std::int64_t count = 0;
     for (const Tensor& of_stage : norms) count += of_stage.numel();
@@ -102,32 +113,58 @@ void GpuOptimizer::apply(std::int64_t update, double learning_rate, std::span<co
   }
   cuda::sum_in_order(as<double>(gathered_), static_cast<int>(at), as<double>(sum_), stream);
   cuda::prepare(as<double>(sum_), config_.clip, as<cuda::Control>(control_), stream);
+}
 
-  const Extrapolation extrapolation = extrapolation_at(config_, sync_updates_, update);
-  const auto fill = [&](auto& streams) {
+void GpuOptimizer::apply(std::int64_t update, double learning_rate, std::span<const Tensor> norms,
+                         const Tensor& gradient, const Tensor& source, const Tensor& target,
+                         cudaStream_t stream, const Prediction* next) {
+  prepare(norms, stream);
+  const Tensor& written = next != nullptr ? next->target : target;
+  const auto work = [&](auto streams) {
     streams.gradient = data_of(gradient);
-    streams.moment1 = data_of(moment1_);
-    streams.moment2 = data_of(moment2_);
-    streams.update1 = data_of(update1_);
-    streams.update2 = data_of(update2_);
-    streams.applied1 = data_of(applied1_);
+    if (next == nullptr) {
+      const Extrapolation extrapolation = extrapolation_at(config_, sync_updates_, update);
+      return with_rule(learning_rate, [&](const auto& rule) {
+        cuda::apply(rule, extrapolation, streams, as<cuda::Piece>(pieces_), piece_count_, control(), stream);
+      });
+    }
+    streams.ahead = data_of(next->gradient);
+    with_rule(learning_rate, [&](const auto& rule) {
+      auto coming = rule;
+      coming.learning_rate = static_cast<float>(next->learning_rate);
+      cuda::apply_and_predict(rule, coming, static_cast<float>(next->ratio), streams,
+                              as<cuda::Piece>(pieces_), piece_count_, control(), stream);
+    });
   };
-  if (target.scalar_type() == at::kBFloat16) {
-    StreamsOf<__nv_bfloat16> streams{.source = data_of(master_), .target = data_of(master_)};
-    fill(streams);
-    streams.compute = as<__nv_bfloat16>(target);
-    apply_as(extrapolation, learning_rate, streams, stream);
+  if (written.defined() && written.scalar_type() == at::kBFloat16) {
+    work(streams_of<__nv_bfloat16>(written));
+  } else if (master_.defined()) {
+    work(streams_of<float>(written));
   } else {
-    Streams streams{.source = data_of(master_.defined() ? master_ : source),
-                    .target = data_of(master_.defined() ? master_ : target)};
-    fill(streams);
-    if (master_.defined()) streams.compute = data_of(target);
-    apply_as(extrapolation, learning_rate, streams, stream);
+    Streams streams = streams_of<float>({});
+    streams.source = data_of(source);
+    streams.target = data_of(target);
+    work(streams);
   }
   cuda::count_update(as<cuda::Control>(control_), stream);
   // What lies past the weights are the aliases' gradients, already summed into their partners'.
   if (layout_.gradient_size() > layout_.size())
     gradient.narrow(0, layout_.size(), layout_.gradient_size() - layout_.size()).zero_();
+}
+
+void GpuOptimizer::predict(const Prediction& prediction, cudaStream_t stream) {
+  const auto work = [&](auto streams) {
+    streams.ahead = data_of(prediction.gradient);
+    with_rule(prediction.learning_rate, [&](const auto& rule) {
+      cuda::predict(rule, static_cast<float>(prediction.ratio), streams, as<cuda::Piece>(pieces_),
+                    piece_count_, control(), stream);
+    });
+  };
+  if (prediction.target.scalar_type() == at::kBFloat16) {
+    work(streams_of<__nv_bfloat16>(prediction.target));
+  } else {
+    work(streams_of<float>(prediction.target));
+  }
 }
 
 const cuda::Control* GpuOptimizer::control() const {

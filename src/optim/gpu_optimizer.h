@@ -11,6 +11,7 @@
 #include "base/config.h"
 #include "base/memory_terms.h"
 #include "optim/kernels_cuda.h"
+#include "optim/optimizer.h"
 #include "weights/layout.h"
 
 namespace twobw::optim {
@@ -19,15 +20,16 @@ class GpuOptimizer {
  public:
   // `initial`: flat W(0) in single precision, on the CPU; `compute`: one of the buffers computed with.
   GpuOptimizer(const OptimizerConfig& config, const weights::Layout& layout, std::int64_t sync_updates,
-               const at::Tensor& initial, const at::Tensor& compute);
+               const at::Tensor& initial, const at::Tensor& compute, bool predicts = false);
 
   // Squared norms of the parameters whose gradient this stage answers for; valid until asked for twice more.
   at::Tensor squared_norms(std::int64_t batch, const at::Tensor& gradient, cudaStream_t stream);
 
-  // `norms`: of all stages, in their order.
+  // `norms`: of all stages, in their order. `target` and `next` as in Optimizer::apply.
   void apply(std::int64_t update, double learning_rate, std::span<const at::Tensor> norms,
              const at::Tensor& gradient, const at::Tensor& source, const at::Tensor& target,
-             cudaStream_t stream);
+             cudaStream_t stream, const Prediction* next = nullptr);
+  void predict(const Prediction& prediction, cudaStream_t stream);
 
   // Of the update applied last, on the device.
   const cuda::Control* control() const;
@@ -37,18 +39,21 @@ class GpuOptimizer {
     return master_.defined() ? master_ : newest;
   }
   // Whether what is computed with is the true weights, if perhaps rounded.
-  bool computes_with_true_weights() const { return config_.extrapolate_weights.empty(); }
+  bool computes_with_true_weights() const { return config_.extrapolate_weights.empty() && !predicts_; }
 
   void add_to(Footprint& footprint) const;
 
  private:
   template <typename Compute>
-  void apply_as(const Extrapolation& extrapolation, double learning_rate, const StreamsOf<Compute>& streams,
-                cudaStream_t stream) const;
+  StreamsOf<Compute> streams_of(const at::Tensor& compute) const;
+  template <typename Work>
+  void with_rule(double learning_rate, const Work& work) const;
+  void prepare(std::span<const at::Tensor> norms, cudaStream_t stream);
 
   OptimizerConfig config_;
   const weights::Layout& layout_;
   std::int64_t sync_updates_;
+  bool predicts_;
   at::Tensor master_, moment1_, moment2_, update1_, update2_, applied1_;
   at::Tensor pieces_, norm_pieces_, first_piece_, partial_, norms_, gathered_, sum_, control_;
   int piece_count_ = 0, norm_piece_count_ = 0, norm_count_ = 0;

@@ -29,6 +29,23 @@ inline __attribute__((always_inline)) void extrapolating_loop(const Rule& rule,
   for (std::int64_t i = 0; i < s.n; ++i) apply_element(rule, e, s, i);
 }
 
+template <typename Rule>
+inline __attribute__((always_inline)) void apply_and_predict_loop(const Rule& given, const Rule& given_next,
+                                                                  const Streams& streams) {
+  const Rule rule = given, next = given_next;
+  const Streams s = streams;
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < s.n; ++i) apply_and_predict_element(rule, next, s, i);
+}
+
+template <typename Rule>
+inline __attribute__((always_inline)) void predict_loop(const Rule& given, const Streams& streams) {
+  const Rule next = given;
+  const Streams s = streams;
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < s.n; ++i) s.compute[i] = predicted(next, s, i, s.source[i]);
+}
+
 bool extrapolates(const Streams& streams) {
   return streams.update1 != nullptr || streams.compute != nullptr;
 }
@@ -44,8 +61,24 @@ TWOBW_VECTORIZED void apply(const Rule& rule, const Extrapolation& extrapolation
   }
 }
 
-template void apply(const AdamWRule&, const Extrapolation&, const Streams&);
-template void apply(const SgdRule&, const Extrapolation&, const Streams&);
+template <typename Rule>
+TWOBW_VECTORIZED void apply_and_predict(const Rule& rule, const Rule& next, const Streams& streams) {
+  apply_and_predict_loop(rule, next, streams);
+}
+
+template <typename Rule>
+TWOBW_VECTORIZED void predict(const Rule& next, const Streams& streams) {
+  predict_loop(next, streams);
+}
+
+#define TWOBW_KERNELS(Rule)                                                  \
+  template void apply(const Rule&, const Extrapolation&, const Streams&);    \
+  template void apply_and_predict(const Rule&, const Rule&, const Streams&); \
+  template void predict(const Rule&, const Streams&);
+TWOBW_KERNELS(AdamWRule)
+TWOBW_KERNELS(SgdRule)
+TWOBW_KERNELS(LionRule)
+#undef TWOBW_KERNELS
 
 void skip(const Extrapolation& e, const Streams& s) {
   for (std::int64_t i = 0; i < s.n; ++i) skip_element(e, s, i);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <type_traits>
 
 #include "optim/kernels_cuda.h"
 
@@ -28,6 +29,23 @@ __device__ SgdRule rule_of(const Sgd& sgd, float decay, const Control& control) 
           .momentum = sgd.momentum,
           .decay = decay,
           .gradient_scale = control.gradient_scale};
+}
+
+__device__ LionRule rule_of(const Lion& lion, float decay, const Control& control) {
+  return {.learning_rate = lion.learning_rate,
+          .beta1 = lion.beta1,
+          .beta2 = lion.beta2,
+          .decay = decay,
+          .gradient_scale = control.gradient_scale};
+}
+
+// Of the update after so many.
+template <typename Optimizer>
+__device__ auto predicting_rule_of(const Optimizer& next, float ratio, float decay, Control control,
+                                   std::int32_t applied) {
+  control.applied = applied;
+  control.gradient_scale = control.last_scale * ratio;
+  return rule_of(next, decay, control);
 }
 
 // A thread's elements of one stream, in registers. It answers like the pointer it stands for, so that the
@@ -94,19 +112,20 @@ class Held {
 
 // What StreamsOf is in memory.
 struct HeldStreams {
-  Held source, target, gradient, moment1, moment2, update1, update2, compute, applied1;
+  Held source, target, gradient, moment1, moment2, update1, update2, compute, applied1, ahead;
 
   template <typename Compute>
   __device__ explicit HeldStreams(const StreamsOf<Compute>& s)
       : source(true),
-        target(true),
-        gradient(true),
+        target(s.target),
+        gradient(s.gradient),
         moment1(true),
         moment2(s.moment2),
         update1(s.update1),
         update2(s.update2),
         compute(s.compute),
-        applied1(s.applied1) {}
+        applied1(s.applied1),
+        ahead(s.ahead) {}
 
   template <bool Whole, typename Compute>
   __device__ void read(const StreamsOf<Compute>& s, std::int64_t at, int left) {
@@ -117,6 +136,7 @@ struct HeldStreams {
     update1.read<Whole>(s.update1 + at, left);
     update2.read<Whole>(s.update2 + at, left);
     applied1.read<Whole>(s.applied1 + at, left);
+    ahead.read<Whole>(s.ahead + at, left);
   }
   template <bool Whole, typename Compute>
   __device__ void write(const StreamsOf<Compute>& s, std::int64_t at, int left) const {
@@ -142,6 +162,7 @@ __global__ void __launch_bounds__(kThreads, Terms < 2 ? 3 : 2)
   __shared__ Extrapolation shared_extrapolation;
   if constexpr (Terms < 1) streams.update1 = nullptr;
   if constexpr (Terms < 2) streams.update2 = streams.applied1 = nullptr;
+  streams.ahead = nullptr;
   const Piece piece = pieces[blockIdx.x];
   const Control now = *control;
   const std::int64_t first = piece.offset + kLanes * threadIdx.x;
@@ -178,11 +199,74 @@ __global__ void __launch_bounds__(kThreads, Terms < 2 ? 3 : 2)
   }
 }
 
+// An update and the prediction of the next one, or where not `Steps` the prediction alone, which leaves
+// everything but the weights to compute with as it is.
+template <bool Steps, typename Optimizer, typename Compute>
+__global__ void __launch_bounds__(kThreads, 3)
+    predict_kernel(Optimizer optimizer, Optimizer next, float ratio, StreamsOf<Compute> streams,
+                   const Piece* pieces, const Control* control) {
+  using Rule = decltype(rule_of(optimizer, 0.0f, *control));
+  __shared__ Rule shared_rule, shared_next;
+  streams.update1 = streams.update2 = streams.applied1 = nullptr;
+  if constexpr (!Steps) streams.target = streams.gradient = nullptr;
+  const Piece piece = pieces[blockIdx.x];
+  const Control now = *control;
+  const bool steps = Steps && now.skip == 0;
+  const std::int64_t first = piece.offset + kLanes * threadIdx.x;
+  const int count = piece.count - kLanes * static_cast<int>(threadIdx.x);     // from `first` on
+  const int vectors = piece.offset % kLanes == 0 ? piece.count - kStep : -1;  // last step that is whole
+  HeldStreams held(streams);
+  const auto read = [&](int begin) {
+    if (begin <= vectors) return held.template read<true>(streams, first + begin, 0);
+    held.template read<false>(streams, first + begin, count - begin);
+  };
+  read(0);  // comes while thread 0 computes powers
+  if (threadIdx.x == 0) {
+    shared_rule = rule_of(optimizer, piece.decay, now);
+    shared_next = predicting_rule_of(next, ratio, piece.decay, now, now.applied + (steps ? 1 : 0));
+  }
+  __syncthreads();
+  const Rule rule = shared_rule, coming = shared_next;
+  for (int begin = 0; begin < piece.count;) {
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) {
+      if (steps) {
+        apply_and_predict_element(rule, coming, held, i);
+      } else {
+        if constexpr (Steps) {
+          held.target[i] = held.source[i];
+          held.gradient[i] = 0.0f;
+        }
+        held.compute[i] = predicted(coming, held, i, held.source[i]);
+      }
+    }
+    const auto write = [&](auto whole, int left) {
+      constexpr bool kWhole = decltype(whole)::value;
+      const std::int64_t at = first + begin;
+      if constexpr (Steps) {
+        held.target.template write<kWhole>(streams.target + at, left);
+        held.gradient.template write<kWhole>(streams.gradient + at, left);
+        held.moment1.template write<kWhole>(streams.moment1 + at, left);
+        held.moment2.template write<kWhole>(streams.moment2 + at, left);
+      }
+      held.compute.template write<kWhole>(streams.compute + at, left);
+    };
+    if (begin <= vectors) {
+      write(std::true_type(), 0);
+    } else {
+      write(std::false_type(), count - begin);
+    }
+    begin += kStep;
+    if (begin < piece.count) read(begin);
+  }
+}
+
 __global__ void prepare_kernel(const double* squared_norm, double clip, Control* control) {
   const double norm = sqrt(*squared_norm);
   control->squared_norm = *squared_norm;
   control->skip = isfinite(norm) ? 0 : 1;
   control->gradient_scale = clip > 0 ? static_cast<float>(fmin(1.0, clip / (norm + 1e-6))) : 1.0f;
+  if (control->skip == 0) control->last_scale = control->gradient_scale;
 }
 
 __global__ void count_kernel(Control* control) {
@@ -208,14 +292,35 @@ void apply(const Optimizer& optimizer, const Extrapolation& extrapolation, const
   kernel<<<piece_count, kThreads, 0, stream>>>(optimizer, extrapolation, streams, pieces, control);
 }
 
-template void apply(const AdamW&, const Extrapolation&, const StreamsOf<float>&, const Piece*, int,
-                    const Control*, cudaStream_t);
-template void apply(const AdamW&, const Extrapolation&, const StreamsOf<__nv_bfloat16>&, const Piece*, int,
-                    const Control*, cudaStream_t);
-template void apply(const Sgd&, const Extrapolation&, const StreamsOf<float>&, const Piece*, int,
-                    const Control*, cudaStream_t);
-template void apply(const Sgd&, const Extrapolation&, const StreamsOf<__nv_bfloat16>&, const Piece*, int,
-                    const Control*, cudaStream_t);
+template <typename Optimizer, typename Compute>
+void apply_and_predict(const Optimizer& optimizer, const Optimizer& next, float ratio,
+                       const StreamsOf<Compute>& streams, const Piece* pieces, int piece_count,
+                       const Control* control, cudaStream_t stream) {
+  predict_kernel<true>
+      <<<piece_count, kThreads, 0, stream>>>(optimizer, next, ratio, streams, pieces, control);
+}
+
+template <typename Optimizer, typename Compute>
+void predict(const Optimizer& next, float ratio, const StreamsOf<Compute>& streams, const Piece* pieces,
+             int piece_count, const Control* control, cudaStream_t stream) {
+  predict_kernel<false><<<piece_count, kThreads, 0, stream>>>(next, next, ratio, streams, pieces, control);
+}
+
+#define TWOBW_KERNELS_FOR(Optimizer, Compute)                                                               \
+  template void apply(const Optimizer&, const Extrapolation&, const StreamsOf<Compute>&, const Piece*, int, \
+                      const Control*, cudaStream_t);                                                        \
+  template void apply_and_predict(const Optimizer&, const Optimizer&, float, const StreamsOf<Compute>&,     \
+                                  const Piece*, int, const Control*, cudaStream_t);                         \
+  template void predict(const Optimizer&, float, const StreamsOf<Compute>&, const Piece*, int,              \
+                        const Control*, cudaStream_t);
+#define TWOBW_KERNELS(Optimizer)      \
+  TWOBW_KERNELS_FOR(Optimizer, float) \
+  TWOBW_KERNELS_FOR(Optimizer, __nv_bfloat16)
+TWOBW_KERNELS(AdamW)
+TWOBW_KERNELS(Sgd)
+TWOBW_KERNELS(Lion)
+#undef TWOBW_KERNELS
+#undef TWOBW_KERNELS_FOR
 
 void prepare(const double* squared_norm, double clip, Control* control, cudaStream_t stream) {
   prepare_kernel<<<1, 1, 0, stream>>>(squared_norm, clip, control);

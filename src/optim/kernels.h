@@ -1,5 +1,5 @@
-// One pass over memory for a whole update: optimizer, extrapolations, new weights, and the gradient
-// cleared for its next batch. Plain loops, no LibTorch.
+// One pass over memory for a whole update: optimizer, extrapolations or prediction, new weights, and the
+// gradient cleared for its next batch. Plain loops, no LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,18 @@
 
 namespace twobw::optim {
 
-// For both rules.
+// For every rule.
 template <typename Rule>
 void apply(const Rule& rule, const Extrapolation& extrapolation, const Streams& streams);
+
+// An update by `rule`, and weights to compute with that take the one after, by `next` from streams.ahead,
+// into account.
+template <typename Rule>
+void apply_and_predict(const Rule& rule, const Rule& next, const Streams& streams);
+
+// The prediction alone: writes streams.compute from streams.source.
+template <typename Rule>
+void predict(const Rule& next, const Streams& streams);
 
 // An update that is skipped: W(t+1) = W(t), optimizer state untouched, gradient cleared.
 void skip(const Extrapolation& extrapolation, const Streams& streams);

@@ -27,6 +27,7 @@ struct Control {
   float gradient_scale = 1;
   std::int32_t skip = 0;
   std::int32_t applied = 0;  // updates made so far
+  float last_scale = 1;      // the gradient_scale of the last of them, to predict with
   double squared_norm = 0;
 };
 
@@ -36,12 +37,26 @@ struct AdamW {
 struct Sgd {
   float learning_rate, momentum;
 };
+struct Lion {
+  float learning_rate, beta1, beta2;
+};
 
 // Extrapolation as configured; the kernel leaves out terms whose history does not exist yet.
 // For Compute float and __nv_bfloat16.
 template <typename Optimizer, typename Compute>
 void apply(const Optimizer& optimizer, const Extrapolation& extrapolation, const StreamsOf<Compute>& streams,
            const Piece* pieces, int piece_count, const Control* control, cudaStream_t stream);
+
+// An update and the prediction of the next one in a single pass: computed with will be what `next` makes of
+// `ratio` times the gradients streams.ahead.
+template <typename Optimizer, typename Compute>
+void apply_and_predict(const Optimizer& optimizer, const Optimizer& next, float ratio,
+                       const StreamsOf<Compute>& streams, const Piece* pieces, int piece_count,
+                       const Control* control, cudaStream_t stream);
+// The prediction alone.
+template <typename Optimizer, typename Compute>
+void predict(const Optimizer& next, float ratio, const StreamsOf<Compute>& streams, const Piece* pieces,
+             int piece_count, const Control* control, cudaStream_t stream);
 
 // From the sum over all stages: clipping factor and skip of the update to come.
 void prepare(const double* squared_norm, double clip, Control* control, cudaStream_t stream);

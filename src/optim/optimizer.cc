@@ -17,15 +17,15 @@ constexpr std::int64_t kGrain = 1 << 16;
 }  // namespace
 
 Optimizer::Optimizer(const OptimizerConfig& config, const weights::Layout& layout, std::int64_t sync_updates,
-                     const at::Tensor& initial)
-    : config_(config), layout_(layout), sync_updates_(sync_updates) {
+                     const at::Tensor& initial, bool predicts)
+    : config_(config), layout_(layout), sync_updates_(sync_updates), last_scale_(first_scale(config)) {
   const device::PurposeScope purpose(Term::Optimizer);
   const auto state = [&] { return at::zeros({layout.size()}, at::kFloat); };
   moment1_ = state();
-  if (config.name == "adamw") moment2_ = state();
+  if (has_second_moment(config)) moment2_ = state();
   if (!config.extrapolate_update.empty()) update1_ = state();
   if (config.extrapolate_update.size() > 1) update2_ = state();
-  if (!config.extrapolate_weights.empty()) {
+  if (!config.extrapolate_weights.empty() || predicts) {
     const device::PurposeScope of_master(Term::Master);
     master_ = initial.clone();
   }
@@ -33,7 +33,8 @@ Optimizer::Optimizer(const OptimizerConfig& config, const weights::Layout& layou
 }
 
 Applied Optimizer::step(std::int64_t update, double learning_rate, std::span<const double> squared_norms,
-                        const at::Tensor& gradient, const at::Tensor& source, const at::Tensor& target) {
+                        const at::Tensor& gradient, const at::Tensor& source, const at::Tensor& target,
+                        const Prediction* next) {
   double sum = 0;
   for (const double square : squared_norms) sum += square;
   const Applied applied{.gradient_norm = std::sqrt(sum), .skipped = !std::isfinite(sum)};
@@ -41,12 +42,22 @@ Applied Optimizer::step(std::int64_t update, double learning_rate, std::span<con
          .learning_rate = learning_rate,
          .gradient_scale = clip_scale(applied.gradient_norm, config_.clip),
          .skip = applied.skipped},
-        gradient, source, target);
+        gradient, source, target, next);
   return applied;
 }
 
+template <typename Work>
+void Optimizer::for_each_range(const Streams& streams, const Work& work) const {
+  for (const weights::Parameter& parameter : layout_.parameters()) {
+    if (parameter.alias) continue;
+    at::parallel_for(0, parameter.count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+      work(parameter, streams.from(parameter.offset + begin, end - begin));
+    });
+  }
+}
+
 void Optimizer::apply(const Update& update, const at::Tensor& gradient, const at::Tensor& source,
-                      const at::Tensor& target) {
+                      const at::Tensor& target, const Prediction* next) {
   Streams streams{.source = data_of(source),
                   .target = data_of(target),
                   .gradient = data_of(gradient),
@@ -59,46 +70,82 @@ void Optimizer::apply(const Update& update, const at::Tensor& gradient, const at
     streams.compute = data_of(target);
     streams.applied1 = data_of(applied1_);
   }
-  for (const weights::Parameter& parameter : layout_.parameters()) {
-    if (parameter.alias) continue;
-    at::parallel_for(0, parameter.count, kGrain, [&](std::int64_t begin, std::int64_t end) {
-      apply_range(update, parameter, streams.from(parameter.offset + begin, end - begin));
-    });
+  if (next != nullptr) {
+    streams.compute = data_of(next->target);
+    streams.ahead = data_of(next->gradient);
   }
+  const Extrapolation extrapolation =
+      with_history(extrapolation_at(config_, sync_updates_, update.index), applied_);
+  const auto scale = static_cast<float>(update.gradient_scale);
+  const std::int64_t after = applied_ + (update.skip ? 0 : 1);
+  if (!update.skip) last_scale_ = scale;
+  for_each_range(streams, [&](const weights::Parameter& parameter, const Streams& range) {
+    const Rule rule = rule_of(parameter, update.learning_rate, scale, applied_);
+    if (next == nullptr) {
+      if (update.skip) return skip(extrapolation, range);
+      return std::visit([&](const auto& of) { optim::apply(of, extrapolation, range); }, rule);
+    }
+    const Rule coming = rule_of(parameter, *next, after);
+    std::visit(
+        [&](const auto& of) {
+          const auto& then = std::get<std::decay_t<decltype(of)>>(coming);
+          if (!update.skip) return apply_and_predict(of, then, range);
+          skip({}, range);
+          optim::predict(then, range);
+        },
+        rule);
+  });
   // What lies past the weights are the aliases' gradients, already summed into their partners'.
   if (layout_.gradient_size() > layout_.size()) {
     gradient.narrow(0, layout_.size(), layout_.gradient_size() - layout_.size()).zero_();
   }
-  if (!update.skip) ++applied_;
+  applied_ = after;
 }
 
-void Optimizer::apply_range(const Update& update, const weights::Parameter& parameter,
-                            const Streams& streams) const {
-  const Extrapolation extrapolation =
-      with_history(extrapolation_at(config_, sync_updates_, update.index), applied_);
-  if (update.skip) return skip(extrapolation, streams);
-  const auto lr = static_cast<float>(update.learning_rate);
-  const auto scale = static_cast<float>(update.gradient_scale);
+void Optimizer::predict(const Prediction& prediction) const {
+  const Streams streams{.source = data_of(master_),
+                        .moment1 = data_of(moment1_),
+                        .moment2 = data_of(moment2_),
+                        .compute = data_of(prediction.target),
+                        .ahead = data_of(prediction.gradient)};
+  for_each_range(streams, [&](const weights::Parameter& parameter, const Streams& range) {
+    std::visit([&](const auto& rule) { optim::predict(rule, range); },
+               rule_of(parameter, prediction, applied_));
+  });
+}
+
+Optimizer::Rule Optimizer::rule_of(const weights::Parameter& parameter, const Prediction& prediction,
+                                   std::int64_t applied) const {
+  const float scale = last_scale_ * static_cast<float>(prediction.ratio);
+  return rule_of(parameter, prediction.learning_rate, scale, applied);
+}
+
+// After so many updates.
+Optimizer::Rule Optimizer::rule_of(const weights::Parameter& parameter, double learning_rate,
+                                   float gradient_scale, std::int64_t applied) const {
+  const auto lr = static_cast<float>(learning_rate);
   const float decay = parameter.spec.decay ? static_cast<float>(config_.weight_decay) : 0.0f;
-  if (config_.name == "sgd") {
-    optim::apply(SgdRule{.learning_rate = lr,
-                         .momentum = static_cast<float>(config_.momentum),
-                         .decay = decay,
-                         .gradient_scale = scale},
-                 extrapolation, streams);
-    return;
-  }
-  const auto step = static_cast<double>(applied_ + 1);
-  optim::apply(
-      AdamWRule{.learning_rate = lr,
-                .beta1 = static_cast<float>(config_.betas[0]),
-                .beta2 = static_cast<float>(config_.betas[1]),
-                .eps = static_cast<float>(config_.eps),
-                .decay = decay,
-                .correction1 = static_cast<float>(1.0 - std::pow(config_.betas[0], step)),
-                .root_correction2 = static_cast<float>(std::sqrt(1.0 - std::pow(config_.betas[1], step))),
-                .gradient_scale = scale},
-      extrapolation, streams);
+  const auto beta1 = static_cast<float>(config_.betas[0]), beta2 = static_cast<float>(config_.betas[1]);
+  const auto step = static_cast<double>(applied + 1);
+  if (config_.name == "sgd")
+    return SgdRule{.learning_rate = lr,
+                   .momentum = static_cast<float>(config_.momentum),
+                   .decay = decay,
+                   .gradient_scale = gradient_scale};
+  if (config_.name == "lion")
+    return LionRule{.learning_rate = lr,
+                    .beta1 = beta1,
+                    .beta2 = beta2,
+                    .decay = decay,
+                    .gradient_scale = gradient_scale};
+  return AdamWRule{.learning_rate = lr,
+                   .beta1 = beta1,
+                   .beta2 = beta2,
+                   .eps = static_cast<float>(config_.eps),
+                   .decay = decay,
+                   .correction1 = static_cast<float>(1.0 - std::pow(config_.betas[0], step)),
+                   .root_correction2 = static_cast<float>(std::sqrt(1.0 - std::pow(config_.betas[1], step))),
+                   .gradient_scale = gradient_scale};
 }
 
 std::int64_t Optimizer::state_bytes() const {

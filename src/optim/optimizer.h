@@ -1,5 +1,10 @@
-// The optimizer of one stage, over flat buffers: AdamW or SGD with momentum, with the corrections
-// for the delay of 2BW. State has one copy; it is not versioned.
+// The optimizer of one stage, over flat buffers, with what 2BW needs of it: the prediction of the update to
+// come, or the older corrections of the delay. State has one copy; it is not versioned.
+//
+//   P(j)     W(j-1) + u(S(j-1), (m/k) c sum of the first k gradients of batch j-1)     pipeline.predict
+//
+// c is the clipping factor of the last update that was made; before the first one it is 0 where gradients are
+// clipped, else 1. Computed with is P; the true weights are the optimizer's, as a master.
 //
 //   u        the optimizer's update, learning rate and decoupled weight decay included
 //   applied  u + c (u - u1) + c2 (u1 - u2)                      optimizer.extrapolate_update
@@ -15,6 +20,7 @@
 
 #include <cstdint>
 #include <span>
+#include <variant>
 #include <vector>
 
 #include "base/config.h"
@@ -30,6 +36,14 @@ struct Update {
   bool skip = false;          // the gradient is not finite
 };
 
+// What the weights of a batch are predicted from.
+struct Prediction {
+  double learning_rate = 0;  // of the update to come
+  double ratio = 1;          // m/k
+  at::Tensor gradient;       // the sum of the first k
+  at::Tensor target;         // to compute with; P is written here
+};
+
 // What an update came to.
 struct Applied {
   double gradient_norm = 0;
@@ -38,19 +52,24 @@ struct Applied {
 
 class Optimizer {
  public:
-  // `initial`: flat W(0).
+  // `initial`: flat W(0); `predicts`: predict() may be asked for.
   Optimizer(const OptimizerConfig& config, const weights::Layout& layout, std::int64_t sync_updates,
-            const at::Tensor& initial);
+            const at::Tensor& initial, bool predicts = false);
 
   // apply() with what follows from the norm of the whole gradient: clipping, and the skip of what is not
   // finite. `squared_norms`: of all parameters of the model, in its order.
   Applied step(std::int64_t update, double learning_rate, std::span<const double> squared_norms,
-               const at::Tensor& gradient, const at::Tensor& source, const at::Tensor& target);
+               const at::Tensor& gradient, const at::Tensor& source, const at::Tensor& target,
+               const Prediction* next = nullptr);
 
   // Writes version t+1 into `target` from version t in `source` (may be the same buffer) and clears
-  // the gradient. Both are what the stage computes with.
+  // the gradient. Both are what the stage computes with. Where the master is all that moves, `target` is not
+  // defined. With `next` the prediction after it is made in the same pass.
   void apply(const Update& update, const at::Tensor& gradient, const at::Tensor& source,
-             const at::Tensor& target);
+             const at::Tensor& target, const Prediction* next = nullptr);
+
+  // Writes the weights to compute with from the newest true weights and the state, which stays.
+  void predict(const Prediction& prediction) const;
 
   // The true weights of the newest version, given its compute buffer.
   const at::Tensor& true_weights(const at::Tensor& newest) const {
@@ -60,12 +79,18 @@ class Optimizer {
   std::int64_t state_bytes() const;
 
  private:
-  void apply_range(const Update& update, const weights::Parameter& parameter, const Streams& streams) const;
+  using Rule = std::variant<AdamWRule, SgdRule, LionRule>;
+  Rule rule_of(const weights::Parameter& parameter, double learning_rate, float gradient_scale,
+               std::int64_t applied) const;
+  Rule rule_of(const weights::Parameter& parameter, const Prediction& prediction, std::int64_t applied) const;
+  template <typename Work>
+  void for_each_range(const Streams& streams, const Work& work) const;
 
   OptimizerConfig config_;
   const weights::Layout& layout_;
   std::int64_t sync_updates_;
   std::int64_t applied_ = 0;  // updates not skipped
+  float last_scale_;          // from clipping, of the last of them
   at::Tensor master_, moment1_, moment2_, update1_, update2_, applied1_;
 };
 

@@ -5,13 +5,26 @@ namespace {
 
 class SerialCpuOptimizer final : public SerialOptimizer {
  public:
-  SerialCpuOptimizer(const Config& config, const weights::Layout& layout, const at::Tensor& initial)
-      : layout_(layout), optimizer_(config.optimizer, layout, config.pipeline.sync_updates, initial) {}
+  SerialCpuOptimizer(const Config& config, const weights::Layout& layout, const at::Tensor& initial,
+                     bool predicts)
+      : layout_(layout),
+        optimizer_(config.optimizer, layout, config.pipeline.sync_updates, initial, predicts) {}
 
-  Applied apply(std::int64_t update, double learning_rate, const at::Tensor& gradient,
-                const at::Tensor& source, const at::Tensor& target) override {
-    return optimizer_.step(update, learning_rate, squared_norms(layout_, gradient), gradient, source, target);
+  at::Tensor squared_norms(std::int64_t, const at::Tensor& gradient) override {
+    return at::tensor(optim::squared_norms(layout_, gradient), at::kDouble);
   }
+
+  Applied apply(std::int64_t update, double learning_rate, std::span<const at::Tensor> norms,
+                const at::Tensor& gradient, const at::Tensor& source, const at::Tensor& target) override {
+    std::vector<double> squares;
+    for (const at::Tensor& part : norms) {
+      const double* values = part.const_data_ptr<double>();
+      squares.insert(squares.end(), values, values + part.numel());
+    }
+    return optimizer_.step(update, learning_rate, squares, gradient, source, target);
+  }
+
+  void predict(const Prediction& prediction) override { optimizer_.predict(prediction); }
 
   at::Tensor true_weights(const at::Tensor& newest) const override { return optimizer_.true_weights(newest); }
 
@@ -23,9 +36,10 @@ class SerialCpuOptimizer final : public SerialOptimizer {
 }  // namespace
 
 std::unique_ptr<SerialOptimizer> make_serial_optimizer(const Config& config, const weights::Layout& layout,
-                                                       const at::Tensor& initial, const at::Tensor& compute) {
-  if (!compute.is_cpu()) return make_serial_gpu_optimizer(config, layout, initial, compute);
-  return std::make_unique<SerialCpuOptimizer>(config, layout, initial);
+                                                       const at::Tensor& initial, const at::Tensor& compute,
+                                                       bool predicts) {
+  if (!compute.is_cpu()) return make_serial_gpu_optimizer(config, layout, initial, compute, predicts);
+  return std::make_unique<SerialCpuOptimizer>(config, layout, initial, predicts);
 }
 
 }  // namespace twobw::optim

@@ -27,7 +27,8 @@ class CpuStage final : public Stage {
   CpuStage(const Config& config, const models::Model& model, const data::Source& training,
            const data::Source& validation, const StageSetup& setup, device::MemoryPool& pool)
       : Stage(config, model, training, validation, setup, at::kFloat),
-        optimizer_(config.optimizer, layout_, config.pipeline.sync_updates, versions_.flat(0)),
+        optimizer_(config.optimizer, layout_, config.pipeline.sync_updates, versions_.flat(0),
+                   setup.predicts),
         in_flight_(setup.slots),
         pool_(pool) {}
 
@@ -37,7 +38,9 @@ class CpuStage final : public Stage {
   Tensors evaluate(std::int64_t index, const Tensors& inputs) override;
   Tensor tied_gradient(std::int64_t batch) override;
   transport::Norms squared_norms(std::int64_t batch) override;
-  void step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms) override;
+  void step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms,
+            const NextBatch* next) override;
+  void predict(const NextBatch& next) override;
   StepResult finish_step(std::int64_t update) override;
   int steps_ahead() const override { return 0; }
   Tensor newest_weights() const override { return true_weights(); }
@@ -106,15 +109,23 @@ transport::Norms CpuStage::squared_norms(std::int64_t batch) {
   return {.values = optim::squared_norms(layout_, gradients_.flat(batch))};
 }
 
-void CpuStage::step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms) {
+void CpuStage::step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms,
+                    const NextBatch* next) {
   std::vector<double> squares;
   for (const transport::Norms& of_stage : norms)
     squares.insert(squares.end(), of_stage.values.begin(), of_stage.values.end());
+  const bool writes = steps_write_compute(update);
   const Tensor source = versions_.flat(versions_.newest());
-  const Tensor target = versions_.begin_write();
-  const optim::Applied applied =
-      optimizer_.step(update, learning_rate, squares, gradients_.flat(update), source, target);
+  const Tensor target = writes ? versions_.begin_write() : Tensor();
+  const optim::Prediction prediction = next ? prediction_for(*next) : optim::Prediction();
+  const optim::Applied applied = optimizer_.step(update, learning_rate, squares, gradients_.flat(update),
+                                                 source, target, next ? &prediction : nullptr);
   last_step_ = {.gradient_norm = applied.gradient_norm, .skipped = applied.skipped};
+  if (writes || next) versions_.publish();
+}
+
+void CpuStage::predict(const NextBatch& next) {
+  optimizer_.predict(prediction_for(next));
   versions_.publish();
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/error.h"
 #include "optim/learning_rate.h"
@@ -16,37 +17,81 @@ namespace twobw::runtime {
 
 using at::Tensor;
 
+struct Oracle::Part {
+  struct Version {
+    std::int64_t number = 0;
+    Tensor flat;
+    std::vector<Tensor> parameters;
+  };
+
+  Part(const Oracle& oracle, int stage)
+      : layout(oracle.model_.layers, oracle.spec_.shape.first_layer(stage),
+               oracle.spec_.shape.last_layer(stage)),
+        gradients(layout, oracle.spec_.shape.replicas, oracle.compute_),
+        history(2 + oracle.spec_.shape.stages + oracle.spec_.shape.extra) {
+    Tensor initial = at::zeros({layout.size()}, at::kFloat);
+    weights::initialize(layout, initial, oracle.config_.train.seed);
+    Tensor first = initial.to(oracle.compute_, /*non_blocking=*/false, /*copy=*/true);
+    const bool predicts = oracle.predicts(oracle.spec_.sync_updates + 1);
+    optimizer = optim::make_serial_optimizer(oracle.config_, layout, initial, first, predicts);
+    add_version(0, std::move(first));
+    if (predicts) choose_gradients(oracle.spec_, stage);
+  }
+
+  // Batch j begins at stage r when n_r = d - r and its share of e are in flight, so m - n_r + 1 of batch j-1
+  // are not; of several replicas one fewer, whose sum is made while that one runs.
+  void choose_gradients(const schedule::Spec& spec, int stage) {
+    const int after = spec.shape.stages - 1 - stage;
+    const double share = after == 0 ? 0 : std::ceil(1.0 * spec.shape.extra * after / (spec.shape.stages - 1));
+    predict_from = spec.shape.microbatches - after - static_cast<int>(share);
+    if (spec.shape.replicas > 1 && predict_from > 1) --predict_from;
+    ratio = static_cast<double>(spec.shape.microbatches) / predict_from;
+    partial = at::zeros_like(gradients.flat(0));
+  }
+
+  void add_version(std::int64_t number, Tensor flat) {
+    Version version{.number = number, .flat = std::move(flat)};
+    version.parameters = weights::parameter_views(layout, version.flat);
+    versions.push_back(std::move(version));
+    if (versions.size() > history) versions.pop_front();
+  }
+
+  const Version& version(std::int64_t number) const {
+    const auto found = std::ranges::find(versions, number, &Version::number);
+    TWOBW_ASSERT(found != versions.end(), "version {} is not kept; the oldest is {}", number,
+                 versions.front().number);
+    return *found;
+  }
+
+  Tensor true_weights() const { return optimizer->true_weights(versions.back().flat); }
+
+  weights::Layout layout;
+  weights::Gradients gradients;  // a buffer a replica
+  std::size_t history;           // versions, as many as any rule can still ask for
+  std::deque<Version> versions;  // computed with: W, or predictions of it
+  std::unique_ptr<optim::SerialOptimizer> optimizer;
+  int predict_from = 0;  // microbatches
+  double ratio = 1;
+  Tensor partial;  // their gradient, of all replicas
+};
+
 Oracle::Oracle(const Config& config, const models::Model& model, const data::Source& training,
                const schedule::Spec& spec, const at::TensorOptions& compute)
-    : config_(config),
-      model_(model),
-      training_(training),
-      spec_(spec),
-      layout_(model.layers, 0, model.size()),
-      gradients_(layout_, spec.shape.replicas, compute),
-      compute_(compute) {
+    : config_(config), model_(model), training_(training), spec_(spec), compute_(compute) {
   for (int stage = 0; stage < spec.shape.stages; ++stage)
-    stage_of_layer_.insert(stage_of_layer_.end(), spec.shape.split.at(stage), stage);
-  Tensor initial = at::zeros({layout_.size()}, at::kFloat);
-  weights::initialize(layout_, initial, config.train.seed);
-  Tensor first = initial.to(compute);
-  optimizer_ = optim::make_serial_optimizer(config, layout_, initial, first);
-  add_version(0, std::move(first));
+    parts_.push_back(std::make_unique<Part>(*this, stage));
 }
 
-void Oracle::add_version(std::int64_t number, Tensor flat) {
-  Version version{.number = number, .flat = std::move(flat)};
-  version.parameters = weights::parameter_views(layout_, version.flat);
-  versions_.push_back(std::move(version));
-  // The oldest that any rule can still ask for.
-  const std::size_t history = 2 + spec_.shape.stages + spec_.shape.extra;
-  if (versions_.size() > history) versions_.pop_front();
-}
+Oracle::~Oracle() = default;
 
 // Written down from the table of the design once more, on purpose not shared with schedule/.
+bool Oracle::predicts(std::int64_t batch) const {
+  return spec_.shape.schedule == schedule::Kind::TwoBW && spec_.shape.predict && batch > spec_.sync_updates;
+}
+
 std::int64_t Oracle::version_by_rule(int stage, std::int64_t microbatch) const {
   const std::int64_t m = spec_.shape.microbatches, j = microbatch / m, start = spec_.sync_updates;
-  if (spec_.shape.schedule == schedule::Kind::TwoBW) return j <= start ? j : j - 1;
+  if (spec_.shape.schedule == schedule::Kind::TwoBW) return j <= start || predicts(j) ? j : j - 1;
   if (spec_.shape.schedule == schedule::Kind::Stash && j >= start) {
     // The newest when its forward's turn comes: the backward of microbatch k - (d - r + e_r) just ended.
     const int after = spec_.shape.stages - 1 - stage;
@@ -58,14 +103,6 @@ std::int64_t Oracle::version_by_rule(int stage, std::int64_t microbatch) const {
   return j;
 }
 
-const Oracle::Version& Oracle::version(std::int64_t number) const {
-  const auto found =
-      std::find_if(versions_.begin(), versions_.end(), [&](const Version& v) { return v.number == number; });
-  TWOBW_ASSERT(found != versions_.end(), "W({}) is not kept; the oldest is W({})", number,
-               versions_.front().number);
-  return *found;
-}
-
 models::Pass Oracle::on_device(models::Pass pass) const {
   pass.tokens = pass.tokens.to(compute_.device());
   pass.targets = pass.targets.to(compute_.device());
@@ -75,54 +112,140 @@ models::Pass Oracle::on_device(models::Pass pass) const {
 double Oracle::run_microbatch(int replica, std::int64_t microbatch) {
   models::Pass pass = on_device(training_pass(config_, training_, replica, microbatch));
   models::Tensors x;
-  for (int layer = 0; layer < model_.size(); ++layer) {
-    const Version& weights = version(version_by_rule(stage_of_layer_[layer], microbatch));
-    const auto [begin, end] = layout_.range(layer);
-    pass.layer = layer;
-    x = model_.forwards[layer](std::span(weights.parameters).subspan(begin, end - begin), x, pass);
+  for (int stage = 0; stage < stages(); ++stage) {
+    const Part& part = *parts_[stage];
+    const Part::Version& weights = part.version(version_by_rule(stage, microbatch));
+    for (int layer = part.layout.first_layer(); layer < part.layout.last_layer(); ++layer) {
+      const auto [begin, end] = part.layout.range(layer);
+      pass.layer = layer;
+      x = model_.forwards[layer](std::span(weights.parameters).subspan(begin, end - begin), x, pass);
+    }
   }
   torch::autograd::backward(x, {});
   return x.front().item<double>();
 }
 
+// The loss, summed over the microbatches.
+double Oracle::run_batch(int replica) {
+  for (const auto& part : parts_) {
+    for (const Part::Version& version : part->versions) part->gradients.attach(replica, version.parameters);
+  }
+  double loss = 0;
+  for (int i = 1; i <= spec_.shape.microbatches; ++i) {
+    loss += run_microbatch(replica, updates_ * spec_.shape.microbatches + i - 1);
+    for (const auto& part : parts_) {
+      if (i != part->predict_from) continue;
+      const Tensor& so_far = part->gradients.flat(replica);
+      replica == 0 ? part->partial.copy_(so_far) : part->partial.add_(so_far);
+    }
+  }
+  return loss;
+}
+
+// Both ends of a tie apply the sum of what they have.
+void Oracle::sum_ties() {
+  std::map<std::string, Tensor> primaries;
+  for (const auto& part : parts_) {
+    for (const weights::Tie& tie : part->layout.ties()) {
+      if (tie.primary < 0) continue;
+      const Tensor& sum = part->gradients.of(0, tie.primary);
+      if (tie.copy >= 0) sum.add_(part->gradients.of(0, tie.copy));
+      primaries[part->layout.parameters()[tie.primary].spec.name] = sum;
+    }
+  }
+  for (const auto& part : parts_) {
+    for (const weights::Tie& tie : part->layout.ties()) {
+      if (tie.primary >= 0) continue;
+      const Tensor& sum = primaries.at(part->layout.parameters()[tie.copy].spec.tied_to);
+      sum.add_(part->gradients.of(0, tie.copy));
+      part->gradients.of(0, tie.copy).copy_(sum);
+    }
+  }
+}
+
+double Oracle::learning_rate() const {
+  return optim::learning_rate(config_.optimizer, config_.train.updates, updates_);
+}
+
+// P(j+1) from W(j), the state with it and what the stages have of batch j, its ties apart where their ends
+// are.
+void Oracle::predict() {
+  for (const auto& part : parts_) {
+    for (const weights::Tie& tie : part->layout.ties()) {
+      if (tie.primary < 0 || tie.copy < 0) continue;
+      const auto of = [&](int index) {
+        const weights::Parameter& parameter = part->layout.parameters()[index];
+        return part->partial.narrow(0, parameter.gradient_offset, parameter.count);
+      };
+      of(tie.primary).add_(of(tie.copy));
+    }
+    Tensor predicted = at::empty({part->layout.size()}, compute_);
+    part->optimizer->predict({.learning_rate = learning_rate(),
+                              .ratio = part->ratio,
+                              .gradient = part->partial,
+                              .target = predicted});
+    part->add_version(updates_ + 1, std::move(predicted));
+  }
+}
+
+void Oracle::apply(OracleUpdate& result) {
+  std::vector<Tensor> norms;
+  for (const auto& part : parts_)
+    norms.push_back(part->optimizer->squared_norms(updates_, part->gradients.flat(0)));
+  for (const auto& part : parts_) {
+    const bool predicted = predicts(updates_ + 1);
+    Tensor next = predicted ? Tensor() : at::empty({part->layout.size()}, compute_);
+    const optim::Applied applied = part->optimizer->apply(
+        updates_, learning_rate(), norms, part->gradients.flat(0), part->versions.back().flat, next);
+    result.gradient_norm = applied.gradient_norm;
+    result.skipped = applied.skipped;
+    if (!predicted) part->add_version(updates_ + 1, std::move(next));
+    const auto checksums =
+        weights::layer_checksums(part->layout, part->true_weights().to(at::kCPU, at::kFloat));
+    result.checksums.insert(result.checksums.end(), checksums.begin(), checksums.end());
+  }
+}
+
 OracleUpdate Oracle::next_update() {
   OracleUpdate result{.update = updates_};
-  const at::Tensor& gradient = gradients_.flat(0);
   for (int replica = 0; replica < spec_.shape.replicas; ++replica) {
-    for (const Version& version : versions_) gradients_.attach(replica, version.parameters);
-    double loss = 0;
-    for (std::int64_t k = updates_ * spec_.shape.microbatches; k < (updates_ + 1) * spec_.shape.microbatches;
-         ++k)
-      loss += run_microbatch(replica, k);
-    result.loss += loss / (static_cast<double>(spec_.shape.microbatches) * spec_.shape.replicas);
+    result.loss +=
+        run_batch(replica) / (static_cast<double>(spec_.shape.microbatches) * spec_.shape.replicas);
     if (replica == 0) continue;
-    gradient.add_(gradients_.flat(replica));
-    gradients_.flat(replica).zero_();
+    for (const auto& part : parts_) {
+      part->gradients.flat(0).add_(part->gradients.flat(replica));
+      part->gradients.flat(replica).zero_();
+    }
   }
-  for (const weights::Tie& tie : layout_.ties())
-    gradients_.of(0, tie.primary).add_(gradients_.of(0, tie.copy));
-  Tensor next = at::empty({layout_.size()}, compute_);
-  const double rate = optim::learning_rate(config_.optimizer, config_.train.updates, updates_);
-  const optim::Applied applied = optimizer_->apply(updates_, rate, gradient, versions_.back().flat, next);
-  result.gradient_norm = applied.gradient_norm;
-  result.skipped = applied.skipped;
-  add_version(++updates_, std::move(next));
-  result.checksums = weights::layer_checksums(layout_, newest_weights());
+  if (predicts(updates_ + 1)) predict();
+  sum_ties();
+  apply(result);
+  ++updates_;
   return result;
 }
 
-Tensor Oracle::newest_weights() const {
-  return optimizer_->true_weights(versions_.back().flat).to(at::kCPU, at::kFloat);
+const weights::Layout& Oracle::layout(int stage) const {
+  return parts_[stage]->layout;
+}
+
+Tensor Oracle::newest_weights(int stage) const {
+  return parts_[stage]->true_weights().to(at::kCPU, at::kFloat);
 }
 
 double Oracle::evaluate(const data::Source& validation) const {
   at::NoGradGuard no_grad;
-  const Tensor weights = optimizer_->true_weights(versions_.back().flat).to(compute_);
-  const std::vector<Tensor> parameters = weights::parameter_views(layout_, weights);
+  std::vector<std::vector<Tensor>> parameters;
+  for (const auto& part : parts_)
+    parameters.push_back(weights::parameter_views(part->layout, part->true_weights().to(compute_)));
   double sum = 0;
   for (int index = 0; index < config_.train.eval_microbatches; ++index) {
     const models::Pass pass = on_device(validation_pass(config_, validation, index));
-    const models::Tensors x = models::run_layers(model_, 0, model_.size(), parameters, {}, pass);
+    models::Tensors x;
+    for (int stage = 0; stage < stages(); ++stage) {
+      const weights::Layout& layout = parts_[stage]->layout;
+      x = models::run_layers(model_, layout.first_layer(), layout.last_layer(), parameters[stage],
+                             std::move(x), pass);
+    }
     sum += x.front().item<double>();
   }
   return sum / config_.train.eval_microbatches;

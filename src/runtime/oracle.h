@@ -1,15 +1,14 @@
 // The serial oracle: one thread, no pipeline, no schedule, no double buffer. It runs microbatch after
-// microbatch, replica after replica, through the whole model on the version that the rule of the design
-// names, keeps as many old versions as the rule needs, adds up the replicas' gradients in their order and
-// applies the (delayed) update. Every pipeline must match it bit for bit: in fp32 on CPU, and on a GPU where
-// kernels are deterministic and the oracle runs on a device of the same size.
+// microbatch, replica after replica, through the whole model on the weights that the rule of the design
+// names, keeps as many old versions as the rule needs, adds up the replicas' gradients in their order,
+// predicts and applies the (delayed) update. Every pipeline must match it bit for bit: in fp32 on CPU, and on
+// a GPU where kernels are deterministic and the oracle runs on a device of the same size.
 #pragma once
 
 #include <ATen/ATen.h>
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -33,40 +32,38 @@ struct OracleUpdate {
 
 class Oracle {
  public:
-  // The split of `spec` matters under `stash` alone, where versions differ between stages. `compute`: number
-  // format and device, the calling thread's.
+  // The split of `spec` matters under `stash` and with predictions, where the weights computed with differ
+  // between stages. `compute`: number format and device, the calling thread's.
   Oracle(const Config& config, const models::Model& model, const data::Source& training,
          const schedule::Spec& spec, const at::TensorOptions& compute = at::kFloat);
+  ~Oracle();
 
   OracleUpdate next_update();
   // The mean validation loss on the newest weights.
   double evaluate(const data::Source& validation) const;
 
-  const weights::Layout& layout() const { return layout_; }
-  at::Tensor newest_weights() const;  // in single precision, on the CPU
+  int stages() const { return static_cast<int>(parts_.size()); }
+  const weights::Layout& layout(int stage) const;
+  at::Tensor newest_weights(int stage) const;  // in single precision, on the CPU
 
  private:
-  struct Version {
-    std::int64_t number = 0;
-    at::Tensor flat;
-    std::vector<at::Tensor> parameters;
-  };
+  struct Part;  // what one stage has
+  bool predicts(std::int64_t batch) const;
   std::int64_t version_by_rule(int stage, std::int64_t microbatch) const;
-  const Version& version(std::int64_t number) const;
   models::Pass on_device(models::Pass pass) const;
   double run_microbatch(int replica, std::int64_t microbatch);
-  void add_version(std::int64_t number, at::Tensor flat);
+  double run_batch(int replica);
+  void sum_ties();
+  void predict();
+  void apply(OracleUpdate& result);
+  double learning_rate() const;
 
   const Config& config_;
   const models::Model& model_;
   const data::Source& training_;
   schedule::Spec spec_;
-  std::vector<int> stage_of_layer_;
-  weights::Layout layout_;
-  weights::Gradients gradients_;  // a buffer a replica
-  std::deque<Version> versions_;
   at::TensorOptions compute_;
-  std::unique_ptr<optim::SerialOptimizer> optimizer_;
+  std::vector<std::unique_ptr<Part>> parts_;
   std::int64_t updates_ = 0;
 };
 

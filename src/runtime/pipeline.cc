@@ -27,6 +27,7 @@ Pipeline::~Pipeline() {
   workers_.clear();
   links_.clear();
   replicas_.clear();
+  partials_.clear();
   if (setup_.devices.front().gpu) device::release_unused_gpu_memory();
 }
 
@@ -42,10 +43,14 @@ transport::Link* Pipeline::add_link(bool apart) {
 void Pipeline::connect() {
   const int stages = setup_.spec.shape.stages;
   const bool on_gpus = setup_.devices.front().gpu.has_value();
-  for (int stage = 0; stage < stages; ++stage)
-    replicas_.emplace_back(
-        hub_, setup_.spec.shape.replicas,
-        on_gpus ? transport::sums_on_gpus(setup_.simulate_peers) : transport::sums_on_cores());
+  const auto make_sum = [&] {
+    return on_gpus ? transport::sums_on_gpus(setup_.simulate_peers) : transport::sums_on_cores();
+  };
+  for (int stage = 0; stage < stages; ++stage) {
+    replicas_.emplace_back(hub_, setup_.spec.shape.replicas, make_sum());
+    partials_.emplace_back(hub_, setup_.spec.shape.replicas, make_sum());
+    partials_ready_.emplace_back(hub_, 1, setup_.spec.shape.replicas);
+  }
   std::vector<WorkerSetup> workers;
   for (int replica = 0; replica < setup_.spec.shape.replicas; ++replica) {
     for (int stage = 0; stage < stages; ++stage) {
@@ -60,14 +65,19 @@ void Pipeline::connect() {
   }
   join_ties(workers);
   for (WorkerSetup& worker : workers) {
-    transport::ReplicaGroup& replicas = replicas_[worker.stage];
-    workers_.push_back(std::make_unique<Worker>(config_, setup_.spec, std::move(worker), replicas, group_,
-                                                gate_, board_, observer_));
+    const Groups groups{.replicas = replicas_[worker.stage],
+                        .partials = partials_[worker.stage],
+                        .partials_ready = partials_ready_[worker.stage],
+                        .stages = group_,
+                        .gate = gate_};
+    workers_.push_back(
+        std::make_unique<Worker>(config_, setup_.spec, std::move(worker), groups, board_, observer_));
   }
 }
 
 WorkerSetup Pipeline::prepare_worker(int replica, int stage) const {
   const PipelineShape& shape = setup_.spec.shape;
+  const bool predicts = schedule::predicts(setup_.spec, schedule::synchronous_batches(setup_.spec) + 1);
   return {.replica = replica,
           .stage = stage,
           .arithmetic = {.replica = replica,
@@ -77,7 +87,13 @@ WorkerSetup Pipeline::prepare_worker(int replica, int stage) const {
                          .slots = schedule::in_flight_bound(setup_.spec, stage),
                          .slots_before = schedule::in_flight_bound(setup_.spec, std::max(stage - 1, 0)),
                          .versions = schedule::versions_kept(setup_.spec, stage),
-                         .gradient_buffers = schedule::gradient_buffers(setup_.spec, stage)},
+                         .gradient_buffers = schedule::gradient_buffers(setup_.spec, stage),
+                         .predicts = predicts,
+                         .sums_partly = predicts && shape.replicas > 1,
+                         .predict_ratio = predicts ? 1.0 * shape.microbatches /
+                                                         schedule::predicted_from(setup_.spec, stage)
+                                                   : 1,
+                         .sync_updates = schedule::synchronous_batches(setup_.spec)},
           .device = setup_.devices[replica * setup_.spec.shape.stages + stage],
           .checksums = setup_.checksums,
           .record_events = setup_.record_events};

@@ -62,7 +62,8 @@ class Pipeline {
   PipelineSetup setup_;
   Observer observer_;
   transport::Hub hub_;
-  std::vector<transport::ReplicaGroup> replicas_;  // by stage
+  std::vector<transport::ReplicaGroup> replicas_, partials_;  // by stage
+  std::vector<transport::StageGroup> partials_ready_;         // likewise
   transport::StageGroup group_;
   transport::BatchGate gate_;
   telemetry::Board board_;

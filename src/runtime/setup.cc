@@ -38,6 +38,18 @@ void check_split(const Config& config, const models::Model& model) {
   }
 }
 
+// They correct a delay, which predictions leave nothing of.
+void check_corrections(const Config& config) {
+  if (config.pipeline.schedule != ScheduleKind::TwoBW || !config.pipeline.predict) return;
+  const bool weights = !config.optimizer.extrapolate_weights.empty();
+  if (!weights && config.optimizer.extrapolate_update.empty()) return;
+  fail_input(
+      "optimizer.{} is for gradients that are one update late, and with pipeline.predict they are not; leave "
+      "it "
+      "out, or set pipeline.predict: false",
+      weights ? "extrapolate_weights" : "extrapolate_update");
+}
+
 void check_precision(const Config& config, bool on_gpus) {
   if (config.train.precision == "fp32" || on_gpus) return;
   fail_input("train.precision is {}, which is for GPUs; {} it must be fp32", config.train.precision,
@@ -95,6 +107,7 @@ Setup prepare(const Config& given) {
     setup.config.optimizer.extrapolate_weights.clear();
     setup.config.optimizer.extrapolate_update.clear();
   }
+  check_corrections(setup.config);
   schedule::validate(setup.spec);
   setup.model = models::build(config.model);
   check_split(config, setup.model);

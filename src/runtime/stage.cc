@@ -17,7 +17,11 @@ Stage::Stage(const Config& config, const models::Model& model, const data::Sourc
       setup_(setup),
       layout_(model.layers, setup.first_layer, setup.last_layer),
       versions_(layout_, setup.versions, config.train.seed, compute),
-      gradients_(layout_, setup.gradient_buffers, compute) {}
+      gradients_(layout_, setup.gradient_buffers, compute) {
+  if (!setup.sums_partly) return;
+  const device::PurposeScope purpose(Term::Gradients);
+  partial_ = at::zeros_like(gradients_.flat(0));
+}
 
 Tensors Stage::run_layers(std::span<const Tensor> parameters, Tensors x, const models::Pass& pass) const {
   return models::run_layers(model_, setup_.first_layer, setup_.last_layer, parameters, std::move(x), pass);
@@ -28,6 +32,28 @@ void Stage::sum_local_ties(std::int64_t batch) {
     if (tie.primary >= 0 && tie.copy >= 0)
       gradients_.of(batch, tie.primary).add_(gradients_.of(batch, tie.copy));
   }
+}
+
+const Tensor& Stage::copy_partial(std::int64_t batch) {
+  partial_.copy_(gradients_.flat(batch), /*non_blocking=*/true);
+  return partial_;
+}
+
+optim::Prediction Stage::prediction_for(const NextBatch& next) {
+  // Ties within a stage are summed where the gradient is complete, and here.
+  if (partial_.defined()) {
+    for (const weights::Tie& tie : layout_.ties()) {
+      if (tie.primary < 0 || tie.copy < 0) continue;
+      const weights::Parameter &to = layout_.parameters()[tie.primary],
+                               &from = layout_.parameters()[tie.copy];
+      partial_.narrow(0, to.gradient_offset, to.count)
+          .add_(partial_.narrow(0, from.gradient_offset, from.count));
+    }
+  }
+  return {.learning_rate = next.learning_rate,
+          .ratio = setup_.predict_ratio,
+          .gradient = partial_.defined() ? partial_ : gradients_.flat(next.batch - 1),
+          .target = versions_.begin_write()};
 }
 
 int Stage::spanning_tie() const {

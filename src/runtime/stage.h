@@ -19,6 +19,7 @@
 #include "data/tokens.h"
 #include "device/memory.h"
 #include "models/model.h"
+#include "optim/optimizer.h"
 #include "transport/group.h"
 #include "weights/double_buffer.h"
 #include "weights/gradients.h"
@@ -37,6 +38,10 @@ struct StageSetup {
   bool gradients_stay = true;  // what comes for a slot is where the last was that came for it; of GPUs
   int versions = 1;            // weight versions kept
   int gradient_buffers = 1;
+  bool predicts = false;          // computes on predictions; the true weights are the optimizer's
+  bool sums_partly = false;       // of what several replicas have
+  double predict_ratio = 1;       // m / k_r
+  std::int64_t sync_updates = 0;  // before the first of them
 };
 
 // What a step came to.
@@ -44,6 +49,12 @@ struct StepResult {
   double gradient_norm = 0;
   bool skipped = false;        // the gradient is not finite
   std::optional<double> loss;  // of the batch, summed over the replica's microbatches; on the last stage
+};
+
+// The batch to predict weights for.
+struct NextBatch {
+  std::int64_t batch = 0;
+  double learning_rate = 0;  // of the update before it
 };
 
 class Stage {
@@ -75,7 +86,13 @@ class Stage {
 
   virtual transport::Norms squared_norms(std::int64_t batch) = 0;
   // `norms`: of all stages.
-  virtual void step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms) = 0;
+  virtual void step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms,
+                    const NextBatch* next = nullptr) = 0;
+  // Writes the weights that a batch computes on from the gradients of the batch before that are in; with
+  // `next` in the same pass as the step.
+  virtual void predict(const NextBatch& next) = 0;
+  // A copy of batch j's gradient as it is now, for the replicas to sum up and predict from.
+  const at::Tensor& copy_partial(std::int64_t batch);
   // Waits for it where need be. Once an update, in their order, at most steps_ahead() behind step().
   virtual StepResult finish_step(std::int64_t update) = 0;
   virtual int steps_ahead() const = 0;
@@ -92,6 +109,12 @@ class Stage {
  protected:
   Tensors run_layers(std::span<const at::Tensor> parameters, Tensors x, const models::Pass& pass) const;
   int spanning_tie() const;
+  // What to predict from, and where to; the caller publishes it.
+  optim::Prediction prediction_for(const NextBatch& next);
+  // Whether the step writes what is computed with, too.
+  bool steps_write_compute(std::int64_t update) const {
+    return !setup_.predicts || update < setup_.sync_updates;
+  }
   bool is_last() const { return setup_.last_layer == model_.size(); }
   std::int64_t batch_of(std::int64_t microbatch) const { return microbatch / config_.pipeline.microbatches; }
 
@@ -103,6 +126,7 @@ class Stage {
   weights::Layout layout_;
   weights::Versions versions_;
   weights::Gradients gradients_;
+  at::Tensor partial_;  // see copy_partial
 };
 
 // `pool` counts what the stage allocates.

@@ -13,15 +13,12 @@ using schedule::Instruction;
 using schedule::Op;
 using transport::Tag;
 
-Worker::Worker(const Config& config, const schedule::Spec& spec, WorkerSetup setup,
-               transport::ReplicaGroup& replicas, transport::StageGroup& group, transport::BatchGate& gate,
+Worker::Worker(const Config& config, const schedule::Spec& spec, WorkerSetup setup, const Groups& groups,
                telemetry::Board& board, const Observer& observer)
     : config_(config),
       spec_(spec),
       setup_(std::move(setup)),
-      replicas_(replicas),
-      group_(group),
-      gate_(gate),
+      groups_(groups),
       board_(board),
       observer_(observer) {}
 
@@ -92,24 +89,30 @@ void Worker::execute(const Instruction& i) {
     case Op::SendGradient:
       return setup_.ports.gradients_out->send({Tag::Kind::Gradient, i.microbatch},
                                               std::move(gradients_of_inputs_));
+    case Op::ReducePartial:
+      return reduce_partial(i.batch);
     case Op::ReduceGradients:
       return reduce_gradients(i.batch);
     case Op::Step:
       return step(i);
+    case Op::Predict:
+      return predict(i);
     case Op::Evaluate:
       return evaluate(i.batch);
   }
 }
 
 void Worker::begin_batch(std::int64_t batch) {
-  const bool begins = index() == 0 ? gate_.decide(batch) : timed_wait([&] { return gate_.await(batch); });
+  const bool begins =
+      index() == 0 ? groups_.gate.decide(batch) : timed_wait([&] { return groups_.gate.await(batch); });
   if (!begins) stream_->stop_before(batch);
 }
 
 // Starts what crosses replicas and stages as soon as this worker's gradient is complete.
 void Worker::reduce_gradients(std::int64_t batch) {
   transport::Contribution own{.gradient = stage_->gradient(batch), .ready = device::record_stream_event()};
-  if (const auto sum = replicas_.contribute(batch, setup_.replica, std::move(own))) help_sum(batch, *sum);
+  if (const auto sum = groups_.replicas.contribute(batch, setup_.replica, std::move(own)))
+    help_sum(batch, *sum);
 }
 
 // One replica does for all of them what follows from the sum; by its contribution to the norm they learn that
@@ -119,7 +122,31 @@ void Worker::help_sum(std::int64_t batch, transport::ReplicaSum& sum) {
   sum.afterwards(setup_.replica, [&] {
     exchange_ties(batch);
     for (const auto& [offset, count] : stage_->tied_ranges()) sum.share(setup_.replica, offset, count);
-    group_.contribute(batch, setup_.stage, stage_->squared_norms(batch));
+    groups_.stages.contribute(batch, setup_.stage, stage_->squared_norms(batch));
+  });
+}
+
+// Likewise for what replicas predict from, which nothing follows from but the predictions.
+void Worker::reduce_partial(std::int64_t batch) {
+  transport::Contribution own{.gradient = stage_->copy_partial(batch),
+                              .ready = device::record_stream_event()};
+  if (const auto sum = groups_.partials.contribute(batch, setup_.replica, std::move(own)))
+    help_partial(batch, *sum);
+}
+
+void Worker::help_partial(std::int64_t batch, transport::ReplicaSum& sum) {
+  if (!sum.help()) return;
+  sum.afterwards(setup_.replica, [&] {
+    groups_.partials_ready.contribute(batch, 0, {.ready = device::record_stream_event()});
+  });
+}
+
+void Worker::await_partial(std::int64_t batch) {
+  help_partial(batch, *timed_wait([&] { return groups_.partials.await(batch); }));
+  timed_wait([&] {
+    const std::vector<transport::Norms> made = groups_.partials_ready.collect(batch);
+    device::await_stream_event(made.front().ready);
+    return true;
   });
 }
 
@@ -141,9 +168,9 @@ void Worker::exchange_ties(std::int64_t batch) {
 
 // The norms come first: with them the gradient is this worker's own again.
 std::vector<transport::Norms> Worker::collect_norms(std::int64_t batch) {
-  help_sum(batch, *timed_wait([&] { return replicas_.await(batch); }));
+  help_sum(batch, *timed_wait([&] { return groups_.replicas.await(batch); }));
   std::vector<transport::Norms> norms = timed_wait([&] {
-    std::vector<transport::Norms> all = group_.collect(batch);
+    std::vector<transport::Norms> all = groups_.stages.collect(batch);
     for (const transport::Norms& of_stage : all) device::await_stream_event(of_stage.ready);
     return all;
   });
@@ -156,10 +183,21 @@ std::vector<transport::Norms> Worker::collect_norms(std::int64_t batch) {
   return norms;
 }
 
+double Worker::learning_rate(std::int64_t update) const {
+  return optim::learning_rate(config_.optimizer, config_.train.updates, update);
+}
+
+// The prediction that follows a step is made with it, in one pass.
 void Worker::step(const Instruction& i) {
   const std::vector<transport::Norms> norms = collect_norms(i.batch);
-  const double rate = optim::learning_rate(config_.optimizer, config_.train.updates, i.batch);
-  stage_->step(i.batch, rate, norms);
+  const double rate = learning_rate(i.batch);
+  const Instruction* upcoming = stream_->upcoming();
+  if (upcoming != nullptr && upcoming->op == Op::Predict) {
+    const NextBatch next = next_batch(upcoming->batch);
+    stage_->step(i.batch, rate, norms, &next);
+  } else {
+    stage_->step(i.batch, rate, norms);
+  }
   Step made{
       .report = {.replica = setup_.replica, .stage = setup_.stage, .update = i.batch, .learning_rate = rate},
       .done = binding_->clock().now(),
@@ -167,6 +205,16 @@ void Worker::step(const Instruction& i) {
   if (setup_.checksums) made.report.checksums = stage_->layer_checksums();
   steps_.push_back(std::move(made));
   while (static_cast<int>(steps_.size()) > stage_->steps_ahead()) report_step();
+}
+
+void Worker::predict(const Instruction& i) {
+  if (i.batch > predicted_) stage_->predict(next_batch(i.batch));
+}
+
+NextBatch Worker::next_batch(std::int64_t batch) {
+  if (spec_.shape.replicas > 1) await_partial(batch - 1);
+  predicted_ = batch;
+  return {.batch = batch, .learning_rate = learning_rate(batch - 1)};
 }
 
 void Worker::report_step() {

@@ -48,11 +48,18 @@ struct WorkerSetup {
   bool record_events = false;  // keep every instruction's times
 };
 
+// What a worker does together with others.
+struct Groups {
+  transport::ReplicaGroup& replicas;      // of its stage
+  transport::ReplicaGroup& partials;      // the same, for what they predict from
+  transport::StageGroup& partials_ready;  // by which they learn that its sum is made
+  transport::StageGroup& stages;          // all stages
+  transport::BatchGate& gate;
+};
+
 class Worker {
  public:
-  // `replicas` is of this worker's stage, `group` of all stages.
-  Worker(const Config& config, const schedule::Spec& spec, WorkerSetup setup,
-         transport::ReplicaGroup& replicas, transport::StageGroup& group, transport::BatchGate& gate,
+  Worker(const Config& config, const schedule::Spec& spec, WorkerSetup setup, const Groups& groups,
          telemetry::Board& board, const Observer& observer);
 
   // Allocates the stage on the calling thread, then carries out the list to its end. Throws
@@ -70,8 +77,14 @@ class Worker {
   void forward(const schedule::Instruction& instruction);
   void reduce_gradients(std::int64_t batch);
   void help_sum(std::int64_t batch, transport::ReplicaSum& sum);
+  void reduce_partial(std::int64_t batch);
+  void help_partial(std::int64_t batch, transport::ReplicaSum& sum);
+  void await_partial(std::int64_t batch);
   void exchange_ties(std::int64_t batch);
   void step(const schedule::Instruction& instruction);
+  void predict(const schedule::Instruction& instruction);
+  NextBatch next_batch(std::int64_t batch);
+  double learning_rate(std::int64_t update) const;
   void evaluate(std::int64_t update);
   std::vector<transport::Norms> collect_norms(std::int64_t batch);
   void report_step();
@@ -85,9 +98,7 @@ class Worker {
   const Config& config_;
   schedule::Spec spec_;
   WorkerSetup setup_;
-  transport::ReplicaGroup& replicas_;
-  transport::StageGroup& group_;
-  transport::BatchGate& gate_;
+  Groups groups_;
   telemetry::Board& board_;
   const Observer& observer_;
 
@@ -114,6 +125,7 @@ class Worker {
   };
   std::vector<Span> waits_;
   std::deque<Step> steps_;
+  std::int64_t predicted_ = 0;  // the last batch
   double last_update_ = 0;
   std::vector<Timed> timed_;
   std::vector<telemetry::Event> events_;

@@ -12,8 +12,20 @@ namespace {
 
 constexpr std::int64_t nobody = -1;
 
-bool uses_weights(Op op) {
-  return op == Op::Forward || op == Op::Backward || op == Op::Evaluate;
+// With prediction the true weights are the optimizer's: what is computed with is written by Predict, and by
+// the steps of the synchronous start, whose W(j) is what batch j runs on.
+bool keeps_true_weights_apart(const Spec& spec) {
+  return spec.shape.schedule == Kind::TwoBW && spec.shape.predict;
+}
+
+bool uses_weights(const Spec& spec, Op op) {
+  return op == Op::Forward || op == Op::Backward || (op == Op::Evaluate && !keeps_true_weights_apart(spec));
+}
+
+bool writes_weights(const Spec& spec, const Instruction& instruction) {
+  if (instruction.op == Op::Predict) return true;
+  if (instruction.op != Op::Step) return false;
+  return !keeps_true_weights_apart(spec) || instruction.version <= spec.sync_updates;
 }
 
 // Version t lies in buffer t % n. Whoever reads W(t) finds it there, or it was overwritten too early;
@@ -32,15 +44,15 @@ class WeightBuffers {
 
 std::string lost(const Instruction& instruction, std::int64_t version, std::int64_t found) {
   if (found == nobody)
-    return fmt::format("{} reads W({}), which is not written yet", describe(instruction), version);
-  return fmt::format("{} reads W({}), but its buffer holds W({})", describe(instruction), version, found);
+    return fmt::format("{} reads version {}, which is not written yet", describe(instruction), version);
+  return fmt::format("{} reads version {}, but its buffer holds {}", describe(instruction), version, found);
 }
 
 // Index of the last instruction that runs on each version, -1 if none does.
 std::vector<std::int64_t> last_uses(const Spec& spec, List list) {
   std::vector<std::int64_t> last(static_cast<std::size_t>(spec.updates) + 1, -1);
   for (std::size_t i = 0; i < list.size(); ++i) {
-    if (uses_weights(list[i].op))
+    if (uses_weights(spec, list[i].op))
       last[static_cast<std::size_t>(list[i].version)] = static_cast<std::int64_t>(i);
   }
   return last;
@@ -58,14 +70,14 @@ int peak_in_flight(List list) {
   return peak;
 }
 
-// A version is live from the Step that writes it to its last use, the newest in any case until the
-// next Step has read it. The number of live ones can only grow at a Step.
+// A version is live from the Step or Predict that writes it to its last use, the newest in any case until the
+// next has read it. The number of live ones can only grow there.
 int peak_versions(const Spec& spec, List list) {
   const auto last_use = last_uses(spec, list);
   std::set<std::int64_t> written = {0};
   std::size_t peak = 1;
   for (std::size_t i = 0; i < list.size(); ++i) {
-    if (list[i].op != Op::Step) continue;
+    if (!writes_weights(spec, list[i])) continue;
     std::erase_if(written, [&](std::int64_t version) {
       return last_use[static_cast<std::size_t>(version)] < static_cast<std::int64_t>(i);
     });
@@ -114,12 +126,14 @@ std::string check_slots(const Spec& spec, int stage, List list) {
 std::string check_weight_buffers(const Spec& spec, int stage, List list) {
   WeightBuffers buffers(versions_kept(spec, stage));
   for (const Instruction& instruction : list) {
-    const bool step = instruction.op == Op::Step;
-    if (!step && !uses_weights(instruction.op)) continue;
-    const std::int64_t read = step ? instruction.batch : instruction.version;
-    const std::int64_t found = buffers.in_buffer_of(read);
-    if (found != read) return lost(instruction, read, found);
-    if (step) buffers.write(instruction.version);
+    const bool writes = writes_weights(spec, instruction);
+    if (!writes && !uses_weights(spec, instruction.op)) continue;
+    if (instruction.op != Op::Predict) {  // which reads true weights
+      const std::int64_t read = writes ? instruction.batch : instruction.version;
+      const std::int64_t found = buffers.in_buffer_of(read);
+      if (found != read) return lost(instruction, read, found);
+    }
+    if (writes) buffers.write(instruction.version);
   }
   const int peak = peak_versions(spec, list);
   if (peak > versions_kept(spec, stage)) {
@@ -131,9 +145,15 @@ std::string check_weight_buffers(const Spec& spec, int stage, List list) {
 std::string check_gradient_buffers(const Spec& spec, int stage, List list) {
   std::vector<std::int64_t> owners(static_cast<std::size_t>(gradient_buffers(spec, stage)), nobody);
   for (const Instruction& instruction : list) {
-    if (instruction.op != Op::Backward && instruction.op != Op::Step) continue;
+    const Op op = instruction.op;
+    if (op == Op::Predict) {
+      const std::int64_t before = instruction.batch - 1;
+      if (owners[static_cast<std::size_t>(before) % owners.size()] != before)
+        return fmt::format("{} finds no gradient of batch {}", describe(instruction), before);
+    }
+    if (op != Op::Backward && op != Op::Step) continue;
     std::int64_t& owner = owners[static_cast<std::size_t>(instruction.batch) % owners.size()];
-    if (instruction.op == Op::Step) {
+    if (op == Op::Step) {
       if (owner != instruction.batch)
         return fmt::format("{} finds no gradient of its own", describe(instruction));
       owner = nobody;

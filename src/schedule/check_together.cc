@@ -13,8 +13,10 @@ namespace {
 bool of_microbatch(Op op) {
   switch (op) {
     case Op::BeginBatch:
+    case Op::ReducePartial:
     case Op::ReduceGradients:
     case Op::Step:
+    case Op::Predict:
     case Op::Evaluate:
       return false;
     default:
@@ -23,7 +25,7 @@ bool of_microbatch(Op op) {
 }
 
 bool of_version(Op op) {
-  return op == Op::Forward || op == Op::Backward || op == Op::Step || op == Op::Evaluate;
+  return op == Op::Forward || op == Op::Backward || op == Op::Step || op == Op::Predict || op == Op::Evaluate;
 }
 
 // Whether stage r has the neighbour that the op talks to.

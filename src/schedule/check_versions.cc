@@ -1,6 +1,7 @@
 // Which weights a microbatch runs on.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "schedule/checks.h"
@@ -8,7 +9,11 @@
 namespace twobw::schedule {
 namespace {
 
-// The design's table. It must not call version_of, from which the lists are made.
+// The design's table. It must not call version_of or predicts, from which the lists are made.
+bool is_predicted(const Spec& spec, std::int64_t batch) {
+  return spec.shape.schedule == Kind::TwoBW && spec.shape.predict && batch > 0 && batch > spec.sync_updates;
+}
+
 std::int64_t version_by_rule(const Spec& spec, std::int64_t batch, std::int64_t updates_made) {
   switch (spec.shape.schedule) {
     case Kind::Sequential:
@@ -16,6 +21,7 @@ std::int64_t version_by_rule(const Spec& spec, std::int64_t batch, std::int64_t 
     case Kind::Flush:
       return batch;
     case Kind::TwoBW:
+      if (spec.shape.predict) return batch;
       // Batch 0 alone, or the synchronous start and the batch that follows it, run on W(j).
       return batch <= spec.sync_updates ? batch : batch - 1;
     case Kind::Stash:
@@ -35,6 +41,58 @@ std::vector<std::int64_t> versions_by_microbatch(const Spec& spec, List list) {
 
 }  // namespace
 
+// P(j) = W(j-1) and the first k_r = m - n_r + 1 gradients of batch j-1, no more and no fewer, n_r = d - r and
+// its share of e; with replicas their sum, begun while one more microbatch runs where there is one.
+std::string check_predictions(const Spec& spec, int stage, List list) {
+  const std::int64_t m = spec.shape.microbatches, behind = spec.shape.stages - 1 - stage;
+  const std::int64_t extra =
+      behind == 0 ? 0 : (spec.shape.extra * behind + spec.shape.stages - 2) / (spec.shape.stages - 1);
+  const std::int64_t in = m - (behind + 1 + extra) + 1;
+  const bool shares = spec.shape.replicas > 1;
+  const std::int64_t taken = shares && in > 1 ? in - 1 : in;
+  std::int64_t next = std::max<std::int64_t>(spec.sync_updates, 0) + 1;  // the next batch to predict
+  std::int64_t backwards = 0, updates_made = 0, shared = 0;
+  for (const Instruction& instruction : list) {
+    const std::int64_t j = instruction.batch;
+    switch (instruction.op) {
+      case Op::Backward:
+        ++backwards;
+        break;
+      case Op::Step:
+        ++updates_made;
+        break;
+      case Op::ReducePartial:
+        if (!shares || !is_predicted(spec, j + 1) || j + 1 == spec.updates)
+          return fmt::format("{} is not wanted", describe(instruction));
+        if (shared > j) return fmt::format("{} comes twice", describe(instruction));
+        if (backwards != j * m + taken)
+          return fmt::format("{} has {} gradients, {} are due", describe(instruction), backwards - j * m,
+                             taken);
+        shared = j + 1;
+        break;
+      case Op::Predict:
+        if (!is_predicted(spec, j) || j != next++)
+          return fmt::format("{} is not the next to be predicted", describe(instruction));
+        if (instruction.version != j || !instruction.predicted)
+          return fmt::format("{} must write P({})", describe(instruction), j);
+        if (backwards != (j - 1) * m + in)
+          return fmt::format("{} has {} gradients, {} are due", describe(instruction),
+                             backwards - (j - 1) * m, in);
+        if (updates_made != j - 1)
+          return fmt::format("{} when {} updates are made", describe(instruction), updates_made);
+        if (shares && shared != j) return fmt::format("{} before ReducePartial", describe(instruction));
+        break;
+      case Op::Forward:
+        if (is_predicted(spec, j) && j >= next)
+          return fmt::format("{} comes before Predict", describe(instruction));
+        break;
+      default:
+        break;
+    }
+  }
+  return {};
+}
+
 std::string check_version_rule(const Spec& spec, int, List list) {
   const auto forward_versions = versions_by_microbatch(spec, list);
   std::int64_t updates_made = 0;
@@ -46,7 +104,12 @@ std::string check_version_rule(const Spec& spec, int, List list) {
       expected = forward_versions[static_cast<std::size_t>(instruction.microbatch)];
     }
     if (instruction.version != expected) {
-      return fmt::format("{} must be on W({})", describe(instruction), expected);
+      return fmt::format("{} must be on version {}", describe(instruction), expected);
+    }
+    const bool computes = instruction.op == Op::Forward || instruction.op == Op::Backward;
+    if (computes && instruction.predicted != is_predicted(spec, instruction.batch)) {
+      return fmt::format("{} must be on {} weights", describe(instruction),
+                         instruction.predicted ? "true" : "predicted");
     }
   }
   return {};

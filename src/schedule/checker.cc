@@ -18,7 +18,7 @@ struct Entry {
   std::string (*by_stage)(const Spec&, int stage, List) = nullptr;
 };
 
-constexpr std::array<Entry, 13> entries = {{
+constexpr std::array<Entry, 14> entries = {{
     {Property::Shape, "shape", "every instruction names a microbatch, a batch and a version of this run",
      check_shape, nullptr},
     {Property::Progress, "progress", "no worker waits for ever", check_progress, nullptr},
@@ -29,6 +29,9 @@ constexpr std::array<Entry, 13> entries = {{
     {Property::VersionRule, "version rule",
      "every microbatch runs on the version of the rule, forward and backward alike", nullptr,
      check_version_rule},
+    {Property::Predictions, "predictions",
+     "every batch is predicted once, from the weights and the gradients of the rule", nullptr,
+     check_predictions},
     {Property::Agreement, "agreement", "all stages run a microbatch on the same version", check_agreement,
      nullptr},
     {Property::InFlight, "in flight", "no stage holds more microbatches than its bound", nullptr,

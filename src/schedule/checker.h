@@ -18,6 +18,7 @@ enum class Property {
   Dataflow,         // within a stage, what an instruction needs comes before it
   Once,             // each microbatch forward and backward once, ascending
   VersionRule,      // on the weights that the design's table names, forward and backward alike
+  Predictions,      // each P(j) once, from W(j-1) and the gradients of batch j-1 that the rule names
   Agreement,        // on the same weights at all stages
   InFlight,         // never more than in_flight_bound
   Slots,            // a forward finds its activation slot free

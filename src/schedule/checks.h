@@ -20,6 +20,7 @@ std::string check_links(const Spec& spec, const Lists& lists);
 std::string check_dataflow(const Spec& spec, int stage, List list);
 std::string check_once(const Spec& spec, int stage, List list);
 std::string check_version_rule(const Spec& spec, int stage, List list);
+std::string check_predictions(const Spec& spec, int stage, List list);
 std::string check_in_flight(const Spec& spec, int stage, List list);
 std::string check_slots(const Spec& spec, int stage, List list);
 std::string check_weight_buffers(const Spec& spec, int stage, List list);

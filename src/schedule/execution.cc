@@ -70,6 +70,8 @@ class Executor {
         return is_first(r) && !is_last(r) ? reduced_by(stages_ - 1, stages_, instruction) : 0;
       case Op::Step:
         return reduced_by(0, 1, instruction);
+      case Op::Predict:
+        return replicas_ == 1 ? 0 : partly_reduced(r, instruction.batch - 1);
       case Op::Evaluate:
         return is_first(r) ? 0 : end_of(r - 1, Op::Evaluate, instruction);
       case Op::BeginBatch:
@@ -94,6 +96,17 @@ class Executor {
     std::int64_t latest = 0;
     for (std::size_t r = first; r < lists_.size(); r += step) {
       const std::int64_t end = end_of(r, Op::ReduceGradients, instruction);
+      if (end == never) return never;
+      latest = std::max(latest, end);
+    }
+    return latest;
+  }
+
+  // When all replicas of worker r's stage have begun the sum of what they predict from.
+  std::int64_t partly_reduced(std::size_t r, std::int64_t batch) const {
+    std::int64_t latest = 0;
+    for (std::size_t other = r % stages_; other < lists_.size(); other += stages_) {
+      const std::int64_t end = end_of(other, Op::ReducePartial, {.batch = batch});
       if (end == never) return never;
       latest = std::max(latest, end);
     }

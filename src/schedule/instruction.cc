@@ -20,10 +20,14 @@ std::string_view name(Op op) {
       return "Backward";
     case Op::SendGradient:
       return "SendGradient";
+    case Op::ReducePartial:
+      return "ReducePartial";
     case Op::ReduceGradients:
       return "ReduceGradients";
     case Op::Step:
       return "Step";
+    case Op::Predict:
+      return "Predict";
     case Op::Evaluate:
       return "Evaluate";
   }
@@ -38,7 +42,9 @@ std::string describe(const Instruction& instruction) {
     text += fmt::format(" batch {}", instruction.batch);
   }
   if (instruction.version >= 0) {
-    text += fmt::format("{} W({})", instruction.op == Op::Step ? " to" : " on", instruction.version);
+    const bool writes = instruction.op == Op::Step || instruction.op == Op::Predict;
+    text += fmt::format(" {} {}({})", writes ? "to" : "on", instruction.predicted ? 'P' : 'W',
+                        instruction.version);
   }
   return text;
 }

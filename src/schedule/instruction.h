@@ -16,8 +16,10 @@ enum class Op : std::uint8_t {
   RecvGradient,     // wait for the gradient of k's output from stage r+1
   Backward,         // on weights `version`, freeing `slot`; accumulates into batch j's gradients
   SendGradient,     // to stage r-1
+  ReducePartial,    // k_r of batch j's gradients are in: start their sum over replicas, for Predict of j+1
   ReduceGradients,  // batch j's gradients are complete here: start what crosses stages and replicas
   Step,             // apply update j: wait for what crosses them, write weights `version` = W(j+1)
+  Predict,          // write P(j), `version` = j, from W(j-1) and the k_r gradients of batch j-1 that are in
   Evaluate,         // forward the validation data on weights `version` = W(j+1), the newest
 };
 
@@ -25,8 +27,9 @@ struct Instruction {
   Op op = Op::Forward;
   std::int64_t batch = 0;
   std::int64_t microbatch = -1;  // only ops of one microbatch
-  std::int64_t version = -1;     // only Forward, Backward, Step and Evaluate
+  std::int64_t version = -1;     // only Forward, Backward, Step, Predict and Evaluate
   int slot = -1;                 // only Forward and Backward
+  bool predicted = false;        // whether `version` t means P(t), else W(t)
 
   friend bool operator==(const Instruction&, const Instruction&) = default;
 };

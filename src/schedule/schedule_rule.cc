@@ -43,7 +43,7 @@ void Stream::refill() {
 
 bool Stream::may_forward() const {
   if (forwards_ >= total()) return false;
-  const std::int64_t needed_updates = version_of(spec_, stage_, forwards_);
+  const std::int64_t needed_updates = updates_before(spec_, stage_, forwards_);
   return forwards_ - backwards_ < window(spec_, stage_, forwards_) &&
          backwards_ >= needed_updates * spec_.shape.microbatches;
 }
@@ -58,11 +58,19 @@ void Stream::emit_forward() {
   const std::int64_t batch = k / spec_.shape.microbatches;
   const std::int64_t version = version_of(spec_, stage_, k);
   const int slot = static_cast<int>(k % in_flight_bound(spec_, stage_));
-  while (steps_ < version) emit_step(steps_);
-  if (delays_steps(spec_, batch)) evaluate_up_to(version);
+  const std::int64_t updates = updates_before(spec_, stage_, k);
+  while (steps_ < updates) emit_step(steps_);
+  if (delays_steps(spec_, batch)) evaluate_up_to(updates);
+  const bool predicted = predicts(spec_, batch);
+  if (predicted && k % spec_.shape.microbatches == 0) emit_predict(batch);
 
   if (stage_ > 0) ready_.push_back({.op = Op::RecvActivation, .batch = batch, .microbatch = k});
-  ready_.push_back({.op = Op::Forward, .batch = batch, .microbatch = k, .version = version, .slot = slot});
+  ready_.push_back({.op = Op::Forward,
+                    .batch = batch,
+                    .microbatch = k,
+                    .version = version,
+                    .slot = slot,
+                    .predicted = predicted});
   if (stage_ + 1 < spec_.shape.stages)
     ready_.push_back({.op = Op::SendActivation, .batch = batch, .microbatch = k});
 }
@@ -76,9 +84,17 @@ void Stream::emit_backward() {
   while (steps_ <= batch - gradient_buffers(spec_, stage_)) emit_step(steps_);
   if (stage_ + 1 < spec_.shape.stages)
     ready_.push_back({.op = Op::RecvGradient, .batch = batch, .microbatch = k});
-  ready_.push_back({.op = Op::Backward, .batch = batch, .microbatch = k, .version = version, .slot = slot});
+  ready_.push_back({.op = Op::Backward,
+                    .batch = batch,
+                    .microbatch = k,
+                    .version = version,
+                    .slot = slot,
+                    .predicted = predicts(spec_, batch)});
   if (stage_ > 0) ready_.push_back({.op = Op::SendGradient, .batch = batch, .microbatch = k});
 
+  const bool shares = spec_.shape.replicas > 1 && predicts(spec_, batch + 1) && batch + 1 < batches_;
+  if (shares && backwards_ - batch * spec_.shape.microbatches == predicted_from(spec_, stage_))
+    ready_.push_back({.op = Op::ReducePartial, .batch = batch});
   if (backwards_ % spec_.shape.microbatches == 0) {
     ready_.push_back({.op = Op::ReduceGradients, .batch = batch});
     if (!delays_steps(spec_, batch) || !steps_late(spec_, stage_)) emit_step(batch);
@@ -90,6 +106,10 @@ void Stream::emit_step(std::int64_t batch) {
   ready_.push_back({.op = Op::Step, .batch = batch, .version = batch + 1});
   ++steps_;
   if (!delays_steps(spec_, batch)) evaluate_up_to(batch + 1);
+}
+
+void Stream::emit_predict(std::int64_t batch) {
+  ready_.push_back({.op = Op::Predict, .batch = batch, .version = batch, .predicted = true});
 }
 
 // Under 2BW all stages evaluate update t at one place of the forward order, before the first

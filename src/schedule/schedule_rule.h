@@ -29,6 +29,9 @@ class Stream {
   // The next instruction; nothing when the list is at its end.
   std::optional<Instruction> next();
 
+  // The one after it, where it belongs to the same work; else nothing.
+  const Instruction* upcoming() const { return ready_.empty() ? nullptr : &ready_.front(); }
+
   // Ends the run early: batch `batch` and those after it never begin. To be called, by every stage
   // alike, in answer to the BeginBatch of that batch.
   void stop_before(std::int64_t batch);
@@ -40,6 +43,7 @@ class Stream {
   void emit_forward();
   void emit_backward();
   void emit_step(std::int64_t batch);
+  void emit_predict(std::int64_t batch);
   void emit_evaluate(std::int64_t batch);
   void evaluate_up_to(std::int64_t updates);
   std::int64_t total() const { return batches_ * spec_.shape.microbatches; }

@@ -11,6 +11,7 @@ namespace twobw::schedule {
 namespace {
 
 constexpr int kMostWorkers = 1024;
+constexpr int kHidePartialSum = 1;  // microbatches during which replicas sum what they predict from
 
 void require_at_least(std::string_view key, std::int64_t value, std::int64_t least) {
   if (value < least) fail_input("{} is {}; it must be at least {}", key, value, least);
@@ -40,7 +41,7 @@ Kind parse_kind(std::string_view text) {
 
 int smallest_microbatches(const Spec& spec) {
   if (spec.shape.schedule != Kind::TwoBW) return 1;
-  return std::max(1, spec.shape.stages - 1 + spec.shape.extra);
+  return std::max(1, spec.shape.stages + spec.shape.extra - (spec.shape.predict ? 0 : 1));
 }
 
 void validate(const Spec& spec) {
@@ -60,7 +61,16 @@ void validate(const Spec& spec) {
     fail_input("train.updates is {}; with {} microbatches in an update it must be at most {}", spec.updates,
                spec.shape.microbatches, std::numeric_limits<std::int64_t>::max() / spec.shape.microbatches);
   }
-  if (spec.shape.microbatches < smallest_microbatches(spec)) {
+  if (spec.shape.microbatches >= smallest_microbatches(spec)) return;
+  if (spec.shape.predict) {
+    fail_input(
+        "pipeline.microbatches m = {} is too small for 2bw with prediction, d = {} stages and e = {} extra: "
+        "the "
+        "first stage would have no gradient to predict from; the smallest allowed m is d+e = {}, or with "
+        "pipeline.predict: false d-1+e = {}",
+        spec.shape.microbatches, spec.shape.stages, spec.shape.extra, smallest_microbatches(spec),
+        std::max(1, smallest_microbatches(spec) - 1));
+  } else {
     fail_input(
         "pipeline.microbatches m = {} is too small for 2bw with d = {} stages and e = {} extra: weights "
         "would be read before they exist; the smallest allowed m is d-1+e = {}",
@@ -102,13 +112,39 @@ bool delays_steps(const Spec& spec, std::int64_t batch) {
   return spec.shape.schedule == Kind::TwoBW && batch >= synchronous_batches(spec);
 }
 
+bool predicts(const Spec& spec, std::int64_t batch) {
+  return spec.shape.schedule == Kind::TwoBW && spec.shape.predict && batch > synchronous_batches(spec);
+}
+
+int gradients_at_predict(const Spec& spec, int stage) {
+  return spec.shape.microbatches - in_flight_bound(spec, stage) + 1;
+}
+
+int predicted_from(const Spec& spec, int stage) {
+  const int in = gradients_at_predict(spec, stage);
+  return spec.shape.replicas > 1 ? std::max(1, in - kHidePartialSum) : in;
+}
+
+bool predicts_well(const Spec& spec) {
+  const bool predicts = spec.shape.schedule == Kind::TwoBW && spec.shape.predict;
+  return !predicts || 2 * predicted_from(spec, 0) >= spec.shape.microbatches;
+}
+
+std::string describe_prediction(const Spec& spec) {
+  std::string text;
+  for (int stage = 0; stage < spec.shape.stages; ++stage)
+    text += fmt::format("{}{}", stage > 0 ? ", " : "", predicted_from(spec, stage));
+  return text + fmt::format(" of {} microbatches", spec.shape.microbatches);
+}
+
 int slack(const Spec& spec, int stage) {
   return spec.shape.microbatches - (spec.shape.stages - 1 - stage) - extra_at(spec, stage);
 }
 
 bool steps_late(const Spec& spec, int stage) {
-  return spec.shape.schedule == Kind::TwoBW && slack(spec, stage) > 0 &&
-         (stage > 0 || spec.shape.replicas > 1);
+  const bool waits = stage > 0 || spec.shape.replicas > 1;
+  const bool predicts_first = spec.shape.predict && in_flight_bound(spec, stage) == 1;
+  return spec.shape.schedule == Kind::TwoBW && slack(spec, stage) > 0 && (waits || predicts_first);
 }
 
 int versions_kept(const Spec& spec, int stage) {
@@ -118,6 +154,8 @@ int versions_kept(const Spec& spec, int stage) {
     case Kind::Flush:
       return 1;
     case Kind::TwoBW:
+      // P(j) is written where batch j begins, when the last stage has none in flight.
+      if (spec.shape.predict) return in_flight_bound(spec, stage) == 1 ? 1 : 2;
       // With a second gradient buffer the last stage has none in flight when it steps, late as it does: it
       // updates in place, which pays for that buffer.
       return gradient_buffers(spec, stage) == 2 && in_flight_bound(spec, stage) == 1 ? 1 : 2;
@@ -131,7 +169,8 @@ int versions_kept(const Spec& spec, int stage) {
 }
 
 int gradient_buffers(const Spec& spec, int stage) {
-  return spec.shape.second_gradient && steps_late(spec, stage) ? 2 : 1;
+  const bool alone = spec.shape.stages == 1 && spec.shape.replicas == 1;  // nothing to wait for
+  return spec.shape.second_gradient && !alone && steps_late(spec, stage) ? 2 : 1;
 }
 
 bool has_second_gradient(const Spec& spec) {
@@ -145,6 +184,11 @@ std::optional<SteadyState> steady_state(const Spec& spec, std::int64_t updates) 
   return state.last > state.first ? std::optional(state) : std::nullopt;
 }
 
+std::int64_t updates_before(const Spec& spec, int stage, std::int64_t microbatch) {
+  const std::int64_t batch = microbatch / spec.shape.microbatches;
+  return predicts(spec, batch) ? batch - 1 : version_of(spec, stage, microbatch);
+}
+
 std::int64_t version_of(const Spec& spec, int stage, std::int64_t microbatch) {
   const std::int64_t batch = microbatch / spec.shape.microbatches;
   const std::int64_t synchronous = synchronous_batches(spec);
@@ -155,7 +199,7 @@ std::int64_t version_of(const Spec& spec, int stage, std::int64_t microbatch) {
     case Kind::Flush:
       return batch;
     case Kind::TwoBW:
-      return std::max(batch - 1, synchronous);
+      return predicts(spec, batch) ? batch : std::max(batch - 1, synchronous);
     case Kind::Stash: {
       // As many updates as stage r has made when its turn comes: it forwards k right after the
       // backward of k-n, n being its bound in flight, counted from where the schedule takes over.

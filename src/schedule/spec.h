@@ -41,7 +41,8 @@ Kind parse_kind(std::string_view name);
 // Throws InputError when no run is possible: sizes below 1, or m below its bound.
 void validate(const Spec& spec);
 
-// The smallest m that the schedule can run with: d-1+e under 2BW (at least 1), else 1.
+// The smallest m that the schedule can run with: under 2BW d+e with prediction and d-1+e without (at least
+// 1), else 1.
 int smallest_microbatches(const Spec& spec);
 
 // Of the e extra microbatches those that stage r may hold: all at the first, none at the last, in even
@@ -62,6 +63,19 @@ std::int64_t synchronous_batches(const Spec& spec);
 // Whether batch j's update may wait while later microbatches run: 2BW after its synchronous start.
 bool delays_steps(const Spec& spec, std::int64_t batch);
 
+// Whether batch j computes on P(j): under 2BW with prediction, after the batches that have W(j) anyway.
+bool predicts(const Spec& spec, std::int64_t batch);
+
+// Of how many microbatches of batch j-1 stage r has the gradients when it predicts P(j): k_r. With replicas,
+// whose parts are summed first, those that it takes are fewer by the ones that hide the sum.
+int gradients_at_predict(const Spec& spec, int stage);
+int predicted_from(const Spec& spec, int stage);
+// Whether every stage predicts from half of a batch at least, or does not predict. Few microbatches predict
+// badly.
+bool predicts_well(const Spec& spec);
+// "5, 6, 7, 8 of 8 microbatches", by stage.
+std::string describe_prediction(const Spec& spec);
+
 // Under 2BW, microbatches whose backward stage r runs between the end of batch j and the first forward on
 // W(j+1).
 int slack(const Spec& spec, int stage);
@@ -69,7 +83,8 @@ int slack(const Spec& spec, int stage);
 // Whether stage r steps as late as its buffers allow, which leaves what crosses stages and replicas the most
 // time: right before the first forward on the new weights, or with one gradient buffer right before the first
 // backward of the next batch. Not where it has nothing to wait for (stage 0 ends every batch last, and
-// without replicas has all it needs by then), nor where there is no time.
+// without replicas has all it needs by then), nor where there is no time. A stage that predicts with all
+// gradients in steps after that, too.
 bool steps_late(const Spec& spec, int stage);
 
 // Weight versions that stage r keeps at once, the one being written included.
@@ -90,7 +105,11 @@ struct SteadyState {
 };
 std::optional<SteadyState> steady_state(const Spec& spec, std::int64_t updates);
 
-// The version on which stage r runs microbatch k, forward and backward alike.
+// Updates that stage r makes before it forwards microbatch k.
+std::int64_t updates_before(const Spec& spec, int stage, std::int64_t microbatch);
+
+// The version on which stage r runs microbatch k, forward and backward alike: t of W(t), or of P(t) where
+// the batch is predicted.
 std::int64_t version_of(const Spec& spec, int stage, std::int64_t microbatch);
 
 }  // namespace twobw::schedule

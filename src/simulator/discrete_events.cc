@@ -210,11 +210,17 @@ bool DiscreteEvents::carry_out(int r) {
     case Op::SendGradient:
       send(r, gradients_[r - 1], r - 1, Op::RecvGradient);
       return true;
+    case Op::ReducePartial:
+      reduce_partly(r);
+      return true;
     case Op::ReduceGradients:
       reduce(r);
       return true;
     case Op::Step:
       return step(r);
+    case Op::Predict:
+      predict(r);
+      return true;
     case Op::Evaluate:
       return evaluate(r);
   }
@@ -301,6 +307,18 @@ void DiscreteEvents::reduce(int r) {
   if (tied() && r + 1 == stages()) queue_tie(1, batch, stage.reduced);
   contribute(batch, stage.reduced);
   if (r == 0) ++batches_ended_;
+}
+
+// The replicas are alike: when one begins its sum, all do.
+void DiscreteEvents::reduce_partly(int r) {
+  Stage& stage = stages_[r];
+  stage.partly = stage.reduced = std::max(stage.reduced, stage.clock) + system_.stages[r].reduce;
+}
+
+void DiscreteEvents::predict(int r) {
+  Stage& stage = stages_[r];
+  wait_until(stage, stage.partly, &StageUse::wait_reduce);
+  work(stage, system_.stages[r].predict, &StageUse::step);
 }
 
 DiscreteEvents::Update& DiscreteEvents::update_of(std::int64_t batch) {

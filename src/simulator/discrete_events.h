@@ -56,6 +56,7 @@ class DiscreteEvents {
     bool waiting = false;  // for what another stage has not done yet
     double clock = 0;      // end of the last instruction
     double reduced = 0;    // end of the last all-reduce
+    double partly = 0;     // when the sum to predict from is there
     std::int64_t evaluations = 0;
     std::array<double, kUpdates> evaluation_end{};
     StageUse use;
@@ -111,7 +112,9 @@ class DiscreteEvents {
   bool receive(int r, const Mailbox& mailbox, double StageUse::*wait);
   void send(int r, Mailbox& mailbox, int to, schedule::Op awaited);
   void reduce(int r);
+  void reduce_partly(int r);
   bool step(int r);
+  void predict(int r);
   bool evaluate(int r);
 
   void wait_until(Stage& stage, double time, double StageUse::*wait);

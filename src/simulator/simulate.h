@@ -18,6 +18,7 @@ struct Channel {
 struct StageTimes {
   double forward = 0, backward = 0;  // seconds a microbatch; recomputation belongs to the backward
   double step = 0;                   // seconds an update, on the compute thread
+  double predict = 0;                // seconds a prediction, likewise
   double evaluate = 0;               // seconds an evaluation
   double working_overhead = 0;       // seconds of compute that every send and every receive costs
   // The all-reduce of one update over the replicas: seconds from the last backward to its end, on its own.
@@ -44,7 +45,8 @@ struct System {
 
 // Where a stage's time goes in the steady state, in seconds an update.
 struct StageUse {
-  double forward = 0, backward = 0, step = 0;
+  double forward = 0, backward = 0;
+  double step = 0;                                // predictions included
   double handing_over = 0;                        // its sends and receives
   double wait_activation = 0, wait_gradient = 0;  // for a neighbour or the transfer from it
   double wait_reduce = 0;                         // for gradients or norms of others

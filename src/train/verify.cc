@@ -104,10 +104,12 @@ std::string compare_update(const runtime::Setup& setup, const Observed& seen,
 using ByName = std::map<std::string, at::Tensor>;
 
 ByName weights_of(const runtime::Oracle& oracle) {
-  const at::Tensor all = oracle.newest_weights();
   ByName weights;
-  for (const weights::Parameter& parameter : oracle.layout().parameters())
-    weights[parameter.spec.name] = all.narrow(0, parameter.offset, parameter.count);
+  for (int stage = 0; stage < oracle.stages(); ++stage) {
+    const at::Tensor all = oracle.newest_weights(stage);
+    for (const weights::Parameter& parameter : oracle.layout(stage).parameters())
+      weights[parameter.spec.name] = all.narrow(0, parameter.offset, parameter.count);
+  }
   return weights;
 }
 

@@ -122,6 +122,103 @@ TEST_F(OptimizerOnGpu, WritesRoundedWeightsInBfloat16) {
   expect_like_the_cpu<__nv_bfloat16>();
 }
 
+// A step and the prediction after it in one pass are the two passes, and the loops of the CPU.
+template <typename Compute>
+void expect_prediction_like_the_cpu(bool skip) {
+  constexpr float kRatio = 1.6f;
+  const auto on_pieces_of = [](float decay) {
+    std::vector<cuda::Piece> pieces;
+    cuda::add_pieces(pieces, 0, kSize, decay);
+    return pieces;
+  };
+  const std::vector<cuda::Piece> pieces = on_pieces_of(kDecay);
+  const Buffer<cuda::Piece> on_pieces{pieces};
+  const auto count = static_cast<int>(pieces.size());
+  std::vector<float> master = normal(kSize, 1), moment1 = normal(kSize, 2, 0.1f),
+                     moment2 = normal(kSize, 3, 0.1f);
+  for (float& value : moment2) value *= value;
+  const std::vector<float> gradient = normal(kSize, 4, 0.1f);
+  std::vector<float> ahead = normal(kSize, 5, 0.1f);
+  ahead[7] = INFINITY;  // predicts nothing
+  const cuda::Control now{.gradient_scale = 0.5f, .skip = skip ? 1 : 0, .applied = 3, .last_scale = 0.5f};
+  cuda::AdamW coming = kAdamW;
+  coming.learning_rate *= 0.9f;
+
+  struct Side {
+    Side(const std::vector<float>& of_master, const std::vector<float>& first,
+         const std::vector<float>& second, const std::vector<float>& of_gradient, const cuda::Control& at)
+        : master(of_master),
+          moment1(first),
+          moment2(second),
+          gradient(of_gradient),
+          control(std::vector{at}) {}
+    Buffer<float> master, moment1, moment2, gradient;
+    Buffer<Compute> compute{static_cast<std::size_t>(kSize)};
+    Buffer<cuda::Control> control;
+  };
+  const Buffer<float> on_ahead{ahead};
+  const auto streams = [&](Side& side) {
+    return StreamsOf<Compute>{.source = side.master.data(),
+                              .target = side.master.data(),
+                              .gradient = side.gradient.data(),
+                              .moment1 = side.moment1.data(),
+                              .moment2 = side.moment2.data(),
+                              .compute = side.compute.data(),
+                              .ahead = on_ahead.data(),
+                              .n = kSize};
+  };
+  Side fused(master, moment1, moment2, gradient, now), apart(master, moment1, moment2, gradient, now);
+  cuda::apply_and_predict(kAdamW, coming, kRatio, streams(fused), on_pieces.data(), count,
+                          fused.control.data(), nullptr);
+  StreamsOf<Compute> alone = streams(apart);
+  alone.compute = nullptr;
+  cuda::apply(kAdamW, Extrapolation{}, alone, on_pieces.data(), count, apart.control.data(), nullptr);
+  cuda::count_update(apart.control.data(), nullptr);
+  cuda::predict(coming, kRatio, streams(apart), on_pieces.data(), count, apart.control.data(), nullptr);
+  EXPECT_EQ(fused.master.read(), apart.master.read());
+  EXPECT_EQ(fused.moment1.read(), apart.moment1.read());
+  EXPECT_EQ(fused.moment2.read(), apart.moment2.read());
+  EXPECT_EQ(widened(fused.compute.read()), widened(apart.compute.read()));
+  for (const float value : fused.gradient.read()) ASSERT_EQ(value, 0);
+
+  std::vector<float> own = gradient, compute(kSize);
+  const Streams on_cpu{.source = master.data(),
+                       .target = master.data(),
+                       .gradient = own.data(),
+                       .moment1 = moment1.data(),
+                       .moment2 = moment2.data(),
+                       .compute = compute.data(),
+                       .ahead = ahead.data(),
+                       .n = kSize};
+  const auto rule = [](const cuda::AdamW& adamw, double n, float scale) {
+    return AdamWRule{.learning_rate = adamw.learning_rate,
+                     .beta1 = adamw.beta1,
+                     .beta2 = adamw.beta2,
+                     .eps = adamw.eps,
+                     .decay = kDecay,
+                     .correction1 = static_cast<float>(1.0 - std::pow(static_cast<double>(adamw.beta1), n)),
+                     .root_correction2 =
+                         static_cast<float>(std::sqrt(1.0 - std::pow(static_cast<double>(adamw.beta2), n))),
+                     .gradient_scale = scale};
+  };
+  if (skip) {
+    predict(rule(coming, 4, 0.5f * kRatio), on_cpu);
+  } else {
+    apply_and_predict(rule(kAdamW, 4, 0.5f), rule(coming, 5, 0.5f * kRatio), on_cpu);
+  }
+  expect_near(fused.master.read(), {master.begin(), master.end()}, 1e-6);
+  expect_near(widened(fused.compute.read()), {compute.begin(), compute.end()},
+              sizeof(Compute) == 2 ? 4e-3 : 1e-6);
+  EXPECT_EQ(compute[7], master[7]);
+}
+
+TEST_F(OptimizerOnGpu, PredictsInThePassOfTheStep) {
+  for (const bool skip : {false, true}) {
+    expect_prediction_like_the_cpu<float>(skip);
+    expect_prediction_like_the_cpu<__nv_bfloat16>(skip);
+  }
+}
+
 TEST_F(OptimizerOnGpu, TheNormIsThatOfTheCpu) {
   const std::vector<float> values = normal(kSize, 3);
   std::vector<cuda::Piece> pieces;

@@ -41,8 +41,21 @@ class BadInputTest(TestCase):
     # The schedule
 
     def test_too_few_microbatches(self):
-        changes = {"pipeline.schedule": "2bw", "pipeline.stages": 4, "pipeline.extra": 2, "pipeline.microbatches": 4}
-        self.settings_refused(changes, ["pipeline.microbatches", "m = 4", "d = 4", "e = 2", "smallest", "= 5"])
+        changes = {"pipeline.schedule": "2bw", "pipeline.stages": 4, "pipeline.extra": 2, "pipeline.microbatches": 5}
+        sizes = ["pipeline.microbatches", "d = 4", "e = 2", "the smallest allowed m is"]
+        predicted = [*sizes, "m = 5", "with prediction", "no gradient to predict from", "d+e = 6",
+                     "with pipeline.predict: false d-1+e = 5"]
+        for command in ("train", "verify"):
+            self.settings_refused(changes, predicted, command)
+        changes = {**changes, "pipeline.predict": "false", "pipeline.microbatches": 4}
+        for command in ("train", "verify"):
+            self.settings_refused(changes, [*sizes, "m = 4", "read before they exist", "d-1+e = 5"], command)
+
+    def test_extrapolation_together_with_prediction(self):
+        for key in ("optimizer.extrapolate_weights", "optimizer.extrapolate_update"):
+            changes = {"pipeline.schedule": "2bw", "pipeline.stages": 2, key: 1}
+            for command in ("train", "verify"):
+                self.settings_refused(changes, [key, "one update late", "pipeline.predict: false"], command)
 
     def test_unknown_schedule(self):
         self.settings_refused({"pipeline.schedule": "3bw"}, ["pipeline.schedule", "3bw", "2bw", "flush", "stash"])
@@ -53,7 +66,9 @@ class BadInputTest(TestCase):
         settings = words({**TINY, "run_dir": "run", "pipeline.stages": 3, "pipeline.schedule": "flush",
                           "pipeline.microbatches": 1})
         self.refused("train", *settings, "--beside", "1f1b", naming=["'1f1b'", "sequential, gpipe, flush, 2bw, stash"])
-        self.refused("train", *settings, "--beside", "2bw", naming=["m = 1 is too small", "d-1+e = 2"])
+        self.refused("train", *settings, "--beside", "2bw", naming=["m = 1 is too small", "d+e = 3"])
+        self.refused("train", *settings, "pipeline.predict=false", "--beside", "2bw",
+                     naming=["m = 1 is too small", "d-1+e = 2"])
 
     def test_more_stages_than_layers(self):
         self.settings_refused({"pipeline.stages": 99}, ["pipeline.stages is 99", "layers", "no layer", "at most"])
@@ -189,23 +204,26 @@ class BadInputTest(TestCase):
         kinds = ["embedding", "attention_in", "attention_out", "mlp_up", "mlp_activation", "mlp_down", "head"]
         model = {"family": "gpt", "layers": 1, "width": 32, "heads": 4, "vocab": 64, "context": 16, "tied": True,
                  "dropout": 0}
-        profile = {"version": 2, "device": "a core", "device_memory_bytes": 1, "program": "0", "libtorch": "0",
+        profile = {"version": 3, "device": "a core", "device_memory_bytes": 1, "program": "0", "libtorch": "0",
                    "created": "today", "model": model, "precision": "fp32", "optimizer": "adamw", "layers": kinds,
                    "kinds": {kind: {"parameters": 1, "tied_parameters": 0, "times": [times]} for kind in kinds},
-                   "token_bytes_per_sequence": 1, "step_seconds_per_parameter": seconds, "links": {}}
+                   "token_bytes_per_sequence": 1, "step_seconds_per_parameter": seconds,
+                   "predict_seconds_per_parameter": seconds, "links": {}}
         (self.folder / "p.json").write_text(json.dumps({**profile, **changes}))
         return "p.json"
 
     def test_profile_of_another_model_or_version(self):
         self.plan_refused("model.width=64", "--profile", self.profile(), naming=["model.width was 32", "has 64"])
-        self.plan_refused("--profile", self.profile(version=1), naming=["p.json", "version 1", "version 2"])
+        for version in (1, 2):
+            self.plan_refused("--profile", self.profile(version=version),
+                              naming=["p.json", f"version {version}", "version 3"])
         self.plan_refused("--profile", self.profile(optimizer="sgd"), naming=["optimizer.name was sgd"])
 
     def test_profile_that_is_none(self):
         self.plan_refused("--profile", "nowhere.json", naming=["nowhere.json", "No such file"])
         (self.folder / "p.json").write_text("{")
         self.plan_refused("--profile", "p.json", naming=["p.json", "not JSON"])
-        (self.folder / "p.json").write_text('{"version": 2}')
+        (self.folder / "p.json").write_text('{"version": 3}')
         self.plan_refused("--profile", "p.json", naming=["p.json", "lacks the field device"])
 
     def test_contradictory_plans(self):
@@ -213,7 +231,9 @@ class BadInputTest(TestCase):
         self.plan_refused("--stages", "4", "--replicas", "3", naming=["pipeline.stages is 4", "3 replicas", "8"])
         self.plan_refused("--stages", "99", naming=["99", "layers"])
         self.plan_refused("--schedule", "2bw", "--stages", "4", "--microbatches", "2", "--batch", "64",
-                          naming=["microbatches", "m = 2", "= 3"])
+                          naming=["microbatches", "m = 2", "d+e = 4"])
+        self.plan_refused("--schedule", "2bw", "--stages", "4", "--microbatches", "2", "--batch", "64",
+                          "pipeline.predict=false", naming=["microbatches", "m = 2", "d-1+e = 3"])
         self.plan_refused("--microbatch", "9", "--batch", "8", naming=["9", "8"])
         self.plan_refused("--schedule", "3bw", naming=["3bw", "2bw"])
         self.plan_refused("--batch", "0", naming=["0", "at least 1"])

@@ -59,8 +59,9 @@ class PlanTest(TestCase):
             self.assertIn(part, process.stdout)
         summary = Run(self.folder / "run").summary
         self.assertGreater(summary["forecast"]["tokens_per_s"]["forecast"], 0)
-        self.assertEqual(len(summary["forecast"]["memory"]), len(summary["stages"]))
-        for forecast, stage in zip(summary["forecast"]["memory"], summary["stages"]):
+        self.assertEqual(len(summary["forecast"]["memory"]), len(summary["split"]))
+        self.assertEqual(len(summary["stages"]), summary.get("replicas", 1) * len(summary["split"]))
+        for forecast, stage in zip(summary["forecast"]["memory"], summary["stages"]):  # of the first replica
             self.assertEqual(forecast["measured"], stage["peak_bytes"])
             for name in ("weights", "gradients", "optimizer"):
                 self.assertEqual(forecast["terms"][name]["forecast"], stage["memory"][name], name)
@@ -158,10 +159,46 @@ class PlanTest(TestCase):
         single = plan("--no-second-gradient")
         self.assertFalse(single["second_gradient"])
         self.assertEqual({stage["gradient_buffers"] for stage in single["stage_plans"]}, {1})
-        self.assertEqual({stage["weight_versions"] for stage in single["stage_plans"]}, {2})
+        # The last stage has none in flight when it predicts, but some when it steps.
+        self.assertEqual([stage["weight_versions"] for stage in single["stage_plans"]], 7 * [2] + [1])
+        paper = plan("--no-second-gradient", "pipeline.predict=false")
+        self.assertEqual({stage["weight_versions"] for stage in paper["stage_plans"]}, {2})
         self.assertTrue(all(stage["recompute"] for stage in plan("--recompute")["stage_plans"]))
         tight = plan("--microbatch", "32")  # no stage can keep the activations of so many sequences
         self.assertTrue(any(stage["recompute"] for stage in tight["stage_plans"]))
+
+    def test_what_is_predicted_from(self):
+        """Of the true weights in single precision one copy more than the paper's rule needs."""
+        arguments = (*self.cluster(PAPER), "--schedule", "2bw", "--stages", "4", "--replicas", "1", "--batch", "16",
+                     "--microbatch", "2", "--microbatches", "8", "--extra", "1")
+        text = self.plan(*arguments)
+        self.assertRegex(text, r"\nprediction +from the first 4, 5, 6, 8 of 8 microbatches of the batch before\n")
+        plan = self.plan_json(*arguments)["plan"]
+        self.assertIs(plan["predict"], True)
+
+        off = {**TINY, "pipeline.predict": "false"}
+        self.assertNotIn("prediction", self.plan(*arguments, "--write", "run.yaml", settings=off))
+        self.assertRegex((self.folder / "run.yaml").read_text(), r"\n  predict: false ")
+        paper = self.plan_json(*arguments, settings=off)["plan"]
+        self.assertIs(paper["predict"], False)
+        terms = [stage["memory_bytes_by_term"] for stage in (plan["stage_plans"][1], paper["stage_plans"][1])]
+        self.assertEqual(terms[0]["master"], terms[0]["weights"] / 2)
+        self.assertEqual(terms[1]["master"], 0)
+        self.assertEqual({**terms[0], "master": 0}, {**terms[1], "master": 0})
+
+        half = self.plan_json(*arguments, "--precision", "fp16")["plan"]
+        half_paper = self.plan_json(*arguments, "--precision", "fp16", settings=off)["plan"]
+        self.assertEqual(*([stage["memory_bytes"] for stage in each["stage_plans"]] for each in (half, half_paper)))
+
+        few = (*arguments[:-6], "--microbatches", "5", "--microbatch", "2")
+        self.assertIn("; less than half on the first stage: expect a higher loss than under flush", self.plan(*few))
+
+    def test_train_plans_without_prediction_too(self):
+        settings = {**TINY, "plan": "auto", "run_dir": "run", "pipeline.schedule": "2bw", "pipeline.predict": "false",
+                    "optimizer.extrapolate_weights": 1}
+        process = twobw("train", *words(settings), cwd=self.folder)
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertNotIn("predicted", process.stdout)
 
     def test_a_model_that_does_not_fit(self):
         cluster = self.cluster("nodes: [{devices: 2 x V100-16GB, link: {bandwidth: 150GB/s}}]\n")

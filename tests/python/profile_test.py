@@ -15,7 +15,7 @@ class ProfileTest(TestCase):
         self.assertEqual(process.stderr, "")
         self.assertIn("written to here.json", process.stdout)
         profile = json.loads((self.folder / "here.json").read_text())
-        self.assertEqual(profile["version"], 2)
+        self.assertEqual(profile["version"], 3)
         self.assertEqual(profile["model"]["width"], 32)
         self.assertRegex(profile["device"], r"^cpu: 1 core of .")
         self.assertGreater(profile["device_memory_bytes"], 2**20)
@@ -29,7 +29,17 @@ class ProfileTest(TestCase):
                 for key in ("forward_seconds", "backward_seconds", "recomputed_backward_seconds"):
                     self.assertGreater(times[key]["median"], 0)
                     self.assertGreaterEqual(times[key]["spread"], 0)
-        self.assertGreater(profile["step_seconds_per_parameter"]["median"], 0)
+        for key in ("step_seconds_per_parameter", "predict_seconds_per_parameter"):
+            self.assertGreater(profile[key]["median"], 0)
+            self.assertGreaterEqual(profile[key]["spread"], 0)
+        self.assertRegex(process.stdout, r"\noptimizer step: [^\n]+ ns a parameter\nprediction: [^\n]+ ns a parameter\n")
+
+    def test_no_prediction_is_measured_where_none_is_made(self):
+        process = self.profile("--sizes", "1", settings={"pipeline.predict": "false"}.items())
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertNotIn("prediction", process.stdout)
+        profile = json.loads((self.folder / "profile.json").read_text())
+        self.assertEqual(profile["predict_seconds_per_parameter"]["median"], 0)
 
     def test_without_a_terminal_there_are_plain_lines(self):
         output = self.profile("--sizes", "1").stdout

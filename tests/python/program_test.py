@@ -36,6 +36,34 @@ class ProgramTest(TestCase):
             self.assertIn(f"  twobw {command} ", process.stdout)
             self.assertEqual(twobw("--help", command).stdout, process.stdout)
 
+    def test_a_schedule_says_what_it_predicts(self):
+        shape = ("2bw", "--stages", 2, "--microbatches", 3, "--updates", 3)
+        output = twobw("schedule", *shape).stdout
+        self.assertIn("under it the t of its weights P(t)\n>1| writes W(1), ~1| predicts P(1), . idle\n", output)
+        self.assertEqual(output.count("~2|"), 2)  # once a stage
+        self.assertTrue(output.endswith("predicts from 2, 3 of 3 microbatches\n"), output)
+        paper = twobw("schedule", *shape, "--no-predict").stdout
+        self.assertIn("under it the t of its weights W(t)\n>1| writes W(1), . idle\n", paper)
+        self.assertNotIn("~", paper)
+        self.assertNotIn("predict", paper)
+        replicas = twobw("schedule", *shape, "--replicas", 2).stdout
+        self.assertTrue(replicas.endswith("predicts from 1, 2 of 3 microbatches\n"), replicas)
+        for more in ((), ("--no-predict",), ("--replicas", 2), ("--extra", 1)):
+            checked = twobw("schedule", *shape, *more, "--check")
+            self.assertEqual(checked.returncode, 0, checked.stdout)
+            self.assertEqual("\nok      predictions: " in checked.stdout, True, checked.stdout)
+        refused = twobw("schedule", "2bw", "--stages", 3, "--microbatches", 2)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("d+e = 3", refused.stderr)
+        self.assertEqual(twobw("schedule", "2bw", "--stages", 3, "--microbatches", 2, "--no-predict").returncode, 0)
+
+    def test_a_simulated_prediction_takes_its_time(self):
+        shape = ("2bw", "--stages", 4, "--microbatches", 8, "--forward", "10ms", "--backward", "20ms")
+        for more, update in ((("--prediction", "5ms"), 245), (("--step", "3ms", "--prediction", "5ms"), 248),
+                             (("--prediction", "5ms", "--no-predict"), 240), ((), 240)):
+            output = twobw("simulate", *shape, *more).stdout
+            self.assertIn(f"in the steady state: {update} ms an update", output)
+
     def test_without_the_engine(self):
         alone = shutil.copy(program("TWOBW_BINARY", "twobw"), self.folder)
         self.assertEqual(self.call(alone, "schedule", "2bw").returncode, 0)

@@ -1,8 +1,11 @@
 """Whole runs of `twobw train` against loops in plain PyTorch, from the same weights and the same batches.
 
-The loops compute in double with torch.optim's optimizers. They know of no stages: the delayed one keeps old
-weights by their number and looks up the one that the rule of 2BW names.
+The loops compute in double with torch.optim's optimizers. They run no pipeline: the delayed one keeps old weights
+by their number and looks up the one that the rule of the paper names; the predicting one lets every stage take an
+optimizer's step ahead on a copy, with the gradients that the rule says it has by then.
 """
+import copy
+import json
 import math
 import unittest
 
@@ -14,6 +17,7 @@ from support import TINY, TestCase, reference, relative_error, words
 
 LOSS_TOLERANCE = 1e-5  # of each update's loss and gradient norm, relative
 WEIGHT_TOLERANCE = 1e-4  # of each final tensor, ||ours - theirs|| / ||theirs||
+SIGN_TOLERANCE = 2e-3  # the same under lion, which moves an element that rounds to the other side of 0 the other way
 
 SETTINGS = {
     **TINY,
@@ -26,8 +30,10 @@ SETTINGS = {
     "train.updates": 20,
 }
 FLUSH = {"pipeline.schedule": "flush", "pipeline.stages": 2}
-TWO_BW = {"pipeline.schedule": "2bw", "pipeline.stages": 2}
+PREDICTED = {"pipeline.schedule": "2bw", "pipeline.stages": 2, "pipeline.split": "[6,6]"}
+PAPER = {"pipeline.schedule": "2bw", "pipeline.stages": 2, "pipeline.predict": "false"}
 SGD = {"optimizer.name": "sgd", "optimizer.momentum": 0.8, "optimizer.lr": 0.1}
+LION = {"optimizer.name": "lion", "optimizer.lr": 3e-4}
 CURE = {"pipeline.sync_updates": 2, "optimizer.extrapolate_update": 0.5, "optimizer.extrapolate_weights": 1}
 
 
@@ -35,21 +41,55 @@ class DecoupledSGD(torch.optim.SGD):
     """SGD whose decay goes past the momentum: w -= lr (decay w + buffer)."""
 
     def __init__(self, groups, momentum):
-        super().__init__([{"params": group["params"]} for group in groups], lr=0.0, momentum=momentum)
-        self.decays = [group["weight_decay"] for group in groups]
+        groups = [{"params": group["params"], "decay": group["weight_decay"]} for group in groups]
+        super().__init__(groups, lr=0.0, momentum=momentum)
 
     @torch.no_grad()
     def step(self):
-        for group, decay in zip(self.param_groups, self.decays):
+        for group in self.param_groups:
             for weight in group["params"]:
-                weight.mul_(1 - group["lr"] * decay)
+                if weight.grad is not None:
+                    weight.mul_(1 - group["lr"] * group["decay"])
         super().step()
+
+
+class Lion(torch.optim.Optimizer):
+    """w -= lr (decay w + sign(b1 m + (1 - b1) g)), m = b2 m + (1 - b2) g."""
+
+    def __init__(self, groups, betas):
+        groups = [{"params": group["params"], "decay": group["weight_decay"]} for group in groups]
+        super().__init__(groups, {"lr": 0.0, "betas": betas})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            b1, b2 = group["betas"]
+            for weight in group["params"]:
+                if weight.grad is None:
+                    continue
+                moment = self.state[weight].setdefault("moment", torch.zeros_like(weight))
+                sign = (b1 * moment + (1 - b1) * weight.grad).sign()
+                weight.sub_(group["lr"] * (group["decay"] * weight + sign))
+                moment.mul_(b2).add_(weight.grad, alpha=1 - b2)
+
+
+# Which parameters a layer has, by the beginnings of their names.
+BLOCK = (("attention.norm.", "attention.qkv."), ("attention.out.",), ("mlp.norm.", "mlp.up."), (), ("mlp.down.",))
+
+
+def parameters_by_layer(blocks):
+    layers = [("embedding.",)]
+    for block in range(blocks):
+        layers += [tuple(f"blocks.{block}.{name}" for name in names) for names in BLOCK]
+    return [*layers, ("head.",)]
 
 
 class Loop:
     def __init__(self, settings, initial, batches):
         self.s = settings
         self.m = settings["pipeline.microbatches"]
+        self.w = settings.get("pipeline.replicas", 1)
+        self.clip = settings["optimizer.clip"] or math.inf
         self.weights = {name: weight.double().requires_grad_() for name, weight in initial.items()}
         self.batches = {name: tokens.long() for name, tokens in batches.items()}
         self.losses, self.norms = [], []
@@ -62,6 +102,8 @@ class Loop:
         ]
         if settings.get("optimizer.name") == "sgd":
             self.optimizer = DecoupledSGD(groups, momentum=settings["optimizer.momentum"])
+        elif settings.get("optimizer.name") == "lion":
+            self.optimizer = Lion(groups, betas=(0.9, 0.95))
         else:
             self.optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.95), eps=1e-8)
 
@@ -73,18 +115,26 @@ class Loop:
         progress = (t - warmup) / (s["train.updates"] - warmup)
         return lr * (floor + (1 - floor) * (1 + math.cos(math.pi * progress)) / 2)
 
-    def backward(self, weights, t):
-        """Adds the gradient of batch t to weights' .grad and notes the loss."""
-        total = 0.0
-        for k in range(t * self.m, (t + 1) * self.m):
-            loss = gpt.loss(weights, self.s["model.heads"], self.batches[f"tokens.{k}"], self.batches[f"targets.{k}"])
-            (loss / self.m).backward()
-            total += loss.item() / self.m
+    def batch(self, weights, t):
+        """Adds the gradient of batch t to weights' .grad, first microbatch of every replica, second, ..., and says
+        after each how many that were. Notes the loss."""
+        total, count = 0.0, self.w * self.m
+        for i in range(self.m):
+            for k in range(t * count + i, (t + 1) * count, self.m):
+                tokens, targets = self.batches[f"tokens.{k}"], self.batches[f"targets.{k}"]
+                loss = gpt.loss(weights, self.s["model.heads"], tokens, targets)
+                (loss / count).backward()
+                total += loss.item() / count
+            yield i + 1
         self.losses.append(total)
+
+    def backward(self, weights, t):
+        for _ in self.batch(weights, t):
+            pass
 
     def step(self, t):
         """Clips and takes the optimizer's step with what is in the .grad of the weights."""
-        norm = torch.nn.utils.clip_grad_norm_(self.weights.values(), self.s["optimizer.clip"])
+        norm = torch.nn.utils.clip_grad_norm_(self.weights.values(), self.clip)
         self.norms.append(norm.item())
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate(t)
@@ -92,10 +142,12 @@ class Loop:
         self.optimizer.zero_grad()
 
     def run(self):
-        if self.s["pipeline.schedule"] == "2bw":
+        if self.s["pipeline.schedule"] != "2bw":
+            self.run_plain()
+        elif self.s.get("pipeline.predict") == "false":
             self.run_delayed()
         else:
-            self.run_plain()
+            self.run_predicted()
 
     def run_plain(self):
         for t in range(self.s["train.updates"]):
@@ -130,6 +182,65 @@ class Loop:
                 compute[t + 1][name] = weight.data + (s * applied if t + 1 > start else 0)
             before = update
 
+    def stages(self):
+        """For each stage the names of the tensors that it computes with, and how many of a batch's m microbatches
+        it predicts from. Where head and embedding are tied but apart, the head computes with a copy."""
+        split = json.loads(self.s["pipeline.split"])
+        d, e = len(split), self.s.get("pipeline.extra", 0)
+        layers = parameters_by_layer(self.s["model.layers"])
+        assert sum(split) == len(layers)
+        names = [*self.weights, *(["head.weight"] if d > 1 and "head.weight" not in self.weights else [])]
+        stages = []
+        for r in range(d):
+            begin = sum(split[:r])
+            parts = sum(layers[begin : begin + split[r]], ())
+            in_flight = d - r + (math.ceil(e * (d - 1 - r) / (d - 1)) if d > 1 else 0)
+            k = self.m - in_flight + 1
+            stages.append(([n for n in names if n.startswith(parts)], k if self.w == 1 else max(1, k - 1)))
+        assert sorted(sum((own for own, _ in stages), [])) == sorted(names)
+        return stages
+
+    def true_name(self, name):
+        return name if name in self.weights else "embedding.tokens"
+
+    def predict(self, own, gradients, ratio, c, t):
+        """What a stage expects its tensors to be after update t: a step of the optimizer on copies of the weights and
+        of its state, with the gradients given."""
+        weights, optimizer = copy.deepcopy((self.weights, self.optimizer))
+        for group in optimizer.param_groups:
+            group["lr"] = self.learning_rate(t)
+        for name in own:
+            weights[self.true_name(name)].grad = ratio * c * gradients[name]
+        optimizer.step()
+        return {name: weights[self.true_name(name)].detach() for name in own}
+
+    def run_predicted(self):
+        """W(t+1) as in a plain loop, but for the weights that its gradient is taken on: P(t), which every stage
+        predicts of W(t) when it has the gradients of the first k microbatches of batch t-1."""
+        start = self.s.get("pipeline.sync_updates", 0)
+        stages = self.stages()
+        c = 0.0 if self.clip < math.inf else 1.0
+        predicted = None
+        for t in range(self.s["train.updates"]):
+            now = self.copy()
+            if t > start:
+                compute = predicted
+            else:
+                compute = {name: now[self.true_name(name)] for own, _ in stages for name in own}
+            compute = {name: weight.clone().requires_grad_() for name, weight in compute.items()}
+            predicted = {}
+            for count in self.batch(compute, t):
+                for own, k in stages:
+                    if k == count:
+                        partly = {name: compute[name].grad.clone() for name in own}
+                        predicted |= self.predict(own, partly, self.m / k, c, t)
+            for name, weight in self.weights.items():
+                weight.grad = compute[name].grad
+            if len(compute) > len(self.weights):
+                self.weights["embedding.tokens"].grad += compute["head.weight"].grad
+            self.step(t)
+            c = min(1.0, self.clip / self.norms[-1])
+
 
 def without_key_bias(name, tensor):
     """The bias of the keys shifts all scores of a query alike, so softmax drops it: its gradient is nothing
@@ -147,19 +258,22 @@ class PytorchLoopTest(TestCase):
 
     def loop(self, changes):
         settings = {**SETTINGS, **changes}
-        count = settings["train.updates"] * settings["pipeline.microbatches"]
-        reference("initial", self.folder / "initial", *words(settings))
-        reference("batches", count, self.folder / "batches", *words(settings))
+        # The replicas' microbatches are numbered through, like those of one that has them all.
+        together = settings["pipeline.microbatches"] * settings.get("pipeline.replicas", 1)
+        one = {**settings, "pipeline.replicas": 1, "pipeline.microbatches": together}
+        reference("initial", self.folder / "initial", *words(one))
+        reference("batches", settings["train.updates"] * together, self.folder / "batches", *words(one))
         return Loop(settings, load_file(self.folder / "initial"), load_file(self.folder / "batches"))
 
-    def compare(self, changes):
+    def compare(self, changes, weight_tolerance=WEIGHT_TOLERANCE):
         loop = self.loop(changes)
         loop.run()
         settings = loop.s
         run = self.train(settings)
 
-        bites = sum(norm > 1.02 * settings["optimizer.clip"] for norm in loop.norms)
-        self.assertTrue(3 <= bites <= len(loop.norms) - 3, f"the clip must matter now and then, not {bites} times")
+        if settings["optimizer.clip"] > 0:
+            bites = sum(norm > 1.02 * settings["optimizer.clip"] for norm in loop.norms)
+            self.assertTrue(3 <= bites <= len(loop.norms) - 3, f"the clip must matter now and then, not {bites} times")
         self.assertEqual(len(run.updates), settings["train.updates"])
         for t, line in enumerate(run.updates):
             self.assertEqual(line["update"], t + 1)
@@ -171,7 +285,7 @@ class PytorchLoopTest(TestCase):
         for name, expected in loop.weights.items():
             expected = without_key_bias(name, expected.detach())
             error = relative_error(without_key_bias(name, weights[name]), expected)
-            self.assertLess(error, WEIGHT_TOLERANCE, name)
+            self.assertLess(error, weight_tolerance, name)
 
     def test_flush(self):
         self.compare({**FLUSH, "pipeline.stages": 1})
@@ -182,20 +296,56 @@ class PytorchLoopTest(TestCase):
     def test_flush_with_sgd(self):
         self.compare({**FLUSH, **SGD, "pipeline.stages": 1})
 
-    def test_two_bw(self):
-        self.compare(TWO_BW)
+    def test_flush_with_lion(self):
+        self.compare({**FLUSH, **LION}, SIGN_TOLERANCE)
 
-    def test_two_bw_with_a_synchronous_start_and_extrapolation(self):
-        self.compare({**TWO_BW, **CURE})
+    def test_two_bw_predicted(self):
+        self.compare(PREDICTED)
 
-    def test_two_bw_with_sgd_a_synchronous_start_and_extrapolation(self):
-        self.compare({**TWO_BW, **CURE, **SGD})
+    def test_two_bw_predicted_on_three_stages_cut_inside_blocks(self):
+        self.compare({**PREDICTED, "pipeline.stages": 3, "pipeline.split": "[4,4,4]"})
+
+    def test_two_bw_predicted_with_untied_weights_and_an_extra_microbatch(self):
+        self.compare({**PREDICTED, "model.tied": "false", "pipeline.extra": 1})
+
+    def test_two_bw_predicted_on_one_stage(self):
+        self.compare({**PREDICTED, "pipeline.stages": 1, "pipeline.split": "[12]"})
+
+    def test_two_bw_predicted_with_sgd_and_a_synchronous_start(self):
+        self.compare({**PREDICTED, **SGD, "pipeline.sync_updates": 2})
+
+    def test_two_bw_predicted_with_lion(self):
+        self.compare({**PREDICTED, **LION}, SIGN_TOLERANCE)
+
+    def test_two_bw_predicted_with_replicas(self):
+        """Two stages of k = 1 and 2 of 3 microbatches, one fewer than a single replica has."""
+        self.compare({**PREDICTED, "pipeline.replicas": 2, "optimizer.clip": 1.2})
+
+    def test_two_bw_predicted_without_clipping(self):
+        self.compare({**PREDICTED, "optimizer.clip": 0})
+
+    def test_two_bw_of_the_paper(self):
+        self.compare(PAPER)
+
+    def test_two_bw_of_the_paper_with_a_synchronous_start_and_extrapolation(self):
+        self.compare({**PAPER, **CURE})
+
+    def test_two_bw_of_the_paper_with_sgd_a_synchronous_start_and_extrapolation(self):
+        self.compare({**PAPER, **CURE, **SGD})
 
     def test_the_loops_differ(self):
-        """The delay, the synchronous start and each correction change the losses by far more than is
-        tolerated, so none of them can be missing unnoticed."""
+        """The delay, the prediction and what it is made from, the synchronous start and each correction change the
+        losses by far more than is tolerated, so none of them can be missing unnoticed."""
         seen = []
-        for changes in (FLUSH, TWO_BW, *({**TWO_BW, key: CURE[key]} for key in CURE)):
+        for changes in (
+            FLUSH,
+            PREDICTED,
+            {**PREDICTED, "pipeline.extra": 1},
+            {**PREDICTED, "pipeline.split": "[11,1]"},
+            {**PREDICTED, "pipeline.sync_updates": 2},
+            PAPER,
+            *({**PAPER, key: CURE[key]} for key in CURE),
+        ):
             loop = self.loop(changes)
             loop.run()
             for other in seen:

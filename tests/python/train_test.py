@@ -14,6 +14,12 @@ import gpt
 from support import TINY, Run, TestCase, program, twobw, words
 
 SCHEDULES = ("sequential", "gpipe", "flush", "2bw", "stash")
+# What 2bw computes on: what the next update will make of the weights, the weights before it, or these carried on.
+TWO_BW = {
+    "predicted": {"pipeline.schedule": "2bw"},
+    "paper": {"pipeline.schedule": "2bw", "pipeline.predict": "false"},
+    "extrapolated": {"pipeline.schedule": "2bw", "pipeline.predict": "false", "optimizer.extrapolate_weights": 1},
+}
 
 
 def expected_shapes(tied=True):
@@ -101,13 +107,15 @@ class RunDirectoryTest(TestCase):
         self.assertEqual(len({tuple(each) for each in losses}), 3, "another seed, another run")
 
     def test_a_run_can_be_repeated_from_its_configuration(self):
-        run = self.train({"pipeline.schedule": "2bw", "model.dropout": 0.1, "optimizer.extrapolate_weights": 1})
-        again = twobw("train", run.folder / "config.yaml", f"run_dir={self.folder / 'again'}")
-        self.assertEqual(again.returncode, 0, again.stderr)
-        self.assertEqual(Run(self.folder / "again").losses, run.losses)
-        in_place = twobw("train", run.folder / "config.yaml")
-        self.assertEqual(in_place.returncode, 0, in_place.stderr)
-        self.assertEqual(Run(self.folder / "run").losses, Run(self.folder / "run.1").losses)
+        for name, settings in TWO_BW.items():
+            with self.subTest(name):
+                run = self.train({**settings, "model.dropout": 0.1}, name=name)
+                again = twobw("train", run.folder / "config.yaml", f"run_dir={self.folder / f'{name}-again'}")
+                self.assertEqual(again.returncode, 0, again.stderr)
+                self.assertEqual(Run(self.folder / f"{name}-again").losses, run.losses)
+                in_place = twobw("train", run.folder / "config.yaml")
+                self.assertEqual(in_place.returncode, 0, in_place.stderr)
+                self.assertEqual(Run(self.folder / name).losses, Run(self.folder / f"{name}.1").losses)
 
 
 class OutputTest(TestCase):
@@ -116,6 +124,19 @@ class OutputTest(TestCase):
         self.assertNotIn("\r", output)
         self.assertNotIn("\033", output)
         self.assertIn("update 6/6  loss ", output)
+
+    def test_what_weights_are_predicted_from(self):
+        said = "  weights predicted from the first {} microbatches of the batch before\n"
+        for settings, k in (
+            ({"pipeline.stages": 2}, "3, 4 of 4"),
+            ({"pipeline.stages": 3, "pipeline.extra": 1}, "1, 2, 4 of 4"),
+            ({"pipeline.stages": 2, "pipeline.replicas": 2}, "2, 3 of 4"),
+            ({"pipeline.stages": 2, "pipeline.replicas": 2, "pipeline.microbatches": 2}, "1, 1 of 2"),
+        ):
+            run = self.train({**TWO_BW["predicted"], **settings, "train.updates": 3})
+            self.assertIn(said.format(k), run.process.stdout)
+        for settings in (TWO_BW["paper"], {"pipeline.schedule": "flush"}, {"pipeline.schedule": "stash"}):
+            self.assertNotIn("predicted", self.train({**settings, "train.updates": 3}).process.stdout)
 
     def test_another_schedule_beside_the_run(self):
         settings = {**TINY, "pipeline.stages": 2, "pipeline.schedule": "2bw", "run_dir": str(self.folder / "beside")}
@@ -270,12 +291,13 @@ class LearningTest(TestCase):
                 self.assertEqual(model, (serial.folder / "model.safetensors").read_bytes())
 
     def test_replicas_share_the_batch(self):
-        """Two replicas with m = 2 train on the same microbatches as one with m = 4: equal but for rounding."""
-        for schedule in ("flush", "2bw"):
-            with self.subTest(schedule=schedule):
-                base = {"pipeline.schedule": schedule, "model.dropout": 0.1, "train.eval_every": 3}
-                one = self.train({**base, "pipeline.microbatches": 4}, name=f"{schedule}-one")
-                two = self.train({**base, "pipeline.microbatches": 2, "pipeline.replicas": 2}, name=f"{schedule}-two")
+        """Two replicas with m = 2 train on the same microbatches as one with m = 4: equal but for rounding. What they
+        predict from is not the same; pytorch_loop_test.py has that."""
+        for name, schedule in (("flush", {"pipeline.schedule": "flush"}), ("2bw", TWO_BW["paper"])):
+            with self.subTest(schedule=name):
+                base = {**schedule, "model.dropout": 0.1, "train.eval_every": 3}
+                one = self.train({**base, "pipeline.microbatches": 4}, name=f"{name}-one")
+                two = self.train({**base, "pipeline.microbatches": 2, "pipeline.replicas": 2}, name=f"{name}-two")
                 for key in ("loss", "grad_norm"):
                     for a, b in zip(one.updates, two.updates, strict=True):
                         self.assertAlmostEqual(a[key], b[key], delta=2e-4)
@@ -313,24 +335,28 @@ class ValidationTest(TestCase):
     def test_validation_runs_on_the_newest_weights(self):
         text = bytes((7 * i * i + 3 * i) % 61 for i in range(50))  # 3 windows, so that 4 wrap around
         (self.folder / "text").write_bytes(text)
-        settings = {
-            "data.validation": self.folder / "text",
-            "pipeline.schedule": "2bw",
-            "optimizer.lr": 1e-2,
-            "optimizer.decay": "constant",
-            "optimizer.extrapolate_weights": 1,
-            "train.eval_every": 100,
-        }
-        run = self.train(settings)
-        weights = {name: weight.double() for name, weight in run.weights().items()}
-        expected = self.evaluate(weights, text)
-        self.assertLess(abs(run.summary["validation_loss"] / expected - 1), 1e-6)
+        for kind, schedule in TWO_BW.items():
+            with self.subTest(kind):
+                settings = {
+                    **schedule,
+                    "data.validation": self.folder / "text",
+                    "optimizer.lr": 1e-2,
+                    "optimizer.decay": "constant",
+                    "train.eval_every": 3,
+                }
+                runs = {n: self.train({**settings, "train.updates": n}, name=f"{kind}-{n}") for n in (3, 5, 6)}
+                weights = {n: {name: w.double() for name, w in run.weights().items()} for n, run in runs.items()}
+                losses = {n: self.evaluate(weights[n], text) for n in runs}
+                # After update 3 of 6 batches are on their way that run on other weights.
+                validations = [line["validation_loss"] for line in runs[6].validations]
+                for validation, n in zip(validations, (3, 6), strict=True):
+                    self.assertLess(abs(validation / losses[n] - 1), 1e-6)
+                self.assertEqual(runs[6].summary["validation_loss"], validations[-1])
 
-        # W(5) is the end of a run one update shorter: its loss, and that of the extrapolated W(6), are others.
-        former = self.train({**settings, "train.updates": 5}, name="former").weights()
-        ahead = {name: 2 * weight - former[name] for name, weight in weights.items()}
-        for others in (former, ahead):
-            self.assertGreater(abs(self.evaluate(others, text) / expected - 1), 1e-4)
+                # The losses of the update before and of W(6) carried on are others.
+                ahead = {name: 2 * w - weights[5][name] for name, w in weights[6].items()}
+                for other in (losses[5], self.evaluate(ahead, text)):
+                    self.assertGreater(abs(other / losses[6] - 1), 1e-4)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,11 @@
 """`twobw verify`: the pipeline equals the serial oracle bit for bit, under every schedule."""
+import re
 import unittest
 
 from support import TestCase, twobw, words
+
+
+PAPER = {"pipeline.schedule": "2bw", "pipeline.predict": "false"}
 
 
 class VerifyTest(TestCase):
@@ -9,7 +13,9 @@ class VerifyTest(TestCase):
         process = twobw("verify", *words(settings), cwd=self.folder)
         self.assertEqual(process.returncode, 0, process.stdout + process.stderr)
         self.assertEqual(process.stderr, "")
-        self.assertIn(f"verify {settings['pipeline.schedule']}", process.stdout)
+        schedule = settings["pipeline.schedule"]
+        predicts = schedule == "2bw" and settings.get("pipeline.predict") != "false"
+        self.assertTrue(process.stdout.startswith(f"verify {schedule}{', predicted' if predicts else ''}: "))
         self.assertIn("equal to the serial oracle, bit for bit", process.stdout)
         self.assertEqual(list(self.folder.iterdir()), [], "verify leaves nothing behind")
         return process.stdout
@@ -18,22 +24,36 @@ class VerifyTest(TestCase):
         for schedule in ("sequential", "gpipe", "flush", "2bw", "stash"):
             with self.subTest(schedule=schedule):
                 self.equal({"pipeline.schedule": schedule})
+        self.equal(PAPER)
+        self.equal({**PAPER, "optimizer.extrapolate_weights": "[1, 0.5]", "optimizer.extrapolate_update": 0.5})
+
+    def test_every_optimizer_predicts(self):
+        for name in ("adamw", "sgd", "lion"):
+            for clip in (0, 0.5):
+                with self.subTest(optimizer=name, clip=clip):
+                    self.equal({"pipeline.schedule": "2bw", "optimizer.name": name, "optimizer.clip": clip,
+                                "pipeline.sync_updates": 0})
+
+    def test_the_prediction_matters(self):
+        """What `verify` would not see if pipeline and oracle both left it out."""
+        losses = []
+        for settings in ({"pipeline.schedule": "2bw"}, PAPER, {"pipeline.schedule": "flush"}):
+            output = self.equal({**settings, "pipeline.sync_updates": 0, "optimizer.lr": 1e-2})
+            losses.append(re.search(r"last loss (\S+);", output)[1])
+        self.assertEqual(len(set(losses)), 3, losses)
+
+    THREE_STAGES = {"pipeline.stages": 3, "pipeline.extra": 1, "pipeline.recompute": "[1]", "optimizer.name": "sgd"}
 
     def test_every_schedule_on_three_stages(self):
         for schedule in ("sequential", "gpipe", "flush", "2bw", "stash"):
             with self.subTest(schedule=schedule):
-                self.equal({
-                    "pipeline.schedule": schedule,
-                    "pipeline.stages": 3,
-                    "pipeline.extra": 1,
-                    "pipeline.recompute": "[1]",
-                    "optimizer.name": "sgd",
-                })
+                self.equal({**self.THREE_STAGES, "pipeline.schedule": schedule})
+        self.equal({**self.THREE_STAGES, **PAPER, "pipeline.microbatches": 3})  # one fewer than with prediction
 
     def test_replicas(self):
-        for schedule in ("flush", "2bw"):
-            with self.subTest(schedule=schedule):
-                output = self.equal({"pipeline.schedule": schedule, "pipeline.replicas": 2, "model.dropout": 0.1})
+        for settings in ({"pipeline.schedule": "flush"}, {"pipeline.schedule": "2bw"}, PAPER):
+            with self.subTest(**settings):
+                output = self.equal({**settings, "pipeline.replicas": 2, "model.dropout": 0.1})
                 self.assertIn("w=2 replicas of d=2 stages", output)
                 self.assertIn("weights of every replica", output)
         process = twobw("verify", "--against", "flush", "pipeline.replicas=2", "pipeline.sync_updates=0")

@@ -21,12 +21,17 @@ Config small_config() {
   config.optimizer.warmup = 2;
   config.optimizer.lr = 1e-2;
   config.optimizer.clip = 0.5;
-  config.optimizer.extrapolate_weights = {1.0};
-  config.optimizer.extrapolate_update = {0.5};
   config.train.updates = 9;
   config.train.eval_every = 4;
   config.train.eval_microbatches = 2;
   return config;
+}
+
+// The paper's rule, with the corrections of its delay.
+void delay(Config& config) {
+  config.pipeline.predict = false;
+  config.optimizer.extrapolate_weights = {1.0};
+  config.optimizer.extrapolate_update = {0.5};
 }
 
 void expect_exact(const Config& config) {
@@ -46,6 +51,7 @@ struct Case {
   std::vector<int> recompute;
   int w = 1;
   bool second_gradient = true;
+  bool predict = false;
 };
 
 class Exactness : public testing::TestWithParam<Case> {};
@@ -62,6 +68,7 @@ TEST_P(Exactness, PipelineEqualsOracle) {
   config.pipeline.recompute = c.recompute;
   config.pipeline.replicas = c.w;
   config.pipeline.second_gradient = c.second_gradient;
+  if (!c.predict) delay(config);
   expect_exact(config);
 }
 
@@ -95,6 +102,29 @@ std::vector<Case> one_gradient_cases() {
   return cases;
 }
 
+std::vector<Case> predicted_cases() {
+  std::vector<Case> cases;
+  for (const auto& split :
+       std::vector<std::vector<int>>{{17}, {4, 13}, {1, 4, 12}, {1, 9, 6, 1}, {2, 5, 5, 5}}) {
+    const int d = static_cast<int>(split.size());
+    for (const bool second : {true, false}) {
+      for (const int w : {1, 2, 3}) {
+        if (d > 3 && w > 1) continue;
+        cases.push_back({"2bw", split, d, 0, 0, {}, w, second, true});  // the smallest m
+        cases.push_back({"2bw", split, 2 * d, 0, 3, {d - 1}, w, second, true});
+        cases.push_back({"2bw", split, d + 3, 2, 1, {0}, w, second, true});
+      }
+    }
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Predicted, Exactness, testing::ValuesIn(predicted_cases()), [](const auto& info) {
+  const Case& c = info.param;
+  return fmt::format("w{}_d{}_{}_m{}_e{}_sync{}_{}", c.w, c.split.size(), info.index, c.m, c.e,
+                     c.sync_updates, c.second_gradient ? "two" : "one");
+});
+
 INSTANTIATE_TEST_SUITE_P(OneGradientBuffer, Exactness, testing::ValuesIn(one_gradient_cases()),
                          [](const auto& info) {
                            const Case& c = info.param;
@@ -116,11 +146,28 @@ TEST(ExactnessTest, UntiedSgdAndSecondOrderExtrapolation) {
   config.pipeline.microbatches = 3;
   config.optimizer.name = "sgd";
   config.optimizer.lr = 0.05;
+  config.pipeline.predict = false;
   config.optimizer.extrapolate_weights = {1.0, -0.5};
   config.optimizer.extrapolate_update = {1.0, -0.5};
   for (int w : {1, 2, 3}) {
     config.pipeline.replicas = w;
     expect_exact(config);
+  }
+}
+
+TEST(ExactnessTest, EveryOptimizerPredicts) {
+  Config config = small_config();
+  config.model.tied = false;
+  config.pipeline.stages = 3;
+  config.pipeline.split = {5, 6, 6};
+  config.pipeline.microbatches = 4;
+  for (const auto& [name, lr] : {std::pair("sgd", 0.05), std::pair("lion", 1e-3)}) {
+    config.optimizer.name = name;
+    config.optimizer.lr = lr;
+    for (int w : {1, 2}) {
+      config.pipeline.replicas = w;
+      expect_exact(config);
+    }
   }
 }
 
@@ -136,9 +183,12 @@ TEST(ExactnessTest, UpdatesThatAreNotFiniteAreSkippedByAllAlike) {
     for (bool second_gradient : {true, false}) {
       config.pipeline.replicas = w;
       config.pipeline.second_gradient = second_gradient;
-      const train::Verification result = train::verify(config);
-      EXPECT_TRUE(result.equal) << "w=" << w << " " << result.difference;
-      EXPECT_GT(result.skipped, 0);
+      for (bool predict : {true, false}) {
+        config.pipeline.predict = predict;
+        const train::Verification result = train::verify(config);
+        EXPECT_TRUE(result.equal) << "w=" << w << " " << result.difference;
+        EXPECT_GT(result.skipped, 0);
+      }
     }
   }
 }
@@ -170,6 +220,11 @@ TEST(ExactnessTest, ADifferentRuleIsFoundOutAtTheFirstUpdateItChanges) {
   config.pipeline.replicas = 2;
   EXPECT_TRUE(train::verify(config, {.against = "flush"}).difference.starts_with("update 1: loss"));
   EXPECT_TRUE(train::verify(config, {.against = "2bw"}).equal);
+
+  // Before any update no clipping factor is known: batch 1 is predicted from the weight decay alone.
+  config.pipeline.replicas = 1;
+  config.pipeline.predict = false;
+  EXPECT_TRUE(train::verify(config, {.against = "flush"}).difference.starts_with("update 1: loss"));
 }
 
 TEST(ExactnessTest, NeverMoreThanTwoVersionsUnder2BW) {
@@ -185,8 +240,10 @@ TEST(ExactnessTest, NeverMoreThanTwoVersionsUnder2BW) {
     for (int versions : result.peak_versions) EXPECT_LE(versions, 2);
     EXPECT_EQ(result.peak_versions.front(), 2);
     config.pipeline.second_gradient = false;
+    EXPECT_EQ(train::verify(config).peak_versions, (std::vector<int>{2, 2, 2, 1}));
+    config.pipeline.predict = false;
     EXPECT_EQ(train::verify(config).peak_versions, std::vector<int>(4, 2));
-    config.pipeline.second_gradient = true;
+    config.pipeline.second_gradient = config.pipeline.predict = true;
   }
 }
 

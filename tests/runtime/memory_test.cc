@@ -89,6 +89,7 @@ struct Case {
   std::vector<int> split;
   bool recompute;
   bool second_gradient = true;
+  bool predict = false;
 };
 
 class StageMemory : public testing::TestWithParam<Case> {
@@ -106,7 +107,8 @@ class StageMemory : public testing::TestWithParam<Case> {
                                        .recompute = GetParam().recompute,
                                        .slots = schedule::in_flight_bound(spec, r),
                                        .versions = schedule::versions_kept(spec, r),
-                                       .gradient_buffers = schedule::gradient_buffers(spec, r)},
+                                       .gradient_buffers = schedule::gradient_buffers(spec, r),
+                                       .predicts = spec.shape.predict},
                                       pool_);
     Footprint most;
     for (const auto& i : schedule::instructions(spec, r)) {
@@ -117,6 +119,8 @@ class StageMemory : public testing::TestWithParam<Case> {
         stage->backward(i.microbatch, i.slot, i.version, between(model_, last));
       } else if (i.op == Op::Step) {
         stage->step(i.batch, 1e-3, {});
+      } else if (i.op == Op::Predict) {
+        stage->predict({.batch = i.batch, .learning_rate = 1e-3});
       }
       for (int term = 0; term < kTerms; ++term) {
         const auto live = static_cast<double>(pool_.live_bytes(static_cast<Term>(term)));
@@ -130,7 +134,8 @@ class StageMemory : public testing::TestWithParam<Case> {
     return {.shape = {.schedule = GetParam().kind,
                       .stages = static_cast<int>(GetParam().split.size()),
                       .microbatches = kMicrobatches,
-                      .second_gradient = GetParam().second_gradient},
+                      .second_gradient = GetParam().second_gradient,
+                      .predict = GetParam().predict},
             .updates = config_.train.updates};
   }
 
@@ -150,7 +155,7 @@ TEST_P(StageMemory, IsWhatTheFormulasSay) {
     const double in_flight = schedule::in_flight_bound(spec(), r);
     const Footprint counted = drive(r, first, last);
     EXPECT_EQ(counted[Term::Weights], schedule::versions_kept(spec(), r) * 4 * parameters);
-    EXPECT_EQ(counted[Term::Master], 0);
+    EXPECT_EQ(counted[Term::Master], c.predict ? 4 * parameters : 0);
     EXPECT_EQ(counted[Term::Gradients], schedule::gradient_buffers(spec(), r) * 4 * parameters);
     EXPECT_EQ(counted[Term::Optimizer], 8 * parameters);
     EXPECT_EQ(counted[Term::Inputs], in_flight * (bytes_of(between(model_, first)) + kTokens));
@@ -170,14 +175,16 @@ std::vector<Case> all_cases() {
         cases.push_back({kind, split, recompute});
     }
   }
-  cases.push_back({Kind::TwoBW, {6, 5, 6}, false, /*second_gradient=*/false});
+  for (const bool predict : {false, true})
+    cases.push_back({Kind::TwoBW, {6, 5, 6}, false, /*second_gradient=*/false, predict});
+  cases.push_back({Kind::TwoBW, {6, 5, 6}, false, /*second_gradient=*/true, /*predict=*/true});
   return cases;
 }
 
 INSTANTIATE_TEST_SUITE_P(Schedules, StageMemory, testing::ValuesIn(all_cases()), [](const auto& info) {
   const Case& c = info.param;
-  return fmt::format("{}_d{}_{}{}", c.kind == Kind::TwoBW ? "twobw" : std::string(name(c.kind)),
-                     c.split.size(), info.index,
+  return fmt::format("{}_d{}_{}{}{}", c.kind == Kind::TwoBW ? "twobw" : std::string(name(c.kind)),
+                     c.split.size(), info.index, c.predict ? "_predicted" : "",
                      c.recompute         ? "_recomputed"
                      : c.second_gradient ? ""
                                          : "_one_gradient");
@@ -211,7 +218,8 @@ class PipelineMemory : public testing::Test {
                                           .microbatches = kMicrobatches,
                                           .split = split,
                                           .recompute = recompute ? all_stages(stages) : std::vector<int>(),
-                                          .second_gradient = config.pipeline.second_gradient},
+                                          .second_gradient = config.pipeline.second_gradient,
+                                          .predict = config.pipeline.predict},
                                 .updates = config.train.updates},
                        .devices = device::deal_devices(stages)},
                       observer);
@@ -223,14 +231,16 @@ class PipelineMemory : public testing::Test {
 TEST_F(PipelineMemory, OfTheStateIsExact) {
   Config config = small_config();
   config.pipeline.stages = 3;
-  config.optimizer.extrapolate_weights = {1.0};
-  config.optimizer.extrapolate_update = {0.5};
   const std::vector<int> split = {6, 5, 6};
   const models::Model model = models::build(config.model);
-  for (const bool second_gradient : {true, false}) {
+  for (const auto& [second_gradient, predict] :
+       {std::pair(true, false), std::pair(false, false), std::pair(true, true), std::pair(false, true)}) {
     config.pipeline.second_gradient = second_gradient;
+    config.pipeline.predict = predict;
+    config.optimizer.extrapolate_weights = predict ? std::vector<double>() : std::vector<double>{1.0};
+    config.optimizer.extrapolate_update = predict ? std::vector<double>() : std::vector<double>{0.5};
     const auto counted = peaks(config, split, false);
-    const std::array<int, 3> versions = {2, 2, second_gradient ? 1 : 2};
+    const std::array<int, 3> versions = {2, 2, second_gradient || predict ? 1 : 2};
     const std::array<int, 3> buffers = {1, second_gradient ? 2 : 1, second_gradient ? 2 : 1};
     int first = 0;
     for (int r = 0; r < 3; ++r) {
@@ -238,7 +248,7 @@ TEST_F(PipelineMemory, OfTheStateIsExact) {
       EXPECT_EQ(counted[r][Term::Weights], versions[r] * 4 * p);
       EXPECT_EQ(counted[r][Term::Gradients], buffers[r] * 4 * p);
       EXPECT_EQ(counted[r][Term::Master], 4 * p);
-      EXPECT_EQ(counted[r][Term::Optimizer], 12 * p);
+      EXPECT_EQ(counted[r][Term::Optimizer], (predict ? 8 : 12) * p);
       first += split[r];
     }
   }

@@ -1,8 +1,11 @@
 // Lists to be broken on purpose, one mistake at a time.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -48,6 +51,12 @@ class Broken {
     return *this;
   }
 
+  // What is wrong with one property, empty if it holds.
+  std::string finding(Property property) const {
+    for (const Finding& finding : check(spec_, lists_).findings)
+      if (finding.property == property) return finding.problem;
+    return "not looked at";
+  }
   bool breaks(Property property) const { return !check(spec_, lists_).holds(property); }
   bool keeps(Property property) const { return !breaks(property); }
 
@@ -63,5 +72,21 @@ class Broken {
   Spec spec_;
   Lists lists_;
 };
+
+// Any one instruction lost or done twice is noticed.
+inline void expect_no_idle_instruction(const Spec& spec) {
+  const Lists good = all_instructions(spec);
+  ASSERT_EQ(check(spec, good).problem(), "");
+  for (std::size_t r = 0; r < good.size(); ++r) {
+    for (std::size_t i = 0; i < good[r].size(); ++i) {
+      Lists lost = good;
+      lost[r].erase(lost[r].begin() + static_cast<std::ptrdiff_t>(i));
+      EXPECT_FALSE(check(spec, lost).ok()) << "stage " << r << " without " << describe(good[r][i]);
+      Lists twice = good;
+      twice[r].insert(twice[r].begin() + static_cast<std::ptrdiff_t>(i), good[r][i]);
+      EXPECT_FALSE(check(spec, twice).ok()) << "stage " << r << " twice " << describe(good[r][i]);
+    }
+  }
+}
 
 }  // namespace twobw::schedule

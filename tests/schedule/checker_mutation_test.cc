@@ -6,12 +6,20 @@
 namespace twobw::schedule {
 namespace {
 
-const Spec two_bw = {
+// The rule of the paper.
+const Spec two_bw = {.shape = {.schedule = Kind::TwoBW, .stages = 3, .microbatches = 4, .predict = false},
+                     .updates = 4,
+                     .evaluate_every = 2};
+const Spec predicted = {
     .shape = {.schedule = Kind::TwoBW, .stages = 3, .microbatches = 4}, .updates = 4, .evaluate_every = 2};
+const Spec replicated = {.shape = {.schedule = Kind::TwoBW, .stages = 3, .replicas = 2, .microbatches = 4},
+                         .updates = 4};
 const Spec flush = {.shape = {.schedule = Kind::Flush, .stages = 3, .microbatches = 4}, .updates = 3};
 
 TEST(BrokenLists, AreCompleteBeforeTheyAreBroken) {
   EXPECT_EQ(check(two_bw).problem(), "");
+  EXPECT_EQ(check(predicted).problem(), "");
+  EXPECT_EQ(check(replicated).problem(), "");
   EXPECT_EQ(check(flush).problem(), "");
 }
 
@@ -179,6 +187,125 @@ TEST(BrokenLists, AnUpdateToTheWrongVersion) {
   Broken broken(two_bw);
   broken.at(1, Op::Step, 2).version = 2;
   EXPECT_TRUE(broken.breaks(Property::Updates));
+}
+
+// Stage 0 has two gradients of batch 1 when it predicts P(2).
+TEST(BrokenLists, APredictionOneBackwardTooEarly) {
+  EXPECT_EQ(Broken(predicted).move_before(0, Op::Predict, 2, Op::Backward, 5).finding(Property::Predictions),
+            "stage 0: Predict batch 2 to P(2) has 1 gradients, 2 are due");
+}
+
+TEST(BrokenLists, APredictionOneBackwardTooLate) {
+  Broken broken(predicted);
+  broken.move_after(0, Op::Forward, 8, Op::Backward, 6).move_after(0, Op::Predict, 2, Op::Backward, 6);
+  EXPECT_EQ(broken.finding(Property::Predictions),
+            "stage 0: Predict batch 2 to P(2) has 3 gradients, 2 are due");
+}
+
+TEST(BrokenLists, AForwardBeforeItsPrediction) {
+  Broken broken(predicted);
+  broken.move_after(0, Op::Predict, 2, Op::Forward, 8);
+  EXPECT_EQ(broken.finding(Property::Predictions),
+            "stage 0: Forward microbatch 8 (batch 2) on P(2) comes before Predict");
+  EXPECT_TRUE(broken.breaks(Property::WeightBuffers));
+}
+
+// P(1) is W(0) and a step; the last stage has all that it takes to make W(1) before that.
+TEST(BrokenLists, APredictionFromTheWrongUpdate) {
+  Broken broken(predicted);
+  broken.move_before(2, Op::Step, 0, Op::Predict, 1);
+  EXPECT_EQ(broken.finding(Property::Predictions),
+            "stage 2: Predict batch 1 to P(1) when 1 updates are made");
+  EXPECT_EQ(broken.finding(Property::GradientBuffers),
+            "stage 2: Predict batch 1 to P(1) finds no gradient of batch 0");
+  EXPECT_EQ(Broken(predicted).move_after(2, Op::Step, 0, Op::Predict, 2).finding(Property::Predictions),
+            "stage 2: Predict batch 2 to P(2) when 0 updates are made");
+}
+
+TEST(BrokenLists, PredictionsLostRepeatedOrOutOfOrder) {
+  EXPECT_EQ(Broken(predicted).drop(1, Op::Predict, 3).finding(Property::Predictions),
+            "stage 1: Forward microbatch 12 (batch 3) on P(3) comes before Predict");
+  EXPECT_EQ(Broken(predicted).repeat(1, Op::Predict, 3).finding(Property::Predictions),
+            "stage 1: Predict batch 3 to P(3) is not the next to be predicted");
+  EXPECT_TRUE(Broken(predicted).swap(1, Op::Predict, 2, Op::Predict, 3).breaks(Property::Predictions));
+}
+
+TEST(BrokenLists, APredictionToTheWrongVersion) {
+  Broken broken(predicted);
+  broken.at(1, Op::Predict, 2).version = 1;
+  EXPECT_EQ(broken.finding(Property::Predictions), "stage 1: Predict batch 2 to P(1) must write P(2)");
+}
+
+// A P(j) and a W(j) have the same number.
+TEST(BrokenLists, ABatchThatTakesTrueWeightsForPredictedOnes) {
+  Broken broken(predicted);
+  broken.at(1, Op::Forward, 9).predicted = false;
+  EXPECT_EQ(broken.finding(Property::VersionRule),
+            "stage 1: Forward microbatch 9 (batch 2) on W(2) must be on predicted weights");
+  Broken first(predicted);
+  first.at(1, Op::Backward, 1).predicted = true;
+  EXPECT_EQ(first.finding(Property::VersionRule),
+            "stage 1: Backward microbatch 1 (batch 0) on P(0) must be on true weights");
+}
+
+TEST(BrokenLists, APredictionWhereThereIsNone) {
+  Broken paper(two_bw);
+  paper.append(1, {.op = Op::Predict, .batch = 1, .version = 1, .predicted = true});
+  EXPECT_TRUE(paper.breaks(Property::Predictions));
+  Broken synchronous(flush);
+  synchronous.append(1, {.op = Op::Predict, .batch = 1, .version = 1, .predicted = true});
+  EXPECT_TRUE(synchronous.breaks(Property::Predictions));
+  Spec spec = predicted;
+  spec.sync_updates = 2;
+  Broken start(spec);
+  start.append(1, {.op = Op::Predict, .batch = 2, .version = 2, .predicted = true});
+  EXPECT_TRUE(start.breaks(Property::Predictions));
+}
+
+// With a second gradient buffer batch 2 may accumulate while batch 1 waits, and no batch may be lost to it.
+TEST(BrokenLists, APredictedBatchOverwritesNoGradientThatWaits) {
+  EXPECT_TRUE(
+      Broken(predicted).move_after(1, Op::Step, 0, Op::Backward, 8).breaks(Property::GradientBuffers));
+  Spec one = predicted;
+  one.shape.second_gradient = false;
+  EXPECT_TRUE(Broken(one).keeps(Property::GradientBuffers));
+  EXPECT_TRUE(Broken(one).move_after(1, Op::Step, 1, Op::Backward, 8).breaks(Property::GradientBuffers));
+}
+
+// P(2) takes the place of P(0), on which the last microbatch of batch 0 has yet to run backward.
+TEST(BrokenLists, APredictionOverwritesNoWeightsInUse) {
+  EXPECT_TRUE(
+      Broken(predicted).move_before(0, Op::Predict, 2, Op::Backward, 3).breaks(Property::WeightBuffers));
+}
+
+TEST(BrokenLists, APartialSumOfReplicasLost) {
+  Broken broken(replicated);
+  broken.drop(0, Op::ReducePartial, 1);
+  EXPECT_EQ(broken.finding(Property::Predictions), "stage 0: Predict batch 2 to P(2) before ReducePartial");
+  EXPECT_TRUE(broken.finding(Property::Progress)
+                  .starts_with("replica 0 stage 0 waits for ever at Predict batch 2 to P(2)"));
+}
+
+TEST(BrokenLists, APartialSumOfReplicasOfTheWrongGradients) {
+  // Of batch 1 the middle stage takes two, and has three when it predicts.
+  EXPECT_EQ(
+      Broken(replicated).move_before(1, Op::ReducePartial, 1, Op::Backward, 5).finding(Property::Predictions),
+      "stage 1: ReducePartial batch 1 has 1 gradients, 2 are due");
+  EXPECT_EQ(
+      Broken(replicated).move_after(1, Op::ReducePartial, 1, Op::Backward, 6).finding(Property::Predictions),
+      "stage 1: ReducePartial batch 1 has 3 gradients, 2 are due");
+}
+
+TEST(BrokenLists, APartialSumThatNobodyWants) {
+  EXPECT_EQ(Broken(replicated).repeat(1, Op::ReducePartial, 1).finding(Property::Predictions),
+            "stage 1: ReducePartial batch 1 comes twice");
+  Broken alone(predicted);
+  alone.append(1, {.op = Op::ReducePartial, .batch = 0});
+  EXPECT_EQ(alone.finding(Property::Predictions), "stage 1: ReducePartial batch 0 is not wanted");
+  // No batch is predicted after the last.
+  Broken last(replicated);
+  last.append(1, {.op = Op::ReducePartial, .batch = 3}).move_after(1, Op::ReducePartial, 3, Op::Backward, 13);
+  EXPECT_EQ(last.finding(Property::Predictions), "stage 1: ReducePartial batch 3 is not wanted");
 }
 
 TEST(BrokenLists, EvaluationsLostRepeatedOrOfOldWeights) {

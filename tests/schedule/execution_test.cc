@@ -8,33 +8,41 @@ namespace twobw::schedule {
 namespace {
 
 TEST(Execution, FlushTakesLongerThan2bwByTheShareOfItsBubble) {
-  for (int d = 1; d <= 8; ++d) {
-    for (int m = std::max(1, d - 1); m <= 16; ++m) {
-      const double flush =
-          steady_ticks_per_batch({.shape = {.schedule = Kind::Flush, .stages = d, .microbatches = m}});
-      const double two_bw =
-          steady_ticks_per_batch({.shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = m}});
-      EXPECT_DOUBLE_EQ(flush / two_bw, 1 + (d - 1.0) / m) << "d=" << d << " m=" << m;
-      EXPECT_EQ(two_bw, 3 * m);  // no idle tick
+  for (bool predict : {true, false}) {
+    for (int d = 1; d <= 8; ++d) {
+      for (int m = predict ? d : std::max(1, d - 1); m <= 16; ++m) {
+        const Spec spec = {
+            .shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = m, .predict = predict}};
+        const double flush =
+            steady_ticks_per_batch({.shape = {.schedule = Kind::Flush, .stages = d, .microbatches = m}});
+        const double two_bw = steady_ticks_per_batch(spec);
+        EXPECT_DOUBLE_EQ(flush / two_bw, 1 + (d - 1.0) / m) << text(spec);
+        EXPECT_EQ(two_bw, 3 * m) << text(spec);  // no idle tick
+      }
     }
   }
 }
 
 // The last stage has run one forward when it must wait for the backwards of all stages before it.
 TEST(Execution, OneGradientBufferCostsTheWayBackLessAForward) {
-  for (int w : {1, 2}) {
-    for (int d = 1; d <= 8; ++d) {
-      for (int m = std::max(1, d - 1); m <= 16; ++m) {
-        for (const Costs costs : {Costs{}, Costs{.forward = 3, .backward = 2}}) {
+  const auto expect_stall = [](const Spec& spec, const Costs& costs) {
+    const std::int64_t work = spec.shape.microbatches * (costs.forward + costs.backward);
+    const std::int64_t way_back = (spec.shape.stages - 1) * costs.backward;
+    const std::int64_t stall = std::max<std::int64_t>(0, way_back - costs.forward);
+    EXPECT_EQ(steady_ticks_per_batch(spec, costs), static_cast<double>(work + stall)) << text(spec);
+  };
+  for (bool predict : {true, false}) {
+    for (int w : {1, 2}) {
+      for (int d = 1; d <= 8; ++d) {
+        for (int m = predict ? d : std::max(1, d - 1); m <= 16; ++m) {
           const Spec spec = {.shape = {.schedule = Kind::TwoBW,
                                        .stages = d,
                                        .replicas = w,
                                        .microbatches = m,
-                                       .second_gradient = false}};
-          const std::int64_t stall = std::max<std::int64_t>(0, (d - 1) * costs.backward - costs.forward);
-          EXPECT_EQ(steady_ticks_per_batch(spec, costs),
-                    static_cast<double>(m * (costs.forward + costs.backward) + stall))
-              << text(spec);
+                                       .second_gradient = false,
+                                       .predict = predict}};
+          expect_stall(spec, {});
+          expect_stall(spec, {.forward = 3, .backward = 2});
         }
       }
     }
@@ -74,6 +82,16 @@ std::vector<std::vector<std::int64_t>> steps(const Spec& spec) {
   return ends;
 }
 
+void expect_steady(const Spec& spec) {
+  if (spec.shape.microbatches < smallest_microbatches(spec)) return;
+  const auto [first, last] = steady_state(spec, spec.updates).value();
+  for (const auto& ends : steps(spec)) {
+    EXPECT_EQ(static_cast<double>(ends[last] - ends[first]),
+              static_cast<double>(last - first) * steady_ticks_per_batch(spec))
+        << text(spec);
+  }
+}
+
 TEST(Execution, EveryWorkerKeepsTimeBetweenTheUpdatesOfTheSteadyState) {
   for (const Kind kind : all_kinds()) {
     for (const int w : {1, 2}) {
@@ -81,17 +99,13 @@ TEST(Execution, EveryWorkerKeepsTimeBetweenTheUpdatesOfTheSteadyState) {
         for (const int e : {0, 1, 4}) {
           for (const int m : {1, 2, 4, 9}) {
             for (const int sync : {0, 2}) {
-              const Spec spec = {
+              Spec spec = {
                   .shape = {.schedule = kind, .stages = d, .replicas = w, .microbatches = m, .extra = e},
                   .updates = 9,
                   .sync_updates = sync};
-              if (m < smallest_microbatches(spec)) continue;
-              const auto [first, last] = steady_state(spec, spec.updates).value();
-              for (const auto& ends : steps(spec)) {
-                EXPECT_EQ(static_cast<double>(ends[last] - ends[first]),
-                          static_cast<double>(last - first) * steady_ticks_per_batch(spec))
-                    << text(spec);
-              }
+              expect_steady(spec);
+              spec.shape.predict = false;
+              expect_steady(spec);
             }
           }
         }
@@ -115,9 +129,13 @@ TEST(Execution, AShortRunHasNoSteadyState) {
 }
 
 TEST(Execution, TheSteadyStateLooksPastTheSynchronousStart) {
-  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 4, .extra = 1},
-                     .sync_updates = 3};
+  Spec spec = {
+      .shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 4, .extra = 1, .predict = false},
+      .sync_updates = 3};
   EXPECT_EQ(steady_ticks_per_batch(spec), 12);
+  spec.shape.predict = true;
+  spec.shape.microbatches = 5;
+  EXPECT_EQ(steady_ticks_per_batch(spec), 15);
 }
 
 TEST(Execution, StartsEverythingAsEarlyAsItsInputsAllow) {

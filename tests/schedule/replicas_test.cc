@@ -61,20 +61,17 @@ TEST_P(EveryKindReplicated, ReachesItsBoundsInALongRun) {
 
 // Any one instruction lost or done twice is noticed.
 TEST_P(EveryKindReplicated, NoInstructionIsIdle) {
-  const Spec spec = {
-      .shape = {.schedule = GetParam(), .stages = 2, .replicas = 2, .microbatches = 3, .extra = 1},
-      .updates = 4,
-      .sync_updates = 1,
-      .evaluate_every = 2};
-  const Lists good = all_instructions(spec);
-  for (std::size_t r = 0; r < good.size(); ++r) {
-    for (std::size_t i = 0; i < good[r].size(); ++i) {
-      Lists lost = good;
-      lost[r].erase(lost[r].begin() + static_cast<std::ptrdiff_t>(i));
-      EXPECT_FALSE(check(spec, lost).ok()) << "stage " << r << " without " << describe(good[r][i]);
-      Lists twice = good;
-      twice[r].insert(twice[r].begin() + static_cast<std::ptrdiff_t>(i), good[r][i]);
-      EXPECT_FALSE(check(spec, twice).ok()) << "stage " << r << " twice " << describe(good[r][i]);
+  for (bool predict : {true, false}) {
+    for (int m : {3, 5}) {
+      expect_no_idle_instruction({.shape = {.schedule = GetParam(),
+                                            .stages = 2,
+                                            .replicas = 2,
+                                            .microbatches = m,
+                                            .extra = 1,
+                                            .predict = predict},
+                                  .updates = 4,
+                                  .sync_updates = 1,
+                                  .evaluate_every = 2});
     }
   }
 }
@@ -89,44 +86,112 @@ TEST_P(EveryKindReplicated, TheOtherReplicasDoTheSameButDoNotEvaluate) {
   });
 }
 
-// Only 2BW has a place for the exchange over replicas; the lists of the others do not change.
+// Only 2BW has a place for the exchange over replicas; the lists of the others do not change. What is
+// predicted from is exchanged at every stage.
 TEST_P(EveryKindReplicated, OnlyStageZeroOf2bwRunsAnotherListThanAlone) {
   for_each_spec(GetParam(), kSmall, [](const Spec& spec) {
     Spec alone = spec;
     alone.shape.replicas = 1;
     for (int stage = spec.shape.schedule == Kind::TwoBW ? 1 : 0; stage < spec.shape.stages; ++stage) {
-      ASSERT_EQ(instructions(spec, stage), instructions(alone, stage)) << text(spec) << " stage " << stage;
+      auto list = instructions(spec, stage);
+      if (spec.shape.predict) list = without(std::move(list), Op::ReducePartial);
+      ASSERT_TRUE(list == instructions(alone, stage)) << text(spec) << " stage " << stage;
     }
   });
 }
 
 TEST(Replicas, StageZeroStepsAsLateAsItCan) {
-  std::string list;
-  for (const Instruction& i : instructions(
-           {.shape = {.schedule = Kind::TwoBW, .stages = 2, .replicas = 2, .microbatches = 2}, .updates = 3},
-           0)) {
-    if (i.op == Op::SendActivation || i.op == Op::RecvGradient || i.op == Op::BeginBatch) continue;
-    list += describe(i) + "\n";
-  }
-  EXPECT_EQ(list,
+  EXPECT_EQ(
+      work_of({.shape =
+                   {.schedule = Kind::TwoBW, .stages = 2, .replicas = 2, .microbatches = 2, .predict = false},
+               .updates = 3},
+              0),
+      "Forward microbatch 0 (batch 0) on W(0)\n"
+      "Forward microbatch 1 (batch 0) on W(0)\n"
+      "Backward microbatch 0 (batch 0) on W(0)\n"
+      "Forward microbatch 2 (batch 1) on W(0)\n"
+      "Backward microbatch 1 (batch 0) on W(0)\n"
+      "ReduceGradients batch 0\n"
+      "Forward microbatch 3 (batch 1) on W(0)\n"
+      "Backward microbatch 2 (batch 1) on W(0)\n"
+      "Step batch 0 to W(1)\n"
+      "Forward microbatch 4 (batch 2) on W(1)\n"
+      "Backward microbatch 3 (batch 1) on W(0)\n"
+      "ReduceGradients batch 1\n"
+      "Forward microbatch 5 (batch 2) on W(1)\n"
+      "Backward microbatch 4 (batch 2) on W(1)\n"
+      "Backward microbatch 5 (batch 2) on W(1)\n"
+      "ReduceGradients batch 2\n"
+      "Step batch 1 to W(2)\n"
+      "Step batch 2 to W(3)\n");
+}
+
+// The sum of two gradients begins one microbatch before it is needed; then the step is made, as late as it
+// can, and P(2) after it.
+TEST(Replicas, PredictFromASumThatOneMicrobatchHides) {
+  EXPECT_EQ(work_of({.shape = {.schedule = Kind::TwoBW, .stages = 2, .replicas = 2, .microbatches = 4},
+                     .updates = 3},
+                    0),
             "Forward microbatch 0 (batch 0) on W(0)\n"
             "Forward microbatch 1 (batch 0) on W(0)\n"
             "Backward microbatch 0 (batch 0) on W(0)\n"
-            "Forward microbatch 2 (batch 1) on W(0)\n"
+            "Forward microbatch 2 (batch 0) on W(0)\n"
             "Backward microbatch 1 (batch 0) on W(0)\n"
+            "ReducePartial batch 0\n"
+            "Forward microbatch 3 (batch 0) on W(0)\n"
+            "Backward microbatch 2 (batch 0) on W(0)\n"
+            "Predict batch 1 to P(1)\n"
+            "Forward microbatch 4 (batch 1) on P(1)\n"
+            "Backward microbatch 3 (batch 0) on W(0)\n"
             "ReduceGradients batch 0\n"
-            "Forward microbatch 3 (batch 1) on W(0)\n"
-            "Backward microbatch 2 (batch 1) on W(0)\n"
+            "Forward microbatch 5 (batch 1) on P(1)\n"
+            "Backward microbatch 4 (batch 1) on P(1)\n"
+            "Forward microbatch 6 (batch 1) on P(1)\n"
+            "Backward microbatch 5 (batch 1) on P(1)\n"
+            "ReducePartial batch 1\n"
+            "Forward microbatch 7 (batch 1) on P(1)\n"
+            "Backward microbatch 6 (batch 1) on P(1)\n"
             "Step batch 0 to W(1)\n"
-            "Forward microbatch 4 (batch 2) on W(1)\n"
-            "Backward microbatch 3 (batch 1) on W(0)\n"
+            "Predict batch 2 to P(2)\n"
+            "Forward microbatch 8 (batch 2) on P(2)\n"
+            "Backward microbatch 7 (batch 1) on P(1)\n"
             "ReduceGradients batch 1\n"
-            "Forward microbatch 5 (batch 2) on W(1)\n"
-            "Backward microbatch 4 (batch 2) on W(1)\n"
-            "Backward microbatch 5 (batch 2) on W(1)\n"
+            "Forward microbatch 9 (batch 2) on P(2)\n"
+            "Backward microbatch 8 (batch 2) on P(2)\n"
+            "Forward microbatch 10 (batch 2) on P(2)\n"
+            "Backward microbatch 9 (batch 2) on P(2)\n"
+            "Forward microbatch 11 (batch 2) on P(2)\n"
+            "Backward microbatch 10 (batch 2) on P(2)\n"
+            "Backward microbatch 11 (batch 2) on P(2)\n"
             "ReduceGradients batch 2\n"
             "Step batch 1 to W(2)\n"
             "Step batch 2 to W(3)\n");
+}
+
+// Where only one gradient is in, nothing hides its sum.
+TEST(Replicas, PredictRightAfterTheSumOfOneGradient) {
+  const auto list = instructions(
+      {.shape = {.schedule = Kind::TwoBW, .stages = 2, .replicas = 2, .microbatches = 2}, .updates = 2}, 0);
+  const auto between = [&](Op a, Op b, std::int64_t batch) {
+    return std::count_if(list.begin() + position(list, a, batch), list.begin() + position(list, b, batch + 1),
+                         [](const Instruction& i) { return i.op == Op::Forward || i.op == Op::Backward; });
+  };
+  EXPECT_EQ(between(Op::ReducePartial, Op::Predict, 0), 0);
+}
+
+// The last batch is followed by none.
+TEST(Replicas, SumWhatEveryPredictionNeedsAndNoMore) {
+  for_each_spec(Kind::TwoBW, kSmall, [](const Spec& spec) {
+    std::int64_t wanted = 0;
+    for (std::int64_t batch = 0; batch < spec.updates; ++batch)
+      wanted += spec.shape.replicas > 1 && predicts(spec, batch);
+    for (int stage = 0; stage < spec.shape.stages; ++stage) {
+      const auto list = instructions(spec, stage);
+      const auto sums =
+          std::ranges::count_if(list, [](const Instruction& i) { return i.op == Op::ReducePartial; });
+      ASSERT_EQ(sums, wanted) << text(spec) << " stage " << stage;
+    }
+  });
 }
 
 // What crosses replicas has this long before anyone needs it.
@@ -166,17 +231,23 @@ TEST(Replicas, StageZeroHasASecondGradientBufferWhereItHasSlack) {
 }
 
 TEST(Replicas, OneStageWithReplicasUpdatesInPlace) {
-  EXPECT_EQ(versions_kept({.shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 1}}, 0), 2);
-  EXPECT_EQ(versions_kept({.shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 2}}, 0), 1);
+  const auto kept = [](int replicas) {
+    return versions_kept(
+        {.shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = replicas, .predict = false}}, 0);
+  };
+  EXPECT_EQ(kept(1), 2);
+  EXPECT_EQ(kept(2), 1);
 }
 
 TEST(Replicas, CostNo2bwPipelineATick) {
-  for (int d = 1; d <= 6; ++d) {
-    for (int m = std::max(1, d - 1); m <= 10; ++m) {
-      EXPECT_EQ(steady_ticks_per_batch(
-                    {.shape = {.schedule = Kind::TwoBW, .stages = d, .replicas = 2, .microbatches = m}}),
-                3 * m)
-          << "d=" << d << " m=" << m;
+  for (bool predict : {true, false}) {
+    for (int d = 1; d <= 6; ++d) {
+      for (int m = predict ? d : std::max(1, d - 1); m <= 10; ++m) {
+        const Spec spec = {
+            .shape = {
+                .schedule = Kind::TwoBW, .stages = d, .replicas = 2, .microbatches = m, .predict = predict}};
+        EXPECT_EQ(steady_ticks_per_batch(spec), 3 * m) << text(spec);
+      }
     }
   }
 }
@@ -223,9 +294,20 @@ TEST(Replicas, WithOneGradientBufferTheStepComesRightBeforeTheNextBackward) {
   });
 }
 
+TEST(Replicas, APredictionWaitsForTheSumOfEveryReplica) {
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 2, .microbatches = 2},
+                     .updates = 2};
+  const Lists one = all_instructions(spec);
+  Lists lists = {one[0], without(one[0], Op::ReducePartial)};
+  EXPECT_EQ(execute(lists, {}, 2).deadlock,
+            "replica 0 stage 0 waits for ever at Predict batch 1 to P(1); "
+            "replica 1 stage 0 waits for ever at Predict batch 1 to P(1)");
+}
+
 TEST(Replicas, AStepTooEarlyOrTooLateIsFoundOut) {
-  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 3, .replicas = 2, .microbatches = 4},
-                     .updates = 4};
+  const Spec spec = {
+      .shape = {.schedule = Kind::TwoBW, .stages = 3, .replicas = 2, .microbatches = 4, .predict = false},
+      .updates = 4};
   EXPECT_EQ(check(spec).problem(), "");
   EXPECT_TRUE(Broken(spec).move_before(0, Op::Step, 1, Op::Backward, 7).breaks(Property::WeightBuffers));
   EXPECT_TRUE(Broken(spec).move_after(0, Op::Step, 0, Op::Forward, 8).breaks(Property::WeightBuffers));

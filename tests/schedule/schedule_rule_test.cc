@@ -27,73 +27,79 @@ std::vector<Instruction> stopped(const Spec& spec, int stage, std::int64_t last)
   return list;
 }
 
+// Replicas may have summed what the batch would have been predicted from before they are told.
 std::vector<Instruction> without_begin(std::vector<Instruction> list, std::int64_t batch) {
-  std::erase_if(list, [&](const Instruction& i) { return i.op == Op::BeginBatch && i.batch == batch; });
+  std::erase_if(list, [&](const Instruction& i) {
+    return (i.op == Op::BeginBatch && i.batch == batch) ||
+           (i.op == Op::ReducePartial && i.batch == batch - 1);
+  });
   return list;
 }
 
 TEST(Stream, TheFirstStageOfTwo) {
-  EXPECT_EQ(text(instructions(
-                {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 1}, .updates = 3}, 0)),
-            "BeginBatch batch 0\n"
-            "Forward microbatch 0 (batch 0) on W(0)\n"
-            "SendActivation microbatch 0 (batch 0)\n"
-            "BeginBatch batch 1\n"
-            "Forward microbatch 1 (batch 1) on W(0)\n"
-            "SendActivation microbatch 1 (batch 1)\n"
-            "RecvGradient microbatch 0 (batch 0)\n"
-            "Backward microbatch 0 (batch 0) on W(0)\n"
-            "ReduceGradients batch 0\n"
-            "Step batch 0 to W(1)\n"
-            "BeginBatch batch 2\n"
-            "Forward microbatch 2 (batch 2) on W(1)\n"
-            "SendActivation microbatch 2 (batch 2)\n"
-            "RecvGradient microbatch 1 (batch 1)\n"
-            "Backward microbatch 1 (batch 1) on W(0)\n"
-            "ReduceGradients batch 1\n"
-            "Step batch 1 to W(2)\n"
-            "RecvGradient microbatch 2 (batch 2)\n"
-            "Backward microbatch 2 (batch 2) on W(1)\n"
-            "ReduceGradients batch 2\n"
-            "Step batch 2 to W(3)\n");
+  EXPECT_EQ(
+      text(instructions({.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 1, .predict = false},
+                         .updates = 3},
+                        0)),
+      "BeginBatch batch 0\n"
+      "Forward microbatch 0 (batch 0) on W(0)\n"
+      "SendActivation microbatch 0 (batch 0)\n"
+      "BeginBatch batch 1\n"
+      "Forward microbatch 1 (batch 1) on W(0)\n"
+      "SendActivation microbatch 1 (batch 1)\n"
+      "RecvGradient microbatch 0 (batch 0)\n"
+      "Backward microbatch 0 (batch 0) on W(0)\n"
+      "ReduceGradients batch 0\n"
+      "Step batch 0 to W(1)\n"
+      "BeginBatch batch 2\n"
+      "Forward microbatch 2 (batch 2) on W(1)\n"
+      "SendActivation microbatch 2 (batch 2)\n"
+      "RecvGradient microbatch 1 (batch 1)\n"
+      "Backward microbatch 1 (batch 1) on W(0)\n"
+      "ReduceGradients batch 1\n"
+      "Step batch 1 to W(2)\n"
+      "RecvGradient microbatch 2 (batch 2)\n"
+      "Backward microbatch 2 (batch 2) on W(1)\n"
+      "ReduceGradients batch 2\n"
+      "Step batch 2 to W(3)\n");
 }
 
 TEST(Stream, TheLastStageStepsAsLateAsItCan) {
-  EXPECT_EQ(text(instructions(
-                {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 1}, .updates = 3}, 1)),
-            "BeginBatch batch 0\n"
-            "RecvActivation microbatch 0 (batch 0)\n"
-            "Forward microbatch 0 (batch 0) on W(0)\n"
-            "Backward microbatch 0 (batch 0) on W(0)\n"
-            "SendGradient microbatch 0 (batch 0)\n"
-            "ReduceGradients batch 0\n"
-            "BeginBatch batch 1\n"
-            "RecvActivation microbatch 1 (batch 1)\n"
-            "Forward microbatch 1 (batch 1) on W(0)\n"
-            "Backward microbatch 1 (batch 1) on W(0)\n"
-            "SendGradient microbatch 1 (batch 1)\n"
-            "ReduceGradients batch 1\n"
-            "BeginBatch batch 2\n"
-            "Step batch 0 to W(1)\n"
-            "RecvActivation microbatch 2 (batch 2)\n"
-            "Forward microbatch 2 (batch 2) on W(1)\n"
-            "Backward microbatch 2 (batch 2) on W(1)\n"
-            "SendGradient microbatch 2 (batch 2)\n"
-            "ReduceGradients batch 2\n"
-            "Step batch 1 to W(2)\n"
-            "Step batch 2 to W(3)\n");
+  EXPECT_EQ(
+      text(instructions({.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 1, .predict = false},
+                         .updates = 3},
+                        1)),
+      "BeginBatch batch 0\n"
+      "RecvActivation microbatch 0 (batch 0)\n"
+      "Forward microbatch 0 (batch 0) on W(0)\n"
+      "Backward microbatch 0 (batch 0) on W(0)\n"
+      "SendGradient microbatch 0 (batch 0)\n"
+      "ReduceGradients batch 0\n"
+      "BeginBatch batch 1\n"
+      "RecvActivation microbatch 1 (batch 1)\n"
+      "Forward microbatch 1 (batch 1) on W(0)\n"
+      "Backward microbatch 1 (batch 1) on W(0)\n"
+      "SendGradient microbatch 1 (batch 1)\n"
+      "ReduceGradients batch 1\n"
+      "BeginBatch batch 2\n"
+      "Step batch 0 to W(1)\n"
+      "RecvActivation microbatch 2 (batch 2)\n"
+      "Forward microbatch 2 (batch 2) on W(1)\n"
+      "Backward microbatch 2 (batch 2) on W(1)\n"
+      "SendGradient microbatch 2 (batch 2)\n"
+      "ReduceGradients batch 2\n"
+      "Step batch 1 to W(2)\n"
+      "Step batch 2 to W(3)\n");
 }
 
 TEST(Stream, WithOneGradientBufferAStageStepsBeforeTheNextBatchAccumulates) {
-  std::string list;
-  for (const Instruction& i : instructions(
-           {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2, .second_gradient = false},
-          .updates = 3},
-           1)) {
-    if (i.op == Op::BeginBatch || i.op == Op::RecvActivation || i.op == Op::SendGradient) continue;
-    list += describe(i) + "\n";
-  }
-  EXPECT_EQ(list,
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW,
+                               .stages = 2,
+                               .microbatches = 2,
+                               .second_gradient = false,
+                               .predict = false},
+                     .updates = 3};
+  EXPECT_EQ(work_of(spec, 1),
             "Forward microbatch 0 (batch 0) on W(0)\n"
             "Backward microbatch 0 (batch 0) on W(0)\n"
             "Forward microbatch 1 (batch 0) on W(0)\n"
@@ -112,6 +118,202 @@ TEST(Stream, WithOneGradientBufferAStageStepsBeforeTheNextBatchAccumulates) {
             "Backward microbatch 5 (batch 2) on W(1)\n"
             "ReduceGradients batch 2\n"
             "Step batch 2 to W(3)\n");
+}
+
+TEST(Stream, TheFirstStagePredictsBeforeABatchFromTheGradientsThatAreIn) {
+  EXPECT_EQ(text(instructions(
+                {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2}, .updates = 3}, 0)),
+            "BeginBatch batch 0\n"
+            "Forward microbatch 0 (batch 0) on W(0)\n"
+            "SendActivation microbatch 0 (batch 0)\n"
+            "Forward microbatch 1 (batch 0) on W(0)\n"
+            "SendActivation microbatch 1 (batch 0)\n"
+            "RecvGradient microbatch 0 (batch 0)\n"
+            "Backward microbatch 0 (batch 0) on W(0)\n"
+            "BeginBatch batch 1\n"
+            "Predict batch 1 to P(1)\n"
+            "Forward microbatch 2 (batch 1) on P(1)\n"
+            "SendActivation microbatch 2 (batch 1)\n"
+            "RecvGradient microbatch 1 (batch 0)\n"
+            "Backward microbatch 1 (batch 0) on W(0)\n"
+            "ReduceGradients batch 0\n"
+            "Step batch 0 to W(1)\n"
+            "Forward microbatch 3 (batch 1) on P(1)\n"
+            "SendActivation microbatch 3 (batch 1)\n"
+            "RecvGradient microbatch 2 (batch 1)\n"
+            "Backward microbatch 2 (batch 1) on P(1)\n"
+            "BeginBatch batch 2\n"
+            "Predict batch 2 to P(2)\n"
+            "Forward microbatch 4 (batch 2) on P(2)\n"
+            "SendActivation microbatch 4 (batch 2)\n"
+            "RecvGradient microbatch 3 (batch 1)\n"
+            "Backward microbatch 3 (batch 1) on P(1)\n"
+            "ReduceGradients batch 1\n"
+            "Step batch 1 to W(2)\n"
+            "Forward microbatch 5 (batch 2) on P(2)\n"
+            "SendActivation microbatch 5 (batch 2)\n"
+            "RecvGradient microbatch 4 (batch 2)\n"
+            "Backward microbatch 4 (batch 2) on P(2)\n"
+            "RecvGradient microbatch 5 (batch 2)\n"
+            "Backward microbatch 5 (batch 2) on P(2)\n"
+            "ReduceGradients batch 2\n"
+            "Step batch 2 to W(3)\n");
+}
+
+// It has all of them, and steps with the prediction of the batch after: W(1) and P(2) in one pass.
+TEST(Stream, TheLastStagePredictsFromTheWholeBatch) {
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2}, .updates = 3};
+  EXPECT_EQ(work_of(spec, 1),
+            "Forward microbatch 0 (batch 0) on W(0)\n"
+            "Backward microbatch 0 (batch 0) on W(0)\n"
+            "Forward microbatch 1 (batch 0) on W(0)\n"
+            "Backward microbatch 1 (batch 0) on W(0)\n"
+            "ReduceGradients batch 0\n"
+            "Predict batch 1 to P(1)\n"
+            "Forward microbatch 2 (batch 1) on P(1)\n"
+            "Backward microbatch 2 (batch 1) on P(1)\n"
+            "Forward microbatch 3 (batch 1) on P(1)\n"
+            "Backward microbatch 3 (batch 1) on P(1)\n"
+            "ReduceGradients batch 1\n"
+            "Step batch 0 to W(1)\n"
+            "Predict batch 2 to P(2)\n"
+            "Forward microbatch 4 (batch 2) on P(2)\n"
+            "Backward microbatch 4 (batch 2) on P(2)\n"
+            "Forward microbatch 5 (batch 2) on P(2)\n"
+            "Backward microbatch 5 (batch 2) on P(2)\n"
+            "ReduceGradients batch 2\n"
+            "Step batch 1 to W(2)\n"
+            "Step batch 2 to W(3)\n");
+}
+
+TEST(Stream, WithOneGradientBufferTheLastStageStepsAfterItsPrediction) {
+  const Spec spec = {
+      .shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2, .second_gradient = false},
+      .updates = 3};
+  EXPECT_EQ(work_of(spec, 1),
+            "Forward microbatch 0 (batch 0) on W(0)\n"
+            "Backward microbatch 0 (batch 0) on W(0)\n"
+            "Forward microbatch 1 (batch 0) on W(0)\n"
+            "Backward microbatch 1 (batch 0) on W(0)\n"
+            "ReduceGradients batch 0\n"
+            "Predict batch 1 to P(1)\n"
+            "Forward microbatch 2 (batch 1) on P(1)\n"
+            "Step batch 0 to W(1)\n"
+            "Backward microbatch 2 (batch 1) on P(1)\n"
+            "Forward microbatch 3 (batch 1) on P(1)\n"
+            "Backward microbatch 3 (batch 1) on P(1)\n"
+            "ReduceGradients batch 1\n"
+            "Predict batch 2 to P(2)\n"
+            "Forward microbatch 4 (batch 2) on P(2)\n"
+            "Step batch 1 to W(2)\n"
+            "Backward microbatch 4 (batch 2) on P(2)\n"
+            "Forward microbatch 5 (batch 2) on P(2)\n"
+            "Backward microbatch 5 (batch 2) on P(2)\n"
+            "ReduceGradients batch 2\n"
+            "Step batch 2 to W(3)\n");
+}
+
+TEST(Stream, OneStageAlonePredictsThenSteps) {
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 1, .microbatches = 1}, .updates = 3};
+  EXPECT_EQ(work_of(spec, 0),
+            "Forward microbatch 0 (batch 0) on W(0)\n"
+            "Backward microbatch 0 (batch 0) on W(0)\n"
+            "ReduceGradients batch 0\n"
+            "Predict batch 1 to P(1)\n"
+            "Forward microbatch 1 (batch 1) on P(1)\n"
+            "Step batch 0 to W(1)\n"
+            "Backward microbatch 1 (batch 1) on P(1)\n"
+            "ReduceGradients batch 1\n"
+            "Predict batch 2 to P(2)\n"
+            "Forward microbatch 2 (batch 2) on P(2)\n"
+            "Step batch 1 to W(2)\n"
+            "Backward microbatch 2 (batch 2) on P(2)\n"
+            "ReduceGradients batch 2\n"
+            "Step batch 2 to W(3)\n");
+}
+
+// Batch 1 runs on W(1), which is there; the first to be predicted is batch 2.
+TEST(Stream, AfterASynchronousStartTheFirstStagePredictsTheBatchAfterTheNext) {
+  const Spec spec = {
+      .shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2}, .updates = 3, .sync_updates = 1};
+  EXPECT_EQ(work_of(spec, 0),
+            "Forward microbatch 0 (batch 0) on W(0)\n"
+            "Forward microbatch 1 (batch 0) on W(0)\n"
+            "Backward microbatch 0 (batch 0) on W(0)\n"
+            "Backward microbatch 1 (batch 0) on W(0)\n"
+            "ReduceGradients batch 0\n"
+            "Step batch 0 to W(1)\n"
+            "Forward microbatch 2 (batch 1) on W(1)\n"
+            "Forward microbatch 3 (batch 1) on W(1)\n"
+            "Backward microbatch 2 (batch 1) on W(1)\n"
+            "Predict batch 2 to P(2)\n"
+            "Forward microbatch 4 (batch 2) on P(2)\n"
+            "Backward microbatch 3 (batch 1) on W(1)\n"
+            "ReduceGradients batch 1\n"
+            "Step batch 1 to W(2)\n"
+            "Forward microbatch 5 (batch 2) on P(2)\n"
+            "Backward microbatch 4 (batch 2) on P(2)\n"
+            "Backward microbatch 5 (batch 2) on P(2)\n"
+            "ReduceGradients batch 2\n"
+            "Step batch 2 to W(3)\n");
+}
+
+TEST(Stream, AfterASynchronousStartTheLastStagePredictsTheBatchAfterTheNext) {
+  const Spec spec = {
+      .shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2}, .updates = 3, .sync_updates = 1};
+  EXPECT_EQ(work_of(spec, 1),
+            "Forward microbatch 0 (batch 0) on W(0)\n"
+            "Backward microbatch 0 (batch 0) on W(0)\n"
+            "Forward microbatch 1 (batch 0) on W(0)\n"
+            "Backward microbatch 1 (batch 0) on W(0)\n"
+            "ReduceGradients batch 0\n"
+            "Step batch 0 to W(1)\n"
+            "Forward microbatch 2 (batch 1) on W(1)\n"
+            "Backward microbatch 2 (batch 1) on W(1)\n"
+            "Forward microbatch 3 (batch 1) on W(1)\n"
+            "Backward microbatch 3 (batch 1) on W(1)\n"
+            "ReduceGradients batch 1\n"
+            "Predict batch 2 to P(2)\n"
+            "Forward microbatch 4 (batch 2) on P(2)\n"
+            "Backward microbatch 4 (batch 2) on P(2)\n"
+            "Forward microbatch 5 (batch 2) on P(2)\n"
+            "Backward microbatch 5 (batch 2) on P(2)\n"
+            "ReduceGradients batch 2\n"
+            "Step batch 1 to W(2)\n"
+            "Step batch 2 to W(3)\n");
+}
+
+// What is computed when is no other than under the paper's rule: a prediction comes between.
+TEST(Stream, PredictionsChangeTheWeightsAndNotTheOrderOfWork) {
+  using Work = std::vector<std::pair<Op, std::int64_t>>;
+  const auto work = [](const Spec& spec, int stage) {
+    Work result;
+    for (const Instruction& i : instructions(spec, stage))
+      if (i.microbatch >= 0) result.emplace_back(i.op, i.microbatch);
+    return result;
+  };
+  const Ranges ranges = {.stages = 5, .microbatches = 6, .extra = 2, .updates = 4, .replicas = 2};
+  for_each_spec(Kind::TwoBW, ranges, [&](const Spec& spec) {
+    if (!spec.shape.predict) return;
+    Spec paper = spec;
+    paper.shape.predict = false;
+    for (int stage = 0; stage < spec.shape.stages; ++stage)
+      ASSERT_TRUE(work(spec, stage) == work(paper, stage)) << text(spec) << " stage " << stage;
+  });
+}
+
+// The prediction that follows a step can be made with it.
+TEST(Stream, ShowsTheNextOfTheSameWork) {
+  Stream stream({.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2}, .updates = 3}, 1);
+  EXPECT_EQ(stream.upcoming(), nullptr);  // nothing is decided yet
+  const Instruction* after_step = nullptr;
+  while (auto instruction = stream.next()) {
+    if (instruction->op != Op::Step) continue;
+    after_step = stream.upcoming();
+    break;
+  }
+  ASSERT_NE(after_step, nullptr);
+  EXPECT_EQ(describe(*after_step), "Predict batch 2 to P(2)");
 }
 
 // The gradient buffers decide when a stage steps and nothing else.
@@ -162,8 +364,13 @@ TEST(Stream, AnInvalidSpecIsRefused) {
 
 // The stages agree then as those of the shorter run do, which the checker proves.
 TEST(Stream, StoppedBeforeABatchItIsTheShorterRun) {
-  const Ranges ranges = {
-      .stages = 5, .microbatches = 6, .extra = 2, .updates = 5, .sync_updates = 2, .evaluate_every = 2};
+  const Ranges ranges = {.stages = 5,
+                         .microbatches = 6,
+                         .extra = 2,
+                         .updates = 5,
+                         .sync_updates = 2,
+                         .evaluate_every = 2,
+                         .replicas = 2};
   for (Kind kind : all_kinds()) {
     for_each_spec(kind, ranges, [](const Spec& spec) {
       for (std::int64_t last = 1; last < spec.updates; ++last) {
@@ -202,7 +409,8 @@ TEST(Stream, StoppingBeforeWorkAlreadyDoneIsOurMistake) {
 }
 
 TEST(Stream, ALaterStageIsToldEvenWhileEarlierBatchesAreInFlight) {
-  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 3, .microbatches = 2}, .updates = 4};
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 3, .microbatches = 2, .predict = false},
+                     .updates = 4};
   const auto list = stopped(spec, 0, 2);
   const auto begin =
       std::ranges::find_if(list, [](const Instruction& i) { return i.op == Op::BeginBatch && i.batch == 2; });

@@ -50,20 +50,33 @@ TEST(Spec, SizesOutOfRangeAreRefusedByName) {
 }
 
 TEST(Spec, TooFewMicrobatchesAreRefusedWithTheSmallestAllowed) {
-  EXPECT_EQ(refusal({.shape = {.schedule = Kind::TwoBW, .stages = 6, .microbatches = 6, .extra = 2}}),
-            "pipeline.microbatches m = 6 is too small for 2bw with d = 6 stages and e = 2 extra: weights "
-            "would be read before they exist; the smallest allowed m is d-1+e = 7");
+  EXPECT_EQ(
+      refusal(
+          {.shape = {.schedule = Kind::TwoBW, .stages = 6, .microbatches = 6, .extra = 2, .predict = false}}),
+      "pipeline.microbatches m = 6 is too small for 2bw with d = 6 stages and e = 2 extra: weights "
+      "would be read before they exist; the smallest allowed m is d-1+e = 7");
+}
+
+// A prediction is made of one gradient at least: there m = d-1+e is one too few.
+TEST(Spec, TooFewMicrobatchesToPredictFromAreRefusedWithTheRuleThatTakesThem) {
+  EXPECT_EQ(refusal({.shape = {.schedule = Kind::TwoBW, .stages = 6, .microbatches = 7, .extra = 2}}),
+            "pipeline.microbatches m = 7 is too small for 2bw with prediction, d = 6 stages and e = 2 extra: "
+            "the first stage would have no gradient to predict from; the smallest allowed m is d+e = 8, or "
+            "with pipeline.predict: false d-1+e = 7");
 }
 
 TEST(Spec, TheBoundOnMicrobatchesIsExact) {
-  for (int d = 1; d <= 8; ++d) {
-    for (int e = 0; e <= 3; ++e) {
-      const int bound = std::max(1, d - 1 + e);
-      EXPECT_EQ(refusal({.shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = bound, .extra = e}}),
-                "");
-      EXPECT_NE(
-          refusal({.shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = bound - 1, .extra = e}}),
-          "");
+  for (bool predict : {true, false}) {
+    for (int d = 1; d <= 8; ++d) {
+      for (int e = 0; e <= 3; ++e) {
+        const int bound = predict ? d + e : std::max(1, d - 1 + e);
+        Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = d, .extra = e, .predict = predict}};
+        spec.shape.microbatches = bound;
+        EXPECT_EQ(smallest_microbatches(spec), bound);
+        EXPECT_EQ(refusal(spec), "") << text(spec);
+        spec.shape.microbatches = bound - 1;
+        EXPECT_NE(refusal(spec), "") << text(spec);
+      }
     }
   }
 }
@@ -112,8 +125,11 @@ TEST(Spec, OnlyStagesThatWaitHaveASecondGradientBuffer) {
 TEST(Spec, WithoutTheSecondGradientBufferEveryStageKeepsTwoVersionsAndOneGradient) {
   for (int replicas : {1, 2}) {
     for (int d = 1; d <= 5; ++d) {
-      const Spec spec = {
-          .shape = {.schedule = Kind::TwoBW, .stages = d, .replicas = replicas, .second_gradient = false}};
+      const Spec spec = {.shape = {.schedule = Kind::TwoBW,
+                                   .stages = d,
+                                   .replicas = replicas,
+                                   .second_gradient = false,
+                                   .predict = false}};
       EXPECT_EQ(by_stage(spec, gradient_buffers), std::vector<int>(d, 1));
       EXPECT_EQ(by_stage(spec, versions_kept), std::vector<int>(d, 2));
       EXPECT_FALSE(has_second_gradient(spec));
@@ -122,13 +138,138 @@ TEST(Spec, WithoutTheSecondGradientBufferEveryStageKeepsTwoVersionsAndOneGradien
 }
 
 TEST(Spec, TwoBWIsOneUpdateBehind) {
-  EXPECT_EQ(versions_by_batch({.shape = {.schedule = Kind::TwoBW}}, 5),
+  EXPECT_EQ(versions_by_batch({.shape = {.schedule = Kind::TwoBW, .predict = false}}, 5),
             (std::vector<std::int64_t>{0, 0, 1, 2, 3}));
 }
 
 TEST(Spec, TheDelayBeginsAfterTheSynchronousUpdates) {
-  const Spec spec = {.shape = {.schedule = Kind::TwoBW}, .sync_updates = 2};
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .predict = false}, .sync_updates = 2};
   EXPECT_EQ(versions_by_batch(spec, 6), (std::vector<std::int64_t>{0, 1, 2, 2, 3, 4}));
+}
+
+std::vector<bool> predicted_by_batch(const Spec& spec, std::int64_t batches) {
+  std::vector<bool> predicted;
+  for (std::int64_t j = 0; j < batches; ++j) predicted.push_back(predicts(spec, j));
+  return predicted;
+}
+
+TEST(Spec, EveryBatchButTheFirstIsPredicted) {
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW}};
+  EXPECT_EQ(versions_by_batch(spec, 4), (std::vector<std::int64_t>{0, 1, 2, 3}));
+  EXPECT_EQ(predicted_by_batch(spec, 4), (std::vector<bool>{false, true, true, true}));
+}
+
+// The batch that follows the synchronous updates has W(j) of the last of them.
+TEST(Spec, ThePredictionsBeginAfterTheSynchronousUpdates) {
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW}, .sync_updates = 2};
+  EXPECT_EQ(versions_by_batch(spec, 5), (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(predicted_by_batch(spec, 5), (std::vector<bool>{false, false, false, true, true}));
+}
+
+TEST(Spec, OnlyTwoBWPredictsAndOnlyIfAsked) {
+  for (Kind kind : all_kinds()) {
+    EXPECT_EQ(predicts({.shape = {.schedule = kind}}, 1), kind == Kind::TwoBW) << name(kind);
+    EXPECT_FALSE(predicts({.shape = {.schedule = kind, .predict = false}}, 1)) << name(kind);
+  }
+}
+
+// P(j) takes W(j-1): the update before the last may wait until then.
+TEST(Spec, APredictionNeedsOneUpdateFewer) {
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .microbatches = 8}, .sync_updates = 1};
+  const auto updates = [&](std::int64_t batch) { return updates_before(spec, 0, batch * 8); };
+  EXPECT_EQ(updates(0), 0);
+  EXPECT_EQ(updates(1), 1);
+  EXPECT_EQ(updates(2), 1);
+  EXPECT_EQ(updates(3), 2);
+}
+
+// k_r = m - n_r + 1.
+TEST(Spec, AStagePredictsFromTheGradientsThatAreIn) {
+  using Counts = std::vector<int>;
+  const auto gradients = [](int m, int e) {
+    return by_stage({.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = m, .extra = e}},
+                    gradients_at_predict);
+  };
+  EXPECT_EQ(gradients(8, 0), (Counts{5, 6, 7, 8}));
+  EXPECT_EQ(gradients(4, 0), (Counts{1, 2, 3, 4}));
+  EXPECT_EQ(gradients(8, 3), (Counts{2, 4, 6, 8}));  // n = 7, 5, 3, 1
+  EXPECT_EQ(gradients(8, 2), (Counts{3, 4, 6, 8}));
+}
+
+TEST(Spec, AloneAPipelinePredictsFromAllThatAreIn) {
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 8, .extra = 2}};
+  EXPECT_EQ(by_stage(spec, predicted_from), by_stage(spec, gradients_at_predict));
+}
+
+// One microbatch hides the sum, where there are two.
+TEST(Spec, ReplicasPredictFromOneFewer) {
+  Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .replicas = 2, .microbatches = 8}};
+  EXPECT_EQ(by_stage(spec, gradients_at_predict), (std::vector<int>{5, 6, 7, 8}));
+  EXPECT_EQ(by_stage(spec, predicted_from), (std::vector<int>{4, 5, 6, 7}));
+  spec.shape.microbatches = 4;
+  EXPECT_EQ(by_stage(spec, predicted_from), (std::vector<int>{1, 1, 2, 3}));
+  spec.shape.microbatches = 8;
+  spec.shape.extra = 3;
+  EXPECT_EQ(by_stage(spec, predicted_from), (std::vector<int>{1, 3, 5, 7}));
+}
+
+TEST(Spec, ThePredictionIsDescribedByStage) {
+  Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 8}};
+  EXPECT_EQ(describe_prediction(spec), "5, 6, 7, 8 of 8 microbatches");
+  spec.shape.replicas = 2;
+  EXPECT_EQ(describe_prediction(spec), "4, 5, 6, 7 of 8 microbatches");
+  EXPECT_EQ(describe_prediction({.shape = {.schedule = Kind::TwoBW, .stages = 1, .microbatches = 3}}),
+            "3 of 3 microbatches");
+}
+
+// m >= 2 (d-1+e) gives the first stage half of a batch.
+TEST(Spec, HalfOfABatchPredictsWell) {
+  const auto well = [](int d, int m, int e) {
+    return predicts_well({.shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = m, .extra = e}});
+  };
+  EXPECT_TRUE(well(4, 6, 0));
+  EXPECT_FALSE(well(4, 5, 0));
+  EXPECT_TRUE(well(4, 12, 3));
+  EXPECT_FALSE(well(4, 11, 3));
+  EXPECT_TRUE(well(1, 1, 0));
+}
+
+TEST(Spec, WhatDoesNotPredictDoesNotPredictBadly) {
+  for (Kind kind : all_kinds()) {
+    EXPECT_TRUE(predicts_well(
+        {.shape = {.schedule = kind, .stages = 4, .microbatches = 4, .predict = kind != Kind::TwoBW}}));
+  }
+}
+
+// P(j) is written where batch j begins, and the last stage has none in flight then.
+TEST(Spec, WithPredictionTheLastStageKeepsOneVersionWhateverItsGradients) {
+  for (bool second_gradient : {true, false}) {
+    for (int replicas : {1, 2}) {
+      const Spec spec = {.shape = {.schedule = Kind::TwoBW,
+                                   .stages = 4,
+                                   .replicas = replicas,
+                                   .second_gradient = second_gradient}};
+      EXPECT_EQ(by_stage(spec, versions_kept), (std::vector<int>{2, 2, 2, 1})) << text(spec);
+    }
+  }
+}
+
+// It has the whole batch, and one version to write the prediction to. What the prediction is made of waits in
+// the gradient buffer until the next batch needs it, so one is enough.
+TEST(Spec, OneStageAlonePredictsFromTheWholeBatchInPlace) {
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 1, .microbatches = 3}};
+  EXPECT_EQ(gradients_at_predict(spec, 0), 3);
+  EXPECT_EQ(predicted_from(spec, 0), 3);
+  EXPECT_EQ(versions_kept(spec, 0), 1);
+  EXPECT_EQ(gradient_buffers(spec, 0), 1);
+  EXPECT_TRUE(steps_late(spec, 0));  // after the prediction
+}
+
+TEST(Spec, OneStageOfReplicasHasASecondGradientBufferForTheirSum) {
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 2, .microbatches = 3}};
+  EXPECT_EQ(predicted_from(spec, 0), 2);
+  EXPECT_EQ(versions_kept(spec, 0), 1);
+  EXPECT_EQ(gradient_buffers(spec, 0), 2);
 }
 
 TEST(Spec, SynchronousKindsIgnoreSyncUpdates) {

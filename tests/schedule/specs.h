@@ -6,15 +6,29 @@
 #include <string>
 #include <vector>
 
+#include "schedule/schedule_rule.h"
 #include "schedule/spec.h"
 
 namespace twobw::schedule {
 
 inline std::string text(const Spec& spec) {
-  return fmt::format("{} w={} d={} m={} e={} updates={} sync_updates={} evaluate_every={} second_gradient={}",
-                     name(spec.shape.schedule), spec.shape.replicas, spec.shape.stages,
-                     spec.shape.microbatches, spec.shape.extra, spec.updates, spec.sync_updates,
-                     spec.evaluate_every, spec.shape.second_gradient);
+  return fmt::format(
+      "{} w={} d={} m={} e={} updates={} sync_updates={} evaluate_every={} second_gradient={} "
+      "predict={}",
+      name(spec.shape.schedule), spec.shape.replicas, spec.shape.stages, spec.shape.microbatches,
+      spec.shape.extra, spec.updates, spec.sync_updates, spec.evaluate_every, spec.shape.second_gradient,
+      spec.shape.predict);
+}
+
+// The list of a stage without what passes between stages.
+inline std::string work_of(const Spec& spec, int stage) {
+  std::string list;
+  for (const Instruction& i : instructions(spec, stage)) {
+    const bool passes = i.op == Op::RecvActivation || i.op == Op::SendActivation ||
+                        i.op == Op::RecvGradient || i.op == Op::SendGradient;
+    if (!passes && i.op != Op::BeginBatch) list += describe(i) + "\n";
+  }
+  return list;
 }
 
 template <typename Function>
@@ -36,16 +50,20 @@ struct Ranges {
 
 // Calls `function` with every valid spec of one kind up to the ranges, those left out that a kind
 // cannot tell from others: e for those that never look at it, sync_updates where all is synchronous, a second
-// gradient buffer or none but under 2BW.
+// gradient buffer or none, predictions or none but under 2BW.
 template <typename Function>
 void for_each_spec(Kind kind, Ranges ranges, Function function) {
   if (kind == Kind::Sequential || kind == Kind::GPipe) ranges.extra = 0;
   if (kind != Kind::TwoBW && kind != Kind::Stash) ranges.sync_updates = 0;
-  Spec spec = {.shape = {.schedule = kind}};
+  Spec spec = {.shape = {.schedule = kind, .predict = false}};
   const auto with_and_without = [&] {
-    for (bool second : {true, false}) {
-      spec.shape.second_gradient = second;
-      if (second || kind == Kind::TwoBW) function(spec);
+    for (bool predict : {true, false}) {
+      spec.shape.predict = predict;
+      if (spec.shape.microbatches < smallest_microbatches(spec)) continue;
+      for (bool second : {true, false}) {
+        spec.shape.second_gradient = second;
+        if ((second && predict) || kind == Kind::TwoBW) function(spec);
+      }
     }
   };
   for (spec.shape.stages = 1; spec.shape.stages <= ranges.stages; ++spec.shape.stages)

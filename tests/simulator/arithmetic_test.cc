@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "../schedule/specs.h"
 #include "simulator/simulate.h"
 #include "systems.h"
 
@@ -18,31 +19,40 @@ double update_seconds(Kind kind, int d, int m, const System& system) {
 }
 
 TEST(Arithmetic, TwoBWIsFasterThanFlushByTheBubbleAndNeverIdle) {
-  for (int d = 1; d <= 9; ++d) {
-    for (int m = std::max(1, d - 1); m <= 20; ++m) {
-      const System system = equal_stages(d, 1, 2);
-      const Result two_bw =
-          simulate({.shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = m}}, system);
-      EXPECT_EQ(two_bw.update_seconds, 3 * m) << "d=" << d << " m=" << m;
-      EXPECT_EQ(update_seconds(Kind::Flush, d, m, system), 3 * (m + d - 1)) << "d=" << d << " m=" << m;
-      for (const StageUse& stage : two_bw.stages) EXPECT_EQ(stage.utilisation, 1.0);
+  for (bool predict : {true, false}) {
+    for (int d = 1; d <= 9; ++d) {
+      for (int m = predict ? d : std::max(1, d - 1); m <= 20; ++m) {
+        const System system = equal_stages(d, 1, 2);
+        const Spec spec = {
+            .shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = m, .predict = predict}};
+        const Result two_bw = simulate(spec, system);
+        EXPECT_EQ(two_bw.update_seconds, 3 * m) << schedule::text(spec);
+        EXPECT_EQ(update_seconds(Kind::Flush, d, m, system), 3 * (m + d - 1)) << schedule::text(spec);
+        for (const StageUse& stage : two_bw.stages) EXPECT_EQ(stage.utilisation, 1.0);
+      }
     }
   }
 }
 
 // All stages wait for the backwards of those before the last one, which hides a forward of it.
 TEST(Arithmetic, OneGradientBufferCostsAStallThatTwoDoNot) {
-  for (int d = 2; d <= 9; ++d) {
-    for (int m = d - 1; m <= 20; ++m) {
-      const System system = equal_stages(d, 1, 2);
-      const Result result = simulate(
-          {.shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = m, .second_gradient = false}},
-          system);
-      const double stall = 2 * (d - 1) - 1;
-      EXPECT_EQ(result.update_seconds, 3 * m + stall) << "d=" << d << " m=" << m;
-      EXPECT_GT(result.update_seconds, update_seconds(Kind::TwoBW, d, m, system));
-      EXPECT_LT(result.update_seconds, update_seconds(Kind::Flush, d, m, system));
-      EXPECT_EQ(result.stages.back().wait_reduce, stall);
+  for (bool predict : {true, false}) {
+    for (int d = 2; d <= 9; ++d) {
+      for (int m = predict ? d : d - 1; m <= 20; ++m) {
+        const System system = equal_stages(d, 1, 2);
+        Spec spec = {.shape = {.schedule = Kind::TwoBW,
+                               .stages = d,
+                               .microbatches = m,
+                               .second_gradient = false,
+                               .predict = predict}};
+        const Result result = simulate(spec, system);
+        const double stall = 2 * (d - 1) - 1;
+        EXPECT_EQ(result.update_seconds, 3 * m + stall) << schedule::text(spec);
+        EXPECT_EQ(result.stages.back().wait_reduce, stall);
+        EXPECT_LT(result.update_seconds, update_seconds(Kind::Flush, d, m, system));
+        spec.shape.second_gradient = true;
+        EXPECT_GT(result.update_seconds, simulate(spec, system).update_seconds);
+      }
     }
   }
 }
@@ -57,7 +67,8 @@ TEST(Arithmetic, OneGradientBufferHidesAForwardOfTheSumOverReplicas) {
                                 .stages = 1,
                                 .replicas = 2,
                                 .microbatches = 4,
-                                .second_gradient = false}};
+                                .second_gradient = false,
+                                .predict = false}};
     EXPECT_EQ(simulate(one, system).update_seconds, 4 * 5 + 1 + std::max(0.0, reduce - 3));
   }
 }
@@ -126,8 +137,11 @@ TEST(Arithmetic, EnoughExtraMicrobatchesHideTransfers) {
       const int enough = (d - 1) * static_cast<int>(std::ceil(2 * c / 3));
       System system = equal_stages(d);
       add_links(system, {.latency = c, .bandwidth = kFree}, 1);
-      Spec spec = {
-          .shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = d - 1 + enough, .extra = enough}};
+      Spec spec = {.shape = {.schedule = Kind::TwoBW,
+                             .stages = d,
+                             .microbatches = d - 1 + enough,
+                             .extra = enough,
+                             .predict = false}};
       EXPECT_EQ(simulate(spec, system).update_seconds, 3 * spec.shape.microbatches)
           << "d=" << d << " c=" << c;
       spec.shape.extra -= 1;
@@ -142,6 +156,31 @@ TEST(Arithmetic, GPipeHidesTransfersButForTheFirstAndLast) {
   System system = equal_stages(4);
   add_links(system, {.latency = 2, .bandwidth = kFree}, 1);
   EXPECT_EQ(update_seconds(Kind::GPipe, 4, 8, system), 3 * (8 + 3) + 2 * 3 * 2);
+}
+
+TEST(Arithmetic, APredictionIsOnTheComputeThread) {
+  for (int r = 0; r < 3; ++r) {
+    System system = equal_stages(3);
+    system.stages[r].step = 4;
+    system.stages[r].predict = 2;
+    Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 3, .microbatches = 6}};
+    const Result result = simulate(spec, system);
+    EXPECT_EQ(result.update_seconds, 3 * 6 + 4 + 2) << "stage " << r;
+    EXPECT_EQ(result.stages[r].step, 4 + 2);
+    spec.shape.predict = false;
+    EXPECT_EQ(simulate(spec, system).update_seconds, 3 * 6 + 4) << "stage " << r;
+  }
+}
+
+TEST(Arithmetic, OneStageTakesItsTimeToPredict) {
+  System system = equal_stages(1);
+  system.stages[0].predict = 2;
+  for (bool second_gradient : {true, false}) {
+    const Spec spec = {
+        .shape = {
+            .schedule = Kind::TwoBW, .stages = 1, .microbatches = 4, .second_gradient = second_gradient}};
+    EXPECT_EQ(simulate(spec, system).update_seconds, 3 * 4 + 2);
+  }
 }
 
 TEST(Arithmetic, TheStepIsOnTheComputeThread) {

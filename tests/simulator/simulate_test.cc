@@ -28,7 +28,9 @@ class Draw {
   Spec spec() {
     Spec spec = {.shape = {.schedule = schedule::all_kinds()[whole(0, 4)],
                            .stages = whole(1, 7),
-                           .extra = whole(0, 3)}};
+                           .replicas = whole(1, 2),
+                           .extra = whole(0, 3),
+                           .predict = whole(0, 1) == 1}};
     spec.shape.microbatches = whole(schedule::smallest_microbatches(spec), 20);
     spec.shape.second_gradient = whole(0, 1) == 1;
     return spec;
@@ -38,8 +40,11 @@ class Draw {
   System system(int stages) {
     System system = equal_stages(stages);
     for (StageTimes& stage : system.stages) {
-      stage = {
-          .forward = 1 + real(1), .backward = 2 + real(1), .step = real(2), .reduce = real(whole(0, 20))};
+      stage = {.forward = 1 + real(1),
+               .backward = 2 + real(1),
+               .step = real(2),
+               .predict = real(1),
+               .reduce = real(whole(0, 20))};
     }
     if (whole(0, 2) == 0) {
       add_shared_link(system, {.latency = real(0.2), .bandwidth = 1 + real(9)}, 1);

@@ -69,12 +69,57 @@ TEST(Reduce, IsHiddenBehindTheBackwardsThatFollow) {
 
 // With replicas stage 0 too steps as late as it can: m-d+1 microbatches after its last backward.
 TEST(Reduce, IsHiddenBehindTheNextBatch) {
-  Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .replicas = 2, .microbatches = 8}};
+  Spec spec = {
+      .shape = {.schedule = Kind::TwoBW, .stages = 4, .replicas = 2, .microbatches = 8, .predict = false}};
   System system = equal_stages(4);
   for (StageTimes& stage : system.stages) stage.reduce = (8 - 4 + 1) * 3;
   EXPECT_EQ(simulate(spec, system).update_seconds, 24);
   for (StageTimes& stage : system.stages) stage.reduce += 1;
   EXPECT_EQ(simulate(spec, system).update_seconds, 25);
+}
+
+// What is predicted from is summed while one microbatch runs.
+TEST(Reduce, OfWhatIsPredictedFromIsHiddenBehindOneMicrobatch) {
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .replicas = 2, .microbatches = 8}};
+  System system = equal_stages(4);
+  for (StageTimes& stage : system.stages) stage.reduce = 3;
+  EXPECT_EQ(simulate(spec, system).update_seconds, 24);
+  for (StageTimes& stage : system.stages) stage.reduce = 4;
+  const Result result = simulate(spec, system);
+  EXPECT_GT(result.update_seconds, 24);
+  for (const StageUse& stage : result.stages) EXPECT_GT(stage.wait_reduce, 0);
+}
+
+TEST(Reduce, OfWhatIsPredictedFromHoldsUpAStageByTheRest) {
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 2, .microbatches = 4}};
+  System system = equal_stages(1);
+  system.stages[0].reduce = 5;
+  const Result result = simulate(spec, system);
+  EXPECT_EQ(result.update_seconds, 3 * 4 + 5 - 3);
+  EXPECT_EQ(result.stages[0].wait_reduce, 5 - 3);
+}
+
+// Where but one gradient is in, the prediction waits for the whole sum, and that of the batch for it.
+TEST(Reduce, OfOneGradientIsNotHidden) {
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 2, .microbatches = 1}};
+  System system = equal_stages(1);
+  system.stages[0].reduce = 1;
+  EXPECT_EQ(simulate(spec, system).update_seconds, 3 + 1);
+  system.stages[0].reduce = 5;
+  EXPECT_EQ(simulate(spec, system).update_seconds, 5 + 5);
+}
+
+TEST(Reduce, APredictionBeginsWhenTheSumIsMade) {
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 2, .microbatches = 2},
+                     .updates = 2};
+  System system = equal_stages(1);
+  system.stages[0].reduce = 7;
+  system.stages[0].predict = 0.5;
+  const Result result = simulate(spec, system, true);
+  // The sum of the first gradient is made in [3,10].
+  EXPECT_EQ(ends_of(result, 0, Op::Backward)[0], 3);
+  EXPECT_EQ(ends_of(result, 0, Op::Predict), (Times{10.5}));
+  EXPECT_EQ(ends_of(result, 0, Op::Forward)[2], 11.5);
 }
 
 TEST(Reduce, IsPartOfTheFlush) {

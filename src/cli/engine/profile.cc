@@ -73,6 +73,9 @@ void print_table(const planner::Profile& profile) {
   }
   fmt::print("optimizer step: {:.3g} ±{:.1g} ns a parameter\n", profile.step_per_parameter.median * 1e9,
              profile.step_per_parameter.spread * 1e9);
+  if (profile.predict_per_parameter.median > 0)
+    fmt::print("prediction: {:.3g} ±{:.1g} ns a parameter\n", profile.predict_per_parameter.median * 1e9,
+               profile.predict_per_parameter.spread * 1e9);
   for (const auto& [name, link] : profile.links) {
     fmt::print("{} link: {:.3g} us, {}/s\n", name, link.latency * 1e6, format_bytes(link.bandwidth));
   }

@@ -15,21 +15,11 @@ namespace twobw::cli {
 namespace {
 
 // Without a file: a model small enough for seconds, with everything on that could go wrong.
-const std::vector<std::string> kSmall = {"model.layers=2",
-                                         "model.width=32",
-                                         "model.heads=4",
-                                         "model.vocab=256",
-                                         "model.context=16",
-                                         "model.dropout=0.1",
-                                         "pipeline.microbatch=2",
-                                         "pipeline.microbatches=4",
-                                         "pipeline.sync_updates=2",
-                                         "optimizer.warmup=2",
-                                         "train.updates=8",
-                                         "optimizer.extrapolate_weights=1",
-                                         "optimizer.extrapolate_update=0.5",
-                                         "train.eval_every=4",
-                                         "train.eval_microbatches=2"};
+const std::vector<std::string> kSmall = {
+    "model.layers=2",           "model.width=32",     "model.heads=4",         "model.vocab=256",
+    "model.context=16",         "model.dropout=0.1",  "pipeline.microbatch=2", "pipeline.microbatches=4",
+    "pipeline.sync_updates=2",  "optimizer.warmup=2", "train.updates=8",       "train.eval_every=4",
+    "train.eval_microbatches=2"};
 
 int run(const RunArguments& arguments, const train::VerifyOptions& options) {
   std::vector<std::string> overrides = arguments.file.empty() ? kSmall : std::vector<std::string>{};
@@ -40,9 +30,10 @@ int run(const RunArguments& arguments, const train::VerifyOptions& options) {
   const train::Verification result = train::verify(config, options);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
 
+  const bool predicts = config.pipeline.schedule == ScheduleKind::TwoBW && config.pipeline.predict;
   fmt::print(
-      "verify {}: {}d={} stages of [{}] layers, m={}, e={}, sync_updates={}, {} parameters, {} updates\n",
-      name(config.pipeline.schedule),
+      "verify {}{}: {}d={} stages of [{}] layers, m={}, e={}, sync_updates={}, {} parameters, {} updates\n",
+      name(config.pipeline.schedule), predicts ? ", predicted" : "",
       config.pipeline.replicas > 1 ? fmt::format("w={} replicas of ", config.pipeline.replicas) : "",
       config.pipeline.stages, fmt::join(result.split, ", "), config.pipeline.microbatches,
       config.pipeline.extra, config.pipeline.sync_updates,

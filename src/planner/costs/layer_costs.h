@@ -38,10 +38,11 @@ struct CostColumn {
 
 // All that was measured or modelled for one kind of device.
 struct CostTable {
-  std::vector<CostColumn> columns;  // by growing microbatch size
-  double step_per_parameter = 0;    // seconds of the optimizer's step, for one parameter
-  bool modelled = false;            // from a device's figures, not measured
-  bool fixed_places = false;        // as in StateBytes
+  std::vector<CostColumn> columns;   // by growing microbatch size
+  double step_per_parameter = 0;     // seconds of the optimizer's step, for one parameter
+  double predict_per_parameter = 0;  // and of a prediction
+  bool modelled = false;             // from a device's figures, not measured
+  bool fixed_places = false;         // as in StateBytes
 };
 
 // Bytes of training state a parameter, by purpose.

@@ -9,8 +9,10 @@ Footprint footprint_at(Moment moment, const schedule::Spec& spec, int stage, con
   Footprint result;
   result[Term::Weights] = schedule::versions_kept(spec, stage) * state.weights * load.parameters;
   result[Term::Master] = state.master * load.parameters;
-  result[Term::Gradients] =
-      schedule::gradient_buffers(spec, stage) * state.gradients * load.gradient_parameters;
+  // Replicas predict from a sum of their parts, which has a buffer of its own.
+  const bool sums_partly = spec.shape.replicas > 1 && schedule::predicts(spec, spec.sync_updates + 1);
+  result[Term::Gradients] = (schedule::gradient_buffers(spec, stage) + (sums_partly ? 1 : 0)) *
+                            state.gradients * load.gradient_parameters;
   result[Term::Optimizer] = state.optimizer * load.parameters;
   const auto hold = [&](double microbatches) {
     result[Term::Activations] = recompute ? 0 : microbatches * load.stash;

@@ -21,10 +21,11 @@ struct Problem {
   StateBytes state;
   // Of schedules that never delay an update, where that differs: they need no correction for a delay.
   std::optional<StateBytes> synchronous_state;
-  int batch = 1;        // B: sequences an update, at most
-  int context = 1;      // tokens a sequence, for tokens/s
-  double margin = 0.1;  // fraction of a device's memory kept free
-  PartialShape fixed;   // what the planner may not choose
+  int batch = 1;              // B: sequences an update, at most
+  int context = 1;            // tokens a sequence, for tokens/s
+  double margin = 0.1;        // fraction of a device's memory kept free
+  PartialShape fixed;         // what the planner may not choose
+  bool predict_well = false;  // 2bw only where schedule::predicts_well
 };
 
 // One stage of a plan: its layers and the devices of its replicas.

@@ -138,6 +138,7 @@ std::string to_json(const Profile& profile) {
                  {"layers", profile.layers},
                  {"token_bytes_per_sequence", profile.tokens_per_sequence_bytes},
                  {"step_seconds_per_parameter", write(profile.step_per_parameter)},
+                 {"predict_seconds_per_parameter", write(profile.predict_per_parameter)},
                  {"links", links}});
 }
 
@@ -161,6 +162,7 @@ Profile load_profile(const std::string& path) {
   for (const JsonField& layer : json["layers"].items()) profile.layers.push_back(layer.text());
   profile.tokens_per_sequence_bytes = json["token_bytes_per_sequence"].number();
   profile.step_per_parameter = read_measured(json["step_seconds_per_parameter"]);
+  profile.predict_per_parameter = read_measured(json["predict_seconds_per_parameter"]);
   for (const auto& [name, link] : json["links"].entries()) profile.links[name] = read_link(link);
   check_complete(profile, json);
   return profile;
@@ -191,6 +193,7 @@ void check_matches(const Profile& profile, const Config& config,
 
 CostTable costs_of(const Profile& profile, const std::vector<std::string>& layer_kinds, double speed) {
   CostTable table{.step_per_parameter = profile.step_per_parameter.median / speed,
+                  .predict_per_parameter = profile.predict_per_parameter.median / speed,
                   .fixed_places = names_gpu(profile.device)};
   if (profile.kinds.empty()) return table;
   for (const int microbatch : sizes_of(profile.kinds.begin()->second)) {

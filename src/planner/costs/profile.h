@@ -11,7 +11,7 @@
 
 namespace twobw::planner {
 
-inline constexpr int kProfileVersion = 2;
+inline constexpr int kProfileVersion = 3;
 
 struct Measured {
   double median = 0;
@@ -43,7 +43,7 @@ struct Profile {
   std::map<std::string, LayerKind> kinds;
   std::vector<std::string> layers;  // the kind of every layer, in order
   double tokens_per_sequence_bytes = 0;
-  Measured step_per_parameter;
+  Measured step_per_parameter, predict_per_parameter;
   std::map<std::string, LinkSpec> links;  // "local": between two workers of this machine, ...
 };
 

@@ -77,9 +77,13 @@ simulator::System system_of(const Problem& problem, const Plan& plan) {
     const StageLoad load = load_of(stage);
     const StageTiming timing = timing_of(problem, Setting{.shape = plan.shape},
                                          site_of(problem.cluster, stage), load, stage.recompute);
+    const double predict = Setting{.shape = plan.shape}.predicts()
+                               ? problem.costs[stage.kind].predict_per_parameter * load.parameters
+                               : 0;
     system.stages.push_back({.forward = timing.forward,
                              .backward = timing.backward,
-                             .step = timing.step,
+                             .step = timing.step - predict,
+                             .predict = predict,
                              .reduce = timing.reduce});
     if (r + 1 == plan.stages.size()) continue;
     const StagePlan& next = plan.stages[r + 1];

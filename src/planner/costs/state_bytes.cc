@@ -5,11 +5,12 @@
 
 namespace twobw::planner {
 
-StateBytes state_bytes(const OptimizerConfig& optimizer, const std::string& precision, bool delayed) {
+StateBytes state_bytes(const OptimizerConfig& optimizer, const std::string& precision, bool delayed,
+                       bool predicts) {
   constexpr double kFloat = 4;
   const double element = bytes_per_element(precision);
   StateBytes state{.weights = element, .master = 0, .gradients = kFloat, .optimizer = kFloat};
-  if (element < kFloat) state.master = kFloat;
+  if (element < kFloat || predicts) state.master = kFloat;
   if (optimizer.name == "adamw") state.optimizer += kFloat;
   if (!delayed) return state;
   const auto weights = optimizer.extrapolate_weights.size(), update = optimizer.extrapolate_update.size();
@@ -20,7 +21,8 @@ StateBytes state_bytes(const OptimizerConfig& optimizer, const std::string& prec
 
 StateBytes state_bytes(const Config& config) {
   const bool delayed = schedule::is_delayed(config.pipeline.schedule);
-  return state_bytes(config.optimizer, config.train.precision, delayed);
+  const bool predicts = config.pipeline.schedule == ScheduleKind::TwoBW && config.pipeline.predict;
+  return state_bytes(config.optimizer, config.train.precision, delayed, predicts);
 }
 
 }  // namespace twobw::planner

@@ -128,8 +128,15 @@ const CostColumn* column_of(const Problem& problem, int kind, int microbatch) {
 }
 
 double update_share(const Setting& setting, int in_flight, const StageTiming& stage) {
-  const double meanwhile = (setting.shape.microbatches - in_flight + 1) * stage.compute();
-  return (stage.step + std::max(0.0, stage.reduce - meanwhile)) / setting.shape.microbatches;
+  const int gradients = setting.shape.microbatches - in_flight + 1;
+  double wait = std::max(0.0, stage.reduce - gradients * stage.compute());
+  if (setting.predicts() && setting.shape.replicas > 1) {
+    // The sum to predict from is made while one microbatch runs, and passes before the other.
+    const int hidden = gradients > 1 ? 1 : 0;
+    wait += std::max(0.0, stage.reduce - hidden * stage.compute());
+    wait = std::max(wait, 2 * stage.reduce - gradients * stage.compute());
+  }
+  return (stage.step + wait) / setting.shape.microbatches;
 }
 
 double update_seconds(const Setting& setting, std::span<const StageTiming> stages) {
@@ -149,12 +156,17 @@ double update_seconds(const Setting& setting, std::span<const StageTiming> stage
   TWOBW_ASSERT(false, "no time model of schedule {}", name(setting.shape.schedule));
 }
 
+double step_seconds(const CostTable& costs, const Setting& setting) {
+  return costs.step_per_parameter + (setting.predicts() ? costs.predict_per_parameter : 0);
+}
+
 StageTiming timing_of(const Problem& problem, const Setting& setting, const Site& site, const StageLoad& load,
                       bool recompute) {
   const StateBytes& state = state_of(problem, setting.shape.schedule);
+  const CostTable& costs = problem.costs[site.kind];
   return {.forward = load.forward,
           .backward = load.backward + (recompute ? load.forward : 0),
-          .step = problem.costs[site.kind].step_per_parameter * load.parameters,
+          .step = step_seconds(costs, setting) * load.parameters,
           .reduce = all_reduce_seconds(problem.cluster.network, site, state.gradients * load.parameters)};
 }
 

@@ -17,7 +17,8 @@
 // and with each link busy for l_r a transfer, at least l_r. An update of m microbatches takes
 //
 //   2bw         m max(P, F_r + (step_r + max(0, reduce_r - (m-n_r+1) F_r)) / m)
-//               (m-n_r+1 microbatches run between the end of a batch's gradients and the need for them)
+//               (m-n_r+1 microbatches run between the end of a batch's gradients and the need for them;
+//               replicas that predict sum their gradients a second time, while one microbatch runs)
 //   ..., with one gradient buffer the same, but at least
 //               S' + (m-1) P + max (reduce_r + step_r)
 //               (no stage runs a backward of the next batch before the first stage has run the last of this
@@ -31,7 +32,8 @@
 // formula for gpipe is exact too; that for flush is never too low, and within 3% for balanced stages. That
 // for one gradient buffer is exact for equal stages and free links, where it says (d-1) b - f more than with
 // two; for balanced ones it may be some 7% too high, and a little too low where one stage reduces longest and
-// another steps longest.
+// another steps longest. Replicas that predict wait for a second sum, which the formula for one gradient buffer
+// does not count.
 #pragma once
 
 #include <span>
@@ -48,6 +50,7 @@ struct Setting {
   PipelineShape shape;       // the stages apart, which are what a search looks for
   int extra_a_boundary = 0;  // extra microbatches in flight besides, for every boundary between two stages
 
+  bool predicts() const { return shape.schedule == schedule::Kind::TwoBW && shape.predict; }
   bool one_gradient() const { return shape.schedule == schedule::Kind::TwoBW && !shape.second_gradient; }
 
   friend bool operator==(const Setting&, const Setting&) = default;
@@ -80,6 +83,10 @@ struct StageTiming {
 double update_share(const Setting& setting, int in_flight, const StageTiming& stage);
 // The formulas.
 double update_seconds(const Setting& setting, std::span<const StageTiming> stages);
+
+// Of a parameter, an update: the step, and the prediction where there is one. Where both are made in one pass
+// they take less.
+double step_seconds(const CostTable& costs, const Setting& setting);
 
 // Computation, step and the all-reduce over replicas; the neighbours are not known here.
 StageTiming timing_of(const Problem& problem, const Setting& setting, const Site& site, const StageLoad& load,

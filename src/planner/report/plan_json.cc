@@ -48,7 +48,8 @@ Json setting_json(const Plan& plan) {
           {"microbatch", plan.shape.microbatch},
           {"microbatches", plan.shape.microbatches},
           {"extra", plan.shape.extra},
-          {"second_gradient", plan.shape.second_gradient}};
+          {"second_gradient", plan.shape.second_gradient},
+          {"predict", plan.shape.predict}};
 }
 
 Json plan_json(const Problem& problem, const Estimate& estimate) {

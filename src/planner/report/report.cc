@@ -99,6 +99,18 @@ std::string setting_line(const Problem& problem, const Plan& plan) {
                      gradients.empty() ? "" : "; " + gradients);
 }
 
+// Empty where nothing is predicted.
+std::string prediction_line(const Plan& plan) {
+  const schedule::Spec spec{.shape = plan.shape};
+  if (!schedule::predicts(spec, 1)) return "";
+  return fmt::format(
+      "prediction     from the first {} of the batch before{}\n", schedule::describe_prediction(spec),
+      schedule::predicts_well(spec)
+          ? ""
+          : "; less than half on the first stage: expect a higher loss than under flush, and take "
+            "more microbatches if you can");
+}
+
 std::string memory_line(const Problem& problem, const Estimate& estimate) {
   const StagePlan& stage = estimate.plan.stages[static_cast<std::size_t>(estimate.tightest)];
   std::vector<std::string> terms;
@@ -134,7 +146,7 @@ std::string forecast(const Problem& problem, const Estimate& estimate) {
     text += fmt::format("simulated      {} tokens/s ({:+.1f}%)\n", format_count(plan.simulated_tokens_per_s),
                         100 * (plan.simulated_tokens_per_s / plan.tokens_per_s - 1));
   }
-  return text + communication_line(problem, plan) + memory_line(problem, estimate);
+  return text + communication_line(problem, plan) + prediction_line(plan) + memory_line(problem, estimate);
 }
 
 std::string shortfall_text(const Problem& problem, const Shortfall& shortfall) {

@@ -12,8 +12,11 @@ int most_stages(const Problem& problem, const Setting& setting, const Places& pl
                 std::optional<int> exactly) {
   int most = std::min(static_cast<int>(problem.layers.size()), places.all().front().reach);
   if (exactly) most = std::min(most, *exactly);
-  while (most > 0 && schedule::smallest_microbatches(spec_of(setting, most)) > setting.shape.microbatches)
-    --most;
+  const auto allowed = [&](const schedule::Spec& spec) {
+    return schedule::smallest_microbatches(spec) <= setting.shape.microbatches &&
+           (!problem.predict_well || schedule::predicts_well(spec));
+  };
+  while (most > 0 && !allowed(spec_of(setting, most))) --most;
   return most;
 }
 

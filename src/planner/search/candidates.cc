@@ -125,7 +125,8 @@ class Search {
                                .microbatch = b,
                                .microbatches = m,
                                .extra = fixed_extra(problem_, schedule),
-                               .second_gradient = second}},
+                               .second_gradient = second,
+                               .predict = problem_.fixed.predict.value_or(true)}},
                     cells);
         }
       }

@@ -21,10 +21,12 @@ Problem problem_of(const Config& config, Cluster cluster, std::vector<CostTable>
                      .layers = shapes_of(architecture::model_of(config.model)),
                      .costs = std::move(costs),
                      // The corrections for a delay are off where there is none.
-                     .state = state_bytes(config.optimizer, precision, /*delayed=*/true),
-                     .synchronous_state = state_bytes(config.optimizer, precision, /*delayed=*/false),
+                     .state = state_bytes(config.optimizer, precision, /*delayed=*/true, pipeline.predict),
+                     .synchronous_state = state_bytes(config.optimizer, precision, /*delayed=*/false,
+                                                      /*predicts=*/false),
                      .batch = pipeline.batch(),
-                     .context = config.model.context};
+                     .context = config.model.context,
+                     .fixed = {.predict = pipeline.predict}};
   problem.state.fixed_places = problem.synchronous_state->fixed_places =
       std::ranges::any_of(problem.costs, &CostTable::fixed_places);
   return problem;

@@ -65,6 +65,8 @@ std::optional<Estimate> with_cushion(const Problem& problem, const Plan& plan) {
   Plan more = plan;
   more.shape.extra = cushion;
   if (more.shape.microbatches < schedule::smallest_microbatches({.shape = more.shape})) return std::nullopt;
+  if (schedule::predicts_well({.shape = plan.shape}) && !schedule::predicts_well({.shape = more.shape}))
+    return std::nullopt;
   Estimate estimate = evaluate(problem, more);
   if (!estimate.fits() || estimate.plan.sequences_per_s < plan.sequences_per_s) return std::nullopt;
   if (plan.simulated_tokens_per_s > 0)
@@ -123,7 +125,9 @@ std::vector<std::vector<Plan>> best_by_size(const Problem& problem, const Prefer
 std::vector<Plan> contenders(const Problem& problem, const Preferences& preferences,
                              const SearchResult& result, double near, int most) {
   const double enough = (1 - near) * result.best->plan.tokens_per_s;
-  const auto candidates = best_by_size(problem, preferences, near, enough);
+  Problem alike = problem;
+  alike.predict_well = schedule::predicts_well({.shape = result.best->plan.shape});
+  const auto candidates = best_by_size(alike, preferences, near, enough);
   std::vector<Plan> taken = {result.best->plan};
   for (std::size_t rank = 0; std::ssize(taken) < most; ++rank) {
     std::vector<Plan> next;
@@ -157,9 +161,25 @@ double with_synchronous_start(const Problem& problem, const Plan& plan, double r
   return rate / (1 - share + share / slower);
 }
 
+namespace {
+
+// The better of two searches, one of them without plans that predict from little.
+SearchResult search_to_predict_well(const Problem& problem, const Preferences& preferences,
+                                    const SearchOptions& options) {
+  SearchResult fastest = search(problem, options);
+  if (!fastest.best || schedule::predicts_well({.shape = fastest.best->plan.shape})) return fastest;
+  Problem careful = problem;
+  careful.predict_well = true;
+  SearchResult result = rank_candidates(careful, options);
+  const double enough = (1 - preferences.predict_well) * fastest.best->plan.tokens_per_s;
+  return result.best && result.best->plan.tokens_per_s >= enough ? result : fastest;
+}
+
+}  // namespace
+
 SearchResult search_with(const Problem& problem, const Preferences& preferences, SearchOptions options) {
   options.near = std::max(options.near, preferences.tolerance);
-  SearchResult result = search(problem, options);
+  SearchResult result = search_to_predict_well(problem, preferences, options);
   prefer(problem, preferences, result);
   return result;
 }

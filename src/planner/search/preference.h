@@ -14,6 +14,9 @@ struct Preferences {
   // stages each delay holds up all of them. One more for every boundary absorbs it, where memory and m
   // allow and e is not fixed.
   bool cushion = true;
+  // A plan whose first stage predicts from less than half of a batch is passed over where another costs at
+  // most this fraction of the throughput.
+  double predict_well = 0.2;
 };
 
 // Searches, and chooses by the preferences. Every candidate that may be chosen has its best plan.

@@ -69,8 +69,10 @@ void validate(const Problem& problem) {
                problem.batch, m, m > 1 ? "es" : "", b, w, w > 1 ? "s" : "", 1LL * m * b * w);
   }
   if (problem.fixed.microbatches && problem.fixed.schedule == Kind::TwoBW) {
-    const Setting setting{
-        .shape = {.schedule = Kind::TwoBW, .microbatches = m, .extra = problem.fixed.extra.value_or(0)}};
+    const Setting setting{.shape = {.schedule = Kind::TwoBW,
+                                    .microbatches = m,
+                                    .extra = problem.fixed.extra.value_or(0),
+                                    .predict = problem.fixed.predict.value_or(true)}};
     schedule::validate(spec_of(setting, d));
   }
 }

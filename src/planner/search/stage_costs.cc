@@ -56,7 +56,7 @@ StageCosts::StageCosts(const Problem& problem, const Setting& setting, const Pla
   for (const Site& site : places.sites()) {
     SiteRates rates;
     rates.capacity = problem.cluster.kinds[site.kind].memory * (1 - problem.margin);
-    rates.step = problem.costs[site.kind].step_per_parameter;
+    rates.step = step_seconds(problem.costs[site.kind], setting);
     rates.reduce_latency = all_reduce_seconds(network, site, 0);
     rates.reduce = all_reduce_seconds(network, site, state.gradients) - rates.reduce_latency;
     rates.tie_inside = tie_exchange(problem, setting, site.inside, site.per_node, tied).seconds;

@@ -39,7 +39,9 @@ class GpuStage final : public Stage {
   Tensors evaluate(std::int64_t index, const Tensors& inputs) override;
   Tensor tied_gradient(std::int64_t batch) override;
   transport::Norms squared_norms(std::int64_t batch) override;
-  void step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms) override;
+  void step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms,
+            const NextBatch* next) override;
+  void predict(const NextBatch& next) override;
   StepResult finish_step(std::int64_t update) override;
   int steps_ahead() const override { return 2; }
   void finish() override;
@@ -52,6 +54,7 @@ class GpuStage final : public Stage {
   std::int64_t tokens() const { return std::int64_t{config_.pipeline.microbatch} * config_.model.context; }
   Tensor initial_weights() const;
   Tensor copy_weights() const;
+  Tensor weights_to_evaluate();
   gpu::GraphPair& graphs_of(int slot, std::int64_t version, std::int64_t batch) {
     return graphs_.pair(slot, static_cast<int>(version % versions_.kept()),
                         static_cast<int>(batch % gradients_.count()));
@@ -91,9 +94,10 @@ GpuStage::GpuStage(const Config& config, const models::Model& model, const data:
     : Stage(config, model, training, validation, setup, compute),
       stream_(c10::cuda::getCurrentCUDAStream()),
       takes_(architecture::taken_by(model.layers, setup.first_layer, setup.last_layer)),
-      forwards_late_(is_last() && setup.versions > 1 && setup.gradient_buffers == 1),
+      forwards_late_(is_last() && (setup.versions > 1 || setup.predicts) && setup.gradient_buffers == 1),
       initial_(initial_weights()),
-      optimizer_(config.optimizer, layout_, config.pipeline.sync_updates, initial_, versions_.flat(0)),
+      optimizer_(config.optimizer, layout_, config.pipeline.sync_updates, initial_, versions_.flat(0),
+                 setup.predicts),
       graphs_(setup.slots, setup.recompute, footprint_),
       boundary_(setup, footprint_),
       uploads_(tokens(), stream_),
@@ -107,7 +111,8 @@ GpuStage::GpuStage(const Config& config, const models::Model& model, const data:
     footprint_[Term::Transfer] += 2.0 * static_cast<double>(tie_parts_[0].nbytes());
   }
   footprint_[Term::Weights] = static_cast<double>(versions_.flat(0).nbytes()) * versions_.kept();
-  footprint_[Term::Gradients] = static_cast<double>(gradients_.flat(0).nbytes()) * gradients_.count();
+  footprint_[Term::Gradients] =
+      static_cast<double>(gradients_.flat(0).nbytes()) * (gradients_.count() + (setup.sums_partly ? 1 : 0));
   optimizer_.add_to(footprint_);
 }
 
@@ -201,13 +206,22 @@ Tensors GpuStage::evaluate(std::int64_t index, const Tensors& inputs) {
   const auto on_gpu = versions_.flat(versions_.newest()).options();
   pass.tokens = pass.tokens.to(on_gpu.dtype(at::kLong));
   pass.targets = pass.targets.to(on_gpu.dtype(at::kLong));
-  const Tensor& newest = versions_.flat(versions_.newest());
-  const Tensor weights = optimizer_.computes_with_true_weights()
-                             ? newest
-                             : optimizer_.true_weights(newest).to(newest.scalar_type());
+  const Tensor weights = weights_to_evaluate();
   Tensors outputs = run_layers(weights::parameter_views(layout_, weights), inputs, pass);
   check_cuda(cudaStreamSynchronize(stream_), "evaluation");
   return outputs;
+}
+
+// With predictions the buffer that the next one goes to is free, and has room for the true weights.
+Tensor GpuStage::weights_to_evaluate() {
+  const Tensor& newest = versions_.flat(versions_.newest());
+  if (optimizer_.computes_with_true_weights()) return newest;
+  const Tensor& weights = optimizer_.true_weights(newest);
+  if (weights.scalar_type() == newest.scalar_type()) return weights;
+  if (!setup_.predicts) return weights.to(newest.scalar_type());
+  const Tensor room = versions_.begin_write();
+  room.copy_(weights, /*non_blocking=*/true);
+  return room;
 }
 
 Tensor GpuStage::tied_gradient(std::int64_t batch) {
@@ -223,14 +237,23 @@ transport::Norms GpuStage::squared_norms(std::int64_t batch) {
   return {.on_gpu = norms, .ready = device::record_stream_event()};
 }
 
-void GpuStage::step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms) {
+void GpuStage::step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms,
+                    const NextBatch* next) {
+  const bool writes = steps_write_compute(update);
   const Tensor source = versions_.flat(versions_.newest());
-  const Tensor target = versions_.begin_write();
+  const Tensor target = writes ? versions_.begin_write() : Tensor();
+  const optim::Prediction prediction = next ? prediction_for(*next) : optim::Prediction();
   Tensors of_stages;
   for (const transport::Norms& of_stage : norms) of_stages.push_back(of_stage.on_gpu);
-  optimizer_.apply(update, learning_rate, of_stages, gradients_.flat(update), source, target, stream_);
-  versions_.publish();
+  optimizer_.apply(update, learning_rate, of_stages, gradients_.flat(update), source, target, stream_,
+                   next ? &prediction : nullptr);
+  if (writes || next) versions_.publish();
   results_.fetch_control(update, optimizer_.control());
+}
+
+void GpuStage::predict(const NextBatch& next) {
+  optimizer_.predict(prediction_for(next), stream_);
+  versions_.publish();
 }
 
 StepResult GpuStage::finish_step(std::int64_t update) {

@@ -53,11 +53,16 @@ void put_cell(Line& above, Line& below, const Cell& cell, const GridLayout& layo
 // The bar stands in the blank between two cells; the version before it, where there is room.
 void put_mark(Line& above, Line& below, const UpdateMark& mark, const GridLayout& layout) {
   const std::int64_t bar = layout.column(mark.tick) - 1;
-  const std::int64_t text = bar - std::ssize(mark.text);
   const Style style = {.color = mark.version};
   above.put(bar, "|", style);
   below.put(bar, "|", style);
-  if (below.blank(text, bar)) below.put(text, mark.text, style);
+  // All of it, or the last that is written.
+  for (const std::string& text : {mark.text, mark.text.substr(mark.text.find_last_of(">~"))}) {
+    const std::int64_t begin = bar - std::ssize(text);
+    if (!below.blank(begin, bar)) continue;
+    below.put(begin, text, style);
+    break;
+  }
 }
 
 std::string draw_row(std::size_t stage, const GridLayout& layout, bool color) {
@@ -88,8 +93,11 @@ std::string by_stage(const Spec& spec, Function of_stage) {
 }
 
 std::string legend(const Spec& spec) {
-  return "5 forward, 5' backward of microbatch 5, under it the t of its weights W(t)\n" +
-         fmt::format("{}>1| writes W(1), . idle\n", spec.evaluate_every > 0 ? "E evaluation, " : "");
+  const bool predicts = schedule::predicts(spec, spec.sync_updates + 1);
+  return fmt::format("5 forward, 5' backward of microbatch 5, under it the t of its weights {}(t)\n",
+                     predicts ? "P" : "W") +
+         fmt::format("{}>1| writes W(1), {}. idle\n", spec.evaluate_every > 0 ? "E evaluation, " : "",
+                     predicts ? "~1| predicts P(1), " : "");
 }
 
 std::string summary(const Spec& spec, const Costs& costs) {
@@ -98,7 +106,8 @@ std::string summary(const Spec& spec, const Costs& costs) {
   return fmt::format("steady state: {:.1f}% busy, {:g} ticks a batch\n", 100 * work / period, period) +
          fmt::format("by stage: weight versions{}, gradient buffers{}, microbatches in flight{}\n",
                      by_stage(spec, versions_kept), by_stage(spec, gradient_buffers),
-                     by_stage(spec, in_flight_bound));
+                     by_stage(spec, in_flight_bound)) +
+         (predicts(spec, spec.sync_updates + 1) ? "predicts from " + describe_prediction(spec) + "\n" : "");
 }
 
 }  // namespace

@@ -7,7 +7,8 @@
 //   stage 1  . 0 0'- . .|. 1 1'- . .|
 //         W    0 0    >1|  1 1    >2|
 //
-// 1 is a forward, 1' a backward; >1| is where the update writes W(1); a dot is an idle tick.
+// 1 is a forward, 1' a backward; >1| is where the update writes W(1), ~1| where P(1) is predicted; a dot is
+// an idle tick.
 #pragma once
 
 #include <cstdint>

@@ -13,18 +13,19 @@ std::string label_of(const Instruction& instruction) {
   return "E";
 }
 
-void add_mark(Row& row, std::int64_t tick, std::int64_t version) {
+void add_mark(Row& row, std::int64_t tick, std::int64_t version, char sign) {
   const bool first = row.marks.empty() || row.marks.back().tick != tick;
   if (first) row.marks.push_back({tick, version, ""});
   row.marks.back().version = version;
-  row.marks.back().text += fmt::format(">{}", version);
+  row.marks.back().text += fmt::format("{}{}", sign, version);
 }
 
 Row row_of(const std::vector<Instruction>& list, const std::vector<Span>& times, std::int64_t ticks) {
   Row row;
   for (std::size_t i = 0; i < times.size(); ++i) {
     const Span& span = times[i];
-    if (list[i].op == Op::Step && span.end <= ticks) add_mark(row, span.end, list[i].version);
+    if (list[i].op == Op::Step && span.end <= ticks) add_mark(row, span.end, list[i].version, '>');
+    if (list[i].op == Op::Predict && span.end <= ticks) add_mark(row, span.end, list[i].version, '~');
     if (span.end > span.start && span.start < ticks) {
       row.cells.push_back({span, label_of(list[i]), list[i].version});
     }

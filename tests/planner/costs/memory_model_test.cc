@@ -11,6 +11,7 @@ using schedule::Kind;
 using schedule::Spec;
 
 constexpr StateBytes kFp32 = {.weights = 4, .master = 0, .gradients = 4, .optimizer = 8};
+constexpr StateBytes kFp32Predicted = {.weights = 4, .master = 4, .gradients = 4, .optimizer = 8};
 constexpr StateBytes kBf16 = {.weights = 2, .master = 4, .gradients = 4, .optimizer = 8};
 
 StageLoad some_load() {
@@ -29,7 +30,8 @@ double training_state(const Footprint& memory) {
 
 TEST(Memory, BytesAParameterAreThoseOfTheDesign) {
   const auto bytes = [](Kind kind, int stage, const StateBytes& state, int replicas) {
-    const Spec spec = {.shape = {.schedule = kind, .stages = 4, .replicas = replicas, .microbatches = 8}};
+    const Spec spec = {
+        .shape = {.schedule = kind, .stages = 4, .replicas = replicas, .microbatches = 8, .predict = false}};
     return training_state(footprint(spec, stage, some_load(), state, false)) / 1000;
   };
   EXPECT_EQ(bytes(Kind::Flush, 1, kFp32, 1), 16);
@@ -49,9 +51,49 @@ TEST(Memory, OneGradientBufferTakesTwentyBytesAParameter) {
                                    .stages = 4,
                                    .replicas = replicas,
                                    .microbatches = 8,
-                                   .second_gradient = false}};
+                                   .second_gradient = false,
+                                   .predict = false}};
       EXPECT_EQ(training_state(footprint(spec, stage, some_load(), kBf16, false)) / 1000, 20);
       EXPECT_EQ(training_state(footprint(spec, stage, some_load(), kFp32, false)) / 1000, 20);
+    }
+  }
+}
+
+double predicted_bytes(int stage, const StateBytes& state, int replicas, bool second_gradient) {
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW,
+                               .stages = 4,
+                               .replicas = replicas,
+                               .microbatches = 8,
+                               .second_gradient = second_gradient}};
+  return training_state(footprint(spec, stage, some_load(), state, false)) / 1000;
+}
+
+TEST(Memory, APredictionTakesTheTrueWeightsBesidesInFp32AndNothingInBf16) {
+  for (bool second_gradient : {true, false}) {
+    EXPECT_EQ(predicted_bytes(0, kFp32Predicted, 1, second_gradient), 24);
+    EXPECT_EQ(predicted_bytes(0, kBf16, 1, second_gradient), 20);
+  }
+  EXPECT_EQ(predicted_bytes(1, kFp32Predicted, 1, true), 28);  // and two gradient buffers
+  EXPECT_EQ(predicted_bytes(1, kBf16, 1, true), 24);
+  EXPECT_EQ(predicted_bytes(1, kFp32Predicted, 1, false), 24);
+  EXPECT_EQ(predicted_bytes(1, kBf16, 1, false), 20);
+}
+
+// One version, for it has none in flight when it predicts.
+TEST(Memory, OnTheLastStageAPredictionTakesTheBytesOfFlush) {
+  EXPECT_EQ(predicted_bytes(3, kFp32Predicted, 1, true), 24);
+  EXPECT_EQ(predicted_bytes(3, kFp32Predicted, 1, false), 20);  // the true weights besides
+  EXPECT_EQ(predicted_bytes(3, kBf16, 1, true), 22);
+  EXPECT_EQ(predicted_bytes(3, kBf16, 1, false), 18);
+}
+
+TEST(Memory, ReplicasHaveABufferForTheSumTheyPredictFrom) {
+  for (int stage = 0; stage < 4; ++stage) {
+    for (const StateBytes& state : {kFp32Predicted, kBf16}) {
+      EXPECT_EQ(predicted_bytes(stage, state, 2, false), predicted_bytes(stage, state, 1, false) + 4);
+      // Stage 0 has a second gradient buffer as well, for it waits for the other replica.
+      EXPECT_EQ(predicted_bytes(stage, state, 2, true),
+                predicted_bytes(stage, state, 1, true) + (stage == 0 ? 8 : 4));
     }
   }
 }

@@ -32,6 +32,7 @@ Profile example() {
   profile.layers = {"embedding", "block", "block", "head"};
   profile.tokens_per_sequence_bytes = 256;
   profile.step_per_parameter = {1.23456789e-9, 1e-11};
+  profile.predict_per_parameter = {7.5e-10, 3e-12};
   profile.links["local"] = {.latency = 3e-6, .bandwidth = 1.0e10 / 3, .shared = true};
   return profile;
 }
@@ -69,6 +70,8 @@ TEST(Profile, ReadsBackToTheLastBit) {
   EXPECT_EQ(back.kinds.at("block").times[0].forward.median, 1.0 / 3);
   EXPECT_EQ(back.kinds.at("block").times[1].backward.spread, 1.25 / 3);
   EXPECT_EQ(back.step_per_parameter.median, 1.23456789e-9);
+  EXPECT_EQ(back.predict_per_parameter.median, 7.5e-10);
+  EXPECT_EQ(back.predict_per_parameter.spread, 3e-12);
   EXPECT_EQ(back.links.at("local"), profile.links.at("local"));
   EXPECT_EQ(back.layers, profile.layers);
   EXPECT_EQ(back.model.dropout, 0.1);
@@ -77,7 +80,7 @@ TEST(Profile, ReadsBackToTheLastBit) {
 
 TEST(Profile, IsLaidOutForPeople) {
   const std::string text = to_json(example());
-  EXPECT_EQ(text.find("{\n  \"version\": 2,\n  \"device\": \"cpu: 1 core of Neoverse-V1\",\n"), 0u) << text;
+  EXPECT_EQ(text.find("{\n  \"version\": 3,\n  \"device\": \"cpu: 1 core of Neoverse-V1\",\n"), 0u) << text;
   EXPECT_NE(text.find("\n  \"layers\": [\"embedding\", \"block\", \"block\", \"head\"],\n"),
             std::string::npos)
       << text;
@@ -94,7 +97,7 @@ TEST(Profile, RefusesWhatIsNoProfile) {
 
 TEST(Profile, RefusesAnotherVersion) {
   EXPECT_EQ(refused("{\"version\": 7}"),
-            "profile 'p.json' is of version 7; this program reads version 2, so make it again with `twobw "
+            "profile 'p.json' is of version 7; this program reads version 3, so make it again with `twobw "
             "profile`");
 }
 
@@ -102,6 +105,9 @@ TEST(Profile, NamesTheFieldThatIsMissingOrWrong) {
   const std::string text = to_json(example());
   EXPECT_EQ(refused(with(text, "\"libtorch\"", "\"libtroch\"")),
             "profile 'p.json' lacks the field libtorch; `twobw profile` writes all of them");
+  EXPECT_EQ(
+      refused(with(text, "\"predict_seconds_per_parameter\"", "\"predict_seconds\"")),
+      "profile 'p.json' lacks the field predict_seconds_per_parameter; `twobw profile` writes all of them");
   EXPECT_EQ(refused(with(text, "\"stash_bytes\"", "\"stash\"")),
             "profile 'p.json' lacks the field kinds.block.times[0].stash_bytes; `twobw profile` writes all "
             "of them");
@@ -149,6 +155,7 @@ TEST(Profile, GivesCostsForAnyNumberOfBlocks) {
   const CostTable table = costs_of(profile, kinds);
   EXPECT_FALSE(table.modelled);
   EXPECT_EQ(table.step_per_parameter, 1.23456789e-9);
+  EXPECT_EQ(table.predict_per_parameter, 7.5e-10);
   ASSERT_EQ(table.columns.size(), 2u);
   EXPECT_EQ(table.columns[1].microbatch, 4);
   EXPECT_EQ(table.columns[1].tokens, 4 * 256);
@@ -163,6 +170,7 @@ TEST(Profile, GivesCostsForAnyNumberOfBlocks) {
   EXPECT_EQ(twice.columns[1].layers[3].forward, 1.25 / 2);
   EXPECT_EQ(twice.columns[1].layers[3].backward, 2.1 * 1.25 / 2);
   EXPECT_EQ(twice.step_per_parameter, 1.23456789e-9 / 2);
+  EXPECT_EQ(twice.predict_per_parameter, 7.5e-10 / 2);
   EXPECT_EQ(twice.columns[1].layers[3].stash, 4000);
 }
 

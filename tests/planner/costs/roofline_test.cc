@@ -61,6 +61,13 @@ TEST(Modelled, AStepReadsAndWritesAllState) {
   EXPECT_DOUBLE_EQ(table.step_per_parameter, 2 * (4 + 4 + 8) / 1e9);
 }
 
+TEST(Modelled, APredictionReadsTheStateAndTheTrueWeightsAndWritesWhatIsComputedWith) {
+  const CostTable fp32 = modelled_costs({}, kDevice, "fp32", kState, 16, {1});
+  EXPECT_DOUBLE_EQ(fp32.predict_per_parameter, (4 + 4 + 8 + 4) / 1e9);
+  const CostTable bf16 = modelled_costs({}, kDevice, "fp16", {2, 4, 4, 8}, 16, {1});
+  EXPECT_DOUBLE_EQ(bf16.predict_per_parameter, (4 + 4 + 8 + 2) / 1e9);
+}
+
 TEST(Modelled, ADeviceOfUnknownFiguresIsRefused) {
   const auto complaint = [](const DeviceKind& device) {
     return refusal([&] { modelled_costs({}, device, "fp32", kState, 16, {1}); });
@@ -79,21 +86,38 @@ TEST(Modelled, ALayerWhoseWorkIsNotDescribedNeedsAProfile) {
 }
 
 TEST(Precision, StateIsWhatTheOptimizerKeeps) {
-  const auto bytes = [](const OptimizerConfig& config, const char* precision, bool delayed) {
-    const StateBytes state = state_bytes(config, precision, delayed);
+  const auto bytes = [](const OptimizerConfig& config, const char* precision, bool delayed,
+                        bool predicts = false) {
+    const StateBytes state = state_bytes(config, precision, delayed, predicts);
     return std::vector<double>{state.weights, state.master, state.gradients, state.optimizer};
   };
   OptimizerConfig config;
   EXPECT_EQ(bytes(config, "fp32", true), (std::vector<double>{4, 0, 4, 8}));
   EXPECT_EQ(bytes(config, "bf16", true), (std::vector<double>{2, 4, 4, 8}));
+  EXPECT_EQ(bytes(config, "fp32", true, true), (std::vector<double>{4, 4, 4, 8}));
+  EXPECT_EQ(bytes(config, "bf16", true, true), (std::vector<double>{2, 4, 4, 8}));
   config.extrapolate_weights = {1};
   config.extrapolate_update = {1, -0.5};
   EXPECT_EQ(bytes(config, "fp32", true), (std::vector<double>{4, 4, 4, 16}));
   EXPECT_EQ(bytes(config, "fp32", false), (std::vector<double>{4, 0, 4, 8}));
+  config.name = "lion";
+  EXPECT_EQ(bytes(config, "fp32", false), (std::vector<double>{4, 0, 4, 4}));
   config.name = "sgd";
   config.extrapolate_weights = {1, 2};
   EXPECT_EQ(bytes(config, "bf16", true), (std::vector<double>{2, 4, 4, 16}));
   EXPECT_EQ(refusal([] { bytes_per_element("fp8"); }), "the precision is 'fp8'; allowed: fp32, fp16, bf16");
+}
+
+// In fp32 the weights to compute with are the true ones, but where they are predicted.
+TEST(Precision, OnlyAScheduleThatPredictsKeepsAMasterInFp32) {
+  Config config;
+  for (const ScheduleKind kind : all_kinds()) {
+    config.pipeline.schedule = kind;
+    config.pipeline.predict = true;
+    EXPECT_EQ(state_bytes(config).master, kind == ScheduleKind::TwoBW ? 4 : 0) << name(kind);
+    config.pipeline.predict = false;
+    EXPECT_EQ(state_bytes(config).master, 0) << name(kind);
+  }
 }
 
 }  // namespace

@@ -104,7 +104,8 @@ TEST(TimeModel, AgreesWithTheListsForEqualStagesWithOneGradientBuffer) {
                                     .replicas = w,
                                     .microbatch = 1,
                                     .microbatches = m,
-                                    .second_gradient = false}};
+                                    .second_gradient = false,
+                                    .predict = false}};
           std::vector<StageTiming> stages = equal_stages(d, 1e-9);
           for (StageTiming& stage : stages) {
             stage.step = 0.5;
@@ -113,6 +114,22 @@ TEST(TimeModel, AgreesWithTheListsForEqualStagesWithOneGradientBuffer) {
           const double ratio = update_seconds(setting, stages) / simulated(setting, stages);
           EXPECT_NEAR(ratio, 1, 1e-6) << "w=" << w << " d=" << d << " m=" << m << " reduce=" << reduce;
         }
+      }
+    }
+  }
+}
+
+// Their second sum, of what they predict from, is hidden by one microbatch.
+TEST(TimeModel, AgreesWithTheListsForEqualReplicasThatPredict) {
+  for (int d = 1; d <= 6; ++d) {
+    for (int m = 2 * d + 1; m <= 3 * d + 4; ++m) {
+      for (double reduce : {0.0, 0.75, 3.0, 4.0}) {
+        const Setting setting{
+            .shape = {.schedule = Kind::TwoBW, .replicas = 2, .microbatch = 1, .microbatches = m}};
+        std::vector<StageTiming> stages = equal_stages(d, 1e-9);
+        for (StageTiming& stage : stages) stage.reduce = reduce;
+        const double ratio = update_seconds(setting, stages) / simulated(setting, stages);
+        EXPECT_NEAR(ratio, 1, 1e-6) << "d=" << d << " m=" << m << " reduce=" << reduce;
       }
     }
   }
@@ -175,6 +192,35 @@ TEST(TimeModel, ABusyLinkSetsThePaceHoweverManyAreInFlight) {
   const Setting setting{.shape = {.schedule = Kind::TwoBW, .microbatch = 1, .microbatches = 30},
                         .extra_a_boundary = 6};
   EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 30 * 5);
+}
+
+TEST(TimeModel, ReplicasThatPredictSumTheirGradientsTwice) {
+  Setting setting{.shape = {.schedule = Kind::TwoBW, .replicas = 2, .microbatch = 1, .microbatches = 8}};
+  std::vector<StageTiming> stages = equal_stages(4, 0);
+  for (StageTiming& stage : stages) stage.reduce = 5;  // one microbatch of 3 s hides the first
+  EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 8 * 3 + 2);
+  setting.shape.predict = false;
+  EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 8 * 3);
+  setting.shape.predict = true;
+  setting.shape.replicas = 1;
+  EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 8 * 3);
+}
+
+TEST(TimeModel, NothingHidesTheSumOfTheOnlyGradientThatIsPredictedFrom) {
+  const Setting setting{
+      .shape = {.schedule = Kind::TwoBW, .replicas = 2, .microbatch = 1, .microbatches = 4}};
+  std::vector<StageTiming> stages = equal_stages(4, 0);
+  stages[0].reduce = 2;
+  EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 4 * 3 + 2);
+  std::swap(stages[0].reduce, stages[1].reduce);  // has two gradients
+  EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 4 * 3);
+}
+
+TEST(TimeModel, APredictionIsPartOfTheStep) {
+  const CostTable costs{.step_per_parameter = 3, .predict_per_parameter = 2};
+  EXPECT_EQ(step_seconds(costs, {.shape = {.schedule = Kind::TwoBW}}), 5);
+  EXPECT_EQ(step_seconds(costs, {.shape = {.schedule = Kind::TwoBW, .predict = false}}), 3);
+  EXPECT_EQ(step_seconds(costs, {.shape = {.schedule = Kind::Flush}}), 3);
 }
 
 TEST(TimeModel, TwoBWHidesTheReductionInTheSlackOfTheDoubleBuffer) {
@@ -262,6 +308,17 @@ TEST(TimeModel, ForecastsOfAPlanFitTogether) {
   EXPECT_EQ(estimate.tightest, 0);
   EXPECT_DOUBLE_EQ(estimate.over, plan.stages[0].memory.total() - 30e6);
   EXPECT_DOUBLE_EQ(estimate.footprint, 2 * (plan.stages[0].memory.total() + plan.stages[1].memory.total()));
+}
+
+// The first stage of the plan has 1e6 parameters.
+TEST(TimeModel, APlanIsForecastWithItsPredictions) {
+  Problem problem = uniform_problem(1, 2, 2);
+  problem.costs[0].step_per_parameter = 1e-6;
+  problem.costs[0].predict_per_parameter = 5e-7;
+  Plan plan = two_stages({0}, {0});
+  EXPECT_DOUBLE_EQ(evaluate(problem, plan).plan.update_seconds, 4 * 3 + 1 + 0.5);
+  plan.shape.predict = false;
+  EXPECT_DOUBLE_EQ(evaluate(problem, plan).plan.update_seconds, 4 * 3 + 1);
 }
 
 TEST(LayerSums, AreSumsOverLayersAndKnowTies) {

@@ -92,6 +92,21 @@ TEST(Report, SaysHowManyGradientBuffersWhereThereIsAChoice) {
   EXPECT_FALSE(holds(of([](Plan& plan) { plan.shape.schedule = schedule::Kind::Flush; }), "gradient buffer"));
 }
 
+TEST(Report, SaysWhatIsPredictedFromWhereThereIsAPrediction) {
+  const Problem problem = example(1024 * kMi);
+  const auto of = [&](const std::function<void(Plan&)>& change) {
+    SearchResult result = found(problem);
+    change(result.best->plan);
+    return report(problem, result, "gpt", false);
+  };
+  const std::string predicted = of([](Plan&) {});
+  EXPECT_TRUE(
+      holds(predicted, "\nprediction     from the first 7, 8 of 8 microbatches of the batch before\n"))
+      << predicted;
+  EXPECT_FALSE(holds(of([](Plan& plan) { plan.shape.predict = false; }), "prediction"));
+  EXPECT_FALSE(holds(of([](Plan& plan) { plan.shape.schedule = schedule::Kind::Flush; }), "prediction"));
+}
+
 TEST(Report, MeasuredTimesAreNotCalledModelled) {
   Problem problem = example(1024 * kMi);
   problem.costs[0].modelled = false;
@@ -139,6 +154,7 @@ TEST(PlanJson, HoldsThePlan) {
   EXPECT_EQ(json["plan"]["schedule"], "2bw");
   EXPECT_EQ(json["plan"]["stages"], 2);
   EXPECT_EQ(json["plan"]["second_gradient"], true);
+  EXPECT_EQ(json["plan"]["predict"], true);
   EXPECT_EQ(json["plan"]["tokens_per_s"].get<double>(), result.best->plan.tokens_per_s);
   EXPECT_TRUE(json["plan"]["simulated_tokens_per_s"].is_null());
   EXPECT_EQ(json["plan"]["stage_plans"][1]["first_layer"], 2);

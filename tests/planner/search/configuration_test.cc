@@ -42,6 +42,18 @@ TEST(Configuration, SaysAllButTheHardware) {
   EXPECT_EQ(problem.synchronous_state->optimizer, 8);
 }
 
+TEST(Configuration, SaysWhetherToPredict) {
+  Config config = small_config();
+  const Problem predicted = small_problem(config);
+  EXPECT_EQ(predicted.fixed.predict, true);
+  EXPECT_EQ(predicted.state.master, 4);
+  EXPECT_EQ(predicted.synchronous_state->master, 0);
+  config.pipeline.predict = false;
+  const Problem paper = small_problem(config);
+  EXPECT_EQ(paper.fixed.predict, false);
+  EXPECT_EQ(paper.state.master, 0);
+}
+
 TEST(Configuration, LimitsTheMemoryOfADevice) {
   Config config = small_config();
   config.pipeline.memory_limit = 0.5;
@@ -84,6 +96,9 @@ TEST(Configuration, TakesAPlansChoices) {
   EXPECT_TRUE(unnamed.pipeline.second_gradient);
   plan.shape.second_gradient = false;
   EXPECT_FALSE(with_plan(config, plan, {}).pipeline.second_gradient);
+  EXPECT_TRUE(unnamed.pipeline.predict);
+  plan.shape.predict = false;
+  EXPECT_FALSE(with_plan(config, plan, {}).pipeline.predict);
   EXPECT_EQ(unnamed.pipeline.split, (std::vector<int>{7, 5}));
   EXPECT_EQ(unnamed.pipeline.recompute, std::vector<int>{1});
   EXPECT_TRUE(unnamed.devices.empty());

@@ -195,7 +195,9 @@ class Exhaustive {
           if (problem_.fixed.extra && (kind == Kind::TwoBW || kind == Kind::Flush))
             plan.shape.extra = *problem_.fixed.extra;
           plan.shape.stages = static_cast<int>(plan.stages.size());
+          plan.shape.predict = problem_.fixed.predict.value_or(true);
           if (schedule::smallest_microbatches({.shape = plan.shape}) > m) continue;
+          if (problem_.predict_well && !schedule::predicts_well({.shape = plan.shape})) continue;
           for (bool second : {true, false}) {
             plan.shape.second_gradient = second;
             const bool asked = problem_.fixed.second_gradient.value_or(second) == second;

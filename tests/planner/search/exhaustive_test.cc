@@ -43,7 +43,8 @@ struct Comparison {
   bool all_recomputations = false;
   bool one_schedule = false;
   bool fix_some = false;
-  bool gradients = false;  // only 2bw, one or two gradient buffers
+  bool gradients = false;     // only 2bw, one or two gradient buffers
+  bool predict_well = false;  // only 2bw, that predicts from half of a batch at least
 
   Counts run() const {
     Counts counts;
@@ -52,6 +53,13 @@ struct Comparison {
       Problem problem = random_problem(seed + i, size);
       if (one_schedule) problem.fixed.schedule = std::vector{Kind::TwoBW, Kind::Flush, Kind::GPipe}[i % 3];
       if (fix_some) planner::fix_some(seed + i, problem);
+      problem.fixed.predict = i % 2 == 0;
+      for (CostTable& table : problem.costs) table.predict_per_parameter = table.step_per_parameter / 2;
+      if (predict_well) {
+        problem.fixed.schedule = Kind::TwoBW;
+        problem.fixed.predict = true;
+        problem.predict_well = true;
+      }
       if (gradients) {
         problem.fixed.schedule = Kind::TwoBW;
         problem.batch = 4 + i % 13;
@@ -155,6 +163,19 @@ TEST(Exhaustive, OneOrTwoGradientBuffers) {
                             .run();
   EXPECT_GT(counts.one_gradient, 40);
   EXPECT_GT(counts.pipelines, 100);
+}
+
+TEST(Exhaustive, PredictingWell) {
+  const Counts counts = Comparison{.problems = 300,
+                                   .seed = 47000,
+                                   .size = {.most_nodes = 3,
+                                            .most_devices = 6,
+                                            .most_kinds = 2,
+                                            .most_layers = 6,
+                                            .microbatch_sizes = 2},
+                                   .predict_well = true}
+                            .run();
+  EXPECT_GT(counts.pipelines, 50);
 }
 
 TEST(Exhaustive, SomeChoicesFixed) {

@@ -115,6 +115,7 @@ TEST(Partition, MoreInFlightMayTakeLessMemory) {
   Bench bench(2, 2, Kind::TwoBW, 2);
   for (LayerCost& cost : bench.column().layers) cost.stash = 0;
   bench.setting.shape.replicas = 2;
+  bench.setting.shape.predict = false;
   bench.problem.state = {2, 4, 4, 8};
   bench.problem.layers[0].parameters = 1.1e6;
   bench.problem.cluster.kinds[0].memory = 23e6;
@@ -220,10 +221,26 @@ TEST(Partition, ExactlySoManyStages) {
     bench.problem.fixed.stages = d;
     EXPECT_EQ(bench.fastest()->plan.stages.size(), d);
   }
-  Bench bench(8, 8, Kind::TwoBW, 3);  // m = 3 allows 4 stages
+  Bench bench(8, 8, Kind::TwoBW, 3);  // m = 3 allows 4 stages, or 3 that predict
+  bench.setting.shape.predict = false;
   EXPECT_EQ(bench.fastest()->plan.stages.size(), 4);
   bench.problem.fixed.stages = 5;
   EXPECT_FALSE(bench.fastest());
+  bench.setting.shape.predict = true;
+  bench.problem.fixed.stages.reset();
+  EXPECT_EQ(bench.fastest()->plan.stages.size(), 3);
+  bench.problem.fixed.stages = 4;
+  EXPECT_FALSE(bench.fastest());
+}
+
+// m = 5 gives the first of 3 stages 3 microbatches to predict from, of 4 stages 2.
+TEST(Partition, NoMoreStagesThanPredictWellIfAsked) {
+  Bench bench(4, 12, Kind::TwoBW, 5);
+  EXPECT_EQ(bench.fastest()->plan.stages.size(), 4);
+  bench.problem.predict_well = true;
+  EXPECT_EQ(bench.fastest()->plan.stages.size(), 3);
+  bench.setting.shape.schedule = Kind::Flush;
+  EXPECT_EQ(bench.fastest()->plan.stages.size(), 4);
 }
 
 }  // namespace

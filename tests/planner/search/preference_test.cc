@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "planner/report/report.h"
 #include "tests/planner/problems.h"
 
 namespace twobw::planner {
@@ -77,7 +78,8 @@ TEST(Preference, AFamilyThatIsToleratedIsChosenWithItsBestPlan) {
         {.most_nodes = 2, .most_devices = 6, .most_kinds = 1, .most_layers = 12, .microbatch_sizes = 2});
     const SearchResult fastest = search(problem, {.simulate = 0, .remedies = false});
     if (!fastest.best) continue;
-    const SearchResult chosen = preferred(problem, {.tolerance = 0.3, .cushion = false});
+    const SearchResult chosen =
+        preferred(problem, {.tolerance = 0.3, .cushion = false, .predict_well = 0});
     if (chosen.best->plan.sequences_per_s < 0.98 * fastest.best->plan.sequences_per_s) ++behind;
     problem.fixed.schedule = chosen.best->plan.shape.schedule;
     problem.fixed.replicas = chosen.best->plan.shape.replicas;
@@ -100,6 +102,7 @@ TEST(Preference, ACushionIsTakenWhereMemoryAndMicrobatchesAllow) {
   problem.fixed.replicas = 1;
   problem.fixed.schedule = Kind::TwoBW;
   problem.fixed.stages = 4;
+  problem.fixed.predict = false;
   const auto extra = [](const Problem& problem) { return preferred(problem, {}).best->plan.shape.extra; };
   EXPECT_EQ(preferred(problem, {.cushion = false}).best->plan.shape.extra, 0);
   EXPECT_EQ(extra(problem), 3);
@@ -114,6 +117,75 @@ TEST(Preference, ACushionIsTakenWhereMemoryAndMicrobatchesAllow) {
   problem.cluster.kinds[0].memory = 1.001 * without.stages[0].memory.total() / (1 - problem.margin);
   problem.fixed.recompute = false;
   EXPECT_EQ(extra(problem), 0);
+}
+
+// With a cushion the first stage has m-6 gradients to predict from, without m-3.
+TEST(Preference, ACushionIsNotTakenFromAGoodPrediction) {
+  Problem problem = close_problem();
+  problem.fixed.replicas = 1;
+  problem.fixed.schedule = Kind::TwoBW;
+  problem.fixed.stages = 4;
+  const auto extra = [](const Problem& problem) { return preferred(problem, {}).best->plan.shape.extra; };
+  problem.batch = 12;
+  EXPECT_EQ(extra(problem), 3);
+  problem.batch = 11;
+  EXPECT_EQ(extra(problem), 0);
+  problem.fixed.predict = false;
+  EXPECT_EQ(extra(problem), 3);
+}
+
+// 7 microbatches on 5 devices: 5 stages of at most 5 layers predict from 3, 4 stages of at most 6 from 4.
+Problem few_microbatches() {
+  Problem problem = uniform_problem(1, 5, 21);
+  problem.batch = 7;
+  problem.fixed.replicas = 1;
+  problem.fixed.schedule = Kind::TwoBW;
+  return problem;
+}
+
+TEST(Preference, AGoodPredictionIsWorthAFifthOfTheThroughput) {
+  const Problem problem = few_microbatches();
+  const Plan fastest = search(problem, kByTheModel).best->plan;
+  const Plan chosen = preferred(problem, {.cushion = false}).best->plan;
+  EXPECT_EQ(fastest.stages.size(), 5u);
+  EXPECT_EQ(chosen.stages.size(), 4u);
+  EXPECT_NEAR(chosen.tokens_per_s / fastest.tokens_per_s, 5.0 / 6, 1e-9);
+  EXPECT_FALSE(schedule::predicts_well({.shape = fastest.shape}));
+  EXPECT_TRUE(schedule::predicts_well({.shape = chosen.shape}));
+}
+
+TEST(Preference, AGoodPredictionIsNotWorthMoreThanThat) {
+  EXPECT_EQ(preferred(few_microbatches(), {.cushion = false, .predict_well = 0.17}).best->plan.stages.size(),
+            4u);
+  EXPECT_EQ(preferred(few_microbatches(), {.cushion = false, .predict_well = 0.16}).best->plan.stages.size(),
+            5u);
+}
+
+TEST(Preference, WithoutPredictionNothingIsGivenUpForIt) {
+  Problem problem = few_microbatches();
+  problem.fixed.predict = false;
+  EXPECT_EQ(preferred(problem, {.cushion = false}).best->plan.stages.size(), 5u);
+}
+
+TEST(Preference, StagesThatAreFixedPredictAsTheyCan) {
+  Problem problem = few_microbatches();
+  problem.fixed.stages = 5;
+  EXPECT_EQ(preferred(problem, {.cushion = false}).best->plan.stages.size(), 5u);
+}
+
+TEST(Preference, TheReportSaysWhereAPredictionIsNotGood) {
+  const Problem problem = few_microbatches();
+  const auto said = [&](double predict_well) {
+    const SearchResult result = preferred(problem, {.cushion = false, .predict_well = predict_well});
+    const std::string text = report(problem, result, "gpt", false);
+    const std::size_t begin = text.find("\nprediction ") + 1;
+    return begin == 0 ? text : text.substr(begin, text.find('\n', begin) - begin);
+  };
+  EXPECT_EQ(said(0.2), "prediction     from the first 4, 5, 6, 7 of 7 microbatches of the batch before");
+  EXPECT_EQ(
+      said(0),
+      "prediction     from the first 3, 4, 5, 6, 7 of 7 microbatches of the batch before; less than half "
+      "on the first stage: expect a higher loss than under flush, and take more microbatches if you can");
 }
 
 TEST(Preference, WhereNothingFitsNothingIsPreferred) {

@@ -98,6 +98,15 @@ TEST(Search, WhatIsFixedStaysFixed) {
   for (const StagePlan& stage : plan.stages) EXPECT_TRUE(stage.recompute);
 }
 
+TEST(Search, PlansPredictUnlessToldNotTo) {
+  Problem problem = uniform_problem(1, 4, 8);
+  problem.batch = 16;
+  problem.fixed.schedule = Kind::TwoBW;
+  EXPECT_TRUE(search(problem).best->plan.shape.predict);
+  problem.fixed.predict = false;
+  EXPECT_FALSE(search(problem).best->plan.shape.predict);
+}
+
 TEST(Search, AFasterNodeGetsMoreLayersAndASlowOneIsLeftOut) {
   Problem problem = uniform_problem(2, 1, 12);
   problem.batch = 32;
@@ -273,6 +282,7 @@ TEST(Search, ThePlanIsTheSameEveryTime) {
 TEST(Search, TheSimulatorHasTheLastWord) {
   Problem problem = uniform_problem(2, 4, 16);
   problem.batch = 32;
+  problem.fixed.predict = false;
   problem.cluster.network = {.latency = 0.1, .bandwidth = 3e4, .shared = true};
   for (Node& node : problem.cluster.nodes) node.link = {.latency = 0.01, .bandwidth = 2e5, .shared = true};
   const SearchResult result = search(problem, {.simulate = 4});
@@ -345,11 +355,16 @@ TEST(Search, ContradictionsAreRefusedInOneSentence) {
             "pipeline.schedule is stash; plans are made for 2bw, flush, gpipe and sequential");
   EXPECT_EQ(refused([](Problem& p) { p.margin = 1; }),
             "the memory margin is 1; it must be at least 0 and below 1");
-  EXPECT_TRUE(refused([](Problem& p) {
-                p.fixed.schedule = Kind::TwoBW;
-                p.fixed.stages = 4;
-                p.fixed.microbatches = 2;
-              }).find("the smallest allowed m is d-1+e = 3") != std::string::npos);
+  for (bool predict : {true, false}) {
+    const std::string sentence = refused([&](Problem& p) {
+      p.fixed.schedule = Kind::TwoBW;
+      p.fixed.stages = 4;
+      p.fixed.microbatches = 2;
+      p.fixed.predict = predict;
+    });
+    const std::string bound = predict ? "d+e = 4" : "d-1+e = 3";
+    EXPECT_NE(sentence.find("the smallest allowed m is " + bound), std::string::npos) << sentence;
+  }
   EXPECT_EQ(refused([](Problem& p) {
               p.cluster.nodes[0].islands = {{.kind = 0, .count = 2}};
               p.cluster.nodes.push_back({.islands = {{.kind = 0, .count = 1}}, .link = kNoLink});

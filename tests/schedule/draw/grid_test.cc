@@ -22,7 +22,8 @@ std::size_t longest_line(const std::string& text) {
 }
 
 TEST(Grid, TwoBWHasNoBubbleBetweenBatches) {
-  EXPECT_EQ(draw({.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 4}, .updates = 2}),
+  EXPECT_EQ(draw({.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 4, .predict = false},
+                  .updates = 2}),
             R"(   tick  0         5         10        15        20        25        30
 stage 0  0 1 2 3 . . . . . . 0'- 4 1'- 5 2'- 6 3'-|7 4'- . 5'- . 6'- . 7'-|
       W  0 0 0 0             0   0 0   0 0   0 0>1|0 0     0     0     0>2|
@@ -41,10 +42,13 @@ by stage: weight versions 2 2 2 1, gradient buffers 1 2 2 2, microbatches in fli
 }
 
 TEST(Grid, OneGradientBufferWaitsForTheWayBack) {
-  EXPECT_EQ(
-      draw({.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 4, .second_gradient = false},
-            .updates = 2}),
-      R"(   tick  0         5         10        15        20        25        30        35
+  EXPECT_EQ(draw({.shape = {.schedule = Kind::TwoBW,
+                            .stages = 4,
+                            .microbatches = 4,
+                            .second_gradient = false,
+                            .predict = false},
+                  .updates = 2}),
+            R"(   tick  0         5         10        15        20        25        30        35
 stage 0  0 1 2 3 . . . . . . 0'- 4 1'- 5 2'- 6 3'-|7 . . . . . 4'- . 5'- . 6'- . 7'-|
       W  0 0 0 0             0   0 0   0 0   0 0>1|0           0     0     0     0>2|
 stage 1  . 0 1 2 . . . . 0'- 3 1'- 4 2'- 5 3'- 6 .|. . . . 4'- 7 5'- . 6'- . 7'- . .|
@@ -58,6 +62,26 @@ stage 3  . . . 0 0'- 1 1'- 2 2'- 3 3'- 4 . . . . .|4'- 5 5'- 6 6'- 7 7'- . . . .
 >1| writes W(1), . idle
 steady state: 70.6% busy, 17 ticks a batch
 by stage: weight versions 2 2 2 2, gradient buffers 1 1 1 1, microbatches in flight 4 3 2 1
+)");
+}
+
+TEST(Grid, PredictionsAreMarkedWhereTheyAreMade) {
+  EXPECT_EQ(draw({.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 4}, .updates = 2}),
+            R"(   tick  0         5         10        15        20        25        30
+stage 0  0 1 2 3 . . . . . . 0'-|4 1'- 5 2'- 6 3'-|7 4'- . 5'- . 6'- . 7'-|
+      W  0 0 0 0             0~1|1 0   1 0   1 0>1|1 1     1     1     1>2|
+stage 1  . 0 1 2 . . . . 0'- 3 1'-|4 2'- 5 3'- 6 4'- 7 5'- . 6'- . 7'-|. .|
+      W    0 0 0         0   0 0~1|1 0   1 0   1 1   1 1     1     1>1| >2|
+stage 2  . . 0 1 . . 0'- 2 1'- 3 2'-|4 3'- 5 4'- 6 5'- 7 6'- . 7'-|. . . .|
+      W      0 0     0   0 0   0 0~1|1 0   1 1   1 1   1 1     1>1|     >2|
+stage 3  . . . 0 0'- 1 1'- 2 2'- 3 3'-|4 4'- 5 5'- 6 6'- 7 7'-|. . . . . .|
+      W        0 0   0 0   0 0   0 0~1|1 1   1 1   1 1   1 1>1|         >2|
+
+5 forward, 5' backward of microbatch 5, under it the t of its weights P(t)
+>1| writes W(1), ~1| predicts P(1), . idle
+steady state: 100.0% busy, 12 ticks a batch
+by stage: weight versions 2 2 2 1, gradient buffers 1 2 2 2, microbatches in flight 4 3 2 1
+predicts from 1, 2, 3, 4 of 4 microbatches
 )");
 }
 
@@ -81,14 +105,28 @@ by stage: weight versions 1 1 1 1, gradient buffers 1 1 1 1, microbatches in fli
 }
 
 TEST(Grid, TheSynchronousStartAndTheTakeover) {
-  const Spec spec = {
-      .shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2}, .updates = 4, .sync_updates = 1};
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2, .predict = false},
+                     .updates = 4,
+                     .sync_updates = 1};
   EXPECT_EQ(draw_grid(all_instructions(spec)),
             R"(   tick  0         5         10        15        20        25
 stage 0  0 1 . . 0'- . 1'-|2 3 . . 2'- 4 3'-|5 4'- 6 5'-|7 6'- . 7'-|
       W  0 0     0     0>1|1 1     1   1 1>2|1 1   2 1>3|2 2     2>4|
 stage 1  . 0 0'- 1 1'- . .|. 2 2'- 3 3'- 4 4'- 5 5'-|6 6'- 7 7'-|. .|
       W    0 0   0 0    >1|  1 1   1 1   1 1   1 1>2|2 2   2 2>3| >4|
+)");
+}
+
+// >2~3| writes W(2) and, with it, predicts P(3).
+TEST(Grid, TheSynchronousStartAndThePredictions) {
+  const Spec spec = {
+      .shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2}, .updates = 4, .sync_updates = 1};
+  EXPECT_EQ(draw_grid(all_instructions(spec), {.costs = {.forward = 1, .backward = 3}}),
+            R"(   tick  0         5         10        15        20        25        30        35
+stage 0  0 1 . . . 0'--- . 1'---|2 3 . . . 2'---|4 3'---|5 4'---|6 5'---|7 6'--- . 7'---|
+      W  0 0       0       0  >1|1 1       1  ~2|2 1  >2|2 2  ~3|3 2  >3|3 3       3  >4|
+stage 1  . 0 0'--- 1 1'--- . . .|. 2 2'--- 3 3'---|4 4'--- 5 5'---|6 6'--- 7 7'---|. . .|
+      W    0 0     0 0        >1|  1 1     1 1  ~2|2 2     2 2>2~3|3 3     3 3  >3|   >4|
 )");
 }
 
@@ -116,7 +154,8 @@ stage 1  .  .  0---- 0' . |
 }
 
 TEST(Grid, TwoUpdatesAtOnce) {
-  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 1, .microbatches = 1}, .updates = 2};
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 1, .microbatches = 1, .predict = false},
+                     .updates = 2};
   Lists lists = all_instructions(spec);
   std::ranges::stable_partition(lists[0], [](const Instruction& i) { return i.op != Op::Step; });
   EXPECT_EQ(draw_grid(lists, {.costs = {.forward = 1, .backward = 3}}),
@@ -127,7 +166,7 @@ stage 0  0 0'--- 1 1'---|
 }
 
 TEST(Grid, TheFirstTicksOfALongRun) {
-  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2},
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2, .predict = false},
                      .updates = 1'000'000'000};
   const std::string expected = R"(   tick  0         5
 stage 0  0 1 . . 0'- 2 1' ...

@@ -1,0 +1,158 @@
+"""experiments/quadratic.py against closed forms, a simulation of its own, and what docs/convergence.md shows of it."""
+import math
+import re
+import sys
+import unittest
+
+import numpy as np
+
+from support import ROOT
+
+sys.path.insert(0, str(ROOT / "experiments"))
+import quadratic  # noqa: E402
+
+PAGE = (ROOT / "docs" / "convergence.md").read_text()
+CURVATURE, SIGMA = 0.5, 2.0  # of the simulation; the script knows neither
+CHAINS = 20000
+FACTORS = {"weights": (1, 0), "update": (0, 1)}  # extrapolate_weights, extrapolate_update
+
+
+def simulate(rule, lr_h, mu, m, k, updates, chains, sigma):
+    """W after every update, for independent chains that begin at 1: one gradient a microbatch, every W kept."""
+    random = np.random.default_rng(20)
+    lr = lr_h / CURVATURE
+    s, c = FACTORS.get(rule, (0, 0))
+    weights, moment, before = [np.ones(chains)], np.zeros(chains), np.zeros(chains)
+    predicted = weights[0]
+    for j in range(updates):
+        stale, staler = weights[max(j - 1, 0)], weights[max(j - 2, 0)]
+        point = weights[j] if rule == "flush" else predicted if rule == "predicted" else stale + s * (stale - staler)
+        gradients = [CURVATURE * point + sigma * random.standard_normal(chains) for _ in range(m)]
+        predicted = weights[j] - lr * (mu * moment + (m / k) * sum(gradients[:k]) / m)
+        moment = mu * moment + sum(gradients) / m
+        update = -lr * moment
+        weights.append(weights[j] + update + c * (update - before))
+        before = update
+    return np.array(weights)
+
+
+def closed_threshold(rule, mu):
+    """From the conditions of Jury on the characteristic polynomial."""
+    if rule == "best":
+        return (1 - mu / 2) ** 2
+    if rule in FACTORS:  # a^2 + (1 - mu) a - (1 - mu) = 0
+        return (math.sqrt((1 - mu) ** 2 + 4 * (1 - mu)) - (1 - mu)) / 2
+    return 1 - mu if rule == "delayed" else 2 * (1 + mu)
+
+
+def closed_variance(rule, a, mu, m, k):
+    if rule == "delayed":
+        return a * (1 + mu + a) / ((1 - mu - a) * (2 * (1 + mu) + a)) / m
+    flush = a * (1 + mu) / ((1 - mu) * (2 * (1 + mu) - a)) / m
+    return flush * (1 + a * a * (m - k) / k) if rule == "predicted" else flush
+
+
+def page_table(first):
+    """Head and rows of the page's table whose head begins with this cell."""
+    lines = PAGE.splitlines()
+    begin = next(i for i, line in enumerate(lines) if line.startswith(f"| {first} |"))
+    table = []
+    while begin < len(lines) and lines[begin].startswith("|"):
+        table.append([cell.strip() for cell in lines[begin].strip("|").split("|")])
+        begin += 1
+    return table[0], table[2:]
+
+
+def number(cell):
+    return math.inf if cell == "unstable" else float(cell)
+
+
+class QuadraticTest(unittest.TestCase):
+    def same(self, shown, value, digits, where):
+        """Whether a cell shows this value rounded to so many digits."""
+        if math.isinf(value):
+            self.assertEqual(shown, "unstable", where)
+        else:
+            unit = 10 ** (math.floor(math.log10(value)) + 1 - digits)
+            self.assertAlmostEqual(number(shown), value, delta=0.501 * unit, msg=where)
+
+    def test_thresholds_are_the_closed_forms(self):
+        for mu in (0.0, 0.3, 0.9, 0.97):
+            for rule, found in quadratic.thresholds(mu).items():
+                delta = 2e-6 if rule == "best" else 2e-9  # a golden section stops earlier than a bisection
+                self.assertAlmostEqual(found, closed_threshold(rule, mu), delta=delta, msg=f"{rule} {mu}")
+        for mu in (0.5, 0.9):
+            self.assertAlmostEqual(quadratic.best_factor(mu), mu / (2 * (1 - mu / 2) ** 2), delta=2e-3, msg=mu)
+
+    def test_simulation_turns_at_the_thresholds(self):
+        for rule in quadratic.RULES:
+            for mu in (0.0, 0.9):
+                for factor, grows in ((0.99, False), (1.01, True)):
+                    lr_h = factor * quadratic.threshold(quadratic.RULES[rule], mu)
+                    w = np.abs(simulate(rule, lr_h, mu, m=2, k=1, updates=2000, chains=1, sigma=0)[:, 0])
+                    change = w[-100:].max() / w[900:1000].max() if w[900:1000].max() else 0.0
+                    self.assertTrue(change > 1.2 if grows else change < 0.8, f"{rule} {mu} {factor}: {change}")
+
+    def test_variances_are_the_closed_forms(self):
+        for mu in (0.0, 0.5, 0.9):
+            for rule, m, k in (("flush", 8, 8), ("delayed", 8, 8), ("predicted", 8, 8), ("predicted", 8, 4),
+                               ("predicted", 8, 1), ("predicted", 5, 3)):
+                for part in (0.01, 0.4, 0.95):
+                    a = part * closed_threshold(rule, mu)
+                    expected = closed_variance(rule, a, mu, m, k)
+                    found = quadratic.stationary_variance(rule, a, mu, m, k)
+                    self.assertLess(abs(found / expected - 1), 1e-8, f"{rule} {mu} {m} {k} {a}")
+
+    def test_variances_are_those_of_a_simulation(self):
+        tolerance = 4 * math.sqrt(2 / (CHAINS - 1))  # the standard error of a Gaussian's variance, four times
+        for rule, lr_h, mu, m, k in (("flush", 0.3, 0.9, 4, 4), ("delayed", 0.05, 0.9, 4, 4),
+                                     ("weights", 0.1, 0.9, 4, 4), ("update", 0.1, 0.9, 4, 4),
+                                     ("predicted", 0.3, 0.9, 4, 4), ("predicted", 1.0, 0.9, 4, 2),
+                                     ("predicted", 1.0, 0.5, 4, 1)):
+            updates = 1 + math.ceil(math.log(1e-2) / math.log(quadratic.radius(quadratic.RULES[rule], lr_h, mu)))
+            variance = simulate(rule, lr_h, mu, m, k, updates, CHAINS, SIGMA)[-1].var()
+            expected = quadratic.stationary_variance(rule, lr_h, mu, m, k) * (SIGMA / CURVATURE) ** 2
+            self.assertLess(abs(variance / expected - 1), tolerance, f"{rule} {lr_h} {mu} {m} {k}")
+
+    def test_page_shows_the_tables_as_printed(self):
+        for table in (quadratic.threshold_table(), quadratic.floor_table(), quadratic.excess_table()):
+            self.assertIn(table + "\n", PAGE)
+
+    def test_page_shows_the_closed_forms(self):
+        head, rows = page_table("largest stable lr h")
+        self.assertEqual([row[0] for row in rows], list(quadratic.LABELS.values()))
+        mus = [float(cell.removeprefix("mu = ")) for cell in head[1:-1]]
+        for name, row in zip(quadratic.LABELS, rows):
+            for mu, cell in zip(mus, row[1:-1]):
+                self.same(cell, closed_threshold(name, mu), 4, f"{name} {mu}")
+            self.same(row[-1], closed_threshold(name, 0.9) / (1 - 0.9), 4, f"{name}, over 1 - mu")
+        head, rows = page_table("lr h / (1 - mu)")
+        for column, cell in enumerate(head):
+            if cell not in ("flush", "delayed") and not cell.startswith("predicted"):
+                continue
+            rule, _, k = cell.partition(", k = ")
+            for row in rows:
+                a = 0.1 * float(row[0])
+                stable = a < closed_threshold(rule, 0.9)
+                expected = 8 * closed_variance(rule, a, 0.9, 8, int(k or 8)) if stable else math.inf
+                self.same(row[column], expected, 4, f"{cell} at {row[0]}")
+
+    def test_page_shows_an_excess_that_vanishes_as_it_says(self):
+        _, rows = page_table("m")
+        self.assertGreater(len(rows), 3)
+        for m, k, share, excess, quotient in rows:
+            m, k = int(m), int(k)
+            self.assertAlmostEqual(float(share), (m - k) / (k * m), delta=0.51e-5)
+            self.assertEqual(quotient, rows[0][-1])
+            self.assertAlmostEqual(float(excess), float(quotient) * (m - k) / (k * m), delta=5e-5)
+
+    def test_picture_is_what_the_script_draws(self):
+        number = re.compile(r"\d+\.\d+")
+        there, drawn = quadratic.PICTURE.read_text(), quadratic.draw()
+        self.assertEqual(number.sub("", there), number.sub("", drawn))
+        for a, b in zip(number.findall(there), number.findall(drawn)):
+            self.assertAlmostEqual(float(a), float(b), delta=0.15)
+
+
+if __name__ == "__main__":
+    unittest.main()
