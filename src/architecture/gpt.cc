@@ -19,6 +19,11 @@ constexpr double kNormStatistics = 2;  // mean and deviation of every token, kep
 Parameter matrix(std::string name, std::int64_t rows, std::int64_t columns, double std = kStd) {
   return {.name = std::move(name), .shape = {rows, columns}, .init_std = std};
 }
+// Between hidden activations.
+Parameter hidden(std::string name, std::int64_t rows, std::int64_t columns, double std = kStd,
+                 int matrices = 1) {
+  return {.name = std::move(name), .shape = {rows, columns}, .init_std = std, .matrices = matrices};
+}
 Parameter bias(std::string name, std::int64_t size) {
   return {.name = std::move(name), .shape = {size}, .decay = false};
 }
@@ -159,18 +164,18 @@ void add_block(Model& model, const ModelConfig& config, int block) {
   const double std = kStd / std::sqrt(2.0 * config.layers);  // of what ends on the residual stream
   model.push_back(layer(config, "attention_in",
                         {gain(at + "norm.weight", w), bias(at + "norm.bias", w),
-                         matrix(at + "qkv.weight", 3 * w, w), bias(at + "qkv.bias", 3 * w)},
+                         hidden(at + "qkv.weight", 3 * w, w, kStd, 3), bias(at + "qkv.bias", 3 * w)},
                         &GptWork::attention_in));
   model.push_back(layer(config, "attention_out",
-                        {matrix(at + "out.weight", w, w, std), bias(at + "out.bias", w)},
+                        {hidden(at + "out.weight", w, w, std), bias(at + "out.bias", w)},
                         &GptWork::attention_out));
   model.push_back(layer(config, "mlp_up",
                         {gain(of + "norm.weight", w), bias(of + "norm.bias", w),
-                         matrix(of + "up.weight", 4 * w, w), bias(of + "up.bias", 4 * w)},
+                         hidden(of + "up.weight", 4 * w, w), bias(of + "up.bias", 4 * w)},
                         &GptWork::mlp_up));
   model.push_back(layer(config, "mlp_activation", {}, &GptWork::mlp_activation));
   model.push_back(layer(config, "mlp_down",
-                        {matrix(of + "down.weight", w, 4 * w, std), bias(of + "down.bias", w)},
+                        {hidden(of + "down.weight", w, 4 * w, std), bias(of + "down.bias", w)},
                         &GptWork::mlp_down));
 }
 

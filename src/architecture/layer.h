@@ -16,6 +16,9 @@ struct Parameter {
   double init_mean = 0.0;
   bool decay = true;      // weight decay applies: not to biases and norms
   std::string tied_to{};  // shares its weights with that parameter; gradients are summed
+  // Maps between hidden activations, of so many equal groups of rows each, as fused queries, keys and values
+  // are three; 0 for embeddings, heads and vectors. For optimizers that treat matrices as such.
+  int matrices = 0;
 
   std::int64_t count() const;  // elements
 };

@@ -36,11 +36,11 @@ struct PipelineConfig : PipelineShape {
 };
 
 struct OptimizerConfig {
-  std::string name = "adamw";  // adamw, sgd
+  std::string name = "adamw";  // see base/optimizer_kinds.h
   double lr = 1e-3;
   std::vector<double> betas = {0.9, 0.95};
   double eps = 1e-8;
-  double momentum = 0.9;  // sgd only
+  double momentum = 0.9;  // sgd and muon
   double weight_decay = 0.1;
   double clip = 1.0;  // largest global gradient norm; 0: no clipping
   std::int64_t warmup = 100;

@@ -6,6 +6,7 @@
 #include "base/config_kinds.h"
 #include "base/config_schema.h"
 #include "base/gpu_name.h"
+#include "base/optimizer_kinds.h"
 
 // A key is spelled as its field is: KEY(model.layers) is the path "model.layers" and the access to it.
 // clang-format off
@@ -122,7 +123,7 @@ std::vector<Key> pipeline_keys() {
 
 std::vector<Key> optimizer_keys() {
   return {
-      choice(KEY(optimizer.name), {"adamw", "sgd", "lion"}, "Rule of the update."),
+      choice(KEY(optimizer.name), optimizer_names(), "Rule of the update."),
       real(KEY(optimizer.lr), at_least(0), "Learning rate at its height, after the warmup."),
       list(KEY(optimizer.betas), {}, "a list of two numbers, each at least 0 and below 1",
            "Decay of the averages of the gradient and of its square; for lion of the gradient's, in the "
@@ -130,7 +131,7 @@ std::vector<Key> optimizer_keys() {
            "in the state.")
           .with(betas_are_two),
       real(KEY(optimizer.eps), above(0), "Added to the denominator of the update; adamw only."),
-      real(KEY(optimizer.momentum), below_one(), "Decay of the running sum of gradients; sgd only."),
+      real(KEY(optimizer.momentum), below_one(), "Decay of the running sum of gradients; sgd and muon."),
       real(KEY(optimizer.weight_decay), at_least(0), "Decoupled weight decay, times the learning rate."),
       real(KEY(optimizer.clip), at_least(0), "Largest norm of the whole gradient; 0 does not clip."),
       whole(KEY(optimizer.warmup), 0, "Updates over which the learning rate climbs from 0."),

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "base/optimizer_kinds.h"
+
 namespace twobw::optim {
 namespace {
 
@@ -25,7 +27,7 @@ Extrapolation extrapolation_at(const OptimizerConfig& config, std::int64_t sync_
 }
 
 bool has_second_moment(const OptimizerConfig& config) {
-  return config.name == "adamw";
+  return optimizer_kind(config.name).moments > 1;
 }
 
 float first_scale(const OptimizerConfig& config) {

@@ -1,6 +1,9 @@
 #include "optim/gpu_optimizer.h"
 
+#include <cstddef>
+
 #include "base/error.h"
+#include "base/optimizer_kinds.h"
 #include "device/gpu.h"
 #include "optim/extrapolation.h"
 #include "optim/norms_cuda.h"
@@ -32,7 +35,11 @@ double bytes(const Tensor& tensor) {
 GpuOptimizer::GpuOptimizer(const OptimizerConfig& config, const weights::Layout& layout,
                            std::int64_t sync_updates, const Tensor& initial, const Tensor& compute,
                            bool predicts)
-    : config_(config), layout_(layout), sync_updates_(sync_updates), predicts_(predicts) {
+    : config_(config),
+      layout_(layout),
+      sync_updates_(sync_updates),
+      predicts_(predicts),
+      whole_(config, layout, compute.scalar_type()) {
   const at::TensorOptions on_gpu = compute.options();
   const auto state = [&] { return at::zeros({layout.size()}, on_gpu.dtype(at::kFloat)); };
   moment1_ = state();
@@ -47,7 +54,8 @@ GpuOptimizer::GpuOptimizer(const OptimizerConfig& config, const weights::Layout&
   std::vector<int> first = {0};
   for (const weights::Parameter& parameter : layout.parameters()) {
     const float decay = parameter.spec.decay ? static_cast<float>(config.weight_decay) : 0.0f;
-    if (!parameter.alias) cuda::add_pieces(pieces, parameter.offset, parameter.count, decay);
+    if (!parameter.alias && !whole_.has(parameter))
+      cuda::add_pieces(pieces, parameter.offset, parameter.count, decay);
     if (!parameter.spec.tied_to.empty()) continue;  // its gradient belongs to the primary
     cuda::add_pieces(norm_pieces, parameter.gradient_offset, parameter.count, 0);
     first.push_back(static_cast<int>(norm_pieces.size()));
@@ -77,9 +85,10 @@ template <typename Work>
 void GpuOptimizer::with_rule(double learning_rate, const Work& work) const {
   const auto rate = static_cast<float>(learning_rate);
   const auto beta1 = static_cast<float>(config_.betas[0]), beta2 = static_cast<float>(config_.betas[1]);
-  if (config_.name == "sgd") {
+  const OptimizerRule kind = optimizer_kind(config_.name).rule;
+  if (kind == OptimizerRule::Sgd) {
     work(cuda::Sgd{.learning_rate = rate, .momentum = static_cast<float>(config_.momentum)});
-  } else if (config_.name == "lion") {
+  } else if (kind == OptimizerRule::Lion) {
     work(cuda::Lion{.learning_rate = rate, .beta1 = beta1, .beta2 = beta2});
   } else {
     work(cuda::AdamW{
@@ -146,7 +155,17 @@ void GpuOptimizer::apply(std::int64_t update, double learning_rate, std::span<co
     streams.target = data_of(target);
     work(streams);
   }
+  WholeBuffers buffers = whole_buffers(gradient, next == nullptr ? target : Tensor());
+  if (!master_.defined()) {
+    buffers.source = source;
+    buffers.target = target;
+    buffers.compute = Tensor();
+  }
+  whole_.apply(buffers, scalars_of(learning_rate,
+                                   of_control<float>(offsetof(cuda::Control, gradient_scale), at::kFloat),
+                                   of_control<std::int32_t>(offsetof(cuda::Control, skip), at::kInt) != 0));
   cuda::count_update(as<cuda::Control>(control_), stream);
+  if (next != nullptr) predict_whole(*next);
   // What lies past the weights are the aliases' gradients, already summed into their partners'.
   if (layout_.gradient_size() > layout_.size())
     gradient.narrow(0, layout_.size(), layout_.gradient_size() - layout_.size()).zero_();
@@ -165,6 +184,37 @@ void GpuOptimizer::predict(const Prediction& prediction, cudaStream_t stream) {
   } else {
     work(streams_of<float>(prediction.target));
   }
+  predict_whole(prediction);
+}
+
+// A number of the control in device memory, which the queue has written by the time it is read.
+template <typename T>
+Tensor GpuOptimizer::of_control(std::size_t offset, at::ScalarType type) const {
+  return control_.narrow(0, static_cast<std::int64_t>(offset), sizeof(T)).view(type)[0];
+}
+
+WholeBuffers GpuOptimizer::whole_buffers(const Tensor& gradient, const Tensor& compute) const {
+  return {.source = master_,
+          .target = master_,
+          .gradient = gradient,
+          .moment1 = moment1_,
+          .moment2 = moment2_,
+          .compute = compute};
+}
+
+WholeScalars GpuOptimizer::scalars_of(double learning_rate, const Tensor& gradient_scale,
+                                      const Tensor& skip) const {
+  return {.learning_rate = learning_rate,
+          .gradient_scale = gradient_scale,
+          .skip = skip,
+          .applied = of_control<std::int32_t>(offsetof(cuda::Control, applied), at::kInt).to(at::kDouble)};
+}
+
+void GpuOptimizer::predict_whole(const Prediction& prediction) const {
+  const Tensor scale = of_control<float>(offsetof(cuda::Control, last_scale), at::kFloat) *
+                       static_cast<float>(prediction.ratio);
+  whole_.predict(whole_buffers(prediction.gradient, prediction.target),
+                 scalars_of(prediction.learning_rate, scale, Tensor()));
 }
 
 const cuda::Control* GpuOptimizer::control() const {

@@ -12,6 +12,7 @@
 #include "base/memory_terms.h"
 #include "optim/kernels_cuda.h"
 #include "optim/optimizer.h"
+#include "optim/whole.h"
 #include "weights/layout.h"
 
 namespace twobw::optim {
@@ -48,12 +49,19 @@ class GpuOptimizer {
   StreamsOf<Compute> streams_of(const at::Tensor& compute) const;
   template <typename Work>
   void with_rule(double learning_rate, const Work& work) const;
+  WholeBuffers whole_buffers(const at::Tensor& gradient, const at::Tensor& compute) const;
+  WholeScalars scalars_of(double learning_rate, const at::Tensor& gradient_scale,
+                          const at::Tensor& skip) const;
+  template <typename T>
+  at::Tensor of_control(std::size_t offset, at::ScalarType type) const;
+  void predict_whole(const Prediction& prediction) const;
   void prepare(std::span<const at::Tensor> norms, cudaStream_t stream);
 
   OptimizerConfig config_;
   const weights::Layout& layout_;
   std::int64_t sync_updates_;
   bool predicts_;
+  WholeParameters whole_;
   at::Tensor master_, moment1_, moment2_, update1_, update2_, applied1_;
   at::Tensor pieces_, norm_pieces_, first_piece_, partial_, norms_, gathered_, sum_, control_;
   int piece_count_ = 0, norm_piece_count_ = 0, norm_count_ = 0;

@@ -285,6 +285,7 @@ void add_pieces(std::vector<Piece>& pieces, std::int64_t offset, std::int64_t co
 template <typename Optimizer, typename Compute>
 void apply(const Optimizer& optimizer, const Extrapolation& extrapolation, const StreamsOf<Compute>& streams,
            const Piece* pieces, int piece_count, const Control* control, cudaStream_t stream) {
+  if (piece_count == 0) return;
   const bool any = streams.update2 != nullptr || streams.applied1 != nullptr;
   auto* kernel = any               ? apply_kernel<2, Optimizer, Compute>
                  : streams.update1 ? apply_kernel<1, Optimizer, Compute>
@@ -296,6 +297,7 @@ template <typename Optimizer, typename Compute>
 void apply_and_predict(const Optimizer& optimizer, const Optimizer& next, float ratio,
                        const StreamsOf<Compute>& streams, const Piece* pieces, int piece_count,
                        const Control* control, cudaStream_t stream) {
+  if (piece_count == 0) return;
   predict_kernel<true>
       <<<piece_count, kThreads, 0, stream>>>(optimizer, next, ratio, streams, pieces, control);
 }
@@ -303,6 +305,7 @@ void apply_and_predict(const Optimizer& optimizer, const Optimizer& next, float 
 template <typename Optimizer, typename Compute>
 void predict(const Optimizer& next, float ratio, const StreamsOf<Compute>& streams, const Piece* pieces,
              int piece_count, const Control* control, cudaStream_t stream) {
+  if (piece_count == 0) return;
   predict_kernel<false><<<piece_count, kThreads, 0, stream>>>(next, next, ratio, streams, pieces, control);
 }
 

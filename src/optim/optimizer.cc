@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/optimizer_kinds.h"
 #include "device/memory.h"
 #include "optim/extrapolation.h"
 
@@ -18,7 +19,11 @@ constexpr std::int64_t kGrain = 1 << 16;
 
 Optimizer::Optimizer(const OptimizerConfig& config, const weights::Layout& layout, std::int64_t sync_updates,
                      const at::Tensor& initial, bool predicts)
-    : config_(config), layout_(layout), sync_updates_(sync_updates), last_scale_(first_scale(config)) {
+    : config_(config),
+      layout_(layout),
+      sync_updates_(sync_updates),
+      whole_(config, layout, at::kFloat),
+      last_scale_(first_scale(config)) {
   const device::PurposeScope purpose(Term::Optimizer);
   const auto state = [&] { return at::zeros({layout.size()}, at::kFloat); };
   moment1_ = state();
@@ -49,7 +54,7 @@ Applied Optimizer::step(std::int64_t update, double learning_rate, std::span<con
 template <typename Work>
 void Optimizer::for_each_range(const Streams& streams, const Work& work) const {
   for (const weights::Parameter& parameter : layout_.parameters()) {
-    if (parameter.alias) continue;
+    if (parameter.alias || whole_.has(parameter)) continue;
     at::parallel_for(0, parameter.count, kGrain, [&](std::int64_t begin, std::int64_t end) {
       work(parameter, streams.from(parameter.offset + begin, end - begin));
     });
@@ -95,11 +100,37 @@ void Optimizer::apply(const Update& update, const at::Tensor& gradient, const at
         },
         rule);
   });
+  const bool master = master_.defined();
+  whole_.apply({.source = master ? master_ : source,
+                .target = master ? master_ : target,
+                .gradient = gradient,
+                .moment1 = moment1_,
+                .moment2 = moment2_,
+                .compute = master && next == nullptr ? target : at::Tensor()},
+               scalars_of(update.learning_rate, scale, update.skip));
   // What lies past the weights are the aliases' gradients, already summed into their partners'.
   if (layout_.gradient_size() > layout_.size()) {
     gradient.narrow(0, layout_.size(), layout_.gradient_size() - layout_.size()).zero_();
   }
   applied_ = after;
+  if (next != nullptr) predict_whole(*next);
+}
+
+WholeScalars Optimizer::scalars_of(double learning_rate, float gradient_scale, bool skip) const {
+  return {.learning_rate = learning_rate,
+          .gradient_scale = at::scalar_tensor(gradient_scale, at::kFloat),
+          .skip = at::scalar_tensor(skip, at::kBool),
+          .applied = at::scalar_tensor(static_cast<double>(applied_), at::kDouble)};
+}
+
+void Optimizer::predict_whole(const Prediction& prediction) const {
+  whole_.predict(
+      {.source = master_,
+       .gradient = prediction.gradient,
+       .moment1 = moment1_,
+       .moment2 = moment2_,
+       .compute = prediction.target},
+      scalars_of(prediction.learning_rate, last_scale_ * static_cast<float>(prediction.ratio), false));
 }
 
 void Optimizer::predict(const Prediction& prediction) const {
@@ -112,6 +143,7 @@ void Optimizer::predict(const Prediction& prediction) const {
     std::visit([&](const auto& rule) { optim::predict(rule, range); },
                rule_of(parameter, prediction, applied_));
   });
+  predict_whole(prediction);
 }
 
 Optimizer::Rule Optimizer::rule_of(const weights::Parameter& parameter, const Prediction& prediction,
@@ -127,12 +159,13 @@ Optimizer::Rule Optimizer::rule_of(const weights::Parameter& parameter, double l
   const float decay = parameter.spec.decay ? static_cast<float>(config_.weight_decay) : 0.0f;
   const auto beta1 = static_cast<float>(config_.betas[0]), beta2 = static_cast<float>(config_.betas[1]);
   const auto step = static_cast<double>(applied + 1);
-  if (config_.name == "sgd")
+  const OptimizerRule rule = optimizer_kind(config_.name).rule;
+  if (rule == OptimizerRule::Sgd)
     return SgdRule{.learning_rate = lr,
                    .momentum = static_cast<float>(config_.momentum),
                    .decay = decay,
                    .gradient_scale = gradient_scale};
-  if (config_.name == "lion")
+  if (rule == OptimizerRule::Lion)
     return LionRule{.learning_rate = lr,
                     .beta1 = beta1,
                     .beta2 = beta2,
@@ -148,11 +181,17 @@ Optimizer::Rule Optimizer::rule_of(const weights::Parameter& parameter, double l
                    .gradient_scale = gradient_scale};
 }
 
+std::vector<std::pair<std::string, at::Tensor>> Optimizer::state() const {
+  std::vector<std::pair<std::string, at::Tensor>> all = {{"master", master_},   {"moment1", moment1_},
+                                                         {"moment2", moment2_}, {"update1", update1_},
+                                                         {"update2", update2_}, {"applied1", applied1_}};
+  std::erase_if(all, [](const auto& buffer) { return !buffer.second.defined(); });
+  return all;
+}
+
 std::int64_t Optimizer::state_bytes() const {
   std::int64_t bytes = 0;
-  for (const auto& tensor : {master_, moment1_, moment2_, update1_, update2_, applied1_}) {
-    if (tensor.defined()) bytes += static_cast<std::int64_t>(tensor.nbytes());
-  }
+  for (const auto& [name, tensor] : state()) bytes += static_cast<std::int64_t>(tensor.nbytes());
   return bytes;
 }
 

@@ -20,11 +20,14 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/config.h"
 #include "optim/kernels.h"
+#include "optim/whole.h"
 #include "weights/layout.h"
 
 namespace twobw::optim {
@@ -76,6 +79,8 @@ class Optimizer {
     return master_.defined() ? master_ : newest;
   }
 
+  // Its buffers by name, flat, as large as the weights; those that this optimizer does not have left out.
+  std::vector<std::pair<std::string, at::Tensor>> state() const;
   std::int64_t state_bytes() const;
 
  private:
@@ -83,12 +88,15 @@ class Optimizer {
   Rule rule_of(const weights::Parameter& parameter, double learning_rate, float gradient_scale,
                std::int64_t applied) const;
   Rule rule_of(const weights::Parameter& parameter, const Prediction& prediction, std::int64_t applied) const;
+  void predict_whole(const Prediction& prediction) const;
+  WholeScalars scalars_of(double learning_rate, float gradient_scale, bool skip) const;
   template <typename Work>
   void for_each_range(const Streams& streams, const Work& work) const;
 
   OptimizerConfig config_;
   const weights::Layout& layout_;
   std::int64_t sync_updates_;
+  WholeParameters whole_;
   std::int64_t applied_ = 0;  // updates not skipped
   float last_scale_;          // from clipping, of the last of them
   at::Tensor master_, moment1_, moment2_, update1_, update2_, applied1_;

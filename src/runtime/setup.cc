@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/gpu_name.h"
+#include "base/optimizer_kinds.h"
 #include "device/gpu_thread.h"
 #include "models/model.h"
 #include "transport/replica_limits.h"
@@ -36,6 +37,16 @@ void check_split(const Config& config, const models::Model& model) {
     fail_input("pipeline.split is [{}], which covers {} layers; it must cover the model's {}",
                fmt::join(pipeline.split, ", "), covered, architecture::describe(model.layers));
   }
+}
+
+// Corrections are made element by element.
+void check_whole_updates(const Config& config) {
+  const OptimizerRule rule = optimizer_kind(config.optimizer.name).rule;
+  if (rule != OptimizerRule::Lamb && rule != OptimizerRule::Muon) return;
+  const bool weights = !config.optimizer.extrapolate_weights.empty();
+  if (!weights && config.optimizer.extrapolate_update.empty()) return;
+  fail_input("optimizer.{} is for adamw, sgd and lion; optimizer.name is {}",
+             weights ? "extrapolate_weights" : "extrapolate_update", config.optimizer.name);
 }
 
 // They correct a delay, which predictions leave nothing of.
@@ -108,6 +119,7 @@ Setup prepare(const Config& given) {
     setup.config.optimizer.extrapolate_update.clear();
   }
   check_corrections(setup.config);
+  check_whole_updates(setup.config);
   schedule::validate(setup.spec);
   setup.model = models::build(config.model);
   check_split(config, setup.model);

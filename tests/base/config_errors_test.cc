@@ -83,7 +83,7 @@ TEST(ConfigErrors, Choices) {
       refused("pipeline: {schedule: 1f1b}\n"),
       "pipeline.schedule is '1f1b' at x.yaml:1; it must be one of sequential, gpipe, flush, 2bw, stash");
   EXPECT_EQ(refused("optimizer: {name: adam}\n"),
-            "optimizer.name is 'adam' at x.yaml:1; it must be one of adamw, sgd, lion");
+            "optimizer.name is 'adam' at x.yaml:1; it must be one of adamw, sgd, lion, lamb, muon");
   EXPECT_EQ(refused("optimizer: {decay: step}\n"),
             "optimizer.decay is 'step' at x.yaml:1; it must be one of cosine, linear, constant");
   EXPECT_EQ(refused("train: {precision: fp8}\n"),
@@ -184,7 +184,7 @@ TEST(ConfigErrors, ValidateNamesNoPlace) {
   config = {};
   config.optimizer.name = "adam";
   EXPECT_EQ(refusal([&] { validate(config); }),
-            "optimizer.name is 'adam'; it must be one of adamw, sgd, lion");
+            "optimizer.name is 'adam'; it must be one of adamw, sgd, lion, lamb, muon");
 }
 
 }  // namespace

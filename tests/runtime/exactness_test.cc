@@ -161,7 +161,8 @@ TEST(ExactnessTest, EveryOptimizerPredicts) {
   config.pipeline.stages = 3;
   config.pipeline.split = {5, 6, 6};
   config.pipeline.microbatches = 4;
-  for (const auto& [name, lr] : {std::pair("sgd", 0.05), std::pair("lion", 1e-3)}) {
+  for (const auto& [name, lr] :
+       {std::pair("sgd", 0.05), std::pair("lion", 1e-3), std::pair("lamb", 1e-2), std::pair("muon", 1e-2)}) {
     config.optimizer.name = name;
     config.optimizer.lr = lr;
     for (int w : {1, 2}) {

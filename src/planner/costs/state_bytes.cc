@@ -1,5 +1,6 @@
 #include "planner/costs/state_bytes.h"
 
+#include "base/optimizer_kinds.h"
 #include "base/precision.h"
 #include "schedule/spec.h"
 
@@ -9,9 +10,11 @@ StateBytes state_bytes(const OptimizerConfig& optimizer, const std::string& prec
                        bool predicts) {
   constexpr double kFloat = 4;
   const double element = bytes_per_element(precision);
-  StateBytes state{.weights = element, .master = 0, .gradients = kFloat, .optimizer = kFloat};
+  StateBytes state{.weights = element,
+                   .master = 0,
+                   .gradients = kFloat,
+                   .optimizer = kFloat * optimizer_kind(optimizer.name).moments};
   if (element < kFloat || predicts) state.master = kFloat;
-  if (optimizer.name == "adamw") state.optimizer += kFloat;
   if (!delayed) return state;
   const auto weights = optimizer.extrapolate_weights.size(), update = optimizer.extrapolate_update.size();
   if (weights > 0) state.master = kFloat;
