@@ -3,7 +3,7 @@
 #
 # The address and undefined-behaviour sanitizers run all of them. The thread sanitizer runs what has threads (links,
 # groups, workers, pipelines, measurements); with `all` it runs the single-threaded rest too, the exhaustive sweeps of
-# schedule and planner among it.
+# schedule and planner among it, and those sweeps in full.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 sanitizer="$1" all="${2:-}"
@@ -14,6 +14,8 @@ export UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1"
 export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:suppressions=$PWD/tests/tsan.suppressions"
 # LibTorch's OpenMP is not instrumented: with one intra-op thread a stage it starts no team at all.
 export OMP_NUM_THREADS=1
+
+if [[ "$all" == all ]]; then export TWOBW_FULL_SWEEPS=1; fi
 
 programs=(core torch)
 left_out='*DeathTest*'

@@ -21,6 +21,8 @@ struct Parameter {
   int matrices = 0;
 
   std::int64_t count() const;  // elements
+  // Both ends of a tie have one, that of the weights they share.
+  const std::string& group_name() const { return tied_to.empty() ? name : tied_to; }
 };
 
 // Tensors of a microbatch that a layer may read besides its input.

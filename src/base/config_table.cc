@@ -7,6 +7,7 @@
 #include "base/config_schema.h"
 #include "base/gpu_name.h"
 #include "base/optimizer_kinds.h"
+#include "base/parameter_groups.h"
 
 // A key is spelled as its field is: KEY(model.layers) is the path "model.layers" and the access to it.
 // clang-format off
@@ -44,6 +45,16 @@ Complaint betas_are_two(const Config& config) {
   const auto& betas = config.optimizer.betas;
   const bool good = betas.size() == 2 && std::ranges::all_of(betas, below_one().holds);
   return good ? "" : "be a list of two numbers, each at least 0 and below 1";
+}
+
+Complaint groups_are_known(const Config& config) {
+  for (const std::string& text : config.optimizer.groups) {
+    const auto group = parse_group(text);
+    if (!group)
+      return fmt::format("be groups such as \"embedding.* lr=1e-4 weight_decay=0\", '{}' is none", text);
+    if (group->lr && config.optimizer.lr == 0) return "have no lr where optimizer.lr is 0";
+  }
+  return {};
 }
 
 Complaint devices_fit_workers(const Config& config) {
@@ -138,6 +149,12 @@ std::vector<Key> optimizer_keys() {
       choice(KEY(optimizer.decay), {"cosine", "linear", "constant"},
              "Course of the learning rate after the warmup."),
       real(KEY(optimizer.min_lr), up_to_one(), "Where the decay ends, as a fraction of lr."),
+      list(KEY(optimizer.groups), {{"none", {}}},
+           "none or a list of groups such as \"embedding.* lr=1e-4 weight_decay=0\"",
+           "Parameters with a learning rate (at its height) or a weight decay of their own: the first group "
+           "whose "
+           "pattern fits the name holds, and * stands for any text.")
+          .with(groups_are_known),
       factors(KEY(optimizer.extrapolate_weights),
               "Factor s: a delayed batch computes on W + s (W - the W before)."),
       factors(KEY(optimizer.extrapolate_update),

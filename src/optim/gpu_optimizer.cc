@@ -53,9 +53,10 @@ GpuOptimizer::GpuOptimizer(const OptimizerConfig& config, const weights::Layout&
   std::vector<cuda::Piece> pieces, norm_pieces;
   std::vector<int> first = {0};
   for (const weights::Parameter& parameter : layout.parameters()) {
-    const float decay = parameter.spec.decay ? static_cast<float>(config.weight_decay) : 0.0f;
+    const GroupValues values = group_values(config, parameter.spec.group_name(), parameter.spec.decay);
     if (!parameter.alias && !whole_.has(parameter))
-      cuda::add_pieces(pieces, parameter.offset, parameter.count, decay);
+      cuda::add_pieces(pieces, parameter.offset, parameter.count, static_cast<float>(values.weight_decay),
+                       static_cast<float>(values.rate));
     if (!parameter.spec.tied_to.empty()) continue;  // its gradient belongs to the primary
     cuda::add_pieces(norm_pieces, parameter.gradient_offset, parameter.count, 0);
     first.push_back(static_cast<int>(norm_pieces.size()));

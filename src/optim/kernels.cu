@@ -12,40 +12,40 @@ constexpr int kVectors = 2;               // such loads under way in every strea
 constexpr int kHeld = kLanes * kVectors;  // elements a thread works on at once
 constexpr int kStep = kThreads * kHeld;   // and a block
 
-__device__ AdamWRule rule_of(const AdamW& adamw, float decay, const Control& control) {
+__device__ AdamWRule rule_of(const AdamW& adamw, const Piece& piece, const Control& control) {
   const double n = control.applied + 1;
-  return {.learning_rate = adamw.learning_rate,
+  return {.learning_rate = adamw.learning_rate * piece.rate,
           .beta1 = adamw.beta1,
           .beta2 = adamw.beta2,
           .eps = adamw.eps,
-          .decay = decay,
+          .decay = piece.decay,
           .correction1 = static_cast<float>(1.0 - pow(static_cast<double>(adamw.beta1), n)),
           .root_correction2 = static_cast<float>(sqrt(1.0 - pow(static_cast<double>(adamw.beta2), n))),
           .gradient_scale = control.gradient_scale};
 }
 
-__device__ SgdRule rule_of(const Sgd& sgd, float decay, const Control& control) {
-  return {.learning_rate = sgd.learning_rate,
+__device__ SgdRule rule_of(const Sgd& sgd, const Piece& piece, const Control& control) {
+  return {.learning_rate = sgd.learning_rate * piece.rate,
           .momentum = sgd.momentum,
-          .decay = decay,
+          .decay = piece.decay,
           .gradient_scale = control.gradient_scale};
 }
 
-__device__ LionRule rule_of(const Lion& lion, float decay, const Control& control) {
-  return {.learning_rate = lion.learning_rate,
+__device__ LionRule rule_of(const Lion& lion, const Piece& piece, const Control& control) {
+  return {.learning_rate = lion.learning_rate * piece.rate,
           .beta1 = lion.beta1,
           .beta2 = lion.beta2,
-          .decay = decay,
+          .decay = piece.decay,
           .gradient_scale = control.gradient_scale};
 }
 
 // Of the update after so many.
 template <typename Optimizer>
-__device__ auto predicting_rule_of(const Optimizer& next, float ratio, float decay, Control control,
+__device__ auto predicting_rule_of(const Optimizer& next, float ratio, const Piece& piece, Control control,
                                    std::int32_t applied) {
   control.applied = applied;
   control.gradient_scale = control.last_scale * ratio;
-  return rule_of(next, decay, control);
+  return rule_of(next, piece, control);
 }
 
 // A thread's elements of one stream, in registers. It answers like the pointer it stands for, so that the
@@ -157,7 +157,7 @@ template <int Terms, typename Optimizer, typename Compute>
 __global__ void __launch_bounds__(kThreads, Terms < 2 ? 3 : 2)
     apply_kernel(Optimizer optimizer, Extrapolation extrapolation, StreamsOf<Compute> streams,
                  const Piece* pieces, const Control* control) {
-  using Rule = decltype(rule_of(optimizer, 0.0f, *control));
+  using Rule = decltype(rule_of(optimizer, Piece(), *control));
   __shared__ Rule shared_rule;
   __shared__ Extrapolation shared_extrapolation;
   if constexpr (Terms < 1) streams.update1 = nullptr;
@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(kThreads, Terms < 2 ? 3 : 2)
   };
   if (now.skip == 0) read(0);  // comes while thread 0 computes powers
   if (threadIdx.x == 0) {
-    shared_rule = rule_of(optimizer, piece.decay, now);
+    shared_rule = rule_of(optimizer, piece, now);
     shared_extrapolation = with_history(extrapolation, now.applied);
   }
   __syncthreads();
@@ -205,7 +205,7 @@ template <bool Steps, typename Optimizer, typename Compute>
 __global__ void __launch_bounds__(kThreads, 3)
     predict_kernel(Optimizer optimizer, Optimizer next, float ratio, StreamsOf<Compute> streams,
                    const Piece* pieces, const Control* control) {
-  using Rule = decltype(rule_of(optimizer, 0.0f, *control));
+  using Rule = decltype(rule_of(optimizer, Piece(), *control));
   __shared__ Rule shared_rule, shared_next;
   streams.update1 = streams.update2 = streams.applied1 = nullptr;
   if constexpr (!Steps) streams.target = streams.gradient = nullptr;
@@ -222,8 +222,8 @@ __global__ void __launch_bounds__(kThreads, 3)
   };
   read(0);  // comes while thread 0 computes powers
   if (threadIdx.x == 0) {
-    shared_rule = rule_of(optimizer, piece.decay, now);
-    shared_next = predicting_rule_of(next, ratio, piece.decay, now, now.applied + (steps ? 1 : 0));
+    shared_rule = rule_of(optimizer, piece, now);
+    shared_next = predicting_rule_of(next, ratio, piece, now, now.applied + (steps ? 1 : 0));
   }
   __syncthreads();
   const Rule rule = shared_rule, coming = shared_next;
@@ -275,10 +275,11 @@ __global__ void count_kernel(Control* control) {
 
 }  // namespace
 
-void add_pieces(std::vector<Piece>& pieces, std::int64_t offset, std::int64_t count, float decay) {
+void add_pieces(std::vector<Piece>& pieces, std::int64_t offset, std::int64_t count, float decay,
+                float rate) {
   for (std::int64_t begin = 0; begin < count; begin += kPieceSize) {
     const auto size = static_cast<std::int32_t>(std::min<std::int64_t>(kPieceSize, count - begin));
-    pieces.push_back({.offset = offset + begin, .count = size, .decay = decay});
+    pieces.push_back({.offset = offset + begin, .count = size, .decay = decay, .rate = rate});
   }
 }
 

@@ -12,15 +12,17 @@
 
 namespace twobw::optim::cuda {
 
-// A run of parameters that share their weight decay; one block of threads works on it.
+// A run of parameters that share their learning rate and weight decay; one block of threads works on it.
 struct Piece {
   std::int64_t offset = 0;
   std::int32_t count = 0;
   float decay = 0;
+  float rate = 1;  // times the learning rate
 };
 inline constexpr int kPieceSize = 8192;
 // [offset, offset + count) in pieces of at most kPieceSize.
-void add_pieces(std::vector<Piece>& pieces, std::int64_t offset, std::int64_t count, float decay);
+void add_pieces(std::vector<Piece>& pieces, std::int64_t offset, std::int64_t count, float decay,
+                float rate = 1);
 
 // In device memory; prepare() and count_update() write it.
 struct Control {

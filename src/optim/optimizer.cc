@@ -22,6 +22,7 @@ Optimizer::Optimizer(const OptimizerConfig& config, const weights::Layout& layou
     : config_(config),
       layout_(layout),
       sync_updates_(sync_updates),
+      values_(values_by_parameter(config, layout)),
       whole_(config, layout, at::kFloat),
       last_scale_(first_scale(config)) {
   const device::PurposeScope purpose(Term::Optimizer);
@@ -155,8 +156,9 @@ Optimizer::Rule Optimizer::rule_of(const weights::Parameter& parameter, const Pr
 // After so many updates.
 Optimizer::Rule Optimizer::rule_of(const weights::Parameter& parameter, double learning_rate,
                                    float gradient_scale, std::int64_t applied) const {
-  const auto lr = static_cast<float>(learning_rate);
-  const float decay = parameter.spec.decay ? static_cast<float>(config_.weight_decay) : 0.0f;
+  const GroupValues& values = values_[&parameter - layout_.parameters().data()];
+  const auto lr = static_cast<float>(learning_rate * values.rate);
+  const auto decay = static_cast<float>(values.weight_decay);
   const auto beta1 = static_cast<float>(config_.betas[0]), beta2 = static_cast<float>(config_.betas[1]);
   const auto step = static_cast<double>(applied + 1);
   const OptimizerRule rule = optimizer_kind(config_.name).rule;

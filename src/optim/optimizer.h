@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "base/parameter_groups.h"
 #include "optim/kernels.h"
 #include "optim/whole.h"
 #include "weights/layout.h"
@@ -96,6 +97,7 @@ class Optimizer {
   OptimizerConfig config_;
   const weights::Layout& layout_;
   std::int64_t sync_updates_;
+  std::vector<GroupValues> values_;  // by parameter
   WholeParameters whole_;
   std::int64_t applied_ = 0;  // updates not skipped
   float last_scale_;          // from clipping, of the last of them

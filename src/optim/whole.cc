@@ -19,6 +19,13 @@ Tensor view(const Tensor& flat, const weights::Parameter& parameter) {
 
 }  // namespace
 
+std::vector<GroupValues> values_by_parameter(const OptimizerConfig& config, const weights::Layout& layout) {
+  std::vector<GroupValues> values;
+  for (const weights::Parameter& parameter : layout.parameters())
+    values.push_back(group_values(config, parameter.spec.group_name(), parameter.spec.decay));
+  return values;
+}
+
 Tensor orthogonalized(const Tensor& matrix, at::ScalarType format) {
   constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315;
   const bool tall = matrix.size(0) > matrix.size(1);
@@ -43,16 +50,15 @@ bool WholeParameters::has(const weights::Parameter& parameter) const {
 }
 
 WholeParameters::Moved WholeParameters::muon(const weights::Parameter& parameter, const Tensor& w,
-                                             const Tensor& momentum, const Tensor& gradient,
-                                             double learning_rate) const {
+                                             const Tensor& momentum, const Tensor& gradient) const {
   const Tensor m = config_.momentum * momentum + gradient;
   const Tensor ahead = gradient + config_.momentum * m;
   std::vector<Tensor> parts;
   for (const Tensor& part : ahead.chunk(parameter.spec.matrices, 0))
     parts.push_back(orthogonalized(part, format_));
   const double larger = static_cast<double>(std::max(parts.front().size(0), parts.front().size(1)));
-  const double decay = parameter.spec.decay ? config_.weight_decay : 0;
-  return {.update = -learning_rate * (decay * w + 0.2 * std::sqrt(larger) * at::cat(parts, 0)), .moment1 = m};
+  const double decay = values_of(parameter).weight_decay;
+  return {.update = -(decay * w + 0.2 * std::sqrt(larger) * at::cat(parts, 0)), .moment1 = m};
 }
 
 WholeParameters::Moved WholeParameters::lamb(const weights::Parameter& parameter, const Tensor& w,
@@ -65,12 +71,12 @@ WholeParameters::Moved WholeParameters::lamb(const weights::Parameter& parameter
   const Tensor mean = moved.moment1 / (1 - at::pow(beta1, n)).to(at::kFloat);
   const Tensor deviation = (moved.moment2 / (1 - at::pow(beta2, n)).to(at::kFloat)).sqrt();
   Tensor direction = mean / (deviation + config_.eps);
-  if (parameter.spec.decay) {
-    direction = direction + config_.weight_decay * w;
+  if (const double decay = values_of(parameter).weight_decay; decay > 0) {
+    direction = direction + decay * w;
     const Tensor ratio = w.norm() / direction.norm();
     direction = direction * at::where(ratio.isfinite().logical_and(ratio > 0), ratio, at::ones_like(ratio));
   }
-  moved.update = -scalars.learning_rate * direction;
+  moved.update = -direction;
   return moved;
 }
 
@@ -78,9 +84,14 @@ WholeParameters::Moved WholeParameters::move(const weights::Parameter& parameter
                                              const WholeScalars& scalars) const {
   const Tensor w = view(buffers.source, parameter), m = view(buffers.moment1, parameter);
   const Tensor gradient = view(buffers.gradient, parameter) * scalars.gradient_scale;
+  const double rate = scalars.learning_rate * values_of(parameter).rate;
+  const auto at_rate = [rate](Moved moved) {
+    moved.update = rate * moved.update;
+    return moved;
+  };
   if (optimizer_kind(config_.name).rule == OptimizerRule::Muon)
-    return muon(parameter, w, m, gradient, scalars.learning_rate);
-  return lamb(parameter, w, m, view(buffers.moment2, parameter), gradient, scalars);
+    return at_rate(muon(parameter, w, m, gradient));
+  return at_rate(lamb(parameter, w, m, view(buffers.moment2, parameter), gradient, scalars));
 }
 
 void WholeParameters::apply(const WholeBuffers& buffers, const WholeScalars& scalars) const {

@@ -9,7 +9,10 @@
 
 #include <ATen/ATen.h>
 
+#include <vector>
+
 #include "base/config.h"
+#include "base/parameter_groups.h"
 #include "weights/layout.h"
 
 namespace twobw::optim {
@@ -31,11 +34,13 @@ struct WholeScalars {
   at::Tensor applied;         // updates made before, double
 };
 
+std::vector<GroupValues> values_by_parameter(const OptimizerConfig& config, const weights::Layout& layout);
+
 class WholeParameters {
  public:
   // `format`: of the products that Muon makes.
   WholeParameters(const OptimizerConfig& config, const weights::Layout& layout, at::ScalarType format)
-      : config_(config), layout_(layout), format_(format) {}
+      : config_(config), layout_(layout), values_(values_by_parameter(config, layout)), format_(format) {}
 
   // Whether the parameter is one of them; the others' elements are updated one by one.
   bool has(const weights::Parameter& parameter) const;
@@ -45,17 +50,22 @@ class WholeParameters {
 
  private:
   struct Moved {
-    at::Tensor update, moment1, moment2;
+    at::Tensor update;  // for a learning rate of 1
+    at::Tensor moment1, moment2;
   };
+  const GroupValues& values_of(const weights::Parameter& parameter) const {
+    return values_[&parameter - layout_.parameters().data()];
+  }
   Moved move(const weights::Parameter& parameter, const WholeBuffers& buffers,
              const WholeScalars& scalars) const;
   Moved muon(const weights::Parameter& parameter, const at::Tensor& w, const at::Tensor& momentum,
-             const at::Tensor& gradient, double learning_rate) const;
+             const at::Tensor& gradient) const;
   Moved lamb(const weights::Parameter& parameter, const at::Tensor& w, const at::Tensor& m,
              const at::Tensor& v, const at::Tensor& gradient, const WholeScalars& scalars) const;
 
   OptimizerConfig config_;
   const weights::Layout& layout_;
+  std::vector<GroupValues> values_;  // by parameter
   at::ScalarType format_;
 };
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/gpu_name.h"
 #include "base/optimizer_kinds.h"
+#include "base/parameter_groups.h"
 #include "device/gpu_thread.h"
 #include "models/model.h"
 #include "transport/replica_limits.h"
@@ -47,6 +48,20 @@ void check_whole_updates(const Config& config) {
   if (!weights && config.optimizer.extrapolate_update.empty()) return;
   fail_input("optimizer.{} is for adamw, sgd and lion; optimizer.name is {}",
              weights ? "extrapolate_weights" : "extrapolate_update", config.optimizer.name);
+}
+
+void check_groups(const Config& config, const models::Model& model) {
+  for (const std::string& text : config.optimizer.groups) {
+    const std::string pattern = parse_group(text)->pattern;
+    bool found = false;
+    for (const architecture::Layer& layer : model.layers) {
+      for (const architecture::Parameter& parameter : layer.parameters)
+        found = found || matches(pattern, parameter.group_name());
+    }
+    if (found) continue;
+    fail_input("optimizer.groups has '{}', but no parameter is named like that; there are {} and others",
+               text, model.layers.front().parameters.front().name);
+  }
 }
 
 // They correct a delay, which predictions leave nothing of.
@@ -122,6 +137,7 @@ Setup prepare(const Config& given) {
   check_whole_updates(setup.config);
   schedule::validate(setup.spec);
   setup.model = models::build(config.model);
+  check_groups(config, setup.model);
   check_split(config, setup.model);
   setup.devices = choose_devices(config, setup.spec.shape.workers());
   check_precision(config, setup.devices.front().gpu.has_value());

@@ -172,6 +172,21 @@ TEST(ExactnessTest, EveryOptimizerPredicts) {
   }
 }
 
+TEST(ExactnessTest, GroupsHoldOnEveryStageThatHasTheirParameters) {
+  Config config = small_config();
+  config.optimizer.groups = {"embedding.tokens lr=1e-3 weight_decay=0", "*.weight weight_decay=0.3",
+                             "*bias lr=0"};
+  for (const char* name : {"adamw", "muon", "lamb"}) {
+    config.optimizer.name = name;
+    for (const auto& split : std::vector<std::vector<int>>{{17}, {5, 6, 6}}) {
+      config.pipeline.stages = static_cast<int>(split.size());
+      config.pipeline.split = split;
+      config.pipeline.microbatches = 4;
+      expect_exact(config);
+    }
+  }
+}
+
 TEST(ExactnessTest, UpdatesThatAreNotFiniteAreSkippedByAllAlike) {
   Config config = small_config();
   config.pipeline.stages = 2;

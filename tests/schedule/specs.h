@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -38,11 +39,20 @@ std::vector<int> by_stage(const Spec& spec, Function function) {
   return values;
 }
 
+// Under a sanitizer, which takes ten times as long, the sweeps are smaller, unless all is asked for.
+inline bool full_sweeps() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return std::getenv("TWOBW_FULL_SWEEPS") != nullptr;
+#else
+  return true;
+#endif
+}
+
 struct Ranges {
-  int stages = 8;
-  int microbatches = 12;
-  int extra = 3;
-  int updates = 6;
+  int stages = full_sweeps() ? 8 : 5;
+  int microbatches = full_sweeps() ? 12 : 8;
+  int extra = full_sweeps() ? 3 : 2;
+  int updates = full_sweeps() ? 6 : 4;
   int sync_updates = 3;
   int evaluate_every = 3;
   int replicas = 1;
