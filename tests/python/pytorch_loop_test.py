@@ -34,6 +34,8 @@ PREDICTED = {"pipeline.schedule": "2bw", "pipeline.stages": 2, "pipeline.split":
 PAPER = {"pipeline.schedule": "2bw", "pipeline.stages": 2, "pipeline.predict": "false"}
 SGD = {"optimizer.name": "sgd", "optimizer.momentum": 0.8, "optimizer.lr": 0.1}
 LION = {"optimizer.name": "lion", "optimizer.lr": 3e-4}
+LAMB = {"optimizer.name": "lamb", "optimizer.lr": 3e-2, "optimizer.clip": 1.0}
+MUON = {"optimizer.name": "muon", "optimizer.momentum": 0.9}
 CURE = {"pipeline.sync_updates": 2, "optimizer.extrapolate_update": 0.5, "optimizer.extrapolate_weights": 1}
 
 
@@ -73,6 +75,72 @@ class Lion(torch.optim.Optimizer):
                 moment.mul_(b2).add_(weight.grad, alpha=1 - b2)
 
 
+class Lamb(torch.optim.Optimizer):
+    """r = Adam's direction + decay w; w -= lr |w|/|r| r; without decay w -= lr r."""
+
+    def __init__(self, groups, betas):
+        groups = [{"params": group["params"], "decay": group["weight_decay"]} for group in groups]
+        super().__init__(groups, {"lr": 0.0, "betas": betas})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            b1, b2 = group["betas"]
+            for weight in group["params"]:
+                if weight.grad is None:
+                    continue
+                state = self.state[weight]
+                n = state["n"] = state.get("n", 0) + 1
+                m = state["m"] = b1 * state.get("m", 0) + (1 - b1) * weight.grad
+                v = state["v"] = b2 * state.get("v", 0) + (1 - b2) * weight.grad**2
+                r = (m / (1 - b1**n)) / ((v / (1 - b2**n)).sqrt() + 1e-8)
+                trust = 1.0
+                if group["decay"] > 0:
+                    r = r + group["decay"] * weight
+                    trust = weight.norm() / r.norm()
+                weight.sub_(group["lr"] * trust * r)
+
+
+class Muon:
+    """AdamW, but for matrices between hidden activations w -= lr (decay w + 0.2 sqrt(larger side) O(g + mu m))."""
+
+    def __init__(self, groups, hidden, betas, momentum):
+        self.adamw = torch.optim.AdamW(groups, betas=betas, eps=1e-8)
+        decay = groups[0]["weight_decay"]
+        self.hidden = list(hidden)
+        self.parts = list(hidden.values())  # equal groups of rows that are matrices of their own
+        self.moments = [torch.zeros_like(weight) for weight in self.hidden]
+        self.decay, self.mu = decay, momentum
+        self.param_groups = self.adamw.param_groups
+
+    @staticmethod
+    def orthogonal(matrix):
+        x = matrix / (matrix.norm() + 1e-7)
+        x = x.T if matrix.shape[0] > matrix.shape[1] else x
+        for _ in range(5):
+            a = x @ x.T
+            x = 3.4445 * x + (-4.7750 * a + 2.0315 * a @ a) @ x
+        return x.T if matrix.shape[0] > matrix.shape[1] else x
+
+    @torch.no_grad()
+    def step(self):
+        self.adamw.step()
+        lr = self.param_groups[0]["lr"]
+        for i, weight in enumerate(self.hidden):
+            if weight.grad is None:
+                continue
+            self.moments[i] = self.mu * self.moments[i] + weight.grad
+            ahead = (weight.grad + self.mu * self.moments[i]).chunk(self.parts[i])
+            turned = torch.cat([self.orthogonal(part) for part in ahead])
+            size = 0.2 * math.sqrt(max(ahead[0].shape))
+            weight.sub_(lr * (self.decay * weight + size * turned))
+
+    def zero_grad(self):
+        self.adamw.zero_grad()
+        for weight in self.hidden:
+            weight.grad = None
+
+
 # Which parameters a layer has, by the beginnings of their names.
 BLOCK = (("attention.norm.", "attention.qkv."), ("attention.out.",), ("mlp.norm.", "mlp.up."), (), ("mlp.down.",))
 
@@ -104,6 +172,18 @@ class Loop:
             self.optimizer = DecoupledSGD(groups, momentum=settings["optimizer.momentum"])
         elif settings.get("optimizer.name") == "lion":
             self.optimizer = Lion(groups, betas=(0.9, 0.95))
+        elif settings.get("optimizer.name") == "lamb":
+            self.optimizer = Lamb(groups, betas=(0.9, 0.95))
+        elif settings.get("optimizer.name") == "muon":
+            parts = {"attention.qkv.weight": 3, "attention.out.weight": 1, "mlp.up.weight": 1, "mlp.down.weight": 1}
+            hidden = {
+                weight: count
+                for name, weight in self.weights.items()
+                for end, count in parts.items()
+                if name.endswith(end)
+            }
+            groups[0]["params"] = [weight for weight in matrices if not any(weight is other for other in hidden)]
+            self.optimizer = Muon(groups, hidden, betas=(0.9, 0.95), momentum=settings["optimizer.momentum"])
         else:
             self.optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.95), eps=1e-8)
 
@@ -298,6 +378,18 @@ class PytorchLoopTest(TestCase):
 
     def test_flush_with_lion(self):
         self.compare({**FLUSH, **LION}, SIGN_TOLERANCE)
+
+    def test_flush_with_lamb(self):
+        self.compare({**FLUSH, **LAMB})
+
+    def test_flush_with_muon(self):
+        self.compare({**FLUSH, **MUON})
+
+    def test_two_bw_predicted_with_lamb(self):
+        self.compare({**PREDICTED, **LAMB})
+
+    def test_two_bw_predicted_with_muon(self):
+        self.compare({**PREDICTED, **MUON})
 
     def test_two_bw_predicted(self):
         self.compare(PREDICTED)
