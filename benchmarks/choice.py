@@ -67,7 +67,7 @@ def combinations(options):
         stages, share = options.cores // replicas, options.batch // replicas
         for b in (1, 2, 4, 8, 16):
             m = share // b
-            if share % b or m < max(1, stages - 1):
+            if share % b or m < stages:  # what 2bw needs to predict
                 continue
             table[f"{replicas}x{stages} b={b}"] = {"replicas": replicas, "stages": stages, "microbatch": b, "microbatches": m}
     return table

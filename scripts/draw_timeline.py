@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Draws traces of `twobw train --trace` and `twobw simulate --trace` as one SVG picture, one above the other on one
-time axis: a row per stage, a colour per batch, forwards light, backwards dark, updates black. Idle time stays white.
+time axis: a row per stage, a colour per batch, forwards light, backwards dark, updates and predictions black. Idle time
+stays white.
 
 docs/timelines.svg, from the first instruction on, with every update marked at the end of its step:
 
@@ -26,6 +27,7 @@ from typing import NamedTuple
 
 WIDTH, MARGIN, LEFT = 940, 16, 78
 ROW, GAP, TITLE, MARKS = 22, 4, 26, 14  # heights: a row, between rows, a panel's title, the labels of updates
+COMPUTE = ("Forward", "Backward")
 # Forward and backward, by batch.
 PALETTE = [("#a9cdf2", "#2f6fb5"), ("#fbd0a0", "#b9621b"), ("#aadbb8", "#2c8049"), ("#d9c3ec", "#7748a6"),
            ("#f4bccb", "#ad3560")]
@@ -62,10 +64,10 @@ class Panel(NamedTuple):
 
 
 def load(path):
-    """The forwards, backwards and steps of the first replica."""
+    """The forwards, backwards, steps and predictions of the first replica."""
     cells = []
     for event in json.loads(pathlib.Path(path).read_text()):
-        if event["name"] in ("Forward", "Backward", "Step") and event["pid"] == 0:
+        if event["name"] in (*COMPUTE, "Step", "Predict") and event["pid"] == 0:
             begin = event["ts"] / 1e3
             cells.append(Cell(event["tid"], begin, begin + event["dur"] / 1e3, event["name"],
                               event["args"].get("microbatch"), event["args"]["batch"]))
@@ -82,7 +84,7 @@ def describe(cells, first, last):
     begin, end = start_of(cells, first), start_of(cells, last)
     stages = max(c.stage for c in cells) + 1
     busy = sum(min(c.end, end) - max(c.begin, begin) for c in cells
-               if c.op != "Step" and c.end > begin and c.begin < end)
+               if c.op in COMPUTE and c.end > begin and c.begin < end)
     share = busy / (stages * (end - begin))
     return f"utilisation {share:.1%}, {(end - begin) / (last - first):.0f} ms per update"
 
@@ -121,13 +123,13 @@ def draw_panel(drawn, scale, top, mark_updates):
     for cell in drawn.cells:
         begin, end = max(cell.begin, drawn.begin), min(cell.end, drawn.end)
         x, y, width = LEFT + (begin - drawn.begin) * scale, top + cell.stage * (ROW + GAP), (end - begin) * scale
-        if cell.op != "Step":
+        if cell.op in COMPUTE:
             if width > 0:
                 yield from draw_compute(cell, x, y, width)
         elif not mark_updates:
             if width > 0:
                 updates.append(f'<rect x="{x:.2f}" y="{y}" width="{max(width, 1):.2f}" height="{ROW}" class="update"/>')
-        elif cell.end <= drawn.end + 1e-6:
+        elif cell.op == "Step" and cell.end <= drawn.end + 1e-6:
             x = LEFT + (cell.end - drawn.begin) * scale
             updates.append(f'<rect x="{x - 1.5:.2f}" y="{y - 2}" width="3" height="{ROW + 4}" class="update"/>')
             if cell.stage == 0:

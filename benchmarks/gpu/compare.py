@@ -90,7 +90,7 @@ class Twobw:
                      "optimizer.clip": 1.0, "train.eval_every": 0,
                      "train.updates": options.steps + 4}  # the first two and the last two are not of the steady state
         if schedule == "2bw":  # an extra microbatch in flight for every boundary, where there are enough
-            settings["pipeline.extra"] = max(0, min(stages - 1, m - (stages - 1)))
+            settings["pipeline.extra"] = max(0, min(stages - 1, m - stages))
         if options.device == "cuda":
             names = [f"cuda:0/{slices}.{i}" for i in range(stages)] if slices > 1 else ["cuda:0"]
             settings |= {"train.precision": "bf16", "devices": f"[{','.join(names)}]"}

@@ -37,6 +37,7 @@ Problem problem_of(const ModelConfig& model, const planner::Cluster& cluster) {
   problem.context = model.context;
   problem.fixed.extra = 0;               // the published systems have none
   problem.fixed.second_gradient = true;  // nor do their updates wait
+  problem.fixed.predict = false;         // and they compute on weights that are one update old
   return problem;
 }
 
@@ -69,7 +70,8 @@ double simulated_update(const Problem& problem, const Plan& plan) {
                                          .stages = static_cast<int>(plan.stages.size()),
                                          .microbatches = plan.shape.microbatches,
                                          .extra = plan.shape.extra,
-                                         .second_gradient = plan.shape.second_gradient}};
+                                         .second_gradient = plan.shape.second_gradient,
+                                         .predict = plan.shape.predict}};
   return simulator::simulate(spec, system_of(problem, plan)).update_seconds;
 }
 
@@ -98,7 +100,7 @@ std::vector<int> first_layers_of_blocks(const Problem& problem) {
 // As the paper cuts a model: as many blocks in every stage. The replicas of a stage share a node, for the
 // sums of their gradients; so the stages of a pipeline of eight are on eight nodes.
 Plan plan_of(const Problem& problem, const Row& row, Kind kind, int b, bool recompute) {
-  Plan plan{.shape = {.schedule = kind, .replicas = row.replicas, .microbatch = b}};
+  Plan plan{.shape = {.schedule = kind, .replicas = row.replicas, .microbatch = b, .predict = false}};
   plan.shape.microbatches = row.batch / (b * row.replicas);
   const std::vector<int> blocks = first_layers_of_blocks(problem);
   const int count = static_cast<int>(blocks.size()), layers = static_cast<int>(problem.layers.size());
@@ -126,7 +128,8 @@ std::optional<Outcome> run_pipeline(System system, const Row& row, const Fitted&
   for (const int b : kMicrobatches) {
     for (const bool recompute : {false, true}) {
       const int m = row.batch / (b * row.replicas);
-      if (m < schedule::smallest_microbatches({.shape = {.schedule = kind, .stages = row.stages}})) continue;
+      const schedule::Spec spec = {.shape = {.schedule = kind, .stages = row.stages, .predict = false}};
+      if (m < schedule::smallest_microbatches(spec)) continue;
       const planner::Estimate estimate =
           planner::evaluate(problem, plan_of(problem, row, kind, b, recompute));
       if (!estimate.fits()) continue;

@@ -43,4 +43,10 @@ void write_text(const std::string& path, const std::string& text) {
   if (!file) fail_input("'{}' cannot be written: {}", path, std::strerror(errno));
 }
 
+void check_writable(std::string_view option, const std::string& path) {
+  const bool existed = std::filesystem::exists(path);
+  if (!std::ofstream(path, std::ios::app)) fail_input("{} is '{}', which cannot be written", option, path);
+  if (!existed) std::filesystem::remove(path);
+}
+
 }  // namespace twobw

@@ -14,6 +14,9 @@ std::string read_text(std::string_view what, const std::string& path);
 // Replaces the file. Throws InputError.
 void write_text(const std::string& path, const std::string& text);
 
+// Before time is spent on what then cannot be written. Throws InputError, in which `option` names the path.
+void check_writable(std::string_view option, const std::string& path);
+
 // The only document in the text; `name` names the text in messages, with the line where asked. Empty
 // text is a null node. Throws InputError.
 YAML::Node parse_yaml(const std::string& text, const std::string& name, bool with_line);

@@ -26,6 +26,7 @@ struct Command {
 std::span<const Command> commands();
 
 [[gnu::weak]] void add_train(CLI::App& command, int& exit_code);
+[[gnu::weak]] void add_compare(CLI::App& command, int& exit_code);
 [[gnu::weak]] void add_verify(CLI::App& command, int& exit_code);
 [[gnu::weak]] void add_profile(CLI::App& command, int& exit_code);
 [[gnu::weak]] void add_plan(CLI::App& command, int& exit_code);

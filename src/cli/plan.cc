@@ -39,6 +39,7 @@ Problem constrained_problem(const Config& config, const PlanOptions& options) {
   Problem problem = make_problem(config, options.files, options.batch, options.fixed.microbatch);
   problem.margin = options.margin;
   problem.fixed = options.fixed;
+  problem.fixed.predict = config.pipeline.predict;
   if (!options.schedule.empty()) problem.fixed.schedule = schedule::parse_kind(options.schedule);
   return problem;
 }

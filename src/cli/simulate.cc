@@ -127,7 +127,8 @@ void run_configuration(const SimulateOptions& options) {
                    .replicas = pipeline.replicas,
                    .microbatch = pipeline.microbatch,
                    .microbatches = pipeline.microbatches,
-                   .extra = pipeline.extra};
+                   .extra = pipeline.extra,
+                   .predict = pipeline.predict};
   problem.margin = 0;
   const planner::Plan plan = planner::plan_as_configured(config, problem);
   Spec spec = planner::spec_of_one_replica(plan);

@@ -26,6 +26,7 @@ runtime::Setup measuring_setup(const Config& config) {
   alone.pipeline = {};
   alone.pipeline.schedule = config.pipeline.schedule;
   alone.pipeline.stages = 1;
+  alone.pipeline.predict = config.pipeline.predict;
   return runtime::prepare(alone);
 }
 

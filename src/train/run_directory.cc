@@ -12,24 +12,33 @@ namespace twobw::train {
 
 namespace fs = std::filesystem;
 
-RunDirectory::RunDirectory(const Config& config) : directory_(config.run_dir) {
+std::string make_run_directory(const std::string& directory) {
   std::error_code error;
-  if (fs::exists(directory_) && !fs::is_directory(directory_)) {
-    fail_input("run_dir is '{}', which is a file; give a directory", directory_);
+  if (fs::exists(directory) && !fs::is_directory(directory)) {
+    fail_input("run_dir is '{}', which is a file; give a directory", directory);
   }
-  if (fs::exists(directory_ + "/metrics.jsonl")) {
+  std::string moved_to;
+  if (fs::exists(directory + "/metrics.jsonl") || fs::exists(directory + "/compare.json")) {
     int number = 1;
-    while (fs::exists(fmt::format("{}.{}", directory_, number))) ++number;
-    moved_to_ = fmt::format("{}.{}", directory_, number);
-    fs::rename(directory_, moved_to_, error);
+    while (fs::exists(fmt::format("{}.{}", directory, number))) ++number;
+    moved_to = fmt::format("{}.{}", directory, number);
+    fs::rename(directory, moved_to, error);
   }
-  if (!error) fs::create_directories(directory_, error);
-  if (!error) {
-    std::ofstream(path("config.yaml")) << to_yaml(config);
-    metrics_.open(path("metrics.jsonl"));
-    log_.open(path("log.txt"));
-  }
-  if (error || !metrics_ || !log_) fail_input("run_dir is '{}', which cannot be written", directory_);
+  if (!error) fs::create_directories(directory, error);
+  if (error) fail_input("run_dir is '{}', which cannot be written", directory);
+  return moved_to;
+}
+
+RunDirectory::RunDirectory(const Config& config)
+    : directory_(config.run_dir), moved_to_(make_run_directory(directory_)) {
+  write_config(config);
+  metrics_.open(path("metrics.jsonl"));
+  log_.open(path("log.txt"));
+  if (!metrics_ || !log_) fail_input("run_dir is '{}', which cannot be written", directory_);
+}
+
+void RunDirectory::write_config(const Config& config) const {
+  std::ofstream(path("config.yaml")) << to_yaml(config);
 }
 
 void RunDirectory::add_metrics(const nlohmann::ordered_json& line) {

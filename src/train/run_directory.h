@@ -9,16 +9,20 @@
 
 namespace twobw::train {
 
+// Makes the directory. A former run or comparison there is moved to the first free NAME.1, NAME.2, ...:
+// nothing is lost. Returns where it went; empty: there was none. Throws InputError when it cannot be made.
+std::string make_run_directory(const std::string& directory);
+
 class RunDirectory {
  public:
-  // Makes the directory. A former run there is moved to the first free NAME.1, NAME.2, ...: nothing
-  // is lost. Throws InputError when it cannot be made.
   explicit RunDirectory(const Config& config);
 
   std::string path(const std::string& file) const { return directory_ + "/" + file; }
   // Where a former run went; empty when there was none.
   const std::string& moved_to() const { return moved_to_; }
 
+  // The resolved configuration, of which the run can be repeated.
+  void write_config(const Config& config) const;
   void add_metrics(const nlohmann::ordered_json& line);
   void write_summary(const nlohmann::ordered_json& summary) const;
   void log(const std::string& line);

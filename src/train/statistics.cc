@@ -42,7 +42,7 @@ void Statistics::add(const CompleteUpdate& update) {
 }
 
 void Statistics::add(const telemetry::Evaluation& evaluation) {
-  evaluation_ = evaluation;
+  evaluations_.push_back(evaluation);
   best_validation_ = std::min(best_validation_.value_or(evaluation.loss), evaluation.loss);
 }
 
@@ -121,9 +121,19 @@ Json Statistics::summary() const {
       {"stages", stages}};
   if (setup_.spec.shape.replicas > 1) summary["replicas"] = setup_.spec.shape.replicas;
   if (updates == 0) summary["loss"] = nullptr;
-  if (evaluation_) summary["validation_loss"] = evaluation_->loss;
+  if (!evaluations_.empty()) summary["validation_loss"] = evaluations_.back().loss;
   if (best_validation_) summary["best_validation_loss"] = *best_validation_;
   return summary;
+}
+
+std::vector<CurvePoint> Statistics::curve() const {
+  std::vector<CurvePoint> points;
+  for (const telemetry::Evaluation& evaluation : evaluations_) {
+    points.push_back({.update = evaluation.update + 1,
+                      .seconds = rows_.at(evaluation.update).time,
+                      .loss = evaluation.loss});
+  }
+  return points;
 }
 
 }  // namespace twobw::train

@@ -7,6 +7,7 @@
 
 #include "runtime/setup.h"
 #include "train/collector.h"
+#include "train/curve.h"
 
 namespace twobw::train {
 
@@ -22,6 +23,7 @@ class Statistics {
   double utilisation() const;  // mean over workers
   nlohmann::ordered_json metrics_line() const;
   nlohmann::ordered_json summary() const;
+  std::vector<CurvePoint> curve() const;  // the evaluations of a run that has ended
 
  private:
   struct Row {
@@ -36,7 +38,7 @@ class Statistics {
   CompleteUpdate latest_;
   double time_before_ = 0;
   std::int64_t skipped_ = 0;
-  std::optional<telemetry::Evaluation> evaluation_;
+  std::vector<telemetry::Evaluation> evaluations_;
   std::optional<double> best_validation_;
 };
 

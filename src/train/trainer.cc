@@ -6,6 +6,7 @@
 #include <atomic>
 #include <csignal>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <thread>
 
@@ -74,12 +75,9 @@ class Background {
   std::thread thread_;
 };
 
-void introduce(const runtime::Setup& setup, RunDirectory& directory, telemetry::Progress& progress) {
+void introduce(const runtime::Setup& setup, RunDirectory& directory,
+               const std::function<void(const std::string&)>& say) {
   const Config& config = setup.config;
-  const auto say = [&](const std::string& line) {
-    progress.say(line);
-    directory.log(line);
-  };
   if (!directory.moved_to().empty())
     say("the former run in " + config.run_dir + " is now in " + directory.moved_to());
   say(fmt::format("{} with {} parameters in {}", config.model.family,
@@ -107,8 +105,8 @@ void introduce(const runtime::Setup& setup, RunDirectory& directory, telemetry::
 
 class Loop {
  public:
-  Loop(const runtime::Setup& setup, RunDirectory& directory, telemetry::Progress& progress)
-      : setup_(setup), directory_(directory), progress_(progress), statistics_(setup) {}
+  Loop(const runtime::Setup& setup, RunDirectory& directory, telemetry::Progress& progress, bool brief)
+      : setup_(setup), directory_(directory), progress_(progress), brief_(brief), statistics_(setup) {}
 
   void handle(const CompleteUpdate& update) {
     statistics_.add(update);
@@ -127,11 +125,17 @@ class Loop {
   void handle(const telemetry::Evaluation& evaluation) {
     statistics_.add(evaluation);
     directory_.add_metrics({{"update", evaluation.update + 1}, {"validation_loss", evaluation.loss}});
-    say(fmt::format("after update {}: validation loss {:.4f}", evaluation.update + 1, evaluation.loss));
+    note(fmt::format("after update {}: validation loss {:.4f}", evaluation.update + 1, evaluation.loss));
   }
 
   void say(const std::string& line) {
     progress_.say(line);
+    directory_.log(line);
+  }
+
+  // What is said unless the run is to be brief.
+  void note(const std::string& line) {
+    if (!brief_) progress_.say(line);
     directory_.log(line);
   }
 
@@ -141,12 +145,13 @@ class Loop {
   const runtime::Setup& setup_;
   RunDirectory& directory_;
   telemetry::Progress& progress_;
+  bool brief_;
   Statistics statistics_;
 };
 
 }  // namespace
 
-Outcome train(const Config& asked, const std::string& trace) {
+Outcome train(const Config& asked, const RunOptions& options) {
   telemetry::Progress progress(isatty(STDOUT_FILENO) != 0);
   std::optional<measure::Forecast> forecast;
   std::vector<std::string> said;  // before there is a log
@@ -162,14 +167,17 @@ Outcome train(const Config& asked, const std::string& trace) {
   for (const std::string& line : said) directory.log(line);
   if (forecast) write_text(directory.path("profile.json"), planner::to_json(forecast->profile));
   measure::choose_split(setup);
-  introduce(setup, directory, progress);
+  Config resolved = config;
+  resolved.pipeline.split = setup.spec.shape.split;
+  directory.write_config(resolved);
 
   InterruptGuard guard;
   Outcome outcome;
-  Loop loop(setup, directory, progress);
+  Loop loop(setup, directory, progress, options.brief);
+  introduce(setup, directory, [&](const std::string& line) { loop.note(line); });
   Collector collector(setup.spec.shape.workers());
   runtime::PipelineSetup pipeline_setup = setup.pipeline();
-  pipeline_setup.record_events = !trace.empty();
+  pipeline_setup.record_events = !options.trace.empty();
   runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, pipeline_setup,
                              collector.observer());
   Background background(pipeline, collector);
@@ -184,13 +192,14 @@ Outcome train(const Config& asked, const std::string& trace) {
   }
   background.finish();
 
-  if (!trace.empty()) telemetry::write_trace(trace, pipeline.events());
+  if (!options.trace.empty()) telemetry::write_trace(options.trace, pipeline.events());
   save_model(pipeline, setup, directory.path("model.safetensors"));
   outcome.summary = loop.statistics().summary();
   outcome.summary["interrupted"] = outcome.interrupted;
   if (forecast) outcome.summary["forecast"] = measure::compare(forecast->plan, outcome.summary);
   directory.write_summary(outcome.summary);
   directory.log("done: " + outcome.summary.dump());
+  outcome.curve = loop.statistics().curve();
   outcome.config = config;
   return outcome;
 }

@@ -5,7 +5,7 @@ import unittest
 
 from support import TINY, Run, TestCase, program, twobw, words
 
-COMMANDS = ("train", "verify", "profile", "plan", "topology", "schedule", "simulate", "generate")
+COMMANDS = ("train", "compare", "verify", "profile", "plan", "topology", "schedule", "simulate", "generate")
 
 
 class ProgramTest(TestCase):

@@ -110,6 +110,8 @@ class RunDirectoryTest(TestCase):
         for name, settings in TWO_BW.items():
             with self.subTest(name):
                 run = self.train({**settings, "model.dropout": 0.1}, name=name)
+                # What is predicted depends on the split, and another measurement might give another one.
+                self.assertIn(f"\n  split: {run.summary['split']} ", (run.folder / "config.yaml").read_text())
                 again = twobw("train", run.folder / "config.yaml", f"run_dir={self.folder / f'{name}-again'}")
                 self.assertEqual(again.returncode, 0, again.stderr)
                 self.assertEqual(Run(self.folder / f"{name}-again").losses, run.losses)

@@ -5,8 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <set>
 #include <string>
@@ -81,13 +79,6 @@ void print_table(const planner::Profile& profile) {
   }
 }
 
-// Before minutes are spent on what then cannot be written.
-void check_writable(const std::string& path) {
-  const bool existed = std::filesystem::exists(path);
-  if (!std::ofstream(path, std::ios::app)) fail_input("--output is '{}', which cannot be written", path);
-  if (!existed) std::filesystem::remove(path);
-}
-
 std::string while_others_work(const measure::ProfiledDevices& devices) {
   const std::size_t others = devices.busy.size();
   if (others == 0) return "";
@@ -97,7 +88,7 @@ std::string while_others_work(const measure::ProfiledDevices& devices) {
 int run(const RunArguments& arguments, const ProfileOptions& options) {
   const measure::ProfileRequest request{.sizes = parse_sizes(options.sizes), .rounds = options.rounds};
   const Config config = load_to_plan(arguments);
-  check_writable(options.output);
+  check_writable("--output", options.output);
   device::initialize();
   const runtime::Setup setup = runtime::prepare(config);
   telemetry::Progress progress(isatty(STDOUT_FILENO) != 0);

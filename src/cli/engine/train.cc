@@ -97,7 +97,7 @@ int run(const RunArguments& arguments, const TrainOptions& options) {
     if (config.plan != "auto") schedule::validate(runtime::spec_of(under(config, *beside)));
   }
   device::initialize();
-  const train::Outcome outcome = train::train(config, options.trace);
+  const train::Outcome outcome = train::train(config, {.trace = options.trace});
   print_outcome(outcome.config, outcome.summary);
   if (outcome.interrupted) return 0;
   if (beside) print_beside(outcome, *beside);

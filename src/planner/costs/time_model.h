@@ -32,8 +32,8 @@
 // formula for gpipe is exact too; that for flush is never too low, and within 3% for balanced stages. That
 // for one gradient buffer is exact for equal stages and free links, where it says (d-1) b - f more than with
 // two; for balanced ones it may be some 7% too high, and a little too low where one stage reduces longest and
-// another steps longest. Replicas that predict wait for a second sum, which the formula for one gradient buffer
-// does not count.
+// another steps longest. Replicas that predict wait for a second sum, which the formula for one gradient
+// buffer does not count.
 #pragma once
 
 #include <span>

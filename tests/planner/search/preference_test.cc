@@ -78,8 +78,7 @@ TEST(Preference, AFamilyThatIsToleratedIsChosenWithItsBestPlan) {
         {.most_nodes = 2, .most_devices = 6, .most_kinds = 1, .most_layers = 12, .microbatch_sizes = 2});
     const SearchResult fastest = search(problem, {.simulate = 0, .remedies = false});
     if (!fastest.best) continue;
-    const SearchResult chosen =
-        preferred(problem, {.tolerance = 0.3, .cushion = false, .predict_well = 0});
+    const SearchResult chosen = preferred(problem, {.tolerance = 0.3, .cushion = false, .predict_well = 0});
     if (chosen.best->plan.sequences_per_s < 0.98 * fastest.best->plan.sequences_per_s) ++behind;
     problem.fixed.schedule = chosen.best->plan.shape.schedule;
     problem.fixed.replicas = chosen.best->plan.shape.replicas;

@@ -1,0 +1,56 @@
+// twobw compare: what 2bw gains in time beside flush, and what it costs in loss.
+#include "train/compare.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/config.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "device/cpu.h"
+#include "train/compare_report.h"
+
+namespace twobw::cli {
+namespace {
+
+struct CompareOptions {
+  std::optional<std::int64_t> updates;
+  std::optional<double> target;
+  int seeds = 3;
+  std::string svg;  // empty: in the run directory
+};
+
+int run(const RunArguments& arguments, const CompareOptions& options) {
+  const Config config = train::to_compare(load_config(arguments.file, arguments.overrides), options.updates);
+  const std::string svg = options.svg.empty() ? config.run_dir + "/compare.svg" : options.svg;
+  device::initialize();
+  const train::Comparison comparison = train::compare({.config = config, .seeds = options.seeds, .svg = svg});
+  fmt::print("\n{}\n", train::report(comparison, options.target));
+  fmt::print("curves in {}, numbers in {}/compare.json\n", svg, config.run_dir);
+  return 0;
+}
+
+}  // namespace
+
+void add_compare(CLI::App& command, int& exit_code) {
+  auto arguments = add_run_arguments(command);
+  auto options = std::make_shared<CompareOptions>();
+  command.add_option("--updates", options->updates, "Updates of every run (default: train.updates)")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--seeds", options->seeds, "Seeds: train.seed and those after it")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command.add_option("--target", options->target,
+                     "Validation loss to reach (default: the worse of the two final losses)");
+  command.add_option("--svg", options->svg, "File for the drawn curves (default: RUN_DIR/compare.svg)");
+  command.callback([arguments, options, &exit_code] {
+    sort_out(*arguments);
+    exit_code = run(*arguments, *options);
+  });
+}
+
+}  // namespace twobw::cli
