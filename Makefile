@@ -49,9 +49,8 @@ parts:
 	$(TIMED) layers scripts/check_layers.py
 	$(TIMED) lint scripts/lint.sh $(LINT)
 	$(TIMED) tests-core ctest --test-dir build --output-on-failure --no-tests=error -R '^core$$'
-	$(TIMED) tests-torch ctest --test-dir build --output-on-failure --no-tests=error -R '^torch$$'
+	$(TIMED) tests-torch ctest --test-dir build --output-on-failure --no-tests=error -R '^(torch|cuda)'
 	$(TIMED) tests-python ctest --test-dir build --output-on-failure --no-tests=error -R '^python$$'
-	$(TIMED) tests-gpu ctest --test-dir build --output-on-failure -R '^cuda'
 	$(TIMED) thread-sanitizer scripts/sanitized_tests.sh tsan $(SANITIZED)
 	$(TIMED) address-sanitizer scripts/sanitized_tests.sh asan $(SANITIZED)
 	@scripts/timed.sh --report

@@ -107,8 +107,7 @@ std::vector<Key> pipeline_keys() {
       whole(KEY(pipeline.microbatch), 1, "Sequences in a microbatch."),
       whole(KEY(pipeline.microbatches), 1,
             "Microbatches in an update, for each replica; 2bw needs at least stages + extra, and one fewer "
-            "without "
-            "predict."),
+            "without predict."),
       whole(KEY(pipeline.extra), 0, "Extra microbatches in flight, to hide the time of transfers."),
       list(KEY(pipeline.split), {{"auto", {}}}, "auto or a list of the layers of each stage",
            "Layers of each stage, in order; auto balances them by measured time.")
@@ -122,8 +121,7 @@ std::vector<Key> pipeline_keys() {
           "for other stages or replicas."),
       boolean(KEY(pipeline.predict),
               "Under 2bw, whether a batch computes on a prediction of its weights; false is the rule of the "
-              "paper, "
-              "whose weights are one update old."),
+              "paper, whose weights are one update old."),
       whole(KEY(pipeline.sync_updates), 0,
             "First updates that run under flush, before the schedule takes over."),
       real(KEY(pipeline.timeout), above(0), "Seconds that any wait inside the pipeline may last."),
@@ -138,8 +136,7 @@ std::vector<Key> optimizer_keys() {
       real(KEY(optimizer.lr), at_least(0), "Learning rate at its height, after the warmup."),
       list(KEY(optimizer.betas), {}, "a list of two numbers, each at least 0 and below 1",
            "Decay of the averages of the gradient and of its square; for lion of the gradient's, in the "
-           "update and "
-           "in the state.")
+           "update and in the state.")
           .with(betas_are_two),
       real(KEY(optimizer.eps), above(0), "Added to the denominator of the update; adamw only."),
       real(KEY(optimizer.momentum), below_one(), "Decay of the running sum of gradients; sgd and muon."),
@@ -152,8 +149,7 @@ std::vector<Key> optimizer_keys() {
       list(KEY(optimizer.groups), {{"none", {}}},
            "none or a list of groups such as \"embedding.* lr=1e-4 weight_decay=0\"",
            "Parameters with a learning rate (at its height) or a weight decay of their own: the first group "
-           "whose "
-           "pattern fits the name holds, and * stands for any text.")
+           "whose pattern fits the name holds, and * stands for any text.")
           .with(groups_are_known),
       factors(KEY(optimizer.extrapolate_weights),
               "Factor s: a delayed batch computes on W + s (W - the W before)."),

@@ -36,6 +36,7 @@ struct PipelineShape {
   int first_layer(int stage) const;  // of a split that is not open
   int last_layer(int stage) const { return first_layer(stage) + split[stage]; }  // one past it
   bool recomputes(int stage) const;
+  bool predicts() const { return schedule == ScheduleKind::TwoBW && predict; }
 
   int workers() const { return replicas * stages; }
   int batch() const { return microbatch * microbatches * replicas; }  // B

@@ -77,7 +77,7 @@ void Pipeline::connect() {
 
 WorkerSetup Pipeline::prepare_worker(int replica, int stage) const {
   const PipelineShape& shape = setup_.spec.shape;
-  const bool predicts = schedule::predicts(setup_.spec, schedule::synchronous_batches(setup_.spec) + 1);
+  const bool predicts = shape.predicts();
   return {.replica = replica,
           .stage = stage,
           .arithmetic = {.replica = replica,

@@ -66,7 +66,7 @@ void check_groups(const Config& config, const models::Model& model) {
 
 // They correct a delay, which predictions leave nothing of.
 void check_corrections(const Config& config) {
-  if (config.pipeline.schedule != ScheduleKind::TwoBW || !config.pipeline.predict) return;
+  if (!config.pipeline.predicts()) return;
   const bool weights = !config.optimizer.extrapolate_weights.empty();
   if (!weights && config.optimizer.extrapolate_update.empty()) return;
   fail_input(

@@ -113,7 +113,7 @@ bool delays_steps(const Spec& spec, std::int64_t batch) {
 }
 
 bool predicts(const Spec& spec, std::int64_t batch) {
-  return spec.shape.schedule == Kind::TwoBW && spec.shape.predict && batch > synchronous_batches(spec);
+  return spec.shape.predicts() && batch > synchronous_batches(spec);
 }
 
 int gradients_at_predict(const Spec& spec, int stage) {
@@ -126,8 +126,7 @@ int predicted_from(const Spec& spec, int stage) {
 }
 
 bool predicts_well(const Spec& spec) {
-  const bool predicts = spec.shape.schedule == Kind::TwoBW && spec.shape.predict;
-  return !predicts || 2 * predicted_from(spec, 0) >= spec.shape.microbatches;
+  return !spec.shape.predicts() || 2 * predicted_from(spec, 0) >= spec.shape.microbatches;
 }
 
 std::string describe_prediction(const Spec& spec) {

@@ -91,7 +91,7 @@ void introduce(const runtime::Setup& setup, RunDirectory& directory,
                   replicated ? fmt::format("{} replicas of ", spec.shape.replicas) : "", spec.shape.stages,
                   spec.shape.microbatches, config.pipeline.microbatch, config.model.context,
                   replicated ? " and replica" : "", spec.shape.extra, spec.updates));
-  if (schedule::predicts(spec, schedule::synchronous_batches(spec) + 1))
+  if (spec.shape.predicts())
     say("  weights predicted from the first " + schedule::describe_prediction(spec) + " of the batch before");
   for (int worker = 0; worker < spec.shape.workers(); ++worker) {
     const int stage = worker % spec.shape.stages;

@@ -30,10 +30,9 @@ int run(const RunArguments& arguments, const train::VerifyOptions& options) {
   const train::Verification result = train::verify(config, options);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
 
-  const bool predicts = config.pipeline.schedule == ScheduleKind::TwoBW && config.pipeline.predict;
   fmt::print(
       "verify {}{}: {}d={} stages of [{}] layers, m={}, e={}, sync_updates={}, {} parameters, {} updates\n",
-      name(config.pipeline.schedule), predicts ? ", predicted" : "",
+      name(config.pipeline.schedule), config.pipeline.predicts() ? ", predicted" : "",
       config.pipeline.replicas > 1 ? fmt::format("w={} replicas of ", config.pipeline.replicas) : "",
       config.pipeline.stages, fmt::join(result.split, ", "), config.pipeline.microbatches,
       config.pipeline.extra, config.pipeline.sync_updates,

@@ -10,7 +10,7 @@ Footprint footprint_at(Moment moment, const schedule::Spec& spec, int stage, con
   result[Term::Weights] = schedule::versions_kept(spec, stage) * state.weights * load.parameters;
   result[Term::Master] = state.master * load.parameters;
   // Replicas predict from a sum of their parts, which has a buffer of its own.
-  const bool sums_partly = spec.shape.replicas > 1 && schedule::predicts(spec, spec.sync_updates + 1);
+  const bool sums_partly = spec.shape.replicas > 1 && spec.shape.predicts();
   result[Term::Gradients] = (schedule::gradient_buffers(spec, stage) + (sums_partly ? 1 : 0)) *
                             state.gradients * load.gradient_parameters;
   result[Term::Optimizer] = state.optimizer * load.parameters;

@@ -77,9 +77,8 @@ simulator::System system_of(const Problem& problem, const Plan& plan) {
     const StageLoad load = load_of(stage);
     const StageTiming timing = timing_of(problem, Setting{.shape = plan.shape},
                                          site_of(problem.cluster, stage), load, stage.recompute);
-    const double predict = Setting{.shape = plan.shape}.predicts()
-                               ? problem.costs[stage.kind].predict_per_parameter * load.parameters
-                               : 0;
+    const double predict =
+        plan.shape.predicts() ? problem.costs[stage.kind].predict_per_parameter * load.parameters : 0;
     system.stages.push_back({.forward = timing.forward,
                              .backward = timing.backward,
                              .step = timing.step - predict,

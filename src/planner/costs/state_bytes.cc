@@ -24,8 +24,7 @@ StateBytes state_bytes(const OptimizerConfig& optimizer, const std::string& prec
 
 StateBytes state_bytes(const Config& config) {
   const bool delayed = schedule::is_delayed(config.pipeline.schedule);
-  const bool predicts = config.pipeline.schedule == ScheduleKind::TwoBW && config.pipeline.predict;
-  return state_bytes(config.optimizer, config.train.precision, delayed, predicts);
+  return state_bytes(config.optimizer, config.train.precision, delayed, config.pipeline.predicts());
 }
 
 }  // namespace twobw::planner

@@ -130,7 +130,7 @@ const CostColumn* column_of(const Problem& problem, int kind, int microbatch) {
 double update_share(const Setting& setting, int in_flight, const StageTiming& stage) {
   const int gradients = setting.shape.microbatches - in_flight + 1;
   double wait = std::max(0.0, stage.reduce - gradients * stage.compute());
-  if (setting.predicts() && setting.shape.replicas > 1) {
+  if (setting.shape.predicts() && setting.shape.replicas > 1) {
     // The sum to predict from is made while one microbatch runs, and passes before the other.
     const int hidden = gradients > 1 ? 1 : 0;
     wait += std::max(0.0, stage.reduce - hidden * stage.compute());
@@ -157,7 +157,7 @@ double update_seconds(const Setting& setting, std::span<const StageTiming> stage
 }
 
 double step_seconds(const CostTable& costs, const Setting& setting) {
-  return costs.step_per_parameter + (setting.predicts() ? costs.predict_per_parameter : 0);
+  return costs.step_per_parameter + (setting.shape.predicts() ? costs.predict_per_parameter : 0);
 }
 
 StageTiming timing_of(const Problem& problem, const Setting& setting, const Site& site, const StageLoad& load,

@@ -50,7 +50,6 @@ struct Setting {
   PipelineShape shape;       // the stages apart, which are what a search looks for
   int extra_a_boundary = 0;  // extra microbatches in flight besides, for every boundary between two stages
 
-  bool predicts() const { return shape.schedule == schedule::Kind::TwoBW && shape.predict; }
   bool one_gradient() const { return shape.schedule == schedule::Kind::TwoBW && !shape.second_gradient; }
 
   friend bool operator==(const Setting&, const Setting&) = default;

@@ -102,7 +102,7 @@ std::string setting_line(const Problem& problem, const Plan& plan) {
 // Empty where nothing is predicted.
 std::string prediction_line(const Plan& plan) {
   const schedule::Spec spec{.shape = plan.shape};
-  if (!schedule::predicts(spec, 1)) return "";
+  if (!plan.shape.predicts()) return "";
   return fmt::format(
       "prediction     from the first {} of the batch before{}\n", schedule::describe_prediction(spec),
       schedule::predicts_well(spec)

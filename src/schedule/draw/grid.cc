@@ -93,7 +93,7 @@ std::string by_stage(const Spec& spec, Function of_stage) {
 }
 
 std::string legend(const Spec& spec) {
-  const bool predicts = schedule::predicts(spec, spec.sync_updates + 1);
+  const bool predicts = spec.shape.predicts();
   return fmt::format("5 forward, 5' backward of microbatch 5, under it the t of its weights {}(t)\n",
                      predicts ? "P" : "W") +
          fmt::format("{}>1| writes W(1), {}. idle\n", spec.evaluate_every > 0 ? "E evaluation, " : "",
@@ -107,7 +107,7 @@ std::string summary(const Spec& spec, const Costs& costs) {
          fmt::format("by stage: weight versions{}, gradient buffers{}, microbatches in flight{}\n",
                      by_stage(spec, versions_kept), by_stage(spec, gradient_buffers),
                      by_stage(spec, in_flight_bound)) +
-         (predicts(spec, spec.sync_updates + 1) ? "predicts from " + describe_prediction(spec) + "\n" : "");
+         (spec.shape.predicts() ? "predicts from " + describe_prediction(spec) + "\n" : "");
 }
 
 }  // namespace
