@@ -15,12 +15,15 @@ import numpy as np
 
 PICTURE = pathlib.Path(__file__).resolve().parents[1] / "docs" / "quadratic.svg"
 MU, M = 0.9, 8  # of the tables of the noise floor
+STAGES = 4  # of the pipeline whose first stage has these K and Q, with pipeline.extra 0 and pipeline.slack 1
+K, Q = M - STAGES + 1, STAGES
 
 
 class Rule(NamedTuple):
     point: str  # what batch j computes on: "now" W(j), "before" W(j-1), "predicted" P(j)
     weights: float = 0.0  # optimizer.extrapolate_weights
     update: float = 0.0  # optimizer.extrapolate_update
+    first: int | None = None  # so many microbatches of a batch, q, compute on it, the others on W(j); None: all
 
 
 RULES = {
@@ -29,6 +32,7 @@ RULES = {
     "weights": Rule("before", weights=1.0),
     "update": Rule("before", update=1.0),
     "predicted": Rule("predicted"),
+    "predicted, then true": Rule("predicted", first=Q),
 }
 LABELS = {
     "flush": "flush: W(j)",
@@ -37,16 +41,20 @@ LABELS = {
     "update": "delayed, extrapolate_update 1",
     "best": "delayed, the best factor of either",
     "predicted": "predicted: P(j)",
+    "predicted, then true": f"predicted, then true: P(j), W(j); m = {M}, k = {K}, q = {Q}",
 }
 
 
 def step(rule, state, noise, lr_h, mu, k):
-    """One update, as the program makes it. Row i of noise is microbatch i's; k of them make the prediction."""
+    """One update, as the program makes it. Row i of noise is microbatch i's; the first k make the prediction."""
     w, w1, w2, momentum, u1, predicted = state  # W(j), W(j-1), W(j-2), S(j), the update before, P(j)
     point = {"now": w, "before": w1 + rule.weights * (w1 - w2), "predicted": predicted}[rule.point]
-    moved = mu * momentum + point + noise.mean(axis=0)
+    gradients = point + noise
+    if rule.first is not None:
+        gradients[rule.first:] = w + noise[rule.first:]
+    moved = mu * momentum + gradients.mean(axis=0)
     u = -lr_h * moved
-    ahead = w - lr_h * (mu * momentum + point + noise[:k].mean(axis=0))  # P(j+1)
+    ahead = w - lr_h * (mu * momentum + gradients[:k].mean(axis=0))  # P(j+1)
     return np.stack([w + u + rule.update * (u - u1), w, w1, moved, u, ahead])
 
 
@@ -56,16 +64,16 @@ def recurrence(rule, lr_h, mu, m=1, k=1):
             step(rule, np.zeros((6, m)), np.eye(m), lr_h, mu, k))
 
 
-def radius(rule, lr_h, mu):
-    return np.abs(np.linalg.eigvals(recurrence(rule, lr_h, mu)[0])).max()
+def radius(rule, lr_h, mu, m=1, k=1):
+    return np.abs(np.linalg.eigvals(recurrence(rule, lr_h, mu, m, k)[0])).max()
 
 
-def threshold(rule, mu):
-    """The largest stable lr h."""
+def threshold(rule, mu, m=1, k=1):
+    """The largest stable lr h. Only where some microbatches run on W(j) do m and k matter."""
     low, high = 0.0, 5.0
     for _ in range(32):
         middle = (low + high) / 2
-        low, high = (middle, high) if radius(rule, middle, mu) < 1 else (low, middle)
+        low, high = (middle, high) if radius(rule, middle, mu, m, k) < 1 else (low, middle)
     return low
 
 
@@ -81,7 +89,7 @@ def best_factor(mu):
 
 def thresholds(mu):
     """The largest stable lr h of every rule."""
-    found = {name: threshold(rule, mu) for name, rule in RULES.items()}
+    found = {name: threshold(rule, mu, M, K) for name, rule in RULES.items()}
     found["best"] = threshold(Rule("before", best_factor(mu)), mu)
     return found
 
@@ -89,7 +97,7 @@ def thresholds(mu):
 def stationary_variance(rule, lr_h, mu, m, k):
     """The variance of W(j) for j -> infinity, in sigma^2 / h^2: X = A X A' + B B' solved; infinite where unstable."""
     rule = RULES.get(rule, rule)
-    if radius(rule, lr_h, mu) >= 1:
+    if radius(rule, lr_h, mu, m, k) >= 1:
         return math.inf
     a, b = recurrence(rule, lr_h, mu, m, k)
     return np.linalg.solve(np.eye(36) - np.kron(a, a), (b @ b.T).ravel())[0]
@@ -115,7 +123,8 @@ def threshold_table():
 
 
 FLOORS = [("flush", "flush", M), ("delayed", "delayed", M), ("weights", "weights 1", M), ("update", "update 1", M),
-          *(("predicted", f"predicted, k = {k}", k) for k in (M, M // 2, 1))]
+          *(("predicted", f"predicted, k = {k}", k) for k in (M, K, 1)),
+          ("predicted, then true", f"predicted, then true, k = {K}, q = {Q}", K)]
 
 
 def floor(name, scaled, k, m=M):
@@ -129,13 +138,32 @@ def floor_table():
                   for scaled in (0.1, 0.5, 0.9, 2, 5, 10, 20, 30)])
 
 
+EXCESS_AT = 0.5  # lr h
+
+
+def excess(rule, m, k):
+    """The variance of W that flush does not have."""
+    return stationary_variance(rule, EXCESS_AT, MU, m, k) - stationary_variance("flush", EXCESS_AT, MU, m, k)
+
+
 def excess_table():
-    lr_h, rows = 0.5, []
+    rows = []
     for m, k in ((8, 7), (8, 5), (8, 4), (8, 1), (16, 13), (32, 29), (64, 61)):
-        excess = stationary_variance("predicted", lr_h, MU, m, k) - stationary_variance("flush", lr_h, MU, m, k)
-        share = (m - k) / (k * m)
-        rows.append([f"{m}", f"{k}", f"{share:.5f}", f"{excess:.5f}", f"{excess / share:.4f}"])
+        extra, share = excess("predicted", m, k), (m - k) / (k * m)
+        rows.append([f"{m}", f"{k}", f"{share:.5f}", f"{extra:.5f}", f"{extra / share:.4f}"])
     return table(["m", "k", "(m - k) / (k m)", "extra variance", "quotient"], rows)
+
+
+def then_true_table():
+    """The first stage of STAGES, where k is smallest, by m."""
+    q, rows = STAGES, []
+    for m in (7, 8, 10, 16, 32):
+        k, rule = m - STAGES + 1, Rule("predicted", first=q)
+        all_on_p, some = excess("predicted", m, k), excess(rule, m, k)
+        rows.append([f"{m}", f"{k}", f"{q}", figures(threshold(rule, MU, m, k)), f"{all_on_p:.6f}", f"{some:.6f}",
+                     f"{some / all_on_p:.4f}", f"{(q / m) ** 2:.4f}"])
+    return table(["m", "k", "q", "largest stable lr h", "extra variance, all on P(j)", "the first q on P(j)",
+                  "quotient", "(q / m)^2"], rows)
 
 
 # ---- the picture ---------------------------------------------------------------------------------------------------
@@ -151,7 +179,7 @@ text { font: 12px -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill:
 polyline { fill: none; stroke-width: 2 }
 </style>"""
 COLOURS = {"flush": "#24292f", "delayed": "#ad3560", "weights": "#b9621b", "update": "#7748a6", "best": "#d39a2d",
-           "predicted 8": "#24292f", "predicted 4": "#2f6fb5", "predicted 1": "#3c9a5f"}
+           f"predicted {K}": "#2f6fb5", "predicted 1": "#3c9a5f", "predicted, then true": "#10a5b8"}
 TOP, HEIGHT, WIDTH = 64, 280, 380
 
 
@@ -197,27 +225,36 @@ class Panel:
                       f'<text x="{self.left + 42}" y="{y}">{text}</text>']
 
 
+def first_on_top(curves):
+    """Numbered, the first one drawn last."""
+    first, *others = enumerate(curves)
+    return [*others, first]
+
+
 def draw():
     left = Panel(56, ("Largest stable lr h / (1 - mu)", "without noise", "momentum mu"), (0, 0.98), (0.5, 200), False)
     left.ticks((0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.98), (0.5, 1, 2, 5, 10, 38, 100, 200))
     found = [(mu, thresholds(mu)) for mu in (*np.linspace(0, 0.9, 13), 0.92, 0.94, 0.96, 0.97, 0.98)]
-    names = {"flush": "flush; predicted", "best": "delayed, best factor of extrapolation",
-             "weights": "delayed, extrapolate_weights or _update 1", "delayed": "delayed (the paper's 2BW)"}
-    for row, (name, text) in enumerate(names.items()):
+    names = {"flush": "flush; predicted", "predicted, then true": FLOORS[-1][1] + f" (m = {M})",
+             "best": "delayed, best factor of extrapolation", "weights": "delayed, extrapolate_weights or _update 1",
+             "delayed": "delayed (the paper's 2BW)"}
+    for row, (name, text) in first_on_top(names.items()):
         left.curve([(mu, of[name] / (1 - mu)) for mu, of in found], COLOURS[name])
         left.name(row, text, COLOURS[name])
 
     right = Panel(500, (f"Noise floor, mu = {MU:g}, m = {M}", "variance of W over that of the batch's gradient / h^2",
                         "lr h / (1 - mu)"), (0.02, 38), (0.005, 3000), True)
     right.ticks((0.02, 0.1, 0.5, 1, 2, 5, 10, 20, 38), (0.01, 0.1, 1, 10, 100, 1000))
-    for row, (name, text, k) in enumerate(FLOORS):
-        end = threshold(RULES[name], MU) / (1 - MU)
+    for row, (name, text, k) in first_on_top(FLOORS):
+        if (name, k) == ("predicted", M):  # the same as flush
+            continue
+        end = threshold(RULES[name], MU, M, k) / (1 - MU)
         odds = np.geomspace(0.02 / (end - 0.02), 1e5, 200)
         colour = COLOURS[f"predicted {k}" if name == "predicted" else name]
         dash = "6 5" if name == "update" else ""
-        if (name, k) != ("predicted", M):  # the same as flush
-            right.curve([(x, floor(name, x, k)) for x in end * odds / (1 + odds)], colour, dash)
-            right.name(row - (row > 4), text if row else f"flush; predicted, k = {M}", colour, dash)
+        right.curve([(x, floor(name, x, k)) for x in end * odds / (1 + odds)], colour, dash)
+        text = text.removeprefix("predicted, ") if name == "predicted, then true" else text  # for room
+        right.name(row - (row > 4), text if row else f"flush; predicted, k = {M}", colour, dash)
     width, height = 500 + WIDTH + 20, TOP + HEIGHT + 46
     return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
                       f'viewBox="0 0 {width} {height}">', STYLE, f'<rect width="{width}" height="{height}" rx="8" '
@@ -225,7 +262,7 @@ def draw():
 
 
 def main():
-    print(threshold_table(), floor_table(), excess_table(), sep="\n\n")
+    print(threshold_table(), floor_table(), excess_table(), then_true_table(), sep="\n\n")
     PICTURE.write_text(draw())
 
 

@@ -9,6 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 sanitizer="$1" all="${2:-}"
 folder="build-$sanitizer"
+jobs="${JOBS:-$(nproc)}"  # nproc heeds OMP_NUM_THREADS, set below
 
 export ASAN_OPTIONS="detect_leaks=0:check_initialization_order=1:strict_string_checks=1"
 export UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1"
@@ -37,7 +38,7 @@ if [[ "$sanitizer" == tsan && "$all" != all ]]; then
 fi
 cmake --preset "$sanitizer" -D TWOBW_SANITIZE_LESS="$less" > /dev/null
 targets=("${programs[@]/#/twobw_}")
-cmake --build --preset "$sanitizer" --parallel "${JOBS:-$(nproc)}" --target "${targets[@]/%/_tests}"
+cmake --build --preset "$sanitizer" --parallel "$jobs" --target "${targets[@]/%/_tests}"
 # Side by side: the tests of core use one thread.
 running=()
 for program in "${programs[@]}"; do

@@ -122,6 +122,11 @@ std::vector<Key> pipeline_keys() {
       boolean(KEY(pipeline.predict),
               "Under 2bw, whether a batch computes on a prediction of its weights; false is the rule of the "
               "paper, whose weights are one update old."),
+      whole(
+          KEY(pipeline.slack), 0,
+          "With predict, microbatches that norm, sums over replicas and step have before the rest of a batch "
+          "runs on its true weights; all of it runs on predicted ones unless microbatches are at least "
+          "2 (stages - 1 + extra) + slack, and with one gradient buffer."),
       whole(KEY(pipeline.sync_updates), 0,
             "First updates that run under flush, before the schedule takes over."),
       real(KEY(pipeline.timeout), above(0), "Seconds that any wait inside the pipeline may last."),

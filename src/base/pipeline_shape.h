@@ -32,6 +32,9 @@ struct PipelineShape {
   bool second_gradient = true;
   // Under 2bw: batch j computes on P(j), a prediction of W(j). Without it: on W(j-1), as in the paper.
   bool predict = true;
+  // With prediction, where m has room for it: a batch's microbatches run on W(j) itself from the one on that
+  // comes so many after the first that could.
+  int slack = 1;
 
   int first_layer(int stage) const;  // of a split that is not open
   int last_layer(int stage) const { return first_layer(stage) + split[stage]; }  // one past it
@@ -51,6 +54,7 @@ struct PartialShape {
   std::optional<bool> recompute = {};  // all stages, or none
   std::optional<bool> second_gradient = {};
   std::optional<bool> predict = {};
+  std::optional<int> slack = {};
 };
 
 }  // namespace twobw

@@ -79,6 +79,10 @@ void add_schedule(CLI::App& command, int& exit_code) {
       ->capture_default_str();
   command.add_flag("--predict,!--no-predict", options->spec.shape.predict,
                    "Whether 2bw computes on predicted weights (the default) or on those of the paper");
+  command
+      .add_option("--slack", options->spec.shape.slack,
+                  "With prediction, microbatches before the rest of a batch runs on its true weights")
+      ->capture_default_str();
   command.add_flag("!--one-gradient", options->spec.shape.second_gradient,
                    "Under 2bw one gradient buffer a stage, and a stall, instead of two");
   command.add_option("--replicas", options->spec.shape.replicas, "w, the copies of the pipeline")

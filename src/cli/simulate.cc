@@ -128,7 +128,8 @@ void run_configuration(const SimulateOptions& options) {
                    .microbatch = pipeline.microbatch,
                    .microbatches = pipeline.microbatches,
                    .extra = pipeline.extra,
-                   .predict = pipeline.predict};
+                   .predict = pipeline.predict,
+                   .slack = pipeline.slack};
   problem.margin = 0;
   const planner::Plan plan = planner::plan_as_configured(config, problem);
   Spec spec = planner::spec_of_one_replica(plan);
@@ -173,6 +174,10 @@ void add_simulate(CLI::App& command, int& exit_code) {
       ->capture_default_str();
   command.add_flag("--predict,!--no-predict", options->spec.shape.predict,
                    "Whether 2bw computes on predicted weights (the default) or on those of the paper");
+  command
+      .add_option("--slack", options->spec.shape.slack,
+                  "With prediction, microbatches before the rest of a batch runs on its true weights")
+      ->capture_default_str();
   command.add_flag("!--one-gradient", options->spec.shape.second_gradient,
                    "Under 2bw one gradient buffer a stage, and a stall, instead of two");
   command.add_option("--updates", options->spec.updates, "Updates of the run that is traced")

@@ -32,8 +32,8 @@ class CpuStage final : public Stage {
         in_flight_(setup.slots),
         pool_(pool) {}
 
-  Tensors forward(std::int64_t microbatch, int slot, std::int64_t version, const Tensors& inputs) override;
-  Tensors backward(std::int64_t microbatch, int slot, std::int64_t version,
+  Tensors forward(std::int64_t microbatch, int slot, std::int64_t generation, const Tensors& inputs) override;
+  Tensors backward(std::int64_t microbatch, int slot, std::int64_t generation,
                    const Tensors& gradients) override;
   Tensors evaluate(std::int64_t index, const Tensors& inputs) override;
   Tensor tied_gradient(std::int64_t batch) override;
@@ -61,10 +61,10 @@ class CpuStage final : public Stage {
   StepResult last_step_;
 };
 
-Tensors CpuStage::forward(std::int64_t microbatch, int slot, std::int64_t version, const Tensors& inputs) {
+Tensors CpuStage::forward(std::int64_t microbatch, int slot, std::int64_t generation, const Tensors& inputs) {
   InFlight& flight = in_flight_[slot];
   TWOBW_ASSERT(!flight.pass.tokens.defined(), "slot {} is taken when microbatch {} comes", slot, microbatch);
-  const auto parameters = versions_.acquire(version);
+  const auto parameters = versions_.acquire(generation);
   {
     const PurposeScope purpose(Term::Inputs);
     flight.pass = training_pass(config_, training_, setup_.replica, microbatch);
@@ -80,14 +80,14 @@ Tensors CpuStage::forward(std::int64_t microbatch, int slot, std::int64_t versio
   return {};
 }
 
-Tensors CpuStage::backward(std::int64_t microbatch, int slot, std::int64_t version,
+Tensors CpuStage::backward(std::int64_t microbatch, int slot, std::int64_t generation,
                            const Tensors& gradients) {
   InFlight flight = std::exchange(in_flight_[slot], {});
-  const auto parameters = versions_.parameters(version);
+  const auto parameters = versions_.parameters(generation);
   gradients_.attach(batch_of(microbatch), parameters);
   if (setup_.recompute) flight.roots = roots_of(run_layers(parameters, flight.inputs, flight.pass));
   run_backward(flight.roots, gradients);
-  versions_.release(version);
+  versions_.release(generation);
   Tensors of_inputs;
   for (const Tensor& input : flight.inputs) of_inputs.push_back(input.grad());
   return of_inputs;

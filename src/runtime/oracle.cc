@@ -20,6 +20,7 @@ using at::Tensor;
 struct Oracle::Part {
   struct Version {
     std::int64_t number = 0;
+    bool predicted = false;
     Tensor flat;
     std::vector<Tensor> parameters;
   };
@@ -28,13 +29,13 @@ struct Oracle::Part {
       : layout(oracle.model_.layers, oracle.spec_.shape.first_layer(stage),
                oracle.spec_.shape.last_layer(stage)),
         gradients(layout, oracle.spec_.shape.replicas, oracle.compute_),
-        history(2 + oracle.spec_.shape.stages + oracle.spec_.shape.extra) {
+        history(3 + oracle.spec_.shape.stages + oracle.spec_.shape.extra) {
     Tensor initial = at::zeros({layout.size()}, at::kFloat);
     weights::initialize(layout, initial, oracle.config_.train.seed);
     Tensor first = initial.to(oracle.compute_, /*non_blocking=*/false, /*copy=*/true);
     const bool predicts = oracle.predicts(oracle.spec_.sync_updates + 1);
     optimizer = optim::make_serial_optimizer(oracle.config_, layout, initial, first, predicts);
-    add_version(0, std::move(first));
+    add_version({.flat = std::move(first)});
     if (predicts) choose_gradients(oracle.spec_, stage);
   }
 
@@ -49,17 +50,18 @@ struct Oracle::Part {
     partial = at::zeros_like(gradients.flat(0));
   }
 
-  void add_version(std::int64_t number, Tensor flat) {
-    Version version{.number = number, .flat = std::move(flat)};
+  void add_version(Version version) {
     version.parameters = weights::parameter_views(layout, version.flat);
     versions.push_back(std::move(version));
     if (versions.size() > history) versions.pop_front();
   }
 
-  const Version& version(std::int64_t number) const {
-    const auto found = std::ranges::find(versions, number, &Version::number);
-    TWOBW_ASSERT(found != versions.end(), "version {} is not kept; the oldest is {}", number,
-                 versions.front().number);
+  const Version& version(std::int64_t number, bool predicted) const {
+    const auto found = std::ranges::find_if(versions, [&](const Version& version) {
+      return version.number == number && version.predicted == predicted;
+    });
+    TWOBW_ASSERT(found != versions.end(), "{}({}) is not kept; the oldest is of {}", predicted ? 'P' : 'W',
+                 number, versions.front().number);
     return *found;
   }
 
@@ -89,6 +91,21 @@ bool Oracle::predicts(std::int64_t batch) const {
   return spec_.shape.schedule == schedule::Kind::TwoBW && spec_.shape.predict && batch > spec_.sync_updates;
 }
 
+// The first microbatch of a batch that runs on W(j) and not on P(j): d-1+e+slack, if as many as d-1+e are
+// left after it and there is a second gradient buffer; else none does.
+int Oracle::true_from() const {
+  const PipelineShape& shape = spec_.shape;
+  const std::int64_t fill = shape.stages > 1 ? shape.stages - 1 + shape.extra : 0, slack = shape.slack;
+  const bool waits = shape.second_gradient && shape.stages * shape.replicas > 1;
+  if (!waits || 2 * fill + slack > shape.microbatches) return shape.microbatches;
+  return std::max(1, static_cast<int>(fill + slack));
+}
+
+bool Oracle::runs_predicted(std::int64_t microbatch) const {
+  const std::int64_t m = spec_.shape.microbatches;
+  return predicts(microbatch / m) && microbatch % m < true_from();
+}
+
 std::int64_t Oracle::version_by_rule(int stage, std::int64_t microbatch) const {
   const std::int64_t m = spec_.shape.microbatches, j = microbatch / m, start = spec_.sync_updates;
   if (spec_.shape.schedule == schedule::Kind::TwoBW) return j <= start || predicts(j) ? j : j - 1;
@@ -114,7 +131,8 @@ double Oracle::run_microbatch(int replica, std::int64_t microbatch) {
   models::Tensors x;
   for (int stage = 0; stage < stages(); ++stage) {
     const Part& part = *parts_[stage];
-    const Part::Version& weights = part.version(version_by_rule(stage, microbatch));
+    const Part::Version& weights =
+        part.version(version_by_rule(stage, microbatch), runs_predicted(microbatch));
     for (int layer = part.layout.first_layer(); layer < part.layout.last_layer(); ++layer) {
       const auto [begin, end] = part.layout.range(layer);
       pass.layer = layer;
@@ -184,7 +202,7 @@ void Oracle::predict() {
                               .ratio = part->ratio,
                               .gradient = part->partial,
                               .target = predicted});
-    part->add_version(updates_ + 1, std::move(predicted));
+    part->add_version({.number = updates_ + 1, .predicted = true, .flat = std::move(predicted)});
   }
 }
 
@@ -193,13 +211,13 @@ void Oracle::apply(OracleUpdate& result) {
   for (const auto& part : parts_)
     norms.push_back(part->optimizer->squared_norms(updates_, part->gradients.flat(0)));
   for (const auto& part : parts_) {
-    const bool predicted = predicts(updates_ + 1);
-    Tensor next = predicted ? Tensor() : at::empty({part->layout.size()}, compute_);
+    const bool computed_with = !predicts(updates_ + 1) || true_from() < spec_.shape.microbatches;
+    Tensor next = computed_with ? at::empty({part->layout.size()}, compute_) : Tensor();
     const optim::Applied applied = part->optimizer->apply(
         updates_, learning_rate(), norms, part->gradients.flat(0), part->versions.back().flat, next);
     result.gradient_norm = applied.gradient_norm;
     result.skipped = applied.skipped;
-    if (!predicted) part->add_version(updates_ + 1, std::move(next));
+    if (computed_with) part->add_version({.number = updates_ + 1, .flat = std::move(next)});
     const auto checksums =
         weights::layer_checksums(part->layout, part->true_weights().to(at::kCPU, at::kFloat));
     result.checksums.insert(result.checksums.end(), checksums.begin(), checksums.end());

@@ -50,6 +50,8 @@ class Oracle {
   struct Part;  // what one stage has
   bool predicts(std::int64_t batch) const;
   std::int64_t version_by_rule(int stage, std::int64_t microbatch) const;
+  bool runs_predicted(std::int64_t microbatch) const;
+  int true_from() const;
   models::Pass on_device(models::Pass pass) const;
   double run_microbatch(int replica, std::int64_t microbatch);
   double run_batch(int replica);

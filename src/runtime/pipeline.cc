@@ -89,6 +89,7 @@ WorkerSetup Pipeline::prepare_worker(int replica, int stage) const {
                          .versions = schedule::versions_kept(setup_.spec, stage),
                          .gradient_buffers = schedule::gradient_buffers(setup_.spec, stage),
                          .predicts = predicts,
+                         .settles = schedule::settles(setup_.spec),
                          .sums_partly = predicts && shape.replicas > 1,
                          .predict_ratio = predicts ? 1.0 * shape.microbatches /
                                                          schedule::predicted_from(setup_.spec, stage)

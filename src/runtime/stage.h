@@ -39,6 +39,7 @@ struct StageSetup {
   int versions = 1;            // weight versions kept
   int gradient_buffers = 1;
   bool predicts = false;          // computes on predictions; the true weights are the optimizer's
+  bool settles = false;           // and on true weights, in the later microbatches of a batch
   bool sums_partly = false;       // of what several replicas have
   double predict_ratio = 1;       // m / k_r
   std::int64_t sync_updates = 0;  // before the first of them
@@ -63,11 +64,12 @@ class Stage {
         const data::Source& validation, const StageSetup& setup, const at::TensorOptions& compute);
   virtual ~Stage() = default;
 
-  // No inputs on the first stage. Gives what goes to the next stage; nothing on the last, which keeps the
-  // loss.
-  virtual Tensors forward(std::int64_t microbatch, int slot, std::int64_t version, const Tensors& inputs) = 0;
+  // `generation`: of the weights, see schedule/spec.h. No inputs on the first stage. Gives what goes to the
+  // next stage; nothing on the last, which keeps the loss.
+  virtual Tensors forward(std::int64_t microbatch, int slot, std::int64_t generation,
+                          const Tensors& inputs) = 0;
   // No gradients on the last stage. Gives what goes to the previous stage, if anything.
-  virtual Tensors backward(std::int64_t microbatch, int slot, std::int64_t version,
+  virtual Tensors backward(std::int64_t microbatch, int slot, std::int64_t generation,
                            const Tensors& gradients) = 0;
   // Forward of one validation microbatch on the newest true weights. The last stage gives the loss.
   virtual Tensors evaluate(std::int64_t index, const Tensors& inputs) = 0;
@@ -113,7 +115,7 @@ class Stage {
   optim::Prediction prediction_for(const NextBatch& next);
   // Whether the step writes what is computed with, too.
   bool steps_write_compute(std::int64_t update) const {
-    return !setup_.predicts || update < setup_.sync_updates;
+    return !setup_.predicts || setup_.settles || update < setup_.sync_updates;
   }
   bool is_last() const { return setup_.last_layer == model_.size(); }
   std::int64_t batch_of(std::int64_t microbatch) const { return microbatch / config_.pipeline.microbatches; }

@@ -73,7 +73,7 @@ void Worker::execute(const Instruction& i) {
       });
       return;
     case Op::Forward:
-      outputs_ = stage_->forward(i.microbatch, i.slot, i.version, std::exchange(inputs_, {}));
+      outputs_ = stage_->forward(i.microbatch, i.slot, i.generation, std::exchange(inputs_, {}));
       return;
     case Op::SendActivation:
       return setup_.ports.activations_out->send({Tag::Kind::Activation, i.microbatch}, std::move(outputs_));
@@ -84,7 +84,7 @@ void Worker::execute(const Instruction& i) {
       return;
     case Op::Backward:
       gradients_of_inputs_ =
-          stage_->backward(i.microbatch, i.slot, i.version, std::exchange(gradients_of_outputs_, {}));
+          stage_->backward(i.microbatch, i.slot, i.generation, std::exchange(gradients_of_outputs_, {}));
       return;
     case Op::SendGradient:
       return setup_.ports.gradients_out->send({Tag::Kind::Gradient, i.microbatch},

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -12,48 +13,67 @@ namespace {
 
 constexpr std::int64_t nobody = -1;
 
-// With prediction the true weights are the optimizer's: what is computed with is written by Predict, and by
-// the steps of the synchronous start, whose W(j) is what batch j runs on.
+// With prediction the true weights are the optimizer's.
 bool keeps_true_weights_apart(const Spec& spec) {
   return spec.shape.schedule == Kind::TwoBW && spec.shape.predict;
 }
 
-bool uses_weights(const Spec& spec, Op op) {
-  return op == Op::Forward || op == Op::Backward || (op == Op::Evaluate && !keeps_true_weights_apart(spec));
+bool computes_with_weights(Op op) {
+  return op == Op::Forward || op == Op::Backward;
 }
 
-bool writes_weights(const Spec& spec, const Instruction& instruction) {
-  if (instruction.op == Op::Predict) return true;
-  if (instruction.op != Op::Step) return false;
-  return !keeps_true_weights_apart(spec) || instruction.version <= spec.sync_updates;
+// What is computed with is written by Predict and by the steps whose weights a microbatch runs on: all of
+// them but with prediction, where it is those of the synchronous start, or all if the batches have some on
+// W(j).
+std::set<std::int64_t> true_versions_used(List list) {
+  std::set<std::int64_t> used;
+  for (const Instruction& instruction : list) {
+    if (computes_with_weights(instruction.op) && !instruction.predicted) used.insert(instruction.version);
+  }
+  return used;
 }
 
-// Version t lies in buffer t % n. Whoever reads W(t) finds it there, or it was overwritten too early;
-// that covers microbatches in flight and those still to come.
+// What lies in the buffers: the g-th that is written, counted from W(0), in buffer g % n. Whoever reads finds
+// there what it says, or it was overwritten too early; that covers microbatches in flight and those to come.
 class WeightBuffers {
  public:
-  WeightBuffers(int n) : holds_(static_cast<std::size_t>(n), nobody) { holds_[0] = 0; }
+  struct Content {
+    std::int64_t version = nobody;
+    bool predicted = false;
+    friend bool operator==(const Content&, const Content&) = default;
+  };
 
-  std::int64_t in_buffer_of(std::int64_t version) const { return holds_[index(version)]; }
-  void write(std::int64_t version) { holds_[index(version)] = version; }
+  WeightBuffers(int n) : holds_(static_cast<std::size_t>(n)) { holds_[0] = {.version = 0}; }
+
+  const Content& at(std::int64_t generation) const { return holds_[index(generation)]; }
+  // Whether it is the next in turn.
+  bool write(std::int64_t generation, Content content) {
+    holds_[index(generation)] = content;
+    return generation == ++written_;
+  }
 
  private:
-  std::size_t index(std::int64_t version) const { return static_cast<std::size_t>(version) % holds_.size(); }
-  std::vector<std::int64_t> holds_;
+  std::size_t index(std::int64_t generation) const {
+    return static_cast<std::size_t>(generation) % holds_.size();
+  }
+  std::vector<Content> holds_;
+  std::int64_t written_ = 0;
 };
 
-std::string lost(const Instruction& instruction, std::int64_t version, std::int64_t found) {
-  if (found == nobody)
-    return fmt::format("{} reads version {}, which is not written yet", describe(instruction), version);
-  return fmt::format("{} reads version {}, but its buffer holds {}", describe(instruction), version, found);
+std::string lost(const Instruction& instruction, const WeightBuffers::Content& found) {
+  if (found.version == nobody) return fmt::format("{} reads what is not written yet", describe(instruction));
+  return fmt::format("{} finds {}({}) in its buffer", describe(instruction), found.predicted ? 'P' : 'W',
+                     found.version);
 }
 
-// Index of the last instruction that runs on each version, -1 if none does.
-std::vector<std::int64_t> last_uses(const Spec& spec, List list) {
-  std::vector<std::int64_t> last(static_cast<std::size_t>(spec.updates) + 1, -1);
+// Index of the last instruction that runs on each, by generation.
+std::map<std::int64_t, std::size_t> last_uses(const Spec& spec, List list) {
+  std::map<std::int64_t, std::size_t> last;
+  std::map<std::int64_t, std::int64_t> written = {{0, 0}};  // generation by version, of true weights
   for (std::size_t i = 0; i < list.size(); ++i) {
-    if (uses_weights(spec, list[i].op))
-      last[static_cast<std::size_t>(list[i].version)] = static_cast<std::int64_t>(i);
+    if (list[i].op == Op::Step) written[list[i].version] = list[i].generation;
+    if (computes_with_weights(list[i].op)) last[list[i].generation] = i;
+    if (list[i].op == Op::Evaluate && !keeps_true_weights_apart(spec)) last[written[list[i].version]] = i;
   }
   return last;
 }
@@ -70,18 +90,20 @@ int peak_in_flight(List list) {
   return peak;
 }
 
-// A version is live from the Step or Predict that writes it to its last use, the newest in any case until the
-// next has read it. The number of live ones can only grow there.
+// What is written is live from the Step or Predict that writes it to its last use, the newest in any case
+// until the next has read it. The number of live ones can only grow there.
 int peak_versions(const Spec& spec, List list) {
   const auto last_use = last_uses(spec, list);
   std::set<std::int64_t> written = {0};
   std::size_t peak = 1;
   for (std::size_t i = 0; i < list.size(); ++i) {
-    if (!writes_weights(spec, list[i])) continue;
-    std::erase_if(written, [&](std::int64_t version) {
-      return last_use[static_cast<std::size_t>(version)] < static_cast<std::int64_t>(i);
+    const bool writes = list[i].op == Op::Step || list[i].op == Op::Predict;
+    if (!writes || list[i].generation < 0) continue;
+    std::erase_if(written, [&](std::int64_t generation) {
+      const auto last = last_use.find(generation);
+      return last == last_use.end() || last->second < i;
     });
-    written.insert(list[i].version);
+    written.insert(list[i].generation);
     peak = std::max(peak, written.size());
   }
   return static_cast<int>(peak);
@@ -125,15 +147,31 @@ std::string check_slots(const Spec& spec, int stage, List list) {
 
 std::string check_weight_buffers(const Spec& spec, int stage, List list) {
   WeightBuffers buffers(versions_kept(spec, stage));
+  const auto used = true_versions_used(list);
+  std::map<std::int64_t, std::int64_t> generations = {{0, 0}};  // by version, of true weights
   for (const Instruction& instruction : list) {
-    const bool writes = writes_weights(spec, instruction);
-    if (!writes && !uses_weights(spec, instruction.op)) continue;
-    if (instruction.op != Op::Predict) {  // which reads true weights
-      const std::int64_t read = writes ? instruction.batch : instruction.version;
-      const std::int64_t found = buffers.in_buffer_of(read);
-      if (found != read) return lost(instruction, read, found);
+    const Op op = instruction.op;
+    const WeightBuffers::Content own = {.version = instruction.version, .predicted = instruction.predicted};
+    if (computes_with_weights(op) && buffers.at(instruction.generation) != own)
+      return lost(instruction, buffers.at(instruction.generation));
+    if (op == Op::Evaluate && !keeps_true_weights_apart(spec)) {
+      const WeightBuffers::Content& found = buffers.at(generations[instruction.version]);
+      if (found != own) return lost(instruction, found);
     }
-    if (writes) buffers.write(instruction.version);
+    if (op == Op::Step && !keeps_true_weights_apart(spec)) {
+      const WeightBuffers::Content& found = buffers.at(generations[instruction.batch]);
+      if (found != WeightBuffers::Content{.version = instruction.batch}) return lost(instruction, found);
+    }
+    if (op != Op::Step && op != Op::Predict) continue;
+    if (instruction.generation < 0) {
+      if (op == Op::Predict || !keeps_true_weights_apart(spec) || used.contains(instruction.version))
+        return fmt::format("{} writes nothing to compute with", describe(instruction));
+      continue;
+    }
+    if (!buffers.write(instruction.generation, own))
+      return fmt::format("{} writes generation {} out of turn", describe(instruction),
+                         instruction.generation);
+    if (op == Op::Step) generations[instruction.version] = instruction.generation;
   }
   const int peak = peak_versions(spec, list);
   if (peak > versions_kept(spec, stage)) {

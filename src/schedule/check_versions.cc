@@ -14,6 +14,17 @@ bool is_predicted(const Spec& spec, std::int64_t batch) {
   return spec.shape.schedule == Kind::TwoBW && spec.shape.predict && batch > 0 && batch > spec.sync_updates;
 }
 
+// Of such a batch the first d-1+e+slack microbatches, one at least, run on P(j) and the others on W(j), if
+// twice d-1+e and slack are within m, something is left, and a gradient may wait in a second buffer.
+bool runs_on_prediction(const Spec& spec, const Instruction& instruction) {
+  if (!is_predicted(spec, instruction.batch)) return false;
+  const std::int64_t m = spec.shape.microbatches, d = spec.shape.stages;
+  if (!spec.shape.second_gradient || d * spec.shape.replicas == 1) return true;
+  const std::int64_t fill = d > 1 ? d - 1 + spec.shape.extra : 0;  // one stage has nobody to be ahead of
+  const std::int64_t first = fill + spec.shape.slack == 0 ? 1 : fill + spec.shape.slack;
+  return fill + first > m || first >= m || instruction.microbatch - instruction.batch * m < first;
+}
+
 std::int64_t version_by_rule(const Spec& spec, std::int64_t batch, std::int64_t updates_made) {
   switch (spec.shape.schedule) {
     case Kind::Sequential:
@@ -107,7 +118,7 @@ std::string check_version_rule(const Spec& spec, int, List list) {
       return fmt::format("{} must be on version {}", describe(instruction), expected);
     }
     const bool computes = instruction.op == Op::Forward || instruction.op == Op::Backward;
-    if (computes && instruction.predicted != is_predicted(spec, instruction.batch)) {
+    if (computes && instruction.predicted != runs_on_prediction(spec, instruction)) {
       return fmt::format("{} must be on {} weights", describe(instruction),
                          instruction.predicted ? "true" : "predicted");
     }

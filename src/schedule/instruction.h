@@ -30,6 +30,7 @@ struct Instruction {
   std::int64_t version = -1;     // only Forward, Backward, Step, Predict and Evaluate
   int slot = -1;                 // only Forward and Backward
   bool predicted = false;        // whether `version` t means P(t), else W(t)
+  std::int64_t generation = -1;  // of Forward and Backward, and of what writes weights to compute with
 
   friend bool operator==(const Instruction&, const Instruction&) = default;
 };

@@ -61,8 +61,8 @@ void Stream::emit_forward() {
   const std::int64_t updates = updates_before(spec_, stage_, k);
   while (steps_ < updates) emit_step(steps_);
   if (delays_steps(spec_, batch)) evaluate_up_to(updates);
-  const bool predicted = predicts(spec_, batch);
-  if (predicted && k % spec_.shape.microbatches == 0) emit_predict(batch);
+  if (predicts(spec_, batch) && k % spec_.shape.microbatches == 0) emit_predict(batch);
+  const bool predicted = runs_predicted(spec_, k);
 
   if (stage_ > 0) ready_.push_back({.op = Op::RecvActivation, .batch = batch, .microbatch = k});
   ready_.push_back({.op = Op::Forward,
@@ -70,7 +70,8 @@ void Stream::emit_forward() {
                     .microbatch = k,
                     .version = version,
                     .slot = slot,
-                    .predicted = predicted});
+                    .predicted = predicted,
+                    .generation = generation_of(spec_, version, predicted)});
   if (stage_ + 1 < spec_.shape.stages)
     ready_.push_back({.op = Op::SendActivation, .batch = batch, .microbatch = k});
 }
@@ -80,6 +81,7 @@ void Stream::emit_backward() {
   const std::int64_t batch = k / spec_.shape.microbatches;
   const std::int64_t version = version_of(spec_, stage_, k);
   const int slot = static_cast<int>(k % in_flight_bound(spec_, stage_));
+  const bool predicted = runs_predicted(spec_, k);
   // The gradient that the buffer still holds goes first.
   while (steps_ <= batch - gradient_buffers(spec_, stage_)) emit_step(steps_);
   if (stage_ + 1 < spec_.shape.stages)
@@ -89,7 +91,8 @@ void Stream::emit_backward() {
                     .microbatch = k,
                     .version = version,
                     .slot = slot,
-                    .predicted = predicts(spec_, batch)});
+                    .predicted = predicted,
+                    .generation = generation_of(spec_, version, predicted)});
   if (stage_ > 0) ready_.push_back({.op = Op::SendGradient, .batch = batch, .microbatch = k});
 
   const bool shares = spec_.shape.replicas > 1 && predicts(spec_, batch + 1) && batch + 1 < batches_;
@@ -103,13 +106,17 @@ void Stream::emit_backward() {
 
 void Stream::emit_step(std::int64_t batch) {
   evaluate_up_to(batch);
-  ready_.push_back({.op = Op::Step, .batch = batch, .version = batch + 1});
+  // With nothing but predictions to compute with, it is the optimizer that has the true weights.
+  const bool writes = !predicts(spec_, batch + 1) || settles(spec_);
+  ready_.push_back(
+      {.op = Op::Step, .batch = batch, .version = batch + 1, .generation = writes ? ++written_ : -1});
   ++steps_;
   if (!delays_steps(spec_, batch)) evaluate_up_to(batch + 1);
 }
 
 void Stream::emit_predict(std::int64_t batch) {
-  ready_.push_back({.op = Op::Predict, .batch = batch, .version = batch, .predicted = true});
+  ready_.push_back(
+      {.op = Op::Predict, .batch = batch, .version = batch, .predicted = true, .generation = ++written_});
 }
 
 // Under 2BW all stages evaluate update t at one place of the forward order, before the first

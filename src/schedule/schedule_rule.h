@@ -55,6 +55,7 @@ class Stream {
   std::int64_t forwards_ = 0;   // next microbatch to forward
   std::int64_t backwards_ = 0;  // next microbatch to run backward
   std::int64_t steps_ = 0;      // updates made
+  std::int64_t written_ = 0;    // the newest generation
   std::int64_t evaluated_ = 0;  // the newest version evaluated so far
   bool ended_ = false;
   std::deque<Instruction> ready_;

@@ -48,6 +48,7 @@ void validate(const Spec& spec) {
   require_at_least("pipeline.stages", spec.shape.stages, 1);
   require_at_least("pipeline.replicas", spec.shape.replicas, 1);
   require_at_least("pipeline.extra", spec.shape.extra, 0);
+  require_at_least("pipeline.slack", spec.shape.slack, 0);
   require_at_least("pipeline.microbatches", spec.shape.microbatches, 1);
   require_at_least("train.updates", spec.updates, 1);
   require_at_least("pipeline.sync_updates", spec.sync_updates, 0);
@@ -116,6 +117,25 @@ bool predicts(const Spec& spec, std::int64_t batch) {
   return spec.shape.predicts() && batch > synchronous_batches(spec);
 }
 
+int predicted_microbatches(const Spec& spec) {
+  if (!spec.shape.predicts()) return 0;
+  // W(j) is needed slack microbatches after stage 0, the last to do so, completes the gradient of batch j-1.
+  const std::int64_t in_flight = in_flight_bound(spec, 0), m = spec.shape.microbatches;
+  const std::int64_t first_true = std::max<std::int64_t>(1, in_flight - 1 + spec.shape.slack);
+  const bool has_room = first_true <= m - in_flight + 1 && first_true < m && spec.shape.second_gradient &&
+                        spec.shape.workers() > 1;
+  return static_cast<int>(has_room ? first_true : m);
+}
+
+bool settles(const Spec& spec) {
+  return spec.shape.predicts() && predicted_microbatches(spec) < spec.shape.microbatches;
+}
+
+bool runs_predicted(const Spec& spec, std::int64_t microbatch) {
+  const std::int64_t m = spec.shape.microbatches;
+  return predicts(spec, microbatch / m) && microbatch % m < predicted_microbatches(spec);
+}
+
 int gradients_at_predict(const Spec& spec, int stage) {
   return spec.shape.microbatches - in_flight_bound(spec, stage) + 1;
 }
@@ -133,10 +153,15 @@ std::string describe_prediction(const Spec& spec) {
   std::string text;
   for (int stage = 0; stage < spec.shape.stages; ++stage)
     text += fmt::format("{}{}", stage > 0 ? ", " : "", predicted_from(spec, stage));
-  return text + fmt::format(" of {} microbatches", spec.shape.microbatches);
+  text += fmt::format(" of {} microbatches of the batch before", spec.shape.microbatches);
+  if (settles(spec))
+    text += fmt::format(", for the first {} of a batch; the others run on true weights",
+                        predicted_microbatches(spec));
+  return text;
 }
 
 int slack(const Spec& spec, int stage) {
+  if (settles(spec)) return predicted_microbatches(spec) - in_flight_bound(spec, stage) + 1;
   return spec.shape.microbatches - (spec.shape.stages - 1 - stage) - extra_at(spec, stage);
 }
 
@@ -153,7 +178,8 @@ int versions_kept(const Spec& spec, int stage) {
     case Kind::Flush:
       return 1;
     case Kind::TwoBW:
-      // P(j) is written where batch j begins, when the last stage has none in flight.
+      // P(j) is written where batch j begins, when the last stage has none in flight, and W(j) where it steps
+      // late, likewise.
       if (spec.shape.predict) return in_flight_bound(spec, stage) == 1 ? 1 : 2;
       // With a second gradient buffer the last stage has none in flight when it steps, late as it does: it
       // updates in place, which pays for that buffer.
@@ -185,7 +211,13 @@ std::optional<SteadyState> steady_state(const Spec& spec, std::int64_t updates) 
 
 std::int64_t updates_before(const Spec& spec, int stage, std::int64_t microbatch) {
   const std::int64_t batch = microbatch / spec.shape.microbatches;
-  return predicts(spec, batch) ? batch - 1 : version_of(spec, stage, microbatch);
+  return runs_predicted(spec, microbatch) ? batch - 1 : version_of(spec, stage, microbatch);
+}
+
+std::int64_t generation_of(const Spec& spec, std::int64_t version, bool predicted) {
+  const std::int64_t since = version - synchronous_batches(spec);
+  if (since <= 0 || !settles(spec)) return version;
+  return synchronous_batches(spec) + 2 * since - (predicted ? 1 : 0);
 }
 
 std::int64_t version_of(const Spec& spec, int stage, std::int64_t microbatch) {

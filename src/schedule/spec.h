@@ -66,6 +66,16 @@ bool delays_steps(const Spec& spec, std::int64_t batch);
 // Whether batch j computes on P(j): under 2BW with prediction, after the batches that have W(j) anyway.
 bool predicts(const Spec& spec, std::int64_t batch);
 
+// Of a predicted batch, the microbatches that run on P(j), the first ones: the others run on W(j), which is
+// made by then. That takes room, so that P(j+1) finds the buffer of P(j) free: where m is below
+// 2(d-1+e) + slack, all of them. Likewise with one gradient buffer, where the last stage would need a second
+// version to step into.
+int predicted_microbatches(const Spec& spec);
+// Whether there are others.
+bool settles(const Spec& spec);
+// Whether microbatch k runs on P(j).
+bool runs_predicted(const Spec& spec, std::int64_t microbatch);
+
 // Of how many microbatches of batch j-1 stage r has the gradients when it predicts P(j): k_r. With replicas,
 // whose parts are summed first, those that it takes are fewer by the ones that hide the sum.
 int gradients_at_predict(const Spec& spec, int stage);
@@ -73,11 +83,12 @@ int predicted_from(const Spec& spec, int stage);
 // Whether every stage predicts from half of a batch at least, or does not predict. Few microbatches predict
 // badly.
 bool predicts_well(const Spec& spec);
-// "5, 6, 7, 8 of 8 microbatches", by stage.
+// "5, 6, 7, 8 of 8 microbatches of the batch before, for the first 4 of a batch; the others run on true
+// weights", by stage.
 std::string describe_prediction(const Spec& spec);
 
-// Under 2BW, microbatches whose backward stage r runs between the end of batch j and the first forward on
-// W(j+1).
+// Under 2BW, microbatches whose backward stage r runs between the end of batch j and the first forward that
+// needs W(j+1).
 int slack(const Spec& spec, int stage);
 
 // Whether stage r steps as late as its buffers allow, which leaves what crosses stages and replicas the most
@@ -111,5 +122,9 @@ std::int64_t updates_before(const Spec& spec, int stage, std::int64_t microbatch
 // The version on which stage r runs microbatch k, forward and backward alike: t of W(t), or of P(t) where
 // the batch is predicted.
 std::int64_t version_of(const Spec& spec, int stage, std::int64_t microbatch);
+
+// The place of W(t), or P(t), among all that a stage computes with, in the order in which it is written: 0 is
+// W(0). With n versions kept it lies in weight buffer `generation % n`.
+std::int64_t generation_of(const Spec& spec, std::int64_t version, bool predicted);
 
 }  // namespace twobw::schedule

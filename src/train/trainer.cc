@@ -91,8 +91,7 @@ void introduce(const runtime::Setup& setup, RunDirectory& directory,
                   replicated ? fmt::format("{} replicas of ", spec.shape.replicas) : "", spec.shape.stages,
                   spec.shape.microbatches, config.pipeline.microbatch, config.model.context,
                   replicated ? " and replica" : "", spec.shape.extra, spec.updates));
-  if (spec.shape.predicts())
-    say("  weights predicted from the first " + schedule::describe_prediction(spec) + " of the batch before");
+  if (spec.shape.predicts()) say("  weights predicted from the first " + schedule::describe_prediction(spec));
   for (int worker = 0; worker < spec.shape.workers(); ++worker) {
     const int stage = worker % spec.shape.stages;
     const int first = spec.shape.first_layer(stage), last = spec.shape.last_layer(stage) - 1;

@@ -2,7 +2,8 @@
 //
 // W(t) lives in buffer t % kept. With kept = 2 that is the double buffer: W(t+1) is written into the
 // buffer of the retired W(t-1), out of place from W(t), and becomes the newest by its number alone;
-// nothing is copied. With kept = 1 the update is in place. Used by the stage's thread only.
+// nothing is copied. With kept = 1 the update is in place. Where predictions are computed with, they count
+// too: then t is a generation (schedule/spec.h). Used by the stage's thread only.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -39,7 +39,7 @@ class ProgramTest(TestCase):
     def test_a_schedule_says_what_it_predicts(self):
         shape = ("2bw", "--stages", 2, "--microbatches", 3, "--updates", 3)
         output = twobw("schedule", *shape).stdout
-        self.assertIn("under it the t of its weights P(t)\n>1| writes W(1), ~1| predicts P(1), . idle\n", output)
+        self.assertIn("under it the t of its weights W(t), ~ if P of its batch\n>1| writes W(1), ~1| predicts P(1), . idle\n", output)
         self.assertEqual(output.count("~2|"), 2)  # once a stage
         self.assertTrue(output.endswith("predicts from 2, 3 of 3 microbatches\n"), output)
         paper = twobw("schedule", *shape, "--no-predict").stdout

@@ -2,7 +2,8 @@
 
 The loops compute in double with torch.optim's optimizers. They run no pipeline: the delayed one keeps old weights
 by their number and looks up the one that the rule of the paper names; the predicting one lets every stage take an
-optimizer's step ahead on a copy, with the gradients that the rule says it has by then.
+optimizer's step ahead on a copy, with the gradients that the rule says it has by then, and goes over to the true
+weights within the batch where the rule says so.
 """
 import copy
 import json
@@ -195,11 +196,12 @@ class Loop:
         progress = (t - warmup) / (s["train.updates"] - warmup)
         return lr * (floor + (1 - floor) * (1 + math.cos(math.pi * progress)) / 2)
 
-    def batch(self, weights, t):
-        """Adds the gradient of batch t to weights' .grad, first microbatch of every replica, second, ..., and says
-        after each how many that were. Notes the loss."""
+    def batch(self, weights_of, t):
+        """Adds the gradient of batch t to the .grad of the weights that each microbatch runs on, first microbatch of
+        every replica, second, ..., and says after each how many that were. Notes the loss."""
         total, count = 0.0, self.w * self.m
         for i in range(self.m):
+            weights = weights_of(i)
             for k in range(t * count + i, (t + 1) * count, self.m):
                 tokens, targets = self.batches[f"tokens.{k}"], self.batches[f"targets.{k}"]
                 loss = gpt.loss(weights, self.s["model.heads"], tokens, targets)
@@ -209,7 +211,7 @@ class Loop:
         self.losses.append(total)
 
     def backward(self, weights, t):
-        for _ in self.batch(weights, t):
+        for _ in self.batch(lambda i: weights, t):
             pass
 
     def step(self, t):
@@ -295,29 +297,35 @@ class Loop:
         return {name: weights[self.true_name(name)].detach() for name in own}
 
     def run_predicted(self):
-        """W(t+1) as in a plain loop, but for the weights that its gradient is taken on: P(t), which every stage
-        predicts of W(t) when it has the gradients of the first k microbatches of batch t-1."""
+        """W(t+1) as in a plain loop, but for the weights that its gradient is taken on: in the first microbatches P(t),
+        which every stage predicts of W(t) when it has the gradients of the first k microbatches of batch t-1."""
         start = self.s.get("pipeline.sync_updates", 0)
         stages = self.stages()
         c = 0.0 if self.clip < math.inf else 1.0
+        fill = len(stages) - 1 + self.s.get("pipeline.extra", 0) if len(stages) > 1 else 0
+        slack = self.s.get("pipeline.slack", 1)
+        alone = len(stages) * self.w == 1
+        first_true = max(1, fill + slack) if 2 * fill + slack <= self.m and not alone else self.m
         predicted = None
         for t in range(self.s["train.updates"]):
             now = self.copy()
-            if t > start:
-                compute = predicted
-            else:
-                compute = {name: now[self.true_name(name)] for own, _ in stages for name in own}
-            compute = {name: weight.clone().requires_grad_() for name, weight in compute.items()}
+            true = {name: now[self.true_name(name)].clone().requires_grad_() for own, _ in stages for name in own}
+            guess = {name: weight.clone().requires_grad_() for name, weight in predicted.items()} if t > start else true
+
+            def gradient(name):
+                parts = [weights[name].grad for weights in ([true] if guess is true else [guess, true])]
+                return sum(part for part in parts if part is not None)
+
             predicted = {}
-            for count in self.batch(compute, t):
+            for count in self.batch(lambda i: guess if i < first_true else true, t):
                 for own, k in stages:
                     if k == count:
-                        partly = {name: compute[name].grad.clone() for name in own}
+                        partly = {name: gradient(name).clone() for name in own}
                         predicted |= self.predict(own, partly, self.m / k, c, t)
             for name, weight in self.weights.items():
-                weight.grad = compute[name].grad
-            if len(compute) > len(self.weights):
-                self.weights["embedding.tokens"].grad += compute["head.weight"].grad
+                weight.grad = gradient(name)
+            if len(true) > len(self.weights):
+                self.weights["embedding.tokens"].grad += gradient("head.weight")
             self.step(t)
             c = min(1.0, self.clip / self.norms[-1])
 
@@ -392,7 +400,18 @@ class PytorchLoopTest(TestCase):
         self.compare({**PREDICTED, **MUON})
 
     def test_two_bw_predicted(self):
+        """Two of three microbatches on P, the last on W."""
         self.compare(PREDICTED)
+
+    def test_two_bw_predicted_in_every_microbatch(self):
+        self.compare({**PREDICTED, "pipeline.slack": 2})
+
+    def test_two_bw_predicted_without_slack(self):
+        self.compare({**PREDICTED, "pipeline.slack": 0})
+
+    def test_two_bw_predicted_on_three_stages_with_true_weights_at_the_end(self):
+        self.compare({**PREDICTED, "pipeline.stages": 3, "pipeline.split": "[4,4,4]", "pipeline.microbatches": 6,
+                      "optimizer.clip": 1.2})
 
     def test_two_bw_predicted_on_three_stages_cut_inside_blocks(self):
         self.compare({**PREDICTED, "pipeline.stages": 3, "pipeline.split": "[4,4,4]"})

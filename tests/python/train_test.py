@@ -128,15 +128,18 @@ class OutputTest(TestCase):
         self.assertIn("update 6/6  loss ", output)
 
     def test_what_weights_are_predicted_from(self):
-        said = "  weights predicted from the first {} microbatches of the batch before\n"
-        for settings, k in (
-            ({"pipeline.stages": 2}, "3, 4 of 4"),
-            ({"pipeline.stages": 3, "pipeline.extra": 1}, "1, 2, 4 of 4"),
-            ({"pipeline.stages": 2, "pipeline.replicas": 2}, "2, 3 of 4"),
-            ({"pipeline.stages": 2, "pipeline.replicas": 2, "pipeline.microbatches": 2}, "1, 1 of 2"),
+        said = "  weights predicted from the first {} microbatches of the batch before{}\n"
+        some = ", for the first {} of a batch; the others run on true weights"
+        for settings, k, first in (
+            ({"pipeline.stages": 2}, "3, 4 of 4", some.format(2)),
+            ({"pipeline.stages": 2, "pipeline.slack": 2}, "3, 4 of 4", some.format(3)),
+            ({"pipeline.stages": 2, "pipeline.slack": 3}, "3, 4 of 4", ""),
+            ({"pipeline.stages": 3, "pipeline.extra": 1}, "1, 2, 4 of 4", ""),
+            ({"pipeline.stages": 2, "pipeline.replicas": 2}, "2, 3 of 4", some.format(2)),
+            ({"pipeline.stages": 2, "pipeline.replicas": 2, "pipeline.microbatches": 2}, "1, 1 of 2", ""),
         ):
             run = self.train({**TWO_BW["predicted"], **settings, "train.updates": 3})
-            self.assertIn(said.format(k), run.process.stdout)
+            self.assertIn(said.format(k, first), run.process.stdout)
         for settings in (TWO_BW["paper"], {"pipeline.schedule": "flush"}, {"pipeline.schedule": "stash"}):
             self.assertNotIn("predicted", self.train({**settings, "train.updates": 3}).process.stdout)
 
@@ -358,7 +361,7 @@ class ValidationTest(TestCase):
                 # The losses of the update before and of W(6) carried on are others.
                 ahead = {name: 2 * w - weights[5][name] for name, w in weights[6].items()}
                 for other in (losses[5], self.evaluate(ahead, text)):
-                    self.assertGreater(abs(other / losses[6] - 1), 1e-4)
+                    self.assertGreater(abs(other / losses[6] - 1), 5e-5)
 
 
 if __name__ == "__main__":

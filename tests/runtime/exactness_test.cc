@@ -52,6 +52,7 @@ struct Case {
   int w = 1;
   bool second_gradient = true;
   bool predict = false;
+  int slack = 1;
 };
 
 class Exactness : public testing::TestWithParam<Case> {};
@@ -68,6 +69,7 @@ TEST_P(Exactness, PipelineEqualsOracle) {
   config.pipeline.recompute = c.recompute;
   config.pipeline.replicas = c.w;
   config.pipeline.second_gradient = c.second_gradient;
+  config.pipeline.slack = c.slack;
   if (!c.predict) delay(config);
   expect_exact(config);
 }
@@ -113,6 +115,8 @@ std::vector<Case> predicted_cases() {
         cases.push_back({"2bw", split, d, 0, 0, {}, w, second, true});  // the smallest m
         cases.push_back({"2bw", split, 2 * d, 0, 3, {d - 1}, w, second, true});
         cases.push_back({"2bw", split, d + 3, 2, 1, {0}, w, second, true});
+        cases.push_back({"2bw", split, 2 * d + 3, 1, 1, {0}, w, second, true, 2});
+        if (w == 1) cases.push_back({"2bw", split, 2 * d, 0, 0, {}, w, second, true, 0});
       }
     }
   }

@@ -328,6 +328,7 @@ TEST(Stream, OneGradientBufferOnlyMovesTheSteps) {
     if (spec.shape.second_gradient) return;
     Spec two = spec;
     two.shape.second_gradient = true;
+    two.shape.slack = 100;  // with it batches may go over to true weights
     for (int stage = 0; stage < spec.shape.stages; ++stage) {
       ASSERT_EQ(without_steps(spec, stage), without_steps(two, stage)) << text(spec) << " stage " << stage;
       if (steps_late(spec, stage)) continue;

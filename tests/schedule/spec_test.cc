@@ -215,11 +215,14 @@ TEST(Spec, ReplicasPredictFromOneFewer) {
 
 TEST(Spec, ThePredictionIsDescribedByStage) {
   Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 8}};
-  EXPECT_EQ(describe_prediction(spec), "5, 6, 7, 8 of 8 microbatches");
+  EXPECT_EQ(describe_prediction(spec),
+            "5, 6, 7, 8 of 8 microbatches of the batch before, for the first 4 of a batch; the others run on "
+            "true weights");
   spec.shape.replicas = 2;
-  EXPECT_EQ(describe_prediction(spec), "4, 5, 6, 7 of 8 microbatches");
-  EXPECT_EQ(describe_prediction({.shape = {.schedule = Kind::TwoBW, .stages = 1, .microbatches = 3}}),
-            "3 of 3 microbatches");
+  spec.shape.slack = 3;
+  EXPECT_EQ(describe_prediction(spec), "4, 5, 6, 7 of 8 microbatches of the batch before");
+  EXPECT_EQ(describe_prediction({.shape = {.schedule = Kind::TwoBW, .stages = 1, .microbatches = 1}}),
+            "1 of 1 microbatches of the batch before");
 }
 
 // m >= 2 (d-1+e) gives the first stage half of a batch.
@@ -252,6 +255,49 @@ TEST(Spec, WithPredictionTheLastStageKeepsOneVersionWhateverItsGradients) {
       EXPECT_EQ(by_stage(spec, versions_kept), (std::vector<int>{2, 2, 2, 1})) << text(spec);
     }
   }
+}
+
+// m >= 2 (d-1+e) + slack leaves P(j+1) the buffer of P(j).
+TEST(Spec, LaterMicrobatchesRunOnTrueWeightsWhereThereIsRoom) {
+  const auto predicted = [](int d, int m, int e, int slack) {
+    return predicted_microbatches(
+        {.shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = m, .extra = e, .slack = slack}});
+  };
+  EXPECT_EQ(predicted(4, 8, 0, 1), 4);
+  EXPECT_EQ(predicted(4, 8, 0, 2), 5);
+  EXPECT_EQ(predicted(4, 8, 0, 3), 8);
+  EXPECT_EQ(predicted(4, 7, 0, 1), 4);
+  EXPECT_EQ(predicted(4, 6, 0, 1), 6);
+  EXPECT_EQ(predicted(4, 6, 0, 0), 3);
+  EXPECT_EQ(predicted(4, 16, 2, 1), 6);
+  EXPECT_EQ(predicted(2, 3, 0, 1), 2);
+  EXPECT_EQ(predicted(2, 2, 0, 1), 2);
+  EXPECT_EQ(predicted(1, 4, 0, 1), 4);  // alone there is nothing to wait for
+  // There is always one.
+  EXPECT_EQ(
+      predicted_microbatches(
+          {.shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 2, .microbatches = 4, .slack = 0}}),
+      1);
+  // With one gradient buffer the last stage steps while it has one in flight.
+  EXPECT_EQ(
+      predicted_microbatches(
+          {.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 8, .second_gradient = false}}),
+      8);
+  EXPECT_FALSE(settles({.shape = {.schedule = Kind::TwoBW, .microbatches = 8, .predict = false}}));
+  EXPECT_FALSE(settles({.shape = {.schedule = Kind::Flush, .microbatches = 8}}));
+}
+
+TEST(Spec, PredictionsAndTrueWeightsTakeTurnsInTheBuffers) {
+  Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 8}, .sync_updates = 2};
+  EXPECT_EQ(generation_of(spec, 0, false), 0);
+  EXPECT_EQ(generation_of(spec, 2, false), 2);
+  EXPECT_EQ(generation_of(spec, 3, true), 3);
+  EXPECT_EQ(generation_of(spec, 3, false), 4);
+  EXPECT_EQ(generation_of(spec, 4, true), 5);
+  EXPECT_EQ(generation_of(spec, 4, false), 6);
+  spec.shape.slack = 8;
+  EXPECT_EQ(generation_of(spec, 3, true), 3);
+  EXPECT_EQ(generation_of(spec, 4, true), 4);
 }
 
 // It has the whole batch, and one version to write the prediction to. What the prediction is made of waits in

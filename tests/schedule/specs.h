@@ -15,10 +15,10 @@ namespace twobw::schedule {
 inline std::string text(const Spec& spec) {
   return fmt::format(
       "{} w={} d={} m={} e={} updates={} sync_updates={} evaluate_every={} second_gradient={} "
-      "predict={}",
+      "predict={} slack={}",
       name(spec.shape.schedule), spec.shape.replicas, spec.shape.stages, spec.shape.microbatches,
       spec.shape.extra, spec.updates, spec.sync_updates, spec.evaluate_every, spec.shape.second_gradient,
-      spec.shape.predict);
+      spec.shape.predict, spec.shape.slack);
 }
 
 // The list of a stage without what passes between stages.
@@ -74,6 +74,14 @@ void for_each_spec(Kind kind, Ranges ranges, Function function) {
         spec.shape.second_gradient = second;
         if ((second && predict) || kind == Kind::TwoBW) function(spec);
       }
+      // With true weights as early as can be, and with none; above it was with some slack.
+      spec.shape.second_gradient = true;
+      for (int slack : {0, 100}) {
+        spec.shape.slack = slack;
+        const bool differs = settles(spec) == (slack == 0);
+        if (kind == Kind::TwoBW && predict && differs) function(spec);
+      }
+      spec.shape.slack = 1;
     }
   };
   for (spec.shape.stages = 1; spec.shape.stages <= ranges.stages; ++spec.shape.stages)

@@ -91,12 +91,23 @@ TEST(Reduce, OfWhatIsPredictedFromIsHiddenBehindOneMicrobatch) {
 }
 
 TEST(Reduce, OfWhatIsPredictedFromHoldsUpAStageByTheRest) {
-  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 2, .microbatches = 4}};
+  const Spec spec = {
+      .shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 2, .microbatches = 4, .slack = 4}};
   System system = equal_stages(1);
   system.stages[0].reduce = 5;
   const Result result = simulate(spec, system);
   EXPECT_EQ(result.update_seconds, 3 * 4 + 5 - 3);
   EXPECT_EQ(result.stages[0].wait_reduce, 5 - 3);
+}
+
+// And what W(j) is made of by what the slack does not hide, where later microbatches run on it.
+TEST(Reduce, HoldsUpTheMicrobatchesOnTrueWeightsBeyondTheirSlack) {
+  Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 2, .microbatches = 4, .slack = 1}};
+  System system = equal_stages(1);
+  system.stages[0].reduce = 5;
+  EXPECT_EQ(simulate(spec, system).update_seconds, 3 * 4 + (5 - 3) + (5 - 3));
+  spec.shape.slack = 2;
+  EXPECT_EQ(simulate(spec, system).update_seconds, 3 * 4 + (5 - 3));
 }
 
 // Where but one gradient is in, the prediction waits for the whole sum, and that of the batch for it.
@@ -145,7 +156,7 @@ TEST(Tie, TheFirstWaitsForTheLastAndTheLastForTheFirst) {
 }
 
 TEST(Tie, LetsOthersPassOnASharedChannel) {
-  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 16}};
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 16, .slack = 16}};
   System system = equal_stages(2, 1.0625, 2);
   add_links(system, {.latency = 0, .bandwidth = 8}, 1);
   system.tie_bytes = 64;  // 8 s of the channel

@@ -1,6 +1,7 @@
 #include "planner/costs/time_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "base/error.h"
@@ -56,7 +57,8 @@ double two_bw(const Setting& setting, std::span<const StageTiming> stages) {
   const double pace = period(setting, stages);
   double longest = pace;
   for (int r = 0; r < d; ++r) {
-    const double share = update_share(setting, schedule::in_flight_bound(spec, r), stages[r]);
+    const double share =
+        update_share(setting, schedule::in_flight_bound(spec, r), schedule::slack(spec, r), stages[r]);
     longest = std::max(longest, stages[r].compute() + share);
   }
   const double update = setting.shape.microbatches * longest;
@@ -128,8 +130,12 @@ const CostColumn* column_of(const Problem& problem, int kind, int microbatch) {
 }
 
 double update_share(const Setting& setting, int in_flight, const StageTiming& stage) {
+  return update_share(setting, in_flight, setting.shape.microbatches - in_flight + 1, stage);
+}
+
+double update_share(const Setting& setting, int in_flight, int slack, const StageTiming& stage) {
   const int gradients = setting.shape.microbatches - in_flight + 1;
-  double wait = std::max(0.0, stage.reduce - gradients * stage.compute());
+  double wait = std::max(0.0, stage.reduce - slack * stage.compute());
   if (setting.shape.predicts() && setting.shape.replicas > 1) {
     // The sum to predict from is made while one microbatch runs, and passes before the other.
     const int hidden = gradients > 1 ? 1 : 0;
@@ -175,6 +181,22 @@ Transfer tie_exchange(const Problem& problem, const Setting& setting, const Link
   return transfer(link, at_once, state_of(problem, setting.shape.schedule).gradients * tied);
 }
 
+int slack_that_hides(const Setting& setting, std::span<const StageTiming> stages) {
+  if (!setting.shape.predicts()) return 1;
+  const int d = static_cast<int>(std::ssize(stages)), never = std::max(1, setting.shape.microbatches);
+  schedule::Spec spec = spec_of(setting, d);
+  double least = 1;
+  for (int r = 0; r < d; ++r) {
+    if (stages[r].reduce <= 0) continue;
+    // A stage further on has more: it completes its gradient earlier.
+    const int more = schedule::in_flight_bound(spec, 0) - schedule::in_flight_bound(spec, r);
+    least = std::max(least, std::ceil(stages[r].reduce / stages[r].compute()) - more);
+  }
+  if (!(least < never)) return never;
+  spec.shape.slack = static_cast<int>(least);
+  return schedule::settles(spec) ? spec.shape.slack : never;
+}
+
 Estimate evaluate(const Problem& problem, Plan plan) {
   std::map<int, LayerSums> by_kind;
   LayerSumsByKind sums(problem.costs.size(), nullptr);
@@ -189,31 +211,37 @@ Estimate evaluate(const Problem& problem, Plan plan) {
 Estimate evaluate(const Problem& problem, Plan plan, const LayerSumsByKind& sums) {
   check(problem, plan, sums);
   plan.shape = shape_of(plan);
-  const Setting setting{.shape = plan.shape};
   const int d = static_cast<int>(std::ssize(plan.stages));
-  const schedule::Spec spec = spec_of(setting, d);
-  const StateBytes& state = state_of(problem, setting.shape.schedule);
-
-  Estimate estimate;
+  plan.shape.slack = problem.fixed.slack.value_or(1);
+  Setting setting{.shape = plan.shape};
+  std::vector<StageLoad> loads;
   std::vector<StageTiming> timings;
   for (int r = 0; r < d; ++r) {
-    StagePlan& stage = plan.stages[r];
-    const StageLoad load = sums[stage.kind]->of(stage.first_layer, stage.last_layer);
-    StageTiming timing = timing_of(problem, setting, site_of(problem.cluster, stage), load, stage.recompute);
-    timing.reduce += tie_seconds(problem, plan, r, load.tied);
+    const StagePlan& stage = plan.stages[r];
+    loads.push_back(sums[stage.kind]->of(stage.first_layer, stage.last_layer));
+    StageTiming timing =
+        timing_of(problem, setting, site_of(problem.cluster, stage), loads[r], stage.recompute);
+    timing.reduce += tie_seconds(problem, plan, r, loads[r].tied);
     if (r + 1 < d) {
-      const Transfer send = transfer_between(problem.cluster, stage, plan.stages[r + 1], load.output);
+      const Transfer send = transfer_between(problem.cluster, stage, plan.stages[r + 1], loads[r].output);
       timing.send = send.seconds;
       timing.busy = send.busy;
     }
     timings.push_back(timing);
-
+  }
+  if (!problem.fixed.slack) setting.shape.slack = plan.shape.slack = slack_that_hides(setting, timings);
+  const schedule::Spec spec = spec_of(setting, d);
+  const StateBytes& state = state_of(problem, setting.shape.schedule);
+  Estimate estimate;
+  for (int r = 0; r < d; ++r) {
+    StagePlan& stage = plan.stages[r];
+    const StageTiming& timing = timings[r];
     stage.forward = timing.forward;
     stage.backward = timing.backward;
     stage.step = timing.step;
     stage.reduce = timing.reduce;
     stage.send = timing.send;
-    stage.memory = footprint(spec, r, load, state, stage.recompute);
+    stage.memory = footprint(spec, r, loads[r], state, stage.recompute);
     stage.capacity = problem.cluster.kinds[stage.kind].memory;
     const double over = excess(stage.memory.total(), stage.capacity * (1 - problem.margin));
     if (r == 0 || over > estimate.over) {

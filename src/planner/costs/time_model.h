@@ -78,8 +78,13 @@ struct StageTiming {
   double compute() const { return forward + backward; }
 };
 
-// Seconds that stage r's step and reduction add to every microbatch of an update, under 2BW.
+// Seconds that stage r's step and reduction add to every microbatch of an update, under 2BW, if `slack`
+// microbatches run before the update is needed: as many as there can be, where it is not said.
+double update_share(const Setting& setting, int in_flight, int slack, const StageTiming& stage);
 double update_share(const Setting& setting, int in_flight, const StageTiming& stage);
+// The least slack (base/pipeline_shape.h) that hides all reductions; where none does one that is never used,
+// so that all microbatches run on predicted weights.
+int slack_that_hides(const Setting& setting, std::span<const StageTiming> stages);
 // The formulas.
 double update_seconds(const Setting& setting, std::span<const StageTiming> stages);
 

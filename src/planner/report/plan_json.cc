@@ -49,7 +49,8 @@ Json setting_json(const Plan& plan) {
           {"microbatches", plan.shape.microbatches},
           {"extra", plan.shape.extra},
           {"second_gradient", plan.shape.second_gradient},
-          {"predict", plan.shape.predict}};
+          {"predict", plan.shape.predict},
+          {"slack", plan.shape.slack}};
 }
 
 Json plan_json(const Problem& problem, const Estimate& estimate) {

@@ -104,7 +104,7 @@ std::string prediction_line(const Plan& plan) {
   const schedule::Spec spec{.shape = plan.shape};
   if (!plan.shape.predicts()) return "";
   return fmt::format(
-      "prediction     from the first {} of the batch before{}\n", schedule::describe_prediction(spec),
+      "prediction     from the first {}{}\n", schedule::describe_prediction(spec),
       schedule::predicts_well(spec)
           ? ""
           : "; less than half on the first stage: expect a higher loss than under flush, and take "

@@ -126,7 +126,8 @@ class Search {
                                .microbatches = m,
                                .extra = fixed_extra(problem_, schedule),
                                .second_gradient = second,
-                               .predict = problem_.fixed.predict.value_or(true)}},
+                               .predict = problem_.fixed.predict.value_or(true),
+                               .slack = problem_.fixed.slack.value_or(1)}},
                     cells);
         }
       }

@@ -35,6 +35,7 @@ Problem problem_of(const Config& config, Cluster cluster, std::vector<CostTable>
 Plan plan_as_configured(const Config& config, const Problem& problem) {
   Problem configured = problem;
   configured.fixed.second_gradient = config.pipeline.second_gradient;
+  configured.fixed.slack = config.pipeline.slack;
   const SearchResult result = search(configured, {.simulate = 0});
   Plan plan = result.best ? result.best->plan : result.shortfall->closest.plan;
   const PipelineConfig& pipeline = config.pipeline;
@@ -50,7 +51,7 @@ Plan plan_as_configured(const Config& config, const Problem& problem) {
   if (layer > 0 && layer != std::ssize(problem.layers)) {
     fail_input("pipeline.split covers {} layers; it must cover the model's {}", layer, problem.layers.size());
   }
-  return evaluate(problem, std::move(plan)).plan;
+  return evaluate(configured, std::move(plan)).plan;
 }
 
 Config with_plan(Config config, const Plan& plan, const std::vector<std::string>& devices) {

@@ -33,8 +33,8 @@ class GpuStage final : public Stage {
   GpuStage(const Config& config, const models::Model& model, const data::Source& training,
            const data::Source& validation, const StageSetup& setup, const at::TensorOptions& compute);
 
-  Tensors forward(std::int64_t microbatch, int slot, std::int64_t version, const Tensors& inputs) override;
-  Tensors backward(std::int64_t microbatch, int slot, std::int64_t version,
+  Tensors forward(std::int64_t microbatch, int slot, std::int64_t generation, const Tensors& inputs) override;
+  Tensors backward(std::int64_t microbatch, int slot, std::int64_t generation,
                    const Tensors& gradients) override;
   Tensors evaluate(std::int64_t index, const Tensors& inputs) override;
   Tensor tied_gradient(std::int64_t batch) override;
@@ -55,12 +55,12 @@ class GpuStage final : public Stage {
   Tensor initial_weights() const;
   Tensor copy_weights() const;
   Tensor weights_to_evaluate();
-  gpu::GraphPair& graphs_of(int slot, std::int64_t version, std::int64_t batch) {
-    return graphs_.pair(slot, static_cast<int>(version % versions_.kept()),
+  gpu::GraphPair& graphs_of(int slot, std::int64_t generation, std::int64_t batch) {
+    return graphs_.pair(slot, static_cast<int>(generation % versions_.kept()),
                         static_cast<int>(batch % gradients_.count()));
   }
   void make_slots();
-  Tensors launch_forward(std::int64_t microbatch, int index, std::int64_t version);
+  Tensors launch_forward(std::int64_t microbatch, int index, std::int64_t generation);
   Tensors run_forward(int index, std::span<const Tensor> parameters) {
     return slots_[index].forward(parameters, boundary_.inputs(index));
   }
@@ -153,21 +153,22 @@ void GpuStage::warm_up(int index, std::span<const Tensor> parameters) {
   warm_ = true;
 }
 
-Tensors GpuStage::forward(std::int64_t microbatch, int index, std::int64_t version, const Tensors& inputs) {
-  versions_.acquire(version);
+Tensors GpuStage::forward(std::int64_t microbatch, int index, std::int64_t generation,
+                          const Tensors& inputs) {
+  versions_.acquire(generation);
   if (takes_.tokens || takes_.targets)
     uploads_.send(microbatch, training_pass(config_, training_, setup_.replica, microbatch),
                   slots_[index].pass());
   boundary_.take_inputs(index, inputs);
-  return forwards_late_ ? Tensors() : launch_forward(microbatch, index, version);
+  return forwards_late_ ? Tensors() : launch_forward(microbatch, index, generation);
 }
 
-Tensors GpuStage::launch_forward(std::int64_t microbatch, int index, std::int64_t version) {
+Tensors GpuStage::launch_forward(std::int64_t microbatch, int index, std::int64_t generation) {
   const std::int64_t batch = batch_of(microbatch);
-  gpu::GraphPair& graphs = graphs_of(index, version, batch);
+  gpu::GraphPair& graphs = graphs_of(index, generation, batch);
   if (!graphs.forward) {
     std::lock_guard lock(gpu::capture_mutex());
-    const auto parameters = versions_.parameters(version);
+    const auto parameters = versions_.parameters(generation);
     gradients_.attach(batch, parameters);
     if (!warm_) warm_up(index, parameters);
     graphs_.capture_forward(index, graphs, [&] { return run_forward(index, parameters); });
@@ -182,19 +183,19 @@ Tensors GpuStage::launch_forward(std::int64_t microbatch, int index, std::int64_
   return {};
 }
 
-Tensors GpuStage::backward(std::int64_t microbatch, int index, std::int64_t version,
+Tensors GpuStage::backward(std::int64_t microbatch, int index, std::int64_t generation,
                            const Tensors& gradients) {
-  if (forwards_late_) launch_forward(microbatch, index, version);
+  if (forwards_late_) launch_forward(microbatch, index, generation);
   const Tensors& found = boundary_.take_gradients(index, gradients);
-  gpu::GraphPair& graphs = graphs_of(index, version, batch_of(microbatch));
+  gpu::GraphPair& graphs = graphs_of(index, generation, batch_of(microbatch));
   if (!graphs.backward) {
     std::lock_guard lock(gpu::capture_mutex());
-    const auto parameters = versions_.parameters(version);
+    const auto parameters = versions_.parameters(generation);
     gradients_.attach(batch_of(microbatch), parameters);
     graphs_.capture_backward(graphs, [&] { return run_backward(index, parameters, found); });
   }
   graphs.backward->replay();
-  versions_.release(version);
+  versions_.release(generation);
   return setup_.first_layer == 0 ? Tensors() : boundary_.hand_back(microbatch, graphs.of_inputs);
 }
 
@@ -215,7 +216,8 @@ Tensors GpuStage::evaluate(std::int64_t index, const Tensors& inputs) {
 // With predictions the buffer that the next one goes to is free, and has room for the true weights.
 Tensor GpuStage::weights_to_evaluate() {
   const Tensor& newest = versions_.flat(versions_.newest());
-  if (optimizer_.computes_with_true_weights()) return newest;
+  // Between the step and the next prediction the newest are the true ones.
+  if (optimizer_.computes_with_true_weights() || setup_.settles) return newest;
   const Tensor& weights = optimizer_.true_weights(newest);
   if (weights.scalar_type() == newest.scalar_type()) return weights;
   if (!setup_.predicts) return weights.to(newest.scalar_type());

@@ -47,7 +47,7 @@ void put_cell(Line& above, Line& below, const Cell& cell, const GridLayout& layo
   std::string label = cell.label;
   label.resize(static_cast<std::size_t>(columns), fill);
   above.put(begin, label, style);
-  below.put(begin, fmt::format("{:<{}}", cell.version, columns), style);
+  below.put(begin, fmt::format("{:<{}}", cell.weights(), columns), style);
 }
 
 // The bar stands in the blank between two cells; the version before it, where there is room.
@@ -94,8 +94,8 @@ std::string by_stage(const Spec& spec, Function of_stage) {
 
 std::string legend(const Spec& spec) {
   const bool predicts = spec.shape.predicts();
-  return fmt::format("5 forward, 5' backward of microbatch 5, under it the t of its weights {}(t)\n",
-                     predicts ? "P" : "W") +
+  return fmt::format("5 forward, 5' backward of microbatch 5, under it the t of its weights W(t){}\n",
+                     predicts ? ", ~ if P of its batch" : "") +
          fmt::format("{}>1| writes W(1), {}. idle\n", spec.evaluate_every > 0 ? "E evaluation, " : "",
                      predicts ? "~1| predicts P(1), " : "");
 }
@@ -107,7 +107,7 @@ std::string summary(const Spec& spec, const Costs& costs) {
          fmt::format("by stage: weight versions{}, gradient buffers{}, microbatches in flight{}\n",
                      by_stage(spec, versions_kept), by_stage(spec, gradient_buffers),
                      by_stage(spec, in_flight_bound)) +
-         (spec.shape.predicts() ? "predicts from " + describe_prediction(spec) + "\n" : "");
+         (spec.shape.predicts() ? "predicts from the first " + describe_prediction(spec) + "\n" : "");
 }
 
 }  // namespace

@@ -27,14 +27,10 @@ Row row_of(const std::vector<Instruction>& list, const std::vector<Span>& times,
     if (list[i].op == Op::Step && span.end <= ticks) add_mark(row, span.end, list[i].version, '>');
     if (list[i].op == Op::Predict && span.end <= ticks) add_mark(row, span.end, list[i].version, '~');
     if (span.end > span.start && span.start < ticks) {
-      row.cells.push_back({span, label_of(list[i]), list[i].version});
+      row.cells.push_back({span, label_of(list[i]), list[i].version, list[i].predicted});
     }
   }
   return row;
-}
-
-std::int64_t digits(std::int64_t number) {
-  return std::ssize(fmt::format("{}", number));
 }
 
 std::int64_t tick_width(const std::vector<Row>& rows) {
@@ -42,7 +38,7 @@ std::int64_t tick_width(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     for (const Cell& cell : row.cells) {
       const std::int64_t ticks = cell.span.end - cell.span.start;
-      const std::int64_t label = std::max<std::int64_t>(std::ssize(cell.label), digits(cell.version));
+      const std::int64_t label = std::max<std::int64_t>(std::ssize(cell.label), std::ssize(cell.weights()));
       width = std::max(width, (label + ticks) / ticks);
     }
   }
@@ -50,6 +46,10 @@ std::int64_t tick_width(const std::vector<Row>& rows) {
 }
 
 }  // namespace
+
+std::string Cell::weights() const {
+  return predicted ? "~" : fmt::format("{}", version);
+}
 
 GridLayout lay_out(const Lists& lists, const Execution& execution, std::int64_t ticks) {
   GridLayout layout;

@@ -14,6 +14,9 @@ struct Cell {
   Span span;
   std::string label;  // "3", "3'" or "E"
   std::int64_t version = 0;
+  bool predicted = false;
+
+  std::string weights() const;  // "2" of W(2), "~" of a prediction
 };
 
 // The updates between two cells: ">1", or ">1>2" where two come at once.

@@ -79,7 +79,7 @@ TEST(Memory, APredictionTakesTheTrueWeightsBesidesInFp32AndNothingInBf16) {
   EXPECT_EQ(predicted_bytes(1, kBf16, 1, false), 20);
 }
 
-// One version, for it has none in flight when it predicts.
+// One version, for it has none in flight when it predicts, nor when it steps late.
 TEST(Memory, OnTheLastStageAPredictionTakesTheBytesOfFlush) {
   EXPECT_EQ(predicted_bytes(3, kFp32Predicted, 1, true), 24);
   EXPECT_EQ(predicted_bytes(3, kFp32Predicted, 1, false), 20);  // the true weights besides

@@ -198,6 +198,7 @@ TEST(TimeModel, ReplicasThatPredictSumTheirGradientsTwice) {
   Setting setting{.shape = {.schedule = Kind::TwoBW, .replicas = 2, .microbatch = 1, .microbatches = 8}};
   std::vector<StageTiming> stages = equal_stages(4, 0);
   for (StageTiming& stage : stages) stage.reduce = 5;  // one microbatch of 3 s hides the first
+  setting.shape.slack = 2;                             // and two of them the second
   EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 8 * 3 + 2);
   setting.shape.predict = false;
   EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 8 * 3);
@@ -225,7 +226,7 @@ TEST(TimeModel, APredictionIsPartOfTheStep) {
 
 TEST(TimeModel, TwoBWHidesTheReductionInTheSlackOfTheDoubleBuffer) {
   std::vector<StageTiming> stages = equal_stages(4, 0);
-  const Setting setting{.shape = {.schedule = Kind::TwoBW, .microbatch = 1, .microbatches = 8}};
+  const Setting setting{.shape = {.schedule = Kind::TwoBW, .microbatch = 1, .microbatches = 8, .slack = 8}};
   for (StageTiming& stage : stages) stage.reduce = 15;  // stage 0 has 8-3 microbatches of 3 s
   EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 8 * 3);
   stages[0].reduce = 17;
@@ -233,6 +234,29 @@ TEST(TimeModel, TwoBWHidesTheReductionInTheSlackOfTheDoubleBuffer) {
   EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 8 * 3 + 1 + 2);
   const Setting flush{.shape = {.schedule = Kind::Flush, .microbatch = 1, .microbatches = 8}};
   EXPECT_DOUBLE_EQ(update_seconds(flush, stages), (4 + 7) * 3 + 1 + 17);
+}
+
+TEST(TimeModel, TrueWeightsWithinTheBatchLeaveTheReductionTheSlackOfTheShape) {
+  std::vector<StageTiming> stages = equal_stages(4, 0);
+  Setting setting{.shape = {.schedule = Kind::TwoBW, .microbatch = 1, .microbatches = 10, .slack = 2}};
+  stages[0].reduce = 6;   // 2 microbatches of 3 s
+  stages[3].reduce = 15;  // and 3 more on the last stage, which is done with a batch that much earlier
+  EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 10 * 3);
+  stages[3].reduce = 17;
+  EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 10 * 3 + 2);
+}
+
+TEST(TimeModel, TheLeastSlackThatHidesTheReductionsIsFound) {
+  const Setting setting{.shape = {.schedule = Kind::TwoBW, .microbatch = 1, .microbatches = 10}};
+  std::vector<StageTiming> stages = equal_stages(4, 0);
+  EXPECT_EQ(slack_that_hides(setting, stages), 1);
+  stages[0].reduce = 6;
+  EXPECT_EQ(slack_that_hides(setting, stages), 2);
+  stages[3].reduce = 21;  // 7 microbatches, of which it has 3 more than stage 0
+  EXPECT_EQ(slack_that_hides(setting, stages), 4);
+  stages[3].reduce = 22;
+  EXPECT_EQ(slack_that_hides(setting, stages), 10);  // no room: all on predicted weights
+  EXPECT_EQ(slack_that_hides({.shape = {.schedule = Kind::Flush, .microbatches = 10}}, stages), 1);
 }
 
 // Two stages on the problem's devices, their nodes by replica.

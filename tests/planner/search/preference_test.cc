@@ -180,7 +180,10 @@ TEST(Preference, TheReportSaysWhereAPredictionIsNotGood) {
     const std::size_t begin = text.find("\nprediction ") + 1;
     return begin == 0 ? text : text.substr(begin, text.find('\n', begin) - begin);
   };
-  EXPECT_EQ(said(0.2), "prediction     from the first 4, 5, 6, 7 of 7 microbatches of the batch before");
+  EXPECT_EQ(
+      said(0.2),
+      "prediction     from the first 4, 5, 6, 7 of 7 microbatches of the batch before, for the first 4 of a "
+      "batch; the others run on true weights");
   EXPECT_EQ(
       said(0),
       "prediction     from the first 3, 4, 5, 6, 7 of 7 microbatches of the batch before; less than half "

@@ -69,19 +69,30 @@ TEST(Grid, PredictionsAreMarkedWhereTheyAreMade) {
   EXPECT_EQ(draw({.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 4}, .updates = 2}),
             R"(   tick  0         5         10        15        20        25        30
 stage 0  0 1 2 3 . . . . . . 0'-|4 1'- 5 2'- 6 3'-|7 4'- . 5'- . 6'- . 7'-|
-      W  0 0 0 0             0~1|1 0   1 0   1 0>1|1 1     1     1     1>2|
+      W  0 0 0 0             0~1|~ 0   ~ 0   ~ 0>1|~ ~     ~     ~     ~>2|
 stage 1  . 0 1 2 . . . . 0'- 3 1'-|4 2'- 5 3'- 6 4'- 7 5'- . 6'- . 7'-|. .|
-      W    0 0 0         0   0 0~1|1 0   1 0   1 1   1 1     1     1>1| >2|
+      W    0 0 0         0   0 0~1|~ 0   ~ 0   ~ ~   ~ ~     ~     ~>1| >2|
 stage 2  . . 0 1 . . 0'- 2 1'- 3 2'-|4 3'- 5 4'- 6 5'- 7 6'- . 7'-|. . . .|
-      W      0 0     0   0 0   0 0~1|1 0   1 1   1 1   1 1     1>1|     >2|
+      W      0 0     0   0 0   0 0~1|~ 0   ~ ~   ~ ~   ~ ~     ~>1|     >2|
 stage 3  . . . 0 0'- 1 1'- 2 2'- 3 3'-|4 4'- 5 5'- 6 6'- 7 7'-|. . . . . .|
-      W        0 0   0 0   0 0   0 0~1|1 1   1 1   1 1   1 1>1|         >2|
+      W        0 0   0 0   0 0   0 0~1|~ ~   ~ ~   ~ ~   ~ ~>1|         >2|
 
-5 forward, 5' backward of microbatch 5, under it the t of its weights P(t)
+5 forward, 5' backward of microbatch 5, under it the t of its weights W(t), ~ if P of its batch
 >1| writes W(1), ~1| predicts P(1), . idle
 steady state: 100.0% busy, 12 ticks a batch
 by stage: weight versions 2 2 2 1, gradient buffers 1 2 2 2, microbatches in flight 4 3 2 1
-predicts from 1, 2, 3, 4 of 4 microbatches
+predicts from the first 1, 2, 3, 4 of 4 microbatches of the batch before
+)");
+}
+
+TEST(Grid, LaterMicrobatchesRunOnTrueWeights) {
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 4}, .updates = 2};
+  EXPECT_EQ(draw_grid(all_instructions(spec)),
+            R"(   tick  0         5         10        15        20        25
+stage 0  0 1 . . 0'- 2 1'- 3 2'-|4 3'-|5 4'- 6 5'- 7 6'- . 7'-|
+      W  0 0     0   0 0   0 0~1|~ 0>1|~ ~   1 ~   1 1     1>2|
+stage 1  . 0 0'- 1 1'- 2 2'- 3 3'-|4 4'- 5 5'-|6 6'- 7 7'- . .|
+      W    0 0   0 0   0 0   0 0~1|~ ~   ~ ~>1|1 1   1 1    >2|
 )");
 }
 
@@ -124,9 +135,9 @@ TEST(Grid, TheSynchronousStartAndThePredictions) {
   EXPECT_EQ(draw_grid(all_instructions(spec), {.costs = {.forward = 1, .backward = 3}}),
             R"(   tick  0         5         10        15        20        25        30        35
 stage 0  0 1 . . . 0'--- . 1'---|2 3 . . . 2'---|4 3'---|5 4'---|6 5'---|7 6'--- . 7'---|
-      W  0 0       0       0  >1|1 1       1  ~2|2 1  >2|2 2  ~3|3 2  >3|3 3       3  >4|
+      W  0 0       0       0  >1|1 1       1  ~2|~ 1  >2|~ ~  ~3|~ ~  >3|~ ~       ~  >4|
 stage 1  . 0 0'--- 1 1'--- . . .|. 2 2'--- 3 3'---|4 4'--- 5 5'---|6 6'--- 7 7'---|. . .|
-      W    0 0     0 0        >1|  1 1     1 1  ~2|2 2     2 2>2~3|3 3     3 3  >3|   >4|
+      W    0 0     0 0        >1|  1 1     1 1  ~2|~ ~     ~ ~>2~3|~ ~     ~ ~  >3|   >4|
 )");
 }
 
