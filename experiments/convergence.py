@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""The convergence study: trains the rows of a figure with twobw, one after the other, and keeps their curves.
+
+    experiments/convergence.py sweep  --data corpus      learning rates of flush and 2bw (25M, 85M; AdamW, Muon)
+    experiments/convergence.py main   --data corpus      rules against each other, each at its best learning rate
+    experiments/convergence.py clock  --data corpus      loss against wall-clock time, m = 4, 8, 16
+    experiments/convergence.py shapes --data corpus      eight stages; replicas
+    experiments/convergence.py long   --data corpus      124M parameters on all of enwik8
+
+`--data` has enwik8-24m.gz (the first 24,000,000 bytes of enwik8; the last million is held out) or, for `long`,
+enwik8.xz (all of it; the last five million are the test). Every row needs one GPU, cut into slices. A row that has a
+file in experiments/results already is not run again; `--row PATTERN` runs those whose name fits.
+
+`experiments/convergence.py report` prints the tables of docs/convergence.md and draws its figures from the files.
+"""
+import argparse
+import fnmatch
+import gzip
+import json
+import lzma
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "experiments" / "results"
+
+MODELS = {
+    "25M": {"model.layers": 8, "model.width": 512, "model.heads": 8, "train.updates": 2000},
+    "85M": {"model.layers": 12, "model.width": 768, "model.heads": 12, "train.updates": 1500},
+    "124M": {"model.layers": 12, "model.width": 896, "model.heads": 14, "train.updates": 10000},
+}
+COMMON = {
+    "model.vocab": 256, "model.context": 256, "optimizer.warmup": 100, "optimizer.betas": "[0.9,0.95]",
+    "optimizer.weight_decay": 0.1, "optimizer.clip": 1, "train.precision": "bf16",
+}
+BEST = {("25M", "adamw"): 1e-3, ("85M", "adamw"): 6e-4, ("25M", "muon"): 1e-3, ("85M", "muon"): 6e-4}
+SEQUENCES = 64  # in an update: 16,384 bytes
+
+
+def even_split(layers, stages):
+    """The model's layers are embedding, five for each block, head."""
+    count = 5 * layers + 2
+    return [count * (r + 1) // stages - count * r // stages for r in range(stages)]
+
+
+def row(model, rule, m=8, stages=4, replicas=1, lr=None, optimizer="adamw", seed=0, **changes):
+    settings = {**COMMON, **MODELS[model], "train.seed": seed}
+    settings["optimizer.name"] = optimizer
+    settings["optimizer.lr"] = lr or BEST[model, optimizer]
+    settings["pipeline.stages"], settings["pipeline.replicas"] = stages, replicas
+    settings["pipeline.microbatches"] = m
+    settings["pipeline.microbatch"] = SEQUENCES // m // replicas
+    settings["pipeline.split"] = even_split(settings["model.layers"], stages)
+    workers = stages * replicas
+    settings["devices"] = [f"cuda:0/{workers}"] if replicas == 1 else [f"cuda:0/{workers}.{i}" for i in range(workers)]
+    settings["train.eval_every"] = max(1, settings["train.updates"] // 20)
+    # 800 sequences, about 200 KB.
+    settings["train.eval_microbatches"] = 800 // settings["pipeline.microbatch"]
+    settings["pipeline.schedule"] = "flush" if rule == "flush" else "2bw"
+    if rule == "paper":
+        settings["pipeline.predict"] = "false"
+    elif rule == "feedback":
+        settings |= {"pipeline.predict": "false", "optimizer.extrapolate_update": 1}
+    elif rule == "extrapolated":
+        settings |= {"pipeline.predict": "false", "optimizer.extrapolate_update": 0.5, "optimizer.extrapolate_weights": 1,
+                     "pipeline.sync_updates": settings["train.updates"] // 5}
+    elif rule == "all-predicted":
+        settings["pipeline.slack"] = 1000
+    settings |= changes
+    name = f"{model}-{optimizer}-{rule}-d{stages}-m{m}" + (f"-w{replicas}" if replicas > 1 else "")
+    name += f"-lr{settings['optimizer.lr']:g}-seed{seed}"
+    name += "".join(f"-{key.rpartition('.')[2]}{value}" for key, value in changes.items())
+    return name, settings
+
+
+def figure(name):
+    rows = []
+    if name == "sweep":
+        for model, optimizer, rates in (("25M", "adamw", (5e-4, 2e-3, 4e-3)), ("85M", "adamw", (3e-4, 1.2e-3, 2.4e-3)),
+                                        ("25M", "muon", (5e-4, 2e-3, 4e-3)), ("85M", "muon", (3e-4, 1.2e-3, 2.4e-3))):
+            for lr in rates:
+                for rule in ("flush", "predicted"):
+                    rows.append(row(model, rule, lr=lr, optimizer=optimizer))
+    elif name == "main":
+        for seed in range(3):
+            for model in ("25M", "85M"):
+                rows.append(row(model, "flush", seed=seed))
+                for m in (8, 16):
+                    rows.append(row(model, "predicted", m=m, seed=seed))
+                for rule in ("flush", "predicted"):
+                    rows.append(row(model, rule, optimizer="muon", seed=seed))
+        for model in ("25M", "85M"):
+            rows.append(row(model, "predicted", m=4))
+            for rule in ("all-predicted", "paper", "feedback", "extrapolated"):
+                rows.append(row(model, rule))
+    elif name == "clock":
+        for m in (4, 8, 16):
+            for rule in ("flush", "predicted"):
+                rows.append(row("25M", rule, m=m))
+    elif name == "shapes":
+        for rule in ("flush", "predicted"):
+            for m in (8, 16, 32):
+                rows.append(row("25M", rule, stages=8, m=m))
+        for replicas in (1, 2, 4):
+            rows.append(row("25M", "predicted", stages=2, replicas=replicas, m=8))
+        rows.append(row("25M", "flush", stages=2, m=8))
+    elif name == "long":
+        for rule in ("flush", "predicted"):
+            rows.append(row("124M", rule, lr=6e-4))
+    return rows
+
+
+def prepare(data, long, folder):
+    """Training and held-out text, as files."""
+    if long:
+        text = lzma.open(data / "enwik8.xz").read()
+        held_out = 5_000_000
+    else:
+        text = gzip.open(data / "enwik8-24m.gz").read()
+        held_out = 1_000_000
+    (folder / "train").write_bytes(text[:-held_out])
+    (folder / "validation").write_bytes(text[-held_out:])
+
+
+def run(name, settings, folder, binary):
+    directory = folder / "run"
+    words = [f"{key}={json.dumps(value) if isinstance(value, list) else value}" for key, value in settings.items()]
+    begin = time.time()
+    process = subprocess.run([binary, "train", *words, f"data.train={folder / 'train'}",
+                              f"data.validation={folder / 'validation'}", f"run_dir={directory}"],
+                             capture_output=True, text=True)
+    if process.returncode != 0:
+        print(f"{name}: {process.stdout[-500:]}{process.stderr[-500:]}", file=sys.stderr)
+        return None
+    lines = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
+    updates = [line for line in lines if "loss" in line]
+    summary = json.loads((directory / "summary.json").read_text())
+    result = {
+        "name": name,
+        "settings": {key: value for key, value in settings.items()},
+        "validation": [[line["update"], round(line["validation_loss"], 5)] for line in lines
+                       if "validation_loss" in line],
+        "loss": [[line["update"], round(line["loss"], 4)] for line in updates[::50]],
+        "tokens_per_s": summary["tokens_per_s"],
+        "final": summary["validation_loss"],
+        "wall_s": round(time.time() - begin, 1),
+    }
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("figure", choices=("sweep", "main", "clock", "shapes", "long", "report"))
+    parser.add_argument("--data", type=pathlib.Path)
+    parser.add_argument("--results", type=pathlib.Path, default=RESULTS)
+    parser.add_argument("--row", default="*", help="only rows whose name fits this pattern")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no further row after so many")
+    parser.add_argument("--binary", default=str(ROOT / "build" / "twobw"))
+    parser.add_argument("--list", action="store_true", help="print the rows and their settings")
+    a = parser.parse_args()
+    rows = [(name, settings) for name, settings in figure(a.figure) if fnmatch.fnmatch(name, a.row)]
+    if a.list:
+        for name, settings in rows:
+            print(name, " ".join(f"{key}={value}" for key, value in settings.items()))
+        return
+    a.results.mkdir(parents=True, exist_ok=True)
+    begin = time.time()
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        prepare(a.data, a.figure == "long", folder)
+        for name, settings in rows:
+            path = a.results / f"{name}.json"
+            if path.exists() or time.time() - begin > a.seconds:
+                continue
+            result = run(name, settings, folder, a.binary)
+            if result is None:
+                continue
+            path.write_text(json.dumps(result, indent=None) + "\n")
+            print(f"{name}: validation {result['final']:.4f}, {result['tokens_per_s'] / 1e3:.0f}K tokens/s, "
+                  f"{result['wall_s']:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
