@@ -118,8 +118,10 @@ void CpuStage::step(std::int64_t update, double learning_rate, std::span<const t
   const Tensor source = versions_.flat(versions_.newest());
   const Tensor target = writes ? versions_.begin_write() : Tensor();
   const optim::Prediction prediction = next ? prediction_for(*next) : optim::Prediction();
+  begin_watch(update, true_weights());
   const optim::Applied applied = optimizer_.step(update, learning_rate, squares, gradients_.flat(update),
                                                  source, target, next ? &prediction : nullptr);
+  end_watch(update, true_weights());
   last_step_ = {.gradient_norm = applied.gradient_norm, .skipped = applied.skipped};
   if (writes || next) versions_.publish();
 }
@@ -132,6 +134,7 @@ void CpuStage::predict(const NextBatch& next) {
 StepResult CpuStage::finish_step(std::int64_t update) {
   StepResult result = last_step_;
   if (const auto loss = losses_.extract(update)) result.loss = loss.mapped();
+  result.miss = take_miss(update);
   return result;
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/stage.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "weights/checksum.h"
 
@@ -54,6 +55,21 @@ optim::Prediction Stage::prediction_for(const NextBatch& next) {
           .ratio = setup_.predict_ratio,
           .gradient = partial_.defined() ? partial_ : gradients_.flat(next.batch - 1),
           .target = versions_.begin_write()};
+}
+
+void Stage::begin_watch(std::int64_t update, const Tensor& true_weights) {
+  if (watches_) misses_.try_emplace(update, versions_.flat(versions_.newest()), true_weights);
+}
+
+void Stage::end_watch(std::int64_t update, const Tensor& true_weights) {
+  if (std::exchange(watches_, false)) misses_.at(update).finish(true_weights);
+}
+
+std::optional<telemetry::PredictionMiss> Stage::take_miss(std::int64_t update) {
+  const auto found = misses_.extract(update);
+  if (!found) return std::nullopt;
+  return telemetry::PredictionMiss{.squared_step = found.mapped().squared_step(),
+                                   .squared_miss = found.mapped().squared_miss()};
 }
 
 int Stage::spanning_tie() const {

@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,6 +21,8 @@
 #include "device/memory.h"
 #include "models/model.h"
 #include "optim/optimizer.h"
+#include "optim/prediction_miss.h"
+#include "telemetry/event.h"
 #include "transport/group.h"
 #include "weights/double_buffer.h"
 #include "weights/gradients.h"
@@ -50,6 +53,7 @@ struct StepResult {
   double gradient_norm = 0;
   bool skipped = false;        // the gradient is not finite
   std::optional<double> loss;  // of the batch, summed over the replica's microbatches; on the last stage
+  std::optional<telemetry::PredictionMiss> miss;  // where it was asked for
 };
 
 // The batch to predict weights for.
@@ -90,6 +94,9 @@ class Stage {
   // `norms`: of all stages.
   virtual void step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms,
                     const NextBatch* next = nullptr) = 0;
+  // The step to come is to measure how far its weights were missed by the newest prediction, which was of
+  // them. Not where the step, or a prediction made with it, takes the prediction's place.
+  void watch() { watches_ = versions_.kept() > 1; }
   // Writes the weights that a batch computes on from the gradients of the batch before that are in; with
   // `next` in the same pass as the step.
   virtual void predict(const NextBatch& next) = 0;
@@ -113,6 +120,10 @@ class Stage {
   int spanning_tie() const;
   // What to predict from, and where to; the caller publishes it.
   optim::Prediction prediction_for(const NextBatch& next);
+  // Around a step, of what watch() asked for; nothing is left of it in the next.
+  void begin_watch(std::int64_t update, const at::Tensor& true_weights);
+  void end_watch(std::int64_t update, const at::Tensor& true_weights);
+  std::optional<telemetry::PredictionMiss> take_miss(std::int64_t update);
   // Whether the step writes what is computed with, too.
   bool steps_write_compute(std::int64_t update) const {
     return !setup_.predicts || setup_.settles || update < setup_.sync_updates;
@@ -129,6 +140,10 @@ class Stage {
   weights::Versions versions_;
   weights::Gradients gradients_;
   at::Tensor partial_;  // see copy_partial
+
+ private:
+  bool watches_ = false;
+  std::map<std::int64_t, optim::PredictionMiss> misses_;  // by update
 };
 
 // `pool` counts what the stage allocates.

@@ -13,6 +13,13 @@ using schedule::Instruction;
 using schedule::Op;
 using transport::Tag;
 
+namespace {
+
+constexpr std::int64_t kWatchEvery =
+    20;  // updates from one look at predictions to the next; it is two passes
+
+}  // namespace
+
 Worker::Worker(const Config& config, const schedule::Spec& spec, WorkerSetup setup, const Groups& groups,
                telemetry::Board& board, const Observer& observer)
     : config_(config),
@@ -191,6 +198,9 @@ double Worker::learning_rate(std::int64_t update) const {
 void Worker::step(const Instruction& i) {
   const std::vector<transport::Norms> norms = collect_norms(i.batch);
   const double rate = learning_rate(i.batch);
+  // All replicas have the same weights, so one looks.
+  const bool was_predicted = predicted_ == i.batch + 1;
+  if (was_predicted && setup_.replica == 0 && predicted_ % kWatchEvery == 0) stage_->watch();
   const Instruction* upcoming = stream_->upcoming();
   if (upcoming != nullptr && upcoming->op == Op::Predict) {
     const NextBatch next = next_batch(upcoming->batch);
@@ -224,6 +234,7 @@ void Worker::report_step() {
   const StepResult result = stage_->finish_step(report.update);
   report.gradient_norm = result.gradient_norm;
   report.skipped = result.skipped;
+  report.miss = result.miss;
   report.peak = stage_->peak();
   binding_->clock().await(made.done);
   report.time = binding_->clock().seconds(made.done);

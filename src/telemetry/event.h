@@ -13,6 +13,13 @@ namespace twobw::telemetry {
 
 using schedule::Event;
 
+// How far the weights of a batch were from those that a stage had predicted: |P(j) - W(j)|^2, and the step
+// that the prediction took, |P(j) - W(j-1)|^2.
+struct PredictionMiss {
+  double squared_step = 0;
+  double squared_miss = 0;
+};
+
 // One worker after one update.
 struct StageUpdate {
   int replica = 0;
@@ -26,6 +33,7 @@ struct StageUpdate {
   bool skipped = false;
   Footprint peak;                        // of the run so far: when most bytes were in use, by purpose
   std::optional<double> loss;            // its replica's part of the mean over the batch; from the last stage
+  std::optional<PredictionMiss> miss;    // now and then, from stages that keep both
   std::vector<std::uint64_t> checksums;  // of the true weights, a number a layer; only when asked for
 };
 

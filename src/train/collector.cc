@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <tuple>
 
 namespace twobw::train {
@@ -30,10 +31,15 @@ void Collector::add(telemetry::StageUpdate update) {
                           .learning_rate = parts.back().learning_rate,
                           .gradient_norm = parts.back().gradient_norm,
                           .skipped = parts.back().skipped};
+  telemetry::PredictionMiss all;
   for (const auto& part : parts) {
+    const telemetry::PredictionMiss miss = part.miss.value_or(telemetry::PredictionMiss{});
+    all.squared_step += miss.squared_step;
+    all.squared_miss += miss.squared_miss;
     complete.time = std::max(complete.time, part.time);
     complete.loss += part.loss.value_or(0);  // in the order of the replicas
   }
+  if (all.squared_step > 0) complete.prediction_error = std::sqrt(all.squared_miss / all.squared_step);
   complete.stages = std::move(parts);
   partial_.erase(index);
   ready_.emplace_back(std::move(complete));

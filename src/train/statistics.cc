@@ -64,10 +64,12 @@ Json Statistics::metrics_line() const {
     entry["peak_bytes"] = static_cast<std::int64_t>(stage.peak.total());
     stages.push_back(std::move(entry));
   }
-  return {{"update", latest_.update + 1},   {"loss", latest_.loss},
-          {"lr", latest_.learning_rate},    {"grad_norm", latest_.gradient_norm},
-          {"tokens_per_s", tokens_per_s()}, {"skipped", latest_.skipped},
-          {"time", latest_.time},           {"stages", stages}};
+  Json line = {{"update", latest_.update + 1},   {"loss", latest_.loss},
+               {"lr", latest_.learning_rate},    {"grad_norm", latest_.gradient_norm},
+               {"tokens_per_s", tokens_per_s()}, {"skipped", latest_.skipped},
+               {"time", latest_.time},           {"stages", stages}};
+  if (latest_.prediction_error) line["prediction_error"] = *latest_.prediction_error;
+  return line;
 }
 
 // In the steady state, where the run is long enough for one; else in its synchronous start, or in all of it.

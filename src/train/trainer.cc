@@ -21,6 +21,7 @@
 #include "telemetry/trace.h"
 #include "train/collector.h"
 #include "train/export.h"
+#include "train/guard.h"
 #include "train/run_directory.h"
 #include "train/statistics.h"
 
@@ -105,13 +106,19 @@ void introduce(const runtime::Setup& setup, RunDirectory& directory,
 class Loop {
  public:
   Loop(const runtime::Setup& setup, RunDirectory& directory, telemetry::Progress& progress, bool brief)
-      : setup_(setup), directory_(directory), progress_(progress), brief_(brief), statistics_(setup) {}
+      : setup_(setup),
+        directory_(directory),
+        progress_(progress),
+        brief_(brief),
+        statistics_(setup),
+        guard_(setup.spec.shape) {}
 
   void handle(const CompleteUpdate& update) {
     statistics_.add(update);
     directory_.add_metrics(statistics_.metrics_line());
     if (update.skipped)
       say(fmt::format("update {} skipped by all stages: its gradient is not finite", update.update + 1));
+    if (const auto warning = guard_.add(update.update, update.loss, update.prediction_error)) say(*warning);
     progress_.show({.update = update.update + 1,
                     .updates = setup_.spec.updates,
                     .loss = update.loss,
@@ -146,6 +153,7 @@ class Loop {
   telemetry::Progress& progress_;
   bool brief_;
   Statistics statistics_;
+  Guard guard_;
 };
 
 }  // namespace

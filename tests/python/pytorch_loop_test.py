@@ -162,6 +162,7 @@ class Loop:
         self.weights = {name: weight.double().requires_grad_() for name, weight in initial.items()}
         self.batches = {name: tokens.long() for name, tokens in batches.items()}
         self.losses, self.norms = [], []
+        self.errors = {}  # by update: how far predictions of the weights that it made missed, over their step
 
         matrices = [weight for weight in self.weights.values() if weight.dim() == 2]
         others = [weight for weight in self.weights.values() if weight.dim() != 2]
@@ -328,6 +329,12 @@ class Loop:
                 self.weights["embedding.tokens"].grad += gradient("head.weight")
             self.step(t)
             c = min(1.0, self.clip / self.norms[-1])
+            kept = [name for own, k in stages if k < self.m for name in own]  # the last stage keeps one version
+            if t >= start and kept:
+                self.errors[t] = self.distance(predicted, kept, self.copy()) / self.distance(predicted, kept, now)
+
+    def distance(self, predicted, names, weights):
+        return math.sqrt(sum((predicted[n] - weights[self.true_name(n)]).square().sum().item() for n in names))
 
 
 def without_key_bias(name, tensor):
@@ -402,6 +409,19 @@ class PytorchLoopTest(TestCase):
     def test_two_bw_predicted(self):
         """Two of three microbatches on P, the last on W."""
         self.compare(PREDICTED)
+
+    def test_the_error_of_predictions(self):
+        """Measured at every twentieth batch, of the stages that keep predicted and true weights."""
+        for slack in (1, 5):
+            with self.subTest(slack=slack):
+                loop = self.loop({**PREDICTED, "pipeline.slack": slack, "train.updates": 42})
+                loop.run()
+                run = self.train(loop.s, name=f"slack{slack}")
+                found = {line["update"]: line["prediction_error"] for line in run.updates if "prediction_error" in line}
+                self.assertEqual(list(found), [20, 40])
+                for update, error in found.items():
+                    self.assertTrue(0.05 < error < 2, error)
+                    self.assertLess(abs(error / loop.errors[update - 1] - 1), 1e-3)
 
     def test_two_bw_predicted_in_every_microbatch(self):
         self.compare({**PREDICTED, "pipeline.slack": 2})

@@ -247,8 +247,10 @@ void GpuStage::step(std::int64_t update, double learning_rate, std::span<const t
   const optim::Prediction prediction = next ? prediction_for(*next) : optim::Prediction();
   Tensors of_stages;
   for (const transport::Norms& of_stage : norms) of_stages.push_back(of_stage.on_gpu);
+  begin_watch(update, optimizer_.true_weights(source));
   optimizer_.apply(update, learning_rate, of_stages, gradients_.flat(update), source, target, stream_,
                    next ? &prediction : nullptr);
+  end_watch(update, optimizer_.true_weights(source));
   if (writes || next) versions_.publish();
   results_.fetch_control(update, optimizer_.control());
 }
@@ -263,6 +265,7 @@ StepResult GpuStage::finish_step(std::int64_t update) {
   StepResult step{.gradient_norm = std::sqrt(result.control.squared_norm),
                   .skipped = result.control.skip != 0};
   if (is_last()) step.loss = result.loss;
+  step.miss = take_miss(update);
   return step;
 }
 
