@@ -151,6 +151,79 @@ def run(name, settings, folder, binary):
     return result
 
 
+def load(results):
+    return {path.stem: json.loads(path.read_text()) for path in sorted(results.glob("*.json"))}
+
+
+def report(results):
+    """A table for each model and optimizer: rules and m down, seeds across, against flush of the same seed."""
+    groups = {}
+    for result in load(results).values():
+        s = result["settings"]
+        model, optimizer, rule = result["name"].split("-d")[0].split("-", 2)
+        key = model, optimizer, s["pipeline.stages"], s["optimizer.lr"]
+        line = rule, s["pipeline.microbatches"], s["pipeline.replicas"]
+        groups.setdefault(key, {}).setdefault(line, {})[s["train.seed"]] = result
+    for (model, optimizer, stages, lr), lines in sorted(groups.items()):
+        print(f"\n{model}, {optimizer}, {stages} stages, lr {lr:g}\n")
+        seeds = sorted({seed for line in lines.values() for seed in line})
+        print("| | m | w | " + " | ".join(f"seed {seed}" for seed in seeds) + " | mean | tokens/s |")
+        print("|---" * (len(seeds) + 5) + "|")
+        flush = {}
+        for (rule, m, _), line in lines.items():
+            if rule == "flush" and (m == 8 or not flush):
+                flush = {seed: result["final"] for seed, result in line.items()}
+        for (rule, m, w), line in sorted(lines.items()):
+            finals = [f"{line[s]['final']:.4f}" if s in line else "" for s in seeds]
+            mean = sum(r["final"] for r in line.values()) / len(line)
+            common = [s for s in line if s in flush]
+            versus = ""
+            if common and rule != "flush":
+                ours = sum(line[s]["final"] for s in common) / len(common)
+                theirs = sum(flush[s] for s in common) / len(common)
+                versus = f" ({100 * (ours / theirs - 1):+.2f}%)"
+            speed = sorted(r["tokens_per_s"] for r in line.values())[len(line) // 2]
+            print(f"| {rule} | {m} | {w} | " + " | ".join(finals) + f" | {mean:.4f}{versus} | {speed / 1e3:.0f}K |")
+
+
+COLOURS = {4: "#1b6ca8", 8: "#c8553d", 16: "#4f772d"}
+
+
+def draw_clock(results, path):
+    """Validation loss over the seconds that training took, 25M parameters, seed 0: 2bw solid, flush dashed."""
+    curves = []
+    for name, result in load(results).items():
+        s = result["settings"]
+        if not name.startswith(("25M-adamw-flush-d4-", "25M-adamw-predicted-d4-")) or not name.endswith("lr0.001-seed0"):
+            continue
+        m, rate = s["pipeline.microbatches"], result["tokens_per_s"]
+        points = [(update * SEQUENCES * 256 / rate, loss) for update, loss in result["validation"]]
+        curves.append((m, s["pipeline.schedule"], points))
+    width, height, left, bottom, low, high = 720, 380, 60, 50, 1.15, 1.75
+    longest = max(points[-1][0] for _, _, points in curves)
+    x = lambda seconds: left + (width - left - 20) * seconds / longest
+    y = lambda loss: 20 + (height - bottom - 20) * (high - min(loss, high)) / (high - low)
+    svg = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
+           f'<rect width="{width}" height="{height}" fill="white"/>']
+    for i in range(7):
+        loss = low + 0.1 * i
+        svg.append(f'<line x1="{left}" x2="{width - 20}" y1="{y(loss):.1f}" y2="{y(loss):.1f}" stroke="#ddd"/>'
+                   f'<text x="{left - 8}" y="{y(loss) + 4:.1f}" text-anchor="end">{loss:.2f}</text>')
+    for seconds in range(0, int(longest) + 1, 10):
+        svg.append(f'<text x="{x(seconds):.1f}" y="{height - bottom + 18}" text-anchor="middle">{seconds}</text>')
+    svg.append(f'<text x="{(left + width) / 2}" y="{height - 12}" text-anchor="middle">seconds</text>'
+               f'<text x="{left}" y="14">validation loss, nats a byte</text>')
+    for i, (m, schedule, points) in enumerate(sorted(curves)):
+        line = " ".join(f"{x(seconds):.1f},{y(loss):.1f}" for seconds, loss in points if loss <= high)
+        dashes = ' stroke-dasharray="6 4"' if schedule == "flush" else ""
+        svg.append(f'<polyline points="{line}" fill="none" stroke="{COLOURS[m]}" stroke-width="2"{dashes}/>')
+        top = 40 + 18 * i
+        svg.append(f'<line x1="{width - 270}" x2="{width - 235}" y1="{top}" y2="{top}" stroke="{COLOURS[m]}" '
+                   f'stroke-width="2"{dashes}/><text x="{width - 228}" y="{top + 4}">{schedule}, m = {m}: '
+                   f'{points[-1][1]:.4f} in {points[-1][0]:.1f} s</text>')
+    path.write_text("\n".join([*svg, "</svg>"]) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("figure", choices=("sweep", "main", "clock", "shapes", "long", "report"))
@@ -161,6 +234,10 @@ def main():
     parser.add_argument("--binary", default=str(ROOT / "build" / "twobw"))
     parser.add_argument("--list", action="store_true", help="print the rows and their settings")
     a = parser.parse_args()
+    if a.figure == "report":
+        report(a.results)
+        draw_clock(a.results, ROOT / "docs" / "convergence-clock.svg")
+        return
     rows = [(name, settings) for name, settings in figure(a.figure) if fnmatch.fnmatch(name, a.row)]
     if a.list:
         for name, settings in rows:
