@@ -125,8 +125,8 @@ std::vector<Key> pipeline_keys() {
       whole(
           KEY(pipeline.slack), 0,
           "With predict, microbatches that norm, sums over replicas and step have before the rest of a batch "
-          "runs on its true weights; all of it runs on predicted ones unless microbatches are at least "
-          "2 (stages - 1 + extra) + slack, and with one gradient buffer."),
+          "runs on its true weights; all of it runs on predicted ones where microbatches are fewer than "
+          "2 (stages - 1 + extra) + slack, or second_gradient is false."),
       whole(KEY(pipeline.sync_updates), 0,
             "First updates that run under flush, before the schedule takes over."),
       real(KEY(pipeline.timeout), above(0), "Seconds that any wait inside the pipeline may last."),
