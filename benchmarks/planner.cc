@@ -1,6 +1,6 @@
 // How long the planner computes (seconds of one core, the median of some repetitions), with every candidate
 // of candidates worked out and the best of them simulated: GPT models on clusters of like nodes and on mixed
-// ones. Prints one line a problem; takes the number of repetitions.
+// ones. Prints one line a problem; takes the number of repetitions and, if given, a part of the problems' names.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -85,11 +85,11 @@ void measure(const std::string& name, const Problem& problem, int repetitions) {
   const Plan& plan = result.best ? result.best->plan : result.shortfall->closest.plan;
   fmt::print(
       "{:<40}{:>5} layers{:>8.3f} s {:>4} candidates {:>5} settings {:>9} stages  {}  {} w={} d={} b={} m={} "
-      "e={}{}\n",
+      "e={} {:.2f} sequences/s{}\n",
       name, problem.layers.size(), seconds[seconds.size() / 2], result.candidates.size(), result.settings,
       result.stages, result.exact ? "exact" : "cut  ", schedule::name(plan.shape.schedule),
       plan.shape.replicas, plan.stages.size(), plan.shape.microbatch, plan.shape.microbatches,
-      plan.shape.extra, result.best ? "" : "  (does not fit)");
+      plan.shape.extra, plan.sequences_per_s, result.best ? "" : "  (does not fit)");
 }
 
 }  // namespace
@@ -98,7 +98,9 @@ int main(int argc, char** argv) {
   const int repetitions = argc > 1 ? std::max(1, std::atoi(argv[1])) : 3;
   const std::vector<Machines> v64 = {{"V100-16GB", 8, 8}}, v1024 = {{"V100-16GB", 128, 8}};
   // A block is several layers to the planner; the embedding and the head come on top.
+  const std::string wanted = argc > 2 ? argv[2] : "";
   const auto both = [&](const std::string& name, const Problem& problem) {
+    if (name.find(wanted) == std::string::npos) return;
     measure(name, problem, repetitions);
     measure(name + ", measured", measured(problem), repetitions);
   };

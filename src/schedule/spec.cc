@@ -161,14 +161,14 @@ std::string describe_prediction(const Spec& spec) {
 }
 
 int slack(const Spec& spec, int stage) {
-  if (settles(spec)) return predicted_microbatches(spec) - in_flight_bound(spec, stage) + 1;
-  return spec.shape.microbatches - (spec.shape.stages - 1 - stage) - extra_at(spec, stage);
+  const int needed_at = spec.shape.predict ? predicted_microbatches(spec) : spec.shape.microbatches;
+  return needed_at - in_flight_bound(spec, stage) + 1;
 }
 
 bool steps_late(const Spec& spec, int stage) {
   const bool waits = stage > 0 || spec.shape.replicas > 1;
   const bool predicts_first = spec.shape.predict && in_flight_bound(spec, stage) == 1;
-  return spec.shape.schedule == Kind::TwoBW && slack(spec, stage) > 0 && (waits || predicts_first);
+  return spec.shape.schedule == Kind::TwoBW && (waits || predicts_first) && slack(spec, stage) > 0;
 }
 
 int versions_kept(const Spec& spec, int stage) {

@@ -104,7 +104,7 @@ class Search {
   // A place is looked at with every layer, and with as many before it as a stage may have. That should be
   // done no more than a million times or so in all.
   int affordable_places(int replicas) const {
-    constexpr double all = 1.5e6, at_once = 1.5e5;
+    constexpr double all = 1.25e6, at_once = 1.5e5;
     const double layers = static_cast<double>(problem_.layers.size());
     const double stages = std::max(1, device_count_ / replicas);
     const double candidates = static_cast<double>(replicas_to_try(problem_).size());

@@ -61,7 +61,7 @@ bool Partition::take(Best& best) const {
 }
 
 // Among plans of at most so many stages, with limits of P that grow: the closer they are, the fewer ways
-// there are to follow. Then P is brought within two hundredths of the least.
+// there are to follow. Then P is brought within a twentieth of the least.
 void Partition::look(int stages, double below, Best& best) {
   Limits limits = limits_for(std::min(below, best.below));
   const double most = limits.pace;
@@ -74,7 +74,7 @@ void Partition::look(int stages, double below, Best& best) {
     if (any || limits.pace == most) break;
   }
   if (any) take(best);
-  for (double low = limits.floor, high = limits.pace; any && high > low * 1.02;) {
+  for (double low = limits.floor, high = limits.pace; any && high > low * 1.05;) {
     limits.pace = (low + high) / 2;
     const bool better = found(Goal::Pace, limits);
     if (better) take(best);
