@@ -31,8 +31,10 @@ struct DataConfig {
 // stages; all is expanded once the stages are known.
 struct PipelineConfig : PipelineShape {
   std::int64_t sync_updates = 0;
-  double timeout = 300;     // seconds that any wait inside the pipeline may last
-  double memory_limit = 0;  // GiB of tensors that a stage may use; 0: no limit
+  std::string guard = "warn";        // off, warn, fallback: see train/guard.h
+  std::int64_t guard_updates = 100;  // that a fallback lasts
+  double timeout = 300;              // seconds that any wait inside the pipeline may last
+  double memory_limit = 0;           // GiB of tensors that a stage may use; 0: no limit
 };
 
 struct OptimizerConfig {

@@ -129,6 +129,11 @@ std::vector<Key> pipeline_keys() {
           "2 (stages - 1 + extra) + slack, or second_gradient is false."),
       whole(KEY(pipeline.sync_updates), 0,
             "First updates that run under flush, before the schedule takes over."),
+      choice(
+          KEY(pipeline.guard), {"off", "warn", "fallback"},
+          "Under 2bw, what happens when predictions fail or the loss climbs: nothing, a warning, or besides "
+          "guard_updates updates under flush."),
+      whole(KEY(pipeline.guard_updates), 1, "Updates under flush when the guard falls back to it."),
       real(KEY(pipeline.timeout), above(0), "Seconds that any wait inside the pipeline may last."),
       real(KEY(pipeline.memory_limit), at_least(0),
            "GiB of tensors that a stage may use, as if its device had no more; 0 does not limit."),

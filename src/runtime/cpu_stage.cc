@@ -38,7 +38,7 @@ class CpuStage final : public Stage {
   Tensors evaluate(std::int64_t index, const Tensors& inputs) override;
   Tensor tied_gradient(std::int64_t batch) override;
   transport::Norms squared_norms(std::int64_t batch) override;
-  void step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms,
+  void step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms, bool writes,
             const NextBatch* next) override;
   void predict(const NextBatch& next) override;
   StepResult finish_step(std::int64_t update) override;
@@ -110,11 +110,10 @@ transport::Norms CpuStage::squared_norms(std::int64_t batch) {
 }
 
 void CpuStage::step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms,
-                    const NextBatch* next) {
+                    bool writes, const NextBatch* next) {
   std::vector<double> squares;
   for (const transport::Norms& of_stage : norms)
     squares.insert(squares.end(), of_stage.values.begin(), of_stage.values.end());
-  const bool writes = steps_write_compute(update);
   const Tensor source = versions_.flat(versions_.newest());
   const Tensor target = writes ? versions_.begin_write() : Tensor();
   const optim::Prediction prediction = next ? prediction_for(*next) : optim::Prediction();

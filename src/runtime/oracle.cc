@@ -33,7 +33,7 @@ struct Oracle::Part {
     Tensor initial = at::zeros({layout.size()}, at::kFloat);
     weights::initialize(layout, initial, oracle.config_.train.seed);
     Tensor first = initial.to(oracle.compute_, /*non_blocking=*/false, /*copy=*/true);
-    const bool predicts = oracle.predicts(oracle.spec_.sync_updates + 1);
+    const bool predicts = oracle.spec_.shape.schedule == schedule::Kind::TwoBW && oracle.spec_.shape.predict;
     optimizer = optim::make_serial_optimizer(oracle.config_, layout, initial, first, predicts);
     add_version({.flat = std::move(first)});
     if (predicts) choose_gradients(oracle.spec_, stage);
@@ -88,7 +88,15 @@ Oracle::~Oracle() = default;
 
 // Written down from the table of the design once more, on purpose not shared with schedule/.
 bool Oracle::predicts(std::int64_t batch) const {
-  return spec_.shape.schedule == schedule::Kind::TwoBW && spec_.shape.predict && batch > spec_.sync_updates;
+  const bool drained = batch == 0 || is_synchronous(batch) || is_synchronous(batch - 1);
+  return spec_.shape.schedule == schedule::Kind::TwoBW && spec_.shape.predict && !drained;
+}
+
+bool Oracle::is_synchronous(std::int64_t batch) const {
+  const auto holds = [&](const schedule::BatchRange& range) {
+    return batch >= range.begin && batch < range.end;
+  };
+  return batch < spec_.sync_updates || std::ranges::any_of(spec_.fallbacks, holds);
 }
 
 // The first microbatch of a batch that runs on W(j) and not on P(j): d-1+e+slack, if as many as d-1+e are
@@ -108,7 +116,10 @@ bool Oracle::runs_predicted(std::int64_t microbatch) const {
 
 std::int64_t Oracle::version_by_rule(int stage, std::int64_t microbatch) const {
   const std::int64_t m = spec_.shape.microbatches, j = microbatch / m, start = spec_.sync_updates;
-  if (spec_.shape.schedule == schedule::Kind::TwoBW) return j <= start || predicts(j) ? j : j - 1;
+  if (spec_.shape.schedule == schedule::Kind::TwoBW) {
+    const bool drained = j == 0 || is_synchronous(j) || is_synchronous(j - 1);
+    return drained || predicts(j) ? j : j - 1;
+  }
   if (spec_.shape.schedule == schedule::Kind::Stash && j >= start) {
     // The newest when its forward's turn comes: the backward of microbatch k - (d - r + e_r) just ended.
     const int after = spec_.shape.stages - 1 - stage;

@@ -93,8 +93,7 @@ WorkerSetup Pipeline::prepare_worker(int replica, int stage) const {
                          .sums_partly = predicts && shape.replicas > 1,
                          .predict_ratio = predicts ? 1.0 * shape.microbatches /
                                                          schedule::predicted_from(setup_.spec, stage)
-                                                   : 1,
-                         .sync_updates = schedule::synchronous_batches(setup_.spec)},
+                                                   : 1},
           .device = setup_.devices[replica * setup_.spec.shape.stages + stage],
           .checksums = setup_.checksums,
           .record_events = setup_.record_events};
@@ -166,6 +165,14 @@ void Pipeline::run() {
 void Pipeline::await_failure() {
   std::unique_lock lock(failure_mutex_);
   failed_.wait(lock, [this] { return !failures_.empty(); });
+}
+
+void Pipeline::hold_from(std::int64_t batch) {
+  gate_.hold_from(batch);
+}
+
+void Pipeline::permit(std::int64_t batch, bool synchronous) {
+  gate_.permit(batch, synchronous);
 }
 
 void Pipeline::request_stop() {

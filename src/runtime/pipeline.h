@@ -39,6 +39,11 @@ class Pipeline {
   // Ends the run after the batches that have begun. From any thread.
   void request_stop();
 
+  // Before run(): from this batch on each begins when permit() has said how. From any thread, batch after
+  // batch.
+  void hold_from(std::int64_t batch);
+  void permit(std::int64_t batch, bool synchronous);
+
   // After run().
   const Stage& stage(int stage, int replica = 0) const;
   std::vector<telemetry::Event> events() const;

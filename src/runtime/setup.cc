@@ -76,6 +76,15 @@ void check_corrections(const Config& config) {
       weights ? "extrapolate_weights" : "extrapolate_update");
 }
 
+void check_guard(const Config& config) {
+  if (config.pipeline.guard != "fallback" || config.pipeline.predicts()) return;
+  fail_input(
+      "pipeline.guard is fallback, which is for 2bw with prediction; with pipeline.schedule: {}{} it must be "
+      "off or "
+      "warn",
+      name(config.pipeline.schedule), config.pipeline.predict ? "" : " and pipeline.predict: false");
+}
+
 void check_precision(const Config& config, bool on_gpus) {
   if (config.train.precision == "fp32" || on_gpus) return;
   fail_input("train.precision is {}, which is for GPUs; {} it must be fp32", config.train.precision,
@@ -134,6 +143,7 @@ Setup prepare(const Config& given) {
     setup.config.optimizer.extrapolate_update.clear();
   }
   check_corrections(setup.config);
+  check_guard(setup.config);
   check_whole_updates(setup.config);
   schedule::validate(setup.spec);
   setup.model = models::build(config.model);

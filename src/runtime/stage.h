@@ -41,11 +41,10 @@ struct StageSetup {
   bool gradients_stay = true;  // what comes for a slot is where the last was that came for it; of GPUs
   int versions = 1;            // weight versions kept
   int gradient_buffers = 1;
-  bool predicts = false;          // computes on predictions; the true weights are the optimizer's
-  bool settles = false;           // and on true weights, in the later microbatches of a batch
-  bool sums_partly = false;       // of what several replicas have
-  double predict_ratio = 1;       // m / k_r
-  std::int64_t sync_updates = 0;  // before the first of them
+  bool predicts = false;     // computes on predictions; the true weights are the optimizer's
+  bool settles = false;      // and on true weights, in the later microbatches of a batch
+  bool sums_partly = false;  // of what several replicas have
+  double predict_ratio = 1;  // m / k_r
 };
 
 // What a step came to.
@@ -91,9 +90,9 @@ class Stage {
   std::vector<std::pair<std::int64_t, std::int64_t>> tied_ranges() const;
 
   virtual transport::Norms squared_norms(std::int64_t batch) = 0;
-  // `norms`: of all stages.
+  // `norms`: of all stages. `writes`: what is computed with, too, besides the optimizer's true weights.
   virtual void step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms,
-                    const NextBatch* next = nullptr) = 0;
+                    bool writes, const NextBatch* next = nullptr) = 0;
   // The step to come is to measure how far its weights were missed by the newest prediction, which was of
   // them. Not where the step, or a prediction made with it, takes the prediction's place.
   void watch() { watches_ = versions_.kept() > 1; }
@@ -124,10 +123,6 @@ class Stage {
   void begin_watch(std::int64_t update, const at::Tensor& true_weights);
   void end_watch(std::int64_t update, const at::Tensor& true_weights);
   std::optional<telemetry::PredictionMiss> take_miss(std::int64_t update);
-  // Whether the step writes what is computed with, too.
-  bool steps_write_compute(std::int64_t update) const {
-    return !setup_.predicts || setup_.settles || update < setup_.sync_updates;
-  }
   bool is_last() const { return setup_.last_layer == model_.size(); }
   std::int64_t batch_of(std::int64_t microbatch) const { return microbatch / config_.pipeline.microbatches; }
 

@@ -110,9 +110,14 @@ void Worker::execute(const Instruction& i) {
 }
 
 void Worker::begin_batch(std::int64_t batch) {
-  const bool begins =
+  using transport::BatchStart;
+  const BatchStart start =
       index() == 0 ? groups_.gate.decide(batch) : timed_wait([&] { return groups_.gate.await(batch); });
-  if (!begins) stream_->stop_before(batch);
+  if (start == BatchStart::Refused) stream_->stop_before(batch);
+  if (start != BatchStart::Synchronous) return;
+  stream_->run_synchronously(batch);
+  // What replicas began to sum for its prediction is of no use.
+  if (spec_.shape.replicas > 1 && summed_partly_ == batch - 1) await_partial(batch - 1);
 }
 
 // Starts what crosses replicas and stages as soon as this worker's gradient is complete.
@@ -135,6 +140,7 @@ void Worker::help_sum(std::int64_t batch, transport::ReplicaSum& sum) {
 
 // Likewise for what replicas predict from, which nothing follows from but the predictions.
 void Worker::reduce_partial(std::int64_t batch) {
+  summed_partly_ = batch;
   transport::Contribution own{.gradient = stage_->copy_partial(batch),
                               .ready = device::record_stream_event()};
   if (const auto sum = groups_.partials.contribute(batch, setup_.replica, std::move(own)))
@@ -204,9 +210,9 @@ void Worker::step(const Instruction& i) {
   const Instruction* upcoming = stream_->upcoming();
   if (upcoming != nullptr && upcoming->op == Op::Predict) {
     const NextBatch next = next_batch(upcoming->batch);
-    stage_->step(i.batch, rate, norms, &next);
+    stage_->step(i.batch, rate, norms, i.generation >= 0, &next);
   } else {
-    stage_->step(i.batch, rate, norms);
+    stage_->step(i.batch, rate, norms, i.generation >= 0);
   }
   Step made{
       .report = {.replica = setup_.replica, .stage = setup_.stage, .update = i.batch, .learning_rate = rate},

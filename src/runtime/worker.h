@@ -125,7 +125,8 @@ class Worker {
   };
   std::vector<Span> waits_;
   std::deque<Step> steps_;
-  std::int64_t predicted_ = 0;  // the last batch
+  std::int64_t predicted_ = 0;       // the last batch
+  std::int64_t summed_partly_ = -1;  // likewise
   double last_update_ = 0;
   std::vector<Timed> timed_;
   std::vector<telemetry::Event> events_;

@@ -10,8 +10,21 @@ namespace twobw::schedule {
 namespace {
 
 // The design's table. It must not call version_of or predicts, from which the lists are made.
+bool runs_under_flush(const Spec& spec, std::int64_t batch) {
+  if (batch < spec.sync_updates) return true;
+  for (const BatchRange& range : spec.fallbacks) {
+    if (batch >= range.begin && batch < range.end) return true;
+  }
+  return false;
+}
+
+// Whether W(j) is there when batch j begins, since no batch is on its way then.
+bool begins_drained(const Spec& spec, std::int64_t batch) {
+  return batch == 0 || runs_under_flush(spec, batch) || runs_under_flush(spec, batch - 1);
+}
+
 bool is_predicted(const Spec& spec, std::int64_t batch) {
-  return spec.shape.schedule == Kind::TwoBW && spec.shape.predict && batch > 0 && batch > spec.sync_updates;
+  return spec.shape.schedule == Kind::TwoBW && spec.shape.predict && !begins_drained(spec, batch);
 }
 
 // Of such a batch the first d-1+e+slack microbatches, one at least, run on P(j) and the others on W(j), if
@@ -33,8 +46,7 @@ std::int64_t version_by_rule(const Spec& spec, std::int64_t batch, std::int64_t 
       return batch;
     case Kind::TwoBW:
       if (spec.shape.predict) return batch;
-      // Batch 0 alone, or the synchronous start and the batch that follows it, run on W(j).
-      return batch <= spec.sync_updates ? batch : batch - 1;
+      return begins_drained(spec, batch) ? batch : batch - 1;
     case Kind::Stash:
       return batch < spec.sync_updates ? batch : updates_made;
   }
@@ -61,7 +73,11 @@ std::string check_predictions(const Spec& spec, int stage, List list) {
   const std::int64_t in = m - (behind + 1 + extra) + 1;
   const bool shares = spec.shape.replicas > 1;
   const std::int64_t taken = shares && in > 1 ? in - 1 : in;
-  std::int64_t next = std::max<std::int64_t>(spec.sync_updates, 0) + 1;  // the next batch to predict
+  std::int64_t next = 0;  // the next batch to predict
+  const auto skip_to_predicted = [&] {
+    while (next < spec.updates && !is_predicted(spec, next)) ++next;
+  };
+  skip_to_predicted();
   std::int64_t backwards = 0, updates_made = 0, shared = 0;
   for (const Instruction& instruction : list) {
     const std::int64_t j = instruction.batch;
@@ -84,6 +100,7 @@ std::string check_predictions(const Spec& spec, int stage, List list) {
       case Op::Predict:
         if (!is_predicted(spec, j) || j != next++)
           return fmt::format("{} is not the next to be predicted", describe(instruction));
+        skip_to_predicted();
         if (instruction.version != j || !instruction.predicted)
           return fmt::format("{} must write P({})", describe(instruction), j);
         if (backwards != (j - 1) * m + in)

@@ -23,6 +23,19 @@ void Stream::stop_before(std::int64_t batch) {
   if (batch < batches_) batches_ = batch;
 }
 
+void Stream::run_synchronously(std::int64_t batch) {
+  TWOBW_ASSERT(batch == begun_ - 1 && forwards_ == batch * spec_.shape.microbatches,
+               "batch {} under flush, but stage {} has forwarded {} microbatches", batch, stage_, forwards_);
+  if (is_synchronous(spec_, batch)) return;
+  if (batch == synchronous_batches(spec_)) {
+    ++spec_.sync_updates;
+  } else if (!spec_.fallbacks.empty() && spec_.fallbacks.back().end == batch) {
+    spec_.fallbacks.back().end = batch + 1;
+  } else {
+    spec_.fallbacks.push_back({batch, batch + 1});
+  }
+}
+
 // The whole schedule: forward when the window and the versions allow it, else backward.
 void Stream::refill() {
   if (may_forward()) {

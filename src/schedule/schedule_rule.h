@@ -35,6 +35,8 @@ class Stream {
   // Ends the run early: batch `batch` and those after it never begin. To be called, by every stage
   // alike, in answer to the BeginBatch of that batch.
   void stop_before(std::int64_t batch);
+  // Batch `batch` runs under Flush: the pipeline drains before it. To be called likewise, under 2BW.
+  void run_synchronously(std::int64_t batch);
 
  private:
   void refill();

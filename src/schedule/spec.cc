@@ -103,18 +103,25 @@ std::int64_t synchronous_batches(const Spec& spec) {
   return is_delayed(spec.shape.schedule) ? spec.sync_updates : 0;
 }
 
+bool is_synchronous(const Spec& spec, std::int64_t batch) {
+  if (batch < synchronous_batches(spec)) return true;
+  return std::ranges::any_of(
+      spec.fallbacks, [&](const BatchRange& range) { return range.begin <= batch && batch < range.end; });
+}
+
 int window(const Spec& spec, int stage, std::int64_t microbatch) {
   Spec phase = spec;
-  if (microbatch / spec.shape.microbatches < synchronous_batches(spec)) phase.shape.schedule = Kind::Flush;
+  if (is_synchronous(spec, microbatch / spec.shape.microbatches)) phase.shape.schedule = Kind::Flush;
   return in_flight_bound(phase, stage);
 }
 
 bool delays_steps(const Spec& spec, std::int64_t batch) {
-  return spec.shape.schedule == Kind::TwoBW && batch >= synchronous_batches(spec);
+  return spec.shape.schedule == Kind::TwoBW && !is_synchronous(spec, batch);
 }
 
 bool predicts(const Spec& spec, std::int64_t batch) {
-  return spec.shape.predicts() && batch > synchronous_batches(spec);
+  return spec.shape.predicts() && batch > 0 && !is_synchronous(spec, batch) &&
+         !is_synchronous(spec, batch - 1);
 }
 
 int predicted_microbatches(const Spec& spec) {
@@ -215,22 +222,26 @@ std::int64_t updates_before(const Spec& spec, int stage, std::int64_t microbatch
 }
 
 std::int64_t generation_of(const Spec& spec, std::int64_t version, bool predicted) {
-  const std::int64_t since = version - synchronous_batches(spec);
-  if (since <= 0 || !settles(spec)) return version;
-  return synchronous_batches(spec) + 2 * since - (predicted ? 1 : 0);
+  if (!settles(spec)) return version;
+  // Every W(t), and a P(t) for every predicted batch: all but 0, the synchronous ones and those after them.
+  std::int64_t predictions = version - std::min(version, synchronous_batches(spec));
+  for (const BatchRange& range : spec.fallbacks)
+    predictions -= std::max<std::int64_t>(0, std::min(version, range.end) + 1 - range.begin);
+  return version + predictions - (predicted ? 1 : 0);
 }
 
 std::int64_t version_of(const Spec& spec, int stage, std::int64_t microbatch) {
   const std::int64_t batch = microbatch / spec.shape.microbatches;
   const std::int64_t synchronous = synchronous_batches(spec);
-  if (batch < synchronous) return batch;
+  if (is_synchronous(spec, batch)) return batch;
   switch (spec.shape.schedule) {
     case Kind::Sequential:
     case Kind::GPipe:
     case Kind::Flush:
       return batch;
     case Kind::TwoBW:
-      return predicts(spec, batch) ? batch : std::max(batch - 1, synchronous);
+      if (spec.shape.predict || batch == 0 || is_synchronous(spec, batch - 1)) return batch;
+      return batch - 1;
     case Kind::Stash: {
       // As many updates as stage r has made when its turn comes: it forwards k right after the
       // backward of k-n, n being its bound in flight, counted from where the schedule takes over.

@@ -17,11 +17,18 @@ using Kind = ScheduleKind;
 using twobw::all_kinds;
 using twobw::name;
 
+struct BatchRange {
+  std::int64_t begin = 0, end = 0;  // [begin, end)
+  friend bool operator==(const BatchRange&, const BatchRange&) = default;
+};
+
 struct Spec {
   PipelineShape shape;
   std::int64_t updates = 1;
   // The first sync_updates batches run under Flush, then the schedule takes over.
   std::int64_t sync_updates = 0;
+  // Later batches under Flush, in order, never next to each other: where training fell back to it. Of 2BW.
+  std::vector<BatchRange> fallbacks = {};
   // Evaluate the newest weights after every so many updates, and after the last; 0: never.
   std::int64_t evaluate_every = 0;
 };
@@ -60,10 +67,14 @@ int window(const Spec& spec, int stage, std::int64_t microbatch);
 // difference.
 std::int64_t synchronous_batches(const Spec& spec);
 
-// Whether batch j's update may wait while later microbatches run: 2BW after its synchronous start.
+// Whether batch j runs under Flush: in that start, or where training fell back to it.
+bool is_synchronous(const Spec& spec, std::int64_t batch);
+
+// Whether batch j's update may wait while later microbatches run: 2BW, but for its synchronous batches.
 bool delays_steps(const Spec& spec, std::int64_t batch);
 
-// Whether batch j computes on P(j): under 2BW with prediction, after the batches that have W(j) anyway.
+// Whether batch j computes on P(j): under 2BW with prediction, but not the synchronous batches nor the one
+// after them, which has W(j) anyway.
 bool predicts(const Spec& spec, std::int64_t batch);
 
 // Of a predicted batch, the microbatches that run on P(j), the first ones: the others run on W(j), which is

@@ -17,53 +17,61 @@ constexpr double kClimb = 1.15;        // times its lowest
 
 }  // namespace
 
-std::optional<std::string> Guard::add(std::int64_t update, double loss,
-                                      std::optional<double> prediction_error) {
-  if (shape_.schedule != ScheduleKind::TwoBW) return std::nullopt;
-  if (prediction_error) {
-    if (auto warning = judge_error(update, *prediction_error)) return warning;
+Guard::Verdict Guard::add(std::int64_t update, double loss, std::optional<double> prediction_error) {
+  if (config_.schedule != ScheduleKind::TwoBW || config_.guard == "off") return {};
+  const std::int64_t batch = update + kAhead;
+  std::string failure = prediction_error ? judge_error(update, *prediction_error) : "";
+  if (failure.empty()) failure = judge_loss(update, loss);
+  if (failure.empty()) {
+    const bool ends = falls_back() && batch == synchronous_until_ && batch > 0;
+    return {.said = ends ? fmt::format("batch {} and those after it run under 2bw again", batch + 1) : "",
+            .synchronous = batch < synchronous_until_};
   }
-  return judge_loss(update, loss);
+  if (!falls_back()) return {.said = "warning: " + failure + "; " + remedy()};
+  // After it all is judged anew.
+  synchronous_until_ = batch + config_.guard_updates;
+  misses_ = 0;
+  updates_ = 0;
+  warned_of_error_ = warned_of_loss_ = false;
+  return {.said = fmt::format("{}: batches {} to {} run under flush", failure, batch + 1, synchronous_until_),
+          .synchronous = true};
 }
 
-std::optional<std::string> Guard::judge_error(std::int64_t update, double error) {
+std::string Guard::judge_error(std::int64_t update, double error) {
   misses_ = error > kUseless ? misses_ + 1 : 0;
-  if (misses_ < kMissesInARow || warned_of_error_) return std::nullopt;
+  if (misses_ < kMissesInARow || warned_of_error_) return "";
   warned_of_error_ = true;
   return fmt::format(
-      "warning: at update {} predicted weights miss the true ones by {:.2f} times the step that they "
-      "predict, {} times "
-      "in a row, so they are no better than none; {}",
-      update + 1, error, kMissesInARow, remedy());
+      "at update {} predicted weights miss the true ones by {:.2f} times the step that they predict, {} "
+      "times in a row, "
+      "so they are no better than none",
+      update + 1, error, kMissesInARow);
 }
 
-std::optional<std::string> Guard::judge_loss(std::int64_t update, double loss) {
-  if (!std::isfinite(loss)) return std::nullopt;  // such an update is skipped, and said to be
+std::string Guard::judge_loss(std::int64_t update, double loss) {
+  if (!std::isfinite(loss)) return "";  // such an update is skipped, and said to be
   mean_ = updates_ == 0 ? loss : kForget * mean_ + (1 - kForget) * loss;
-  if (++updates_ < kWarmup) return std::nullopt;
+  if (++updates_ < kWarmup) return "";
   if (updates_ == kWarmup || mean_ < lowest_) {
     lowest_ = mean_;
     lowest_at_ = update;
   }
-  if (mean_ < kClimb * lowest_ || warned_of_loss_) return std::nullopt;
+  if (mean_ < kClimb * lowest_ || warned_of_loss_) return "";
   warned_of_loss_ = true;
-  return fmt::format(
-      "warning: at update {} the loss has climbed to {:.4g} from {:.4g} at update {} (running means); if "
-      "flush does not "
-      "show the same, {}; else lower optimizer.lr",
-      update + 1, mean_, lowest_, lowest_at_ + 1, remedy());
+  return fmt::format("at update {} the loss has climbed to {:.4g} from {:.4g} at update {} (running means)",
+                     update + 1, mean_, lowest_, lowest_at_ + 1);
 }
 
 std::string Guard::remedy() const {
-  if (!shape_.predict) return "set pipeline.predict: true, or pipeline.schedule: flush";
+  if (!config_.predict) return "set pipeline.predict: true, or pipeline.schedule: flush";
   std::string text =
-      fmt::format("take more microbatches an update (pipeline.microbatches is {}", shape_.microbatches);
-  const int enough = 2 * (shape_.stages - 1 + shape_.extra) + shape_.slack;
-  if (shape_.microbatches < enough) text += fmt::format("; from {} on some run on true weights", enough);
+      fmt::format("take more microbatches an update (pipeline.microbatches is {}", config_.microbatches);
+  const int enough = 2 * (config_.stages - 1 + config_.extra) + config_.slack;
+  if (config_.microbatches < enough) text += fmt::format("; from {} on some run on true weights", enough);
   text += ")";
-  if (shape_.extra > 0)
-    text += fmt::format(", fewer extra ones in flight (pipeline.extra is {})", shape_.extra);
-  return text + ", or pipeline.schedule: flush";
+  if (config_.extra > 0)
+    text += fmt::format(", fewer extra ones in flight (pipeline.extra is {})", config_.extra);
+  return text + ", a lower optimizer.lr, or pipeline.schedule: flush";
 }
 
 }  // namespace twobw::train

@@ -105,20 +105,29 @@ void introduce(const runtime::Setup& setup, RunDirectory& directory,
 
 class Loop {
  public:
+  // How batch j begins, where the guard decides.
+  using Permit = std::function<void(std::int64_t, bool)>;
+
   Loop(const runtime::Setup& setup, RunDirectory& directory, telemetry::Progress& progress, bool brief)
       : setup_(setup),
         directory_(directory),
         progress_(progress),
         brief_(brief),
         statistics_(setup),
-        guard_(setup.spec.shape) {}
+        guard_(setup.config.pipeline) {}
+
+  // To be called before the first update.
+  void guard_with(Permit permit) { permit_ = std::move(permit); }
+  const Guard& guard() const { return guard_; }
 
   void handle(const CompleteUpdate& update) {
     statistics_.add(update);
     directory_.add_metrics(statistics_.metrics_line());
     if (update.skipped)
       say(fmt::format("update {} skipped by all stages: its gradient is not finite", update.update + 1));
-    if (const auto warning = guard_.add(update.update, update.loss, update.prediction_error)) say(*warning);
+    const Guard::Verdict verdict = guard_.add(update.update, update.loss, update.prediction_error);
+    if (!verdict.said.empty()) say(verdict.said);
+    if (guard_.falls_back()) permit_(update.update + Guard::kAhead, verdict.synchronous);
     progress_.show({.update = update.update + 1,
                     .updates = setup_.spec.updates,
                     .loss = update.loss,
@@ -154,6 +163,7 @@ class Loop {
   bool brief_;
   Statistics statistics_;
   Guard guard_;
+  Permit permit_;
 };
 
 }  // namespace
@@ -187,6 +197,10 @@ Outcome train(const Config& asked, const RunOptions& options) {
   pipeline_setup.record_events = !options.trace.empty();
   runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, pipeline_setup,
                              collector.observer());
+  if (loop.guard().falls_back()) {
+    pipeline.hold_from(Guard::kAhead);
+    loop.guard_with([&](std::int64_t batch, bool synchronous) { pipeline.permit(batch, synchronous); });
+  }
   Background background(pipeline, collector);
   while (!collector.exhausted()) {
     if (const auto report = collector.next(0.2))

@@ -200,6 +200,12 @@ Verification verify(const Config& config, const VerifyOptions& options) {
   pipeline_setup.simulate_peers = options.simulate_peers;
   runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, pipeline_setup,
                              record.observer());
+  rule.fallbacks = options.fallbacks;
+  if (!options.fallbacks.empty()) {
+    pipeline.hold_from(0);
+    for (std::int64_t batch = 0; batch < setup.spec.updates; ++batch)
+      pipeline.permit(batch, schedule::is_synchronous(rule, batch));
+  }
   pipeline.run();
 
   Verification result{.split = setup.spec.shape.split,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "schedule/spec.h"
 
 namespace twobw::train {
 
@@ -28,6 +29,9 @@ struct VerifyOptions {
   // and the final weights as a whole may be off by this fraction.
   double within = 0;
   bool simulate_peers = false;  // as in runtime::PipelineSetup
+  // Batches that run under flush as if the guard had asked for it: the workers are told batch by batch, the
+  // oracle beforehand.
+  std::vector<schedule::BatchRange> fallbacks;
 };
 
 // Each worker gets one thread, as the oracle has: sums over several threads would round otherwise.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
+
 namespace twobw::transport {
 
 void StageGroup::contribute(std::int64_t update, int stage, Norms norms) {
@@ -25,20 +27,40 @@ void BatchGate::request_stop() {
   hub_.update([&] { stop_requested_ = true; });
 }
 
-bool BatchGate::decide(std::int64_t batch) {
-  bool begins = true;
-  hub_.update([&] {
-    if (first_refused_ < 0 && stop_requested_) first_refused_ = batch;
-    begins = first_refused_ < 0 || batch < first_refused_;
-    decided_ = batch + 1;
-  });
-  return begins;
+void BatchGate::hold_from(std::int64_t first) {
+  hub_.update([&] { permitted_ = first; });
 }
 
-bool BatchGate::await(std::int64_t batch) {
+void BatchGate::permit(std::int64_t batch, bool synchronous) {
+  hub_.update([&] {
+    TWOBW_ASSERT(batch == permitted_, "batch {} is permitted, {} is next", batch, permitted_);
+    if (synchronous) synchronous_.insert(batch);
+    permitted_ = batch + 1;
+  });
+}
+
+BatchStart BatchGate::start_of(std::int64_t batch) const {
+  if (first_refused_ >= 0 && batch >= first_refused_) return BatchStart::Refused;
+  return synchronous_.contains(batch) ? BatchStart::Synchronous : BatchStart::Pipelined;
+}
+
+BatchStart BatchGate::decide(std::int64_t batch) {
+  const BatchStart start = hub_.wait(
+      fmt::format("permission to begin batch {}", batch),
+      [&] { return permitted_ > batch || stop_requested_; },
+      [&] {
+        if (first_refused_ < 0 && stop_requested_) first_refused_ = batch;
+        decided_ = batch + 1;
+        return start_of(batch);
+      });
+  hub_.update([] {});  // wakes those who wait for the answer
+  return start;
+}
+
+BatchStart BatchGate::await(std::int64_t batch) {
   return hub_.wait(
       fmt::format("decision on batch {} from stage 0", batch), [&] { return decided_ > batch; },
-      [&] { return first_refused_ < 0 || batch < first_refused_; });
+      [&] { return start_of(batch); });
 }
 
 }  // namespace twobw::transport

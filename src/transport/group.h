@@ -5,7 +5,9 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <limits>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "device/stream_event.h"
@@ -41,20 +43,35 @@ class StageGroup {
   std::map<std::int64_t, Entry> entries_;
 };
 
-// Whether batch j begins. Stage 0 (of replica 0) decides, once, when it comes to it; the others learn the
-// answer.
+enum class BatchStart {
+  Refused,      // it does not begin, nor any after it
+  Pipelined,    // as the schedule has it
+  Synchronous,  // under flush
+};
+
+// Whether batch j begins, and how. Stage 0 (of replica 0) decides, once, when it comes to it; the others
+// learn the answer.
 class BatchGate {
  public:
   explicit BatchGate(Hub& hub) : hub_(hub) {}
 
   // From any thread: no further batch is to begin.
   void request_stop();
-  bool decide(std::int64_t batch);  // stage 0
-  bool await(std::int64_t batch);   // the others
+  // Before the run: from batch `first` on each waits until permit() says how it is to begin.
+  void hold_from(std::int64_t first);
+  // From any thread, batch after batch.
+  void permit(std::int64_t batch, bool synchronous);
+
+  BatchStart decide(std::int64_t batch);  // stage 0
+  BatchStart await(std::int64_t batch);   // the others
 
  private:
+  BatchStart start_of(std::int64_t batch) const;
+
   Hub& hub_;
   bool stop_requested_ = false;
+  std::int64_t permitted_ = std::numeric_limits<std::int64_t>::max();  // batches
+  std::set<std::int64_t> synchronous_;
   std::int64_t decided_ = 0;         // batches decided on so far
   std::int64_t first_refused_ = -1;  // the batch that did not begin
 };

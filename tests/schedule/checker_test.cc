@@ -18,6 +18,19 @@ INSTANTIATE_TEST_SUITE_P(Checker, EveryKind, testing::ValuesIn(all_kinds()), [](
   return kind == "2bw" ? "TwoBW" : kind;
 });
 
+TEST(Checker, ProvesFallbacksToFlush) {
+  for_each_spec(Kind::TwoBW,
+                {.stages = 4, .microbatches = 8, .extra = 1, .updates = 1, .sync_updates = 1, .replicas = 2},
+                [](Spec spec) {
+                  spec.updates = 9;
+                  for (const auto& fallbacks : std::vector<std::vector<BatchRange>>{
+                           {{2, 3}}, {{3, 6}}, {{2, 4}, {5, 6}}, {{3, 4}, {7, 9}}}) {
+                    spec.fallbacks = fallbacks;
+                    ASSERT_EQ(check(spec).problem(), "") << text(spec) << " " << fallbacks.front().begin;
+                  }
+                });
+}
+
 TEST_P(EveryKind, AllItsListsAreProved) {
   for_each_spec(GetParam(), {}, [](const Spec& spec) { ASSERT_EQ(check(spec).problem(), "") << text(spec); });
 }

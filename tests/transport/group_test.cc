@@ -129,16 +129,33 @@ TEST(StageGroup, ACancellationEndsTheWait) {
 }
 
 TEST(BatchGate, EveryBatchBeginsUntilAStopIsRequested) {
-  Hub hub(Seconds(60));
+  Hub hub(std::chrono::seconds(5));
   BatchGate gate(hub);
-  EXPECT_TRUE(gate.decide(0));
-  EXPECT_TRUE(gate.decide(1));
+  EXPECT_EQ(gate.decide(0), BatchStart::Pipelined);
+  EXPECT_EQ(gate.decide(1), BatchStart::Pipelined);
   gate.request_stop();
-  EXPECT_TRUE(gate.await(0));  // what was decided stays decided
-  EXPECT_TRUE(gate.await(1));
-  EXPECT_FALSE(gate.decide(2));
-  EXPECT_FALSE(gate.await(2));
-  EXPECT_TRUE(gate.await(1));
+  EXPECT_EQ(gate.await(0), BatchStart::Pipelined);  // what was decided stays decided
+  EXPECT_EQ(gate.await(1), BatchStart::Pipelined);
+  EXPECT_EQ(gate.decide(2), BatchStart::Refused);
+  EXPECT_EQ(gate.await(2), BatchStart::Refused);
+  EXPECT_EQ(gate.await(1), BatchStart::Pipelined);
+}
+
+TEST(BatchGate, BatchesThatAreHeldBeginAsTheyArePermitted) {
+  Hub hub(std::chrono::seconds(5));
+  BatchGate gate(hub);
+  gate.hold_from(1);
+  EXPECT_EQ(gate.decide(0), BatchStart::Pipelined);
+  std::thread other([&] {
+    gate.permit(1, true);
+    gate.permit(2, false);
+  });
+  EXPECT_EQ(gate.decide(1), BatchStart::Synchronous);
+  EXPECT_EQ(gate.decide(2), BatchStart::Pipelined);
+  other.join();
+  EXPECT_EQ(gate.await(1), BatchStart::Synchronous);
+  gate.request_stop();  // whatever is held
+  EXPECT_EQ(gate.decide(3), BatchStart::Refused);
 }
 
 TEST(BatchGate, OnceRefusedNothingBeginsAnyMore) {

@@ -39,7 +39,7 @@ class GpuStage final : public Stage {
   Tensors evaluate(std::int64_t index, const Tensors& inputs) override;
   Tensor tied_gradient(std::int64_t batch) override;
   transport::Norms squared_norms(std::int64_t batch) override;
-  void step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms,
+  void step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms, bool writes,
             const NextBatch* next) override;
   void predict(const NextBatch& next) override;
   StepResult finish_step(std::int64_t update) override;
@@ -240,8 +240,7 @@ transport::Norms GpuStage::squared_norms(std::int64_t batch) {
 }
 
 void GpuStage::step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms,
-                    const NextBatch* next) {
-  const bool writes = steps_write_compute(update);
+                    bool writes, const NextBatch* next) {
   const Tensor source = versions_.flat(versions_.newest());
   const Tensor target = writes ? versions_.begin_write() : Tensor();
   const optim::Prediction prediction = next ? prediction_for(*next) : optim::Prediction();
