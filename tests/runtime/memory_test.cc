@@ -118,7 +118,7 @@ class StageMemory : public testing::TestWithParam<Case> {
       } else if (i.op == Op::Backward) {
         stage->backward(i.microbatch, i.slot, i.version, between(model_, last));
       } else if (i.op == Op::Step) {
-        stage->step(i.batch, 1e-3, {});
+        stage->step(i.batch, 1e-3, {}, i.generation >= 0);
       } else if (i.op == Op::Predict) {
         stage->predict({.batch = i.batch, .learning_rate = 1e-3});
       }
