@@ -126,7 +126,7 @@ class Worker {
   std::vector<Span> waits_;
   std::deque<Step> steps_;
   std::int64_t predicted_ = 0;       // the last batch
-  std::int64_t summed_partly_ = -1;  // likewise
+  std::int64_t summed_partly_ = -2;  // likewise, that replicas sum up for the next
   double last_update_ = 0;
   std::vector<Timed> timed_;
   std::vector<telemetry::Event> events_;

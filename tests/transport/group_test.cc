@@ -163,10 +163,10 @@ TEST(BatchGate, OnceRefusedNothingBeginsAnyMore) {
   BatchGate gate(hub);
   gate.request_stop();
   gate.request_stop();
-  EXPECT_FALSE(gate.decide(0));
-  EXPECT_FALSE(gate.decide(1));
-  EXPECT_FALSE(gate.await(0));
-  EXPECT_FALSE(gate.await(1));
+  EXPECT_EQ(gate.decide(0), BatchStart::Refused);
+  EXPECT_EQ(gate.decide(1), BatchStart::Refused);
+  EXPECT_EQ(gate.await(0), BatchStart::Refused);
+  EXPECT_EQ(gate.await(1), BatchStart::Refused);
 }
 
 TEST(BatchGate, TheOthersWaitForStageZero) {
@@ -181,7 +181,7 @@ TEST(BatchGate, TheOthersWaitForStageZero) {
   about_to_wait.wait();
   gate.request_stop();
   gate.decide(1);
-  EXPECT_FALSE(waiting.get());
+  EXPECT_EQ(waiting.get(), BatchStart::Refused);
 }
 
 TEST(BatchGate, AnUndecidedBatchTimesOutWithItsName) {
@@ -203,12 +203,12 @@ TEST(BatchGate, AllStagesAgreeWhereToStop) {
   BatchGate gate(hub);
   const auto stop_of = [&](int stage) {
     std::int64_t batch = 0;
-    while (stage == 0 ? gate.decide(batch) : gate.await(batch)) ++batch;
+    while ((stage == 0 ? gate.decide(batch) : gate.await(batch)) != BatchStart::Refused) ++batch;
     return batch;
   };
   std::vector<std::future<std::int64_t>> stages;
   for (int stage = 0; stage < 3; ++stage) stages.push_back(std::async(std::launch::async, stop_of, stage));
-  EXPECT_TRUE(gate.await(20));
+  EXPECT_EQ(gate.await(20), BatchStart::Pipelined);
   gate.request_stop();
   const std::int64_t last = stages[0].get();
   EXPECT_GT(last, 20);
