@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
-
-#include "schedule/spec.h"
 
 namespace twobw::train {
 namespace {
@@ -23,18 +22,30 @@ Guard::Verdict Guard::add(std::int64_t update, double loss, std::optional<double
   std::string failure = prediction_error ? judge_error(update, *prediction_error) : "";
   if (failure.empty()) failure = judge_loss(update, loss);
   if (failure.empty()) {
-    const bool ends = falls_back() && batch == synchronous_until_ && batch > 0;
+    const std::int64_t until = fallbacks_.empty() ? 0 : fallbacks_.back().end;
+    const bool ends = batch == until && until > 0;
     return {.said = ends ? fmt::format("batch {} and those after it run under 2bw again", batch + 1) : "",
-            .synchronous = batch < synchronous_until_};
+            .synchronous = batch < until};
   }
   if (!falls_back()) return {.said = "warning: " + failure + "; " + remedy()};
   // After it all is judged anew.
-  synchronous_until_ = batch + config_.guard_updates;
+  const schedule::BatchRange range{.begin = batch, .end = batch + config_.guard_updates};
+  if (!fallbacks_.empty() && fallbacks_.back().end >= batch) {
+    fallbacks_.back().end = range.end;
+  } else {
+    fallbacks_.push_back(range);
+  }
   misses_ = 0;
   updates_ = 0;
   warned_of_error_ = warned_of_loss_ = false;
-  return {.said = fmt::format("{}: batches {} to {} run under flush", failure, batch + 1, synchronous_until_),
+  return {.said = fmt::format("{}: batches {} to {} run under flush", failure, batch + 1, range.end),
           .synchronous = true};
+}
+
+bool Guard::fell_back_at(std::int64_t update) const {
+  return std::ranges::any_of(fallbacks_, [&](const schedule::BatchRange& range) {
+    return range.begin <= update && update < range.end;
+  });
 }
 
 std::string Guard::judge_error(std::int64_t update, double error) {

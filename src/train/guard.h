@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/config.h"
+#include "schedule/spec.h"
 
 namespace twobw::train {
 
@@ -28,6 +30,10 @@ class Guard {
   };
   // `prediction_error`: see CompleteUpdate.
   Verdict add(std::int64_t update, double loss, std::optional<double> prediction_error);
+  // Whether the batch of the update ran under flush for it.
+  bool fell_back_at(std::int64_t update) const;
+  // So far, and to come.
+  const std::vector<schedule::BatchRange>& fallbacks() const { return fallbacks_; }
 
  private:
   std::string judge_error(std::int64_t update, double error);
@@ -41,7 +47,7 @@ class Guard {
   double lowest_ = 0;
   std::int64_t lowest_at_ = 0;
   bool warned_of_error_ = false, warned_of_loss_ = false;
-  std::int64_t synchronous_until_ = 0;  // batch, one past the last
+  std::vector<schedule::BatchRange> fallbacks_;
 };
 
 }  // namespace twobw::train

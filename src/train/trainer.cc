@@ -3,11 +3,13 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <exception>
 #include <functional>
 #include <optional>
+#include <span>
 #include <thread>
 
 #include "base/error.h"
@@ -103,6 +105,14 @@ void introduce(const runtime::Setup& setup, RunDirectory& directory,
   }
 }
 
+// First and last update of each, counted from 1.
+nlohmann::ordered_json updates_of(std::span<const schedule::BatchRange> ranges, std::int64_t updates) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const schedule::BatchRange& range : ranges)
+    if (range.begin < updates) list.push_back({range.begin + 1, std::min(range.end, updates)});
+  return list;
+}
+
 class Loop {
  public:
   // How batch j begins, where the guard decides.
@@ -122,7 +132,9 @@ class Loop {
 
   void handle(const CompleteUpdate& update) {
     statistics_.add(update);
-    directory_.add_metrics(statistics_.metrics_line());
+    nlohmann::ordered_json line = statistics_.metrics_line();
+    if (guard_.fell_back_at(update.update)) line["fallback"] = true;
+    directory_.add_metrics(line);
     if (update.skipped)
       say(fmt::format("update {} skipped by all stages: its gradient is not finite", update.update + 1));
     const Guard::Verdict verdict = guard_.add(update.update, update.loss, update.prediction_error);
@@ -217,6 +229,8 @@ Outcome train(const Config& asked, const RunOptions& options) {
   save_model(pipeline, setup, directory.path("model.safetensors"));
   outcome.summary = loop.statistics().summary();
   outcome.summary["interrupted"] = outcome.interrupted;
+  if (loop.guard().falls_back()) outcome.summary["fallbacks"] = 
+        updates_of(loop.guard().fallbacks(), outcome.summary["updates"].get<std::int64_t>());
   if (forecast) outcome.summary["forecast"] = measure::compare(forecast->plan, outcome.summary);
   directory.write_summary(outcome.summary);
   directory.log("done: " + outcome.summary.dump());

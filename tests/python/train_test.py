@@ -41,6 +41,38 @@ def expected_shapes(tied=True):
     return shapes
 
 
+class GuardTest(TestCase):
+    """A learning rate that grows until the loss climbs."""
+
+    CLIMBS = {"pipeline.schedule": "2bw", "pipeline.stages": 2, "pipeline.microbatches": 2, "optimizer.lr": 0.5,
+              "optimizer.warmup": 400, "train.updates": 280, "pipeline.guard_updates": 30}
+
+    def test_falls_back_to_flush_and_returns(self):
+        settings = {**self.CLIMBS, "pipeline.guard": "fallback"}
+        run = self.train(settings)
+        (first, last), = run.summary["fallbacks"]
+        self.assertEqual(last - first, 29)
+        self.assertEqual([line["update"] for line in run.updates if line.get("fallback")], list(range(first, last + 1)))
+        log = (run.folder / "log.txt").read_text()
+        self.assertIn(f": batches {first} to {last} run under flush", log)
+        self.assertIn(f"batch {last + 1} and those after it run under 2bw again", log)
+
+        # The oracle, told of it, arrives at the same loss; without it, at another.
+        verify = ["verify", *words({**TINY, "model.dropout": 0, "pipeline.sync_updates": 0, **settings})]
+        told = twobw(*verify, "--fallback", f"{first}:{last}")
+        self.assertEqual(told.returncode, 0, told.stdout + told.stderr)
+        self.assertIn("bit for bit", told.stdout)
+        self.assertIn(f"last loss {run.losses[-1]:.6f}", told.stdout)
+        self.assertNotIn(f"last loss {run.losses[-1]:.6f}", twobw(*verify).stdout)
+
+    def test_warns_or_is_off(self):
+        run = self.train(self.CLIMBS)
+        self.assertIn("warning: at update", (run.folder / "log.txt").read_text())
+        self.assertNotIn("fallbacks", run.summary)
+        run = self.train({**self.CLIMBS, "pipeline.guard": "off"}, name="off")
+        self.assertNotIn("warning", (run.folder / "log.txt").read_text())
+
+
 class RunDirectoryTest(TestCase):
     def test_what_a_run_leaves(self):
         run = self.train({"train.eval_every": 3, "pipeline.stages": 2})
