@@ -203,8 +203,8 @@ Verification verify(const Config& config, const VerifyOptions& options) {
   rule.fallbacks = options.fallbacks;
   if (!options.fallbacks.empty()) {
     if (!rule.shape.predicts())
-      fail_input("--fallback is for 2bw with prediction; pipeline.schedule is {}{}", name(rule.shape.schedule),
-                 rule.shape.predict ? "" : ", pipeline.predict false");
+      fail_input("--fallback is for 2bw with prediction; pipeline.schedule is {}{}",
+                 name(rule.shape.schedule), rule.shape.predict ? "" : ", pipeline.predict false");
     pipeline.hold_from(0);
     for (std::int64_t batch = 0; batch < setup.spec.updates; ++batch)
       pipeline.permit(batch, schedule::is_synchronous(rule, batch));
