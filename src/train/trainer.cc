@@ -229,7 +229,8 @@ Outcome train(const Config& asked, const RunOptions& options) {
   save_model(pipeline, setup, directory.path("model.safetensors"));
   outcome.summary = loop.statistics().summary();
   outcome.summary["interrupted"] = outcome.interrupted;
-  if (loop.guard().falls_back()) outcome.summary["fallbacks"] = 
+  if (loop.guard().falls_back())
+    outcome.summary["fallbacks"] =
         updates_of(loop.guard().fallbacks(), outcome.summary["updates"].get<std::int64_t>());
   if (forecast) outcome.summary["forecast"] = measure::compare(forecast->plan, outcome.summary);
   directory.write_summary(outcome.summary);
