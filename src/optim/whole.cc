@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "base/optimizer_kinds.h"
 
@@ -13,8 +15,26 @@ using at::Tensor;
 
 namespace {
 
+constexpr std::int64_t kTogether = 1 << 24;  // elements that are multiplied at once, for the memory it takes
+
 Tensor view(const Tensor& flat, const weights::Parameter& parameter) {
   return flat.narrow(0, parameter.offset, parameter.count).view(parameter.spec.shape);
+}
+
+bool is_tall(const Tensor& matrix) {
+  return matrix.size(0) > matrix.size(1);
+}
+
+// Matrices of one shape, none of them tall: five steps for all of them.
+Tensor newton_schulz(const Tensor& matrices, at::ScalarType format) {
+  constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315;
+  const Tensor norms = at::linalg_vector_norm(matrices, 2, at::IntArrayRef{1, 2}, /*keepdim=*/true);
+  Tensor x = (matrices / (norms + 1e-7)).to(format);
+  for (int step = 0; step < 5; ++step) {
+    const Tensor square = x.bmm(x.transpose(1, 2));
+    x = at::baddbmm(x, at::baddbmm(square, square, square, kB, kC), x, kA, 1);
+  }
+  return x.to(at::kFloat);
 }
 
 }  // namespace
@@ -26,16 +46,43 @@ std::vector<GroupValues> values_by_parameter(const OptimizerConfig& config, cons
   return values;
 }
 
-Tensor orthogonalized(const Tensor& matrix, at::ScalarType format) {
-  constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315;
-  const bool tall = matrix.size(0) > matrix.size(1);
-  Tensor x = tall ? matrix.t() : matrix;
-  x = (x / (x.norm() + 1e-7)).to(format).contiguous();
-  for (int step = 0; step < 5; ++step) {
-    const Tensor square = x.mm(x.t());
-    x = at::addmm(x, at::addmm(square, square, square, kB, kC), x, kA, 1);
+std::vector<Tensor> orthogonalized(const std::vector<Tensor>& matrices, at::ScalarType format) {
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::size_t>> by_shape;
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
+    const auto [least, most] = std::minmax(matrices[i].size(0), matrices[i].size(1));
+    by_shape[{least, most}].push_back(i);
   }
-  return (tall ? x.t() : x).to(at::kFloat);
+  std::vector<Tensor> results(matrices.size());
+  for (const auto& [shape, members] : by_shape) {
+    // On a CPU a product by itself rounds as it does among others only one by one.
+    const bool alone = matrices.front().is_cpu();
+    const std::int64_t at_once =
+        alone ? 1 : std::max<std::int64_t>(1, kTogether / (shape.first * shape.second));
+    for (std::size_t begin = 0; begin < members.size(); begin += at_once) {
+      const std::size_t end = std::min(members.size(), begin + static_cast<std::size_t>(at_once));
+      std::vector<Tensor> flat;
+      for (std::size_t i = begin; i < end; ++i) {
+        const Tensor& matrix = matrices[members[i]];
+        flat.push_back(is_tall(matrix) ? matrix.t() : matrix);
+      }
+      const std::vector<Tensor> made = newton_schulz(at::stack(flat), format).unbind(0);
+      for (std::size_t i = begin; i < end; ++i) {
+        const Tensor& result = made[i - begin];
+        results[members[i]] = is_tall(matrices[members[i]]) ? result.t() : result;
+      }
+    }
+  }
+  return results;
+}
+
+WholeParameters::WholeParameters(const OptimizerConfig& config, const weights::Layout& layout,
+                                 at::ScalarType format)
+    : config_(config), format_(format) {
+  const std::vector<GroupValues> values = values_by_parameter(config, layout);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const weights::Parameter& parameter = layout.parameters()[i];
+    if (!parameter.alias && has(parameter)) members_.push_back({&parameter, values[i]});
+  }
 }
 
 bool WholeParameters::has(const weights::Parameter& parameter) const {
@@ -49,79 +96,98 @@ bool WholeParameters::has(const weights::Parameter& parameter) const {
   }
 }
 
-WholeParameters::Moved WholeParameters::muon(const weights::Parameter& parameter, const Tensor& w,
-                                             const Tensor& momentum, const Tensor& gradient) const {
-  const Tensor m = config_.momentum * momentum + gradient;
-  const Tensor ahead = gradient + config_.momentum * m;
-  std::vector<Tensor> parts;
-  for (const Tensor& part : ahead.chunk(parameter.spec.matrices, 0))
-    parts.push_back(orthogonalized(part, format_));
-  const double larger = static_cast<double>(std::max(parts.front().size(0), parts.front().size(1)));
-  const double decay = values_of(parameter).weight_decay;
-  return {.update = -(decay * w + 0.2 * std::sqrt(larger) * at::cat(parts, 0)), .moment1 = m};
+std::vector<Tensor> WholeParameters::views(const Tensor& flat) const {
+  std::vector<Tensor> result;
+  for (const Member& member : members_) result.push_back(view(flat, *member.parameter));
+  return result;
 }
 
-WholeParameters::Moved WholeParameters::lamb(const weights::Parameter& parameter, const Tensor& w,
-                                             const Tensor& m, const Tensor& v, const Tensor& gradient,
-                                             const WholeScalars& scalars) const {
-  const double beta1 = config_.betas[0], beta2 = config_.betas[1];
-  const Tensor n = scalars.applied + 1;
-  Moved moved{.moment1 = beta1 * m + (1 - beta1) * gradient,
-              .moment2 = beta2 * v + (1 - beta2) * gradient.square()};
-  const Tensor mean = moved.moment1 / (1 - at::pow(beta1, n)).to(at::kFloat);
-  const Tensor deviation = (moved.moment2 / (1 - at::pow(beta2, n)).to(at::kFloat)).sqrt();
-  Tensor direction = mean / (deviation + config_.eps);
-  if (const double decay = values_of(parameter).weight_decay; decay > 0) {
-    direction = direction + decay * w;
-    const Tensor ratio = w.norm() / direction.norm();
-    direction = direction * at::where(ratio.isfinite().logical_and(ratio > 0), ratio, at::ones_like(ratio));
+WholeParameters::Moved WholeParameters::muon(const WholeBuffers& buffers, const Tensors& gradients,
+                                             double learning_rate) const {
+  Moved moved{.moment1 = at::_foreach_add(gradients, views(buffers.moment1), config_.momentum)};
+  const Tensors ahead = at::_foreach_add(gradients, moved.moment1, config_.momentum);
+  Tensors parts;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    for (const Tensor& part : ahead[i].chunk(members_[i].parameter->spec.matrices, 0)) parts.push_back(part);
   }
-  moved.update = -direction;
+  const Tensors made = orthogonalized(parts, format_);
+  Tensors directions;
+  std::vector<at::Scalar> of_direction, of_weights;
+  for (auto part = made.begin(); const Member& member : members_) {
+    const auto end = part + member.parameter->spec.matrices;
+    directions.push_back(part + 1 == end ? *part : at::cat(Tensors(part, end), 0));
+    const double larger = static_cast<double>(std::max(part->size(0), part->size(1)));
+    const double rate = learning_rate * member.values.rate;
+    of_direction.emplace_back(-rate * 0.2 * std::sqrt(larger));
+    of_weights.emplace_back(-rate * member.values.weight_decay);
+    part = end;
+  }
+  moved.updates = at::_foreach_mul(directions, of_direction);
+  at::_foreach_add_(moved.updates, at::_foreach_mul(views(buffers.source), of_weights));
   return moved;
 }
 
-WholeParameters::Moved WholeParameters::move(const weights::Parameter& parameter, const WholeBuffers& buffers,
+WholeParameters::Moved WholeParameters::lamb(const WholeBuffers& buffers, const Tensors& gradients,
                                              const WholeScalars& scalars) const {
-  const Tensor w = view(buffers.source, parameter), m = view(buffers.moment1, parameter);
-  const Tensor gradient = view(buffers.gradient, parameter) * scalars.gradient_scale;
-  const double rate = scalars.learning_rate * values_of(parameter).rate;
-  const auto at_rate = [rate](Moved moved) {
-    moved.update = rate * moved.update;
-    return moved;
-  };
-  if (optimizer_kind(config_.name).rule == OptimizerRule::Muon)
-    return at_rate(muon(parameter, w, m, gradient));
-  return at_rate(lamb(parameter, w, m, view(buffers.moment2, parameter), gradient, scalars));
+  const double beta1 = config_.betas[0], beta2 = config_.betas[1];
+  const Tensor n = scalars.applied + 1;
+  const Tensor correction1 = (1 - at::pow(beta1, n)).to(at::kFloat);
+  const Tensor correction2 = (1 - at::pow(beta2, n)).to(at::kFloat);
+  Moved moved;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    const auto& [parameter, values] = members_[i];
+    const Tensor w = view(buffers.source, *parameter);
+    const Tensor m = beta1 * view(buffers.moment1, *parameter) + (1 - beta1) * gradients[i];
+    const Tensor v = beta2 * view(buffers.moment2, *parameter) + (1 - beta2) * gradients[i].square();
+    Tensor direction = (m / correction1) / ((v / correction2).sqrt() + config_.eps);
+    if (values.weight_decay > 0) {
+      direction = direction + values.weight_decay * w;
+      const Tensor ratio = w.norm() / direction.norm();
+      direction = direction * at::where(ratio.isfinite().logical_and(ratio > 0), ratio, at::ones_like(ratio));
+    }
+    moved.updates.push_back(-scalars.learning_rate * values.rate * direction);
+    moved.moment1.push_back(m);
+    moved.moment2.push_back(v);
+  }
+  return moved;
+}
+
+WholeParameters::Moved WholeParameters::move(const WholeBuffers& buffers, const WholeScalars& scalars) const {
+  const Tensors gradients = at::_foreach_mul(views(buffers.gradient), scalars.gradient_scale);
+  return optimizer_kind(config_.name).rule == OptimizerRule::Muon
+             ? muon(buffers, gradients, scalars.learning_rate)
+             : lamb(buffers, gradients, scalars);
 }
 
 void WholeParameters::apply(const WholeBuffers& buffers, const WholeScalars& scalars) const {
+  if (members_.empty()) return;
   at::NoGradGuard no_grad;
-  for (const weights::Parameter& parameter : layout_.parameters()) {
-    if (parameter.alias || !has(parameter)) continue;
-    const Moved moved = move(parameter, buffers, scalars);
-    const auto keep = [&](const Tensor& flat, const Tensor& next) {
-      if (!next.defined()) return;
-      const Tensor now = view(flat, parameter);
-      now.copy_(at::where(scalars.skip, now, next));
-    };
-    const Tensor w = view(buffers.source, parameter);
-    const Tensor next = at::where(scalars.skip, w, w + moved.update);
-    keep(buffers.moment1, moved.moment1);
-    keep(buffers.moment2, moved.moment2);
-    view(buffers.target, parameter).copy_(next);
-    if (buffers.compute.defined()) view(buffers.compute, parameter).copy_(next);
-    view(buffers.gradient, parameter).zero_();
+  const Moved moved = move(buffers, scalars);
+  const Tensors sources = views(buffers.source), targets = views(buffers.target);
+  const Tensors next = at::_foreach_add(sources, moved.updates);
+  const auto keep = [&](const Tensors& now, const Tensors& coming, const Tensors& to) {
+    for (std::size_t i = 0; i < coming.size(); ++i) {
+      Tensor out = to[i];
+      at::where_out(out, scalars.skip, now[i], coming[i]);
+    }
+  };
+  keep(sources, next, targets);
+  const Tensors moment1 = views(buffers.moment1);
+  keep(moment1, moved.moment1, moment1);
+  if (!moved.moment2.empty()) {
+    const Tensors moment2 = views(buffers.moment2);
+    keep(moment2, moved.moment2, moment2);
   }
+  if (buffers.compute.defined()) at::_foreach_copy_(views(buffers.compute), targets);
+  at::_foreach_zero_(views(buffers.gradient));
 }
 
 void WholeParameters::predict(const WholeBuffers& buffers, const WholeScalars& scalars) const {
+  if (members_.empty()) return;
   at::NoGradGuard no_grad;
-  for (const weights::Parameter& parameter : layout_.parameters()) {
-    if (parameter.alias || !has(parameter)) continue;
-    const Tensor update = move(parameter, buffers, scalars).update;
-    const Tensor finite = at::where(update.isfinite(), update, at::zeros_like(update));
-    view(buffers.compute, parameter).copy_(view(buffers.source, parameter) + finite);
-  }
+  Tensors updates = move(buffers, scalars).updates;
+  for (Tensor& update : updates) update.nan_to_num_(0.0, 0.0, 0.0);
+  at::_foreach_copy_(views(buffers.compute), at::_foreach_add(views(buffers.source), updates));
 }
 
 }  // namespace twobw::optim

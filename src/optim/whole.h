@@ -5,6 +5,9 @@
 //   Muon  d = g + mu m, m the momentum;  u = -lr (decay w + 0.2 sqrt(max(rows, columns)) O(d))
 //         O by five steps of Newton and Schulz (Jordan et al. 2024); the factor keeps AdamW's learning rate
 //         (Liu et al. 2025, "Muon is scalable for LLM training")
+//
+// All parameters go through an operation together where there is one for lists of tensors, and matrices of
+// one shape through the same products: on a GPU launches would take longer than the arithmetic.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -39,8 +42,7 @@ std::vector<GroupValues> values_by_parameter(const OptimizerConfig& config, cons
 class WholeParameters {
  public:
   // `format`: of the products that Muon makes.
-  WholeParameters(const OptimizerConfig& config, const weights::Layout& layout, at::ScalarType format)
-      : config_(config), layout_(layout), values_(values_by_parameter(config, layout)), format_(format) {}
+  WholeParameters(const OptimizerConfig& config, const weights::Layout& layout, at::ScalarType format);
 
   // Whether the parameter is one of them; the others' elements are updated one by one.
   bool has(const weights::Parameter& parameter) const;
@@ -49,27 +51,28 @@ class WholeParameters {
   void predict(const WholeBuffers& buffers, const WholeScalars& scalars) const;
 
  private:
+  using Tensors = std::vector<at::Tensor>;
+  // Of each of the parameters.
   struct Moved {
-    at::Tensor update;  // for a learning rate of 1
-    at::Tensor moment1, moment2;
+    Tensors updates;
+    Tensors moment1, moment2;
   };
-  const GroupValues& values_of(const weights::Parameter& parameter) const {
-    return values_[&parameter - layout_.parameters().data()];
-  }
-  Moved move(const weights::Parameter& parameter, const WholeBuffers& buffers,
-             const WholeScalars& scalars) const;
-  Moved muon(const weights::Parameter& parameter, const at::Tensor& w, const at::Tensor& momentum,
-             const at::Tensor& gradient) const;
-  Moved lamb(const weights::Parameter& parameter, const at::Tensor& w, const at::Tensor& m,
-             const at::Tensor& v, const at::Tensor& gradient, const WholeScalars& scalars) const;
+  Tensors views(const at::Tensor& flat) const;
+  Moved move(const WholeBuffers& buffers, const WholeScalars& scalars) const;
+  Moved muon(const WholeBuffers& buffers, const Tensors& gradients, double learning_rate) const;
+  Moved lamb(const WholeBuffers& buffers, const Tensors& gradients, const WholeScalars& scalars) const;
 
   OptimizerConfig config_;
-  const weights::Layout& layout_;
-  std::vector<GroupValues> values_;  // by parameter
+  struct Member {
+    const weights::Parameter* parameter;
+    GroupValues values;
+  };
+  std::vector<Member> members_;  // in the layout's order, aliases left out
   at::ScalarType format_;
 };
 
-// The nearest matrix with orthogonal rows or columns, roughly: its singular values come to lie around 1.
-at::Tensor orthogonalized(const at::Tensor& matrix, at::ScalarType format);
+// For each matrix the nearest with orthogonal rows or columns, roughly: its singular values come to lie
+// around 1.
+std::vector<at::Tensor> orthogonalized(const std::vector<at::Tensor>& matrices, at::ScalarType format);
 
 }  // namespace twobw::optim
