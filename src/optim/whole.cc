@@ -49,7 +49,7 @@ std::vector<GroupValues> values_by_parameter(const OptimizerConfig& config, cons
 std::vector<Tensor> orthogonalized(const std::vector<Tensor>& matrices, at::ScalarType format) {
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::size_t>> by_shape;
   for (std::size_t i = 0; i < matrices.size(); ++i) {
-    const auto [least, most] = std::minmax(matrices[i].size(0), matrices[i].size(1));
+    const auto [least, most] = std::minmax({matrices[i].size(0), matrices[i].size(1)});
     by_shape[{least, most}].push_back(i);
   }
   std::vector<Tensor> results(matrices.size());
