@@ -36,7 +36,7 @@ COMMON = {
     "model.vocab": 256, "model.context": 256, "optimizer.warmup": 100, "optimizer.betas": "[0.9,0.95]",
     "optimizer.weight_decay": 0.1, "optimizer.clip": 1, "train.precision": "bf16",
 }
-BEST = {("25M", "adamw"): 1e-3, ("85M", "adamw"): 6e-4, ("25M", "muon"): 1e-3, ("85M", "muon"): 6e-4}
+BEST = {("25M", "adamw"): 1e-3, ("85M", "adamw"): 6e-4, ("25M", "muon"): 8e-3, ("85M", "muon"): 6e-4}
 SEQUENCES = 64  # in an update: 16,384 bytes
 
 
@@ -80,7 +80,7 @@ def figure(name):
     rows = []
     if name == "sweep":
         for model, optimizer, rates in (("25M", "adamw", (5e-4, 2e-3, 4e-3)), ("85M", "adamw", (3e-4, 1.2e-3, 2.4e-3)),
-                                        ("25M", "muon", (5e-4, 2e-3, 4e-3)), ("85M", "muon", (3e-4, 1.2e-3, 2.4e-3))):
+                                        ("25M", "muon", (5e-4, 2e-3, 4e-3, 8e-3)), ("85M", "muon", (3e-4, 1.2e-3, 2.4e-3))):
             for lr in rates:
                 for rule in ("flush", "predicted"):
                     rows.append(row(model, rule, lr=lr, optimizer=optimizer))
@@ -100,6 +100,9 @@ def figure(name):
         for m in (4, 8, 16):
             for rule in ("flush", "predicted"):
                 rows.append(row("25M", rule, m=m))
+        # As many updates as fit into the time that flush takes for 2000.
+        for m, updates in ((4, 2900), (8, 2440), (16, 2270)):
+            rows.append(row("25M", "predicted", m=m, **{"train.updates": updates}))
     elif name == "shapes":
         for rule in ("flush", "predicted"):
             for m in (8, 16, 32):
