@@ -2,8 +2,6 @@
 
 #include <vector>
 
-#include "base/optimizer_kinds.h"
-
 namespace twobw::optim {
 namespace {
 
@@ -24,10 +22,6 @@ Extrapolation extrapolation_at(const OptimizerConfig& config, std::int64_t sync_
     extrapolation.weights2 = factor(config.extrapolate_weights, 1);
   }
   return extrapolation;
-}
-
-bool has_second_moment(const OptimizerConfig& config) {
-  return optimizer_kind(config.name).moments > 1;
 }
 
 float first_scale(const OptimizerConfig& config) {

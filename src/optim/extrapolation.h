@@ -14,9 +14,6 @@ namespace twobw::optim {
 // out those whose history does not exist yet.
 Extrapolation extrapolation_at(const OptimizerConfig& config, std::int64_t sync_updates, std::int64_t t);
 
-// Whether it keeps one beside the first.
-bool has_second_moment(const OptimizerConfig& config);
-
 // The clipping factor to predict with before any update was made.
 float first_scale(const OptimizerConfig& config);
 

@@ -26,10 +26,6 @@ T* as(const Tensor& tensor) {
   return reinterpret_cast<T*>(tensor.mutable_data_ptr());
 }
 
-double bytes(const Tensor& tensor) {
-  return tensor.defined() ? static_cast<double>(tensor.nbytes()) : 0;
-}
-
 }  // namespace
 
 GpuOptimizer::GpuOptimizer(const OptimizerConfig& config, const weights::Layout& layout,
@@ -39,17 +35,10 @@ GpuOptimizer::GpuOptimizer(const OptimizerConfig& config, const weights::Layout&
       layout_(layout),
       sync_updates_(sync_updates),
       predicts_(predicts),
-      whole_(config, layout, compute.scalar_type()) {
+      whole_(config, layout, compute.scalar_type()),
+      state_(
+          make_state(config, initial, compute.options(), predicts || compute.scalar_type() != at::kFloat)) {
   const at::TensorOptions on_gpu = compute.options();
-  const auto state = [&] { return at::zeros({layout.size()}, on_gpu.dtype(at::kFloat)); };
-  moment1_ = state();
-  if (has_second_moment(config)) moment2_ = state();
-  if (!config.extrapolate_update.empty()) update1_ = state();
-  if (config.extrapolate_update.size() > 1) update2_ = state();
-  if (!config.extrapolate_weights.empty() || predicts || compute.scalar_type() != at::kFloat)
-    master_ = initial.to(on_gpu.dtype(at::kFloat));
-  if (config.extrapolate_weights.size() > 1) applied1_ = state();
-
   std::vector<cuda::Piece> pieces, norm_pieces;
   std::vector<int> first = {0};
   for (const weights::Parameter& parameter : layout.parameters()) {
@@ -100,14 +89,14 @@ void GpuOptimizer::with_rule(double learning_rate, const Work& work) const {
 // The true weights may be in another buffer than the master.
 template <typename Compute>
 StreamsOf<Compute> GpuOptimizer::streams_of(const Tensor& compute) const {
-  return {.source = data_of(master_),
-          .target = data_of(master_),
-          .moment1 = data_of(moment1_),
-          .moment2 = data_of(moment2_),
-          .update1 = data_of(update1_),
-          .update2 = data_of(update2_),
+  return {.source = data_of(state_.master),
+          .target = data_of(state_.master),
+          .moment1 = data_of(state_.moment1),
+          .moment2 = data_of(state_.moment2),
+          .update1 = data_of(state_.update1),
+          .update2 = data_of(state_.update2),
           .compute = compute.defined() ? as<Compute>(compute) : nullptr,
-          .applied1 = data_of(applied1_)};
+          .applied1 = data_of(state_.applied1)};
 }
 
 void GpuOptimizer::prepare(std::span<const Tensor> norms, cudaStream_t stream) {
@@ -148,7 +137,7 @@ void GpuOptimizer::apply(std::int64_t update, double learning_rate, std::span<co
   };
   if (written.defined() && written.scalar_type() == at::kBFloat16) {
     work(streams_of<__nv_bfloat16>(written));
-  } else if (master_.defined()) {
+  } else if (state_.master.defined()) {
     work(streams_of<float>(written));
   } else {
     Streams streams = streams_of<float>({});
@@ -157,7 +146,7 @@ void GpuOptimizer::apply(std::int64_t update, double learning_rate, std::span<co
     work(streams);
   }
   WholeBuffers buffers = whole_buffers(gradient, next == nullptr ? target : Tensor());
-  if (!master_.defined()) {
+  if (!state_.master.defined()) {
     buffers.source = source;
     buffers.target = target;
     buffers.compute = Tensor();
@@ -195,11 +184,11 @@ Tensor GpuOptimizer::of_control(std::size_t offset, at::ScalarType type) const {
 }
 
 WholeBuffers GpuOptimizer::whole_buffers(const Tensor& gradient, const Tensor& compute) const {
-  return {.source = master_,
-          .target = master_,
+  return {.source = state_.master,
+          .target = state_.master,
           .gradient = gradient,
-          .moment1 = moment1_,
-          .moment2 = moment2_,
+          .moment1 = state_.moment1,
+          .moment2 = state_.moment2,
           .compute = compute};
 }
 
@@ -223,9 +212,9 @@ const cuda::Control* GpuOptimizer::control() const {
 }
 
 void GpuOptimizer::add_to(Footprint& footprint) const {
-  footprint[Term::Master] += bytes(master_);
-  for (const Tensor& tensor : {moment1_, moment2_, update1_, update2_, applied1_})
-    footprint[Term::Optimizer] += bytes(tensor);
+  const double master = state_.master.defined() ? static_cast<double>(state_.master.nbytes()) : 0;
+  footprint[Term::Master] += master;
+  footprint[Term::Optimizer] += static_cast<double>(state_.bytes()) - master;
 }
 
 }  // namespace twobw::optim

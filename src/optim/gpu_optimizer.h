@@ -12,6 +12,7 @@
 #include "base/memory_terms.h"
 #include "optim/kernels_cuda.h"
 #include "optim/optimizer.h"
+#include "optim/state.h"
 #include "optim/whole.h"
 #include "weights/layout.h"
 
@@ -37,11 +38,12 @@ class GpuOptimizer {
 
   // Single precision.
   const at::Tensor& true_weights(const at::Tensor& newest) const {
-    return master_.defined() ? master_ : newest;
+    return state_.master.defined() ? state_.master : newest;
   }
   // Whether what is computed with is the true weights, if perhaps rounded.
   bool computes_with_true_weights() const { return config_.extrapolate_weights.empty() && !predicts_; }
 
+  const State& state() const { return state_; }
   void add_to(Footprint& footprint) const;
 
  private:
@@ -62,7 +64,7 @@ class GpuOptimizer {
   std::int64_t sync_updates_;
   bool predicts_;
   WholeParameters whole_;
-  at::Tensor master_, moment1_, moment2_, update1_, update2_, applied1_;
+  State state_;
   at::Tensor pieces_, norm_pieces_, first_piece_, partial_, norms_, gathered_, sum_, control_;
   int piece_count_ = 0, norm_piece_count_ = 0, norm_count_ = 0;
 };

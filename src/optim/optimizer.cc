@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/optimizer_kinds.h"
-#include "device/memory.h"
 #include "optim/extrapolation.h"
 
 namespace twobw::optim {
@@ -24,19 +23,8 @@ Optimizer::Optimizer(const OptimizerConfig& config, const weights::Layout& layou
       sync_updates_(sync_updates),
       values_(values_by_parameter(config, layout)),
       whole_(config, layout, at::kFloat),
-      last_scale_(first_scale(config)) {
-  const device::PurposeScope purpose(Term::Optimizer);
-  const auto state = [&] { return at::zeros({layout.size()}, at::kFloat); };
-  moment1_ = state();
-  if (has_second_moment(config)) moment2_ = state();
-  if (!config.extrapolate_update.empty()) update1_ = state();
-  if (config.extrapolate_update.size() > 1) update2_ = state();
-  if (!config.extrapolate_weights.empty() || predicts) {
-    const device::PurposeScope of_master(Term::Master);
-    master_ = initial.clone();
-  }
-  if (config.extrapolate_weights.size() > 1) applied1_ = state();
-}
+      last_scale_(first_scale(config)),
+      state_(make_state(config, initial, initial.options(), /*keeps_master=*/predicts)) {}
 
 Applied Optimizer::step(std::int64_t update, double learning_rate, std::span<const double> squared_norms,
                         const at::Tensor& gradient, const at::Tensor& source, const at::Tensor& target,
@@ -67,14 +55,14 @@ void Optimizer::apply(const Update& update, const at::Tensor& gradient, const at
   Streams streams{.source = data_of(source),
                   .target = data_of(target),
                   .gradient = data_of(gradient),
-                  .moment1 = data_of(moment1_),
-                  .moment2 = data_of(moment2_),
-                  .update1 = data_of(update1_),
-                  .update2 = data_of(update2_)};
-  if (master_.defined()) {
-    streams.source = streams.target = data_of(master_);
+                  .moment1 = data_of(state_.moment1),
+                  .moment2 = data_of(state_.moment2),
+                  .update1 = data_of(state_.update1),
+                  .update2 = data_of(state_.update2)};
+  if (state_.master.defined()) {
+    streams.source = streams.target = data_of(state_.master);
     streams.compute = data_of(target);
-    streams.applied1 = data_of(applied1_);
+    streams.applied1 = data_of(state_.applied1);
   }
   if (next != nullptr) {
     streams.compute = data_of(next->target);
@@ -101,12 +89,12 @@ void Optimizer::apply(const Update& update, const at::Tensor& gradient, const at
         },
         rule);
   });
-  const bool master = master_.defined();
-  whole_.apply({.source = master ? master_ : source,
-                .target = master ? master_ : target,
+  const bool master = state_.master.defined();
+  whole_.apply({.source = master ? state_.master : source,
+                .target = master ? state_.master : target,
                 .gradient = gradient,
-                .moment1 = moment1_,
-                .moment2 = moment2_,
+                .moment1 = state_.moment1,
+                .moment2 = state_.moment2,
                 .compute = master && next == nullptr ? target : at::Tensor()},
                scalars_of(update.learning_rate, scale, update.skip));
   // What lies past the weights are the aliases' gradients, already summed into their partners'.
@@ -126,18 +114,18 @@ WholeScalars Optimizer::scalars_of(double learning_rate, float gradient_scale, b
 
 void Optimizer::predict_whole(const Prediction& prediction) const {
   whole_.predict(
-      {.source = master_,
+      {.source = state_.master,
        .gradient = prediction.gradient,
-       .moment1 = moment1_,
-       .moment2 = moment2_,
+       .moment1 = state_.moment1,
+       .moment2 = state_.moment2,
        .compute = prediction.target},
       scalars_of(prediction.learning_rate, last_scale_ * static_cast<float>(prediction.ratio), false));
 }
 
 void Optimizer::predict(const Prediction& prediction) const {
-  const Streams streams{.source = data_of(master_),
-                        .moment1 = data_of(moment1_),
-                        .moment2 = data_of(moment2_),
+  const Streams streams{.source = data_of(state_.master),
+                        .moment1 = data_of(state_.moment1),
+                        .moment2 = data_of(state_.moment2),
                         .compute = data_of(prediction.target),
                         .ahead = data_of(prediction.gradient)};
   for_each_range(streams, [&](const weights::Parameter& parameter, const Streams& range) {
@@ -181,20 +169,6 @@ Optimizer::Rule Optimizer::rule_of(const weights::Parameter& parameter, double l
                    .correction1 = static_cast<float>(1.0 - std::pow(config_.betas[0], step)),
                    .root_correction2 = static_cast<float>(std::sqrt(1.0 - std::pow(config_.betas[1], step))),
                    .gradient_scale = gradient_scale};
-}
-
-std::vector<std::pair<std::string, at::Tensor>> Optimizer::state() const {
-  std::vector<std::pair<std::string, at::Tensor>> all = {{"master", master_},   {"moment1", moment1_},
-                                                         {"moment2", moment2_}, {"update1", update1_},
-                                                         {"update2", update2_}, {"applied1", applied1_}};
-  std::erase_if(all, [](const auto& buffer) { return !buffer.second.defined(); });
-  return all;
-}
-
-std::int64_t Optimizer::state_bytes() const {
-  std::int64_t bytes = 0;
-  for (const auto& [name, tensor] : state()) bytes += static_cast<std::int64_t>(tensor.nbytes());
-  return bytes;
 }
 
 double clip_scale(double norm, double clip) {

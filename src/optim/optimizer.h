@@ -20,14 +20,13 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/config.h"
 #include "base/parameter_groups.h"
 #include "optim/kernels.h"
+#include "optim/state.h"
 #include "optim/whole.h"
 #include "weights/layout.h"
 
@@ -77,12 +76,10 @@ class Optimizer {
 
   // The true weights of the newest version, given its compute buffer.
   const at::Tensor& true_weights(const at::Tensor& newest) const {
-    return master_.defined() ? master_ : newest;
+    return state_.master.defined() ? state_.master : newest;
   }
 
-  // Its buffers by name, flat, as large as the weights; those that this optimizer does not have left out.
-  std::vector<std::pair<std::string, at::Tensor>> state() const;
-  std::int64_t state_bytes() const;
+  const State& state() const { return state_; }
 
  private:
   using Rule = std::variant<AdamWRule, SgdRule, LionRule>;
@@ -101,7 +98,7 @@ class Optimizer {
   WholeParameters whole_;
   std::int64_t applied_ = 0;  // updates not skipped
   float last_scale_;          // from clipping, of the last of them
-  at::Tensor master_, moment1_, moment2_, update1_, update2_, applied1_;
+  State state_;
 };
 
 // The factor that brings a gradient of norm `norm` down to `clip`; 1 when clip is 0 or not reached.

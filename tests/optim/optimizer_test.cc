@@ -267,7 +267,7 @@ TEST(Optimizer, KeepsNoMoreStateThanItsConfigurationNeeds) {
   const Layout layout(toy_model({{{.name = "w", .shape = {64}}}}), 0, 1);
   const Tensor flat = at::zeros({64});
   const auto copies = [&](OptimizerConfig config) {
-    return static_cast<double>(Optimizer(config, layout, 0, flat).state_bytes()) / (64 * sizeof(float));
+    return static_cast<double>(Optimizer(config, layout, 0, flat).state().bytes()) / (64 * sizeof(float));
   };
   EXPECT_EQ(copies({.name = "sgd"}), 1);
   EXPECT_EQ(copies({.name = "adamw"}), 2);

@@ -1,0 +1,32 @@
+// What an optimizer remembers from one update to the next: flat buffers in single precision, as large as the
+// weights, by name. Not defined: this optimizer does without.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/config.h"
+
+namespace twobw::optim {
+
+struct State {
+  at::Tensor master;  // the true weights, where what is computed with differs from them
+  at::Tensor moment1, moment2;
+  at::Tensor update1, update2;  // u of the update before, and of the one before that
+  at::Tensor applied1;          // W(t) - W(t-1)
+
+  // Those that are defined.
+  std::vector<std::pair<std::string, at::Tensor>> named() const;
+  std::int64_t bytes() const;
+};
+
+// Zeros, where `initial`, flat W(0), is to be trained; `options`: of the device. With `keeps_master` the
+// master is a copy of it.
+State make_state(const OptimizerConfig& config, const at::Tensor& initial, const at::TensorOptions& options,
+                 bool keeps_master);
+
+}  // namespace twobw::optim
