@@ -5,9 +5,9 @@
 namespace twobw::optim {
 namespace {
 
-// Without extrapolation. The pointers are copied and promised distinct (but for source and target,
-// which meet element by element only), or the loop would not vectorise.
-template <typename Rule>
+// Without extrapolation, and with a copy to compute with where `Copies`. The pointers are copied and promised
+// distinct (but for source and target, which meet element by element only), or the loop would not vectorise.
+template <bool Copies, typename Rule>
 inline __attribute__((always_inline)) void plain_loop(const Rule& given, const Streams& streams) {
   const Rule rule = given;
   const Streams s = streams;
@@ -15,8 +15,10 @@ inline __attribute__((always_inline)) void plain_loop(const Rule& given, const S
   for (std::int64_t i = 0; i < s.n; ++i) {
     const float w = s.source[i];
     const float u = update_of(rule, s, i, w, s.gradient[i] * rule.gradient_scale);
+    const float next = w + u;
     s.gradient[i] = 0.0f;
-    s.target[i] = w + u;
+    s.target[i] = next;
+    if constexpr (Copies) s.compute[i] = next;
   }
 }
 
@@ -46,18 +48,20 @@ inline __attribute__((always_inline)) void predict_loop(const Rule& given, const
   for (std::int64_t i = 0; i < s.n; ++i) s.compute[i] = predicted(next, s, i, s.source[i]);
 }
 
-bool extrapolates(const Streams& streams) {
-  return streams.update1 != nullptr || streams.compute != nullptr;
+bool extrapolates(const Extrapolation& e, const Streams& streams) {
+  return streams.update1 != nullptr || streams.applied1 != nullptr || e.weights != 0;
 }
 
 }  // namespace
 
 template <typename Rule>
 TWOBW_VECTORIZED void apply(const Rule& rule, const Extrapolation& extrapolation, const Streams& streams) {
-  if (extrapolates(streams)) {
+  if (extrapolates(extrapolation, streams)) {
     extrapolating_loop(rule, extrapolation, streams);
+  } else if (streams.compute != nullptr) {
+    plain_loop<true>(rule, streams);
   } else {
-    plain_loop(rule, streams);
+    plain_loop<false>(rule, streams);
   }
 }
 
