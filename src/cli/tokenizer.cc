@@ -11,6 +11,7 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -134,13 +135,21 @@ std::string as_text(const std::vector<Id>& ids) {
   return fmt::to_string(out);
 }
 
-void print_speed(const Tokenizer& tokenizer, const std::string& text, int repeat) {
+// Calls `use` with the whole text, or with every line of it.
+template <typename Use>
+void each_part(std::string_view text, bool lines, const Use& use) {
+  do {
+    use(lines ? take_line(text) : std::exchange(text, ""));
+  } while (!text.empty());
+}
+
+void print_speed(const Tokenizer& tokenizer, const std::string& text, const EncodeOptions& options) {
   double best = 0;
   std::vector<Id> ids;
-  for (int i = 0; i < repeat; ++i) {
+  for (int i = 0; i < options.repeat; ++i) {
     ids.clear();
     const auto begin = std::chrono::steady_clock::now();
-    tokenizer.encode(text, ids);
+    each_part(text, options.lines, [&](std::string_view part) { tokenizer.encode(part, ids); });
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
     best = i == 0 ? seconds.count() : std::min(best, seconds.count());
   }
@@ -151,18 +160,16 @@ void encode_text(const EncodeOptions& options) {
   const auto tokenizer = tokenizer::load_tokenizer(options.tokenizer);
   std::string text = read_input(options.file);
   if (options.replace) text = tokenizer::replace_invalid(text);
-  if (options.count) return print_speed(*tokenizer, text, options.repeat);
-  std::string_view rest = text;
-  do {
+  if (options.count) return print_speed(*tokenizer, text, options);
+  each_part(text, options.lines, [&](std::string_view part) {
     std::vector<Id> ids;
-    const std::string_view part = options.lines ? take_line(rest) : std::exchange(rest, "");
     if (options.special) {
       tokenizer->encode_sequence(part, ids);
     } else {
       tokenizer->encode(part, ids);
     }
     write_output(as_text(ids));
-  } while (!rest.empty());
+  });
 }
 
 void add_encode(CLI::App& group) {

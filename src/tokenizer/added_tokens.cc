@@ -136,11 +136,11 @@ void TokenFinder::split(std::string_view whole, const std::function<void(std::st
   emit_text(whole.size());
 }
 
-AddedTokens::AddedTokens(std::vector<AddedToken> tokens, Normalize normalize)
+AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens, Normalize normalize)
     : normalize_(std::move(normalize)),
       raw_(chosen(tokens, false, normalize_)),
       normalized_(chosen(tokens, true, normalize_)) {
-  for (AddedToken& token : tokens) by_id_.try_emplace(token.id, std::move(token));
+  for (const AddedToken& token : tokens) by_id_.try_emplace(token.id, token);
 }
 
 void AddedTokens::split(std::string_view whole, const std::function<void(std::string_view)>& text,

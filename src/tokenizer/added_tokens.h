@@ -51,7 +51,7 @@ class AddedTokens {
   using Normalize = std::function<std::string(std::string_view)>;
 
   // `normalize` may be empty: nothing to do.
-  AddedTokens(std::vector<AddedToken> tokens, Normalize normalize);
+  AddedTokens(const std::vector<AddedToken>& tokens, Normalize normalize);
 
   // Calls `text` for normalised text between tokens and `token` for tokens, in order.
   void split(std::string_view whole, const std::function<void(std::string_view)>& text,

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "tokenizer/unicode.h"
+#include "tokenizer/unicode_versions.h"
 #include "tokenizer/utf8.h"
 
 namespace twobw::tokenizer {
@@ -20,6 +21,10 @@ bool surely_composed(std::string_view text) {
 }
 
 void append_composed(std::string_view valid, std::string& out) {
+  if (surely_composed(valid)) {
+    out += valid;
+    return;
+  }
   utf8proc_uint8_t* found = nullptr;
   const utf8proc_ssize_t size = utf8proc_map(
       reinterpret_cast<const utf8proc_uint8_t*>(valid.data()), static_cast<utf8proc_ssize_t>(valid.size()),
@@ -35,18 +40,20 @@ std::string compose(std::string_view text) {
   if (surely_composed(text)) return std::string(text);
   std::string out;
   out.reserve(text.size());
+  // What is not UTF-8 or does not take part stands between what does.
   const char* const end = text.data() + text.size();
-  for (const char* at = text.data(); at < end;) {
-    const char* stop = at;
-    while (stop < end) {
-      const Character next = read_character(stop, end);
-      if (!next.valid) break;
-      stop += next.length;
+  const char* begin = text.data();
+  for (const char* at = begin; at < end;) {
+    const Character next = read_character(at, end);
+    const char* const after = at + next.length;
+    if (!next.valid || contains(unmoved_since_9(), next.code)) {
+      append_composed({begin, static_cast<std::size_t>(at - begin)}, out);
+      out.append(at, after);
+      begin = after;
     }
-    if (stop > at) append_composed({at, static_cast<std::size_t>(stop - at)}, out);
-    if (stop < end) out.push_back(*stop++);
-    at = stop;
+    at = after;
   }
+  append_composed({begin, static_cast<std::size_t>(end - begin)}, out);
   return out;
 }
 

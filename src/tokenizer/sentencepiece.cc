@@ -45,7 +45,7 @@ class Sentencepiece : public Tokenizer {
       if (control || defined) added.push_back({.id = id, .content = piece, .special = control});
       texts_.push_back(control || defined ? piece : text_of(id));
     }
-    added_.emplace(std::move(added), nullptr);
+    added_.emplace(added, nullptr);
     special_ = {.bos = id_or_none(library_.bos_id()),
                 .eos = id_or_none(library_.eos_id()),
                 .pad = id_or_none(library_.pad_id()),

@@ -114,8 +114,7 @@ class Learner {
     for (const std::uint32_t place : places) merge_word_at(place, pair, merged);
     pairs_[pair] = {};
     std::ranges::sort(new_pairs_);
-    const auto repeated = std::ranges::unique(new_pairs_);
-    new_pairs_.erase(repeated.begin(), repeated.end());
+    new_pairs_.erase(std::unique(new_pairs_.begin(), new_pairs_.end()), new_pairs_.end());
     for (const IdPair& made : new_pairs_) heap_.push({pairs_[made].count, made});
   }
 

@@ -102,9 +102,7 @@ bool is_word_character(char32_t code) {
 }
 
 void decompose(char32_t code, std::u32string& out) {
-  // The libraries that BERT's vocabularies are used with do not decompose this one.
-  constexpr char32_t kWhole = 0x11938;
-  if (code < 0xC0 || code == kWhole) {
+  if (code < 0xC0 || contains(unmoved_since_9(), code)) {
     out.push_back(code);
     return;
   }
@@ -124,7 +122,8 @@ void decompose(char32_t code, std::u32string& out) {
 
 void order_marks(std::u32string& text) {
   const auto rank = [](char32_t code) {
-    return code < 0x300 ? 0 : utf8proc_get_property(static_cast<utf8proc_int32_t>(code))->combining_class;
+    if (code < 0x300 || contains(unmoved_since_9(), code)) return 0;
+    return static_cast<int>(utf8proc_get_property(static_cast<utf8proc_int32_t>(code))->combining_class);
   };
   for (auto at = text.begin(); at != text.end();) {
     if (rank(*at) == 0) {

@@ -21,6 +21,12 @@ std::span<const CodeRange> controls_since_8();
 std::span<const CodeRange> marks_until_8();
 std::span<const CodeRange> punctuation_until_8();
 
+// Characters since version 9 that a normal form would move or join: both leave them as they are.
+std::span<const CodeRange> unmoved_since_9();
+
+// Whether one of these sorted ranges holds the code.
+bool contains(std::span<const CodeRange> ranges, char32_t code);
+
 struct LowerCase {
   char32_t first, last, lower;  // `lower` belongs to `first`
 };

@@ -6,9 +6,9 @@ namespace twobw::tokenizer {
 namespace {
 
 // "text|#id|text"
-std::string split(std::vector<AddedToken> tokens, std::string_view text,
+std::string split(const std::vector<AddedToken>& tokens, std::string_view text,
                   AddedTokens::Normalize normalize = nullptr) {
-  const AddedTokens added(std::move(tokens), std::move(normalize));
+  const AddedTokens added(tokens, std::move(normalize));
   std::string parts;
   const auto add = [&](const std::string& part) { parts += (parts.empty() ? "" : "|") + part; };
   added.split(
