@@ -2,9 +2,9 @@
 
     python benchmarks/tokenizer.py TOKENIZER FILE [--rounds N] [--json FILE]
 
-TOKENIZER is a folder with tokenizer.json, or with vocab.json and merges.txt. Both encode the whole file as one text, and
-line by line (for tokenizers: one batch of all lines, the fastest call it has). Every round starts this program anew,
-with empty caches; tokenizers keeps its caches from round to round. Counts of tokens must agree.
+TOKENIZER is a folder with tokenizer.json, or with vocab.json and merges.txt. Both encode the whole file as one text,
+and line by line (for tokenizers: one batch of all lines, the fastest call it has). Every round starts this program
+anew, with empty caches; tokenizers keeps its caches from round to round. Counts of tokens must agree.
 """
 import os
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tokenizer/unicode.h"
+
 namespace twobw::tokenizer {
 namespace {
 
@@ -33,6 +35,7 @@ void clean_up_spaces(std::string& text) {
 
 WordPiece::WordPiece(WordPieceModel model, Frame frame)
     : model_(std::move(model)), added_(frame.added, model_.normalizer) {
+  character_classes();  // refused here, not at the first text, where the build lacks them
   special_ = frame.special;
   prefix_ = std::move(frame.prefix);
   suffix_ = std::move(frame.suffix);

@@ -1,5 +1,6 @@
 #include "tokenizer/write_bpe.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -36,9 +37,9 @@ std::string merge_line(const LearnedBpe& bpe, const std::pair<Id, Id>& merge) {
 std::string added_tokens(const LearnedBpe& bpe, const std::vector<std::string>& special) {
   std::string out;
   for (std::size_t i = 0; i < special.size(); ++i) {
-    out += fmt::format(
-        R"({}{{"id":{},"content":{},"single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true}})",
-        i == 0 ? "" : ",", bpe.tokens.size() + i, quoted(special[i]));
+    out += fmt::format(R"({}{{"id":{},"content":{},"single_word":false,"lstrip":false,"rstrip":false,)"
+                       R"("normalized":false,"special":true}})",
+                       i == 0 ? "" : ",", bpe.tokens.size() + i, quoted(special[i]));
   }
   return out;
 }
@@ -71,6 +72,12 @@ std::string tokenizer_json(const LearnedBpe& bpe, const std::vector<std::string>
 }
 
 void write_bpe(const LearnedBpe& bpe, const std::vector<std::string>& special, const std::string& folder) {
+  for (const std::string& token : bpe.tokens) {
+    if (std::ranges::find(special, visible_text(token)) != special.end()) {
+      fail_input("the special token '{}' is also one that was learned; it must be text that does not occur",
+                 visible_text(token));
+    }
+  }
   const std::filesystem::path path(folder);
   std::error_code error;
   std::filesystem::create_directories(path, error);

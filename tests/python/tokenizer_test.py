@@ -72,7 +72,7 @@ class TokenizerTest(TestCase):
         return path
 
     def assert_equal_ids(self, tokenizer, path):
-        """On every text: those without line ends as lines of one file, the others and all of them joined by themselves."""
+        """On every text: those without line ends as lines of one file, long ones and all together by themselves."""
         texts = torture.texts()
         lines = [text for text in texts if "\n" not in text]
         ours = self.ids(path, "\n".join(lines) + "\n", "--lines")
@@ -131,8 +131,9 @@ class TokenizerTest(TestCase):
         tokenizer.add_tokens(added)
         tokenizer.add_special_tokens(added[:2])
         path = self.saved(tokenizer)
-        for text in ("a <mask> b", "a \u3000<mask>\t<end> \n b<end>", "word sword words word, éword wordé word", "<m<mask",
-                     "cafe\u0301 café", "two words two  words", " <mask> <mask> ", "x<|endoftext|>y<end>", "_word word_"):
+        for text in ("a <mask> b", "a \u3000<mask>\t<end> \n b<end>", "word sword words word, éword wordé word",
+                     "<m<mask", "cafe\u0301 café", "two words two  words", " <mask> <mask> ", "x<|endoftext|>y<end>",
+                     "_word word_"):
             self.assertEqual(self.ids(path, text)[0], tokenizer.encode(text).ids, text)
 
     # WordPiece
@@ -227,7 +228,8 @@ class TokenizerTest(TestCase):
         (self.folder / "text").write_text("text")
         for arguments, naming in (
                 (["show", self.folder / "nowhere"], "nowhere"), (["show", self.folder], "Unigram"),
-                (["encode", "bytes", self.folder / "nowhere"], "nowhere"), (["decode", "bytes", self.folder / "ids"], "'x'"),
+                (["encode", "bytes", self.folder / "nowhere"], "nowhere"),
+                (["decode", "bytes", self.folder / "ids"], "'x'"),
                 (["train", "--out", self.folder / "out", self.folder / "nowhere"], "nowhere"),
                 (["train", "--vocab", "200", "--out", self.folder / "out", self.folder / "text"], "--vocab is 200"),
                 (["encode"], "tokenizer is required"), ([], "subcommand"), (["spell"], "subcommand")):
