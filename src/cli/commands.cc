@@ -25,6 +25,8 @@ constexpr Command kCommands[] = {
     {"simulate", "Model how fast a schedule runs and what its stages wait for",
      "twobw simulate flush --stages 8 --step 2", "model how fast it runs, and what stages wait for",
      add_simulate},
+    {"tokenizer", "Train, show or use a tokenizer",
+     "twobw tokenizer train --out tokens corpus/python.train.txt", "learn a byte-level BPE", add_tokenizer},
     {"generate", "Continue a prompt with a trained model", "twobw generate runs/default",
      "write text with a trained model", add_generate},
 };

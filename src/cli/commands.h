@@ -33,6 +33,7 @@ std::span<const Command> commands();
 [[gnu::weak]] void add_topology(CLI::App& command, int& exit_code);
 [[gnu::weak]] void add_schedule(CLI::App& command, int& exit_code);
 [[gnu::weak]] void add_simulate(CLI::App& command, int& exit_code);
+[[gnu::weak]] void add_tokenizer(CLI::App& command, int& exit_code);
 [[gnu::weak]] void add_generate(CLI::App& command, int& exit_code);
 
 }  // namespace twobw::cli

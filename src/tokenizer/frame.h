@@ -1,0 +1,17 @@
+// What tokenizers have besides their model.
+#pragma once
+
+#include <vector>
+
+#include "tokenizer/added_tokens.h"
+#include "tokenizer/tokenizer.h"
+
+namespace twobw::tokenizer {
+
+struct Frame {
+  std::vector<AddedToken> added;
+  std::vector<Id> prefix, suffix;  // around a sequence for the model
+  SpecialIds special;
+};
+
+}  // namespace twobw::tokenizer

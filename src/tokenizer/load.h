@@ -1,0 +1,15 @@
+// Opens a tokenizer wherever its files are.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "tokenizer/tokenizer.h"
+
+namespace twobw::tokenizer {
+
+// `path` is the word "bytes", a folder or a file. Of a folder the first of these is taken: tokenizer.json,
+// vocab.json with merges.txt, vocab.txt (WordPiece), tokenizer.model (sentencepiece). Throws InputError.
+std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
+
+}  // namespace twobw::tokenizer

@@ -1,0 +1,18 @@
+// A sentencepiece model, by the library. Built without it, opening one throws InputError
+// (sentencepiece_stub.cc).
+//
+// Beyond the library, as transformers does: control and user-defined pieces that are written out in a text
+// ("</s>") are recognised; and where the model leaves spaces alone (Llama's does), a text that begins with a
+// space gets no other one in front, and what follows a control piece gets none either.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "tokenizer/tokenizer.h"
+
+namespace twobw::tokenizer {
+
+std::unique_ptr<Tokenizer> load_sentencepiece(const std::string& path);
+
+}  // namespace twobw::tokenizer

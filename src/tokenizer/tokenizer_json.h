@@ -1,0 +1,20 @@
+// tokenizer.json, the file format of Hugging Face's tokenizers, as far as byte-level BPE and WordPiece need
+// it. Whatever else a file asks for is refused by name: ids that are nearly right are worse than none.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "tokenizer/json_part.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/vocabulary.h"
+
+namespace twobw::tokenizer {
+
+// `config`: tokenizer_config.json, where there is one.
+std::unique_ptr<Tokenizer> read_tokenizer_json(const JsonPart& root, const std::optional<JsonPart>& config);
+
+// {"token": id, ...}
+Vocabulary read_vocabulary(const JsonPart& object);
+
+}  // namespace twobw::tokenizer

@@ -1,0 +1,51 @@
+// UTF-8, strictly: no overlong forms, no surrogates, nothing above U+10FFFF.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace twobw::tokenizer {
+
+constexpr char32_t kReplacement = 0xFFFD;
+
+struct Character {
+  char32_t code;  // kReplacement for a byte that begins no character
+  int length;     // in bytes; 1 for such a byte
+  bool valid;
+};
+
+// The character at `at`; `at` is before `end`. Inline, for the splitters spend their time here.
+inline Character read_character(const char* at, const char* end) {
+  const auto byte = [at](int i) { return static_cast<std::uint8_t>(at[i]); };
+  const auto more = [byte](int i) { return (byte(i) & 0xC0) == 0x80; };
+  const std::uint32_t first = byte(0);
+  const std::ptrdiff_t left = end - at;
+  if (first < 0x80) return {first, 1, true};
+  if (first >= 0xC2 && first < 0xE0 && left >= 2 && more(1)) {
+    return {(first & 0x1F) << 6 | (byte(1) & 0x3Fu), 2, true};
+  }
+  if (first >= 0xE0 && first < 0xF0 && left >= 3 && more(1) && more(2)) {
+    const std::uint32_t code = (first & 0x0F) << 12 | (byte(1) & 0x3Fu) << 6 | (byte(2) & 0x3Fu);
+    if (code >= 0x800 && (code < 0xD800 || code >= 0xE000)) return {code, 3, true};
+  }
+  if (first >= 0xF0 && first < 0xF5 && left >= 4 && more(1) && more(2) && more(3)) {
+    const std::uint32_t code =
+        (first & 0x07) << 18 | (byte(1) & 0x3Fu) << 12 | (byte(2) & 0x3Fu) << 6 | (byte(3) & 0x3Fu);
+    if (code >= 0x10000 && code < 0x110000) return {code, 4, true};
+  }
+  return {kReplacement, 1, false};
+}
+
+void append_character(char32_t code, std::string& text);
+
+bool is_ascii(std::string_view text);
+
+// How many bytes at the end may begin a character whose other bytes have not come yet.
+std::size_t unfinished_bytes(std::string_view text);
+
+// The text with U+FFFD in place of what is not UTF-8: one for each longest part that could have begun a
+// character, as the Unicode standard recommends and Python's errors="replace" does.
+std::string replace_invalid(std::string_view text);
+
+}  // namespace twobw::tokenizer
