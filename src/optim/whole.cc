@@ -54,18 +54,18 @@ std::vector<Tensor> orthogonalized(const std::vector<Tensor>& matrices, at::Scal
   }
   std::vector<Tensor> results(matrices.size());
   for (const auto& [shape, members] : by_shape) {
-    // On a CPU a product by itself rounds as it does among others only one by one.
+    // On a CPU one by one: a matrix then rounds alike whichever others its stage has.
     const bool alone = matrices.front().is_cpu();
     const std::int64_t at_once =
         alone ? 1 : std::max<std::int64_t>(1, kTogether / (shape.first * shape.second));
     for (std::size_t begin = 0; begin < members.size(); begin += at_once) {
       const std::size_t end = std::min(members.size(), begin + static_cast<std::size_t>(at_once));
-      std::vector<Tensor> flat;
+      std::vector<Tensor> wide;
       for (std::size_t i = begin; i < end; ++i) {
         const Tensor& matrix = matrices[members[i]];
-        flat.push_back(is_tall(matrix) ? matrix.t() : matrix);
+        wide.push_back(is_tall(matrix) ? matrix.t() : matrix);
       }
-      const std::vector<Tensor> made = newton_schulz(at::stack(flat), format).unbind(0);
+      const std::vector<Tensor> made = newton_schulz(at::stack(wide), format).unbind(0);
       for (std::size_t i = begin; i < end; ++i) {
         const Tensor& result = made[i - begin];
         results[members[i]] = is_tall(matrices[members[i]]) ? result.t() : result;

@@ -24,13 +24,10 @@ AddedTokens::Normalize normal_form(bool composed) {
 }  // namespace
 
 ByteLevelBpe::ByteLevelBpe(ByteLevelModel model, Frame frame)
-    : model_(std::move(model)),
+    : VocabularyTokenizer(frame, normal_form(model.compose)),
+      model_(std::move(model)),
       byte_ids_(find_byte_ids(model_)),
-      added_(frame.added, normal_form(model_.compose)),
       classes_(character_classes()) {
-  special_ = frame.special;
-  prefix_ = std::move(frame.prefix);
-  suffix_ = std::move(frame.suffix);
   for (AddedToken& token : frame.added) model_.vocabulary.add(token.id, std::move(token.content));
   for (Id id = 0; id < model_.vocabulary.size(); ++id) {
     const std::string& token = model_.vocabulary.token(id);
@@ -88,23 +85,6 @@ std::vector<Id> ByteLevelBpe::encode_word(std::string_view word) const {
 
 void ByteLevelBpe::append_text(Id id, bool, std::string& text) const {
   if (id >= 0 && id < vocab_size()) text += bytes_[static_cast<std::size_t>(id)];
-}
-
-std::string ByteLevelBpe::token(Id id) const {
-  return model_.vocabulary.token(id);
-}
-
-std::optional<Id> ByteLevelBpe::id(std::string_view token) const {
-  return model_.vocabulary.find(token);
-}
-
-bool ByteLevelBpe::is_special(Id id) const {
-  const AddedToken* const found = added_.find(id);
-  return found != nullptr && found->special;
-}
-
-Id ByteLevelBpe::vocab_size() const {
-  return model_.vocabulary.size();
 }
 
 std::string ByteLevelBpe::describe() const {

@@ -12,7 +12,7 @@
 #include "tokenizer/pool.h"
 #include "tokenizer/splitter.h"
 #include "tokenizer/unicode.h"
-#include "tokenizer/vocabulary.h"
+#include "tokenizer/vocabulary_tokenizer.h"
 #include "tokenizer/word_cache.h"
 
 namespace twobw::tokenizer {
@@ -30,25 +30,21 @@ struct ByteLevelModel {
   bool fuse_unknown = false;
 };
 
-class ByteLevelBpe : public Tokenizer {
+class ByteLevelBpe : public VocabularyTokenizer {
  public:
   ByteLevelBpe(ByteLevelModel model, Frame frame);
 
   void encode(std::string_view text, std::vector<Id>& ids) const override;
   void append_text(Id id, bool first, std::string& text) const override;
-  std::string token(Id id) const override;
-  std::optional<Id> id(std::string_view token) const override;
-  bool is_special(Id id) const override;
-  Id vocab_size() const override;
   std::string describe() const override;
 
  private:
+  const Vocabulary& vocabulary() const override { return model_.vocabulary; }
   void encode_part(std::string_view part, WordCache& cache, IdBuffer& ids) const;
   std::vector<Id> encode_word(std::string_view word) const;
 
   ByteLevelModel model_;
   ByteIds byte_ids_;
-  AddedTokens added_;
   std::vector<std::string> bytes_;  // of every id
   IdsByToken whole_words_;          // by their bytes, for ignore_merges
   const CharacterClasses& classes_;

@@ -34,11 +34,8 @@ void clean_up_spaces(std::string& text) {
 }  // namespace
 
 WordPiece::WordPiece(WordPieceModel model, Frame frame)
-    : model_(std::move(model)), added_(frame.added, model_.normalizer) {
+    : VocabularyTokenizer(frame, model.normalizer), model_(std::move(model)) {
   character_classes();  // refused here, not at the first text, where the build lacks them
-  special_ = frame.special;
-  prefix_ = std::move(frame.prefix);
-  suffix_ = std::move(frame.suffix);
   for (Id id = 0; id < model_.vocabulary.size(); ++id) {
     const std::string& token = model_.vocabulary.token(id);
     longest_ = std::max(longest_, token.size());
@@ -96,23 +93,6 @@ void WordPiece::append_text(Id id, bool first, std::string& text) const {
   }
   if (model_.clean_up) clean_up_spaces(token);
   text += token;
-}
-
-std::string WordPiece::token(Id id) const {
-  return model_.vocabulary.token(id);
-}
-
-std::optional<Id> WordPiece::id(std::string_view token) const {
-  return model_.vocabulary.find(token);
-}
-
-bool WordPiece::is_special(Id id) const {
-  const AddedToken* const found = added_.find(id);
-  return found != nullptr && found->special;
-}
-
-Id WordPiece::vocab_size() const {
-  return model_.vocabulary.size();
 }
 
 std::string WordPiece::describe() const {

@@ -1,5 +1,4 @@
-// WordPiece, as of BERT: from the start of a word the longest token there is, then the longest that continues
-// it
+// WordPiece, as of BERT: from the start of a word the longest token there is, then the longest that goes on
 // ("##ing"). A word that cannot be made so is unknown as a whole.
 #pragma once
 
@@ -7,7 +6,7 @@
 
 #include "tokenizer/bert_text.h"
 #include "tokenizer/frame.h"
-#include "tokenizer/vocabulary.h"
+#include "tokenizer/vocabulary_tokenizer.h"
 
 namespace twobw::tokenizer {
 
@@ -20,23 +19,19 @@ struct WordPieceModel {
   bool clean_up = true;  // decoding leaves out the space before punctuation and contractions
 };
 
-class WordPiece : public Tokenizer {
+class WordPiece : public VocabularyTokenizer {
  public:
   WordPiece(WordPieceModel model, Frame frame);
 
   void encode(std::string_view text, std::vector<Id>& ids) const override;
   void append_text(Id id, bool first, std::string& text) const override;
-  std::string token(Id id) const override;
-  std::optional<Id> id(std::string_view token) const override;
-  bool is_special(Id id) const override;
-  Id vocab_size() const override;
   std::string describe() const override;
 
  private:
+  const Vocabulary& vocabulary() const override { return model_.vocabulary; }
   void encode_word(std::string_view word, std::vector<Id>& ids) const;
 
   WordPieceModel model_;
-  AddedTokens added_;
   IdsByToken continuing_;    // without the mark
   std::size_t longest_ = 0;  // token, in bytes
 };
