@@ -5,8 +5,8 @@ if(NOT TWOBW_SANITIZE)
   check_language(CUDA)
 endif()
 if(CMAKE_CUDA_COMPILER)
-  # For the GPUs of this machine; where there are none for Ampere and Ada, Hopper and Blackwell, and PTX for what
-  # comes after.
+  # For the GPUs of this machine; where there are none PTX, which the driver compiles for the GPU it meets (Ampere or
+  # later). CMAKE_CUDA_ARCHITECTURES names others.
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
                     OUTPUT_VARIABLE found ERROR_QUIET RESULT_VARIABLE failed)
@@ -16,7 +16,7 @@ if(CMAKE_CUDA_COMPILER)
     if(found AND NOT failed)
       set(CMAKE_CUDA_ARCHITECTURES ${found})
     else()
-      set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100)
+      set(CMAKE_CUDA_ARCHITECTURES 80-virtual)
     endif()
   endif()
   enable_language(CUDA)

@@ -1,5 +1,4 @@
-# What tokenizers need of other libraries. Where one is missing, its part builds as the stub: opening such a tokenizer
-# then says what to install.
+# What tokenizers need of other libraries. Where one is missing, opening such a tokenizer says what to install.
 find_path(UTF8PROC_INCLUDE_DIR utf8proc.h)
 find_library(UTF8PROC_LIBRARY utf8proc)
 if(UTF8PROC_INCLUDE_DIR AND UTF8PROC_LIBRARY)
@@ -12,6 +11,8 @@ find_path(SENTENCEPIECE_INCLUDE_DIR sentencepiece_processor.h)
 find_library(SENTENCEPIECE_LIBRARY sentencepiece)
 if(SENTENCEPIECE_INCLUDE_DIR AND SENTENCEPIECE_LIBRARY)
   set(TWOBW_SENTENCEPIECE ON)
+  # Where programs and tests find its module.
+  list(APPEND CMAKE_BUILD_RPATH "$ORIGIN" "$ORIGIN/..")
 else()
   message(STATUS "building without sentencepiece: no tokenizers from .model files")
 endif()

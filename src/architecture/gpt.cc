@@ -187,13 +187,14 @@ Model describe_gpt(const ModelConfig& config) {
   model.push_back(
       layer(config, "embedding",
             {matrix("embedding.tokens", config.vocab, w), matrix("embedding.positions", config.context, w)},
-            &GptWork::embedding, {.tokens = true}));
+            &GptWork::embedding, {Field::Tokens}));
   for (int block = 0; block < config.layers; ++block) add_block(model, config, block);
   Parameter output = matrix("head.weight", config.vocab, w);
   if (config.tied) output.tied_to = "embedding.tokens";
   model.push_back(layer(config, "head",
                         {gain("head.norm.weight", w), bias("head.norm.bias", w), std::move(output)},
-                        &GptWork::head, {.targets = true}));
+                        &GptWork::head, kTokenLoss));
+  model.back().gradients_in_forward = true;
   return model;
 }
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "architecture/batch.h"
+
 namespace twobw::architecture {
 
 struct Parameter {
@@ -23,16 +25,6 @@ struct Parameter {
   std::int64_t count() const;  // elements
   // Both ends of a tie have one, that of the weights they share.
   const std::string& group_name() const { return tied_to.empty() ? name : tied_to; }
-};
-
-// Tensors of a microbatch that a layer may read besides its input.
-struct BatchFields {
-  bool tokens = false;
-  bool targets = false;
-
-  BatchFields operator|(const BatchFields& other) const {
-    return {.tokens = tokens || other.tokens, .targets = targets || other.targets};
-  }
 };
 
 // The size of a microbatch.
@@ -64,13 +56,17 @@ struct Work {
 struct Layer {
   std::string kind;  // layers of one kind and shape take the same time: "attention_in", "mlp_up", "head"
   std::vector<Parameter> parameters = {};
-  BatchFields takes = {};  // all that its forward reads of a batch: a stage on a GPU uploads nothing else
+  BatchFields takes = {};  // all that its forward reads of a batch: a stage gets nothing else
+  // Its forward adds to the gradients of its parameters already, as a head does that never has all its logits
+  // at once. Only the last layer's may.
+  bool gradients_in_forward = false;
   // Empty: not described. Such a model is planned from measured times alone.
   std::function<Work(const Extent& extent)> work = {};
 };
 
 // In the order in which they run. The first has no inputs but what it takes from the batch; the last gives
-// the loss.
+// the loss: the sum over the labels of the microbatch, times the batch's loss scale. So the losses of an
+// update's microbatches add up to the mean over its labels, however many each has.
 using Model = std::vector<Layer>;
 
 double parameter_count(const Layer& layer);        // tied copies included

@@ -60,30 +60,25 @@ class ByteSource final : public Source {
     }
   }
 
-  Sample random(std::uint64_t key, int b, int length) const override {
+  Batch random(std::uint64_t key, int b, int length, BatchFields fields) const override {
     const std::uint64_t starts = file_.bytes().size() - length;
-    return gather(b, length, [&](int row) { return random_key(key, row) % starts; });
+    return gather(b, length, fields, [&](int row) { return random_key(key, row) % starts; });
   }
 
-  Sample sequential(std::int64_t index, int b, int length) const override {
+  Batch sequential(std::int64_t index, int b, int length, BatchFields fields) const override {
     const std::int64_t windows = (file_.bytes().size() - 1) / length;
-    return gather(b, length, [&](int row) { return (index * b + row) % windows * length; });
+    return gather(b, length, fields, [&](int row) { return (index * b + row) % windows * length; });
   }
 
   std::string describe() const override { return fmt::format("{} ({} bytes)", path_, file_.bytes().size()); }
 
  private:
   template <typename StartOf>
-  Sample gather(int b, int length, StartOf start_of) const {
-    Sample sample{at::empty({b, length}, at::kLong), at::empty({b, length}, at::kLong)};
-    auto* tokens = sample.tokens.mutable_data_ptr<std::int64_t>();
-    auto* targets = sample.targets.mutable_data_ptr<std::int64_t>();
-    for (int row = 0; row < b; ++row) {
-      const unsigned char* window = file_.bytes().data() + start_of(row);
-      std::copy(window, window + length, tokens + row * length);
-      std::copy(window + 1, window + length + 1, targets + row * length);
-    }
-    return sample;
+  Batch gather(int b, int length, BatchFields fields, StartOf start_of) const {
+    return windows(b, length, fields, [&](int row, std::int64_t* to, int offset) {
+      const unsigned char* window = file_.bytes().data() + start_of(row) + offset;
+      std::copy(window, window + length, to);
+    });
   }
 
   std::string path_;

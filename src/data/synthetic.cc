@@ -10,23 +10,19 @@ class SyntheticSource final : public Source {
  public:
   explicit SyntheticSource(int vocab) : vocab_(vocab) {}
 
-  Sample random(std::uint64_t key, int b, int length) const override {
-    Sample sample{at::empty({b, length}, at::kLong), at::empty({b, length}, at::kLong)};
-    auto* tokens = sample.tokens.mutable_data_ptr<std::int64_t>();
-    auto* targets = sample.targets.mutable_data_ptr<std::int64_t>();
-    for (int row = 0; row < b; ++row) {
+  Batch random(std::uint64_t key, int b, int length, BatchFields fields) const override {
+    return windows(b, length, fields, [&](int row, std::int64_t* to, int offset) {
       std::int64_t token = draw(random_key(key, row));
       for (int i = 0; i < length; ++i) {
-        tokens[row * length + i] = token;
-        token = follow(token, random_key(key, row, i));
-        targets[row * length + i] = token;
+        const std::int64_t next = follow(token, random_key(key, row, i));
+        to[i] = offset == 0 ? token : next;
+        token = next;
       }
-    }
-    return sample;
+    });
   }
 
-  Sample sequential(std::int64_t index, int b, int length) const override {
-    return random(random_key(hash_text("validation"), index), b, length);
+  Batch sequential(std::int64_t index, int b, int length, BatchFields fields) const override {
+    return random(random_key(hash_text("validation"), index), b, length, fields);
   }
 
   std::string describe() const override { return fmt::format("synthetic tokens below {}", vocab_); }

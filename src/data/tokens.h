@@ -1,29 +1,28 @@
-// Token sources. Training batches are addressed by (update, microbatch), so any stage finds the same
-// tokens without being sent them, and a run can start again anywhere.
+// Sources of batches. Training batches are addressed by (update, microbatch), so any stage finds the same
+// without being sent them, and a run can start again anywhere.
 #pragma once
-
-#include <ATen/ATen.h>
 
 #include <cstdint>
 #include <memory>
 #include <string>
 
 #include "base/config.h"
+#include "data/batch.h"
 
 namespace twobw::data {
 
-struct Sample {
-  at::Tensor tokens;   // [b, T] int64
-  at::Tensor targets;  // [b, T]: the tokens one place on
-};
+inline constexpr BatchFields kText = {Field::Tokens, Field::Targets};
 
 class Source {
  public:
   virtual ~Source() = default;
-  // b random windows of T+1 tokens, chosen by the key. Safe from any thread.
-  virtual Sample random(std::uint64_t key, int b, int length) const = 0;
+  // b random windows of T+1 tokens, chosen by the key: tokens, and as targets the tokens one place on. Of
+  // those the fields that are asked for. Safe from any thread.
+  virtual Batch random(std::uint64_t key, int b, int length, BatchFields fields = kText) const = 0;
   // The index-th group of b consecutive, disjoint windows, wrapping around at the end.
-  virtual Sample sequential(std::int64_t index, int b, int length) const = 0;
+  virtual Batch sequential(std::int64_t index, int b, int length, BatchFields fields = kText) const = 0;
+  // Every place of every batch has a target; else they are counted.
+  virtual bool is_dense() const { return true; }
   virtual std::string describe() const = 0;
 };
 

@@ -8,6 +8,7 @@
 
 #include "planner/costs/state_bytes.h"
 #include "runtime/backward.h"
+#include "runtime/pass.h"
 
 namespace twobw::measure {
 namespace {
@@ -101,15 +102,16 @@ LayerBench::LayerBench(const runtime::Setup& setup, device::Clock& clock, const 
 }
 
 void LayerBench::set_microbatch(int sequences) {
-  const data::Sample sample = setup_.training->random(0, sequences, setup_.config.model.context);
-  pass_ = {.tokens = sample.tokens.to(compute_.device()),
-           .targets = sample.targets.to(compute_.device()),
-           .training = true,
-           .loss_scale = 1.0 / setup_.spec.shape.microbatches};
+  Config config = setup_.config;
+  config.pipeline.microbatch = sequences;
+  runtime::Passes passes(config, *setup_.training, *setup_.training,
+                         architecture::taken_by(model_.layers, 0, size()));
+  pass_ = passes.training(0, 0);
+  pass_.batch = pass_.batch.to(compute_.device());
 }
 
 double LayerBench::token_bytes() const {
-  return static_cast<double>(pass_.tokens.nbytes() + pass_.targets.nbytes());
+  return static_cast<double>(pass_.batch[data::Field::Tokens].nbytes());
 }
 
 Tensors LayerBench::forward(const models::AfterLayer& after_layer) const {

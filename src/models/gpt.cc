@@ -19,7 +19,7 @@ Tensor add_branch(const Tensor& x, const Tensor& inner, Parameters p, double dro
 }
 
 Tensors embedding(const ModelConfig& config, Parameters p, const Tensors&, const Pass& pass) {
-  return {ops::dropout(ops::embed(p[0], p[1], pass.tokens), config.dropout, pass, 0)};
+  return {ops::dropout(ops::embed(p[0], p[1], pass.batch[Field::Tokens]), config.dropout, pass, 0)};
 }
 
 // The first half of either branch: norm and product, and the residual stream besides.
@@ -43,8 +43,8 @@ Tensors mlp_down(const ModelConfig& config, Parameters p, const Tensors& inputs,
 
 Tensors head(const ModelConfig&, Parameters p, const Tensors& inputs, const Pass& pass) {
   const Tensor hidden = ops::layer_norm(inputs[0], p[0], p[1]);
-  if (!pass.targets.defined()) return {ops::linear(hidden, p[2], {})};
-  return {ops::head_loss(hidden, p[2], pass.targets, pass.loss_scale, pass.room)};
+  if (!pass.batch[Field::Targets].defined()) return {ops::linear(hidden, p[2], {})};
+  return {ops::head_loss(hidden, p[2], pass.batch[Field::Targets], pass.batch[Field::LossScale], pass.room)};
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "models/kernels.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -38,6 +39,11 @@ void softmax_cross_entropy(float* logits, const std::int64_t* targets, double* l
   const std::int64_t whole = classes - classes % kLanes;
   for (std::int64_t row = 0; row < rows; ++row) {
     float* z = logits + row * classes;
+    if (targets[row] < 0) {
+      loss[row] = 0.0;
+      if (gradient_scale != 0.0f) std::fill_n(z, classes, 0.0f);
+      continue;
+    }
     float highest[kLanes];
     for (int lane = 0; lane < kLanes; ++lane) highest[lane] = z[0];
     for (std::int64_t i = 0; i < whole; i += kLanes) {

@@ -6,7 +6,8 @@
 namespace twobw::models {
 
 // For each of `rows` rows of `logits` [rows, classes]: loss[row] = logsumexp - logit of the target; and
-// where `gradient_scale` is not 0, the row becomes (softmax - onehot(target)) * gradient_scale.
+// where `gradient_scale` is not 0, the row becomes (softmax - onehot(target)) * gradient_scale. A target
+// below 0 does not count: neither has a loss nor a gradient.
 void softmax_cross_entropy(float* logits, const std::int64_t* targets, double* loss, std::int64_t rows,
                            std::int64_t classes, float gradient_scale);
 

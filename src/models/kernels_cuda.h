@@ -114,13 +114,15 @@ template <typename T>
 void rotary_backward(const Rotary<T>& rotary, cudaStream_t stream);
 
 // For each of `rows` rows of `logits` [rows, classes]: loss[row] = logsumexp - logit of the target; and
-// where `gradient_scale` is not 0, the row becomes (softmax - onehot(target)) * gradient_scale. Rows are
-// `stride` elements apart (0: as many as there are classes); what lies between them may be overwritten.
+// where `gradient_scale` is given, on the device, the row becomes (softmax - onehot(target)) *
+// gradient_scale. A target below 0 does not count: neither has a loss nor a gradient. Rows are `stride`
+// elements apart (0: as many as there are classes); what lies between them may be overwritten.
 template <typename T>
 void softmax_cross_entropy(T* logits, const std::int64_t* targets, float* loss, std::int64_t rows,
-                           int classes, float gradient_scale, cudaStream_t stream, int stride = 0);
+                           int classes, const double* gradient_scale, cudaStream_t stream, int stride = 0);
 
-void mean(const float* values, float* mean, std::int64_t n, cudaStream_t stream);
+// result = the sum of n values, times *scale.
+void scaled_sum(const float* values, const double* scale, float* result, std::int64_t n, cudaStream_t stream);
 
 // gradient[column] += the sum of the column, over rows of `width` elements; `partial` has room for
 // column_sums_partials() floats.

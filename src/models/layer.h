@@ -9,14 +9,17 @@
 #include <span>
 #include <vector>
 
+#include "data/batch.h"
+
 namespace twobw::models {
+
+using architecture::Field;
 
 // What a layer may know of the microbatch besides its input.
 struct Pass {
-  at::Tensor tokens;   // [b, T] int64
-  at::Tensor targets;  // [b, T] int64; undefined: the head gives logits instead of the loss
+  data::Batch
+      batch;  // what its layer takes; without targets or labels a head gives logits instead of the loss
   bool training = false;
-  double loss_scale = 1.0;  // the head multiplies the gradient (not the loss it reports) by this
   std::uint64_t seed = 0;
   std::int64_t update = 0;
   std::int64_t microbatch = 0;  // within the update
@@ -29,9 +32,9 @@ struct Pass {
 // a residual branch.
 using Tensors = std::vector<at::Tensor>;
 
-// `parameters` in the order of architecture::Layer::parameters. The first layer has no inputs (it reads
-// pass.tokens); the last gives the mean loss, a scalar. Gradients of parameters may be accumulated straight
-// into their .grad().
+// `parameters` in the order of architecture::Layer::parameters. The first layer has no inputs (it reads the
+// batch); the last gives the loss, a scalar: see architecture::Model. Gradients of parameters may be
+// accumulated straight into their .grad().
 using Forward =
     std::function<Tensors(std::span<const at::Tensor> parameters, const Tensors& inputs, const Pass& pass)>;
 

@@ -119,7 +119,7 @@ struct GeluFunction : torch::autograd::Function<GeluFunction> {
 
 struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& weight,
-                        const Tensor& targets, double loss_scale, bool needs_gradient) {
+                        const Tensor& targets, const Tensor& scale, bool needs_gradient) {
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor rows = rows_of(hidden);
     const Tensor wanted = targets.reshape(-1).contiguous();
@@ -127,19 +127,20 @@ struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
     Tensor logits = rows.mm(weight.t());
     Tensor losses = at::empty({count}, at::kDouble);
 
-    const float scale = needs_gradient ? static_cast<float>(loss_scale / static_cast<double>(count)) : 0.0f;
+    const double factor = scale.item<double>();
+    const float of_gradient = needs_gradient ? static_cast<float>(factor) : 0.0f;
     float* z = logits.mutable_data_ptr<float>();
     const std::int64_t* target = wanted.const_data_ptr<std::int64_t>();
     double* loss = losses.mutable_data_ptr<double>();
     at::parallel_for(0, count, 1 + kGrain / classes, [&](std::int64_t begin, std::int64_t end) {
       models::softmax_cross_entropy(z + begin * classes, target + begin, loss + begin, end - begin, classes,
-                                    scale);
+                                    of_gradient);
     });
     context->save_for_backward({rows, weight, needs_gradient ? logits : Tensor()});
     context->saved_data["sizes"] = hidden.sizes().vec();
     double total = 0.0;
     for (std::int64_t row = 0; row < count; ++row) total += loss[row];
-    return at::scalar_tensor(total / static_cast<double>(count), at::kFloat);
+    return at::scalar_tensor(total * factor, at::kFloat);
   }
 
   // The gradient was made in the forward; the incoming gradient of the loss must be 1.
@@ -226,12 +227,12 @@ Tensor causal_attention(const Tensor& qkv, int heads, double p, const Pass& pass
   return mixed.transpose(1, 2).reshape({b, length, width});
 }
 
-Tensor head_loss(const Tensor& hidden, const Tensor& weight, const Tensor& targets, double loss_scale,
+Tensor head_loss(const Tensor& hidden, const Tensor& weight, const Tensor& targets, const Tensor& scale,
                  Tensor* room) {
   const bool needs_gradient =
       at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad());
-  if (hidden.is_cuda()) return cuda::head_loss(hidden, weight, targets, loss_scale, needs_gradient, room);
-  return HeadLossFunction::apply(hidden, weight, targets, loss_scale, needs_gradient);
+  if (hidden.is_cuda()) return cuda::head_loss(hidden, weight, targets, scale, needs_gradient, room);
+  return HeadLossFunction::apply(hidden, weight, targets, scale, needs_gradient);
 }
 
 }  // namespace twobw::models::ops

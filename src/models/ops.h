@@ -41,10 +41,10 @@ at::Tensor causal_attention(const at::Tensor& qkv, int heads, double dropout, co
 // x with each element zeroed with probability p and the rest divided by 1-p, while training.
 at::Tensor dropout(const at::Tensor& x, double p, const Pass& pass, int site);
 
-// Mean cross-entropy of hidden [b, T, w] times weight [V, w] against targets [b, T]. The full logits
-// live only inside, on a GPU in `room` where it is given: their gradient replaces them. The gradient is
-// scaled by loss_scale.
+// Cross-entropy of hidden [b, T, w] times weight [V, w] against targets [b, T], summed over those targets
+// that are not below 0, times `scale` (one double). The full logits live only inside, on a GPU in `room`
+// where it is given: their gradient replaces them.
 at::Tensor head_loss(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets,
-                     double loss_scale, at::Tensor* room = nullptr);
+                     const at::Tensor& scale, at::Tensor* room = nullptr);
 
 }  // namespace twobw::models::ops

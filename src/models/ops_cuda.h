@@ -26,6 +26,6 @@ at::Tensor causal_attention(const at::Tensor& qkv, int heads);
 // The gradient of `weight` is accumulated by the forward already, where gradients are wanted. `room` (or
 // nothing) is for the logits.
 at::Tensor head_loss(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets,
-                     double loss_scale, bool needs_gradient, at::Tensor* room);
+                     const at::Tensor& scale, bool needs_gradient, at::Tensor* room);
 
 }  // namespace twobw::models::ops::cuda

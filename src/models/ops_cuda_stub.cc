@@ -31,7 +31,7 @@ Tensor gelu(const Tensor&) {
 Tensor causal_attention(const Tensor&, int) {
   not_built();
 }
-Tensor head_loss(const Tensor&, const Tensor&, const Tensor&, double, bool, Tensor*) {
+Tensor head_loss(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool, Tensor*) {
   not_built();
 }
 

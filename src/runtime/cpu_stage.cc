@@ -7,7 +7,6 @@
 #include "device/memory.h"
 #include "optim/optimizer.h"
 #include "runtime/backward.h"
-#include "runtime/pass.h"
 #include "runtime/stage.h"
 
 namespace twobw::runtime {
@@ -36,7 +35,7 @@ class CpuStage final : public Stage {
   Tensors backward(std::int64_t microbatch, int slot, std::int64_t generation,
                    const Tensors& gradients) override;
   Tensors evaluate(std::int64_t index, const Tensors& inputs) override;
-  Tensor tied_gradient(std::int64_t batch) override;
+  Tensor tied_gradient(std::int64_t batch, int tie) override;
   transport::Norms squared_norms(std::int64_t batch) override;
   void step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms, bool writes,
             const NextBatch* next) override;
@@ -48,6 +47,7 @@ class CpuStage final : public Stage {
 
  private:
   struct InFlight {
+    bool taken = false;
     models::Pass pass;
     Tensors inputs;                    // leaves that require a gradient
     torch::autograd::edge_list roots;  // where the backward starts; none under recomputation
@@ -63,11 +63,12 @@ class CpuStage final : public Stage {
 
 Tensors CpuStage::forward(std::int64_t microbatch, int slot, std::int64_t generation, const Tensors& inputs) {
   InFlight& flight = in_flight_[slot];
-  TWOBW_ASSERT(!flight.pass.tokens.defined(), "slot {} is taken when microbatch {} comes", slot, microbatch);
+  TWOBW_ASSERT(!flight.taken, "slot {} is taken when microbatch {} comes", slot, microbatch);
+  flight.taken = true;
   const auto parameters = versions_.acquire(generation);
   {
     const PurposeScope purpose(Term::Inputs);
-    flight.pass = training_pass(config_, training_, setup_.replica, microbatch);
+    flight.pass = passes_.training(setup_.replica, microbatch);
   }
   for (const Tensor& input : inputs) flight.inputs.push_back(input.detach().set_requires_grad(true));
   PurposeScope purpose(Term::Working);
@@ -95,14 +96,13 @@ Tensors CpuStage::backward(std::int64_t microbatch, int slot, std::int64_t gener
 
 Tensors CpuStage::evaluate(std::int64_t index, const Tensors& inputs) {
   at::NoGradGuard no_grad;
-  models::Pass pass = validation_pass(config_, validation_, index);
-  return run_layers(weights::parameter_views(layout_, true_weights()), inputs, pass);
+  return run_layers(weights::parameter_views(layout_, true_weights()), inputs, passes_.validation(index));
 }
 
 // A copy: the buffer itself is cleared by the step, which does not wait for the other end.
-Tensor CpuStage::tied_gradient(std::int64_t batch) {
+Tensor CpuStage::tied_gradient(std::int64_t batch, int tie) {
   const PurposeScope purpose(Term::Transfer);
-  return gradients_.of(batch, spanning_tie()).clone();
+  return gradients_.of(batch, tied_parameter(tie)).clone();
 }
 
 transport::Norms CpuStage::squared_norms(std::int64_t batch) {

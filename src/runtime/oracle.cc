@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "optim/learning_rate.h"
-#include "runtime/pass.h"
 #include "weights/checksum.h"
 #include "weights/double_buffer.h"
 
@@ -79,7 +78,12 @@ struct Oracle::Part {
 
 Oracle::Oracle(const Config& config, const models::Model& model, const data::Source& training,
                const schedule::Spec& spec, const at::TensorOptions& compute)
-    : config_(config), model_(model), training_(training), spec_(spec), compute_(compute) {
+    : config_(config),
+      model_(model),
+      training_(training),
+      passes_(config, training, training, architecture::taken_by(model.layers, 0, model.size())),
+      spec_(spec),
+      compute_(compute) {
   for (int stage = 0; stage < spec.shape.stages; ++stage)
     parts_.push_back(std::make_unique<Part>(*this, stage));
 }
@@ -131,14 +135,9 @@ std::int64_t Oracle::version_by_rule(int stage, std::int64_t microbatch) const {
   return j;
 }
 
-models::Pass Oracle::on_device(models::Pass pass) const {
-  pass.tokens = pass.tokens.to(compute_.device());
-  pass.targets = pass.targets.to(compute_.device());
-  return pass;
-}
-
 double Oracle::run_microbatch(int replica, std::int64_t microbatch) {
-  models::Pass pass = on_device(training_pass(config_, training_, replica, microbatch));
+  models::Pass pass = passes_.training(replica, microbatch);
+  pass.batch = pass.batch.to(compute_.device());
   models::Tensors x;
   for (int stage = 0; stage < stages(); ++stage) {
     const Part& part = *parts_[stage];
@@ -154,7 +153,7 @@ double Oracle::run_microbatch(int replica, std::int64_t microbatch) {
   return x.front().item<double>();
 }
 
-// The loss, summed over the microbatches.
+// The replica's part of the loss.
 double Oracle::run_batch(int replica) {
   for (const auto& part : parts_) {
     for (const Part::Version& version : part->versions) part->gradients.attach(replica, version.parameters);
@@ -238,8 +237,7 @@ void Oracle::apply(OracleUpdate& result) {
 OracleUpdate Oracle::next_update() {
   OracleUpdate result{.update = updates_};
   for (int replica = 0; replica < spec_.shape.replicas; ++replica) {
-    result.loss +=
-        run_batch(replica) / (static_cast<double>(spec_.shape.microbatches) * spec_.shape.replicas);
+    result.loss += run_batch(replica);
     if (replica == 0) continue;
     for (const auto& part : parts_) {
       part->gradients.flat(0).add_(part->gradients.flat(replica));
@@ -262,13 +260,15 @@ Tensor Oracle::newest_weights(int stage) const {
 }
 
 double Oracle::evaluate(const data::Source& validation) const {
+  Passes passes(config_, training_, validation, passes_.fields());
   at::NoGradGuard no_grad;
   std::vector<std::vector<Tensor>> parameters;
   for (const auto& part : parts_)
     parameters.push_back(weights::parameter_views(part->layout, part->true_weights().to(compute_)));
   double sum = 0;
   for (int index = 0; index < config_.train.eval_microbatches; ++index) {
-    const models::Pass pass = on_device(validation_pass(config_, validation, index));
+    models::Pass pass = passes.validation(index);
+    pass.batch = pass.batch.to(compute_.device());
     models::Tensors x;
     for (int stage = 0; stage < stages(); ++stage) {
       const weights::Layout& layout = parts_[stage]->layout;
@@ -277,7 +277,7 @@ double Oracle::evaluate(const data::Source& validation) const {
     }
     sum += x.front().item<double>();
   }
-  return sum / config_.train.eval_microbatches;
+  return sum;
 }
 
 }  // namespace twobw::runtime

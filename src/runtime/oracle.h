@@ -16,6 +16,7 @@
 #include "data/tokens.h"
 #include "models/model.h"
 #include "optim/serial.h"
+#include "runtime/pass.h"
 #include "schedule/spec.h"
 #include "weights/gradients.h"
 #include "weights/layout.h"
@@ -53,7 +54,6 @@ class Oracle {
   std::int64_t version_by_rule(int stage, std::int64_t microbatch) const;
   bool runs_predicted(std::int64_t microbatch) const;
   int true_from() const;
-  models::Pass on_device(models::Pass pass) const;
   double run_microbatch(int replica, std::int64_t microbatch);
   double run_batch(int replica);
   void sum_ties();
@@ -64,6 +64,7 @@ class Oracle {
   const Config& config_;
   const models::Model& model_;
   const data::Source& training_;
+  Passes passes_;
   schedule::Spec spec_;
   at::TensorOptions compute_;
   std::vector<std::unique_ptr<Part>> parts_;

@@ -1,6 +1,7 @@
 #include "runtime/pipeline.h"
 
 #include <algorithm>
+#include <map>
 #include <thread>
 
 #include "base/error.h"
@@ -99,30 +100,36 @@ WorkerSetup Pipeline::prepare_worker(int replica, int stage) const {
           .record_events = setup_.record_events};
 }
 
-// One worker of the copy's stage sends to one of the primary's, whichever speak for their replicas; from
-// there the answer goes to every copy.
+// For each tie that spans stages, by the name of the weights: one worker of the copy's stage sends to one of
+// the primary's, whichever speak for their replicas; from there the answer goes to every copy.
 void Pipeline::join_ties(std::vector<WorkerSetup>& workers) {
-  std::vector<WorkerSetup*> primaries, copies;
+  struct End {
+    WorkerSetup* worker;
+    int tie;  // in its layout
+  };
+  std::map<std::string, std::pair<std::vector<End>, std::vector<End>>> by_name;  // primaries and copies
   for (WorkerSetup& worker : workers) {
     const weights::Layout layout(model_.layers, worker.arithmetic.first_layer, worker.arithmetic.last_layer);
-    for (const weights::Tie& tie : layout.ties()) {
-      if (tie.copy < 0) primaries.push_back(&worker);
-      if (tie.primary < 0) copies.push_back(&worker);
+    for (int i = 0; i < static_cast<int>(layout.ties().size()); ++i) {
+      const weights::Tie& tie = layout.ties()[i];
+      if (tie.primary < 0) by_name[layout.parameters()[tie.copy].spec.tied_to].second.push_back({&worker, i});
+      if (tie.copy < 0) by_name[layout.parameters()[tie.primary].spec.name].first.push_back({&worker, i});
     }
   }
-  if (primaries.empty() || copies.empty()) return;
-  bool apart = false;
-  for (const WorkerSetup* primary : primaries) {
-    for (const WorkerSetup* copy : copies) apart = apart || are_apart(*primary, *copy);
-  }
-  transport::Link* to_primaries = add_link(apart);
-  for (WorkerSetup* copy : copies) {
-    copy->ports.tied_out = {to_primaries};
-    copy->ports.tied_in = add_link(apart);
-  }
-  for (WorkerSetup* primary : primaries) {
-    primary->ports.tied_in = to_primaries;
-    for (const WorkerSetup* copy : copies) primary->ports.tied_out.push_back(copy->ports.tied_in);
+  for (const auto& [name, ends] : by_name) {
+    const auto& [primaries, copies] = ends;
+    bool apart = false;
+    for (const End& primary : primaries) {
+      for (const End& copy : copies) apart = apart || are_apart(*primary.worker, *copy.worker);
+    }
+    transport::Link* to_primaries = add_link(apart);
+    std::vector<transport::Link*> to_copies;
+    for (const End& copy : copies) {
+      to_copies.push_back(add_link(apart));
+      copy.worker->ports.ties.push_back({.tie = copy.tie, .in = to_copies.back(), .out = {to_primaries}});
+    }
+    for (const End& primary : primaries)
+      primary.worker->ports.ties.push_back({.tie = primary.tie, .in = to_primaries, .out = to_copies});
   }
 }
 

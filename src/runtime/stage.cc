@@ -13,13 +13,17 @@ Stage::Stage(const Config& config, const models::Model& model, const data::Sourc
              const data::Source& validation, const StageSetup& setup, const at::TensorOptions& compute)
     : config_(config),
       model_(model),
-      training_(training),
-      validation_(validation),
       setup_(setup),
+      passes_(config, training, validation,
+              architecture::taken_by(model.layers, setup.first_layer, setup.last_layer)),
       layout_(model.layers, setup.first_layer, setup.last_layer),
       versions_(layout_, setup.versions, config.train.seed, compute),
       gradients_(layout_, setup.gradient_buffers, compute) {
-  if (!setup.sums_partly) return;
+  // Ties within the stage: what a prediction is made from is summed apart while the gradient still grows.
+  const bool sums_ties =
+      setup.predicts && setup.predict_ratio != 1 &&
+      std::ranges::any_of(layout_.ties(), [](const weights::Tie& tie) { return !tie.spans(); });
+  if (!setup.sums_partly && !sums_ties) return;
   const device::PurposeScope purpose(Term::Gradients);
   partial_ = at::zeros_like(gradients_.flat(0));
 }
@@ -43,6 +47,7 @@ const Tensor& Stage::copy_partial(std::int64_t batch) {
 optim::Prediction Stage::prediction_for(const NextBatch& next) {
   // Ties within a stage are summed where the gradient is complete, and here.
   if (partial_.defined()) {
+    if (!setup_.sums_partly) copy_partial(next.batch - 1);
     for (const weights::Tie& tie : layout_.ties()) {
       if (tie.primary < 0 || tie.copy < 0) continue;
       const weights::Parameter &to = layout_.parameters()[tie.primary],
@@ -72,23 +77,12 @@ std::optional<telemetry::PredictionMiss> Stage::take_miss(std::int64_t update) {
                                    .squared_miss = found.mapped().squared_miss()};
 }
 
-int Stage::spanning_tie() const {
-  for (const weights::Tie& tie : layout_.ties()) {
-    if (tie.primary < 0 || tie.copy < 0) return std::max(tie.primary, tie.copy);
-  }
-  return -1;
+int Stage::tied_parameter(int tie) const {
+  return std::max(layout_.ties()[tie].primary, layout_.ties()[tie].copy);
 }
 
-bool Stage::holds_tie_primary() const {
-  return spanning_tie() >= 0 && layout_.parameters()[spanning_tie()].spec.tied_to.empty();
-}
-
-bool Stage::holds_tie_copy() const {
-  return spanning_tie() >= 0 && !layout_.parameters()[spanning_tie()].spec.tied_to.empty();
-}
-
-void Stage::add_tied_gradient(std::int64_t batch, const Tensor& other) {
-  gradients_.of(batch, spanning_tie()).add_(other);
+void Stage::add_tied_gradient(std::int64_t batch, int tie, const Tensor& other) {
+  gradients_.of(batch, tied_parameter(tie)).add_(other);
 }
 
 std::vector<std::pair<std::int64_t, std::int64_t>> Stage::tied_ranges() const {

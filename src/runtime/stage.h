@@ -22,6 +22,7 @@
 #include "models/model.h"
 #include "optim/optimizer.h"
 #include "optim/prediction_miss.h"
+#include "runtime/pass.h"
 #include "telemetry/event.h"
 #include "transport/group.h"
 #include "weights/double_buffer.h"
@@ -50,8 +51,8 @@ struct StageSetup {
 // What a step came to.
 struct StepResult {
   double gradient_norm = 0;
-  bool skipped = false;        // the gradient is not finite
-  std::optional<double> loss;  // of the batch, summed over the replica's microbatches; on the last stage
+  bool skipped = false;                           // the gradient is not finite
+  std::optional<double> loss;                     // the replica's part of the batch's; on the last stage
   std::optional<telemetry::PredictionMiss> miss;  // where it was asked for
 };
 
@@ -81,11 +82,11 @@ class Stage {
   const at::Tensor& gradient(std::int64_t batch) const { return gradients_.flat(batch); }
   // Adds up the gradients of ties within the stage.
   void sum_local_ties(std::int64_t batch);
-  // This stage's part of batch j's gradient of a tie that spans stages, and the other end's, to be added.
-  bool holds_tie_primary() const;  // of such a tie
-  bool holds_tie_copy() const;
-  virtual at::Tensor tied_gradient(std::int64_t batch) = 0;
-  void add_tied_gradient(std::int64_t batch, const at::Tensor& other);
+  // Of a tie that spans stages, by its index in layout().ties(): this stage's part of batch j's gradient, and
+  // the other end's, to be added.
+  bool holds_primary(int tie) const { return layout_.ties()[tie].primary >= 0; }
+  virtual at::Tensor tied_gradient(std::int64_t batch, int tie) = 0;
+  void add_tied_gradient(std::int64_t batch, int tie, const at::Tensor& other);
   // Offset and count of what ties change in a flat gradient where they are summed.
   std::vector<std::pair<std::int64_t, std::int64_t>> tied_ranges() const;
 
@@ -116,7 +117,8 @@ class Stage {
 
  protected:
   Tensors run_layers(std::span<const at::Tensor> parameters, Tensors x, const models::Pass& pass) const;
-  int spanning_tie() const;
+  // The end of it that this stage has, as a parameter of its layout.
+  int tied_parameter(int tie) const;
   // What to predict from, and where to; the caller publishes it.
   optim::Prediction prediction_for(const NextBatch& next);
   // Around a step, of what watch() asked for; nothing is left of it in the next.
@@ -128,9 +130,8 @@ class Stage {
 
   const Config& config_;
   const models::Model& model_;
-  const data::Source& training_;
-  const data::Source& validation_;
   StageSetup setup_;
+  Passes passes_;  // of what its layers take
   weights::Layout layout_;
   weights::Versions versions_;
   weights::Gradients gradients_;

@@ -163,20 +163,22 @@ void Worker::await_partial(std::int64_t batch) {
   });
 }
 
-// The primary end of a tie answers for the norm of the sum, so it takes the copy's part here: sent by the
-// last stage, which under every schedule ends the batch earlier. The copies take theirs when they step.
+// The primary end of a tie answers for the norm of the sum, so it takes the copy's part here: sent by a later
+// stage, which under every schedule ends the batch earlier. The copies take theirs when they step.
 void Worker::exchange_ties(std::int64_t batch) {
   stage_->sum_local_ties(batch);
-  if (!setup_.ports.tied_out.empty()) {
-    const at::Tensor part = stage_->tied_gradient(batch);
-    for (transport::Link* link : setup_.ports.tied_out) link->send({Tag::Kind::TiedGradient, batch}, {part});
+  for (const TiePorts& ports : setup_.ports.ties) {
+    const at::Tensor part = stage_->tied_gradient(batch, ports.tie);
+    for (transport::Link* link : ports.out) link->send({Tag::Kind::TiedGradient, batch}, {part});
   }
-  if (setup_.ports.tied_in && stage_->holds_tie_primary()) {
-    const Tensors other = timed_wait([&] {
-      return setup_.ports.tied_in->receive({Tag::Kind::TiedGradient, batch});
-    });
-    stage_->add_tied_gradient(batch, other.front());
+  for (const TiePorts& ports : setup_.ports.ties) {
+    if (stage_->holds_primary(ports.tie)) take_tied(batch, ports);
   }
+}
+
+void Worker::take_tied(std::int64_t batch, const TiePorts& ports) {
+  const Tensors other = timed_wait([&] { return ports.in->receive({Tag::Kind::TiedGradient, batch}); });
+  stage_->add_tied_gradient(batch, ports.tie, other.front());
 }
 
 // The norms come first: with them the gradient is this worker's own again.
@@ -187,11 +189,8 @@ std::vector<transport::Norms> Worker::collect_norms(std::int64_t batch) {
     for (const transport::Norms& of_stage : all) device::await_stream_event(of_stage.ready);
     return all;
   });
-  if (setup_.ports.tied_in && stage_->holds_tie_copy()) {
-    const Tensors other = timed_wait([&] {
-      return setup_.ports.tied_in->receive({Tag::Kind::TiedGradient, batch});
-    });
-    stage_->add_tied_gradient(batch, other.front());
+  for (const TiePorts& ports : setup_.ports.ties) {
+    if (!stage_->holds_primary(ports.tie)) take_tied(batch, ports);
   }
   return norms;
 }
@@ -247,8 +246,7 @@ void Worker::report_step() {
   report.elapsed = report.time - std::exchange(last_update_, report.time);
   for (const Span& wait : made.waits)
     report.waiting += binding_->clock().seconds(wait.end) - binding_->clock().seconds(wait.begin);
-  if (result.loss)
-    report.loss = *result.loss / (static_cast<double>(spec_.shape.microbatches) * spec_.shape.replicas);
+  if (result.loss) report.loss = *result.loss;
   observer_.on_update(std::move(report));
 }
 
@@ -281,7 +279,7 @@ void Worker::evaluate(std::int64_t update) {
       setup_.ports.activations_out->send(tag, std::move(outputs));
     }
   }
-  if (last) observer_.on_evaluation({.update = update, .loss = sum / count});
+  if (last) observer_.on_evaluation({.update = update, .loss = sum});
 }
 
 }  // namespace twobw::runtime

@@ -21,15 +21,21 @@
 
 namespace twobw::runtime {
 
-// The ways out of a stage. None where there is no neighbour, or no tie that spans stages.
+// Of a tie that spans stages: from its other end, and to all who wait there. One worker of a stage speaks for
+// its replicas.
+struct TiePorts {
+  int tie = 0;  // in the layout of the stage
+  transport::Link* in = nullptr;
+  std::vector<transport::Link*> out;
+};
+
+// The ways out of a stage. None where there is no neighbour.
 struct Ports {
   transport::Link* activations_in = nullptr;
   transport::Link* activations_out = nullptr;
   transport::Link* gradients_in = nullptr;
   transport::Link* gradients_out = nullptr;
-  // From the other end of the tie, and to all who wait there: one worker of a stage speaks for its replicas.
-  transport::Link* tied_in = nullptr;
-  std::vector<transport::Link*> tied_out;
+  std::vector<TiePorts> ties;
 };
 
 // Told of every update and evaluation, from the worker's thread.
@@ -81,6 +87,7 @@ class Worker {
   void help_partial(std::int64_t batch, transport::ReplicaSum& sum);
   void await_partial(std::int64_t batch);
   void exchange_ties(std::int64_t batch);
+  void take_tied(std::int64_t batch, const TiePorts& ports);
   void step(const schedule::Instruction& instruction);
   void predict(const schedule::Instruction& instruction);
   NextBatch next_batch(std::int64_t batch);

@@ -1,10 +1,9 @@
 #include "tokenizer/sentencepiece.h"
 
-#include <sentencepiece_processor.h>
-
 #include "base/error.h"
 #include "base/text_file.h"
 #include "tokenizer/added_tokens.h"
+#include "tokenizer/sentencepiece_library.h"
 #include "tokenizer/sentencepiece_spec.h"
 #include "tokenizer/utf8.h"
 #include "tokenizer/vocabulary.h"
@@ -32,24 +31,27 @@ std::string with_spaces(std::string_view piece) {
 
 class Sentencepiece : public Tokenizer {
  public:
-  Sentencepiece(const std::string& model, const std::string& path) : spec_(read_sentencepiece_spec(model)) {
+  Sentencepiece(std::unique_ptr<SentencepieceLibrary> library, const std::string& model,
+                const std::string& path)
+      : spec_(read_sentencepiece_spec(model)), library_(std::move(library)) {
     own_prefix_ = spec_.add_prefix && !spec_.squeeze_spaces;
-    const auto status = library_.LoadFromSerializedProto(own_prefix_ ? without_prefix(model) : model);
-    if (!status.ok()) fail_input("tokenizer '{}' is no sentencepiece model", path);
+    if (!library_->load(own_prefix_ ? without_prefix(model) : model)) {
+      fail_input("tokenizer '{}' is no sentencepiece model", path);
+    }
     std::vector<AddedToken> added;
-    for (Id id = 0; id < library_.GetPieceSize(); ++id) {
-      const std::string& piece = library_.IdToPiece(id);
+    for (Id id = 0; id < library_->size(); ++id) {
+      const std::string& piece = library_->piece(id);
       vocabulary_.add(id, piece);
-      const bool control = library_.IsControl(id) || library_.IsUnknown(id);
+      const bool control = library_->is_control(id) || library_->is_unknown(id);
       const bool defined = spec_.user_defined.contains(id);
       if (control || defined) added.push_back({.id = id, .content = piece, .special = control});
       texts_.push_back(control || defined ? piece : text_of(id));
     }
     added_.emplace(added, nullptr);
-    special_ = {.bos = id_or_none(library_.bos_id()),
-                .eos = id_or_none(library_.eos_id()),
-                .pad = id_or_none(library_.pad_id()),
-                .unk = id_or_none(library_.unk_id())};
+    special_ = {.bos = id_or_none(library_->bos()),
+                .eos = id_or_none(library_->eos()),
+                .pad = id_or_none(library_->pad()),
+                .unk = id_or_none(library_->unk())};
     if (special_.bos) prefix_ = {*special_.bos};
   }
 
@@ -85,8 +87,8 @@ class Sentencepiece : public Tokenizer {
 
  private:
   std::string text_of(Id id) const {
-    const std::string& piece = library_.IdToPiece(id);
-    if (!library_.IsByte(id)) return with_spaces(piece);
+    const std::string& piece = library_->piece(id);
+    if (!library_->is_byte(id)) return with_spaces(piece);
     return std::string(1, static_cast<char>(std::stoi(piece.substr(3, 2), nullptr, 16)));  // <0x41>
   }
 
@@ -95,14 +97,14 @@ class Sentencepiece : public Tokenizer {
     std::string prefixed;
     if (own_prefix_ && first && !spaced) part = prefixed.append(1, ' ').append(part);
     std::vector<int> found;
-    const auto status = library_.Encode(part, &found);
-    if (!status.ok()) fail_run("sentencepiece cannot encode {} bytes: {}", part.size(), status.ToString());
+    const std::string problem = library_->encode(part, found);
+    if (!problem.empty()) fail_run("sentencepiece cannot encode {} bytes: {}", part.size(), problem);
     ids.insert(ids.end(), found.begin(), found.end());
   }
 
   SentencepieceSpec spec_;
   bool own_prefix_ = false;
-  sentencepiece::SentencePieceProcessor library_;
+  std::unique_ptr<SentencepieceLibrary> library_;
   Vocabulary vocabulary_;
   std::optional<AddedTokens> added_;
   std::vector<std::string> texts_;  // of every id
@@ -111,7 +113,14 @@ class Sentencepiece : public Tokenizer {
 }  // namespace
 
 std::unique_ptr<Tokenizer> load_sentencepiece(const std::string& path) {
-  return std::make_unique<Sentencepiece>(read_text("tokenizer", path), path);
+  auto library = make_sentencepiece_library();
+  if (!library) {
+    fail_input(
+        "tokenizer '{}' needs sentencepiece, which this build lacks: install libsentencepiece-dev and build "
+        "again",
+        path);
+  }
+  return std::make_unique<Sentencepiece>(std::move(library), read_text("tokenizer", path), path);
 }
 
 }  // namespace twobw::tokenizer

@@ -1,5 +1,4 @@
-// A sentencepiece model, by the library. Built without it, opening one throws InputError
-// (sentencepiece_stub.cc).
+// A sentencepiece model, by the library. Built without it, opening one throws InputError.
 //
 // Beyond the library, as transformers does: control and user-defined pieces that are written out in a text
 // ("</s>") are recognised; and where the model leaves spaces alone (Llama's does), a text that begins with a

@@ -42,7 +42,8 @@ SavedModel::SavedModel(const std::string& run_dir)
 
 at::Tensor SavedModel::logits(const at::Tensor& tokens) const {
   at::NoGradGuard no_grad;
-  const models::Pass pass{.tokens = tokens.unsqueeze(0)};
+  models::Pass pass;
+  pass.batch[models::Field::Tokens] = tokens.unsqueeze(0);
   const models::Tensors x = models::run_layers(model_, 0, model_.size(), parameters_, {}, pass);
   return x.front().squeeze(0);
 }

@@ -24,10 +24,12 @@ struct Parameter {
   bool alias = false;                // shares the weights of a partner on this stage
 };
 
-// The two ends of a tie. On one stage: both set. Across stages: the first holds `primary`, the last `copy`.
+// The two ends of a tie. On one stage: both set. Across stages: the one holds `primary`, a later one `copy`.
 struct Tie {
   int primary = -1;  // index of the parameter tied to, or -1 where it lives elsewhere
   int copy = -1;     // index of the parameter that is tied, or -1
+
+  bool spans() const { return primary < 0 || copy < 0; }
 };
 
 class Layout {

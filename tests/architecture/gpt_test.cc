@@ -62,14 +62,14 @@ TEST(DescribedGpt, BothEndsOfATieSayHowMuchTheyShare) {
   }
 }
 
-// Stages upload what their layers take, and nothing else.
+// A stage gets what its layers take, and nothing else.
 TEST(DescribedGpt, TokensAreForTheFirstLayerAndTargetsForTheLast) {
   const Model model = model_of({.layers = 2, .width = 16, .heads = 2});
   const int layers = static_cast<int>(model.size());
-  EXPECT_TRUE(taken_by(model, 0, 1).tokens);
-  EXPECT_TRUE(taken_by(model, layers - 1, layers).targets);
-  const BatchFields middle = taken_by(model, 1, layers - 1);
-  EXPECT_FALSE(middle.tokens || middle.targets);
+  EXPECT_EQ(taken_by(model, 0, 1), BatchFields{Field::Tokens});
+  EXPECT_EQ(taken_by(model, layers - 1, layers), kTokenLoss);
+  EXPECT_TRUE(taken_by(model, 1, layers - 1).empty());
+  EXPECT_EQ(taken_by(model, 0, layers).count(3, 8), 2 * 3 * 8 + 1);
 }
 
 TEST(Families, AnUnknownOneIsRefusedWithTheKnownOnes) {

@@ -170,16 +170,22 @@ TYPED_TEST(LayersOnGpu, SoftmaxCrossEntropyLeavesItsGradient) {
       const std::size_t size = static_cast<std::size_t>(kTokens) * classes;
       const std::vector<float> logits = normal(size, 1, 4);
       std::vector<std::int64_t> targets;
-      for (int row = 0; row < kTokens; ++row) targets.push_back(row * 7919 % classes);
+      for (int row = 0; row < kTokens; ++row) targets.push_back(row % 5 == 3 ? -100 : row * 7919 % classes);
       Buffer<T> on_logits{rounded<T>(logits)};
       const Buffer<std::int64_t> on_targets{targets};
       Buffer<float> loss{kTokens};
-      cuda::softmax_cross_entropy(on_logits.data(), on_targets.data(), loss.data(), kTokens, classes, scale,
-                                  nullptr);
+      const Buffer<double> on_scale{std::vector<double>{scale}};
+      cuda::softmax_cross_entropy(on_logits.data(), on_targets.data(), loss.data(), kTokens, classes,
+                                  scale == 0 ? nullptr : on_scale.data(), nullptr);
       const auto z = seen<T>(logits);
       std::vector<double> expected_loss, expected(z);
       for (int row = 0; row < kTokens; ++row) {
         const std::size_t at = static_cast<std::size_t>(row) * classes;
+        if (targets[row] < 0) {
+          expected_loss.push_back(0);
+          if (scale != 0) std::fill_n(expected.begin() + static_cast<std::ptrdiff_t>(at), classes, 0.0);
+          continue;
+        }
         double sum = 0;
         for (int i = 0; i < classes; ++i) sum += std::exp(z[at + i]);
         expected_loss.push_back(std::log(sum) - z[at + targets[row]]);
@@ -206,10 +212,11 @@ TYPED_TEST(LayersOnGpu, RowsOfLogitsMayBeFurtherApart) {
     const Buffer<std::int64_t> targets{{0, 1, classes / 2, classes - 2, classes - 1}};
     Buffer<T> on_logits{rounded<T>(logits)}, on_apart{rounded<T>(apart)};
     Buffer<float> loss{kTokens}, loss_apart{kTokens};
-    cuda::softmax_cross_entropy(on_logits.data(), targets.data(), loss.data(), kTokens, classes, 0.5f,
+    const Buffer<double> scale{std::vector<double>{0.5}};
+    cuda::softmax_cross_entropy(on_logits.data(), targets.data(), loss.data(), kTokens, classes, scale.data(),
                                 nullptr);
-    cuda::softmax_cross_entropy(on_apart.data(), targets.data(), loss_apart.data(), kTokens, classes, 0.5f,
-                                nullptr, stride);
+    cuda::softmax_cross_entropy(on_apart.data(), targets.data(), loss_apart.data(), kTokens, classes,
+                                scale.data(), nullptr, stride);
     const auto together = widened(on_logits.read()), found = widened(on_apart.read());
     std::vector<float> gathered;
     for (int row = 0; row < kTokens; ++row)
@@ -229,7 +236,8 @@ TYPED_TEST(LayersOnGpu, WhatIsNotANumberShowsInTheLoss) {
   logits[kClasses + 1234] = NAN;
   std::fill_n(logits.begin() + 2 * kClasses, 8, NAN);
   const Buffer<std::int64_t> targets{std::vector<std::int64_t>(kTokens, 99)};
-  for (const float scale : {0.0f, 1.0f}) {
+  const Buffer<double> one{std::vector<double>{1.0}};
+  for (const double* scale : std::vector<const double*>{nullptr, one.data()}) {
     Buffer<T> on_logits{rounded<T>(logits)};
     Buffer<float> loss{kTokens};
     cuda::softmax_cross_entropy(on_logits.data(), targets.data(), loss.data(), kTokens, kClasses, scale,
@@ -241,17 +249,18 @@ TYPED_TEST(LayersOnGpu, WhatIsNotANumberShowsInTheLoss) {
   }
 }
 
-using MeanOnGpu = CudaTest;
+using ScaledSumOnGpu = CudaTest;
 
-TEST_F(MeanOnGpu, IsThatOfAll) {
+TEST_F(ScaledSumOnGpu, IsThatOfAll) {
   for (const std::size_t size : {1, 1000, 65537}) {
     const std::vector<float> values = normal(size, 1, 2);
     const Buffer<float> on_values{values};
-    Buffer<float> mean{1};
-    cuda::mean(on_values.data(), mean.data(), static_cast<std::int64_t>(size), nullptr);
+    const Buffer<double> scale{std::vector<double>{1.0 / static_cast<double>(size)}};
+    Buffer<float> sum{1};
+    cuda::scaled_sum(on_values.data(), scale.data(), sum.data(), static_cast<std::int64_t>(size), nullptr);
     double expected = 0;
     for (const float value : values) expected += value / static_cast<double>(size);
-    EXPECT_NEAR(mean.read()[0], expected, 1e-5);
+    EXPECT_NEAR(sum.read()[0], expected, 1e-5);
   }
 }
 

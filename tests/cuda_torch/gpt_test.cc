@@ -43,7 +43,11 @@ class Sample {
         parameters_.push_back(parameter);
       }
     }
-    pass_ = {.tokens = random_tokens(1).to(device), .targets = random_tokens(2).to(device), .training = true};
+    pass_ = {.training = true};
+    pass_.batch[Field::Tokens] = random_tokens(1).to(device);
+    pass_.batch[Field::Targets] = random_tokens(2).to(device);
+    const double count = static_cast<double>(pass_.batch[Field::Targets].numel());
+    pass_.batch[Field::LossScale] = at::full({1}, 1 / count, at::TensorOptions(device).dtype(at::kDouble));
   }
 
   // The loss; gradients are added.

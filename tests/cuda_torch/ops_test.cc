@@ -211,12 +211,20 @@ TEST_F(OpsOnGpu, DropoutIsRefused) {
   EXPECT_TRUE(ops::dropout(x, 0.1, {.training = false}, 0).is_same(x));
 }
 
+// So many times the mean over the targets.
+Tensor head_loss(const Tensor& hidden, const Tensor& weight, const Tensor& targets, double factor,
+                 Tensor* room = nullptr) {
+  const double scale = factor / static_cast<double>(targets.numel());
+  return ops::head_loss(hidden, weight, targets, at::full({1}, scale, hidden.options().dtype(at::kDouble)),
+                        room);
+}
+
 // The CPU adds the weight's gradient in the backward, the GPU in the forward: the same after both.
 TEST_F(OpsOnGpu, HeadLoss) {
   for (const std::int64_t vocabulary : {320, 50257}) {
     SCOPED_TRACE(vocabulary);
     expect_like_the_cpu(
-        {.operation = [](const auto& in) { return std::vector{ops::head_loss(in[0], in[1], in[2], 8.0)}; },
+        {.operation = [](const auto& in) { return std::vector{head_loss(in[0], in[1], in[2], 8.0)}; },
          .inputs = {normal({2, 40, 64}, 1)},
          .parameters = {normal({vocabulary, 64}, 2, 0.1)},
          .integers = {random_tokens({2, 40}, vocabulary, 3)},
@@ -224,10 +232,21 @@ TEST_F(OpsOnGpu, HeadLoss) {
   }
 }
 
+TEST_F(OpsOnGpu, HeadLossIgnoresTargetsBelowZero) {
+  Tensor targets = random_tokens({2, 40}, 320, 3);
+  targets.masked_fill_(targets.remainder(3).eq(0), -100);
+  expect_like_the_cpu(
+      {.operation = [](const auto& in) { return std::vector{head_loss(in[0], in[1], in[2], 1.0)}; },
+       .inputs = {normal({2, 40, 64}, 1)},
+       .parameters = {normal({320, 64}, 2, 0.1)},
+       .integers = {targets},
+       .is_loss = true});
+}
+
 // More rows than logits exist for at a time, the last part not whole.
 TEST_F(OpsOnGpu, HeadLossInParts) {
   expect_like_the_cpu(
-      {.operation = [](const auto& in) { return std::vector{ops::head_loss(in[0], in[1], in[2], 1.0)}; },
+      {.operation = [](const auto& in) { return std::vector{head_loss(in[0], in[1], in[2], 1.0)}; },
        .inputs = {normal({2, 8200, 32}, 1)},
        .parameters = {normal({129, 32}, 2, 0.1)},
        .integers = {random_tokens({2, 8200}, 129, 3)},
@@ -238,8 +257,8 @@ TEST_F(OpsOnGpu, HeadLossWithoutGradients) {
   const Tensor hidden = normal({2, 40, 64}, 1), weight = normal({320, 64}, 2, 0.3),
                targets = random_tokens({2, 40}, 320, 3);
   const at::NoGradGuard none;
-  const Tensor expected = ops::head_loss(hidden, weight, targets, 1.0);
-  const Tensor loss = ops::head_loss(hidden.cuda(), weight.cuda(), targets.cuda(), 1.0);
+  const Tensor expected = head_loss(hidden, weight, targets, 1.0);
+  const Tensor loss = head_loss(hidden.cuda(), weight.cuda(), targets.cuda(), 1.0);
   EXPECT_EQ(loss.dim(), 0);
   EXPECT_FALSE(loss.requires_grad());
   EXPECT_LT(relative_error(loss, expected), kFloatTolerance);
@@ -253,8 +272,8 @@ TEST_F(OpsOnGpu, HeadLossInRoomThatIsGiven) {
   for (const std::int64_t length : {20, 40, 30}) {
     const Tensor hidden = normal({2, length, 64}, 1).cuda(),
                  targets = random_tokens({2, length}, 320, 3).cuda();
-    const Tensor loss = ops::head_loss(hidden, weight, targets, 1.0, &room);
-    EXPECT_EQ(loss.item<float>(), ops::head_loss(hidden, weight, targets, 1.0).item<float>());
+    const Tensor loss = head_loss(hidden, weight, targets, 1.0, &room);
+    EXPECT_EQ(loss.item<float>(), head_loss(hidden, weight, targets, 1.0).item<float>());
     EXPECT_EQ(room.numel(), 2 * std::max<std::int64_t>(length, length == 30 ? 40 : 0) * 320);
   }
 }

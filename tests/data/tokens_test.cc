@@ -54,26 +54,26 @@ std::string refusal(const std::string& path, int vocab, int length) {
   return "accepted";
 }
 
-bool same(const Sample& a, const Sample& b) {
-  return at::equal(a.tokens, b.tokens) && at::equal(a.targets, b.targets);
+bool same(const Batch& a, const Batch& b) {
+  return at::equal(a[Field::Tokens], b[Field::Tokens]) && at::equal(a[Field::Targets], b[Field::Targets]);
 }
 
 TEST(Bytes, AreTokensAndTheTargetsAreOnePlaceOn) {
   const File file(counting(100));
   const auto source = open_source("data.train", file.path(), 256, 8);
-  for (const Sample& sample : {source->random(1, 3, 8), source->sequential(2, 3, 8)}) {
-    EXPECT_EQ(sample.tokens.sizes(), (std::vector<std::int64_t>{3, 8}));
-    EXPECT_EQ(sample.tokens.scalar_type(), at::kLong);
-    EXPECT_TRUE(at::equal(sample.targets, sample.tokens + 1));
-    EXPECT_TRUE(at::equal(sample.tokens.narrow(1, 1, 7), sample.tokens.narrow(1, 0, 7) + 1));
+  for (const Batch& sample : {source->random(1, 3, 8), source->sequential(2, 3, 8)}) {
+    EXPECT_EQ(sample[Field::Tokens].sizes(), (std::vector<std::int64_t>{3, 8}));
+    EXPECT_EQ(sample[Field::Tokens].scalar_type(), at::kLong);
+    EXPECT_TRUE(at::equal(sample[Field::Targets], sample[Field::Tokens] + 1));
+    EXPECT_TRUE(at::equal(sample[Field::Tokens].narrow(1, 1, 7), sample[Field::Tokens].narrow(1, 0, 7) + 1));
   }
 }
 
 TEST(Bytes, AboveAsciiAreTokensToo) {
   const File file("\xff\xfe\x80");
-  const Sample sample = open_source("data.train", file.path(), 256, 2)->sequential(0, 1, 2);
-  EXPECT_EQ(row(sample.tokens, 0), (Row{255, 254}));
-  EXPECT_EQ(row(sample.targets, 0), (Row{254, 128}));
+  const Batch sample = open_source("data.train", file.path(), 256, 2)->sequential(0, 1, 2);
+  EXPECT_EQ(row(sample[Field::Tokens], 0), (Row{255, 254}));
+  EXPECT_EQ(row(sample[Field::Targets], 0), (Row{254, 128}));
 }
 
 TEST(Bytes, TheSameKeyChoosesTheSameWindows) {
@@ -83,35 +83,36 @@ TEST(Bytes, TheSameKeyChoosesTheSameWindows) {
   EXPECT_TRUE(same(source->random(1, 4, 8), source->random(1, 4, 8)));
   EXPECT_TRUE(same(source->random(1, 4, 8), again->random(1, 4, 8)));
   EXPECT_FALSE(same(source->random(1, 4, 8), source->random(2, 4, 8)));
-  const Sample sample = source->random(1, 4, 8);
-  EXPECT_NE(row(sample.tokens, 0), row(sample.tokens, 1));  // rows are drawn apart
+  const Batch sample = source->random(1, 4, 8);
+  EXPECT_NE(row(sample[Field::Tokens], 0), row(sample[Field::Tokens], 1));  // rows are drawn apart
 }
 
 TEST(Bytes, RandomWindowsReachFromTheFirstByteToTheLast) {
   const File file(counting(12));
   const auto source = open_source("data.train", file.path(), 256, 8);
   std::set<std::int64_t> starts;
-  for (std::uint64_t key = 0; key < 100; ++key) starts.insert(row(source->random(key, 1, 8).tokens, 0)[0]);
+  for (std::uint64_t key = 0; key < 100; ++key)
+    starts.insert(row(source->random(key, 1, 8)[Field::Tokens], 0)[0]);
   EXPECT_EQ(starts, (std::set<std::int64_t>{0, 1, 2, 3}));  // 3 + 8 is the last target
 }
 
 TEST(Bytes, SequentialWindowsFollowOneAnotherAndWrap) {
   const File file(counting(16));  // three windows of four: a fourth would lack its last target
   const auto source = open_source("data.validation", file.path(), 256, 4);
-  const Sample first = source->sequential(0, 2, 4), second = source->sequential(1, 2, 4);
-  EXPECT_EQ(row(first.tokens, 0), (Row{0, 1, 2, 3}));
-  EXPECT_EQ(row(first.tokens, 1), (Row{4, 5, 6, 7}));
-  EXPECT_EQ(row(second.tokens, 0), (Row{8, 9, 10, 11}));
-  EXPECT_EQ(row(second.targets, 0), (Row{9, 10, 11, 12}));
-  EXPECT_EQ(row(second.tokens, 1), (Row{0, 1, 2, 3}));  // wrapped around
+  const Batch first = source->sequential(0, 2, 4), second = source->sequential(1, 2, 4);
+  EXPECT_EQ(row(first[Field::Tokens], 0), (Row{0, 1, 2, 3}));
+  EXPECT_EQ(row(first[Field::Tokens], 1), (Row{4, 5, 6, 7}));
+  EXPECT_EQ(row(second[Field::Tokens], 0), (Row{8, 9, 10, 11}));
+  EXPECT_EQ(row(second[Field::Targets], 0), (Row{9, 10, 11, 12}));
+  EXPECT_EQ(row(second[Field::Tokens], 1), (Row{0, 1, 2, 3}));  // wrapped around
   EXPECT_TRUE(same(source->sequential(3, 2, 4), first));
 }
 
 TEST(Bytes, AFileOfExactlyOneWindowIsEnough) {
   const File file("abcde");
   const auto source = open_source("data.train", file.path(), 256, 4);
-  EXPECT_EQ(row(source->random(9, 2, 4).tokens, 1), (Row{'a', 'b', 'c', 'd'}));
-  EXPECT_EQ(row(source->sequential(9, 1, 4).targets, 0), (Row{'b', 'c', 'd', 'e'}));
+  EXPECT_EQ(row(source->random(9, 2, 4)[Field::Tokens], 1), (Row{'a', 'b', 'c', 'd'}));
+  EXPECT_EQ(row(source->sequential(9, 1, 4)[Field::Targets], 0), (Row{'b', 'c', 'd', 'e'}));
 }
 
 TEST(Bytes, AreDescribedByPathAndSize) {
@@ -158,19 +159,19 @@ TEST(Synthetic, DependsOnTheKeyAlone) {
 
 TEST(Synthetic, TokensAreBelowTheVocabularyAndTargetsOnePlaceOn) {
   for (int vocab : {1, 2, 64, 50'257}) {
-    const Sample sample = open_source("data.train", "synthetic", vocab, 16)->random(1, 8, 16);
-    EXPECT_GE(sample.tokens.min().item<std::int64_t>(), 0);
-    EXPECT_LT(sample.tokens.max().item<std::int64_t>(), vocab);
-    EXPECT_LT(sample.targets.max().item<std::int64_t>(), vocab);
-    EXPECT_TRUE(at::equal(sample.targets.narrow(1, 0, 15), sample.tokens.narrow(1, 1, 15)));
+    const Batch sample = open_source("data.train", "synthetic", vocab, 16)->random(1, 8, 16);
+    EXPECT_GE(sample[Field::Tokens].min().item<std::int64_t>(), 0);
+    EXPECT_LT(sample[Field::Tokens].max().item<std::int64_t>(), vocab);
+    EXPECT_LT(sample[Field::Targets].max().item<std::int64_t>(), vocab);
+    EXPECT_TRUE(at::equal(sample[Field::Targets].narrow(1, 0, 15), sample[Field::Tokens].narrow(1, 1, 15)));
   }
 }
 
 TEST(Synthetic, MostTokensFollowFromTheOneBefore) {
-  const Sample sample = open_source("data.train", "synthetic", 1000, 100)->random(1, 100, 100);
+  const Batch sample = open_source("data.train", "synthetic", 1000, 100)->random(1, 100, 100);
   std::map<std::int64_t, std::map<std::int64_t, int>> followers;
   for (int i = 0; i < 100; ++i) {
-    const Row tokens = row(sample.tokens, i), targets = row(sample.targets, i);
+    const Row tokens = row(sample[Field::Tokens], i), targets = row(sample[Field::Targets], i);
     for (int t = 0; t < 100; ++t) ++followers[tokens[t]][targets[t]];
   }
   int foretold = 0;

@@ -67,7 +67,7 @@ TEST(Profiler, SaysWhatItHasMeasured) {
   EXPECT_EQ(measured.precision, "fp32");
   EXPECT_EQ(measured.optimizer, "adamw");
   EXPECT_EQ(measured.device.find("cpu: 1 core"), 0u) << measured.device;
-  EXPECT_EQ(measured.tokens_per_sequence_bytes, 2 * 8 * kContext);
+  EXPECT_EQ(measured.tokens_per_sequence_bytes, 8 * kContext);
   for (const planner::LayerShape& layer : planner::shapes_of(setup.model.layers)) {
     EXPECT_EQ(measured.kinds.at(layer.kind).parameters, layer.parameters) << layer.kind;
     EXPECT_EQ(measured.kinds.at(layer.kind).tied, layer.tied) << layer.kind;

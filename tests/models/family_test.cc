@@ -26,6 +26,7 @@ namespace twobw {
 namespace {
 
 using architecture::Extent;
+using architecture::Field;
 using architecture::Layer;
 using architecture::Parameter;
 using architecture::Work;
@@ -45,7 +46,7 @@ std::function<Work(const Extent&)> work_of(const ModelConfig& config, Amounts am
 Layer embedding_layer(const ModelConfig& config) {
   return {.kind = "residual_embedding",
           .parameters = {{.name = "tokens", .shape = {config.vocab, config.width}, .init_std = 0.1}},
-          .takes = {.tokens = true},
+          .takes = {Field::Tokens},
           .work = work_of(config, [](double stream, double) {
             return Work{.element_bytes = 2 * stream,
                         .stash = stream,
@@ -93,7 +94,7 @@ Layer head_layer(const ModelConfig& config) {
                       .shape = {config.vocab, config.width},
                       .init_std = 0.1,
                       .tied_to = config.tied ? "tokens" : ""}},
-      .takes = {.targets = true},
+      .takes = architecture::kTokenLoss,
       .work = work_of(config, [per_width = 1.0 * config.vocab / config.width](double stream, double square) {
         const double logits = per_width * stream;
         return Work{.matrix_flops = per_width * square,
@@ -115,15 +116,22 @@ architecture::Model describe_residual(const ModelConfig& config) {
   return model;
 }
 
+// The third block computes with the first one's weight: a tie beside that of embedding and head.
+architecture::Model describe_shared(const ModelConfig& config) {
+  architecture::Model model = describe_residual(config);
+  model[5].parameters[0].tied_to = model[1].parameters[0].name;
+  return model;
+}
+
 models::Tensors run_residual(const std::string& kind, std::span<const at::Tensor> p, const models::Tensors& x,
                              const models::Pass& pass) {
   namespace ops = models::ops;
-  if (kind == "residual_embedding") return {ops::embedding(p[0], pass.tokens)};
+  if (kind == "residual_embedding") return {ops::embedding(p[0], pass.batch[Field::Tokens])};
   if (kind == "residual_widen") return {ops::linear(x[0], p[0], p[1]), x[0]};
   // The scale by LibTorch's own operators, whose gradients autograd finds.
   if (kind == "residual_narrow") return {x[1] + p[1] * ops::linear(ops::gelu(x[0]), p[0], {})};
-  if (!pass.targets.defined()) return {ops::linear(x[0], p[0], {})};
-  return {ops::head_loss(x[0], p[0], pass.targets, pass.loss_scale, pass.room)};
+  if (!pass.batch[Field::Targets].defined()) return {ops::linear(x[0], p[0], {})};
+  return {ops::head_loss(x[0], p[0], pass.batch[Field::Targets], pass.batch[Field::LossScale], pass.room)};
 }
 
 models::Forward forward_of_residual(const ModelConfig&, const Layer& layer) {
@@ -139,6 +147,7 @@ class OwnFamily : public testing::Test {
     device::initialize();
     static const bool added = [] {
       models::add_family({.name = "residual", .describe = describe_residual}, forward_of_residual);
+      models::add_family({.name = "shared", .describe = describe_shared}, forward_of_residual);
       return true;
     }();
     ASSERT_TRUE(added);
@@ -244,6 +253,20 @@ TEST_F(OwnFamily, IsTheOracleBitForBitWhereverItIsCut) {
     for (int first = 1; first < kLayers; ++first) {
       config_.pipeline.split = {first, kLayers - first};
       config_.model.tied = first % 2 == 0;
+      expect_exact(config_);
+    }
+  }
+}
+
+TEST_F(OwnFamily, MayTieSeveralWeights) {
+  config_.model.family = "shared";
+  config_.optimizer.clip = 0.5;
+  for (const std::vector<int>& split : {std::vector<int>{2, 3, 3}, {1, 4, 3}, {4, 1, 3}, {6, 1, 1}}) {
+    config_.pipeline.stages = static_cast<int>(split.size());
+    config_.pipeline.split = split;
+    for (const ScheduleKind schedule : {ScheduleKind::TwoBW, ScheduleKind::Flush}) {
+      config_.pipeline.schedule = schedule;
+      config_.pipeline.replicas = split[0] == 2 ? 2 : 1;
       expect_exact(config_);
     }
   }

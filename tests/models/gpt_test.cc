@@ -29,14 +29,14 @@ ModelConfig small(bool tied = true, double dropout = 0.0) {
   return {.layers = 2, .width = 16, .heads = 2, .vocab = 29, .context = 7, .tied = tied, .dropout = dropout};
 }
 
+constexpr double kLossScale = 0.25 / 21;
+
 Pass training_pass() {
-  return {.tokens = random_tokens({3, 7}, 29, 1),
-          .targets = random_tokens({3, 7}, 29, 2),
-          .training = true,
-          .loss_scale = 0.25,
-          .seed = 3,
-          .update = 4,
-          .microbatch = 5};
+  Pass pass{.training = true, .seed = 3, .update = 4, .microbatch = 5};
+  pass.batch[Field::Tokens] = random_tokens({3, 7}, 29, 1);
+  pass.batch[Field::Targets] = random_tokens({3, 7}, 29, 2);
+  pass.batch[Field::LossScale] = at::full({1}, kLossScale, at::kDouble);
+  return pass;
 }
 
 std::map<std::string, architecture::Parameter> specs_of(const Model& model) {
@@ -248,9 +248,11 @@ TEST(Gpt, AgreesWithPlainTensorOperations) {
       pass.layer = layer;
       return x * ops::dropout(at::ones(x.sizes()), dropout, pass, site).to(at::kDouble);
     };
-    const Tensor logits = plain_logits(exact, pass.tokens, drop);
-    const Tensor loss = at::cross_entropy_loss(logits.view({21, 29}), pass.targets.view({21}));
-    torch::autograd::backward({loss * pass.loss_scale}, {});
+    const Tensor logits = plain_logits(exact, pass.batch[Field::Tokens], drop);
+    const Tensor loss =
+        kLossScale * at::cross_entropy_loss(logits.view({21, 29}), pass.batch[Field::Targets].view({21}), {},
+                                            at::Reduction::Sum);
+    torch::autograd::backward({loss}, {});
 
     const Outcome outcome = run(model, {{0, kLayers}});
     expect_close(outcome.loss, loss, 1e-6);
@@ -259,7 +261,7 @@ TEST(Gpt, AgreesWithPlainTensorOperations) {
       expect_close(gradient, exact.at(name).grad(), 1e-5);
     }
 
-    pass.targets = Tensor();  // then the head gives logits
+    pass.batch[Field::Targets] = Tensor();  // then the head gives logits
     expect_close(part.forward({}, pass), logits, 1e-5);
   }
 }
@@ -288,10 +290,11 @@ TEST(Gpt, DropoutIsForTrainingOnly) {
 TEST(Gpt, TakesFewerTokensThanItsContext) {
   const Model model = build(small());
   const Part part(model, 0, kLayers);
-  Pass pass{.tokens = random_tokens({1, 7}, 29, 1)};
+  Pass pass;
+  pass.batch[Field::Tokens] = random_tokens({1, 7}, 29, 1);
   const Tensor whole = part.forward({}, pass);
   EXPECT_EQ(whole.sizes(), (std::vector<std::int64_t>{1, 7, 29}));
-  pass.tokens = pass.tokens.narrow(1, 0, 3);
+  pass.batch[Field::Tokens] = pass.batch[Field::Tokens].narrow(1, 0, 3);
   expect_close(part.forward({}, pass), whole.narrow(1, 0, 3), 1e-5);  // and no token sees a later one
 }
 

@@ -255,9 +255,9 @@ TEST(Dropout, TheMaskDependsOnSeedUpdateMicrobatchLayerAndSite) {
 
 TEST(Dropout, TheMaskDependsOnNothingElse) {
   Pass pass = pass_in_training();
-  pass.tokens = at::ones({2, 2}, at::kLong);
-  pass.targets = at::ones({2, 2}, at::kLong);
-  pass.loss_scale = 0.125;
+  pass.batch[Field::Tokens] = at::ones({2, 2}, at::kLong);
+  pass.batch[Field::Targets] = at::ones({2, 2}, at::kLong);
+  pass.batch[Field::LossScale] = at::full({1}, 0.125, at::kDouble);
   EXPECT_TRUE(at::equal(mask_of(pass), mask_of(pass_in_training())));
   const Tensor x = normal({100}, 1);
   EXPECT_TRUE(at::equal(ops::dropout(x, 0.5, pass, 0), x * mask_of(pass)));
@@ -270,8 +270,13 @@ Inputs head_inputs() {
   return {normal({2, 3, 8}, 1), normal({11, 8}, 2)};
 }
 
-Operation head_loss(double loss_scale) {
-  return [=](const Inputs& in) { return ops::head_loss(in[0], in[1], targets(), loss_scale); };
+Tensor scale_of(double value) {
+  return at::full({1}, value, at::kDouble);
+}
+
+// So many times the mean over the targets.
+Operation head_loss(double factor) {
+  return [=](const Inputs& in) { return ops::head_loss(in[0], in[1], targets(), scale_of(factor / 6)); };
 }
 
 Tensor reference_loss(const Inputs& in) {
@@ -283,13 +288,32 @@ TEST(HeadLoss, AgreesWithTheLibrary) {
   expect_matches_differences(head_loss(1.0), head_inputs());
 }
 
-TEST(HeadLoss, ScalesTheGradientAndNotTheLoss) {
+TEST(HeadLoss, ScalesTheLossAndTheGradient) {
   const Inputs inputs = leaves(head_inputs());
-  EXPECT_EQ(head_loss(0.125)(inputs).item<float>(), head_loss(1.0)(inputs).item<float>());
+  EXPECT_EQ(8 * head_loss(0.125)(inputs).item<float>(), head_loss(1.0)(inputs).item<float>());
   const Inputs scaled = gradients(head_loss(0.125), leaves(head_inputs()));
   const Inputs full = gradients(head_loss(1.0), leaves(head_inputs()));
   expect_close(scaled[0] * 8, full[0], 1e-6);
   expect_close(scaled[1] * 8, full[1], 1e-6);
+}
+
+// As the library does, which divides by those that are left.
+TEST(HeadLoss, TargetsBelowZeroDoNotCount) {
+  const Tensor some = at::tensor({-100, 0, 10, -1, 7, -100}, at::kLong).view({2, 3});
+  const Operation ours = [=](const Inputs& in) {
+    return ops::head_loss(in[0], in[1], some, scale_of(1.0 / 3));
+  };
+  const Operation library = [=](const Inputs& in) {
+    const Tensor masked = some.masked_fill(some.lt(0), -100).reshape(-1);
+    return at::cross_entropy_loss(at::linear(in[0], in[1]).reshape({6, 11}), masked, {}, at::Reduction::Mean,
+                                  -100);
+  };
+  expect_agrees(ours, library, head_inputs());
+  const Tensor none = at::full({2, 3}, -100, at::kLong);
+  const Operation nothing = [=](const Inputs& in) { return ops::head_loss(in[0], in[1], none, scale_of(1)); };
+  EXPECT_EQ(nothing(leaves(head_inputs())).item<float>(), 0);
+  for (const Tensor& gradient : gradients(nothing, leaves(head_inputs())))
+    EXPECT_EQ(gradient.abs().max().item<float>(), 0);
 }
 
 TEST(HeadLoss, AccumulatesTheGradientOfItsWeightInPlace) {
@@ -308,9 +332,11 @@ TEST(HeadLoss, RowsDoNotDependOnTheSizeOfTheBatch) {
   const Tensor wanted = random_tokens({64, 8}, 1000, 3);
   double sum = 0;
   for (int i = 0; i < 64; ++i) {
-    sum += ops::head_loss(hidden.narrow(0, i, 1), weight, wanted.narrow(0, i, 1), 1.0).item<double>();
+    sum += ops::head_loss(hidden.narrow(0, i, 1), weight, wanted.narrow(0, i, 1), scale_of(1.0 / 8))
+               .item<double>();
   }
-  EXPECT_NEAR(ops::head_loss(hidden, weight, wanted, 1.0).item<double>(), sum / 64, 1e-6 * sum / 64);
+  EXPECT_NEAR(ops::head_loss(hidden, weight, wanted, scale_of(1.0 / 512)).item<double>(), sum / 64,
+              1e-6 * sum / 64);
 }
 
 TEST(HeadLoss, HugeLogitsStayFinite) {

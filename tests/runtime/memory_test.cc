@@ -25,7 +25,11 @@ using schedule::Op;
 constexpr int kBatch = 2, kContext = 8, kWidth = 32, kHeads = 2, kVocab = 48, kMicrobatches = 4;
 constexpr double kStream = 4.0 * kBatch * kContext * kWidth;  // bytes of the hidden states
 constexpr double kStatistics = 2 * 4.0 * kBatch * kContext;   // of a layer norm
-constexpr double kTokens = 2 * 8.0 * kBatch * kContext;
+
+// Of the tensors of a microbatch that layers [first, last) take.
+double taken_bytes(const models::Model& model, int first, int last) {
+  return 8.0 * static_cast<double>(architecture::taken_by(model.layers, first, last).count(kBatch, kContext));
+}
 
 // embedding, 3 x (attention_in, attention_out, mlp_up, mlp_activation, mlp_down), head.
 Config small_config() {
@@ -158,7 +162,8 @@ TEST_P(StageMemory, IsWhatTheFormulasSay) {
     EXPECT_EQ(counted[Term::Master], c.predict ? 4 * parameters : 0);
     EXPECT_EQ(counted[Term::Gradients], schedule::gradient_buffers(spec(), r) * 4 * parameters);
     EXPECT_EQ(counted[Term::Optimizer], 8 * parameters);
-    EXPECT_EQ(counted[Term::Inputs], in_flight * (bytes_of(between(model_, first)) + kTokens));
+    EXPECT_EQ(counted[Term::Inputs],
+              in_flight * (bytes_of(between(model_, first)) + taken_bytes(model_, first, last)));
     EXPECT_EQ(counted[Term::Activations], c.recompute ? 0 : in_flight * stash_of(model_, first, last));
     EXPECT_EQ(counted[Term::Working], 0);  // nothing stays in use for a while after an instruction
     EXPECT_EQ(counted[Term::Transfer], 0);
@@ -264,8 +269,9 @@ TEST_F(PipelineMemory, OfReceivedInputsBelongsToTheReceiver) {
   for (const std::vector<int>& split : {std::vector<int>{6, 11}, std::vector<int>{7, 10}}) {
     for (const bool recompute : {false, true}) {
       const auto counted = peaks(config, split, recompute);
-      EXPECT_EQ(counted[0][Term::Inputs], kMicrobatches * kTokens);
-      EXPECT_EQ(counted[1][Term::Inputs], kMicrobatches * (bytes_of(between(model, split[0])) + kTokens));
+      EXPECT_EQ(counted[0][Term::Inputs], kMicrobatches * taken_bytes(model, 0, split[0]));
+      EXPECT_EQ(counted[1][Term::Inputs], kMicrobatches * (bytes_of(between(model, split[0])) +
+                                                           taken_bytes(model, split[0], model.size())));
     }
   }
 }

@@ -80,9 +80,9 @@ void batches(Words words) {
   Named out;
   for (int k = 0; k < count; ++k) {
     const auto key = random_key(config.train.seed, hash_text("data"), k / m, k % m);
-    const data::Sample sample = source->random(key, config.pipeline.microbatch, config.model.context);
-    out.push_back({fmt::format("tokens.{}", k), sample.tokens.to(at::kFloat)});
-    out.push_back({fmt::format("targets.{}", k), sample.targets.to(at::kFloat)});
+    const data::Batch batch = source->random(key, config.pipeline.microbatch, config.model.context);
+    out.push_back({fmt::format("tokens.{}", k), batch[data::Field::Tokens].to(at::kFloat)});
+    out.push_back({fmt::format("targets.{}", k), batch[data::Field::Targets].to(at::kFloat)});
   }
   checkpoint::save_safetensors(words[1], out);
 }
@@ -136,9 +136,12 @@ void gradients(Words words) {
   std::vector<std::vector<Tensor>> leaves;
   for (const architecture::Layer& layer : model.layers) leaves.push_back(leaves_of(layer, weights));
 
-  models::Pass pass{.tokens = find(input, "tokens").to(at::kLong), .training = true};
+  models::Pass pass{.training = true};
+  pass.batch[data::Field::Tokens] = find(input, "tokens").to(at::kLong);
   const Tensor logits = run_layers(model, leaves, pass);
-  pass.targets = find(input, "targets").to(at::kLong);
+  pass.batch[data::Field::Targets] = find(input, "targets").to(at::kLong);
+  const double labels = static_cast<double>(data::count_labels(pass.batch));
+  pass.batch[data::Field::LossScale] = at::full({1}, 1 / labels, at::kDouble);
   const Tensor loss = run_layers(model, leaves, pass);
   torch::autograd::backward({loss}, {});
 

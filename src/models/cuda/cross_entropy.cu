@@ -55,18 +55,29 @@ __device__ Running together(const Running& mine) {
   return within_warp(threadIdx.x % kWarp < kWarps ? warps[threadIdx.x % kWarp] : Running{});
 }
 
+// A target that does not count: no loss, no gradient. A pack at the end of the row is room up to the next.
+template <int N, typename T>
+__device__ void ignore(T* row, float* loss, int classes, bool gradient) {
+  if (threadIdx.x == 0) *loss = 0.0f;
+  if (!gradient) return;
+  const float zeros[N] = {};
+  for (int column = static_cast<int>(threadIdx.x) * N; column < classes; column += kThreads * N)
+    store<N>(zeros, row + column);
+}
+
 // A block a row. It is read once and kept where Kept, a thread's part where that thread alone uses it;
 // otherwise it is read twice, the second time mostly from the cache. A row may end within a pack; the rest
 // of that pack is room up to the next row.
 template <int N, bool Kept, typename T>
 __global__ void __launch_bounds__(kThreads, Kept ? 2 : 3)
     cross_entropy_kernel(T* logits, const std::int64_t* targets, float* loss, int classes, int stride,
-                         float scale) {
+                         const double* gradient_scale) {
   extern __shared__ float4 room[];
   T* row = logits + static_cast<std::int64_t>(blockIdx.x) * stride;
   T* kept = Kept ? reinterpret_cast<T*>(room) : row;
   const int first = static_cast<int>(threadIdx.x) * N;
   const int target = static_cast<int>(targets[blockIdx.x]);
+  if (target < 0) return ignore<N>(row, loss + blockIdx.x, classes, gradient_scale != nullptr);
   const float wanted = to_float(row[target]);
   if constexpr (Kept) {
     for (int column = first; column < classes; column += kThreads * N)
@@ -94,7 +105,8 @@ __global__ void __launch_bounds__(kThreads, Kept ? 2 : 3)
   }
   const Running all = together(mine);  // ends after all have read `wanted`
   if (threadIdx.x == 0) loss[blockIdx.x] = logf(all.sum) + all.largest - wanted;
-  if (scale == 0.0f) return;
+  if (gradient_scale == nullptr) return;
+  const auto scale = static_cast<float>(*gradient_scale);
   const float factor = scale / all.sum;
   for (column = first; column < classes; column += kThreads * N) {
     float x[N];
@@ -108,18 +120,19 @@ __global__ void __launch_bounds__(kThreads, Kept ? 2 : 3)
 }
 
 // One block: every thread its values in their order, then the threads.
-__global__ void __launch_bounds__(kThreads) mean_kernel(const float* values, float* mean, std::int64_t n) {
+__global__ void __launch_bounds__(kThreads)
+    scaled_sum_kernel(const float* values, const double* scale, float* result, std::int64_t n) {
   float sum = 0;
   for (std::int64_t i = threadIdx.x; i < n; i += kThreads) sum += values[i];
   const float2 total = block_sum<kThreads>(sum, 0);
-  if (threadIdx.x == 0) *mean = total.x / static_cast<float>(n);
+  if (threadIdx.x == 0) *result = static_cast<float>(total.x * *scale);
 }
 
 }  // namespace
 
 template <typename T>
 void softmax_cross_entropy(T* logits, const std::int64_t* targets, float* loss, std::int64_t rows,
-                           int classes, float gradient_scale, cudaStream_t stream, int stride) {
+                           int classes, const double* gradient_scale, cudaStream_t stream, int stride) {
   const auto blocks = static_cast<unsigned>(rows);
   if (stride == 0) stride = classes;
   constexpr int N = kFullPack<T>;
@@ -130,7 +143,7 @@ void softmax_cross_entropy(T* logits, const std::int64_t* targets, float* loss, 
   }
   const int packs = (classes + N - 1) / N;
   const auto room = static_cast<std::size_t>(packs) * N * sizeof(T);
-  if (gradient_scale != 0.0f && make_room(cross_entropy_kernel<N, true, T>, room)) {
+  if (gradient_scale != nullptr && make_room(cross_entropy_kernel<N, true, T>, room)) {
     cross_entropy_kernel<N, true>
         <<<blocks, kThreads, room, stream>>>(logits, targets, loss, classes, stride, gradient_scale);
   } else {
@@ -139,13 +152,14 @@ void softmax_cross_entropy(T* logits, const std::int64_t* targets, float* loss, 
   }
 }
 
-void mean(const float* values, float* mean, std::int64_t n, cudaStream_t stream) {
-  mean_kernel<<<1, kThreads, 0, stream>>>(values, mean, n);
+void scaled_sum(const float* values, const double* scale, float* result, std::int64_t n,
+                cudaStream_t stream) {
+  scaled_sum_kernel<<<1, kThreads, 0, stream>>>(values, scale, result, n);
 }
 
-template void softmax_cross_entropy(float*, const std::int64_t*, float*, std::int64_t, int, float,
+template void softmax_cross_entropy(float*, const std::int64_t*, float*, std::int64_t, int, const double*,
                                     cudaStream_t, int);
-template void softmax_cross_entropy(__nv_bfloat16*, const std::int64_t*, float*, std::int64_t, int, float,
-                                    cudaStream_t, int);
+template void softmax_cross_entropy(__nv_bfloat16*, const std::int64_t*, float*, std::int64_t, int,
+                                    const double*, cudaStream_t, int);
 
 }  // namespace twobw::models::cuda

@@ -27,7 +27,7 @@ Tensor room_for(std::int64_t rows, std::int64_t stride, const at::TensorOptions&
 
 struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& weight,
-                        const Tensor& targets, double loss_scale, bool needs_gradient, Tensor* shared) {
+                        const Tensor& targets, const Tensor& scale, bool needs_gradient, Tensor* shared) {
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor rows = rows_of(hidden);
     const Tensor wanted = targets.contiguous();
@@ -37,7 +37,8 @@ struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
     const Tensor losses = floats(count, rows);
     const Tensor grad_hidden = needs_gradient ? at::empty(hidden.sizes(), hidden.options()) : Tensor();
     const Tensor grad_rows = needs_gradient ? rows_of(grad_hidden) : Tensor();
-    const float scale = needs_gradient ? static_cast<float>(loss_scale / static_cast<double>(count)) : 0.0f;
+    // It lies on the device, where graphs find that of the microbatch they run for.
+    const double* of_loss = scale.const_data_ptr<double>();
     TWOBW_ASSERT(wanted.numel() == count, "{} targets for {} rows", wanted.numel(), count);
 
     for (std::int64_t begin = 0; begin < count; begin += kLogitRows) {
@@ -48,15 +49,16 @@ struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
       with_type_of(room, [&]<typename T>(T) {
         kernels::softmax_cross_entropy(data_of<T>(room), wanted.const_data_ptr<std::int64_t>() + begin,
                                        losses.mutable_data_ptr<float>() + begin, size,
-                                       static_cast<int>(classes), scale, current_stream(),
-                                       static_cast<int>(stride));
+                                       static_cast<int>(classes), needs_gradient ? of_loss : nullptr,
+                                       current_stream(), static_cast<int>(stride));
       });
       if (!needs_gradient) continue;
       multiply_into(grad_rows.narrow(0, begin, size), {logits}, {weight});
       if (weight.requires_grad()) accumulate_product(weight, logits, part);
     }
     Tensor loss = at::empty({}, losses.options());
-    kernels::mean(losses.const_data_ptr<float>(), loss.mutable_data_ptr<float>(), count, current_stream());
+    kernels::scaled_sum(losses.const_data_ptr<float>(), of_loss, loss.mutable_data_ptr<float>(), count,
+                        current_stream());
     check_launch();
     context->save_for_backward({grad_hidden});
     return loss;
@@ -70,9 +72,9 @@ struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
 
 }  // namespace
 
-Tensor head_loss(const Tensor& hidden, const Tensor& weight, const Tensor& targets, double loss_scale,
+Tensor head_loss(const Tensor& hidden, const Tensor& weight, const Tensor& targets, const Tensor& scale,
                  bool needs_gradient, Tensor* room) {
-  return HeadLossFunction::apply(hidden, weight, targets, loss_scale, needs_gradient, room);
+  return HeadLossFunction::apply(hidden, weight, targets, scale, needs_gradient, room);
 }
 
 }  // namespace twobw::models::ops::cuda

@@ -25,6 +25,7 @@ struct LayerShape {
   std::string kind;
   double parameters = 0;  // elements, tied copies included
   double tied = 0;        // elements of them that are shared with another layer (embedding and head)
+  architecture::BatchFields takes = {};
 };
 
 std::vector<LayerShape> shapes_of(const architecture::Model& model);
@@ -33,7 +34,10 @@ std::vector<LayerShape> shapes_of(const architecture::Model& model);
 struct CostColumn {
   int microbatch = 1;
   std::vector<LayerCost> layers;
-  double tokens = 0;  // bytes of the token and target tensors that every stage keeps of a microbatch
+  double tokens = 0;  // bytes of a tensor that has a number for each token of a microbatch
+
+  // Bytes of those tensors of a microbatch.
+  double bytes_of(architecture::BatchFields fields) const;
 };
 
 // All that was measured or modelled for one kind of device.

@@ -6,8 +6,7 @@
 
 namespace twobw::planner {
 
-LayerSums::LayerSums(const std::vector<LayerShape>& shapes, const CostColumn& column)
-    : tokens_(column.tokens) {
+LayerSums::LayerSums(const std::vector<LayerShape>& shapes, const CostColumn& column) {
   TWOBW_ASSERT(shapes.size() == column.layers.size(), "{} layers, costs of {}", shapes.size(),
                column.layers.size());
   before_.emplace_back();
@@ -23,6 +22,7 @@ LayerSums::LayerSums(const std::vector<LayerShape>& shapes, const CostColumn& co
     sums.parameters += shape.parameters;
     sums.tied += shape.tied;
     sums.ends += shape.tied > 0 ? 1 : 0;
+    sums.tokens += column.bytes_of(shape.takes);
     before_.push_back(sums);
     compute_.push_back(sums.forward + sums.backward);
     output_.push_back(cost.output);

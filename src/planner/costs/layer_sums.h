@@ -27,7 +27,8 @@ class LayerSums {
     load.working = highest_above(first, last) - to.stash + kept_[last - 1];
     load.input = first > 0 ? output_[first - 1] : 0;
     load.output = last < layers() ? output_[last - 1] : 0;
-    load.tokens = tokens_;
+    // Several layers of a stage may take the same: then a little too much.
+    load.tokens = to.tokens - from.tokens;
     // Both ends of a tie in one stage share the weights; each still has a gradient of its own.
     const int ends = to.ends - from.ends;
     load.gradient_parameters = to.parameters - from.parameters;
@@ -54,14 +55,13 @@ class LayerSums {
 
   // Of the layers before each; the ends of a tie are few, so their sizes are summed like the rest.
   struct Sums {
-    double forward = 0, backward = 0, stash = 0, parameters = 0, tied = 0;
+    double forward = 0, backward = 0, stash = 0, parameters = 0, tied = 0, tokens = 0;
     int ends = 0;  // layers that share weights with another
   };
   std::vector<Sums> before_;
   std::vector<double> compute_;  // before each
   std::vector<double> output_, kept_;
   LayerCost slowest_;
-  double tokens_ = 0;
   double largest_tie_ = 0;
   // While a layer works, the stage holds of this microbatch what the layers up to it stash, and the layer's
   // working space. highest_[k][i] is the most of that among the 2^k layers from i on, with all stashes

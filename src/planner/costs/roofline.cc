@@ -60,7 +60,7 @@ double peak_rate(const DeviceKind& device, const std::string& precision) {
 
 double token_bytes(int context) {
   constexpr double kToken = 8;
-  return 2 * kToken * context;
+  return kToken * context;
 }
 
 CostTable modelled_costs(const architecture::Model& model, const DeviceKind& device,

@@ -11,7 +11,7 @@
 
 namespace twobw::planner {
 
-// Bytes of the tokens and targets of one sequence.
+// Bytes of a tensor that has a number for each token of one sequence.
 double token_bytes(int context);
 
 // Peak rate of a device in this precision; throws InputError that names those it has.

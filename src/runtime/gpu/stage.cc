@@ -37,7 +37,7 @@ class GpuStage final : public Stage {
   Tensors backward(std::int64_t microbatch, int slot, std::int64_t generation,
                    const Tensors& gradients) override;
   Tensors evaluate(std::int64_t index, const Tensors& inputs) override;
-  Tensor tied_gradient(std::int64_t batch) override;
+  Tensor tied_gradient(std::int64_t batch, int tie) override;
   transport::Norms squared_norms(std::int64_t batch) override;
   void step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms, bool writes,
             const NextBatch* next) override;
@@ -51,7 +51,10 @@ class GpuStage final : public Stage {
   Footprint peak() const override { return footprint_; }
 
  private:
-  std::int64_t tokens() const { return std::int64_t{config_.pipeline.microbatch} * config_.model.context; }
+  // Elements of the tensors of a microbatch that its layers read.
+  std::int64_t batch_count() const {
+    return passes_.fields().count(config_.pipeline.microbatch, config_.model.context);
+  }
   Tensor initial_weights() const;
   Tensor copy_weights() const;
   Tensor weights_to_evaluate();
@@ -70,9 +73,8 @@ class GpuStage final : public Stage {
   void warm_up(int index, std::span<const Tensor> parameters);
 
   cudaStream_t stream_;
-  architecture::BatchFields takes_;  // what its layers read of a microbatch
-  // The head adds to the gradient in its forward, which is too early while an update still waits for the one
-  // gradient buffer there is: then the forward is launched by the backward, which follows it at once.
+  // A last layer that adds to the gradient in its forward is too early while an update still waits for the
+  // one gradient buffer there is: then the forward is launched by the backward, which follows it at once.
   bool forwards_late_;
   Footprint footprint_;
   Tensor initial_;  // until it is on the device
@@ -82,7 +84,7 @@ class GpuStage final : public Stage {
   gpu::Boundary boundary_;
   Tensor one_, loss_sum_;
   Tensor room_;  // that all slots' graphs compute in, see models::Pass; made when warming up
-  std::array<Tensor, 2> tie_parts_;
+  std::vector<std::array<Tensor, 2>> tie_parts_;  // a tie; not of those within the stage
   gpu::Uploads uploads_;
   gpu::Results results_;
   Tensor final_weights_;
@@ -93,39 +95,42 @@ GpuStage::GpuStage(const Config& config, const models::Model& model, const data:
                    const data::Source& validation, const StageSetup& setup, const at::TensorOptions& compute)
     : Stage(config, model, training, validation, setup, compute),
       stream_(c10::cuda::getCurrentCUDAStream()),
-      takes_(architecture::taken_by(model.layers, setup.first_layer, setup.last_layer)),
-      forwards_late_(is_last() && (setup.versions > 1 || setup.predicts) && setup.gradient_buffers == 1),
+      forwards_late_(model.layers[setup.last_layer - 1].gradients_in_forward &&
+                     (setup.versions > 1 || setup.predicts) && setup.gradient_buffers == 1),
       initial_(initial_weights()),
       optimizer_(config.optimizer, layout_, config.pipeline.sync_updates, initial_, versions_.flat(0),
                  setup.predicts),
       graphs_(setup.slots, setup.recompute, footprint_),
       boundary_(setup, footprint_),
-      uploads_(tokens(), stream_),
+      uploads_(batch_count(), stream_),
       results_(stream_) {
   versions_.flat(0).copy_(std::exchange(initial_, Tensor()));
   make_slots();
   one_ = at::ones({}, versions_.flat(0).options().dtype(at::kFloat));
   loss_sum_ = at::zeros({}, one_.options().dtype(at::kDouble));
-  if (spanning_tie() >= 0) {
-    for (Tensor& part : tie_parts_) part = at::empty_like(gradients_.of(0, spanning_tie()));
-    footprint_[Term::Transfer] += 2.0 * static_cast<double>(tie_parts_[0].nbytes());
+  for (int tie = 0; tie < static_cast<int>(layout_.ties().size()); ++tie) {
+    tie_parts_.emplace_back();
+    if (!layout_.ties()[tie].spans()) continue;
+    for (Tensor& part : tie_parts_.back()) part = at::empty_like(gradients_.of(0, tied_parameter(tie)));
+    footprint_[Term::Transfer] += 2.0 * static_cast<double>(tie_parts_.back()[0].nbytes());
   }
   footprint_[Term::Weights] = static_cast<double>(versions_.flat(0).nbytes()) * versions_.kept();
   footprint_[Term::Gradients] =
-      static_cast<double>(gradients_.flat(0).nbytes()) * (gradients_.count() + (setup.sums_partly ? 1 : 0));
+      static_cast<double>(gradients_.flat(0).nbytes()) * (gradients_.count() + (partial_.defined() ? 1 : 0));
   optimizer_.add_to(footprint_);
 }
 
 void GpuStage::make_slots() {
-  const auto on_gpu = versions_.flat(0).options().dtype(at::kLong);
-  const std::array<std::int64_t, 2> shape{config_.pipeline.microbatch, config_.model.context};
-  const double scale = 1.0 / static_cast<double>(config_.pipeline.microbatches * config_.pipeline.replicas);
+  const auto on_gpu = versions_.flat(0).options();
   for (int slot = 0; slot < setup_.slots; ++slot) {
-    models::Pass pass{.training = true, .loss_scale = scale, .room = &room_};
-    if (takes_.tokens) pass.tokens = at::zeros(shape, on_gpu);
-    if (takes_.targets) pass.targets = at::zeros(shape, on_gpu);
+    models::Pass pass{.training = true, .room = &room_};
+    for (const data::Field field : architecture::kFields) {
+      if (!passes_.fields().has(field)) continue;
+      pass.batch[field] =
+          data::make_field(field, config_.pipeline.microbatch, config_.model.context, on_gpu).zero_();
+    }
     slots_.emplace_back(model_, setup_, pass);
-    footprint_[Term::Inputs] += 8.0 * tokens() * (static_cast<double>(takes_.tokens) + takes_.targets);
+    footprint_[Term::Inputs] += 8.0 * static_cast<double>(batch_count());
   }
 }
 
@@ -156,9 +161,8 @@ void GpuStage::warm_up(int index, std::span<const Tensor> parameters) {
 Tensors GpuStage::forward(std::int64_t microbatch, int index, std::int64_t generation,
                           const Tensors& inputs) {
   versions_.acquire(generation);
-  if (takes_.tokens || takes_.targets)
-    uploads_.send(microbatch, training_pass(config_, training_, setup_.replica, microbatch),
-                  slots_[index].pass());
+  if (!passes_.fields().empty())
+    uploads_.send(microbatch, passes_.training(setup_.replica, microbatch).batch, slots_[index].pass().batch);
   boundary_.take_inputs(index, inputs);
   return forwards_late_ ? Tensors() : launch_forward(microbatch, index, generation);
 }
@@ -203,10 +207,8 @@ Tensors GpuStage::backward(std::int64_t microbatch, int index, std::int64_t gene
 // stages can be used again.
 Tensors GpuStage::evaluate(std::int64_t index, const Tensors& inputs) {
   at::NoGradGuard no_grad;
-  models::Pass pass = validation_pass(config_, validation_, index);
-  const auto on_gpu = versions_.flat(versions_.newest()).options();
-  pass.tokens = pass.tokens.to(on_gpu.dtype(at::kLong));
-  pass.targets = pass.targets.to(on_gpu.dtype(at::kLong));
+  models::Pass pass = passes_.validation(index);
+  pass.batch = pass.batch.to(versions_.flat(versions_.newest()).device());
   const Tensor weights = weights_to_evaluate();
   Tensors outputs = run_layers(weights::parameter_views(layout_, weights), inputs, pass);
   check_cuda(cudaStreamSynchronize(stream_), "evaluation");
@@ -226,9 +228,9 @@ Tensor GpuStage::weights_to_evaluate() {
   return room;
 }
 
-Tensor GpuStage::tied_gradient(std::int64_t batch) {
-  const Tensor& part = tie_parts_[batch % 2];
-  part.copy_(gradients_.of(batch, spanning_tie()), /*non_blocking=*/true);
+Tensor GpuStage::tied_gradient(std::int64_t batch, int tie) {
+  const Tensor& part = tie_parts_[tie][batch % 2];
+  part.copy_(gradients_.of(batch, tied_parameter(tie)), /*non_blocking=*/true);
   return part;
 }
 

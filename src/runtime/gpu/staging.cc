@@ -10,24 +10,24 @@ using device::check_cuda;
 
 }  // namespace
 
-Uploads::Uploads(std::int64_t tokens, cudaStream_t stream)
-    : tokens_(tokens), stream_(stream), buffer_(kAhead * 2 * tokens) {}
+Uploads::Uploads(std::int64_t count, cudaStream_t stream)
+    : count_(count), stream_(stream), buffer_(static_cast<std::size_t>(kAhead * count)) {}
 
-void Uploads::send(std::int64_t microbatch, const models::Pass& from, const models::Pass& to) {
+void Uploads::send(std::int64_t microbatch, const data::Batch& from, const data::Batch& to) {
   const auto place = static_cast<std::size_t>(microbatch % kAhead);
   if (sent_[place])
     check_cuda(cudaEventSynchronize(static_cast<cudaEvent_t>(sent_[place].get())), "cudaEventSynchronize");
-  std::int64_t* through = buffer_.data() + place * 2 * tokens_;
-  if (to.tokens.defined()) copy(from.tokens.contiguous(), to.tokens, through);
-  if (to.targets.defined()) copy(from.targets.contiguous(), to.targets, through + tokens_);
+  std::int64_t* through = buffer_.data() + static_cast<std::int64_t>(place) * count_;
+  for (const data::Field field : architecture::kFields) {
+    if (!to[field].defined()) continue;
+    const Tensor tensor = from[field].contiguous();
+    const std::size_t size = tensor.nbytes();
+    std::memcpy(through, tensor.const_data_ptr(), size);
+    check_cuda(cudaMemcpyAsync(to[field].mutable_data_ptr(), through, size, cudaMemcpyHostToDevice, stream_),
+               "cudaMemcpyAsync");
+    through += tensor.numel();
+  }
   sent_[place] = device::record_stream_event();
-}
-
-void Uploads::copy(const Tensor& from, const Tensor& to, std::int64_t* through) {
-  const std::size_t size = from.nbytes();
-  std::memcpy(through, from.const_data_ptr<std::int64_t>(), size);
-  check_cuda(cudaMemcpyAsync(to.mutable_data_ptr(), through, size, cudaMemcpyHostToDevice, stream_),
-             "cudaMemcpyAsync");
 }
 
 Results::Results(cudaStream_t stream) : stream_(stream), buffer_(kAhead) {}

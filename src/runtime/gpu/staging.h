@@ -1,6 +1,6 @@
-// Host memory between a stage's thread and its GPU: a microbatch's tokens and targets on their way to the
-// device, and what updates came to on its way back. Copies are queued like everything else, so that the
-// thread waits for none but those of long ago.
+// Host memory between a stage's thread and its GPU: a microbatch's tensors on their way to the device, and
+// what updates came to on its way back. Copies are queued like everything else, so that the thread waits for
+// none but those of long ago.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <map>
 
+#include "data/batch.h"
 #include "device/gpu.h"
 #include "device/stream_event.h"
-#include "models/layer.h"
 #include "optim/kernels_cuda.h"
 
 namespace twobw::runtime::gpu {
@@ -36,18 +36,17 @@ class Pinned {
 
 class Uploads {
  public:
-  // `tokens`: in a microbatch. `stream`: the calling thread's own.
-  Uploads(std::int64_t tokens, cudaStream_t stream);
+  // `count`: elements of all the tensors of a microbatch, 8 bytes each. `stream`: the calling thread's own.
+  Uploads(std::int64_t count, cudaStream_t stream);
 
-  // Queues copies of those of the tokens and targets that `to` has; `from` may go when it returns. Waits for
-  // what was sent kAhead microbatches before.
-  void send(std::int64_t microbatch, const models::Pass& from, const models::Pass& to);
+  // Queues copies of those tensors that `to` has; `from` may go when it returns. Waits for what was sent
+  // kAhead microbatches before.
+  void send(std::int64_t microbatch, const data::Batch& from, const data::Batch& to);
 
  private:
-  static constexpr int kAhead = 4;  // microbatches whose tokens may be on their way
-  void copy(const at::Tensor& from, const at::Tensor& to, std::int64_t* through);
+  static constexpr int kAhead = 4;  // microbatches that may be on their way
 
-  std::int64_t tokens_;
+  std::int64_t count_;
   cudaStream_t stream_;
   Pinned<std::int64_t> buffer_;
   std::array<device::StreamEvent, kAhead> sent_;

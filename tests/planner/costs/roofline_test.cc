@@ -51,7 +51,7 @@ TEST(Modelled, BytesGrowWithTheMicrobatch) {
   EXPECT_EQ(of_four.layers[0].stash, 28);
   EXPECT_EQ(of_four.layers[0].output, 20);
   EXPECT_EQ(of_four.layers[0].working, 12);
-  EXPECT_EQ(of_four.tokens, 4 * 2 * 8 * 16);
+  EXPECT_EQ(of_four.tokens, 4 * 8 * 16);
 }
 
 TEST(Modelled, AStepReadsAndWritesAllState) {

@@ -346,9 +346,10 @@ TEST(TimeModel, APlanIsForecastWithItsPredictions) {
 }
 
 TEST(LayerSums, AreSumsOverLayersAndKnowTies) {
-  std::vector<LayerShape> shapes = {
-      {.parameters = 10, .tied = 8}, {.parameters = 5}, {.parameters = 9, .tied = 8}};
-  CostColumn column{.tokens = 3};
+  std::vector<LayerShape> shapes = {{.parameters = 10, .tied = 8, .takes = {architecture::Field::Tokens}},
+                                    {.parameters = 5, .takes = {architecture::Field::Lengths}},
+                                    {.parameters = 9, .tied = 8, .takes = architecture::kTokenLoss}};
+  CostColumn column{.microbatch = 4, .tokens = 300};
   for (double x : {1.0, 2.0, 4.0}) {
     column.layers.push_back(
         {.forward = x, .backward = 2 * x, .stash = 3 * x, .kept = x, .output = 4 * x, .working = 20 / x});
@@ -366,7 +367,8 @@ TEST(LayerSums, AreSumsOverLayersAndKnowTies) {
   EXPECT_EQ(middle.working, 10);
   EXPECT_EQ(all.input, 0);
   EXPECT_EQ(all.output, 0);
-  EXPECT_EQ(all.tokens, 3);
+  EXPECT_EQ(all.tokens, 2 * 300 + 4 * 8 + 8);
+  EXPECT_EQ(front.tokens, 300 + 4 * 8);
   EXPECT_EQ(all.parameters, 24 - 8);
   EXPECT_EQ(all.gradient_parameters, 24);
   EXPECT_EQ(all.tied, 0);

@@ -1,0 +1,35 @@
+#include "data/batch.h"
+
+namespace twobw::data {
+namespace {
+
+std::vector<std::int64_t> shape_of(Field field, int sequences, int context) {
+  const std::int64_t count = architecture::count_of(field, sequences, context);
+  const bool by_token = count_of(field, 1, 2) == 2;
+  return by_token ? std::vector<std::int64_t>{sequences, context} : std::vector{count};
+}
+
+}  // namespace
+
+Batch Batch::to(at::Device device) const {
+  Batch result;
+  for (const Field field : architecture::kFields) {
+    if ((*this)[field].defined()) result[field] = (*this)[field].to(device);
+  }
+  return result;
+}
+
+at::Tensor make_field(Field field, int sequences, int context, const at::TensorOptions& options) {
+  const auto type = field == Field::LossScale ? at::kDouble : at::kLong;
+  return at::empty(shape_of(field, sequences, context), options.dtype(type));
+}
+
+std::int64_t count_labels(const Batch& batch) {
+  std::int64_t count = 0;
+  for (const Field field : {Field::Targets, Field::Labels}) {
+    if (batch[field].defined()) count += batch[field].ge(0).sum().item<std::int64_t>();
+  }
+  return count;
+}
+
+}  // namespace twobw::data
