@@ -4,7 +4,7 @@
 # The address and undefined-behaviour sanitizers run nearly all of them, the thread sanitizer what has threads (links,
 # groups, workers, pipelines, measurements). With `all` both run everything: the sweeps of schedule and planner in full,
 # every pipeline that is compared with the oracle, and the checks of pointers that double the time to compile (null,
-# alignment, vptr, object-size; a null pointer stops the program without them too).
+# alignment, vptr, object-size, pointer-overflow and the attributes; a null pointer stops the program without them too).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 sanitizer="$1" all="${2:-}"
@@ -17,7 +17,7 @@ export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:suppressions=$PWD/t
 # LibTorch's OpenMP is not instrumented: with one intra-op thread a stage it starts no team at all.
 export OMP_NUM_THREADS=1
 
-less=null,alignment,vptr,object-size
+less=null,alignment,vptr,object-size,pointer-overflow,nonnull-attribute,returns-nonnull-attribute
 if [[ "$all" == all || "$sanitizer" == tsan ]]; then less=; fi
 if [[ "$all" == all ]]; then export TWOBW_FULL_SWEEPS=1; fi
 
