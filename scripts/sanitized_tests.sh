@@ -24,15 +24,16 @@ if [[ "$all" == all ]]; then export TWOBW_FULL_SWEEPS=1; fi
 programs=(core torch)
 left_out='*DeathTest*'
 if [[ "$all" != all ]]; then
-  # Of the pipelines that are compared with the oracle: 2bw and flush, up to two replicas.
+  # Of the pipelines that are compared with the oracle: 2bw and flush, up to two replicas; four stages with two gradient
+  # buffers.
   for schedule in sequential gpipe stash; do left_out+=":Schedules/Exactness.*/${schedule}_*"; done
-  left_out+=":OneGradientBuffer/Exactness.*:*/Exactness.*w3_*"
+  left_out+=":OneGradientBuffer/Exactness.*:*/Exactness.*w3_*:*/Exactness.*_d4_*_one"
 fi
 if [[ "$sanitizer" == tsan && "$all" != all ]]; then
   programs=(torch)
   for suite in Gpt. Gpt/ ModelKernels Linear Embedding LayerNorm Gelu Attention Dropout HeadLoss Safetensors Bytes \
       Synthetic Optimizer SquaredNorm LearningRate ClipScale Layout Checksum Gradients ParameterViews FastestSplit \
-      Samples; do
+      Samples Schedules/StageMemory; do
     left_out+=":$suite*"
   done
 fi
