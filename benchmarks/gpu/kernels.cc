@@ -215,7 +215,7 @@ void time_embedding(Table& table, cudaStream_t stream) {
             [&] { models::cuda::embed_backward(backward, stream); });
   table.row("q, k and v side by side", 6 * kStream, [&] {
     models::cuda::pack_three(weight, weight + kRows * kWidth, weight + 2 * kRows * kWidth, out, kRows, kWidth,
-                             stream);
+                             kWidth, stream);
   });
 }
 
@@ -277,11 +277,11 @@ void time_llama_layers(Table& table, cudaStream_t stream, std::int64_t batch, st
             [&] { models::cuda::swiglu_forward(x, bias, z, rows, llama.hidden, stream); });
   table.row("bias and SwiGLU, backward", 5 * hidden_bytes,
             [&] { models::cuda::swiglu_backward(x, bias, z, y, rows, llama.hidden, stream); });
-  const std::int64_t turned = rows * (llama.heads + llama.kv_heads) * llama.head;
-  auto* qkv = device_memory<Half>(turned + rows * llama.kv_heads * llama.head);
-  auto* angles = device_memory<float>(length * llama.head);
-  models::cuda::rotary_table(angles, length, llama.head, 500000, stream);
+  const std::int64_t turned = rows * (llama.heads + 2 * llama.kv_heads) * llama.head;
+  auto* qkv = device_memory<Half>(2 * turned);
+  auto* angles = device_memory<float>(length * llama.head);  // any numbers take as long
   const models::cuda::Rotary<Half> rotary{.x = qkv,
+                                          .out = qkv + turned,
                                           .table = angles,
                                           .batch = batch,
                                           .length = length,

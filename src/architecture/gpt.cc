@@ -8,28 +8,13 @@
 #include <cmath>
 
 #include "architecture/families.h"
+#include "architecture/llama.h"
+#include "architecture/parameters.h"
 
 namespace twobw::architecture {
 namespace {
 
-constexpr double kStd = 0.02;
-constexpr double kFloat = 4;           // of statistics, in any precision
 constexpr double kNormStatistics = 2;  // mean and deviation of every token, kept by a layer norm
-
-Parameter matrix(std::string name, std::int64_t rows, std::int64_t columns, double std = kStd) {
-  return {.name = std::move(name), .shape = {rows, columns}, .init_std = std};
-}
-// Between hidden activations.
-Parameter hidden(std::string name, std::int64_t rows, std::int64_t columns, double std = kStd,
-                 int matrices = 1) {
-  return {.name = std::move(name), .shape = {rows, columns}, .init_std = std, .matrices = matrices};
-}
-Parameter bias(std::string name, std::int64_t size) {
-  return {.name = std::move(name), .shape = {size}, .decay = false};
-}
-Parameter gain(std::string name, std::int64_t size) {
-  return {.name = std::move(name), .shape = {size}, .init_mean = 1.0, .decay = false};
-}
 
 // What the layers compute and keep, for one sequence; tests/measure/profiler_test.cc holds the bytes against
 // a profile.
@@ -74,7 +59,8 @@ class GptWork {
     work.matrix_flops = product(w_, w_) + 2 * t_ * t_ * w_;
     work.matrix_bytes = 6 * stream();
     work.element_bytes = (3 + drop_moves()) * stream();
-    work.stash = (2 + dropped()) * stream() + h_ * t_ * kFloat;  // mixed, the sum; the log of every row's sum
+    work.stash =
+        (2 + dropped()) * stream() + h_ * t_ * kStatisticBytes;  // mixed, the sum; the log of every row's sum
     work.working = 5 * stream();  // gradients: of the sum, of mixed, of queries, keys and values
     if (dropout_ > 0) {
       // Without the fused kernel: copies of queries, keys and values, and the matrices of softmax, mask and
@@ -82,7 +68,7 @@ class GptWork {
       const double scores = h_ * t_ * t_ * element_;
       work.matrix_flops += 2 * t_ * t_ * w_;
       work.element_bytes += 10 * scores + 6 * stream();
-      work.stash += 3 * stream() + 3 * scores + t_ * t_ - h_ * t_ * kFloat;
+      work.stash += 3 * stream() + 3 * scores + t_ * t_ - h_ * t_ * kStatisticBytes;
       work.working = std::max(6 * stream(), 2 * (stream() + scores));  // the latter of the scores
     }
     work.kept = work.output = stream();
@@ -138,7 +124,7 @@ class GptWork {
 
  private:
   double stream() const { return t_ * w_ * element_; }  // bytes of the hidden states
-  double statistics() const { return kNormStatistics * kFloat * t_; }
+  double statistics() const { return kNormStatistics * kStatisticBytes * t_; }
   double product(double in, double out) const { return 2 * t_ * in * out; }
   // Dropout keeps its mask; it reads states and mask and writes states, and the mask was written before.
   double dropped() const { return dropout_ > 0 ? 1 : 0; }
@@ -164,24 +150,25 @@ void add_block(Model& model, const ModelConfig& config, int block) {
   const double std = kStd / std::sqrt(2.0 * config.layers);  // of what ends on the residual stream
   model.push_back(layer(config, "attention_in",
                         {gain(at + "norm.weight", w), bias(at + "norm.bias", w),
-                         hidden(at + "qkv.weight", 3 * w, w, kStd, 3), bias(at + "qkv.bias", 3 * w)},
+                         hidden(at + "qkv.weight", {w, w, w}, w), bias(at + "qkv.bias", 3 * w)},
                         &GptWork::attention_in));
   model.push_back(layer(config, "attention_out",
-                        {hidden(at + "out.weight", w, w, std), bias(at + "out.bias", w)},
+                        {hidden(at + "out.weight", {w}, w, std), bias(at + "out.bias", w)},
                         &GptWork::attention_out));
   model.push_back(layer(config, "mlp_up",
                         {gain(of + "norm.weight", w), bias(of + "norm.bias", w),
-                         hidden(of + "up.weight", 4 * w, w), bias(of + "up.bias", 4 * w)},
+                         hidden(of + "up.weight", {4 * w}, w), bias(of + "up.bias", 4 * w)},
                         &GptWork::mlp_up));
   model.push_back(layer(config, "mlp_activation", {}, &GptWork::mlp_activation));
   model.push_back(layer(config, "mlp_down",
-                        {hidden(of + "down.weight", w, 4 * w, std), bias(of + "down.bias", w)},
+                        {hidden(of + "down.weight", {w}, 4 * w, std), bias(of + "down.bias", w)},
                         &GptWork::mlp_down));
 }
 
 }  // namespace
 
 Model describe_gpt(const ModelConfig& config) {
+  refuse_llama_keys(config);
   const std::int64_t w = config.width;
   Model model;
   model.push_back(

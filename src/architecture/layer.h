@@ -18,9 +18,9 @@ struct Parameter {
   double init_mean = 0.0;
   bool decay = true;      // weight decay applies: not to biases and norms
   std::string tied_to{};  // shares its weights with that parameter; gradients are summed
-  // Maps between hidden activations, of so many equal groups of rows each, as fused queries, keys and values
-  // are three; 0 for embeddings, heads and vectors. For optimizers that treat matrices as such.
-  int matrices = 0;
+  // Maps between hidden activations, one after the other, by their rows, as fused queries, keys and values
+  // are three; none for embeddings, heads and vectors. For optimizers that treat matrices as such.
+  std::vector<std::int64_t> matrices{};
 
   std::int64_t count() const;  // elements
   // Both ends of a tie have one, that of the weights they share.
@@ -33,6 +33,9 @@ struct Extent {
   double context = 1;  // tokens in a sequence
   double element = 4;  // bytes of an activation's element
 };
+
+inline constexpr double kStatisticBytes =
+    4;  // of an element, in any precision: norms and softmax keep floats
 
 // What a layer does in the forward of one microbatch, whatever the device.
 struct Work {

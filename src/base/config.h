@@ -19,6 +19,19 @@ struct ModelConfig {
   int context = 256;
   bool tied = true;
   double dropout = 0.0;
+  // The rest is of llama; 0: what architecture/llama.h makes of the keys above.
+  int kv_heads = 0;  // heads of keys and values
+  int head = 0;      // size of a head
+  int hidden = 0;    // size inside the feed-forward
+  double norm_eps = 1e-5;
+  bool qkv_bias = false;  // of queries, keys and values, as in Qwen2
+  bool qk_norm = false;   // queries and keys are normed head by head, as in Qwen3
+  double rope_theta = 10000;
+  std::string rope_scaling = "none";  // none, linear, dynamic, llama3: see architecture/rotary.h
+  double rope_factor = 1;
+  double rope_low_freq_factor = 1;
+  double rope_high_freq_factor = 4;
+  int rope_original_context = 0;
 };
 
 struct DataConfig {

@@ -18,8 +18,32 @@ namespace twobw {
 namespace {
 
 Complaint heads_divide_width(const Config& config) {
-  if (config.model.width % config.model.heads == 0) return {};
+  if (config.model.head > 0 || config.model.width % config.model.heads == 0) return {};
   return fmt::format("divide model.width, which is {}", config.model.width);
+}
+
+Complaint kv_heads_divide_heads(const Config& config) {
+  const ModelConfig& model = config.model;
+  if (model.kv_heads == 0 || model.heads % model.kv_heads == 0) return {};
+  return fmt::format("divide model.heads, which is {}", model.heads);
+}
+
+Complaint factor_scales(const Config& config) {
+  if (config.model.rope_scaling != "none" || config.model.rope_factor == 1) return {};
+  return "be 1 where model.rope_scaling is none";
+}
+
+Complaint high_is_above_low(const Config& config) {
+  const ModelConfig& model = config.model;
+  if (model.rope_scaling != "llama3" || model.rope_high_freq_factor > model.rope_low_freq_factor) return {};
+  return fmt::format("be above model.rope_low_freq_factor, which is {}", model.rope_low_freq_factor);
+}
+
+Complaint original_context_is_known(const Config& config) {
+  const ModelConfig& model = config.model;
+  const bool needed = model.rope_scaling == "dynamic" || model.rope_scaling == "llama3";
+  if (!needed || model.rope_original_context > 0) return {};
+  return fmt::format("be at least 1 where model.rope_scaling is {}", model.rope_scaling);
 }
 
 Complaint split_fits_stages(const Config& config) {
@@ -77,15 +101,40 @@ Complaint devices_fit_workers(const Config& config) {
 
 std::vector<Key> model_keys() {
   return {
-      words(KEY(model.family), "Architecture of the layers."),
+      words(KEY(model.family), "Architecture of the layers: gpt or llama, see docs/families.md."),
       whole(KEY(model.layers), 1, "Transformer blocks."),
       whole(KEY(model.width), 1, "Size of the hidden state."),
-      whole(KEY(model.heads), 1, "Attention heads in a block; they divide the width.")
+      whole(KEY(model.heads), 1, "Attention heads in a block; they divide the width, unless head is set.")
           .with(heads_divide_width),
       whole(KEY(model.vocab), 1, "Tokens the model knows; bytes need 256."),
       whole(KEY(model.context), 1, "Tokens in a sequence."),
       boolean(KEY(model.tied), "Whether the output layer shares the weights of the token embedding."),
       real(KEY(model.dropout), below_one(), "Chance that dropout zeroes an element in training."),
+      whole(KEY(model.kv_heads), 0,
+            "Heads of keys and values, each for heads / kv_heads of the queries; 0: as many as heads; llama "
+            "only.")
+          .with(kv_heads_divide_heads),
+      whole(KEY(model.head), 0, "Size of an attention head; 0: width / heads; llama only."),
+      whole(KEY(model.hidden), 0,
+            "Size inside the feed-forward; 0: 8/3 of the width, up to a multiple of 256; llama only."),
+      real(KEY(model.norm_eps), above(0), "What an RMS norm adds to the mean square; llama only."),
+      boolean(KEY(model.qkv_bias), "Whether queries, keys and values have biases, as in Qwen2; llama only."),
+      boolean(KEY(model.qk_norm),
+              "Whether queries and keys are normed head by head, as in Qwen3; llama only."),
+      real(KEY(model.rope_theta), above(0), "Base of the rotary embedding's frequencies; llama only."),
+      choice(KEY(model.rope_scaling), {"none", "linear", "dynamic", "llama3"},
+             "How the rotary embedding is stretched to a longer context; llama only."),
+      real(KEY(model.rope_factor), at_least(1), "By how much rope_scaling stretches.").with(factor_scales),
+      real(KEY(model.rope_low_freq_factor), above(0),
+           "With rope_scaling llama3, angles that turn fewer times than this in the original context are "
+           "stretched in full."),
+      real(KEY(model.rope_high_freq_factor), above(0),
+           "With rope_scaling llama3, angles that turn more times than this in the original context are not "
+           "stretched.")
+          .with(high_is_above_low),
+      whole(KEY(model.rope_original_context), 0,
+            "Tokens in a sequence before rope_scaling; dynamic and llama3 need it.")
+          .with(original_context_is_known),
   };
 }
 

@@ -109,4 +109,97 @@ void gelu_backward(const float* __restrict x, const float* __restrict grad_out, 
   }
 }
 
+namespace {
+
+inline __attribute__((always_inline)) float dot(const float* a, const float* b, std::int64_t n) {
+  const std::int64_t whole = n - n % kLanes;
+  float sums[kLanes] = {};
+  for (std::int64_t i = 0; i < whole; i += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) sums[lane] += a[i + lane] * b[i + lane];
+  }
+  float total = 0;
+  for (float sum : sums) total += sum;
+  for (std::int64_t i = whole; i < n; ++i) total += a[i] * b[i];
+  return total;
+}
+
+}  // namespace
+
+TWOBW_VECTORIZED
+void rms_norm_forward(const float* __restrict x, const float* __restrict weight, float* __restrict out,
+                      float* __restrict scale, std::int64_t rows, std::int64_t width, double eps) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const float* from = x + row * width;
+    const double square = dot(from, from, width) / static_cast<double>(width);
+    const auto factor = static_cast<float>(1 / std::sqrt(square + eps));
+    scale[row] = factor;
+    for (std::int64_t i = 0; i < width; ++i) out[row * width + i] = from[i] * factor * weight[i];
+  }
+}
+
+// With h = x scale and g = grad_out weight: grad_x = scale (g - h mean(g h)).
+TWOBW_VECTORIZED
+void rms_norm_backward(const float* __restrict x, const float* __restrict weight,
+                       const float* __restrict scale, const float* __restrict grad_out,
+                       float* __restrict grad_x, std::int64_t rows, std::int64_t width) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const float* from = x + row * width;
+    float* to = grad_x + row * width;
+    for (std::int64_t i = 0; i < width; ++i) to[i] = grad_out[row * width + i] * weight[i];
+    const float factor = scale[row];
+    const float along = dot(to, from, width) * factor * factor / static_cast<float>(width);
+    for (std::int64_t i = 0; i < width; ++i) to[i] = factor * (to[i] - from[i] * along);
+  }
+}
+
+TWOBW_VECTORIZED
+void rms_norm_weight_gradient(const float* __restrict x, const float* __restrict scale,
+                              const float* __restrict grad_out, float* __restrict grad_weight,
+                              std::int64_t rows, std::int64_t width, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const float factor = scale[row];
+    for (std::int64_t i = begin; i < end; ++i)
+      grad_weight[i] += grad_out[row * width + i] * x[row * width + i] * factor;
+  }
+}
+
+TWOBW_VECTORIZED
+void swiglu_forward(const float* __restrict x, float* __restrict out, std::int64_t rows, std::int64_t width) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const float *gate = x + row * 2 * width, *value = gate + width;
+    for (std::int64_t i = 0; i < width; ++i)
+      out[row * width + i] = gate[i] / (1.0f + fast_exp(-gate[i])) * value[i];
+  }
+}
+
+TWOBW_VECTORIZED
+void swiglu_backward(const float* __restrict x, const float* __restrict grad_out, float* __restrict grad_x,
+                     std::int64_t rows, std::int64_t width) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const float *gate = x + row * 2 * width, *value = gate + width, *gradient = grad_out + row * width;
+    float* to = grad_x + row * 2 * width;
+    for (std::int64_t i = 0; i < width; ++i) {
+      const float s = 1.0f / (1.0f + fast_exp(-gate[i]));
+      to[i] = gradient[i] * value[i] * (s * (1.0f + gate[i] * (1.0f - s)));
+      to[width + i] = gradient[i] * (gate[i] * s);
+    }
+  }
+}
+
+TWOBW_VECTORIZED
+void rotate_row(const float* __restrict x, const float* __restrict angles, float* __restrict out, int heads,
+                int turned, int size, float sign) {
+  const int half = size / 2;
+  for (int head = 0; head < turned; ++head) {
+    const float *first = x + head * size, *second = first + half;
+    float* to = out + head * size;
+    for (int i = 0; i < half; ++i) {
+      const float cosine = angles[i], sine = sign * angles[half + i];
+      to[i] = first[i] * cosine - second[i] * sine;
+      to[half + i] = second[i] * cosine + first[i] * sine;
+    }
+  }
+  for (int i = turned * size; i < heads * size; ++i) out[i] = x[i];
+}
+
 }  // namespace twobw::models

@@ -95,16 +95,15 @@ template <typename T>
 void swiglu_backward(const T* x, const T* bias, const T* grad_out, T* grad_x, std::int64_t rows, int width,
                      cudaStream_t stream);
 
-// table [length, head]: the cosines of a position's head / 2 angles position * theta^(-2i / head), then their
-// sines. `head` is even, and the table begins at a multiple of 32 bytes.
-void rotary_table(float* table, std::int64_t length, int head, double theta, cudaStream_t stream);
-
-// Rotates q and k in place, element i of a head with element i + head / 2, by the angle of position and i.
-// The backward does so to their gradients, by the angles' negatives.
+// Rotates q and k, element i of a head with element i + head / 2, by the angle of position and i, and copies
+// v. The backward does so to their gradients, by the angles' negatives.
 template <typename T>
 struct Rotary {
-  T* x = nullptr;                // [batch, length, (heads + 2 kv_heads) * head]: q, k, v
-  const float* table = nullptr;  // of `length` positions or more
+  const T* x = nullptr;  // [batch, length, (heads + 2 kv_heads) * head]: q, k, v
+  T* out = nullptr;      // may be x
+  // [length or more, head]: the cosines of a position's head / 2 angles, then their sines. `head` is even,
+  // and the table begins at a multiple of 32 bytes.
+  const float* table = nullptr;
   std::int64_t batch = 0, length = 0;
   int heads = 0, kv_heads = 0, head = 0;
 };
@@ -131,7 +130,7 @@ template <typename T>
 void add_column_sums(const T* values, float* gradient, float* partial, std::int64_t rows, int width,
                      cudaStream_t stream);
 
-// out [batch, length, width] = row tokens[b, t] of token_weight + row t of position_weight.
+// out [batch, length, width] = row tokens[b, t] of token_weight + row t of position_weight (null: nothing).
 template <typename T>
 void embed_forward(const T* token_weight, const T* position_weight, const std::int64_t* tokens, T* out,
                    std::int64_t batch, std::int64_t length, int width, cudaStream_t stream);
@@ -143,7 +142,7 @@ struct EmbedBackward {
   const T* grad_out = nullptr;
   const std::int64_t* tokens = nullptr;
   float* grad_tokens = nullptr;     // [vocabulary, width]
-  float* grad_positions = nullptr;  // [length or more, width]
+  float* grad_positions = nullptr;  // [length or more, width]; null: there are none
   std::int64_t batch = 0, length = 0, vocabulary = 0;
   int width = 0;
   bool deterministic = false;
@@ -151,9 +150,9 @@ struct EmbedBackward {
 template <typename T>
 void embed_backward(const EmbedBackward<T>& embed, cudaStream_t stream);
 
-// out [rows, 3 width] = the rows of q, k and v [rows, width] side by side.
+// out [rows, width + 2 kv_width] = the rows of q [rows, width], k and v [rows, kv_width] side by side.
 template <typename T>
-void pack_three(const T* q, const T* k, const T* v, T* out, std::int64_t rows, int width,
+void pack_three(const T* q, const T* k, const T* v, T* out, std::int64_t rows, int width, int kv_width,
                 cudaStream_t stream);
 
 }  // namespace twobw::models::cuda

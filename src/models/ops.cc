@@ -176,7 +176,7 @@ Tensor linear_add(const Tensor& x, const Tensor& weight, const Tensor& bias, con
 }
 
 Tensor embedding(const Tensor& weight, const Tensor& index) {
-  TWOBW_ASSERT(weight.is_cpu(), "an embedding without positions on a GPU");
+  if (weight.is_cuda()) return cuda::embed(weight, {}, index);
   return EmbeddingFunction::apply(weight, index);
 }
 
@@ -210,7 +210,8 @@ Tensor dropout(const Tensor& x, double p, const Pass& pass, int site) {
 Tensor causal_attention(const Tensor& qkv, int heads, double p, const Pass& pass, int site) {
   if (qkv.is_cuda()) {
     if (p != 0.0 && pass.training) no_dropout_on_a_gpu(p);
-    return cuda::causal_attention(qkv, heads);
+    const int size = static_cast<int>(qkv.size(2)) / 3 / heads;
+    return cuda::causal_attention(qkv, {.queries = heads, .keys = heads, .size = size});
   }
   const std::int64_t b = qkv.size(0), length = qkv.size(1), width = qkv.size(2) / 3;
   const Tensor split = qkv.view({b, length, 3, heads, width / heads}).permute({2, 0, 3, 1, 4});

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "models/heads.h"
 #include "models/layer.h"
 
 namespace twobw::models::ops {
@@ -19,7 +20,7 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
 at::Tensor linear_add(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                       const at::Tensor& residual);
 
-// Rows of weight [n, w] chosen by index [b, T] -> [b, T, w]. On the CPU alone.
+// Rows of weight [n, w] chosen by index [b, T] -> [b, T, w].
 at::Tensor embedding(const at::Tensor& weight, const at::Tensor& index);
 
 // Rows of token_weight [V, w] chosen by tokens [b, T], each plus the row of position_weight [T or more, w] of
@@ -37,6 +38,26 @@ at::Tensor gelu(const at::Tensor& x);
 
 // Causal self-attention of packed qkv [b, T, 3w] -> [b, T, w]; `site` tells the masks of one layer apart.
 at::Tensor causal_attention(const at::Tensor& qkv, int heads, double dropout, const Pass& pass, int site);
+
+// x / sqrt(mean of x^2 + eps), times weight; and with x itself to go on with, as norm_and_stream.
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
+std::pair<at::Tensor, at::Tensor> rms_norm_and_stream(const at::Tensor& x, const at::Tensor& weight,
+                                                      double eps);
+
+// silu(gate) * value, of the halves gate | value of x [.., 2 f] -> [.., f].
+at::Tensor swiglu(const at::Tensor& x);
+
+// Packed queries, keys and values with an RMS norm over every head of queries and of keys.
+at::Tensor norm_heads(const at::Tensor& qkv, const Heads& heads, const at::Tensor& query_weight,
+                      const at::Tensor& key_weight, double eps);
+
+// Packed queries, keys and values [b, T, all size] with queries and keys turned by the angles of their place:
+// `angles` [T or more, size] has a place's cosines, then its sines (models/rotary.h).
+at::Tensor rotate(const at::Tensor& qkv, const Heads& heads, const at::Tensor& angles);
+
+// Causal self-attention of packed [b, T, all size] -> [b, T, queries size]: queries / keys neighbouring heads
+// of queries share one of keys and values.
+at::Tensor grouped_attention(const at::Tensor& qkv, const Heads& heads);
 
 // x with each element zeroed with probability p and the rest divided by 1-p, while training.
 at::Tensor dropout(const at::Tensor& x, double p, const Pass& pass, int site);

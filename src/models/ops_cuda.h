@@ -7,21 +7,32 @@
 
 #include <utility>
 
+#include "models/heads.h"
+
 namespace twobw::models::ops::cuda {
 
 // residual (or undefined) + x weight^T + bias (or undefined), in one product.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   const at::Tensor& residual);
 
+// position_weight may be undefined.
 at::Tensor embed(const at::Tensor& token_weight, const at::Tensor& position_weight, const at::Tensor& tokens);
 
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 std::pair<at::Tensor, at::Tensor> norm_and_stream(const at::Tensor& x, const at::Tensor& weight,
                                                   const at::Tensor& bias);
 
-at::Tensor gelu(const at::Tensor& x);
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
+std::pair<at::Tensor, at::Tensor> rms_norm_and_stream(const at::Tensor& x, const at::Tensor& weight,
+                                                      double eps);
 
-at::Tensor causal_attention(const at::Tensor& qkv, int heads);
+at::Tensor gelu(const at::Tensor& x);
+at::Tensor swiglu(const at::Tensor& x);
+
+// Turns by the angles, or back where `sign` is -1; not differentiable.
+at::Tensor rotated(const at::Tensor& qkv, const Heads& heads, const at::Tensor& angles, int sign);
+
+at::Tensor causal_attention(const at::Tensor& qkv, const Heads& heads);
 
 // The gradient of `weight` is accumulated by the forward already, where gradients are wanted. `room` (or
 // nothing) is for the logits.

@@ -25,10 +25,22 @@ Tensor layer_norm(const Tensor&, const Tensor&, const Tensor&) {
 std::pair<Tensor, Tensor> norm_and_stream(const Tensor&, const Tensor&, const Tensor&) {
   not_built();
 }
+Tensor rms_norm(const Tensor&, const Tensor&, double) {
+  not_built();
+}
+std::pair<Tensor, Tensor> rms_norm_and_stream(const Tensor&, const Tensor&, double) {
+  not_built();
+}
 Tensor gelu(const Tensor&) {
   not_built();
 }
-Tensor causal_attention(const Tensor&, int) {
+Tensor swiglu(const Tensor&) {
+  not_built();
+}
+Tensor rotated(const Tensor&, const Heads&, const Tensor&, int) {
+  not_built();
+}
+Tensor causal_attention(const Tensor&, const Heads&) {
   not_built();
 }
 Tensor head_loss(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool, Tensor*) {

@@ -90,7 +90,7 @@ bool WholeParameters::has(const weights::Parameter& parameter) const {
     case OptimizerRule::Lamb:
       return true;
     case OptimizerRule::Muon:
-      return parameter.spec.matrices > 0;
+      return !parameter.spec.matrices.empty();
     default:
       return false;
   }
@@ -108,21 +108,25 @@ WholeParameters::Moved WholeParameters::muon(const WholeBuffers& buffers, const 
   const Tensors ahead = at::_foreach_add(gradients, moved.moment1, config_.momentum);
   Tensors parts;
   for (std::size_t i = 0; i < members_.size(); ++i) {
-    for (const Tensor& part : ahead[i].chunk(members_[i].parameter->spec.matrices, 0)) parts.push_back(part);
+    for (const Tensor& part : ahead[i].split_with_sizes(members_[i].parameter->spec.matrices, 0))
+      parts.push_back(part);
   }
-  const Tensors made = orthogonalized(parts, format_);
-  Tensors directions;
-  std::vector<at::Scalar> of_direction, of_weights;
-  for (auto part = made.begin(); const Member& member : members_) {
-    const auto end = part + member.parameter->spec.matrices;
-    directions.push_back(part + 1 == end ? *part : at::cat(Tensors(part, end), 0));
-    const double larger = static_cast<double>(std::max(part->size(0), part->size(1)));
+  // The matrices of a parameter may differ in size, and so in their factors.
+  std::vector<at::Scalar> of_parts, of_weights;
+  for (auto part = parts.begin(); const Member& member : members_) {
     const double rate = learning_rate * member.values.rate;
-    of_direction.emplace_back(-rate * 0.2 * std::sqrt(larger));
     of_weights.emplace_back(-rate * member.values.weight_decay);
+    for (const auto end = part + std::ssize(member.parameter->spec.matrices); part != end; ++part) {
+      const double larger = static_cast<double>(std::max(part->size(0), part->size(1)));
+      of_parts.emplace_back(-rate * 0.2 * std::sqrt(larger));
+    }
+  }
+  const Tensors turned = at::_foreach_mul(orthogonalized(parts, format_), of_parts);
+  for (auto part = turned.begin(); const Member& member : members_) {
+    const auto end = part + std::ssize(member.parameter->spec.matrices);
+    moved.updates.push_back(part + 1 == end ? *part : at::cat(Tensors(part, end), 0));
     part = end;
   }
-  moved.updates = at::_foreach_mul(directions, of_direction);
   at::_foreach_add_(moved.updates, at::_foreach_mul(views(buffers.source), of_weights));
   return moved;
 }

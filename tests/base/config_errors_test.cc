@@ -24,6 +24,21 @@ TEST(ConfigErrors, UnknownKeys) {
             "devices, run_dir, plan");
 }
 
+TEST(ConfigErrors, HeadsAndRotaryEmbedding) {
+  EXPECT_EQ(refused("model:\n  heads: 6\n  width: 24\n  kv_heads: 4\n"),
+            "model.kv_heads is 4 at x.yaml:4; it must divide model.heads, which is 6");
+  EXPECT_EQ(refused("model: {rope_factor: 8}\n"),
+            "model.rope_factor is 8 at x.yaml:1; it must be 1 where model.rope_scaling is none");
+  EXPECT_EQ(refused("model: {rope_scaling: linear, rope_factor: 0.5}\n"),
+            "model.rope_factor is 0.5 at x.yaml:1; it must be a number of at least 1");
+  EXPECT_EQ(refused("model: {rope_scaling: yarn}\n"),
+            "model.rope_scaling is 'yarn' at x.yaml:1; it must be one of none, linear, dynamic, llama3");
+  EXPECT_EQ(refused("model: {rope_scaling: dynamic}\n"),
+            "model.rope_original_context is 0; it must be at least 1 where model.rope_scaling is dynamic");
+  EXPECT_EQ(refused("model: {rope_scaling: llama3, rope_original_context: 64, rope_low_freq_factor: 4}\n"),
+            "model.rope_high_freq_factor is 4; it must be above model.rope_low_freq_factor, which is 4");
+}
+
 TEST(ConfigErrors, WrongTypes) {
   EXPECT_EQ(refused("pipeline:\n  schedule: 2bw\n  stages: two\n"),
             "pipeline.stages is 'two' at x.yaml:3; it must be a whole number of at least 1");

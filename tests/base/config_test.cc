@@ -124,7 +124,8 @@ TEST(Config, YamlRoundTripIsExact) {
 TEST(Config, YamlReadsNicely) {
   const std::string text = to_yaml(Config{});
   EXPECT_NE(text.find("model:  # What is trained.\n"
-                      "  family: gpt                         # Architecture of the layers.\n"
+                      "  family: gpt                         # Architecture of the layers: gpt or llama, see "
+                      "docs/families.md.\n"
                       "  layers: 8                           # Transformer blocks.\n"),
             std::string::npos)
       << text;

@@ -36,14 +36,19 @@ TYPED_TEST(EmbeddingOnGpu, AddsTokensAndPositions) {
     Buffer<T> out{tokens.size() * width};
     cuda::embed_forward<T>(on_token_weight.data(), on_position_weight.data(), on_tokens.data(), out.data(),
                            kBatch, kLength, width, nullptr);
-    std::vector<double> expected;
+    std::vector<double> expected, of_tokens;
     for (std::size_t row = 0; row < tokens.size(); ++row) {
-      for (int i = 0; i < width; ++i)
-        expected.push_back(
-            static_cast<double>(static_cast<float>(token_weight[tokens[row] * width + i])) +
-            static_cast<double>(static_cast<float>(position_weight[row % kLength * width + i])));
+      for (int i = 0; i < width; ++i) {
+        of_tokens.push_back(static_cast<float>(token_weight[tokens[row] * width + i]));
+        expected.push_back(of_tokens.back() + static_cast<double>(static_cast<float>(
+                                                  position_weight[row % kLength * width + i])));
+      }
     }
     expect_near(widened(out.read()), expected, kRounding<T>);
+    // Without positions.
+    cuda::embed_forward<T>(on_token_weight.data(), nullptr, on_tokens.data(), out.data(), kBatch, kLength,
+                           width, nullptr);
+    expect_near(widened(out.read()), of_tokens, kRounding<T>);
   }
 }
 
@@ -67,18 +72,24 @@ TYPED_TEST(EmbeddingOnGpu, AddsItsGradients) {
       SCOPED_TRACE(testing::Message() << "width " << width << (deterministic ? ", in order" : ""));
       Buffer<float> grad_tokens{std::vector<float>(kVocabulary * width, 1.0f)},
           grad_positions{std::vector<float>(kContext * width, 2.0f)};
-      cuda::embed_backward<T>({.grad_out = on_grad_out.data(),
-                               .tokens = on_tokens.data(),
-                               .grad_tokens = grad_tokens.data(),
-                               .grad_positions = grad_positions.data(),
-                               .batch = kBatch,
-                               .length = kLength,
-                               .vocabulary = kVocabulary,
-                               .width = width,
-                               .deterministic = deterministic},
-                              nullptr);
+      cuda::EmbedBackward<T> embed{.grad_out = on_grad_out.data(),
+                                   .tokens = on_tokens.data(),
+                                   .grad_tokens = grad_tokens.data(),
+                                   .grad_positions = grad_positions.data(),
+                                   .batch = kBatch,
+                                   .length = kLength,
+                                   .vocabulary = kVocabulary,
+                                   .width = width,
+                                   .deterministic = deterministic};
+      cuda::embed_backward(embed, nullptr);
       expect_near(grad_tokens.read(), expected_tokens, 1e-5);
       expect_near(grad_positions.read(), expected_positions, 1e-5);
+      // Without positions.
+      Buffer<float> alone{std::vector<float>(kVocabulary * width, 1.0f)};
+      embed.grad_tokens = alone.data();
+      embed.grad_positions = nullptr;
+      cuda::embed_backward(embed, nullptr);
+      expect_near(alone.read(), expected_tokens, 1e-5);
       if (!deterministic) continue;
       if (first.empty())
         first = grad_tokens.read();
@@ -92,18 +103,22 @@ TYPED_TEST(EmbeddingOnGpu, PacksThreeSideBySide) {
   using T = TypeParam;
   constexpr int kRows = 29;
   for (const int width : kWidths) {
-    const std::size_t size = static_cast<std::size_t>(kRows) * width;
-    const std::array<std::vector<T>, 3> parts = {rounded<T>(normal(size, 1)), rounded<T>(normal(size, 2)),
-                                                 rounded<T>(normal(size, 3))};
-    const Buffer<T> q{parts[0]}, k{parts[1]}, v{parts[2]};
-    Buffer<T> out{3 * size};
-    cuda::pack_three(q.data(), k.data(), v.data(), out.data(), kRows, width, nullptr);
-    const std::vector<float> packed = widened(out.read());
-    for (std::size_t row = 0; row < kRows; ++row) {
-      for (std::size_t part = 0; part < 3; ++part) {
-        for (int i = 0; i < width; ++i)
-          ASSERT_EQ(packed[(row * 3 + part) * width + i], static_cast<float>(parts[part][row * width + i]));
+    for (const int kv_width : {width, 8, 3}) {
+      const std::array<int, 3> widths = {width, kv_width, kv_width};
+      std::array<std::vector<T>, 3> parts;
+      for (unsigned part = 0; part < 3; ++part)
+        parts[part] = rounded<T>(normal(static_cast<std::size_t>(kRows) * widths[part], part));
+      const Buffer<T> q{parts[0]}, k{parts[1]}, v{parts[2]};
+      Buffer<T> out{static_cast<std::size_t>(kRows) * (width + 2 * kv_width)};
+      cuda::pack_three(q.data(), k.data(), v.data(), out.data(), kRows, width, kv_width, nullptr);
+      std::vector<float> expected;
+      for (std::size_t row = 0; row < kRows; ++row) {
+        for (std::size_t part = 0; part < 3; ++part) {
+          for (int i = 0; i < widths[part]; ++i)
+            expected.push_back(static_cast<float>(parts[part][row * widths[part] + i]));
+        }
       }
+      EXPECT_EQ(widened(out.read()), expected);
     }
   }
 }

@@ -393,6 +393,21 @@ Doubles rotary_gradient(const RotaryCase& c, const Doubles& gradient) {
   return turned(c, gradient, [](auto z, auto angle) { return z * std::conj(angle); });
 }
 
+// A position's cosines, then its sines.
+std::vector<float> rotary_table(const RotaryCase& c) {
+  std::vector<float> table;
+  for (std::size_t position = 0; position < c.length; ++position) {
+    for (const bool sines : {false, true}) {
+      for (std::size_t i = 0; i < c.head / 2; ++i) {
+        const double angle = static_cast<double>(position) *
+                             std::pow(c.theta, -2 * static_cast<double>(i) / static_cast<double>(c.head));
+        table.push_back(static_cast<float>(sines ? std::sin(angle) : std::cos(angle)));
+      }
+    }
+  }
+  return table;
+}
+
 struct RotaryResult {
   std::vector<float> out, gradient;
   bool operator==(const RotaryResult&) const = default;
@@ -400,20 +415,21 @@ struct RotaryResult {
 
 template <typename T>
 RotaryResult rotary_on_gpu(const RotaryCase& c) {
-  Buffer<float> table{c.length * c.head};
-  Buffer<T> x{rounded<T>(c.x)}, gradient{rounded<T>(c.gradient)};
+  const Buffer<float> table{rotary_table(c)};
+  const Buffer<T> x{rounded<T>(c.x)}, gradient{rounded<T>(c.gradient)};
+  Buffer<T> out{c.x.size()};
   cuda::Rotary<T> rotary{.x = x.data(),
+                         .out = out.data(),
                          .table = table.data(),
                          .batch = static_cast<std::int64_t>(c.batch),
                          .length = static_cast<std::int64_t>(c.length),
                          .heads = static_cast<int>(c.heads),
                          .kv_heads = static_cast<int>(c.kv_heads),
                          .head = static_cast<int>(c.head)};
-  cuda::rotary_table(table.data(), rotary.length, rotary.head, c.theta, nullptr);
   cuda::rotary_forward(rotary, nullptr);
-  rotary.x = gradient.data();
+  rotary.x = rotary.out = gradient.data();  // in place
   cuda::rotary_backward(rotary, nullptr);
-  return {widened(x.read()), widened(gradient.read())};
+  return {widened(out.read()), widened(gradient.read())};
 }
 
 template <typename T>

@@ -3,108 +3,18 @@
 // parameters must agree.
 #include "models/ops.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/cuda/CUDAContext.h>
-#include <c10/cuda/CUDAStream.h>
-#include <gtest/gtest.h>
-#include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <functional>
-#include <vector>
 
 #include "base/error.h"
-#include "worker_stream.h"
+#include "on_gpu.h"
 
 namespace twobw::models {
 namespace {
 
 using at::Tensor;
-
-constexpr double kFloatTolerance = 1e-5, kBfloat16Tolerance = 1e-2;
-constexpr double kAttentionTolerance = 2e-2;  // in bfloat16: probabilities and scores are rounded on the way
-
-Tensor normal(at::IntArrayRef sizes, std::uint64_t seed, double scale = 1.0) {
-  auto generator = at::detail::createCPUGenerator(seed);
-  return at::empty(sizes, at::kFloat).normal_(0, scale, generator);
-}
-
-Tensor random_tokens(at::IntArrayRef sizes, std::int64_t vocabulary, std::uint64_t seed) {
-  auto generator = at::detail::createCPUGenerator(seed);
-  return at::empty(sizes, at::kLong).random_(0, vocabulary, generator);
-}
-
-// Of the difference's norm to the expected one's.
-using Operation = std::function<std::vector<Tensor>(const std::vector<Tensor>& in)>;
-
-struct Case {
-  Operation operation;
-  std::vector<Tensor> inputs;      // float, on the CPU
-  std::vector<Tensor> parameters;  // likewise; the operation has them after the inputs
-  std::vector<Tensor> integers{};  // after those
-  bool is_loss = false;            // its gradient is 1
-};
-
-struct Results {
-  std::vector<Tensor> outputs, gradients;  // gradients: of inputs, then of parameters
-};
-
-// Parameters have gradients of float to add to; a GPU needs them, and the CPU takes them.
-Results run(const Case& c, at::Device device, at::ScalarType type) {
-  std::vector<Tensor> in;
-  for (const Tensor& x : c.inputs) in.push_back(x.to(device, type).detach().clone().set_requires_grad(true));
-  for (const Tensor& x : c.parameters) {
-    in.push_back(x.to(device, type).detach().clone().set_requires_grad(true));
-    in.back().mutable_grad() = at::full(x.sizes(), 0.01, at::TensorOptions(device).dtype(at::kFloat));
-  }
-  for (const Tensor& x : c.integers) in.push_back(x.to(device));
-  Results results{.outputs = c.operation(in)};
-  std::vector<Tensor> gradients;
-  for (std::size_t i = 0; i < results.outputs.size(); ++i) {
-    const Tensor& out = results.outputs[i];
-    gradients.push_back(c.is_loss ? at::ones_like(out)
-                                  : normal(out.sizes(), 100 + i).to(device, out.scalar_type()));
-  }
-  torch::autograd::backward(results.outputs, gradients);
-  for (std::size_t i = 0; i < c.inputs.size() + c.parameters.size(); ++i)
-    results.gradients.push_back(in[i].grad());
-  return results;
-}
-
-void expect_alike(const Results& actual, const Results& expected, double tolerance) {
-  ASSERT_EQ(actual.outputs.size(), expected.outputs.size());
-  for (std::size_t i = 0; i < actual.outputs.size(); ++i) {
-    ASSERT_EQ(actual.outputs[i].sizes(), expected.outputs[i].sizes());
-    EXPECT_LT(relative_error(actual.outputs[i], expected.outputs[i]), tolerance) << "output " << i;
-  }
-  for (std::size_t i = 0; i < actual.gradients.size(); ++i) {
-    ASSERT_TRUE(actual.gradients[i].defined()) << "gradient " << i;
-    EXPECT_LT(relative_error(actual.gradients[i], expected.gradients[i]), tolerance) << "gradient " << i;
-  }
-}
-
-class OpsOnGpu : public WorkerStreamTest {
- protected:
-  // LibTorch's own products, which attention in float consists of, refuse to be deterministic without.
-  static void SetUpTestSuite() { setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 1); }
-
-  static void expect_like_the_cpu(const Case& c, double bfloat16_tolerance = kBfloat16Tolerance) {
-    const Results on_cpu = run(c, at::kCPU, at::kFloat), in_float = run(c, at::kCUDA, at::kFloat);
-    {
-      SCOPED_TRACE("float");
-      expect_alike(in_float, on_cpu, kFloatTolerance);
-    }
-    SCOPED_TRACE("bfloat16");
-    // Against float with the same rounded numbers: what is left is the rounding of the operation.
-    Case rounded = c;
-    for (auto* list : {&rounded.inputs, &rounded.parameters}) {
-      for (Tensor& x : *list) x = x.to(at::kBFloat16).to(at::kFloat);
-    }
-    expect_alike(run(c, at::kCUDA, at::kBFloat16), run(rounded, at::kCUDA, at::kFloat), bfloat16_tolerance);
-  }
-};
 
 TEST_F(OpsOnGpu, Linear) {
   for (const std::int64_t width : {64, 37}) {

@@ -70,6 +70,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Case{"one_stage", {"pipeline.stages=1", "devices=[cuda:0]", "pipeline.schedule=flush"}},
         Case{"twobw", with(kTwo, {"pipeline.schedule=2bw"})},
+        Case{"llama", with(kTwo, {"pipeline.schedule=2bw", "model.family=llama", "model.kv_heads=2"})},
+        Case{"llama_bf16", with(kFour, {"pipeline.schedule=2bw", "model.family=llama", "model.kv_heads=2",
+                                        "pipeline.recompute=[1]", "train.precision=bf16"})},
         Case{"twobw_bf16", with(kTwo, {"pipeline.schedule=2bw", "train.precision=bf16"})},
         Case{"one_stage_predicted",
              {"pipeline.stages=1", "devices=[cuda:0]", "pipeline.schedule=2bw", "train.precision=bf16"}},

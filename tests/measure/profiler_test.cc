@@ -22,13 +22,21 @@ namespace {
 
 constexpr int kContext = 8, kWidth = 32;
 
-runtime::Setup small_setup(int layers = 3, double dropout = 0.0) {
+ModelConfig small_model(int layers = 3, double dropout = 0.0) {
+  return {
+      .layers = layers, .width = kWidth, .heads = 2, .vocab = 48, .context = kContext, .dropout = dropout};
+}
+
+runtime::Setup setup_of(const ModelConfig& model) {
   device::initialize();
   Config config;
-  config.model = {
-      .layers = layers, .width = kWidth, .heads = 2, .vocab = 48, .context = kContext, .dropout = dropout};
+  config.model = model;
   config.pipeline.microbatches = 2;
   return runtime::prepare(config);
+}
+
+runtime::Setup small_setup() {
+  return setup_of(small_model());
 }
 
 ProfileRequest quick(std::vector<int> sizes) {
@@ -213,8 +221,11 @@ double kept_by_a_stage(const runtime::Setup& setup, int first, int last, int siz
 }
 
 TEST(Profiler, TheLayersStashesAddUpToWhatAStageKeeps) {
-  for (const double dropout : {0.0, 0.1}) {
-    const auto setup = small_setup(3, dropout);
+  ModelConfig llama = small_model();
+  llama.family = "llama";
+  llama.kv_heads = 1;
+  for (const ModelConfig& model : {small_model(), small_model(3, 0.1), llama}) {
+    const auto setup = setup_of(model);
     const planner::Profile measured = measure(setup, {2});
     const int layers = setup.model.size();
     for (const auto& [first, last] :
@@ -229,25 +240,37 @@ TEST(Profiler, TheLayersStashesAddUpToWhatAStageKeeps) {
   }
 }
 
+// Large enough that a handful of bytes here and there (a loss, a seed) does not count.
+std::vector<ModelConfig> described_models() {
+  const ModelConfig gpt{.layers = 2, .width = 192, .heads = 4, .vocab = 500, .context = 64};
+  ModelConfig dropping = gpt, llama = gpt, qwen3;
+  dropping.dropout = 0.1;
+  llama.family = "llama";
+  qwen3 = llama;
+  qwen3.kv_heads = 2;
+  qwen3.head = 64;
+  qwen3.hidden = 320;
+  qwen3.qkv_bias = qwen3.qk_norm = true;
+  return {gpt, dropping, llama, qwen3};
+}
+
 // The description of the layers says what they keep, hand on and use.
 TEST(Profiler, MeasuresTheBytesThatAreDescribed) {
   device::initialize();
-  for (const double dropout : {0.0, 0.1}) {
-    for (const int size : {2, 4}) {
-      // Large enough that a handful of bytes here and there (a loss, a seed) does not count.
-      Config config;
-      config.model = {.layers = 2, .width = 192, .heads = 4, .vocab = 500, .context = 64, .dropout = dropout};
-      const planner::Profile measured = measure(runtime::prepare(config), {size});
-      for (const architecture::Layer& layer : architecture::model_of(config.model)) {
-        const planner::KindTimes& times = measured.kinds.at(layer.kind).times[0];
-        const architecture::Work work =
-            layer.work({.sequences = static_cast<double>(size), .context = 64, .element = 4});
-        EXPECT_EQ(times.output, work.output) << layer.kind;
-        EXPECT_EQ(times.kept, work.kept) << layer.kind;
-        EXPECT_NEAR(times.stash / work.stash, 1, 0.01) << layer.kind;
-        EXPECT_GT(times.working / work.working, 0.6) << layer.kind;
-        EXPECT_LT(times.working / work.working, 1.05) << layer.kind;
-      }
+  constexpr int kSize = 3;
+  for (const ModelConfig& model : described_models()) {
+    Config config;
+    config.model = model;
+    const planner::Profile measured = measure(runtime::prepare(config), {kSize});
+    for (const architecture::Layer& layer : architecture::model_of(model)) {
+      SCOPED_TRACE(model.family + ": " + layer.kind);
+      const planner::KindTimes& times = measured.kinds.at(layer.kind).times[0];
+      const architecture::Work work = layer.work({.sequences = kSize, .context = 64, .element = 4});
+      EXPECT_EQ(times.output, work.output);
+      EXPECT_EQ(times.kept, work.kept);
+      EXPECT_NEAR(times.stash / work.stash, 1, 0.01);
+      EXPECT_GT(times.working / work.working, 0.6);
+      EXPECT_LT(times.working / work.working, 1.05);
     }
   }
 }

@@ -165,7 +165,7 @@ Outcome run(const Model& model, const std::vector<std::pair<int, int>>& split) {
   return outcome;
 }
 
-class GptSplits : public testing::TestWithParam<ModelConfig> {
+class Splits : public testing::TestWithParam<ModelConfig> {
  protected:
   // The loss and every gradient, by name.
   static void expect_equal(const Outcome& parts, const Outcome& whole) {
@@ -178,7 +178,7 @@ class GptSplits : public testing::TestWithParam<ModelConfig> {
   }
 };
 
-TEST_P(GptSplits, AnyOneGivesEveryBitOfTheWhole) {
+TEST_P(Splits, AnyOneGivesEveryBitOfTheWhole) {
   ModelConfig config = GetParam();
   config.layers = 1;  // embedding, one block, head: 32 splits
   const Model model = build(config);
@@ -191,7 +191,7 @@ TEST_P(GptSplits, AnyOneGivesEveryBitOfTheWhole) {
   }
 }
 
-TEST_P(GptSplits, ACutAnywhereInADeeperModelDoesToo) {
+TEST_P(Splits, ACutAnywhereInADeeperModelDoesToo) {
   const Model model = build(GetParam());
   const Outcome whole = run(model, {{0, kLayers}});
   for (int cut = 1; cut < kLayers; ++cut) {
@@ -200,7 +200,22 @@ TEST_P(GptSplits, ACutAnywhereInADeeperModelDoesToo) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Gpt, GptSplits, testing::Values(small(true), small(false), small(true, 0.1)),
+ModelConfig small_llama(bool tied, bool qwen3) {
+  ModelConfig config = small(tied);
+  config.family = "llama";
+  config.heads = 4;
+  config.kv_heads = 2;
+  config.head = qwen3 ? 6 : 0;
+  config.hidden = 20;
+  config.qkv_bias = !qwen3;
+  config.qk_norm = qwen3;
+  return config;
+}
+
+INSTANTIATE_TEST_SUITE_P(Llama, Splits, testing::Values(small_llama(true, false), small_llama(false, true)),
+                         [](const auto& info) { return info.param.qk_norm ? "Qwen3" : "TiedQwen2"; });
+
+INSTANTIATE_TEST_SUITE_P(Gpt, Splits, testing::Values(small(true), small(false), small(true, 0.1)),
                          [](const auto& info) {
                            const ModelConfig& config = info.param;
                            return std::string(config.tied ? "Tied" : "Untied") +

@@ -101,6 +101,15 @@ class BadInputTest(TestCase):
     def test_heads_that_do_not_divide_the_width(self):
         self.settings_refused({"model.heads": 5}, ["model.heads", "32"])
 
+    def test_what_llama_cannot_be(self):
+        llama = {"model.family": "llama"}
+        for command in ("train", "verify", "plan"):
+            self.settings_refused({**llama, "model.dropout": 0.1}, ["model.dropout is 0.1", "llama"], command)
+        self.settings_refused({**llama, "model.head": 7}, ["size 7", "model.head", "even"])
+        self.settings_refused({**llama, "model.kv_heads": 3}, ["model.kv_heads is 3", "divide model.heads"])
+        self.settings_refused({**llama, "model.rope_scaling": "llama3"}, ["model.rope_original_context", "llama3"])
+        self.settings_refused({"model.kv_heads": 2}, ["model.kv_heads is 2", "model.family is gpt"])
+
     # Data
 
     def test_vocab_smaller_than_the_data(self):
@@ -203,8 +212,8 @@ class BadInputTest(TestCase):
                  "output_bytes": 1, "working_bytes": 1}
         kinds = ["embedding", "attention_in", "attention_out", "mlp_up", "mlp_activation", "mlp_down", "head"]
         model = {"family": "gpt", "layers": 1, "width": 32, "heads": 4, "vocab": 64, "context": 16, "tied": True,
-                 "dropout": 0}
-        profile = {"version": 3, "device": "a core", "device_memory_bytes": 1, "program": "0", "libtorch": "0",
+                 "dropout": 0, "kv_heads": 0, "head": 0, "hidden": 0, "qkv_bias": False, "qk_norm": False}
+        profile = {"version": 4, "device": "a core", "device_memory_bytes": 1, "program": "0", "libtorch": "0",
                    "created": "today", "model": model, "precision": "fp32", "optimizer": "adamw", "layers": kinds,
                    "kinds": {kind: {"parameters": 1, "tied_parameters": 0, "times": [times]} for kind in kinds},
                    "token_bytes_per_sequence": 1, "step_seconds_per_parameter": seconds,
@@ -214,16 +223,16 @@ class BadInputTest(TestCase):
 
     def test_profile_of_another_model_or_version(self):
         self.plan_refused("model.width=64", "--profile", self.profile(), naming=["model.width was 32", "has 64"])
-        for version in (1, 2):
+        for version in (1, 3):
             self.plan_refused("--profile", self.profile(version=version),
-                              naming=["p.json", f"version {version}", "version 3"])
+                              naming=["p.json", f"version {version}", "version 4"])
         self.plan_refused("--profile", self.profile(optimizer="sgd"), naming=["optimizer.name was sgd"])
 
     def test_profile_that_is_none(self):
         self.plan_refused("--profile", "nowhere.json", naming=["nowhere.json", "No such file"])
         (self.folder / "p.json").write_text("{")
         self.plan_refused("--profile", "p.json", naming=["p.json", "not JSON"])
-        (self.folder / "p.json").write_text('{"version": 3}')
+        (self.folder / "p.json").write_text('{"version": 4}')
         self.plan_refused("--profile", "p.json", naming=["p.json", "lacks the field device"])
 
     def test_contradictory_plans(self):

@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 import gpt
+import llama
 from support import TINY, TestCase, reference, relative_error, words
 
 LOSS_TOLERANCE = 1e-5  # of each update's loss and gradient norm, relative
@@ -37,6 +38,7 @@ SGD = {"optimizer.name": "sgd", "optimizer.momentum": 0.8, "optimizer.lr": 0.1}
 LION = {"optimizer.name": "lion", "optimizer.lr": 3e-4}
 LAMB = {"optimizer.name": "lamb", "optimizer.lr": 3e-2, "optimizer.clip": 1.0}
 MUON = {"optimizer.name": "muon", "optimizer.momentum": 0.9}
+LLAMA = {"model.family": "llama", "model.kv_heads": 2, "model.hidden": 48, "optimizer.clip": 1.1}
 CURE = {"pipeline.sync_updates": 2, "optimizer.extrapolate_update": 0.5, "optimizer.extrapolate_weights": 1}
 
 
@@ -109,7 +111,7 @@ class Muon:
         self.adamw = torch.optim.AdamW(groups, betas=betas, eps=1e-8)
         decay = groups[0]["weight_decay"]
         self.hidden = list(hidden)
-        self.parts = list(hidden.values())  # equal groups of rows that are matrices of their own
+        self.parts = list(hidden.values())  # the rows of those that are matrices of their own
         self.moments = [torch.zeros_like(weight) for weight in self.hidden]
         self.decay, self.mu = decay, momentum
         self.param_groups = self.adamw.param_groups
@@ -131,10 +133,9 @@ class Muon:
             if weight.grad is None:
                 continue
             self.moments[i] = self.mu * self.moments[i] + weight.grad
-            ahead = (weight.grad + self.mu * self.moments[i]).chunk(self.parts[i])
-            turned = torch.cat([self.orthogonal(part) for part in ahead])
-            size = 0.2 * math.sqrt(max(ahead[0].shape))
-            weight.sub_(lr * (self.decay * weight + size * turned))
+            ahead = (weight.grad + self.mu * self.moments[i]).split(self.parts[i])
+            turned = torch.cat([0.2 * math.sqrt(max(part.shape)) * self.orthogonal(part) for part in ahead])
+            weight.sub_(lr * (self.decay * weight + turned))
 
     def zero_grad(self):
         self.adamw.zero_grad()
@@ -143,7 +144,8 @@ class Muon:
 
 
 # Which parameters a layer has, by the beginnings of their names.
-BLOCK = (("attention.norm.", "attention.qkv."), ("attention.out.",), ("mlp.norm.", "mlp.up."), (), ("mlp.down.",))
+BLOCK = (("attention.norm.", "attention.qkv."), ("attention.out.",), ("mlp.norm.", "mlp.up.", "mlp.gate_up."), (),
+         ("mlp.down.",))
 
 
 def parameters_by_layer(blocks):
@@ -177,17 +179,32 @@ class Loop:
         elif settings.get("optimizer.name") == "lamb":
             self.optimizer = Lamb(groups, betas=(0.9, 0.95))
         elif settings.get("optimizer.name") == "muon":
-            parts = {"attention.qkv.weight": 3, "attention.out.weight": 1, "mlp.up.weight": 1, "mlp.down.weight": 1}
             hidden = {
-                weight: count
+                weight: self.matrices(name, len(weight))
                 for name, weight in self.weights.items()
-                for end, count in parts.items()
-                if name.endswith(end)
+                if name.startswith("blocks.") and weight.dim() == 2
             }
             groups[0]["params"] = [weight for weight in matrices if not any(weight is other for other in hidden)]
             self.optimizer = Muon(groups, hidden, betas=(0.9, 0.95), momentum=settings["optimizer.momentum"])
         else:
             self.optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.95), eps=1e-8)
+
+    def matrices(self, name, rows):
+        """The rows of the matrices that a parameter between hidden activations consists of."""
+        if name.endswith("gate_up.weight"):
+            return 2 * [rows // 2]
+        if not name.endswith("qkv.weight"):
+            return [rows]
+        heads, kv_heads = self.heads()
+        return [rows * count // (heads + 2 * kv_heads) for count in (heads, kv_heads, kv_heads)]
+
+    def heads(self):
+        return self.s["model.heads"], self.s.get("model.kv_heads", self.s["model.heads"])
+
+    def loss(self, weights, tokens, targets):
+        if self.s.get("model.family") == "llama":
+            return llama.loss(weights, *self.heads(), tokens, targets)
+        return gpt.loss(weights, self.s["model.heads"], tokens, targets)
 
     def learning_rate(self, t):
         s = self.s
@@ -205,7 +222,7 @@ class Loop:
             weights = weights_of(i)
             for k in range(t * count + i, (t + 1) * count, self.m):
                 tokens, targets = self.batches[f"tokens.{k}"], self.batches[f"targets.{k}"]
-                loss = gpt.loss(weights, self.s["model.heads"], tokens, targets)
+                loss = self.loss(weights, tokens, targets)
                 (loss / count).backward()
                 total += loss.item() / count
             yield i + 1
@@ -405,6 +422,9 @@ class PytorchLoopTest(TestCase):
 
     def test_two_bw_predicted_with_muon(self):
         self.compare({**PREDICTED, **MUON})
+
+    def test_two_bw_predicted_with_muon_and_a_llama(self):
+        self.compare({**PREDICTED, **MUON, **LLAMA})
 
     def test_two_bw_predicted(self):
         """Two of three microbatches on P, the last on W."""

@@ -50,6 +50,18 @@ class VerifyTest(TestCase):
                 self.equal({**self.THREE_STAGES, "pipeline.schedule": schedule})
         self.equal({**self.THREE_STAGES, **PAPER, "pipeline.microbatches": 3})  # one fewer than with prediction
 
+    LLAMA = {"model.family": "llama", "model.kv_heads": 2, "model.dropout": 0, "optimizer.clip": 0.5}
+
+    def test_llama(self):
+        """Tied; cut inside blocks, with clipping and recomputation, and as Qwen3 with Muon."""
+        for settings in ({"pipeline.schedule": "flush"}, {"pipeline.schedule": "2bw", "pipeline.sync_updates": 0}):
+            for stages in ({"pipeline.stages": 2, "pipeline.recompute": "[0]"},
+                           {"pipeline.stages": 3, "pipeline.split": "[2,5,5]"}):
+                with self.subTest(**settings, **stages):
+                    self.equal({**self.LLAMA, **settings, **stages})
+        self.equal({**self.LLAMA, "pipeline.schedule": "2bw", "model.head": 6, "model.qk_norm": "true",
+                    "optimizer.name": "muon"})
+
     def test_replicas(self):
         for settings in ({"pipeline.schedule": "flush"}, {"pipeline.schedule": "2bw"}, PAPER):
             with self.subTest(**settings):

@@ -15,9 +15,9 @@ __global__ void __launch_bounds__(kThreads)
   if (at >= rows * width) return;
   const std::int64_t row = at / width;
   const auto column = static_cast<int>(at - row * width);
-  float token[N], position[N];
+  float token[N], position[N] = {};
   load<N>(token_weight + tokens[row] * width + column, token);
-  load<N>(position_weight + row % length * width + column, position);
+  if (position_weight != nullptr) load<N>(position_weight + row % length * width + column, position);
 #pragma unroll
   for (int i = 0; i < N; ++i) token[i] += position[i];
   store<N>(token, out + at);
@@ -62,6 +62,7 @@ __global__ void __launch_bounds__(kThreads) backward_kernel(EmbedBackward<T> emb
     if constexpr (Tokens)
       add_atomically(embed.grad_tokens + embed.tokens[row] * embed.width + column, gradient);
   }
+  if (embed.grad_positions == nullptr) return;
 #pragma unroll
   for (int i = 0; i < N; ++i) embed.grad_positions[at + i] += sum[i];
 }
@@ -100,18 +101,18 @@ __global__ void __launch_bounds__(kWarp) ordered_tokens_kernel(EmbedBackward<T> 
 // A thread a pack of the output.
 template <int N, typename T>
 __global__ void __launch_bounds__(kThreads)
-    pack_kernel(const T* q, const T* k, const T* v, T* out, std::int64_t rows, int width) {
+    pack_kernel(const T* q, const T* k, const T* v, T* out, std::int64_t rows, int width, int kv_width) {
   const std::int64_t at = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N;
-  if (at >= rows * 3 * width) return;
-  const std::int64_t row = at / (3 * width);
-  auto column = static_cast<int>(at - row * 3 * width);
-  const T* from = q;
-  if (column >= 2 * width)
-    from = v, column -= 2 * width;
+  const int packed = width + 2 * kv_width;
+  if (at >= rows * packed) return;
+  const std::int64_t row = at / packed;
+  const auto column = static_cast<int>(at - row * packed);
+  const T* from = q + row * width + column;
+  if (column >= width + kv_width)
+    from = v + row * kv_width + (column - width - kv_width);
   else if (column >= width)
-    from = k, column -= width;
-  *reinterpret_cast<Pack<T, N>*>(out + at) =
-      *reinterpret_cast<const Pack<T, N>*>(from + row * width + column);
+    from = k + row * kv_width + (column - width);
+  *reinterpret_cast<Pack<T, N>*>(out + at) = *reinterpret_cast<const Pack<T, N>*>(from);
 }
 
 unsigned blocks_for(std::int64_t n, int pack) {
@@ -126,7 +127,7 @@ void launch_backward(const EmbedBackward<T>& embed, cudaStream_t stream) {
     backward_kernel<N, true><<<blocks, kThreads, 0, stream>>>(embed);
     return;
   }
-  backward_kernel<N, false><<<blocks, kThreads, 0, stream>>>(embed);
+  if (embed.grad_positions != nullptr) backward_kernel<N, false><<<blocks, kThreads, 0, stream>>>(embed);
   const auto ranges = static_cast<unsigned>((embed.vocabulary + kRange - 1) / kRange);
   const auto columns = static_cast<unsigned>((embed.width + kWarp * N - 1) / (kWarp * N));
   ordered_tokens_kernel<N><<<dim3(ranges, columns), kWarp, 0, stream>>>(embed);
@@ -157,14 +158,14 @@ void embed_backward(const EmbedBackward<T>& embed, cudaStream_t stream) {
 }
 
 template <typename T>
-void pack_three(const T* q, const T* k, const T* v, T* out, std::int64_t rows, int width,
+void pack_three(const T* q, const T* k, const T* v, T* out, std::int64_t rows, int width, int kv_width,
                 cudaStream_t stream) {
   constexpr int N = kFullPack<T>;
-  const std::int64_t size = 3 * rows * width;
-  if (aligned_for(width, N))
-    pack_kernel<N><<<blocks_for(size, N), kThreads, 0, stream>>>(q, k, v, out, rows, width);
+  const std::int64_t size = rows * (width + 2 * kv_width);
+  if (aligned_for(width, N) && aligned_for(kv_width, N))
+    pack_kernel<N><<<blocks_for(size, N), kThreads, 0, stream>>>(q, k, v, out, rows, width, kv_width);
   else
-    pack_kernel<1><<<blocks_for(size, 1), kThreads, 0, stream>>>(q, k, v, out, rows, width);
+    pack_kernel<1><<<blocks_for(size, 1), kThreads, 0, stream>>>(q, k, v, out, rows, width, kv_width);
 }
 
 template void embed_forward(const float*, const float*, const std::int64_t*, float*, std::int64_t,
@@ -173,8 +174,9 @@ template void embed_forward(const __nv_bfloat16*, const __nv_bfloat16*, const st
                             std::int64_t, std::int64_t, int, cudaStream_t);
 template void embed_backward(const EmbedBackward<float>&, cudaStream_t);
 template void embed_backward(const EmbedBackward<__nv_bfloat16>&, cudaStream_t);
-template void pack_three(const float*, const float*, const float*, float*, std::int64_t, int, cudaStream_t);
+template void pack_three(const float*, const float*, const float*, float*, std::int64_t, int, int,
+                         cudaStream_t);
 template void pack_three(const __nv_bfloat16*, const __nv_bfloat16*, const __nv_bfloat16*, __nv_bfloat16*,
-                         std::int64_t, int, cudaStream_t);
+                         std::int64_t, int, int, cudaStream_t);
 
 }  // namespace twobw::models::cuda

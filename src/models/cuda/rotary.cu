@@ -8,27 +8,15 @@ namespace {
 
 constexpr int kThreads = 128;
 
-// A thread an angle. In double: far into a sequence the rounding of an angle to float would be seen.
-__global__ void __launch_bounds__(kThreads)
-    table_kernel(float* table, std::int64_t length, int head, double theta) {
-  const int half = head / 2;
-  const std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (at >= length * half) return;
-  const std::int64_t position = at / half;
-  const auto i = static_cast<int>(at - position * half);
-  double sine = 0, cosine = 0;
-  sincos(static_cast<double>(position) * pow(theta, -2.0 * i / head), &sine, &cosine);
-  table[position * head + i] = static_cast<float>(cosine);
-  table[position * head + half + i] = static_cast<float>(sine);
-}
-
-// A thread N pairs: a pack of a head's first half, and the one across from it in the second.
+// A thread N pairs: a pack of a head's first half, and the one across from it in the second. Heads of v come
+// last, and turn by nothing.
 template <int N, bool Back, typename T>
 __global__ void __launch_bounds__(kThreads) rotate_kernel(Rotary<T> rotary) {
   const int half = rotary.head / 2, packs = half / N;
   const int item = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
   const int head = item / packs;
-  if (head >= rotary.heads + rotary.kv_heads) return;
+  if (head >= rotary.heads + 2 * rotary.kv_heads) return;
+  const bool turns = head < rotary.heads + rotary.kv_heads;
   const int i = (item - head * packs) * N;
   const std::int64_t width = static_cast<std::int64_t>(rotary.heads + 2 * rotary.kv_heads) * rotary.head;
   for (std::int64_t position = blockIdx.y; position < rotary.length; position += gridDim.y) {
@@ -37,19 +25,19 @@ __global__ void __launch_bounds__(kThreads) rotate_kernel(Rotary<T> rotary) {
     load<N>(angles, cosine);
     load<N>(angles + half, sine);
     for (std::int64_t b = blockIdx.z; b < rotary.batch; b += gridDim.z) {
-      T* at = rotary.x + (b * rotary.length + position) * width + head * rotary.head + i;
+      const std::int64_t at = (b * rotary.length + position) * width + head * rotary.head + i;
       float first[N], second[N];
-      load<N>(at, first);
-      load<N>(at + half, second);
+      load<N>(rotary.x + at, first);
+      load<N>(rotary.x + at + half, second);
 #pragma unroll
-      for (int j = 0; j < N; ++j) {
+      for (int j = 0; turns && j < N; ++j) {
         const float s = Back ? -sine[j] : sine[j];
         const float turned = first[j] * cosine[j] - second[j] * s;
         second[j] = second[j] * cosine[j] + first[j] * s;
         first[j] = turned;
       }
-      store<N>(first, at);
-      store<N>(second, at + half);
+      store<N>(first, rotary.out + at);
+      store<N>(second, rotary.out + at + half);
     }
   }
 }
@@ -57,7 +45,7 @@ __global__ void __launch_bounds__(kThreads) rotate_kernel(Rotary<T> rotary) {
 template <bool Back, typename T>
 void rotate(const Rotary<T>& rotary, cudaStream_t stream) {
   const auto launch = [&]<int N>() {
-    const int items = (rotary.heads + rotary.kv_heads) * (rotary.head / 2 / N);
+    const int items = (rotary.heads + 2 * rotary.kv_heads) * (rotary.head / 2 / N);
     const dim3 blocks(static_cast<unsigned>((items + kThreads - 1) / kThreads),
                       static_cast<unsigned>(std::min(rotary.length, kGridRows)),
                       static_cast<unsigned>(std::min(rotary.batch, kGridRows)));
@@ -70,12 +58,6 @@ void rotate(const Rotary<T>& rotary, cudaStream_t stream) {
 }
 
 }  // namespace
-
-void rotary_table(float* table, std::int64_t length, int head, double theta, cudaStream_t stream) {
-  const std::int64_t angles = length * (head / 2);
-  const auto blocks = static_cast<unsigned>((angles + kThreads - 1) / kThreads);
-  table_kernel<<<blocks, kThreads, 0, stream>>>(table, length, head, theta);
-}
 
 template <typename T>
 void rotary_forward(const Rotary<T>& rotary, cudaStream_t stream) {

@@ -62,9 +62,11 @@ LayerKind read_kind(const JsonField& field) {
 }
 
 Json write(const ModelConfig& model) {
-  return {{"family", model.family}, {"layers", model.layers},  {"width", model.width},
-          {"heads", model.heads},   {"vocab", model.vocab},    {"context", model.context},
-          {"tied", model.tied},     {"dropout", model.dropout}};
+  return {{"family", model.family},  {"layers", model.layers},   {"width", model.width},
+          {"heads", model.heads},    {"vocab", model.vocab},     {"context", model.context},
+          {"tied", model.tied},      {"dropout", model.dropout}, {"kv_heads", model.kv_heads},
+          {"head", model.head},      {"hidden", model.hidden},   {"qkv_bias", model.qkv_bias},
+          {"qk_norm", model.qk_norm}};
 }
 
 ModelConfig read_model(const JsonField& field) {
@@ -75,7 +77,12 @@ ModelConfig read_model(const JsonField& field) {
           .vocab = field["vocab"].whole(),
           .context = field["context"].whole(),
           .tied = field["tied"].flag(),
-          .dropout = field["dropout"].number()};
+          .dropout = field["dropout"].number(),
+          .kv_heads = field["kv_heads"].whole(),
+          .head = field["head"].whole(),
+          .hidden = field["hidden"].whole(),
+          .qkv_bias = field["qkv_bias"].flag(),
+          .qk_norm = field["qk_norm"].flag()};
 }
 
 Json write(const LinkSpec& link) {
@@ -186,6 +193,11 @@ void check_matches(const Profile& profile, const Config& config,
   same("model.context", had.context, has.context);
   same("model.tied", word(had.tied), word(has.tied));
   same("model.dropout", had.dropout, has.dropout);
+  same("model.kv_heads", had.kv_heads, has.kv_heads);
+  same("model.head", had.head, has.head);
+  same("model.hidden", had.hidden, has.hidden);
+  same("model.qkv_bias", word(had.qkv_bias), word(has.qkv_bias));
+  same("model.qk_norm", word(had.qk_norm), word(has.qk_norm));
   same("train.precision", profile.precision, config.train.precision);
   same("optimizer.name", profile.optimizer, config.optimizer.name);
   for (const std::string& kind : layer_kinds) measured_kind(profile, kind);

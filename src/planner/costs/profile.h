@@ -11,7 +11,7 @@
 
 namespace twobw::planner {
 
-inline constexpr int kProfileVersion = 3;
+inline constexpr int kProfileVersion = 4;
 
 struct Measured {
   double median = 0;
@@ -38,7 +38,7 @@ struct Profile {
   double device_memory = 0;          // bytes
   std::string program, libtorch;     // versions
   std::string created;               // date
-  ModelConfig model;                 // what was profiled; family, width, heads, vocab and context must agree
+  ModelConfig model;                 // what was profiled: all that decides what a layer costs
   std::string precision, optimizer;  // of the run
   std::map<std::string, LayerKind> kinds;
   std::vector<std::string> layers;  // the kind of every layer, in order

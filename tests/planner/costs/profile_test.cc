@@ -22,7 +22,16 @@ Profile example() {
   profile.program = "0.1.0";
   profile.libtorch = "2.11.0";
   profile.created = "2025-01-01";
-  profile.model = {.layers = 2, .width = 32, .heads = 4, .vocab = 64, .context = 16, .dropout = 0.1};
+  profile.model = {.layers = 2,
+                   .width = 32,
+                   .heads = 4,
+                   .vocab = 64,
+                   .context = 16,
+                   .dropout = 0.1,
+                   .kv_heads = 2,
+                   .head = 16,
+                   .hidden = 80,
+                   .qkv_bias = true};
   profile.precision = "fp32";
   profile.optimizer = "adamw";
   profile.kinds["embedding"] = {
@@ -75,12 +84,16 @@ TEST(Profile, ReadsBackToTheLastBit) {
   EXPECT_EQ(back.links.at("local"), profile.links.at("local"));
   EXPECT_EQ(back.layers, profile.layers);
   EXPECT_EQ(back.model.dropout, 0.1);
+  EXPECT_EQ(back.model.kv_heads, 2);
+  EXPECT_EQ(back.model.head, 16);
+  EXPECT_EQ(back.model.hidden, 80);
+  EXPECT_TRUE(back.model.qkv_bias && !back.model.qk_norm);
   EXPECT_EQ(back.device, profile.device);
 }
 
 TEST(Profile, IsLaidOutForPeople) {
   const std::string text = to_json(example());
-  EXPECT_EQ(text.find("{\n  \"version\": 3,\n  \"device\": \"cpu: 1 core of Neoverse-V1\",\n"), 0u) << text;
+  EXPECT_EQ(text.find("{\n  \"version\": 4,\n  \"device\": \"cpu: 1 core of Neoverse-V1\",\n"), 0u) << text;
   EXPECT_NE(text.find("\n  \"layers\": [\"embedding\", \"block\", \"block\", \"head\"],\n"),
             std::string::npos)
       << text;
@@ -97,7 +110,7 @@ TEST(Profile, RefusesWhatIsNoProfile) {
 
 TEST(Profile, RefusesAnotherVersion) {
   EXPECT_EQ(refused("{\"version\": 7}"),
-            "profile 'p.json' is of version 7; this program reads version 3, so make it again with `twobw "
+            "profile 'p.json' is of version 7; this program reads version 4, so make it again with `twobw "
             "profile`");
 }
 
@@ -140,6 +153,10 @@ TEST(Profile, OfAnotherModelNamesTheFirstKeyThatDiffers) {
   EXPECT_NE(complaint([](Config& config) { config.model.tied = false; }).find("model.tied was true"),
             std::string::npos);
   EXPECT_NE(complaint([](Config& config) { config.model.dropout = 0; }).find("model.dropout was 0.1"),
+            std::string::npos);
+  EXPECT_NE(complaint([](Config& config) { config.model.kv_heads = 4; }).find("model.kv_heads was 2"),
+            std::string::npos);
+  EXPECT_NE(complaint([](Config& config) { config.model.qk_norm = true; }).find("model.qk_norm was false"),
             std::string::npos);
   EXPECT_NE(complaint([](Config& config) { config.optimizer.name = "sgd"; }).find("optimizer.name was adamw"),
             std::string::npos);

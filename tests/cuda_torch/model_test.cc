@@ -21,11 +21,29 @@ using at::Tensor;
 
 constexpr int kVocabulary = 333, kBatch = 3, kLength = 64;
 
-ModelConfig config() {
+ModelConfig gpt() {
   return {.layers = 2, .width = 128, .heads = 2, .vocab = kVocabulary, .context = 80, .tied = false};
 }
 
-Tensor random_tokens(std::uint64_t seed) {
+ModelConfig llama() {
+  ModelConfig config = gpt();
+  config.family = "llama";
+  config.heads = 4;
+  config.kv_heads = 2;
+  config.rope_scaling = "dynamic";
+  config.rope_original_context = 40;
+  return config;
+}
+
+ModelConfig qwen3() {
+  ModelConfig config = llama();
+  config.head = 64;
+  config.hidden = 200;
+  config.qkv_bias = config.qk_norm = true;
+  return config;
+}
+
+Tensor made_up_tokens(std::uint64_t seed) {
   auto generator = at::detail::createCPUGenerator(seed);
   return at::empty({kBatch, kLength}, at::kLong).random_(0, kVocabulary, generator);
 }
@@ -33,7 +51,7 @@ Tensor random_tokens(std::uint64_t seed) {
 // A model with made-up weights on a device.
 class Sample {
  public:
-  Sample(at::Device device, at::ScalarType type) : model_(build(config())) {
+  Sample(const ModelConfig& config, at::Device device, at::ScalarType type) : model_(build(config)) {
     auto generator = at::detail::createCPUGenerator(7);
     for (const architecture::Layer& layer : model_.layers) {
       for (const architecture::Parameter& spec : layer.parameters) {
@@ -44,8 +62,8 @@ class Sample {
       }
     }
     pass_ = {.training = true};
-    pass_.batch[Field::Tokens] = random_tokens(1).to(device);
-    pass_.batch[Field::Targets] = random_tokens(2).to(device);
+    pass_.batch[Field::Tokens] = made_up_tokens(1).to(device);
+    pass_.batch[Field::Targets] = made_up_tokens(2).to(device);
     const double count = static_cast<double>(pass_.batch[Field::Targets].numel());
     pass_.batch[Field::LossScale] = at::full({1}, 1 / count, at::TensorOptions(device).dtype(at::kDouble));
   }
@@ -74,7 +92,7 @@ class Sample {
   Pass pass_;
 };
 
-class GptOnGpu : public WorkerStreamTest {
+class ModelOnGpu : public WorkerStreamTest, public testing::WithParamInterface<ModelConfig> {
  protected:
   // Not the default stream, which cannot be captured.
   void SetUp() override {
@@ -86,24 +104,24 @@ class GptOnGpu : public WorkerStreamTest {
   c10::cuda::OptionalCUDAStreamGuard guard_;
 };
 
-TEST_F(GptOnGpu, IsThatOfTheCpuInFloat) {
-  const Sample on_cpu(at::kCPU, at::kFloat), on_gpu(at::kCUDA, at::kFloat);
+TEST_P(ModelOnGpu, IsThatOfTheCpuInFloat) {
+  const Sample on_cpu(GetParam(), at::kCPU, at::kFloat), on_gpu(GetParam(), at::kCUDA, at::kFloat);
   const double expected = on_cpu.step().item<double>();
   EXPECT_NEAR(on_gpu.step().item<double>(), expected, 1e-5 * expected);
   EXPECT_LT(relative_error(on_gpu.gradients(), on_cpu.gradients()), 2e-5);
 }
 
-TEST_F(GptOnGpu, IsNearItInBfloat16) {
-  const Sample exact(at::kCUDA, at::kFloat), rounded(at::kCUDA, at::kBFloat16);
+TEST_P(ModelOnGpu, IsNearItInBfloat16) {
+  const Sample exact(GetParam(), at::kCUDA, at::kFloat), rounded(GetParam(), at::kCUDA, at::kBFloat16);
   const double expected = exact.step().item<double>();
   EXPECT_NEAR(rounded.step().item<double>(), expected, 1e-2 * expected);
   EXPECT_LT(relative_error(rounded.gradients(), exact.gradients()),
             4e-2);  // some twenty roundings, one after another
 }
 
-TEST_F(GptOnGpu, HasTheSameBitsEveryTimeWhereAsked) {
+TEST_P(ModelOnGpu, HasTheSameBitsEveryTimeWhereAsked) {
   register_stream(true);
-  const Sample model(at::kCUDA, at::kBFloat16);
+  const Sample model(GetParam(), at::kCUDA, at::kBFloat16);
   model.step();
   const Tensor first = model.gradients();
   for (int time = 0; time < 3; ++time) {
@@ -113,8 +131,8 @@ TEST_F(GptOnGpu, HasTheSameBitsEveryTimeWhereAsked) {
   }
 }
 
-void expect_captured(double tolerance) {
-  const Sample model(at::kCUDA, at::kBFloat16);
+void expect_captured(const ModelConfig& config, double tolerance) {
+  const Sample model(config, at::kCUDA, at::kBFloat16);
   const double loss = model.step().item<double>();  // and all that is done at the first time
   const Tensor expected = model.gradients();
   at::cuda::getCurrentCUDAStream().synchronize();
@@ -130,14 +148,17 @@ void expect_captured(double tolerance) {
   }
 }
 
-TEST_F(GptOnGpu, CanBeCaptured) {
-  expect_captured(1e-3);  // of additions in another order
+TEST_P(ModelOnGpu, CanBeCaptured) {
+  expect_captured(GetParam(), 1e-3);  // of additions in another order
 }
 
-TEST_F(GptOnGpu, CanBeCapturedWithTheSameBits) {
+TEST_P(ModelOnGpu, CanBeCapturedWithTheSameBits) {
   register_stream(true);
-  expect_captured(0.0);
+  expect_captured(GetParam(), 0.0);
 }
+
+INSTANTIATE_TEST_SUITE_P(Families, ModelOnGpu, testing::Values(gpt(), llama(), qwen3()),
+                         [](const auto& info) { return info.param.qk_norm ? "qwen3" : info.param.family; });
 
 }  // namespace
 }  // namespace twobw::models

@@ -1,0 +1,105 @@
+// Causal attention in which heads of queries share keys and values, on CPUs by LibTorch's flash attention:
+// once for the first queries of every group, once for the second, so that keys and values are never copied.
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "models/ops.h"
+#include "models/ops_cuda.h"
+
+namespace twobw::models::ops {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
+// Packed queries, keys and values [b, T, all size] as they lie there, or what has their shape.
+class PackedHeads {
+ public:
+  PackedHeads(const Tensor& qkv, const Heads& heads)
+      : heads_(heads), apart_(qkv.view({qkv.size(0), qkv.size(1), heads.all(), heads.size})) {}
+
+  // [b, keys, T, size]: of every group the query `which`.
+  Tensor queries(std::int64_t which) const {
+    return of_groups(apart_.narrow(2, 0, heads_.queries), heads_, which);
+  }
+  Tensor keys() const { return apart_.narrow(2, heads_.queries, heads_.keys).transpose(1, 2); }
+  Tensor values() const {
+    return apart_.narrow(2, heads_.queries + heads_.keys, heads_.keys).transpose(1, 2);
+  }
+
+  // The same of x [b, T, queries, size].
+  static Tensor of_groups(const Tensor& x, const Heads& heads, std::int64_t which) {
+    return x.unflatten(2, {heads.keys, heads.queries / heads.keys}).select(3, which).transpose(1, 2);
+  }
+
+ private:
+  Heads heads_;
+  Tensor apart_;
+};
+
+struct GroupedAttentionFunction : torch::autograd::Function<GroupedAttentionFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& qkv, std::int64_t queries, std::int64_t keys,
+                        std::int64_t size) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    const Heads heads = heads_of(queries, keys, size);
+    const Tensor input = qkv.contiguous();
+    const PackedHeads packed(input, heads);
+    const Tensor mixed = at::empty({input.size(0), input.size(1), queries, size}, input.options());
+    std::vector<Tensor> saved = {input, mixed};
+    for (std::int64_t which = 0; which < queries / keys; ++which) {
+      const auto [out, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(
+          packed.queries(which), packed.keys(), packed.values(), /*dropout_p=*/0.0, /*is_causal=*/true);
+      PackedHeads::of_groups(mixed, heads, which).copy_(out);
+      saved.push_back(logsumexp);
+    }
+    context->save_for_backward(saved);
+    context->saved_data["queries"] = queries;
+    context->saved_data["keys"] = keys;
+    return mixed.view({input.size(0), input.size(1), queries * size});
+  }
+
+  static tensor_list backward(AutogradContext* context, tensor_list grads) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    const auto saved = context->get_saved_variables();
+    const Tensor &input = saved[0], &mixed = saved[1];
+    const Heads heads =
+        heads_of(context->saved_data["queries"].toInt(), context->saved_data["keys"].toInt(), mixed.size(3));
+    const Tensor grad_mixed = grads[0].contiguous().view(mixed.sizes());
+    const Tensor grad_qkv = at::empty_like(input);
+    const PackedHeads packed(input, heads), gradient(grad_qkv, heads);
+    for (std::int64_t which = 0; which < heads.queries / heads.keys; ++which) {
+      const auto [grad_queries, grad_keys, grad_values] =
+          at::_scaled_dot_product_flash_attention_for_cpu_backward(
+              PackedHeads::of_groups(grad_mixed, heads, which), packed.queries(which), packed.keys(),
+              packed.values(), PackedHeads::of_groups(mixed, heads, which), saved[2 + which],
+              /*dropout_p=*/0.0, /*is_causal=*/true);
+      gradient.queries(which).copy_(grad_queries);
+      add_or_set(gradient.keys(), grad_keys, which > 0);
+      add_or_set(gradient.values(), grad_values, which > 0);
+    }
+    return {grad_qkv, Tensor(), Tensor(), Tensor()};
+  }
+
+  static Heads heads_of(std::int64_t queries, std::int64_t keys, std::int64_t size) {
+    return {
+        .queries = static_cast<int>(queries), .keys = static_cast<int>(keys), .size = static_cast<int>(size)};
+  }
+
+  static void add_or_set(const Tensor& to, const Tensor& x, bool add) {
+    if (add)
+      to.add_(x);
+    else
+      to.copy_(x);
+  }
+};
+
+}  // namespace
+
+Tensor grouped_attention(const Tensor& qkv, const Heads& heads) {
+  if (qkv.is_cuda()) return cuda::causal_attention(qkv, heads);
+  return GroupedAttentionFunction::apply(qkv, heads.queries, heads.keys, heads.size);
+}
+
+}  // namespace twobw::models::ops

@@ -1,0 +1,80 @@
+// The forwards of the layers that architecture/llama.cc describes.
+#include "architecture/llama.h"
+
+#include <map>
+#include <memory>
+
+#include "base/error.h"
+#include "models/model.h"
+#include "models/ops.h"
+#include "models/rotary.h"
+
+namespace twobw::models {
+namespace {
+
+using at::Tensor;
+
+struct Llama {
+  using Parameters = std::span<const Tensor>;
+
+  double norm_eps;
+  ops::Heads heads;
+  std::shared_ptr<RotaryTable> rotary;  // of the layers that use it
+
+  Tensors embedding(Parameters p, const Tensors&, const Pass& pass) const {
+    return {ops::embedding(p[0], pass.batch[Field::Tokens])};
+  }
+
+  // The first half of either branch: norm and product, and the residual stream besides.
+  Tensors norm_and_product(Parameters p, const Tensors& inputs, const Pass&) const {
+    const auto [normed, stream] = ops::rms_norm_and_stream(inputs[0], p[0], norm_eps);
+    return {ops::linear(normed, p[1], p.size() > 2 ? p[2] : Tensor()), stream};
+  }
+
+  Tensors attention_out(Parameters p, const Tensors& inputs, const Pass&) const {
+    Tensor qkv = inputs[0];
+    if (p.size() > 1) qkv = ops::norm_heads(qkv, heads, p[1], p[2], norm_eps);
+    qkv = ops::rotate(qkv, heads, rotary->angles(qkv.size(1), qkv.device()));
+    return {ops::linear_add(ops::grouped_attention(qkv, heads), p[0], {}, inputs[1])};
+  }
+
+  Tensors mlp_activation(Parameters, const Tensors& inputs, const Pass&) const {
+    return {ops::swiglu(inputs[0]), inputs[1]};
+  }
+
+  Tensors mlp_down(Parameters p, const Tensors& inputs, const Pass&) const {
+    return {ops::linear_add(inputs[0], p[0], {}, inputs[1])};
+  }
+
+  Tensors head(Parameters p, const Tensors& inputs, const Pass& pass) const {
+    const Tensor hidden = ops::rms_norm(inputs[0], p[0], norm_eps);
+    if (!pass.batch[Field::Targets].defined()) return {ops::linear(hidden, p[1], {})};
+    return {
+        ops::head_loss(hidden, p[1], pass.batch[Field::Targets], pass.batch[Field::LossScale], pass.room)};
+  }
+};
+
+}  // namespace
+
+Forward forward_of_llama(const ModelConfig& config, const architecture::Layer& layer) {
+  using Of = Tensors (Llama::*)(Llama::Parameters, const Tensors&, const Pass&) const;
+  static const std::map<std::string, Of> by_kind = {{"embedding", &Llama::embedding},
+                                                    {"attention_in", &Llama::norm_and_product},
+                                                    {"attention_out", &Llama::attention_out},
+                                                    {"mlp_up", &Llama::norm_and_product},
+                                                    {"mlp_activation", &Llama::mlp_activation},
+                                                    {"mlp_down", &Llama::mlp_down},
+                                                    {"head", &Llama::head}};
+  const auto found = by_kind.find(layer.kind);
+  TWOBW_ASSERT(found != by_kind.end(), "no forward for a {} of llama", layer.kind);
+  const Llama llama{.norm_eps = config.norm_eps,
+                    .heads = {.queries = config.heads,
+                              .keys = architecture::kv_heads(config),
+                              .size = architecture::head_size(config)},
+                    .rotary = layer.kind == "attention_out" ? RotaryTable::of(config) : nullptr};
+  return [llama, forward = found->second](Llama::Parameters p, const Tensors& inputs, const Pass& pass) {
+    return (llama.*forward)(p, inputs, pass);
+  };
+}
+
+}  // namespace twobw::models

@@ -1,0 +1,113 @@
+#include "models/rotary.h"
+
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "architecture/rotary.h"
+#include "models/kernels.h"
+#include "models/ops.h"
+#include "models/ops_cuda.h"
+
+namespace twobw::models {
+namespace {
+
+// In double: far into a sequence the rounding of an angle to float would be seen.
+at::Tensor make_angles(const std::vector<double>& frequencies, std::int64_t places) {
+  const std::int64_t half = std::ssize(frequencies);
+  at::Tensor table = at::empty({places, 2 * half}, at::kFloat);
+  float* to = table.mutable_data_ptr<float>();
+  for (std::int64_t place = 0; place < places; ++place, to += 2 * half) {
+    for (std::int64_t i = 0; i < half; ++i) {
+      const double angle = static_cast<double>(place) * frequencies[i];
+      to[i] = static_cast<float>(std::cos(angle));
+      to[half + i] = static_cast<float>(std::sin(angle));
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+RotaryTable::RotaryTable(const ModelConfig& config) : config_(config) {
+  angles(config.context, at::kCPU);
+}
+
+std::shared_ptr<RotaryTable> RotaryTable::of(const ModelConfig& config) {
+  using Key = std::pair<std::vector<double>, int>;
+  static std::mutex mutex;
+  static std::map<Key, std::weak_ptr<RotaryTable>> known;
+  std::lock_guard lock(mutex);
+  auto& entry = known[{architecture::rotary_frequencies(config, config.context), config.context}];
+  auto table = entry.lock();
+  if (!table) entry = table = std::make_shared<RotaryTable>(config);
+  return table;
+}
+
+at::Tensor RotaryTable::angles(std::int64_t length, at::Device device) {
+  const bool own = architecture::depend_on_length(config_, length);
+  std::lock_guard lock(mutex_);
+  at::Tensor& table = tables_[{device.is_cpu() ? -1 : device.index(), own ? length : 0}];
+  if (!table.defined() || table.size(0) < length) {
+    const std::int64_t places = own ? length : std::max<std::int64_t>(length, config_.context);
+    table = make_angles(architecture::rotary_frequencies(config_, length), places).to(device);
+  }
+  return table;
+}
+
+namespace ops {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
+Tensor rotated(const Tensor& qkv, const Heads& heads, const Tensor& angles, float sign) {
+  const Tensor input = qkv.contiguous();
+  const std::int64_t width = input.size(2), length = input.size(1), rows = input.size(0) * length;
+  Tensor out = at::empty_like(input);
+  const float *from = input.const_data_ptr<float>(), *table = angles.const_data_ptr<float>();
+  float* to = out.mutable_data_ptr<float>();
+  at::parallel_for(0, rows, 1 + 16384 / width, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      models::rotate_row(from + row * width, table + row % length * heads.size, to + row * width, heads.all(),
+                         heads.queries + heads.keys, heads.size, sign);
+    }
+  });
+  return out;
+}
+
+struct RotateFunction : torch::autograd::Function<RotateFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Tensor& angles,
+                        std::int64_t queries, std::int64_t keys) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    context->save_for_backward({angles});
+    context->saved_data["queries"] = queries;
+    context->saved_data["keys"] = keys;
+    return turned(context, qkv, angles, 1);
+  }
+
+  static tensor_list backward(AutogradContext* context, tensor_list grads) {
+    const Tensor angles = context->get_saved_variables()[0];
+    return {turned(context, grads[0], angles, -1), Tensor(), Tensor(), Tensor()};
+  }
+
+  static Tensor turned(AutogradContext* context, const Tensor& x, const Tensor& angles, int sign) {
+    const Heads heads{.queries = static_cast<int>(context->saved_data["queries"].toInt()),
+                      .keys = static_cast<int>(context->saved_data["keys"].toInt()),
+                      .size = static_cast<int>(angles.size(1))};
+    return x.is_cuda() ? cuda::rotated(x, heads, angles, sign) : rotated(x, heads, angles, sign);
+  }
+};
+
+}  // namespace
+
+Tensor rotate(const Tensor& qkv, const Heads& heads, const Tensor& angles) {
+  return RotateFunction::apply(qkv, angles, heads.queries, heads.keys);
+}
+
+}  // namespace ops
+}  // namespace twobw::models

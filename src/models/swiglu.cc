@@ -1,0 +1,56 @@
+// SwiGLU on CPUs.
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "models/kernels.h"
+#include "models/ops.h"
+#include "models/ops_cuda.h"
+
+namespace twobw::models::ops {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
+constexpr std::int64_t kGateGrain = 16384;  // elements a thread takes at least
+
+struct SwigluFunction : torch::autograd::Function<SwigluFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& x) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    const Tensor input = x.contiguous();
+    const std::int64_t width = input.size(-1) / 2, rows = input.numel() / (2 * width);
+    auto sizes = input.sizes().vec();
+    sizes.back() = width;
+    Tensor out = at::empty(sizes, input.options());
+    const float* from = input.const_data_ptr<float>();
+    float* to = out.mutable_data_ptr<float>();
+    at::parallel_for(0, rows, 1 + kGateGrain / width, [&](std::int64_t begin, std::int64_t end) {
+      models::swiglu_forward(from + begin * 2 * width, to + begin * width, end - begin, width);
+    });
+    context->save_for_backward({input});
+    return out;
+  }
+
+  static tensor_list backward(AutogradContext* context, tensor_list grads) {
+    const Tensor input = context->get_saved_variables()[0];
+    const Tensor grad_out = grads[0].contiguous();
+    const std::int64_t width = input.size(-1) / 2, rows = input.numel() / (2 * width);
+    Tensor grad_x = at::empty_like(input);
+    const float *from = input.const_data_ptr<float>(), *gradients = grad_out.const_data_ptr<float>();
+    float* to = grad_x.mutable_data_ptr<float>();
+    at::parallel_for(0, rows, 1 + kGateGrain / width, [&](std::int64_t begin, std::int64_t end) {
+      const std::int64_t at = begin * width;
+      models::swiglu_backward(from + 2 * at, gradients + at, to + 2 * at, end - begin, width);
+    });
+    return {grad_x};
+  }
+};
+
+}  // namespace
+
+Tensor swiglu(const Tensor& x) {
+  return x.is_cuda() ? cuda::swiglu(x) : SwigluFunction::apply(x);
+}
+
+}  // namespace twobw::models::ops
