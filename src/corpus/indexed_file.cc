@@ -1,0 +1,188 @@
+#include "corpus/indexed_file.h"
+
+#include <bit>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace twobw::corpus {
+
+static_assert(std::endian::native == std::endian::little, "token files are little-endian");
+static_assert(kIndexMagicBytes == 9);
+
+namespace {
+
+// Nothing in an index is aligned: its header has 34 bytes.
+template <typename Number>
+Number load(const std::byte* at) {
+  Number number;
+  std::memcpy(&number, at, sizeof number);
+  return number;
+}
+
+template <typename Number>
+void widen(const std::byte* at, std::span<std::int64_t> out) {
+  for (std::int64_t& token : out) {
+    token = load<Number>(at);
+    at += sizeof(Number);
+  }
+}
+
+}  // namespace
+
+std::string token_file_prefix(const std::string& path) {
+  const bool ending = path.size() > 4 && (path.ends_with(".idx") || path.ends_with(".bin"));
+  return ending ? path.substr(0, path.size() - 4) : path;
+}
+
+IndexedFile::IndexedFile(const std::string& path)
+    : prefix_(token_file_prefix(path)),
+      index_path_(prefix_ + ".idx"),
+      index_("token index", index_path_),
+      bin_("token file", prefix_ + ".bin") {
+  read_header();
+  check_sequences();
+  check_documents();
+}
+
+void IndexedFile::read_header() {
+  const auto bytes = index_.bytes();
+  if (bytes.size() < kIndexMagicBytes || std::memcmp(bytes.data(), kIndexMagic, kIndexMagicBytes) != 0) {
+    fail_input("token index '{}' does not begin as Megatron's do (MMIDIDX)", index_path_);
+  }
+  if (bytes.size() < kIndexHeaderBytes) {
+    fail_input("token index '{}' is truncated: it ends within its header, after {} bytes", index_path_,
+               bytes.size());
+  }
+  const std::byte* at = bytes.data() + kIndexMagicBytes;
+  const auto version = load<std::uint64_t>(at);
+  if (version == std::uint64_t{1} << 56) {
+    fail_input("token index '{}' is big-endian; it must be little-endian", index_path_);
+  }
+  if (version != 1) fail_input("token index '{}' has version {}; it must be 1", index_path_, version);
+  const auto code = load<std::uint8_t>(at + 8);
+  const auto type = token_type(code);
+  if (!type) {
+    fail_input("token index '{}' has token type {}; it must be 1 to 5 or 8, a type of whole numbers",
+               index_path_, code);
+  }
+  type_ = *type;
+  const auto sequences = load<std::uint64_t>(at + 9), marks = load<std::uint64_t>(at + 17);
+  // Each takes at least so many bytes, so that the sums below cannot overflow.
+  if (sequences > bytes.size() / 12 || marks > bytes.size() / 8 ||
+      kIndexHeaderBytes + sequences * 12 + marks * 8 > bytes.size()) {
+    fail_input("token index '{}' is truncated: {} bytes are too few for {} sequences and {} document marks",
+               index_path_, bytes.size(), sequences, marks);
+  }
+  const std::size_t rest = bytes.size() - kIndexHeaderBytes - sequences * 12 - marks * 8;
+  if (rest != 0 && rest != sequences) {
+    fail_input(
+        "token index '{}' has {} bytes after its tables; there must be none, or a mode for each of {} "
+        "sequences",
+        index_path_, rest, sequences);
+  }
+  if (marks == 0)
+    fail_input("token index '{}' has no document marks; it must have at least one", index_path_);
+  sequences_ = static_cast<std::int64_t>(sequences);
+  marks_ = static_cast<std::int64_t>(marks);
+  modes_ = rest != 0;
+  lengths_ = bytes.data() + kIndexHeaderBytes;
+  pointers_ = lengths_ + sequences * 4;
+  documents_ = pointers_ + sequences * 8;
+}
+
+void IndexedFile::check_sequences() {
+  const auto room = static_cast<std::int64_t>(bin_.bytes().size());
+  const auto width = static_cast<std::int64_t>(token_bytes(type_));
+  std::int64_t end = 0;  // of the sequence before
+  for (std::int64_t i = 0; i < sequences_; ++i) {
+    const std::int64_t begin = pointer(i), count = length(i);
+    if (count < 0) fail_input("token index '{}': sequence {} has a length of {}", index_path_, i, count);
+    if (begin < end) {
+      fail_input(
+          "token index '{}': sequence {} begins at byte {}, before the end of the one before it at {}; "
+          "sequences must be in order and must not overlap",
+          index_path_, i, begin, end);
+    }
+    if (begin > room || count > (room - begin) / width) {
+      fail_input(
+          "token file '{}.bin' is truncated: sequence {} has {} tokens from byte {} on, but the file has "
+          "{} bytes",
+          prefix_, i, count, begin, room);
+    }
+    end = begin + count * width;
+    tokens_ += count;
+  }
+}
+
+void IndexedFile::check_documents() const {
+  std::int64_t before = 0;
+  for (std::int64_t i = 0; i < marks_; ++i) {
+    const std::int64_t at = mark(i);
+    if (at < before || at > sequences_ || (i == 0 && at != 0)) {
+      fail_input("token index '{}': document mark {} is {}; marks must rise from 0 to the {} sequences",
+                 index_path_, i, at, sequences_);
+    }
+    before = at;
+  }
+  if (before != sequences_) {
+    fail_input("token index '{}': the last document ends at sequence {} of {}", index_path_, before,
+               sequences_);
+  }
+}
+
+std::int64_t IndexedFile::unused_bytes() const {
+  return static_cast<std::int64_t>(bin_.bytes().size()) -
+         tokens_ * static_cast<std::int64_t>(token_bytes(type_));
+}
+
+std::int64_t IndexedFile::length(std::int64_t sequence) const {
+  return load<std::int32_t>(lengths_ + sequence * 4);
+}
+
+std::int64_t IndexedFile::pointer(std::int64_t sequence) const {
+  return load<std::int64_t>(pointers_ + sequence * 8);
+}
+
+std::int64_t IndexedFile::mark(std::int64_t index) const {
+  return load<std::int64_t>(documents_ + index * 8);
+}
+
+std::int8_t IndexedFile::mode(std::int64_t sequence) const {
+  return modes_ ? load<std::int8_t>(documents_ + marks_ * 8 + sequence) : std::int8_t{0};
+}
+
+std::pair<std::int64_t, std::int64_t> IndexedFile::document(std::int64_t document) const {
+  TWOBW_ASSERT(document >= 0 && document < documents(), "document {} of {}", document, documents());
+  return {mark(document), mark(document + 1)};
+}
+
+std::span<const std::byte> IndexedFile::raw(std::int64_t sequence) const {
+  TWOBW_ASSERT(sequence >= 0 && sequence < sequences_, "sequence {} of {}", sequence, sequences_);
+  return bin_.bytes().subspan(static_cast<std::size_t>(pointer(sequence)),
+                              static_cast<std::size_t>(length(sequence)) * token_bytes(type_));
+}
+
+void IndexedFile::read(std::int64_t sequence, std::int64_t from, std::span<std::int64_t> out) const {
+  const auto count = static_cast<std::int64_t>(out.size());
+  const auto tokens = raw(sequence);
+  TWOBW_ASSERT(from >= 0 && from <= length(sequence) && count <= length(sequence) - from,
+               "{} tokens from {} of a sequence of {}", count, from, length(sequence));
+  const std::byte* const at = tokens.data() + static_cast<std::size_t>(from) * token_bytes(type_);
+  switch (type_) {
+    case TokenType::kUint8:
+      return widen<std::uint8_t>(at, out);
+    case TokenType::kInt8:
+      return widen<std::int8_t>(at, out);
+    case TokenType::kInt16:
+      return widen<std::int16_t>(at, out);
+    case TokenType::kInt32:
+      return widen<std::int32_t>(at, out);
+    case TokenType::kInt64:
+      return widen<std::int64_t>(at, out);
+    case TokenType::kUint16:
+      return widen<std::uint16_t>(at, out);
+  }
+}
+
+}  // namespace twobw::corpus
