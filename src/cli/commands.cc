@@ -27,6 +27,11 @@ constexpr Command kCommands[] = {
      add_simulate},
     {"tokenizer", "Train, show or use a tokenizer",
      "twobw tokenizer train --out tokens corpus/python.train.txt", "learn a byte-level BPE", add_tokenizer},
+    {"prepare", "Turn text, jsonl and tsv files into token files",
+     "twobw prepare docs --tokenizer tokens --out data/docs", "make docs-train.bin and .idx, and validation",
+     add_prepare},
+    {"inspect", "Show what a token file holds", "twobw inspect data/docs-train.idx --tokenizer tokens",
+     "count its tokens and decode samples", add_inspect},
     {"generate", "Continue a prompt with a trained model", "twobw generate runs/default",
      "write text with a trained model", add_generate},
 };

@@ -34,6 +34,8 @@ std::span<const Command> commands();
 [[gnu::weak]] void add_schedule(CLI::App& command, int& exit_code);
 [[gnu::weak]] void add_simulate(CLI::App& command, int& exit_code);
 [[gnu::weak]] void add_tokenizer(CLI::App& command, int& exit_code);
+[[gnu::weak]] void add_prepare(CLI::App& command, int& exit_code);
+[[gnu::weak]] void add_inspect(CLI::App& command, int& exit_code);
 [[gnu::weak]] void add_generate(CLI::App& command, int& exit_code);
 
 }  // namespace twobw::cli

@@ -37,9 +37,9 @@ class OrderedWork {
   // Throws what a step threw, the earliest in the order; everything before it has been consumed.
   void run() {
     std::vector<std::jthread> threads;
-    threads.emplace_back([this] { produce_all(); });
-    for (int i = 0; i < workers_; ++i) threads.emplace_back([this] { work_all(); });
     try {
+      threads.emplace_back([this] { produce_all(); });
+      for (int i = 0; i < workers_; ++i) threads.emplace_back([this] { work_all(); });
       consume_all();
     } catch (...) {
       stop();

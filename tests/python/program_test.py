@@ -5,7 +5,8 @@ import unittest
 
 from support import TINY, Run, TestCase, program, twobw, words
 
-COMMANDS = ("train", "compare", "verify", "profile", "plan", "topology", "schedule", "simulate", "generate")
+COMMANDS = ("train", "compare", "verify", "profile", "plan", "topology", "schedule", "simulate", "tokenizer",
+            "prepare", "inspect", "generate")
 
 
 class ProgramTest(TestCase):
