@@ -102,8 +102,8 @@ Json describe_result(const PrepareState& state, bool validation) {
     return Json{{"documents", position.documents}, {"tokens", position.tokens}};
   };
   Json result = state.settings;
-  result["train"] = counts(state.train);
-  if (validation) result["validation_set"] = counts(state.validation);
+  result["sets"]["train"] = counts(state.train);
+  if (validation) result["sets"]["validation"] = counts(state.validation);
   result["empty_documents"] = state.empty;
   result["inputs"] = Json::array();
   for (const Input& input : state.finished) {

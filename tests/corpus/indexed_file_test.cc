@@ -1,0 +1,168 @@
+#include "corpus/indexed_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/corpus/testing.h"
+
+namespace twobw::corpus {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::Folder;
+using ::testing::HasSubstr;
+using testing::Index;
+using testing::put;
+
+// Three sequences of uint16 in two documents.
+Index small_index() {
+  Index index;
+  index.lengths = {2, 0, 3};
+  index.pointers = {0, 4, 4};
+  index.documents = {0, 2, 3};
+  return index;
+}
+
+class IndexedFileTest : public ::testing::Test {
+ protected:
+  IndexedFileTest() {
+    std::string bin;
+    for (const int token : {1, 2, 65535, 4, 5}) put(bin, static_cast<std::uint16_t>(token));
+    folder_.write("x.bin", bin);
+  }
+
+  std::string refusal(const std::string& index) {
+    folder_.write("x.idx", index);
+    return testing::refusal([&] { IndexedFile(folder_.file("x")); });
+  }
+
+  Folder folder_;
+};
+
+TEST_F(IndexedFileTest, ReadsSequencesAndDocuments) {
+  folder_.write("x.idx", small_index().bytes());
+  for (const char* name : {"x", "x.idx", "x.bin"}) {
+    const IndexedFile file(folder_.file(name));
+    EXPECT_EQ(file.type(), TokenType::kUint16);
+    EXPECT_EQ(file.sequences(), 3);
+    EXPECT_EQ(file.documents(), 2);
+    EXPECT_EQ(file.tokens(), 5);
+    EXPECT_FALSE(file.has_modes());
+    EXPECT_EQ(file.unused_bytes(), 0);
+    EXPECT_THAT(testing::sequence(file, 0), ElementsAre(1, 2));
+    EXPECT_THAT(testing::sequence(file, 1), ElementsAre());
+    EXPECT_THAT(testing::sequence(file, 2), ElementsAre(65535, 4, 5));
+    EXPECT_EQ(file.document(0), std::make_pair(std::int64_t{0}, std::int64_t{2}));
+    std::vector<std::int64_t> middle(1);
+    file.read(2, 1, middle);
+    EXPECT_THAT(middle, ElementsAre(4));
+  }
+}
+
+TEST_F(IndexedFileTest, ReadsEveryTypeOfToken) {
+  const auto one = [&](std::uint8_t code, auto token) {
+    std::string bin;
+    put(bin, token);
+    folder_.write("y.bin", bin);
+    Index index;
+    index.type = code;
+    index.lengths = {1};
+    index.pointers = {0};
+    index.documents = {0, 1};
+    folder_.write("y.idx", index.bytes());
+    const IndexedFile file(folder_.file("y"));
+    EXPECT_EQ(file.tokens(), 1);
+    EXPECT_THAT(testing::sequence(file, 0), ElementsAre(static_cast<std::int64_t>(token)));
+  };
+  one(1, std::uint8_t{255});
+  one(2, std::int8_t{-1});
+  one(3, std::int16_t{-300});
+  one(4, std::int32_t{1 << 30});
+  one(5, std::int64_t{1} << 60);
+  one(8, std::uint16_t{65535});
+}
+
+TEST_F(IndexedFileTest, ReadsModes) {
+  Index index = small_index();
+  index.modes = {0, 1, 7};
+  folder_.write("x.idx", index.bytes());
+  const IndexedFile file(folder_.file("x"));
+  EXPECT_TRUE(file.has_modes());
+  EXPECT_EQ(file.mode(2), 7);
+}
+
+TEST_F(IndexedFileTest, ReadsAnEmptyFile) {
+  folder_.write("x.bin", "");
+  folder_.write("x.idx", Index().bytes());
+  const IndexedFile file(folder_.file("x"));
+  EXPECT_EQ(file.documents(), 0);
+  EXPECT_EQ(file.tokens(), 0);
+}
+
+TEST_F(IndexedFileTest, RefusesWhatIsNoIndex) {
+  EXPECT_THAT(refusal(""), HasSubstr("MMIDIDX"));
+  EXPECT_THAT(refusal("text, and more of it than a header would need"), HasSubstr("MMIDIDX"));
+  Index index = small_index();
+  index.version = 2;
+  EXPECT_THAT(refusal(index.bytes()), HasSubstr("has version 2; it must be 1"));
+  index.version = std::uint64_t{1} << 56;
+  EXPECT_THAT(refusal(index.bytes()), HasSubstr("big-endian"));
+  index.version = 1;
+  for (const std::uint8_t type : {0, 6, 7, 9, 255}) {
+    index.type = type;
+    EXPECT_THAT(refusal(index.bytes()), HasSubstr("token type"));
+  }
+  EXPECT_THAT(testing::refusal([&] { IndexedFile(folder_.file("nowhere.idx")); }), HasSubstr("nowhere.idx"));
+}
+
+TEST_F(IndexedFileTest, RefusesEveryTruncation) {
+  const std::string whole = small_index().bytes();
+  ASSERT_EQ(refusal(whole), "");
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_NE(refusal(whole.substr(0, size)), "") << size;
+  }
+  EXPECT_THAT(refusal(whole.substr(0, whole.size() - 1)), HasSubstr("truncated"));
+  EXPECT_THAT(refusal(whole + "x"), HasSubstr("1 bytes after its tables"));
+  folder_.write("x.bin", "123456789");
+  EXPECT_THAT(refusal(whole), HasSubstr("x.bin' is truncated"));
+}
+
+TEST_F(IndexedFileTest, RefusesSequencesThatOverlapOrAreOutOfOrder) {
+  Index index = small_index();
+  index.pointers = {0, 2, 4};
+  EXPECT_THAT(refusal(index.bytes()), HasSubstr("must not overlap"));
+  index.pointers = {4, 0, 0};
+  EXPECT_THAT(refusal(index.bytes()), HasSubstr("in order"));
+  index.pointers = {-2, 4, 4};
+  EXPECT_THAT(refusal(index.bytes()), HasSubstr("sequence 0"));
+  index = small_index();
+  index.lengths[1] = -1;
+  EXPECT_THAT(refusal(index.bytes()), HasSubstr("length of -1"));
+  index = small_index();
+  index.pointers[2] = std::numeric_limits<std::int64_t>::max();
+  EXPECT_THAT(refusal(index.bytes()), HasSubstr("truncated"));
+}
+
+TEST_F(IndexedFileTest, RefusesDocumentsThatDoNotCoverTheSequences) {
+  Index index = small_index();
+  for (const std::vector<std::int64_t>& marks :
+       {std::vector<std::int64_t>{0, 2}, {1, 3}, {0, 3, 2}, {0, 2, 1, 3}, {0, -1, 3}, {0, 4}, {}}) {
+    index.documents = marks;
+    EXPECT_THAT(refusal(index.bytes()), HasSubstr("document"));
+  }
+}
+
+TEST_F(IndexedFileTest, RefusesCountsThatOverflow) {
+  for (const std::uint64_t count : {~std::uint64_t{0}, std::uint64_t{1} << 62, std::uint64_t{1} << 60}) {
+    for (const std::size_t at : {std::size_t{18}, std::size_t{26}}) {
+      std::string bytes = small_index().bytes();
+      std::memcpy(bytes.data() + at, &count, sizeof count);
+      EXPECT_THAT(refusal(bytes), HasSubstr("truncated"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace twobw::corpus
