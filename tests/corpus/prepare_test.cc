@@ -1,6 +1,5 @@
 #include "corpus/prepare.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
@@ -11,9 +10,9 @@
 namespace twobw::corpus {
 namespace {
 
-using ::testing::ElementsAre;
 using testing::Folder;
-using ::testing::HasSubstr;
+using testing::has;
+using testing::Strings;
 
 const std::vector<std::string> kOutputs = {"out-train.bin", "out-train.idx", "out-validation.bin",
                                            "out-validation.idx", "out.json"};
@@ -60,7 +59,7 @@ TEST(Prepare, KeepsDocumentsAndTheirOrder) {
   EXPECT_FALSE(result.validation);
   EXPECT_FALSE(result.end_of_text);
   const IndexedFile file(folder.file("out-train"));
-  EXPECT_THAT(testing::texts(file), ElementsAre("first\n", "second \u00fc", "third", "fourth"));
+  EXPECT_EQ(testing::texts(file), (Strings{"first\n", "second \u00fc", "third", "fourth"}));
   EXPECT_FALSE(folder.has("out-validation.idx"));
   EXPECT_FALSE(folder.has("out.partial.json"));
   EXPECT_FALSE(folder.has("out-train.lengths.partial"));
@@ -73,9 +72,9 @@ TEST(Prepare, AppendsATokenToEveryDocument) {
   options.split.fraction = 0;
   options.end_of_text_token = "$";
   prepare(options);
-  EXPECT_THAT(testing::texts(IndexedFile(folder.file("out-train"))), ElementsAre("one$", "two$"));
+  EXPECT_EQ(testing::texts(IndexedFile(folder.file("out-train"))), (Strings{"one$", "two$"}));
   options.end_of_text_token = "none";
-  EXPECT_THAT(testing::refusal([&] { prepare(options); }), HasSubstr("--eot is 'none'"));
+  EXPECT_TRUE(has(testing::refusal([&] { prepare(options); }), "--eot is 'none'"));
 }
 
 TEST(Prepare, SplitsByHashOrByEveryNth) {
@@ -92,7 +91,7 @@ TEST(Prepare, SplitsByHashOrByEveryNth) {
   options.split.every = 10;
   result = prepare(options);
   EXPECT_EQ(result.validation->documents, 400);
-  EXPECT_THAT(testing::texts(IndexedFile(folder.file("out-validation"))).at(0), HasSubstr("document 9 of 0"));
+  EXPECT_TRUE(has(testing::texts(IndexedFile(folder.file("out-validation"))).at(0), "document 9 of 0"));
 }
 
 TEST(Prepare, TheNumberOfThreadsDoesNotShow) {
@@ -165,20 +164,20 @@ TEST(Prepare, RefusesToGoOnWithSomethingElse) {
   write_inputs(folder, 3, 10);
   folder.write("in/98.tsv", "no such column\n");
   PrepareOptions options = options_for(folder);
-  EXPECT_THAT(testing::refusal([&] { prepare(options); }), HasSubstr("98.tsv:1' has no column 'text'"));
+  EXPECT_TRUE(has(testing::refusal([&] { prepare(options); }), "98.tsv:1' has no column 'text'"));
   ASSERT_TRUE(folder.has("out.partial.json"));
   PrepareOptions other = options;
   other.split.seed = 7;
-  EXPECT_THAT(testing::refusal([&] { prepare(other); }), HasSubstr("seed was 0, now 7"));
+  EXPECT_TRUE(has(testing::refusal([&] { prepare(other); }), "seed was 0, now 7"));
   const std::string input = folder.read("in/01.tsv");
   folder.write("in/01.tsv", "text\nanother\n");
-  EXPECT_THAT(testing::refusal([&] { prepare(options); }), HasSubstr("01.tsv' has changed"));
+  EXPECT_TRUE(has(testing::refusal([&] { prepare(options); }), "01.tsv' has changed"));
   folder.write("in/98.tsv", "text\nright\n");
   options.restart = true;
   EXPECT_EQ(prepare(options).inputs_before, 0u);
   folder.write("out.partial.json", "{}");
   options.restart = false;
-  EXPECT_THAT(testing::refusal([&] { prepare(options); }), HasSubstr("is damaged"));
+  EXPECT_TRUE(has(testing::refusal([&] { prepare(options); }), "is damaged"));
 }
 
 TEST(Prepare, GoesOnAfterAnInputIsMended) {
@@ -196,15 +195,15 @@ TEST(Prepare, RefusesToWriteWhatItReads) {
   folder.write("in/a.txt", "text");
   PrepareOptions options = options_for(folder);
   options.out = folder.file("in/out");
-  EXPECT_THAT(testing::refusal([&] { prepare(options); }), HasSubstr("lies in the input folder"));
+  EXPECT_TRUE(has(testing::refusal([&] { prepare(options); }), "lies in the input folder"));
   options.inputs = {folder.write("out.json", "{\"text\": \"a\"}")};
   options.out = folder.file("out");
-  EXPECT_THAT(testing::refusal([&] { prepare(options); }), HasSubstr("is an input and would be written"));
+  EXPECT_TRUE(has(testing::refusal([&] { prepare(options); }), "is an input and would be written"));
   options.out = folder.file("in") + "/";
-  EXPECT_THAT(testing::refusal([&] { prepare(options); }), HasSubstr("--out"));
+  EXPECT_TRUE(has(testing::refusal([&] { prepare(options); }), "--out"));
   options.inputs = {folder.write("nothing.txt", "")};
   options.out = folder.file("empty");
-  EXPECT_THAT(testing::refusal([&] { prepare(options); }), HasSubstr("hold no text"));
+  EXPECT_TRUE(has(testing::refusal([&] { prepare(options); }), "hold no text"));
   EXPECT_FALSE(folder.has("empty-train.bin.partial"));
 }
 

@@ -1,6 +1,8 @@
 // Folders and token files for the tests.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -14,6 +16,14 @@
 #include "corpus/summary.h"
 
 namespace twobw::corpus::testing {
+
+using Ids = std::vector<std::int64_t>;
+using Strings = std::vector<std::string>;
+
+inline ::testing::AssertionResult has(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << "'" << part << "' is not in '" << text << "'";
+}
 
 // A folder of its own, gone at the end.
 class Folder {
