@@ -43,6 +43,6 @@ std::unique_ptr<DocumentReader> read_documents(const Input& input, const Documen
 std::string field_text(std::string_view line, const std::string& field, const std::string& place);
 
 // Lines of jsonl and tsv are held in memory whole.
-inline constexpr std::size_t kLongestLine = std::size_t{32} << 20;
+inline constexpr std::size_t kLongestLine = std::size_t{16} << 20;
 
 }  // namespace twobw::corpus

@@ -118,7 +118,7 @@ TEST(Documents, OfTsv) {
 TEST(Documents, LinesThatAreTooLong) {
   const Folder folder;
   const std::string path = folder.write("a.tsv", "text\n" + std::string(kLongestLine * 3, 'x'));
-  EXPECT_TRUE(has(testing::refusal([&] { documents(path); }), "a.tsv:2' is longer than 32 MiB"));
+  EXPECT_TRUE(has(testing::refusal([&] { documents(path); }), "a.tsv:2' is longer than 16 MiB"));
 }
 
 TEST(Inputs, OfAFolderInOrder) {

@@ -1,4 +1,4 @@
-"""Token files against Megatron's own reader and builder, and `twobw prepare` interrupted, packed and given bad input."""
+"""Token files beside Megatron's own reader and builder; `twobw prepare` interrupted, packed, and given bad input."""
 import gzip
 import importlib.util
 import json
@@ -51,7 +51,8 @@ class CorpusTest(TestCase):
         """A small BPE."""
         tokens = self.folder / "tokens"
         if not tokens.exists():
-            process = twobw("tokenizer", "train", "--vocab", 800, "--out", tokens, *sorted((ROOT / "docs").glob("*.md")))
+            texts = sorted((ROOT / "docs").glob("*.md"))
+            process = twobw("tokenizer", "train", "--vocab", 800, "--out", tokens, *texts)
             self.assertEqual(process.returncode, 0, process.stderr)
         return tokens
 
@@ -243,7 +244,8 @@ class MegatronTest(TestCase):
         (self.folder / "text.txt").write_text((ROOT / "README.md").read_text())
         twobw("tokenizer", "train", "--vocab", 600, "--out", tokens, self.folder / "text.txt")
         for tokenizer in ("bytes", tokens):
-            process = twobw("prepare", path, "--tokenizer", tokenizer, "--out", self.folder / "out", "--validation", 0.3)
+            out = ("--out", self.folder / "out", "--validation", 0.3)
+            process = twobw("prepare", path, "--tokenizer", tokenizer, *out)
             self.assertEqual(process.returncode, 0, process.stderr)
             for name in ("out-train", "out-validation"):
                 prefix = str(self.folder / name)
@@ -287,7 +289,8 @@ class MegatronTest(TestCase):
         dataset = megatron()
         texts = ["one", "two words", "ü"]
         (self.folder / "in.tsv").write_text("text\n" + "".join(f"{text}\n" for text in texts))
-        twobw("prepare", self.folder / "in.tsv", "--tokenizer", "bytes", "--validation", 0, "--out", self.folder / "ours")
+        options = ("--tokenizer", "bytes", "--validation", 0, "--out", self.folder / "ours")
+        twobw("prepare", self.folder / "in.tsv", *options)
         builder = dataset.IndexedDatasetBuilder(str(self.folder / "theirs.bin"), dtype=numpy.uint16)
         for text in texts:
             builder.add_document(torch.tensor(list(text.encode())), [len(text.encode())])
