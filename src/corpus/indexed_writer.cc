@@ -124,6 +124,7 @@ void IndexedWriter::publish() {
   TWOBW_ASSERT(document_tokens_ == 0, "{} tokens of a document that has not ended", document_tokens_);
   sync();
   write_index();
+  std::filesystem::remove(prefix_ + ".idx");  // an older one must not stand beside the new .bin
   corpus::publish(bin_.path(), prefix_ + ".bin");
   corpus::publish(prefix_ + ".idx.partial", prefix_ + ".idx");
 }
