@@ -23,7 +23,7 @@ Number load(const std::byte* at) {
 template <typename Number>
 void widen(const std::byte* at, std::span<std::int64_t> out) {
   for (std::int64_t& token : out) {
-    token = load<Number>(at);
+    token = load<Number>(at);  // NOLINT(bugprone-signed-char-misuse): int8 is a number here
     at += sizeof(Number);
   }
 }
