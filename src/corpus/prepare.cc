@@ -146,8 +146,10 @@ class Preparation {
 
   void tell(std::int64_t position) const {
     if (!report_) return;
-    const std::int64_t tokens =
-        writers_[0]->position().tokens + (writers_[1] ? writers_[1]->position().tokens : 0);
+    std::int64_t tokens = 0;
+    for (const auto& writer : writers_) {
+      if (writer) tokens += writer->position().tokens + writer->document_tokens();
+    }
     report_({finished_bytes_ + position, total_bytes_, document_, tokens});
   }
 
