@@ -141,7 +141,7 @@ void add_prepare(CLI::App& command, int&) {
   command.add_option("--eot", options->end_of_text_token,
                      "Another end-of-text token than the tokenizer's own");
   command.add_option("--workers", options->workers, "Threads that encode; 0: one for each core")
-      ->check(CLI::Range(0, 1024))
+      ->check(CLI::Range(0, 32))
       ->capture_default_str();
   command.add_option("--save-every", options->save_seconds, "Seconds after which finished inputs are noted")
       ->check(CLI::Range(0.0, 1e6))
