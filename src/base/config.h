@@ -35,8 +35,8 @@ struct ModelConfig {
 };
 
 struct DataConfig {
-  std::string train = "synthetic";       // a file, or synthetic
-  std::string validation = "synthetic";  // a file, or synthetic
+  std::string train = "synthetic";       // a file, token files, or synthetic
+  std::string validation = "synthetic";  // the same
   std::string tokenizer = "bytes";
 };
 

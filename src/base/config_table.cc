@@ -140,9 +140,14 @@ std::vector<Key> model_keys() {
 
 std::vector<Key> data_keys() {
   return {
-      words(KEY(data.train), "File of training text, or synthetic: made-up tokens."),
-      words(KEY(data.validation), "File of held-out text for evaluation, or synthetic."),
-      fixed(KEY(data.tokenizer), "bytes", "How text becomes tokens; bytes: every byte is a token."),
+      words(KEY(data.train),
+            "File of training text, every byte a token; or token files of `twobw prepare` or Megatron "
+            "(PREFIX of "
+            "PREFIX.bin and PREFIX.idx); or synthetic: made-up tokens."),
+      words(KEY(data.validation), "The same for evaluation: text or tokens held out, or synthetic."),
+      words(KEY(data.tokenizer),
+            "Tokenizer that made the token files, by which generated tokens are shown as text: a folder, a "
+            "file, or bytes."),
   };
 }
 

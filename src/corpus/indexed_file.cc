@@ -1,13 +1,12 @@
 #include "corpus/indexed_file.h"
 
-#include <bit>
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
 
 namespace twobw::corpus {
 
-static_assert(std::endian::native == std::endian::little, "token files are little-endian");
 static_assert(kIndexMagicBytes == 9);
 
 namespace {
@@ -20,14 +19,6 @@ Number load(const std::byte* at) {
   return number;
 }
 
-template <typename Number>
-void widen(const std::byte* at, std::span<std::int64_t> out) {
-  for (std::int64_t& token : out) {
-    token = load<Number>(at);  // NOLINT(bugprone-signed-char-misuse): int8 is a number here
-    at += sizeof(Number);
-  }
-}
-
 }  // namespace
 
 std::string token_file_prefix(const std::string& path) {
@@ -38,11 +29,18 @@ std::string token_file_prefix(const std::string& path) {
 IndexedFile::IndexedFile(const std::string& path)
     : prefix_(token_file_prefix(path)),
       index_path_(prefix_ + ".idx"),
-      index_("token index", index_path_),
-      bin_("token file", prefix_ + ".bin") {
+      index_(index_path_),
+      bin_(prefix_ + ".bin") {
+  check_readable();
   read_header();
   check_sequences();
   check_documents();
+}
+
+void IndexedFile::check_readable() const {
+  if (!index_.problem().empty())
+    fail_input("token index '{}' cannot be read: {}", index_path_, index_.problem());
+  if (!bin_.problem().empty()) fail_input("token file '{}.bin' cannot be read: {}", prefix_, bin_.problem());
 }
 
 void IndexedFile::read_header() {
@@ -110,9 +108,22 @@ void IndexedFile::check_sequences() {
           "{} bytes",
           prefix_, i, count, begin, room);
     }
+    add_to_stretches(raw(i));
     end = begin + count * width;
     tokens_ += count;
   }
+}
+
+void IndexedFile::add_to_stretches(std::span<const std::byte> sequence) {
+  if (sequence.empty()) return;
+  if (!stretches_.empty()) {
+    auto& last = stretches_.back().bytes;
+    if (last.data() + last.size() == sequence.data()) {
+      last = {last.data(), last.size() + sequence.size()};
+      return;
+    }
+  }
+  stretches_.push_back({.first = tokens_, .bytes = sequence});
 }
 
 void IndexedFile::check_documents() const {
@@ -169,19 +180,20 @@ void IndexedFile::read(std::int64_t sequence, std::int64_t from, std::span<std::
   TWOBW_ASSERT(from >= 0 && from <= length(sequence) && count <= length(sequence) - from,
                "{} tokens from {} of a sequence of {}", count, from, length(sequence));
   const std::byte* const at = tokens.data() + static_cast<std::size_t>(from) * token_bytes(type_);
-  switch (type_) {
-    case TokenType::kUint8:
-      return widen<std::uint8_t>(at, out);
-    case TokenType::kInt8:
-      return widen<std::int8_t>(at, out);
-    case TokenType::kInt16:
-      return widen<std::int16_t>(at, out);
-    case TokenType::kInt32:
-      return widen<std::int32_t>(at, out);
-    case TokenType::kInt64:
-      return widen<std::int64_t>(at, out);
-    case TokenType::kUint16:
-      return widen<std::uint16_t>(at, out);
+  read_tokens(type_, at, out);
+}
+
+void IndexedFile::read_stream(std::int64_t from, std::span<std::int64_t> out) const {
+  TWOBW_ASSERT(from >= 0 && from <= tokens_ && std::ssize(out) <= tokens_ - from,
+               "{} tokens from {} of a stream of {}", out.size(), from, tokens_);
+  auto stretch = std::ranges::upper_bound(stretches_, from, {}, &Stretch::first);
+  for (stretch -= out.empty() ? 0 : 1; !out.empty(); ++stretch) {
+    const auto rest =
+        stretch->bytes.subspan(static_cast<std::size_t>(from - stretch->first) * token_bytes(type_));
+    const std::size_t count = std::min(out.size(), rest.size() / token_bytes(type_));
+    read_tokens(type_, rest.data(), out.first(count));
+    out = out.subspan(count);
+    from += static_cast<std::int64_t>(count);
   }
 }
 

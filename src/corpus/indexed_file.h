@@ -18,8 +18,9 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "corpus/mapped_file.h"
+#include "base/mapped_file.h"
 #include "corpus/token_type.h"
 
 namespace twobw::corpus {
@@ -50,9 +51,20 @@ class IndexedFile {
   // The same as they lie in the file, perhaps not aligned.
   std::span<const std::byte> raw(std::int64_t sequence) const;
 
+  // The sequences one after another are one stream of tokens; of these, token `from` and those after it.
+  void read_stream(std::int64_t from, std::span<std::int64_t> out) const;
+  // The parts of the stream that lie together in the .bin: one, unless bytes between sequences are unused.
+  struct Stretch {
+    std::int64_t first;  // token of the stream
+    std::span<const std::byte> bytes;
+  };
+  std::span<const Stretch> stretches() const { return stretches_; }
+
  private:
+  void check_readable() const;
   void read_header();
   void check_sequences();
+  void add_to_stretches(std::span<const std::byte> sequence);
   void check_documents() const;
   std::int64_t pointer(std::int64_t sequence) const;
   std::int64_t mark(std::int64_t index) const;
@@ -62,6 +74,7 @@ class IndexedFile {
   TokenType type_ = TokenType::kUint16;
   bool modes_ = false;
   std::int64_t sequences_ = 0, marks_ = 0, tokens_ = 0;
+  std::vector<Stretch> stretches_;
   const std::byte *lengths_ = nullptr, *pointers_ = nullptr, *documents_ = nullptr;
 };
 

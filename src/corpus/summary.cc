@@ -1,28 +1,10 @@
 #include "corpus/summary.h"
 
 #include <algorithm>
-#include <limits>
+
+#include "corpus/id_range.h"
 
 namespace twobw::corpus {
-namespace {
-
-// At a time, so that a long sequence takes no memory.
-constexpr std::int64_t kTokens = std::int64_t{1} << 14;
-
-void include_ids(const IndexedFile& file, std::int64_t sequence, Summary& summary) {
-  std::int64_t buffer[kTokens];
-  const std::int64_t length = file.length(sequence);
-  for (std::int64_t from = 0; from < length; from += kTokens) {
-    const std::span ids(buffer, static_cast<std::size_t>(std::min(kTokens, length - from)));
-    file.read(sequence, from, ids);
-    for (const std::int64_t id : ids) {
-      summary.least_id = std::min(summary.least_id, id);
-      summary.greatest_id = std::max(summary.greatest_id, id);
-    }
-  }
-}
-
-}  // namespace
 
 std::int64_t document_length(const IndexedFile& file, std::int64_t document) {
   const auto [begin, end] = file.document(document);
@@ -60,11 +42,9 @@ Summary summarize(const IndexedFile& file) {
     std::nth_element(lengths.begin(), middle, lengths.end());
     summary.median = *middle;
   }
-  if (file.tokens() > 0) {
-    summary.least_id = std::numeric_limits<std::int64_t>::max();
-    summary.greatest_id = std::numeric_limits<std::int64_t>::min();
-  }
-  for (std::int64_t i = 0; i < file.sequences(); ++i) include_ids(file, i, summary);
+  const IdRange ids = id_range(file);
+  summary.least_id = ids.least;
+  summary.greatest_id = ids.greatest;
   return summary;
 }
 

@@ -24,8 +24,11 @@ Passes::Passes(const Config& config, const data::Source& training, const data::S
     : config_(config), training_(training), validation_(validation), fields_(fields) {}
 
 data::Batch Passes::training_batch(std::int64_t update, std::int64_t microbatch, BatchFields fields) const {
-  return training_.random(random_key(config_.train.seed, hash_text("data"), update, microbatch),
-                          config_.pipeline.microbatch, config_.model.context, fields);
+  const std::int64_t b = config_.pipeline.microbatch;
+  const data::Draw draw{.key = random_key(config_.train.seed, hash_text("data"), update, microbatch),
+                        .seed = config_.train.seed,
+                        .first = update * config_.pipeline.batch() + microbatch * b};
+  return training_.random(draw, config_.pipeline.microbatch, config_.model.context, fields);
 }
 
 data::Batch Passes::validation_batch(std::int64_t index, BatchFields fields) const {

@@ -10,6 +10,7 @@
 #include "base/parameter_groups.h"
 #include "device/gpu_thread.h"
 #include "models/model.h"
+#include "tokenizer/load.h"
 #include "transport/replica_limits.h"
 
 namespace twobw::runtime {
@@ -118,6 +119,26 @@ std::vector<device::Device> choose_devices(const Config& config, int workers) {
   return devices;
 }
 
+// A run does not need its tokenizer, but what is generated afterwards does.
+void check_tokenizer(const Config& config) {
+  const std::string& name = config.data.tokenizer;
+  if (name == "bytes") return;
+  const auto check_file = [&](const char* key, const std::string& path) {
+    if (path == "synthetic" || data::names_token_file(path)) return;
+    fail_input(
+        "data.tokenizer is '{}', but {} '{}' is no token file; make one of it with twobw prepare, or leave "
+        "data.tokenizer out to train on bytes",
+        name, key, path);
+  };
+  check_file("data.train", config.data.train);
+  check_file("data.validation", config.data.validation);
+  const auto tokens = tokenizer::load_tokenizer(name)->vocab_size();
+  if (tokens > config.model.vocab) {
+    fail_input("model.vocab is {}, but data.tokenizer '{}' has {} tokens; it must be at least {}",
+               config.model.vocab, name, tokens, tokens);
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> auto_gpus(const Config& config, std::optional<int> count) {
@@ -154,6 +175,7 @@ Setup prepare(const Config& given) {
   const ModelConfig& model = config.model;
   setup.training = data::open_source("data.train", config.data.train, model.vocab, model.context);
   setup.validation = data::open_source("data.validation", config.data.validation, model.vocab, model.context);
+  check_tokenizer(config);
   return setup;
 }
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "checkpoint/safetensors.h"
 #include "models/model.h"
+#include "tokenizer/load.h"
 
 namespace twobw::train {
 
@@ -26,7 +27,9 @@ void save_model(const runtime::Pipeline& pipeline, const runtime::Setup& setup, 
 }
 
 SavedModel::SavedModel(const std::string& run_dir)
-    : config_(load_config(run_dir + "/config.yaml", {})), model_(models::build(config_.model)) {
+    : config_(load_config(run_dir + "/config.yaml", {})),
+      tokenizer_(tokenizer::load_tokenizer(config_.data.tokenizer)),
+      model_(models::build(config_.model)) {
   const std::string path = run_dir + "/model.safetensors";
   const auto tensors = checkpoint::load_safetensors(path);
   for (const architecture::Layer& layer : model_.layers) {
@@ -48,16 +51,25 @@ at::Tensor SavedModel::logits(const at::Tensor& tokens) const {
   return x.front().squeeze(0);
 }
 
+std::vector<std::int64_t> SavedModel::encode(const std::string& prompt) const {
+  std::vector<tokenizer::Id> ids;
+  if (prompt.empty() && tokenizer_->special().eos) {
+    ids = {*tokenizer_->special().eos};
+  } else {
+    tokenizer_->encode(prompt.empty() ? "\n" : prompt, ids);
+  }
+  if (ids.empty()) fail_input("the prompt has no tokens; give some text");
+  for (const tokenizer::Id id : ids) {
+    if (id >= config_.model.vocab)
+      fail_input("the prompt holds token {}; the model knows {} tokens", id, config_.model.vocab);
+  }
+  return {ids.begin(), ids.end()};
+}
+
 std::string SavedModel::generate(const std::string& prompt, int count, double temperature,
                                  std::uint64_t seed) const {
   auto generator = at::detail::createCPUGenerator(seed);
-  std::vector<std::int64_t> tokens;
-  for (const char c : prompt.empty() ? std::string("\n") : prompt)
-    tokens.push_back(static_cast<unsigned char>(c));
-  for (std::int64_t token : tokens) {
-    if (token >= config_.model.vocab)
-      fail_input("the prompt holds byte {}; the model knows {} tokens", token, config_.model.vocab);
-  }
+  std::vector<std::int64_t> tokens = encode(prompt);
   std::string text;
   for (int i = 0; i < count; ++i) {
     const std::size_t length = std::min<std::size_t>(tokens.size(), config_.model.context);
@@ -72,7 +84,7 @@ std::string SavedModel::generate(const std::string& prompt, int count, double te
             ? last.argmax().item<std::int64_t>()
             : at::multinomial(at::softmax(last / temperature, -1), 1, false, generator).item<std::int64_t>();
     tokens.push_back(next);
-    text += static_cast<char>(next & 0xff);
+    tokenizer_->append_text(static_cast<tokenizer::Id>(next), prompt.empty() && i == 0, text);
   }
   return text;
 }

@@ -1,7 +1,7 @@
 // The trained model as a file, and a model brought back from it.
 #pragma once
 
-#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +9,7 @@
 #include "models/model.h"
 #include "runtime/pipeline.h"
 #include "runtime/setup.h"
+#include "tokenizer/tokenizer.h"
 
 namespace twobw::train {
 
@@ -24,11 +25,15 @@ class SavedModel {
   const Config& config() const { return config_; }
   // Next-token logits [T, vocab] for `tokens` [T], T at most model.context.
   at::Tensor logits(const at::Tensor& tokens) const;
-  // Bytes sampled after `prompt`.
+  // The text of `count` tokens sampled after `prompt`, in the words of data.tokenizer.
   std::string generate(const std::string& prompt, int count, double temperature, std::uint64_t seed) const;
 
  private:
+  // What an empty prompt stands for: the end of another document, or of a line.
+  std::vector<std::int64_t> encode(const std::string& prompt) const;
+
   Config config_;
+  std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
   models::Model model_;
   std::vector<at::Tensor> parameters_;  // layer after layer
 };

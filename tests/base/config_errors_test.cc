@@ -105,8 +105,6 @@ TEST(ConfigErrors, Choices) {
             "train.precision is 'fp8' at x.yaml:1; it must be one of fp32, bf16");
   EXPECT_EQ(refused("train: {checkpoint_every: 5}\n"),
             "train.checkpoint_every is 5 at x.yaml:1; it must be 0 in this version");
-  EXPECT_EQ(refused("data: {tokenizer: bpe}\n"),
-            "data.tokenizer is 'bpe' at x.yaml:1; it must be bytes in this version");
 }
 
 TEST(ConfigErrors, ValuesThatDoNotFitOthers) {

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "corpus/id_range.h"
 #include "tests/corpus/testing.h"
 
 namespace twobw::corpus {
@@ -74,6 +75,8 @@ TEST_F(IndexedFileTest, ReadsEveryTypeOfToken) {
     const IndexedFile file(folder_.file("y"));
     EXPECT_EQ(file.tokens(), 1);
     EXPECT_EQ(testing::sequence(file, 0), (Ids{static_cast<std::int64_t>(token)}));
+    EXPECT_EQ(id_range(file).least, token);
+    EXPECT_EQ(id_range(file).greatest, token);
   };
   one(1, std::uint8_t{255});
   one(2, std::int8_t{-1});
@@ -81,6 +84,71 @@ TEST_F(IndexedFileTest, ReadsEveryTypeOfToken) {
   one(4, std::int32_t{1 << 30});
   one(5, std::int64_t{1} << 60);
   one(8, std::uint16_t{65535});
+}
+
+Ids stream(const IndexedFile& file, std::int64_t from, std::size_t count) {
+  Ids tokens(count);
+  file.read_stream(from, tokens);
+  return tokens;
+}
+
+TEST_F(IndexedFileTest, ReadsAllSequencesAsOneStream) {
+  folder_.write("x.idx", small_index().bytes());
+  const IndexedFile file(folder_.file("x"));
+  EXPECT_EQ(file.stretches().size(), 1u);
+  EXPECT_EQ(stream(file, 0, 5), (Ids{1, 2, 65535, 4, 5}));
+  EXPECT_EQ(stream(file, 1, 2), (Ids{2, 65535}));
+  EXPECT_EQ(stream(file, 5, 0), (Ids{}));
+}
+
+TEST_F(IndexedFileTest, LeavesOutOfTheStreamWhatNoSequenceCovers) {
+  Index index;
+  index.lengths = {1, 0, 1, 2, 1};
+  index.pointers = {2, 4, 4, 9, 13};  // after an odd gap nothing is aligned any more
+  index.documents = {0, 5};
+  std::string bin;
+  for (const int token : {90, 1, 2, 91}) put(bin, static_cast<std::uint16_t>(token));
+  bin += '\x5c';
+  for (const int token : {3, 4, 5, 93}) put(bin, static_cast<std::uint16_t>(token));
+  folder_.write("x.bin", bin);
+  folder_.write("x.idx", index.bytes());
+  const IndexedFile file(folder_.file("x"));
+  EXPECT_EQ(file.stretches().size(), 2u);
+  const Ids all = {1, 2, 3, 4, 5};
+  for (std::size_t from = 0; from <= all.size(); ++from) {
+    for (std::size_t end = from; end <= all.size(); ++end) {
+      EXPECT_EQ(stream(file, static_cast<std::int64_t>(from), end - from),
+                Ids(all.begin() + from, all.begin() + end));
+    }
+  }
+  EXPECT_EQ(id_range(file).least, 1);
+  EXPECT_EQ(id_range(file).greatest, 5);
+}
+
+TEST_F(IndexedFileTest, FindsTheRangeOfIdsOnAnyNumberOfThreads) {
+  constexpr int kTokens = 5'000'000;  // some blocks of 4 MiB
+  std::string bin(kTokens * sizeof(std::uint16_t), '\1');
+  const auto set = [&](std::size_t at, std::uint16_t id) { std::memcpy(bin.data() + 2 * at, &id, 2); };
+  set(3, 7);
+  set(kTokens - 1, 65'000);
+  folder_.write("y.bin", bin);
+  Index index;
+  index.lengths = {kTokens};
+  index.pointers = {0};
+  index.documents = {0, 1};
+  folder_.write("y.idx", index.bytes());
+  const IndexedFile file(folder_.file("y"));
+  for (const int threads : {0, 1, 2, 9}) {
+    EXPECT_EQ(id_range(file, threads).least, 7);
+    EXPECT_EQ(id_range(file, threads).greatest, 65'000);
+  }
+}
+
+TEST_F(IndexedFileTest, KnowsWhatIdsATypeAllows) {
+  EXPECT_EQ(possible_ids(TokenType::kUint16).greatest, 65'535);
+  EXPECT_EQ(possible_ids(TokenType::kUint8).least, 0);
+  EXPECT_EQ(possible_ids(TokenType::kInt8).least, -128);
+  EXPECT_EQ(possible_ids(TokenType::kInt64).greatest, std::numeric_limits<std::int64_t>::max());
 }
 
 TEST_F(IndexedFileTest, ReadsModes) {

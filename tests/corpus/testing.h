@@ -40,6 +40,8 @@ class Folder {
   // The path of a file with this text, in folders that are made.
   std::string write(const std::string& name, const std::string& text) const {
     std::filesystem::create_directories((path_ / name).parent_path());
+    // Some file systems wait for the disk where a file is written over.
+    std::filesystem::remove(path_ / name);
     write_text(file(name), text);
     return file(name);
   }

@@ -61,7 +61,7 @@ bool same(const Batch& a, const Batch& b) {
 TEST(Bytes, AreTokensAndTheTargetsAreOnePlaceOn) {
   const File file(counting(100));
   const auto source = open_source("data.train", file.path(), 256, 8);
-  for (const Batch& sample : {source->random(1, 3, 8), source->sequential(2, 3, 8)}) {
+  for (const Batch& sample : {source->random({.key = 1}, 3, 8), source->sequential(2, 3, 8)}) {
     EXPECT_EQ(sample[Field::Tokens].sizes(), (std::vector<std::int64_t>{3, 8}));
     EXPECT_EQ(sample[Field::Tokens].scalar_type(), at::kLong);
     EXPECT_TRUE(at::equal(sample[Field::Targets], sample[Field::Tokens] + 1));
@@ -80,10 +80,10 @@ TEST(Bytes, TheSameKeyChoosesTheSameWindows) {
   const File file(counting(200));
   const auto source = open_source("data.train", file.path(), 256, 8);
   const auto again = open_source("data.train", file.path(), 256, 8);
-  EXPECT_TRUE(same(source->random(1, 4, 8), source->random(1, 4, 8)));
-  EXPECT_TRUE(same(source->random(1, 4, 8), again->random(1, 4, 8)));
-  EXPECT_FALSE(same(source->random(1, 4, 8), source->random(2, 4, 8)));
-  const Batch sample = source->random(1, 4, 8);
+  EXPECT_TRUE(same(source->random({.key = 1}, 4, 8), source->random({.key = 1}, 4, 8)));
+  EXPECT_TRUE(same(source->random({.key = 1}, 4, 8), again->random({.key = 1}, 4, 8)));
+  EXPECT_FALSE(same(source->random({.key = 1}, 4, 8), source->random({.key = 2}, 4, 8)));
+  const Batch sample = source->random({.key = 1}, 4, 8);
   EXPECT_NE(row(sample[Field::Tokens], 0), row(sample[Field::Tokens], 1));  // rows are drawn apart
 }
 
@@ -92,7 +92,7 @@ TEST(Bytes, RandomWindowsReachFromTheFirstByteToTheLast) {
   const auto source = open_source("data.train", file.path(), 256, 8);
   std::set<std::int64_t> starts;
   for (std::uint64_t key = 0; key < 100; ++key)
-    starts.insert(row(source->random(key, 1, 8)[Field::Tokens], 0)[0]);
+    starts.insert(row(source->random({.key = key}, 1, 8)[Field::Tokens], 0)[0]);
   EXPECT_EQ(starts, (std::set<std::int64_t>{0, 1, 2, 3}));  // 3 + 8 is the last target
 }
 
@@ -111,7 +111,7 @@ TEST(Bytes, SequentialWindowsFollowOneAnotherAndWrap) {
 TEST(Bytes, AFileOfExactlyOneWindowIsEnough) {
   const File file("abcde");
   const auto source = open_source("data.train", file.path(), 256, 4);
-  EXPECT_EQ(row(source->random(9, 2, 4)[Field::Tokens], 1), (Row{'a', 'b', 'c', 'd'}));
+  EXPECT_EQ(row(source->random({.key = 9}, 2, 4)[Field::Tokens], 1), (Row{'a', 'b', 'c', 'd'}));
   EXPECT_EQ(row(source->sequential(9, 1, 4)[Field::Targets], 0), (Row{'b', 'c', 'd', 'e'}));
 }
 
@@ -123,12 +123,12 @@ TEST(Bytes, AreDescribedByPathAndSize) {
 TEST(Bytes, AMissingFileIsRefusedWithTheReason) {
   EXPECT_EQ(
       refusal("no/such/file", 256, 4),
-      "data.train is 'no/such/file', which cannot be read (No such file or directory); give a text file, or "
-      "synthetic");
+      "data.train is 'no/such/file', which cannot be read (No such file or directory); give a text file, "
+      "token files, or synthetic");
   EXPECT_EQ(refusal(testing::TempDir(), 256, 4),
             "data.train is '" + testing::TempDir() +
                 "', which cannot be read (not a regular file); give a text file, "
-                "or synthetic");
+                "token files, or synthetic");
 }
 
 TEST(Bytes, AFileShorterThanAWindowIsRefusedWithBothSizes) {
@@ -150,8 +150,8 @@ TEST(Bytes, AVocabularyTooSmallForTheFileIsRefusedWithTheSmallestThatWillDo) {
 TEST(Synthetic, DependsOnTheKeyAlone) {
   const auto one = open_source("data.train", "synthetic", 64, 16);
   const auto two = open_source("data.train", "synthetic", 64, 16);
-  EXPECT_TRUE(same(one->random(5, 4, 16), two->random(5, 4, 16)));
-  EXPECT_FALSE(same(one->random(5, 4, 16), one->random(6, 4, 16)));
+  EXPECT_TRUE(same(one->random({.key = 5}, 4, 16), two->random({.key = 5}, 4, 16)));
+  EXPECT_FALSE(same(one->random({.key = 5}, 4, 16), one->random({.key = 6}, 4, 16)));
   EXPECT_TRUE(same(one->sequential(5, 4, 16), two->sequential(5, 4, 16)));
   EXPECT_FALSE(same(one->sequential(5, 4, 16), one->sequential(6, 4, 16)));
   EXPECT_EQ(one->describe(), "synthetic tokens below 64");
@@ -159,7 +159,7 @@ TEST(Synthetic, DependsOnTheKeyAlone) {
 
 TEST(Synthetic, TokensAreBelowTheVocabularyAndTargetsOnePlaceOn) {
   for (int vocab : {1, 2, 64, 50'257}) {
-    const Batch sample = open_source("data.train", "synthetic", vocab, 16)->random(1, 8, 16);
+    const Batch sample = open_source("data.train", "synthetic", vocab, 16)->random({.key = 1}, 8, 16);
     EXPECT_GE(sample[Field::Tokens].min().item<std::int64_t>(), 0);
     EXPECT_LT(sample[Field::Tokens].max().item<std::int64_t>(), vocab);
     EXPECT_LT(sample[Field::Targets].max().item<std::int64_t>(), vocab);
@@ -168,7 +168,7 @@ TEST(Synthetic, TokensAreBelowTheVocabularyAndTargetsOnePlaceOn) {
 }
 
 TEST(Synthetic, MostTokensFollowFromTheOneBefore) {
-  const Batch sample = open_source("data.train", "synthetic", 1000, 100)->random(1, 100, 100);
+  const Batch sample = open_source("data.train", "synthetic", 1000, 100)->random({.key = 1}, 100, 100);
   std::map<std::int64_t, std::map<std::int64_t, int>> followers;
   for (int i = 0; i < 100; ++i) {
     const Row tokens = row(sample[Field::Tokens], i), targets = row(sample[Field::Targets], i);

@@ -28,8 +28,8 @@ constexpr int kVocab = 48, kContext = 8, kUpdates = 4;
 // Of every sequence some targets count, of some microbatches very few, of one in five none.
 class Sparse final : public data::Source {
  public:
-  Batch random(std::uint64_t key, int b, int length, BatchFields fields) const override {
-    return thinned(text_->random(key, b, length, fields), key);
+  Batch random(const data::Draw& draw, int b, int length, BatchFields fields) const override {
+    return thinned(text_->random(draw, b, length, fields), draw.key);
   }
   Batch sequential(std::int64_t index, int b, int length, BatchFields fields) const override {
     return thinned(text_->sequential(index, b, length, fields), static_cast<std::uint64_t>(index));

@@ -80,7 +80,7 @@ void batches(Words words) {
   Named out;
   for (int k = 0; k < count; ++k) {
     const auto key = random_key(config.train.seed, hash_text("data"), k / m, k % m);
-    const data::Batch batch = source->random(key, config.pipeline.microbatch, config.model.context);
+    const data::Batch batch = source->random({.key = key}, config.pipeline.microbatch, config.model.context);
     out.push_back({fmt::format("tokens.{}", k), batch[data::Field::Tokens].to(at::kFloat)});
     out.push_back({fmt::format("targets.{}", k), batch[data::Field::Targets].to(at::kFloat)});
   }

@@ -18,7 +18,10 @@ void add_generate(CLI::App& command, int& exit_code) {
   auto options = std::make_shared<Options>();
   command.add_option("run", options->run_dir, "The run directory")->required();
   command.add_option("--prompt", options->prompt, "Text to continue");
-  command.add_option("--length", options->length, "Bytes to generate")->check(CLI::Range(1, 1 << 20));
+  command
+      .add_option("--length", options->length,
+                  "Tokens to generate, of which data.tokenizer says what they are")
+      ->check(CLI::Range(1, 1 << 20));
   command.add_option("--temperature", options->temperature, "0: always the likeliest")
       ->check(CLI::NonNegativeNumber);
   command.add_option("--seed", options->seed, "Another seed, another text");

@@ -51,7 +51,7 @@ void print_outcome(const Config& config, const nlohmann::ordered_json& summary) 
 }
 
 struct TrainOptions {
-  int sample = 0;             // bytes
+  int sample = 0;             // tokens
   std::string prompt = "\n";  // of the samples
   std::string trace, beside;  // empty: none
 };
@@ -62,7 +62,8 @@ void print_samples(const Config& config, const TrainOptions& options) {
   if (config.data.train == "synthetic" || options.sample == 0) return;
   const train::SavedModel model(config.run_dir);
   for (std::uint64_t seed = 0; seed < kSamples; ++seed) {
-    fmt::print("\nsample {} of {}, {} bytes:\n{}{}\n", seed + 1, kSamples, options.sample, options.prompt,
+    fmt::print("\nsample {} of {}, {} {}:\n{}{}\n", seed + 1, kSamples, options.sample,
+               config.data.tokenizer == "bytes" ? "bytes" : "tokens", options.prompt,
                model.generate(options.prompt, options.sample, kTemperature, seed));
   }
 }
@@ -112,7 +113,7 @@ void add_train(CLI::App& command, int& exit_code) {
   auto options = std::make_shared<TrainOptions>();
   command
       .add_option("--sample", options->sample,
-                  "Print three samples of the trained model, of so many bytes each")
+                  "Print three samples of the trained model, of so many tokens each")
       ->check(CLI::NonNegativeNumber);
   command.add_option("--prompt", options->prompt, "What the samples continue (default: a new line)");
   command.add_option("--trace", options->trace,

@@ -4,22 +4,23 @@
 #include <cstddef>
 #include <span>
 #include <string>
-#include <string_view>
 
-namespace twobw::corpus {
+namespace twobw {
 
 class MappedFile {
  public:
-  // `what` begins the sentence of the InputError: "token file".
-  MappedFile(std::string_view what, const std::string& path);
+  explicit MappedFile(const std::string& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
+  // Why it cannot be read: "No such file or directory". Empty: it can.
+  const std::string& problem() const { return problem_; }
   std::span<const std::byte> bytes() const { return bytes_; }
 
  private:
+  std::string problem_;
   std::span<const std::byte> bytes_;
 };
 
-}  // namespace twobw::corpus
+}  // namespace twobw
