@@ -11,8 +11,6 @@ find_path(SENTENCEPIECE_INCLUDE_DIR sentencepiece_processor.h)
 find_library(SENTENCEPIECE_LIBRARY sentencepiece)
 if(SENTENCEPIECE_INCLUDE_DIR AND SENTENCEPIECE_LIBRARY)
   set(TWOBW_SENTENCEPIECE ON)
-  # Where programs and tests find its module.
-  list(APPEND CMAKE_BUILD_RPATH "$ORIGIN" "$ORIGIN/..")
 else()
   message(STATUS "building without sentencepiece: no tokenizers from .model files")
 endif()

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <filesystem>
+
 namespace twobw::tokenizer {
 namespace {
 
@@ -15,8 +17,15 @@ Make open_module() {
 #else
   constexpr int kOwnSymbols = RTLD_DEEPBIND;
 #endif
-  void* const module = dlopen("twobw_sentencepiece.so", RTLD_NOW | RTLD_LOCAL | kOwnSymbols);
-  return module ? reinterpret_cast<Make>(dlsym(module, "twobw_make_sentencepiece")) : nullptr;
+  // Beside the program, or above it where tests lie in a folder of their own.
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  for (const std::filesystem::path& place : {folder, folder.parent_path()}) {
+    void* const module =
+        dlopen((place / "twobw_sentencepiece.so").c_str(), RTLD_NOW | RTLD_LOCAL | kOwnSymbols);
+    if (module) return reinterpret_cast<Make>(dlsym(module, "twobw_make_sentencepiece"));
+  }
+  return nullptr;
 }
 
 }  // namespace
