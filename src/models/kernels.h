@@ -5,6 +5,8 @@
 
 namespace twobw::models {
 
+inline constexpr std::int64_t kGrain = 16384;  // elements that are worth a thread
+
 // For each of `rows` rows of `logits` [rows, classes]: loss[row] = logsumexp - logit of the target; and
 // where `gradient_scale` is not 0, the row becomes (softmax - onehot(target)) * gradient_scale. A target
 // below 0 does not count: neither has a loss nor a gradient.

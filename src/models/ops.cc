@@ -20,8 +20,6 @@ using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 using torch::autograd::Variable;
 
-constexpr std::int64_t kGrain = 16384;  // elements a thread takes at least
-
 Tensor rows_of(const Tensor& x) {
   return x.reshape({-1, x.size(-1)});
 }

@@ -13,8 +13,6 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-constexpr std::int64_t kNormGrain = 16384;  // elements a thread takes at least
-
 struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight, double eps) {
     at::AutoDispatchBelowADInplaceOrView below;
@@ -23,7 +21,7 @@ struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
     Tensor out = at::empty_like(input), scale = at::empty({rows}, at::kFloat);
     const float *from = input.const_data_ptr<float>(), *gains = weight.const_data_ptr<float>();
     float *to = out.mutable_data_ptr<float>(), *factors = scale.mutable_data_ptr<float>();
-    at::parallel_for(0, rows, 1 + kNormGrain / width, [&](std::int64_t begin, std::int64_t end) {
+    at::parallel_for(0, rows, 1 + kGrain / width, [&](std::int64_t begin, std::int64_t end) {
       models::rms_norm_forward(from + begin * width, gains, to + begin * width, factors + begin, end - begin,
                                width, eps);
     });
@@ -40,14 +38,14 @@ struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
                 *factors = scale.const_data_ptr<float>(), *gradients = grad_out.const_data_ptr<float>();
     Tensor grad_x = at::empty_like(input);
     float* to = grad_x.mutable_data_ptr<float>();
-    at::parallel_for(0, rows, 1 + kNormGrain / width, [&](std::int64_t begin, std::int64_t end) {
+    at::parallel_for(0, rows, 1 + kGrain / width, [&](std::int64_t begin, std::int64_t end) {
       const std::int64_t at = begin * width;
       models::rms_norm_backward(from + at, gains, factors + begin, gradients + at, to + at, end - begin,
                                 width);
     });
     Tensor sum = at::zeros({width}, at::kFloat);
     float* sums = sum.mutable_data_ptr<float>();
-    at::parallel_for(0, width, 1 + kNormGrain / rows, [&](std::int64_t begin, std::int64_t end) {
+    at::parallel_for(0, width, 1 + kGrain / rows, [&](std::int64_t begin, std::int64_t end) {
       models::rms_norm_weight_gradient(from, factors, gradients, sums, rows, width, begin, end);
     });
     const Tensor& gradient = weight.grad();

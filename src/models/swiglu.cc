@@ -13,8 +13,6 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-constexpr std::int64_t kGateGrain = 16384;  // elements a thread takes at least
-
 struct SwigluFunction : torch::autograd::Function<SwigluFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& x) {
     at::AutoDispatchBelowADInplaceOrView below;
@@ -25,7 +23,7 @@ struct SwigluFunction : torch::autograd::Function<SwigluFunction> {
     Tensor out = at::empty(sizes, input.options());
     const float* from = input.const_data_ptr<float>();
     float* to = out.mutable_data_ptr<float>();
-    at::parallel_for(0, rows, 1 + kGateGrain / width, [&](std::int64_t begin, std::int64_t end) {
+    at::parallel_for(0, rows, 1 + kGrain / width, [&](std::int64_t begin, std::int64_t end) {
       models::swiglu_forward(from + begin * 2 * width, to + begin * width, end - begin, width);
     });
     context->save_for_backward({input});
@@ -39,7 +37,7 @@ struct SwigluFunction : torch::autograd::Function<SwigluFunction> {
     Tensor grad_x = at::empty_like(input);
     const float *from = input.const_data_ptr<float>(), *gradients = grad_out.const_data_ptr<float>();
     float* to = grad_x.mutable_data_ptr<float>();
-    at::parallel_for(0, rows, 1 + kGateGrain / width, [&](std::int64_t begin, std::int64_t end) {
+    at::parallel_for(0, rows, 1 + kGrain / width, [&](std::int64_t begin, std::int64_t end) {
       const std::int64_t at = begin * width;
       models::swiglu_backward(from + 2 * at, gradients + at, to + 2 * at, end - begin, width);
     });

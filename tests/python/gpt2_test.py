@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from support import TestCase, reference, relative_error, words
+from support import TestCase, random_weights, reference, relative_error, words
 
 TOLERANCE = 1e-5
 
@@ -63,16 +63,6 @@ def their_model(shape):
         attn_implementation="eager",
     )
     return GPT2LMHeadModel(config).double()
-
-
-def random_weights(initial):
-    """As large as in a trained model; no gain is 1 and no bias 0."""
-    generator = torch.Generator().manual_seed(7)
-    weights = {}
-    for name, tensor in initial.items():
-        noise = torch.randn(tensor.shape, generator=generator)
-        weights[name] = 1 + 0.3 * noise if name.endswith("norm.weight") else 0.15 * noise
-    return weights
 
 
 class GPT2Test(TestCase):

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
-from support import TestCase, reference, relative_error, words
+from support import TestCase, random_weights, reference, relative_error, words
 
 TOLERANCE = 1e-5
 
@@ -33,15 +33,6 @@ def their_names(name):
         return [OUTSIDE[name]]
     block, part, kind = re.fullmatch(r"blocks\.(\d+)\.(.*)\.(weight|bias)", name).groups()
     return [f"model.layers.{block}.{theirs}.{kind}" for theirs in IN_BLOCK[part]]
-
-
-def random_weights(initial):
-    generator = torch.Generator().manual_seed(7)
-    weights = {}
-    for name, tensor in initial.items():
-        noise = torch.randn(tensor.shape, generator=generator)
-        weights[name] = 1 + 0.3 * noise if name.endswith("norm.weight") else 0.15 * noise
-    return weights
 
 
 # Six heads of 8; sequences shorter than the context.

@@ -108,3 +108,15 @@ class TestCase(unittest.TestCase):
         self.assertEqual(process.returncode, 0, process.stderr)
         self.assertEqual(process.stderr, "")
         return Run(folder, process)
+
+
+def random_weights(initial):
+    """As large as in a trained model; no gain is 1 and no bias 0."""
+    import torch  # slow to load, and most tests do without
+
+    generator = torch.Generator().manual_seed(7)
+    weights = {}
+    for name, tensor in initial.items():
+        noise = torch.randn(tensor.shape, generator=generator)
+        weights[name] = 1 + 0.3 * noise if name.endswith("norm.weight") else 0.15 * noise
+    return weights
