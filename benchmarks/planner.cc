@@ -1,6 +1,7 @@
 // How long the planner computes (seconds of one core, the median of some repetitions), with every candidate
 // of candidates worked out and the best of them simulated: GPT models on clusters of like nodes and on mixed
-// ones. Prints one line a problem; takes the number of repetitions and, if given, a part of the problems' names.
+// ones. Prints one line a problem; takes the number of repetitions and, if given, a part of the problems'
+// names.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 # itself, which is what one wants while working on one of them.
 option(TWOBW_UNITY "Compile the files of a folder together" ON)
 
-# Ten files of one folder at a time: names in their anonymous namespaces must not clash.
+# Sixteen files of one folder at a time: names in their anonymous namespaces must not clash.
 function(twobw_unity)
   if(NOT TWOBW_UNITY)
     return()
@@ -18,7 +18,7 @@ function(twobw_unity)
       if(NOT DEFINED count_${name})
         set(count_${name} 0)
       endif()
-      math(EXPR group "${count_${name}} / 10")
+      math(EXPR group "${count_${name}} / 16")
       math(EXPR count_${name} "${count_${name}} + 1")
       set_source_files_properties(${source} PROPERTIES UNITY_GROUP "${target}_${name}_${group}")
     endforeach()

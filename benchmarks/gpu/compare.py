@@ -1,4 +1,4 @@
-"""Trains GPT-2 on one GPU with PyTorch and with twobw, taking turns, and prints how fast each was.
+"""Trains GPT-2 or Llama on one GPU with PyTorch and with twobw, taking turns, and prints how fast each was.
 
     .venv/bin/python benchmarks/gpu/compare.py [--models 124M,350M] [--rounds 3] [--batch 64] [--stages 2,4,4/8,8,8/15]
                                                [key=value ...]
@@ -23,7 +23,7 @@ import sys
 import tempfile
 import threading
 
-from torch_gpt import MODELS
+from shapes import MODELS
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -37,7 +37,7 @@ class Failed(Exception):
 
 
 class Torch:
-    """torch_gpt.py as a process that has warmed up and waits for its turns."""
+    """torch_model.py as a process that has warmed up and waits for its turns."""
 
     def __init__(self, options, model, mode):
         self._errors = tempfile.TemporaryFile("w+")
@@ -46,7 +46,7 @@ class Torch:
                      "--batch", options.batch, "--steps", options.steps]
         if options.microbatch:
             arguments += ["--microbatch", options.microbatch]
-        self._process = subprocess.Popen([sys.executable, HERE / "torch_gpt.py", *map(str, arguments)], text=True,
+        self._process = subprocess.Popen([sys.executable, HERE / "torch_model.py", *map(str, arguments)], text=True,
                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors)
         self.about = self._answer()
 
@@ -83,8 +83,7 @@ class Twobw:
 
     def __init__(self, options, model, schedule, stages, slices, microbatch):
         shape, m = MODELS[model], options.batch // microbatch
-        settings = {f"model.{key}": getattr(shape, key) for key in ("layers", "width", "heads", "vocab", "context")}
-        settings |= {"model.tied": "true", "data.train": "synthetic", "data.validation": "synthetic",
+        settings = shape.settings | {"data.train": "synthetic", "data.validation": "synthetic",
                      "pipeline.schedule": schedule, "pipeline.stages": stages, "pipeline.microbatch": microbatch,
                      "pipeline.microbatches": m, "optimizer.name": "adamw",
                      "optimizer.clip": 1.0, "train.eval_every": 0,

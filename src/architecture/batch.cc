@@ -14,6 +14,8 @@ std::string_view name(Field field) {
       return "lengths";
     case Field::Labels:
       return "labels";
+    case Field::Values:
+      return "values";
     case Field::LossScale:
       return "loss scale";
   }
@@ -28,6 +30,7 @@ std::int64_t count_of(Field field, std::int64_t sequences, std::int64_t context)
       return sequences * context;
     case Field::Lengths:
     case Field::Labels:
+    case Field::Values:
       return sequences;
     case Field::LossScale:
       return 1;

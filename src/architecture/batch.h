@@ -14,10 +14,11 @@ enum class Field {
   TokenTypes,  // likewise: which part of a pair a token belongs to
   Lengths,     // [sequences], int64: tokens of each that are no padding
   Labels,      // likewise: the class of each; below 0: ignored
+  Values,      // likewise, double: the number that each is to be told; not a number: ignored
   LossScale,   // [1], double: 1 over the number of labels in the whole update, over all replicas
 };
-inline constexpr std::array kFields = {Field::Tokens,  Field::Targets, Field::TokenTypes,
-                                       Field::Lengths, Field::Labels,  Field::LossScale};
+inline constexpr std::array kFields = {Field::Tokens, Field::Targets, Field::TokenTypes, Field::Lengths,
+                                       Field::Labels, Field::Values,  Field::LossScale};
 
 std::string_view name(Field field);
 
@@ -38,6 +39,10 @@ class BatchFields {
     other.bits_ |= bits_;
     return other;
   }
+  constexpr BatchFields operator&(BatchFields other) const {
+    other.bits_ &= bits_;
+    return other;
+  }
   constexpr bool operator==(const BatchFields&) const = default;
 
   // Of all its fields.
@@ -51,5 +56,8 @@ class BatchFields {
 // What a loss is made of.
 inline constexpr BatchFields kTokenLoss = {Field::Targets, Field::LossScale};
 inline constexpr BatchFields kSequenceLoss = {Field::Labels, Field::LossScale};
+inline constexpr BatchFields kRegressionLoss = {Field::Values, Field::LossScale};
+// What counts in one.
+inline constexpr BatchFields kCounted = {Field::Targets, Field::Labels, Field::Values};
 
 }  // namespace twobw::architecture

@@ -10,7 +10,7 @@
 #include "architecture/layer.h"
 #include "base/config.h"
 
-#define TWOBW_FAMILIES(FAMILY) FAMILY(gpt) FAMILY(llama)
+#define TWOBW_FAMILIES(FAMILY) FAMILY(gpt) FAMILY(llama) FAMILY(bert)
 
 namespace twobw::architecture {
 

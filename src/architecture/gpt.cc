@@ -8,7 +8,8 @@
 #include <cmath>
 
 #include "architecture/families.h"
-#include "architecture/llama.h"
+#include "architecture/heads.h"
+#include "architecture/keys.h"
 #include "architecture/parameters.h"
 
 namespace twobw::architecture {
@@ -26,7 +27,8 @@ class GptWork {
         t_(extent.context),
         w_(model.width),
         h_(model.heads),
-        v_(model.vocab) {}
+        v_(model.vocab),
+        outputs_(static_cast<double>(outputs_of(model))) {}
 
   // Gathers the rows of tokens and positions, and adds them.
   Work embedding() const {
@@ -122,6 +124,17 @@ class GptWork {
     return work;
   }
 
+  // Norm, logits and loss of the last token alone.
+  Work sequence_head() const {
+    Work work;
+    work.matrix_flops = 2 * w_ * outputs_;
+    work.matrix_bytes = (w_ + outputs_) * element_;
+    work.element_bytes = stream();
+    work.stash = (2 * w_ + outputs_) * element_ + statistics() / t_ + kIndexBytes;  // chosen, normed
+    work.working = stream();                                                        // gradient of all tokens
+    return work;
+  }
+
  private:
   double stream() const { return t_ * w_ * element_; }  // bytes of the hidden states
   double statistics() const { return kNormStatistics * kStatisticBytes * t_; }
@@ -130,18 +143,8 @@ class GptWork {
   double dropped() const { return dropout_ > 0 ? 1 : 0; }
   double drop_moves() const { return 4 * dropped(); }
 
-  double dropout_, element_, t_, w_, h_, v_;
+  double dropout_, element_, t_, w_, h_, v_, outputs_;
 };
-
-Layer layer(const ModelConfig& config, std::string kind, std::vector<Parameter> parameters,
-            Work (GptWork::*work)() const, BatchFields takes = {}) {
-  return {.kind = std::move(kind),
-          .parameters = std::move(parameters),
-          .takes = takes,
-          .work = [config, work](const Extent& extent) {
-            return (GptWork(config, extent).*work)().times(extent.sequences);
-          }};
-}
 
 void add_block(Model& model, const ModelConfig& config, int block) {
   const std::string at = "blocks." + std::to_string(block) + ".attention.";
@@ -168,7 +171,8 @@ void add_block(Model& model, const ModelConfig& config, int block) {
 }  // namespace
 
 Model describe_gpt(const ModelConfig& config) {
-  refuse_llama_keys(config);
+  refuse_foreign_keys(config, {});
+  check_head(config, ModelHead::CausalLm);
   const std::int64_t w = config.width;
   Model model;
   model.push_back(
@@ -176,11 +180,15 @@ Model describe_gpt(const ModelConfig& config) {
             {matrix("embedding.tokens", config.vocab, w), matrix("embedding.positions", config.context, w)},
             &GptWork::embedding, {Field::Tokens}));
   for (int block = 0; block < config.layers; ++block) add_block(model, config, block);
-  Parameter output = matrix("head.weight", config.vocab, w);
-  if (config.tied) output.tied_to = "embedding.tokens";
-  model.push_back(layer(config, "head",
-                        {gain("head.norm.weight", w), bias("head.norm.bias", w), std::move(output)},
-                        &GptWork::head, kTokenLoss));
+  std::vector<Parameter> head = {gain("head.norm.weight", w), bias("head.norm.bias", w)};
+  if (tells_of_sequences(config.head)) {
+    head.push_back(matrix("head.weight", outputs_of(config), w));
+    model.push_back(layer(config, "head", head, &GptWork::sequence_head,
+                          sequence_loss(config) | BatchFields{Field::Lengths}));
+  } else {
+    head.push_back(language_output(config));
+    model.push_back(layer(config, "head", head, &GptWork::head, kTokenLoss));
+  }
   model.back().gradients_in_forward = true;
   return model;
 }

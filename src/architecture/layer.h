@@ -35,7 +35,8 @@ struct Extent {
 };
 
 inline constexpr double kStatisticBytes =
-    4;  // of an element, in any precision: norms and softmax keep floats
+    4;                                    // of an element, in any precision: norms and softmax keep floats
+inline constexpr double kIndexBytes = 8;  // of a place in a sequence
 
 // What a layer does in the forward of one microbatch, whatever the device.
 struct Work {

@@ -6,6 +6,7 @@
 #include "architecture/llama.h"
 
 #include "architecture/families.h"
+#include "architecture/heads.h"
 #include "architecture/parameters.h"
 
 namespace twobw::architecture {
@@ -22,6 +23,7 @@ class LlamaWork {
         w_(model.width),
         f_(static_cast<double>(hidden_size(model))),
         v_(model.vocab),
+        outputs_(static_cast<double>(outputs_of(model))),
         heads_(model.heads),
         kv_heads_(kv_heads(model)),
         queries_(heads_ * head_size(model)),
@@ -113,6 +115,17 @@ class LlamaWork {
     return work;
   }
 
+  // Norm, logits and loss of the last token alone.
+  Work sequence_head() const {
+    Work work;
+    work.matrix_flops = 2 * w_ * outputs_;
+    work.matrix_bytes = (w_ + outputs_) * element_;
+    work.element_bytes = stream();
+    work.stash = (2 * w_ + outputs_) * element_ + kStatisticBytes + kIndexBytes;  // chosen, normed
+    work.working = stream();                                                      // gradient of all tokens
+    return work;
+  }
+
  private:
   double bytes(double width) const { return t_ * width * element_; }
   double stream() const { return bytes(w_); }  // of the hidden states
@@ -121,18 +134,8 @@ class LlamaWork {
   double product(double in, double out) const { return 2 * t_ * in * out; }
 
   bool qk_norm_;
-  double element_, t_, w_, f_, v_, heads_, kv_heads_, queries_, keys_;
+  double element_, t_, w_, f_, v_, outputs_, heads_, kv_heads_, queries_, keys_;
 };
-
-Layer layer(const ModelConfig& config, std::string kind, std::vector<Parameter> parameters,
-            Work (LlamaWork::*work)() const, BatchFields takes = {}) {
-  return {.kind = std::move(kind),
-          .parameters = std::move(parameters),
-          .takes = takes,
-          .work = [config, work](const Extent& extent) {
-            return (LlamaWork(config, extent).*work)().times(extent.sequences);
-          }};
-}
 
 void add_llama_block(Model& model, const ModelConfig& config, int block) {
   const std::string at = "blocks." + std::to_string(block) + ".attention.";
@@ -147,8 +150,8 @@ void add_llama_block(Model& model, const ModelConfig& config, int block) {
     out.push_back(gain(at + "q_norm.weight", head));
     out.push_back(gain(at + "k_norm.weight", head));
   }
-  model.push_back(layer(config, "attention_in", std::move(in), &LlamaWork::attention_in));
-  model.push_back(layer(config, "attention_out", std::move(out), &LlamaWork::attention_out));
+  model.push_back(layer(config, "attention_in", in, &LlamaWork::attention_in));
+  model.push_back(layer(config, "attention_out", out, &LlamaWork::attention_out));
   model.push_back(layer(config, "mlp_up",
                         {gain(of + "norm.weight", w), hidden(of + "gate_up.weight", {f, f}, w)},
                         &LlamaWork::mlp_up));
@@ -165,10 +168,13 @@ Model describe_llama(const ModelConfig& config) {
   model.push_back(layer(config, "embedding", {matrix("embedding.tokens", config.vocab, w)},
                         &LlamaWork::embedding, {Field::Tokens}));
   for (int block = 0; block < config.layers; ++block) add_llama_block(model, config, block);
-  Parameter output = matrix("head.weight", config.vocab, w);
-  if (config.tied) output.tied_to = "embedding.tokens";
-  model.push_back(
-      layer(config, "head", {gain("head.norm.weight", w), std::move(output)}, &LlamaWork::head, kTokenLoss));
+  const Parameter norm = gain("head.norm.weight", w);
+  if (tells_of_sequences(config.head)) {
+    model.push_back(layer(config, "head", {norm, matrix("head.weight", outputs_of(config), w)},
+                          &LlamaWork::sequence_head, sequence_loss(config) | BatchFields{Field::Lengths}));
+  } else {
+    model.push_back(layer(config, "head", {norm, language_output(config)}, &LlamaWork::head, kTokenLoss));
+  }
   model.back().gradients_in_forward = true;
   return model;
 }

@@ -11,15 +11,14 @@ inline int kv_heads(const ModelConfig& config) {
   return config.kv_heads > 0 ? config.kv_heads : config.heads;
 }
 inline int head_size(const ModelConfig& config) {
-  return config.head > 0 ? config.head : config.width / config.heads;
+  return config.head_size > 0 ? config.head_size : config.width / config.heads;
 }
 inline std::int64_t hidden_size(const ModelConfig& config) {
   constexpr std::int64_t step = 256;
   return config.hidden > 0 ? config.hidden : (8LL * config.width / 3 + step - 1) / step * step;
 }
 
-// Throw InputError, naming the key: for what llama cannot be, and for a key of llama in another family.
+// Throws InputError for what llama cannot be, naming the key.
 void check_llama(const ModelConfig& config);
-void refuse_llama_keys(const ModelConfig& config);
 
 }  // namespace twobw::architecture

@@ -1,4 +1,4 @@
-// The parameters that families' layers are made of.
+// What families make their layers of.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "architecture/layer.h"
+#include "base/config.h"
 
 namespace twobw::architecture {
 
@@ -33,6 +34,23 @@ inline Parameter bias(std::string name, std::int64_t size) {
 
 inline Parameter gain(std::string name, std::int64_t size) {
   return {.name = std::move(name), .shape = {size}, .init_mean = 1.0, .decay = false};
+}
+
+// `work`: of one sequence, a function of what a family says of a model and an extent.
+template <typename FamilyWork>
+Layer layer(const ModelConfig& config, const std::string& kind, const std::vector<Parameter>& parameters,
+            Work (FamilyWork::*work)() const, BatchFields takes = {}) {
+  return {
+      .kind = kind, .parameters = parameters, .takes = takes, .work = [config, work](const Extent& extent) {
+        return (FamilyWork(config, extent).*work)().times(extent.sequences);
+      }};
+}
+
+// The matrix that gives the logits of tokens.
+inline Parameter language_output(const ModelConfig& config) {
+  Parameter output = matrix("head.weight", config.vocab, config.width);
+  if (config.tied) output.tied_to = "embedding.tokens";
+  return output;
 }
 
 }  // namespace twobw::architecture

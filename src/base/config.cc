@@ -1,5 +1,6 @@
 #include "base/config.h"
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 
@@ -84,8 +85,8 @@ class Source {
   std::map<std::string, std::string> seen_;
 };
 
-void read_file(const std::string& path, Config& config, Origins& origins) {
-  const YAML::Node root = parse_yaml(read_text("configuration file", path), path, true);
+void read_document(const std::string& text, const std::string& path, Config& config, Origins& origins) {
+  const YAML::Node root = parse_yaml(text, path, true);
   if (root.IsMap()) {
     Source(config, origins, path).read_map("", root);
   } else if (!root.IsNull()) {
@@ -110,13 +111,46 @@ void expand_recompute(PipelineConfig& pipeline) {
   std::iota(pipeline.recompute.begin(), pipeline.recompute.end(), 0);
 }
 
+// Takes the keys of the model from where model.from says. One that is set too must agree, or be open or auto.
+void adopt_model(const ImportedModel& imported, Config& config, Origins& origins) {
+  Config adopted;
+  adopted.model = imported.model;
+  adopted.model.from = config.model.from;
+  for (const Key& key : schema()) {
+    if (section_of(key.path) != "model" || key.path == "model.from") continue;
+    const std::string theirs = key.write(adopted), ours = key.write(config);
+    const auto given = origins.find(key.path);
+    if (given == origins.end() || ours == "auto") {
+      origins[key.path] = {fmt::format(" in '{}'", imported.file), theirs};
+    } else if (ours != theirs) {
+      if (std::ranges::find(imported.open, key.path) == imported.open.end()) {
+        fail_input("{} is {}{}, but '{}' makes it {}; it must agree, or be left out", key.path,
+                   shown(given->second.text), given->second.where, imported.file, shown(theirs));
+      }
+      key.read(parse_yaml(ours, key.path, false), adopted);
+    }
+  }
+  config.model = adopted.model;
+}
+
 }  // namespace
 
-Config load_config(const std::string& path, const std::vector<std::string>& overrides) {
+Config load_config(const std::string& path, const std::vector<std::string>& overrides,
+                   const ModelReader& read_model) {
   Config config;
   Origins origins;
-  if (!path.empty()) read_file(path, config, origins);
+  if (!path.empty()) read_document(read_text("configuration file", path), path, config, origins);
   for (const std::string& text : overrides) read_override(text, config, origins);
+  if (read_model && config.model.is_imported()) adopt_model(read_model(config.model), config, origins);
+  expand_recompute(config.pipeline);
+  check_all(config, origins);
+  return config;
+}
+
+Config config_from_text(const std::string& text, const std::string& name) {
+  Config config;
+  Origins origins;
+  read_document(text, name, config, origins);
   expand_recompute(config.pipeline);
   check_all(config, origins);
   return config;

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "base/corpora.h"
+#include "base/model_head.h"
 #include "base/pipeline_shape.h"
 
 namespace twobw {
@@ -19,11 +22,16 @@ struct ModelConfig {
   int context = 256;
   bool tied = true;
   double dropout = 0.0;
-  // The rest is of llama; 0: what architecture/llama.h makes of the keys above.
-  int kv_heads = 0;  // heads of keys and values
-  int head = 0;      // size of a head
-  int hidden = 0;    // size inside the feed-forward
+  ModelHead head = ModelHead::Auto;
+  int labels = 2;  // classes that classification tells apart
+  // The rest is of some families, which refuse what is not theirs (architecture/keys.h); 0: what they make of
+  // the keys above.
+  int kv_heads = 0;   // heads of keys and values
+  int head_size = 0;  // of an attention head
+  int hidden = 0;     // size inside the feed-forward
   double norm_eps = 1e-5;
+  int token_types = 2;
+  bool padding = true;    // sequences may be shorter than the context; attention asks for their lengths
   bool qkv_bias = false;  // of queries, keys and values, as in Qwen2
   bool qk_norm = false;   // queries and keys are normed head by head, as in Qwen3
   double rope_theta = 10000;
@@ -32,12 +40,26 @@ struct ModelConfig {
   double rope_low_freq_factor = 1;
   double rope_high_freq_factor = 4;
   int rope_original_context = 0;
+  // A folder of Hugging Face's layout with the keys above and the first weights; none: the keys above stand
+  // for themselves, and weights are random.
+  std::string from = "none";
+
+  bool is_imported() const { return from != "none"; }
 };
 
 struct DataConfig {
-  std::string train = "synthetic";       // a file, token files, or synthetic
-  std::string validation = "synthetic";  // the same
+  Corpora train = {{.path = "synthetic"}};
+  Corpora validation = {{.path = "synthetic"}};
   std::string tokenizer = "bytes";
+  // Where model.head is masked_lm.
+  double mask_probability = 0.15;
+  bool whole_words = false;
+  // Where it is classification or regression: fields of jsonl or columns of tsv.
+  std::string text = "text";
+  std::string pair = "none";  // a second text
+  std::string label = "label";
+  std::vector<std::string> classes;  // in the order of their numbers; empty: labels are the numbers
+  int bucket = 0;                    // sequences of like length that follow one another; 0: any
 };
 
 // In the file `split` may be auto (empty: balanced by measured time), and `recompute` none, all or a list of
@@ -47,6 +69,7 @@ struct PipelineConfig : PipelineShape {
   std::string guard = "warn";        // off, warn, fallback: see train/guard.h
   std::int64_t guard_updates = 100;  // that a fallback lasts
   double timeout = 300;              // seconds that any wait inside the pipeline may last
+  int prefetch = 4;                  // microbatches whose data a stage reads ahead; 0: its own thread reads
   double memory_limit = 0;           // GiB of tensors that a stage may use; 0: no limit
 };
 
@@ -72,9 +95,14 @@ struct TrainConfig {
   std::int64_t updates = 1000;
   std::uint64_t seed = 0;
   std::string precision = "fp32";
-  std::int64_t eval_every = 100;      // updates; 0: never
-  int eval_microbatches = 16;         // validation microbatches in an evaluation
-  std::int64_t checkpoint_every = 0;  // only 0 in this version
+  std::int64_t eval_every = 100;  // updates; 0: never
+  int eval_microbatches = 16;     // validation microbatches in an evaluation
+};
+
+struct CheckpointConfig {
+  std::int64_t every_updates = 0;  // 0: not by updates
+  double every_minutes = 0;        // 0: not by time
+  int keep = 3;                    // the newest, and the best besides
 };
 
 struct Config {
@@ -83,18 +111,35 @@ struct Config {
   PipelineConfig pipeline;
   OptimizerConfig optimizer;
   TrainConfig train;
+  CheckpointConfig checkpoint;
   // One entry a worker, replica after replica: "cpu:0" or "cpu:0-3" or "cpu:0,2"; empty: `auto`, the cores
   // dealt out evenly.
   std::vector<std::string> devices;
   std::string run_dir = "runs/default";
   // auto: the model is measured first and the planner chooses what stands under pipeline, and the devices.
   std::string plan = "none";
+  // The folder of a run to continue; auto: run_dir, if it has a checkpoint; none: a new run.
+  std::string resume = "none";
 };
+
+// What the folder says that model.from names, where model.head may ask for another head than it has.
+struct ImportedModel {
+  ModelConfig model;
+  std::string file;               // that says it
+  std::vector<std::string> open;  // keys that a configuration may set otherwise
+};
+using ModelReader = std::function<ImportedModel(const ModelConfig& given)>;
 
 // Reads `path` (may be empty: all defaults), applies `overrides` ("key.path=value") in order and
 // validates. Throws InputError: unknown keys with the nearest known one, values of the wrong type or
 // out of range, with file and line where there is one.
-Config load_config(const std::string& path, const std::vector<std::string>& overrides);
+// Where model.from names a folder, `read_model` gives the keys of the model; those that are set besides must
+// agree with them. Without a reader model.from is not opened: the configuration of a run has all keys itself.
+Config load_config(const std::string& path, const std::vector<std::string>& overrides,
+                   const ModelReader& read_model = {});
+
+// The same from text alone; `name` names it in messages.
+Config config_from_text(const std::string& text, const std::string& name);
 
 // What can be said of each value by itself; what concerns schedule, model and data together is
 // checked by train/setup.h.

@@ -15,6 +15,7 @@
 
 #include "base/config_schema.h"
 #include "base/config_values.h"
+#include "base/corpora_yaml.h"
 
 namespace twobw {
 
@@ -34,6 +35,9 @@ inline Range above(double low) {
 }
 inline Range below_one() {
   return {"a number of at least 0 and below 1", [](double value) { return value >= 0 && value < 1; }};
+}
+inline Range part_of_one() {
+  return {"a number above 0 and up to 1", [](double value) { return value > 0 && value <= 1; }};
 }
 inline Range up_to_one() {
   return {"a number from 0 to 1", [](double value) { return value >= 0 && value <= 1; }};
@@ -109,13 +113,6 @@ Key enumerated(std::string path, Access access, std::vector<FieldOf<Access>> val
   return {std::move(path), allowed, std::move(meaning), read, write, check};
 }
 
-// A key that is there for later versions: it has one value today.
-template <typename Access>
-Key fixed(std::string path, Access access, FieldOf<Access> only, std::string meaning) {
-  auto holds = [=](const FieldOf<Access>& value) { return value == only; };
-  return scalar(std::move(path), access, fmt::format("{} in this version", only), holds, std::move(meaning));
-}
-
 template <typename Access>
 Key boolean(std::string path, Access access, std::string meaning) {
   auto read = [=](const YAML::Node& node, Config& config) -> Complaint {
@@ -169,6 +166,15 @@ Key list(std::string path, Access access, std::vector<std::pair<std::string, Fie
   };
   auto check = [](const Config&) { return Complaint{}; };
   return {std::move(path), std::move(allowed), std::move(meaning), read, write, check};
+}
+
+// A corpus, or several with their weights.
+template <typename Access>
+Key corpora(std::string path, Access access, std::string meaning) {
+  auto read = [=](const YAML::Node& node, Config& config) { return read_corpora(node, access(config)); };
+  auto write = [=](const Config& config) { return print_corpora(access(config)); };
+  auto check = [=](const Config& config) { return check_corpora(access(config)); };
+  return {std::move(path), kCorporaAllowed, std::move(meaning), read, write, check};
 }
 
 // One or two factors; 0 alone turns them off.

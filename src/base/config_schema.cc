@@ -24,6 +24,7 @@ const std::vector<Section>& sections() {
       {"pipeline", "How the work is cut up and in which order it runs."},
       {"optimizer", "How gradients become updates."},
       {"train", "How long, and what is done along the way."},
+      {"checkpoint", "What is saved along the way, to go on from."},
       {"", "Where it runs, and where the results go."},
   };
   return all;

@@ -18,7 +18,7 @@ namespace twobw {
 namespace {
 
 Complaint heads_divide_width(const Config& config) {
-  if (config.model.head > 0 || config.model.width % config.model.heads == 0) return {};
+  if (config.model.head_size > 0 || config.model.width % config.model.heads == 0) return {};
   return fmt::format("divide model.width, which is {}", config.model.width);
 }
 
@@ -26,6 +26,12 @@ Complaint kv_heads_divide_heads(const Config& config) {
   const ModelConfig& model = config.model;
   if (model.kv_heads == 0 || model.heads % model.kv_heads == 0) return {};
   return fmt::format("divide model.heads, which is {}", model.heads);
+}
+
+Complaint labels_are_for_classification(const Config& config) {
+  const ModelConfig& model = config.model;
+  if (model.head == ModelHead::Classification || model.labels == ModelConfig{}.labels) return {};
+  return fmt::format("be {} where model.head is {}", ModelConfig{}.labels, name(model.head));
 }
 
 Complaint factor_scales(const Config& config) {
@@ -99,25 +105,54 @@ Complaint devices_fit_workers(const Config& config) {
                      replicas, stages, replicas * stages);
 }
 
+Complaint classes_differ(const Config& config) {
+  const auto& classes = config.data.classes;
+  const bool once = std::set<std::string>(classes.begin(), classes.end()).size() == classes.size();
+  return once ? "" : "name each class once";
+}
+
+Complaint classes_are_the_models(const Config& config) {
+  const ModelConfig& model = config.model;
+  if (config.data.classes.empty()) return {};
+  if (model.head != ModelHead::Classification)
+    return fmt::format("be auto where model.head is {}", name(model.head));
+  if (std::ssize(config.data.classes) == model.labels) return {};
+  return fmt::format("name as many classes as model.labels says, which is {}", model.labels);
+}
+
 std::vector<Key> model_keys() {
   return {
-      words(KEY(model.family), "Architecture of the layers: gpt or llama, see docs/families.md."),
+      words(KEY(model.family), "Architecture of the layers: gpt, llama or bert, see docs/families.md."),
       whole(KEY(model.layers), 1, "Transformer blocks."),
       whole(KEY(model.width), 1, "Size of the hidden state."),
-      whole(KEY(model.heads), 1, "Attention heads in a block; they divide the width, unless head is set.")
+      whole(KEY(model.heads), 1,
+            "Attention heads in a block; they divide the width, unless head_size is set.")
           .with(heads_divide_width),
       whole(KEY(model.vocab), 1, "Tokens the model knows; bytes need 256."),
       whole(KEY(model.context), 1, "Tokens in a sequence."),
       boolean(KEY(model.tied), "Whether the output layer shares the weights of the token embedding."),
       real(KEY(model.dropout), below_one(), "Chance that dropout zeroes an element in training."),
+      enumerated(
+          KEY(model.head), all_heads(),
+          "What the model tells: the next token, masked tokens, the class of a sequence, or a number for "
+          "it; auto: what model.from tells, else causal_lm, of bert masked_lm."),
+      whole(KEY(model.labels), 2, "Classes that a sequence is told apart by; classification only.")
+          .with(labels_are_for_classification),
       whole(KEY(model.kv_heads), 0,
             "Heads of keys and values, each for heads / kv_heads of the queries; 0: as many as heads; llama "
             "only.")
           .with(kv_heads_divide_heads),
-      whole(KEY(model.head), 0, "Size of an attention head; 0: width / heads; llama only."),
-      whole(KEY(model.hidden), 0,
-            "Size inside the feed-forward; 0: 8/3 of the width, up to a multiple of 256; llama only."),
-      real(KEY(model.norm_eps), above(0), "What an RMS norm adds to the mean square; llama only."),
+      whole(KEY(model.head_size), 0, "Size of an attention head; 0: width / heads; llama only."),
+      whole(
+          KEY(model.hidden), 0,
+          "Size inside the feed-forward; 0: 4 times the width, of llama 8/3, up to a multiple of 256; llama "
+          "and bert."),
+      real(KEY(model.norm_eps), above(0),
+           "What a norm adds to the mean square or the variance; llama and bert."),
+      whole(KEY(model.token_types), 1, "Kinds of tokens, as the two parts of a pair; bert only."),
+      boolean(KEY(model.padding),
+              "Whether sequences may be shorter than the context, and attention leaves out what comes after "
+              "their end; false is faster on GPUs; bert only."),
       boolean(KEY(model.qkv_bias), "Whether queries, keys and values have biases, as in Qwen2; llama only."),
       boolean(KEY(model.qk_norm),
               "Whether queries and keys are normed head by head, as in Qwen3; llama only."),
@@ -135,19 +170,41 @@ std::vector<Key> model_keys() {
       whole(KEY(model.rope_original_context), 0,
             "Tokens in a sequence before rope_scaling; dynamic and llama3 need it.")
           .with(original_context_is_known),
+      words(KEY(model.from),
+            "Folder of a Hugging Face model to start from, see docs/huggingface.md: the keys above are "
+            "its own, and so are the first weights; none: weights are random."),
   };
 }
 
 std::vector<Key> data_keys() {
   return {
-      words(KEY(data.train),
-            "File of training text, every byte a token; or token files of `twobw prepare` or Megatron "
-            "(PREFIX of "
-            "PREFIX.bin and PREFIX.idx); or synthetic: made-up tokens."),
-      words(KEY(data.validation), "The same for evaluation: text or tokens held out, or synthetic."),
+      corpora(KEY(data.train),
+              "File of training text, every byte a token; or token files of `twobw prepare` or Megatron "
+              "(PREFIX of PREFIX.bin and PREFIX.idx); or a tsv or jsonl file, for classification and "
+              "regression; or synthetic: made up; or several of these, blended by weight."),
+      corpora(KEY(data.validation), "The same for evaluation: held out, or synthetic."),
       words(KEY(data.tokenizer),
-            "Tokenizer that made the token files, by which generated tokens are shown as text: a folder, a "
-            "file, or bytes."),
+            "Tokenizer that made the token files, by which generated tokens are shown as text, and texts of "
+            "tsv and jsonl files are encoded: a folder, a file, or bytes."),
+      real(KEY(data.mask_probability), part_of_one(),
+           "Chance that a token is to be predicted; of these 80% are seen as the mask, 10% as another token, "
+           "10% as they are; masked_lm only."),
+      boolean(KEY(data.whole_words),
+              "Whether the tokens of a word are masked together; for WordPiece tokenizers, masked_lm only."),
+      words(
+          KEY(data.text),
+          "Field of jsonl with the text, or column of tsv: its name in the first line, or its number from 1 "
+          "on where no line names them; classification and regression only."),
+      words(KEY(data.pair), "The same of a second text; none: there is one text."),
+      words(KEY(data.label), "The same of the class or the number that is to be told."),
+      list(KEY(data.classes), {{"auto", {}}}, "auto or a list of the names of classes",
+           "Names of classes as the data have them, class 0 first; auto: they are numbers, from 0 on; "
+           "classification only.")
+          .with(classes_differ)
+          .with(classes_are_the_models),
+      whole(KEY(data.bucket), 0,
+            "Sequences of like length that follow one another in training, best a multiple of "
+            "pipeline.microbatch; 0: lengths do not matter; classification and regression only."),
   };
 }
 
@@ -189,6 +246,10 @@ std::vector<Key> pipeline_keys() {
           "guard_updates updates under flush."),
       whole(KEY(pipeline.guard_updates), 1, "Updates under flush when the guard falls back to it."),
       real(KEY(pipeline.timeout), above(0), "Seconds that any wait inside the pipeline may last."),
+      whole(
+          KEY(pipeline.prefetch), 0,
+          "Microbatches whose data a stage reads ahead on a thread of its own; 0: the stage reads them when "
+          "it comes to them."),
       real(KEY(pipeline.memory_limit), at_least(0),
            "GiB of tensors that a stage may use, as if its device had no more; 0 does not limit."),
   };
@@ -230,7 +291,16 @@ std::vector<Key> train_keys() {
              "Number format of the computation; bf16, with weights kept in fp32 besides, is for GPUs."),
       whole(KEY(train.eval_every), 0, "Updates between evaluations; 0 never evaluates."),
       whole(KEY(train.eval_microbatches), 1, "Validation microbatches in an evaluation."),
-      fixed(KEY(train.checkpoint_every), 0, "Updates between checkpoints; 0 saves none."),
+  };
+}
+
+std::vector<Key> checkpoint_keys() {
+  return {
+      whole(KEY(checkpoint.every_updates), 0, "Updates between checkpoints; 0 saves none by their number."),
+      real(KEY(checkpoint.every_minutes), at_least(0),
+           "Minutes between checkpoints; 0 saves none by the time."),
+      whole(KEY(checkpoint.keep), 1,
+            "Newest checkpoints to keep; the one with the lowest validation loss is kept besides."),
   };
 }
 
@@ -248,12 +318,17 @@ std::vector<Key> outer_keys() {
           KEY(plan), {"none", "auto"},
           "auto measures the model and chooses schedule, stages, replicas, microbatches, split and devices "
           "for a batch of the size given here."),
+      words(KEY(resume),
+            "Folder of a run to continue from its newest checkpoint; auto continues the run in run_dir, if "
+            "there is "
+            "one; none starts anew."),
   };
 }
 
 std::vector<Key> all_keys() {
   std::vector<Key> all;
-  for (auto part : {model_keys, data_keys, pipeline_keys, optimizer_keys, train_keys, outer_keys}) {
+  for (auto part :
+       {model_keys, data_keys, pipeline_keys, optimizer_keys, train_keys, checkpoint_keys, outer_keys}) {
     std::ranges::move(part(), std::back_inserter(all));
   }
   return all;

@@ -15,7 +15,9 @@ struct NamedTensor {
 };
 
 // Writes a temporary file beside `path` and renames it, so that a former file is never left half written.
-void save_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors);
+// `stored`: float32, bfloat16 or float16, to which the numbers are rounded.
+void save_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
+                      at::ScalarType stored = at::kFloat);
 
 // Throws InputError when the file is missing or not in the format. Only float32.
 std::map<std::string, at::Tensor> load_safetensors(const std::string& path);

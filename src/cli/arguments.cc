@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "architecture/huggingface/model_config.h"
 #include "base/error.h"
 
 namespace twobw::cli {
@@ -28,10 +29,13 @@ void sort_out(RunArguments& arguments) {
   }
 }
 
-Config load_to_plan(const RunArguments& arguments) {
-  std::vector<std::string> overrides = arguments.overrides;
-  overrides.emplace_back("plan=auto");
-  return load_config(arguments.file, overrides);
+Config load(const RunArguments& arguments) {
+  return architecture::huggingface::load_run_config(arguments.file, arguments.overrides);
+}
+
+Config load_to_plan(RunArguments arguments) {
+  arguments.overrides.emplace_back("plan=auto");
+  return load(arguments);
 }
 
 std::shared_ptr<RunArguments> add_run_arguments(CLI::App& command) {

@@ -23,7 +23,10 @@ std::shared_ptr<RunArguments> add_run_arguments(CLI::App& command);
 // Throws InputError when two files are named.
 void sort_out(RunArguments& arguments);
 
-// The configuration with `devices` as those to plan for, however many stages it has.
-Config load_to_plan(const RunArguments& arguments);
+// The configuration that they describe, with the keys of the model that model.from names.
+Config load(const RunArguments& arguments);
+
+// The same with `devices` as those to plan for, however many stages it has.
+Config load_to_plan(RunArguments arguments);
 
 }  // namespace twobw::cli

@@ -32,8 +32,12 @@ constexpr Command kCommands[] = {
      add_prepare},
     {"inspect", "Show what a token file holds", "twobw inspect data/docs-train.idx --tokenizer tokens",
      "count its tokens and decode samples", add_inspect},
+    {"checkpoint", "List, verify, show or compare the checkpoints of a run",
+     "twobw checkpoint verify runs/default", "compare every checksum of a run's checkpoints", add_checkpoint},
     {"generate", "Continue a prompt with a trained model", "twobw generate runs/default",
      "write text with a trained model", add_generate},
+    {"export", "Write a trained model as Hugging Face's transformers reads it",
+     "twobw export runs/default runs/exported", "make a folder for from_pretrained", add_export},
 };
 
 }  // namespace

@@ -94,6 +94,10 @@ void add_schedule(CLI::App& command, int& exit_code) {
       .add_option("--evaluate-every", options->spec.evaluate_every,
                   "Evaluate every so many updates; 0: never")
       ->capture_default_str();
+  command
+      .add_option("--save-every", options->spec.save_every,
+                  "Save a checkpoint every so many updates; 0: never")
+      ->capture_default_str();
   command.add_option("--forward", options->grid.costs.forward, "Ticks of a forward")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();

@@ -119,7 +119,7 @@ void run_schedule(SimulateOptions options) {
 
 // The pipeline that the configuration describes; where it leaves the split open, the planner's.
 void run_configuration(const SimulateOptions& options) {
-  const Config config = load_config(options.arguments->file, options.arguments->overrides);
+  const Config config = load(*options.arguments);
   const PipelineConfig& pipeline = config.pipeline;
   planner::Problem problem = make_problem(config, options.files, {}, pipeline.microbatch);
   problem.fixed = {.schedule = pipeline.schedule,

@@ -101,6 +101,7 @@ void add_train_tokenizer(CLI::App& group) {
   command->add_option("--special", options->special, "A special token; may be given several times")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false)  // else [MASK] is a list of one
       ->capture_default_str();
   command->callback([options] { train_tokenizer(*options); });
 }

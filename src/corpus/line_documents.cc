@@ -7,9 +7,7 @@
 #include "base/error.h"
 
 namespace twobw::corpus {
-namespace {
 
-// A number from 1 on; 0: it is a name.
 std::size_t column_number(const std::string& column) {
   std::size_t number = 0;
   const char* const end = column.data() + column.size();
@@ -17,7 +15,7 @@ std::size_t column_number(const std::string& column) {
   return error == std::errc() && stop == end ? number : 0;
 }
 
-std::optional<std::string_view> nth_field(std::string_view line, std::size_t column) {
+std::optional<std::string_view> tsv_field(std::string_view line, std::size_t column) {
   for (; column > 0; --column) {
     const std::size_t tab = line.find('\t');
     if (tab == std::string_view::npos) return std::nullopt;
@@ -26,7 +24,15 @@ std::optional<std::string_view> nth_field(std::string_view line, std::size_t col
   return line.substr(0, line.find('\t'));
 }
 
-}  // namespace
+std::size_t find_column(std::string_view header, const std::string& column, const std::string& place) {
+  std::size_t found = 0;
+  for (; const auto field = tsv_field(header, found); ++found) {
+    if (*field == column) return found;
+  }
+  std::string names(header.substr(0, 200));
+  std::replace(names.begin(), names.end(), '\t', ' ');
+  fail_input("'{}' has no column '{}'; its columns are {}", place, column, names);
+}
 
 std::string LineReader::place() const {
   return fmt::format("{}:{}", path_, line_);
@@ -70,16 +76,7 @@ TsvLines::TsvLines(Window window, std::string path, const std::string& column)
     column_ = number - 1;
     return;
   }
-  const auto header = lines_.next();
-  if (!header) return;
-  for (; const auto field = nth_field(*header, column_); ++column_) {
-    if (*field == column) return;
-  }
-  fail_input("'{}' has no column '{}'; its columns are {}", lines_.place(), column, [&] {
-    std::string names(header->substr(0, 200));
-    std::replace(names.begin(), names.end(), '\t', ' ');
-    return names;
-  }());
+  if (const auto header = lines_.next()) column_ = find_column(*header, column, lines_.place());
 }
 
 std::optional<Part> TsvLines::next() {
@@ -87,7 +84,7 @@ std::optional<Part> TsvLines::next() {
     const auto line = lines_.next();
     if (!line) return std::nullopt;
     if (line->empty()) continue;
-    const auto field = nth_field(*line, column_);
+    const auto field = tsv_field(*line, column_);
     if (!field) fail_input("'{}' has no column {}; it has fewer fields", lines_.place(), column_ + 1);
     return Part{*field, true, lines_.line()};
   }

@@ -23,6 +23,15 @@ class LineReader {
   std::int64_t line_ = 0;
 };
 
+// Of a line of tsv; nothing where it has fewer fields.
+std::optional<std::string_view> tsv_field(std::string_view line, std::size_t column);
+
+// A column of tsv is named by a number from 1 on, which this gives, or by a name: 0.
+std::size_t column_number(const std::string& column);
+
+// Of the column of that name in the first line of a file; `place` names the line in the InputError.
+std::size_t find_column(std::string_view header, const std::string& column, const std::string& place);
+
 // Lines that are empty are left out.
 class JsonLines : public DocumentReader {
  public:

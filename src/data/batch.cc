@@ -20,7 +20,8 @@ Batch Batch::to(at::Device device) const {
 }
 
 at::Tensor make_field(Field field, int sequences, int context, const at::TensorOptions& options) {
-  const auto type = field == Field::LossScale ? at::kDouble : at::kLong;
+  const bool real = field == Field::LossScale || field == Field::Values;
+  const auto type = real ? at::kDouble : at::kLong;
   return at::empty(shape_of(field, sequences, context), options.dtype(type));
 }
 
@@ -29,6 +30,8 @@ std::int64_t count_labels(const Batch& batch) {
   for (const Field field : {Field::Targets, Field::Labels}) {
     if (batch[field].defined()) count += batch[field].ge(0).sum().item<std::int64_t>();
   }
+  if (batch[Field::Values].defined())
+    count += batch[Field::Values].isnan().logical_not().sum().item<std::int64_t>();
   return count;
 }
 

@@ -41,7 +41,7 @@ Batch windows(int sequences, int context, BatchFields fields, Write write) {
   return batch;
 }
 
-// How many of the batch's targets or labels count.
+// How many of the batch's targets, labels and values count.
 std::int64_t count_labels(const Batch& batch);
 
 }  // namespace twobw::data

@@ -1,8 +1,10 @@
 #include <filesystem>
 
+#include "architecture/heads.h"
 #include "base/error.h"
 #include "corpus/indexed_file.h"
 #include "data/sources.h"
+#include "tokenizer/load.h"
 
 namespace twobw::data {
 namespace {
@@ -12,6 +14,16 @@ bool is_file(const std::string& path) {
   return std::filesystem::is_regular_file(path, unreadable);
 }
 
+// Of windows whose targets are one place on.
+StreamDemand one_more(int vocab, int length) {
+  return {.vocab = vocab, .context = length, .window = length + 1};
+}
+
+std::unique_ptr<Examples> open_windows(const std::string& key, const std::string& path, int vocab,
+                                       int length) {
+  return next_token_windows(open_stream(key, path, one_more(vocab, length)), length);
+}
+
 }  // namespace
 
 bool names_token_file(const std::string& path) {
@@ -19,14 +31,40 @@ bool names_token_file(const std::string& path) {
   return whole_name || (!is_file(path) && is_file(path + ".idx"));
 }
 
-std::unique_ptr<Source> open_source(const std::string& key, const std::string& path, int vocab, int length) {
-  if (path == "synthetic") return make_synthetic(vocab);
-  if (names_token_file(path)) return open_token_file(key, path, vocab, length);
+std::unique_ptr<TokenStream> open_stream(const std::string& key, const std::string& path,
+                                         const StreamDemand& demand) {
+  if (path == "synthetic") return make_synthetic_stream(demand.vocab);
+  if (names_token_file(path)) return open_token_file(key, path, demand);
   if (!is_file(path) && is_file(path + "-train.idx")) {
     fail_input("{0} is '{1}', which does not exist; prepare made '{1}-train' and perhaps '{1}-validation'",
                key, path);
   }
-  return open_bytes(key, path, vocab, length);
+  return open_bytes(key, path, demand);
+}
+
+std::unique_ptr<Source> open_source(const std::string& key, const std::string& path, int vocab, int length) {
+  if (path == "synthetic") return make_synthetic(vocab);
+  if (!names_token_file(path)) return draw_at_random(open_stream(key, path, one_more(vocab, length)));
+  std::vector<WeightedExamples> parts;
+  parts.push_back({.examples = open_windows(key, path, vocab, length)});
+  return make_dataset(std::move(parts));
+}
+
+std::unique_ptr<Source> open_source(const std::string& key, const Corpora& corpora, const Config& config) {
+  const ModelHead head = architecture::head_of(config.model);
+  const bool next_tokens = head == ModelHead::CausalLm;
+  const int vocab = config.model.vocab, length = config.model.context;
+  if (next_tokens && corpora.size() == 1) return open_source(key, corpora.front().path, vocab, length);
+  if (!next_tokens && is_synthetic(corpora)) return make_synthetic_sequences(config.model);
+  const auto tokenizer = next_tokens ? nullptr : tokenizer::load_tokenizer(config.data.tokenizer);
+  const auto open = [&](const std::string& path) {
+    if (next_tokens) return open_windows(key, path, vocab, length);
+    if (head == ModelHead::MaskedLm) return open_masked(key, path, config, *tokenizer);
+    return open_labelled(key, path, config, *tokenizer);
+  };
+  std::vector<WeightedExamples> parts;
+  for (const auto& [path, weight] : corpora) parts.push_back({.examples = open(path), .weight = weight});
+  return make_dataset(std::move(parts), config.data.bucket);
 }
 
 }  // namespace twobw::data

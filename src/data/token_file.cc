@@ -1,45 +1,28 @@
 #include "base/error.h"
 #include "corpus/id_range.h"
 #include "corpus/indexed_file.h"
-#include "data/epochs.h"
-#include "data/sources.h"
+#include "data/stream.h"
 
 namespace twobw::data {
 namespace {
 
-class TokenFile final : public Source {
+class TokenFile final : public TokenStream {
  public:
   explicit TokenFile(const std::string& path) : file_(path) {}
 
   const corpus::IndexedFile& file() const { return file_; }
 
-  Batch random(const Draw& draw, int b, int length, BatchFields fields) const override {
-    return gather(b, length, fields,
-                  [&](int row) { return window_of(draw.seed, windows_of(length), draw.first + row); });
-  }
-
-  Batch sequential(std::int64_t index, int b, int length, BatchFields fields) const override {
-    return gather(b, length, fields, [&](int row) { return (index * b + row) % windows_of(length); });
-  }
-
+  std::int64_t tokens() const override { return file_.tokens(); }
+  void read(std::int64_t from, std::span<std::int64_t> to) const override { file_.read_stream(from, to); }
   std::string describe() const override {
     return fmt::format("{} ({} tokens in {} documents)", file_.prefix(), file_.tokens(), file_.documents());
   }
 
  private:
-  std::int64_t windows_of(int length) const { return (file_.tokens() - 1) / length; }
-
-  template <typename WindowAt>
-  Batch gather(int b, int length, BatchFields fields, WindowAt window_at) const {
-    return windows(b, length, fields, [&](int row, std::int64_t* to, int offset) {
-      file_.read_stream(window_at(row) * length + offset, {to, static_cast<std::size_t>(length)});
-    });
-  }
-
   corpus::IndexedFile file_;
 };
 
-std::unique_ptr<TokenFile> open(const std::string& key, const std::string& path) {
+std::unique_ptr<TokenFile> map_token_file(const std::string& key, const std::string& path) {
   try {
     return std::make_unique<TokenFile>(path);
   } catch (const InputError& error) {
@@ -62,16 +45,15 @@ void check_ids(const std::string& key, const corpus::IndexedFile& file, int voca
 
 }  // namespace
 
-std::unique_ptr<Source> open_token_file(const std::string& key, const std::string& path, int vocab,
-                                        int length) {
-  std::unique_ptr<TokenFile> source = open(key, path);
-  const corpus::IndexedFile& file = source->file();
-  if (file.tokens() <= length) {
+std::unique_ptr<TokenStream> open_token_file(const std::string& key, const std::string& path,
+                                             const StreamDemand& demand) {
+  std::unique_ptr<TokenFile> stream = map_token_file(key, path);
+  if (stream->tokens() < demand.window) {
     fail_input("{} is '{}' with {} tokens; one window of model.context = {} needs {}", key, path,
-               file.tokens(), length, length + 1);
+               stream->tokens(), demand.context, demand.window);
   }
-  check_ids(key, file, vocab);
-  return source;
+  check_ids(key, stream->file(), demand.vocab);
+  return stream;
 }
 
 }  // namespace twobw::data

@@ -24,13 +24,16 @@ struct Draw {
 class Source {
  public:
   virtual ~Source() = default;
-  // b windows of T+1 tokens: tokens, and as targets the tokens one place on. Of those the fields that are
-  // asked for. Safe from any thread.
+  // b sequences of T tokens, for instance windows of T+1 tokens: tokens, and as targets the tokens one place
+  // on. Of its fields those that are asked for. Safe from any thread.
   virtual Batch random(const Draw& draw, int b, int length, BatchFields fields = kText) const = 0;
-  // The index-th group of b consecutive, disjoint windows, wrapping around at the end.
+  // The index-th group of b consecutive sequences, wrapping around at the end.
   virtual Batch sequential(std::int64_t index, int b, int length, BatchFields fields = kText) const = 0;
-  // Every place of every batch has a target; else they are counted.
+  virtual BatchFields fields() const { return kText; }  // that it has
+  // Every target, label or value of every batch counts; else those that do are counted.
   virtual bool is_dense() const { return true; }
+  // Sequences are of many lengths, so that it is worth leaving out what is padding in all of a microbatch.
+  virtual bool varies() const { return false; }
   virtual std::string describe() const = 0;
 };
 
@@ -38,6 +41,11 @@ class Source {
 // InputError for a file that is missing, too short for one window, or holds a token at or above `vocab`;
 // `key` names the configuration key in the sentence.
 std::unique_ptr<Source> open_source(const std::string& key, const std::string& path, int vocab, int length);
+
+// What the configuration names under `key`, a path or several that are blended, as the model's head takes it:
+// for causal_lm as above, but a text among several is cut into windows as token files are; so are texts and
+// token files for masked_lm. For classification and regression paths are tsv and jsonl files.
+std::unique_ptr<Source> open_source(const std::string& key, const Corpora& corpora, const Config& config);
 
 // Whether open_source takes the path for that of token files.
 bool names_token_file(const std::string& path);

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <set>
@@ -87,6 +88,15 @@ std::vector<std::string> core_names() {
   std::vector<std::string> names;
   for (int core : available_cores()) names.push_back(describe({.cores = {core}}));
   return names;
+}
+
+void unbind_thread(const std::string& name) {
+  pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  // The main thread's number is the process's.
+  if (sched_getaffinity(getpid(), sizeof cores, &cores) == 0)
+    pthread_setaffinity_np(pthread_self(), sizeof cores, &cores);
 }
 
 void pin_thread(const std::string& name, const CoreSet& set) {

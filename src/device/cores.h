@@ -27,4 +27,8 @@ std::vector<std::string> core_names();
 // Names the calling thread and binds it to the cores.
 void pin_thread(const std::string& name, const CoreSet& set);
 
+// Names the calling thread and lets it run on every core that the main thread may, wherever the thread is
+// bound that started it.
+void unbind_thread(const std::string& name);
+
 }  // namespace twobw::device

@@ -1,9 +1,11 @@
 // The forwards of the layers that architecture/gpt.cc describes.
 #include <map>
 
+#include "architecture/heads.h"
 #include "base/error.h"
 #include "models/model.h"
 #include "models/ops.h"
+#include "models/sequence_head.h"
 
 namespace twobw::models {
 namespace {
@@ -41,10 +43,17 @@ Tensors mlp_down(const ModelConfig& config, Parameters p, const Tensors& inputs,
   return {add_branch(inputs[1], inputs[0], p, config.dropout, pass, 0)};
 }
 
-Tensors head(const ModelConfig&, Parameters p, const Tensors& inputs, const Pass& pass) {
+Tensors head_of_sequence(const ModelConfig& config, Parameters p, const Tensors& inputs, const Pass& pass) {
+  const Tensor last = ops::last_token(inputs[0], pass.batch[Field::Lengths]);
+  return {sequence_head(config.head, ops::layer_norm(last, p[0], p[1]), p[2], {}, pass)};
+}
+
+Tensors head(const ModelConfig& config, Parameters p, const Tensors& inputs, const Pass& pass) {
+  if (architecture::tells_of_sequences(config.head)) return head_of_sequence(config, p, inputs, pass);
   const Tensor hidden = ops::layer_norm(inputs[0], p[0], p[1]);
   if (!pass.batch[Field::Targets].defined()) return {ops::linear(hidden, p[2], {})};
-  return {ops::head_loss(hidden, p[2], pass.batch[Field::Targets], pass.batch[Field::LossScale], pass.room)};
+  return {
+      ops::head_loss(hidden, p[2], {}, pass.batch[Field::Targets], pass.batch[Field::LossScale], pass.room)};
 }
 
 }  // namespace

@@ -19,6 +19,10 @@ void gelu_forward(const float* x, float* out, std::int64_t n);
 // grad_x = grad_out * gelu'(x).
 void gelu_backward(const float* x, const float* grad_out, float* grad_x, std::int64_t n);
 
+// The same of x times the normal distribution's integral up to x, which erf gives and the tanh approximates.
+void erf_gelu_forward(const float* x, float* out, std::int64_t n);
+void erf_gelu_backward(const float* x, const float* grad_out, float* grad_x, std::int64_t n);
+
 // Rows of `width`: scale[row] = 1 / sqrt(mean of x^2 + eps), out = x * scale * weight.
 void rms_norm_forward(const float* x, const float* weight, float* out, float* scale, std::int64_t rows,
                       std::int64_t width, double eps);

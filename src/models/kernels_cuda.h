@@ -80,11 +80,14 @@ std::int64_t rms_norm_partials(std::int64_t rows, int width);
 template <typename T>
 void rms_norm_backward(const RmsNormBackward<T>& norm, cudaStream_t stream);
 
-// out = gelu(x), tanh approximation; grad_x = grad_out * gelu'(x).
+// x times the normal distribution's integral up to x, by erf or approximately by tanh.
+enum class Gelu { Tanh, Erf };
+// out = gelu(x); grad_x = grad_out * gelu'(x).
 template <typename T>
-void gelu_forward(const T* x, T* out, std::int64_t n, cudaStream_t stream);
+void gelu_forward(const T* x, T* out, std::int64_t n, cudaStream_t stream, Gelu kind = Gelu::Tanh);
 template <typename T>
-void gelu_backward(const T* x, const T* grad_out, T* grad_x, std::int64_t n, cudaStream_t stream);
+void gelu_backward(const T* x, const T* grad_out, T* grad_x, std::int64_t n, cudaStream_t stream,
+                   Gelu kind = Gelu::Tanh);
 
 // out [rows, width] = silu(gate) * value, of the halves gate | value of x [rows, 2 width], to which `bias`
 // [2 width] is added first (null: none). grad_x [rows, 2 width] may be x itself; its column sums are the

@@ -4,10 +4,12 @@
 #include <map>
 #include <memory>
 
+#include "architecture/heads.h"
 #include "base/error.h"
 #include "models/model.h"
 #include "models/ops.h"
 #include "models/rotary.h"
+#include "models/sequence_head.h"
 
 namespace twobw::models {
 namespace {
@@ -18,6 +20,7 @@ struct Llama {
   using Parameters = std::span<const Tensor>;
 
   double norm_eps;
+  ModelHead tells;
   ops::Heads heads;
   std::shared_ptr<RotaryTable> rotary;  // of the layers that use it
 
@@ -47,10 +50,14 @@ struct Llama {
   }
 
   Tensors head(Parameters p, const Tensors& inputs, const Pass& pass) const {
+    if (architecture::tells_of_sequences(tells)) {
+      const Tensor last = ops::last_token(inputs[0], pass.batch[Field::Lengths]);
+      return {sequence_head(tells, ops::rms_norm(last, p[0], norm_eps), p[1], {}, pass)};
+    }
     const Tensor hidden = ops::rms_norm(inputs[0], p[0], norm_eps);
     if (!pass.batch[Field::Targets].defined()) return {ops::linear(hidden, p[1], {})};
-    return {
-        ops::head_loss(hidden, p[1], pass.batch[Field::Targets], pass.batch[Field::LossScale], pass.room)};
+    return {ops::head_loss(hidden, p[1], {}, pass.batch[Field::Targets], pass.batch[Field::LossScale],
+                           pass.room)};
   }
 };
 
@@ -68,6 +75,7 @@ Forward forward_of_llama(const ModelConfig& config, const architecture::Layer& l
   const auto found = by_kind.find(layer.kind);
   TWOBW_ASSERT(found != by_kind.end(), "no forward for a {} of llama", layer.kind);
   const Llama llama{.norm_eps = config.norm_eps,
+                    .tells = config.head,
                     .heads = {.queries = config.heads,
                               .keys = architecture::kv_heads(config),
                               .size = architecture::head_size(config)},

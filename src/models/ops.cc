@@ -87,7 +87,9 @@ struct EmbeddingFunction : torch::autograd::Function<EmbeddingFunction> {
   }
 };
 
-struct GeluFunction : torch::autograd::Function<GeluFunction> {
+// An activation by its kernels over whole tensors.
+template <auto kForward, auto kBackward>
+struct ActivationFunction : torch::autograd::Function<ActivationFunction<kForward, kBackward>> {
   static Tensor forward(AutogradContext* context, const Tensor& x) {
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor input = x.contiguous();
@@ -95,7 +97,7 @@ struct GeluFunction : torch::autograd::Function<GeluFunction> {
     const float* in = input.const_data_ptr<float>();
     float* to = out.mutable_data_ptr<float>();
     at::parallel_for(0, input.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-      models::gelu_forward(in + begin, to + begin, end - begin);
+      kForward(in + begin, to + begin, end - begin);
     });
     context->save_for_backward({input});
     return out;
@@ -109,20 +111,23 @@ struct GeluFunction : torch::autograd::Function<GeluFunction> {
     const float* go = grad_out.const_data_ptr<float>();
     float* gx = grad_x.mutable_data_ptr<float>();
     at::parallel_for(0, input.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-      models::gelu_backward(in + begin, go + begin, gx + begin, end - begin);
+      kBackward(in + begin, go + begin, gx + begin, end - begin);
     });
     return {grad_x};
   }
 };
+using GeluFunction = ActivationFunction<models::gelu_forward, models::gelu_backward>;
+using ErfGeluFunction = ActivationFunction<models::erf_gelu_forward, models::erf_gelu_backward>;
 
 struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& weight,
-                        const Tensor& targets, const Tensor& scale, bool needs_gradient) {
+                        const std::optional<Tensor>& bias, const Tensor& targets, const Tensor& scale,
+                        bool needs_gradient) {
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor rows = rows_of(hidden);
     const Tensor wanted = targets.reshape(-1).contiguous();
     const std::int64_t count = rows.size(0), classes = weight.size(0);
-    Tensor logits = rows.mm(weight.t());
+    Tensor logits = bias ? at::addmm(*bias, rows, weight.t()) : rows.mm(weight.t());
     Tensor losses = at::empty({count}, at::kDouble);
 
     const double factor = scale.item<double>();
@@ -134,7 +139,7 @@ struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
       models::softmax_cross_entropy(z + begin * classes, target + begin, loss + begin, end - begin, classes,
                                     of_gradient);
     });
-    context->save_for_backward({rows, weight, needs_gradient ? logits : Tensor()});
+    context->save_for_backward({rows, weight, bias.value_or(Tensor()), needs_gradient ? logits : Tensor()});
     context->saved_data["sizes"] = hidden.sizes().vec();
     double total = 0.0;
     for (std::int64_t row = 0; row < count; ++row) total += loss[row];
@@ -144,10 +149,11 @@ struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
   // The gradient was made in the forward; the incoming gradient of the loss must be 1.
   static tensor_list backward(AutogradContext* context, tensor_list) {
     const auto saved = context->get_saved_variables();
-    const Tensor& grad_logits = saved[2];
+    const Tensor& grad_logits = saved[3];
     Tensor grad_hidden = grad_logits.mm(saved[1]).view(context->saved_data["sizes"].toIntVector());
     Tensor grad_weight = accumulate_product(saved[1], grad_logits, saved[0]);
-    return {grad_hidden, grad_weight, Tensor(), Tensor(), Tensor()};
+    Tensor grad_bias = accumulate_sum(saved[2], grad_logits);
+    return {grad_hidden, grad_weight, grad_bias, Tensor(), Tensor(), Tensor()};
   }
 };
 
@@ -155,6 +161,10 @@ Tensor keep_mask(at::IntArrayRef sizes, double p, const Pass& pass, int site) {
   auto generator = at::detail::createCPUGenerator(
       random_key(pass.seed, hash_text("dropout"), pass.update, pass.microbatch, pass.layer, site));
   return at::empty(sizes, at::kFloat).bernoulli_(1.0 - p, generator).div_(1.0 - p);
+}
+
+std::optional<Tensor> given(const Tensor& x) {
+  return x.defined() ? std::optional(x) : std::nullopt;
 }
 
 [[noreturn]] void no_dropout_on_a_gpu(double p) {
@@ -165,12 +175,17 @@ Tensor keep_mask(at::IntArrayRef sizes, double p, const Pass& pass, int site) {
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (x.is_cuda()) return cuda::linear(x, weight, bias, {});
-  return LinearFunction::apply(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
+  return LinearFunction::apply(x, weight, given(bias));
 }
 
 Tensor linear_add(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual) {
   if (x.is_cuda()) return cuda::linear(x, weight, bias, residual);
   return residual + ops::linear(x, weight, bias);
+}
+
+std::pair<Tensor, Tensor> linear_and_stream(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (x.is_cuda()) return cuda::linear_and_stream(x, weight, bias);
+  return {ops::linear(x, weight, bias), x};
 }
 
 Tensor embedding(const Tensor& weight, const Tensor& index) {
@@ -184,9 +199,9 @@ Tensor embed(const Tensor& token_weight, const Tensor& position_weight, const Te
   return ops::embedding(token_weight, tokens) + ops::embedding(position_weight, positions).unsqueeze(0);
 }
 
-Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  if (x.is_cuda()) return cuda::layer_norm(x, weight, bias);
-  return at::layer_norm(x, {x.size(-1)}, weight, bias, 1e-5);
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  if (x.is_cuda()) return cuda::layer_norm(x, weight, bias, eps);
+  return at::layer_norm(x, {x.size(-1)}, weight, bias, eps);
 }
 
 std::pair<Tensor, Tensor> norm_and_stream(const Tensor& x, const Tensor& weight, const Tensor& bias) {
@@ -197,6 +212,11 @@ std::pair<Tensor, Tensor> norm_and_stream(const Tensor& x, const Tensor& weight,
 Tensor gelu(const Tensor& x) {
   if (x.is_cuda()) return cuda::gelu(x);
   return GeluFunction::apply(x);
+}
+
+Tensor erf_gelu(const Tensor& x) {
+  if (x.is_cuda()) return cuda::erf_gelu(x);
+  return ErfGeluFunction::apply(x);
 }
 
 Tensor dropout(const Tensor& x, double p, const Pass& pass, int site) {
@@ -226,12 +246,17 @@ Tensor causal_attention(const Tensor& qkv, int heads, double p, const Pass& pass
   return mixed.transpose(1, 2).reshape({b, length, width});
 }
 
-Tensor head_loss(const Tensor& hidden, const Tensor& weight, const Tensor& targets, const Tensor& scale,
-                 Tensor* room) {
+Tensor head_loss(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets,
+                 const Tensor& scale, Tensor* room) {
   const bool needs_gradient =
       at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad());
-  if (hidden.is_cuda()) return cuda::head_loss(hidden, weight, targets, scale, needs_gradient, room);
-  return HeadLossFunction::apply(hidden, weight, targets, scale, needs_gradient);
+  if (hidden.is_cuda()) return cuda::head_loss(hidden, weight, bias, targets, scale, needs_gradient, room);
+  return HeadLossFunction::apply(hidden, weight, given(bias), targets, scale, needs_gradient);
+}
+
+Tensor squared_error(const Tensor& predicted, const Tensor& values, const Tensor& scale) {
+  const Tensor difference = (predicted.squeeze(1).to(at::kDouble) - values).masked_fill(values.isnan(), 0);
+  return ((difference * difference).sum() * scale.squeeze(0)).to(at::kFloat);
 }
 
 }  // namespace twobw::models::ops

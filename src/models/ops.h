@@ -20,6 +20,11 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
 at::Tensor linear_add(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                       const at::Tensor& residual);
 
+// linear(x, weight, bias), and x itself to go on with: their gradients are then added where the product's is
+// made.
+std::pair<at::Tensor, at::Tensor> linear_and_stream(const at::Tensor& x, const at::Tensor& weight,
+                                                    const at::Tensor& bias);
+
 // Rows of weight [n, w] chosen by index [b, T] -> [b, T, w].
 at::Tensor embedding(const at::Tensor& weight, const at::Tensor& index);
 
@@ -27,17 +32,28 @@ at::Tensor embedding(const at::Tensor& weight, const at::Tensor& index);
 // its place -> [b, T, w].
 at::Tensor embed(const at::Tensor& token_weight, const at::Tensor& position_weight, const at::Tensor& tokens);
 
-at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                      double eps = 1e-5);
 
 // The normed x, and x itself to go on with: their gradients are then added where the norm's is made.
 std::pair<at::Tensor, at::Tensor> norm_and_stream(const at::Tensor& x, const at::Tensor& weight,
                                                   const at::Tensor& bias);
 
-// GELU, tanh approximation.
+// GELU, by its tanh approximation and by erf.
 at::Tensor gelu(const at::Tensor& x);
+at::Tensor erf_gelu(const at::Tensor& x);
 
 // Causal self-attention of packed qkv [b, T, 3w] -> [b, T, w]; `site` tells the masks of one layer apart.
 at::Tensor causal_attention(const at::Tensor& qkv, int heads, double dropout, const Pass& pass, int site);
+
+// The same to both sides, without what lies behind the end of a sequence: `lengths` [b] are the tokens of
+// each that are no padding (undefined: there is none). The first token is always seen.
+at::Tensor full_attention(const at::Tensor& qkv, int heads, const at::Tensor& lengths, double dropout,
+                          const Pass& pass, int site);
+
+// Of x [b, T, w] the last token before the padding of each sequence, by its length (undefined: there is no
+// padding) -> [b, w].
+at::Tensor last_token(const at::Tensor& x, const at::Tensor& lengths);
 
 // x / sqrt(mean of x^2 + eps), times weight; and with x itself to go on with, as norm_and_stream.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
@@ -62,10 +78,14 @@ at::Tensor grouped_attention(const at::Tensor& qkv, const Heads& heads);
 // x with each element zeroed with probability p and the rest divided by 1-p, while training.
 at::Tensor dropout(const at::Tensor& x, double p, const Pass& pass, int site);
 
-// Cross-entropy of hidden [b, T, w] times weight [V, w] against targets [b, T], summed over those targets
-// that are not below 0, times `scale` (one double). The full logits live only inside, on a GPU in `room`
-// where it is given: their gradient replaces them.
-at::Tensor head_loss(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets,
-                     const at::Tensor& scale, at::Tensor* room = nullptr);
+// Cross-entropy of hidden [.., w] times weight [V, w] plus bias [V] (or undefined) against targets [..],
+// summed over those targets that are not below 0, times `scale` (one double). The full logits live only
+// inside, on a GPU in `room` where it is given: their gradient replaces them.
+at::Tensor head_loss(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& bias,
+                     const at::Tensor& targets, const at::Tensor& scale, at::Tensor* room = nullptr);
+
+// The squares of predicted [b, 1] less values [b] (double), summed over those values that are numbers, times
+// `scale`.
+at::Tensor squared_error(const at::Tensor& predicted, const at::Tensor& values, const at::Tensor& scale);
 
 }  // namespace twobw::models::ops

@@ -15,10 +15,14 @@ namespace twobw::models::ops::cuda {
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   const at::Tensor& residual);
 
+// The same without a residual, and x itself.
+std::pair<at::Tensor, at::Tensor> linear_and_stream(const at::Tensor& x, const at::Tensor& weight,
+                                                    const at::Tensor& bias);
+
 // position_weight may be undefined.
 at::Tensor embed(const at::Tensor& token_weight, const at::Tensor& position_weight, const at::Tensor& tokens);
 
-at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double eps);
 std::pair<at::Tensor, at::Tensor> norm_and_stream(const at::Tensor& x, const at::Tensor& weight,
                                                   const at::Tensor& bias);
 
@@ -27,16 +31,20 @@ std::pair<at::Tensor, at::Tensor> rms_norm_and_stream(const at::Tensor& x, const
                                                       double eps);
 
 at::Tensor gelu(const at::Tensor& x);
+at::Tensor erf_gelu(const at::Tensor& x);
 at::Tensor swiglu(const at::Tensor& x);
 
 // Turns by the angles, or back where `sign` is -1; not differentiable.
 at::Tensor rotated(const at::Tensor& qkv, const Heads& heads, const at::Tensor& angles, int sign);
 
 at::Tensor causal_attention(const at::Tensor& qkv, const Heads& heads);
+// lengths may be undefined.
+at::Tensor full_attention(const at::Tensor& qkv, const Heads& heads, const at::Tensor& lengths);
 
-// The gradient of `weight` is accumulated by the forward already, where gradients are wanted. `room` (or
-// nothing) is for the logits.
-at::Tensor head_loss(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets,
-                     const at::Tensor& scale, bool needs_gradient, at::Tensor* room);
+// The gradients of `weight` and `bias` (or undefined) are accumulated by the forward already, where gradients
+// are wanted. `room` (or nothing) is for the logits.
+at::Tensor head_loss(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& bias,
+                     const at::Tensor& targets, const at::Tensor& scale, bool needs_gradient,
+                     at::Tensor* room);
 
 }  // namespace twobw::models::ops::cuda

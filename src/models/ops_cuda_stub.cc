@@ -16,10 +16,13 @@ using at::Tensor;
 Tensor linear(const Tensor&, const Tensor&, const Tensor&, const Tensor&) {
   not_built();
 }
+std::pair<Tensor, Tensor> linear_and_stream(const Tensor&, const Tensor&, const Tensor&) {
+  not_built();
+}
 Tensor embed(const Tensor&, const Tensor&, const Tensor&) {
   not_built();
 }
-Tensor layer_norm(const Tensor&, const Tensor&, const Tensor&) {
+Tensor layer_norm(const Tensor&, const Tensor&, const Tensor&, double) {
   not_built();
 }
 std::pair<Tensor, Tensor> norm_and_stream(const Tensor&, const Tensor&, const Tensor&) {
@@ -34,6 +37,9 @@ std::pair<Tensor, Tensor> rms_norm_and_stream(const Tensor&, const Tensor&, doub
 Tensor gelu(const Tensor&) {
   not_built();
 }
+Tensor erf_gelu(const Tensor&) {
+  not_built();
+}
 Tensor swiglu(const Tensor&) {
   not_built();
 }
@@ -43,7 +49,10 @@ Tensor rotated(const Tensor&, const Heads&, const Tensor&, int) {
 Tensor causal_attention(const Tensor&, const Heads&) {
   not_built();
 }
-Tensor head_loss(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool, Tensor*) {
+Tensor full_attention(const Tensor&, const Heads&, const Tensor&) {
+  not_built();
+}
+Tensor head_loss(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool, Tensor*) {
   not_built();
 }
 

@@ -211,6 +211,17 @@ const cuda::Control* GpuOptimizer::control() const {
   return as<cuda::Control>(control_);
 }
 
+Counters GpuOptimizer::read_counts(const Tensor& on_cpu) {
+  const auto* control = reinterpret_cast<const cuda::Control*>(on_cpu.const_data_ptr());
+  return {.applied = control->applied, .last_scale = control->last_scale};
+}
+
+void GpuOptimizer::restore(const Counters& counters) {
+  control_ = upload(std::vector<cuda::Control>{{.applied = static_cast<std::int32_t>(counters.applied),
+                                                .last_scale = counters.last_scale}},
+                    control_.options());
+}
+
 void GpuOptimizer::add_to(Footprint& footprint) const {
   const double master = state_.master.defined() ? static_cast<double>(state_.master.nbytes()) : 0;
   footprint[Term::Master] += master;

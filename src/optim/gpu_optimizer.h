@@ -44,6 +44,11 @@ class GpuOptimizer {
   bool computes_with_true_weights() const { return config_.extrapolate_weights.empty() && !predicts_; }
 
   const State& state() const { return state_; }
+  // Where its counts are on the device, as bytes, and what a copy of them on the CPU says.
+  const at::Tensor& counts() const { return control_; }
+  static Counters read_counts(const at::Tensor& on_cpu);
+  // As Optimizer::restore.
+  void restore(const Counters& counters);
   void add_to(Footprint& footprint) const;
 
  private:

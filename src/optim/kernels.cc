@@ -105,4 +105,9 @@ double squared_norm(const float* values, std::int64_t n) {
   return total;
 }
 
+TWOBW_VECTORIZED
+void add(float* __restrict sum, const float* __restrict values, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) sum[i] += values[i];
+}
+
 }  // namespace twobw::optim

@@ -27,4 +27,7 @@ void skip(const Extrapolation& extrapolation, const Streams& streams);
 // The sum of squares in double, in an order that depends on n alone.
 double squared_norm(const float* values, std::int64_t n);
 
+// sum += values; they do not overlap.
+void add(float* sum, const float* values, std::int64_t n);
+
 }  // namespace twobw::optim

@@ -80,6 +80,12 @@ class Optimizer {
   }
 
   const State& state() const { return state_; }
+  Counters counters() const { return {.applied = applied_, .last_scale = last_scale_}; }
+  // Goes on from another's counts; its buffers are written through state().
+  void restore(const Counters& counters) {
+    applied_ = counters.applied;
+    last_scale_ = counters.last_scale;
+  }
 
  private:
   using Rule = std::variant<AdamWRule, SgdRule, LionRule>;

@@ -24,6 +24,12 @@ struct State {
   std::int64_t bytes() const;
 };
 
+// What it counts besides.
+struct Counters {
+  std::int64_t applied = 0;  // updates not skipped
+  float last_scale = 1;      // from clipping, of the last of them
+};
+
 // Zeros, where `initial`, flat W(0), is to be trained; `options`: of the device. With `keeps_master` the
 // master is a copy of it.
 State make_state(const OptimizerConfig& config, const at::Tensor& initial, const at::TensorOptions& options,

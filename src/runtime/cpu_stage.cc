@@ -7,6 +7,7 @@
 #include "device/memory.h"
 #include "optim/optimizer.h"
 #include "runtime/backward.h"
+#include "runtime/feed.h"
 #include "runtime/stage.h"
 
 namespace twobw::runtime {
@@ -29,7 +30,8 @@ class CpuStage final : public Stage {
         optimizer_(config.optimizer, layout_, config.pipeline.sync_updates, versions_.flat(0),
                    setup.predicts),
         in_flight_(setup.slots),
-        pool_(pool) {}
+        pool_(pool),
+        feed_(config, passes_, setup.replica) {}
 
   Tensors forward(std::int64_t microbatch, int slot, std::int64_t generation, const Tensors& inputs) override;
   Tensors backward(std::int64_t microbatch, int slot, std::int64_t generation,
@@ -42,8 +44,16 @@ class CpuStage final : public Stage {
   void predict(const NextBatch& next) override;
   StepResult finish_step(std::int64_t update) override;
   int steps_ahead() const override { return 0; }
+  double data_waited() const override { return feed_.waited(); }
   Tensor newest_weights() const override { return true_weights(); }
   Footprint peak() const override { return pool_.peak(); }
+
+ protected:
+  Tensor host_copy(const Tensor& tensor) override;
+  const optim::State& optimizer_state() const override { return optimizer_.state(); }
+  const Tensor& device_weights() const override { return true_weights(); }
+  void finish_snapshot(Snapshot& snapshot) override { snapshot.counters = optimizer_.counters(); }
+  void restore_counters(const optim::Counters& counters) override { optimizer_.restore(counters); }
 
  private:
   struct InFlight {
@@ -59,6 +69,7 @@ class CpuStage final : public Stage {
   device::MemoryPool& pool_;
   std::map<std::int64_t, double> losses_;  // of batches still to be applied, summed over their microbatches
   StepResult last_step_;
+  Feed feed_;
 };
 
 Tensors CpuStage::forward(std::int64_t microbatch, int slot, std::int64_t generation, const Tensors& inputs) {
@@ -68,7 +79,7 @@ Tensors CpuStage::forward(std::int64_t microbatch, int slot, std::int64_t genera
   const auto parameters = versions_.acquire(generation);
   {
     const PurposeScope purpose(Term::Inputs);
-    flight.pass = passes_.training(setup_.replica, microbatch);
+    flight.pass = feed_.take(microbatch);
   }
   for (const Tensor& input : inputs) flight.inputs.push_back(input.detach().set_requires_grad(true));
   PurposeScope purpose(Term::Working);
@@ -123,6 +134,11 @@ void CpuStage::step(std::int64_t update, double learning_rate, std::span<const t
   end_watch(update, true_weights());
   last_step_ = {.gradient_norm = applied.gradient_norm, .skipped = applied.skipped};
   if (writes || next) versions_.publish();
+}
+
+Tensor CpuStage::host_copy(const Tensor& tensor) {
+  const PurposeScope purpose(Term::Transfer);
+  return tensor.detach().clone();
 }
 
 void CpuStage::predict(const NextBatch& next) {

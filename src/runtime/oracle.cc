@@ -30,7 +30,7 @@ struct Oracle::Part {
         gradients(layout, oracle.spec_.shape.replicas, oracle.compute_),
         history(3 + oracle.spec_.shape.stages + oracle.spec_.shape.extra) {
     Tensor initial = at::zeros({layout.size()}, at::kFloat);
-    weights::initialize(layout, initial, oracle.config_.train.seed);
+    weights::initialize(layout, initial, oracle.config_);
     Tensor first = initial.to(oracle.compute_, /*non_blocking=*/false, /*copy=*/true);
     const bool predicts = oracle.spec_.shape.schedule == schedule::Kind::TwoBW && oracle.spec_.shape.predict;
     optimizer = optim::make_serial_optimizer(oracle.config_, layout, initial, first, predicts);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/gpu_name.h"
 #include "base/random.h"
 
 namespace twobw::runtime {
@@ -9,8 +10,6 @@ namespace {
 
 using architecture::BatchFields;
 using architecture::Field;
-
-constexpr BatchFields kCounted = {Field::Targets, Field::Labels};
 
 // A microbatch without a label adds nothing, whatever the scale.
 double over(std::int64_t labels) {
@@ -20,14 +19,36 @@ double over(std::int64_t labels) {
 }  // namespace
 
 Passes::Passes(const Config& config, const data::Source& training, const data::Source& validation,
-               architecture::BatchFields fields)
-    : config_(config), training_(training), validation_(validation), fields_(fields) {}
+               architecture::BatchFields fields, const DataPosition& position)
+    : config_(config),
+      training_(training),
+      validation_(validation),
+      fields_(fields),
+      position_(position),
+      // Graphs are of one shape.
+      keeps_padding_(!config.devices.empty() && names_gpu(config.devices.front())) {}
+
+template <typename Read>
+data::Batch Passes::without_padding(const data::Source& source, Read read) const {
+  constexpr std::int64_t kGrain = 8;
+  if (keeps_padding_ || fields_.empty() || !source.varies()) return read(fields_);
+  data::Batch batch = read(fields_ | BatchFields{Field::Lengths});
+  const auto longest = batch[Field::Lengths].max().item<std::int64_t>();
+  const std::int64_t places =
+      std::min<std::int64_t>(config_.model.context, (longest + kGrain - 1) / kGrain * kGrain);
+  for (const Field field : {Field::Tokens, Field::Targets, Field::TokenTypes}) {
+    if (batch[field].defined()) batch[field] = batch[field].narrow(1, 0, places).contiguous();
+  }
+  if (!fields_.has(Field::Lengths)) batch[Field::Lengths] = at::Tensor();
+  return batch;
+}
 
 data::Batch Passes::training_batch(std::int64_t update, std::int64_t microbatch, BatchFields fields) const {
   const std::int64_t b = config_.pipeline.microbatch;
-  const data::Draw draw{.key = random_key(config_.train.seed, hash_text("data"), update, microbatch),
-                        .seed = config_.train.seed,
-                        .first = update * config_.pipeline.batch() + microbatch * b};
+  const data::Draw draw{
+      .key = random_key(config_.train.seed, hash_text("data"), update, microbatch),
+      .seed = config_.train.seed,
+      .first = position_.sequences + (update - position_.update) * config_.pipeline.batch() + microbatch * b};
   return training_.random(draw, config_.pipeline.microbatch, config_.model.context, fields);
 }
 
@@ -35,13 +56,17 @@ data::Batch Passes::validation_batch(std::int64_t index, BatchFields fields) con
   return validation_.sequential(index, config_.pipeline.microbatch, config_.model.context, fields);
 }
 
+std::int64_t Passes::labels_in_batch() const {
+  return counted_fields().count(config_.pipeline.microbatch, config_.model.context);
+}
+
 double Passes::training_scale(std::int64_t update) {
   const std::int64_t batches = std::int64_t{config_.pipeline.microbatches} * config_.pipeline.replicas;
-  if (training_.is_dense()) return over(batches * config_.pipeline.microbatch * config_.model.context);
+  if (training_.is_dense()) return over(batches * labels_in_batch());
   if (counted_ != update) {
     std::int64_t labels = 0;
     for (std::int64_t i = 0; i < batches; ++i)
-      labels += data::count_labels(training_batch(update, i, kCounted));
+      labels += data::count_labels(training_batch(update, i, counted_fields()));
     scale_ = over(labels);
     counted_ = update;
   }
@@ -50,10 +75,11 @@ double Passes::training_scale(std::int64_t update) {
 
 double Passes::validation_scale() {
   const std::int64_t batches = config_.train.eval_microbatches;
-  if (validation_.is_dense()) return over(batches * config_.pipeline.microbatch * config_.model.context);
+  if (validation_.is_dense()) return over(batches * labels_in_batch());
   if (!validation_scale_) {
     std::int64_t labels = 0;
-    for (std::int64_t i = 0; i < batches; ++i) labels += data::count_labels(validation_batch(i, kCounted));
+    for (std::int64_t i = 0; i < batches; ++i)
+      labels += data::count_labels(validation_batch(i, counted_fields()));
     validation_scale_ = over(labels);
   }
   return *validation_scale_;
@@ -63,14 +89,16 @@ models::Pass Passes::training(int replica, std::int64_t k) {
   const std::int64_t m = config_.pipeline.microbatches;
   models::Pass pass{
       .training = true, .seed = config_.train.seed, .update = k / m, .microbatch = replica * m + k % m};
-  pass.batch = training_batch(pass.update, pass.microbatch, fields_);
+  pass.batch = without_padding(
+      training_, [&](BatchFields fields) { return training_batch(pass.update, pass.microbatch, fields); });
   if (fields_.has(Field::LossScale))
     pass.batch[Field::LossScale] = at::full({1}, training_scale(pass.update), at::kDouble);
   return pass;
 }
 
 models::Pass Passes::validation(std::int64_t index) {
-  models::Pass pass{.batch = validation_batch(index, fields_)};
+  models::Pass pass{.batch = without_padding(
+                        validation_, [&](BatchFields fields) { return validation_batch(index, fields); })};
   if (fields_.has(Field::LossScale))
     pass.batch[Field::LossScale] = at::full({1}, validation_scale(), at::kDouble);
   return pass;

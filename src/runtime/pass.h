@@ -11,12 +11,18 @@
 
 namespace twobw::runtime {
 
+// Sequences trained on before an update: of a resumed run, whose batches may have had another size before.
+struct DataPosition {
+  std::int64_t update = 0;
+  std::int64_t sequences = 0;
+};
+
 // Of one thread.
 class Passes {
  public:
   // `fields`: what is read of the batches; the others are left out.
   Passes(const Config& config, const data::Source& training, const data::Source& validation,
-         architecture::BatchFields fields);
+         architecture::BatchFields fields, const DataPosition& position = {});
 
   // Microbatch k = 0, 1, 2, ... of one replica. Of update j replica p runs m microbatches, which are number
   // p*m to p*m + m-1 of all the replicas' together; that number keys data and dropout.
@@ -26,10 +32,19 @@ class Passes {
 
   architecture::BatchFields fields() const { return fields_; }
 
+  // Sequences fill the context from now on, whatever their lengths; else, on CPU cores, microbatches of texts
+  // are as wide as the longest needs.
+  void keep_padding() { keeps_padding_ = true; }
+
  private:
+  // Of what `read` gives for the fields that it is asked for.
+  template <typename Read>
+  data::Batch without_padding(const data::Source& source, Read read) const;
   data::Batch training_batch(std::int64_t update, std::int64_t microbatch,
                              architecture::BatchFields fields) const;
   data::Batch validation_batch(std::int64_t index, architecture::BatchFields fields) const;
+  architecture::BatchFields counted_fields() const { return fields_ & architecture::kCounted; }
+  std::int64_t labels_in_batch() const;  // where all of them count
   double training_scale(std::int64_t update);
   double validation_scale();
 
@@ -37,6 +52,8 @@ class Passes {
   const data::Source& training_;
   const data::Source& validation_;
   architecture::BatchFields fields_;
+  DataPosition position_;
+  bool keeps_padding_;
   // Where labels have to be counted: of the update last asked for, and of an evaluation.
   std::int64_t counted_ = -1;
   double scale_ = 0;

@@ -94,10 +94,13 @@ WorkerSetup Pipeline::prepare_worker(int replica, int stage) const {
                          .sums_partly = predicts && shape.replicas > 1,
                          .predict_ratio = predicts ? 1.0 * shape.microbatches /
                                                          schedule::predicted_from(setup_.spec, stage)
-                                                   : 1},
+                                                   : 1,
+                         .saves = replica == 0 && (setup_.spec.save_every > 0 || setup_.spec.save_last),
+                         .position = setup_.restored ? setup_.restored->position() : DataPosition()},
           .device = setup_.devices[replica * setup_.spec.shape.stages + stage],
           .checksums = setup_.checksums,
-          .record_events = setup_.record_events};
+          .record_events = setup_.record_events,
+          .restored = setup_.restored};
 }
 
 // For each tie that spans stages, by the name of the weights: one worker of the copy's stage sends to one of
@@ -184,6 +187,10 @@ void Pipeline::permit(std::int64_t batch, bool synchronous) {
 
 void Pipeline::request_stop() {
   gate_.request_stop();
+}
+
+void Pipeline::request_save(bool stop) {
+  gate_.request_save(stop);
 }
 
 const Stage& Pipeline::stage(int stage, int replica) const {

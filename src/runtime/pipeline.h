@@ -19,7 +19,8 @@ struct PipelineSetup {
   std::vector<device::Device> devices;  // of each worker, by its number (schedule/spec.h)
   bool checksums = false;
   bool record_events = false;
-  bool simulate_peers = false;  // links as between GPUs, also on one and the same
+  bool simulate_peers = false;                    // links as between GPUs, also on one and the same
+  std::shared_ptr<const Restored> restored = {};  // where spec.first_batch is above 0
 };
 
 class Pipeline {
@@ -38,6 +39,8 @@ class Pipeline {
 
   // Ends the run after the batches that have begun. From any thread.
   void request_stop();
+  // Saves at the next batch to begin; with `stop` the run ends after that batch. From any thread.
+  void request_save(bool stop);
 
   // Before run(): from this batch on each begins when permit() has said how. From any thread, batch after
   // batch.

@@ -4,10 +4,12 @@
 
 #include <numeric>
 
+#include "architecture/heads.h"
 #include "base/error.h"
 #include "base/gpu_name.h"
 #include "base/optimizer_kinds.h"
 #include "base/parameter_groups.h"
+#include "checkpoint/pretrained.h"
 #include "device/gpu_thread.h"
 #include "models/model.h"
 #include "tokenizer/load.h"
@@ -119,24 +121,48 @@ std::vector<device::Device> choose_devices(const Config& config, int workers) {
   return devices;
 }
 
-// A run does not need its tokenizer, but what is generated afterwards does.
+// A run on tokens does not need its tokenizer, but what is generated afterwards does.
 void check_tokenizer(const Config& config) {
   const std::string& name = config.data.tokenizer;
-  if (name == "bytes") return;
-  const auto check_file = [&](const char* key, const std::string& path) {
-    if (path == "synthetic" || data::names_token_file(path)) return;
-    fail_input(
-        "data.tokenizer is '{}', but {} '{}' is no token file; make one of it with twobw prepare, or leave "
-        "data.tokenizer out to train on bytes",
-        name, key, path);
+  const bool encodes = architecture::tells_of_sequences(architecture::head_of(config.model)) &&
+                       !(is_synthetic(config.data.train) && is_synthetic(config.data.validation));
+  if (name == "bytes" && !encodes) return;
+  const auto check_files = [&](const char* key, const Corpora& corpora) {
+    for (const auto& [path, weight] : corpora) {
+      if (path == "synthetic" || data::names_token_file(path)) continue;
+      fail_input(
+          "data.tokenizer is '{}', but {} '{}' is no token file; make one of it with twobw prepare, or leave "
+          "data.tokenizer out to train on bytes",
+          name, key, path);
+    }
   };
-  check_file("data.train", config.data.train);
-  check_file("data.validation", config.data.validation);
+  if (!encodes) {
+    check_files("data.train", config.data.train);
+    check_files("data.validation", config.data.validation);
+  }
   const auto tokens = tokenizer::load_tokenizer(name)->vocab_size();
   if (tokens > config.model.vocab) {
     fail_input("model.vocab is {}, but data.tokenizer '{}' has {} tokens; it must be at least {}",
                config.model.vocab, name, tokens, tokens);
   }
+}
+
+// A family of somebody's own may read more of a batch than its head is given.
+void check_fields(const Setup& setup) {
+  const ModelConfig& model = setup.config.model;
+  const auto taken = architecture::taken_by(setup.model.layers, 0, setup.model.size());
+  for (const data::Field field : architecture::kFields) {
+    if (field == data::Field::LossScale || !taken.has(field) || setup.training->fields().has(field)) continue;
+    fail_input("model.head is {}, whose data have no {}, but model.family {} reads them; choose another head",
+               name(architecture::head_of(model)), architecture::name(field), model.family);
+  }
+}
+
+void check_buckets(const Config& config) {
+  const ModelHead head = architecture::head_of(config.model);
+  if (config.data.bucket == 0 || architecture::tells_of_sequences(head)) return;
+  fail_input("data.bucket is {}, but with model.head: {} all sequences have the same length; it must be 0",
+             config.data.bucket, name(head));
 }
 
 }  // namespace
@@ -168,14 +194,17 @@ Setup prepare(const Config& given) {
   check_whole_updates(setup.config);
   schedule::validate(setup.spec);
   setup.model = models::build(config.model);
+  if (config.model.is_imported())
+    setup.head_change = checkpoint::Pretrained(config.model).check(setup.model.layers);
   check_groups(config, setup.model);
   check_split(config, setup.model);
   setup.devices = choose_devices(config, setup.spec.shape.workers());
   check_precision(config, setup.devices.front().gpu.has_value());
-  const ModelConfig& model = config.model;
-  setup.training = data::open_source("data.train", config.data.train, model.vocab, model.context);
-  setup.validation = data::open_source("data.validation", config.data.validation, model.vocab, model.context);
+  setup.training = data::open_source("data.train", config.data.train, config);
+  setup.validation = data::open_source("data.validation", config.data.validation, config);
   check_tokenizer(config);
+  check_fields(setup);
+  check_buckets(config);
   return setup;
 }
 

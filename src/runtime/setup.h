@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "checkpoint/pretrained.h"
 #include "data/tokens.h"
 #include "device/device.h"
 #include "models/model.h"
@@ -20,6 +21,7 @@ struct Setup {
   Config config;
   schedule::Spec spec;  // an open split is still to be measured, see measure/split.h
   models::Model model;
+  checkpoint::HeadChange head_change;  // where it starts from model.from
   std::unique_ptr<data::Source> training, validation;
   std::vector<double> layer_seconds;    // an update's time in each layer, alone; empty unless measured
   std::vector<device::Device> devices;  // of each worker, by its number (schedule/spec.h)

@@ -1,5 +1,8 @@
 #include "runtime/stage.h"
 
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -15,9 +18,9 @@ Stage::Stage(const Config& config, const models::Model& model, const data::Sourc
       model_(model),
       setup_(setup),
       passes_(config, training, validation,
-              architecture::taken_by(model.layers, setup.first_layer, setup.last_layer)),
+              architecture::taken_by(model.layers, setup.first_layer, setup.last_layer), setup.position),
       layout_(model.layers, setup.first_layer, setup.last_layer),
-      versions_(layout_, setup.versions, config.train.seed, compute),
+      versions_(layout_, setup.versions, config, compute),
       gradients_(layout_, setup.gradient_buffers, compute) {
   // Ties within the stage: what a prediction is made from is summed apart while the gradient still grows.
   const bool sums_ties =
@@ -93,6 +96,56 @@ std::vector<std::pair<std::int64_t, std::int64_t>> Stage::tied_ranges() const {
     ranges.emplace_back(parameter.gradient_offset, parameter.count);
   }
   return ranges;
+}
+
+std::string Stage::older_name(std::size_t index, std::size_t count, bool predicted) {
+  return predicted ? "predicted" : fmt::format("before{}", count - index);
+}
+
+void Stage::save_compute(std::span<const std::int64_t> older_generations, bool predicted) {
+  copied_.clear();
+  for (std::size_t i = 0; i < older_generations.size(); ++i)
+    copied_.emplace_back(older_name(i, older_generations.size(), predicted),
+                         host_copy(versions_.flat(older_generations[i])));
+}
+
+Snapshot Stage::snapshot(std::int64_t update) {
+  Snapshot snapshot{.update = update, .layout = layout_, .buffers = std::exchange(copied_, {})};
+  snapshot.buffers.emplace_back("weights", host_copy(device_weights()));
+  for (const auto& [name, tensor] : optimizer_state().named()) {
+    if (name != "master") snapshot.buffers.emplace_back(name, host_copy(tensor));
+  }
+  if (!config_.optimizer.extrapolate_weights.empty())
+    snapshot.buffers.emplace_back("compute", host_copy(versions_.flat(versions_.newest())));
+  finish_snapshot(snapshot);
+  return snapshot;
+}
+
+void Stage::restore(const Restored& from, std::int64_t first_generation,
+                    std::span<const std::int64_t> older_generations, bool predicted) {
+  at::NoGradGuard no_grad;
+  versions_.begin_after(first_generation);
+  for (std::size_t i = 0; i < older_generations.size(); ++i)
+    versions_.restore(older_generations[i],
+                      from.flat(older_name(i, older_generations.size(), predicted), layout_));
+  restored_ = from.flat("weights", layout_);
+  for (const auto& [name, tensor] : optimizer_state().named()) {
+    if (name == "master") {
+      tensor.copy_(restored_);
+    } else if (from.has(name)) {
+      tensor.copy_(from.flat(name, layout_));
+    }
+  }
+  if (from.has("compute") && !config_.optimizer.extrapolate_weights.empty())
+    restored_ = from.flat("compute", layout_);
+  restore_counters(from.counters);
+}
+
+void Stage::restore_weights(bool writes) {
+  const Tensor weights = std::exchange(restored_, Tensor());
+  if (!writes) return;
+  versions_.begin_write().copy_(weights);
+  versions_.publish();
 }
 
 std::vector<std::uint64_t> Stage::layer_checksums() const {

@@ -23,6 +23,8 @@
 #include "optim/optimizer.h"
 #include "optim/prediction_miss.h"
 #include "runtime/pass.h"
+#include "runtime/restored.h"
+#include "runtime/snapshot.h"
 #include "telemetry/event.h"
 #include "transport/group.h"
 #include "weights/double_buffer.h"
@@ -46,6 +48,8 @@ struct StageSetup {
   bool settles = false;      // and on true weights, in the later microbatches of a batch
   bool sums_partly = false;  // of what several replicas have
   double predict_ratio = 1;  // m / k_r
+  bool saves = false;        // gives snapshots to checkpoints
+  DataPosition position = {};
 };
 
 // What a step came to.
@@ -107,6 +111,20 @@ class Stage {
   virtual int steps_ahead() const = 0;
   virtual void finish() {}  // waits for all that was queued
 
+  // Seconds, since the beginning, that forwards have waited for the data of their microbatches.
+  virtual double data_waited() const = 0;
+
+  // Copies what the next batch reads besides the weights that the coming step makes (schedule/spec.h); and
+  // with it, after the step, those and the optimizer's state.
+  void save_compute(std::span<const std::int64_t> older_generations, bool predicted);
+  Snapshot snapshot(std::int64_t update);
+  // Of a resumed run, before anything else: where generations begin, and those that are read before they are
+  // written.
+  void restore(const Restored& from, std::int64_t first_generation,
+               std::span<const std::int64_t> older_generations, bool predicted);
+  // In place of the step that made the weights restored.
+  void restore_weights(bool writes);
+
   // Flat true weights of the newest version, in single precision on the CPU, and where the parameters lie in
   // them.
   virtual at::Tensor newest_weights() const = 0;
@@ -125,6 +143,12 @@ class Stage {
   void begin_watch(std::int64_t update, const at::Tensor& true_weights);
   void end_watch(std::int64_t update, const at::Tensor& true_weights);
   std::optional<telemetry::PredictionMiss> take_miss(std::int64_t update);
+  // Of what a snapshot takes: a copy in host memory, perhaps still on its way; the optimizer's.
+  virtual at::Tensor host_copy(const at::Tensor& tensor) = 0;
+  virtual const optim::State& optimizer_state() const = 0;
+  virtual const at::Tensor& device_weights() const = 0;  // the newest true ones, in single precision
+  virtual void finish_snapshot(Snapshot& snapshot) = 0;  // counters, and when it is all there
+  virtual void restore_counters(const optim::Counters& counters) = 0;
   bool is_last() const { return setup_.last_layer == model_.size(); }
   std::int64_t batch_of(std::int64_t microbatch) const { return microbatch / config_.pipeline.microbatches; }
 
@@ -138,6 +162,11 @@ class Stage {
   at::Tensor partial_;  // see copy_partial
 
  private:
+  // Names of what a batch reads besides, oldest first.
+  static std::string older_name(std::size_t index, std::size_t count, bool predicted);
+
+  std::vector<std::pair<std::string, at::Tensor>> copied_;  // for the snapshot to come
+  at::Tensor restored_;                                     // until restore_weights, on the CPU
   bool watches_ = false;
   std::map<std::int64_t, optim::PredictionMiss> misses_;  // by update
 };

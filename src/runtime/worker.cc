@@ -53,6 +53,7 @@ void Worker::run(const models::Model& model, const data::Source& training, const
                                               binding_->compute(config_.train.precision))
                              : make_cpu_stage(config_, model, training, validation, setup_.arithmetic, pool_);
   stream_ = std::make_unique<schedule::Stream>(schedule::of_replica(spec_, setup_.replica), setup_.stage);
+  if (setup_.restored) restore();
   last_update_ = now();
   while (const auto instruction = stream_->next()) {
     board_.begin(index(), *instruction);
@@ -104,16 +105,39 @@ void Worker::execute(const Instruction& i) {
       return step(i);
     case Op::Predict:
       return predict(i);
+    case Op::SaveCompute:
+      return stage_->save_compute(schedule::older_generations(stream_->spec(), setup_.stage, i.version),
+                                  i.predicted);
+    case Op::Save:
+      return save(i.version);
+    case Op::Restore:
+      return stage_->restore_weights(i.generation >= 0);
     case Op::Evaluate:
       return evaluate(i.batch);
   }
+}
+
+void Worker::save(std::int64_t update) {
+  Snapshot snapshot = stage_->snapshot(update);
+  snapshot.stage = setup_.stage;
+  if (observer_.on_snapshot) observer_.on_snapshot(std::move(snapshot));
+}
+
+void Worker::restore() {
+  const std::int64_t batch = spec_.first_batch;
+  stage_->restore(*setup_.restored, schedule::first_generation(spec_),
+                  schedule::older_generations(spec_, setup_.stage, batch), schedule::predicts(spec_, batch));
 }
 
 void Worker::begin_batch(std::int64_t batch) {
   using transport::BatchStart;
   const BatchStart start =
       index() == 0 ? groups_.gate.decide(batch) : timed_wait([&] { return groups_.gate.await(batch); });
-  if (start == BatchStart::Refused) stream_->stop_before(batch);
+  if (start == BatchStart::Refused) {
+    stream_->stop_before(batch);
+  } else if (groups_.gate.saves_before(batch)) {
+    stream_->save_before(batch);
+  }
   if (start != BatchStart::Synchronous) return;
   stream_->run_synchronously(batch);
   // What replicas began to sum for its prediction is of no use.
@@ -217,6 +241,8 @@ void Worker::step(const Instruction& i) {
       .report = {.replica = setup_.replica, .stage = setup_.stage, .update = i.batch, .learning_rate = rate},
       .done = binding_->clock().now(),
       .waits = std::exchange(waits_, {})};
+  const double data_waited = stage_->data_waited();
+  made.report.data_wait = data_waited - std::exchange(data_waited_, data_waited);
   if (setup_.checksums) made.report.checksums = stage_->layer_checksums();
   steps_.push_back(std::move(made));
   while (static_cast<int>(steps_.size()) > stage_->steps_ahead()) report_step();
@@ -246,6 +272,8 @@ void Worker::report_step() {
   report.elapsed = report.time - std::exchange(last_update_, report.time);
   for (const Span& wait : made.waits)
     report.waiting += binding_->clock().seconds(wait.end) - binding_->clock().seconds(wait.begin);
+  // A GPU goes on with what is queued while its thread waits.
+  if (!setup_.device.gpu) report.waiting += report.data_wait;
   if (result.loss) report.loss = *result.loss;
   observer_.on_update(std::move(report));
 }

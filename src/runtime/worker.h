@@ -42,6 +42,7 @@ struct Ports {
 struct Observer {
   std::function<void(telemetry::StageUpdate)> on_update;
   std::function<void(telemetry::Evaluation)> on_evaluation;
+  std::function<void(Snapshot)> on_snapshot = {};  // of replica 0, where the schedule saves
 };
 
 struct WorkerSetup {
@@ -50,8 +51,9 @@ struct WorkerSetup {
   StageSetup arithmetic;
   device::Device device;
   Ports ports;
-  bool checksums = false;      // report those of the weights with every update
-  bool record_events = false;  // keep every instruction's times
+  bool checksums = false;                         // report those of the weights with every update
+  bool record_events = false;                     // keep every instruction's times
+  std::shared_ptr<const Restored> restored = {};  // of a resumed run
 };
 
 // What a worker does together with others.
@@ -93,6 +95,8 @@ class Worker {
   NextBatch next_batch(std::int64_t batch);
   double learning_rate(std::int64_t update) const;
   void evaluate(std::int64_t update);
+  void save(std::int64_t update);
+  void restore();
   std::vector<transport::Norms> collect_norms(std::int64_t batch);
   void report_step();
   void check_memory();
@@ -135,6 +139,7 @@ class Worker {
   std::int64_t predicted_ = 0;       // the last batch
   std::int64_t summed_partly_ = -2;  // likewise, that replicas sum up for the next
   double last_update_ = 0;
+  double data_waited_ = 0;  // until the last step
   std::vector<Timed> timed_;
   std::vector<telemetry::Event> events_;
   Footprint last_peak_;  // when it was last checked

@@ -43,7 +43,19 @@ class WeightBuffers {
     friend bool operator==(const Content&, const Content&) = default;
   };
 
-  WeightBuffers(int n) : holds_(static_cast<std::size_t>(n)) { holds_[0] = {.version = 0}; }
+  // With W(0), or with what a resumed run's first batch reads from the checkpoint besides what is restored.
+  WeightBuffers(const Spec& spec, int stage) : holds_(static_cast<std::size_t>(versions_kept(spec, stage))) {
+    written_ = first_generation(spec);
+    if (spec.first_batch == 0) holds_[0] = {.version = 0};
+    if (spec.first_batch == 0) return;
+    const auto older = older_generations(spec, stage, spec.first_batch);
+    for (std::size_t i = 0; i < older.size(); ++i) {
+      const bool predicted = predicts(spec, spec.first_batch);
+      const auto behind = static_cast<std::int64_t>(older.size() - i);
+      holds_[index(older[i])] = {.version = predicted ? spec.first_batch : spec.first_batch - behind,
+                                 .predicted = predicted};
+    }
+  }
 
   const Content& at(std::int64_t generation) const { return holds_[index(generation)]; }
   // Whether it is the next in turn.
@@ -66,12 +78,44 @@ std::string lost(const Instruction& instruction, const WeightBuffers::Content& f
                      found.version);
 }
 
+bool writes_weights(Op op) {
+  return op == Op::Step || op == Op::Predict || op == Op::Restore;
+}
+
+bool makes_true_weights(Op op) {
+  return op == Op::Step || op == Op::Restore;
+}
+
+// What the microbatches of each batch j read besides W(j), by generation.
+using Reads = std::map<std::int64_t, std::map<std::int64_t, WeightBuffers::Content>>;
+Reads older_reads(List list) {
+  Reads reads;
+  for (const Instruction& instruction : list) {
+    if (instruction.op != Op::Forward) continue;
+    if (instruction.predicted || instruction.version < instruction.batch)
+      reads[instruction.batch][instruction.generation] = {.version = instruction.version,
+                                                          .predicted = instruction.predicted};
+  }
+  return reads;
+}
+
+// What SaveCompute copies is all that the batch after it reads besides W(t).
+std::string check_copied(const Instruction& save, const WeightBuffers& buffers, Reads& reads) {
+  const auto& read = reads[save.version];
+  if (read.empty() || read.begin()->first != save.generation)
+    return fmt::format("{} copies other weights than batch {} reads", describe(save), save.version);
+  for (const auto& [generation, content] : read) {
+    if (buffers.at(generation) != content) return lost(save, buffers.at(generation));
+  }
+  return {};
+}
+
 // Index of the last instruction that runs on each, by generation.
 std::map<std::int64_t, std::size_t> last_uses(const Spec& spec, List list) {
   std::map<std::int64_t, std::size_t> last;
   std::map<std::int64_t, std::int64_t> written = {{0, 0}};  // generation by version, of true weights
   for (std::size_t i = 0; i < list.size(); ++i) {
-    if (list[i].op == Op::Step) written[list[i].version] = list[i].generation;
+    if (makes_true_weights(list[i].op)) written[list[i].version] = list[i].generation;
     if (computes_with_weights(list[i].op)) last[list[i].generation] = i;
     if (list[i].op == Op::Evaluate && !keeps_true_weights_apart(spec)) last[written[list[i].version]] = i;
   }
@@ -94,11 +138,13 @@ int peak_in_flight(List list) {
 // until the next has read it. The number of live ones can only grow there.
 int peak_versions(const Spec& spec, List list) {
   const auto last_use = last_uses(spec, list);
-  std::set<std::int64_t> written = {0};
+  std::set<std::int64_t> written;
+  if (spec.first_batch == 0) written.insert(0);
   std::size_t peak = 1;
   for (std::size_t i = 0; i < list.size(); ++i) {
-    const bool writes = list[i].op == Op::Step || list[i].op == Op::Predict;
-    if (!writes || list[i].generation < 0) continue;
+    // In a resumed run what was there before is known by being read.
+    if (computes_with_weights(list[i].op)) written.insert(list[i].generation);
+    if (!writes_weights(list[i].op) || list[i].generation < 0) continue;
     std::erase_if(written, [&](std::int64_t generation) {
       const auto last = last_use.find(generation);
       return last == last_use.end() || last->second < i;
@@ -146,7 +192,8 @@ std::string check_slots(const Spec& spec, int stage, List list) {
 }
 
 std::string check_weight_buffers(const Spec& spec, int stage, List list) {
-  WeightBuffers buffers(versions_kept(spec, stage));
+  WeightBuffers buffers(spec, stage);
+  Reads reads = older_reads(list);
   const auto used = true_versions_used(list);
   std::map<std::int64_t, std::int64_t> generations = {{0, 0}};  // by version, of true weights
   for (const Instruction& instruction : list) {
@@ -162,7 +209,11 @@ std::string check_weight_buffers(const Spec& spec, int stage, List list) {
       const WeightBuffers::Content& found = buffers.at(generations[instruction.batch]);
       if (found != WeightBuffers::Content{.version = instruction.batch}) return lost(instruction, found);
     }
-    if (op != Op::Step && op != Op::Predict) continue;
+    if (op == Op::SaveCompute) {
+      const std::string problem = check_copied(instruction, buffers, reads);
+      if (!problem.empty()) return problem;
+    }
+    if (!writes_weights(op)) continue;
     if (instruction.generation < 0) {
       if (op == Op::Predict || !keeps_true_weights_apart(spec) || used.contains(instruction.version))
         return fmt::format("{} writes nothing to compute with", describe(instruction));
@@ -171,7 +222,7 @@ std::string check_weight_buffers(const Spec& spec, int stage, List list) {
     if (!buffers.write(instruction.generation, own))
       return fmt::format("{} writes generation {} out of turn", describe(instruction),
                          instruction.generation);
-    if (op == Op::Step) generations[instruction.version] = instruction.generation;
+    if (makes_true_weights(op)) generations[instruction.version] = instruction.generation;
   }
   const int peak = peak_versions(spec, list);
   if (peak > versions_kept(spec, stage)) {

@@ -13,9 +13,10 @@ std::int64_t microbatches_of_run(const Spec& spec) {
   return spec.updates * spec.shape.microbatches;
 }
 
-// The ops `op` of the list must be number 0, 1, ..., count-1.
-std::string check_counts_up(List list, Op op, std::int64_t Instruction::*number, std::int64_t count) {
-  std::int64_t next = 0;
+// The ops `op` of the list must be number first, first+1, ..., count-1.
+std::string check_counts_up(List list, Op op, std::int64_t Instruction::*number, std::int64_t first,
+                            std::int64_t count) {
+  std::int64_t next = first;
   for (const Instruction& instruction : list) {
     if (instruction.op != op) continue;
     if (instruction.*number != next || next == count) {
@@ -74,6 +75,8 @@ std::string missing(const Spec& spec, int stage, const History& history, const I
     case Op::Step:
       return need(Op::ReduceGradients, j);
     case Op::Evaluate:
+      return need(j < spec.first_batch ? Op::Restore : Op::Step, j);
+    case Op::Save:
       return need(Op::Step, j);
     default:
       return {};
@@ -98,23 +101,33 @@ std::string check_dataflow(const Spec& spec, int stage, List list) {
 }
 
 std::string check_once(const Spec& spec, int, List list) {
-  std::string problem = check_counts_up(list, Op::BeginBatch, &Instruction::batch, spec.updates);
+  std::string problem =
+      check_counts_up(list, Op::BeginBatch, &Instruction::batch, spec.first_batch, spec.updates);
   for (Op op : {Op::Forward, Op::Backward}) {
     if (!problem.empty()) break;
-    problem = check_counts_up(list, op, &Instruction::microbatch, microbatches_of_run(spec));
+    problem = check_counts_up(list, op, &Instruction::microbatch, spec.first_batch * spec.shape.microbatches,
+                              microbatches_of_run(spec));
   }
   return problem;
 }
 
 std::string check_updates(const Spec& spec, int, List list) {
   for (Op op : {Op::ReduceGradients, Op::Step}) {
-    std::string problem = check_counts_up(list, op, &Instruction::batch, spec.updates);
+    std::string problem = check_counts_up(list, op, &Instruction::batch, spec.first_batch, spec.updates);
     if (!problem.empty()) return problem;
   }
+  const std::int64_t restored = spec.first_batch > 0 ? spec.first_batch - 1 : 0;
+  std::string problem = check_counts_up(list, Op::Restore, &Instruction::batch, restored,
+                                        spec.first_batch > 0 ? restored + 1 : 0);
+  if (!problem.empty()) return problem;
+  bool stepped = false;
   for (const Instruction& instruction : list) {
-    if (instruction.op == Op::Step && instruction.version != instruction.batch + 1) {
+    const bool steps = instruction.op == Op::Step, restores = instruction.op == Op::Restore;
+    if ((steps || restores) && instruction.version != instruction.batch + 1) {
       return fmt::format("{} must write W({})", describe(instruction), instruction.batch + 1);
     }
+    if (restores && stepped) return fmt::format("{} comes after a Step", describe(instruction));
+    stepped = stepped || steps;
   }
   return {};
 }
@@ -122,12 +135,12 @@ std::string check_updates(const Spec& spec, int, List list) {
 // One order for all stages follows: every stage evaluates the due updates, each once, ascending.
 std::string check_evaluations(const Spec& spec, int, List list) {
   std::int64_t newest = 0;
-  std::int64_t next = 0;
+  std::int64_t next = spec.first_batch > 0 ? spec.first_batch - 1 : 0;
   const auto skip_to_due = [&] {
     while (next < spec.updates && !is_due(spec, next)) ++next;
   };
   for (const Instruction& instruction : list) {
-    if (instruction.op == Op::Step) newest = instruction.version;
+    if (instruction.op == Op::Step || instruction.op == Op::Restore) newest = instruction.version;
     if (instruction.op != Op::Evaluate) continue;
     skip_to_due();
     if (instruction.batch != next) return fmt::format("{} is not due", describe(instruction));

@@ -17,6 +17,9 @@ bool of_microbatch(Op op) {
     case Op::ReduceGradients:
     case Op::Step:
     case Op::Predict:
+    case Op::SaveCompute:
+    case Op::Save:
+    case Op::Restore:
     case Op::Evaluate:
       return false;
     default:
@@ -25,7 +28,27 @@ bool of_microbatch(Op op) {
 }
 
 bool of_version(Op op) {
-  return op == Op::Forward || op == Op::Backward || op == Op::Step || op == Op::Predict || op == Op::Evaluate;
+  switch (op) {
+    case Op::Forward:
+    case Op::Backward:
+    case Op::Step:
+    case Op::Predict:
+    case Op::SaveCompute:
+    case Op::Save:
+    case Op::Restore:
+    case Op::Evaluate:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The batches that an op may be of: those of the run, and of a resumed one the update before it.
+bool of_the_run(const Spec& spec, const Instruction& instruction) {
+  const bool before = instruction.batch + 1 == spec.first_batch;
+  if (instruction.op == Op::Restore) return before;
+  if (instruction.op == Op::Evaluate && before) return true;
+  return instruction.batch >= spec.first_batch && instruction.batch < spec.updates;
 }
 
 // Whether stage r has the neighbour that the op talks to.
@@ -43,7 +66,7 @@ bool well_formed(const Spec& spec, int stage, const Instruction& instruction) {
   const bool version = of_version(instruction.op)
                            ? instruction.version >= 0 && instruction.version <= spec.updates
                            : instruction.version == -1;
-  return microbatch && version && instruction.batch >= 0 && instruction.batch < spec.updates &&
+  return microbatch && version && instruction.batch >= 0 && of_the_run(spec, instruction) &&
          has_peer(spec, stage, instruction.op);
 }
 

@@ -20,6 +20,7 @@ bool runs_under_flush(const Spec& spec, std::int64_t batch) {
 
 // Whether W(j) is there when batch j begins, since no batch is on its way then.
 bool begins_drained(const Spec& spec, std::int64_t batch) {
+  if (spec.begins_drained && batch == spec.first_batch) return true;
   return batch == 0 || runs_under_flush(spec, batch) || runs_under_flush(spec, batch - 1);
 }
 
@@ -38,7 +39,23 @@ bool runs_on_prediction(const Spec& spec, const Instruction& instruction) {
   return fill + first > m || first >= m || instruction.microbatch - instruction.batch * m < first;
 }
 
-std::int64_t version_by_rule(const Spec& spec, std::int64_t batch, std::int64_t updates_made) {
+// n_r = d - r and its share of e.
+std::int64_t most_in_flight(const Spec& spec, int stage) {
+  const std::int64_t behind = spec.shape.stages - 1 - stage;
+  const std::int64_t extra =
+      behind == 0 ? 0 : (spec.shape.extra * behind + spec.shape.stages - 2) / (spec.shape.stages - 1);
+  return behind + 1 + extra;
+}
+
+// Under stash, of the microbatches that were in flight when a resumed run was cut: as if it had not been.
+bool was_in_flight(const Spec& spec, int stage, std::int64_t microbatch) {
+  return spec.first_batch > 0 && !spec.begins_drained &&
+         microbatch < spec.first_batch * spec.shape.microbatches + most_in_flight(spec, stage) - 1;
+}
+
+std::int64_t version_by_rule(const Spec& spec, int stage, const Instruction& forward,
+                             std::int64_t updates_made) {
+  const std::int64_t batch = forward.batch;
   switch (spec.shape.schedule) {
     case Kind::Sequential:
     case Kind::GPipe:
@@ -47,10 +64,20 @@ std::int64_t version_by_rule(const Spec& spec, std::int64_t batch, std::int64_t 
     case Kind::TwoBW:
       if (spec.shape.predict) return batch;
       return begins_drained(spec, batch) ? batch : batch - 1;
-    case Kind::Stash:
-      return batch < spec.sync_updates ? batch : updates_made;
+    case Kind::Stash: {
+      if (batch < spec.sync_updates) return batch;
+      if (!was_in_flight(spec, stage, forward.microbatch)) return updates_made;
+      const std::int64_t m = spec.shape.microbatches;
+      const std::int64_t ended = forward.microbatch - spec.sync_updates * m - most_in_flight(spec, stage) + 1;
+      return spec.sync_updates + (ended < 0 ? 0 : ended / m);
+    }
   }
   return -1;
+}
+
+// When the list begins: in a resumed run the last one before it is made by Restore.
+std::int64_t updates_made_before(const Spec& spec) {
+  return spec.first_batch > 0 ? spec.first_batch - 1 : 0;
 }
 
 std::vector<std::int64_t> versions_by_microbatch(const Spec& spec, List list) {
@@ -64,21 +91,19 @@ std::vector<std::int64_t> versions_by_microbatch(const Spec& spec, List list) {
 
 }  // namespace
 
-// P(j) = W(j-1) and the first k_r = m - n_r + 1 gradients of batch j-1, no more and no fewer, n_r = d - r and
-// its share of e; with replicas their sum, begun while one more microbatch runs where there is one.
+// P(j) = W(j-1) and the first k_r = m - n_r + 1 gradients of batch j-1, no more and no fewer; with replicas
+// their sum, begun while one more microbatch runs where there is one.
 std::string check_predictions(const Spec& spec, int stage, List list) {
-  const std::int64_t m = spec.shape.microbatches, behind = spec.shape.stages - 1 - stage;
-  const std::int64_t extra =
-      behind == 0 ? 0 : (spec.shape.extra * behind + spec.shape.stages - 2) / (spec.shape.stages - 1);
-  const std::int64_t in = m - (behind + 1 + extra) + 1;
+  const std::int64_t m = spec.shape.microbatches, in = m - most_in_flight(spec, stage) + 1;
   const bool shares = spec.shape.replicas > 1;
   const std::int64_t taken = shares && in > 1 ? in - 1 : in;
-  std::int64_t next = 0;  // the next batch to predict
+  // The next batch to predict; the first of a resumed run has its prediction from the checkpoint.
+  std::int64_t next = spec.first_batch > 0 ? spec.first_batch + 1 : 0;
   const auto skip_to_predicted = [&] {
     while (next < spec.updates && !is_predicted(spec, next)) ++next;
   };
   skip_to_predicted();
-  std::int64_t backwards = 0, updates_made = 0, shared = 0;
+  std::int64_t backwards = spec.first_batch * m, updates_made = updates_made_before(spec), shared = 0;
   for (const Instruction& instruction : list) {
     const std::int64_t j = instruction.batch;
     switch (instruction.op) {
@@ -86,6 +111,7 @@ std::string check_predictions(const Spec& spec, int stage, List list) {
         ++backwards;
         break;
       case Op::Step:
+      case Op::Restore:
         ++updates_made;
         break;
       case Op::ReducePartial:
@@ -121,13 +147,13 @@ std::string check_predictions(const Spec& spec, int stage, List list) {
   return {};
 }
 
-std::string check_version_rule(const Spec& spec, int, List list) {
+std::string check_version_rule(const Spec& spec, int stage, List list) {
   const auto forward_versions = versions_by_microbatch(spec, list);
-  std::int64_t updates_made = 0;
+  std::int64_t updates_made = updates_made_before(spec);
   for (const Instruction& instruction : list) {
-    if (instruction.op == Op::Step) ++updates_made;
+    if (instruction.op == Op::Step || instruction.op == Op::Restore) ++updates_made;
     std::int64_t expected = instruction.version;
-    if (instruction.op == Op::Forward) expected = version_by_rule(spec, instruction.batch, updates_made);
+    if (instruction.op == Op::Forward) expected = version_by_rule(spec, stage, instruction, updates_made);
     if (instruction.op == Op::Backward) {
       expected = forward_versions[static_cast<std::size_t>(instruction.microbatch)];
     }

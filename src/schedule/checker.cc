@@ -18,7 +18,7 @@ struct Entry {
   std::string (*by_stage)(const Spec&, int stage, List) = nullptr;
 };
 
-constexpr std::array<Entry, 14> entries = {{
+constexpr std::array<Entry, 15> entries = {{
     {Property::Shape, "shape", "every instruction names a microbatch, a batch and a version of this run",
      check_shape, nullptr},
     {Property::Progress, "progress", "no worker waits for ever", check_progress, nullptr},
@@ -44,6 +44,8 @@ constexpr std::array<Entry, 14> entries = {{
     {Property::Updates, "updates", "every update happens once per stage, in order", nullptr, check_updates},
     {Property::Evaluations, "evaluations", "the newest version is evaluated whenever it is due", nullptr,
      check_evaluations},
+    {Property::Saves, "saves", "every cut that is due is saved once, with what the batch after it reads",
+     nullptr, check_saves},
     {Property::Links, "links", "every link is received from in the order it is sent to", check_links,
      nullptr},
 }};

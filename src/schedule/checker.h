@@ -26,6 +26,7 @@ enum class Property {
   GradientBuffers,  // no batch accumulates into a buffer whose update is outstanding
   Updates,          // each update once, in order, to the next version
   Evaluations,      // of the newest weights, when due, in one order
+  Saves,            // of every cut that is due, once, with all that the batch after it reads
   Links,            // received in the order sent, so that an ordered transport will do
 };
 

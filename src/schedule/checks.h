@@ -27,6 +27,7 @@ std::string check_weight_buffers(const Spec& spec, int stage, List list);
 std::string check_gradient_buffers(const Spec& spec, int stage, List list);
 std::string check_updates(const Spec& spec, int stage, List list);
 std::string check_evaluations(const Spec& spec, int stage, List list);
+std::string check_saves(const Spec& spec, int stage, List list);
 
 int peak_in_flight(List list);
 int peak_versions(const Spec& spec, List list);

@@ -28,6 +28,12 @@ std::string_view name(Op op) {
       return "Step";
     case Op::Predict:
       return "Predict";
+    case Op::SaveCompute:
+      return "SaveCompute";
+    case Op::Save:
+      return "Save";
+    case Op::Restore:
+      return "Restore";
     case Op::Evaluate:
       return "Evaluate";
   }
@@ -42,9 +48,14 @@ std::string describe(const Instruction& instruction) {
     text += fmt::format(" batch {}", instruction.batch);
   }
   if (instruction.version >= 0) {
-    const bool writes = instruction.op == Op::Step || instruction.op == Op::Predict;
-    text += fmt::format(" {} {}({})", writes ? "to" : "on", instruction.predicted ? 'P' : 'W',
-                        instruction.version);
+    const Op op = instruction.op;
+    const bool writes = op == Op::Step || op == Op::Predict || op == Op::Restore;
+    const bool saves = op == Op::SaveCompute || op == Op::Save;
+    text += fmt::format(" {} {}({})",
+                        writes  ? "to"
+                        : saves ? "for"
+                                : "on",
+                        instruction.predicted ? 'P' : 'W', instruction.version);
   }
   return text;
 }

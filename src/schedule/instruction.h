@@ -20,14 +20,17 @@ enum class Op : std::uint8_t {
   ReduceGradients,  // batch j's gradients are complete here: start what crosses stages and replicas
   Step,             // apply update j: wait for what crosses them, write weights `version` = W(j+1)
   Predict,          // write P(j), `version` = j, from W(j-1) and the k_r gradients of batch j-1 that are in
-  Evaluate,         // forward the validation data on weights `version` = W(j+1), the newest
+  SaveCompute,  // copy what batch j+1 reads besides W(j+1), from `generation` on, for the cut `version` = j+1
+  Save,         // copy W(j+1), `version`, and the optimizer's state then
+  Restore,      // of a resumed run, in place of Step: write weights `version` = W(j+1) from the checkpoint
+  Evaluate,     // forward the validation data on weights `version` = W(j+1), the newest
 };
 
 struct Instruction {
   Op op = Op::Forward;
   std::int64_t batch = 0;
   std::int64_t microbatch = -1;  // only ops of one microbatch
-  std::int64_t version = -1;     // only Forward, Backward, Step, Predict and Evaluate
+  std::int64_t version = -1;     // not ops of a batch's begin, of messages or of gradients
   int slot = -1;                 // only Forward and Backward
   bool predicted = false;        // whether `version` t means P(t), else W(t)
   std::int64_t generation = -1;  // of Forward and Backward, and of what writes weights to compute with

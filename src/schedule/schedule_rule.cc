@@ -1,11 +1,19 @@
 #include "schedule/schedule_rule.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace twobw::schedule {
 
 Stream::Stream(const Spec& spec, int stage) : spec_(spec), stage_(stage), batches_(spec.updates) {
   validate(spec);
+  begun_ = spec.first_batch;
+  forwards_ = backwards_ = spec.first_batch * spec.shape.microbatches;
+  // The last step before a resumed run is there as Restore.
+  steps_ = std::max<std::int64_t>(0, spec.first_batch - 1);
+  written_ = first_generation(spec);
+  if (spec.evaluate_every > 0) evaluated_ = steps_ - steps_ % spec.evaluate_every;
   TWOBW_ASSERT(stage >= 0 && stage < spec.shape.stages, "stage {} of {}", stage, spec.shape.stages);
 }
 
@@ -21,6 +29,13 @@ void Stream::stop_before(std::int64_t batch) {
   TWOBW_ASSERT(batch >= begun_ - 1 && forwards_ <= batch * spec_.shape.microbatches,
                "stop before batch {}, but stage {} has forwarded {} microbatches", batch, stage_, forwards_);
   if (batch < batches_) batches_ = batch;
+  to_save_.erase(to_save_.lower_bound(batch), to_save_.end());
+}
+
+void Stream::save_before(std::int64_t batch) {
+  TWOBW_ASSERT(batch == begun_ - 1 && forwards_ == batch * spec_.shape.microbatches,
+               "save before batch {}, but stage {} has forwarded {} microbatches", batch, stage_, forwards_);
+  if (spec_.saves && batch > spec_.first_batch && batch < batches_) to_save_.insert(batch);
 }
 
 void Stream::run_synchronously(std::int64_t batch) {
@@ -49,6 +64,8 @@ void Stream::refill() {
     emit_backward();
   } else {
     while (steps_ < batches_) emit_step(steps_);
+    // A run that was stopped lacks what batch `batches_` would have run on.
+    if (spec_.save_last && spec_.saves && batches_ == spec_.updates) emit_save(batches_ - 1);
     if (spec_.evaluate_every > 0 && batches_ > 0 && evaluated_ < batches_) emit_evaluate(batches_ - 1);
     ended_ = true;
   }
@@ -64,6 +81,8 @@ bool Stream::may_forward() const {
 void Stream::emit_begin(std::int64_t batch) {
   ready_.push_back({.op = Op::BeginBatch, .batch = batch});
   ++begun_;
+  const bool due = spec_.save_every > 0 && batch % spec_.save_every == 0;
+  if (due && spec_.saves && batch > spec_.first_batch) to_save_.insert(batch);
 }
 
 void Stream::emit_forward() {
@@ -73,8 +92,15 @@ void Stream::emit_forward() {
   const int slot = static_cast<int>(k % in_flight_bound(spec_, stage_));
   const std::int64_t updates = updates_before(spec_, stage_, k);
   while (steps_ < updates) emit_step(steps_);
+  // The step was made before the batch began.
+  if (to_save_.erase(steps_) > 0) {
+    emit_save_compute(steps_ - 1);
+    emit_save(steps_ - 1);
+  }
   if (delays_steps(spec_, batch)) evaluate_up_to(updates);
-  if (predicts(spec_, batch) && k % spec_.shape.microbatches == 0) emit_predict(batch);
+  // A resumed run has the prediction of its first batch from the checkpoint.
+  const bool begins = k % spec_.shape.microbatches == 0 && batch > spec_.first_batch;
+  if (begins && predicts(spec_, batch)) emit_predict(batch);
   const bool predicted = runs_predicted(spec_, k);
 
   if (stage_ > 0) ready_.push_back({.op = Op::RecvActivation, .batch = batch, .microbatch = k});
@@ -121,15 +147,35 @@ void Stream::emit_step(std::int64_t batch) {
   evaluate_up_to(batch);
   // With nothing but predictions to compute with, it is the optimizer that has the true weights.
   const bool writes = !predicts(spec_, batch + 1) || settles(spec_);
-  ready_.push_back(
-      {.op = Op::Step, .batch = batch, .version = batch + 1, .generation = writes ? ++written_ : -1});
+  const bool saves = to_save_.erase(batch + 1) > 0;
+  if (saves) emit_save_compute(batch);
+  ready_.push_back({.op = batch < spec_.first_batch ? Op::Restore : Op::Step,
+                    .batch = batch,
+                    .version = batch + 1,
+                    .generation = writes ? ++written_ : -1});
   ++steps_;
+  if (saves) emit_save(batch);
   if (!delays_steps(spec_, batch)) evaluate_up_to(batch + 1);
 }
 
 void Stream::emit_predict(std::int64_t batch) {
   ready_.push_back(
       {.op = Op::Predict, .batch = batch, .version = batch, .predicted = true, .generation = ++written_});
+}
+
+// The last stage may write W(batch+1) over what the batch after it reads besides, so that is copied before.
+void Stream::emit_save_compute(std::int64_t batch) {
+  const std::vector<std::int64_t> older = older_generations(spec_, stage_, batch + 1);
+  if (older.empty()) return;
+  ready_.push_back({.op = Op::SaveCompute,
+                    .batch = batch,
+                    .version = batch + 1,
+                    .predicted = predicts(spec_, batch + 1),
+                    .generation = older.front()});
+}
+
+void Stream::emit_save(std::int64_t batch) {
+  ready_.push_back({.op = Op::Save, .batch = batch, .version = batch + 1});
 }
 
 // Under 2BW all stages evaluate update t at one place of the forward order, before the first
@@ -162,7 +208,11 @@ Lists all_instructions(const Spec& spec) {
 Lists of_all_replicas(const Spec& spec, const Lists& first) {
   Lists all = first;
   Lists other = first;
-  for (auto& list : other) std::erase_if(list, [](const Instruction& i) { return i.op == Op::Evaluate; });
+  for (auto& list : other) {
+    std::erase_if(list, [](const Instruction& i) {
+      return i.op == Op::Evaluate || i.op == Op::SaveCompute || i.op == Op::Save;
+    });
+  }
   for (int replica = 1; replica < spec.shape.replicas; ++replica)
     all.insert(all.end(), other.begin(), other.end());
   return all;

@@ -14,6 +14,7 @@
 
 #include <deque>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "schedule/instruction.h"
@@ -29,12 +30,17 @@ class Stream {
   // The next instruction; nothing when the list is at its end.
   std::optional<Instruction> next();
 
+  // With the fallbacks so far.
+  const Spec& spec() const { return spec_; }
+
   // The one after it, where it belongs to the same work; else nothing.
   const Instruction* upcoming() const { return ready_.empty() ? nullptr : &ready_.front(); }
 
   // Ends the run early: batch `batch` and those after it never begin. To be called, by every stage
   // alike, in answer to the BeginBatch of that batch.
   void stop_before(std::int64_t batch);
+  // The cut before batch `batch` is saved, whether or not it is due. To be called likewise, by all stages.
+  void save_before(std::int64_t batch);
   // Batch `batch` runs under Flush: the pipeline drains before it. To be called likewise, under 2BW.
   void run_synchronously(std::int64_t batch);
 
@@ -47,18 +53,21 @@ class Stream {
   void emit_step(std::int64_t batch);
   void emit_predict(std::int64_t batch);
   void emit_evaluate(std::int64_t batch);
+  void emit_save_compute(std::int64_t batch);
+  void emit_save(std::int64_t batch);
   void evaluate_up_to(std::int64_t updates);
   std::int64_t total() const { return batches_ * spec_.shape.microbatches; }
 
   Spec spec_;
   int stage_;
-  std::int64_t batches_;        // batches that run, lowered by stop_before
-  std::int64_t begun_ = 0;      // batches announced by BeginBatch
-  std::int64_t forwards_ = 0;   // next microbatch to forward
-  std::int64_t backwards_ = 0;  // next microbatch to run backward
-  std::int64_t steps_ = 0;      // updates made
-  std::int64_t written_ = 0;    // the newest generation
-  std::int64_t evaluated_ = 0;  // the newest version evaluated so far
+  std::int64_t batches_;            // batches that run, lowered by stop_before
+  std::int64_t begun_ = 0;          // batches announced by BeginBatch
+  std::int64_t forwards_ = 0;       // next microbatch to forward
+  std::int64_t backwards_ = 0;      // next microbatch to run backward
+  std::int64_t steps_ = 0;          // updates made
+  std::int64_t written_ = 0;        // the newest generation
+  std::int64_t evaluated_ = 0;      // the newest version evaluated so far
+  std::set<std::int64_t> to_save_;  // cuts, as updates, whose batch has begun and that are not saved yet
   bool ended_ = false;
   std::deque<Instruction> ready_;
 };

@@ -24,7 +24,10 @@ std::string worker_name(int replicas, int replica, int stage) {
 }
 
 Spec of_replica(Spec spec, int replica) {
-  if (replica > 0) spec.evaluate_every = 0;
+  if (replica > 0) {
+    spec.evaluate_every = 0;
+    spec.saves = false;
+  }
   return spec;
 }
 
@@ -53,6 +56,9 @@ void validate(const Spec& spec) {
   require_at_least("train.updates", spec.updates, 1);
   require_at_least("pipeline.sync_updates", spec.sync_updates, 0);
   require_at_least("train.eval_every", spec.evaluate_every, 0);
+  require_at_least("checkpoint.every_updates", spec.save_every, 0);
+  TWOBW_ASSERT(spec.first_batch >= 0, "a run that begins with batch {}", spec.first_batch);
+  if (spec.first_batch > 0) require_at_least("train.updates", spec.updates, spec.first_batch + 1);
   if (spec.shape.replicas > 1 && spec.shape.replicas > kMostWorkers / spec.shape.stages) {
     fail_input(
         "pipeline.replicas is {}; with {} stages it must be at most {}, for a run has at most {} workers",
@@ -99,6 +105,15 @@ int in_flight_bound(const Spec& spec, int stage) {
   return 0;
 }
 
+namespace {
+
+// Whether batch j is the first of a resumed run and has nothing but W(j) to run on.
+bool resumes_drained(const Spec& spec, std::int64_t batch) {
+  return spec.begins_drained && spec.first_batch > 0 && batch == spec.first_batch;
+}
+
+}  // namespace
+
 std::int64_t synchronous_batches(const Spec& spec) {
   return is_delayed(spec.shape.schedule) ? spec.sync_updates : 0;
 }
@@ -121,7 +136,7 @@ bool delays_steps(const Spec& spec, std::int64_t batch) {
 
 bool predicts(const Spec& spec, std::int64_t batch) {
   return spec.shape.predicts() && batch > 0 && !is_synchronous(spec, batch) &&
-         !is_synchronous(spec, batch - 1);
+         !is_synchronous(spec, batch - 1) && !resumes_drained(spec, batch);
 }
 
 int predicted_microbatches(const Spec& spec) {
@@ -221,6 +236,23 @@ std::int64_t updates_before(const Spec& spec, int stage, std::int64_t microbatch
   return runs_predicted(spec, microbatch) ? batch - 1 : version_of(spec, stage, microbatch);
 }
 
+std::vector<std::int64_t> older_generations(const Spec& spec, int stage, std::int64_t batch) {
+  const std::int64_t first = batch * spec.shape.microbatches;
+  if (runs_predicted(spec, first)) return {generation_of(spec, batch, /*predicted=*/true)};
+  std::vector<std::int64_t> older;
+  // Those before sync_updates are never read later, and there are none before W(0).
+  for (std::int64_t version = version_of(spec, stage, first); version < batch; ++version)
+    older.push_back(generation_of(spec, version, /*predicted=*/false));
+  return older;
+}
+
+std::int64_t first_generation(const Spec& spec) {
+  const std::int64_t batch = spec.first_batch;
+  if (batch == 0) return 0;
+  return predicts(spec, batch) ? generation_of(spec, batch, /*predicted=*/true)
+                               : generation_of(spec, batch, /*predicted=*/false) - 1;
+}
+
 std::int64_t generation_of(const Spec& spec, std::int64_t version, bool predicted) {
   if (!settles(spec)) return version;
   // Every W(t), and a P(t) for every predicted batch: all but 0, the synchronous ones and those after them.
@@ -232,7 +264,9 @@ std::int64_t generation_of(const Spec& spec, std::int64_t version, bool predicte
 
 std::int64_t version_of(const Spec& spec, int stage, std::int64_t microbatch) {
   const std::int64_t batch = microbatch / spec.shape.microbatches;
-  const std::int64_t synchronous = synchronous_batches(spec);
+  // Under stash, where it takes over.
+  const std::int64_t synchronous =
+      std::max(synchronous_batches(spec), spec.begins_drained ? spec.first_batch : 0);
   if (is_synchronous(spec, batch)) return batch;
   switch (spec.shape.schedule) {
     case Kind::Sequential:
@@ -240,7 +274,8 @@ std::int64_t version_of(const Spec& spec, int stage, std::int64_t microbatch) {
     case Kind::Flush:
       return batch;
     case Kind::TwoBW:
-      if (spec.shape.predict || batch == 0 || is_synchronous(spec, batch - 1)) return batch;
+      if (spec.shape.predict || batch == 0 || is_synchronous(spec, batch - 1) || resumes_drained(spec, batch))
+        return batch;
       return batch - 1;
     case Kind::Stash: {
       // As many updates as stage r has made when its turn comes: it forwards k right after the

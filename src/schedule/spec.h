@@ -31,6 +31,16 @@ struct Spec {
   std::vector<BatchRange> fallbacks = {};
   // Evaluate the newest weights after every so many updates, and after the last; 0: never.
   std::int64_t evaluate_every = 0;
+  // Save after every so many updates but the last; 0: only where a batch begins with Stream::save_before.
+  std::int64_t save_every = 0;
+  bool save_last = false;  // and after the last
+  bool saves = true;       // whether this replica does
+
+  // Of a resumed run: it begins with this batch j, from the checkpoint after j updates. Batches before it are
+  // done; fallbacks among them count.
+  std::int64_t first_batch = 0;
+  // The checkpoint has W(j) alone, so that batch runs on it, as after a synchronous one.
+  bool begins_drained = false;
 };
 
 // Workers are numbered pipeline after pipeline: stage r of replica p is worker p*d + r.
@@ -133,6 +143,13 @@ std::int64_t updates_before(const Spec& spec, int stage, std::int64_t microbatch
 // The version on which stage r runs microbatch k, forward and backward alike: t of W(t), or of P(t) where
 // the batch is predicted.
 std::int64_t version_of(const Spec& spec, int stage, std::int64_t microbatch);
+
+// What the microbatches of batch j read at stage r besides W(j) and W(j+1), as generations, oldest first:
+// P(j) or W(j-1) under 2BW, under stash perhaps more. A checkpoint after j updates needs them.
+std::vector<std::int64_t> older_generations(const Spec& spec, int stage, std::int64_t batch);
+
+// The newest generation when the run begins: 0, or of a resumed run what Restore writes after.
+std::int64_t first_generation(const Spec& spec);
 
 // The place of W(t), or P(t), among all that a stage computes with, in the order in which it is written: 0 is
 // W(0). With n versions kept it lies in weight buffer `generation % n`.

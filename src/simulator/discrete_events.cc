@@ -221,6 +221,10 @@ bool DiscreteEvents::carry_out(int r) {
     case Op::Predict:
       predict(r);
       return true;
+    case Op::SaveCompute:
+    case Op::Save:
+    case Op::Restore:
+      return true;  // copies in memory
     case Op::Evaluate:
       return evaluate(r);
   }

@@ -25,9 +25,10 @@ struct StageUpdate {
   int replica = 0;
   int stage = 0;
   std::int64_t update = 0;
-  double time = 0;     // seconds since the run began
-  double waiting = 0;  // seconds since the stage's previous update that it spent waiting
-  double elapsed = 0;  // seconds since the stage's previous update
+  double time = 0;       // seconds since the run began
+  double waiting = 0;    // seconds since the stage's previous update that it spent waiting
+  double elapsed = 0;    // seconds since the stage's previous update
+  double data_wait = 0;  // likewise, that its thread waited for the data of microbatches
   double learning_rate = 0;
   double gradient_norm = 0;
   bool skipped = false;

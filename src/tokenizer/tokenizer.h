@@ -32,6 +32,8 @@ class Tokenizer {
   // The same between the tokens that begin and end a sequence for the model: [CLS] and [SEP], or
   // <|begin_of_text|>.
   void encode_sequence(std::string_view text, std::vector<Id>& ids) const;
+  const std::vector<Id>& prefix() const { return prefix_; }
+  const std::vector<Id>& suffix() const { return suffix_; }
 
   // Appends what a token adds to a text; `first`: to an empty one. An unknown id adds nothing.
   virtual void append_text(Id id, bool first, std::string& text) const = 0;

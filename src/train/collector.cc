@@ -9,12 +9,17 @@ namespace twobw::train {
 
 runtime::Observer Collector::observer() {
   return {.on_update = [this](telemetry::StageUpdate update) { add(std::move(update)); },
-          .on_evaluation =
-              [this](telemetry::Evaluation evaluation) {
-                std::lock_guard lock(mutex_);
-                ready_.emplace_back(evaluation);
-                changed_.notify_all();
-              }};
+          .on_evaluation = [this](telemetry::Evaluation evaluation) { add(evaluation); }};
+}
+
+void Collector::add(const telemetry::Evaluation& evaluation) {
+  std::lock_guard lock(mutex_);
+  if (partial_.contains(evaluation.update)) {
+    early_.emplace(evaluation.update, evaluation);
+    return;
+  }
+  ready_.emplace_back(evaluation);
+  changed_.notify_all();
 }
 
 void Collector::add(telemetry::StageUpdate update) {
@@ -43,6 +48,10 @@ void Collector::add(telemetry::StageUpdate update) {
   complete.stages = std::move(parts);
   partial_.erase(index);
   ready_.emplace_back(std::move(complete));
+  if (const auto early = early_.find(index); early != early_.end()) {
+    ready_.emplace_back(early->second);
+    early_.erase(early);
+  }
   changed_.notify_all();
 }
 

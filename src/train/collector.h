@@ -43,11 +43,13 @@ class Collector {
 
  private:
   void add(telemetry::StageUpdate update);
+  void add(const telemetry::Evaluation& evaluation);
 
   int workers_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::int64_t, std::vector<telemetry::StageUpdate>> partial_;
+  std::map<std::int64_t, telemetry::Evaluation> early_;  // some worker has not reported the update yet
   std::deque<Report> ready_;
   bool closed_ = false;
 };

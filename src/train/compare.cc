@@ -48,7 +48,7 @@ void introduce_comparison(const CompareRequest& request) {
                        pipeline.stages, pipeline.microbatches, pipeline.microbatch, config.model.context,
                        pipeline.extra));
   announce(fmt::format("{} updates on {}, evaluated every {}; {} seed{}", config.train.updates,
-                       config.data.train, config.train.eval_every, request.seeds,
+                       describe(config.data.train), config.train.eval_every, request.seeds,
                        request.seeds == 1 ? "" : "s"));
 }
 
@@ -88,6 +88,7 @@ class InTurn {
   Outcome run(Config config, int number, int index) const {
     const std::string_view schedule = name(config.pipeline.schedule);
     config.train.seed += index;
+    config.resume = "none";
     config.run_dir = fmt::format("{}/{}-seed{}", config.run_dir, schedule, config.train.seed);
     announce(fmt::format("\nrun {} of {}: {}, seed {}", number + 1, 2 * request_.seeds, schedule,
                          config.train.seed));

@@ -4,41 +4,55 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <map>
+#include <system_error>
 
+#include "architecture/heads.h"
 #include "base/error.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/durable.h"
+#include "checkpoint/pretrained.h"
+#include "checkpoint/translate.h"
 #include "models/model.h"
 #include "tokenizer/load.h"
 
 namespace twobw::train {
 
-void save_model(const runtime::Pipeline& pipeline, const runtime::Setup& setup, const std::string& path) {
+void save_model(const runtime::Pipeline& pipeline, const runtime::Setup& setup,
+                const checkpoint::ModelFiles& files, const std::string& folder) {
   std::vector<checkpoint::NamedTensor> tensors;
   for (int r = 0; r < setup.spec.shape.stages; ++r) {
     const runtime::Stage& stage = pipeline.stage(r);
     for (const weights::Parameter& parameter : stage.layout().parameters()) {
       if (!parameter.spec.tied_to.empty()) continue;
-      tensors.push_back(
-          {parameter.spec.name,
-           stage.newest_weights().narrow(0, parameter.offset, parameter.count).view(parameter.spec.shape)});
+      const at::Tensor ours =
+          stage.newest_weights().narrow(0, parameter.offset, parameter.count).view(parameter.spec.shape);
+      const auto stored = checkpoint::to_stored(setup.config.model, parameter.spec, ours);
+      tensors.insert(tensors.end(), stored.begin(), stored.end());
     }
   }
-  checkpoint::save_safetensors(path, tensors);
+  const std::string temporary = folder + ".partial";
+  std::error_code ignored;
+  std::filesystem::remove_all(temporary, ignored);
+  checkpoint::write_model(temporary, tensors, files);
+  checkpoint::replace_folder(temporary, folder);
 }
 
 SavedModel::SavedModel(const std::string& run_dir)
     : config_(load_config(run_dir + "/config.yaml", {})),
       tokenizer_(tokenizer::load_tokenizer(config_.data.tokenizer)),
       model_(models::build(config_.model)) {
-  const std::string path = run_dir + "/model.safetensors";
-  const auto tensors = checkpoint::load_safetensors(path);
+  const checkpoint::Pretrained weights(config_.model, run_dir + "/model");
+  weights.check(model_.layers);
+  std::map<std::string, at::Tensor, std::less<>> read;  // tied ones once
   for (const architecture::Layer& layer : model_.layers) {
     for (const architecture::Parameter& spec : layer.parameters) {
-      const auto found = tensors.find(spec.tied_to.empty() ? spec.name : spec.tied_to);
-      if (found == tensors.end() || found->second.sizes() != at::IntArrayRef(spec.shape)) {
-        fail_input("'{}' has no '{}' of the shape that config.yaml asks for", path, spec.name);
+      at::Tensor& tensor = read[std::string(spec.group_name())];
+      if (!tensor.defined()) {
+        tensor = at::empty(spec.shape, at::kFloat);
+        weights.read(spec, tensor);
       }
-      parameters_.push_back(found->second);
+      parameters_.push_back(tensor);
     }
   }
 }
@@ -68,6 +82,8 @@ std::vector<std::int64_t> SavedModel::encode(const std::string& prompt) const {
 
 std::string SavedModel::generate(const std::string& prompt, int count, double temperature,
                                  std::uint64_t seed) const {
+  if (const ModelHead head = architecture::head_of(config_.model); head != ModelHead::CausalLm)
+    fail_input("model.head of this run is {}; only causal_lm generates text", name(head));
   auto generator = at::detail::createCPUGenerator(seed);
   std::vector<std::int64_t> tokens = encode(prompt);
   std::string text;

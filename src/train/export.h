@@ -1,4 +1,4 @@
-// The trained model as a file, and a model brought back from it.
+// The trained model as a folder, and a model brought back from it.
 #pragma once
 
 #include <memory>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "checkpoint/model_folder.h"
 #include "models/model.h"
 #include "runtime/pipeline.h"
 #include "runtime/setup.h"
@@ -13,13 +14,15 @@
 
 namespace twobw::train {
 
-// The newest true weights of all stages, tied weights once.
-void save_model(const runtime::Pipeline& pipeline, const runtime::Setup& setup, const std::string& path);
+// The newest true weights of all stages, tied weights once, and `files` beside them. A former one is
+// replaced.
+void save_model(const runtime::Pipeline& pipeline, const runtime::Setup& setup,
+                const checkpoint::ModelFiles& files, const std::string& folder);
 
 // A whole model on one device, for evaluation and generation.
 class SavedModel {
  public:
-  // From RUN_DIR/config.yaml and RUN_DIR/model.safetensors. Throws InputError.
+  // From RUN_DIR/config.yaml and RUN_DIR/model. Throws InputError.
   explicit SavedModel(const std::string& run_dir);
 
   const Config& config() const { return config_; }

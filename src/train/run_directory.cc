@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
@@ -29,20 +30,50 @@ std::string make_run_directory(const std::string& directory) {
   return moved_to;
 }
 
-RunDirectory::RunDirectory(const Config& config)
-    : directory_(config.run_dir), moved_to_(make_run_directory(directory_)) {
+void check_source_is_apart(const Config& config) {
+  if (!config.model.is_imported()) return;
+  const fs::path run = fs::weakly_canonical(config.run_dir), from = fs::weakly_canonical(config.model.from);
+  if (std::mismatch(run.begin(), run.end(), from.begin(), from.end()).first == run.end())
+    fail_input("model.from is '{}', which lies in run_dir, '{}'; give another run_dir", config.model.from,
+               config.run_dir);
+}
+
+RunDirectory::RunDirectory(const Config& config, bool continues)
+    : directory_(config.run_dir), moved_to_(continues ? "" : make_run_directory(directory_)) {
   write_config(config);
-  metrics_.open(path("metrics.jsonl"));
-  log_.open(path("log.txt"));
+  const std::ios::openmode mode = continues ? std::ios::app : std::ios::out;
+  metrics_.open(path("metrics.jsonl"), mode);
+  log_.open(path("log.txt"), mode);
   if (!metrics_ || !log_) fail_input("run_dir is '{}', which cannot be written", directory_);
 }
 
 void RunDirectory::write_config(const Config& config) const {
-  std::ofstream(path("config.yaml")) << to_yaml(config);
+  // A run that is killed here must find it whole when it is resumed.
+  const std::string temporary = path("config.yaml.partial");
+  std::ofstream(temporary) << to_yaml(config);
+  std::error_code error;
+  fs::rename(temporary, path("config.yaml"), error);
+}
+
+void RunDirectory::keep_source(const std::string& model) const {
+  std::error_code error;
+  fs::create_directories(path("from"), error);
+  for (const char* const name : {"config.json", "generation_config.json"}) {
+    const fs::path file = fs::path(model) / name;
+    if (!error && fs::exists(file))
+      fs::copy_file(file, fs::path(path("from")) / name, fs::copy_options::overwrite_existing, error);
+  }
+  if (error) fail_input("run_dir is '{}', which cannot be written", directory_);
 }
 
 void RunDirectory::add_metrics(const nlohmann::ordered_json& line) {
   metrics_ << line.dump() << std::endl;
+}
+
+void RunDirectory::reopen_metrics() {
+  metrics_.close();
+  metrics_.open(path("metrics.jsonl"), std::ios::app);
+  if (!metrics_) fail_input("run_dir is '{}', which cannot be written", directory_);
 }
 
 void RunDirectory::write_summary(const nlohmann::ordered_json& summary) const {

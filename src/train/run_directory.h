@@ -13,9 +13,13 @@ namespace twobw::train {
 // nothing is lost. Returns where it went; empty: there was none. Throws InputError when it cannot be made.
 std::string make_run_directory(const std::string& directory);
 
+// Throws InputError where the model to start from lies in the run directory, which may be moved away.
+void check_source_is_apart(const Config& config);
+
 class RunDirectory {
  public:
-  explicit RunDirectory(const Config& config);
+  // `continues`: the run there goes on; nothing is moved, and what is written is added to its files.
+  explicit RunDirectory(const Config& config, bool continues = false);
 
   std::string path(const std::string& file) const { return directory_ + "/" + file; }
   // Where a former run went; empty when there was none.
@@ -23,7 +27,10 @@ class RunDirectory {
 
   // The resolved configuration, of which the run can be repeated.
   void write_config(const Config& config) const;
+  // Copies what describes the Hugging Face model that a run starts from, for the export.
+  void keep_source(const std::string& model) const;
   void add_metrics(const nlohmann::ordered_json& line);
+  void reopen_metrics();  // after the file was replaced
   void write_summary(const nlohmann::ordered_json& summary) const;
   void log(const std::string& line);
 

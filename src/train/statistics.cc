@@ -26,17 +26,28 @@ Json Statistics::worker_entry(int worker) const {
   return {{"replica", worker / spec.shape.stages}, {"stage", worker % spec.shape.stages}};
 }
 
+void Statistics::continue_from(const Past& past) {
+  seconds_before_ = latest_.time = past.seconds;
+  curve_before_ = past.evaluations;
+  for (const CurvePoint& point : curve_before_)
+    best_validation_ = std::min(best_validation_.value_or(point.loss), point.loss);
+  for (const PastUpdate& update : past.updates) skipped_ += update.skipped;
+}
+
 void Statistics::add(const CompleteUpdate& update) {
   time_before_ = latest_.time;
   latest_ = update;
   // The first stage of a lone pipeline steps at the end of its batch; others when they come to it, the last
   // time all at once.
-  latest_.time = update.stages.front().time;
+  latest_.time = seconds_before_ + update.stages.front().time;
   skipped_ += update.skipped;
   Row row{.time = latest_.time};
-  for (const auto& stage : update.stages) {
+  data_wait_.resize(update.stages.size());
+  for (std::size_t worker = 0; worker < update.stages.size(); ++worker) {
+    const telemetry::StageUpdate& stage = update.stages[worker];
     row.waiting.push_back(stage.waiting);
     row.elapsed.push_back(stage.elapsed);
+    data_wait_[worker] += stage.data_wait;
   }
   rows_.push_back(std::move(row));
 }
@@ -58,25 +69,35 @@ double Statistics::utilisation() const {
 
 Json Statistics::metrics_line() const {
   Json stages = Json::array();
+  double data_wait = 0;
   for (const auto& stage : latest_.stages) {
+    data_wait = std::max(data_wait, stage.data_wait);
     Json entry = worker_entry(static_cast<int>(stages.size()));
     entry["utilisation"] = 1.0 - stage.waiting / std::max(1e-9, stage.elapsed);
     entry["peak_bytes"] = static_cast<std::int64_t>(stage.peak.total());
+    entry["data_wait_s"] = stage.data_wait;
     stages.push_back(std::move(entry));
   }
-  Json line = {{"update", latest_.update + 1},   {"loss", latest_.loss},
-               {"lr", latest_.learning_rate},    {"grad_norm", latest_.gradient_norm},
-               {"tokens_per_s", tokens_per_s()}, {"skipped", latest_.skipped},
-               {"time", latest_.time},           {"stages", stages}};
+  Json line = {{"update", latest_.update + 1},
+               {"loss", latest_.loss},
+               {"lr", latest_.learning_rate},
+               {"grad_norm", latest_.gradient_norm},
+               {"tokens_per_s", tokens_per_s()},
+               {"skipped", latest_.skipped},
+               {"time", latest_.time},
+               {"data_wait_s", data_wait},
+               {"stages", stages}};
   if (latest_.prediction_error) line["prediction_error"] = *latest_.prediction_error;
   return line;
 }
 
 // In the steady state, where the run is long enough for one; else in its synchronous start, or in all of it.
 Json Statistics::summary() const {
-  const auto updates = static_cast<std::int64_t>(rows_.size());
-  auto steady = schedule::steady_state(setup_.spec, updates);
-  const bool all_synchronous = !steady && schedule::synchronous_batches(setup_.spec) > 0;
+  const auto updates = static_cast<std::int64_t>(rows_.size());  // since it was resumed
+  schedule::Spec spec = setup_.spec;
+  spec.sync_updates = std::max<std::int64_t>(0, spec.sync_updates - spec.first_batch);
+  auto steady = schedule::steady_state(spec, updates);
+  const bool all_synchronous = !steady && schedule::synchronous_batches(spec) > 0;
   if (all_synchronous)
     steady = schedule::steady_state({.shape = {.schedule = schedule::Kind::Flush}}, updates);
   if (!steady) steady = {.first = 0, .last = std::max<std::int64_t>(updates, 1) - 1};
@@ -99,15 +120,17 @@ Json Statistics::summary() const {
     entry["layers"] = {shape.first_layer(stage), shape.last_layer(stage) - 1};
     entry["device"] = device::describe(setup_.devices[worker]);
     entry["utilisation"] = utilisation;
+    entry["data_wait_s"] = updates > 0 ? data_wait_[static_cast<std::size_t>(worker)] : 0.0;
     entry["peak_bytes"] = static_cast<std::int64_t>(peak.total());
     entry["memory"] = by_purpose(peak);
     stages.push_back(std::move(entry));
   }
   // A run may be interrupted before its first update.
-  const double duration = last > first ? rows_[last].time - rows_[first].time : latest_.time;
+  const double duration =
+      last > first ? rows_[last].time - rows_[first].time : latest_.time - seconds_before_;
   const auto timed = static_cast<double>(last > first ? last - first : std::min<std::int64_t>(updates, 1));
   Json summary = {
-      {"updates", updates},
+      {"updates", setup_.spec.first_batch + updates},
       {"parameters", architecture::parameter_count(setup_.model.layers)},
       {"loss", latest_.loss},
       {"validation_loss", nullptr},
@@ -117,22 +140,26 @@ Json Statistics::summary() const {
       {"of_synchronous_start", all_synchronous},
       {"skipped_updates", skipped_},
       {"seconds", latest_.time},
+      {"data_wait_s", updates > 0 ? std::ranges::max(data_wait_) : 0.0},
       {"schedule", name(setup_.config.pipeline.schedule)},
       {"split", shape.split},
       {"layer_seconds", setup_.layer_seconds},
       {"stages", stages}};
   if (setup_.spec.shape.replicas > 1) summary["replicas"] = setup_.spec.shape.replicas;
   if (updates == 0) summary["loss"] = nullptr;
+  if (!curve_before_.empty()) summary["validation_loss"] = curve_before_.back().loss;
   if (!evaluations_.empty()) summary["validation_loss"] = evaluations_.back().loss;
   if (best_validation_) summary["best_validation_loss"] = *best_validation_;
   return summary;
 }
 
 std::vector<CurvePoint> Statistics::curve() const {
-  std::vector<CurvePoint> points;
+  std::vector<CurvePoint> points = curve_before_;
   for (const telemetry::Evaluation& evaluation : evaluations_) {
+    // That of the weights restored is of no update made since.
+    const std::int64_t row = evaluation.update - setup_.spec.first_batch;
     points.push_back({.update = evaluation.update + 1,
-                      .seconds = rows_.at(evaluation.update).time,
+                      .seconds = row < 0 ? seconds_before_ : rows_.at(static_cast<std::size_t>(row)).time,
                       .loss = evaluation.loss});
   }
   return points;

@@ -8,12 +8,16 @@
 #include "runtime/setup.h"
 #include "train/collector.h"
 #include "train/curve.h"
+#include "train/metrics_file.h"
 
 namespace twobw::train {
 
 class Statistics {
  public:
   explicit Statistics(const runtime::Setup& setup) : setup_(setup) {}
+
+  // Of a resumed run, before anything else: its time and its curve go on from there.
+  void continue_from(const Past& past);
 
   void add(const CompleteUpdate& update);
   void add(const telemetry::Evaluation& evaluation);
@@ -37,8 +41,11 @@ class Statistics {
   std::vector<Row> rows_;
   CompleteUpdate latest_;
   double time_before_ = 0;
+  std::vector<double> data_wait_;  // by worker, of the run
   std::int64_t skipped_ = 0;
   std::vector<telemetry::Evaluation> evaluations_;
+  std::vector<CurvePoint> curve_before_;  // it was resumed
+  double seconds_before_ = 0;             // of the run, before it was resumed
   std::optional<double> best_validation_;
 };
 

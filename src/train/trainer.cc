@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <exception>
 #include <functional>
@@ -21,36 +22,45 @@
 #include "runtime/setup.h"
 #include "telemetry/progress.h"
 #include "telemetry/trace.h"
+#include "train/checkpoints.h"
 #include "train/collector.h"
 #include "train/export.h"
 #include "train/guard.h"
+#include "train/metrics_file.h"
+#include "train/model_files.h"
+#include "train/resume.h"
 #include "train/run_directory.h"
 #include "train/statistics.h"
 
 namespace twobw::train {
 namespace {
 
-std::atomic<bool> interrupt_requested{false};
+std::atomic<bool> interrupt_requested{false}, save_requested{false};
 
-// While it lives, the first Ctrl-C (or SIGTERM) asks the run to end; the second ends the program.
+// While it lives, the first Ctrl-C (or SIGTERM) asks the run to save and end; the second ends the program.
+// SIGUSR1 asks it to save and go on.
 class InterruptGuard {
  public:
   InterruptGuard() {
-    interrupt_requested = false;
+    interrupt_requested = save_requested = false;
     struct sigaction action {};
     action.sa_handler = [](int) { interrupt_requested = true; };
     action.sa_flags = static_cast<int>(SA_RESETHAND);
     sigaction(SIGINT, &action, &former_int_);
     sigaction(SIGTERM, &action, &former_term_);
+    action.sa_handler = [](int) { save_requested = true; };
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGUSR1, &action, &former_user_);
   }
   ~InterruptGuard() {
     sigaction(SIGINT, &former_int_, nullptr);
     sigaction(SIGTERM, &former_term_, nullptr);
+    sigaction(SIGUSR1, &former_user_, nullptr);
   }
 
  private:
   struct sigaction former_int_ {
-  }, former_term_{};
+  }, former_term_{}, former_user_{};
 };
 
 // Runs the pipeline on a thread of its own and closes the collector when it ends.
@@ -78,6 +88,15 @@ class Background {
   std::thread thread_;
 };
 
+std::string describe_start(const runtime::Setup& setup) {
+  const checkpoint::HeadChange& change = setup.head_change;
+  std::string line = "starting from the weights in " + setup.config.model.from;
+  if (!change.initialized.empty())
+    line += fmt::format("; not there, and initialised: {}", fmt::join(change.initialized, ", "));
+  if (!change.left_out.empty()) line += fmt::format("; left out: {}", fmt::join(change.left_out, ", "));
+  return line;
+}
+
 void introduce(const runtime::Setup& setup, RunDirectory& directory,
                const std::function<void(const std::string&)>& say) {
   const Config& config = setup.config;
@@ -86,6 +105,7 @@ void introduce(const runtime::Setup& setup, RunDirectory& directory,
   say(fmt::format("{} with {} parameters in {}", config.model.family,
                   format_count(static_cast<double>(architecture::parameter_count(setup.model.layers))),
                   architecture::describe(setup.model.layers)));
+  if (config.model.is_imported()) say(describe_start(setup));
   say("training on " + setup.training->describe());
   const schedule::Spec& spec = setup.spec;
   const bool replicated = spec.shape.replicas > 1;
@@ -126,6 +146,24 @@ class Loop {
         statistics_(setup),
         guard_(setup.config.pipeline) {}
 
+  // Of a resumed run, before the first update: the guard judges what it has seen before.
+  void continue_from(const Past& past) {
+    statistics_.continue_from(past);
+    for (const PastUpdate& update : past.updates)
+      guard_.add(update.update, update.loss, update.prediction_error);
+  }
+  // To be told of what is written to the metrics.
+  void save_with(Checkpoints& checkpoints) { checkpoints_ = &checkpoints; }
+
+  void handle(const checkpoint::Written& written) {
+    if (!written.problem.empty())
+      return say(fmt::format("warning: no checkpoint after update {}: {}", written.update, written.problem));
+    directory_.add_metrics(
+        {{"checkpoint", written.update}, {"bytes", written.bytes}, {"seconds", written.seconds}});
+    note(fmt::format("saved a checkpoint after update {}: {} in {:.1f} s", written.update,
+                     format_bytes(static_cast<double>(written.bytes)), written.seconds));
+  }
+
   // To be called before the first update.
   void guard_with(Permit permit) { permit_ = std::move(permit); }
   const Guard& guard() const { return guard_; }
@@ -135,6 +173,7 @@ class Loop {
     nlohmann::ordered_json line = statistics_.metrics_line();
     if (guard_.fell_back_at(update.update)) line["fallback"] = true;
     directory_.add_metrics(line);
+    checkpoints_->add_update(update.update);
     if (update.skipped)
       say(fmt::format("update {} skipped by all stages: its gradient is not finite", update.update + 1));
     const Guard::Verdict verdict = guard_.add(update.update, update.loss, update.prediction_error);
@@ -152,6 +191,7 @@ class Loop {
   void handle(const telemetry::Evaluation& evaluation) {
     statistics_.add(evaluation);
     directory_.add_metrics({{"update", evaluation.update + 1}, {"validation_loss", evaluation.loss}});
+    checkpoints_->add(evaluation);
     note(fmt::format("after update {}: validation loss {:.4f}", evaluation.update + 1, evaluation.loss));
   }
 
@@ -176,11 +216,40 @@ class Loop {
   Statistics statistics_;
   Guard guard_;
   Permit permit_;
+  Checkpoints* checkpoints_ = nullptr;
+};
+
+// Those before the checkpoint, and those after it that are decided on.
+void continue_fallbacks(const Guard& guard, schedule::Spec& spec) {
+  for (const schedule::BatchRange& range : guard.fallbacks()) {
+    if (range.begin == schedule::synchronous_batches(spec)) {
+      spec.sync_updates = range.end;  // as Stream::run_synchronously has it
+    } else {
+      spec.fallbacks.push_back(range);
+    }
+  }
+}
+
+// Asks for checkpoints by the clock.
+class SaveClock {
+ public:
+  explicit SaveClock(double minutes) : seconds_(60 * minutes) {}
+  bool is_due() {
+    const auto now = std::chrono::steady_clock::now();
+    if (seconds_ <= 0 || std::chrono::duration<double>(now - last_).count() < seconds_) return false;
+    last_ = now;
+    return true;
+  }
+
+ private:
+  double seconds_;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace
 
-Outcome train(const Config& asked, const RunOptions& options) {
+Outcome train(const Config& given, const RunOptions& options) {
+  const Config asked = continued(given);
   telemetry::Progress progress(isatty(STDOUT_FILENO) != 0);
   std::optional<measure::Forecast> forecast;
   std::vector<std::string> said;  // before there is a log
@@ -190,43 +259,81 @@ Outcome train(const Config& asked, const RunOptions& options) {
       said.push_back(line);
     });
   }
-  const Config& config = forecast ? forecast->config : asked;
+  Config config = forecast ? forecast->config : asked;
+  const std::optional<ResumePoint> resume = find_resume_point(config);
+  if (resume && config.pipeline.split.empty() && std::ssize(resume->split) == config.pipeline.stages)
+    config.pipeline.split = resume->split;  // not measured again
   runtime::Setup setup = runtime::prepare(config);
-  RunDirectory directory(config);
+  setup.spec.save_every = config.checkpoint.every_updates;
+  setup.spec.save_last = config.checkpoint.every_updates > 0 || config.checkpoint.every_minutes > 0;
+  check_source_is_apart(config);
+  RunDirectory directory(config, resume.has_value());
+  if (config.model.is_imported()) directory.keep_source(config.model.from);
   for (const std::string& line : said) directory.log(line);
   if (forecast) write_text(directory.path("profile.json"), planner::to_json(forecast->profile));
   measure::choose_split(setup);
   Config resolved = config;
   resolved.pipeline.split = setup.spec.shape.split;
+  resolved.resume = "none";
   directory.write_config(resolved);
 
   InterruptGuard guard;
   Outcome outcome;
   Loop loop(setup, directory, progress, options.brief);
+  if (resume) {
+    const std::int64_t updates = resume->restored->update, every = setup.spec.evaluate_every;
+    const Past past =
+        cut_metrics(directory.path("metrics.jsonl"), updates, every > 0 && updates % every == 0);
+    directory.reopen_metrics();
+    loop.continue_from(past);
+    continue_fallbacks(loop.guard(), setup.spec);
+    begin_at(*resume->restored, setup.model, setup.spec);
+    for (const std::string& line : resume->said) loop.say(line);
+    loop.say(fmt::format("resumed after update {} from {}{}", updates, resume->folder,
+                         setup.spec.begins_drained ? "; the first batch runs on the true weights" : ""));
+    if (std::ssize(past.updates) < updates)
+      loop.say(fmt::format("warning: metrics.jsonl has the lines of {} updates only", past.updates.size()));
+  }
+  const checkpoint::ModelFiles files = model_files(config, directory.path("from"));
+  Checkpoints checkpoints(setup, config.run_dir, to_yaml(resolved), files,
+                          resume ? resume->restored->position() : runtime::DataPosition());
+  loop.save_with(checkpoints);
   introduce(setup, directory, [&](const std::string& line) { loop.note(line); });
   Collector collector(setup.spec.shape.workers());
   runtime::PipelineSetup pipeline_setup = setup.pipeline();
   pipeline_setup.record_events = !options.trace.empty();
+  if (resume) pipeline_setup.restored = resume->restored;
+  runtime::Observer observer = collector.observer();
+  observer.on_snapshot = [&](runtime::Snapshot snapshot) { checkpoints.add(std::move(snapshot)); };
   runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, pipeline_setup,
-                             collector.observer());
+                             observer);
   if (loop.guard().falls_back()) {
-    pipeline.hold_from(Guard::kAhead);
+    // The updates made so far have decided on so many batches.
+    const std::int64_t first = setup.spec.first_batch;
+    pipeline.hold_from(first);
+    for (std::int64_t batch = first; batch < first + Guard::kAhead; ++batch)
+      pipeline.permit(batch, loop.guard().fell_back_at(batch));
     loop.guard_with([&](std::int64_t batch, bool synchronous) { pipeline.permit(batch, synchronous); });
   }
+  SaveClock clock(config.checkpoint.every_minutes);
   Background background(pipeline, collector);
   while (!collector.exhausted()) {
     if (const auto report = collector.next(0.2))
       std::visit([&](const auto& what) { loop.handle(what); }, *report);
     if (interrupt_requested && !outcome.interrupted) {
       outcome.interrupted = true;
-      loop.say("interrupted: finishing the updates that have begun (again to quit at once)");
-      pipeline.request_stop();
+      loop.say(
+          "interrupted: saving a checkpoint, then finishing the updates that have begun (again to quit at "
+          "once)");
+      pipeline.request_save(/*stop=*/true);
     }
+    if (save_requested.exchange(false) || clock.is_due()) pipeline.request_save(/*stop=*/false);
+    for (const checkpoint::Written& written : checkpoints.take_written()) loop.handle(written);
   }
   background.finish();
 
   if (!options.trace.empty()) telemetry::write_trace(options.trace, pipeline.events());
-  save_model(pipeline, setup, directory.path("model.safetensors"));
+  save_model(pipeline, setup, files, directory.path("model"));
   outcome.summary = loop.statistics().summary();
   outcome.summary["interrupted"] = outcome.interrupted;
   if (loop.guard().falls_back())
@@ -234,6 +341,8 @@ Outcome train(const Config& asked, const RunOptions& options) {
         updates_of(loop.guard().fallbacks(), outcome.summary["updates"].get<std::int64_t>());
   if (forecast) outcome.summary["forecast"] = measure::compare(forecast->plan, outcome.summary);
   directory.write_summary(outcome.summary);
+  checkpoints.finish();
+  for (const checkpoint::Written& written : checkpoints.take_written()) loop.handle(written);
   directory.log("done: " + outcome.summary.dump());
   outcome.curve = loop.statistics().curve();
   outcome.config = config;

@@ -2,6 +2,7 @@
 #include <array>
 #include <atomic>
 
+#include "optim/kernels.h"
 #include "transport/replica_sum.h"
 
 namespace twobw::transport {
@@ -45,7 +46,7 @@ class CoreSum final : public ReplicaSum {
       std::copy_n(all_.front().gradient.const_data_ptr<float>() + begin, count, sum.begin());
       for (std::size_t replica = 1; replica < all_.size(); ++replica) {
         const float* values = all_[replica].gradient.const_data_ptr<float>() + begin;
-        for (std::int64_t i = 0; i < count; ++i) sum[i] += values[i];
+        optim::add(sum.data(), values, count);
       }
       for (const Contribution& contribution : all_)
         std::copy_n(sum.begin(), count, contribution.gradient.mutable_data_ptr<float>() + begin);

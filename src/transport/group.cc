@@ -27,6 +27,19 @@ void BatchGate::request_stop() {
   hub_.update([&] { stop_requested_ = true; });
 }
 
+void BatchGate::request_save(bool stop) {
+  hub_.update([&] {
+    save_requested_ = true;
+    stop_after_save_ = stop_after_save_ || stop;
+  });
+}
+
+bool BatchGate::saves_before(std::int64_t batch) {
+  bool saves = false;
+  hub_.update([&] { saves = saves_.contains(batch); });
+  return saves;
+}
+
 void BatchGate::hold_from(std::int64_t first) {
   hub_.update([&] { permitted_ = first; });
 }
@@ -50,6 +63,11 @@ BatchStart BatchGate::decide(std::int64_t batch) {
       [&] { return permitted_ > batch || stop_requested_; },
       [&] {
         if (first_refused_ < 0 && stop_requested_) first_refused_ = batch;
+        if (save_requested_ && first_refused_ < 0) {
+          saves_.insert(batch);
+          save_requested_ = false;
+          if (stop_after_save_) first_refused_ = batch + 1;
+        }
         decided_ = batch + 1;
         return start_of(batch);
       });

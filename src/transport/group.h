@@ -57,6 +57,9 @@ class BatchGate {
 
   // From any thread: no further batch is to begin.
   void request_stop();
+  // From any thread: the cut before the next batch to begin is to be saved; with `stop` that batch, which
+  // makes what is saved, is the last.
+  void request_save(bool stop);
   // Before the run: from batch `first` on each waits until permit() says how it is to begin.
   void hold_from(std::int64_t first);
   // From any thread, batch after batch.
@@ -64,12 +67,15 @@ class BatchGate {
 
   BatchStart decide(std::int64_t batch);  // stage 0
   BatchStart await(std::int64_t batch);   // the others
+  // Whether the cut before it is to be saved, besides those of the schedule. Once it is decided on.
+  bool saves_before(std::int64_t batch);
 
  private:
   BatchStart start_of(std::int64_t batch) const;
 
   Hub& hub_;
-  bool stop_requested_ = false;
+  bool stop_requested_ = false, save_requested_ = false, stop_after_save_ = false;
+  std::set<std::int64_t> saves_;
   std::int64_t permitted_ = std::numeric_limits<std::int64_t>::max();  // batches
   std::set<std::int64_t> synchronous_;
   std::int64_t decided_ = 0;         // batches decided on so far

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "checkpoint/pretrained.h"
 #include "device/memory.h"
 
 namespace twobw::weights {
@@ -24,30 +25,59 @@ std::vector<Tensor> parameter_views(const Layout& layout, const Tensor& flat) {
   return views;
 }
 
-void initialize(const Layout& layout, const Tensor& flat, std::uint64_t seed) {
+namespace {
+
+void initialize(const architecture::Parameter& spec, const Tensor& view, std::uint64_t seed) {
   at::NoGradGuard no_grad;
+  if (spec.init_std == 0.0) {
+    view.fill_(spec.init_mean);
+    return;
+  }
+  auto generator =
+      at::detail::createCPUGenerator(random_key(seed, hash_text("init"), hash_text(spec.group_name())));
+  view.normal_(spec.init_mean, spec.init_std, generator);
+}
+
+}  // namespace
+
+void initialize(const Layout& layout, const Tensor& flat, std::uint64_t seed) {
+  for (const Parameter& parameter : layout.parameters()) {
+    if (parameter.alias) continue;
+    initialize(parameter.spec, flat.narrow(0, parameter.offset, parameter.count), seed);
+  }
+}
+
+void initialize(const Layout& layout, const Tensor& flat, const Config& config) {
+  if (!config.model.is_imported()) return initialize(layout, flat, config.train.seed);
+  const checkpoint::Pretrained pretrained(config.model);
   for (const Parameter& parameter : layout.parameters()) {
     if (parameter.alias) continue;
     const architecture::Parameter& spec = parameter.spec;
-    Tensor view = flat.narrow(0, parameter.offset, parameter.count);
-    if (spec.init_std == 0.0) {
-      view.fill_(spec.init_mean);
-      continue;
+    const Tensor view = flat.narrow(0, parameter.offset, parameter.count).view(spec.shape);
+    if (pretrained.has(spec)) {
+      pretrained.read(spec, view);
+    } else {
+      initialize(spec, view, config.train.seed);
     }
-    const std::string& key = spec.tied_to.empty() ? spec.name : spec.tied_to;
-    auto generator = at::detail::createCPUGenerator(random_key(seed, hash_text("init"), hash_text(key)));
-    view.normal_(spec.init_mean, spec.init_std, generator);
   }
 }
 
 Versions::Versions(const Layout& layout, int kept, std::uint64_t seed, const at::TensorOptions& options)
-    : buffers_(kept) {
+    : Versions(layout, kept, options) {
+  if (buffers_[0].flat.is_cpu()) initialize(layout, buffers_[0].flat, seed);
+}
+
+Versions::Versions(const Layout& layout, int kept, const Config& config, const at::TensorOptions& options)
+    : Versions(layout, kept, options) {
+  if (buffers_[0].flat.is_cpu()) initialize(layout, buffers_[0].flat, config);
+}
+
+Versions::Versions(const Layout& layout, int kept, const at::TensorOptions& options) : buffers_(kept) {
   const device::PurposeScope purpose(Term::Weights);
   for (Buffer& buffer : buffers_) {
     buffer.flat = at::zeros({layout.size()}, options);
     buffer.parameters = parameter_views(layout, buffer.flat);
   }
-  if (buffers_[0].flat.is_cpu()) initialize(layout, buffers_[0].flat, seed);
   buffers_[0].version = 0;
 }
 
@@ -100,6 +130,21 @@ void Versions::publish() {
     parameter.unsafeGetTensorImpl()->bump_version();
   }
   count_live();
+}
+
+void Versions::begin_after(std::int64_t newest) {
+  for (Buffer& buffer : buffers_) buffer.version = -1;
+  newest_ = newest;
+  buffers_[newest % kept()].version = newest;
+}
+
+void Versions::restore(std::int64_t version, const Tensor& content) {
+  TWOBW_ASSERT(version <= newest_ && version > newest_ - kept(), "W({}) of {} kept up to W({})", version,
+               kept(), newest_);
+  at::NoGradGuard no_grad;
+  Buffer& buffer = buffers_[version % kept()];
+  buffer.flat.copy_(content);
+  buffer.version = version;
 }
 
 void Versions::count_live() {

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "base/config.h"
 #include "weights/layout.h"
 
 namespace twobw::weights {
@@ -22,6 +23,9 @@ class Versions {
   // weights do not depend on the split.
   // In the number format and on the device of `options`; on a GPU they are zero, for the stage to fill.
   Versions(const Layout& layout, int kept, std::uint64_t seed, const at::TensorOptions& options = at::kFloat);
+  // W(0) as the configuration says: by its seed, or from its model.from.
+  Versions(const Layout& layout, int kept, const Config& config,
+           const at::TensorOptions& options = at::kFloat);
 
   std::int64_t newest() const { return newest_; }
 
@@ -38,10 +42,17 @@ class Versions {
   at::Tensor begin_write();
   void publish();
 
+  // Of a resumed run, before the first use: `newest` is the number of what was written last, W(0) is gone,
+  // and what is read before it is written comes from `restore`.
+  void begin_after(std::int64_t newest);
+  void restore(std::int64_t version, const at::Tensor& content);
+
   int kept() const { return static_cast<int>(buffers_.size()); }
   int peak_live() const { return peak_live_; }
 
  private:
+  Versions(const Layout& layout, int kept, const at::TensorOptions& options);
+
   struct Buffer {
     at::Tensor flat;
     std::vector<at::Tensor> parameters;
@@ -60,7 +71,9 @@ class Versions {
 // Views of `flat` shaped as the layout's parameters, each a leaf with a version counter of its own.
 std::vector<at::Tensor> parameter_views(const Layout& layout, const at::Tensor& flat);
 
-// Fills flat weights, single precision on the CPU, as Versions does for W(0).
+// Fill flat weights, single precision on the CPU, as Versions does for W(0). From model.from only the
+// layout's own tensors are read.
 void initialize(const Layout& layout, const at::Tensor& flat, std::uint64_t seed);
+void initialize(const Layout& layout, const at::Tensor& flat, const Config& config);
 
 }  // namespace twobw::weights

@@ -51,7 +51,7 @@ TEST(DescribedLlama, HasThePublishedNumberOfParameters) {
                           .heads = 16,
                           .vocab = 151936,
                           .kv_heads = 8,
-                          .head = 128,
+                          .head_size = 128,
                           .hidden = 3072,
                           .qk_norm = true};
   EXPECT_EQ(parameter_count(model_of(qwen3)), 596'049'920);  // Qwen3 0.6B
@@ -111,9 +111,26 @@ TEST(DescribedLlama, WhatItCannotBeIsRefused) {
   EXPECT_EQ(
       refusal(config),
       "attention heads have size 15 (model.width / model.heads); for the rotary embedding it must be even");
-  config.head = 7;
+  config.head_size = 7;
   EXPECT_EQ(refusal(config),
-            "attention heads have size 7 (model.head); for the rotary embedding it must be even");
+            "attention heads have size 7 (model.head_size); for the rotary embedding it must be even");
+}
+
+TEST(DescribedLlama, TellsTheClassOrTheNumberOfASequence) {
+  ModelConfig config = one_billion();
+  config.head = ModelHead::Classification;
+  config.labels = 3;
+  const Layer head = model_of(config).back();
+  EXPECT_EQ(head.parameters.back().shape, (std::vector<std::int64_t>{3, 2048}));
+  EXPECT_EQ(head.parameters.back().tied_to, "");
+  EXPECT_EQ(head.takes, (kSequenceLoss | BatchFields{Field::Lengths}));
+  config.head = ModelHead::Regression;
+  EXPECT_EQ(model_of(config).back().parameters.back().shape, (std::vector<std::int64_t>{1, 2048}));
+  EXPECT_EQ(model_of(config).back().takes, (kRegressionLoss | BatchFields{Field::Lengths}));
+  config.head = ModelHead::MaskedLm;
+  EXPECT_EQ(refusal(config),
+            "model.head is masked_lm; where model.family is llama it must be causal_lm, classification or "
+            "regression");
 }
 
 TEST(DescribedLlama, ItsKeysAreRefusedInAGpt) {
@@ -125,9 +142,9 @@ TEST(DescribedLlama, ItsKeysAreRefusedInAGpt) {
 
 // Frequencies of heads of size 8, as a multiple of those that are not scaled.
 std::vector<double> stretched(ModelConfig config, std::int64_t length) {
-  config.head = 8;
+  config.head_size = 8;
   std::vector<double> ratios = rotary_frequencies(config, length);
-  const std::vector<double> plain = rotary_frequencies({.head = 8}, length);
+  const std::vector<double> plain = rotary_frequencies({.head_size = 8}, length);
   EXPECT_EQ(plain, (std::vector<double>{1, 0.1, 0.01, 0.001}));
   for (std::size_t i = 0; i < 4; ++i) ratios[i] /= plain[i];
   return ratios;

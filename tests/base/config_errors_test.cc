@@ -14,14 +14,14 @@ TEST(ConfigErrors, UnknownKeys) {
   EXPECT_EQ(override_refused("train.lr=1"),
             "unknown key 'train.lr' in override 'train.lr=1'; did you mean 'optimizer.lr'?");
   EXPECT_EQ(override_refused("data.colour=red"),
-            "unknown key 'data.colour' in override 'data.colour=red'; data has train, validation, tokenizer");
-  EXPECT_EQ(
-      refused("zebra: 1\n"),
-      "unknown key 'zebra' at x.yaml:1; the top level has model, data, pipeline, optimizer, train, devices, "
-      "run_dir, plan");
+            "unknown key 'data.colour' in override 'data.colour=red'; data has train, validation, tokenizer, "
+            "mask_probability, whole_words, text, pair, label, classes, bucket");
+  EXPECT_EQ(refused("zebra: 1\n"),
+            "unknown key 'zebra' at x.yaml:1; the top level has model, data, pipeline, optimizer, train, "
+            "checkpoint, devices, run_dir, plan, resume");
   EXPECT_EQ(refused("? [a, b]\n: 1\n"),
             "unknown key '[a, b]' at x.yaml:1; the top level has model, data, pipeline, optimizer, train, "
-            "devices, run_dir, plan");
+            "checkpoint, devices, run_dir, plan, resume");
 }
 
 TEST(ConfigErrors, HeadsAndRotaryEmbedding) {
@@ -37,6 +37,17 @@ TEST(ConfigErrors, HeadsAndRotaryEmbedding) {
             "model.rope_original_context is 0; it must be at least 1 where model.rope_scaling is dynamic");
   EXPECT_EQ(refused("model: {rope_scaling: llama3, rope_original_context: 64, rope_low_freq_factor: 4}\n"),
             "model.rope_high_freq_factor is 4; it must be above model.rope_low_freq_factor, which is 4");
+}
+
+TEST(ConfigErrors, WhatAModelTells) {
+  EXPECT_EQ(refused("model: {head: 64}\n"),
+            "model.head is 64 at x.yaml:1; it must be one of auto, causal_lm, masked_lm, classification, "
+            "regression");
+  EXPECT_EQ(refused("model: {head: regression, labels: 3}\n"),
+            "model.labels is 3 at x.yaml:1; it must be 2 where model.head is regression");
+  EXPECT_EQ(refused("model: {head: classification, labels: 1}\n"),
+            "model.labels is 1 at x.yaml:1; it must be a whole number of at least 2");
+  EXPECT_NO_THROW(load("model: {head: classification, labels: 3}\n"));
 }
 
 TEST(ConfigErrors, WrongTypes) {
@@ -103,8 +114,47 @@ TEST(ConfigErrors, Choices) {
             "optimizer.decay is 'step' at x.yaml:1; it must be one of cosine, linear, constant");
   EXPECT_EQ(refused("train: {precision: fp8}\n"),
             "train.precision is 'fp8' at x.yaml:1; it must be one of fp32, bf16");
-  EXPECT_EQ(refused("train: {checkpoint_every: 5}\n"),
-            "train.checkpoint_every is 5 at x.yaml:1; it must be 0 in this version");
+  EXPECT_EQ(refused("checkpoint: {keep: 0}\n"),
+            "checkpoint.keep is 0 at x.yaml:1; it must be a whole number of at least 1");
+}
+
+TEST(ConfigErrors, Corpora) {
+  const std::string allowed =
+      "it must be a path, or a list such as [{path: a, weight: 0.7}, {path: b, weight: 0.3}]";
+  EXPECT_EQ(refused("data:\n  train: []\n"), "data.train is [] at x.yaml:2; " + allowed);
+  EXPECT_EQ(refused("data: {train: [a, b]}\n"), "data.train is [a, b] at x.yaml:1; " + allowed);
+  EXPECT_EQ(refused("data: {validation: ''}\n"), "data.validation is '' at x.yaml:1; " + allowed);
+  EXPECT_EQ(refused("data: {validation: }\n"), "data.validation is empty at x.yaml:1; " + allowed);
+  EXPECT_EQ(
+      refused("data: {train: [{path: a, wieght: 2}]}\n"),
+      "data.train is [{path: a, wieght: 2}] at x.yaml:1; it must have a path and a weight in every entry, "
+      "and 'wieght' is neither");
+  EXPECT_EQ(
+      refused("data: {train: [{path: a, weight: lots}]}\n"),
+      "data.train is [{path: a, weight: lots}] at x.yaml:1; it must have numbers as weights, and 'lots' is "
+      "none");
+  EXPECT_EQ(refused("data: {train: [{path: a}, {weight: 2}]}\n"),
+            "data.train is [{path: a}, {weight: 2}] at x.yaml:1; it must have a path in every entry");
+  EXPECT_EQ(
+      refused("data: {train: [{path: a}, {path: b, weight: 0}]}\n"),
+      "data.train is [{path: a}, {path: b, weight: 0}] at x.yaml:1; it must have weights above 0, and that "
+      "of 'b' is 0");
+  EXPECT_EQ(
+      refused("data: {train: [{path: a}, {path: b, weight: 1e-7}]}\n"),
+      "data.train is [{path: a}, {path: b, weight: 1e-7}] at x.yaml:1; it must have weights of at least a "
+      "millionth of their sum, and that of 'b' is 1e-07");
+}
+
+TEST(ConfigErrors, DataOfHeads) {
+  EXPECT_EQ(refused("data: {mask_probability: 0}\n"),
+            "data.mask_probability is 0 at x.yaml:1; it must be a number above 0 and up to 1");
+  EXPECT_EQ(refused("data: {classes: [a, b, a]}\n"),
+            "data.classes is [a, b, a] at x.yaml:1; it must name each class once");
+  EXPECT_EQ(refused("model: {head: regression}\ndata: {classes: [a, b]}\n"),
+            "data.classes is [a, b] at x.yaml:2; it must be auto where model.head is regression");
+  EXPECT_EQ(
+      refused("model: {head: classification, labels: 3}\ndata: {classes: [a, b]}\n"),
+      "data.classes is [a, b] at x.yaml:2; it must name as many classes as model.labels says, which is 3");
 }
 
 TEST(ConfigErrors, ValuesThatDoNotFitOthers) {

@@ -41,7 +41,7 @@ run_dir: runs/mine
   EXPECT_EQ(config.model.layers, 4);
   EXPECT_FALSE(config.model.tied);
   EXPECT_EQ(config.model.dropout, 0.25);
-  EXPECT_EQ(config.data.train, "my corpus.txt");
+  EXPECT_EQ(config.data.train, (Corpora{{.path = "my corpus.txt"}}));
   EXPECT_EQ(config.pipeline.schedule, ScheduleKind::Stash);
   EXPECT_EQ(config.pipeline.split, (Ints{1, 2, 3}));
   EXPECT_EQ(config.pipeline.recompute, (Ints{2}));
@@ -98,6 +98,7 @@ TEST(Config, ZeroTurnsExtrapolationOff) {
 TEST(Config, YamlRoundTripIsExact) {
   Config config;
   config.model.dropout = 0.1 + 0.2;  // 0.30000000000000004
+  config.model.head = ModelHead::Regression;
   config.optimizer.lr = 1.0 / 3;
   config.optimizer.eps = std::numeric_limits<double>::denorm_min();
   config.optimizer.extrapolate_weights = {1, -1e-17};
@@ -105,12 +106,14 @@ TEST(Config, YamlRoundTripIsExact) {
   config.pipeline.recompute = {1, 0};
   config.train.seed = std::numeric_limits<std::uint64_t>::max();
   config.devices = {"cpu:0,2", "cpu:1"};
-  config.data.train = "null";
-  config.data.validation = "- a: \"b\" # c\\\t\n\xC3\xA9";
+  config.data.train = {{.path = "null"}};
+  config.data.validation = {{.path = "- a: \"b\" # c\\\t\n\xC3\xA9", .weight = 1.0 / 3},
+                            {.path = "{", .weight = 2}};
   config.run_dir = "~";
   const Config back = load(to_yaml(config));
   EXPECT_EQ(to_yaml(back), to_yaml(config));
   EXPECT_EQ(back.model.dropout, config.model.dropout);
+  EXPECT_EQ(back.model.head, ModelHead::Regression);
   EXPECT_EQ(back.optimizer.lr, config.optimizer.lr);
   EXPECT_EQ(back.optimizer.eps, config.optimizer.eps);
   EXPECT_EQ(back.optimizer.extrapolate_weights, config.optimizer.extrapolate_weights);
@@ -121,13 +124,29 @@ TEST(Config, YamlRoundTripIsExact) {
   EXPECT_EQ(back.run_dir, config.run_dir);
 }
 
+TEST(Config, CorporaAreAPathOrAListWithWeights) {
+  const Config config = load("data:\n  train:\n    - {path: a b, weight: 0.7}\n    - {path: c}\n",
+                             {"data.validation=[{weight: 3e-1, path: d}]"});
+  EXPECT_EQ(config.data.train, (Corpora{{.path = "a b", .weight = 0.7}, {.path = "c"}}));
+  EXPECT_EQ(config.data.validation, (Corpora{{.path = "d", .weight = 0.3}}));
+  EXPECT_EQ(describe(config.data.train), "41.2% of a b, 58.8% of c");
+  EXPECT_EQ(describe(config.data.validation), "d");
+  const std::string yaml = to_yaml(config);
+  EXPECT_NE(yaml.find("train: [{path: \"a b\", weight: 0.7}, {path: c, weight: 1}]"), std::string::npos)
+      << yaml;
+  EXPECT_EQ(to_yaml(load(yaml)), yaml);
+  EXPECT_TRUE(is_synthetic(Config().data.train));
+  EXPECT_FALSE(is_synthetic({{.path = "synthetic"}, {.path = "a"}}));
+}
+
 TEST(Config, YamlReadsNicely) {
   const std::string text = to_yaml(Config{});
-  EXPECT_NE(text.find("model:  # What is trained.\n"
-                      "  family: gpt                         # Architecture of the layers: gpt or llama, see "
-                      "docs/families.md.\n"
-                      "  layers: 8                           # Transformer blocks.\n"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find("model:  # What is trained.\n"
+                "  family: gpt                         # Architecture of the layers: gpt, llama or bert, "
+                "see docs/families.md.\n"
+                "  layers: 8                           # Transformer blocks.\n"),
+      std::string::npos)
       << text;
 }
 

@@ -136,29 +136,38 @@ TYPED_TEST(LayersOnGpu, LayerNormHasTheSameBitsEveryTime) {
   }
 }
 
+double erf_gelu(double x) {
+  return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
+}
+
 double gelu(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
 }
 
-TYPED_TEST(LayersOnGpu, GeluAndItsGradient) {
-  using T = TypeParam;
+template <typename T>
+void expect_gelu(cuda::Gelu kind, double (*exact)(double)) {
   for (const std::size_t size : {std::size_t{1 << 16}, std::size_t{1003}}) {
     const std::vector<float> x = normal(size, 1, 3), gradient = normal(size, 2);
     const Buffer<T> on_x{rounded<T>(x)}, on_gradient{rounded<T>(gradient)};
     Buffer<T> out{size}, grad_x{size};
-    cuda::gelu_forward(on_x.data(), out.data(), static_cast<std::int64_t>(size), nullptr);
+    cuda::gelu_forward(on_x.data(), out.data(), static_cast<std::int64_t>(size), nullptr, kind);
     cuda::gelu_backward(on_x.data(), on_gradient.data(), grad_x.data(), static_cast<std::int64_t>(size),
-                        nullptr);
+                        nullptr, kind);
     std::vector<double> expected, expected_gradient;
     const auto seen_x = seen<T>(x), seen_gradient = seen<T>(gradient);
     for (std::size_t i = 0; i < size; ++i) {
-      expected.push_back(gelu(seen_x[i]));
-      expected_gradient.push_back(seen_gradient[i] * (gelu(seen_x[i] + 1e-5) - gelu(seen_x[i] - 1e-5)) /
+      expected.push_back(exact(seen_x[i]));
+      expected_gradient.push_back(seen_gradient[i] * (exact(seen_x[i] + 1e-5) - exact(seen_x[i] - 1e-5)) /
                                   2e-5);
     }
     expect_near(widened(out.read()), expected, kRounding<T>);
     expect_near(widened(grad_x.read()), expected_gradient, std::max(2e-6f, kRounding<T>));
   }
+}
+
+TYPED_TEST(LayersOnGpu, GeluAndItsGradient) {
+  expect_gelu<TypeParam>(cuda::Gelu::Tanh, gelu);
+  expect_gelu<TypeParam>(cuda::Gelu::Erf, erf_gelu);
 }
 
 TYPED_TEST(LayersOnGpu, SoftmaxCrossEntropyLeavesItsGradient) {

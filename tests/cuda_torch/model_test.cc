@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "architecture/heads.h"
 #include "models/model.h"
 #include "worker_stream.h"
 
@@ -37,9 +38,29 @@ ModelConfig llama() {
 
 ModelConfig qwen3() {
   ModelConfig config = llama();
-  config.head = 64;
+  config.head_size = 64;
   config.hidden = 200;
   config.qkv_bias = config.qk_norm = true;
+  return config;
+}
+
+ModelConfig bert(ModelHead head) {
+  ModelConfig config = gpt();
+  config.family = "bert";
+  config.head = head;
+  config.labels = head == ModelHead::Classification ? 3 : 2;
+  return config;
+}
+
+ModelConfig bert_without_padding() {
+  ModelConfig config = bert(ModelHead::MaskedLm);
+  config.padding = false;
+  return config;
+}
+
+ModelConfig classifying_llama() {
+  ModelConfig config = llama();
+  config.head = ModelHead::Classification;
   return config;
 }
 
@@ -64,7 +85,12 @@ class Sample {
     pass_ = {.training = true};
     pass_.batch[Field::Tokens] = made_up_tokens(1).to(device);
     pass_.batch[Field::Targets] = made_up_tokens(2).to(device);
-    const double count = static_cast<double>(pass_.batch[Field::Targets].numel());
+    pass_.batch[Field::TokenTypes] = made_up_tokens(3).remainder(2).to(device);
+    if (config.padding) pass_.batch[Field::Lengths] = at::tensor({kLength, 40, 7}, at::kLong).to(device);
+    pass_.batch[Field::Labels] = at::tensor({1, 0, 1}, at::kLong).to(device);
+    pass_.batch[Field::Values] = at::tensor({0.5, -1.0, 2.0}, at::kDouble).to(device);
+    const bool of_sequences = architecture::tells_of_sequences(config.head);
+    const double count = of_sequences ? kBatch : kBatch * kLength;
     pass_.batch[Field::LossScale] = at::full({1}, 1 / count, at::TensorOptions(device).dtype(at::kDouble));
   }
 
@@ -157,8 +183,16 @@ TEST_P(ModelOnGpu, CanBeCapturedWithTheSameBits) {
   expect_captured(GetParam(), 0.0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, ModelOnGpu, testing::Values(gpt(), llama(), qwen3()),
-                         [](const auto& info) { return info.param.qk_norm ? "qwen3" : info.param.family; });
+INSTANTIATE_TEST_SUITE_P(Families, ModelOnGpu,
+                         testing::Values(gpt(), llama(), qwen3(), bert(ModelHead::MaskedLm),
+                                         bert(ModelHead::Classification), bert(ModelHead::Regression),
+                                         bert_without_padding(), classifying_llama()),
+                         [](const auto& info) {
+                           const ModelConfig& config = info.param;
+                           const std::string family = config.qk_norm ? "qwen3" : config.family;
+                           return family + "_" + std::string(name(config.head)) +
+                                  (config.padding ? "" : "_without_padding");
+                         });
 
 }  // namespace
 }  // namespace twobw::models

@@ -125,8 +125,8 @@ TEST_F(OpsOnGpu, DropoutIsRefused) {
 Tensor head_loss(const Tensor& hidden, const Tensor& weight, const Tensor& targets, double factor,
                  Tensor* room = nullptr) {
   const double scale = factor / static_cast<double>(targets.numel());
-  return ops::head_loss(hidden, weight, targets, at::full({1}, scale, hidden.options().dtype(at::kDouble)),
-                        room);
+  return ops::head_loss(hidden, weight, {}, targets,
+                        at::full({1}, scale, hidden.options().dtype(at::kDouble)), room);
 }
 
 // The CPU adds the weight's gradient in the backward, the GPU in the forward: the same after both.

@@ -115,6 +115,18 @@ TEST(Cores, AThreadIsNamedAndBound) {
   }).join();
 }
 
+TEST(Cores, AThreadIsUnboundWhateverStartedIt) {
+  const std::vector<int> all = available_cores();
+  std::thread([&] {
+    pin_thread("bound", {{all.back()}});
+    std::thread([&] {
+      EXPECT_EQ(available_cores(), std::vector<int>{all.back()});
+      unbind_thread("free");
+      EXPECT_EQ(available_cores(), all);
+    }).join();
+  }).join();
+}
+
 TEST(Cores, AnEmptySetBindsNothing) {
   std::thread([] {
     const std::vector<int> before = available_cores();

@@ -131,7 +131,8 @@ models::Tensors run_residual(const std::string& kind, std::span<const at::Tensor
   // The scale by LibTorch's own operators, whose gradients autograd finds.
   if (kind == "residual_narrow") return {x[1] + p[1] * ops::linear(ops::gelu(x[0]), p[0], {})};
   if (!pass.batch[Field::Targets].defined()) return {ops::linear(x[0], p[0], {})};
-  return {ops::head_loss(x[0], p[0], pass.batch[Field::Targets], pass.batch[Field::LossScale], pass.room)};
+  return {
+      ops::head_loss(x[0], p[0], {}, pass.batch[Field::Targets], pass.batch[Field::LossScale], pass.room)};
 }
 
 models::Forward forward_of_residual(const ModelConfig&, const Layer& layer) {
@@ -286,7 +287,7 @@ TEST_F(OwnFamily, TrainsAsPlannedAndComesBackFromItsFile) {
   EXPECT_EQ(outcome.summary.at("skipped_updates"), 0);
   EXPECT_TRUE(std::isfinite(outcome.summary.at("loss").get<double>()));
   EXPECT_TRUE(std::isfinite(outcome.summary.at("validation_loss").get<double>()));
-  EXPECT_TRUE(std::filesystem::exists(directory / "model.safetensors"));
+  EXPECT_TRUE(std::filesystem::exists(directory / "model" / "model.safetensors"));
 
   const at::Tensor logits = train::SavedModel(directory).logits(at::arange(5, at::kLong));
   EXPECT_EQ(logits.sizes(), (std::vector<std::int64_t>{5, 40}));

@@ -35,6 +35,10 @@ Pass training_pass() {
   Pass pass{.training = true, .seed = 3, .update = 4, .microbatch = 5};
   pass.batch[Field::Tokens] = random_tokens({3, 7}, 29, 1);
   pass.batch[Field::Targets] = random_tokens({3, 7}, 29, 2);
+  pass.batch[Field::TokenTypes] = random_tokens({3, 7}, 2, 3);
+  pass.batch[Field::Lengths] = at::tensor({7, 4, 1}, at::kLong);
+  pass.batch[Field::Labels] = at::tensor({1, 0, 2}, at::kLong);
+  pass.batch[Field::Values] = at::tensor({0.5, -1.0, 2.0}, at::kDouble);
   pass.batch[Field::LossScale] = at::full({1}, kLossScale, at::kDouble);
   return pass;
 }
@@ -180,7 +184,7 @@ class Splits : public testing::TestWithParam<ModelConfig> {
 
 TEST_P(Splits, AnyOneGivesEveryBitOfTheWhole) {
   ModelConfig config = GetParam();
-  config.layers = 1;  // embedding, one block, head: 32 splits
+  config.layers = 1;  // embedding, one block, head: some 32 splits
   const Model model = build(config);
   const int layers = static_cast<int>(model.size());
   const Outcome whole = run(model, {{0, layers}});
@@ -193,10 +197,10 @@ TEST_P(Splits, AnyOneGivesEveryBitOfTheWhole) {
 
 TEST_P(Splits, ACutAnywhereInADeeperModelDoesToo) {
   const Model model = build(GetParam());
-  const Outcome whole = run(model, {{0, kLayers}});
-  for (int cut = 1; cut < kLayers; ++cut) {
+  const Outcome whole = run(model, {{0, model.size()}});
+  for (int cut = 1; cut < model.size(); ++cut) {
     SCOPED_TRACE(cut);
-    expect_equal(run(model, {{0, cut}, {cut, kLayers}}), whole);
+    expect_equal(run(model, {{0, cut}, {cut, model.size()}}), whole);
   }
 }
 
@@ -205,7 +209,7 @@ ModelConfig small_llama(bool tied, bool qwen3) {
   config.family = "llama";
   config.heads = 4;
   config.kv_heads = 2;
-  config.head = qwen3 ? 6 : 0;
+  config.head_size = qwen3 ? 6 : 0;
   config.hidden = 20;
   config.qkv_bias = !qwen3;
   config.qk_norm = qwen3;
@@ -214,6 +218,34 @@ ModelConfig small_llama(bool tied, bool qwen3) {
 
 INSTANTIATE_TEST_SUITE_P(Llama, Splits, testing::Values(small_llama(true, false), small_llama(false, true)),
                          [](const auto& info) { return info.param.qk_norm ? "Qwen3" : "TiedQwen2"; });
+
+ModelConfig small_bert(ModelHead head, double dropout = 0.0) {
+  ModelConfig config = small(true, dropout);
+  config.family = "bert";
+  config.head = head;
+  config.labels = head == ModelHead::Classification ? 3 : 2;
+  config.hidden = 20;
+  return config;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Bert, Splits,
+    testing::Values(small_bert(ModelHead::MaskedLm), small_bert(ModelHead::MaskedLm, 0.1),
+                    small_bert(ModelHead::Classification, 0.1), small_bert(ModelHead::Regression)),
+    [](const auto& info) {
+      return std::string(name(info.param.head)) + (info.param.dropout > 0 ? "_dropout" : "");
+    });
+
+// Decoders that tell the class of a sequence by its last token.
+ModelConfig classifying(ModelConfig config) {
+  config.head = ModelHead::Classification;
+  config.labels = 3;
+  return config;
+}
+
+INSTANTIATE_TEST_SUITE_P(Classifiers, Splits,
+                         testing::Values(classifying(small()), classifying(small_llama(false, true))),
+                         [](const auto& info) { return info.param.family; });
 
 INSTANTIATE_TEST_SUITE_P(Gpt, Splits, testing::Values(small(true), small(false), small(true, 0.1)),
                          [](const auto& info) {

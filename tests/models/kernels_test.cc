@@ -167,8 +167,39 @@ TEST(ModelKernels, TheSlopeOfGeluIsAccurate) {
 TEST(ModelKernels, GeluPassesOnWhatIsNotANumber) {
   const std::vector<float> x(20, std::numeric_limits<float>::quiet_NaN());
   std::vector<float> out(20);
-  gelu_forward(x.data(), out.data(), 20);
-  for (float value : out) EXPECT_TRUE(std::isnan(value));
+  for (auto* gelu : {gelu_forward, erf_gelu_forward}) {
+    gelu(x.data(), out.data(), 20);
+    for (float value : out) EXPECT_TRUE(std::isnan(value));
+  }
+}
+
+// Of the normal distribution, up to x.
+double exact_integral(double x) {
+  return 0.5 * std::erfc(-x / std::numbers::sqrt2);
+}
+
+TEST(ModelKernels, GeluByErfIsAccurate) {
+  const std::vector<float> right = spread(-4.0, 30.0, 20'011), left = spread(-100.0, -2.0, 20'011);
+  std::vector<float> out(right.size());
+  erf_gelu_forward(right.data(), out.data(), static_cast<std::int64_t>(out.size()));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (right[i] == 0) continue;
+    ASSERT_NEAR(out[i] / (right[i] * exact_integral(right[i])), 1.0, kTolerance) << "at " << right[i];
+  }
+  erf_gelu_forward(left.data(), out.data(), static_cast<std::int64_t>(out.size()));
+  for (std::size_t i = 0; i < out.size(); ++i)
+    ASSERT_NEAR(out[i], left[i] * exact_integral(left[i]), 1e-7) << "at " << left[i];
+}
+
+TEST(ModelKernels, TheSlopeOfGeluByErfIsAccurate) {
+  const std::vector<float> x = spread(-30.0, 30.0, 20'011);
+  const std::vector<float> grad_out = spread(0.5, 2.0, x.size());
+  std::vector<float> grad_x(x.size());
+  erf_gelu_backward(x.data(), grad_out.data(), grad_x.data(), static_cast<std::int64_t>(x.size()));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double v = x[i], density = std::exp(-v * v / 2) / std::sqrt(2 * std::numbers::pi);
+    ASSERT_NEAR(grad_x[i] / grad_out[i], exact_integral(v) + v * density, kTolerance) << "at " << v;
+  }
 }
 
 }  // namespace

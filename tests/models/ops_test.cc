@@ -213,7 +213,7 @@ Tensor scale_of(double value) {
 
 // So many times the mean over the targets.
 Operation head_loss(double factor) {
-  return [=](const Inputs& in) { return ops::head_loss(in[0], in[1], targets(), scale_of(factor / 6)); };
+  return [=](const Inputs& in) { return ops::head_loss(in[0], in[1], {}, targets(), scale_of(factor / 6)); };
 }
 
 Tensor reference_loss(const Inputs& in) {
@@ -238,7 +238,7 @@ TEST(HeadLoss, ScalesTheLossAndTheGradient) {
 TEST(HeadLoss, TargetsBelowZeroDoNotCount) {
   const Tensor some = at::tensor({-100, 0, 10, -1, 7, -100}, at::kLong).view({2, 3});
   const Operation ours = [=](const Inputs& in) {
-    return ops::head_loss(in[0], in[1], some, scale_of(1.0 / 3));
+    return ops::head_loss(in[0], in[1], {}, some, scale_of(1.0 / 3));
   };
   const Operation library = [=](const Inputs& in) {
     const Tensor masked = some.masked_fill(some.lt(0), -100).reshape(-1);
@@ -247,7 +247,9 @@ TEST(HeadLoss, TargetsBelowZeroDoNotCount) {
   };
   expect_agrees(ours, library, head_inputs());
   const Tensor none = at::full({2, 3}, -100, at::kLong);
-  const Operation nothing = [=](const Inputs& in) { return ops::head_loss(in[0], in[1], none, scale_of(1)); };
+  const Operation nothing = [=](const Inputs& in) {
+    return ops::head_loss(in[0], in[1], {}, none, scale_of(1));
+  };
   EXPECT_EQ(nothing(leaves(head_inputs())).item<float>(), 0);
   for (const Tensor& gradient : gradients(nothing, leaves(head_inputs())))
     EXPECT_EQ(gradient.abs().max().item<float>(), 0);
@@ -269,10 +271,10 @@ TEST(HeadLoss, RowsDoNotDependOnTheSizeOfTheBatch) {
   const Tensor wanted = random_tokens({64, 8}, 1000, 3);
   double sum = 0;
   for (int i = 0; i < 64; ++i) {
-    sum += ops::head_loss(hidden.narrow(0, i, 1), weight, wanted.narrow(0, i, 1), scale_of(1.0 / 8))
+    sum += ops::head_loss(hidden.narrow(0, i, 1), weight, {}, wanted.narrow(0, i, 1), scale_of(1.0 / 8))
                .item<double>();
   }
-  EXPECT_NEAR(ops::head_loss(hidden, weight, wanted, scale_of(1.0 / 512)).item<double>(), sum / 64,
+  EXPECT_NEAR(ops::head_loss(hidden, weight, {}, wanted, scale_of(1.0 / 512)).item<double>(), sum / 64,
               1e-6 * sum / 64);
 }
 

@@ -11,6 +11,8 @@ SECONDS = 1.0 if os.getloadavg()[0] < os.cpu_count() else 2.0
 
 
 class BadInputTest(TestCase):
+    alone = True  # refusals are fast
+
     def tree(self):
         return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
 
@@ -105,10 +107,25 @@ class BadInputTest(TestCase):
         llama = {"model.family": "llama"}
         for command in ("train", "verify", "plan"):
             self.settings_refused({**llama, "model.dropout": 0.1}, ["model.dropout is 0.1", "llama"], command)
-        self.settings_refused({**llama, "model.head": 7}, ["size 7", "model.head", "even"])
+        self.settings_refused({**llama, "model.head_size": 7}, ["size 7", "model.head_size", "even"])
         self.settings_refused({**llama, "model.kv_heads": 3}, ["model.kv_heads is 3", "divide model.heads"])
         self.settings_refused({**llama, "model.rope_scaling": "llama3"}, ["model.rope_original_context", "llama3"])
         self.settings_refused({"model.kv_heads": 2}, ["model.kv_heads is 2", "model.family is gpt"])
+
+    def test_what_bert_cannot_be(self):
+        bert = {"model.family": "bert"}
+        for command in ("train", "verify", "plan"):
+            self.settings_refused({**bert, "model.head": "causal_lm"}, ["model.head is causal_lm", "masked_lm"],
+                                  command)
+        self.settings_refused({**bert, "model.kv_heads": 2}, ["model.kv_heads is 2", "model.family is bert"])
+        self.settings_refused({**bert, "data.train": "text.txt"}, ["model.vocab is 64", "masked_lm", "257"])
+        self.settings_refused({"model.token_types": 3}, ["model.token_types is 3", "model.family is gpt"])
+
+    def test_heads_that_do_not_fit(self):
+        self.settings_refused({"model.head": "masked_lm"}, ["model.head is masked_lm", "gpt", "causal_lm"])
+        self.settings_refused({"model.head": "bool"}, ["model.head", "bool", "classification", "regression"])
+        self.settings_refused({"model.labels": 3}, ["model.labels is 3", "be 2 where model.head is auto"])
+        self.settings_refused({"model.head": "classification", "model.labels": 1}, ["model.labels is 1", "at least 2"])
 
     # Data
 
@@ -212,8 +229,9 @@ class BadInputTest(TestCase):
                  "output_bytes": 1, "working_bytes": 1}
         kinds = ["embedding", "attention_in", "attention_out", "mlp_up", "mlp_activation", "mlp_down", "head"]
         model = {"family": "gpt", "layers": 1, "width": 32, "heads": 4, "vocab": 64, "context": 16, "tied": True,
-                 "dropout": 0, "kv_heads": 0, "head": 0, "hidden": 0, "qkv_bias": False, "qk_norm": False}
-        profile = {"version": 4, "device": "a core", "device_memory_bytes": 1, "program": "0", "libtorch": "0",
+                 "dropout": 0, "head": "auto", "labels": 2, "kv_heads": 0, "head_size": 0, "hidden": 0,
+                 "token_types": 2, "padding": True, "qkv_bias": False, "qk_norm": False}
+        profile = {"version": 5, "device": "a core", "device_memory_bytes": 1, "program": "0", "libtorch": "0",
                    "created": "today", "model": model, "precision": "fp32", "optimizer": "adamw", "layers": kinds,
                    "kinds": {kind: {"parameters": 1, "tied_parameters": 0, "times": [times]} for kind in kinds},
                    "token_bytes_per_sequence": 1, "step_seconds_per_parameter": seconds,
@@ -223,16 +241,16 @@ class BadInputTest(TestCase):
 
     def test_profile_of_another_model_or_version(self):
         self.plan_refused("model.width=64", "--profile", self.profile(), naming=["model.width was 32", "has 64"])
-        for version in (1, 3):
+        for version in (1, 4):
             self.plan_refused("--profile", self.profile(version=version),
-                              naming=["p.json", f"version {version}", "version 4"])
+                              naming=["p.json", f"version {version}", "version 5"])
         self.plan_refused("--profile", self.profile(optimizer="sgd"), naming=["optimizer.name was sgd"])
 
     def test_profile_that_is_none(self):
         self.plan_refused("--profile", "nowhere.json", naming=["nowhere.json", "No such file"])
         (self.folder / "p.json").write_text("{")
         self.plan_refused("--profile", "p.json", naming=["p.json", "not JSON"])
-        (self.folder / "p.json").write_text('{"version": 4}')
+        (self.folder / "p.json").write_text('{"version": 5}')
         self.plan_refused("--profile", "p.json", naming=["p.json", "lacks the field device"])
 
     def test_contradictory_plans(self):
@@ -279,10 +297,10 @@ class BadInputTest(TestCase):
 
     def test_generate_from_a_damaged_model(self):
         folder = self.folder / "run"
-        folder.mkdir()
+        (folder / "model").mkdir(parents=True)
         (folder / "config.yaml").write_text("model: {layers: 2, width: 32, heads: 4, vocab: 64, context: 16}\n")
         for damage in (b"", b"\x08", b"\xff" * 64, b"\x02\0\0\0\0\0\0\0[]", b"\x0a\0\0\0\0\0\0\0" + b'{"a": "b"}'):
-            (folder / "model.safetensors").write_bytes(damage)
+            (folder / "model/model.safetensors").write_bytes(damage)
             self.refused("generate", "run", naming=["model.safetensors"])
 
     def test_generate_with_bad_options(self):

@@ -89,9 +89,12 @@ class Run:
         return json.loads((self.folder / "summary.json").read_text())
 
     def weights(self):
+        """By our names."""
         from safetensors.torch import load_file
 
-        return load_file(self.folder / "model.safetensors")
+        file = self.folder / "weights"
+        reference("weights", self.folder / "model", file, self.folder / "config.yaml")
+        return load_file(file)
 
 
 class TestCase(unittest.TestCase):
@@ -100,6 +103,15 @@ class TestCase(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="twobw_test_"))
         self.addCleanup(shutil.rmtree, self.folder)
+
+    def assert_near(self, ours, expected, tolerance):
+        """The same tensors by name, none of them zero, each within the relative error."""
+        self.assertEqual(set(ours), set(expected))
+        for name, tensor in expected.items():
+            with self.subTest(tensor=name):
+                self.assertEqual(ours[name].shape, tensor.shape)
+                self.assertGreater(tensor.norm().item(), 0)
+                self.assertLess(relative_error(ours[name], tensor), tolerance)
 
     def train(self, settings, name="run", arguments=()):
         """Trains a tiny model with these settings changed, and expects it to succeed."""

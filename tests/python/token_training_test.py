@@ -42,6 +42,37 @@ class TokenTrainingTest(TestCase):
                 for key in ("loss", "validation_loss"):
                     self.assertAlmostEqual(a.get(key, 0), b.get(key, 0), delta=2e-4)
 
+    def test_blended_corpora(self):
+        """Exact, and the same however the batch is cut up."""
+        (self.folder / "text.txt").write_text("more text, as bytes; " * 40)
+        blend = "[{path: %s, weight: 0.7}, {path: %s, weight: 0.3}]"
+        settings = {**self.settings, "data.train": blend % (self.folder / "data-train", self.folder / "text.txt"),
+                    "data.validation": blend % (self.folder / "data-validation", "synthetic"),
+                    "data.tokenizer": "bytes"}
+        output = self.call("verify", *words({**TINY, **settings, "pipeline.stages": 2}))
+        self.assertIn("equal to the serial oracle, bit for bit", output)
+        runs = [self.train({**settings, "pipeline.replicas": w, "pipeline.microbatches": m, "pipeline.microbatch": b},
+                           name=f"{w}-{m}-{b}") for w, m, b in ((1, 4, 2), (2, 4, 1))]
+        self.assertIn("training on 70% of " + str(self.folder / "data-train") + " (", runs[0].process.stdout)
+        for a, b in zip(runs[0].losses, runs[1].losses, strict=True):
+            self.assertAlmostEqual(a, b, delta=2e-4)
+
+    def test_masked_tokens(self):
+        """Few places have a target, and none has one twice: exact all the same."""
+        masked = {"model.family": "bert", "pipeline.replicas": 2, "pipeline.stages": 2}
+        (self.folder / "text.txt").write_text("text to be masked; " * 40)
+        text = {"data.train": self.folder / "text.txt", "model.vocab": 257}
+        for settings in ({}, text):
+            output = self.call("verify", *words({**TINY, **masked, **settings}))
+            self.assertIn("equal to the serial oracle, bit for bit", output)
+        run = self.train({**masked, **text, "train.eval_every": 3})
+        self.assertIn("text.txt (760 bytes), masked", run.process.stdout)
+        self.assertEqual(len(run.validations), 2)
+        process = twobw("train", *words({**TINY, **self.settings, "model.family": "bert",
+                                         "run_dir": self.folder / "none"}))
+        self.assertEqual(process.returncode, 2)
+        self.assertIn("has no mask token", process.stderr)
+
     def test_what_is_generated_is_text(self):
         run = self.train(self.settings, arguments=["--sample", "12", "--prompt", "the pipeline"])
         self.assertIn("\nsample 3 of 3, 12 tokens:\nthe pipeline", run.process.stdout)

@@ -21,6 +21,9 @@ TWO_BW = {
     "extrapolated": {"pipeline.schedule": "2bw", "pipeline.predict": "false", "optimizer.extrapolate_weights": 1},
 }
 
+# Runs that are compared have the same split, whatever is measured: what is predicted depends on it.
+HALVES = {"pipeline.stages": 2, "pipeline.split": "[6,6]"}
+
 
 def expected_shapes(tied=True):
     width, vocab, context = (TINY["model." + key] for key in ("width", "vocab", "context"))
@@ -44,7 +47,7 @@ def expected_shapes(tied=True):
 class GuardTest(TestCase):
     """A learning rate that grows until the loss climbs."""
 
-    CLIMBS = {"pipeline.schedule": "2bw", "pipeline.stages": 2, "pipeline.microbatches": 2, "optimizer.lr": 0.5,
+    CLIMBS = {"pipeline.schedule": "2bw", **HALVES, "pipeline.microbatches": 2, "optimizer.lr": 0.5,
               "optimizer.warmup": 400, "train.updates": 280, "pipeline.guard_updates": 30}
 
     def test_falls_back_to_flush_and_returns(self):
@@ -77,7 +80,7 @@ class RunDirectoryTest(TestCase):
     def test_what_a_run_leaves(self):
         run = self.train({"train.eval_every": 3, "pipeline.stages": 2})
         names = {path.name for path in run.folder.iterdir()}
-        self.assertEqual(names, {"config.yaml", "log.txt", "metrics.jsonl", "summary.json", "model.safetensors"})
+        self.assertEqual(names, {"config.yaml", "log.txt", "metrics.jsonl", "summary.json", "model"})
 
         self.assertEqual([line["update"] for line in run.updates], [1, 2, 3, 4, 5, 6])
         for line in run.updates:
@@ -87,11 +90,15 @@ class RunDirectoryTest(TestCase):
             for stage in line["stages"]:
                 self.assertTrue(0 <= stage["utilisation"] <= 1, stage)
                 self.assertGreater(stage["peak_bytes"], 0)
+            self.assertEqual(line["data_wait_s"], max(stage["data_wait_s"] for stage in line["stages"]))
         self.assertEqual([line["update"] for line in run.validations], [3, 6])
 
         summary = run.summary
         self.assertEqual(summary["updates"], 6)
         self.assertEqual(summary["loss"], run.losses[-1])
+        self.assertEqual(summary["data_wait_s"], max(stage["data_wait_s"] for stage in summary["stages"]))
+        self.assertAlmostEqual(summary["stages"][0]["data_wait_s"],
+                               sum(line["stages"][0]["data_wait_s"] for line in run.updates))
         for stage in summary["stages"]:
             self.assertEqual(sum(stage["memory"].values()), stage["peak_bytes"])
             self.assertGreater(stage["memory"]["activations"], 0)
@@ -324,8 +331,8 @@ class LearningTest(TestCase):
                 for key in ("loss", "grad_norm"):
                     self.assertEqual([u[key] for u in run.updates], [u[key] for u in serial.updates])
                 self.assertEqual(run.validations, serial.validations)
-                model = (run.folder / "model.safetensors").read_bytes()
-                self.assertEqual(model, (serial.folder / "model.safetensors").read_bytes())
+                model = (run.folder / "model/model.safetensors").read_bytes()
+                self.assertEqual(model, (serial.folder / "model/model.safetensors").read_bytes())
 
     def test_replicas_share_the_batch(self):
         """Two replicas with m = 2 train on the same microbatches as one with m = 4: equal but for rounding. What they
@@ -376,6 +383,7 @@ class ValidationTest(TestCase):
             with self.subTest(kind):
                 settings = {
                     **schedule,
+                    **HALVES,
                     "data.validation": self.folder / "text",
                     "optimizer.lr": 1e-2,
                     "optimizer.decay": "constant",

@@ -59,8 +59,20 @@ class VerifyTest(TestCase):
                            {"pipeline.stages": 3, "pipeline.split": "[2,5,5]"}):
                 with self.subTest(**settings, **stages):
                     self.equal({**self.LLAMA, **settings, **stages})
-        self.equal({**self.LLAMA, "pipeline.schedule": "2bw", "model.head": 6, "model.qk_norm": "true",
+        self.equal({**self.LLAMA, "pipeline.schedule": "2bw", "model.head_size": 6, "model.qk_norm": "true",
                     "optimizer.name": "muon"})
+
+    BERT = {"model.family": "bert", "model.dropout": 0.1, "optimizer.clip": 0.5}
+
+    def test_bert(self):
+        """Tied, with padding and dropout; cut inside blocks and inside the head, and as a classifier."""
+        for settings in ({"pipeline.schedule": "flush"}, {"pipeline.schedule": "2bw", "pipeline.sync_updates": 0}):
+            for stages in ({"pipeline.stages": 2, "pipeline.recompute": "[0]"},
+                           {"pipeline.stages": 4, "pipeline.split": "[2,5,5,1]"}):
+                with self.subTest(**settings, **stages):
+                    self.equal({**self.BERT, **settings, **stages})
+        for head in ("classification", "regression"):
+            self.equal({**self.BERT, "pipeline.schedule": "2bw", "model.head": head})
 
     def test_replicas(self):
         for settings in ({"pipeline.schedule": "flush"}, {"pipeline.schedule": "2bw"}, PAPER):

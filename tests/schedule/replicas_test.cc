@@ -11,13 +11,13 @@
 namespace twobw::schedule {
 namespace {
 
-constexpr Ranges kSmall = {.stages = 5,
-                           .microbatches = 7,
-                           .extra = 2,
-                           .updates = 5,
-                           .sync_updates = 2,
-                           .evaluate_every = 2,
-                           .replicas = 3};
+const Ranges kSmall = {.stages = full_sweeps() ? 5 : 3,
+                       .microbatches = full_sweeps() ? 7 : 5,
+                       .extra = 2,
+                       .updates = 5,
+                       .sync_updates = 2,
+                       .evaluate_every = 2,
+                       .replicas = 3};
 
 std::vector<Instruction> without(std::vector<Instruction> list, Op op) {
   std::erase_if(list, [&](const Instruction& i) { return i.op == op; });

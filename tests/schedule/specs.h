@@ -49,8 +49,8 @@ inline bool full_sweeps() {
 }
 
 struct Ranges {
-  int stages = full_sweeps() ? 8 : 5;
-  int microbatches = full_sweeps() ? 12 : 8;
+  int stages = full_sweeps() ? 8 : 4;
+  int microbatches = full_sweeps() ? 12 : 6;
   int extra = full_sweeps() ? 3 : 2;
   int updates = full_sweeps() ? 6 : 4;
   int sync_updates = 3;

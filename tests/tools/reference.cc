@@ -1,8 +1,11 @@
 // For the Python tests: what twobw starts from and computes, tensor by tensor, as safetensors files.
 //
 //   reference initial OUT ...                   W(0) by the parameters' names
-//   reference batches N OUT ...                 tokens.K and targets.K of microbatches K = 0..N-1
-//   reference gradients WEIGHTS INPUT OUT ...   logits, loss and grad.NAME for INPUT's tokens and targets
+//   reference batches N OUT ...                 tokens.K and what else the model takes, K = 0..N-1
+//   reference sequences N OUT ...               the first N sequences of data.validation, by their fields
+//   reference gradients WEIGHTS INPUT OUT ...   logits, loss and grad.NAME for what INPUT has of a batch:
+//                                               tokens, token_types, lengths, targets, labels, values
+//   reference weights MODEL OUT ...             a model folder as one file with our names
 //
 // where ... is [CONFIG.yaml] [key=value ...], as for twobw.
 //
@@ -10,8 +13,10 @@
 // file; its gradient is part of its partner's.
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <map>
 #include <span>
 #include <string>
@@ -21,6 +26,7 @@
 #include "base/error.h"
 #include "base/exit.h"
 #include "base/random.h"
+#include "checkpoint/pretrained.h"
 #include "checkpoint/safetensors.h"
 #include "data/tokens.h"
 #include "device/cpu.h"
@@ -71,19 +77,42 @@ void initial(Words words) {
   checkpoint::save_safetensors(words[0], out);
 }
 
+// Under their names, "token_types", and the suffix.
+void add_fields(const data::Batch& batch, const std::string& suffix, Named& out) {
+  for (const data::Field field : architecture::kFields) {
+    if (!batch[field].defined()) continue;
+    std::string name(architecture::name(field));
+    std::ranges::replace(name, ' ', '_');
+    out.push_back({name + suffix, batch[field].to(at::kFloat)});
+  }
+}
+
 void batches(Words words) {
   const int count = std::stoi(words[0]);
   const Config config = configuration(words.subspan(2));
-  const auto source =
-      data::open_source("data.train", config.data.train, config.model.vocab, config.model.context);
-  const int m = config.pipeline.microbatches;
+  const auto source = data::open_source("data.train", config.data.train, config);
+  const architecture::Model model = architecture::model_of(config.model);
+  const auto taken = architecture::taken_by(model, 0, static_cast<int>(model.size()));
+  const int m = config.pipeline.microbatches, b = config.pipeline.microbatch;
   Named out;
   for (int k = 0; k < count; ++k) {
-    const auto key = random_key(config.train.seed, hash_text("data"), k / m, k % m);
-    const data::Batch batch = source->random({.key = key}, config.pipeline.microbatch, config.model.context);
-    out.push_back({fmt::format("tokens.{}", k), batch[data::Field::Tokens].to(at::kFloat)});
-    out.push_back({fmt::format("targets.{}", k), batch[data::Field::Targets].to(at::kFloat)});
+    const data::Draw draw{.key = random_key(config.train.seed, hash_text("data"), k / m, k % m),
+                          .seed = config.train.seed,
+                          .first = std::int64_t{k} * b};
+    const data::Batch batch = source->random(draw, b, config.model.context, taken);
+    add_fields(batch, fmt::format(".{}", k), out);
   }
+  checkpoint::save_safetensors(words[1], out);
+}
+
+// The first sequences of data.validation, all that there is of them.
+void sequences(Words words) {
+  const Config config = configuration(words.subspan(2));
+  const auto source = data::open_source("data.validation", config.data.validation, config);
+  const data::Batch batch =
+      source->sequential(0, std::stoi(words[0]), config.model.context, source->fields());
+  Named out;
+  add_fields(batch, "", out);
   checkpoint::save_safetensors(words[1], out);
 }
 
@@ -129,19 +158,43 @@ Named gradients_of(const models::Model& model, const std::vector<std::vector<Ten
   return out;
 }
 
+// A file with our names, or a model's folder.
+ByName weights_in(const std::string& path, const ModelConfig& config, const models::Model& model) {
+  if (!std::filesystem::is_directory(path)) return checkpoint::load_safetensors(path);
+  const checkpoint::Pretrained folder(config, path);
+  ByName weights;
+  for (const architecture::Layer& layer : model.layers) {
+    for (const architecture::Parameter& parameter : layer.parameters) {
+      if (!parameter.tied_to.empty()) continue;
+      Tensor& target = weights[parameter.name] = at::empty(parameter.shape, at::kFloat);
+      folder.read(parameter, target);
+    }
+  }
+  return weights;
+}
+
 void gradients(Words words) {
-  const ByName weights = checkpoint::load_safetensors(words[0]);
   const ByName input = checkpoint::load_safetensors(words[1]);
-  const models::Model model = models::build(configuration(words.subspan(3)).model);
+  const ModelConfig config = configuration(words.subspan(3)).model;
+  const models::Model model = models::build(config);
+  const ByName weights = weights_in(words[0], config, model);
   std::vector<std::vector<Tensor>> leaves;
   for (const architecture::Layer& layer : model.layers) leaves.push_back(leaves_of(layer, weights));
 
+  using data::Field;
   models::Pass pass{.training = true};
-  pass.batch[data::Field::Tokens] = find(input, "tokens").to(at::kLong);
+  const auto take = [&](Field field, const char* name, at::ScalarType type) {
+    if (input.contains(name)) pass.batch[field] = input.at(name).to(type);
+  };
+  pass.batch[Field::Tokens] = find(input, "tokens").to(at::kLong);
+  take(Field::TokenTypes, "token_types", at::kLong);
+  take(Field::Lengths, "lengths", at::kLong);
   const Tensor logits = run_layers(model, leaves, pass);
-  pass.batch[data::Field::Targets] = find(input, "targets").to(at::kLong);
+  take(Field::Targets, "targets", at::kLong);
+  take(Field::Labels, "labels", at::kLong);
+  take(Field::Values, "values", at::kDouble);
   const double labels = static_cast<double>(data::count_labels(pass.batch));
-  pass.batch[data::Field::LossScale] = at::full({1}, 1 / labels, at::kDouble);
+  pass.batch[Field::LossScale] = at::full({1}, 1 / labels, at::kDouble);
   const Tensor loss = run_layers(model, leaves, pass);
   torch::autograd::backward({loss}, {});
 
@@ -151,14 +204,26 @@ void gradients(Words words) {
   checkpoint::save_safetensors(words[2], out);
 }
 
+// A model's folder as one file with our names.
+void weights(Words words) {
+  const ModelConfig config = configuration(words.subspan(2)).model;
+  Named out;
+  for (const auto& [name, tensor] : weights_in(words[0], config, models::build(config)))
+    out.push_back({name, tensor});
+  checkpoint::save_safetensors(words[1], out);
+}
+
 struct Command {
   const char* name;
   std::size_t arguments;  // before the configuration
   void (*run)(Words);
 };
 
-constexpr Command kCommands[] = {
-    {"initial", 1, initial}, {"batches", 2, batches}, {"gradients", 3, gradients}};
+constexpr Command kCommands[] = {{"initial", 1, initial},
+                                 {"batches", 2, batches},
+                                 {"sequences", 2, sequences},
+                                 {"gradients", 3, gradients},
+                                 {"weights", 2, weights}};
 
 void run(Words words) {
   for (const Command& command : kCommands) {
@@ -169,7 +234,7 @@ void run(Words words) {
     device::initialize();
     return command.run(words.subspan(1));
   }
-  fail_input("the commands are initial, batches and gradients");
+  fail_input("the commands are initial, batches, sequences, gradients and weights");
 }
 
 }  // namespace

@@ -52,6 +52,18 @@ TEST(Collector, PutsReplicasOneAfterAnother) {
   }
 }
 
+// The replica that evaluates may be ahead of the others.
+TEST(Collector, AnEvaluationComesAfterItsUpdate) {
+  Collector collector(2);
+  const runtime::Observer observer = collector.observer();
+  observer.on_update({.replica = 0, .update = 4});
+  observer.on_evaluation({.update = 4, .loss = 1.5});
+  EXPECT_FALSE(collector.next(0.0));
+  observer.on_update({.replica = 1, .update = 4});
+  EXPECT_TRUE(std::holds_alternative<CompleteUpdate>(*collector.next(0.0)));
+  EXPECT_TRUE(std::holds_alternative<telemetry::Evaluation>(*collector.next(0.0)));
+}
+
 TEST(Collector, EndsWhenClosedAndEmptied) {
   Collector collector(1);
   collector.observer().on_evaluation({.update = 4, .loss = 1.5});

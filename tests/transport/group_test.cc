@@ -158,6 +158,23 @@ TEST(BatchGate, BatchesThatAreHeldBeginAsTheyArePermitted) {
   EXPECT_EQ(gate.decide(3), BatchStart::Refused);
 }
 
+TEST(BatchGate, ASaveIsOfTheNextBatchAndAStopComesAfterIt) {
+  Hub hub(Seconds(5));
+  BatchGate gate(hub);
+  EXPECT_EQ(gate.decide(0), BatchStart::Pipelined);
+  EXPECT_FALSE(gate.saves_before(0));
+  gate.request_save(/*stop=*/false);
+  EXPECT_EQ(gate.decide(1), BatchStart::Pipelined);
+  EXPECT_TRUE(gate.saves_before(1));
+  EXPECT_EQ(gate.decide(2), BatchStart::Pipelined);
+  EXPECT_FALSE(gate.saves_before(2));
+  gate.request_save(/*stop=*/true);
+  EXPECT_EQ(gate.decide(3), BatchStart::Pipelined);
+  EXPECT_TRUE(gate.saves_before(3));
+  EXPECT_EQ(gate.decide(4), BatchStart::Refused);
+  EXPECT_EQ(gate.await(4), BatchStart::Refused);
+}
+
 TEST(BatchGate, OnceRefusedNothingBeginsAnyMore) {
   Hub hub(Seconds(60));
   BatchGate gate(hub);

@@ -68,6 +68,23 @@ TEST(Versions, TheFirstWriteLeavesTheFirstVersionAlone) {
   EXPECT_TRUE(at::equal(versions.flat(1), w0 + 1));
 }
 
+TEST(Versions, AResumedRunBeginsWithWhatWasSaved) {
+  const Layout layout(affine_model(), 0, 1);
+  Versions versions(layout, /*kept=*/2, /*seed=*/1);
+  const Tensor before = at::full({layout.size()}, 3.0), saved = at::full({layout.size()}, 4.0);
+  versions.begin_after(7);
+  versions.restore(7, before);
+  EXPECT_EQ(versions.newest(), 7);
+  versions.acquire(7);
+  versions.begin_write().copy_(saved);
+  versions.publish();
+  EXPECT_EQ(versions.newest(), 8);
+  EXPECT_TRUE(versions.flat(7).equal(before));
+  EXPECT_TRUE(versions.flat(8).equal(saved));
+  versions.release(7);
+  EXPECT_DEATH(versions.flat(0), "W\\(0\\) is wanted");
+}
+
 TEST(Versions, WithOneBufferTheUpdateIsInPlace) {
   const Layout layout(affine_model(), 0, 1);
   Versions versions(layout, /*kept=*/1, 1);

@@ -25,7 +25,7 @@ struct CompareOptions {
 };
 
 int run(const RunArguments& arguments, const CompareOptions& options) {
-  const Config config = train::to_compare(load_config(arguments.file, arguments.overrides), options.updates);
+  const Config config = train::to_compare(load(arguments), options.updates);
   const std::string svg = options.svg.empty() ? config.run_dir + "/compare.svg" : options.svg;
   device::initialize();
   const train::Comparison comparison = train::compare({.config = config, .seeds = options.seeds, .svg = svg});

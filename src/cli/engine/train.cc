@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "architecture/heads.h"
 #include "base/config.h"
 #include "base/text.h"
 #include "cli/arguments.h"
@@ -15,6 +16,7 @@
 #include "runtime/setup.h"
 #include "schedule/spec.h"
 #include "train/export.h"
+#include "train/resume.h"
 #include "train/trainer.h"
 
 namespace twobw::cli {
@@ -41,6 +43,9 @@ void print_outcome(const Config& config, const nlohmann::ordered_json& summary) 
                format_bytes(stage["peak_bytes"]));
     ++index;
   }
+  if (const double waited = summary["data_wait_s"]; waited > 0.01 * summary["seconds"].get<double>())
+    fmt::print("  a stage waited {} for its data; pipeline.prefetch says how much is read ahead\n",
+               format_duration(waited));
   if (summary["skipped_updates"] > 0)
     fmt::print("  {} updates were skipped\n", summary["skipped_updates"].get<int>());
   if (summary.contains("forecast")) {
@@ -59,7 +64,9 @@ struct TrainOptions {
 void print_samples(const Config& config, const TrainOptions& options) {
   constexpr double kTemperature = 0.8;
   constexpr std::uint64_t kSamples = 3;
-  if (config.data.train == "synthetic" || options.sample == 0) return;
+  const bool writes_text =
+      architecture::head_of(config.model) == ModelHead::CausalLm && !is_synthetic(config.data.train);
+  if (!writes_text || options.sample == 0) return;
   const train::SavedModel model(config.run_dir);
   for (std::uint64_t seed = 0; seed < kSamples; ++seed) {
     fmt::print("\nsample {} of {}, {} {}:\n{}{}\n", seed + 1, kSamples, options.sample,
@@ -90,8 +97,21 @@ void print_beside(const train::Outcome& outcome, ScheduleKind other) {
       format_count(own), name(other), format_count(others), name(config.pipeline.schedule), own / others);
 }
 
+// A run that is continued has its configuration in its folder, unless another file is given.
+std::string config_file(const RunArguments& arguments) {
+  if (!arguments.file.empty()) return arguments.file;
+  const std::string key = "resume=";
+  for (const std::string& text : arguments.overrides) {
+    if (!text.starts_with(key)) continue;
+    const std::string run = text.substr(key.size());
+    if (run != "auto" && run != "none") return run + "/config.yaml";
+  }
+  return "";
+}
+
 int run(const RunArguments& arguments, const TrainOptions& options) {
-  const Config config = load_config(arguments.file, arguments.overrides);
+  const RunArguments of_run{.file = config_file(arguments), .overrides = arguments.overrides};
+  const Config config = train::continued(load(of_run));
   std::optional<ScheduleKind> beside;
   if (!options.beside.empty()) {
     beside = schedule::parse_kind(options.beside);

@@ -2,8 +2,10 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <string_view>
 
 #include "base/config.h"
 #include "base/error.h"
@@ -23,10 +25,20 @@ const std::vector<std::string> kSmall = {
     "pipeline.sync_updates=2",  "optimizer.warmup=2", "train.updates=8",       "train.eval_every=4",
     "train.eval_microbatches=2"};
 
+// Without a file, what is small stands before what is given. The model is left out where model.from has one.
+RunArguments with_small(RunArguments arguments) {
+  if (!arguments.file.empty()) return arguments;
+  const auto starts = [](std::string_view start) {
+    return [start](const std::string& setting) { return setting.starts_with(start); };
+  };
+  std::vector<std::string> small = kSmall;
+  if (std::ranges::any_of(arguments.overrides, starts("model.from="))) std::erase_if(small, starts("model."));
+  arguments.overrides.insert(arguments.overrides.begin(), small.begin(), small.end());
+  return arguments;
+}
+
 int run(const RunArguments& arguments, const train::VerifyOptions& options) {
-  std::vector<std::string> overrides = arguments.file.empty() ? kSmall : std::vector<std::string>{};
-  overrides.insert(overrides.end(), arguments.overrides.begin(), arguments.overrides.end());
-  const Config config = load_config(arguments.file, overrides);
+  const Config config = load(with_small(arguments));
   device::initialize();
   const auto begin = std::chrono::steady_clock::now();
   const train::Verification result = train::verify(config, options);

@@ -1,7 +1,6 @@
-// Causal attention by LibTorch's kernels: in bfloat16 cuDNN's, or flash attention where results must be the
+// Attention by LibTorch's kernels: in bfloat16 cuDNN's, or flash attention where results must be the
 // same bits every time or heads are wide; else, where neither has a kernel, products and a softmax. All of
 // them let neighbouring heads of queries share keys and values.
-#include <ATen/Context.h>
 #include <ATen/ops/_scaled_dot_product_attention_math.h>
 #include <ATen/ops/_scaled_dot_product_cudnn_attention.h>
 #include <ATen/ops/_scaled_dot_product_cudnn_attention_backward.h>
@@ -9,12 +8,16 @@
 #include <ATen/ops/_scaled_dot_product_flash_attention_backward.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <array>
+#include <cmath>
+#include <optional>
 #include <tuple>
 
 #include "device/gpu.h"
 #include "models/ops_cuda.h"
 #include "models/ops_cuda/common.h"
+#include "models/ops_cuda/packed_heads.h"
+#include "models/ops_cuda/padded_attention.h"
+#include "models/padding.h"
 
 namespace twobw::models::ops::cuda {
 namespace {
@@ -23,29 +26,9 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-// q, k and v [b, heads, T, size] out of packed qkv, as they lie there.
-std::array<Tensor, 3> split_heads(const Tensor& qkv, const Heads& heads) {
-  const Tensor apart = qkv.view({qkv.size(0), qkv.size(1), heads.all(), heads.size}).transpose(1, 2);
-  return {apart.narrow(1, 0, heads.queries), apart.narrow(1, heads.queries, heads.keys),
-          apart.narrow(1, heads.queries + heads.keys, heads.keys)};
-}
-
-// [b, heads, T, size] -> [b, T, heads size]; no copy where the heads of a token lie side by side.
-Tensor join_heads(const Tensor& x) {
-  return x.transpose(1, 2).contiguous().view({x.size(0), x.size(2), x.size(1) * x.size(3)});
-}
-
-// LibTorch's flash attention asks its global setting whether the backward may add in any order.
-void be_deterministic() {
-  at::Context& context = at::globalContext();
-  if (context.deterministicAlgorithms()) return;
-  context.setDeterministicFillUninitializedMemory(false);
-  context.setDeterministicAlgorithms(true, /*warn_only=*/false);
-}
-
 struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& qkv, std::int64_t queries, std::int64_t keys,
-                        bool needs_gradient) {
+                        bool causal, bool needs_gradient) {
     at::AutoDispatchBelowADInplaceOrView below;
     context->saved_data["queries"] = queries;
     context->saved_data["keys"] = keys;
@@ -59,16 +42,17 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
     if (cudnn) {
       auto result = at::_scaled_dot_product_cudnn_attention(q, k, v, /*attn_bias=*/std::nullopt,
                                                             /*compute_log_sumexp=*/needs_gradient,
-                                                            /*dropout_p=*/0.0, /*is_causal=*/true);
+                                                            /*dropout_p=*/0.0, causal);
       std::tie(mixed, logsumexp, seed, offset) =
           std::tie(std::get<0>(result), std::get<1>(result), std::get<6>(result), std::get<7>(result));
     } else {
-      auto result = at::_scaled_dot_product_flash_attention(q, k, v, /*dropout_p=*/0.0, /*is_causal=*/true);
+      auto result = at::_scaled_dot_product_flash_attention(q, k, v, /*dropout_p=*/0.0, causal);
       std::tie(mixed, logsumexp, seed, offset) =
           std::tie(std::get<0>(result), std::get<1>(result), std::get<6>(result), std::get<7>(result));
     }
     context->save_for_backward({packed, mixed, logsumexp, seed, offset});
     context->saved_data["cudnn"] = cudnn;
+    context->saved_data["causal"] = causal;
     return join_heads(mixed);
   }
 
@@ -79,27 +63,21 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
                  &offset = saved[4];
     const Heads heads = heads_of(context, packed);
     const std::int64_t b = packed.size(0), length = packed.size(1);
+    const bool causal = context->saved_data["causal"].toBool();
     const auto [q, k, v] = split_heads(packed, heads);
     const Tensor grad_mixed =
         grads[0].contiguous().view({b, length, heads.queries, heads.size}).transpose(1, 2);
-    const auto [grad_q, grad_k, grad_v] =
-        context->saved_data["cudnn"].toBool()
-            ? at::_scaled_dot_product_cudnn_attention_backward(grad_mixed, q, k, v, mixed, logsumexp, seed,
-                                                               offset,
-                                                               /*attn_bias=*/Tensor(), /*cum_seq_q=*/Tensor(),
-                                                               /*cum_seq_k=*/Tensor(), length, length,
-                                                               /*dropout_p=*/0.0, /*is_causal=*/true)
-            : at::_scaled_dot_product_flash_attention_backward(grad_mixed, q, k, v, mixed, logsumexp,
-                                                               /*cum_seq_q=*/Tensor(), /*cum_seq_k=*/Tensor(),
-                                                               length, length, /*dropout_p=*/0.0,
-                                                               /*is_causal=*/true, seed, offset);
-    const Tensor dq = join_heads(grad_q), dk = join_heads(grad_k), dv = join_heads(grad_v);
-    Tensor grad_qkv = at::empty(packed.sizes(), packed.options());
-    with_type_of(packed, [&]<typename T>(T) {
-      kernels::pack_three<T>(data_of<T>(dq), data_of<T>(dk), data_of<T>(dv), data_of<T>(grad_qkv), b * length,
-                             heads.queries * heads.size, heads.keys * heads.size, current_stream());
-    });
-    return {grad_qkv, Tensor(), Tensor(), Tensor()};
+    const auto [grad_q, grad_k, grad_v] = context->saved_data["cudnn"].toBool()
+                                              ? at::_scaled_dot_product_cudnn_attention_backward(
+                                                    grad_mixed, q, k, v, mixed, logsumexp, seed, offset,
+                                                    /*attn_bias=*/Tensor(), /*cum_seq_q=*/Tensor(),
+                                                    /*cum_seq_k=*/Tensor(), length, length,
+                                                    /*dropout_p=*/0.0, causal)
+                                              : at::_scaled_dot_product_flash_attention_backward(
+                                                    grad_mixed, q, k, v, mixed, logsumexp,
+                                                    /*cum_seq_q=*/Tensor(), /*cum_seq_k=*/Tensor(), length,
+                                                    length, /*dropout_p=*/0.0, causal, seed, offset);
+    return {pack_gradients(grad_q, grad_k, grad_v), Tensor(), Tensor(), Tensor(), Tensor()};
   }
 
   static Heads heads_of(AutogradContext* context, const Tensor& packed) {
@@ -110,14 +88,34 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
   }
 };
 
+// Whether the library has a fused kernel.
+bool is_fused(const Tensor& qkv, const Heads& heads) {
+  return is_bfloat16(qkv) && heads.size % 8 == 0 && heads.size <= 256;
+}
+
+Tensor fused(const Tensor& qkv, const Heads& heads, bool causal) {
+  return AttentionFunction::apply(qkv, heads.queries, heads.keys, causal, wants_gradient({qkv}));
+}
+
+// Products and a softmax; `mask` (or nothing) is added to the scores.
+Tensor plain(const Tensor& qkv, const Heads& heads, const std::optional<Tensor>& mask, bool causal) {
+  const auto [q, k, v] = split_heads(qkv, heads);
+  return join_heads(std::get<0>(at::_scaled_dot_product_attention_math(
+      q, k, v, mask, 0.0, causal, {}, {}, /*enable_gqa=*/heads.keys != heads.queries)));
+}
+
 }  // namespace
 
 Tensor causal_attention(const Tensor& qkv, const Heads& heads) {
-  if (is_bfloat16(qkv) && heads.size % 8 == 0 && heads.size <= 256)
-    return AttentionFunction::apply(qkv, heads.queries, heads.keys, wants_gradient({qkv}));
-  const auto [q, k, v] = split_heads(qkv, heads);
-  return join_heads(std::get<0>(at::_scaled_dot_product_attention_math(
-      q, k, v, {}, 0.0, /*is_causal=*/true, {}, {}, /*enable_gqa=*/heads.keys != heads.queries)));
+  return is_fused(qkv, heads) ? fused(qkv, heads, true) : plain(qkv, heads, {}, true);
+}
+
+Tensor full_attention(const Tensor& qkv, const Heads& heads, const Tensor& lengths) {
+  const bool pads = lengths.defined();
+  if (is_fused(qkv, heads)) return pads ? padded_attention(qkv, heads, lengths) : fused(qkv, heads, false);
+  if (!pads) return plain(qkv, heads, {}, false);
+  const Tensor padding = padding_of(lengths, qkv.size(1));
+  return plain(qkv, heads, at::zeros(padding.sizes(), qkv.options()).masked_fill_(padding, -INFINITY), false);
 }
 
 }  // namespace twobw::models::ops::cuda

@@ -1,4 +1,4 @@
-// The GELU (tanh approximation), element by element.
+// The GELU, by its tanh approximation or by erf, element by element.
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "models/ops_cuda.h"
@@ -11,13 +11,14 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-struct GeluFunction : torch::autograd::Function<GeluFunction> {
+template <kernels::Gelu kKind>
+struct GeluFunction : torch::autograd::Function<GeluFunction<kKind>> {
   static Tensor forward(AutogradContext* context, const Tensor& x) {
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor input = x.contiguous();
     Tensor out = at::empty(input.sizes(), input.options());
     with_type_of(input, [&]<typename T>(T) {
-      kernels::gelu_forward<T>(data_of<T>(input), data_of<T>(out), input.numel(), current_stream());
+      kernels::gelu_forward<T>(data_of<T>(input), data_of<T>(out), input.numel(), current_stream(), kKind);
     });
     context->save_for_backward({input});
     return out;
@@ -29,7 +30,7 @@ struct GeluFunction : torch::autograd::Function<GeluFunction> {
     Tensor grad_x = at::empty(input.sizes(), input.options());
     with_type_of(input, [&]<typename T>(T) {
       kernels::gelu_backward<T>(data_of<T>(input), data_of<T>(grad_out), data_of<T>(grad_x), input.numel(),
-                                current_stream());
+                                current_stream(), kKind);
     });
     return {grad_x};
   }
@@ -38,7 +39,11 @@ struct GeluFunction : torch::autograd::Function<GeluFunction> {
 }  // namespace
 
 Tensor gelu(const Tensor& x) {
-  return GeluFunction::apply(x);
+  return GeluFunction<kernels::Gelu::Tanh>::apply(x);
+}
+
+Tensor erf_gelu(const Tensor& x) {
+  return GeluFunction<kernels::Gelu::Erf>::apply(x);
 }
 
 }  // namespace twobw::models::ops::cuda

@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "models/ops_cuda.h"
@@ -25,9 +26,23 @@ Tensor room_for(std::int64_t rows, std::int64_t stride, const at::TensorOptions&
   return shared->narrow(0, 0, rows * stride).view({rows, stride});
 }
 
+// The bias's gradient += the sums of the columns, of which there are more than it has elements: room between
+// the rows.
+void add_sums(const Tensor& rows, const Tensor& bias) {
+  const std::int64_t width = rows.size(1);
+  const Tensor partial = floats(kernels::column_sums_partials(rows.size(0), width_of(rows)), rows);
+  const Tensor sums = floats(width, rows).zero_();
+  with_type_of(rows, [&]<typename T>(T) {
+    kernels::add_column_sums(data_of<T>(rows), data_of<float>(sums), data_of<float>(partial), rows.size(0),
+                             width_of(rows), current_stream());
+  });
+  gradient_of(bias).add_(sums.narrow(0, 0, bias.numel()));
+}
+
 struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& weight,
-                        const Tensor& targets, const Tensor& scale, bool needs_gradient, Tensor* shared) {
+                        const std::optional<Tensor>& bias, const Tensor& targets, const Tensor& scale,
+                        bool needs_gradient, Tensor* shared) {
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor rows = rows_of(hidden);
     const Tensor wanted = targets.contiguous();
@@ -45,7 +60,7 @@ struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
       const std::int64_t size = std::min(kLogitRows, count - begin);
       const Tensor part = rows.narrow(0, begin, size);
       const Tensor logits = room.narrow(0, 0, size).narrow(1, 0, classes);
-      multiply_into(logits, {part}, {weight, true});
+      multiply_into(logits, {part}, {weight, true}, {.bias = bias.value_or(Tensor())});
       with_type_of(room, [&]<typename T>(T) {
         kernels::softmax_cross_entropy(data_of<T>(room), wanted.const_data_ptr<std::int64_t>() + begin,
                                        losses.mutable_data_ptr<float>() + begin, size,
@@ -55,6 +70,7 @@ struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
       if (!needs_gradient) continue;
       multiply_into(grad_rows.narrow(0, begin, size), {logits}, {weight});
       if (weight.requires_grad()) accumulate_product(weight, logits, part);
+      if (bias && bias->requires_grad()) add_sums(room.narrow(0, 0, size), *bias);
     }
     Tensor loss = at::empty({}, losses.options());
     kernels::scaled_sum(losses.const_data_ptr<float>(), of_loss, loss.mutable_data_ptr<float>(), count,
@@ -66,15 +82,16 @@ struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
 
   // The gradient was made in the forward; the incoming gradient of the loss must be 1.
   static tensor_list backward(AutogradContext* context, tensor_list) {
-    return {context->get_saved_variables()[0], Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
+    return {context->get_saved_variables()[0], Tensor(), Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
   }
 };
 
 }  // namespace
 
-Tensor head_loss(const Tensor& hidden, const Tensor& weight, const Tensor& targets, const Tensor& scale,
-                 bool needs_gradient, Tensor* room) {
-  return HeadLossFunction::apply(hidden, weight, targets, scale, needs_gradient, room);
+Tensor head_loss(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets,
+                 const Tensor& scale, bool needs_gradient, Tensor* room) {
+  const auto added = bias.defined() ? std::optional(bias) : std::nullopt;
+  return HeadLossFunction::apply(hidden, weight, added, targets, scale, needs_gradient, room);
 }
 
 }  // namespace twobw::models::ops::cuda

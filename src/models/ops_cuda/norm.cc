@@ -11,11 +11,13 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
+constexpr double kEps = 1e-5;
+
 // The normed input, and where `stream`, the input itself as a second output: what comes back along it is then
 // added to the input's gradient by the kernel that makes it.
 struct NormFunction : torch::autograd::Function<NormFunction> {
   static tensor_list forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
-                             const Tensor& bias, bool stream) {
+                             const Tensor& bias, double eps, bool stream) {
     at::AutoDispatchBelowADInplaceOrView below;
     context->set_materialize_grads(false);
     const Tensor rows = rows_of(x);
@@ -29,7 +31,8 @@ struct NormFunction : torch::autograd::Function<NormFunction> {
                                       .mean = data_of<float>(mean),
                                       .deviation = data_of<float>(deviation),
                                       .rows = rows.size(0),
-                                      .width = width_of(rows)},
+                                      .width = width_of(rows),
+                                      .eps = static_cast<float>(eps)},
                                      current_stream());
     });
     context->save_for_backward({rows, weight, bias, mean, deviation});
@@ -39,7 +42,7 @@ struct NormFunction : torch::autograd::Function<NormFunction> {
 
   static tensor_list backward(AutogradContext* context, tensor_list grads) {
     const Tensor grad_stream = grads.size() > 1 && grads[1].defined() ? grads[1].contiguous() : Tensor();
-    if (!grads[0].defined()) return {grad_stream, Tensor(), Tensor(), Tensor()};
+    if (!grads[0].defined()) return {grad_stream, Tensor(), Tensor(), Tensor(), Tensor()};
     const auto saved = context->get_saved_variables();
     const Tensor& rows = saved[0];
     const Tensor grad_out = grads[0].contiguous();
@@ -62,18 +65,18 @@ struct NormFunction : torch::autograd::Function<NormFunction> {
            .width = width_of(rows)},
           current_stream());
     });
-    return {grad_x, Tensor(), Tensor(), Tensor()};
+    return {grad_x, Tensor(), Tensor(), Tensor(), Tensor()};
   }
 };
 
 }  // namespace
 
-Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  return NormFunction::apply(x, weight, bias, false)[0];
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  return NormFunction::apply(x, weight, bias, eps, false)[0];
 }
 
 std::pair<Tensor, Tensor> norm_and_stream(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  const tensor_list outputs = NormFunction::apply(x, weight, bias, true);
+  const tensor_list outputs = NormFunction::apply(x, weight, bias, kEps, true);
   return {outputs[0], outputs[1]};
 }
 

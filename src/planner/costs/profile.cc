@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "architecture/heads.h"
 #include "base/config_values.h"
 #include "base/error.h"
 #include "base/gpu_name.h"
@@ -62,11 +63,31 @@ LayerKind read_kind(const JsonField& field) {
 }
 
 Json write(const ModelConfig& model) {
-  return {{"family", model.family},  {"layers", model.layers},   {"width", model.width},
-          {"heads", model.heads},    {"vocab", model.vocab},     {"context", model.context},
-          {"tied", model.tied},      {"dropout", model.dropout}, {"kv_heads", model.kv_heads},
-          {"head", model.head},      {"hidden", model.hidden},   {"qkv_bias", model.qkv_bias},
+  return {{"family", model.family},
+          {"layers", model.layers},
+          {"width", model.width},
+          {"heads", model.heads},
+          {"vocab", model.vocab},
+          {"context", model.context},
+          {"tied", model.tied},
+          {"dropout", model.dropout},
+          {"head", std::string(name(model.head))},
+          {"labels", model.labels},
+          {"kv_heads", model.kv_heads},
+          {"head_size", model.head_size},
+          {"hidden", model.hidden},
+          {"token_types", model.token_types},
+          {"padding", model.padding},
+          {"qkv_bias", model.qkv_bias},
           {"qk_norm", model.qk_norm}};
+}
+
+ModelHead read_head(const JsonField& field) {
+  const std::string text = field.text();
+  for (const ModelHead head : all_heads()) {
+    if (name(head) == text) return head;
+  }
+  field.refuse("be a head of a model");
 }
 
 ModelConfig read_model(const JsonField& field) {
@@ -78,9 +99,13 @@ ModelConfig read_model(const JsonField& field) {
           .context = field["context"].whole(),
           .tied = field["tied"].flag(),
           .dropout = field["dropout"].number(),
+          .head = read_head(field["head"]),
+          .labels = field["labels"].whole(),
           .kv_heads = field["kv_heads"].whole(),
-          .head = field["head"].whole(),
+          .head_size = field["head_size"].whole(),
           .hidden = field["hidden"].whole(),
+          .token_types = field["token_types"].whole(),
+          .padding = field["padding"].flag(),
           .qkv_bias = field["qkv_bias"].flag(),
           .qk_norm = field["qk_norm"].flag()};
 }
@@ -193,9 +218,13 @@ void check_matches(const Profile& profile, const Config& config,
   same("model.context", had.context, has.context);
   same("model.tied", word(had.tied), word(has.tied));
   same("model.dropout", had.dropout, has.dropout);
+  same("model.head", name(architecture::head_of(had)), name(architecture::head_of(has)));
+  same("model.labels", had.labels, has.labels);
   same("model.kv_heads", had.kv_heads, has.kv_heads);
-  same("model.head", had.head, has.head);
+  same("model.head_size", had.head_size, has.head_size);
   same("model.hidden", had.hidden, has.hidden);
+  same("model.token_types", had.token_types, has.token_types);
+  same("model.padding", word(had.padding), word(has.padding));
   same("model.qkv_bias", word(had.qkv_bias), word(has.qkv_bias));
   same("model.qk_norm", word(had.qk_norm), word(has.qk_norm));
   same("train.precision", profile.precision, config.train.precision);

@@ -16,6 +16,7 @@
 #include "optim/gpu_optimizer.h"
 #include "runtime/gpu/boundary.h"
 #include "runtime/gpu/graphs.h"
+#include "runtime/gpu/host_copies.h"
 #include "runtime/gpu/memory.h"
 #include "runtime/gpu/slot.h"
 #include "runtime/gpu/staging.h"
@@ -45,10 +46,23 @@ class GpuStage final : public Stage {
   StepResult finish_step(std::int64_t update) override;
   int steps_ahead() const override { return 2; }
   void finish() override;
+  double data_waited() const override { return uploads_.waited(); }
   Tensor newest_weights() const override {
     return final_weights_.defined() ? final_weights_ : copy_weights();
   }
   Footprint peak() const override { return footprint_; }
+
+ protected:
+  Tensor host_copy(const Tensor& tensor) override {
+    reserved_.reset();
+    return host_copies_.copy(tensor);
+  }
+  const optim::State& optimizer_state() const override { return optimizer_.state(); }
+  const Tensor& device_weights() const override {
+    return optimizer_.true_weights(versions_.flat(versions_.newest()));
+  }
+  void finish_snapshot(Snapshot& snapshot) override;
+  void restore_counters(const optim::Counters& counters) override { optimizer_.restore(counters); }
 
  private:
   // Elements of the tensors of a microbatch that its layers read.
@@ -71,6 +85,7 @@ class GpuStage final : public Stage {
     return slots_[index].backward(parameters, is_last() ? Tensors{one_} : gradients);
   }
   void warm_up(int index, std::span<const Tensor> parameters);
+  void make_room_for_snapshots();
 
   cudaStream_t stream_;
   // A last layer that adds to the gradient in its forward is too early while an update still waits for the
@@ -87,6 +102,8 @@ class GpuStage final : public Stage {
   std::vector<std::array<Tensor, 2>> tie_parts_;  // a tie; not of those within the stage
   gpu::Uploads uploads_;
   gpu::Results results_;
+  gpu::HostCopies host_copies_;
+  std::optional<Snapshot> reserved_;
   Tensor final_weights_;
   bool warm_ = false;
 };
@@ -102,8 +119,9 @@ GpuStage::GpuStage(const Config& config, const models::Model& model, const data:
                  setup.predicts),
       graphs_(setup.slots, setup.recompute, footprint_),
       boundary_(setup, footprint_),
-      uploads_(batch_count(), stream_),
-      results_(stream_) {
+      uploads_(config, passes_, setup.replica, stream_),
+      results_(stream_),
+      host_copies_(static_cast<int>(versions_.flat(0).get_device())) {
   versions_.flat(0).copy_(std::exchange(initial_, Tensor()));
   make_slots();
   one_ = at::ones({}, versions_.flat(0).options().dtype(at::kFloat));
@@ -118,6 +136,17 @@ GpuStage::GpuStage(const Config& config, const models::Model& model, const data:
   footprint_[Term::Gradients] =
       static_cast<double>(gradients_.flat(0).nbytes()) * (gradients_.count() + (partial_.defined() ? 1 : 0));
   optimizer_.add_to(footprint_);
+  if (setup.saves) make_room_for_snapshots();
+}
+
+// Pinned memory takes a second for a gigabyte. What is given back is there for the next copies, of any stage:
+// so it is kept until this one needs it.
+void GpuStage::make_room_for_snapshots() {
+  const std::array<std::int64_t, 1> newest = {versions_.newest()};
+  save_compute(newest, /*predicted=*/false);
+  Snapshot first = snapshot(0);
+  first.await(first);
+  reserved_ = std::move(first);
 }
 
 void GpuStage::make_slots() {
@@ -136,7 +165,7 @@ void GpuStage::make_slots() {
 
 Tensor GpuStage::initial_weights() const {
   Tensor initial = at::zeros({layout_.size()}, at::kFloat);
-  weights::initialize(layout_, initial, config_.train.seed);
+  weights::initialize(layout_, initial, config_);
   return initial;
 }
 
@@ -161,8 +190,7 @@ void GpuStage::warm_up(int index, std::span<const Tensor> parameters) {
 Tensors GpuStage::forward(std::int64_t microbatch, int index, std::int64_t generation,
                           const Tensors& inputs) {
   versions_.acquire(generation);
-  if (!passes_.fields().empty())
-    uploads_.send(microbatch, passes_.training(setup_.replica, microbatch).batch, slots_[index].pass().batch);
+  if (!passes_.fields().empty()) uploads_.send(microbatch, slots_[index].pass().batch);
   boundary_.take_inputs(index, inputs);
   return forwards_late_ ? Tensors() : launch_forward(microbatch, index, generation);
 }
@@ -243,6 +271,7 @@ transport::Norms GpuStage::squared_norms(std::int64_t batch) {
 
 void GpuStage::step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms,
                     bool writes, const NextBatch* next) {
+  host_copies_.await();
   const Tensor source = versions_.flat(versions_.newest());
   const Tensor target = writes ? versions_.begin_write() : Tensor();
   const optim::Prediction prediction = next ? prediction_for(*next) : optim::Prediction();
@@ -257,6 +286,7 @@ void GpuStage::step(std::int64_t update, double learning_rate, std::span<const t
 }
 
 void GpuStage::predict(const NextBatch& next) {
+  host_copies_.await();
   optimizer_.predict(prediction_for(next), stream_);
   versions_.publish();
 }
@@ -268,6 +298,14 @@ StepResult GpuStage::finish_step(std::int64_t update) {
   if (is_last()) step.loss = result.loss;
   step.miss = take_miss(update);
   return step;
+}
+
+void GpuStage::finish_snapshot(Snapshot& snapshot) {
+  const Tensor counts = host_copy(optimizer_.counts());
+  snapshot.await = [made = host_copies_.made(), counts](Snapshot& of) {
+    check_cuda(cudaEventSynchronize(static_cast<cudaEvent_t>(made.get())), "a snapshot");
+    of.counters = optim::GpuOptimizer::read_counts(counts);
+  };
 }
 
 void GpuStage::finish() {

@@ -8,26 +8,51 @@ namespace {
 using at::Tensor;
 using device::check_cuda;
 
+ReadAheadSetup setup_of(const Config& config, const Passes& passes, int held) {
+  ReadAheadSetup setup = read_ahead_setup(config, passes);
+  setup.held = held;
+  return setup;
+}
+
 }  // namespace
 
-Uploads::Uploads(std::int64_t count, cudaStream_t stream)
-    : count_(count), stream_(stream), buffer_(static_cast<std::size_t>(kAhead * count)) {}
+Uploads::Uploads(const Config& config, const Passes& passes, int replica, cudaStream_t stream)
+    : passes_(passes),
+      replica_(replica),
+      count_(passes.fields().count(config.pipeline.microbatch, config.model.context)),
+      stream_(stream),
+      sent_(static_cast<std::size_t>(kOnTheirWay + config.pipeline.prefetch)),
+      buffer_(sent_.size() * static_cast<std::size_t>(count_)),
+      ahead_(setup_of(config, passes, kOnTheirWay), [this](std::int64_t microbatch) { read(microbatch); }) {}
 
-void Uploads::send(std::int64_t microbatch, const data::Batch& from, const data::Batch& to) {
-  const auto place = static_cast<std::size_t>(microbatch % kAhead);
-  if (sent_[place])
-    check_cuda(cudaEventSynchronize(static_cast<cudaEvent_t>(sent_[place].get())), "cudaEventSynchronize");
-  std::int64_t* through = buffer_.data() + static_cast<std::int64_t>(place) * count_;
+void Uploads::read(std::int64_t microbatch) {
+  const data::Batch batch = passes_.training(replica_, microbatch).batch;
+  std::int64_t* to = buffer_.data() + place(microbatch) * static_cast<std::size_t>(count_);
+  for (const data::Field field : architecture::kFields) {
+    if (!passes_.fields().has(field)) continue;
+    const Tensor tensor = batch[field].contiguous();
+    std::memcpy(to, tensor.const_data_ptr(), tensor.nbytes());
+    to += tensor.numel();
+  }
+}
+
+void Uploads::send(std::int64_t microbatch, const data::Batch& to) {
+  const std::int64_t before = microbatch - kOnTheirWay;
+  if (before >= 0 && sent_[place(before)]) {
+    check_cuda(cudaEventSynchronize(static_cast<cudaEvent_t>(sent_[place(before)].get())),
+               "cudaEventSynchronize");
+  }
+  ahead_.release(before);
+  ahead_.await(microbatch);
+  const std::int64_t* from = buffer_.data() + place(microbatch) * static_cast<std::size_t>(count_);
   for (const data::Field field : architecture::kFields) {
     if (!to[field].defined()) continue;
-    const Tensor tensor = from[field].contiguous();
-    const std::size_t size = tensor.nbytes();
-    std::memcpy(through, tensor.const_data_ptr(), size);
-    check_cuda(cudaMemcpyAsync(to[field].mutable_data_ptr(), through, size, cudaMemcpyHostToDevice, stream_),
+    check_cuda(cudaMemcpyAsync(to[field].mutable_data_ptr(), from, to[field].nbytes(), cudaMemcpyHostToDevice,
+                               stream_),
                "cudaMemcpyAsync");
-    through += tensor.numel();
+    from += to[field].numel();
   }
-  sent_[place] = device::record_stream_event();
+  sent_[place(microbatch)] = device::record_stream_event();
 }
 
 Results::Results(cudaStream_t stream) : stream_(stream), buffer_(kAhead) {}

@@ -6,15 +6,16 @@
 #include <ATen/ATen.h>
 #include <cuda_runtime_api.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <vector>
 
 #include "data/batch.h"
 #include "device/gpu.h"
 #include "device/stream_event.h"
 #include "optim/kernels_cuda.h"
+#include "runtime/feed.h"
 
 namespace twobw::runtime::gpu {
 
@@ -34,22 +35,33 @@ class Pinned {
   T* data_ = nullptr;
 };
 
+// Microbatches are read into pinned memory ahead of the thread that sends them.
 class Uploads {
  public:
-  // `count`: elements of all the tensors of a microbatch, 8 bytes each. `stream`: the calling thread's own.
-  Uploads(std::int64_t count, cudaStream_t stream);
+  // `stream`: the calling thread's own.
+  Uploads(const Config& config, const Passes& passes, int replica, cudaStream_t stream);
 
-  // Queues copies of those tensors that `to` has; `from` may go when it returns. Waits for what was sent
-  // kAhead microbatches before.
-  void send(std::int64_t microbatch, const data::Batch& from, const data::Batch& to);
+  // Queues copies of a microbatch's tensors, the microbatches in their order. Waits until it has been read,
+  // and for what was sent kOnTheirWay microbatches before.
+  void send(std::int64_t microbatch, const data::Batch& to);
+
+  double waited() const { return ahead_.waited(); }  // for reading, in seconds, in all
 
  private:
-  static constexpr int kAhead = 4;  // microbatches that may be on their way
+  static constexpr int kOnTheirWay = 4;  // microbatches, at most
 
-  std::int64_t count_;
+  void read(std::int64_t microbatch);  // on the thread that reads, which has no part in CUDA
+  std::size_t place(std::int64_t microbatch) const {
+    return static_cast<std::size_t>(microbatch % ahead_.places());
+  }
+
+  Passes passes_;  // of the thread that reads
+  int replica_;
+  std::int64_t count_;  // elements of all the tensors of a microbatch, 8 bytes each
   cudaStream_t stream_;
+  std::vector<device::StreamEvent> sent_;  // by place
   Pinned<std::int64_t> buffer_;
-  std::array<device::StreamEvent, kAhead> sent_;
+  ReadAhead ahead_;  // the last: its thread uses the others
 };
 
 // An update is asked for before the one kAhead after it is fetched.

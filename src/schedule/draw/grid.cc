@@ -57,7 +57,7 @@ void put_mark(Line& above, Line& below, const UpdateMark& mark, const GridLayout
   above.put(bar, "|", style);
   below.put(bar, "|", style);
   // All of it, or the last that is written.
-  for (const std::string& text : {mark.text, mark.text.substr(mark.text.find_last_of(">~"))}) {
+  for (const std::string& text : {mark.text, mark.text.substr(mark.text.find_last_of(">~<$"))}) {
     const std::int64_t begin = bar - std::ssize(text);
     if (!below.blank(begin, bar)) continue;
     below.put(begin, text, style);
@@ -96,8 +96,9 @@ std::string legend(const Spec& spec) {
   const bool predicts = spec.shape.predicts();
   return fmt::format("5 forward, 5' backward of microbatch 5, under it the t of its weights W(t){}\n",
                      predicts ? ", ~ if P of its batch" : "") +
-         fmt::format("{}>1| writes W(1), {}. idle\n", spec.evaluate_every > 0 ? "E evaluation, " : "",
-                     predicts ? "~1| predicts P(1), " : "");
+         fmt::format("{}>1| writes W(1), {}{}. idle\n", spec.evaluate_every > 0 ? "E evaluation, " : "",
+                     predicts ? "~1| predicts P(1), " : "",
+                     spec.save_every > 0 || spec.save_last ? "$1| saves W(1), " : "");
 }
 
 std::string summary(const Spec& spec, const Costs& costs) {

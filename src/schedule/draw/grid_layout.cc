@@ -25,6 +25,8 @@ Row row_of(const std::vector<Instruction>& list, const std::vector<Span>& times,
   for (std::size_t i = 0; i < times.size(); ++i) {
     const Span& span = times[i];
     if (list[i].op == Op::Step && span.end <= ticks) add_mark(row, span.end, list[i].version, '>');
+    if (list[i].op == Op::Restore && span.end <= ticks) add_mark(row, span.end, list[i].version, '<');
+    if (list[i].op == Op::Save && span.end <= ticks) add_mark(row, span.end, list[i].version, '$');
     if (list[i].op == Op::Predict && span.end <= ticks) add_mark(row, span.end, list[i].version, '~');
     if (span.end > span.start && span.start < ticks) {
       row.cells.push_back({span, label_of(list[i]), list[i].version, list[i].predicted});

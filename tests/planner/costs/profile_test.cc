@@ -28,9 +28,13 @@ Profile example() {
                    .vocab = 64,
                    .context = 16,
                    .dropout = 0.1,
+                   .head = ModelHead::Classification,
+                   .labels = 5,
                    .kv_heads = 2,
-                   .head = 16,
+                   .head_size = 16,
                    .hidden = 80,
+                   .token_types = 3,
+                   .padding = false,
                    .qkv_bias = true};
   profile.precision = "fp32";
   profile.optimizer = "adamw";
@@ -85,7 +89,11 @@ TEST(Profile, ReadsBackToTheLastBit) {
   EXPECT_EQ(back.layers, profile.layers);
   EXPECT_EQ(back.model.dropout, 0.1);
   EXPECT_EQ(back.model.kv_heads, 2);
-  EXPECT_EQ(back.model.head, 16);
+  EXPECT_EQ(back.model.head, ModelHead::Classification);
+  EXPECT_EQ(back.model.labels, 5);
+  EXPECT_EQ(back.model.token_types, 3);
+  EXPECT_FALSE(back.model.padding);
+  EXPECT_EQ(back.model.head_size, 16);
   EXPECT_EQ(back.model.hidden, 80);
   EXPECT_TRUE(back.model.qkv_bias && !back.model.qk_norm);
   EXPECT_EQ(back.device, profile.device);
@@ -93,7 +101,7 @@ TEST(Profile, ReadsBackToTheLastBit) {
 
 TEST(Profile, IsLaidOutForPeople) {
   const std::string text = to_json(example());
-  EXPECT_EQ(text.find("{\n  \"version\": 4,\n  \"device\": \"cpu: 1 core of Neoverse-V1\",\n"), 0u) << text;
+  EXPECT_EQ(text.find("{\n  \"version\": 5,\n  \"device\": \"cpu: 1 core of Neoverse-V1\",\n"), 0u) << text;
   EXPECT_NE(text.find("\n  \"layers\": [\"embedding\", \"block\", \"block\", \"head\"],\n"),
             std::string::npos)
       << text;
@@ -110,7 +118,7 @@ TEST(Profile, RefusesWhatIsNoProfile) {
 
 TEST(Profile, RefusesAnotherVersion) {
   EXPECT_EQ(refused("{\"version\": 7}"),
-            "profile 'p.json' is of version 7; this program reads version 4, so make it again with `twobw "
+            "profile 'p.json' is of version 7; this program reads version 5, so make it again with `twobw "
             "profile`");
 }
 
@@ -130,6 +138,8 @@ TEST(Profile, NamesTheFieldThatIsMissingOrWrong) {
             "profile 'p.json' has kinds.block.times[1].microbatch = 1; it must be more than the 1 before it");
   EXPECT_EQ(refused(with(text, "[\"embedding\", \"block\"", "[\"embedding\", \"blok\"")),
             "profile 'p.json' has layers[1] = \"blok\"; it must be one of the kinds in this profile");
+  EXPECT_EQ(refused(with(text, "\"classification\"", "\"telling\"")),
+            "profile 'p.json' has model.head = \"telling\"; it must be a head of a model");
   EXPECT_EQ(refused(with(text, "3333333333.3333335", "0")),
             "profile 'p.json' has links.local.bandwidth_bytes_per_second = 0; it must be a number above 0");
 }
@@ -153,6 +163,12 @@ TEST(Profile, OfAnotherModelNamesTheFirstKeyThatDiffers) {
   EXPECT_NE(complaint([](Config& config) { config.model.tied = false; }).find("model.tied was true"),
             std::string::npos);
   EXPECT_NE(complaint([](Config& config) { config.model.dropout = 0; }).find("model.dropout was 0.1"),
+            std::string::npos);
+  EXPECT_NE(complaint([](Config& config) {
+              config.model.head = ModelHead::Regression;
+            }).find("model.head was classification, and the configuration has regression"),
+            std::string::npos);
+  EXPECT_NE(complaint([](Config& config) { config.model.padding = true; }).find("model.padding was false"),
             std::string::npos);
   EXPECT_NE(complaint([](Config& config) { config.model.kv_heads = 4; }).find("model.kv_heads was 2"),
             std::string::npos);

@@ -1,14 +1,13 @@
-"""GPT-2 in plain PyTorch on one GPU, as one would train it without twobw: fp32 parameters under bf16 autocast,
-PyTorch's attention, fused AdamW, clipping; eager or compiled.
+"""GPT-2, or Llama of transformers, in plain PyTorch on one GPU, as one would train it without twobw: fp32 parameters
+under bf16 autocast, PyTorch's attention, fused AdamW, clipping; eager or compiled.
 
-    .venv/bin/python benchmarks/gpu/torch_gpt.py --model 124M --batch 64 --mode compile --steps 20
+    .venv/bin/python benchmarks/gpu/torch_model.py --model 124M --batch 64 --mode compile --steps 20
 
 prints one JSON object: tokens a second (median over the rounds), peak bytes of tensors, the last loss. With --serve it
 warms up once and then measures a round for every line it reads, so that contenders can take turns.
 """
 
 import argparse
-import dataclasses
 import json
 import statistics
 import sys
@@ -16,80 +15,8 @@ import time
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
-
-@dataclasses.dataclass(frozen=True)
-class Shape:
-    layers: int
-    width: int
-    heads: int
-    microbatch: int  # sequences that fit beside what they need, in eager mode too
-    vocab: int = 50304  # GPT-2's 50257, padded to a multiple of 128
-    context: int = 1024
-
-    @property
-    def parameters(self):
-        """Those that multiply: all but the positions'. The head is the token embedding's transpose."""
-        block = 12 * self.width**2 + 13 * self.width
-        return self.layers * block + 2 * self.width + self.vocab * self.width
-
-    @property
-    def flops_per_token(self):
-        """Of forward and backward, without what is recomputed; attention is counted in full, masked or not."""
-        return 6 * self.parameters + 12 * self.layers * self.width * self.context
-
-
-MODELS = {
-    "tiny": Shape(2, 64, 2, microbatch=4, vocab=512, context=64),
-    "124M": Shape(12, 768, 12, microbatch=64),
-    "350M": Shape(24, 1024, 16, microbatch=32),
-    "774M": Shape(36, 1280, 20, microbatch=16),
-    "1558M": Shape(48, 1600, 25, microbatch=16),
-}
-
-
-class Block(nn.Module):
-    def __init__(self, shape):
-        super().__init__()
-        self.heads = shape.heads
-        self.norm1 = nn.LayerNorm(shape.width)
-        self.qkv = nn.Linear(shape.width, 3 * shape.width)
-        self.out = nn.Linear(shape.width, shape.width)
-        self.norm2 = nn.LayerNorm(shape.width)
-        self.up = nn.Linear(shape.width, 4 * shape.width)
-        self.down = nn.Linear(4 * shape.width, shape.width)
-
-    def forward(self, x):
-        b, t, width = x.shape
-        q, k, v = (part.view(b, t, self.heads, width // self.heads).transpose(1, 2)
-                   for part in self.qkv(self.norm1(x)).split(width, dim=2))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(y.transpose(1, 2).reshape(b, t, width))
-        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
-
-
-class Gpt(nn.Module):
-    def __init__(self, shape):
-        super().__init__()
-        self.token = nn.Embedding(shape.vocab, shape.width)
-        self.position = nn.Embedding(shape.context, shape.width)
-        self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
-        self.norm = nn.LayerNorm(shape.width)
-        self.head = nn.Linear(shape.width, shape.vocab, bias=False)
-        for name, parameter in self.named_parameters():
-            if parameter.dim() == 2:
-                residual = name.endswith(("out.weight", "down.weight"))
-                nn.init.normal_(parameter, std=0.02 / (2 * shape.layers) ** 0.5 if residual else 0.02)
-            elif name.endswith("bias"):
-                nn.init.zeros_(parameter)
-        self.head.weight = self.token.weight
-
-    def forward(self, tokens, targets):
-        x = self.token(tokens) + self.position.weight[: tokens.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1), targets.flatten())
+from shapes import MODELS
 
 
 class Trainer:
@@ -100,7 +27,7 @@ class Trainer:
             raise ValueError(f"a batch of {batch} is not made of microbatches of {microbatch}")
         self.device, self.microbatches, self.tokens_per_step = device, batch // microbatch, batch * shape.context
         with torch.device(device):
-            self.model = Gpt(shape)
+            self.model = shape.build()
             self.data = torch.randint(shape.vocab, (4, self.microbatches, microbatch, shape.context + 1))
         self.parameters = list(self.model.parameters())
         groups = [{"params": [p for p in self.parameters if p.dim() >= 2], "weight_decay": 0.1},

@@ -1,0 +1,62 @@
+// GPT2LMHeadModel and GPT2ForSequenceClassification.
+#include <fmt/format.h>
+
+#include "architecture/huggingface/kinds.h"
+
+namespace twobw::architecture::huggingface {
+namespace {
+
+constexpr double kLayerNormEps = 1e-5;  // that a gpt computes with
+
+// One rate for all three places.
+double read_dropout(const ConfigFile& file) {
+  constexpr double kDefault = 0.1;
+  const double rate = file.number("resid_pdrop", kDefault);
+  for (const char* key : {"embd_pdrop", "attn_pdrop"}) {
+    if (file.number(key, kDefault) != rate) file.refuse(key, fmt::format("be resid_pdrop, {}", rate));
+  }
+  return rate;
+}
+
+}  // namespace
+
+ModelConfig read_gpt2(const ConfigFile& file) {
+  file.expect_word("activation_function", {"gelu_new", "gelu_pytorch_tanh"});
+  file.expect("layer_norm_epsilon", kLayerNormEps);
+  file.expect("scale_attn_weights", true);
+  file.expect("scale_attn_by_inverse_layer_idx", false);
+  file.expect("reorder_and_upcast_attn", false);
+  file.expect("add_cross_attention", false);
+  ModelConfig config;
+  config.family = "gpt";
+  config.layers = file.whole("n_layer", kMostLayers);
+  config.width = file.whole("n_embd", kMostWidth);
+  config.heads = file.whole("n_head", kMostHeads);
+  config.vocab = file.whole("vocab_size", kMostVocab);
+  config.context = file.whole("n_positions", kMostContext);
+  config.tied = file.flag("tie_word_embeddings", true);
+  config.dropout = read_dropout(file);
+  if (file.whole("n_inner", 4 * kMostWidth, 4 * config.width) != 4 * config.width)
+    file.refuse("n_inner", fmt::format("be null or 4 n_embd, {}", 4 * config.width));
+  return config;
+}
+
+nlohmann::json write_gpt2(const ModelConfig& config) {
+  return {{"model_type", "gpt2"},
+          {"vocab_size", config.vocab},
+          {"n_positions", config.context},
+          {"n_embd", config.width},
+          {"n_layer", config.layers},
+          {"n_head", config.heads},
+          {"n_inner", nullptr},
+          {"activation_function", "gelu_new"},
+          {"resid_pdrop", config.dropout},
+          {"embd_pdrop", config.dropout},
+          {"attn_pdrop", config.dropout},
+          {"layer_norm_epsilon", kLayerNormEps},
+          {"scale_attn_weights", true},
+          {"scale_attn_by_inverse_layer_idx", false},
+          {"reorder_and_upcast_attn", false}};
+}
+
+}  // namespace twobw::architecture::huggingface

@@ -1,0 +1,55 @@
+// What config.json says of a head that tells of sequences. With one label it is a number, with several one of
+// them.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "architecture/heads.h"
+#include "architecture/huggingface/kinds.h"
+
+namespace twobw::architecture::huggingface {
+namespace {
+
+const char* problem_of(std::int64_t labels) {
+  return labels == 1 ? "regression" : "single_label_classification";
+}
+
+int read_label_count(const ConfigFile& file) {
+  const std::optional<ConfigFile> names = file.part("id2label");
+  if (!names) return file.whole("num_labels", kMostLabels, 2);  // as transformers has it
+  if (names->size() == 0 || std::cmp_greater(names->size(), kMostLabels))
+    file.refuse("id2label", fmt::format("name from 1 to {} labels", kMostLabels));
+  const int count = static_cast<int>(names->size());
+  if (file.whole("num_labels", kMostLabels, count) != count)
+    file.refuse("num_labels", fmt::format("be {}, as many as id2label names", count));
+  return count;
+}
+
+}  // namespace
+
+void read_labels(const ConfigFile& file, ModelConfig& config) {
+  const int labels = read_label_count(file);
+  const std::string problem = problem_of(labels);
+  if (file.word("problem_type", problem) != problem)
+    file.refuse("problem_type", fmt::format("be {} where the number of labels is {}", problem, labels));
+  config.head = labels == 1 ? ModelHead::Regression : ModelHead::Classification;
+  if (labels > 1) config.labels = labels;
+}
+
+void write_labels(const ModelConfig& config, nlohmann::json& json) {
+  const std::int64_t labels = outputs_of(config);
+  json["problem_type"] = problem_of(labels);
+  const auto names = json.find("id2label");
+  if (names != json.end() && names->is_object() && std::cmp_equal(names->size(), labels)) return;
+  json.erase("num_labels");
+  nlohmann::json id_to_label, label_to_id;
+  for (std::int64_t label = 0; label < labels; ++label) {
+    const std::string name = fmt::format("LABEL_{}", label);
+    id_to_label[std::to_string(label)] = name;
+    label_to_id[name] = label;
+  }
+  json["id2label"] = std::move(id_to_label);
+  json["label2id"] = std::move(label_to_id);
+}
+
+}  // namespace twobw::architecture::huggingface

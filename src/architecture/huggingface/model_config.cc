@@ -1,0 +1,187 @@
+#include "architecture/huggingface/model_config.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "architecture/heads.h"
+#include "architecture/huggingface/kinds.h"
+#include "architecture/huggingface/names.h"
+#include "base/error.h"
+
+namespace twobw::architecture::huggingface {
+namespace {
+
+using Json = nlohmann::json;
+
+// What a model was saved with.
+enum class StoredHead { Language, Sequences, None };
+
+struct Architecture {
+  std::string name;
+  StoredHead head;
+};
+
+struct ModelKind {
+  std::string model_type;
+  std::vector<Architecture> architectures;  // the first with a head is the one that is written of it
+  ModelConfig (*read)(const ConfigFile& file);
+};
+
+const std::vector<ModelKind>& model_kinds() {
+  using enum StoredHead;
+  static const std::vector<ModelKind> all = {
+      {"gpt2",
+       {{"GPT2LMHeadModel", Language}, {"GPT2ForSequenceClassification", Sequences}, {"GPT2Model", None}},
+       read_gpt2},
+      {"llama",
+       {{"LlamaForCausalLM", Language}, {"LlamaForSequenceClassification", Sequences}, {"LlamaModel", None}},
+       read_llama},
+      {"qwen2",
+       {{"Qwen2ForCausalLM", Language}, {"Qwen2ForSequenceClassification", Sequences}, {"Qwen2Model", None}},
+       read_llama},
+      {"qwen3",
+       {{"Qwen3ForCausalLM", Language}, {"Qwen3ForSequenceClassification", Sequences}, {"Qwen3Model", None}},
+       read_llama},
+      {"bert",
+       {{"BertForMaskedLM", Language},
+        {"BertForSequenceClassification", Sequences},
+        {"BertModel", None},
+        {"BertForPreTraining", Language}},
+       read_bert},
+  };
+  return all;
+}
+
+const ModelKind& find_kind(const ConfigFile& file) {
+  const std::string type = file.word("model_type", "");
+  const auto found = std::ranges::find(model_kinds(), type, &ModelKind::model_type);
+  if (found != model_kinds().end()) return *found;
+  std::vector<std::string> known;
+  for (const ModelKind& kind : model_kinds()) known.push_back(kind.model_type);
+  file.refuse("model_type", fmt::format("be one of {}", fmt::join(known, ", ")));
+}
+
+StoredHead stored_head(const ConfigFile& file, const ModelKind& kind) {
+  const std::vector<std::string> given = file.words("architectures");
+  if (given.empty()) return StoredHead::Language;
+  std::vector<std::string> known;
+  for (const Architecture& architecture : kind.architectures) {
+    if (std::ranges::find(given, architecture.name) != given.end()) return architecture.head;
+    known.push_back(architecture.name);
+  }
+  file.refuse("architectures", fmt::format("have one of {}", fmt::join(known, ", ")));
+}
+
+// The class of transformers that is `config`.
+std::string architecture_of(const ModelConfig& config) {
+  const std::string type = config.family == "gpt"    ? "gpt2"
+                           : config.family == "bert" ? "bert"
+                                                     : llama_type(config);
+  const ModelKind& kind = *std::ranges::find(model_kinds(), type, &ModelKind::model_type);
+  const StoredHead head = tells_of_sequences(config.head) ? StoredHead::Sequences : StoredHead::Language;
+  return std::ranges::find(kind.architectures, head, &Architecture::head)->name;
+}
+
+Json id_or_null(const std::optional<int>& id) {
+  return id ? Json(*id) : Json(nullptr);
+}
+
+void set_head(Json& json, const ModelConfig& config, const TokenIds& ids) {
+  json["architectures"] = Json::array({architecture_of(config)});
+  if (!tells_of_sequences(config.head)) return;
+  write_labels(config, json);
+  if (config.family == "bert") return;
+  // Their decoders see by the padding where a sequence ends. Where the tokenizer has no token for it, ours is
+  // 0.
+  Json& padding = json["pad_token_id"];
+  if (padding.is_null()) padding = ids.pad.value_or(0);
+}
+
+// Older versions of transformers know the one, newer ones both.
+void set_dtype(Json& json, const std::string& dtype) {
+  json["dtype"] = dtype;
+  json["torch_dtype"] = dtype;
+}
+
+}  // namespace
+
+ImportedModel read_model(const ModelConfig& given) {
+  const ConfigFile file(given.from + "/config.json");
+  const ModelKind& kind = find_kind(file);
+  const StoredHead stored = stored_head(file, kind);
+  file.expect_none("quantization_config", "weights are read as they are");
+  file.expect_none("auto_map", "code of the model's own is not run");
+  file.expect_none("pruned_heads", "all heads of a layer are computed");
+  ImportedModel imported{.model = kind.read(file), .file = file.path(), .open = {"model.labels"}};
+  ModelConfig& model = imported.model;
+  if (stored == StoredHead::Sequences) read_labels(file, model);
+  if (given.head != ModelHead::Auto) {
+    if (given.head != model.head) model.labels = ModelConfig{}.labels;
+    model.head = given.head;
+  }
+  // No weight depends on these, of llama on how long sequences are.
+  imported.open.emplace_back(model.family == "llama" ? "model.context" : "model.dropout");
+  if (model.family == "bert") imported.open.emplace_back("model.padding");
+  return imported;
+}
+
+ImportedModel read_model(const std::string& folder) {
+  return read_model(ModelConfig{.from = folder});
+}
+
+bool promises_head(const std::string& folder, const ModelConfig& config) {
+  const ConfigFile file(folder + "/config.json");
+  const StoredHead stored = stored_head(file, find_kind(file));
+  if (stored != StoredHead::Sequences)
+    return stored == StoredHead::Language && !tells_of_sequences(config.head);
+  ModelConfig theirs;
+  read_labels(file, theirs);
+  return theirs.head == config.head && outputs_of(theirs) == outputs_of(config);
+}
+
+Config load_run_config(const std::string& path, const std::vector<std::string>& overrides) {
+  return load_config(path, overrides, [](const ModelConfig& given) { return read_model(given); });
+}
+
+bool has_model(const ModelConfig& config) {
+  return has_family(config) && !(config.family == "llama" && config.qkv_bias && config.qk_norm);
+}
+
+Json config_json(const ModelConfig& config, const std::string& dtype, const TokenIds& ids) {
+  if (!has_family(config))
+    fail_input("model.family is '{}'; models of transformers are gpt, llama and bert", config.family);
+  Json json = config.family == "gpt"    ? write_gpt2(config)
+              : config.family == "bert" ? write_bert(config)
+                                        : write_llama(config);
+  json["initializer_range"] = 0.02;
+  json["tie_word_embeddings"] = config.tied;
+  json["use_cache"] = true;
+  json["bos_token_id"] = id_or_null(ids.bos);
+  json["eos_token_id"] = id_or_null(ids.eos);
+  json["pad_token_id"] = id_or_null(ids.pad);
+  set_head(json, config, ids);
+  set_dtype(json, dtype);
+  return json;
+}
+
+Json with_dtype(const std::string& source, const std::string& dtype) {
+  Json json = Json::parse(source, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) fail_input("the model's config.json is no JSON object");
+  set_dtype(json, dtype);
+  return json;
+}
+
+Json config_json_from(const std::string& source, const ModelConfig& config, const std::string& dtype,
+                      const TokenIds& ids) {
+  Json json = with_dtype(source, dtype);
+  set_head(json, config, ids);
+  // It was trained on longer sequences.
+  const char* const longest = "max_position_embeddings";
+  if (config.family == "llama" && config.rope_scaling != "dynamic" && json.contains(longest) &&
+      json[longest].is_number() && json[longest].get<double>() < config.context)
+    json[longest] = config.context;
+  return json;
+}
+
+}  // namespace twobw::architecture::huggingface

@@ -1,0 +1,27 @@
+#include "checkpoint/model_folder.h"
+
+#include <filesystem>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/text_file.h"
+
+namespace twobw::checkpoint {
+namespace fs = std::filesystem;
+
+void write_model(const std::string& folder, const std::vector<NamedTensor>& tensors, const ModelFiles& files,
+                 at::ScalarType stored, std::uint64_t limit) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) fail_run("cannot make '{}': {}", folder, error.message());
+  save_sharded(folder, tensors, stored, limit);
+  for (const auto& [name, text] : files) write_text(folder + "/" + name, text);
+}
+
+std::string model_folder_of(const std::string& path) {
+  const std::string below = path + "/model";
+  std::error_code error;
+  return fs::is_directory(below, error) ? below : path;
+}
+
+}  // namespace twobw::checkpoint

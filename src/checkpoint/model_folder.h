@@ -1,0 +1,23 @@
+// A model's folder in Hugging Face's layout: its weights, and small files beside them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "checkpoint/sharded.h"
+
+namespace twobw::checkpoint {
+
+// config.json and others: their contents by their names.
+using ModelFiles = std::map<std::string, std::string>;
+
+// Makes the folder.
+void write_model(const std::string& folder, const std::vector<NamedTensor>& tensors, const ModelFiles& files,
+                 at::ScalarType stored = at::kFloat, std::uint64_t limit = kShardBytes);
+
+// Where the model of a run or of a checkpoint is: PATH/model, or PATH itself where there is none.
+std::string model_folder_of(const std::string& path);
+
+}  // namespace twobw::checkpoint

@@ -1,0 +1,124 @@
+#include "checkpoint/pretrained.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "architecture/heads.h"
+#include "architecture/huggingface/model_config.h"
+#include "architecture/huggingface/names.h"
+#include "base/error.h"
+#include "base/untrusted_json.h"
+#include "checkpoint/translate.h"
+
+namespace twobw::checkpoint {
+namespace {
+
+namespace huggingface = architecture::huggingface;
+using huggingface::Piece;
+
+// What is wrong with a folder's tensors, put together to one sentence.
+struct Misfits {
+  std::vector<std::string> missing, unexpected, misshaped, mistyped;
+
+  bool none() const { return missing.empty() && unexpected.empty() && misshaped.empty() && mistyped.empty(); }
+  std::string sentence() const {
+    std::vector<std::string> parts;
+    const auto add = [&](const std::vector<std::string>& names, const char* what) {
+      if (!names.empty())
+        parts.push_back(fmt::format("{} {}: {}", names.size(), what, fmt::join(names, ", ")));
+    };
+    add(missing, "missing");
+    add(unexpected, "not expected");
+    add(misshaped, "of another shape");
+    add(mistyped, "neither F32, BF16 nor F16");
+    return fmt::format("{}", fmt::join(parts, "; "));
+  }
+};
+
+bool is_read(const std::string& dtype) {
+  return dtype == "F32" || dtype == "BF16" || dtype == "F16";
+}
+
+// Whether it has a row for each label.
+bool is_of_labels(const ModelConfig& model, const architecture::Parameter& parameter) {
+  return architecture::tells_of_sequences(model.head) &&
+         (parameter.name == "head.weight" || parameter.name == "head.bias");
+}
+
+}  // namespace
+
+Pretrained::Pretrained(const ModelConfig& model) : Pretrained(model, model.from) {
+  promises_head_ = huggingface::promises_head(model.from, model);
+}
+
+Pretrained::Pretrained(const ModelConfig& model, const std::string& folder) : model_(model), folder_(folder) {
+  const std::vector<std::string> names = folder_.names();
+  const std::string_view prefix = huggingface::prefix_of(model);
+  bare_ = std::ranges::none_of(names, [&](const std::string& name) { return name.starts_with(prefix); });
+}
+
+std::string Pretrained::stored_name(const std::string& name) const {
+  const std::string_view prefix = huggingface::prefix_of(model_);
+  const std::string now = bare_ && name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+  const std::string former = huggingface::former_name(now);
+  const bool is_old = !former.empty() && folder_.find(now) == nullptr && folder_.find(former) != nullptr;
+  return is_old ? former : now;
+}
+
+bool Pretrained::is_new(const architecture::Parameter& parameter, const Piece& piece) const {
+  if (promises_head_ || !huggingface::is_of_head(model_, parameter)) return false;
+  const StoredTensor* const stored = folder_.find(stored_name(piece.name));
+  return stored == nullptr || (is_of_labels(model_, parameter) && stored->shape != piece.shape);
+}
+
+bool Pretrained::has(const architecture::Parameter& parameter) const {
+  return std::ranges::none_of(huggingface::pieces_of(model_, parameter),
+                              [&](const Piece& piece) { return is_new(parameter, piece); });
+}
+
+HeadChange Pretrained::check(const architecture::Model& model) const {
+  Misfits misfits;
+  HeadChange change;
+  std::set<std::string> expected;
+  for (const architecture::Layer& layer : model) {
+    for (const architecture::Parameter& parameter : layer.parameters) {
+      if (!parameter.tied_to.empty()) continue;
+      for (const Piece& piece : huggingface::pieces_of(model_, parameter)) {
+        if (is_new(parameter, piece)) {
+          change.initialized.push_back(piece.name);
+          continue;
+        }
+        const std::string name = stored_name(piece.name);
+        expected.insert(name);
+        const StoredTensor* stored = folder_.find(name);
+        if (stored == nullptr) {
+          misfits.missing.push_back(name);
+        } else if (stored->shape != piece.shape) {
+          misfits.misshaped.push_back(fmt::format(
+              "{} [{}] instead of [{}]", name, fmt::join(stored->shape, ", "), fmt::join(piece.shape, ", ")));
+        } else if (!is_read(stored->dtype)) {
+          misfits.mistyped.push_back(fmt::format("{} ({})", name, stored->dtype));
+        }
+      }
+    }
+  }
+  for (const std::string& name : folder_.names()) {
+    if (expected.contains(name) || huggingface::is_spare(model_, name)) continue;
+    auto& where = huggingface::is_head_name(model_, name) ? change.left_out : misfits.unexpected;
+    where.push_back(shown_name(name));
+  }
+  if (!misfits.none())
+    fail_input("the tensors in '{}' are not those of its config.json; {}", folder_.path(),
+               misfits.sentence());
+  return change;
+}
+
+void Pretrained::read(const architecture::Parameter& parameter, const at::Tensor& target) const {
+  from_stored(
+      model_, parameter, [this](const std::string& name) { return folder_.view(stored_name(name)); }, target);
+}
+
+}  // namespace twobw::checkpoint

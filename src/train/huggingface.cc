@@ -1,0 +1,103 @@
+#include "train/huggingface.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "architecture/huggingface/model_config.h"
+#include "base/error.h"
+#include "base/text_file.h"
+#include "checkpoint/model_folder.h"
+#include "checkpoint/tensor_folder.h"
+
+namespace twobw::train {
+namespace fs = std::filesystem;
+namespace {
+
+using checkpoint::NamedTensor;
+using checkpoint::TensorFolder;
+
+struct ExportType {
+  std::string name;
+  std::string theirs;
+  at::ScalarType type;
+};
+
+const std::vector<ExportType>& export_types() {
+  static const std::vector<ExportType> all = {
+      {"fp32", "float32", at::kFloat}, {"bf16", "bfloat16", at::kBFloat16}, {"fp16", "float16", at::kHalf}};
+  return all;
+}
+
+const ExportType& find_export_type(const std::string& name) {
+  for (const ExportType& type : export_types()) {
+    if (type.name == name) return type;
+  }
+  fail_input("--dtype is '{}'; it must be one of fp32, bf16, fp16", name);
+}
+
+void check_range(const at::Tensor& tensor, const std::string& name, at::ScalarType type) {
+  constexpr double kMostHalf = 65504;
+  if (type != at::kHalf || tensor.numel() == 0) return;
+  const double most = tensor.abs().max().item<double>();
+  if (most > kMostHalf)
+    fail_input("'{}' holds {}, and fp16 ends at {}; --dtype must be fp32 or bf16", name, most, kMostHalf);
+}
+
+// Views of the files.
+std::vector<NamedTensor> tensors_of(const TensorFolder& folder, at::ScalarType type) {
+  std::vector<NamedTensor> tensors;
+  for (const std::string& name : folder.names()) {
+    tensors.push_back({name, folder.view(name)});
+    check_range(tensors.back().tensor, name, type);
+  }
+  return tensors;
+}
+
+// All that are neither weights nor their index.
+checkpoint::ModelFiles files_beside(const std::string& folder) {
+  checkpoint::ModelFiles files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.is_regular_file() && name.find(".safetensors") == std::string::npos)
+      files[name] = read_text("model's file", entry.path().string());
+  }
+  return files;
+}
+
+void make_empty_folder(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error || !std::filesystem::is_directory(folder))
+    fail_input("'{}' cannot be made; give a folder to export to", folder);
+  if (!std::filesystem::is_empty(folder))
+    fail_input("'{}' is not empty; give a new folder to export to", folder);
+}
+
+}  // namespace
+
+const std::vector<std::string>& export_dtypes() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const ExportType& type : export_types()) all.push_back(type.name);
+    return all;
+  }();
+  return names;
+}
+
+void export_model(const Export& request) {
+  const ExportType& type = find_export_type(request.dtype);
+  const std::string from = checkpoint::model_folder_of(request.from);
+  if (!fs::is_regular_file(from + "/config.json")) {
+    fail_input("'{}' has no model that transformers knows: '{}/config.json' cannot be read", request.from,
+               from);
+  }
+  const TensorFolder source(from);
+  const std::vector<NamedTensor> tensors = tensors_of(source, type.type);
+  checkpoint::ModelFiles files = files_beside(from);
+  std::string& config = files["config.json"];
+  config = architecture::huggingface::with_dtype(config, type.theirs).dump(2) + "\n";
+  make_empty_folder(request.folder);
+  checkpoint::write_model(request.folder, tensors, files, type.type, request.shard_bytes);
+}
+
+}  // namespace twobw::train

@@ -1,0 +1,25 @@
+// A run's model once more, as a folder of its own that Hugging Face's transformers reads.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "checkpoint/sharded.h"
+
+namespace twobw::train {
+
+// Number formats of exported weights: fp32, bf16, fp16.
+const std::vector<std::string>& export_dtypes();
+
+struct Export {
+  std::string from;    // a run that is finished, a checkpoint, or a model's folder
+  std::string folder;  // is made; must be empty
+  std::string dtype = "fp32";
+  std::uint64_t shard_bytes = checkpoint::kShardBytes;
+};
+
+// Writes the weights (checkpoint/sharded.h), and what lies beside them. Throws InputError.
+void export_model(const Export& request);
+
+}  // namespace twobw::train

@@ -1,0 +1,545 @@
+// Models of transformers as configurations and back, and what is refused of them.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "architecture/families.h"
+#include "architecture/huggingface/model_config.h"
+#include "architecture/huggingface/names.h"
+#include "base/error.h"
+
+namespace twobw::architecture::huggingface {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// As save_pretrained writes them, less what is not read.
+Json gpt2() {
+  return {{"model_type", "gpt2"}, {"n_layer", 2},      {"n_embd", 12},       {"n_head", 3},
+          {"vocab_size", 61},     {"n_positions", 16}, {"n_inner", nullptr}, {"resid_pdrop", 0.1},
+          {"embd_pdrop", 0.1},    {"attn_pdrop", 0.1}};
+}
+
+Json llama() {
+  return {{"model_type", "llama"},    {"num_hidden_layers", 2},        {"hidden_size", 24},
+          {"num_attention_heads", 4}, {"num_key_value_heads", 2},      {"intermediate_size", 40},
+          {"vocab_size", 61},         {"max_position_embeddings", 64}, {"rms_norm_eps", 1e-5},
+          {"rope_theta", 500000.0}};
+}
+
+Json bert() {
+  return {{"model_type", "bert"},
+          {"num_hidden_layers", 2},
+          {"hidden_size", 12},
+          {"num_attention_heads", 3},
+          {"intermediate_size", 20},
+          {"vocab_size", 61},
+          {"max_position_embeddings", 16},
+          {"type_vocab_size", 3},
+          {"hidden_dropout_prob", 0.2},
+          {"attention_probs_dropout_prob", 0.2}};
+}
+
+Json changed(Json json, const std::string& key, const Json& value) {
+  json[key] = value;
+  return json;
+}
+
+Json with_architecture(const Json& json, const char* name) {
+  return changed(json, "architectures", Json::array({name}));
+}
+
+// A name for each.
+Json labels(int count) {
+  Json names = Json::object();
+  for (int i = 0; i < count; ++i) names[std::to_string(i)] = "label " + std::to_string(i);
+  return names;
+}
+
+class HuggingFaceConfig : public testing::Test {
+ protected:
+  HuggingFaceConfig() : folder_(testing::TempDir() + "twobw_huggingface_test_" + std::to_string(getpid())) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~HuggingFaceConfig() override { std::filesystem::remove_all(folder_); }
+
+  ModelConfig read(const Json& json) const { return read_text(json.dump()); }
+  ModelConfig read_text(const std::string& text) const {
+    std::ofstream(folder_ + "/config.json") << text;
+    return read_model(folder_).model;
+  }
+  std::string refusal(const std::string& text) const {
+    try {
+      read_text(text);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "not refused";
+  }
+  std::string refusal(const Json& json) const { return refusal(json.dump()); }
+
+  std::string folder_;
+};
+
+TEST_F(HuggingFaceConfig, OfAGpt2) {
+  const ModelConfig config = read(gpt2());
+  EXPECT_EQ(config.family, "gpt");
+  EXPECT_EQ(config.layers, 2);
+  EXPECT_EQ(config.width, 12);
+  EXPECT_EQ(config.heads, 3);
+  EXPECT_EQ(config.vocab, 61);
+  EXPECT_EQ(config.context, 16);
+  EXPECT_TRUE(config.tied);
+  EXPECT_EQ(config.dropout, 0.1);
+  EXPECT_FALSE(read(changed(gpt2(), "tie_word_embeddings", false)).tied);
+}
+
+TEST_F(HuggingFaceConfig, OfALlamaAndItsKin) {
+  const ModelConfig config = read(llama());
+  EXPECT_EQ(config.family, "llama");
+  EXPECT_EQ(config.kv_heads, 2);
+  EXPECT_EQ(config.head_size, 6);
+  EXPECT_EQ(config.hidden, 40);
+  EXPECT_EQ(config.context, 64);
+  EXPECT_EQ(config.rope_theta, 500000.0);
+  EXPECT_EQ(config.norm_eps, 1e-5);
+  EXPECT_FALSE(config.tied);
+  EXPECT_TRUE(read(changed(llama(), "model_type", "qwen2")).qkv_bias);
+  const ModelConfig qwen3 = read(changed(llama(), "model_type", "qwen3"));
+  EXPECT_TRUE(qwen3.qk_norm);
+  EXPECT_EQ(qwen3.head_size, 128);
+  EXPECT_EQ(read(changed(llama(), "head_dim", 10)).head_size, 10);
+}
+
+TEST_F(HuggingFaceConfig, OfABert) {
+  const ModelConfig config = read(bert());
+  EXPECT_EQ(config.family, "bert");
+  EXPECT_EQ(config.layers, 2);
+  EXPECT_EQ(config.width, 12);
+  EXPECT_EQ(config.heads, 3);
+  EXPECT_EQ(config.hidden, 20);
+  EXPECT_EQ(config.vocab, 61);
+  EXPECT_EQ(config.context, 16);
+  EXPECT_EQ(config.token_types, 3);
+  EXPECT_EQ(config.norm_eps, 1e-12);
+  EXPECT_EQ(config.dropout, 0.2);
+  EXPECT_TRUE(config.tied);
+  EXPECT_EQ(config.head, ModelHead::Auto);
+}
+
+TEST_F(HuggingFaceConfig, OfAHeadThatTellsOfSequences) {
+  for (const auto& [json, name] :
+       {std::pair{gpt2(), "GPT2ForSequenceClassification"},
+        std::pair{llama(), "LlamaForSequenceClassification"},
+        std::pair{changed(llama(), "model_type", "qwen2"), "Qwen2ForSequenceClassification"},
+        std::pair{changed(llama(), "model_type", "qwen3"), "Qwen3ForSequenceClassification"},
+        std::pair{bert(), "BertForSequenceClassification"}}) {
+    const Json classifier = with_architecture(json, name);
+    EXPECT_EQ(read(classifier).head, ModelHead::Classification);
+    EXPECT_EQ(read(classifier).labels, 2);
+    EXPECT_EQ(read(changed(classifier, "num_labels", 5)).labels, 5);
+    EXPECT_EQ(read(changed(classifier, "id2label", labels(3))).labels, 3);
+    const Json regression = changed(classifier, "id2label", labels(1));
+    EXPECT_EQ(read(regression).head, ModelHead::Regression);
+    EXPECT_EQ(read(changed(regression, "problem_type", "regression")).head, ModelHead::Regression);
+  }
+  // Of another architecture they mean nothing.
+  EXPECT_EQ(read(changed(bert(), "id2label", labels(3))).head, ModelHead::Auto);
+}
+
+// What the folder has is taken unless another head is asked for.
+TEST_F(HuggingFaceConfig, HeadsMayBeChanged) {
+  const auto load = [&](const Json& json, std::vector<std::string> overrides) {
+    read(json);
+    overrides.push_back("model.from=" + folder_);
+    return load_run_config("", overrides).model;
+  };
+  const Json three =
+      changed(with_architecture(bert(), "BertForSequenceClassification"), "id2label", labels(3));
+  EXPECT_EQ(load(three, {}).labels, 3);
+  EXPECT_EQ(load(three, {"model.head=auto"}).head, ModelHead::Classification);
+  EXPECT_EQ(load(three, {"model.labels=4"}).labels, 4);
+  EXPECT_EQ(load(three, {"model.head=regression"}).head, ModelHead::Regression);
+  EXPECT_EQ(load(three, {"model.head=masked_lm"}).head, ModelHead::MaskedLm);
+  EXPECT_FALSE(load(three, {"model.padding=false", "model.dropout=0"}).padding);
+  EXPECT_EQ(load(bert(), {"model.head=classification"}).labels, 2);
+  EXPECT_EQ(load(bert(), {"model.head=classification", "model.labels=4"}).labels, 4);
+  EXPECT_EQ(load(llama(), {"model.head=regression"}).head, ModelHead::Regression);
+  EXPECT_EQ(load(llama(), {"model.head=causal_lm"}).head, ModelHead::CausalLm);
+  EXPECT_THROW(load(bert(), {"model.labels=4"}), InputError);
+  EXPECT_THROW(load(three, {"model.head=regression", "model.labels=4"}), InputError);
+}
+
+TEST_F(HuggingFaceConfig, PromisesTheHeadOfItsArchitecture) {
+  const auto promised = [&](const Json& json, const ModelConfig& config) {
+    read(json);
+    return promises_head(folder_, config);
+  };
+  const ModelConfig language, two = {.head = ModelHead::Classification},
+                              three = {.head = ModelHead::Classification, .labels = 3},
+                              number = {.head = ModelHead::Regression};
+  const Json classifier =
+      changed(with_architecture(bert(), "BertForSequenceClassification"), "id2label", labels(3));
+  EXPECT_TRUE(promised(classifier, three));
+  EXPECT_FALSE(promised(classifier, two));
+  EXPECT_FALSE(promised(classifier, number));
+  EXPECT_FALSE(promised(classifier, language));
+  for (const Json& json : {bert(), with_architecture(bert(), "BertForMaskedLM"),
+                           with_architecture(bert(), "BertForPreTraining")}) {
+    EXPECT_TRUE(promised(json, language));
+    EXPECT_FALSE(promised(json, two));
+  }
+  EXPECT_FALSE(promised(with_architecture(bert(), "BertModel"), language));
+  EXPECT_FALSE(promised(with_architecture(gpt2(), "GPT2Model"), language));
+}
+
+// Both spellings of the kind, and both places.
+TEST_F(HuggingFaceConfig, OfAScaledRotaryEmbedding) {
+  for (const char* place : {"rope_scaling", "rope_parameters"}) {
+    for (const char* spelling : {"type", "rope_type"}) {
+      const auto scaled = [&](Json rope, const char* kind) {
+        rope[spelling] = kind;
+        return read(changed(llama(), place, rope));
+      };
+      const ModelConfig linear = scaled(Json::object({{"factor", 4.0}}), "linear");
+      EXPECT_EQ(linear.rope_scaling, "linear");
+      EXPECT_EQ(linear.rope_factor, 4);
+      EXPECT_EQ(scaled(Json::object({{"factor", 2.0}}), "dynamic").rope_original_context, 64);
+      const ModelConfig llama3 = scaled(Json::object({{"factor", 8.0},
+                                                      {"low_freq_factor", 1.0},
+                                                      {"high_freq_factor", 4.0},
+                                                      {"original_max_position_embeddings", 16},
+                                                      {"rope_theta", 7.0}}),
+                                        "llama3");
+      EXPECT_EQ(llama3.rope_scaling, "llama3");
+      EXPECT_EQ(llama3.rope_original_context, 16);
+      EXPECT_EQ(llama3.rope_theta, 7);
+      EXPECT_EQ(scaled(Json::object({{"rope_theta", 7.0}}), "default").rope_scaling, "none");
+    }
+  }
+}
+
+TEST_F(HuggingFaceConfig, RefusesWhatIsNotComputedByKeyValueAndWhatIsAllowed) {
+  const std::string start = "'" + folder_ + "/config.json' ";
+  EXPECT_EQ(refusal(changed(gpt2(), "scale_attn_by_inverse_layer_idx", true)),
+            start + "has scale_attn_by_inverse_layer_idx = true; it must be false");
+  EXPECT_EQ(refusal(changed(gpt2(), "activation_function", "relu")),
+            start + "has activation_function = \"relu\"; it must be one of gelu_new, gelu_pytorch_tanh");
+  EXPECT_EQ(refusal(changed(gpt2(), "n_inner", 40)),
+            start + "has n_inner = 40; it must be null or 4 n_embd, 48");
+  EXPECT_EQ(refusal(changed(gpt2(), "layer_norm_epsilon", 1e-6)),
+            start + "has layer_norm_epsilon = 1e-06; it must be 1e-05");
+  EXPECT_EQ(refusal(changed(gpt2(), "attn_pdrop", 0.2)),
+            start + "has attn_pdrop = 0.2; it must be resid_pdrop, 0.1");
+  EXPECT_EQ(refusal(changed(llama(), "attention_bias", true)),
+            start + "has attention_bias = true; it must be false");
+  EXPECT_EQ(refusal(changed(llama(), "hidden_act", "gelu")),
+            start + "has hidden_act = \"gelu\"; it must be one of silu, swish");
+  EXPECT_EQ(refusal(changed(changed(llama(), "model_type", "qwen2"), "use_sliding_window", true)),
+            start + "has use_sliding_window = true; it must be false");
+  EXPECT_EQ(
+      refusal(changed(llama(), "layer_types", Json::array({"full_attention", "sliding_attention"}))),
+      start +
+          "has layer_types = [\"full_attention\",\"sliding_attention\"]; it must be full_attention in every "
+          "layer");
+  EXPECT_EQ(
+      refusal(changed(llama(), "rope_scaling", Json::object({{"rope_type", "yarn"}, {"factor", 4.0}}))),
+      start + "has rope_scaling.rope_type = \"yarn\"; it must be one of default, linear, dynamic, llama3");
+  EXPECT_EQ(refusal(changed(llama(), "rope_scaling", Json::object({{"type", "linear"}}))),
+            start + "lacks the key rope_scaling.factor");
+  EXPECT_EQ(refusal(changed(gpt2(), "model_type", "t5")),
+            start + "has model_type = \"t5\"; it must be one of gpt2, llama, qwen2, qwen3, bert");
+  EXPECT_EQ(refusal(with_architecture(llama(), "LlamaForTokenClassification")),
+            start +
+                "has architectures = [\"LlamaForTokenClassification\"]; it must have one of "
+                "LlamaForCausalLM, LlamaForSequenceClassification, LlamaModel");
+  EXPECT_EQ(refusal(changed(bert(), "hidden_act", "relu")),
+            start + "has hidden_act = \"relu\"; it must be gelu");
+  EXPECT_EQ(refusal(changed(bert(), "position_embedding_type", "relative_key")),
+            start + "has position_embedding_type = \"relative_key\"; it must be absolute");
+  EXPECT_EQ(refusal(changed(bert(), "is_decoder", true)), start + "has is_decoder = true; it must be false");
+  EXPECT_EQ(refusal(changed(bert(), "classifier_dropout", 0.3)),
+            start + "has classifier_dropout = 0.3; it must be hidden_dropout_prob, 0.2");
+  const Json classifier = with_architecture(bert(), "BertForSequenceClassification");
+  EXPECT_EQ(refusal(changed(classifier, "problem_type", "multi_label_classification")),
+            start +
+                "has problem_type = \"multi_label_classification\"; it must be single_label_classification "
+                "where the number of labels is 2");
+  EXPECT_EQ(refusal(changed(changed(classifier, "problem_type", "regression"), "num_labels", 3)),
+            start +
+                "has problem_type = \"regression\"; it must be single_label_classification where the number "
+                "of labels is 3");
+  EXPECT_EQ(refusal(changed(changed(classifier, "id2label", labels(3)), "num_labels", 2)),
+            start + "has num_labels = 2; it must be 3, as many as id2label names");
+  EXPECT_EQ(
+      refusal(changed(llama(), "quantization_config", Json::object({{"bits", 4}}))),
+      start + "has quantization_config = {\"bits\":4}; it must be left out: weights are read as they are");
+}
+
+TEST_F(HuggingFaceConfig, IsNotTrusted) {
+  const std::string start = "'" + folder_ + "/config.json' ";
+  EXPECT_EQ(refusal(std::string("hello")), start + "is not JSON");
+  EXPECT_EQ(refusal(std::string("[1]")), start + "is no JSON object; it must be a model's config.json");
+  EXPECT_EQ(refusal(std::string(R"({"n_layer": 1, "n_layer": 2})")), start + "has 'n_layer' twice");
+  EXPECT_EQ(refusal("{\"a\": " + std::string(100'000, '[')), start + "is nested too deep");
+  EXPECT_EQ(refusal(changed(gpt2(), "n_layer", 2'000'000'000)),
+            start + "has n_layer = 2000000000; it must be a whole number from 1 to 4096");
+  EXPECT_EQ(refusal(changed(gpt2(), "n_layer", -1)),
+            start + "has n_layer = -1; it must be a whole number from 1 to 4096");
+  EXPECT_EQ(refusal(changed(gpt2(), "n_embd", "12")),
+            start + "has n_embd = \"12\"; it must be a whole number from 1 to 4194304");
+  EXPECT_EQ(refusal(changed(gpt2(), "vocab_size", nullptr)), start + "lacks the key vocab_size");
+  const Json classifier = with_architecture(gpt2(), "GPT2ForSequenceClassification");
+  EXPECT_EQ(refusal(changed(classifier, "num_labels", 2'000'000'000)),
+            start + "has num_labels = 2000000000; it must be a whole number from 1 to 1048576");
+  EXPECT_EQ(refusal(changed(classifier, "id2label", Json::object())),
+            start + "has id2label = {}; it must name from 1 to 1048576 labels");
+  EXPECT_EQ(refusal(changed(classifier, "id2label", Json::array({"a", "b"}))),
+            start + "has id2label = [\"a\",\"b\"]; it must be an object");
+  EXPECT_EQ(refusal(changed(classifier, "problem_type", 1)), start + "has problem_type = 1; it must be text");
+  EXPECT_EQ(refusal(changed(bert(), "type_vocab_size", 0)),
+            start + "has type_vocab_size = 0; it must be a whole number from 1 to 16777216");
+  EXPECT_EQ(refusal(changed(llama(), "rope_theta", "big")),
+            start + "has rope_theta = \"big\"; it must be a number of at least 0");
+}
+
+// Whatever a file says, it is read or refused in one sentence.
+TEST_F(HuggingFaceConfig, FlippedBytesAreReadOrRefused) {
+  std::mt19937 random(7);
+  const Json three =
+      changed(with_architecture(bert(), "BertForSequenceClassification"), "id2label", labels(3));
+  for (const Json& json : {gpt2(), llama(), bert(), three}) {
+    for (int round = 0; round < 1000; ++round) {
+      std::string text = json.dump();
+      for (int i = 0; i <= round % 3; ++i)
+        text[random() % text.size()] ^= static_cast<char>(1 + random() % 127);
+      try {
+        read_text(text);
+      } catch (const InputError& error) {
+        EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
+      }
+    }
+  }
+}
+
+TEST_F(HuggingFaceConfig, MustAgreeWithWhatIsSetBesides) {
+  read(gpt2());
+  const auto load = [&](std::vector<std::string> overrides) {
+    overrides.push_back("model.from=" + folder_);
+    return load_run_config("", overrides);
+  };
+  EXPECT_EQ(load({}).model.width, 12);
+  EXPECT_EQ(load({}).model.from, folder_);
+  EXPECT_EQ(load({"model.width=12", "model.dropout=0"}).model.dropout, 0);
+  try {
+    load({"model.width=16"});
+    FAIL() << "not refused";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.what(), "model.width is 16 in override 'model.width=16', but '" + folder_ +
+                                "/config.json' makes it 12; it must agree, or be left out");
+  }
+  EXPECT_THROW(load({"model.context=8"}), InputError);  // of learned positions
+  read(llama());
+  EXPECT_EQ(load({"model.context=8"}).model.context, 8);
+  EXPECT_EQ(load({}).model.context, 64);
+  // What a run has written is read without the folder.
+  const std::string file = folder_ + "/run.yaml";
+  std::ofstream(file) << to_yaml(load({"model.context=8"}));
+  EXPECT_EQ(to_yaml(load_run_config(file, {})), to_yaml(load({"model.context=8"})));
+  std::filesystem::remove(folder_ + "/config.json");
+  EXPECT_EQ(load_config(file, {}).model.kv_heads, 2);
+}
+
+TEST_F(HuggingFaceConfig, ComesBackFromWhatIsWritten) {
+  const Json dynamic = {{"type", "dynamic"}, {"factor", 2.0}};
+  const Json llama3 = {{"rope_type", "llama3"},
+                       {"factor", 8.0},
+                       {"low_freq_factor", 1.0},
+                       {"high_freq_factor", 4.0},
+                       {"original_max_position_embeddings", 16}};
+  for (const Json& json :
+       {gpt2(), changed(gpt2(), "tie_word_embeddings", false), llama(),
+        changed(llama(), "model_type", "qwen2"), changed(llama(), "model_type", "qwen3"),
+        changed(llama(), "rope_scaling", dynamic), changed(llama(), "rope_scaling", llama3), bert(),
+        changed(bert(), "tie_word_embeddings", false),
+        with_architecture(bert(), "BertForSequenceClassification"),
+        changed(with_architecture(gpt2(), "GPT2ForSequenceClassification"), "num_labels", 1),
+        changed(with_architecture(llama(), "LlamaForSequenceClassification"), "num_labels", 11)}) {
+    Config before, after;
+    before.model = read(json);
+    after.model = read(config_json(before.model, "float32", {.eos = 3}));
+    EXPECT_EQ(to_yaml(before), to_yaml(after)) << json;
+  }
+}
+
+TEST_F(HuggingFaceConfig, OfARunKeepsWhatItStartedFromSays) {
+  ModelConfig config = read(llama());
+  const Json source =
+      changed(changed(llama(), "eos_token_id", Json::array({2, 7})), "torch_dtype", "float32");
+  config.context = 16;
+  Json json = config_json_from(source.dump(), config, "bfloat16", {});
+  EXPECT_EQ(json["eos_token_id"].dump(), "[2,7]");
+  EXPECT_EQ(json["torch_dtype"].get<std::string>(), "bfloat16");
+  EXPECT_EQ(json["max_position_embeddings"].get<int>(), 64);
+  config.context = 128;
+  json = config_json_from(source.dump(), config, "bfloat16", {});
+  EXPECT_EQ(json["max_position_embeddings"].get<int>(), 128);
+}
+
+TEST_F(HuggingFaceConfig, OfARunSaysWhichHeadItHas) {
+  ModelConfig config = read(llama());
+  const auto written = [&](const Json& source, const TokenIds& ids = {}) {
+    return Json(config_json_from(source.dump(), config, "float32", ids));
+  };
+  const auto architecture = [](const Json& json) { return json["architectures"].dump(); };
+  EXPECT_EQ(architecture(written(with_architecture(llama(), "LlamaModel"))), R"(["LlamaForCausalLM"])");
+  config.head = ModelHead::Classification;
+  config.labels = 3;
+  // Names of labels are kept where there are as many, and so is a token of padding.
+  Json json = written(changed(changed(llama(), "id2label", labels(3)), "pad_token_id", 7), {.pad = 5});
+  EXPECT_EQ(architecture(json), R"(["LlamaForSequenceClassification"])");
+  EXPECT_EQ(json["problem_type"].get<std::string>(), "single_label_classification");
+  EXPECT_EQ(json["id2label"].dump(), labels(3).dump());
+  EXPECT_EQ(json["pad_token_id"].get<int>(), 7);
+  json = written(changed(changed(llama(), "id2label", labels(2)), "num_labels", 2), {.pad = 5});
+  EXPECT_EQ(json["id2label"].dump(), R"({"0":"LABEL_0","1":"LABEL_1","2":"LABEL_2"})");
+  EXPECT_EQ(json["label2id"].dump(), R"({"LABEL_0":0,"LABEL_1":1,"LABEL_2":2})");
+  EXPECT_FALSE(json.contains("num_labels"));
+  EXPECT_EQ(json["pad_token_id"].get<int>(), 5);
+  config.head = ModelHead::Regression;
+  json = written(llama());
+  EXPECT_EQ(json["problem_type"].get<std::string>(), "regression");
+  EXPECT_EQ(json["id2label"].size(), 1u);
+  EXPECT_EQ(json["pad_token_id"].get<int>(), 0);
+  // BERT has no need of it, and what is not said is not set.
+  config = read(bert());
+  config.head = ModelHead::Classification;
+  EXPECT_FALSE(written(bert()).contains("pad_token_id"));
+  EXPECT_EQ(architecture(written(bert())), R"(["BertForSequenceClassification"])");
+}
+
+std::vector<std::string> names_of_all(const ModelConfig& config) {
+  std::vector<std::string> names;
+  for (const Layer& layer : model_of(config)) {
+    for (const Parameter& parameter : layer.parameters) {
+      if (!parameter.tied_to.empty()) continue;
+      for (const Piece& piece : pieces_of(config, parameter)) names.push_back(piece.name);
+    }
+  }
+  return names;
+}
+
+TEST(HuggingFaceNames, OfAGpt2) {
+  const ModelConfig config = {.layers = 1, .width = 8, .heads = 2, .vocab = 17, .context = 4};
+  const std::string block = "transformer.h.0.";
+  EXPECT_EQ(
+      names_of_all(config),
+      (std::vector<std::string>{
+          "transformer.wte.weight", "transformer.wpe.weight", block + "ln_1.weight", block + "ln_1.bias",
+          block + "attn.c_attn.weight", block + "attn.c_attn.bias", block + "attn.c_proj.weight",
+          block + "attn.c_proj.bias", block + "ln_2.weight", block + "ln_2.bias", block + "mlp.c_fc.weight",
+          block + "mlp.c_fc.bias", block + "mlp.c_proj.weight", block + "mlp.c_proj.bias",
+          "transformer.ln_f.weight", "transformer.ln_f.bias"}));
+  const Piece qkv = pieces_of(config, {.name = "blocks.0.attention.qkv.weight", .shape = {24, 8}}).front();
+  EXPECT_TRUE(qkv.transposed);
+  EXPECT_EQ(qkv.shape, (std::vector<std::int64_t>{8, 24}));
+  EXPECT_EQ(qkv.rows(), 24);
+  EXPECT_TRUE(is_spare(config, "h.0.attn.bias"));
+  EXPECT_FALSE(is_spare(config, "h.0.attn.c_attn.bias"));
+  EXPECT_TRUE(is_spare(config, "lm_head.weight"));
+}
+
+TEST(HuggingFaceNames, OfABert) {
+  ModelConfig config = {
+      .family = "bert", .layers = 1, .width = 8, .heads = 2, .vocab = 17, .context = 4, .hidden = 10};
+  const std::vector<std::string> below = [] {
+    std::vector<std::string> names;
+    for (const char* table : {"word_embeddings", "position_embeddings", "token_type_embeddings"})
+      names.push_back(fmt::format("bert.embeddings.{}.weight", table));
+    const auto add = [&](const std::string& part) {
+      names.push_back(part + ".weight");
+      names.push_back(part + ".bias");
+    };
+    add("bert.embeddings.LayerNorm");
+    const std::string block = "bert.encoder.layer.0.";
+    for (const char* kind : {"weight", "bias"}) {
+      for (const char* part : {"query", "key", "value"})
+        names.push_back(fmt::format("{}attention.self.{}.{}", block, part, kind));
+    }
+    for (const char* part : {"attention.output.dense", "attention.output.LayerNorm", "intermediate.dense",
+                             "output.dense", "output.LayerNorm"})
+      add(block + part);
+    return names;
+  }();
+  const auto with_head = [&](const std::vector<std::string>& head) {
+    std::vector<std::string> names = below;
+    names.insert(names.end(), head.begin(), head.end());
+    return names;
+  };
+  const std::vector<std::string> transform = {
+      "cls.predictions.transform.dense.weight", "cls.predictions.transform.dense.bias",
+      "cls.predictions.transform.LayerNorm.weight", "cls.predictions.transform.LayerNorm.bias"};
+  std::vector<std::string> language = transform;
+  language.push_back("cls.predictions.bias");
+  EXPECT_EQ(names_of_all(config), with_head(language));
+  EXPECT_TRUE(is_spare(config, "cls.predictions.decoder.weight"));
+  EXPECT_TRUE(is_spare(config, "bert.embeddings.position_ids"));
+  EXPECT_FALSE(is_spare(config, "bert.pooler.dense.weight"));
+  EXPECT_TRUE(is_head_name(config, "bert.pooler.dense.weight"));
+  EXPECT_TRUE(is_head_name(config, "cls.seq_relationship.bias"));
+  EXPECT_FALSE(is_head_name(config, "bert.encoder.layer.0.output.dense.bias"));
+
+  config.tied = false;
+  language = transform;
+  language.insert(language.end(), {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"});
+  EXPECT_EQ(names_of_all(config), with_head(language));
+  EXPECT_FALSE(is_spare(config, "cls.predictions.decoder.weight"));
+
+  config.head = ModelHead::Classification;
+  EXPECT_EQ(names_of_all(config), with_head({"bert.pooler.dense.weight", "bert.pooler.dense.bias",
+                                             "classifier.weight", "classifier.bias"}));
+  EXPECT_TRUE(is_of_head(config, {.name = "head.pooler.weight"}));
+  EXPECT_FALSE(is_of_head(config, {.name = "blocks.0.attention.norm.weight"}));
+}
+
+TEST(HuggingFaceNames, OfOlderFiles) {
+  EXPECT_EQ(former_name("bert.embeddings.LayerNorm.weight"), "bert.embeddings.LayerNorm.gamma");
+  EXPECT_EQ(former_name("encoder.layer.0.output.LayerNorm.bias"), "encoder.layer.0.output.LayerNorm.beta");
+  EXPECT_EQ(former_name("cls.predictions.decoder.bias"), "cls.predictions.bias");
+  EXPECT_EQ(former_name("bert.encoder.layer.0.output.dense.bias"), "");
+}
+
+TEST(HuggingFaceNames, OfDecodersThatTellOfSequences) {
+  for (const char* family : {"gpt", "llama"}) {
+    const ModelConfig config = {.family = family, .head = ModelHead::Regression};
+    EXPECT_EQ(names_of_all(config).back(), "score.weight");
+    EXPECT_FALSE(is_spare(config, "lm_head.weight"));
+    EXPECT_TRUE(is_head_name(config, "lm_head.weight"));
+    EXPECT_TRUE(is_of_head(config, {.name = "head.weight"}));
+    EXPECT_FALSE(is_of_head(config, {.name = "head.norm.weight"}));
+  }
+}
+
+TEST(HuggingFaceNames, OfALlamaAreRowsOfOurs) {
+  const ModelConfig config = {
+      .family = "llama", .width = 8, .heads = 4, .tied = false, .kv_heads = 1, .head_size = 6};
+  const std::vector<Piece> qkv = pieces_of(config, {.name = "blocks.7.attention.qkv.bias", .shape = {36}});
+  ASSERT_EQ(qkv.size(), 3u);
+  EXPECT_EQ(qkv[0].name, "model.layers.7.self_attn.q_proj.bias");
+  EXPECT_EQ(qkv[2].name, "model.layers.7.self_attn.v_proj.bias");
+  EXPECT_EQ(qkv[0].rows(), 24);
+  EXPECT_EQ(qkv[1].rows(), 6);
+  const std::vector<Piece> gate =
+      pieces_of(config, {.name = "blocks.7.mlp.gate_up.weight", .shape = {10, 8}});
+  ASSERT_EQ(gate.size(), 2u);
+  EXPECT_EQ(gate[1].name, "model.layers.7.mlp.up_proj.weight");
+  EXPECT_EQ(gate[1].shape, (std::vector<std::int64_t>{5, 8}));
+  EXPECT_EQ(pieces_of(config, {.name = "head.weight", .shape = {17, 8}}).front().name, "lm_head.weight");
+  EXPECT_FALSE(is_spare(config, "lm_head.weight"));
+}
+
+}  // namespace
+}  // namespace twobw::architecture::huggingface

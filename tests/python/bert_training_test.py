@@ -1,0 +1,124 @@
+"""Whole runs of `twobw train` with BERT against a loop around transformers, from the same weights and the same masked
+batches, made up and of token files, whose microbatches have different numbers of targets. The loop computes in
+double."""
+import math
+import unittest
+
+import torch
+from safetensors.torch import load_file
+from transformers import BertForMaskedLM
+
+import bert_test
+from support import ROOT, TINY, TestCase, reference, relative_error, twobw, words
+
+LOSS_TOLERANCE = 1e-5  # of each update's loss and gradient norm, relative
+WEIGHT_TOLERANCE = 1e-4  # of each final tensor, ||ours - theirs|| / ||theirs||
+
+SETTINGS = {
+    **TINY,
+    "model.family": "bert",
+    "model.norm_eps": 1e-12,
+    "pipeline.microbatches": 3,
+    "pipeline.stages": 2,
+    "optimizer.clip": 1.0,
+    "optimizer.weight_decay": 0.2,
+    "optimizer.warmup": 4,
+    "train.updates": 20,
+}
+
+
+def learning_rate(t):
+    lr, warmup = SETTINGS["optimizer.lr"], SETTINGS["optimizer.warmup"]
+    if t < warmup:
+        return lr * (t + 1) / warmup
+    return lr * (1 + math.cos(math.pi * (t - warmup) / (SETTINGS["train.updates"] - warmup))) / 2
+
+
+class BertTrainingTest(TestCase):
+    def setUp(self):
+        super().setUp()
+        torch.set_num_threads(1)
+
+    def their_model(self, settings, names):
+        # A token of padding would be left out of the embedding's gradient; here every token is one of the text's.
+        model = BertForMaskedLM(bert_test.theirs(settings, pad_token_id=None)).double()
+        parameters = dict(model.named_parameters())
+        with torch.no_grad():
+            for name, weight in load_file(self.folder / "initial").items():
+                parts = weight.split([parameters[each].shape[0] for each in names[name]])
+                for each, part in zip(names[name], parts):
+                    parameters[each].copy_(part)
+        return model
+
+    def test_masked_lm_under_flush(self):
+        self.follow(SETTINGS)
+
+    def test_masked_lm_on_token_files(self):
+        tokens, special = self.folder / "tokens", ("[PAD]", "[CLS]", "[SEP]", "[MASK]")
+        for command in (
+                ("tokenizer", "train", "--vocab", 300, *(f"--special={name}" for name in special), "--out", tokens),
+                ("prepare", "--tokenizer", tokens, "--out", self.folder / "data", "--validation", 0, "--no-eot")):
+            process = twobw(*command, ROOT / "README.md")
+            self.assertEqual(process.returncode, 0, process.stderr)
+        batches = self.follow({**SETTINGS, "model.vocab": 300, "data.train": self.folder / "data-train",
+                               "data.validation": self.folder / "data-train", "data.tokenizer": tokens})
+        mask = 299  # special tokens are the last
+        seen = torch.cat([batches[f"tokens.{k}"].flatten() for k in range(60)])
+        asked = torch.cat([batches[f"targets.{k}"].flatten() for k in range(60)]) >= 0
+        self.assertAlmostEqual(asked.double().mean().item(), 0.15 * 14 / 16, delta=0.03)
+        self.assertAlmostEqual((seen[asked] == mask).double().mean().item(), 0.8, delta=0.1)
+        self.assertFalse((seen[~asked] == mask).any())
+
+    def follow(self, settings):
+        """Compares a run with the loop, and gives its batches."""
+        m, updates = settings["pipeline.microbatches"], settings["train.updates"]
+        reference("initial", self.folder / "initial", *words(settings))
+        reference("batches", m * updates, self.folder / "batches", *words(settings))
+        batches = {name: tensor.long() for name, tensor in load_file(self.folder / "batches").items()}
+        names = {name: bert_test.their_names(name, "cls.predictions") for name in load_file(self.folder / "initial")}
+        model = self.their_model(settings, names)
+        parameters = dict(model.named_parameters())
+        optimizer = torch.optim.AdamW(
+            [{"params": [p for p in parameters.values() if p.dim() == 2], "weight_decay": 0.2},
+             {"params": [p for p in parameters.values() if p.dim() != 2], "weight_decay": 0.0}],
+            betas=(0.9, 0.95), eps=1e-8)
+        losses, norms, counts = [], [], []
+        for t in range(updates):
+            of_update = [[batches[f"{name}.{k}"] for name in ("tokens", "token_types", "lengths", "targets")]
+                         for k in range(t * m, (t + 1) * m)]
+            counts.append([int((targets >= 0).sum()) for *_, targets in of_update])
+            total = 0
+            for tokens, types, lengths, targets in of_update:
+                real = torch.arange(tokens.shape[1]) < lengths.unsqueeze(1)
+                logits = model(tokens, attention_mask=real.long(), token_type_ids=types).logits
+                loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten().clamp_min(-1),
+                                                         ignore_index=-1, reduction="sum") / sum(counts[-1])
+                loss.backward()
+                total += loss.item()
+            losses.append(total)
+            norms.append(torch.nn.utils.clip_grad_norm_(parameters.values(), settings["optimizer.clip"]).item())
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate(t)
+            optimizer.step()
+            optimizer.zero_grad()
+        self.assertTrue(any(len(set(of_update)) > 1 for of_update in counts), "all microbatches weigh alike")
+        self.assertGreater(abs(losses[-1] / losses[0] - 1), 100 * LOSS_TOLERANCE, "nothing was learnt")
+
+        run = self.train(settings)
+        self.assertEqual(len(run.updates), updates)
+        for t, line in enumerate(run.updates):
+            self.assertLess(abs(line["loss"] / losses[t] - 1), LOSS_TOLERANCE, f"loss of update {t}")
+            self.assertLess(abs(line["grad_norm"] / norms[t] - 1), LOSS_TOLERANCE, f"norm of update {t}")
+        weights = run.weights()
+        self.assertEqual(set(weights), set(names))
+        for name, ours in weights.items():
+            parts = ours.split([parameters[each].shape[0] for each in names[name]])
+            for each, part in zip(names[name], parts):
+                if each.endswith("key.bias"):
+                    continue  # its gradient is nothing but rounding: it shifts all scores of a query alike
+                self.assertLess(relative_error(part, parameters[each].detach()), WEIGHT_TOLERANCE, each)
+        return batches
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,145 @@
+"""In from transformers and out to it again: the same logits, the same tensors, the same bits in any layout."""
+import json
+import os
+import unittest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything is made here, nothing is fetched
+
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import (AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, LlamaConfig,
+                          LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
+
+from model_folders import TRAINING, FolderTestCase
+from support import ROOT, TINY, Run, reference, relative_error, twobw, words
+
+TOLERANCE = 1e-5
+ROPE = {"rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8}
+LLAMA = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 16,
+         "tie_word_embeddings": False, "bos_token_id": None, "eos_token_id": 5}
+GPT2 = {"vocab_size": 64, "n_positions": 16, "n_embd": 32, "n_layer": 2, "n_head": 4, "bos_token_id": None,
+        "eos_token_id": None, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+
+
+def models():
+    """A random model of every kind, by name."""
+    torch.manual_seed(3)
+    yield "gpt2", GPT2LMHeadModel(GPT2Config(**GPT2))
+    yield "gpt2 untied", GPT2LMHeadModel(GPT2Config(**GPT2, tie_word_embeddings=False))
+    yield "llama", LlamaForCausalLM(LlamaConfig(**LLAMA))
+    tied = {**LLAMA, "tie_word_embeddings": True, "rope_parameters": dict(ROPE)}
+    yield "llama scaled", LlamaForCausalLM(LlamaConfig(**tied))
+    yield "qwen2", Qwen2ForCausalLM(Qwen2Config(**LLAMA))
+    yield "qwen3", Qwen3ForCausalLM(Qwen3Config(**LLAMA, head_dim=16))
+
+
+class HuggingFaceTest(FolderTestCase):
+    def logits(self, model, tokens):
+        with torch.no_grad():
+            return model.double()(tokens).logits
+
+    def loss(self, model, microbatches=4):
+        """Of the first update's microbatches, the mean."""
+        reference("batches", microbatches, self.folder / "batches", *words(TINY))
+        batches, total = load_file(self.folder / "batches"), 0
+        for k in range(microbatches):
+            logits = self.logits(model, batches[f"tokens.{k}"].long())
+            targets = batches[f"targets.{k}"].long()
+            total += torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten()).item()
+        return total / microbatches
+
+    def test_in_trained_without_a_step_and_out_is_the_same(self):
+        """A learning rate of 0 leaves the weights as they are; the loss is theirs."""
+        tokens = torch.randint(64, (2, 16), generator=torch.Generator().manual_seed(5))
+        for name, model in models():
+            with self.subTest(model=name):
+                shards = {"max_shard_size": "12KB"} if name in ("gpt2", "llama") else {}
+                source = self.save(model, name + " in", **shards)
+                self.assertEqual((source / "model.safetensors.index.json").exists(), bool(shards))
+                run, out = self.folder / (name + " run"), self.folder / (name + " out")
+                self.call("train", *words({**TRAINING, "model.from": source, "pipeline.stages": 3, "train.updates": 1,
+                                           "optimizer.lr": 0, "run_dir": run}))
+                self.assertLess(abs(Run(run).losses[0] / self.loss(model) - 1), TOLERANCE)
+                self.call("export", run, out)
+                self.assert_same_tensors(self.weights(source), self.weights(out))
+                self.assert_same_tensors(self.weights(run / "model"), self.weights(out))
+                there = AutoModelForCausalLM.from_pretrained(out)
+                self.assertIs(type(there), type(model))
+                self.assertEqual(there.config.eos_token_id, model.config.eos_token_id)
+                self.assertLess(relative_error(self.logits(there, tokens), self.logits(model, tokens)), TOLERANCE)
+
+    def test_a_pipeline_that_starts_from_a_model_equals_the_oracle(self):
+        for name, model in models():
+            if name not in ("gpt2", "llama scaled", "qwen3"):
+                continue
+            with self.subTest(model=name):
+                source = self.save(model, name)
+                output = self.call("verify", f"model.from={source}", "pipeline.stages=3")
+                self.assertIn("equal to the serial oracle, bit for bit", output)
+
+    def test_a_run_of_our_own_has_their_logits(self):
+        """A model that was never theirs, in every number format."""
+        llama = {"model.family": "llama", "model.kv_heads": 2, "model.hidden": 48, "model.tied": "false"}
+        tokens = torch.randint(64, (1, 16), generator=torch.Generator().manual_seed(5))
+        for name, changes, kind in (("gpt", {}, GPT2LMHeadModel), ("llama", llama, LlamaForCausalLM),
+                                    ("qwen2", {**llama, "model.qkv_bias": "true"}, Qwen2ForCausalLM),
+                                    ("qwen3", {**llama, "model.qk_norm": "true"}, Qwen3ForCausalLM)):
+            run = self.train(changes, name)
+            for dtype, theirs in (("fp32", torch.float32), ("bf16", torch.bfloat16), ("fp16", torch.float16)):
+                with self.subTest(model=name, dtype=dtype):
+                    out = self.folder / f"{name} {dtype}"
+                    self.call("export", run.folder, out, "--dtype", dtype)
+                    model = AutoModelForCausalLM.from_pretrained(out, dtype="auto").eval()
+                    self.assertIs(type(model), kind)
+                    self.assertEqual(model.dtype, theirs)
+                    if dtype != "fp32":
+                        continue
+                    inputs = {"tokens": tokens.float(), "targets": tokens.float()}
+                    save_file(inputs, self.folder / "input")
+                    reference("gradients", run.folder / "model", self.folder / "input",
+                              self.folder / "output", run.folder / "config.yaml")
+                    ours = load_file(self.folder / "output")["logits"]
+                    self.assertLess(relative_error(ours, self.logits(model, tokens)), TOLERANCE)
+
+    def test_the_tokenizer_goes_along(self):
+        self.call("tokenizer", "train", "--vocab", 300, "--out", self.folder / "tokens", ROOT / "README.md")
+        self.train({"model.vocab": 300, "model.family": "llama", "data.tokenizer": self.folder / "tokens"})
+        self.call("export", self.folder / "run", self.folder / "out")
+        tokenizer = AutoTokenizer.from_pretrained(self.folder / "out")
+        text = "the pipeline, drained"
+        ids = tokenizer(text)["input_ids"]
+        self.assertEqual(tokenizer.decode(ids), text)
+        process = twobw("tokenizer", "encode", self.folder / "tokens", input=text)
+        self.assertEqual(process.stdout.split(), [str(each) for each in ids])
+
+    def test_refusals(self):
+        source = self.save(LlamaForCausalLM(LlamaConfig(**LLAMA)))
+        train = ("train", *words({**TRAINING, "model.from": source, "run_dir": self.folder / "run"}))
+        self.assertIn("model.width is 48 in override 'model.width=48', but", self.refused(*train, "model.width=48"))
+        self.assertIn("model.from is", self.refused(*train, f"run_dir={self.folder}"))
+        config = json.loads((source / "config.json").read_text())
+        for key, value in (("attention_bias", True), ("hidden_act", "relu"), ("model_type", "mistral")):
+            (source / "config.json").write_text(json.dumps({**config, key: value}))
+            self.assertIn(f"has {key} = {json.dumps(value)}; it must be", self.refused(*train))
+        (source / "config.json").write_text(json.dumps({**config, "num_key_value_heads": 4}))
+        sentence = self.refused(*train)
+        for block in range(2):
+            for part in "kv":
+                name = f"model.layers.{block}.self_attn.{part}_proj.weight"
+                self.assertIn(name + " [16, 32] instead of [32, 32]", sentence)
+        (source / "config.json").write_text(json.dumps(config))
+        file = source / "model.safetensors"
+        file.write_bytes(file.read_bytes()[:-1])
+        self.assertIn("is damaged", self.refused(*train))
+        file.unlink()
+        self.assertIn("holds no weights", self.refused(*train))
+        self.assertIn("config.json", self.refused("train", f"model.from={self.folder / 'nowhere'}"))
+        self.assertFalse((self.folder / "run").exists())
+        self.assertIn("cannot be read", self.refused("export", self.folder / "run", self.folder / "out"))
+        self.assertFalse((self.folder / "out").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()

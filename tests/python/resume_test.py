@@ -1,0 +1,175 @@
+"""Runs that are killed and go on, from outside: the end is that of a run which was never stopped."""
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+import unittest
+
+from support import TINY, Run, TestCase, program, twobw, words
+
+# What of a line of metrics.jsonl does not depend on time.
+EXACT = ("update", "loss", "lr", "grad_norm", "skipped", "validation_loss", "prediction_error")
+CASES = [
+    {"pipeline.schedule": schedule, "pipeline.stages": stages, "pipeline.replicas": replicas}
+    for schedule, stages, replicas in (
+        ("2bw", 1, 1), ("2bw", 2, 1), ("2bw", 3, 1), ("2bw", 2, 2), ("flush", 2, 1), ("gpipe", 3, 1), ("flush", 1, 2))
+]
+SPLITS = {1: "[12]", 2: "[6, 6]", 3: "[4, 4, 4]"}
+KILLS = int(os.environ.get("TWOBW_KILLS", 1))  # of every case
+
+
+def exact_lines(run):
+    lines = [line for line in run.lines if "checkpoint" not in line]
+    return [{key: line[key] for key in EXACT if key in line} for line in lines]
+
+
+class ResumeTest(TestCase):
+    def settings(self, case, name):
+        return {**TINY, "model.dropout": 0.1, "train.updates": 40, "train.eval_every": 7, "pipeline.microbatches": 6,
+                "checkpoint.every_updates": 3, "pipeline.split": SPLITS[case["pipeline.stages"]],
+                "run_dir": self.folder / name, **case}
+
+    def start(self, settings):
+        command = [program("TWOBW_BINARY", "twobw"), "train", *words(settings)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        return Run(settings["run_dir"], process)
+
+    def wait_for(self, condition, process):
+        """Whether it came true before the process ended."""
+        deadline = time.monotonic() + 60
+        while process.poll() is None:
+            if condition():
+                return True
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.002)
+        return False
+
+    def has_updates(self, run, count):
+        metrics = run.folder / "metrics.jsonl"
+        return metrics.exists() and metrics.read_text().count('"grad_norm"') >= count
+
+    def kill_somewhere(self, settings, chance):
+        run = self.start(settings)
+        count = chance.randint(1, 35)
+        if self.wait_for(lambda: self.has_updates(run, count), run.process):
+            time.sleep(chance.random() * 0.02)
+        run.process.kill()
+        run.process.communicate()
+        return run
+
+    def finish(self, settings):
+        process = twobw("train", *words({**settings, "resume": "auto"}))
+        self.assertEqual(process.returncode, 0, process.stderr)
+        return Run(settings["run_dir"], process)
+
+    def assert_same(self, run, whole):
+        self.assertEqual(exact_lines(run), exact_lines(whole))
+        self.assertEqual((run.folder / "model/model.safetensors").read_bytes(),
+                         (whole.folder / "model/model.safetensors").read_bytes())
+
+    def test_killed_at_any_moment(self):
+        chance = random.Random(0)
+        for number, case in enumerate(CASES):
+            whole = None
+            for kill in range(KILLS):
+                with self.subTest(case=case, kill=kill):
+                    if whole is None:
+                        settings = self.settings(case, f"whole{number}")
+                        process = twobw("train", *words(settings))
+                        self.assertEqual(process.returncode, 0, process.stderr)
+                        whole = Run(settings["run_dir"], process)
+                    settings = self.settings(case, f"run{number}.{kill}x")
+                    self.kill_somewhere(settings, chance)
+                    if (settings["run_dir"] / "summary.json").exists():
+                        continue  # it was faster than the signal
+                    self.assert_same(self.finish(settings), whole)
+
+    def test_a_signal_saves_and_ends_the_run(self):
+        case = {"pipeline.schedule": "2bw", "pipeline.stages": 2, "pipeline.replicas": 1}
+        settings = {**self.settings(case, "run"), "train.updates": 10**6, "checkpoint.every_updates": 0,
+                    "optimizer.decay": "constant"}
+        run = self.start(settings)
+        self.assertTrue(self.wait_for(lambda: self.has_updates(run, 3), run.process))
+        run.process.send_signal(signal.SIGUSR1)
+        store = run.folder / "checkpoints"
+        self.assertTrue(self.wait_for(lambda: (store / "latest").exists(), run.process), "SIGUSR1 ended the run")
+        run.process.send_signal(signal.SIGTERM)
+        output, errors = run.process.communicate(timeout=60)
+        self.assertEqual((run.process.returncode, errors), (0, ""), output)
+        newest = (store / "latest").read_text().strip()
+        saved = json.loads((store / newest / "checkpoint.json").read_text())["update"]
+        self.assertEqual(saved, run.summary["updates"] - 1)
+        self.assertFalse(list(store.glob("*.partial")))
+
+        process = twobw("train", f"resume={run.folder}", f"train.updates={saved + 5}")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertEqual([line["update"] for line in run.updates], [*range(1, saved + 6)])
+
+    def test_a_store_that_cannot_be_written(self):
+        case = {"pipeline.schedule": "2bw", "pipeline.stages": 2, "pipeline.replicas": 1}
+        settings = self.settings(case, "run")
+        settings["run_dir"].mkdir()
+        (settings["run_dir"] / "checkpoints").write_text("in the way")
+        process = twobw("train", *words(settings))
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertIn("warning: no checkpoint after update", process.stdout)
+
+    def test_a_full_disk(self):
+        """The run goes on, what was saved before is good, and the log says what was not."""
+        small = self.folder / "small"
+        small.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1500k", "tmpfs", small], capture_output=True)
+        if mounted.returncode != 0:
+            self.skipTest("only root can mount a small disk")
+        self.addCleanup(subprocess.run, ["umount", small], check=True)
+        case = {"pipeline.schedule": "2bw", "pipeline.stages": 2, "pipeline.replicas": 1}
+        settings = {**self.settings(case, "run"), "checkpoint.keep": 100}
+        settings["run_dir"].mkdir()
+        (settings["run_dir"] / "checkpoints").symlink_to(small)
+        process = twobw("train", *words({**settings, "resume": "auto"}))
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertIn("saved a checkpoint after update", process.stdout)
+        self.assertIn("warning: no checkpoint after update", process.stdout)
+        self.assertEqual(twobw("checkpoint", "verify", settings["run_dir"]).returncode, 0)
+
+    def test_checkpoint_commands(self):
+        case = {"pipeline.schedule": "2bw", "pipeline.stages": 2, "pipeline.replicas": 1}
+        settings = self.settings(case, "run")
+        process = twobw("train", *words(settings))
+        self.assertEqual(process.returncode, 0, process.stderr)
+        folder = settings["run_dir"]
+        listed = twobw("checkpoint", "list", folder)
+        self.assertEqual(listed.returncode, 0, listed.stderr)
+        self.assertIn("update 40", listed.stdout)
+        self.assertEqual(twobw("checkpoint", "verify", folder).returncode, 0)
+        a, b, _ = sorted((folder / "checkpoints").glob("update-*"))[-3:]  # the last has no predictions
+        shown = twobw("checkpoint", "show", a)
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn("predicted", shown.stdout)
+        self.assertEqual(twobw("checkpoint", "diff", a, a).returncode, 0)
+        self.assertEqual(twobw("checkpoint", "diff", a, b).returncode, 1)
+
+        state = a / "state.safetensors"
+        damaged = bytearray(state.read_bytes())
+        damaged[-1] ^= 1
+        state.write_bytes(damaged)
+        verified = twobw("checkpoint", "verify", folder)
+        self.assertEqual(verified.returncode, 1)
+        self.assertIn(f"'{state}' is damaged", verified.stdout)
+        missing = twobw("checkpoint", "show", self.folder / "nowhere")
+        self.assertEqual((missing.returncode, missing.stderr.count("\n")), (2, 1))
+
+    def test_refusals_name_the_key(self):
+        case = {"pipeline.schedule": "flush", "pipeline.stages": 1, "pipeline.replicas": 1}
+        settings = {**self.settings(case, "run"), "train.updates": 4}
+        self.assertEqual(twobw("train", *words(settings)).returncode, 0)
+        refused = twobw("train", f"resume={settings['run_dir']}", "train.updates=8", "model.width=64")
+        self.assertEqual(refused.returncode, 2)
+        self.assertRegex(refused.stderr, r"\Atwobw: model.width is 64[^\n]*32[^\n]*\n\Z")
+
+
+if __name__ == "__main__":
+    unittest.main()

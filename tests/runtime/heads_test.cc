@@ -1,0 +1,127 @@
+// BERT and classifiers, pipelined over threads, equal the serial oracle bit for bit; their microbatches have
+// different numbers of labels, and middle stages need the lengths.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "device/cpu.h"
+#include "models/model.h"
+#include "runtime/pass.h"
+#include "runtime/setup.h"
+#include "train/verify.h"
+
+namespace twobw::runtime {
+namespace {
+namespace heads {
+
+struct Case {
+  const char* family;
+  ModelHead head;
+  ScheduleKind schedule;
+  std::vector<int> split;  // of embedding, 2 x 5 layers of a block, and 1 or 2 of a head
+  bool predict = true;
+  int replicas = 1;
+  std::vector<int> recompute = {};
+};
+
+Config config_of(const Case& c) {
+  Config config;
+  config.model = {.family = c.family, .layers = 2, .width = 24, .heads = 3, .vocab = 37, .context = 10};
+  config.model.head = c.head;
+  if (c.head == ModelHead::Classification) config.model.labels = 3;
+  if (config.model.family != "llama") config.model.dropout = 0.1;
+  config.pipeline.schedule = c.schedule;
+  config.pipeline.stages = static_cast<int>(c.split.size());
+  config.pipeline.split = c.split;
+  config.pipeline.replicas = c.replicas;
+  config.pipeline.recompute = c.recompute;
+  config.pipeline.predict = c.predict;
+  config.pipeline.microbatch = 2;
+  config.pipeline.microbatches = 4;
+  config.optimizer.warmup = 2;
+  config.optimizer.lr = 1e-2;
+  config.optimizer.clip = 0.5;
+  config.train.updates = 6;
+  config.train.eval_every = 3;
+  config.train.eval_microbatches = 2;
+  return config;
+}
+
+class Heads : public testing::TestWithParam<Case> {};
+
+TEST_P(Heads, PipelineEqualsOracle) {
+  device::initialize();
+  const Config config = config_of(GetParam());
+  const train::Verification result = train::verify(config);
+  EXPECT_TRUE(result.equal) << result.difference << "\n" << to_yaml(config);
+  EXPECT_TRUE(std::isfinite(result.final_loss));
+  EXPECT_EQ(result.skipped, 0);
+}
+
+constexpr auto kMasked = ModelHead::MaskedLm, kClasses = ModelHead::Classification,
+               kNumbers = ModelHead::Regression;
+constexpr auto kFlush = ScheduleKind::Flush, kTwoBW = ScheduleKind::TwoBW;
+
+INSTANTIATE_TEST_SUITE_P(
+    Families, Heads,
+    testing::Values(Case{"bert", kMasked, kFlush, {13}}, Case{"bert", kMasked, kFlush, {4, 9}},
+                    Case{"bert", kMasked, kTwoBW, {6, 7}}, Case{"bert", kMasked, kTwoBW, {3, 5, 5}},
+                    Case{"bert", kMasked, kTwoBW, {2, 4, 5, 2}}, Case{"bert", kMasked, kTwoBW, {1, 5, 6, 1}},
+                    Case{"bert", kMasked, kTwoBW, {7, 6}, false},
+                    Case{"bert", kMasked, kTwoBW, {5, 8}, true, 2},
+                    Case{"bert", kMasked, kTwoBW, {5, 8}, true, 1, {0, 1}},
+                    Case{"bert", kClasses, kFlush, {2, 6, 4}}, Case{"bert", kClasses, kTwoBW, {4, 4, 4}},
+                    Case{"bert", kClasses, kTwoBW, {3, 3, 3, 3}, true, 1, {1}},
+                    Case{"bert", kNumbers, kFlush, {5, 7}}, Case{"bert", kNumbers, kTwoBW, {2, 10}, true, 2},
+                    Case{"gpt", kClasses, kTwoBW, {5, 4, 3}}, Case{"gpt", kNumbers, kFlush, {7, 5}},
+                    Case{"llama", kClasses, kTwoBW, {5, 7}}, Case{"llama", kNumbers, kTwoBW, {3, 4, 5}}),
+    [](const auto& info) {
+      return fmt::format("{}_{}_d{}_{}", info.param.family, name(info.param.head), info.param.split.size(),
+                         info.index);
+    });
+
+// The scale of the loss is over the labels that the model's head is trained on, and no others.
+TEST(LabelsOfAHead, AreThoseThatItTakes) {
+  for (const ModelHead head : {kMasked, kClasses, kNumbers}) {
+    const runtime::Setup setup =
+        prepare(config_of({"bert", head, kFlush, head == kMasked ? std::vector{13} : std::vector{12}}));
+    const auto fields = architecture::taken_by(setup.model.layers, 0, setup.model.size());
+    Passes passes(setup.config, *setup.training, *setup.validation, fields);
+    std::int64_t labels = 0;
+    double scale = 0;
+    for (int k = 0; k < 4; ++k) {
+      const models::Pass pass = passes.training(0, k);
+      labels += data::count_labels(pass.batch);
+      scale = pass.batch[architecture::Field::LossScale].item<double>();
+    }
+    EXPECT_EQ(scale, 1.0 / static_cast<double>(labels)) << name(head);
+    if (head == kMasked) {
+      EXPECT_GT(labels, 0);
+    } else {
+      EXPECT_EQ(labels, 8);  // one a sequence
+    }
+  }
+}
+
+// A source all of whose labels count need not be asked.
+TEST(LabelsOfAHead, OfADenseSourceAreKnown) {
+  class Dense final : public data::Source {
+   public:
+    data::Batch random(const data::Draw&, int, int, data::BatchFields) const override { return {}; }
+    data::Batch sequential(std::int64_t, int, int, data::BatchFields) const override { return {}; }
+    std::string describe() const override { return "dense"; }
+  };
+  const Dense dense;
+  const Config config = config_of({"bert", kClasses, kFlush, {12}});
+  const auto scale_of = [&](data::BatchFields fields) {
+    return Passes(config, dense, dense, fields).training(0, 0).batch[data::Field::LossScale].item<double>();
+  };
+  EXPECT_EQ(scale_of(architecture::kSequenceLoss), 1.0 / 8);
+  EXPECT_EQ(scale_of(architecture::kTokenLoss), 1.0 / (8 * 10));
+}
+
+}  // namespace heads
+}  // namespace
+}  // namespace twobw::runtime

@@ -1,0 +1,236 @@
+// A run that continues from what another saved computes the same bits, from any cut.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <map>
+#include <mutex>
+
+#include "base/error.h"
+#include "device/cores.h"
+#include "device/cpu.h"
+#include "runtime/pipeline.h"
+#include "runtime/setup.h"
+
+namespace twobw::runtime {
+namespace {
+
+struct ResumeCase {
+  const char* schedule;
+  std::vector<int> split;  // of 12 layers: embedding, 2 x 5, head
+  int m = 4;
+  int w = 1;
+  bool predict = true;
+  int e = 0;
+  std::int64_t sync_updates = 0;
+  bool second_gradient = true;
+  int slack = 1;
+  bool extrapolates = false;
+  const char* optimizer = "adamw";
+};
+
+Config resume_config(const ResumeCase& given) {
+  Config config;
+  config.model = {
+      .layers = 2, .width = 16, .heads = 2, .vocab = 37, .context = 8, .tied = true, .dropout = 0.1};
+  config.pipeline.schedule = schedule::parse_kind(given.schedule);
+  config.pipeline.stages = static_cast<int>(given.split.size());
+  config.pipeline.split = given.split;
+  config.pipeline.replicas = given.w;
+  config.pipeline.microbatch = 1;
+  config.pipeline.microbatches = given.m;
+  config.pipeline.extra = given.e;
+  config.pipeline.predict = given.predict;
+  config.pipeline.second_gradient = given.second_gradient;
+  config.pipeline.slack = given.slack;
+  config.pipeline.sync_updates = given.sync_updates;
+  config.optimizer.name = given.optimizer;
+  config.optimizer.warmup = 2;
+  config.optimizer.lr = 1e-2;
+  config.optimizer.clip = 0.5;
+  if (given.extrapolates) {
+    config.optimizer.extrapolate_weights = {1.0};
+    config.optimizer.extrapolate_update = {0.5};
+  }
+  config.train.updates = 6;
+  config.train.eval_every = 2;
+  config.train.eval_microbatches = 2;
+  // A stage with all cores would start a team of threads, which the thread sanitizer cannot follow.
+  if (config.pipeline.stages * given.w == 1) config.devices = {device::core_names().front()};
+  return config;
+}
+
+// All that a run reports.
+class Recorder {
+ public:
+  Observer observer() {
+    return {.on_update =
+                [this](telemetry::StageUpdate update) {
+                  std::lock_guard lock(mutex_);
+                  updates[{update.update, update.replica, update.stage}] = std::move(update);
+                },
+            .on_evaluation =
+                [this](telemetry::Evaluation evaluation) {
+                  std::lock_guard lock(mutex_);
+                  evaluations[evaluation.update] = evaluation.loss;
+                },
+            .on_snapshot =
+                [this](Snapshot snapshot) {
+                  std::lock_guard lock(mutex_);
+                  const std::pair key(snapshot.update, snapshot.stage);
+                  snapshots.emplace(key, std::move(snapshot));
+                }};
+  }
+
+  std::map<std::tuple<std::int64_t, int, int>, telemetry::StageUpdate> updates;
+  std::map<std::int64_t, double> evaluations;
+  std::map<std::pair<std::int64_t, int>, Snapshot> snapshots;
+
+ private:
+  std::mutex mutex_;
+};
+
+std::shared_ptr<Restored> restored_at(const Recorder& recorder, std::int64_t cut) {
+  auto restored = std::make_shared<Restored>();
+  restored->update = cut;
+  for (const auto& [key, snapshot] : recorder.snapshots) {
+    if (key.first != cut) continue;
+    restored->counters = snapshot.counters;
+    for (const auto& [buffer, flat] : snapshot.buffers) {
+      for (const weights::Parameter& parameter : snapshot.layout.parameters()) {
+        if (!parameter.alias)
+          restored->buffers[buffer][parameter.spec.name] = flat.narrow(0, parameter.offset, parameter.count);
+      }
+    }
+  }
+  return restored;
+}
+
+void run_recorded(const Config& config, std::shared_ptr<const Restored> restored, Recorder& recorder) {
+  device::initialize();
+  Setup setup = prepare(config);
+  setup.spec.save_every = 1;
+  if (restored) setup.spec.first_batch = restored->update;
+  PipelineSetup pipeline_setup = setup.pipeline();
+  pipeline_setup.checksums = true;
+  pipeline_setup.restored = std::move(restored);
+  Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, pipeline_setup,
+                    recorder.observer());
+  pipeline.run();
+}
+
+std::uint64_t bits(double value) {
+  return std::bit_cast<std::uint64_t>(value);
+}
+
+void expect_same_tail(const Recorder& whole, const Recorder& tail, std::int64_t cut) {
+  std::size_t updates = 0;
+  for (const auto& [key, expected] : whole.updates) {
+    if (expected.update < cut) continue;
+    ++updates;
+    ASSERT_TRUE(tail.updates.contains(key)) << "update " << expected.update;
+    const telemetry::StageUpdate& seen = tail.updates.at(key);
+    EXPECT_EQ(bits(seen.loss.value_or(0)), bits(expected.loss.value_or(0))) << "update " << expected.update;
+    EXPECT_EQ(bits(seen.gradient_norm), bits(expected.gradient_norm)) << "update " << expected.update;
+    EXPECT_EQ(seen.checksums, expected.checksums) << "update " << expected.update;
+  }
+  EXPECT_EQ(tail.updates.size(), updates);
+  for (const auto& [update, loss] : whole.evaluations) {
+    if (update + 1 < cut) continue;
+    ASSERT_TRUE(tail.evaluations.contains(update)) << "evaluation after update " << update;
+    EXPECT_EQ(bits(tail.evaluations.at(update)), bits(loss)) << "evaluation after update " << update;
+  }
+}
+
+// What the resumed run saves itself.
+void expect_same_snapshots(const Recorder& whole, const Recorder& tail, std::int64_t cut) {
+  for (const auto& [key, expected] : whole.snapshots) {
+    if (key.first <= cut) continue;
+    ASSERT_TRUE(tail.snapshots.contains(key));
+    const Snapshot& seen = tail.snapshots.at(key);
+    EXPECT_EQ(seen.counters.applied, expected.counters.applied);
+    EXPECT_EQ(seen.counters.last_scale, expected.counters.last_scale);
+    ASSERT_EQ(seen.buffers.size(), expected.buffers.size());
+    for (std::size_t i = 0; i < seen.buffers.size(); ++i) {
+      EXPECT_EQ(seen.buffers[i].first, expected.buffers[i].first);
+      EXPECT_TRUE(seen.buffers[i].second.equal(expected.buffers[i].second))
+          << seen.buffers[i].first << " after " << key.first << " updates on stage " << key.second;
+    }
+  }
+}
+
+class Resume : public testing::TestWithParam<ResumeCase> {};
+
+TEST_P(Resume, ContinuesBitForBitFromEveryCut) {
+  const Config config = resume_config(GetParam());
+  Recorder whole;
+  run_recorded(config, nullptr, whole);
+  ASSERT_FALSE(whole.snapshots.empty());
+  for (std::int64_t cut = 1; cut < config.train.updates; ++cut) {
+    SCOPED_TRACE(fmt::format("from the cut after {} updates", cut));
+    Recorder tail;
+    run_recorded(config, restored_at(whole, cut), tail);
+    expect_same_tail(whole, tail, cut);
+    expect_same_snapshots(whole, tail, cut);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Schedules, Resume,
+    testing::Values(
+        ResumeCase{"2bw", {12}}, ResumeCase{"2bw", {6, 6}}, ResumeCase{"2bw", {4, 4, 4}, 3},
+        ResumeCase{"2bw", {4, 4, 4}, 6},  // some microbatches on true weights
+        ResumeCase{"2bw", {4, 4, 4}, 6, 1, true, 1}, ResumeCase{"2bw", {6, 6}, 4, 2},
+        ResumeCase{"2bw", {12}, 3, 2}, ResumeCase{"2bw", {4, 4, 4}, 6, 2},
+        ResumeCase{"2bw", {6, 6}, 4, 1, true, 0, 2}, ResumeCase{"2bw", {6, 6}, 4, 1, true, 0, 0, false},
+        ResumeCase{"2bw", {6, 6}, 5, 1, true, 0, 0, true, 0},
+        ResumeCase{"2bw", {6, 6}, 4, 1, true, 0, 0, true, 1, false, "muon"},
+        ResumeCase{"2bw", {12}, 4, 1, false}, ResumeCase{"2bw", {6, 6}, 4, 1, false},
+        ResumeCase{"2bw", {4, 4, 4}, 3, 2, false}, ResumeCase{"2bw", {6, 6}, 4, 1, false, 0, 0, false},
+        ResumeCase{"2bw", {6, 6}, 4, 1, false, 0, 1, true, 1, true}, ResumeCase{"flush", {12}},
+        ResumeCase{"flush", {6, 6}, 4, 2}, ResumeCase{"flush", {4, 4, 4}, 2}, ResumeCase{"gpipe", {12}},
+        ResumeCase{"gpipe", {6, 6}}, ResumeCase{"gpipe", {4, 4, 4}, 3, 2},
+        ResumeCase{"sequential", {6, 6}, 2}, ResumeCase{"stash", {6, 6}, 3},
+        ResumeCase{"stash", {4, 4, 4}, 1}, ResumeCase{"stash", {4, 4, 4}, 2, 2}));
+
+// With as many cores a stage: sums over cores round otherwise.
+Config on_single_cores(Config config) {
+  config.devices.assign(static_cast<std::size_t>(config.pipeline.stages), device::core_names().front());
+  return config;
+}
+
+TEST(ResumeTest, UnderFlushAnotherSplitContinuesWithTheSameLosses) {
+  const Config config = on_single_cores(resume_config({"flush", {6, 6}}));
+  Recorder whole, tail;
+  run_recorded(config, nullptr, whole);
+  run_recorded(on_single_cores(resume_config({"flush", {3, 4, 5}})), restored_at(whole, 3), tail);
+  for (std::int64_t update = 3; update < config.train.updates; ++update) {
+    EXPECT_EQ(bits(*tail.updates.at({update, 0, 2}).loss), bits(*whole.updates.at({update, 0, 1}).loss));
+  }
+}
+
+TEST(ResumeTest, ARunThatIsAskedToSavesAndStopsOneBatchLater) {
+  device::initialize();
+  Config config = resume_config({"2bw", {6, 6}});
+  config.train.updates = 1000;
+  runtime::Setup setup = prepare(config);
+  Recorder recorder;
+  Observer observer = recorder.observer();
+  Pipeline* running = nullptr;
+  observer.on_update = [&, add = observer.on_update](telemetry::StageUpdate update) {
+    if (update.update == 3 && update.stage == 0) running->request_save(/*stop=*/true);
+    add(std::move(update));
+  };
+  Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, setup.pipeline(),
+                    observer);
+  running = &pipeline;
+  pipeline.run();
+  ASSERT_EQ(recorder.snapshots.size(), 2u);  // of both stages
+  const std::int64_t cut = recorder.snapshots.begin()->first.first;
+  EXPECT_EQ(recorder.snapshots.rbegin()->first.first, cut);
+  EXPECT_EQ(std::get<0>(recorder.updates.rbegin()->first), cut);  // the batch that made what was saved
+  EXPECT_LT(cut, 20);
+}
+
+}  // namespace
+}  // namespace twobw::runtime
