@@ -10,6 +10,8 @@ std::string_view name(Field field) {
       return "targets";
     case Field::TokenTypes:
       return "token types";
+    case Field::Positions:
+      return "positions";
     case Field::Lengths:
       return "lengths";
     case Field::Labels:
@@ -27,6 +29,7 @@ std::int64_t count_of(Field field, std::int64_t sequences, std::int64_t context)
     case Field::Tokens:
     case Field::Targets:
     case Field::TokenTypes:
+    case Field::Positions:
       return sequences * context;
     case Field::Lengths:
     case Field::Labels:

@@ -12,13 +12,14 @@ enum class Field {
   Tokens,      // [sequences, context], int64
   Targets,     // likewise: the class that each place is to be predicted as; below 0: ignored
   TokenTypes,  // likewise: which part of a pair a token belongs to
+  Positions,   // likewise: how many tokens of its document come before it in the sequence
   Lengths,     // [sequences], int64: tokens of each that are no padding
   Labels,      // likewise: the class of each; below 0: ignored
   Values,      // likewise, double: the number that each is to be told; not a number: ignored
   LossScale,   // [1], double: 1 over the number of labels in the whole update, over all replicas
 };
-inline constexpr std::array kFields = {Field::Tokens, Field::Targets, Field::TokenTypes, Field::Lengths,
-                                       Field::Labels, Field::Values,  Field::LossScale};
+inline constexpr std::array kFields = {Field::Tokens,  Field::Targets, Field::TokenTypes, Field::Positions,
+                                       Field::Lengths, Field::Labels,  Field::Values,     Field::LossScale};
 
 std::string_view name(Field field);
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "architecture/documents.h"
 #include "architecture/families.h"
 #include "architecture/heads.h"
 #include "architecture/keys.h"
@@ -57,7 +58,8 @@ class GptWork {
   // Attention, the product that follows, and the sum with the residual stream.
   Work attention_out() const {
     Work work;
-    // Scores and mix are products of T x T by the width; half of them lies behind the causal mask.
+    // Scores and mix are products of T x T by the width; half of them lies behind the causal mask. With
+    // several documents it is more than half: this is of one.
     work.matrix_flops = product(w_, w_) + 2 * t_ * t_ * w_;
     work.matrix_bytes = 6 * stream();
     work.element_bytes = (3 + drop_moves()) * stream();
@@ -157,7 +159,7 @@ void add_block(Model& model, const ModelConfig& config, int block) {
                         &GptWork::attention_in));
   model.push_back(layer(config, "attention_out",
                         {hidden(at + "out.weight", {w}, w, std), bias(at + "out.bias", w)},
-                        &GptWork::attention_out));
+                        &GptWork::attention_out, document_fields(config)));
   model.push_back(layer(config, "mlp_up",
                         {gain(of + "norm.weight", w), bias(of + "norm.bias", w),
                          hidden(of + "up.weight", {4 * w}, w), bias(of + "up.bias", 4 * w)},
@@ -171,14 +173,15 @@ void add_block(Model& model, const ModelConfig& config, int block) {
 }  // namespace
 
 Model describe_gpt(const ModelConfig& config) {
-  refuse_foreign_keys(config, {});
+  refuse_foreign_keys(config, {"reset_documents"});
   check_head(config, ModelHead::CausalLm);
+  check_documents(config);
   const std::int64_t w = config.width;
   Model model;
   model.push_back(
       layer(config, "embedding",
             {matrix("embedding.tokens", config.vocab, w), matrix("embedding.positions", config.context, w)},
-            &GptWork::embedding, {Field::Tokens}));
+            &GptWork::embedding, BatchFields{Field::Tokens} | document_fields(config)));
   for (int block = 0; block < config.layers; ++block) add_block(model, config, block);
   std::vector<Parameter> head = {gain("head.norm.weight", w), bias("head.norm.bias", w)};
   if (tells_of_sequences(config.head)) {

@@ -18,6 +18,7 @@ void refuse_foreign_keys(const ModelConfig& config, std::initializer_list<std::s
   expect("norm_eps", config.norm_eps, plain.norm_eps);
   expect("token_types", config.token_types, plain.token_types);
   expect("padding", config.padding, plain.padding);
+  expect("reset_documents", config.reset_documents, plain.reset_documents);
   expect("qkv_bias", config.qkv_bias, plain.qkv_bias);
   expect("qk_norm", config.qk_norm, plain.qk_norm);
   expect("rope_theta", config.rope_theta, plain.rope_theta);

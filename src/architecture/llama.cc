@@ -5,6 +5,7 @@
 // A block is five layers, as a GPT's: see architecture/gpt.cc.
 #include "architecture/llama.h"
 
+#include "architecture/documents.h"
 #include "architecture/families.h"
 #include "architecture/heads.h"
 #include "architecture/parameters.h"
@@ -54,6 +55,7 @@ class LlamaWork {
   Work attention_out() const {
     Work work;
     // Scores and mix are products of T x T by the queries' width; half of them lies behind the causal mask.
+    // With several documents it is more than half: this is of one.
     work.matrix_flops = product(queries_, w_) + 2 * t_ * t_ * queries_;
     work.matrix_bytes = bytes(packed()) + 2 * bytes(queries_) + stream();
     work.element_bytes = 2 * bytes(packed()) + 3 * stream();
@@ -151,7 +153,7 @@ void add_llama_block(Model& model, const ModelConfig& config, int block) {
     out.push_back(gain(at + "k_norm.weight", head));
   }
   model.push_back(layer(config, "attention_in", in, &LlamaWork::attention_in));
-  model.push_back(layer(config, "attention_out", out, &LlamaWork::attention_out));
+  model.push_back(layer(config, "attention_out", out, &LlamaWork::attention_out, document_fields(config)));
   model.push_back(layer(config, "mlp_up",
                         {gain(of + "norm.weight", w), hidden(of + "gate_up.weight", {f, f}, w)},
                         &LlamaWork::mlp_up));

@@ -1,3 +1,4 @@
+#include "architecture/documents.h"
 #include "architecture/heads.h"
 #include "architecture/keys.h"
 #include "architecture/llama.h"
@@ -6,9 +7,10 @@
 namespace twobw::architecture {
 
 void check_llama(const ModelConfig& config) {
-  refuse_foreign_keys(config, {"kv_heads", "head_size", "hidden", "norm_eps", "qkv_bias", "qk_norm",
-                               "rope_theta", "rope_scaling"});
+  refuse_foreign_keys(config, {"kv_heads", "head_size", "hidden", "norm_eps", "reset_documents", "qkv_bias",
+                               "qk_norm", "rope_theta", "rope_scaling"});
   check_head(config, ModelHead::CausalLm);
+  check_documents(config);
   if (config.dropout > 0)
     fail_input("model.dropout is {}; it must be 0 where model.family is llama", config.dropout);
   const int head = head_size(config);

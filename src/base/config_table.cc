@@ -153,6 +153,10 @@ std::vector<Key> model_keys() {
       boolean(KEY(model.padding),
               "Whether sequences may be shorter than the context, and attention leaves out what comes after "
               "their end; false is faster on GPUs; bert only."),
+      boolean(
+          KEY(model.reset_documents),
+          "Whether attention and positions begin anew with every document of token files, see docs/data.md; "
+          "gpt and llama, causal_lm only."),
       boolean(KEY(model.qkv_bias), "Whether queries, keys and values have biases, as in Qwen2; llama only."),
       boolean(KEY(model.qk_norm),
               "Whether queries and keys are normed head by head, as in Qwen3; llama only."),

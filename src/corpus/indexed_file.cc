@@ -197,4 +197,30 @@ void IndexedFile::read_stream(std::int64_t from, std::span<std::int64_t> out) co
   }
 }
 
+std::int64_t IndexedFile::first_token(std::int64_t sequence) const {
+  if (sequence == sequences_) return tokens_;
+  const auto begin_of = [](const Stretch& stretch) { return stretch.bytes.data(); };
+  const std::byte* const at = bin_.bytes().data() + pointer(sequence);
+  auto stretch = std::ranges::upper_bound(stretches_, at, {}, begin_of);
+  if (stretch == stretches_.begin()) return 0;
+  --stretch;
+  // An empty sequence may lie behind the end.
+  const std::size_t before =
+      std::min(static_cast<std::size_t>(at - begin_of(*stretch)), stretch->bytes.size());
+  return stretch->first + static_cast<std::int64_t>(before / token_bytes(type_));
+}
+
+std::int64_t IndexedFile::document_end(std::int64_t token) const {
+  TWOBW_ASSERT(token >= 0 && token < tokens_, "token {} of a stream of {}", token, tokens_);
+  std::int64_t low = 0, high = marks_ - 1;  // the first mark beyond the token is one of these
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (first_token(mark(middle)) > token)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return first_token(mark(low));
+}
+
 }  // namespace twobw::corpus

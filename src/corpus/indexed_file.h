@@ -53,6 +53,8 @@ class IndexedFile {
 
   // The sequences one after another are one stream of tokens; of these, token `from` and those after it.
   void read_stream(std::int64_t from, std::span<std::int64_t> out) const;
+  // One past the last token of the stream that is of the same document as `token`.
+  std::int64_t document_end(std::int64_t token) const;
   // The parts of the stream that lie together in the .bin: one, unless bytes between sequences are unused.
   struct Stretch {
     std::int64_t first;  // token of the stream
@@ -68,6 +70,7 @@ class IndexedFile {
   void check_documents() const;
   std::int64_t pointer(std::int64_t sequence) const;
   std::int64_t mark(std::int64_t index) const;
+  std::int64_t first_token(std::int64_t sequence) const;  // of the stream; also of the end, after the last
 
   std::string prefix_, index_path_;
   MappedFile index_, bin_;

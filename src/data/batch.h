@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <array>
+#include <cstdint>
 
 #include "architecture/batch.h"
 
@@ -11,6 +12,8 @@ namespace twobw::data {
 
 using architecture::BatchFields;
 using architecture::Field;
+
+inline constexpr std::int64_t kIgnored = -100;  // the target where nothing is to be predicted
 
 class Batch {
  public:

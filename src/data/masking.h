@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-namespace twobw::data {
+#include "data/batch.h"
 
-inline constexpr std::int64_t kIgnored = -100;  // the target where nothing is to be predicted
+namespace twobw::data {
 
 struct Masking {
   double probability = 0.15;  // that a token is to be predicted, or a word as a whole

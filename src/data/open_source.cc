@@ -19,9 +19,16 @@ StreamDemand one_more(int vocab, int length) {
   return {.vocab = vocab, .context = length, .window = length + 1};
 }
 
-std::unique_ptr<Examples> open_windows(const std::string& key, const std::string& path, int vocab,
-                                       int length) {
-  return next_token_windows(open_stream(key, path, one_more(vocab, length)), length);
+std::unique_ptr<Examples> open_windows(const std::string& key, const std::string& path, int vocab, int length,
+                                       bool documents_apart = false) {
+  auto text = open_stream(key, path, one_more(vocab, length));
+  if (documents_apart && !text->has_documents()) {
+    fail_input(
+        "model.reset_documents is true, but {} '{}' is a text without documents; make token files of it with "
+        "twobw prepare",
+        key, path);
+  }
+  return next_token_windows(std::move(text), length, documents_apart);
 }
 
 }  // namespace
@@ -54,11 +61,13 @@ std::unique_ptr<Source> open_source(const std::string& key, const Corpora& corpo
   const ModelHead head = architecture::head_of(config.model);
   const bool next_tokens = head == ModelHead::CausalLm;
   const int vocab = config.model.vocab, length = config.model.context;
-  if (next_tokens && corpora.size() == 1) return open_source(key, corpora.front().path, vocab, length);
+  const bool apart = config.model.reset_documents;
+  if (next_tokens && !apart && corpora.size() == 1)
+    return open_source(key, corpora.front().path, vocab, length);
   if (!next_tokens && is_synthetic(corpora)) return make_synthetic_sequences(config.model);
   const auto tokenizer = next_tokens ? nullptr : tokenizer::load_tokenizer(config.data.tokenizer);
   const auto open = [&](const std::string& path) {
-    if (next_tokens) return open_windows(key, path, vocab, length);
+    if (next_tokens) return open_windows(key, path, vocab, length, apart);
     if (head == ModelHead::MaskedLm) return open_masked(key, path, config, *tokenizer);
     return open_labelled(key, path, config, *tokenizer);
   };

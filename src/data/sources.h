@@ -14,8 +14,11 @@ namespace twobw::data {
 // Windows of a text, at random places in training.
 std::unique_ptr<Source> draw_at_random(std::unique_ptr<TokenStream> text);
 
-// A text cut into windows of so many tokens, with the next tokens as targets.
-std::unique_ptr<Examples> next_token_windows(std::unique_ptr<TokenStream> text, int length);
+// A text cut into windows of so many tokens, with the next tokens as targets. Where documents are apart, with
+// positions in them too, and without the targets of another document than their token; the text has documents
+// then.
+std::unique_ptr<Examples> next_token_windows(std::unique_ptr<TokenStream> text, int length,
+                                             bool documents_apart = false);
 
 // Windows of a text, some of whose tokens are to be predicted (masking.h), between [CLS] and [SEP] where the
 // tokenizer has them. Throws InputError.

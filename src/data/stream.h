@@ -14,6 +14,9 @@ class TokenStream {
   virtual std::int64_t tokens() const = 0;
   // As many as `to` holds, from token `from` on; so many must be there. Safe from any thread.
   virtual void read(std::int64_t from, std::span<std::int64_t> to) const = 0;
+  // Whether it is made of documents, one after another; and of the document with a token one past its last.
+  virtual bool has_documents() const { return false; }
+  virtual std::int64_t document_end(std::int64_t token) const { return tokens(); }
   virtual std::string describe() const = 0;
 };
 
@@ -29,7 +32,7 @@ std::unique_ptr<TokenStream> open_stream(const std::string& key, const std::stri
                                          const StreamDemand& demand);
 
 // The kinds of stream. The bytes of a file, one token each; Megatron's token files; and made-up text without
-// an end.
+// an end, in documents of a few tokens.
 std::unique_ptr<TokenStream> open_bytes(const std::string& key, const std::string& path,
                                         const StreamDemand& demand);
 std::unique_ptr<TokenStream> open_token_file(const std::string& key, const std::string& path,

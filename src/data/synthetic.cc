@@ -65,10 +65,13 @@ class SyntheticStream final : public TokenStream {
     }
   }
 
+  bool has_documents() const override { return true; }
+  std::int64_t document_end(std::int64_t token) const override { return (token / kDocument + 1) * kDocument; }
+
   std::string describe() const override { return tokens_.describe(); }
 
  private:
-  static constexpr std::int64_t kAnew = 64;
+  static constexpr std::int64_t kAnew = 64, kDocument = 21;
   MadeUpTokens tokens_;
 };
 

@@ -14,6 +14,8 @@ class TokenFile final : public TokenStream {
 
   std::int64_t tokens() const override { return file_.tokens(); }
   void read(std::int64_t from, std::span<std::int64_t> to) const override { file_.read_stream(from, to); }
+  bool has_documents() const override { return true; }
+  std::int64_t document_end(std::int64_t token) const override { return file_.document_end(token); }
   std::string describe() const override {
     return fmt::format("{} ({} tokens in {} documents)", file_.prefix(), file_.tokens(), file_.documents());
   }

@@ -21,7 +21,8 @@ Tensor add_branch(const Tensor& x, const Tensor& inner, Parameters p, double dro
 }
 
 Tensors embedding(const ModelConfig& config, Parameters p, const Tensors&, const Pass& pass) {
-  return {ops::dropout(ops::embed(p[0], p[1], pass.batch[Field::Tokens]), config.dropout, pass, 0)};
+  const Tensor sum = ops::embed(p[0], p[1], pass.batch[Field::Tokens], pass.batch[Field::Positions]);
+  return {ops::dropout(sum, config.dropout, pass, 0)};
 }
 
 // The first half of either branch: norm and product, and the residual stream besides.
@@ -31,7 +32,8 @@ Tensors norm_and_product(const ModelConfig&, Parameters p, const Tensors& inputs
 }
 
 Tensors attention_out(const ModelConfig& config, Parameters p, const Tensors& inputs, const Pass& pass) {
-  const Tensor mixed = ops::causal_attention(inputs[0], config.heads, config.dropout, pass, 0);
+  const Tensor mixed =
+      ops::causal_attention(inputs[0], config.heads, config.dropout, pass, 0, pass.batch[Field::Positions]);
   return {add_branch(inputs[1], mixed, p, config.dropout, pass, 1)};
 }
 

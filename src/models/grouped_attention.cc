@@ -1,9 +1,15 @@
 // Causal attention in which heads of queries share keys and values, on CPUs by LibTorch's flash attention:
 // once for the first queries of every group, once for the second, so that keys and values are never copied.
+// Where sequences hold several documents, once for each of them: nothing is computed between documents, and
+// each has the numbers that it would have alone.
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <optional>
+#include <vector>
+
+#include "models/documents.h"
 #include "models/ops.h"
 #include "models/ops_cuda.h"
 
@@ -40,19 +46,22 @@ class PackedHeads {
 };
 
 struct GroupedAttentionFunction : torch::autograd::Function<GroupedAttentionFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& qkv, std::int64_t queries, std::int64_t keys,
-                        std::int64_t size) {
+  static Tensor forward(AutogradContext* context, const Tensor& qkv, const std::optional<Tensor>& positions,
+                        std::int64_t queries, std::int64_t keys, std::int64_t size) {
     at::AutoDispatchBelowADInplaceOrView below;
     const Heads heads = heads_of(queries, keys, size);
     const Tensor input = qkv.contiguous();
     const PackedHeads packed(input, heads);
     const Tensor mixed = at::empty({input.size(0), input.size(1), queries, size}, input.options());
-    std::vector<Tensor> saved = {input, mixed};
-    for (std::int64_t which = 0; which < queries / keys; ++which) {
-      const auto [out, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(
-          packed.queries(which), packed.keys(), packed.values(), /*dropout_p=*/0.0, /*is_causal=*/true);
-      PackedHeads::of_groups(mixed, heads, which).copy_(out);
-      saved.push_back(logsumexp);
+    std::vector<Tensor> saved = {input, mixed, positions.value_or(Tensor())};
+    for (const Stretch& stretch : stretches_of(saved[2], input.size(0), input.size(1))) {
+      const Tensor k = stretch.of(packed.keys()), v = stretch.of(packed.values());
+      for (std::int64_t which = 0; which < queries / keys; ++which) {
+        const auto [out, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(
+            stretch.of(packed.queries(which)), k, v, /*dropout_p=*/0.0, /*is_causal=*/true);
+        stretch.of(PackedHeads::of_groups(mixed, heads, which)).copy_(out);
+        saved.push_back(logsumexp);
+      }
     }
     context->save_for_backward(saved);
     context->saved_data["queries"] = queries;
@@ -69,17 +78,22 @@ struct GroupedAttentionFunction : torch::autograd::Function<GroupedAttentionFunc
     const Tensor grad_mixed = grads[0].contiguous().view(mixed.sizes());
     const Tensor grad_qkv = at::empty_like(input);
     const PackedHeads packed(input, heads), gradient(grad_qkv, heads);
-    for (std::int64_t which = 0; which < heads.queries / heads.keys; ++which) {
-      const auto [grad_queries, grad_keys, grad_values] =
-          at::_scaled_dot_product_flash_attention_for_cpu_backward(
-              PackedHeads::of_groups(grad_mixed, heads, which), packed.queries(which), packed.keys(),
-              packed.values(), PackedHeads::of_groups(mixed, heads, which), saved[2 + which],
-              /*dropout_p=*/0.0, /*is_causal=*/true);
-      gradient.queries(which).copy_(grad_queries);
-      add_or_set(gradient.keys(), grad_keys, which > 0);
-      add_or_set(gradient.values(), grad_values, which > 0);
+    auto logsumexp = saved.begin() + 3;
+    for (const Stretch& stretch : stretches_of(saved[2], input.size(0), input.size(1))) {
+      const Tensor k = stretch.of(packed.keys()), v = stretch.of(packed.values());
+      for (std::int64_t which = 0; which < heads.queries / heads.keys; ++which, ++logsumexp) {
+        const auto [grad_queries, grad_keys, grad_values] =
+            at::_scaled_dot_product_flash_attention_for_cpu_backward(
+                stretch.of(PackedHeads::of_groups(grad_mixed, heads, which)),
+                stretch.of(packed.queries(which)), k, v,
+                stretch.of(PackedHeads::of_groups(mixed, heads, which)), *logsumexp,
+                /*dropout_p=*/0.0, /*is_causal=*/true);
+        stretch.of(gradient.queries(which)).copy_(grad_queries);
+        add_or_set(stretch.of(gradient.keys()), grad_keys, which > 0);
+        add_or_set(stretch.of(gradient.values()), grad_values, which > 0);
+      }
     }
-    return {grad_qkv, Tensor(), Tensor(), Tensor()};
+    return {grad_qkv, Tensor(), Tensor(), Tensor(), Tensor()};
   }
 
   static Heads heads_of(std::int64_t queries, std::int64_t keys, std::int64_t size) {
@@ -97,9 +111,10 @@ struct GroupedAttentionFunction : torch::autograd::Function<GroupedAttentionFunc
 
 }  // namespace
 
-Tensor grouped_attention(const Tensor& qkv, const Heads& heads) {
+Tensor grouped_attention(const Tensor& qkv, const Heads& heads, const Tensor& positions) {
   if (qkv.is_cuda()) return cuda::causal_attention(qkv, heads);
-  return GroupedAttentionFunction::apply(qkv, heads.queries, heads.keys, heads.size);
+  return GroupedAttentionFunction::apply(qkv, positions.defined() ? std::optional(positions) : std::nullopt,
+                                         heads.queries, heads.keys, heads.size);
 }
 
 }  // namespace twobw::models::ops

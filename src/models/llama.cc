@@ -34,11 +34,12 @@ struct Llama {
     return {ops::linear(normed, p[1], p.size() > 2 ? p[2] : Tensor()), stream};
   }
 
-  Tensors attention_out(Parameters p, const Tensors& inputs, const Pass&) const {
+  Tensors attention_out(Parameters p, const Tensors& inputs, const Pass& pass) const {
+    const Tensor& positions = pass.batch[Field::Positions];
     Tensor qkv = inputs[0];
     if (p.size() > 1) qkv = ops::norm_heads(qkv, heads, p[1], p[2], norm_eps);
-    qkv = ops::rotate(qkv, heads, rotary->angles(qkv.size(1), qkv.device()));
-    return {ops::linear_add(ops::grouped_attention(qkv, heads), p[0], {}, inputs[1])};
+    qkv = ops::rotate(qkv, heads, rotary->angles(qkv.size(1), qkv.device()), positions);
+    return {ops::linear_add(ops::grouped_attention(qkv, heads, positions), p[0], {}, inputs[1])};
   }
 
   Tensors mlp_activation(Parameters, const Tensors& inputs, const Pass&) const {

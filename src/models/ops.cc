@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "models/documents.h"
 #include "models/kernels.h"
 #include "models/ops_cuda.h"
 
@@ -193,10 +194,13 @@ Tensor embedding(const Tensor& weight, const Tensor& index) {
   return EmbeddingFunction::apply(weight, index);
 }
 
-Tensor embed(const Tensor& token_weight, const Tensor& position_weight, const Tensor& tokens) {
+Tensor embed(const Tensor& token_weight, const Tensor& position_weight, const Tensor& tokens,
+             const Tensor& positions) {
+  if (positions.defined())
+    return ops::embedding(token_weight, tokens) + ops::embedding(position_weight, positions);
   if (token_weight.is_cuda()) return cuda::embed(token_weight, position_weight, tokens);
-  const Tensor positions = at::arange(tokens.size(1), at::kLong);
-  return ops::embedding(token_weight, tokens) + ops::embedding(position_weight, positions).unsqueeze(0);
+  const Tensor places = at::arange(tokens.size(1), at::kLong);
+  return ops::embedding(token_weight, tokens) + ops::embedding(position_weight, places).unsqueeze(0);
 }
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
@@ -225,23 +229,26 @@ Tensor dropout(const Tensor& x, double p, const Pass& pass, int site) {
   return x * keep_mask(x.sizes(), p, pass, site);
 }
 
-Tensor causal_attention(const Tensor& qkv, int heads, double p, const Pass& pass, int site) {
-  if (qkv.is_cuda()) {
-    if (p != 0.0 && pass.training) no_dropout_on_a_gpu(p);
-    const int size = static_cast<int>(qkv.size(2)) / 3 / heads;
-    return cuda::causal_attention(qkv, {.queries = heads, .keys = heads, .size = size});
-  }
+Tensor causal_attention(const Tensor& qkv, int heads, double p, const Pass& pass, int site,
+                        const Tensor& positions) {
   const std::int64_t b = qkv.size(0), length = qkv.size(1), width = qkv.size(2) / 3;
+  const bool drops = p != 0.0 && pass.training;
+  if (qkv.is_cuda() && drops) no_dropout_on_a_gpu(p);
+  if (qkv.is_cuda() || (positions.defined() && !drops)) {
+    const int size = static_cast<int>(width) / heads;
+    return grouped_attention(qkv, {.queries = heads, .keys = heads, .size = size}, positions);
+  }
   const Tensor split = qkv.view({b, length, 3, heads, width / heads}).permute({2, 0, 3, 1, 4});
   const Tensor q = split[0], k = split[1], v = split[2];
   Tensor mixed;
-  if (p == 0.0 || !pass.training) {
+  if (!drops) {
     mixed = at::scaled_dot_product_attention(q, k, v, {}, 0.0, /*is_causal=*/true);
   } else {
-    const Tensor future = at::ones({length, length}, at::kBool).triu(1);
+    const Tensor hidden =
+        positions.defined() ? hidden_keys(positions) : at::ones({length, length}, at::kBool).triu(1);
     const Tensor scores = at::matmul(q, k.transpose(-2, -1)) / std::sqrt(static_cast<double>(width / heads));
     mixed =
-        at::matmul(ops::dropout(at::softmax(scores.masked_fill(future, -INFINITY), -1), p, pass, site), v);
+        at::matmul(ops::dropout(at::softmax(scores.masked_fill(hidden, -INFINITY), -1), p, pass, site), v);
   }
   return mixed.transpose(1, 2).reshape({b, length, width});
 }

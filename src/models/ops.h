@@ -28,9 +28,13 @@ std::pair<at::Tensor, at::Tensor> linear_and_stream(const at::Tensor& x, const a
 // Rows of weight [n, w] chosen by index [b, T] -> [b, T, w].
 at::Tensor embedding(const at::Tensor& weight, const at::Tensor& index);
 
+// Where sequences hold several documents, `positions` [b, T] are how many tokens of its document come before
+// each in the sequence; undefined: a sequence is one document.
+
 // Rows of token_weight [V, w] chosen by tokens [b, T], each plus the row of position_weight [T or more, w] of
-// its place -> [b, T, w].
-at::Tensor embed(const at::Tensor& token_weight, const at::Tensor& position_weight, const at::Tensor& tokens);
+// its position -> [b, T, w].
+at::Tensor embed(const at::Tensor& token_weight, const at::Tensor& position_weight, const at::Tensor& tokens,
+                 const at::Tensor& positions = {});
 
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                       double eps = 1e-5);
@@ -43,11 +47,13 @@ std::pair<at::Tensor, at::Tensor> norm_and_stream(const at::Tensor& x, const at:
 at::Tensor gelu(const at::Tensor& x);
 at::Tensor erf_gelu(const at::Tensor& x);
 
-// Causal self-attention of packed qkv [b, T, 3w] -> [b, T, w]; `site` tells the masks of one layer apart.
-at::Tensor causal_attention(const at::Tensor& qkv, int heads, double dropout, const Pass& pass, int site);
+// Causal self-attention within each document, of packed qkv [b, T, 3w] -> [b, T, w]; `site` tells the masks
+// of one layer apart.
+at::Tensor causal_attention(const at::Tensor& qkv, int heads, double dropout, const Pass& pass, int site,
+                            const at::Tensor& positions = {});
 
-// The same to both sides, without what lies behind the end of a sequence: `lengths` [b] are the tokens of
-// each that are no padding (undefined: there is none). The first token is always seen.
+// Self-attention to both sides, without what lies behind the end of a sequence: `lengths` [b] are the tokens
+// of each that are no padding (undefined: there is none). The first token is always seen.
 at::Tensor full_attention(const at::Tensor& qkv, int heads, const at::Tensor& lengths, double dropout,
                           const Pass& pass, int site);
 
@@ -67,13 +73,14 @@ at::Tensor swiglu(const at::Tensor& x);
 at::Tensor norm_heads(const at::Tensor& qkv, const Heads& heads, const at::Tensor& query_weight,
                       const at::Tensor& key_weight, double eps);
 
-// Packed queries, keys and values [b, T, all size] with queries and keys turned by the angles of their place:
-// `angles` [T or more, size] has a place's cosines, then its sines (models/rotary.h).
-at::Tensor rotate(const at::Tensor& qkv, const Heads& heads, const at::Tensor& angles);
+// Packed queries, keys and values [b, T, all size] with queries and keys turned by the angles of their
+// position: `angles` [T or more, size] has a position's cosines, then its sines (models/rotary.h).
+at::Tensor rotate(const at::Tensor& qkv, const Heads& heads, const at::Tensor& angles,
+                  const at::Tensor& positions = {});
 
-// Causal self-attention of packed [b, T, all size] -> [b, T, queries size]: queries / keys neighbouring heads
-// of queries share one of keys and values.
-at::Tensor grouped_attention(const at::Tensor& qkv, const Heads& heads);
+// Causal self-attention within each document, of packed [b, T, all size] -> [b, T, queries size]: queries /
+// keys neighbouring heads of queries share one of keys and values.
+at::Tensor grouped_attention(const at::Tensor& qkv, const Heads& heads, const at::Tensor& positions = {});
 
 // x with each element zeroed with probability p and the rest divided by 1-p, while training.
 at::Tensor dropout(const at::Tensor& x, double p, const Pass& pass, int site);

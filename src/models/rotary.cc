@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "architecture/rotary.h"
@@ -82,31 +83,41 @@ Tensor rotated(const Tensor& qkv, const Heads& heads, const Tensor& angles, floa
 
 struct RotateFunction : torch::autograd::Function<RotateFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& qkv, const Tensor& angles,
-                        std::int64_t queries, std::int64_t keys) {
+                        const std::optional<Tensor>& positions, std::int64_t queries, std::int64_t keys) {
     at::AutoDispatchBelowADInplaceOrView below;
-    context->save_for_backward({angles});
+    const Tensor given = positions.value_or(Tensor());
+    context->save_for_backward({angles, given});
     context->saved_data["queries"] = queries;
     context->saved_data["keys"] = keys;
-    return turned(context, qkv, angles, 1);
+    return turned(context, qkv, angles, given, 1);
   }
 
   static tensor_list backward(AutogradContext* context, tensor_list grads) {
-    const Tensor angles = context->get_saved_variables()[0];
-    return {turned(context, grads[0], angles, -1), Tensor(), Tensor(), Tensor()};
+    const auto saved = context->get_saved_variables();
+    return {turned(context, grads[0], saved[0], saved[1], -1), Tensor(), Tensor(), Tensor(), Tensor()};
   }
 
-  static Tensor turned(AutogradContext* context, const Tensor& x, const Tensor& angles, int sign) {
+  // With positions, as one sequence that has angles for each of its tokens.
+  static Tensor turned(AutogradContext* context, const Tensor& x, const Tensor& angles,
+                       const Tensor& positions, int sign) {
     const Heads heads{.queries = static_cast<int>(context->saved_data["queries"].toInt()),
                       .keys = static_cast<int>(context->saved_data["keys"].toInt()),
                       .size = static_cast<int>(angles.size(1))};
+    if (!positions.defined()) return turned(x, heads, angles, sign);
+    const Tensor tokens = x.contiguous().view({1, -1, x.size(2)});
+    return turned(tokens, heads, angles.index_select(0, positions.reshape(-1)), sign).view(x.sizes());
+  }
+
+  static Tensor turned(const Tensor& x, const Heads& heads, const Tensor& angles, int sign) {
     return x.is_cuda() ? cuda::rotated(x, heads, angles, sign) : rotated(x, heads, angles, sign);
   }
 };
 
 }  // namespace
 
-Tensor rotate(const Tensor& qkv, const Heads& heads, const Tensor& angles) {
-  return RotateFunction::apply(qkv, angles, heads.queries, heads.keys);
+Tensor rotate(const Tensor& qkv, const Heads& heads, const Tensor& angles, const Tensor& positions) {
+  return RotateFunction::apply(qkv, angles, positions.defined() ? std::optional(positions) : std::nullopt,
+                               heads.queries, heads.keys);
 }
 
 }  // namespace ops

@@ -36,7 +36,7 @@ data::Batch Passes::without_padding(const data::Source& source, Read read) const
   const auto longest = batch[Field::Lengths].max().item<std::int64_t>();
   const std::int64_t places =
       std::min<std::int64_t>(config_.model.context, (longest + kGrain - 1) / kGrain * kGrain);
-  for (const Field field : {Field::Tokens, Field::Targets, Field::TokenTypes}) {
+  for (const Field field : {Field::Tokens, Field::Targets, Field::TokenTypes, Field::Positions}) {
     if (batch[field].defined()) batch[field] = batch[field].narrow(1, 0, places).contiguous();
   }
   if (!fields_.has(Field::Lengths)) batch[Field::Lengths] = at::Tensor();

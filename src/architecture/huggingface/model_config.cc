@@ -122,7 +122,7 @@ ImportedModel read_model(const ModelConfig& given) {
   }
   // No weight depends on these, of llama on how long sequences are.
   imported.open.emplace_back(model.family == "llama" ? "model.context" : "model.dropout");
-  if (model.family == "bert") imported.open.emplace_back("model.padding");
+  imported.open.emplace_back(model.family == "bert" ? "model.padding" : "model.reset_documents");
   return imported;
 }
 

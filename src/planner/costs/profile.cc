@@ -78,6 +78,7 @@ Json write(const ModelConfig& model) {
           {"hidden", model.hidden},
           {"token_types", model.token_types},
           {"padding", model.padding},
+          {"reset_documents", model.reset_documents},
           {"qkv_bias", model.qkv_bias},
           {"qk_norm", model.qk_norm}};
 }
@@ -106,6 +107,7 @@ ModelConfig read_model(const JsonField& field) {
           .hidden = field["hidden"].whole(),
           .token_types = field["token_types"].whole(),
           .padding = field["padding"].flag(),
+          .reset_documents = field["reset_documents"].flag(),
           .qkv_bias = field["qkv_bias"].flag(),
           .qk_norm = field["qk_norm"].flag()};
 }
@@ -225,6 +227,7 @@ void check_matches(const Profile& profile, const Config& config,
   same("model.hidden", had.hidden, has.hidden);
   same("model.token_types", had.token_types, has.token_types);
   same("model.padding", word(had.padding), word(has.padding));
+  same("model.reset_documents", word(had.reset_documents), word(has.reset_documents));
   same("model.qkv_bias", word(had.qkv_bias), word(has.qkv_bias));
   same("model.qk_norm", word(had.qk_norm), word(has.qk_norm));
   same("train.precision", profile.precision, config.train.precision);
