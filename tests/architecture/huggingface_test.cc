@@ -169,6 +169,7 @@ TEST_F(HuggingFaceConfig, HeadsMayBeChanged) {
   EXPECT_EQ(load(bert(), {"model.head=classification", "model.labels=4"}).labels, 4);
   EXPECT_EQ(load(llama(), {"model.head=regression"}).head, ModelHead::Regression);
   EXPECT_EQ(load(llama(), {"model.head=causal_lm"}).head, ModelHead::CausalLm);
+  EXPECT_TRUE(load(llama(), {"model.reset_documents=true"}).reset_documents);
   EXPECT_THROW(load(bert(), {"model.labels=4"}), InputError);
   EXPECT_THROW(load(three, {"model.head=regression", "model.labels=4"}), InputError);
 }

@@ -101,6 +101,38 @@ TEST_F(IndexedFileTest, ReadsAllSequencesAsOneStream) {
   EXPECT_EQ(stream(file, 5, 0), (Ids{}));
 }
 
+// Of every token of the stream.
+Ids document_ends(const IndexedFile& file) {
+  Ids ends;
+  for (std::int64_t token = 0; token < file.tokens(); ++token) ends.push_back(file.document_end(token));
+  return ends;
+}
+
+TEST_F(IndexedFileTest, FindsTheEndOfADocument) {
+  folder_.write("x.idx", small_index().bytes());
+  EXPECT_EQ(document_ends(IndexedFile(folder_.file("x"))), (Ids{2, 2, 5, 5, 5}));
+  Index index = small_index();
+  index.documents = {0, 0, 1, 1, 2, 3, 3};  // some have no sequences, one has no tokens
+  folder_.write("x.idx", index.bytes());
+  EXPECT_EQ(document_ends(IndexedFile(folder_.file("x"))), (Ids{2, 2, 5, 5, 5}));
+  index.documents = {0, 3};
+  folder_.write("x.idx", index.bytes());
+  EXPECT_EQ(document_ends(IndexedFile(folder_.file("x"))), (Ids{5, 5, 5, 5, 5}));
+}
+
+// Sequences without tokens may lie in the gaps.
+TEST_F(IndexedFileTest, FindsTheEndOfADocumentAcrossGaps) {
+  Index index;
+  index.lengths = {0, 1, 0, 1, 0, 1, 0};
+  index.pointers = {0, 2, 5, 6, 8, 8, 10};
+  for (std::int64_t i = 1; i <= 7; ++i) index.documents.push_back(i);
+  folder_.write("x.idx", index.bytes());
+  EXPECT_EQ(document_ends(IndexedFile(folder_.file("x"))), (Ids{1, 2, 3}));
+  index.documents = {0, 2, 7};
+  folder_.write("x.idx", index.bytes());
+  EXPECT_EQ(document_ends(IndexedFile(folder_.file("x"))), (Ids{1, 3, 3}));
+}
+
 TEST_F(IndexedFileTest, LeavesOutOfTheStreamWhatNoSequenceCovers) {
   Index index;
   index.lengths = {1, 0, 1, 2, 1};

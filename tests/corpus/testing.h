@@ -84,6 +84,22 @@ struct Index {
   }
 };
 
+// Token files of documents of these lengths, whose tokens count on from 0: a token is its own place in the
+// stream.
+inline void write_counting(const Folder& folder, const std::string& name, const std::vector<int>& lengths) {
+  Index index;
+  std::string bin;
+  std::uint16_t token = 0;
+  for (const int length : lengths) {
+    index.lengths.push_back(length);
+    index.pointers.push_back(static_cast<std::int64_t>(bin.size()));
+    index.documents.push_back(static_cast<std::int64_t>(index.lengths.size()));
+    for (int i = 0; i < length; ++i) put(bin, token++);
+  }
+  folder.write(name + ".bin", bin);
+  folder.write(name + ".idx", index.bytes());
+}
+
 inline std::vector<std::int64_t> sequence(const IndexedFile& file, std::int64_t i) {
   std::vector<std::int64_t> tokens(static_cast<std::size_t>(file.length(i)));
   file.read(i, 0, tokens);

@@ -19,24 +19,9 @@ namespace {
 using corpus::testing::Folder;
 using corpus::testing::has;
 using corpus::testing::Index;
-using corpus::testing::put;
+using corpus::testing::write_counting;
 
 constexpr int kVocab = 1000, kLength = 8;
-
-// Documents of these lengths, whose tokens count on from 0: a token is its own place in the stream.
-void write_counting(const Folder& folder, const std::string& name, const std::vector<int>& lengths) {
-  Index index;
-  std::string bin;
-  std::uint16_t token = 0;
-  for (const int length : lengths) {
-    index.lengths.push_back(length);
-    index.pointers.push_back(static_cast<std::int64_t>(bin.size()));
-    index.documents.push_back(static_cast<std::int64_t>(index.lengths.size()));
-    for (int i = 0; i < length; ++i) put(bin, token++);
-  }
-  folder.write(name + ".bin", bin);
-  folder.write(name + ".idx", index.bytes());
-}
 
 class TokenFiles : public ::testing::Test {
  protected:

@@ -121,6 +121,18 @@ class BadInputTest(TestCase):
         self.settings_refused({**bert, "data.train": "text.txt"}, ["model.vocab is 64", "masked_lm", "257"])
         self.settings_refused({"model.token_types": 3}, ["model.token_types is 3", "model.family is gpt"])
 
+    def test_documents_that_cannot_be_told_apart(self):
+        reset = {"model.reset_documents": "true"}
+        (self.folder / "text").write_bytes(b"abc " * 40)
+        for command in ("train", "verify", "plan"):
+            self.settings_refused({**reset, "model.family": "bert"}, ["model.reset_documents", "bert"], command)
+        self.settings_refused({**reset, "model.head": "regression"}, ["model.reset_documents", "regression"])
+        self.settings_refused({**reset, "model.family": "llama", "model.rope_scaling": "dynamic",
+                               "model.rope_original_context": 8}, ["model.reset_documents", "dynamic"])
+        for key in ("data.train", "data.validation"):
+            self.settings_refused({**reset, key: "text", "model.vocab": 256},
+                                  [key, "text without documents", "prepare"])
+
     def test_heads_that_do_not_fit(self):
         self.settings_refused({"model.head": "masked_lm"}, ["model.head is masked_lm", "gpt", "causal_lm"])
         self.settings_refused({"model.head": "bool"}, ["model.head", "bool", "classification", "regression"])
@@ -230,8 +242,8 @@ class BadInputTest(TestCase):
         kinds = ["embedding", "attention_in", "attention_out", "mlp_up", "mlp_activation", "mlp_down", "head"]
         model = {"family": "gpt", "layers": 1, "width": 32, "heads": 4, "vocab": 64, "context": 16, "tied": True,
                  "dropout": 0, "head": "auto", "labels": 2, "kv_heads": 0, "head_size": 0, "hidden": 0,
-                 "token_types": 2, "padding": True, "qkv_bias": False, "qk_norm": False}
-        profile = {"version": 5, "device": "a core", "device_memory_bytes": 1, "program": "0", "libtorch": "0",
+                 "token_types": 2, "padding": True, "reset_documents": False, "qkv_bias": False, "qk_norm": False}
+        profile = {"version": 6, "device": "a core", "device_memory_bytes": 1, "program": "0", "libtorch": "0",
                    "created": "today", "model": model, "precision": "fp32", "optimizer": "adamw", "layers": kinds,
                    "kinds": {kind: {"parameters": 1, "tied_parameters": 0, "times": [times]} for kind in kinds},
                    "token_bytes_per_sequence": 1, "step_seconds_per_parameter": seconds,
@@ -241,16 +253,16 @@ class BadInputTest(TestCase):
 
     def test_profile_of_another_model_or_version(self):
         self.plan_refused("model.width=64", "--profile", self.profile(), naming=["model.width was 32", "has 64"])
-        for version in (1, 4):
+        for version in (1, 5):
             self.plan_refused("--profile", self.profile(version=version),
-                              naming=["p.json", f"version {version}", "version 5"])
+                              naming=["p.json", f"version {version}", "version 6"])
         self.plan_refused("--profile", self.profile(optimizer="sgd"), naming=["optimizer.name was sgd"])
 
     def test_profile_that_is_none(self):
         self.plan_refused("--profile", "nowhere.json", naming=["nowhere.json", "No such file"])
         (self.folder / "p.json").write_text("{")
         self.plan_refused("--profile", "p.json", naming=["p.json", "not JSON"])
-        (self.folder / "p.json").write_text('{"version": 5}')
+        (self.folder / "p.json").write_text('{"version": 6}')
         self.plan_refused("--profile", "p.json", naming=["p.json", "lacks the field device"])
 
     def test_contradictory_plans(self):

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from support import TestCase, random_weights, reference, words
+from support import TestCase, packed, random_weights, reference, words
 
 TOLERANCE = 1e-5
 
@@ -66,13 +66,16 @@ def their_model(shape):
 
 
 class GPT2Test(TestCase):
-    def compare(self, shape, batch, length):
+    def compare(self, shape, batch, length, documents=None):
+        """`documents`: the lengths of those in each sequence."""
+        positions, apart = packed(documents) if documents else (None, {})
         reference("initial", self.folder / "initial", *words(shape))
         weights = random_weights(load_file(self.folder / "initial"))
         generator = torch.Generator().manual_seed(11)
         tokens, targets = torch.randint(shape["model.vocab"], (2, batch, length), generator=generator)
         save_file(weights, self.folder / "weights")
-        save_file({"tokens": tokens.float(), "targets": targets.float()}, self.folder / "input")
+        given = {"tokens": tokens, "targets": targets, **({"positions": positions} if documents else {})}
+        save_file({name: tensor.float() for name, tensor in given.items()}, self.folder / "input")
         reference("gradients", *(self.folder / name for name in ("weights", "input", "output")), *words(shape))
         ours = load_file(self.folder / "output")
 
@@ -82,7 +85,7 @@ class GPT2Test(TestCase):
         with torch.no_grad():
             for name, weight in weights.items():
                 parameters[their_name(name)].copy_(their_layout(name, weight))
-        logits = model(tokens).logits
+        logits = model(tokens, **apart).logits
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
         loss.backward()
 
@@ -100,6 +103,11 @@ class GPT2Test(TestCase):
 
     def test_small_untied(self):
         self.compare({**self.SMALL, "model.tied": "false"}, batch=3, length=7)
+
+    def test_documents_by_themselves(self):
+        reset = {"model.tied": "true", "model.reset_documents": "true"}
+        self.compare({**self.SMALL, **reset}, batch=3, length=7, documents=[[7], [1, 6], [3, 2, 2]])
+        self.compare({**self.WIDE, **reset}, batch=2, length=64, documents=[[40, 24], [1] * 10 + [33, 21]])
 
     def test_wide_tied(self):
         self.compare({**self.WIDE, "model.tied": "true"}, batch=2, length=64)

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
-from support import TestCase, random_weights, reference, words
+from support import TestCase, packed, random_weights, reference, words
 
 TOLERANCE = 1e-5
 
@@ -51,14 +51,17 @@ def theirs(config, rope=None, **changes):
 
 
 class LlamaTest(TestCase):
-    def compare(self, changes, model):
+    def compare(self, changes, model, documents=None):
+        """`documents`: the lengths of those in each of two sequences."""
+        positions, apart = packed(documents) if documents else (None, {})
         shape = {**SHAPE, **changes}
         reference("initial", self.folder / "initial", *words(shape))
         weights = random_weights(load_file(self.folder / "initial"))
         generator = torch.Generator().manual_seed(11)
         tokens, targets = torch.randint(shape["model.vocab"], (2, 2, LENGTH), generator=generator)
         save_file(weights, self.folder / "weights")
-        save_file({"tokens": tokens.float(), "targets": targets.float()}, self.folder / "input")
+        batch = {"tokens": tokens, "targets": targets, **({"positions": positions} if documents else {})}
+        save_file({name: tensor.float() for name, tensor in batch.items()}, self.folder / "input")
         reference("gradients", *(self.folder / name for name in ("weights", "input", "output")), *words(shape))
         ours = load_file(self.folder / "output")
 
@@ -71,7 +74,7 @@ class LlamaTest(TestCase):
                 parts = weight.split([parameters[each].shape[0] for each in names[name]])
                 for each, part in zip(names[name], parts):
                     parameters[each].copy_(part)
-        logits = model(tokens).logits
+        logits = model(tokens, **apart).logits
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
         loss.backward()
 
@@ -110,6 +113,20 @@ class LlamaTest(TestCase):
                 "original_max_position_embeddings": 12}
         self.compare({"model.rope_scaling": "llama3", "model.rope_factor": 8, "model.rope_original_context": 12},
                      LlamaForCausalLM(theirs(LlamaConfig, rope)))
+
+    DOCUMENTS = [[5, 2, 1, 9], [12, 5]]
+
+    def test_documents_by_themselves(self):
+        """With fewer heads of keys and scaled angles."""
+        changes = {"model.reset_documents": "true", "model.kv_heads": 2}
+        rope = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 12}
+        self.compare({**changes, "model.rope_scaling": "llama3", "model.rope_factor": 8,
+                      "model.rope_original_context": 12},
+                     LlamaForCausalLM(theirs(LlamaConfig, rope, num_key_value_heads=2)), self.DOCUMENTS)
+        self.compare({**changes, "model.rope_scaling": "linear", "model.rope_factor": 4, "model.qk_norm": "true"},
+                     Qwen3ForCausalLM(theirs(Qwen3Config, {"rope_type": "linear", "factor": 4.0},
+                                             num_key_value_heads=2, head_dim=8)), self.DOCUMENTS)
 
     def test_qwen2(self):
         self.compare({"model.kv_heads": 3, "model.qkv_bias": "true"},

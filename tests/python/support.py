@@ -122,6 +122,17 @@ class TestCase(unittest.TestCase):
         return Run(folder, process)
 
 
+def packed(rows):
+    """Sequences of documents of these lengths: the position of every token, and what makes a model of transformers
+    compute each document by itself."""
+    import torch
+
+    positions = torch.stack([torch.cat([torch.arange(length) for length in row]) for row in rows])
+    seen = torch.stack([torch.block_diag(*(torch.ones(length, length) for length in row)) for row in rows]).tril()
+    mask = torch.zeros(seen.shape, dtype=torch.double).masked_fill(seen == 0, torch.finfo(torch.double).min)
+    return positions, {"attention_mask": mask.unsqueeze(1), "position_ids": positions}
+
+
 def random_weights(initial):
     """As large as in a trained model; no gain is 1 and no bias 0."""
     import torch  # slow to load, and most tests do without

@@ -73,6 +73,22 @@ class TokenTrainingTest(TestCase):
         self.assertEqual(process.returncode, 2)
         self.assertIn("has no mask token", process.stderr)
 
+    def test_documents_by_themselves(self):
+        """Exact on middle stages and with recomputation, blended, and generated from as one document."""
+        reset = {**TINY, **self.settings, "model.reset_documents": "true", "pipeline.schedule": "2bw"}
+        blend = "[{path: %s, weight: 0.7}, {path: %s, weight: 0.3}]"
+        for changes in ({"pipeline.stages": 1}, {"pipeline.stages": 2, "pipeline.recompute": "all"},
+                        {"pipeline.stages": 3, "pipeline.recompute": "[1]", "model.dropout": 0.1},
+                        {"pipeline.stages": 3, "model.family": "llama", "model.kv_heads": 2,
+                         "data.train": blend % (self.folder / "data-train", self.folder / "data-validation")}):
+            output = self.call("verify", *words({**reset, **changes}))
+            self.assertIn("equal to the serial oracle, bit for bit", output)
+        plain = self.train(self.settings, name="plain")
+        run = self.train({**self.settings, "model.reset_documents": "true"}, name="reset")
+        self.assertIn("documents), each document by itself", run.process.stdout)
+        self.assertNotEqual(run.losses[0], plain.losses[0])
+        self.call("generate", run.folder, "--length", 30, "--prompt", "the")
+
     def test_what_is_generated_is_text(self):
         run = self.train(self.settings, arguments=["--sample", "12", "--prompt", "the pipeline"])
         self.assertIn("\nsample 3 of 3, 12 tokens:\nthe pipeline", run.process.stdout)

@@ -4,7 +4,8 @@
 //   reference batches N OUT ...                 tokens.K and what else the model takes, K = 0..N-1
 //   reference sequences N OUT ...               the first N sequences of data.validation, by their fields
 //   reference gradients WEIGHTS INPUT OUT ...   logits, loss and grad.NAME for what INPUT has of a batch:
-//                                               tokens, token_types, lengths, targets, labels, values
+//                                               tokens, token_types, positions, lengths, targets, labels,
+//                                               values
 //   reference weights MODEL OUT ...             a model folder as one file with our names
 //
 // where ... is [CONFIG.yaml] [key=value ...], as for twobw.
@@ -188,6 +189,7 @@ void gradients(Words words) {
   };
   pass.batch[Field::Tokens] = find(input, "tokens").to(at::kLong);
   take(Field::TokenTypes, "token_types", at::kLong);
+  take(Field::Positions, "positions", at::kLong);
   take(Field::Lengths, "lengths", at::kLong);
   const Tensor logits = run_layers(model, leaves, pass);
   take(Field::Targets, "targets", at::kLong);

@@ -35,6 +35,7 @@ Profile example() {
                    .hidden = 80,
                    .token_types = 3,
                    .padding = false,
+                   .reset_documents = true,
                    .qkv_bias = true};
   profile.precision = "fp32";
   profile.optimizer = "adamw";
@@ -93,6 +94,7 @@ TEST(Profile, ReadsBackToTheLastBit) {
   EXPECT_EQ(back.model.labels, 5);
   EXPECT_EQ(back.model.token_types, 3);
   EXPECT_FALSE(back.model.padding);
+  EXPECT_TRUE(back.model.reset_documents);
   EXPECT_EQ(back.model.head_size, 16);
   EXPECT_EQ(back.model.hidden, 80);
   EXPECT_TRUE(back.model.qkv_bias && !back.model.qk_norm);
@@ -101,7 +103,7 @@ TEST(Profile, ReadsBackToTheLastBit) {
 
 TEST(Profile, IsLaidOutForPeople) {
   const std::string text = to_json(example());
-  EXPECT_EQ(text.find("{\n  \"version\": 5,\n  \"device\": \"cpu: 1 core of Neoverse-V1\",\n"), 0u) << text;
+  EXPECT_EQ(text.find("{\n  \"version\": 6,\n  \"device\": \"cpu: 1 core of Neoverse-V1\",\n"), 0u) << text;
   EXPECT_NE(text.find("\n  \"layers\": [\"embedding\", \"block\", \"block\", \"head\"],\n"),
             std::string::npos)
       << text;
@@ -118,7 +120,7 @@ TEST(Profile, RefusesWhatIsNoProfile) {
 
 TEST(Profile, RefusesAnotherVersion) {
   EXPECT_EQ(refused("{\"version\": 7}"),
-            "profile 'p.json' is of version 7; this program reads version 5, so make it again with `twobw "
+            "profile 'p.json' is of version 7; this program reads version 6, so make it again with `twobw "
             "profile`");
 }
 
@@ -169,6 +171,10 @@ TEST(Profile, OfAnotherModelNamesTheFirstKeyThatDiffers) {
             }).find("model.head was classification, and the configuration has regression"),
             std::string::npos);
   EXPECT_NE(complaint([](Config& config) { config.model.padding = true; }).find("model.padding was false"),
+            std::string::npos);
+  EXPECT_NE(complaint([](Config& config) {
+              config.model.reset_documents = false;
+            }).find("model.reset_documents was true"),
             std::string::npos);
   EXPECT_NE(complaint([](Config& config) { config.model.kv_heads = 4; }).find("model.kv_heads was 2"),
             std::string::npos);
