@@ -23,7 +23,8 @@ constexpr double kNormStatistics = 2;  // mean and deviation of every token, kep
 class GptWork {
  public:
   GptWork(const ModelConfig& model, const Extent& extent)
-      : dropout_(model.dropout),
+      : documents_(model.reset_documents),
+        dropout_(model.dropout),
         element_(extent.element),
         t_(extent.context),
         w_(model.width),
@@ -75,6 +76,7 @@ class GptWork {
       work.stash += 3 * stream() + 3 * scores + t_ * t_ - h_ * t_ * kStatisticBytes;
       work.working = std::max(6 * stream(), 2 * (stream() + scores));  // the latter of the scores
     }
+    if (documents_) work.working += document_mask_bytes(t_, element_);
     work.kept = work.output = stream();
     return work;
   }
@@ -145,6 +147,7 @@ class GptWork {
   double dropped() const { return dropout_ > 0 ? 1 : 0; }
   double drop_moves() const { return 4 * dropped(); }
 
+  bool documents_;
   double dropout_, element_, t_, w_, h_, v_, outputs_;
 };
 

@@ -18,7 +18,8 @@ namespace {
 class LlamaWork {
  public:
   LlamaWork(const ModelConfig& model, const Extent& extent)
-      : qk_norm_(model.qk_norm),
+      : documents_(model.reset_documents),
+        qk_norm_(model.qk_norm),
         element_(extent.element),
         t_(extent.context),
         w_(model.width),
@@ -68,6 +69,8 @@ class LlamaWork {
     work.kept = work.output = stream();
     // Gradients: of the sum, of mixed, of queries, keys and values, turned back or not.
     work.working = stream() + bytes(queries_) + 2 * bytes(packed());
+    // Keys and values for every head of queries, and their gradients.
+    if (documents_) work.working += document_mask_bytes(t_, element_) + 4 * bytes(queries_);
     return work;
   }
 
@@ -135,7 +138,7 @@ class LlamaWork {
   double packed() const { return queries_ + 2 * keys_; }  // width of queries, keys and values
   double product(double in, double out) const { return 2 * t_ * in * out; }
 
-  bool qk_norm_;
+  bool documents_, qk_norm_;
   double element_, t_, w_, f_, v_, outputs_, heads_, kv_heads_, queries_, keys_;
 };
 

@@ -112,7 +112,7 @@ struct GroupedAttentionFunction : torch::autograd::Function<GroupedAttentionFunc
 }  // namespace
 
 Tensor grouped_attention(const Tensor& qkv, const Heads& heads, const Tensor& positions) {
-  if (qkv.is_cuda()) return cuda::causal_attention(qkv, heads);
+  if (qkv.is_cuda()) return cuda::causal_attention(qkv, heads, positions);
   return GroupedAttentionFunction::apply(qkv, positions.defined() ? std::optional(positions) : std::nullopt,
                                          heads.queries, heads.keys, heads.size);
 }

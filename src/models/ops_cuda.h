@@ -37,7 +37,8 @@ at::Tensor swiglu(const at::Tensor& x);
 // Turns by the angles, or back where `sign` is -1; not differentiable.
 at::Tensor rotated(const at::Tensor& qkv, const Heads& heads, const at::Tensor& angles, int sign);
 
-at::Tensor causal_attention(const at::Tensor& qkv, const Heads& heads);
+// positions may be undefined.
+at::Tensor causal_attention(const at::Tensor& qkv, const Heads& heads, const at::Tensor& positions);
 // lengths may be undefined.
 at::Tensor full_attention(const at::Tensor& qkv, const Heads& heads, const at::Tensor& lengths);
 

@@ -46,7 +46,7 @@ Tensor swiglu(const Tensor&) {
 Tensor rotated(const Tensor&, const Heads&, const Tensor&, int) {
   not_built();
 }
-Tensor causal_attention(const Tensor&, const Heads&) {
+Tensor causal_attention(const Tensor&, const Heads&, const Tensor&) {
   not_built();
 }
 Tensor full_attention(const Tensor&, const Heads&, const Tensor&) {

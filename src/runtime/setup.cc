@@ -108,8 +108,6 @@ std::vector<device::Device> choose_gpus(const Config& config) {
                transport::kMostReplicasOnGpus);
   if (!slices.empty() && config.model.dropout > 0)
     fail_input("model.dropout is {}; on GPUs it must be 0 in this version", config.model.dropout);
-  if (!slices.empty() && config.model.reset_documents)
-    fail_input("model.reset_documents is true; on GPUs it must be false in this version");
   std::vector<device::Device> devices;
   for (const GpuSlice& slice : slices) devices.push_back({.gpu = slice});
   return devices;

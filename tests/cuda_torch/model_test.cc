@@ -64,6 +64,18 @@ ModelConfig classifying_llama() {
   return config;
 }
 
+ModelConfig resetting(ModelConfig config) {
+  config.reset_documents = true;
+  if (config.family == "llama") config.rope_scaling = "llama3";
+  return config;
+}
+
+// One document; two; one for every seven tokens.
+Tensor made_up_positions() {
+  const Tensor places = at::arange(kLength, at::kLong);
+  return at::stack({places, at::where(places.lt(40), places, places - 40), places.remainder(7)});
+}
+
 Tensor made_up_tokens(std::uint64_t seed) {
   auto generator = at::detail::createCPUGenerator(seed);
   return at::empty({kBatch, kLength}, at::kLong).random_(0, kVocabulary, generator);
@@ -87,6 +99,7 @@ class Sample {
     pass_.batch[Field::Targets] = made_up_tokens(2).to(device);
     pass_.batch[Field::TokenTypes] = made_up_tokens(3).remainder(2).to(device);
     if (config.padding) pass_.batch[Field::Lengths] = at::tensor({kLength, 40, 7}, at::kLong).to(device);
+    if (config.reset_documents) pass_.batch[Field::Positions] = made_up_positions().to(device);
     pass_.batch[Field::Labels] = at::tensor({1, 0, 1}, at::kLong).to(device);
     pass_.batch[Field::Values] = at::tensor({0.5, -1.0, 2.0}, at::kDouble).to(device);
     const bool of_sequences = architecture::tells_of_sequences(config.head);
@@ -186,12 +199,14 @@ TEST_P(ModelOnGpu, CanBeCapturedWithTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Families, ModelOnGpu,
                          testing::Values(gpt(), llama(), qwen3(), bert(ModelHead::MaskedLm),
                                          bert(ModelHead::Classification), bert(ModelHead::Regression),
-                                         bert_without_padding(), classifying_llama()),
+                                         bert_without_padding(), classifying_llama(), resetting(gpt()),
+                                         resetting(llama()), resetting(qwen3())),
                          [](const auto& info) {
                            const ModelConfig& config = info.param;
                            const std::string family = config.qk_norm ? "qwen3" : config.family;
                            return family + "_" + std::string(name(config.head)) +
-                                  (config.padding ? "" : "_without_padding");
+                                  (config.padding ? "" : "_without_padding") +
+                                  (config.reset_documents ? "_documents" : "");
                          });
 
 }  // namespace

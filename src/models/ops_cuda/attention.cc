@@ -8,16 +8,14 @@
 #include <ATen/ops/_scaled_dot_product_flash_attention_backward.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <cmath>
 #include <optional>
 #include <tuple>
 
 #include "device/gpu.h"
 #include "models/ops_cuda.h"
 #include "models/ops_cuda/common.h"
+#include "models/ops_cuda/masked_attention.h"
 #include "models/ops_cuda/packed_heads.h"
-#include "models/ops_cuda/padded_attention.h"
-#include "models/padding.h"
 
 namespace twobw::models::ops::cuda {
 namespace {
@@ -104,18 +102,24 @@ Tensor plain(const Tensor& qkv, const Heads& heads, const std::optional<Tensor>&
       q, k, v, mask, 0.0, causal, {}, {}, /*enable_gqa=*/heads.keys != heads.queries)));
 }
 
+// `tells` which keys are hidden (masked_attention.h).
+Tensor masked(const Tensor& qkv, const Heads& heads, const Tensor& tells) {
+  if (is_fused(qkv, heads)) return masked_attention(qkv, heads, tells);
+  return plain(qkv, heads, mask_of(tells, heads.queries, qkv.size(1), qkv.options()), false);
+}
+
+Tensor unmasked(const Tensor& qkv, const Heads& heads, bool causal) {
+  return is_fused(qkv, heads) ? fused(qkv, heads, causal) : plain(qkv, heads, {}, causal);
+}
+
 }  // namespace
 
-Tensor causal_attention(const Tensor& qkv, const Heads& heads) {
-  return is_fused(qkv, heads) ? fused(qkv, heads, true) : plain(qkv, heads, {}, true);
+Tensor causal_attention(const Tensor& qkv, const Heads& heads, const Tensor& positions) {
+  return positions.defined() ? masked(qkv, heads, positions) : unmasked(qkv, heads, true);
 }
 
 Tensor full_attention(const Tensor& qkv, const Heads& heads, const Tensor& lengths) {
-  const bool pads = lengths.defined();
-  if (is_fused(qkv, heads)) return pads ? padded_attention(qkv, heads, lengths) : fused(qkv, heads, false);
-  if (!pads) return plain(qkv, heads, {}, false);
-  const Tensor padding = padding_of(lengths, qkv.size(1));
-  return plain(qkv, heads, at::zeros(padding.sizes(), qkv.options()).masked_fill_(padding, -INFINITY), false);
+  return lengths.defined() ? masked(qkv, heads, lengths) : unmasked(qkv, heads, false);
 }
 
 }  // namespace twobw::models::ops::cuda
