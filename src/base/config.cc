@@ -141,7 +141,7 @@ Config load_config(const std::string& path, const std::vector<std::string>& over
   Origins origins;
   if (!path.empty()) read_document(read_text("configuration file", path), path, config, origins);
   for (const std::string& text : overrides) read_override(text, config, origins);
-  if (read_model && config.model.is_imported()) adopt_model(read_model(config.model), config, origins);
+  if (read_model && config.model.is_imported()) adopt_model(read_model(config), config, origins);
   expand_recompute(config.pipeline);
   check_all(config, origins);
   return config;

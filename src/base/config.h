@@ -129,7 +129,7 @@ struct ImportedModel {
   std::string file;               // that says it
   std::vector<std::string> open;  // keys that a configuration may set otherwise
 };
-using ModelReader = std::function<ImportedModel(const ModelConfig& given)>;
+using ModelReader = std::function<ImportedModel(const Config& given)>;
 
 // Reads `path` (may be empty: all defaults), applies `overrides` ("key.path=value") in order and
 // validates. Throws InputError: unknown keys with the nearest known one, values of the wrong type or

@@ -250,25 +250,31 @@ class SaveClock {
 
 Outcome train(const Config& given, const RunOptions& options) {
   const Config asked = continued(given);
+  const std::optional<ResumePoint> resume = find_resume_point(asked);
+  // A resumed run has the weights of its checkpoint: those that it started from may be gone.
+  const auto computed = [&](Config config) {
+    if (resume) config.model.from = "none";
+    return config;
+  };
   telemetry::Progress progress(isatty(STDOUT_FILENO) != 0);
   std::optional<measure::Forecast> forecast;
   std::vector<std::string> said;  // before there is a log
   if (asked.plan == "auto") {
-    forecast = measure::plan_run(asked, [&](const std::string& line) {
+    forecast = measure::plan_run(computed(asked), [&](const std::string& line) {
       progress.say(line);
       said.push_back(line);
     });
   }
   Config config = forecast ? forecast->config : asked;
-  const std::optional<ResumePoint> resume = find_resume_point(config);
+  config.model.from = asked.model.from;
   if (resume && config.pipeline.split.empty() && std::ssize(resume->split) == config.pipeline.stages)
     config.pipeline.split = resume->split;  // not measured again
-  runtime::Setup setup = runtime::prepare(config);
+  runtime::Setup setup = runtime::prepare(computed(config));
   setup.spec.save_every = config.checkpoint.every_updates;
   setup.spec.save_last = config.checkpoint.every_updates > 0 || config.checkpoint.every_minutes > 0;
   check_source_is_apart(config);
   RunDirectory directory(config, resume.has_value());
-  if (config.model.is_imported()) directory.keep_source(config.model.from);
+  if (config.model.is_imported() && !resume) directory.keep_source(config.model.from);
   for (const std::string& line : said) directory.log(line);
   if (forecast) write_text(directory.path("profile.json"), planner::to_json(forecast->profile));
   measure::choose_split(setup);

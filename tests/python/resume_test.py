@@ -2,6 +2,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -161,6 +162,31 @@ class ResumeTest(TestCase):
         self.assertIn(f"'{state}' is damaged", verified.stdout)
         missing = twobw("checkpoint", "show", self.folder / "nowhere")
         self.assertEqual((missing.returncode, missing.stderr.count("\n")), (2, 1))
+
+    def test_the_model_it_started_from_may_be_gone(self):
+        """By the run's folder, and by the settings that it began with."""
+        case = {"pipeline.schedule": "2bw", "pipeline.stages": 2, "pipeline.replicas": 1}
+        first = {**self.settings(case, "first"), "train.updates": 3, "checkpoint.every_updates": 0}
+        self.assertEqual(twobw("train", *words(first)).returncode, 0)
+        theirs = (first["run_dir"] / "model").rename(self.folder / "theirs")
+        settings = {**{key: value for key, value in self.settings(case, "whole").items() if "model." not in key},
+                    "model.from": theirs, "train.updates": 8}
+        process = twobw("train", *words(settings))
+        self.assertEqual(process.returncode, 0, process.stderr)
+        whole = Run(settings["run_dir"], process)
+        shutil.rmtree(theirs)
+        for name, resume in (("named", lambda run: words({"resume": run})),
+                             ("auto", lambda run: words({**settings, "run_dir": run, "resume": "auto"}))):
+            run = shutil.copytree(whole.folder, self.folder / name)
+            for late in sorted((run / "checkpoints").glob("update-*"))[1:]:
+                shutil.rmtree(late)
+            process = twobw("train", *resume(run))
+            self.assertEqual(process.returncode, 0, process.stderr)
+            self.assertIn("resumed after update 3", process.stdout)
+            self.assert_same(Run(run, process), whole)
+        missing = twobw("train", *words({**settings, "run_dir": self.folder / "new"}))
+        self.assertEqual(missing.returncode, 2)
+        self.assertIn("theirs", missing.stderr)
 
     def test_refusals_name_the_key(self):
         case = {"pipeline.schedule": "flush", "pipeline.stages": 1, "pipeline.replicas": 1}

@@ -132,6 +132,32 @@ TEST(ResumeRunTest, TextsInBucketsGoOnWhereTheyWere) {
   expect_same_run(config.run_dir, rest.run_dir);
 }
 
+TEST(ResumeRunTest, WhatItStartedFromMayBeGone) {
+  device::initialize();
+  const TemporaryFolder folder;
+  Config config = saved_config(folder.path("before"));
+  config.checkpoint.every_updates = 0;
+  train(config, {.brief = true});
+  const std::string theirs = folder.path("theirs");
+  fs::rename(config.run_dir + "/model", theirs);
+
+  config = saved_config(folder.path("whole"));
+  config.model.from = theirs;
+  train(config, {.brief = true});
+  EXPECT_NE(read_bytes(config.run_dir + "/log.txt").find("starting from the weights in " + theirs),
+            std::string::npos);
+  Config rest = config;
+  rest.run_dir = folder.path("part");
+  fs::copy(config.run_dir, rest.run_dir, fs::copy_options::recursive);
+  lose_after(rest.run_dir, 4);
+  fs::remove_all(theirs);
+  train(resumed(rest), {.brief = true});
+  expect_same_run(config.run_dir, rest.run_dir);
+  for (const char* const file : {"/from/config.json", "/model/config.json"})
+    EXPECT_EQ(read_bytes(rest.run_dir + file), read_bytes(config.run_dir + file)) << file;
+  EXPECT_NE(read_bytes(rest.run_dir + "/config.yaml").find("from: " + theirs), std::string::npos);
+}
+
 TEST(ResumeRunTest, ADamagedCheckpointIsNamedAndTheOneBeforeItTaken) {
   device::initialize();
   const TemporaryFolder folder;

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "architecture/heads.h"
 #include "architecture/huggingface/kinds.h"
@@ -140,8 +141,23 @@ bool promises_head(const std::string& folder, const ModelConfig& config) {
   return theirs.head == config.head && outputs_of(theirs) == outputs_of(config);
 }
 
+namespace {
+
+// A run that goes on needs what it started from no more: where that is gone, the run's own copy of its
+// description is read.
+ModelConfig with_description(const Config& given) {
+  ModelConfig model = given.model;
+  if (given.resume == "none" || std::filesystem::exists(model.from + "/config.json")) return model;
+  const std::string kept = (given.resume == "auto" ? given.run_dir : given.resume) + "/from";
+  if (std::filesystem::exists(kept + "/config.json")) model.from = kept;
+  return model;
+}
+
+}  // namespace
+
 Config load_run_config(const std::string& path, const std::vector<std::string>& overrides) {
-  return load_config(path, overrides, [](const ModelConfig& given) { return read_model(given); });
+  return load_config(path, overrides,
+                     [](const Config& given) { return read_model(with_description(given)); });
 }
 
 bool has_model(const ModelConfig& config) {

@@ -22,7 +22,8 @@ ImportedModel read_model(const std::string& folder);  // with its own head
 // may be missing.
 bool promises_head(const std::string& folder, const ModelConfig& config);
 
-// load_config, with the keys of model.from where it names a folder.
+// load_config, with the keys of model.from where it names a folder. A run that is resumed has a copy of its
+// config.json, so that the folder may be gone.
 Config load_run_config(const std::string& path, const std::vector<std::string>& overrides);
 
 // Whether transformers has such a model: not of other families, nor with both qkv_bias and qk_norm.

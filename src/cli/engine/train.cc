@@ -86,6 +86,7 @@ Config under(Config config, ScheduleKind schedule) {
 void print_beside(const train::Outcome& outcome, ScheduleKind other) {
   constexpr measure::TrialBudget kBudget{.seconds = 20, .tolerance = 0.01};
   Config config = outcome.config;
+  config.model.from = "none";  // times do not depend on weights
   config.pipeline.split = outcome.summary["split"].get<std::vector<int>>();
   const std::vector<Config> runs = {config, under(config, other)};
   const auto results = measure::interleave_trials(runs.size(), kBudget,
