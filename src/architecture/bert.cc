@@ -13,6 +13,7 @@
 #include "architecture/heads.h"
 #include "architecture/keys.h"
 #include "architecture/parameters.h"
+#include "architecture/positions.h"
 
 namespace twobw::architecture {
 namespace {
@@ -202,13 +203,13 @@ void add_sequence_head(Model& model, const ModelConfig& config) {
 }  // namespace
 
 Model describe_bert(const ModelConfig& config) {
-  refuse_foreign_keys(config, {"hidden", "norm_eps", "token_types", "padding"});
+  refuse_foreign_keys(config, {"positions", "hidden", "norm_eps", "token_types", "padding"});
   check_head(config, ModelHead::MaskedLm);
   const std::int64_t w = config.width;
   Model model;
   model.push_back(
       layer(config, "embedding",
-            {matrix("embedding.tokens", config.vocab, w), matrix("embedding.positions", config.context, w),
+            {matrix("embedding.tokens", config.vocab, w), matrix("embedding.positions", positions_of(config), w),
              matrix("embedding.types", config.token_types, w), gain("embedding.norm.weight", w),
              bias("embedding.norm.bias", w)},
             &BertWork::embedding, {Field::Tokens, Field::TokenTypes}));

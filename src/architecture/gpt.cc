@@ -12,6 +12,7 @@
 #include "architecture/heads.h"
 #include "architecture/keys.h"
 #include "architecture/parameters.h"
+#include "architecture/positions.h"
 
 namespace twobw::architecture {
 namespace {
@@ -176,14 +177,14 @@ void add_block(Model& model, const ModelConfig& config, int block) {
 }  // namespace
 
 Model describe_gpt(const ModelConfig& config) {
-  refuse_foreign_keys(config, {"reset_documents"});
+  refuse_foreign_keys(config, {"positions", "reset_documents"});
   check_head(config, ModelHead::CausalLm);
   check_documents(config);
   const std::int64_t w = config.width;
   Model model;
   model.push_back(
       layer(config, "embedding",
-            {matrix("embedding.tokens", config.vocab, w), matrix("embedding.positions", config.context, w)},
+            {matrix("embedding.tokens", config.vocab, w), matrix("embedding.positions", positions_of(config), w)},
             &GptWork::embedding, BatchFields{Field::Tokens} | document_fields(config)));
   for (int block = 0; block < config.layers; ++block) add_block(model, config, block);
   std::vector<Parameter> head = {gain("head.norm.weight", w), bias("head.norm.bias", w)};

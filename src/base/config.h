@@ -26,6 +26,7 @@ struct ModelConfig {
   int labels = 2;  // classes that classification tells apart
   // The rest is of some families, which refuse what is not theirs (architecture/keys.h); 0: what they make of
   // the keys above.
+  int positions = 0;  // that are learned
   int kv_heads = 0;   // heads of keys and values
   int head_size = 0;  // of an attention head
   int hidden = 0;     // size inside the feed-forward

@@ -22,6 +22,12 @@ Complaint heads_divide_width(const Config& config) {
   return fmt::format("divide model.width, which is {}", config.model.width);
 }
 
+Complaint positions_reach(const Config& config) {
+  const ModelConfig& model = config.model;
+  if (model.positions == 0 || model.positions >= model.context) return {};
+  return fmt::format("be 0 or at least model.context, which is {}", model.context);
+}
+
 Complaint kv_heads_divide_heads(const Config& config) {
   const ModelConfig& model = config.model;
   if (model.kv_heads == 0 || model.heads % model.kv_heads == 0) return {};
@@ -138,6 +144,10 @@ std::vector<Key> model_keys() {
           "it; auto: what model.from tells, else causal_lm, of bert masked_lm."),
       whole(KEY(model.labels), 2, "Classes that a sequence is told apart by; classification only.")
           .with(labels_are_for_classification),
+      whole(KEY(model.positions), 0,
+            "Positions that are learned, of which a sequence has the first context; 0: as many as context; gpt "
+            "and bert.")
+          .with(positions_reach),
       whole(KEY(model.kv_heads), 0,
             "Heads of keys and values, each for heads / kv_heads of the queries; 0: as many as heads; llama "
             "only.")

@@ -47,6 +47,19 @@ TEST(DescribedBert, IsAnEmbeddingPartsOfBlocksAndAHead) {
       "62 layers: embedding, 12 x (attention_in, attention_out, mlp_up, mlp_activation, mlp_down), head");
 }
 
+TEST(DescribedBert, MayHaveMorePositionsThanTheContext) {
+  ModelConfig config = bert_base();
+  config.context = 64;
+  const auto rows = [&] { return model_of(config).front().parameters.at(1).shape.front(); };
+  EXPECT_EQ(rows(), 64);
+  config.positions = 512;
+  EXPECT_EQ(rows(), 512);
+  config.family = "gpt";
+  EXPECT_EQ(rows(), 512);
+  config.family = "llama";
+  EXPECT_EQ(bert_refusal(config), "model.positions is 512; it must be 0 where model.family is llama");
+}
+
 TEST(DescribedBert, EveryLayerTakesWhatItReads) {
   const auto taken = [](const ModelConfig& config) {
     std::map<std::string, BatchFields> by_kind;

@@ -342,10 +342,21 @@ TEST_F(HuggingFaceConfig, MustAgreeWithWhatIsSetBesides) {
     EXPECT_EQ(error.what(), "model.width is 16 in override 'model.width=16', but '" + folder_ +
                                 "/config.json' makes it 12; it must agree, or be left out");
   }
-  EXPECT_THROW(load({"model.context=8"}), InputError);  // of learned positions
+  // Sequences may be shorter than there are learned positions, and not longer.
+  EXPECT_EQ(load({"model.context=8"}).model.context, 8);
+  EXPECT_EQ(load({"model.context=8"}).model.positions, 16);
+  EXPECT_THROW(load({"model.positions=8", "model.context=8"}), InputError);
+  try {
+    load({"model.context=17"});
+    FAIL() << "not refused";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.what(), "model.positions is 16 in '" + folder_ +
+                                "/config.json'; it must be 0 or at least model.context, which is 17");
+  }
   read(llama());
   EXPECT_EQ(load({"model.context=8"}).model.context, 8);
   EXPECT_EQ(load({}).model.context, 64);
+  EXPECT_EQ(load({}).model.positions, 0);
   // What a run has written is read without the folder.
   const std::string file = folder_ + "/run.yaml";
   std::ofstream(file) << to_yaml(load({"model.context=8"}));

@@ -114,6 +114,20 @@ class HuggingFaceHeadsTest(FolderTestCase):
                 self.assertEqual(there.config.id2label, labels)
                 self.assertLess(relative_error(logits(there, tokens, types), logits(model, tokens, types)), TOLERANCE)
 
+    def test_positions_beyond_the_context_are_kept(self):
+        for name, model in models():
+            if name not in ("bert", "bert classes", "gpt2 classes"):
+                continue
+            with self.subTest(model=name):
+                source, run = self.save(model, name + " in"), self.folder / name
+                self.train_from(source, run, **{"model.context": 9})
+                reference("batches", 4, self.folder / "batches", run / "config.yaml")
+                batches = load_file(self.folder / "batches")
+                self.assertEqual(batches["tokens.0"].shape[1], 9)
+                self.assertLess(abs(Run(run).losses[0] / loss(model, batches, 4) - 1), TOLERANCE)
+                self.assert_same_tensors(self.weights(source), self.weights(run / "model"))
+                self.assertIs(type(self.loaded(auto_class(model), run / "model")), type(model))
+
     def test_an_untied_output(self):
         """Its bias is the output's own; the other, which they do not use, is left out."""
         model = BertForMaskedLM(BertConfig(**BERT, tie_word_embeddings=False))

@@ -292,6 +292,19 @@ TEST_F(HuggingFace, InAndOutAgainIsTheSame) {
   }
 }
 
+TEST_F(HuggingFace, PositionsBeyondTheContextAreKept) {
+  for (const Theirs& theirs : {gpt2(true), bert(true), bert_classifier(3)}) {
+    save(theirs);
+    const Config config = load({"model.context=5"});
+    EXPECT_EQ(config.model.context, 5);
+    for (const bool knows_source : {true, false}) {
+      save_run(config, {0, 3}, knows_source);
+      expect_same(run() + "/model");
+      EXPECT_EQ(architecture::huggingface::read_model(run() + "/model").model.context, config.model.positions);
+    }
+  }
+}
+
 TEST_F(HuggingFace, NumbersOfSixteenBitsComeAndGo) {
   for (const auto& [type, name] : {std::pair{at::kBFloat16, "bf16"}, std::pair{at::kHalf, "fp16"}}) {
     save(llama("llama"), type);

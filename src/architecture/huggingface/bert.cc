@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "architecture/huggingface/kinds.h"
+#include "architecture/positions.h"
 
 namespace twobw::architecture::huggingface {
 namespace {
@@ -33,7 +34,7 @@ ModelConfig read_bert(const ConfigFile& file) {
   config.width = file.whole("hidden_size", kMostWidth);
   config.heads = file.whole("num_attention_heads", kMostHeads);
   config.vocab = file.whole("vocab_size", kMostVocab);
-  config.context = file.whole("max_position_embeddings", kMostContext);
+  config.context = config.positions = file.whole("max_position_embeddings", kMostContext);
   config.tied = file.flag("tie_word_embeddings", true);
   config.dropout = read_bert_dropout(file);
   config.hidden = file.whole("intermediate_size", kMostWidth);
@@ -53,7 +54,7 @@ nlohmann::json write_bert(const ModelConfig& config) {
           {"hidden_dropout_prob", config.dropout},
           {"attention_probs_dropout_prob", config.dropout},
           {"classifier_dropout", nullptr},
-          {"max_position_embeddings", config.context},
+          {"max_position_embeddings", positions_of(config)},
           {"type_vocab_size", config.token_types},
           {"layer_norm_eps", config.norm_eps},
           {"position_embedding_type", "absolute"}};

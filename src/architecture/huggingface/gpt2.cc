@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "architecture/huggingface/kinds.h"
+#include "architecture/positions.h"
 
 namespace twobw::architecture::huggingface {
 namespace {
@@ -33,7 +34,7 @@ ModelConfig read_gpt2(const ConfigFile& file) {
   config.width = file.whole("n_embd", kMostWidth);
   config.heads = file.whole("n_head", kMostHeads);
   config.vocab = file.whole("vocab_size", kMostVocab);
-  config.context = file.whole("n_positions", kMostContext);
+  config.context = config.positions = file.whole("n_positions", kMostContext);
   config.tied = file.flag("tie_word_embeddings", true);
   config.dropout = read_dropout(file);
   if (file.whole("n_inner", 4 * kMostWidth, 4 * config.width) != 4 * config.width)
@@ -44,7 +45,7 @@ ModelConfig read_gpt2(const ConfigFile& file) {
 nlohmann::json write_gpt2(const ModelConfig& config) {
   return {{"model_type", "gpt2"},
           {"vocab_size", config.vocab},
-          {"n_positions", config.context},
+          {"n_positions", positions_of(config)},
           {"n_embd", config.width},
           {"n_layer", config.layers},
           {"n_head", config.heads},

@@ -114,15 +114,16 @@ ImportedModel read_model(const ModelConfig& given) {
   file.expect_none("quantization_config", "weights are read as they are");
   file.expect_none("auto_map", "code of the model's own is not run");
   file.expect_none("pruned_heads", "all heads of a layer are computed");
-  ImportedModel imported{.model = kind.read(file), .file = file.path(), .open = {"model.labels"}};
+  // No weight depends on these, nor on how long sequences are, if there are positions for all of their tokens.
+  ImportedModel imported{
+      .model = kind.read(file), .file = file.path(), .open = {"model.labels", "model.context"}};
   ModelConfig& model = imported.model;
   if (stored == StoredHead::Sequences) read_labels(file, model);
   if (given.head != ModelHead::Auto) {
     if (given.head != model.head) model.labels = ModelConfig{}.labels;
     model.head = given.head;
   }
-  // No weight depends on these, of llama on how long sequences are.
-  imported.open.emplace_back(model.family == "llama" ? "model.context" : "model.dropout");
+  if (model.family != "llama") imported.open.emplace_back("model.dropout");
   imported.open.emplace_back(model.family == "bert" ? "model.padding" : "model.reset_documents");
   return imported;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "architecture/heads.h"
+#include "architecture/positions.h"
 #include "base/config_values.h"
 #include "base/error.h"
 #include "base/gpu_name.h"
@@ -73,6 +74,7 @@ Json write(const ModelConfig& model) {
           {"dropout", model.dropout},
           {"head", std::string(name(model.head))},
           {"labels", model.labels},
+          {"positions", model.positions},
           {"kv_heads", model.kv_heads},
           {"head_size", model.head_size},
           {"hidden", model.hidden},
@@ -102,6 +104,7 @@ ModelConfig read_model(const JsonField& field) {
           .dropout = field["dropout"].number(),
           .head = read_head(field["head"]),
           .labels = field["labels"].whole(),
+          .positions = field["positions"].whole(),
           .kv_heads = field["kv_heads"].whole(),
           .head_size = field["head_size"].whole(),
           .hidden = field["hidden"].whole(),
@@ -222,6 +225,7 @@ void check_matches(const Profile& profile, const Config& config,
   same("model.dropout", had.dropout, has.dropout);
   same("model.head", name(architecture::head_of(had)), name(architecture::head_of(has)));
   same("model.labels", had.labels, has.labels);
+  same("model.positions", architecture::positions_of(had), architecture::positions_of(has));
   same("model.kv_heads", had.kv_heads, has.kv_heads);
   same("model.head_size", had.head_size, has.head_size);
   same("model.hidden", had.hidden, has.hidden);

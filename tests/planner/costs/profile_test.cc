@@ -30,6 +30,7 @@ Profile example() {
                    .dropout = 0.1,
                    .head = ModelHead::Classification,
                    .labels = 5,
+                   .positions = 20,
                    .kv_heads = 2,
                    .head_size = 16,
                    .hidden = 80,
@@ -89,6 +90,7 @@ TEST(Profile, ReadsBackToTheLastBit) {
   EXPECT_EQ(back.links.at("local"), profile.links.at("local"));
   EXPECT_EQ(back.layers, profile.layers);
   EXPECT_EQ(back.model.dropout, 0.1);
+  EXPECT_EQ(back.model.positions, 20);
   EXPECT_EQ(back.model.kv_heads, 2);
   EXPECT_EQ(back.model.head, ModelHead::Classification);
   EXPECT_EQ(back.model.labels, 5);
