@@ -38,6 +38,9 @@ constexpr Command kCommands[] = {
      "write text with a trained model", add_generate},
     {"export", "Write a trained model as Hugging Face's transformers reads it",
      "twobw export runs/default runs/exported", "make a folder for from_pretrained", add_export},
+    {"embed", "Turn every text of a file into a vector, by a BERT",
+     "twobw embed minilm --texts lines.txt --out vectors.jsonl", "write the embedding of every line",
+     add_embed},
 };
 
 }  // namespace

@@ -39,5 +39,6 @@ std::span<const Command> commands();
 [[gnu::weak]] void add_checkpoint(CLI::App& command, int& exit_code);
 [[gnu::weak]] void add_generate(CLI::App& command, int& exit_code);
 [[gnu::weak]] void add_export(CLI::App& command, int& exit_code);
+[[gnu::weak]] void add_embed(CLI::App& command, int& exit_code);
 
 }  // namespace twobw::cli

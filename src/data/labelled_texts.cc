@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "corpus/records.h"
 #include "data/sources.h"
+#include "data/text_frame.h"
 
 namespace twobw::data {
 namespace {
@@ -17,25 +18,6 @@ using tokenizer::Tokenizer;
 struct Told {
   std::int64_t label = 0;  // of classification
   double value = 0;        // of regression
-};
-
-// What stands around a text for the model: [CLS] and [SEP], or what else the tokenizer begins a text with.
-struct TextFrame {
-  std::vector<Id> before, after;
-  Id pad = 0;
-
-  explicit TextFrame(const Tokenizer& tokenizer)
-      : before(tokenizer.prefix()), after(tokenizer.suffix()), pad(tokenizer.special().pad.value_or(0)) {
-    if (!separates(tokenizer)) return;
-    before = {*tokenizer.special().cls};
-    after = {*tokenizer.special().sep};
-  }
-
-  static bool separates(const Tokenizer& tokenizer) {
-    return tokenizer.special().cls && tokenizer.special().sep;
-  }
-  // Of one text, or of two, each of which has an end.
-  std::size_t size(int texts) const { return before.size() + static_cast<std::size_t>(texts) * after.size(); }
 };
 
 // Cuts off the end of the longer text so that both fit into `room` tokens. Where both are longer than half of

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "architecture/bert.h"
 #include "architecture/families.h"
 #include "base/error.h"
 #include "planner/costs/layer_costs.h"
@@ -41,7 +42,9 @@ TEST(DescribedBert, IsAnEmbeddingPartsOfBlocksAndAHead) {
   EXPECT_EQ(describe(model_of(config)),
             "63 layers: embedding, 12 x (attention_in, attention_out, mlp_up, mlp_activation, mlp_down), "
             "transform, head");
+  EXPECT_EQ(model_of(config).at(layers_below_head(config)).kind, "transform");
   config.head = ModelHead::Classification;
+  EXPECT_EQ(model_of(config).at(layers_below_head(config)).kind, "head");
   EXPECT_EQ(
       describe(model_of(config)),
       "62 layers: embedding, 12 x (attention_in, attention_out, mlp_up, mlp_activation, mlp_down), head");
