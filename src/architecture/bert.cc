@@ -207,12 +207,12 @@ Model describe_bert(const ModelConfig& config) {
   check_head(config, ModelHead::MaskedLm);
   const std::int64_t w = config.width;
   Model model;
-  model.push_back(
-      layer(config, "embedding",
-            {matrix("embedding.tokens", config.vocab, w), matrix("embedding.positions", positions_of(config), w),
-             matrix("embedding.types", config.token_types, w), gain("embedding.norm.weight", w),
-             bias("embedding.norm.bias", w)},
-            &BertWork::embedding, {Field::Tokens, Field::TokenTypes}));
+  model.push_back(layer(
+      config, "embedding",
+      {matrix("embedding.tokens", config.vocab, w), matrix("embedding.positions", positions_of(config), w),
+       matrix("embedding.types", config.token_types, w), gain("embedding.norm.weight", w),
+       bias("embedding.norm.bias", w)},
+      &BertWork::embedding, {Field::Tokens, Field::TokenTypes}));
   for (int block = 0; block < config.layers; ++block) add_bert_block(model, config, block);
   if (tells_of_sequences(config.head)) {
     add_sequence_head(model, config);

@@ -182,10 +182,10 @@ Model describe_gpt(const ModelConfig& config) {
   check_documents(config);
   const std::int64_t w = config.width;
   Model model;
-  model.push_back(
-      layer(config, "embedding",
-            {matrix("embedding.tokens", config.vocab, w), matrix("embedding.positions", positions_of(config), w)},
-            &GptWork::embedding, BatchFields{Field::Tokens} | document_fields(config)));
+  model.push_back(layer(
+      config, "embedding",
+      {matrix("embedding.tokens", config.vocab, w), matrix("embedding.positions", positions_of(config), w)},
+      &GptWork::embedding, BatchFields{Field::Tokens} | document_fields(config)));
   for (int block = 0; block < config.layers; ++block) add_block(model, config, block);
   std::vector<Parameter> head = {gain("head.norm.weight", w), bias("head.norm.bias", w)};
   if (tells_of_sequences(config.head)) {

@@ -144,9 +144,10 @@ std::vector<Key> model_keys() {
           "it; auto: what model.from tells, else causal_lm, of bert masked_lm."),
       whole(KEY(model.labels), 2, "Classes that a sequence is told apart by; classification only.")
           .with(labels_are_for_classification),
-      whole(KEY(model.positions), 0,
-            "Positions that are learned, of which a sequence has the first context; 0: as many as context; gpt "
-            "and bert.")
+      whole(
+          KEY(model.positions), 0,
+          "Positions that are learned, of which a sequence has the first context; 0: as many as context; gpt "
+          "and bert.")
           .with(positions_reach),
       whole(KEY(model.kv_heads), 0,
             "Heads of keys and values, each for heads / kv_heads of the queries; 0: as many as heads; llama "
@@ -212,8 +213,9 @@ std::vector<Key> data_keys() {
       words(KEY(data.pair), "The same of a second text; none: there is one text."),
       words(KEY(data.label), "The same of the class or the number that is to be told."),
       list(KEY(data.classes), {{"auto", {}}}, "auto or a list of the names of classes",
-           "Names of classes as the data have them, class 0 first; auto: they are numbers, from 0 on; "
-           "classification only.")
+           "Names of classes, class 0 first, for data that have the names or the numbers, and for the "
+           "exported "
+           "model; auto: they are numbers, from 0 on; classification only.")
           .with(classes_differ)
           .with(classes_are_the_models),
       whole(KEY(data.bucket), 0,

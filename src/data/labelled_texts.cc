@@ -106,13 +106,20 @@ class LabelledTexts final : public Examples {
   std::vector<Example> examples_;
 };
 
-std::int64_t class_of(const std::string& label, const Config& config, const std::string& place) {
-  const std::vector<std::string>& classes = config.data.classes;
-  if (!classes.empty()) {
-    const auto found = std::ranges::find(classes, label);
-    if (found == classes.end()) fail_input("'{}' is of class '{}', which data.classes has not", place, label);
+// A label that is no name may be a number, unless names are numbers too.
+std::int64_t class_among(const std::vector<std::string>& classes, const std::string& label,
+                         const std::string& place) {
+  if (const auto found = std::ranges::find(classes, label); found != classes.end())
     return found - classes.begin();
-  }
+  const auto number = parse_number<std::int64_t>(label);
+  const auto is_number = [](const std::string& name) { return parse_number<std::int64_t>(name).has_value(); };
+  if (!number || *number < 0 || *number >= std::ssize(classes) || std::ranges::any_of(classes, is_number))
+    fail_input("'{}' is of class '{}', which data.classes has not", place, label);
+  return *number;
+}
+
+std::int64_t class_of(const std::string& label, const Config& config, const std::string& place) {
+  if (!config.data.classes.empty()) return class_among(config.data.classes, label, place);
   const auto number = parse_number<std::int64_t>(label);
   if (!number || *number < 0 || *number > std::numeric_limits<std::int32_t>::max()) {
     fail_input("'{}' is of class '{}'; it must be a whole number from 0 on, or data.classes must name it",

@@ -24,9 +24,9 @@ huggingface::TokenIds ids_of(const std::string& path) {
 nlohmann::json config_of(const Config& config, const std::string& former) {
   const std::string& tokenizer = config.data.tokenizer;
   if (!std::filesystem::exists(former))
-    return huggingface::config_json(config.model, kType, ids_of(tokenizer));
+    return huggingface::config_json(config.model, kType, ids_of(tokenizer), config.data.classes);
   const std::string source = read_text("model configuration", former);
-  return huggingface::config_json_from(source, config.model, kType, ids_of(tokenizer));
+  return huggingface::config_json_from(source, config.model, kType, ids_of(tokenizer), config.data.classes);
 }
 
 nlohmann::json generation_config(const nlohmann::json& config) {

@@ -420,6 +420,14 @@ TEST_F(HuggingFaceConfig, OfARunSaysWhichHeadItHas) {
   EXPECT_EQ(json["id2label"].dump(), R"({"0":"LABEL_0","1":"LABEL_1","2":"LABEL_2"})");
   EXPECT_EQ(json["label2id"].dump(), R"({"LABEL_0":0,"LABEL_1":1,"LABEL_2":2})");
   EXPECT_FALSE(json.contains("num_labels"));
+  // The data's names come first.
+  const Json source = changed(llama(), "id2label", labels(3));
+  json = config_json_from(source.dump(), config, "float32", {}, {"no", "perhaps", "yes"});
+  EXPECT_EQ(json["id2label"].dump(), R"({"0":"no","1":"perhaps","2":"yes"})");
+  EXPECT_EQ(json["label2id"].dump(), R"({"no":0,"perhaps":1,"yes":2})");
+  EXPECT_EQ(config_json(config, "float32", {}, {"no", "perhaps", "yes"})["id2label"].dump(),
+            R"({"0":"no","1":"perhaps","2":"yes"})");
+  json = written(changed(changed(llama(), "id2label", labels(2)), "num_labels", 2), {.pad = 5});
   EXPECT_EQ(json["pad_token_id"].get<int>(), 5);
   config.head = ModelHead::Regression;
   json = written(llama());

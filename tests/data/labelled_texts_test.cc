@@ -72,6 +72,14 @@ TEST_F(Labelled, TextsStandBetweenClsAndSep) {
   EXPECT_FALSE(source->sequential(0, 3, 8, {Field::Labels})[Field::Tokens].defined());
 }
 
+TEST_F(Labelled, NamedClassesMayBeNumbersInTheFile) {
+  Config named = config(folder_.write("x.tsv", "text\tlabel\na\t1\nb\tno\nc\t0\nd\tyes\n"));
+  named.data.classes = {"no", "yes"};
+  named.model.labels = 2;
+  const Batch batch = open(named)->sequential(0, 4, 8, kClasses);
+  EXPECT_TRUE(at::equal(batch[Field::Labels], at::tensor({1, 0, 0, 1}, at::kLong)));
+}
+
 TEST_F(Labelled, PairsAreShortenedAtTheirLongerEnd) {
   const std::string rows =
       "{\"p\": \"a b\", \"q\": \"c\", \"gold\": \"yes\"}\n"
@@ -238,6 +246,12 @@ TEST_F(Labelled, WhatCannotBeIsRefusedInOneSentence) {
   named.data.classes = {"no", "yes"};
   EXPECT_EQ(refused(named),
             "data.train is '" + path + "': '" + path + ":2' is of class 'maybe', which data.classes has not");
+  Config numbers = config(folder_.write("y.tsv", "text\tlabel\na\t0\nb\t1\n"));
+  numbers.data.classes = {"1", "2"};
+  EXPECT_TRUE(has(refused(numbers), "is of class '0', which data.classes has not"));
+  numbers = config(folder_.write("y.tsv", "text\tlabel\na\t2\n"));
+  numbers.data.classes = {"no", "yes"};
+  EXPECT_TRUE(has(refused(numbers), "is of class '2', which data.classes has not"));
   EXPECT_TRUE(
       has(refused(config(folder_.write("y.tsv", "text\tlabel\na\t-1\n"))), "is of class '-1'; it must be"));
   EXPECT_TRUE(

@@ -102,6 +102,8 @@ class ClassificationTest(TestCase):
                 run = self.train(settings, name=name)
                 self.assertIn("task.tsv (256 rows)", run.process.stdout)
                 self.assertLess(run.validations[-1]["validation_loss"], 0.7 * chance)
+                names = json.loads((run.folder / "model/config.json").read_text())["id2label"]
+                self.assertEqual(names, {"0": "LABEL_0"} if name == "numbers" else {"0": "yes", "1": "no"})
 
     def test_refusals(self):
         path = self.write_tsv()

@@ -300,7 +300,8 @@ TEST_F(HuggingFace, PositionsBeyondTheContextAreKept) {
     for (const bool knows_source : {true, false}) {
       save_run(config, {0, 3}, knows_source);
       expect_same(run() + "/model");
-      EXPECT_EQ(architecture::huggingface::read_model(run() + "/model").model.context, config.model.positions);
+      EXPECT_EQ(architecture::huggingface::read_model(run() + "/model").model.context,
+                config.model.positions);
     }
   }
 }

@@ -32,8 +32,8 @@ nlohmann::json write_bert(const ModelConfig& config);
 
 // Of a head that tells of sequences: problem_type, and num_labels or id2label.
 void read_labels(const ConfigFile& file, ModelConfig& config);
-// Names of labels are kept where there are as many.
-void write_labels(const ModelConfig& config, nlohmann::json& json);
+// `classes` names them; where it is empty, names are kept where there are as many.
+void write_labels(const ModelConfig& config, const std::vector<std::string>& classes, nlohmann::json& json);
 
 // rope_theta and rope_scaling, or rope_parameters.
 void read_rope(const ConfigFile& file, ModelConfig& config, int most_positions);

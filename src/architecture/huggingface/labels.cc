@@ -36,15 +36,18 @@ void read_labels(const ConfigFile& file, ModelConfig& config) {
   if (labels > 1) config.labels = labels;
 }
 
-void write_labels(const ModelConfig& config, nlohmann::json& json) {
+void write_labels(const ModelConfig& config, const std::vector<std::string>& classes, nlohmann::json& json) {
   const std::int64_t labels = outputs_of(config);
+  const bool named = std::cmp_equal(classes.size(), labels);
   json["problem_type"] = problem_of(labels);
   const auto names = json.find("id2label");
-  if (names != json.end() && names->is_object() && std::cmp_equal(names->size(), labels)) return;
+  const bool has_names = names != json.end() && names->is_object() && std::cmp_equal(names->size(), labels);
+  if (has_names && !named) return;
   json.erase("num_labels");
   nlohmann::json id_to_label, label_to_id;
   for (std::int64_t label = 0; label < labels; ++label) {
-    const std::string name = fmt::format("LABEL_{}", label);
+    const std::string name =
+        named ? classes[static_cast<std::size_t>(label)] : fmt::format("LABEL_{}", label);
     id_to_label[std::to_string(label)] = name;
     label_to_id[name] = label;
   }

@@ -88,10 +88,11 @@ Json id_or_null(const std::optional<int>& id) {
   return id ? Json(*id) : Json(nullptr);
 }
 
-void set_head(Json& json, const ModelConfig& config, const TokenIds& ids) {
+void set_head(Json& json, const ModelConfig& config, const TokenIds& ids,
+              const std::vector<std::string>& classes) {
   json["architectures"] = Json::array({architecture_of(config)});
   if (!tells_of_sequences(config.head)) return;
-  write_labels(config, json);
+  write_labels(config, classes, json);
   if (config.family == "bert") return;
   // Their decoders see by the padding where a sequence ends. Where the tokenizer has no token for it, ours is
   // 0.
@@ -114,7 +115,8 @@ ImportedModel read_model(const ModelConfig& given) {
   file.expect_none("quantization_config", "weights are read as they are");
   file.expect_none("auto_map", "code of the model's own is not run");
   file.expect_none("pruned_heads", "all heads of a layer are computed");
-  // No weight depends on these, nor on how long sequences are, if there are positions for all of their tokens.
+  // No weight depends on these, nor on how long sequences are, if there are positions for all of their
+  // tokens.
   ImportedModel imported{
       .model = kind.read(file), .file = file.path(), .open = {"model.labels", "model.context"}};
   ModelConfig& model = imported.model;
@@ -165,7 +167,8 @@ bool has_model(const ModelConfig& config) {
   return has_family(config) && !(config.family == "llama" && config.qkv_bias && config.qk_norm);
 }
 
-Json config_json(const ModelConfig& config, const std::string& dtype, const TokenIds& ids) {
+Json config_json(const ModelConfig& config, const std::string& dtype, const TokenIds& ids,
+                 const std::vector<std::string>& classes) {
   if (!has_family(config))
     fail_input("model.family is '{}'; models of transformers are gpt, llama and bert", config.family);
   Json json = config.family == "gpt"    ? write_gpt2(config)
@@ -177,7 +180,7 @@ Json config_json(const ModelConfig& config, const std::string& dtype, const Toke
   json["bos_token_id"] = id_or_null(ids.bos);
   json["eos_token_id"] = id_or_null(ids.eos);
   json["pad_token_id"] = id_or_null(ids.pad);
-  set_head(json, config, ids);
+  set_head(json, config, ids, classes);
   set_dtype(json, dtype);
   return json;
 }
@@ -190,9 +193,9 @@ Json with_dtype(const std::string& source, const std::string& dtype) {
 }
 
 Json config_json_from(const std::string& source, const ModelConfig& config, const std::string& dtype,
-                      const TokenIds& ids) {
+                      const TokenIds& ids, const std::vector<std::string>& classes) {
   Json json = with_dtype(source, dtype);
-  set_head(json, config, ids);
+  set_head(json, config, ids, classes);
   // It was trained on longer sequences.
   const char* const longest = "max_position_embeddings";
   if (config.family == "llama" && config.rope_scaling != "dynamic" && json.contains(longest) &&

@@ -34,14 +34,16 @@ struct TokenIds {
   std::optional<int> bos, eos, pad;
 };
 
-// config.json of a model; `dtype` of its tensors: float32, bfloat16 or float16. Throws InputError for a model
-// that transformers does not have.
-nlohmann::json config_json(const ModelConfig& config, const std::string& dtype, const TokenIds& ids);
+// config.json of a model; `dtype` of its tensors: float32, bfloat16 or float16; `classes`: names of the
+// labels, where they are known. Throws InputError for a model that transformers does not have.
+nlohmann::json config_json(const ModelConfig& config, const std::string& dtype, const TokenIds& ids,
+                           const std::vector<std::string>& classes = {});
 
 // The same for a model that was trained on from `source`, its former config.json: whatever that says is kept,
 // but for the head, where it is another. Throws InputError where it is not JSON.
 nlohmann::json config_json_from(const std::string& source, const ModelConfig& config,
-                                const std::string& dtype, const TokenIds& ids);
+                                const std::string& dtype, const TokenIds& ids,
+                                const std::vector<std::string>& classes = {});
 
 // The same model with tensors of another type.
 nlohmann::json with_dtype(const std::string& source, const std::string& dtype);
