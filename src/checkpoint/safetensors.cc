@@ -12,23 +12,35 @@ namespace twobw::checkpoint {
 namespace {
 
 const char* type_name(at::ScalarType type) {
-  TWOBW_ASSERT(type == at::kFloat || type == at::kBFloat16 || type == at::kHalf, "type {}",
-               static_cast<int>(type));
-  return type == at::kFloat ? "F32" : type == at::kBFloat16 ? "BF16" : "F16";
+  switch (type) {
+    case at::kFloat:
+      return "F32";
+    case at::kBFloat16:
+      return "BF16";
+    case at::kHalf:
+      return "F16";
+    case at::kDouble:
+      return "F64";
+    case at::kLong:
+      return "I64";
+    default:
+      TWOBW_ASSERT(false, "tensors of type {} are not saved", static_cast<int>(type));
+      return "";
+  }
 }
 
-}  // namespace
-
-void save_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
-                      at::ScalarType stored) {
+// `type_of` says in which type a tensor is stored.
+template <typename TypeOf>
+void save_tensors(const std::string& path, const std::vector<NamedTensor>& tensors, TypeOf type_of) {
   nlohmann::ordered_json header;
   header["__metadata__"] = {{"format", "pt"}};
   std::uint64_t offset = 0;
   for (const NamedTensor& entry : tensors) {
+    const at::ScalarType type = type_of(entry);
     const std::uint64_t end =
-        offset + static_cast<std::uint64_t>(entry.tensor.numel()) * c10::elementSize(stored);
+        offset + static_cast<std::uint64_t>(entry.tensor.numel()) * c10::elementSize(type);
     header[entry.name] = {
-        {"dtype", type_name(stored)}, {"shape", entry.tensor.sizes().vec()}, {"data_offsets", {offset, end}}};
+        {"dtype", type_name(type)}, {"shape", entry.tensor.sizes().vec()}, {"data_offsets", {offset, end}}};
     offset = end;
   }
   std::string text = header.dump();
@@ -40,13 +52,26 @@ void save_safetensors(const std::string& path, const std::vector<NamedTensor>& t
   file.write(reinterpret_cast<const char*>(&length), sizeof length);
   file.write(text.data(), static_cast<std::streamsize>(text.size()));
   for (const NamedTensor& entry : tensors) {
-    TORCH_CHECK(entry.tensor.is_floating_point(), entry.name, " is not of floating point");
-    const at::Tensor data = entry.tensor.detach().to(stored).contiguous();
+    const at::Tensor data = entry.tensor.detach().to(type_of(entry)).contiguous();
     file.write(static_cast<const char*>(data.const_data_ptr()), static_cast<std::streamsize>(data.nbytes()));
   }
   file.close();
   if (!file) fail_run("cannot write {}", temporary);
   std::filesystem::rename(temporary, path);
+}
+
+}  // namespace
+
+void save_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
+                      at::ScalarType stored) {
+  save_tensors(path, tensors, [&](const NamedTensor& entry) {
+    TORCH_CHECK(entry.tensor.is_floating_point(), entry.name, " is not of floating point");
+    return stored;
+  });
+}
+
+void save_as_they_are(const std::string& path, const std::vector<NamedTensor>& tensors) {
+  save_tensors(path, tensors, [](const NamedTensor& entry) { return entry.tensor.scalar_type(); });
 }
 
 std::map<std::string, at::Tensor> load_safetensors(const std::string& path) {

@@ -36,6 +36,7 @@ std::span<const Command> commands();
 [[gnu::weak]] void add_tokenizer(CLI::App& command, int& exit_code);
 [[gnu::weak]] void add_prepare(CLI::App& command, int& exit_code);
 [[gnu::weak]] void add_inspect(CLI::App& command, int& exit_code);
+[[gnu::weak]] void add_batches(CLI::App& command, int& exit_code);
 [[gnu::weak]] void add_checkpoint(CLI::App& command, int& exit_code);
 [[gnu::weak]] void add_generate(CLI::App& command, int& exit_code);
 [[gnu::weak]] void add_export(CLI::App& command, int& exit_code);
