@@ -20,6 +20,8 @@ std::string_view name(Field field) {
       return "values";
     case Field::LossScale:
       return "loss scale";
+    case Field::LabelScale:
+      return "label scale";
   }
   return "";
 }
@@ -36,6 +38,7 @@ std::int64_t count_of(Field field, std::int64_t sequences, std::int64_t context)
     case Field::Values:
       return sequences;
     case Field::LossScale:
+    case Field::LabelScale:
       return 1;
   }
   return 0;

@@ -17,9 +17,11 @@ enum class Field {
   Labels,      // likewise: the class of each; below 0: ignored
   Values,      // likewise, double: the number that each is to be told; not a number: ignored
   LossScale,   // [1], double: 1 over the number of labels in the whole update, over all replicas
+  LabelScale,  // likewise, for a loss of two means: of the labels alone; LossScale is then of the others
 };
-inline constexpr std::array kFields = {Field::Tokens,  Field::Targets, Field::TokenTypes, Field::Positions,
-                                       Field::Lengths, Field::Labels,  Field::Values,     Field::LossScale};
+inline constexpr std::array kFields = {Field::Tokens,    Field::Targets,   Field::TokenTypes,
+                                       Field::Positions, Field::Lengths,   Field::Labels,
+                                       Field::Values,    Field::LossScale, Field::LabelScale};
 
 std::string_view name(Field field);
 
@@ -44,6 +46,10 @@ class BatchFields {
     other.bits_ &= bits_;
     return other;
   }
+  constexpr BatchFields without(BatchFields other) const {
+    other.bits_ = bits_ & ~other.bits_;
+    return other;
+  }
   constexpr bool operator==(const BatchFields&) const = default;
 
   // Of all its fields.
@@ -58,7 +64,11 @@ class BatchFields {
 inline constexpr BatchFields kTokenLoss = {Field::Targets, Field::LossScale};
 inline constexpr BatchFields kSequenceLoss = {Field::Labels, Field::LossScale};
 inline constexpr BatchFields kRegressionLoss = {Field::Values, Field::LossScale};
+inline constexpr BatchFields kTokenAndSequenceLoss = {Field::Targets, Field::LossScale, Field::Labels,
+                                                      Field::LabelScale};
 // What counts in one.
 inline constexpr BatchFields kCounted = {Field::Targets, Field::Labels, Field::Values};
+// What is not in the data, but follows from all of an update.
+inline constexpr BatchFields kScales = {Field::LossScale, Field::LabelScale};
 
 }  // namespace twobw::architecture

@@ -1,7 +1,8 @@
 // BERT (Devlin et al. 2019): embeddings of tokens, places and token types under one norm, attention to both
 // sides, layer norm after each half block, GELU (erf), biases everywhere, dropout after the embedding, in the
 // attention and on both residual branches. It tells masked tokens (a transform, then logits by the token
-// embedding) or, from the first token through a pooler, something of the sequence. The forwards are in
+// embedding) or, from the first token through a pooler, something of the sequence; masked tokens and, from
+// the first one, whether the second part of the sequence follows the first. The forwards are in
 // models/bert.cc.
 //
 // A block is five layers, as a GPT's: see architecture/gpt.cc.
@@ -14,6 +15,7 @@
 #include "architecture/keys.h"
 #include "architecture/parameters.h"
 #include "architecture/positions.h"
+#include "base/error.h"
 
 namespace twobw::architecture {
 namespace {
@@ -31,7 +33,8 @@ class BertWork {
         f_(static_cast<double>(inner_size(model))),
         h_(model.heads),
         v_(model.vocab),
-        outputs_(static_cast<double>(outputs_of(model))) {}
+        outputs_(static_cast<double>(outputs_of(model))),
+        firsts_(model.next_sentence ? 1 : 0) {}
 
   // Gathers the rows of tokens, places and types, adds them, and norms the sum.
   Work embedding() const {
@@ -112,26 +115,27 @@ class BertWork {
     return work;
   }
 
-  // A product, GELU and a norm.
+  // A product, GELU and a norm; hands on the first token besides where the next sentence is told.
   Work transform() const {
     Work work;
     work.matrix_flops = product(w_, w_);
     work.matrix_bytes = 2 * stream();
     work.element_bytes = 4 * stream();
-    work.stash = 3 * stream() + statistics();  // GELU's input and output, normed
-    work.kept = work.output = stream();
+    work.stash = 3 * stream() + statistics() + first_token();  // GELU's input and output, normed
+    work.kept = work.output = stream() + first_token();
     work.working = 2 * stream();  // gradients: of both sides of a step
     return work;
   }
 
-  // Logits of tokens and loss. The forward leaves the gradient of the logits in their place.
+  // Logits of tokens and loss. The forward leaves the gradient of the logits in their place. The next
+  // sentence is told by the first token's pooler.
   Work head() const {
     Work work;
-    const double logits = t_ * v_ * element_;
-    work.matrix_flops = product(w_, v_);
-    work.matrix_bytes = stream() + logits;
+    const double logits = t_ * v_ * element_, pair = firsts_ * kNextSentences * element_;
+    work.matrix_flops = product(w_, v_) + firsts_ * 2 * w_ * (w_ + kNextSentences);
+    work.matrix_bytes = stream() + logits + 3 * first_token() + pair;
     work.element_bytes = 4 * logits;
-    work.stash = logits;
+    work.stash = logits + first_token() + pair;
     work.working = stream();  // gradient of the input; that of the logits is gone before the next
     return work;
   }
@@ -150,6 +154,7 @@ class BertWork {
  private:
   double stream() const { return t_ * w_ * element_; }  // bytes of the hidden states
   double inner() const { return t_ * f_ * element_; }
+  double first_token() const { return firsts_ * w_ * element_; }  // of its own, where it is needed
   double statistics() const { return 2 * kStatisticBytes * t_; }  // mean and deviation of a norm
   double product(double in, double out) const { return 2 * t_ * in * out; }
   // Dropout keeps its mask; it reads states and mask and writes states, and the mask was written before.
@@ -159,6 +164,7 @@ class BertWork {
   double dropout_;
   bool padding_;
   double element_, t_, w_, f_, h_, v_, outputs_;
+  double firsts_;  // first tokens of a sequence that tell whether the next follows
 };
 
 void add_bert_block(Model& model, const ModelConfig& config, int block) {
@@ -188,8 +194,15 @@ void add_language_head(Model& model, const ModelConfig& config) {
                         {hidden("head.transform.weight", {w}, w), bias("head.transform.bias", w),
                          gain("head.norm.weight", w), bias("head.norm.bias", w)},
                         &BertWork::transform));
-  model.push_back(layer(config, "head", {language_output(config), bias("head.bias", config.vocab)},
-                        &BertWork::head, kTokenLoss));
+  std::vector<Parameter> head = {language_output(config), bias("head.bias", config.vocab)};
+  if (config.next_sentence) {
+    head.push_back(hidden("head.pooler.weight", {w}, w));
+    head.push_back(bias("head.pooler.bias", w));
+    head.push_back(matrix("head.next_sentence.weight", kNextSentences, w));
+    head.push_back(bias("head.next_sentence.bias", kNextSentences));
+  }
+  model.push_back(layer(config, "head", head, &BertWork::head,
+                        config.next_sentence ? kTokenAndSequenceLoss : kTokenLoss));
 }
 
 void add_sequence_head(Model& model, const ModelConfig& config) {
@@ -203,8 +216,11 @@ void add_sequence_head(Model& model, const ModelConfig& config) {
 }  // namespace
 
 Model describe_bert(const ModelConfig& config) {
-  refuse_foreign_keys(config, {"positions", "hidden", "norm_eps", "token_types", "padding"});
+  refuse_foreign_keys(config, {"positions", "hidden", "norm_eps", "token_types", "next_sentence", "padding"});
   check_head(config, ModelHead::MaskedLm);
+  if (config.next_sentence && tells_of_sequences(config.head)) {
+    fail_input("model.next_sentence is true, but model.head is {}; it must be masked_lm", name(config.head));
+  }
   const std::int64_t w = config.width;
   Model model;
   model.push_back(layer(

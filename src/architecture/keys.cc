@@ -18,6 +18,7 @@ void refuse_foreign_keys(const ModelConfig& config, std::initializer_list<std::s
   expect("hidden", config.hidden, plain.hidden);
   expect("norm_eps", config.norm_eps, plain.norm_eps);
   expect("token_types", config.token_types, plain.token_types);
+  expect("next_sentence", config.next_sentence, plain.next_sentence);
   expect("padding", config.padding, plain.padding);
   expect("reset_documents", config.reset_documents, plain.reset_documents);
   expect("qkv_bias", config.qkv_bias, plain.qkv_bias);

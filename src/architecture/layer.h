@@ -70,7 +70,8 @@ struct Layer {
 
 // In the order in which they run. The first has no inputs but what it takes from the batch; the last gives
 // the loss: the sum over the labels of the microbatch, times the batch's loss scale. So the losses of an
-// update's microbatches add up to the mean over its labels, however many each has.
+// update's microbatches add up to the mean over its labels, however many each has. A loss may be two such
+// sums, each with a scale of its own: the update's loss is then the sum of two means.
 using Model = std::vector<Layer>;
 
 double parameter_count(const Layer& layer);        // tied copies included

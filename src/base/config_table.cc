@@ -161,6 +161,9 @@ std::vector<Key> model_keys() {
       real(KEY(model.norm_eps), above(0),
            "What a norm adds to the mean square or the variance; llama and bert."),
       whole(KEY(model.token_types), 1, "Kinds of tokens, as the two parts of a pair; bert only."),
+      boolean(KEY(model.next_sentence),
+              "Whether masked_lm has a second head, which tells if the second part of a sequence follows the "
+              "first, and a loss of its own for it; bert only."),
       boolean(KEY(model.padding),
               "Whether sequences may be shorter than the context, and attention leaves out what comes after "
               "their end; false is faster on GPUs; bert only."),

@@ -20,7 +20,7 @@ Batch Batch::to(at::Device device) const {
 }
 
 at::Tensor make_field(Field field, int sequences, int context, const at::TensorOptions& options) {
-  const bool real = field == Field::LossScale || field == Field::Values;
+  const bool real = architecture::kScales.has(field) || field == Field::Values;
   const auto type = real ? at::kDouble : at::kLong;
   return at::empty(shape_of(field, sequences, context), options.dtype(type));
 }

@@ -1,19 +1,13 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "data/masking.h"
+#include "data/masked_frame.h"
 #include "data/sources.h"
 
 namespace twobw::data {
 namespace {
 
 using tokenizer::Tokenizer;
-
-// What a sequence is made of besides the text.
-struct MaskedFrame {
-  Masking masking;
-  std::vector<std::int64_t> before = {}, after = {};  // [CLS] and [SEP]
-};
 
 // The text is cut into disjoint windows; what is left at its end and fills none is not used.
 class MaskedWindows final : public Examples {
@@ -48,44 +42,6 @@ class MaskedWindows final : public Examples {
   MaskedFrame frame_;
 };
 
-// Those that go on with a word, as "##ing" does.
-std::vector<bool> continuing_tokens(const Config& config, const Tokenizer& tokenizer) {
-  std::vector<bool> continues;
-  bool any = false;
-  for (tokenizer::Id id = 0; id < tokenizer.vocab_size(); ++id) {
-    continues.push_back(tokenizer.token(id).starts_with("##"));
-    any = any || continues.back();
-  }
-  if (!any) {
-    fail_input(
-        "data.whole_words is true, but data.tokenizer '{}' has no tokens that go on with a word (##); it "
-        "must be a WordPiece tokenizer",
-        config.data.tokenizer);
-  }
-  return continues;
-}
-
-MaskedFrame frame_by(const Config& config, const Tokenizer& tokenizer) {
-  const tokenizer::SpecialIds& special = tokenizer.special();
-  if (!special.mask) {
-    fail_input(
-        "model.head is masked_lm, but data.tokenizer '{}' has no mask token; name the tokenizer that made "
-        "the token files, and one with [MASK] or <mask>",
-        config.data.tokenizer);
-  }
-  MaskedFrame frame{.masking = {.probability = config.data.mask_probability,
-                                .mask = *special.mask,
-                                .vocab = tokenizer.vocab_size()}};
-  for (tokenizer::Id id = 0; id < tokenizer.vocab_size(); ++id)
-    frame.masking.special.push_back(tokenizer.is_special(id));
-  if (config.data.whole_words) frame.masking.continues = continuing_tokens(config, tokenizer);
-  if (special.cls && special.sep) {
-    frame.before = {*special.cls};
-    frame.after = {*special.sep};
-  }
-  return frame;
-}
-
 // Of bytes the mask is the token after them.
 MaskedFrame frame_of_bytes(const Config& config) {
   constexpr int kMask = 256;
@@ -105,7 +61,7 @@ MaskedFrame frame_of_bytes(const Config& config) {
 std::unique_ptr<Examples> open_masked(const std::string& key, const std::string& path, const Config& config,
                                       const Tokenizer& tokenizer) {
   const bool by_tokenizer = config.data.tokenizer != "bytes" || names_token_file(path);
-  MaskedFrame frame = by_tokenizer ? frame_by(config, tokenizer) : frame_of_bytes(config);
+  MaskedFrame frame = by_tokenizer ? masked_frame(config, tokenizer) : frame_of_bytes(config);
   const int context = config.model.context;
   const int window = context - static_cast<int>(frame.before.size() + frame.after.size());
   if (window < 1) {

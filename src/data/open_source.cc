@@ -68,6 +68,7 @@ std::unique_ptr<Source> open_source(const std::string& key, const Corpora& corpo
   const auto tokenizer = next_tokens ? nullptr : tokenizer::load_tokenizer(config.data.tokenizer);
   const auto open = [&](const std::string& path) {
     if (next_tokens) return open_windows(key, path, vocab, length, apart);
+    if (config.model.next_sentence) return open_sentence_pairs(key, path, config, *tokenizer);
     if (head == ModelHead::MaskedLm) return open_masked(key, path, config, *tokenizer);
     return open_labelled(key, path, config, *tokenizer);
   };

@@ -25,6 +25,11 @@ std::unique_ptr<Examples> next_token_windows(std::unique_ptr<TokenStream> text, 
 std::unique_ptr<Examples> open_masked(const std::string& key, const std::string& path, const Config& config,
                                       const tokenizer::Tokenizer& tokenizer);
 
+// The same of two parts of a document, or of two documents, and a label that says which: 0 where the second
+// part follows the first. Throws InputError.
+std::unique_ptr<Examples> open_sentence_pairs(const std::string& key, const std::string& path,
+                                              const Config& config, const tokenizer::Tokenizer& tokenizer);
+
 // Texts or pairs of texts with a class or a number, of a tsv or jsonl file: [CLS] text [SEP], or [CLS] text
 // [SEP] second text [SEP]; where the tokenizer has other tokens for a text's ends, those. All of the file is
 // encoded, and kept in memory. Throws InputError.

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace twobw::data {
 
@@ -17,6 +18,12 @@ class TokenStream {
   // Whether it is made of documents, one after another; and of the document with a token one past its last.
   virtual bool has_documents() const { return false; }
   virtual std::int64_t document_end(std::int64_t token) const { return tokens(); }
+  // Where documents end in it, in their order, the last at its end. Those of no tokens are left out.
+  std::vector<std::int64_t> document_ends() const {
+    std::vector<std::int64_t> ends;
+    for (std::int64_t end = 0; end < tokens(); ends.push_back(end)) end = document_end(end);
+    return ends;
+  }
   virtual std::string describe() const = 0;
 };
 

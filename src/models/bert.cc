@@ -18,6 +18,7 @@ struct Bert {
   int heads;
   double dropout, norm_eps;
   ModelHead tells;
+  bool next_sentence;
 
   Tensors embedding(Parameters p, const Tensors&, const Pass& pass) const {
     const Tensor& types = pass.batch[Field::TokenTypes];
@@ -46,14 +47,25 @@ struct Bert {
   }
 
   Tensors transform(Parameters p, const Tensors& inputs, const Pass&) const {
-    return {ops::layer_norm(ops::erf_gelu(ops::linear(inputs[0], p[0], p[1])), p[2], p[3], norm_eps)};
+    // Before the rest, so that its gradient, as large as all tokens', is made after theirs.
+    Tensors first;
+    if (next_sentence) first.push_back(first_token(inputs[0]));
+    Tensors out = {ops::layer_norm(ops::erf_gelu(ops::linear(inputs[0], p[0], p[1])), p[2], p[3], norm_eps)};
+    out.insert(out.end(), first.begin(), first.end());
+    return out;
   }
 
   Tensors head(Parameters p, const Tensors& inputs, const Pass& pass) const {
     if (architecture::tells_of_sequences(tells)) return {of_first_token(p, inputs[0], pass)};
-    if (!pass.batch[Field::Targets].defined()) return {ops::linear(inputs[0], p[0], p[1])};
-    return {ops::head_loss(inputs[0], p[0], p[1], pass.batch[Field::Targets], pass.batch[Field::LossScale],
-                           pass.room)};
+    const bool has_targets = pass.batch[Field::Targets].defined();
+    const Tensor of_tokens = has_targets ? ops::head_loss(inputs[0], p[0], p[1], pass.batch[Field::Targets],
+                                                          pass.batch[Field::LossScale], pass.room)
+                                         : ops::linear(inputs[0], p[0], p[1]);
+    if (!next_sentence) return {of_tokens};
+    const Tensor pooled = pool(inputs[1], p[2], p[3]);
+    if (!has_targets) return {of_tokens, ops::linear(pooled, p[4], p[5])};
+    return {of_tokens + ops::head_loss(pooled, p[4], p[5], pass.batch[Field::Labels],
+                                       pass.batch[Field::LabelScale], pass.room)};
   }
 
  private:
@@ -65,10 +77,15 @@ struct Bert {
     return ops::layer_norm(sum, p[2], p[3], norm_eps);
   }
 
+  // A copy, so that the other tokens need not be kept.
+  static Tensor first_token(const Tensor& x) { return x.select(1, 0).contiguous(); }
+
+  static Tensor pool(const Tensor& first, const Tensor& weight, const Tensor& bias) {
+    return at::tanh(ops::linear(first, weight, bias));
+  }
+
   Tensor of_first_token(Parameters p, const Tensor& x, const Pass& pass) const {
-    // A copy, so that the other tokens need not be kept.
-    const Tensor first = x.select(1, 0).contiguous();
-    const Tensor pooled = at::tanh(ops::linear(first, p[0], p[1]));
+    const Tensor pooled = pool(first_token(x), p[0], p[1]);
     return sequence_head(tells, ops::dropout(pooled, dropout, pass, 0), p[2], p[3], pass);
   }
 };
@@ -87,7 +104,8 @@ Forward forward_of_bert(const ModelConfig& config, const architecture::Layer& la
   const Bert bert{.heads = config.heads,
                   .dropout = config.dropout,
                   .norm_eps = config.norm_eps,
-                  .tells = architecture::head_of(config)};
+                  .tells = architecture::head_of(config),
+                  .next_sentence = config.next_sentence};
   return [bert, forward = found->second](Bert::Parameters p, const Tensors& inputs, const Pass& pass) {
     return (bert.*forward)(p, inputs, pass);
   };

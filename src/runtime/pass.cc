@@ -1,6 +1,7 @@
 #include "runtime/pass.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/gpu_name.h"
 #include "base/random.h"
@@ -26,7 +27,13 @@ Passes::Passes(const Config& config, const data::Source& training, const data::S
       fields_(fields),
       position_(position),
       // Graphs are of one shape.
-      keeps_padding_(!config.devices.empty() && names_gpu(config.devices.front())) {}
+      keeps_padding_(!config.devices.empty() && names_gpu(config.devices.front())),
+      loss_{.fields = fields & architecture::kCounted},
+      labels_{.fields = {}} {
+  if (!fields.has(Field::LabelScale)) return;
+  labels_.fields = {Field::Labels};
+  loss_.fields = loss_.fields.without(labels_.fields);
+}
 
 template <typename Read>
 data::Batch Passes::without_padding(const data::Source& source, Read read) const {
@@ -56,33 +63,32 @@ data::Batch Passes::validation_batch(std::int64_t index, BatchFields fields) con
   return validation_.sequential(index, config_.pipeline.microbatch, config_.model.context, fields);
 }
 
-std::int64_t Passes::labels_in_batch() const {
-  return counted_fields().count(config_.pipeline.microbatch, config_.model.context);
+std::int64_t Passes::labels_in_batch(const Mean& mean) const {
+  return mean.fields.count(config_.pipeline.microbatch, config_.model.context);
 }
 
-double Passes::training_scale(std::int64_t update) {
+double Passes::training_scale(std::int64_t update, Mean& mean) const {
   const std::int64_t batches = std::int64_t{config_.pipeline.microbatches} * config_.pipeline.replicas;
-  if (training_.is_dense()) return over(batches * labels_in_batch());
-  if (counted_ != update) {
+  if (training_.is_dense()) return over(batches * labels_in_batch(mean));
+  if (mean.counted != update) {
     std::int64_t labels = 0;
     for (std::int64_t i = 0; i < batches; ++i)
-      labels += data::count_labels(training_batch(update, i, counted_fields()));
-    scale_ = over(labels);
-    counted_ = update;
+      labels += data::count_labels(training_batch(update, i, mean.fields));
+    mean.scale = over(labels);
+    mean.counted = update;
   }
-  return scale_;
+  return mean.scale;
 }
 
-double Passes::validation_scale() {
+double Passes::validation_scale(Mean& mean) const {
   const std::int64_t batches = config_.train.eval_microbatches;
-  if (validation_.is_dense()) return over(batches * labels_in_batch());
-  if (!validation_scale_) {
+  if (validation_.is_dense()) return over(batches * labels_in_batch(mean));
+  if (!mean.validation_scale) {
     std::int64_t labels = 0;
-    for (std::int64_t i = 0; i < batches; ++i)
-      labels += data::count_labels(validation_batch(i, counted_fields()));
-    validation_scale_ = over(labels);
+    for (std::int64_t i = 0; i < batches; ++i) labels += data::count_labels(validation_batch(i, mean.fields));
+    mean.validation_scale = over(labels);
   }
-  return *validation_scale_;
+  return *mean.validation_scale;
 }
 
 models::Pass Passes::training(int replica, std::int64_t k) {
@@ -91,16 +97,19 @@ models::Pass Passes::training(int replica, std::int64_t k) {
       .training = true, .seed = config_.train.seed, .update = k / m, .microbatch = replica * m + k % m};
   pass.batch = without_padding(
       training_, [&](BatchFields fields) { return training_batch(pass.update, pass.microbatch, fields); });
-  if (fields_.has(Field::LossScale))
-    pass.batch[Field::LossScale] = at::full({1}, training_scale(pass.update), at::kDouble);
+  for (const auto& [field, mean] : {std::pair{Field::LossScale, &loss_}, {Field::LabelScale, &labels_}}) {
+    if (fields_.has(field))
+      pass.batch[field] = at::full({1}, training_scale(pass.update, *mean), at::kDouble);
+  }
   return pass;
 }
 
 models::Pass Passes::validation(std::int64_t index) {
   models::Pass pass{.batch = without_padding(
                         validation_, [&](BatchFields fields) { return validation_batch(index, fields); })};
-  if (fields_.has(Field::LossScale))
-    pass.batch[Field::LossScale] = at::full({1}, validation_scale(), at::kDouble);
+  for (const auto& [field, mean] : {std::pair{Field::LossScale, &loss_}, {Field::LabelScale, &labels_}}) {
+    if (fields_.has(field)) pass.batch[field] = at::full({1}, validation_scale(*mean), at::kDouble);
+  }
   return pass;
 }
 

@@ -43,10 +43,17 @@ class Passes {
   data::Batch training_batch(std::int64_t update, std::int64_t microbatch,
                              architecture::BatchFields fields) const;
   data::Batch validation_batch(std::int64_t index, architecture::BatchFields fields) const;
-  architecture::BatchFields counted_fields() const { return fields_ & architecture::kCounted; }
-  std::int64_t labels_in_batch() const;  // where all of them count
-  double training_scale(std::int64_t update);
-  double validation_scale();
+  // A mean that the loss has, over the labels of these fields.
+  struct Mean {
+    architecture::BatchFields fields;
+    // Where labels have to be counted: of the update last asked for, and of an evaluation.
+    std::int64_t counted = -1;
+    double scale = 0;
+    std::optional<double> validation_scale = {};
+  };
+  std::int64_t labels_in_batch(const Mean& mean) const;  // where all of them count
+  double training_scale(std::int64_t update, Mean& mean) const;
+  double validation_scale(Mean& mean) const;
 
   const Config& config_;
   const data::Source& training_;
@@ -54,10 +61,7 @@ class Passes {
   architecture::BatchFields fields_;
   DataPosition position_;
   bool keeps_padding_;
-  // Where labels have to be counted: of the update last asked for, and of an evaluation.
-  std::int64_t counted_ = -1;
-  double scale_ = 0;
-  std::optional<double> validation_scale_;
+  Mean loss_, labels_;  // labels have one of their own where the model reads LabelScale
 };
 
 }  // namespace twobw::runtime

@@ -152,7 +152,8 @@ void check_fields(const Setup& setup) {
   const ModelConfig& model = setup.config.model;
   const auto taken = architecture::taken_by(setup.model.layers, 0, setup.model.size());
   for (const data::Field field : architecture::kFields) {
-    if (field == data::Field::LossScale || !taken.has(field) || setup.training->fields().has(field)) continue;
+    if (architecture::kScales.has(field) || !taken.has(field) || setup.training->fields().has(field))
+      continue;
     fail_input("model.head is {}, whose data have no {}, but model.family {} reads them; choose another head",
                name(architecture::head_of(model)), architecture::name(field), model.family);
   }

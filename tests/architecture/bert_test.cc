@@ -50,6 +50,19 @@ TEST(DescribedBert, IsAnEmbeddingPartsOfBlocksAndAHead) {
       "62 layers: embedding, 12 x (attention_in, attention_out, mlp_up, mlp_activation, mlp_down), head");
 }
 
+TEST(DescribedBert, MayTellTheNextSentence) {
+  ModelConfig config = bert_base();
+  config.next_sentence = true;
+  EXPECT_EQ(parameter_count(model_of(config)), 110'106'428);  // BertForPreTraining
+  EXPECT_EQ(model_of(config).back().takes, kTokenAndSequenceLoss);
+  EXPECT_GT(model_of(config).at(61).work({}).output, model_of(bert_base()).at(61).work({}).output);
+  config.head = ModelHead::Classification;
+  EXPECT_EQ(bert_refusal(config),
+            "model.next_sentence is true, but model.head is classification; it must be masked_lm");
+  EXPECT_EQ(bert_refusal({.next_sentence = true}),
+            "model.next_sentence is true; it must be false where model.family is gpt");
+}
+
 TEST(DescribedBert, MayHaveMorePositionsThanTheContext) {
   ModelConfig config = bert_base();
   config.context = 64;

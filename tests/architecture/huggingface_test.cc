@@ -193,6 +193,10 @@ TEST_F(HuggingFaceConfig, PromisesTheHeadOfItsArchitecture) {
     EXPECT_TRUE(promised(json, language));
     EXPECT_FALSE(promised(json, two));
   }
+  const ModelConfig next = {.next_sentence = true};
+  EXPECT_TRUE(promised(with_architecture(bert(), "BertForPreTraining"), next));
+  EXPECT_FALSE(promised(with_architecture(bert(), "BertForMaskedLM"), next));
+  EXPECT_FALSE(promised(with_architecture(bert(), "BertModel"), next));
   EXPECT_FALSE(promised(with_architecture(bert(), "BertModel"), language));
   EXPECT_FALSE(promised(with_architecture(gpt2(), "GPT2Model"), language));
 }

@@ -263,8 +263,10 @@ std::vector<ModelConfig> described_models() {
   judging_llama.labels = judging_gpt.labels = classifier.labels = 30;
   regression = bert;
   regression.head = ModelHead::Regression;
-  return {gpt,        dropping,   llama,      qwen3,       bert,         dropping_bert,
-          whole_bert, classifier, regression, judging_gpt, judging_llama};
+  ModelConfig pairs = bert;
+  pairs.next_sentence = true;
+  return {gpt,        dropping,   llama,      qwen3,       bert,          dropping_bert,
+          whole_bert, classifier, regression, judging_gpt, judging_llama, pairs};
 }
 
 // The description of the layers says what they keep, hand on and use.

@@ -242,7 +242,8 @@ class BadInputTest(TestCase):
         kinds = ["embedding", "attention_in", "attention_out", "mlp_up", "mlp_activation", "mlp_down", "head"]
         model = {"family": "gpt", "layers": 1, "width": 32, "heads": 4, "vocab": 64, "context": 16, "tied": True,
                  "dropout": 0, "head": "auto", "labels": 2, "positions": 0, "kv_heads": 0, "head_size": 0, "hidden": 0,
-                 "token_types": 2, "padding": True, "reset_documents": False, "qkv_bias": False, "qk_norm": False}
+                 "token_types": 2, "next_sentence": False, "padding": True, "reset_documents": False,
+                 "qkv_bias": False, "qk_norm": False}
         profile = {"version": 6, "device": "a core", "device_memory_bytes": 1, "program": "0", "libtorch": "0",
                    "created": "today", "model": model, "precision": "fp32", "optimizer": "adamw", "layers": kinds,
                    "kinds": {kind: {"parameters": 1, "tied_parameters": 0, "times": [times]} for kind in kinds},

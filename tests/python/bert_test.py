@@ -8,7 +8,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything is made here, nothing
 
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification
+from transformers import BertConfig, BertForMaskedLM, BertForPreTraining, BertForSequenceClassification
 
 from support import TestCase, random_weights, reference, words
 
@@ -25,6 +25,7 @@ PARTS = {
     "head.transform": ("cls.predictions.transform.dense",),
     "head.norm": ("cls.predictions.transform.LayerNorm",),
     "head.pooler": ("bert.pooler.dense",),
+    "head.next_sentence": ("cls.seq_relationship",),
 }
 IN_BLOCK = {
     "attention.qkv": ("attention.self.query", "attention.self.key", "attention.self.value"),
@@ -102,22 +103,31 @@ class BertTest(TestCase):
                 parts = weight.split([parameters[each].shape[0] for each in names[name]])
                 for each, part in zip(names[name], parts):
                     parameters[each].copy_(part)
-        (target,) = labels.values()
-        theirs = model(tokens, attention_mask=real.long(), token_type_ids=types, labels=target)
+        if isinstance(model, BertForPreTraining):
+            wanted = {"labels": labels["targets"], "next_sentence_label": labels["labels"]}
+        else:
+            (target,) = labels.values()
+            wanted = {"labels": target}
+        theirs = model(tokens, attention_mask=real.long(), token_type_ids=types, **wanted)
         theirs.loss.backward()
 
-        expected = {"logits": theirs.logits.detach(), "loss": theirs.loss.detach()}
+        logits = theirs.prediction_logits if isinstance(model, BertForPreTraining) else theirs.logits
+        expected = {"logits": logits.detach(), "loss": theirs.loss.detach()}
         for name in weights:
             expected["grad." + name] = torch.cat([parameters[each].grad for each in names[name]])
         self.assert_near(ours, expected, TOLERANCE)
 
-    def masked_lm(self, changes, lengths, length, tied=True):
+    def masked_lm(self, changes, lengths, length, tied=True, next_sentence=None):
         shape = {**changes, "model.tied": str(tied).lower()}
         tokens, _, real = made_up(shape, lengths, length)
         chosen = (torch.rand(tokens.shape, generator=torch.Generator().manual_seed(3)) < 0.3) & real
         targets = torch.randint(shape["model.vocab"], tokens.shape, generator=torch.Generator().manual_seed(4))
-        self.compare(shape, BertForMaskedLM(theirs(shape, tie_word_embeddings=tied)), lengths, length,
-                     {"targets": targets.masked_fill(~chosen, IGNORED)},
+        labels = {"targets": targets.masked_fill(~chosen, IGNORED)}
+        kind = BertForMaskedLM
+        if next_sentence is not None:
+            shape["model.next_sentence"], kind = "true", BertForPreTraining
+            labels["labels"] = torch.tensor(next_sentence)
+        self.compare(shape, kind(theirs(shape, tie_word_embeddings=tied)), lengths, length, labels,
                      "cls.predictions" if tied else "cls.predictions.decoder")
 
     def their_classifier(self, shape, outputs):
@@ -138,6 +148,13 @@ class BertTest(TestCase):
 
     def test_masked_lm_without_padding(self):
         self.masked_lm({**SMALL, "model.padding": "false"}, [24, 24], 24)
+
+    def test_masked_lm_and_next_sentence(self):
+        """The loss is the mean over the masked tokens plus the mean over the sequences that have a label."""
+        for changes in (SMALL, WIDE, ODD):
+            with self.subTest(**changes):
+                self.masked_lm(changes, [17, 9, 1], 17, next_sentence=[1, 0, 0])
+        self.masked_lm(SMALL, [17, 9, 4], 17, tied=False, next_sentence=[1, IGNORED, 0])
 
     def test_classification(self):
         for changes, labels in ((SMALL, 2), (WIDE, 5), (ODD, 3)):

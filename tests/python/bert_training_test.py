@@ -1,12 +1,12 @@
 """Whole runs of `twobw train` with BERT against a loop around transformers, from the same weights and the same masked
-batches, made up and of token files, whose microbatches have different numbers of targets. The loop computes in
-double."""
+batches, made up and of token files, whose microbatches have different numbers of targets; with the next sentence too.
+The loop computes in double."""
 import math
 import unittest
 
 import torch
 from safetensors.torch import load_file
-from transformers import BertForMaskedLM
+from transformers import BertForMaskedLM, BertForPreTraining
 
 import bert_test
 from support import ROOT, TINY, TestCase, reference, relative_error, twobw, words
@@ -40,8 +40,9 @@ class BertTrainingTest(TestCase):
         torch.set_num_threads(1)
 
     def their_model(self, settings, names):
+        kind = BertForPreTraining if "model.next_sentence" in settings else BertForMaskedLM
         # A token of padding would be left out of the embedding's gradient; here every token is one of the text's.
-        model = BertForMaskedLM(bert_test.theirs(settings, pad_token_id=None)).double()
+        model = kind(bert_test.theirs(settings, pad_token_id=None)).double()
         parameters = dict(model.named_parameters())
         with torch.no_grad():
             for name, weight in load_file(self.folder / "initial").items():
@@ -53,15 +54,27 @@ class BertTrainingTest(TestCase):
     def test_masked_lm_under_flush(self):
         self.follow(SETTINGS)
 
-    def test_masked_lm_on_token_files(self):
+    def token_files(self, *options):
+        """Settings for token files of the README."""
         tokens, special = self.folder / "tokens", ("[PAD]", "[CLS]", "[SEP]", "[MASK]")
         for command in (
                 ("tokenizer", "train", "--vocab", 300, *(f"--special={name}" for name in special), "--out", tokens),
-                ("prepare", "--tokenizer", tokens, "--out", self.folder / "data", "--validation", 0, "--no-eot")):
+                ("prepare", "--tokenizer", tokens, "--out", self.folder / "data", "--validation", 0, "--no-eot",
+                 *options)):
             process = twobw(*command, ROOT / "README.md")
             self.assertEqual(process.returncode, 0, process.stderr)
-        batches = self.follow({**SETTINGS, "model.vocab": 300, "data.train": self.folder / "data-train",
-                               "data.validation": self.folder / "data-train", "data.tokenizer": tokens})
+        return {**SETTINGS, "model.vocab": 300, "data.train": self.folder / "data-train",
+                "data.validation": self.folder / "data-train", "data.tokenizer": tokens}
+
+    def test_next_sentence_on_token_files(self):
+        batches = self.follow({**self.token_files("--split", "blank-lines"), "model.next_sentence": "true",
+                               "model.context": 24})
+        labels = torch.cat([batches[f"labels.{k}"] for k in range(60)])
+        self.assertEqual(set(labels.tolist()), {0, 1})
+        self.assertAlmostEqual(labels.double().mean().item(), 0.5, delta=0.15)
+
+    def test_masked_lm_on_token_files(self):
+        batches = self.follow(self.token_files())
         mask = 299  # special tokens are the last
         seen = torch.cat([batches[f"tokens.{k}"].flatten() for k in range(60)])
         asked = torch.cat([batches[f"targets.{k}"].flatten() for k in range(60)]) >= 0
@@ -84,15 +97,19 @@ class BertTrainingTest(TestCase):
             betas=(0.9, 0.95), eps=1e-8)
         losses, norms, counts = [], [], []
         for t in range(updates):
-            of_update = [[batches[f"{name}.{k}"] for name in ("tokens", "token_types", "lengths", "targets")]
+            of_update = [[batches.get(f"{name}.{k}") for name in
+                          ("tokens", "token_types", "lengths", "labels", "targets")]
                          for k in range(t * m, (t + 1) * m)]
             counts.append([int((targets >= 0).sum()) for *_, targets in of_update])
             total = 0
-            for tokens, types, lengths, targets in of_update:
+            for tokens, types, lengths, labels, targets in of_update:
                 real = torch.arange(tokens.shape[1]) < lengths.unsqueeze(1)
-                logits = model(tokens, attention_mask=real.long(), token_type_ids=types).logits
+                found = model(tokens, attention_mask=real.long(), token_type_ids=types)
+                logits = found.logits if labels is None else found.prediction_logits
                 loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten().clamp_min(-1),
                                                          ignore_index=-1, reduction="sum") / sum(counts[-1])
+                if labels is not None:  # every sequence has one
+                    loss += torch.nn.functional.cross_entropy(found.seq_relationship_logits, labels) / m
                 loss.backward()
                 total += loss.item()
             losses.append(total)

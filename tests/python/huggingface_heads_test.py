@@ -8,7 +8,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything is made here, nothing
 
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import (AutoModelForMaskedLM, AutoModelForSequenceClassification, BertConfig, BertForMaskedLM,
+from transformers import (AutoModelForMaskedLM, AutoModelForPreTraining, AutoModelForSequenceClassification, BertConfig, BertForMaskedLM,
                           BertForPreTraining, BertForSequenceClassification, BertModel, GPT2Config,
                           GPT2ForSequenceClassification, GPT2LMHeadModel, LlamaConfig,
                           LlamaForSequenceClassification, LlamaModel, Qwen2Config, Qwen2ForSequenceClassification,
@@ -127,6 +127,37 @@ class HuggingFaceHeadsTest(FolderTestCase):
                 self.assertLess(abs(Run(run).losses[0] / loss(model, batches, 4) - 1), TOLERANCE)
                 self.assert_same_tensors(self.weights(source), self.weights(run / "model"))
                 self.assertIs(type(self.loaded(auto_class(model), run / "model")), type(model))
+
+    def test_next_sentence(self):
+        torch.manual_seed(3)
+        model = BertForPreTraining(BertConfig(**BERT))
+        source, run = self.save(model), self.folder / "run"
+        said = self.train_from(source, run, **{"model.next_sentence": "true"})
+        self.assertIn(f"starting from the weights in {source}\n", said)
+        self.assert_same_tensors(self.weights(source), self.weights(run / "model"))
+        there = self.loaded(AutoModelForPreTraining, run / "model")
+        self.assertIs(type(there), BertForPreTraining)
+        reference("batches", 4, self.folder / "batches", run / "config.yaml")
+        batches, model = load_file(self.folder / "batches"), model.double()
+        totals, counts = [0, 0], [0, 0]
+        for k in range(4):
+            tokens, types, lengths, targets, labels = (
+                batches[f"{name}.{k}"].long() for name in ("tokens", "token_types", "lengths", "targets", "labels"))
+            real = torch.arange(tokens.shape[1]) < lengths.unsqueeze(1)
+            with torch.no_grad():
+                found = model(tokens, attention_mask=real.long(), token_type_ids=types)
+            for i, (their_logits, wanted) in enumerate(((found.prediction_logits.flatten(0, 1), targets.flatten()),
+                                                        (found.seq_relationship_logits, labels))):
+                totals[i] += torch.nn.functional.cross_entropy(their_logits, wanted, ignore_index=-1,
+                                                               reduction="sum").item()
+                counts[i] += int((wanted >= 0).sum())
+        expected = totals[0] / counts[0] + totals[1] / counts[1]
+        self.assertLess(abs(Run(run).losses[0] / expected - 1), TOLERANCE)
+        # Where the model has not been trained on it, that head is new.
+        source = self.save(BertForMaskedLM(BertConfig(**BERT)), "masked")
+        said = self.train_from(source, self.folder / "run 2", **{"model.next_sentence": "true"})
+        self.assertIn("not there, and initialised: bert.pooler.dense.weight, bert.pooler.dense.bias, "
+                      "cls.seq_relationship.weight, cls.seq_relationship.bias\n", said)
 
     def test_an_untied_output(self):
         """Its bias is the output's own; the other, which they do not use, is left out."""

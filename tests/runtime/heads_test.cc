@@ -24,12 +24,14 @@ struct Case {
   bool predict = true;
   int replicas = 1;
   std::vector<int> recompute = {};
+  bool next_sentence = false;
 };
 
 Config config_of(const Case& c) {
   Config config;
   config.model = {.family = c.family, .layers = 2, .width = 24, .heads = 3, .vocab = 37, .context = 10};
   config.model.head = c.head;
+  config.model.next_sentence = c.next_sentence;
   if (c.head == ModelHead::Classification) config.model.labels = 3;
   if (config.model.family != "llama") config.model.dropout = 0.1;
   config.pipeline.schedule = c.schedule;
@@ -72,6 +74,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"bert", kMasked, kTwoBW, {7, 6}, false},
                     Case{"bert", kMasked, kTwoBW, {5, 8}, true, 2},
                     Case{"bert", kMasked, kTwoBW, {5, 8}, true, 1, {0, 1}},
+                    Case{"bert", kMasked, kTwoBW, {12, 1}, true, 1, {}, true},
+                    Case{"bert", kMasked, kTwoBW, {3, 5, 5}, true, 1, {1, 2}, true},
+                    Case{"bert", kMasked, kFlush, {6, 7}, true, 2, {}, true},
                     Case{"bert", kClasses, kFlush, {2, 6, 4}}, Case{"bert", kClasses, kTwoBW, {4, 4, 4}},
                     Case{"bert", kClasses, kTwoBW, {3, 3, 3, 3}, true, 1, {1}},
                     Case{"bert", kNumbers, kFlush, {5, 7}}, Case{"bert", kNumbers, kTwoBW, {2, 10}, true, 2},

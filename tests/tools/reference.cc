@@ -174,6 +174,21 @@ ByName weights_in(const std::string& path, const ModelConfig& config, const mode
   return weights;
 }
 
+// 1 over what counts in the batch; labels by themselves where the model has a mean of their own for them.
+void set_scales(data::BatchFields taken, data::Batch& batch) {
+  using data::Field;
+  const auto over = [](std::int64_t count) {
+    return at::full({1}, 1.0 / static_cast<double>(count), at::kDouble);
+  };
+  data::Batch others = batch;
+  if (taken.has(Field::LabelScale)) {
+    data::Batch labels;
+    std::swap(labels[Field::Labels], others[Field::Labels]);
+    batch[Field::LabelScale] = over(data::count_labels(labels));
+  }
+  batch[Field::LossScale] = over(data::count_labels(others));
+}
+
 void gradients(Words words) {
   const ByName input = checkpoint::load_safetensors(words[1]);
   const ModelConfig config = configuration(words.subspan(3)).model;
@@ -195,8 +210,7 @@ void gradients(Words words) {
   take(Field::Targets, "targets", at::kLong);
   take(Field::Labels, "labels", at::kLong);
   take(Field::Values, "values", at::kDouble);
-  const double labels = static_cast<double>(data::count_labels(pass.batch));
-  pass.batch[Field::LossScale] = at::full({1}, 1 / labels, at::kDouble);
+  set_scales(architecture::taken_by(model.layers, 0, model.size()), pass.batch);
   const Tensor loss = run_layers(model, leaves, pass);
   torch::autograd::backward({loss}, {});
 

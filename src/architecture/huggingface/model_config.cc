@@ -18,6 +18,8 @@ using Json = nlohmann::json;
 // What a model was saved with.
 enum class StoredHead { Language, Sequences, None };
 
+constexpr const char* kWithNextSentence = "BertForPreTraining";
+
 struct Architecture {
   std::string name;
   StoredHead head;
@@ -48,7 +50,7 @@ const std::vector<ModelKind>& model_kinds() {
        {{"BertForMaskedLM", Language},
         {"BertForSequenceClassification", Sequences},
         {"BertModel", None},
-        {"BertForPreTraining", Language}},
+        {kWithNextSentence, Language}},
        read_bert},
   };
   return all;
@@ -80,6 +82,7 @@ std::string architecture_of(const ModelConfig& config) {
                            : config.family == "bert" ? "bert"
                                                      : llama_type(config);
   const ModelKind& kind = *std::ranges::find(model_kinds(), type, &ModelKind::model_type);
+  if (config.next_sentence) return kWithNextSentence;
   const StoredHead head = tells_of_sequences(config.head) ? StoredHead::Sequences : StoredHead::Language;
   return std::ranges::find(kind.architectures, head, &Architecture::head)->name;
 }
@@ -126,7 +129,12 @@ ImportedModel read_model(const ModelConfig& given) {
     model.head = given.head;
   }
   if (model.family != "llama") imported.open.emplace_back("model.dropout");
-  imported.open.emplace_back(model.family == "bert" ? "model.padding" : "model.reset_documents");
+  if (model.family == "bert") {
+    imported.open.emplace_back("model.padding");
+    imported.open.emplace_back("model.next_sentence");
+  } else {
+    imported.open.emplace_back("model.reset_documents");
+  }
   return imported;
 }
 
@@ -137,8 +145,12 @@ ImportedModel read_model(const std::string& folder) {
 bool promises_head(const std::string& folder, const ModelConfig& config) {
   const ConfigFile file(folder + "/config.json");
   const StoredHead stored = stored_head(file, find_kind(file));
-  if (stored != StoredHead::Sequences)
-    return stored == StoredHead::Language && !tells_of_sequences(config.head);
+  if (stored != StoredHead::Sequences) {
+    const std::vector<std::string> given = file.words("architectures");
+    const bool tells_next = std::ranges::find(given, kWithNextSentence) != given.end();
+    return stored == StoredHead::Language && !tells_of_sequences(config.head) &&
+           (tells_next || !config.next_sentence);
+  }
   ModelConfig theirs;
   read_labels(file, theirs);
   return theirs.head == config.head && outputs_of(theirs) == outputs_of(config);

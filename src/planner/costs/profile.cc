@@ -79,6 +79,7 @@ Json write(const ModelConfig& model) {
           {"head_size", model.head_size},
           {"hidden", model.hidden},
           {"token_types", model.token_types},
+          {"next_sentence", model.next_sentence},
           {"padding", model.padding},
           {"reset_documents", model.reset_documents},
           {"qkv_bias", model.qkv_bias},
@@ -109,6 +110,7 @@ ModelConfig read_model(const JsonField& field) {
           .head_size = field["head_size"].whole(),
           .hidden = field["hidden"].whole(),
           .token_types = field["token_types"].whole(),
+          .next_sentence = field["next_sentence"].flag(),
           .padding = field["padding"].flag(),
           .reset_documents = field["reset_documents"].flag(),
           .qkv_bias = field["qkv_bias"].flag(),
@@ -230,6 +232,7 @@ void check_matches(const Profile& profile, const Config& config,
   same("model.head_size", had.head_size, has.head_size);
   same("model.hidden", had.hidden, has.hidden);
   same("model.token_types", had.token_types, has.token_types);
+  same("model.next_sentence", word(had.next_sentence), word(has.next_sentence));
   same("model.padding", word(had.padding), word(has.padding));
   same("model.reset_documents", word(had.reset_documents), word(has.reset_documents));
   same("model.qkv_bias", word(had.qkv_bias), word(has.qkv_bias));

@@ -35,6 +35,7 @@ Profile example() {
                    .head_size = 16,
                    .hidden = 80,
                    .token_types = 3,
+                   .next_sentence = true,
                    .padding = false,
                    .reset_documents = true,
                    .qkv_bias = true};
@@ -95,6 +96,7 @@ TEST(Profile, ReadsBackToTheLastBit) {
   EXPECT_EQ(back.model.head, ModelHead::Classification);
   EXPECT_EQ(back.model.labels, 5);
   EXPECT_EQ(back.model.token_types, 3);
+  EXPECT_TRUE(back.model.next_sentence);
   EXPECT_FALSE(back.model.padding);
   EXPECT_TRUE(back.model.reset_documents);
   EXPECT_EQ(back.model.head_size, 16);
