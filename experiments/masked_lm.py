@@ -84,8 +84,8 @@ def main():
     save_random_model(out / "model", len((arguments.tokenizer / "vocab.txt").read_text().splitlines()))
     twobw("prepare", arguments.text, "--tokenizer", arguments.tokenizer, "--out", out / "text", "--validation", 0,
           "--no-eot", "--split", "blank-lines")
-    settings = {**SETTINGS, "model.from": out / "model", "data.tokenizer": arguments.tokenizer, "train.updates": updates,
-                "data.train": out / "text-train", "data.validation": out / "text-train"}
+    settings = {**SETTINGS, "model.from": out / "model", "train.updates": updates, "data.train": out / "text-train",
+                "data.validation": out / "text-train", "data.tokenizer": arguments.tokenizer}
     words = [f"{key}={value}" for key, value in settings.items()]
     twobw("batches", *words, "--updates", updates, "--out", out / "batches.safetensors")
     twobw("train", *words, f"run_dir={out / 'run'}", stdout=subprocess.DEVNULL)

@@ -8,8 +8,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything is made here, nothing
 
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import (AutoModelForMaskedLM, AutoModelForPreTraining, AutoModelForSequenceClassification, BertConfig, BertForMaskedLM,
-                          BertForPreTraining, BertForSequenceClassification, BertModel, GPT2Config,
+from transformers import (AutoModelForMaskedLM, AutoModelForPreTraining, AutoModelForSequenceClassification, BertConfig,
+                          BertForMaskedLM, BertForPreTraining, BertForSequenceClassification, BertModel, GPT2Config,
                           GPT2ForSequenceClassification, GPT2LMHeadModel, LlamaConfig,
                           LlamaForSequenceClassification, LlamaModel, Qwen2Config, Qwen2ForSequenceClassification,
                           Qwen3Config, Qwen3ForSequenceClassification)
