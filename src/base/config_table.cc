@@ -307,7 +307,8 @@ std::vector<Key> train_keys() {
       whole(KEY(train.updates), 1, "Updates of the weights in the run."),
       whole(KEY(train.seed), 0, "Seed of the initial weights, the batches and dropout."),
       choice(KEY(train.precision), {"fp32", "bf16"},
-             "Number format of the computation; bf16, with weights kept in fp32 besides, is for GPUs."),
+             "Number format of the computation; with bf16 weights are kept in fp32 besides "
+             "([precision](precision.md))."),
       whole(KEY(train.eval_every), 0, "Updates between evaluations; 0 never evaluates."),
       whole(KEY(train.eval_microbatches), 1, "Validation microbatches in an evaluation."),
   };
@@ -329,8 +330,7 @@ std::vector<Key> outer_keys() {
           KEY(devices), {{"auto", {}}}, "auto or a list of devices, one per stage of every replica",
           "Device of each stage, replica after replica: cores (cpu:0, cpu:0-3, \"cpu:0,2\"), a GPU (cuda:0), "
           "cuda:0/4 for four slices of one, cuda:0/4.2 for the third of them; auto deals out the cores, or "
-          "with "
-          "train.precision bf16 the GPUs. With plan: auto, those to plan for.")
+          "with train.precision bf16 the GPUs, if there are any. With plan: auto, those to plan for.")
           .with(devices_fit_workers),
       words(KEY(run_dir), "Folder that the run writes to."),
       choice(

@@ -1,6 +1,7 @@
 #include "device/device.h"
 
 #include "device/cpu.h"
+#include "device/number_format.h"
 
 namespace twobw::device {
 
@@ -26,7 +27,7 @@ DeviceBinding::DeviceBinding(const std::string& name, const Device& device,
 }
 
 at::TensorOptions DeviceBinding::compute(const std::string& precision) const {
-  return gpu_ ? gpu_->compute_options(precision) : at::TensorOptions(at::kFloat);
+  return gpu_ ? gpu_->compute_options(precision) : at::TensorOptions(number_format(precision));
 }
 
 }  // namespace twobw::device

@@ -11,6 +11,7 @@
 #include "device/gpu.h"
 #include "device/gpu_clock.h"
 #include "device/gpu_events.h"
+#include "device/number_format.h"
 #include "device/slices.h"
 #include "device/stream_event.h"
 
@@ -82,7 +83,7 @@ GpuThread::~GpuThread() {
 }
 
 at::TensorOptions GpuThread::compute_options(const std::string& precision) const {
-  return at::TensorOptions(precision == "bf16" ? at::kBFloat16 : at::kFloat)
+  return at::TensorOptions(number_format(precision))
       .device(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(state_->gpu)));
 }
 

@@ -92,7 +92,7 @@ LayerBench::LayerBench(const runtime::Setup& setup, device::Clock& clock, const 
       gradients_(layout_, 1, compute_) {
   const at::Tensor& weights = versions_.flat(0);
   at::Tensor initial = weights;
-  if (!weights.is_cpu()) {
+  if (!weights.is_cpu() || weights.scalar_type() != at::kFloat) {
     initial = at::zeros({layout_.size()}, at::kFloat);
     weights::initialize(layout_, initial, setup.config.train.seed);
     weights.copy_(initial);

@@ -76,7 +76,8 @@ struct GroupedAttentionFunction : torch::autograd::Function<GroupedAttentionFunc
     const Heads heads =
         heads_of(context->saved_data["queries"].toInt(), context->saved_data["keys"].toInt(), mixed.size(3));
     const Tensor grad_mixed = grads[0].contiguous().view(mixed.sizes());
-    const Tensor grad_qkv = at::empty_like(input);
+    // Single precision: the gradients of a key come from several queries.
+    const Tensor grad_qkv = at::empty(input.sizes(), input.options().dtype(at::kFloat));
     const PackedHeads packed(input, heads), gradient(grad_qkv, heads);
     auto logsumexp = saved.begin() + 3;
     for (const Stretch& stretch : stretches_of(saved[2], input.size(0), input.size(1))) {
@@ -93,7 +94,7 @@ struct GroupedAttentionFunction : torch::autograd::Function<GroupedAttentionFunc
         add_or_set(stretch.of(gradient.values()), grad_values, which > 0);
       }
     }
-    return {grad_qkv, Tensor(), Tensor(), Tensor(), Tensor()};
+    return {grad_qkv.to(input.scalar_type()), Tensor(), Tensor(), Tensor(), Tensor()};
   }
 
   static Heads heads_of(std::int64_t queries, std::int64_t keys, std::int64_t size) {

@@ -12,6 +12,7 @@
 #include "models/documents.h"
 #include "models/kernels.h"
 #include "models/ops_cuda.h"
+#include "models/wide.h"
 
 namespace twobw::models::ops {
 namespace {
@@ -29,17 +30,14 @@ Tensor rows_of(const Tensor& x) {
 Tensor accumulate_product(const Tensor& weight, const Tensor& a, const Tensor& b) {
   Tensor gradient = weight.grad();
   if (!gradient.defined()) return a.t().mm(b);
-  gradient.addmm_(a.t(), b);
+  const at::ScalarType sums = gradient.scalar_type();
+  gradient.addmm_(a.to(sums).t(), b.to(sums));
   return {};
 }
 
 Tensor accumulate_sum(const Tensor& bias, const Tensor& grad_rows) {
   if (!bias.defined()) return {};
-  Tensor sum = grad_rows.sum(0);
-  Tensor gradient = bias.grad();
-  if (!gradient.defined()) return sum;
-  gradient.add_(sum);
-  return {};
+  return accumulate(bias, grad_rows.sum(0, /*keepdim=*/false, at::kFloat));
 }
 
 struct LinearFunction : torch::autograd::Function<LinearFunction> {
@@ -83,7 +81,7 @@ struct EmbeddingFunction : torch::autograd::Function<EmbeddingFunction> {
     Tensor gradient = saved[0].grad();
     const bool in_place = gradient.defined();
     if (!in_place) gradient = at::zeros_like(saved[0]);
-    gradient.index_add_(0, saved[1].reshape(-1), rows_of(grads[0]));
+    gradient.index_add_(0, saved[1].reshape(-1), rows_of(grads[0]).to(gradient.scalar_type()));
     return {in_place ? Tensor() : gradient, Tensor()};
   }
 };
@@ -93,28 +91,28 @@ template <auto kForward, auto kBackward>
 struct ActivationFunction : torch::autograd::Function<ActivationFunction<kForward, kBackward>> {
   static Tensor forward(AutogradContext* context, const Tensor& x) {
     at::AutoDispatchBelowADInplaceOrView below;
-    const Tensor input = x.contiguous();
-    Tensor out = at::empty_like(input);
-    const float* in = input.const_data_ptr<float>();
+    const Tensor input = x.contiguous(), wide = widened(input);
+    Tensor out = at::empty_like(wide);
+    const float* in = wide.const_data_ptr<float>();
     float* to = out.mutable_data_ptr<float>();
-    at::parallel_for(0, input.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    at::parallel_for(0, wide.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
       kForward(in + begin, to + begin, end - begin);
     });
     context->save_for_backward({input});
-    return out;
+    return out.to(input.scalar_type());
   }
 
   static tensor_list backward(AutogradContext* context, tensor_list grads) {
-    const Tensor input = context->get_saved_variables()[0];
-    const Tensor grad_out = grads[0].contiguous();
-    Tensor grad_x = at::empty_like(input);
-    const float* in = input.const_data_ptr<float>();
+    const Tensor input = context->get_saved_variables()[0], wide = widened(input);
+    const Tensor grad_out = widened(grads[0]);
+    Tensor grad_x = at::empty_like(wide);
+    const float* in = wide.const_data_ptr<float>();
     const float* go = grad_out.const_data_ptr<float>();
     float* gx = grad_x.mutable_data_ptr<float>();
-    at::parallel_for(0, input.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    at::parallel_for(0, wide.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
       kBackward(in + begin, go + begin, gx + begin, end - begin);
     });
-    return {grad_x};
+    return {grad_x.to(input.scalar_type())};
   }
 };
 using GeluFunction = ActivationFunction<models::gelu_forward, models::gelu_backward>;
@@ -128,7 +126,7 @@ struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
     const Tensor rows = rows_of(hidden);
     const Tensor wanted = targets.reshape(-1).contiguous();
     const std::int64_t count = rows.size(0), classes = weight.size(0);
-    Tensor logits = bias ? at::addmm(*bias, rows, weight.t()) : rows.mm(weight.t());
+    Tensor logits = widened(bias ? at::addmm(*bias, rows, weight.t()) : rows.mm(weight.t()));
     Tensor losses = at::empty({count}, at::kDouble);
 
     const double factor = scale.item<double>();
@@ -140,7 +138,8 @@ struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
       models::softmax_cross_entropy(z + begin * classes, target + begin, loss + begin, end - begin, classes,
                                     of_gradient);
     });
-    context->save_for_backward({rows, weight, bias.value_or(Tensor()), needs_gradient ? logits : Tensor()});
+    const Tensor gradient = needs_gradient ? logits.to(rows.scalar_type()) : Tensor();
+    context->save_for_backward({rows, weight, bias.value_or(Tensor()), gradient});
     context->saved_data["sizes"] = hidden.sizes().vec();
     double total = 0.0;
     for (std::int64_t row = 0; row < count; ++row) total += loss[row];
@@ -200,17 +199,10 @@ Tensor embed(const Tensor& token_weight, const Tensor& position_weight, const Te
     return ops::embedding(token_weight, tokens) + ops::embedding(position_weight, positions);
   if (token_weight.is_cuda()) return cuda::embed(token_weight, position_weight, tokens);
   const Tensor places = at::arange(tokens.size(1), at::kLong);
+  // Autograd would sum a position's gradient over the sequences in 16 bits.
+  if (at::isReducedFloatingType(token_weight.scalar_type()))
+    return ops::embedding(token_weight, tokens) + ops::embedding(position_weight, places.expand_as(tokens));
   return ops::embedding(token_weight, tokens) + ops::embedding(position_weight, places).unsqueeze(0);
-}
-
-Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  if (x.is_cuda()) return cuda::layer_norm(x, weight, bias, eps);
-  return at::layer_norm(x, {x.size(-1)}, weight, bias, eps);
-}
-
-std::pair<Tensor, Tensor> norm_and_stream(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  if (x.is_cuda()) return cuda::norm_and_stream(x, weight, bias);
-  return {ops::layer_norm(x, weight, bias), x};
 }
 
 Tensor gelu(const Tensor& x) {
@@ -226,7 +218,7 @@ Tensor erf_gelu(const Tensor& x) {
 Tensor dropout(const Tensor& x, double p, const Pass& pass, int site) {
   if (p == 0.0 || !pass.training) return x;
   if (x.is_cuda()) no_dropout_on_a_gpu(p);
-  return x * keep_mask(x.sizes(), p, pass, site);
+  return (x * keep_mask(x.sizes(), p, pass, site)).to(x.scalar_type());
 }
 
 Tensor causal_attention(const Tensor& qkv, int heads, double p, const Pass& pass, int site,

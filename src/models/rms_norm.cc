@@ -5,6 +5,7 @@
 #include "models/kernels.h"
 #include "models/ops.h"
 #include "models/ops_cuda.h"
+#include "models/wide.h"
 
 namespace twobw::models::ops {
 namespace {
@@ -18,25 +19,26 @@ struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor input = x.contiguous();
     const std::int64_t width = input.size(-1), rows = input.numel() / width;
-    Tensor out = at::empty_like(input), scale = at::empty({rows}, at::kFloat);
-    const float *from = input.const_data_ptr<float>(), *gains = weight.const_data_ptr<float>();
+    const Tensor wide = widened(input), wide_weight = widened(weight);
+    Tensor out = at::empty_like(wide), scale = at::empty({rows}, at::kFloat);
+    const float *from = wide.const_data_ptr<float>(), *gains = wide_weight.const_data_ptr<float>();
     float *to = out.mutable_data_ptr<float>(), *factors = scale.mutable_data_ptr<float>();
     at::parallel_for(0, rows, 1 + kGrain / width, [&](std::int64_t begin, std::int64_t end) {
       models::rms_norm_forward(from + begin * width, gains, to + begin * width, factors + begin, end - begin,
                                width, eps);
     });
     context->save_for_backward({input, weight, scale});
-    return out;
+    return out.to(input.scalar_type());
   }
 
   static tensor_list backward(AutogradContext* context, tensor_list grads) {
     const auto saved = context->get_saved_variables();
     const Tensor &input = saved[0], &weight = saved[1], &scale = saved[2];
-    const Tensor grad_out = grads[0].contiguous();
+    const Tensor wide = widened(input), wide_weight = widened(weight), grad_out = widened(grads[0]);
     const std::int64_t width = input.size(-1), rows = input.numel() / width;
-    const float *from = input.const_data_ptr<float>(), *gains = weight.const_data_ptr<float>(),
+    const float *from = wide.const_data_ptr<float>(), *gains = wide_weight.const_data_ptr<float>(),
                 *factors = scale.const_data_ptr<float>(), *gradients = grad_out.const_data_ptr<float>();
-    Tensor grad_x = at::empty_like(input);
+    Tensor grad_x = at::empty_like(wide);
     float* to = grad_x.mutable_data_ptr<float>();
     at::parallel_for(0, rows, 1 + kGrain / width, [&](std::int64_t begin, std::int64_t end) {
       const std::int64_t at = begin * width;
@@ -48,10 +50,7 @@ struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
     at::parallel_for(0, width, 1 + kGrain / rows, [&](std::int64_t begin, std::int64_t end) {
       models::rms_norm_weight_gradient(from, factors, gradients, sums, rows, width, begin, end);
     });
-    const Tensor& gradient = weight.grad();
-    if (!gradient.defined()) return {grad_x, sum, Tensor()};
-    gradient.add_(sum);
-    return {grad_x, Tensor(), Tensor()};
+    return {grad_x.to(input.scalar_type()), accumulate(weight, sum), Tensor()};
   }
 };
 

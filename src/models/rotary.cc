@@ -12,6 +12,7 @@
 #include "models/kernels.h"
 #include "models/ops.h"
 #include "models/ops_cuda.h"
+#include "models/wide.h"
 
 namespace twobw::models {
 namespace {
@@ -67,7 +68,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
 Tensor rotated(const Tensor& qkv, const Heads& heads, const Tensor& angles, float sign) {
-  const Tensor input = qkv.contiguous();
+  const Tensor input = widened(qkv);
   const std::int64_t width = input.size(2), length = input.size(1), rows = input.size(0) * length;
   Tensor out = at::empty_like(input);
   const float *from = input.const_data_ptr<float>(), *table = angles.const_data_ptr<float>();
@@ -78,7 +79,7 @@ Tensor rotated(const Tensor& qkv, const Heads& heads, const Tensor& angles, floa
                          heads.queries + heads.keys, heads.size, sign);
     }
   });
-  return out;
+  return out.to(qkv.scalar_type());
 }
 
 struct RotateFunction : torch::autograd::Function<RotateFunction> {

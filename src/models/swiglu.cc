@@ -5,6 +5,7 @@
 #include "models/kernels.h"
 #include "models/ops.h"
 #include "models/ops_cuda.h"
+#include "models/wide.h"
 
 namespace twobw::models::ops {
 namespace {
@@ -20,28 +21,29 @@ struct SwigluFunction : torch::autograd::Function<SwigluFunction> {
     const std::int64_t width = input.size(-1) / 2, rows = input.numel() / (2 * width);
     auto sizes = input.sizes().vec();
     sizes.back() = width;
-    Tensor out = at::empty(sizes, input.options());
-    const float* from = input.const_data_ptr<float>();
+    const Tensor wide = widened(input);
+    Tensor out = at::empty(sizes, wide.options());
+    const float* from = wide.const_data_ptr<float>();
     float* to = out.mutable_data_ptr<float>();
     at::parallel_for(0, rows, 1 + kGrain / width, [&](std::int64_t begin, std::int64_t end) {
       models::swiglu_forward(from + begin * 2 * width, to + begin * width, end - begin, width);
     });
     context->save_for_backward({input});
-    return out;
+    return out.to(input.scalar_type());
   }
 
   static tensor_list backward(AutogradContext* context, tensor_list grads) {
     const Tensor input = context->get_saved_variables()[0];
-    const Tensor grad_out = grads[0].contiguous();
+    const Tensor wide = widened(input), grad_out = widened(grads[0]);
     const std::int64_t width = input.size(-1) / 2, rows = input.numel() / (2 * width);
-    Tensor grad_x = at::empty_like(input);
-    const float *from = input.const_data_ptr<float>(), *gradients = grad_out.const_data_ptr<float>();
+    Tensor grad_x = at::empty_like(wide);
+    const float *from = wide.const_data_ptr<float>(), *gradients = grad_out.const_data_ptr<float>();
     float* to = grad_x.mutable_data_ptr<float>();
     at::parallel_for(0, rows, 1 + kGrain / width, [&](std::int64_t begin, std::int64_t end) {
       const std::int64_t at = begin * width;
       models::swiglu_backward(from + 2 * at, gradients + at, to + 2 * at, end - begin, width);
     });
-    return {grad_x};
+    return {grad_x.to(input.scalar_type())};
   }
 };
 

@@ -34,7 +34,6 @@ GpuOptimizer::GpuOptimizer(const OptimizerConfig& config, const weights::Layout&
     : config_(config),
       layout_(layout),
       sync_updates_(sync_updates),
-      predicts_(predicts),
       whole_(config, layout, compute.scalar_type()),
       state_(
           make_state(config, initial, compute.options(), predicts || compute.scalar_type() != at::kFloat)) {

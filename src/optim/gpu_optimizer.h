@@ -40,8 +40,6 @@ class GpuOptimizer {
   const at::Tensor& true_weights(const at::Tensor& newest) const {
     return state_.master.defined() ? state_.master : newest;
   }
-  // Whether what is computed with is the true weights, if perhaps rounded.
-  bool computes_with_true_weights() const { return config_.extrapolate_weights.empty() && !predicts_; }
 
   const State& state() const { return state_; }
   // Where its counts are on the device, as bytes, and what a copy of them on the CPU says.
@@ -67,7 +65,6 @@ class GpuOptimizer {
   OptimizerConfig config_;
   const weights::Layout& layout_;
   std::int64_t sync_updates_;
-  bool predicts_;
   WholeParameters whole_;
   State state_;
   at::Tensor pieces_, norm_pieces_, first_piece_, partial_, norms_, gathered_, sum_, control_;

@@ -8,23 +8,36 @@
 #include "base/error.h"
 #include "base/optimizer_kinds.h"
 #include "optim/extrapolation.h"
+#include "optim/rounded_pieces.h"
 
 namespace twobw::optim {
 namespace {
 
 constexpr std::int64_t kGrain = 1 << 16;
 
+// `target` where it does not take floats.
+at::Tensor if_narrow(const at::Tensor& target) {
+  return target.defined() && target.scalar_type() != at::kFloat ? target : at::Tensor();
+}
+
+float* if_float(const at::Tensor& target) {
+  return target.defined() && target.scalar_type() == at::kFloat ? target.mutable_data_ptr<float>() : nullptr;
+}
+
 }  // namespace
 
 Optimizer::Optimizer(const OptimizerConfig& config, const weights::Layout& layout, std::int64_t sync_updates,
-                     const at::Tensor& initial, bool predicts)
+                     const at::Tensor& initial, bool predicts, at::ScalarType compute)
     : config_(config),
       layout_(layout),
       sync_updates_(sync_updates),
       values_(values_by_parameter(config, layout)),
       whole_(config, layout, at::kFloat),
       last_scale_(first_scale(config)),
-      state_(make_state(config, initial, initial.options(), /*keeps_master=*/predicts)) {}
+      state_(make_state(config, initial, initial.options(),
+                        /*keeps_master=*/predicts && compute == at::kFloat)) {
+  if (compute != at::kFloat) state_.master = initial;
+}
 
 Applied Optimizer::step(std::int64_t update, double learning_rate, std::span<const double> squared_norms,
                         const at::Tensor& gradient, const at::Tensor& source, const at::Tensor& target,
@@ -41,19 +54,24 @@ Applied Optimizer::step(std::int64_t update, double learning_rate, std::span<con
 }
 
 template <typename Work>
-void Optimizer::for_each_range(const Streams& streams, const Work& work) const {
+void Optimizer::for_each_range(const Streams& streams, const at::Tensor& rounded, const Work& work) const {
   for (const weights::Parameter& parameter : layout_.parameters()) {
     if (parameter.alias || whole_.has(parameter)) continue;
     at::parallel_for(0, parameter.count, kGrain, [&](std::int64_t begin, std::int64_t end) {
-      work(parameter, streams.from(parameter.offset + begin, end - begin));
+      const std::int64_t first = parameter.offset + begin, last = parameter.offset + end;
+      if (!rounded.defined()) return work(parameter, streams.from(first, last - first));
+      RoundedPieces(streams, rounded).for_each(first, last, [&](const Streams& piece) {
+        work(parameter, piece);
+      });
     });
   }
 }
 
 void Optimizer::apply(const Update& update, const at::Tensor& gradient, const at::Tensor& source,
                       const at::Tensor& target, const Prediction* next) {
-  Streams streams{.source = data_of(source),
-                  .target = data_of(target),
+  // Of 16 bits, they are but rounded into: the master moves.
+  Streams streams{.source = if_float(source),
+                  .target = if_float(target),
                   .gradient = data_of(gradient),
                   .moment1 = data_of(state_.moment1),
                   .moment2 = data_of(state_.moment2),
@@ -61,11 +79,11 @@ void Optimizer::apply(const Update& update, const at::Tensor& gradient, const at
                   .update2 = data_of(state_.update2)};
   if (state_.master.defined()) {
     streams.source = streams.target = data_of(state_.master);
-    streams.compute = data_of(target);
+    streams.compute = if_float(target);
     streams.applied1 = data_of(state_.applied1);
   }
   if (next != nullptr) {
-    streams.compute = data_of(next->target);
+    streams.compute = if_float(next->target);
     streams.ahead = data_of(next->gradient);
   }
   const Extrapolation extrapolation =
@@ -73,7 +91,8 @@ void Optimizer::apply(const Update& update, const at::Tensor& gradient, const at
   const auto scale = static_cast<float>(update.gradient_scale);
   const std::int64_t after = applied_ + (update.skip ? 0 : 1);
   if (!update.skip) last_scale_ = scale;
-  for_each_range(streams, [&](const weights::Parameter& parameter, const Streams& range) {
+  const at::Tensor rounded = if_narrow(next != nullptr ? next->target : target);
+  for_each_range(streams, rounded, [&](const weights::Parameter& parameter, const Streams& range) {
     const Rule rule = rule_of(parameter, update.learning_rate, scale, applied_);
     if (next == nullptr) {
       if (update.skip) return skip(extrapolation, range);
@@ -126,12 +145,13 @@ void Optimizer::predict(const Prediction& prediction) const {
   const Streams streams{.source = data_of(state_.master),
                         .moment1 = data_of(state_.moment1),
                         .moment2 = data_of(state_.moment2),
-                        .compute = data_of(prediction.target),
+                        .compute = if_float(prediction.target),
                         .ahead = data_of(prediction.gradient)};
-  for_each_range(streams, [&](const weights::Parameter& parameter, const Streams& range) {
+  const auto work = [&](const weights::Parameter& parameter, const Streams& range) {
     std::visit([&](const auto& rule) { optim::predict(rule, range); },
                rule_of(parameter, prediction, applied_));
-  });
+  };
+  for_each_range(streams, if_narrow(prediction.target), work);
   predict_whole(prediction);
 }
 

@@ -55,9 +55,11 @@ struct Applied {
 
 class Optimizer {
  public:
-  // `initial`: flat W(0); `predicts`: predict() may be asked for.
+  // `initial`: flat W(0) in single precision; `predicts`: predict() may be asked for. Where `compute`, the
+  // format of what is computed with, is another, `initial` becomes the master, and what is computed with is
+  // rounded from it, to nearest even.
   Optimizer(const OptimizerConfig& config, const weights::Layout& layout, std::int64_t sync_updates,
-            const at::Tensor& initial, bool predicts = false);
+            const at::Tensor& initial, bool predicts = false, at::ScalarType compute = at::kFloat);
 
   // apply() with what follows from the norm of the whole gradient: clipping, and the skip of what is not
   // finite. `squared_norms`: of all parameters of the model, in its order.
@@ -94,8 +96,9 @@ class Optimizer {
   Rule rule_of(const weights::Parameter& parameter, const Prediction& prediction, std::int64_t applied) const;
   void predict_whole(const Prediction& prediction) const;
   WholeScalars scalars_of(double learning_rate, float gradient_scale, bool skip) const;
+  // `rounded`: what the weights to compute with are rounded into, or undefined.
   template <typename Work>
-  void for_each_range(const Streams& streams, const Work& work) const;
+  void for_each_range(const Streams& streams, const at::Tensor& rounded, const Work& work) const;
 
   OptimizerConfig config_;
   const weights::Layout& layout_;

@@ -6,9 +6,9 @@ namespace {
 class SerialCpuOptimizer final : public SerialOptimizer {
  public:
   SerialCpuOptimizer(const Config& config, const weights::Layout& layout, const at::Tensor& initial,
-                     bool predicts)
+                     at::ScalarType compute, bool predicts)
       : layout_(layout),
-        optimizer_(config.optimizer, layout, config.pipeline.sync_updates, initial, predicts) {}
+        optimizer_(config.optimizer, layout, config.pipeline.sync_updates, initial, predicts, compute) {}
 
   at::Tensor squared_norms(std::int64_t, const at::Tensor& gradient) override {
     return at::tensor(optim::squared_norms(layout_, gradient), at::kDouble);
@@ -39,7 +39,7 @@ std::unique_ptr<SerialOptimizer> make_serial_optimizer(const Config& config, con
                                                        const at::Tensor& initial, const at::Tensor& compute,
                                                        bool predicts) {
   if (!compute.is_cpu()) return make_serial_gpu_optimizer(config, layout, initial, compute, predicts);
-  return std::make_unique<SerialCpuOptimizer>(config, layout, initial, predicts);
+  return std::make_unique<SerialCpuOptimizer>(config, layout, initial, compute.scalar_type(), predicts);
 }
 
 }  // namespace twobw::optim

@@ -28,7 +28,8 @@ class SerialOptimizer {
   virtual at::Tensor true_weights(const at::Tensor& newest) const = 0;
 };
 
-// `initial`: flat W(0) in single precision, on the CPU; `compute`: W(0) as computed with, on its device.
+// `initial`: flat W(0) in single precision, on the CPU; `compute`: W(0) as computed with, on its device. The
+// optimizer may keep `initial` and write it.
 // `predicts`: the true weights are not computed with.
 std::unique_ptr<SerialOptimizer> make_serial_optimizer(const Config& config, const weights::Layout& layout,
                                                        const at::Tensor& initial, const at::Tensor& compute,

@@ -25,10 +25,11 @@ Tensors detached(const Tensors& tensors) {
 class CpuStage final : public Stage {
  public:
   CpuStage(const Config& config, const models::Model& model, const data::Source& training,
-           const data::Source& validation, const StageSetup& setup, device::MemoryPool& pool)
-      : Stage(config, model, training, validation, setup, at::kFloat),
-        optimizer_(config.optimizer, layout_, config.pipeline.sync_updates, versions_.flat(0),
-                   setup.predicts),
+           const data::Source& validation, const StageSetup& setup, const at::TensorOptions& compute,
+           device::MemoryPool& pool)
+      : Stage(config, model, training, validation, setup, compute),
+        optimizer_(config.optimizer, layout_, config.pipeline.sync_updates, first_weights(), setup.predicts,
+                   versions_.flat(0).scalar_type()),
         in_flight_(setup.slots),
         pool_(pool),
         feed_(config, passes_, setup.replica) {}
@@ -62,6 +63,7 @@ class CpuStage final : public Stage {
     Tensors inputs;                    // leaves that require a gradient
     torch::autograd::edge_list roots;  // where the backward starts; none under recomputation
   };
+  Tensor first_weights() const;
   const Tensor& true_weights() const { return optimizer_.true_weights(versions_.flat(versions_.newest())); }
 
   optim::Optimizer optimizer_;
@@ -71,6 +73,16 @@ class CpuStage final : public Stage {
   StepResult last_step_;
   Feed feed_;
 };
+
+// W(0) for the optimizer, which keeps it where what is computed with is rounded from it.
+Tensor CpuStage::first_weights() const {
+  const Tensor& first = versions_.flat(0);
+  if (first.scalar_type() == at::kFloat) return first;
+  const PurposeScope purpose(Term::Master);
+  const Tensor initial = initial_weights();
+  first.copy_(initial);
+  return initial;
+}
 
 Tensors CpuStage::forward(std::int64_t microbatch, int slot, std::int64_t generation, const Tensors& inputs) {
   InFlight& flight = in_flight_[slot];
@@ -107,7 +119,8 @@ Tensors CpuStage::backward(std::int64_t microbatch, int slot, std::int64_t gener
 
 Tensors CpuStage::evaluate(std::int64_t index, const Tensors& inputs) {
   at::NoGradGuard no_grad;
-  return run_layers(weights::parameter_views(layout_, true_weights()), inputs, passes_.validation(index));
+  return run_layers(weights::parameter_views(layout_, weights_to_evaluate()), inputs,
+                    passes_.validation(index));
 }
 
 // A copy: the buffer itself is cleared by the step, which does not wait for the other end.
@@ -157,8 +170,9 @@ StepResult CpuStage::finish_step(std::int64_t update) {
 
 std::unique_ptr<Stage> make_cpu_stage(const Config& config, const models::Model& model,
                                       const data::Source& training, const data::Source& validation,
-                                      const StageSetup& setup, device::MemoryPool& pool) {
-  return std::make_unique<CpuStage>(config, model, training, validation, setup, pool);
+                                      const StageSetup& setup, const at::TensorOptions& compute,
+                                      device::MemoryPool& pool) {
+  return std::make_unique<CpuStage>(config, model, training, validation, setup, compute, pool);
 }
 
 }  // namespace twobw::runtime

@@ -88,12 +88,6 @@ void check_guard(const Config& config) {
       name(config.pipeline.schedule), config.pipeline.predict ? "" : " and pipeline.predict: false");
 }
 
-void check_precision(const Config& config, bool on_gpus) {
-  if (config.train.precision == "fp32" || on_gpus) return;
-  fail_input("train.precision is {}, which is for GPUs; {} it must be fp32", config.train.precision,
-             config.devices.empty() ? "here are none, and on CPU cores" : "on CPU cores");
-}
-
 std::vector<device::Device> choose_gpus(const Config& config) {
   std::vector<GpuSlice> slices;
   for (const std::string& text : config.devices) {
@@ -200,7 +194,6 @@ Setup prepare(const Config& given) {
   check_groups(config, setup.model);
   check_split(config, setup.model);
   setup.devices = choose_devices(config, setup.spec.shape.workers());
-  check_precision(config, setup.devices.front().gpu.has_value());
   setup.training = data::open_source("data.train", config.data.train, config);
   setup.validation = data::open_source("data.validation", config.data.validation, config);
   check_tokenizer(config);

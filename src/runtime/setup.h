@@ -37,8 +37,8 @@ double tokens_per_update(const Config& config);
 // Throws InputError.
 Setup prepare(const Config& config);
 
-// The configuration's devices. Where it leaves them open and computes in a precision that is for GPUs: so
-// many of those, or all that there are.
+// The configuration's devices. Where it leaves them open, computes in 16 bits and there are GPUs: so many of
+// those, or all that there are.
 std::vector<std::string> auto_gpus(const Config& config, std::optional<int> count);
 
 }  // namespace twobw::runtime

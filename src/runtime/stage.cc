@@ -35,6 +35,27 @@ Tensors Stage::run_layers(std::span<const Tensor> parameters, Tensors x, const m
   return models::run_layers(model_, setup_.first_layer, setup_.last_layer, parameters, std::move(x), pass);
 }
 
+Tensor Stage::initial_weights() const {
+  Tensor initial = at::zeros({layout_.size()}, at::kFloat);
+  weights::initialize(layout_, initial, config_);
+  return initial;
+}
+
+// With predictions the buffer that the next one goes to is free, and has room for the true weights.
+Tensor Stage::weights_to_evaluate() {
+  const Tensor& newest = versions_.flat(versions_.newest());
+  const Tensor& weights = device_weights();
+  if (weights.scalar_type() == newest.scalar_type()) return weights;
+  // Without predictions they are computed with; else they are the newest between the step and the next
+  // prediction, where they are computed with at all.
+  const bool computed_with = config_.optimizer.extrapolate_weights.empty() && !setup_.predicts;
+  if (computed_with || setup_.settles) return newest;
+  if (!setup_.predicts) return weights.to(newest.scalar_type());
+  const Tensor room = versions_.begin_write();
+  room.copy_(weights, /*non_blocking=*/true);
+  return room;
+}
+
 void Stage::sum_local_ties(std::int64_t batch) {
   for (const weights::Tie& tie : layout_.ties()) {
     if (tie.primary >= 0 && tie.copy >= 0)

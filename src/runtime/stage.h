@@ -135,6 +135,10 @@ class Stage {
 
  protected:
   Tensors run_layers(std::span<const at::Tensor> parameters, Tensors x, const models::Pass& pass) const;
+  // Flat W(0), in single precision on the CPU.
+  at::Tensor initial_weights() const;
+  // The newest true weights in the format that is computed in.
+  at::Tensor weights_to_evaluate();
   // The end of it that this stage has, as a parameter of its layout.
   int tied_parameter(int tie) const;
   // What to predict from, and where to; the caller publishes it.
@@ -171,10 +175,11 @@ class Stage {
   std::map<std::int64_t, optim::PredictionMiss> misses_;  // by update
 };
 
-// `pool` counts what the stage allocates.
+// `compute`: the number format; `pool` counts what the stage allocates.
 std::unique_ptr<Stage> make_cpu_stage(const Config& config, const models::Model& model,
                                       const data::Source& training, const data::Source& validation,
-                                      const StageSetup& setup, device::MemoryPool& pool);
+                                      const StageSetup& setup, const at::TensorOptions& compute,
+                                      device::MemoryPool& pool);
 // On the calling thread's GPU (device/gpu_thread.h), which gives the options to compute with.
 std::unique_ptr<Stage> make_gpu_stage(const Config& config, const models::Model& model,
                                       const data::Source& training, const data::Source& validation,

@@ -51,7 +51,8 @@ void Worker::run(const models::Model& model, const data::Source& training, const
   binding_ = std::make_unique<device::DeviceBinding>(name, setup_.device, start);
   stage_ = setup_.device.gpu ? make_gpu_stage(config_, model, training, validation, setup_.arithmetic,
                                               binding_->compute(config_.train.precision))
-                             : make_cpu_stage(config_, model, training, validation, setup_.arithmetic, pool_);
+                             : make_cpu_stage(config_, model, training, validation, setup_.arithmetic,
+                                              binding_->compute(config_.train.precision), pool_);
   stream_ = std::make_unique<schedule::Stream>(schedule::of_replica(spec_, setup_.replica), setup_.stage);
   if (setup_.restored) restore();
   last_update_ = now();

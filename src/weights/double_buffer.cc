@@ -38,6 +38,11 @@ void initialize(const architecture::Parameter& spec, const Tensor& view, std::ui
   view.normal_(spec.init_mean, spec.init_std, generator);
 }
 
+// Others are rounded from floats that the optimizer keeps.
+bool holds_floats(const Tensor& flat) {
+  return flat.is_cpu() && flat.scalar_type() == at::kFloat;
+}
+
 }  // namespace
 
 void initialize(const Layout& layout, const Tensor& flat, std::uint64_t seed) {
@@ -64,12 +69,12 @@ void initialize(const Layout& layout, const Tensor& flat, const Config& config) 
 
 Versions::Versions(const Layout& layout, int kept, std::uint64_t seed, const at::TensorOptions& options)
     : Versions(layout, kept, options) {
-  if (buffers_[0].flat.is_cpu()) initialize(layout, buffers_[0].flat, seed);
+  if (holds_floats(buffers_[0].flat)) initialize(layout, buffers_[0].flat, seed);
 }
 
 Versions::Versions(const Layout& layout, int kept, const Config& config, const at::TensorOptions& options)
     : Versions(layout, kept, options) {
-  if (buffers_[0].flat.is_cpu()) initialize(layout, buffers_[0].flat, config);
+  if (holds_floats(buffers_[0].flat)) initialize(layout, buffers_[0].flat, config);
 }
 
 Versions::Versions(const Layout& layout, int kept, const at::TensorOptions& options) : buffers_(kept) {

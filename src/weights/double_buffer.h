@@ -21,7 +21,8 @@ class Versions {
  public:
   // W(0): every parameter from a random stream of its own, keyed by seed and name, so that initial
   // weights do not depend on the split.
-  // In the number format and on the device of `options`; on a GPU they are zero, for the stage to fill.
+  // In the number format and on the device of `options`; other than as floats on the CPU they are zero, for
+  // the stage to fill.
   Versions(const Layout& layout, int kept, std::uint64_t seed, const at::TensorOptions& options = at::kFloat);
   // W(0) as the configuration says: by its seed, or from its model.from.
   Versions(const Layout& layout, int kept, const Config& config,

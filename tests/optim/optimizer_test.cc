@@ -289,6 +289,50 @@ TEST(Optimizer, TheMasterIsACopyOfTheInitialWeights) {
   EXPECT_EQ(without.true_weights(flat).data_ptr(), flat.data_ptr());
 }
 
+// What is computed with is the float that it would be in single precision, rounded to nearest even; the
+// master moves alike.
+TEST(Optimizer, RoundsWhatIsComputedWith) {
+  constexpr std::int64_t kMany = 70'001;  // more than a thread's part, and no multiple of a piece
+  const Layout layout(toy_model({{{.name = "w", .shape = {kMany}}, {.name = "v", .shape = {5}}}}), 0, 1);
+  const OptimizerConfig config{.name = "adamw"};
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    const Tensor initial = at::randn({layout.size()}), gradient = at::randn({layout.gradient_size()});
+    const Tensor master = initial.clone();
+    Optimizer exact(config, layout, 0, initial, /*predicts=*/true);
+    Optimizer rounds(config, layout, 0, master, /*predicts=*/true, type);
+    Tensor written = at::zeros_like(initial), rounded = at::zeros({layout.size()}, type);
+    const auto expect_rounded = [&] {
+      for (const weights::Parameter& parameter : layout.parameters()) {
+        const auto part = [&](const Tensor& flat) {
+          return flat.narrow(0, parameter.offset, parameter.count);
+        };
+        EXPECT_TRUE(at::equal(part(rounded), part(written).to(type)));
+        EXPECT_TRUE(at::equal(part(rounds.true_weights(rounded)), part(exact.true_weights(written))));
+      }
+    };
+    EXPECT_EQ(rounds.true_weights(rounded).data_ptr(), master.data_ptr());
+    exact.apply({.learning_rate = 1e-2}, gradient.clone(), initial, written);
+    rounds.apply({.learning_rate = 1e-2}, gradient.clone(), rounded, rounded);
+    expect_rounded();
+
+    const Prediction coming{.learning_rate = 1e-2, .ratio = 2, .gradient = gradient};
+    Prediction to_floats = coming, to_type = coming;
+    to_floats.target = written;
+    to_type.target = rounded;
+    exact.predict(to_floats);
+    rounds.predict(to_type);
+    expect_rounded();
+
+    exact.apply({.index = 1, .learning_rate = 1e-2}, gradient.clone(), written, {}, &to_floats);
+    rounds.apply({.index = 1, .learning_rate = 1e-2}, gradient.clone(), rounded, {}, &to_type);
+    expect_rounded();
+
+    exact.apply({.index = 2, .learning_rate = 1e-2, .skip = true}, gradient.clone(), written, written);
+    rounds.apply({.index = 2, .learning_rate = 1e-2, .skip = true}, gradient.clone(), rounded, rounded);
+    expect_rounded();
+  }
+}
+
 TEST(ClipScale, BringsTheNormDownToTheLimit) {
   EXPECT_DOUBLE_EQ(clip_scale(0.5, 1.0), 1.0);
   EXPECT_NEAR(clip_scale(4.0, 1.0), 0.25, 1e-6);

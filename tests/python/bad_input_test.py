@@ -203,9 +203,6 @@ class BadInputTest(TestCase):
         self.settings_refused({"pipeline.stages": 2, "devices": "[cuda:0/4]"}, ["devices", "stages is 2"])
         self.settings_refused({"pipeline.stages": 2, "devices": "[cuda:0, cpu:0]"}, ["devices", "not both"])
 
-    def test_half_precision_on_cores(self):
-        self.settings_refused({"train.precision": "bf16"}, ["train.precision", "bf16", "GPUs"])
-
     # Plans
 
     CLUSTER = "nodes: [{devices: 8 x V100-16GB, link: {bandwidth: 150GB/s, latency: 5us}}]\n"

@@ -113,7 +113,7 @@ class StageMemory : public testing::TestWithParam<Case> {
                                        .versions = schedule::versions_kept(spec, r),
                                        .gradient_buffers = schedule::gradient_buffers(spec, r),
                                        .predicts = spec.shape.predict},
-                                      pool_);
+                                      at::kFloat, pool_);
     Footprint most;
     for (const auto& i : schedule::instructions(spec, r)) {
       if (i.op == Op::Forward) {
@@ -255,6 +255,27 @@ TEST_F(PipelineMemory, OfTheStateIsExact) {
       EXPECT_EQ(counted[r][Term::Master], 4 * p);
       EXPECT_EQ(counted[r][Term::Optimizer], (predict ? 8 : 12) * p);
       first += split[r];
+    }
+  }
+}
+
+// 20 bytes a parameter with prediction, where a stage keeps two versions and one gradient: 2 + 2 + 4 + 4 + 8.
+TEST_F(PipelineMemory, OfTheStateIn16BitsIsExact) {
+  Config config = small_config();
+  config.pipeline.stages = 2;
+  config.train.precision = "bf16";
+  const std::vector<int> split = {6, 11};
+  const models::Model model = models::build(config.model);
+  for (const bool predict : {true, false}) {
+    for (const ScheduleKind schedule : {ScheduleKind::TwoBW, ScheduleKind::Flush}) {
+      config.pipeline.predict = predict;
+      config.pipeline.schedule = schedule;
+      const Footprint first = peaks(config, split, false)[0];
+      const auto p = static_cast<double>(weights::Layout(model.layers, 0, split[0]).size());
+      EXPECT_EQ(first[Term::Weights], (schedule == ScheduleKind::TwoBW ? 2 : 1) * 2 * p);
+      EXPECT_EQ(first[Term::Gradients], 4 * p);
+      EXPECT_EQ(first[Term::Master], 4 * p);
+      EXPECT_EQ(first[Term::Optimizer], 8 * p);
     }
   }
 }

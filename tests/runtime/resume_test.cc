@@ -27,6 +27,7 @@ struct ResumeCase {
   int slack = 1;
   bool extrapolates = false;
   const char* optimizer = "adamw";
+  const char* precision = "fp32";
 };
 
 Config resume_config(const ResumeCase& given) {
@@ -52,6 +53,7 @@ Config resume_config(const ResumeCase& given) {
     config.optimizer.extrapolate_weights = {1.0};
     config.optimizer.extrapolate_update = {0.5};
   }
+  config.train.precision = given.precision;
   config.train.updates = 6;
   config.train.eval_every = 2;
   config.train.eval_microbatches = 2;
@@ -191,7 +193,12 @@ INSTANTIATE_TEST_SUITE_P(
         ResumeCase{"flush", {6, 6}, 4, 2}, ResumeCase{"flush", {4, 4, 4}, 2}, ResumeCase{"gpipe", {12}},
         ResumeCase{"gpipe", {6, 6}}, ResumeCase{"gpipe", {4, 4, 4}, 3, 2},
         ResumeCase{"sequential", {6, 6}, 2}, ResumeCase{"stash", {6, 6}, 3},
-        ResumeCase{"stash", {4, 4, 4}, 1}, ResumeCase{"stash", {4, 4, 4}, 2, 2}));
+        ResumeCase{"stash", {4, 4, 4}, 1}, ResumeCase{"stash", {4, 4, 4}, 2, 2},
+        ResumeCase{"2bw", {4, 4, 4}, 3, 1, true, 0, 0, true, 1, false, "adamw", "bf16"},
+        ResumeCase{"2bw", {6, 6}, 5, 2, true, 0, 0, true, 1, false, "muon", "bf16"},
+        ResumeCase{"2bw", {6, 6}, 4, 1, false, 0, 1, true, 1, true, "adamw", "bf16"},
+        ResumeCase{"flush", {12}, 4, 1, true, 0, 0, true, 1, false, "adamw", "bf16"},
+        ResumeCase{"stash", {6, 6}, 3, 1, true, 0, 0, true, 1, false, "adamw", "bf16"}));
 
 // With as many cores a stage: sums over cores round otherwise.
 Config on_single_cores(Config config) {

@@ -31,6 +31,7 @@
 #include "checkpoint/safetensors.h"
 #include "data/tokens.h"
 #include "device/cpu.h"
+#include "device/number_format.h"
 #include "models/model.h"
 #include "weights/double_buffer.h"
 #include "weights/layout.h"
@@ -118,14 +119,15 @@ void sequences(Words words) {
 }
 
 // A layer's parameters as the runtime has them: leaves, each with a gradient to be added to. A tied one
-// has its partner's weights and a gradient of its own.
-std::vector<Tensor> leaves_of(const architecture::Layer& layer, const ByName& weights) {
+// has its partner's weights and a gradient of its own. Gradients are in single precision.
+std::vector<Tensor> leaves_of(const architecture::Layer& layer, const ByName& weights,
+                              at::ScalarType compute) {
   std::vector<Tensor> leaves;
   for (const architecture::Parameter& spec : layer.parameters) {
     const Tensor& weight = find(weights, spec.tied_to.empty() ? spec.name : spec.tied_to);
     if (weight.sizes() != at::IntArrayRef(spec.shape))
       fail_input("'{}' has another shape than the model's", spec.name);
-    leaves.push_back(weight.clone().set_requires_grad(true));
+    leaves.push_back(weight.to(compute, /*non_blocking=*/false, /*copy=*/true).set_requires_grad(true));
     leaves.back().mutable_grad() = at::zeros_like(weight);
   }
   return leaves;
@@ -191,11 +193,13 @@ void set_scales(data::BatchFields taken, data::Batch& batch) {
 
 void gradients(Words words) {
   const ByName input = checkpoint::load_safetensors(words[1]);
-  const ModelConfig config = configuration(words.subspan(3)).model;
+  const Config given = configuration(words.subspan(3));
+  const ModelConfig& config = given.model;
+  const at::ScalarType compute = device::number_format(given.train.precision);
   const models::Model model = models::build(config);
   const ByName weights = weights_in(words[0], config, model);
   std::vector<std::vector<Tensor>> leaves;
-  for (const architecture::Layer& layer : model.layers) leaves.push_back(leaves_of(layer, weights));
+  for (const architecture::Layer& layer : model.layers) leaves.push_back(leaves_of(layer, weights, compute));
 
   using data::Field;
   models::Pass pass{.training = true};
@@ -215,7 +219,7 @@ void gradients(Words words) {
   torch::autograd::backward({loss}, {});
 
   Named out = gradients_of(model, leaves);
-  out.push_back({"logits", logits});
+  out.push_back({"logits", logits.to(at::kFloat)});
   out.push_back({"loss", loss});
   checkpoint::save_safetensors(words[2], out);
 }

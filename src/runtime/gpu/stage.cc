@@ -69,9 +69,7 @@ class GpuStage final : public Stage {
   std::int64_t batch_count() const {
     return passes_.fields().count(config_.pipeline.microbatch, config_.model.context);
   }
-  Tensor initial_weights() const;
   Tensor copy_weights() const;
-  Tensor weights_to_evaluate();
   gpu::GraphPair& graphs_of(int slot, std::int64_t generation, std::int64_t batch) {
     return graphs_.pair(slot, static_cast<int>(generation % versions_.kept()),
                         static_cast<int>(batch % gradients_.count()));
@@ -163,12 +161,6 @@ void GpuStage::make_slots() {
   }
 }
 
-Tensor GpuStage::initial_weights() const {
-  Tensor initial = at::zeros({layout_.size()}, at::kFloat);
-  weights::initialize(layout_, initial, config_);
-  return initial;
-}
-
 Tensor GpuStage::copy_weights() const {
   return optimizer_.true_weights(versions_.flat(versions_.newest())).to(at::kCPU, at::kFloat);
 }
@@ -241,19 +233,6 @@ Tensors GpuStage::evaluate(std::int64_t index, const Tensors& inputs) {
   Tensors outputs = run_layers(weights::parameter_views(layout_, weights), inputs, pass);
   check_cuda(cudaStreamSynchronize(stream_), "evaluation");
   return outputs;
-}
-
-// With predictions the buffer that the next one goes to is free, and has room for the true weights.
-Tensor GpuStage::weights_to_evaluate() {
-  const Tensor& newest = versions_.flat(versions_.newest());
-  // Between the step and the next prediction the newest are the true ones.
-  if (optimizer_.computes_with_true_weights() || setup_.settles) return newest;
-  const Tensor& weights = optimizer_.true_weights(newest);
-  if (weights.scalar_type() == newest.scalar_type()) return weights;
-  if (!setup_.predicts) return weights.to(newest.scalar_type());
-  const Tensor room = versions_.begin_write();
-  room.copy_(weights, /*non_blocking=*/true);
-  return room;
 }
 
 Tensor GpuStage::tied_gradient(std::int64_t batch, int tie) {
