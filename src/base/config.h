@@ -98,6 +98,8 @@ struct TrainConfig {
   std::int64_t updates = 1000;
   std::uint64_t seed = 0;
   std::string precision = "fp32";
+  double loss_scale = 65536;      // with fp16, of the first batches
+  int loss_scale_window = 2000;   // batches without a skip that double it
   std::int64_t eval_every = 100;  // updates; 0: never
   int eval_microbatches = 16;     // validation microbatches in an evaluation
 };

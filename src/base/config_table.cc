@@ -1,11 +1,13 @@
 // The rows of the table: one per key, and the rules that tie keys together.
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <set>
 
 #include "base/config_kinds.h"
 #include "base/config_schema.h"
 #include "base/gpu_name.h"
+#include "base/loss_scaling.h"
 #include "base/optimizer_kinds.h"
 #include "base/parameter_groups.h"
 
@@ -16,6 +18,14 @@
 
 namespace twobw {
 namespace {
+
+Range power_of_two() {
+  const auto holds = [](double value) {
+    const bool inside = value >= LossScaling::kLeast && value <= LossScaling::kMost;
+    return inside && std::exp2(std::round(std::log2(value))) == value;
+  };
+  return {"a power of two from 1 to 16777216", holds};
+}
 
 Complaint heads_divide_width(const Config& config) {
   if (config.model.head_size > 0 || config.model.width % config.model.heads == 0) return {};
@@ -306,9 +316,13 @@ std::vector<Key> train_keys() {
   return {
       whole(KEY(train.updates), 1, "Updates of the weights in the run."),
       whole(KEY(train.seed), 0, "Seed of the initial weights, the batches and dropout."),
-      choice(KEY(train.precision), {"fp32", "bf16"},
-             "Number format of the computation; with bf16 weights are kept in fp32 besides "
+      choice(KEY(train.precision), {"fp32", "bf16", "fp16"},
+             "Number format of the computation; with bf16 and fp16 weights are kept in fp32 besides "
              "([precision](precision.md))."),
+      real(KEY(train.loss_scale), power_of_two(),
+           "With precision fp16: what the gradient of the loss is multiplied with at first. A skipped batch "
+           "halves it."),
+      whole(KEY(train.loss_scale_window), 1, "Batches without a skip after which the loss scale doubles."),
       whole(KEY(train.eval_every), 0, "Updates between evaluations; 0 never evaluates."),
       whole(KEY(train.eval_microbatches), 1, "Validation microbatches in an evaluation."),
   };
@@ -330,7 +344,7 @@ std::vector<Key> outer_keys() {
           KEY(devices), {{"auto", {}}}, "auto or a list of devices, one per stage of every replica",
           "Device of each stage, replica after replica: cores (cpu:0, cpu:0-3, \"cpu:0,2\"), a GPU (cuda:0), "
           "cuda:0/4 for four slices of one, cuda:0/4.2 for the third of them; auto deals out the cores, or "
-          "with train.precision bf16 the GPUs, if there are any. With plan: auto, those to plan for.")
+          "with train.precision bf16 or fp16 the GPUs, if there are any. With plan: auto, those to plan for.")
           .with(devices_fit_workers),
       words(KEY(run_dir), "Folder that the run writes to."),
       choice(

@@ -28,6 +28,18 @@ FileRecord record_from_json(const Json& value) {
   return record;
 }
 
+// How many batches it knows of is the update's number, and the window the configuration's.
+Json scaling_to_json(const LossScaling& scaling) {
+  return {{"scale", scaling.current}, {"next_scale", scaling.next}, {"clean", scaling.clean}};
+}
+
+LossScaling scaling_from_json(const Json& value, std::int64_t update) {
+  return {.current = value.at("scale").get<float>(),
+          .next = value.at("next_scale").get<float>(),
+          .clean = value.at("clean").get<std::int32_t>(),
+          .judged = update};
+}
+
 Json without_checksum(const Manifest& manifest) {
   Json files = Json::array();
   for (const FileRecord& record : manifest.files) files.push_back(record_to_json(record));
@@ -43,6 +55,7 @@ Json without_checksum(const Manifest& manifest) {
                 {"config", manifest.config},
                 {"files", files}};
   if (manifest.validation_loss) value["validation_loss"] = *manifest.validation_loss;
+  if (manifest.scaling) value["loss_scaling"] = scaling_to_json(*manifest.scaling);
   return value;
 }
 
@@ -53,6 +66,8 @@ Manifest from_json(const Json& value) {
   manifest.applied = value.at("applied").get<std::int64_t>();
   manifest.last_scale = value.at("last_scale").get<double>();
   manifest.sequences = value.at("sequences").get<std::int64_t>();
+  if (value.contains("loss_scaling"))
+    manifest.scaling = scaling_from_json(value.at("loss_scaling"), manifest.update);
   if (value.at("validation_loss").is_number())
     manifest.validation_loss = value.at("validation_loss").get<double>();
   manifest.written = value.at("written").get<std::string>();

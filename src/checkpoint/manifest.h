@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/loss_scaling.h"
 
 namespace twobw::checkpoint {
 
@@ -22,11 +23,12 @@ struct FileRecord {
 };
 
 struct Manifest {
-  std::int64_t update = 0;     // after so many updates
-  bool drained = false;        // the next batch has nothing but these weights to run on
-  std::int64_t applied = 0;    // updates that were not skipped
-  double last_scale = 1;       // the clipping factor of the last of them
-  std::int64_t sequences = 0;  // that were trained on: the position in the data
+  std::int64_t update = 0;             // after so many updates
+  bool drained = false;                // the next batch has nothing but these weights to run on
+  std::int64_t applied = 0;            // updates that were not skipped
+  double last_scale = 1;               // the clipping factor of the last of them
+  std::optional<LossScaling> scaling;  // with fp16
+  std::int64_t sequences = 0;          // that were trained on: the position in the data
   std::optional<double> validation_loss;
   Json layout = Json::object();  // schedule, stages, split, replicas, microbatches of the run that saved it
   std::string config;            // its configuration, YAML

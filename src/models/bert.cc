@@ -58,14 +58,15 @@ struct Bert {
   Tensors head(Parameters p, const Tensors& inputs, const Pass& pass) const {
     if (architecture::tells_of_sequences(tells)) return {of_first_token(p, inputs[0], pass)};
     const bool has_targets = pass.batch[Field::Targets].defined();
-    const Tensor of_tokens = has_targets ? ops::head_loss(inputs[0], p[0], p[1], pass.batch[Field::Targets],
-                                                          pass.batch[Field::LossScale], pass.room)
-                                         : ops::linear(inputs[0], p[0], p[1]);
+    const Tensor of_tokens = has_targets
+                                 ? ops::head_loss(inputs[0], p[0], p[1], pass.batch[Field::Targets],
+                                                  pass.batch[Field::LossScale], pass.room, pass.loss_scale)
+                                 : ops::linear(inputs[0], p[0], p[1]);
     if (!next_sentence) return {of_tokens};
     const Tensor pooled = pool(inputs[1], p[2], p[3]);
     if (!has_targets) return {of_tokens, ops::linear(pooled, p[4], p[5])};
     return {of_tokens + ops::head_loss(pooled, p[4], p[5], pass.batch[Field::Labels],
-                                       pass.batch[Field::LabelScale], pass.room)};
+                                       pass.batch[Field::LabelScale], pass.room, pass.loss_scale)};
   }
 
  private:

@@ -54,8 +54,8 @@ Tensors head(const ModelConfig& config, Parameters p, const Tensors& inputs, con
   if (architecture::tells_of_sequences(config.head)) return head_of_sequence(config, p, inputs, pass);
   const Tensor hidden = ops::layer_norm(inputs[0], p[0], p[1]);
   if (!pass.batch[Field::Targets].defined()) return {ops::linear(hidden, p[2], {})};
-  return {
-      ops::head_loss(hidden, p[2], {}, pass.batch[Field::Targets], pass.batch[Field::LossScale], pass.room)};
+  return {ops::head_loss(hidden, p[2], {}, pass.batch[Field::Targets], pass.batch[Field::LossScale],
+                         pass.room, pass.loss_scale)};
 }
 
 }  // namespace

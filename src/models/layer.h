@@ -24,6 +24,9 @@ struct Pass {
   std::int64_t update = 0;
   std::int64_t microbatch = 0;  // within the update
   int layer = 0;                // index in the model; part of the key of every dropout mask
+  // With fp16: what the gradient of the loss is multiplied with, but not the loss; one double where the
+  // layers compute. Undefined: 1.
+  at::Tensor loss_scale{};
   // Memory that a layer on a GPU may use while it computes, and make larger; none: it takes its own.
   at::Tensor* room = nullptr;
 };

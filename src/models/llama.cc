@@ -58,7 +58,7 @@ struct Llama {
     const Tensor hidden = ops::rms_norm(inputs[0], p[0], norm_eps);
     if (!pass.batch[Field::Targets].defined()) return {ops::linear(hidden, p[1], {})};
     return {ops::head_loss(hidden, p[1], {}, pass.batch[Field::Targets], pass.batch[Field::LossScale],
-                           pass.room)};
+                           pass.room, pass.loss_scale)};
   }
 };
 

@@ -121,7 +121,7 @@ using ErfGeluFunction = ActivationFunction<models::erf_gelu_forward, models::erf
 struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& weight,
                         const std::optional<Tensor>& bias, const Tensor& targets, const Tensor& scale,
-                        bool needs_gradient) {
+                        const std::optional<Tensor>& of_gradients, bool needs_gradient) {
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor rows = rows_of(hidden);
     const Tensor wanted = targets.reshape(-1).contiguous();
@@ -130,7 +130,8 @@ struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
     Tensor losses = at::empty({count}, at::kDouble);
 
     const double factor = scale.item<double>();
-    const float of_gradient = needs_gradient ? static_cast<float>(factor) : 0.0f;
+    const double times = of_gradients ? of_gradients->item<double>() : 1.0;
+    const float of_gradient = needs_gradient ? static_cast<float>(factor * times) : 0.0f;
     float* z = logits.mutable_data_ptr<float>();
     const std::int64_t* target = wanted.const_data_ptr<std::int64_t>();
     double* loss = losses.mutable_data_ptr<double>();
@@ -153,7 +154,20 @@ struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
     Tensor grad_hidden = grad_logits.mm(saved[1]).view(context->saved_data["sizes"].toIntVector());
     Tensor grad_weight = accumulate_product(saved[1], grad_logits, saved[0]);
     Tensor grad_bias = accumulate_sum(saved[2], grad_logits);
-    return {grad_hidden, grad_weight, grad_bias, Tensor(), Tensor(), Tensor()};
+    return {grad_hidden, grad_weight, grad_bias, Tensor(), Tensor(), Tensor(), Tensor()};
+  }
+};
+
+// x, with a gradient that is multiplied with `factor`.
+struct TimesGradientFunction : torch::autograd::Function<TimesGradientFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& factor) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    context->save_for_backward({factor});
+    return x.clone();
+  }
+
+  static tensor_list backward(AutogradContext* context, tensor_list grads) {
+    return {grads[0] * context->get_saved_variables()[0], Tensor()};
   }
 };
 
@@ -246,15 +260,20 @@ Tensor causal_attention(const Tensor& qkv, int heads, double p, const Pass& pass
 }
 
 Tensor head_loss(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets,
-                 const Tensor& scale, Tensor* room) {
+                 const Tensor& scale, Tensor* room, const Tensor& of_gradients) {
   const bool needs_gradient =
       at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad());
-  if (hidden.is_cuda()) return cuda::head_loss(hidden, weight, bias, targets, scale, needs_gradient, room);
-  return HeadLossFunction::apply(hidden, weight, given(bias), targets, scale, needs_gradient);
+  if (hidden.is_cuda())
+    return cuda::head_loss(hidden, weight, bias, targets, scale, of_gradients, needs_gradient, room);
+  return HeadLossFunction::apply(hidden, weight, given(bias), targets, scale, given(of_gradients),
+                                 needs_gradient);
 }
 
-Tensor squared_error(const Tensor& predicted, const Tensor& values, const Tensor& scale) {
-  const Tensor difference = (predicted.squeeze(1).to(at::kDouble) - values).masked_fill(values.isnan(), 0);
+Tensor squared_error(const Tensor& predicted, const Tensor& values, const Tensor& scale,
+                     const Tensor& of_gradients) {
+  Tensor wide = predicted.squeeze(1).to(at::kDouble);
+  if (of_gradients.defined()) wide = TimesGradientFunction::apply(wide, of_gradients);
+  const Tensor difference = (wide - values).masked_fill(values.isnan(), 0);
   return ((difference * difference).sum() * scale.squeeze(0)).to(at::kFloat);
 }
 

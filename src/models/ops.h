@@ -87,12 +87,15 @@ at::Tensor dropout(const at::Tensor& x, double p, const Pass& pass, int site);
 
 // Cross-entropy of hidden [.., w] times weight [V, w] plus bias [V] (or undefined) against targets [..],
 // summed over those targets that are not below 0, times `scale` (one double). The full logits live only
-// inside, on a GPU in `room` where it is given: their gradient replaces them.
+// inside, on a GPU in `room` where it is given: their gradient replaces them. Gradients are multiplied with
+// `of_gradients` besides (one double, or undefined).
 at::Tensor head_loss(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& bias,
-                     const at::Tensor& targets, const at::Tensor& scale, at::Tensor* room = nullptr);
+                     const at::Tensor& targets, const at::Tensor& scale, at::Tensor* room = nullptr,
+                     const at::Tensor& of_gradients = {});
 
 // The squares of predicted [b, 1] less values [b] (double), summed over those values that are numbers, times
-// `scale`.
-at::Tensor squared_error(const at::Tensor& predicted, const at::Tensor& values, const at::Tensor& scale);
+// `scale`; gradients as those of head_loss.
+at::Tensor squared_error(const at::Tensor& predicted, const at::Tensor& values, const at::Tensor& scale,
+                         const at::Tensor& of_gradients = {});
 
 }  // namespace twobw::models::ops

@@ -43,9 +43,9 @@ at::Tensor causal_attention(const at::Tensor& qkv, const Heads& heads, const at:
 at::Tensor full_attention(const at::Tensor& qkv, const Heads& heads, const at::Tensor& lengths);
 
 // The gradients of `weight` and `bias` (or undefined) are accumulated by the forward already, where gradients
-// are wanted. `room` (or nothing) is for the logits.
+// are wanted. `of_gradients` may be undefined; `room` (or nothing) is for the logits.
 at::Tensor head_loss(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& bias,
-                     const at::Tensor& targets, const at::Tensor& scale, bool needs_gradient,
-                     at::Tensor* room);
+                     const at::Tensor& targets, const at::Tensor& scale, const at::Tensor& of_gradients,
+                     bool needs_gradient, at::Tensor* room);
 
 }  // namespace twobw::models::ops::cuda

@@ -52,7 +52,8 @@ Tensor causal_attention(const Tensor&, const Heads&, const Tensor&) {
 Tensor full_attention(const Tensor&, const Heads&, const Tensor&) {
   not_built();
 }
-Tensor head_loss(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool, Tensor*) {
+Tensor head_loss(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                 bool, Tensor*) {
   not_built();
 }
 

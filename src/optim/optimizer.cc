@@ -44,7 +44,9 @@ Applied Optimizer::step(std::int64_t update, double learning_rate, std::span<con
                         const Prediction* next) {
   double sum = 0;
   for (const double square : squared_norms) sum += square;
-  const Applied applied{.gradient_norm = std::sqrt(sum), .skipped = !std::isfinite(sum)};
+  const Applied applied{.gradient_norm = std::sqrt(sum) / scaling_.current,
+                        .skipped = !std::isfinite(sum),
+                        .loss_scale = scaling_.current};
   apply({.index = update,
          .learning_rate = learning_rate,
          .gradient_scale = clip_scale(applied.gradient_norm, config_.clip),
@@ -88,9 +90,10 @@ void Optimizer::apply(const Update& update, const at::Tensor& gradient, const at
   }
   const Extrapolation extrapolation =
       with_history(extrapolation_at(config_, sync_updates_, update.index), applied_);
-  const auto scale = static_cast<float>(update.gradient_scale);
+  const auto clipping = static_cast<float>(update.gradient_scale);
+  const float scale = clipping / scaling_.current;
   const std::int64_t after = applied_ + (update.skip ? 0 : 1);
-  if (!update.skip) last_scale_ = scale;
+  if (!update.skip) last_scale_ = clipping;
   const at::Tensor rounded = if_narrow(next != nullptr ? next->target : target);
   for_each_range(streams, rounded, [&](const weights::Parameter& parameter, const Streams& range) {
     const Rule rule = rule_of(parameter, update.learning_rate, scale, applied_);
@@ -98,7 +101,7 @@ void Optimizer::apply(const Update& update, const at::Tensor& gradient, const at
       if (update.skip) return skip(extrapolation, range);
       return std::visit([&](const auto& of) { optim::apply(of, extrapolation, range); }, rule);
     }
-    const Rule coming = rule_of(parameter, *next, after);
+    const Rule coming = rule_of(parameter, *next, after, scaling_.next);
     std::visit(
         [&](const auto& of) {
           const auto& then = std::get<std::decay_t<decltype(of)>>(coming);
@@ -121,6 +124,7 @@ void Optimizer::apply(const Update& update, const at::Tensor& gradient, const at
     gradient.narrow(0, layout_.size(), layout_.gradient_size() - layout_.size()).zero_();
   }
   applied_ = after;
+  judge(scaling_, update.skip);
   if (next != nullptr) predict_whole(*next);
 }
 
@@ -132,13 +136,13 @@ WholeScalars Optimizer::scalars_of(double learning_rate, float gradient_scale, b
 }
 
 void Optimizer::predict_whole(const Prediction& prediction) const {
-  whole_.predict(
-      {.source = state_.master,
-       .gradient = prediction.gradient,
-       .moment1 = state_.moment1,
-       .moment2 = state_.moment2,
-       .compute = prediction.target},
-      scalars_of(prediction.learning_rate, last_scale_ * static_cast<float>(prediction.ratio), false));
+  const float scale = last_scale_ * static_cast<float>(prediction.ratio) / scaling_.current;
+  whole_.predict({.source = state_.master,
+                  .gradient = prediction.gradient,
+                  .moment1 = state_.moment1,
+                  .moment2 = state_.moment2,
+                  .compute = prediction.target},
+                 scalars_of(prediction.learning_rate, scale, false));
 }
 
 void Optimizer::predict(const Prediction& prediction) const {
@@ -149,15 +153,16 @@ void Optimizer::predict(const Prediction& prediction) const {
                         .ahead = data_of(prediction.gradient)};
   const auto work = [&](const weights::Parameter& parameter, const Streams& range) {
     std::visit([&](const auto& rule) { optim::predict(rule, range); },
-               rule_of(parameter, prediction, applied_));
+               rule_of(parameter, prediction, applied_, scaling_.current));
   };
   for_each_range(streams, if_narrow(prediction.target), work);
   predict_whole(prediction);
 }
 
+// `loss_scale`: of the batch that it is predicted from.
 Optimizer::Rule Optimizer::rule_of(const weights::Parameter& parameter, const Prediction& prediction,
-                                   std::int64_t applied) const {
-  const float scale = last_scale_ * static_cast<float>(prediction.ratio);
+                                   std::int64_t applied, float loss_scale) const {
+  const float scale = last_scale_ * static_cast<float>(prediction.ratio) / loss_scale;
   return rule_of(parameter, prediction.learning_rate, scale, applied);
 }
 

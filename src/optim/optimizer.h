@@ -35,7 +35,7 @@ namespace twobw::optim {
 struct Update {
   std::int64_t index = 0;  // t
   double learning_rate = 0;
-  double gradient_scale = 1;  // from clipping
+  double gradient_scale = 1;  // from clipping alone
   bool skip = false;          // the gradient is not finite
 };
 
@@ -50,7 +50,8 @@ struct Prediction {
 // What an update came to.
 struct Applied {
   double gradient_norm = 0;
-  bool skipped = false;  // the gradient is not finite
+  bool skipped = false;   // the gradient is not finite
+  double loss_scale = 1;  // that the gradient had
 };
 
 class Optimizer {
@@ -76,24 +77,31 @@ class Optimizer {
   // Writes the weights to compute with from the newest true weights and the state, which stays.
   void predict(const Prediction& prediction) const;
 
+  // Before the first update: gradients are multiplied with the scale of their batch, and come so to all of
+  // the above; norms and clipping are of what they are without.
+  void begin_scaling(const LossScaling& start) { scaling_ = start; }
+  const LossScaling& scaling() const { return scaling_; }
+
   // The true weights of the newest version, given its compute buffer.
   const at::Tensor& true_weights(const at::Tensor& newest) const {
     return state_.master.defined() ? state_.master : newest;
   }
 
   const State& state() const { return state_; }
-  Counters counters() const { return {.applied = applied_, .last_scale = last_scale_}; }
+  Counters counters() const { return {.applied = applied_, .last_scale = last_scale_, .scaling = scaling_}; }
   // Goes on from another's counts; its buffers are written through state().
   void restore(const Counters& counters) {
     applied_ = counters.applied;
     last_scale_ = counters.last_scale;
+    scaling_ = counters.scaling;
   }
 
  private:
   using Rule = std::variant<AdamWRule, SgdRule, LionRule>;
   Rule rule_of(const weights::Parameter& parameter, double learning_rate, float gradient_scale,
                std::int64_t applied) const;
-  Rule rule_of(const weights::Parameter& parameter, const Prediction& prediction, std::int64_t applied) const;
+  Rule rule_of(const weights::Parameter& parameter, const Prediction& prediction, std::int64_t applied,
+               float loss_scale) const;
   void predict_whole(const Prediction& prediction) const;
   WholeScalars scalars_of(double learning_rate, float gradient_scale, bool skip) const;
   // `rounded`: what the weights to compute with are rounded into, or undefined.
@@ -107,6 +115,7 @@ class Optimizer {
   WholeParameters whole_;
   std::int64_t applied_ = 0;  // updates not skipped
   float last_scale_;          // from clipping, of the last of them
+  LossScaling scaling_;
   State state_;
 };
 

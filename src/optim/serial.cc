@@ -8,7 +8,9 @@ class SerialCpuOptimizer final : public SerialOptimizer {
   SerialCpuOptimizer(const Config& config, const weights::Layout& layout, const at::Tensor& initial,
                      at::ScalarType compute, bool predicts)
       : layout_(layout),
-        optimizer_(config.optimizer, layout, config.pipeline.sync_updates, initial, predicts, compute) {}
+        optimizer_(config.optimizer, layout, config.pipeline.sync_updates, initial, predicts, compute) {
+    optimizer_.begin_scaling(loss_scaling_of(config.train));
+  }
 
   at::Tensor squared_norms(std::int64_t, const at::Tensor& gradient) override {
     return at::tensor(optim::squared_norms(layout_, gradient), at::kDouble);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "base/loss_scaling.h"
 
 namespace twobw::optim {
 
@@ -28,6 +29,7 @@ struct State {
 struct Counters {
   std::int64_t applied = 0;  // updates not skipped
   float last_scale = 1;      // from clipping, of the last of them
+  LossScaling scaling = {};
 };
 
 // Zeros, where `initial`, flat W(0), is to be trained; `options`: of the device. With `keeps_master` the

@@ -32,7 +32,9 @@ class CpuStage final : public Stage {
                    versions_.flat(0).scalar_type()),
         in_flight_(setup.slots),
         pool_(pool),
-        feed_(config, passes_, setup.replica) {}
+        feed_(config, passes_, setup.replica) {
+    optimizer_.begin_scaling(loss_scaling_of(config.train));
+  }
 
   Tensors forward(std::int64_t microbatch, int slot, std::int64_t generation, const Tensors& inputs) override;
   Tensors backward(std::int64_t microbatch, int slot, std::int64_t generation,
@@ -93,6 +95,8 @@ Tensors CpuStage::forward(std::int64_t microbatch, int slot, std::int64_t genera
     const PurposeScope purpose(Term::Inputs);
     flight.pass = feed_.take(microbatch);
   }
+  if (scales_loss())
+    flight.pass.loss_scale = at::full({1}, scale_of(optimizer_.scaling(), batch_of(microbatch)), at::kDouble);
   for (const Tensor& input : inputs) flight.inputs.push_back(input.detach().set_requires_grad(true));
   PurposeScope purpose(Term::Working);
   at::AutoGradMode with_graph(!setup_.recompute);
@@ -145,7 +149,8 @@ void CpuStage::step(std::int64_t update, double learning_rate, std::span<const t
   const optim::Applied applied = optimizer_.step(update, learning_rate, squares, gradients_.flat(update),
                                                  source, target, next ? &prediction : nullptr);
   end_watch(update, true_weights());
-  last_step_ = {.gradient_norm = applied.gradient_norm, .skipped = applied.skipped};
+  last_step_ = {
+      .gradient_norm = applied.gradient_norm, .skipped = applied.skipped, .loss_scale = applied.loss_scale};
   if (writes || next) versions_.publish();
 }
 

@@ -135,9 +135,30 @@ std::int64_t Oracle::version_by_rule(int stage, std::int64_t microbatch) const {
   return j;
 }
 
+// Likewise: of those batches that every stage knows of when this one begins, all but the last before it, one
+// after the other.
+double Oracle::loss_scale(std::int64_t batch) const {
+  if (config_.train.precision != "fp16") return 1;
+  std::vector<double> scales = {config_.train.loss_scale, config_.train.loss_scale};
+  int in_a_row = 0;
+  for (std::int64_t known = 0; known + 2 <= batch; ++known) {
+    double scale = scales.back();
+    in_a_row = skipped_[known] ? 0 : in_a_row + 1;
+    if (skipped_[known]) scale = std::max(1.0, std::min(scale, scales[known] / 2));
+    if (in_a_row == config_.train.loss_scale_window) {
+      scale = std::min(scale * 2, std::exp2(24));
+      in_a_row = 0;
+    }
+    scales.push_back(scale);
+  }
+  return scales[batch];
+}
+
 double Oracle::run_microbatch(int replica, std::int64_t microbatch) {
   models::Pass pass = passes_.training(replica, microbatch);
   pass.batch = pass.batch.to(compute_.device());
+  if (config_.train.precision == "fp16")
+    pass.loss_scale = at::full({1}, loss_scale(updates_), compute_.dtype(at::kDouble));
   models::Tensors x;
   for (int stage = 0; stage < stages(); ++stage) {
     const Part& part = *parts_[stage];
@@ -235,7 +256,7 @@ void Oracle::apply(OracleUpdate& result) {
 }
 
 OracleUpdate Oracle::next_update() {
-  OracleUpdate result{.update = updates_};
+  OracleUpdate result{.update = updates_, .loss_scale = loss_scale(updates_)};
   for (int replica = 0; replica < spec_.shape.replicas; ++replica) {
     result.loss += run_batch(replica);
     if (replica == 0) continue;
@@ -247,6 +268,7 @@ OracleUpdate Oracle::next_update() {
   if (predicts(updates_ + 1)) predict();
   sum_ties();
   apply(result);
+  skipped_.push_back(result.skipped);
   ++updates_;
   return result;
 }

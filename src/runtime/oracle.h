@@ -28,6 +28,7 @@ struct OracleUpdate {
   double loss = 0;
   double gradient_norm = 0;
   bool skipped = false;
+  double loss_scale = 1;
   std::vector<std::uint64_t> checksums;  // a number a layer, of W(update+1)
 };
 
@@ -60,6 +61,7 @@ class Oracle {
   void predict();
   void apply(OracleUpdate& result);
   double learning_rate() const;
+  double loss_scale(std::int64_t batch) const;
 
   const Config& config_;
   const models::Model& model_;
@@ -69,6 +71,7 @@ class Oracle {
   at::TensorOptions compute_;
   std::vector<std::unique_ptr<Part>> parts_;
   std::int64_t updates_ = 0;
+  std::vector<bool> skipped_;  // by update
 };
 
 }  // namespace twobw::runtime

@@ -56,6 +56,7 @@ struct StageSetup {
 struct StepResult {
   double gradient_norm = 0;
   bool skipped = false;                           // the gradient is not finite
+  double loss_scale = 1;                          // of the batch
   std::optional<double> loss;                     // the replica's part of the batch's; on the last stage
   std::optional<telemetry::PredictionMiss> miss;  // where it was asked for
 };
@@ -153,6 +154,8 @@ class Stage {
   virtual const at::Tensor& device_weights() const = 0;  // the newest true ones, in single precision
   virtual void finish_snapshot(Snapshot& snapshot) = 0;  // counters, and when it is all there
   virtual void restore_counters(const optim::Counters& counters) = 0;
+  // Whether the loss of a batch has a scale (base/loss_scaling.h).
+  bool scales_loss() const { return is_last() && config_.train.precision == "fp16"; }
   bool is_last() const { return setup_.last_layer == model_.size(); }
   std::int64_t batch_of(std::int64_t microbatch) const { return microbatch / config_.pipeline.microbatches; }
 

@@ -266,6 +266,7 @@ void Worker::report_step() {
   const StepResult result = stage_->finish_step(report.update);
   report.gradient_norm = result.gradient_norm;
   report.skipped = result.skipped;
+  report.loss_scale = result.loss_scale;
   report.miss = result.miss;
   report.peak = stage_->peak();
   binding_->clock().await(made.done);

@@ -32,6 +32,7 @@ struct StageUpdate {
   double learning_rate = 0;
   double gradient_norm = 0;
   bool skipped = false;
+  double loss_scale = 1;                 // of the batch; other than 1 with fp16 only
   Footprint peak;                        // of the run so far: when most bytes were in use, by purpose
   std::optional<double> loss;            // its replica's part of the mean over the batch; from the last stage
   std::optional<PredictionMiss> miss;    // now and then, from stages that keep both

@@ -123,6 +123,7 @@ checkpoint::Contents Checkpoints::contents_of(std::int64_t update, Cut& cut) con
   manifest.drained = update == setup_.spec.updates && schedule::is_delayed(setup_.spec.shape.schedule);
   manifest.applied = counters.applied;
   manifest.last_scale = counters.last_scale;
+  if (setup_.config.train.precision == "fp16") manifest.scaling = counters.scaling;
   manifest.sequences = position_.sequences + (update - position_.update) * setup_.config.pipeline.batch();
   manifest.validation_loss = cut.validation_loss;
   manifest.layout = layout_json(setup_.spec);

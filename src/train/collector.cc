@@ -35,7 +35,8 @@ void Collector::add(telemetry::StageUpdate update) {
   CompleteUpdate complete{.update = index,
                           .learning_rate = parts.back().learning_rate,
                           .gradient_norm = parts.back().gradient_norm,
-                          .skipped = parts.back().skipped};
+                          .skipped = parts.back().skipped,
+                          .loss_scale = parts.back().loss_scale};
   telemetry::PredictionMiss all;
   for (const auto& part : parts) {
     const telemetry::PredictionMiss miss = part.miss.value_or(telemetry::PredictionMiss{});

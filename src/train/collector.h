@@ -23,6 +23,7 @@ struct CompleteUpdate {
   double learning_rate = 0;
   double gradient_norm = 0;
   bool skipped = false;
+  double loss_scale = 1;
   // How far predictions of the weights that it made had missed, over the step that they took; now and then.
   std::optional<double> prediction_error;
   std::vector<telemetry::StageUpdate> stages;  // pipeline after pipeline

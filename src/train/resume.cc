@@ -53,14 +53,18 @@ std::map<std::string, at::Tensor> weights_of(const checkpoint::Loaded& loaded, c
 }
 
 // "moment1/NAME" goes under moment1, the rest is the parameter's name.
-std::shared_ptr<runtime::Restored> restored_from(const checkpoint::Loaded& loaded, const ModelConfig& model,
+std::shared_ptr<runtime::Restored> restored_from(const checkpoint::Loaded& loaded, const Config& config,
                                                  const std::string& folder) {
   auto restored = std::make_shared<runtime::Restored>();
   restored->update = loaded.manifest.update;
   restored->sequences = loaded.manifest.sequences;
   restored->counters = {.applied = loaded.manifest.applied,
                         .last_scale = static_cast<float>(loaded.manifest.last_scale)};
-  restored->buffers["weights"] = weights_of(loaded, model, folder);
+  if (loaded.manifest.scaling) {
+    restored->counters.scaling = *loaded.manifest.scaling;
+    restored->counters.scaling.window = config.train.loss_scale_window;
+  }
+  restored->buffers["weights"] = weights_of(loaded, config.model, folder);
   for (const auto& [name, tensor] : loaded.state) {
     const std::size_t slash = name.find('/');
     if (slash != std::string::npos) restored->buffers[name.substr(0, slash)][name.substr(slash + 1)] = tensor;
@@ -68,8 +72,8 @@ std::shared_ptr<runtime::Restored> restored_from(const checkpoint::Loaded& loade
   return restored;
 }
 
-ResumePoint point_of(const checkpoint::Loaded& loaded, const ModelConfig& model, const std::string& folder) {
-  ResumePoint point{.folder = folder, .restored = restored_from(loaded, model, folder)};
+ResumePoint point_of(const checkpoint::Loaded& loaded, const Config& config, const std::string& folder) {
+  ResumePoint point{.folder = folder, .restored = restored_from(loaded, config, folder)};
   const Json& layout = loaded.manifest.layout;
   if (layout.contains("split") && layout["split"].is_array())
     point.split = layout["split"].get<std::vector<int>>();
@@ -128,7 +132,7 @@ std::optional<ResumePoint> find_resume_point(const Config& config) {
     }
     check_unchanged(config_from_text(loaded->manifest.config, entry.folder), config, entry.folder);
     check_goes_on(loaded->manifest.update, config, entry.folder);
-    ResumePoint point = point_of(*loaded, config.model, entry.folder);
+    ResumePoint point = point_of(*loaded, config, entry.folder);
     point.said = said;
     return point;
   }

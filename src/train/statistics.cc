@@ -87,6 +87,7 @@ Json Statistics::metrics_line() const {
                {"time", latest_.time},
                {"data_wait_s", data_wait},
                {"stages", stages}};
+  if (setup_.config.train.precision == "fp16") line["loss_scale"] = latest_.loss_scale;
   if (latest_.prediction_error) line["prediction_error"] = *latest_.prediction_error;
   return line;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <exception>
 #include <functional>
@@ -14,6 +15,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/loss_scaling.h"
 #include "base/text.h"
 #include "base/text_file.h"
 #include "measure/forecast.h"
@@ -174,8 +176,7 @@ class Loop {
     if (guard_.fell_back_at(update.update)) line["fallback"] = true;
     directory_.add_metrics(line);
     checkpoints_->add_update(update.update);
-    if (update.skipped)
-      say(fmt::format("update {} skipped by all stages: its gradient is not finite", update.update + 1));
+    if (update.skipped) report_skip(update);
     const Guard::Verdict verdict = guard_.add(update.update, update.loss, update.prediction_error);
     if (!verdict.said.empty()) say(verdict.said);
     if (guard_.falls_back()) permit_(update.update + Guard::kAhead, verdict.synchronous);
@@ -186,6 +187,18 @@ class Loop {
                     .gradient_norm = update.gradient_norm,
                     .tokens_per_s = statistics_.tokens_per_s(),
                     .utilisation = statistics_.utilisation()});
+  }
+
+  // With fp16 it is how the loss scale finds its size, unless there is nothing left to halve or the loss
+  // itself is not finite.
+  void report_skip(const CompleteUpdate& update) {
+    if (update.loss_scale > LossScaling::kLeast && std::isfinite(update.loss)) {
+      directory_.log(
+          fmt::format("update {} skipped by all stages: its gradient overflows at a loss scale of {}",
+                      update.update + 1, update.loss_scale));
+      return;
+    }
+    say(fmt::format("update {} skipped by all stages: its gradient is not finite", update.update + 1));
   }
 
   void handle(const telemetry::Evaluation& evaluation) {

@@ -84,6 +84,10 @@ std::string compare_update(const runtime::Setup& setup, const Observed& seen,
       return fmt::format("update {}: gradient norm {:.17g} on {}, {:.17g} in the oracle", expected.update,
                          update.gradient_norm, who, expected.gradient_norm);
     }
+    if (update.loss_scale != expected.loss_scale) {
+      return fmt::format("update {}: loss scale {} on {}, {} in the oracle", expected.update,
+                         update.loss_scale, who, expected.loss_scale);
+    }
     if (update.skipped != expected.skipped) {
       return fmt::format("update {}: skipped by one of {} and the oracle", expected.update, who);
     }

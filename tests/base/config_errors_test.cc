@@ -113,7 +113,9 @@ TEST(ConfigErrors, Choices) {
   EXPECT_EQ(refused("optimizer: {decay: step}\n"),
             "optimizer.decay is 'step' at x.yaml:1; it must be one of cosine, linear, constant");
   EXPECT_EQ(refused("train: {precision: fp8}\n"),
-            "train.precision is 'fp8' at x.yaml:1; it must be one of fp32, bf16");
+            "train.precision is 'fp8' at x.yaml:1; it must be one of fp32, bf16, fp16");
+  EXPECT_EQ(refused("train: {loss_scale: 1000}\n"),
+            "train.loss_scale is '1000' at x.yaml:1; it must be a power of two from 1 to 16777216");
   EXPECT_EQ(refused("checkpoint: {keep: 0}\n"),
             "checkpoint.keep is 0 at x.yaml:1; it must be a whole number of at least 1");
 }

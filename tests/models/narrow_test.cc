@@ -167,6 +167,34 @@ INSTANTIATE_TEST_SUITE_P(All, Narrow,
                            return std::string(std::get<0>(info.param).name) + (bf16 ? "_bf16" : "_fp16");
                          });
 
+// The loss scale multiplies gradients, not the loss, and before they are rounded.
+TEST(LossScale, MultipliesTheGradientsOfEveryHead) {
+  const Tensor scale = at::full({1}, 0.1, at::kDouble), values = at::tensor({0.5, -2.0, 3.0}, at::kDouble);
+  const auto cross_entropy = [&](const Inputs& in, const Tensor& times) {
+    return ops::head_loss(in[0], in[1], {}, random_tokens({3}, 9, 4), scale, nullptr, times);
+  };
+  const auto squares = [&](const Inputs& in, const Tensor& times) {
+    return ops::squared_error(ops::linear(in[0], in[1].narrow(0, 0, 1), {}), values, scale, times);
+  };
+  using Loss = std::function<Tensor(const Inputs&, const Tensor&)>;
+  for (const Loss& loss : {Loss(cross_entropy), Loss(squares)}) {
+    const Inputs numbers = {normal({3, 8}, 1), normal({9, 8}, 2)};
+    const Inputs plain = leaves(numbers), times = leaves(numbers);
+    const Tensor one = loss(plain, {}), other = loss(times, at::full({1}, 64.0, at::kDouble));
+    EXPECT_EQ(one.item<float>(), other.item<float>());
+    torch::autograd::backward({one, other}, {});
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+      EXPECT_TRUE(at::equal(times[i].grad(), plain[i].grad() * 64));
+  }
+  // So small that half precision would have none of it.
+  const Inputs half = leaves({normal({3, 8}, 1), normal({9, 8}, 2)}, at::kHalf);
+  const Tensor tiny = at::full({1}, 1e-9, at::kDouble);
+  torch::autograd::backward({ops::head_loss(half[0], half[1], {}, random_tokens({3}, 9, 4), tiny, nullptr,
+                                            at::full({1}, 65536.0, at::kDouble))},
+                            {});
+  EXPECT_GT(half[0].grad().abs().max().item<float>(), 0);
+}
+
 }  // namespace narrow
 }  // namespace
 }  // namespace twobw::models

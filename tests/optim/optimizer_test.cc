@@ -333,6 +333,47 @@ TEST(Optimizer, RoundsWhatIsComputedWith) {
   }
 }
 
+// A gradient that has the scale of its batch does what it does without, whatever the scale.
+TEST(Optimizer, DividesGradientsByTheLossScaleOfTheirBatch) {
+  const Layout layout(toy_model({{{.name = "w", .shape = {100}}}}), 0, 1);
+  for (const char* name : {"adamw", "sgd", "lion", "lamb"}) {
+    const OptimizerConfig config{.name = name, .clip = 0.5};
+    const Tensor initial = at::randn({layout.size()});
+    Optimizer plain(config, layout, 0, initial, /*predicts=*/true);
+    Optimizer scaled(config, layout, 0, initial, /*predicts=*/true);
+    scaled.begin_scaling({.current = 1024, .next = 1024, .window = 2});
+    Tensor expected = initial.clone(), actual = initial.clone();
+    for (std::int64_t t = 0; t < 6; ++t) {
+      const Tensor gradient = at::randn({layout.gradient_size()}), ahead = at::randn_like(gradient);
+      const double scale = scaled.scaling().current, next_scale = scaled.scaling().next;
+      const auto make_step = [&](Optimizer& optimizer, double times, double next_times, Tensor& to) {
+        const Tensor own = gradient * times;
+        const Prediction next{
+            .learning_rate = 1e-2, .ratio = 2, .gradient = ahead * next_times, .target = to};
+        return optimizer.step(t, 1e-2, squared_norms(layout, own), own, to, {}, &next);
+      };
+      const Applied one = make_step(plain, 1, 1, expected);
+      const Applied other = make_step(scaled, scale, next_scale, actual);
+      EXPECT_EQ(one.gradient_norm, other.gradient_norm);
+      EXPECT_EQ(other.loss_scale, scale);
+      EXPECT_TRUE(at::equal(actual, expected)) << name << " " << t;
+      EXPECT_TRUE(at::equal(scaled.true_weights(actual), plain.true_weights(expected)));
+    }
+    EXPECT_EQ(scaled.scaling().current, 4096);
+  }
+}
+
+TEST(Optimizer, ASkippedUpdateHalvesTheLossScale) {
+  const Layout layout(toy_model({{{.name = "w", .shape = {4}}}}), 0, 1);
+  Tensor flat = at::ones({layout.size()});
+  Optimizer optimizer(descent(), layout, 0, flat);
+  optimizer.begin_scaling({.current = 8, .next = 8, .window = 100});
+  const Tensor gradient = at::full({layout.gradient_size()}, std::numeric_limits<float>::infinity());
+  EXPECT_TRUE(optimizer.step(0, kRate, squared_norms(layout, gradient), gradient, flat, flat).skipped);
+  EXPECT_EQ(optimizer.scaling(), (LossScaling{.current = 8, .next = 4, .window = 100, .judged = 1}));
+  EXPECT_TRUE(at::equal(flat, at::ones({layout.size()})));
+}
+
 TEST(ClipScale, BringsTheNormDownToTheLimit) {
   EXPECT_DOUBLE_EQ(clip_scale(0.5, 1.0), 1.0);
   EXPECT_NEAR(clip_scale(4.0, 1.0), 0.25, 1e-6);

@@ -11,11 +11,15 @@ import unittest
 from support import TINY, Run, TestCase, program, twobw, words
 
 # What of a line of metrics.jsonl does not depend on time.
-EXACT = ("update", "loss", "lr", "grad_norm", "skipped", "validation_loss", "prediction_error")
+EXACT = ("update", "loss", "lr", "grad_norm", "skipped", "validation_loss", "prediction_error", "loss_scale")
 CASES = [
     {"pipeline.schedule": schedule, "pipeline.stages": stages, "pipeline.replicas": replicas}
     for schedule, stages, replicas in (
         ("2bw", 1, 1), ("2bw", 2, 1), ("2bw", 3, 1), ("2bw", 2, 2), ("flush", 2, 1), ("gpipe", 3, 1), ("flush", 1, 2))
+] + [
+    {"pipeline.schedule": "2bw", "pipeline.stages": 2, "pipeline.replicas": 1, **precision}
+    for precision in ({"train.precision": "bf16"},
+                      {"train.precision": "fp16", "train.loss_scale": 2**24, "train.loss_scale_window": 5})
 ]
 SPLITS = {1: "[12]", 2: "[6, 6]", 3: "[4, 4, 4]"}
 KILLS = int(os.environ.get("TWOBW_KILLS", 1))  # of every case

@@ -1,4 +1,5 @@
-// In 16 bits on CPU cores a pipeline equals the serial oracle bit for bit, as in fp32.
+// In 16 bits on CPU cores, with the loss scale that fp16 needs, a pipeline equals the serial oracle bit for
+// bit, as in fp32.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -103,6 +104,70 @@ TEST(Bfloat16, RoundsAndStaysNearSinglePrecision) {
   const double exact = verified(flush).final_loss, near = verified(rounded).final_loss;
   EXPECT_NE(near, exact);
   EXPECT_NEAR(near, exact, 0.03 * exact);
+}
+
+// From a scale at which gradients overflow to one where they do not, and, after two batches, up again: so
+// that batches are skipped all along, and each scale holds for few of them.
+const Settings kScaled = {"train.precision=fp16", "train.loss_scale=16777216", "train.loss_scale_window=2",
+                          "train.updates=14"};
+
+Settings scaled(const Settings& more) {
+  Settings settings = kScaled;
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
+TEST(Float16, AllStagesAgreeOnTheLossScaleUnderEverySchedule) {
+  for (const Layout& layout : kLayouts) {
+    for (const char* schedule : {"sequential", "gpipe", "flush", "2bw", "stash"}) {
+      SCOPED_TRACE(std::string(schedule) + " " + layout.split);
+      const train::Verification result =
+          verified(scaled({layout.stages, layout.split, std::string("pipeline.schedule=") + schedule}));
+      EXPECT_GT(result.skipped, 0);
+      EXPECT_LT(result.skipped, 14);
+    }
+  }
+}
+
+TEST(Float16, TheRulesOf2BW) {
+  for (const Settings& more :
+       std::vector<Settings>{{"pipeline.predict=false"},
+                             {"pipeline.second_gradient=false", "pipeline.recompute=[0]"},
+                             {"pipeline.microbatches=7", "pipeline.sync_updates=2"},
+                             {"pipeline.replicas=2"},
+                             {"optimizer.name=muon", "optimizer.lr=1e-3"},
+                             {"optimizer.name=lamb", "optimizer.lr=1e-3"},
+                             {"optimizer.clip=0", "optimizer.name=sgd"}}) {
+    Settings settings = scaled({"pipeline.stages=3", "pipeline.split=[1,4,12]", "pipeline.schedule=2bw"});
+    settings.insert(settings.end(), more.begin(), more.end());
+    SCOPED_TRACE(more.front());
+    EXPECT_GT(verified(settings).skipped, 0);
+  }
+}
+
+TEST(Float16, EveryFamilyAndHead) {
+  for (const Settings& more :
+       std::vector<Settings>{{"model.family=llama", "model.kv_heads=1", "model.dropout=0"},
+                             {"model.family=bert"},
+                             {"model.family=bert", "model.head=classification", "model.labels=3"},
+                             {"model.family=bert", "model.head=regression"}}) {
+    Settings settings = scaled({"pipeline.stages=2", "pipeline.schedule=2bw"});
+    settings.insert(settings.end(), more.begin(), more.end());
+    SCOPED_TRACE(more.back());
+    EXPECT_GT(verified(settings).skipped, 0);
+  }
+}
+
+// What the scale is for: without it small gradients vanish. With it the run is near that in fp32.
+TEST(Float16, StaysNearSinglePrecision) {
+  const Settings flush = {"pipeline.schedule=flush", "pipeline.stages=2", "pipeline.split=[4,13]"};
+  Settings rounded = flush;
+  rounded.insert(rounded.end(), {"train.precision=fp16", "train.loss_scale=1024"});
+  const double exact = verified(flush).final_loss;
+  const train::Verification half = verified(rounded);
+  EXPECT_EQ(half.skipped, 0);
+  EXPECT_NE(half.final_loss, exact);
+  EXPECT_NEAR(half.final_loss, exact, 0.005 * exact);
 }
 
 }  // namespace precision

@@ -54,6 +54,8 @@ Config resume_config(const ResumeCase& given) {
     config.optimizer.extrapolate_update = {0.5};
   }
   config.train.precision = given.precision;
+  config.train.loss_scale = 1 << 22;  // at which gradients overflow, or soon
+  config.train.loss_scale_window = 2;
   config.train.updates = 6;
   config.train.eval_every = 2;
   config.train.eval_microbatches = 2;
@@ -135,6 +137,8 @@ void expect_same_tail(const Recorder& whole, const Recorder& tail, std::int64_t 
     EXPECT_EQ(bits(seen.loss.value_or(0)), bits(expected.loss.value_or(0))) << "update " << expected.update;
     EXPECT_EQ(bits(seen.gradient_norm), bits(expected.gradient_norm)) << "update " << expected.update;
     EXPECT_EQ(seen.checksums, expected.checksums) << "update " << expected.update;
+    EXPECT_EQ(seen.loss_scale, expected.loss_scale) << "update " << expected.update;
+    EXPECT_EQ(seen.skipped, expected.skipped) << "update " << expected.update;
   }
   EXPECT_EQ(tail.updates.size(), updates);
   for (const auto& [update, loss] : whole.evaluations) {
@@ -152,6 +156,7 @@ void expect_same_snapshots(const Recorder& whole, const Recorder& tail, std::int
     const Snapshot& seen = tail.snapshots.at(key);
     EXPECT_EQ(seen.counters.applied, expected.counters.applied);
     EXPECT_EQ(seen.counters.last_scale, expected.counters.last_scale);
+    EXPECT_EQ(seen.counters.scaling, expected.counters.scaling);
     ASSERT_EQ(seen.buffers.size(), expected.buffers.size());
     for (std::size_t i = 0; i < seen.buffers.size(); ++i) {
       EXPECT_EQ(seen.buffers[i].first, expected.buffers[i].first);
@@ -198,7 +203,10 @@ INSTANTIATE_TEST_SUITE_P(
         ResumeCase{"2bw", {6, 6}, 5, 2, true, 0, 0, true, 1, false, "muon", "bf16"},
         ResumeCase{"2bw", {6, 6}, 4, 1, false, 0, 1, true, 1, true, "adamw", "bf16"},
         ResumeCase{"flush", {12}, 4, 1, true, 0, 0, true, 1, false, "adamw", "bf16"},
-        ResumeCase{"stash", {6, 6}, 3, 1, true, 0, 0, true, 1, false, "adamw", "bf16"}));
+        ResumeCase{"stash", {6, 6}, 3, 1, true, 0, 0, true, 1, false, "adamw", "bf16"},
+        ResumeCase{"2bw", {4, 4, 4}, 6, 1, true, 0, 0, true, 1, false, "adamw", "fp16"},
+        ResumeCase{"2bw", {6, 6}, 4, 2, false, 0, 0, true, 1, false, "adamw", "fp16"},
+        ResumeCase{"flush", {6, 6}, 4, 1, true, 0, 0, true, 1, false, "adamw", "fp16"}));
 
 // With as many cores a stage: sums over cores round otherwise.
 Config on_single_cores(Config config) {

@@ -139,9 +139,9 @@ bool diff_checkpoints(const std::string& first, const std::string& second) {
   print_settings_that_differ(a.manifest, b.manifest, name_a, name_b);
   const int different =
       print_tensors_that_differ(a.model, b.model) + print_tensors_that_differ(a.state, b.state);
-  const bool same = different == 0 && a.manifest.update == b.manifest.update &&
-                    a.manifest.applied == b.manifest.applied &&
-                    a.manifest.last_scale == b.manifest.last_scale;
+  const bool same =
+      different == 0 && a.manifest.update == b.manifest.update && a.manifest.applied == b.manifest.applied &&
+      a.manifest.last_scale == b.manifest.last_scale && a.manifest.scaling == b.manifest.scaling;
   fmt::print("{}\n",
              same ? "the same weights and state, bit for bit" : fmt::format("{} tensors differ", different));
   return same;

@@ -42,7 +42,7 @@ void add_sums(const Tensor& rows, const Tensor& bias) {
 struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& weight,
                         const std::optional<Tensor>& bias, const Tensor& targets, const Tensor& scale,
-                        bool needs_gradient, Tensor* shared) {
+                        const std::optional<Tensor>& of_gradients, bool needs_gradient, Tensor* shared) {
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor rows = rows_of(hidden);
     const Tensor wanted = targets.contiguous();
@@ -52,8 +52,10 @@ struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
     const Tensor losses = floats(count, rows);
     const Tensor grad_hidden = needs_gradient ? at::empty(hidden.sizes(), hidden.options()) : Tensor();
     const Tensor grad_rows = needs_gradient ? rows_of(grad_hidden) : Tensor();
-    // It lies on the device, where graphs find that of the microbatch they run for.
+    // They lie on the device, where graphs find those of the microbatch they run for.
     const double* of_loss = scale.const_data_ptr<double>();
+    const Tensor gradient_scale = of_gradients ? scale * *of_gradients : scale;
+    const double* of_gradient = gradient_scale.const_data_ptr<double>();
     TWOBW_ASSERT(wanted.numel() == count, "{} targets for {} rows", wanted.numel(), count);
 
     for (std::int64_t begin = 0; begin < count; begin += kLogitRows) {
@@ -64,7 +66,7 @@ struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
       with_type_of(room, [&]<typename T>(T) {
         kernels::softmax_cross_entropy(data_of<T>(room), wanted.const_data_ptr<std::int64_t>() + begin,
                                        losses.mutable_data_ptr<float>() + begin, size,
-                                       static_cast<int>(classes), needs_gradient ? of_loss : nullptr,
+                                       static_cast<int>(classes), needs_gradient ? of_gradient : nullptr,
                                        current_stream(), static_cast<int>(stride));
       });
       if (!needs_gradient) continue;
@@ -82,16 +84,24 @@ struct HeadLossFunction : torch::autograd::Function<HeadLossFunction> {
 
   // The gradient was made in the forward; the incoming gradient of the loss must be 1.
   static tensor_list backward(AutogradContext* context, tensor_list) {
-    return {context->get_saved_variables()[0], Tensor(), Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
+    return {context->get_saved_variables()[0],
+            Tensor(),
+            Tensor(),
+            Tensor(),
+            Tensor(),
+            Tensor(),
+            Tensor(),
+            Tensor()};
   }
 };
 
 }  // namespace
 
 Tensor head_loss(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets,
-                 const Tensor& scale, bool needs_gradient, Tensor* room) {
-  const auto added = bias.defined() ? std::optional(bias) : std::nullopt;
-  return HeadLossFunction::apply(hidden, weight, added, targets, scale, needs_gradient, room);
+                 const Tensor& scale, const Tensor& of_gradients, bool needs_gradient, Tensor* room) {
+  const auto given = [](const Tensor& x) { return x.defined() ? std::optional(x) : std::nullopt; };
+  return HeadLossFunction::apply(hidden, weight, given(bias), targets, scale, given(of_gradients),
+                                 needs_gradient, room);
 }
 
 }  // namespace twobw::models::ops::cuda
