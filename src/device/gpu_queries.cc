@@ -18,6 +18,14 @@ bool built_with_cuda() {
   return true;
 }
 
+bool has_bfloat16(const GpuSlice& slice) {
+  constexpr int kAmpere = 8;
+  int major = 0;
+  check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, slice.gpu),
+             "cudaDeviceGetAttribute");
+  return major >= kAmpere;
+}
+
 GpuMemory gpu_memory(const GpuSlice& slice) {
   std::size_t free = 0, total = 0;
   check_cuda(cudaSetDevice(slice.gpu), "cudaSetDevice");

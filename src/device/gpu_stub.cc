@@ -14,6 +14,10 @@ bool built_with_cuda() {
   return false;
 }
 
+bool has_bfloat16(const GpuSlice&) {
+  return false;
+}
+
 GpuMemory gpu_memory(const GpuSlice&) {
   return {};
 }

@@ -17,6 +17,9 @@ namespace twobw::device {
 int gpu_count();
 bool built_with_cuda();
 
+// Whether it computes in bfloat16: from Ampere on.
+bool has_bfloat16(const GpuSlice& slice);
+
 struct GpuMemory {
   double free = 0, total = 0;  // of the whole GPU
 };

@@ -1,8 +1,9 @@
-// What the layers compute besides matrix products and attention, on a GPU. T is float or __nv_bfloat16; sums
-// are made in float, in an order that depends on the sizes alone.
+// What the layers compute besides matrix products and attention, on a GPU. T is float, __nv_bfloat16 or
+// __half; sums are made in float, in an order that depends on the sizes alone.
 #pragma once
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime_api.h>
 
 #include <cstdint>

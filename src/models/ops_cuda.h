@@ -1,6 +1,7 @@
-// The building blocks of ops.h on a GPU, float or bfloat16. On the current stream, which must be registered
-// with device/gpu.h; nothing waits for the device, so all of it can be captured into a graph. The gradient of
-// a parameter is always accumulated into its .grad(), a tensor of float whatever the parameter's type.
+// The building blocks of ops.h on a GPU, float, bfloat16 or half. On the current stream, which must be
+// registered with device/gpu.h; nothing waits for the device, so all of it can be captured into a graph. The
+// gradient of a parameter is always accumulated into its .grad(), a tensor of float whatever the parameter's
+// type.
 #pragma once
 
 #include <ATen/ATen.h>

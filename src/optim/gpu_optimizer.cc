@@ -13,6 +13,8 @@ namespace {
 
 using at::Tensor;
 
+constexpr std::size_t kScaling = offsetof(cuda::Control, scaling);
+
 // The bytes of `items` on the GPU.
 template <typename T>
 Tensor upload(const std::vector<T>& items, const at::TensorOptions& on_gpu) {
@@ -136,6 +138,8 @@ void GpuOptimizer::apply(std::int64_t update, double learning_rate, std::span<co
   };
   if (written.defined() && written.scalar_type() == at::kBFloat16) {
     work(streams_of<__nv_bfloat16>(written));
+  } else if (written.defined() && written.scalar_type() == at::kHalf) {
+    work(streams_of<__half>(written));
   } else if (state_.master.defined()) {
     work(streams_of<float>(written));
   } else {
@@ -154,6 +158,7 @@ void GpuOptimizer::apply(std::int64_t update, double learning_rate, std::span<co
                                    of_control<float>(offsetof(cuda::Control, gradient_scale), at::kFloat),
                                    of_control<std::int32_t>(offsetof(cuda::Control, skip), at::kInt) != 0));
   cuda::count_update(as<cuda::Control>(control_), stream);
+  ++judged_;
   if (next != nullptr) predict_whole(*next);
   // What lies past the weights are the aliases' gradients, already summed into their partners'.
   if (layout_.gradient_size() > layout_.size())
@@ -170,6 +175,8 @@ void GpuOptimizer::predict(const Prediction& prediction, cudaStream_t stream) {
   };
   if (prediction.target.scalar_type() == at::kBFloat16) {
     work(streams_of<__nv_bfloat16>(prediction.target));
+  } else if (prediction.target.scalar_type() == at::kHalf) {
+    work(streams_of<__half>(prediction.target));
   } else {
     work(streams_of<float>(prediction.target));
   }
@@ -201,7 +208,8 @@ WholeScalars GpuOptimizer::scalars_of(double learning_rate, const Tensor& gradie
 
 void GpuOptimizer::predict_whole(const Prediction& prediction) const {
   const Tensor scale = of_control<float>(offsetof(cuda::Control, last_scale), at::kFloat) *
-                       static_cast<float>(prediction.ratio);
+                       static_cast<float>(prediction.ratio) /
+                       of_control<float>(kScaling + offsetof(LossScaling, current), at::kFloat);
   whole_.predict(whole_buffers(prediction.gradient, prediction.target),
                  scalars_of(prediction.learning_rate, scale, Tensor()));
 }
@@ -210,15 +218,29 @@ const cuda::Control* GpuOptimizer::control() const {
   return as<cuda::Control>(control_);
 }
 
+void GpuOptimizer::begin_scaling(const LossScaling& start) {
+  control_ = upload(std::vector<cuda::Control>{{.last_scale = first_scale(config_), .scaling = start}},
+                    control_.options());
+}
+
+Tensor GpuOptimizer::loss_scale_of(std::int64_t batch) const {
+  TWOBW_ASSERT(batch == judged_ || batch == judged_ + 1, "batch {} begins when {} updates are queued", batch,
+               judged_);
+  const std::size_t field = batch == judged_ ? offsetof(LossScaling, current) : offsetof(LossScaling, next);
+  return of_control<float>(kScaling + field, at::kFloat);
+}
+
 Counters GpuOptimizer::read_counts(const Tensor& on_cpu) {
   const auto* control = reinterpret_cast<const cuda::Control*>(on_cpu.const_data_ptr());
-  return {.applied = control->applied, .last_scale = control->last_scale};
+  return {.applied = control->applied, .last_scale = control->last_scale, .scaling = control->scaling};
 }
 
 void GpuOptimizer::restore(const Counters& counters) {
   control_ = upload(std::vector<cuda::Control>{{.applied = static_cast<std::int32_t>(counters.applied),
-                                                .last_scale = counters.last_scale}},
+                                                .last_scale = counters.last_scale,
+                                                .scaling = counters.scaling}},
                     control_.options());
+  judged_ = counters.scaling.judged;
 }
 
 void GpuOptimizer::add_to(Footprint& footprint) const {

@@ -36,6 +36,11 @@ class GpuOptimizer {
   // Of the update applied last, on the device.
   const cuda::Control* control() const;
 
+  // As of Optimizer.
+  void begin_scaling(const LossScaling& start);
+  // Where the scale of a batch that may begin will be on the device: one float.
+  at::Tensor loss_scale_of(std::int64_t batch) const;
+
   // Single precision.
   const at::Tensor& true_weights(const at::Tensor& newest) const {
     return state_.master.defined() ? state_.master : newest;
@@ -69,6 +74,7 @@ class GpuOptimizer {
   State state_;
   at::Tensor pieces_, norm_pieces_, first_piece_, partial_, norms_, gathered_, sum_, control_;
   int piece_count_ = 0, norm_piece_count_ = 0, norm_count_ = 0;
+  std::int64_t judged_ = 0;  // updates that are queued, in all
 };
 
 }  // namespace twobw::optim

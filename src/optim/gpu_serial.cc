@@ -13,7 +13,9 @@ class SerialGpuOptimizer final : public SerialOptimizer {
  public:
   SerialGpuOptimizer(const Config& config, const weights::Layout& layout, const at::Tensor& initial,
                      const at::Tensor& compute, bool predicts)
-      : optimizer_(config.optimizer, layout, config.pipeline.sync_updates, initial, compute, predicts) {}
+      : optimizer_(config.optimizer, layout, config.pipeline.sync_updates, initial, compute, predicts) {
+    optimizer_.begin_scaling(loss_scaling_of(config.train));
+  }
 
   at::Tensor squared_norms(std::int64_t update, const at::Tensor& gradient) override {
     return optimizer_.squared_norms(update, gradient, c10::cuda::getCurrentCUDAStream());
@@ -28,7 +30,9 @@ class SerialGpuOptimizer final : public SerialOptimizer {
         cudaMemcpyAsync(&control, optimizer_.control(), sizeof control, cudaMemcpyDeviceToHost, stream),
         "cudaMemcpyAsync");
     device::check_cuda(cudaStreamSynchronize(stream), "an update");
-    return {.gradient_norm = std::sqrt(control.squared_norm), .skipped = control.skip != 0};
+    return {.gradient_norm = std::sqrt(control.squared_norm),
+            .skipped = control.skip != 0,
+            .loss_scale = control.loss_scale};
   }
 
   void predict(const Prediction& prediction) override {

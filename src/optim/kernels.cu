@@ -39,12 +39,12 @@ __device__ LionRule rule_of(const Lion& lion, const Piece& piece, const Control&
           .gradient_scale = control.gradient_scale};
 }
 
-// Of the update after so many.
+// Of the update after so many, from gradients with this loss scale.
 template <typename Optimizer>
 __device__ auto predicting_rule_of(const Optimizer& next, float ratio, const Piece& piece, Control control,
-                                   std::int32_t applied) {
+                                   std::int32_t applied, float loss_scale) {
   control.applied = applied;
-  control.gradient_scale = control.last_scale * ratio;
+  control.gradient_scale = control.last_scale * ratio / loss_scale;
   return rule_of(next, piece, control);
 }
 
@@ -102,8 +102,15 @@ class Held {
   static __device__ void store(__nv_bfloat16* to, const float* v) {
     *reinterpret_cast<uint2*>(to) = {bits(v[0], v[1]), bits(v[2], v[3])};
   }
+  static __device__ void store(__half* to, const float* v) {
+    *reinterpret_cast<uint2*>(to) = {half_bits(v[0], v[1]), half_bits(v[2], v[3])};
+  }
   static __device__ unsigned bits(__nv_bfloat16 low, __nv_bfloat16 high) {
     return __bfloat16_as_ushort(low) | static_cast<unsigned>(__bfloat16_as_ushort(high)) << 16;
+  }
+  static __device__ unsigned half_bits(float low, float high) {
+    return __half_as_ushort(__float2half_rn(low)) |
+           static_cast<unsigned>(__half_as_ushort(__float2half_rn(high))) << 16;
   }
 
   bool used_;
@@ -223,7 +230,9 @@ __global__ void __launch_bounds__(kThreads, 3)
   read(0);  // comes while thread 0 computes powers
   if (threadIdx.x == 0) {
     shared_rule = rule_of(optimizer, piece, now);
-    shared_next = predicting_rule_of(next, ratio, piece, now, now.applied + (steps ? 1 : 0));
+    // A step is judged only when it has been made.
+    shared_next = predicting_rule_of(next, ratio, piece, now, now.applied + (steps ? 1 : 0),
+                                     Steps ? now.scaling.next : now.scaling.current);
   }
   __syncthreads();
   const Rule rule = shared_rule, coming = shared_next;
@@ -262,15 +271,19 @@ __global__ void __launch_bounds__(kThreads, 3)
 }
 
 __global__ void prepare_kernel(const double* squared_norm, double clip, Control* control) {
-  const double norm = sqrt(*squared_norm);
-  control->squared_norm = *squared_norm;
+  const float loss_scale = control->scaling.current;
+  const double norm = sqrt(*squared_norm) / loss_scale;
+  control->loss_scale = loss_scale;
+  control->squared_norm = *squared_norm / loss_scale / loss_scale;
   control->skip = isfinite(norm) ? 0 : 1;
-  control->gradient_scale = clip > 0 ? static_cast<float>(fmin(1.0, clip / (norm + 1e-6))) : 1.0f;
-  if (control->skip == 0) control->last_scale = control->gradient_scale;
+  const float clipping = clip > 0 ? static_cast<float>(fmin(1.0, clip / (norm + 1e-6))) : 1.0f;
+  control->gradient_scale = clipping / loss_scale;
+  if (control->skip == 0) control->last_scale = clipping;
 }
 
 __global__ void count_kernel(Control* control) {
   if (control->skip == 0) ++control->applied;
+  judge(control->scaling, control->skip != 0);
 }
 
 }  // namespace
@@ -317,9 +330,10 @@ void predict(const Optimizer& next, float ratio, const StreamsOf<Compute>& strea
                                   const Piece*, int, const Control*, cudaStream_t);                         \
   template void predict(const Optimizer&, float, const StreamsOf<Compute>&, const Piece*, int,              \
                         const Control*, cudaStream_t);
-#define TWOBW_KERNELS(Optimizer)      \
-  TWOBW_KERNELS_FOR(Optimizer, float) \
-  TWOBW_KERNELS_FOR(Optimizer, __nv_bfloat16)
+#define TWOBW_KERNELS(Optimizer)              \
+  TWOBW_KERNELS_FOR(Optimizer, float)         \
+  TWOBW_KERNELS_FOR(Optimizer, __nv_bfloat16) \
+  TWOBW_KERNELS_FOR(Optimizer, __half)
 TWOBW_KERNELS(AdamW)
 TWOBW_KERNELS(Sgd)
 TWOBW_KERNELS(Lion)

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
 #include <vector>
 
+#include "base/loss_scaling.h"
 #include "optim/rules.h"
 
 namespace twobw::optim::cuda {
@@ -26,11 +28,13 @@ void add_pieces(std::vector<Piece>& pieces, std::int64_t offset, std::int64_t co
 
 // In device memory; prepare() and count_update() write it.
 struct Control {
-  float gradient_scale = 1;
+  float gradient_scale = 1;  // from clipping, over the loss scale
   std::int32_t skip = 0;
   std::int32_t applied = 0;  // updates made so far
-  float last_scale = 1;      // the gradient_scale of the last of them, to predict with
-  double squared_norm = 0;
+  float last_scale = 1;      // from clipping alone, of the last of them, to predict with
+  double squared_norm = 0;   // of the gradient without its loss scale
+  float loss_scale = 1;      // of the update that was prepared last
+  LossScaling scaling = {};
 };
 
 struct AdamW {
@@ -44,7 +48,7 @@ struct Lion {
 };
 
 // Extrapolation as configured; the kernel leaves out terms whose history does not exist yet.
-// For Compute float and __nv_bfloat16.
+// For Compute float, __nv_bfloat16 and __half.
 template <typename Optimizer, typename Compute>
 void apply(const Optimizer& optimizer, const Extrapolation& extrapolation, const StreamsOf<Compute>& streams,
            const Piece* pieces, int piece_count, const Control* control, cudaStream_t stream);
@@ -62,7 +66,7 @@ void predict(const Optimizer& next, float ratio, const StreamsOf<Compute>& strea
 
 // From the sum over all stages: clipping factor and skip of the update to come.
 void prepare(const double* squared_norm, double clip, Control* control, cudaStream_t stream);
-// After apply(): one more was made, unless it was skipped.
+// After apply(): one more was made, unless it was skipped; the loss scale takes note.
 void count_update(Control* control, cudaStream_t stream);
 
 }  // namespace twobw::optim::cuda

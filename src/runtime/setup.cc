@@ -96,6 +96,10 @@ std::vector<device::Device> choose_gpus(const Config& config) {
     for (const GpuSlice& slice : parse_gpu(text)) slices.push_back(slice);
     if (slices.back().gpu >= device::gpu_count())
       fail_input("devices has '{}', but there are {} GPUs here", text, device::gpu_count());
+    if (config.train.precision == "bf16" && !device::has_bfloat16(slices.back())) {
+      fail_input("train.precision is bf16, which {} ({}) does not have; it must be fp16 or fp32", text,
+                 device::describe_gpu(slices.back()));
+    }
   }
   if (config.pipeline.replicas > transport::kMostReplicasOnGpus)
     fail_input("pipeline.replicas is {}; on GPUs at most {} are allowed", config.pipeline.replicas,

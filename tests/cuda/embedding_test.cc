@@ -9,7 +9,7 @@ namespace {
 
 template <typename T>
 class EmbeddingOnGpu : public CudaTest {};
-using Types = testing::Types<float, __nv_bfloat16>;
+using Types = testing::Types<float, __nv_bfloat16, __half>;
 TYPED_TEST_SUITE(EmbeddingOnGpu, Types);
 
 constexpr std::array<int, 3> kWidths = {16, 37, 776};

@@ -10,7 +10,7 @@ namespace {
 
 template <typename T>
 class LayersOnGpu : public CudaTest {};
-using Types = testing::Types<float, __nv_bfloat16>;
+using Types = testing::Types<float, __nv_bfloat16, __half>;
 TYPED_TEST_SUITE(LayersOnGpu, Types);
 
 // Widths with and without whole packs, that fit a warp's registers, a block's and neither.

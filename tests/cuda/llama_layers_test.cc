@@ -9,7 +9,7 @@ namespace {
 
 template <typename T>
 class LlamaOnGpu : public CudaTest {};
-using Types = testing::Types<float, __nv_bfloat16>;
+using Types = testing::Types<float, __nv_bfloat16, __half>;
 TYPED_TEST_SUITE(LlamaOnGpu, Types);
 using LlamaDifferencesOnGpu = CudaTest;
 

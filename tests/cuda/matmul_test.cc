@@ -46,7 +46,11 @@ enum class Add { kNothing, kBias, kOther, kItself, kBiasAndOther };
 constexpr std::array kAdds = {Add::kNothing, Add::kBias, Add::kOther, Add::kItself, Add::kBiasAndOther};
 
 template <typename T>
-constexpr Type kType = sizeof(T) == 2 ? Type::kBfloat16 : Type::kFloat;
+constexpr Type kType = Type::kFloat;
+template <>
+constexpr Type kType<__nv_bfloat16> = Type::kBfloat16;
+template <>
+constexpr Type kType<__half> = Type::kHalf;
 
 // Rows of `out` are `gap` elements further apart than they are long.
 template <typename In, typename Out>
@@ -121,6 +125,12 @@ TEST_F(ProductsOnGpu, OfBfloat16) {
 }
 TEST_F(ProductsOnGpu, OfBfloat16IntoFloat) {
   expect_products<__nv_bfloat16, float>();
+}
+TEST_F(ProductsOnGpu, OfHalf) {
+  expect_products<__half, __half>();
+}
+TEST_F(ProductsOnGpu, OfHalfIntoFloat) {
+  expect_products<__half, float>();
 }
 
 }  // namespace

@@ -122,6 +122,33 @@ TEST_F(OptimizerOnGpu, WritesRoundedWeightsInBfloat16) {
   expect_like_the_cpu<__nv_bfloat16>();
 }
 
+TEST_F(OptimizerOnGpu, WritesRoundedWeightsInHalf) {
+  expect_like_the_cpu<__half>();
+}
+
+// A gradient with the loss scale of its batch does what it does without; a skip halves the scale.
+TEST_F(OptimizerOnGpu, DividesByTheLossScale) {
+  const auto prepared = [](double squared_norm, const LossScaling& scaling) {
+    const Buffer<double> norm{std::vector<double>{squared_norm}};
+    Buffer<cuda::Control> control{std::vector<cuda::Control>{{.scaling = scaling}}};
+    cuda::prepare(norm.data(), /*clip=*/1.0, control.data(), nullptr);
+    cuda::count_update(control.data(), nullptr);
+    return control.read()[0];
+  };
+  const LossScaling scaling{.current = 1024, .next = 2048, .window = 100};
+  const cuda::Control plain = prepared(16.0, {}), scaled = prepared(16.0 * 1024 * 1024, scaling);
+  EXPECT_EQ(scaled.squared_norm, plain.squared_norm);
+  EXPECT_EQ(scaled.last_scale, plain.last_scale);
+  EXPECT_EQ(scaled.gradient_scale, plain.gradient_scale / 1024);
+  EXPECT_EQ(scaled.loss_scale, 1024);
+  EXPECT_EQ(scaled.applied, 1);
+  EXPECT_EQ(scaled.scaling,
+            (LossScaling{.current = 2048, .next = 2048, .clean = 1, .window = 100, .judged = 1}));
+  const cuda::Control skipped = prepared(INFINITY, scaling);
+  EXPECT_EQ(skipped.applied, 0);
+  EXPECT_EQ(skipped.scaling, (LossScaling{.current = 2048, .next = 512, .window = 100, .judged = 1}));
+}
+
 // A step and the prediction after it in one pass are the two passes, and the loops of the CPU.
 template <typename Compute>
 void expect_prediction_like_the_cpu(bool skip) {
@@ -216,6 +243,7 @@ TEST_F(OptimizerOnGpu, PredictsInThePassOfTheStep) {
   for (const bool skip : {false, true}) {
     expect_prediction_like_the_cpu<float>(skip);
     expect_prediction_like_the_cpu<__nv_bfloat16>(skip);
+    expect_prediction_like_the_cpu<__half>(skip);
   }
 }
 

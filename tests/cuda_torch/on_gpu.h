@@ -91,13 +91,15 @@ class OpsOnGpu : public WorkerStreamTest {
       SCOPED_TRACE("float");
       expect_alike(in_float, on_cpu, kFloatTolerance);
     }
-    SCOPED_TRACE("bfloat16");
-    // Against float with the same rounded numbers: what is left is the rounding of the operation.
-    Case rounded = c;
-    for (auto* list : {&rounded.inputs, &rounded.parameters}) {
-      for (at::Tensor& x : *list) x = x.to(at::kBFloat16).to(at::kFloat);
+    for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+      SCOPED_TRACE(c10::toString(type));
+      // Against float with the same rounded numbers: what is left is the rounding of the operation.
+      Case rounded = c;
+      for (auto* list : {&rounded.inputs, &rounded.parameters}) {
+        for (at::Tensor& x : *list) x = x.to(type).to(at::kFloat);
+      }
+      expect_alike(run(c, at::kCUDA, type), run(rounded, at::kCUDA, at::kFloat), bfloat16_tolerance);
     }
-    expect_alike(run(c, at::kCUDA, at::kBFloat16), run(rounded, at::kCUDA, at::kFloat), bfloat16_tolerance);
   }
 };
 

@@ -96,6 +96,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"gpt_classification",
              with(kFour, {"pipeline.schedule=2bw", "model.head=classification", "train.precision=bf16"})},
         Case{"twobw_bf16", with(kTwo, {"pipeline.schedule=2bw", "train.precision=bf16"})},
+        Case{"twobw_fp16",
+             with(kTwo, {"pipeline.schedule=2bw", "train.precision=fp16", "train.loss_scale=1024"})},
+        Case{"llama_fp16", with(kFour, {"pipeline.schedule=2bw", "model.family=llama", "model.kv_heads=2",
+                                        "train.precision=fp16", "train.loss_scale=1024"})},
+        Case{"bert_fp16_flush",
+             {"pipeline.stages=2", "devices=[cuda:0/2]", "pipeline.split=[11,12]", "pipeline.schedule=flush",
+              "model.family=bert", "train.precision=fp16", "train.loss_scale=1024"}},
         Case{"one_stage_predicted",
              {"pipeline.stages=1", "devices=[cuda:0]", "pipeline.schedule=2bw", "train.precision=bf16"}},
         Case{"paper", with(kTwo, {"pipeline.schedule=2bw", "pipeline.predict=false"})},
@@ -138,6 +145,32 @@ INSTANTIATE_TEST_SUITE_P(
              with(kTwo,
                   {"pipeline.schedule=2bw", "pipeline.predict=false", "optimizer.extrapolate_weights=[1,0.5]",
                    "optimizer.extrapolate_update=[0.5,-0.25]", "train.precision=bf16"})}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+class LossScaleOnGpu : public VerifyOnGpu {};
+
+// From a scale at which gradients overflow, down to one where they do not, and up again.
+TEST_P(LossScaleOnGpu, IsTheSameOnAllStages) {
+  const Verification result =
+      verify_small(with(GetParam().settings, {"train.precision=fp16", "train.updates=10",
+                                              "train.loss_scale=16777216", "train.loss_scale_window=2"}),
+                   {});
+  EXPECT_TRUE(result.equal) << result.difference;
+  EXPECT_GT(result.skipped, 0);
+  EXPECT_LT(result.skipped, 10);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, LossScaleOnGpu,
+    testing::Values(
+        Case{"flush", with(kTwo, {"pipeline.schedule=flush"})},
+        Case{"twobw", with(kFour, {"pipeline.schedule=2bw"})},
+        Case{"paper", with(kTwo, {"pipeline.schedule=2bw", "pipeline.predict=false"})},
+        Case{"one_gradient", with(kTwo, {"pipeline.schedule=2bw", "pipeline.second_gradient=false"})},
+        Case{"muon", with(kTwo, {"pipeline.schedule=2bw", "optimizer.name=muon"})},
+        Case{"replicas", with(kTwo, {"pipeline.schedule=2bw", "pipeline.replicas=2", "devices=[cuda:0/4]"})},
+        Case{"regression",
+             with(kTwo, {"pipeline.schedule=2bw", "model.family=bert", "model.head=regression"})}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

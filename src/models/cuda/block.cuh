@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 #include <cstdint>
 
@@ -24,6 +25,9 @@ __device__ __forceinline__ float to_float(float value) {
 }
 __device__ __forceinline__ float to_float(__nv_bfloat16 value) {
   return __bfloat162float(value);
+}
+__device__ __forceinline__ float to_float(__half value) {
+  return __half2float(value);
 }
 template <typename T>
 __device__ __forceinline__ T from_float(float value) {

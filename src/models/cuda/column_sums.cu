@@ -100,5 +100,6 @@ void add_column_sums(const T* values, float* gradient, float* partial, std::int6
 
 template void add_column_sums(const float*, float*, float*, std::int64_t, int, cudaStream_t);
 template void add_column_sums(const __nv_bfloat16*, float*, float*, std::int64_t, int, cudaStream_t);
+template void add_column_sums(const __half*, float*, float*, std::int64_t, int, cudaStream_t);
 
 }  // namespace twobw::models::cuda

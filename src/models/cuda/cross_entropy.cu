@@ -161,5 +161,7 @@ template void softmax_cross_entropy(float*, const std::int64_t*, float*, std::in
                                     cudaStream_t, int);
 template void softmax_cross_entropy(__nv_bfloat16*, const std::int64_t*, float*, std::int64_t, int,
                                     const double*, cudaStream_t, int);
+template void softmax_cross_entropy(__half*, const std::int64_t*, float*, std::int64_t, int, const double*,
+                                    cudaStream_t, int);
 
 }  // namespace twobw::models::cuda

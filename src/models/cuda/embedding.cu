@@ -172,11 +172,16 @@ template void embed_forward(const float*, const float*, const std::int64_t*, flo
                             std::int64_t, int, cudaStream_t);
 template void embed_forward(const __nv_bfloat16*, const __nv_bfloat16*, const std::int64_t*, __nv_bfloat16*,
                             std::int64_t, std::int64_t, int, cudaStream_t);
+template void embed_forward(const __half*, const __half*, const std::int64_t*, __half*, std::int64_t,
+                            std::int64_t, int, cudaStream_t);
 template void embed_backward(const EmbedBackward<float>&, cudaStream_t);
 template void embed_backward(const EmbedBackward<__nv_bfloat16>&, cudaStream_t);
+template void embed_backward(const EmbedBackward<__half>&, cudaStream_t);
 template void pack_three(const float*, const float*, const float*, float*, std::int64_t, int, int,
                          cudaStream_t);
 template void pack_three(const __nv_bfloat16*, const __nv_bfloat16*, const __nv_bfloat16*, __nv_bfloat16*,
                          std::int64_t, int, int, cudaStream_t);
+template void pack_three(const __half*, const __half*, const __half*, __half*, std::int64_t, int, int,
+                         cudaStream_t);
 
 }  // namespace twobw::models::cuda

@@ -96,8 +96,10 @@ void gelu_backward(const T* x, const T* grad_out, T* grad_x, std::int64_t n, cud
 
 template void gelu_forward(const float*, float*, std::int64_t, cudaStream_t, Gelu);
 template void gelu_forward(const __nv_bfloat16*, __nv_bfloat16*, std::int64_t, cudaStream_t, Gelu);
+template void gelu_forward(const __half*, __half*, std::int64_t, cudaStream_t, Gelu);
 template void gelu_backward(const float*, const float*, float*, std::int64_t, cudaStream_t, Gelu);
 template void gelu_backward(const __nv_bfloat16*, const __nv_bfloat16*, __nv_bfloat16*, std::int64_t,
                             cudaStream_t, Gelu);
+template void gelu_backward(const __half*, const __half*, __half*, std::int64_t, cudaStream_t, Gelu);
 
 }  // namespace twobw::models::cuda

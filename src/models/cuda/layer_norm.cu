@@ -18,7 +18,9 @@ void layer_norm_backward(const LayerNormBackward<T>& norm, cudaStream_t stream) 
 
 template void layer_norm_forward(const LayerNorm<float>&, cudaStream_t);
 template void layer_norm_forward(const LayerNorm<__nv_bfloat16>&, cudaStream_t);
+template void layer_norm_forward(const LayerNorm<__half>&, cudaStream_t);
 template void layer_norm_backward(const LayerNormBackward<float>&, cudaStream_t);
 template void layer_norm_backward(const LayerNormBackward<__nv_bfloat16>&, cudaStream_t);
+template void layer_norm_backward(const LayerNormBackward<__half>&, cudaStream_t);
 
 }  // namespace twobw::models::cuda

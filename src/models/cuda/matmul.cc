@@ -27,6 +27,7 @@ cublasLtHandle_t handle_on(int gpu) {
 }
 
 cudaDataType_t data_type(Type type) {
+  if (type == Type::kHalf) return CUDA_R_16F;
   return type == Type::kFloat ? CUDA_R_32F : CUDA_R_16BF;
 }
 
@@ -96,7 +97,7 @@ std::map<Key, cublasLtMatmulAlgo_t> chosen;
 
 void multiply(const Product& p, cudaStream_t stream) {
   TWOBW_ASSERT(p.m > 0 && p.n > 0 && p.k > 0, "a product [{}, {}, {}]", p.m, p.k, p.n);
-  TWOBW_ASSERT(p.in == Type::kBfloat16 || p.type == Type::kFloat, "a product of float into bfloat16");
+  TWOBW_ASSERT(p.in == p.type || p.type == Type::kFloat, "a product into another type of 16 bits");
   const device::GpuContext& context = device::gpu_context(stream);
   cublasLtHandle_t handle = handle_on(context.gpu);
   // out^T = b^T a^T is the same numbers counted by columns: b comes first.

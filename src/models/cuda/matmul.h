@@ -8,7 +8,7 @@
 
 namespace twobw::models::cuda {
 
-enum class Type { kFloat, kBfloat16 };
+enum class Type { kFloat, kBfloat16, kHalf };
 
 // An operand as it lies in memory: rows one after the other, `stride` elements apart.
 struct Operand {

@@ -37,7 +37,9 @@ void rms_norm_backward(const RmsNormBackward<T>& norm, cudaStream_t stream) {
 
 template void rms_norm_forward(const RmsNorm<float>&, cudaStream_t);
 template void rms_norm_forward(const RmsNorm<__nv_bfloat16>&, cudaStream_t);
+template void rms_norm_forward(const RmsNorm<__half>&, cudaStream_t);
 template void rms_norm_backward(const RmsNormBackward<float>&, cudaStream_t);
 template void rms_norm_backward(const RmsNormBackward<__nv_bfloat16>&, cudaStream_t);
+template void rms_norm_backward(const RmsNormBackward<__half>&, cudaStream_t);
 
 }  // namespace twobw::models::cuda

@@ -71,7 +71,9 @@ void rotary_backward(const Rotary<T>& rotary, cudaStream_t stream) {
 
 template void rotary_forward(const Rotary<float>&, cudaStream_t);
 template void rotary_forward(const Rotary<__nv_bfloat16>&, cudaStream_t);
+template void rotary_forward(const Rotary<__half>&, cudaStream_t);
 template void rotary_backward(const Rotary<float>&, cudaStream_t);
 template void rotary_backward(const Rotary<__nv_bfloat16>&, cudaStream_t);
+template void rotary_backward(const Rotary<__half>&, cudaStream_t);
 
 }  // namespace twobw::models::cuda

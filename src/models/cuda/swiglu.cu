@@ -100,9 +100,12 @@ void swiglu_backward(const T* x, const T* bias, const T* grad_out, T* grad_x, st
 template void swiglu_forward(const float*, const float*, float*, std::int64_t, int, cudaStream_t);
 template void swiglu_forward(const __nv_bfloat16*, const __nv_bfloat16*, __nv_bfloat16*, std::int64_t, int,
                              cudaStream_t);
+template void swiglu_forward(const __half*, const __half*, __half*, std::int64_t, int, cudaStream_t);
 template void swiglu_backward(const float*, const float*, const float*, float*, std::int64_t, int,
                               cudaStream_t);
 template void swiglu_backward(const __nv_bfloat16*, const __nv_bfloat16*, const __nv_bfloat16*,
                               __nv_bfloat16*, std::int64_t, int, cudaStream_t);
+template void swiglu_backward(const __half*, const __half*, const __half*, __half*, std::int64_t, int,
+                              cudaStream_t);
 
 }  // namespace twobw::models::cuda

@@ -1,6 +1,7 @@
-// Attention by LibTorch's kernels: in bfloat16 cuDNN's, or flash attention where results must be the
-// same bits every time or heads are wide; else, where neither has a kernel, products and a softmax. All of
-// them let neighbouring heads of queries share keys and values.
+// Attention by LibTorch's kernels: in 16 bits cuDNN's, or flash attention where results must be the same bits
+// every time or heads are wide; else, where neither has a kernel, as before Ampere, products and a softmax.
+// All of them let neighbouring heads of queries share keys and values.
+#include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/_scaled_dot_product_attention_math.h>
 #include <ATen/ops/_scaled_dot_product_cudnn_attention.h>
 #include <ATen/ops/_scaled_dot_product_cudnn_attention_backward.h>
@@ -88,7 +89,9 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
 
 // Whether the library has a fused kernel.
 bool is_fused(const Tensor& qkv, const Heads& heads) {
-  return is_bfloat16(qkv) && heads.size % 8 == 0 && heads.size <= 256;
+  constexpr int kAmpere = 8;
+  return is_narrow(qkv) && heads.size % 8 == 0 && heads.size <= 256 &&
+         at::cuda::getCurrentDeviceProperties()->major >= kAmpere;
 }
 
 Tensor fused(const Tensor& qkv, const Heads& heads, bool causal) {

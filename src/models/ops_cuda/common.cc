@@ -15,10 +15,11 @@ cudaStream_t current_stream() {
   return c10::cuda::getCurrentCUDAStream().stream();
 }
 
-bool is_bfloat16(const Tensor& x) {
-  TWOBW_ASSERT(x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16, "a tensor of {} on a GPU",
-               c10::toString(x.scalar_type()));
-  return x.scalar_type() == at::kBFloat16;
+bool is_narrow(const Tensor& x) {
+  const at::ScalarType type = x.scalar_type();
+  TWOBW_ASSERT(type == at::kFloat || type == at::kBFloat16 || type == at::kHalf, "a tensor of {} on a GPU",
+               c10::toString(type));
+  return type != at::kFloat;
 }
 
 // That an event asked for on this thread was not ready is kept as an error too, but is none.

@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
@@ -19,8 +20,8 @@ namespace kernels = twobw::models::cuda;
 // The calling thread's; in a backward, which LibTorch runs on a thread of its own, that of the forward.
 cudaStream_t current_stream();
 
-// Whether it is, or else float. Asserts that it is one of them.
-bool is_bfloat16(const at::Tensor& x);
+// Whether it has 16 bits, or else is of float. Asserts that it is of float, bfloat16 or half.
+bool is_narrow(const at::Tensor& x);
 
 // Throws RunError where the launch just made failed.
 void check_launch();
@@ -28,10 +29,12 @@ void check_launch();
 // Calls back, to launch a kernel, with a value of the type that x has.
 template <typename F>
 void with_type_of(const at::Tensor& x, const F& call) {
-  if (is_bfloat16(x))
+  if (!is_narrow(x))
+    call(float{});
+  else if (x.scalar_type() == at::kBFloat16)
     call(__nv_bfloat16{});
   else
-    call(float{});
+    call(__half{});
   check_launch();
 }
 

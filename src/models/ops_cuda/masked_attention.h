@@ -12,7 +12,7 @@ namespace twobw::models::ops::cuda {
 at::Tensor mask_of(const at::Tensor& tells, std::int64_t heads, std::int64_t places,
                    const at::TensorOptions& options);
 
-// In bfloat16, with heads of a multiple of 8.
+// In 16 bits, with heads of a multiple of 8.
 at::Tensor masked_attention(const at::Tensor& qkv, const Heads& heads, const at::Tensor& tells);
 
 }  // namespace twobw::models::ops::cuda

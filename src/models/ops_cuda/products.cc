@@ -18,7 +18,8 @@ std::int64_t stride_of(const Tensor& matrix) {
 }
 
 kernels::Type type_of(const Tensor& x) {
-  return is_bfloat16(x) ? kernels::Type::kBfloat16 : kernels::Type::kFloat;
+  if (!is_narrow(x)) return kernels::Type::kFloat;
+  return x.scalar_type() == at::kHalf ? kernels::Type::kHalf : kernels::Type::kBfloat16;
 }
 
 }  // namespace

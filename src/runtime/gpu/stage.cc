@@ -96,7 +96,8 @@ class GpuStage final : public Stage {
   gpu::Graphs graphs_;
   gpu::Boundary boundary_;
   Tensor one_, loss_sum_;
-  Tensor room_;  // that all slots' graphs compute in, see models::Pass; made when warming up
+  Tensor loss_scale_;  // of the batch that runs, where graphs find it; see models::Pass
+  Tensor room_;        // that all slots' graphs compute in, see models::Pass; made when warming up
   std::vector<std::array<Tensor, 2>> tie_parts_;  // a tie; not of those within the stage
   gpu::Uploads uploads_;
   gpu::Results results_;
@@ -121,6 +122,8 @@ GpuStage::GpuStage(const Config& config, const models::Model& model, const data:
       results_(stream_),
       host_copies_(static_cast<int>(versions_.flat(0).get_device())) {
   versions_.flat(0).copy_(std::exchange(initial_, Tensor()));
+  optimizer_.begin_scaling(loss_scaling_of(config.train));
+  if (scales_loss()) loss_scale_ = at::ones({1}, versions_.flat(0).options().dtype(at::kDouble));
   make_slots();
   one_ = at::ones({}, versions_.flat(0).options().dtype(at::kFloat));
   loss_sum_ = at::zeros({}, one_.options().dtype(at::kDouble));
@@ -150,7 +153,7 @@ void GpuStage::make_room_for_snapshots() {
 void GpuStage::make_slots() {
   const auto on_gpu = versions_.flat(0).options();
   for (int slot = 0; slot < setup_.slots; ++slot) {
-    models::Pass pass{.training = true, .room = &room_};
+    models::Pass pass{.training = true, .loss_scale = loss_scale_, .room = &room_};
     for (const data::Field field : architecture::kFields) {
       if (!passes_.fields().has(field)) continue;
       pass.batch[field] =
@@ -189,6 +192,9 @@ Tensors GpuStage::forward(std::int64_t microbatch, int index, std::int64_t gener
 
 Tensors GpuStage::launch_forward(std::int64_t microbatch, int index, std::int64_t generation) {
   const std::int64_t batch = batch_of(microbatch);
+  // The last stage is done with a batch before it begins the next, so one place is enough.
+  if (loss_scale_.defined() && microbatch % config_.pipeline.microbatches == 0)
+    loss_scale_.copy_(optimizer_.loss_scale_of(batch), /*non_blocking=*/true);
   gpu::GraphPair& graphs = graphs_of(index, generation, batch);
   if (!graphs.forward) {
     std::lock_guard lock(gpu::capture_mutex());
@@ -273,7 +279,8 @@ void GpuStage::predict(const NextBatch& next) {
 StepResult GpuStage::finish_step(std::int64_t update) {
   const gpu::Results::Result& result = results_.await(update);
   StepResult step{.gradient_norm = std::sqrt(result.control.squared_norm),
-                  .skipped = result.control.skip != 0};
+                  .skipped = result.control.skip != 0,
+                  .loss_scale = result.control.loss_scale};
   if (is_last()) step.loss = result.loss;
   step.miss = take_miss(update);
   return step;
