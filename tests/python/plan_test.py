@@ -3,7 +3,7 @@ import json
 import os
 import unittest
 
-from support import TINY, Run, TestCase, twobw, words
+from support import TINY, TWO_CORES, Run, TestCase, twobw, words
 
 GPT_2_2B = {"model.layers": 32, "model.width": 2304, "model.heads": 32, "model.vocab": 50304, "model.context": 512}
 PAPER = """
@@ -199,6 +199,38 @@ class PlanTest(TestCase):
         process = twobw("train", *words(settings), cwd=self.folder)
         self.assertEqual(process.returncode, 0, process.stderr)
         self.assertNotIn("predicted", process.stdout)
+
+    def test_devices_before_bf16(self):
+        cluster = self.cluster("nodes: [{devices: 2 x T4, link: {bandwidth: 15GB/s, latency: 10us}}]\n")
+        arguments = (*cluster, "--batch", "8", "--precision", "fp16", "--write", "run.yaml")
+        self.assertTrue(self.plan_json(*arguments)["modelled"])
+        self.assertIn("precision: fp16", (self.folder / "run.yaml").read_text())
+        process = twobw("plan", *words(TINY), *cluster, "--precision", "bf16", cwd=self.folder)
+        self.assertEqual(process.returncode, 2)
+        self.assertIn("device 'T4' has no rate for bf16; allowed: fp16, fp32", process.stderr)
+
+    def test_a_profile_in_bf16_on_cores(self):
+        settings = {**TINY, "train.precision": "bf16", "devices": TWO_CORES}
+        measured = twobw("profile", *words(settings), "--rounds", 2, "--sizes", "1,2", "--output", "bf16.json",
+                         cwd=self.folder)
+        self.assertEqual(measured.returncode, 0, measured.stderr)
+        self.assertEqual(json.loads((self.folder / "bf16.json").read_text())["precision"], "bf16")
+        plan = self.plan_json("--profile", "bf16.json", "--stages", "2", "--batch", "8", "--schedule", "2bw",
+                              settings=settings)
+        self.assertFalse(plan["modelled"])
+        terms = plan["plan"]["stage_plans"][0]["memory_bytes_by_term"]
+        self.assertEqual(terms["weights"], terms["master"])  # two versions of 2 bytes, and 4
+
+    def test_train_plans_in_bf16(self):
+        settings = {**TINY, "plan": "auto", "run_dir": "run", "train.precision": "bf16", "devices": TWO_CORES}
+        process = twobw("train", *words(settings), cwd=self.folder)
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertIn("planned: ", process.stdout)
+        summary = Run(self.folder / "run").summary
+        for forecast, stage in zip(summary["forecast"]["memory"], summary["stages"]):
+            for name in ("weights", "master", "gradients", "optimizer"):
+                self.assertEqual(forecast["terms"][name]["forecast"], stage["memory"][name], name)
+            self.assertAlmostEqual(forecast["ratio"], 1, delta=0.15)
 
     def test_a_model_that_does_not_fit(self):
         cluster = self.cluster("nodes: [{devices: 2 x V100-16GB, link: {bandwidth: 150GB/s}}]\n")

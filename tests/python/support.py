@@ -30,6 +30,11 @@ TINY = {
 }
 
 
+# Of two workers: in 16 bits GPUs would be taken, where there are any.
+CORES = sorted(os.sched_getaffinity(0))
+TWO_CORES = f"[cpu:{CORES[0]}, cpu:{CORES[-1]}]"
+
+
 def program(variable, default):
     path = pathlib.Path(os.environ.get(variable, ROOT / "build" / default)).resolve()
     if not path.exists():

@@ -55,7 +55,8 @@ double peak_rate(const DeviceKind& device, const std::string& precision) {
         "memory_bandwidth, or a profile",
         device.name);
   }
-  fail_input("device '{}' has no rate for {}; allowed: {}", device.name, precision, fmt::join(known, ", "));
+  fail_input("device '{}' has no rate for {}; allowed: {}, or a profile measured in {}", device.name,
+             precision, fmt::join(known, ", "), precision);
 }
 
 double token_bytes(int context) {

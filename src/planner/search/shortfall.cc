@@ -44,6 +44,14 @@ Problem in_half_precision(Problem problem) {
   return problem;
 }
 
+// The format of 16 bits that all devices have: fp16 where one is of before bf16.
+std::string half_precision_of(const Cluster& cluster) {
+  const bool without = std::ranges::any_of(cluster.kinds, [](const DeviceKind& kind) {
+    return kind.rates.contains("fp16") && !kind.rates.contains("bf16");
+  });
+  return without ? "fp16" : "bf16";
+}
+
 Problem with_nodes(Problem problem, int times) {
   const std::vector<Node> nodes = problem.cluster.nodes;
   for (int i = 1; i < times; ++i) {
@@ -100,7 +108,7 @@ std::vector<std::string> remedies(const Problem& problem, const Estimate& closes
     changed.fixed.replicas = 1;
     offer(changed, fmt::format("one replica instead of {}", *problem.fixed.replicas));
   }
-  if (problem.state.weights >= 4) offer(in_half_precision(problem), "bf16");
+  if (problem.state.weights >= 4) offer(in_half_precision(problem), half_precision_of(problem.cluster));
   for (int times = 2; times <= 64; times *= 2) {
     if (problem.fixed.stages || !fits(with_nodes(problem, times))) continue;
     result.push_back(fmt::format("{} times as many nodes", times));

@@ -10,8 +10,8 @@ namespace {
 TEST(Catalogue, HasTheCommonDevices) {
   std::set<std::string> names;
   for (const DeviceKind& kind : device_catalogue()) names.insert(kind.name);
-  EXPECT_EQ(names, (std::set<std::string>{"V100-16GB", "A100-40GB", "A100-80GB", "H100", "H200", "L4",
-                                          "RTX 4090", "CPU core"}));
+  EXPECT_EQ(names, (std::set<std::string>{"V100-16GB", "V100-32GB", "T4", "A100-40GB", "A100-80GB", "H100",
+                                          "H200", "L4", "RTX 4090", "CPU core"}));
 }
 
 TEST(Catalogue, EveryDeviceCanBeModelled) {
@@ -39,7 +39,10 @@ TEST(Catalogue, SuggestsTheNearestName) {
 
 TEST(Catalogue, APrecisionThatADeviceLacksIsRefused) {
   EXPECT_EQ(refusal([] { peak_rate(known_device("V100-16GB"), "bf16"); }),
-            "device 'V100-16GB' has no rate for bf16; allowed: fp16, fp32");
+            "device 'V100-16GB' has no rate for bf16; allowed: fp16, fp32, or a profile measured in bf16");
+  EXPECT_EQ(peak_rate(known_device("T4"), "fp16"), 65e12);
+  EXPECT_EQ(refusal([] { peak_rate(known_device("T4"), "bf16"); }),
+            "device 'T4' has no rate for bf16; allowed: fp16, fp32, or a profile measured in bf16");
 }
 
 }  // namespace

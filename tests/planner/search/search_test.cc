@@ -330,6 +330,30 @@ TEST(Search, AShortfallSaysByHowMuchAndWhatWouldHelp) {
   EXPECT_FALSE(search(problem).best);
 }
 
+TEST(Search, TheHalfPrecisionThatIsOfferedIsOneThatTheDevicesHave) {
+  Problem problem = uniform_problem(1, 2, 8);
+  problem.batch = 8;
+  problem.fixed.recompute = false;
+  for (CostTable& table : problem.costs) {
+    for (CostColumn& column : table.columns) {
+      for (LayerCost& layer : column.layers) layer.stash = 1e9;
+    }
+  }
+  // At the most memory that is not enough.
+  const auto offered = [&](const std::map<std::string, double>& rates, const char* format) {
+    DeviceKind& kind = problem.cluster.kinds[0];
+    kind.rates = rates;
+    for (kind.memory = 128e9; kind.memory > 1e8; kind.memory *= 0.9) {
+      const SearchResult result = search(problem, {.simulate = 0});
+      if (!result.best) return std::ranges::count(result.shortfall->remedies, format) == 1;
+    }
+    return false;
+  };
+  EXPECT_TRUE(offered({{"fp32", 1e12}, {"fp16", 2e12}}, "fp16"));
+  EXPECT_TRUE(offered({{"fp32", 1e12}, {"fp16", 2e12}, {"bf16", 2e12}}, "bf16"));
+  EXPECT_TRUE(offered({}, "bf16"));
+}
+
 TEST(Search, ContradictionsAreRefusedInOneSentence) {
   const auto refused = [](const std::function<void(Problem&)>& change) {
     Problem problem = uniform_problem(1, 4, 6);
