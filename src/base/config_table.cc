@@ -317,8 +317,9 @@ std::vector<Key> train_keys() {
       whole(KEY(train.updates), 1, "Updates of the weights in the run."),
       whole(KEY(train.seed), 0, "Seed of the initial weights, the batches and dropout."),
       choice(KEY(train.precision), {"fp32", "bf16", "fp16"},
-             "Number format of the computation; with bf16 and fp16 weights are kept in fp32 besides "
-             "([precision](precision.md))."),
+             "Number format of the computation, see docs/precision.md; with bf16 and fp16 the weights are "
+             "kept in "
+             "fp32 besides."),
       real(KEY(train.loss_scale), power_of_two(),
            "With precision fp16: what the gradient of the loss is multiplied with at first. A skipped batch "
            "halves it."),

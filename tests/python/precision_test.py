@@ -15,7 +15,7 @@ from transformers import BertForMaskedLM, LlamaConfig, LlamaForCausalLM
 import bert_test
 import gpt
 import llama_test
-from support import TestCase, random_weights, reference, relative_error, words
+from support import TWO_CORES, TestCase, random_weights, reference, relative_error, words
 
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 GPT = {"model.layers": 2, "model.width": 48, "model.heads": 6, "model.vocab": 61, "model.context": 24,
@@ -26,14 +26,14 @@ class LossScaleTest(TestCase):
     """The loss scale of fp16, from outside."""
 
     SETTINGS = {"train.precision": "fp16", "pipeline.schedule": "2bw", "pipeline.stages": 2,
-                "pipeline.split": "[6, 6]", "train.updates": 30}
+                "pipeline.split": "[6, 6]", "train.updates": 30, "devices": TWO_CORES}
 
     def test_every_line_of_the_metrics_has_it(self):
         run = self.train({**self.SETTINGS, "train.loss_scale": 1024, "train.loss_scale_window": 10})
         scales = [line["loss_scale"] for line in run.updates]
         self.assertEqual(scales, [1024] * 11 + [2048] * 10 + [4096] * 9)
         self.assertEqual(run.summary["skipped_updates"], 0)
-        self.assertNotIn("loss_scale", self.train({"train.precision": "bf16"}, "other").updates[0])
+        self.assertNotIn("loss_scale", self.train({**self.SETTINGS, "train.precision": "bf16"}, "other").updates[0])
 
     def test_overflows_are_not_an_alarm(self):
         run = self.train({**self.SETTINGS, "train.loss_scale": 2**24})

@@ -8,7 +8,7 @@ import subprocess
 import time
 import unittest
 
-from support import TINY, Run, TestCase, program, twobw, words
+from support import TINY, TWO_CORES, Run, TestCase, program, twobw, words
 
 # What of a line of metrics.jsonl does not depend on time.
 EXACT = ("update", "loss", "lr", "grad_norm", "skipped", "validation_loss", "prediction_error", "loss_scale")
@@ -17,7 +17,7 @@ CASES = [
     for schedule, stages, replicas in (
         ("2bw", 1, 1), ("2bw", 2, 1), ("2bw", 3, 1), ("2bw", 2, 2), ("flush", 2, 1), ("gpipe", 3, 1), ("flush", 1, 2))
 ] + [
-    {"pipeline.schedule": "2bw", "pipeline.stages": 2, "pipeline.replicas": 1, **precision}
+    {"pipeline.schedule": "2bw", "pipeline.stages": 2, "pipeline.replicas": 1, "devices": TWO_CORES, **precision}
     for precision in ({"train.precision": "bf16"},
                       {"train.precision": "fp16", "train.loss_scale": 2**24, "train.loss_scale_window": 5})
 ]

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "device/cores.h"
 #include "device/cpu.h"
 #include "train/verify.h"
 
@@ -24,7 +25,11 @@ Config small(const Settings& more) {
                        "optimizer.lr=1e-2",     "optimizer.clip=0.5",       "train.updates=7",
                        "train.eval_every=3",    "train.eval_microbatches=2"};
   settings.insert(settings.end(), more.begin(), more.end());
-  return load_config("", settings);
+  Config config = load_config("", settings);
+  // Else GPUs would be taken, where there are any.
+  config.devices.assign(static_cast<std::size_t>(config.pipeline.stages) * config.pipeline.replicas,
+                        device::core_names().front());
+  return config;
 }
 
 train::Verification verified(const Settings& more) {

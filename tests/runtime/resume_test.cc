@@ -60,7 +60,10 @@ Config resume_config(const ResumeCase& given) {
   config.train.eval_every = 2;
   config.train.eval_microbatches = 2;
   // A stage with all cores would start a team of threads, which the thread sanitizer cannot follow.
-  if (config.pipeline.stages * given.w == 1) config.devices = {device::core_names().front()};
+  // With 16 bits GPUs would be taken, where there are any.
+  const int workers = config.pipeline.stages * given.w;
+  if (workers == 1 || config.train.precision != "fp32")
+    config.devices.assign(static_cast<std::size_t>(workers), device::core_names().front());
   return config;
 }
 
