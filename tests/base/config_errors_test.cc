@@ -99,6 +99,8 @@ TEST(ConfigErrors, ValuesOutOfRange) {
             "optimizer.clip is -0.5 at x.yaml:1; it must be a number of at least 0");
   EXPECT_EQ(refused("optimizer: {min_lr: 2}\n"),
             "optimizer.min_lr is 2 at x.yaml:1; it must be a number from 0 to 1");
+  EXPECT_EQ(refused("train: {loss_scale: 1000}\n"),
+            "train.loss_scale is 1000 at x.yaml:1; it must be a power of two from 1 to 16777216");
   EXPECT_EQ(refused("pipeline: {timeout: 0}\n"),
             "pipeline.timeout is 0 at x.yaml:1; it must be a number above 0");
   EXPECT_EQ(refused("model: {family: ''}\n"), "model.family is '' at x.yaml:1; it must be text, not empty");
@@ -114,8 +116,6 @@ TEST(ConfigErrors, Choices) {
             "optimizer.decay is 'step' at x.yaml:1; it must be one of cosine, linear, constant");
   EXPECT_EQ(refused("train: {precision: fp8}\n"),
             "train.precision is 'fp8' at x.yaml:1; it must be one of fp32, bf16, fp16");
-  EXPECT_EQ(refused("train: {loss_scale: 1000}\n"),
-            "train.loss_scale is '1000' at x.yaml:1; it must be a power of two from 1 to 16777216");
   EXPECT_EQ(refused("checkpoint: {keep: 0}\n"),
             "checkpoint.keep is 0 at x.yaml:1; it must be a whole number of at least 1");
 }

@@ -50,6 +50,16 @@ TEST(StoreTest, ReadsBackWhatItWrote) {
   EXPECT_TRUE(loaded.state.at("moment1/a").equal(contents.state[0].tensor));
 }
 
+TEST(StoreTest, HasTheLossScalesOfTheNextBatchesWhereThereAreAny) {
+  const TemporaryFolder folder;
+  Contents contents = sample_contents(40);
+  write(folder.path("without"), contents);
+  EXPECT_FALSE(load(list(folder.path("without")).front().folder).manifest.scaling);
+  contents.manifest.scaling = {.current = 4096, .next = 2048, .clean = 7, .judged = 40};
+  write(folder.path("with"), contents);
+  EXPECT_EQ(load(list(folder.path("with")).front().folder).manifest.scaling, contents.manifest.scaling);
+}
+
 TEST(StoreTest, EveryFlippedBitOfAFileIsNoticed) {
   const TemporaryFolder folder;
   write(folder.path("s"), sample_contents(2));
