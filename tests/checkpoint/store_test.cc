@@ -55,7 +55,7 @@ TEST(StoreTest, HasTheLossScalesOfTheNextBatchesWhereThereAreAny) {
   Contents contents = sample_contents(40);
   write(folder.path("without"), contents);
   EXPECT_FALSE(load(list(folder.path("without")).front().folder).manifest.scaling);
-  contents.manifest.scaling = {.current = 4096, .next = 2048, .clean = 7, .judged = 40};
+  contents.manifest.scaling = LossScaling{.current = 4096, .next = 2048, .clean = 7, .judged = 40};
   write(folder.path("with"), contents);
   EXPECT_EQ(load(list(folder.path("with")).front().folder).manifest.scaling, contents.manifest.scaling);
 }
