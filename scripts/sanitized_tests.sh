@@ -40,7 +40,7 @@ if [[ "$all" != all ]]; then
 fi
 if [[ "$sanitizer" == tsan && "$all" != all ]]; then
   programs=(torch)
-  folders=(-D "TWOBW_TORCH_TESTS=checkpoint;data;device;transport;runtime;measure;train")
+  folders=(-D "TWOBW_TORCH_TESTS=checkpoint;data;device;transport;runtime;inference;measure;train")
   for suite in Safetensors HuggingFace Folder. StoreTest.AFlippedBit CheckpointFuzz Bytes Synthetic FastestSplit \
       Samples Schedules/StageMemory Predicted/Exactness.PipelineEqualsOracle/w1_d1_; do
     left_out+=":$suite*"

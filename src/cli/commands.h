@@ -38,6 +38,7 @@ std::span<const Command> commands();
 [[gnu::weak]] void add_inspect(CLI::App& command, int& exit_code);
 [[gnu::weak]] void add_batches(CLI::App& command, int& exit_code);
 [[gnu::weak]] void add_checkpoint(CLI::App& command, int& exit_code);
+[[gnu::weak]] void add_eval(CLI::App& command, int& exit_code);
 [[gnu::weak]] void add_generate(CLI::App& command, int& exit_code);
 [[gnu::weak]] void add_export(CLI::App& command, int& exit_code);
 [[gnu::weak]] void add_embed(CLI::App& command, int& exit_code);

@@ -1,5 +1,7 @@
 #include "data/batch.h"
 
+#include <algorithm>
+
 namespace twobw::data {
 namespace {
 
@@ -23,6 +25,16 @@ at::Tensor make_field(Field field, int sequences, int context, const at::TensorO
   const bool real = architecture::kScales.has(field) || field == Field::Values;
   const auto type = real ? at::kDouble : at::kLong;
   return at::empty(shape_of(field, sequences, context), options.dtype(type));
+}
+
+void cut_padding(Batch& batch) {
+  constexpr std::int64_t kGrain = 8;
+  const auto longest = batch[Field::Lengths].max().item<std::int64_t>();
+  for (const Field field : {Field::Tokens, Field::Targets, Field::TokenTypes, Field::Positions}) {
+    if (!batch[field].defined()) continue;
+    const std::int64_t places = std::min(batch[field].size(1), (longest + kGrain - 1) / kGrain * kGrain);
+    batch[field] = batch[field].narrow(1, 0, places).contiguous();
+  }
 }
 
 std::int64_t count_labels(const Batch& batch) {

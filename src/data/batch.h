@@ -44,6 +44,9 @@ Batch windows(int sequences, int context, BatchFields fields, Write write) {
   return batch;
 }
 
+// Leaves out what is padding in all sequences, by Field::Lengths, up to a multiple of a few tokens.
+void cut_padding(Batch& batch);
+
 // How many of the batch's targets, labels and values count.
 std::int64_t count_labels(const Batch& batch);
 

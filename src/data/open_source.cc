@@ -51,7 +51,7 @@ std::unique_ptr<TokenStream> open_stream(const std::string& key, const std::stri
 
 std::unique_ptr<Source> open_source(const std::string& key, const std::string& path, int vocab, int length) {
   if (path == "synthetic") return make_synthetic(vocab);
-  if (!names_token_file(path)) return draw_at_random(open_stream(key, path, one_more(vocab, length)));
+  if (!names_token_file(path)) return draw_at_random(open_stream(key, path, one_more(vocab, length)), length);
   std::vector<WeightedExamples> parts;
   parts.push_back({.examples = open_windows(key, path, vocab, length)});
   return make_dataset(std::move(parts));

@@ -11,8 +11,8 @@
 
 namespace twobw::data {
 
-// Windows of a text, at random places in training.
-std::unique_ptr<Source> draw_at_random(std::unique_ptr<TokenStream> text);
+// Windows of so many tokens of a text, at random places in training.
+std::unique_ptr<Source> draw_at_random(std::unique_ptr<TokenStream> text, int length);
 
 // A text cut into windows of so many tokens, with the next tokens as targets. Where documents are apart, with
 // positions in them too, and without the targets of another document than their token; the text has documents

@@ -29,6 +29,8 @@ class Source {
   virtual Batch random(const Draw& draw, int b, int length, BatchFields fields = kText) const = 0;
   // The index-th group of b consecutive sequences, wrapping around at the end.
   virtual Batch sequential(std::int64_t index, int b, int length, BatchFields fields = kText) const = 0;
+  // Sequences that it has before it wraps around; 0: there is no end.
+  virtual std::int64_t count() const { return 0; }
   virtual BatchFields fields() const { return kText; }  // that it has
   // Every target, label or value of every batch counts; else those that do are counted.
   virtual bool is_dense() const { return true; }

@@ -37,15 +37,9 @@ Passes::Passes(const Config& config, const data::Source& training, const data::S
 
 template <typename Read>
 data::Batch Passes::without_padding(const data::Source& source, Read read) const {
-  constexpr std::int64_t kGrain = 8;
   if (keeps_padding_ || fields_.empty() || !source.varies()) return read(fields_);
   data::Batch batch = read(fields_ | BatchFields{Field::Lengths});
-  const auto longest = batch[Field::Lengths].max().item<std::int64_t>();
-  const std::int64_t places =
-      std::min<std::int64_t>(config_.model.context, (longest + kGrain - 1) / kGrain * kGrain);
-  for (const Field field : {Field::Tokens, Field::Targets, Field::TokenTypes, Field::Positions}) {
-    if (batch[field].defined()) batch[field] = batch[field].narrow(1, 0, places).contiguous();
-  }
+  data::cut_padding(batch);
   if (!fields_.has(Field::Lengths)) batch[Field::Lengths] = at::Tensor();
   return batch;
 }

@@ -24,8 +24,6 @@ schedule::Spec spec_of(const Config& config) {
           .evaluate_every = config.train.eval_every};
 }
 
-namespace {
-
 void check_split(const Config& config, const models::Model& model) {
   const int layers = model.size();
   const PipelineConfig& pipeline = config.pipeline;
@@ -42,6 +40,8 @@ void check_split(const Config& config, const models::Model& model) {
                fmt::join(pipeline.split, ", "), covered, architecture::describe(model.layers));
   }
 }
+
+namespace {
 
 // Corrections are made element by element.
 void check_whole_updates(const Config& config) {
@@ -119,6 +119,8 @@ std::vector<device::Device> choose_devices(const Config& config, int workers) {
   return devices;
 }
 
+}  // namespace
+
 // A run on tokens does not need its tokenizer, but what is generated afterwards does.
 void check_tokenizer(const Config& config) {
   const std::string& name = config.data.tokenizer;
@@ -144,6 +146,8 @@ void check_tokenizer(const Config& config) {
                config.model.vocab, name, tokens, tokens);
   }
 }
+
+namespace {
 
 // A family of somebody's own may read more of a batch than its head is given.
 void check_fields(const Setup& setup) {
@@ -172,6 +176,14 @@ std::vector<std::string> auto_gpus(const Config& config, std::optional<int> coun
   std::vector<std::string> names;
   for (const GpuSlice& slice : deal_gpus(gpus, count.value_or(gpus))) names.push_back(describe(slice));
   return names;
+}
+
+std::vector<device::Device> devices_for(const Config& given, int workers) {
+  Config config = given;
+  config.devices = auto_gpus(given, workers);
+  std::vector<device::Device> devices = choose_devices(config, workers);
+  check_precision(config, devices.front().gpu.has_value());
+  return devices;
 }
 
 double tokens_per_update(const Config& config) {

@@ -41,4 +41,11 @@ Setup prepare(const Config& config);
 // those, or all that there are.
 std::vector<std::string> auto_gpus(const Config& config, std::optional<int> count);
 
+// What prepare() asks of stages without data or an optimizer. All throw InputError: a split that is not the
+// model's; the devices of so many workers, which must compute in train.precision; a tokenizer that does not
+// belong to the model or to the data files.
+void check_split(const Config& config, const models::Model& model);
+std::vector<device::Device> devices_for(const Config& config, int workers);
+void check_tokenizer(const Config& config);
+
 }  // namespace twobw::runtime

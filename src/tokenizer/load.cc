@@ -19,6 +19,14 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path, error);
 }
 
+// The first of those that a folder may hold; empty: none.
+fs::path file_in(const fs::path& folder) {
+  for (const char* const name : {"tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model"}) {
+    if (is_file(folder / name)) return folder / name;
+  }
+  return {};
+}
+
 JsonDocument open_json(const fs::path& path) {
   return {read_text("tokenizer", path.string()), fmt::format("tokenizer '{}'", path.string())};
 }
@@ -44,6 +52,10 @@ std::unique_ptr<Tokenizer> load_file(const fs::path& path) {
 
 }  // namespace
 
+bool has_tokenizer(const std::string& folder) {
+  return !file_in(folder).empty();
+}
+
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
   if (path == "bytes") return std::make_unique<Bytes>();
   std::error_code error;
@@ -51,9 +63,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
     if (is_file(path)) return load_file(path);
     fail_input("there is no tokenizer '{}': it must be 'bytes', a folder or a file", path);
   }
-  for (const char* const name : {"tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model"}) {
-    if (is_file(fs::path(path) / name)) return load_file(fs::path(path) / name);
-  }
+  if (const fs::path file = file_in(path); !file.empty()) return load_file(file);
   fail_input(
       "folder '{}' holds no tokenizer: tokenizer.json, vocab.json with merges.txt, vocab.txt or "
       "tokenizer.model",

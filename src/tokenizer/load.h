@@ -12,4 +12,7 @@ namespace twobw::tokenizer {
 // vocab.json with merges.txt, vocab.txt (WordPiece), tokenizer.model (sentencepiece). Throws InputError.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
 
+// Whether the folder holds the files of one.
+bool has_tokenizer(const std::string& folder);
+
 }  // namespace twobw::tokenizer

@@ -6,7 +6,7 @@ import unittest
 from support import TINY, Run, TestCase, program, twobw, words
 
 COMMANDS = ("train", "compare", "verify", "profile", "plan", "topology", "schedule", "simulate", "tokenizer",
-            "prepare", "inspect", "batches", "checkpoint", "generate", "export", "embed")
+            "prepare", "inspect", "batches", "checkpoint", "eval", "generate", "export", "embed")
 
 
 class ProgramTest(TestCase):

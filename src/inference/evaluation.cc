@@ -1,0 +1,282 @@
+#include "inference/evaluation.h"
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "architecture/heads.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "data/tokens.h"
+#include "inference/metrics.h"
+#include "inference/stages.h"
+#include "runtime/setup.h"
+#include "tokenizer/load.h"
+
+namespace twobw::inference {
+namespace {
+
+using architecture::BatchFields;
+using architecture::Field;
+
+// What is evaluated, as microbatches: all of them are full but for the last sequences of a file, which come
+// one by one.
+class Portions {
+ public:
+  explicit Portions(const Config& config) : config_(config) {
+    for (const Corpus& corpus : config.data.validation) {
+      sources_.push_back(data::open_source("data.validation", Corpora{{.path = corpus.path}}, config));
+      add(*sources_.back());
+    }
+  }
+
+  std::size_t size() const { return portions_.size(); }
+  std::int64_t sequences() const {
+    std::int64_t sum = 0;
+    for (const Portion& portion : portions_) sum += portion.sequences;
+    return sum;
+  }
+  BatchFields fields() const { return sources_.front()->fields(); }
+
+  data::Batch read(std::size_t i, BatchFields fields, bool cuts) const {
+    if (fields.empty()) return {};
+    const Portion& portion = portions_[i];
+    const bool varies = cuts && portion.source->varies();
+    const BatchFields asked = varies ? fields | BatchFields{Field::Lengths} : fields;
+    data::Batch batch =
+        portion.source->sequential(portion.index, portion.sequences, config_.model.context, asked);
+    if (varies) data::cut_padding(batch);
+    if (!fields.has(Field::Lengths)) batch[Field::Lengths] = at::Tensor();
+    return batch;
+  }
+
+ private:
+  struct Portion {
+    const data::Source* source;
+    std::int64_t index;
+    int sequences;
+  };
+
+  void add(const data::Source& source) {
+    const int b = config_.pipeline.microbatch;
+    const std::int64_t count = source.count();
+    const std::int64_t full = count > 0 ? count / b : config_.train.eval_microbatches;
+    for (std::int64_t i = 0; i < full; ++i) portions_.push_back({&source, i, b});
+    for (std::int64_t i = full * b; i < count; ++i) portions_.push_back({&source, i, 1});
+  }
+
+  const Config& config_;
+  std::vector<std::unique_ptr<data::Source>> sources_;
+  std::vector<Portion> portions_;
+};
+
+// Bytes of every token's text; empty: unknown, since the tokens are not those of a tokenizer that is known.
+std::vector<std::int64_t> token_bytes(const ModelSource& source) {
+  const DataConfig& data = source.config.data;
+  std::vector<std::int64_t> bytes;
+  if (!source.has_tokenizer) return bytes;
+  for (const Corpus& corpus : data.validation) {
+    const bool text = corpus.path != "synthetic" && !data::names_token_file(corpus.path);
+    if (data.tokenizer == "bytes" ? !text : text) return bytes;
+  }
+  const auto tokenizer = tokenizer::load_tokenizer(data.tokenizer);
+  for (tokenizer::Id id = 0; id < tokenizer->vocab_size(); ++id) {
+    std::string text;
+    tokenizer->append_text(id, /*first=*/false, text);
+    bytes.push_back(std::ssize(text));
+  }
+  return bytes;
+}
+
+// Adds up what the last stage gives, microbatch after microbatch.
+class Tally {
+ public:
+  explicit Tally(const ModelSource& source)
+      : head_(architecture::head_of(source.config.model)), confusion_(source.config.model.labels) {
+    if (head_ == ModelHead::CausalLm) token_bytes_ = token_bytes(source);
+  }
+
+  // Of language models `output` is the sum of the losses, else what the model tells of each sequence.
+  void add(const data::Batch& batch, const at::Tensor& output) {
+    if (!architecture::tells_of_sequences(head_)) return add_loss(batch, output);
+    const at::Tensor told = output.to(at::kCPU, at::kFloat).contiguous();
+    if (!told.isfinite().all().item<bool>())
+      fail_run("what the model tells is not finite: its training has diverged");
+    for (std::int64_t row = 0; row < told.size(0); ++row) {
+      if (head_ == ModelHead::Classification)
+        add_class(batch[Field::Labels][row].item<std::int64_t>(), row_of(told, row));
+      else
+        add_value(batch[Field::Values][row].item<double>(), row_of(told, row).front());
+    }
+  }
+
+  Evaluation result(std::int64_t sequences) const {
+    if (counted() == 0) fail_input("data.validation has nothing to compare with: no target, label or value");
+    Evaluation result{.head = head_, .sequences = sequences, .counted = counted()};
+    result.loss = loss_ / static_cast<double>(counted());
+    if (head_ == ModelHead::Classification) {
+      result.accuracy = confusion_.accuracy();
+      result.f1 = confusion_.f1();
+      result.matthews = confusion_.matthews();
+    } else if (head_ == ModelHead::Regression) {
+      result.loss = mean_squared_error(truths_, told_);
+      result.pearson = pearson(truths_, told_);
+      result.spearman = spearman(truths_, told_);
+    } else {
+      result.perplexity = perplexity(result.loss);
+      if (bytes_ > 0) result.bits_per_byte = bits_per_byte(loss_, static_cast<double>(bytes_));
+    }
+    return result;
+  }
+
+ private:
+  std::int64_t counted() const { return head_ == ModelHead::Regression ? std::ssize(truths_) : counted_; }
+
+  void add_loss(const data::Batch& batch, const at::Tensor& sum) {
+    loss_ += sum.item<double>();
+    counted_ += data::count_labels(batch);
+    if (token_bytes_.empty()) return;
+    const at::Tensor targets = batch[Field::Targets].contiguous();
+    const auto* target = targets.const_data_ptr<std::int64_t>();
+    for (std::int64_t i = 0; i < targets.numel(); ++i) {
+      if (target[i] >= 0 && target[i] < std::ssize(token_bytes_))
+        bytes_ += token_bytes_[static_cast<std::size_t>(target[i])];
+    }
+  }
+  void add_class(std::int64_t label, std::span<const float> logits) {
+    if (label < 0) return;
+    loss_ += cross_entropy(logits, label);
+    confusion_.add(label, greatest(logits));
+    ++counted_;
+  }
+  void add_value(double value, float told) {
+    if (std::isnan(value)) return;
+    truths_.push_back(value);
+    told_.push_back(told);
+  }
+  static std::span<const float> row_of(const at::Tensor& told, std::int64_t row) {
+    const std::int64_t width = told.size(1);
+    return {told.const_data_ptr<float>() + row * width, static_cast<std::size_t>(width)};
+  }
+
+  ModelHead head_;
+  Confusion confusion_;
+  std::vector<std::int64_t> token_bytes_;
+  std::vector<double> truths_, told_;  // of regression
+  std::int64_t counted_ = 0, bytes_ = 0;
+  double loss_ = 0;
+};
+
+// Microbatches that a stage may be ahead of the next.
+constexpr std::int64_t kAhead = 2;
+
+void evaluate_stage(const Stage& stage, const models::Model& model, const Portions& portions, Tally& tally) {
+  using transport::Tag;
+  const BatchFields taken = architecture::taken_by(model.layers, stage.first_layer, stage.last_layer);
+  const bool on_gpu = stage.compute.device().is_cuda();
+  const bool tells = taken.has(Field::Labels) || taken.has(Field::Values);
+  for (std::size_t i = 0; i < portions.size(); ++i) {
+    const Tag tag{.kind = Tag::Kind::Evaluation, .index = static_cast<std::int64_t>(i)};
+    const data::Batch batch = portions.read(i, taken, !on_gpu);
+    models::Pass pass{.batch = batch};
+    if (tells) {  // the numbers themselves are wanted, not the loss
+      pass.batch[Field::Labels] = pass.batch[Field::Values] = at::Tensor();
+    } else if (taken.has(Field::LossScale)) {
+      pass.batch[Field::LossScale] = at::ones({1}, at::kDouble);
+    }
+    if (on_gpu) pass.batch = pass.batch.to(stage.compute.device());
+    models::Tensors x = stage.before ? stage.before->receive(tag) : models::Tensors();
+    x = models::run_layers(model, stage.first_layer, stage.last_layer, stage.parameters, std::move(x), pass);
+    await(x);
+    if (stage.to_before) stage.to_before->send(tag, {});
+    if (stage.is_last()) {
+      tally.add(batch, x.front());
+      continue;
+    }
+    if (tag.index >= kAhead)
+      stage.from_after->receive({.kind = Tag::Kind::Evaluation, .index = tag.index - kAhead});
+    stage.after->send(tag, std::move(x));
+  }
+}
+
+void check_tokens(const ModelSource& source) {
+  const Config& config = source.config;
+  const bool encodes = architecture::head_of(config.model) != ModelHead::CausalLm;
+  if (encodes && !source.has_tokenizer && !is_synthetic(config.data.validation))
+    fail_input("'{}' has no tokenizer; give data.tokenizer=FOLDER", source.folder);
+  Config evaluated = config;
+  evaluated.data.train = {{.path = "synthetic"}};  // what it was trained on may be gone
+  runtime::check_tokenizer(evaluated);
+}
+
+}  // namespace
+
+Evaluation evaluate(const ModelSource& source) {
+  const models::Model model = models::build(source.config.model);
+  check_weights(source, model);
+  check_tokens(source);
+  const Portions portions(source.config);
+  const BatchFields taken = architecture::taken_by(model.layers, 0, model.size());
+  for (const Field field : architecture::kFields) {
+    if (field == Field::LossScale || !taken.has(field) || portions.fields().has(field)) continue;
+    fail_input("the model reads {} of its data, which data.validation does not have",
+               architecture::name(field));
+  }
+  Tally tally(source);
+  run_stages(source, model, [&](Stage& stage) { evaluate_stage(stage, model, portions, tally); });
+  return tally.result(portions.sequences());
+}
+
+Json to_json(const Evaluation& evaluation) {
+  Json json;
+  json["head"] = std::string(name(evaluation.head));
+  json["sequences"] = evaluation.sequences;
+  const bool tells = architecture::tells_of_sequences(evaluation.head);
+  if (!tells) json["tokens"] = evaluation.counted;
+  const auto add = [&](const char* key, const std::optional<double>& value) {
+    json[key] = value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
+  };
+  add("loss", evaluation.loss);
+  if (!tells) add("perplexity", evaluation.perplexity);
+  if (evaluation.head == ModelHead::CausalLm) add("bits_per_byte", evaluation.bits_per_byte);
+  if (evaluation.head == ModelHead::Classification) {
+    add("accuracy", evaluation.accuracy);
+    add("f1", evaluation.f1);
+    add("matthews", evaluation.matthews);
+  }
+  if (evaluation.head == ModelHead::Regression) {
+    add("pearson", evaluation.pearson);
+    add("spearman", evaluation.spearman);
+  }
+  return json;
+}
+
+std::string describe(const Evaluation& evaluation) {
+  const auto shown = [](const std::optional<double>& value) {
+    return value && std::isfinite(*value) ? fmt::format("{:.6g}", *value) : std::string("unknown");
+  };
+  std::string text;
+  const auto add = [&](const char* what, const std::string& value, const char* more = "") {
+    text += fmt::format("  {:<14} {}{}\n", what, value, more);
+  };
+  if (evaluation.head == ModelHead::Regression) {
+    add("squared error", shown(evaluation.loss));
+    add("pearson", shown(evaluation.pearson));
+    add("spearman", shown(evaluation.spearman));
+  } else if (evaluation.head == ModelHead::Classification) {
+    add("loss", shown(evaluation.loss));
+    add("accuracy", shown(evaluation.accuracy));
+    add("f1", shown(evaluation.f1));
+    add("matthews", shown(evaluation.matthews));
+  } else {
+    add("loss", shown(evaluation.loss),
+        evaluation.head == ModelHead::MaskedLm ? " nats a masked token" : " nats a token");
+    add("perplexity", shown(evaluation.perplexity));
+    if (evaluation.head == ModelHead::CausalLm) add("bits per byte", shown(evaluation.bits_per_byte));
+    add("tokens", fmt::format("{}", evaluation.counted));
+  }
+  add("sequences", fmt::format("{}", evaluation.sequences));
+  return text;
+}
+
+}  // namespace twobw::inference

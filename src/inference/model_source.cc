@@ -1,0 +1,140 @@
+#include "inference/model_source.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "architecture/huggingface/model_config.h"
+#include "base/error.h"
+#include "base/text_file.h"
+#include "checkpoint/model_folder.h"
+#include "checkpoint/pretrained.h"
+#include "checkpoint/store.h"
+#include "tokenizer/load.h"
+
+namespace twobw::inference {
+namespace {
+
+namespace fs = std::filesystem;
+
+// How a run was trained says nothing of how its model is used.
+const std::vector<std::string> kOneDevice = {
+    "pipeline.stages=1",  "pipeline.replicas=1", "pipeline.split=auto", "pipeline.recompute=none",
+    "pipeline.extra=0",   "devices=auto",        "plan=none",           "resume=none",
+    "train.precision=fp32"};
+
+std::vector<std::string> with_defaults(const std::vector<std::string>& settings) {
+  std::vector<std::string> all = kOneDevice;
+  for (const std::string& text : settings)
+    all.push_back(text.starts_with("data=") ? "data.validation=" + text.substr(5) : text);
+  return all;
+}
+
+bool sets(const std::vector<std::string>& settings, const std::string& key) {
+  return std::ranges::any_of(settings, [&](const std::string& text) { return text.starts_with(key + "="); });
+}
+
+// Updates that the model of a finished run has; -1: it has none, or does not say.
+std::int64_t updates_of_model(const std::string& run) {
+  if (!fs::is_directory(run + "/model") || !fs::is_regular_file(run + "/summary.json")) return -1;
+  const auto summary =
+      nlohmann::json::parse(read_text("summary", run + "/summary.json"), nullptr, /*allow_exceptions=*/false);
+  return summary.is_object() && summary.contains("updates") && summary["updates"].is_number_integer()
+             ? summary["updates"].get<std::int64_t>()
+             : -1;
+}
+
+// A run that goes on after its end, or was cut, has a newer model in its last checkpoint.
+std::string newest_model(const std::string& run) {
+  const std::vector<checkpoint::Entry> entries = checkpoint::list(checkpoint::store_of(run));
+  const bool has_model = fs::is_directory(run + "/model");
+  if (!entries.empty() && (!has_model || entries.back().update > updates_of_model(run)))
+    return entries.back().folder + "/model";
+  if (!has_model) {
+    fail_input("run '{}' has no model yet: neither '{}/model' nor a checkpoint is there", run, run);
+  }
+  return run + "/model";
+}
+
+ModelSource find_run(const std::string& run, const std::vector<std::string>& settings) {
+  ModelSource source{.config = load_config(run + "/config.yaml", with_defaults(settings)), .is_run = true};
+  source.folder = newest_model(run);
+  source.has_tokenizer = true;
+  std::string& tokenizer = source.config.data.tokenizer;
+  std::error_code unreadable;
+  // The model has a copy of its own.
+  if (tokenizer != "bytes" && !fs::exists(tokenizer, unreadable) && tokenizer::has_tokenizer(source.folder))
+    tokenizer = source.folder;
+  return source;
+}
+
+ModelSource find_folder(const std::string& path, const std::vector<std::string>& settings) {
+  ModelSource source;
+  source.folder = checkpoint::model_folder_of(path);
+  if (!fs::is_regular_file(source.folder + "/config.json")) {
+    fail_input(
+        "'{}' is neither a run, which has a config.yaml, nor a model's folder, which has a config.json", path);
+  }
+  std::vector<std::string> all = with_defaults(settings);
+  all.push_back("model.from=" + source.folder);
+  source.config = architecture::huggingface::load_run_config("", all);
+  source.has_tokenizer = sets(settings, "data.tokenizer");
+  if (!source.has_tokenizer && tokenizer::has_tokenizer(source.folder)) {
+    source.config.data.tokenizer = source.folder;
+    source.has_tokenizer = true;
+  }
+  return source;
+}
+
+checkpoint::Pretrained weights_of(const ModelSource& source) {
+  if (source.is_run) return {source.config.model, source.folder};
+  return checkpoint::Pretrained(source.config.model);
+}
+
+}  // namespace
+
+ModelSource find_model(const std::string& path, const std::vector<std::string>& settings) {
+  ModelSource source = fs::is_regular_file(path + "/config.yaml") ? find_run(path, settings)
+                                                                  : find_folder(path, settings);
+  source.config.model.dropout = 0;
+  if (source.config.pipeline.replicas > 1) {
+    fail_input("pipeline.replicas is {}; to evaluate and to generate it must be 1",
+               source.config.pipeline.replicas);
+  }
+  return source;
+}
+
+void check_weights(const ModelSource& source, const models::Model& model) {
+  const checkpoint::HeadChange change = weights_of(source).check(model.layers);
+  if (change.initialized.empty()) return;
+  fail_input("'{}' has no weights for the model's head, {}; train it first: twobw train model.from={}",
+             source.folder, fmt::join(change.initialized, ", "), source.folder);
+}
+
+std::vector<at::Tensor> read_weights(const ModelSource& source, const models::Model& model, int first,
+                                     int last, const at::TensorOptions& compute) {
+  const checkpoint::Pretrained weights = weights_of(source);
+  std::map<std::string, at::Tensor, std::less<>> read;
+  std::vector<at::Tensor> parameters;
+  for (int layer = first; layer < last; ++layer) {
+    for (const architecture::Parameter& spec : model.layers[layer].parameters) {
+      at::Tensor& tensor = read[spec.group_name()];
+      if (!tensor.defined()) {
+        const at::Tensor stored = at::empty(spec.shape, at::kFloat);
+        weights.read(spec, stored);
+        tensor = stored.to(compute);
+      }
+      parameters.push_back(tensor);
+    }
+  }
+  return parameters;
+}
+
+std::unique_ptr<tokenizer::Tokenizer> load_tokenizer(const ModelSource& source) {
+  return source.has_tokenizer ? tokenizer::load_tokenizer(source.config.data.tokenizer) : nullptr;
+}
+
+}  // namespace twobw::inference
