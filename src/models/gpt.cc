@@ -6,6 +6,7 @@
 #include "models/model.h"
 #include "models/ops.h"
 #include "models/sequence_head.h"
+#include "models/step.h"
 
 namespace twobw::models {
 namespace {
@@ -58,7 +59,43 @@ Tensors head(const ModelConfig& config, Parameters p, const Tensors& inputs, con
                          pass.room, pass.loss_scale)};
 }
 
+// In a step.
+
+Tensors embedding_step(const ModelConfig& config, Parameters p, const Tensors& inputs, const Step& step) {
+  if (!step.begins())
+    return {ops::embedding(p[0], step.tokens) + ops::embedding(p[1], step.seen.unsqueeze(1))};
+  Pass pass;
+  pass.batch[Field::Tokens] = step.tokens;
+  return embedding(config, p, inputs, pass);
+}
+
+ops::Heads heads_of(const ModelConfig& config) {
+  return {.queries = config.heads, .keys = config.heads, .size = config.width / config.heads};
+}
+
+Tensors attention_step(const ModelConfig& config, Parameters p, const Tensors& inputs, const Step& step) {
+  const Tensor mixed = ops::cached_attention(inputs[0], heads_of(config), step);
+  return {ops::linear_add(mixed, p[0], p[1], inputs[1])};
+}
+
 }  // namespace
+
+std::vector<LayerStep> steps_of_gpt(const ModelConfig& config, const architecture::Model& model) {
+  std::vector<LayerStep> steps;
+  for (const architecture::Layer& layer : model) {
+    LayerStep& step = steps.emplace_back();
+    if (layer.kind == "embedding")
+      step.forward = [config](Parameters p, const Tensors& x, const Step& s) {
+        return embedding_step(config, p, x, s);
+      };
+    if (layer.kind != "attention_out") continue;
+    step.keeps = heads_of(config);
+    step.forward = [config](Parameters p, const Tensors& x, const Step& s) {
+      return attention_step(config, p, x, s);
+    };
+  }
+  return steps;
+}
 
 Forward forward_of_gpt(const ModelConfig& config, const architecture::Layer& layer) {
   using Of = Tensors (*)(const ModelConfig&, Parameters, const Tensors&, const Pass&);

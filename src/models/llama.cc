@@ -5,11 +5,13 @@
 #include <memory>
 
 #include "architecture/heads.h"
+#include "architecture/rotary.h"
 #include "base/error.h"
 #include "models/model.h"
 #include "models/ops.h"
 #include "models/rotary.h"
 #include "models/sequence_head.h"
+#include "models/step.h"
 
 namespace twobw::models {
 namespace {
@@ -42,6 +44,18 @@ struct Llama {
     return {ops::linear_add(ops::grouped_attention(qkv, heads, positions), p[0], {}, inputs[1])};
   }
 
+  Tensors embedding_step(Parameters p, const Step& step) const {
+    return {ops::embedding(p[0], step.tokens)};
+  }
+
+  Tensors attention_step(Parameters p, const Tensors& inputs, const Step& step) const {
+    Tensor qkv = inputs[0];
+    if (p.size() > 1) qkv = ops::norm_heads(qkv, heads, p[1], p[2], norm_eps);
+    const std::int64_t places = step.begins() ? qkv.size(1) : step.cache.keys.size(2);
+    qkv = ops::rotate(qkv, heads, rotary->angles(places, qkv.device()), step);
+    return {ops::linear_add(ops::cached_attention(qkv, heads, step), p[0], {}, inputs[1])};
+  }
+
   Tensors mlp_activation(Parameters, const Tensors& inputs, const Pass&) const {
     return {ops::swiglu(inputs[0]), inputs[1]};
   }
@@ -62,7 +76,37 @@ struct Llama {
   }
 };
 
+Llama llama_of(const ModelConfig& config, bool turns) {
+  return {.norm_eps = config.norm_eps,
+          .tells = config.head,
+          .heads = {.queries = config.heads,
+                    .keys = architecture::kv_heads(config),
+                    .size = architecture::head_size(config)},
+          .rotary = turns ? RotaryTable::of(config) : nullptr};
+}
+
 }  // namespace
+
+// Keys that were turned by the angles of a shorter sequence could not be kept.
+std::vector<LayerStep> steps_of_llama(const ModelConfig& config, const architecture::Model& model) {
+  std::vector<LayerStep> steps;
+  if (architecture::depend_on_length(config, config.context)) return steps;
+  for (const architecture::Layer& layer : model) {
+    LayerStep& step = steps.emplace_back();
+    const bool attends = layer.kind == "attention_out";
+    const Llama llama = llama_of(config, attends);
+    if (layer.kind == "embedding")
+      step.forward = [llama](Llama::Parameters p, const Tensors&, const Step& s) {
+        return llama.embedding_step(p, s);
+      };
+    if (!attends) continue;
+    step.keeps = llama.heads;
+    step.forward = [llama](Llama::Parameters p, const Tensors& x, const Step& s) {
+      return llama.attention_step(p, x, s);
+    };
+  }
+  return steps;
+}
 
 Forward forward_of_llama(const ModelConfig& config, const architecture::Layer& layer) {
   using Of = Tensors (Llama::*)(Llama::Parameters, const Tensors&, const Pass&) const;
@@ -75,12 +119,7 @@ Forward forward_of_llama(const ModelConfig& config, const architecture::Layer& l
                                                     {"head", &Llama::head}};
   const auto found = by_kind.find(layer.kind);
   TWOBW_ASSERT(found != by_kind.end(), "no forward for a {} of llama", layer.kind);
-  const Llama llama{.norm_eps = config.norm_eps,
-                    .tells = config.head,
-                    .heads = {.queries = config.heads,
-                              .keys = architecture::kv_heads(config),
-                              .size = architecture::head_size(config)},
-                    .rotary = layer.kind == "attention_out" ? RotaryTable::of(config) : nullptr};
+  const Llama llama = llama_of(config, layer.kind == "attention_out");
   return [llama, forward = found->second](Llama::Parameters p, const Tensors& inputs, const Pass& pass) {
     return (llama.*forward)(p, inputs, pass);
   };

@@ -9,12 +9,14 @@
 #include "architecture/layer.h"
 #include "base/config.h"
 #include "models/layer.h"
+#include "models/step.h"
 
 namespace twobw::models {
 
 struct Model {
   architecture::Model layers;
   std::vector<Forward> forwards;  // one a layer
+  std::vector<LayerStep> steps;   // likewise, or empty: see models/step.h
 
   int size() const { return static_cast<int>(layers.size()); }
 };
@@ -28,10 +30,19 @@ using AfterLayer = std::function<void(int layer, const Tensors& outputs)>;
 Tensors run_layers(const Model& model, int first, int last, std::span<const at::Tensor> parameters, Tensors x,
                    Pass pass, const AfterLayer& after_layer = {});
 
+// The same in a step of a decoder; `caches` has what each of these layers keeps. Of the first tokens of a
+// sequence the model's last layer gets the last alone.
+Tensors run_steps(const Model& model, int first, int last, std::span<const at::Tensor> parameters, Tensors x,
+                  Step step, std::span<const KeyValues> caches);
+
+// What the model's last layer is handed, without all places but the last of T.
+Tensors last_place(const Tensors& x);
+
 // The forward of a layer that the family describes.
 using ForwardOf = std::function<Forward(const ModelConfig& config, const architecture::Layer& layer)>;
 
-// A family of the caller's own, for a program that trains it: what its layers are, and what they compute.
-void add_family(architecture::Family family, ForwardOf forward_of);
+// A family of the caller's own, for a program that trains it: what its layers are, and what they compute, in
+// steps of a decoder too where it says so.
+void add_family(architecture::Family family, ForwardOf forward_of, StepsOf steps_of = {});
 
 }  // namespace twobw::models

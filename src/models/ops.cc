@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "models/documents.h"
+#include "models/few_rows.h"
 #include "models/kernels.h"
 #include "models/ops_cuda.h"
 #include "models/wide.h"
@@ -189,6 +190,7 @@ std::optional<Tensor> given(const Tensor& x) {
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (x.is_cuda()) return cuda::linear(x, weight, bias, {});
+  if (is_step(x)) return few_rows_linear(x, weight, bias);
   return LinearFunction::apply(x, weight, given(bias));
 }
 

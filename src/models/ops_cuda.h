@@ -38,6 +38,11 @@ at::Tensor swiglu(const at::Tensor& x);
 // Turns by the angles, or back where `sign` is -1; not differentiable.
 at::Tensor rotated(const at::Tensor& qkv, const Heads& heads, const at::Tensor& angles, int sign);
 
+// Of one token a row [rows, 1, all size]: keeps its key and value in keys and values [rows, heads of keys,
+// places, size] at the place that `seen` [rows] says, and attends to those up to it.
+at::Tensor cached_attention(const at::Tensor& qkv, const Heads& heads, const at::Tensor& keys,
+                            const at::Tensor& values, const at::Tensor& seen);
+
 // positions may be undefined.
 at::Tensor causal_attention(const at::Tensor& qkv, const Heads& heads, const at::Tensor& positions);
 // lengths may be undefined.

@@ -46,6 +46,9 @@ Tensor swiglu(const Tensor&) {
 Tensor rotated(const Tensor&, const Heads&, const Tensor&, int) {
   not_built();
 }
+Tensor cached_attention(const Tensor&, const Heads&, const Tensor&, const Tensor&, const Tensor&) {
+  not_built();
+}
 Tensor causal_attention(const Tensor&, const Heads&, const Tensor&) {
   not_built();
 }

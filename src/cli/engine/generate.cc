@@ -1,35 +1,189 @@
+// twobw generate: goes on with prompts.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
 
+#include "base/error.h"
+#include "base/json.h"
 #include "cli/commands.h"
 #include "device/cpu.h"
-#include "train/export.h"
+#include "inference/generation.h"
+#include "inference/prompts.h"
+#include "tokenizer/utf8.h"
 
 namespace twobw::cli {
+namespace {
+
+struct GenerateOptions {
+  std::string path, file;
+  std::vector<std::string> settings, prompts, ids;
+  inference::GenerationOptions of;
+  bool json = false, ignores_ends = false;
+};
+
+void check_options(const GenerateOptions& options) {
+  const inference::Sampling& sampling = options.of.sampling;
+  constexpr int kMostTokens = 1 << 20;
+  const auto check = [](bool holds, const char* option, const auto& value, const std::string& must) {
+    if (!holds) fail_input("{} is {}; it must be {}", option, value, must);
+  };
+  check(options.of.tokens >= 1 && options.of.tokens <= kMostTokens, "--tokens (or --length)",
+        options.of.tokens, fmt::format("from 1 to {}", kMostTokens));
+  check(sampling.temperature >= 0, "--temperature", sampling.temperature, "at least 0");
+  check(sampling.top_k >= 0, "--top-k", sampling.top_k, "at least 0");
+  check(sampling.top_p > 0 && sampling.top_p <= 1, "--top-p", sampling.top_p, "above 0 and at most 1");
+  check(sampling.repetition_penalty > 0, "--repetition-penalty", sampling.repetition_penalty, "above 0");
+  check(options.of.batch >= 1, "--batch", options.of.batch, "at least 1");
+  for (const std::string& stop : options.of.stops) {
+    if (stop.empty()) fail_input("--stop is empty; give the text to stop at");
+  }
+  const int kinds = (options.prompts.empty() ? 0 : 1) + (options.ids.empty() ? 0 : 1) + (options.file.empty() ? 0 : 1);
+  if (kinds > 1) fail_input("give prompts by one of --prompt, --ids and --prompts");
+}
+
+std::vector<inference::GivenPrompt> given_prompts(const GenerateOptions& options) {
+  if (!options.file.empty()) return inference::read_prompts(options.file);
+  std::vector<inference::GivenPrompt> given;
+  for (const std::string& text : options.prompts) given.push_back({.text = text});
+  for (const std::string& text : options.ids) given.push_back(inference::parse_ids(text));
+  if (given.empty()) given.emplace_back();
+  return given;
+}
+
+std::vector<inference::Prompt> encode(const std::vector<inference::GivenPrompt>& given,
+                                      const tokenizer::Tokenizer* tokenizer, const std::string& folder) {
+  std::vector<inference::Prompt> prompts;
+  for (const inference::GivenPrompt& prompt : given) {
+    if (!prompt.ids.empty()) {
+      prompts.push_back({.ids = prompt.ids});
+      continue;
+    }
+    if (tokenizer == nullptr) {
+      fail_input("'{}' has no tokenizer; give data.tokenizer=FOLDER, or tokens by --ids instead of text",
+                 folder);
+    }
+    prompts.push_back(inference::encode_prompt(*tokenizer, prompt.text));
+  }
+  return prompts;
+}
+
+std::string prompt_text(const inference::GivenPrompt& given, const tokenizer::Tokenizer* tokenizer) {
+  if (given.ids.empty()) return given.text;
+  if (tokenizer == nullptr) return fmt::format("{}", fmt::join(given.ids, " "));
+  return tokenizer->decode(std::vector<tokenizer::Id>(given.ids.begin(), given.ids.end()));
+}
+
+Json line_of(const inference::GivenPrompt& given, const inference::Generated& generated, bool has_text) {
+  Json line;
+  if (given.ids.empty()) {
+    line["prompt"] = tokenizer::replace_invalid(given.text);
+  } else {
+    line["prompt_ids"] = given.ids;
+  }
+  if (has_text) line["text"] = generated.text;
+  line["ids"] = generated.ids;
+  line["finish"] = std::string(name(generated.finish));
+  return line;
+}
+
+// One prompt's text as it comes; several each when it is done.
+class Printer {
+ public:
+  Printer(const std::vector<inference::GivenPrompt>& given, const tokenizer::Tokenizer* tokenizer, bool json)
+      : given_(given), tokenizer_(tokenizer), json_(json) {}
+
+  inference::GenerationEvents events() {
+    inference::GenerationEvents events;
+    events.on_done = [this](std::size_t i, const inference::Generated& generated) { done(i, generated); };
+    if (streams()) events.on_text = [this](std::size_t, const std::string& piece) { stream(piece); };
+    return events;
+  }
+
+ private:
+  bool streams() const { return !json_ && given_.size() == 1 && tokenizer_ != nullptr; }
+
+  void begin(std::size_t i) {
+    if (!json_) fmt::print("{}{}", prompt_text(given_[i], tokenizer_), tokenizer_ == nullptr ? " " : "");
+  }
+  void stream(const std::string& piece) {
+    if (!began_) begin(0);
+    began_ = true;
+    fmt::print("{}", piece);
+    std::fflush(stdout);
+  }
+  void done(std::size_t i, const inference::Generated& generated) {
+    if (json_) {
+      fmt::print("{}\n", line_of(given_[i], generated, tokenizer_ != nullptr).dump());
+    } else {
+      if (!began_) begin(i);
+      if (tokenizer_ == nullptr) {
+        fmt::print("{}", fmt::join(generated.ids, " "));
+      } else if (!streams()) {
+        fmt::print("{}", generated.text);
+      }
+      fmt::print("{}\n", i + 1 < given_.size() ? "\n" : "");
+    }
+    std::fflush(stdout);
+  }
+
+  const std::vector<inference::GivenPrompt>& given_;
+  const tokenizer::Tokenizer* tokenizer_;
+  bool json_;
+  bool began_ = false;  // to stream
+};
+
+void generate(GenerateOptions& options) {
+  check_options(options);
+  const std::vector<inference::GivenPrompt> given = given_prompts(options);
+  const inference::ModelSource source = inference::find_model(options.path, options.settings);
+  const auto tokenizer = inference::load_tokenizer(source);
+  if (!options.of.stops.empty() && tokenizer == nullptr)
+    fail_input("--stop needs a tokenizer, and '{}' has none; give data.tokenizer=FOLDER", source.folder);
+  if (!options.ignores_ends) options.of.ends = inference::end_tokens(source, tokenizer.get());
+  const std::vector<inference::Prompt> prompts = encode(given, tokenizer.get(), source.folder);
+  device::initialize();
+  Printer printer(given, tokenizer.get(), options.json);
+  inference::generate(source, tokenizer.get(), prompts, options.of, printer.events());
+}
+
+}  // namespace
 
 void add_generate(CLI::App& command, int& exit_code) {
-  struct Options {
-    std::string run_dir, prompt;
-    int length = 300;
-    double temperature = 0.8;
-    std::uint64_t seed = 0;
-  };
-  auto options = std::make_shared<Options>();
-  command.add_option("run", options->run_dir, "The run directory")->required();
-  command.add_option("--prompt", options->prompt, "Text to continue");
-  command
-      .add_option("--length", options->length,
-                  "Tokens to generate, of which data.tokenizer says what they are")
-      ->check(CLI::Range(1, 1 << 20));
-  command.add_option("--temperature", options->temperature, "0: always the likeliest")
-      ->check(CLI::NonNegativeNumber);
-  command.add_option("--seed", options->seed, "Another seed, another text");
+  auto options = std::make_shared<GenerateOptions>();
+  inference::Sampling& sampling = options->of.sampling;
+  command.add_option("model", options->path, "A run, a checkpoint, or a folder as model.from takes it")
+      ->required();
+  command.add_option("settings", options->settings,
+                     "[key.path=value ...], for instance pipeline.stages, devices and train.precision; see "
+                     "docs/config.md");
+  command.add_option("--prompt", options->prompts, "Text to continue; may be repeated")
+      ->allow_extra_args(false);
+  command.add_option("--ids", options->ids, "Tokens to continue, such as 12,7,345; may be repeated")
+      ->allow_extra_args(false);
+  command.add_option("--prompts", options->file,
+                     "A file of prompts, one a line, or of .jsonl the field prompt (or ids) of every line");
+  command.add_option("--tokens,--length", options->of.tokens, "Tokens to generate at most, of each prompt")
+      ->capture_default_str();
+  command.add_option("--temperature", sampling.temperature, "0: always the likeliest")->capture_default_str();
+  command.add_option("--top-k", sampling.top_k, "Only the likeliest so many tokens; 0: all")
+      ->capture_default_str();
+  command.add_option("--top-p", sampling.top_p, "Only the likeliest tokens that together have this chance")
+      ->capture_default_str();
+  command.add_option("--repetition-penalty", sampling.repetition_penalty,
+                     "Above 1: tokens that were there already become less likely")
+      ->capture_default_str();
+  command.add_option("--stop", options->of.stops, "Text to stop before; may be repeated")
+      ->allow_extra_args(false);
+  command.add_flag("--ignore-end", options->ignores_ends, "Go on after the token that ends a text");
+  command.add_option("--seed", sampling.seed, "Another seed, another text")->capture_default_str();
+  command.add_option("--batch", options->of.batch, "Prompts to compute at once; does not change their texts")
+      ->capture_default_str();
+  command.add_flag("--json", options->json, "Print a line of JSON for each prompt");
   command.callback([options, &exit_code] {
-    device::initialize();
-    const train::SavedModel model(options->run_dir);
-    fmt::print("{}{}\n", options->prompt,
-               model.generate(options->prompt, options->length, options->temperature, options->seed));
+    generate(*options);
     exit_code = 0;
   });
 }

@@ -10,12 +10,12 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "device/cpu.h"
+#include "inference/generation.h"
 #include "measure/forecast.h"
 #include "measure/trial_run.h"
 #include "measure/trials.h"
 #include "runtime/setup.h"
 #include "schedule/spec.h"
-#include "train/export.h"
 #include "train/resume.h"
 #include "train/trainer.h"
 
@@ -63,15 +63,19 @@ struct TrainOptions {
 
 void print_samples(const Config& config, const TrainOptions& options) {
   constexpr double kTemperature = 0.8;
-  constexpr std::uint64_t kSamples = 3;
+  constexpr std::size_t kSamples = 3;
   const bool writes_text =
       architecture::head_of(config.model) == ModelHead::CausalLm && !is_synthetic(config.data.train);
   if (!writes_text || options.sample == 0) return;
-  const train::SavedModel model(config.run_dir);
-  for (std::uint64_t seed = 0; seed < kSamples; ++seed) {
-    fmt::print("\nsample {} of {}, {} {}:\n{}{}\n", seed + 1, kSamples, options.sample,
-               config.data.tokenizer == "bytes" ? "bytes" : "tokens", options.prompt,
-               model.generate(options.prompt, options.sample, kTemperature, seed));
+  const inference::ModelSource source = inference::find_model(config.run_dir, {});
+  const auto tokenizer = inference::load_tokenizer(source);
+  // Each with random numbers of its own.
+  const std::vector<inference::Prompt> prompts(kSamples, inference::encode_prompt(*tokenizer, options.prompt));
+  const auto samples = inference::generate(
+      source, tokenizer.get(), prompts, {.sampling = {.temperature = kTemperature}, .tokens = options.sample});
+  for (std::size_t i = 0; i < kSamples; ++i) {
+    fmt::print("\nsample {} of {}, {} {}:\n{}{}\n", i + 1, kSamples, options.sample,
+               config.data.tokenizer == "bytes" ? "bytes" : "tokens", options.prompt, samples[i].text);
   }
 }
 

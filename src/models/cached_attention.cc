@@ -1,0 +1,82 @@
+// Attention of a decoder that keeps keys and values, and the rotation of what comes at a place.
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "models/decode_kernels.h"
+#include "models/kernels.h"
+#include "models/ops.h"
+#include "models/ops_cuda.h"
+#include "models/step.h"
+
+namespace twobw::models::ops {
+namespace {
+
+using at::Tensor;
+
+// Keys or values [b, heads of keys, T, size] of packed qkv, as they lie there.
+Tensor kept_part(const Tensor& qkv, const Heads& heads, int first) {
+  return qkv.view({qkv.size(0), qkv.size(1), heads.all(), heads.size})
+      .narrow(2, first, heads.keys)
+      .transpose(1, 2);
+}
+
+void keep_first(const Tensor& qkv, const Heads& heads, const KeyValues& cache) {
+  const std::int64_t length = qkv.size(1);
+  cache.keys.narrow(2, 0, length).copy_(kept_part(qkv, heads, heads.queries));
+  cache.values.narrow(2, 0, length).copy_(kept_part(qkv, heads, heads.queries + heads.keys));
+}
+
+Tensor attend_on_cpu(const Tensor& qkv, const Heads& heads, const Step& step) {
+  const std::int64_t rows = qkv.size(0), size = heads.size, width = heads.all() * size;
+  const std::int64_t places = step.cache.keys.size(2), group = heads.queries / heads.keys;
+  const auto* seen = step.seen.const_data_ptr<std::int64_t>();
+  const auto* packed = qkv.const_data_ptr<float>();
+  auto *keys = step.cache.keys.mutable_data_ptr<float>(), *values = step.cache.values.mutable_data_ptr<float>();
+  Tensor out = at::empty({rows, 1, heads.queries * size}, qkv.options());
+  auto* mixed = out.mutable_data_ptr<float>();
+  for (std::int64_t row = 0; row < rows; ++row)
+    TWOBW_ASSERT(seen[row] >= 0 && seen[row] < places, "token {} of {}", seen[row], places);
+  // A thread some heads of keys, with all queries that share them.
+  const std::int64_t grain = 1 + kGrain / (size * places);
+  at::parallel_for(0, rows * heads.keys, grain, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> scores(static_cast<std::size_t>(places));
+    for (std::int64_t item = begin; item < end; ++item) {
+      const std::int64_t row = item / heads.keys, head = item % heads.keys;
+      const float* of_row = packed + row * width;
+      float *own_keys = keys + item * places * size, *own_values = values + item * places * size;
+      const float* key = of_row + (heads.queries + head) * size;
+      std::copy_n(key, size, own_keys + seen[row] * size);
+      std::copy_n(key + heads.keys * size, size, own_values + seen[row] * size);
+      for (std::int64_t i = head * group; i < (head + 1) * group; ++i) {
+        models::attend(of_row + i * size, own_keys, own_values, scores.data(),
+                       mixed + (row * heads.queries + i) * size, seen[row] + 1, size);
+      }
+    }
+  });
+  return out;
+}
+
+}  // namespace
+
+Tensor cached_attention(const Tensor& qkv, const Heads& heads, const Step& step) {
+  const Tensor packed = qkv.contiguous();
+  TWOBW_ASSERT(step.cache.keys.is_contiguous() && step.cache.values.is_contiguous(), "a cache with gaps");
+  if (step.begins()) {
+    keep_first(packed, heads, step.cache);
+    return ops::grouped_attention(packed, heads);
+  }
+  TWOBW_ASSERT(packed.size(1) == 1, "{} tokens at once in a step", packed.size(1));
+  return packed.is_cuda() ? cuda::cached_attention(packed, heads, step.cache.keys, step.cache.values, step.seen)
+                          : attend_on_cpu(packed, heads, step);
+}
+
+Tensor rotate(const Tensor& qkv, const Heads& heads, const Tensor& angles, const Step& step) {
+  if (step.begins()) return ops::rotate(qkv, heads, angles);
+  // Rows stand at places of their own: as one sequence, whose places have their angles.
+  const Tensor in_a_row = qkv.contiguous().view({1, qkv.size(0), qkv.size(2)});
+  return ops::rotate(in_a_row, heads, angles.index_select(0, step.seen)).view(qkv.sizes());
+}
+
+}  // namespace twobw::models::ops
