@@ -30,8 +30,13 @@ double seconds_since(Clock::time_point begin) {
 }
 
 ModelConfig one_billion() {
-  ModelConfig config{.family = "llama", .layers = 16, .width = 2048, .heads = 32, .vocab = 128256,
-                     .context = 2048, .tied = true};
+  ModelConfig config{.family = "llama",
+                     .layers = 16,
+                     .width = 2048,
+                     .heads = 32,
+                     .vocab = 128256,
+                     .context = 2048,
+                     .tied = true};
   config.kv_heads = 8;
   config.hidden = 8192;
   config.rope_theta = 500000;
@@ -51,7 +56,8 @@ std::vector<Tensor> made_up_parameters(const models::Model& model, const at::Ten
   return parameters;
 }
 
-// Bytes that a token reads of the weights: all of them but the rows of the embedding that its layer leaves out.
+// Bytes that a token reads of the weights: all of them but the rows of the embedding that its layer leaves
+// out.
 double weight_bytes(const models::Model& model, std::size_t element) {
   double count = 0;
   for (std::size_t layer = 1; layer < model.layers.size(); ++layer)

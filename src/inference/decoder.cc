@@ -52,9 +52,9 @@ DecodingStage::DecodingStage(const Stage& stage, const models::Model& model, std
       *tensor = at::zeros({rows, keeps->keys, places, keeps->size}, stage.compute);
   }
   if (!stage.compute.device().is_cuda()) return;
-  graphs_ = make_step_graphs(
-      [this](const models::Step& of, const Tensors& inputs) { return step(of, inputs, 0); }, stage.compute,
-      places);
+  graphs_ =
+      make_step_graphs([this](const models::Step& of, const Tensors& inputs) { return step(of, inputs, 0); },
+                       stage.compute, places);
 }
 
 Tensors DecodingStage::step(const models::Step& step, const Tensors& inputs, std::int64_t row) const {
@@ -87,8 +87,7 @@ Tensors DecodingStage::run_whole(const Order& order, const Tensors& inputs) cons
 Tensors DecodingStage::run_layers(const Order& order, const Tensors& inputs) {
   if (order.kind == Order::Kind::Whole) return run_whole(order, inputs);
   if (order.kind == Order::Kind::Begin) {
-    const models::Step first{.tokens =
-                                 numbers_of(order.tokens).unsqueeze(0).to(stage_.compute.device())};
+    const models::Step first{.tokens = numbers_of(order.tokens).unsqueeze(0).to(stage_.compute.device())};
     return step(first, inputs, order.row);
   }
   if (graphs_) return graphs_->run(order.tokens, order.seen, inputs);

@@ -17,7 +17,8 @@ struct Evaluation {
   double loss = 0;           // their mean, in nats; of regression the mean squared error
   // Of language models.
   std::optional<double> perplexity = {};
-  std::optional<double> bits_per_byte = {};  // of causal_lm, where a tokenizer says how many bytes tokens have
+  std::optional<double> bits_per_byte =
+      {};  // of causal_lm, where a tokenizer says how many bytes tokens have
   // Of classification.
   std::optional<double> accuracy = {}, f1 = {}, matthews = {};
   // Of regression; not a number where all values or all predictions are the same.

@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 
 // How a run was trained says nothing of how its model is used.
 const std::vector<std::string> kOneDevice = {
-    "pipeline.stages=1",  "pipeline.replicas=1", "pipeline.split=auto", "pipeline.recompute=none",
-    "pipeline.extra=0",   "devices=auto",        "plan=none",           "resume=none",
+    "pipeline.stages=1",   "pipeline.replicas=1", "pipeline.split=auto", "pipeline.recompute=none",
+    "pipeline.extra=0",    "devices=auto",        "plan=none",           "resume=none",
     "train.precision=fp32"};
 
 std::vector<std::string> with_defaults(const std::vector<std::string>& settings) {
@@ -76,7 +76,8 @@ ModelSource find_folder(const std::string& path, const std::vector<std::string>&
   source.folder = checkpoint::model_folder_of(path);
   if (!fs::is_regular_file(source.folder + "/config.json")) {
     fail_input(
-        "'{}' is neither a run, which has a config.yaml, nor a model's folder, which has a config.json", path);
+        "'{}' is neither a run, which has a config.yaml, nor a model's folder, which has a config.json",
+        path);
   }
   std::vector<std::string> all = with_defaults(settings);
   all.push_back("model.from=" + source.folder);
@@ -97,8 +98,8 @@ checkpoint::Pretrained weights_of(const ModelSource& source) {
 }  // namespace
 
 ModelSource find_model(const std::string& path, const std::vector<std::string>& settings) {
-  ModelSource source = fs::is_regular_file(path + "/config.yaml") ? find_run(path, settings)
-                                                                  : find_folder(path, settings);
+  ModelSource source =
+      fs::is_regular_file(path + "/config.yaml") ? find_run(path, settings) : find_folder(path, settings);
   source.config.model.dropout = 0;
   if (source.config.pipeline.replicas > 1) {
     fail_input("pipeline.replicas is {}; to evaluate and to generate it must be 1",

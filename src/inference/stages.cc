@@ -27,9 +27,8 @@ class StageThreads {
         hub_(std::chrono::duration<double>(source.config.pipeline.timeout)) {
     runtime::check_split(source.config, model);
     const int count = source.config.pipeline.stages;
-    const std::vector<int> split = source.config.pipeline.split.empty()
-                                       ? even_split(model.layers, count)
-                                       : source.config.pipeline.split;
+    const std::vector<int> split =
+        source.config.pipeline.split.empty() ? even_split(model.layers, count) : source.config.pipeline.split;
     int layer = 0;
     for (int index = 0; index < count; ++index) {
       stages_.push_back(
@@ -73,8 +72,7 @@ class StageThreads {
       const device::DeviceBinding binding("stage" + std::to_string(stage.index),
                                           devices_[static_cast<std::size_t>(stage.index)]);
       stage.compute = binding.compute(source_.config.train.precision);
-      stage.parameters =
-          read_weights(source_, model_, stage.first_layer, stage.last_layer, stage.compute);
+      stage.parameters = read_weights(source_, model_, stage.first_layer, stage.last_layer, stage.compute);
       work(stage);
       stage.parameters.clear();
     } catch (const transport::Cancelled&) {

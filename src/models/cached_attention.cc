@@ -33,7 +33,8 @@ Tensor attend_on_cpu(const Tensor& qkv, const Heads& heads, const Step& step) {
   const std::int64_t places = step.cache.keys.size(2), group = heads.queries / heads.keys;
   const auto* seen = step.seen.const_data_ptr<std::int64_t>();
   const auto* packed = qkv.const_data_ptr<float>();
-  auto *keys = step.cache.keys.mutable_data_ptr<float>(), *values = step.cache.values.mutable_data_ptr<float>();
+  auto *keys = step.cache.keys.mutable_data_ptr<float>(),
+       *values = step.cache.values.mutable_data_ptr<float>();
   Tensor out = at::empty({rows, 1, heads.queries * size}, qkv.options());
   auto* mixed = out.mutable_data_ptr<float>();
   for (std::int64_t row = 0; row < rows; ++row)
@@ -68,8 +69,9 @@ Tensor cached_attention(const Tensor& qkv, const Heads& heads, const Step& step)
     return ops::grouped_attention(packed, heads);
   }
   TWOBW_ASSERT(packed.size(1) == 1, "{} tokens at once in a step", packed.size(1));
-  return packed.is_cuda() ? cuda::cached_attention(packed, heads, step.cache.keys, step.cache.values, step.seen)
-                          : attend_on_cpu(packed, heads, step);
+  return packed.is_cuda()
+             ? cuda::cached_attention(packed, heads, step.cache.keys, step.cache.values, step.seen)
+             : attend_on_cpu(packed, heads, step);
 }
 
 Tensor rotate(const Tensor& qkv, const Heads& heads, const Tensor& angles, const Step& step) {

@@ -30,7 +30,8 @@ void few_rows_product(const FewRowsProduct& product, std::int64_t begin, std::in
     const float* weight = product.weight + column * product.in;
     const float bias = product.bias != nullptr ? product.bias[column] : 0.0f;
     for (std::int64_t row = 0; row < product.rows; ++row)
-      product.out[row * product.columns + column] = dot(product.x + row * product.in, weight, product.in) + bias;
+      product.out[row * product.columns + column] =
+          dot(product.x + row * product.in, weight, product.in) + bias;
   }
 }
 

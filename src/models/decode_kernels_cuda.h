@@ -34,12 +34,12 @@ void few_rows_product(const FewRows<T>& product, cudaStream_t stream);
 // to it.
 template <typename T>
 struct CachedAttention {
-  const T* qkv = nullptr;            // [rows, (queries + 2 keys) size]
-  T* keys = nullptr;                 // [rows, keys, places, size]
-  T* values = nullptr;               // likewise
+  const T* qkv = nullptr;              // [rows, (queries + 2 keys) size]
+  T* keys = nullptr;                   // [rows, keys, places, size]
+  T* values = nullptr;                 // likewise
   const std::int64_t* seen = nullptr;  // [rows], below `places`
-  T* out = nullptr;                  // [rows, queries size]
-  float* partial = nullptr;          // room for cached_attention_partials() floats
+  T* out = nullptr;                    // [rows, queries size]
+  float* partial = nullptr;            // room for cached_attention_partials() floats
   int rows = 0, queries = 0, key_heads = 0, size = 0, splits = 1;
   std::int64_t places = 0;
 };

@@ -22,9 +22,9 @@ Tensor few_rows_linear(const Tensor& x, const Tensor& weight, const Tensor& bias
   const float* added = bias.defined() ? bias.const_data_ptr<float>() : nullptr;
   float* to = result.mutable_data_ptr<float>();
   at::parallel_for(0, out, 1 + kGrain / in, [&](std::int64_t begin, std::int64_t end) {
-    models::few_rows_product({.x = from, .weight = weights, .bias = added, .out = to, .rows = count, .in = in,
-                              .columns = out},
-                             begin, end);
+    models::few_rows_product(
+        {.x = from, .weight = weights, .bias = added, .out = to, .rows = count, .in = in, .columns = out},
+        begin, end);
   });
   return result;
 }

@@ -44,9 +44,7 @@ struct Llama {
     return {ops::linear_add(ops::grouped_attention(qkv, heads, positions), p[0], {}, inputs[1])};
   }
 
-  Tensors embedding_step(Parameters p, const Step& step) const {
-    return {ops::embedding(p[0], step.tokens)};
-  }
+  Tensors embedding_step(Parameters p, const Step& step) const { return {ops::embedding(p[0], step.tokens)}; }
 
   Tensors attention_step(Parameters p, const Tensors& inputs, const Step& step) const {
     Tensor qkv = inputs[0];

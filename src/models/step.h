@@ -31,19 +31,19 @@ struct Step {
   bool begins() const { return !seen.defined(); }
 };
 
-using StepForward = std::function<Tensors(std::span<const at::Tensor> parameters, const Tensors& inputs,
-                                          const Step& step)>;
+using StepForward =
+    std::function<Tensors(std::span<const at::Tensor> parameters, const Tensors& inputs, const Step& step)>;
 
 // A layer in a step.
 struct LayerStep {
-  StepForward forward = {};                 // none: its ordinary forward
-  std::optional<ops::Heads> keeps = {};     // of attention: whose keys and values it keeps
+  StepForward forward = {};              // none: its ordinary forward
+  std::optional<ops::Heads> keeps = {};  // of attention: whose keys and values it keeps
 };
 
 // Of every layer of a family's model; empty: the family, or this model of it, has no steps, and a decoder
 // computes all tokens anew for each one more.
-using StepsOf = std::function<std::vector<LayerStep>(const ModelConfig& config,
-                                                     const architecture::Model& model)>;
+using StepsOf =
+    std::function<std::vector<LayerStep>(const ModelConfig& config, const architecture::Model& model)>;
 
 namespace ops {
 

@@ -100,7 +100,8 @@ void expect_attention(const Shape& shape) {
       double top = -INFINITY, sum = 0;
       for (std::int64_t place = 0; place <= places_seen[row]; ++place) {
         double score = 0;
-        for (int i = 0; i < size; ++i) score += dq[row * width + head * size + i] * dk[kept + place * size + i];
+        for (int i = 0; i < size; ++i)
+          score += dq[row * width + head * size + i] * dk[kept + place * size + i];
         weights.push_back(score / std::sqrt(size));
         top = std::max(top, weights.back());
       }

@@ -1,6 +1,10 @@
 // A decoder on a GPU against the CPU's, its steps captured in graphs.
 #include <ATen/core/grad_mode.h>
 
+#include <functional>
+#include <thread>
+
+#include "device/device.h"
 #include "inference/decoder.h"
 #include "inference/step_graphs.h"
 #include "models/ops.h"
@@ -15,8 +19,21 @@ using at::Tensor;
 using models::relative_error;
 using Tokens = std::vector<std::int64_t>;
 
-class DecodingOnGpu : public models::WorkerStreamTest {
+class DecodingOnGpu : public ::testing::Test {
  protected:
+  void SetUp() override {
+    if (device::gpu_count() == 0) GTEST_SKIP() << "no GPU here";
+  }
+
+  // Graphs are captured on the stream of a worker's thread.
+  static void on_worker(const std::function<void()>& work) {
+    std::thread([&] {
+      const device::DeviceBinding binding("test", {.gpu = GpuSlice{}});
+      at::NoGradGuard no_grad;
+      work();
+    }).join();
+  }
+
   static Stage stage_on(const models::Model& model, const at::TensorOptions& compute) {
     Stage stage = made_up::whole_model(model);
     stage.compute = compute;
@@ -39,64 +56,71 @@ class DecodingOnGpu : public models::WorkerStreamTest {
     }
     return logits;
   }
-
-  at::NoGradGuard no_grad_;
 };
 
 TEST_F(DecodingOnGpu, StepsAreThoseOfTheCpu) {
-  for (const auto& [name, config] : made_up::small_models()) {
-    SCOPED_TRACE(name);
-    const models::Model model = models::build(config);
-    const std::vector<Tensor> on_cpu = decode(model, at::kFloat);
-    const std::vector<Tensor> in_float = decode(model, at::TensorOptions(at::kCUDA).dtype(at::kFloat));
-    const std::vector<Tensor> in_bfloat16 = decode(model, at::TensorOptions(at::kCUDA).dtype(at::kBFloat16));
-    for (std::size_t i = 0; i < on_cpu.size(); ++i) {
-      EXPECT_LT(relative_error(in_float[i], on_cpu[i]), 1e-5) << "logits " << i;
-      EXPECT_LT(relative_error(in_bfloat16[i], on_cpu[i]), 0.05) << "logits " << i;
+  on_worker([] {
+    for (const auto& [name, config] : made_up::small_models()) {
+      SCOPED_TRACE(name);
+      const models::Model model = models::build(config);
+      const std::vector<Tensor> on_cpu = decode(model, at::kFloat);
+      const std::vector<Tensor> in_float = decode(model, at::TensorOptions(at::kCUDA).dtype(at::kFloat));
+      const std::vector<Tensor> in_bfloat16 =
+          decode(model, at::TensorOptions(at::kCUDA).dtype(at::kBFloat16));
+      for (std::size_t i = 0; i < on_cpu.size(); ++i) {
+        EXPECT_LT(relative_error(in_float[i], on_cpu[i]), 1e-5) << "logits " << i;
+        EXPECT_LT(relative_error(in_bfloat16[i], on_cpu[i]), 0.05) << "logits " << i;
+      }
     }
-  }
+  });
 }
 
 TEST_F(DecodingOnGpu, TheGpuTakesTheLikeliestItself) {
-  for (const auto& [name, config] : made_up::small_models()) {
-    SCOPED_TRACE(name);
-    const models::Model model = models::build(config);
-    const Stage stage = stage_on(model, at::TensorOptions(at::kCUDA).dtype(at::kFloat));
-    const auto greedy = [&](bool by_itself) {
-      DecodingStage part(stage, model, 2, made_up::kContext);
-      Decoder decoder(part);
-      Tokens tokens = {0, 0}, seen = {5, 3};
-      std::vector<Tokens> all;
-      for (const std::int64_t row : {0, 1})
-        tokens[row] = decoder.begin(row, made_up::made_up_tokens(seen[row], row)).argmax().item<std::int64_t>();
-      if (by_itself) decoder.likeliest()->begin_likeliest(tokens, seen);
-      for (int step = 0; step < 10; ++step) {
-        if (by_itself) {
-          all.push_back(decoder.likeliest()->next_likeliest());
-          continue;
+  on_worker([] {
+    for (const auto& [name, config] : made_up::small_models()) {
+      SCOPED_TRACE(name);
+      const models::Model model = models::build(config);
+      const Stage stage = stage_on(model, at::TensorOptions(at::kCUDA).dtype(at::kFloat));
+      const auto greedy = [&](bool by_itself) {
+        DecodingStage part(stage, model, 2, made_up::kContext);
+        Decoder decoder(part);
+        Tokens tokens = {0, 0}, seen = {5, 3};
+        std::vector<Tokens> all;
+        for (const std::int64_t row : {0, 1})
+          tokens[row] =
+              decoder.begin(row, made_up::made_up_tokens(seen[row], row)).argmax().item<std::int64_t>();
+        if (by_itself) decoder.likeliest()->begin_likeliest(tokens, seen);
+        for (int step = 0; step < 10; ++step) {
+          if (by_itself) {
+            all.push_back(decoder.likeliest()->next_likeliest());
+            continue;
+          }
+          const Tensor next = decoder.step(tokens, seen).argmax(1);
+          for (const std::int64_t row : {0, 1}) {
+            tokens[row] = next[row].item<std::int64_t>();
+            ++seen[row];
+          }
+          all.push_back(tokens);
         }
-        const Tensor next = decoder.step(tokens, seen).argmax(1);
-        for (const std::int64_t row : {0, 1}) {
-          tokens[row] = next[row].item<std::int64_t>();
-          ++seen[row];
-        }
-        all.push_back(tokens);
-      }
-      return all;
-    };
-    EXPECT_EQ(greedy(true), greedy(false));
-  }
+        return all;
+      };
+      EXPECT_EQ(greedy(true), greedy(false));
+    }
+  });
 }
 
 TEST_F(DecodingOnGpu, ProductsOfAStepAreThoseOfManyRows) {
   using namespace models;
-  for (const std::int64_t rows : {1, 3, 8}) {
-    const Tensor x = normal({rows, 1, 96}, 1).cuda(), weight = normal({50, 96}, 2).cuda(),
-                 bias = normal({50}, 3).cuda(), residual = normal({rows, 1, 50}, 4).cuda();
-    const Tensor whole = at::linear(x, weight, bias);
-    EXPECT_LT(relative_error(ops::linear(x, weight, bias), whole), kFloatTolerance);
-    EXPECT_LT(relative_error(ops::linear_add(x, weight, bias, residual), whole + residual), kFloatTolerance);
-  }
+  on_worker([] {
+    for (const std::int64_t rows : {1, 3, 8}) {
+      const Tensor x = normal({rows, 1, 96}, 1).cuda(), weight = normal({50, 96}, 2).cuda(),
+                   bias = normal({50}, 3).cuda(), residual = normal({rows, 1, 50}, 4).cuda();
+      const Tensor whole = at::linear(x, weight, bias);
+      EXPECT_LT(relative_error(ops::linear(x, weight, bias), whole), kFloatTolerance);
+      EXPECT_LT(relative_error(ops::linear_add(x, weight, bias, residual), whole + residual),
+                kFloatTolerance);
+    }
+  });
 }
 
 }  // namespace on_gpu

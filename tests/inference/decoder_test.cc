@@ -33,7 +33,8 @@ struct Sequences {
   std::int64_t rows() const { return std::ssize(prompts); }
   Tokens until(std::size_t row, std::size_t step) const {
     Tokens tokens = prompts[row];
-    tokens.insert(tokens.end(), following[row].begin(), following[row].begin() + static_cast<std::ptrdiff_t>(step));
+    tokens.insert(tokens.end(), following[row].begin(),
+                  following[row].begin() + static_cast<std::ptrdiff_t>(step));
     return tokens;
   }
 };

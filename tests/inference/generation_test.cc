@@ -11,8 +11,8 @@
 #include "device/cpu.h"
 #include "inference/evaluation.h"
 #include "inference/prompts.h"
-#include "tests/corpus/testing.h"
 #include "small_models.h"
+#include "tests/corpus/testing.h"
 #include "train/trainer.h"
 
 namespace twobw::inference {
@@ -167,7 +167,8 @@ TEST_F(Generating, RefusesWhatItCannotGoOnWith) {
   EXPECT_TRUE(has(refused({}), "has no tokens"));
   EXPECT_TRUE(has(refused({1, 99}), "holds token 99; the model knows 61 tokens"));
   EXPECT_TRUE(has(refused(made_up_tokens(25, 1)), "has 25 tokens; it must have at most 24"));
-  EXPECT_TRUE(has(refusal([&] { evaluate(source("gpt", {"pipeline.stages=99"})); }), "pipeline.stages is 99"));
+  EXPECT_TRUE(
+      has(refusal([&] { evaluate(source("gpt", {"pipeline.stages=99"})); }), "pipeline.stages is 99"));
   EXPECT_TRUE(has(refusal([&] { source("nowhere"); }), "neither a run"));
 }
 
@@ -183,7 +184,8 @@ TEST(Prompts, OfAFile) {
   EXPECT_EQ(json[1].ids, (std::vector<std::int64_t>{3, 4}));
   EXPECT_TRUE(has(refusal([&] { read_prompts(folder.write("b.txt", "a\n\nb\n")); }), "b.txt:2' is empty"));
   EXPECT_TRUE(has(refusal([&] { read_prompts(folder.write("c.txt", "")); }), "has no prompts"));
-  EXPECT_TRUE(has(refusal([&] { read_prompts(folder.write("d.jsonl", "{}\n")); }), "neither a text 'prompt'"));
+  EXPECT_TRUE(
+      has(refusal([&] { read_prompts(folder.write("d.jsonl", "{}\n")); }), "neither a text 'prompt'"));
   EXPECT_TRUE(has(refusal([&] { read_prompts(folder.write("e.jsonl", "{\"ids\": [1.5]}\n")); }), "1.5"));
   EXPECT_TRUE(has(refusal([&] { read_prompts(folder.write("f.jsonl", "{\n")); }), "f.jsonl:1' is not JSON"));
   EXPECT_EQ(parse_ids("1, 2,3").ids, (std::vector<std::int64_t>{1, 2, 3}));

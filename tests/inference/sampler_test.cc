@@ -75,7 +75,8 @@ TEST(Sampler, AsOftenAsLikely) {
   constexpr int kDraws = 20000;
   const std::vector<float> logits = logits_of(kChances);
   std::vector<double> counts(4);
-  for (int i = 0; i < kDraws; ++i) counts[choose_token(logits, {}, {.temperature = 1}, uniform(3, 1, i))] += 1;
+  for (int i = 0; i < kDraws; ++i)
+    counts[choose_token(logits, {}, {.temperature = 1}, uniform(3, 1, i))] += 1;
   for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(counts[i] / kDraws, kChances[i], 0.015);
 }
 

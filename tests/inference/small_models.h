@@ -19,9 +19,15 @@ inline constexpr int kVocab = 61, kContext = 24;
 
 // Heads of odd numbers and sizes; keys and values of fewer heads; scaled angles; both ends tied or not.
 inline std::vector<std::pair<std::string, ModelConfig>> small_models() {
-  ModelConfig gpt{.family = "gpt", .layers = 2, .width = 30, .heads = 3, .vocab = kVocab, .context = kContext};
-  ModelConfig llama{.family = "llama", .layers = 2, .width = 36, .heads = 6, .vocab = kVocab,
-                    .context = kContext, .tied = false};
+  ModelConfig gpt{
+      .family = "gpt", .layers = 2, .width = 30, .heads = 3, .vocab = kVocab, .context = kContext};
+  ModelConfig llama{.family = "llama",
+                    .layers = 2,
+                    .width = 36,
+                    .heads = 6,
+                    .vocab = kVocab,
+                    .context = kContext,
+                    .tied = false};
   llama.kv_heads = 2;
   llama.hidden = 50;
   ModelConfig scaled = llama;

@@ -28,7 +28,9 @@ TEST_F(TextStreamTest, GivesOutWholeCharacters) {
 }
 
 TEST_F(TextStreamTest, WhatIsNoCharacterIsReplaced) {
-  EXPECT_EQ(shown("a\xFF" "b"), "a|\xEF\xBF\xBD|b|");
+  EXPECT_EQ(shown("a\xFF"
+                  "b"),
+            "a|\xEF\xBF\xBD|b|");
   EXPECT_EQ(shown("a\xC3"), "a||\xEF\xBF\xBD");
 }
 

@@ -40,7 +40,8 @@ void check_options(const GenerateOptions& options) {
   for (const std::string& stop : options.of.stops) {
     if (stop.empty()) fail_input("--stop is empty; give the text to stop at");
   }
-  const int kinds = (options.prompts.empty() ? 0 : 1) + (options.ids.empty() ? 0 : 1) + (options.file.empty() ? 0 : 1);
+  const int kinds =
+      (options.prompts.empty() ? 0 : 1) + (options.ids.empty() ? 0 : 1) + (options.file.empty() ? 0 : 1);
   if (kinds > 1) fail_input("give prompts by one of --prompt, --ids and --prompts");
 }
 
@@ -172,8 +173,9 @@ void add_generate(CLI::App& command, int& exit_code) {
       ->capture_default_str();
   command.add_option("--top-p", sampling.top_p, "Only the likeliest tokens that together have this chance")
       ->capture_default_str();
-  command.add_option("--repetition-penalty", sampling.repetition_penalty,
-                     "Above 1: tokens that were there already become less likely")
+  command
+      .add_option("--repetition-penalty", sampling.repetition_penalty,
+                  "Above 1: tokens that were there already become less likely")
       ->capture_default_str();
   command.add_option("--stop", options->of.stops, "Text to stop before; may be repeated")
       ->allow_extra_args(false);

@@ -70,9 +70,11 @@ void print_samples(const Config& config, const TrainOptions& options) {
   const inference::ModelSource source = inference::find_model(config.run_dir, {});
   const auto tokenizer = inference::load_tokenizer(source);
   // Each with random numbers of its own.
-  const std::vector<inference::Prompt> prompts(kSamples, inference::encode_prompt(*tokenizer, options.prompt));
-  const auto samples = inference::generate(
-      source, tokenizer.get(), prompts, {.sampling = {.temperature = kTemperature}, .tokens = options.sample});
+  const std::vector<inference::Prompt> prompts(kSamples,
+                                               inference::encode_prompt(*tokenizer, options.prompt));
+  const auto samples =
+      inference::generate(source, tokenizer.get(), prompts,
+                          {.sampling = {.temperature = kTemperature}, .tokens = options.sample});
   for (std::size_t i = 0; i < kSamples; ++i) {
     fmt::print("\nsample {} of {}, {} {}:\n{}{}\n", i + 1, kSamples, options.sample,
                config.data.tokenizer == "bytes" ? "bytes" : "tokens", options.prompt, samples[i].text);

@@ -28,7 +28,7 @@ class Fetched {
 
   void queue(const Tensor& from) {
     host_.copy_(from, /*non_blocking=*/true);
-    ready_ = device::record_stream_event();
+    ready_ = device::record_stream_event(c10::cuda::getCurrentCUDAStream().stream());
   }
   std::vector<std::int64_t> await() const {
     check_cuda(cudaEventSynchronize(static_cast<cudaEvent_t>(ready_.get())), "a step");

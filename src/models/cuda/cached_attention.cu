@@ -96,8 +96,8 @@ __global__ void __launch_bounds__(kThreads) attend_kernel(CachedAttention<T> att
 
   float highest = -INFINITY;
   for (int w = 0; w < kWarps; ++w) highest = fmaxf(highest, tops[w]);
-  float* to = attention.partial +
-              ((row * attention.queries + head) * attention.splits + split) * static_cast<std::int64_t>(size + 2);
+  float* to = attention.partial + ((row * attention.queries + head) * attention.splits + split) *
+                                      static_cast<std::int64_t>(size + 2);
   for (int i = static_cast<int>(threadIdx.x); i < size; i += kThreads) {
     float sum = 0;
     for (int w = 0; w < kWarps; ++w) {
@@ -146,7 +146,7 @@ void launch_attend(const CachedAttention<T>& attention, cudaStream_t stream) {
 }  // namespace
 
 int cached_attention_splits(int rows, int queries, std::int64_t places, int multiprocessors) {
-  constexpr std::int64_t kBlocks = 4;        // on a multiprocessor
+  constexpr std::int64_t kBlocks = 4;         // on a multiprocessor
   constexpr std::int64_t kFewestPlaces = 32;  // that are worth a block, where the cache is full
   const std::int64_t wanted = (kBlocks * multiprocessors + rows * queries - 1) / (rows * queries);
   const std::int64_t most = (places + kFewestPlaces - 1) / kFewestPlaces;
