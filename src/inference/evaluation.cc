@@ -82,7 +82,7 @@ std::vector<std::int64_t> token_bytes(const ModelSource& source) {
   const auto tokenizer = tokenizer::load_tokenizer(data.tokenizer);
   for (tokenizer::Id id = 0; id < tokenizer->vocab_size(); ++id) {
     std::string text;
-    tokenizer->append_text(id, /*first=*/false, text);
+    if (!tokenizer->is_special(id)) tokenizer->append_text(id, /*first=*/false, text);
     bytes.push_back(std::ssize(text));
   }
   return bytes;

@@ -80,7 +80,7 @@ ModelSource find_folder(const std::string& path, const std::vector<std::string>&
         path);
   }
   std::vector<std::string> all = with_defaults(settings);
-  all.push_back("model.from=" + source.folder);
+  all.push_back("model.from=" + nlohmann::json(source.folder).dump());  // whatever is in its name
   source.config = architecture::huggingface::load_run_config("", all);
   source.has_tokenizer = sets(settings, "data.tokenizer");
   if (!source.has_tokenizer && tokenizer::has_tokenizer(source.folder)) {

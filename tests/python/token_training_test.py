@@ -92,7 +92,8 @@ class TokenTrainingTest(TestCase):
     def test_what_is_generated_is_text(self):
         run = self.train(self.settings, arguments=["--sample", "12", "--prompt", "the pipeline"])
         self.assertIn("\nsample 3 of 3, 12 tokens:\nthe pipeline", run.process.stdout)
-        texts = [self.call("generate", run.folder, "--length", 30, "--prompt", prompt) for prompt in ("", "the", "the")]
+        texts = [self.call("generate", run.folder, "--length", 30, "--ignore-end", "--prompt", prompt)
+                 for prompt in ("", "the", "the")]
         self.assertTrue(texts[1].startswith("the"))
         self.assertEqual(texts[1], texts[2])
         self.assertGreater(len(texts[1]), 33, "most tokens are more than a byte")

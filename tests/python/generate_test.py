@@ -1,0 +1,179 @@
+"""twobw generate against transformers: greedy text token for token, over any number of stages; and what else it
+promises."""
+import json
+import os
+import unittest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything is made here, nothing is fetched
+
+import torch
+from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM,
+                          Qwen3Config, Qwen3ForCausalLM)
+
+from model_folders import FolderTestCase
+from support import ROOT, TINY, words
+
+CONTEXT = 40
+GPT2 = {"vocab_size": 97, "n_positions": CONTEXT, "n_embd": 30, "n_layer": 2, "n_head": 3, "bos_token_id": None,
+        "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+LLAMA = {"vocab_size": 97, "hidden_size": 36, "intermediate_size": 50, "num_hidden_layers": 3,
+         "num_attention_heads": 6, "num_key_value_heads": 2, "max_position_embeddings": CONTEXT,
+         "tie_word_embeddings": False, "bos_token_id": None}
+ROPE = {"rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8}
+PROMPTS = [[3], [5, 9, 11, 90, 2], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]]
+
+
+def models(eos):
+    """A random model of every kind, by name, whose text ends at the token `eos`."""
+    torch.manual_seed(11)
+    yield "gpt2", GPT2LMHeadModel(GPT2Config(**GPT2, eos_token_id=eos))
+    yield "llama", LlamaForCausalLM(LlamaConfig(**LLAMA, eos_token_id=eos))
+    odd = {**LLAMA, "num_attention_heads": 5, "num_key_value_heads": 5, "hidden_size": 40, "head_dim": 8,
+           "tie_word_embeddings": True, "rope_parameters": dict(ROPE)}
+    yield "llama scaled", LlamaForCausalLM(LlamaConfig(**odd, eos_token_id=eos))
+    yield "qwen2", Qwen2ForCausalLM(Qwen2Config(**LLAMA, eos_token_id=eos))
+    yield "qwen3", Qwen3ForCausalLM(Qwen3Config(**LLAMA, head_dim=16, eos_token_id=eos))
+
+
+def greedy(model, prompt, tokens):
+    """What transformers goes on with, the token that ends it included."""
+    ids = torch.tensor([prompt])
+    with torch.no_grad():
+        out = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=tokens, do_sample=False,
+                             pad_token_id=0)
+    return out[0, len(prompt):].tolist()
+
+
+class GenerateTest(FolderTestCase):
+    def generate(self, folder, *arguments):
+        return [json.loads(line) for line in self.call("generate", folder, "--json", *arguments).splitlines()]
+
+    def given(self):
+        return [word for prompt in PROMPTS for word in ("--ids", ",".join(map(str, prompt)))]
+
+    def test_greedy_is_that_of_transformers(self):
+        for eos in (None, 7):
+            for name, model in models(eos):
+                with self.subTest(model=name, eos=eos):
+                    folder = self.save(model, f"{name} {eos}")
+                    expected = [greedy(model, prompt, 20) for prompt in PROMPTS]
+                    for stages in (1, 2, 3):
+                        lines = self.generate(folder, "--temperature", 0, "--tokens", 20, *self.given(),
+                                              f"pipeline.stages={stages}")
+                        self.assertEqual([line["ids"] for line in lines], expected, stages)
+                    for line, ids in zip(lines, expected, strict=True):
+                        self.assertEqual(line["finish"], "end" if ids[-1] == eos else "length")
+
+    def test_a_prompt_does_not_depend_on_the_others(self):
+        """Nor on how many are computed at once, nor on the stages; but on its number, the seed and the options."""
+        [model] = [model for name, model in models(None) if name == "qwen3"]
+        folder = self.save(model)
+        options = ["--temperature", 1.5, "--top-k", 50, "--top-p", 0.95, "--repetition-penalty", 1.1, "--tokens", 25]
+        seeded = [*options, "--seed", 5]
+        together = self.generate(folder, *seeded, *self.given())
+        for changes in (["--batch", 1], ["--batch", 2], ["pipeline.stages=3"]):
+            self.assertEqual(self.generate(folder, *seeded, *self.given(), *changes), together)
+        other = self.generate(folder, *seeded, "--ids", "3", "--ids", "44", "--ids", "1")
+        self.assertEqual(other[0], together[0])
+        self.assertNotEqual(self.generate(folder, *options, "--seed", 6, *self.given())[0], together[0])
+
+    def test_beyond_the_context(self):
+        """When it is full, tokens are those after the last CONTEXT ones."""
+        for name, model in models(None):
+            if name not in ("gpt2", "qwen2"):
+                continue
+            folder = self.save(model, name)
+            [line] = self.generate(folder, "--temperature", 0, "--tokens", CONTEXT + 10, "--ids", "1,2,3")
+            tokens = [1, 2, 3]
+            for _ in range(CONTEXT + 10):
+                with torch.no_grad():
+                    tokens.append(model(torch.tensor([tokens[-CONTEXT:]])).logits[0, -1].argmax().item())
+            self.assertEqual(line["ids"], tokens[3:])
+
+    def test_refusals(self):
+        _, model = next(models(None))
+        folder = self.save(model)
+        for arguments, naming in (
+                ([], ["has no tokenizer", "data.tokenizer", "--ids"]),
+                (["--prompt", "text"], ["has no tokenizer"]),
+                (["--ids", ""], ["--ids", "at least one"]),
+                (["--ids", "1,x"], ["--ids is '1,x'"]),
+                (["--ids", "1,97"], ["token 97", "97 tokens"]),
+                (["--ids", ",".join(["1"] * 41)], ["41 tokens", "at most 40"]),
+                (["--ids", "1", "--prompt", "a"], ["one of --prompt, --ids and --prompts"]),
+                (["--ids", "1", "--stop", "x"], ["--stop needs a tokenizer"]),
+                (["--ids", "1", "--top-p", "0"], ["--top-p is 0", "at most 1"]),
+                (["--ids", "1", "--top-p", "1.5"], ["--top-p is 1.5"]),
+                (["--ids", "1", "--top-k", "-1"], ["--top-k is -1"]),
+                (["--ids", "1", "--repetition-penalty", "0"], ["--repetition-penalty is 0"]),
+                (["--ids", "1", "--batch", "0"], ["--batch is 0"]),
+                (["--ids", "1", "--tokens", "0"], ["--tokens", "is 0"]),
+                (["--ids", "1", "--beam", "4"], ["--beam"]),
+                (["--ids", "1", "pipeline.stages=99"], ["pipeline.stages is 99"]),
+                (["--ids", "1", "pipeline.replicas=2"], ["pipeline.replicas is 2"]),
+                (["--ids", "1", "model.width=31"], ["model.width is 31"]),
+                (["--prompts", self.folder / "none.txt"], ["none.txt"])):
+            message = self.refused("generate", folder, *arguments)
+            for text in naming:
+                self.assertIn(text, message)
+
+    def test_heads_that_do_not_generate(self):
+        from transformers import BertConfig, BertForMaskedLM
+
+        bert = BertForMaskedLM(BertConfig(vocab_size=60, hidden_size=24, num_hidden_layers=1, num_attention_heads=2,
+                                          intermediate_size=40, max_position_embeddings=16))
+        message = self.refused("generate", self.save(bert), "--ids", "1,2")
+        self.assertIn("masked_lm", message)
+        self.assertIn("causal_lm", message)
+
+
+class TextTest(FolderTestCase):
+    """With a tokenizer of our own and a run of our own."""
+
+    def setUp(self):
+        super().setUp()
+        self.call("tokenizer", "train", "--vocab", 300, "--out", self.folder / "tokens", ROOT / "README.md")
+        self.run_folder = self.folder / "run"
+        self.call("train", *words({**TINY, "model.vocab": 300, "data.tokenizer": self.folder / "tokens",
+                                   "run_dir": self.run_folder}))
+
+    def test_files_of_prompts(self):
+        (self.folder / "p.txt").write_text("one\ntwo words\n")
+        (self.folder / "p.jsonl").write_text('{"prompt": "one"}\n{"prompt": "two words"}\n')
+        options = ["--tokens", 5, "--seed", 2, "--ignore-end", "--json"]
+        texts = [self.call("generate", self.run_folder, *options, "--prompts", self.folder / name)
+                 for name in ("p.txt", "p.jsonl")]
+        self.assertEqual(texts[0], texts[1])
+        by_hand = self.call("generate", self.run_folder, *options, "--prompt", "one", "--prompt", "two words")
+        self.assertEqual(by_hand, texts[0])
+        lines = [json.loads(line) for line in texts[0].splitlines()]
+        self.assertEqual([line["prompt"] for line in lines], ["one", "two words"])
+        for line in lines:
+            self.assertEqual(len(line["ids"]), 5)
+            self.assertEqual(line["finish"], "length")
+        shown = self.call("generate", self.run_folder, *options[:-1], "--prompts", self.folder / "p.txt")
+        self.assertEqual(shown, f"one{lines[0]['text']}\n\ntwo words{lines[1]['text']}\n")
+        (self.folder / "bad.txt").write_text("one\n\n")
+        self.assertIn("bad.txt:2' is empty", self.refused("generate", self.run_folder, "--prompts",
+                                                          self.folder / "bad.txt"))
+
+    def test_stop_strings(self):
+        options = ["--tokens", 40, "--seed", 4, "--ignore-end", "--prompt", "the"]
+        [line] = [json.loads(self.call("generate", self.run_folder, *options, "--json"))]
+        text = line["text"]
+        stop = next(text[i:i + 2] for i in range(1, len(text)) if text[i:i + 2].isascii())
+        [cut] = [json.loads(self.call("generate", self.run_folder, *options, "--json", f"--stop={stop}"))]
+        self.assertEqual(cut["text"], text[: text.index(stop)])
+        self.assertEqual(cut["finish"], "stop")
+        self.assertEqual(self.call("generate", self.run_folder, *options, f"--stop={stop}"), f"the{cut['text']}\n")
+
+    def test_the_tokenizer_may_have_moved(self):
+        before = self.call("generate", self.run_folder, "--prompt", "the", "--tokens", 8)
+        (self.folder / "tokens").rename(self.folder / "elsewhere")
+        self.assertEqual(self.call("generate", self.run_folder, "--prompt", "the", "--tokens", 8), before)
+        self.assertEqual(self.call("generate", self.run_folder / "model", "--prompt", "the", "--tokens", 8), before)
+
+
+if __name__ == "__main__":
+    unittest.main()
