@@ -50,6 +50,7 @@ DecodingStage::DecodingStage(const Stage& stage, const models::Model& model, std
     if (!keeps) continue;
     for (Tensor* tensor : {&cache.keys, &cache.values})
       *tensor = at::zeros({rows, keeps->keys, places, keeps->size}, stage.compute);
+    cache.arrived = at::zeros({rows, keeps->queries}, stage.compute.dtype(at::kInt));
   }
   if (!stage.compute.device().is_cuda()) return;
   graphs_ =
@@ -64,6 +65,7 @@ Tensors DecodingStage::step(const models::Step& step, const Tensors& inputs, std
     if (!cache.keys.defined()) continue;
     of_rows.keys = cache.keys.narrow(0, row, step.tokens.size(0));
     of_rows.values = cache.values.narrow(0, row, step.tokens.size(0));
+    of_rows.arrived = cache.arrived.narrow(0, row, step.tokens.size(0));
   }
   return models::run_steps(model_, stage_.first_layer, stage_.last_layer, stage_.parameters, inputs, step,
                            caches);

@@ -1,4 +1,4 @@
-// Attention of a decoder that keeps keys and values, and the rotation of what comes at a place.
+// Attention of a decoder that keeps keys and values.
 #include <ATen/Parallel.h>
 
 #include <algorithm>
@@ -59,26 +59,28 @@ Tensor attend_on_cpu(const Tensor& qkv, const Heads& heads, const Step& step) {
   return out;
 }
 
+// Rows stand at places of their own: as one sequence, whose places have their angles.
+Tensor turn_rows(const Tensor& qkv, const Heads& heads, const Tensor& angles, const Tensor& seen) {
+  const Tensor in_a_row = qkv.view({1, qkv.size(0), qkv.size(2)});
+  return ops::rotate(in_a_row, heads, angles.index_select(0, seen)).view(qkv.sizes());
+}
+
 }  // namespace
 
-Tensor cached_attention(const Tensor& qkv, const Heads& heads, const Step& step) {
-  const Tensor packed = qkv.contiguous();
-  TWOBW_ASSERT(step.cache.keys.is_contiguous() && step.cache.values.is_contiguous(), "a cache with gaps");
+Tensor cached_attention(const Tensor& qkv, const Heads& heads, const Step& step, const Tensor& angles) {
+  const KeyValues& cache = step.cache;
+  TWOBW_ASSERT(cache.keys.is_contiguous() && cache.values.is_contiguous(), "a cache with gaps");
+  Tensor packed = qkv.contiguous();
   if (step.begins()) {
-    keep_first(packed, heads, step.cache);
+    if (angles.defined()) packed = ops::rotate(packed, heads, angles);
+    keep_first(packed, heads, cache);
     return ops::grouped_attention(packed, heads);
   }
   TWOBW_ASSERT(packed.size(1) == 1, "{} tokens at once in a step", packed.size(1));
-  return packed.is_cuda()
-             ? cuda::cached_attention(packed, heads, step.cache.keys, step.cache.values, step.seen)
-             : attend_on_cpu(packed, heads, step);
-}
-
-Tensor rotate(const Tensor& qkv, const Heads& heads, const Tensor& angles, const Step& step) {
-  if (step.begins()) return ops::rotate(qkv, heads, angles);
-  // Rows stand at places of their own: as one sequence, whose places have their angles.
-  const Tensor in_a_row = qkv.contiguous().view({1, qkv.size(0), qkv.size(2)});
-  return ops::rotate(in_a_row, heads, angles.index_select(0, step.seen)).view(qkv.sizes());
+  if (packed.is_cuda())
+    return cuda::cached_attention(packed, heads, angles, cache.keys, cache.values, cache.arrived, step.seen);
+  if (angles.defined()) packed = turn_rows(packed, heads, angles, step.seen);
+  return attend_on_cpu(packed, heads, step);
 }
 
 }  // namespace twobw::models::ops

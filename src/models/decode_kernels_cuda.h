@@ -16,7 +16,10 @@ inline constexpr int kMostFewRows = 8;
 template <typename T>
 struct FewRows {
   const T* x = nullptr;
+  const T* gain = nullptr;  // [in]: x is RMS-normed first, with it; null: not
+  float eps = 0;            // of the norm
   const T* weight = nullptr;
+  bool gated = false;        // `weight` is [2 columns, in]: out = silu(gates) * values; normed, nothing added
   const T* bias = nullptr;   // [columns]; null: none
   const T* added = nullptr;  // [rows, columns]; null: none
   T* out = nullptr;
@@ -24,9 +27,9 @@ struct FewRows {
   std::int64_t in = 0, columns = 0;
   int multiprocessors = 1;  // to keep busy
 };
-// Whether there is a kernel: rows of whole packs of 16 bytes, and few of them.
+// Whether there is a kernel: rows of whole packs of 16 bytes, few of them, and room to norm them in.
 template <typename T>
-bool few_rows_fits(std::int64_t rows, std::int64_t in);
+bool few_rows_fits(std::int64_t rows, std::int64_t in, bool normed = false);
 template <typename T>
 void few_rows_product(const FewRows<T>& product, cudaStream_t stream);
 
@@ -38,8 +41,12 @@ struct CachedAttention {
   T* keys = nullptr;                   // [rows, keys, places, size]
   T* values = nullptr;                 // likewise
   const std::int64_t* seen = nullptr;  // [rows], below `places`
-  T* out = nullptr;                    // [rows, queries size]
-  float* partial = nullptr;            // room for cached_attention_partials() floats
+  // Queries and keys turn by the angles of their place: [places or more, size], cosines, then sines; null:
+  // they do not.
+  const float* angles = nullptr;
+  T* out = nullptr;          // [rows, queries size]
+  float* partial = nullptr;  // room for cached_attention_partials() floats
+  int* arrived = nullptr;    // [rows, queries]: 0, and left so
   int rows = 0, queries = 0, key_heads = 0, size = 0, splits = 1;
   std::int64_t places = 0;
 };

@@ -39,9 +39,15 @@ at::Tensor swiglu(const at::Tensor& x);
 at::Tensor rotated(const at::Tensor& qkv, const Heads& heads, const at::Tensor& angles, int sign);
 
 // Of one token a row [rows, 1, all size]: keeps its key and value in keys and values [rows, heads of keys,
-// places, size] at the place that `seen` [rows] says, and attends to those up to it.
-at::Tensor cached_attention(const at::Tensor& qkv, const Heads& heads, const at::Tensor& keys,
-                            const at::Tensor& values, const at::Tensor& seen);
+// places, size] at the place that `seen` [rows] says, and attends to those up to it. `angles` (or undefined)
+// as for rotated, of all places. `arrived` [rows, heads of queries], int32, is 0 and is left so.
+at::Tensor cached_attention(const at::Tensor& qkv, const Heads& heads, const at::Tensor& angles,
+                            const at::Tensor& keys, const at::Tensor& values, const at::Tensor& arrived,
+                            const at::Tensor& seen);
+
+// Of a step: linear(rms_norm(x)), and where `gated` the SwiGLU of that; undefined where there is no kernel.
+at::Tensor normed_linear(const at::Tensor& x, const at::Tensor& gain, double eps, const at::Tensor& weight,
+                         const at::Tensor& bias, bool gated);
 
 // positions may be undefined.
 at::Tensor causal_attention(const at::Tensor& qkv, const Heads& heads, const at::Tensor& positions);

@@ -46,7 +46,11 @@ Tensor swiglu(const Tensor&) {
 Tensor rotated(const Tensor&, const Heads&, const Tensor&, int) {
   not_built();
 }
-Tensor cached_attention(const Tensor&, const Heads&, const Tensor&, const Tensor&, const Tensor&) {
+Tensor cached_attention(const Tensor&, const Heads&, const Tensor&, const Tensor&, const Tensor&,
+                        const Tensor&, const Tensor&) {
+  not_built();
+}
+Tensor normed_linear(const Tensor&, const Tensor&, double, const Tensor&, const Tensor&, bool) {
   not_built();
 }
 Tensor causal_attention(const Tensor&, const Heads&, const Tensor&) {

@@ -20,6 +20,7 @@ namespace twobw::models {
 // Keys and values of a layer of attention, by row and place: [rows, heads of keys, places, size].
 struct KeyValues {
   at::Tensor keys, values;
+  at::Tensor arrived{};  // on a GPU [rows, heads of queries], int32: 0 between steps
 };
 
 // Either the first tokens of a sequence (one row, nothing seen), or one more token of each row.
@@ -48,11 +49,11 @@ using StepsOf =
 namespace ops {
 
 // Keeps the keys and values of packed qkv [rows, T, all size] and gives what causal attention gives
-// [rows, T, queries size], the tokens seen before included. What a row gets depends on that row alone.
-at::Tensor cached_attention(const at::Tensor& qkv, const Heads& heads, const Step& step);
-
-// Queries and keys turned by the angles of their places: `angles` as for rotate, of all places.
-at::Tensor rotate(const at::Tensor& qkv, const Heads& heads, const at::Tensor& angles, const Step& step);
+// [rows, T, queries size], the tokens seen before included. Queries and keys are turned first by the angles
+// of their places where `angles` are given, as for rotate, of all places. What a row gets depends on that row
+// alone.
+at::Tensor cached_attention(const at::Tensor& qkv, const Heads& heads, const Step& step,
+                            const at::Tensor& angles = {});
 
 }  // namespace ops
 }  // namespace twobw::models

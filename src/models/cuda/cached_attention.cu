@@ -10,6 +10,22 @@ constexpr int kThreads = 128;
 constexpr int kWarps = kThreads / kWarp;
 constexpr int kUnroll = 4;  // keys that a warp has on their way
 
+// Element i of a head that turns by the angles of a place: with element i + size / 2, or i - size / 2.
+template <typename T>
+__device__ __forceinline__ float turned(const T* head, const float* angles, int i, int size) {
+  const float own = to_float(head[i]);
+  if (angles == nullptr) return own;
+  const int half = size / 2, angle = i < half ? i : i - half;
+  const float cosine = angles[angle], sine = angles[half + angle];
+  const float other = to_float(head[i < half ? i + half : angle]);
+  return to_float(from_float<T>(i < half ? own * cosine - other * sine : own * cosine + other * sine));
+}
+
+template <typename T>
+__device__ __forceinline__ const float* angles_of(const CachedAttention<T>& attention, std::int64_t row) {
+  return attention.angles == nullptr ? nullptr : attention.angles + attention.seen[row] * attention.size;
+}
+
 // A thread an element of a key or a value.
 template <typename T>
 __global__ void __launch_bounds__(kThreads) keep_kernel(CachedAttention<T> attention) {
@@ -20,13 +36,57 @@ __global__ void __launch_bounds__(kThreads) keep_kernel(CachedAttention<T> atten
   const int head = item / size % heads, i = item % size;
   const bool is_value = item >= heads * size;
   const std::int64_t width = static_cast<std::int64_t>(attention.queries + 2 * heads) * size;
-  const T* from = attention.qkv + row * width + static_cast<std::int64_t>(attention.queries) * size + item;
+  const T* from =
+      attention.qkv + row * width + static_cast<std::int64_t>(attention.queries) * size + (item - i);
   T* to = is_value ? attention.values : attention.keys;
-  to[((row * heads + head) * attention.places + attention.seen[row]) * size + i] = *from;
+  to[((row * heads + head) * attention.places + attention.seen[row]) * size + i] =
+      from_float<T>(turned(from, is_value ? nullptr : angles_of(attention, row), i, size));
+}
+
+// Whether all other parts of the head have been written, and can be read; then it counts from 0 again. All
+// threads of the block must come.
+template <typename T>
+__device__ bool is_last_to_come(const CachedAttention<T>& attention, std::int64_t row, int head) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    int* arrived = attention.arrived + row * attention.queries + head;
+    last = atomicAdd(arrived, 1) == attention.splits - 1;
+    if (last) *arrived = 0;
+  }
+  __syncthreads();
+  __threadfence();
+  return last;
+}
+
+// Past the first cache, which does not see what other multiprocessors have written.
+template <typename T>
+__device__ void join_parts(const CachedAttention<T>& attention, std::int64_t row, int head) {
+  const int size = attention.size, splits = attention.splits;
+  const std::int64_t of_head = row * attention.queries + head;
+  const float* parts = attention.partial + of_head * splits * static_cast<std::int64_t>(size + 2);
+  const auto read = [&](int split, int i) {
+    return __ldcg(parts + split * static_cast<std::int64_t>(size + 2) + i);
+  };
+  float highest = -INFINITY, total = 0;
+  for (int s = 0; s < splits; ++s) highest = fmaxf(highest, read(s, size));
+  for (int s = 0; s < splits; ++s) {
+    const float sum = read(s, size + 1);
+    if (sum > 0) total += expf(read(s, size) - highest) * sum;
+  }
+  for (int i = static_cast<int>(threadIdx.x); i < size; i += kThreads) {
+    float mix = 0;
+    for (int s = 0; s < splits; ++s) {
+      if (read(s, size + 1) > 0) mix += expf(read(s, size) - highest) * read(s, i);
+    }
+    attention.out[of_head * size + i] = from_float<T>(mix / total);
+  }
 }
 
 // A block a part of the places, for one head of queries; its warps take kUnroll places in turn. E elements of
-// a head a lane. Leaves the mix, the greatest score and the sum of the weights by it.
+// a head a lane. Leaves the mix, the greatest score and the sum of the weights by it; the last block of a
+// head to come puts them together, in the order of the parts.
 template <int E, typename T>
 __global__ void __launch_bounds__(kThreads) attend_kernel(CachedAttention<T> attention) {
   __shared__ float mixes[kWarps][E * kWarp];
@@ -48,7 +108,7 @@ __global__ void __launch_bounds__(kThreads) attend_kernel(CachedAttention<T> att
 #pragma unroll
   for (int e = 0; e < E; ++e) {
     const int i = e * kWarp + lane;
-    query[e] = i < size ? to_float(from[i]) * scale : 0.0f;
+    query[e] = i < size ? turned(from, angles_of(attention, row), i, size) * scale : 0.0f;
     mix[e] = 0;
   }
   float top = -INFINITY, total = 0;
@@ -113,27 +173,7 @@ __global__ void __launch_bounds__(kThreads) attend_kernel(CachedAttention<T> att
     to[size] = highest;
     to[size + 1] = sum;
   }
-}
-
-// A block a head of a row: its parts together.
-template <typename T>
-__global__ void __launch_bounds__(kThreads) join_kernel(CachedAttention<T> attention) {
-  const int size = attention.size, splits = attention.splits;
-  const std::int64_t head = static_cast<std::int64_t>(blockIdx.y) * attention.queries + blockIdx.x;
-  const float* parts = attention.partial + head * splits * static_cast<std::int64_t>(size + 2);
-  const auto part = [&](int split) { return parts + split * static_cast<std::int64_t>(size + 2); };
-  float highest = -INFINITY, total = 0;
-  for (int s = 0; s < splits; ++s) highest = fmaxf(highest, part(s)[size]);
-  for (int s = 0; s < splits; ++s) {
-    if (part(s)[size + 1] > 0) total += expf(part(s)[size] - highest) * part(s)[size + 1];
-  }
-  for (int i = static_cast<int>(threadIdx.x); i < size; i += kThreads) {
-    float sum = 0;
-    for (int s = 0; s < splits; ++s) {
-      if (part(s)[size + 1] > 0) sum += expf(part(s)[size] - highest) * part(s)[i];
-    }
-    attention.out[head * size + i] = from_float<T>(sum / total);
-  }
+  if (is_last_to_come(attention, row, head)) join_parts(attention, row, head);
 }
 
 template <int E, typename T>
@@ -174,8 +214,6 @@ void cached_attention(const CachedAttention<T>& attention, cudaStream_t stream) 
   } else {
     launch_attend<16>(attention, stream);
   }
-  const dim3 heads(static_cast<unsigned>(attention.queries), static_cast<unsigned>(attention.rows));
-  join_kernel<<<heads, kThreads, 0, stream>>>(attention);
 }
 
 template void cached_attention(const CachedAttention<float>&, cudaStream_t);

@@ -9,11 +9,13 @@ namespace twobw::models::ops::cuda {
 
 using at::Tensor;
 
-Tensor cached_attention(const Tensor& qkv, const Heads& heads, const Tensor& keys, const Tensor& values,
-                        const Tensor& seen) {
+Tensor cached_attention(const Tensor& qkv, const Heads& heads, const Tensor& angles, const Tensor& keys,
+                        const Tensor& values, const Tensor& arrived, const Tensor& seen) {
   TWOBW_ASSERT(heads.size <= kernels::kLargestCachedHead, "heads of {} in a step on a GPU", heads.size);
   const int rows = static_cast<int>(qkv.size(0));
   const std::int64_t places = keys.size(2);
+  TWOBW_ASSERT(!angles.defined() || (angles.size(0) >= places && angles.size(1) == heads.size),
+               "angles of {} places for {}", angles.size(0), places);
   const int multiprocessors = device::gpu_context(current_stream()).product_multiprocessors;
   const int splits = kernels::cached_attention_splits(rows, heads.queries, places, multiprocessors);
   const Tensor packed = qkv.contiguous();
@@ -25,8 +27,10 @@ Tensor cached_attention(const Tensor& qkv, const Heads& heads, const Tensor& key
                                   .keys = data_of<T>(keys),
                                   .values = data_of<T>(values),
                                   .seen = seen.const_data_ptr<std::int64_t>(),
+                                  .angles = angles.defined() ? data_of<float>(angles) : nullptr,
                                   .out = data_of<T>(out),
                                   .partial = data_of<float>(partial),
+                                  .arrived = arrived.mutable_data_ptr<int>(),
                                   .rows = rows,
                                   .queries = heads.queries,
                                   .key_heads = heads.keys,

@@ -3,17 +3,31 @@
 #include "device/gpu.h"
 #include "models/decode_kernels_cuda.h"
 #include "models/few_rows.h"
+#include "models/ops_cuda.h"
 #include "models/ops_cuda/common.h"
 
 namespace twobw::models::ops::cuda {
 
 using at::Tensor;
 
-bool takes_few_rows(const Tensor& x, const Tensor& weight) {
+namespace {
+
+bool fits(const Tensor& x, const Tensor& weight, bool normed) {
   if (!is_step(x) || !weight.is_contiguous()) return false;
   const std::int64_t rows = x.size(0), in = x.size(2);
-  return is_bfloat16(x) ? kernels::few_rows_fits<__nv_bfloat16>(rows, in)
-                        : kernels::few_rows_fits<float>(rows, in);
+  return is_bfloat16(x) ? kernels::few_rows_fits<__nv_bfloat16>(rows, in, normed)
+                        : kernels::few_rows_fits<float>(rows, in, normed);
+}
+
+template <typename T>
+const T* given_data(const Tensor& x) {
+  return x.defined() ? static_cast<const T*>(x.const_data_ptr()) : nullptr;
+}
+
+}  // namespace
+
+bool takes_few_rows(const Tensor& x, const Tensor& weight) {
+  return fits(x, weight, false);
 }
 
 Tensor few_rows_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual) {
@@ -23,12 +37,36 @@ Tensor few_rows_linear(const Tensor& x, const Tensor& weight, const Tensor& bias
     kernels::few_rows_product<T>(
         {.x = data_of<T>(rows),
          .weight = data_of<T>(weight),
-         .bias = bias.defined() ? static_cast<const T*>(bias.const_data_ptr()) : nullptr,
-         .added = added.defined() ? static_cast<const T*>(added.const_data_ptr()) : nullptr,
+         .bias = given_data<T>(bias),
+         .added = given_data<T>(added),
          .out = data_of<T>(out),
          .rows = static_cast<int>(rows.size(0)),
          .in = rows.size(2),
          .columns = weight.size(0),
+         .multiprocessors = device::gpu_context(current_stream()).product_multiprocessors},
+        current_stream());
+  });
+  return out;
+}
+
+Tensor normed_linear(const Tensor& x, const Tensor& gain, double eps, const Tensor& weight,
+                     const Tensor& bias, bool gated) {
+  if (!fits(x, weight, true) || (gated && bias.defined())) return {};
+  const Tensor rows = x.contiguous();
+  const std::int64_t columns = gated ? weight.size(0) / 2 : weight.size(0);
+  Tensor out = at::empty({rows.size(0), 1, columns}, rows.options());
+  with_type_of(rows, [&]<typename T>(T) {
+    kernels::few_rows_product<T>(
+        {.x = data_of<T>(rows),
+         .gain = data_of<T>(gain),
+         .eps = static_cast<float>(eps),
+         .weight = data_of<T>(weight),
+         .gated = gated,
+         .bias = given_data<T>(bias),
+         .out = data_of<T>(out),
+         .rows = static_cast<int>(rows.size(0)),
+         .in = rows.size(2),
+         .columns = columns,
          .multiprocessors = device::gpu_context(current_stream()).product_multiprocessors},
         current_stream());
   });
