@@ -44,12 +44,15 @@ DecodingStage::DecodingStage(const Stage& stage, const models::Model& model, std
                              std::int64_t places)
     : stage_(stage), model_(model) {
   if (!can_step()) return;
+  // CPUs attend in single precision, whatever they compute the rest in.
+  const at::TensorOptions kept =
+      stage.compute.device().is_cuda() ? stage.compute : stage.compute.dtype(at::kFloat);
   for (int layer = stage.first_layer; layer < stage.last_layer; ++layer) {
     models::KeyValues& cache = caches_.emplace_back();
     const auto& keeps = model.steps[layer].keeps;
     if (!keeps) continue;
     for (Tensor* tensor : {&cache.keys, &cache.values})
-      *tensor = at::zeros({rows, keeps->keys, places, keeps->size}, stage.compute);
+      *tensor = at::zeros({rows, keeps->keys, places, keeps->size}, kept);
     cache.arrived = at::zeros({rows, keeps->queries}, stage.compute.dtype(at::kInt));
   }
   if (!stage.compute.device().is_cuda()) return;

@@ -9,6 +9,7 @@
 #include "models/ops.h"
 #include "models/ops_cuda.h"
 #include "models/step.h"
+#include "models/wide.h"
 
 namespace twobw::models::ops {
 namespace {
@@ -32,10 +33,11 @@ Tensor attend_on_cpu(const Tensor& qkv, const Heads& heads, const Step& step) {
   const std::int64_t rows = qkv.size(0), size = heads.size, width = heads.all() * size;
   const std::int64_t places = step.cache.keys.size(2), group = heads.queries / heads.keys;
   const auto* seen = step.seen.const_data_ptr<std::int64_t>();
-  const auto* packed = qkv.const_data_ptr<float>();
+  const Tensor wide = widened(qkv);
+  const auto* packed = wide.const_data_ptr<float>();
   auto *keys = step.cache.keys.mutable_data_ptr<float>(),
        *values = step.cache.values.mutable_data_ptr<float>();
-  Tensor out = at::empty({rows, 1, heads.queries * size}, qkv.options());
+  Tensor out = at::empty({rows, 1, heads.queries * size}, wide.options());
   auto* mixed = out.mutable_data_ptr<float>();
   for (std::int64_t row = 0; row < rows; ++row)
     TWOBW_ASSERT(seen[row] >= 0 && seen[row] < places, "token {} of {}", seen[row], places);
@@ -56,7 +58,7 @@ Tensor attend_on_cpu(const Tensor& qkv, const Heads& heads, const Step& step) {
       }
     }
   });
-  return out;
+  return out.to(qkv.scalar_type());
 }
 
 // Rows stand at places of their own: as one sequence, whose places have their angles.

@@ -7,6 +7,7 @@
 #include "models/kernels.h"
 #include "models/ops.h"
 #include "models/ops_cuda.h"
+#include "models/wide.h"
 
 namespace twobw::models::ops {
 
@@ -17,18 +18,19 @@ bool is_step(const Tensor& x) {
 }
 
 Tensor few_rows_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  const Tensor rows = x.contiguous(), matrix = weight.contiguous();
+  const Tensor rows = widened(x), matrix = widened(weight);
+  const Tensor constant = bias.defined() ? widened(bias) : Tensor();
   const std::int64_t count = rows.size(0), in = matrix.size(1), out = matrix.size(0);
   Tensor result = at::empty({count, 1, out}, rows.options());
   const float *from = rows.const_data_ptr<float>(), *weights = matrix.const_data_ptr<float>();
-  const float* added = bias.defined() ? bias.const_data_ptr<float>() : nullptr;
+  const float* added = bias.defined() ? constant.const_data_ptr<float>() : nullptr;
   float* to = result.mutable_data_ptr<float>();
   at::parallel_for(0, out, 1 + kGrain / in, [&](std::int64_t begin, std::int64_t end) {
     models::few_rows_product(
         {.x = from, .weight = weights, .bias = added, .out = to, .rows = count, .in = in, .columns = out},
         begin, end);
   });
-  return result;
+  return result.to(x.scalar_type());
 }
 
 Tensor normed_linear(const Tensor& x, const Tensor& gain, double eps, const Tensor& weight,

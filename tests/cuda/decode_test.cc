@@ -9,7 +9,7 @@ namespace {
 
 template <typename T>
 class StepsOnGpu : public CudaTest {};
-using StepTypes = testing::Types<float, __nv_bfloat16>;
+using StepTypes = testing::Types<float, __nv_bfloat16, __half>;
 TYPED_TEST_SUITE(StepsOnGpu, StepTypes);
 
 template <typename T>

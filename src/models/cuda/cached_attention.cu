@@ -218,5 +218,6 @@ void cached_attention(const CachedAttention<T>& attention, cudaStream_t stream) 
 
 template void cached_attention(const CachedAttention<float>&, cudaStream_t);
 template void cached_attention(const CachedAttention<__nv_bfloat16>&, cudaStream_t);
+template void cached_attention(const CachedAttention<__half>&, cudaStream_t);
 
 }  // namespace twobw::models::cuda

@@ -223,7 +223,9 @@ void few_rows_product(const FewRows<T>& product, cudaStream_t stream) {
 
 template bool few_rows_fits<float>(std::int64_t, std::int64_t, bool);
 template bool few_rows_fits<__nv_bfloat16>(std::int64_t, std::int64_t, bool);
+template bool few_rows_fits<__half>(std::int64_t, std::int64_t, bool);
 template void few_rows_product(const FewRows<float>&, cudaStream_t);
 template void few_rows_product(const FewRows<__nv_bfloat16>&, cudaStream_t);
+template void few_rows_product(const FewRows<__half>&, cudaStream_t);
 
 }  // namespace twobw::models::cuda

@@ -12,11 +12,12 @@ using at::Tensor;
 
 namespace {
 
-bool fits(const Tensor& x, const Tensor& weight, bool normed) {
+bool step_fits(const Tensor& x, const Tensor& weight, bool normed) {
   if (!is_step(x) || !weight.is_contiguous()) return false;
   const std::int64_t rows = x.size(0), in = x.size(2);
-  return is_bfloat16(x) ? kernels::few_rows_fits<__nv_bfloat16>(rows, in, normed)
-                        : kernels::few_rows_fits<float>(rows, in, normed);
+  bool fits = false;
+  with_type_of(x, [&]<typename T>(T) { fits = kernels::few_rows_fits<T>(rows, in, normed); });
+  return fits;
 }
 
 template <typename T>
@@ -27,7 +28,7 @@ const T* given_data(const Tensor& x) {
 }  // namespace
 
 bool takes_few_rows(const Tensor& x, const Tensor& weight) {
-  return fits(x, weight, false);
+  return step_fits(x, weight, false);
 }
 
 Tensor few_rows_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual) {
@@ -51,7 +52,7 @@ Tensor few_rows_linear(const Tensor& x, const Tensor& weight, const Tensor& bias
 
 Tensor normed_linear(const Tensor& x, const Tensor& gain, double eps, const Tensor& weight,
                      const Tensor& bias, bool gated) {
-  if (!fits(x, weight, true) || (gated && bias.defined())) return {};
+  if (!step_fits(x, weight, true) || (gated && bias.defined())) return {};
   const Tensor rows = x.contiguous();
   const std::int64_t columns = gated ? weight.size(0) / 2 : weight.size(0);
   Tensor out = at::empty({rows.size(0), 1, columns}, rows.options());
