@@ -74,8 +74,7 @@ void check_corrections(const Config& config) {
   if (!weights && config.optimizer.extrapolate_update.empty()) return;
   fail_input(
       "optimizer.{} is for gradients that are one update late, and with pipeline.predict they are not; leave "
-      "it "
-      "out, or set pipeline.predict: false",
+      "it out, or set pipeline.predict: false",
       weights ? "extrapolate_weights" : "extrapolate_update");
 }
 
@@ -83,8 +82,7 @@ void check_guard(const Config& config) {
   if (config.pipeline.guard != "fallback" || config.pipeline.predicts()) return;
   fail_input(
       "pipeline.guard is fallback, which is for 2bw with prediction; with pipeline.schedule: {}{} it must be "
-      "off or "
-      "warn",
+      "off or warn",
       name(config.pipeline.schedule), config.pipeline.predict ? "" : " and pipeline.predict: false");
 }
 
@@ -181,9 +179,7 @@ std::vector<std::string> auto_gpus(const Config& config, std::optional<int> coun
 std::vector<device::Device> devices_for(const Config& given, int workers) {
   Config config = given;
   config.devices = auto_gpus(given, workers);
-  std::vector<device::Device> devices = choose_devices(config, workers);
-  check_precision(config, devices.front().gpu.has_value());
-  return devices;
+  return choose_devices(config, workers);
 }
 
 double tokens_per_update(const Config& config) {
