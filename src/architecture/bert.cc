@@ -40,7 +40,7 @@ class BertWork {
   Work embedding() const {
     Work work;
     work.element_bytes = (10 + drop_moves()) * stream();
-    work.stash = (2 + dropped()) * stream() + statistics();  // the sum, normed
+    work.stash = 2 * stream() + statistics();  // the sum, normed
     work.kept = work.output = stream();
     work.working = 2.5 * stream();  // two summands; parts of the gradient of the norm's gain
     return work;
@@ -51,8 +51,7 @@ class BertWork {
     Work work;
     work.matrix_flops = product(w_, 3 * w_);
     work.matrix_bytes = 4 * stream();
-    // Queries, keys and values are kept as they are by the fused kernel alone.
-    work.stash = work.kept = dropout_ > 0 ? 0 : 3 * stream();
+    work.stash = work.kept = 3 * stream();  // queries, keys and values, by the attention
     work.output = 4 * stream();
     work.working = 5 * stream();  // gradients: of both outputs, of the input
     return work;
@@ -64,19 +63,18 @@ class BertWork {
     work.matrix_flops = product(w_, w_) + 4 * t_ * t_ * w_;  // scores and mix are products of T x T
     work.matrix_bytes = 6 * stream();
     work.element_bytes = (5 + drop_moves()) * stream();
-    // Mixed, the sum, normed.
-    work.stash = (3 + dropped()) * stream() + statistics();
-    work.working = 4 * stream();  // gradients: of mixed, of queries, keys and values
+    work.stash = 3 * stream() + statistics();  // mixed, the sum, normed
     if (dropout_ > 0) {
-      // Without the fused kernel: copies of queries, keys and values, and the matrices of softmax, mask and
-      // product.
-      const double scores = h_ * t_ * t_ * element_;
-      work.element_bytes += 10 * scores + 6 * stream();
-      work.stash += 3 * stream() + 3 * scores + (padding_ ? t_ : 0);
-      work.working = std::max(6 * stream(), 2 * scores + stream());
+      // Without the fused kernel: all weights are made and kept. The backward makes one more matrix of their
+      // size, and has the gradients of queries, keys and values apart and packed.
+      const double weights = h_ * t_ * t_ * element_;
+      work.element_bytes += 7 * weights + 8 * stream();
+      work.stash += weights;
+      work.working = std::max(5 * stream() + weights, 7 * stream());
     } else {
       // The log of every row's sum, and the mask of the padding.
       work.stash += h_ * t_ * kStatisticBytes + (padding_ ? t_ * element_ : 0);
+      work.working = 4 * stream();  // gradients: of mixed, of queries, keys and values
     }
     work.kept = work.output = stream();
     return work;
@@ -109,9 +107,10 @@ class BertWork {
     work.matrix_flops = product(f_, w_);
     work.matrix_bytes = stream() + inner();
     work.element_bytes = (5 + drop_moves()) * stream();
-    work.stash = (2 + dropped()) * stream() + statistics();  // the sum, normed
+    work.stash = 2 * stream() + statistics();  // the sum, normed
     work.kept = work.output = stream();
-    work.working = std::max(2 * stream(), inner());  // gradients: of both sides of the norm; of GELU
+    // Gradients: of both sides of the norm; of the product's input and, where it drops, of the product.
+    work.working = std::max(2 * stream(), inner() + dropped() * stream());
     return work;
   }
 
@@ -146,8 +145,8 @@ class BertWork {
     work.matrix_flops = 2 * w_ * (w_ + outputs_);
     work.matrix_bytes = (3 * w_ + outputs_) * element_;
     work.element_bytes = stream();
-    work.stash = ((2 + 2 * dropped()) * w_ + outputs_) * element_;  // the token, pooled
-    work.working = stream();                                        // gradient of all tokens
+    work.stash = ((2 + dropped()) * w_ + outputs_) * element_;  // the token, pooled, what is left of that
+    work.working = stream();                                    // gradient of all tokens
     return work;
   }
 
@@ -157,9 +156,9 @@ class BertWork {
   double first_token() const { return firsts_ * w_ * element_; }  // of its own, where it is needed
   double statistics() const { return 2 * kStatisticBytes * t_; }  // mean and deviation of a norm
   double product(double in, double out) const { return 2 * t_ * in * out; }
-  // Dropout keeps its mask; it reads states and mask and writes states, and the mask was written before.
+  // Dropout reads states and writes them. It keeps no mask, and what it reads is not needed again.
   double dropped() const { return dropout_ > 0 ? 1 : 0; }
-  double drop_moves() const { return 4 * dropped(); }
+  double drop_moves() const { return 2 * dropped(); }
 
   double dropout_;
   bool padding_;

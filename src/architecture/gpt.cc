@@ -37,9 +37,8 @@ class GptWork {
   Work embedding() const {
     Work work;
     work.element_bytes = (5 + drop_moves()) * stream();
-    work.stash = (1 + dropped()) * stream();  // the sum
-    work.kept = work.output = stream();
-    work.working = 3 * stream();  // both summands and the sum
+    work.stash = work.kept = work.output = stream();  // the sum
+    work.working = 3 * stream();                      // both summands and the sum
     return work;
   }
 
@@ -49,8 +48,7 @@ class GptWork {
     work.matrix_flops = product(w_, 3 * w_);
     work.matrix_bytes = 4 * stream();
     work.element_bytes = 2 * stream();
-    // Queries, keys and values are kept as they are by the fused kernel alone.
-    work.kept = dropout_ > 0 ? 0 : 3 * stream();
+    work.kept = 3 * stream();                          // queries, keys and values, by the attention
     work.stash = statistics() + stream() + work.kept;  // normed
     work.output = 4 * stream();
     work.working = 5 * stream();  // gradients: of both outputs, of normed
@@ -65,17 +63,19 @@ class GptWork {
     work.matrix_flops = product(w_, w_) + 2 * t_ * t_ * w_;
     work.matrix_bytes = 6 * stream();
     work.element_bytes = (3 + drop_moves()) * stream();
-    work.stash =
-        (2 + dropped()) * stream() + h_ * t_ * kStatisticBytes;  // mixed, the sum; the log of every row's sum
-    work.working = 5 * stream();  // gradients: of the sum, of mixed, of queries, keys and values
+    work.stash = 2 * stream();  // mixed, the sum
     if (dropout_ > 0) {
-      // Without the fused kernel: copies of queries, keys and values, and the matrices of softmax, mask and
-      // product.
-      const double scores = h_ * t_ * t_ * element_;
+      // Without the fused kernel: all weights, behind the causal mask too, are made and kept. The backward
+      // makes one more matrix of their size, and has the gradients of queries, keys and values apart and
+      // packed.
+      const double weights = h_ * t_ * t_ * element_;
       work.matrix_flops += 2 * t_ * t_ * w_;
-      work.element_bytes += 10 * scores + 6 * stream();
-      work.stash += 3 * stream() + 3 * scores + t_ * t_ - h_ * t_ * kStatisticBytes;
-      work.working = std::max(6 * stream(), 2 * (stream() + scores));  // the latter of the scores
+      work.element_bytes += 7 * weights + 8 * stream();
+      work.stash += weights;
+      work.working = std::max(6 * stream() + weights, 8 * stream());
+    } else {
+      work.stash += h_ * t_ * kStatisticBytes;  // the log of every row's sum
+      work.working = 5 * stream();  // gradients: of the sum, of mixed, of queries, keys and values
     }
     if (documents_) work.working += document_mask_bytes(t_, element_);
     work.kept = work.output = stream();
@@ -111,9 +111,8 @@ class GptWork {
     work.matrix_flops = product(4 * w_, w_);
     work.matrix_bytes = 5 * stream();
     work.element_bytes = (3 + drop_moves()) * stream();
-    work.stash = (1 + dropped()) * stream();  // the sum
-    work.kept = work.output = stream();
-    work.working = 5 * stream();  // gradients: of the sum, of the product's input
+    work.stash = work.kept = work.output = stream();  // the sum
+    work.working = (5 + dropped()) * stream();        // gradients: of the sum, of the product, of its input
     return work;
   }
 
@@ -144,9 +143,9 @@ class GptWork {
   double stream() const { return t_ * w_ * element_; }  // bytes of the hidden states
   double statistics() const { return kNormStatistics * kStatisticBytes * t_; }
   double product(double in, double out) const { return 2 * t_ * in * out; }
-  // Dropout keeps its mask; it reads states and mask and writes states, and the mask was written before.
+  // Dropout reads states and writes them. It keeps no mask, and what it reads is not needed again.
   double dropped() const { return dropout_ > 0 ? 1 : 0; }
-  double drop_moves() const { return 4 * dropped(); }
+  double drop_moves() const { return 2 * dropped(); }
 
   bool documents_;
   double dropout_, element_, t_, w_, h_, v_, outputs_;

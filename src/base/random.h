@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/host_device.h"
+
 namespace twobw {
 
 // splitmix64's finaliser (Steele, Lea, Flood 2014).
-constexpr std::uint64_t scramble(std::uint64_t x) {
+TWOBW_HOST_DEVICE constexpr std::uint64_t scramble(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15ULL;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;

@@ -107,8 +107,7 @@ void LayerBench::set_microbatch(int sequences) {
   runtime::Passes passes(config, *setup_.training, *setup_.training,
                          architecture::taken_by(model_.layers, 0, size()));
   passes.keep_padding();  // memory must do for the longest
-  pass_ = passes.training(0, 0);
-  pass_.batch = pass_.batch.to(compute_.device());
+  pass_ = passes.training(0, 0).to(compute_.device());
 }
 
 double LayerBench::token_bytes() const {

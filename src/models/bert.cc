@@ -73,7 +73,7 @@ struct Bert {
   // Its last product, with dropout, onto the stream x, and the norm. `p` is weight and bias of both.
   Tensor end_branch(const Tensor& x, const Tensor& inner, Parameters p, const Pass& pass, int site) const {
     const bool drops = dropout != 0.0 && pass.training;
-    const Tensor sum = drops ? x + ops::dropout(ops::linear(inner, p[0], p[1]), dropout, pass, site)
+    const Tensor sum = drops ? ops::dropout_add(ops::linear(inner, p[0], p[1]), x, dropout, pass, site)
                              : ops::linear_add(inner, p[0], p[1], x);
     return ops::layer_norm(sum, p[2], p[3], norm_eps);
   }

@@ -18,7 +18,7 @@ using Parameters = std::span<const Tensor>;
 Tensor add_branch(const Tensor& x, const Tensor& inner, Parameters p, double dropout, const Pass& pass,
                   int site) {
   if (dropout == 0.0 || !pass.training) return ops::linear_add(inner, p[0], p[1], x);
-  return x + ops::dropout(ops::linear(inner, p[0], p[1]), dropout, pass, site);
+  return ops::dropout_add(ops::linear(inner, p[0], p[1]), x, dropout, pass, site);
 }
 
 Tensors embedding(const ModelConfig& config, Parameters p, const Tensors&, const Pass& pass) {

@@ -8,6 +8,9 @@
 
 #include <cstdint>
 
+#include "base/dropout.h"
+#include "base/host_device.h"
+
 namespace twobw::models::cuda {
 
 // Rows of `width` elements. Where `residual` is given, x is added to it first and the sum is written to
@@ -153,6 +156,48 @@ struct EmbedBackward {
 };
 template <typename T>
 void embed_backward(const EmbedBackward<T>& embed, cudaStream_t stream);
+
+// A mask of dropout (base/dropout.h).
+struct Mask {
+  const std::uint64_t* key = nullptr;  // on the device: of the microbatch
+  std::uint64_t site = 0;
+  DropoutRate rate{};
+};
+
+// out = x [.., n2, n1, width] times the mask, plus `residual` where it is given; `out` may be either.
+template <typename T>
+struct Drop {
+  const T* x = nullptr;
+  const T* residual = nullptr;
+  T* out = nullptr;
+  Mask mask;
+  std::int64_t rows = 0, n1 = 1, n2 = 1;
+  int width = 0;
+};
+template <typename T>
+void drop(const Drop<T>& drop, cudaStream_t stream);
+
+// The weights [batch, heads, length, length] of an attention that drops some of them.
+template <typename T>
+struct AttentionWeights {
+  // Forward: scores, which become the softmax of `scale` times those that a query sees, and 0 for the others.
+  T* weights = nullptr;
+  T* dropped = nullptr;                     // forward: they times the mask
+  T* gradient = nullptr;                    // backward: of `dropped`, becomes that of the scores
+  const std::int64_t* lengths = nullptr;    // forward: of the sequences; null: there is no padding
+  const std::int64_t* positions = nullptr;  // forward, causal: of the tokens in documents; null: there is one
+  bool causal = false;
+  Mask mask;
+  std::int64_t batch = 0;
+  int heads = 0, length = 0;
+  float scale = 1;
+
+  TWOBW_HOST_DEVICE std::int64_t rows() const { return batch * heads * length; }
+};
+template <typename T>
+void attention_weights_forward(const AttentionWeights<T>& attention, cudaStream_t stream);
+template <typename T>
+void attention_weights_backward(const AttentionWeights<T>& attention, cudaStream_t stream);
 
 // out [rows, width + 2 kv_width] = the rows of q [rows, width], k and v [rows, kv_width] side by side.
 template <typename T>

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "base/dropout.h"
 #include "data/batch.h"
 
 namespace twobw::models {
@@ -29,6 +30,15 @@ struct Pass {
   at::Tensor loss_scale{};
   // Memory that a layer on a GPU may use while it computes, and make larger; none: it takes its own.
   at::Tensor* room = nullptr;
+  // On a GPU, in training with dropout: [1], int64, the bits of dropout_key. What is captured into a graph
+  // reads it there, so that the next microbatch's may be put in its place.
+  at::Tensor key_on_gpu{};
+
+  // Of the masks of this microbatch (base/dropout.h).
+  std::uint64_t dropout_key() const { return twobw::dropout_key(seed, update, microbatch); }
+
+  // The same with its tensors there.
+  Pass to(at::Device device) const;
 };
 
 // What passes from a layer to the next: usually one tensor, more where a cut may fall in the middle of

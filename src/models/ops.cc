@@ -1,15 +1,12 @@
 #include "models/ops.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <cmath>
 #include <optional>
 
 #include "base/error.h"
-#include "base/random.h"
-#include "models/documents.h"
+#include "models/dropped_attention.h"
 #include "models/few_rows.h"
 #include "models/kernels.h"
 #include "models/ops_cuda.h"
@@ -172,18 +169,8 @@ struct TimesGradientFunction : torch::autograd::Function<TimesGradientFunction> 
   }
 };
 
-Tensor keep_mask(at::IntArrayRef sizes, double p, const Pass& pass, int site) {
-  auto generator = at::detail::createCPUGenerator(
-      random_key(pass.seed, hash_text("dropout"), pass.update, pass.microbatch, pass.layer, site));
-  return at::empty(sizes, at::kFloat).bernoulli_(1.0 - p, generator).div_(1.0 - p);
-}
-
 std::optional<Tensor> given(const Tensor& x) {
   return x.defined() ? std::optional(x) : std::nullopt;
-}
-
-[[noreturn]] void no_dropout_on_a_gpu(double p) {
-  fail_input("model.dropout is {}: only 0 is supported on GPUs yet", p);
 }
 
 }  // namespace
@@ -231,33 +218,18 @@ Tensor erf_gelu(const Tensor& x) {
   return ErfGeluFunction::apply(x);
 }
 
-Tensor dropout(const Tensor& x, double p, const Pass& pass, int site) {
-  if (p == 0.0 || !pass.training) return x;
-  if (x.is_cuda()) no_dropout_on_a_gpu(p);
-  return (x * keep_mask(x.sizes(), p, pass, site)).to(x.scalar_type());
-}
-
 Tensor causal_attention(const Tensor& qkv, int heads, double p, const Pass& pass, int site,
                         const Tensor& positions) {
+  if (p != 0.0 && pass.training)
+    return dropped_attention(qkv, heads, /*causal=*/true, positions, DropoutMask::of(pass, p, site));
   const std::int64_t b = qkv.size(0), length = qkv.size(1), width = qkv.size(2) / 3;
-  const bool drops = p != 0.0 && pass.training;
-  if (qkv.is_cuda() && drops) no_dropout_on_a_gpu(p);
-  if (qkv.is_cuda() || (positions.defined() && !drops)) {
+  if (qkv.is_cuda() || positions.defined()) {
     const int size = static_cast<int>(width) / heads;
     return grouped_attention(qkv, {.queries = heads, .keys = heads, .size = size}, positions);
   }
   const Tensor split = qkv.view({b, length, 3, heads, width / heads}).permute({2, 0, 3, 1, 4});
-  const Tensor q = split[0], k = split[1], v = split[2];
-  Tensor mixed;
-  if (!drops) {
-    mixed = at::scaled_dot_product_attention(q, k, v, {}, 0.0, /*is_causal=*/true);
-  } else {
-    const Tensor hidden =
-        positions.defined() ? hidden_keys(positions) : at::ones({length, length}, at::kBool).triu(1);
-    const Tensor scores = at::matmul(q, k.transpose(-2, -1)) / std::sqrt(static_cast<double>(width / heads));
-    mixed =
-        at::matmul(ops::dropout(at::softmax(scores.masked_fill(hidden, -INFINITY), -1), p, pass, site), v);
-  }
+  const Tensor mixed =
+      at::scaled_dot_product_attention(split[0], split[1], split[2], {}, 0.0, /*is_causal=*/true);
   return mixed.transpose(1, 2).reshape({b, length, width});
 }
 

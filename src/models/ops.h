@@ -47,8 +47,8 @@ std::pair<at::Tensor, at::Tensor> norm_and_stream(const at::Tensor& x, const at:
 at::Tensor gelu(const at::Tensor& x);
 at::Tensor erf_gelu(const at::Tensor& x);
 
-// Causal self-attention within each document, of packed qkv [b, T, 3w] -> [b, T, w]; `site` tells the masks
-// of one layer apart.
+// Causal self-attention within each document, of packed qkv [b, T, 3w] -> [b, T, w]; dropout zeroes attention
+// weights.
 at::Tensor causal_attention(const at::Tensor& qkv, int heads, double dropout, const Pass& pass, int site,
                             const at::Tensor& positions = {});
 
@@ -82,8 +82,10 @@ at::Tensor rotate(const at::Tensor& qkv, const Heads& heads, const at::Tensor& a
 // keys neighbouring heads of queries share one of keys and values.
 at::Tensor grouped_attention(const at::Tensor& qkv, const Heads& heads, const at::Tensor& positions = {});
 
-// x with each element zeroed with probability p and the rest divided by 1-p, while training.
+// x with each element zeroed with probability p and the rest divided by 1-p, while training; and the same
+// onto a residual stream. `site` tells the masks of one layer apart; base/dropout.h says how they are drawn.
 at::Tensor dropout(const at::Tensor& x, double p, const Pass& pass, int site);
+at::Tensor dropout_add(const at::Tensor& x, const at::Tensor& residual, double p, const Pass& pass, int site);
 
 // Cross-entropy of hidden [.., w] times weight [V, w] plus bias [V] (or undefined) against targets [..],
 // summed over those targets that are not below 0, times `scale` (one double). The full logits live only

@@ -8,6 +8,7 @@
 
 #include <utility>
 
+#include "models/dropout.h"
 #include "models/heads.h"
 
 namespace twobw::models::ops::cuda {
@@ -53,6 +54,17 @@ at::Tensor normed_linear(const at::Tensor& x, const at::Tensor& gain, double eps
 at::Tensor causal_attention(const at::Tensor& qkv, const Heads& heads, const at::Tensor& positions);
 // lengths may be undefined.
 at::Tensor full_attention(const at::Tensor& qkv, const Heads& heads, const at::Tensor& lengths);
+
+// x times the mask, plus `residual` (or undefined); not differentiable.
+at::Tensor drop(const at::Tensor& x, const at::Tensor& residual, const DropoutMask& mask, bool in_place);
+
+// The steps of models/dropped_attention.h, not differentiable. Of packed qkv without gaps: what its tokens
+// mix, and the weights [b, heads, T, T] before the mask; and the gradient of qkv by these and by that of the
+// former.
+std::pair<at::Tensor, at::Tensor> attend(const at::Tensor& packed, int heads, bool causal,
+                                         const at::Tensor& tells, const DropoutMask& mask);
+at::Tensor attend_backward(const at::Tensor& packed, int heads, const at::Tensor& weights,
+                           const at::Tensor& grad_mixed, const DropoutMask& mask);
 
 // The gradients of `weight` and `bias` (or undefined) are accumulated by the forward already, where gradients
 // are wanted. `of_gradients` may be undefined; `room` (or nothing) is for the logits.

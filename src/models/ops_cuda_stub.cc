@@ -59,6 +59,15 @@ Tensor causal_attention(const Tensor&, const Heads&, const Tensor&) {
 Tensor full_attention(const Tensor&, const Heads&, const Tensor&) {
   not_built();
 }
+Tensor drop(const Tensor&, const Tensor&, const DropoutMask&, bool) {
+  not_built();
+}
+std::pair<Tensor, Tensor> attend(const Tensor&, int, bool, const Tensor&, const DropoutMask&) {
+  not_built();
+}
+Tensor attend_backward(const Tensor&, int, const Tensor&, const Tensor&, const DropoutMask&) {
+  not_built();
+}
 Tensor head_loss(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                  bool, Tensor*) {
   not_built();

@@ -155,8 +155,7 @@ double Oracle::loss_scale(std::int64_t batch) const {
 }
 
 double Oracle::run_microbatch(int replica, std::int64_t microbatch) {
-  models::Pass pass = passes_.training(replica, microbatch);
-  pass.batch = pass.batch.to(compute_.device());
+  models::Pass pass = passes_.training(replica, microbatch).to(compute_.device());
   if (config_.train.precision == "fp16")
     pass.loss_scale = at::full({1}, loss_scale(updates_), compute_.dtype(at::kDouble));
   models::Tensors x;
@@ -289,8 +288,7 @@ double Oracle::evaluate(const data::Source& validation) const {
     parameters.push_back(weights::parameter_views(part->layout, part->true_weights().to(compute_)));
   double sum = 0;
   for (int index = 0; index < config_.train.eval_microbatches; ++index) {
-    models::Pass pass = passes.validation(index);
-    pass.batch = pass.batch.to(compute_.device());
+    const models::Pass pass = passes.validation(index).to(compute_.device());
     models::Tensors x;
     for (int stage = 0; stage < stages(); ++stage) {
       const weights::Layout& layout = parts_[stage]->layout;

@@ -85,10 +85,13 @@ double Passes::validation_scale(Mean& mean) const {
   return *mean.validation_scale;
 }
 
-models::Pass Passes::training(int replica, std::int64_t k) {
+models::Pass Passes::keys(int replica, std::int64_t k) const {
   const std::int64_t m = config_.pipeline.microbatches;
-  models::Pass pass{
-      .training = true, .seed = config_.train.seed, .update = k / m, .microbatch = replica * m + k % m};
+  return {.training = true, .seed = config_.train.seed, .update = k / m, .microbatch = replica * m + k % m};
+}
+
+models::Pass Passes::training(int replica, std::int64_t k) {
+  models::Pass pass = keys(replica, k);
   pass.batch = without_padding(
       training_, [&](BatchFields fields) { return training_batch(pass.update, pass.microbatch, fields); });
   for (const auto& [field, mean] : {std::pair{Field::LossScale, &loss_}, {Field::LabelScale, &labels_}}) {

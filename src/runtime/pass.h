@@ -27,6 +27,8 @@ class Passes {
   // Microbatch k = 0, 1, 2, ... of one replica. Of update j replica p runs m microbatches, which are number
   // p*m to p*m + m-1 of all the replicas' together; that number keys data and dropout.
   models::Pass training(int replica, std::int64_t k);
+  // The same without its tensors.
+  models::Pass keys(int replica, std::int64_t k) const;
   // Number `index` of an evaluation.
   models::Pass validation(std::int64_t index);
 

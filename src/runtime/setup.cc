@@ -102,8 +102,6 @@ std::vector<device::Device> choose_gpus(const Config& config) {
   if (config.pipeline.replicas > transport::kMostReplicasOnGpus)
     fail_input("pipeline.replicas is {}; on GPUs at most {} are allowed", config.pipeline.replicas,
                transport::kMostReplicasOnGpus);
-  if (!slices.empty() && config.model.dropout > 0)
-    fail_input("model.dropout is {}; on GPUs it must be 0 in this version", config.model.dropout);
   std::vector<device::Device> devices;
   for (const GpuSlice& slice : slices) devices.push_back({.gpu = slice});
   return devices;

@@ -74,8 +74,18 @@ void make(Layout& layout, Type type, const Operand& operand, std::int64_t rows, 
     make(layout, type, rows, columns, operand.stride);
 }
 
-std::uint32_t alignment_of(const void* pointer) {
-  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+void set_batch(const Layout& layout, std::int32_t count, std::int64_t apart) {
+  check(cublasLtMatrixLayoutSetAttribute(layout.get(), CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
+                                         sizeof(count)),
+        "describing a batch");
+  check(cublasLtMatrixLayoutSetAttribute(layout.get(), CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &apart,
+                                         sizeof(apart)),
+        "describing a batch");
+}
+
+// Of all the matrices of a batch that are so many bytes apart.
+std::uint32_t alignment_of(const void* pointer, std::int64_t apart = 0) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer) | static_cast<std::uintptr_t>(apart);
   return static_cast<std::uint32_t>(std::min<std::uintptr_t>(address & (~address + 1), 256));
 }
 
@@ -84,6 +94,8 @@ struct Key {
   std::int64_t m, n, k, a_stride, b_stride, out_stride, added_stride;
   std::uint32_t a_alignment, b_alignment, out_alignment, added_alignment;
   bool a_transposed, b_transposed, bias, added;
+  int batch;
+  std::int64_t a_apart, b_apart, out_apart;
   Type in, type;
   int multiprocessors;
   std::size_t workspace_bytes;
@@ -98,6 +110,7 @@ std::map<Key, cublasLtMatmulAlgo_t> chosen;
 void multiply(const Product& p, cudaStream_t stream) {
   TWOBW_ASSERT(p.m > 0 && p.n > 0 && p.k > 0, "a product [{}, {}, {}]", p.m, p.k, p.n);
   TWOBW_ASSERT(p.in == p.type || p.type == Type::kFloat, "a product into another type of 16 bits");
+  TWOBW_ASSERT(p.batch == 1 || (p.added == nullptr && p.bias == nullptr), "a batch with something added");
   const device::GpuContext& context = device::gpu_context(stream);
   cublasLtHandle_t handle = handle_on(context.gpu);
   // out^T = b^T a^T is the same numbers counted by columns: b comes first.
@@ -122,6 +135,13 @@ void multiply(const Product& p, cudaStream_t stream) {
   make(b, p.in, p.b, p.k, p.n);
   make(c, p.type, p.m, p.n, added_stride);
   make(d, p.type, p.m, p.n, p.out_stride);
+  if (p.batch > 1) {
+    set_batch(a, p.batch, p.a.apart);
+    set_batch(b, p.batch, p.b.apart);
+    set_batch(c, p.batch, p.out_apart);
+    set_batch(d, p.batch, p.out_apart);
+  }
+  const std::int64_t in_bytes = p.in == Type::kFloat ? 4 : 2, out_bytes = p.type == Type::kFloat ? 4 : 2;
 
   const Key key{.m = p.m,
                 .n = p.n,
@@ -130,14 +150,18 @@ void multiply(const Product& p, cudaStream_t stream) {
                 .b_stride = p.b.stride,
                 .out_stride = p.out_stride,
                 .added_stride = added_stride,
-                .a_alignment = alignment_of(p.a.data),
-                .b_alignment = alignment_of(p.b.data),
-                .out_alignment = alignment_of(p.out),
-                .added_alignment = alignment_of(added),
+                .a_alignment = alignment_of(p.a.data, in_bytes * p.a.apart),
+                .b_alignment = alignment_of(p.b.data, in_bytes * p.b.apart),
+                .out_alignment = alignment_of(p.out, out_bytes * p.out_apart),
+                .added_alignment = alignment_of(added, out_bytes * p.out_apart),
                 .a_transposed = p.a.transposed,
                 .b_transposed = p.b.transposed,
                 .bias = p.bias != nullptr,
                 .added = p.added != nullptr,
+                .batch = p.batch,
+                .a_apart = p.a.apart,
+                .b_apart = p.b.apart,
+                .out_apart = p.out_apart,
                 .in = p.in,
                 .type = p.type,
                 .multiprocessors = context.product_multiprocessors,

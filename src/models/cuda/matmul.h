@@ -15,6 +15,7 @@ struct Operand {
   const void* data = nullptr;
   std::int64_t stride = 0;
   bool transposed = false;  // memory holds the transpose of what enters the product
+  std::int64_t apart = 0;   // elements between those of one product of a batch and of the next
 };
 
 // out [m, n] = a [m, k] b [k, n] + beta added + bias, in this order.
@@ -29,6 +30,9 @@ struct Product {
   std::int64_t added_stride = 0;
   float beta = 1.0f;
   const void* bias = nullptr;  // [n]; null: none
+  // So many products of one shape; more than one have nothing added and no bias.
+  int batch = 1;
+  std::int64_t out_apart = 0;
 };
 
 // For the multiprocessors and with the workspace of the stream's context (device/gpu.h). The same product is

@@ -12,9 +12,21 @@ namespace {
 using at::Tensor;
 
 std::int64_t stride_of(const Tensor& matrix) {
-  TWOBW_ASSERT(matrix.dim() == 2 && (matrix.stride(1) == 1 || matrix.size(1) == 1),
+  TWOBW_ASSERT((matrix.dim() == 2 || matrix.dim() == 3) && (matrix.stride(-1) == 1 || matrix.size(-1) == 1),
                "not the rows of a matrix");
-  return std::max(matrix.stride(0), matrix.size(1));  // one row alone may have any stride
+  return std::max(matrix.stride(-2), matrix.size(-1));  // one row alone may have any stride
+}
+
+// Elements from the matrix of one product to that of the next.
+std::int64_t batch_stride(const Tensor& matrices) {
+  return matrices.dim() == 3 ? matrices.stride(0) : 0;
+}
+
+kernels::Operand operand_of(const Matrix& matrix) {
+  return {.data = matrix.tensor.data_ptr(),
+          .stride = stride_of(matrix.tensor),
+          .transposed = matrix.transposed,
+          .apart = batch_stride(matrix.tensor)};
 }
 
 kernels::Type type_of(const Tensor& x) {
@@ -25,21 +37,27 @@ kernels::Type type_of(const Tensor& x) {
 }  // namespace
 
 void multiply_into(const Tensor& out, const Matrix& a, const Matrix& b, const Added& added) {
-  TWOBW_ASSERT(a.columns() == b.rows() && out.size(0) == a.rows() && out.size(1) == b.columns(),
+  TWOBW_ASSERT(a.columns() == b.rows() && out.size(-2) == a.rows() && out.size(-1) == b.columns(),
                "a product [{}, {}] x [{}, {}] into [{}, {}]", a.rows(), a.columns(), b.rows(), b.columns(),
-               out.size(0), out.size(1));
+               out.size(-2), out.size(-1));
+  const std::int64_t batch = out.dim() == 3 ? out.size(0) : 1;
+  for (const Tensor* tensor : {&a.tensor, &b.tensor}) {
+    TWOBW_ASSERT(tensor->dim() == out.dim() && (out.dim() == 2 || tensor->size(0) == batch),
+                 "the matrices of {} products", batch);
+  }
   TWOBW_ASSERT(a.tensor.scalar_type() == b.tensor.scalar_type(), "a product of {} and {}",
                c10::toString(a.tensor.scalar_type()), c10::toString(b.tensor.scalar_type()));
-  kernels::Product product{
-      .m = a.rows(),
-      .n = b.columns(),
-      .k = a.columns(),
-      .a = {.data = a.tensor.data_ptr(), .stride = stride_of(a.tensor), .transposed = a.transposed},
-      .b = {.data = b.tensor.data_ptr(), .stride = stride_of(b.tensor), .transposed = b.transposed},
-      .in = type_of(a.tensor),
-      .type = type_of(out),
-      .out = out.data_ptr(),
-      .out_stride = stride_of(out)};
+  kernels::Product product{.m = a.rows(),
+                           .n = b.columns(),
+                           .k = a.columns(),
+                           .a = operand_of(a),
+                           .b = operand_of(b),
+                           .in = type_of(a.tensor),
+                           .type = type_of(out),
+                           .out = out.data_ptr(),
+                           .out_stride = stride_of(out),
+                           .batch = static_cast<int>(batch),
+                           .out_apart = batch_stride(out)};
   if (added.matrix.defined()) {
     TWOBW_ASSERT(added.matrix.sizes() == out.sizes() && added.matrix.scalar_type() == out.scalar_type(),
                  "a product and what is added to it differ");

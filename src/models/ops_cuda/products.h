@@ -7,22 +7,23 @@
 
 namespace twobw::models::ops::cuda {
 
-// A matrix of a product: 2 dimensions, rows without gaps in them. Refers to the tensor.
+// A matrix of a product: 2 dimensions, rows without gaps in them; or one for each of several products along a
+// dimension before those. Refers to the tensor.
 struct Matrix {
   const at::Tensor& tensor;
   bool transposed = false;
 
-  std::int64_t rows() const { return tensor.size(transposed ? 1 : 0); }
-  std::int64_t columns() const { return tensor.size(transposed ? 0 : 1); }
+  std::int64_t rows() const { return tensor.size(transposed ? -1 : -2); }
+  std::int64_t columns() const { return tensor.size(transposed ? -2 : -1); }
 };
 
-// What is added to a product, of its type; undefined: nothing.
+// What is added to a single product, of its type; undefined: nothing.
 struct Added {
   at::Tensor matrix{};  // of the product's shape; may be what it is written to
   at::Tensor bias{};    // to every row
 };
 
-// out = a b, and what is added to it.
+// out = a b, and what is added to it; of several products, each by itself.
 void multiply_into(const at::Tensor& out, const Matrix& a, const Matrix& b, const Added& added = {});
 
 // The weight's gradient += a^T b.

@@ -13,8 +13,7 @@ namespace twobw::runtime::gpu {
 
 class Slot {
  public:
-  // `pass` is the same for every microbatch; its tokens and targets are where theirs are put. Refers to the
-  // model.
+  // `pass` is the same for every microbatch; its tensors are where theirs are put. Refers to the model.
   Slot(const models::Model& model, const StageSetup& setup, const models::Pass& pass);
 
   const models::Pass& pass() const { return pass_; }

@@ -75,6 +75,7 @@ class GpuStage final : public Stage {
                         static_cast<int>(batch % gradients_.count()));
   }
   void make_slots();
+  void set_dropout_key(std::int64_t microbatch, int index);
   Tensors launch_forward(std::int64_t microbatch, int index, std::int64_t generation);
   Tensors run_forward(int index, std::span<const Tensor> parameters) {
     return slots_[index].forward(parameters, boundary_.inputs(index));
@@ -159,6 +160,7 @@ void GpuStage::make_slots() {
       pass.batch[field] =
           data::make_field(field, config_.pipeline.microbatch, config_.model.context, on_gpu).zero_();
     }
+    if (config_.model.dropout > 0) pass.key_on_gpu = at::zeros({1}, on_gpu.dtype(at::kLong));
     slots_.emplace_back(model_, setup_, pass);
     footprint_[Term::Inputs] += 8.0 * static_cast<double>(batch_count());
   }
@@ -186,8 +188,16 @@ Tensors GpuStage::forward(std::int64_t microbatch, int index, std::int64_t gener
                           const Tensors& inputs) {
   versions_.acquire(generation);
   if (!passes_.fields().empty()) uploads_.send(microbatch, slots_[index].pass().batch);
+  set_dropout_key(microbatch, index);
   boundary_.take_inputs(index, inputs);
   return forwards_late_ ? Tensors() : launch_forward(microbatch, index, generation);
+}
+
+// Where the slot's graphs read it, until its next forward.
+void GpuStage::set_dropout_key(std::int64_t microbatch, int index) {
+  const Tensor& key = slots_[index].pass().key_on_gpu;
+  if (!key.defined()) return;
+  key.fill_(static_cast<std::int64_t>(passes_.keys(setup_.replica, microbatch).dropout_key()));
 }
 
 Tensors GpuStage::launch_forward(std::int64_t microbatch, int index, std::int64_t generation) {
@@ -233,8 +243,7 @@ Tensors GpuStage::backward(std::int64_t microbatch, int index, std::int64_t gene
 // stages can be used again.
 Tensors GpuStage::evaluate(std::int64_t index, const Tensors& inputs) {
   at::NoGradGuard no_grad;
-  models::Pass pass = passes_.validation(index);
-  pass.batch = pass.batch.to(versions_.flat(versions_.newest()).device());
+  const models::Pass pass = passes_.validation(index).to(versions_.flat(versions_.newest()).device());
   const Tensor weights = weights_to_evaluate();
   Tensors outputs = run_layers(weights::parameter_views(layout_, weights), inputs, pass);
   check_cuda(cudaStreamSynchronize(stream_), "evaluation");
