@@ -24,7 +24,7 @@ constexpr std::uint64_t dropout_key(std::uint64_t seed, std::int64_t update, std
 constexpr std::uint64_t dropout_site(int layer, int site) {
   return random_key(static_cast<std::uint64_t>(layer), site);
 }
-TWOBW_HOST_DEVICE std::uint64_t mask_key(std::uint64_t key, std::uint64_t site) {
+TWOBW_HOST_DEVICE constexpr std::uint64_t mask_key(std::uint64_t key, std::uint64_t site) {
   return scramble(key ^ site);
 }
 

@@ -133,5 +133,75 @@ TEST_F(ProductsOnGpu, OfHalfIntoFloat) {
   expect_products<__half, float>();
 }
 
+// Of every head of one sequence, as queries, keys and values lie packed: scores of queries and keys, and out
+// of them something of the values' shape, packed again.
+template <typename T>
+void expect_batch(std::int64_t heads, std::int64_t length, std::int64_t size) {
+  const std::int64_t row = 3 * heads * size;
+  const std::vector<float> packed = normal(length * row, 1);
+  const Buffer<T> on_packed{rounded<T>(packed)};
+  Buffer<T> scores(heads * length * length), mixed(length * row);
+  multiply({.m = length,
+            .n = length,
+            .k = size,
+            .a = {.data = on_packed.data(), .stride = row, .apart = size},
+            .b = {.data = on_packed.data() + heads * size, .stride = row, .transposed = true, .apart = size},
+            .in = kType<T>,
+            .type = kType<T>,
+            .out = scores.data(),
+            .out_stride = length,
+            .batch = static_cast<int>(heads),
+            .out_apart = length * length},
+           nullptr);
+  const std::vector<double> from = seen<T>(packed);
+  std::vector<double> expected;
+  for (std::int64_t head = 0; head < heads; ++head) {
+    for (std::int64_t i = 0; i < length; ++i) {
+      for (std::int64_t j = 0; j < length; ++j) {
+        double sum = 0;
+        for (std::int64_t l = 0; l < size; ++l)
+          sum += from[i * row + head * size + l] * from[j * row + (heads + head) * size + l];
+        expected.push_back(sum);
+      }
+    }
+  }
+  const std::vector<float> found = widened(scores.read());
+  expect_near(found, expected, kRounding<T>);
+
+  multiply({.m = length,
+            .n = size,
+            .k = length,
+            .a = {.data = scores.data(), .stride = length, .transposed = true, .apart = length * length},
+            .b = {.data = on_packed.data() + 2 * heads * size, .stride = row, .apart = size},
+            .in = kType<T>,
+            .type = kType<T>,
+            .out = mixed.data() + heads * size,
+            .out_stride = row,
+            .batch = static_cast<int>(heads),
+            .out_apart = size},
+           nullptr);
+  std::vector<double> into(length * row, 0.0);  // stays beside what is written
+  for (std::int64_t head = 0; head < heads; ++head) {
+    for (std::int64_t i = 0; i < length; ++i) {
+      for (std::int64_t l = 0; l < size; ++l) {
+        double sum = 0;
+        for (std::int64_t j = 0; j < length; ++j)
+          sum += found[(head * length + j) * length + i] * from[j * row + (2 * heads + head) * size + l];
+        into[i * row + (heads + head) * size + l] = sum;
+      }
+    }
+  }
+  expect_near(widened(mixed.read()), into, kRounding<T>);
+}
+
+TEST_F(ProductsOnGpu, OfABatch) {
+  for (const auto& [heads, length, size] :
+       {std::array<std::int64_t, 3>{4, 64, 32}, {2, 37, 5}, {3, 40, 64}, {1, 16, 8}, {2, 1, 3}}) {
+    SCOPED_TRACE(testing::Message() << heads << " heads of " << size << ", " << length << " tokens");
+    expect_batch<float>(heads, length, size);
+    expect_batch<__nv_bfloat16>(heads, length, size);
+  }
+}
+
 }  // namespace
 }  // namespace twobw::models::cuda

@@ -26,6 +26,11 @@ ModelConfig gpt() {
   return {.layers = 2, .width = 128, .heads = 2, .vocab = kVocabulary, .context = 80, .tied = false};
 }
 
+ModelConfig dropping(ModelConfig config) {
+  config.dropout = 0.1;
+  return config;
+}
+
 ModelConfig llama() {
   ModelConfig config = gpt();
   config.family = "llama";
@@ -105,6 +110,13 @@ class Sample {
     const bool of_sequences = architecture::tells_of_sequences(config.head);
     const double count = of_sequences ? kBatch : kBatch * kLength;
     pass_.batch[Field::LossScale] = at::full({1}, 1 / count, at::TensorOptions(device).dtype(at::kDouble));
+    pass_ = pass_.to(device);
+  }
+
+  // From now on, also in graphs that were captured before.
+  void set_microbatch(std::int64_t microbatch) {
+    pass_.microbatch = microbatch;
+    pass_.key_on_gpu.fill_(static_cast<std::int64_t>(pass_.dropout_key()));
   }
 
   // The loss; gradients are added.
@@ -131,7 +143,7 @@ class Sample {
   Pass pass_;
 };
 
-class ModelOnGpu : public WorkerStreamTest, public testing::WithParamInterface<ModelConfig> {
+class CapturedOnGpu : public WorkerStreamTest {
  protected:
   // Not the default stream, which cannot be captured.
   void SetUp() override {
@@ -142,6 +154,8 @@ class ModelOnGpu : public WorkerStreamTest, public testing::WithParamInterface<M
  private:
   c10::cuda::OptionalCUDAStreamGuard guard_;
 };
+
+class ModelOnGpu : public CapturedOnGpu, public testing::WithParamInterface<ModelConfig> {};
 
 TEST_P(ModelOnGpu, IsThatOfTheCpuInFloat) {
   const Sample on_cpu(GetParam(), at::kCPU, at::kFloat), on_gpu(GetParam(), at::kCUDA, at::kFloat);
@@ -196,17 +210,47 @@ TEST_P(ModelOnGpu, CanBeCapturedWithTheSameBits) {
   expect_captured(GetParam(), 0.0);
 }
 
+// As a stage does: the key is written where the graph reads it.
+TEST_F(CapturedOnGpu, AGraphDrawsTheMasksOfTheMicrobatchThatItRunsFor) {
+  register_stream(true);
+  Sample model(dropping(gpt()), at::kCUDA, at::kBFloat16);
+  std::vector<double> losses;
+  std::vector<Tensor> gradients;
+  for (const std::int64_t microbatch : {0, 1, 2}) {
+    model.set_microbatch(microbatch);
+    model.clear_gradients();
+    losses.push_back(model.step().item<double>());
+    gradients.push_back(model.gradients());
+  }
+  EXPECT_NE(losses[1], losses[0]);
+  at::cuda::getCurrentCUDAStream().synchronize();
+  at::cuda::CUDAGraph graph;
+  graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+  const Tensor captured = model.step();
+  graph.capture_end();
+  for (const std::int64_t microbatch : {1, 0, 2}) {
+    model.set_microbatch(microbatch);
+    model.clear_gradients();
+    graph.replay();
+    EXPECT_EQ(captured.item<double>(), losses[microbatch]);
+    EXPECT_TRUE(at::equal(model.gradients(), gradients[microbatch]));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, ModelOnGpu,
-                         testing::Values(gpt(), llama(), qwen3(), bert(ModelHead::MaskedLm),
-                                         bert(ModelHead::Classification), bert(ModelHead::Regression),
-                                         bert_without_padding(), classifying_llama(), resetting(gpt()),
+                         testing::Values(gpt(), dropping(gpt()), dropping(bert(ModelHead::MaskedLm)),
+                                         dropping(bert(ModelHead::Classification)), llama(), qwen3(),
+                                         bert(ModelHead::MaskedLm), bert(ModelHead::Classification),
+                                         bert(ModelHead::Regression), bert_without_padding(),
+                                         classifying_llama(), resetting(gpt()), resetting(dropping(gpt())),
                                          resetting(llama()), resetting(qwen3())),
                          [](const auto& info) {
                            const ModelConfig& config = info.param;
                            const std::string family = config.qk_norm ? "qwen3" : config.family;
                            return family + "_" + std::string(name(config.head)) +
                                   (config.padding ? "" : "_without_padding") +
-                                  (config.reset_documents ? "_documents" : "");
+                                  (config.reset_documents ? "_documents" : "") +
+                                  (config.dropout > 0 ? "_dropout" : "");
                          });
 
 }  // namespace
