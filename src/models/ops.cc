@@ -5,7 +5,6 @@
 
 #include <optional>
 
-#include "base/error.h"
 #include "models/dropped_attention.h"
 #include "models/few_rows.h"
 #include "models/kernels.h"
