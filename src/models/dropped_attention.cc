@@ -24,12 +24,19 @@ Tensor part_of(const Tensor& packed, int heads, int which) {
   return packed.view({packed.size(0), packed.size(1), 3, heads, packed.size(2) / 3 / heads}).select(2, which);
 }
 
-// [b, T, heads, size] as matrices [b heads, T, size], and back.
+// [b, T, heads, size] as matrices [b heads, T, size], or transposed, of which products then need no copy.
 Tensor matrices_of(const Tensor& x) {
   return x.transpose(1, 2).reshape({x.size(0) * x.size(2), x.size(1), x.size(3)});
 }
-Tensor joined(const Tensor& matrices, int heads) {
+Tensor transposed_of(const Tensor& x) {
+  return x.permute({0, 2, 3, 1}).reshape({x.size(0) * x.size(2), x.size(3), x.size(1)});
+}
+// And back.
+Tensor from_matrices(const Tensor& matrices, int heads) {
   return matrices.unflatten(0, {-1, heads}).transpose(1, 2);
+}
+Tensor from_transposed(const Tensor& matrices, int heads) {
+  return matrices.unflatten(0, {-1, heads}).permute({0, 3, 1, 2});
 }
 
 float scale_of(const Tensor& packed, int heads) {
@@ -76,27 +83,26 @@ Tensor drop_weights(const Tensor& weights, int heads, const DropoutMask& mask, b
 std::pair<Tensor, Tensor> attend(const Tensor& packed, int heads, bool causal, const Tensor& tells,
                                  const DropoutMask& mask) {
   const Tensor weights =
-      at::bmm(matrices_of(part_of(packed, heads, 0)), matrices_of(part_of(packed, heads, 1)).transpose(1, 2));
+      at::bmm(matrices_of(part_of(packed, heads, 0)), transposed_of(part_of(packed, heads, 1)));
   softmax(weights, heads, causal, tells, scale_of(packed, heads));
   const Tensor mixed = at::bmm(drop_weights(weights, heads, mask), matrices_of(part_of(packed, heads, 2)));
-  return {joined(mixed, heads).reshape({packed.size(0), packed.size(1), packed.size(2) / 3}), weights};
+  return {from_matrices(mixed, heads).reshape({packed.size(0), packed.size(1), packed.size(2) / 3}), weights};
 }
 
 Tensor attend_backward(const Tensor& packed, int heads, const Tensor& weights, const Tensor& grad_mixed,
                        const DropoutMask& mask) {
-  Tensor grad = matrices_of(grad_mixed.unflatten(2, {heads, -1}));
-  const Tensor grad_values = at::bmm(drop_weights(weights, heads, mask).transpose(1, 2), grad);
-  Tensor grad_scores = at::bmm(grad, matrices_of(part_of(packed, heads, 2)).transpose(1, 2));
-  grad.reset();
+  const Tensor gradient = grad_mixed.unflatten(2, {heads, -1});
+  const Tensor grad_values = at::bmm(transposed_of(gradient), drop_weights(weights, heads, mask));
+  Tensor grad_scores = at::bmm(matrices_of(gradient), transposed_of(part_of(packed, heads, 2)));
   drop_weights(grad_scores, heads, mask, /*in_place=*/true);
   softmax_backward(weights, grad_scores, scale_of(packed, heads));
   const Tensor grad_queries = at::bmm(grad_scores, matrices_of(part_of(packed, heads, 1)));
-  const Tensor grad_keys = at::bmm(grad_scores.transpose(1, 2), matrices_of(part_of(packed, heads, 0)));
+  const Tensor grad_keys = at::bmm(transposed_of(part_of(packed, heads, 0)), grad_scores);
   grad_scores.reset();
   const Tensor grad_packed = at::empty_like(packed);
-  part_of(grad_packed, heads, 0).copy_(joined(grad_queries, heads));
-  part_of(grad_packed, heads, 1).copy_(joined(grad_keys, heads));
-  part_of(grad_packed, heads, 2).copy_(joined(grad_values, heads));
+  part_of(grad_packed, heads, 0).copy_(from_matrices(grad_queries, heads));
+  part_of(grad_packed, heads, 1).copy_(from_transposed(grad_keys, heads));
+  part_of(grad_packed, heads, 2).copy_(from_transposed(grad_values, heads));
   return grad_packed;
 }
 
