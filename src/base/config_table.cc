@@ -10,6 +10,7 @@
 #include "base/loss_scaling.h"
 #include "base/optimizer_kinds.h"
 #include "base/parameter_groups.h"
+#include "base/untrusted_json.h"
 
 // A key is spelled as its field is: KEY(model.layers) is the path "model.layers" and the access to it.
 // clang-format off
@@ -68,6 +69,11 @@ Complaint original_context_is_known(const Config& config) {
   return fmt::format("be at least 1 where model.rope_scaling is {}", model.rope_scaling);
 }
 
+// So that a list of stages fits memory, and numbers of workers an int.
+Complaint stages_are_not_too_many(const Config& config) {
+  return config.pipeline.stages <= kMostStages ? Complaint{} : fmt::format("be at most {}", kMostStages);
+}
+
 Complaint split_fits_stages(const Config& config) {
   const auto& split = config.pipeline.split;
   if (split.empty()) return {};
@@ -97,7 +103,8 @@ Complaint groups_are_known(const Config& config) {
   for (const std::string& text : config.optimizer.groups) {
     const auto group = parse_group(text);
     if (!group)
-      return fmt::format("be groups such as \"embedding.* lr=1e-4 weight_decay=0\", '{}' is none", text);
+      return fmt::format("be groups such as \"embedding.* lr=1e-4 weight_decay=0\", '{}' is none",
+                         shown_name(text));
     if (group->lr && config.optimizer.lr == 0) return "have no lr where optimizer.lr is 0";
   }
   return {};
@@ -108,7 +115,7 @@ Complaint devices_fit_workers(const Config& config) {
   const auto bad = std::ranges::find_if_not(config.devices, known);
   if (bad != config.devices.end()) {
     return fmt::format("have entries like cpu:0, cpu:0-3, \"cpu:0,2\", cuda:0 or cuda:0/4, and '{}' is none",
-                       *bad);
+                       shown_name(*bad));
   }
   const std::int64_t count = std::ssize(single_devices(config.devices));
   const std::int64_t gpus = std::ranges::count_if(config.devices, names_gpu);
@@ -241,7 +248,8 @@ std::vector<Key> pipeline_keys() {
   return {
       enumerated(KEY(pipeline.schedule), all_kinds(),
                  "Order of the work, and the weights each microbatch runs on."),
-      whole(KEY(pipeline.stages), 1, "Parts the model is cut into, one device each."),
+      whole(KEY(pipeline.stages), 1, "Parts the model is cut into, one device each.")
+          .with(stages_are_not_too_many),
       whole(KEY(pipeline.replicas), 1,
             "Copies of the pipeline, one device a stage each, that train on every update together."),
       whole(KEY(pipeline.microbatch), 1, "Sequences in a microbatch."),

@@ -1,9 +1,7 @@
 #include "base/config_values.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <vector>
+#include <utility>
 
 namespace twobw {
 namespace {
@@ -32,19 +30,32 @@ std::string quoted(std::string_view text) {
   return out + '"';
 }
 
-// An alias may put a node inside itself, so depth is bounded.
-std::string one_line(const YAML::Node& node, int depth) {
-  if (node.IsScalar()) return node.Scalar();
-  if (!node.IsDefined() || node.IsNull()) return "null";
-  const bool list = node.IsSequence();
-  if (depth == 0) return list ? "[...]" : "{...}";
-  std::vector<std::string> parts;
-  for (const auto& entry : node) {
-    parts.push_back(list ? one_line(entry, depth - 1)
-                         : one_line(entry.first, depth - 1) + ": " + one_line(entry.second, depth - 1));
+// Appends a node on one line, until there are more bytes than are shown. An alias may put a node inside
+// itself, and a few of them make a list of billions, so depth and length are bounded.
+void append_line(const YAML::Node& node, int depth, std::size_t most, std::string& line) {
+  if (node.IsScalar()) {
+    line += node.Scalar();
+    return;
   }
-  const std::string inside = fmt::format("{}", fmt::join(parts, ", "));
-  return list ? "[" + inside + "]" : "{" + inside + "}";
+  if (!node.IsDefined() || node.IsNull()) {
+    line += "null";
+    return;
+  }
+  const bool list = node.IsSequence();
+  line += list ? '[' : '{';
+  if (depth == 0) line += "...";
+  bool first = true;
+  for (auto entry = node.begin(); depth > 0 && entry != node.end() && line.size() <= most; ++entry) {
+    if (!std::exchange(first, false)) line += ", ";
+    if (list) {
+      append_line(*entry, depth - 1, most, line);
+    } else {
+      append_line(entry->first, depth - 1, most, line);
+      line += ": ";
+      append_line(entry->second, depth - 1, most, line);
+    }
+  }
+  line += list ? ']' : '}';
 }
 
 // first or first-last, first not above last.
@@ -64,7 +75,8 @@ std::string print_scalar(std::string_view text) {
 
 std::string describe(const YAML::Node& node) {
   constexpr std::size_t longest = 60;
-  std::string text = one_line(node, 3);
+  std::string text;
+  append_line(node, 3, longest, text);
   std::ranges::replace_if(
       text, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
   if (text.size() > longest) text = text.substr(0, longest - 3) + "...";

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/config_values.h"
+#include "base/untrusted_json.h"
 
 namespace twobw {
 namespace {
@@ -62,13 +63,14 @@ Complaint check_corpora(const Corpora& corpora) {
   for (const Corpus& corpus : corpora) {
     if (corpus.path.empty()) return corpora.size() == 1 ? must_be_corpora() : "have a path in every entry";
     if (!std::isfinite(corpus.weight) || corpus.weight <= 0)
-      return fmt::format("have weights above 0, and that of '{}' is {}", corpus.path, corpus.weight);
+      return fmt::format("have weights above 0, and that of '{}' is {}", shown_name(corpus.path),
+                         corpus.weight);
     sum += corpus.weight;
   }
   for (const Corpus& corpus : corpora) {
     if (corpus.weight >= 1e-6 * sum) continue;
     return fmt::format("have weights of at least a millionth of their sum, and that of '{}' is {}",
-                       corpus.path, corpus.weight);
+                       shown_name(corpus.path), corpus.weight);
   }
   return corpora.empty() ? must_be_corpora() : Complaint{};
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/untrusted_json.h"
 
 namespace twobw {
 
@@ -42,7 +43,7 @@ std::vector<GpuSlice> parse_gpu(const std::string& text) {
     fail_input(
         "devices has '{}'; a GPU is cuda:0, cuda:0/4 four slices of it, cuda:0/4.2 one of these, counted "
         "from 0",
-        text);
+        shown_name(text));
   }
   if (single) {
     name.slice = *single;

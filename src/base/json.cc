@@ -5,11 +5,14 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/untrusted_json.h"
 
 namespace twobw {
 namespace {
 
 constexpr std::size_t kColumns = 110;
+constexpr int kDeepest = 32;
+constexpr const char* kNotJson = "is not JSON";
 
 // Whole numbers without a fraction, as people write them; they read back to the same value all the same.
 std::string scalar(const Json& value) {
@@ -67,17 +70,21 @@ JsonField::JsonField(Json value, std::string document, std::string path)
     : value_(std::move(value)), document_(std::move(document)), path_(std::move(path)) {}
 
 JsonField JsonField::parse(const std::string& text, const std::string& document) {
+  const std::string problem = find_json_problem(text, kDeepest);
+  if (!problem.empty() && problem != kNotJson) fail_input("{} {}", document, problem);
   try {
     return {Json::parse(text), document, ""};
   } catch (const Json::parse_error& error) {
     const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
-    fail_input("{} is not JSON: line {} cannot be read", document, 1 + std::count(text.begin(), end, '\n'));
+    fail_input("{} {}: line {} cannot be read", document, kNotJson, 1 + std::count(text.begin(), end, '\n'));
+  } catch (const Json::out_of_range&) {
+    fail_input("{} {}: a number in it is too large", document, kNotJson);
   }
 }
 
 JsonField JsonField::child(Json value, const std::string& step) const {
   const bool dot = !path_.empty() && !step.starts_with('[');
-  return {std::move(value), document_, path_ + (dot ? "." : "") + step};
+  return {std::move(value), document_, path_ + (dot ? "." : "") + shown_name(step)};
 }
 
 JsonField JsonField::operator[](const std::string& key) const {

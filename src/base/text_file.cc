@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/untrusted_json.h"
 
 namespace twobw {
 
@@ -19,7 +20,7 @@ YAML::Node parse_yaml(const std::string& text, const std::string& name, bool wit
     return documents.empty() ? YAML::Node() : documents[0];
   } catch (const YAML::Exception& error) {
     const std::string line = with_line ? fmt::format(":{}", error.mark.line + 1) : "";
-    fail_input("{}{} is not valid YAML: {}", name, line, error.msg);
+    fail_input("{}{} is not valid YAML: {}", name, line, shown_name(error.msg));
   }
 }
 

@@ -56,14 +56,15 @@ class JsonWalk final : public nlohmann::json::json_sax_t {
 
 }  // namespace
 
-UntrustedJson parse_untrusted(std::string_view text, int deepest) {
+std::string find_json_problem(std::string_view text, int deepest) {
   JsonWalk walk(deepest);
-  UntrustedJson result;
-  if (nlohmann::json::sax_parse(text, &walk)) {
+  return nlohmann::json::sax_parse(text, &walk) ? "" : walk.problem();
+}
+
+UntrustedJson parse_untrusted(std::string_view text, int deepest) {
+  UntrustedJson result{.value = {}, .problem = find_json_problem(text, deepest)};
+  if (result.problem.empty())
     result.value = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  } else {
-    result.problem = walk.problem();
-  }
   return result;
 }
 

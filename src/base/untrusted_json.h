@@ -14,6 +14,9 @@ struct UntrustedJson {
   std::string problem;  // "is not JSON", "has 'layers' twice", "is nested too deep"; empty: none
 };
 
+// The problem that parse_untrusted would find; nothing is kept in memory for it.
+std::string find_json_problem(std::string_view text, int deepest);
+
 // At most `deepest` objects and lists inside each other.
 UntrustedJson parse_untrusted(std::string_view text, int deepest);
 

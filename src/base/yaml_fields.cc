@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "base/config_values.h"
@@ -53,7 +54,7 @@ double Fields::number(const std::string& key, const Quantity& quantity,
   if (!has(key) && fallback) return *fallback;
   const auto written = has(key) ? parse_scalar<std::string>(node(key)) : std::nullopt;
   const auto value = written ? quantity.parse(*written) : std::nullopt;
-  if (!value || !quantity.holds(*value)) refuse(key, "be " + quantity.allowed);
+  if (!value || !std::isfinite(*value) || !quantity.holds(*value)) refuse(key, "be " + quantity.allowed);
   return *value;
 }
 

@@ -15,9 +15,4 @@ std::string checksum(std::string_view text) {
   return checksum(text.data(), text.size());
 }
 
-std::string checksum(const at::Tensor& tensor) {
-  const at::Tensor data = tensor.contiguous();
-  return checksum(data.const_data_ptr(), data.nbytes());
-}
-
 }  // namespace twobw::checkpoint

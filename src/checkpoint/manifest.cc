@@ -1,9 +1,13 @@
 #include "checkpoint/manifest.h"
 
+#include <cmath>
 #include <filesystem>
+#include <limits>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "base/text_file.h"
+#include "base/untrusted_json.h"
 #include "checkpoint/checksum.h"
 
 namespace twobw::checkpoint {
@@ -19,13 +23,23 @@ Json record_to_json(const FileRecord& record) {
           {"tensors", Json(record.tensors)}};
 }
 
-FileRecord record_from_json(const Json& value) {
-  FileRecord record;
-  record.name = value.at("name").get<std::string>();
-  record.bytes = value.at("bytes").get<std::uint64_t>();
-  record.header = value.at("header").get<std::string>();
-  for (const auto& [name, sum] : value.at("tensors").items()) record.tensors[name] = sum.get<std::string>();
-  return record;
+// Whole and not negative.
+std::int64_t read_count(const Json& value, const char* key) {
+  const Json& number = value.at(key);
+  const bool whole = number.is_number_unsigned() &&
+                     number.get<std::uint64_t>() <= std::numeric_limits<std::int64_t>::max();
+  if (!whole) throw std::out_of_range(key);
+  return number.get<std::int64_t>();
+}
+
+double read_scale(const Json& value, const char* key) {
+  const auto number = value.at(key).get<double>();
+  if (!std::isfinite(number) || number < 0) throw std::out_of_range(key);
+  return number;
+}
+
+[[noreturn]] void refuse_text(const std::string& path) {
+  fail_input("'{}' is damaged: it is not the JSON of a checkpoint", path);
 }
 
 // How many batches it knows of is the update's number, and the window the configuration's.
@@ -34,9 +48,11 @@ Json scaling_to_json(const LossScaling& scaling) {
 }
 
 LossScaling scaling_from_json(const Json& value, std::int64_t update) {
-  return {.current = value.at("scale").get<float>(),
-          .next = value.at("next_scale").get<float>(),
-          .clean = value.at("clean").get<std::int32_t>(),
+  const std::int64_t clean = read_count(value, "clean");
+  if (clean > std::numeric_limits<std::int32_t>::max()) throw std::out_of_range("clean");
+  return {.current = static_cast<float>(read_scale(value, "scale")),
+          .next = static_cast<float>(read_scale(value, "next_scale")),
+          .clean = static_cast<std::int32_t>(clean),
           .judged = update};
 }
 
@@ -59,13 +75,22 @@ Json without_checksum(const Manifest& manifest) {
   return value;
 }
 
+FileRecord record_from_json(const Json& value) {
+  FileRecord record;
+  record.name = value.at("name").get<std::string>();
+  record.bytes = static_cast<std::uint64_t>(read_count(value, "bytes"));
+  record.header = value.at("header").get<std::string>();
+  for (const auto& [name, sum] : value.at("tensors").items()) record.tensors[name] = sum.get<std::string>();
+  return record;
+}
+
 Manifest from_json(const Json& value) {
   Manifest manifest;
-  manifest.update = value.at("update").get<std::int64_t>();
+  manifest.update = read_count(value, "update");
   manifest.drained = value.at("drained").get<bool>();
-  manifest.applied = value.at("applied").get<std::int64_t>();
-  manifest.last_scale = value.at("last_scale").get<double>();
-  manifest.sequences = value.at("sequences").get<std::int64_t>();
+  manifest.applied = read_count(value, "applied");
+  manifest.last_scale = read_scale(value, "last_scale");
+  manifest.sequences = read_count(value, "sequences");
   if (value.contains("loss_scaling"))
     manifest.scaling = scaling_from_json(value.at("loss_scaling"), manifest.update);
   if (value.at("validation_loss").is_number())
@@ -89,11 +114,13 @@ std::string to_text(const Manifest& manifest) {
 Manifest read_manifest(const std::string& folder) {
   const std::string path = folder + "/" + kManifest;
   if (!std::filesystem::is_regular_file(path)) fail_input("'{}' is missing", path);
-  // Deeper than any that is written: what is below is left out, and the checksum does not fit.
-  const auto is_shallow = [](int depth, Json::parse_event_t, Json&) { return depth <= kDeepest; };
-  Json value = Json::parse(read_text("checkpoint", path), is_shallow, /*allow_exceptions=*/false);
-  if (!value.is_object() || !value.contains("checksum") || !value["checksum"].is_string())
-    fail_input("'{}' is damaged: it is not the JSON of a checkpoint", path);
+  return parse_manifest(read_text("checkpoint", path), path);
+}
+
+Manifest parse_manifest(const std::string& text, const std::string& path) {
+  if (!find_json_problem(text, kDeepest).empty()) refuse_text(path);
+  Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!value.is_object() || !value.contains("checksum") || !value["checksum"].is_string()) refuse_text(path);
   if (value.contains("format") && value["format"].is_number_integer() && value["format"] != kFormat)
     fail_input("'{}' has format {}; this program reads format {}", path, value["format"].dump(), kFormat);
   const std::string expected = value["checksum"].get<std::string>();
@@ -103,6 +130,8 @@ Manifest read_manifest(const std::string& folder) {
     return from_json(value);
   } catch (const Json::exception&) {
     fail_input("'{}' is damaged: a field is missing or of another type", path);
+  } catch (const std::out_of_range&) {
+    fail_input("'{}' is damaged: a number in it is out of range", path);
   }
 }
 

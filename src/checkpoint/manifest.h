@@ -41,5 +41,7 @@ std::string to_text(const Manifest& manifest);
 
 // Of the checkpoint in `folder`. Throws InputError: missing, damaged, or of a later format.
 Manifest read_manifest(const std::string& folder);
+// The same of its text; `path` names it in messages.
+Manifest parse_manifest(const std::string& text, const std::string& path);
 
 }  // namespace twobw::checkpoint

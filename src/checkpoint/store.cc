@@ -76,10 +76,16 @@ FileRecord record_of(const std::string& folder, const std::string& name,
   return record;
 }
 
+// Of the elements, in their order; on the CPU.
+std::string tensor_checksum(const at::Tensor& tensor) {
+  const at::Tensor data = tensor.contiguous();
+  return checksum(data.const_data_ptr(), data.nbytes());
+}
+
 // Of the tensors as they are in memory, not as they came to the disk.
 std::map<std::string, std::string> sums_of(const std::vector<NamedTensor>& tensors) {
   std::map<std::string, std::string> sums;
-  for (const NamedTensor& entry : tensors) sums[entry.name] = checksum(entry.tensor);
+  for (const NamedTensor& entry : tensors) sums[entry.name] = tensor_checksum(entry.tensor);
   return sums;
 }
 
@@ -137,7 +143,7 @@ std::map<std::string, at::Tensor> read_tensors(const std::string& folder, const 
     const auto found = tensors.find(name);
     if (found == tensors.end()) {
       report(fmt::format("'{}' is damaged: '{}' is missing", path, name));
-    } else if (checksum(found->second) != expected) {
+    } else if (tensor_checksum(found->second) != expected) {
       report(fmt::format("'{}' is damaged: the checksum of '{}' does not fit", path, name));
     }
   }

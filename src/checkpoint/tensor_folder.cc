@@ -1,42 +1,25 @@
 #include "checkpoint/tensor_folder.h"
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "base/text_file.h"
-#include "base/untrusted_json.h"
+#include "checkpoint/safetensors_index.h"
 
 namespace twobw::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kDeepestIndex = 8;
 constexpr std::uintmax_t kLargestIndex = 100'000'000;  // bytes
 
-// By the names of the tensors.
-std::map<std::string, std::string> read_index(const std::string& path) {
+std::string read_index(const std::string& path) {
   std::error_code error;
   const std::uintmax_t size = fs::file_size(path, error);
   if (!error && size > kLargestIndex)
     fail_input("'{}' has {} bytes; an index has at most {}", path, size, kLargestIndex);
-  const UntrustedJson index = parse_untrusted(read_text("index", path), kDeepestIndex);
-  if (!index.problem.empty()) fail_input("'{}' {}", path, index.problem);
-  const auto map = index.value.is_object() ? index.value.find("weight_map") : index.value.end();
-  if (map == index.value.end() || !map->is_object() || map->empty())
-    fail_input("'{}' has no weight_map; it must say which file holds which tensor", path);
-  std::map<std::string, std::string> files;
-  for (const auto& [name, file] : map->items()) {
-    if (!file.is_string()) fail_input("'{}' names no file for '{}'", path, shown_name(name));
-    files[name] = file.get<std::string>();
-  }
-  return files;
-}
-
-// A file of the folder itself.
-bool is_plain_name(const std::string& name) {
-  return fs::path(name).filename() == name && name.ends_with(".safetensors");
+  return read_text("index", path);
 }
 
 }  // namespace
@@ -55,31 +38,19 @@ TensorFolder::TensorFolder(std::string folder) : folder_(std::move(folder)) {
   }
 }
 
-void TensorFolder::open_sharded(const std::string& index) {
+void TensorFolder::open_sharded(const std::string& path) {
+  const std::map<std::string, std::string> index = parse_index(read_index(path), path);
   std::map<std::string, const TensorFile*> opened;
-  for (const auto& [name, file] : read_index(index)) {
+  std::map<std::string, std::set<std::string>> held;
+  for (const auto& [name, file] : index) {
     const TensorFile*& found = opened[file];
     if (found == nullptr) {
-      if (!is_plain_name(file))
-        fail_input("'{}' names the file '{}'; it must be a .safetensors file of the same folder", index,
-                   shown_name(file));
-      files_.push_back(std::make_unique<TensorFile>(folder_ + "/" + file));
-      found = files_.back().get();
+      found = files_.emplace_back(std::make_unique<TensorFile>(folder_ + "/" + file)).get();
+      for (const auto& [tensor, stored] : found->tensors()) held[file].insert(tensor);
     }
-    if (!found->tensors().contains(name))
-      fail_input("'{}' says that '{}' holds '{}', which it does not", index, file, shown_name(name));
     file_of_[name] = found;
   }
-  for (const auto& file : files_) {
-    for (const auto& [name, tensor] : file->tensors()) {
-      const auto listed = file_of_.find(name);
-      if (listed == file_of_.end())
-        fail_input("'{}' does not list '{}', which '{}' holds", index, shown_name(name), file->path());
-      if (listed->second != file.get())
-        fail_input("'{}' is in '{}' and in '{}'; it must be in one file", shown_name(name),
-                   listed->second->path(), file->path());
-    }
-  }
+  check_index(index, held, path);
 }
 
 std::vector<std::string> TensorFolder::names() const {

@@ -24,7 +24,7 @@ class TensorFolder {
   at::Tensor view(const std::string& name) const;
 
  private:
-  void open_sharded(const std::string& index);
+  void open_sharded(const std::string& path);
 
   std::string folder_;
   std::vector<std::unique_ptr<TensorFile>> files_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 
@@ -29,22 +30,32 @@ std::string token_file_prefix(const std::string& path) {
 IndexedFile::IndexedFile(const std::string& path)
     : prefix_(token_file_prefix(path)),
       index_path_(prefix_ + ".idx"),
-      index_(index_path_),
-      bin_(prefix_ + ".bin") {
-  check_readable();
+      index_file_(map("token index", index_path_)),
+      bin_file_(map("token file", prefix_ + ".bin")),
+      index_(index_file_->bytes()),
+      bin_(bin_file_->bytes()) {
+  check();
+}
+
+IndexedFile::IndexedFile(std::span<const std::byte> index, std::span<const std::byte> bin, std::string prefix)
+    : prefix_(std::move(prefix)), index_path_(prefix_ + ".idx"), index_(index), bin_(bin) {
+  check();
+}
+
+std::unique_ptr<MappedFile> IndexedFile::map(const std::string& what, const std::string& path) {
+  auto file = std::make_unique<MappedFile>(path);
+  if (!file->problem().empty()) fail_input("{} '{}' cannot be read: {}", what, path, file->problem());
+  return file;
+}
+
+void IndexedFile::check() {
   read_header();
   check_sequences();
   check_documents();
 }
 
-void IndexedFile::check_readable() const {
-  if (!index_.problem().empty())
-    fail_input("token index '{}' cannot be read: {}", index_path_, index_.problem());
-  if (!bin_.problem().empty()) fail_input("token file '{}.bin' cannot be read: {}", prefix_, bin_.problem());
-}
-
 void IndexedFile::read_header() {
-  const auto bytes = index_.bytes();
+  const auto bytes = index_;
   if (bytes.size() < kIndexMagicBytes || std::memcmp(bytes.data(), kIndexMagic, kIndexMagicBytes) != 0) {
     fail_input("token index '{}' does not begin as Megatron's do (MMIDIDX)", index_path_);
   }
@@ -90,7 +101,7 @@ void IndexedFile::read_header() {
 }
 
 void IndexedFile::check_sequences() {
-  const auto room = static_cast<std::int64_t>(bin_.bytes().size());
+  const auto room = static_cast<std::int64_t>(bin_.size());
   const auto width = static_cast<std::int64_t>(token_bytes(type_));
   std::int64_t end = 0;  // of the sequence before
   for (std::int64_t i = 0; i < sequences_; ++i) {
@@ -143,7 +154,7 @@ void IndexedFile::check_documents() const {
 }
 
 std::int64_t IndexedFile::unused_bytes() const {
-  return static_cast<std::int64_t>(bin_.bytes().size()) -
+  return static_cast<std::int64_t>(bin_.size()) -
          tokens_ * static_cast<std::int64_t>(token_bytes(type_));
 }
 
@@ -170,8 +181,8 @@ std::pair<std::int64_t, std::int64_t> IndexedFile::document(std::int64_t documen
 
 std::span<const std::byte> IndexedFile::raw(std::int64_t sequence) const {
   TWOBW_ASSERT(sequence >= 0 && sequence < sequences_, "sequence {} of {}", sequence, sequences_);
-  return bin_.bytes().subspan(static_cast<std::size_t>(pointer(sequence)),
-                              static_cast<std::size_t>(length(sequence)) * token_bytes(type_));
+  return bin_.subspan(static_cast<std::size_t>(pointer(sequence)),
+                      static_cast<std::size_t>(length(sequence)) * token_bytes(type_));
 }
 
 void IndexedFile::read(std::int64_t sequence, std::int64_t from, std::span<std::int64_t> out) const {

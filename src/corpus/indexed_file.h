@@ -13,6 +13,7 @@
 //   modes                n x int8, only in multimodal data
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -31,6 +32,8 @@ class IndexedFile {
   // `path` is the prefix, the .idx or the .bin. The whole index is checked: afterwards every sequence lies
   // within the .bin, after the one before. Nothing is copied. Throws InputError.
   explicit IndexedFile(const std::string& path);
+  // The same of files in memory, which outlive it; `prefix` names them in messages.
+  IndexedFile(std::span<const std::byte> index, std::span<const std::byte> bin, std::string prefix);
 
   TokenType type() const { return type_; }
   std::int64_t sequences() const { return sequences_; }
@@ -63,7 +66,8 @@ class IndexedFile {
   std::span<const Stretch> stretches() const { return stretches_; }
 
  private:
-  void check_readable() const;
+  static std::unique_ptr<MappedFile> map(const std::string& what, const std::string& path);
+  void check();
   void read_header();
   void check_sequences();
   void add_to_stretches(std::span<const std::byte> sequence);
@@ -73,7 +77,8 @@ class IndexedFile {
   std::int64_t first_token(std::int64_t sequence) const;  // of the stream; also of the end, after the last
 
   std::string prefix_, index_path_;
-  MappedFile index_, bin_;
+  std::unique_ptr<MappedFile> index_file_, bin_file_;  // null: they are in memory
+  std::span<const std::byte> index_, bin_;
   TokenType type_ = TokenType::kUint16;
   bool modes_ = false;
   std::int64_t sequences_ = 0, marks_ = 0, tokens_ = 0;

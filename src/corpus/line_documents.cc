@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/untrusted_json.h"
 
 namespace twobw::corpus {
 
@@ -29,9 +30,7 @@ std::size_t find_column(std::string_view header, const std::string& column, cons
   for (; const auto field = tsv_field(header, found); ++found) {
     if (*field == column) return found;
   }
-  std::string names(header.substr(0, 200));
-  std::replace(names.begin(), names.end(), '\t', ' ');
-  fail_input("'{}' has no column '{}'; its columns are {}", place, column, names);
+  fail_input("'{}' has no column '{}'; its columns are {}", place, column, shown_name(header));
 }
 
 std::string LineReader::place() const {

@@ -19,7 +19,11 @@ Format record_format(const std::string& path) {
 }  // namespace
 
 RecordReader::RecordReader(const std::string& path, std::vector<std::string> fields)
-    : fields_(std::move(fields)), format_(record_format(path)), lines_(Window(open_source(path)), path) {
+    : RecordReader(open_source(path), path, std::move(fields)) {}
+
+RecordReader::RecordReader(std::unique_ptr<ByteSource> source, const std::string& path,
+                           std::vector<std::string> fields)
+    : fields_(std::move(fields)), format_(record_format(path)), lines_(Window(std::move(source)), path) {
   if (format_ != Format::kTsv) return;
   const auto numbers =
       std::ranges::count_if(fields_, [](const auto& field) { return column_number(field) > 0; });

@@ -1,10 +1,12 @@
 // Lines of tsv and jsonl files as records: of each the fields that are asked for, as text.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "corpus/byte_source.h"
 #include "corpus/inputs.h"
 #include "corpus/line_documents.h"
 
@@ -16,6 +18,8 @@ class RecordReader {
   // columns by their names in the first line, or all by their numbers from 1 on where no line names them.
   // Throws InputError.
   RecordReader(const std::string& path, std::vector<std::string> fields);
+  // The same of bytes from elsewhere.
+  RecordReader(std::unique_ptr<ByteSource> source, const std::string& path, std::vector<std::string> fields);
 
   // In the order of the fields. Of jsonl, numbers and truth values are texts as they are written. Nothing:
   // the end. Throws InputError.

@@ -15,8 +15,11 @@ nlohmann::json parse_json(const std::string& text, const std::string& name) {
   }
 }
 
+// On one line, and not too long.
 std::string shorten(std::string text) {
   constexpr std::size_t kShown = 60;
+  std::ranges::replace_if(
+      text, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
   if (text.size() <= kShown) return text;
   std::size_t end = kShown;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
@@ -63,7 +66,8 @@ std::optional<JsonPart> JsonPart::find(const std::string& key) const {
 
 JsonPart JsonPart::operator[](const std::string& key) const {
   const std::optional<JsonPart> found = find(key);
-  if (!found) fail_input("{} lacks the field {}", origin_->name, path_.empty() ? key : path_ + "." + key);
+  if (!found)
+    fail_input("{} lacks the field {}", origin_->name, (path_.empty() ? "" : path_ + ".") + shorten(key));
   return *found;
 }
 

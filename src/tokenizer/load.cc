@@ -27,6 +27,10 @@ fs::path file_in(const fs::path& folder) {
   return {};
 }
 
+PlainFile open_plain(std::string_view what, const fs::path& path) {
+  return {path.string(), read_text(what, path.string())};
+}
+
 JsonDocument open_json(const fs::path& path) {
   return {read_text("tokenizer", path.string()), fmt::format("tokenizer '{}'", path.string())};
 }
@@ -41,10 +45,11 @@ std::unique_ptr<Tokenizer> load_file(const fs::path& path) {
       config_file ? std::optional(config_file->root()) : std::optional<JsonPart>();
   const std::string name = path.filename().string();
   if (name == "vocab.json") {
-    return read_vocab_and_merges(path.string(), (path.parent_path() / "merges.txt").string(), config);
+    return read_vocab_and_merges(open_plain("vocabulary", path),
+                                 open_plain("merges", path.parent_path() / "merges.txt"), config);
   }
   if (name.ends_with(".json")) return read_tokenizer_json(open_json(path).root(), config);
-  if (name.ends_with(".txt")) return read_vocab_txt(path.string(), config);
+  if (name.ends_with(".txt")) return read_vocab_txt(open_plain("vocabulary", path), config);
   if (name.ends_with(".model")) return load_sentencepiece(path.string());
   fail_input("tokenizer '{}' is no file of a known kind: it must end in .json, .txt or .model",
              path.string());

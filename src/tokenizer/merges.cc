@@ -1,6 +1,7 @@
 #include "tokenizer/merges.h"
 
 #include "base/error.h"
+#include "base/untrusted_json.h"
 
 namespace twobw::tokenizer {
 namespace {
@@ -21,7 +22,7 @@ class MergeReader {
     const std::size_t space = line.find(' ');
     if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) {
       fail_input("{} has the merge '{}'; it must be two tokens with a space between them", document_,
-                 line.substr(0, kShown));
+                 shown_name(line.substr(0, kShown)));
     }
     add(line.substr(0, space), line.substr(space + 1));
   }
@@ -34,7 +35,7 @@ class MergeReader {
   Id find(std::string_view token) const {
     if (const std::optional<Id> id = vocabulary_.find(token)) return *id;
     fail_input("{} has a merge with the token '{}' (merge {}), which is not in the vocabulary", document_,
-               token.substr(0, kShown), rank_);
+               shown_name(token.substr(0, kShown)), rank_);
   }
 
   const Vocabulary& vocabulary_;

@@ -3,7 +3,7 @@
 #include <initializer_list>
 
 #include "base/error.h"
-#include "base/text_file.h"
+#include "base/untrusted_json.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/json_frame.h"
 #include "tokenizer/merges.h"
@@ -79,8 +79,7 @@ void check_added(const std::vector<AddedToken>& added, const Vocabulary& vocabul
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> read_vocab_and_merges(const std::string& vocab_path,
-                                                 const std::string& merges_path,
+std::unique_ptr<Tokenizer> read_vocab_and_merges(const PlainFile& vocab, const PlainFile& merges,
                                                  const std::optional<JsonPart>& config) {
   ByteLevelModel model;
   const std::string name = class_of(config);
@@ -92,14 +91,13 @@ std::unique_ptr<Tokenizer> read_vocab_and_merges(const std::string& vocab_path,
         "{} names the class {}; with vocab.json and merges.txt GPT2Tokenizer and Qwen2Tokenizer are "
         "supported, "
         "others by their tokenizer.json",
-        config->document(), name);
+        config->document(), shown_name(name));
   }
-  const JsonDocument vocabulary(read_text("vocabulary", vocab_path),
-                                fmt::format("vocabulary '{}'", vocab_path));
+  const JsonDocument vocabulary(vocab.text, fmt::format("vocabulary '{}'", vocab.path));
   model.vocabulary = read_vocabulary(vocabulary.root());
-  std::vector<std::string> lines = lines_of(read_text("merges", merges_path));
+  std::vector<std::string> lines = lines_of(merges.text);
   std::erase_if(lines, [](const std::string& line) { return line.empty() || line.starts_with("#version"); });
-  model.merges = read_merges(model.vocabulary, lines, fmt::format("merges '{}'", merges_path));
+  model.merges = read_merges(model.vocabulary, lines, fmt::format("merges '{}'", merges.path));
   Frame frame;
   if (config) frame.added = read_added_decoder(*config);
   if (frame.added.empty()) add_known(model.vocabulary, {"<|endoftext|>"}, frame.added);
@@ -108,12 +106,12 @@ std::unique_ptr<Tokenizer> read_vocab_and_merges(const std::string& vocab_path,
   return std::make_unique<ByteLevelBpe>(std::move(model), std::move(frame));
 }
 
-std::unique_ptr<Tokenizer> read_vocab_txt(const std::string& path, const std::optional<JsonPart>& config) {
+std::unique_ptr<Tokenizer> read_vocab_txt(const PlainFile& vocab, const std::optional<JsonPart>& config) {
   WordPieceModel model;
   Id id = 0;
-  for (const std::string& line : lines_of(read_text("vocabulary", path))) model.vocabulary.add(id++, line);
+  for (const std::string& line : lines_of(vocab.text)) model.vocabulary.add(id++, line);
   const std::optional<Id> unknown = model.vocabulary.find("[UNK]");
-  if (!unknown) fail_input("vocabulary '{}' lacks the token [UNK], which WordPiece needs", path);
+  if (!unknown) fail_input("vocabulary '{}' lacks the token [UNK], which WordPiece needs", vocab.path);
   model.unknown = *unknown;
   if (config) {
     if (const auto lower = config->find("do_lower_case")) model.normalizer.lower_case = lower->flag();

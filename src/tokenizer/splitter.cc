@@ -1,6 +1,7 @@
 #include "tokenizer/splitter.h"
 
 #include "base/error.h"
+#include "base/untrusted_json.h"
 
 namespace twobw::tokenizer {
 namespace {
@@ -26,7 +27,7 @@ Pattern find_pattern(std::string_view expression, std::string_view document) {
     if (known.expression == expression) return known.pattern;
   }
   fail_input("{} splits by the pattern \"{}\", which is none of those of GPT-2, Llama 3 and Qwen 2", document,
-             expression);
+             shown_name(expression));
 }
 
 }  // namespace twobw::tokenizer

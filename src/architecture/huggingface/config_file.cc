@@ -16,12 +16,16 @@ namespace {
 constexpr int kDeepestConfig = 32;
 constexpr std::uintmax_t kLargestConfig = 16 << 20;  // bytes
 
-nlohmann::json parse_config(const std::string& path) {
+std::string read_config(const std::string& path) {
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(path, error);
   if (!error && size > kLargestConfig)
     fail_input("'{}' has {} bytes; a model's configuration has at most {}", path, size, kLargestConfig);
-  UntrustedJson parsed = parse_untrusted(read_text("model configuration", path), kDeepestConfig);
+  return read_text("model configuration", path);
+}
+
+nlohmann::json parse_config(std::string_view text, const std::string& path) {
+  UntrustedJson parsed = parse_untrusted(text, kDeepestConfig);
   if (!parsed.problem.empty()) fail_input("'{}' {}", path, parsed.problem);
   if (!parsed.value.is_object()) fail_input("'{}' is no JSON object; it must be a model's config.json", path);
   return std::move(parsed.value);
@@ -29,7 +33,10 @@ nlohmann::json parse_config(const std::string& path) {
 
 }  // namespace
 
-ConfigFile::ConfigFile(const std::string& path) : ConfigFile(parse_config(path), path, "") {}
+ConfigFile::ConfigFile(const std::string& path) : ConfigFile(read_config(path), path) {}
+
+ConfigFile::ConfigFile(std::string_view text, const std::string& path)
+    : ConfigFile(parse_config(text, path), path, "") {}
 
 ConfigFile::ConfigFile(nlohmann::json value, std::string path, std::string prefix)
     : value_(std::move(value)), path_(std::move(path)), prefix_(std::move(prefix)) {}

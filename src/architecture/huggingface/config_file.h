@@ -15,6 +15,8 @@ class ConfigFile {
  public:
   // Throws InputError where it cannot be read, or is no JSON object.
   explicit ConfigFile(const std::string& path);
+  // The same of its text; `path` names it in messages.
+  ConfigFile(std::string_view text, const std::string& path);
 
   const std::string& path() const { return path_; }
   bool has(const std::string& key) const { return find(key) != nullptr; }

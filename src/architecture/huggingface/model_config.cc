@@ -111,8 +111,7 @@ void set_dtype(Json& json, const std::string& dtype) {
 
 }  // namespace
 
-ImportedModel read_model(const ModelConfig& given) {
-  const ConfigFile file(given.from + "/config.json");
+ImportedModel read_model(const ConfigFile& file, ModelHead head) {
   const ModelKind& kind = find_kind(file);
   const StoredHead stored = stored_head(file, kind);
   file.expect_none("quantization_config", "weights are read as they are");
@@ -124,9 +123,9 @@ ImportedModel read_model(const ModelConfig& given) {
       .model = kind.read(file), .file = file.path(), .open = {"model.labels", "model.context"}};
   ModelConfig& model = imported.model;
   if (stored == StoredHead::Sequences) read_labels(file, model);
-  if (given.head != ModelHead::Auto) {
-    if (given.head != model.head) model.labels = ModelConfig{}.labels;
-    model.head = given.head;
+  if (head != ModelHead::Auto) {
+    if (head != model.head) model.labels = ModelConfig{}.labels;
+    model.head = head;
   }
   if (model.family != "llama") imported.open.emplace_back("model.dropout");
   if (model.family == "bert") {
@@ -136,6 +135,10 @@ ImportedModel read_model(const ModelConfig& given) {
     imported.open.emplace_back("model.reset_documents");
   }
   return imported;
+}
+
+ImportedModel read_model(const ModelConfig& given) {
+  return read_model(ConfigFile(given.from + "/config.json"), given.head);
 }
 
 ImportedModel read_model(const std::string& folder) {

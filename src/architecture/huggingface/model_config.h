@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "architecture/huggingface/config_file.h"
 #include "base/config.h"
 
 namespace twobw::architecture::huggingface {
@@ -17,6 +18,8 @@ namespace twobw::architecture::huggingface {
 // InputError for what is not computed here, naming the key.
 ImportedModel read_model(const ModelConfig& given);
 ImportedModel read_model(const std::string& folder);  // with its own head
+// The same of a config.json that is open.
+ImportedModel read_model(const ConfigFile& file, ModelHead head);
 
 // Whether config.json in `folder` says that the model has the head of `config`, so that none of its weights
 // may be missing.

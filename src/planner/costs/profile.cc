@@ -182,7 +182,11 @@ std::string to_json(const Profile& profile) {
 }
 
 Profile load_profile(const std::string& path) {
-  const JsonField json = JsonField::parse(read_text("profile", path), fmt::format("profile '{}'", path));
+  return parse_profile(read_text("profile", path), path);
+}
+
+Profile parse_profile(const std::string& text, const std::string& path) {
+  const JsonField json = JsonField::parse(text, fmt::format("profile '{}'", path));
   Profile profile{.version = json["version"].whole()};
   if (profile.version != kProfileVersion) {
     fail_input(

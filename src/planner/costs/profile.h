@@ -50,6 +50,8 @@ struct Profile {
 std::string to_json(const Profile& profile);
 // Throws InputError: not JSON, a missing field, another version.
 Profile load_profile(const std::string& path);
+// The same of its text; `path` names it in messages.
+Profile parse_profile(const std::string& text, const std::string& path);
 
 // Throws InputError when the profile is of another model than `config` asks for: names the first key that
 // differs. The number of blocks may differ: kinds are measured once.

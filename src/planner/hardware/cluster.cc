@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <numeric>
 #include <set>
 
@@ -11,6 +12,7 @@
 #include "base/error.h"
 #include "base/text_file.h"
 #include "base/units.h"
+#include "base/untrusted_json.h"
 #include "base/yaml_fields.h"
 #include "planner/hardware/device_kinds.h"
 
@@ -18,6 +20,7 @@ namespace twobw::planner {
 namespace {
 
 constexpr int kMostDevices = 1 << 20;
+constexpr std::size_t kMostNodes = 1 << 16;
 
 const Quantity kBandwidth = {parse_rate, [](double value) { return value > 0; },
                              "a rate above 0, such as 150GB/s or 25Gbit/s"};
@@ -63,18 +66,26 @@ class NodeReader {
     if (!fields.has("link") && node.device_count() > 1)
       fields.refuse("link", "give bandwidth and latency between the node's devices");
     const int count = static_cast<int>(fields.number("count", kCount, 1));
+    check_size(fields, node, count);
     const std::string name = node.name;
     for (int i = 0; i < count; ++i) {
       if (count > 1) node.name = fmt::format("{}-{}", name, i);
       if (!names_.insert(node.name).second)
-        fields.refuse("name", "differ from the other nodes', and there is another " + node.name);
+        fields.refuse("name", "differ from the other nodes', and there is another " + shown_name(node.name));
       cluster_.nodes.push_back(node);
     }
-    if (cluster_.device_count() > kMostDevices)
-      fields.refuse("count", fmt::format("leave the cluster with at most {} devices", kMostDevices));
   }
 
  private:
+  // Before so many nodes are made.
+  void check_size(const Fields& fields, const Node& node, int count) {
+    devices_ += std::int64_t{count} * node.device_count();
+    if (devices_ > kMostDevices)
+      fields.refuse("count", fmt::format("leave the cluster with at most {} devices", kMostDevices));
+    if (cluster_.nodes.size() + static_cast<std::size_t>(count) > kMostNodes)
+      fields.refuse("count", fmt::format("leave the cluster with at most {} nodes", kMostNodes));
+  }
+
   void read_devices(const Fields& fields, Node& node) {
     const YAML::Node written = fields.node("devices");
     std::vector<std::string> entries;
@@ -89,6 +100,8 @@ class NodeReader {
       const Devices devices = parse_devices(entry);
       if (devices.count < 1 || devices.count > kMostDevices)
         fields.refuse("devices", fmt::format("have counts from 1 to {}", kMostDevices));
+      if (devices.count > kMostDevices - node.device_count())
+        fields.refuse("devices", fmt::format("be at most {} devices", kMostDevices));
       node.islands.push_back({.kind = kind_index(fields, devices.kind), .count = devices.count});
     }
   }
@@ -114,6 +127,7 @@ class NodeReader {
   const std::vector<DeviceKind> own_;
   Cluster& cluster_;
   std::set<std::string> names_;
+  std::int64_t devices_ = 0;
 };
 
 std::string print_link(const LinkSpec& link) {

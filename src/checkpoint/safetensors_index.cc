@@ -1,0 +1,58 @@
+#include "checkpoint/safetensors_index.h"
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/untrusted_json.h"
+
+namespace twobw::checkpoint {
+namespace {
+
+constexpr int kDeepestIndex = 8;
+
+// A file of the folder itself.
+bool is_plain_name(const std::string& name) {
+  return std::filesystem::path(name).filename() == name && name.ends_with(".safetensors") &&
+         name.find('\0') == std::string::npos;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> parse_index(std::string_view text, const std::string& path) {
+  const UntrustedJson index = parse_untrusted(text, kDeepestIndex);
+  if (!index.problem.empty()) fail_input("'{}' {}", path, index.problem);
+  const auto map = index.value.is_object() ? index.value.find("weight_map") : index.value.end();
+  if (map == index.value.end() || !map->is_object() || map->empty())
+    fail_input("'{}' has no weight_map; it must say which file holds which tensor", path);
+  std::map<std::string, std::string> files;
+  for (const auto& [name, file] : map->items()) {
+    if (!file.is_string()) fail_input("'{}' names no file for '{}'", path, shown_name(name));
+    files[name] = file.get<std::string>();
+    if (!is_plain_name(files[name]))
+      fail_input("'{}' names the file '{}'; it must be a .safetensors file of the same folder", path,
+                 shown_name(files[name]));
+  }
+  return files;
+}
+
+void check_index(const std::map<std::string, std::string>& index,
+                 const std::map<std::string, std::set<std::string>>& tensors, const std::string& path) {
+  for (const auto& [name, file] : index) {
+    const auto found = tensors.find(file);
+    if (found == tensors.end() || !found->second.contains(name))
+      fail_input("'{}' says that '{}' holds '{}', which it does not", path, shown_name(file),
+                 shown_name(name));
+  }
+  for (const auto& [file, names] : tensors) {
+    for (const std::string& name : names) {
+      const auto listed = index.find(name);
+      if (listed == index.end())
+        fail_input("'{}' does not list '{}', which '{}' holds", path, shown_name(name), shown_name(file));
+      if (listed->second != file)
+        fail_input("'{}' has '{}' in '{}', and '{}' holds it too; it must be in one file", path,
+                   shown_name(name), shown_name(listed->second), shown_name(file));
+    }
+  }
+}
+
+}  // namespace twobw::checkpoint
