@@ -1,6 +1,7 @@
 # make run        install what is missing, build, and train the default model
 # make test       install, build, and run the tests
 # make test-all   the same and what takes longer: all of clang-tidy, all tests under every sanitizer
+# make fuzz       10 million hostile inputs for every reader of files from elsewhere
 # See README.md for the rest.
 SHELL := bash
 PYTHON := $(or $(TWOBW_PYTHON),.venv/bin/python)
@@ -8,7 +9,7 @@ CONFIG ?= configs/default.yaml
 JOBS ?= $(shell nproc)
 TIMED := @scripts/timed.sh
 
-.PHONY: run test test-all parts build build-tests install bench paper corpus asan tsan gpu-check format lint \
+.PHONY: run test test-all parts build build-tests install bench paper corpus asan tsan gpu-check fuzz format lint \
         clean
 
 run: build corpus
@@ -48,7 +49,7 @@ parts:
 	$(TIMED) build $(MAKE) --no-print-directory build-tests
 	$(TIMED) layers scripts/check_layers.py
 	$(TIMED) lint scripts/lint.sh $(LINT)
-	$(TIMED) tests-c++ ctest --test-dir build --output-on-failure --no-tests=error --parallel 2 -R '^(core|torch|cuda)'
+	$(TIMED) tests-c++ ctest --test-dir build --output-on-failure --no-tests=error --parallel 2 -R '^(core|torch|cuda|fuzz)'
 	$(TIMED) tests-python ctest --test-dir build --output-on-failure --no-tests=error -R '^python$$'
 	$(TIMED) thread-sanitizer scripts/sanitized_tests.sh tsan $(SANITIZED)
 	$(TIMED) address-sanitizer scripts/sanitized_tests.sh asan $(SANITIZED)
@@ -62,6 +63,12 @@ gpu-check: install
 	@cmake --preset release > /dev/null
 	@cmake --build --preset release --parallel $(JOBS) --target twobw_cuda_tests
 	@scripts/gpu_check.sh
+
+FUZZ_INPUTS ?= 10000000
+fuzz: install
+	@cmake --preset release > /dev/null
+	@cmake --build --preset release --parallel $(JOBS) --target twobw_fuzz
+	@build/tests/twobw_fuzz --inputs $(FUZZ_INPUTS) --jobs $(JOBS) --failures build
 
 bench: build
 	@$(PYTHON) benchmarks/pipeline.py

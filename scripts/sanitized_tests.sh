@@ -48,7 +48,10 @@ if [[ "$sanitizer" == tsan && "$all" != all ]]; then
 fi
 cmake --preset "$sanitizer" -D TWOBW_SANITIZE_LESS="$less" "${folders[@]}" > /dev/null
 targets=("${programs[@]/#/twobw_}")
-cmake --build --preset "$sanitizer" --parallel "$jobs" --target "${targets[@]/%/_tests}"
+targets=("${targets[@]/%/_tests}")
+# Readers of foreign files have no threads.
+if [[ "$sanitizer" == asan ]]; then targets+=(twobw_fuzz); fi
+cmake --build --preset "$sanitizer" --parallel "$jobs" --target "${targets[@]}"
 # Side by side, in halves: the tests of core use one thread, and pipelines of tiny models wait more than they compute.
 running=() logs=()
 start() {  # program half
@@ -61,6 +64,11 @@ for program in "${programs[@]}"; do
   start "$program" 0
   start "$program" 1
 done
+if [[ "$sanitizer" == asan ]]; then
+  logs+=("$folder/fuzz.log")
+  "$folder/tests/twobw_fuzz" --seconds 20 --jobs 1 --seed 2 --failures "$folder" > "${logs[-1]}" 2>&1 &
+  running+=($!)
+fi
 failed=
 for i in "${!running[@]}"; do
   wait "${running[$i]}" || failed=yes

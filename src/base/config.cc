@@ -106,7 +106,8 @@ void read_override(const std::string& text, Config& config, Origins& origins) {
 }
 
 void expand_recompute(PipelineConfig& pipeline) {
-  if (pipeline.recompute != std::vector<int>{kEveryStage} || pipeline.stages < 1 || pipeline.stages > kMostStages)
+  if (pipeline.recompute != std::vector<int>{kEveryStage} || pipeline.stages < 1 ||
+      pipeline.stages > kMostStages)
     return;
   pipeline.recompute.resize(pipeline.stages);
   std::iota(pipeline.recompute.begin(), pipeline.recompute.end(), 0);

@@ -63,8 +63,7 @@ std::string find_json_problem(std::string_view text, int deepest) {
 
 UntrustedJson parse_untrusted(std::string_view text, int deepest) {
   UntrustedJson result{.value = {}, .problem = find_json_problem(text, deepest)};
-  if (result.problem.empty())
-    result.value = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (result.problem.empty()) result.value = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   return result;
 }
 

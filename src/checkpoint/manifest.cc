@@ -26,8 +26,8 @@ Json record_to_json(const FileRecord& record) {
 // Whole and not negative.
 std::int64_t read_count(const Json& value, const char* key) {
   const Json& number = value.at(key);
-  const bool whole = number.is_number_unsigned() &&
-                     number.get<std::uint64_t>() <= std::numeric_limits<std::int64_t>::max();
+  const bool whole =
+      number.is_number_unsigned() && number.get<std::uint64_t>() <= std::numeric_limits<std::int64_t>::max();
   if (!whole) throw std::out_of_range(key);
   return number.get<std::int64_t>();
 }

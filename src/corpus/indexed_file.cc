@@ -154,8 +154,7 @@ void IndexedFile::check_documents() const {
 }
 
 std::int64_t IndexedFile::unused_bytes() const {
-  return static_cast<std::int64_t>(bin_.size()) -
-         tokens_ * static_cast<std::int64_t>(token_bytes(type_));
+  return static_cast<std::int64_t>(bin_.size()) - tokens_ * static_cast<std::int64_t>(token_bytes(type_));
 }
 
 std::int64_t IndexedFile::length(std::int64_t sequence) const {

@@ -1,0 +1,28 @@
+// config.json of a Hugging Face model of any family: read, described as layers, and written again.
+#include "architecture/families.h"
+#include "architecture/heads.h"
+#include "architecture/huggingface/model_config.h"
+#include "architecture/huggingface/names.h"
+#include "tests/fuzz/target.h"
+
+namespace twobw::fuzz {
+
+void read_huggingface_config(std::string_view input) {
+  constexpr int kMostDescribed = 64;  // layers, labels: a larger model is described likewise, only longer
+  namespace huggingface = architecture::huggingface;
+  const huggingface::ConfigFile file(input, "config.json");
+  Config config;
+  config.model = huggingface::read_model(file, ModelHead::Auto).model;
+  validate(config);
+  if (config.model.layers > kMostDescribed || architecture::outputs_of(config.model) > kMostDescribed) return;
+  const architecture::Model model = architecture::model_of(config.model);
+  if (architecture::parameter_count(model) <= 0) fail("a model without parameters");
+  for (const architecture::Layer& layer : model) {
+    for (const architecture::Parameter& parameter : layer.parameters)
+      huggingface::pieces_of(config.model, parameter);
+    if (layer.work) layer.work({});
+  }
+  if (huggingface::has_model(config.model)) huggingface::config_json(config.model, "float32", {}).dump();
+}
+
+}  // namespace twobw::fuzz
