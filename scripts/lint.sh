@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-mapfile -t sources < <(git ls-files 'src/*.cc' 'src/*.h' 'tests/*.cc' 'tests/*.h')
+mapfile -t sources < <(git ls-files 'src/*.cc' 'src/*.h' 'tests/*.cc' 'tests/*.h' 'examples/*.cc' 'examples/*.h')
 # Versions of clang-format disagree about the same style file; this one is what the sources follow.
 if clang-format --version 2>/dev/null | grep -q 'version 14\.'; then
   clang-format --dry-run --Werror "${sources[@]}"
@@ -17,8 +17,7 @@ fi
 
 if clang-tidy --version 2>/dev/null | grep -q 'version 14\.'; then
   groups=(build/src/CMakeFiles/twobw_core.dir/Unity/*.cxx)
-  [[ "${1:-}" == all ]] && groups+=(build/src/CMakeFiles/twobw_{torch,cli}.dir/Unity/*.cxx
-                                    build/src/CMakeFiles/twobw-engine.dir/Unity/*.cxx)
+  [[ "${1:-}" == all ]] && groups+=(build/src/CMakeFiles/twobw_{torch,cli,engine}.dir/Unity/*.cxx)
   printf '%s\n' "${groups[@]}" | xargs -P "$(nproc)" -n 1 clang-tidy --quiet -p build \
     2> >(grep -v 'warnings generated' >&2)
   echo "lint: ${#groups[@]} groups of files tidy"
