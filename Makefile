@@ -49,7 +49,8 @@ parts:
 	$(TIMED) build $(MAKE) --no-print-directory build-tests
 	$(TIMED) layers scripts/check_layers.py
 	$(TIMED) lint scripts/lint.sh $(LINT)
-	$(TIMED) tests-c++ ctest --test-dir build --output-on-failure --no-tests=error --parallel 2 -R '^(core|torch|cuda|fuzz)'
+	$(TIMED) tests-c++ ctest --test-dir build --output-on-failure --no-tests=error --parallel 2 \
+	  -R '^(core|torch|cuda|fuzz)'
 	$(TIMED) tests-python ctest --test-dir build --output-on-failure --no-tests=error -R '^python$$'
 	$(TIMED) thread-sanitizer scripts/sanitized_tests.sh tsan $(SANITIZED)
 	$(TIMED) address-sanitizer scripts/sanitized_tests.sh asan $(SANITIZED)
