@@ -210,7 +210,7 @@ void IndexedFile::read_stream(std::int64_t from, std::span<std::int64_t> out) co
 std::int64_t IndexedFile::first_token(std::int64_t sequence) const {
   if (sequence == sequences_) return tokens_;
   const auto begin_of = [](const Stretch& stretch) { return stretch.bytes.data(); };
-  const std::byte* const at = bin_.bytes().data() + pointer(sequence);
+  const std::byte* const at = bin_.data() + pointer(sequence);
   auto stretch = std::ranges::upper_bound(stretches_, at, {}, begin_of);
   if (stretch == stretches_.begin()) return 0;
   --stretch;
