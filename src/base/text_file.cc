@@ -1,23 +1,50 @@
 #include "base/text_file.h"
 
+#include <yaml-cpp/eventhandler.h>
+
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <vector>
 
 #include "base/error.h"
 #include "base/untrusted_json.h"
 
 namespace twobw {
+namespace {
+
+struct Ignored : YAML::EventHandler {
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+  }
+  void OnMapEnd() override {}
+};
+
+// No further than two: of some texts, such as ",a", the library takes empty documents without end.
+int count_documents(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  Ignored ignored;
+  int documents = 0;
+  while (documents < 2 && parser.HandleNextDocument(ignored)) ++documents;
+  return documents;
+}
+
+}  // namespace
 
 YAML::Node parse_yaml(const std::string& text, const std::string& name, bool with_line) {
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() > 1)
-      fail_input("{} holds {} YAML documents; it must hold one", name, documents.size());
-    return documents.empty() ? YAML::Node() : documents[0];
+    const int documents = count_documents(text);
+    if (documents > 1) fail_input("{} holds several YAML documents; it must hold one", name);
+    return documents == 0 ? YAML::Node() : YAML::Load(text);
   } catch (const YAML::Exception& error) {
     const std::string line = with_line ? fmt::format(":{}", error.mark.line + 1) : "";
     fail_input("{}{} is not valid YAML: {}", name, line, shown_name(error.msg));

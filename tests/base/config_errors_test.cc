@@ -231,7 +231,7 @@ TEST(ConfigErrors, InvalidYaml) {
   EXPECT_EQ(override_refused("pipeline.split=[1, 2").substr(0, 51),
             "override 'pipeline.split=[1, 2' is not valid YAML: ");
   EXPECT_EQ(refused("model: {layers: 2}\n---\nmodel: {layers: 3}\n"),
-            "x.yaml holds 2 YAML documents; it must hold one");
+            "x.yaml holds several YAML documents; it must hold one");
 }
 
 TEST(ConfigErrors, OverridesThatSetNothing) {
