@@ -32,8 +32,8 @@ struct ModelConfig {
   int hidden = 0;     // size inside the feed-forward
   double norm_eps = 1e-5;
   int token_types = 2;
-  bool next_sentence = false;    // masked_lm tells besides whether the second part follows the first
-  bool padding = true;           // sequences may be shorter than the context; attention asks for their lengths
+  bool next_sentence = false;  // masked_lm tells besides whether the second part follows the first
+  bool padding = true;         // sequences may be shorter than the context; attention asks for their lengths
   bool reset_documents = false;  // attention and positions begin anew with every document
   bool qkv_bias = false;         // of queries, keys and values, as in Qwen2
   bool qk_norm = false;          // queries and keys are normed head by head, as in Qwen3

@@ -79,7 +79,7 @@ class TokenTrainingTest(TestCase):
         blend = "[{path: %s, weight: 0.7}, {path: %s, weight: 0.3}]"
         for changes in ({"pipeline.stages": 1}, {"pipeline.stages": 2, "pipeline.recompute": "all"},
                         {"pipeline.stages": 3, "pipeline.recompute": "[1]", "model.dropout": 0.1},
-                        {"pipeline.stages": 3, "model.family": "llama", "model.kv_heads": 2,
+                        {"pipeline.stages": 3, "model.family": "llama", "model.kv_heads": 2, "model.dropout": 0,
                          "data.train": blend % (self.folder / "data-train", self.folder / "data-validation")}):
             output = self.call("verify", *words({**reset, **changes}))
             self.assertIn("equal to the serial oracle, bit for bit", output)
