@@ -5,7 +5,7 @@
 
 SST-2 is the folder of GLUE's task, with train.tsv and dev.tsv. Settings are those of configs/sst2.yaml, for both:
 learning rates, AdamW (weight decay of matrices alone), clipping, dropout, batches of like length; the orders of the
-data, the dropout and the new classifier differ, as seeds do. 600 updates take 10 to 15 minutes on two cores, an epoch
+data, the dropout and the new classifier differ, as seeds do. 600 updates take ten minutes on two cores, an epoch
 about an hour.
 
 For every seed it

@@ -4,25 +4,9 @@
 #include <cmath>
 
 #include "base/vectorize.h"
+#include "models/lanes.h"
 
 namespace twobw::models {
-namespace {
-
-constexpr int kLanes = 16;  // independent sums: a fixed order, whatever the vector width
-
-inline __attribute__((always_inline)) float dot(const float* a, const float* b, std::int64_t n) {
-  const std::int64_t whole = n - n % kLanes;
-  float sums[kLanes] = {};
-  for (std::int64_t i = 0; i < whole; i += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) sums[lane] += a[i + lane] * b[i + lane];
-  }
-  float total = 0;
-  for (const float sum : sums) total += sum;
-  for (std::int64_t i = whole; i < n; ++i) total += a[i] * b[i];
-  return total;
-}
-
-}  // namespace
 
 TWOBW_VECTORIZED
 void few_rows_product(const FewRowsProduct& product, std::int64_t begin, std::int64_t end) {

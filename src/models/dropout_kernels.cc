@@ -4,11 +4,11 @@
 
 #include "base/vectorize.h"
 #include "models/fast_exp.h"
+#include "models/lanes.h"
 
 namespace twobw::models {
 namespace {
 
-constexpr int kLanes = 16;           // independent sums: a fixed order, whatever the vector width
 constexpr int kGroups = 8;           // counters that are drawn for at once
 constexpr int kDrawn = 4 * kGroups;  // columns
 
@@ -38,12 +38,6 @@ inline __attribute__((always_inline)) float largest(const float* x, std::int64_t
   for (const float candidate : highest) top = candidate > top ? candidate : top;
   for (std::int64_t i = whole; i < n; ++i) top = x[i] > top ? x[i] : top;
   return top;
-}
-
-inline __attribute__((always_inline)) float sum(const float (&lanes)[kLanes]) {
-  float total = 0;
-  for (const float lane : lanes) total += lane;
-  return total;
 }
 
 }  // namespace
@@ -83,7 +77,7 @@ void softmax_row(float* scores, std::int64_t width, std::int64_t seen, float sca
     scores[i] = fast_exp((scores[i] - top) * scale);
     sums[i - whole] += scores[i];
   }
-  const float share = 1.0f / sum(sums);
+  const float share = 1.0f / sum_of(sums);
   for (std::int64_t i = 0; i < seen; ++i) scores[i] *= share;
   std::fill(scores + seen, scores + width, 0.0f);
 }
@@ -97,7 +91,7 @@ void softmax_row_backward(const float* weights, float* gradient, std::int64_t wi
     for (int lane = 0; lane < kLanes; ++lane) sums[lane] += weights[i + lane] * gradient[i + lane];
   }
   for (std::int64_t i = whole; i < width; ++i) sums[i - whole] += weights[i] * gradient[i];
-  const float common = sum(sums);
+  const float common = sum_of(sums);
   for (std::int64_t i = 0; i < width; ++i) gradient[i] = scale * (weights[i] * (gradient[i] - common));
 }
 

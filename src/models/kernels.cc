@@ -5,13 +5,9 @@
 
 #include "base/vectorize.h"
 #include "models/fast_exp.h"
+#include "models/lanes.h"
 
 namespace twobw::models {
-namespace {
-
-constexpr int kLanes = 16;  // independent sums: a fixed order, whatever the vector width
-
-}  // namespace
 
 TWOBW_VECTORIZED
 void softmax_cross_entropy(float* logits, const std::int64_t* targets, double* loss, std::int64_t rows,
@@ -131,22 +127,6 @@ void erf_gelu_backward(const float* __restrict x, const float* __restrict grad_o
     grad_x[i] = grad_out[i] * (normal.integral + x[i] * (kDensity * normal.power));
   }
 }
-
-namespace {
-
-inline __attribute__((always_inline)) float dot(const float* a, const float* b, std::int64_t n) {
-  const std::int64_t whole = n - n % kLanes;
-  float sums[kLanes] = {};
-  for (std::int64_t i = 0; i < whole; i += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) sums[lane] += a[i + lane] * b[i + lane];
-  }
-  float total = 0;
-  for (float sum : sums) total += sum;
-  for (std::int64_t i = whole; i < n; ++i) total += a[i] * b[i];
-  return total;
-}
-
-}  // namespace
 
 TWOBW_VECTORIZED
 void rms_norm_forward(const float* __restrict x, const float* __restrict weight, float* __restrict out,

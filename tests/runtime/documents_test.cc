@@ -4,11 +4,8 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
-#include "device/cpu.h"
 #include "runtime/setup.h"
-#include "train/verify.h"
+#include "tests/runtime/exact.h"
 
 namespace twobw::runtime {
 namespace {
@@ -35,26 +32,14 @@ Config config_of(const Case& c) {
   config.pipeline.split = c.split;
   config.pipeline.replicas = c.replicas;
   config.pipeline.recompute = c.recompute;
-  config.pipeline.microbatch = 2;
-  config.pipeline.microbatches = 4;
-  config.optimizer.warmup = 2;
-  config.optimizer.lr = 1e-2;
-  config.optimizer.clip = 0.5;
-  config.train.updates = 6;
-  config.train.eval_every = 3;
-  config.train.eval_microbatches = 2;
+  make_short(config);
   return config;
 }
 
 class PackedSequences : public testing::TestWithParam<Case> {};
 
 TEST_P(PackedSequences, PipelineEqualsOracle) {
-  device::initialize();
-  const Config config = config_of(GetParam());
-  const train::Verification result = train::verify(config);
-  EXPECT_TRUE(result.equal) << result.difference << "\n" << to_yaml(config);
-  EXPECT_TRUE(std::isfinite(result.final_loss));
-  EXPECT_EQ(result.skipped, 0);
+  expect_exact(config_of(GetParam()));
 }
 
 constexpr auto kFlush = ScheduleKind::Flush, kTwoBW = ScheduleKind::TwoBW;

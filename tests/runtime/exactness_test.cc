@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "device/cpu.h"
 #include "schedule/spec.h"
+#include "tests/runtime/exact.h"
 #include "tests/schedule/specs.h"
 #include "train/verify.h"
 
@@ -33,13 +34,6 @@ void delay(Config& config) {
   config.pipeline.predict = false;
   config.optimizer.extrapolate_weights = {1.0};
   config.optimizer.extrapolate_update = {0.5};
-}
-
-void expect_exact(const Config& config) {
-  device::initialize();
-  const train::Verification result = train::verify(config);
-  EXPECT_TRUE(result.equal) << result.difference << "\n" << to_yaml(config);
-  EXPECT_TRUE(std::isfinite(result.final_loss));
 }
 
 struct Case {

@@ -4,13 +4,10 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
-#include "device/cpu.h"
 #include "models/model.h"
 #include "runtime/pass.h"
 #include "runtime/setup.h"
-#include "train/verify.h"
+#include "tests/runtime/exact.h"
 
 namespace twobw::runtime {
 namespace {
@@ -40,26 +37,14 @@ Config config_of(const Case& c) {
   config.pipeline.replicas = c.replicas;
   config.pipeline.recompute = c.recompute;
   config.pipeline.predict = c.predict;
-  config.pipeline.microbatch = 2;
-  config.pipeline.microbatches = 4;
-  config.optimizer.warmup = 2;
-  config.optimizer.lr = 1e-2;
-  config.optimizer.clip = 0.5;
-  config.train.updates = 6;
-  config.train.eval_every = 3;
-  config.train.eval_microbatches = 2;
+  make_short(config);
   return config;
 }
 
 class Heads : public testing::TestWithParam<Case> {};
 
 TEST_P(Heads, PipelineEqualsOracle) {
-  device::initialize();
-  const Config config = config_of(GetParam());
-  const train::Verification result = train::verify(config);
-  EXPECT_TRUE(result.equal) << result.difference << "\n" << to_yaml(config);
-  EXPECT_TRUE(std::isfinite(result.final_loss));
-  EXPECT_EQ(result.skipped, 0);
+  expect_exact(config_of(GetParam()));
 }
 
 constexpr auto kMasked = ModelHead::MaskedLm, kClasses = ModelHead::Classification,
