@@ -86,14 +86,14 @@ std::vector<double> seen(const std::vector<float>& values) {
   return result;
 }
 
-// Relative to the largest of the expected numbers.
+// Relative to the largest of the expected numbers, or to `magnitude`, that of the terms they are sums of.
 template <typename T>
 constexpr float kRounding = sizeof(T) == 2 ? 1e-2f : 2e-6f;
 
 inline void expect_near(const std::vector<float>& actual, const std::vector<double>& expected,
-                        double tolerance) {
+                        double tolerance, double magnitude = 1e-30) {
   ASSERT_EQ(actual.size(), expected.size());
-  double largest = 1e-30;
+  double largest = magnitude;
   for (const double value : expected) largest = std::max(largest, std::abs(value));
   for (std::size_t i = 0; i < actual.size(); ++i)
     ASSERT_NEAR(actual[i], expected[i], tolerance * largest) << "at " << i;

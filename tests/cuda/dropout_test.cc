@@ -176,7 +176,7 @@ TYPED_TEST(DropoutOnGpu, GradientsOfScoresAreThoseOfTheFormula) {
     attention.weights = on_weights.data();
     attention.gradient = on_gradient.data();
     cuda::attention_weights_backward(attention, nullptr);
-    expect_near(widened(on_gradient.read()), expected, kRounding<T>);
+    expect_near(widened(on_gradient.read()), expected, kRounding<T>, kScale);
   }
 }
 

@@ -22,7 +22,7 @@ struct Sides {
       on_update2{update2}, on_applied1{applied1};
   Buffer<float> on_gradient{static_cast<std::size_t>(kSize)};
   Buffer<double> norm{1}, partial{64};
-  Buffer<cuda::Control> control{1};
+  Buffer<cuda::Control> control{std::vector<cuda::Control>(1)};
   int applied = 0;
 
   std::vector<cuda::Piece> pieces() const {
