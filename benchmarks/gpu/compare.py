@@ -1,4 +1,4 @@
-"""Trains GPT-2 or Llama on one GPU with PyTorch and with twobw, taking turns, and prints how fast each was.
+"""Trains GPT-2, BERT or Llama on one GPU with PyTorch and with twobw, taking turns, and prints how fast each was.
 
     .venv/bin/python benchmarks/gpu/compare.py [--models 124M,350M] [--rounds 3] [--batch 64] [--stages 2,4,4/8,8,8/15]
                                                [key=value ...]

@@ -59,6 +59,27 @@ class LlamaShape(Shape):
         return llama(self)
 
 
+@dataclasses.dataclass(frozen=True)
+class BertShape(Shape):
+    """Tells masked tokens, whose head has a product of its own besides the embedding's. All sequences are of full
+    length and say so: neither side has padding to skip."""
+
+    family: str = "bert"
+
+    @property
+    def parameters(self):
+        return super().parameters + self.width**2 + 4 * self.width + self.vocab
+
+    @property
+    def settings(self):
+        return super().settings | {"model.padding": "false", "model.norm_eps": 1e-12}
+
+    def build(self):
+        from theirs import bert
+
+        return bert(self)
+
+
 MODELS = {
     "tiny": Shape(2, 64, 2, microbatch=4, vocab=512, context=64),
     "tiny-llama": LlamaShape(2, 64, 4, microbatch=4, vocab=512, context=64, kv_heads=2, hidden=128),
@@ -66,5 +87,7 @@ MODELS = {
     "350M": Shape(24, 1024, 16, microbatch=32),
     "774M": Shape(36, 1280, 20, microbatch=16),
     "1558M": Shape(48, 1600, 25, microbatch=16),
+    "tiny-bert": BertShape(2, 64, 4, microbatch=4, vocab=512, context=64),
+    "bert-large": BertShape(24, 1024, 16, microbatch=32, vocab=30592, context=512),
     "llama-1B": LlamaShape(16, 2048, 32, microbatch=8, vocab=128256, context=2048),
 }

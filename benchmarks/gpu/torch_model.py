@@ -1,5 +1,5 @@
-"""GPT-2, or Llama of transformers, in plain PyTorch on one GPU, as one would train it without twobw: fp32 parameters
-under bf16 autocast, PyTorch's attention, fused AdamW, clipping; eager or compiled.
+"""GPT-2, or BERT or Llama of transformers, in plain PyTorch on one GPU, as one would train it without twobw: fp32
+parameters under bf16 autocast, PyTorch's attention, fused AdamW, clipping; eager or compiled.
 
     .venv/bin/python benchmarks/gpu/torch_model.py --model 124M --batch 64 --mode compile --steps 20
 
