@@ -28,7 +28,7 @@ build: install
 	@cmake --build --preset release --parallel $(JOBS) --target twobw
 
 build-tests: install
-	@cmake --preset release > /dev/null
+	@cmake --preset release $(GPU_TESTS) > /dev/null
 	@cmake --build --preset release --parallel $(JOBS)
 
 corpus: install
@@ -40,13 +40,14 @@ test: SANITIZED :=
 test: parts
 
 test-all: LINT := all
+test-all: GPU_TESTS := -D TWOBW_GPU_TESTS=ON
 test-all: SANITIZED := all
 test-all: parts
 
 parts:
 	@rm -f build/test-times.txt
 	$(TIMED) install scripts/install.sh
-	$(TIMED) build $(MAKE) --no-print-directory build-tests
+	$(TIMED) build $(MAKE) --no-print-directory build-tests GPU_TESTS="$(GPU_TESTS)"
 	$(TIMED) layers scripts/check_layers.py
 	$(TIMED) lint scripts/lint.sh $(LINT)
 	$(TIMED) tests-c++ ctest --test-dir build --output-on-failure --no-tests=error --parallel 2 \
@@ -61,7 +62,7 @@ asan tsan: install
 
 # compute-sanitizer on the kernels' tests, where there is a GPU.
 gpu-check: install
-	@cmake --preset release > /dev/null
+	@cmake --preset release -D TWOBW_GPU_TESTS=ON > /dev/null
 	@cmake --build --preset release --parallel $(JOBS) --target twobw_cuda_tests
 	@scripts/gpu_check.sh
 

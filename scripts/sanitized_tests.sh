@@ -2,7 +2,8 @@
 # Builds and runs C++ tests under a sanitizer: sanitized_tests.sh asan|tsan [all]
 #
 # The address and undefined-behaviour sanitizers run nearly all of them, the thread sanitizer what has threads (links,
-# groups, workers, pipelines, measurements). With `all` both run everything: the sweeps of schedule and planner in full,
+# groups, workers, pipelines, measurements). Schedules, simulator and planner, pure functions whose subscripts are
+# checked in every build, are compiled as they are. With `all` both run everything: those too, with their sweeps in full,
 # every pipeline that is compared with the oracle, and the checks that double the time to compile: of pointers (null,
 # alignment, vptr, object-size, pointer-overflow and the attributes; a null pointer stops the program without them too)
 # and of uses after scope in the tests themselves.
@@ -23,9 +24,11 @@ if [[ "$all" == all || "$sanitizer" == tsan ]]; then less=; fi
 if [[ "$all" == all ]]; then export TWOBW_FULL_SWEEPS=1; fi
 
 programs=(core torch)
-folders=(-U TWOBW_TORCH_TESTS)
+folders=(-U TWOBW_CORE_TESTS -U TWOBW_TORCH_TESTS -D TWOBW_SANITIZE_PLANNING=ON)
 left_out='*DeathTest*'
 if [[ "$all" != all ]]; then
+  folders=(-U TWOBW_TORCH_TESTS -D "TWOBW_CORE_TESTS=base;tokenizer;corpus;telemetry;architecture;planner/hardware"
+    -D TWOBW_SANITIZE_PLANNING=OFF)
   # Of the pipelines that are compared with the oracle: 2bw and flush, up to two replicas; four stages with two gradient
   # buffers; at most one extra microbatch; predictions from the start, or after one update under flush. In 16 bits: every
   # family, head and optimizer, but not every schedule.
@@ -34,11 +37,7 @@ if [[ "$all" != all ]]; then
   left_out+=":*/Exactness.*_e2_*:ExactnessTest.NeverMoreThanTwoVersionsUnder2BW"
   left_out+=":Float16.AllStagesAgreeOnTheLossScaleUnderEverySchedule:Float16.TheRulesOf2BW"
   left_out+=":Bfloat16.EveryScheduleOnOneToFourStages"
-  # Of the sweeps over schedules and plans: not the longest, whose code the others run too.
-  left_out+=":Checker/EveryKind.AllItsListsAreProved/*:Replicas/EveryKindReplicated.ReachesItsBoundsInALongRun/*"
-  left_out+=":Checker.ProvesFallbacksToFlush:ExactnessTest.SynchronousSchedulesAreOneAnother"
-  left_out+=":Exhaustive.EightUnlikeDevices:Exhaustive.SmallProblemsWithEveryChoice:Exhaustive.SomeChoicesFixed"
-  left_out+=":Exhaustive.SeveralNodesOfSeveralDevices:Exhaustive.OneOrTwoGradientBuffers"
+  left_out+=":ExactnessTest.SynchronousSchedulesAreOneAnother"
   # Bytes of every kind of layer, one after the other, in one thread.
   left_out+=":Profiler.MeasuresTheBytesThatAreDescribed"
 fi
@@ -46,7 +45,8 @@ if [[ "$sanitizer" == tsan && "$all" != all ]]; then
   programs=(torch)
   # Threads meet in the same ways whatever the depth.
   for depth in 1 2 4; do left_out+=":*/Exactness.*_d${depth}_*"; done
-  folders=(-D "TWOBW_TORCH_TESTS=checkpoint;data;device;transport;runtime;inference;measure;train")
+  folders=(-D TWOBW_SANITIZE_PLANNING=OFF
+    -D "TWOBW_TORCH_TESTS=checkpoint;data;device;transport;runtime;inference;measure;train")
   for suite in Safetensors HuggingFace Folder. StoreTest.AFlippedBit CheckpointFuzz Bytes Synthetic FastestSplit \
       Samples Schedules/StageMemory; do
     left_out+=":$suite*"
