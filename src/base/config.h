@@ -100,6 +100,7 @@ struct TrainConfig {
   std::string precision = "fp32";
   double loss_scale = 65536;      // with fp16, of the first batches
   int loss_scale_window = 2000;   // batches without a skip that double it
+  bool deterministic = false;     // on GPUs the same bits every time
   std::int64_t eval_every = 100;  // updates; 0: never
   int eval_microbatches = 16;     // validation microbatches in an evaluation
 };

@@ -332,6 +332,10 @@ std::vector<Key> train_keys() {
            "With precision fp16: what the gradient of the loss is multiplied with at first. A skipped batch "
            "halves it."),
       whole(KEY(train.loss_scale_window), 1, "Batches without a skip after which the loss scale doubles."),
+      boolean(KEY(train.deterministic),
+              "Whether kernels on GPUs give the same bits every time, also where that takes longer; those on "
+              "CPUs "
+              "always do."),
       whole(KEY(train.eval_every), 0, "Updates between evaluations; 0 never evaluates."),
       whole(KEY(train.eval_microbatches), 1, "Validation microbatches in an evaluation."),
   };

@@ -1,5 +1,7 @@
 #include "device/device.h"
 
+#include <ATen/Context.h>
+
 #include "device/cpu.h"
 #include "device/number_format.h"
 
@@ -13,6 +15,13 @@ std::vector<Device> deal_devices(int count) {
   std::vector<Device> devices;
   for (const CoreSet& cores : deal_cores(count)) devices.push_back({.cores = cores});
   return devices;
+}
+
+void compute_deterministically() {
+  at::Context& context = at::globalContext();
+  if (context.deterministicAlgorithms()) return;
+  context.setDeterministicFillUninitializedMemory(false);
+  context.setDeterministicAlgorithms(true, /*warn_only=*/false);
 }
 
 DeviceBinding::DeviceBinding(const std::string& name, const Device& device,

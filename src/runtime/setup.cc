@@ -204,6 +204,7 @@ Setup prepare(const Config& given) {
   check_groups(config, setup.model);
   check_split(config, setup.model);
   setup.devices = choose_devices(config, setup.spec.shape.workers());
+  if (setup.devices.front().gpu && config.train.deterministic) device::compute_deterministically();
   setup.training = data::open_source("data.train", config.data.train, config);
   setup.validation = data::open_source("data.validation", config.data.validation, config);
   check_tokenizer(config);

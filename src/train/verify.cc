@@ -187,10 +187,7 @@ void run_oracle(const runtime::Setup& setup, const schedule::Spec& rule, const R
 Verification verify(const Config& config, const VerifyOptions& options) {
   runtime::Setup setup = runtime::prepare(config);
   // Kernels that add in whatever order threads come have other bits every time.
-  if (setup.devices.front().gpu && options.within == 0) {
-    at::globalContext().setDeterministicFillUninitializedMemory(false);
-    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
-  }
+  if (setup.devices.front().gpu && options.within == 0) device::compute_deterministically();
   const std::vector<int> cores = device::available_cores();
   for (std::size_t worker = 0; worker < setup.devices.size(); ++worker)
     setup.devices[worker].cores = {{cores[worker % cores.size()]}};

@@ -12,6 +12,7 @@
 #include <optional>
 #include <tuple>
 
+#include "device/device.h"
 #include "device/gpu.h"
 #include "models/ops_cuda.h"
 #include "models/ops_cuda/common.h"
@@ -36,7 +37,7 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
     const auto [q, k, v] = split_heads(packed, heads);
     const bool deterministic = device::gpu_context(current_stream()).deterministic;
     const bool cudnn = !deterministic && q.size(3) <= 128;
-    if (deterministic) be_deterministic();
+    if (deterministic) device::compute_deterministically();  // LibTorch asks its global setting
     Tensor mixed, logsumexp, seed, offset;
     if (cudnn) {
       auto result = at::_scaled_dot_product_cudnn_attention(q, k, v, /*attn_bias=*/std::nullopt,

@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "device/device.h"
 #include "device/gpu.h"
 #include "models/documents.h"
 #include "models/ops_cuda/common.h"
@@ -45,7 +46,8 @@ struct MaskedAttentionFunction : torch::autograd::Function<MaskedAttentionFuncti
     const Tensor packed = qkv.contiguous();
     const Heads heads = heads_of(packed, queries, keys);
     const auto [q, k, v] = split_heads(packed, heads);
-    if (device::gpu_context(current_stream()).deterministic) be_deterministic();
+    if (device::gpu_context(current_stream()).deterministic)
+      device::compute_deterministically();  // LibTorch asks its global setting
     const Tensor mask = mask_of(tells, queries, packed.size(1), packed.options());
     const auto [mixed, logsumexp, seed, offset] = at::_scaled_dot_product_efficient_attention(
         q, for_groups(k, heads), for_groups(v, heads), mask, /*compute_log_sumexp=*/needs_gradient,

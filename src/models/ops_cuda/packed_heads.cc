@@ -1,7 +1,5 @@
 #include "models/ops_cuda/packed_heads.h"
 
-#include <ATen/Context.h>
-
 #include "models/ops_cuda/common.h"
 
 namespace twobw::models::ops::cuda {
@@ -26,13 +24,6 @@ Tensor pack_gradients(const Tensor& grad_q, const Tensor& grad_k, const Tensor& 
                            q.size(0) * q.size(1), width_of(q), width_of(k), current_stream());
   });
   return packed;
-}
-
-void be_deterministic() {
-  at::Context& context = at::globalContext();
-  if (context.deterministicAlgorithms()) return;
-  context.setDeterministicFillUninitializedMemory(false);
-  context.setDeterministicAlgorithms(true, /*warn_only=*/false);
 }
 
 }  // namespace twobw::models::ops::cuda

@@ -18,7 +18,4 @@ at::Tensor join_heads(const at::Tensor& x);
 // Of packed qkv, from those of q, k and v [b, heads, T, size].
 at::Tensor pack_gradients(const at::Tensor& grad_q, const at::Tensor& grad_k, const at::Tensor& grad_v);
 
-// LibTorch's attention asks its global setting whether the backward may add in any order.
-void be_deterministic();
-
 }  // namespace twobw::models::ops::cuda
