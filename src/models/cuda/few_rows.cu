@@ -1,223 +1,25 @@
-#include <algorithm>
+#include "models/cuda/few_rows.cuh"
 
-#include "models/cuda/block.cuh"
-#include "models/decode_kernels_cuda.h"
+#include <type_traits>
 
 namespace twobw::models::cuda {
-namespace {
-
-constexpr int kThreads = 256;
-constexpr int kWarps = kThreads / kWarp;
-constexpr int kUnroll = 4;  // packs of weights of a column that a thread has on their way
-constexpr std::int64_t kNormedBytes = 40 << 10;  // of normed rows in a block's shared memory
-
-template <typename T>
-__device__ __forceinline__ float rounded_to(float value) {
-  return to_float(from_float<T>(value));
-}
-
-template <typename T>
-__device__ __forceinline__ void unpack(const uint4& raw, float (&to)[kFullPack<T>]) {
-  const auto pack = *reinterpret_cast<const Pack<T, kFullPack<T>>*>(&raw);
-#pragma unroll
-  for (int i = 0; i < kFullPack<T>; ++i) to[i] = to_float(pack.values[i]);
-}
-
-// Packs of a column's weights, which nobody reads again before they have left the cache.
-template <typename T>
-__device__ __forceinline__ void fetch(const T* weight, int first, int stride, int packs,
-                                      uint4 (&raw)[kUnroll]) {
-#pragma unroll
-  for (int u = 0; u < kUnroll; ++u) {
-    const int pack = first + u * stride;
-    if (pack < packs) raw[u] = __ldcs(reinterpret_cast<const uint4*>(weight + pack * kFullPack<T>));
-  }
-}
-
-// Adds those packs times every row's.
-template <int Rows, typename T>
-__device__ __forceinline__ void add_products(const uint4 (&raw)[kUnroll], const T* x, std::int64_t in,
-                                             int first, int stride, int packs, float (&sum)[Rows]) {
-  constexpr int N = kFullPack<T>;
-#pragma unroll
-  for (int u = 0; u < kUnroll; ++u) {
-    const int pack = first + u * stride;
-    if (pack >= packs) continue;
-    float w[N];
-    unpack<T>(raw[u], w);
-#pragma unroll
-    for (int row = 0; row < Rows; ++row) {
-      float values[N];
-      load<N>(x + row * in + pack * N, values);
-#pragma unroll
-      for (int i = 0; i < N; ++i) sum[row] += values[i] * w[i];
-    }
-  }
-}
-
-// The block's own copy of the rows, normed.
-template <int Rows, typename T>
-__device__ __forceinline__ void norm_rows(const FewRows<T>& product, int packs, T* normed) {
-  constexpr int N = kFullPack<T>;
-  for (int row = 0; row < Rows; ++row) {
-    const T* from = product.x + row * product.in;
-    float square = 0;
-    for (int pack = static_cast<int>(threadIdx.x); pack < packs; pack += kThreads) {
-      float x[N];
-      load<N>(from + pack * N, x);
-#pragma unroll
-      for (int i = 0; i < N; ++i) square += x[i] * x[i];
-    }
-    const float mean = block_sum<kThreads>(square, 0).x / static_cast<float>(product.in);
-    const float scale = rsqrtf(mean + product.eps);
-    for (int pack = static_cast<int>(threadIdx.x); pack < packs; pack += kThreads) {
-      float x[N], gain[N];
-      load<N>(from + pack * N, x);
-      load<N>(product.gain + pack * N, gain);
-#pragma unroll
-      for (int i = 0; i < N; ++i) x[i] *= scale * gain[i];
-      store<N>(x, normed + row * product.in + pack * N);
-    }
-    __syncthreads();
-  }
-}
-
-// `warps` warps a column, each of which takes every warps-th stretch of kWarp packs, so that a block has
-// kWarps / warps columns at once. The first weights are on their way while the rows are normed. Gated: a
-// column of the output is made of two of the weights.
-template <int Rows, bool Normed, bool Gated, typename T>
-__global__ void __launch_bounds__(kThreads) few_rows_kernel(FewRows<T> product, int warps) {
-  constexpr int kSums = Gated ? 2 * Rows : Rows;
-  extern __shared__ uint4 normed_room[];
-  __shared__ float sums[kWarps][kSums];
-  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int slots = kWarps / warps, slot = warp / warps, stride = warps * kWarp;
-  const int start = warp % warps * kWarp + lane;
-  const auto packs = static_cast<int>(product.in / kFullPack<T>);
-  const std::int64_t in = product.in;
-
-  std::int64_t base = static_cast<std::int64_t>(blockIdx.x) * slots;
-  uint4 raw[kUnroll], gated[kUnroll];
-  bool fetched = base + slot < product.columns;
-  if (fetched) {
-    fetch(product.weight + (base + slot) * in, start, stride, packs, raw);
-    if constexpr (Gated)
-      fetch(product.weight + (product.columns + base + slot) * in, start, stride, packs, gated);
-  }
-  const T* x = product.x;
-  if constexpr (Normed) {
-    auto* normed = reinterpret_cast<T*>(normed_room);
-    norm_rows<Rows>(product, packs, normed);
-    x = normed;
-  }
-
-  for (; base < product.columns; base += static_cast<std::int64_t>(gridDim.x) * slots) {
-    const std::int64_t column = base + slot;
-    float sum[Rows] = {}, gated_sum[Rows] = {};
-    if (column < product.columns) {
-      const T* weight = product.weight + column * in;
-      const T* gated_weight = product.weight + (product.columns + column) * in;
-      for (int first = start; first < packs; first += stride * kUnroll) {
-        if (!fetched) {
-          fetch(weight, first, stride, packs, raw);
-          if constexpr (Gated) fetch(gated_weight, first, stride, packs, gated);
-        }
-        fetched = false;
-        add_products<Rows>(raw, x, in, first, stride, packs, sum);
-        if constexpr (Gated) add_products<Rows>(gated, x, in, first, stride, packs, gated_sum);
-      }
-    }
-    fetched = false;
-#pragma unroll
-    for (int row = 0; row < Rows; ++row) {
-      const float whole = warp_sum(sum[row]);
-      if (lane == 0) sums[warp][row] = whole;
-      if constexpr (Gated) {
-        const float gated_whole = warp_sum(gated_sum[row]);
-        if (lane == 0) sums[warp][Rows + row] = gated_whole;
-      }
-    }
-    __syncthreads();
-    const auto item = static_cast<int>(threadIdx.x);
-    const int own = item / Rows, row = item % Rows;
-    const std::int64_t to = base + own;
-    if (item < slots * Rows && to < product.columns) {
-      const std::int64_t at = row * product.columns + to;
-      float total = 0;
-      for (int i = 0; i < warps; ++i) total += sums[own * warps + i][row];
-      if constexpr (Gated) {
-        float value = 0;
-        for (int i = 0; i < warps; ++i) value += sums[own * warps + i][Rows + row];
-        const float gate = rounded_to<T>(total);
-        total = rounded_to<T>(value) * gate * __fdividef(1.0f, 1.0f + expf(-gate));
-      }
-      if (product.added != nullptr) total += to_float(product.added[at]);
-      if (product.bias != nullptr) total += to_float(product.bias[to]);
-      product.out[at] = from_float<T>(total);
-    }
-    __syncthreads();
-  }
-}
-
-// As many as keep enough bytes on their way where columns are few, and each still has work.
-template <typename T>
-int warps_a_column(const FewRows<T>& product) {
-  constexpr std::int64_t kBusy = 32;  // warps on a multiprocessor
-  const std::int64_t wanted = kBusy * product.multiprocessors;
-  const std::int64_t stretches = product.in / (kFullPack<T> * kWarp);
-  int warps = 1;
-  while (warps < kWarps && product.columns * warps < wanted && stretches >= 4 * warps) warps *= 2;
-  return warps;
-}
-
-template <int Rows, bool Normed, bool Gated, typename T>
-void launch_few_rows(const FewRows<T>& product, cudaStream_t stream) {
-  constexpr std::int64_t kBlocks = 8;  // on a multiprocessor, which go on to the next columns
-  const int warps = warps_a_column(product), slots = kWarps / warps;
-  const std::int64_t needed = (product.columns + slots - 1) / slots;
-  const auto blocks = static_cast<unsigned>(std::min(needed, kBlocks * product.multiprocessors));
-  const std::size_t room = Normed ? static_cast<std::size_t>(Rows * product.in) * sizeof(T) : 0;
-  few_rows_kernel<Rows, Normed, Gated><<<blocks, kThreads, room, stream>>>(product, warps);
-}
-
-template <int Rows, typename T>
-void launch_kind(const FewRows<T>& product, cudaStream_t stream) {
-  if (product.gated) {
-    launch_few_rows<Rows, true, true>(product, stream);
-  } else if (product.gain != nullptr) {
-    launch_few_rows<Rows, true, false>(product, stream);
-  } else {
-    launch_few_rows<Rows, false, false>(product, stream);
-  }
-}
-
-}  // namespace
 
 template <typename T>
 bool few_rows_fits(std::int64_t rows, std::int64_t in, bool normed) {
-  const bool has_room = !normed || rows * in * static_cast<std::int64_t>(sizeof(T)) <= kNormedBytes;
-  return rows >= 1 && rows <= kMostFewRows && in % kFullPack<T> == 0 && has_room;
+  if (rows < 1 || rows > kMostFewRows) return false;
+  if constexpr (std::is_same_v<T, float>) {
+    return few_floats_fit(rows, in, normed);
+  } else {
+    return few_narrow_fit<T>(in, normed);
+  }
 }
 
 template <typename T>
 void few_rows_product(const FewRows<T>& product, cudaStream_t stream) {
-  switch (product.rows) {
-    case 1:
-      return launch_kind<1>(product, stream);
-    case 2:
-      return launch_kind<2>(product, stream);
-    case 3:
-      return launch_kind<3>(product, stream);
-    case 4:
-      return launch_kind<4>(product, stream);
-    case 5:
-      return launch_kind<5>(product, stream);
-    case 6:
-      return launch_kind<6>(product, stream);
-    case 7:
-      return launch_kind<7>(product, stream);
-    default:
-      return launch_kind<8>(product, stream);
+  if constexpr (std::is_same_v<T, float>) {
+    few_floats_product(product, stream);
+  } else {
+    few_narrow_product(product, stream);
   }
 }
 

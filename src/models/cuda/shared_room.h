@@ -7,6 +7,22 @@
 
 namespace twobw::models::cuda {
 
+// The most bytes that a block of the kernel may be launched with on the current GPU besides those that the
+// kernel has itself; 0 without a GPU.
+template <typename Kernel>
+std::size_t most_room(Kernel* kernel) {
+  int gpu = 0, most = 0;
+  cudaFuncAttributes attributes{};
+  if (cudaGetDevice(&gpu) != cudaSuccess ||
+      cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu) != cudaSuccess ||
+      cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess)
+    return 0;
+  const int room = most - static_cast<int>(attributes.sharedSizeBytes);
+  if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, room) != cudaSuccess)
+    return 0;
+  return static_cast<std::size_t>(room);
+}
+
 // Whether the current GPU has so many bytes for a block; the kernel may be launched with them then.
 template <typename Kernel>
 bool make_room(Kernel* kernel, std::size_t bytes) {
