@@ -1,9 +1,12 @@
-// Steps of a decoder on a GPU, bound by reading weights and kept keys and values. T is float or
-// __nv_bfloat16; sums are made in float, in an order that the sizes fix. Nothing is allocated and nothing
-// waits, so all of it can be captured into a graph.
+// Steps of a decoder on a GPU, bound by reading weights and kept keys and values. T is float, __nv_bfloat16
+// or
+// __half; sums are made in float, in an order that the sizes fix. Nothing is allocated and nothing waits, so
+// all of it can be captured into a graph; there kernels begin before those before them have ended
+// (models/cuda/early_begin.cuh).
 #pragma once
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
@@ -12,7 +15,8 @@ namespace twobw::models::cuda {
 
 inline constexpr int kMostFewRows = 8;
 
-// out [rows, columns] = x [rows, in] weight^T + added + bias, in this order; `weight` is [columns, in].
+// out [rows, columns] = x [rows, in] weight^T + added + bias, in this order; `weight` is [columns, in]. What
+// a row gets depends on that row alone. In a graph, weights and gains were written before the graph began.
 template <typename T>
 struct FewRows {
   const T* x = nullptr;
@@ -27,14 +31,15 @@ struct FewRows {
   std::int64_t in = 0, columns = 0;
   int multiprocessors = 1;  // to keep busy
 };
-// Whether there is a kernel: rows of whole packs of 16 bytes, few of them, and room to norm them in.
+// Whether there is a kernel: rows of whole packs of 16 bytes, few of them, and room for them in a block.
 template <typename T>
 bool few_rows_fits(std::int64_t rows, std::int64_t in, bool normed = false);
 template <typename T>
 void few_rows_product(const FewRows<T>& product, cudaStream_t stream);
 
 // One token of every row: its key and value are kept at the place `seen`, and its queries attend to those up
-// to it.
+// to it. What a row gets depends on that row alone. In a graph, `seen` and what is kept of the places before
+// it were written before the graph began.
 template <typename T>
 struct CachedAttention {
   const T* qkv = nullptr;              // [rows, (queries + 2 keys) size]
@@ -47,14 +52,30 @@ struct CachedAttention {
   T* out = nullptr;          // [rows, queries size]
   float* partial = nullptr;  // room for cached_attention_partials() floats
   int* arrived = nullptr;    // [rows, queries]: 0, and left so
-  int rows = 0, queries = 0, key_heads = 0, size = 0, splits = 1;
+  int rows = 0, queries = 0, key_heads = 0, size = 0;
+  int splits = 1;  // from 1 to cached_attention_splits()
   std::int64_t places = 0;
 };
 inline constexpr int kLargestCachedHead = 512;
-// Parts that the places are dealt out to, so that all multiprocessors work.
-int cached_attention_splits(int rows, int queries, std::int64_t places, int multiprocessors);
+// The most parts that places are dealt out to, so that many multiprocessors work.
+int cached_attention_splits(std::int64_t places);
 std::int64_t cached_attention_partials(int rows, int queries, int size, int splits);
 template <typename T>
 void cached_attention(const CachedAttention<T>& attention, cudaStream_t stream);
+
+// Of every row of logits [rows, classes] the class of the greatest, the first of these, into `tokens`, and
+// one more into `seen`, which stops at places - 1. NaN counts as the greatest.
+template <typename T>
+struct Likeliest {
+  const T* logits = nullptr;
+  std::int64_t* tokens = nullptr;      // [rows]
+  std::int64_t* seen = nullptr;        // [rows]
+  std::int64_t places = 1;             // of the cache
+  unsigned long long* room = nullptr;  // [rows, 2]: 0, and left so
+  int rows = 0;
+  std::int64_t classes = 0;
+};
+template <typename T>
+void take_likeliest(const Likeliest<T>& likeliest, cudaStream_t stream);
 
 }  // namespace twobw::models::cuda

@@ -6,6 +6,7 @@
 
 #include <ATen/ATen.h>
 
+#include <cstdint>
 #include <utility>
 
 #include "models/dropout.h"
@@ -49,6 +50,11 @@ at::Tensor cached_attention(const at::Tensor& qkv, const Heads& heads, const at:
 // Of a step: linear(rms_norm(x)), and where `gated` the SwiGLU of that; undefined where there is no kernel.
 at::Tensor normed_linear(const at::Tensor& x, const at::Tensor& gain, double eps, const at::Tensor& weight,
                          const at::Tensor& bias, bool gated);
+
+// Of every row of logits [rows, .., classes], one token a row, the likeliest into tokens [rows, 1], and one
+// more into seen [rows], which stops at places - 1. `room` [rows, 2], int64, is 0 and is left so.
+void take_likeliest(const at::Tensor& logits, const at::Tensor& tokens, const at::Tensor& seen,
+                    std::int64_t places, const at::Tensor& room);
 
 // positions may be undefined.
 at::Tensor causal_attention(const at::Tensor& qkv, const Heads& heads, const at::Tensor& positions);

@@ -53,6 +53,9 @@ Tensor cached_attention(const Tensor&, const Heads&, const Tensor&, const Tensor
 Tensor normed_linear(const Tensor&, const Tensor&, double, const Tensor&, const Tensor&, bool) {
   not_built();
 }
+void take_likeliest(const Tensor&, const Tensor&, const Tensor&, std::int64_t, const Tensor&) {
+  not_built();
+}
 Tensor causal_attention(const Tensor&, const Heads&, const Tensor&) {
   not_built();
 }

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "device/gpu.h"
+#include "models/ops_cuda.h"
 #include "runtime/gpu/memory.h"
 
 namespace twobw::inference {
@@ -44,6 +45,7 @@ class Fetched {
 // Of so many rows.
 struct Captured {
   Tensor tokens, seen;  // [rows, 1], [rows]
+  Tensor room;          // of take_likeliest
   Tensors inputs, outputs;
   std::unique_ptr<at::cuda::CUDAGraph> step;
   std::unique_ptr<at::cuda::CUDAGraph> likeliest;  // the step, and the tokens of the next
@@ -98,6 +100,7 @@ class GpuStepGraphs final : public StepGraphs {
     if (!graph.tokens.defined()) {
       graph.tokens = at::zeros({rows, 1}, options_);
       graph.seen = at::zeros({rows}, options_);
+      graph.room = at::zeros({rows, 2}, options_);
     }
     return graph;
   }
@@ -119,8 +122,7 @@ class GpuStepGraphs final : public StepGraphs {
 
   // The next tokens take the place of these.
   void advance(const Captured& graph, const Tensor& logits) const {
-    graph.tokens.copy_(logits.flatten(1).argmax(1, /*keepdim=*/true));
-    graph.seen.add_(1).clamp_max_(places_ - 1);
+    models::ops::cuda::take_likeliest(logits, graph.tokens, graph.seen, places_, graph.room);
   }
 
   void queue_next(Captured& graph) {

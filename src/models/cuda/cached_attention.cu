@@ -1,58 +1,61 @@
 #include <algorithm>
 
-#include "models/cuda/block.cuh"
+#include "models/cuda/cached_heads.cuh"
+#include "models/cuda/early_begin.cuh"
 #include "models/decode_kernels_cuda.h"
 
 namespace twobw::models::cuda {
 namespace {
 
-constexpr int kThreads = 128;
-constexpr int kWarps = kThreads / kWarp;
-constexpr int kUnroll = 4;  // keys that a warp has on their way
+using cached::kThreads;
+using cached::kWarps;
 
-// Element i of a head that turns by the angles of a place: with element i + size / 2, or i - size / 2.
-template <typename T>
-__device__ __forceinline__ float turned(const T* head, const float* angles, int i, int size) {
-  const float own = to_float(head[i]);
-  if (angles == nullptr) return own;
-  const int half = size / 2, angle = i < half ? i : i - half;
-  const float cosine = angles[angle], sine = angles[half + angle];
-  const float other = to_float(head[i < half ? i + half : angle]);
-  return to_float(from_float<T>(i < half ? own * cosine - other * sine : own * cosine + other * sine));
-}
+constexpr int kMostQueries = kWarps;  // of a block, which share a head of keys
+constexpr int kMostParts = kWarp;
+constexpr int kFewestPlaces = 64;  // of a part
 
-template <typename T>
-__device__ __forceinline__ const float* angles_of(const CachedAttention<T>& attention, std::int64_t row) {
-  return attention.angles == nullptr ? nullptr : attention.angles + attention.seen[row] * attention.size;
-}
+// The places that a block takes, of one row. How they are dealt out depends on their number, not on the rows.
+struct Part {
+  std::int64_t seen, begin, end;  // `end` without the newest place, which is `seen`
+  int parts;
 
-// A thread an element of a key or a value.
-template <typename T>
-__global__ void __launch_bounds__(kThreads) keep_kernel(CachedAttention<T> attention) {
-  const int size = attention.size, heads = attention.key_heads;
-  const int item = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
-  if (item >= 2 * heads * size) return;
-  const std::int64_t row = blockIdx.y;
-  const int head = item / size % heads, i = item % size;
-  const bool is_value = item >= heads * size;
-  const std::int64_t width = static_cast<std::int64_t>(attention.queries + 2 * heads) * size;
-  const T* from =
-      attention.qkv + row * width + static_cast<std::int64_t>(attention.queries) * size + (item - i);
-  T* to = is_value ? attention.values : attention.keys;
-  to[((row * heads + head) * attention.places + attention.seen[row]) * size + i] =
-      from_float<T>(turned(from, is_value ? nullptr : angles_of(attention, row), i, size));
-}
+  template <typename T>
+  __device__ static Part of(const CachedAttention<T>& attention) {
+    const std::int64_t seen = attention.seen[blockIdx.z], length = seen + 1;
+    const std::int64_t even = (length + attention.splits - 1) / attention.splits;
+    const std::int64_t places = even < kFewestPlaces ? kFewestPlaces : even;
+    const std::int64_t begin = blockIdx.x * places;
+    return {.seen = seen,
+            .begin = begin,
+            .end = begin + places < seen ? begin + places : seen,
+            .parts = static_cast<int>((length + places - 1) / places)};
+  }
+  __device__ bool is_last() const { return static_cast<int>(blockIdx.x) + 1 == parts; }
+};
 
-// Whether all other parts of the head have been written, and can be read; then it counts from 0 again. All
+// The queries of a block.
+template <typename S>
+struct Heads {
+  int keys, first, count;  // the head of keys; the heads of queries
+
+  template <typename T>
+  __device__ static Heads of(const CachedAttention<T>& attention) {
+    const int group = attention.queries / attention.key_heads;
+    const int blocks = (group + S::kQueries - 1) / S::kQueries;  // of a head of keys
+    const int keys = static_cast<int>(blockIdx.y) / blocks,
+              before = static_cast<int>(blockIdx.y) % blocks * S::kQueries;
+    return {.keys = keys, .first = keys * group + before, .count = min(S::kQueries, group - before)};
+  }
+};
+
+// Whether all other parts of the queries have been written, and can be read; then it counts from 0 again. All
 // threads of the block must come.
-template <typename T>
-__device__ bool is_last_to_come(const CachedAttention<T>& attention, std::int64_t row, int head) {
+__device__ __forceinline__ bool is_last_to_come(int* arrived, int parts) {
   __shared__ bool last;
   __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {
-    int* arrived = attention.arrived + row * attention.queries + head;
-    last = atomicAdd(arrived, 1) == attention.splits - 1;
+    last = atomicAdd(arrived, 1) == parts - 1;
     if (last) *arrived = 0;
   }
   __syncthreads();
@@ -60,137 +63,238 @@ __device__ bool is_last_to_come(const CachedAttention<T>& attention, std::int64_
   return last;
 }
 
-// Past the first cache, which does not see what other multiprocessors have written.
+// Puts the parts of the queries together, in their order: a warp finds what those of a query weigh. Past the
+// first cache, which does not see what other multiprocessors have written.
 template <typename T>
-__device__ void join_parts(const CachedAttention<T>& attention, std::int64_t row, int head) {
-  const int size = attention.size, splits = attention.splits;
-  const std::int64_t of_head = row * attention.queries + head;
-  const float* parts = attention.partial + of_head * splits * static_cast<std::int64_t>(size + 2);
-  const auto read = [&](int split, int i) {
-    return __ldcg(parts + split * static_cast<std::int64_t>(size + 2) + i);
-  };
-  float highest = -INFINITY, total = 0;
-  for (int s = 0; s < splits; ++s) highest = fmaxf(highest, read(s, size));
-  for (int s = 0; s < splits; ++s) {
-    const float sum = read(s, size + 1);
-    if (sum > 0) total += expf(read(s, size) - highest) * sum;
+__device__ void join_parts(const CachedAttention<T>& attention, int parts, int first, int count) {
+  __shared__ float weights[kMostQueries][kMostParts];
+  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int size = attention.size;
+  const std::int64_t of_part = size + 2, of_head = attention.splits * of_part;
+  const float* partial =
+      attention.partial + (static_cast<std::int64_t>(blockIdx.z) * attention.queries + first) * of_head;
+  if (warp < count) {
+    const float* own = partial + warp * of_head + lane * of_part + size;
+    const float top = lane < parts ? __ldcg(own) : -INFINITY, sum = lane < parts ? __ldcg(own + 1) : 0.0f;
+    const float weight = expf(top - warp_max(top));
+    const float total = warp_sum(weight * sum);
+    weights[warp][lane] = weight / total;
   }
-  for (int i = static_cast<int>(threadIdx.x); i < size; i += kThreads) {
+  __syncthreads();
+  T* out = attention.out + (static_cast<std::int64_t>(blockIdx.z) * attention.queries + first) * size;
+  for (int item = static_cast<int>(threadIdx.x); item < count * size; item += kThreads) {
+    const int query = item / size;
+    const float* from = partial + query * of_head + item % size;
     float mix = 0;
-    for (int s = 0; s < splits; ++s) {
-      if (read(s, size + 1) > 0) mix += expf(read(s, size) - highest) * read(s, i);
-    }
-    attention.out[of_head * size + i] = from_float<T>(mix / total);
+#pragma unroll 8
+    for (int part = 0; part < parts; ++part) mix += weights[query][part] * __ldcg(from + part * of_part);
+    out[item] = from_float<T>(mix);
   }
 }
 
-// A block a part of the places, for one head of queries; its warps take kUnroll places in turn. E elements of
-// a head a lane. Leaves the mix, the greatest score and the sum of the weights by it; the last block of a
-// head to come puts them together, in the order of the parts.
-template <int E, typename T>
-__global__ void __launch_bounds__(kThreads) attend_kernel(CachedAttention<T> attention) {
-  __shared__ float mixes[kWarps][E * kWarp];
-  __shared__ float tops[kWarps], totals[kWarps];
-  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int split = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y), size = attention.size;
+// A block a part of the places of a head of keys, for queries that share it; its slots take places in turn.
+// The part with the newest place keeps its key and value. Leaves the mix, the greatest score and the sum of
+// the weights by it; the last block of a head to come puts them together.
+template <typename S, typename T>
+__global__ void __launch_bounds__(kThreads)
+    attend_kernel(const __grid_constant__ CachedAttention<T> attention) {
+  __shared__ float mixes[kWarps][S::kQueries][S::kSize];
+  __shared__ float tops[kWarps][S::kQueries], totals[kWarps][S::kQueries];
+  const int warp = static_cast<int>(threadIdx.x) / kWarp, size = attention.size;
+  const int slot = static_cast<int>(threadIdx.x) / S::kLanes,
+            lane = static_cast<int>(threadIdx.x) % S::kLanes;
   const std::int64_t row = blockIdx.z;
-  const std::int64_t length = attention.seen[row] + 1;
-  const std::int64_t part = (length + attention.splits - 1) / attention.splits;
-  const std::int64_t begin = split * part, end = begin + part < length ? begin + part : length;
-  const int group = attention.queries / attention.key_heads;
-  const std::int64_t kept = (row * attention.key_heads + head / group) * attention.places * size;
-  const T *keys = attention.keys + kept, *values = attention.values + kept;
-  const std::int64_t width = static_cast<std::int64_t>(attention.queries + 2 * attention.key_heads) * size;
-  const T* from = attention.qkv + row * width + static_cast<std::int64_t>(head) * size;
+  let_next_begin();
+  const Part part = Part::of(attention);
+  if (static_cast<int>(blockIdx.x) >= part.parts) return;
+  const auto heads = Heads<S>::of(attention);
+  const std::int64_t kept = (row * attention.key_heads + heads.keys) * attention.places * size;
+  cached::Kept<S, T> places;
+  places.read(attention.keys + kept, attention.values + kept, part.begin + slot, part.end, lane, size);
+  cached::Angles<S> angles;
+  angles.read(attention.angles, part.seen, lane, size);
+  await_kernel_before();
 
+  const int all = attention.queries + 2 * attention.key_heads;
+  const T* qkv = attention.qkv + row * all * size;
   const float scale = rsqrtf(static_cast<float>(size));
-  float query[E], mix[E];
+  float queries[S::kQueries][S::kEach][S::kPack];
 #pragma unroll
-  for (int e = 0; e < E; ++e) {
-    const int i = e * kWarp + lane;
-    query[e] = i < size ? turned(from, angles_of(attention, row), i, size) * scale : 0.0f;
-    mix[e] = 0;
+  for (int q = 0; q < S::kQueries; ++q) {
+    angles.apply(qkv + (heads.first + min(q, heads.count - 1)) * size, lane, size, queries[q]);
+#pragma unroll
+    for (int e = 0; e < S::kEach; ++e) {
+#pragma unroll
+      for (int v = 0; v < S::kPack; ++v) queries[q][e][v] *= scale;
+    }
   }
-  float top = -INFINITY, total = 0;
-  for (std::int64_t first = begin + warp * kUnroll; first < end; first += kWarps * kUnroll) {
-    float scores[kUnroll];
+  const auto score_of = [&](int q, const float(&key)[S::kEach][S::kPack]) {
+    float score = 0;
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      scores[u] = 0;
+    for (int e = 0; e < S::kEach; ++e) {
 #pragma unroll
-      for (int e = 0; e < E; ++e) {
-        const int i = e * kWarp + lane;
-        if (first + u < end && i < size) scores[u] += query[e] * to_float(keys[(first + u) * size + i]);
+      for (int v = 0; v < S::kPack; ++v) score += queries[q][e][v] * key[e][v];
+    }
+    return cached::slot_sum<S>(score);
+  };
+
+  cached::Mix<S> mix[S::kQueries];
+  if (part.is_last() && warp == 0) {
+    float key[S::kEach][S::kPack], value[S::kEach][S::kPack];
+    angles.apply(qkv + (attention.queries + heads.keys) * size, lane, size, key);
+    cached::Angles<S>().apply(qkv + (attention.queries + attention.key_heads + heads.keys) * size, lane, size,
+                              value);
+#pragma unroll
+    for (int q = 0; q < S::kQueries; ++q) {
+      const float score = score_of(q, key);
+      if (slot != 0) continue;
+      mix[q].top = score;
+      mix[q].total = 1;
+#pragma unroll
+      for (int e = 0; e < S::kEach; ++e) {
+#pragma unroll
+        for (int v = 0; v < S::kPack; ++v) mix[q].values[e][v] = value[e][v];
       }
     }
-    float higher = top;
+    if (slot == 0 && heads.first * attention.key_heads == heads.keys * attention.queries) {
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      scores[u] = warp_sum(scores[u]);
-      if (first + u < end) higher = fmaxf(higher, scores[u]);
-    }
-    const float shrink = expf(top - higher);  // 0 at first
-    total *= shrink;
-#pragma unroll
-    for (int e = 0; e < E; ++e) mix[e] *= shrink;
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      if (first + u >= end) continue;
-      const float weight = expf(scores[u] - higher);
-      total += weight;
-#pragma unroll
-      for (int e = 0; e < E; ++e) {
-        const int i = e * kWarp + lane;
-        if (i < size) mix[e] += weight * to_float(values[(first + u) * size + i]);
+      for (int e = 0; e < S::kEach; ++e) {
+        const int i = (e * S::kLanes + lane) * S::kPack;
+        if (i >= size) continue;
+        store<S::kPack>(key[e], attention.keys + kept + part.seen * size + i);
+        store<S::kPack>(value[e], attention.values + kept + part.seen * size + i);
       }
     }
-    top = higher;
   }
+
+  for (std::int64_t first = part.begin; first < part.end; first += S::kPlaces * S::kSlots) {
+    if (first != part.begin)
+      places.read(attention.keys + kept, attention.values + kept, first + slot, part.end, lane, size);
+    float scores[S::kQueries][S::kPlaces];
 #pragma unroll
-  for (int e = 0; e < E; ++e) mixes[warp][e * kWarp + lane] = mix[e];
-  if (lane == 0) {
-    tops[warp] = top;
-    totals[warp] = total;
+    for (int u = 0; u < S::kPlaces; ++u) {
+      float key[S::kEach][S::kPack];
+      places.unpack(places.keys[u], key);
+#pragma unroll
+      for (int q = 0; q < S::kQueries; ++q) {
+        const float score = score_of(q, key);
+        scores[q][u] = first + slot + u * S::kSlots < part.end ? score : -INFINITY;
+      }
+    }
+#pragma unroll
+    for (int q = 0; q < S::kQueries; ++q) {
+      float highest = mix[q].top;
+#pragma unroll
+      for (int u = 0; u < S::kPlaces; ++u) highest = fmaxf(highest, scores[q][u]);
+      mix[q].raise(highest);
+    }
+#pragma unroll
+    for (int u = 0; u < S::kPlaces; ++u) {
+      float value[S::kEach][S::kPack];
+      places.unpack(places.values[u], value);
+#pragma unroll
+      for (int q = 0; q < S::kQueries; ++q) {
+        const float weight = scores[q][u] == -INFINITY ? 0.0f : expf(scores[q][u] - mix[q].top);
+        mix[q].total += weight;
+#pragma unroll
+        for (int e = 0; e < S::kEach; ++e) {
+#pragma unroll
+          for (int v = 0; v < S::kPack; ++v) mix[q].values[e][v] += weight * value[e][v];
+        }
+      }
+    }
+  }
+
+#pragma unroll
+  for (int q = 0; q < S::kQueries; ++q) {
+#pragma unroll
+    for (int offset = S::kLanes; offset < kWarp; offset *= 2) mix[q].join(offset);
+    if (threadIdx.x % kWarp >= S::kLanes) continue;
+#pragma unroll
+    for (int e = 0; e < S::kEach; ++e) {
+#pragma unroll
+      for (int v = 0; v < S::kPack; ++v)
+        mixes[warp][q][(e * S::kLanes + lane) * S::kPack + v] = mix[q].values[e][v];
+    }
+    if (lane == 0) {
+      tops[warp][q] = mix[q].top;
+      totals[warp][q] = mix[q].total;
+    }
   }
   __syncthreads();
 
-  float highest = -INFINITY;
-  for (int w = 0; w < kWarps; ++w) highest = fmaxf(highest, tops[w]);
-  float* to = attention.partial + ((row * attention.queries + head) * attention.splits + split) *
-                                      static_cast<std::int64_t>(size + 2);
-  for (int i = static_cast<int>(threadIdx.x); i < size; i += kThreads) {
-    float sum = 0;
+  const std::int64_t of_row = row * attention.queries + heads.first;
+  for (int item = static_cast<int>(threadIdx.x); item < heads.count * size; item += kThreads) {
+    const int query = item / size, i = item % size;
+    float highest = -INFINITY, sum = 0, total = 0;
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) highest = fmaxf(highest, tops[w][query]);
+#pragma unroll
     for (int w = 0; w < kWarps; ++w) {
-      if (totals[w] > 0) sum += expf(tops[w] - highest) * mixes[w][i];
+      const float factor = cached::Mix<S>::factor(tops[w][query], highest);
+      sum += factor * mixes[w][query][i];
+      total += factor * totals[w][query];
     }
+    if (part.parts == 1) {
+      attention.out[of_row * size + item] = from_float<T>(sum / total);
+      continue;
+    }
+    float* to = attention.partial + ((of_row + query) * attention.splits + blockIdx.x) * (size + 2);
     to[i] = sum;
-  }
-  if (threadIdx.x == 0) {
-    float sum = 0;
-    for (int w = 0; w < kWarps; ++w) {
-      if (totals[w] > 0) sum += expf(tops[w] - highest) * totals[w];
+    if (i == 0) {
+      to[size] = highest;
+      to[size + 1] = total;
     }
-    to[size] = highest;
-    to[size + 1] = sum;
   }
-  if (is_last_to_come(attention, row, head)) join_parts(attention, row, head);
+  if (part.parts > 1 && is_last_to_come(attention.arrived + of_row, part.parts))
+    join_parts(attention, part.parts, heads.first, heads.count);
 }
 
-template <int E, typename T>
-void launch_attend(const CachedAttention<T>& attention, cudaStream_t stream) {
-  const dim3 blocks(static_cast<unsigned>(attention.splits), static_cast<unsigned>(attention.queries),
-                    static_cast<unsigned>(attention.rows));
-  attend_kernel<E><<<blocks, kThreads, 0, stream>>>(attention);
+template <typename S, typename T>
+void launch_shape(const CachedAttention<T>& attention, cudaStream_t stream) {
+  const int group = attention.queries / attention.key_heads;
+  const int blocks = (group + S::kQueries - 1) / S::kQueries;
+  launch_in_step(
+      attend_kernel<S, T>,
+      dim3(static_cast<unsigned>(attention.splits), static_cast<unsigned>(attention.key_heads * blocks),
+           static_cast<unsigned>(attention.rows)),
+      kThreads, 0, stream, attention);
+}
+
+// Heads of whole packs of 16 bytes, either half of them too.
+template <int Q, typename T>
+void launch_packs(const CachedAttention<T>& attention, cudaStream_t stream) {
+  constexpr int V = kFullPack<T>;
+  if (attention.size <= 8 * V) {
+    launch_shape<cached::Shape<V, 8, 1, Q>>(attention, stream);
+  } else if (attention.size <= 16 * V) {
+    launch_shape<cached::Shape<V, 16, 1, Q>>(attention, stream);
+  } else if (attention.size <= 32 * V) {
+    launch_shape<cached::Shape<V, 32, 1, Q>>(attention, stream);
+  } else if (attention.size <= 64 * V) {
+    launch_shape<cached::Shape<V, 32, 2, Q>>(attention, stream);
+  } else if constexpr (64 * V < kLargestCachedHead) {
+    launch_shape<cached::Shape<V, 32, 4, Q>>(attention, stream);
+  }
+}
+
+// Heads of any size, element by element.
+template <typename T>
+void launch_elements(const CachedAttention<T>& attention, cudaStream_t stream) {
+  if (attention.size <= 2 * kWarp) {
+    launch_shape<cached::Shape<1, 32, 2, 1>>(attention, stream);
+  } else if (attention.size <= 4 * kWarp) {
+    launch_shape<cached::Shape<1, 32, 4, 1>>(attention, stream);
+  } else {
+    launch_shape<cached::Shape<1, 32, 16, 1>>(attention, stream);
+  }
 }
 
 }  // namespace
 
-int cached_attention_splits(int rows, int queries, std::int64_t places, int multiprocessors) {
-  constexpr std::int64_t kBlocks = 4;         // on a multiprocessor
-  constexpr std::int64_t kFewestPlaces = 32;  // that are worth a block, where the cache is full
-  const std::int64_t wanted = (kBlocks * multiprocessors + rows * queries - 1) / (rows * queries);
+int cached_attention_splits(std::int64_t places) {
   const std::int64_t most = (places + kFewestPlaces - 1) / kFewestPlaces;
-  return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(most, 1)));
+  return static_cast<int>(std::clamp<std::int64_t>(most, 1, kMostParts));
 }
 
 std::int64_t cached_attention_partials(int rows, int queries, int size, int splits) {
@@ -199,20 +303,12 @@ std::int64_t cached_attention_partials(int rows, int queries, int size, int spli
 
 template <typename T>
 void cached_attention(const CachedAttention<T>& attention, cudaStream_t stream) {
-  const int elements = 2 * attention.key_heads * attention.size;
-  const dim3 keeping(static_cast<unsigned>((elements + kThreads - 1) / kThreads),
-                     static_cast<unsigned>(attention.rows));
-  keep_kernel<<<keeping, kThreads, 0, stream>>>(attention);
-  if (attention.size <= kWarp) {
-    launch_attend<1>(attention, stream);
-  } else if (attention.size <= 2 * kWarp) {
-    launch_attend<2>(attention, stream);
-  } else if (attention.size <= 4 * kWarp) {
-    launch_attend<4>(attention, stream);
-  } else if (attention.size <= 8 * kWarp) {
-    launch_attend<8>(attention, stream);
+  if (attention.size % (2 * kFullPack<T>) != 0) {
+    launch_elements(attention, stream);
+  } else if (attention.queries == attention.key_heads) {
+    launch_packs<1>(attention, stream);
   } else {
-    launch_attend<16>(attention, stream);
+    launch_packs<kMostQueries>(attention, stream);
   }
 }
 

@@ -71,6 +71,15 @@ __device__ __forceinline__ void await_groups() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Last) : "memory");
 }
 
+__device__ __forceinline__ uint4 read_shared(const void* from) {
+  uint4 pack;
+  asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(pack.x), "=r"(pack.y), "=r"(pack.z), "=r"(pack.w)
+               : "r"(static_cast<unsigned>(__cvta_generic_to_shared(from)))
+               : "memory");
+  return pack;
+}
+
 // sum [16 columns, 8 rows] += a [16, 16 elements] b [16 elements, 8], as mma lays them out over a warp.
 __device__ __forceinline__ void multiply(float (&sum)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3,
                                          unsigned b0, unsigned b1, __nv_bfloat16) {
@@ -124,24 +133,20 @@ class Weights {
 
   // Adds the products of the group at this place, which is there, with the rows' elements `x`.
   __device__ void multiply_with(const T* x, int place, float (&sum)[2][4]) const {
-    uint4 a[kLoads];
+    constexpr int kChunks = Gated ? kLoads / 2 : kLoads;
+    uint4 a[kLoads], b[kChunks];
 #pragma unroll
-    for (int load = 0; load < kLoads; ++load) a[load] = ring_[(place * kLoads + load) * kThreads];
-    if constexpr (Gated) {
+    for (int load = 0; load < kLoads; ++load)
+      a[load] = read_shared(ring_ + (place * kLoads + load) * kThreads);
 #pragma unroll
-      for (int chunk = 0; chunk < kLoads / 2; ++chunk) {
-        const uint4 b = *reinterpret_cast<const uint4*>(x + chunk * kChunk);
-        const uint4 &gate = a[2 * chunk], &value = a[2 * chunk + 1];
-        multiply(sum[chunk % 2], gate.x, value.x, gate.y, value.y, b.x, b.y, T{});
-        multiply(sum[chunk % 2], gate.z, value.z, gate.w, value.w, b.z, b.w, T{});
-      }
-    } else {
+    for (int chunk = 0; chunk < kChunks; ++chunk) b[chunk] = read_shared(x + chunk * kChunk);
+    __syncwarp();  // all are asked for before the first is used
 #pragma unroll
-      for (int chunk = 0; chunk < kLoads; ++chunk) {
-        const uint4 b = *reinterpret_cast<const uint4*>(x + chunk * kChunk);
-        multiply(sum[chunk % 2], a[chunk].x, 0, a[chunk].y, 0, b.x, b.y, T{});
-        multiply(sum[chunk % 2], a[chunk].z, 0, a[chunk].w, 0, b.z, b.w, T{});
-      }
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      const uint4& first = a[chunk * kLoads / kChunks];
+      const uint4 second = Gated ? a[chunk * kLoads / kChunks + 1] : make_uint4(0, 0, 0, 0);
+      multiply(sum[chunk % 2], first.x, second.x, first.y, second.y, b[chunk].x, b[chunk].y, T{});
+      multiply(sum[chunk % 2], first.z, second.z, first.w, second.w, b[chunk].z, b[chunk].w, T{});
     }
   }
 

@@ -1,6 +1,5 @@
 // Attention of a decoder's step to the keys and values that are kept.
 #include "base/error.h"
-#include "device/gpu.h"
 #include "models/decode_kernels_cuda.h"
 #include "models/ops_cuda.h"
 #include "models/ops_cuda/common.h"
@@ -16,8 +15,7 @@ Tensor cached_attention(const Tensor& qkv, const Heads& heads, const Tensor& ang
   const std::int64_t places = keys.size(2);
   TWOBW_ASSERT(!angles.defined() || (angles.size(0) >= places && angles.size(1) == heads.size),
                "angles of {} places for {}", angles.size(0), places);
-  const int multiprocessors = device::gpu_context(current_stream()).product_multiprocessors;
-  const int splits = kernels::cached_attention_splits(rows, heads.queries, places, multiprocessors);
+  const int splits = kernels::cached_attention_splits(places);
   const Tensor packed = qkv.contiguous();
   const Tensor partial =
       floats(kernels::cached_attention_partials(rows, heads.queries, heads.size, splits), packed);
