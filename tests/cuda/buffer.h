@@ -46,6 +46,10 @@ class Buffer {
   Buffer& operator=(const Buffer&) = delete;
 
   T* data() const { return data_; }
+  void write(const std::vector<T>& values) {
+    ASSERT_EQ(values.size(), size_);
+    EXPECT_EQ(cudaMemcpy(data_, values.data(), size_ * sizeof(T), cudaMemcpyHostToDevice), cudaSuccess);
+  }
   std::vector<T> read() const {
     std::vector<T> values(size_);
     EXPECT_EQ(cudaMemcpy(values.data(), data_, size_ * sizeof(T), cudaMemcpyDeviceToHost), cudaSuccess);

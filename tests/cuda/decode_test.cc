@@ -44,12 +44,15 @@ void expect_product(int rows, std::int64_t in, std::int64_t columns, bool adds) 
 
 TYPED_TEST(StepsOnGpu, ProductsOfFewRows) {
   for (int rows = 1; rows <= kMostFewRows; ++rows) {
-    for (const auto& [in, columns] : {std::pair{8, 3}, {64, 100}, {1000, 7}, {2048, 33}, {520, 5000}}) {
+    for (const auto& [in, columns] :
+         {std::pair{8, 3}, {40, 17}, {64, 100}, {1000, 7}, {1032, 9}, {2048, 33}, {520, 2400}}) {
       SCOPED_TRACE(testing::Message() << rows << " x " << in << " x " << columns);
       expect_product<TypeParam>(rows, in, columns, false);
       expect_product<TypeParam>(rows, in, columns, true);
     }
   }
+  // More than a block has room for at once.
+  expect_product<TypeParam>(kMostFewRows, 16384, 5, true);
   EXPECT_FALSE(few_rows_fits<TypeParam>(9, 64));
   EXPECT_FALSE(few_rows_fits<TypeParam>(1, 63));
 }
@@ -104,16 +107,17 @@ void expect_normed(int rows, std::int64_t in, std::int64_t columns, bool gated) 
 
 TYPED_TEST(StepsOnGpu, ProductsOfRowsThatAreNormedFirst) {
   for (const int rows : {1, 2, 3, 5, 8}) {
-    for (const auto& [in, columns] : {std::pair{8, 3}, {64, 300}, {1000, 7}, {520, 700}}) {
+    for (const auto& [in, columns] :
+         {std::pair{8, 3}, {40, 17}, {64, 300}, {1000, 7}, {520, 700}, {1256, 33}}) {
       SCOPED_TRACE(testing::Message() << rows << " x " << in << " x " << columns);
       expect_normed<TypeParam>(rows, in, columns, false);
       expect_normed<TypeParam>(rows, in, columns, true);
     }
   }
-  EXPECT_FALSE(few_rows_fits<TypeParam>(8, 8192, true));
+  EXPECT_FALSE(few_rows_fits<TypeParam>(8, 1 << 20, true));
 }
 
-struct Shape {
+struct Heads {
   int rows, queries, keys, size, splits;
   std::int64_t places;
   std::vector<std::int64_t> seen;
@@ -130,7 +134,7 @@ double turned(const std::vector<double>& values, std::int64_t head, int i, int s
 }
 
 template <typename T>
-void expect_attention(const Shape& shape, bool turns) {
+void expect_attention(const Heads& shape, bool turns) {
   const auto& [rows, queries, keys, size, splits, places, places_seen] = shape;
   const std::int64_t width = static_cast<std::int64_t>(queries + 2 * keys) * size;
   const auto qkv = normal(rows * width, 1), old_keys = normal(rows * keys * places * size, 2),
@@ -201,22 +205,234 @@ void expect_attention(const Shape& shape, bool turns) {
 }
 
 TYPED_TEST(StepsOnGpu, AttentionToWhatIsKept) {
-  for (const Shape& shape : {Shape{1, 1, 1, 8, 1, 4, {0}},
+  for (const Heads& shape : {Heads{1, 1, 1, 8, 1, 4, {0}},
                              {1, 4, 2, 64, 3, 300, {299}},
                              {3, 6, 2, 20, 4, 50, {0, 17, 49}},
                              {2, 3, 3, 128, 7, 100, {5, 64}},
                              {1, 2, 1, 256, 2, 33, {32}},
-                             {1, 2, 1, 300, 5, 9, {3}}}) {
-    SCOPED_TRACE(testing::Message() << shape.rows << " rows, heads of " << shape.size);
+                             {1, 2, 1, 300, 5, 9, {3}},
+                             {2, 7, 1, 64, 32, 700, {699, 63}},
+                             {2, 4, 1, 32, 5, 400, {64, 128}},
+                             {1, 12, 4, 128, 4, 260, {255}},
+                             {1, 8, 2, 512, 2, 130, {129}},
+                             {1, 3, 3, 48, 3, 200, {190}},
+                             {1, 2, 2, 100, 4, 300, {256}}}) {
+    SCOPED_TRACE(testing::Message() << shape.rows << " rows, heads of " << shape.size << ", " << shape.queries
+                                    << " for " << shape.keys);
     expect_attention<TypeParam>(shape, false);
     expect_attention<TypeParam>(shape, true);
   }
 }
 
-TEST(StepSplits, KeepAllMultiprocessorsBusyWithoutEmptyBlocks) {
-  EXPECT_EQ(cached_attention_splits(1, 32, 2048, 132), 17);
-  EXPECT_EQ(cached_attention_splits(1, 32, 40, 132), 2);
-  EXPECT_EQ(cached_attention_splits(8, 96, 2048, 132), 1);
+TEST(StepSplits, AreOfPlacesThatAreWorthABlock) {
+  EXPECT_EQ(cached_attention_splits(1), 1);
+  EXPECT_EQ(cached_attention_splits(64), 1);
+  EXPECT_EQ(cached_attention_splits(65), 2);
+  EXPECT_EQ(cached_attention_splits(1 << 20), 32);
+}
+
+TYPED_TEST(StepsOnGpu, TheLikeliestIsTheFirstOfTheGreatest) {
+  using T = TypeParam;
+  for (const std::int64_t classes : {1, 7, 64, 1000, 128256}) {
+    SCOPED_TRACE(classes);
+    constexpr int kRows = 3;
+    auto logits = normal(kRows * classes, 1);
+    const std::int64_t middle = classes / 2;
+    logits[middle] = logits[classes - 1] = 50;
+    for (std::int64_t i = 0; i < classes; ++i) logits[classes + i] = i == 0 ? -0.0f : 0.0f;
+    logits[2 * classes + middle] = NAN;
+    const Buffer<T> on_logits{rounded<T>(logits)};
+    const Buffer<std::int64_t> tokens(kRows), on_seen{{3, 8, 9}};
+    const Buffer<unsigned long long> room(2 * kRows);
+    // Twice: what a step leaves behind must not disturb the next.
+    for (int i = 0; i < 2; ++i) {
+      take_likeliest<T>({.logits = on_logits.data(),
+                         .tokens = tokens.data(),
+                         .seen = on_seen.data(),
+                         .places = 10,
+                         .room = room.data(),
+                         .rows = kRows,
+                         .classes = classes},
+                        nullptr);
+      EXPECT_EQ(tokens.read(), (std::vector<std::int64_t>{middle, 0, middle}));
+    }
+    EXPECT_EQ(on_seen.read(), (std::vector<std::int64_t>{5, 9, 9}));
+  }
+}
+
+// Two layers of a decoder with made-up weights, the buffers between its kernels shared by both.
+template <typename T>
+class Layers {
+ public:
+  static constexpr int kQueries = 8, kKeys = 2, kSize = 64, kWidth = kQueries * kSize, kHidden = 1096,
+                       kClasses = 3000, kPlaces = 200, kLayers = 2, kMultiprocessors = 132;
+  static constexpr int kPacked = (kQueries + 2 * kKeys) * kSize;
+
+  // With these rows of made-up ones.
+  explicit Layers(std::vector<int> which)
+      : rows_(static_cast<int>(which.size())),
+        x_(rows_ * kWidth),
+        stream_(rows_ * kWidth),
+        packed_(rows_ * kPacked),
+        mixed_(rows_ * kWidth),
+        inner_(rows_ * kHidden),
+        logits_(rows_ * kClasses),
+        tokens_(rows_),
+        seen_(rows_),
+        room_(2 * rows_),
+        arrived_(rows_ * kQueries),
+        partial_(cached_attention_partials(rows_, kQueries, kSize, kSplits)),
+        which_(std::move(which)) {
+    restart();
+  }
+
+  // As before the first step.
+  void restart() {
+    std::vector<T> x, kept;
+    std::vector<std::int64_t> places;
+    for (const int row : which_) {
+      const auto of_x = rounded<T>(normal(kWidth, 100 + row));
+      x.insert(x.end(), of_x.begin(), of_x.end());
+      const auto of_kept = rounded<T>(normal(kKeys * kPlaces * kSize, 200 + row));
+      kept.insert(kept.end(), of_kept.begin(), of_kept.end());
+      places.push_back((row * 67 + 30) % kPlaces);
+    }
+    x_.write(x);
+    seen_.write(places);
+    for (Layer& layer : layers_) {
+      layer.keys.write(kept);
+      layer.values.write(kept);
+    }
+  }
+
+  void step(cudaStream_t stream) {
+    const T* x = x_.data();
+    for (Layer& layer : layers_) {
+      multiply({.x = x, .gain = layer.gain.data(), .weight = layer.in.data(), .out = packed_.data()}, kWidth,
+               kPacked, stream);
+      cached_attention<T>({.qkv = packed_.data(),
+                           .keys = layer.keys.data(),
+                           .values = layer.values.data(),
+                           .seen = seen_.data(),
+                           .out = mixed_.data(),
+                           .partial = partial_.data(),
+                           .arrived = arrived_.data(),
+                           .rows = rows_,
+                           .queries = kQueries,
+                           .key_heads = kKeys,
+                           .size = kSize,
+                           .splits = kSplits,
+                           .places = kPlaces},
+                          stream);
+      multiply({.x = mixed_.data(), .weight = layer.out.data(), .added = x, .out = stream_.data()}, kWidth,
+               kWidth, stream);
+      multiply({.x = stream_.data(),
+                .gain = layer.gain.data(),
+                .weight = layer.up.data(),
+                .gated = true,
+                .out = inner_.data()},
+               kWidth, kHidden, stream);
+      // Onto the stream itself.
+      multiply(
+          {.x = inner_.data(), .weight = layer.down.data(), .added = stream_.data(), .out = stream_.data()},
+          kHidden, kWidth, stream);
+      x = stream_.data();
+    }
+    multiply({.x = x, .gain = layers_[0].gain.data(), .weight = head_.data(), .out = logits_.data()}, kWidth,
+             kClasses, stream);
+    take_likeliest<T>({.logits = logits_.data(),
+                       .tokens = tokens_.data(),
+                       .seen = seen_.data(),
+                       .places = kPlaces,
+                       .room = room_.data(),
+                       .rows = rows_,
+                       .classes = kClasses},
+                      stream);
+  }
+
+  std::vector<float> logits() const { return widened(logits_.read()); }
+  std::vector<std::int64_t> tokens() const { return tokens_.read(); }
+
+ private:
+  static constexpr int kSplits = 4;
+  struct Layer {
+    explicit Layer(const std::vector<int>& which, unsigned seed)
+        : gain(rounded<T>(normal(kWidth, seed))),
+          in(made_up(kPacked * kWidth, seed + 1)),
+          out(made_up(kWidth * kWidth, seed + 2)),
+          up(made_up(2 * kHidden * kWidth, seed + 3)),
+          down(made_up(kWidth * kHidden, seed + 4)),
+          keys(which.size() * kKeys * kPlaces * kSize),
+          values(which.size() * kKeys * kPlaces * kSize) {}
+    Buffer<T> gain, in, out, up, down, keys, values;
+  };
+  static std::vector<T> made_up(std::size_t count, unsigned seed) {
+    return rounded<T>(normal(count, seed, 0.04f));
+  }
+  void multiply(FewRows<T> product, std::int64_t in, std::int64_t columns, cudaStream_t stream) const {
+    product.rows = rows_;
+    product.in = in;
+    product.columns = columns;
+    product.eps = 1e-5f;
+    product.multiprocessors = kMultiprocessors;
+    ASSERT_TRUE(few_rows_fits<T>(rows_, in, product.gain != nullptr));
+    few_rows_product(product, stream);
+  }
+
+  int rows_;
+  Buffer<T> x_, stream_, packed_, mixed_, inner_, logits_;
+  Buffer<std::int64_t> tokens_, seen_;
+  Buffer<unsigned long long> room_;
+  Buffer<int> arrived_;
+  Buffer<float> partial_;
+  std::vector<int> which_;
+  Layer layers_[kLayers] = {Layer(which_, 10), Layer(which_, 20)};
+  Buffer<T> head_{made_up(kClasses * kWidth, 30)};
+};
+
+TYPED_TEST(StepsOnGpu, StepsInAGraphGiveTheBitsOfKernelsOneByOne) {
+  for (const auto& which : {std::vector{0}, {1}, {0, 1, 2}, {0, 1, 2, 3, 4, 5, 6, 7}}) {
+    SCOPED_TRACE(which.size());
+    Layers<TypeParam> layers(which);
+    layers.step(nullptr);
+    ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    const auto logits = layers.logits();
+    const auto tokens = layers.tokens();
+    EXPECT_GT(*std::max_element(logits.begin(), logits.end()), 0);
+
+    cudaStream_t stream = nullptr;
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t ready = nullptr;
+    ASSERT_EQ(cudaStreamCreate(&stream), cudaSuccess);
+    ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    layers.step(stream);
+    ASSERT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    ASSERT_EQ(cudaGraphInstantiate(&ready, graph, 0), cudaSuccess);
+    for (int i = 0; i < 20; ++i) {
+      layers.restart();
+      ASSERT_EQ(cudaGraphLaunch(ready, stream), cudaSuccess);
+      ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+      ASSERT_EQ(layers.logits(), logits) << "launch " << i;
+      ASSERT_EQ(layers.tokens(), tokens) << "launch " << i;
+    }
+    cudaGraphExecDestroy(ready);
+    cudaGraphDestroy(graph);
+    cudaStreamDestroy(stream);
+  }
+}
+
+TYPED_TEST(StepsOnGpu, ARowAloneGivesItsBitsAmongOthers) {
+  using Of = Layers<TypeParam>;
+  Of together({0, 1, 2, 3, 4, 5, 6, 7});
+  together.step(nullptr);
+  const auto all = together.logits();
+  for (const int row : {0, 3, 7}) {
+    Of alone({row});
+    alone.step(nullptr);
+    EXPECT_EQ(alone.logits(),
+              std::vector<float>(all.begin() + row * Of::kClasses, all.begin() + (row + 1) * Of::kClasses))
+        << "row " << row;
+  }
 }
 
 }  // namespace
