@@ -2,22 +2,32 @@
 // all weights once. The model is a Llama of 1B parameters, in bf16, with made-up weights:
 //
 //   gpu_generate [rows] [tokens] [prompt tokens]      defaults: 1 256 128
+//
+// And where a step's time goes: each kind of its kernels by itself, one after the other over the weights of
+// all layers, which do not fit the cache.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAGraph.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/exit.h"
 #include "device/cpu.h"
 #include "device/device.h"
+#include "device/gpu.h"
 #include "inference/decoder.h"
+#include "models/ops.h"
+#include "models/ops_cuda.h"
+#include "models/rotary.h"
 
 namespace twobw {
 namespace {
@@ -79,6 +89,124 @@ double copy_bandwidth() {
   return 2.0 * kBytes * kCopies / seconds_since(begin);
 }
 
+// Seconds that what is queued takes, as a graph.
+double time_of(const std::function<void()>& queue) {
+  constexpr int kTimes = 20;
+  const cudaStream_t stream = at::cuda::getCurrentCUDAStream();
+  queue();
+  device::check_cuda(cudaStreamSynchronize(stream), "the first time");
+  at::cuda::CUDAGraph graph;
+  graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+  queue();
+  graph.capture_end();
+  for (int i = 0; i < 3; ++i) graph.replay();
+  cudaEvent_t begin = nullptr, end = nullptr;
+  device::check_cuda(cudaEventCreate(&begin), "an event");
+  device::check_cuda(cudaEventCreate(&end), "an event");
+  device::check_cuda(cudaEventRecord(begin, stream), "an event");
+  for (int i = 0; i < kTimes; ++i) graph.replay();
+  device::check_cuda(cudaEventRecord(end, stream), "an event");
+  device::check_cuda(cudaEventSynchronize(end), "graphs");
+  float milliseconds = 0;
+  device::check_cuda(cudaEventElapsedTime(&milliseconds, begin, end), "events");
+  cudaEventDestroy(begin);
+  cudaEventDestroy(end);
+  return 1e-3 * milliseconds / kTimes;
+}
+
+// The kinds of kernels in a step.
+class Kinds {
+ public:
+  Kinds(const ModelConfig& config, const models::Model& model, const inference::Stage& stage,
+        std::int64_t rows, std::int64_t places, std::int64_t seen)
+      : config_(config),
+        model_(model),
+        heads_{.queries = config.heads, .keys = config.kv_heads, .size = config.width / config.heads},
+        angles_(models::RotaryTable::of(config)->angles(places, stage.compute.device())) {
+    std::span<const Tensor> rest = stage.parameters;
+    for (const architecture::Layer& layer : model.layers) {
+      parameters_.push_back(rest.first(layer.parameters.size()));
+      rest = rest.subspan(layer.parameters.size());
+    }
+    const auto of = [&](std::int64_t width) { return at::empty({rows, 1, width}, stage.compute).normal_(); };
+    stream_ = of(config.width);
+    packed_ = of(std::int64_t{heads_.all()} * heads_.size);
+    inner_ = of(config.hidden);
+    logits_ = of(config.vocab);
+    const auto numbers = stage.compute.dtype(at::kLong);
+    step_.tokens = at::zeros({rows, 1}, numbers);
+    step_.seen = at::full({rows}, seen, numbers);
+    room_ = at::zeros({rows, 2}, numbers);
+    for (int i = 0; i < config.layers; ++i) {
+      models::KeyValues& cache = caches_.emplace_back();
+      for (Tensor* tensor : {&cache.keys, &cache.values})
+        *tensor = at::empty({rows, heads_.keys, places, heads_.size}, stage.compute).normal_();
+      cache.arrived = at::zeros({rows, heads_.queries}, stage.compute.dtype(at::kInt));
+    }
+  }
+
+  // Of a step that takes so long, on a GPU that copies so many bytes a second.
+  void print(double a_step, double copied) const {
+    fmt::print("  {:<14} {:>5} {:>9} {:>9} {:>9}\n", "of a step", "times", "us each", "us", "of a copy");
+    double sum = 0;
+    const auto row = [&](const char* name, int times, double bytes, const std::function<void()>& queue) {
+      const double all = time_of(queue);
+      sum += all;
+      const std::string share = bytes > 0 ? fmt::format("{:.1f}%", 100 * bytes / all / copied) : "";
+      fmt::print("  {:<14} {:>5} {:>9.2f} {:>9.1f} {:>9}\n", name, times, 1e6 * all / times, 1e6 * all,
+                 share);
+    };
+    row("embedding", 1, 0, [&] { stepped("embedding", {}); });
+    const auto products = [&](const char* name, const char* kind, std::size_t weight,
+                              const std::function<void()>& queue) {
+      int times = 0;
+      double bytes = 0;
+      each(kind, [&](int, std::span<const Tensor> p) {
+        ++times;
+        bytes += static_cast<double>(p[weight].nbytes());
+      });
+      row(name, times, bytes, queue);
+    };
+    products("qkv", "attention_in", 1, [&] { stepped("attention_in", {stream_}); });
+    row("attention", config_.layers, 0, [&] {
+      for (const models::KeyValues& cache : caches_) {
+        models::Step step = step_;
+        step.cache = cache;
+        models::ops::cached_attention(packed_, heads_, step, angles_);
+      }
+    });
+    const auto added = [&](const char* kind, const Tensor& x) {
+      each(kind, [&](int, std::span<const Tensor> p) { models::ops::linear_add(x, p[0], {}, stream_); });
+    };
+    products("output", "attention_out", 0, [&] { added("attention_out", stream_); });
+    products("gate and up", "mlp_up", 1, [&] { stepped("mlp_up", {stream_}); });
+    products("down", "mlp_down", 0, [&] { added("mlp_down", inner_); });
+    products("head", "head", 1, [&] { stepped("head", {stream_}); });
+    const Tensor seen = step_.seen.clone();
+    row("likeliest", 1, 0,
+        [&] { models::ops::cuda::take_likeliest(logits_, step_.tokens, seen, angles_.size(0), room_); });
+    fmt::print("  {:<14} {:>5} {:>9} {:>9.1f}\n", "the rest", "", "", 1e6 * (a_step - sum));
+  }
+
+ private:
+  void each(const std::string& kind, const std::function<void(int, std::span<const Tensor>)>& call) const {
+    for (int layer = 0; layer < model_.size(); ++layer) {
+      if (model_.layers[layer].kind == kind) call(layer, parameters_[layer]);
+    }
+  }
+  void stepped(const std::string& kind, const models::Tensors& inputs) const {
+    each(kind, [&](int layer, std::span<const Tensor> p) { model_.steps[layer].forward(p, inputs, step_); });
+  }
+
+  const ModelConfig& config_;
+  const models::Model& model_;
+  models::ops::Heads heads_;
+  Tensor angles_, stream_, packed_, inner_, logits_, room_;
+  std::vector<std::span<const Tensor>> parameters_;
+  models::Step step_;
+  std::vector<models::KeyValues> caches_;
+};
+
 void run(std::int64_t rows, std::int64_t tokens, std::int64_t prompt) {
   at::NoGradGuard no_grad;
   const ModelConfig config = one_billion();
@@ -115,6 +243,8 @@ void run(std::int64_t rows, std::int64_t tokens, std::int64_t prompt) {
   fmt::print("  weights read a token  {:.3f} GB, {:.2f} TB/s\n", weights / 1e9, weights / a_step / 1e12);
   fmt::print("  of a copy's {:.2f} TB/s   {:.1f}%\n", copied / 1e12, 100 * weights / a_step / copied);
   fmt::print("  of 4.8 TB/s           {:.1f}%\n", 100 * weights / a_step / kH200);
+  const std::int64_t places = prompt + tokens + 8;
+  Kinds(config, model, stage, rows, places, prompt + tokens / 2).print(a_step, copied);
 }
 
 }  // namespace
