@@ -1,96 +1,13 @@
 #include <algorithm>
 
 #include "models/cuda/cached_heads.cuh"
+#include "models/cuda/cached_parts.cuh"
 #include "models/cuda/early_begin.cuh"
 #include "models/decode_kernels_cuda.h"
 
 namespace twobw::models::cuda {
+namespace cached {
 namespace {
-
-using cached::kThreads;
-using cached::kWarps;
-
-constexpr int kMostQueries = kWarps;  // of a block, which share a head of keys
-constexpr int kMostParts = kWarp;
-constexpr int kFewestPlaces = 64;  // of a part
-
-// The places that a block takes, of one row. How they are dealt out depends on their number, not on the rows.
-struct Part {
-  std::int64_t seen, begin, end;  // `end` without the newest place, which is `seen`
-  int parts;
-
-  template <typename T>
-  __device__ static Part of(const CachedAttention<T>& attention) {
-    const std::int64_t seen = attention.seen[blockIdx.z], length = seen + 1;
-    const std::int64_t even = (length + attention.splits - 1) / attention.splits;
-    const std::int64_t places = even < kFewestPlaces ? kFewestPlaces : even;
-    const std::int64_t begin = blockIdx.x * places;
-    return {.seen = seen,
-            .begin = begin,
-            .end = begin + places < seen ? begin + places : seen,
-            .parts = static_cast<int>((length + places - 1) / places)};
-  }
-  __device__ bool is_last() const { return static_cast<int>(blockIdx.x) + 1 == parts; }
-};
-
-// The queries of a block.
-template <typename S>
-struct Heads {
-  int keys, first, count;  // the head of keys; the heads of queries
-
-  template <typename T>
-  __device__ static Heads of(const CachedAttention<T>& attention) {
-    const int group = attention.queries / attention.key_heads;
-    const int blocks = (group + S::kQueries - 1) / S::kQueries;  // of a head of keys
-    const int keys = static_cast<int>(blockIdx.y) / blocks,
-              before = static_cast<int>(blockIdx.y) % blocks * S::kQueries;
-    return {.keys = keys, .first = keys * group + before, .count = min(S::kQueries, group - before)};
-  }
-};
-
-// Whether all other parts of the queries have been written, and can be read; then it counts from 0 again. All
-// threads of the block must come.
-__device__ __forceinline__ bool is_last_to_come(int* arrived, int parts) {
-  __shared__ bool last;
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    last = atomicAdd(arrived, 1) == parts - 1;
-    if (last) *arrived = 0;
-  }
-  __syncthreads();
-  __threadfence();
-  return last;
-}
-
-// Puts the parts of the queries together, in their order: a warp finds what those of a query weigh. Past the
-// first cache, which does not see what other multiprocessors have written.
-template <typename T>
-__device__ void join_parts(const CachedAttention<T>& attention, int parts, int first, int count) {
-  __shared__ float weights[kMostQueries][kMostParts];
-  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int size = attention.size;
-  const std::int64_t of_part = size + 2, of_head = attention.splits * of_part;
-  const float* partial =
-      attention.partial + (static_cast<std::int64_t>(blockIdx.z) * attention.queries + first) * of_head;
-  if (warp < count) {
-    const float* own = partial + warp * of_head + lane * of_part + size;
-    const float top = lane < parts ? __ldcg(own) : -INFINITY, sum = lane < parts ? __ldcg(own + 1) : 0.0f;
-    const float weight = expf(top - warp_max(top));
-    const float total = warp_sum(weight * sum);
-    weights[warp][lane] = weight / total;
-  }
-  __syncthreads();
-  T* out = attention.out + (static_cast<std::int64_t>(blockIdx.z) * attention.queries + first) * size;
-  for (int item = static_cast<int>(threadIdx.x); item < count * size; item += kThreads) {
-    const int query = item / size;
-    const float* from = partial + query * of_head + item % size;
-    float mix = 0;
-#pragma unroll 8
-    for (int part = 0; part < parts; ++part) mix += weights[query][part] * __ldcg(from + part * of_part);
-    out[item] = from_float<T>(mix);
-  }
-}
 
 // A block a part of the places of a head of keys, for queries that share it; its slots take places in turn.
 // The part with the newest place keeps its key and value. Leaves the mix, the greatest score and the sum of
@@ -109,9 +26,9 @@ __global__ void __launch_bounds__(kThreads)
   if (static_cast<int>(blockIdx.x) >= part.parts) return;
   const auto heads = Heads<S>::of(attention);
   const std::int64_t kept = (row * attention.key_heads + heads.keys) * attention.places * size;
-  cached::Kept<S, T> places;
+  Kept<S, T> places;
   places.read(attention.keys + kept, attention.values + kept, part.begin + slot, part.end, lane, size);
-  cached::Angles<S> angles;
+  Angles<S> angles;
   angles.read(attention.angles, part.seen, lane, size);
   await_kernel_before();
 
@@ -135,15 +52,14 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int v = 0; v < S::kPack; ++v) score += queries[q][e][v] * key[e][v];
     }
-    return cached::slot_sum<S>(score);
+    return slot_sum<S>(score);
   };
 
-  cached::Mix<S> mix[S::kQueries];
+  Mix<S> mix[S::kQueries];
   if (part.is_last() && warp == 0) {
     float key[S::kEach][S::kPack], value[S::kEach][S::kPack];
     angles.apply(qkv + (attention.queries + heads.keys) * size, lane, size, key);
-    cached::Angles<S>().apply(qkv + (attention.queries + attention.key_heads + heads.keys) * size, lane, size,
-                              value);
+    Angles<S>().apply(qkv + (attention.queries + attention.key_heads + heads.keys) * size, lane, size, value);
 #pragma unroll
     for (int q = 0; q < S::kQueries; ++q) {
       const float score = score_of(q, key);
@@ -231,7 +147,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int w = 0; w < kWarps; ++w) highest = fmaxf(highest, tops[w][query]);
 #pragma unroll
     for (int w = 0; w < kWarps; ++w) {
-      const float factor = cached::Mix<S>::factor(tops[w][query], highest);
+      const float factor = Mix<S>::factor(tops[w][query], highest);
       sum += factor * mixes[w][query][i];
       total += factor * totals[w][query];
     }
@@ -266,15 +182,15 @@ template <int Q, typename T>
 void launch_packs(const CachedAttention<T>& attention, cudaStream_t stream) {
   constexpr int V = kFullPack<T>;
   if (attention.size <= 8 * V) {
-    launch_shape<cached::Shape<V, 8, 1, Q>>(attention, stream);
+    launch_shape<Shape<V, 8, 1, Q>>(attention, stream);
   } else if (attention.size <= 16 * V) {
-    launch_shape<cached::Shape<V, 16, 1, Q>>(attention, stream);
+    launch_shape<Shape<V, 16, 1, Q>>(attention, stream);
   } else if (attention.size <= 32 * V) {
-    launch_shape<cached::Shape<V, 32, 1, Q>>(attention, stream);
+    launch_shape<Shape<V, 32, 1, Q>>(attention, stream);
   } else if (attention.size <= 64 * V) {
-    launch_shape<cached::Shape<V, 32, 2, Q>>(attention, stream);
+    launch_shape<Shape<V, 32, 2, Q>>(attention, stream);
   } else if constexpr (64 * V < kLargestCachedHead) {
-    launch_shape<cached::Shape<V, 32, 4, Q>>(attention, stream);
+    launch_shape<Shape<V, 32, 4, Q>>(attention, stream);
   }
 }
 
@@ -282,19 +198,20 @@ void launch_packs(const CachedAttention<T>& attention, cudaStream_t stream) {
 template <typename T>
 void launch_elements(const CachedAttention<T>& attention, cudaStream_t stream) {
   if (attention.size <= 2 * kWarp) {
-    launch_shape<cached::Shape<1, 32, 2, 1>>(attention, stream);
+    launch_shape<Shape<1, 32, 2, 1>>(attention, stream);
   } else if (attention.size <= 4 * kWarp) {
-    launch_shape<cached::Shape<1, 32, 4, 1>>(attention, stream);
+    launch_shape<Shape<1, 32, 4, 1>>(attention, stream);
   } else {
-    launch_shape<cached::Shape<1, 32, 16, 1>>(attention, stream);
+    launch_shape<Shape<1, 32, 16, 1>>(attention, stream);
   }
 }
 
 }  // namespace
+}  // namespace cached
 
 int cached_attention_splits(std::int64_t places) {
-  const std::int64_t most = (places + kFewestPlaces - 1) / kFewestPlaces;
-  return static_cast<int>(std::clamp<std::int64_t>(most, 1, kMostParts));
+  const std::int64_t most = (places + cached::kFewestPlaces - 1) / cached::kFewestPlaces;
+  return static_cast<int>(std::clamp<std::int64_t>(most, 1, cached::kMostParts));
 }
 
 std::int64_t cached_attention_partials(int rows, int queries, int size, int splits) {
@@ -304,11 +221,11 @@ std::int64_t cached_attention_partials(int rows, int queries, int size, int spli
 template <typename T>
 void cached_attention(const CachedAttention<T>& attention, cudaStream_t stream) {
   if (attention.size % (2 * kFullPack<T>) != 0) {
-    launch_elements(attention, stream);
+    cached::launch_elements(attention, stream);
   } else if (attention.queries == attention.key_heads) {
-    launch_packs<1>(attention, stream);
+    cached::launch_packs<1>(attention, stream);
   } else {
-    launch_packs<kMostQueries>(attention, stream);
+    cached::launch_packs<cached::kMostQueries>(attention, stream);
   }
 }
 

@@ -1,0 +1,91 @@
+// How the places of attention to what is kept are dealt out to blocks, and put together again.
+#pragma once
+
+#include "models/cuda/cached_heads.cuh"
+#include "models/decode_kernels_cuda.h"
+
+namespace twobw::models::cuda::cached {
+
+constexpr int kMostQueries = kWarps;  // of a block, which share a head of keys
+constexpr int kMostParts = kWarp;
+constexpr int kFewestPlaces = 64;  // of a part
+
+// The places that a block takes, of one row. How they are dealt out depends on their number, not on the rows.
+struct Part {
+  std::int64_t seen, begin, end;  // `end` without the newest place, which is `seen`
+  int parts;
+
+  template <typename T>
+  __device__ static Part of(const CachedAttention<T>& attention) {
+    const std::int64_t seen = attention.seen[blockIdx.z], length = seen + 1;
+    const std::int64_t even = (length + attention.splits - 1) / attention.splits;
+    const std::int64_t places = even < kFewestPlaces ? kFewestPlaces : even;
+    const std::int64_t begin = blockIdx.x * places;
+    return {.seen = seen,
+            .begin = begin,
+            .end = begin + places < seen ? begin + places : seen,
+            .parts = static_cast<int>((length + places - 1) / places)};
+  }
+  __device__ bool is_last() const { return static_cast<int>(blockIdx.x) + 1 == parts; }
+};
+
+// The queries of a block.
+template <typename S>
+struct Heads {
+  int keys, first, count;  // the head of keys; the heads of queries
+
+  template <typename T>
+  __device__ static Heads of(const CachedAttention<T>& attention) {
+    const int group = attention.queries / attention.key_heads;
+    const int blocks = (group + S::kQueries - 1) / S::kQueries;  // of a head of keys
+    const int keys = static_cast<int>(blockIdx.y) / blocks,
+              before = static_cast<int>(blockIdx.y) % blocks * S::kQueries;
+    return {.keys = keys, .first = keys * group + before, .count = min(S::kQueries, group - before)};
+  }
+};
+
+// Whether all other parts of the queries have been written, and can be read; then it counts from 0 again. All
+// threads of the block must come.
+__device__ __forceinline__ bool is_last_to_come(int* arrived, int parts) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    last = atomicAdd(arrived, 1) == parts - 1;
+    if (last) *arrived = 0;
+  }
+  __syncthreads();
+  __threadfence();
+  return last;
+}
+
+// Puts the parts of the queries together, in their order: a warp finds what those of a query weigh. Past the
+// first cache, which does not see what other multiprocessors have written.
+template <typename T>
+__device__ void join_parts(const CachedAttention<T>& attention, int parts, int first, int count) {
+  __shared__ float weights[kMostQueries][kMostParts];
+  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int size = attention.size;
+  const std::int64_t of_part = size + 2, of_head = attention.splits * of_part;
+  const float* partial =
+      attention.partial + (static_cast<std::int64_t>(blockIdx.z) * attention.queries + first) * of_head;
+  if (warp < count) {
+    const float* own = partial + warp * of_head + lane * of_part + size;
+    const float top = lane < parts ? __ldcg(own) : -INFINITY, sum = lane < parts ? __ldcg(own + 1) : 0.0f;
+    const float weight = expf(top - warp_max(top));
+    const float total = warp_sum(weight * sum);
+    weights[warp][lane] = weight / total;
+  }
+  __syncthreads();
+  T* out = attention.out + (static_cast<std::int64_t>(blockIdx.z) * attention.queries + first) * size;
+  for (int item = static_cast<int>(threadIdx.x); item < count * size; item += kThreads) {
+    const int query = item / size;
+    const float* from = partial + query * of_head + item % size;
+    float mix = 0;
+#pragma unroll 8
+    for (int part = 0; part < parts; ++part) mix += weights[query][part] * __ldcg(from + part * of_part);
+    out[item] = from_float<T>(mix);
+  }
+}
+
+}  // namespace twobw::models::cuda::cached

@@ -1,0 +1,113 @@
+// How a product of few rows reads its weights: every thread has a ring in shared memory in which 16 packs of
+// them are on their way at all times.
+#pragma once
+
+#include "base/host_device.h"
+#include "models/cuda/async_copy.cuh"
+#include "models/cuda/block.cuh"
+#include "models/cuda/tensor_core.cuh"
+#include "models/decode_kernels_cuda.h"
+
+namespace twobw::models::cuda::narrow {
+
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / kWarp;
+constexpr int kTile = 8;    // columns of a block at once; its warps share what their sums go over
+constexpr int kChunk = 32;  // elements of a column that four lanes fetch at once, a pack each
+constexpr int kPack = 8;
+constexpr int kLoads = 4;                           // packs in a group of a thread's
+constexpr int kGroups = 4;                          // on their way
+constexpr int kRing = kGroups * kLoads * kThreads;  // packs of 16 bytes
+constexpr int kItems = kTile * kMostFewRows;        // sums of a tile, at most
+
+// Elements that the sums of a group go over. Gated: half of its packs are of the values' columns.
+template <bool Gated>
+constexpr int kGroupElements = (Gated ? kLoads / 2 : kLoads) * kChunk;
+
+// What lies in a block's shared memory: the ring, the rows, the warps' sums of two tiles and the gains. Rows
+// are apart so that reading 8 of them at once meets all banks, and zero from `in` to the end of a group.
+struct Layout {
+  int groups, padded, stride;  // the latter in elements
+
+  template <bool Gated>
+  static Layout of(std::int64_t in) {
+    const auto groups = static_cast<int>((in + kGroupElements<Gated> - 1) / kGroupElements<Gated>);
+    const int padded = groups * kGroupElements<Gated>;
+    return {.groups = groups, .padded = padded, .stride = padded + kChunk};
+  }
+  template <bool Gated>
+  static TWOBW_HOST_DEVICE int sums(int rows) {
+    return 2 * kWarps * (Gated ? 2 : 1) * kTile * rows;
+  }
+  template <bool Normed, bool Gated>
+  std::size_t bytes(int rows) const {
+    constexpr std::size_t kElement = 2;
+    const auto elements = static_cast<std::size_t>(rows) * stride + (Normed ? padded : 0);
+    return kRing * sizeof(uint4) + elements * kElement + sums<Gated>(rows) * sizeof(float);
+  }
+};
+
+// The weights of a warp, in the order in which it takes them: every kWarps-th group of a tile, then those of
+// the block's next tile. A lane has four columns' neighbours beside it, and its own column is lane / 4.
+template <bool Gated, typename T>
+class Weights {
+ public:
+  __device__ Weights(const FewRows<T>& product, int groups, uint4* ring)
+      : product_(product),
+        groups_(groups),
+        ring_(ring + threadIdx.x),
+        policy_(read_once_policy()),
+        column_(static_cast<std::int64_t>(blockIdx.x) * kTile + threadIdx.x % kWarp / 4),
+        group_(static_cast<int>(threadIdx.x) / kWarp) {
+    if (group_ >= groups_) column_ = product.columns;
+  }
+
+  // The next group, which takes this place in the ring.
+  __device__ void fetch_next(int place) {
+    const bool exists = column_ < product_.columns;
+    const T* from = product_.weight + (exists ? column_ * product_.in : 0);
+#pragma unroll
+    for (int load = 0; load < kLoads; ++load) {
+      const int chunk = Gated ? load / 2 : load;
+      const int k =
+          group_ * kGroupElements<Gated> + chunk * kChunk + static_cast<int>(threadIdx.x % 4) * kPack;
+      const bool has = exists && k < product_.in;
+      const std::int64_t to_values = Gated && load % 2 == 1 ? product_.columns * product_.in : 0;
+      fetch(ring_ + (place * kLoads + load) * kThreads, from + (has ? k + to_values : 0), has, policy_);
+    }
+    end_group();
+    group_ += kWarps;
+    if (group_ < groups_) return;
+    group_ = static_cast<int>(threadIdx.x) / kWarp;
+    column_ += static_cast<std::int64_t>(gridDim.x) * kTile;
+  }
+
+  // Adds the products of the group at this place, which is there, with the rows' elements `x`.
+  __device__ void multiply_with(const T* x, int place, float (&sum)[2][4]) const {
+    constexpr int kChunks = Gated ? kLoads / 2 : kLoads;
+    uint4 a[kLoads], b[kChunks];
+#pragma unroll
+    for (int load = 0; load < kLoads; ++load)
+      a[load] = read_shared(ring_ + (place * kLoads + load) * kThreads);
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; ++chunk) b[chunk] = read_shared(x + chunk * kChunk);
+    __syncwarp();  // all are asked for before the first is used
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      const uint4& first = a[chunk * kLoads / kChunks];
+      const uint4 second = Gated ? a[chunk * kLoads / kChunks + 1] : make_uint4(0, 0, 0, 0);
+      multiply(sum[chunk % 2], first.x, second.x, first.y, second.y, b[chunk].x, b[chunk].y, T{});
+      multiply(sum[chunk % 2], first.z, second.z, first.w, second.w, b[chunk].z, b[chunk].w, T{});
+    }
+  }
+
+ private:
+  const FewRows<T>& product_;
+  int groups_;
+  uint4* ring_;
+  std::uint64_t policy_;
+  std::int64_t column_;
+  int group_;
+};
+
+}  // namespace twobw::models::cuda::narrow
