@@ -264,8 +264,8 @@ TYPED_TEST(StepsOnGpu, TheLikeliestIsTheFirstOfTheGreatest) {
 template <typename T>
 class Layers {
  public:
-  static constexpr int kQueries = 8, kKeys = 2, kSize = 64, kWidth = kQueries * kSize, kHidden = 1096,
-                       kClasses = 3000, kPlaces = 200, kLayers = 2, kMultiprocessors = 132;
+  static constexpr int kQueries = 8, kKeys = 2, kSize = 64, kWidth = kQueries * kSize, kHidden = 328,
+                       kClasses = 1000, kPlaces = 200, kLayers = 2, kMultiprocessors = 132;
   static constexpr int kPacked = (kQueries + 2 * kKeys) * kSize;
 
   // With these rows of made-up ones.
@@ -283,25 +283,24 @@ class Layers {
         arrived_(rows_ * kQueries),
         partial_(cached_attention_partials(rows_, kQueries, kSize, kSplits)),
         which_(std::move(which)) {
+    std::vector<T> x;
+    for (const int row : which_) {
+      const auto of_x = rounded<T>(normal(kWidth, 100 + row));
+      x.insert(x.end(), of_x.begin(), of_x.end());
+      const auto of_kept = rounded<T>(normal(kKeys * kPlaces * kSize, 200 + row));
+      kept_.insert(kept_.end(), of_kept.begin(), of_kept.end());
+      places_.push_back((row * 67 + 30) % kPlaces);
+    }
+    x_.write(x);
     restart();
   }
 
   // As before the first step.
   void restart() {
-    std::vector<T> x, kept;
-    std::vector<std::int64_t> places;
-    for (const int row : which_) {
-      const auto of_x = rounded<T>(normal(kWidth, 100 + row));
-      x.insert(x.end(), of_x.begin(), of_x.end());
-      const auto of_kept = rounded<T>(normal(kKeys * kPlaces * kSize, 200 + row));
-      kept.insert(kept.end(), of_kept.begin(), of_kept.end());
-      places.push_back((row * 67 + 30) % kPlaces);
-    }
-    x_.write(x);
-    seen_.write(places);
+    seen_.write(places_);
     for (Layer& layer : layers_) {
-      layer.keys.write(kept);
-      layer.values.write(kept);
+      layer.keys.write(kept_);
+      layer.values.write(kept_);
     }
   }
 
@@ -386,6 +385,8 @@ class Layers {
   Buffer<int> arrived_;
   Buffer<float> partial_;
   std::vector<int> which_;
+  std::vector<T> kept_;
+  std::vector<std::int64_t> places_;
   Layer layers_[kLayers] = {Layer(which_, 10), Layer(which_, 20)};
   Buffer<T> head_{made_up(kClasses * kWidth, 30)};
 };
