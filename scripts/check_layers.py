@@ -6,7 +6,7 @@ import sys
 
 # From the bottom up; the rooms of planner/ too. A folder sees itself and those before it.
 ORDER = [
-    "base", "tokenizer", "corpus", "schedule", "architecture", "simulator",
+    "base", "launch", "control", "tokenizer", "corpus", "schedule", "architecture", "simulator",
     "planner/hardware", "planner/costs", "planner/search", "planner/report",
     "device", "telemetry", "data", "checkpoint", "models", "weights", "optim", "transport",
     "runtime", "inference", "measure", "train", "cli",

@@ -1,0 +1,49 @@
+// Which of a run's processes this one is, as the launcher says it in the environment: torchrun, Open MPI's
+// mpirun, another mpirun that speaks PMI, or srun. Without one the process is alone.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace twobw::launch {
+
+// The value of a variable; nothing: it is not set.
+using Environment = std::function<std::optional<std::string>(const char* name)>;
+
+// That of this process.
+Environment process_environment();
+
+// Ports of runs whose launcher gives none lie here, below those that Linux hands out itself (32768 and up).
+inline constexpr int kFirstDerivedPort = 20000;
+inline constexpr int kDerivedPorts = 10000;
+
+struct World {
+  std::string launcher = "alone";  // alone, torchrun, mpirun, pmi, srun
+  int rank = 0;
+  int size = 1;
+  int local_rank = 0;  // among the processes of this host
+  int local_size = 1;
+  std::string master_address = "127.0.0.1";  // the host of rank 0
+  int master_port = 0;                       // 0: alone
+  // Tells this run from others, and from its own attempts before a restart; part of every key and of the
+  // token.
+  std::string job = "alone";
+  bool agent_store =
+      false;  // torchrun's agent has a store at the address and port above, to be joined as a client
+  int restart = 0;
+
+  bool on_one_host() const { return local_size == size; }
+};
+
+// The first of these that is set decides: RANK or WORLD_SIZE (torchrun, or by hand), OMPI_COMM_WORLD_*,
+// PMI_*, SLURM_* inside a step of srun. MASTER_ADDR and MASTER_PORT go before what a launcher says of the
+// address; without a port it follows from the launcher's job id. Throws InputError, with the variable's name,
+// for what is missing, no number or contradicts another.
+World read_world(const Environment& environment);
+
+// Whether OMP_NUM_THREADS is torchrun's own 1, which it sets where the user has set nothing, and no wish of
+// the user's. (A user's own 1 under torchrun looks the same.)
+bool omp_threads_are_torchruns(const Environment& environment);
+
+}  // namespace twobw::launch
