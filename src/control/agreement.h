@@ -1,0 +1,41 @@
+// Before a run starts all ranks compare what must be alike: the configuration key by key, the split,
+// versions, checksums of data. Rank 0 compares, and every rank learns the verdict.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "control/control.h"
+
+namespace twobw::control {
+
+// In the order of the message; keys are distinct.
+using Facts = std::vector<std::pair<std::string, std::string>>;
+
+class Agreement {
+ public:
+  // Before control.start(): takes Topic::Agreement. The control outlives it.
+  explicit Agreement(Control& control);
+
+  // Called by all ranks, equally often. Returns where all agree. Throws InputError on all ranks, with the
+  // keys, the values and the ranks that have them, where they do not. Throws RunError with the ranks that
+  // never came within `deadline_s` of rank 0's call (the run is aborted then), and after any abort.
+  void reach(const Facts& facts, double deadline_s);
+
+ private:
+  struct State;
+
+  Control& control_;
+  std::shared_ptr<State> state_;
+};
+
+// What differs, at most 8 keys, a line each; empty: nothing. Rank after rank.
+std::string compare_facts(const std::vector<Facts>& facts);
+
+// Pure; what is decoded comes from elsewhere (InputError).
+std::string encode_facts(const Facts& facts);
+Facts decode_facts(std::string_view bytes);
+
+}  // namespace twobw::control

@@ -1,0 +1,62 @@
+#include "control/socket.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace twobw::control {
+
+Descriptor::~Descriptor() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+SocketAddress address_of(int socket) {
+  SocketAddress address;
+  address.length = sizeof address.storage;
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0) return {};
+  return address;
+}
+
+Listener::Listener(const Endpoint& endpoint) {
+  std::string why;
+  for (const SocketAddress& address : resolve(endpoint)) {
+    Descriptor socket(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    const int yes = 1;
+    if (socket) setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (socket && bind(socket.get(), address.get(), address.length) == 0 && listen(socket.get(), 1024) == 0) {
+      endpoint_ = numeric(address_of(socket.get()));
+      socket_ = std::move(socket);
+      return;
+    }
+    why = std::strerror(errno);
+  }
+  fail_run("rank 0 cannot listen at {}: {}; MASTER_PORT gives another port", describe(endpoint), why);
+}
+
+void send_at_once(int socket) {
+  const int yes = 1;
+  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+}
+
+Waker::Waker() : event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  if (!event_) fail_run("no descriptor is free to wake a thread: {}", std::strerror(errno));
+}
+
+void Waker::wake() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(event_.get(), &one, sizeof one);
+}
+
+void Waker::clear() {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const auto read = ::read(event_.get(), &count, sizeof count);
+}
+
+}  // namespace twobw::control
