@@ -52,47 +52,56 @@ void Agreement::reach(const Facts& facts, double deadline_s) {
     out.raw(rest);
     return out.take();
   };
-  // Through the control on rank 0 too: an ordinary message to itself.
+  // On rank 0 an ordinary message to itself.
   control_.send(0, Topic::Agreement, message(encode_facts(facts)));
-  const auto wait_for = [&](double limit_s, auto&& done) {
-    state_->changed.wait_for(lock, std::chrono::duration<double>(limit_s),
-                             [&] { return done() || state_->abort; });
-    return done();
-  };
   std::string verdict;
   if (control_.rank() == 0) {
-    std::map<int, Facts>& given = state_->facts[round];
-    const bool complete =
-        wait_for(deadline_s, [&] { return static_cast<int>(given.size()) == control_.size(); });
-    if (!complete && !state_->abort) {
-      std::vector<int> missing;
-      for (int rank = 0; rank < control_.size(); ++rank) {
-        if (!given.contains(rank)) missing.push_back(rank);
-      }
-      const std::string why = fmt::format("{} did not come to the comparison before the start within {} s",
-                                          describe_ranks(missing), deadline_s);
-      control_.abort(why);
-      throw RunError(why);
-    }
-    if (!complete) throw RunError(*state_->abort);
-    std::vector<Facts> all;
-    for (auto& [rank, one] : given) all.push_back(std::move(one));
-    state_->facts.erase(round);
-    verdict = compare_facts(all);
+    verdict = compare_facts(gather(lock, round, deadline_s));
     control_.send_to_others(Topic::Agreement, message(verdict));
   } else {
-    // Rank 0 may come as late as its own deadline allows the others, and waits as long again.
-    const bool said = wait_for(2 * deadline_s, [&] { return state_->verdicts.contains(round); });
-    if (!said && state_->abort) throw RunError(*state_->abort);
-    if (!said) {
-      const std::string why =
-          fmt::format("rank 0 did not compare the ranks before the start within {} s", 2 * deadline_s);
-      control_.abort(why);
-      throw RunError(why);
-    }
-    verdict = state_->verdicts[round];
+    verdict = await_verdict(lock, round, deadline_s);
   }
   if (!verdict.empty()) throw InputError(verdict);
+}
+
+template <typename Done>
+bool Agreement::wait(std::unique_lock<std::mutex>& lock, double limit_s, Done done) {
+  state_->changed.wait_for(lock, std::chrono::duration<double>(limit_s),
+                           [&] { return done() || state_->abort.has_value(); });
+  if (done()) return true;
+  if (state_->abort) throw RunError(*state_->abort);
+  return false;
+}
+
+std::vector<Facts> Agreement::gather(std::unique_lock<std::mutex>& lock, std::uint32_t round,
+                                     double deadline_s) {
+  std::map<int, Facts>& given = state_->facts[round];
+  const auto complete = [&] { return static_cast<int>(given.size()) == control_.size(); };
+  if (!wait(lock, deadline_s, complete)) {
+    std::vector<int> missing;
+    for (int rank = 0; rank < control_.size(); ++rank) {
+      if (!given.contains(rank)) missing.push_back(rank);
+    }
+    give_up(fmt::format("{} did not come to the comparison before the start within {} s",
+                        describe_ranks(missing), deadline_s));
+  }
+  std::vector<Facts> all;
+  for (auto& [rank, facts] : given) all.push_back(std::move(facts));
+  state_->facts.erase(round);
+  return all;
+}
+
+std::string Agreement::await_verdict(std::unique_lock<std::mutex>& lock, std::uint32_t round,
+                                     double deadline_s) {
+  // Rank 0 may come as late as the deadline allows, and waits as long again.
+  if (!wait(lock, 2 * deadline_s, [&] { return state_->verdicts.contains(round); }))
+    give_up(fmt::format("rank 0 did not compare the ranks before the start within {} s", 2 * deadline_s));
+  return state_->verdicts[round];
+}
+
+void Agreement::give_up(const std::string& why) {
+  control_.abort(why);
+  throw RunError(why);
 }
 
 }  // namespace twobw::control

@@ -2,7 +2,9 @@
 // versions, checksums of data. Rank 0 compares, and every rank learns the verdict.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +28,12 @@ class Agreement {
 
  private:
   struct State;
+  // False: the time is over. Throws RunError after an abort, where it is not done all the same.
+  template <typename Done>
+  bool wait(std::unique_lock<std::mutex>& lock, double limit_s, Done done);
+  std::vector<Facts> gather(std::unique_lock<std::mutex>& lock, std::uint32_t round, double deadline_s);
+  std::string await_verdict(std::unique_lock<std::mutex>& lock, std::uint32_t round, double deadline_s);
+  [[noreturn]] void give_up(const std::string& why);
 
   Control& control_;
   std::shared_ptr<State> state_;

@@ -50,8 +50,9 @@ std::string compare_facts(const std::vector<Facts>& facts) {
       const auto group = std::ranges::find_if(groups, [&](const auto& other) {
         return value && other.first ? *value == *other.first : value == other.first;
       });
-      if (group == groups.end()) groups.push_back({value, {static_cast<int>(rank)}});
-      if (group != groups.end()) group->second.push_back(static_cast<int>(rank));
+      auto& ranks =
+          group == groups.end() ? groups.emplace_back(value, std::vector<int>()).second : group->second;
+      ranks.push_back(static_cast<int>(rank));
     }
     if (groups.size() < 2 || ++differing > kMostLines) continue;
     std::vector<std::string> parts;

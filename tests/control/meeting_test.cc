@@ -1,0 +1,302 @@
+// Who comes in at rank 0's door, who does not, and what becomes of the run.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <future>
+
+#include "control/handshake.h"
+#include "control/joining.h"
+#include "tests/control/ranks.h"
+
+namespace twobw::control {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+// A connection that says `words` and nothing else.
+class Stranger {
+ public:
+  explicit Stranger(const Endpoint& endpoint, const std::string& words = "")
+      : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    const SocketAddress address = resolve(endpoint).front();
+    EXPECT_EQ(::connect(socket_.get(), address.get(), address.length), 0);
+    // Rank 0 may have closed it already.
+    [[maybe_unused]] const auto sent = ::send(socket_.get(), words.data(), words.size(), MSG_NOSIGNAL);
+  }
+  // All that is answered until rank 0 closes.
+  std::string answer() {
+    std::string all;
+    char bytes[4096];
+    for (ssize_t count; (count = recv(socket_.get(), bytes, sizeof bytes, 0)) > 0;)
+      all.append(bytes, static_cast<std::size_t>(count));
+    return all;
+  }
+
+ private:
+  Descriptor socket_;
+};
+
+std::string error_of_connect(const Meeting& meeting, const Options& options = {}) {
+  return Company::error_of([&] { connect(meeting, options); });
+}
+
+Company two_ranks(RankZero& zero, const Options& options = {}) {
+  auto one = connect(meeting_at(zero.endpoint(), 1, 2), options);
+  std::vector<std::unique_ptr<Control>> controls;
+  controls.push_back(zero.take());
+  controls.push_back(std::move(one));
+  return Company(std::move(controls));
+}
+
+void expect_a_good_run(Company& ranks) {
+  ranks[0].send(1, Topic::Other, "there");
+  ranks[1].send(0, Topic::Other, "back");
+  EXPECT_EQ(ranks.logs[1].wait(1), Lines{"0: there"});
+  EXPECT_EQ(ranks.logs[0].wait(1), Lines{"1: back"});
+  EXPECT_EQ(ranks.leave(), Lines(2));
+  EXPECT_EQ(ranks.aborts[0].lines(), Lines());
+}
+
+TEST(Meeting, OfOneNeedsNoSocket) {
+  const auto control = connect(meeting_at({.address = "nowhere", .port = 1}, 0, 1));
+  control->start();
+  control->leave();
+}
+
+TEST(Meeting, AMemberMayComeBeforeRankZeroListens) {
+  const Endpoint endpoint = Listener({}).endpoint();  // free again
+  auto one = std::async(std::launch::async, [&] { return connect(meeting_at(endpoint, 1, 2)); });
+  auto zero = connect(meeting_at(endpoint, 0, 2));
+  one.get();
+}
+
+TEST(Meeting, APortThatIsTakenIsNamed) {
+  const Listener listener({});
+  const std::string error = error_of_connect(meeting_at(listener.endpoint(), 0, 2));
+  EXPECT_NE(error.find("rank 0 cannot listen at " + describe(listener.endpoint())), std::string::npos)
+      << error;
+  EXPECT_NE(error.find("in use"), std::string::npos) << error;
+}
+
+TEST(Meeting, RankZeroNamesThoseThatDidNotCome) {
+  const Options options{.arrival_s = 0.3};
+  RankZero zero(5, options);
+  const std::string at_two = error_of_connect(meeting_at(zero.endpoint(), 2, 5));
+  EXPECT_EQ(zero.error(),
+            "ranks 1, 3, 4 of 5 did not come to rank 0 at " + describe(zero.endpoint()) + " within 0.3 s");
+  EXPECT_EQ(at_two, zero.error());
+}
+
+TEST(Meeting, OthersNameRankZero) {
+  const Endpoint endpoint = Listener({}).endpoint();
+  const Options options{.arrival_s = 0.05};
+  EXPECT_EQ(error_of_connect(meeting_at(endpoint, 1, 2), options),
+            "rank 1 did not reach rank 0 at " + describe(endpoint) + " within 0.05 s: Connection refused");
+  const Listener deaf({});
+  const std::string error = error_of_connect(meeting_at(deaf.endpoint(), 1, 2), options);
+  EXPECT_NE(error.find("something listens there, but does not answer"), std::string::npos) << error;
+}
+
+TEST(Meeting, ARankOfAnotherBuildEndsTheRun) {
+  RankZero zero(3);
+  Meeting other = meeting_at(zero.endpoint(), 1, 3);
+  other.build = "build 2";
+  auto two =
+      std::async(std::launch::async, [&] { return error_of_connect(meeting_at(zero.endpoint(), 2, 3)); });
+  const std::string reason = "rank 1 has build 'build 2', rank 0 has build 'build 1'";
+  EXPECT_EQ(error_of_connect(other), reason);
+  EXPECT_EQ(zero.error(), reason);
+  // Told, or too late for anyone to be there.
+  (void)two;
+}
+
+TEST(Meeting, ARankOfAnotherSizeEndsTheRun) {
+  RankZero zero(2);
+  const std::string reason = "rank 1 was started as one of 4 processes, rank 0 as one of 2";
+  EXPECT_EQ(error_of_connect(meeting_at(zero.endpoint(), 1, 4)), reason);
+  EXPECT_EQ(zero.error(), reason);
+}
+
+TEST(Meeting, AnotherProtocolEndsTheRun) {
+  RankZero zero(2);
+  Stranger other(zero.endpoint(), encode(Hello{.protocol = 2, .token = kToken}));
+  EXPECT_NE(other.answer().find("speaks protocol 2, rank 0 protocol 1"), std::string::npos);
+  EXPECT_NE(zero.error().find("speaks protocol 2"), std::string::npos);
+}
+
+TEST(Meeting, ARankThatIsThereTwiceEndsTheRun) {
+  for (int twice : {0, 1}) {
+    RankZero zero(2);
+    Company ranks = two_ranks(zero);
+    // connect() would make rank 0 listen: the words alone.
+    Stranger second(zero.endpoint(),
+                    encode(Hello{.token = kToken, .build = "build 1", .rank = twice, .size = 2}));
+    const std::string reason = ranks.aborts[1].wait(1)[0];
+    EXPECT_EQ(reason.find("rank " + std::to_string(twice) + " is there twice; the second is from 127.0.0.1:"),
+              0u);
+    ranks.expect_one_reason(reason);
+    EXPECT_NE(second.answer().find(reason), std::string::npos);
+  }
+}
+
+TEST(Meeting, WithoutTheTokenNobodyIsAnswered) {
+  RankZero zero(2);
+  Hello hello{.token = "a token of others", .build = "build 2", .rank = 1, .size = 7};
+  EXPECT_EQ(Stranger(zero.endpoint(), encode(hello)).answer(), "");
+  Meeting other = meeting_at(zero.endpoint(), 1, 2);
+  other.token = hello.token;
+  const std::string error = error_of_connect(other, {.arrival_s = 0.1});
+  EXPECT_NE(error.find("closed without an answer"), std::string::npos) << error;
+  Company ranks = two_ranks(zero);
+  expect_a_good_run(ranks);
+}
+
+TEST(Meeting, GarbageIsDropped) {
+  RankZero zero(2);
+  std::string too_long = encode(Hello{.token = kToken});
+  too_long[13] = '\x7f';
+  for (const std::string& words :
+       {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(100'000, '\0'), too_long})
+    EXPECT_EQ(Stranger(zero.endpoint(), words).answer(), "");
+  Company ranks = two_ranks(zero);
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(Stranger(zero.endpoint(), "SSH-2.0-x\r\n").answer(), "");
+  expect_a_good_run(ranks);
+}
+
+TEST(Meeting, OneThatIsSlowToSpeakIsDropped) {
+  RankZero zero(2, {.handshake_s = 0.05});
+  const std::string words = encode(Hello{.token = kToken, .build = "build 1", .rank = 1, .size = 2});
+  EXPECT_EQ(Stranger(zero.endpoint(), words.substr(0, words.size() - 1)).answer(), "");
+  Company ranks = two_ranks(zero);
+  expect_a_good_run(ranks);
+}
+
+TEST(Meeting, TwoHundredIdleStrangersChangeNothing) {
+  const Options options{.handshake_s = 0.2};
+  RankZero zero(2, options);
+  std::vector<Stranger> idle;
+  for (int i = 0; i < 100; ++i) idle.emplace_back(zero.endpoint());
+  Company ranks = two_ranks(zero, options);
+  for (int i = 0; i < 100; ++i) idle.emplace_back(zero.endpoint());
+  expect_a_good_run(ranks);
+}
+
+TEST(Meeting, TheNewestStrangerIsTurnedAwayWhereTheyAreTooMany) {
+  RankZero zero(2, {.strangers = 3});
+  const std::string words = encode(Hello{.token = kToken, .build = "build 1", .rank = 1, .size = 2});
+  std::vector<Stranger> idle;
+  for (int i = 0; i < 3; ++i) idle.emplace_back(zero.endpoint());
+  EXPECT_EQ(Stranger(zero.endpoint()).answer(), "");  // at once, not after 5 s
+  idle.pop_back();                                    // room again
+  Company ranks = two_ranks(zero);
+  expect_a_good_run(ranks);
+}
+
+// Ranks that shake hands and then are as no rank of ours is.
+class Peers : public testing::Test {
+ protected:
+  static std::unique_ptr<Connection> peer(const Endpoint& endpoint, int size = 2) {
+    return join(meeting_at(endpoint, 1, size), {});
+  }
+  static Company of(std::unique_ptr<Control> control) {
+    std::vector<std::unique_ptr<Control>> one;
+    one.push_back(std::move(control));
+    return Company(std::move(one));
+  }
+};
+
+TEST_F(Peers, ClosedConnections) {
+  RankZero zero(2);
+  auto fake = peer(zero.endpoint());
+  Company ranks = of(zero.take());
+  fake.reset();
+  ranks.expect_one_reason("rank 1 closed its connection without leaving");
+}
+
+TEST_F(Peers, OneThatDiesBeforeAllAreThere) {
+  RankZero zero(3);
+  peer(zero.endpoint(), 3).reset();
+  EXPECT_EQ(zero.error(), "rank 1 closed its connection without leaving");
+}
+
+TEST_F(Peers, OneThatSaysNothing) {
+  RankZero zero(2, {.heartbeat_s = 0.05, .silence_s = 0.2});
+  auto fake = peer(zero.endpoint());
+  Company ranks = of(zero.take());
+  ranks.expect_one_reason("rank 1 has been silent for 0.2 s");
+}
+
+TEST_F(Peers, SignsOfLifeAreEnough) {
+  const Options options{.heartbeat_s = 0.02, .silence_s = 5};
+  Company ranks(controls_over_tcp(3, options));
+  // Beats carry what rank 0 knows: two rounds of them show it.
+  for (int i = 0; i < 5; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    for (const Life& life : ranks[rank].lives()) EXPECT_LT(life.silent_s, 5);
+  }
+  EXPECT_EQ(ranks.leave(), Lines(3));
+}
+
+TEST_F(Peers, ARankZeroThatSaysNothing) {
+  const Listener listener({});
+  auto one = std::async(std::launch::async,
+                        [&] { return connect(meeting_at(listener.endpoint(), 1, 2), {.silence_s = 0.2}); });
+  pollfd polled = {.fd = listener.get(), .events = POLLIN, .revents = 0};
+  ASSERT_EQ(poll(&polled, 1, 10'000), 1);
+  const Descriptor socket(accept(listener.get(), nullptr, nullptr));
+  const std::string words = encode({.kind = Frame::Kind::Accepted}) + encode({.kind = Frame::Kind::Begin});
+  ASSERT_EQ(send(socket.get(), words.data(), words.size(), 0), static_cast<ssize_t>(words.size()));
+  Company ranks = of(one.get());
+  ranks[0].abort("of its own accord");  // nobody says which reason stands
+  ranks.expect_one_reason("rank 1: of its own accord");
+}
+
+TEST_F(Peers, WhatIsNoFrameOrSpeaksForOthers) {
+  Frame foreign{.from = 0, .to = 0, .body = "I am rank 0"};
+  Frame to_nobody{.from = 1, .to = 7};
+  Frame not_mine{.kind = Frame::Kind::AllLeft, .from = 1};
+  for (const std::string& words :
+       {std::string(40, '\xff'), encode(foreign), encode(to_nobody), encode(not_mine)}) {
+    RankZero zero(2);
+    auto fake = peer(zero.endpoint());
+    Company ranks = of(zero.take());
+    fake->queue(std::make_shared<const std::string>(words));
+    EXPECT_TRUE(fake->write());
+    const std::string reason = ranks.aborts[0].wait(1)[0];
+    EXPECT_EQ(reason.find("rank 1 sent what "), 0u) << reason;
+    EXPECT_EQ(ranks.logs[0].lines(), Lines());
+  }
+}
+
+TEST(Rendezvous, WhereAWorldMeets) {
+  launch::World world{.launcher = "mpirun", .rank = 1, .size = 2, .local_rank = 1, .local_size = 2};
+  world.master_port = 4711;
+  world.job = "job";
+  const Meeting meeting = meeting_of(world, std::nullopt, "build");
+  EXPECT_EQ(describe(meeting.endpoint), "127.0.0.1:4711");
+  EXPECT_EQ(meeting.token, derived_token("job"));
+  EXPECT_GE(meeting.token.size(), kMinToken);
+  EXPECT_NE(meeting.token, derived_token("job 2"));
+  EXPECT_EQ(meeting_of(world, "0123456789abcdef", "build").token, "0123456789abcdef");
+  EXPECT_THROW(meeting_of(world, "short", "build"), InputError);
+  world.local_size = 1;
+  world.master_address = "node3";
+  EXPECT_EQ(describe(meeting_of(world, std::nullopt, "build").endpoint), "node3:4711");
+  EXPECT_NE(random_token(), random_token());
+}
+
+TEST(Address, TheWayToAHost) {
+  EXPECT_EQ(local_address_to("127.0.0.1"), "127.0.0.1");
+  EXPECT_EQ(local_address_to("localhost").empty(), false);
+  EXPECT_THROW(local_address_to("no.such.host.invalid"), RunError);
+  EXPECT_THROW(local_address_to(""), RunError);
+  EXPECT_EQ(describe({.address = "::1", .port = 7}), "[::1]:7");
+  const Listener listener({});
+  EXPECT_EQ(listener.endpoint().address, "127.0.0.1");
+  EXPECT_GT(listener.endpoint().port, 0);
+  EXPECT_THROW(Listener({.address = ""}), RunError);
+}
+
+}  // namespace
+}  // namespace twobw::control
