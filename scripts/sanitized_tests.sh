@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds and runs C++ tests under a sanitizer: sanitized_tests.sh asan|tsan [all]
 #
-# The address and undefined-behaviour sanitizers run nearly all of them, the thread sanitizer what has threads (links,
-# groups, workers, pipelines, measurements). Schedules, simulator and planner, pure functions whose subscripts are
+# The address and undefined-behaviour sanitizers run nearly all of them, the thread sanitizer what has threads (controls,
+# links, groups, workers, pipelines, measurements). Schedules, simulator and planner, pure functions whose subscripts are
 # checked in every build, are compiled as they are. With `all` both run everything: those too, with their sweeps in full,
 # every pipeline that is compared with the oracle, and the checks that double the time to compile: of pointers (null,
 # alignment, vptr, object-size, pointer-overflow and the attributes; a null pointer stops the program without them too)
@@ -27,8 +27,8 @@ programs=(core torch)
 folders=(-U TWOBW_CORE_TESTS -U TWOBW_TORCH_TESTS -D TWOBW_SANITIZE_PLANNING=ON)
 left_out='*DeathTest*'
 if [[ "$all" != all ]]; then
-  folders=(-U TWOBW_TORCH_TESTS -D "TWOBW_CORE_TESTS=base;tokenizer;corpus;telemetry;architecture;planner/hardware"
-    -D TWOBW_SANITIZE_PLANNING=OFF)
+  folders=(-U TWOBW_TORCH_TESTS -D TWOBW_SANITIZE_PLANNING=OFF
+    -D "TWOBW_CORE_TESTS=base;launch;control;tokenizer;corpus;telemetry;architecture;planner/hardware")
   # Of the pipelines that are compared with the oracle: 2bw and flush, up to two replicas; four stages with two gradient
   # buffers; at most one extra microbatch; predictions from the start, or after one update under flush. In 16 bits: every
   # family, head and optimizer, but not every schedule.
@@ -42,10 +42,9 @@ if [[ "$all" != all ]]; then
   left_out+=":Profiler.MeasuresTheBytesThatAreDescribed"
 fi
 if [[ "$sanitizer" == tsan && "$all" != all ]]; then
-  programs=(torch)
   # Threads meet in the same ways whatever the depth.
   for depth in 1 2 4; do left_out+=":*/Exactness.*_d${depth}_*"; done
-  folders=(-D TWOBW_SANITIZE_PLANNING=OFF
+  folders=(-D TWOBW_SANITIZE_PLANNING=OFF -D TWOBW_CORE_TESTS=control
     -D "TWOBW_TORCH_TESTS=checkpoint;data;device;transport;runtime;inference;measure;train")
   for suite in Safetensors HuggingFace Folder. StoreTest.AFlippedBit CheckpointFuzz Bytes Synthetic FastestSplit \
       Samples Schedules/StageMemory; do

@@ -52,7 +52,8 @@ void Session::stop() {
 void Session::wait_begun() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return begun_ || reason_; });
-  if (reason_) throw RunError(*reason_);
+  // An end after the beginning is told at start().
+  if (!begun_) throw RunError(*reason_);
 }
 
 void Session::wait_all_left() {

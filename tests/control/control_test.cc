@@ -15,9 +15,10 @@ enum class Over { Memory, Tcp };
 
 class ControlTest : public testing::TestWithParam<Over> {
  protected:
-  static Company company(int size) {
-    return Company(GetParam() == Over::Memory ? controls_in_memory(size) : controls_over_tcp(size));
+  static std::vector<std::unique_ptr<Control>> make(int size) {
+    return GetParam() == Over::Memory ? controls_in_memory(size) : controls_over_tcp(size);
   }
+  static Company company(int size) { return Company(make(size)); }
 };
 
 INSTANTIATE_TEST_SUITE_P(All, ControlTest, testing::Values(Over::Memory, Over::Tcp),
@@ -75,8 +76,8 @@ TEST_P(ControlTest, LongMessages) {
 }
 
 TEST_P(ControlTest, HandlersMayAnswer) {
-  auto controls = GetParam() == Over::Memory ? controls_in_memory(3) : controls_over_tcp(3);
   std::promise<std::string> answered;
+  auto controls = make(3);
   for (auto& control : controls) {
     control->on(Topic::Gate, [one = control.get()](int from, std::string_view body) {
       one->send(from, Topic::Norms, std::string(body) + " " + std::to_string(one->rank()));
@@ -89,8 +90,8 @@ TEST_P(ControlTest, HandlersMayAnswer) {
 }
 
 TEST_P(ControlTest, WhatComesBeforeTheStartWaits) {
-  auto controls = GetParam() == Over::Memory ? controls_in_memory(2) : controls_over_tcp(2);
   Log log;
+  auto controls = make(2);
   controls[0]->send(1, Topic::Other, "early");
   controls[0]->send(1, Topic::Other, "bird");
   controls[1]->on(Topic::Other, [&](int, std::string_view body) { log.add(std::string(body)); });
@@ -99,10 +100,10 @@ TEST_P(ControlTest, WhatComesBeforeTheStartWaits) {
 }
 
 TEST_P(ControlTest, AnAbortBeforeTheStartIsToldAtTheStart) {
-  auto controls = GetParam() == Over::Memory ? controls_in_memory(2) : controls_over_tcp(2);
+  Log log;
+  auto controls = make(2);
   controls[0]->abort("no data");
   EXPECT_EQ(Company::error_of([&] { controls[1]->leave(); }), "rank 0: no data");
-  Log log;
   controls[1]->on_abort([&](const std::string& reason) { log.add(reason); });
   controls[1]->start();
   EXPECT_EQ(log.wait(1), Lines{"rank 0: no data"});
@@ -176,7 +177,7 @@ TEST_P(ControlTest, LastWordsOfOneThatAbortsAndGoesAreHeard) {
 }
 
 TEST_P(ControlTest, WhatAHandlerThrowsEndsAll) {
-  auto controls = GetParam() == Over::Memory ? controls_in_memory(2) : controls_over_tcp(2);
+  auto controls = make(2);
   controls[1]->on(Topic::Gate, [](int, std::string_view) { fail_run("no such batch"); });
   for (auto& control : controls) control->start();
   controls[0]->send(1, Topic::Gate, "7");
@@ -206,7 +207,7 @@ TEST_P(ControlTest, LivesOfAllOthers) {
 }
 
 TEST_P(ControlTest, OneRankAlone) {
-  Company ranks(controls_in_memory(1));
+  Company ranks = company(1);
   ranks[0].send(0, Topic::Other, "echo");
   ranks[0].send_to_others(Topic::Other, "nobody");
   EXPECT_EQ(ranks.logs[0].wait(1), Lines{"0: echo"});

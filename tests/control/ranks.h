@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <condition_variable>
 #include <functional>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "control/connection.h"
 #include "control/rendezvous.h"
 
 namespace twobw::control {
@@ -71,6 +73,22 @@ inline std::vector<std::unique_ptr<Control>> controls_over_tcp(int size, const O
   for (std::thread& thread : threads) thread.join();
   controls[0] = zero.take();
   return controls;
+}
+
+// The next frame of a kind; skips those before it.
+inline Frame wait_for_kind(Connection& connection, Frame::Kind kind) {
+  bool open = true;
+  while (true) {
+    while (auto frame = connection.next_frame()) {
+      if (frame->kind == kind) return *frame;
+    }
+    pollfd polled = connection.polled();
+    if (!open || poll(&polled, 1, 20'000) != 1) break;
+    open = connection.write();
+    open = connection.read() && open;
+  }
+  ADD_FAILURE() << "no frame of kind " << static_cast<int>(kind);
+  return {};
 }
 
 // What one rank hears.

@@ -18,6 +18,8 @@ void read_config(std::string_view input);
 void read_cluster(std::string_view input);
 void read_tsv(std::string_view input);
 void read_jsonl(std::string_view input);
+void read_control_hello(std::string_view input);
+void read_control_frames(std::string_view input);
 // Null in a build without utf8proc.
 [[gnu::weak]] void read_tokenizer(std::string_view input);
 [[gnu::weak]] void read_vocab_merges(std::string_view input);
@@ -41,6 +43,8 @@ const std::vector<Target>& targets() {
         {"jsonl", Shape::Json, read_jsonl},
         {"config", Shape::Lines, read_config},
         {"cluster", Shape::Lines, read_cluster},
+        {"control_hello", Shape::Bytes, read_control_hello},
+        {"control_frames", Shape::Bytes, read_control_frames},
     };
     std::erase_if(all, [](const Target& target) { return target.read == nullptr; });
     return all;

@@ -1,0 +1,32 @@
+// What comes over a connection between processes: the first words, then frames.
+#include "control/agreement.h"
+#include "control/frame.h"
+#include "control/handshake.h"
+#include "tests/fuzz/target.h"
+
+namespace twobw::fuzz {
+
+void read_control_hello(std::string_view input) {
+  const auto decoded = control::decode_hello(input);
+  if (!decoded) return;  // more must come
+  const control::Hello& hello = decoded->hello;
+  const bool known = hello.protocol == control::kProtocol && hello.token.size() >= control::kMinToken &&
+                     hello.token.size() <= control::kMaxToken;
+  if (known && control::encode(hello) != input.substr(0, decoded->bytes))
+    fail("a handshake written otherwise");
+}
+
+void read_control_frames(std::string_view input) {
+  while (const auto decoded = control::decode_frame(input)) {
+    const control::Frame& frame = decoded->frame;
+    if (control::encode(frame) != input.substr(0, decoded->bytes)) fail("a frame written otherwise");
+    input.remove_prefix(decoded->bytes);
+    if (frame.kind == control::Frame::Kind::Beat) control::decode_lives(frame.body);
+    if (frame.kind != control::Frame::Kind::Message || frame.topic != control::Topic::Agreement) continue;
+    const control::Facts facts = control::decode_facts(frame.body);
+    if (control::encode_facts(facts) != frame.body) fail("facts written otherwise");
+    control::compare_facts({facts, {}});
+  }
+}
+
+}  // namespace twobw::fuzz
