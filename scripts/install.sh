@@ -9,7 +9,8 @@ cd "$(dirname "$0")/.."
 required=(g++ make cmake ninja-build libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
           libyaml-cpp-dev libxxhash-dev libgtest-dev python3-venv)
 # Used when present; installed where the distribution has them.
-optional=(ccache clang-format clang-tidy libutf8proc-dev libsentencepiece-dev zlib1g-dev libzstd-dev)
+optional=(ccache clang-format clang-tidy libutf8proc-dev libsentencepiece-dev zlib1g-dev libzstd-dev
+          libgloo-dev)
 
 have_package() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'install ok installed'; }
 
