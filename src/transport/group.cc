@@ -6,7 +6,17 @@
 
 namespace twobw::transport {
 
+void StageGroup::share(int collectors, OnContribution on_contribution) {
+  collectors_ = collectors;
+  on_contribution_ = std::move(on_contribution);
+}
+
 void StageGroup::contribute(std::int64_t update, int stage, Norms norms) {
+  if (on_contribution_) on_contribution_(update, stage, norms);
+  contribute_from_afar(update, stage, std::move(norms));
+}
+
+void StageGroup::contribute_from_afar(std::int64_t update, int stage, Norms norms) {
   hub_.update([&] { entries_[update].parts[stage] = std::move(norms); });
 }
 
@@ -18,7 +28,7 @@ std::vector<Norms> StageGroup::collect(std::int64_t update) {
         Entry& entry = entries_[update];
         std::vector<Norms> all;
         for (const auto& [stage, norms] : entry.parts) all.push_back(norms);
-        if (++entry.collected == stages_ * replicas_) entries_.erase(update);
+        if (++entry.collected == collectors_) entries_.erase(update);
         return all;
       });
 }
@@ -58,7 +68,7 @@ BatchStart BatchGate::start_of(std::int64_t batch) const {
 }
 
 BatchStart BatchGate::decide(std::int64_t batch) {
-  const BatchStart start = hub_.wait(
+  const Decision decision = hub_.wait(
       fmt::format("permission to begin batch {}", batch),
       [&] { return permitted_ > batch || stop_requested_; },
       [&] {
@@ -69,10 +79,24 @@ BatchStart BatchGate::decide(std::int64_t batch) {
           if (stop_after_save_) first_refused_ = batch + 1;
         }
         decided_ = batch + 1;
-        return start_of(batch);
+        return Decision{.batch = batch, .start = start_of(batch), .saves = saves_.contains(batch)};
       });
   hub_.update([] {});  // wakes those who wait for the answer
-  return start;
+  if (on_decision_) on_decision_(decision);
+  return decision.start;
+}
+
+void BatchGate::share(std::function<void(const Decision&)> on_decision) {
+  on_decision_ = std::move(on_decision);
+}
+
+void BatchGate::learn(const Decision& decision) {
+  hub_.update([&] {
+    if (decision.start == BatchStart::Refused && first_refused_ < 0) first_refused_ = decision.batch;
+    if (decision.start == BatchStart::Synchronous) synchronous_.insert(decision.batch);
+    if (decision.saves) saves_.insert(decision.batch);
+    decided_ = decision.batch + 1;
+  });
 }
 
 BatchStart BatchGate::await(std::int64_t batch) {

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <set>
@@ -27,9 +28,17 @@ struct Norms {
 // collect.
 class StageGroup {
  public:
-  StageGroup(Hub& hub, int stages, int replicas = 1) : hub_(hub), stages_(stages), replicas_(replicas) {}
+  StageGroup(Hub& hub, int stages, int replicas = 1)
+      : hub_(hub), stages_(stages), collectors_(stages * replicas) {}
+
+  // Where some of the workers are in other processes, before anyone contributes: how many collect here, and
+  // who is told of what is contributed here, by the contributor's thread.
+  using OnContribution = std::function<void(std::int64_t update, int stage, const Norms& norms)>;
+  void share(int collectors, OnContribution on_contribution);
 
   void contribute(std::int64_t update, int stage, Norms norms);
+  // What a stage elsewhere contributed. From any thread.
+  void contribute_from_afar(std::int64_t update, int stage, Norms norms);
   // To be called once by every worker; the last one clears the update's entry.
   std::vector<Norms> collect(std::int64_t update);
 
@@ -39,7 +48,8 @@ class StageGroup {
     int collected = 0;
   };
   Hub& hub_;
-  int stages_, replicas_;
+  int stages_, collectors_;
+  OnContribution on_contribution_;
   std::map<std::int64_t, Entry> entries_;
 };
 
@@ -65,6 +75,18 @@ class BatchGate {
   // From any thread, batch after batch.
   void permit(std::int64_t batch, bool synchronous);
 
+  // What stage 0 decided on a batch.
+  struct Decision {
+    std::int64_t batch = 0;
+    BatchStart start = BatchStart::Pipelined;
+    bool saves = false;  // the cut before it
+  };
+  // Where some of the workers are in other processes, before the run: who is told of every decision made
+  // here, by stage 0's thread.
+  void share(std::function<void(const Decision&)> on_decision);
+  // A decision of stage 0 elsewhere; in their order, from any thread.
+  void learn(const Decision& decision);
+
   BatchStart decide(std::int64_t batch);  // stage 0
   BatchStart await(std::int64_t batch);   // the others
   // Whether the cut before it is to be saved, besides those of the schedule. Once it is decided on.
@@ -74,6 +96,7 @@ class BatchGate {
   BatchStart start_of(std::int64_t batch) const;
 
   Hub& hub_;
+  std::function<void(const Decision&)> on_decision_;
   bool stop_requested_ = false, save_requested_ = false, stop_after_save_ = false;
   std::set<std::int64_t> saves_;
   std::int64_t permitted_ = std::numeric_limits<std::int64_t>::max();  // batches

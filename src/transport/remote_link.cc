@@ -1,0 +1,212 @@
+#include "transport/remote_link.h"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "base/error.h"
+#include "device/cores.h"
+#include "device/memory.h"
+#include "transport/mailbox.h"
+#include "transport/message_header.h"
+
+namespace twobw::transport {
+namespace {
+
+constexpr int kReceivedAhead = 2;                          // messages that memory waits for
+constexpr int kHeaders = 0, kIrregular = 1, kRegular = 2;  // of the link's tags
+
+using Transfers = std::vector<std::shared_ptr<Transfer>>;
+
+bool is_of_microbatch(const Tag& tag) {
+  return tag.kind == Tag::Kind::Activation || tag.kind == Tag::Kind::Gradient;
+}
+
+// The shapes of the first message of a microbatch; both ends see it, so both know.
+class RegularShapes {
+ public:
+  bool are(const Tag& tag, const TensorShapes& shapes) const {
+    return known_ && is_of_microbatch(tag) && shapes == *known_;
+  }
+  // True the first time.
+  bool learn(const Tag& tag, const TensorShapes& shapes) {
+    if (known_ || !is_of_microbatch(tag)) return false;
+    known_ = shapes;
+    return true;
+  }
+  const TensorShapes& get() const { return *known_; }
+
+ private:
+  std::optional<TensorShapes> known_;
+};
+
+// The work of an end's thread.
+template <typename Work>
+std::thread start_end(const RemoteEnd& end, Work work) {
+  return std::thread([&end, work] {
+    device::unbind_thread(end.name);
+    try {
+      work();
+    } catch (const Cancelled&) {
+    } catch (...) {
+      end.on_failure(end.name, std::current_exception());
+    }
+  });
+}
+
+class SendingEnd final : public Link {
+ public:
+  explicit SendingEnd(RemoteEnd end)
+      : end_(std::move(end)), thread_(start_end(end_, [this] { send_all(); })) {}
+  ~SendingEnd() override {
+    put(std::nullopt);
+    thread_.join();
+  }
+
+  void send(const Tag& tag, Tensors tensors) override {
+    for (at::Tensor& tensor : tensors) {
+      tensor = tensor.contiguous();
+      device::set_purpose(tensor, Term::Transfer);
+    }
+    put(Outgoing{tag, std::move(tensors)});
+  }
+  Tensors receive(const Tag& tag) override {
+    TWOBW_ASSERT(false, "{} is to be received where it is sent", describe(tag));
+    return {};
+  }
+
+ private:
+  struct Outgoing {
+    Tag tag;
+    Tensors tensors;
+  };
+
+  void put(std::optional<Outgoing> message) {
+    {
+      std::lock_guard lock(mutex_);
+      queue_.push_back(std::move(message));
+    }
+    changed_.notify_one();
+  }
+
+  std::optional<Outgoing> take() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !queue_.empty(); });
+    std::optional<Outgoing> message = std::move(queue_.front());
+    queue_.pop_front();
+    return message;
+  }
+
+  void send_all() {
+    RegularShapes regular;
+    while (const std::optional<Outgoing> message = take()) {
+      MessageHeader header{.tag = message->tag, .shapes = shapes_of(message->tensors)};
+      header.regular = regular.are(header.tag, header.shapes);
+      regular.learn(header.tag, header.shapes);
+      const at::Tensor first = to_tensor(header);
+      Transfers transfers = {post(kHeaders, first)};
+      for (const at::Tensor& tensor : message->tensors) {
+        if (tensor.numel() > 0) transfers.push_back(post(header.regular ? kRegular : kIrregular, tensor));
+      }
+      for (const auto& transfer : transfers) transfer->wait();
+    }
+    const at::Tensor last = to_tensor({.ends = true});
+    post(kHeaders, last)->wait();
+  }
+
+  std::shared_ptr<Transfer> post(int tag, const at::Tensor& tensor) {
+    return end_.wire.send(end_.peer, end_.tag + tag, tensor);
+  }
+
+  RemoteEnd end_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::optional<Outgoing>> queue_;  // nothing: the end
+  std::thread thread_;
+};
+
+class ReceivingEnd final : public Link {
+ public:
+  ReceivingEnd(Hub& hub, RemoteEnd end)
+      : end_(std::move(end)), mailbox_(hub), thread_(start_end(end_, [this] { receive_all(); })) {}
+  ~ReceivingEnd() override { thread_.join(); }
+
+  void send(const Tag& tag, Tensors) override {
+    TWOBW_ASSERT(false, "{} is to be sent where it is received", describe(tag));
+  }
+  Tensors receive(const Tag& tag) override {
+    Message message = mailbox_.take(tag);
+    for (at::Tensor& tensor : message.tensors)
+      tensor = device::adopt(tensor, is_gradient(tag) ? Term::Working : Term::Inputs);
+    return std::move(message.tensors);
+  }
+
+ private:
+  // Its transfers end before its memory is given away.
+  struct Incoming {
+    Tensors tensors;
+    Transfers transfers;
+  };
+
+  static bool is_gradient(const Tag& tag) {
+    return tag.kind == Tag::Kind::Gradient || tag.kind == Tag::Kind::TiedGradient;
+  }
+
+  Incoming post(int tag, const TensorShapes& shapes) {
+    Incoming incoming;
+    for (const TensorShape& shape : shapes) {
+      incoming.tensors.push_back(empty_of(shape));
+      if (incoming.tensors.back().numel() == 0) continue;
+      incoming.transfers.push_back(end_.wire.receive(end_.peer, end_.tag + tag, incoming.tensors.back()));
+    }
+    return incoming;
+  }
+
+  static Tensors finish(Incoming incoming) {
+    for (const auto& transfer : incoming.transfers) transfer->wait();
+    incoming.transfers.clear();
+    return std::move(incoming.tensors);
+  }
+
+  static Tensors finish_next(std::deque<Incoming>& posted) {
+    Incoming next = std::move(posted.front());
+    posted.pop_front();
+    return finish(std::move(next));
+  }
+
+  void receive_all() {
+    const device::PoolScope scope(pool_);
+    RegularShapes regular;
+    std::deque<Incoming> headers, ahead;
+    for (int i = 0; i < kReceivedAhead; ++i) headers.push_back(post(kHeaders, {header_shape()}));
+    while (true) {
+      const MessageHeader header = to_header(finish_next(headers).front());
+      if (header.ends) return;
+      headers.push_back(post(kHeaders, {header_shape()}));
+      mailbox_.put(header.tag,
+                   {header.regular ? finish_next(ahead) : finish(post(kIrregular, header.shapes)), {}});
+      const bool first = regular.learn(header.tag, header.shapes);
+      const int posts = first ? kReceivedAhead : header.regular ? 1 : 0;
+      for (int i = 0; i < posts; ++i) ahead.push_back(post(kRegular, regular.get()));
+    }
+  }
+
+  RemoteEnd end_;
+  device::MemoryPool pool_;  // so that what was received once is received into again
+  Mailbox mailbox_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<Link> sending_end(RemoteEnd end) {
+  return std::make_unique<SendingEnd>(std::move(end));
+}
+
+std::unique_ptr<Link> receiving_end(Hub& hub, RemoteEnd end) {
+  return std::make_unique<ReceivingEnd>(hub, std::move(end));
+}
+
+}  // namespace twobw::transport

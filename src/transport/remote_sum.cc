@@ -1,0 +1,194 @@
+#include "transport/remote_sum.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+#include "base/error.h"
+#include "device/cores.h"
+#include "optim/kernels.h"
+#include "transport/hub.h"
+
+namespace twobw::transport {
+namespace {
+
+constexpr std::int64_t kCached = 1 << 12;  // elements whose sum stays in the nearest cache
+constexpr int kParts = 0, kSums = 1;       // of the tags
+
+}  // namespace
+
+// Of the replicas of this process. The first who helps begins it.
+class RemoteSum final : public ReplicaSum {
+ public:
+  RemoteSum(RemoteSums& sums, const std::vector<Contribution>& all) : sums_(sums) {
+    for (const Contribution& one : all) buffers_.push_back(one.gradient);
+  }
+
+  bool help() override { return !begun_.exchange(true); }
+  void afterwards(int, const std::function<void()>& work) override { sums_.put({buffers_, work}); }
+
+  void share(int replica, std::int64_t offset, std::int64_t count) const override {
+    const int own = replica - sums_.first_replica();
+    const at::Tensor values = buffers_[own].narrow(0, offset, count);
+    for (int other = 0; other < std::ssize(buffers_); ++other) {
+      if (other != own) buffers_[other].narrow(0, offset, count).copy_(values);
+    }
+  }
+
+ private:
+  RemoteSums& sums_;
+  std::vector<at::Tensor> buffers_;
+  std::atomic<bool> begun_ = false;
+};
+
+// Some of the elements of all buffers, of which every process adds up a part.
+struct RemoteSums::Round {
+  std::int64_t begin = 0, end = 0;
+  at::Tensor room;  // a row a replica elsewhere
+  std::vector<std::shared_ptr<Transfer>> arriving, leaving;
+};
+
+RemoteSums::RemoteSums(RemoteSumsSetup setup) : setup_(std::move(setup)) {
+  const std::vector<int>& ranks = setup_.ranks;
+  TWOBW_ASSERT(std::ranges::is_sorted(ranks), "replicas are not in the order of the processes");
+  std::ranges::unique_copy(ranks, std::back_inserter(processes_));
+  const auto own = std::ranges::equal_range(ranks, setup_.wire.rank());
+  TWOBW_ASSERT(!own.empty(), "process {} has none of the replicas", setup_.wire.rank());
+  first_ = static_cast<int>(own.begin() - ranks.begin());
+  count_ = static_cast<int>(own.size());
+  own_ = static_cast<int>(std::ranges::find(processes_, setup_.wire.rank()) - processes_.begin());
+  thread_ = std::thread([this] { work(); });
+}
+
+RemoteSums::~RemoteSums() {
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+MakeSum RemoteSums::make() {
+  return [this](const std::vector<Contribution>& all) { return std::make_shared<RemoteSum>(*this, all); };
+}
+
+void RemoteSums::put(Job job) {
+  {
+    std::lock_guard lock(mutex_);
+    jobs_.push_back(std::move(job));
+  }
+  changed_.notify_one();
+}
+
+void RemoteSums::work() {
+  device::unbind_thread(setup_.name);
+  try {
+    while (true) {
+      Job job;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [this] { return closed_ || !jobs_.empty(); });
+        if (jobs_.empty()) return;
+        job = std::move(jobs_.front());
+        jobs_.pop_front();
+      }
+      add_up(job.buffers);
+      job.afterwards();
+    }
+  } catch (const Cancelled&) {
+  } catch (...) {
+    setup_.on_failure(setup_.name, std::current_exception());
+  }
+}
+
+RemoteSums::Chunk RemoteSums::chunk_of(std::int64_t begin, std::int64_t end, int process) const {
+  const std::int64_t count = end - begin, parts = std::ssize(processes_);
+  const std::int64_t from = begin + count * process / parts, to = begin + count * (process + 1) / parts;
+  return {from, to - from};
+}
+
+// Two rounds are under way at a time, so there is room for two.
+void RemoteSums::add_up(const std::vector<at::Tensor>& buffers) {
+  const std::int64_t size = buffers.front().numel(), step = setup_.piece * std::ssize(processes_);
+  const std::int64_t rounds = (size + step - 1) / step;
+  if (room_.empty()) {
+    for (int i = 0; i < 2; ++i)
+      room_.push_back(
+          at::empty({std::ssize(setup_.ranks) - count_, std::min(size, setup_.piece)}, at::kFloat));
+  }
+  std::array<Round, 2> under_way;
+  std::vector<std::shared_ptr<Transfer>> spreading;
+  for (std::int64_t i = 0; i <= rounds; ++i) {
+    if (i < rounds) {
+      under_way[i % 2] = {.begin = i * step, .end = std::min(size, (i + 1) * step), .room = room_[i % 2]};
+      begin_round(buffers, under_way[i % 2]);
+    }
+    if (i > 0) finish_round(buffers, under_way[(i - 1) % 2], spreading);
+  }
+  for (const auto& transfer : spreading) transfer->wait();
+  for (int i = 1; i < count_; ++i)
+    std::copy_n(buffers.front().const_data_ptr<float>(), size, buffers[i].mutable_data_ptr<float>());
+}
+
+// Receives first: a send may be done only when it is received.
+void RemoteSums::begin_round(const std::vector<at::Tensor>& buffers, Round& round) {
+  const Chunk mine = chunk_of(round.begin, round.end, own_);
+  std::int64_t row = 0;
+  for (int replica = 0; mine.count > 0 && replica < std::ssize(setup_.ranks); ++replica) {
+    const int from = setup_.ranks[replica];
+    if (from == setup_.wire.rank()) continue;
+    const at::Tensor into = round.room[row++].narrow(0, 0, mine.count);
+    round.arriving.push_back(setup_.wire.receive(from, setup_.tag + kParts, into));
+  }
+  for (int process = 0; process < std::ssize(processes_); ++process) {
+    const Chunk theirs = chunk_of(round.begin, round.end, process);
+    if (process == own_ || theirs.count == 0) continue;
+    for (const at::Tensor& buffer : buffers) {
+      round.leaving.push_back(setup_.wire.send(processes_[process], setup_.tag + kParts,
+                                               buffer.narrow(0, theirs.begin, theirs.count)));
+    }
+  }
+}
+
+// The sums of the others' parts come to where those parts were sent from.
+void RemoteSums::finish_round(const std::vector<at::Tensor>& buffers, Round& round,
+                              std::vector<std::shared_ptr<Transfer>>& spreading) {
+  for (const auto& transfer : round.arriving) transfer->wait();
+  add_chunk(buffers, round);
+  for (const auto& transfer : round.leaving) transfer->wait();
+  for (int process = 0; process < std::ssize(processes_); ++process) {
+    const Chunk theirs = chunk_of(round.begin, round.end, process);
+    if (process == own_ || theirs.count == 0) continue;
+    spreading.push_back(setup_.wire.receive(processes_[process], setup_.tag + kSums,
+                                            buffers.front().narrow(0, theirs.begin, theirs.count)));
+  }
+  const Chunk mine = chunk_of(round.begin, round.end, own_);
+  for (int process = 0; mine.count > 0 && process < std::ssize(processes_); ++process) {
+    if (process == own_) continue;
+    spreading.push_back(setup_.wire.send(processes_[process], setup_.tag + kSums,
+                                         buffers.front().narrow(0, mine.begin, mine.count)));
+  }
+}
+
+void RemoteSums::add_chunk(const std::vector<at::Tensor>& buffers, const Round& round) const {
+  const Chunk mine = chunk_of(round.begin, round.end, own_);
+  std::vector<const float*> parts;  // by replica
+  std::int64_t row = 0;
+  for (int replica = 0; mine.count > 0 && replica < std::ssize(setup_.ranks); ++replica) {
+    const bool is_here = setup_.ranks[replica] == setup_.wire.rank();
+    parts.push_back(is_here ? buffers[replica - first_].const_data_ptr<float>() + mine.begin
+                            : round.room[row++].const_data_ptr<float>());
+  }
+  float* to = buffers.front().mutable_data_ptr<float>() + mine.begin;
+  std::array<float, kCached> sum;
+  for (std::int64_t begin = 0; begin < mine.count; begin += kCached) {
+    const std::int64_t count = std::min(kCached, mine.count - begin);
+    std::copy_n(parts.front() + begin, count, sum.begin());
+    for (std::size_t replica = 1; replica < parts.size(); ++replica)
+      optim::add(sum.data(), parts[replica] + begin, count);
+    std::copy_n(sum.begin(), count, to + begin);
+  }
+}
+
+}  // namespace twobw::transport

@@ -1,0 +1,81 @@
+// Sums over the replicas of a stage that live in several processes, one after another on a thread of its own.
+//
+// Every process owns a part of the buffers: it receives that part of all replicas, adds them in the order of
+// the replicas, as a sum within one process does, and sends the sum to the others. Rounds keep the memory
+// that it takes small: one is received while the one before is added and handed out.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "transport/remote_link.h"
+#include "transport/replica_sum.h"
+#include "transport/wire.h"
+
+namespace twobw::transport {
+
+// Tags of a wire that sums take, from their first on.
+constexpr int kRemoteSumTags = 2;
+
+struct RemoteSumsSetup {
+  Wire& wire;
+  int tag = 0;             // the first, the same in all processes
+  std::vector<int> ranks;  // of each replica, rising
+  std::string name;        // of the thread
+  OnFailure on_failure;
+  std::int64_t piece = 1 << 20;  // elements that a process adds in a round
+};
+
+class RemoteSums {
+ public:
+  explicit RemoteSums(RemoteSumsSetup setup);
+  ~RemoteSums();  // waits for the sums that were begun, unless the wire is aborted
+  RemoteSums(const RemoteSums&) = delete;
+  RemoteSums& operator=(const RemoteSums&) = delete;
+
+  // Makes the sum of one update after another: of the replicas of this process, in their order, and of the
+  // others. What follows from a sum is done on the thread here; nobody who helps waits for it. They are gone
+  // before this is.
+  MakeSum make();
+
+  int first_replica() const { return first_; }
+
+ private:
+  friend class RemoteSum;
+  struct Chunk {
+    std::int64_t begin = 0, count = 0;
+  };
+  struct Round;
+  struct Job {
+    std::vector<at::Tensor> buffers;
+    std::function<void()> afterwards;
+  };
+
+  void put(Job job);
+  void work();
+  void add_up(const std::vector<at::Tensor>& buffers);
+  Chunk chunk_of(std::int64_t begin, std::int64_t end, int process) const;
+  void begin_round(const std::vector<at::Tensor>& buffers, Round& round);
+  void finish_round(const std::vector<at::Tensor>& buffers, Round& round,
+                    std::vector<std::shared_ptr<Transfer>>& spreading);
+  void add_chunk(const std::vector<at::Tensor>& buffers, const Round& round) const;
+
+  RemoteSumsSetup setup_;
+  std::vector<int> processes_;    // their ranks, each once
+  int own_ = 0;                   // among them
+  int first_ = 0, count_ = 0;     // replicas here
+  std::vector<at::Tensor> room_;  // for two rounds: the others' part of this process's
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Job> jobs_;
+  bool closed_ = false;
+  std::thread thread_;
+};
+
+}  // namespace twobw::transport
