@@ -1,4 +1,5 @@
-// All workers in one process, a pipeline or several replicas of one, and the links between them.
+// The workers of one process, of a pipeline or several replicas of one, and the links between them and to
+// those of other processes.
 #pragma once
 
 #include <memory>
@@ -9,8 +10,12 @@
 #include "data/tokens.h"
 #include "device/device.h"
 #include "models/model.h"
+#include "runtime/exchange.h"
 #include "runtime/worker.h"
 #include "schedule/spec.h"
+#include "transport/processes.h"
+#include "transport/remote_link.h"
+#include "transport/remote_sum.h"
 
 namespace twobw::runtime {
 
@@ -21,6 +26,9 @@ struct PipelineSetup {
   bool record_events = false;
   bool simulate_peers = false;                    // links as between GPUs, also on one and the same
   std::shared_ptr<const Restored> restored = {};  // where spec.first_batch is above 0
+  // That share the workers, on CPUs, with wires (runtime/placement.h); none: all workers are here. Rank 0
+  // alone observes updates and evaluations, those of all; each process its own snapshots.
+  std::shared_ptr<transport::Processes> processes = {};
 };
 
 class Pipeline {
@@ -30,8 +38,9 @@ class Pipeline {
            const data::Source& validation, PipelineSetup setup, Observer observer);
   ~Pipeline();
 
-  // Starts the workers and waits for them. Throws RunError when one failed: for a wait that outlasted
-  // its timeout, with a report of what every worker was doing.
+  // Starts the workers and waits for them, and for those of other processes. Throws RunError when one failed,
+  // here or elsewhere: for a wait that outlasted its timeout, with a report of what every worker here was
+  // doing.
   void run();
 
   // Waits until a worker has failed and the others are told. From any thread, while run() runs.
@@ -43,11 +52,13 @@ class Pipeline {
   void request_save(bool stop);
 
   // Before run(): from this batch on each begins when permit() has said how. From any thread, batch after
-  // batch.
+  // batch. What rank 0 says counts.
   void hold_from(std::int64_t batch);
   void permit(std::int64_t batch, bool synchronous);
 
-  // After run().
+  // Whether the worker is in this process.
+  bool is_here(int stage, int replica = 0) const;
+  // After run(), of workers here.
   const Stage& stage(int stage, int replica = 0) const;
   std::vector<telemetry::Event> events() const;
 
@@ -56,12 +67,29 @@ class Pipeline {
     std::string message;
     bool stuck = false;
   };
+  // Both ends of a link; none where it is in another process.
+  struct Ends {
+    transport::Link *out = nullptr, *in = nullptr;
+  };
   void connect();
+  void join_stages(std::vector<WorkerSetup>& workers);
+  void join_replicas(int stage);
+  transport::MakeSum add_sums(int stage, const char* what);
   WorkerSetup prepare_worker(int replica, int stage) const;
   void join_ties(std::vector<WorkerSetup>& workers);
   bool are_apart(const WorkerSetup& one, const WorkerSetup& other) const;
-  transport::Link* add_link(bool apart);  // of two GPUs
+  // `wire`: between processes. `apart`: of two GPUs.
+  Ends add_link(int from_rank, int to_rank, std::unique_ptr<transport::Wire> transport::Wires::*wire,
+                bool apart);
+  int take_tags(int count);
+  int rank_of(int worker) const { return exchange_ ? exchange_->placement().rank_of(worker) : 0; }
+  int rank_of(const WorkerSetup& worker) const;
   void run_worker(int worker);
+  void finish_exchange();
+  void close_links();
+  std::string report() const;
+  void fail(const std::string& who, const std::exception_ptr& failure);
+  void fail_from_afar(const std::string& reason);
 
   const Config& config_;
   const models::Model& model_;
@@ -69,18 +97,24 @@ class Pipeline {
   const data::Source& validation_;
   PipelineSetup setup_;
   Observer observer_;
+  Observer worker_observer_;  // what the workers tell: the same, or rank 0's
   transport::Hub hub_;
   std::vector<transport::ReplicaGroup> replicas_, partials_;  // by stage
   std::vector<transport::StageGroup> partials_ready_;         // likewise
   transport::StageGroup group_;
   transport::BatchGate gate_;
   telemetry::Board board_;
-  std::vector<std::unique_ptr<transport::Link>> links_;
-  std::vector<std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<Exchange> exchange_;                                 // with other processes
+  int tags_ = 0;                                                       // of the wires, taken so far
+  std::vector<std::unique_ptr<transport::Link>> links_;                // within the process
+  std::vector<std::unique_ptr<transport::Link>> senders_, receivers_;  // ends of those to other processes
+  std::vector<std::unique_ptr<transport::RemoteSums>> sums_;
+  std::vector<std::unique_ptr<Worker>> workers_;  // by number; none where it is elsewhere
   std::mutex failure_mutex_;
   std::condition_variable failed_;
   std::vector<Failure> failures_;
   std::string stuck_report_;
+  bool ended_ = false;  // and all went well
   std::chrono::steady_clock::time_point start_;
 };
 

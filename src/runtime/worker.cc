@@ -33,8 +33,10 @@ double Worker::now() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
 
+// What follows from a sum between processes is done on the thread of that sum: its waits hold up nobody here.
 template <typename Wait>
 auto Worker::timed_wait(Wait wait) {
+  if (std::this_thread::get_id() != thread_) return wait();
   device::Timestamp begin = binding_->clock().now();
   auto result = wait();
   waits_.push_back({std::move(begin), binding_->clock().now()});
@@ -44,6 +46,7 @@ auto Worker::timed_wait(Wait wait) {
 void Worker::run(const models::Model& model, const data::Source& training, const data::Source& validation,
                  std::chrono::steady_clock::time_point start) {
   start_ = start;
+  thread_ = std::this_thread::get_id();
   const std::string name = spec_.shape.replicas == 1
                                ? fmt::format("stage {}", setup_.stage)
                                : fmt::format("{} stage {}", setup_.replica, setup_.stage);
@@ -149,16 +152,16 @@ void Worker::begin_batch(std::int64_t batch) {
 void Worker::reduce_gradients(std::int64_t batch) {
   transport::Contribution own{.gradient = stage_->gradient(batch), .ready = device::record_stream_event()};
   if (const auto sum = groups_.replicas.contribute(batch, setup_.replica, std::move(own)))
-    help_sum(batch, *sum);
+    help_sum(batch, sum);
 }
 
 // One replica does for all of them what follows from the sum; by its contribution to the norm they learn that
 // their gradients are ready to be applied.
-void Worker::help_sum(std::int64_t batch, transport::ReplicaSum& sum) {
-  if (!sum.help()) return;
-  sum.afterwards(setup_.replica, [&] {
+void Worker::help_sum(std::int64_t batch, const std::shared_ptr<transport::ReplicaSum>& sum) {
+  if (!sum->help()) return;
+  sum->afterwards(setup_.replica, [this, batch, sum] {
     exchange_ties(batch);
-    for (const auto& [offset, count] : stage_->tied_ranges()) sum.share(setup_.replica, offset, count);
+    for (const auto& [offset, count] : stage_->tied_ranges()) sum->share(setup_.replica, offset, count);
     groups_.stages.contribute(batch, setup_.stage, stage_->squared_norms(batch));
   });
 }
@@ -169,18 +172,18 @@ void Worker::reduce_partial(std::int64_t batch) {
   transport::Contribution own{.gradient = stage_->copy_partial(batch),
                               .ready = device::record_stream_event()};
   if (const auto sum = groups_.partials.contribute(batch, setup_.replica, std::move(own)))
-    help_partial(batch, *sum);
+    help_partial(batch, sum);
 }
 
-void Worker::help_partial(std::int64_t batch, transport::ReplicaSum& sum) {
-  if (!sum.help()) return;
-  sum.afterwards(setup_.replica, [&] {
+void Worker::help_partial(std::int64_t batch, const std::shared_ptr<transport::ReplicaSum>& sum) {
+  if (!sum->help()) return;
+  sum->afterwards(setup_.replica, [this, batch] {
     groups_.partials_ready.contribute(batch, 0, {.ready = device::record_stream_event()});
   });
 }
 
 void Worker::await_partial(std::int64_t batch) {
-  help_partial(batch, *timed_wait([&] { return groups_.partials.await(batch); }));
+  help_partial(batch, timed_wait([&] { return groups_.partials.await(batch); }));
   timed_wait([&] {
     const std::vector<transport::Norms> made = groups_.partials_ready.collect(batch);
     device::await_stream_event(made.front().ready);
@@ -208,7 +211,7 @@ void Worker::take_tied(std::int64_t batch, const TiePorts& ports) {
 
 // The norms come first: with them the gradient is this worker's own again.
 std::vector<transport::Norms> Worker::collect_norms(std::int64_t batch) {
-  help_sum(batch, *timed_wait([&] { return groups_.replicas.await(batch); }));
+  help_sum(batch, timed_wait([&] { return groups_.replicas.await(batch); }));
   std::vector<transport::Norms> norms = timed_wait([&] {
     std::vector<transport::Norms> all = groups_.stages.collect(batch);
     for (const transport::Norms& of_stage : all) device::await_stream_event(of_stage.ready);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "base/config.h"
@@ -84,9 +85,9 @@ class Worker {
   void begin_batch(std::int64_t batch);
   void forward(const schedule::Instruction& instruction);
   void reduce_gradients(std::int64_t batch);
-  void help_sum(std::int64_t batch, transport::ReplicaSum& sum);
+  void help_sum(std::int64_t batch, const std::shared_ptr<transport::ReplicaSum>& sum);
   void reduce_partial(std::int64_t batch);
-  void help_partial(std::int64_t batch, transport::ReplicaSum& sum);
+  void help_partial(std::int64_t batch, const std::shared_ptr<transport::ReplicaSum>& sum);
   void await_partial(std::int64_t batch);
   void exchange_ties(std::int64_t batch);
   void take_tied(std::int64_t batch, const TiePorts& ports);
@@ -118,6 +119,7 @@ class Worker {
   std::unique_ptr<Stage> stage_;
   std::unique_ptr<schedule::Stream> stream_;
   std::chrono::steady_clock::time_point start_;
+  std::thread::id thread_;    // that runs it
   Tensors inputs_, outputs_;  // of the microbatch between receive and send
   Tensors gradients_of_outputs_, gradients_of_inputs_;
 

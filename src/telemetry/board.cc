@@ -22,10 +22,10 @@ void Board::finish(int worker, const std::string& how) {
   row.since = std::chrono::steady_clock::now();
 }
 
-std::string Board::report() const {
+std::string Board::report(int first_worker, int workers) const {
   std::lock_guard lock(mutex_);
   std::string text;
-  for (int worker = 0; worker < static_cast<int>(rows_.size()); ++worker) {
+  for (int worker = first_worker; worker < first_worker + workers; ++worker) {
     const Row& row = rows_[worker];
     const std::chrono::duration<double> age = std::chrono::steady_clock::now() - row.since;
     text += fmt::format("  {}: {}, for {:.1f} s\n",

@@ -19,7 +19,8 @@ class Board {
   void begin(int worker, const schedule::Instruction& instruction);
   void finish(int worker, const std::string& how);
   // One line a worker: "stage 1: RecvActivation microbatch 5 (batch 1), for 2.0 s".
-  std::string report() const;
+  std::string report() const { return report(0, static_cast<int>(rows_.size())); }
+  std::string report(int first_worker, int workers) const;
 
  private:
   struct Row {

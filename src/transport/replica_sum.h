@@ -32,7 +32,7 @@ class ReplicaSum {
 
   // Does the work of that caller, whose replica is named, once every buffer holds the sum. What it
   // queues on a GPU comes after the sum and beside what the worker queues otherwise, so that no worker waits
-  // for the slowest replica here.
+  // for the slowest replica here. Between processes it is done later, on a thread of the sum's own.
   virtual void afterwards(int replica, const std::function<void()>& work) = 0;
 
   // Copies [offset, offset + count) of one replica's buffer into all others; as part of that work.

@@ -1,0 +1,220 @@
+// How a pipeline joins its workers: stages, replicas, ties, within the process and between processes.
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "base/error.h"
+#include "runtime/pipeline.h"
+
+namespace twobw::runtime {
+
+bool Pipeline::are_apart(const WorkerSetup& one, const WorkerSetup& other) const {
+  const auto &a = one.device.gpu, &b = other.device.gpu;
+  return a && b && (a->gpu != b->gpu || setup_.simulate_peers);
+}
+
+int Pipeline::rank_of(const WorkerSetup& worker) const {
+  return rank_of(worker.replica * setup_.spec.shape.stages + worker.stage);
+}
+
+// All processes take the same ones for the same purposes, whether or not they have a part in them.
+int Pipeline::take_tags(int count) {
+  const int first = tags_;
+  tags_ += count;
+  TWOBW_ASSERT(tags_ <= transport::kTagsOfPipeline, "{} tags for {} workers", tags_,
+               setup_.spec.shape.workers());
+  return exchange_->number() * transport::kTagsOfPipeline + first;
+}
+
+Pipeline::Ends Pipeline::add_link(int from_rank, int to_rank,
+                                  std::unique_ptr<transport::Wire> transport::Wires::*wire, bool apart) {
+  if (from_rank == to_rank) {
+    if (exchange_ && from_rank != exchange_->placement().rank()) return {};
+    transport::Link* link =
+        links_.emplace_back(apart ? transport::peer_link(hub_) : transport::local_link(hub_)).get();
+    return {link, link};
+  }
+  const int tag = take_tags(transport::kRemoteLinkTags), rank = exchange_->placement().rank();
+  const auto end = [&](const char* way, int peer) {
+    return transport::RemoteEnd{.wire = *(exchange_->processes().wires().*wire),
+                                .peer = peer,
+                                .tag = tag,
+                                .name = fmt::format("{} process {}", way, peer),
+                                .on_failure = std::bind_front(&Pipeline::fail, this)};
+  };
+  if (from_rank == rank)
+    return {.out = senders_.emplace_back(transport::sending_end(end("to", to_rank))).get()};
+  if (to_rank == rank)
+    return {.in = receivers_.emplace_back(transport::receiving_end(hub_, end("from", from_rank))).get()};
+  return {};
+}
+
+void Pipeline::connect() {
+  const PipelineShape& shape = setup_.spec.shape;
+  if (setup_.processes) {
+    if (setup_.devices.front().gpu) fail_run("several processes share a pipeline on CPUs only");
+    const Placement placement(shape, setup_.processes->size(), setup_.processes->rank());
+    exchange_ = std::make_unique<Exchange>(*setup_.processes, placement, hub_, group_, gate_, observer_,
+                                           std::bind_front(&Pipeline::fail_from_afar, this));
+    worker_observer_ = exchange_->observer();
+  }
+  std::vector<WorkerSetup> workers;
+  for (int replica = 0; replica < shape.replicas; ++replica) {
+    for (int stage = 0; stage < shape.stages; ++stage) workers.push_back(prepare_worker(replica, stage));
+  }
+  for (int stage = 0; stage < shape.stages; ++stage) join_replicas(stage);
+  join_stages(workers);
+  join_ties(workers);
+  for (WorkerSetup& worker : workers) {
+    if (!is_here(worker.stage, worker.replica)) {
+      workers_.push_back(nullptr);
+      continue;
+    }
+    const Groups groups{.replicas = replicas_[worker.stage],
+                        .partials = partials_[worker.stage],
+                        .partials_ready = partials_ready_[worker.stage],
+                        .stages = group_,
+                        .gate = gate_};
+    workers_.push_back(
+        std::make_unique<Worker>(config_, setup_.spec, std::move(worker), groups, board_, worker_observer_));
+  }
+}
+
+// The groups count the replicas of this process: a sum between processes brings in the others.
+void Pipeline::join_replicas(int stage) {
+  const PipelineShape& shape = setup_.spec.shape;
+  const int here = exchange_ ? exchange_->placement().replicas_here(stage) : shape.replicas;
+  replicas_.emplace_back(hub_, here, add_sums(stage, "sums"));
+  // Nobody asks for those of predictions where there are none.
+  partials_.emplace_back(hub_, here,
+                         shape.predicts() ? add_sums(stage, "partial sums") : transport::sums_on_cores());
+  partials_ready_.emplace_back(hub_, 1, here);
+}
+
+transport::MakeSum Pipeline::add_sums(int stage, const char* what) {
+  if (!exchange_ || !exchange_->placement().spans_processes(stage)) {
+    return setup_.devices.front().gpu ? transport::sums_on_gpus(setup_.simulate_peers)
+                                      : transport::sums_on_cores();
+  }
+  const int tag = take_tags(transport::kRemoteSumTags);
+  if (exchange_->placement().replicas_here(stage) == 0) return transport::sums_on_cores();  // never asked for
+  sums_.push_back(std::make_unique<transport::RemoteSums>(
+      transport::RemoteSumsSetup{.wire = *exchange_->processes().wires().exchange,
+                                 .tag = tag,
+                                 .ranks = exchange_->placement().ranks_of_stage(stage),
+                                 .name = fmt::format("{} of stage {}", what, stage),
+                                 .on_failure = std::bind_front(&Pipeline::fail, this)}));
+  return sums_.back()->make();
+}
+
+void Pipeline::join_stages(std::vector<WorkerSetup>& workers) {
+  using transport::Wires;
+  for (std::size_t worker = 1; worker < workers.size(); ++worker) {
+    WorkerSetup &before = workers[worker - 1], &here = workers[worker];
+    if (here.stage == 0) continue;
+    const bool apart = are_apart(before, here);
+    const Ends forth = add_link(rank_of(before), rank_of(here), &Wires::activations, apart);
+    const Ends back = add_link(rank_of(here), rank_of(before), &Wires::gradients, apart);
+    before.ports.activations_out = forth.out;
+    here.ports.activations_in = forth.in;
+    here.ports.gradients_out = back.out;
+    before.ports.gradients_in = back.in;
+    before.arithmetic.gradients_stay = !apart;
+  }
+}
+
+WorkerSetup Pipeline::prepare_worker(int replica, int stage) const {
+  const PipelineShape& shape = setup_.spec.shape;
+  const bool predicts = shape.predicts();
+  return {.replica = replica,
+          .stage = stage,
+          .arithmetic = {.replica = replica,
+                         .first_layer = shape.first_layer(stage),
+                         .last_layer = shape.last_layer(stage),
+                         .recompute = shape.recomputes(stage),
+                         .slots = schedule::in_flight_bound(setup_.spec, stage),
+                         .slots_before = schedule::in_flight_bound(setup_.spec, std::max(stage - 1, 0)),
+                         .versions = schedule::versions_kept(setup_.spec, stage),
+                         .gradient_buffers = schedule::gradient_buffers(setup_.spec, stage),
+                         .predicts = predicts,
+                         .settles = schedule::settles(setup_.spec),
+                         .sums_partly = predicts && shape.replicas > 1,
+                         .predict_ratio = predicts ? 1.0 * shape.microbatches /
+                                                         schedule::predicted_from(setup_.spec, stage)
+                                                   : 1,
+                         .saves = replica == 0 && (setup_.spec.save_every > 0 || setup_.spec.save_last),
+                         .position = setup_.restored ? setup_.restored->position() : DataPosition()},
+          .device = setup_.devices[replica * setup_.spec.shape.stages + stage],
+          .checksums = setup_.checksums,
+          .record_events = setup_.record_events,
+          .restored = setup_.restored};
+}
+
+namespace {
+
+// Who of `to` hears from whom of `from`: of processes, each once. From oneself where one has it.
+int source_of(int index, const std::vector<int>& to, const std::vector<int>& from) {
+  const auto own = std::ranges::find(from, to[index]);
+  return own != from.end() ? *own : from[index % from.size()];
+}
+
+}  // namespace
+
+// For each tie that spans stages, by the name of the weights: one worker of the copy's stage sends to one of
+// the primary's, whichever speak for their replicas; from there the answer goes to every copy. In every
+// process that has replicas of a stage one speaks for them, and all say the same, so each end hears one of
+// them.
+void Pipeline::join_ties(std::vector<WorkerSetup>& workers) {
+  struct End {
+    WorkerSetup* worker;
+    int tie;  // in its layout
+  };
+  std::map<std::string, std::pair<std::vector<End>, std::vector<End>>> by_name;  // primaries and copies
+  for (WorkerSetup& worker : workers) {
+    const weights::Layout layout(model_.layers, worker.arithmetic.first_layer, worker.arithmetic.last_layer);
+    for (int i = 0; i < static_cast<int>(layout.ties().size()); ++i) {
+      const weights::Tie& tie = layout.ties()[i];
+      if (tie.primary < 0) by_name[layout.parameters()[tie.copy].spec.tied_to].second.push_back({&worker, i});
+      if (tie.copy < 0) by_name[layout.parameters()[tie.primary].spec.name].first.push_back({&worker, i});
+    }
+  }
+  const auto ranks_of = [&](const std::vector<End>& ends) {
+    std::vector<int> ranks;  // rising, like the workers
+    for (const End& end : ends) {
+      if (ranks.empty() || ranks.back() != rank_of(*end.worker)) ranks.push_back(rank_of(*end.worker));
+    }
+    return ranks;
+  };
+  const auto wire = &transport::Wires::exchange;
+  for (const auto& [name, ends] : by_name) {
+    const auto& [primaries, copies] = ends;
+    bool apart = false;
+    for (const End& primary : primaries) {
+      for (const End& copy : copies) apart = apart || are_apart(*primary.worker, *copy.worker);
+    }
+    const std::vector<int> primary_ranks = ranks_of(primaries), copy_ranks = ranks_of(copies);
+    std::map<int, transport::Link*> to_primaries;                          // by their process
+    std::map<int, std::vector<transport::Link*>> of_copies, of_primaries;  // what leaves, by process
+    for (int i = 0; i < std::ssize(primary_ranks); ++i) {
+      const int from = source_of(i, primary_ranks, copy_ranks);
+      const Ends link = add_link(from, primary_ranks[i], wire, apart);
+      to_primaries[primary_ranks[i]] = link.in;
+      if (link.out) of_copies[from].push_back(link.out);
+    }
+    for (const End& copy : copies) {
+      const int rank = rank_of(*copy.worker);
+      const auto index = static_cast<int>(std::ranges::find(copy_ranks, rank) - copy_ranks.begin());
+      const int from = source_of(index, copy_ranks, primary_ranks);
+      const Ends link = add_link(from, rank, wire, apart);
+      copy.worker->ports.ties.push_back({.tie = copy.tie, .in = link.in, .out = of_copies[rank]});
+      if (link.out) of_primaries[from].push_back(link.out);
+    }
+    for (const End& primary : primaries) {
+      const int rank = rank_of(*primary.worker);
+      primary.worker->ports.ties.push_back(
+          {.tie = primary.tie, .in = to_primaries[rank], .out = of_primaries[rank]});
+    }
+  }
+}
+
+}  // namespace twobw::runtime
