@@ -122,7 +122,9 @@ std::string compare_length(const runtime::Pipeline& pipeline, const ByName& expe
                            const schedule::Spec& spec, double within) {
   double off = 0, all = 0;
   for (int worker = 0; worker < spec.shape.workers(); ++worker) {
-    const runtime::Stage& stage = pipeline.stage(worker % spec.shape.stages, worker / spec.shape.stages);
+    const int replica = worker / spec.shape.stages, r = worker % spec.shape.stages;
+    if (!pipeline.is_here(r, replica)) continue;
+    const runtime::Stage& stage = pipeline.stage(r, replica);
     const at::Tensor weights = stage.newest_weights();
     for (const weights::Parameter& parameter : stage.layout().parameters()) {
       const at::Tensor want = expected.at(parameter.spec.name).to(at::kDouble);
@@ -141,6 +143,7 @@ std::string compare_weights(const runtime::Pipeline& pipeline, const ByName& exp
                             const schedule::Spec& spec) {
   for (int worker = 0; worker < spec.shape.workers(); ++worker) {
     const int replica = worker / spec.shape.stages, r = worker % spec.shape.stages;
+    if (!pipeline.is_here(r, replica)) continue;
     const runtime::Stage& stage = pipeline.stage(r, replica);
     const at::Tensor weights = stage.newest_weights();
     for (const weights::Parameter& parameter : stage.layout().parameters()) {
@@ -199,6 +202,7 @@ Verification verify(const Config& config, const VerifyOptions& options) {
   runtime::PipelineSetup pipeline_setup = setup.pipeline();
   pipeline_setup.checksums = true;
   pipeline_setup.simulate_peers = options.simulate_peers;
+  pipeline_setup.processes = options.processes;
   runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, pipeline_setup,
                              record.observer());
   rule.fallbacks = options.fallbacks;
@@ -217,9 +221,14 @@ Verification verify(const Config& config, const VerifyOptions& options) {
                       .parameters = architecture::parameter_count(setup.model.layers)};
   result.peak_versions.resize(setup.spec.shape.stages);
   for (int worker = 0; worker < setup.spec.shape.workers(); ++worker) {
-    const int r = worker % setup.spec.shape.stages;
-    const runtime::Stage& stage = pipeline.stage(r, worker / setup.spec.shape.stages);
+    const int r = worker % setup.spec.shape.stages, replica = worker / setup.spec.shape.stages;
+    if (!pipeline.is_here(r, replica)) continue;
+    const runtime::Stage& stage = pipeline.stage(r, replica);
     result.peak_versions[r] = std::max(result.peak_versions[r], stage.peak_versions());
+  }
+  if (options.processes && options.processes->rank() > 0) {
+    result.equal = true;
+    return result;
   }
   std::exception_ptr failure;
   std::thread([&] {

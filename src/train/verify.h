@@ -3,12 +3,14 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/config.h"
 #include "schedule/spec.h"
+#include "transport/processes.h"
 
 namespace twobw::train {
 
@@ -20,7 +22,7 @@ struct Verification {
   std::int64_t parameters = 0;
   std::int64_t skipped = 0;  // updates both skipped
   double final_loss = 0;
-  std::vector<int> peak_versions;  // weight versions alive at once, by stage; the most of any replica
+  std::vector<int> peak_versions;  // weight versions alive at once, by stage; the most of any replica here
 };
 
 struct VerifyOptions {
@@ -32,6 +34,9 @@ struct VerifyOptions {
   // Batches that run under flush as if the guard had asked for it: the workers are told batch by batch, the
   // oracle beforehand.
   std::vector<schedule::BatchRange> fallbacks;
+  // As in runtime::PipelineSetup; all of them verify the same configuration. Rank 0 compares what all report,
+  // the weights by checksums where they are elsewhere; the others only train.
+  std::shared_ptr<transport::Processes> processes;
 };
 
 // Each worker gets one thread, as the oracle has: sums over several threads would round otherwise.

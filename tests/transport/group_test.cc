@@ -91,6 +91,22 @@ TEST(StageGroup, EveryReplicaCollectsWhatOneOfThemGave) {
   EXPECT_THROW(group.collect(0), WaitTimeout);
 }
 
+// Stage 1 is in another process, with its only worker: what is contributed here is told, what comes is not.
+TEST(StageGroup, TakesFromAfarAndTellsOfItsOwn) {
+  Hub hub(Seconds(0.01));
+  StageGroup group(hub, 2);
+  std::vector<std::pair<std::int64_t, int>> told;
+  group.share(1, [&](std::int64_t update, int stage, const Norms& norms) {
+    EXPECT_EQ(norms.values, Numbers{1});
+    told.emplace_back(update, stage);
+  });
+  group.contribute(5, 0, of({1}));
+  group.contribute_from_afar(5, 1, of({2}));
+  EXPECT_EQ(told, (std::vector<std::pair<std::int64_t, int>>{{5, 0}}));
+  EXPECT_EQ(collected(group, 5), (Numbers{1, 2}));
+  EXPECT_THROW(group.collect(5), WaitTimeout);  // the one worker here has it
+}
+
 TEST(StageGroup, CarriesManyUpdatesBetweenThreads) {
   constexpr int kStages = 4, kUpdates = 200;
   Hub hub(Seconds(60));
@@ -173,6 +189,25 @@ TEST(BatchGate, ASaveIsOfTheNextBatchAndAStopComesAfterIt) {
   EXPECT_TRUE(gate.saves_before(3));
   EXPECT_EQ(gate.decide(4), BatchStart::Refused);
   EXPECT_EQ(gate.await(4), BatchStart::Refused);
+}
+
+// Two gates, of two processes: the other answers as the first decided.
+TEST(BatchGate, DecisionsAreTheSameElsewhere) {
+  Hub hub(Seconds(5));
+  BatchGate gate(hub), elsewhere(hub);
+  gate.share([&](const BatchGate::Decision& decision) { elsewhere.learn(decision); });
+  gate.hold_from(1);
+  for (int batch = 1; batch < 5; ++batch) gate.permit(batch, batch == 2);
+  std::int64_t batch = 0;
+  for (const BatchStart start : {BatchStart::Pipelined, BatchStart::Pipelined, BatchStart::Synchronous,
+                                 BatchStart::Pipelined, BatchStart::Refused}) {
+    if (batch == 1) gate.request_save(/*stop=*/false);
+    if (batch == 3) gate.request_save(/*stop=*/true);
+    EXPECT_EQ(gate.decide(batch), start);
+    EXPECT_EQ(elsewhere.await(batch), start);
+    EXPECT_EQ(elsewhere.saves_before(batch), batch == 1 || batch == 3) << batch;
+    ++batch;
+  }
 }
 
 TEST(BatchGate, OnceRefusedNothingBeginsAnyMore) {
