@@ -72,7 +72,7 @@ TEST_P(Wired, KeepTheOrderOfATagAndTagsApart) {
   }
   for (int tag : {101, 100}) {  // the other way round
     for (int i = tag - 100; i < kMany; i += 2) {
-      sent.push_back(at::full({i + 1}, i));
+      sent.push_back(at::full({i + 1}, static_cast<float>(i)));
       transfers.push_back(wires[0]->send(1, tag, sent.back()));
     }
   }
