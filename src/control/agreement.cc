@@ -58,6 +58,8 @@ void Agreement::reach(const Facts& facts, double deadline_s) {
   if (control_.rank() == 0) {
     verdict = compare_facts(gather(lock, round, deadline_s));
     control_.send_to_others(Topic::Agreement, message(verdict));
+    // The reason that stands, when ranks now go without leaving.
+    if (!verdict.empty()) control_.abort(verdict);
   } else {
     verdict = await_verdict(lock, round, deadline_s);
   }

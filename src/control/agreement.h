@@ -22,8 +22,9 @@ class Agreement {
   explicit Agreement(Control& control);
 
   // Called by all ranks, equally often. Returns where all agree. Throws InputError on all ranks, with the
-  // keys, the values and the ranks that have them, where they do not. Throws RunError with the ranks that
-  // never came within `deadline_s` of rank 0's call (the run is aborted then), and after any abort.
+  // keys, the values and the ranks that have them, where they do not, and RunError with the ranks that never
+  // came within `deadline_s` of rank 0's call; the run is aborted in both cases. Throws RunError after any
+  // other abort.
   void reach(const Facts& facts, double deadline_s);
 
  private:
