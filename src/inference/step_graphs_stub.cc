@@ -4,7 +4,7 @@
 
 namespace twobw::inference {
 
-std::unique_ptr<StepGraphs> make_step_graphs(StepGraphs::Work, const at::TensorOptions&, std::int64_t) {
+std::unique_ptr<StepGraphs> make_step_graphs(StepGraphs::Work, const at::TensorOptions&, std::int64_t, int) {
   assertion_failed("built with CUDA", __FILE__, __LINE__, "steps on a GPU");
 }
 

@@ -1,8 +1,7 @@
 // Steps of a decoder on a GPU, bound by reading weights and kept keys and values. T is float, __nv_bfloat16
-// or
-// __half; sums are made in float, in an order that the sizes fix. Nothing is allocated and nothing waits, so
-// all of it can be captured into a graph; there kernels begin before those before them have ended
-// (models/cuda/early_begin.cuh).
+// or __half; sums are made in float, in an order that the sizes fix. Nothing is allocated and nothing waits,
+// so all of it can be captured into a graph, several steps too; there kernels begin before those before them
+// have ended (models/cuda/early_begin.cuh).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -14,6 +13,9 @@
 namespace twobw::models::cuda {
 
 inline constexpr int kMostFewRows = 8;
+
+// Whether kernels that this thread captures begin early where they can: yes, but for measurements.
+bool& begins_early();
 
 // out [rows, columns] = x [rows, in] weight^T + added + bias, in this order; `weight` is [columns, in]. What
 // a row gets depends on that row alone. In a graph, weights and gains were written before the graph began.
@@ -39,7 +41,7 @@ void few_rows_product(const FewRows<T>& product, cudaStream_t stream);
 
 // One token of every row: its key and value are kept at the place `seen`, and its queries attend to those up
 // to it. What a row gets depends on that row alone. In a graph, `seen` and what is kept of the places before
-// it were written before the graph began.
+// it were written before the graph began, or up to a take_likeliest() in it.
 template <typename T>
 struct CachedAttention {
   const T* qkv = nullptr;              // [rows, (queries + 2 keys) size]
@@ -69,6 +71,7 @@ template <typename T>
 struct Likeliest {
   const T* logits = nullptr;
   std::int64_t* tokens = nullptr;      // [rows]
+  std::int64_t* told = nullptr;        // [rows], of the host, which sees them at once; null: not wanted
   std::int64_t* seen = nullptr;        // [rows]
   std::int64_t places = 1;             // of the cache
   unsigned long long* room = nullptr;  // [rows, 2]: 0, and left so

@@ -53,8 +53,9 @@ at::Tensor normed_linear(const at::Tensor& x, const at::Tensor& gain, double eps
 
 // Of every row of logits [rows, .., classes], one token a row, the likeliest into tokens [rows, 1], and one
 // more into seen [rows], which stops at places - 1. `room` [rows, 2], int64, is 0 and is left so.
+// `told` (or null): where the GPU writes the tokens [rows] for the host too.
 void take_likeliest(const at::Tensor& logits, const at::Tensor& tokens, const at::Tensor& seen,
-                    std::int64_t places, const at::Tensor& room);
+                    std::int64_t places, const at::Tensor& room, std::int64_t* told = nullptr);
 
 // positions may be undefined.
 at::Tensor causal_attention(const at::Tensor& qkv, const Heads& heads, const at::Tensor& positions);

@@ -53,7 +53,7 @@ Tensor cached_attention(const Tensor&, const Heads&, const Tensor&, const Tensor
 Tensor normed_linear(const Tensor&, const Tensor&, double, const Tensor&, const Tensor&, bool) {
   not_built();
 }
-void take_likeliest(const Tensor&, const Tensor&, const Tensor&, std::int64_t, const Tensor&) {
+void take_likeliest(const Tensor&, const Tensor&, const Tensor&, std::int64_t, const Tensor&, std::int64_t*) {
   not_built();
 }
 Tensor causal_attention(const Tensor&, const Heads&, const Tensor&) {

@@ -4,13 +4,16 @@
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <utility>
 
 #include "base/error.h"
 #include "device/gpu.h"
+#include "inference/gpu/told_tokens.h"
 #include "models/ops_cuda.h"
 #include "runtime/gpu/memory.h"
 
@@ -20,26 +23,60 @@ namespace {
 using at::Tensor;
 using device::check_cuda;
 using models::Tensors;
+using GraphNodes = StepGraphs::GraphNodes;
 
-// Numbers in pinned memory, and when they are there.
-class Fetched {
+using Clock = std::chrono::steady_clock;
+
+double seconds_from(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+GraphNodes count_nodes(cudaGraph_t graph) {
+  GraphNodes nodes;
+  std::size_t count = 0;
+  check_cuda(cudaGraphGetNodes(graph, nullptr, &count), "a graph's nodes");
+  std::vector<cudaGraphNode_t> all(count);
+  check_cuda(cudaGraphGetNodes(graph, all.data(), &count), "a graph's nodes");
+  for (cudaGraphNode_t node : all) {
+    cudaGraphNodeType type{};
+    check_cuda(cudaGraphNodeGetType(node, &type), "a graph's node");
+    ++(type == cudaGraphNodeTypeKernel ? nodes.kernels : nodes.others);
+#if CUDART_VERSION >= 13000
+    std::size_t edges = 0;
+    check_cuda(cudaGraphNodeGetDependencies(node, nullptr, nullptr, &edges), "a node's edges");
+    std::vector<cudaGraphNode_t> before(edges);
+    std::vector<cudaGraphEdgeData> data(edges);
+    check_cuda(cudaGraphNodeGetDependencies(node, before.data(), data.data(), &edges), "a node's edges");
+    nodes.early += std::ranges::count_if(
+        data, [](const cudaGraphEdgeData& edge) { return edge.type == cudaGraphDependencyTypeProgrammatic; });
+#endif
+  }
+  return nodes;
+}
+
+// A captured graph that is launched without LibTorch; its tensors stay with it.
+class ReadyGraph {
  public:
-  explicit Fetched(std::int64_t count)
-      : host_(at::empty({count}, at::TensorOptions(at::kLong).pinned_memory(true))) {}
+  // Captures what `queue` queues, which was queued once before.
+  explicit ReadyGraph(const std::function<void()>& queue) : captured_(/*keep_graph=*/true) {
+    captured_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+    queue();
+    captured_.capture_end();
+    check_cuda(cudaGraphInstantiate(&ready_, captured_.raw_cuda_graph(), 0), "a graph of steps");
+    check_cuda(cudaGraphUpload(ready_, c10::cuda::getCurrentCUDAStream().stream()), "a graph of steps");
+  }
+  ~ReadyGraph() { cudaGraphExecDestroy(ready_); }
+  ReadyGraph(const ReadyGraph&) = delete;
+  ReadyGraph& operator=(const ReadyGraph&) = delete;
 
-  void queue(const Tensor& from) {
-    host_.copy_(from, /*non_blocking=*/true);
-    ready_ = device::record_stream_event(c10::cuda::getCurrentCUDAStream().stream());
+  void launch() const {
+    check_cuda(cudaGraphLaunch(ready_, c10::cuda::getCurrentCUDAStream().stream()), "a step");
   }
-  std::vector<std::int64_t> await() const {
-    check_cuda(cudaEventSynchronize(static_cast<cudaEvent_t>(ready_.get())), "a step");
-    const auto* data = host_.const_data_ptr<std::int64_t>();
-    return {data, data + host_.numel()};
-  }
+  GraphNodes nodes() { return count_nodes(captured_.raw_cuda_graph()); }
 
  private:
-  Tensor host_;
-  device::StreamEvent ready_;
+  at::cuda::CUDAGraph captured_;
+  cudaGraphExec_t ready_ = nullptr;
 };
 
 // Of so many rows.
@@ -47,16 +84,23 @@ struct Captured {
   Tensor tokens, seen;  // [rows, 1], [rows]
   Tensor room;          // of take_likeliest
   Tensors inputs, outputs;
-  std::unique_ptr<at::cuda::CUDAGraph> step;
-  std::unique_ptr<at::cuda::CUDAGraph> likeliest;  // the step, and the tokens of the next
-  std::array<std::unique_ptr<Fetched>, 2> fetched;
-  std::int64_t queued = 0, taken = 0;  // steps of the row that begin_likeliest began
+  std::unique_ptr<ReadyGraph> step;
+  // Some steps each, and the tokens of the next. They take turns, so that none is launched while it runs, and
+  // each has a half of the slots.
+  std::array<std::unique_ptr<ReadyGraph>, 2> likeliest;
+  std::unique_ptr<ToldTokens> told;
+  std::int64_t launched = 0, taken = 0;  // graphs and steps of what begin_likeliest began
 };
 
 class GpuStepGraphs final : public StepGraphs {
  public:
-  GpuStepGraphs(Work work, const at::TensorOptions& compute, std::int64_t places)
-      : work_(std::move(work)), options_(compute.dtype(at::kLong)), places_(places) {}
+  GpuStepGraphs(Work work, const at::TensorOptions& compute, std::int64_t places, int steps_of_graph)
+      : work_(std::move(work)),
+        options_(compute.dtype(at::kLong)),
+        places_(places),
+        steps_of_graph_(steps_of_graph) {}
+  // What is queued uses the tokens' memory.
+  ~GpuStepGraphs() override { cudaStreamSynchronize(c10::cuda::getCurrentCUDAStream().stream()); }
 
   Tensors run(std::span<const std::int64_t> tokens, std::span<const std::int64_t> seen,
               const Tensors& inputs) override {
@@ -68,9 +112,12 @@ class GpuStepGraphs final : public StepGraphs {
     for (std::size_t i = 0; i < inputs.size(); ++i) graph.inputs[i].copy_(inputs[i], /*non_blocking=*/true);
     if (!graph.step) {
       // The step may be made twice: it keeps the same keys and values at the same places.
-      graph.step = capture([&] { graph.outputs = step_of(graph); });
+      const auto queue = [&] { graph.outputs = step_of(graph); };
+      std::lock_guard lock(runtime::gpu::capture_mutex());
+      make_once(queue);
+      graph.step = std::make_unique<ReadyGraph>(queue);
     }
-    graph.step->replay();
+    graph.step->launch();
     return graph.outputs;
   }
 
@@ -78,20 +125,34 @@ class GpuStepGraphs final : public StepGraphs {
     Captured& graph = of_rows(std::ssize(tokens));
     current_ = &graph;
     upload(graph, tokens, seen);
-    if (!graph.likeliest) {
-      graph.likeliest = capture([&] { advance(graph, step_of(graph).front()); });
-      upload(graph, tokens, seen);  // it was made once before it was captured
-      for (auto& fetched : graph.fetched) fetched = std::make_unique<Fetched>(std::ssize(tokens));
+    if (!graph.told) {
+      capture_likeliest(graph, std::ssize(tokens));
+      upload(graph, tokens, seen);  // a step was made before they were captured
     }
-    graph.queued = graph.taken = 0;
-    queue_next(graph);
+    // Steps that were begun before and that nobody has asked for write tokens too.
+    check_cuda(cudaStreamSynchronize(c10::cuda::getCurrentCUDAStream().stream()), "the steps before");
+    graph.launched = graph.taken = 0;
+    launch_next(graph);
   }
 
   std::vector<std::int64_t> next_likeliest() override {
     TWOBW_ASSERT(current_ != nullptr, "no row has begun");
     Captured& graph = *current_;
-    queue_next(graph);
-    return graph.fetched[static_cast<std::size_t>(graph.taken++ % 2)]->await();
+    // All steps of the graph before have been taken: it does not run any more.
+    if (graph.taken % steps_of_graph_ == 0) launch_next(graph);
+    const auto begin = Clock::now();
+    auto tokens = graph.told->await(graph.taken++ % (2 * steps_of_graph_), [] {
+      return cudaStreamQuery(c10::cuda::getCurrentCUDAStream().stream());
+    });
+    host_times_.wait_s += seconds_from(begin);
+    ++host_times_.waits;
+    return tokens;
+  }
+
+  HostTimes host_times() const override { return host_times_; }
+  GraphNodes likeliest_nodes() override {
+    TWOBW_ASSERT(current_ != nullptr, "no row has begun");
+    return current_->likeliest.front()->nodes();
   }
 
  private:
@@ -120,31 +181,42 @@ class GpuStepGraphs final : public StepGraphs {
     return work_({.tokens = graph.tokens, .seen = graph.seen}, graph.inputs);
   }
 
-  // The next tokens take the place of these.
-  void advance(const Captured& graph, const Tensor& logits) const {
-    models::ops::cuda::take_likeliest(logits, graph.tokens, graph.seen, places_, graph.room);
+  // A step, after which the next tokens take the place of these.
+  void queue_step(const Captured& graph, std::int64_t slot) const {
+    models::ops::cuda::take_likeliest(step_of(graph).front(), graph.tokens, graph.seen, places_, graph.room,
+                                      graph.told->on_gpu(slot));
   }
 
-  void queue_next(Captured& graph) {
-    graph.likeliest->replay();
-    graph.fetched[static_cast<std::size_t>(graph.queued++ % 2)]->queue(graph.tokens.flatten());
+  void capture_likeliest(Captured& graph, std::int64_t rows) {
+    graph.told = std::make_unique<ToldTokens>(2 * steps_of_graph_, rows);
+    std::lock_guard lock(runtime::gpu::capture_mutex());
+    make_once([&] { queue_step(graph, 0); });
+    for (std::int64_t half : {0, 1}) {
+      graph.likeliest[static_cast<std::size_t>(half)] = std::make_unique<ReadyGraph>([&] {
+        for (std::int64_t i = 0; i < steps_of_graph_; ++i) queue_step(graph, half * steps_of_graph_ + i);
+      });
+    }
+  }
+
+  void launch_next(Captured& graph) {
+    const std::int64_t half = graph.launched++ % 2;
+    graph.told->clear(half * steps_of_graph_, steps_of_graph_);
+    const auto begin = Clock::now();
+    graph.likeliest[static_cast<std::size_t>(half)]->launch();
+    host_times_.launch_s += seconds_from(begin);
+    ++host_times_.launches;
   }
 
   // Libraries choose algorithms and make handles at the first use, which a capture must not see.
-  std::unique_ptr<at::cuda::CUDAGraph> capture(const std::function<void()>& queue) {
-    std::lock_guard lock(runtime::gpu::capture_mutex());
+  static void make_once(const std::function<void()>& queue) {
     queue();
-    check_cuda(cudaStreamSynchronize(c10::cuda::getCurrentCUDAStream()), "the first step");
-    auto graph = std::make_unique<at::cuda::CUDAGraph>();
-    graph->capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
-    queue();
-    graph->capture_end();
-    return graph;
+    check_cuda(cudaStreamSynchronize(c10::cuda::getCurrentCUDAStream().stream()), "the first step");
   }
 
   Work work_;
   at::TensorOptions options_;
-  std::int64_t places_;
+  std::int64_t places_, steps_of_graph_;
+  HostTimes host_times_;
   std::map<std::int64_t, Captured> graphs_;  // by rows
   Captured* current_ = nullptr;
 };
@@ -152,8 +224,9 @@ class GpuStepGraphs final : public StepGraphs {
 }  // namespace
 
 std::unique_ptr<StepGraphs> make_step_graphs(StepGraphs::Work work, const at::TensorOptions& compute,
-                                             std::int64_t places) {
-  return std::make_unique<GpuStepGraphs>(std::move(work), compute, places);
+                                             std::int64_t places, int steps_of_graph) {
+  TWOBW_ASSERT(steps_of_graph > 0, "graphs of {} steps", steps_of_graph);
+  return std::make_unique<GpuStepGraphs>(std::move(work), compute, places, steps_of_graph);
 }
 
 }  // namespace twobw::inference

@@ -9,21 +9,38 @@ namespace twobw::models::cuda {
 namespace cached {
 namespace {
 
+// Heads that are small enough for a cluster's parts to lie in one block.
+template <typename S>
+constexpr bool kHasClusters = S::kEach == 1 && S::kLanes <= 16;
+
+struct Nothing {};
+template <typename S, bool Clustered>
+using Room = std::conditional_t<Clustered, Joined<S>, Nothing>;
+
 // A block a part of the places of a head of keys, for queries that share it; its slots take places in turn.
 // The part with the newest place keeps its key and value. Leaves the mix, the greatest score and the sum of
-// the weights by it; the last block of a head to come puts them together.
-template <typename S, typename T>
+// the weights by it; the last block of a head to come puts them together, or the first of a cluster.
+template <typename S, bool Clustered, typename T>
 __global__ void __launch_bounds__(kThreads)
     attend_kernel(const __grid_constant__ CachedAttention<T> attention) {
   __shared__ float mixes[kWarps][S::kQueries][S::kSize];
   __shared__ float tops[kWarps][S::kQueries], totals[kWarps][S::kQueries];
+  __shared__ Room<S, Clustered> joined;
   const int warp = static_cast<int>(threadIdx.x) / kWarp, size = attention.size;
   const int slot = static_cast<int>(threadIdx.x) / S::kLanes,
             lane = static_cast<int>(threadIdx.x) % S::kLanes;
   const std::int64_t row = blockIdx.z;
   let_next_begin();
   const Part part = Part::of(attention);
-  if (static_cast<int>(blockIdx.x) >= part.parts) return;
+  if constexpr (Clustered) arrive_in_cluster();  // begun: the others may write to its shared memory
+  if (static_cast<int>(blockIdx.x) >= part.parts) {
+    if constexpr (Clustered) {
+      await_cluster();
+      arrive_in_cluster();
+      await_cluster();
+    }
+    return;
+  }
   const auto heads = Heads<S>::of(attention);
   const std::int64_t kept = (row * attention.key_heads + heads.keys) * attention.places * size;
   Kept<S, T> places;
@@ -35,10 +52,20 @@ __global__ void __launch_bounds__(kThreads)
   const int all = attention.queries + 2 * attention.key_heads;
   const T* qkv = attention.qkv + row * all * size;
   const float scale = rsqrtf(static_cast<float>(size));
+  // All are asked for before the first is used.
+  const bool newest = part.is_last() && warp == 0;
+  Made<S, T> made[S::kQueries], made_key, made_value;
+#pragma unroll
+  for (int q = 0; q < S::kQueries; ++q)
+    made[q].read(qkv + (heads.first + min(q, heads.count - 1)) * size, lane, size, angles.turn);
+  if (newest) {
+    made_key.read(qkv + (attention.queries + heads.keys) * size, lane, size, angles.turn);
+    made_value.read(qkv + (attention.queries + attention.key_heads + heads.keys) * size, lane, size, false);
+  }
   float queries[S::kQueries][S::kEach][S::kPack];
 #pragma unroll
   for (int q = 0; q < S::kQueries; ++q) {
-    angles.apply(qkv + (heads.first + min(q, heads.count - 1)) * size, lane, size, queries[q]);
+    angles.apply(made[q], lane, size, queries[q]);
 #pragma unroll
     for (int e = 0; e < S::kEach; ++e) {
 #pragma unroll
@@ -56,10 +83,10 @@ __global__ void __launch_bounds__(kThreads)
   };
 
   Mix<S> mix[S::kQueries];
-  if (part.is_last() && warp == 0) {
+  if (newest) {
     float key[S::kEach][S::kPack], value[S::kEach][S::kPack];
-    angles.apply(qkv + (attention.queries + heads.keys) * size, lane, size, key);
-    Angles<S>().apply(qkv + (attention.queries + attention.key_heads + heads.keys) * size, lane, size, value);
+    angles.apply(made_key, lane, size, key);
+    Angles<S>().apply(made_value, lane, size, value);
 #pragma unroll
     for (int q = 0; q < S::kQueries; ++q) {
       const float score = score_of(q, key);
@@ -84,8 +111,9 @@ __global__ void __launch_bounds__(kThreads)
   }
 
   for (std::int64_t first = part.begin; first < part.end; first += S::kPlaces * S::kSlots) {
-    if (first != part.begin)
-      places.read(attention.keys + kept, attention.values + kept, first + slot, part.end, lane, size);
+    Kept<S, T> ahead;
+    const std::int64_t next = first + S::kPlaces * S::kSlots;
+    ahead.read(attention.keys + kept, attention.values + kept, next + slot, part.end, lane, size);
     float scores[S::kQueries][S::kPlaces];
 #pragma unroll
     for (int u = 0; u < S::kPlaces; ++u) {
@@ -119,6 +147,7 @@ __global__ void __launch_bounds__(kThreads)
         }
       }
     }
+    places = ahead;
   }
 
 #pragma unroll
@@ -138,6 +167,7 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   __syncthreads();
+  if constexpr (Clustered) await_cluster();  // all have begun
 
   const std::int64_t of_row = row * attention.queries + heads.first;
   for (int item = static_cast<int>(threadIdx.x); item < heads.count * size; item += kThreads) {
@@ -155,6 +185,15 @@ __global__ void __launch_bounds__(kThreads)
       attention.out[of_row * size + item] = from_float<T>(sum / total);
       continue;
     }
+    if constexpr (Clustered) {
+      auto& of_cluster = joined;
+      of_cluster.put(&of_cluster.mixes[blockIdx.x][query][i], sum);
+      if (i == 0) {
+        of_cluster.put(&of_cluster.tops[blockIdx.x][query], highest);
+        of_cluster.put(&of_cluster.totals[blockIdx.x][query], total);
+      }
+      continue;
+    }
     float* to = attention.partial + ((of_row + query) * attention.splits + blockIdx.x) * (size + 2);
     to[i] = sum;
     if (i == 0) {
@@ -162,19 +201,42 @@ __global__ void __launch_bounds__(kThreads)
       to[size + 1] = total;
     }
   }
-  if (part.parts > 1 && is_last_to_come(attention.arrived + of_row, part.parts))
+  if constexpr (Clustered) {
+    arrive_in_cluster();
+    await_cluster();
+    if (blockIdx.x != 0 || part.parts == 1) return;
+    for (int item = static_cast<int>(threadIdx.x); item < heads.count * size; item += kThreads)
+      attention.out[of_row * size + item] =
+          from_float<T>(joined.mix_of(part.parts, item / size, item % size));
+  } else if (part.parts > 1 && is_last_to_come(attention.arrived + of_row, part.parts)) {
     join_parts(attention, part.parts, heads.first, heads.count);
+  }
+}
+
+template <typename S, bool Clustered, typename T>
+void launch_parts(const CachedAttention<T>& attention, cudaStream_t stream) {
+  const int group = attention.queries / attention.key_heads;
+  const int blocks = (group + S::kQueries - 1) / S::kQueries;
+  const auto parts = static_cast<unsigned>(attention.splits);
+  launch_in_step(attend_kernel<S, Clustered, T>,
+                 {.blocks = dim3(parts, static_cast<unsigned>(attention.key_heads * blocks),
+                                 static_cast<unsigned>(attention.rows)),
+                  .threads = kThreads,
+                  .in_cluster = Clustered ? parts : 1},
+                 stream, attention);
 }
 
 template <typename S, typename T>
-void launch_shape(const CachedAttention<T>& attention, cudaStream_t stream) {
-  const int group = attention.queries / attention.key_heads;
-  const int blocks = (group + S::kQueries - 1) / S::kQueries;
-  launch_in_step(
-      attend_kernel<S, T>,
-      dim3(static_cast<unsigned>(attention.splits), static_cast<unsigned>(attention.key_heads * blocks),
-           static_cast<unsigned>(attention.rows)),
-      kThreads, 0, stream, attention);
+void launch_shape(CachedAttention<T> attention, cudaStream_t stream) {
+  if constexpr (kHasClusters<S>) {
+    if (attention.splits > 1 && attention.places <= kClusterPlaces &&
+        is_for_hopper(reinterpret_cast<const void*>(attend_kernel<S, true, T>))) {
+      attention.splits = std::min(attention.splits, kClusterParts);
+      launch_parts<S, true>(attention, stream);
+      return;
+    }
+  }
+  launch_parts<S, false>(attention, stream);
 }
 
 // Heads of whole packs of 16 bytes, either half of them too.

@@ -31,11 +31,25 @@ __device__ __forceinline__ void unpack(const Raw<V, T>& raw, float (&to)[V]) {
   for (int i = 0; i < V; ++i) to[i] = to_float(pack.values[i]);
 }
 
-// Past the first cache, which may have what was there before.
-template <int V, typename T>
-__device__ __forceinline__ void load_new(const T* from, float (&to)[V]) {
-  unpack<T>(__ldcg(reinterpret_cast<const Raw<V, T>*>(from)), to);
-}
+// A head that the step has made, as a lane reads it: its packs, and those half a head away from them. Past
+// the first cache, which may have what was there before.
+template <typename S, typename T>
+struct Made {
+  using Raw = cached::Raw<S::kPack, T>;
+  Raw own[S::kEach], other[S::kEach];
+
+  __device__ void read(const T* head, int lane, int size, bool with_other) {
+#pragma unroll
+    for (int e = 0; e < S::kEach; ++e) {
+      const int i = (e * S::kLanes + lane) * S::kPack, half = size / 2;
+      own[e] = other[e] = Raw{};
+      if (i >= size) continue;
+      own[e] = __ldcg(reinterpret_cast<const Raw*>(head + i));
+      if (with_other)
+        other[e] = __ldcg(reinterpret_cast<const Raw*>(head + (i < half ? i + half : i - half)));
+    }
+  }
+};
 
 // The angles of a place, of the packs of a lane.
 template <typename S>
@@ -58,17 +72,14 @@ struct Angles {
 
   // Elements of a head, each with that half a head away from it; 0 behind its end.
   template <typename T>
-  __device__ void apply(const T* head, int lane, int size, float (&to)[S::kEach][S::kPack]) const {
+  __device__ void apply(const Made<S, T>& head, int lane, int size, float (&to)[S::kEach][S::kPack]) const {
 #pragma unroll
     for (int e = 0; e < S::kEach; ++e) {
       const int i = (e * S::kLanes + lane) * S::kPack, half = size / 2;
-#pragma unroll
-      for (int v = 0; v < S::kPack; ++v) to[e][v] = 0;
-      if (i >= size) continue;
-      load_new<S::kPack>(head + i, to[e]);
-      if (!turn) continue;
+      unpack<T>(head.own[e], to[e]);
+      if (!turn || i >= size) continue;
       float other[S::kPack];
-      load_new<S::kPack>(head + (i < half ? i + half : i - half), other);
+      unpack<T>(head.other[e], other);
 #pragma unroll
       for (int v = 0; v < S::kPack; ++v) {
         const float signed_sine = i < half ? -sine[e][v] : sine[e][v];
@@ -78,7 +89,8 @@ struct Angles {
   }
 };
 
-// Keys and values of the places of a slot, as they are kept.
+// Keys and values of the places of a slot, as they are kept. Past the first cache, as a step may begin before
+// all of the step before has ended.
 template <typename S, typename T>
 struct Kept {
   using Raw = cached::Raw<S::kPack, T>;
@@ -94,8 +106,8 @@ struct Kept {
         const std::int64_t at = (first + u * S::kSlots) * size + i;
         keys[u][e] = values[u][e] = Raw{};
         if (first + u * S::kSlots >= end || i >= size) continue;
-        keys[u][e] = *reinterpret_cast<const Raw*>(from_keys + at);
-        values[u][e] = *reinterpret_cast<const Raw*>(from_values + at);
+        keys[u][e] = __ldcg(reinterpret_cast<const Raw*>(from_keys + at));
+        values[u][e] = __ldcg(reinterpret_cast<const Raw*>(from_values + at));
       }
     }
   }

@@ -9,6 +9,9 @@ namespace twobw::models::cuda::cached {
 constexpr int kMostQueries = kWarps;  // of a block, which share a head of keys
 constexpr int kMostParts = kWarp;
 constexpr int kFewestPlaces = 64;  // of a part
+// Parts of a cluster of blocks, which puts them together in shared memory: up to so many places in all.
+constexpr int kClusterParts = 8;
+constexpr std::int64_t kClusterPlaces = 2048;
 
 // The places that a block takes, of one row. How they are dealt out depends on their number, not on the rows.
 struct Part {
@@ -17,7 +20,7 @@ struct Part {
 
   template <typename T>
   __device__ static Part of(const CachedAttention<T>& attention) {
-    const std::int64_t seen = attention.seen[blockIdx.z], length = seen + 1;
+    const std::int64_t seen = __ldcg(attention.seen + blockIdx.z), length = seen + 1;
     const std::int64_t even = (length + attention.splits - 1) / attention.splits;
     const std::int64_t places = even < kFewestPlaces ? kFewestPlaces : even;
     const std::int64_t begin = blockIdx.x * places;
@@ -41,6 +44,53 @@ struct Heads {
     const int keys = static_cast<int>(blockIdx.y) / blocks,
               before = static_cast<int>(blockIdx.y) % blocks * S::kQueries;
     return {.keys = keys, .first = keys * group + before, .count = min(S::kQueries, group - before)};
+  }
+};
+
+// A barrier of the cluster's blocks in two halves; what was written before the first is seen after the
+// second.
+__device__ __forceinline__ void arrive_in_cluster() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void await_cluster() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.wait;" ::: "memory");
+#endif
+}
+
+// What the parts of a cluster leave in its first block: mixes, greatest scores and sums of weights.
+template <typename S>
+struct Joined {
+  float mixes[kClusterParts][S::kQueries][S::kSize];
+  float tops[kClusterParts][S::kQueries], totals[kClusterParts][S::kQueries];
+
+  // `own` is a place of this block's; that of the first block is written.
+  __device__ static void put(float* own, float value) {
+#if __CUDA_ARCH__ >= 900
+    unsigned first = 0;
+    asm("mapa.shared::cluster.u32 %0, %1, 0;"
+        : "=r"(first)
+        : "r"(static_cast<unsigned>(__cvta_generic_to_shared(own))));
+    asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(first), "f"(value) : "memory");
+#endif
+  }
+  // Element i of a query's mix, of the parts in their order.
+  __device__ float mix_of(int parts, int query, int i) const {
+    float highest = -INFINITY, sum = 0, total = 0;
+#pragma unroll
+    for (int part = 0; part < kClusterParts; ++part) {
+      if (part < parts) highest = fmaxf(highest, tops[part][query]);
+    }
+#pragma unroll
+    for (int part = 0; part < kClusterParts; ++part) {
+      if (part >= parts) continue;
+      const float factor = Mix<S>::factor(tops[part][query], highest);
+      sum += factor * mixes[part][query][i];
+      total += factor * totals[part][query];
+    }
+    return sum / total;
   }
 };
 

@@ -4,6 +4,11 @@
 
 namespace twobw::models::cuda {
 
+bool& begins_early() {
+  thread_local bool begins = true;
+  return begins;
+}
+
 template <typename T>
 bool few_rows_fits(std::int64_t rows, std::int64_t in, bool normed) {
   if (rows < 1 || rows > kMostFewRows) return false;

@@ -19,46 +19,73 @@ __device__ __forceinline__ void unpack(const uint4& raw, float (&to)[kPack]) {
   for (int i = 0; i < kPack; ++i) to[i] = to_float(pack.values[i]);
 }
 
+// Where a pack of a row lies in the block's shared memory.
+template <typename T>
+__device__ __forceinline__ uint4* staged_pack(T* staged, const Layout& layout, int row, int pack) {
+  return reinterpret_cast<uint4*>(staged + row * layout.stride + pack * kPack);
+}
+
+// Up to Rows rows to shared memory, Packs packs of each by a thread at once: all are asked for before the
+// first is used. The sums of their squares are made in the same order whatever these are.
+template <bool Normed, int Rows, int Packs, typename T>
+__device__ __forceinline__ void copy_rows(const FewRows<T>& product, const Layout& layout, T* staged,
+                                          float (&squares)[kMostFewRows]) {
+  const auto packs = static_cast<int>(product.in / kPack);
+  for (int first = static_cast<int>(threadIdx.x); first < layout.padded / kPack; first += Packs * kThreads) {
+    uint4 raw[Packs][Rows];
+#pragma unroll
+    for (int i = 0; i < Packs; ++i) {
+      const int pack = first + i * kThreads;
+#pragma unroll
+      for (int row = 0; row < Rows; ++row) {
+        raw[i][row] = make_uint4(0, 0, 0, 0);
+        if (row < product.rows && pack < packs)
+          raw[i][row] = __ldcg(reinterpret_cast<const uint4*>(product.x + row * product.in) + pack);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < Packs; ++i) {
+      const int pack = first + i * kThreads;
+      if (pack >= layout.padded / kPack) continue;
+#pragma unroll
+      for (int row = 0; row < Rows; ++row) {
+        if (row >= product.rows) continue;
+        *staged_pack(staged, layout, row, pack) = raw[i][row];
+        if constexpr (Normed) {
+          float x[kPack];
+          unpack<T>(raw[i][row], x);
+#pragma unroll
+          for (int v = 0; v < kPack; ++v) squares[row] = fmaf(x[v], x[v], squares[row]);
+        }
+      }
+    }
+  }
+}
+
 // The block's own copy of the rows, normed where there are gains: this thread's are on their way to `gains`,
 // before the ring's groups.
-template <bool Normed, typename T>
+template <bool Normed, int Depth, typename T>
 __device__ __forceinline__ void stage_rows(const FewRows<T>& product, const Layout& layout, T* staged,
                                            const uint4* gains) {
   __shared__ float sums[kMostFewRows][kWarps];
   const auto thread = static_cast<int>(threadIdx.x);
-  const auto packs = static_cast<int>(product.in / kPack);
-  const auto place = [&](int row, int pack) {
-    return reinterpret_cast<uint4*>(staged + row * layout.stride + pack * kPack);
-  };
   float squares[kMostFewRows] = {};
-  for (int pack = thread; pack < layout.padded / kPack; pack += kThreads) {
-    uint4 raw[kMostFewRows];
-#pragma unroll
-    for (int row = 0; row < kMostFewRows; ++row) {
-      raw[row] = make_uint4(0, 0, 0, 0);
-      if (row < product.rows && pack < packs)
-        raw[row] = __ldcg(reinterpret_cast<const uint4*>(product.x + row * product.in) + pack);
-    }
-#pragma unroll
-    for (int row = 0; row < kMostFewRows; ++row) {
-      if (row >= product.rows) continue;
-      *place(row, pack) = raw[row];
-      if constexpr (Normed) {
-        float x[kPack];
-        unpack<T>(raw[row], x);
-#pragma unroll
-        for (int i = 0; i < kPack; ++i) squares[row] += x[i] * x[i];
-      }
-    }
+  if (product.rows == 1) {
+    copy_rows<Normed, 1, 8>(product, layout, staged, squares);
+  } else if (product.rows <= 4) {
+    copy_rows<Normed, 4, 2>(product, layout, staged, squares);
+  } else {
+    copy_rows<Normed, kMostFewRows, 1>(product, layout, staged, squares);
   }
   if constexpr (Normed) {
+    const auto packs = static_cast<int>(product.in / kPack);
 #pragma unroll
     for (int row = 0; row < kMostFewRows; ++row) {
       if (row >= product.rows) continue;
       const float sum = warp_sum(squares[row]);
       if (thread % kWarp == 0) sums[row][thread / kWarp] = sum;
     }
-    await_groups<kGroups>();
+    await_groups<Depth>();
     __syncthreads();
     for (int row = 0; row < product.rows; ++row) {
       float sum = 0;
@@ -66,12 +93,13 @@ __device__ __forceinline__ void stage_rows(const FewRows<T>& product, const Layo
       for (int warp = 0; warp < kWarps; ++warp) sum += sums[row][warp];
       const float scale = rsqrtf(sum / static_cast<float>(product.in) + product.eps);
       for (int pack = thread; pack < packs; pack += kThreads) {
+        uint4* place = staged_pack(staged, layout, row, pack);
         float x[kPack], gain[kPack];
-        unpack<T>(*place(row, pack), x);
+        unpack<T>(*place, x);
         unpack<T>(gains[pack], gain);
 #pragma unroll
         for (int i = 0; i < kPack; ++i) x[i] *= scale * gain[i];
-        store<kPack>(x, reinterpret_cast<T*>(place(row, pack)));
+        store<kPack>(x, reinterpret_cast<T*>(place));
       }
     }
   }
@@ -128,11 +156,11 @@ struct Outputs {
   }
 };
 
-template <bool Normed, bool Gated, typename T>
+template <bool Normed, bool Gated, int Depth, typename T>
 __global__ void __launch_bounds__(kThreads)
     few_narrow_kernel(const __grid_constant__ FewRows<T> product, Layout layout) {
   extern __shared__ uint4 room[];
-  auto* staged = reinterpret_cast<T*>(room + kRing);
+  auto* staged = reinterpret_cast<T*>(room + kRing<Depth>);
   auto* sums = reinterpret_cast<float*>(staged + product.rows * layout.stride);
   auto* gains = reinterpret_cast<uint4*>(sums + Layout::sums<Gated>(product.rows));
   const auto thread = static_cast<int>(threadIdx.x), warp = thread / kWarp, lane = thread % kWarp;
@@ -146,9 +174,9 @@ __global__ void __launch_bounds__(kThreads)
   }
   Weights<Gated, T> weights(product, layout.groups, room);
 #pragma unroll
-  for (int place = 0; place < kGroups; ++place) weights.fetch_next(place);
+  for (int place = 0; place < Depth; ++place) weights.fetch_next(place);
   await_kernel_before();
-  stage_rows<Normed>(product, layout, staged, gains);
+  stage_rows<Normed, Depth>(product, layout, staged, gains);
 
   // Sums of rows that there are not are made of the last's, and not used.
   const T* x = staged + min(column, product.rows - 1) * layout.stride + rest * kPack;
@@ -161,10 +189,10 @@ __global__ void __launch_bounds__(kThreads)
     if (writes) outputs.read_addends(product, first, lane);
     float sum[2][4] = {};
     for (int group = warp; group < layout.groups; group += kWarps) {
-      await_groups<kGroups - 1>();
+      await_groups<Depth - 1>();
       weights.multiply_with(x + group * kGroupElements<Gated>, place, sum);
       weights.fetch_next(place);
-      place = (place + 1) % kGroups;
+      place = place + 1 < Depth ? place + 1 : 0;
     }
     // Two tiles' sums lie side by side: these are overwritten after all have come to the next tile's end.
     const int items = kTile * product.rows, each = Gated ? 2 * items : items;
@@ -179,19 +207,20 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <bool Normed, bool Gated, typename T>
-void launch(FewRows<T> product, cudaStream_t stream) {
-  const auto kernel = few_narrow_kernel<Normed, Gated, T>;
-  const Layout layout = Layout::of<Gated>(product.in);
+template <bool Normed, bool Gated, int Depth, typename T>
+void launch_rows(FewRows<T> product, const Layout& layout, cudaStream_t stream) {
+  const auto kernel = few_narrow_kernel<Normed, Gated, Depth, T>;
   const std::size_t most = most_room(kernel);
   const std::int64_t tiles = (product.columns + kTile - 1) / kTile;
   const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(tiles, product.multiprocessors));
   // As many rows at once as there is room for.
   for (int left = product.rows; left > 0; left -= product.rows) {
     product.rows = left;
-    while (product.rows > 1 && layout.bytes<Normed, Gated>(product.rows) > most) --product.rows;
-    launch_in_step(kernel, blocks, kThreads, layout.bytes<Normed, Gated>(product.rows), stream, product,
-                   layout);
+    while (product.rows > 1 && layout.bytes<Normed, Gated, Depth>(product.rows) > most) --product.rows;
+    launch_in_step(
+        kernel,
+        {.blocks = blocks, .threads = kThreads, .room = layout.bytes<Normed, Gated, Depth>(product.rows)},
+        stream, product, layout);
     product.x += product.rows * product.in;
     product.out += product.rows * product.columns;
     if (product.added != nullptr) product.added += product.rows * product.columns;
@@ -199,9 +228,19 @@ void launch(FewRows<T> product, cudaStream_t stream) {
 }
 
 template <bool Normed, bool Gated, typename T>
+void launch(const FewRows<T>& product, cudaStream_t stream) {
+  const Layout layout = Layout::of<Gated>(product.in);
+  if (two_fit(few_narrow_kernel<Normed, Gated, kDeep, T>, layout.bytes<Normed, Gated, kDeep>(product.rows))) {
+    launch_rows<Normed, Gated, kDeep>(product, layout, stream);
+  } else {
+    launch_rows<Normed, Gated, kShallow>(product, layout, stream);
+  }
+}
+
+template <bool Normed, bool Gated, typename T>
 bool one_row_fits(std::int64_t in) {
-  return Layout::of<Gated>(in).template bytes<Normed, Gated>(1) <=
-         most_room(few_narrow_kernel<Normed, Gated, T>);
+  return Layout::of<Gated>(in).template bytes<Normed, Gated, kShallow>(1) <=
+         most_room(few_narrow_kernel<Normed, Gated, kShallow, T>);
 }
 
 }  // namespace

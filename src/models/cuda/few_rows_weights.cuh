@@ -1,5 +1,5 @@
 // How a product of few rows reads its weights: every thread has a ring in shared memory in which 16 packs of
-// them are on their way at all times.
+// them or more are on their way at all times.
 #pragma once
 
 #include "base/host_device.h"
@@ -15,10 +15,14 @@ constexpr int kWarps = kThreads / kWarp;
 constexpr int kTile = 8;    // columns of a block at once; its warps share what their sums go over
 constexpr int kChunk = 32;  // elements of a column that four lanes fetch at once, a pack each
 constexpr int kPack = 8;
-constexpr int kLoads = 4;                           // packs in a group of a thread's
-constexpr int kGroups = 4;                          // on their way
-constexpr int kRing = kGroups * kLoads * kThreads;  // packs of 16 bytes
-constexpr int kItems = kTile * kMostFewRows;        // sums of a tile, at most
+constexpr int kLoads = 4;                     // packs in a group of a thread's
+constexpr int kItems = kTile * kMostFewRows;  // sums of a tile, at most
+
+// Groups on their way: so many that memory does not idle while a kernel waits for the one before and takes
+// its rows, where two blocks of them fit a multiprocessor; else fewer.
+constexpr int kDeep = 6, kShallow = 4;
+template <int Depth>
+constexpr int kRing = Depth* kLoads* kThreads;  // packs of 16 bytes
 
 // Elements that the sums of a group go over. Gated: half of its packs are of the values' columns.
 template <bool Gated>
@@ -39,11 +43,11 @@ struct Layout {
   static TWOBW_HOST_DEVICE int sums(int rows) {
     return 2 * kWarps * (Gated ? 2 : 1) * kTile * rows;
   }
-  template <bool Normed, bool Gated>
+  template <bool Normed, bool Gated, int Depth>
   std::size_t bytes(int rows) const {
     constexpr std::size_t kElement = 2;
     const auto elements = static_cast<std::size_t>(rows) * stride + (Normed ? padded : 0);
-    return kRing * sizeof(uint4) + elements * kElement + sums<Gated>(rows) * sizeof(float);
+    return kRing<Depth> * sizeof(uint4) + elements * kElement + sums<Gated>(rows) * sizeof(float);
   }
 };
 

@@ -33,10 +33,16 @@ __device__ __forceinline__ unsigned long long greatest(unsigned long long rank) 
   return rank;
 }
 
-// Some blocks a row, of which the last to come takes the token.
+// For the host, which looks at it while the GPU goes on.
+__device__ __forceinline__ void tell_host(std::int64_t* to, std::int64_t token) {
+  asm volatile("st.relaxed.sys.global.s64 [%0], %1;" ::"l"(__cvta_generic_to_global(to)), "l"(token)
+               : "memory");
+}
+
+// Some blocks a row, of which the last to come takes the token. The next kernel begins when all have ended:
+// of the next step attention reads `seen` before it waits.
 template <int N, typename T>
 __global__ void __launch_bounds__(kThreads) likeliest_kernel(const __grid_constant__ Likeliest<T> likeliest) {
-  let_next_begin();
   await_kernel_before();
   const std::int64_t row = blockIdx.y;
   const T* logits = likeliest.logits + row * likeliest.classes;
@@ -57,10 +63,13 @@ __global__ void __launch_bounds__(kThreads) likeliest_kernel(const __grid_consta
   __threadfence();
   if (atomicAdd(arrived, 1ull) != gridDim.x - 1) return;
   __threadfence();
-  likeliest.tokens[row] = index_of(atomicExch(best, 0ull));
+  const std::int64_t token = index_of(atomicExch(best, 0ull));
+  likeliest.tokens[row] = token;
+  if (likeliest.told != nullptr) tell_host(likeliest.told + row, token);
   *arrived = 0;
   const std::int64_t next = likeliest.seen[row] + 1;
   likeliest.seen[row] = next < likeliest.places ? next : likeliest.places - 1;
+  __threadfence();
 }
 
 template <int N, typename T>
@@ -68,8 +77,9 @@ void launch(const Likeliest<T>& likeliest, cudaStream_t stream) {
   constexpr std::int64_t kMostBlocks = 64;  // of a row
   const std::int64_t each = std::int64_t{kThreads} * N;
   const auto blocks = static_cast<unsigned>(std::min((likeliest.classes + each - 1) / each, kMostBlocks));
-  launch_in_step(likeliest_kernel<N, T>, dim3(blocks, static_cast<unsigned>(likeliest.rows)), kThreads, 0,
-                 stream, likeliest);
+  launch_in_step(likeliest_kernel<N, T>,
+                 {.blocks = dim3(blocks, static_cast<unsigned>(likeliest.rows)), .threads = kThreads}, stream,
+                 likeliest);
 }
 
 }  // namespace

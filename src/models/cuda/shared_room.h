@@ -23,6 +23,20 @@ std::size_t most_room(Kernel* kernel) {
   return static_cast<std::size_t>(room);
 }
 
+// Whether two blocks of so many bytes besides the kernel's own fit a multiprocessor of the current GPU.
+template <typename Kernel>
+bool two_fit(Kernel* kernel, std::size_t bytes) {
+  int gpu = 0, all = 0, reserved = 0;
+  cudaFuncAttributes attributes{};
+  if (cudaGetDevice(&gpu) != cudaSuccess ||
+      cudaDeviceGetAttribute(&all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, gpu) != cudaSuccess ||
+      cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, gpu) != cudaSuccess ||
+      cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess)
+    return false;
+  const std::size_t one = bytes + attributes.sharedSizeBytes + static_cast<std::size_t>(reserved);
+  return 2 * one <= static_cast<std::size_t>(all);
+}
+
 // Whether the current GPU has so many bytes for a block; the kernel may be launched with them then.
 template <typename Kernel>
 bool make_room(Kernel* kernel, std::size_t bytes) {

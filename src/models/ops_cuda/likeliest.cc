@@ -9,7 +9,7 @@ namespace twobw::models::ops::cuda {
 using at::Tensor;
 
 void take_likeliest(const Tensor& logits, const Tensor& tokens, const Tensor& seen, std::int64_t places,
-                    const Tensor& room) {
+                    const Tensor& room, std::int64_t* told) {
   const Tensor rows = rows_of(logits);
   TWOBW_ASSERT(
       rows.size(0) == tokens.numel() && rows.size(0) == seen.numel() && room.numel() == 2 * rows.size(0),
@@ -17,6 +17,7 @@ void take_likeliest(const Tensor& logits, const Tensor& tokens, const Tensor& se
   with_type_of(rows, [&]<typename T>(T) {
     kernels::take_likeliest<T>({.logits = data_of<T>(rows),
                                 .tokens = tokens.mutable_data_ptr<std::int64_t>(),
+                                .told = told,
                                 .seen = seen.mutable_data_ptr<std::int64_t>(),
                                 .places = places,
                                 .room = data_of<unsigned long long>(room),
