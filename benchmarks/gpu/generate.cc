@@ -3,8 +3,9 @@
 //
 //   gpu_generate [rows] [tokens] [prompt tokens]      defaults: 1 256 128
 //
-// And where a step's time goes: each kind of its kernels by itself, one after the other over the weights of
-// all layers, which do not fit the cache.
+// And where a step's time goes: with so many steps in a graph, kernels that begin early and that do not, and
+// what the host does meanwhile; then each kind of its kernels by itself, one after the other over the weights
+// of all layers, which do not fit the cache, and those of layers in their order.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/cuda/CUDAContext.h>
@@ -12,6 +13,7 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
@@ -25,6 +27,7 @@
 #include "device/device.h"
 #include "device/gpu.h"
 #include "inference/decoder.h"
+#include "models/decode_kernels_cuda.h"
 #include "models/ops.h"
 #include "models/ops_cuda.h"
 #include "models/rotary.h"
@@ -123,7 +126,7 @@ class Kinds {
         model_(model),
         heads_{.queries = config.heads, .keys = config.kv_heads, .size = config.width / config.heads},
         angles_(models::RotaryTable::of(config)->angles(places, stage.compute.device())) {
-    std::span<const Tensor> rest = stage.parameters;
+    std::span<const Tensor> rest = all_parameters_ = stage.parameters;
     for (const architecture::Layer& layer : model.layers) {
       parameters_.push_back(rest.first(layer.parameters.size()));
       rest = rest.subspan(layer.parameters.size());
@@ -143,6 +146,9 @@ class Kinds {
         *tensor = at::empty({rows, heads_.keys, places, heads_.size}, stage.compute).normal_();
       cache.arrived = at::zeros({rows, heads_.queries}, stage.compute.dtype(at::kInt));
     }
+    std::size_t next = 0;
+    for (const auto& step : model.steps)
+      of_layers_.push_back(step.keeps ? caches_[next++] : models::KeyValues());
   }
 
   // Of a step that takes so long, on a GPU that copies so many bytes a second.
@@ -186,12 +192,46 @@ class Kinds {
     row("likeliest", 1, 0,
         [&] { models::ops::cuda::take_likeliest(logits_, step_.tokens, seen, angles_.size(0), room_); });
     fmt::print("  {:<14} {:>5} {:>9} {:>9.1f}\n", "the rest", "", "", 1e6 * (a_step - sum));
+    // In the order of a step, where kernels of different kinds meet.
+    row("qkv to output", config_.layers, 0, [&] { in_order({"attention_in", "attention_out"}); });
+    row("up and down", config_.layers, 0, [&] { in_order({"mlp_up", "mlp_down"}); });
+    row("all of these", config_.layers, 0, [&] {
+      in_order({"attention_in", "attention_out", "mlp_up", "mlp_down"});
+    });
+    row("with the ends", 1, 0, [&] {
+      models::ops::cuda::take_likeliest(whole_step(step_, {}).front(), step_.tokens, seen, angles_.size(0),
+                                        room_);
+    });
+  }
+
+  // All layers of a step.
+  models::Tensors whole_step(const models::Step& step, const models::Tensors& inputs) const {
+    return models::run_steps(model_, 0, model_.size(), all_parameters_, inputs, step, of_layers_);
   }
 
  private:
   void each(const std::string& kind, const std::function<void(int, std::span<const Tensor>)>& call) const {
     for (int layer = 0; layer < model_.size(); ++layer) {
       if (model_.layers[layer].kind == kind) call(layer, parameters_[layer]);
+    }
+  }
+  // The layers of these kinds, as a step has them, all from the same stream.
+  void in_order(const std::vector<std::string>& kinds) const {
+    std::size_t caches = 0;
+    for (int layer = 0; layer < model_.size(); ++layer) {
+      const std::string& kind = model_.layers[layer].kind;
+      if (std::ranges::find(kinds, kind) == kinds.end()) continue;
+      const std::span<const Tensor> p = parameters_[layer];
+      if (kind == "attention_out") {
+        models::Step step = step_;
+        step.cache = caches_[caches++];
+        const Tensor mixed = models::ops::cached_attention(packed_, heads_, step, angles_);
+        models::ops::linear_add(mixed, p[0], {}, stream_);
+      } else if (kind == "mlp_down") {
+        models::ops::linear_add(inner_, p[0], {}, stream_);
+      } else {
+        model_.steps[layer].forward(p, {stream_}, step_);
+      }
     }
   }
   void stepped(const std::string& kind, const models::Tensors& inputs) const {
@@ -202,10 +242,50 @@ class Kinds {
   const models::Model& model_;
   models::ops::Heads heads_;
   Tensor angles_, stream_, packed_, inner_, logits_, room_;
+  std::span<const Tensor> all_parameters_;
   std::vector<std::span<const Tensor>> parameters_;
   models::Step step_;
-  std::vector<models::KeyValues> caches_;
+  std::vector<models::KeyValues> caches_;     // of the layers that keep some
+  std::vector<models::KeyValues> of_layers_;  // of all
 };
+
+// So many steps in a graph, by the host's clock; the host's part of it.
+void print_graphs(const Kinds& kinds, const at::TensorOptions& compute, std::int64_t rows,
+                  std::int64_t tokens, std::int64_t prompt, std::int64_t places) {
+  fmt::print("  {:<14} {:>6} {:>9} {:>10} {:>10} {:>10} {:>8} {:>7} {:>7}\n", "steps a graph", "early",
+             "us a step", "us behind", "us launch", "us wait", "kernels", "others", "early");
+  for (const bool early : {true, false}) {
+    for (const int steps : {1, 2, 4, 8}) {
+      models::cuda::begins_early() = early;
+      const auto graphs = inference::make_step_graphs(
+          [&](const models::Step& step, const models::Tensors& inputs) {
+            return kinds.whole_step(step, inputs);
+          },
+          compute, places, steps);
+      const std::vector<std::int64_t> first(static_cast<std::size_t>(rows), 1),
+          seen(static_cast<std::size_t>(rows), prompt);
+      graphs->begin_likeliest(first, seen);
+      models::cuda::begins_early() = true;
+      for (int i = 0; i < 8; ++i) graphs->next_likeliest();
+      const auto before = graphs->host_times();
+      const auto begin = Clock::now();
+      for (std::int64_t i = 0; i < tokens; ++i) graphs->next_likeliest();
+      const double a_step = seconds_since(begin) / static_cast<double>(tokens);
+      const auto times = graphs->host_times();
+      // Steps that are queued and that nobody waits for one by one.
+      const auto rest = Clock::now();
+      at::cuda::getCurrentCUDAStream().synchronize();
+      const double behind = seconds_since(rest);
+      const auto nodes = graphs->likeliest_nodes();
+      fmt::print(
+          "  {:<14} {:>6} {:>9.1f} {:>10.1f} {:>10.2f} {:>10.2f} {:>8} {:>7} {:>7}\n", steps,
+          early ? "yes" : "no", 1e6 * a_step, 1e6 * behind,
+          1e6 * (times.launch_s - before.launch_s) / static_cast<double>(times.launches - before.launches),
+          1e6 * (times.wait_s - before.wait_s) / static_cast<double>(times.waits - before.waits),
+          nodes.kernels, nodes.others, nodes.early);
+    }
+  }
+}
 
 void run(std::int64_t rows, std::int64_t tokens, std::int64_t prompt) {
   at::NoGradGuard no_grad;
@@ -244,7 +324,9 @@ void run(std::int64_t rows, std::int64_t tokens, std::int64_t prompt) {
   fmt::print("  of a copy's {:.2f} TB/s   {:.1f}%\n", copied / 1e12, 100 * weights / a_step / copied);
   fmt::print("  of 4.8 TB/s           {:.1f}%\n", 100 * weights / a_step / kH200);
   const std::int64_t places = prompt + tokens + 8;
-  Kinds(config, model, stage, rows, places, prompt + tokens / 2).print(a_step, copied);
+  const Kinds kinds(config, model, stage, rows, places, prompt + tokens / 2);
+  print_graphs(kinds, stage.compute, rows, tokens, prompt, places);
+  kinds.print(a_step, copied);
 }
 
 }  // namespace

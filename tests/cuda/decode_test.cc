@@ -216,7 +216,11 @@ TYPED_TEST(StepsOnGpu, AttentionToWhatIsKept) {
                              {1, 12, 4, 128, 4, 260, {255}},
                              {1, 8, 2, 512, 2, 130, {129}},
                              {1, 3, 3, 48, 3, 200, {190}},
-                             {1, 2, 2, 100, 4, 300, {256}}}) {
+                             {1, 2, 2, 100, 4, 300, {256}},
+                             {2, 4, 1, 64, 7, 392, {257, 391}},
+                             {1, 4, 1, 128, 32, 2048, {2047}},
+                             {2, 4, 2, 64, 32, 2100, {2099, 200}},
+                             {1, 2, 2, 128, 32, 2049, {600}}}) {
     SCOPED_TRACE(testing::Message() << shape.rows << " rows, heads of " << shape.size << ", " << shape.queries
                                     << " for " << shape.keys);
     expect_attention<TypeParam>(shape, false);
@@ -231,6 +235,36 @@ TEST(StepSplits, AreOfPlacesThatAreWorthABlock) {
   EXPECT_EQ(cached_attention_splits(1 << 20), 32);
 }
 
+// Tokens in the host's memory, which the GPU writes to.
+class Told {
+ public:
+  explicit Told(int count) : count_(count) {
+    void* host = nullptr;
+    EXPECT_EQ(cudaHostAlloc(&host, count * sizeof(std::int64_t), cudaHostAllocMapped), cudaSuccess);
+    host_ = static_cast<std::int64_t*>(host);
+    std::fill_n(host_, count_, -1);
+  }
+  ~Told() { cudaFreeHost(host_); }
+  Told(const Told&) = delete;
+  Told& operator=(const Told&) = delete;
+
+  std::int64_t* on_gpu() const {
+    void* pointer = nullptr;
+    EXPECT_EQ(cudaHostGetDevicePointer(&pointer, host_, 0), cudaSuccess);
+    return static_cast<std::int64_t*>(pointer);
+  }
+  // What the GPU has written, after it has ended; and -1 again.
+  std::vector<std::int64_t> take() const {
+    const std::vector<std::int64_t> all(host_, host_ + count_);
+    std::fill_n(host_, count_, -1);
+    return all;
+  }
+
+ private:
+  int count_;
+  std::int64_t* host_ = nullptr;
+};
+
 TYPED_TEST(StepsOnGpu, TheLikeliestIsTheFirstOfTheGreatest) {
   using T = TypeParam;
   for (const std::int64_t classes : {1, 7, 64, 1000, 128256}) {
@@ -244,10 +278,12 @@ TYPED_TEST(StepsOnGpu, TheLikeliestIsTheFirstOfTheGreatest) {
     const Buffer<T> on_logits{rounded<T>(logits)};
     const Buffer<std::int64_t> tokens(kRows), on_seen{{3, 8, 9}};
     const Buffer<unsigned long long> room(2 * kRows);
+    const Told told(kRows);
     // Twice: what a step leaves behind must not disturb the next.
     for (int i = 0; i < 2; ++i) {
       take_likeliest<T>({.logits = on_logits.data(),
                          .tokens = tokens.data(),
+                         .told = i == 0 ? told.on_gpu() : nullptr,
                          .seen = on_seen.data(),
                          .places = 10,
                          .room = room.data(),
@@ -255,6 +291,8 @@ TYPED_TEST(StepsOnGpu, TheLikeliestIsTheFirstOfTheGreatest) {
                          .classes = classes},
                         nullptr);
       EXPECT_EQ(tokens.read(), (std::vector<std::int64_t>{middle, 0, middle}));
+      EXPECT_EQ(told.take(), i == 0 ? (std::vector<std::int64_t>{middle, 0, middle})
+                                    : (std::vector<std::int64_t>{-1, -1, -1}));
     }
     EXPECT_EQ(on_seen.read(), (std::vector<std::int64_t>{5, 9, 9}));
   }
@@ -351,6 +389,9 @@ class Layers {
 
   std::vector<float> logits() const { return widened(logits_.read()); }
   std::vector<std::int64_t> tokens() const { return tokens_.read(); }
+  std::vector<std::int64_t> seen() const { return seen_.read(); }
+  // Keys of the last layer, which depend on all before it.
+  std::vector<float> kept() const { return widened(layers_[kLayers - 1].keys.read()); }
 
  private:
   static constexpr int kSplits = 4;
@@ -422,6 +463,42 @@ TYPED_TEST(StepsOnGpu, StepsInAGraphGiveTheBitsOfKernelsOneByOne) {
   }
 }
 
+// The places that a step sees are those that the step before it in the graph has left.
+TYPED_TEST(StepsOnGpu, SeveralStepsInAGraphGiveTheBitsOfStepsOneByOne) {
+  constexpr int kSteps = 4;
+  for (const auto& which : {std::vector{0}, {0, 1, 2, 3, 4, 5, 6, 7}}) {
+    SCOPED_TRACE(which.size());
+    Layers<TypeParam> layers(which);
+    for (int i = 0; i < kSteps; ++i) {
+      layers.step(nullptr);
+      ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    }
+    const auto logits = layers.logits();
+    const auto places = layers.seen();
+    const auto kept = layers.kept();
+
+    cudaStream_t stream = nullptr;
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t ready = nullptr;
+    ASSERT_EQ(cudaStreamCreate(&stream), cudaSuccess);
+    ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    for (int i = 0; i < kSteps; ++i) layers.step(stream);
+    ASSERT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    ASSERT_EQ(cudaGraphInstantiate(&ready, graph, 0), cudaSuccess);
+    for (int i = 0; i < 20; ++i) {
+      layers.restart();
+      ASSERT_EQ(cudaGraphLaunch(ready, stream), cudaSuccess);
+      ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+      ASSERT_EQ(layers.logits(), logits) << "launch " << i;
+      ASSERT_EQ(layers.seen(), places) << "launch " << i;
+      ASSERT_EQ(layers.kept(), kept) << "launch " << i;
+    }
+    cudaGraphExecDestroy(ready);
+    cudaGraphDestroy(graph);
+    cudaStreamDestroy(stream);
+  }
+}
+
 TYPED_TEST(StepsOnGpu, ARowAloneGivesItsBitsAmongOthers) {
   using Of = Layers<TypeParam>;
   Of together({0, 1, 2, 3, 4, 5, 6, 7});
@@ -433,6 +510,39 @@ TYPED_TEST(StepsOnGpu, ARowAloneGivesItsBitsAmongOthers) {
     EXPECT_EQ(alone.logits(),
               std::vector<float>(all.begin() + row * Of::kClasses, all.begin() + (row + 1) * Of::kClasses))
         << "row " << row;
+  }
+}
+
+// Rows of several packs a thread, read several at once where they are few.
+TYPED_TEST(StepsOnGpu, ALongRowsProductDoesNotDependOnOtherRows) {
+  using T = TypeParam;
+  constexpr int kRows = kMostFewRows;
+  constexpr std::int64_t kIn = 4616, kColumns = 50;
+  const Buffer<T> x{rounded<T>(normal(kRows * kIn, 1))}, gain{rounded<T>(normal(kIn, 2))},
+      weight{rounded<T>(normal(2 * kColumns * kIn, 3))};
+  const auto products = [&](int first, int rows, bool normed, bool gated) {
+    Buffer<T> out(rows * kColumns);
+    EXPECT_TRUE(few_rows_fits<T>(rows, kIn, normed));
+    few_rows_product<T>({.x = x.data() + first * kIn,
+                         .gain = normed ? gain.data() : nullptr,
+                         .eps = 1e-5f,
+                         .weight = weight.data(),
+                         .gated = gated,
+                         .out = out.data(),
+                         .rows = rows,
+                         .in = kIn,
+                         .columns = kColumns,
+                         .multiprocessors = 3},
+                        nullptr);
+    return widened(out.read());
+  };
+  for (const auto& [normed, gated] : {std::pair{false, false}, {true, false}, {true, true}}) {
+    const auto all = products(0, kRows, normed, gated);
+    for (const auto& [first, rows] : {std::pair{0, 1}, {7, 1}, {2, 2}, {3, 4}, {1, 5}}) {
+      EXPECT_EQ(products(first, rows, normed, gated),
+                std::vector<float>(all.begin() + first * kColumns, all.begin() + (first + rows) * kColumns))
+          << rows << " rows from " << first << (normed ? ", normed" : "") << (gated ? ", gated" : "");
+    }
   }
 }
 

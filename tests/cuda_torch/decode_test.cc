@@ -1,11 +1,14 @@
 // A decoder on a GPU against the CPU's, its steps captured in graphs.
 #include <ATen/core/grad_mode.h>
+#include <cuda_runtime_api.h>
 
 #include <functional>
 #include <thread>
 
+#include "base/error.h"
 #include "device/device.h"
 #include "inference/decoder.h"
+#include "inference/gpu/told_tokens.h"
 #include "inference/step_graphs.h"
 #include "models/ops.h"
 #include "on_gpu.h"
@@ -127,6 +130,95 @@ TEST_F(DecodingOnGpu, TheGpuTakesTheLikeliestItself) {
         check(config, type);
       }
     }
+  });
+}
+
+// Also where more steps have been queued than were asked for, by rows that begin anew or by fewer of them.
+TEST_F(DecodingOnGpu, TheLikeliestBeginAnew) {
+  on_worker([] {
+    const models::Model model = models::build(all_models().back().second);
+    const auto compute = at::TensorOptions(at::kCUDA).dtype(at::kBFloat16);
+    const Stage stage = stage_on(model, compute);
+    std::vector<models::KeyValues> caches;
+    for (const models::LayerStep& step : model.steps) {
+      models::KeyValues& cache = caches.emplace_back();
+      if (!step.keeps) continue;
+      for (Tensor* tensor : {&cache.keys, &cache.values})
+        *tensor = at::zeros({2, step.keeps->keys, made_up::kContext, step.keeps->size}, compute);
+      cache.arrived = at::zeros({2, step.keeps->queries}, compute.dtype(at::kInt));
+    }
+    const auto work = [&](const models::Step& step, const models::Tensors& inputs) {
+      std::vector<models::KeyValues> of_rows = caches;
+      for (models::KeyValues& cache : of_rows) {
+        if (!cache.keys.defined()) continue;
+        for (Tensor* tensor : {&cache.keys, &cache.values, &cache.arrived})
+          *tensor = tensor->narrow(0, 0, step.tokens.size(0));
+      }
+      return models::run_steps(model, 0, model.size(), stage.parameters, inputs, step, of_rows);
+    };
+    const auto tokens_of = [](StepGraphs& graphs, const Tokens& first, int steps) {
+      graphs.begin_likeliest(first, Tokens(first.size(), 0));
+      std::vector<Tokens> all;
+      for (int i = 0; i < steps; ++i) all.push_back(graphs.next_likeliest());
+      return all;
+    };
+    const auto plain = make_step_graphs(work, compute, made_up::kContext, 1);
+    const auto of_two = tokens_of(*plain, {3, 5}, 7), others = tokens_of(*plain, {4, 1}, 7),
+               of_one = tokens_of(*plain, {3}, 7);
+    const auto first_of = [](std::vector<Tokens> all, int steps) {
+      all.resize(static_cast<std::size_t>(steps));
+      return all;
+    };
+    for (const int of_graph : {1, 2, 3, 8}) {
+      SCOPED_TRACE(of_graph);
+      const auto graphs = make_step_graphs(work, compute, made_up::kContext, of_graph);
+      for (const int steps : {0, 1, 2, 3, 4, 7}) {
+        SCOPED_TRACE(steps);
+        EXPECT_EQ(tokens_of(*graphs, {3, 5}, steps), first_of(of_two, steps));
+        EXPECT_EQ(tokens_of(*graphs, {4, 1}, steps), first_of(others, steps));
+        EXPECT_EQ(tokens_of(*graphs, {3}, steps), first_of(of_one, steps));
+      }
+      const auto times = graphs->host_times();
+      EXPECT_EQ(times.waits, 3 * (0 + 1 + 2 + 3 + 4 + 7));
+      EXPECT_GE(times.launches, 3 * 6);
+      EXPECT_EQ(graphs->likeliest_nodes().kernels % of_graph, 0);
+    }
+  });
+}
+
+TEST_F(DecodingOnGpu, TokensThatAreToldAreAwaited) {
+  on_worker([] {
+    ToldTokens told(3, 2);
+    std::int64_t* written = told.on_gpu(1);
+    const auto write = [&](const Tokens& tokens) {
+      ASSERT_EQ(cudaMemcpy(written, tokens.data(), sizeof(std::int64_t) * tokens.size(), cudaMemcpyDefault),
+                cudaSuccess);
+    };
+    int queries = 0;
+    // One row's is there before the other's.
+    write({7});
+    EXPECT_EQ(told.await(1,
+                         [&] {
+                           if (++queries == 3) write({7, 0});
+                           return cudaErrorNotReady;
+                         }),
+              (Tokens{7, 0}));
+    EXPECT_EQ(queries, 3);
+    EXPECT_EQ(told.await(1, [] { return cudaErrorIllegalAddress; }), (Tokens{7, 0}));  // they stay there
+
+    told.clear(1, 1);
+    EXPECT_THROW(told.await(1, [] { return cudaErrorIllegalAddress; }), RunError);
+    EXPECT_THROW(told.await(1, [] { return cudaSuccess; }), RunError);
+    // Written just before the GPU was done, after the host had looked.
+    EXPECT_EQ(told.await(1,
+                         [&] {
+                           write({1, 2});
+                           return cudaSuccess;
+                         }),
+              (Tokens{1, 2}));
+    EXPECT_THROW(told.await(0, [] { return cudaSuccess; }),
+                 RunError);  // the slots beside it are as they were
+    EXPECT_THROW(told.await(2, [] { return cudaSuccess; }), RunError);
   });
 }
 

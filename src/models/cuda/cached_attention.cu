@@ -113,7 +113,8 @@ __global__ void __launch_bounds__(kThreads)
   for (std::int64_t first = part.begin; first < part.end; first += S::kPlaces * S::kSlots) {
     Kept<S, T> ahead;
     const std::int64_t next = first + S::kPlaces * S::kSlots;
-    ahead.read(attention.keys + kept, attention.values + kept, next + slot, part.end, lane, size);
+    if constexpr (S::kReadsAhead)
+      ahead.read(attention.keys + kept, attention.values + kept, next + slot, part.end, lane, size);
     float scores[S::kQueries][S::kPlaces];
 #pragma unroll
     for (int u = 0; u < S::kPlaces; ++u) {
@@ -147,7 +148,10 @@ __global__ void __launch_bounds__(kThreads)
         }
       }
     }
-    places = ahead;
+    if constexpr (S::kReadsAhead)
+      places = ahead;
+    else
+      places.read(attention.keys + kept, attention.values + kept, next + slot, part.end, lane, size);
   }
 
 #pragma unroll

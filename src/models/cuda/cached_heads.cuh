@@ -18,6 +18,7 @@ struct Shape {
   static constexpr int kPlaces = E >= 4 ? 1 : 4 / E;
   static constexpr int kSlots = kThreads / Lanes;
   static constexpr int kSize = V * Lanes * E;  // of the largest head
+  static constexpr bool kReadsAhead = E <= 2;  // the next places, where there are registers for them
 };
 
 // A pack as it lies in memory: one element, or 16 bytes.
