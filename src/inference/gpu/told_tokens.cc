@@ -31,7 +31,7 @@ class Patience {
  public:
   void wait(const std::function<cudaError_t()>& query) {
     constexpr int kLooks = 1000;  // some 20 to 50 us
-    constexpr auto kSoon = std::chrono::milliseconds(2), kBetween = std::chrono::microseconds(50);
+    constexpr std::chrono::microseconds kSoon{2000}, kBetween{50};
     pause_a_moment();
     if (++looks_ % kLooks != 0 && !is_long_) return;
     is_long_ = is_long_ || std::chrono::steady_clock::now() - begin_ > kSoon;

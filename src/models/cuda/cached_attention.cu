@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 
 #include "models/cuda/cached_heads.cuh"
 #include "models/cuda/cached_parts.cuh"
@@ -235,7 +236,8 @@ void launch_shape(CachedAttention<T> attention, cudaStream_t stream) {
   if constexpr (kHasClusters<S>) {
     if (attention.splits > 1 && attention.places <= kClusterPlaces &&
         is_for_hopper(reinterpret_cast<const void*>(attend_kernel<S, true, T>))) {
-      attention.splits = std::min(attention.splits, kClusterParts);
+      attention.splits =
+          static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::min(attention.splits, kClusterParts))));
       launch_parts<S, true>(attention, stream);
       return;
     }
