@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(kThreads)
       places.unpack(places.values[u], value);
 #pragma unroll
       for (int q = 0; q < S::kQueries; ++q) {
-        const float weight = scores[q][u] == -INFINITY ? 0.0f : expf(scores[q][u] - mix[q].top);
+        const float weight = Mix<S>::factor(scores[q][u], mix[q].top);
         mix[q].total += weight;
 #pragma unroll
         for (int e = 0; e < S::kEach; ++e) {

@@ -124,8 +124,8 @@ template <typename S>
 struct Mix {
   float top = -INFINITY, total = 0, values[S::kEach][S::kPack] = {};
 
-  // What weights by the one are times, to be by the other.
-  __device__ static float factor(float from, float to) { return from == to ? 1.0f : expf(from - to); }
+  // What weights by the one are times, to be by the other, which is not below it; 0 where there are none.
+  __device__ static float factor(float from, float to) { return expf(from - (to == -INFINITY ? 0.0f : to)); }
 
   __device__ void raise(float highest) {
     const float own = factor(top, highest);
