@@ -62,7 +62,8 @@ bool Center::admit(Stranger& stranger, const Hello& hello) {
     stranger.refused = true;
     stranger.until = Clock::now() + seconds(options_.farewell_s);
     stranger.connection->queue(encoded({.kind = Frame::Kind::Refused, .body = *reason}));
-    end(*reason);
+    // Before the run begins it is a rank that would be missing; afterwards somebody else's mistake.
+    if (!begun_) end(*reason);
     return true;
   }
   Peer& member = members_[static_cast<std::size_t>(hello.rank)];
