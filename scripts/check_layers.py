@@ -9,7 +9,7 @@ ORDER = [
     "base", "launch", "control", "tokenizer", "corpus", "schedule", "architecture", "simulator",
     "planner/hardware", "planner/costs", "planner/search", "planner/report",
     "device", "telemetry", "data", "checkpoint", "models", "weights", "optim", "transport",
-    "runtime", "inference", "measure", "train", "cli",
+    "rendezvous", "runtime", "inference", "measure", "train", "cli",
 ]
 HEIGHT = {folder: height for height, folder in enumerate(ORDER)}
 # The rest of twobw_core, and twobw itself but for cli/engine, cannot include it either: the compiler has no path

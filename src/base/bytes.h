@@ -34,6 +34,11 @@ class ByteWriter {
     add(value.has_value());
     return add(value.value_or(Value{}));
   }
+  ByteWriter& add(std::string_view text) {
+    add(static_cast<std::uint64_t>(text.size()));
+    bytes_.append(text);
+    return *this;
+  }
   std::string take() { return std::move(bytes_); }
 
  private:
@@ -64,6 +69,11 @@ class ByteReader {
     const bool has_value = take<bool>();
     const auto value = take<Value>();
     return has_value ? std::optional(value) : std::nullopt;
+  }
+  std::string take_text() {
+    const auto size = take<std::uint64_t>();
+    if (size > rest_.size()) fail_short();
+    return std::string(cut(size));
   }
   std::string_view rest() const { return rest_; }
 

@@ -111,6 +111,13 @@ struct CheckpointConfig {
   int keep = 3;                    // the newest, and the best besides
 };
 
+// Between the processes of a run, where there are several.
+struct NetworkConfig {
+  std::string interface = "auto";  // that other hosts reach this one by: its name or address
+  double arrival = 120;            // seconds in which all processes must have come
+  double silence = 30;             // seconds without a sign of life after which one counts as lost
+};
+
 struct Config {
   ModelConfig model;
   DataConfig data;
@@ -118,6 +125,7 @@ struct Config {
   OptimizerConfig optimizer;
   TrainConfig train;
   CheckpointConfig checkpoint;
+  NetworkConfig network;
   // One entry a worker, replica after replica: "cpu:0" or "cpu:0-3" or "cpu:0,2"; empty: `auto`, the cores
   // dealt out evenly.
   std::vector<std::string> devices;

@@ -25,6 +25,7 @@ const std::vector<Section>& sections() {
       {"optimizer", "How gradients become updates."},
       {"train", "How long, and what is done along the way."},
       {"checkpoint", "What is saved along the way, to go on from."},
+      {"network", "How the processes of a run find each other, where a launcher starts several."},
       {"", "Where it runs, and where the results go."},
   };
   return all;

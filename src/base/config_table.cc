@@ -351,6 +351,17 @@ std::vector<Key> checkpoint_keys() {
   };
 }
 
+std::vector<Key> network_keys() {
+  return {
+      words(KEY(network.interface),
+            "Network interface by which other hosts reach this one, as its name or address; auto: the one "
+            "that leads to the host of process 0."),
+      real(KEY(network.arrival), above(0), "Seconds in which all processes of the run must have come."),
+      real(KEY(network.silence), above(0),
+           "Seconds without a sign of life after which a process counts as lost, and the run ends."),
+  };
+}
+
 std::vector<Key> outer_keys() {
   return {
       list(
@@ -373,8 +384,8 @@ std::vector<Key> outer_keys() {
 
 std::vector<Key> all_keys() {
   std::vector<Key> all;
-  for (auto part :
-       {model_keys, data_keys, pipeline_keys, optimizer_keys, train_keys, checkpoint_keys, outer_keys}) {
+  for (auto part : {model_keys, data_keys, pipeline_keys, optimizer_keys, train_keys, checkpoint_keys,
+                    network_keys, outer_keys}) {
     std::ranges::move(part(), std::back_inserter(all));
   }
   return all;

@@ -23,6 +23,8 @@ enum class Topic : std::uint8_t {
   Board,
   Saved,
   Shapes,
+  Store,
+  Plan,
   Other
 };
 

@@ -4,7 +4,8 @@
 
 namespace twobw::transport {
 
-Processes::Processes(std::unique_ptr<control::Control> control) : control_(std::move(control)) {
+Processes::Processes(std::unique_ptr<control::Control> control)
+    : control_(std::move(control)), mail_(*control_, Topic::Plan) {
   for (const Topic topic : {Topic::Gate, Topic::Norms, Topic::Update, Topic::Evaluation, Topic::Other})
     control_->on(topic, [this, topic](int from, std::string_view bytes) { handle(topic, from, bytes); });
   control_->on_abort([this](const std::string& reason) { handle_abort(reason); });
@@ -63,7 +64,7 @@ void Processes::send_to_others(Topic topic, std::string_view body) {
 }
 
 void Processes::end_waits() {
-  for (const auto* wire : {&wires_.activations, &wires_.gradients, &wires_.exchange}) {
+  for (const auto* wire : {&wires_.activations, &wires_.gradients, &wires_.exchange, &wires_.state}) {
     if (*wire) (*wire)->abort();
   }
 }
@@ -74,6 +75,7 @@ void Processes::handle_abort(const std::string& reason) {
   aborted_ = true;
   reason_ = reason;
   end_waits();
+  mail_.end(reason);
   if (receiver_) receiver_->on_abort(reason);
 }
 

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "control/control.h"
+#include "transport/mail.h"
 #include "transport/wire.h"
 
 namespace twobw::transport {
@@ -19,6 +20,7 @@ namespace twobw::transport {
 // None waits behind another.
 struct Wires {
   std::unique_ptr<Wire> activations, gradients, exchange;
+  std::unique_ptr<Wire> state = nullptr;  // what is saved, on its way to rank 0; none where nothing is
 };
 
 // Tags of a wire, from its first on, that a pipeline may use.
@@ -28,7 +30,7 @@ class Processes {
  public:
   using Topic = control::Topic;
 
-  // Before control.start(); takes on_abort() and the topics Gate, Norms, Update, Evaluation and Other.
+  // Before control.start(); takes the topics Gate, Norms, Update, Evaluation, Other and Plan.
   explicit Processes(std::unique_ptr<control::Control> control);
   ~Processes();
   Processes(const Processes&) = delete;
@@ -43,6 +45,9 @@ class Processes {
   // process may still receive.
   void set_wires(Wires wires);
   const Wires& wires() const { return wires_; }
+
+  // Between processes, outside of pipelines.
+  Mail& mail() { return mail_; }
 
   // What a pipeline does with messages, and where the run is aborted: here, elsewhere, or before it came.
   // Called on a thread of the control's own, one at a time; must not block.
@@ -80,7 +85,8 @@ class Processes {
   int pipelines_ = 0;  // attached so far
   std::optional<Receiver> receiver_;
   std::deque<Message> early_;
-  std::unique_ptr<control::Control> control_;  // last, so that its thread ends first
+  std::unique_ptr<control::Control> control_;  // after these, so that its thread ends first
+  Mail mail_;
 };
 
 }  // namespace twobw::transport

@@ -1,0 +1,109 @@
+#include "rendezvous/join.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "checkpoint/checksum.h"
+#include "control/rendezvous.h"
+#include "rendezvous/agent_store.h"
+#include "rendezvous/control_store.h"
+#include "rendezvous/interface.h"
+#include "transport/gloo_wire.h"
+
+namespace twobw::rendezvous {
+namespace {
+
+control::Options options_of(const NetworkConfig& network) {
+  control::Options options{.arrival_s = network.arrival, .silence_s = network.silence};
+  options.heartbeat_s = std::min(options.heartbeat_s, network.silence / 4);
+  return options;
+}
+
+// By way of torchrun's store: rank 0 listens at a port that is free.
+std::unique_ptr<control::Control> meet_by_agent(const launch::World& world, const NetworkConfig& network,
+                                                const std::string& address) {
+  const auto store = connect_to_agent(world, network.arrival);
+  control::Meeting meeting{.rank = world.rank, .size = world.size, .build = build_id()};
+  if (world.rank > 0) {
+    const MeetingPoint point = find_meeting_point(*store, world.job);
+    meeting.endpoint = point.endpoint;
+    meeting.token = point.token;
+    return control::connect(meeting, options_of(network));
+  }
+  control::Listener listener({.address = address, .port = 0});
+  meeting.token = control::random_token();
+  publish(*store, world.job, {.endpoint = listener.endpoint(), .token = meeting.token});
+  return control::connect(meeting, options_of(network), std::move(listener));
+}
+
+std::unique_ptr<control::Control> meet(const launch::World& world, const NetworkConfig& network,
+                                       const std::string& address) {
+  if (world.agent_store) return meet_by_agent(world, network, address);
+  const auto token = launch::process_environment()("TWOBW_JOB_TOKEN");
+  control::Meeting meeting = control::meeting_of(world, token, build_id());
+  if (world.rank == 0) meeting.endpoint.address = address;
+  return control::connect(meeting, options_of(network));
+}
+
+transport::Wires connect_wires(const transport::GlooSetup& setup) {
+  transport::Wires wires;
+  wires.activations = transport::gloo_wire(setup, "activations");
+  wires.gradients = transport::gloo_wire(setup, "gradients");
+  wires.exchange = transport::gloo_wire(setup, "exchange");
+  wires.state = transport::gloo_wire(setup, "state");
+  return wires;
+}
+
+}  // namespace
+
+std::string own_address(const launch::World& world, const NetworkConfig& network) {
+  if (world.on_one_host()) return control::kLoopback;
+  if (network.interface != "auto") return address_of_interface(network.interface, interfaces());
+  std::string address = control::local_address_to(world.master_address);
+  if (is_loopback(address)) {
+    fail_input(
+        "process {} cannot tell by which address other hosts reach this one: '{}', the host of process 0, "
+        "is {} here; set network.interface",
+        world.rank, world.master_address, address);
+  }
+  return address;
+}
+
+std::string build_id() {
+  const MappedFile program("/proc/self/exe");
+  if (!program.problem().empty()) fail_run("this program cannot read its own file: {}", program.problem());
+  return "twobw " + checkpoint::checksum(program.bytes().data(), program.bytes().size());
+}
+
+std::shared_ptr<transport::Processes> join(const launch::World& world, const NetworkConfig& network,
+                                           const control::Facts& facts) {
+  if (world.size == 1) return nullptr;
+  if (!transport::built_with_gloo()) {
+    fail_input(
+        "this program was built without Gloo, so it cannot run in {} processes; install libgloo-dev and "
+        "build it again, or start it without a launcher",
+        world.size);
+  }
+  const auto arrival =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(network.arrival));
+  const std::string address = own_address(world, network);
+  std::unique_ptr<control::Control> connected = meet(world, network, address);
+  control::Control& control = *connected;
+  const auto store = c10::make_intrusive<ControlStore>(control, arrival);
+  control::Agreement agreement(control);
+  auto processes = std::make_shared<transport::Processes>(std::move(connected));
+  control.start();
+  try {
+    agreement.reach(facts, network.arrival);
+    processes->set_wires(connect_wires(
+        {.store = store, .rank = world.rank, .size = world.size, .address = address, .timeout = arrival}));
+  } catch (const std::exception& error) {
+    processes->abort(error.what());
+    throw;
+  }
+  return processes;
+}
+
+}  // namespace twobw::rendezvous
