@@ -26,7 +26,8 @@ TEST(AgentStore, CarriesWhereRankZeroListens) {
 
 TEST(AgentStore, RefusesWhatIsNoAddress) {
   for (const char* text : {"", "10.0.0.7", "10.0.0.7:", "10.0.0.7:0", "10.0.0.7:65536", "10.0.0.7:80x"}) {
-    c10d::HashStore store;
+    c10d::HashStore hashes;
+    c10d::Store& store = hashes;
     store.set("twobw/job/endpoint", std::string(text));
     store.set("twobw/job/token", std::string("t"));
     EXPECT_THROW(find_meeting_point(store, "job"), RunError) << text;
