@@ -20,6 +20,7 @@ struct Command {
   const char* effect;  // of the example
   // Adds the options; the callback sets the exit code. Null: this program does not have it.
   void (*add)(CLI::App& command, int& exit_code);
+  bool in_processes = false;  // whether a launcher may start several processes of it
 };
 
 // In the order of the help.

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -16,6 +18,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/delegate.h"
+#include "launch/world.h"
 
 #ifndef TWOBW_VERSION
 #define TWOBW_VERSION "(unversioned build)"
@@ -34,9 +37,17 @@ constexpr const char* kNotes = R"(
 Settings are key=value; docs/config.md lists the keys. `twobw COMMAND --help` says more of a command.
 Exit codes: 0 done, 1 a check or the run failed, 2 the input is wrong.)";
 
-int complain(int code, std::string_view sentence) {
+// "process 3 on node7: ": of several processes, all but the first say who they are.
+std::string prefix_of(const launch::World& world) {
+  if (world.rank == 0) return {};
+  char host[256] = {};
+  if (gethostname(host, sizeof host - 1) != 0) host[0] = '?';
+  return fmt::format("process {} on {}: ", world.rank, host);
+}
+
+int complain(int code, const std::string& prefix, std::string_view sentence) {
   std::fflush(stdout);
-  fmt::print(stderr, "twobw: {}\n", sentence);
+  fmt::print(stderr, "twobw: {}{}\n", prefix, sentence);
   return code;
 }
 
@@ -77,15 +88,20 @@ void check_first_word(const CLI::App& app, int argc, char** argv) {
   }
 }
 
-// Null: none is named, or one that this program has.
-const Command* elsewhere(int argc, char** argv) {
+// Null: none is named.
+const Command* named_command(int argc, char** argv) {
   char** const end = argv + argc;
   char** const word = std::find_if(argv + 1, end, [](const char* word) { return word[0] != '-'; });
   if (word == end) return nullptr;
   for (const Command& command : commands()) {
-    if (command.add == nullptr && std::string_view(command.name) == *word) return &command;
+    if (std::string_view(command.name) == *word) return &command;
   }
   return nullptr;
+}
+
+// What torchrun sets where the user has set nothing would leave every process one thread.
+void forget_launchers_threads() {
+  if (launch::omp_threads_are_torchruns(launch::process_environment())) unsetenv("OMP_NUM_THREADS");
 }
 
 // What CLI11 says, on one line, and where to read on.
@@ -98,7 +114,7 @@ std::string parse_complaint(const CLI::App& app, const CLI::ParseError& error) {
   return fmt::format("{}; `twobw {}--help` says what is allowed", text, command);
 }
 
-int run_command(int argc, char** argv) {
+int run_command(int argc, char** argv, const launch::World& world, const std::string& prefix) {
   CLI::App app{kPurpose, "twobw"};
   int exit_code = kDone;
   app.set_version_flag("--version", std::string("twobw " TWOBW_VERSION), "Print the version and exit");
@@ -106,28 +122,39 @@ int run_command(int argc, char** argv) {
   add_commands(app, exit_code);
   try {
     check_first_word(app, argc, argv);
-    if (const Command* command = elsewhere(argc, argv)) delegate(*command, argv);
+    const Command* command = named_command(argc, argv);
+    if (command && world.size > 1 && !command->in_processes) {
+      if (world.rank > 0) return kBadInput;  // the first one says it
+      fail_input("`twobw {}` runs in one process; start it without a launcher", command->name);
+    }
+    if (command && command->add == nullptr) {
+      forget_launchers_threads();
+      delegate(*command, argv);
+    }
     app.parse(argc, argv);
     return exit_code;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    return complain(kBadInput, parse_complaint(app, error));
+    return complain(kBadInput, prefix, parse_complaint(app, error));
   }
 }
 
 }  // namespace
 
 int run_program(int argc, char** argv) {
+  std::string prefix;
   try {
-    return run_command(argc, argv);
+    const launch::World world = launch::read_world(launch::process_environment());
+    prefix = prefix_of(world);
+    return run_command(argc, argv, world, prefix);
   } catch (const InputError& error) {
-    return complain(kBadInput, error.what());
+    return complain(kBadInput, prefix, error.what());
   } catch (const RunError& error) {
-    return complain(kFailed, error.what());
+    return complain(kFailed, prefix, error.what());
   } catch (const std::exception& error) {
     // LibTorch appends a stack trace from the second line on.
     const std::string_view what = error.what();
-    return complain(kFailed, fmt::format("internal error: {}", what.substr(0, what.find('\n'))));
+    return complain(kFailed, prefix, fmt::format("internal error: {}", what.substr(0, what.find('\n'))));
   }
 }
 

@@ -40,6 +40,10 @@ int parse_core(const std::string& whole, const std::string& text) {
 }  // namespace
 
 CoreSet parse_cores(const std::string& text) {
+  return parse_cores(text, available_cores());
+}
+
+CoreSet parse_cores(const std::string& text, const std::vector<int>& available) {
   if (!text.starts_with("cpu:")) refuse(text);
   CoreSet set;
   std::size_t begin = 4;
@@ -55,7 +59,6 @@ CoreSet parse_cores(const std::string& text) {
   }
   const std::set<int> distinct(set.cores.begin(), set.cores.end());
   if (distinct.size() != set.cores.size()) refuse(text);
-  const std::vector<int> available = available_cores();
   for (int core : set.cores) {
     if (std::find(available.begin(), available.end(), core) == available.end()) refuse(text);
   }
@@ -64,7 +67,10 @@ CoreSet parse_cores(const std::string& text) {
 }
 
 std::vector<CoreSet> deal_cores(int count) {
-  const std::vector<int> cores = available_cores();
+  return deal_cores(count, available_cores());
+}
+
+std::vector<CoreSet> deal_cores(int count, const std::vector<int>& cores) {
   const int total = static_cast<int>(cores.size());
   std::vector<CoreSet> sets(count);
   for (int worker = 0; worker < count; ++worker) {

@@ -15,9 +15,12 @@ std::vector<int> available_cores();
 
 // "cpu:0", "cpu:0-3", "cpu:0,2". Throws InputError for another form or a core that is not available.
 CoreSet parse_cores(const std::string& text);
+// The same where these are available.
+CoreSet parse_cores(const std::string& text, const std::vector<int>& available);
 
 // One set for each of `count` workers: the cores dealt out evenly, shared where there are too few.
 std::vector<CoreSet> deal_cores(int count);
+std::vector<CoreSet> deal_cores(int count, const std::vector<int>& cores);
 
 std::string describe(const CoreSet& set);
 

@@ -19,8 +19,17 @@ struct Forecast {
   planner::Profile profile;  // that it was made from
 };
 
-// Throws InputError when nothing fits. `say` gets a line at a time.
-Forecast plan_run(const Config& config, const std::function<void(const std::string&)>& say);
+// The devices of several processes, process after process, as many each (runtime/process_devices.h). Those of
+// this one, the first, are measured, and the others taken to be alike.
+struct DevicesOfProcesses {
+  int processes = 1;
+  std::vector<std::string> names;  // none: one process, and the configuration says
+};
+
+// Throws InputError when nothing fits. `say` gets a line at a time. Plans of several processes are not tried:
+// the model decides.
+Forecast plan_run(const Config& config, const std::function<void(const std::string&)>& say,
+                  const DevicesOfProcesses& devices = {});
 
 // Both figures and their ratio, of the throughput and of every stage's memory by purpose; `summary` is
 // that of the run.

@@ -207,9 +207,13 @@ ProfiledDevices profiled_among(const std::vector<device::Device>& devices) {
     return result;
   }
   std::set<int> taken(result.measured.cores.cores.begin(), result.measured.cores.cores.end());
+  const std::vector<int> available = device::available_cores();
+  const auto is_free = [&](int core) {
+    return !taken.contains(core) && std::find(available.begin(), available.end(), core) != available.end();
+  };
   for (const device::Device& device : devices) {
     const std::vector<int>& cores = device.cores.cores;
-    if (std::any_of(cores.begin(), cores.end(), [&](int core) { return taken.contains(core); })) continue;
+    if (!std::all_of(cores.begin(), cores.end(), is_free)) continue;
     taken.insert(cores.begin(), cores.end());
     result.busy.push_back(device);
   }

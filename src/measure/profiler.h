@@ -31,7 +31,8 @@ struct ProfiledDevices {
   std::vector<device::Device> busy;
 };
 
-// The first of them is measured; the others keep it neighbours where they share no core.
+// The first of them is measured; the others keep it neighbours where they share no core and are this
+// process's to use.
 ProfiledDevices profiled_among(const std::vector<device::Device>& devices);
 // Among the devices of the configuration; without any, among single cores, all that there are.
 ProfiledDevices profiled_devices(const runtime::Setup& setup);

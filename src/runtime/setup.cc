@@ -184,10 +184,10 @@ double tokens_per_update(const Config& config) {
   return 1.0 * config.pipeline.batch() * config.model.context;
 }
 
-Setup prepare(const Config& given) {
+Setup prepare(const Config& given, std::vector<device::Device> devices) {
   Config config = given;
   Setup setup{.spec = spec_of(config)};
-  config.devices = auto_gpus(config, setup.spec.shape.workers());
+  if (devices.empty()) config.devices = auto_gpus(config, setup.spec.shape.workers());
   setup.config = config;
   if (!schedule::is_delayed(setup.spec.shape.schedule)) {
     // They correct a delay; without one they would only disturb.
@@ -203,7 +203,7 @@ Setup prepare(const Config& given) {
     setup.head_change = checkpoint::Pretrained(config.model).check(setup.model.layers);
   check_groups(config, setup.model);
   check_split(config, setup.model);
-  setup.devices = choose_devices(config, setup.spec.shape.workers());
+  setup.devices = devices.empty() ? choose_devices(config, setup.spec.shape.workers()) : std::move(devices);
   if (setup.devices.front().gpu && config.train.deterministic) device::compute_deterministically();
   setup.training = data::open_source("data.train", config.data.train, config);
   setup.validation = data::open_source("data.validation", config.data.validation, config);

@@ -34,8 +34,9 @@ schedule::Spec spec_of(const Config& config);
 // Over all replicas.
 double tokens_per_update(const Config& config);
 
-// Throws InputError.
-Setup prepare(const Config& config);
+// `devices`: of each worker, where they are in several processes (runtime/process_devices.h); none: as the
+// configuration says, all here. Throws InputError.
+Setup prepare(const Config& config, std::vector<device::Device> devices = {});
 
 // The configuration's devices. Where it leaves them open, computes in 16 bits and there are GPUs: so many of
 // those, or all that there are.

@@ -134,6 +134,7 @@ checkpoint::Contents Checkpoints::contents_of(std::int64_t update, Cut& cut) con
 }
 
 std::vector<checkpoint::Written> Checkpoints::take_written() {
+  hand_over(false);  // snapshots of other processes may come later than the lines
   std::lock_guard lock(written_mutex_);
   return std::exchange(written_, {});
 }

@@ -23,14 +23,14 @@ class Checkpoints {
   Checkpoints(const runtime::Setup& setup, const std::string& run_dir, std::string config,
               checkpoint::ModelFiles model_files, const runtime::DataPosition& position = {});
 
-  void add(runtime::Snapshot snapshot);  // from the workers' threads
+  void add(runtime::Snapshot snapshot);  // from any thread
 
   // From the thread that writes the metrics, which come first: a checkpoint is written when the lines of its
   // updates are, and of its evaluation where that is due.
   void add_update(std::int64_t update);
   void add(const telemetry::Evaluation& evaluation);
 
-  // What was written, or could not be, since it was last asked.
+  // What was written, or could not be, since it was last asked; from the same thread.
   std::vector<checkpoint::Written> take_written();
   // At the end of the run: writes what is complete, and waits for it.
   void finish();

@@ -6,18 +6,20 @@
 
 #include "checkpoint/durable.h"
 #include "checkpoint/translate.h"
+#include "weights/layout.h"
 
 namespace twobw::train {
 
-void save_model(const runtime::Pipeline& pipeline, const runtime::Setup& setup,
+void save_model(const StageWeights& weights_of, const runtime::Setup& setup,
                 const checkpoint::ModelFiles& files, const std::string& folder) {
   std::vector<checkpoint::NamedTensor> tensors;
-  for (int r = 0; r < setup.spec.shape.stages; ++r) {
-    const runtime::Stage& stage = pipeline.stage(r);
-    for (const weights::Parameter& parameter : stage.layout().parameters()) {
+  const PipelineShape& shape = setup.spec.shape;
+  for (int stage = 0; stage < shape.stages; ++stage) {
+    const at::Tensor all = weights_of(stage);
+    const weights::Layout layout(setup.model.layers, shape.first_layer(stage), shape.last_layer(stage));
+    for (const weights::Parameter& parameter : layout.parameters()) {
       if (!parameter.spec.tied_to.empty()) continue;
-      const at::Tensor ours =
-          stage.newest_weights().narrow(0, parameter.offset, parameter.count).view(parameter.spec.shape);
+      const at::Tensor ours = all.narrow(0, parameter.offset, parameter.count).view(parameter.spec.shape);
       const auto stored = checkpoint::to_stored(setup.config.model, parameter.spec, ours);
       tensors.insert(tensors.end(), stored.begin(), stored.end());
     }

@@ -143,6 +143,30 @@ std::optional<ResumePoint> find_resume_point(const Config& config) {
   return std::nullopt;
 }
 
+ResumePoint resume_from(const Config& config, const std::string& folder) {
+  if (!std::filesystem::is_directory(folder)) {
+    fail_input(
+        "the checkpoint '{}' is not there for this process; run_dir must be on a file system that all hosts "
+        "of the run share",
+        folder);
+  }
+  return point_of(checkpoint::load(folder), config, folder);
+}
+
+void keep_stages(runtime::Restored& restored, const models::Model& model, const PipelineShape& shape,
+                 const std::vector<int>& stages) {
+  std::set<std::string> kept;
+  for (const int stage : stages) {
+    const weights::Layout layout(model.layers, shape.first_layer(stage), shape.last_layer(stage));
+    for (const weights::Parameter& parameter : layout.parameters()) {
+      kept.insert(parameter.spec.name);
+      kept.insert(parameter.spec.tied_to);
+    }
+  }
+  for (auto& [buffer, tensors] : restored.buffers)
+    std::erase_if(tensors, [&](const auto& tensor) { return !kept.contains(tensor.first); });
+}
+
 void begin_at(const runtime::Restored& restored, const models::Model& model, schedule::Spec& spec) {
   spec.first_batch = restored.update;
   spec.begins_drained = false;

@@ -16,7 +16,7 @@ namespace twobw::train {
 
 struct ResumePoint {
   std::string folder;  // of the checkpoint
-  std::shared_ptr<const runtime::Restored> restored;
+  std::shared_ptr<runtime::Restored> restored;
   std::vector<int> split;  // of the run that saved it
   std::vector<std::string> said;
 };
@@ -28,6 +28,14 @@ Config continued(const Config& config);
 // As config.resume asks; nothing: a new run. A damaged checkpoint is named in what is said, and the one
 // before it taken. Throws InputError where there is none to take, or where the configuration contradicts it.
 std::optional<ResumePoint> find_resume_point(const Config& config);
+
+// From exactly this checkpoint, which another process of the run has chosen. Throws InputError where it
+// cannot be read here.
+ResumePoint resume_from(const Config& config, const std::string& folder);
+
+// Drops what belongs to none of the stages.
+void keep_stages(runtime::Restored& restored, const models::Model& model, const PipelineShape& shape,
+                 const std::vector<int>& stages);
 
 // Throws InputError that names the first key that must be as it was when `saved`, and is not.
 void check_unchanged(const Config& saved, const Config& now, const std::string& folder);

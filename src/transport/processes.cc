@@ -79,6 +79,11 @@ void Processes::handle_abort(const std::string& reason) {
   if (receiver_) receiver_->on_abort(reason);
 }
 
+std::string Processes::abort_reason() const {
+  std::lock_guard lock(mutex_);
+  return reason_;
+}
+
 void Processes::abort(const std::string& reason) {
   control_->abort(reason);
   handle_abort(reason);  // whether or not the control tells the one who aborts

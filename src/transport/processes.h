@@ -65,6 +65,8 @@ class Processes {
 
   // Ends the run in all processes, and the waits for wires here. From any thread but a receiver's.
   void abort(const std::string& reason);
+  // Why it was; empty: it was not.
+  std::string abort_reason() const;
 
  private:
   struct Message {

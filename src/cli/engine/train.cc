@@ -6,18 +6,23 @@
 
 #include "architecture/heads.h"
 #include "base/config.h"
+#include "base/error.h"
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "device/cpu.h"
 #include "inference/generation.h"
+#include "launch/world.h"
 #include "measure/forecast.h"
 #include "measure/trial_run.h"
 #include "measure/trials.h"
+#include "rendezvous/join.h"
 #include "runtime/setup.h"
 #include "schedule/spec.h"
+#include "train/facts.h"
 #include "train/resume.h"
 #include "train/trainer.h"
+#include "transport/abort_on_failure.h"
 
 namespace twobw::cli {
 namespace {
@@ -116,7 +121,20 @@ std::string config_file(const RunArguments& arguments) {
   return "";
 }
 
+// With the other processes that a launcher has started.
+train::Outcome train_together(const launch::World& world, const Config& config, const TrainOptions& options) {
+  const auto processes = rendezvous::join(world, config.network, train::facts_of("train", config));
+  return transport::abort_on_failure(processes.get(), [&] {
+    train::Outcome outcome = train::train(config, {.trace = options.trace, .processes = processes});
+    if (processes) processes->control().leave();
+    return outcome;
+  });
+}
+
 int run(const RunArguments& arguments, const TrainOptions& options) {
+  const launch::World world = launch::read_world(launch::process_environment());
+  if (world.size > 1 && !options.beside.empty())
+    fail_input("--beside runs in one process; start it without a launcher");
   const RunArguments of_run{.file = config_file(arguments), .overrides = arguments.overrides};
   const Config config = train::continued(load(of_run));
   std::optional<ScheduleKind> beside;
@@ -125,7 +143,8 @@ int run(const RunArguments& arguments, const TrainOptions& options) {
     if (config.plan != "auto") schedule::validate(runtime::spec_of(under(config, *beside)));
   }
   device::initialize();
-  const train::Outcome outcome = train::train(config, {.trace = options.trace});
+  const train::Outcome outcome = train_together(world, config, options);
+  if (world.rank > 0) return 0;
   print_outcome(outcome.config, outcome.summary);
   if (outcome.interrupted) return 0;
   if (beside) print_beside(outcome, *beside);

@@ -1,0 +1,125 @@
+#include "runtime/process_devices.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/gpu_name.h"
+#include "runtime/placement.h"
+#include "runtime/setup.h"
+
+namespace twobw::runtime {
+namespace {
+
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "an unnamed host";
+}
+
+// Containers of one host may differ by their names, and hosts may have the same.
+std::string machine_id(const std::string& otherwise) {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  return std::getline(file, id) && !id.empty() ? id : otherwise;
+}
+
+void check_no_gpus(const Config& config, int count) {
+  const std::vector<std::string> devices = auto_gpus(config, count);
+  if (devices.empty() || !names_gpu(devices.front())) return;
+  fail_input(
+      "{} with {} processes; workers of several processes compute on CPU cores, so name those, or start "
+      "twobw without a launcher: one process serves all GPUs of a host",
+      config.devices.empty() ? "devices is auto, which means GPUs here," : "devices names GPUs,", count);
+}
+
+// The entries of the configuration's list that are a process's own.
+std::vector<std::string> entries_of(const std::vector<std::string>& all, int processes, int rank) {
+  const std::ptrdiff_t each = std::ssize(all) / processes;
+  return {all.begin() + rank * each, all.begin() + (rank + 1) * each};
+}
+
+}  // namespace
+
+HostCores host_cores() {
+  const std::string name = host_name();
+  return {.host = name, .machine = machine_id(name), .cores = device::available_cores()};
+}
+
+std::string to_bytes(const HostCores& host) {
+  return ByteWriter()
+      .add(std::string_view(host.host))
+      .add(std::string_view(host.machine))
+      .add(host.cores)
+      .take();
+}
+
+HostCores to_host_cores(std::string_view bytes) {
+  ByteReader reader(bytes);
+  HostCores host;
+  host.host = reader.take_text();
+  host.machine = reader.take_text();
+  host.cores = reader.take_list<int>();
+  return host;
+}
+
+std::vector<device::CoreSet> share_cores(const std::vector<HostCores>& hosts) {
+  std::vector<device::CoreSet> shares;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    const HostCores& own = hosts[rank];
+    const auto is_beside = [&](const HostCores& other) { return other.machine == own.machine; };
+    const auto is_bound_apart = [&](const HostCores& other) {
+      return is_beside(other) && other.cores != own.cores;
+    };
+    if (std::ranges::any_of(hosts, is_bound_apart)) {
+      shares.push_back({.cores = own.cores});
+      continue;
+    }
+    const auto count = static_cast<int>(std::ranges::count_if(hosts, is_beside));
+    const auto before = std::count_if(hosts.begin(), hosts.begin() + static_cast<int>(rank), is_beside);
+    shares.push_back(device::deal_cores(count, own.cores)[static_cast<std::size_t>(before)]);
+  }
+  return shares;
+}
+
+std::vector<device::Device> devices_of_processes(const Config& config, const std::vector<HostCores>& hosts) {
+  const auto processes = static_cast<int>(hosts.size());
+  const int each = Placement(config.pipeline, processes, 0).workers_here();
+  check_no_gpus(config, processes);
+  const std::vector<device::CoreSet> shares = share_cores(hosts);
+  std::vector<device::Device> devices;
+  for (int rank = 0; rank < processes; ++rank) {
+    if (config.devices.empty()) {
+      for (const device::CoreSet& cores : device::deal_cores(each, shares[rank].cores))
+        devices.push_back({.cores = cores});
+      continue;
+    }
+    for (const std::string& text : entries_of(config.devices, processes, rank))
+      devices.push_back({.cores = device::parse_cores(text, hosts[rank].cores)});
+  }
+  return devices;
+}
+
+std::vector<std::string> devices_to_plan_for(const Config& config, const std::vector<HostCores>& hosts) {
+  const auto processes = static_cast<int>(hosts.size());
+  check_no_gpus(config, processes);
+  if (!config.devices.empty()) {
+    std::vector<std::string> named = single_devices(config.devices);
+    if (std::ssize(named) % processes == 0) return named;
+    fail_input("devices has {} entries, which {} processes cannot share evenly; it must be a multiple of {}",
+               named.size(), processes, processes);
+  }
+  const std::vector<device::CoreSet> shares = share_cores(hosts);
+  const auto size_of = [](const device::CoreSet& set) { return set.cores.size(); };
+  const std::size_t each = size_of(*std::ranges::min_element(shares, {}, size_of));
+  std::vector<std::string> names;
+  for (const device::CoreSet& share : shares) {
+    for (std::size_t i = 0; i < each; ++i)
+      names.push_back(device::describe(device::CoreSet{.cores = {share.cores[i]}}));
+  }
+  return names;
+}
+
+}  // namespace twobw::runtime

@@ -1,0 +1,40 @@
+// On which cores the workers of a run in several processes compute. What hosts have is told to rank 0, which
+// decides for all.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/config.h"
+#include "device/device.h"
+
+namespace twobw::runtime {
+
+// What a process knows of its host.
+struct HostCores {
+  std::string host;        // its name
+  std::string machine;     // the same in all processes of one host, and in no others
+  std::vector<int> cores;  // that this process may use
+
+  friend bool operator==(const HostCores&, const HostCores&) = default;
+};
+
+HostCores host_cores();
+std::string to_bytes(const HostCores& host);
+HostCores to_host_cores(std::string_view bytes);
+
+// By rank. Processes of one host that may all use the same cores get equal parts of them; where a launcher
+// has bound them to different ones, each has its own.
+std::vector<device::CoreSet> share_cores(const std::vector<HostCores>& hosts);
+
+// Of each worker, by its number: as the configuration's list says, which has an entry for each, or what its
+// process has, dealt out to the workers there. `hosts`: by rank. Throws InputError: for workers that the
+// processes cannot share evenly, for a core that the process of its worker may not use, for GPUs.
+std::vector<device::Device> devices_of_processes(const Config& config, const std::vector<HostCores>& hosts);
+
+// What plan: auto is to plan for, process after process, as many each: those that the configuration names, or
+// single cores, so many as the process with the fewest has. Throws InputError like the above.
+std::vector<std::string> devices_to_plan_for(const Config& config, const std::vector<HostCores>& hosts);
+
+}  // namespace twobw::runtime

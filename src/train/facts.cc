@@ -1,0 +1,70 @@
+#include "train/facts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "base/config_schema.h"
+#include "checkpoint/checksum.h"
+#include "corpus/indexed_file.h"
+#include "data/tokens.h"
+
+namespace twobw::train {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string describe_size(const fs::path& file) {
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(file, error);
+  return error ? "cannot be read" : fmt::format("{} bytes", size);
+}
+
+// Of a folder, names and sizes of the files right in it.
+std::string contents_of(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return describe_size(path);
+  std::set<std::string> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
+    std::error_code unreadable;
+    if (entry.is_regular_file(unreadable))
+      files.insert(fmt::format("{}: {}\n", entry.path().filename().string(), describe_size(entry.path())));
+  }
+  std::string all;
+  for (const std::string& file : files) all += file;
+  return fmt::format("{} files, their names and sizes {}", files.size(), checkpoint::checksum(all));
+}
+
+void add_data(const char* key, const Corpora& corpora, control::Facts& facts) {
+  for (const Corpus& corpus : corpora) {
+    if (corpus.path == "synthetic") continue;
+    std::vector<std::string> files = {corpus.path};
+    if (data::names_token_file(corpus.path)) {
+      const std::string prefix = corpus::token_file_prefix(corpus.path);
+      files = {prefix + ".idx", prefix + ".bin"};
+    }
+    for (const std::string& file : files)
+      facts.emplace_back(fmt::format("the file '{}' of {}", file, key), contents_of(file));
+  }
+}
+
+}  // namespace
+
+control::Facts facts_of(const std::string& command, const Config& config) {
+  control::Facts facts = {{"the command", command}};
+  for (const Key& key : schema()) facts.emplace_back(key.path, key.write(config));
+  add_data("data.train", config.data.train, facts);
+  add_data("data.validation", config.data.validation, facts);
+  if (config.data.tokenizer != "bytes")
+    facts.emplace_back("what data.tokenizer names", contents_of(config.data.tokenizer));
+  if (config.model.is_imported()) facts.emplace_back("what model.from names", contents_of(config.model.from));
+  // A corpus may be named twice.
+  std::set<std::string> seen;
+  std::erase_if(facts, [&](const auto& fact) { return !seen.insert(fact.first).second; });
+  return facts;
+}
+
+}  // namespace twobw::train

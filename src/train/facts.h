@@ -1,0 +1,15 @@
+// What all processes of a run must have alike before it begins.
+#pragma once
+
+#include <string>
+
+#include "base/config.h"
+#include "control/agreement.h"
+
+namespace twobw::train {
+
+// The command, every key of the configuration, and the sizes of the files that every process reads for
+// itself: data, the tokenizer, the model to start from. What cannot be read is a fact too.
+control::Facts facts_of(const std::string& command, const Config& config);
+
+}  // namespace twobw::train

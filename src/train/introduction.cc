@@ -1,0 +1,59 @@
+#include "train/introduction.h"
+
+#include <fmt/ranges.h>
+
+#include "base/text.h"
+
+namespace twobw::train {
+namespace {
+
+// " of node3 (process 1)"; empty where there is one process.
+std::string where_is(int worker, int workers, const std::vector<runtime::HostCores>& hosts) {
+  if (hosts.empty()) return {};
+  const std::size_t rank =
+      static_cast<std::size_t>(worker) * hosts.size() / static_cast<std::size_t>(workers);
+  return fmt::format(" of {} (process {})", hosts[rank].host, rank);
+}
+
+std::string describe_start(const runtime::Setup& setup) {
+  const checkpoint::HeadChange& change = setup.head_change;
+  std::string line = "starting from the weights in " + setup.config.model.from;
+  if (!change.initialized.empty())
+    line += fmt::format("; not there, and initialised: {}", fmt::join(change.initialized, ", "));
+  if (!change.left_out.empty()) line += fmt::format("; left out: {}", fmt::join(change.left_out, ", "));
+  return line;
+}
+
+}  // namespace
+
+void introduce(const runtime::Setup& setup, const RunDirectory& directory,
+               const std::vector<runtime::HostCores>& hosts,
+               const std::function<void(const std::string&)>& say) {
+  const Config& config = setup.config;
+  if (!directory.moved_to().empty())
+    say("the former run in " + config.run_dir + " is now in " + directory.moved_to());
+  say(fmt::format("{} with {} parameters in {}", config.model.family,
+                  format_count(static_cast<double>(architecture::parameter_count(setup.model.layers))),
+                  architecture::describe(setup.model.layers)));
+  if (config.model.is_imported()) say(describe_start(setup));
+  say("training on " + setup.training->describe());
+  const schedule::Spec& spec = setup.spec;
+  const bool replicated = spec.shape.replicas > 1;
+  say(fmt::format("{}: {}{} stages, m={} microbatches of {} x {} tokens an update{}, e={}, {} updates",
+                  name(config.pipeline.schedule),
+                  replicated ? fmt::format("{} replicas of ", spec.shape.replicas) : "", spec.shape.stages,
+                  spec.shape.microbatches, config.pipeline.microbatch, config.model.context,
+                  replicated ? " and replica" : "", spec.shape.extra, spec.updates));
+  if (spec.shape.predicts()) say("  weights predicted from the first " + schedule::describe_prediction(spec));
+  for (int worker = 0; worker < spec.shape.workers(); ++worker) {
+    const int stage = worker % spec.shape.stages;
+    const int first = spec.shape.first_layer(stage), last = spec.shape.last_layer(stage) - 1;
+    say(fmt::format("  {} on {}{}: layers {}..{} ({} to {}){}",
+                    schedule::worker_name(spec.shape.replicas, worker / spec.shape.stages, stage),
+                    device::describe(setup.devices[worker]), where_is(worker, spec.shape.workers(), hosts),
+                    first, last, setup.model.layers[first].kind, setup.model.layers[last].kind,
+                    spec.shape.recomputes(stage) ? ", recomputed" : ""));
+  }
+}
+
+}  // namespace twobw::train

@@ -1,0 +1,97 @@
+#include "train/run_plan.h"
+
+#include "base/bytes.h"
+#include "runtime/placement.h"
+
+namespace twobw::train {
+
+std::string to_bytes(const RunPlan& plan) {
+  ByteWriter writer;
+  writer.add(std::string_view(plan.config)).add(static_cast<std::uint64_t>(plan.cores.size()));
+  for (const device::CoreSet& set : plan.cores) writer.add(set.cores);
+  return writer.add(std::string_view(plan.checkpoint))
+      .add(plan.first_batch)
+      .add(plan.sync_updates)
+      .add(plan.begins_drained)
+      .add(plan.fallbacks)
+      .add(plan.record_events)
+      .take();
+}
+
+RunPlan to_run_plan(std::string_view bytes) {
+  ByteReader reader(bytes);
+  RunPlan plan;
+  plan.config = reader.take_text();
+  const auto workers = reader.take<std::uint64_t>();
+  for (std::uint64_t i = 0; i < workers; ++i) plan.cores.push_back({.cores = reader.take_list<int>()});
+  plan.checkpoint = reader.take_text();
+  plan.first_batch = reader.take<std::int64_t>();
+  plan.sync_updates = reader.take<std::int64_t>();
+  plan.begins_drained = reader.take<bool>();
+  plan.fallbacks = reader.take_list<schedule::BatchRange>();
+  plan.record_events = reader.take<bool>();
+  return plan;
+}
+
+RunPlan plan_of(const Config& resolved, const runtime::Setup& setup, const std::string& checkpoint,
+                bool record_events) {
+  RunPlan plan{.config = to_yaml(resolved),
+               .checkpoint = checkpoint,
+               .first_batch = setup.spec.first_batch,
+               .sync_updates = setup.spec.sync_updates,
+               .begins_drained = setup.spec.begins_drained,
+               .fallbacks = setup.spec.fallbacks,
+               .record_events = record_events};
+  for (const device::Device& device : setup.devices) plan.cores.push_back(device.cores);
+  return plan;
+}
+
+runtime::Setup prepare(const RunPlan& plan) {
+  const Config config = config_from_text(plan.config, "the configuration that process 0 sent");
+  std::vector<device::Device> devices;
+  for (const device::CoreSet& cores : plan.cores) devices.push_back({.cores = cores});
+  runtime::Setup setup =
+      runtime::prepare(computed_with(config, !plan.checkpoint.empty()), std::move(devices));
+  set_saves(config.checkpoint, setup.spec);
+  setup.spec.first_batch = plan.first_batch;
+  setup.spec.sync_updates = plan.sync_updates;
+  setup.spec.begins_drained = plan.begins_drained;
+  setup.spec.fallbacks = plan.fallbacks;
+  return setup;
+}
+
+Config computed_with(Config config, bool resumed) {
+  if (resumed) config.model.from = "none";
+  return config;
+}
+
+void set_saves(const CheckpointConfig& checkpoint, schedule::Spec& spec) {
+  spec.save_every = checkpoint.every_updates;
+  spec.save_last = checkpoint.every_updates > 0 || checkpoint.every_minutes > 0;
+}
+
+void check_share(const Config& config, const transport::Processes& processes) {
+  if (config.plan != "auto") runtime::Placement(config.pipeline, processes.size(), processes.rank());
+}
+
+std::vector<runtime::HostCores> gather_hosts(transport::Processes& processes) {
+  const runtime::HostCores own = runtime::host_cores();
+  if (processes.rank() > 0) {
+    processes.mail().send(0, runtime::to_bytes(own));
+    return {};
+  }
+  std::vector<runtime::HostCores> hosts = {own};
+  for (int rank = 1; rank < processes.size(); ++rank)
+    hosts.push_back(runtime::to_host_cores(processes.mail().receive(rank)));
+  return hosts;
+}
+
+void send_plan(transport::Processes& processes, const RunPlan& plan) {
+  processes.mail().send_to_others(to_bytes(plan));
+}
+
+RunPlan receive_plan(transport::Processes& processes) {
+  return to_run_plan(processes.mail().receive(0));
+}
+
+}  // namespace twobw::train

@@ -1,0 +1,61 @@
+#include "transport/mail.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "base/error.h"
+#include "tests/runtime/ranks.h"
+#include "transport/abort_on_failure.h"
+
+namespace twobw::transport {
+namespace {
+
+class MailTest : public testing::Test {
+ protected:
+  runtime::Ranks ranks_{3, wire_kinds().front()};
+};
+
+TEST_F(MailTest, WordsWaitInTheOrderOfTheirSends) {
+  ranks_.run([this](int rank) {
+    Mail& mail = ranks_[rank]->mail();
+    mail.send_to_others(fmt::format("first of {}", rank));
+    mail.send((rank + 1) % 3, fmt::format("second of {}", rank));
+    for (int other = 0; other < 3; ++other) {
+      if (other == rank) continue;
+      EXPECT_EQ(mail.receive(other), fmt::format("first of {}", other));
+    }
+    const int before = (rank + 2) % 3;
+    EXPECT_EQ(mail.receive(before), fmt::format("second of {}", before));
+    EXPECT_EQ(mail.poll(before), std::nullopt);
+  });
+}
+
+TEST_F(MailTest, AFailureEndsTheWaitsOfOthersWithItsReason) {
+  std::vector<std::string> reasons(3);
+  on_all_ranks(3, [&](int rank) {
+    Processes& processes = *ranks_[rank];
+    try {
+      abort_on_failure(&processes, [&] {
+        if (rank == 2) fail_run("no more paper\nand a stack");
+        if (rank == 1) processes.wires().state->receive(0, 7, at::zeros({1}))->wait();
+        processes.mail().receive(2);
+      });
+    } catch (const RunError& error) {
+      reasons[rank] = error.what();
+    }
+  });
+  EXPECT_EQ(reasons[2], "no more paper\nand a stack");
+  for (const int rank : {0, 1}) {
+    EXPECT_NE(reasons[rank].find("no more paper"), std::string::npos) << reasons[rank];
+    EXPECT_EQ(reasons[rank].find("stack"), std::string::npos) << reasons[rank];
+  }
+}
+
+TEST(AbortOnFailure, AloneItIsTheWorkAndNothingElse) {
+  EXPECT_EQ(abort_on_failure(nullptr, [] { return 3; }), 3);
+  EXPECT_THROW(abort_on_failure(nullptr, [] { fail_input("no"); }), InputError);
+}
+
+}  // namespace
+}  // namespace twobw::transport
