@@ -10,6 +10,8 @@ std::string to_bytes(const RunPlan& plan) {
   writer.add(std::string_view(plan.config)).add(static_cast<std::uint64_t>(plan.cores.size()));
   for (const device::CoreSet& set : plan.cores) writer.add(set.cores);
   return writer.add(std::string_view(plan.checkpoint))
+      .add(plan.save_every)
+      .add(plan.save_last)
       .add(plan.first_batch)
       .add(plan.sync_updates)
       .add(plan.begins_drained)
@@ -25,6 +27,8 @@ RunPlan to_run_plan(std::string_view bytes) {
   const auto workers = reader.take<std::uint64_t>();
   for (std::uint64_t i = 0; i < workers; ++i) plan.cores.push_back({.cores = reader.take_list<int>()});
   plan.checkpoint = reader.take_text();
+  plan.save_every = reader.take<std::int64_t>();
+  plan.save_last = reader.take<bool>();
   plan.first_batch = reader.take<std::int64_t>();
   plan.sync_updates = reader.take<std::int64_t>();
   plan.begins_drained = reader.take<bool>();
@@ -37,6 +41,8 @@ RunPlan plan_of(const Config& resolved, const runtime::Setup& setup, const std::
                 bool record_events) {
   RunPlan plan{.config = to_yaml(resolved),
                .checkpoint = checkpoint,
+               .save_every = setup.spec.save_every,
+               .save_last = setup.spec.save_last,
                .first_batch = setup.spec.first_batch,
                .sync_updates = setup.spec.sync_updates,
                .begins_drained = setup.spec.begins_drained,
@@ -52,7 +58,8 @@ runtime::Setup prepare(const RunPlan& plan) {
   for (const device::CoreSet& cores : plan.cores) devices.push_back({.cores = cores});
   runtime::Setup setup =
       runtime::prepare(computed_with(config, !plan.checkpoint.empty()), std::move(devices));
-  set_saves(config.checkpoint, setup.spec);
+  setup.spec.save_every = plan.save_every;
+  setup.spec.save_last = plan.save_last;
   setup.spec.first_batch = plan.first_batch;
   setup.spec.sync_updates = plan.sync_updates;
   setup.spec.begins_drained = plan.begins_drained;
@@ -63,11 +70,6 @@ runtime::Setup prepare(const RunPlan& plan) {
 Config computed_with(Config config, bool resumed) {
   if (resumed) config.model.from = "none";
   return config;
-}
-
-void set_saves(const CheckpointConfig& checkpoint, schedule::Spec& spec) {
-  spec.save_every = checkpoint.every_updates;
-  spec.save_last = checkpoint.every_updates > 0 || checkpoint.every_minutes > 0;
 }
 
 void check_share(const Config& config, const transport::Processes& processes) {

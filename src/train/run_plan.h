@@ -19,7 +19,9 @@ struct RunPlan {
   std::string config;                  // as YAML, with its split
   std::vector<device::CoreSet> cores;  // of each worker, by its number
   std::string checkpoint;              // the folder it goes on from; empty: it begins anew
-  // Of the schedule, what does not follow from the configuration.
+  // Of the schedule, what does not follow from the configuration alone.
+  std::int64_t save_every = 0;
+  bool save_last = false;
   std::int64_t first_batch = 0, sync_updates = 0;
   bool begins_drained = false;
   std::vector<schedule::BatchRange> fallbacks;
@@ -38,8 +40,6 @@ runtime::Setup prepare(const RunPlan& plan);
 // The configuration that is computed with: a resumed run has the weights of its checkpoint, and those that it
 // started from may be gone.
 Config computed_with(Config config, bool resumed);
-// When the schedule saves, as the configuration says.
-void set_saves(const CheckpointConfig& checkpoint, schedule::Spec& spec);
 
 // Throws InputError, in every process the same, where the workers cannot be shared evenly. Not with plan:
 // auto, which sees to it.

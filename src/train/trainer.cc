@@ -131,7 +131,8 @@ Outcome lead(const Config& given, const RunOptions& options) {
   runtime::Setup setup = runtime::prepare(
       computed_with(config, resume.has_value()),
       processes ? runtime::devices_of_processes(config, hosts) : std::vector<device::Device>());
-  set_saves(config.checkpoint, setup.spec);
+  setup.spec.save_every = config.checkpoint.every_updates;
+  setup.spec.save_last = config.checkpoint.every_updates > 0 || config.checkpoint.every_minutes > 0;
   check_source_is_apart(config);
   RunDirectory directory(config, resume.has_value());
   if (config.model.is_imported() && !resume) directory.keep_source(config.model.from);

@@ -1,166 +1,28 @@
 #include "train/verify.h"
 
-#include <bit>
-#include <cmath>
-#include <map>
-#include <mutex>
+#include <algorithm>
+#include <exception>
+#include <optional>
 #include <thread>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "measure/split.h"
-#include "models/model.h"
 #include "runtime/oracle.h"
 #include "runtime/pipeline.h"
+#include "runtime/placement.h"
 #include "runtime/setup.h"
+#include "train/run_plan.h"
+#include "train/state_receiver.h"
+#include "train/state_sender.h"
+#include "train/verify_compare.h"
+#include "transport/abort_on_failure.h"
 
 namespace twobw::train {
 namespace {
 
-// What the pipelines said of one update, workers put together.
-struct Observed {
-  std::map<std::pair<int, int>, telemetry::StageUpdate> workers;  // by replica and stage
-  std::optional<double> evaluation;
-
-  std::optional<double> loss() const {
-    std::optional<double> mean;
-    for (const auto& [worker, update] : workers) {
-      if (update.loss) mean = mean.value_or(0) + *update.loss;
-    }
-    return mean;
-  }
-};
-
-class Record {
- public:
-  runtime::Observer observer() {
-    return {.on_update =
-                [this](telemetry::StageUpdate update) {
-                  std::lock_guard lock(mutex_);
-                  Observed& observed = updates_[update.update];
-                  observed.workers[{update.replica, update.stage}] = std::move(update);
-                },
-            .on_evaluation =
-                [this](telemetry::Evaluation evaluation) {
-                  std::lock_guard lock(mutex_);
-                  updates_[evaluation.update].evaluation = evaluation.loss;
-                }};
-  }
-  const Observed& at(std::int64_t update) const { return updates_.at(update); }
-  std::size_t size() const { return updates_.size(); }
-
- private:
-  std::mutex mutex_;
-  std::map<std::int64_t, Observed> updates_;
-};
-
-// What is not a number may have either sign: a sum of two such takes that of whichever the compiler put
-// first.
-bool same_bits(double a, double b) {
-  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) ||
-         (std::isnan(a) && std::isnan(b));
-}
-
-bool same(double seen, double expected, double within) {
-  return same_bits(seen, expected) || std::abs(seen - expected) <= within * std::abs(expected);
-}
-
-std::string layer_name(const models::Model& model, std::size_t layer) {
-  return fmt::format("layer {} ({})", layer, model.layers[layer].kind);
-}
-
-// Empty where the update is the same.
-std::string compare_update(const runtime::Setup& setup, const Observed& seen,
-                           const runtime::OracleUpdate& expected, double within) {
-  const std::optional<double> loss = seen.loss();
-  if (!loss) return fmt::format("update {}: the pipeline reported no loss", expected.update);
-  if (!same(*loss, expected.loss, within)) {
-    return fmt::format("update {}: loss {:.17g} in the pipeline, {:.17g} in the oracle", expected.update,
-                       *loss, expected.loss);
-  }
-  std::size_t layer = 0;  // counted on from replica to replica
-  for (const auto& [worker, update] : seen.workers) {
-    const std::string who = schedule::worker_name(setup.spec.shape.replicas, update.replica, update.stage);
-    if (!same(update.gradient_norm, expected.gradient_norm, within)) {
-      return fmt::format("update {}: gradient norm {:.17g} on {}, {:.17g} in the oracle", expected.update,
-                         update.gradient_norm, who, expected.gradient_norm);
-    }
-    if (update.loss_scale != expected.loss_scale) {
-      return fmt::format("update {}: loss scale {} on {}, {} in the oracle", expected.update,
-                         update.loss_scale, who, expected.loss_scale);
-    }
-    if (update.skipped != expected.skipped) {
-      return fmt::format("update {}: skipped by one of {} and the oracle", expected.update, who);
-    }
-    if (within > 0) continue;
-    for (std::uint64_t checksum : update.checksums) {
-      const std::size_t index = layer++ % expected.checksums.size();
-      if (checksum != expected.checksums[index]) {
-        return fmt::format("update {}: weights W({}) of {} on {} differ from the oracle's", expected.update,
-                           expected.update + 1, layer_name(setup.model, index), who);
-      }
-    }
-  }
-  if (within == 0 && layer != expected.checksums.size() * setup.spec.shape.replicas)
-    return fmt::format("update {}: weights of some layers are missing", expected.update);
-  return {};
-}
-
-using ByName = std::map<std::string, at::Tensor>;
-
-ByName weights_of(const runtime::Oracle& oracle) {
-  ByName weights;
-  for (int stage = 0; stage < oracle.stages(); ++stage) {
-    const at::Tensor all = oracle.newest_weights(stage);
-    for (const weights::Parameter& parameter : oracle.layout(stage).parameters())
-      weights[parameter.spec.name] = all.narrow(0, parameter.offset, parameter.count);
-  }
-  return weights;
-}
-
-// How far the final weights are from the oracle's, as a fraction of their length.
-std::string compare_length(const runtime::Pipeline& pipeline, const ByName& expected,
-                           const schedule::Spec& spec, double within) {
-  double off = 0, all = 0;
-  for (int worker = 0; worker < spec.shape.workers(); ++worker) {
-    const int replica = worker / spec.shape.stages, r = worker % spec.shape.stages;
-    if (!pipeline.is_here(r, replica)) continue;
-    const runtime::Stage& stage = pipeline.stage(r, replica);
-    const at::Tensor weights = stage.newest_weights();
-    for (const weights::Parameter& parameter : stage.layout().parameters()) {
-      const at::Tensor want = expected.at(parameter.spec.name).to(at::kDouble);
-      const at::Tensor got = weights.narrow(0, parameter.offset, parameter.count).to(at::kDouble);
-      off += (got - want).square().sum().item<double>();
-      all += want.square().sum().item<double>();
-    }
-  }
-  const double fraction = std::sqrt(off / all);
-  if (fraction <= within) return {};
-  return fmt::format("final weights: off by {:.3g} of their length", fraction);
-}
-
-// The final weights themselves, element by element: names the first element that differs.
-std::string compare_weights(const runtime::Pipeline& pipeline, const ByName& expected,
-                            const schedule::Spec& spec) {
-  for (int worker = 0; worker < spec.shape.workers(); ++worker) {
-    const int replica = worker / spec.shape.stages, r = worker % spec.shape.stages;
-    if (!pipeline.is_here(r, replica)) continue;
-    const runtime::Stage& stage = pipeline.stage(r, replica);
-    const at::Tensor weights = stage.newest_weights();
-    for (const weights::Parameter& parameter : stage.layout().parameters()) {
-      const float* got = weights.const_data_ptr<float>() + parameter.offset;
-      const float* want = expected.at(parameter.spec.name).const_data_ptr<float>();
-      for (std::int64_t i = 0; i < parameter.count; ++i) {
-        if (std::bit_cast<std::uint32_t>(got[i]) == std::bit_cast<std::uint32_t>(want[i])) continue;
-        return fmt::format("final weights: {}[{}] is {:.9g} on {}, {:.9g} in the oracle", parameter.spec.name,
-                           i, got[i], schedule::worker_name(spec.shape.replicas, replica, r), want[i]);
-      }
-    }
-  }
-  return {};
-}
-
 void run_oracle(const runtime::Setup& setup, const schedule::Spec& rule, const Record& record,
-                const runtime::Pipeline& pipeline, double within, Verification& result) {
+                const WorkerWeights& final_weights, double within, Verification& result) {
   // On a device as large as the stages': libraries choose their algorithms by that.
   const device::DeviceBinding binding("oracle", setup.devices.front());
   const at::TensorOptions compute = binding.compute(setup.config.train.precision);
@@ -180,14 +42,22 @@ void run_oracle(const runtime::Setup& setup, const schedule::Spec& rule, const R
     }
   }
   if (!result.difference.empty()) return;
-  const ByName weights = weights_of(oracle);
-  result.difference = within > 0 ? compare_length(pipeline, weights, setup.spec, within)
-                                 : compare_weights(pipeline, weights, setup.spec);
+  const WeightsByName weights = weights_by_name(oracle);
+  result.difference = within > 0 ? compare_length(final_weights, weights, setup, within)
+                                 : compare_weights(final_weights, weights, setup);
 }
 
-}  // namespace
+// The shape whose rule the oracle follows.
+PipelineShape rule_of(const PipelineShape& own, const VerifyOptions& options) {
+  PipelineShape shape = own;
+  if (!options.against.empty()) shape.schedule = schedule::parse_kind(options.against);
+  if (options.fallbacks.empty() || shape.predicts()) return shape;
+  fail_input("--fallback is for 2bw with prediction; pipeline.schedule is {}{}", name(shape.schedule),
+             shape.predict ? "" : ", pipeline.predict false");
+}
 
-Verification verify(const Config& config, const VerifyOptions& options) {
+// Each worker with one thread.
+runtime::Setup prepare_alone(const Config& config, const VerifyOptions& options) {
   runtime::Setup setup = runtime::prepare(config);
   // Kernels that add in whatever order threads come have other bits every time.
   if (setup.devices.front().gpu && options.within == 0) device::compute_deterministically();
@@ -195,8 +65,60 @@ Verification verify(const Config& config, const VerifyOptions& options) {
   for (std::size_t worker = 0; worker < setup.devices.size(); ++worker)
     setup.devices[worker].cores = {{cores[worker % cores.size()]}};
   measure::choose_split(setup);
+  return setup;
+}
+
+// Rank 0 decides on devices and split.
+runtime::Setup prepare_together(const Config& config, transport::Processes& processes) {
+  const std::vector<runtime::HostCores> hosts = gather_hosts(processes);
+  if (processes.rank() > 0) return prepare(receive_plan(processes));
+  std::vector<device::Device> devices = runtime::devices_of_processes(config, hosts);
+  for (device::Device& device : devices) device.cores.cores.resize(1);
+  runtime::Setup setup = runtime::prepare(config, std::move(devices));
+  measure::choose_split(setup);
+  Config resolved = config;
+  resolved.pipeline.split = setup.spec.shape.split;
+  send_plan(processes, plan_of(resolved, setup, /*checkpoint=*/"", /*record_events=*/false));
+  return setup;
+}
+
+// Of the workers here, by stage.
+std::vector<int> peak_versions_here(const runtime::Pipeline& pipeline, const PipelineShape& shape) {
+  std::vector<int> peaks(shape.stages);
+  for (int worker = 0; worker < shape.workers(); ++worker) {
+    const int stage = worker % shape.stages, replica = worker / shape.stages;
+    if (pipeline.is_here(stage, replica))
+      peaks[stage] = std::max(peaks[stage], pipeline.stage(stage, replica).peak_versions());
+  }
+  return peaks;
+}
+
+// Tells rank 0 what the workers here ended with, and hears whether all are as the oracle.
+bool report_to_rank_zero(transport::Processes& processes, const runtime::Pipeline& pipeline,
+                         const PipelineShape& shape, const std::vector<int>& peaks) {
+  processes.mail().send(0, ByteWriter().add(peaks).take());
+  for (const Parcel& parcel : weights_here(pipeline, shape, /*all_replicas=*/true))
+    send_parcel(*processes.wires().state, 0, parcel);
+  send_parcel(*processes.wires().state, 0, {.kind = Parcel::Kind::Last});
+  return processes.mail().receive(0) == "equal";
+}
+
+void add_peaks_elsewhere(transport::Processes& processes, std::vector<int>& peaks) {
+  for (int rank = 1; rank < processes.size(); ++rank) {
+    const std::string word = processes.mail().receive(rank);
+    const std::vector<int> theirs = ByteReader(word).take_list<int>();
+    for (std::size_t stage = 0; stage < peaks.size(); ++stage)
+      peaks[stage] = std::max(peaks[stage], theirs.at(stage));
+  }
+}
+
+Verification run_and_compare(const Config& config, const VerifyOptions& options) {
+  transport::Processes* const processes = options.processes.get();
+  rule_of(config.pipeline, options);  // refuses
+  if (processes) runtime::Placement(config.pipeline, processes->size(), processes->rank());
+  runtime::Setup setup = processes ? prepare_together(config, *processes) : prepare_alone(config, options);
   schedule::Spec rule = setup.spec;
-  if (!options.against.empty()) rule.shape.schedule = schedule::parse_kind(options.against);
+  rule.shape = rule_of(setup.spec.shape, options);
 
   Record record;
   runtime::PipelineSetup pipeline_setup = setup.pipeline();
@@ -207,40 +129,51 @@ Verification verify(const Config& config, const VerifyOptions& options) {
                              record.observer());
   rule.fallbacks = options.fallbacks;
   if (!options.fallbacks.empty()) {
-    if (!rule.shape.predicts())
-      fail_input("--fallback is for 2bw with prediction; pipeline.schedule is {}{}",
-                 name(rule.shape.schedule), rule.shape.predict ? "" : ", pipeline.predict false");
     pipeline.hold_from(0);
     for (std::int64_t batch = 0; batch < setup.spec.updates; ++batch)
       pipeline.permit(batch, schedule::is_synchronous(rule, batch));
   }
   pipeline.run();
 
-  Verification result{.split = setup.spec.shape.split,
+  const PipelineShape& shape = setup.spec.shape;
+  Verification result{.split = shape.split,
                       .updates = setup.spec.updates,
                       .parameters = architecture::parameter_count(setup.model.layers)};
-  result.peak_versions.resize(setup.spec.shape.stages);
-  for (int worker = 0; worker < setup.spec.shape.workers(); ++worker) {
-    const int r = worker % setup.spec.shape.stages, replica = worker / setup.spec.shape.stages;
-    if (!pipeline.is_here(r, replica)) continue;
-    const runtime::Stage& stage = pipeline.stage(r, replica);
-    result.peak_versions[r] = std::max(result.peak_versions[r], stage.peak_versions());
-  }
-  if (options.processes && options.processes->rank() > 0) {
-    result.equal = true;
+  result.peak_versions = peak_versions_here(pipeline, shape);
+  if (processes && processes->rank() > 0) {
+    result.equal = report_to_rank_zero(*processes, pipeline, shape, result.peak_versions);
     return result;
   }
+  std::optional<StateReceiver> elsewhere;
+  if (processes) {
+    elsewhere.emplace(options.processes, setup.model, shape, [](const runtime::Snapshot&) {});
+    elsewhere->finish();
+    add_peaks_elsewhere(*processes, result.peak_versions);
+  }
+  const auto final_weights = [&](int worker) {
+    const int stage = worker % shape.stages, replica = worker / shape.stages;
+    return pipeline.is_here(stage, replica) ? pipeline.stage(stage, replica).newest_weights()
+                                            : elsewhere->weights(stage, replica);
+  };
   std::exception_ptr failure;
   std::thread([&] {
     try {
-      run_oracle(setup, rule, record, pipeline, options.within, result);
+      run_oracle(setup, rule, record, final_weights, options.within, result);
     } catch (...) {
       failure = std::current_exception();
     }
   }).join();
   if (failure) std::rethrow_exception(failure);
   result.equal = result.difference.empty();
+  if (processes) processes->mail().send_to_others(result.equal ? "equal" : "different");
   return result;
+}
+
+}  // namespace
+
+Verification verify(const Config& config, const VerifyOptions& options) {
+  return transport::abort_on_failure(options.processes.get(),
+                                     [&] { return run_and_compare(config, options); });
 }
 
 }  // namespace twobw::train

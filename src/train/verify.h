@@ -22,7 +22,7 @@ struct Verification {
   std::int64_t parameters = 0;
   std::int64_t skipped = 0;  // updates both skipped
   double final_loss = 0;
-  std::vector<int> peak_versions;  // weight versions alive at once, by stage; the most of any replica here
+  std::vector<int> peak_versions;  // weight versions alive at once, by stage; the most of any replica
 };
 
 struct VerifyOptions {
@@ -35,7 +35,8 @@ struct VerifyOptions {
   // oracle beforehand.
   std::vector<schedule::BatchRange> fallbacks;
   // As in runtime::PipelineSetup; all of them verify the same configuration. Rank 0 compares what all report,
-  // the weights by checksums where they are elsewhere; the others only train.
+  // checksums of the weights after every update and the final weights; the others hear whether they are
+  // equal.
   std::shared_ptr<transport::Processes> processes;
 };
 

@@ -17,6 +17,7 @@
 #include "train/state_receiver.h"
 #include "train/state_sender.h"
 #include "train/trainer.h"
+#include "train/verify.h"
 
 namespace twobw::train {
 namespace {
@@ -155,6 +156,23 @@ TEST_F(SharedRun, WorkersThatCannotBeSharedAreRefusedByAll) {
   EXPECT_FALSE(std::filesystem::exists(path("run")));
 }
 
+TEST_F(SharedRun, AllLearnWhetherTheyAreEqualToTheOracle) {
+  device::initialize();
+  const Verification alone = verify(shared_config(""));
+  const Ranks ranks(2, wire_kinds().front());
+  ranks.run([&](int rank) {
+    const Verification equal = verify(shared_config(""), {.processes = ranks[rank]});
+    EXPECT_TRUE(equal.equal) << equal.difference;
+    const Verification other = verify(shared_config(""), {.against = "flush", .processes = ranks[rank]});
+    EXPECT_FALSE(other.equal);
+    if (rank == 0) {
+      EXPECT_EQ(equal.peak_versions, alone.peak_versions);
+      EXPECT_EQ(equal.final_loss, alone.final_loss);
+      EXPECT_FALSE(other.difference.empty());
+    }
+  });
+}
+
 // What a stage saves comes as it was; what has no room waits.
 TEST(State, SnapshotsAndWeightsComeToRankZeroInOrder) {
   constexpr int kSnapshots = 9;
@@ -226,6 +244,8 @@ TEST(RunPlan, GoesAsBytes) {
   const RunPlan given{.config = "train:\n  updates: 3\n",
                       .cores = {{.cores = {0, 1}}, {.cores = {4}}},
                       .checkpoint = "runs/a/checkpoints/update-00000004",
+                      .save_every = 2,
+                      .save_last = true,
                       .first_batch = 4,
                       .sync_updates = 2,
                       .begins_drained = true,
@@ -237,6 +257,8 @@ TEST(RunPlan, GoesAsBytes) {
   EXPECT_EQ(got.cores[0].cores, (std::vector<int>{0, 1}));
   EXPECT_EQ(got.cores[1].cores, (std::vector<int>{4}));
   EXPECT_EQ(got.checkpoint, given.checkpoint);
+  EXPECT_EQ(got.save_every, 2);
+  EXPECT_TRUE(got.save_last);
   EXPECT_EQ(got.first_batch, 4);
   EXPECT_EQ(got.sync_updates, 2);
   EXPECT_TRUE(got.begins_drained);

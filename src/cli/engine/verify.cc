@@ -13,7 +13,11 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "device/cpu.h"
+#include "launch/world.h"
+#include "rendezvous/join.h"
+#include "train/facts.h"
 #include "train/verify.h"
+#include "transport/abort_on_failure.h"
 
 namespace twobw::cli {
 namespace {
@@ -37,12 +41,25 @@ RunArguments with_small(RunArguments arguments) {
   return arguments;
 }
 
-int run(const RunArguments& arguments, const train::VerifyOptions& options) {
+// Returns when all processes have the result.
+train::Verification verify_together(const Config& config, const train::VerifyOptions& options) {
+  transport::Processes* const processes = options.processes.get();
+  return transport::abort_on_failure(processes, [&] {
+    train::Verification result = train::verify(config, options);
+    if (processes) processes->control().leave();
+    return result;
+  });
+}
+
+int run(const RunArguments& arguments, train::VerifyOptions options) {
   const Config config = load(with_small(arguments));
   device::initialize();
+  const launch::World world = launch::read_world(launch::process_environment());
+  options.processes = rendezvous::join(world, config.network, train::facts_of("verify", config));
   const auto begin = std::chrono::steady_clock::now();
-  const train::Verification result = train::verify(config, options);
+  const train::Verification result = verify_together(config, options);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  if (world.rank > 0) return result.equal ? 0 : 1;
 
   fmt::print(
       "verify {}{}: {}d={} stages of [{}] layers, m={}, e={}, sync_updates={}, {} parameters, {} updates\n",
