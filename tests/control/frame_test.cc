@@ -38,7 +38,7 @@ TEST(Frame, WhatIsNoneIsRefusedByItsHead) {
                InputError);  // 64 MiB and one byte
   EXPECT_FALSE(decode_frame(changed(0, std::string("\x00\x00\x00\x04", 4))));
   EXPECT_THROW(decode_frame(changed(4, "\x08")), InputError);
-  EXPECT_THROW(decode_frame(changed(5, "\x0a")), InputError);
+  EXPECT_THROW(decode_frame(changed(5, "\x0c")), InputError);
   EXPECT_THROW(decode_frame(changed(6, "\xff\xff\xff\xff")), InputError);
   EXPECT_THROW(decode_frame(changed(10, "\xfe\xff\xff\xff")), InputError);
 }
