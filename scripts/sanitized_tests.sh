@@ -45,7 +45,7 @@ if [[ "$sanitizer" == tsan && "$all" != all ]]; then
   # Threads meet in the same ways whatever the depth.
   for depth in 1 2 4; do left_out+=":*/Exactness.*_d${depth}_*"; done
   folders=(-D TWOBW_SANITIZE_PLANNING=OFF -D TWOBW_CORE_TESTS=control
-    -D "TWOBW_TORCH_TESTS=checkpoint;data;device;transport;runtime;inference;measure;train")
+    -D "TWOBW_TORCH_TESTS=checkpoint;data;device;transport;rendezvous;runtime;inference;measure;train")
   for suite in Safetensors HuggingFace Folder. StoreTest.AFlippedBit CheckpointFuzz Bytes Synthetic FastestSplit \
       Samples Schedules/StageMemory; do
     left_out+=":$suite*"
