@@ -1,0 +1,213 @@
+"""Hosts on one machine: network namespaces, joined by a switch, with links of a given rate.
+
+    sudo python tests/python/hosts.py [--hosts 2] [--rate 1gbit] shell
+    sudo python tests/python/hosts.py [--hosts 2] [--rate 1gbit] run -- COMMAND with {host}, {address}, {master} ...
+
+A host has a name (host0, host1, ...), an address of its own (10.77.0.1, 10.77.0.2, ...) and a loopback of its own; the
+switch is a bridge in a namespace of its own, so nothing of the machine's network is touched. Files are shared.
+`run` starts the command on every host at once and ends with the first exit code that is not 0; `shell` opens a shell
+with a function for each host. Everything is gone when they end.
+
+tc's tbf limits the rate of every link, both ways; its netem adds delay and loss where the kernel has it.
+"""
+import argparse
+import contextlib
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+NETWORK = "10.77.0."
+# Within a namespace of mounts that `ip netns exec` makes and that ends with the command.
+ENTER = 'hostname "$0" && mount --bind "$1" /etc/hosts && shift && exec "$@"'
+
+
+class Unavailable(Exception):
+    """Says why there can be no hosts here."""
+
+
+def call(*words, check=True):
+    done = subprocess.run(words, capture_output=True, text=True)
+    if check and done.returncode != 0:
+        raise Unavailable(f"{shlex.join(words)}: {done.stderr.strip() or f'exit {done.returncode}'}")
+    return done
+
+
+def available(delay=False):
+    """Why there can be no hosts here, in a sentence; nothing: there can."""
+    if os.geteuid() != 0:
+        return "only root makes network namespaces"
+    for tool in ("ip", "tc", "unshare"):
+        if not shutil.which(tool):
+            return f"there is no {tool} (Debian has it in {'util-linux' if tool == 'unshare' else 'iproute2'})"
+    try:
+        with Hosts(2, rate="1gbit", delay="1ms" if delay else None):
+            return None
+    except Unavailable as reason:
+        return str(reason)
+
+
+def bits_per_second(rate):
+    """Of "1gbit", "200mbit", "64kbit"."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([kmg]?)bit", rate.lower())
+    if not found:
+        raise ValueError(f"a rate is such as 200mbit or 1gbit, not '{rate}'")
+    return float(found[1]) * {"": 1, "k": 1e3, "m": 1e6, "g": 1e9}[found[2]]
+
+
+class Hosts:
+    """As a context: makes them and takes them away again. Raises Unavailable where it cannot."""
+
+    def __init__(self, count=2, rate=None, delay=None, loss=None):
+        self.count, self.rate, self.delay, self.loss = count, rate, delay, loss
+        self.tag = f"tw{os.getpid():x}{os.urandom(1).hex()}"
+        self.folder = None
+
+    def name(self, host):
+        return f"host{host}"
+
+    def namespace(self, host):
+        return f"{self.tag}h{host}"
+
+    @property
+    def switch(self):
+        return f"{self.tag}s"
+
+    def address(self, host):
+        return f"{NETWORK}{host + 1}"
+
+    def __enter__(self):
+        self.folder = tempfile.mkdtemp(prefix="twobw_hosts_")
+        known = "".join(f"{self.address(host)} {self.name(host)}\n" for host in range(self.count))
+        pathlib.Path(self.folder, "hosts").write_text("127.0.0.1 localhost\n::1 localhost\n" + known)
+        try:
+            self._make()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def _make(self):
+        call("ip", "netns", "add", self.switch)
+        call("ip", "-n", self.switch, "link", "add", "switch", "type", "bridge")
+        call("ip", "-n", self.switch, "link", "set", "switch", "up")
+        for host in range(self.count):
+            inside = self.namespace(host)
+            call("ip", "netns", "add", inside)
+            call("ip", "-n", inside, "link", "add", "eth0", "type", "veth", "peer", "name", f"port{host}", "netns",
+                 self.switch)
+            call("ip", "-n", self.switch, "link", "set", f"port{host}", "master", "switch", "up")
+            call("ip", "-n", inside, "link", "set", "lo", "up")
+            call("ip", "-n", inside, "addr", "add", f"{self.address(host)}/24", "dev", "eth0")
+            call("ip", "-n", inside, "link", "set", "eth0", "up")
+        if self.rate or self.delay or self.loss:
+            self.shape(self.rate, self.delay, self.loss)
+
+    def shape(self, rate=None, delay=None, loss=None):
+        """Of all links, both ways, from now on; nothing given: as fast as the machine is."""
+        for host in range(self.count):
+            for where, device in ((self.namespace(host), "eth0"), (self.switch, f"port{host}")):
+                call("tc", "-n", where, "qdisc", "del", "dev", device, "root", check=False)
+                if rate:
+                    # What passes at once: a tick of the slowest clock, and no less than a segment of the largest size.
+                    burst = max(int(bits_per_second(rate) / 8 / 100), 65536)
+                    call("tc", "-n", where, "qdisc", "add", "dev", device, "root", "handle", "1:", "tbf", "rate",
+                         rate, "burst", str(burst), "latency", "50ms")
+                if delay or loss:
+                    place = ("parent", "1:1") if rate else ("root",)
+                    done = call("tc", "-n", where, "qdisc", "add", "dev", device, *place, "netem", "limit", "100000",
+                                *(("delay", delay) if delay else ()), *(("loss", loss) if loss else ()), check=False)
+                    if "qdisc kind is unknown" in done.stderr:
+                        raise Unavailable("this kernel has no netem, so links have neither delay nor loss")
+                    if done.returncode != 0:
+                        raise Unavailable(f"netem: {done.stderr.strip()}")
+
+    def command(self, host, *words):
+        """The command that runs these words on a host; the process is that of the words itself."""
+        return ["ip", "netns", "exec", self.namespace(host), "unshare", "--uts", "sh", "-c", ENTER, self.name(host),
+                os.path.join(self.folder, "hosts"), *map(str, words)]
+
+    def unplug(self, host):
+        """Its interface goes down: it has no way to the others."""
+        call("ip", "-n", self.namespace(host), "link", "set", "eth0", "down")
+
+    def plug(self, host):
+        call("ip", "-n", self.namespace(host), "link", "set", "eth0", "up")
+
+    def stall(self, host):
+        """The switch forwards nothing from or to it, and neither end is told."""
+        call("bridge", "-n", self.switch, "link", "set", "dev", f"port{host}", "state", "0")
+
+    def unstall(self, host):
+        call("bridge", "-n", self.switch, "link", "set", "dev", f"port{host}", "state", "3")
+
+    def close(self):
+        for place in (*map(self.namespace, range(self.count)), self.switch):
+            pids = call("ip", "netns", "pids", place, check=False).stdout.split()
+            for pid in pids:  # of commands of these hosts; a namespace lives as long as they do
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+            call("ip", "netns", "del", place, check=False)
+        if self.folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def run_everywhere(hosts, words):
+    """The first exit code that is not 0, in the order of the hosts."""
+    processes = []
+    for host in range(hosts.count):
+        known = {"host": host, "name": hosts.name(host), "address": hosts.address(host), "master": hosts.address(0),
+                 "hosts": hosts.count}
+        filled = [re.sub(r"\{(host|name|address|master|hosts)\}", lambda found: str(known[found[1]]), word)
+                  for word in words]
+        processes.append(subprocess.Popen(hosts.command(host, *filled)))
+    try:
+        codes = [process.wait() for process in processes]
+    except KeyboardInterrupt:  # they have it too
+        codes = [process.wait() for process in processes]
+    return next((code if code > 0 else 128 - code for code in codes if code), 0)
+
+
+def open_shell(hosts):
+    """A shell in which `host0 COMMAND` runs on the first host."""
+    functions = "".join(f'{hosts.name(host)}() {{ {shlex.join(hosts.command(host))} "$@"; }}\n'
+                        for host in range(hosts.count))
+    start = pathlib.Path(hosts.folder, "shell")
+    start.write_text(f"[ -f ~/.bashrc ] && . ~/.bashrc\n{functions}PS1='(hosts) '$PS1\n")
+    print("\n".join(f"{hosts.name(host)} COMMAND runs on {hosts.address(host)}" for host in range(hosts.count)))
+    return subprocess.run(["bash", "--rcfile", str(start), "-i"]).returncode
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hosts", type=int, default=2)
+    parser.add_argument("--rate", help="of every link, such as 1gbit (default: as fast as it goes)")
+    parser.add_argument("--delay", help="of every link, one way, such as 1ms; needs netem")
+    parser.add_argument("--loss", help="of every link, such as 0.1%%; needs netem")
+    parser.add_argument("what", choices=("shell", "run"))
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    options = parser.parse_args()
+    words = options.command[1:] if options.command[:1] == ["--"] else options.command
+    if options.what == "run" and not words:
+        parser.error("run needs a command")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        if os.geteuid() != 0:
+            raise Unavailable("only root makes network namespaces")
+        with Hosts(options.hosts, options.rate, options.delay, options.loss) as hosts:
+            return open_shell(hosts) if options.what == "shell" else run_everywhere(hosts, words)
+    except (Unavailable, ValueError, FileNotFoundError) as reason:
+        print(f"hosts: {reason}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
