@@ -177,6 +177,22 @@ def listening(pid):
     return sorted(found)
 
 
+def has_updates(folder, count):
+    """Whether the metrics of a run have that many."""
+    metrics = pathlib.Path(folder, "metrics.jsonl")
+    return metrics.exists() and metrics.read_text().count('"grad_norm"') >= count
+
+
+def has_checkpoint(folder, after=0):
+    """Whether a run has saved one of that update or a later one."""
+    return any(int(path.name[len("update-"):]) >= after
+               for path in pathlib.Path(folder, "checkpoints").glob("update-????????"))
+
+
+def is_saving(folder):
+    return any(pathlib.Path(folder, "checkpoints").glob("*.partial"))
+
+
 def readable(digits, family):
     """An address as the kernel's tables have it: words of 32 bits in the machine's order."""
     words_ = [int(digits[at:at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(digits), 8)]
@@ -192,12 +208,13 @@ class ProcessesTest(TestCase):
         return job
 
     def start_ranks(self, size, *arguments, settings=(), binary=None, environment=(), only=None):
-        """The ranks of one run on this host, each a process of its own; `only` some of them."""
+        """The ranks of one run on this host, each a process of its own; `only` some of them. A list has what each
+        rank is given."""
         job, port = self.job(), free_port()
         binary = binary or program("TWOBW_BINARY", "twobw")
         for rank in range(size) if only is None else only:
-            path = binary[rank] if isinstance(binary, (list, tuple)) else binary
-            job.start([path, *arguments, *words(dict(settings))],
+            path = binary[rank] if isinstance(binary, list) else binary
+            job.start([path, *arguments, *words(dict(settings[rank] if isinstance(settings, list) else settings))],
                       {**rank_environment(rank, size, port), **dict(environment)})
         return job
 

@@ -1,0 +1,224 @@
+"""One run in several processes: the bits of the serial oracle and of one process, under every launcher."""
+import itertools
+import re
+import signal
+import unittest
+
+import slurm
+from processes import FULL, TORCHRUN, ProcessesTest, has_checkpoint, has_updates, listening, mpirun
+from resume_test import exact_lines
+from support import TINY, TWO_CORES, Run, program, twobw, words
+
+PAPER = {"pipeline.schedule": "2bw", "pipeline.predict": "false"}
+PREDICTED = {"pipeline.schedule": "2bw"}
+
+
+def layout(stages, replicas=1, **settings):
+    return {"pipeline.stages": stages, "pipeline.replicas": replicas, **settings}
+
+
+class VerifyTest(ProcessesTest):
+    """What `verify` has without a file: tied embeddings, clipping, dropout and evaluations."""
+
+    def equal(self, size, settings):
+        output = self.run_ranks(size, "verify", settings=settings).output()
+        self.assertIn("equal to the serial oracle, bit for bit", output)
+        return output
+
+    # Processes, and what they run; a process has as many workers as divide evenly.
+    CASES = (
+        (2, {**layout(2), **PREDICTED}),
+        (2, {**layout(2), "pipeline.schedule": "flush", "pipeline.recompute": "[0]", "optimizer.clip": 0.5}),
+        (3, {**layout(3), **PAPER, "pipeline.extra": 1, "optimizer.name": "sgd"}),
+        (4, {**layout(4), "pipeline.schedule": "gpipe", "pipeline.recompute": "all"}),
+        (2, {**layout(4), **PREDICTED, "pipeline.sync_updates": 0, "pipeline.microbatches": 8}),
+        (2, {**layout(2, 2), **PREDICTED, "pipeline.sync_updates": 0}),
+        (4, {**layout(2, 2), **PREDICTED, "optimizer.clip": 0.5}),
+        (2, {**layout(1, 2), "pipeline.schedule": "flush", "model.tied": "false"}),
+    )
+
+    def test_the_serial_oracle(self):
+        for size, settings in self.CASES:
+            with self.subTest(processes=size, **settings):
+                output = self.equal(size, settings)
+                replicas = settings["pipeline.replicas"]
+                self.assertIn(f"w={replicas} replicas" if replicas > 1 else "d=", output)
+
+    def test_a_difference_is_seen(self):
+        """The comparison is no formality: against another schedule every process says so by its exit code."""
+        job = self.start_ranks(2, "verify", "--against", "flush", settings={"pipeline.sync_updates": 0})
+        self.assertEqual(job.wait(60), [1, 1], job.everything())
+        self.assertIn("DIFFERENT from the serial oracle, first at update", job.output())
+
+    @unittest.skipUnless(FULL, "make test-all")
+    def test_every_layout(self):
+        schedules = (PREDICTED, PAPER, {"pipeline.schedule": "flush"}, {"pipeline.schedule": "gpipe"},
+                     {"pipeline.schedule": "stash"}, {"pipeline.schedule": "sequential"})
+        more = ({}, {"model.tied": "false", "optimizer.clip": 0}, {"pipeline.recompute": "all", "pipeline.extra": 1},
+                {"model.dropout": 0, "optimizer.name": "muon", "model.family": "llama"})
+        for (stages, replicas), schedule, other in itertools.product(
+                ((2, 1), (3, 1), (4, 1), (1, 2), (2, 2)), schedules, more):
+            workers = stages * replicas
+            for size in (size for size in (2, 3, 4) if workers % size == 0):
+                settings = {**layout(stages, replicas), "pipeline.microbatches": 8, **schedule, **other}
+                with self.subTest(processes=size, **settings):
+                    self.equal(size, settings)
+
+
+class LaunchersTest(ProcessesTest):
+    def assert_equal_to_the_oracle(self, launcher, settings=()):
+        job = self.run_launched(launcher, "verify", settings=settings)
+        self.assertEqual(job.output().count("equal to the serial oracle, bit for bit"), 1, job.everything())
+
+    def test_torchrun(self):
+        launcher = [*TORCHRUN, "--standalone", "--nproc-per-node", "2"]
+        self.assert_equal_to_the_oracle(launcher, {"pipeline.stages": 2})
+
+    @unittest.skipUnless(mpirun(2), "mpirun is not installed")
+    def test_mpirun(self):
+        self.assert_equal_to_the_oracle(mpirun(3), {"pipeline.stages": 3})
+
+    @unittest.skipIf(slurm.available(), slurm.available())
+    def test_srun(self):
+        try:
+            cluster = slurm.Slurm().__enter__()
+        except slurm.Unavailable as reason:
+            self.skipTest(str(reason))
+        self.addCleanup(cluster.close)
+        job = self.job()
+        job.start([*cluster.command("srun", "-n", 2, "--overcommit"), program("TWOBW_BINARY", "twobw"), "verify"],
+                  cluster.environment)
+        self.assertEqual(job.wait(60), [0], job.everything())
+        self.assertEqual(job.output().count("equal to the serial oracle, bit for bit"), 1, job.everything())
+
+    def test_wrong_input(self):
+        """One sentence, from rank 0, and exit code 2 on every rank."""
+        for size, settings, part in (
+                (3, {"pipeline.stages": 2}, r"\b2\b.*\b3\b|\b3\b.*\b2\b"),
+                (2, {"pipeline.stages": 2, "network.interface": "nonesuch0"}, "nonesuch0"),
+                (2, {"pipeline.stages": 2, "network.silence": 0}, "network.silence")):
+            with self.subTest(processes=size, **settings):
+                job = self.start_ranks(size, "train", settings={**TINY, **settings, "run_dir": self.folder / "run"})
+                self.assertEqual(job.wait(30), [2] * size, job.everything())
+                self.assertRegex(job.errors(0), part)
+                self.assertEqual(job.errors(0).count("\n"), 1, job.everything())
+                self.assertFalse((self.folder / "run").exists())
+
+    def test_ranks_that_were_given_different_configurations(self):
+        given = [{**TINY, "train.seed": seed, "run_dir": self.folder / "run"} for seed in (0, 1)]
+        job = self.start_ranks(2, "train", settings=given)
+        self.assertEqual(job.wait(30), [2, 2], job.everything())
+        self.assertRegex(job.errors(0), r"train\.seed.*'0' on rank 0.*'1' on rank 1")
+
+
+class TrainTest(ProcessesTest):
+    """Checkpoints, evaluations, dropout; the split is given, since a measured one may differ from run to run."""
+
+    SETTINGS = {**TINY, "model.dropout": 0.1, "train.updates": 40, "train.eval_every": 20, "pipeline.schedule": "2bw",
+                "pipeline.stages": 2, "pipeline.split": "[6, 6]", "checkpoint.every_updates": 10, "network.silence": 5}
+
+    def settings(self, name, **changes):
+        return {**self.SETTINGS, "run_dir": self.folder / name, **changes}
+
+    def train_in(self, size, settings):
+        if size > 1:
+            self.run_ranks(size, "train", settings=settings)
+        else:
+            process = twobw("train", *words(settings))
+            self.assertEqual((process.returncode, process.stderr), (0, ""), process.stdout)
+        return Run(settings["run_dir"])
+
+    def assert_same(self, run, whole):
+        self.assertEqual(exact_lines(run), exact_lines(whole))
+        names = sorted(path.name for path in (whole.folder / "model").iterdir())
+        self.assertEqual(sorted(path.name for path in (run.folder / "model").iterdir()), names)
+        for name in names:
+            self.assertEqual((run.folder / "model" / name).read_bytes(), (whole.folder / "model" / name).read_bytes())
+
+    def test_the_run_of_one_process(self):
+        one = self.train_in(1, self.settings("one"))
+        two = self.train_in(2, self.settings("two"))
+        self.assert_same(two, one)
+        self.assertEqual(sorted(path.name for path in two.folder.iterdir()),
+                         sorted(path.name for path in one.folder.iterdir()))
+        for line in ("checkpoint", "loss", "validation_loss"):
+            self.assertEqual(*(sorted({tuple(sorted(found)) for found in run.lines if line in found and
+                                       "prediction_error" not in found}) for run in (one, two)))
+        exact = ("updates", "skipped_updates", "loss", "validation_loss", "best_validation_loss", "schedule", "split",
+                 "parameters", "interrupted")
+        self.assertEqual(*({key: run.summary.get(key) for key in exact} for run in (one, two)))
+        self.assertEqual([stage["layers"] for stage in two.summary["stages"]],
+                         [stage["layers"] for stage in one.summary["stages"]])
+        for stage in two.summary["stages"]:
+            self.assertGreater(stage["peak_bytes"], 0)
+            self.assertGreater(stage["utilisation"], 0)
+        newest = [run.folder / "checkpoints" / (run.folder / "checkpoints/latest").read_text().strip()
+                  for run in (one, two)]
+        self.assertEqual(newest[0].name, newest[1].name)
+        compared = twobw("checkpoint", "diff", *newest)
+        self.assertEqual(compared.returncode, 0, compared.stdout + compared.stderr)
+        verified = twobw("checkpoint", "verify", two.folder)
+        self.assertEqual(verified.returncode, 0, verified.stdout + verified.stderr)
+
+    def kill_in(self, size, settings, victim, after):
+        """Starts or goes on, and kills a rank once there are checkpoints beyond that update."""
+        settings = {**settings, "resume": "auto"}
+        if size > 1:
+            job = self.start_ranks(size, "train", settings=settings)
+        else:
+            job = self.job()
+            job.start([program("TWOBW_BINARY", "twobw"), "train", *words(settings)])
+        self.assertTrue(job.wait_for(lambda: has_checkpoint(settings["run_dir"], after)),
+                        "the run was faster than the signal\n" + job.everything())
+        job.signal(victim, signal.SIGKILL)
+        codes = job.wait(20)
+        self.assertNotIn(0, codes, job.everything())
+        job.assert_no_orphans()
+        self.assertFalse((settings["run_dir"] / "summary.json").exists())
+
+    def test_killed_and_resumed_in_other_processes(self):
+        """Two processes, one, and two again; each but the last loses a rank to SIGKILL."""
+        long = {"train.updates": 300, "train.eval_every": 100}
+        whole = self.train_in(1, self.settings("whole", **long))
+        settings = self.settings("run", **long)
+        self.kill_in(2, settings, victim=1, after=20)
+        self.kill_in(1, settings, victim=0, after=80)
+        self.kill_in(2, settings, victim=0, after=140)
+        self.assert_same(self.train_in(2, {**settings, "resume": "auto"}), whole)
+
+    def test_a_signal_saves_and_ends_the_run(self):
+        """To any rank: all of them save, and end well."""
+        settings = self.settings("run", **{"train.updates": 10**6, "checkpoint.every_updates": 0, "train.eval_every": 0,
+                                           "optimizer.decay": "constant"})
+        job = self.start_ranks(2, "train", settings=settings)
+        self.assertTrue(job.wait_for(lambda: has_updates(settings["run_dir"], 3)), job.everything())
+        job.signal(1, signal.SIGTERM)
+        self.assertEqual(job.wait(30), [0, 0], job.everything())
+        self.assertTrue(Run(settings["run_dir"]).summary["interrupted"])
+        verified = twobw("checkpoint", "verify", settings["run_dir"])
+        self.assertEqual(verified.returncode, 0, verified.stdout + verified.stderr)
+        self.assertRegex(twobw("checkpoint", "list", settings["run_dir"]).stdout, r"update \d+")
+
+    def test_on_one_host_nothing_listens_beyond_it(self):
+        settings = self.settings("run", **{"train.updates": 10**6, "checkpoint.every_updates": 0, "train.eval_every": 0})
+        job = self.start_ranks(2, "train", settings=settings)
+        self.assertTrue(job.wait_for(lambda: has_updates(settings["run_dir"], 3)), job.everything())
+        places = [place for pid in job.engines() for place in listening(pid)]
+        self.assertTrue(places, "rank 0 listens somewhere")
+        for address, port in places:
+            self.assertTrue(address.startswith("127.") or address == "::1", f"{address}:{port}")
+
+    @unittest.skipUnless(FULL, "make test-all")
+    def test_other_layouts(self):
+        for size, changes in ((2, {"pipeline.replicas": 2}), (4, {"pipeline.replicas": 2}),
+                              (3, {"pipeline.stages": 3, "pipeline.split": "[4, 4, 4]"}),
+                              (2, {"pipeline.schedule": "flush"}), (2, {"pipeline.predict": "false"}),
+                              (2, {"train.precision": "bf16", "devices": TWO_CORES})):
+            with self.subTest(processes=size, **changes):
+                name = re.sub(r"\W+", "-", f"{size}{changes}")[:60]
+                whole = self.train_in(1, self.settings(name + ".one", **changes))
+                self.assert_same(self.train_in(size, self.settings(name, **changes)), whole)
+
+
+if __name__ == "__main__":
+    unittest.main()
