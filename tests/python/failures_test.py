@@ -1,0 +1,262 @@
+"""Runs in several processes that fail: every process ends, soon and with a report, and what was saved is good.
+
+A case is a fault, a schedule and the moment at which the fault comes. By default some of them, each fault once; with
+TWOBW_FULL_SWEEPS=1 all.
+"""
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+import hosts as namespaces
+from processes import (FULL, GRACE, ProcessesTest, free_port, has_checkpoint, has_updates, is_saving, rank_environment)
+from resume_test import exact_lines
+from support import TINY, Run, program, twobw, words
+
+SILENCE, ARRIVAL = 3, 6
+NO_HOSTS = namespaces.available()
+SCHEDULES = ("2bw", "flush")
+MOMENTS = ("start", "steady", "saving")
+# What a report of a run that was under way says, whoever prints it.
+REPORT = {"the worker": r"stage \d+", "the instruction": r"(Send|Recv|Forward|Backward|Step|Norm|Wait|Predict|Sum)\w*",
+          "the microbatch": r"microbatch \d+", "the version": r"version|W\(\d+\)|P\(\d+\)",
+          "signs of life of peers": r"sign of life|silent|last heard|closed its connection"}
+
+
+class Fault:
+    """Something that happens to one rank of a run, and what becomes of its process."""
+
+    def __init__(self, victim=1):
+        self.victim = victim
+
+    def strike(self, case, job):
+        raise NotImplementedError
+
+    def after(self, case, job):
+        """When the other ranks have ended."""
+
+
+class Killed(Fault):
+    def strike(self, case, job):
+        job.signal(self.victim, signal.SIGKILL)
+
+
+class Stopped(Fault):
+    """As one whose host hangs. It ends too, once it may run again."""
+
+    def strike(self, case, job):
+        job.signal(self.victim, signal.SIGSTOP)
+
+    def after(self, case, job):
+        case.assertIn(self.victim, job.running())
+        job.signal(self.victim, signal.SIGCONT)
+
+
+class Unplugged(Fault):
+    def strike(self, case, job):
+        case.hosts.unplug(self.victim)
+
+
+class Stalled(Fault):
+    def strike(self, case, job):
+        case.hosts.stall(self.victim)
+
+
+ON_ONE_HOST = {"killed": Killed, "stopped": Stopped}
+ON_HOSTS = {"unplugged": Unplugged, "stalled": Stalled}
+
+
+class FaultCase(ProcessesTest):
+    """Two ranks; the run would go on for days."""
+
+    def settings(self, schedule, moment, name="run"):
+        return {**TINY, "model.dropout": 0.1, "train.updates": 10**6, "optimizer.decay": "constant",
+                "pipeline.schedule": schedule, "pipeline.stages": 2, "pipeline.split": "[6, 6]",
+                "checkpoint.every_updates": 1 if moment == "saving" else 5, "run_dir": self.folder / name,
+                "network.silence": SILENCE, "network.arrival": ARRIVAL}
+
+    def await_moment(self, job, folder, moment):
+        if moment == "start":  # the program is there, and on its way to the others
+            job.wait_for(lambda: len(job.engines()) == len(job.processes), what="all processes")
+            return
+        come = job.wait_for(lambda: has_updates(folder, 5) and has_checkpoint(folder), what="the first checkpoint")
+        self.assertTrue(come, job.everything())
+        if moment == "saving":
+            self.assertTrue(job.wait_for(lambda: is_saving(folder), what="a checkpoint in the making"), job.everything())
+
+    def fails(self, fault, schedule, moment, start, name="run"):
+        """Starts, strikes, and checks everything that holds of every failure; the settings of the run."""
+        settings = self.settings(schedule, moment, name)
+        job = start(settings)
+        self.await_moment(job, settings["run_dir"], moment)
+        fault.strike(self, job)
+        others = [rank for rank in range(len(job.processes)) if rank != fault.victim]
+        limit = (max(ARRIVAL, SILENCE) if moment == "start" else SILENCE) + GRACE
+        codes = job.wait(limit, of=others)
+        self.assertNotIn(0, codes, job.everything())
+        fault.after(self, job)
+        self.assertNotEqual(job.wait(limit, of=[fault.victim]), [0], job.everything())
+        job.assert_no_orphans()
+        words_ = "".join(job.errors(rank) + job.output(rank) for rank in others)
+        self.assertNotEqual(words_.strip(), "", "nobody says anything")
+        if moment != "start":
+            for what, pattern in REPORT.items():
+                self.assertRegex(words_, pattern, f"the report does not have {what}")
+            self.assertRegex(words_, rf"rank {fault.victim}\b")
+            verified = twobw("checkpoint", "verify", settings["run_dir"])
+            self.assertEqual(verified.returncode, 0, verified.stdout + verified.stderr)
+        self.assertFalse((settings["run_dir"] / "summary.json").exists())
+        job.close()
+        return settings
+
+    def resumes(self, settings):
+        """Goes on for some updates, and is what a run never interrupted is."""
+        folder = settings["run_dir"]
+        newest = max(int(path.name[len("update-"):]) for path in (folder / "checkpoints").glob("update-????????"))
+        ends = {**settings, "train.updates": newest + 10}
+        self.run_ranks(2, "train", settings={**ends, "resume": "auto"})
+        whole = twobw("train", *words({**ends, "run_dir": self.folder / "whole"}))
+        self.assertEqual(whole.returncode, 0, whole.stderr)
+        self.assertEqual(exact_lines(Run(folder)), exact_lines(Run(self.folder / "whole")))
+        self.assertEqual((folder / "model/model.safetensors").read_bytes(),
+                         (self.folder / "whole/model/model.safetensors").read_bytes())
+
+
+class FaultsTest(FaultCase):
+    def on_one_host(self, settings):
+        return self.start_ranks(2, "train", settings=settings)
+
+    def test_killed(self):
+        self.resumes(self.fails(Killed(1), "2bw", "steady", self.on_one_host))
+
+    def test_rank_0_killed_while_it_saves(self):
+        self.fails(Killed(0), "flush", "saving", self.on_one_host)
+
+    def test_stopped(self):
+        self.fails(Stopped(1), "2bw", "saving", self.on_one_host)
+
+    def test_killed_at_the_start(self):
+        self.fails(Killed(1), "flush", "start", self.on_one_host)
+
+    @unittest.skipUnless(FULL, "make test-all")
+    def test_all(self):
+        for name, kind in ON_ONE_HOST.items():
+            for schedule in SCHEDULES:
+                for moment in MOMENTS:
+                    for victim in (0, 1):
+                        with self.subTest(fault=name, schedule=schedule, moment=moment, victim=victim):
+                            run = f"{name}.{schedule}.{moment}.{victim}"
+                            settings = self.fails(kind(victim), schedule, moment, self.on_one_host, run)
+                            if moment == "saving":
+                                self.resumes(settings)
+                                shutil.rmtree(self.folder / "whole")
+
+
+@unittest.skipIf(NO_HOSTS, NO_HOSTS)
+class LinksTest(FaultCase):
+    """The same ranks on two hosts, whose link is what fails."""
+
+    def setUp(self):
+        super().setUp()
+        self.hosts = namespaces.Hosts(2).__enter__()
+        self.addCleanup(self.hosts.close)
+
+    def on_two_hosts(self, settings):
+        job, port = self.job(), free_port()
+        for rank in range(2):
+            job.start(self.hosts.command(rank, program("TWOBW_BINARY", "twobw"), "train", *words(settings)),
+                      {**rank_environment(rank, 2, port, self.hosts.address(0), local_size=1),
+                       "TWOBW_JOB_TOKEN": "a token of the failing runs"})
+        return job
+
+    def test_unplugged(self):
+        self.fails(Unplugged(1), "2bw", "steady", self.on_two_hosts)
+
+    def test_stalled(self):
+        self.fails(Stalled(1), "flush", "steady", self.on_two_hosts)
+
+    @unittest.skipUnless(FULL, "make test-all")
+    def test_all(self):
+        for name, kind in {**ON_HOSTS, **ON_ONE_HOST}.items():
+            for schedule in SCHEDULES:
+                for moment in MOMENTS:
+                    with self.subTest(fault=name, schedule=schedule, moment=moment):
+                        self.fails(kind(1), schedule, moment, self.on_two_hosts, f"{name}.{schedule}.{moment}")
+                        self.hosts.plug(1)
+                        self.hosts.unstall(1)
+
+
+class StartTest(ProcessesTest):
+    """Runs that never begin."""
+
+    def settings(self):
+        return {**TINY, "pipeline.stages": 2, "run_dir": self.folder / "run", "network.arrival": 3,
+                "network.silence": SILENCE}
+
+    def test_a_rank_that_never_arrives(self):
+        for there, missing in ((0, 1), (1, 0)) if FULL else ((0, 1),):
+            with self.subTest(missing=missing):
+                job = self.start_ranks(2, "train", settings=self.settings(), only=[there])
+                begin = time.monotonic()
+                self.assertNotEqual(job.wait(3 + GRACE), [0])
+                self.assertGreaterEqual(time.monotonic() - begin, 2.5, "it did not wait")
+                self.assertRegex(job.errors(), rf"rank {missing}\b")
+                self.assertFalse((self.folder / "run").exists())
+                job.assert_no_orphans()
+
+    def test_a_rank_of_another_build(self):
+        """The same program with a byte more, which does nothing."""
+        original = pathlib.Path(program("TWOBW_BINARY", "twobw"))
+        other = self.folder / "other"
+        other.mkdir()
+        for path in original.parent.glob("twobw*"):
+            if path.is_file() and (path.suffix == ".so" or path.name in (original.name, original.name + "-engine")):
+                shutil.copy(path, other)
+        for name in (original.name, original.name + "-engine"):
+            with open(other / name, "ab") as file:
+                file.write(b"\0")
+        job = self.start_ranks(2, "train", settings=self.settings(), binary=[str(original), str(other / original.name)])
+        codes = job.wait(3 + GRACE)
+        self.assertNotIn(0, codes, job.everything())
+        self.assertRegex(job.errors(0), r"rank 1 has build .* rank 0 has build|build")
+        self.assertFalse((self.folder / "run").exists())
+
+    def test_two_ranks_with_one_number(self):
+        """Before the run has begun: which of the two is right nobody knows."""
+        job, port = self.job(), free_port()
+        for rank in (0, 1, 1):
+            job.start([program("TWOBW_BINARY", "twobw"), "train", *words({**self.settings(), "pipeline.stages": 3})],
+                      rank_environment(rank, 3, port))
+        codes = job.wait(3 + SILENCE + GRACE)
+        self.assertNotIn(0, codes, job.everything())
+        self.assertRegex("".join(map(job.errors, range(3))), "rank 1 is there twice")
+
+
+class FullDiskTest(ProcessesTest):
+    def test_the_run_goes_on(self):
+        """As in one process: what was saved before is good, and the log says what was not."""
+        for schedule in SCHEDULES if FULL else ("2bw",):
+            with self.subTest(schedule=schedule):
+                small, folder = self.folder / f"small.{schedule}", self.folder / f"run.{schedule}"
+                small.mkdir()
+                mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1500k", "tmpfs", small],
+                                         capture_output=True)
+                if mounted.returncode != 0:
+                    self.skipTest("only root can mount a small disk")
+                self.addCleanup(subprocess.run, ["umount", small], check=True)
+                folder.mkdir()
+                (folder / "checkpoints").symlink_to(small)
+                settings = {**TINY, "train.updates": 40, "pipeline.stages": 2, "pipeline.schedule": schedule,
+                            "checkpoint.every_updates": 3, "checkpoint.keep": 100, "run_dir": folder, "resume": "auto"}
+                job = self.run_ranks(2, "train", settings=settings)
+                self.assertIn("saved a checkpoint after update", job.output())
+                self.assertIn("warning: no checkpoint after update", job.output())
+                verified = twobw("checkpoint", "verify", folder)
+                self.assertEqual(verified.returncode, 0, verified.stdout + verified.stderr)
+                self.assertFalse(list(small.glob("*.partial")))
+
+
+if __name__ == "__main__":
+    unittest.main()

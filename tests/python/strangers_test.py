@@ -1,0 +1,145 @@
+"""Strangers at the ports of a run: none of them joins it, changes it or holds it up."""
+import contextlib
+import resource
+import signal
+import socket
+import unittest
+
+from processes import FULL, GRACE, ProcessesTest, free_port, has_updates, listening, rank_environment
+from resume_test import exact_lines
+from support import TINY, Run, program, twobw, words
+
+CROWD = 1000 if FULL else 300
+GARBAGE = (b"", b"\0", b"GET / HTTP/1.1\r\nHost: here\r\n\r\n", b"\xff" * 64, b"\x16\x03\x01\x02\x00\x01" + b"\0" * 500,
+           bytes(range(256)) * 40, b"\x7f\xff\xff\xff" * 4, b"\0" * 100_000, b"SSH-2.0-OpenSSH_9.2\r\n")
+TOKENS = {"ours": "the token of the first job", "theirs": "the token of another job"}
+
+
+def say(place, words_, wait=0.2):
+    """What the other end answers before it closes, or in that time."""
+    family = socket.AF_INET6 if ":" in place[0] else socket.AF_INET
+    answer = b""
+    with contextlib.suppress(OSError), socket.socket(family) as stranger:
+        stranger.settimeout(wait)
+        stranger.connect(place)
+        stranger.sendall(words_)
+        while part := stranger.recv(4096):
+            answer += part
+    return answer
+
+
+class Crowd:
+    """Connections that say nothing and stay; more than may wait at once."""
+
+    def __init__(self, places, count):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, count + 256)), hard))
+        self.sockets = []
+        for number in range(count):
+            place = places[number % len(places)]
+            stranger = socket.socket(socket.AF_INET6 if ":" in place[0] else socket.AF_INET)
+            stranger.setblocking(False)
+            stranger.connect_ex(place)
+            self.sockets.append(stranger)
+
+    def close(self):
+        for stranger in self.sockets:
+            stranger.close()
+
+
+class StrangersTest(ProcessesTest):
+    SETTINGS = {**TINY, "model.dropout": 0.1, "pipeline.schedule": "2bw", "pipeline.stages": 2,
+                "pipeline.split": "[6, 6]", "train.updates": 300, "network.silence": 10, "network.arrival": 30}
+
+    def settings(self, name, **changes):
+        return {**self.SETTINGS, "run_dir": self.folder / name, **changes}
+
+    def start_rank(self, job, rank, port, settings, token=None):
+        variables = rank_environment(rank, 2, port)
+        if token:
+            variables["TWOBW_JOB_TOKEN"] = TOKENS[token]
+        return job.start([program("TWOBW_BINARY", "twobw"), "train", *words(settings)], variables)
+
+    def places(self, job):
+        return [place for pid in job.engines() for place in listening(pid)]
+
+    def assert_the_run_of_one_process(self, folder):
+        whole = twobw("train", *words(self.settings("whole")))
+        self.assertEqual(whole.returncode, 0, whole.stderr)
+        self.assertEqual(exact_lines(Run(folder)), exact_lines(Run(self.folder / "whole")))
+
+    def test_while_a_run_is_under_way(self):
+        """Garbage, and a crowd that stays until the run has ended."""
+        settings = self.settings("run")
+        job = self.start_ranks(2, "train", settings=settings)
+        self.assertTrue(job.wait_for(lambda: has_updates(settings["run_dir"], 3)), job.everything())
+        places = self.places(job)
+        self.assertTrue(places)
+        crowd = Crowd(places, CROWD)
+        self.addCleanup(crowd.close)
+        for place in places:
+            for words_ in GARBAGE:
+                if job.running():
+                    self.assertNotIn(b"token", say(place, words_, wait=0.02))
+        self.assertEqual(job.wait(90), [0, 0], job.everything())
+        self.assertEqual(job.errors(0) + job.errors(1), "")
+        self.assert_the_run_of_one_process(settings["run_dir"])
+
+    def test_before_a_run_begins(self):
+        """Rank 0 waits, the crowd is there first, one with another token wants to be rank 1; rank 1 comes all the
+        same."""
+        settings = self.settings("run", **{"train.updates": 20})
+        job, port = self.job(), free_port()
+        self.start_rank(job, 0, port, settings, "ours")
+        self.assertTrue(job.wait_for(lambda: self.places(job), what="rank 0's port"), job.everything())
+        places = self.places(job)
+        crowd = Crowd(places, CROWD)
+        self.addCleanup(crowd.close)
+        for words_ in GARBAGE:
+            say(places[0], words_, wait=0.02)
+        impostor = self.job()
+        self.start_rank(impostor, 1, port, {**settings, "network.arrival": 5}, "theirs")
+        self.start_rank(job, 1, port, settings, "ours")
+        self.assertEqual(job.wait(60), [0, 0], job.everything())
+        self.assertEqual(len(Run(settings["run_dir"]).updates), 20)
+        self.assertNotEqual(impostor.wait(5 + GRACE), [0], impostor.everything())
+        self.assertNotEqual(impostor.errors(), "")
+
+    def second_job(self, tokens):
+        """Two more ranks at the port of a run under way; both must fail, and the run must not notice."""
+        settings = self.settings("run", **{"train.updates": 10**6, "optimizer.decay": "constant"})
+        job, port = self.job(), free_port()
+        for rank in range(2):
+            self.start_rank(job, rank, port, settings, tokens[0])
+        self.assertTrue(job.wait_for(lambda: has_updates(settings["run_dir"], 3)), job.everything())
+        second = self.job()
+        for rank in range(2):
+            self.start_rank(second, rank, port, {**settings, "run_dir": self.folder / "second", "network.arrival": 3},
+                            tokens[1])
+        self.assertNotIn(0, second.wait(3 + GRACE), second.everything())
+        self.assertFalse((self.folder / "second").exists())
+        made = len(Run(settings["run_dir"]).updates)
+        self.assertEqual(job.running(), [0, 1], job.everything())
+        self.assertTrue(job.wait_for(lambda: has_updates(settings["run_dir"], made + 3)), job.everything())
+        job.signal(0, signal.SIGTERM)
+        self.assertEqual(job.wait(30), [0, 0], job.everything())
+
+    def test_a_second_job_at_the_same_port(self):
+        self.second_job(("ours", "theirs"))
+
+    @unittest.skipUnless(FULL, "make test-all")
+    def test_a_second_job_with_the_same_token(self):
+        """As when the same command is given twice."""
+        self.second_job((None, None))
+
+    def test_a_token_that_is_too_short(self):
+        job, port = self.job(), free_port()
+        for rank in range(2):
+            job.start([program("TWOBW_BINARY", "twobw"), "train", *words(self.settings("run"))],
+                      {**rank_environment(rank, 2, port), "TWOBW_JOB_TOKEN": "short"})
+        self.assertEqual(job.wait(GRACE), [2, 2], job.everything())
+        self.assertIn("TWOBW_JOB_TOKEN", job.errors(0))
+
+
+if __name__ == "__main__":
+    unittest.main()
