@@ -2,6 +2,7 @@
 # make test       install, build, and run the tests
 # make test-all   the same and what takes longer: all of clang-tidy, all tests under every sanitizer
 # make fuzz       10 million hostile inputs for every reader of files from elsewhere
+# make soak       a run in several processes, killed 50 times, against one that was never killed
 # See README.md for the rest.
 SHELL := bash
 PYTHON := $(or $(TWOBW_PYTHON),.venv/bin/python)
@@ -9,8 +10,8 @@ CONFIG ?= configs/default.yaml
 JOBS ?= $(shell nproc)
 TIMED := @scripts/timed.sh
 
-.PHONY: run test test-all parts build build-tests install bench paper corpus asan tsan gpu-check fuzz format lint \
-        clean
+.PHONY: run test test-all parts build build-tests install bench bench-network paper corpus asan tsan gpu-check fuzz \
+        soak format lint clean
 
 run: build corpus
 	@build/twobw train $(CONFIG) --beside flush --sample 240 --prompt $$'import torch\n\n\ndef '
@@ -37,11 +38,13 @@ corpus: install
 # The release build runs everything; the sanitizers run the C++ tests.
 test: LINT :=
 test: SANITIZED :=
+test: SWEEPS :=
 test: parts
 
 test-all: LINT := all
 test-all: GPU_TESTS := -D TWOBW_GPU_TESTS=ON
 test-all: SANITIZED := all
+test-all: SWEEPS := TWOBW_FULL_SWEEPS=1
 test-all: parts
 
 parts:
@@ -52,7 +55,7 @@ parts:
 	$(TIMED) lint scripts/lint.sh $(LINT)
 	$(TIMED) tests-c++ ctest --test-dir build --output-on-failure --no-tests=error --parallel 2 \
 	  -R '^(core|torch|cuda|fuzz)'
-	$(TIMED) tests-python ctest --test-dir build --output-on-failure --no-tests=error -R '^python$$'
+	$(TIMED) tests-python env $(SWEEPS) ctest --test-dir build --output-on-failure --no-tests=error -R '^python$$'
 	$(TIMED) thread-sanitizer scripts/sanitized_tests.sh tsan $(SANITIZED)
 	$(TIMED) address-sanitizer scripts/sanitized_tests.sh asan $(SANITIZED)
 	@scripts/timed.sh --report
@@ -72,8 +75,16 @@ fuzz: install
 	@cmake --build --preset release --parallel $(JOBS) --target twobw_fuzz
 	@build/tests/twobw_fuzz --inputs $(FUZZ_INPUTS) --jobs $(JOBS) --failures build
 
+CYCLES ?= 50
+soak: build
+	@$(PYTHON) scripts/soak.py --cycles $(CYCLES)
+
 bench: build
 	@$(PYTHON) benchmarks/pipeline.py
+
+# On shaped links between network namespaces; needs root.
+bench-network: build
+	@$(PYTHON) benchmarks/network.py
 
 # A published evaluation on 64 GPUs, modelled.
 paper: install

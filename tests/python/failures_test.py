@@ -84,7 +84,8 @@ class FaultCase(ProcessesTest):
         come = job.wait_for(lambda: has_updates(folder, 5) and has_checkpoint(folder), what="the first checkpoint")
         self.assertTrue(come, job.everything())
         if moment == "saving":
-            self.assertTrue(job.wait_for(lambda: is_saving(folder), what="a checkpoint in the making"), job.everything())
+            saves = job.wait_for(lambda: is_saving(folder), what="a checkpoint in the making")
+            self.assertTrue(saves, job.everything())
 
     def fails(self, fault, schedule, moment, start, name="run"):
         """Starts, strikes, and checks everything that holds of every failure; the settings of the run."""

@@ -200,7 +200,7 @@ class TrainTest(ProcessesTest):
         self.assertRegex(twobw("checkpoint", "list", settings["run_dir"]).stdout, r"update \d+")
 
     def test_on_one_host_nothing_listens_beyond_it(self):
-        settings = self.settings("run", **{"train.updates": 10**6, "checkpoint.every_updates": 0, "train.eval_every": 0})
+        settings = self.settings("run", **{"train.updates": 10**6, "checkpoint.every_updates": 0})
         job = self.start_ranks(2, "train", settings=settings)
         self.assertTrue(job.wait_for(lambda: has_updates(settings["run_dir"], 3)), job.everything())
         places = [place for pid in job.engines() for place in listening(pid)]

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Kills a run in several processes again and again, and goes on each time; at the end it must be the run that was
+never killed, bit for bit.
+
+    .venv/bin/python scripts/soak.py [--cycles 50] [--seed 0] [--processes 1,2,4] [--schedule 2bw]
+
+Two pipelines of two stages, which 1, 2 or 4 processes host, as chance will have it. Every cycle goes on from the newest
+checkpoint (resume=auto), and after a random number of updates, or already at the start, a random rank is killed
+(SIGKILL) or hangs (SIGSTOP); all processes must end soon, and `twobw checkpoint verify` must find every checkpoint good.
+"""
+import argparse
+import pathlib
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+
+from processes import GRACE, Job, free_port, has_updates, rank_environment  # noqa: E402
+from resume_test import exact_lines  # noqa: E402
+from support import TINY, Run, program, words  # noqa: E402
+
+WORKERS = 4
+
+
+def settings_of(options, folder, updates):
+    return {**TINY, "model.dropout": 0.1, "pipeline.schedule": options.schedule, "pipeline.stages": 2,
+            "pipeline.replicas": 2, "pipeline.split": "[6, 6]", "optimizer.decay": "constant", "train.eval_every": 20,
+            "train.updates": updates, "checkpoint.every_updates": 5, "network.silence": options.silence,
+            "network.arrival": options.arrival, "run_dir": folder, "resume": "auto"}
+
+
+def start(job, size, settings):
+    command, port = [program("TWOBW_BINARY", "twobw"), "train", *words(settings)], free_port()
+    for rank in range(size):
+        job.start(command, rank_environment(rank, size, port) if size > 1 else ())
+
+
+def newest_checkpoint(folder):
+    return max((int(path.name[len("update-"):]) for path in (folder / "checkpoints").glob("update-????????")),
+               default=0)
+
+
+def made_updates(folder):
+    metrics = folder / "metrics.jsonl"
+    return metrics.read_text().count('"grad_norm"') if metrics.exists() else 0
+
+
+def cycle(options, chance, folder):
+    """Goes on, strikes, waits for the end; the figures of it."""
+    size, which = chance.choice(options.processes), chance.choice((signal.SIGKILL,) * 3 + (signal.SIGSTOP,))
+    victim = chance.randrange(size)
+    at_the_start = chance.random() < 0.2
+    target = 0 if at_the_start else made_updates(folder) + chance.randint(1, options.updates)
+    with Job() as job:
+        start(job, size, settings_of(options, folder, 10**6))
+        if not job.wait_for(lambda: has_updates(folder, target), within=120, what=f"update {target}"):
+            raise AssertionError(f"a process ended by itself\n{job.everything()}")
+        time.sleep(chance.random() * (2 if at_the_start else 0.02))
+        if size == 1:
+            which = signal.SIGKILL  # nobody would miss it
+        job.signal(victim, which)
+        struck = time.monotonic()
+        limit = max(options.silence, options.arrival if at_the_start else 0) + GRACE
+        codes = job.wait(limit, of=[rank for rank in range(size) if rank != victim])
+        ended = time.monotonic() - struck
+        if which == signal.SIGSTOP:
+            job.signal(victim, signal.SIGCONT)
+        codes += job.wait(limit, of=[victim])
+        if 0 in codes:
+            raise AssertionError(f"a process says that all went well\n{job.everything()}")
+        job.assert_no_orphans()
+    made, saved = made_updates(folder), newest_checkpoint(folder)
+    if saved > 0:
+        verified = subprocess.run([program("TWOBW_BINARY", "twobw"), "checkpoint", "verify", folder],
+                                  capture_output=True, text=True)
+        if verified.returncode != 0:
+            raise AssertionError(f"a checkpoint is not good\n{verified.stdout}{verified.stderr}")
+    return {"size": size, "signal": which.name, "victim": victim, "seconds": ended, "made": made, "saved": saved}
+
+
+def finish(options, folder, size, updates):
+    with Job() as job:
+        start(job, size, settings_of(options, folder, updates))
+        codes = job.wait(600)
+        if any(codes):
+            raise AssertionError(f"the run does not end well\n{job.everything()}")
+    return Run(folder)
+
+
+def soak(options, folder):
+    chance, figures, begin = random.Random(options.seed), [], time.monotonic()
+    for number in range(options.cycles):
+        figures.append(cycle(options, chance, folder / "killed"))
+        print("cycle {:3}: {size} processes, {signal} to rank {victim} after update {made}, saved {saved}; the others "
+              "ended in {seconds:.1f} s".format(number + 1, **figures[-1]), flush=True)
+    updates = newest_checkpoint(folder / "killed") + 20
+    killed = finish(options, folder / "killed", max(options.processes), updates)
+    whole = finish(options, folder / "whole", 1, updates)
+    same = (exact_lines(killed) == exact_lines(whole) and
+            (killed.folder / "model/model.safetensors").read_bytes() ==
+            (whole.folder / "model/model.safetensors").read_bytes())
+
+    print(f"\n{options.cycles} cycles of {options.schedule}, {updates} updates, {time.monotonic() - begin:.0f} s")
+    for name in sorted({figure["signal"] for figure in figures}):
+        times = [figure["seconds"] for figure in figures if figure["signal"] == name and figure["size"] > 1]
+        if times:
+            print(f"  {name}: {len(times)} times in several processes; the others ended in "
+                  f"{statistics.median(times):.1f} s (median), {max(times):.1f} s (longest)")
+    again = [figure["made"] - figure["saved"] for figure in figures]
+    print(f"  updates made again: {statistics.median(again):g} (median), {max(again)} (most)")
+    print("  losses, norms, validation losses and weights: " +
+          ("those of the run never killed, bit for bit" if same else "DIFFERENT from those of the run never killed"))
+    return 0 if same else 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cycles", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--processes", type=lambda text: [int(part) for part in text.split(",")], default=[1, 2, 4],
+                        help="numbers of processes to choose from (1, 2, 4)")
+    parser.add_argument("--updates", type=int, default=25, help="most updates of a cycle")
+    parser.add_argument("--schedule", default="2bw")
+    parser.add_argument("--silence", type=float, default=3, help="seconds after which a rank counts as dead")
+    parser.add_argument("--arrival", type=float, default=15, help="seconds until all ranks must be there")
+    options = parser.parse_args()
+    if any(size < 1 or WORKERS % size for size in options.processes):
+        parser.error(f"{WORKERS} workers need 1, 2 or 4 processes")
+    with tempfile.TemporaryDirectory(prefix="twobw_soak_") as folder:
+        try:
+            return soak(options, pathlib.Path(folder))
+        except AssertionError as failure:
+            print(f"FAILED: {failure}")
+            return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
