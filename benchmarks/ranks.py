@@ -15,6 +15,7 @@ import time
 
 RANK = "RANK"
 STORE = "BENCHMARK_STORE"
+HOSTS = "BENCHMARK_HOSTS"  # a list of commands in JSON: what runs a rank on its host
 
 
 def environment(threads):
@@ -30,7 +31,8 @@ def start(count, threads, timeout):
     with tempfile.TemporaryDirectory() as folder:
         errors = [open(os.path.join(folder, f"stderr.{rank}"), "w+") for rank in range(count)]
         store = {STORE: os.path.join(folder, "store"), "WORLD_SIZE": str(count)}
-        processes = [subprocess.Popen([sys.executable, *sys.argv], stderr=errors[rank],
+        hosts = json.loads(os.environ.get(HOSTS, "[]")) or [[]] * count
+        processes = [subprocess.Popen([*hosts[rank], sys.executable, *sys.argv], stderr=errors[rank],
                                       env={**environment(threads), **store, RANK: str(rank)})
                      for rank in range(count)]
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the ranks end with this process

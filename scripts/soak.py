@@ -6,7 +6,7 @@ never killed, bit for bit.
 
 Two pipelines of two stages, which 1, 2 or 4 processes host, as chance will have it. Every cycle goes on from the newest
 checkpoint (resume=auto), and after a random number of updates, or already at the start, a random rank is killed
-(SIGKILL) or hangs (SIGSTOP); all processes must end soon, and `twobw checkpoint verify` must find every checkpoint good.
+(SIGKILL) or hangs (SIGSTOP); all processes must end soon, and `twobw checkpoint verify` must find all checkpoints good.
 """
 import argparse
 import pathlib
