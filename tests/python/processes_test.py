@@ -1,11 +1,12 @@
 """One run in several processes: the bits of the serial oracle and of one process, under every launcher."""
 import itertools
+import os
 import re
 import signal
 import unittest
 
 import slurm
-from processes import FULL, TORCHRUN, ProcessesTest, has_checkpoint, has_updates, listening, mpirun
+from processes import FULL, GRACE, TORCHRUN, ProcessesTest, has_checkpoint, has_updates, listening, mpirun
 from resume_test import exact_lines
 from support import TINY, TWO_CORES, Run, program, twobw, words
 
@@ -115,7 +116,7 @@ class TrainTest(ProcessesTest):
     """Checkpoints, evaluations, dropout; the split is given, since a measured one may differ from run to run."""
 
     SETTINGS = {**TINY, "model.dropout": 0.1, "train.updates": 40, "train.eval_every": 20, "pipeline.schedule": "2bw",
-                "pipeline.stages": 2, "pipeline.split": "[6, 6]", "checkpoint.every_updates": 10, "network.silence": 5}
+                "pipeline.stages": 2, "pipeline.split": "[6, 6]", "checkpoint.every_updates": 10, "network.silence": 10}
 
     def settings(self, name, **changes):
         return {**self.SETTINGS, "run_dir": self.folder / name, **changes}
@@ -171,7 +172,7 @@ class TrainTest(ProcessesTest):
         self.assertTrue(job.wait_for(lambda: has_checkpoint(settings["run_dir"], after)),
                         "the run was faster than the signal\n" + job.everything())
         job.signal(victim, signal.SIGKILL)
-        codes = job.wait(20)
+        codes = job.wait(10 + GRACE)
         self.assertNotIn(0, codes, job.everything())
         job.assert_no_orphans()
         self.assertFalse((settings["run_dir"] / "summary.json").exists())
@@ -185,6 +186,22 @@ class TrainTest(ProcessesTest):
         self.kill_in(1, settings, victim=0, after=80)
         self.kill_in(2, settings, victim=0, after=140)
         self.assert_same(self.train_in(2, {**settings, "resume": "auto"}), whole)
+
+    @unittest.skipUnless(FULL, "make test-all")
+    def test_torchrun_restarts_it(self):
+        """All ranks start anew when one was killed, and go on from the newest checkpoint."""
+        long = {"train.updates": 300, "train.eval_every": 100}
+        whole = self.train_in(1, self.settings("whole", **long))
+        settings = self.settings("run", **long, resume="auto")
+        job = self.job()
+        job.start([*TORCHRUN, "--standalone", "--nproc-per-node", 2, "--max-restarts", 2,
+                   program("TWOBW_BINARY", "twobw"), "train", *words(settings)])
+        for after in (20, 150):
+            self.assertTrue(job.wait_for(lambda: has_checkpoint(settings["run_dir"], after)), job.everything())
+            os.kill(job.engines()[-1], signal.SIGKILL)
+        self.assertEqual(job.wait(120), [0], job.everything())
+        job.assert_no_orphans()
+        self.assert_same(Run(settings["run_dir"]), whole)
 
     def test_a_signal_saves_and_ends_the_run(self):
         """To any rank: all of them save, and end well."""
