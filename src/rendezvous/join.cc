@@ -59,8 +59,8 @@ transport::Wires connect_wires(const transport::GlooSetup& setup) {
 }  // namespace
 
 std::string own_address(const launch::World& world, const NetworkConfig& network) {
-  if (world.on_one_host()) return control::kLoopback;
   if (network.interface != "auto") return address_of_interface(network.interface, interfaces());
+  if (world.on_one_host()) return control::kLoopback;
   std::string address = control::local_address_to(world.master_address);
   if (is_loopback(address)) {
     fail_input(

@@ -131,11 +131,11 @@ void Exchange::finish() {
       [&] { return std::ssize(ended_) == others; }, [] { return true; });
 }
 
-std::string Exchange::describe_others() const {
+std::string describe_others(const transport::Processes& processes) {
   std::string text;
-  for (const control::Life& life : processes_.control().lives()) {
+  for (const control::Life& life : processes.control().lives()) {
     text += life.has_left ? fmt::format("  process {}: has left\n", life.rank)
-                          : fmt::format("  process {}: heard of {:.1f} s ago\n", life.rank, life.silent_s);
+                          : fmt::format("  process {}: last heard of {:.1f} s ago\n", life.rank, life.silent_s);
   }
   return text;
 }

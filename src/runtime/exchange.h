@@ -40,8 +40,6 @@ class Exchange {
   // Tells the others that the workers here have ended, and waits until all have: then all their reports are
   // in, and all that they send is on its way.
   void finish();
-  // "  process 1: heard of 0.2 s ago", a line each.
-  std::string describe_others() const;
 
  private:
   using Topic = transport::Processes::Topic;
@@ -61,5 +59,8 @@ class Exchange {
   std::set<int> ended_;  // ranks whose workers have; under the hub's lock
   int number_ = 0;
 };
+
+// "  process 1: last heard of 0.2 s ago", a line each.
+std::string describe_others(const transport::Processes& processes);
 
 }  // namespace twobw::runtime

@@ -53,7 +53,7 @@ void Pipeline::fail(const std::string& who, const std::exception_ptr& failure) {
   std::string at = report();
   {
     std::lock_guard lock(failure_mutex_);
-    if (failures_.empty()) stuck_report_ = std::move(at);
+    if (failures_.empty()) report_ = std::move(at);
     failures_.push_back({message, stuck});
     hub_.cancel();
     failed_.notify_all();
@@ -63,16 +63,20 @@ void Pipeline::fail(const std::string& who, const std::exception_ptr& failure) {
 }
 
 void Pipeline::fail_from_afar(const std::string& reason) {
+  std::string at = report();
   std::lock_guard lock(failure_mutex_);
+  if (failures_.empty()) report_ = std::move(at);
   failures_.push_back({reason, false});
   hub_.cancel();
   failed_.notify_all();
 }
 
+// Also from another thread while the pipeline is being made.
 std::string Pipeline::report() const {
-  if (!exchange_) return board_.report();
-  const Placement& placement = exchange_->placement();
-  return board_.report(placement.first_worker(), placement.workers_here()) + exchange_->describe_others();
+  const transport::Processes* processes = setup_.processes.get();
+  if (!processes) return board_.report();
+  const Placement placement(setup_.spec.shape, processes->size(), processes->rank());
+  return board_.report(placement.first_worker(), placement.workers_here()) + describe_others(*processes);
 }
 
 void Pipeline::run_worker(int worker) {
@@ -116,8 +120,9 @@ void Pipeline::run() {
   ended_ = failures_.empty();
   if (ended_) return;
   const Failure& first = failures_.front();
-  if (!first.stuck) throw RunError(first.message);
-  fail_run("the pipeline is stuck; {}; the workers were at:\n{}", first.message, stuck_report_);
+  if (first.stuck) fail_run("the pipeline is stuck; {}; the workers were at:\n{}", first.message, report_);
+  if (setup_.processes) fail_run("{}; the workers here were at:\n{}", first.message, report_);
+  throw RunError(first.message);
 }
 
 void Pipeline::await_failure() {

@@ -113,7 +113,7 @@ class Pipeline {
   std::mutex failure_mutex_;
   std::condition_variable failed_;
   std::vector<Failure> failures_;
-  std::string stuck_report_;
+  std::string report_;
   bool ended_ = false;  // and all went well
   std::chrono::steady_clock::time_point start_;
 };

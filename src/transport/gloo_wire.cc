@@ -18,9 +18,12 @@ namespace {
 using Work = c10::intrusive_ptr<c10d::Work>;
 
 // Without the stack that LibTorch adds.
-std::string first_line(const std::exception& error) {
-  const std::string text = error.what();
-  return text.substr(0, text.find('\n'));
+// Without the place in Gloo's source that it begins with, "[.../pair.cc:547] ", and what follows the first line.
+std::string words_of(const std::exception& error) {
+  std::string text = error.what();
+  text = text.substr(0, text.find('\n'));
+  const auto end = text.find("] ");
+  return text.starts_with('[') && end != std::string::npos ? text.substr(end + 2) : text;
 }
 
 // Those whose end nobody has seen yet, for abort().
@@ -66,7 +69,7 @@ class GlooTransfer final : public Transfer {
     try {
       done = work_->wait(kForever);
     } catch (const std::exception& error) {
-      if (!works_->aborted()) fail_run("the connection to process {} broke: {}", peer_, first_line(error));
+      if (!works_->aborted()) fail_run("the connection to process {} broke: {}", peer_, words_of(error));
     }
     if (!done) throw Cancelled();
   }
@@ -118,7 +121,7 @@ class GlooWire final : public Wire {
       work = post(one);
     } catch (const std::exception& error) {
       if (works_->aborted()) throw Cancelled();
-      fail_run("the connection to process {} broke: {}", peer, first_line(error));
+      fail_run("the connection to process {} broke: {}", peer, words_of(error));
     }
     return std::make_shared<GlooTransfer>(std::move(work), works_, peer);
   }
@@ -161,7 +164,7 @@ std::unique_ptr<Wire> gloo_wire(const GlooSetup& setup, const std::string& name)
     throw;
   } catch (const std::exception& error) {
     fail_run("process {} could not connect to the others by {}: {}", setup.rank, setup.address,
-             first_line(error));
+             words_of(error));
   }
 }
 

@@ -20,9 +20,9 @@ NO_HOSTS = namespaces.available()
 SCHEDULES = ("2bw", "flush")
 MOMENTS = ("start", "steady", "saving")
 # What a report of a run that was under way says, whoever prints it.
-REPORT = {"the worker": r"stage \d+", "the instruction": r"(Send|Recv|Forward|Backward|Step|Norm|Wait|Predict|Sum)\w*",
-          "the microbatch": r"microbatch \d+", "the version": r"version|W\(\d+\)|P\(\d+\)",
-          "signs of life of peers": r"sign of life|silent|last heard|closed its connection"}
+OPS = "BeginBatch|(Recv|Send)(Activation|Gradient)|Forward|Backward|Reduce(Partial|Gradients)|Step|Predict|Save|Evaluate"
+REPORT = {"the worker, its instruction and since when": rf"(?m)^  stage \d+: .*({OPS}).* batch \d+\)?.*, for [\d.]+ s$",
+          "signs of life of peers": r"(?m)^  process \d+: (last heard of [\d.]+ s ago|has left)$"}
 
 
 class Fault:
@@ -105,7 +105,7 @@ class FaultCase(ProcessesTest):
         if moment != "start":
             for what, pattern in REPORT.items():
                 self.assertRegex(words_, pattern, f"the report does not have {what}")
-            self.assertRegex(words_, rf"rank {fault.victim}\b")
+            self.assertRegex(words_, rf"(rank|process) {fault.victim}\b")
             verified = twobw("checkpoint", "verify", settings["run_dir"])
             self.assertEqual(verified.returncode, 0, verified.stdout + verified.stderr)
         self.assertFalse((settings["run_dir"] / "summary.json").exists())

@@ -359,7 +359,7 @@ TEST_P(Failure, OfAWaitReportsTheWorkersHereAndThePeers) {
   EXPECT_NE(messages[0].find("  stage 0: RecvGradient microbatch 0 (batch 0)"), std::string::npos)
       << messages[0];
   EXPECT_EQ(messages[0].find("  stage 1: "), std::string::npos) << messages[0];
-  EXPECT_NE(messages[0].find("  process 1: heard of "), std::string::npos) << messages[0];
+  EXPECT_NE(messages[0].find("  process 1: last heard of "), std::string::npos) << messages[0];
 }
 
 // One process never comes to its pipeline.
