@@ -26,8 +26,8 @@ std::string describe(const Device& device);
 // The machine's cores, dealt out to so many workers.
 std::vector<Device> deal_devices(int count);
 
-// From now on kernels on GPUs give the same bits every time, also where that takes longer. To be called before
-// any binding is made.
+// From now on kernels on GPUs give the same bits every time, also where that takes longer. To be called
+// before any binding is made.
 void compute_deterministically();
 
 // The calling thread is at the device while this lives; made by that thread.

@@ -134,8 +134,9 @@ void Exchange::finish() {
 std::string describe_others(const transport::Processes& processes) {
   std::string text;
   for (const control::Life& life : processes.control().lives()) {
-    text += life.has_left ? fmt::format("  process {}: has left\n", life.rank)
-                          : fmt::format("  process {}: last heard of {:.1f} s ago\n", life.rank, life.silent_s);
+    text += life.has_left
+                ? fmt::format("  process {}: has left\n", life.rank)
+                : fmt::format("  process {}: last heard of {:.1f} s ago\n", life.rank, life.silent_s);
   }
   return text;
 }

@@ -21,7 +21,7 @@ SCHEDULES = ("2bw", "flush")
 MOMENTS = ("start", "steady", "saving")
 # What a report of a run that was under way says, whoever prints it.
 OPS = "BeginBatch|(Recv|Send)(Activation|Gradient)|Forward|Backward|Reduce(Partial|Gradients)|Step|Predict|Save|Evaluate"
-REPORT = {"the worker, its instruction and since when": rf"(?m)^  stage \d+: .*({OPS}).* batch \d+\)?.*, for [\d.]+ s$",
+REPORT = {"the worker, its instruction and since when": rf"(?m)^  stage \d+: .*({OPS}).*batch \d+\)?.*, for [\d.]+ s$",
           "signs of life of peers": r"(?m)^  process \d+: (last heard of [\d.]+ s ago|has left)$"}
 
 
