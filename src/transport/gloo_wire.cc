@@ -17,9 +17,8 @@ namespace {
 
 using Work = c10::intrusive_ptr<c10d::Work>;
 
-// Without the stack that LibTorch adds.
-// Without the place in Gloo's source that it begins with, "[.../pair.cc:547] ", and what follows the first
-// line.
+// Without the place in Gloo's source that it begins with, "[.../pair.cc:547] ", and the stack that LibTorch
+// adds.
 std::string words_of(const std::exception& error) {
   std::string text = error.what();
   text = text.substr(0, text.find('\n'));
