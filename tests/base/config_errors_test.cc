@@ -18,10 +18,10 @@ TEST(ConfigErrors, UnknownKeys) {
             "mask_probability, whole_words, text, pair, label, classes, bucket");
   EXPECT_EQ(refused("zebra: 1\n"),
             "unknown key 'zebra' at x.yaml:1; the top level has model, data, pipeline, optimizer, train, "
-            "checkpoint, devices, run_dir, plan, resume");
+            "checkpoint, network, devices, run_dir, plan, resume");
   EXPECT_EQ(refused("? [a, b]\n: 1\n"),
             "unknown key '[a, b]' at x.yaml:1; the top level has model, data, pipeline, optimizer, train, "
-            "checkpoint, devices, run_dir, plan, resume");
+            "checkpoint, network, devices, run_dir, plan, resume");
 }
 
 TEST(ConfigErrors, HeadsAndRotaryEmbedding) {

@@ -316,14 +316,18 @@ TEST(Profiler, LeavesOutWhatDoesNotFit) {
 
 TEST(Profiler, MeasuresOneCoreUnlessToldOtherwiseAndKeepsTheOthersBusy) {
   auto setup = small_setup();
-  setup.devices = {{.cores = {{0, 1}}}, {.cores = {{2, 3}}}, {.cores = {{3, 4}}}};
   const std::vector<int> available = device::available_cores();
-  EXPECT_EQ(profiled_devices(setup).measured.cores.cores, (std::vector<int>{available.front()}));
+  const int first = available.front(), last = available.back(), of_another_host = available.back() + 1;
+  const auto cores_of = [](std::vector<int> cores) { return device::Device{.cores = {std::move(cores)}}; };
+  setup.devices = {cores_of({first}), cores_of({last}), cores_of({first, last}), cores_of({of_another_host})};
+  EXPECT_EQ(profiled_devices(setup).measured.cores.cores, (std::vector<int>{first}));
   EXPECT_EQ(profiled_devices(setup).busy.size(), available.size() - 1);
-  setup.config.devices = {"cpu:0-1", "cpu:2-3", "cpu:3-4"};
-  EXPECT_EQ(profiled_devices(setup).measured.cores.cores, (std::vector<int>{0, 1}));
+  std::swap(setup.devices[0], setup.devices[1]);
+  setup.config.devices = {"named", "named", "named", "named"};
+  EXPECT_EQ(profiled_devices(setup).measured.cores.cores, (std::vector<int>{last}));
+  if (available.size() == 1) return;
   ASSERT_EQ(profiled_devices(setup).busy.size(), 1u);
-  EXPECT_EQ(profiled_devices(setup).busy[0].cores.cores, (std::vector<int>{2, 3}));
+  EXPECT_EQ(profiled_devices(setup).busy[0].cores.cores, (std::vector<int>{first}));
 }
 
 TEST(LinkProfile, NeedsTwoCores) {

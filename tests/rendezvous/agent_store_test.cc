@@ -58,8 +58,11 @@ TEST(Interfaces, AreFoundByNameAndByAddress) {
   }
 }
 
-TEST(Interfaces, OnOneHostTheyAreTheLoopback) {
-  EXPECT_EQ(own_address({.size = 2, .local_size = 2}, {.interface = "no such"}), "127.0.0.1");
+TEST(Interfaces, OnOneHostTheyAreTheLoopbackUnlessNamed) {
+  const launch::World together{.size = 2, .local_size = 2};
+  EXPECT_EQ(own_address(together, {}), "127.0.0.1");
+  EXPECT_EQ(own_address(together, {.interface = "lo"}), "127.0.0.1");
+  EXPECT_THROW(own_address(together, {.interface = "no such"}), InputError);
   const launch::World apart{.size = 4, .local_size = 2, .master_address = "127.0.0.1"};
   EXPECT_THROW(own_address(apart, {.interface = "no such"}), InputError);
   EXPECT_THROW(own_address(apart, {}), InputError);  // other hosts do not reach a loopback
