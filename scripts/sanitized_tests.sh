@@ -51,6 +51,9 @@ if [[ "$sanitizer" == tsan && "$all" != all ]]; then
     left_out+=":$suite*"
   done
 fi
+# LibTorch's Gloo is not instrumented: of the locks that it takes some are seen and some not. The same tests run over
+# wires in memory.
+if [[ "$sanitizer" == tsan ]]; then left_out+=':*Gloo*'; fi
 cmake --preset "$sanitizer" -D TWOBW_SANITIZE_LESS="$less" "${folders[@]}" > /dev/null
 targets=("${programs[@]/#/twobw_}")
 targets=("${targets[@]/%/_tests}")

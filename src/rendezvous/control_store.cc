@@ -56,7 +56,8 @@ ControlStore::ControlStore(control::Control& control, std::chrono::milliseconds 
     : Store(timeout), control_(control), values_(std::move(values)) {}
 
 c10::intrusive_ptr<c10d::Store> ControlStore::clone() {
-  return c10::intrusive_ptr<c10d::Store>::reclaim(new ControlStore(control_, timeout_, values_));
+  return c10::intrusive_ptr<ControlStore>::unsafe_steal_from_new(
+      new ControlStore(control_, timeout_, values_));
 }
 
 void ControlStore::set(const std::string& key, const Bytes& value) {
