@@ -13,6 +13,7 @@
 #include "device/cpu.h"
 #include "tests/checkpoint/testing.h"
 #include "tests/runtime/ranks.h"
+#include "tests/train/saved_config.h"
 #include "train/facts.h"
 #include "train/run_plan.h"
 #include "train/state_receiver.h"
@@ -29,21 +30,9 @@ using testing_files::TemporaryFolder;
 using transport::wire_kinds;
 
 Config shared_config(const std::string& run_dir, int replicas = 1) {
-  Config config;
-  config.model = {
-      .layers = 1, .width = 16, .heads = 2, .vocab = 37, .context = 8, .tied = true, .dropout = 0.1};
-  config.pipeline.stages = 2;
+  Config config = saved_config(run_dir);
   config.pipeline.replicas = replicas;
-  config.pipeline.split = {3, 4};
-  config.pipeline.microbatch = 1;
-  config.pipeline.microbatches = 4;
-  config.optimizer.warmup = 2;
   config.train.updates = 7;
-  config.train.eval_every = 3;
-  config.train.eval_microbatches = 1;
-  config.checkpoint.every_updates = 2;
-  config.checkpoint.keep = 10;
-  config.run_dir = run_dir;
   return config;
 }
 

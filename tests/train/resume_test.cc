@@ -12,6 +12,7 @@
 #include "device/cores.h"
 #include "device/cpu.h"
 #include "tests/checkpoint/testing.h"
+#include "tests/train/saved_config.h"
 #include "train/metrics_file.h"
 #include "train/trainer.h"
 
@@ -23,25 +24,6 @@ using testing_files::flip_bit;
 using testing_files::read_bytes;
 using testing_files::TemporaryFolder;
 using testing_files::write_bytes;
-
-Config saved_config(const std::string& run_dir, const std::string& schedule = "2bw") {
-  Config config;
-  config.model = {
-      .layers = 1, .width = 16, .heads = 2, .vocab = 37, .context = 8, .tied = true, .dropout = 0.1};
-  config.pipeline.schedule = schedule::parse_kind(schedule);
-  config.pipeline.stages = 2;
-  config.pipeline.split = {3, 4};
-  config.pipeline.microbatch = 1;
-  config.pipeline.microbatches = 4;
-  config.optimizer.warmup = 2;
-  config.train.updates = 9;
-  config.train.eval_every = 3;
-  config.train.eval_microbatches = 1;
-  config.checkpoint.every_updates = 2;
-  config.checkpoint.keep = 10;
-  config.run_dir = run_dir;
-  return config;
-}
 
 Config resumed(Config config) {
   config.resume = config.run_dir;
