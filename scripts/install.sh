@@ -36,14 +36,18 @@ install_debian_packages() {
 missing=()
 for package in "${required[@]}"; do have "$package" || missing+=("$package"); done
 if [[ ${#missing[@]} -gt 0 ]]; then install_debian_packages "${missing[@]}"; fi
-for package in "${optional[@]}"; do
-  have "$package" || install_debian_packages "$package" || echo "install: going on without $package"
-done
+missing=()
+for package in "${optional[@]}"; do have "$package" || missing+=("$package"); done
+if [[ ${#missing[@]} -gt 0 ]] && ! install_debian_packages "${missing[@]}"; then
+  for package in "${missing[@]}"; do
+    install_debian_packages "$package" || echo "install: going on without $package"
+  done
+fi
 
 if [[ -n "${TWOBW_PYTHON:-}" ]]; then exit 0; fi
 if ! cmp -s requirements.txt .venv/installed-requirements.txt; then
   echo "install: Python packages of requirements.txt into .venv (LibTorch among them; takes some minutes)"
   [[ -x .venv/bin/python ]] || python3 -m venv .venv
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+  .venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -r requirements.txt
   cp requirements.txt .venv/installed-requirements.txt
 fi

@@ -11,9 +11,9 @@ import time
 import unittest
 
 import hosts as namespaces
-from processes import (FULL, GRACE, ProcessesTest, free_port, has_checkpoint, has_updates, is_saving, rank_environment)
+from processes import GRACE, ProcessesTest, free_port, has_checkpoint, has_updates, is_saving, rank_environment
 from resume_test import exact_lines
-from support import TINY, Run, program, twobw, words
+from support import FULL, TINY, Run, at_length, program, twobw, words
 
 SILENCE, ARRIVAL = 3, 6
 NO_HOSTS = namespaces.available()
@@ -141,7 +141,7 @@ class FaultsTest(FaultCase):
     def test_killed_at_the_start(self):
         self.fails(Killed(1), "flush", "start", self.on_one_host)
 
-    @unittest.skipUnless(FULL, "make test-all")
+    @at_length
     def test_all(self):
         for name, kind in ON_ONE_HOST.items():
             for schedule in SCHEDULES:
@@ -178,7 +178,7 @@ class LinksTest(FaultCase):
     def test_stalled(self):
         self.fails(Stalled(1), "flush", "steady", self.on_two_hosts)
 
-    @unittest.skipUnless(FULL, "make test-all")
+    @at_length
     def test_all(self):
         for name, kind in {**ON_HOSTS, **ON_ONE_HOST}.items():
             for schedule in SCHEDULES:

@@ -5,8 +5,8 @@ import sys
 import unittest
 
 import hosts as namespaces
-from processes import FULL, TORCHRUN, ProcessesTest, free_port, has_updates, listening, rank_environment
-from support import TINY, program, words
+from processes import TORCHRUN, ProcessesTest, free_port, has_updates, listening, rank_environment
+from support import FULL, TINY, at_length, program, words
 
 NO_HOSTS = namespaces.available()
 
@@ -81,7 +81,7 @@ class HostsTest(HostsCase):
                 self.assertEqual(shown.count("equal to the serial oracle, bit for bit"), 1, job.everything())
                 job.assert_no_orphans()
 
-    @unittest.skipUnless(FULL, "make test-all")
+    @at_length
     def test_replicas_on_hosts(self):
         """A pipeline a host, or both hosts in every pipeline; on a slow link."""
         hosts = self.make_hosts(rate="100mbit")
@@ -91,7 +91,7 @@ class HostsTest(HostsCase):
                 job = self.torchrun(hosts, 2, "verify", settings=settings)
                 self.assertEqual(job.wait(120), [0, 0], job.everything())
 
-    @unittest.skipUnless(FULL, "make test-all")
+    @at_length
     def test_delay_and_loss(self):
         reason = namespaces.available(delay=True)
         if reason:

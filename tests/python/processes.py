@@ -17,7 +17,6 @@ from subprocess import DEVNULL, Popen
 
 from support import TestCase, program, words
 
-FULL = os.environ.get("TWOBW_FULL_SWEEPS") == "1"
 MARK = "TWOBW_TEST_JOB"
 GRACE = 15  # seconds beyond those that a run states: this machine may have more to do
 # What a launcher sets; tests may themselves run under one.

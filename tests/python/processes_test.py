@@ -6,9 +6,9 @@ import signal
 import unittest
 
 import slurm
-from processes import FULL, GRACE, TORCHRUN, ProcessesTest, has_checkpoint, has_updates, listening, mpirun
+from processes import GRACE, TORCHRUN, ProcessesTest, has_checkpoint, has_updates, listening, mpirun
 from resume_test import exact_lines
-from support import TINY, TWO_CORES, Run, program, twobw, words
+from support import TINY, TWO_CORES, Run, at_length, program, twobw, words
 
 PAPER = {"pipeline.schedule": "2bw", "pipeline.predict": "false"}
 PREDICTED = {"pipeline.schedule": "2bw"}
@@ -51,7 +51,7 @@ class VerifyTest(ProcessesTest):
         self.assertEqual(job.wait(60), [1, 1], job.everything())
         self.assertIn("DIFFERENT from the serial oracle, first at update", job.output())
 
-    @unittest.skipUnless(FULL, "make test-all")
+    @at_length
     def test_every_layout(self):
         schedules = (PREDICTED, PAPER, {"pipeline.schedule": "flush"}, {"pipeline.schedule": "gpipe"},
                      {"pipeline.schedule": "stash"}, {"pipeline.schedule": "sequential"})
@@ -187,7 +187,7 @@ class TrainTest(ProcessesTest):
         self.kill_in(2, settings, victim=0, after=140)
         self.assert_same(self.train_in(2, {**settings, "resume": "auto"}), whole)
 
-    @unittest.skipUnless(FULL, "make test-all")
+    @at_length
     def test_torchrun_restarts_it(self):
         """All ranks start anew when one was killed, and go on from the newest checkpoint."""
         long = {"train.updates": 300, "train.eval_every": 100}
@@ -225,7 +225,7 @@ class TrainTest(ProcessesTest):
         for address, port in places:
             self.assertTrue(address.startswith("127.") or address == "::1", f"{address}:{port}")
 
-    @unittest.skipUnless(FULL, "make test-all")
+    @at_length
     def test_other_layouts(self):
         for size, changes in ((2, {"pipeline.replicas": 2}), (4, {"pipeline.replicas": 2}),
                               (3, {"pipeline.stages": 3, "pipeline.split": "[4, 4, 4]"}),
