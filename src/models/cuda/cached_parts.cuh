@@ -13,23 +13,31 @@ constexpr int kFewestPlaces = 64;  // of a part
 constexpr int kClusterParts = 8;
 constexpr std::int64_t kClusterPlaces = 2048;
 
+// Which of the parts, of the heads and of the rows a block takes: its own index, or what a block that takes
+// several has come to.
+struct Turn {
+  int part, heads, row;
+};
+
 // The places that a block takes, of one row. How they are dealt out depends on their number, not on the rows.
 struct Part {
   std::int64_t seen, begin, end;  // `end` without the newest place, which is `seen`
-  int parts;
+  int parts, index;
 
   template <typename T>
-  __device__ static Part of(const CachedAttention<T>& attention) {
-    const std::int64_t seen = __ldcg(attention.seen + blockIdx.z), length = seen + 1;
+  __device__ static Part of(const CachedAttention<T>& attention, const Turn& turn) {
+    const std::int64_t seen = __ldcg(attention.seen + turn.row), length = seen + 1;
     const std::int64_t even = (length + attention.splits - 1) / attention.splits;
     const std::int64_t places = even < kFewestPlaces ? kFewestPlaces : even;
-    const std::int64_t begin = blockIdx.x * places;
+    const std::int64_t begin = turn.part * places;
     return {.seen = seen,
             .begin = begin,
             .end = begin + places < seen ? begin + places : seen,
-            .parts = static_cast<int>((length + places - 1) / places)};
+            .parts = static_cast<int>((length + places - 1) / places),
+            .index = turn.part};
   }
-  __device__ bool is_last() const { return static_cast<int>(blockIdx.x) + 1 == parts; }
+  __device__ bool exists() const { return index < parts; }
+  __device__ bool is_last() const { return index + 1 == parts; }
 };
 
 // The queries of a block.
@@ -38,11 +46,10 @@ struct Heads {
   int keys, first, count;  // the head of keys; the heads of queries
 
   template <typename T>
-  __device__ static Heads of(const CachedAttention<T>& attention) {
+  __device__ static Heads of(const CachedAttention<T>& attention, const Turn& turn) {
     const int group = attention.queries / attention.key_heads;
     const int blocks = (group + S::kQueries - 1) / S::kQueries;  // of a head of keys
-    const int keys = static_cast<int>(blockIdx.y) / blocks,
-              before = static_cast<int>(blockIdx.y) % blocks * S::kQueries;
+    const int keys = turn.heads / blocks, before = turn.heads % blocks * S::kQueries;
     return {.keys = keys, .first = keys * group + before, .count = min(S::kQueries, group - before)};
   }
 };
@@ -94,6 +101,19 @@ struct Joined {
   }
 };
 
+// Element i of a part's mix of a query, of a row; the first is with what belongs to all.
+template <typename T>
+__device__ __forceinline__ void put_partial(const CachedAttention<T>& attention, std::int64_t query, int part,
+                                            int i, float sum, float highest, float total) {
+  const int size = attention.size;
+  float* to = attention.partial + (query * attention.splits + part) * (size + 2);
+  to[i] = sum;
+  if (i == 0) {
+    to[size] = highest;
+    to[size + 1] = total;
+  }
+}
+
 // Whether all other parts of the queries have been written, and can be read; then it counts from 0 again. All
 // threads of the block must come.
 __device__ __forceinline__ bool is_last_to_come(int* arrived, int parts) {
@@ -112,13 +132,13 @@ __device__ __forceinline__ bool is_last_to_come(int* arrived, int parts) {
 // Puts the parts of the queries together, in their order: a warp finds what those of a query weigh. Past the
 // first cache, which does not see what other multiprocessors have written.
 template <typename T>
-__device__ void join_parts(const CachedAttention<T>& attention, int parts, int first, int count) {
+__device__ void join_parts(const CachedAttention<T>& attention, int parts, int row, int first, int count) {
   __shared__ float weights[kMostQueries][kMostParts];
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
   const int size = attention.size;
   const std::int64_t of_part = size + 2, of_head = attention.splits * of_part;
   const float* partial =
-      attention.partial + (static_cast<std::int64_t>(blockIdx.z) * attention.queries + first) * of_head;
+      attention.partial + (static_cast<std::int64_t>(row) * attention.queries + first) * of_head;
   if (warp < count) {
     const float* own = partial + warp * of_head + lane * of_part + size;
     const float top = lane < parts ? __ldcg(own) : -INFINITY, sum = lane < parts ? __ldcg(own + 1) : 0.0f;
@@ -127,7 +147,7 @@ __device__ void join_parts(const CachedAttention<T>& attention, int parts, int f
     weights[warp][lane] = weight / total;
   }
   __syncthreads();
-  T* out = attention.out + (static_cast<std::int64_t>(blockIdx.z) * attention.queries + first) * size;
+  T* out = attention.out + (static_cast<std::int64_t>(row) * attention.queries + first) * size;
   for (int item = static_cast<int>(threadIdx.x); item < count * size; item += kThreads) {
     const int query = item / size;
     const float* from = partial + query * of_head + item % size;

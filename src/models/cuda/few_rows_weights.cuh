@@ -51,6 +51,25 @@ struct Layout {
   }
 };
 
+// Adds the products of a group of this thread's packs, which is there, with the rows' elements `x`.
+template <bool Gated, typename T>
+__device__ __forceinline__ void multiply_group(const uint4* packs, const T* x, float (&sum)[2][4]) {
+  constexpr int kChunks = Gated ? kLoads / 2 : kLoads;
+  uint4 a[kLoads], b[kChunks];
+#pragma unroll
+  for (int load = 0; load < kLoads; ++load) a[load] = read_shared(packs + load * kThreads);
+#pragma unroll
+  for (int chunk = 0; chunk < kChunks; ++chunk) b[chunk] = read_shared(x + chunk * kChunk);
+  __syncwarp();  // all are asked for before the first is used
+#pragma unroll
+  for (int chunk = 0; chunk < kChunks; ++chunk) {
+    const uint4& first = a[chunk * kLoads / kChunks];
+    const uint4 second = Gated ? a[chunk * kLoads / kChunks + 1] : make_uint4(0, 0, 0, 0);
+    multiply(sum[chunk % 2], first.x, second.x, first.y, second.y, b[chunk].x, b[chunk].y, T{});
+    multiply(sum[chunk % 2], first.z, second.z, first.w, second.w, b[chunk].z, b[chunk].w, T{});
+  }
+}
+
 // The weights of a warp, in the order in which it takes them: every kWarps-th group of a tile, then those of
 // the block's next tile. A lane has four columns' neighbours beside it, and its own column is lane / 4.
 template <bool Gated, typename T>
@@ -86,23 +105,8 @@ class Weights {
     column_ += static_cast<std::int64_t>(gridDim.x) * kTile;
   }
 
-  // Adds the products of the group at this place, which is there, with the rows' elements `x`.
-  __device__ void multiply_with(const T* x, int place, float (&sum)[2][4]) const {
-    constexpr int kChunks = Gated ? kLoads / 2 : kLoads;
-    uint4 a[kLoads], b[kChunks];
-#pragma unroll
-    for (int load = 0; load < kLoads; ++load)
-      a[load] = read_shared(ring_ + (place * kLoads + load) * kThreads);
-#pragma unroll
-    for (int chunk = 0; chunk < kChunks; ++chunk) b[chunk] = read_shared(x + chunk * kChunk);
-    __syncwarp();  // all are asked for before the first is used
-#pragma unroll
-    for (int chunk = 0; chunk < kChunks; ++chunk) {
-      const uint4& first = a[chunk * kLoads / kChunks];
-      const uint4 second = Gated ? a[chunk * kLoads / kChunks + 1] : make_uint4(0, 0, 0, 0);
-      multiply(sum[chunk % 2], first.x, second.x, first.y, second.y, b[chunk].x, b[chunk].y, T{});
-      multiply(sum[chunk % 2], first.z, second.z, first.w, second.w, b[chunk].z, b[chunk].w, T{});
-    }
+  __device__ const uint4* at(int place) const {
+    return ring_ + place * kLoads * kThreads;
   }
 
  private:
