@@ -3,6 +3,7 @@
 
 #include "models/cuda/cached_attend.cuh"
 #include "models/cuda/early_begin.cuh"
+#include "models/cuda/step_notes.h"
 #include "models/decode_kernels_cuda.h"
 
 namespace twobw::models::cuda {
@@ -85,16 +86,19 @@ void launch_parts(const CachedAttention<T>& attention, cudaStream_t stream) {
 
 template <typename S, typename T>
 void launch_shape(CachedAttention<T> attention, cudaStream_t stream) {
+  constexpr bool kInStep = is_in_step<S, T>();
   if constexpr (kHasClusters<S>) {
     if (attention.splits > 1 && attention.places <= kClusterPlaces &&
         is_for_hopper(reinterpret_cast<const void*>(attend_kernel<S, true, T>))) {
       attention.splits =
           static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::min(attention.splits, kClusterParts))));
       launch_parts<S, true>(attention, stream);
+      if constexpr (kInStep) note_in_step(StepKind::Attend, attention, kJoinsAsClusters);
       return;
     }
   }
   launch_parts<S, false>(attention, stream);
+  if constexpr (kInStep) note_in_step(StepKind::Attend, attention);
 }
 
 // Heads of whole packs of 16 bytes, either half of them too.

@@ -21,6 +21,12 @@ struct Shape {
   static constexpr bool kReadsAhead = E <= 2;  // the next places, where there are registers for them
 };
 
+// Whether a step in one kernel has heads of this shape.
+template <typename S, typename T>
+constexpr bool is_in_step() {
+  return sizeof(T) == 2 && S::kPack == kFullPack<T> && S::kEach == 1 && S::kLanes <= 16;
+}
+
 // A pack as it lies in memory: one element, or 16 bytes.
 template <int V, typename T>
 using Raw = std::conditional_t<V == 1, T, uint4>;

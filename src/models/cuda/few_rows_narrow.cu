@@ -7,6 +7,7 @@
 #include "models/cuda/few_rows.cuh"
 #include "models/cuda/few_rows_tiles.cuh"
 #include "models/cuda/shared_room.h"
+#include "models/cuda/step_notes.h"
 
 namespace twobw::models::cuda {
 namespace narrow {
@@ -27,16 +28,13 @@ __global__ void __launch_bounds__(kThreads)
       fetch(gains + pack, product.gain + pack * kPack, true, read_once_policy());
     end_group();
   }
-  Weights<Gated, T> weights(product, layout.groups, room);
-#pragma unroll
-  for (int place = 0; place < Depth; ++place) weights.fetch_next(place);
+  Weights<Gated, Depth, T> weights(product, layout.groups, room);
   await_kernel_before();
   const auto sync = [] { __syncthreads(); };
   stage_rows<Normed>(
       product, layout, staged, gains, [] { await_groups<Depth>(); }, sync);
-  int place = 0;
-  multiply_tiles<Gated, Depth>(product, layout, staged, sums, weights, place, static_cast<int>(blockIdx.x),
-                               static_cast<int>(gridDim.x), sync);
+  multiply_tiles<Gated>(product, layout, staged, sums, weights, static_cast<int>(blockIdx.x),
+                        static_cast<int>(gridDim.x), sync);
 }
 
 template <bool Normed, bool Gated, int Depth, typename T>
@@ -53,6 +51,7 @@ void launch_rows(FewRows<T> product, const Layout& layout, cudaStream_t stream) 
         kernel,
         {.blocks = blocks, .threads = kThreads, .room = layout.bytes<Normed, Gated, Depth>(product.rows)},
         stream, product, layout);
+    note_in_step(StepKind::Product, product);
     product.x += product.rows * product.in;
     product.out += product.rows * product.columns;
     if (product.added != nullptr) product.added += product.rows * product.columns;

@@ -150,12 +150,11 @@ struct Outputs {
   }
 };
 
-// The tiles of a block, every `stride`th from the `first`. `weights` gives their groups in this order, the
-// next at `place` in its ring.
-template <bool Gated, int Depth, typename T, typename Weights, typename Sync>
+// The tiles of a block, every `stride`th from the `first`, whose groups come from `weights` in this order.
+template <bool Gated, typename T, typename Weights, typename Sync>
 __device__ __forceinline__ void multiply_tiles(const FewRows<T>& product, const Layout& layout,
-                                               const T* staged, float* sums, Weights& weights, int& place,
-                                               int first, int stride, Sync sync) {
+                                               const T* staged, float* sums, Weights& weights, int first,
+                                               int stride, Sync sync) {
   const auto thread = static_cast<int>(threadIdx.x), warp = thread / kWarp, lane = thread % kWarp;
   const int column = lane / 4, rest = lane % 4;
   // Sums of rows that there are not are made of the last's, and not used.
@@ -168,10 +167,9 @@ __device__ __forceinline__ void multiply_tiles(const FewRows<T>& product, const 
     if (writes) outputs.read_addends(product, at, lane);
     float sum[2][4] = {};
     for (int group = warp; group < layout.groups; group += kWarps) {
-      await_groups<Depth - 1>();
-      multiply_group<Gated>(weights.at(place), x + group * kGroupElements<Gated>, sum);
-      weights.fetch_next(place);
-      place = place + 1 < Depth ? place + 1 : 0;
+      weights.await_next();
+      multiply_group<Gated>(weights.packs(), x + group * kGroupElements<Gated>, sum);
+      weights.fetch_next();
     }
     // Two tiles' sums lie side by side: these are overwritten after all have come to the next tile's end.
     const int items = kTile * product.rows, each = Gated ? 2 * items : items;

@@ -34,7 +34,7 @@ struct Layout {
   int groups, padded, stride;  // the latter in elements
 
   template <bool Gated>
-  static Layout of(std::int64_t in) {
+  static TWOBW_HOST_DEVICE Layout of(std::int64_t in) {
     const auto groups = static_cast<int>((in + kGroupElements<Gated> - 1) / kGroupElements<Gated>);
     const int padded = groups * kGroupElements<Gated>;
     return {.groups = groups, .padded = padded, .stride = padded + kChunk};
@@ -72,7 +72,7 @@ __device__ __forceinline__ void multiply_group(const uint4* packs, const T* x, f
 
 // The weights of a warp, in the order in which it takes them: every kWarps-th group of a tile, then those of
 // the block's next tile. A lane has four columns' neighbours beside it, and its own column is lane / 4.
-template <bool Gated, typename T>
+template <bool Gated, int Depth, typename T>
 class Weights {
  public:
   __device__ Weights(const FewRows<T>& product, int groups, uint4* ring)
@@ -83,10 +83,20 @@ class Weights {
         column_(static_cast<std::int64_t>(blockIdx.x) * kTile + threadIdx.x % kWarp / 4),
         group_(static_cast<int>(threadIdx.x) / kWarp) {
     if (group_ >= groups_) column_ = product.columns;
+#pragma unroll
+    for (int place = 0; place < Depth; ++place) fetch_next();
   }
 
-  // The next group, which takes this place in the ring.
-  __device__ void fetch_next(int place) {
+  // Until the oldest group is there; its packs, of this thread, are kThreads apart.
+  __device__ void await_next() const {
+    await_groups<Depth - 1>();
+  }
+  __device__ const uint4* packs() const {
+    return ring_ + place_ * kLoads * kThreads;
+  }
+
+  // The group behind those on their way, which takes the place of the oldest.
+  __device__ void fetch_next() {
     const bool exists = column_ < product_.columns;
     const T* from = product_.weight + (exists ? column_ * product_.in : 0);
 #pragma unroll
@@ -96,9 +106,10 @@ class Weights {
           group_ * kGroupElements<Gated> + chunk * kChunk + static_cast<int>(threadIdx.x % 4) * kPack;
       const bool has = exists && k < product_.in;
       const std::int64_t to_values = Gated && load % 2 == 1 ? product_.columns * product_.in : 0;
-      fetch(ring_ + (place * kLoads + load) * kThreads, from + (has ? k + to_values : 0), has, policy_);
+      fetch(ring_ + (place_ * kLoads + load) * kThreads, from + (has ? k + to_values : 0), has, policy_);
     }
     end_group();
+    place_ = place_ + 1 < Depth ? place_ + 1 : 0;
     group_ += kWarps;
     if (group_ < groups_) return;
     group_ = static_cast<int>(threadIdx.x) / kWarp;
@@ -115,7 +126,7 @@ class Weights {
   uint4* ring_;
   std::uint64_t policy_;
   std::int64_t column_;
-  int group_;
+  int group_, place_ = 0;
 };
 
 }  // namespace twobw::models::cuda::narrow

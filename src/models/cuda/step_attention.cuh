@@ -1,0 +1,84 @@
+// Attention of a step in one kernel: teams of a block's threads take parts in turn; then warps put them
+// together.
+#pragma once
+
+#include "models/cuda/cached_join.cuh"
+#include "models/cuda/step_rooms.cuh"
+
+namespace twobw::models::cuda::step {
+
+template <int Lanes, int Q>
+using Shape = cached::Shape<8, Lanes, 1, Q>;
+
+// Calls `run` with the shape of the heads, as cached_attention() chooses it.
+template <typename T, typename Run>
+TWOBW_HOST_DEVICE void with_shape_of(const CachedAttention<T>& attention, Run run) {
+  constexpr int Q = cached::kMostQueries;
+  const bool is_small = attention.size <= 8 * 8;
+  if (attention.queries == attention.key_heads) {
+    if (is_small)
+      run(Shape<8, 1>());
+    else
+      run(Shape<16, 1>());
+  } else if (is_small) {
+    run(Shape<8, Q>());
+  } else {
+    run(Shape<16, Q>());
+  }
+}
+
+// `await` is called once by every thread: what the step has made can be read after it.
+template <typename S, typename T, typename Await>
+__device__ __forceinline__ void attend_parts(const CachedAttention<T>& attention, std::byte* room,
+                                             Await await) {
+  const int team = static_cast<int>(threadIdx.x) / cached::kThreads;
+  const int thread = static_cast<int>(threadIdx.x) % cached::kThreads;
+  auto& scratch = reinterpret_cast<cached::Scratch<S>*>(room)[team];
+  const int group = attention.queries / attention.key_heads;
+  const int of_row = attention.key_heads * ((group + S::kQueries - 1) / S::kQueries);
+  const int all = attention.splits * of_row * attention.rows;
+  const SyncTeam sync{team};
+  bool has_waited = false;
+  const auto await_once = [&] {
+    if (!has_waited) await();
+    has_waited = true;
+  };
+  for (int i = static_cast<int>(blockIdx.x + team * gridDim.x); i < all;
+       i += static_cast<int>(kTeams * gridDim.x)) {
+    const int rest = i / attention.splits;
+    const cached::Turn turn{.part = i % attention.splits, .heads = rest % of_row, .row = rest / of_row};
+    const auto part = cached::Part::of(attention, turn);
+    if (!part.exists()) continue;
+    const auto heads = cached::Heads<S>::of(attention, turn);
+    const std::int64_t first = static_cast<std::int64_t>(turn.row) * attention.queries + heads.first;
+    cached::attend_part<S>(attention, turn, part, thread, scratch, await_once, sync,
+                           [&](int query, int element, float sum, float highest, float total) {
+                             cached::put_partial(attention, first + query, turn.part, element, sum, highest,
+                                                 total);
+                           });
+    sync();  // the scratch is free again
+  }
+  await_once();
+}
+
+template <typename T, typename Await>
+__device__ __forceinline__ void join_all(const CachedAttention<T>& attention, bool as_clusters, Await await) {
+  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int first = static_cast<int>(blockIdx.x + warp * gridDim.x), all = attention.rows * attention.queries;
+  const auto parts_of = [&](int query) {
+    return cached::Part::of(attention, {.part = 0, .heads = 0, .row = query / attention.queries}).parts;
+  };
+  int parts = first < all ? parts_of(first) : 1;
+  await();
+  for (int query = first; query < all; query += static_cast<int>(narrow::kWarps * gridDim.x)) {
+    if (query != first) parts = parts_of(query);
+    if (parts == 1) continue;
+    if (as_clusters) {
+      cached::join_as_cluster(attention, query, parts, lane);
+    } else {
+      cached::join_in_order(attention, query, parts, lane);
+    }
+  }
+}
+
+}  // namespace twobw::models::cuda::step
