@@ -1,6 +1,5 @@
 #include "inference/step_graphs.h"
 
-#include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 
@@ -13,6 +12,7 @@
 
 #include "base/error.h"
 #include "device/gpu.h"
+#include "inference/gpu/ready_graph.h"
 #include "inference/gpu/told_tokens.h"
 #include "models/ops_cuda.h"
 #include "runtime/gpu/memory.h"
@@ -23,61 +23,12 @@ namespace {
 using at::Tensor;
 using device::check_cuda;
 using models::Tensors;
-using GraphNodes = StepGraphs::GraphNodes;
 
 using Clock = std::chrono::steady_clock;
 
 double seconds_from(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
-
-GraphNodes count_nodes(cudaGraph_t graph) {
-  GraphNodes nodes;
-  std::size_t count = 0;
-  check_cuda(cudaGraphGetNodes(graph, nullptr, &count), "a graph's nodes");
-  std::vector<cudaGraphNode_t> all(count);
-  check_cuda(cudaGraphGetNodes(graph, all.data(), &count), "a graph's nodes");
-  for (cudaGraphNode_t node : all) {
-    cudaGraphNodeType type{};
-    check_cuda(cudaGraphNodeGetType(node, &type), "a graph's node");
-    ++(type == cudaGraphNodeTypeKernel ? nodes.kernels : nodes.others);
-#if CUDART_VERSION >= 13000
-    std::size_t edges = 0;
-    check_cuda(cudaGraphNodeGetDependencies(node, nullptr, nullptr, &edges), "a node's edges");
-    std::vector<cudaGraphNode_t> before(edges);
-    std::vector<cudaGraphEdgeData> data(edges);
-    check_cuda(cudaGraphNodeGetDependencies(node, before.data(), data.data(), &edges), "a node's edges");
-    nodes.early += std::ranges::count_if(
-        data, [](const cudaGraphEdgeData& edge) { return edge.type == cudaGraphDependencyTypeProgrammatic; });
-#endif
-  }
-  return nodes;
-}
-
-// A captured graph that is launched without LibTorch; its tensors stay with it.
-class ReadyGraph {
- public:
-  // Captures what `queue` queues, which was queued once before.
-  explicit ReadyGraph(const std::function<void()>& queue) : captured_(/*keep_graph=*/true) {
-    captured_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
-    queue();
-    captured_.capture_end();
-    check_cuda(cudaGraphInstantiate(&ready_, captured_.raw_cuda_graph(), 0), "a graph of steps");
-    check_cuda(cudaGraphUpload(ready_, c10::cuda::getCurrentCUDAStream().stream()), "a graph of steps");
-  }
-  ~ReadyGraph() { cudaGraphExecDestroy(ready_); }
-  ReadyGraph(const ReadyGraph&) = delete;
-  ReadyGraph& operator=(const ReadyGraph&) = delete;
-
-  void launch() const {
-    check_cuda(cudaGraphLaunch(ready_, c10::cuda::getCurrentCUDAStream().stream()), "a step");
-  }
-  GraphNodes nodes() { return count_nodes(captured_.raw_cuda_graph()); }
-
- private:
-  at::cuda::CUDAGraph captured_;
-  cudaGraphExec_t ready_ = nullptr;
-};
 
 // Of so many rows.
 struct Captured {
@@ -150,7 +101,7 @@ class GpuStepGraphs final : public StepGraphs {
   }
 
   HostTimes host_times() const override { return host_times_; }
-  GraphNodes likeliest_nodes() override {
+  StepGraphs::GraphNodes likeliest_nodes() override {
     TWOBW_ASSERT(current_ != nullptr, "no row has begun");
     return current_->likeliest.front()->nodes();
   }

@@ -20,6 +20,10 @@ struct StepTuning {
   bool times = false;   // whether it notes when blocks come to what
 };
 
+// Of this thread; as they are, but for measurements.
+bool& steps_in_one_kernel();
+StepTuning& step_tuning();
+
 // What blocks took of an instruction, in cycles: until all others had come, to stage the rows, for the rest.
 struct StepTimes {
   StepKind kind;
