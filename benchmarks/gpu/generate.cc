@@ -3,9 +3,10 @@
 //
 //   gpu_generate [rows] [tokens] [prompt tokens]      defaults: 1 256 128
 //
-// And where a step's time goes: with so many steps in a graph, kernels that begin early and that do not, and
-// what the host does meanwhile; then each kind of its kernels by itself, one after the other over the weights
-// of all layers, which do not fit the cache, and those of layers in their order.
+// And where a step's time goes: in one kernel (one_kernel.h); with so many steps in a graph, kernels that
+// begin early and that do not, and what the host does meanwhile; then each kind of its kernels by itself, one
+// after the other over the weights of all layers, which do not fit the cache, and those of layers in their
+// order.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/cuda/CUDAContext.h>
@@ -27,10 +28,12 @@
 #include "device/device.h"
 #include "device/gpu.h"
 #include "inference/decoder.h"
+#include "models/cuda/step_program.h"
 #include "models/decode_kernels_cuda.h"
 #include "models/ops.h"
 #include "models/ops_cuda.h"
 #include "models/rotary.h"
+#include "one_kernel.h"
 
 namespace twobw {
 namespace {
@@ -254,9 +257,10 @@ void print_graphs(const Kinds& kinds, const at::TensorOptions& compute, std::int
                   std::int64_t tokens, std::int64_t prompt, std::int64_t places) {
   fmt::print("  {:<14} {:>6} {:>9} {:>10} {:>10} {:>10} {:>8} {:>7} {:>7}\n", "steps a graph", "early",
              "us a step", "us behind", "us launch", "us wait", "kernels", "others", "early");
-  for (const bool early : {true, false}) {
+  for (const std::string early : {"one", "yes", "no"}) {  // one: all of it is one kernel
     for (const int steps : {1, 2, 4, 8}) {
-      models::cuda::begins_early() = early;
+      models::cuda::begins_early() = early != "no";
+      models::cuda::steps_in_one_kernel() = early == "one";
       const auto graphs = inference::make_step_graphs(
           [&](const models::Step& step, const models::Tensors& inputs) {
             return kinds.whole_step(step, inputs);
@@ -265,7 +269,7 @@ void print_graphs(const Kinds& kinds, const at::TensorOptions& compute, std::int
       const std::vector<std::int64_t> first(static_cast<std::size_t>(rows), 1),
           seen(static_cast<std::size_t>(rows), prompt);
       graphs->begin_likeliest(first, seen);
-      models::cuda::begins_early() = true;
+      models::cuda::begins_early() = models::cuda::steps_in_one_kernel() = true;
       for (int i = 0; i < 8; ++i) graphs->next_likeliest();
       const auto before = graphs->host_times();
       const auto begin = Clock::now();
@@ -278,8 +282,8 @@ void print_graphs(const Kinds& kinds, const at::TensorOptions& compute, std::int
       const double behind = seconds_since(rest);
       const auto nodes = graphs->likeliest_nodes();
       fmt::print(
-          "  {:<14} {:>6} {:>9.1f} {:>10.1f} {:>10.2f} {:>10.2f} {:>8} {:>7} {:>7}\n", steps,
-          early ? "yes" : "no", 1e6 * a_step, 1e6 * behind,
+          "  {:<14} {:>6} {:>9.1f} {:>10.1f} {:>10.2f} {:>10.2f} {:>8} {:>7} {:>7}\n", steps, early,
+          1e6 * a_step, 1e6 * behind,
           1e6 * (times.launch_s - before.launch_s) / static_cast<double>(times.launches - before.launches),
           1e6 * (times.wait_s - before.wait_s) / static_cast<double>(times.waits - before.waits),
           nodes.kernels, nodes.others, nodes.early);
@@ -325,6 +329,9 @@ void run(std::int64_t rows, std::int64_t tokens, std::int64_t prompt) {
   fmt::print("  of 4.8 TB/s           {:.1f}%\n", 100 * weights / a_step / kH200);
   const std::int64_t places = prompt + tokens + 8;
   const Kinds kinds(config, model, stage, rows, places, prompt + tokens / 2);
+  print_one_kernel(
+      [&](const models::Step& step, const models::Tensors& inputs) { return kinds.whole_step(step, inputs); },
+      stage.compute, rows, prompt, places, weights);
   print_graphs(kinds, stage.compute, rows, tokens, prompt, places);
   kinds.print(a_step, copied);
 }

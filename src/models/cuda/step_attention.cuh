@@ -12,7 +12,7 @@ using Shape = cached::Shape<8, Lanes, 1, Q>;
 
 // Calls `run` with the shape of the heads, as cached_attention() chooses it.
 template <typename T, typename Run>
-TWOBW_HOST_DEVICE void with_shape_of(const CachedAttention<T>& attention, Run run) {
+__device__ __forceinline__ void with_shape_of(const CachedAttention<T>& attention, Run run) {
   constexpr int Q = cached::kMostQueries;
   const bool is_small = attention.size <= 8 * 8;
   if (attention.queries == attention.key_heads) {

@@ -1,0 +1,217 @@
+#include "one_kernel.h"
+
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "device/gpu.h"
+#include "models/cuda/step_program.h"
+#include "models/ops_cuda.h"
+
+namespace twobw {
+namespace {
+
+using at::Tensor;
+using device::check_cuda;
+using models::cuda::StepKind;
+using models::cuda::StepProgram;
+using models::cuda::StepTuning;
+
+constexpr int kSteps = 4, kLaunches = 8, kRounds = 9;
+
+struct Variant {
+  std::string name;
+  std::unique_ptr<StepProgram> program;  // null: the graph
+  std::vector<double> times = {};        // us a step
+  bool is_same = false;                  // tokens and logits as the graph's
+
+  double median() const {
+    auto sorted = times;
+    std::ranges::sort(sorted);
+    return sorted.empty() ? 0 : sorted[sorted.size() / 2];
+  }
+};
+
+class Steps {
+ public:
+  Steps(const inference::StepGraphs::Work& work, const at::TensorOptions& compute, std::int64_t rows,
+        std::int64_t seen, std::int64_t places)
+      : seen_(seen) {
+    const auto numbers = compute.dtype(at::kLong);
+    step_.tokens = at::zeros({rows, 1}, numbers);
+    step_.seen = at::full({rows}, seen, numbers);
+    room_ = at::zeros({rows, 2}, numbers);
+    const auto queue = [&] {
+      for (int i = 0; i < kSteps; ++i) {
+        logits_ = work(step_, {}).front();
+        models::ops::cuda::take_likeliest(logits_, step_.tokens, step_.seen, places, room_);
+      }
+    };
+    queue();
+    synchronize();
+    graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+    models::cuda::step_notes() = &notes_;
+    queue();
+    models::cuda::step_notes() = nullptr;
+    graph_.capture_end();
+    check_cuda(cudaEventCreate(&begin_), "an event");
+    check_cuda(cudaEventCreate(&end_), "an event");
+  }
+  ~Steps() {
+    cudaEventDestroy(begin_);
+    cudaEventDestroy(end_);
+  }
+  Steps(const Steps&) = delete;
+  Steps& operator=(const Steps&) = delete;
+
+  const models::cuda::StepNotes& notes() const { return notes_; }
+
+  void restart() const {
+    step_.tokens.fill_(1);
+    step_.seen.fill_(seen_);
+    room_.zero_();  // steps without barriers leave something
+  }
+  void launch(const Variant& variant) {
+    if (variant.program)
+      check_cuda(variant.program->launch(at::cuda::getCurrentCUDAStream()), "a step in one kernel");
+    else
+      graph_.replay();
+  }
+  // Of a step, in us.
+  double time(const Variant& variant) {
+    restart();
+    launch(variant);
+    const cudaStream_t stream = at::cuda::getCurrentCUDAStream();
+    check_cuda(cudaEventRecord(begin_, stream), "an event");
+    for (int i = 0; i < kLaunches; ++i) launch(variant);
+    check_cuda(cudaEventRecord(end_, stream), "an event");
+    check_cuda(cudaEventSynchronize(end_), variant.name.c_str());
+    float milliseconds = 0;
+    check_cuda(cudaEventElapsedTime(&milliseconds, begin_, end_), "events");
+    return 1e3 * milliseconds / (kLaunches * kSteps);
+  }
+  // The last logits and the tokens of two launches.
+  std::pair<Tensor, Tensor> results(const Variant& variant) {
+    restart();
+    for (int i = 0; i < 2; ++i) launch(variant);
+    synchronize();
+    return {logits_.cpu(), step_.tokens.cpu()};
+  }
+  static void synchronize() {
+    check_cuda(cudaStreamSynchronize(at::cuda::getCurrentCUDAStream()), "the steps");
+  }
+
+ private:
+  std::int64_t seen_;
+  models::Step step_;
+  Tensor room_, logits_;
+  at::cuda::CUDAGraph graph_;
+  models::cuda::StepNotes notes_;
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+};
+
+const char* name_of(StepKind kind) {
+  switch (kind) {
+    case StepKind::Embed:
+      return "embedding";
+    case StepKind::Product:
+      return "product";
+    case StepKind::Attend:
+      return "attention";
+    case StepKind::Join:
+      return "its parts";
+    default:
+      return "likeliest";
+  }
+}
+
+// By instruction, of a launch that takes so many us.
+void print_times(const StepProgram& program, double launch_us) {
+  struct Sum {
+    int count = 0;
+    double least_wait = 0, wait = 0, staging = 0, rest = 0, most_rest = 0;
+  };
+  std::map<std::pair<StepKind, std::int64_t>, Sum> sums;
+  double all = 0;
+  for (const auto& of : program.times()) {
+    Sum& sum = sums[{of.kind, of.bytes}];
+    ++sum.count;
+    sum.least_wait += of.least_wait;
+    sum.wait += of.wait;
+    sum.staging += of.staging;
+    sum.rest += of.rest;
+    sum.most_rest += of.most_rest;
+    all += of.wait + of.staging + of.rest;
+  }
+  const double us = launch_us / all;  // of a cycle
+  fmt::print("  {:<14} {:>8} {:>6} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "us each", "MB", "times",
+             "least wait", "wait", "staging", "the rest", "most", "us a step");
+  for (const auto& [key, sum] : sums) {
+    const double each = us / sum.count;
+    fmt::print("  {:<14} {:>8.1f} {:>6} {:>10.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.1f}\n",
+               name_of(key.first), static_cast<double>(key.second) / 1e6, sum.count, each * sum.least_wait,
+               each * sum.wait, each * sum.staging, each * sum.rest, each * sum.most_rest,
+               us * (sum.wait + sum.staging + sum.rest) / kSteps);
+  }
+}
+
+}  // namespace
+
+void print_one_kernel(const inference::StepGraphs::Work& work, const at::TensorOptions& compute,
+                      std::int64_t rows, std::int64_t seen, std::int64_t places, double weights) {
+  Steps steps(work, compute, rows, seen, places);
+  std::vector<Variant> variants;
+  variants.push_back({.name = "graph"});
+  const auto add = [&](const std::string& name, const StepTuning& tuning) {
+    auto program = StepProgram::of(steps.notes(), tuning);
+    if (!program)
+      fmt::print("  {}: no kernel for {} instructions\n", name, steps.notes().instructions.size());
+    else
+      variants.push_back({.name = name, .program = std::move(program)});
+  };
+  for (const int depth : {12, 10, 8, 6, 4}) add(fmt::format("rings of {}", depth), {.most_depth = depth});
+  const auto without = [&](const std::string& name, unsigned left_out) {
+    for (const int depth : {12, 6})
+      add(fmt::format("{}, {}", name, depth), {.left_out = left_out, .most_depth = depth});
+  };
+  without("no attention", StepTuning::kAttention);
+  without("no staging", StepTuning::kStaging);
+  without("products only", StepTuning::kAttention | StepTuning::kBarriers);
+  without("stream only", StepTuning::kAttention | StepTuning::kBarriers | StepTuning::kStaging);
+  add("barriers only", {.left_out = StepTuning::kAttention | StepTuning::kProducts});
+  add("no products", {.left_out = StepTuning::kProducts});
+  add("with times", {.times = true});
+  const auto expected = steps.results(variants.front());
+  for (Variant& variant : variants) {
+    const auto results = steps.results(variant);
+    variant.is_same = at::equal(results.first, expected.first) && at::equal(results.second, expected.second);
+  }
+  for (int round = 0; round < kRounds; ++round) {
+    for (Variant& variant : variants) variant.times.push_back(steps.time(variant));
+  }
+  fmt::print("  {:<20} {:>9} {:>9} {:>9} {:>7} {:>9} {:>6} {:>6}\n", "steps of 4", "us a step", "least",
+             "most", "TB/s", "barriers", "depth", "same");
+  for (const Variant& variant : variants) {
+    const auto [least, most] = std::ranges::minmax(variant.times);
+    fmt::print("  {:<20} {:>9.1f} {:>9.1f} {:>9.1f} {:>7.2f} {:>9} {:>6} {:>6}\n", variant.name,
+               variant.median(), least, most, weights / variant.median() / 1e6,
+               variant.program ? variant.program->barriers() : 0,
+               variant.program ? variant.program->depth() : 0, variant.is_same ? "yes" : "no");
+  }
+  for (const Variant& variant : variants) {
+    if (variant.name != "with times") continue;
+    steps.time(variant);
+    print_times(*variant.program, kSteps * variant.median());
+  }
+}
+
+}  // namespace twobw
