@@ -28,6 +28,16 @@ int whole_packs(std::size_t bytes) {
   return static_cast<int>((bytes + sizeof(uint4) - 1) / sizeof(uint4) * sizeof(uint4));
 }
 
+// Of a team, as with_shape_of() chooses.
+template <typename T>
+std::size_t scratch_of(const CachedAttention<T>& attention) {
+  constexpr int Q = cached::kMostQueries;
+  const bool is_small = attention.size <= 64;
+  if (attention.queries == attention.key_heads)
+    return is_small ? sizeof(cached::Scratch<Shape<8, 1>>) : sizeof(cached::Scratch<Shape<16, 1>>);
+  return is_small ? sizeof(cached::Scratch<Shape<8, Q>>) : sizeof(cached::Scratch<Shape<16, Q>>);
+}
+
 template <typename T>
 class Program final : public StepProgram {
  public:
@@ -62,8 +72,7 @@ class Program final : public StepProgram {
       add(instruction.as<FewRows<T>>());
     } else if (instruction.kind == StepKind::Attend) {
       const auto attention = instruction.as<CachedAttention<T>>();
-      with_shape_of(attention,
-                    [&]<typename S>(S) { staged_ = std::max(staged_, kTeams * sizeof(cached::Scratch<S>)); });
+      staged_ = std::max(staged_, kTeams * scratch_of(attention));
       partials_ = std::max(partials_, cached_attention_partials(attention.rows, attention.queries,
                                                                 attention.size, attention.splits));
       instructions_.push_back(instruction);
@@ -131,6 +140,11 @@ class Program final : public StepProgram {
     arguments_.times = static_cast<long long*>(times_.get());
     return partial_ && on_gpu_instructions_ && on_gpu_products_ && barrier_ && (!times || times_);
   }
+  static std::int64_t bytes_of(const StepInstruction& instruction) {
+    if (instruction.kind != StepKind::Product) return 0;
+    const auto product = instruction.as<FewRows<T>>();
+    return (product.gated ? 2 : 1) * product.columns * product.in * static_cast<std::int64_t>(sizeof(T));
+  }
   std::size_t times_count() const { return instructions_.size() * static_cast<std::size_t>(blocks_) * 3; }
 
   std::vector<StepInstruction> instructions_;
@@ -157,6 +171,7 @@ std::vector<StepTimes> Program<T>::times() const {
   // The first has nothing before it, and the last is done when nobody waits.
   for (std::size_t i = 1; i + 1 < count; ++i) {
     StepTimes& of = all.emplace_back(StepTimes{.kind = instructions_[i].kind,
+                                               .bytes = bytes_of(instructions_[i]),
                                                .least_wait = 1e18,
                                                .wait = 0,
                                                .staging = 0,
