@@ -170,7 +170,7 @@ void print_one_kernel(const inference::StepGraphs::Work& work, const at::TensorO
                       std::int64_t rows, std::int64_t seen, std::int64_t places, double weights) {
   Steps steps(work, compute, rows, seen, places);
   std::vector<Variant> variants;
-  variants.push_back({.name = "graph"});
+  variants.push_back({.name = "graph", .program = nullptr});
   const auto add = [&](const std::string& name, const StepTuning& tuning) {
     auto program = StepProgram::of(steps.notes(), tuning);
     if (!program)

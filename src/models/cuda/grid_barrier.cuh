@@ -29,10 +29,10 @@ __device__ __forceinline__ void await_grid(unsigned* counter) {
 }
 
 // Barriers of some of a block's warps, or all of them; 16 there are, of which 0 is that of __syncthreads().
-template <int Threads>
-__device__ __forceinline__ void sync_threads(int barrier) {
+template <int Barrier, int Threads>
+__device__ __forceinline__ void sync_threads() {
   __syncwarp();
-  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(Threads) : "memory");
+  asm volatile("bar.sync %0, %1;" ::"n"(Barrier), "n"(Threads) : "memory");
 }
 
 }  // namespace twobw::models::cuda

@@ -7,8 +7,11 @@
 
 namespace twobw::models::cuda::step {
 
+// Places are not read ahead for several queries: the step has no registers for them.
 template <int Lanes, int Q>
-using Shape = cached::Shape<8, Lanes, 1, Q>;
+struct Shape : cached::Shape<8, Lanes, 1, Q> {
+  static constexpr bool kReadsAhead = Q == 1;
+};
 
 // Calls `run` with the shape of the heads, as cached_attention() chooses it.
 template <typename T, typename Run>
@@ -27,10 +30,11 @@ __device__ __forceinline__ void with_shape_of(const CachedAttention<T>& attentio
   }
 }
 
-// `await` is called once by every thread: what the step has made can be read after it.
-template <typename S, typename T, typename Await>
-__device__ __forceinline__ void attend_parts(const CachedAttention<T>& attention, std::byte* room,
-                                             Await await) {
+// Every thread comes to a barrier of the block once: what the step has made can be read after it. Not
+// inlined, so that what it needs of registers does not weigh on products.
+template <typename S, typename T>
+__device__ __noinline__ void attend_parts(const CachedAttention<T>* given, std::byte* room) {
+  const CachedAttention<T> attention = *given;
   const int team = static_cast<int>(threadIdx.x) / cached::kThreads;
   const int thread = static_cast<int>(threadIdx.x) % cached::kThreads;
   auto& scratch = reinterpret_cast<cached::Scratch<S>*>(room)[team];
@@ -40,7 +44,7 @@ __device__ __forceinline__ void attend_parts(const CachedAttention<T>& attention
   const SyncTeam sync{team};
   bool has_waited = false;
   const auto await_once = [&] {
-    if (!has_waited) await();
+    if (!has_waited) sync_block();
     has_waited = true;
   };
   for (int i = static_cast<int>(blockIdx.x + team * gridDim.x); i < all;

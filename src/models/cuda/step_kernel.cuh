@@ -116,9 +116,8 @@ __device__ __forceinline__ void work(const Arguments& step, const Rooms& rooms) 
         multiply_all<false>(step, rooms, product, i, first, weights);
       }
     } else if (kind == StepKind::Attend && has_attention) {
-      const auto attention = *reinterpret_cast<const CachedAttention<T>*>(instruction.body);
-      with_shape_of(attention,
-                    [&]<typename S>(S) { attend_parts<S>(attention, rooms.staged, [] { sync_block(); }); });
+      const auto* attention = reinterpret_cast<const CachedAttention<T>*>(instruction.body);
+      with_shape_of(*attention, [&]<typename S>(S) { attend_parts<S>(attention, rooms.staged); });
     } else if (kind == StepKind::Join && has_attention) {
       const auto attention = *reinterpret_cast<const CachedAttention<T>*>(instruction.body);
       join_all(attention, (instruction.how & kJoinsAsClusters) != 0, [] { sync_block(); });

@@ -63,14 +63,20 @@ struct Rooms {
 
 // Barriers: of the block, of the workers, of a team.
 __device__ __forceinline__ void sync_block() {
-  sync_threads<kThreads>(0);
+  sync_threads<0, kThreads>();
 }
 struct SyncWorkers {
-  __device__ void operator()() const { sync_threads<kWorkers>(1); }
+  __device__ void operator()() const { sync_threads<1, kWorkers>(); }
 };
+static_assert(kTeams == 2);
 struct SyncTeam {
   int team;
-  __device__ void operator()() const { sync_threads<cached::kThreads>(2 + team); }
+  __device__ void operator()() const {
+    if (team == 0)
+      sync_threads<2, cached::kThreads>();
+    else
+      sync_threads<3, cached::kThreads>();
+  }
 };
 
 __device__ __forceinline__ void note_time(const Arguments& step, int instruction, int what) {
