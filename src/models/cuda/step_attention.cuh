@@ -65,15 +65,16 @@ __device__ __noinline__ void attend_parts(const CachedAttention<T>* given, std::
   await_once();
 }
 
-template <typename T, typename Await>
-__device__ __forceinline__ void join_all(const CachedAttention<T>& attention, bool as_clusters, Await await) {
+template <typename T>
+__device__ __noinline__ void join_all(const CachedAttention<T>* given, bool as_clusters) {
+  const CachedAttention<T> attention = *given;
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
   const int first = static_cast<int>(blockIdx.x + warp * gridDim.x), all = attention.rows * attention.queries;
   const auto parts_of = [&](int query) {
     return cached::Part::of(attention, {.part = 0, .heads = 0, .row = query / attention.queries}).parts;
   };
   int parts = first < all ? parts_of(first) : 1;
-  await();
+  sync_block();
   for (int query = first; query < all; query += static_cast<int>(narrow::kWarps * gridDim.x)) {
     if (query != first) parts = parts_of(query);
     if (parts == 1) continue;

@@ -48,28 +48,37 @@ __device__ __forceinline__ void lead(const Arguments& step, const Rooms& rooms) 
   }
 }
 
+// What products' loops share registers with is not inlined: the stream's state stays in registers.
+template <bool Normed, typename T>
+__device__ __noinline__ void stage(const FewRows<T>* product, narrow::Layout layout, T* staged,
+                                   const uint4* gains) {
+  const FewRows<T> given = *product;
+  narrow::stage_rows<Normed>(
+      given, layout, staged, gains, [] {}, SyncWorkers());
+}
+
 template <bool Gated, typename T>
 __device__ __forceinline__ void multiply_all(const Arguments& step, const Rooms& rooms,
-                                             const FewRows<T>& product, int instruction, int first,
+                                             const FewRows<T>* given, int instruction, int first,
                                              narrow::WeightStream<T>& weights) {
-  const auto layout = narrow::Layout::of<Gated>(product.in);
+  const auto layout = narrow::Layout::of<Gated>(given->in);
   auto* staged = reinterpret_cast<T*>(rooms.staged);
   if ((step.left_out & StepTuning::kStaging) != 0) {
     SyncWorkers()();
-  } else if (product.gain != nullptr) {
-    narrow::stage_rows<true>(
-        product, layout, staged, rooms.gains_of(instruction), [] {}, SyncWorkers());
+  } else if (given->gain != nullptr) {
+    stage<true>(given, layout, staged, rooms.gains_of(instruction));
   } else {
-    narrow::stage_rows<false>(
-        product, layout, staged, nullptr, [] {}, SyncWorkers());
+    stage<false>(given, layout, staged, nullptr);
   }
   if (threadIdx.x == 0) note_time(step, instruction, 1);
+  const FewRows<T> product = *given;
   narrow::multiply_tiles<Gated>(product, layout, staged, rooms.sums, weights, first,
                                 static_cast<int>(gridDim.x), SyncWorkers());
 }
 
 template <typename T>
-__device__ __forceinline__ void embed(const EmbedRows<T>& rows) {
+__device__ __noinline__ void embed(const EmbedRows<T>* given) {
+  const EmbedRows<T> rows = *given;
   constexpr int N = kFullPack<T>;
   const int packs = rows.width / N, all = packs * rows.rows;
   for (int i = static_cast<int>(blockIdx.x * kWorkers + threadIdx.x); i < all;
@@ -85,7 +94,8 @@ __device__ __forceinline__ void embed(const EmbedRows<T>& rows) {
 }
 
 template <int N, typename T>
-__device__ __forceinline__ void take_tokens(const Likeliest<T>& rows) {
+__device__ __noinline__ void take_tokens(const Likeliest<T>* given) {
+  const Likeliest<T> rows = *given;
   const std::int64_t each = std::int64_t{kWorkers} * N, needed = (rows.classes + each - 1) / each;
   const unsigned blocks = needed < gridDim.x ? static_cast<unsigned>(needed) : gridDim.x;
   if (blockIdx.x >= blocks) return;
@@ -106,11 +116,11 @@ __device__ __forceinline__ void work(const Arguments& step, const Rooms& rooms) 
     const StepInstruction& instruction = *rooms.at(i);
     const StepKind kind = instruction.kind;
     if (kind == StepKind::Product) {
-      const auto product = *reinterpret_cast<const FewRows<T>*>(instruction.body);
+      const auto* product = reinterpret_cast<const FewRows<T>*>(instruction.body);
       const int first = deal.first();
-      deal.pass(static_cast<int>((product.columns + narrow::kTile - 1) / narrow::kTile));
+      deal.pass(static_cast<int>((product->columns + narrow::kTile - 1) / narrow::kTile));
       sync_block();
-      if (has_products && product.gated) {
+      if (has_products && product->gated) {
         multiply_all<true>(step, rooms, product, i, first, weights);
       } else if (has_products) {
         multiply_all<false>(step, rooms, product, i, first, weights);
@@ -119,15 +129,15 @@ __device__ __forceinline__ void work(const Arguments& step, const Rooms& rooms) 
       const auto* attention = reinterpret_cast<const CachedAttention<T>*>(instruction.body);
       with_shape_of(*attention, [&]<typename S>(S) { attend_parts<S>(attention, rooms.staged); });
     } else if (kind == StepKind::Join && has_attention) {
-      const auto attention = *reinterpret_cast<const CachedAttention<T>*>(instruction.body);
-      join_all(attention, (instruction.how & kJoinsAsClusters) != 0, [] { sync_block(); });
+      const auto* attention = reinterpret_cast<const CachedAttention<T>*>(instruction.body);
+      join_all(attention, (instruction.how & kJoinsAsClusters) != 0);
     } else {
       sync_block();
       if (kind == StepKind::Embed) {
-        embed(*reinterpret_cast<const EmbedRows<T>*>(instruction.body));
+        embed(reinterpret_cast<const EmbedRows<T>*>(instruction.body));
       } else if (kind == StepKind::Likeliest) {
-        const auto rows = *reinterpret_cast<const Likeliest<T>*>(instruction.body);
-        if (rows.classes % kFullPack<T> == 0) {
+        const auto* rows = reinterpret_cast<const Likeliest<T>*>(instruction.body);
+        if (rows->classes % kFullPack<T> == 0) {
           take_tokens<kFullPack<T>>(rows);
         } else {
           take_tokens<1>(rows);
