@@ -109,6 +109,7 @@ template <typename T>
 __device__ __forceinline__ void work(const Arguments& step, const Rooms& rooms) {
   const bool has_products = (step.left_out & StepTuning::kProducts) == 0;
   const bool has_attention = (step.left_out & StepTuning::kAttention) == 0;
+  const bool has_barriers = (step.left_out & StepTuning::kBarriers) == 0;
   narrow::WeightStream<T> weights(rooms.products, has_products ? step.product_count : 0, rooms.ring,
                                   step.depth);
   narrow::Deal deal;
@@ -135,7 +136,7 @@ __device__ __forceinline__ void work(const Arguments& step, const Rooms& rooms) 
       sync_block();
       if (kind == StepKind::Embed) {
         embed(reinterpret_cast<const EmbedRows<T>*>(instruction.body));
-      } else if (kind == StepKind::Likeliest) {
+      } else if (kind == StepKind::Likeliest && has_barriers) {  // which blocks count by
         const auto* rows = reinterpret_cast<const Likeliest<T>*>(instruction.body);
         if (rows->classes % kFullPack<T> == 0) {
           take_tokens<kFullPack<T>>(rows);

@@ -21,7 +21,7 @@ OnGpu on_gpu(std::size_t bytes, const void* from = nullptr) {
   OnGpu owned(memory);
   const cudaError_t error = from == nullptr ? cudaMemset(memory, 0, bytes)
                                             : cudaMemcpy(memory, from, bytes, cudaMemcpyHostToDevice);
-  return error == cudaSuccess && cudaDeviceSynchronize() == cudaSuccess ? std::move(owned) : nullptr;
+  return error == cudaSuccess && cudaStreamSynchronize(nullptr) == cudaSuccess ? std::move(owned) : nullptr;
 }
 
 int whole_packs(std::size_t bytes) {
