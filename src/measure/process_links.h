@@ -47,8 +47,8 @@ std::vector<ProcessLink> links_inside(const std::vector<ProcessLink>& links,
 std::vector<ProcessLink> links_between(const std::vector<ProcessLink>& links,
                                        const std::vector<std::string>& hosts);
 
-// The one link that the planner counts with in place of all of them: as slow as the slowest, for a pipeline is.
-// kNoLink for none.
+// The one link that the planner counts with in place of all of them: as slow as the slowest, for a pipeline
+// is. kNoLink for none.
 planner::LinkSpec slowest(const std::vector<ProcessLink>& links);
 
 }  // namespace twobw::measure

@@ -22,7 +22,7 @@ enum class Task : std::int64_t { Words, OneWay, BothWays, End };
 // On both wires. All transfers are waited for, so pipelines may use the tags again.
 constexpr int kRequestTag = 1, kWordTag = 2, kBulkTag = 3;
 constexpr std::int64_t kSmallest = 16 << 10, kLargest = 16 << 20;  // bytes, a factor of 4 from size to size
-constexpr int kFewWords = 4, kWords = 200, kTurns = 5;
+constexpr int kFewWords = 4, kWords = 200, kTurnsOfSize = 5;
 constexpr double kShareOfWords = 0.15, kShareOfRate = 0.4;  // of the time there is
 
 at::Tensor word_of(std::int64_t value = 0) {
@@ -141,7 +141,7 @@ double time_bytes(Asker& asker, Task task, double round_trip, double seconds) {
     const auto more = static_cast<std::int64_t>((seconds - spent) / 2 / std::max(first, 1e-6));
     double turn = first;
     if (more > 0) {
-      const std::int64_t turns = std::min<std::int64_t>(more, kTurns);
+      const std::int64_t turns = std::min<std::int64_t>(more, kTurnsOfSize);
       turn = asker.time({.task = task, .bytes = bytes, .turns = turns}).summary().median;
       spent += static_cast<double>(turns) * turn;
     }

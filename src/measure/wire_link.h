@@ -15,8 +15,8 @@ struct WireLink {
   double both_ways = 0;  // bytes a second in each direction, while both are full
 };
 
-// One of the two ranks. What the asking rank sends goes by `there`, what it receives by `back`: as activations
-// and gradients do, each by connections of its own.
+// One of the two ranks. What the asking rank sends goes by `there`, what it receives by `back`: as
+// activations and gradients do, each by connections of its own.
 struct LinkEnd {
   transport::Wire& there;
   transport::Wire& back;
@@ -24,15 +24,16 @@ struct LinkEnd {
   std::function<double()> now;  // seconds; used where it is asked
 };
 
-// Medians over words, and over tensors of growing size as long as the next size fits; the bandwidths are those
-// of the largest. Takes at most about `seconds`, more only where a single tensor of the smallest size does.
+// Medians over words, and over tensors of growing size as long as the next size fits; the bandwidths are
+// those of the largest. Takes at most about `seconds`, more only where a single tensor of the smallest size
+// does.
 WireLink ask(const LinkEnd& end, double seconds);
 void answer(const LinkEnd& end);
 
 // What the planner counts with. Under 2bw activations go one way while gradients come back, so its bandwidth,
 // which is that of each direction, is what a direction has left while the other is full: on a link that
-// carries both ways at once all of it, on one whose ends are busy with both (a memory bus, a core that copies)
-// less.
+// carries both ways at once all of it, on one whose ends are busy with both (a memory bus, a core that
+// copies) less.
 planner::LinkSpec spec_of(const WireLink& link);
 
 }  // namespace twobw::measure
