@@ -37,7 +37,7 @@ device::Machine machine_from(std::string_view bytes) {
 }
 
 // Whether the process is the first of its machine.
-bool is_first(const std::vector<runtime::HostCores>& processes, std::size_t rank) {
+bool is_first_of_machine(const std::vector<runtime::HostCores>& processes, std::size_t rank) {
   const auto before = processes.begin() + static_cast<std::ptrdiff_t>(rank);
   return std::none_of(processes.begin(), before, [&](const runtime::HostCores& other) {
     return other.machine == processes[rank].machine;
@@ -54,7 +54,7 @@ std::vector<device::Machine> measure_machines(transport::Processes& all,
     return {};
   }
   for (int rank = 1; rank < all.size(); ++rank)
-    mail.send(rank, is_first(processes, static_cast<std::size_t>(rank)) ? "measure" : "rest");
+    mail.send(rank, is_first_of_machine(processes, static_cast<std::size_t>(rank)) ? "measure" : "rest");
   std::vector<device::Machine> machines = {device::measure_machine()};
   for (int rank = 1; rank < all.size(); ++rank) machines.push_back(machine_from(mail.receive(rank)));
   return machines;
@@ -68,7 +68,7 @@ bool are_alike(const FoundHost& a, const FoundHost& b) {
 }
 
 // As slow as the slowest of them.
-FoundHost common(const FoundHost& a, const FoundHost& b) {
+FoundHost slower_of(const FoundHost& a, const FoundHost& b) {
   FoundHost both = a;
   both.memory = std::min(a.memory, b.memory);
   both.machine.copy_bandwidth = std::min(a.machine.copy_bandwidth, b.machine.copy_bandwidth);
@@ -90,7 +90,7 @@ std::vector<HostKind> kinds_of(const std::vector<FoundHost>& hosts) {
     if (found == kinds.end()) {
       kinds.push_back({.typical = hosts[i], .hosts = {i}});
     } else {
-      found->typical = common(found->typical, hosts[i]);
+      found->typical = slower_of(found->typical, hosts[i]);
       found->hosts.push_back(i);
     }
   }
@@ -98,7 +98,7 @@ std::vector<HostKind> kinds_of(const std::vector<FoundHost>& hosts) {
 }
 
 // A core and the link between cores, as a machine by itself has them.
-planner::Cluster alone(const FoundHost& host) {
+planner::Cluster cluster_of_core(const FoundHost& host) {
   device::Machine machine = host.machine;
   machine.cores = 1;
   machine.memory = host.memory;
@@ -161,7 +161,7 @@ planner::Cluster cluster_of(const FoundCluster& found) {
   const planner::LinkSpec between_processes = slowest(found.inside);
   const std::vector<HostKind> kinds = kinds_of(found.hosts);
   for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
-    const planner::Cluster one = alone(kinds[kind].typical);
+    const planner::Cluster one = cluster_of_core(kinds[kind].typical);
     cluster.kinds.push_back(one.kinds.front());
     if (kind > 0) cluster.kinds.back().name += fmt::format(" {}", kind + 1);
     for (const std::size_t i : kinds[kind].hosts) {
