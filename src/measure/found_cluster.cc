@@ -60,6 +60,21 @@ std::vector<device::Machine> measure_machines(transport::Processes& all,
   return machines;
 }
 
+// By rank. Hosts of one machine share its cores; else a host has all that its processes may use.
+std::vector<std::set<int>> cores_to_count(const std::vector<runtime::HostCores>& processes) {
+  const std::vector<device::CoreSet> shares = runtime::share_cores(processes);
+  std::vector<std::set<int>> cores;
+  for (std::size_t rank = 0; rank < processes.size(); ++rank) {
+    const runtime::HostCores& own = processes[rank];
+    const bool shared = std::ranges::any_of(processes, [&](const runtime::HostCores& other) {
+      return other.machine == own.machine && other.host != own.host;
+    });
+    const std::vector<int>& counted = shared ? shares[rank].cores : own.cores;
+    cores.emplace_back(counted.begin(), counted.end());
+  }
+  return cores;
+}
+
 // Differences that a second measurement would show too.
 bool are_alike(const FoundHost& a, const FoundHost& b) {
   const auto near = [](double x, double y, double part) { return std::abs(x - y) <= part * std::max(x, y); };
@@ -111,29 +126,29 @@ FoundCluster found_cluster(const std::vector<runtime::HostCores>& processes,
                            const std::vector<device::Machine>& machines,
                            const std::vector<ProcessLink>& links) {
   const std::vector<std::string> hosts = hosts_of(processes);
-  const std::vector<device::CoreSet> shares = runtime::share_cores(processes);
+  const std::vector<std::set<int>> cores = cores_to_count(processes);
   std::map<std::string, std::set<int>> cores_of_machine;
   std::map<std::string, device::Machine> measured;
   for (std::size_t rank = 0; rank < processes.size(); ++rank) {
     const std::string& machine = processes[rank].machine;
-    cores_of_machine[machine].insert(shares[rank].cores.begin(), shares[rank].cores.end());
+    cores_of_machine[machine].insert(cores[rank].begin(), cores[rank].end());
     measured.try_emplace(machine, machines.at(rank));
   }
   FoundCluster found{.inside = links_inside(links, hosts), .between = links_between(links, hosts)};
   std::map<std::string, int> named;
   for (const std::vector<int>& ranks : ranks_by_host(hosts)) {
     const runtime::HostCores& first = processes[static_cast<std::size_t>(ranks.front())];
-    std::set<int> cores;
+    std::set<int> here;
     for (const int rank : ranks) {
-      const std::vector<int>& share = shares[static_cast<std::size_t>(rank)].cores;
-      cores.insert(share.begin(), share.end());
+      const std::set<int>& own = cores[static_cast<std::size_t>(rank)];
+      here.insert(own.begin(), own.end());
     }
     const int number = ++named[first.host];
     const device::Machine& machine = measured.at(first.machine);
     found.hosts.push_back(
         {.name = number > 1 ? fmt::format("{} ({})", first.host, number) : first.host,
          .ranks = ranks,
-         .cores = static_cast<int>(cores.size()),
+         .cores = static_cast<int>(here.size()),
          .memory = machine.memory / static_cast<double>(cores_of_machine.at(first.machine).size()),
          .machine = machine});
   }

@@ -137,13 +137,13 @@ double time_bytes(Asker& asker, Task task, double round_trip, double seconds) {
   double spent = 0;
   for (std::int64_t bytes = kSmallest;; bytes *= 4) {
     const double first = asker.time({.task = task, .bytes = bytes, .turns = 1}).summary().median;
-    spent += first;
+    spent += first + round_trip;  // until the other is ready
     const auto more = static_cast<std::int64_t>((seconds - spent) / 2 / std::max(first, 1e-6));
     double turn = first;
     if (more > 0) {
       const std::int64_t turns = std::min<std::int64_t>(more, kTurnsOfSize);
       turn = asker.time({.task = task, .bytes = bytes, .turns = turns}).summary().median;
-      spent += static_cast<double>(turns) * turn;
+      spent += static_cast<double>(turns) * turn + round_trip;
     }
     // Where a word takes as long as the bytes do nothing is known but that they are fast.
     const double moving = std::max(turn - round_trip, turn / 10);
