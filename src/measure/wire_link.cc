@@ -134,21 +134,24 @@ double time_words(Asker& asker, double seconds) {
 
 // Bytes a second. The time of a turn is that of the bytes and of a word there and back.
 double time_bytes(Asker& asker, Task task, double round_trip, double seconds) {
+  constexpr double kFar = 5e-3;  // seconds; then small tensors tell nothing but that
   double spent = 0;
-  for (std::int64_t bytes = kSmallest;; bytes *= 4) {
-    const double first = asker.time({.task = task, .bytes = bytes, .turns = 1}).summary().median;
-    spent += first + round_trip;  // until the other is ready
-    const auto more = static_cast<std::int64_t>((seconds - spent) / 2 / std::max(first, 1e-6));
-    double turn = first;
+  for (std::int64_t bytes = round_trip > kFar ? 16 * kSmallest : kSmallest;; bytes *= 4) {
+    double turn = asker.time({.task = task, .bytes = bytes, .turns = 1}).summary().median;
+    spent += turn + round_trip;  // until the other is ready
+    const auto moving = [&] { return std::max(turn - round_trip, turn / 100); };
+    const auto is_last = [&] {
+      const double next = 4 * moving() + 2 * round_trip;
+      return bytes >= kLargest || spent + 2 * next > seconds;
+    };
+    if (!is_last() && turn < 2 * round_trip) continue;
+    const auto more = static_cast<std::int64_t>((seconds - spent) / 2 / std::max(turn, 1e-6));
     if (more > 0) {
       const std::int64_t turns = std::min<std::int64_t>(more, kTurnsOfSize);
       turn = asker.time({.task = task, .bytes = bytes, .turns = turns}).summary().median;
       spent += static_cast<double>(turns) * turn + round_trip;
     }
-    // Where a word takes as long as the bytes do nothing is known but that they are fast.
-    const double moving = std::max(turn - round_trip, turn / 10);
-    // The next size takes up to four times as long, and wants two turns.
-    if (bytes >= kLargest || spent + 8 * turn > seconds) return static_cast<double>(bytes) / moving;
+    if (is_last()) return static_cast<double>(bytes) / moving();
   }
 }
 
