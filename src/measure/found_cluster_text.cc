@@ -18,14 +18,6 @@ const std::string& host_of(const FoundCluster& found, int rank) {
   return found.hosts.front().name;
 }
 
-std::string gigabits(double bytes_per_second) {
-  return fmt::format("{:.3g} Gbit/s", 8e-9 * bytes_per_second);
-}
-
-std::string microseconds(double seconds) {
-  return fmt::format("{:.3g} us", 1e6 * seconds);
-}
-
 // "host0 - host1", or "inside host0".
 std::string place_of(const FoundCluster& found, const ProcessLink& link) {
   const std::string& asks = host_of(found, link.ranks.asks);
@@ -67,8 +59,8 @@ std::string describe(const FoundCluster& found) {
   for (const ProcessLink& link : all_links(found)) {
     text += fmt::format("#   {}, processes {} and {}: {}, one way alone {}, both ways {} each\n",
                         place_of(found, link), link.ranks.asks, link.ranks.answers,
-                        microseconds(link.link.latency), gigabits(link.link.one_way),
-                        gigabits(link.link.both_ways));
+                        format_latency(link.link.latency), format_bandwidth(link.link.one_way),
+                        format_bandwidth(link.link.both_ways));
   }
   return text + planner::to_yaml(cluster_of(found));
 }
@@ -84,7 +76,8 @@ std::string table_of(const FoundCluster& found) {
   links.align_right({2, 3, 4});
   for (const ProcessLink& link : all_links(found)) {
     links.add({place_of(found, link), fmt::format("{}, {}", link.ranks.asks, link.ranks.answers),
-               microseconds(link.link.latency), gigabits(link.link.one_way), gigabits(link.link.both_ways)});
+               format_latency(link.link.latency), format_bandwidth(link.link.one_way),
+               format_bandwidth(link.link.both_ways)});
   }
   return hosts.text() + "\n" + links.text();
 }

@@ -70,8 +70,8 @@ std::optional<planner::Plan> best_plan(planner::Problem problem, const planner::
 }
 
 std::string describe_link(const char* where, const planner::LinkSpec& link) {
-  return fmt::format("measured between {}: {:.3g} Gbit/s each way while both are full, {:.3g} us", where,
-                     8e-9 * link.bandwidth, 1e6 * link.latency);
+  return fmt::format("measured between {}: {} each way while both are full, {}", where,
+                     format_bandwidth(link.bandwidth), format_latency(link.latency));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "measure/wire_link.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -162,6 +163,10 @@ double rounded(double value) {
   return digits > 0 ? std::round(value * scale) / scale : std::round(value / scale) * scale;
 }
 
+std::string three_digits(double value) {
+  return value < 100 ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
+}
+
 }  // namespace
 
 WireLink ask(const LinkEnd& end, double seconds) {
@@ -178,6 +183,15 @@ void answer(const LinkEnd& end) {
   Answerer answerer(end);
   while (answerer.serve()) {
   }
+}
+
+std::string format_bandwidth(double bytes_per_second) {
+  const double bits = 8 * bytes_per_second;
+  return bits < 1e9 ? three_digits(bits / 1e6) + " Mbit/s" : three_digits(bits / 1e9) + " Gbit/s";
+}
+
+std::string format_latency(double seconds) {
+  return seconds < 1e-3 ? three_digits(1e6 * seconds) + " us" : three_digits(1e3 * seconds) + " ms";
 }
 
 planner::LinkSpec spec_of(const WireLink& link) {

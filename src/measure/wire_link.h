@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "planner/hardware/cluster.h"
 #include "transport/wire.h"
@@ -35,5 +36,9 @@ void answer(const LinkEnd& end);
 // carries both ways at once all of it, on one whose ends are busy with both (a memory bus, a core that
 // copies) less.
 planner::LinkSpec spec_of(const WireLink& link);
+
+// "10 Gbit/s", "94.1 Mbit/s"; "25 us", "1.2 ms".
+std::string format_bandwidth(double bytes_per_second);
+std::string format_latency(double seconds);
 
 }  // namespace twobw::measure
