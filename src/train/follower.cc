@@ -5,6 +5,7 @@
 #include <future>
 #include <vector>
 
+#include "measure/process_links.h"
 #include "runtime/placement.h"
 #include "runtime/setup.h"
 #include "train/interrupts.h"
@@ -52,8 +53,9 @@ void run_with_signals(runtime::Pipeline& pipeline, transport::Processes& process
 
 }  // namespace
 
-void follow(const std::shared_ptr<transport::Processes>& processes) {
+void follow(const std::shared_ptr<transport::Processes>& processes, bool plans) {
   gather_hosts(*processes);
+  if (plans) measure::measure_links(*processes);
   const RunPlan plan = receive_plan(*processes);
   const runtime::Setup setup = prepare(plan);
   const PipelineShape& shape = setup.spec.shape;

@@ -77,6 +77,8 @@ ResumePoint point_of(const checkpoint::Loaded& loaded, const Config& config, con
   const Json& layout = loaded.manifest.layout;
   if (layout.contains("split") && layout["split"].is_array())
     point.split = layout["split"].get<std::vector<int>>();
+  if (layout.contains("replicas") && layout["replicas"].is_number_integer())
+    point.replicas = layout["replicas"].get<int>();
   return point;
 }
 
@@ -165,6 +167,14 @@ void keep_stages(runtime::Restored& restored, const models::Model& model, const 
   }
   for (auto& [buffer, tensors] : restored.buffers)
     std::erase_if(tensors, [&](const auto& tensor) { return !kept.contains(tensor.first); });
+}
+
+std::string describe_change(const ResumePoint& point, const PipelineShape& now, int processes) {
+  return fmt::format(
+      "planned again for {} process{}: {} stage{} x {} replica{}, where the checkpoint was saved with {} x "
+      "{}",
+      processes, processes == 1 ? "" : "es", now.stages, now.stages == 1 ? "" : "s", now.replicas,
+      now.replicas == 1 ? "" : "s", point.split.size(), point.replicas);
 }
 
 void begin_at(const runtime::Restored& restored, const models::Model& model, schedule::Spec& spec) {

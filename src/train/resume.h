@@ -18,6 +18,7 @@ struct ResumePoint {
   std::string folder;  // of the checkpoint
   std::shared_ptr<runtime::Restored> restored;
   std::vector<int> split;  // of the run that saved it
+  int replicas = 1;        // likewise
   std::vector<std::string> said;
 };
 
@@ -39,6 +40,9 @@ void keep_stages(runtime::Restored& restored, const models::Model& model, const 
 
 // Throws InputError that names the first key that must be as it was when `saved`, and is not.
 void check_unchanged(const Config& saved, const Config& now, const std::string& folder);
+
+// A sentence on a run that was planned anew: its stages and replicas, and those of the one that saved it.
+std::string describe_change(const ResumePoint& point, const PipelineShape& now, int processes);
 
 // Sets where the run begins. Where the checkpoint lacks what the first batch runs on besides the true
 // weights, it begins on those.

@@ -120,8 +120,10 @@ Outcome lead(const Config& given, const RunOptions& options) {
       said.push_back(line);
     };
     measure::DevicesOfProcesses shared;
-    if (processes)
-      shared = {.processes = processes->size(), .names = runtime::devices_to_plan_for(asked, hosts)};
+    if (processes) {
+      shared = {.names = runtime::devices_to_plan_for(asked, hosts), .hosts = measure::hosts_of(hosts)};
+      shared.links = measure::measure_links(*processes, shared.hosts, measure::kShortLinkBudget);
+    }
     forecast = measure::plan_run(computed_with(asked, resume.has_value()), say, shared);
   }
   Config config = forecast ? forecast->config : asked;
@@ -158,6 +160,7 @@ Outcome lead(const Config& given, const RunOptions& options) {
     for (const std::string& line : resume->said) loop.say(line);
     loop.say(fmt::format("resumed after update {} from {}{}", updates, resume->folder,
                          setup.spec.begins_drained ? "; the first batch runs on the true weights" : ""));
+    if (forecast) loop.say(describe_change(*resume, setup.spec.shape, processes ? processes->size() : 1));
     if (std::ssize(past.updates) < updates)
       loop.say(fmt::format("warning: metrics.jsonl has the lines of {} updates only", past.updates.size()));
   }
@@ -243,7 +246,7 @@ Outcome train(const Config& config, const RunOptions& options) {
   return transport::abort_on_failure(processes, [&] {
     if (processes) check_share(config, *processes);
     if (!processes || processes->rank() == 0) return lead(config, options);
-    follow(options.processes);
+    follow(options.processes, /*plans=*/config.plan == "auto");
     return Outcome{.config = config, .summary = {}, .curve = {}};
   });
 }
