@@ -58,6 +58,8 @@ std::optional<ResumePoint> newest_below(std::int64_t limit, const Config& config
     std::optional<ResumePoint> point;
     try {
       point = point_of(checkpoint::read_manifest(entry.folder), entry.folder);
+      // Only a good one says that there is nothing to go on with.
+      if (point->manifest.update >= config.train.updates) checkpoint::load(entry.folder);
     } catch (const InputError& error) {
       said.push_back(warning_of(error.what()));
       continue;
