@@ -167,6 +167,7 @@ Outcome lead(const Config& given, const RunOptions& options) {
   Checkpoints checkpoints(setup, config.run_dir, to_yaml(resolved), files,
                           restored ? restored->position() : runtime::DataPosition());
   loop.save_with(checkpoints);
+  loop.watch_with(StragglerReport(setup, hosts, forecast ? &forecast->plan : nullptr));
   introduce(setup, directory, hosts, [&](const std::string& line) { loop.note(line); });
   Collector collector(setup.spec.shape.workers());
   runtime::PipelineSetup pipeline_setup = setup.pipeline();
