@@ -105,7 +105,8 @@ class FaultCase(ProcessesTest):
         if moment != "start":
             for what, pattern in REPORT.items():
                 self.assertRegex(words_, pattern, f"the report does not have {what}")
-            self.assertRegex(words_, rf"(rank|process) {fault.victim}\b")
+            self.assertRegex(words_, rf"process {fault.victim}\b")
+            self.assertNotRegex(words_, r"\brank\b|process (\d+): the connection to process \1 broke|\n\n$")
             verified = twobw("checkpoint", "verify", settings["run_dir"])
             self.assertEqual(verified.returncode, 0, verified.stdout + verified.stderr)
         self.assertFalse((settings["run_dir"] / "summary.json").exists())
@@ -203,7 +204,7 @@ class StartTest(ProcessesTest):
                 begin = time.monotonic()
                 self.assertNotEqual(job.wait(3 + GRACE), [0])
                 self.assertGreaterEqual(time.monotonic() - begin, 2.5, "it did not wait")
-                self.assertRegex(job.errors(), rf"rank {missing}\b")
+                self.assertRegex(job.errors(), rf"process {missing}\b")
                 self.assertFalse((self.folder / "run").exists())
                 job.assert_no_orphans()
 
@@ -221,7 +222,7 @@ class StartTest(ProcessesTest):
         job = self.start_ranks(2, "train", settings=self.settings(), binary=[str(original), str(other / original.name)])
         codes = job.wait(3 + GRACE)
         self.assertNotIn(0, codes, job.everything())
-        self.assertRegex(job.errors(0), r"rank 1 has build .* rank 0 has build|build")
+        self.assertRegex(job.errors(0), r"process 1 has build .*, process 0 has build")
         self.assertFalse((self.folder / "run").exists())
 
     def test_two_ranks_with_one_number(self):
@@ -232,7 +233,7 @@ class StartTest(ProcessesTest):
                       rank_environment(rank, 3, port))
         codes = job.wait(3 + SILENCE + GRACE)
         self.assertNotIn(0, codes, job.everything())
-        self.assertRegex("".join(map(job.errors, range(3))), "rank 1 is there twice")
+        self.assertRegex("".join(map(job.errors, range(3))), "process 1 is there twice")
 
 
 class FullDiskTest(ProcessesTest):

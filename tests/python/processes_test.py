@@ -109,7 +109,7 @@ class LaunchersTest(ProcessesTest):
         given = [{**TINY, "train.seed": seed, "run_dir": self.folder / "run"} for seed in (0, 1)]
         job = self.start_ranks(2, "train", settings=given)
         self.assertEqual(job.wait(30), [2, 2], job.everything())
-        self.assertRegex(job.errors(0), r"train\.seed.*'0' on rank 0.*'1' on rank 1")
+        self.assertRegex(job.errors(0), r"train\.seed.*'0' on process 0.*'1' on process 1")
 
 
 class TrainTest(ProcessesTest):
