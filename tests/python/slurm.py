@@ -2,6 +2,8 @@
 its own and with ports of its own; gone when it ends.
 
     with slurm.Slurm() as cluster: cluster.command("srun", "-n", "2", ...), cluster.environment
+    sudo python tests/python/slurm.py srun -n 2 COMMAND
+    sudo python tests/python/slurm.py sbatch --wait SCRIPT
 """
 import os
 import pathlib
@@ -9,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -168,3 +171,20 @@ class Slurm:
                 pass
         if self.folder:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def main():
+    if not sys.argv[1:]:
+        print(__doc__)
+        return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        with Slurm() as cluster:
+            return subprocess.run(sys.argv[1:], env={**os.environ, **cluster.environment}).returncode
+    except (Unavailable, FileNotFoundError) as reason:
+        print(f"slurm: {reason}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
