@@ -49,7 +49,7 @@ void Pipeline::fail(const std::string& who, const std::exception_ptr& failure) {
   } catch (const std::exception& error) {
     message = error.what();
   }
-  message = fmt::format("{}: {}", who, message);
+  if (!who.empty()) message = fmt::format("{}: {}", who, message);
   std::string at = report();
   {
     std::lock_guard lock(failure_mutex_);
@@ -60,6 +60,17 @@ void Pipeline::fail(const std::string& who, const std::exception_ptr& failure) {
   }
   if (exchange_)
     exchange_->processes().abort(stuck ? fmt::format("the pipeline is stuck; {}", message) : message);
+}
+
+// A connection that broke names its other end itself.
+void Pipeline::fail_link(const std::string& name, const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const RunError&) {
+    fail({}, failure);
+  } catch (...) {
+    fail(name, failure);
+  }
 }
 
 void Pipeline::fail_from_afar(const std::string& reason) {
@@ -97,7 +108,7 @@ void Pipeline::finish_exchange() {
     close_links();
   } catch (const transport::Cancelled&) {
   } catch (...) {
-    fail(fmt::format("process {}", exchange_->placement().rank()), std::current_exception());
+    fail("at the end of the run", std::current_exception());
   }
 }
 
@@ -120,8 +131,9 @@ void Pipeline::run() {
   ended_ = failures_.empty();
   if (ended_) return;
   const Failure& first = failures_.front();
-  if (first.stuck) fail_run("the pipeline is stuck; {}; the workers were at:\n{}", first.message, report_);
-  if (setup_.processes) fail_run("{}; the workers here were at:\n{}", first.message, report_);
+  const std::string at = report_.substr(0, report_.find_last_not_of('\n') + 1);
+  if (first.stuck) fail_run("the pipeline is stuck; {}; the workers were at:\n{}", first.message, at);
+  if (setup_.processes) fail_run("{}; the workers here were at:\n{}", first.message, at);
   throw RunError(first.message);
 }
 

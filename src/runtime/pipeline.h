@@ -89,6 +89,7 @@ class Pipeline {
   void close_links();
   std::string report() const;
   void fail(const std::string& who, const std::exception_ptr& failure);
+  void fail_link(const std::string& name, const std::exception_ptr& failure);
   void fail_from_afar(const std::string& reason);
 
   const Config& config_;

@@ -40,7 +40,7 @@ Pipeline::Ends Pipeline::add_link(int from_rank, int to_rank,
                                 .peer = peer,
                                 .tag = tag,
                                 .name = fmt::format("{} process {}", way, peer),
-                                .on_failure = std::bind_front(&Pipeline::fail, this)};
+                                .on_failure = std::bind_front(&Pipeline::fail_link, this)};
   };
   if (from_rank == rank)
     return {.out = senders_.emplace_back(transport::sending_end(end("to", to_rank))).get()};
