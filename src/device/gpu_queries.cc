@@ -24,7 +24,8 @@ std::vector<std::string> gpu_ids() {
     cudaDeviceProp properties{};
     check_cuda(cudaGetDeviceProperties(&properties, gpu), "cudaGetDeviceProperties");
     std::string id;
-    for (const char byte : properties.uuid.bytes) id += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+    for (const char byte : properties.uuid.bytes)
+      id += fmt::format("{:02x}", static_cast<unsigned char>(byte));
     ids.push_back(std::move(id));
   }
   return ids;

@@ -27,8 +27,8 @@ struct PipelineSetup {
   bool record_events = false;
   bool simulate_peers = false;                    // links as between GPUs, also on one and the same
   std::shared_ptr<const Restored> restored = {};  // where spec.first_batch is above 0
-  // That share the workers, all on CPUs or all on GPUs, with wires (runtime/placement.h); none: all workers are here. Rank 0
-  // alone observes updates and evaluations, those of all; each process its own snapshots.
+  // That share the workers, all on CPUs or all on GPUs, with wires (runtime/placement.h); none: all workers
+  // are here. Rank 0 alone observes updates and evaluations, those of all; each process its own snapshots.
   std::shared_ptr<transport::Processes> processes = {};
 };
 

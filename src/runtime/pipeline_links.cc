@@ -51,8 +51,7 @@ Pipeline::Ends Pipeline::add_remote_link(const WorkerSetup& from, const WorkerSe
                            .on_failure = std::bind_front(&Pipeline::fail, this)};
   if (gpu_paths_) {
     const int gpu = (sends ? from : to).device.gpu->gpu;
-    end.gpu =
-        gpu_paths_->connect({.wire = wire, .peer = peer, .tag = tag, .sends = sends, .gpu = gpu});
+    end.gpu = gpu_paths_->connect({.wire = wire, .peer = peer, .tag = tag, .sends = sends, .gpu = gpu});
   }
   if (sends) return {.out = senders_.emplace_back(transport::sending_end(std::move(end))).get()};
   return {.in = receivers_.emplace_back(transport::receiving_end(hub_, std::move(end))).get()};

@@ -108,9 +108,8 @@ class NcclAdder final : public GpuAdder {
     cuda::Buffers from, to;
     std::int64_t row = 0;
     for (int replica = 0; replica < std::ssize(ranks_); ++replica) {
-      from.add(is_here(ranks_[replica])
-                   ? buffers[replica - first_].mutable_data_ptr<float>() + mine.begin
-                   : room_[row++].mutable_data_ptr<float>());
+      from.add(is_here(ranks_[replica]) ? buffers[replica - first_].mutable_data_ptr<float>() + mine.begin
+                                        : room_[row++].mutable_data_ptr<float>());
     }
     to.add(buffers.front().mutable_data_ptr<float>() + mine.begin);
     cuda::add_replicas(from, to, mine.count, channel_->stream());

@@ -144,8 +144,8 @@ std::shared_ptr<NcclChannel> NcclPaths::open(Wire& wire, int tag, const std::vec
                                              std::string what) {
   const ncclUniqueId id = agree_on_id(wire, tag, ranks);
   const auto own = static_cast<int>(std::ranges::find(ranks, wire.rank()) - ranks.begin());
-  const auto channel = std::make_shared<NcclChannel>(shared_, id, static_cast<int>(ranks.size()), own, gpu,
-                                                     std::move(what));
+  const auto channel =
+      std::make_shared<NcclChannel>(shared_, id, static_cast<int>(ranks.size()), own, gpu, std::move(what));
   std::lock_guard lock(mutex_);
   channels_.push_back(channel);
   return channel;

@@ -68,9 +68,7 @@ RemoteSums::~RemoteSums() {
 }
 
 MakeSum RemoteSums::make() {
-  return [this](std::vector<Contribution> all) {
-    return std::make_shared<RemoteSum>(*this, std::move(all));
-  };
+  return [this](std::vector<Contribution> all) { return std::make_shared<RemoteSum>(*this, std::move(all)); };
 }
 
 void RemoteSums::put(Job job) {

@@ -33,7 +33,7 @@ struct RemoteSumsSetup {
   std::string name;        // of the thread
   OnFailure on_failure;
   std::shared_ptr<GpuAdder> gpu = nullptr;  // of gradients on GPUs
-  std::int64_t piece = 1 << 20;  // elements that a process adds in a round
+  std::int64_t piece = 1 << 20;             // elements that a process adds in a round
 };
 
 class RemoteSums {
