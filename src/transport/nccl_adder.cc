@@ -32,7 +32,7 @@ class NcclAdder final : public GpuAdder {
     const std::int64_t size = here.front().gradient.numel(), step = kPiece * std::ssize(processes_);
     std::vector<at::Tensor> buffers;
     for (const Contribution& one : here) buffers.push_back(on_this_gpu(one.gradient));
-    if (!room_.defined()) make_room(buffers.front());
+    make_room(buffers.front());
     for (std::int64_t begin = 0; begin < size; begin += step) {
       const std::int64_t end = std::min(size, begin + step);
       gather(buffers, begin, end);
@@ -72,8 +72,9 @@ class NcclAdder final : public GpuAdder {
 
   // A row a replica elsewhere.
   void make_room(const at::Tensor& buffer) {
-    const auto here = std::ranges::count(ranks_, own_rank_);
     const std::int64_t width = std::min((buffer.numel() + kAligned - 1) / kAligned * kAligned, kPiece);
+    if (room_.defined() && room_.size(1) >= width) return;
+    const auto here = std::ranges::count(ranks_, own_rank_);
     room_ = at::empty({std::ssize(ranks_) - here, width}, buffer.options());
   }
 
