@@ -75,7 +75,7 @@ class NcclPath final : public GpuPath {
   std::deque<Leaving> leaving_;
 };
 
-at::Tensor to_tensor(const ncclUniqueId& id) {
+at::Tensor bytes_of_id(const ncclUniqueId& id) {
   at::Tensor tensor = at::empty({sizeof id.internal}, at::kByte);
   std::memcpy(tensor.mutable_data_ptr(), id.internal, sizeof id.internal);
   return tensor;
@@ -86,7 +86,7 @@ ncclUniqueId agree_on_id(Wire& wire, int tag, const std::vector<int>& ranks) {
   ncclUniqueId id{};
   if (wire.rank() == ranks.front()) {
     id = Communicator::make_id();
-    const at::Tensor tensor = to_tensor(id);
+    const at::Tensor tensor = bytes_of_id(id);
     std::vector<std::shared_ptr<Transfer>> transfers;
     for (const int rank : ranks) {
       if (rank != wire.rank()) transfers.push_back(wire.send(rank, tag + kIds, tensor));
@@ -94,7 +94,7 @@ ncclUniqueId agree_on_id(Wire& wire, int tag, const std::vector<int>& ranks) {
     for (const auto& transfer : transfers) transfer->wait();
     return id;
   }
-  const at::Tensor tensor = to_tensor(id);
+  const at::Tensor tensor = bytes_of_id(id);
   wire.receive(ranks.front(), tag + kIds, tensor)->wait();
   std::memcpy(id.internal, tensor.const_data_ptr(), sizeof id.internal);
   return id;
