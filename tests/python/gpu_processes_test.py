@@ -4,11 +4,13 @@ Several processes may share a GPU from NCCL 2.30 on, which NCCL_MULTI_RANK_GPU_E
 one. Where NCCL is older and there are fewer GPUs than ranks the tests skip themselves.
 """
 import ctypes
+import importlib.util
+import itertools
 import os
 import signal
 import unittest
 
-from processes import GRACE, TORCHRUN, ProcessesTest, has_updates
+from processes import GRACE, TORCHRUN, ProcessesTest, has_checkpoint
 from resume_test import exact_lines
 from support import TINY, Run, program, twobw, words
 
@@ -30,12 +32,13 @@ def gpu_count():
 
 def nccl_version():
     """Of the library that the programs find: one that is preloaded, else that of torch's packages; 0: none."""
-    import importlib.util
     names = os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
     names = [name for name in names if "nccl" in name]
-    package = importlib.util.find_spec("nvidia.nccl")
-    if package:
+    try:
+        package = importlib.util.find_spec("nvidia.nccl")
         names += [os.path.join(folder, "lib", "libnccl.so.2") for folder in package.submodule_search_locations]
+    except (ModuleNotFoundError, AttributeError):
+        pass  # torch has its own, or the system
     for name in [*names, "libnccl.so.2"]:
         try:
             version = ctypes.c_int(0)
@@ -114,12 +117,10 @@ class VerifyOnGpusTest(GpuProcessesTest):
         self.equal(2, {**layout(4), **PAPER, "pipeline.microbatches": 8, "pipeline.recompute": "all"})
 
     def test_four_processes(self):
-        for settings in ({**layout_of_four, **schedule} for layout_of_four in ({"s": 4}, {"s": 2, "w": 2})
-                         for schedule in (PREDICTED, PAPER, FLUSH)):
-            stages, replicas = settings.pop("s"), settings.pop("w", 1)
-            with self.subTest(stages=stages, replicas=replicas, **settings):
+        for (stages, replicas), schedule in itertools.product(((4, 1), (2, 2)), (PREDICTED, PAPER, FLUSH)):
+            with self.subTest(stages=stages, replicas=replicas, **schedule):
                 self.need(4)
-                self.equal(4, {**layout(stages, replicas), **settings, "pipeline.microbatches": 8})
+                self.equal(4, {**layout(stages, replicas), **schedule, "pipeline.microbatches": 8})
 
     def test_bfloat16(self):
         self.need(2)
@@ -143,7 +144,7 @@ class TrainOnGpusTest(GpuProcessesTest):
         return Run(settings["run_dir"])
 
     def assert_same(self, run, whole):
-        self.assertEqual(len(run.losses), self.SETTINGS["train.updates"])
+        self.assertGreaterEqual(len(run.losses), self.SETTINGS["train.updates"])
         self.assertEqual(exact_lines(run), exact_lines(whole))
         for path in (whole.folder / "model").iterdir():
             self.assertEqual((run.folder / "model" / path.name).read_bytes(), path.read_bytes(), path.name)
@@ -162,22 +163,19 @@ class TrainOnGpusTest(GpuProcessesTest):
         self.assert_same(self.train_in(2, self.settings("two", **changes)),
                          self.train_alone(self.settings("one", **changes)))
 
-    def test_a_run_that_goes_on_in_several(self):
-        """Half of it in one process, the rest in two."""
+    def test_killed_and_resumed(self):
+        """A rank that is killed ends all of them, and what they go on with is the run that nobody has killed."""
         self.need(2)
-        whole = self.train_alone(self.settings("whole", **{"optimizer.decay": "constant"}))
-        settings = self.settings("run", **{"optimizer.decay": "constant"})
-        self.train_alone({**settings, "train.updates": 10})
-        self.assert_same(self.train_in(2, {**settings, "resume": "auto"}), whole)
-
-    def test_a_rank_that_is_killed_ends_all(self):
-        self.need(2)
-        settings = self.settings("run", **{"train.updates": 10**6, "train.eval_every": 0, "checkpoint.every_updates": 0})
+        long = {"train.updates": 200, "train.eval_every": 100}
+        whole = self.train_alone(self.settings("whole", **long))
+        settings = self.settings("run", **long, resume="auto")
         job = self.start_ranks(2, "train", settings=settings, environment=SHARES)
-        self.assertTrue(job.wait_for(lambda: has_updates(settings["run_dir"], 3), within=120), job.everything())
+        self.assertTrue(job.wait_for(lambda: has_checkpoint(settings["run_dir"], 20), within=120),
+                        "the run was faster than the signal\n" + job.everything())
         job.signal(1, signal.SIGKILL)
         self.assertNotIn(0, job.wait(10 + GRACE), job.everything())
         job.assert_no_orphans()
+        self.assert_same(self.train_in(2, settings), whole)
 
 
 class RefusalsOnGpusTest(GpuProcessesTest):
