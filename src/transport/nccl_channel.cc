@@ -54,7 +54,7 @@ void NcclChannel::settle(ncclResult_t result, const char* what) const {
     if (is_aborted()) throw Cancelled();
     if (Clock::now() > deadline)
       fail_run("NCCL: {}: {} did not end within {:g} s", what_, what, shared_->timeout.count());
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
     check_nccl(ncclCommGetAsyncError(communicator_, &result), "ncclCommGetAsyncError");
   }
   if (result != ncclSuccess) fail_run("NCCL: {}: {} failed: {}", what_, what, ncclGetErrorString(result));

@@ -128,8 +128,8 @@ class VerifyOnGpusTest(GpuProcessesTest):
 
 
 class TrainOnGpusTest(GpuProcessesTest):
-    SETTINGS = {**TINY, "model.dropout": 0.1, "train.updates": 20, "train.eval_every": 10, "train.deterministic": "true",
-                **PREDICTED, "checkpoint.every_updates": 10, "network.silence": 10}
+    SETTINGS = {**TINY, **PREDICTED, "model.dropout": 0.1, "train.updates": 20, "train.eval_every": 10,
+                "train.deterministic": "true", "checkpoint.every_updates": 10, "network.silence": 10}
 
     def settings(self, name, **changes):
         return {**self.SETTINGS, **layout(2), "pipeline.split": "[6, 6]", "run_dir": self.folder / name, **changes}
