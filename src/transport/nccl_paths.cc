@@ -4,7 +4,9 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <future>
 #include <utility>
 
 #include "base/error.h"
@@ -98,6 +100,18 @@ ncclUniqueId agree_on_id(Wire& wire, int tag, const std::vector<int>& ranks) {
   wire.receive(ranks.front(), tag + kIds, tensor)->wait();
   std::memcpy(id.internal, tensor.const_data_ptr(), sizeof id.internal);
   return id;
+}
+
+// The run has failed: where a GPU does not come back, nothing is left but to leave it.
+void end_in_time(const std::vector<std::shared_ptr<NcclChannel>>& channels) {
+  constexpr std::chrono::seconds kWithin(30);
+  const auto ended = std::async(std::launch::async, [&] {
+    for (const auto& channel : channels) channel->end();
+  });
+  if (ended.wait_for(kWithin) == std::future_status::ready) return;
+  fmt::print(stderr, "error: NCCL did not end its transfers within {} s of the run's failure\n",
+             kWithin.count());
+  std::_Exit(1);
 }
 
 }  // namespace
@@ -213,17 +227,17 @@ void NcclPaths::watch() {
       if (closed_) return;
       channels = channels_;
     }
+    if (shared_->aborted) {
+      end_in_time(channels);
+      std::this_thread::sleep_for(kBetween);  // one may be opened yet
+      continue;
+    }
     for (const auto& channel : channels) {
-      if (shared_->aborted) {
-        channel->end();
-        continue;
-      }
       const std::string problem = told ? "" : channel->problem();
       if (problem.empty()) continue;
       told = true;
       on_failure_("nccl watch", std::make_exception_ptr(RunError(problem)));
     }
-    if (shared_->aborted) std::this_thread::sleep_for(kBetween);  // one may be opened yet
   }
 }
 

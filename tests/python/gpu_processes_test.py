@@ -82,7 +82,7 @@ class GpuProcessesTest(ProcessesTest):
         if reason:
             self.skipTest(reason)
 
-    def run_launched(self, size, *arguments, settings, within=240):
+    def run_on_gpus(self, size, *arguments, settings, within=240):
         job = self.job()
         launcher = [*TORCHRUN, "--standalone", "--nproc-per-node", size]
         job.start([*launcher, program("TWOBW_BINARY", "twobw"), *arguments, *words(settings)], SHARES)
@@ -96,7 +96,7 @@ class VerifyOnGpusTest(GpuProcessesTest):
 
     def equal(self, size, settings):
         self.need(size)
-        output = self.run_launched(size, "verify", settings=settings).output()
+        output = self.run_on_gpus(size, "verify", settings=settings).output()
         self.assertEqual(output.count("equal to the serial oracle, bit for bit"), 1, output)
 
     def test_two_stages(self):
@@ -140,7 +140,7 @@ class TrainOnGpusTest(GpuProcessesTest):
         return Run(settings["run_dir"])
 
     def train_in(self, size, settings):
-        self.run_launched(size, "train", settings=settings)
+        self.run_on_gpus(size, "train", settings=settings)
         return Run(settings["run_dir"])
 
     def assert_same(self, run, whole):
@@ -183,7 +183,7 @@ class RefusalsOnGpusTest(GpuProcessesTest):
         """One sentence, before anything starts."""
         self.need(1)
         settings = {**TINY, "pipeline.stages": 2, "devices": "[cuda:0, cuda:0]", "run_dir": self.folder / "run"}
-        job = self.start_ranks(2, "train", settings=settings)
+        job = self.start_ranks(2, "train", settings=settings, environment={"NCCL_MULTI_RANK_GPU_ENABLE": "0"})
         self.assertEqual(job.wait(60), [2, 2], job.everything())
         self.assertRegex(job.errors(0), "processes 0 and 1 would share cuda:0 of .*NCCL")
         self.assertFalse((self.folder / "run").exists())
