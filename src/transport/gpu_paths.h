@@ -29,12 +29,11 @@ class GpuPath {
   virtual void send(Tensors tensors) = 0;
   // Queues the transfer, and says when it will have ended.
   virtual Message receive(const TensorShapes& shapes) = 0;
+  // What was received, on the GPU of the calling worker's thread and in the order of its stream.
+  virtual Tensors take(Message message) const = 0;
   // Waits for the transfers queued so far.
   virtual void drain() = 0;
 };
-
-// What was received, on the GPU of the calling worker's thread and in the order of its stream.
-Tensors take_from_path(Message message);
 
 // The sums of one stage's replicas, each process with its part; used by one thread.
 class GpuAdder {

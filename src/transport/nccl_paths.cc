@@ -4,78 +4,22 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <future>
 #include <utility>
 
 #include "base/error.h"
+#include "base/exit.h"
 #include "device/gpu.h"
 #include "transport/hub.h"
 #include "transport/nccl.h"
 #include "transport/nccl_adder.h"
+#include "transport/nccl_path.h"
 
 namespace twobw::transport {
 namespace {
 
 constexpr int kIds = 1;  // of a link's or a sum's tags: what channels are made by
-
-class NcclPath final : public GpuPath {
- public:
-  NcclPath(std::shared_ptr<NcclChannel> channel, int peer) : channel_(std::move(channel)), peer_(peer) {}
-
-  void await(const device::StreamEvent& ready) override { channel_->await(ready); }
-
-  void send(Tensors tensors) override {
-    const c10::cuda::CUDAStreamGuard guard(channel_->stream());
-    for (at::Tensor& tensor : tensors) {
-      TWOBW_ASSERT(tensor.is_cuda(), "a tensor on the CPU, to be sent from a GPU");
-      tensor = tensor.to(channel_->stream().device());
-    }
-    channel_->queue([&](const NcclChannel::Group& group) {
-      for (const at::Tensor& tensor : tensors) {
-        if (tensor.nbytes() > 0) group.send(tensor.const_data_ptr(), tensor.nbytes(), peer_);
-      }
-    });
-    leaving_.push_back({std::move(tensors), channel_->record()});
-    while (!leaving_.empty() &&
-           cudaEventQuery(static_cast<cudaEvent_t>(leaving_.front().gone.get())) == cudaSuccess)
-      leaving_.pop_front();
-  }
-
-  // Memory in the order of the channel's stream: what the worker's computation frees would have to wait for
-  // it.
-  Message receive(const TensorShapes& shapes) override {
-    const c10::cuda::CUDAStreamGuard guard(channel_->stream());
-    Message message;
-    for (const TensorShape& shape : shapes)
-      message.tensors.push_back(
-          at::empty(shape.sizes, at::TensorOptions(shape.type).device(channel_->stream().device())));
-    channel_->queue([&](const NcclChannel::Group& group) {
-      for (const at::Tensor& tensor : message.tensors) {
-        if (tensor.nbytes() > 0) group.receive(tensor.mutable_data_ptr(), tensor.nbytes(), peer_);
-      }
-    });
-    message.ready = channel_->record();
-    return message;
-  }
-
-  void drain() override {
-    channel_->drain();
-    leaving_.clear();
-  }
-
- private:
-  // Tensors whose transfers may not have ended.
-  struct Leaving {
-    Tensors tensors;
-    device::StreamEvent gone;
-  };
-
-  std::shared_ptr<NcclChannel> channel_;
-  int peer_;
-  std::deque<Leaving> leaving_;
-};
 
 at::Tensor bytes_of_id(const ncclUniqueId& id) {
   at::Tensor tensor = at::empty({sizeof id.internal}, at::kByte);
@@ -109,28 +53,12 @@ void end_in_time(const std::vector<std::shared_ptr<NcclChannel>>& channels) {
     for (const auto& channel : channels) channel->end();
   });
   if (ended.wait_for(kWithin) == std::future_status::ready) return;
-  fmt::print(stderr, "error: NCCL did not end its transfers within {} s of the run's failure\n",
+  fmt::print(stderr, "twobw: NCCL did not end its transfers within {} s of the run's failure\n",
              kWithin.count());
-  std::_Exit(1);
+  leave(1);
 }
 
 }  // namespace
-
-Tensors take_from_path(Message message) {
-  const c10::cuda::CUDAStream compute = c10::cuda::getCurrentCUDAStream();
-  device::await_stream_event(message.ready, compute);
-  for (at::Tensor& tensor : message.tensors) {
-    if (tensor.device() == compute.device()) {
-      tensor.record_stream(compute);
-      continue;
-    }
-    const auto there = c10::cuda::getCurrentCUDAStream(tensor.device().index());  // where it is copied
-    device::await_stream_event(message.ready, there);
-    tensor.record_stream(there);
-    tensor = tensor.to(compute.device());
-  }
-  return std::move(message.tensors);
-}
 
 NcclPaths::NcclPaths(std::chrono::duration<double> timeout, OnFailure on_failure)
     : shared_(std::make_shared<NcclShared>()), on_failure_(std::move(on_failure)) {
@@ -172,7 +100,7 @@ std::unique_ptr<GpuPath> NcclPaths::connect(const LinkEnd& end) {
   const auto channel = open(end.wire, end.tag, ranks, end.gpu,
                             fmt::format("a transfer {} process {}", end.sends ? "to" : "from", end.peer));
   greet(*channel, /*one_way=*/true);
-  return std::make_unique<NcclPath>(channel, end.sends ? 1 : 0);
+  return nccl_path(channel, end.sends ? 1 : 0);
 }
 
 std::unique_ptr<GpuAdder> NcclPaths::join(const Replicas& replicas) {

@@ -4,10 +4,6 @@
 
 namespace twobw::transport {
 
-Tensors take_from_path(Message message) {
-  return std::move(message.tensors);
-}
-
 int nccl_version() {
   return 0;
 }

@@ -163,7 +163,7 @@ class ReceivingEnd final : public Link {
   }
   Tensors receive(const Tag& tag) override {
     Message message = mailbox_.take(tag);
-    if (end_.gpu) return take_from_path(std::move(message));
+    if (end_.gpu) return end_.gpu->take(std::move(message));
     for (at::Tensor& tensor : message.tensors)
       tensor = device::adopt(tensor, is_gradient(tag) ? Term::Working : Term::Inputs);
     return std::move(message.tensors);
