@@ -161,7 +161,7 @@ TEST(RemoteSums, OnGpusBeginWhenTheGradientsOfAllAreComplete) {
       }
     }
     EXPECT_EQ(followed, kUpdates);
-    EXPECT_TRUE(gradient.equal(at::full({4}, kUpdates)));
+    EXPECT_TRUE(gradient.equal(at::full({4}, 1.0f * kUpdates)));
   });
 }
 
