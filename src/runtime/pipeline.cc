@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "transport/abort_on_failure.h"
 
 namespace twobw::runtime {
 
@@ -19,7 +20,8 @@ Pipeline::Pipeline(const Config& config, const models::Model& model, const data:
       group_(hub_, setup_.spec.shape.stages, setup_.spec.shape.replicas),
       gate_(hub_),
       board_(setup_.spec.shape.stages, setup_.spec.shape.replicas) {
-  connect();
+  // What is made so far waits for the others where it ends.
+  transport::abort_on_failure(setup_.processes.get(), [this] { connect(); });
 }
 
 // Everything that has tensors goes first, so that their memory can be given back. Threads that wait for other
@@ -28,6 +30,7 @@ Pipeline::~Pipeline() {
   if (exchange_ && !ended_) exchange_->processes().abort("a pipeline was given up");
   close_links();
   exchange_.reset();
+  gpu_paths_.reset();
   workers_.clear();
   links_.clear();
   replicas_.clear();
@@ -79,6 +82,7 @@ void Pipeline::fail_from_afar(const std::string& reason) {
   if (failures_.empty()) report_ = std::move(at);
   failures_.push_back({reason, false});
   hub_.cancel();
+  if (gpu_paths_) gpu_paths_->abort();
   failed_.notify_all();
 }
 

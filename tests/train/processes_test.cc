@@ -299,7 +299,7 @@ TEST(State, WhoGivesUpEndsTheWaitsOfTheOther) {
 
 TEST(RunPlan, GoesAsBytes) {
   const RunPlan given{.config = "train:\n  updates: 3\n",
-                      .cores = {{.cores = {0, 1}}, {.cores = {4}}},
+                      .devices = {{.cores = {{0, 1}}}, {.gpu = GpuSlice{.gpu = 1, .slice = 2, .slices = 4}}},
                       .checkpoint = "runs/a/checkpoints/update-00000004",
                       .save_every = 2,
                       .save_last = true,
@@ -310,9 +310,9 @@ TEST(RunPlan, GoesAsBytes) {
                       .record_events = true};
   const RunPlan got = to_run_plan(to_bytes(given));
   EXPECT_EQ(got.config, given.config);
-  ASSERT_EQ(got.cores.size(), 2u);
-  EXPECT_EQ(got.cores[0].cores, (std::vector<int>{0, 1}));
-  EXPECT_EQ(got.cores[1].cores, (std::vector<int>{4}));
+  ASSERT_EQ(got.devices.size(), 2u);
+  EXPECT_EQ(device::describe(got.devices[0]), "cpu:0,1");
+  EXPECT_EQ(device::describe(got.devices[1]), "cuda:1/4.2");
   EXPECT_EQ(got.checkpoint, given.checkpoint);
   EXPECT_EQ(got.save_every, 2);
   EXPECT_TRUE(got.save_last);
