@@ -36,7 +36,7 @@ std::vector<std::vector<RankPair>> rounds_of(const std::vector<std::string>& hos
       const auto [one, other] = std::minmax({host_at(seat), host_at(seats - 1 - seat)});
       if (other < ranks.size()) pairs.push_back({ranks[one].front(), ranks[other].front()});
     }
-    rounds.push_back(pairs);
+    if (!pairs.empty()) rounds.push_back(pairs);
   }
   return rounds;
 }
