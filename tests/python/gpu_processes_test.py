@@ -31,15 +31,14 @@ def gpu_count():
 
 
 def nccl_version():
-    """Of the library that the programs find: one that is preloaded, else that of torch's packages; 0: none."""
-    names = os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
-    names = [name for name in names if "nccl" in name]
+    """Of the library that the programs find: one in LD_LIBRARY_PATH, else that of torch's packages; 0: none."""
+    names = ["libnccl.so.2"]
     try:
         package = importlib.util.find_spec("nvidia.nccl")
         names += [os.path.join(folder, "lib", "libnccl.so.2") for folder in package.submodule_search_locations]
     except (ModuleNotFoundError, AttributeError):
         pass  # torch has its own, or the system
-    for name in [*names, "libnccl.so.2"]:
+    for name in names:
         try:
             version = ctypes.c_int(0)
             if ctypes.CDLL(name).ncclGetVersion(ctypes.byref(version)) == 0:
