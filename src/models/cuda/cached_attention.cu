@@ -31,7 +31,6 @@ __global__ void __launch_bounds__(kThreads)
   const int slot = static_cast<int>(threadIdx.x) / S::kLanes,
             lane = static_cast<int>(threadIdx.x) % S::kLanes;
   const std::int64_t row = blockIdx.z;
-  let_next_begin();
   const Part part = Part::of(attention);
   if constexpr (Clustered) arrive_in_cluster();  // begun: the others may write to its shared memory
   if (static_cast<int>(blockIdx.x) >= part.parts) {
@@ -49,6 +48,7 @@ __global__ void __launch_bounds__(kThreads)
   Angles<S> angles;
   angles.read(attention.angles, part.seen, lane, size);
   await_kernel_before();
+  let_next_begin();
 
   const int all = attention.queries + 2 * attention.key_heads;
   const T* qkv = attention.qkv + row * all * size;

@@ -1,6 +1,7 @@
 // Tensor cores multiply 8 columns of weights at a time with up to 8 rows, so that 8 rows take what one does.
 // What a product waits for is the weights: the first of them are on their way before the kernel before has
-// ended.
+// ended, and the next kernel begins when the last have been asked for. (Earlier, its own would take their
+// turn.)
 #include <algorithm>
 
 #include "models/cuda/early_begin.cuh"
@@ -166,7 +167,6 @@ __global__ void __launch_bounds__(kThreads)
   const auto thread = static_cast<int>(threadIdx.x), warp = thread / kWarp, lane = thread % kWarp;
   const int column = lane / 4, rest = lane % 4;
 
-  let_next_begin();
   if constexpr (Normed) {
     for (int pack = thread; pack < product.in / kPack; pack += kThreads)
       fetch(gains + pack, product.gain + pack * kPack, true, read_once_policy());
@@ -175,7 +175,15 @@ __global__ void __launch_bounds__(kThreads)
   Weights<Gated, T> weights(product, layout.groups, room);
 #pragma unroll
   for (int place = 0; place < Depth; ++place) weights.fetch_next(place);
+  // The threads of a warp come to the end together, but for those past the last column.
+  bool is_at_end = false;
+  const auto look_for_end = [&] {
+    if (is_at_end || !__all_sync(~0u, weights.have_all_been_asked_for())) return;
+    is_at_end = true;
+    let_next_begin();
+  };
   await_kernel_before();
+  look_for_end();
   stage_rows<Normed, Depth>(product, layout, staged, gains);
 
   // Sums of rows that there are not are made of the last's, and not used.
@@ -192,6 +200,7 @@ __global__ void __launch_bounds__(kThreads)
       await_groups<Depth - 1>();
       weights.multiply_with(x + group * kGroupElements<Gated>, place, sum);
       weights.fetch_next(place);
+      look_for_end();
       place = place + 1 < Depth ? place + 1 : 0;
     }
     // Two tiles' sums lie side by side: these are overwritten after all have come to the next tile's end.

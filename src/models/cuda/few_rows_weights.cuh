@@ -86,6 +86,9 @@ class Weights {
     column_ += static_cast<std::int64_t>(gridDim.x) * kTile;
   }
 
+  // Whether this thread has asked for the last of them.
+  __device__ bool have_all_been_asked_for() const { return column_ >= product_.columns; }
+
   // Adds the products of the group at this place, which is there, with the rows' elements `x`.
   __device__ void multiply_with(const T* x, int place, float (&sum)[2][4]) const {
     constexpr int kChunks = Gated ? kLoads / 2 : kLoads;
