@@ -84,8 +84,10 @@ TEST(Cluster, NamesWithACrossAreNotCounts) {
 TEST(Cluster, RefusesAnEmptyOne) {
   EXPECT_EQ(refused_cluster(""),
             "c.yaml holds nothing; it must hold a cluster: nodes with their devices, such as 8 x V100-16GB");
-  EXPECT_EQ(refused_cluster("nodes: []"), "nodes is [] at c.yaml:1; it must be a list of at least one map of keys");
-  EXPECT_EQ(refused_cluster("name: x"), "nodes is missing in c.yaml; it must be a list of at least one map of keys");
+  EXPECT_EQ(refused_cluster("nodes: []"),
+            "nodes is [] at c.yaml:1; it must be a list of at least one map of keys");
+  EXPECT_EQ(refused_cluster("name: x"),
+            "nodes is missing in c.yaml; it must be a list of at least one map of keys");
   EXPECT_EQ(
       refused_cluster("nodes: [{name: a}]"),
       "nodes[0].devices is missing in c.yaml; it must name devices, such as 8 x V100-16GB, or be a list of "
