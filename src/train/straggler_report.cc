@@ -61,9 +61,12 @@ Json StragglerReport::entry_of(const Straggler& straggler) const {
 
 StragglerReport::Said StragglerReport::add(const CompleteUpdate& update) {
   std::vector<double> seconds;
-  for (const telemetry::StageUpdate& stage : update.stages)
+  double elapsed = 0;
+  for (const telemetry::StageUpdate& stage : update.stages) {
     seconds.push_back(std::max(0.0, stage.elapsed - stage.waiting) / setup_.spec.shape.microbatches);
-  const Stragglers::Verdict verdict = stragglers_.add(seconds);
+    elapsed = std::max(elapsed, stage.elapsed);
+  }
+  const Stragglers::Verdict verdict = stragglers_.add(seconds, elapsed);
   Said said{.lines = {}, .stragglers = Json::array()};
   for (const Straggler& begun : verdict.begun)
     said.lines.push_back(fmt::format(

@@ -37,25 +37,27 @@ double Stragglers::expected_of(const Worker& worker, std::size_t index) const {
   return std::ssize(worker.past) < kLeastPast ? 0 : lower_median(worker.past);
 }
 
-Stragglers::Verdict Stragglers::add(const std::vector<double>& seconds) {
+Stragglers::Verdict Stragglers::add(const std::vector<double>& seconds, double elapsed) {
   Verdict verdict;
   if (++updates_ <= kWarmUp) return verdict;
-  std::vector<double> expected, ratios;
+  std::vector<double> ratios;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
-    expected.push_back(expected_of(workers_[i], i));
-    ratios.push_back(expected[i] > 0 ? seconds[i] / expected[i] : 0);
+    Worker& worker = workers_[i];
+    worker.expected = expected_of(worker, i);
+    ratios.push_back(worker.expected > 0 ? seconds[i] / worker.expected : 0);
   }
   for (std::size_t i = 0; i < workers_.size(); ++i) {
-    if (expected[i] > 0) judge(workers_[i], seconds[i], expected[i], others_pace(ratios, i), verdict);
-    if (!workers_[i].slow.empty() || workers_[i].named) continue;
-    workers_[i].past.push_back(seconds[i]);
-    if (std::ssize(workers_[i].past) > kPast) workers_[i].past.pop_front();
+    Worker& worker = workers_[i];
+    if (worker.expected > 0)
+      judge(worker, seconds[i], worker.expected * std::max(others_pace(ratios, i), 1.0), elapsed, verdict);
+    if (!worker.slow.empty() || worker.named) continue;
+    worker.past.push_back(seconds[i]);
+    if (std::ssize(worker.past) > kPast) worker.past.pop_front();
   }
   return verdict;
 }
 
-void Stragglers::judge(Worker& worker, double seconds, double expected, double others, Verdict& verdict) {
-  const double usual = expected * std::max(others, 1.0);
+void Stragglers::judge(Worker& worker, double seconds, double usual, double elapsed, Verdict& verdict) {
   if (worker.named) {
     ++worker.straggler.updates;
     worker.recovered = seconds <= kRecovered * usual ? worker.recovered + 1 : 0;
@@ -65,15 +67,21 @@ void Stragglers::judge(Worker& worker, double seconds, double expected, double o
     verdict.ended.push_back(worker.straggler);
     return;
   }
-  if (seconds <= kSlow * usual || seconds - usual < kLeast) return worker.slow.clear();
+  if (seconds <= kSlow * usual || seconds - usual < kLeast) {
+    worker.slow.clear();
+    worker.slow_for = 0;
+    return;
+  }
   worker.slow.push_back(seconds);
-  if (std::ssize(worker.slow) < kInARow) return;
+  worker.slow_for += elapsed;
+  if (std::ssize(worker.slow) < kInARow || worker.slow_for < kLeastTime) return;
   worker.straggler.measured = lower_median(worker.slow);
-  worker.straggler.expected = expected;
-  worker.straggler.updates = kInARow;
+  worker.straggler.expected = worker.expected;
+  worker.straggler.updates = std::ssize(worker.slow);
   worker.named = true;
   worker.recovered = 0;
   worker.slow.clear();
+  worker.slow_for = 0;
   verdict.begun.push_back(worker.straggler);
 }
 

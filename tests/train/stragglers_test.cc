@@ -15,12 +15,13 @@ namespace {
 constexpr double kMs = 1e-3;
 
 // So many updates with these times; the verdicts of all of them.
-Stragglers::Verdict add(Stragglers& stragglers, int updates, const std::vector<double>& ms) {
+Stragglers::Verdict add(Stragglers& stragglers, int updates, const std::vector<double>& ms,
+                        double elapsed = 1) {
   std::vector<double> seconds;
   for (const double each : ms) seconds.push_back(each * kMs);
   Stragglers::Verdict all;
   for (int i = 0; i < updates; ++i) {
-    const Stragglers::Verdict verdict = stragglers.add(seconds);
+    const Stragglers::Verdict verdict = stragglers.add(seconds, elapsed);
     all.begun.insert(all.begun.end(), verdict.begun.begin(), verdict.begun.end());
     all.ended.insert(all.ended.end(), verdict.ended.begin(), verdict.ended.end());
   }
@@ -59,6 +60,16 @@ TEST(Stragglers, ASlowUpdateNowAndThenIsNone) {
     EXPECT_TRUE(add(stragglers, Stragglers::kInARow - 1, {90, 30}).begun.empty());
     EXPECT_TRUE(add(stragglers, 1, {20, 30}).begun.empty());
   }
+}
+
+TEST(Stragglers, ABusyMomentIsNone) {
+  Stragglers stragglers(2);
+  add(stragglers, kSettled, {2, 3}, 0.01);
+  const int updates = static_cast<int>(Stragglers::kLeastTime / 0.01);
+  EXPECT_TRUE(add(stragglers, updates - 2, {2, 6}, 0.01).begun.empty());
+  const auto named = add(stragglers, 4, {2, 6}, 0.01).begun;
+  ASSERT_EQ(named.size(), 1u);
+  EXPECT_GE(named[0].updates, updates - 1);
 }
 
 TEST(Stragglers, WhatComesToAllMakesNobodyOne) {
@@ -107,8 +118,8 @@ CompleteUpdate update_of(std::int64_t number, const std::vector<double>& ms, int
   for (std::size_t i = 0; i < ms.size(); ++i)
     update.stages.push_back({.stage = static_cast<int>(i),
                              .update = number,
-                             .waiting = 0.25,
-                             .elapsed = 0.25 + ms[i] * kMs * microbatches});
+                             .waiting = 0.5,
+                             .elapsed = 0.5 + ms[i] * kMs * microbatches});
   return update;
 }
 
