@@ -56,11 +56,11 @@ class BertTrainingTest(TestCase):
         self.follow(SETTINGS)
 
     def token_files(self, *options):
-        """Settings for token files of the README."""
+        """Settings for token files of a made-up text."""
         tokens, special = self.folder / "tokens", ("[PAD]", "[CLS]", "[SEP]", "[MASK]")
         chance, text = random.Random(3), self.folder / "text.txt"
-        words_of = "a pipeline keeps two versions of its weights and every stage works while others wait for none".split()
-        sentences = [" ".join(chance.choices(words_of, k=chance.randint(4, 14))) + "." for _ in range(600)]
+        vocabulary = "a pipeline keeps two versions of its weights and no stage waits for others".split()
+        sentences = [" ".join(chance.choices(vocabulary, k=chance.randint(4, 14))) + "." for _ in range(600)]
         text.write_text("\n\n".join(" ".join(sentences[k : k + 3]) for k in range(0, 600, 3)))
         for command in (
                 ("tokenizer", "train", "--vocab", 300, *(f"--special={name}" for name in special), "--out", tokens),
