@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "tests/runtime/device_refusal.h"
 
 namespace twobw::runtime {
 namespace {
@@ -37,15 +38,6 @@ Names names_of(const Config& config, const std::vector<HostCores>& hosts) {
   return all;
 }
 
-std::string why_not(const Config& config, const std::vector<HostCores>& hosts) {
-  try {
-    devices_of_processes(config, hosts);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST(ProcessGpus, TheProcessesOfAHostShareThemInTheirOrder) {
   const HostCores two = host_with("a", {"A", "B"});
   EXPECT_EQ(names_of(config_with(2, 1), {two, two}), (Names{"cuda:0", "cuda:1"}));
@@ -68,7 +60,7 @@ TEST(ProcessGpus, AListHasAnEntryForEach) {
   EXPECT_EQ(names_of(config_with(2, 1, {"cuda:1", "cuda:0"}), {two, two}), (Names{"cuda:1", "cuda:0"}));
   EXPECT_EQ(names_of(config_with(4, 1, {"cuda:0/2", "cuda:1/2"}), {two, two}),
             (Names{"cuda:0/2.0", "cuda:0/2.1", "cuda:1/2.0", "cuda:1/2.1"}));
-  EXPECT_EQ(why_not(config_with(2, 1, {"cuda:0", "cuda:2"}), {two, two}),
+  EXPECT_EQ(device_refusal(config_with(2, 1, {"cuda:0", "cuda:2"}), {two, two}),
             "devices has 'cuda:2' for process 1 on node-a, which sees 2 GPUs");
 }
 
@@ -82,11 +74,11 @@ TEST(ProcessGpus, OneIsSharedWhereNcclCan) {
 TEST(ProcessGpus, ElseThatIsRefusedInASentence) {
   const HostCores old = host_with("a", {"A"}, kOld, true), unasked = host_with("a", {"A"}, kNew);
   EXPECT_EQ(
-      why_not(config_with(2, 1), {old, old}),
+      device_refusal(config_with(2, 1), {old, old}),
       "processes 0 and 1 would share cuda:0 of node-a, which NCCL 2.28.9 does not allow (from 2.30 on it "
       "can); start at most as many processes as there are GPUs, or one without a launcher, which serves "
       "all of them");
-  EXPECT_EQ(why_not(config_with(2, 1), {unasked, unasked}),
+  EXPECT_EQ(device_refusal(config_with(2, 1), {unasked, unasked}),
             "processes 0 and 1 would share cuda:0 of node-a, which NCCL allows with "
             "NCCL_MULTI_RANK_GPU_ENABLE=1 alone; start at most as many processes as there are GPUs, or one "
             "without a launcher, which serves all of them");
@@ -96,12 +88,13 @@ TEST(ProcessGpus, WhatCannotComputeThereIsRefused) {
   const HostCores two = host_with("a", {"A", "B"});
   HostCores without = two;
   without.nccl = 0;
-  EXPECT_NE(why_not(config_with(2, 1), {without, without}).find("built without NCCL"), std::string::npos);
+  EXPECT_NE(device_refusal(config_with(2, 1), {without, without}).find("built without NCCL"),
+            std::string::npos);
   HostCores elder = host_with("b", {"C"});
   elder.has_bfloat16 = false;
-  EXPECT_EQ(why_not(config_with(2, 1), {two, elder}),
+  EXPECT_EQ(device_refusal(config_with(2, 1), {two, elder}),
             "train.precision is bf16, which a GPU of node-b does not have; it must be fp16 or fp32");
-  EXPECT_NE(why_not(config_with(1, 34), {two, two}).find("at most 32 are allowed"), std::string::npos);
+  EXPECT_NE(device_refusal(config_with(1, 34), {two, two}).find("at most 32 are allowed"), std::string::npos);
 }
 
 TEST(ProcessGpus, AreTakenUnaskedIn16BitsWhereAllHaveSome) {
@@ -111,9 +104,9 @@ TEST(ProcessGpus, AreTakenUnaskedIn16BitsWhereAllHaveSome) {
   Config config = config_with(2, 1);
   config.train.precision = "fp32";
   EXPECT_FALSE(on_gpus(config, {with, with}));
-  EXPECT_NE(
-      why_not(config_with(2, 1), {with, without}).find("process 1 on node-b has no GPU and others have"),
-      std::string::npos);
+  EXPECT_NE(device_refusal(config_with(2, 1), {with, without})
+                .find("process 1 on node-b has no GPU and others have"),
+            std::string::npos);
 }
 
 TEST(ProcessGpus, PlansAreNotMadeForThem) {
