@@ -53,7 +53,7 @@ parts:
 	$(TIMED) build $(MAKE) --no-print-directory build-tests GPU_TESTS="$(GPU_TESTS)"
 	$(TIMED) layers scripts/check_layers.py
 	$(TIMED) lint scripts/lint.sh $(LINT)
-	$(TIMED) tests-c++ ctest --test-dir build --output-on-failure --no-tests=error --parallel 2 \
+	$(TIMED) tests-c++ ctest --test-dir build --output-on-failure --no-tests=error --parallel 3 \
 	  -R '^(core|torch|cuda|fuzz)'
 	$(TIMED) tests-python env $(SWEEPS) ctest --test-dir build --output-on-failure --no-tests=error -R '^python$$'
 	$(TIMED) thread-sanitizer scripts/sanitized_tests.sh tsan $(SANITIZED)

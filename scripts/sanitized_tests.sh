@@ -2,7 +2,7 @@
 # Builds and runs C++ tests under a sanitizer: sanitized_tests.sh asan|tsan [all]
 #
 # The address and undefined-behaviour sanitizers run nearly all of them, the thread sanitizer what has threads (controls,
-# links, groups, workers, pipelines, measurements). Schedules, simulator and planner, pure functions whose subscripts are
+# links, groups, workers, pipelines). Schedules, simulator and planner, pure functions whose subscripts are
 # checked in every build, are compiled as they are. With `all` both run everything: those too, with their sweeps in full,
 # every pipeline that is compared with the oracle, and the checks that double the time to compile: of pointers (null,
 # alignment, vptr, object-size, pointer-overflow and the attributes; a null pointer stops the program without them too)
@@ -45,9 +45,9 @@ if [[ "$sanitizer" == tsan && "$all" != all ]]; then
   # Threads meet in the same ways whatever the depth.
   for depth in 1 2 4; do left_out+=":*/Exactness.*_d${depth}_*"; done
   folders=(-D TWOBW_SANITIZE_PLANNING=OFF -D TWOBW_CORE_TESTS=control
-    -D "TWOBW_TORCH_TESTS=checkpoint;data;device;transport;rendezvous;runtime;inference;measure;train")
-  for suite in Safetensors HuggingFace Folder. StoreTest.AFlippedBit CheckpointFuzz Bytes Synthetic FastestSplit \
-      Samples Schedules/StageMemory; do
+    -D "TWOBW_TORCH_TESTS=checkpoint;data;transport;rendezvous;runtime;inference;train")
+  for suite in Safetensors HuggingFace Folder. StoreTest.AFlippedBit CheckpointFuzz Bytes Synthetic \
+      Schedules/StageMemory; do
     left_out+=":$suite*"
   done
 fi

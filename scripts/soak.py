@@ -5,7 +5,7 @@ never killed, bit for bit.
     .venv/bin/python scripts/soak.py [--cycles 50] [--seed 0] [--processes 1,2,4] [--schedule 2bw]
 
 Two pipelines of two stages, which 1, 2 or 4 processes host, as chance will have it. Every cycle goes on from the newest
-checkpoint (resume=auto), and after a random number of updates, or already at the start, a random rank is killed
+checkpoint (resume=auto), and after a random number of updates, or already at the start, a random process is killed
 (SIGKILL) or hangs (SIGSTOP); all processes must end soon, and `twobw checkpoint verify` must find all checkpoints good.
 """
 import argparse
@@ -97,7 +97,7 @@ def soak(options, folder):
     chance, figures, begin = random.Random(options.seed), [], time.monotonic()
     for number in range(options.cycles):
         figures.append(cycle(options, chance, folder / "killed"))
-        print("cycle {:3}: {size} processes, {signal} to rank {victim} after update {made}, saved {saved}; the others "
+        print("cycle {:3}: {size} processes, {signal} to process {victim} after update {made}, saved {saved}; the others "
               "ended in {seconds:.1f} s".format(number + 1, **figures[-1]), flush=True)
     updates = newest_checkpoint(folder / "killed") + 20
     killed = finish(options, folder / "killed", max(options.processes), updates)
@@ -127,8 +127,8 @@ def main():
                         help="numbers of processes to choose from (1, 2, 4)")
     parser.add_argument("--updates", type=int, default=25, help="most updates of a cycle")
     parser.add_argument("--schedule", default="2bw")
-    parser.add_argument("--silence", type=float, default=3, help="seconds after which a rank counts as dead")
-    parser.add_argument("--arrival", type=float, default=15, help="seconds until all ranks must be there")
+    parser.add_argument("--silence", type=float, default=3, help="seconds after which a process counts as dead")
+    parser.add_argument("--arrival", type=float, default=15, help="seconds until all processes must be there")
     options = parser.parse_args()
     if any(size < 1 or WORKERS % size for size in options.processes):
         parser.error(f"{WORKERS} workers need 1, 2 or 4 processes")

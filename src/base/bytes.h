@@ -1,4 +1,5 @@
-// Values as bytes, for messages between processes of one build.
+// Values as they lie in memory, for the bodies of messages between processes of one build that know each
+// other. What strangers may send is read by control/protocol_bytes.h.
 #pragma once
 
 #include <cstdint>

@@ -5,23 +5,19 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <future>
 #include <optional>
 #include <system_error>
 
 #include "base/error.h"
-#include "base/text_file.h"
-#include "checkpoint/checksum.h"
 #include "checkpoint/durable.h"
+#include "checkpoint/record.h"
 #include "checkpoint/tensor_file.h"
 
 namespace twobw::checkpoint {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kModel = "model";
-constexpr const char* kState = "state.safetensors";
 constexpr const char* kPrefix = "update-";
 
 std::string name_of_update(std::int64_t update) {
@@ -39,47 +35,16 @@ std::optional<std::int64_t> update_of(const std::string& name) {
   return update;
 }
 
-// The length of a safetensors file's header, its own eight bytes included, and the header.
-std::string read_header(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::uint64_t length = 0;
-  file.read(reinterpret_cast<char*>(&length), sizeof length);
-  std::error_code error;
-  const std::uint64_t size = fs::file_size(path, error);
-  if (!file || error || size < sizeof length || length > size - sizeof length)
-    fail_input("'{}' is damaged: its header does not fit", path);
-  std::string text(sizeof length + length, '\0');
-  file.seekg(0);
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file) fail_input("'{}' cannot be read", path);
-  return text;
-}
-
-bool holds_tensors(const std::string& name) {
-  return name.ends_with(".safetensors");
-}
-
-// What its own checksum is of: all of it, but for tensors, which have theirs.
-std::string read_start(const std::string& path) {
-  return holds_tensors(path) ? read_header(path) : read_text("checkpoint", path);
-}
-
 // Of a file that has just been written. `sums`: of the tensors in it, and perhaps of others.
 FileRecord record_of(const std::string& folder, const std::string& name,
                      const std::map<std::string, std::string>& sums) {
   const std::string path = folder + "/" + name;
   sync_file(path);
-  FileRecord record{.name = name, .bytes = fs::file_size(path), .header = checksum(read_start(path))};
+  FileRecord record{.name = name, .bytes = fs::file_size(path), .header = start_checksum(path)};
   if (!holds_tensors(name)) return record;
   const TensorFile file(path);
   for (const auto& [tensor, stored] : file.tensors()) record.tensors[tensor] = sums.at(tensor);
   return record;
-}
-
-// Of the elements, in their order; on the CPU.
-std::string tensor_checksum(const at::Tensor& tensor) {
-  const at::Tensor data = tensor.contiguous();
-  return checksum(data.const_data_ptr(), data.nbytes());
 }
 
 // Of the tensors as they are in memory, not as they came to the disk.
@@ -109,55 +74,6 @@ std::vector<FileRecord> write_files(const std::string& folder, const Contents& c
   sync_folder(model);
   records.push_back(state.get());
   return records;
-}
-
-// Calls report(sentence) for each thing that is wrong; the tensors that are good.
-template <typename Report>
-std::map<std::string, at::Tensor> read_tensors(const std::string& folder, const FileRecord& record,
-                                               const Report& report) {
-  const std::string path = folder + "/" + record.name;
-  std::error_code error;
-  const std::uint64_t size = fs::file_size(path, error);
-  if (error) {
-    report(fmt::format("'{}' is missing", path));
-    return {};
-  }
-  if (size != record.bytes) {
-    report(fmt::format("'{}' is damaged: it has {} bytes, not {}", path, size, record.bytes));
-    return {};
-  }
-  std::map<std::string, at::Tensor> tensors;
-  try {
-    if (checksum(read_start(path)) != record.header) {
-      report(fmt::format("'{}' is damaged: {} does not fit", path,
-                         holds_tensors(path) ? "the checksum of its header" : "its checksum"));
-      return {};
-    }
-    if (!holds_tensors(path)) return {};
-    tensors = load_safetensors(path);
-  } catch (const InputError& refused) {
-    report(std::string(refused.what()));
-    return {};
-  }
-  for (const auto& [name, expected] : record.tensors) {
-    const auto found = tensors.find(name);
-    if (found == tensors.end()) {
-      report(fmt::format("'{}' is damaged: '{}' is missing", path, name));
-    } else if (tensor_checksum(found->second) != expected) {
-      report(fmt::format("'{}' is damaged: the checksum of '{}' does not fit", path, name));
-    }
-  }
-  return tensors;
-}
-
-template <typename Report>
-Loaded read_all(const std::string& folder, const Report& report) {
-  Loaded loaded{.manifest = read_manifest(folder)};
-  for (const FileRecord& record : loaded.manifest.files) {
-    auto tensors = read_tensors(folder, record, report);
-    (record.name == kState ? loaded.state : loaded.model).merge(tensors);
-  }
-  return loaded;
 }
 
 void remove_quietly(const std::string& path) {
@@ -206,20 +122,6 @@ std::uint64_t write(const std::string& store, const Contents& contents) {
     remove_quietly(temporary);
     throw;
   }
-}
-
-Loaded load(const std::string& folder) {
-  return read_all(folder, [](const std::string& problem) { throw InputError(problem); });
-}
-
-std::vector<std::string> find_problems(const std::string& folder) {
-  std::vector<std::string> problems;
-  try {
-    read_all(folder, [&](const std::string& problem) { problems.push_back(problem); });
-  } catch (const InputError& error) {
-    problems.emplace_back(error.what());
-  }
-  return problems;
 }
 
 void prune(const std::string& store, int keep) {

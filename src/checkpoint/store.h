@@ -2,13 +2,11 @@
 // name.
 #pragma once
 
-#include <ATen/ATen.h>
-
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
+#include "checkpoint/load.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/model_folder.h"
 
@@ -18,11 +16,6 @@ struct Contents {
   Manifest manifest;                      // its files are filled in by write()
   std::vector<NamedTensor> model, state;  // the model as it is stored: checkpoint/translate.h
   ModelFiles model_files;
-};
-
-struct Loaded {
-  Manifest manifest;
-  std::map<std::string, at::Tensor> model, state;
 };
 
 // Where they are, in a run's folder.
@@ -38,11 +31,6 @@ std::vector<Entry> list(const std::string& store);
 // Writes one and makes it the latest; one of the same update is replaced. Returns its bytes. Throws RunError,
 // and then nothing is left of it.
 std::uint64_t write(const std::string& store, const Contents& contents);
-
-// Compares every checksum. Throws InputError that names the file, and the tensor in it.
-Loaded load(const std::string& folder);
-// All that is wrong with it, one sentence each; empty: it is good.
-std::vector<std::string> find_problems(const std::string& folder);
 
 // Removes all but the newest `keep` and the one with the lowest validation loss, and what was left half
 // written.

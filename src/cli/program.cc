@@ -127,7 +127,10 @@ int run_command(int argc, char** argv, const launch::World& world, const std::st
       if (world.rank > 0) return kBadInput;  // the first one says it
       fail_input("`twobw {}` runs in one process; start it without a launcher", command->name);
     }
-    if (command && command->add == nullptr) {
+    // Several processes need what only twobw-engine has.
+    const bool needs_engine =
+        command && (command->add == nullptr || (world.size > 1 && add_train == nullptr));
+    if (needs_engine) {
       forget_launchers_threads();
       delegate(*command, argv);
     }

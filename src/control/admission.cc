@@ -77,22 +77,22 @@ bool Center::admit(Stranger& stranger, const Hello& hello) {
 
 std::optional<std::string> Center::objection(const Hello& hello, const Connection& connection) const {
   if (hello.protocol != kProtocol) {
-    return fmt::format("a process from {} speaks protocol {}, rank 0 protocol {}: the builds differ",
+    return fmt::format("a process from {} speaks protocol {}, process 0 protocol {}: the builds differ",
                        peer_of(connection), hello.protocol, kProtocol);
   }
   if (hello.size != session_.size()) {
-    return fmt::format("rank {} was started as one of {} processes, rank 0 as one of {}", hello.rank,
+    return fmt::format("process {} was started as one of {} processes, process 0 as one of {}", hello.rank,
                        hello.size, session_.size());
   }
   if (hello.rank < 0 || hello.rank >= session_.size())
-    return fmt::format("a process from {} calls itself rank {} of {}", peer_of(connection), hello.rank,
+    return fmt::format("a process from {} calls itself process {} of {}", peer_of(connection), hello.rank,
                        hello.size);
   if (hello.build != terms_.build)
-    return fmt::format("rank {} has build '{}', rank 0 has build '{}'", hello.rank, hello.build,
+    return fmt::format("process {} has build '{}', process 0 has build '{}'", hello.rank, hello.build,
                        terms_.build);
   const Peer& member = members_[static_cast<std::size_t>(hello.rank)];
   if (hello.rank == 0 || member.connection || member.left)
-    return fmt::format("rank {} is there twice; the second is from {}", hello.rank, peer_of(connection));
+    return fmt::format("process {} is there twice; the second is from {}", hello.rank, peer_of(connection));
   return std::nullopt;
 }
 

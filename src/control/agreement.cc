@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "control/bytes.h"
+#include "control/protocol_bytes.h"
 #include "control/ranks.h"
 
 namespace twobw::control {
@@ -25,7 +25,7 @@ struct Agreement::State {
 
 Agreement::Agreement(Control& control) : control_(control), state_(std::make_shared<State>()) {
   control.on(Topic::Agreement, [state = state_, rank = control.rank()](int from, std::string_view body) {
-    ByteReader in(body);
+    ProtocolReader in(body);
     const std::uint32_t round = in.u32();
     const std::string_view rest = in.raw(in.left());
     const std::lock_guard lock(state->mutex);
@@ -47,7 +47,7 @@ void Agreement::reach(const Facts& facts, double deadline_s) {
   std::unique_lock lock(state_->mutex);
   const std::uint32_t round = state_->round++;
   const auto message = [&](std::string_view rest) {
-    ByteWriter out;
+    ProtocolWriter out;
     out.u32(round);
     out.raw(rest);
     return out.take();
@@ -97,7 +97,8 @@ std::string Agreement::await_verdict(std::unique_lock<std::mutex>& lock, std::ui
                                      double deadline_s) {
   // Rank 0 may come as late as the deadline allows, and waits as long again.
   if (!wait(lock, 2 * deadline_s, [&] { return state_->verdicts.contains(round); }))
-    give_up(fmt::format("rank 0 did not compare the ranks before the start within {} s", 2 * deadline_s));
+    give_up(
+        fmt::format("process 0 did not compare the processes before the start within {} s", 2 * deadline_s));
   return state_->verdicts[round];
 }
 

@@ -53,11 +53,11 @@ void Center::handle(int from, Frame frame) {
     case Frame::Kind::Beat:
       return;
     case Frame::Kind::Abort:
-      return end(fmt::format("rank {}: {}", from, frame.body));
+      return end(fmt::format("process {}: {}", from, frame.body));
     case Frame::Kind::Left:
       return leave(from);
     default:
-      return end(fmt::format("rank {} sent what makes no sense to rank 0", from));
+      return end(fmt::format("process {} sent what makes no sense to process 0", from));
   }
 }
 
@@ -72,7 +72,7 @@ void Center::send(int to, const Bytes& bytes) {
   Connection* connection = members_[static_cast<std::size_t>(to)].connection.get();
   if (!connection) return;
   connection->queue(bytes);
-  if (connection->queued() > kMaxQueued) end(fmt::format("rank {} takes no more messages", to));
+  if (connection->queued() > kMaxQueued) end(fmt::format("process {} takes no more messages", to));
 }
 
 void Center::send_to_members(const Frame& frame, int but) {
@@ -93,7 +93,7 @@ void Center::leave(int rank) {
 void Center::lose(int rank) {
   Peer& member = members_[static_cast<std::size_t>(rank)];
   member.connection.reset();
-  if (!member.left) end(fmt::format("rank {} closed its connection without leaving", rank));
+  if (!member.left) end(fmt::format("process {} closed its connection without leaving", rank));
 }
 
 void Center::end(const std::string& reason) {
@@ -139,7 +139,7 @@ void Center::serve_member(int rank, short events) {
     // The last words of one that has closed count too.
     while (auto frame = connection.next_frame()) handle(rank, std::move(*frame));
   } catch (const InputError& error) {
-    end(fmt::format("rank {} sent what is no frame: {}", rank, error.what()));
+    end(fmt::format("process {} sent what is no frame: {}", rank, error.what()));
     open = false;
   }
   if (!open) lose(rank);
@@ -157,7 +157,7 @@ void Center::check_arrivals(Clock::time_point now) {
   for (int rank = 1; rank < session_.size(); ++rank) {
     if (!members_[static_cast<std::size_t>(rank)].connection) missing.push_back(rank);
   }
-  end(fmt::format("{} of {} did not come to rank 0 at {} within {} s", describe_ranks(missing),
+  end(fmt::format("{} of {} did not come to process 0 at {} within {} s", describe_ranks(missing),
                   session_.size(), describe(listener_->endpoint()), options_.arrival_s));
 }
 
@@ -177,7 +177,7 @@ Clock::time_point Center::tick(Clock::time_point now) {
     const Peer& member = members_[static_cast<std::size_t>(rank)];
     if (!member.connection || member.left) continue;
     const Clock::time_point until = member.heard + seconds(options_.silence_s);
-    if (until <= now) end(fmt::format("rank {} has been silent for {} s", rank, options_.silence_s));
+    if (until <= now) end(fmt::format("process {} has been silent for {} s", rank, options_.silence_s));
     next = std::min(next, until);
   }
   return next;

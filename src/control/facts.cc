@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "control/agreement.h"
-#include "control/bytes.h"
+#include "control/protocol_bytes.h"
 #include "control/ranks.h"
 
 namespace twobw::control {
@@ -66,7 +66,7 @@ std::string compare_facts(const std::vector<Facts>& facts) {
 }
 
 std::string encode_facts(const Facts& facts) {
-  ByteWriter out;
+  ProtocolWriter out;
   for (const auto& [key, value] : facts) {
     out.text(key);
     out.text(value);
@@ -75,7 +75,7 @@ std::string encode_facts(const Facts& facts) {
 }
 
 Facts decode_facts(std::string_view bytes) {
-  ByteReader in(bytes);
+  ProtocolReader in(bytes);
   Facts facts;
   while (in.left() > 0) {
     std::string key(in.text());

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "control/bytes.h"
+#include "control/protocol_bytes.h"
 
 namespace twobw::control {
 namespace {
@@ -13,7 +13,7 @@ constexpr std::size_t kLife = 5;
 }  // namespace
 
 std::string encode(const Frame& frame) {
-  ByteWriter out;
+  ProtocolWriter out;
   out.u32(static_cast<std::uint32_t>(frame.body.size()));
   out.u8(static_cast<std::uint8_t>(frame.kind));
   out.u8(static_cast<std::uint8_t>(frame.topic));
@@ -25,7 +25,7 @@ std::string encode(const Frame& frame) {
 
 std::optional<DecodedFrame> decode_frame(std::string_view bytes) {
   if (bytes.size() < kHead) return std::nullopt;
-  ByteReader in(bytes);
+  ProtocolReader in(bytes);
   const std::uint32_t length = in.u32();
   const std::uint8_t kind = in.u8(), topic = in.u8();
   if (length > kMaxBody)
@@ -34,7 +34,7 @@ std::optional<DecodedFrame> decode_frame(std::string_view bytes) {
     fail_input("a control message is of kind {}", kind);
   if (topic > static_cast<std::uint8_t>(Topic::Other)) fail_input("a control message is of topic {}", topic);
   const int from = static_cast<int>(in.u32()), to = static_cast<int>(in.u32());
-  if (from < 0 || to < kOthers) fail_input("a control message is from rank {} to rank {}", from, to);
+  if (from < 0 || to < kOthers) fail_input("a control message is from process {} to process {}", from, to);
   if (in.left() < length) return std::nullopt;
   return DecodedFrame{.frame = {.kind = static_cast<Frame::Kind>(kind),
                                 .topic = static_cast<Topic>(topic),
@@ -45,7 +45,7 @@ std::optional<DecodedFrame> decode_frame(std::string_view bytes) {
 }
 
 std::string encode_lives(const std::vector<Life>& lives) {
-  ByteWriter out;
+  ProtocolWriter out;
   for (const Life& life : lives) {
     out.u32(static_cast<std::uint32_t>(std::clamp(life.silent_s * 1e3, 0.0, 4e9)));
     out.u8(life.has_left);
@@ -55,7 +55,7 @@ std::string encode_lives(const std::vector<Life>& lives) {
 
 std::vector<Life> decode_lives(std::string_view body) {
   if (body.size() % kLife != 0) fail_input("a control message has lives of {} bytes", body.size());
-  ByteReader in(body);
+  ProtocolReader in(body);
   std::vector<Life> lives;
   while (in.left() > 0) {
     const double silent_s = in.u32() / 1e3;

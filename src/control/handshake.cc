@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "control/bytes.h"
+#include "control/protocol_bytes.h"
 
 namespace twobw::control {
 namespace {
@@ -18,7 +18,7 @@ std::string encode(const Hello& hello) {
   if (hello.token.size() < kMinToken || hello.token.size() > kMaxToken)
     fail_input("the job's token has {} bytes; it must have from {} to {}", hello.token.size(), kMinToken,
                kMaxToken);
-  ByteWriter rest;
+  ProtocolWriter rest;
   rest.text(hello.token);
   rest.text(hello.build);
   rest.u32(static_cast<std::uint32_t>(hello.rank));
@@ -26,7 +26,7 @@ std::string encode(const Hello& hello) {
   const std::string body = rest.take();
   if (kHelloHead + body.size() > kMaxHello)
     fail_input("the name of the build has {} bytes, which are too many", hello.build.size());
-  ByteWriter out;
+  ProtocolWriter out;
   out.raw(kMagic);
   out.u32(hello.protocol);
   out.text(body);
@@ -36,12 +36,12 @@ std::string encode(const Hello& hello) {
 std::optional<DecodedHello> decode_hello(std::string_view bytes) {
   if (!kMagic.starts_with(bytes.substr(0, kMagic.size()))) fail_input("what came is no process of twobw");
   if (bytes.size() < kHelloHead) return std::nullopt;
-  ByteReader in(bytes.substr(kMagic.size()));
+  ProtocolReader in(bytes.substr(kMagic.size()));
   Hello hello{.protocol = in.u32()};
   const std::uint32_t length = in.u32();
   if (length > kMaxHello - kHelloHead) fail_input("a handshake announces {} bytes", length);
   if (in.left() < length) return std::nullopt;
-  ByteReader rest(in.raw(length));
+  ProtocolReader rest(in.raw(length));
   hello.token = rest.text();
   if (hello.protocol == kProtocol) {
     hello.build = rest.text();

@@ -60,7 +60,7 @@ bool shake_hands(Connection& connection, const Meeting& meeting, Clock::time_poi
       if (frame->kind == Frame::Kind::Accepted) return true;
     } catch (const InputError&) {
     }
-    why = "what listens there is no rank 0";
+    why = "what listens there is not process 0 of a run";
     return false;
   }
   if (!open)
@@ -86,8 +86,8 @@ std::unique_ptr<Connection> join(const Meeting& meeting, const Options& options)
     std::this_thread::sleep_for(std::min(pause, until - Clock::now()));
     pause = std::min<Clock::duration>(pause * 2, std::chrono::milliseconds(500));
   }
-  fail_run("rank {} did not reach rank 0 at {} within {} s: {}", meeting.rank, describe(meeting.endpoint),
-           options.arrival_s, why);
+  fail_run("process {} did not reach process 0 at {} within {} s: {}", meeting.rank,
+           describe(meeting.endpoint), options.arrival_s, why);
 }
 
 }  // namespace twobw::control

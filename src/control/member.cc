@@ -18,7 +18,7 @@ void Member::own(Frame frame) {
   if (frame.kind == Frame::Kind::Message && frame.to == session_.rank())
     return session_.deliver(frame.from, frame.topic, std::move(frame.body));
   if (frame.kind == Frame::Kind::Abort) {
-    reason_ = fmt::format("rank {}: {}", session_.rank(), frame.body);
+    reason_ = fmt::format("process {}: {}", session_.rank(), frame.body);
     verdict_until_ = Clock::now() + seconds(options_.verdict_s);
   }
   send(frame);
@@ -52,11 +52,12 @@ void Member::handle(Frame frame) {
     default:
       break;
   }
-  fail_input("it makes no sense to rank {}", session_.rank());
+  fail_input("it makes no sense to process {}", session_.rank());
 }
 
 void Member::learn(const std::vector<Life>& lives) {
-  if (static_cast<int>(lives.size()) != session_.size()) fail_input("a beat tells of {} ranks", lives.size());
+  if (static_cast<int>(lives.size()) != session_.size())
+    fail_input("a beat tells of {} processes", lives.size());
   for (const Life& life : lives) {
     if (life.rank == session_.rank()) continue;
     if (life.rank != 0) session_.heard(life.rank, Clock::now() - seconds(life.silent_s));
@@ -81,12 +82,12 @@ void Member::serve(const std::vector<pollfd>& polled) {
     // The last words of one that has closed count too.
     while (auto frame = center_->next_frame()) handle(std::move(*frame));
   } catch (const InputError& error) {
-    end(fmt::format("rank 0 sent what is no frame: {}", error.what()));
+    end(fmt::format("process 0 sent what is no frame: {}", error.what()));
     open = false;
   }
   if (open) return;
   center_.reset();
-  end("rank 0 closed its connection before all had left");
+  end("process 0 closed its connection before all had left");
 }
 
 Clock::time_point Member::tick(Clock::time_point now) {
@@ -97,7 +98,7 @@ Clock::time_point Member::tick(Clock::time_point now) {
   if (session_.over()) return next_beat_;
   Clock::time_point next = std::min(next_beat_, heard_ + seconds(options_.silence_s));
   if (heard_ + seconds(options_.silence_s) <= now)
-    end(fmt::format("rank 0 has been silent for {} s", options_.silence_s));
+    end(fmt::format("process 0 has been silent for {} s", options_.silence_s));
   if (!reason_) return next;
   if (verdict_until_ <= now) end(*reason_);
   return std::min(next, verdict_until_);

@@ -17,7 +17,7 @@ std::vector<std::unique_ptr<Control>> controls_in_memory(int size) {
   for (int rank = 1; rank < size; ++rank) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0)
-      fail_run("no pair of sockets for rank {}: {}", rank, std::strerror(errno));
+      fail_run("no pair of sockets for process {}: {}", rank, std::strerror(errno));
     centers.push_back(std::make_unique<Connection>(Descriptor(pair[0])));
     members.push_back(std::make_unique<Connection>(Descriptor(pair[1])));
   }

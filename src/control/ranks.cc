@@ -5,7 +5,7 @@
 namespace twobw::control {
 
 std::string describe_ranks(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank" : "ranks";
+  std::string text = ranks.size() == 1 ? "process" : "processes";
   for (std::size_t i = 0; i < ranks.size();) {
     std::size_t last = i;
     while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;

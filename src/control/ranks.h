@@ -1,4 +1,4 @@
-// Ranks in a sentence.
+// Ranks in a sentence; users know them as processes.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace twobw::control {
 
-// "rank 3", "ranks 1, 3-5"; in increasing order.
+// "process 3", "processes 1, 3-5"; in increasing order.
 std::string describe_ranks(const std::vector<int>& ranks);
 
 }  // namespace twobw::control

@@ -113,7 +113,7 @@ void Session::hand_on(const Held& message) {
   };
   const auto& handler = handlers_[static_cast<std::size_t>(message.topic)];
   if (!handler) {
-    return abort(fmt::format("rank {} sent a message of topic {}, which has no handler", message.from,
+    return abort(fmt::format("process {} sent a message of topic {}, which has no handler", message.from,
                              static_cast<int>(message.topic)));
   }
   try {

@@ -37,7 +37,7 @@ Listener::Listener(const Endpoint& endpoint) {
     }
     why = std::strerror(errno);
   }
-  fail_run("rank 0 cannot listen at {}: {}; MASTER_PORT gives another port", describe(endpoint), why);
+  fail_run("process 0 cannot listen at {}: {}; MASTER_PORT gives another port", describe(endpoint), why);
 }
 
 void send_at_once(int socket) {

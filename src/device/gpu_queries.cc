@@ -18,6 +18,19 @@ bool built_with_cuda() {
   return true;
 }
 
+std::vector<std::string> gpu_ids() {
+  std::vector<std::string> ids;
+  for (int gpu = 0; gpu < gpu_count(); ++gpu) {
+    cudaDeviceProp properties{};
+    check_cuda(cudaGetDeviceProperties(&properties, gpu), "cudaGetDeviceProperties");
+    std::string id;
+    for (const char byte : properties.uuid.bytes)
+      id += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+    ids.push_back(std::move(id));
+  }
+  return ids;
+}
+
 bool has_bfloat16(const GpuSlice& slice) {
   constexpr int kAmpere = 8;
   int major = 0;

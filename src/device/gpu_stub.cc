@@ -14,6 +14,10 @@ bool built_with_cuda() {
   return false;
 }
 
+std::vector<std::string> gpu_ids() {
+  return {};
+}
+
 bool has_bfloat16(const GpuSlice&) {
   return false;
 }
@@ -53,5 +57,9 @@ StreamEvent record_stream_event() {
 }
 
 void await_stream_event(const StreamEvent&) {}
+
+bool block_until(const StreamEvent&, const std::function<bool()>&) {
+  return true;
+}
 
 }  // namespace twobw::device

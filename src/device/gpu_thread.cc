@@ -6,6 +6,7 @@
 
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include "base/error.h"
 #include "device/gpu.h"
@@ -117,6 +118,18 @@ void await_stream_event(const StreamEvent& ready) {
   if (!ready) return;
   TWOBW_ASSERT(this_stream != nullptr, "a thread without a GPU waits for one");
   await_stream_event(ready, this_stream);
+}
+
+bool block_until(const StreamEvent& ready, const std::function<bool()>& gives_up) {
+  constexpr std::chrono::microseconds kBetween(20);
+  while (ready) {
+    const cudaError_t state = cudaEventQuery(static_cast<cudaEvent_t>(ready.get()));
+    if (state == cudaSuccess) return true;
+    if (state != cudaErrorNotReady) check_cuda(state, "what was queued on a GPU");
+    if (gives_up()) return false;
+    std::this_thread::sleep_for(kBetween);
+  }
+  return true;
 }
 
 }  // namespace twobw::device

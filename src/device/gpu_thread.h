@@ -7,6 +7,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/gpu_name.h"
 #include "device/clock.h"
@@ -16,6 +17,8 @@ namespace twobw::device {
 // The number of GPUs that can be used; 0 also in a build without CUDA.
 int gpu_count();
 bool built_with_cuda();
+// Of each of them, by its number: the same in all processes of a host, and on no other GPU.
+std::vector<std::string> gpu_ids();
 
 // Whether it computes in bfloat16: from Ampere on.
 bool has_bfloat16(const GpuSlice& slice);

@@ -2,6 +2,7 @@
 // the call returns, and there is nothing to wait for.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 namespace twobw::device {
@@ -13,5 +14,7 @@ using StreamEvent = std::shared_ptr<void>;
 StreamEvent record_stream_event();
 // What the calling thread's worker queues from now on comes after it. Does not block the thread.
 void await_stream_event(const StreamEvent& ready);
+// Blocks the thread until it has come, leaving its core to others; false where `gives_up` said so before.
+bool block_until(const StreamEvent& ready, const std::function<bool()>& gives_up);
 
 }  // namespace twobw::device

@@ -49,9 +49,8 @@ void find_master(const Variables& variables, World& world) {
   const bool named = variables.has("MASTER_ADDR");
   if (!world.on_one_host() && !named) {
     fail_input(
-        "{} of the {} processes run on this host and {} does not say where rank 0 is; set MASTER_ADDR to the "
-        "host of "
-        "rank 0",
+        "{} of the {} processes run on this host and {} does not say where process 0 is; set MASTER_ADDR to "
+        "its host",
         world.local_size, world.size, world.launcher);
   }
   const int derived = kFirstDerivedPort + static_cast<int>(scramble(hash_text(world.job)) % kDerivedPorts);

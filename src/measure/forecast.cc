@@ -97,53 +97,31 @@ std::vector<double> rates_of(const std::vector<planner::Plan>& plans, const std:
   return rates;
 }
 
-// The first of a process's own.
-std::vector<std::string> devices_of(const DevicesOfProcesses& shared, int rank, std::ptrdiff_t count = -1) {
-  const std::ptrdiff_t each = std::ssize(shared.names) / shared.processes;
-  const auto first = shared.names.begin() + rank * each;
-  return {first, first + (count < 0 ? each : count)};
-}
-
-// The best plan of every number of workers that the processes can share evenly, and of replicas.
-std::vector<planner::Plan> plans_to_share(const planner::Problem& problem,
-                                          const planner::Preferences& preferences, int processes) {
-  std::vector<planner::Plan> plans;
-  for (int workers = processes; workers <= problem.cluster.device_count(); workers += processes) {
-    for (int replicas = 1; replicas <= workers; ++replicas) {
-      if (workers % replicas != 0 || replicas > problem.batch) continue;
-      if (workers / replicas > std::ssize(problem.layers)) continue;
-      planner::Problem one = problem;
-      one.fixed.stages = workers / replicas;
-      one.fixed.replicas = replicas;
-      if (const auto result = planner::search_with(one, preferences); result.best)
-        plans.push_back(result.best->plan);
-    }
-  }
-  return plans;
-}
-
 Forecast plan_for_processes(const Config& config, const planner::Problem& problem,
                             const planner::Profile& profile, double synchronous_share,
                             const DevicesOfProcesses& shared,
                             const std::function<void(const std::string&)>& say) {
-  const planner::Preferences preferences;
-  const std::vector<planner::Plan> plans = plans_to_share(problem, preferences, shared.processes);
-  if (plans.empty()) {
+  const std::vector<PlacedPlan> placed = plans_to_share(problem, {}, shared);
+  if (placed.empty()) {
     fail_input(
         "plan: auto finds no way to train this model in {} processes with {} devices; twobw plan tells more",
-        shared.processes, shared.names.size());
+        shared.processes(), shared.names.size());
   }
+  std::vector<planner::Plan> plans;
   std::vector<double> rates;
-  for (const planner::Plan& plan : plans)
-    rates.push_back(plan.tokens_per_s * planner::with_synchronous_start(problem, plan, 1, synchronous_share));
-  const planner::Plan& plan = plans[planner::prefer_by_rates(preferences, plans, rates)];
+  for (const auto& [one, plan] : placed) {
+    plans.push_back(plan);
+    rates.push_back(plan.tokens_per_s * planner::with_synchronous_start(one, plan, 1, synchronous_share));
+  }
+  const planner::Plan& plan = plans[planner::prefer_by_rates({}, plans, rates)];
+  const int each = plan.shape.workers() / shared.processes();
+  for (const std::string& line : describe_links(shared)) say(line);
   Config run = planner::with_plan(config, plan, {});
-  for (int rank = 0; rank < shared.processes; ++rank) {
-    for (const std::string& name : devices_of(shared, rank, run.pipeline.workers() / shared.processes))
-      run.devices.push_back(name);
+  for (int rank = 0; rank < shared.processes(); ++rank) {
+    for (const std::string& name : devices_of(shared, rank, each)) run.devices.push_back(name);
   }
   validate(run);
-  say(fmt::format("planned for {} processes: {}; forecast {} tokens/s", shared.processes, describe(plan),
+  say(fmt::format("planned for {} processes: {}; forecast {} tokens/s", shared.processes(), describe(plan),
                   format_count(plan.tokens_per_s)));
   return {.config = run, .plan = plan, .profile = profile};
 }
@@ -159,7 +137,7 @@ Forecast plan_run(const Config& given, const std::function<void(const std::strin
   constexpr double kNear = 0.15;  // by the model; what is lost in waiting may be as much
   constexpr int kPlans = 10;
   Config config = given;
-  config.devices = shared.processes > 1 ? devices_of(shared, 0) : runtime::auto_gpus(config, {});
+  config.devices = shared.processes() > 1 ? devices_of(shared, 0) : runtime::auto_gpus(config, {});
   const runtime::Setup setup = measuring_setup(config);
   const PipelineConfig& pipeline = config.pipeline;
   const int batch = pipeline.batch();
@@ -170,12 +148,11 @@ Forecast plan_run(const Config& given, const std::function<void(const std::strin
        .recomputation = setup.devices.front().gpu.has_value()},  // on cores it is the forward again
       {.on_note = say});
   planner::Cluster cluster = measure::available_cluster(config.devices, profile);
-  cluster.nodes.front().islands.front().count *= shared.processes;
   auto costs = planner::measured_tables(config, cluster, profile);
   planner::Problem problem = planner::problem_of(config, std::move(cluster), std::move(costs));
   problem.batch = batch;
   const double share = std::min(1.0, 1.0 * pipeline.sync_updates / config.train.updates);
-  if (shared.processes > 1) return plan_for_processes(config, problem, profile, share, shared, say);
+  if (shared.processes() > 1) return plan_for_processes(config, problem, profile, share, shared, say);
   const planner::Preferences preferences;
   const planner::SearchResult result = planner::search_with(problem, preferences);
   if (!result.best) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "measure/process_plan.h"
 #include "planner/costs/plan.h"
 #include "planner/costs/profile.h"
 
@@ -17,13 +18,6 @@ struct Forecast {
   Config config;             // with the plan's choices
   planner::Plan plan;        // for the devices it names, or the cores of this machine
   planner::Profile profile;  // that it was made from
-};
-
-// The devices of several processes, process after process, as many each (runtime/process_devices.h). Those of
-// this one, the first, are measured, and the others taken to be alike.
-struct DevicesOfProcesses {
-  int processes = 1;
-  std::vector<std::string> names;  // none: one process, and the configuration says
 };
 
 // Throws InputError when nothing fits. `say` gets a line at a time. Plans of several processes are not tried:

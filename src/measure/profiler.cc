@@ -202,8 +202,12 @@ double largest_output(const Profile& profile) {
 
 ProfiledDevices profiled_among(const std::vector<device::Device>& devices) {
   ProfiledDevices result{.measured = devices.front()};
-  if (result.measured.gpu) {  // slices share no multiprocessor
-    result.busy.assign(devices.begin() + 1, devices.end());
+  if (result.measured.gpu) {  // slices share no multiprocessor; those of other hosts have the same names
+    std::set<std::string> names = {describe(*result.measured.gpu)};
+    for (const device::Device& device : devices) {
+      if (device.gpu->gpu < device::gpu_count() && names.insert(describe(*device.gpu)).second)
+        result.busy.push_back(device);
+    }
     return result;
   }
   std::set<int> taken(result.measured.cores.cores.begin(), result.measured.cores.cores.end());

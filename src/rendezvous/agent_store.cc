@@ -24,7 +24,7 @@ int parse_port(const std::string& text, const std::string& published) {
   int port = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
   if (error != std::errc() || end != text.data() + text.size() || port < 1 || port > 65535)
-    fail_run("torchrun's store says that rank 0 listens at '{}', which is no address", published);
+    fail_run("torchrun's store says that process 0 listens at '{}', which is no address", published);
   return port;
 }
 
@@ -60,7 +60,7 @@ MeetingPoint find_meeting_point(c10d::Store& store, const std::string& job) {
   } catch (const RunError&) {
     throw;
   } catch (const std::exception& error) {
-    fail_run("rank 0 has not said in torchrun's store where it listens: {}", first_words(error));
+    fail_run("process 0 has not said in torchrun's store where it listens: {}", first_words(error));
   }
 }
 

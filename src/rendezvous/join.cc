@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
@@ -47,6 +48,15 @@ std::unique_ptr<control::Control> meet(const launch::World& world, const Network
   return control::connect(meeting, options_of(network));
 }
 
+// Its connections go by the interface that ours do, unless the user has named another.
+void tell_nccl(const std::string& address) {
+  for (const Interface& interface : interfaces()) {
+    if (interface.address != address) continue;
+    setenv("NCCL_SOCKET_IFNAME", fmt::format("={}", interface.name).c_str(), /*overwrite=*/0);
+    return;
+  }
+}
+
 transport::Wires connect_wires(const transport::GlooSetup& setup) {
   transport::Wires wires;
   wires.activations = transport::gloo_wire(setup, "activations");
@@ -89,6 +99,7 @@ std::shared_ptr<transport::Processes> join(const launch::World& world, const Net
   const auto arrival =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(network.arrival));
   const std::string address = own_address(world, network);
+  tell_nccl(address);
   std::unique_ptr<control::Control> connected = meet(world, network, address);
   control::Control& control = *connected;
   const auto store = c10::make_intrusive<ControlStore>(control, arrival);

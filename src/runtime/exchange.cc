@@ -37,6 +37,7 @@ Exchange::Exchange(transport::Processes& processes, const Placement& placement, 
 }
 
 Exchange::~Exchange() {
+  outbox_.reset();
   processes_.detach();
 }
 
@@ -56,10 +57,18 @@ Observer Exchange::observer() const {
 // Every process that has a stage contributes to its own workers once their gradients hold the sum; the others
 // hear of it from the first.
 void Exchange::send_norms(std::int64_t update, int stage, const transport::Norms& norms) {
-  TWOBW_ASSERT(!norms.on_gpu.defined(), "norms on a GPU between processes");
+  if (placement_.ranks_of_stage(stage).front() != placement_.rank()) return;
+  if (!norms.on_gpu.defined()) return send_values(update, stage, norms.values);
+  std::call_once(outbox_made_, [this] {
+    outbox_ = std::make_unique<NormsOutbox>(std::bind_front(&Exchange::send_values, this),
+                                            [this](const std::string& reason) { processes_.abort(reason); });
+  });
+  outbox_->put(update, stage, norms);
+}
+
+void Exchange::send_values(std::int64_t update, int stage, const std::vector<double>& values) {
   const std::vector<int> ranks = placement_.ranks_of_stage(stage);
-  if (ranks.front() != placement_.rank()) return;
-  const std::string body = ByteWriter().add(update).add(stage).add(norms.values).take();
+  const std::string body = ByteWriter().add(update).add(stage).add(values).take();
   for (int rank = 0; rank < processes_.size(); ++rank) {
     if (std::ranges::find(ranks, rank) == ranks.end()) processes_.send(rank, Topic::Norms, body);
   }

@@ -3,10 +3,14 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "runtime/norms_outbox.h"
 #include "runtime/placement.h"
 #include "runtime/worker.h"
 #include "transport/group.h"
@@ -47,6 +51,7 @@ class Exchange {
   void handle(Topic topic, int from, std::string_view body);
   void handle_gate(std::string_view body);
   void send_norms(std::int64_t update, int stage, const transport::Norms& norms);
+  void send_values(std::int64_t update, int stage, const std::vector<double>& values);
   void send_decision(const transport::BatchGate::Decision& decision);
   bool decides() const { return placement_.rank() == 0; }
 
@@ -58,6 +63,8 @@ class Exchange {
   const Observer& observer_;
   std::set<int> ended_;  // ranks whose workers have; under the hub's lock
   int number_ = 0;
+  std::once_flag outbox_made_;
+  std::unique_ptr<NormsOutbox> outbox_;  // where norms are on GPUs
 };
 
 // "  process 1: last heard of 0.2 s ago", a line each.

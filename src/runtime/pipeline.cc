@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "transport/abort_on_failure.h"
 
 namespace twobw::runtime {
 
@@ -19,7 +20,8 @@ Pipeline::Pipeline(const Config& config, const models::Model& model, const data:
       group_(hub_, setup_.spec.shape.stages, setup_.spec.shape.replicas),
       gate_(hub_),
       board_(setup_.spec.shape.stages, setup_.spec.shape.replicas) {
-  connect();
+  // What is made so far waits for the others where it ends.
+  transport::abort_on_failure(setup_.processes.get(), [this] { connect(); });
 }
 
 // Everything that has tensors goes first, so that their memory can be given back. Threads that wait for other
@@ -28,6 +30,7 @@ Pipeline::~Pipeline() {
   if (exchange_ && !ended_) exchange_->processes().abort("a pipeline was given up");
   close_links();
   exchange_.reset();
+  gpu_paths_.reset();
   workers_.clear();
   links_.clear();
   replicas_.clear();
@@ -49,7 +52,7 @@ void Pipeline::fail(const std::string& who, const std::exception_ptr& failure) {
   } catch (const std::exception& error) {
     message = error.what();
   }
-  message = fmt::format("{}: {}", who, message);
+  if (!who.empty()) message = fmt::format("{}: {}", who, message);
   std::string at = report();
   {
     std::lock_guard lock(failure_mutex_);
@@ -62,12 +65,24 @@ void Pipeline::fail(const std::string& who, const std::exception_ptr& failure) {
     exchange_->processes().abort(stuck ? fmt::format("the pipeline is stuck; {}", message) : message);
 }
 
+// A connection that broke names its other end itself.
+void Pipeline::fail_link(const std::string& name, const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const RunError&) {
+    fail({}, failure);
+  } catch (...) {
+    fail(name, failure);
+  }
+}
+
 void Pipeline::fail_from_afar(const std::string& reason) {
   std::string at = report();
   std::lock_guard lock(failure_mutex_);
   if (failures_.empty()) report_ = std::move(at);
   failures_.push_back({reason, false});
   hub_.cancel();
+  if (gpu_paths_) gpu_paths_->abort();
   failed_.notify_all();
 }
 
@@ -97,7 +112,7 @@ void Pipeline::finish_exchange() {
     close_links();
   } catch (const transport::Cancelled&) {
   } catch (...) {
-    fail(fmt::format("process {}", exchange_->placement().rank()), std::current_exception());
+    fail("at the end of the run", std::current_exception());
   }
 }
 
@@ -120,8 +135,9 @@ void Pipeline::run() {
   ended_ = failures_.empty();
   if (ended_) return;
   const Failure& first = failures_.front();
-  if (first.stuck) fail_run("the pipeline is stuck; {}; the workers were at:\n{}", first.message, report_);
-  if (setup_.processes) fail_run("{}; the workers here were at:\n{}", first.message, report_);
+  const std::string at = report_.substr(0, report_.find_last_not_of('\n') + 1);
+  if (first.stuck) fail_run("the pipeline is stuck; {}; the workers were at:\n{}", first.message, at);
+  if (setup_.processes) fail_run("{}; the workers here were at:\n{}", first.message, at);
   throw RunError(first.message);
 }
 

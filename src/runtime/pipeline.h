@@ -13,6 +13,7 @@
 #include "runtime/exchange.h"
 #include "runtime/worker.h"
 #include "schedule/spec.h"
+#include "transport/gpu_paths.h"
 #include "transport/processes.h"
 #include "transport/remote_link.h"
 #include "transport/remote_sum.h"
@@ -26,8 +27,8 @@ struct PipelineSetup {
   bool record_events = false;
   bool simulate_peers = false;                    // links as between GPUs, also on one and the same
   std::shared_ptr<const Restored> restored = {};  // where spec.first_batch is above 0
-  // That share the workers, on CPUs, with wires (runtime/placement.h); none: all workers are here. Rank 0
-  // alone observes updates and evaluations, those of all; each process its own snapshots.
+  // That share the workers, all on CPUs or all on GPUs, with wires (runtime/placement.h); none: all workers
+  // are here. Rank 0 alone observes updates and evaluations, those of all; each process its own snapshots.
   std::shared_ptr<transport::Processes> processes = {};
 };
 
@@ -79,8 +80,9 @@ class Pipeline {
   void join_ties(std::vector<WorkerSetup>& workers);
   bool are_apart(const WorkerSetup& one, const WorkerSetup& other) const;
   // `wire`: between processes. `apart`: of two GPUs.
-  Ends add_link(int from_rank, int to_rank, std::unique_ptr<transport::Wire> transport::Wires::*wire,
-                bool apart);
+  Ends add_link(const WorkerSetup& from, const WorkerSetup& to,
+                std::unique_ptr<transport::Wire> transport::Wires::*wire, bool apart);
+  Ends add_remote_link(const WorkerSetup& from, const WorkerSetup& to, transport::Wire& wire, int tag);
   int take_tags(int count);
   int rank_of(int worker) const { return exchange_ ? exchange_->placement().rank_of(worker) : 0; }
   int rank_of(const WorkerSetup& worker) const;
@@ -89,6 +91,7 @@ class Pipeline {
   void close_links();
   std::string report() const;
   void fail(const std::string& who, const std::exception_ptr& failure);
+  void fail_link(const std::string& name, const std::exception_ptr& failure);
   void fail_from_afar(const std::string& reason);
 
   const Config& config_;
@@ -104,6 +107,7 @@ class Pipeline {
   transport::StageGroup group_;
   transport::BatchGate gate_;
   telemetry::Board board_;
+  std::unique_ptr<transport::GpuPaths> gpu_paths_;                     // to other processes
   std::unique_ptr<Exchange> exchange_;                                 // with other processes
   int tags_ = 0;                                                       // of the wires, taken so far
   std::vector<std::unique_ptr<transport::Link>> links_;                // within the process

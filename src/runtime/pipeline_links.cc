@@ -26,33 +26,44 @@ int Pipeline::take_tags(int count) {
   return exchange_->number() * transport::kTagsOfPipeline + first;
 }
 
-Pipeline::Ends Pipeline::add_link(int from_rank, int to_rank,
+Pipeline::Ends Pipeline::add_link(const WorkerSetup& from, const WorkerSetup& to,
                                   std::unique_ptr<transport::Wire> transport::Wires::*wire, bool apart) {
-  if (from_rank == to_rank) {
-    if (exchange_ && from_rank != exchange_->placement().rank()) return {};
-    transport::Link* link =
-        links_.emplace_back(apart ? transport::peer_link(hub_) : transport::local_link(hub_)).get();
-    return {link, link};
+  if (rank_of(from) != rank_of(to)) {
+    const int tag = take_tags(transport::kRemoteLinkTags);
+    return add_remote_link(from, to, *(exchange_->processes().wires().*wire), tag);
   }
-  const int tag = take_tags(transport::kRemoteLinkTags), rank = exchange_->placement().rank();
-  const auto end = [&](const char* way, int peer) {
-    return transport::RemoteEnd{.wire = *(exchange_->processes().wires().*wire),
-                                .peer = peer,
-                                .tag = tag,
-                                .name = fmt::format("{} process {}", way, peer),
-                                .on_failure = std::bind_front(&Pipeline::fail, this)};
-  };
-  if (from_rank == rank)
-    return {.out = senders_.emplace_back(transport::sending_end(end("to", to_rank))).get()};
-  if (to_rank == rank)
-    return {.in = receivers_.emplace_back(transport::receiving_end(hub_, end("from", from_rank))).get()};
-  return {};
+  if (exchange_ && rank_of(from) != exchange_->placement().rank()) return {};
+  transport::Link* link =
+      links_.emplace_back(apart ? transport::peer_link(hub_) : transport::local_link(hub_)).get();
+  return {link, link};
+}
+
+Pipeline::Ends Pipeline::add_remote_link(const WorkerSetup& from, const WorkerSetup& to,
+                                         transport::Wire& wire, int tag) {
+  const int rank = exchange_->placement().rank();
+  const bool sends = rank_of(from) == rank;
+  if (!sends && rank_of(to) != rank) return {};
+  const int peer = rank_of(sends ? to : from);
+  transport::RemoteEnd end{.wire = wire,
+                           .peer = peer,
+                           .tag = tag,
+                           .name = fmt::format("{} process {}", sends ? "to" : "from", peer),
+                           .on_failure = std::bind_front(&Pipeline::fail_link, this)};
+  if (gpu_paths_) {
+    const int gpu = (sends ? from : to).device.gpu->gpu;
+    end.gpu = gpu_paths_->connect({.wire = wire, .peer = peer, .tag = tag, .sends = sends, .gpu = gpu});
+  }
+  if (sends) return {.out = senders_.emplace_back(transport::sending_end(std::move(end))).get()};
+  return {.in = receivers_.emplace_back(transport::receiving_end(hub_, std::move(end))).get()};
 }
 
 void Pipeline::connect() {
   const PipelineShape& shape = setup_.spec.shape;
   if (setup_.processes) {
-    if (setup_.devices.front().gpu) fail_run("several processes share a pipeline on CPUs only");
+    if (setup_.devices.front().gpu) {
+      gpu_paths_ = transport::nccl_paths(std::chrono::duration<double>(config_.pipeline.timeout),
+                                         std::bind_front(&Pipeline::fail, this));
+    }
     const Placement placement(shape, setup_.processes->size(), setup_.processes->rank());
     exchange_ = std::make_unique<Exchange>(*setup_.processes, placement, hub_, group_, gate_, observer_,
                                            std::bind_front(&Pipeline::fail_from_afar, this));
@@ -97,13 +108,23 @@ transport::MakeSum Pipeline::add_sums(int stage, const char* what) {
                                       : transport::sums_on_cores();
   }
   const int tag = take_tags(transport::kRemoteSumTags);
-  if (exchange_->placement().replicas_here(stage) == 0) return transport::sums_on_cores();  // never asked for
+  const Placement& placement = exchange_->placement();
+  if (placement.replicas_here(stage) == 0) return transport::sums_on_cores();  // never asked for
+  transport::Wire& wire = *exchange_->processes().wires().exchange;
+  const std::vector<int> ranks = placement.ranks_of_stage(stage);
+  std::shared_ptr<transport::GpuAdder> adder;
+  if (gpu_paths_) {
+    const auto first = std::ranges::find(ranks, placement.rank()) - ranks.begin();  // replica here
+    const device::Device& device = setup_.devices[first * setup_.spec.shape.stages + stage];
+    adder = gpu_paths_->join({.wire = wire, .tag = tag, .ranks = ranks, .gpu = device.gpu->gpu});
+  }
   sums_.push_back(std::make_unique<transport::RemoteSums>(
-      transport::RemoteSumsSetup{.wire = *exchange_->processes().wires().exchange,
+      transport::RemoteSumsSetup{.wire = wire,
                                  .tag = tag,
-                                 .ranks = exchange_->placement().ranks_of_stage(stage),
+                                 .ranks = ranks,
                                  .name = fmt::format("{} of stage {}", what, stage),
-                                 .on_failure = std::bind_front(&Pipeline::fail, this)}));
+                                 .on_failure = std::bind_front(&Pipeline::fail, this),
+                                 .gpu = std::move(adder)}));
   return sums_.back()->make();
 }
 
@@ -113,13 +134,13 @@ void Pipeline::join_stages(std::vector<WorkerSetup>& workers) {
     WorkerSetup &before = workers[worker - 1], &here = workers[worker];
     if (here.stage == 0) continue;
     const bool apart = are_apart(before, here);
-    const Ends forth = add_link(rank_of(before), rank_of(here), &Wires::activations, apart);
-    const Ends back = add_link(rank_of(here), rank_of(before), &Wires::gradients, apart);
+    const Ends forth = add_link(before, here, &Wires::activations, apart);
+    const Ends back = add_link(here, before, &Wires::gradients, apart);
     before.ports.activations_out = forth.out;
     here.ports.activations_in = forth.in;
     here.ports.gradients_out = back.out;
     before.ports.gradients_in = back.in;
-    before.arithmetic.gradients_stay = !apart;
+    before.arithmetic.gradients_stay = !apart && rank_of(before) == rank_of(here);
   }
 }
 
@@ -185,6 +206,9 @@ void Pipeline::join_ties(std::vector<WorkerSetup>& workers) {
     }
     return ranks;
   };
+  const auto first_in = [&](const std::vector<End>& ends, int rank) -> const WorkerSetup& {
+    return *std::ranges::find_if(ends, [&](const End& end) { return rank_of(*end.worker) == rank; })->worker;
+  };
   const auto wire = &transport::Wires::exchange;
   for (const auto& [name, ends] : by_name) {
     const auto& [primaries, copies] = ends;
@@ -197,7 +221,7 @@ void Pipeline::join_ties(std::vector<WorkerSetup>& workers) {
     std::map<int, std::vector<transport::Link*>> of_copies, of_primaries;  // what leaves, by process
     for (int i = 0; i < std::ssize(primary_ranks); ++i) {
       const int from = source_of(i, primary_ranks, copy_ranks);
-      const Ends link = add_link(from, primary_ranks[i], wire, apart);
+      const Ends link = add_link(first_in(copies, from), first_in(primaries, primary_ranks[i]), wire, apart);
       to_primaries[primary_ranks[i]] = link.in;
       if (link.out) of_copies[from].push_back(link.out);
     }
@@ -205,7 +229,7 @@ void Pipeline::join_ties(std::vector<WorkerSetup>& workers) {
       const int rank = rank_of(*copy.worker);
       const auto index = static_cast<int>(std::ranges::find(copy_ranks, rank) - copy_ranks.begin());
       const int from = source_of(index, copy_ranks, primary_ranks);
-      const Ends link = add_link(from, rank, wire, apart);
+      const Ends link = add_link(first_in(primaries, from), *copy.worker, wire, apart);
       copy.worker->ports.ties.push_back({.tie = copy.tie, .in = link.in, .out = of_copies[rank]});
       if (link.out) of_primaries[from].push_back(link.out);
     }

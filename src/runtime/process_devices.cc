@@ -3,13 +3,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
+#include <string_view>
 
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/gpu_name.h"
+#include "device/gpu_thread.h"
 #include "runtime/placement.h"
-#include "runtime/setup.h"
+#include "runtime/process_gpus.h"
+#include "transport/gpu_paths.h"
 
 namespace twobw::runtime {
 namespace {
@@ -26,13 +30,9 @@ std::string machine_id(const std::string& otherwise) {
   return std::getline(file, id) && !id.empty() ? id : otherwise;
 }
 
-void check_no_gpus(const Config& config, int count) {
-  const std::vector<std::string> devices = auto_gpus(config, count);
-  if (devices.empty() || !names_gpu(devices.front())) return;
-  fail_input(
-      "{} with {} processes; workers of several processes compute on CPU cores, so name those, or start "
-      "twobw without a launcher: one process serves all GPUs of a host",
-      config.devices.empty() ? "devices is auto, which means GPUs here," : "devices names GPUs,", count);
+bool is_set(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && std::string_view(value) == "1";
 }
 
 // The entries of the configuration's list that are a process's own.
@@ -45,15 +45,26 @@ std::vector<std::string> entries_of(const std::vector<std::string>& all, int pro
 
 HostCores host_cores() {
   const std::string name = host_name();
-  return {.host = name, .machine = machine_id(name), .cores = device::available_cores()};
+  HostCores host{.host = name,
+                 .machine = machine_id(name),
+                 .cores = device::available_cores(),
+                 .gpus = device::gpu_ids(),
+                 .nccl = transport::nccl_version(),
+                 .nccl_shares_gpus = is_set("NCCL_MULTI_RANK_GPU_ENABLE")};
+  host.has_bfloat16 = true;
+  for (int gpu = 0; gpu < std::ssize(host.gpus); ++gpu)
+    host.has_bfloat16 = host.has_bfloat16 && device::has_bfloat16({.gpu = gpu});
+  return host;
 }
 
 std::string to_bytes(const HostCores& host) {
-  return ByteWriter()
-      .add(std::string_view(host.host))
+  ByteWriter writer;
+  writer.add(std::string_view(host.host))
       .add(std::string_view(host.machine))
       .add(host.cores)
-      .take();
+      .add(static_cast<std::uint64_t>(host.gpus.size()));
+  for (const std::string& id : host.gpus) writer.add(std::string_view(id));
+  return writer.add(host.has_bfloat16).add(host.nccl).add(host.nccl_shares_gpus).take();
 }
 
 HostCores to_host_cores(std::string_view bytes) {
@@ -62,6 +73,11 @@ HostCores to_host_cores(std::string_view bytes) {
   host.host = reader.take_text();
   host.machine = reader.take_text();
   host.cores = reader.take_list<int>();
+  const auto gpus = reader.take<std::uint64_t>();
+  for (std::uint64_t gpu = 0; gpu < gpus; ++gpu) host.gpus.push_back(reader.take_text());
+  host.has_bfloat16 = reader.take<bool>();
+  host.nccl = reader.take<int>();
+  host.nccl_shares_gpus = reader.take<bool>();
   return host;
 }
 
@@ -87,9 +103,12 @@ std::vector<device::CoreSet> share_cores(const std::vector<HostCores>& hosts) {
 std::vector<device::Device> devices_of_processes(const Config& config, const std::vector<HostCores>& hosts) {
   const auto processes = static_cast<int>(hosts.size());
   const int each = Placement(config.pipeline, processes, 0).workers_here();
-  check_no_gpus(config, processes);
-  const std::vector<device::CoreSet> shares = share_cores(hosts);
   std::vector<device::Device> devices;
+  if (on_gpus(config, hosts)) {
+    for (const GpuSlice& slice : gpus_of_processes(config, hosts)) devices.push_back({.gpu = slice});
+    return devices;
+  }
+  const std::vector<device::CoreSet> shares = share_cores(hosts);
   for (int rank = 0; rank < processes; ++rank) {
     if (config.devices.empty()) {
       for (const device::CoreSet& cores : device::deal_cores(each, shares[rank].cores))
@@ -104,7 +123,12 @@ std::vector<device::Device> devices_of_processes(const Config& config, const std
 
 std::vector<std::string> devices_to_plan_for(const Config& config, const std::vector<HostCores>& hosts) {
   const auto processes = static_cast<int>(hosts.size());
-  check_no_gpus(config, processes);
+  if (on_gpus(config, hosts)) {
+    fail_input(
+        "plan is auto, with {} processes on GPUs; make a plan with twobw plan, name CPU cores as devices, or "
+        "start twobw without a launcher: one process serves all GPUs of a host",
+        processes);
+  }
   if (!config.devices.empty()) {
     std::vector<std::string> named = single_devices(config.devices);
     if (std::ssize(named) % processes == 0) return named;

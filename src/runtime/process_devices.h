@@ -1,5 +1,5 @@
-// On which cores the workers of a run in several processes compute. What hosts have is told to rank 0, which
-// decides for all.
+// On which cores or GPUs (process_gpus.h) the workers of a run in several processes compute. What hosts have
+// is told to rank 0, which decides for all.
 #pragma once
 
 #include <string>
@@ -13,9 +13,13 @@ namespace twobw::runtime {
 
 // What a process knows of its host.
 struct HostCores {
-  std::string host;        // its name
-  std::string machine;     // the same in all processes of one host, and in no others
-  std::vector<int> cores;  // that this process may use
+  std::string host;                    // its name
+  std::string machine;                 // the same in all processes of one host, and in no others
+  std::vector<int> cores;              // that this process may use
+  std::vector<std::string> gpus = {};  // that it sees (device/gpu_thread.h)
+  bool has_bfloat16 = false;           // all of them
+  int nccl = 0;                        // its version; 0: none
+  bool nccl_shares_gpus = false;       // asked to, by NCCL_MULTI_RANK_GPU_ENABLE=1
 
   friend bool operator==(const HostCores&, const HostCores&) = default;
 };
@@ -30,11 +34,12 @@ std::vector<device::CoreSet> share_cores(const std::vector<HostCores>& hosts);
 
 // Of each worker, by its number: as the configuration's list says, which has an entry for each, or what its
 // process has, dealt out to the workers there. `hosts`: by rank. Throws InputError: for workers that the
-// processes cannot share evenly, for a core that the process of its worker may not use, for GPUs.
+// processes cannot share evenly, for a core that the process of its worker may not use, and as
+// gpus_of_processes() does.
 std::vector<device::Device> devices_of_processes(const Config& config, const std::vector<HostCores>& hosts);
 
 // What plan: auto is to plan for, process after process, as many each: those that the configuration names, or
-// single cores, so many as the process with the fewest has. Throws InputError like the above.
+// single cores, so many as the process with the fewest has. Throws InputError like the above, and for GPUs.
 std::vector<std::string> devices_to_plan_for(const Config& config, const std::vector<HostCores>& hosts);
 
 }  // namespace twobw::runtime

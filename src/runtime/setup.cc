@@ -188,6 +188,9 @@ Setup prepare(const Config& given, std::vector<device::Device> devices) {
   Config config = given;
   Setup setup{.spec = spec_of(config)};
   if (devices.empty()) config.devices = auto_gpus(config, setup.spec.shape.workers());
+  if (config.devices.empty() && !devices.empty() && devices.front().gpu) {
+    for (const device::Device& device : devices) config.devices.push_back(device::describe(device));
+  }
   setup.config = config;
   if (!schedule::is_delayed(setup.spec.shape.schedule)) {
     // They correct a delay; without one they would only disturb.

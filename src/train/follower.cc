@@ -5,34 +5,17 @@
 #include <future>
 #include <vector>
 
+#include "measure/process_links.h"
 #include "runtime/placement.h"
 #include "runtime/setup.h"
 #include "train/interrupts.h"
-#include "train/resume.h"
+#include "train/resume_together.h"
 #include "train/run_plan.h"
 #include "train/state_sender.h"
 #include "transport/abort_on_failure.h"
 
 namespace twobw::train {
 namespace {
-
-// Those that workers here have, of any replica.
-std::vector<int> trained_stages(const PipelineShape& shape, const transport::Processes& processes) {
-  const runtime::Placement placement(shape, processes.size(), processes.rank());
-  std::vector<int> stages;
-  for (int stage = 0; stage < shape.stages; ++stage) {
-    if (placement.replicas_here(stage) > 0) stages.push_back(stage);
-  }
-  return stages;
-}
-
-std::shared_ptr<const runtime::Restored> restore(const RunPlan& plan, const runtime::Setup& setup,
-                                                 const transport::Processes& processes) {
-  if (plan.checkpoint.empty()) return {};
-  const ResumePoint point = resume_from(setup.config, plan.checkpoint);
-  keep_stages(*point.restored, setup.model, setup.spec.shape, trained_stages(setup.spec.shape, processes));
-  return point.restored;
-}
 
 // Signals that come here are for all.
 void run_with_signals(runtime::Pipeline& pipeline, transport::Processes& processes) {
@@ -52,14 +35,16 @@ void run_with_signals(runtime::Pipeline& pipeline, transport::Processes& process
 
 }  // namespace
 
-void follow(const std::shared_ptr<transport::Processes>& processes) {
+void follow(const std::shared_ptr<transport::Processes>& processes, bool plans) {
   gather_hosts(*processes);
+  if (plans) measure::measure_links(*processes);
+  const std::shared_ptr<const runtime::Restored> restored = read_as_told(*processes);
   const RunPlan plan = receive_plan(*processes);
   const runtime::Setup setup = prepare(plan);
   const PipelineShape& shape = setup.spec.shape;
   runtime::PipelineSetup pipeline_setup = setup.pipeline();
   pipeline_setup.record_events = plan.record_events;
-  pipeline_setup.restored = restore(plan, setup, *processes);
+  pipeline_setup.restored = restored;
   pipeline_setup.processes = processes;
   // One of each stage may be on its way while the next is made.
   StateSender sender(processes,

@@ -7,14 +7,6 @@
 namespace twobw::train {
 namespace {
 
-// " of node3 (process 1)"; empty where there is one process.
-std::string where_is(int worker, int workers, const std::vector<runtime::HostCores>& hosts) {
-  if (hosts.empty()) return {};
-  const std::size_t rank =
-      static_cast<std::size_t>(worker) * hosts.size() / static_cast<std::size_t>(workers);
-  return fmt::format(" of {} (process {})", hosts[rank].host, rank);
-}
-
 std::string describe_start(const runtime::Setup& setup) {
   const checkpoint::HeadChange& change = setup.head_change;
   std::string line = "starting from the weights in " + setup.config.model.from;
@@ -25,6 +17,16 @@ std::string describe_start(const runtime::Setup& setup) {
 }
 
 }  // namespace
+
+std::size_t process_of(int worker, int workers, std::size_t processes) {
+  return static_cast<std::size_t>(worker) * processes / static_cast<std::size_t>(workers);
+}
+
+std::string where_is(int worker, int workers, const std::vector<runtime::HostCores>& hosts) {
+  if (hosts.empty()) return {};
+  const std::size_t process = process_of(worker, workers, hosts.size());
+  return fmt::format(" of {} (process {})", hosts[process].host, process);
+}
 
 void introduce(const runtime::Setup& setup, const RunDirectory& directory,
                const std::vector<runtime::HostCores>& hosts,

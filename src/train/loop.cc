@@ -27,8 +27,12 @@ void Loop::handle(const CompleteUpdate& update) {
   statistics_.add(update);
   nlohmann::ordered_json line = statistics_.metrics_line();
   if (guard_.fell_back_at(update.update)) line["fallback"] = true;
+  StragglerReport::Said slow;
+  if (stragglers_) slow = stragglers_->add(update);
+  if (!slow.stragglers.empty()) line["stragglers"] = slow.stragglers;
   directory_.add_metrics(line);
   checkpoints_->add_update(update.update);
+  for (const std::string& sentence : slow.lines) say(sentence);
   if (update.skipped) report_skip(update);
   const Guard::Verdict verdict = guard_.add(update.update, update.loss, update.prediction_error);
   if (!verdict.said.empty()) say(verdict.said);

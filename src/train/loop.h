@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "checkpoint/writer.h"
@@ -15,6 +16,7 @@
 #include "train/metrics_file.h"
 #include "train/run_directory.h"
 #include "train/statistics.h"
+#include "train/straggler_report.h"
 
 namespace twobw::train {
 
@@ -30,6 +32,8 @@ class Loop {
   void continue_from(const Past& past);
   // To be told of what is written to the metrics.
   void save_with(Checkpoints& checkpoints) { checkpoints_ = &checkpoints; }
+  // Names those who are slow; before the first update.
+  void watch_with(StragglerReport stragglers) { stragglers_.emplace(std::move(stragglers)); }
   // To be called before the first update.
   void guard_with(Permit permit) { permit_ = std::move(permit); }
 
@@ -54,6 +58,7 @@ class Loop {
   Statistics statistics_;
   Guard guard_;
   Permit permit_;
+  std::optional<StragglerReport> stragglers_;
   Checkpoints* checkpoints_ = nullptr;
 };
 

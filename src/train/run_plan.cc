@@ -7,8 +7,8 @@ namespace twobw::train {
 
 std::string to_bytes(const RunPlan& plan) {
   ByteWriter writer;
-  writer.add(std::string_view(plan.config)).add(static_cast<std::uint64_t>(plan.cores.size()));
-  for (const device::CoreSet& set : plan.cores) writer.add(set.cores);
+  writer.add(std::string_view(plan.config)).add(static_cast<std::uint64_t>(plan.devices.size()));
+  for (const device::Device& device : plan.devices) writer.add(device.cores.cores).add(device.gpu);
   return writer.add(std::string_view(plan.checkpoint))
       .add(plan.save_every)
       .add(plan.save_last)
@@ -25,7 +25,11 @@ RunPlan to_run_plan(std::string_view bytes) {
   RunPlan plan;
   plan.config = reader.take_text();
   const auto workers = reader.take<std::uint64_t>();
-  for (std::uint64_t i = 0; i < workers; ++i) plan.cores.push_back({.cores = reader.take_list<int>()});
+  for (std::uint64_t i = 0; i < workers; ++i) {
+    device::Device& device = plan.devices.emplace_back();
+    device.cores.cores = reader.take_list<int>();
+    device.gpu = reader.take_optional<GpuSlice>();
+  }
   plan.checkpoint = reader.take_text();
   plan.save_every = reader.take<std::int64_t>();
   plan.save_last = reader.take<bool>();
@@ -39,25 +43,21 @@ RunPlan to_run_plan(std::string_view bytes) {
 
 RunPlan plan_of(const Config& resolved, const runtime::Setup& setup, const std::string& checkpoint,
                 bool record_events) {
-  RunPlan plan{.config = to_yaml(resolved),
-               .checkpoint = checkpoint,
-               .save_every = setup.spec.save_every,
-               .save_last = setup.spec.save_last,
-               .first_batch = setup.spec.first_batch,
-               .sync_updates = setup.spec.sync_updates,
-               .begins_drained = setup.spec.begins_drained,
-               .fallbacks = setup.spec.fallbacks,
-               .record_events = record_events};
-  for (const device::Device& device : setup.devices) plan.cores.push_back(device.cores);
-  return plan;
+  return {.config = to_yaml(resolved),
+          .devices = setup.devices,
+          .checkpoint = checkpoint,
+          .save_every = setup.spec.save_every,
+          .save_last = setup.spec.save_last,
+          .first_batch = setup.spec.first_batch,
+          .sync_updates = setup.spec.sync_updates,
+          .begins_drained = setup.spec.begins_drained,
+          .fallbacks = setup.spec.fallbacks,
+          .record_events = record_events};
 }
 
 runtime::Setup prepare(const RunPlan& plan) {
   const Config config = config_from_text(plan.config, "the configuration that process 0 sent");
-  std::vector<device::Device> devices;
-  for (const device::CoreSet& cores : plan.cores) devices.push_back({.cores = cores});
-  runtime::Setup setup =
-      runtime::prepare(computed_with(config, !plan.checkpoint.empty()), std::move(devices));
+  runtime::Setup setup = runtime::prepare(computed_with(config, !plan.checkpoint.empty()), plan.devices);
   setup.spec.save_every = plan.save_every;
   setup.spec.save_last = plan.save_last;
   setup.spec.first_batch = plan.first_batch;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/config.h"
-#include "device/cores.h"
+#include "device/device.h"
 #include "runtime/process_devices.h"
 #include "runtime/setup.h"
 #include "schedule/spec.h"
@@ -16,9 +16,9 @@
 namespace twobw::train {
 
 struct RunPlan {
-  std::string config;                  // as YAML, with its split
-  std::vector<device::CoreSet> cores;  // of each worker, by its number
-  std::string checkpoint;              // the folder it goes on from; empty: it begins anew
+  std::string config;                   // as YAML, with its split
+  std::vector<device::Device> devices;  // of each worker, by its number
+  std::string checkpoint;               // the folder it goes on from; empty: it begins anew
   // Of the schedule, what does not follow from the configuration alone.
   std::int64_t save_every = 0;
   bool save_last = false;

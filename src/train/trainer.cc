@@ -27,9 +27,11 @@
 #include "train/loop.h"
 #include "train/metrics_file.h"
 #include "train/model_files.h"
+#include "train/restore.h"
 #include "train/resume.h"
 #include "train/run_directory.h"
 #include "train/run_plan.h"
+#include "train/start.h"
 #include "train/state_receiver.h"
 #include "transport/abort_on_failure.h"
 
@@ -110,7 +112,7 @@ Outcome lead(const Config& given, const RunOptions& options) {
   const std::vector<runtime::HostCores> hosts =
       processes ? gather_hosts(*processes) : std::vector<runtime::HostCores>();
   const Config asked = continued(given);
-  const std::optional<ResumePoint> resume = find_resume_point(asked);
+  const std::optional<ResumePoint> newest = find_resume_point(asked);
   telemetry::Progress progress(isatty(STDOUT_FILENO) != 0);
   std::optional<measure::Forecast> forecast;
   std::vector<std::string> said;  // before there is a log
@@ -120,17 +122,19 @@ Outcome lead(const Config& given, const RunOptions& options) {
       said.push_back(line);
     };
     measure::DevicesOfProcesses shared;
-    if (processes)
-      shared = {.processes = processes->size(), .names = runtime::devices_to_plan_for(asked, hosts)};
-    forecast = measure::plan_run(computed_with(asked, resume.has_value()), say, shared);
+    if (processes) {
+      shared = {.names = runtime::devices_to_plan_for(asked, hosts), .hosts = measure::hosts_of(hosts)};
+      shared.links = measure::measure_links(*processes, shared.hosts, measure::kShortLinkBudget);
+    }
+    forecast = measure::plan_run(computed_with(asked, newest.has_value()), say, shared);
   }
-  Config config = forecast ? forecast->config : asked;
-  config.model.from = asked.model.from;
-  if (resume && config.pipeline.split.empty() && std::ssize(resume->split) == config.pipeline.stages)
-    config.pipeline.split = resume->split;  // not measured again
-  runtime::Setup setup = runtime::prepare(
-      computed_with(config, resume.has_value()),
-      processes ? runtime::devices_of_processes(config, hosts) : std::vector<device::Device>());
+  Config planned = forecast ? forecast->config : asked;
+  planned.model.from = asked.model.from;
+  Start start = prepare_start(planned, asked, newest, hosts, processes);
+  const Config& config = start.config;
+  const std::optional<ResumePoint>& resume = start.resume;
+  const std::shared_ptr<const runtime::Restored>& restored = start.restored;
+  runtime::Setup& setup = start.setup;
   setup.spec.save_every = config.checkpoint.every_updates;
   setup.spec.save_last = config.checkpoint.every_updates > 0 || config.checkpoint.every_minutes > 0;
   check_source_is_apart(config);
@@ -139,25 +143,24 @@ Outcome lead(const Config& given, const RunOptions& options) {
   for (const std::string& line : said) directory.log(line);
   if (forecast) write_text(directory.path("profile.json"), planner::to_json(forecast->profile));
   measure::choose_split(setup);
-  Config resolved = config;
-  resolved.pipeline.split = setup.spec.shape.split;
-  resolved.resume = "none";
+  const Config resolved = resolved_config(start);
   directory.write_config(resolved);
 
   Interrupts interrupts;
   Outcome outcome;
   Loop loop(setup, directory, progress, options.brief);
   if (resume) {
-    const std::int64_t updates = resume->restored->update, every = setup.spec.evaluate_every;
+    const std::int64_t updates = restored->update, every = setup.spec.evaluate_every;
     const Past past =
         cut_metrics(directory.path("metrics.jsonl"), updates, every > 0 && updates % every == 0);
     directory.reopen_metrics();
     loop.continue_from(past);
     continue_fallbacks(loop.guard(), setup.spec);
-    begin_at(*resume->restored, setup.model, setup.spec);
+    begin_at(resume->manifest, setup.model, setup.spec);
     for (const std::string& line : resume->said) loop.say(line);
     loop.say(fmt::format("resumed after update {} from {}{}", updates, resume->folder,
                          setup.spec.begins_drained ? "; the first batch runs on the true weights" : ""));
+    if (forecast) loop.say(describe_change(*resume, setup.spec.shape, processes ? processes->size() : 1));
     if (std::ssize(past.updates) < updates)
       loop.say(fmt::format("warning: metrics.jsonl has the lines of {} updates only", past.updates.size()));
   }
@@ -165,13 +168,14 @@ Outcome lead(const Config& given, const RunOptions& options) {
     send_plan(*processes, plan_of(resolved, setup, resume ? resume->folder : "", !options.trace.empty()));
   const checkpoint::ModelFiles files = model_files(config, directory.path("from"));
   Checkpoints checkpoints(setup, config.run_dir, to_yaml(resolved), files,
-                          resume ? resume->restored->position() : runtime::DataPosition());
+                          restored ? restored->position() : runtime::DataPosition());
   loop.save_with(checkpoints);
+  loop.watch_with(StragglerReport(setup, hosts, forecast ? &forecast->plan : nullptr));
   introduce(setup, directory, hosts, [&](const std::string& line) { loop.note(line); });
   Collector collector(setup.spec.shape.workers());
   runtime::PipelineSetup pipeline_setup = setup.pipeline();
   pipeline_setup.record_events = !options.trace.empty();
-  if (resume) pipeline_setup.restored = resume->restored;
+  pipeline_setup.restored = restored;
   pipeline_setup.processes = options.processes;
   runtime::Observer observer = collector.observer();
   observer.on_snapshot = [&](runtime::Snapshot snapshot) { checkpoints.add(std::move(snapshot)); };
@@ -243,7 +247,7 @@ Outcome train(const Config& config, const RunOptions& options) {
   return transport::abort_on_failure(processes, [&] {
     if (processes) check_share(config, *processes);
     if (!processes || processes->rank() == 0) return lead(config, options);
-    follow(options.processes);
+    follow(options.processes, /*plans=*/config.plan == "auto");
     return Outcome{.config = config, .summary = {}, .curve = {}};
   });
 }

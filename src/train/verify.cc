@@ -56,11 +56,15 @@ PipelineShape rule_of(const PipelineShape& own, const VerifyOptions& options) {
              shape.predict ? "" : ", pipeline.predict false");
 }
 
+// Kernels that add in whatever order threads come have other bits every time.
+void make_comparable(const runtime::Setup& setup, const VerifyOptions& options) {
+  if (setup.devices.front().gpu && options.within == 0) device::compute_deterministically();
+}
+
 // Each worker with one thread.
 runtime::Setup prepare_alone(const Config& config, const VerifyOptions& options) {
   runtime::Setup setup = runtime::prepare(config);
-  // Kernels that add in whatever order threads come have other bits every time.
-  if (setup.devices.front().gpu && options.within == 0) device::compute_deterministically();
+  make_comparable(setup, options);
   const std::vector<int> cores = device::available_cores();
   for (std::size_t worker = 0; worker < setup.devices.size(); ++worker)
     setup.devices[worker].cores = {{cores[worker % cores.size()]}};
@@ -69,12 +73,18 @@ runtime::Setup prepare_alone(const Config& config, const VerifyOptions& options)
 }
 
 // Rank 0 decides on devices and split.
-runtime::Setup prepare_together(const Config& config, transport::Processes& processes) {
+runtime::Setup prepare_together(const Config& config, const VerifyOptions& options) {
+  transport::Processes& processes = *options.processes;
   const std::vector<runtime::HostCores> hosts = gather_hosts(processes);
-  if (processes.rank() > 0) return prepare(receive_plan(processes));
+  if (processes.rank() > 0) {
+    runtime::Setup setup = prepare(receive_plan(processes));
+    make_comparable(setup, options);
+    return setup;
+  }
   std::vector<device::Device> devices = runtime::devices_of_processes(config, hosts);
   for (device::Device& device : devices) device.cores.cores.resize(1);
   runtime::Setup setup = runtime::prepare(config, std::move(devices));
+  make_comparable(setup, options);
   measure::choose_split(setup);
   Config resolved = config;
   resolved.pipeline.split = setup.spec.shape.split;
@@ -116,7 +126,7 @@ Verification run_and_compare(const Config& config, const VerifyOptions& options)
   transport::Processes* const processes = options.processes.get();
   rule_of(config.pipeline, options);  // refuses
   if (processes) runtime::Placement(config.pipeline, processes->size(), processes->rank());
-  runtime::Setup setup = processes ? prepare_together(config, *processes) : prepare_alone(config, options);
+  runtime::Setup setup = processes ? prepare_together(config, options) : prepare_alone(config, options);
   schedule::Spec rule = setup.spec;
   rule.shape = rule_of(setup.spec.shape, options);
 

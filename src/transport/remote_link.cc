@@ -17,6 +17,7 @@ namespace {
 
 constexpr int kReceivedAhead = 2;                          // messages that memory waits for
 constexpr int kHeaders = 0, kIrregular = 1, kRegular = 2;  // of the link's tags
+constexpr int kEnds = kRegular;                            // the other way, of GPUs
 
 using Transfers = std::vector<std::shared_ptr<Transfer>>;
 
@@ -70,7 +71,7 @@ class SendingEnd final : public Link {
       tensor = tensor.contiguous();
       device::set_purpose(tensor, Term::Transfer);
     }
-    put(Outgoing{tag, std::move(tensors)});
+    put(Outgoing{tag, {std::move(tensors), device::record_stream_event()}});
   }
   Tensors receive(const Tag& tag) override {
     TWOBW_ASSERT(false, "{} is to be received where it is sent", describe(tag));
@@ -80,7 +81,7 @@ class SendingEnd final : public Link {
  private:
   struct Outgoing {
     Tag tag;
-    Tensors tensors;
+    Message message;
   };
 
   void put(std::optional<Outgoing> message) {
@@ -101,19 +102,43 @@ class SendingEnd final : public Link {
 
   void send_all() {
     RegularShapes regular;
-    while (const std::optional<Outgoing> message = take()) {
-      MessageHeader header{.tag = message->tag, .shapes = shapes_of(message->tensors)};
+    while (std::optional<Outgoing> next = take()) {
+      MessageHeader header{.tag = next->tag, .shapes = shapes_of(next->message.tensors)};
+      if (end_.gpu) {
+        send_from_gpu(header, std::move(next->message));
+        continue;
+      }
       header.regular = regular.are(header.tag, header.shapes);
       regular.learn(header.tag, header.shapes);
-      const at::Tensor first = to_tensor(header);
-      Transfers transfers = {post(kHeaders, first)};
-      for (const at::Tensor& tensor : message->tensors) {
-        if (tensor.numel() > 0) transfers.push_back(post(header.regular ? kRegular : kIrregular, tensor));
-      }
-      for (const auto& transfer : transfers) transfer->wait();
+      send_from_cpu(header, next->message.tensors);
     }
+    if (end_.gpu) end_.gpu->drain();
     const at::Tensor last = to_tensor({.ends = true});
     post(kHeaders, last)->wait();
+    if (end_.gpu) await_end();
+  }
+
+  void send_from_cpu(const MessageHeader& header, const Tensors& tensors) {
+    const at::Tensor first = to_tensor(header);
+    Transfers transfers = {post(kHeaders, first)};
+    for (const at::Tensor& tensor : tensors) {
+      if (tensor.numel() > 0) transfers.push_back(post(header.regular ? kRegular : kIrregular, tensor));
+    }
+    for (const auto& transfer : transfers) transfer->wait();
+  }
+
+  void send_from_gpu(const MessageHeader& header, Message message) {
+    end_.gpu->await(message.ready);
+    const at::Tensor first = to_tensor(header);
+    const auto transfer = post(kHeaders, first);
+    end_.gpu->send(std::move(message.tensors));
+    transfer->wait();
+  }
+
+  // The other end may still read what this GPU has.
+  void await_end() {
+    const at::Tensor word = at::empty({1}, at::kByte);
+    end_.wire.receive(end_.peer, end_.tag + kEnds, word)->wait();
   }
 
   std::shared_ptr<Transfer> post(int tag, const at::Tensor& tensor) {
@@ -138,6 +163,7 @@ class ReceivingEnd final : public Link {
   }
   Tensors receive(const Tag& tag) override {
     Message message = mailbox_.take(tag);
+    if (end_.gpu) return end_.gpu->take(std::move(message));
     for (at::Tensor& tensor : message.tensors)
       tensor = device::adopt(tensor, is_gradient(tag) ? Term::Working : Term::Inputs);
     return std::move(message.tensors);
@@ -183,14 +209,25 @@ class ReceivingEnd final : public Link {
     for (int i = 0; i < kReceivedAhead; ++i) headers.push_back(post(kHeaders, {header_shape()}));
     while (true) {
       const MessageHeader header = to_header(finish_next(headers).front());
-      if (header.ends) return;
+      if (header.ends) break;
       headers.push_back(post(kHeaders, {header_shape()}));
+      if (end_.gpu) {
+        mailbox_.put(header.tag, end_.gpu->receive(header.shapes));
+        continue;
+      }
       mailbox_.put(header.tag,
                    {header.regular ? finish_next(ahead) : finish(post(kIrregular, header.shapes)), {}});
       const bool first = regular.learn(header.tag, header.shapes);
       const int posts = first ? kReceivedAhead : header.regular ? 1 : 0;
       for (int i = 0; i < posts; ++i) ahead.push_back(post(kRegular, regular.get()));
     }
+    if (end_.gpu) tell_end();
+  }
+
+  void tell_end() {
+    end_.gpu->drain();
+    const at::Tensor word = at::zeros({1}, at::kByte);
+    end_.wire.send(end_.peer, end_.tag + kEnds, word)->wait();
   }
 
   RemoteEnd end_;

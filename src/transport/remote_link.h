@@ -4,14 +4,16 @@
 //
 // A header tells the shapes of a message (message_header.h). Those that come for every microbatch have the
 // shapes of the first nearly always, and are received into memory that waits for them.
+//
+// Tensors on a GPU go by a path of their own (gpu_paths.h); their header is sent once they are there.
 #pragma once
 
-#include <exception>
-#include <functional>
 #include <memory>
 #include <string>
 
+#include "transport/gpu_paths.h"
 #include "transport/link.h"
+#include "transport/on_failure.h"
 #include "transport/wire.h"
 
 namespace twobw::transport {
@@ -19,15 +21,13 @@ namespace twobw::transport {
 // Tags of a wire that a link takes, from its first on.
 constexpr int kRemoteLinkTags = 3;
 
-// Told what went wrong, from the thread where it did, with its name. A cancellation is nothing wrong.
-using OnFailure = std::function<void(const std::string& thread, const std::exception_ptr& failure)>;
-
 struct RemoteEnd {
   Wire& wire;
   int peer = 0;      // the other end's rank
   int tag = 0;       // the first, the same at both ends
   std::string name;  // of the thread
   OnFailure on_failure;
+  std::shared_ptr<GpuPath> gpu = nullptr;  // of tensors on GPUs
 };
 
 // Only sends. Destroyed, it waits until all has gone, and tells the other end that no more comes.

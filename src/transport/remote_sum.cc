@@ -20,24 +20,22 @@ constexpr int kParts = 0, kSums = 1;       // of the tags
 // Of the replicas of this process. The first who helps begins it.
 class RemoteSum final : public ReplicaSum {
  public:
-  RemoteSum(RemoteSums& sums, const std::vector<Contribution>& all) : sums_(sums) {
-    for (const Contribution& one : all) buffers_.push_back(one.gradient);
-  }
+  RemoteSum(RemoteSums& sums, std::vector<Contribution> all) : sums_(sums), all_(std::move(all)) {}
 
   bool help() override { return !begun_.exchange(true); }
-  void afterwards(int, const std::function<void()>& work) override { sums_.put({buffers_, work}); }
+  void afterwards(int, const std::function<void()>& work) override { sums_.put({all_, work}); }
 
   void share(int replica, std::int64_t offset, std::int64_t count) const override {
     const int own = replica - sums_.first_replica();
-    const at::Tensor values = buffers_[own].narrow(0, offset, count);
-    for (int other = 0; other < std::ssize(buffers_); ++other) {
-      if (other != own) buffers_[other].narrow(0, offset, count).copy_(values);
+    const at::Tensor values = all_[own].gradient.narrow(0, offset, count);
+    for (int other = 0; other < std::ssize(all_); ++other) {
+      if (other != own) all_[other].gradient.narrow(0, offset, count).copy_(values, /*non_blocking=*/true);
     }
   }
 
  private:
   RemoteSums& sums_;
-  std::vector<at::Tensor> buffers_;
+  std::vector<Contribution> all_;
   std::atomic<bool> begun_ = false;
 };
 
@@ -70,7 +68,7 @@ RemoteSums::~RemoteSums() {
 }
 
 MakeSum RemoteSums::make() {
-  return [this](const std::vector<Contribution>& all) { return std::make_shared<RemoteSum>(*this, all); };
+  return [this](std::vector<Contribution> all) { return std::make_shared<RemoteSum>(*this, std::move(all)); };
 }
 
 void RemoteSums::put(Job job) {
@@ -89,17 +87,47 @@ void RemoteSums::work() {
       {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [this] { return closed_ || !jobs_.empty(); });
-        if (jobs_.empty()) return;
+        if (jobs_.empty()) break;
         job = std::move(jobs_.front());
         jobs_.pop_front();
       }
-      add_up(job.buffers);
-      job.afterwards();
+      work_off(job);
     }
+    if (!setup_.gpu) return;
+    setup_.gpu->drain();
+    meet();  // another may still read what this GPU has
   } catch (const Cancelled&) {
   } catch (...) {
     setup_.on_failure(setup_.name, std::current_exception());
   }
+}
+
+void RemoteSums::work_off(const Job& job) {
+  if (setup_.gpu) {
+    setup_.gpu->await(job.parts);
+    meet();
+    setup_.gpu->add_up(job.parts);
+    return setup_.gpu->afterwards(job.afterwards);
+  }
+  std::vector<at::Tensor> buffers;
+  for (const Contribution& one : job.parts) buffers.push_back(one.gradient);
+  add_up(buffers);
+  job.afterwards();
+}
+
+// Returns when all processes have come here.
+void RemoteSums::meet() {
+  const at::Tensor said = at::zeros({1}, at::kByte), heard = at::zeros({std::ssize(processes_)}, at::kByte);
+  std::vector<std::shared_ptr<Transfer>> transfers;
+  for (int process = 0; process < std::ssize(processes_); ++process) {
+    if (process == own_) continue;
+    transfers.push_back(
+        setup_.wire.receive(processes_[process], setup_.tag + kParts, heard.narrow(0, process, 1)));
+  }
+  for (const int rank : processes_) {
+    if (rank != setup_.wire.rank()) transfers.push_back(setup_.wire.send(rank, setup_.tag + kParts, said));
+  }
+  for (const auto& transfer : transfers) transfer->wait();
 }
 
 RemoteSums::Chunk RemoteSums::chunk_of(std::int64_t begin, std::int64_t end, int process) const {

@@ -3,6 +3,8 @@
 // Every process owns a part of the buffers: it receives that part of all replicas, adds them in the order of
 // the replicas, as a sum within one process does, and sends the sum to the others. Rounds keep the memory
 // that it takes small: one is received while the one before is added and handed out.
+//
+// On GPUs an adder does that (gpu_paths.h), when all processes have said that their gradients are complete.
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +16,8 @@
 #include <thread>
 #include <vector>
 
-#include "transport/remote_link.h"
+#include "transport/gpu_paths.h"
+#include "transport/on_failure.h"
 #include "transport/replica_sum.h"
 #include "transport/wire.h"
 
@@ -29,7 +32,8 @@ struct RemoteSumsSetup {
   std::vector<int> ranks;  // of each replica, rising
   std::string name;        // of the thread
   OnFailure on_failure;
-  std::int64_t piece = 1 << 20;  // elements that a process adds in a round
+  std::shared_ptr<GpuAdder> gpu = nullptr;  // of gradients on GPUs
+  std::int64_t piece = 1 << 20;             // elements that a process adds in a round
 };
 
 class RemoteSums {
@@ -53,12 +57,14 @@ class RemoteSums {
   };
   struct Round;
   struct Job {
-    std::vector<at::Tensor> buffers;
+    std::vector<Contribution> parts;
     std::function<void()> afterwards;
   };
 
   void put(Job job);
   void work();
+  void work_off(const Job& job);
+  void meet();
   void add_up(const std::vector<at::Tensor>& buffers);
   Chunk chunk_of(std::int64_t begin, std::int64_t end, int process) const;
   void begin_round(const std::vector<at::Tensor>& buffers, Round& round);

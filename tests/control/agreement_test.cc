@@ -19,13 +19,14 @@ TEST(Facts, WhatDiffersIsNamedWithValuesAndRanks) {
   const Facts one = {{"layers", "8"}, {"seed", "0"}, {"split", "4 4"}};
   const Facts two = {{"layers", "6"}, {"seed", "0"}, {"split", "3 3"}};
   EXPECT_EQ(compare_facts({one, one, one}), "");
-  EXPECT_EQ(compare_facts({one, two, one, two, two}),
-            "the processes of this run must agree, but layers is '8' on ranks 0, 2, '6' on ranks 1, 3, 4\n"
-            "  split is '4 4' on ranks 0, 2, '3 3' on ranks 1, 3, 4");
+  EXPECT_EQ(
+      compare_facts({one, two, one, two, two}),
+      "the processes of this run must agree, but layers is '8' on processes 0, 2, '6' on processes 1, 3, 4\n"
+      "  split is '4 4' on processes 0, 2, '3 3' on processes 1, 3, 4");
   EXPECT_EQ(compare_facts({one, {{"layers", "8"}, {"seed", "1"}, {"new", "x"}}}),
-            "the processes of this run must agree, but seed is '0' on rank 0, '1' on rank 1\n"
-            "  split is '4 4' on rank 0, missing on rank 1\n"
-            "  new is missing on rank 0, 'x' on rank 1");
+            "the processes of this run must agree, but seed is '0' on process 0, '1' on process 1\n"
+            "  split is '4 4' on process 0, missing on process 1\n"
+            "  new is missing on process 0, 'x' on process 1");
 }
 
 TEST(Facts, AtMostEightLines) {
@@ -76,23 +77,24 @@ TEST(Agreement, AllAgreeRoundAfterRound) {
 TEST(Agreement, EveryRankLearnsWhatDiffers) {
   const Facts first = {{"layers", "8"}}, second = {{"checksum", "123"}}, other = {{"checksum", "321"}};
   const std::string text =
-      "input: the processes of this run must agree, but checksum is '123' on ranks 0, 1, '321' on rank 2";
+      "input: the processes of this run must agree, but checksum is '123' on processes 0, 1, '321' on "
+      "process 2";
   EXPECT_EQ(outcomes({{first, first, first}, {second, second, other}}),
             (std::vector<std::string>{text, text, text}));
 }
 
 TEST(Agreement, RanksThatNeverComeAreNamed) {
   const Facts facts = {{"layers", "8"}};
-  const std::string text = "ranks 1, 3 did not come to the comparison before the start within 0.05 s";
+  const std::string text = "processes 1, 3 did not come to the comparison before the start within 0.05 s";
   const auto results = outcomes({{facts, {}, facts, {}}}, 0.05);
   EXPECT_EQ(results[0], "run: " + text);
-  EXPECT_EQ(results[2], "run: rank 0: " + text);
+  EXPECT_EQ(results[2], "run: process 0: " + text);
 }
 
 TEST(Agreement, IfRankZeroNeverComesTheOthersSaySo) {
   const Facts facts = {{"layers", "8"}};
   EXPECT_EQ(outcomes({{{}, facts}}, 0.05)[1],
-            "run: rank 0 did not compare the ranks before the start within 0.1 s");
+            "run: process 0 did not compare the processes before the start within 0.1 s");
 }
 
 TEST(Agreement, OneRankAgreesWithItself) {

@@ -103,10 +103,10 @@ TEST_P(ControlTest, AnAbortBeforeTheStartIsToldAtTheStart) {
   Log log;
   auto controls = make(2);
   controls[0]->abort("no data");
-  EXPECT_EQ(Company::error_of([&] { controls[1]->leave(); }), "rank 0: no data");
+  EXPECT_EQ(Company::error_of([&] { controls[1]->leave(); }), "process 0: no data");
   controls[1]->on_abort([&](const std::string& reason) { log.add(reason); });
   controls[1]->start();
-  EXPECT_EQ(log.wait(1), Lines{"rank 0: no data"});
+  EXPECT_EQ(log.wait(1), Lines{"process 0: no data"});
 }
 
 TEST_P(ControlTest, AnAbortEndsAllWithOneReason) {
@@ -114,7 +114,7 @@ TEST_P(ControlTest, AnAbortEndsAllWithOneReason) {
     Company ranks = company(3);
     ranks[who].abort("the disk is full");
     ranks[who].abort("and so is the moon");
-    ranks.expect_one_reason("rank " + std::to_string(who) + ": the disk is full");
+    ranks.expect_one_reason("process " + std::to_string(who) + ": the disk is full");
   }
 }
 
@@ -131,7 +131,7 @@ TEST_P(ControlTest, AnAbortWakesThoseThatWaitToLeave) {
   Company ranks = company(3);
   auto waiting = std::async(std::launch::async, [&] { return Company::error_of([&] { ranks[1].leave(); }); });
   ranks[2].abort("not yet");
-  EXPECT_EQ(waiting.get(), "rank 2: not yet");
+  EXPECT_EQ(waiting.get(), "process 2: not yet");
 }
 
 TEST_P(ControlTest, LeavingWaitsForAll) {
@@ -155,9 +155,9 @@ TEST_P(ControlTest, OneThatGoesWithoutLeavingEndsAll) {
   for (std::size_t who = 0; who < 3; ++who) {
     Company ranks = company(3);
     ranks.controls[who].reset();
-    const std::string reason = who == 0
-                                   ? "rank 0 closed its connection before all had left"
-                                   : "rank " + std::to_string(who) + " closed its connection without leaving";
+    const std::string reason =
+        who == 0 ? "process 0 closed its connection before all had left"
+                 : "process " + std::to_string(who) + " closed its connection without leaving";
     for (std::size_t rank = 0; rank < 3; ++rank) {
       if (rank == who) continue;
       EXPECT_EQ(ranks.aborts[rank].wait(1), Lines{reason});
@@ -171,7 +171,7 @@ TEST_P(ControlTest, LastWordsOfOneThatAbortsAndGoesAreHeard) {
     ranks[who].abort("out of memory");
     ranks.controls[who].reset();
     for (std::size_t rank = 0; rank < 3; ++rank) {
-      EXPECT_EQ(ranks.aborts[rank].wait(1), Lines{"rank " + std::to_string(who) + ": out of memory"});
+      EXPECT_EQ(ranks.aborts[rank].wait(1), Lines{"process " + std::to_string(who) + ": out of memory"});
     }
   }
 }
@@ -181,13 +181,13 @@ TEST_P(ControlTest, WhatAHandlerThrowsEndsAll) {
   controls[1]->on(Topic::Gate, [](int, std::string_view) { fail_run("no such batch"); });
   for (auto& control : controls) control->start();
   controls[0]->send(1, Topic::Gate, "7");
-  EXPECT_EQ(Company::error_of([&] { controls[0]->leave(); }), "rank 1: no such batch");
+  EXPECT_EQ(Company::error_of([&] { controls[0]->leave(); }), "process 1: no such batch");
 }
 
 TEST_P(ControlTest, ATopicWithoutAHandlerEndsAll) {
   Company ranks = company(2);
   ranks[0].send(1, Topic::Board, "x");
-  ranks.expect_one_reason("rank 1: rank 0 sent a message of topic 6, which has no handler");
+  ranks.expect_one_reason("process 1: process 0 sent a message of topic 6, which has no handler");
 }
 
 TEST_P(ControlTest, LivesOfAllOthers) {

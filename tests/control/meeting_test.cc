@@ -78,7 +78,7 @@ TEST(Meeting, AMemberMayComeBeforeRankZeroListens) {
 TEST(Meeting, APortThatIsTakenIsNamed) {
   const Listener listener({});
   const std::string error = error_of_connect(meeting_at(listener.endpoint(), 0, 2));
-  EXPECT_NE(error.find("rank 0 cannot listen at " + describe(listener.endpoint())), std::string::npos)
+  EXPECT_NE(error.find("process 0 cannot listen at " + describe(listener.endpoint())), std::string::npos)
       << error;
   EXPECT_NE(error.find("in use"), std::string::npos) << error;
 }
@@ -86,16 +86,17 @@ TEST(Meeting, APortThatIsTakenIsNamed) {
 TEST(Meeting, RankZeroNamesThoseThatDidNotCome) {
   RankZero zero(5, {.arrival_s = 0.3});
   const std::string at_two = error_of_connect(meeting_at(zero.endpoint(), 2, 5), {.arrival_s = 20});
-  EXPECT_EQ(zero.error(),
-            "ranks 1, 3, 4 of 5 did not come to rank 0 at " + describe(zero.endpoint()) + " within 0.3 s");
+  EXPECT_EQ(zero.error(), "processes 1, 3, 4 of 5 did not come to process 0 at " + describe(zero.endpoint()) +
+                              " within 0.3 s");
   EXPECT_EQ(at_two, zero.error());
 }
 
 TEST(Meeting, OthersNameRankZero) {
   const Endpoint endpoint = Listener({}).endpoint();
   const Options options{.arrival_s = 0.05};
-  EXPECT_EQ(error_of_connect(meeting_at(endpoint, 1, 2), options),
-            "rank 1 did not reach rank 0 at " + describe(endpoint) + " within 0.05 s: Connection refused");
+  EXPECT_EQ(
+      error_of_connect(meeting_at(endpoint, 1, 2), options),
+      "process 1 did not reach process 0 at " + describe(endpoint) + " within 0.05 s: Connection refused");
   const Listener deaf({});
   const std::string error = error_of_connect(meeting_at(deaf.endpoint(), 1, 2), options);
   EXPECT_NE(error.find("something listens there, but does not answer"), std::string::npos) << error;
@@ -106,7 +107,7 @@ TEST(Meeting, ARankOfAnotherBuildEndsTheRun) {
   const auto two = join(meeting_at(zero.endpoint(), 2, 3), {});
   Meeting other = meeting_at(zero.endpoint(), 1, 3);
   other.build = "build 2";
-  const std::string reason = "rank 1 has build 'build 2', rank 0 has build 'build 1'";
+  const std::string reason = "process 1 has build 'build 2', process 0 has build 'build 1'";
   EXPECT_EQ(error_of_connect(other), reason);
   EXPECT_EQ(zero.error(), reason);
   EXPECT_EQ(wait_for_kind(*two, Frame::Kind::Abort).body, reason);
@@ -114,7 +115,7 @@ TEST(Meeting, ARankOfAnotherBuildEndsTheRun) {
 
 TEST(Meeting, ARankOfAnotherSizeEndsTheRun) {
   RankZero zero(2);
-  const std::string reason = "rank 1 was started as one of 4 processes, rank 0 as one of 2";
+  const std::string reason = "process 1 was started as one of 4 processes, process 0 as one of 2";
   EXPECT_EQ(error_of_connect(meeting_at(zero.endpoint(), 1, 4)), reason);
   EXPECT_EQ(zero.error(), reason);
 }
@@ -122,7 +123,7 @@ TEST(Meeting, ARankOfAnotherSizeEndsTheRun) {
 TEST(Meeting, AnotherProtocolEndsTheRun) {
   RankZero zero(2, {.farewell_s = 0.05});
   Stranger other(zero.endpoint(), encode(Hello{.protocol = 2, .token = kToken}));
-  EXPECT_NE(other.answer().find("speaks protocol 2, rank 0 protocol 1"), std::string::npos);
+  EXPECT_NE(other.answer().find("speaks protocol 2, process 0 protocol 1"), std::string::npos);
   EXPECT_NE(zero.error().find("speaks protocol 2"), std::string::npos);
 }
 
@@ -130,7 +131,7 @@ TEST(Meeting, ARankThatIsThereTwiceEndsARunThatHasNotBegun) {
   RankZero zero(3, {.farewell_s = 0.05});
   const auto one = join(meeting_at(zero.endpoint(), 1, 3), {});
   const std::string reason = error_of_connect(meeting_at(zero.endpoint(), 1, 3));
-  EXPECT_EQ(reason.find("rank 1 is there twice; the second is from 127.0.0.1:"), 0u) << reason;
+  EXPECT_EQ(reason.find("process 1 is there twice; the second is from 127.0.0.1:"), 0u) << reason;
   EXPECT_EQ(zero.error(), reason);
   EXPECT_EQ(wait_for_kind(*one, Frame::Kind::Abort).body, reason);
 }
@@ -142,7 +143,8 @@ TEST(Meeting, ARankThatIsThereTwiceIsRefusedByARunThatHasBegun) {
     // connect() would make rank 0 listen: the words alone.
     Stranger second(zero.endpoint(),
                     encode(Hello{.token = kToken, .build = "build 1", .rank = twice, .size = 2}));
-    EXPECT_NE(second.answer().find("rank " + std::to_string(twice) + " is there twice"), std::string::npos);
+    EXPECT_NE(second.answer().find("process " + std::to_string(twice) + " is there twice"),
+              std::string::npos);
     expect_a_good_run(ranks);
   }
 }

@@ -37,13 +37,13 @@ TEST(Peers, OneThatDies) {
   auto fake = rank_one(zero.endpoint());
   Company ranks = company_of(zero.take());
   fake.reset();
-  ranks.expect_one_reason("rank 1 closed its connection without leaving");
+  ranks.expect_one_reason("process 1 closed its connection without leaving");
 }
 
 TEST(Peers, OneThatDiesBeforeAllAreThere) {
   RankZero zero(3);
   rank_one(zero.endpoint(), 3).reset();
-  EXPECT_EQ(zero.error(), "rank 1 closed its connection without leaving");
+  EXPECT_EQ(zero.error(), "process 1 closed its connection without leaving");
 }
 
 TEST(Peers, OneThatDiesAfterItHasLeft) {
@@ -62,9 +62,9 @@ TEST(Peers, OneThatSaysNothing) {
   RankZero zero(2, impatient(0.05, 0.2));
   auto fake = rank_one(zero.endpoint());
   Company ranks = company_of(zero.take());
-  ranks.expect_one_reason("rank 1 has been silent for 0.2 s");
+  ranks.expect_one_reason("process 1 has been silent for 0.2 s");
   // It is told all the same.
-  EXPECT_EQ(wait_for_kind(*fake, Frame::Kind::Abort).body, "rank 1 has been silent for 0.2 s");
+  EXPECT_EQ(wait_for_kind(*fake, Frame::Kind::Abort).body, "process 1 has been silent for 0.2 s");
 }
 
 TEST(Peers, RankZeroGivesSignsOfLife) {
@@ -88,7 +88,7 @@ TEST(Peers, WhatIsNoFrameOrSpeaksForOthers) {
     Company ranks = company_of(zero.take());
     say(*fake, words);
     const std::string reason = ranks.aborts[0].wait(1)[0];
-    EXPECT_EQ(reason.find("rank 1 sent what "), 0u) << reason;
+    EXPECT_EQ(reason.find("process 1 sent what "), 0u) << reason;
     EXPECT_EQ(ranks.logs[0].lines(), Lines());
   }
 }
@@ -132,7 +132,7 @@ class FakeZero {
 TEST(Center, ThatSaysNothing) {
   FakeZero zero;
   Company ranks = zero.rank_one(impatient(2, 0.2));
-  ranks.expect_one_reason("rank 0 has been silent for 0.2 s");
+  ranks.expect_one_reason("process 0 has been silent for 0.2 s");
 }
 
 TEST(Center, ThatNeverSaysWhichReasonStands) {
@@ -141,7 +141,7 @@ TEST(Center, ThatNeverSaysWhichReasonStands) {
   options.verdict_s = 0.05;
   Company ranks = zero.rank_one(options);
   ranks[0].abort("of its own accord");
-  ranks.expect_one_reason("rank 1: of its own accord");
+  ranks.expect_one_reason("process 1: of its own accord");
   EXPECT_EQ(zero.next(Frame::Kind::Abort).body, "of its own accord");
 }
 
@@ -153,8 +153,8 @@ TEST(Center, OfSeveralReasonsItsWordStands) {
   ranks[0].abort("mine");
   EXPECT_EQ(zero.next(Frame::Kind::Abort).body, "mine");
   EXPECT_EQ(ranks.aborts[0].lines(), Lines());
-  say(zero.connection(), encode({.kind = Frame::Kind::Abort, .body = "rank 2: theirs"}));
-  ranks.expect_one_reason("rank 2: theirs");
+  say(zero.connection(), encode({.kind = Frame::Kind::Abort, .body = "process 2: theirs"}));
+  ranks.expect_one_reason("process 2: theirs");
 }
 
 TEST(Center, GetsSignsOfLifeAndTellsThoseOfAll) {
@@ -181,7 +181,7 @@ TEST(Center, ThatMakesNoSense) {
     Company ranks = zero.rank_one(impatient(), 3);
     say(zero.connection(), encode(frame));
     const std::string reason = ranks.aborts[0].wait(1)[0];
-    EXPECT_EQ(reason.find("rank 0 sent what is no frame"), 0u) << reason;
+    EXPECT_EQ(reason.find("process 0 sent what is no frame"), 0u) << reason;
   }
 }
 

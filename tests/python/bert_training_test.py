@@ -2,6 +2,7 @@
 batches, made up and of token files, whose microbatches have different numbers of targets; with the next sentence too.
 The loop computes in double."""
 import math
+import random
 import unittest
 
 import torch
@@ -9,7 +10,7 @@ from safetensors.torch import load_file
 from transformers import BertForMaskedLM, BertForPreTraining
 
 import bert_test
-from support import ROOT, TINY, TestCase, reference, relative_error, twobw, words
+from support import TINY, TestCase, reference, relative_error, twobw, words
 
 LOSS_TOLERANCE = 1e-5  # of each update's loss and gradient norm, relative
 WEIGHT_TOLERANCE = 1e-4  # of each final tensor, ||ours - theirs|| / ||theirs||
@@ -55,13 +56,17 @@ class BertTrainingTest(TestCase):
         self.follow(SETTINGS)
 
     def token_files(self, *options):
-        """Settings for token files of the README."""
+        """Settings for token files of a made-up text."""
         tokens, special = self.folder / "tokens", ("[PAD]", "[CLS]", "[SEP]", "[MASK]")
+        chance, text = random.Random(3), self.folder / "text.txt"
+        vocabulary = "a pipeline keeps two versions of its weights and no stage waits for others".split()
+        sentences = [" ".join(chance.choices(vocabulary, k=chance.randint(4, 14))) + "." for _ in range(600)]
+        text.write_text("\n\n".join(" ".join(sentences[k : k + 3]) for k in range(0, 600, 3)))
         for command in (
                 ("tokenizer", "train", "--vocab", 300, *(f"--special={name}" for name in special), "--out", tokens),
                 ("prepare", "--tokenizer", tokens, "--out", self.folder / "data", "--validation", 0, "--no-eot",
                  *options)):
-            process = twobw(*command, ROOT / "README.md")
+            process = twobw(*command, text)
             self.assertEqual(process.returncode, 0, process.stderr)
         return {**SETTINGS, "model.vocab": 300, "data.train": self.folder / "data-train",
                 "data.validation": self.folder / "data-train", "data.tokenizer": tokens}

@@ -1,7 +1,8 @@
 """Runs in several processes that fail: every process ends, soon and with a report, and what was saved is good.
 
-A case is a fault, a schedule and the moment at which the fault comes. By default some of them, each fault once; with
-TWOBW_FULL_SWEEPS=1 all.
+A case is a fault, a schedule and the moment at which the fault comes: the start, the steady state, while it saves. By
+default some of them, each fault once; with TWOBW_FULL_SWEEPS=1 all. A process that never arrives and one of another
+build have no moment but the start.
 """
 import pathlib
 import shutil
@@ -105,7 +106,8 @@ class FaultCase(ProcessesTest):
         if moment != "start":
             for what, pattern in REPORT.items():
                 self.assertRegex(words_, pattern, f"the report does not have {what}")
-            self.assertRegex(words_, rf"(rank|process) {fault.victim}\b")
+            self.assertRegex(words_, rf"process {fault.victim}\b")
+            self.assertNotRegex(words_, r"\brank\b|process (\d+): the connection to process \1 broke|\n\n$")
             verified = twobw("checkpoint", "verify", settings["run_dir"])
             self.assertEqual(verified.returncode, 0, verified.stdout + verified.stderr)
         self.assertFalse((settings["run_dir"] / "summary.json").exists())
@@ -183,31 +185,34 @@ class LinksTest(FaultCase):
         for name, kind in {**ON_HOSTS, **ON_ONE_HOST}.items():
             for schedule in SCHEDULES:
                 for moment in MOMENTS:
-                    with self.subTest(fault=name, schedule=schedule, moment=moment):
-                        self.fails(kind(1), schedule, moment, self.on_two_hosts, f"{name}.{schedule}.{moment}")
-                        self.hosts.plug(1)
-                        self.hosts.unstall(1)
+                    for victim in (0, 1):
+                        with self.subTest(fault=name, schedule=schedule, moment=moment, victim=victim):
+                            run = f"{name}.{schedule}.{moment}.{victim}"
+                            self.fails(kind(victim), schedule, moment, self.on_two_hosts, run)
+                            self.hosts.plug(victim)
+                            self.hosts.unstall(victim)
 
 
 class StartTest(ProcessesTest):
     """Runs that never begin."""
 
-    def settings(self):
-        return {**TINY, "pipeline.stages": 2, "run_dir": self.folder / "run", "network.arrival": 3,
-                "network.silence": SILENCE}
+    def settings(self, schedule="2bw"):
+        return {**TINY, "pipeline.stages": 2, "pipeline.schedule": schedule, "run_dir": self.folder / "run",
+                "network.arrival": 3, "network.silence": SILENCE}
 
-    def test_a_rank_that_never_arrives(self):
-        for there, missing in ((0, 1), (1, 0)) if FULL else ((0, 1),):
-            with self.subTest(missing=missing):
-                job = self.start_ranks(2, "train", settings=self.settings(), only=[there])
-                begin = time.monotonic()
-                self.assertNotEqual(job.wait(3 + GRACE), [0])
-                self.assertGreaterEqual(time.monotonic() - begin, 2.5, "it did not wait")
-                self.assertRegex(job.errors(), rf"rank {missing}\b")
-                self.assertFalse((self.folder / "run").exists())
-                job.assert_no_orphans()
+    def test_a_process_that_never_arrives(self):
+        for schedule in SCHEDULES if FULL else ("2bw",):
+            for there, missing in ((0, 1), (1, 0)) if FULL else ((0, 1),):
+                with self.subTest(schedule=schedule, missing=missing):
+                    job = self.start_ranks(2, "train", settings=self.settings(schedule), only=[there])
+                    begin = time.monotonic()
+                    self.assertNotEqual(job.wait(3 + GRACE), [0])
+                    self.assertGreaterEqual(time.monotonic() - begin, 2.5, "it did not wait")
+                    self.assertRegex(job.errors(), rf"process {missing}\b")
+                    self.assertFalse((self.folder / "run").exists())
+                    job.assert_no_orphans()
 
-    def test_a_rank_of_another_build(self):
+    def make_other_build(self):
         """The same program with a byte more, which does nothing."""
         original = pathlib.Path(program("TWOBW_BINARY", "twobw"))
         other = self.folder / "other"
@@ -218,11 +223,19 @@ class StartTest(ProcessesTest):
         for name in (original.name, original.name + "-engine"):
             with open(other / name, "ab") as file:
                 file.write(b"\0")
-        job = self.start_ranks(2, "train", settings=self.settings(), binary=[str(original), str(other / original.name)])
-        codes = job.wait(3 + GRACE)
-        self.assertNotIn(0, codes, job.everything())
-        self.assertRegex(job.errors(0), r"rank 1 has build .* rank 0 has build|build")
-        self.assertFalse((self.folder / "run").exists())
+        return [str(original), str(other / original.name)]
+
+    def test_a_process_of_another_build(self):
+        builds = self.make_other_build()
+        for schedule in SCHEDULES if FULL else ("flush",):
+            for binary in (builds, builds[::-1]) if FULL else (builds,):
+                with self.subTest(schedule=schedule, binary=binary):
+                    job = self.start_ranks(2, "train", settings=self.settings(schedule), binary=binary)
+                    codes = job.wait(3 + GRACE)
+                    self.assertNotIn(0, codes, job.everything())
+                    self.assertRegex(job.errors(0), r"process 1 has build .*, process 0 has build")
+                    self.assertFalse((self.folder / "run").exists())
+                    job.assert_no_orphans()
 
     def test_two_ranks_with_one_number(self):
         """Before the run has begun: which of the two is right nobody knows."""
@@ -232,31 +245,73 @@ class StartTest(ProcessesTest):
                       rank_environment(rank, 3, port))
         codes = job.wait(3 + SILENCE + GRACE)
         self.assertNotIn(0, codes, job.everything())
-        self.assertRegex("".join(map(job.errors, range(3))), "rank 1 is there twice")
+        self.assertRegex("".join(map(job.errors, range(3))), "process 1 is there twice")
 
 
 class FullDiskTest(ProcessesTest):
+    """As in one process: the run goes on, what was saved before is good, and the log says what was not."""
+
+    SAVED, NOT_SAVED = "saved a checkpoint after update", "warning: no checkpoint after update"
+
+    def small_disk(self, name, size):
+        """A run's folder whose checkpoints are on a disk of so many KiB."""
+        small, folder = self.folder / f"small.{name}", self.folder / f"run.{name}"
+        small.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", small], capture_output=True)
+        if mounted.returncode != 0:
+            self.skipTest("only root can mount a small disk")
+        self.addCleanup(subprocess.run, ["umount", small], check=True)
+        folder.mkdir()
+        (folder / "checkpoints").symlink_to(small)
+        return folder, small
+
+    def settings(self, schedule, folder, updates=40):
+        return {**TINY, "train.updates": updates, "pipeline.stages": 2, "pipeline.schedule": schedule,
+                "checkpoint.every_updates": 3, "checkpoint.keep": 10000, "run_dir": folder, "resume": "auto"}
+
+    def full_at_the_start(self, schedule):
+        """There is room for none."""
+        folder, small = self.small_disk(f"start.{schedule}", 16)
+        job = self.run_ranks(2, "train", settings=self.settings(schedule, folder))
+        self.assertIn(self.NOT_SAVED, job.output())
+        self.assertNotIn(self.SAVED, job.output())
+        self.assertFalse(list(small.glob("update-*")))
+
+    def full_in_the_steady_state(self, schedule):
+        """Somebody else takes what room there is; the run is then told to end, and cannot save."""
+        folder, small = self.small_disk(f"steady.{schedule}", 4000)
+        job = self.start_ranks(2, "train", settings=self.settings(schedule, folder, updates=10**6))
+        self.assertTrue(job.wait_for(lambda: has_checkpoint(folder)), job.everything())
+        with open(small / "filler", "wb", buffering=0) as filler:
+            try:
+                while True:
+                    filler.write(bytes(4096))
+            except OSError:
+                pass
+        self.assertTrue(job.wait_for(lambda: self.NOT_SAVED in job.output()), job.everything())
+        job.signal(1, signal.SIGTERM)
+        self.assertEqual(job.wait(30), [0, 0], job.everything())
+        self.assert_good(folder, small, job)
+
+    def full_while_saving(self, schedule):
+        """It fills the disk itself, in the middle of a checkpoint."""
+        folder, small = self.small_disk(f"saving.{schedule}", 1500)
+        self.assert_good(folder, small, self.run_ranks(2, "train", settings=self.settings(schedule, folder)))
+
+    def assert_good(self, folder, small, job):
+        self.assertIn(self.SAVED, job.output())
+        self.assertIn(self.NOT_SAVED, job.output())
+        verified = twobw("checkpoint", "verify", folder)
+        self.assertEqual(verified.returncode, 0, verified.stdout + verified.stderr)
+        self.assertFalse(list(small.glob("*.partial")))
+
     def test_the_run_goes_on(self):
-        """As in one process: what was saved before is good, and the log says what was not."""
+        moments = {"start": self.full_at_the_start, "steady": self.full_in_the_steady_state,
+                   "saving": self.full_while_saving}
         for schedule in SCHEDULES if FULL else ("2bw",):
-            with self.subTest(schedule=schedule):
-                small, folder = self.folder / f"small.{schedule}", self.folder / f"run.{schedule}"
-                small.mkdir()
-                mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1500k", "tmpfs", small],
-                                         capture_output=True)
-                if mounted.returncode != 0:
-                    self.skipTest("only root can mount a small disk")
-                self.addCleanup(subprocess.run, ["umount", small], check=True)
-                folder.mkdir()
-                (folder / "checkpoints").symlink_to(small)
-                settings = {**TINY, "train.updates": 40, "pipeline.stages": 2, "pipeline.schedule": schedule,
-                            "checkpoint.every_updates": 3, "checkpoint.keep": 100, "run_dir": folder, "resume": "auto"}
-                job = self.run_ranks(2, "train", settings=settings)
-                self.assertIn("saved a checkpoint after update", job.output())
-                self.assertIn("warning: no checkpoint after update", job.output())
-                verified = twobw("checkpoint", "verify", folder)
-                self.assertEqual(verified.returncode, 0, verified.stdout + verified.stderr)
-                self.assertFalse(list(small.glob("*.partial")))
+            for moment in MOMENTS if FULL else ("saving",):
+                with self.subTest(schedule=schedule, moment=moment):
+                    moments[moment](schedule)
 
 
 if __name__ == "__main__":

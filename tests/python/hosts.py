@@ -1,12 +1,13 @@
 """Hosts on one machine: network namespaces, joined by a switch, with links of a given rate.
 
-    sudo python tests/python/hosts.py [--hosts 2] [--rate 1gbit] shell
+    sudo python tests/python/hosts.py [--hosts 2] [--rate 1gbit] shell [-- COMMANDS]
     sudo python tests/python/hosts.py [--hosts 2] [--rate 1gbit] run -- COMMAND with {host}, {address}, {master} ...
 
 A host has a name (host0, host1, ...), an address of its own (10.77.0.1, 10.77.0.2, ...) and a loopback of its own; the
 switch is a bridge in a namespace of its own, so nothing of the machine's network is touched. Files are shared.
 `run` starts the command on every host at once and ends with the first exit code that is not 0; `shell` opens a shell
-with a function for each host. Everything is gone when they end.
+with a function for each host, in which `host0 COMMAND` runs there, or gives such a shell the commands. Open MPI's
+mpirun on one host reaches the others. Everything is gone when they end.
 
 tc's tbf limits the rate of every link, both ways; its netem adds delay and loss where the kernel has it.
 """
@@ -176,14 +177,28 @@ def run_everywhere(hosts, words):
     return next((code if code > 0 else 128 - code for code in codes if code), 0)
 
 
-def open_shell(hosts):
-    """A shell in which `host0 COMMAND` runs on the first host."""
+def make_agent(hosts):
+    """What mpirun runs in place of ssh: AGENT HOST COMMAND, as words of a shell."""
+    cases = "".join(f"  {hosts.name(host)}|{hosts.address(host)}) exec {shlex.join(hosts.command(host, 'sh', '-c'))} "
+                    '"$*";;\n' for host in range(hosts.count))
+    agent = pathlib.Path(hosts.folder, "agent")
+    agent.write_text(f'#!/bin/sh\nhost=$1\nshift\ncase "$host" in\n{cases}esac\n'
+                     'echo "$host is no host" >&2\nexit 1\n')
+    agent.chmod(0o755)
+    return agent
+
+
+def open_shell(hosts, commands):
+    """A shell in which `host0 COMMAND` runs on the first host; it reads the commands, or the terminal."""
     functions = "".join(f'{hosts.name(host)}() {{ {shlex.join(hosts.command(host))} "$@"; }}\n'
                         for host in range(hosts.count))
+    variables = {**os.environ, "OMPI_MCA_plm_rsh_agent": str(make_agent(hosts))}
+    if commands:
+        return subprocess.run(["bash", "-c", functions + "\n".join(commands)], env=variables).returncode
     start = pathlib.Path(hosts.folder, "shell")
     start.write_text(f"[ -f ~/.bashrc ] && . ~/.bashrc\n{functions}PS1='(hosts) '$PS1\n")
     print("\n".join(f"{hosts.name(host)} COMMAND runs on {hosts.address(host)}" for host in range(hosts.count)))
-    return subprocess.run(["bash", "--rcfile", str(start), "-i"]).returncode
+    return subprocess.run(["bash", "--rcfile", str(start), "-i"], env=variables).returncode
 
 
 def main():
@@ -203,7 +218,7 @@ def main():
         if os.geteuid() != 0:
             raise Unavailable("only root makes network namespaces")
         with Hosts(options.hosts, options.rate, options.delay, options.loss) as hosts:
-            return open_shell(hosts) if options.what == "shell" else run_everywhere(hosts, words)
+            return open_shell(hosts, words) if options.what == "shell" else run_everywhere(hosts, words)
     except (Unavailable, ValueError, FileNotFoundError) as reason:
         print(f"hosts: {reason}", file=sys.stderr)
         return 2

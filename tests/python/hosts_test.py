@@ -5,7 +5,7 @@ import sys
 import unittest
 
 import hosts as namespaces
-from processes import TORCHRUN, ProcessesTest, free_port, has_updates, listening, rank_environment
+from processes import TORCHRUN, ProcessesTest, free_port, has_updates, listening, mpirun, rank_environment
 from support import FULL, TINY, at_length, program, words
 
 NO_HOSTS = namespaces.available()
@@ -80,6 +80,16 @@ class HostsTest(HostsCase):
                 shown = job.output(0) + job.output(1)
                 self.assertEqual(shown.count("equal to the serial oracle, bit for bit"), 1, job.everything())
                 job.assert_no_orphans()
+
+    @unittest.skipUnless(mpirun(4), "mpirun is not installed")
+    def test_mpirun_on_one_host_starts_processes_on_both(self):
+        hosts, job = self.make_hosts(), self.job()
+        job.start(hosts.command(0, *mpirun(4), "--host", "host0:2,host1:2", "-x", "MASTER_ADDR=host0", "-x",
+                                "TWOBW_JOB_TOKEN", program("TWOBW_BINARY", "twobw"), "verify", "pipeline.stages=4"),
+                  {"OMPI_MCA_plm_rsh_agent": namespaces.make_agent(hosts), "TWOBW_JOB_TOKEN": "a token of the tests"})
+        self.assertEqual(job.wait(120), [0], job.everything())
+        self.assertEqual(job.output().count("equal to the serial oracle, bit for bit"), 1, job.everything())
+        job.assert_no_orphans()
 
     @at_length
     def test_replicas_on_hosts(self):

@@ -5,7 +5,6 @@ import re
 import signal
 import unittest
 
-import slurm
 from processes import GRACE, TORCHRUN, ProcessesTest, has_checkpoint, has_updates, listening, mpirun
 from resume_test import exact_lines
 from support import TINY, TWO_CORES, Run, at_length, program, twobw, words
@@ -79,19 +78,6 @@ class LaunchersTest(ProcessesTest):
     def test_mpirun(self):
         self.assert_equal_to_the_oracle(mpirun(3), {"pipeline.stages": 3})
 
-    @unittest.skipIf(slurm.available(), slurm.available())
-    def test_srun(self):
-        try:
-            cluster = slurm.Slurm().__enter__()
-        except slurm.Unavailable as reason:
-            self.skipTest(str(reason))
-        self.addCleanup(cluster.close)
-        job = self.job()
-        job.start([*cluster.command("srun", "-n", 2, "--overcommit"), program("TWOBW_BINARY", "twobw"), "verify"],
-                  cluster.environment)
-        self.assertEqual(job.wait(60), [0], job.everything())
-        self.assertEqual(job.output().count("equal to the serial oracle, bit for bit"), 1, job.everything())
-
     def test_wrong_input(self):
         """One sentence, from rank 0, and exit code 2 on every rank."""
         for size, settings, part in (
@@ -109,7 +95,7 @@ class LaunchersTest(ProcessesTest):
         given = [{**TINY, "train.seed": seed, "run_dir": self.folder / "run"} for seed in (0, 1)]
         job = self.start_ranks(2, "train", settings=given)
         self.assertEqual(job.wait(30), [2, 2], job.everything())
-        self.assertRegex(job.errors(0), r"train\.seed.*'0' on rank 0.*'1' on rank 1")
+        self.assertRegex(job.errors(0), r"train\.seed.*'0' on process 0.*'1' on process 1")
 
 
 class TrainTest(ProcessesTest):

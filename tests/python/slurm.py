@@ -2,16 +2,20 @@
 its own and with ports of its own; gone when it ends.
 
     with slurm.Slurm() as cluster: cluster.command("srun", "-n", "2", ...), cluster.environment
+    sudo python tests/python/slurm.py srun -n 2 COMMAND
+    sudo python tests/python/slurm.py sbatch --wait SCRIPT
 """
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
-PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sinfo")
+PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "sinfo")
 CONFIGURATION = """\
 ClusterName=twobw
 SlurmctldHost={host}(127.0.0.1)
@@ -139,6 +143,18 @@ class Slurm:
         lines = [line for line in text.splitlines() if line.strip()]
         return " | ".join(lines[-3:]) or "it says nothing"
 
+    def _left_behind(self):
+        """What slurmd has started for steps waits for slurmctld, which is gone; it has slurmd's log open."""
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and any(os.readlink(file).startswith(f"{self.folder}/slurmd.log")
+                                                for file in (entry / "fd").iterdir()):
+                    found.append(int(entry.name))
+            except OSError:
+                pass  # it has ended
+        return found
+
     def close(self):
         for _, process in reversed(self.daemons):
             process.terminate()
@@ -148,5 +164,27 @@ class Slurm:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        for pid in self._left_behind():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
         if self.folder:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def main():
+    if not sys.argv[1:]:
+        print(__doc__)
+        return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        with Slurm() as cluster:
+            return subprocess.run(sys.argv[1:], env={**os.environ, **cluster.environment}).returncode
+    except (Unavailable, FileNotFoundError) as reason:
+        print(f"slurm: {reason}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "tests/runtime/device_refusal.h"
 
 namespace twobw::runtime {
 namespace {
@@ -33,15 +34,6 @@ Config config_of(int stages, int replicas, std::vector<std::string> devices = {}
   return config;
 }
 
-std::string refusal(const Config& config, const std::vector<HostCores>& hosts) {
-  try {
-    devices_of_processes(config, hosts);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST(ProcessDevices, TheProcessesOfAHostShareItsCores) {
   const Cores four = {0, 1, 2, 3};
   EXPECT_EQ(shares({host("a", four), host("a", four)}), (std::vector<Cores>{{0, 1}, {2, 3}}));
@@ -69,16 +61,17 @@ TEST(ProcessDevices, AListHasAnEntryForEachAndIsHeldAgainstItsHost) {
   const std::vector<HostCores> two = {host("a", {0, 1}), host("b", {6, 7})};
   const std::vector<std::string> list = {"cpu:1", "cpu:0", "cpu:7", "cpu:6,7"};
   EXPECT_EQ(names(devices_of_processes(config_of(4, 1, list), two)), list);
-  EXPECT_NE(refusal(config_of(2, 1, {"cpu:6", "cpu:7"}), two).find("devices has 'cpu:6'"), std::string::npos);
+  EXPECT_NE(device_refusal(config_of(2, 1, {"cpu:6", "cpu:7"}), two).find("devices has 'cpu:6'"),
+            std::string::npos);
 }
 
 TEST(ProcessDevices, RefusesWhatCannotBeShared) {
   const std::vector<HostCores> two = {host("a", {0}), host("b", {0})};
-  EXPECT_EQ(refusal(config_of(3, 1), two),
+  EXPECT_EQ(device_refusal(config_of(3, 1), two),
             "pipeline.stages 3 times pipeline.replicas 1 makes 3 workers, which 2 processes cannot share "
             "evenly; it must be a multiple of 2");
-  EXPECT_NE(refusal(config_of(2, 1, {"cuda:0", "cuda:1"}), two).find("devices names GPUs, with 2 processes"),
-            std::string::npos);
+  EXPECT_EQ(device_refusal(config_of(2, 1, {"cuda:0", "cuda:1"}), two),
+            "devices has 'cuda:0' for process 0 on node-a, which sees 0 GPUs");
 }
 
 TEST(ProcessDevices, PlansAreForAsManyCoresOfEach) {
@@ -91,7 +84,10 @@ TEST(ProcessDevices, PlansAreForAsManyCoresOfEach) {
 }
 
 TEST(ProcessDevices, GoAsBytes) {
-  const HostCores given = host("a", {0, 5});
+  HostCores given = host("a", {0, 5});
+  given.gpus = {"first", "second"};
+  given.has_bfloat16 = given.nccl_shares_gpus = true;
+  given.nccl = 23007;
   EXPECT_EQ(to_host_cores(to_bytes(given)), given);
   EXPECT_THROW(to_host_cores(to_bytes(given).substr(0, 9)), RunError);
   EXPECT_EQ(host_cores().cores, device::available_cores());

@@ -360,6 +360,7 @@ TEST_P(Failure, OfAWaitReportsTheWorkersHereAndThePeers) {
       << messages[0];
   EXPECT_EQ(messages[0].find("  stage 1: "), std::string::npos) << messages[0];
   EXPECT_NE(messages[0].find("  process 1: last heard of "), std::string::npos) << messages[0];
+  EXPECT_FALSE(messages[0].ends_with('\n')) << messages[0];
 }
 
 // One process never comes to its pipeline.

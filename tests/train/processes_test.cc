@@ -7,14 +7,18 @@
 #include <set>
 #include <sstream>
 
+#include "architecture/families.h"
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/text_file.h"
 #include "checkpoint/store.h"
+#include "checkpoint/tensor_file.h"
 #include "device/cpu.h"
 #include "tests/checkpoint/testing.h"
 #include "tests/runtime/ranks.h"
 #include "tests/train/saved_config.h"
 #include "train/facts.h"
+#include "train/resume_together.h"
 #include "train/run_plan.h"
 #include "train/state_receiver.h"
 #include "train/state_sender.h"
@@ -116,6 +120,65 @@ TEST_F(SharedRun, GoesOnFromACheckpoint) {
   train_in(2, config);
   EXPECT_EQ(read_bytes(path("shared/model/model.safetensors")), model);
   EXPECT_EQ(metrics_of(config.run_dir), metrics);
+}
+
+// What rank 0 reads is good: rank 1 alone sees the damage.
+TEST_F(SharedRun, DamageThatOneFindsTakesAllToTheCheckpointBefore) {
+  Config config = shared_config(path("shared"));
+  config.checkpoint.every_updates = 100;  // so there is one of the end alone
+  config.train.updates = 3;
+  train_in(2, config);
+  config.resume = config.run_dir;
+  config.train.updates = 5;
+  train_in(2, config);
+  const std::string state = path("shared/checkpoints/update-00000005/state.safetensors");
+  const architecture::Model model = architecture::model_of(config.model);
+  const std::string name = "moment1/" + model[3].parameters.front().name;  // the first layer of stage 1
+  testing_files::flip_bit(state, checkpoint::TensorFile(state).tensors().at(name).begin);
+  config.train.updates = 7;
+  const Outcome outcome = train_in(2, config);
+  EXPECT_EQ(outcome.summary["updates"], 7);
+  const std::string log = read_bytes(path("shared/log.txt"));
+  EXPECT_NE(
+      log.find(fmt::format("warning: process 1: '{}' is damaged: the checksum of '{}' does not fit; the "
+                           "checkpoint before it is taken",
+                           state, name)),
+      std::string::npos)
+      << log;
+  EXPECT_NE(log.find("resumed after update 3 from"), std::string::npos) << log;
+}
+
+// As where run_dir is not on a file system that the hosts share.
+TEST_F(SharedRun, ACheckpointThatIsAnotherOneElsewhereIsRefused) {
+  Config config = shared_config(path("shared"));
+  config.train.updates = 2;
+  train_in(2, config);
+  const std::string folder = path("shared/checkpoints/update-00000002");
+  const Ranks ranks(2, wire_kinds().front());
+  transport::on_all_ranks(2, [&](int rank) {
+    if (rank == 0) {
+      const std::string other = "a checksum";
+      ranks[0]->mail().send(1, ByteWriter()
+                                   .add(std::string_view(folder))
+                                   .add(std::string_view(other))
+                                   .add(std::string_view(to_yaml(config)))
+                                   .take());
+      ranks[0]->mail().send(1, ByteWriter()
+                                   .add(std::string_view(path("gone")))
+                                   .add(std::string_view(other))
+                                   .add(std::string_view(to_yaml(config)))
+                                   .take());
+      return;
+    }
+    for (const char* const why : {"is another one for this process than for process 0", "is not there"}) {
+      try {
+        read_as_told(*ranks[1]);
+        ADD_FAILURE() << "it is taken";
+      } catch (const InputError& error) {
+        EXPECT_NE(std::string(error.what()).find(why), std::string::npos) << error.what();
+      }
+    }
+  });
 }
 
 TEST_F(SharedRun, WhatRankZeroCannotDoEndsAll) {
@@ -236,7 +299,7 @@ TEST(State, WhoGivesUpEndsTheWaitsOfTheOther) {
 
 TEST(RunPlan, GoesAsBytes) {
   const RunPlan given{.config = "train:\n  updates: 3\n",
-                      .cores = {{.cores = {0, 1}}, {.cores = {4}}},
+                      .devices = {{.cores = {{0, 1}}}, {.gpu = GpuSlice{.gpu = 1, .slice = 2, .slices = 4}}},
                       .checkpoint = "runs/a/checkpoints/update-00000004",
                       .save_every = 2,
                       .save_last = true,
@@ -247,9 +310,9 @@ TEST(RunPlan, GoesAsBytes) {
                       .record_events = true};
   const RunPlan got = to_run_plan(to_bytes(given));
   EXPECT_EQ(got.config, given.config);
-  ASSERT_EQ(got.cores.size(), 2u);
-  EXPECT_EQ(got.cores[0].cores, (std::vector<int>{0, 1}));
-  EXPECT_EQ(got.cores[1].cores, (std::vector<int>{4}));
+  ASSERT_EQ(got.devices.size(), 2u);
+  EXPECT_EQ(device::describe(got.devices[0]), "cpu:0,1");
+  EXPECT_EQ(device::describe(got.devices[1]), "cuda:1/4.2");
   EXPECT_EQ(got.checkpoint, given.checkpoint);
   EXPECT_EQ(got.save_every, 2);
   EXPECT_TRUE(got.save_last);

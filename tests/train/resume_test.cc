@@ -6,14 +6,17 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "architecture/families.h"
 #include "base/error.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/store.h"
+#include "checkpoint/tensor_file.h"
 #include "device/cores.h"
 #include "device/cpu.h"
 #include "tests/checkpoint/testing.h"
 #include "tests/train/saved_config.h"
 #include "train/metrics_file.h"
+#include "train/restore.h"
 #include "train/trainer.h"
 
 namespace twobw::train {
@@ -158,6 +161,40 @@ TEST(ResumeRunTest, ADamagedCheckpointIsNamedAndTheOneBeforeItTaken) {
   EXPECT_EQ(lines_without_times(config.run_dir), whole);
   const std::string log = read_bytes(config.run_dir + "/log.txt");
   EXPECT_NE(log.find("warning: '" + state + "' is damaged"), std::string::npos) << log;
+}
+
+// The first tensor of the state that the stage alone has.
+checkpoint::StoredTensor tensor_of_stage(const Config& config, int stage, const std::string& state) {
+  const architecture::Model model = architecture::model_of(config.model);
+  const auto layer = static_cast<std::size_t>(config.pipeline.first_layer(stage));
+  return checkpoint::TensorFile(state).tensors().at("moment1/" + model[layer].parameters.front().name);
+}
+
+TEST(ResumeRunTest, AStageReadsNoTensorsButItsOwn) {
+  device::initialize();
+  const TemporaryFolder folder;
+  Config config = saved_config(folder.path("run"));
+  config.train.updates = 2;
+  train(config, {.brief = true});
+  const std::string checkpoint = config.run_dir + "/checkpoints/update-00000002";
+  const std::string state = checkpoint + "/state.safetensors";
+  const auto whole = read_stages(checkpoint, config, {0, 1});
+  const auto first = read_stages(checkpoint, config, {0}), second = read_stages(checkpoint, config, {1});
+  for (const auto& [buffer, tensors] : whole->buffers) {
+    for (const auto& [name, tensor] : tensors) {
+      const bool here = first->buffers[buffer].contains(name), there = second->buffers[buffer].contains(name);
+      EXPECT_TRUE(here || there) << buffer << " of " << name;
+      EXPECT_TRUE(!here || tensor.equal(first->buffers[buffer].at(name)));
+      EXPECT_TRUE(!there || tensor.equal(second->buffers[buffer].at(name)));
+    }
+    EXPECT_LT(first->buffers[buffer].size(), tensors.size()) << buffer;
+  }
+  EXPECT_EQ(second->update, 2);
+
+  flip_bit(state, tensor_of_stage(config, 1, state).begin);
+  EXPECT_NO_THROW(read_stages(checkpoint, config, {0}));
+  EXPECT_THROW(read_stages(checkpoint, config, {1}), InputError);
+  EXPECT_THROW(read_stages(checkpoint, config, {0, 1}), InputError);
 }
 
 std::string refusal(const Config& config) {

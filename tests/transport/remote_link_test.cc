@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+
 #include "base/error.h"
 #include "tests/transport/link_contract.h"
 #include "tests/transport/wires.h"
@@ -15,15 +20,53 @@ OnFailure no_failure() {
   return [](const std::string& thread, const std::exception_ptr&) { ADD_FAILURE() << thread << " failed"; };
 }
 
+// A path that needs no GPU: what is sent waits for its header.
+class PathInMemory final : public GpuPath {
+ public:
+  void await(const device::StreamEvent& ready) override { EXPECT_EQ(ready, nullptr); }
+  void send(Tensors tensors) override {
+    for (at::Tensor& tensor : tensors) tensor = tensor.clone();
+    std::lock_guard lock(mutex_);
+    sent_.push_back(std::move(tensors));
+    changed_.notify_one();
+  }
+  Message receive(const TensorShapes& shapes) override {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !sent_.empty(); });
+    Message message{.tensors = std::move(sent_.front()), .ready = {}};
+    sent_.pop_front();
+    EXPECT_EQ(shapes_of(message.tensors), shapes);
+    return message;
+  }
+  Tensors take(Message message) const override { return std::move(message.tensors); }
+  void drain() override { ++drained_; }
+
+  int drained() const { return drained_; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Tensors> sent_;
+  std::atomic<int> drained_ = 0;
+};
+
 // Both ends, of two ranks.
 class JoinedEnds final : public Link {
  public:
-  JoinedEnds(Hub& hub, AllWires wires)
+  JoinedEnds(Hub& hub, AllWires wires, const std::shared_ptr<GpuPath>& path = nullptr)
       : wires_(std::move(wires)),
-        receiver_(receiving_end(
-            hub, {.wire = *wires_[1], .peer = 0, .tag = 30, .name = "in", .on_failure = no_failure()})),
-        sender_(sending_end(
-            {.wire = *wires_[0], .peer = 1, .tag = 30, .name = "out", .on_failure = no_failure()})) {}
+        receiver_(receiving_end(hub, {.wire = *wires_[1],
+                                      .peer = 0,
+                                      .tag = 30,
+                                      .name = "in",
+                                      .on_failure = no_failure(),
+                                      .gpu = path})),
+        sender_(sending_end({.wire = *wires_[0],
+                             .peer = 1,
+                             .tag = 30,
+                             .name = "out",
+                             .on_failure = no_failure(),
+                             .gpu = path})) {}
 
   void send(const Tag& tag, Tensors tensors) override { sender_->send(tag, std::move(tensors)); }
   Tensors receive(const Tag& tag) override { return receiver_->receive(tag); }
@@ -50,8 +93,28 @@ struct RemoteOverGloo : RemoteInMemory {
   }
 };
 
+struct RemoteByPath : RemoteInMemory {
+  static std::unique_ptr<Link> make(Hub& hub) {
+    return std::make_unique<JoinedEnds>(hub, wires_in_memory(2), std::make_shared<PathInMemory>());
+  }
+};
+
 INSTANTIATE_TYPED_TEST_SUITE_P(RemoteInMemory, Links, RemoteInMemory);
+INSTANTIATE_TYPED_TEST_SUITE_P(RemoteByPath, Links, RemoteByPath);
 INSTANTIATE_TYPED_TEST_SUITE_P(RemoteOverGloo, Links, RemoteOverGloo);
+
+// Neither end leaves before both have it all.
+TEST(RemoteLink, DrainsItsPathAtBothEnds) {
+  Hub hub(Seconds(60));
+  const auto path = std::make_shared<PathInMemory>();
+  {
+    JoinedEnds link(hub, wires_in_memory(2), path);
+    link.send({Tag::Kind::Activation, 0}, {at::ones({3})});
+    EXPECT_EQ(path->drained(), 0);
+    EXPECT_TRUE(link.receive({Tag::Kind::Activation, 0}).front().equal(at::ones({3})));
+  }
+  EXPECT_EQ(path->drained(), 2);
+}
 
 TEST(MessageHeader, TellsWhatWasSent) {
   const MessageHeader sent{

@@ -123,6 +123,48 @@ TEST(RemoteSums, ShareWhatOneReplicaOfTheProcessChanged) {
   });
 }
 
+// Stands for one on a GPU: counts what it is asked for.
+class CountedAdder final : public GpuAdder {
+ public:
+  CountedAdder(std::atomic<int>& complete, int processes) : complete_(complete), processes_(processes) {}
+
+  void await(const std::vector<Contribution>&) override { ++complete_; }
+  void add_up(const std::vector<Contribution>& here) override {
+    EXPECT_GE(complete_, processes_ * ++sums_) << "added before all were there";
+    here.front().gradient.add_(1);
+  }
+  void afterwards(const std::function<void()>& work) override { work(); }
+  void drain() override { EXPECT_GE(complete_, processes_ * sums_); }
+
+ private:
+  std::atomic<int>& complete_;  // gradients, of all processes
+  int processes_, sums_ = 0;
+};
+
+TEST(RemoteSums, OnGpusBeginWhenTheGradientsOfAllAreComplete) {
+  constexpr int kProcesses = 3, kUpdates = 20;
+  const AllWires wires = wires_in_memory(kProcesses);
+  std::atomic<int> complete = 0;
+  on_all_ranks(kProcesses, [&](int rank) {
+    const at::Tensor gradient = at::zeros({4});
+    int followed = 0;
+    {
+      RemoteSums sums({.wire = *wires[rank],
+                       .ranks = {0, 1, 2},
+                       .name = "sums",
+                       .on_failure = nothing_fails(),
+                       .gpu = std::make_shared<CountedAdder>(complete, kProcesses)});
+      for (int update = 0; update < kUpdates; ++update) {
+        const auto sum = sums.make()({{.gradient = gradient}});
+        ASSERT_TRUE(sum->help());
+        sum->afterwards(rank, [&] { ++followed; });
+      }
+    }
+    EXPECT_EQ(followed, kUpdates);
+    EXPECT_TRUE(gradient.equal(at::full({4}, 1.0f * kUpdates)));
+  });
+}
+
 TEST(RemoteSums, WhatFailsAfterASumIsReported) {
   const AllWires wires = wires_in_memory(2);
   on_all_ranks(2, [&](int rank) {

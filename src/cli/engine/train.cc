@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -121,6 +122,17 @@ std::string config_file(const RunArguments& arguments) {
   return "";
 }
 
+// The devices that a run was planned for are written in its folder. In several processes they are those of
+// the hosts that it had: planned anew it takes what there is now, where nothing else is said.
+Config on_present_devices(Config config, const RunArguments& arguments, const launch::World& world) {
+  const bool named = std::ranges::any_of(
+      arguments.overrides, [](const std::string& text) { return text.starts_with("devices="); });
+  if (world.size > 1 && arguments.file.empty() && config.resume != "none" && config.resume != "auto" &&
+      config.plan == "auto" && !named)
+    config.devices.clear();
+  return config;
+}
+
 // With the other processes that a launcher has started.
 train::Outcome train_together(const launch::World& world, const Config& config, const TrainOptions& options) {
   const auto processes = rendezvous::join(world, config.network, train::facts_of("train", config));
@@ -136,7 +148,7 @@ int run(const RunArguments& arguments, const TrainOptions& options) {
   if (world.size > 1 && !options.beside.empty())
     fail_input("--beside runs in one process; start it without a launcher");
   const RunArguments of_run{.file = config_file(arguments), .overrides = arguments.overrides};
-  const Config config = train::continued(load(of_run));
+  const Config config = train::continued(on_present_devices(load(of_run), arguments, world));
   std::optional<ScheduleKind> beside;
   if (!options.beside.empty()) {
     beside = schedule::parse_kind(options.beside);

@@ -27,7 +27,6 @@ __global__ void __launch_bounds__(kThreads)
   const Turn turn{.part = static_cast<int>(blockIdx.x),
                   .heads = static_cast<int>(blockIdx.y),
                   .row = static_cast<int>(blockIdx.z)};
-  let_next_begin();
   const Part part = Part::of(attention, turn);
   if constexpr (Clustered) arrive_in_cluster();  // begun: the others may write to its shared memory
   if (!part.exists()) {
@@ -42,7 +41,11 @@ __global__ void __launch_bounds__(kThreads)
   const int size = attention.size;
   const std::int64_t of_row = static_cast<std::int64_t>(turn.row) * attention.queries + heads.first;
   attend_part<S>(
-      attention, turn, part, static_cast<int>(threadIdx.x), scratch, [] { await_kernel_before(); },
+      attention, turn, part, static_cast<int>(threadIdx.x), scratch,
+      [] {
+        await_kernel_before();
+        let_next_begin();
+      },
       [] {
         __syncthreads();
         if constexpr (Clustered) await_cluster();  // all have begun

@@ -1,6 +1,7 @@
 // Tensor cores multiply 8 columns of weights at a time with up to 8 rows, so that 8 rows take what one does.
 // What a product waits for is the weights: the first of them are on their way before the kernel before has
-// ended.
+// ended, and the next kernel begins when the last have been asked for. (Earlier, its own would take their
+// turn.)
 #include <algorithm>
 
 #include "models/cuda/early_begin.cuh"
@@ -22,7 +23,6 @@ __global__ void __launch_bounds__(kThreads)
   auto* gains = reinterpret_cast<uint4*>(sums + Layout::sums<Gated>(product.rows));
   const auto thread = static_cast<int>(threadIdx.x);
 
-  let_next_begin();
   if constexpr (Normed) {
     for (int pack = thread; pack < product.in / kPack; pack += kThreads)
       fetch(gains + pack, product.gain + pack * kPack, true, read_once_policy());
@@ -30,6 +30,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   Weights<Gated, Depth, T> weights(product, layout.groups, room);
   await_kernel_before();
+  weights.look_for_end();
   const auto sync = [] { __syncthreads(); };
   stage_rows<Normed>(
       product, layout, staged, gains, [] { await_groups<Depth>(); }, sync);

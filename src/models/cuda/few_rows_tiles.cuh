@@ -170,6 +170,7 @@ __device__ __forceinline__ void multiply_tiles(const FewRows<T>& product, const 
       weights.await_next();
       multiply_group<Gated>(weights.packs(), x + group * kGroupElements<Gated>, sum);
       weights.fetch_next();
+      weights.look_for_end();
     }
     // Two tiles' sums lie side by side: these are overwritten after all have come to the next tile's end.
     const int items = kTile * product.rows, each = Gated ? 2 * items : items;

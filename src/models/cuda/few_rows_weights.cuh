@@ -5,6 +5,7 @@
 #include "base/host_device.h"
 #include "models/cuda/async_copy.cuh"
 #include "models/cuda/block.cuh"
+#include "models/cuda/early_begin.cuh"
 #include "models/cuda/tensor_core.cuh"
 #include "models/decode_kernels_cuda.h"
 
@@ -116,8 +117,12 @@ class Weights {
     column_ += static_cast<std::int64_t>(gridDim.x) * kTile;
   }
 
-  __device__ const uint4* at(int place) const {
-    return ring_ + place * kLoads * kThreads;
+  // The next kernel begins when the last have been asked for. The threads of a warp come to the end together,
+  // but for those past the last column.
+  __device__ void look_for_end() {
+    if (is_at_end_ || !__all_sync(~0u, column_ >= product_.columns)) return;
+    is_at_end_ = true;
+    let_next_begin();
   }
 
  private:
@@ -127,6 +132,7 @@ class Weights {
   std::uint64_t policy_;
   std::int64_t column_;
   int group_, place_ = 0;
+  bool is_at_end_ = false;
 };
 
 }  // namespace twobw::models::cuda::narrow

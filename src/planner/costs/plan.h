@@ -26,6 +26,8 @@ struct Problem {
   double margin = 0.1;        // fraction of a device's memory kept free
   PartialShape fixed;         // what the planner may not choose
   bool predict_well = false;  // 2bw only where schedule::predicts_well
+  // The replicas of a stage on at least so many nodes (planner/search/placement.h); 0: on as many as is best.
+  int spread = 0;
 };
 
 // One stage of a plan: its layers and the devices of its replicas.

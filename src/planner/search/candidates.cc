@@ -87,7 +87,8 @@ class Search {
   void add_families(int replicas) {
     const int stages = problem_.fixed.stages.value_or(static_cast<int>(problem_.layers.size()));
     std::vector<const Places*> ways;
-    for (int spread : distinct_spreads(problem_.cluster, replicas)) {
+    for (int spread : problem_.spread > 0 ? std::vector<int>{problem_.spread}
+                                          : distinct_spreads(problem_.cluster, replicas)) {
       const int most = options_.most_places > 0 ? options_.most_places : affordable_places(replicas);
       places_.push_back(std::make_unique<Places>(problem_.cluster, speeds_, replicas, spread, stages, most));
       ways.push_back(places_.back().get());

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <mutex>
@@ -28,6 +29,14 @@ namespace {
 
 using at::Tensor;
 using device::check_cuda;
+
+// Norms of a stage in another process, to be uploaded.
+Tensor pinned(const std::vector<double>& values) {
+  std::lock_guard lock(gpu::capture_mutex());  // which forbids such an allocation to all threads
+  const Tensor host = at::empty({std::ssize(values)}, at::TensorOptions(at::kDouble).pinned_memory(true));
+  std::ranges::copy(values, host.mutable_data_ptr<double>());
+  return host;
+}
 
 class GpuStage final : public Stage {
  public:
@@ -270,7 +279,8 @@ void GpuStage::step(std::int64_t update, double learning_rate, std::span<const t
   const Tensor target = writes ? versions_.begin_write() : Tensor();
   const optim::Prediction prediction = next ? prediction_for(*next) : optim::Prediction();
   Tensors of_stages;
-  for (const transport::Norms& of_stage : norms) of_stages.push_back(of_stage.on_gpu);
+  for (const transport::Norms& of_stage : norms)
+    of_stages.push_back(of_stage.on_gpu.defined() ? of_stage.on_gpu : pinned(of_stage.values));
   begin_watch(update, optimizer_.true_weights(source));
   optimizer_.apply(update, learning_rate, of_stages, gradients_.flat(update), source, target, stream_,
                    next ? &prediction : nullptr);

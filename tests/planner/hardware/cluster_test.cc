@@ -19,7 +19,7 @@ Cluster parse(const std::string& text) {
   return parse_cluster(text, "c.yaml");
 }
 
-std::string refused(const std::string& text) {
+std::string refused_cluster(const std::string& text) {
   return refusal([&] { parse(text); });
 }
 
@@ -82,67 +82,69 @@ TEST(Cluster, NamesWithACrossAreNotCounts) {
 }
 
 TEST(Cluster, RefusesAnEmptyOne) {
-  EXPECT_EQ(refused(""),
+  EXPECT_EQ(refused_cluster(""),
             "c.yaml holds nothing; it must hold a cluster: nodes with their devices, such as 8 x V100-16GB");
-  EXPECT_EQ(refused("nodes: []"), "nodes is [] at c.yaml:1; it must be a list of at least one map of keys");
-  EXPECT_EQ(refused("name: x"), "nodes is missing in c.yaml; it must be a list of at least one map of keys");
+  EXPECT_EQ(refused_cluster("nodes: []"),
+            "nodes is [] at c.yaml:1; it must be a list of at least one map of keys");
+  EXPECT_EQ(refused_cluster("name: x"),
+            "nodes is missing in c.yaml; it must be a list of at least one map of keys");
   EXPECT_EQ(
-      refused("nodes: [{name: a}]"),
+      refused_cluster("nodes: [{name: a}]"),
       "nodes[0].devices is missing in c.yaml; it must name devices, such as 8 x V100-16GB, or be a list of "
       "such");
-  EXPECT_EQ(refused("nodes: [{devices: 0 x H100}]"),
+  EXPECT_EQ(refused_cluster("nodes: [{devices: 0 x H100}]"),
             "nodes[0].devices is '0 x H100' at c.yaml:1; it must have counts from 1 to 1048576");
 }
 
 TEST(Cluster, RefusesFiguresThatAreNotPositive) {
   EXPECT_EQ(
-      refused("nodes:\n- devices: 2 x H100\n  link: {bandwidth: 0, latency: 5us}"),
+      refused_cluster("nodes:\n- devices: 2 x H100\n  link: {bandwidth: 0, latency: 5us}"),
       "nodes[0].link.bandwidth is 0 at c.yaml:3; it must be a rate above 0, such as 150GB/s or 25Gbit/s");
-  EXPECT_EQ(refused("nodes:\n- devices: 2 x H100\n  link: {bandwidth: 25Gbps}"),
+  EXPECT_EQ(refused_cluster("nodes:\n- devices: 2 x H100\n  link: {bandwidth: 25Gbps}"),
             "nodes[0].link.bandwidth is '25Gbps' at c.yaml:3; it must be a rate above 0, such as 150GB/s or "
             "25Gbit/s");
-  EXPECT_EQ(refused("nodes:\n- devices: 2 x H100\n  link: {bandwidth: 1GB/s, latency: -1us}"),
+  EXPECT_EQ(refused_cluster("nodes:\n- devices: 2 x H100\n  link: {bandwidth: 1GB/s, latency: -1us}"),
             "nodes[0].link.latency is '-1us' at c.yaml:3; it must be a time of at least 0, such as 5us");
-  EXPECT_EQ(refused("devices: {x: {memory: 0}}\nnodes: [{devices: x}]"),
+  EXPECT_EQ(refused_cluster("devices: {x: {memory: 0}}\nnodes: [{devices: x}]"),
             "devices.x.memory is 0 at c.yaml:1; it must be a size above 0, such as 24GiB");
-  EXPECT_EQ(refused("devices: {x: {}}\nnodes: [{devices: x}]"),
+  EXPECT_EQ(refused_cluster("devices: {x: {}}\nnodes: [{devices: x}]"),
             "devices.x.memory is missing in c.yaml; it must be a size above 0, such as 24GiB");
-  EXPECT_EQ(refused("devices: {x: {memory: 1GB, efficiency: 2}}\nnodes: [{devices: x}]"),
+  EXPECT_EQ(refused_cluster("devices: {x: {memory: 1GB, efficiency: 2}}\nnodes: [{devices: x}]"),
             "devices.x.efficiency is 2 at c.yaml:1; it must be a number above 0 and at most 1");
-  EXPECT_EQ(refused("nodes: [{devices: H100, count: 1.5}]"),
+  EXPECT_EQ(refused_cluster("nodes: [{devices: H100, count: 1.5}]"),
             "nodes[0].count is 1.5 at c.yaml:1; it must be a whole number of at least 1");
 }
 
 TEST(Cluster, RefusesWhatItDoesNotKnow) {
-  EXPECT_EQ(refused("nodes: [{device: H100}]"),
+  EXPECT_EQ(refused_cluster("nodes: [{device: H100}]"),
             "unknown key 'nodes[0].device' at c.yaml:1; did you mean "
             "'nodes[0].devices'?");
-  EXPECT_EQ(refused("nodes: [{devices: H100, colour: red}]"),
+  EXPECT_EQ(refused_cluster("nodes: [{devices: H100, colour: red}]"),
             "unknown key 'nodes[0].colour' at c.yaml:1; nodes[0] has name, count, devices, link");
-  EXPECT_EQ(refused("name: a\nname: b"),
+  EXPECT_EQ(refused_cluster("name: a\nname: b"),
             "name is given twice, the second time at c.yaml:2; it must be given once");
-  const std::string unknown = refused("devices: {mine: {memory: 1GB}}\nnodes: [{devices: 8 x V100}]");
+  const std::string unknown = refused_cluster("devices: {mine: {memory: 1GB}}\nnodes: [{devices: 8 x V100}]");
   EXPECT_EQ(
       unknown.find("nodes[0].devices is '8 x V100' at c.yaml:2; it must name kinds of device that this file "
                    "or the catalogue has: mine, V100-16GB, "),
       0u)
       << unknown;
-  EXPECT_EQ(refused("devices: {x: {memory: 1GB, tflops: {fp8: 1}}}\nnodes: [{devices: x}]"),
+  EXPECT_EQ(refused_cluster("devices: {x: {memory: 1GB, tflops: {fp8: 1}}}\nnodes: [{devices: x}]"),
             "unknown key 'devices.x.tflops.fp8' at c.yaml:1; devices.x.tflops has fp32, fp16, bf16");
 }
 
 TEST(Cluster, RefusesMissingLinks) {
   EXPECT_EQ(
-      refused("nodes: [{devices: 2 x H100}]"),
+      refused_cluster("nodes: [{devices: 2 x H100}]"),
       "nodes[0].link is missing in c.yaml; it must give bandwidth and latency between the node's devices");
-  EXPECT_EQ(refused("nodes: [{devices: H100, count: 2}]"),
+  EXPECT_EQ(refused_cluster("nodes: [{devices: H100, count: 2}]"),
             "network is missing in c.yaml; it must give bandwidth and latency between the nodes");
-  EXPECT_EQ(refused("nodes: [{devices: H100}]\nnetwork: fast"),
+  EXPECT_EQ(refused_cluster("nodes: [{devices: H100}]\nnetwork: fast"),
             "network is 'fast' at c.yaml:2; it must be a map of keys");
 }
 
 TEST(Cluster, RefusesTwoNodesOfOneName) {
-  EXPECT_EQ(refused("nodes: [{name: a, devices: H100}, {name: a, devices: H100}]"),
+  EXPECT_EQ(refused_cluster("nodes: [{name: a, devices: H100}, {name: a, devices: H100}]"),
             "nodes[1].name is 'a' at c.yaml:1; it must differ from the other nodes', and there is another a");
 }
 

@@ -1,4 +1,5 @@
-// Numbers and texts as bytes, low byte first, and back. What is read comes from elsewhere.
+// The bytes of the control protocol: numbers low byte first on every machine, texts after their length. What
+// is read is not trusted, for anybody may have sent it (values between processes of one build: base/bytes.h).
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace twobw::control {
 
-class ByteWriter {
+class ProtocolWriter {
  public:
   void u8(std::uint8_t value) { bytes_ += static_cast<char>(value); }
   void u32(std::uint32_t value) {
@@ -28,9 +29,9 @@ class ByteWriter {
 };
 
 // Throws InputError where bytes are missing.
-class ByteReader {
+class ProtocolReader {
  public:
-  explicit ByteReader(std::string_view bytes) : bytes_(bytes) {}
+  explicit ProtocolReader(std::string_view bytes) : bytes_(bytes) {}
 
   std::string_view raw(std::size_t count) {
     if (count > bytes_.size()) fail_input("a control message ends too early");

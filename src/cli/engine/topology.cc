@@ -1,0 +1,36 @@
+#include <fmt/format.h>
+
+#include "base/text_file.h"
+#include "cli/topology.h"
+#include "control/agreement.h"
+#include "device/cpu.h"
+#include "measure/found_cluster.h"
+#include "rendezvous/join.h"
+#include "train/run_plan.h"
+#include "transport/abort_on_failure.h"
+
+namespace twobw::cli {
+
+void describe_hosts(const launch::World& world, const NetworkConfig& network, const std::string& output) {
+  device::initialize();
+  const control::Facts facts = {{"the command", "topology"}, {"--output", output}};
+  const auto processes = rendezvous::join(world, network, facts);
+  transport::abort_on_failure(processes.get(), [&] {
+    const std::vector<runtime::HostCores> hosts = train::gather_hosts(*processes);
+    const measure::FoundCluster found = measure::find_cluster(*processes, hosts, {});
+    if (world.rank == 0) {
+      const std::string text = measure::describe(found);
+      if (output.empty()) {
+        fmt::print("{}", text);
+      } else {
+        write_text(output, text);
+        const int devices = measure::cluster_of(found).device_count();
+        fmt::print("{}\n{} device{} on {} host{} written to {}\n", measure::table_of(found), devices,
+                   devices == 1 ? "" : "s", found.hosts.size(), found.hosts.size() == 1 ? "" : "s", output);
+      }
+    }
+    processes->control().leave();
+  });
+}
+
+}  // namespace twobw::cli

@@ -1,0 +1,50 @@
+// The hosts that the processes of a launcher run on, as the planner sees them: found, and measured by all of
+// them together.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "device/machine.h"
+#include "measure/process_links.h"
+#include "planner/hardware/cluster.h"
+#include "runtime/process_devices.h"
+#include "transport/processes.h"
+
+namespace twobw::measure {
+
+struct FoundHost {
+  std::string name;         // of its own; where two hosts have the same, a number follows
+  std::vector<int> ranks;   // of its processes
+  int cores = 1;            // that they have between them
+  double memory = 0;        // bytes of each core's share
+  device::Machine machine;  // measured by one process; its cores and memory are what that one may use
+};
+
+struct FoundCluster {
+  std::vector<FoundHost> hosts;
+  std::vector<ProcessLink> inside, between;  // links between processes: of one host, of two
+};
+
+// Called by all processes; rank 0 gets the cluster, the others one without hosts. `processes`: on rank 0,
+// what all of them know of their hosts.
+FoundCluster find_cluster(transport::Processes& all, const std::vector<runtime::HostCores>& processes,
+                          const LinkBudget& budget);
+
+// What rank 0 makes of it. `machines`: by rank; looked at is that of the first process of a machine.
+FoundCluster found_cluster(const std::vector<runtime::HostCores>& processes,
+                           const std::vector<device::Machine>& machines,
+                           const std::vector<ProcessLink>& links);
+
+// A node for each host, with every core a device. Between the devices of a host lies the link between its
+// processes; where it has one process only, what moves bytes between that one's threads. Hosts that differ
+// by no more than a measurement does are alike, and as slow as the slowest of them.
+planner::Cluster cluster_of(const FoundCluster& found);
+
+// The cluster as YAML, with a word on where every figure comes from, and all links that were measured.
+std::string describe(const FoundCluster& found);
+
+// Hosts and links for people to read.
+std::string table_of(const FoundCluster& found);
+
+}  // namespace twobw::measure

@@ -1,0 +1,54 @@
+// The links between the processes of a run, measured by all of them together.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "measure/host_rounds.h"
+#include "measure/wire_link.h"
+#include "planner/hardware/cluster.h"
+#include "runtime/process_devices.h"
+#include "transport/processes.h"
+
+namespace twobw::measure {
+
+struct ProcessLink {
+  RankPair ranks;
+  WireLink link;
+};
+
+// Rounds (host_rounds.h) follow one another until the time is over. With many hosts some pairs are left out,
+// but every host is measured: with another in every round.
+struct LinkBudget {
+  double round = 2;  // seconds, at most
+  double all = 600;
+};
+// For a run that is about to begin.
+inline constexpr LinkBudget kShortLinkBudget{.round = 0.5, .all = 3};
+
+// Tells hosts apart. Those of one machine that have names of their own (containers) are joined by a network
+// too.
+std::vector<std::string> hosts_of(const std::vector<runtime::HostCores>& processes);
+
+// Called by all processes. Rank 0 says between which hosts, by rank, and how long it may take; it gets all
+// links, the others none. `now`: of this process. Throws RunError.
+std::vector<ProcessLink> measure_links(transport::Processes& processes, const std::vector<std::string>& hosts,
+                                       const LinkBudget& budget, const std::function<double()>& now);
+// The others; by the clock.
+void measure_links(transport::Processes& processes);
+// Rank 0; by the clock.
+std::vector<ProcessLink> measure_links(transport::Processes& processes, const std::vector<std::string>& hosts,
+                                       const LinkBudget& budget);
+
+// The links of processes of one host, and those of processes of two.
+std::vector<ProcessLink> links_inside(const std::vector<ProcessLink>& links,
+                                      const std::vector<std::string>& hosts);
+std::vector<ProcessLink> links_between(const std::vector<ProcessLink>& links,
+                                       const std::vector<std::string>& hosts);
+
+// The one link that the planner counts with in place of all of them: as slow as the slowest, for a pipeline
+// is. kNoLink for none.
+planner::LinkSpec slowest(const std::vector<ProcessLink>& links);
+
+}  // namespace twobw::measure

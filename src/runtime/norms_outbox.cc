@@ -1,0 +1,57 @@
+#include "runtime/norms_outbox.h"
+
+#include <utility>
+
+#include "device/cores.h"
+
+namespace twobw::runtime {
+namespace {
+
+std::vector<double> read_norms(const transport::Norms& norms) {
+  device::block_until(norms.ready, [] { return false; });  // whatever is queued on a GPU ends
+  const at::Tensor values = norms.on_gpu.to(at::kCPU).contiguous();
+  return {values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel()};
+}
+
+}  // namespace
+
+NormsOutbox::NormsOutbox(Send send, std::function<void(const std::string& reason)> fail)
+    : send_(std::move(send)), fail_(std::move(fail)), thread_([this] { run(); }) {}
+
+NormsOutbox::~NormsOutbox() {
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void NormsOutbox::put(std::int64_t update, int stage, const transport::Norms& norms) {
+  {
+    std::lock_guard lock(mutex_);
+    waiting_.push_back({update, stage, norms});
+  }
+  changed_.notify_one();
+}
+
+void NormsOutbox::run() {
+  device::unbind_thread("norms");
+  try {
+    while (true) {
+      Outgoing next;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [this] { return closed_ || !waiting_.empty(); });
+        if (waiting_.empty()) return;
+        next = std::move(waiting_.front());
+        waiting_.pop_front();
+      }
+      send_(next.update, next.stage, read_norms(next.norms));
+    }
+  } catch (const std::exception& error) {
+    fail_(error.what());
+  }
+}
+
+}  // namespace twobw::runtime

@@ -1,0 +1,47 @@
+// Norms that are on a GPU, on their way to other processes: a thread waits for them, so that no worker does.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "transport/group.h"
+
+namespace twobw::runtime {
+
+class NormsOutbox {
+ public:
+  using Send = std::function<void(std::int64_t update, int stage, const std::vector<double>& values)>;
+
+  // Both are called on its thread; `fail` where the norms could not be read.
+  NormsOutbox(Send send, std::function<void(const std::string& reason)> fail);
+  ~NormsOutbox();  // sends what is left
+  NormsOutbox(const NormsOutbox&) = delete;
+  NormsOutbox& operator=(const NormsOutbox&) = delete;
+
+  // From any thread. They stay as they are until all stages have collected them.
+  void put(std::int64_t update, int stage, const transport::Norms& norms);
+
+ private:
+  struct Outgoing {
+    std::int64_t update = 0;
+    int stage = 0;
+    transport::Norms norms;
+  };
+  void run();
+
+  Send send_;
+  std::function<void(const std::string& reason)> fail_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Outgoing> waiting_;
+  bool closed_ = false;
+  std::thread thread_;
+};
+
+}  // namespace twobw::runtime

@@ -1,0 +1,123 @@
+#include "runtime/process_gpus.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "runtime/placement.h"
+#include "transport/replica_limits.h"
+
+namespace twobw::runtime {
+namespace {
+
+constexpr int kSharesGpus = 23000;  // from this version on NCCL lets processes share a GPU
+
+std::string version_text(int version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+// Of each process, what `each` workers have of the GPUs it sees.
+std::vector<std::vector<GpuSlice>> deal_to_processes(const std::vector<HostCores>& hosts, int each) {
+  std::vector<std::vector<GpuSlice>> dealt;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    const HostCores& own = hosts[rank];
+    const auto is_beside = [&](const HostCores& other) { return other.machine == own.machine; };
+    const auto sees_others = [&](const HostCores& other) {
+      return is_beside(other) && other.gpus != own.gpus;
+    };
+    const auto gpus = static_cast<int>(own.gpus.size());
+    if (std::ranges::any_of(hosts, sees_others)) {
+      dealt.push_back(deal_gpus(gpus, each));
+      continue;
+    }
+    const auto count = static_cast<int>(std::ranges::count_if(hosts, is_beside));
+    const auto before = std::count_if(hosts.begin(), hosts.begin() + static_cast<int>(rank), is_beside);
+    const std::vector<GpuSlice> all = deal_gpus(gpus, each * count);
+    dealt.emplace_back(all.begin() + before * each, all.begin() + (before + 1) * each);
+  }
+  return dealt;
+}
+
+std::vector<std::vector<GpuSlice>> named_gpus(const Config& config, const std::vector<HostCores>& hosts,
+                                              int each) {
+  std::vector<GpuSlice> all;
+  for (const std::string& name : config.devices) {
+    for (const GpuSlice& slice : parse_gpu(name)) all.push_back(slice);
+  }
+  std::vector<std::vector<GpuSlice>> named;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    const auto first = all.begin() + static_cast<std::ptrdiff_t>(rank) * each;
+    named.emplace_back(first, first + each);
+    for (const GpuSlice& slice : named.back()) {
+      if (slice.gpu < std::ssize(hosts[rank].gpus)) continue;
+      fail_input("devices has '{}' for process {} on {}, which sees {} GPUs", describe(slice), rank,
+                 hosts[rank].host, hosts[rank].gpus.size());
+    }
+  }
+  return named;
+}
+
+void check_abilities(const Config& config, const std::vector<HostCores>& hosts) {
+  if (config.pipeline.replicas > transport::kMostReplicasOnGpus)
+    fail_input("pipeline.replicas is {}; on GPUs at most {} are allowed", config.pipeline.replicas,
+               transport::kMostReplicasOnGpus);
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    if (hosts[rank].nccl == 0) {
+      fail_input(
+          "this program was built without NCCL, so its processes cannot compute on GPUs; build it with NCCL, "
+          "or start it without a launcher: one process serves all GPUs of a host");
+    }
+    if (config.train.precision == "bf16" && !hosts[rank].has_bfloat16)
+      fail_input("train.precision is bf16, which a GPU of {} does not have; it must be fp16 or fp32",
+                 hosts[rank].host);
+  }
+}
+
+void check_sharing(const std::vector<HostCores>& hosts, const std::vector<std::vector<GpuSlice>>& gpus) {
+  std::map<std::pair<std::string, std::string>, int> users;  // of a GPU of a machine: the first
+  for (int rank = 0; rank < std::ssize(hosts); ++rank) {
+    const HostCores& host = hosts[rank];
+    for (const GpuSlice& slice : gpus[rank]) {
+      const int first = users.try_emplace({host.machine, host.gpus[slice.gpu]}, rank).first->second;
+      if (first == rank || (host.nccl >= kSharesGpus && host.nccl_shares_gpus)) continue;
+      const std::string ways =
+          host.nccl >= kSharesGpus
+              ? "NCCL allows with NCCL_MULTI_RANK_GPU_ENABLE=1 alone"
+              : fmt::format("NCCL {} does not allow (from 2.30 on it can)", version_text(host.nccl));
+      fail_input(
+          "processes {} and {} would share cuda:{} of {}, which {}; start at most as many processes as there "
+          "are GPUs, or one without a launcher, which serves all of them",
+          first, rank, slice.gpu, host.host, ways);
+    }
+  }
+}
+
+}  // namespace
+
+bool on_gpus(const Config& config, const std::vector<HostCores>& hosts) {
+  if (!config.devices.empty()) return names_gpu(config.devices.front());
+  if (config.train.precision == "fp32") return false;
+  const auto has_none = [](const HostCores& host) { return host.gpus.empty(); };
+  const auto without = std::ranges::find_if(hosts, has_none);
+  if (without == hosts.end()) return true;
+  if (std::ranges::all_of(hosts, has_none)) return false;
+  fail_input(
+      "devices is auto, but process {} on {} has no GPU and others have; all workers of several processes "
+      "compute on GPUs or all on CPU cores, so name devices",
+      without - hosts.begin(), without->host);
+}
+
+std::vector<GpuSlice> gpus_of_processes(const Config& config, const std::vector<HostCores>& hosts) {
+  const int each = Placement(config.pipeline, static_cast<int>(hosts.size()), 0).workers_here();
+  const auto by_process =
+      config.devices.empty() ? deal_to_processes(hosts, each) : named_gpus(config, hosts, each);
+  check_abilities(config, hosts);
+  check_sharing(hosts, by_process);
+  std::vector<GpuSlice> all;
+  for (const auto& gpus : by_process) all.insert(all.end(), gpus.begin(), gpus.end());
+  return all;
+}
+
+}  // namespace twobw::runtime

@@ -1,0 +1,22 @@
+// On which GPUs the workers of a run in several processes compute.
+#pragma once
+
+#include <vector>
+
+#include "base/config.h"
+#include "base/gpu_name.h"
+#include "runtime/process_devices.h"
+
+namespace twobw::runtime {
+
+// Whether it is GPUs: the configuration names them, or leaves devices open, computes in 16 bits, and all
+// processes have some. Throws InputError where only some of them have.
+bool on_gpus(const Config& config, const std::vector<HostCores>& hosts);
+
+// Of each worker, by its number, as its process counts them: as the configuration says, or dealt out. The
+// processes of a host that see the same GPUs share them as the workers of one process would; where a launcher
+// has given them different ones, each has its own. Throws InputError: for GPUs that are not there or cannot
+// compute in train.precision, and for processes that would share a GPU where NCCL does not let them.
+std::vector<GpuSlice> gpus_of_processes(const Config& config, const std::vector<HostCores>& hosts);
+
+}  // namespace twobw::runtime

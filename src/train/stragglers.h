@@ -1,0 +1,60 @@
+// Notices a worker that has become slow: one whose computation takes long against what is expected of it, and
+// longer than that of the others does against theirs. Pure: the same times give the same verdicts.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+namespace twobw::train {
+
+struct Straggler {
+  int worker = 0;
+  double measured = 0;       // seconds a microbatch, the median of the updates that it was slow in at first
+  double expected = 0;       // likewise
+  std::int64_t updates = 0;  // that it has been slow in
+};
+
+class Stragglers {
+ public:
+  static constexpr double kSlow = 1.5;        // times what is expected
+  static constexpr double kRecovered = 1.25;  // likewise: not slow any more
+  static constexpr double kLeast = 0.5e-3;    // seconds a microbatch: less is not worth a word
+  static constexpr int kInARow = 5;           // updates, or more, that begin or end an episode
+  static constexpr double kLeastTime = 2;     // seconds, or more, that begin one: a busy moment is none
+  static constexpr int kPast = 32;      // updates that a worker is compared with, where there is no plan
+  static constexpr int kLeastPast = 8;  // before them nobody is judged
+  static constexpr int kWarmUp = 2;     // updates that are not looked at
+
+  // `planned`: seconds a microbatch that a plan forecasts of each worker; empty: each has its own past to be
+  // compared with, without the updates that it was slow in.
+  explicit Stragglers(int workers, std::vector<double> planned = {});
+
+  struct Verdict {
+    std::vector<Straggler> begun, ended;  // with this update
+  };
+  // Seconds that each worker computed for a microbatch of the next update, which took so long in all.
+  Verdict add(const std::vector<double>& seconds, double elapsed);
+
+  // Those who are slow now.
+  std::vector<Straggler> current() const;
+
+ private:
+  struct Worker {
+    std::deque<double> past;
+    std::vector<double> slow;  // in a row
+    double slow_for = 0;       // seconds, in these
+    double expected = 0;       // seconds a microbatch; 0: nothing is known
+    int recovered = 0;         // likewise
+    bool named = false;
+    Straggler straggler = {};
+  };
+  double expected_of(const Worker& worker, std::size_t index) const;
+  void judge(Worker& worker, double seconds, double usual, double elapsed, Verdict& verdict);
+
+  std::vector<double> planned_;
+  std::vector<Worker> workers_;
+  std::int64_t updates_ = 0;
+};
+
+}  // namespace twobw::train

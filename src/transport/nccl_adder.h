@@ -1,0 +1,18 @@
+// Sums over the replicas of a stage that several processes have on GPUs, by a channel of theirs.
+//
+// Every process owns a part of the buffers, as in remote_sum.h: it receives that part of all replicas, adds
+// them in the order of the replicas, as a sum within one process does, and sends the sum to the others.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "transport/gpu_paths.h"
+#include "transport/nccl_channel.h"
+
+namespace twobw::transport {
+
+// `ranks`: of each replica, rising; those of `own` are here.
+std::unique_ptr<GpuAdder> nccl_adder(std::shared_ptr<NcclChannel> channel, std::vector<int> ranks, int own);
+
+}  // namespace twobw::transport

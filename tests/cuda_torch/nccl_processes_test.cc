@@ -1,0 +1,192 @@
+// What goes between GPUs of several processes by NCCL, with threads as ranks: links and sums that several
+// GPUs, or a NCCL that lets ranks share one, can show.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <future>
+
+#include "base/error.h"
+#include "device/stream_event.h"
+#include "gpu_links.h"
+#include "tests/transport/wires.h"
+#include "transport/gpu_paths.h"
+#include "transport/nccl.h"
+#include "transport/remote_link.h"
+#include "transport/remote_sum.h"
+
+namespace twobw::transport {
+namespace {
+
+constexpr int kSharesGpus = 23000;
+
+// Why so many ranks cannot be here; empty: they can.
+std::string ranks_missing(int ranks) {
+  const int gpus = device::gpu_count();
+  if (gpus == 0) return "no GPU here";
+  if (gpus >= ranks) return {};
+  const char* shares = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  if (nccl_version() >= kSharesGpus && shares != nullptr && std::string(shares) == "1") return {};
+  return fmt::format("{} ranks on {} GPUs need NCCL 2.30 and NCCL_MULTI_RANK_GPU_ENABLE=1; this is {}", ranks,
+                     gpus, nccl_version());
+}
+
+int gpu_of(int rank) {
+  return rank % device::gpu_count();
+}
+
+OnFailure fails_the_test() {
+  return [](const std::string& thread, const std::exception_ptr&) { ADD_FAILURE() << thread << " failed"; };
+}
+
+using AllPaths = std::vector<std::unique_ptr<GpuPaths>>;
+
+AllPaths paths_of(int ranks, const OnFailure& on_failure = fails_the_test(), Seconds timeout = Seconds(60)) {
+  AllPaths paths;
+  for (int rank = 0; rank < ranks; ++rank) paths.push_back(nccl_paths(timeout, on_failure));
+  return paths;
+}
+
+// Both ends, of two ranks.
+class JoinedGpuEnds final : public Link {
+ public:
+  explicit JoinedGpuEnds(Hub& hub) : wires_(wires_in_memory(2)), paths_(paths_of(2)) {
+    on_all_ranks(2, [&](int rank) {
+      const bool sends = rank == 0;
+      RemoteEnd end{.wire = *wires_[rank],
+                    .peer = 1 - rank,
+                    .tag = 30,
+                    .name = sends ? "out" : "in",
+                    .on_failure = fails_the_test()};
+      end.gpu = paths_[rank]->connect(
+          {.wire = end.wire, .peer = end.peer, .tag = end.tag, .sends = sends, .gpu = gpu_of(rank)});
+      (sends ? sender_ : receiver_) =
+          sends ? sending_end(std::move(end)) : receiving_end(hub, std::move(end));
+    });
+  }
+  ~JoinedGpuEnds() override {
+    sender_.reset();  // ends first
+    receiver_.reset();
+  }
+
+  void send(const Tag& tag, Tensors tensors) override { sender_->send(tag, std::move(tensors)); }
+  Tensors receive(const Tag& tag) override { return receiver_->receive(tag); }
+
+ private:
+  AllWires wires_;
+  AllPaths paths_;
+  std::unique_ptr<Link> sender_, receiver_;
+};
+
+struct NcclBetweenProcesses {
+  static std::string missing() { return ranks_missing(2); }
+  static device::Device sender() { return whole_gpu(0); }
+  static device::Device receiver() { return whole_gpu(device::gpu_count() > 1 ? 1 : 0); }
+  static std::unique_ptr<Link> make(Hub& hub) { return std::make_unique<JoinedGpuEnds>(hub); }
+  static constexpr bool kHandsOver = false;
+};
+
+INSTANTIATE_TYPED_TEST_SUITE_P(NcclBetweenProcesses, Links, NcclBetweenProcesses);
+
+// Numbers of all sizes, so that another order would show.
+at::Tensor gradient_of(int replica, std::int64_t size) {
+  const at::Tensor places = at::arange(size, at::kDouble) + 7.0 * replica;
+  return (places.sin() * (places * 3).cos().mul(12).exp()).to(at::kFloat);
+}
+
+class NcclSums : public testing::TestWithParam<std::vector<int>> {
+ protected:
+  void SetUp() override {
+    const std::string missing = ranks_missing(GetParam().back() + 1);
+    if (!missing.empty()) GTEST_SKIP() << missing;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Replicas, NcclSums,
+                         testing::Values(std::vector{0, 1}, std::vector{0, 0, 1, 1}, std::vector{0, 0, 1},
+                                         std::vector{0, 1, 2}, std::vector{0, 1, 2, 3}));
+
+// Of one round and of several, of sizes that are no multiple of anything, of less than a number each.
+TEST_P(NcclSums, HaveTheBitsOfOneProcess) {
+  const std::vector<int> ranks = GetParam();
+  const int processes = ranks.back() + 1;
+  const AllWires wires = wires_in_memory(processes);
+  const AllPaths paths = paths_of(processes);
+  on_all_ranks(processes, [&](int rank) {
+    const int gpu = gpu_of(rank);
+    const device::DeviceBinding binding("rank", whole_gpu(gpu));
+    auto adder = paths[rank]->join({.wire = *wires[rank], .tag = 8, .ranks = ranks, .gpu = gpu});
+    RemoteSums sums({.wire = *wires[rank],
+                     .tag = 8,
+                     .ranks = ranks,
+                     .name = "sums",
+                     .on_failure = fails_the_test(),
+                     .gpu = std::move(adder)});
+    const MakeSum make = sums.make();
+    for (const std::int64_t size : {10'007, 1, 20'000'003}) {
+      at::Tensor expected = gradient_of(0, size);
+      for (int replica = 1; replica < std::ssize(ranks); ++replica) expected += gradient_of(replica, size);
+      std::vector<Contribution> own;
+      for (int replica = 0; replica < std::ssize(ranks); ++replica) {
+        if (ranks[replica] != rank) continue;
+        own.push_back({.gradient = gradient_of(replica, size).to(binding.compute("fp32").device()),
+                       .ready = device::record_stream_event()});
+      }
+      std::promise<device::StreamEvent> made;
+      const auto sum = make(own);
+      ASSERT_TRUE(sum->help());
+      EXPECT_FALSE(sum->help());
+      sum->afterwards(sums.first_replica(), [&] { made.set_value(device::record_stream_event()); });
+      device::await_stream_event(made.get_future().get());
+      for (const Contribution& one : own) EXPECT_TRUE(same_bits(one.gradient, expected)) << size;
+    }
+  });
+}
+
+// A rank that waits for one that never comes is told, and its thread and its GPU are free again.
+TEST(NcclPaths, AnAbortEndsWaits) {
+  const std::string missing = ranks_missing(2);
+  if (!missing.empty()) GTEST_SKIP() << missing;
+  const AllWires wires = wires_in_memory(2);
+  const AllPaths paths = paths_of(2);
+  std::vector<std::unique_ptr<GpuPath>> ends(2);
+  on_all_ranks(2, [&](int rank) {
+    ends[rank] = paths[rank]->connect(
+        {.wire = *wires[rank], .peer = 1 - rank, .tag = 3, .sends = rank == 0, .gpu = gpu_of(rank)});
+  });
+  const device::DeviceBinding binding("rank", whole_gpu(gpu_of(1)));
+  ends[1]->receive({{.type = at::kFloat, .sizes = {1000}}});  // nothing is sent
+  auto waiting = std::async(std::launch::async, [&] { ends[1]->drain(); });
+  for (const auto& one : paths) one->abort();
+  EXPECT_THROW(waiting.get(), Cancelled);
+  EXPECT_THROW(ends[1]->receive({{.type = at::kFloat, .sizes = {1}}}), Cancelled);
+  EXPECT_THROW(ends[0]->send({at::zeros({1}, binding.compute("fp32"))}), Cancelled);
+}
+
+// Where nobody aborts, the watch tells when a transfer takes too long.
+TEST(NcclPaths, ATransferThatDoesNotEndIsToldOf) {
+  const std::string missing = ranks_missing(2);
+  if (!missing.empty()) GTEST_SKIP() << missing;
+  const AllWires wires = wires_in_memory(2);
+  std::promise<std::string> told;
+  std::atomic<bool> first = true;
+  const OnFailure tells = [&](const std::string&, const std::exception_ptr& failure) {
+    try {
+      std::rethrow_exception(failure);
+    } catch (const RunError& error) {
+      if (first.exchange(false)) told.set_value(error.what());
+    }
+  };
+  const AllPaths paths = paths_of(2, tells, Seconds(5));
+  std::vector<std::unique_ptr<GpuPath>> ends(2);
+  on_all_ranks(2, [&](int rank) {
+    ends[rank] = paths[rank]->connect(
+        {.wire = *wires[rank], .peer = 1 - rank, .tag = 3, .sends = rank == 0, .gpu = gpu_of(rank)});
+  });
+  ends[1]->receive({{.type = at::kFloat, .sizes = {1000}}});  // nothing is sent
+  EXPECT_EQ(told.get_future().get(), "NCCL: a transfer from process 0 did not end within 5 s");
+  for (const auto& one : paths) one->abort();
+}
+
+}  // namespace
+}  // namespace twobw::transport

@@ -1,0 +1,195 @@
+"""One run in several processes on GPUs, over NCCL: the bits of the serial oracle and of one process.
+
+Several processes may share a GPU from NCCL 2.30 on, which NCCL_MULTI_RANK_GPU_ENABLE=1 asks for: so all of this runs on
+one. Where NCCL is older and there are fewer GPUs than ranks the tests skip themselves.
+"""
+import ctypes
+import importlib.util
+import itertools
+import os
+import signal
+import unittest
+
+from processes import GRACE, TORCHRUN, ProcessesTest, has_checkpoint
+from resume_test import exact_lines
+from support import TINY, Run, program, twobw, words
+
+SHARES = {"NCCL_MULTI_RANK_GPU_ENABLE": "1"}
+PREDICTED = {"pipeline.schedule": "2bw"}
+PAPER = {"pipeline.schedule": "2bw", "pipeline.predict": "false"}
+FLUSH = {"pipeline.schedule": "flush"}
+
+
+def gpu_count():
+    """Of those that CUDA lets this process see; the driver alone is asked."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return 0
+    count = ctypes.c_int(0)
+    return count.value if driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 else 0
+
+
+def nccl_version():
+    """Of the library that the programs find: one in LD_LIBRARY_PATH, else that of torch's packages; 0: none."""
+    names = ["libnccl.so.2"]
+    try:
+        package = importlib.util.find_spec("nvidia.nccl")
+        names += [os.path.join(folder, "lib", "libnccl.so.2") for folder in package.submodule_search_locations]
+    except (ModuleNotFoundError, AttributeError):
+        pass  # torch has its own, or the system
+    for name in names:
+        try:
+            version = ctypes.c_int(0)
+            if ctypes.CDLL(name).ncclGetVersion(ctypes.byref(version)) == 0:
+                return version.value
+        except OSError:
+            pass
+    return 0
+
+
+def missing(ranks):
+    """What keeps so many ranks from being tested here; empty: nothing."""
+    gpus, version = gpu_count(), nccl_version()
+    if gpus == 0:
+        return "no GPU here"
+    if version == 0:
+        return "no NCCL here"
+    if gpus < ranks and version < 23000:
+        return f"{ranks} ranks on {gpus} GPU need NCCL 2.30; here it is {version}"
+    return ""
+
+
+def devices(workers):
+    """As one process deals them out: a GPU each, else slices of those that there are."""
+    gpus = min(gpu_count(), workers)
+    while workers % gpus:
+        gpus -= 1
+    each = workers // gpus
+    return "[" + ", ".join(f"cuda:{gpu}" + (f"/{each}" if each > 1 else "") for gpu in range(gpus)) + "]"
+
+
+def layout(stages, replicas=1):
+    return {"pipeline.stages": stages, "pipeline.replicas": replicas, "devices": devices(stages * replicas)}
+
+
+class GpuProcessesTest(ProcessesTest):
+    alone = True  # all share the GPUs
+
+    def need(self, ranks):
+        reason = missing(ranks)
+        if reason:
+            self.skipTest(reason)
+
+    def run_on_gpus(self, size, *arguments, settings, within=240):
+        job = self.job()
+        launcher = [*TORCHRUN, "--standalone", "--nproc-per-node", size]
+        job.start([*launcher, program("TWOBW_BINARY", "twobw"), *arguments, *words(settings)], SHARES)
+        self.assertEqual(job.wait(within), [0], job.everything())
+        job.assert_no_orphans()
+        return job
+
+
+class VerifyOnGpusTest(GpuProcessesTest):
+    """What `verify` has without a file: tied embeddings, clipping, dropout and evaluations."""
+
+    def equal(self, size, settings):
+        self.need(size)
+        output = self.run_on_gpus(size, "verify", settings=settings).output()
+        self.assertEqual(output.count("equal to the serial oracle, bit for bit"), 1, output)
+
+    def test_two_stages(self):
+        for schedule in (PREDICTED, PAPER, FLUSH):
+            with self.subTest(**schedule):
+                self.need(2)
+                self.equal(2, {**layout(2), **schedule})
+
+    def test_two_replicas(self):
+        for schedule in (PREDICTED, PAPER, FLUSH):
+            with self.subTest(**schedule):
+                self.need(2)
+                self.equal(2, {**layout(1, 2), **schedule, "pipeline.sync_updates": 0})
+
+    def test_two_processes_of_two_workers(self):
+        self.need(2)
+        self.equal(2, {**layout(2, 2), **PREDICTED, "pipeline.sync_updates": 0})
+        self.equal(2, {**layout(4), **PAPER, "pipeline.microbatches": 8, "pipeline.recompute": "all"})
+
+    def test_four_processes(self):
+        for (stages, replicas), schedule in itertools.product(((4, 1), (2, 2)), (PREDICTED, PAPER, FLUSH)):
+            with self.subTest(stages=stages, replicas=replicas, **schedule):
+                self.need(4)
+                self.equal(4, {**layout(stages, replicas), **schedule, "pipeline.microbatches": 8})
+
+    def test_bfloat16(self):
+        self.need(2)
+        self.equal(2, {**layout(2, 1), **PREDICTED, "train.precision": "bf16", "model.width": 64})
+
+
+class TrainOnGpusTest(GpuProcessesTest):
+    SETTINGS = {**TINY, **PREDICTED, "model.dropout": 0.1, "train.updates": 20, "train.eval_every": 10,
+                "train.deterministic": "true", "checkpoint.every_updates": 10, "network.silence": 10}
+
+    def settings(self, name, **changes):
+        return {**self.SETTINGS, **layout(2), "pipeline.split": "[6, 6]", "run_dir": self.folder / name, **changes}
+
+    def train_alone(self, settings):
+        process = twobw("train", *words(settings))
+        self.assertEqual(process.returncode, 0, process.stdout + process.stderr)
+        return Run(settings["run_dir"])
+
+    def train_in(self, size, settings):
+        self.run_on_gpus(size, "train", settings=settings)
+        return Run(settings["run_dir"])
+
+    def assert_same(self, run, whole):
+        self.assertGreaterEqual(len(run.losses), self.SETTINGS["train.updates"])
+        self.assertEqual(exact_lines(run), exact_lines(whole))
+        for path in (whole.folder / "model").iterdir():
+            self.assertEqual((run.folder / "model" / path.name).read_bytes(), path.read_bytes(), path.name)
+        newest = [one.folder / "checkpoints" / (one.folder / "checkpoints/latest").read_text().strip()
+                  for one in (run, whole)]
+        compared = twobw("checkpoint", "diff", *newest)
+        self.assertEqual(compared.returncode, 0, compared.stdout + compared.stderr)
+
+    def test_the_run_of_one_process(self):
+        self.need(2)
+        self.assert_same(self.train_in(2, self.settings("two")), self.train_alone(self.settings("one")))
+
+    def test_replicas(self):
+        self.need(2)
+        changes = {**layout(1, 2), "pipeline.split": "[12]"}
+        self.assert_same(self.train_in(2, self.settings("two", **changes)),
+                         self.train_alone(self.settings("one", **changes)))
+
+    def test_killed_and_resumed(self):
+        """A rank that is killed ends all of them, and what they go on with is the run that nobody has killed."""
+        self.need(2)
+        long = {"train.updates": 200, "train.eval_every": 100}
+        whole = self.train_alone(self.settings("whole", **long))
+        settings = self.settings("run", **long, resume="auto")
+        job = self.start_ranks(2, "train", settings=settings, environment=SHARES)
+        self.assertTrue(job.wait_for(lambda: has_checkpoint(settings["run_dir"], 20), within=120),
+                        "the run was faster than the signal\n" + job.everything())
+        job.signal(1, signal.SIGKILL)
+        self.assertNotIn(0, job.wait(10 + GRACE), job.everything())
+        job.assert_no_orphans()
+        self.assert_same(self.train_in(2, settings), whole)
+
+
+class RefusalsOnGpusTest(GpuProcessesTest):
+    def test_a_gpu_for_two_without_leave(self):
+        """One sentence, before anything starts."""
+        self.need(1)
+        settings = {**TINY, "pipeline.stages": 2, "devices": "[cuda:0, cuda:0]", "run_dir": self.folder / "run"}
+        job = self.start_ranks(2, "train", settings=settings, environment={"NCCL_MULTI_RANK_GPU_ENABLE": "0"})
+        first, second = job.wait(60)
+        self.assertEqual(first, 2, job.everything())
+        self.assertNotEqual(second, 0, job.everything())
+        for rank in range(2):
+            self.assertRegex(job.errors(rank), "processes 0 and 1 would share cuda:0 of .*NCCL")
+        self.assertFalse((self.folder / "run").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()

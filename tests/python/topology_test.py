@@ -1,0 +1,91 @@
+"""The links between processes: `twobw topology` under a launcher, `plan: auto` by what it measures, and plans made anew
+where there are fewer processes."""
+import re
+import unittest
+
+from hosts_test import NO_HOSTS, HostsCase
+from processes import TORCHRUN, ProcessesTest, free_port, rank_environment
+from support import TINY, Run, program, twobw
+
+BITS = {"Mbit/s": 1e6, "Gbit/s": 1e9}
+
+
+def bandwidths(text, place):
+    """Of the links of a place, as the file's remarks have them: [(one way, both ways)], in bits a second."""
+    found = re.findall(rf"^#   {place}, processes \d+ and \d+: .*?one way alone (\S+) (\S+), both ways (\S+) (\S+) "
+                       "each$", text, re.MULTILINE)
+    return [(float(one) * BITS[one_unit], float(both) * BITS[both_unit]) for one, one_unit, both, both_unit in found]
+
+
+class TopologyTest(ProcessesTest):
+    def test_two_processes_of_one_host(self):
+        cluster = self.folder / "cluster.yaml"
+        job = self.run_launched([*TORCHRUN, "--standalone", "--nproc-per-node", "2"], "topology", "--output", cluster)
+        self.assertRegex(job.output(), r"(?m)^link +processes +latency +one way +both ways, each$")
+        self.assertRegex(job.output(), rf"(?m)^\d+ devices? on 1 host written to {re.escape(str(cluster))}$")
+        text = cluster.read_text()
+        self.assertTrue(text.startswith("# Written by `twobw topology` in 2 processes on 1 host.\n"), text)
+        (one, both), = bandwidths(text, r"inside \S+")
+        self.assertGreater(min(one, both), 1e8)  # slower than this no loopback is
+        planned = twobw("plan", "--cluster", cluster, "model.layers=4", "--explain")
+        self.assertEqual((planned.returncode, planned.stderr), (0, ""), planned.stdout)
+
+    def test_printed(self):
+        """By ranks that were started one by one; only the first prints, and what it prints is the file."""
+        job = self.run_ranks(3, "topology")
+        (self.folder / "c.yaml").write_text(job.output())
+        planned = twobw("plan", "--cluster", self.folder / "c.yaml", "model.layers=4")
+        self.assertEqual((planned.returncode, planned.stderr), (0, ""), planned.stdout)
+
+    def test_wrong_input(self):
+        """A folder that is not there: all processes end, and the first says it."""
+        job = self.start_ranks(2, "topology", "--output", "nowhere/c.yaml")
+        codes = job.wait(60)
+        self.assertNotIn(0, codes, job.everything())
+        self.assertIn("nowhere/c.yaml", job.errors(0))
+        job.assert_no_orphans()
+
+
+@unittest.skipIf(NO_HOSTS, NO_HOSTS)
+class HostsTopologyTest(HostsCase):
+    def test_the_bandwidth_that_was_set(self):
+        hosts, job, port = self.make_hosts(rate="100mbit"), self.job(), free_port()
+        cluster = self.folder / "cluster.yaml"
+        for rank in range(2):
+            job.start(hosts.command(rank, program("TWOBW_BINARY", "twobw"), "topology", "--output", cluster),
+                      rank_environment(rank, 2, port, hosts.address(0), local_size=1))
+        self.assertEqual(job.wait(60), [0, 0], job.everything())
+        text = cluster.read_text()
+        (one, both), = bandwidths(text, "host0 - host1")
+        for measured in (one, both):
+            self.assertAlmostEqual(measured / 100e6, 1, delta=0.25, msg=text)
+        self.assertRegex(text, r"(?m)^network: \{.*shared: true\}$")
+        planned = twobw("plan", "--cluster", cluster, "model.layers=4")
+        self.assertEqual((planned.returncode, planned.stderr), (0, ""), planned.stdout)
+
+
+class PlanTest(ProcessesTest):
+    def settings(self, **changes):
+        return {**TINY, "run_dir": self.folder / "run", "checkpoint.every_updates": 3, "train.updates": 12, **changes}
+
+    def test_by_the_links_that_were_measured(self):
+        output = self.run_ranks(2, "train", settings=self.settings(plan="auto")).output()
+        self.assertRegex(output, r"measured between processes of a host: \S+ [MG]bit/s each way while both are full, ")
+        self.assertRegex(output, r"planned for 2 processes: .*; forecast \S+ tokens/s")
+        self.assertRegex(output, r"(?m)^forecast \S+ tokens/s, measured \S+: [+-]")
+        self.assertGreater(Run(self.folder / "run").summary["forecast"]["tokens_per_s"]["forecast"], 0)
+
+    def test_again_for_fewer_processes(self):
+        """Three, then two, which go on from the same checkpoint. The devices of the first run are not asked for."""
+        self.run_ranks(3, "train", settings=self.settings(plan="auto"))
+        again = {"plan": "auto", "resume": self.folder / "run", "train.updates": 18}
+        output = self.run_ranks(2, "train", settings=again).output()
+        self.assertRegex(output, r"resumed after update 12 from ")
+        self.assertRegex(output, r"planned again for 2 processes: \d stages? x \d replicas?, where the checkpoint was "
+                                 r"saved with (3 x 1|1 x 3)")
+        losses = [line["loss"] for line in Run(self.folder / "run").lines if "grad_norm" in line]
+        self.assertEqual(len(losses), 18)
+
+
+if __name__ == "__main__":
+    unittest.main()
