@@ -52,6 +52,21 @@ struct Layout {
   }
 };
 
+// Adds the products of a group of a thread's packs `a` with the rows' `b`.
+template <bool Gated, typename T>
+__device__ __forceinline__ void multiply_packs(const uint4 (&a)[kLoads],
+                                               const uint4 (&b)[Gated ? kLoads / 2 : kLoads],
+                                               float (&sum)[2][4]) {
+  constexpr int kChunks = Gated ? kLoads / 2 : kLoads;
+#pragma unroll
+  for (int chunk = 0; chunk < kChunks; ++chunk) {
+    const uint4& first = a[chunk * kLoads / kChunks];
+    const uint4 second = Gated ? a[chunk * kLoads / kChunks + 1] : make_uint4(0, 0, 0, 0);
+    multiply(sum[chunk % 2], first.x, second.x, first.y, second.y, b[chunk].x, b[chunk].y, T{});
+    multiply(sum[chunk % 2], first.z, second.z, first.w, second.w, b[chunk].z, b[chunk].w, T{});
+  }
+}
+
 // Adds the products of a group of this thread's packs, which is there, with the rows' elements `x`.
 template <bool Gated, typename T>
 __device__ __forceinline__ void multiply_group(const uint4* packs, const T* x, float (&sum)[2][4]) {
@@ -62,13 +77,7 @@ __device__ __forceinline__ void multiply_group(const uint4* packs, const T* x, f
 #pragma unroll
   for (int chunk = 0; chunk < kChunks; ++chunk) b[chunk] = read_shared(x + chunk * kChunk);
   __syncwarp();  // all are asked for before the first is used
-#pragma unroll
-  for (int chunk = 0; chunk < kChunks; ++chunk) {
-    const uint4& first = a[chunk * kLoads / kChunks];
-    const uint4 second = Gated ? a[chunk * kLoads / kChunks + 1] : make_uint4(0, 0, 0, 0);
-    multiply(sum[chunk % 2], first.x, second.x, first.y, second.y, b[chunk].x, b[chunk].y, T{});
-    multiply(sum[chunk % 2], first.z, second.z, first.w, second.w, b[chunk].z, b[chunk].w, T{});
-  }
+  multiply_packs<Gated, T>(a, b, sum);
 }
 
 // The weights of a warp, in the order in which it takes them: every kWarps-th group of a tile, then those of

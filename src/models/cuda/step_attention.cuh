@@ -1,5 +1,5 @@
 // Attention of a step in one kernel: teams of a block's threads take parts in turn; then warps put them
-// together.
+// together, or the product that reads them does (step_staging.cuh).
 #pragma once
 
 #include "models/cuda/cached_join.cuh"
@@ -7,31 +7,37 @@
 
 namespace twobw::models::cuda::step {
 
-// Places are not read ahead for several queries: the step has no registers for them.
+// Queries that share a head of keys and a team, where there are more of them than teams.
+constexpr int kSharing = 2;
+
 template <int Lanes, int Q>
 struct Shape : cached::Shape<8, Lanes, 1, Q> {
-  static constexpr bool kReadsAhead = Q == 1;
+  static constexpr bool kReadsAhead = false;  // a step has no registers for it
 };
 
-// Calls `run` with the shape of the heads, as cached_attention() chooses it.
+// Calls `run` with a shape of the heads: as cached_attention() chooses it, but for the queries that share a
+// team, of which bits do not depend.
 template <typename T, typename Run>
 __device__ __forceinline__ void with_shape_of(const CachedAttention<T>& attention, Run run) {
-  constexpr int Q = cached::kMostQueries;
   const bool is_small = attention.size <= 8 * 8;
-  if (attention.queries == attention.key_heads) {
+  const bool has_teams =
+      attention.splits * attention.queries * attention.rows <= kTeams * static_cast<int>(gridDim.x);
+  if (attention.queries == attention.key_heads || has_teams) {
     if (is_small)
       run(Shape<8, 1>());
     else
       run(Shape<16, 1>());
   } else if (is_small) {
-    run(Shape<8, Q>());
+    run(Shape<8, kSharing>());
   } else {
-    run(Shape<16, Q>());
+    run(Shape<16, kSharing>());
   }
 }
+// Of all teams, whatever with_shape_of() chooses.
+constexpr std::size_t kScratch = kTeams * sizeof(cached::Scratch<Shape<16, kSharing>>);
 
-// Every thread comes to a barrier of the block once: what the step has made can be read after it. Not
-// inlined, so that what it needs of registers does not weigh on products.
+// Every thread comes to sync_led() once: what the step has made can be read after it. Not inlined, so that
+// what it needs of registers does not weigh on products.
 template <typename S, typename T>
 __device__ __noinline__ void attend_parts(const CachedAttention<T>* given, std::byte* room) {
   const CachedAttention<T> attention = *given;
@@ -44,7 +50,7 @@ __device__ __noinline__ void attend_parts(const CachedAttention<T>* given, std::
   const SyncTeam sync{team};
   bool has_waited = false;
   const auto await_once = [&] {
-    if (!has_waited) sync_block();
+    if (!has_waited) sync_led();
     has_waited = true;
   };
   for (int i = static_cast<int>(blockIdx.x + team * gridDim.x); i < all;
@@ -67,6 +73,7 @@ __device__ __noinline__ void attend_parts(const CachedAttention<T>* given, std::
 
 template <typename T>
 __device__ __noinline__ void join_all(const CachedAttention<T>* given, bool as_clusters) {
+  constexpr int kWarps = kWorkers / kWarp;
   const CachedAttention<T> attention = *given;
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
   const int first = static_cast<int>(blockIdx.x + warp * gridDim.x), all = attention.rows * attention.queries;
@@ -74,8 +81,8 @@ __device__ __noinline__ void join_all(const CachedAttention<T>* given, bool as_c
     return cached::Part::of(attention, {.part = 0, .heads = 0, .row = query / attention.queries}).parts;
   };
   int parts = first < all ? parts_of(first) : 1;
-  sync_block();
-  for (int query = first; query < all; query += static_cast<int>(narrow::kWarps * gridDim.x)) {
+  sync_led();
+  for (int query = first; query < all; query += static_cast<int>(kWarps * gridDim.x)) {
     if (query != first) parts = parts_of(query);
     if (parts == 1) continue;
     if (as_clusters) {

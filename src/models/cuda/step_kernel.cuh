@@ -5,22 +5,24 @@
 #include "models/cuda/likeliest.cuh"
 #include "models/cuda/step_attention.cuh"
 #include "models/cuda/step_program.h"
+#include "models/cuda/step_staging.cuh"
 
 namespace twobw::models::cuda::step {
 
-static_assert(likeliest::kThreads == kWorkers);
+static_assert(likeliest::kThreads == narrow::kThreads);
 
-// An instruction and its gains to the block's shared memory, by the warp that leads.
+// A command and its gains to the block's shared memory, by the warp that leads.
 template <typename T>
 __device__ __forceinline__ void bring(const Arguments& step, const Rooms& rooms, int instruction) {
   const auto lane = static_cast<int>(threadIdx.x) % kWarp;
-  StepInstruction* to = rooms.at(instruction);
-  if (lane < static_cast<int>(sizeof(StepInstruction) / sizeof(uint4)))
+  Command* to = rooms.at(instruction);
+  static_assert(sizeof(Command) <= kWarp * sizeof(uint4));
+  if (lane < static_cast<int>(sizeof(Command) / sizeof(uint4)))
     reinterpret_cast<uint4*>(to)[lane] =
-        reinterpret_cast<const uint4*>(step.instructions + instruction)[lane];
+        __ldg(reinterpret_cast<const uint4*>(step.commands + instruction) + lane);
   __syncwarp();
-  if (to->kind != StepKind::Product) return;
-  const auto& product = *reinterpret_cast<const FewRows<T>*>(to->body);
+  if (to->what.kind != StepKind::Product) return;
+  const auto& product = *reinterpret_cast<const FewRows<T>*>(to->what.body);
   if (product.gain == nullptr) return;
   const auto packs = static_cast<int>(product.in / narrow::kPack);
   uint4* gains = rooms.gains_of(instruction);
@@ -30,50 +32,49 @@ __device__ __forceinline__ void bring(const Arguments& step, const Rooms& rooms,
   await_groups<0>();
 }
 
-// Two barriers of the block stand between an instruction and the next: the workers are done; all blocks are.
+// Two barriers stand between an instruction and the next: the workers are done; all blocks are.
 template <typename T>
 __device__ __forceinline__ void lead(const Arguments& step, const Rooms& rooms) {
   const bool is_first = threadIdx.x % kWarp == 0;
+  GridBarrier barrier(step.barrier);
   for (int i = 0; i < step.count; ++i) {
     if (i > 0) {
-      sync_block();
+      sync_led();
       if (is_first) {
+        if ((step.left_out & StepTuning::kBarriers) == 0) barrier.arrive();
         note_time(step, i - 1, 2);
-        if ((step.left_out & StepTuning::kBarriers) == 0) await_grid(step.barrier);
+        if ((step.left_out & StepTuning::kBarriers) == 0) barrier.await();
         note_time(step, i, 0);
       }
     }
-    sync_block();
+    sync_led();
     if (i + 1 < step.count) bring<T>(step, rooms, i + 1);
   }
 }
 
-// What products' loops share registers with is not inlined: the stream's state stays in registers.
-template <bool Normed, typename T>
-__device__ __noinline__ void stage(const FewRows<T>* product, narrow::Layout layout, T* staged,
-                                   const uint4* gains) {
-  const FewRows<T> given = *product;
-  narrow::stage_rows<Normed>(
-      given, layout, staged, gains, [] {}, SyncWorkers());
-}
-
 template <bool Gated, typename T>
-__device__ __forceinline__ void multiply_all(const Arguments& step, const Rooms& rooms,
-                                             const FewRows<T>* given, int instruction, int first,
-                                             narrow::WeightStream<T>& weights) {
+__device__ __forceinline__ void multiply_all(const Arguments& step, const Rooms& rooms, int instruction,
+                                             const narrow::Deal& deal, narrow::StreamedWeights& weights,
+                                             const int* parts) {
+  const Command& command = *rooms.at(instruction);
+  const auto* given = reinterpret_cast<const FewRows<T>*>(command.what.body);
   const auto layout = narrow::Layout::of<Gated>(given->in);
   auto* staged = reinterpret_cast<T*>(rooms.staged);
   if ((step.left_out & StepTuning::kStaging) != 0) {
     SyncWorkers()();
   } else if (given->gain != nullptr) {
-    stage<true>(given, layout, staged, rooms.gains_of(instruction));
+    stage_normed(given, layout, staged, rooms.gains_of(instruction));
+  } else if (command.joins()) {
+    stage_joined(reinterpret_cast<const CachedAttention<T>*>(command.rows_from.body), layout, staged, parts);
   } else {
-    stage<false>(given, layout, staged, nullptr);
+    stage_as_they_are(given, layout, staged);
   }
   if (threadIdx.x == 0) note_time(step, instruction, 1);
+  const int group = static_cast<int>(threadIdx.x) / narrow::kThreads;
   const FewRows<T> product = *given;
-  narrow::multiply_tiles<Gated>(product, layout, staged, rooms.sums, weights, first,
-                                static_cast<int>(gridDim.x), SyncWorkers());
+  narrow::multiply_streamed<Gated>(product, staged, rooms.sums_of(group), weights,
+                                   static_cast<int>(threadIdx.x) % narrow::kThreads, deal.first(group),
+                                   narrow::Deal::all(), SyncGroup{group});
 }
 
 template <typename T>
@@ -93,39 +94,44 @@ __device__ __noinline__ void embed(const EmbedRows<T>* given) {
   }
 }
 
+// By the first group.
 template <int N, typename T>
 __device__ __noinline__ void take_tokens(const Likeliest<T>* given) {
   const Likeliest<T> rows = *given;
-  const std::int64_t each = std::int64_t{kWorkers} * N, needed = (rows.classes + each - 1) / each;
+  const std::int64_t each = std::int64_t{narrow::kThreads} * N, needed = (rows.classes + each - 1) / each;
   const unsigned blocks = needed < gridDim.x ? static_cast<unsigned>(needed) : gridDim.x;
   if (blockIdx.x >= blocks) return;
+  const SyncGroup sync{0};
   for (int row = 0; row < rows.rows; ++row) {
-    likeliest::take_part<N>(rows, row, blockIdx.x, blocks, SyncWorkers());
-    SyncWorkers()();
+    likeliest::take_part<N>(rows, row, blockIdx.x, blocks, sync);
+    sync();
   }
 }
 
 template <typename T>
 __device__ __forceinline__ void work(const Arguments& step, const Rooms& rooms) {
+  __shared__ int parts[kMostFewRows];
   const bool has_products = (step.left_out & StepTuning::kProducts) == 0;
   const bool has_attention = (step.left_out & StepTuning::kAttention) == 0;
   const bool has_barriers = (step.left_out & StepTuning::kBarriers) == 0;
-  narrow::WeightStream<T> weights(rooms.products, has_products ? step.product_count : 0, rooms.ring,
-                                  step.depth);
+  const int group = static_cast<int>(threadIdx.x) / narrow::kThreads;
+  narrow::StreamedWeights weights(rooms.ring_of(group));
   narrow::Deal deal;
   for (int i = 0; i < step.count; ++i) {
-    const StepInstruction& instruction = *rooms.at(i);
+    const Command& command = *rooms.at(i);
+    const StepInstruction& instruction = command.what;
     const StepKind kind = instruction.kind;
     if (kind == StepKind::Product) {
+      if (command.joins())
+        count_parts(reinterpret_cast<const CachedAttention<T>*>(command.rows_from.body), parts);
+      sync_led();
       const auto* product = reinterpret_cast<const FewRows<T>*>(instruction.body);
-      const int first = deal.first();
-      deal.pass(static_cast<int>((product->columns + narrow::kTile - 1) / narrow::kTile));
-      sync_block();
       if (has_products && product->gated) {
-        multiply_all<true>(step, rooms, product, i, first, weights);
+        multiply_all<true, T>(step, rooms, i, deal, weights, parts);
       } else if (has_products) {
-        multiply_all<false>(step, rooms, product, i, first, weights);
+        multiply_all<false, T>(step, rooms, i, deal, weights, parts);
       }
+      deal.pass(static_cast<int>((product->columns + narrow::kTile - 1) / narrow::kTile));
     } else if (kind == StepKind::Attend && has_attention) {
       const auto* attention = reinterpret_cast<const CachedAttention<T>*>(instruction.body);
       with_shape_of(*attention, [&]<typename S>(S) { attend_parts<S>(attention, rooms.staged); });
@@ -133,10 +139,10 @@ __device__ __forceinline__ void work(const Arguments& step, const Rooms& rooms) 
       const auto* attention = reinterpret_cast<const CachedAttention<T>*>(instruction.body);
       join_all(attention, (instruction.how & kJoinsAsClusters) != 0);
     } else {
-      sync_block();
+      sync_led();
       if (kind == StepKind::Embed) {
         embed(reinterpret_cast<const EmbedRows<T>*>(instruction.body));
-      } else if (kind == StepKind::Likeliest && has_barriers) {  // which blocks count by
+      } else if (kind == StepKind::Likeliest && has_barriers && group == 0) {  // blocks count by barriers
         const auto* rows = reinterpret_cast<const Likeliest<T>*>(instruction.body);
         if (rows->classes % kFullPack<T> == 0) {
           take_tokens<kFullPack<T>>(rows);
@@ -145,23 +151,34 @@ __device__ __forceinline__ void work(const Arguments& step, const Rooms& rooms) 
         }
       }
     }
-    if (i + 1 < step.count) sync_block();
+    if (i + 1 < step.count) sync_led();
   }
 }
 
+// For Hopper and later: others have no bulk copies.
 template <typename T>
-__global__ void __launch_bounds__(kThreads) step_kernel(const __grid_constant__ Arguments step) {
+__global__ void __launch_bounds__(kThreads, 1) step_kernel(const __grid_constant__ Arguments step) {
+#if __CUDA_ARCH__ >= 900
   extern __shared__ uint4 step_room[];
   const Rooms rooms = Rooms::of(step, step_room);
-  for (int i = static_cast<int>(threadIdx.x); i < step.product_count; i += kThreads)
-    reinterpret_cast<uint4*>(rooms.products)[i] = reinterpret_cast<const uint4*>(step.products)[i];
-  if (threadIdx.x >= kWorkers) bring<T>(step, rooms, 0);
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  if (threadIdx.x == 0) {
+    for (int group = 0; group < kGroups; ++group) rooms.ring_of(group).begin();
+    end_of_begun();
+  }
+  if (warp == kWorkers / kWarp) bring<T>(step, rooms, 0);
   __syncthreads();
-  if (threadIdx.x >= kWorkers) {
+  if (warp > kWorkers / kWarp) {
+    const int group = warp - kLed / kWarp;
+    const int count = (step.left_out & StepTuning::kProducts) == 0 ? step.product_count : 0;
+    if (threadIdx.x % kWarp == 0)
+      narrow::stream_weights<T>(step.products, count, rooms.ring_of(group), group);
+  } else if (warp == kWorkers / kWarp) {
     lead<T>(step, rooms);
   } else {
     work<T>(step, rooms);
   }
+#endif
 }
 
 }  // namespace twobw::models::cuda::step

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/cuda/early_begin.cuh"
 #include "models/cuda/shared_room.h"
 #include "models/cuda/step_kernel.cuh"
 
@@ -28,25 +29,19 @@ int whole_packs(std::size_t bytes) {
   return static_cast<int>((bytes + sizeof(uint4) - 1) / sizeof(uint4) * sizeof(uint4));
 }
 
-// Of a team, as with_shape_of() chooses.
-template <typename T>
-std::size_t scratch_of(const CachedAttention<T>& attention) {
-  constexpr int Q = cached::kMostQueries;
-  const bool is_small = attention.size <= 64;
-  if (attention.queries == attention.key_heads)
-    return is_small ? sizeof(cached::Scratch<Shape<8, 1>>) : sizeof(cached::Scratch<Shape<16, 1>>);
-  return is_small ? sizeof(cached::Scratch<Shape<8, Q>>) : sizeof(cached::Scratch<Shape<16, Q>>);
-}
+// Parts of attention that every block reads to put its product's rows together: up to so many bytes of them.
+constexpr std::int64_t kMostParts = 144 << 10;
 
 template <typename T>
 class Program final : public StepProgram {
  public:
   // Whether it can be launched.
   bool make(const StepNotes& notes, const StepTuning& tuning) {
-    for (const StepInstruction& instruction : notes.instructions) add(instruction);
+    if (!is_for_hopper(reinterpret_cast<const void*>(step_kernel<T>))) return false;
+    for (const StepInstruction& instruction : notes.instructions) add(instruction, tuning.joins_in_products);
     if (blocks_ == 0 || !is_one_grid_) return false;
     arguments_.left_out = tuning.left_out;
-    return choose_depth(tuning.most_depth) && upload(tuning.times);
+    return choose_depth(tuning) && upload(tuning.times);
   }
 
   cudaError_t launch(cudaStream_t stream) const override {
@@ -62,25 +57,46 @@ class Program final : public StepProgram {
     config.numAttrs = 1;
     return cudaLaunchKernelEx(&config, step_kernel<T>, arguments_);
   }
-  int depth() const override { return arguments_.depth; }
+  int depth() const override { return kGroups * arguments_.stages * arguments_.rounds; }
   int barriers() const override { return arguments_.count - 1; }
   std::vector<StepTimes> times() const override;
 
  private:
-  void add(const StepInstruction& instruction) {
+  void add(const StepInstruction& instruction, bool joins_in_products) {
     if (instruction.kind == StepKind::Product) {
-      add(instruction.as<FewRows<T>>());
+      const auto product = instruction.as<FewRows<T>>();
+      add(product);
+      if (joins_in_products && put_together_in(product)) {
+        commands_.back().what = instruction;
+        return;
+      }
     } else if (instruction.kind == StepKind::Attend) {
       const auto attention = instruction.as<CachedAttention<T>>();
-      staged_ = std::max(staged_, kTeams * scratch_of(attention));
+      staged_ = std::max(staged_, kScratch);
       partials_ = std::max(partials_, cached_attention_partials(attention.rows, attention.queries,
                                                                 attention.size, attention.splits));
-      instructions_.push_back(instruction);
+      commands_.push_back({.what = instruction});
       if (attention.splits == 1) return;
-      instructions_.push_back(StepInstruction::of(StepKind::Join, attention, instruction.how));
+      commands_.push_back({.what = StepInstruction::of(StepKind::Join, attention, instruction.how)});
       return;
     }
-    instructions_.push_back(instruction);
+    commands_.push_back({.what = instruction});
+  }
+  // Whether the last command puts together what this product takes as its rows, and the product can do that:
+  // it is left to it then.
+  bool put_together_in(const FewRows<T>& product) {
+    if (commands_.empty() || commands_.back().what.kind != StepKind::Join) return false;
+    const StepInstruction join = commands_.back().what;
+    const auto attention = join.as<CachedAttention<T>>();
+    const std::int64_t parts = cached_attention_partials(attention.rows, attention.queries, attention.size,
+                                                         attention.splits);
+    if ((join.how & kJoinsAsClusters) == 0 || product.x != attention.out || product.gain != nullptr ||
+        product.gated || product.rows != attention.rows ||
+        product.in != static_cast<std::int64_t>(attention.queries) * attention.size ||
+        parts * static_cast<std::int64_t>(sizeof(float)) > kMostParts)
+      return false;
+    commands_.back().rows_from = join;
+    return true;
   }
   void add(const FewRows<T>& product) {
     const auto layout =
@@ -98,17 +114,18 @@ class Program final : public StepProgram {
     blocks_ = product.multiprocessors;
   }
 
-  // As deep as there is room for, with one block a multiprocessor.
-  bool choose_depth(int most) {
-    arguments_.count = static_cast<int>(instructions_.size());
+  // As deep as there is room for, with one block a multiprocessor; two stages at least.
+  bool choose_depth(const StepTuning& tuning) {
+    arguments_.count = static_cast<int>(commands_.size());
     arguments_.product_count = static_cast<int>(products_.size());
     arguments_.staged_bytes = whole_packs(staged_);
     arguments_.sums_bytes = whole_packs(sums_);
     arguments_.gains_bytes = whole_packs(gains_);
+    arguments_.rounds = tuning.rounds;
     const std::size_t room = most_room(step_kernel<T>);
-    for (const int depth : {12, 10, 8, 6, 4}) {
-      arguments_.depth = depth;
-      if (depth <= most && arguments_.room() <= room) return can_run();
+    for (int stages = tuning.most_depth / (kGroups * tuning.rounds); stages >= 2; --stages) {
+      arguments_.stages = stages;
+      if (arguments_.room() <= room) return can_run();
     }
     return false;
   }
@@ -124,37 +141,41 @@ class Program final : public StepProgram {
 
   bool upload(bool times) {
     partial_ = on_gpu(static_cast<std::size_t>(partials_) * sizeof(float));
-    for (StepInstruction& instruction : instructions_) {
-      if (instruction.kind != StepKind::Attend && instruction.kind != StepKind::Join) continue;
+    const auto use_own_parts = [&](StepInstruction& instruction) {
+      if (instruction.kind != StepKind::Attend && instruction.kind != StepKind::Join) return;
       auto attention = instruction.as<CachedAttention<T>>();
       attention.partial = static_cast<float*>(partial_.get());
       instruction = StepInstruction::of(instruction.kind, attention, instruction.how);
+    };
+    for (Command& command : commands_) {
+      use_own_parts(command.what);
+      use_own_parts(command.rows_from);
     }
-    on_gpu_instructions_ = on_gpu(instructions_.size() * sizeof(StepInstruction), instructions_.data());
+    on_gpu_commands_ = on_gpu(commands_.size() * sizeof(Command), commands_.data());
     on_gpu_products_ = on_gpu(products_.size() * sizeof(narrow::Streamed), products_.data());
     barrier_ = on_gpu(sizeof(unsigned));
     if (times) times_ = on_gpu(times_count() * sizeof(long long));
-    arguments_.instructions = static_cast<const StepInstruction*>(on_gpu_instructions_.get());
+    arguments_.commands = static_cast<const Command*>(on_gpu_commands_.get());
     arguments_.products = static_cast<const narrow::Streamed*>(on_gpu_products_.get());
     arguments_.barrier = static_cast<unsigned*>(barrier_.get());
     arguments_.times = static_cast<long long*>(times_.get());
-    return partial_ && on_gpu_instructions_ && on_gpu_products_ && barrier_ && (!times || times_);
+    return partial_ && on_gpu_commands_ && on_gpu_products_ && barrier_ && (!times || times_);
   }
   static std::int64_t bytes_of(const StepInstruction& instruction) {
     if (instruction.kind != StepKind::Product) return 0;
     const auto product = instruction.as<FewRows<T>>();
     return (product.gated ? 2 : 1) * product.columns * product.in * static_cast<std::int64_t>(sizeof(T));
   }
-  std::size_t times_count() const { return instructions_.size() * static_cast<std::size_t>(blocks_) * 3; }
+  std::size_t times_count() const { return commands_.size() * static_cast<std::size_t>(blocks_) * 3; }
 
-  std::vector<StepInstruction> instructions_;
+  std::vector<Command> commands_;
   std::vector<narrow::Streamed> products_;
   std::size_t staged_ = 0, sums_ = 0, gains_ = 0;
   std::int64_t partials_ = 0;
   int blocks_ = 0;
   bool is_one_grid_ = true;
   Arguments arguments_;
-  OnGpu on_gpu_instructions_, on_gpu_products_, barrier_, partial_, times_;
+  OnGpu on_gpu_commands_, on_gpu_products_, barrier_, partial_, times_;
 };
 
 template <typename T>
@@ -164,14 +185,14 @@ std::vector<StepTimes> Program<T>::times() const {
   if (!times_ || cudaMemcpy(at.data(), times_.get(), at.size() * sizeof(long long), cudaMemcpyDeviceToHost) !=
                      cudaSuccess)
     return all;
-  const std::size_t count = instructions_.size(), blocks = static_cast<std::size_t>(blocks_);
+  const std::size_t count = commands_.size(), blocks = static_cast<std::size_t>(blocks_);
   const auto time = [&](std::size_t block, std::size_t i, std::size_t what) {
     return static_cast<double>(at[(block * count + i) * 3 + what]);
   };
   // The first has nothing before it, and the last is done when nobody waits.
   for (std::size_t i = 1; i + 1 < count; ++i) {
-    StepTimes& of = all.emplace_back(StepTimes{.kind = instructions_[i].kind,
-                                               .bytes = bytes_of(instructions_[i]),
+    StepTimes& of = all.emplace_back(StepTimes{.kind = commands_[i].what.kind,
+                                               .bytes = bytes_of(commands_[i].what),
                                                .least_wait = 1e18,
                                                .wait = 0,
                                                .staging = 0,

@@ -16,8 +16,10 @@ namespace twobw::models::cuda {
 struct StepTuning {
   enum LeftOut : unsigned { kBarriers = 1, kProducts = 2, kAttention = 4, kStaging = 8 };
   unsigned left_out = 0;
-  int most_depth = 12;  // groups of 16 KB a block that are on their way; 4, 6, 8, 10 or 12
-  bool times = false;   // whether it notes when blocks come to what
+  int most_depth = 12;            // pieces of 16 KB a block that are on their way; 4 or more
+  int rounds = 1;                 // such pieces that are waited for at once
+  bool joins_in_products = true;  // products put attention's parts together, where these are few
+  bool times = false;             // whether it notes when blocks come to what
 };
 
 // Of this thread; as they are, but for measurements.
@@ -34,7 +36,7 @@ struct StepTimes {
 class StepProgram {
  public:
   // Of what was noted. Null where that is not of one 16-bit type, has no product, or the current GPU has no
-  // room for it or cannot run it. Allocates on the GPU, and waits.
+  // room for it or cannot run it (GPUs before Hopper). Allocates on the GPU, and waits.
   static std::unique_ptr<StepProgram> of(const StepNotes& notes, const StepTuning& tuning = {});
 
   virtual ~StepProgram() = default;

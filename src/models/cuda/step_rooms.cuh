@@ -2,82 +2,99 @@
 #pragma once
 
 #include "models/cuda/cached_attend.cuh"
-#include "models/cuda/few_rows_tiles.cuh"
 #include "models/cuda/grid_barrier.cuh"
 #include "models/cuda/step_notes.h"
-#include "models/cuda/weight_stream.cuh"
+#include "models/cuda/step_tiles.cuh"
 
 namespace twobw::models::cuda::step {
 
-constexpr int kWorkers = narrow::kThreads;
-constexpr int kThreads =
-    kWorkers + kWarp;  // one more warp leads: instructions, gains, and the grid's barrier
+// Groups of workers; a warp that leads: instructions, gains and the grid's barrier; a warp a group that streams
+// its weights.
+constexpr int kGroups = narrow::kStreams;
+constexpr int kWorkers = kGroups * narrow::kThreads;
+constexpr int kLed = kWorkers + kWarp;
+constexpr int kThreads = kLed + kGroups * kWarp;
 constexpr int kTeams = kWorkers / cached::kThreads;  // of attention
 
+// An instruction; a product may put its rows together from the parts that attention left.
+struct Command {
+  StepInstruction what;
+  StepInstruction rows_from;  // StepKind::Join: that attention; else nothing
+
+  TWOBW_HOST_DEVICE bool joins() const { return rows_from.kind == StepKind::Join; }
+};
+
 struct Arguments {
-  const StepInstruction* instructions = nullptr;
+  const Command* commands = nullptr;
   const narrow::Streamed* products = nullptr;
   unsigned* barrier = nullptr;
   long long* times = nullptr;  // [blocks, count, 3]: let go, staged, done; null: not wanted
   int count = 0, product_count = 0;
-  int depth = 0;
-  int staged_bytes = 0, sums_bytes = 0, gains_bytes = 0;  // whole packs of 16
+  int stages = 0, rounds = 0;                             // of a group's ring, of a stage
+  int staged_bytes = 0, sums_bytes = 0, gains_bytes = 0;  // whole packs of 16; sums of a group
   unsigned left_out = 0;
 
   std::size_t room() const {
-    return static_cast<std::size_t>(depth) * narrow::kLoads * narrow::kThreads * sizeof(uint4) +
-           staged_bytes + sums_bytes + 2 * gains_bytes + product_count * sizeof(narrow::Streamed) +
-           2 * sizeof(StepInstruction);
+    const std::size_t of_ring =
+        static_cast<std::size_t>(stages) * (narrow::stage_bytes(rounds) + 2 * sizeof(std::uint64_t));
+    return kGroups * (of_ring + static_cast<std::size_t>(sums_bytes)) +
+           static_cast<std::size_t>(staged_bytes + 2 * gains_bytes) + 2 * sizeof(Command);
   }
 };
 
 // The rings; rows, or what attention's warps leave for each other; the warps' sums; the gains of this
-// instruction and of the next; the products; this instruction and the next.
+// instruction and of the next; this instruction and the next; the rings' barriers.
 struct Rooms {
-  uint4* ring;
-  std::byte* staged;
-  float* sums;
-  std::byte* gains;
-  narrow::Streamed* products;
-  StepInstruction* instructions;
-  int gains_bytes;
+  std::byte *rings, *staged, *sums, *gains;
+  Command* commands;
+  std::uint64_t* barriers;
+  int stages, rounds, sums_bytes, gains_bytes;
 
   __device__ static Rooms of(const Arguments& step, uint4* room) {
-    auto* staged = reinterpret_cast<std::byte*>(room + step.depth * narrow::kLoads * narrow::kThreads);
-    std::byte *sums = staged + step.staged_bytes, *gains = sums + step.sums_bytes,
-              *products = gains + 2 * step.gains_bytes;
-    std::byte* instructions = products + step.product_count * sizeof(narrow::Streamed);
-    return {.ring = room,
+    auto* rings = reinterpret_cast<std::byte*>(room);
+    std::byte *staged = rings + kGroups * step.stages * narrow::stage_bytes(step.rounds),
+              *sums = staged + step.staged_bytes, *gains = sums + kGroups * step.sums_bytes,
+              *commands = gains + 2 * step.gains_bytes, *barriers = commands + 2 * sizeof(Command);
+    return {.rings = rings,
             .staged = staged,
-            .sums = reinterpret_cast<float*>(sums),
+            .sums = sums,
             .gains = gains,
-            .products = reinterpret_cast<narrow::Streamed*>(products),
-            .instructions = reinterpret_cast<StepInstruction*>(instructions),
+            .commands = reinterpret_cast<Command*>(commands),
+            .barriers = reinterpret_cast<std::uint64_t*>(barriers),
+            .stages = step.stages,
+            .rounds = step.rounds,
+            .sums_bytes = step.sums_bytes,
             .gains_bytes = step.gains_bytes};
   }
+  __device__ narrow::Ring ring_of(int group) const {
+    std::uint64_t* there = barriers + group * 2 * stages;
+    return {.stages = rings + group * stages * narrow::stage_bytes(rounds),
+            .there = there,
+            .read = there + stages,
+            .count = stages,
+            .rounds = rounds};
+  }
+  __device__ float* sums_of(int group) const { return reinterpret_cast<float*>(sums + group * sums_bytes); }
   __device__ uint4* gains_of(int instruction) const {
     return reinterpret_cast<uint4*>(gains + instruction % 2 * gains_bytes);
   }
-  __device__ StepInstruction* at(int instruction) const { return instructions + instruction % 2; }
+  __device__ Command* at(int instruction) const { return commands + instruction % 2; }
 };
 
-// Barriers: of the block, of the workers, of a team.
-__device__ __forceinline__ void sync_block() {
-  sync_threads<0, kThreads>();
-}
+// Barriers: of all but those that stream, of the workers, of a group, of a team.
+__device__ __forceinline__ void sync_led() { sync_threads<1, kLed>(); }
 struct SyncWorkers {
-  __device__ void operator()() const { sync_threads<1, kWorkers>(); }
+  __device__ void operator()() const { sync_threads<2, kWorkers>(); }
 };
-static_assert(kTeams == 2);
+struct SyncGroup {
+  int group;
+  __device__ void operator()() const { sync_threads<narrow::kThreads>(3 + group); }
+};
 struct SyncTeam {
   int team;
-  __device__ void operator()() const {
-    if (team == 0)
-      sync_threads<2, cached::kThreads>();
-    else
-      sync_threads<3, cached::kThreads>();
-  }
+  __device__ void operator()() const { sync_threads<cached::kThreads>(3 + kGroups + team); }
 };
+static_assert(3 + kGroups + kTeams <= 16);
 
 __device__ __forceinline__ void note_time(const Arguments& step, int instruction, int what) {
   if (step.times == nullptr) return;

@@ -1,10 +1,13 @@
-// The weights of all products of a step as one stream: a thread's ring is full while the step waits for
-// something else than weights.
+// The weights of all products of a step as one stream: a group of a block's warps has a ring in shared memory,
+// which a thread of its own keeps full whatever the step waits for.
 #pragma once
 
+#include "models/cuda/bulk_copy.cuh"
 #include "models/cuda/few_rows_weights.cuh"
 
 namespace twobw::models::cuda::narrow {
+
+constexpr int kStreams = 2;  // groups of kWarps warps in a block, each with tiles of its own
 
 // The weights of a product as they are streamed.
 struct alignas(16) Streamed {
@@ -13,120 +16,140 @@ struct alignas(16) Streamed {
   int in = 0;  // below 0: as many, and gated
 };
 
-// Tiles of product after product are dealt to blocks in turn, so that over a step all read about as much.
+// Tiles of product after product are dealt to the groups of all blocks in turn, so that over a step all read
+// about as much.
 struct Deal {
-  int turn = 0;  // the block that gets the next tile
+  int turn = 0;  // who gets the next tile
 
-  __device__ int first() const {
-    const int tile = static_cast<int>(blockIdx.x) - turn;
-    return tile < 0 ? tile + static_cast<int>(gridDim.x) : tile;
+  static __device__ int all() { return kStreams * static_cast<int>(gridDim.x); }
+  __device__ int first(int stream) const {
+    const int tile = static_cast<int>(blockIdx.x) + stream * static_cast<int>(gridDim.x) - turn;
+    return tile < 0 ? tile + all() : tile;
   }
-  __device__ void pass(int tiles) { turn = (turn + tiles) % static_cast<int>(gridDim.x); }
+  __device__ void pass(int tiles) { turn = (turn + tiles) % all(); }
 };
 
-// The groups of a warp, in the order in which it takes them (as those of one product: Weights). Every
-// fetch_next() ends a group of copies, an empty one after the last.
-template <typename T>
-class WeightStream {
- public:
-  // `products` in shared memory. `depth`: groups on their way, one of those of await_next().
-  __device__ WeightStream(const Streamed* products, int count, uint4* ring, int depth)
-      : products_(products),
-        left_(count),
-        ring_(ring + threadIdx.x),
-        policy_(read_once_policy()),
-        depth_(depth) {
-    open_next();
-    for (int place = 0; place < depth; ++place) fetch_next();
-  }
+// A stage has of a tile's columns what every warp takes of them in so many rounds, a group a round. Pieces of
+// columns lie one behind the other, those of odd columns behind those of even ones and half of all banks on:
+// reading two neighbours at once meets all banks. The values' columns of gated products are behind the gates'.
+template <bool Gated>
+struct StageLayout {
+  int rounds;
 
-  __device__ void await_next() const {
-    switch (depth_) {
-      case 12:
-        return await_groups<11>();
-      case 10:
-        return await_groups<9>();
-      case 8:
-        return await_groups<7>();
-      case 6:
-        return await_groups<5>();
-      default:
-        return await_groups<3>();
+  TWOBW_HOST_DEVICE int groups() const { return rounds * kWarps; }
+  TWOBW_HOST_DEVICE int elements() const { return groups() * kGroupElements<Gated>; }  // of a column
+  TWOBW_HOST_DEVICE int piece() const { return elements() * 2; }                         // in bytes, as below
+  TWOBW_HOST_DEVICE int column(int index) const {
+    return index / 2 * piece() + index % 2 * ((Gated ? 8 : 4) * piece() + 64);
+  }
+  TWOBW_HOST_DEVICE int to_values() const { return 4 * piece(); }
+};
+TWOBW_HOST_DEVICE constexpr int stage_bytes(int rounds) {
+  return rounds * kLoads * kThreads * 16 + 128;
+}
+static_assert(kTile == 8);
+
+// The stages of a group, and two barriers of each: that it is there, and that all warps have read it.
+struct Ring {
+  std::byte* stages;
+  std::uint64_t *there, *read;
+  int count, rounds;
+
+  __device__ std::byte* stage(int place) const { return stages + place * stage_bytes(rounds); }
+  __device__ void begin() const {
+    for (int place = 0; place < count; ++place) {
+      begin_barrier(there + place, 1);
+      begin_barrier(read + place, kWarps);
     }
   }
-  __device__ const uint4* packs() const { return ring_ + place_ * kLoads * kThreads; }
+};
 
-  __device__ void fetch_next() {
-    if (has_more_) {
-      if (gated_) {
-        fetch_group<true>();
-      } else {
-        fetch_group<false>();
+// A place in a ring, and how often it was passed: even or odd.
+struct Place {
+  int index = 0;
+  unsigned parity = 0;
+
+  __device__ void advance(const Ring& ring) {
+    if (++index < ring.count) return;
+    index = 0;
+    parity ^= 1;
+  }
+};
+
+// A tile's weights, stage after stage.
+template <bool Gated, typename T>
+__device__ __forceinline__ void fetch_tile(const T* weight, int columns, int in, int tile, const Ring& ring,
+                                           Place& place, std::uint64_t policy) {
+  const StageLayout<Gated> layout{ring.rounds};
+  const int first = tile * kTile, count = min(kTile, columns - first);
+  const T* from = weight + static_cast<std::int64_t>(first) * in;
+  const std::int64_t to_values = static_cast<std::int64_t>(columns) * in;
+  for (int k = 0; k < in; k += layout.elements()) {
+    const auto bytes = static_cast<unsigned>(min(layout.elements(), in - k)) * 2;
+    std::byte* stage = ring.stage(place.index);
+    std::uint64_t* there = ring.there + place.index;
+    await_phase(ring.read + place.index, place.parity ^ 1);
+    arrive_expecting(there, bytes * static_cast<unsigned>(Gated ? 2 * count : count));
+    const T* piece = from + k;
+#pragma unroll
+    for (int column = 0; column < kTile; ++column) {
+      if (column < count) {
+        fetch_bulk(stage + layout.column(column), piece, bytes, there, policy);
+        if constexpr (Gated)
+          fetch_bulk(stage + layout.column(column) + layout.to_values(), piece + to_values, bytes, there, policy);
       }
-      advance();
+      piece += in;
     }
-    end_group();
-    place_ = place_ + 1 < depth_ ? place_ + 1 : 0;
+    place.advance(ring);
+  }
+}
+
+// By one thread: all weights of a group's tiles, as there is room for them.
+template <typename T>
+__device__ __forceinline__ void stream_weights(const Streamed* products, int count, const Ring& ring,
+                                               int stream) {
+  const std::uint64_t policy = read_once_policy();
+  Deal deal;
+  Place place;
+  const auto read = [&](int i) { return __ldg(reinterpret_cast<const uint4*>(products + min(i, count - 1))); };
+  uint4 raw = count > 0 ? read(0) : uint4{};
+  for (int i = 0; i < count; ++i) {
+    const auto product = *reinterpret_cast<const Streamed*>(&raw);
+    raw = read(i + 1);
+    const int tiles = (product.columns + kTile - 1) / kTile;
+    const auto* weight = static_cast<const T*>(product.weight);
+    for (int tile = deal.first(stream); tile < tiles; tile += Deal::all()) {
+      if (product.in < 0) {
+        fetch_tile<true>(weight, product.columns, -product.in, tile, ring, place, policy);
+      } else {
+        fetch_tile<false>(weight, product.columns, product.in, tile, ring, place, policy);
+      }
+    }
+    deal.pass(tiles);
+  }
+}
+
+// What a warp sees of its group's ring: it takes stage after stage.
+class StreamedWeights {
+ public:
+  explicit __device__ StreamedWeights(const Ring& ring) : ring_(ring) {}
+
+  __device__ int rounds() const { return ring_.rounds; }
+  // The stage that comes next, when it is there.
+  __device__ const std::byte* await_next() const {
+    await_phase(ring_.there + place_.index, place_.parity);
+    return ring_.stage(place_.index);
+  }
+  // This warp has read the stage.
+  __device__ void release() {
+    __syncwarp();
+    if (threadIdx.x % kWarp == 0) arrive(ring_.read + place_.index);
+    place_.advance(ring_);
   }
 
  private:
-  static __device__ int warp() { return static_cast<int>(threadIdx.x) / kWarp; }
-
-  template <bool Gated>
-  __device__ void fetch_group() const {
-    const std::int64_t column = static_cast<std::int64_t>(tile_) * kTile + threadIdx.x % kWarp / 4;
-    const bool exists = column < columns_;
-    const T* from = weight_ + (exists ? column * in_ : 0);
-#pragma unroll
-    for (int load = 0; load < kLoads; ++load) {
-      const int chunk = Gated ? load / 2 : load;
-      const int k =
-          group_ * kGroupElements<Gated> + chunk * kChunk + static_cast<int>(threadIdx.x % 4) * kPack;
-      const bool has = exists && k < in_;
-      const std::int64_t to_values = Gated && load % 2 == 1 ? static_cast<std::int64_t>(columns_) * in_ : 0;
-      fetch(ring_ + (place_ * kLoads + load) * kThreads, from + (has ? k + to_values : 0), has, policy_);
-    }
-  }
-
-  __device__ void advance() {
-    group_ += kWarps;
-    if (group_ < groups_) return;
-    group_ = warp();
-    tile_ += static_cast<int>(gridDim.x);
-    if (tile_ >= tiles_) open_next();
-  }
-
-  // The next product of which this warp has some groups.
-  __device__ void open_next() {
-    has_more_ = false;
-    while (left_ > 0 && !has_more_) {
-      const uint4 raw = read_shared(products_);
-      const auto product = *reinterpret_cast<const Streamed*>(&raw);
-      ++products_;
-      --left_;
-      weight_ = static_cast<const T*>(product.weight);
-      gated_ = product.in < 0;
-      in_ = gated_ ? -product.in : product.in;
-      columns_ = product.columns;
-      groups_ = gated_ ? (in_ + kGroupElements<true> - 1) / kGroupElements<true>
-                       : (in_ + kGroupElements<false> - 1) / kGroupElements<false>;
-      tiles_ = (columns_ + kTile - 1) / kTile;
-      tile_ = deal_.first();
-      group_ = warp();
-      deal_.pass(tiles_);
-      has_more_ = tile_ < tiles_ && group_ < groups_;
-    }
-  }
-
-  const Streamed* products_;
-  int left_;
-  uint4* ring_;
-  std::uint64_t policy_;
-  int depth_, place_ = 0;
-  Deal deal_;
-  const T* weight_ = nullptr;
-  int in_ = 0, columns_ = 0, groups_ = 0, tiles_ = 0, tile_ = 0, group_ = 0;
-  bool gated_ = false, has_more_ = false;
+  Ring ring_;
+  Place place_;
 };
 
 }  // namespace twobw::models::cuda::narrow
