@@ -31,13 +31,19 @@ __device__ __forceinline__ void await_groups() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Last) : "memory");
 }
 
-__device__ __forceinline__ uint4 read_shared(const void* from) {
+__device__ __forceinline__ unsigned shared_address(const void* of) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(of));
+}
+__device__ __forceinline__ uint4 read_shared(unsigned address) {
   uint4 pack;
   asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
                : "=r"(pack.x), "=r"(pack.y), "=r"(pack.z), "=r"(pack.w)
-               : "r"(static_cast<unsigned>(__cvta_generic_to_shared(from)))
+               : "r"(address)
                : "memory");
   return pack;
+}
+__device__ __forceinline__ uint4 read_shared(const void* from) {
+  return read_shared(shared_address(from));
 }
 
 }  // namespace twobw::models::cuda

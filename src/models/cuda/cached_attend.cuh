@@ -36,7 +36,7 @@ __device__ __forceinline__ void attend_part(const CachedAttention<T>& attention,
   const float scale = rsqrtf(static_cast<float>(size));
   // All are asked for before the first is used.
   const bool newest = part.is_last() && warp == 0;
-  Made<S, T> made[S::kQueries], made_key, made_value;
+  Made<S, T> made[S::kQueries], made_key{}, made_value{};
 #pragma unroll
   for (int q = 0; q < S::kQueries; ++q)
     made[q].read(qkv + (heads.first + min(q, heads.count - 1)) * size, lane, size, angles.turn);
@@ -86,15 +86,15 @@ __device__ __forceinline__ void attend_part(const CachedAttention<T>& attention,
       for (int e = 0; e < S::kEach; ++e) {
         const int i = (e * S::kLanes + lane) * S::kPack;
         if (i >= size) continue;
-        store<S::kPack>(key[e], attention.keys + kept + part.seen * size + i);
-        store<S::kPack>(value[e], attention.values + kept + part.seen * size + i);
+        store<S::kPack>(key[e], attention.keys + kept + static_cast<std::int64_t>(part.seen) * size + i);
+        store<S::kPack>(value[e], attention.values + kept + static_cast<std::int64_t>(part.seen) * size + i);
       }
     }
   }
 
-  for (std::int64_t first = part.begin; first < part.end; first += S::kPlaces * S::kSlots) {
+  for (int first = part.begin; first < part.end; first += S::kPlaces * S::kSlots) {
     Kept<S, T> ahead;
-    const std::int64_t next = first + S::kPlaces * S::kSlots;
+    const int next = first + S::kPlaces * S::kSlots;
     if constexpr (S::kReadsAhead)
       ahead.read(attention.keys + kept, attention.values + kept, next + slot, part.end, lane, size);
     float scores[S::kQueries][S::kPlaces];

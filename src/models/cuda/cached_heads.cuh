@@ -61,7 +61,7 @@ struct Made {
 // The angles of a place, of the packs of a lane.
 template <typename S>
 struct Angles {
-  float cosine[S::kEach][S::kPack], sine[S::kEach][S::kPack];
+  float cosine[S::kEach][S::kPack] = {}, sine[S::kEach][S::kPack] = {};
   bool turn = false;
 
   __device__ void read(const float* table, std::int64_t place, int lane, int size) {
@@ -103,14 +103,13 @@ struct Kept {
   using Raw = cached::Raw<S::kPack, T>;
   Raw keys[S::kPlaces][S::kEach], values[S::kPlaces][S::kEach];
 
-  __device__ void read(const T* from_keys, const T* from_values, std::int64_t first, std::int64_t end,
-                       int lane, int size) {
+  __device__ void read(const T* from_keys, const T* from_values, int first, int end, int lane, int size) {
 #pragma unroll
     for (int u = 0; u < S::kPlaces; ++u) {
 #pragma unroll
       for (int e = 0; e < S::kEach; ++e) {
         const int i = (e * S::kLanes + lane) * S::kPack;
-        const std::int64_t at = (first + u * S::kSlots) * size + i;
+        const std::int64_t at = static_cast<std::int64_t>(first + u * S::kSlots) * size + i;
         keys[u][e] = values[u][e] = Raw{};
         if (first + u * S::kSlots >= end || i >= size) continue;
         keys[u][e] = __ldcg(reinterpret_cast<const Raw*>(from_keys + at));

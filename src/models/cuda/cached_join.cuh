@@ -12,7 +12,7 @@ __device__ __forceinline__ void join_as_cluster(const CachedAttention<T>& attent
   const int size = attention.size, of_part = size + 2;
   const float* from = attention.partial + static_cast<std::int64_t>(query) * attention.splits * of_part;
   for (int i = lane; i < size; i += kWarp) {
-    float mixes[kClusterParts], tops[kClusterParts], totals[kClusterParts];
+    float mixes[kClusterParts] = {}, tops[kClusterParts] = {}, totals[kClusterParts] = {};
 #pragma unroll
     for (int part = 0; part < kClusterParts; ++part) {
       if (part >= parts) continue;

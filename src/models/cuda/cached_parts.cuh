@@ -21,19 +21,19 @@ struct Turn {
 
 // The places that a block takes, of one row. How they are dealt out depends on their number, not on the rows.
 struct Part {
-  std::int64_t seen, begin, end;  // `end` without the newest place, which is `seen`
+  int seen, begin, end;  // `end` without the newest place, which is `seen`
   int parts, index;
 
   template <typename T>
   __device__ static Part of(const CachedAttention<T>& attention, const Turn& turn) {
-    const std::int64_t seen = __ldcg(attention.seen + turn.row), length = seen + 1;
-    const std::int64_t even = (length + attention.splits - 1) / attention.splits;
-    const std::int64_t places = even < kFewestPlaces ? kFewestPlaces : even;
-    const std::int64_t begin = turn.part * places;
+    const int seen = static_cast<int>(__ldcg(attention.seen + turn.row)), length = seen + 1;
+    const int even = (length + attention.splits - 1) / attention.splits;
+    const int places = even < kFewestPlaces ? kFewestPlaces : even;
+    const int begin = turn.part * places;
     return {.seen = seen,
             .begin = begin,
             .end = begin + places < seen ? begin + places : seen,
-            .parts = static_cast<int>((length + places - 1) / places),
+            .parts = (length + places - 1) / places,
             .index = turn.part};
   }
   __device__ bool exists() const { return index < parts; }

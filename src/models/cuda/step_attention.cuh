@@ -7,42 +7,30 @@
 
 namespace twobw::models::cuda::step {
 
-// Queries that share a head of keys and a team, where there are more of them than teams.
-constexpr int kSharing = 2;
-
-template <int Lanes, int Q>
-struct Shape : cached::Shape<8, Lanes, 1, Q> {
-  static constexpr bool kReadsAhead = false;  // a step has no registers for it
+// A team takes one query: a step has no registers for several that share a head of keys, nor to read ahead.
+template <int Lanes>
+struct Shape : cached::Shape<8, Lanes, 1, 1> {
+  static constexpr bool kReadsAhead = false;
 };
+constexpr std::size_t kScratch = kTeams * sizeof(cached::Scratch<Shape<16>>);
+// Every part reads its keys and values for itself: more of them than this are better attended to by a kernel
+// whose queries share them.
+constexpr int kMostTaken = 2112;
 
-// Calls `run` with a shape of the heads: as cached_attention() chooses it, but for the queries that share a
-// team, of which bits do not depend.
+// Calls `run` with the shape of the heads, as cached_attention() chooses it.
 template <typename T, typename Run>
 __device__ __forceinline__ void with_shape_of(const CachedAttention<T>& attention, Run run) {
-  const bool is_small = attention.size <= 8 * 8;
-  const bool has_teams =
-      attention.splits * attention.queries * attention.rows <= kTeams * static_cast<int>(gridDim.x);
-  if (attention.queries == attention.key_heads || has_teams) {
-    if (is_small)
-      run(Shape<8, 1>());
-    else
-      run(Shape<16, 1>());
-  } else if (is_small) {
-    run(Shape<8, kSharing>());
-  } else {
-    run(Shape<16, kSharing>());
-  }
+  if (attention.size <= 8 * 8)
+    run(Shape<8>());
+  else
+    run(Shape<16>());
 }
-// Of all teams, whatever with_shape_of() chooses.
-constexpr std::size_t kScratch = kTeams * sizeof(cached::Scratch<Shape<16, kSharing>>);
 
-// Every thread comes to sync_led() once: what the step has made can be read after it. Not inlined, so that
-// what it needs of registers does not weigh on products.
+// Every thread comes to sync_led() once: what the step has made can be read after it.
 template <typename S, typename T>
-__device__ __noinline__ void attend_parts(const CachedAttention<T>* given, std::byte* room) {
-  const CachedAttention<T> attention = *given;
-  const int team = static_cast<int>(threadIdx.x) / cached::kThreads;
-  const int thread = static_cast<int>(threadIdx.x) % cached::kThreads;
+__device__ __forceinline__ void attend_parts(const CachedAttention<T>* given, std::byte* room) {
+  const CachedAttention<T>& attention = *given;
+  const int worker = own_thread(), team = worker / cached::kThreads, thread = worker % cached::kThreads;
   auto& scratch = reinterpret_cast<cached::Scratch<S>*>(room)[team];
   const int group = attention.queries / attention.key_heads;
   const int of_row = attention.key_heads * ((group + S::kQueries - 1) / S::kQueries);
@@ -72,10 +60,10 @@ __device__ __noinline__ void attend_parts(const CachedAttention<T>* given, std::
 }
 
 template <typename T>
-__device__ __noinline__ void join_all(const CachedAttention<T>* given, bool as_clusters) {
+__device__ __forceinline__ void join_all(const CachedAttention<T>* given, bool as_clusters) {
   constexpr int kWarps = kWorkers / kWarp;
-  const CachedAttention<T> attention = *given;
-  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
+  const CachedAttention<T>& attention = *given;
+  const int worker = own_thread(), warp = worker / kWarp, lane = worker % kWarp;
   const int first = static_cast<int>(blockIdx.x + warp * gridDim.x), all = attention.rows * attention.queries;
   const auto parts_of = [&](int query) {
     return cached::Part::of(attention, {.part = 0, .heads = 0, .row = query / attention.queries}).parts;

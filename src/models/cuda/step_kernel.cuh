@@ -52,37 +52,37 @@ __device__ __forceinline__ void lead(const Arguments& step, const Rooms& rooms) 
   }
 }
 
-template <bool Gated, typename T>
-__device__ __forceinline__ void multiply_all(const Arguments& step, const Rooms& rooms, int instruction,
-                                             const narrow::Deal& deal, narrow::StreamedWeights& weights,
-                                             const int* parts) {
-  const Command& command = *rooms.at(instruction);
-  const auto* given = reinterpret_cast<const FewRows<T>*>(command.what.body);
-  const auto layout = narrow::Layout::of<Gated>(given->in);
-  auto* staged = reinterpret_cast<T*>(rooms.staged);
-  if ((step.left_out & StepTuning::kStaging) != 0) {
-    SyncWorkers()();
-  } else if (given->gain != nullptr) {
-    stage_normed(given, layout, staged, rooms.gains_of(instruction));
+template <typename T>
+__device__ __forceinline__ void stage(const Command& command, const uint4* gains, T* staged, const int* parts) {
+  const auto* product = reinterpret_cast<const FewRows<T>*>(command.what.body);
+  const auto layout =
+      product->gated ? narrow::Layout::of<true>(product->in) : narrow::Layout::of<false>(product->in);
+  if (product->gain != nullptr) {
+    stage_normed(product, layout, staged, gains);
   } else if (command.joins()) {
     stage_joined(reinterpret_cast<const CachedAttention<T>*>(command.rows_from.body), layout, staged, parts);
   } else {
-    stage_as_they_are(given, layout, staged);
+    stage_as_they_are(product, layout, staged);
   }
-  if (threadIdx.x == 0) note_time(step, instruction, 1);
-  const int group = static_cast<int>(threadIdx.x) / narrow::kThreads;
-  const FewRows<T> product = *given;
-  narrow::multiply_streamed<Gated>(product, staged, rooms.sums_of(group), weights,
-                                   static_cast<int>(threadIdx.x) % narrow::kThreads, deal.first(group),
+}
+
+// Gives the place in the ring after it.
+template <bool Gated, typename T>
+__device__ __forceinline__ narrow::Place multiply_all(const FewRows<T>* product, const T* staged, float* sums,
+                                                   narrow::Ring ring, narrow::Place place, int first) {
+  narrow::StreamedWeights weights{.ring = ring, .place = place};
+  const int worker = own_thread(), group = worker / narrow::kThreads;
+  narrow::multiply_streamed<Gated>(*product, staged, sums, weights, worker % narrow::kThreads, first,
                                    narrow::Deal::all(), SyncGroup{group});
+  return weights.place;
 }
 
 template <typename T>
-__device__ __noinline__ void embed(const EmbedRows<T>* given) {
-  const EmbedRows<T> rows = *given;
+__device__ __forceinline__ void embed(const EmbedRows<T>* given) {
+  const EmbedRows<T>& rows = *given;
   constexpr int N = kFullPack<T>;
   const int packs = rows.width / N, all = packs * rows.rows;
-  for (int i = static_cast<int>(blockIdx.x * kWorkers + threadIdx.x); i < all;
+  for (int i = static_cast<int>(blockIdx.x * kWorkers + own_thread()); i < all;
        i += static_cast<int>(gridDim.x * kWorkers)) {
     const int row = i / packs;
     const std::int64_t token = __ldcg(rows.tokens + row);
@@ -96,8 +96,8 @@ __device__ __noinline__ void embed(const EmbedRows<T>* given) {
 
 // By the first group.
 template <int N, typename T>
-__device__ __noinline__ void take_tokens(const Likeliest<T>* given) {
-  const Likeliest<T> rows = *given;
+__device__ __forceinline__ void take_tokens(const Likeliest<T>* given) {
+  const Likeliest<T>& rows = *given;
   const std::int64_t each = std::int64_t{narrow::kThreads} * N, needed = (rows.classes + each - 1) / each;
   const unsigned blocks = needed < gridDim.x ? static_cast<unsigned>(needed) : gridDim.x;
   if (blockIdx.x >= blocks) return;
@@ -109,40 +109,47 @@ __device__ __noinline__ void take_tokens(const Likeliest<T>* given) {
 }
 
 template <typename T>
-__device__ __forceinline__ void work(const Arguments& step, const Rooms& rooms) {
+__device__ __forceinline__ void work(const Arguments& step, uint4* room) {
   __shared__ int parts[kMostFewRows];
-  const bool has_products = (step.left_out & StepTuning::kProducts) == 0;
-  const bool has_attention = (step.left_out & StepTuning::kAttention) == 0;
-  const bool has_barriers = (step.left_out & StepTuning::kBarriers) == 0;
-  const int group = static_cast<int>(threadIdx.x) / narrow::kThreads;
-  narrow::StreamedWeights weights(rooms.ring_of(group));
+  const auto has = [&](StepTuning::LeftOut what) { return (step.left_out & what) == 0; };
+  narrow::Place place;
   narrow::Deal deal;
+#pragma unroll 1
   for (int i = 0; i < step.count; ++i) {
+    const Rooms rooms = Rooms::of(step, room);
     const Command& command = *rooms.at(i);
     const StepInstruction& instruction = command.what;
     const StepKind kind = instruction.kind;
+    const int group = own_thread() / narrow::kThreads;
     if (kind == StepKind::Product) {
       if (command.joins())
         count_parts(reinterpret_cast<const CachedAttention<T>*>(command.rows_from.body), parts);
       sync_led();
       const auto* product = reinterpret_cast<const FewRows<T>*>(instruction.body);
-      if (has_products && product->gated) {
-        multiply_all<true, T>(step, rooms, i, deal, weights, parts);
-      } else if (has_products) {
-        multiply_all<false, T>(step, rooms, i, deal, weights, parts);
+      if (has(StepTuning::kProducts)) {
+        auto* staged = reinterpret_cast<T*>(rooms.staged);
+        if (has(StepTuning::kStaging))
+          stage(command, rooms.gains_of(i), staged, parts);
+        else
+          SyncWorkers()();
+        if (threadIdx.x == 0) note_time(step, i, 1);
+        place = product->gated ? multiply_all<true>(product, staged, rooms.sums_of(group),
+                                                    rooms.ring_of(group), place, deal.first(group))
+                               : multiply_all<false>(product, staged, rooms.sums_of(group),
+                                                     rooms.ring_of(group), place, deal.first(group));
       }
       deal.pass(static_cast<int>((product->columns + narrow::kTile - 1) / narrow::kTile));
-    } else if (kind == StepKind::Attend && has_attention) {
+    } else if (kind == StepKind::Attend && has(StepTuning::kAttention)) {
       const auto* attention = reinterpret_cast<const CachedAttention<T>*>(instruction.body);
       with_shape_of(*attention, [&]<typename S>(S) { attend_parts<S>(attention, rooms.staged); });
-    } else if (kind == StepKind::Join && has_attention) {
+    } else if (kind == StepKind::Join && has(StepTuning::kAttention)) {
       const auto* attention = reinterpret_cast<const CachedAttention<T>*>(instruction.body);
       join_all(attention, (instruction.how & kJoinsAsClusters) != 0);
     } else {
       sync_led();
       if (kind == StepKind::Embed) {
         embed(reinterpret_cast<const EmbedRows<T>*>(instruction.body));
-      } else if (kind == StepKind::Likeliest && has_barriers && group == 0) {  // blocks count by barriers
+      } else if (kind == StepKind::Likeliest && has(StepTuning::kBarriers) && group == 0) {
         const auto* rows = reinterpret_cast<const Likeliest<T>*>(instruction.body);
         if (rows->classes % kFullPack<T> == 0) {
           take_tokens<kFullPack<T>>(rows);
@@ -176,7 +183,7 @@ __global__ void __launch_bounds__(kThreads, 1) step_kernel(const __grid_constant
   } else if (warp == kWorkers / kWarp) {
     lead<T>(step, rooms);
   } else {
-    work<T>(step, rooms);
+    work<T>(step, step_room);
   }
 #endif
 }

@@ -39,7 +39,7 @@ class Program final : public StepProgram {
   bool make(const StepNotes& notes, const StepTuning& tuning) {
     if (!is_for_hopper(reinterpret_cast<const void*>(step_kernel<T>))) return false;
     for (const StepInstruction& instruction : notes.instructions) add(instruction, tuning.joins_in_products);
-    if (blocks_ == 0 || !is_one_grid_) return false;
+    if (blocks_ == 0 || !is_one_grid_ || !is_for_teams_) return false;
     arguments_.left_out = tuning.left_out;
     return choose_depth(tuning) && upload(tuning.times);
   }
@@ -72,6 +72,7 @@ class Program final : public StepProgram {
       }
     } else if (instruction.kind == StepKind::Attend) {
       const auto attention = instruction.as<CachedAttention<T>>();
+      is_for_teams_ = is_for_teams_ && attention.rows * attention.queries * attention.splits <= kMostTaken;
       staged_ = std::max(staged_, kScratch);
       partials_ = std::max(partials_, cached_attention_partials(attention.rows, attention.queries,
                                                                 attention.size, attention.splits));
@@ -173,7 +174,7 @@ class Program final : public StepProgram {
   std::size_t staged_ = 0, sums_ = 0, gains_ = 0;
   std::int64_t partials_ = 0;
   int blocks_ = 0;
-  bool is_one_grid_ = true;
+  bool is_one_grid_ = true, is_for_teams_ = true;
   Arguments arguments_;
   OnGpu on_gpu_commands_, on_gpu_products_, barrier_, partial_, times_;
 };

@@ -16,6 +16,13 @@ constexpr int kLed = kWorkers + kWarp;
 constexpr int kThreads = kLed + kGroups * kWarp;
 constexpr int kTeams = kWorkers / cached::kThreads;  // of attention
 
+// This thread's index, read anew: what is made of it in one instruction is not kept over all others.
+__device__ __forceinline__ int own_thread() {
+  int thread = 0;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+}
+
 // An instruction; a product may put its rows together from the parts that attention left.
 struct Command {
   StepInstruction what;
@@ -50,8 +57,11 @@ struct Rooms {
   std::uint64_t* barriers;
   int stages, rounds, sums_bytes, gains_bytes;
 
+  // Made anew where it is used, as own_thread() is.
   __device__ static Rooms of(const Arguments& step, uint4* room) {
-    auto* rings = reinterpret_cast<std::byte*>(room);
+    int begin = 0;
+    asm volatile("mov.u32 %0, 0;" : "=r"(begin));
+    auto* rings = reinterpret_cast<std::byte*>(room) + begin;
     std::byte *staged = rings + kGroups * step.stages * narrow::stage_bytes(step.rounds),
               *sums = staged + step.staged_bytes, *gains = sums + kGroups * step.sums_bytes,
               *commands = gains + 2 * step.gains_bytes, *barriers = commands + 2 * sizeof(Command);
@@ -67,10 +77,8 @@ struct Rooms {
             .gains_bytes = step.gains_bytes};
   }
   __device__ narrow::Ring ring_of(int group) const {
-    std::uint64_t* there = barriers + group * 2 * stages;
-    return {.stages = rings + group * stages * narrow::stage_bytes(rounds),
-            .there = there,
-            .read = there + stages,
+    return {.stages = shared_address(rings) + group * stages * narrow::stage_bytes(rounds),
+            .barriers = shared_address(barriers) + group * stages * 16,
             .count = stages,
             .rounds = rounds};
   }

@@ -12,12 +12,12 @@ using narrow::Layout;
 
 // All rows by all workers, with zeros behind them.
 template <typename T>
-__device__ __noinline__ void stage_as_they_are(const FewRows<T>* given, Layout layout, T* staged) {
+__device__ __forceinline__ void stage_as_they_are(const FewRows<T>* given, Layout layout, T* staged) {
   constexpr int kAtOnce = 4;
-  const FewRows<T> product = *given;
+  const FewRows<T>& product = *given;
   const int packs = static_cast<int>(product.in) / kPack, padded = layout.padded / kPack;
   const int all = product.rows * padded;
-  for (int first = static_cast<int>(threadIdx.x); first < all; first += kAtOnce * kWorkers) {
+  for (int first = own_thread(); first < all; first += kAtOnce * kWorkers) {
     uint4 raw[kAtOnce];
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
@@ -75,7 +75,7 @@ template <int Rows, int Packs, typename T>
 __device__ __forceinline__ void norm_rows_of(int group, const FewRows<T>& product, const Layout& layout,
                                              T* staged, const uint4* gains) {
   __shared__ float sums[kMostFewRows][narrow::kWarps];
-  const int thread = static_cast<int>(threadIdx.x) % narrow::kThreads;
+  const int thread = own_thread() % narrow::kThreads;
   float squares[Rows] = {};
   copy_rows_of<Rows, Packs>(group, thread, product, layout, staged, squares);
 #pragma unroll
@@ -105,10 +105,10 @@ __device__ __forceinline__ void norm_rows_of(int group, const FewRows<T>& produc
 
 // A group has every second row.
 template <typename T>
-__device__ __noinline__ void stage_normed(const FewRows<T>* given, Layout layout, T* staged,
+__device__ __forceinline__ void stage_normed(const FewRows<T>* given, Layout layout, T* staged,
                                           const uint4* gains) {
-  const FewRows<T> product = *given;
-  const int group = static_cast<int>(threadIdx.x) / narrow::kThreads;
+  const FewRows<T>& product = *given;
+  const int group = own_thread() / narrow::kThreads;
   if (group < product.rows) {
     if (product.rows <= kGroups) {
       norm_rows_of<1, 4>(group, product, layout, staged, gains);
@@ -122,20 +122,20 @@ __device__ __noinline__ void stage_normed(const FewRows<T>* given, Layout layout
 // Of every row: before what the attention has left can be read. A barrier stands before stage_joined().
 template <typename T>
 __device__ __forceinline__ void count_parts(const CachedAttention<T>* given, int* parts) {
-  const auto row = static_cast<int>(threadIdx.x);
+  const auto row = own_thread();
   if (row < given->rows) parts[row] = cached::Part::of(*given, {.part = 0, .heads = 0, .row = row}).parts;
 }
 
 // Four elements of a query at a time, as join_as_cluster() has them. Somebody writes what attention would have.
 template <typename T>
-__device__ __noinline__ void stage_joined(const CachedAttention<T>* given, Layout layout, T* staged,
+__device__ __forceinline__ void stage_joined(const CachedAttention<T>* given, Layout layout, T* staged,
                                           const int* parts_of) {
   constexpr int kAtOnce = 4, kParts = cached::kClusterParts;
   using Some = Pack<T, kAtOnce>;
-  const CachedAttention<T> attention = *given;
+  const CachedAttention<T>& attention = *given;
   const int size = attention.size, in = attention.queries * size, of_row = layout.padded / kAtOnce;
   const std::int64_t of_part = size + 2;
-  for (int item = static_cast<int>(threadIdx.x); item < attention.rows * of_row; item += kWorkers) {
+  for (int item = own_thread(); item < attention.rows * of_row; item += kWorkers) {
     const int row = item / of_row, i = item % of_row * kAtOnce, parts = parts_of[row];
     const int query = row * attention.queries + i / size;
     T* out = attention.out + static_cast<std::int64_t>(row) * in + i;
@@ -145,7 +145,7 @@ __device__ __noinline__ void stage_joined(const CachedAttention<T>* given, Layou
       some = *reinterpret_cast<const Some*>(&raw);
     } else if (i < in) {
       const float* from = attention.partial + static_cast<std::int64_t>(query) * attention.splits * of_part;
-      float2 mixes[kParts][kAtOnce / 2], of_all[kParts];
+      float2 mixes[kParts][kAtOnce / 2] = {}, of_all[kParts] = {};
 #pragma unroll
       for (int part = 0; part < kParts; ++part) {
         if (part >= parts) continue;

@@ -13,16 +13,16 @@ struct GroupPacks {
   static constexpr int kChunks = Gated ? kLoads / 2 : kLoads;
   uint4 a[kLoads], b[kChunks];
 
-  // `packs`: the lane's first. `left`: elements of the column from it on; what is behind them is no weight.
-  template <typename T>
-  __device__ __forceinline__ void read(const std::byte* packs, int to_values, const T* x, int left) {
+  // `packs`: the lane's first, `x`: of its row; addresses in shared memory. `left`: elements of the column from
+  // the first on; what is behind them is no weight.
+  __device__ __forceinline__ void read(unsigned packs, int to_values, unsigned x, int left) {
     constexpr int kBytes = kChunk * 2;
 #pragma unroll
     for (int load = 0; load < kLoads; ++load)
       a[load] = Gated ? read_shared(packs + load / 2 * kBytes + load % 2 * to_values)
                       : read_shared(packs + load * kBytes);
 #pragma unroll
-    for (int chunk = 0; chunk < kChunks; ++chunk) b[chunk] = read_shared(x + chunk * kChunk);
+    for (int chunk = 0; chunk < kChunks; ++chunk) b[chunk] = read_shared(x + chunk * kBytes);
     if (__any_sync(~0u, left <= (kChunks - 1) * kChunk)) {
 #pragma unroll
       for (int load = 0; load < kLoads; ++load) {
@@ -40,27 +40,34 @@ __device__ __forceinline__ void multiply_streamed(const FewRows<T>& product, con
                                                   Sync sync) {
   const auto in = static_cast<int>(product.in), columns = static_cast<int>(product.columns);
   const auto layout = Layout::of<Gated>(in);
-  const StageLayout<Gated> stages{weights.rounds()};
+  const StageLayout<Gated> stages{weights.ring.rounds};
   const int warp = thread / kWarp, lane = thread % kWarp, column = lane / 4, rest = lane % 4;
   // Sums of rows that there are not are made of the last's, and not used.
-  const T* x = staged + min(column, product.rows - 1) * layout.stride + rest * kPack;
+  const unsigned x =
+      shared_address(staged) + (min(column, product.rows - 1) * layout.stride + rest * kPack) * 2;
   const int own_packs = stages.column(column) + (warp * kGroupElements<Gated> + rest * kPack) * 2;
   const int of_round = kWarps * kGroupElements<Gated>;
   int tile = 0;
+#pragma unroll 1
   for (int at = first * kTile; at < columns; at += stride * kTile, ++tile) {
     Outputs<Gated, T> outputs;
     const bool writes = tile % kWarps == warp;
     if (writes) outputs.read_addends(product, at, lane);
     float sum[2][4] = {};
+#pragma unroll 1
     for (int group = warp; group - warp < layout.groups;) {
-      const std::byte* packs = weights.await_next() + own_packs;
-      for (int round = 1; round <= weights.rounds(); ++round) {
+      unsigned packs = weights.await_next() + own_packs;
+#pragma unroll 1
+      for (int round = weights.ring.rounds; round > 0; --round) {
         const int k = group * kGroupElements<Gated>;
-        const bool has = group < layout.groups;
-        GroupPacks<Gated> read;
-        if (has) read.read(packs, stages.to_values(), x + k, in - k - rest * kPack);
-        if (round == weights.rounds()) weights.release();
-        if (has) multiply_packs<Gated, T>(read.a, read.b, sum);
+        if (group < layout.groups) {
+          GroupPacks<Gated> read;
+          read.read(packs, stages.to_values(), x + k * 2, in - k - rest * kPack);
+          if (round == 1) weights.release();
+          multiply_packs<Gated, T>(read.a, read.b, sum);
+        } else if (round == 1) {
+          weights.release();
+        }
         packs += of_round * 2;
         group += kWarps;
       }

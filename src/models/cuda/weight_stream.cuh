@@ -51,15 +51,16 @@ static_assert(kTile == 8);
 
 // The stages of a group, and two barriers of each: that it is there, and that all warps have read it.
 struct Ring {
-  std::byte* stages;
-  std::uint64_t *there, *read;
+  unsigned stages, barriers;  // addresses in shared memory
   int count, rounds;
 
-  __device__ std::byte* stage(int place) const { return stages + place * stage_bytes(rounds); }
+  __device__ unsigned stage(int place) const { return stages + place * stage_bytes(rounds); }
+  __device__ unsigned there(int place) const { return barriers + place * 16; }
+  __device__ unsigned read(int place) const { return barriers + place * 16 + 8; }
   __device__ void begin() const {
     for (int place = 0; place < count; ++place) {
-      begin_barrier(there + place, 1);
-      begin_barrier(read + place, kWarps);
+      begin_barrier(there(place), 1);
+      begin_barrier(read(place), kWarps);
     }
   }
 };
@@ -86,9 +87,8 @@ __device__ __forceinline__ void fetch_tile(const T* weight, int columns, int in,
   const std::int64_t to_values = static_cast<std::int64_t>(columns) * in;
   for (int k = 0; k < in; k += layout.elements()) {
     const auto bytes = static_cast<unsigned>(min(layout.elements(), in - k)) * 2;
-    std::byte* stage = ring.stage(place.index);
-    std::uint64_t* there = ring.there + place.index;
-    await_phase(ring.read + place.index, place.parity ^ 1);
+    const unsigned stage = ring.stage(place.index), there = ring.there(place.index);
+    await_phase(ring.read(place.index), place.parity ^ 1);
     arrive_expecting(there, bytes * static_cast<unsigned>(Gated ? 2 * count : count));
     const T* piece = from + k;
 #pragma unroll
@@ -130,26 +130,21 @@ __device__ __forceinline__ void stream_weights(const Streamed* products, int cou
 }
 
 // What a warp sees of its group's ring: it takes stage after stage.
-class StreamedWeights {
- public:
-  explicit __device__ StreamedWeights(const Ring& ring) : ring_(ring) {}
+struct StreamedWeights {
+  Ring ring;
+  Place place;
 
-  __device__ int rounds() const { return ring_.rounds; }
   // The stage that comes next, when it is there.
-  __device__ const std::byte* await_next() const {
-    await_phase(ring_.there + place_.index, place_.parity);
-    return ring_.stage(place_.index);
+  __device__ unsigned await_next() const {
+    await_phase(ring.there(place.index), place.parity);
+    return ring.stage(place.index);
   }
   // This warp has read the stage.
   __device__ void release() {
     __syncwarp();
-    if (threadIdx.x % kWarp == 0) arrive(ring_.read + place_.index);
-    place_.advance(ring_);
+    if (threadIdx.x % kWarp == 0) arrive(ring.read(place.index));
+    place.advance(ring);
   }
-
- private:
-  Ring ring_;
-  Place place_;
 };
 
 }  // namespace twobw::models::cuda::narrow
