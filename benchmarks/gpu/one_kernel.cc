@@ -179,6 +179,8 @@ void print_one_kernel(const inference::StepGraphs::Work& work, const at::TensorO
       variants.push_back({.name = name, .program = std::move(program)});
   };
   for (const int depth : {12, 10, 8, 6, 4}) add(fmt::format("rings of {}", depth), {.most_depth = depth});
+  for (const int rounds : {2, 3}) add(fmt::format("stages of {} pieces", rounds), {.rounds = rounds});
+  add("parts joined first", {.joins_in_products = false});
   const auto without = [&](const std::string& name, unsigned left_out) {
     for (const int depth : {12, 6})
       add(fmt::format("{}, {}", name, depth), {.left_out = left_out, .most_depth = depth});

@@ -185,7 +185,16 @@ class SmallDecoder {
 };
 
 template <typename T>
-class StepsInOneKernel : public CudaTest {};
+class StepsInOneKernel : public CudaTest {
+ protected:
+  void SetUp() override {
+    CudaTest::SetUp();
+    int major = 0;
+    if (!IsSkipped() && cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) == cudaSuccess &&
+        major < 9)
+      GTEST_SKIP() << "GPUs before Hopper have kernels one by one";
+  }
+};
 using NarrowTypes = testing::Types<__nv_bfloat16, __half>;
 TYPED_TEST_SUITE(StepsInOneKernel, NarrowTypes);
 
@@ -255,6 +264,22 @@ TYPED_TEST(StepsInOneKernel, RingsOfAllDepthsGiveTheSameBits) {
   for (const int depth : {4, 6, 8, 10, 12}) {
     SCOPED_TRACE(depth);
     expect_same_bits<TypeParam>({.splits = 2, .width = 1024, .hidden = 3000}, 2, {.most_depth = depth});
+  }
+  for (const int rounds : {2, 3}) {
+    SCOPED_TRACE(rounds);
+    expect_same_bits<TypeParam>({.rows = 2, .width = 1024, .hidden = 3000}, 2, {.rounds = rounds});
+    expect_same_bits<TypeParam>({.rows = 3, .width = 1032, .hidden = 5000}, 2, {.rounds = rounds});
+  }
+}
+
+// Attention's parts are put together by all blocks before the next product, or by each in it.
+TYPED_TEST(StepsInOneKernel, PartsAreJoinedInProductsOrBeforeThem) {
+  for (const bool in_products : {true, false}) {
+    SCOPED_TRACE(in_products);
+    for (const int rows : {1, 3, 8})
+      expect_same_bits<TypeParam>(
+          {.rows = rows, .queries = 8, .keys = 2, .splits = 8, .places = 700, .seen = 500, .turns = true}, 2,
+          {.joins_in_products = in_products});
   }
 }
 

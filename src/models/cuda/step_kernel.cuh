@@ -178,8 +178,7 @@ __global__ void __launch_bounds__(kThreads, 1) step_kernel(const __grid_constant
   if (warp > kWorkers / kWarp) {
     const int group = warp - kLed / kWarp;
     const int count = (step.left_out & StepTuning::kProducts) == 0 ? step.product_count : 0;
-    if (threadIdx.x % kWarp == 0)
-      narrow::stream_weights<T>(step.products, count, rooms.ring_of(group), group);
+    narrow::stream_weights<T>(step.products, count, rooms.ring_of(group), group);
   } else if (warp == kWorkers / kWarp) {
     lead<T>(step, rooms);
   } else {

@@ -14,8 +14,8 @@ struct GroupPacks {
   uint4 a[kLoads], b[kChunks];
 
   // `packs`: the lane's first, `x`: of its row; addresses in shared memory. `left`: elements of the column from
-  // the first on; what is behind them is no weight.
-  __device__ __forceinline__ void read(unsigned packs, int to_values, unsigned x, int left) {
+  // the group on; what is behind them is no weight.
+  __device__ __forceinline__ void read(unsigned packs, int to_values, unsigned x, int left, int rest) {
     constexpr int kBytes = kChunk * 2;
 #pragma unroll
     for (int load = 0; load < kLoads; ++load)
@@ -23,10 +23,10 @@ struct GroupPacks {
                       : read_shared(packs + load * kBytes);
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; ++chunk) b[chunk] = read_shared(x + chunk * kBytes);
-    if (__any_sync(~0u, left <= (kChunks - 1) * kChunk)) {
+    if (left < kGroupElements<Gated>) {
 #pragma unroll
       for (int load = 0; load < kLoads; ++load) {
-        if ((Gated ? load / 2 : load) * kChunk >= left) a[load] = make_uint4(0, 0, 0, 0);
+        if ((Gated ? load / 2 : load) * kChunk + rest * kPack >= left) a[load] = make_uint4(0, 0, 0, 0);
       }
     }
   }
@@ -62,7 +62,7 @@ __device__ __forceinline__ void multiply_streamed(const FewRows<T>& product, con
         const int k = group * kGroupElements<Gated>;
         if (group < layout.groups) {
           GroupPacks<Gated> read;
-          read.read(packs, stages.to_values(), x + k * 2, in - k - rest * kPack);
+          read.read(packs, stages.to_values(), x + k * 2, in - k, rest);
           if (round == 1) weights.release();
           multiply_packs<Gated, T>(read.a, read.b, sum);
         } else if (round == 1) {

@@ -1,5 +1,5 @@
 // The weights of all products of a step as one stream: a group of a block's warps has a ring in shared memory,
-// which a thread of its own keeps full whatever the step waits for.
+// which a warp of its own keeps full whatever the step waits for.
 #pragma once
 
 #include "models/cuda/bulk_copy.cuh"
@@ -77,34 +77,29 @@ struct Place {
   }
 };
 
-// A tile's weights, stage after stage.
+// A tile's weights, stage after stage: a lane asks for the pieces of one column.
 template <bool Gated, typename T>
 __device__ __forceinline__ void fetch_tile(const T* weight, int columns, int in, int tile, const Ring& ring,
                                            Place& place, std::uint64_t policy) {
   const StageLayout<Gated> layout{ring.rounds};
-  const int first = tile * kTile, count = min(kTile, columns - first);
-  const T* from = weight + static_cast<std::int64_t>(first) * in;
-  const std::int64_t to_values = static_cast<std::int64_t>(columns) * in;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, index = lane % kTile;
+  const int count = min(kTile, columns - tile * kTile);
+  const bool of_values = lane >= kTile, asks = lane < (Gated ? 2 : 1) * kTile && index < count;
+  const std::int64_t column = static_cast<std::int64_t>(tile) * kTile + index + (of_values ? columns : 0);
+  const T* from = weight + column * in;
+  const int to = layout.column(index) + (of_values ? layout.to_values() : 0);
   for (int k = 0; k < in; k += layout.elements()) {
     const auto bytes = static_cast<unsigned>(min(layout.elements(), in - k)) * 2;
     const unsigned stage = ring.stage(place.index), there = ring.there(place.index);
     await_phase(ring.read(place.index), place.parity ^ 1);
-    arrive_expecting(there, bytes * static_cast<unsigned>(Gated ? 2 * count : count));
-    const T* piece = from + k;
-#pragma unroll
-    for (int column = 0; column < kTile; ++column) {
-      if (column < count) {
-        fetch_bulk(stage + layout.column(column), piece, bytes, there, policy);
-        if constexpr (Gated)
-          fetch_bulk(stage + layout.column(column) + layout.to_values(), piece + to_values, bytes, there, policy);
-      }
-      piece += in;
-    }
+    if (lane == 0) arrive_expecting(there, bytes * static_cast<unsigned>(Gated ? 2 * count : count));
+    __syncwarp();
+    if (asks) fetch_bulk(stage + to, from + k, bytes, there, policy);
     place.advance(ring);
   }
 }
 
-// By one thread: all weights of a group's tiles, as there is room for them.
+// By a warp: all weights of a group's tiles, as there is room for them.
 template <typename T>
 __device__ __forceinline__ void stream_weights(const Streamed* products, int count, const Ring& ring,
                                                int stream) {
