@@ -1,6 +1,6 @@
-// Copies of whole pieces from memory to shared memory by the copy engine of Hopper and later: one thread asks,
-// and barriers in shared memory (mbarriers) tell who reads them. On GPUs before it they do nothing. Places in
-// shared memory are given as shared_address() has them.
+// Copies of whole pieces from memory to shared memory by the copy engine of Hopper and later: one thread
+// asks, and barriers in shared memory (mbarriers) tell who reads them. On GPUs before it they do nothing.
+// Places in shared memory are given as shared_address() has them.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,7 @@ namespace twobw::models::cuda {
 // end_of_begun() by the thread that began them, then a barrier of the block.
 __device__ __forceinline__ void begin_barrier(unsigned barrier, unsigned count) {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count)
-               : "memory");
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
 #endif
 }
 __device__ __forceinline__ void end_of_begun() {
@@ -31,8 +30,7 @@ __device__ __forceinline__ void arrive(unsigned barrier) {
 }
 __device__ __forceinline__ void arrive_expecting(unsigned barrier, unsigned bytes) {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
-               "r"(bytes)
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
 #endif
 }
@@ -60,7 +58,8 @@ __device__ __forceinline__ void fetch_bulk(unsigned to, const void* from, unsign
                                            std::uint64_t policy) {
 #if __CUDA_ARCH__ >= 900
   asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], "
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, "
+      "[%3], "
       "%4;" ::"r"(to),
       "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(barrier), "l"(policy)
       : "memory");

@@ -14,7 +14,8 @@ class GridBarrier {
 
   __device__ void arrive() const {
     const unsigned own = blockIdx.x == 0 ? kTurn - (gridDim.x - 1) : 1;
-    asm volatile("red.add.release.gpu.global.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(counter_)), "r"(own)
+    asm volatile("red.add.release.gpu.global.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(counter_)),
+                 "r"(own)
                  : "memory");
   }
   __device__ void await() {

@@ -53,7 +53,8 @@ __device__ __forceinline__ void lead(const Arguments& step, const Rooms& rooms) 
 }
 
 template <typename T>
-__device__ __forceinline__ void stage(const Command& command, const uint4* gains, T* staged, const int* parts) {
+__device__ __forceinline__ void stage(const Command& command, const uint4* gains, T* staged,
+                                      const int* parts) {
   const auto* product = reinterpret_cast<const FewRows<T>*>(command.what.body);
   const auto layout =
       product->gated ? narrow::Layout::of<true>(product->in) : narrow::Layout::of<false>(product->in);
@@ -69,7 +70,7 @@ __device__ __forceinline__ void stage(const Command& command, const uint4* gains
 // Gives the place in the ring after it.
 template <bool Gated, typename T>
 __device__ __forceinline__ narrow::Place multiply_all(const FewRows<T>* product, const T* staged, float* sums,
-                                                   narrow::Ring ring, narrow::Place place, int first) {
+                                                      narrow::Ring ring, narrow::Place place, int first) {
   narrow::StreamedWeights weights{.ring = ring, .place = place};
   const int worker = own_thread(), group = worker / narrow::kThreads;
   narrow::multiply_streamed<Gated>(*product, staged, sums, weights, worker % narrow::kThreads, first,

@@ -89,8 +89,8 @@ class Program final : public StepProgram {
     if (commands_.empty() || commands_.back().what.kind != StepKind::Join) return false;
     const StepInstruction join = commands_.back().what;
     const auto attention = join.as<CachedAttention<T>>();
-    const std::int64_t parts = cached_attention_partials(attention.rows, attention.queries, attention.size,
-                                                         attention.splits);
+    const std::int64_t parts =
+        cached_attention_partials(attention.rows, attention.queries, attention.size, attention.splits);
     if ((join.how & kJoinsAsClusters) == 0 || product.x != attention.out || product.gain != nullptr ||
         product.gated || product.rows != attention.rows ||
         product.in != static_cast<std::int64_t>(attention.queries) * attention.size ||

@@ -29,7 +29,7 @@ StepTuning& step_tuning();
 // What blocks took of an instruction, in cycles: until all others had come, to stage the rows, for the rest.
 struct StepTimes {
   StepKind kind;
-  std::int64_t bytes;  // of weights
+  std::int64_t bytes;                                 // of weights
   double least_wait, wait, staging, rest, most_rest;  // over the blocks: the least, means, the most
 };
 

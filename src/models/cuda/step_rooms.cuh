@@ -8,8 +8,8 @@
 
 namespace twobw::models::cuda::step {
 
-// Groups of workers; a warp that leads: instructions, gains and the grid's barrier; a warp a group that streams
-// its weights.
+// Groups of workers; a warp that leads: instructions, gains and the grid's barrier; a warp a group that
+// streams its weights.
 constexpr int kGroups = narrow::kStreams;
 constexpr int kWorkers = kGroups * narrow::kThreads;
 constexpr int kLed = kWorkers + kWarp;
@@ -90,7 +90,9 @@ struct Rooms {
 };
 
 // Barriers: of all but those that stream, of the workers, of a group, of a team.
-__device__ __forceinline__ void sync_led() { sync_threads<1, kLed>(); }
+__device__ __forceinline__ void sync_led() {
+  sync_threads<1, kLed>();
+}
 struct SyncWorkers {
   __device__ void operator()() const { sync_threads<2, kWorkers>(); }
 };

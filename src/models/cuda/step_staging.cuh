@@ -106,7 +106,7 @@ __device__ __forceinline__ void norm_rows_of(int group, const FewRows<T>& produc
 // A group has every second row.
 template <typename T>
 __device__ __forceinline__ void stage_normed(const FewRows<T>* given, Layout layout, T* staged,
-                                          const uint4* gains) {
+                                             const uint4* gains) {
   const FewRows<T>& product = *given;
   const int group = own_thread() / narrow::kThreads;
   if (group < product.rows) {
@@ -126,10 +126,11 @@ __device__ __forceinline__ void count_parts(const CachedAttention<T>* given, int
   if (row < given->rows) parts[row] = cached::Part::of(*given, {.part = 0, .heads = 0, .row = row}).parts;
 }
 
-// Four elements of a query at a time, as join_as_cluster() has them. Somebody writes what attention would have.
+// Four elements of a query at a time, as join_as_cluster() has them. Somebody writes what attention would
+// have.
 template <typename T>
 __device__ __forceinline__ void stage_joined(const CachedAttention<T>* given, Layout layout, T* staged,
-                                          const int* parts_of) {
+                                             const int* parts_of) {
   constexpr int kAtOnce = 4, kParts = cached::kClusterParts;
   using Some = Pack<T, kAtOnce>;
   const CachedAttention<T>& attention = *given;

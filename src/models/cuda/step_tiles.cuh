@@ -13,8 +13,8 @@ struct GroupPacks {
   static constexpr int kChunks = Gated ? kLoads / 2 : kLoads;
   uint4 a[kLoads], b[kChunks];
 
-  // `packs`: the lane's first, `x`: of its row; addresses in shared memory. `left`: elements of the column from
-  // the group on; what is behind them is no weight.
+  // `packs`: the lane's first, `x`: of its row; addresses in shared memory. `left`: elements of the column
+  // from the group on; what is behind them is no weight.
   __device__ __forceinline__ void read(unsigned packs, int to_values, unsigned x, int left, int rest) {
     constexpr int kBytes = kChunk * 2;
 #pragma unroll

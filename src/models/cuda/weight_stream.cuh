@@ -1,5 +1,5 @@
-// The weights of all products of a step as one stream: a group of a block's warps has a ring in shared memory,
-// which a warp of its own keeps full whatever the step waits for.
+// The weights of all products of a step as one stream: a group of a block's warps has a ring in shared
+// memory, which a warp of its own keeps full whatever the step waits for.
 #pragma once
 
 #include "models/cuda/bulk_copy.cuh"
@@ -31,14 +31,15 @@ struct Deal {
 
 // A stage has of a tile's columns what every warp takes of them in so many rounds, a group a round. Pieces of
 // columns lie one behind the other, those of odd columns behind those of even ones and half of all banks on:
-// reading two neighbours at once meets all banks. The values' columns of gated products are behind the gates'.
+// reading two neighbours at once meets all banks. The values' columns of gated products are behind the
+// gates'.
 template <bool Gated>
 struct StageLayout {
   int rounds;
 
   TWOBW_HOST_DEVICE int groups() const { return rounds * kWarps; }
   TWOBW_HOST_DEVICE int elements() const { return groups() * kGroupElements<Gated>; }  // of a column
-  TWOBW_HOST_DEVICE int piece() const { return elements() * 2; }                         // in bytes, as below
+  TWOBW_HOST_DEVICE int piece() const { return elements() * 2; }                       // in bytes, as below
   TWOBW_HOST_DEVICE int column(int index) const {
     return index / 2 * piece() + index % 2 * ((Gated ? 8 : 4) * piece() + 64);
   }
@@ -106,7 +107,9 @@ __device__ __forceinline__ void stream_weights(const Streamed* products, int cou
   const std::uint64_t policy = read_once_policy();
   Deal deal;
   Place place;
-  const auto read = [&](int i) { return __ldg(reinterpret_cast<const uint4*>(products + min(i, count - 1))); };
+  const auto read = [&](int i) {
+    return __ldg(reinterpret_cast<const uint4*>(products + min(i, count - 1)));
+  };
   uint4 raw = count > 0 ? read(0) : uint4{};
   for (int i = 0; i < count; ++i) {
     const auto product = *reinterpret_cast<const Streamed*>(&raw);
