@@ -268,7 +268,7 @@ TYPED_TEST(StepsInOneKernel, RingsOfAllDepthsGiveTheSameBits) {
   for (const int rounds : {2, 3}) {
     SCOPED_TRACE(rounds);
     expect_same_bits<TypeParam>({.rows = 2, .width = 1024, .hidden = 3000}, 2, {.rounds = rounds});
-    expect_same_bits<TypeParam>({.rows = 3, .width = 1032, .hidden = 5000}, 2, {.rounds = rounds});
+    expect_same_bits<TypeParam>({.width = 1032, .hidden = 5000}, 2, {.rounds = rounds});
   }
 }
 
