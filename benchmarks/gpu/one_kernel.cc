@@ -178,11 +178,18 @@ void print_one_kernel(const inference::StepGraphs::Work& work, const at::TensorO
     else
       variants.push_back({.name = name, .program = std::move(program)});
   };
-  for (const int depth : {12, 10, 8, 6, 4}) add(fmt::format("rings of {}", depth), {.most_depth = depth});
-  for (const int rounds : {2, 3}) add(fmt::format("stages of {} pieces", rounds), {.rounds = rounds});
+  for (const int depth : {12, 8, 4}) {
+    for (const int asked : {1, 2, 3, 4, 6})
+      if (asked <= depth / 2)
+        add(fmt::format("rings of {}, {} asked", depth, asked), {.most_depth = depth, .most_asked = asked});
+  }
   add("parts joined first", {.joins_in_products = false});
+  add("without weights", {.left_out = StepTuning::kWeights});
+  add("w/o weights, barriers", {.left_out = StepTuning::kWeights | StepTuning::kBarriers});
+  add("w/o weights, staging", {.left_out = StepTuning::kWeights | StepTuning::kStaging});
+  add("w/o weights, attent.", {.left_out = StepTuning::kWeights | StepTuning::kAttention});
   const auto without = [&](const std::string& name, unsigned left_out) {
-    for (const int depth : {12, 6})
+    for (const int depth : {12})
       add(fmt::format("{}, {}", name, depth), {.left_out = left_out, .most_depth = depth});
   };
   without("no attention", StepTuning::kAttention);
@@ -200,11 +207,11 @@ void print_one_kernel(const inference::StepGraphs::Work& work, const at::TensorO
   for (int round = 0; round < kRounds; ++round) {
     for (Variant& variant : variants) variant.times.push_back(steps.time(variant));
   }
-  fmt::print("  {:<20} {:>9} {:>9} {:>9} {:>7} {:>9} {:>6} {:>6}\n", "steps of 4", "us a step", "least",
+  fmt::print("  {:<22} {:>9} {:>9} {:>9} {:>7} {:>9} {:>6} {:>6}\n", "steps of 4", "us a step", "least",
              "most", "TB/s", "barriers", "depth", "same");
   for (const Variant& variant : variants) {
     const auto [least, most] = std::ranges::minmax(variant.times);
-    fmt::print("  {:<20} {:>9.1f} {:>9.1f} {:>9.1f} {:>7.2f} {:>9} {:>6} {:>6}\n", variant.name,
+    fmt::print("  {:<22} {:>9.1f} {:>9.1f} {:>9.1f} {:>7.2f} {:>9} {:>6} {:>6}\n", variant.name,
                variant.median(), least, most, weights / variant.median() / 1e6,
                variant.program ? variant.program->barriers() : 0,
                variant.program ? variant.program->depth() : 0, variant.is_same ? "yes" : "no");

@@ -70,11 +70,12 @@ __device__ __forceinline__ void stage(const Command& command, const uint4* gains
 // Gives the place in the ring after it.
 template <bool Gated, typename T>
 __device__ __forceinline__ narrow::Place multiply_all(const FewRows<T>* product, const T* staged, float* sums,
-                                                      narrow::Ring ring, narrow::Place place, int first) {
-  narrow::StreamedWeights weights{.ring = ring, .place = place};
+                                                      narrow::Ring ring, narrow::Place place, int first,
+                                                      const narrow::Outputs<false, T>* early, bool waits) {
+  narrow::StreamedWeights weights{.ring = ring, .place = place, .waits = waits};
   const int worker = own_thread(), group = worker / narrow::kThreads;
   narrow::multiply_streamed<Gated>(*product, staged, sums, weights, worker % narrow::kThreads, first,
-                                   narrow::Deal::all(), SyncGroup{group});
+                                   narrow::Deal::all(), early, SyncGroup{group});
   return weights.place;
 }
 
@@ -125,8 +126,11 @@ __device__ __forceinline__ void work(const Arguments& step, uint4* room) {
     if (kind == StepKind::Product) {
       if (command.joins())
         count_parts(reinterpret_cast<const CachedAttention<T>*>(command.rows_from.body), parts);
-      sync_led();
       const auto* product = reinterpret_cast<const FewRows<T>*>(instruction.body);
+      narrow::Outputs<false, T> early;
+      if (command.adds_early && own_thread() % narrow::kThreads < kWarp)
+        early.read_addends(*product, std::int64_t{deal.first(group)} * narrow::kTile, own_thread() % kWarp);
+      sync_led();
       if (has(StepTuning::kProducts)) {
         auto* staged = reinterpret_cast<T*>(rooms.staged);
         if (has(StepTuning::kStaging))
@@ -134,10 +138,14 @@ __device__ __forceinline__ void work(const Arguments& step, uint4* room) {
         else
           SyncWorkers()();
         if (threadIdx.x == 0) note_time(step, i, 1);
-        place = product->gated ? multiply_all<true>(product, staged, rooms.sums_of(group),
-                                                    rooms.ring_of(group), place, deal.first(group))
-                               : multiply_all<false>(product, staged, rooms.sums_of(group),
-                                                     rooms.ring_of(group), place, deal.first(group));
+        place = product->gated
+                    ? multiply_all<true>(product, staged, rooms.sums_of(group), rooms.ring_of(group), place,
+                                         deal.first(group),
+                                         static_cast<const narrow::Outputs<false, T>*>(nullptr),
+                                         has(StepTuning::kWeights))
+                    : multiply_all<false>(product, staged, rooms.sums_of(group), rooms.ring_of(group), place,
+                                          deal.first(group), command.adds_early ? &early : nullptr,
+                                          has(StepTuning::kWeights));
       }
       deal.pass(static_cast<int>((product->columns + narrow::kTile - 1) / narrow::kTile));
     } else if (kind == StepKind::Attend && has(StepTuning::kAttention)) {
@@ -178,7 +186,8 @@ __global__ void __launch_bounds__(kThreads, 1) step_kernel(const __grid_constant
   __syncthreads();
   if (warp > kWorkers / kWarp) {
     const int group = warp - kLed / kWarp;
-    const int count = (step.left_out & StepTuning::kProducts) == 0 ? step.product_count : 0;
+    const int count =
+        (step.left_out & (StepTuning::kProducts | StepTuning::kWeights)) == 0 ? step.product_count : 0;
     narrow::stream_weights<T>(step.products, count, rooms.ring_of(group), group);
   } else if (warp == kWorkers / kWarp) {
     lead<T>(step, rooms);

@@ -66,10 +66,15 @@ class Program final : public StepProgram {
     if (instruction.kind == StepKind::Product) {
       const auto product = instruction.as<FewRows<T>>();
       add(product);
+      const bool adds_early = product.added != nullptr && !product.gated && !commands_.empty() &&
+                              out_of(commands_.back().what) != product.added;
       if (joins_in_products && put_together_in(product)) {
         commands_.back().what = instruction;
-        return;
+      } else {
+        commands_.push_back({.what = instruction});
       }
+      commands_.back().adds_early = adds_early;
+      return;
     } else if (instruction.kind == StepKind::Attend) {
       const auto attention = instruction.as<CachedAttention<T>>();
       is_for_teams_ = is_for_teams_ && attention.rows * attention.queries * attention.splits <= kMostTaken;
@@ -82,6 +87,20 @@ class Program final : public StepProgram {
       return;
     }
     commands_.push_back({.what = instruction});
+  }
+  // Where an instruction writes what the next may take.
+  static const void* out_of(const StepInstruction& instruction) {
+    switch (instruction.kind) {
+      case StepKind::Embed:
+        return instruction.as<EmbedRows<T>>().out;
+      case StepKind::Product:
+        return instruction.as<FewRows<T>>().out;
+      case StepKind::Attend:
+      case StepKind::Join:
+        return instruction.as<CachedAttention<T>>().out;
+      default:
+        return nullptr;
+    }
   }
   // Whether the last command puts together what this product takes as its rows, and the product can do that:
   // it is left to it then.
@@ -123,6 +142,7 @@ class Program final : public StepProgram {
     arguments_.sums_bytes = whole_packs(sums_);
     arguments_.gains_bytes = whole_packs(gains_);
     arguments_.rounds = tuning.rounds;
+    arguments_.most_asked = tuning.most_asked;
     const std::size_t room = most_room(step_kernel<T>);
     for (int stages = tuning.most_depth / (kGroups * tuning.rounds); stages >= 2; --stages) {
       arguments_.stages = stages;

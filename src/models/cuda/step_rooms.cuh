@@ -27,6 +27,8 @@ __device__ __forceinline__ int own_thread() {
 struct Command {
   StepInstruction what;
   StepInstruction rows_from;  // StepKind::Join: that attention; else nothing
+  // What is added to a product's first tiles is there before the instruction before is done.
+  alignas(16) bool adds_early = false;
 
   TWOBW_HOST_DEVICE bool joins() const { return rows_from.kind == StepKind::Join; }
 };
@@ -37,7 +39,7 @@ struct Arguments {
   unsigned* barrier = nullptr;
   long long* times = nullptr;  // [blocks, count, 3]: let go, staged, done; null: not wanted
   int count = 0, product_count = 0;
-  int stages = 0, rounds = 0;                             // of a group's ring, of a stage
+  int stages = 0, rounds = 0, most_asked = 0;             // of a group's ring, of a stage
   int staged_bytes = 0, sums_bytes = 0, gains_bytes = 0;  // whole packs of 16; sums of a group
   unsigned left_out = 0;
 
@@ -55,7 +57,7 @@ struct Rooms {
   std::byte *rings, *staged, *sums, *gains;
   Command* commands;
   std::uint64_t* barriers;
-  int stages, rounds, sums_bytes, gains_bytes;
+  int stages, rounds, most_asked, sums_bytes, gains_bytes;
 
   // Made anew where it is used, as own_thread() is.
   __device__ static Rooms of(const Arguments& step, uint4* room) {
@@ -73,6 +75,7 @@ struct Rooms {
             .barriers = reinterpret_cast<std::uint64_t*>(barriers),
             .stages = step.stages,
             .rounds = step.rounds,
+            .most_asked = step.most_asked,
             .sums_bytes = step.sums_bytes,
             .gains_bytes = step.gains_bytes};
   }
@@ -80,7 +83,8 @@ struct Rooms {
     return {.stages = shared_address(rings) + group * stages * narrow::stage_bytes(rounds),
             .barriers = shared_address(barriers) + group * stages * 16,
             .count = stages,
-            .rounds = rounds};
+            .rounds = rounds,
+            .most_asked = most_asked};
   }
   __device__ float* sums_of(int group) const { return reinterpret_cast<float*>(sums + group * sums_bytes); }
   __device__ uint4* gains_of(int instruction) const {

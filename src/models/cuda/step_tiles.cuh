@@ -33,11 +33,11 @@ struct GroupPacks {
 };
 
 // The tiles of a group, every `stride`th from the `first`; `thread` counts in the group, whose barrier `sync`
-// is. `sums`: the group's own.
+// is. `sums`: the group's own. `early`: what is added to the first, null where it is still to be read.
 template <bool Gated, typename T, typename Sync>
 __device__ __forceinline__ void multiply_streamed(const FewRows<T>& product, const T* staged, float* sums,
                                                   StreamedWeights& weights, int thread, int first, int stride,
-                                                  Sync sync) {
+                                                  const Outputs<false, T>* early, Sync sync) {
   const auto in = static_cast<int>(product.in), columns = static_cast<int>(product.columns);
   const auto layout = Layout::of<Gated>(in);
   const StageLayout<Gated> stages{weights.ring.rounds};
@@ -52,7 +52,14 @@ __device__ __forceinline__ void multiply_streamed(const FewRows<T>& product, con
   for (int at = first * kTile; at < columns; at += stride * kTile, ++tile) {
     Outputs<Gated, T> outputs;
     const bool writes = tile % kWarps == warp;
-    if (writes) outputs.read_addends(product, at, lane);
+    if (writes) {
+      bool is_known = false;
+      if constexpr (!Gated) {
+        is_known = tile == 0 && early != nullptr;
+        if (is_known) outputs = *early;
+      }
+      if (!is_known) outputs.read_addends(product, at, lane);
+    }
     float sum[2][4] = {};
 #pragma unroll 1
     for (int group = warp; group - warp < layout.groups;) {

@@ -54,6 +54,7 @@ static_assert(kTile == 8);
 struct Ring {
   unsigned stages, barriers;  // addresses in shared memory
   int count, rounds;
+  int most_asked;  // stages that are on their way at once: more make whatever else is read wait
 
   __device__ unsigned stage(int place) const { return stages + place * stage_bytes(rounds); }
   __device__ unsigned there(int place) const { return barriers + place * 16; }
@@ -78,10 +79,25 @@ struct Place {
   }
 };
 
+// The stages that were asked for and may not be there.
+struct Asked {
+  Place oldest;
+  int count = 0;
+
+  __device__ void make_room(const Ring& ring) {
+    if (count < ring.most_asked) {
+      ++count;
+      return;
+    }
+    await_phase(ring.there(oldest.index), oldest.parity);
+    oldest.advance(ring);
+  }
+};
+
 // A tile's weights, stage after stage: a lane asks for the pieces of one column.
 template <bool Gated, typename T>
 __device__ __forceinline__ void fetch_tile(const T* weight, int columns, int in, int tile, const Ring& ring,
-                                           Place& place, std::uint64_t policy) {
+                                           Place& place, Asked& asked, std::uint64_t policy) {
   const StageLayout<Gated> layout{ring.rounds};
   const int lane = static_cast<int>(threadIdx.x) % kWarp, index = lane % kTile;
   const int count = min(kTile, columns - tile * kTile);
@@ -92,6 +108,7 @@ __device__ __forceinline__ void fetch_tile(const T* weight, int columns, int in,
   for (int k = 0; k < in; k += layout.elements()) {
     const auto bytes = static_cast<unsigned>(min(layout.elements(), in - k)) * 2;
     const unsigned stage = ring.stage(place.index), there = ring.there(place.index);
+    asked.make_room(ring);
     await_phase(ring.read(place.index), place.parity ^ 1);
     if (lane == 0) arrive_expecting(there, bytes * static_cast<unsigned>(Gated ? 2 * count : count));
     __syncwarp();
@@ -107,6 +124,7 @@ __device__ __forceinline__ void stream_weights(const Streamed* products, int cou
   const std::uint64_t policy = read_once_policy();
   Deal deal;
   Place place;
+  Asked asked;
   const auto read = [&](int i) {
     return __ldg(reinterpret_cast<const uint4*>(products + min(i, count - 1)));
   };
@@ -118,9 +136,9 @@ __device__ __forceinline__ void stream_weights(const Streamed* products, int cou
     const auto* weight = static_cast<const T*>(product.weight);
     for (int tile = deal.first(stream); tile < tiles; tile += Deal::all()) {
       if (product.in < 0) {
-        fetch_tile<true>(weight, product.columns, -product.in, tile, ring, place, policy);
+        fetch_tile<true>(weight, product.columns, -product.in, tile, ring, place, asked, policy);
       } else {
-        fetch_tile<false>(weight, product.columns, product.in, tile, ring, place, policy);
+        fetch_tile<false>(weight, product.columns, product.in, tile, ring, place, asked, policy);
       }
     }
     deal.pass(tiles);
@@ -131,16 +149,17 @@ __device__ __forceinline__ void stream_weights(const Streamed* products, int cou
 struct StreamedWeights {
   Ring ring;
   Place place;
+  bool waits = true;
 
   // The stage that comes next, when it is there.
   __device__ unsigned await_next() const {
-    await_phase(ring.there(place.index), place.parity);
+    if (waits) await_phase(ring.there(place.index), place.parity);
     return ring.stage(place.index);
   }
   // This warp has read the stage.
   __device__ void release() {
     __syncwarp();
-    if (threadIdx.x % kWarp == 0) arrive(ring.read(place.index));
+    if (threadIdx.x % kWarp == 0 && waits) arrive(ring.read(place.index));
     place.advance(ring);
   }
 };
