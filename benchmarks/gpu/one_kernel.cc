@@ -199,6 +199,8 @@ void print_one_kernel(const inference::StepGraphs::Work& work, const at::TensorO
   add("barriers only", {.left_out = StepTuning::kAttention | StepTuning::kProducts});
   add("no products", {.left_out = StepTuning::kProducts});
   add("with times", {.times = true});
+  add("times w/o weights", {.left_out = StepTuning::kWeights, .times = true});
+  add("times w/o w., barr.", {.left_out = StepTuning::kWeights | StepTuning::kBarriers, .times = true});
   const auto expected = steps.results(variants.front());
   for (Variant& variant : variants) {
     const auto results = steps.results(variant);
@@ -217,7 +219,7 @@ void print_one_kernel(const inference::StepGraphs::Work& work, const at::TensorO
                variant.program ? variant.program->depth() : 0, variant.is_same ? "yes" : "no");
   }
   for (const Variant& variant : variants) {
-    if (variant.name != "with times") continue;
+    if (variant.name.find("times") == std::string::npos) continue;
     steps.time(variant);
     print_times(*variant.program, kSteps * variant.median());
   }

@@ -142,10 +142,10 @@ class Program final : public StepProgram {
     arguments_.sums_bytes = whole_packs(sums_);
     arguments_.gains_bytes = whole_packs(gains_);
     arguments_.rounds = tuning.rounds;
-    arguments_.most_asked = tuning.most_asked;
     const std::size_t room = most_room(step_kernel<T>);
     for (int stages = tuning.most_depth / (kGroups * tuning.rounds); stages >= 2; --stages) {
       arguments_.stages = stages;
+      arguments_.most_asked = std::min(tuning.most_asked, stages);
       if (arguments_.room() <= room) return can_run();
     }
     return false;

@@ -17,7 +17,7 @@ struct StepTuning {
   enum LeftOut : unsigned { kBarriers = 1, kProducts = 2, kAttention = 4, kStaging = 8, kWeights = 16 };
   unsigned left_out = 0;
   int most_depth = 12;            // pieces of 16 KB a block that are on their way; 4 or more
-  int most_asked = 3;             // stages of a group that are on their way at once
+  int most_asked = 2;             // stages of a group that are on their way at once
   int rounds = 1;                 // such pieces that are waited for at once
   bool joins_in_products = true;  // products put attention's parts together, where these are few
   bool times = false;             // whether it notes when blocks come to what
