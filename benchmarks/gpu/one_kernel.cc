@@ -138,7 +138,7 @@ const char* name_of(StepKind kind) {
 void print_times(const StepProgram& program, double launch_us) {
   struct Sum {
     int count = 0;
-    double least_wait = 0, wait = 0, staging = 0, rest = 0, most_rest = 0;
+    double least_wait = 0, wait = 0, staging = 0, rest = 0, most_rest = 0, ready_first = 0, ready_last = 0;
   };
   std::map<std::pair<StepKind, std::int64_t>, Sum> sums;
   double all = 0;
@@ -150,17 +150,21 @@ void print_times(const StepProgram& program, double launch_us) {
     sum.staging += of.staging;
     sum.rest += of.rest;
     sum.most_rest += of.most_rest;
+    sum.ready_first += of.ready_first;
+    sum.ready_last += of.ready_last;
     all += of.wait + of.staging + of.rest;
   }
   const double us = launch_us / all;  // of a cycle
-  fmt::print("  {:<14} {:>8} {:>6} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "us each", "MB", "times",
-             "least wait", "wait", "staging", "the rest", "most", "us a step");
+  fmt::print("  {:<14} {:>8} {:>6} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6} {:>6}\n", "us each", "MB",
+             "times", "least wait", "wait", "staging", "the rest", "most", "us a step", "ready", "after");
   for (const auto& [key, sum] : sums) {
     const double each = us / sum.count;
-    fmt::print("  {:<14} {:>8.1f} {:>6} {:>10.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.1f}\n",
-               name_of(key.first), static_cast<double>(key.second) / 1e6, sum.count, each * sum.least_wait,
-               each * sum.wait, each * sum.staging, each * sum.rest, each * sum.most_rest,
-               us * (sum.wait + sum.staging + sum.rest) / kSteps);
+    fmt::print(
+        "  {:<14} {:>8.1f} {:>6} {:>10.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.1f} {:>6.2f} {:>6.2f}\n",
+        name_of(key.first), static_cast<double>(key.second) / 1e6, sum.count, each * sum.least_wait,
+        each * sum.wait, each * sum.staging, each * sum.rest, each * sum.most_rest,
+        us * (sum.wait + sum.staging + sum.rest) / kSteps, sum.ready_first / sum.count,
+        sum.ready_last / sum.count);
   }
 }
 
@@ -178,7 +182,7 @@ void print_one_kernel(const inference::StepGraphs::Work& work, const at::TensorO
     else
       variants.push_back({.name = name, .program = std::move(program)});
   };
-  for (const int depth : {12, 8, 4}) {
+  for (const int depth : {12}) {
     for (const int asked : {1, 2, 3, 4, 6})
       if (asked <= depth / 2)
         add(fmt::format("rings of {}, {} asked", depth, asked), {.most_depth = depth, .most_asked = asked});
@@ -199,6 +203,8 @@ void print_one_kernel(const inference::StepGraphs::Work& work, const at::TensorO
   add("barriers only", {.left_out = StepTuning::kAttention | StepTuning::kProducts});
   add("no products", {.left_out = StepTuning::kProducts});
   add("with times", {.times = true});
+  add("times, 3 asked", {.most_asked = 3, .times = true});
+  add("times, 6 asked", {.most_asked = 6, .times = true});
   add("times w/o weights", {.left_out = StepTuning::kWeights, .times = true});
   add("times w/o w., barr.", {.left_out = StepTuning::kWeights | StepTuning::kBarriers, .times = true});
   const auto expected = steps.results(variants.front());
@@ -220,6 +226,7 @@ void print_one_kernel(const inference::StepGraphs::Work& work, const at::TensorO
   }
   for (const Variant& variant : variants) {
     if (variant.name.find("times") == std::string::npos) continue;
+    fmt::print("  {}\n", variant.name);
     steps.time(variant);
     print_times(*variant.program, kSteps * variant.median());
   }

@@ -138,6 +138,7 @@ __device__ __forceinline__ void work(const Arguments& step, uint4* room) {
         else
           SyncWorkers()();
         if (threadIdx.x == 0) note_time(step, i, 1);
+        if (threadIdx.x == 0) note_ready(step, i, 3, rooms.ring_of(group), place);
         place = product->gated
                     ? multiply_all<true>(product, staged, rooms.sums_of(group), rooms.ring_of(group), place,
                                          deal.first(group),
@@ -147,6 +148,7 @@ __device__ __forceinline__ void work(const Arguments& step, uint4* room) {
                                           deal.first(group), command.adds_early ? &early : nullptr,
                                           has(StepTuning::kWeights));
       }
+      if (threadIdx.x == 0) note_ready(step, i, 4, rooms.ring_of(group), place);
       deal.pass(static_cast<int>((product->columns + narrow::kTile - 1) / narrow::kTile));
     } else if (kind == StepKind::Attend && has(StepTuning::kAttention)) {
       const auto* attention = reinterpret_cast<const CachedAttention<T>*>(instruction.body);

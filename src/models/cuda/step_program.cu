@@ -187,7 +187,7 @@ class Program final : public StepProgram {
     const auto product = instruction.as<FewRows<T>>();
     return (product.gated ? 2 : 1) * product.columns * product.in * static_cast<std::int64_t>(sizeof(T));
   }
-  std::size_t times_count() const { return commands_.size() * static_cast<std::size_t>(blocks_) * 3; }
+  std::size_t times_count() const { return commands_.size() * static_cast<std::size_t>(blocks_) * 5; }
 
   std::vector<Command> commands_;
   std::vector<narrow::Streamed> products_;
@@ -208,7 +208,7 @@ std::vector<StepTimes> Program<T>::times() const {
     return all;
   const std::size_t count = commands_.size(), blocks = static_cast<std::size_t>(blocks_);
   const auto time = [&](std::size_t block, std::size_t i, std::size_t what) {
-    return static_cast<double>(at[(block * count + i) * 3 + what]);
+    return static_cast<double>(at[(block * count + i) * 5 + what]);
   };
   // The first has nothing before it, and the last is done when nobody waits.
   for (std::size_t i = 1; i + 1 < count; ++i) {
@@ -229,6 +229,10 @@ std::vector<StepTimes> Program<T>::times() const {
       of.staging += share * (staged - let_go);
       of.rest += share * rest;
       of.most_rest = std::max(of.most_rest, rest);
+      if (of.kind == StepKind::Product) {
+        of.ready_first += share * time(block, i, 3);
+        of.ready_last += share * time(block, i, 4);
+      }
     }
   }
   return all;

@@ -32,6 +32,7 @@ struct StepTimes {
   StepKind kind;
   std::int64_t bytes;                                 // of weights
   double least_wait, wait, staging, rest, most_rest;  // over the blocks: the least, means, the most
+  double ready_first = 0, ready_last = 0;             // stages that are there, of the first group
 };
 
 class StepProgram {

@@ -112,7 +112,14 @@ static_assert(3 + kGroups + kTeams <= 16);
 
 __device__ __forceinline__ void note_time(const Arguments& step, int instruction, int what) {
   if (step.times == nullptr) return;
-  step.times[(static_cast<std::int64_t>(blockIdx.x) * step.count + instruction) * 3 + what] = clock64();
+  step.times[(static_cast<std::int64_t>(blockIdx.x) * step.count + instruction) * 5 + what] = clock64();
+}
+__device__ __forceinline__ void note_ready(const Arguments& step, int instruction, int what,
+                                           const narrow::Ring& ring, narrow::Place place) {
+  if (step.times == nullptr) return;
+  int ready = 0;
+  for (; ready < ring.count && has_ended(ring.there(place.index), place.parity); ++ready) place.advance(ring);
+  step.times[(static_cast<std::int64_t>(blockIdx.x) * step.count + instruction) * 5 + what] = ready;
 }
 
 }  // namespace twobw::models::cuda::step
