@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "optim/shards.h"
 #include "runtime/pipeline.h"
 
 namespace twobw::runtime {
@@ -65,9 +66,13 @@ void Pipeline::connect() {
                                          std::bind_front(&Pipeline::fail, this));
     }
     const Placement placement(shape, setup_.processes->size(), setup_.processes->rank());
-    exchange_ = std::make_unique<Exchange>(*setup_.processes, placement, hub_, group_, gate_, observer_,
-                                           std::bind_front(&Pipeline::fail_from_afar, this));
+    exchange_ = std::make_unique<Exchange>(*setup_.processes, placement, hub_, group_, shape.owners(), gate_,
+                                           observer_, std::bind_front(&Pipeline::fail_from_afar, this));
     worker_observer_ = exchange_->observer();
+  }
+  for (int stage = 0; shape.shards() && stage < shape.stages; ++stage) {
+    const weights::Layout layout(model_.layers, shape.first_layer(stage), shape.last_layer(stage));
+    shards_.push_back(optim::shards_of(config_.optimizer, layout, shape.replicas));
   }
   std::vector<WorkerSetup> workers;
   for (int replica = 0; replica < shape.replicas; ++replica) {
@@ -85,6 +90,7 @@ void Pipeline::connect() {
                         .partials = partials_[worker.stage],
                         .partials_ready = partials_ready_[worker.stage],
                         .stages = group_,
+                        .gather = shape.shards() ? gathers_[worker.stage].get() : nullptr,
                         .gate = gate_};
     workers_.push_back(
         std::make_unique<Worker>(config_, setup_.spec, std::move(worker), groups, board_, worker_observer_));
@@ -95,17 +101,48 @@ void Pipeline::connect() {
 void Pipeline::join_replicas(int stage) {
   const PipelineShape& shape = setup_.spec.shape;
   const int here = exchange_ ? exchange_->placement().replicas_here(stage) : shape.replicas;
-  replicas_.emplace_back(hub_, here, add_sums(stage, "sums"));
+  replicas_.emplace_back(hub_, here, add_sums(stage, "sums", sum_ranges(stage, Ties::All)));
   // Nobody asks for those of predictions where there are none.
   partials_.emplace_back(hub_, here,
-                         shape.predicts() ? add_sums(stage, "partial sums") : transport::sums_on_cores());
+                         shape.predicts()
+                             ? add_sums(stage, "partial sums", sum_ranges(stage, Ties::WithinTheStage))
+                             : transport::sums_on_cores());
   partials_ready_.emplace_back(hub_, 1, here);
+  if (shape.shards()) join_owners(stage);
 }
 
-transport::MakeSum Pipeline::add_sums(int stage, const char* what) {
+transport::SumRanges Pipeline::sum_ranges(int stage, Ties summed_everywhere) const {
+  const PipelineShape& shape = setup_.spec.shape;
+  if (!shape.shards()) return {};
+  const weights::Layout layout(model_.layers, shape.first_layer(stage), shape.last_layer(stage));
+  return runtime::sum_ranges(layout, shards_[stage], summed_everywhere);
+}
+
+// Of the weights that each has made.
+void Pipeline::join_owners(int stage) {
+  const Placement* placement = exchange_ ? &exchange_->placement() : nullptr;
+  transport::RemoteGather* remote = nullptr;
+  if (placement && placement->spans_processes(stage)) {
+    const int tag = take_tags(transport::kGatherTags);
+    if (placement->replicas_here(stage) > 0) {
+      transport::RemoteGatherSetup setup{.wire = *exchange_->processes().wires().exchange,
+                                         .tag = tag,
+                                         .ranks = placement->ranks_of_stage(stage),
+                                         .name = fmt::format("weights of stage {}", stage),
+                                         .on_failure = std::bind_front(&Pipeline::fail, this)};
+      remote = remote_gathers_
+                   .emplace_back(std::make_unique<transport::RemoteGather>(std::move(setup), shards_[stage]))
+                   .get();
+    }
+  }
+  const int here = placement ? placement->replicas_here(stage) : setup_.spec.shape.replicas;
+  gathers_.push_back(std::make_unique<transport::Gather>(hub_, shards_[stage], here, remote));
+}
+
+transport::MakeSum Pipeline::add_sums(int stage, const char* what, transport::SumRanges ranges) {
   if (!exchange_ || !exchange_->placement().spans_processes(stage)) {
     return setup_.devices.front().gpu ? transport::sums_on_gpus(setup_.simulate_peers)
-                                      : transport::sums_on_cores();
+                                      : transport::sums_on_cores(std::move(ranges));
   }
   const int tag = take_tags(transport::kRemoteSumTags);
   const Placement& placement = exchange_->placement();
@@ -124,7 +161,8 @@ transport::MakeSum Pipeline::add_sums(int stage, const char* what) {
                                  .ranks = ranks,
                                  .name = fmt::format("{} of stage {}", what, stage),
                                  .on_failure = std::bind_front(&Pipeline::fail, this),
-                                 .gpu = std::move(adder)}));
+                                 .gpu = std::move(adder),
+                                 .ranges = std::move(ranges)}));
   return sums_.back()->make();
 }
 
@@ -164,6 +202,7 @@ WorkerSetup Pipeline::prepare_worker(int replica, int stage) const {
                                                          schedule::predicted_from(setup_.spec, stage)
                                                    : 1,
                          .saves = replica == 0 && (setup_.spec.save_every > 0 || setup_.spec.save_last),
+                         .shards = shape.shards() ? shards_[stage] : std::vector<weights::Range>(),
                          .position = setup_.restored ? setup_.restored->position() : DataPosition()},
           .device = setup_.devices[replica * setup_.spec.shape.stages + stage],
           .checksums = setup_.checksums,

@@ -16,8 +16,7 @@ SumRanges cut_up(const SumRanges& ranges) {
   SumRanges parts;
   for (const SumRange& range : ranges) {
     for (std::int64_t begin = range.begin; begin < range.end(); begin += kPart)
-      parts.push_back(
-          {.begin = begin, .count = std::min(kPart, range.end() - begin), .owner = range.owner});
+      parts.push_back({.begin = begin, .count = std::min(kPart, range.end() - begin), .owner = range.owner});
   }
   return parts;
 }

@@ -49,8 +49,8 @@ void RemoteGather::work() {
   }
 }
 
-// Receives first: a send may be done only when it is received. Between two processes parts travel in the order
-// of the replicas.
+// Receives first: a send may be done only when it is received. Between two processes parts travel in the
+// order of the replicas.
 void RemoteGather::exchange(const ByReplica& buffers) {
   std::vector<std::shared_ptr<Transfer>> transfers;
   const at::Tensor& whole = buffers.begin()->second;

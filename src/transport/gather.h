@@ -1,5 +1,5 @@
-// The replicas of one stage hand each other what each has made of a flat buffer, a part each, so that all have
-// the whole of it. All come here as often, and in the same order.
+// The replicas of one stage hand each other what each has made of a flat buffer, a part each, so that all
+// have the whole of it. All come here as often, and in the same order.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -68,8 +68,8 @@ class Gather {
   // `parts`: by replica. `here`: replicas in this process; `remote`, which outlives it, brings in the others.
   Gather(Hub& hub, std::vector<weights::Range> parts, int here, RemoteGather* remote = nullptr);
 
-  // `whole` holds the replica's part; on return it holds all, and nobody reads it any more. Throws WaitTimeout
-  // or Cancelled.
+  // `whole` holds the replica's part; on return it holds all, and nobody reads it any more. Throws
+  // WaitTimeout or Cancelled.
   void run(int replica, const at::Tensor& whole);
 
  private:
