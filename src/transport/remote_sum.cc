@@ -46,7 +46,7 @@ class RemoteSum final : public ReplicaSum {
 
 // Some of the elements of all buffers, of which every process adds up a part.
 struct RemoteSums::Round {
-  const Chunks* chunks = nullptr;
+  const SumRound* chunks = nullptr;
   at::Tensor room;
   std::vector<std::shared_ptr<Transfer>> arriving, leaving;
 };
@@ -135,52 +135,17 @@ void RemoteSums::meet() {
   for (const auto& transfer : transfers) transfer->wait();
 }
 
-// The same in all processes.
 void RemoteSums::plan(std::int64_t size) {
   if (setup_.ranges.empty()) setup_.ranges = {{.count = size}};
-  for (const SumRange& range : setup_.ranges) {
-    if (range.owner == SumRange::kAll) plan_for_all(range);
-  }
-  plan_for_owners();
+  rounds_ = sum_rounds(setup_.ranges, setup_.ranks, setup_.piece);
   std::int64_t most = 0;
-  for (const Chunks& round : rounds_) {
+  for (const SumRound& round : rounds_) {
     std::int64_t mine = 0;
-    for (const Chunk& chunk : round) mine += is_mine(chunk) ? chunk.range.count : 0;
+    for (const SumChunk& chunk : round) mine += is_mine(chunk) ? chunk.range.count : 0;
     most = std::max(most, mine);
   }
   for (int i = 0; i < 2; ++i)
     room_.push_back(at::empty({std::ssize(setup_.ranks) - count_, most}, at::kFloat));
-}
-
-// A part each.
-void RemoteSums::plan_for_all(const SumRange& range) {
-  const std::int64_t parts = std::ssize(processes_), step = setup_.piece * parts;
-  for (std::int64_t begin = range.begin; begin < range.end(); begin += step) {
-    const std::int64_t count = std::min(step, range.end() - begin);
-    Chunks& round = rounds_.emplace_back();
-    for (int process = 0; process < parts; ++process) {
-      const std::int64_t from = begin + count * process / parts, to = begin + count * (process + 1) / parts;
-      if (to > from) round.push_back({.range = {.begin = from, .count = to - from}, .process = process});
-    }
-  }
-}
-
-// A piece of every owner's in a round, so that all are busy.
-void RemoteSums::plan_for_owners() {
-  const std::size_t first = rounds_.size();
-  std::vector<std::size_t> next(setup_.ranks.size(), first);  // round, by owner
-  for (const SumRange& range : setup_.ranges) {
-    if (range.owner == SumRange::kAll) continue;
-    const int rank = setup_.ranks[range.owner];
-    const auto process = static_cast<int>(std::ranges::find(processes_, rank) - processes_.begin());
-    for (std::int64_t begin = range.begin; begin < range.end(); begin += setup_.piece) {
-      const std::size_t round = next[range.owner]++;
-      if (round == rounds_.size()) rounds_.emplace_back();
-      const std::int64_t count = std::min(setup_.piece, range.end() - begin);
-      rounds_[round].push_back(
-          {.range = {.begin = begin, .count = count, .owner = range.owner}, .process = process});
-    }
-  }
 }
 
 // Two rounds are under way at a time, so there is room for two.
@@ -207,7 +172,7 @@ void RemoteSums::add_up(const std::vector<at::Tensor>& buffers) {
 // Receives first: a send may be done only when it is received.
 void RemoteSums::begin_round(const std::vector<at::Tensor>& buffers, Round& round) {
   std::int64_t column = 0;
-  for (const Chunk& chunk : *round.chunks) {
+  for (const SumChunk& chunk : *round.chunks) {
     if (!is_mine(chunk)) continue;
     std::int64_t row = 0;
     for (const int from : setup_.ranks) {
@@ -217,10 +182,10 @@ void RemoteSums::begin_round(const std::vector<at::Tensor>& buffers, Round& roun
     }
     column += chunk.range.count;
   }
-  for (const Chunk& chunk : *round.chunks) {
+  for (const SumChunk& chunk : *round.chunks) {
     if (is_mine(chunk)) continue;
     for (const at::Tensor& buffer : buffers) {
-      round.leaving.push_back(setup_.wire.send(processes_[chunk.process], setup_.tag + kParts,
+      round.leaving.push_back(setup_.wire.send(chunk.rank, setup_.tag + kParts,
                                                buffer.narrow(0, chunk.range.begin, chunk.range.count)));
     }
   }
@@ -231,21 +196,20 @@ void RemoteSums::finish_round(const std::vector<at::Tensor>& buffers, Round& rou
                               std::vector<std::shared_ptr<Transfer>>& spreading) {
   for (const auto& transfer : round.arriving) transfer->wait();
   std::int64_t column = 0;
-  for (const auto& [range, process] : *round.chunks) {
-    if (process != own_) continue;
-    add_chunk(buffers, range, round.room.narrow(1, column, range.count));
-    column += range.count;
+  for (const SumChunk& chunk : *round.chunks) {
+    if (!is_mine(chunk)) continue;
+    add_chunk(buffers, chunk.range, round.room.narrow(1, column, chunk.range.count));
+    column += chunk.range.count;
   }
   for (const auto& transfer : round.leaving) transfer->wait();
   const auto spread = [&](const SumRange& range) {
     return buffers.front().narrow(0, range.begin, range.count);
   };
-  for (const Chunk& chunk : *round.chunks) {
+  for (const SumChunk& chunk : *round.chunks) {
     if (is_mine(chunk) || chunk.range.owner != SumRange::kAll) continue;
-    spreading.push_back(
-        setup_.wire.receive(processes_[chunk.process], setup_.tag + kSums, spread(chunk.range)));
+    spreading.push_back(setup_.wire.receive(chunk.rank, setup_.tag + kSums, spread(chunk.range)));
   }
-  for (const Chunk& chunk : *round.chunks) {
+  for (const SumChunk& chunk : *round.chunks) {
     if (!is_mine(chunk) || chunk.range.owner != SumRange::kAll) continue;
     for (const int rank : processes_) {
       if (rank != setup_.wire.rank())

@@ -20,6 +20,7 @@
 #include "transport/gpu_paths.h"
 #include "transport/on_failure.h"
 #include "transport/replica_sum.h"
+#include "transport/sum_rounds.h"
 #include "transport/wire.h"
 
 namespace twobw::transport {
@@ -54,11 +55,6 @@ class RemoteSums {
 
  private:
   friend class RemoteSum;
-  struct Chunk {
-    SumRange range;
-    int process = 0;  // that adds it
-  };
-  using Chunks = std::vector<Chunk>;  // of a round
   struct Round;
   struct Job {
     std::vector<Contribution> parts;
@@ -71,9 +67,7 @@ class RemoteSums {
   void meet();
   void add_up(const std::vector<at::Tensor>& buffers);
   void plan(std::int64_t size);
-  void plan_for_all(const SumRange& range);
-  void plan_for_owners();
-  bool is_mine(const Chunk& chunk) const { return chunk.process == own_; }
+  bool is_mine(const SumChunk& chunk) const { return chunk.rank == setup_.wire.rank(); }
   void begin_round(const std::vector<at::Tensor>& buffers, Round& round);
   void finish_round(const std::vector<at::Tensor>& buffers, Round& round,
                     std::vector<std::shared_ptr<Transfer>>& spreading);
@@ -83,7 +77,7 @@ class RemoteSums {
   std::vector<int> processes_;    // their ranks, each once
   int own_ = 0;                   // among them
   int first_ = 0, count_ = 0;     // replicas here
-  std::vector<Chunks> rounds_;    // of every sum
+  std::vector<SumRound> rounds_;  // of every sum
   std::vector<at::Tensor> room_;  // for two rounds: the others' part of this process's, a row a replica
   std::mutex mutex_;
   std::condition_variable changed_;
