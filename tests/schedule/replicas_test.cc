@@ -88,10 +88,11 @@ TEST_P(EveryKindReplicated, TheOtherReplicasDoTheSameButDoNotEvaluate) {
 
 TEST_P(EveryKindReplicated, ThoseThatShareTheStateComeToEvaluationsAndSavesTogether) {
   for_each_spec(GetParam(), kSmall, [](Spec spec) {
+    if (spec.shape.replicas == 1) return;
     spec.shape.shard_state = true;
     spec.save_every = 2;
     for (int stage = 0; stage < spec.shape.stages; ++stage)
-      ASSERT_EQ(instructions(of_replica(spec, 1), stage), instructions(spec, stage)) << text(spec);
+      ASSERT_TRUE(instructions(of_replica(spec, 1), stage) == instructions(spec, stage)) << text(spec);
   });
 }
 
