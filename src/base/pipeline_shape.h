@@ -35,8 +35,8 @@ struct PipelineShape {
   // With prediction, where m has room for it: a batch's microbatches run on W(j) itself from the one on that
   // comes so many after the first that could.
   int slack = 1;
-  // Every replica of a stage keeps the optimizer's state of a part of the weights, updates that part and hands
-  // it to the others. Without it each keeps all of it.
+  // Every replica of a stage keeps the optimizer's state of a part of the weights, updates that part and
+  // hands it to the others. Without it each keeps all of it.
   bool shard_state = false;
 
   int first_layer(int stage) const;  // of a split that is not open
