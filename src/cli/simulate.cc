@@ -129,7 +129,8 @@ void run_configuration(const SimulateOptions& options) {
                    .microbatches = pipeline.microbatches,
                    .extra = pipeline.extra,
                    .predict = pipeline.predict,
-                   .slack = pipeline.slack};
+                   .slack = pipeline.slack,
+                   .shard_state = pipeline.shard_state};
   problem.margin = 0;
   const planner::Plan plan = planner::plan_as_configured(config, problem);
   Spec spec = planner::spec_of_one_replica(plan);

@@ -50,6 +50,14 @@ void Worker::run(const models::Model& model, const data::Source& training, const
   const std::string name = spec_.shape.replicas == 1
                                ? fmt::format("stage {}", setup_.stage)
                                : fmt::format("{} stage {}", setup_.replica, setup_.stage);
+  if (groups_.gather != nullptr) {
+    setup_.arithmetic.gather = [this](const at::Tensor& whole) {
+      timed_wait([&] {
+        groups_.gather->run(setup_.replica, whole);
+        return true;
+      });
+    };
+  }
   device::PoolScope scope(pool_);
   binding_ = std::make_unique<device::DeviceBinding>(name, setup_.device, start);
   stage_ = setup_.device.gpu ? make_gpu_stage(config_, model, training, validation, setup_.arithmetic,
@@ -162,8 +170,19 @@ void Worker::help_sum(std::int64_t batch, const std::shared_ptr<transport::Repli
   sum->afterwards(setup_.replica, [this, batch, sum] {
     exchange_ties(batch);
     for (const auto& [offset, count] : stage_->tied_ranges()) sum->share(setup_.replica, offset, count);
-    groups_.stages.contribute(batch, setup_.stage, stage_->squared_norms(batch));
+    contribute_norms(batch, *sum);
   });
+}
+
+// Of a stage, or of each replica here whose part of it has the sum in that replica's gradient alone.
+void Worker::contribute_norms(std::int64_t batch, const transport::ReplicaSum& sum) {
+  const int owners = spec_.shape.owners();
+  if (owners == 1) return groups_.stages.contribute(batch, setup_.stage, stage_->squared_norms(batch));
+  for (int owner = 0; owner < owners; ++owner) {
+    const at::Tensor gradient = sum.buffer(owner);
+    if (gradient.defined())
+      groups_.stages.contribute(batch, setup_.stage * owners + owner, stage_->squared_norms(gradient, owner));
+  }
 }
 
 // Likewise for what replicas predict from, which nothing follows from but the predictions.
@@ -231,9 +250,9 @@ double Worker::learning_rate(std::int64_t update) const {
 void Worker::step(const Instruction& i) {
   const std::vector<transport::Norms> norms = collect_norms(i.batch);
   const double rate = learning_rate(i.batch);
-  // All replicas have the same weights, so one looks.
-  const bool was_predicted = predicted_ == i.batch + 1;
-  if (was_predicted && setup_.replica == 0 && predicted_ % kWatchEvery == 0) stage_->watch();
+  // All replicas have the same weights, so one looks; or each at its part.
+  const bool was_predicted = predicted_ == i.batch + 1, looks = setup_.replica == 0 || spec_.shape.shards();
+  if (was_predicted && looks && predicted_ % kWatchEvery == 0) stage_->watch();
   const Instruction* upcoming = stream_->upcoming();
   if (upcoming != nullptr && upcoming->op == Op::Predict) {
     const NextBatch next = next_batch(upcoming->batch);
@@ -298,6 +317,12 @@ void Worker::check_memory() {
 }
 
 void Worker::evaluate(std::int64_t update) {
+  stage_->begin_evaluation();
+  if (setup_.replica == 0) run_validation(update);
+  stage_->end_evaluation();
+}
+
+void Worker::run_validation(std::int64_t update) {
   const bool first = setup_.stage == 0, last = is_last_stage();
   const int count = config_.train.eval_microbatches;
   double sum = 0;

@@ -24,7 +24,7 @@ std::string worker_name(int replicas, int replica, int stage) {
 }
 
 Spec of_replica(Spec spec, int replica) {
-  if (replica > 0) {
+  if (replica > 0 && !spec.shape.shards()) {
     spec.evaluate_every = 0;
     spec.saves = false;
   }

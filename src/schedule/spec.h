@@ -47,7 +47,8 @@ struct Spec {
 // "stage 1", or "replica 0 stage 1" where there are several, as it appears in reports.
 std::string worker_name(int replicas, int replica, int stage);
 
-// What one replica is to do: the first alone evaluates, for all hold the same weights.
+// What one replica is to do: the first alone evaluates and saves, for all hold the same weights. Where each
+// holds a part of them the others come to it, too, with theirs.
 Spec of_replica(Spec spec, int replica);
 
 // Whether gradients may come from older weights than those they update: 2bw and stash.

@@ -147,6 +147,8 @@ class GpuSum final : public ReplicaSum {
     }
   }
 
+  at::Tensor buffer(int replica) const override { return all_[replica].gradient; }
+
  private:
   bool alone() const { return all_.size() == 1; }
 

@@ -28,6 +28,7 @@ struct ResumeCase {
   bool extrapolates = false;
   const char* optimizer = "adamw";
   const char* precision = "fp32";
+  bool shard_state = false;
 };
 
 Config resume_config(const ResumeCase& given) {
@@ -45,6 +46,7 @@ Config resume_config(const ResumeCase& given) {
   config.pipeline.second_gradient = given.second_gradient;
   config.pipeline.slack = given.slack;
   config.pipeline.sync_updates = given.sync_updates;
+  config.pipeline.shard_state = given.shard_state;
   config.optimizer.name = given.optimizer;
   config.optimizer.warmup = 2;
   config.optimizer.lr = 1e-2;
@@ -84,9 +86,17 @@ class Recorder {
             .on_snapshot =
                 [this](Snapshot snapshot) {
                   std::lock_guard lock(mutex_);
-                  const std::pair key(snapshot.update, snapshot.stage);
-                  snapshots.emplace(key, std::move(snapshot));
+                  parts_[snapshot.update].push_back(std::move(snapshot));
                 }};
+  }
+
+  void finish() {
+    for (auto& [update, parts] : parts_) {
+      for (Snapshot& snapshot : of_whole_stages(std::move(parts))) {
+        const std::pair key(update, snapshot.stage);
+        snapshots.emplace(key, std::move(snapshot));
+      }
+    }
   }
 
   std::map<std::tuple<std::int64_t, int, int>, telemetry::StageUpdate> updates;
@@ -95,6 +105,7 @@ class Recorder {
 
  private:
   std::mutex mutex_;
+  std::map<std::int64_t, std::vector<Snapshot>> parts_;  // by update
 };
 
 std::shared_ptr<Restored> restored_at(const Recorder& recorder, std::int64_t cut) {
@@ -124,6 +135,7 @@ void run_recorded(const Config& config, std::shared_ptr<const Restored> restored
   Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, pipeline_setup,
                     recorder.observer());
   pipeline.run();
+  recorder.finish();
 }
 
 std::uint64_t bits(double value) {
@@ -211,6 +223,42 @@ INSTANTIATE_TEST_SUITE_P(
         ResumeCase{"2bw", {6, 6}, 4, 2, false, 0, 0, true, 1, false, "adamw", "fp16"},
         ResumeCase{"flush", {6, 6}, 4, 1, true, 0, 0, true, 1, false, "adamw", "fp16"}));
 
+// What replicas that share the optimizer's state save is what others save, and each goes on from either.
+class ResumeSharded : public testing::TestWithParam<ResumeCase> {};
+
+TEST_P(ResumeSharded, ContinuesOneKindFromTheOther) {
+  Config config = resume_config(GetParam()), sharded = config;
+  sharded.pipeline.shard_state = true;
+  Recorder whole, shared;
+  run_recorded(config, nullptr, whole);
+  run_recorded(sharded, nullptr, shared);
+  ASSERT_FALSE(whole.snapshots.empty());
+  expect_same_tail(whole, shared, 0);
+  expect_same_snapshots(whole, shared, 0);
+  EXPECT_EQ(whole.snapshots.size(), shared.snapshots.size());
+  for (const std::int64_t cut : {1, 2, 4}) {
+    SCOPED_TRACE(fmt::format("from the cut after {} updates", cut));
+    Recorder to_shared, to_whole;
+    run_recorded(sharded, restored_at(whole, cut), to_shared);
+    expect_same_tail(whole, to_shared, cut);
+    expect_same_snapshots(whole, to_shared, cut);
+    run_recorded(config, restored_at(shared, cut), to_whole);
+    expect_same_tail(whole, to_whole, cut);
+    expect_same_snapshots(whole, to_whole, cut);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Schedules, ResumeSharded,
+    testing::Values(ResumeCase{"2bw", {6, 6}, 2, 2}, ResumeCase{"2bw", {6, 6}, 5, 3},
+                    ResumeCase{"2bw", {4, 4, 4}, 3, 2, false},
+                    ResumeCase{"2bw", {6, 6}, 4, 2, false, 0, 1, true, 1, true},
+                    ResumeCase{"2bw", {6, 6}, 4, 2, true, 0, 2, false}, ResumeCase{"flush", {12}, 2, 3},
+                    ResumeCase{"stash", {6, 6}, 2, 2},
+                    ResumeCase{"2bw", {6, 6}, 4, 2, true, 0, 0, true, 1, false, "muon"},
+                    ResumeCase{"2bw", {6, 6}, 2, 2, true, 0, 0, true, 1, false, "adamw", "bf16"},
+                    ResumeCase{"2bw", {6, 6}, 4, 2, false, 0, 0, true, 1, false, "adamw", "fp16"}));
+
 // With as many cores a stage: sums over cores round otherwise.
 Config on_single_cores(Config config) {
   config.devices.assign(static_cast<std::size_t>(config.pipeline.stages), device::core_names().front());
@@ -243,6 +291,7 @@ TEST(ResumeTest, ARunThatIsAskedToSavesAndStopsOneBatchLater) {
                     observer);
   running = &pipeline;
   pipeline.run();
+  recorder.finish();
   ASSERT_EQ(recorder.snapshots.size(), 2u);  // of both stages
   const std::int64_t cut = recorder.snapshots.begin()->first.first;
   EXPECT_EQ(recorder.snapshots.rbegin()->first.first, cut);

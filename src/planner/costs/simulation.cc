@@ -75,13 +75,16 @@ simulator::System system_of(const Problem& problem, const Plan& plan) {
   for (std::size_t r = 0; r < plan.stages.size(); ++r) {
     const StagePlan& stage = plan.stages[r];
     const StageLoad load = load_of(stage);
-    const StageTiming timing = timing_of(problem, Setting{.shape = plan.shape},
-                                         site_of(problem.cluster, stage), load, stage.recompute);
-    const double predict =
-        plan.shape.predicts() ? problem.costs[stage.kind].predict_per_parameter * load.parameters : 0;
+    const Setting setting{.shape = plan.shape};
+    const Site site = site_of(problem.cluster, stage);
+    const StageTiming timing = timing_of(problem, setting, site, load, stage.recompute);
+    const double gather = gather_seconds(problem, setting, site, load.parameters);
+    const double computed = problem.costs[stage.kind].predict_per_parameter * load.parameters;
+    const double predict = plan.shape.predicts() ? computed / plan.shape.owners() + gather : 0;
+    const bool settles = schedule::settles({.shape = shape_of(plan)});
     system.stages.push_back({.forward = timing.forward,
                              .backward = timing.backward,
-                             .step = timing.step - predict,
+                             .step = timing.step - predict + (settles ? gather : 0),
                              .predict = predict,
                              .reduce = timing.reduce});
     if (r + 1 == plan.stages.size()) continue;

@@ -163,17 +163,33 @@ double update_seconds(const Setting& setting, std::span<const StageTiming> stage
 }
 
 double step_seconds(const CostTable& costs, const Setting& setting) {
-  return costs.step_per_parameter + (setting.shape.predicts() ? costs.predict_per_parameter : 0);
+  const double predict = setting.shape.predicts() ? costs.predict_per_parameter : 0;
+  return (costs.step_per_parameter + predict) / setting.shape.owners();
+}
+
+// Half of a ring's way round.
+double reduce_seconds(const Setting& setting, double all_reduce) {
+  return setting.shape.shards() ? all_reduce / 2 : all_reduce;
+}
+
+double gather_seconds(const Problem& problem, const Setting& setting, const Site& site, double parameters) {
+  if (!setting.shape.shards()) return 0;
+  const StateBytes& state = state_of(problem, setting.shape.schedule);
+  return all_reduce_seconds(problem.cluster.network, site, state.weights * parameters) / 2;
 }
 
 StageTiming timing_of(const Problem& problem, const Setting& setting, const Site& site, const StageLoad& load,
                       bool recompute) {
   const StateBytes& state = state_of(problem, setting.shape.schedule);
   const CostTable& costs = problem.costs[site.kind];
+  // What is tied is summed on all replicas.
+  const double summed = load.parameters + (setting.shape.shards() ? load.tied : 0);
+  const double all_reduce = all_reduce_seconds(problem.cluster.network, site, state.gradients * summed);
   return {.forward = load.forward,
           .backward = load.backward + (recompute ? load.forward : 0),
-          .step = step_seconds(costs, setting) * load.parameters,
-          .reduce = all_reduce_seconds(problem.cluster.network, site, state.gradients * load.parameters)};
+          .step = step_seconds(costs, setting) * load.parameters +
+                  gather_seconds(problem, setting, site, load.parameters),
+          .reduce = reduce_seconds(setting, all_reduce)};
 }
 
 Transfer tie_exchange(const Problem& problem, const Setting& setting, const LinkSpec& link, int at_once,
@@ -232,6 +248,9 @@ Estimate evaluate(const Problem& problem, Plan plan, const LayerSumsByKind& sums
   if (!problem.fixed.slack) setting.shape.slack = plan.shape.slack = slack_that_hides(setting, timings);
   const schedule::Spec spec = spec_of(setting, d);
   const StateBytes& state = state_of(problem, setting.shape.schedule);
+  for (int r = 0; schedule::settles(spec) && r < d; ++r)
+    timings[r].step +=
+        gather_seconds(problem, setting, site_of(problem.cluster, plan.stages[r]), loads[r].parameters);
   Estimate estimate;
   for (int r = 0; r < d; ++r) {
     StagePlan& stage = plan.stages[r];

@@ -34,6 +34,11 @@
 // two; for balanced ones it may be some 7% too high, and a little too low where one stage reduces longest and
 // another steps longest. Replicas that predict wait for a second sum, which the formula for one gradient
 // buffer does not count.
+//
+// Replicas that share the optimizer's state make a part of the step each, and half of an all-reduce: the sum
+// stays where it is needed, but for what is tied. What is computed with then goes from each to all, as part
+// of the step: with prediction that is P alone, or the true weights too where later microbatches of a batch
+// run on them, which a search does not count before it has a plan.
 #pragma once
 
 #include <span>
@@ -88,13 +93,20 @@ int slack_that_hides(const Setting& setting, std::span<const StageTiming> stages
 // The formulas.
 double update_seconds(const Setting& setting, std::span<const StageTiming> stages);
 
-// Of a parameter, an update: the step, and the prediction where there is one. Where both are made in one pass
-// they take less.
+// Of a parameter, an update, on one replica: the step, and the prediction where there is one. Where both are
+// made in one pass they take less.
 double step_seconds(const CostTable& costs, const Setting& setting);
+
+// Where replicas share the optimizer's state, else nothing: one version of a stage's weights from each to
+// all.
+double gather_seconds(const Problem& problem, const Setting& setting, const Site& site, double parameters);
 
 // Computation, step and the all-reduce over replicas; the neighbours are not known here.
 StageTiming timing_of(const Problem& problem, const Setting& setting, const Site& site, const StageLoad& load,
                       bool recompute);
+
+// Seconds of the sum over replicas, if an all-reduce of as many elements would take so long.
+double reduce_seconds(const Setting& setting, double all_reduce);
 
 // The exchange of a tied weight's gradient between two stages counts where the foremost of them
 // stands: that one ends its batch last, so nobody has more need of haste.

@@ -128,7 +128,8 @@ class Search {
                                .extra = fixed_extra(problem_, schedule),
                                .second_gradient = second,
                                .predict = problem_.fixed.predict.value_or(true),
-                               .slack = problem_.fixed.slack.value_or(1)}},
+                               .slack = problem_.fixed.slack.value_or(1),
+                               .shard_state = problem_.fixed.shard_state.value_or(false)}},
                     cells);
         }
       }

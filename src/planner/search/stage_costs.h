@@ -41,8 +41,8 @@ class StageCosts {
     const SiteRates& rates = sites_[site];
     return {.forward = load.forward,
             .backward = load.backward + (recompute ? load.forward : 0),
-            .step = rates.step * load.parameters,
-            .reduce = rates.reduce_latency + rates.reduce * load.parameters +
+            .step = rates.gather_latency + rates.step * load.parameters,
+            .reduce = rates.reduce_latency + rates.reduce * load.parameters + rates.reduce_tied * load.tied +
                       (tie ? (together ? rates.tie_inside : rates.tie_between) : 0)};
   }
 
@@ -82,7 +82,7 @@ class StageCosts {
   };
   struct SiteRates {
     double capacity = 0;
-    double step = 0, reduce_latency = 0, reduce = 0;
+    double gather_latency = 0, step = 0, reduce_latency = 0, reduce = 0, reduce_tied = 0;
     double tie_inside = 0, tie_between = 0;
   };
 

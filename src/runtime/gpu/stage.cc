@@ -67,7 +67,7 @@ class GpuStage final : public Stage {
     return host_copies_.copy(tensor);
   }
   const optim::State& optimizer_state() const override { return optimizer_.state(); }
-  const Tensor& device_weights() const override {
+  Tensor device_weights() const override {
     return optimizer_.true_weights(versions_.flat(versions_.newest()));
   }
   void finish_snapshot(Snapshot& snapshot) override;

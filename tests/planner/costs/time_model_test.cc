@@ -345,6 +345,32 @@ TEST(TimeModel, APlanIsForecastWithItsPredictions) {
   EXPECT_DOUBLE_EQ(evaluate(problem, plan).plan.update_seconds, 4 * 3 + 1);
 }
 
+// The first stage of the plan has 1e6 parameters: of 4 bytes they take 4 s to a neighbour in a ring of two,
+// and as long back.
+TEST(TimeModel, ReplicasThatShareTheStateSumHalfAndHandOutTheirWeights) {
+  Problem problem = uniform_problem(1, 4, 2);
+  problem.costs[0].step_per_parameter = 1e-6;
+  problem.costs[0].predict_per_parameter = 5e-7;
+  problem.cluster.nodes[0].link = {.bandwidth = 5e5};
+  Plan plan = two_stages({0, 0}, {0, 0});
+  const auto first = [&] { return evaluate(problem, plan).plan.stages[0]; };
+  EXPECT_DOUBLE_EQ(first().reduce, 8);
+  EXPECT_DOUBLE_EQ(first().step, 1.5);
+  plan.shape.shard_state = true;
+  plan.shape.second_gradient = false;  // so nothing runs on true weights
+  EXPECT_DOUBLE_EQ(first().reduce, 4);
+  EXPECT_DOUBLE_EQ(first().step, 0.75 + 4);  // of P alone
+  problem.state.weights = 2;
+  EXPECT_DOUBLE_EQ(first().step, 0.75 + 2);  // 4 + 4 + 2 bytes a parameter, with the partial sum
+  plan.shape.second_gradient = true;
+  EXPECT_DOUBLE_EQ(first().step, 0.75 + 2 + 2);  // and of W
+  plan.shape.predict = false;
+  EXPECT_DOUBLE_EQ(first().step, 0.5 + 2);
+  plan.shape.schedule = Kind::Flush;
+  EXPECT_DOUBLE_EQ(first().step, 0.5 + 2);
+  EXPECT_DOUBLE_EQ(first().reduce, 4);
+}
+
 TEST(LayerSums, AreSumsOverLayersAndKnowTies) {
   std::vector<LayerShape> shapes = {{.parameters = 10, .tied = 8, .takes = {architecture::Field::Tokens}},
                                     {.parameters = 5, .takes = {architecture::Field::Lengths}},

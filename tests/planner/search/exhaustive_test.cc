@@ -45,6 +45,7 @@ struct Comparison {
   bool fix_some = false;
   bool gradients = false;     // only 2bw, one or two gradient buffers
   bool predict_well = false;  // only 2bw, that predicts from half of a batch at least
+  bool shards = false;        // replicas share the optimizer's state, and nothing runs on true weights
 
   Counts run() const {
     Counts counts;
@@ -59,6 +60,10 @@ struct Comparison {
         problem.fixed.schedule = Kind::TwoBW;
         problem.fixed.predict = true;
         problem.predict_well = true;
+      }
+      if (shards) {
+        problem.fixed.shard_state = true;
+        if (problem.fixed.predict == true) problem.fixed.second_gradient = false;
       }
       if (gradients) {
         problem.fixed.schedule = Kind::TwoBW;
@@ -176,6 +181,19 @@ TEST(Exhaustive, PredictingWell) {
                                    .predict_well = true}
                             .run();
   EXPECT_GT(counts.pipelines, 50);
+}
+
+TEST(Exhaustive, ReplicasThatShareTheState) {
+  const Counts counts = Comparison{.problems = 150,
+                                   .seed = 7700,
+                                   .size = {.most_nodes = 3,
+                                            .most_devices = 6,
+                                            .most_kinds = 1,
+                                            .most_layers = 3,
+                                            .microbatch_sizes = 2},
+                                   .shards = true}
+                            .run();
+  EXPECT_GT(counts.replicas, 5);
 }
 
 TEST(Exhaustive, SomeChoicesFixed) {
