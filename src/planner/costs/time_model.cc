@@ -2,15 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "base/error.h"
 #include "planner/costs/layer_sums.h"
+#include "planner/costs/shared_links.h"
 
 namespace twobw::planner {
 namespace {
 
 using schedule::Kind;
+
+constexpr double kNoUpdate = std::numeric_limits<double>::infinity();
 
 // Seconds of one microbatch alone, through all stages and back.
 double round_trip(std::span<const StageTiming> stages) {
@@ -26,10 +30,57 @@ double way_back(std::span<const StageTiming> stages) {
   return seconds;
 }
 
-double longest_tail(std::span<const StageTiming> stages) {
+// The use of links by all nodes, and what follows from it for each stage and for the tie.
+struct Sharing {
+  double microbatch = 0, update = 0;  // of the busiest node
+  LinkUse summing;                    // node that sends most besides microbatches
+  std::vector<double> queues;         // that each stage's sum waits for
+  LinkUse first;                      // node
+  Way way;
+  int nodes = 1;
+};
+
+Sharing sharing_of(const Setting& setting, std::span<const StageTiming> stages, bool links) {
+  const int d = static_cast<int>(std::ssize(stages));
+  const schedule::Spec spec = spec_of(setting, d);
+  Sharing sharing{.queues = std::vector<double>(d)};
+  if (!links) return sharing;
+  LinkUse& node = sharing.first;
+  const auto close = [&] {
+    sharing.microbatch = std::max(sharing.microbatch, node.microbatch());
+    sharing.update = std::max(sharing.update, node.update(setting));
+    if (node.besides(setting) > sharing.summing.besides(setting)) sharing.summing = node;
+  };
+  for (int r = d - 1, before = 0; r >= 0; --r) {
+    const StageTiming& stage = stages[r];
+    if (stage.leaves) {
+      complete(stage, node);
+      close();
+      node = {};
+      ++sharing.nodes;
+    }
+    const int in_flight = schedule::in_flight_bound(spec, r);
+    sharing.queues[r] = join(setting, stage, in_flight - before, node);
+    sharing.way.add(stage);
+    before = in_flight;
+  }
+  close();
+  return sharing;
+}
+
+// The last sum and step of an update that all stages end with.
+double longest_tail(std::span<const StageTiming> stages, const Sharing& sharing) {
   double longest = 0;
-  for (const StageTiming& stage : stages) longest = std::max(longest, stage.reduce + stage.step);
+  for (std::size_t r = 0; r < stages.size(); ++r) {
+    longest = std::max(longest, sharing.queues[r] + stages[r].reduce + stages[r].tie + stages[r].step);
+  }
   return longest;
+}
+
+// With what the stage's sum waits for.
+StageTiming queued(StageTiming stage, double queue) {
+  stage.reduce += queue;
+  return stage;
 }
 
 // P, with loops only through stages that may have to wait for room.
@@ -51,42 +102,84 @@ double period(const Setting& setting, std::span<const StageTiming> stages) {
   return longest;
 }
 
-double two_bw(const Setting& setting, std::span<const StageTiming> stages) {
-  const int d = static_cast<int>(std::ssize(stages));
-  const schedule::Spec spec = spec_of(setting, d);
-  const double pace = period(setting, stages);
-  double longest = pace;
-  for (int r = 0; r < d; ++r) {
-    const double share =
-        update_share(setting, schedule::in_flight_bound(spec, r), schedule::slack(spec, r), stages[r]);
-    longest = std::max(longest, stages[r].compute() + share);
+// Seconds that an update takes longer because transfers share the network with sums and ties, each of which
+// has as much of it as a transfer: while those pass every crossing takes twice as long, and P is what that
+// makes of it.
+double crowding(const Setting& setting, std::span<const StageTiming> stages, const Sharing& sharing,
+                double pace) {
+  const double besides = sharing.summing.besides(setting), crossing = sharing.summing.crossing;
+  if (besides <= 0 || sharing.microbatch <= 0) return 0;
+  std::vector<StageTiming> crowded(stages.begin(), stages.end());
+  for (StageTiming& stage : crowded) {
+    if (stage.leaves && stage.shares) stage.send += stage.busy;
   }
-  const double update = setting.shape.microbatches * longest;
-  if (!setting.one_gradient()) return update;
-  return std::max(update, way_back(stages) + (setting.shape.microbatches - 1) * pace + longest_tail(stages));
+  const double slower = std::max(period(setting, crowded), pace);
+  const double all = setting.shape.microbatches * slower;
+  const double passing = slower > crossing ? std::min(all, besides / (1 - crossing / slower)) : all;
+  return passing * (1 - pace / slower);
 }
 
-double gpipe(const Setting& setting, std::span<const StageTiming> stages) {
+double two_bw(const Setting& setting, std::span<const StageTiming> stages, bool links) {
+  const int d = static_cast<int>(std::ssize(stages));
+  const schedule::Spec spec = spec_of(setting, d);
+  const Sharing sharing = sharing_of(setting, stages, links);
+  const double m = setting.shape.microbatches, pace = std::max(period(setting, stages), sharing.microbatch);
+  double update = std::max(m * pace + crowding(setting, stages, sharing, pace), sharing.update);
+  const double longer = stretch(sharing.summing.crossing, pace);
+  for (int r = 0; r < d; ++r) {
+    const double share = update_share(setting, schedule::in_flight_bound(spec, r), schedule::slack(spec, r),
+                                      queued(stages[r], sharing.queues[r] + longer * stages[r].sum));
+    update = std::max(update, m * (stages[r].compute() + share));
+  }
+  if (setting.one_gradient())
+    return std::max(update, way_back(stages) + (m - 1) * pace + longest_tail(stages, sharing));
+  if (d == 1 || !links) return update;
+  const int in_flight = schedule::in_flight_bound(spec, 0);
+  const TieSetting at{.in_flight = in_flight,
+                      .needed_at = in_flight - 1 + schedule::slack(spec, 0),
+                      .queue = sharing.queues[0],
+                      .nodes = sharing.nodes,
+                      .pace = pace};
+  return std::max(update, hold_of_tie(setting, at, stages.front(), sharing.way, sharing.first));
+}
+
+double gpipe(const Setting& setting, std::span<const StageTiming> stages, bool links) {
   double forward = 0, backward = 0;
   for (const StageTiming& stage : stages) {
     forward = std::max({forward, stage.forward, stage.busy});
     backward = std::max({backward, stage.backward, stage.busy});
   }
-  return round_trip(stages) + (setting.shape.microbatches - 1) * (forward + backward) + longest_tail(stages);
+  return round_trip(stages) + (setting.shape.microbatches - 1) * (forward + backward) +
+         longest_tail(stages, sharing_of(setting, stages, links));
 }
 
-// Of the stage's share in a tie, if it is the foremost that has one.
-double tie_seconds(const Problem& problem, const Plan& plan, std::size_t r, double tied) {
-  if (tied <= 0) return 0;
-  for (int layer = 0; layer < plan.stages[r].first_layer; ++layer) {
-    if (problem.layers[layer].tied > 0) return 0;
-  }
-  const StagePlan& stage = plan.stages[r];
+double flush(const Setting& setting, std::span<const StageTiming> stages, bool links) {
+  const Sharing sharing = sharing_of(setting, stages, links);
+  return round_trip(stages) +
+         (setting.shape.microbatches - 1) * std::max(period(setting, stages), sharing.microbatch) +
+         longest_tail(stages, sharing);
+}
+
+// The foremost stage with a part in the tie, if there is one, exchanges it with the last.
+void add_tie(const Problem& problem, const Plan& plan, std::span<const StageLoad> loads,
+             std::span<StageTiming> timings) {
+  const auto first = std::ranges::find_if(loads, [](const StageLoad& load) { return load.tied > 0; });
+  if (first == loads.end()) return;
+  const auto r = static_cast<std::size_t>(first - loads.begin());
   bool together = true;
-  for (std::size_t q = r; q < plan.stages.size(); ++q) together &= plan.stages[q].nodes == stage.nodes;
-  const Site site = site_of(problem.cluster, stage);
-  const LinkSpec& link = together ? site.inside : problem.cluster.network;
-  return tie_exchange(problem, Setting{.shape = plan.shape}, link, site.per_node, tied).seconds;
+  for (std::size_t q = r; q < plan.stages.size(); ++q)
+    together &= plan.stages[q].nodes == plan.stages[r].nodes;
+  const auto exchange = [&](std::size_t end) {
+    const Site site = site_of(problem.cluster, plan.stages[end]);
+    const LinkSpec& link = together ? site.inside : problem.cluster.network;
+    const Transfer tie =
+        tie_exchange(problem, Setting{.shape = plan.shape}, link, site.per_node, first->tied);
+    timings[end].tie_leaves = !together;
+    timings[end].tie_busy = link.shared ? tie.busy : 0;
+    return tie.seconds;
+  };
+  if (!together) exchange(plan.stages.size() - 1);
+  timings[r].tie = exchange(r);
 }
 
 void check(const Problem& problem, const Plan& plan, const LayerSumsByKind& sums) {
@@ -145,21 +238,28 @@ double update_share(const Setting& setting, int in_flight, int slack, const Stag
   return (stage.step + wait) / setting.shape.microbatches;
 }
 
-double update_seconds(const Setting& setting, std::span<const StageTiming> stages) {
-  const double others = setting.shape.microbatches - 1;
+double update_seconds(const Setting& setting, std::span<const StageTiming> stages, bool links) {
   switch (setting.shape.schedule) {
     case Kind::TwoBW:
-      return two_bw(setting, stages);
+      return two_bw(setting, stages, links);
     case Kind::Flush:
-      return round_trip(stages) + others * period(setting, stages) + longest_tail(stages);
+      return flush(setting, stages, links);
     case Kind::GPipe:
-      return gpipe(setting, stages);
+      return gpipe(setting, stages, links);
     case Kind::Sequential:
-      return setting.shape.microbatches * round_trip(stages) + longest_tail(stages);
+      return setting.shape.microbatches * round_trip(stages) +
+             longest_tail(stages, sharing_of(setting, stages, links));
     case Kind::Stash:
       break;
   }
   TWOBW_ASSERT(false, "no time model of schedule {}", name(setting.shape.schedule));
+}
+
+bool stages_wait_for_links(const Problem& problem) {
+  if (!problem.links) return false;
+  return problem.cluster.network.shared ||
+         std::ranges::any_of(problem.cluster.nodes, [](const Node& node) { return node.link.shared; }) ||
+         std::ranges::any_of(problem.layers, [](const LayerShape& layer) { return layer.tied > 0; });
 }
 
 double step_seconds(const CostTable& costs, const Setting& setting) {
@@ -175,7 +275,7 @@ double reduce_seconds(const Setting& setting, double all_reduce) {
 double gather_seconds(const Problem& problem, const Setting& setting, const Site& site, double parameters) {
   if (!setting.shape.shards()) return 0;
   const StateBytes& state = state_of(problem, setting.shape.schedule);
-  return all_reduce_seconds(problem.cluster.network, site, state.weights * parameters) / 2;
+  return all_reduce(problem.cluster.network, site, state.weights * parameters).seconds / 2;
 }
 
 StageTiming timing_of(const Problem& problem, const Setting& setting, const Site& site, const StageLoad& load,
@@ -184,12 +284,13 @@ StageTiming timing_of(const Problem& problem, const Setting& setting, const Site
   const CostTable& costs = problem.costs[site.kind];
   // What is tied is summed on all replicas.
   const double summed = load.parameters + (setting.shape.shards() ? load.tied : 0);
-  const double all_reduce = all_reduce_seconds(problem.cluster.network, site, state.gradients * summed);
+  const Transfer reduce = all_reduce(problem.cluster.network, site, state.gradients * summed);
   return {.forward = load.forward,
           .backward = load.backward + (recompute ? load.forward : 0),
           .step = step_seconds(costs, setting) * load.parameters +
                   gather_seconds(problem, setting, site, load.parameters),
-          .reduce = reduce_seconds(setting, all_reduce)};
+          .reduce = reduce_seconds(setting, reduce.seconds),
+          .sum = reduce_seconds(setting, reduce.busy)};
 }
 
 Transfer tie_exchange(const Problem& problem, const Setting& setting, const LinkSpec& link, int at_once,
@@ -197,20 +298,31 @@ Transfer tie_exchange(const Problem& problem, const Setting& setting, const Link
   return transfer(link, at_once, state_of(problem, setting.shape.schedule).gradients * tied);
 }
 
-int slack_that_hides(const Setting& setting, std::span<const StageTiming> stages) {
+int slack_that_hides(const Setting& setting, std::span<const StageTiming> stages, bool links) {
   if (!setting.shape.predicts()) return 1;
   const int d = static_cast<int>(std::ssize(stages)), never = std::max(1, setting.shape.microbatches);
-  schedule::Spec spec = spec_of(setting, d);
+  const schedule::Spec spec = spec_of(setting, d);
+  const Sharing sharing = sharing_of(setting, stages, links);
+  const double pace = std::max(period(setting, stages), sharing.microbatch);
   double least = 1;
   for (int r = 0; r < d; ++r) {
-    if (stages[r].reduce <= 0) continue;
+    const StageTiming& stage = stages[r];
+    // What is sent from microbatch to microbatch leaves the rest of the link.
+    const double rest = stage.sum + stage.tie_busy > 0 ? 1 - sharing.microbatch / pace : 1;
+    const double seconds = (sharing.queues[r] + stage.reduce + stage.tie) / std::max(rest, 1e-3);
+    if (seconds <= 0) continue;
     // A stage further on has more: it completes its gradient earlier.
     const int more = schedule::in_flight_bound(spec, 0) - schedule::in_flight_bound(spec, r);
-    least = std::max(least, std::ceil(stages[r].reduce / stages[r].compute()) - more);
+    least = std::max(least, std::ceil(seconds / stage.compute()) - more);
   }
   if (!(least < never)) return never;
-  spec.shape.slack = static_cast<int>(least);
-  return schedule::settles(spec) ? spec.shape.slack : never;
+  const auto seconds = [&](int slack) {
+    Setting with = setting;
+    with.shape.slack = slack;
+    return schedule::settles(spec_of(with, d)) || slack == never ? update_seconds(with, stages, links)
+                                                                 : kNoUpdate;
+  };
+  return seconds(static_cast<int>(least)) <= seconds(never) * (1 + 1e-12) ? static_cast<int>(least) : never;
 }
 
 Estimate evaluate(const Problem& problem, Plan plan) {
@@ -237,15 +349,21 @@ Estimate evaluate(const Problem& problem, Plan plan, const LayerSumsByKind& sums
     loads.push_back(sums[stage.kind]->of(stage.first_layer, stage.last_layer));
     StageTiming timing =
         timing_of(problem, setting, site_of(problem.cluster, stage), loads[r], stage.recompute);
-    timing.reduce += tie_seconds(problem, plan, r, loads[r].tied);
+    timing.node = stage.nodes.front();
     if (r + 1 < d) {
-      const Transfer send = transfer_between(problem.cluster, stage, plan.stages[r + 1], loads[r].output);
+      const StagePlan& next = plan.stages[r + 1];
+      const Transfer send = transfer_between(problem.cluster, stage, next, loads[r].output);
       timing.send = send.seconds;
       timing.busy = send.busy;
+      timing.leaves = next.nodes.front() != timing.node;
+      timing.shares =
+          timing.leaves ? problem.cluster.network.shared : problem.cluster.nodes[timing.node].link.shared;
     }
     timings.push_back(timing);
   }
-  if (!problem.fixed.slack) setting.shape.slack = plan.shape.slack = slack_that_hides(setting, timings);
+  add_tie(problem, plan, loads, timings);
+  if (!problem.fixed.slack)
+    setting.shape.slack = plan.shape.slack = slack_that_hides(setting, timings, problem.links);
   const schedule::Spec spec = spec_of(setting, d);
   const StateBytes& state = state_of(problem, setting.shape.schedule);
   for (int r = 0; schedule::settles(spec) && r < d; ++r)
@@ -258,7 +376,7 @@ Estimate evaluate(const Problem& problem, Plan plan, const LayerSumsByKind& sums
     stage.forward = timing.forward;
     stage.backward = timing.backward;
     stage.step = timing.step;
-    stage.reduce = timing.reduce;
+    stage.reduce = timing.reduce + timing.tie;
     stage.send = timing.send;
     stage.memory = footprint(spec, r, loads[r], state, stage.recompute);
     stage.capacity = problem.cluster.kinds[stage.kind].memory;
@@ -271,7 +389,7 @@ Estimate evaluate(const Problem& problem, Plan plan, const LayerSumsByKind& sums
     plan.modelled |= problem.costs[stage.kind].modelled;
   }
 
-  plan.update_seconds = update_seconds(setting, timings);
+  plan.update_seconds = update_seconds(setting, timings, problem.links);
   const double sequences =
       static_cast<double>(plan.shape.microbatch) * plan.shape.replicas * plan.shape.microbatches;
   plan.sequences_per_s = sequences / plan.update_seconds;

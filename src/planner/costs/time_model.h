@@ -14,11 +14,16 @@
 //
 //   P = max over r <= q of S(r,q) / (n_r-n_q+1)             (q = r: the computation of the stage itself)
 //
-// and with each link busy for l_r a transfer, at least l_r. An update of m microbatches takes
+// and with each link busy for l_r a transfer, at least l_r. The stages of a node share its end of the
+// network, where that is shared: P is at least what all of them send a microbatch, and an update at least
+// what they send in all, their sums and a tie with it (planner/costs/shared_links.h). An update of m
+// microbatches takes
 //
 //   2bw         m max(P, F_r + (step_r + max(0, reduce_r - (m-n_r+1) F_r)) / m)
 //               (m-n_r+1 microbatches run between the end of a batch's gradients and the need for them;
-//               replicas that predict sum their gradients a second time, while one microbatch runs)
+//               replicas that predict sum their gradients a second time, while one microbatch runs; reduce_r
+//               has what the sums of other stages of the node leave of theirs before it) and at least what
+//               the exchange of a tie makes of it
 //   ..., with one gradient buffer the same, but at least
 //               S' + (m-1) P + max (reduce_r + step_r)
 //               (no stage runs a backward of the next batch before the first stage has run the last of this
@@ -76,9 +81,16 @@ const CostColumn* column_of(const Problem& problem, int kind, int microbatch);
 struct StageTiming {
   double forward = 0, backward = 0;  // backward includes recomputation
   double step = 0;
-  double reduce = 0;
-  double send = 0;  // one transfer to the next stage
-  double busy = 0;  // of the link, for one such transfer
+  double reduce = 0;    // the all-reduce over replicas, by itself
+  double sum = 0;       // of it, with the node's shared end of the network busy
+  double tie = 0;       // the exchange of a tied gradient, of the foremost stage that has a part in it
+  double tie_busy = 0;  // of a shared link, at either end of the exchange
+  double send = 0;      // one transfer to the next stage
+  double busy = 0;      // of the link, for one such transfer
+  // Whether transfers, and the exchange, leave the node; whether transfers pass a link that is shared.
+  bool leaves = false, tie_leaves = false;
+  bool shares = false;
+  int node = 0;
 
   double compute() const { return forward + backward; }
 };
@@ -89,9 +101,12 @@ double update_share(const Setting& setting, int in_flight, int slack, const Stag
 double update_share(const Setting& setting, int in_flight, const StageTiming& stage);
 // The least slack (base/pipeline_shape.h) that hides all reductions; where none does one that is never used,
 // so that all microbatches run on predicted weights.
-int slack_that_hides(const Setting& setting, std::span<const StageTiming> stages);
-// The formulas.
-double update_seconds(const Setting& setting, std::span<const StageTiming> stages);
+int slack_that_hides(const Setting& setting, std::span<const StageTiming> stages, bool links = true);
+// The formulas; `links`: with what stages do to each other over links that they share.
+double update_seconds(const Setting& setting, std::span<const StageTiming> stages, bool links = true);
+
+// Whether `links` makes any difference.
+bool stages_wait_for_links(const Problem& problem);
 
 // Of a parameter, an update, on one replica: the step, and the prediction where there is one. Where both are
 // made in one pass they take less.

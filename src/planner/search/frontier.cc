@@ -194,6 +194,7 @@ double Frontier::slack_of(const Stage& stage, double compute, const Label& rest)
 
 // The label of the stage in front of another label.
 void Frontier::append(const Stage& stage, int parent, int place) {
+  ++appended_;
   const Label& rest = labels_[parent];
   Label label{.parent = parent, .place = place, .layer = stage.first, .recompute = stage.recompute};
   const StageTiming& timing = stage.timing;
@@ -202,7 +203,7 @@ void Frontier::append(const Stage& stage, int parent, int place) {
     if (waits(stage)) label.slack = slack_of(stage, timing.compute(), rest);
     if (label.slack > 0) return;
     label.span = rest.span + way(timing.compute(), timing.backward, timing.send);
-    label.tail = std::max({rest.tail, timing.reduce + timing.step, bounds_.tail()});
+    label.tail = std::max({rest.tail, timing.reduce + timing.tie + timing.step, bounds_.tail()});
     label.total = span_weight_ * label.span + label.tail;
     if (goal_ == Goal::Span) label.slack = label.total / span_weight_;
     if (setting_.shape.schedule == Kind::GPipe) {
@@ -347,6 +348,36 @@ Estimate Frontier::estimate(int label) const {
   }
   plan.shape.extra = spec_of(setting_, static_cast<int>(plan.stages.size())).shape.extra;
   return evaluate(problem_, std::move(plan), sums_);
+}
+
+double Frontier::seconds(int end) const {
+  std::vector<StageTiming> timings;
+  for (int i = end; labels_[i].parent >= 0; i = labels_[i].parent) {
+    const Label &label = labels_[i], &rest = labels_[label.parent];
+    const Place &here = places_.all()[label.place], &next = places_.all()[rest.place];
+    const LayerSums& sums = *sums_[places_.sites()[here.site].kind];
+    const StageLoad load = sums.of(label.layer, rest.layer);
+    const bool tie = load.tied > 0 && label.layer <= first_tied_;
+    StageTiming timing = costs_.timing(here.site, load, label.recompute, tie, here.groups == 1);
+    if (labels_[label.parent].parent >= 0) {
+      const auto advance = std::ranges::find(next.next, label.place, &Advance::place);
+      const Transfer send =
+          costs_.send(here.site, next.site, advance->same_group, sums.output(rest.layer - 1));
+      timing.send = send.seconds;
+      timing.busy = send.busy;
+      timing.leaves = !advance->same_group;
+      timing.shares = costs_.shares(here.site, timing.leaves);
+    } else if (!timings.empty() && timings.front().tie_leaves) {
+      timing.tie_leaves = true;
+      timing.tie_busy = costs_.tie_busy(here.site);
+    }
+    timings.push_back(timing);
+  }
+  Setting setting = setting_;
+  // As late as can be: evaluate() finds out what does.
+  if (setting.shape.predicts() && !problem_.fixed.slack)
+    setting.shape.slack = std::max(1, setting.shape.microbatches);
+  return update_seconds(setting, timings, problem_.links);
 }
 
 double Frontier::promise(int end) const {

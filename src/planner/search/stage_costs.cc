@@ -59,12 +59,13 @@ StageCosts::StageCosts(const Problem& problem, const Setting& setting, const Pla
     rates.gather_latency = gather_seconds(problem, setting, site, 0);
     rates.step = step_seconds(problem.costs[site.kind], setting) + gather_seconds(problem, setting, site, 1) -
                  rates.gather_latency;
-    rates.reduce_latency = reduce_seconds(setting, all_reduce_seconds(network, site, 0));
-    rates.reduce =
-        reduce_seconds(setting, all_reduce_seconds(network, site, state.gradients)) - rates.reduce_latency;
-    rates.reduce_tied = setting.shape.shards() ? rates.reduce : 0;
-    rates.tie_inside = tie_exchange(problem, setting, site.inside, site.per_node, tied).seconds;
-    rates.tie_between = tie_exchange(problem, setting, network, site.per_node, tied).seconds;
+    const Transfer reduce = all_reduce(network, site, state.gradients);
+    rates.reduce_latency = reduce_seconds(setting, all_reduce(network, site, 0).seconds);
+    rates.reduce = reduce_seconds(setting, reduce.seconds) - rates.reduce_latency;
+    rates.sum = reduce_seconds(setting, reduce.busy);
+    rates.counts_tied = setting.shape.shards();
+    rates.tie_inside = tie_exchange(problem, setting, site.inside, site.per_node, tied);
+    rates.tie_between = tie_exchange(problem, setting, network, site.per_node, tied);
     sites_.push_back(rates);
   }
 }
