@@ -1,15 +1,13 @@
 // Norms that are on a GPU, on their way to other processes: a thread waits for them, so that no worker does.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/inbox.h"
 #include "transport/group.h"
 
 namespace twobw::runtime {
@@ -37,10 +35,7 @@ class NormsOutbox {
 
   Send send_;
   std::function<void(const std::string& reason)> fail_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Outgoing> waiting_;
-  bool closed_ = false;
+  Inbox<Outgoing> waiting_;
   std::thread thread_;
 };
 

@@ -2,50 +2,28 @@
 
 #include <fmt/format.h>
 
-#include "device/cores.h"
+#include "transport/own_thread.h"
 
 namespace twobw::transport {
 
 RemoteGather::RemoteGather(RemoteGatherSetup setup, std::vector<weights::Range> parts)
-    : setup_(std::move(setup)), parts_(std::move(parts)) {
-  thread_ = std::thread([this] { work(); });
-}
+    : setup_(std::move(setup)),
+      parts_(std::move(parts)),
+      thread_(start_own_thread(setup_.name, setup_.on_failure, [this] { work(); })) {}
 
 RemoteGather::~RemoteGather() {
-  {
-    std::lock_guard lock(mutex_);
-    closed_ = true;
-  }
-  changed_.notify_one();
+  jobs_.close();
   thread_.join();
 }
 
 void RemoteGather::put(ByReplica buffers, std::function<void()> done) {
-  {
-    std::lock_guard lock(mutex_);
-    jobs_.push_back({std::move(buffers), std::move(done)});
-  }
-  changed_.notify_one();
+  jobs_.put({std::move(buffers), std::move(done)});
 }
 
 void RemoteGather::work() {
-  device::unbind_thread(setup_.name);
-  try {
-    while (true) {
-      Job job;
-      {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [this] { return closed_ || !jobs_.empty(); });
-        if (jobs_.empty()) return;
-        job = std::move(jobs_.front());
-        jobs_.pop_front();
-      }
-      exchange(job.buffers);
-      job.done();
-    }
-  } catch (const Cancelled&) {
-  } catch (...) {
-    setup_.on_failure(setup_.name, std::current_exception());
+  while (const std::optional<Job> job = jobs_.take()) {
+    exchange(job->buffers);
+    job->done();
   }
 }
 

@@ -4,17 +4,15 @@
 
 #include <ATen/ATen.h>
 
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/inbox.h"
 #include "transport/hub.h"
 #include "transport/on_failure.h"
 #include "transport/wire.h"
@@ -56,10 +54,7 @@ class RemoteGather {
 
   RemoteGatherSetup setup_;
   std::vector<weights::Range> parts_;  // by replica
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Job> jobs_;
-  bool closed_ = false;
+  Inbox<Job> jobs_;
   std::thread thread_;
 };
 

@@ -5,9 +5,8 @@
 #include <atomic>
 
 #include "base/error.h"
-#include "device/cores.h"
 #include "optim/kernels.h"
-#include "transport/hub.h"
+#include "transport/own_thread.h"
 
 namespace twobw::transport {
 namespace {
@@ -23,7 +22,7 @@ class RemoteSum final : public ReplicaSum {
   RemoteSum(RemoteSums& sums, std::vector<Contribution> all) : sums_(sums), all_(std::move(all)) {}
 
   bool help() override { return !begun_.exchange(true); }
-  void afterwards(int, const std::function<void()>& work) override { sums_.put({all_, work}); }
+  void afterwards(int, const std::function<void()>& work) override { sums_.jobs_.put({all_, work}); }
 
   void share(int replica, std::int64_t offset, std::int64_t count) const override {
     const int own = replica - sums_.first_replica();
@@ -60,15 +59,11 @@ RemoteSums::RemoteSums(RemoteSumsSetup setup) : setup_(std::move(setup)) {
   first_ = static_cast<int>(own.begin() - ranks.begin());
   count_ = static_cast<int>(own.size());
   own_ = static_cast<int>(std::ranges::find(processes_, setup_.wire.rank()) - processes_.begin());
-  thread_ = std::thread([this] { work(); });
+  thread_ = start_own_thread(setup_.name, setup_.on_failure, [this] { work(); });
 }
 
 RemoteSums::~RemoteSums() {
-  {
-    std::lock_guard lock(mutex_);
-    closed_ = true;
-  }
-  changed_.notify_one();
+  jobs_.close();
   thread_.join();
 }
 
@@ -76,35 +71,11 @@ MakeSum RemoteSums::make() {
   return [this](std::vector<Contribution> all) { return std::make_shared<RemoteSum>(*this, std::move(all)); };
 }
 
-void RemoteSums::put(Job job) {
-  {
-    std::lock_guard lock(mutex_);
-    jobs_.push_back(std::move(job));
-  }
-  changed_.notify_one();
-}
-
 void RemoteSums::work() {
-  device::unbind_thread(setup_.name);
-  try {
-    while (true) {
-      Job job;
-      {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [this] { return closed_ || !jobs_.empty(); });
-        if (jobs_.empty()) break;
-        job = std::move(jobs_.front());
-        jobs_.pop_front();
-      }
-      work_off(job);
-    }
-    if (!setup_.gpu) return;
-    setup_.gpu->drain();
-    meet();  // another may still read what this GPU has
-  } catch (const Cancelled&) {
-  } catch (...) {
-    setup_.on_failure(setup_.name, std::current_exception());
-  }
+  while (const std::optional<Job> job = jobs_.take()) work_off(*job);
+  if (!setup_.gpu) return;
+  setup_.gpu->drain();
+  meet();  // another may still read what this GPU has
 }
 
 void RemoteSums::work_off(const Job& job) {

@@ -8,15 +8,13 @@
 // On GPUs an adder does that (gpu_paths.h), when all processes have said that their gradients are complete.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/inbox.h"
 #include "transport/gpu_paths.h"
 #include "transport/on_failure.h"
 #include "transport/replica_sum.h"
@@ -61,7 +59,6 @@ class RemoteSums {
     std::function<void()> afterwards;
   };
 
-  void put(Job job);
   void work();
   void work_off(const Job& job);
   void meet();
@@ -79,10 +76,7 @@ class RemoteSums {
   int first_ = 0, count_ = 0;     // replicas here
   std::vector<SumRound> rounds_;  // of every sum
   std::vector<at::Tensor> room_;  // for two rounds: the others' part of this process's, a row a replica
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Job> jobs_;
-  bool closed_ = false;
+  Inbox<Job> jobs_;
   std::thread thread_;
 };
 
