@@ -50,8 +50,9 @@ std::vector<Tensor> orthogonalized(const std::vector<Tensor>& matrices, at::Scal
   }
   std::vector<Tensor> results(matrices.size());
   for (const auto& [shape, members] : by_shape) {
-    // On a CPU one by one: a matrix then rounds alike whichever others its stage has.
-    const bool alone = matrices.front().is_cpu();
+    // On a CPU, and where a GPU is to make the same bits, one by one: a matrix then rounds alike whichever
+    // others its stage, or its replica's part of it, has.
+    const bool alone = matrices.front().is_cpu() || at::globalContext().deterministicAlgorithms();
     const std::int64_t at_once =
         alone ? 1 : std::max<std::int64_t>(1, kTogether / (shape.first * shape.second));
     for (std::size_t begin = 0; begin < members.size(); begin += at_once) {

@@ -68,10 +68,6 @@ class CpuStage final : public Stage {
     torch::autograd::edge_list roots;  // where the backward starts; none under recomputation
   };
   Tensor first_weights() const;
-  Tensor room_in_gradients() const { return gradients_.flat(0).narrow(0, 0, layout_.size()); }
-  std::optional<weights::Range> shard() const {
-    return is_sharded() ? std::optional(setup_.shards[setup_.replica]) : std::nullopt;
-  }
   Tensor true_weights() const { return optimizer_.true_weights(versions_.flat(versions_.newest())); }
 
   optim::Optimizer optimizer_;
@@ -149,7 +145,8 @@ Tensor CpuStage::tied_gradient(std::int64_t batch, int tie) {
 }
 
 transport::Norms CpuStage::squared_norms(std::int64_t batch) {
-  return {.values = optim::squared_norms(layout_, gradients_.flat(batch))};
+  const weights::Range all{.count = layout_.size()};
+  return {.values = optim::squared_norms(layout_, gradients_.flat(batch), shard().value_or(all))};
 }
 
 void CpuStage::step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms,

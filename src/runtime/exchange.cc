@@ -58,23 +58,19 @@ Observer Exchange::observer() const {
 // Every process that has a stage contributes to its own workers once their gradients hold the sum; the others
 // hear of it from the first. An owner's part is contributed where the owner is, and nowhere else.
 void Exchange::send_norms(std::int64_t update, int part, const transport::Norms& norms) {
-  if (owners_ > 1) {
-    return processes_.send_to_others(Topic::Norms,
-                                     ByteWriter().add(update).add(part).add(norms.values).take());
-  }
-  const int stage = part;
-  if (placement_.ranks_of_stage(stage).front() != placement_.rank()) return;
-  if (!norms.on_gpu.defined()) return send_values(update, stage, norms.values);
+  if (owners_ == 1 && placement_.ranks_of_stage(part).front() != placement_.rank()) return;
+  if (!norms.on_gpu.defined()) return send_values(update, part, norms.values);
   std::call_once(outbox_made_, [this] {
     outbox_ = std::make_unique<NormsOutbox>(std::bind_front(&Exchange::send_values, this),
                                             [this](const std::string& reason) { processes_.abort(reason); });
   });
-  outbox_->put(update, stage, norms);
+  outbox_->put(update, part, norms);
 }
 
-void Exchange::send_values(std::int64_t update, int stage, const std::vector<double>& values) {
-  const std::vector<int> ranks = placement_.ranks_of_stage(stage);
-  const std::string body = ByteWriter().add(update).add(stage).add(values).take();
+void Exchange::send_values(std::int64_t update, int part, const std::vector<double>& values) {
+  const std::string body = ByteWriter().add(update).add(part).add(values).take();
+  if (owners_ > 1) return processes_.send_to_others(Topic::Norms, body);
+  const std::vector<int> ranks = placement_.ranks_of_stage(part);
   for (int rank = 0; rank < processes_.size(); ++rank) {
     if (std::ranges::find(ranks, rank) == ranks.end()) processes_.send(rank, Topic::Norms, body);
   }

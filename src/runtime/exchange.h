@@ -51,7 +51,7 @@ class Exchange {
   void handle(Topic topic, int from, std::string_view body);
   void handle_gate(std::string_view body);
   void send_norms(std::int64_t update, int part, const transport::Norms& norms);
-  void send_values(std::int64_t update, int stage, const std::vector<double>& values);
+  void send_values(std::int64_t update, int part, const std::vector<double>& values);
   void send_decision(const transport::BatchGate::Decision& decision);
   bool decides() const { return placement_.rank() == 0; }
 

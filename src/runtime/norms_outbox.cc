@@ -23,15 +23,15 @@ NormsOutbox::~NormsOutbox() {
   thread_.join();
 }
 
-void NormsOutbox::put(std::int64_t update, int stage, const transport::Norms& norms) {
-  waiting_.put({update, stage, norms});
+void NormsOutbox::put(std::int64_t update, int part, const transport::Norms& norms) {
+  waiting_.put({update, part, norms});
 }
 
 void NormsOutbox::run() {
   device::unbind_thread("norms");
   try {
     while (const std::optional<Outgoing> next = waiting_.take())
-      send_(next->update, next->stage, read_norms(next->norms));
+      send_(next->update, next->part, read_norms(next->norms));
   } catch (const std::exception& error) {
     fail_(error.what());
   }

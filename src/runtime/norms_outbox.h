@@ -14,7 +14,7 @@ namespace twobw::runtime {
 
 class NormsOutbox {
  public:
-  using Send = std::function<void(std::int64_t update, int stage, const std::vector<double>& values)>;
+  using Send = std::function<void(std::int64_t update, int part, const std::vector<double>& values)>;
 
   // Both are called on its thread; `fail` where the norms could not be read.
   NormsOutbox(Send send, std::function<void(const std::string& reason)> fail);
@@ -23,12 +23,12 @@ class NormsOutbox {
   NormsOutbox& operator=(const NormsOutbox&) = delete;
 
   // From any thread. They stay as they are until all stages have collected them.
-  void put(std::int64_t update, int stage, const transport::Norms& norms);
+  void put(std::int64_t update, int part, const transport::Norms& norms);
 
  private:
   struct Outgoing {
     std::int64_t update = 0;
-    int stage = 0;
+    int part = 0;  // as of transport::StageGroup
     transport::Norms norms;
   };
   void run();

@@ -80,6 +80,7 @@ class Pipeline {
   void join_owners(int stage);
   transport::MakeSum add_sums(int stage, const char* what, transport::SumRanges ranges);
   transport::SumRanges sum_ranges(int stage, Ties summed_everywhere) const;
+  int gpu_of(int stage) const;
   WorkerSetup prepare_worker(int replica, int stage) const;
   void join_ties(std::vector<WorkerSetup>& workers);
   bool are_apart(const WorkerSetup& one, const WorkerSetup& other) const;

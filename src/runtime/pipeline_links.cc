@@ -132,7 +132,8 @@ WorkerSetup Pipeline::prepare_worker(int replica, int stage) const {
                          .predict_ratio = predicts ? 1.0 * shape.microbatches /
                                                          schedule::predicted_from(setup_.spec, stage)
                                                    : 1,
-                         .saves = replica == 0 && (setup_.spec.save_every > 0 || setup_.spec.save_last),
+                         .saves = (replica == 0 || shape.shards()) &&
+                                  (setup_.spec.save_every > 0 || setup_.spec.save_last),
                          .shards = shape.shards() ? shards_[stage] : std::vector<weights::Range>(),
                          .position = setup_.restored ? setup_.restored->position() : DataPosition()},
           .device = setup_.devices[replica * setup_.spec.shape.stages + stage],

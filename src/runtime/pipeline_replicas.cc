@@ -39,6 +39,10 @@ void Pipeline::join_owners(int stage) {
                                          .ranks = placement->ranks_of_stage(stage),
                                          .name = fmt::format("weights of stage {}", stage),
                                          .on_failure = std::bind_front(&Pipeline::fail, this)};
+      if (gpu_paths_) {
+        setup.gpu = gpu_paths_->join_owners(
+            {.wire = setup.wire, .tag = tag, .ranks = setup.ranks, .gpu = gpu_of(stage)}, shards_[stage]);
+      }
       remote = remote_gathers_
                    .emplace_back(std::make_unique<transport::RemoteGather>(std::move(setup), shards_[stage]))
                    .get();
@@ -48,9 +52,17 @@ void Pipeline::join_owners(int stage) {
   gathers_.push_back(std::make_unique<transport::Gather>(hub_, shards_[stage], here, remote));
 }
 
+// That of the first replica here.
+int Pipeline::gpu_of(int stage) const {
+  const Placement& placement = exchange_->placement();
+  const std::vector<int> ranks = placement.ranks_of_stage(stage);
+  const auto first = std::ranges::find(ranks, placement.rank()) - ranks.begin();
+  return setup_.devices[first * setup_.spec.shape.stages + stage].gpu->gpu;
+}
+
 transport::MakeSum Pipeline::add_sums(int stage, const char* what, transport::SumRanges ranges) {
   if (!exchange_ || !exchange_->placement().spans_processes(stage)) {
-    return setup_.devices.front().gpu ? transport::sums_on_gpus(setup_.simulate_peers)
+    return setup_.devices.front().gpu ? transport::sums_on_gpus(setup_.simulate_peers, std::move(ranges))
                                       : transport::sums_on_cores(std::move(ranges));
   }
   const int tag = take_tags(transport::kRemoteSumTags);
@@ -59,11 +71,8 @@ transport::MakeSum Pipeline::add_sums(int stage, const char* what, transport::Su
   transport::Wire& wire = *exchange_->processes().wires().exchange;
   const std::vector<int> ranks = placement.ranks_of_stage(stage);
   std::shared_ptr<transport::GpuAdder> adder;
-  if (gpu_paths_) {
-    const auto first = std::ranges::find(ranks, placement.rank()) - ranks.begin();  // replica here
-    const device::Device& device = setup_.devices[first * setup_.spec.shape.stages + stage];
-    adder = gpu_paths_->join({.wire = wire, .tag = tag, .ranks = ranks, .gpu = device.gpu->gpu});
-  }
+  if (gpu_paths_)
+    adder = gpu_paths_->join({.wire = wire, .tag = tag, .ranks = ranks, .gpu = gpu_of(stage)}, ranges);
   sums_.push_back(std::make_unique<transport::RemoteSums>(
       transport::RemoteSumsSetup{.wire = wire,
                                  .tag = tag,

@@ -207,10 +207,6 @@ Setup prepare(const Config& given, std::vector<device::Device> devices) {
   check_groups(config, setup.model);
   check_split(config, setup.model);
   setup.devices = devices.empty() ? choose_devices(config, setup.spec.shape.workers()) : std::move(devices);
-  if (config.pipeline.shard_state && setup.devices.front().gpu) {
-    fail_input("pipeline.shard_state is true, which is for CPUs; with devices like {} it must be false",
-               device::describe(setup.devices.front()));
-  }
   if (setup.devices.front().gpu && config.train.deterministic) device::compute_deterministically();
   setup.training = data::open_source("data.train", config.data.train, config);
   setup.validation = data::open_source("data.validation", config.data.validation, config);

@@ -64,13 +64,9 @@ void Stage::begin_evaluation() {
 
 Tensor Stage::gather_weights(const Tensor& room) {
   if (!optimizer_state().master.defined()) return versions_.flat(versions_.newest());
-  own(room).copy_(device_weights());
+  own(room).copy_(device_weights(), /*non_blocking=*/true);
   complete(room);
   return room;
-}
-
-transport::Norms Stage::squared_norms(const Tensor& gradient, int replica) const {
-  return {.values = optim::squared_norms(layout_, gradient, setup_.shards[replica])};
 }
 
 void Stage::sum_local_ties(std::int64_t batch) {
@@ -151,7 +147,7 @@ Snapshot Stage::snapshot(std::int64_t update) {
   Snapshot snapshot{
       .update = update,
       .layout = layout_,
-      .part = is_sharded() ? setup_.shards[setup_.replica] : weights::Range{.count = layout_.size()},
+      .part = shard().value_or(weights::Range{.count = layout_.size()}),
       .buffers = std::exchange(copied_, {})};
   snapshot.buffers.emplace_back("weights", host_copy(device_weights()));
   for (const auto& [name, tensor] : optimizer_state().named()) {
@@ -193,7 +189,8 @@ void Stage::restore_weights(bool writes) {
 std::vector<std::uint64_t> Stage::layer_checksums() {
   if (!is_sharded()) return weights::layer_checksums(layout_, newest_weights());
   const device::PurposeScope purpose(Term::Transfer);
-  return weights::layer_checksums(layout_, gather_weights(at::zeros({layout_.size()}, at::kFloat)));
+  const Tensor room = at::zeros({layout_.size()}, gradients_.flat(0).options());
+  return weights::layer_checksums(layout_, gather_weights(room).to(at::kCPU));
 }
 
 }  // namespace twobw::runtime

@@ -50,8 +50,8 @@ struct StageSetup {
   bool sums_partly = false;  // of what several replicas have
   double predict_ratio = 1;  // m / k_r
   bool saves = false;        // gives snapshots to checkpoints
-  // Of a stage on CPUs whose replicas share the optimizer's state (optim/shards.h): what each updates, and
-  // how a flat buffer is completed of which this one has made its own part. None: it updates all.
+  // Of a stage whose replicas share the optimizer's state (optim/shards.h): what each updates, and how a flat
+  // buffer is completed of which this one has made its own part. None: it updates all.
   std::vector<weights::Range> shards = {};
   std::function<void(const at::Tensor& whole)> gather = {};
   DataPosition position = {};
@@ -103,9 +103,8 @@ class Stage {
   // Offset and count of what ties change in a flat gradient where they are summed.
   std::vector<std::pair<std::int64_t, std::int64_t>> tied_ranges() const;
 
+  // Of what it updates. From any thread.
   virtual transport::Norms squared_norms(std::int64_t batch) = 0;
-  // Of the part that a replica updates, where they share them, in its gradient.
-  transport::Norms squared_norms(const at::Tensor& gradient, int replica) const;
   // `norms`: of all stages. `writes`: what is computed with, too, besides the optimizer's true weights.
   virtual void step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms,
                     bool writes, const NextBatch* next = nullptr) = 0;
@@ -160,6 +159,11 @@ class Stage {
   void complete(const at::Tensor& flat) const {
     if (is_sharded()) setup_.gather(flat);
   }
+  std::optional<weights::Range> shard() const {
+    return is_sharded() ? std::optional(setup_.shards[setup_.replica]) : std::nullopt;
+  }
+  // For all weights in single precision, before the first and after the last of the gradients.
+  at::Tensor room_in_gradients() const { return gradients_.flat(0).narrow(0, 0, layout_.size()); }
   // The newest true weights, all of them: what is computed with, or gathered into `room`.
   at::Tensor gather_weights(const at::Tensor& room);
   // The end of it that this stage has, as a parameter of its layout.

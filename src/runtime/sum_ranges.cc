@@ -14,7 +14,7 @@ std::vector<weights::Range> tied_weights(const weights::Layout& layout, Ties whi
   for (const weights::Tie& tie : layout.ties()) {
     if (which == Ties::WithinTheStage && tie.spans()) continue;
     const weights::Parameter& parameter = layout.parameters()[tie.primary >= 0 ? tie.primary : tie.copy];
-    tied.push_back({parameter.offset, parameter.count});
+    tied.push_back({parameter.offset, weights::Layout::room_of(parameter.count)});
   }
   std::ranges::sort(tied, {}, &weights::Range::begin);
   return tied;

@@ -158,7 +158,9 @@ void Worker::begin_batch(std::int64_t batch) {
 
 // Starts what crosses replicas and stages as soon as this worker's gradient is complete.
 void Worker::reduce_gradients(std::int64_t batch) {
-  transport::Contribution own{.gradient = stage_->gradient(batch), .ready = device::record_stream_event()};
+  transport::Contribution own{.gradient = stage_->gradient(batch),
+                              .ready = device::record_stream_event(),
+                              .norms = [this, batch] { return stage_->squared_norms(batch); }};
   if (const auto sum = groups_.replicas.contribute(batch, setup_.replica, std::move(own)))
     help_sum(batch, sum);
 }
@@ -174,15 +176,14 @@ void Worker::help_sum(std::int64_t batch, const std::shared_ptr<transport::Repli
   });
 }
 
-// Of a stage, or of each replica here whose part of it has the sum in that replica's gradient alone.
+// Of a stage, or of each replica here whose part of it has the sum in that replica's gradient alone. Of all of
+// them by this thread: none waits until the others come to it.
 void Worker::contribute_norms(std::int64_t batch, const transport::ReplicaSum& sum) {
   const int owners = spec_.shape.owners();
   if (owners == 1) return groups_.stages.contribute(batch, setup_.stage, stage_->squared_norms(batch));
-  for (int owner = 0; owner < owners; ++owner) {
-    const at::Tensor gradient = sum.buffer(owner);
-    if (gradient.defined())
-      groups_.stages.contribute(batch, setup_.stage * owners + owner, stage_->squared_norms(gradient, owner));
-  }
+  sum.for_each([&](int owner, const transport::Contribution& own) {
+    groups_.stages.contribute(batch, setup_.stage * owners + owner, own.norms());
+  });
 }
 
 // Likewise for what replicas predict from, which nothing follows from but the predictions.

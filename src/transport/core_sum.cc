@@ -48,7 +48,9 @@ class CoreSum final : public ReplicaSum {
     }
   }
 
-  at::Tensor buffer(int replica) const override { return all_[replica].gradient; }
+  void for_each(const Visit& visit) const override {
+    for (int replica = 0; replica < std::ssize(all_); ++replica) visit(replica, all_[replica]);
+  }
 
  private:
   void add_up(const SumRange& part) const {

@@ -1,5 +1,6 @@
 // The replicas of one stage hand each other what each has made of a flat buffer, a part each, so that all
-// have the whole of it. All come here as often, and in the same order.
+// have the whole of it. All come here as often, and in the same order. On GPUs the copies are queued, and no
+// thread waits for more than that the others have come here.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "base/inbox.h"
+#include "transport/gpu_paths.h"
 #include "transport/hub.h"
 #include "transport/on_failure.h"
 #include "transport/wire.h"
@@ -20,16 +22,17 @@
 
 namespace twobw::transport {
 
-// Tags of a wire that a gather takes.
-constexpr int kGatherTags = 1;
+// Tags of a wire that a gather takes, from its first on.
+constexpr int kGatherTags = 2;
 
 // Of replicas in several processes.
 struct RemoteGatherSetup {
   Wire& wire;
-  int tag = 0;             // the same in all processes
+  int tag = 0;             // the first, the same in all processes
   std::vector<int> ranks;  // of each replica, rising
   std::string name;        // of the thread
   OnFailure on_failure;
+  std::shared_ptr<GpuGatherer> gpu = nullptr;  // of buffers on GPUs
 };
 
 // Exchanges parts with other processes, on a thread of its own: whoever waits for them does so in the hub.
@@ -40,19 +43,21 @@ class RemoteGather {
   RemoteGather(const RemoteGather&) = delete;
   RemoteGather& operator=(const RemoteGather&) = delete;
 
-  using ByReplica = std::map<int, at::Tensor>;  // of this process
-  // Sends their parts to the others, and receives the others' into the first of them; then `done`.
-  void put(ByReplica buffers, std::function<void()> done);
+  // Sends their parts to the others, and receives the others' into the first of them; then `done`, with when
+  // that will be so.
+  using Done = std::function<void(device::StreamEvent arrived)>;
+  void put(Gathered buffers, Done done);
 
  private:
   struct Job {
-    ByReplica buffers;
-    std::function<void()> done;
+    Gathered buffers;
+    Done done;
   };
   void work();
-  void exchange(const ByReplica& buffers);
+  device::StreamEvent exchange(const Gathered& buffers);
 
   RemoteGatherSetup setup_;
+  std::vector<int> processes_;         // ranks, each once
   std::vector<weights::Range> parts_;  // by replica
   Inbox<Job> jobs_;
   std::thread thread_;
@@ -63,18 +68,20 @@ class Gather {
   // `parts`: by replica. `here`: replicas in this process; `remote`, which outlives it, brings in the others.
   Gather(Hub& hub, std::vector<weights::Range> parts, int here, RemoteGather* remote = nullptr);
 
-  // `whole` holds the replica's part; on return it holds all, and nobody reads it any more. Throws
-  // WaitTimeout or Cancelled.
+  // `whole` holds the replica's part; on return it holds all, and nobody reads it any more: for what the
+  // calling worker does, or queues, from then on. Throws WaitTimeout or Cancelled.
   void run(int replica, const at::Tensor& whole);
 
  private:
   struct Turn {
-    std::map<int, at::Tensor> buffers;  // by replica
+    Gathered buffers;
     bool ready = false;
+    device::StreamEvent arrived;             // from other processes
+    std::vector<device::StreamEvent> taken;  // by each replica here, when it will have all
     int left = 0;
   };
   // Copies into the replica's buffer what the others here have.
-  void take(int replica, const std::map<int, at::Tensor>& buffers) const;
+  void take(int replica, const Turn& turn) const;
 
   Hub& hub_;
   std::vector<weights::Range> parts_;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "optim/kernels.h"
+#include "transport/meeting.h"
 #include "transport/own_thread.h"
 
 namespace twobw::transport {
@@ -32,9 +33,11 @@ class RemoteSum final : public ReplicaSum {
     }
   }
 
-  at::Tensor buffer(int replica) const override {
-    const int own = replica - sums_.first_replica();
-    return own >= 0 && own < std::ssize(all_) ? all_[own].gradient : at::Tensor();
+  void for_each(const Visit& visit) const override {
+    for (int i = 0; i < std::ssize(all_); ++i) {
+      const auto work = [&] { visit(sums_.first_replica() + i, all_[i]); };
+      sums_.setup_.gpu ? sums_.setup_.gpu->beside(all_[i].gradient, work) : work();
+    }
   }
 
  private:
@@ -58,7 +61,6 @@ RemoteSums::RemoteSums(RemoteSumsSetup setup) : setup_(std::move(setup)) {
   TWOBW_ASSERT(!own.empty(), "process {} has none of the replicas", setup_.wire.rank());
   first_ = static_cast<int>(own.begin() - ranks.begin());
   count_ = static_cast<int>(own.size());
-  own_ = static_cast<int>(std::ranges::find(processes_, setup_.wire.rank()) - processes_.begin());
   thread_ = start_own_thread(setup_.name, setup_.on_failure, [this] { work(); });
 }
 
@@ -75,13 +77,13 @@ void RemoteSums::work() {
   while (const std::optional<Job> job = jobs_.take()) work_off(*job);
   if (!setup_.gpu) return;
   setup_.gpu->drain();
-  meet();  // another may still read what this GPU has
+  meet(setup_.wire, setup_.tag + kParts, processes_);  // another may still read what this GPU has
 }
 
 void RemoteSums::work_off(const Job& job) {
   if (setup_.gpu) {
     setup_.gpu->await(job.parts);
-    meet();
+    meet(setup_.wire, setup_.tag + kParts, processes_);
     setup_.gpu->add_up(job.parts);
     return setup_.gpu->afterwards(job.afterwards);
   }
@@ -89,21 +91,6 @@ void RemoteSums::work_off(const Job& job) {
   for (const Contribution& one : job.parts) buffers.push_back(one.gradient);
   add_up(buffers);
   job.afterwards();
-}
-
-// Returns when all processes have come here.
-void RemoteSums::meet() {
-  const at::Tensor said = at::zeros({1}, at::kByte), heard = at::zeros({std::ssize(processes_)}, at::kByte);
-  std::vector<std::shared_ptr<Transfer>> transfers;
-  for (int process = 0; process < std::ssize(processes_); ++process) {
-    if (process == own_) continue;
-    transfers.push_back(
-        setup_.wire.receive(processes_[process], setup_.tag + kParts, heard.narrow(0, process, 1)));
-  }
-  for (const int rank : processes_) {
-    if (rank != setup_.wire.rank()) transfers.push_back(setup_.wire.send(rank, setup_.tag + kParts, said));
-  }
-  for (const auto& transfer : transfers) transfer->wait();
 }
 
 void RemoteSums::plan(std::int64_t size) {

@@ -32,7 +32,7 @@ struct RemoteSumsSetup {
   std::vector<int> ranks;  // of each replica, rising
   std::string name;        // of the thread
   OnFailure on_failure;
-  std::shared_ptr<GpuAdder> gpu = nullptr;  // of gradients on GPUs, where all take the whole sum
+  std::shared_ptr<GpuAdder> gpu = nullptr;  // of gradients on GPUs, by the same ranges
   std::int64_t piece = 1 << 20;             // elements that a process, or an owner, adds in a round
   SumRanges ranges = {};
 };
@@ -61,7 +61,6 @@ class RemoteSums {
 
   void work();
   void work_off(const Job& job);
-  void meet();
   void add_up(const std::vector<at::Tensor>& buffers);
   void plan(std::int64_t size);
   bool is_mine(const SumChunk& chunk) const { return chunk.rank == setup_.wire.rank(); }
@@ -72,7 +71,6 @@ class RemoteSums {
 
   RemoteSumsSetup setup_;
   std::vector<int> processes_;    // their ranks, each once
-  int own_ = 0;                   // among them
   int first_ = 0, count_ = 0;     // replicas here
   std::vector<SumRound> rounds_;  // of every sum
   std::vector<at::Tensor> room_;  // for two rounds: the others' part of this process's, a row a replica

@@ -5,6 +5,8 @@
 namespace twobw::transport {
 namespace {
 
+constexpr std::int64_t kMultiple = 4;  // elements, 16 bytes, that parts of a range are multiples of
+
 // A part each.
 void add_for_all(const SumRange& range, const std::vector<int>& processes, std::int64_t piece,
                  std::vector<SumRound>& rounds) {
@@ -12,10 +14,11 @@ void add_for_all(const SumRange& range, const std::vector<int>& processes, std::
   for (std::int64_t begin = range.begin; begin < range.end(); begin += step) {
     const std::int64_t count = std::min(step, range.end() - begin);
     SumRound& round = rounds.emplace_back();
-    for (int process = 0; process < parts; ++process) {
-      const std::int64_t from = begin + count * process / parts, to = begin + count * (process + 1) / parts;
-      if (to > from)
-        round.push_back({.range = {.begin = from, .count = to - from}, .rank = processes[process]});
+    const std::int64_t share = (count + parts - 1) / parts, each = (share + kMultiple - 1) / kMultiple * kMultiple;
+    for (int process = 0; process < parts && process * each < count; ++process) {
+      const std::int64_t part = std::min(each, count - process * each);
+      round.push_back(
+          {.range = {.begin = begin + process * each, .count = part}, .rank = processes[process]});
     }
   }
 }

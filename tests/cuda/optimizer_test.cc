@@ -254,13 +254,13 @@ TEST_F(OptimizerOnGpu, TheNormIsThatOfTheCpu) {
   const Buffer<float> on_values{values};
   const Buffer<cuda::Piece> on_pieces{pieces};
   Buffer<double> partial{pieces.size()}, sum{1};
-  // Two parameters, the first of one piece.
+  // Two norms, the first of one piece.
   const int count = static_cast<int>(pieces.size());
   const Buffer<int> first{std::vector<int>{0, 1, count}};
   Buffer<double> norms{2};
   cuda::squared_norms(on_values.data(), on_pieces.data(), count, first.data(), 2, partial.data(),
                       norms.data(), nullptr);
-  cuda::sum_in_order(norms.data(), 2, sum.data(), nullptr);
+  cuda::sum_norms(norms.data(), 2, sum.data(), nullptr);
   const std::int64_t cut = pieces[1].offset;
   EXPECT_NEAR(norms.read()[0] / squared_norm(values.data(), cut), 1, 1e-12);
   EXPECT_NEAR(norms.read()[1] / squared_norm(values.data() + cut, kSize - cut), 1, 1e-12);

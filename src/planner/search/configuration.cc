@@ -29,8 +29,6 @@ Problem problem_of(const Config& config, Cluster cluster, std::vector<CostTable>
                      .fixed = {.predict = pipeline.predict, .shard_state = pipeline.shard_state}};
   problem.state.fixed_places = problem.synchronous_state->fixed_places =
       std::ranges::any_of(problem.costs, &CostTable::fixed_places);
-  if (pipeline.shard_state && problem.state.fixed_places)
-    fail_input("pipeline.shard_state is true, which is for CPUs; on a cluster with GPUs it must be false");
   return problem;
 }
 
