@@ -18,7 +18,8 @@ __device__ double block_sum(double value) {
   return total;
 }
 
-__global__ void __launch_bounds__(kThreads) piece_kernel(const float* values, const Piece* pieces, double* partial) {
+__global__ void __launch_bounds__(kThreads)
+    piece_kernel(const float* values, const Piece* pieces, double* partial) {
   const Piece piece = pieces[blockIdx.x];
   const float* from = values + piece.offset;
   double sum = 0;
@@ -51,8 +52,8 @@ __global__ void __launch_bounds__(kThreads) sum_kernel(const double* values, int
 
 }  // namespace
 
-void squared_norms(const float* values, const Piece* pieces, int piece_count, const int* first, int norm_count,
-                   double* partial, double* norms, cudaStream_t stream) {
+void squared_norms(const float* values, const Piece* pieces, int piece_count, const int* first,
+                   int norm_count, double* partial, double* norms, cudaStream_t stream) {
   constexpr int kEach = kThreads / 32;  // norms that a block makes
   if (piece_count > 0) piece_kernel<<<piece_count, kThreads, 0, stream>>>(values, pieces, partial);
   if (norm_count > 0)

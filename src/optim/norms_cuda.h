@@ -10,8 +10,8 @@ namespace twobw::optim::cuda {
 
 // norms[n] of the pieces [first[n], first[n + 1]), in an order that depends on them alone. `partial` has room
 // for a double a piece.
-void squared_norms(const float* values, const Piece* pieces, int piece_count, const int* first, int norm_count,
-                   double* partial, double* norms, cudaStream_t stream);
+void squared_norms(const float* values, const Piece* pieces, int piece_count, const int* first,
+                   int norm_count, double* partial, double* norms, cudaStream_t stream);
 
 // Their sum, in an order that depends on how many they are alone.
 void sum_norms(const double* norms, int count, double* sum, cudaStream_t stream);

@@ -144,11 +144,10 @@ void Stage::save_compute(std::span<const std::int64_t> older_generations, bool p
 }
 
 Snapshot Stage::snapshot(std::int64_t update) {
-  Snapshot snapshot{
-      .update = update,
-      .layout = layout_,
-      .part = shard().value_or(weights::Range{.count = layout_.size()}),
-      .buffers = std::exchange(copied_, {})};
+  Snapshot snapshot{.update = update,
+                    .layout = layout_,
+                    .part = shard().value_or(weights::Range{.count = layout_.size()}),
+                    .buffers = std::exchange(copied_, {})};
   snapshot.buffers.emplace_back("weights", host_copy(device_weights()));
   for (const auto& [name, tensor] : optimizer_state().named()) {
     if (name != "master") snapshot.buffers.emplace_back(name, host_copy(tensor));

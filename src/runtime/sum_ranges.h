@@ -12,7 +12,8 @@ namespace twobw::runtime {
 
 enum class Ties { All, WithinTheStage };
 
-// Of a flat gradient; each begins where a parameter or a piece of one does. `shards`: of the weights, by replica. `summed_everywhere`: of which ties.
+// Of a flat gradient; each begins where a parameter or a piece of one does. `shards`: of the weights, by
+// replica. `summed_everywhere`: of which ties.
 transport::SumRanges sum_ranges(const weights::Layout& layout, const std::vector<weights::Range>& shards,
                                 Ties summed_everywhere);
 

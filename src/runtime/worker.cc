@@ -176,8 +176,8 @@ void Worker::help_sum(std::int64_t batch, const std::shared_ptr<transport::Repli
   });
 }
 
-// Of a stage, or of each replica here whose part of it has the sum in that replica's gradient alone. Of all of
-// them by this thread: none waits until the others come to it.
+// Of a stage, or of each replica here whose part of it has the sum in that replica's gradient alone. Of all
+// of them by this thread: none waits until the others come to it.
 void Worker::contribute_norms(std::int64_t batch, const transport::ReplicaSum& sum) {
   const int owners = spec_.shape.owners();
   if (owners == 1) return groups_.stages.contribute(batch, setup_.stage, stage_->squared_norms(batch));

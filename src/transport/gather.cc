@@ -116,8 +116,7 @@ void Gather::take(int replica, const Turn& turn) const {
   for (int other = 0; other < std::ssize(parts_); ++other) {
     const auto found = turn.buffers.find(other);
     const at::Tensor& from = found != turn.buffers.end() ? found->second.whole : received;
-    if (!from.is_same(own))
-      parts_[other].of(own).copy_(parts_[other].of(from), /*non_blocking=*/true);
+    if (!from.is_same(own)) parts_[other].of(own).copy_(parts_[other].of(from), /*non_blocking=*/true);
   }
 }
 

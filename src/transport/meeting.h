@@ -7,7 +7,8 @@
 
 namespace twobw::transport {
 
-// Returns when all of these ranks, this process's among them, have come here as often. Throws like a transfer.
+// Returns when all of these ranks, this process's among them, have come here as often. Throws like a
+// transfer.
 void meet(Wire& wire, int tag, const std::vector<int>& ranks);
 
 }  // namespace twobw::transport

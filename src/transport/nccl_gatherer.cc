@@ -20,8 +20,8 @@ class NcclGatherer final : public GpuGatherer {
     for (const auto& [replica, buffer] : here) channel_->await(buffer.ready);
   }
 
-  // Between two processes parts travel in the order of the replicas. The first buffer is on the channel's GPU;
-  // parts from others are brought there.
+  // Between two processes parts travel in the order of the replicas. The first buffer is on the channel's
+  // GPU; parts from others are brought there.
   device::StreamEvent exchange(const Gathered& here) override {
     const c10::cuda::CUDAStreamGuard guard(channel_->stream());
     const at::Tensor& first = here.begin()->second.whole;

@@ -1,4 +1,5 @@
-// Weights of which the replicas of a stage in several processes have made a part each, by a channel of theirs.
+// Weights of which the replicas of a stage in several processes have made a part each, by a channel of
+// theirs.
 #pragma once
 
 #include <memory>

@@ -65,9 +65,9 @@ using MakeSum = std::function<std::shared_ptr<ReplicaSum>(std::vector<Contributi
 // By the threads of the workers themselves, in parts.
 MakeSum sums_on_cores(SumRanges ranges = {});
 
-// Every replica's GPU adds up a part of the buffers, and all that is its own, and hands to all what is for all.
-// Where the replicas share a GPU their buffers are read and written in place, unless they are to be treated as
-// apart. For at most kMostReplicasOnGpus; ranges begin on multiples of 16 bytes.
+// Every replica's GPU adds up a part of the buffers, and all that is its own, and hands to all what is for
+// all. Where the replicas share a GPU their buffers are read and written in place, unless they are to be
+// treated as apart. For at most kMostReplicasOnGpus; ranges begin on multiples of 16 bytes.
 MakeSum sums_on_gpus(bool simulate_peers, SumRanges ranges = {});
 
 }  // namespace twobw::transport

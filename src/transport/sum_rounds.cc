@@ -14,7 +14,8 @@ void add_for_all(const SumRange& range, const std::vector<int>& processes, std::
   for (std::int64_t begin = range.begin; begin < range.end(); begin += step) {
     const std::int64_t count = std::min(step, range.end() - begin);
     SumRound& round = rounds.emplace_back();
-    const std::int64_t share = (count + parts - 1) / parts, each = (share + kMultiple - 1) / kMultiple * kMultiple;
+    const std::int64_t share = (count + parts - 1) / parts,
+                       each = (share + kMultiple - 1) / kMultiple * kMultiple;
     for (int process = 0; process < parts && process * each < count; ++process) {
       const std::int64_t part = std::min(each, count - process * each);
       round.push_back(

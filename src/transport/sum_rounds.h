@@ -15,8 +15,8 @@ struct SumChunk {
 };
 using SumRound = std::vector<SumChunk>;
 
-// `ranks`: of each replica, rising. `piece`: elements that a process, or an owner, adds in a round at most, but
-// for what fills up 16 bytes.
+// `ranks`: of each replica, rising. `piece`: elements that a process, or an owner, adds in a round at most,
+// but for what fills up 16 bytes.
 std::vector<SumRound> sum_rounds(const SumRanges& ranges, const std::vector<int>& ranks, std::int64_t piece);
 
 }  // namespace twobw::transport

@@ -145,18 +145,6 @@ TEST(ShardedPipeline, OneReplicaKeepsAll) {
   expect_exact(sharded_config({"2bw", {5, 7}, 1}));
 }
 
-TEST(ShardedPipeline, IsRefusedOnGpus) {
-  const Config config = sharded_config({"2bw", {5, 7}});
-  try {
-    prepare(config, std::vector<device::Device>(4, device::Device{.gpu = GpuSlice{}}));
-    FAIL() << "it was not refused";
-  } catch (const InputError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "pipeline.shard_state is true, which is for CPUs; with devices like cuda:0 it must be false");
-  }
-}
-
 struct SpreadShards {
   ShardedCase of;
   int processes;

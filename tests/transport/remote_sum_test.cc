@@ -140,10 +140,13 @@ TEST_P(RemoteSumming, LeavesWhatHasAnOwnerWithIt) {
     expected.push_back(all.front().gradient);
     const auto sum = sums_on_cores(ranges)(owned);
     EXPECT_TRUE(sum->help());
-    for (int replica = 0; replica < replicas; ++replica) {
-      EXPECT_TRUE(sum->buffer(replica).is_same(owned[replica].gradient));
-      expect_sum_where_it_belongs(ranges, replica, owned[replica].gradient, expected[update]);
-    }
+    int visited = 0;
+    sum->for_each([&](int replica, const Contribution& own) {
+      EXPECT_EQ(replica, visited++);
+      EXPECT_TRUE(own.gradient.is_same(owned[replica].gradient));
+      expect_sum_where_it_belongs(ranges, replica, own.gradient, expected[update]);
+    });
+    EXPECT_EQ(visited, replicas);
   }
   const AllWires wires = kind.make(processes);
   on_all_ranks(processes, [&](int rank) {
@@ -165,11 +168,13 @@ TEST_P(RemoteSumming, LeavesWhatHasAnOwnerWithIt) {
         const auto sum = make(own[update]);
         EXPECT_TRUE(sum->help());
         sum->afterwards(sums.first_replica(), [&, update, sum] {
-          for (int replica = 0; replica < replicas; ++replica) {
-            const at::Tensor buffer = sum->buffer(replica);
-            EXPECT_EQ(buffer.defined(), ranks[replica] == rank);
-            if (buffer.defined()) expect_sum_where_it_belongs(ranges, replica, buffer, expected[update]);
-          }
+          int visited = 0;
+          sum->for_each([&](int replica, const Contribution& one) {
+            ++visited;
+            EXPECT_EQ(ranks[replica], rank);
+            expect_sum_where_it_belongs(ranges, replica, one.gradient, expected[update]);
+          });
+          EXPECT_EQ(visited, std::ranges::count(ranks, rank));
           ++followed;
         });
       }
@@ -211,6 +216,7 @@ class CountedAdder final : public GpuAdder {
     here.front().gradient.add_(1);
   }
   void afterwards(const std::function<void()>& work) override { work(); }
+  void beside(const at::Tensor&, const std::function<void()>& work) override { work(); }
   void drain() override { EXPECT_GE(complete_, processes_ * sums_); }
 
  private:
