@@ -267,5 +267,29 @@ TEST_F(OptimizerOnGpu, TheNormIsThatOfTheCpu) {
   EXPECT_EQ(sum.read()[0], norms.read()[0] + norms.read()[1]);
 }
 
+// Of more numbers than a block of threads takes at once.
+TEST_F(OptimizerOnGpu, ThereMayBeManyNorms) {
+  constexpr int kNorms = 1003, kEach = 40;
+  const std::vector<float> values = normal(kNorms * kEach, 4);
+  std::vector<cuda::Piece> pieces;
+  std::vector<int> firsts = {0};
+  for (int norm = 0; norm < kNorms; ++norm) {
+    cuda::add_pieces(pieces, norm * kEach, 30, 0);
+    cuda::add_pieces(pieces, norm * kEach + 30, 10, 0);
+    firsts.push_back(static_cast<int>(pieces.size()));
+  }
+  const Buffer<float> on_values{values};
+  const Buffer<cuda::Piece> on_pieces{pieces};
+  const Buffer<int> first{firsts};
+  Buffer<double> partial{pieces.size()}, norms{kNorms}, sum{1};
+  cuda::squared_norms(on_values.data(), on_pieces.data(), static_cast<int>(pieces.size()), first.data(),
+                      kNorms, partial.data(), norms.data(), nullptr);
+  cuda::sum_norms(norms.data(), kNorms, sum.data(), nullptr);
+  const std::vector<double> made = norms.read();
+  for (int norm = 0; norm < kNorms; ++norm)
+    EXPECT_NEAR(made[norm] / squared_norm(values.data() + norm * kEach, kEach), 1, 1e-12) << norm;
+  EXPECT_NEAR(sum.read()[0] / squared_norm(values.data(), kNorms * kEach), 1, 1e-12);
+}
+
 }  // namespace
 }  // namespace twobw::optim

@@ -123,9 +123,9 @@ bool run_owner(ReplicaGroup& group, StageGroup& norms, const SumRanges& ranges, 
 TEST_P(GpuSums, AreWithTheirOwnersAloneWhereTheyHaveOne) {
   const SumRanges ranges = {{.begin = 0, .count = 1600, .owner = 0},
                             {.begin = 1600, .count = 48},
-                            {.begin = 1648, .count = 9 << 20, .owner = 1},
-                            {.begin = 1648 + (9 << 20), .count = 16, .owner = 2},
-                            {.begin = 1664 + (9 << 20), .count = 13 << 20}};
+                            {.begin = 1648, .count = 5 << 20, .owner = 1},
+                            {.begin = 1648 + (5 << 20), .count = 16, .owner = 2},
+                            {.begin = 1664 + (5 << 20), .count = 13 << 20}};
   Hub hub(std::chrono::duration<double>(60));
   ReplicaGroup group(hub, kReplicas, sums_on_gpus(GetParam(), ranges));
   StageGroup norms(hub, 1, kReplicas, kReplicas);

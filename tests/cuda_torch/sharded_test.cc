@@ -37,6 +37,7 @@ class SavedOnGpu : public testing::TestWithParam<SavedCase> {
   void SetUp() override {
     if (device::gpu_count() == 0) GTEST_SKIP() << "no GPU here";
   }
+  void TearDown() override { at::globalContext().setDeterministicAlgorithms(false, false); }
 };
 
 INSTANTIATE_TEST_SUITE_P(

@@ -87,7 +87,6 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"paper", with(kShared, {"pipeline.schedule=2bw", "pipeline.predict=false"})},
         Case{"paper_bf16",
              with(kShared, {"pipeline.schedule=2bw", "pipeline.predict=false", "train.precision=bf16"})},
-        Case{"stash", with(kShared, {"pipeline.schedule=stash"})},
         Case{"one_gradient_untied",
              with(kShared, {"pipeline.schedule=2bw", "pipeline.second_gradient=false", "model.tied=false"})},
         Case{"synchronous_start_unclipped",
