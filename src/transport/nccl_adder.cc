@@ -77,12 +77,20 @@ class NcclAdder final : public GpuAdder {
     return gradient.to(channel_->stream().device(), /*non_blocking=*/true);
   }
 
+  // The same in all processes; of several owners in one it adds a piece of each in a round.
+  std::int64_t piece() const {
+    if (given_.empty()) return kPiece;
+    std::int64_t most = 1;
+    for (const int rank : processes_) most = std::max<std::int64_t>(most, std::ranges::count(ranks_, rank));
+    return kPiece / most / kAligned * kAligned;
+  }
+
   // Rounds, and room for what comes in one: a row a replica elsewhere.
   void plan(const at::Tensor& buffer) {
     if (planned_ == buffer.numel()) return;
     planned_ = buffer.numel();
     ranges_ = given_.empty() ? SumRanges{{.count = planned_}} : given_;
-    rounds_ = sum_rounds(ranges_, ranks_, kPiece);
+    rounds_ = sum_rounds(ranges_, ranks_, piece());
     std::int64_t width = kAligned;
     for (const SumRound& round : rounds_) {
       std::int64_t mine = 0;
