@@ -277,8 +277,7 @@ std::vector<Key> pipeline_keys() {
           "2 (stages - 1 + extra) + slack, or second_gradient is false."),
       boolean(KEY(pipeline.shard_state),
               "Whether each of several replicas keeps the optimizer's state, and the true weights where "
-              "others are "
-              "computed with, of its part of a stage alone; the results are the same."),
+              "others are computed with, of its part of a stage alone; the results are the same."),
       whole(KEY(pipeline.sync_updates), 0,
             "First updates that run under flush, before the schedule takes over."),
       choice(
