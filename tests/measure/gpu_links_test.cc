@@ -134,7 +134,7 @@ TEST(GpuLinks, EndWithTheRun) {
       return;
     }
     EXPECT_THROW(links.measure({0, 1}, 0.05), RunError);
-    EXPECT_EQ(ranks[0].abort_reason(), "enough");
+    EXPECT_NE(ranks[0].abort_reason().find("enough"), std::string::npos) << ranks[0].abort_reason();
   });
 }
 
