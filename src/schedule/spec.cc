@@ -125,8 +125,9 @@ bool is_synchronous(const Spec& spec, std::int64_t batch) {
 }
 
 int window(const Spec& spec, int stage, std::int64_t microbatch) {
+  if (!is_synchronous(spec, microbatch / spec.shape.microbatches)) return in_flight_bound(spec, stage);
   Spec phase = spec;
-  if (is_synchronous(spec, microbatch / spec.shape.microbatches)) phase.shape.schedule = Kind::Flush;
+  phase.shape.schedule = Kind::Flush;
   return in_flight_bound(phase, stage);
 }
 

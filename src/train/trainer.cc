@@ -124,7 +124,9 @@ Outcome lead(const Config& given, const RunOptions& options) {
     measure::DevicesOfProcesses shared;
     if (processes) {
       shared = {.names = runtime::devices_to_plan_for(asked, hosts), .hosts = measure::hosts_of(hosts)};
-      shared.links = measure::measure_links(*processes, shared.hosts, measure::kShortLinkBudget);
+      measure::LinkBudget budget = measure::kShortLinkBudget;
+      budget.timeout = asked.pipeline.timeout;
+      shared.links = measure::measure_links(*processes, shared.hosts, budget, measure::first_gpus(shared));
     }
     forecast = measure::plan_run(computed_with(asked, newest.has_value()), say, shared);
   }

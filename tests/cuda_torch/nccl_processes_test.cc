@@ -3,12 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <future>
 
 #include "base/error.h"
 #include "device/stream_event.h"
 #include "gpu_links.h"
+#include "nccl_ranks.h"
 #include "tests/transport/wires.h"
 #include "transport/gather.h"
 #include "transport/gpu_paths.h"
@@ -18,23 +18,6 @@
 
 namespace twobw::transport {
 namespace {
-
-constexpr int kSharesGpus = 23000;
-
-// Why so many ranks cannot be here; empty: they can.
-std::string ranks_missing(int ranks) {
-  const int gpus = device::gpu_count();
-  if (gpus == 0) return "no GPU here";
-  if (gpus >= ranks) return {};
-  const char* shares = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
-  if (nccl_version() >= kSharesGpus && shares != nullptr && std::string(shares) == "1") return {};
-  return fmt::format("{} ranks on {} GPUs need NCCL 2.30 and NCCL_MULTI_RANK_GPU_ENABLE=1; this is {}", ranks,
-                     gpus, nccl_version());
-}
-
-int gpu_of(int rank) {
-  return rank % device::gpu_count();
-}
 
 OnFailure fails_the_test() {
   return [](const std::string& thread, const std::exception_ptr&) { ADD_FAILURE() << thread << " failed"; };

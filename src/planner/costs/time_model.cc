@@ -83,23 +83,37 @@ StageTiming queued(StageTiming stage, double queue) {
   return stage;
 }
 
-// P, with loops only through stages that may have to wait for room.
+// P, with loops only through stages that may have to wait for room: the most seconds of a loop for each of
+// the microbatches that pass it, found as the P that no loop exceeds. The loop that exceeds it most gives the
+// next one; a few are enough.
 double period(const Setting& setting, std::span<const StageTiming> stages) {
   const int d = static_cast<int>(std::ssize(stages));
   const schedule::Spec spec = spec_of(setting, d);
+  const bool flush = setting.shape.schedule == Kind::Flush;
   double longest = 0;
-  for (int r = 0; r < d; ++r) {
-    longest = std::max({longest, stages[r].compute(), stages[r].busy});
-    const int room = schedule::in_flight_bound(spec, r);
-    if (setting.shape.schedule == Kind::Flush && room >= setting.shape.microbatches) continue;
-    double loop = 0;
-    for (int q = r; q < d; ++q) {
-      loop += stages[q].compute();
-      longest = std::max(longest, loop / (room - schedule::in_flight_bound(spec, q) + 1));
-      loop += 2 * stages[q].send;
+  for (const StageTiming& stage : stages) longest = std::max({longest, stage.compute(), stage.busy});
+  struct Loop {
+    double seconds = 0;
+    int microbatches = 0;
+    double beyond(double pace) const { return seconds - microbatches * pace; }
+  };
+  while (true) {
+    Loop worst;
+    Loop from;  // of those that begin at a stage, the worst
+    for (int r = d - 1, behind = 0; r >= 0; --r) {
+      const int room = schedule::in_flight_bound(spec, r);
+      const Loop alone{stages[r].compute(), 1};
+      const Loop longer{alone.seconds + 2 * stages[r].send + from.seconds, room - behind + from.microbatches};
+      from = r < d - 1 && longer.beyond(longest) > alone.beyond(longest) ? longer : alone;
+      behind = room;
+      if (flush && room >= setting.shape.microbatches) continue;
+      if (from.beyond(longest) > worst.beyond(longest)) worst = from;
     }
+    if (worst.microbatches == 0) return longest;
+    const double pace = worst.seconds / worst.microbatches;
+    if (pace <= longest) return longest;
+    longest = pace;
   }
-  return longest;
 }
 
 // Seconds that an update takes longer because transfers share the network with sums and ties, each of which

@@ -125,6 +125,8 @@ void Frontier::insert(const Label& label) {
   int& head = space_.heads[cell(label.place, label.layer)];
   if (is_dominated(label, head)) return;
   space_.slacks[cell(label.place, label.layer)] = label.slack;
+  Workspace::Taken& taken = space_.taken[label.place];
+  taken = {std::min(taken.first, label.layer), std::max(taken.last, label.layer)};
   for (int* link = &head; *link >= 0;) {
     if (no_worse(label, labels_[*link])) {
       *link = labels_[*link].next;
@@ -272,7 +274,8 @@ void Frontier::extend(int place, const Advance& advance) {
   const std::vector<double>& parameters = bounds_.parameters_before();
   const double* known_slack = &space_.slacks[cell(advance.place, 0)];
   // Short stages first: they leave most slack, and most of what is worse is then passed over unseen.
-  for (stage.last = 1; stage.last <= layers_; ++stage.last) {
+  const Workspace::Taken taken = space_.taken[place];
+  for (stage.last = std::max(1, taken.first); stage.last <= taken.last; ++stage.last) {
     const int head = heads[stage.last];
     if (head < 0) continue;
     if (stage.after > 0) {
@@ -320,6 +323,7 @@ void Frontier::run(Goal goal, const Limits& limits) {
   labels_.clear();
   space_.heads.assign(cell(static_cast<int>(places_.all().size()), 0), -1);
   space_.slacks.assign(space_.heads.size(), kUnlimited);
+  space_.taken.assign(places_.all().size(), {layers_, -1});
   insert({.slack = goal == Goal::Memory ? limits.floor : -kUnlimited, .layer = layers_});
   const bool any = goal == Goal::Fits || goal == Goal::Bound;
   for (int place = 0; place < std::ssize(places_.all()); ++place) {

@@ -146,6 +146,11 @@ struct Frontier::Workspace {
   // is no more than one.
   std::vector<int> heads;
   std::vector<double> slacks;
+  // By place: the layers of its labels.
+  struct Taken {
+    int first, last;
+  };
+  std::vector<Taken> taken;
   std::vector<int> ends;
 };
 
