@@ -58,7 +58,12 @@ class PathsInMemory final : public transport::GpuPaths {
     return std::make_unique<EndOfWay>(end.sends ? ways_.find(own, end.peer, end.tag)
                                                 : ways_.find(end.peer, own, end.tag));
   }
-  std::unique_ptr<transport::GpuAdder> join(const Replicas&) override { return nullptr; }
+  std::unique_ptr<transport::GpuAdder> join(const Replicas&, transport::SumRanges) override {
+    return nullptr;
+  }
+  std::unique_ptr<transport::GpuGatherer> join_owners(const Replicas&, std::vector<weights::Range>) override {
+    return nullptr;
+  }
   void abort() override {}
 
  private:
@@ -69,7 +74,12 @@ class PathsInMemory final : public transport::GpuPaths {
 class NoPaths final : public transport::GpuPaths {
  public:
   std::unique_ptr<GpuPath> connect(const LinkEnd&) override { fail_run("no way there"); }
-  std::unique_ptr<transport::GpuAdder> join(const Replicas&) override { return nullptr; }
+  std::unique_ptr<transport::GpuAdder> join(const Replicas&, transport::SumRanges) override {
+    return nullptr;
+  }
+  std::unique_ptr<transport::GpuGatherer> join_owners(const Replicas&, std::vector<weights::Range>) override {
+    return nullptr;
+  }
   void abort() override {}
 };
 
