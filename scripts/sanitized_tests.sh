@@ -47,11 +47,16 @@ if [[ "$all" != all ]]; then
   # Bytes of every kind of layer, one after the other, in one thread.
   left_out+=":Profiler.MeasuresTheBytesThatAreDescribed"
 fi
-# Delays on the way between processes change when threads meet, and nothing in memory.
-if [[ "$sanitizer" == asan && "$all" != all ]]; then left_out+=":*/Spread.*_delayed"; fi
+# Delays on the way between processes change when threads meet, and nothing in memory. Families and optimizers are there
+# in bf16.
+if [[ "$sanitizer" == asan && "$all" != all ]]; then
+  left_out+=":*/Spread.*_delayed:Float16.EveryFamilyAndHead:ExactnessTest.EveryOptimizerPredicts"
+fi
 if [[ "$sanitizer" == tsan && "$all" != all ]]; then
-  # Threads meet in the same ways whatever the depth.
-  left_out+=":*/Exactness.*_d4_*"
+  # Threads meet in the same ways whatever the depth, the family and the head.
+  left_out+=":*/Exactness.*_d4_*:Families/Heads.*:Families/PackedSequences.*"
+  left_out+=":Float16.EveryFamilyAndHead:Bfloat16.EveryFamilyAndHead"
+  left_out+=":ExactnessTest.GroupsHoldOnEveryStageThatHasTheirParameters"
   folders=(-D TWOBW_SANITIZE_PLANNING=OFF -D TWOBW_CORE_TESTS=control
     -D "TWOBW_TORCH_TESTS=checkpoint;data;transport;rendezvous;runtime;inference;train")
   for suite in Safetensors HuggingFace Folder. StoreTest.AFlippedBit CheckpointFuzz Bytes Synthetic \
