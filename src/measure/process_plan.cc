@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 
-#include "planner/costs/time_model.h"
+#include "planner/costs/estimate.h"
 #include "planner/search/search.h"
 #include "runtime/placement.h"
 #include "transport/replica_limits.h"

@@ -109,8 +109,16 @@ class Worker {
   double now() const;
   bool is_last_stage() const { return setup_.stage + 1 == spec_.shape.stages; }
   int index() const { return setup_.replica * spec_.shape.stages + setup_.stage; }
+  // What follows from a sum between processes is done on the thread of that sum: its waits hold up nobody
+  // here.
   template <typename Wait>
-  auto timed_wait(Wait wait);
+  auto timed_wait(Wait wait) {
+    if (std::this_thread::get_id() != thread_) return wait();
+    device::Timestamp begin = binding_->clock().now();
+    auto result = wait();
+    waits_.push_back({std::move(begin), binding_->clock().now()});
+    return result;
+  }
 
   const Config& config_;
   schedule::Spec spec_;

@@ -74,6 +74,9 @@ int in_flight_bound(const Spec& spec, int stage);
 // The same for microbatch k alone: smaller while the first, synchronous updates last.
 int window(const Spec& spec, int stage, std::int64_t microbatch);
 
+// Whether batch j is the first of a resumed run and has nothing but W(j) to run on.
+bool resumes_drained(const Spec& spec, std::int64_t batch);
+
 // Batches that run under Flush before the schedule takes over: sync_updates, where it makes a
 // difference.
 std::int64_t synchronous_batches(const Spec& spec);

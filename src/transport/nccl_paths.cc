@@ -32,7 +32,7 @@ at::Tensor bytes_of_id(const ncclUniqueId& id) {
 ncclUniqueId agree_on_id(Wire& wire, int tag, const std::vector<int>& ranks) {
   ncclUniqueId id{};
   if (wire.rank() == ranks.front()) {
-    id = Communicator::make_id();
+    id = make_nccl_id();
     const at::Tensor tensor = bytes_of_id(id);
     std::vector<std::shared_ptr<Transfer>> transfers;
     for (const int rank : ranks) {

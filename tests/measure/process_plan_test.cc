@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <set>
 
-#include "planner/costs/time_model.h"
+#include "planner/costs/estimate.h"
+#include "planner/costs/stage_timing.h"
 #include "tests/planner/problems.h"
 
 namespace twobw::measure {

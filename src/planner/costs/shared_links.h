@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "planner/costs/time_model.h"
+#include "planner/costs/stage_timing.h"
 
 namespace twobw::planner {
 

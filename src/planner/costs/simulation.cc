@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "planner/costs/layer_sums.h"
-#include "planner/costs/time_model.h"
+#include "planner/costs/stage_timing.h"
 
 namespace twobw::planner {
 namespace {

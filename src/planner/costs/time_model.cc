@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
+#include <vector>
 
 #include "base/error.h"
-#include "planner/costs/layer_sums.h"
 #include "planner/costs/shared_links.h"
 
 namespace twobw::planner {
@@ -174,67 +173,7 @@ double flush(const Setting& setting, std::span<const StageTiming> stages, bool l
          longest_tail(stages, sharing);
 }
 
-// The foremost stage with a part in the tie, if there is one, exchanges it with the last.
-void add_tie(const Problem& problem, const Plan& plan, std::span<const StageLoad> loads,
-             std::span<StageTiming> timings) {
-  const auto first = std::ranges::find_if(loads, [](const StageLoad& load) { return load.tied > 0; });
-  if (first == loads.end()) return;
-  const auto r = static_cast<std::size_t>(first - loads.begin());
-  bool together = true;
-  for (std::size_t q = r; q < plan.stages.size(); ++q)
-    together &= plan.stages[q].nodes == plan.stages[r].nodes;
-  const auto exchange = [&](std::size_t end) {
-    const Site site = site_of(problem.cluster, plan.stages[end]);
-    const LinkSpec& link = together ? site.inside : problem.cluster.network;
-    const Transfer tie =
-        tie_exchange(problem, Setting{.shape = plan.shape}, link, site.per_node, first->tied);
-    timings[end].tie_leaves = !together;
-    timings[end].tie_busy = link.shared ? tie.busy : 0;
-    return tie.seconds;
-  };
-  if (!together) exchange(plan.stages.size() - 1);
-  timings[r].tie = exchange(r);
-}
-
-void check(const Problem& problem, const Plan& plan, const LayerSumsByKind& sums) {
-  int layer = 0;
-  for (const StagePlan& stage : plan.stages) {
-    TWOBW_ASSERT(stage.first_layer == layer && stage.last_layer > layer, "layers [{}, {}) after {}",
-                 stage.first_layer, stage.last_layer, layer);
-    TWOBW_ASSERT(std::ssize(stage.nodes) == plan.shape.replicas && stage.devices.size() == stage.nodes.size(),
-                 "{} nodes and {} devices for {} replicas", stage.nodes.size(), stage.devices.size(),
-                 plan.shape.replicas);
-    TWOBW_ASSERT(sums[stage.kind] != nullptr, "no costs of {} sequences on device kind {}",
-                 plan.shape.microbatch, stage.kind);
-    layer = stage.last_layer;
-  }
-  TWOBW_ASSERT(layer == std::ssize(problem.layers), "{} of {} layers placed", layer, problem.layers.size());
-}
-
 }  // namespace
-
-schedule::Spec spec_of(const Setting& setting, int stages) {
-  schedule::Spec spec{.shape = setting.shape};
-  spec.shape.stages = stages;
-  spec.shape.extra += setting.extra_a_boundary * (stages - 1);
-  return spec;
-}
-
-bool stalls(const Setting& setting) {
-  return setting.shape.schedule == Kind::Flush || setting.one_gradient();
-}
-
-const StateBytes& state_of(const Problem& problem, schedule::Kind kind) {
-  return !schedule::is_delayed(kind) && problem.synchronous_state ? *problem.synchronous_state
-                                                                  : problem.state;
-}
-
-const CostColumn* column_of(const Problem& problem, int kind, int microbatch) {
-  for (const CostColumn& column : problem.costs[kind].columns) {
-    if (column.microbatch == microbatch) return &column;
-  }
-  return nullptr;
-}
 
 double update_share(const Setting& setting, int in_flight, const StageTiming& stage) {
   return update_share(setting, in_flight, setting.shape.microbatches - in_flight + 1, stage);
@@ -276,42 +215,6 @@ bool stages_wait_for_links(const Problem& problem) {
          std::ranges::any_of(problem.layers, [](const LayerShape& layer) { return layer.tied > 0; });
 }
 
-double step_seconds(const CostTable& costs, const Setting& setting) {
-  const double predict = setting.shape.predicts() ? costs.predict_per_parameter : 0;
-  return (costs.step_per_parameter + predict) / setting.shape.owners();
-}
-
-// Half of a ring's way round.
-double reduce_seconds(const Setting& setting, double all_reduce) {
-  return setting.shape.shards() ? all_reduce / 2 : all_reduce;
-}
-
-double gather_seconds(const Problem& problem, const Setting& setting, const Site& site, double parameters) {
-  if (!setting.shape.shards()) return 0;
-  const StateBytes& state = state_of(problem, setting.shape.schedule);
-  return all_reduce(problem.cluster.network, site, state.weights * parameters).seconds / 2;
-}
-
-StageTiming timing_of(const Problem& problem, const Setting& setting, const Site& site, const StageLoad& load,
-                      bool recompute) {
-  const StateBytes& state = state_of(problem, setting.shape.schedule);
-  const CostTable& costs = problem.costs[site.kind];
-  // What is tied is summed on all replicas.
-  const double summed = load.parameters + (setting.shape.shards() ? load.tied : 0);
-  const Transfer reduce = all_reduce(problem.cluster.network, site, state.gradients * summed);
-  return {.forward = load.forward,
-          .backward = load.backward + (recompute ? load.forward : 0),
-          .step = step_seconds(costs, setting) * load.parameters +
-                  gather_seconds(problem, setting, site, load.parameters),
-          .reduce = reduce_seconds(setting, reduce.seconds),
-          .sum = reduce_seconds(setting, reduce.busy)};
-}
-
-Transfer tie_exchange(const Problem& problem, const Setting& setting, const LinkSpec& link, int at_once,
-                      double tied) {
-  return transfer(link, at_once, state_of(problem, setting.shape.schedule).gradients * tied);
-}
-
 int slack_that_hides(const Setting& setting, std::span<const StageTiming> stages, bool links) {
   if (!setting.shape.predicts()) return 1;
   const int d = static_cast<int>(std::ssize(stages)), never = std::max(1, setting.shape.microbatches);
@@ -337,85 +240,6 @@ int slack_that_hides(const Setting& setting, std::span<const StageTiming> stages
                                                                  : kNoUpdate;
   };
   return seconds(static_cast<int>(least)) <= seconds(never) * (1 + 1e-12) ? static_cast<int>(least) : never;
-}
-
-Estimate evaluate(const Problem& problem, Plan plan) {
-  std::map<int, LayerSums> by_kind;
-  LayerSumsByKind sums(problem.costs.size(), nullptr);
-  for (const StagePlan& stage : plan.stages) {
-    const CostColumn* column = column_of(problem, stage.kind, plan.shape.microbatch);
-    if (column != nullptr)
-      sums[stage.kind] = &by_kind.try_emplace(stage.kind, problem.layers, *column).first->second;
-  }
-  return evaluate(problem, std::move(plan), sums);
-}
-
-Estimate evaluate(const Problem& problem, Plan plan, const LayerSumsByKind& sums) {
-  check(problem, plan, sums);
-  plan.shape = shape_of(plan);
-  const int d = static_cast<int>(std::ssize(plan.stages));
-  plan.shape.slack = problem.fixed.slack.value_or(1);
-  Setting setting{.shape = plan.shape};
-  std::vector<StageLoad> loads;
-  std::vector<StageTiming> timings;
-  for (int r = 0; r < d; ++r) {
-    const StagePlan& stage = plan.stages[r];
-    loads.push_back(sums[stage.kind]->of(stage.first_layer, stage.last_layer));
-    StageTiming timing =
-        timing_of(problem, setting, site_of(problem.cluster, stage), loads[r], stage.recompute);
-    timing.node = stage.nodes.front();
-    if (r + 1 < d) {
-      const StagePlan& next = plan.stages[r + 1];
-      const Transfer send = transfer_between(problem.cluster, stage, next, loads[r].output);
-      timing.send = send.seconds;
-      timing.busy = send.busy;
-      timing.leaves = next.nodes.front() != timing.node;
-      timing.shares =
-          timing.leaves ? problem.cluster.network.shared : problem.cluster.nodes[timing.node].link.shared;
-    }
-    timings.push_back(timing);
-  }
-  add_tie(problem, plan, loads, timings);
-  if (!problem.fixed.slack)
-    setting.shape.slack = plan.shape.slack = slack_that_hides(setting, timings, problem.links);
-  const schedule::Spec spec = spec_of(setting, d);
-  const StateBytes& state = state_of(problem, setting.shape.schedule);
-  for (int r = 0; schedule::settles(spec) && r < d; ++r)
-    timings[r].step +=
-        gather_seconds(problem, setting, site_of(problem.cluster, plan.stages[r]), loads[r].parameters);
-  Estimate estimate;
-  for (int r = 0; r < d; ++r) {
-    StagePlan& stage = plan.stages[r];
-    const StageTiming& timing = timings[r];
-    stage.forward = timing.forward;
-    stage.backward = timing.backward;
-    stage.step = timing.step;
-    stage.reduce = timing.reduce + timing.tie;
-    stage.send = timing.send;
-    stage.memory = footprint(spec, r, loads[r], state, stage.recompute);
-    stage.capacity = problem.cluster.kinds[stage.kind].memory;
-    const double over = excess(stage.memory.total(), stage.capacity * (1 - problem.margin));
-    if (r == 0 || over > estimate.over) {
-      estimate.over = over;
-      estimate.tightest = r;
-    }
-    estimate.footprint += plan.shape.replicas * stage.memory.total();
-    plan.modelled |= problem.costs[stage.kind].modelled;
-  }
-
-  plan.update_seconds = update_seconds(setting, timings, problem.links);
-  const double sequences =
-      static_cast<double>(plan.shape.microbatch) * plan.shape.replicas * plan.shape.microbatches;
-  plan.sequences_per_s = sequences / plan.update_seconds;
-  plan.tokens_per_s = plan.sequences_per_s * problem.context;
-  plan.utilisation = 0;
-  for (StagePlan& stage : plan.stages) {
-    const double busy = plan.shape.microbatches * (stage.forward + stage.backward) + stage.step;
-    stage.busy = busy / plan.update_seconds;
-    plan.utilisation += stage.busy / d;
-  }
-  estimate.plan = std::move(plan);
-  return estimate;
 }
 
 }  // namespace twobw::planner

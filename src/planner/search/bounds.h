@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "planner/costs/layer_sums.h"
-#include "planner/costs/time_model.h"
+#include "planner/costs/stage_timing.h"
 #include "planner/search/placement.h"
 
 namespace twobw::planner {

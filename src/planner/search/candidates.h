@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "planner/costs/estimate.h"
 #include "planner/costs/plan.h"
-#include "planner/costs/time_model.h"
 
 namespace twobw::planner {
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "planner/costs/time_model.h"
+
 namespace twobw::planner {
 
 using schedule::Kind;

@@ -15,8 +15,8 @@
 #include <optional>
 #include <vector>
 
+#include "planner/costs/estimate.h"
 #include "planner/costs/layer_sums.h"
-#include "planner/costs/time_model.h"
 #include "planner/search/bounds.h"
 #include "planner/search/placement.h"
 #include "planner/search/stage_costs.h"

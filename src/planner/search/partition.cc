@@ -4,6 +4,8 @@
 #include <bit>
 #include <vector>
 
+#include "planner/costs/time_model.h"
+
 namespace twobw::planner {
 
 using schedule::Kind;

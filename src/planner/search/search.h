@@ -11,7 +11,7 @@
 //   gradients     under 2bw two buffers on every stage that waits, or one
 //   recomputation by stage, where its memory needs it
 //
-// or what of these the problem fixes. The most sequences a second win by planner/time_model.h; then what
+// or what of these the problem fixes. The most sequences a second win by planner/costs/estimate.h; then what
 // needs less memory on all devices together, then fewer devices. Only where a plan's second gradient buffers
 // do not fit it has one. Where unlike nodes make the ways to place a pipeline too many the search leaves some
 // out and says so. Every candidate gets a good plan first; then only what may still come near the best of

@@ -1,12 +1,13 @@
-// What a stage costs, as fast as the search needs it: memory.h and time_model.h are linear in a stage's
-// load, so their slopes are taken once for every number of stages after it and every site.
+// What a stage costs, as fast as the search needs it: memory_model.h and stage_timing.h are linear in a
+// stage's load, so their slopes are taken once for every number of stages after it and every site.
 #pragma once
 
 #include <algorithm>
 #include <optional>
 #include <vector>
 
-#include "planner/costs/time_model.h"
+#include "planner/costs/estimate.h"
+#include "planner/costs/stage_timing.h"
 #include "planner/search/placement.h"
 
 namespace twobw::planner {

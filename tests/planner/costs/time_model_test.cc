@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "planner/costs/estimate.h"
 #include "planner/costs/layer_sums.h"
 #include "simulator/discrete_events.h"
 #include "simulator/simulate.h"

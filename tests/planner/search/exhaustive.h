@@ -10,7 +10,8 @@
 #include <set>
 #include <vector>
 
-#include "planner/costs/time_model.h"
+#include "planner/costs/estimate.h"
+#include "planner/costs/stage_timing.h"
 
 namespace twobw::planner {
 
