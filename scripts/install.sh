@@ -44,10 +44,19 @@ if [[ ${#missing[@]} -gt 0 ]] && ! install_debian_packages "${missing[@]}"; then
   done
 fi
 
+# uv fetches and unpacks several packages at a time. It takes the index that pip is told to use.
+install_with_uv() {
+  local index="${PIP_INDEX_URL:-$(.venv/bin/python -m pip config get global.index-url 2>/dev/null || true)}"
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check uv==0.13.8 || return 1
+  env ${index:+"UV_DEFAULT_INDEX=$index"} UV_SYSTEM_CERTS=1 \
+    .venv/bin/uv pip install --quiet --python .venv/bin/python -r requirements.txt
+}
+
 if [[ -n "${TWOBW_PYTHON:-}" ]]; then exit 0; fi
 if ! cmp -s requirements.txt .venv/installed-requirements.txt; then
-  echo "install: Python packages of requirements.txt into .venv (LibTorch among them; takes some minutes)"
+  echo "install: Python packages of requirements.txt into .venv (LibTorch among them; 4.7 GB)"
   [[ -x .venv/bin/python ]] || python3 -m venv .venv
-  .venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -r requirements.txt
+  install_with_uv ||
+    .venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -r requirements.txt
   cp requirements.txt .venv/installed-requirements.txt
 fi

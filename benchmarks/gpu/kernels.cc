@@ -123,12 +123,14 @@ void time_optimizer(Table& table, cudaStream_t stream) {
     optim::cuda::apply(adamw, {.update = 1, .weights = 1}, streams, on_pieces, count, control, stream);
   });
   auto* partial = device_memory<double>(count);
-  auto* sum = device_memory<double>(1);
-  const std::array<int, 2> bounds = {0, count};  // as if it were one parameter
-  auto* first = device_memory<int>(2);
+  constexpr int kNorms = 64;  // as if it were one parameter
+  auto* norms = device_memory<double>(kNorms);
+  std::array<int, kNorms + 1> bounds = {};
+  for (int norm = 0; norm <= kNorms; ++norm) bounds[norm] = count / kNorms * norm;
+  auto* first = device_memory<int>(kNorms + 1);
   check(cudaMemcpy(first, bounds.data(), sizeof bounds, cudaMemcpyHostToDevice));
   table.row("squared norm of the gradient", 4.0 * kCount, [&] {
-    optim::cuda::squared_norms(streams.gradient, on_pieces, count, first, 1, partial, sum, stream);
+    optim::cuda::squared_norms(streams.gradient, on_pieces, count, first, kNorms, partial, norms, stream);
   });
   transport::cuda::Buffers replicas;
   for (float* gradient : {streams.gradient, filled_memory(kCount, 1e-3f)}) replicas.add(gradient);
@@ -225,8 +227,9 @@ void time_head(Table& table, cudaStream_t stream) {
   auto* logits = device_memory<Half>(kRows * kClasses);
   auto* targets = device_memory<std::int64_t>(kRows);
   auto* loss = device_memory<float>(kRows);
+  auto* scale = device_memory<double>(1);
   table.row("cross-entropy, 16384 x 50304", 2.0 * 2 * kRows * kClasses, [&] {
-    models::cuda::softmax_cross_entropy(logits, targets, loss, kRows, kClasses, 1e-4f, stream);
+    models::cuda::softmax_cross_entropy(logits, targets, loss, kRows, kClasses, scale, stream);
   });
 }
 

@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "architecture/families.h"
+#include "planner/costs/estimate.h"
 #include "planner/costs/roofline.h"
-#include "planner/costs/time_model.h"
+#include "planner/costs/stage_timing.h"
 #include "simulator/simulate.h"
 #include "systems.h"
 

@@ -9,7 +9,6 @@
 #include "architecture/families.h"
 #include "base/error.h"
 #include "planner/costs/roofline.h"
-#include "planner/costs/time_model.h"
 #include "simulator/simulate.h"
 #include "systems.h"
 

@@ -1,4 +1,4 @@
-// The rows of the table: one per key, and the rules that tie keys together.
+// The rows of the table: one per key, and the rules that tie keys together. Long because there are many keys.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -275,6 +275,9 @@ std::vector<Key> pipeline_keys() {
           "With predict, microbatches that norm, sums over replicas and step have before the rest of a batch "
           "runs on its true weights; all of it runs on predicted ones where microbatches are fewer than "
           "2 (stages - 1 + extra) + slack, or second_gradient is false."),
+      boolean(KEY(pipeline.shard_state),
+              "Whether each of several replicas keeps the optimizer's state, and the true weights where "
+              "others are computed with, of its part of a stage alone; the results are the same."),
       whole(KEY(pipeline.sync_updates), 0,
             "First updates that run under flush, before the schedule takes over."),
       choice(

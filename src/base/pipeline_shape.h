@@ -35,11 +35,17 @@ struct PipelineShape {
   // With prediction, where m has room for it: a batch's microbatches run on W(j) itself from the one on that
   // comes so many after the first that could.
   int slack = 1;
+  // Every replica of a stage keeps the optimizer's state of a part of the weights, updates that part and
+  // hands it to the others. Without it each keeps all of it.
+  bool shard_state = false;
 
   int first_layer(int stage) const;  // of a split that is not open
   int last_layer(int stage) const { return first_layer(stage) + split[stage]; }  // one past it
   bool recomputes(int stage) const;
   bool predicts() const { return schedule == ScheduleKind::TwoBW && predict; }
+  // Replicas among which the optimizer's state of a stage is divided.
+  int owners() const { return shard_state ? replicas : 1; }
+  bool shards() const { return owners() > 1; }
 
   int workers() const { return replicas * stages; }
   int batch() const { return microbatch * microbatches * replicas; }  // B
@@ -55,6 +61,7 @@ struct PartialShape {
   std::optional<bool> second_gradient = {};
   std::optional<bool> predict = {};
   std::optional<int> slack = {};
+  std::optional<bool> shard_state = {};
 };
 
 }  // namespace twobw

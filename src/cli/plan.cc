@@ -40,6 +40,7 @@ Problem constrained_problem(const Config& config, const PlanOptions& options) {
   problem.margin = options.margin;
   problem.fixed = options.fixed;
   problem.fixed.predict = config.pipeline.predict;
+  problem.fixed.shard_state = config.pipeline.shard_state;
   if (!options.schedule.empty()) problem.fixed.schedule = schedule::parse_kind(options.schedule);
   return problem;
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/commands.h"
+#include "cli/shape_options.h"
 #include "cli/terminal.h"
 #include "schedule/checker.h"
 #include "schedule/draw/grid.h"
@@ -72,19 +73,7 @@ void run_schedule(ScheduleOptions options, int& exit_code) {
 void add_schedule(CLI::App& command, int& exit_code) {
   auto options = std::make_shared<ScheduleOptions>();
   command.add_option("kind", options->kind, "sequential, gpipe, flush, 2bw or stash")->capture_default_str();
-  command.add_option("--stages", options->spec.shape.stages, "d, the stages")->capture_default_str();
-  command.add_option("--microbatches", options->spec.shape.microbatches, "m, the microbatches of an update")
-      ->capture_default_str();
-  command.add_option("--extra", options->spec.shape.extra, "e, extra microbatches in flight")
-      ->capture_default_str();
-  command.add_flag("--predict,!--no-predict", options->spec.shape.predict,
-                   "Whether 2bw computes on predicted weights (the default) or on those of the paper");
-  command
-      .add_option("--slack", options->spec.shape.slack,
-                  "With prediction, microbatches before the rest of a batch runs on its true weights")
-      ->capture_default_str();
-  command.add_flag("!--one-gradient", options->spec.shape.second_gradient,
-                   "Under 2bw one gradient buffer a stage, and a stall, instead of two");
+  add_shape_options(command, options->spec.shape);
   command.add_option("--replicas", options->spec.shape.replicas, "w, the copies of the pipeline")
       ->capture_default_str();
   command.add_option("--updates", options->spec.updates, "Updates to run")->capture_default_str();

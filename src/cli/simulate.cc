@@ -16,6 +16,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/problem.h"
+#include "cli/shape_options.h"
 #include "cli/simulate_report.h"
 #include "cli/terminal.h"
 #include "planner/costs/simulation.h"
@@ -129,7 +130,8 @@ void run_configuration(const SimulateOptions& options) {
                    .microbatches = pipeline.microbatches,
                    .extra = pipeline.extra,
                    .predict = pipeline.predict,
-                   .slack = pipeline.slack};
+                   .slack = pipeline.slack,
+                   .shard_state = pipeline.shard_state};
   problem.margin = 0;
   const planner::Plan plan = planner::plan_as_configured(config, problem);
   Spec spec = planner::spec_of_one_replica(plan);
@@ -167,19 +169,7 @@ void add_simulate(CLI::App& command, int& exit_code) {
   command.add_option(
       "--cluster", options->files.cluster,
       "For a configuration: the hardware, as `twobw topology` writes it (default: this machine)");
-  command.add_option("--stages", options->spec.shape.stages, "d, the stages")->capture_default_str();
-  command.add_option("--microbatches", options->spec.shape.microbatches, "m, the microbatches of an update")
-      ->capture_default_str();
-  command.add_option("--extra", options->spec.shape.extra, "e, extra microbatches in flight")
-      ->capture_default_str();
-  command.add_flag("--predict,!--no-predict", options->spec.shape.predict,
-                   "Whether 2bw computes on predicted weights (the default) or on those of the paper");
-  command
-      .add_option("--slack", options->spec.shape.slack,
-                  "With prediction, microbatches before the rest of a batch runs on its true weights")
-      ->capture_default_str();
-  command.add_flag("!--one-gradient", options->spec.shape.second_gradient,
-                   "Under 2bw one gradient buffer a stage, and a stall, instead of two");
+  add_shape_options(command, options->spec.shape);
   command.add_option("--updates", options->spec.updates, "Updates of the run that is traced")
       ->capture_default_str();
   const auto times = [&](const char* name, std::vector<std::string>& value, const char* text) {

@@ -29,7 +29,8 @@ void forget_gpu_stream(cudaStream_t stream);
 StreamEvent record_stream_event(cudaStream_t stream);
 void await_stream_event(const StreamEvent& ready, cudaStream_t stream);
 
-// While it lives, the calling worker's thread queues on another stream of its GPU instead of its own.
+// While it lives, the calling worker's thread queues on another stream than its own: one of this GPU, which
+// is the thread's current one.
 class StreamScope {
  public:
   StreamScope(cudaStream_t stream, int gpu);
@@ -38,7 +39,8 @@ class StreamScope {
   StreamScope& operator=(const StreamScope&) = delete;
 
  private:
-  cudaStream_t before_;
+  cudaStream_t before_;  // the thread's, of whichever GPU
+  cudaStream_t there_;   // LibTorch's on this one
   int gpu_;
 };
 

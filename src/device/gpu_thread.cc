@@ -92,12 +92,16 @@ std::unique_ptr<Clock> GpuThread::make_clock(std::chrono::steady_clock::time_poi
   return make_stream_clock(state_->stream, start);
 }
 
-StreamScope::StreamScope(cudaStream_t stream, int gpu) : before_(this_stream), gpu_(gpu) {
+StreamScope::StreamScope(cudaStream_t stream, int gpu)
+    : before_(this_stream),
+      there_(c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(gpu))),
+      gpu_(gpu) {
   queue_on(stream, gpu);
 }
 
 StreamScope::~StreamScope() {
-  queue_on(before_, gpu_);
+  queue_on(there_, gpu_);
+  this_stream = before_;
 }
 
 StreamEvent record_stream_event(cudaStream_t stream) {

@@ -27,6 +27,7 @@ runtime::Setup measuring_setup(const Config& config) {
   alone.pipeline.schedule = config.pipeline.schedule;
   alone.pipeline.stages = 1;
   alone.pipeline.predict = config.pipeline.predict;
+  alone.pipeline.shard_state = config.pipeline.shard_state;
   return runtime::prepare(alone);
 }
 

@@ -8,34 +8,41 @@
 #include <optional>
 
 #include "base/bytes.h"
+#include "measure/gpu_links.h"
 
 namespace twobw::measure {
 namespace {
 
 struct Assignment {
   std::vector<std::vector<RankPair>> rounds;
-  double seconds = 0;  // a round
+  double seconds = 0;          // a round
+  std::vector<GpuSlice> gpus;  // by rank; none: on cores
+  double timeout = 0;
 };
 
 std::string to_bytes(const Assignment& assignment) {
   ByteWriter writer;
   writer.add(assignment.seconds).add(static_cast<std::uint64_t>(assignment.rounds.size()));
   for (const std::vector<RankPair>& pairs : assignment.rounds) writer.add(pairs);
-  return writer.take();
+  return writer.add(assignment.gpus).add(assignment.timeout).take();
 }
 
 Assignment to_assignment(std::string_view bytes) {
   ByteReader reader(bytes);
-  Assignment assignment{.rounds = {}, .seconds = reader.take<double>()};
+  Assignment assignment;
+  assignment.seconds = reader.take<double>();
   const auto rounds = reader.take<std::uint64_t>();
   for (std::uint64_t i = 0; i < rounds; ++i) assignment.rounds.push_back(reader.take_list<RankPair>());
+  assignment.gpus = reader.take_list<GpuSlice>();
+  assignment.timeout = reader.take<double>();
   return assignment;
 }
 
 // As many rounds as are left time for a link to be known well.
-Assignment assign(const std::vector<std::string>& hosts, const LinkBudget& budget) {
+Assignment assign(const std::vector<std::string>& hosts, const LinkBudget& budget,
+                  const std::vector<GpuSlice>& gpus) {
   constexpr double kLeast = 0.2;  // seconds a round
-  Assignment assignment{.rounds = rounds_of(hosts)};
+  Assignment assignment{.rounds = rounds_of(hosts), .gpus = gpus, .timeout = budget.timeout};
   const auto most = static_cast<std::size_t>(std::max(1.0, budget.all / std::min(kLeast, budget.round)));
   if (assignment.rounds.size() > most) assignment.rounds.resize(most);
   const double rounds = std::max(1.0, static_cast<double>(assignment.rounds.size()));
@@ -45,14 +52,20 @@ Assignment assign(const std::vector<std::string>& hosts, const LinkBudget& budge
 
 // What this rank measured, where it is one who asks.
 std::optional<ProcessLink> take_part(transport::Processes& processes, const std::vector<RankPair>& pairs,
-                                     double seconds, const std::function<double()>& now) {
+                                     double seconds, const std::function<double()>& now,
+                                     std::optional<GpuLinks>& gpus) {
   const transport::Wires& wires = processes.wires();
   const auto end = [&](int peer) {
     return LinkEnd{.there = *wires.activations, .back = *wires.gradients, .peer = peer, .now = now};
   };
   for (const RankPair& pair : pairs) {
+    if (pair.asks != processes.rank() && pair.answers != processes.rank()) continue;
+    if (gpus) {
+      const std::optional<WireLink> link = gpus->measure(pair, seconds);
+      return link ? std::optional(ProcessLink{pair, *link}) : std::nullopt;
+    }
     if (pair.asks == processes.rank()) return ProcessLink{pair, ask(end(pair.answers), seconds)};
-    if (pair.answers == processes.rank()) answer(end(pair.asks));
+    answer(end(pair.asks));
   }
   return std::nullopt;
 }
@@ -75,19 +88,25 @@ std::vector<std::string> hosts_of(const std::vector<runtime::HostCores>& process
 }
 
 std::vector<ProcessLink> measure_links(transport::Processes& processes, const std::vector<std::string>& hosts,
-                                       const LinkBudget& budget, const std::function<double()>& now) {
+                                       const LinkBudget& budget, const std::function<double()>& now,
+                                       const std::vector<GpuSlice>& gpus) {
   transport::Mail& mail = processes.mail();
   const bool leads = processes.rank() == 0;
   Assignment assignment;
   if (leads) {
-    assignment = assign(hosts, budget);
+    assignment = assign(hosts, budget, gpus);
     mail.send_to_others(to_bytes(assignment));
   } else {
     assignment = to_assignment(mail.receive(0));
   }
+  std::optional<GpuLinks> by_gpus;
+  if (!assignment.gpus.empty()) {
+    const GpuSlice& own = assignment.gpus.at(static_cast<std::size_t>(processes.rank()));
+    by_gpus.emplace(processes, device::Device{.gpu = own}, assignment.timeout);
+  }
   std::vector<ProcessLink> links;
   for (const std::vector<RankPair>& pairs : assignment.rounds) {
-    const std::optional<ProcessLink> own = take_part(processes, pairs, assignment.seconds, now);
+    const std::optional<ProcessLink> own = take_part(processes, pairs, assignment.seconds, now, by_gpus);
     // A round ends for all before the next begins.
     if (!leads) {
       mail.send(0, to_bytes(own));
@@ -109,8 +128,8 @@ void measure_links(transport::Processes& processes) {
 }
 
 std::vector<ProcessLink> measure_links(transport::Processes& processes, const std::vector<std::string>& hosts,
-                                       const LinkBudget& budget) {
-  return measure_links(processes, hosts, budget, clock_seconds);
+                                       const LinkBudget& budget, const std::vector<GpuSlice>& gpus) {
+  return measure_links(processes, hosts, budget, clock_seconds, gpus);
 }
 
 std::vector<ProcessLink> links_inside(const std::vector<ProcessLink>& links,

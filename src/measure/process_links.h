@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/gpu_name.h"
 #include "measure/host_rounds.h"
 #include "measure/wire_link.h"
 #include "planner/hardware/cluster.h"
@@ -23,6 +24,7 @@ struct ProcessLink {
 struct LinkBudget {
   double round = 2;  // seconds, at most
   double all = 600;
+  double timeout = 60;  // of GPUs: to join two, which is not counted above, and of any wait
 };
 // For a run that is about to begin.
 inline constexpr LinkBudget kShortLinkBudget{.round = 0.5, .all = 3};
@@ -32,14 +34,16 @@ inline constexpr LinkBudget kShortLinkBudget{.round = 0.5, .all = 3};
 std::vector<std::string> hosts_of(const std::vector<runtime::HostCores>& processes);
 
 // Called by all processes. Rank 0 says between which hosts, by rank, and how long it may take; it gets all
-// links, the others none. `now`: of this process. Throws RunError.
+// links, the others none. `gpus`: one of each process, by rank, which the links are between (gpu_links.h);
+// none: between processes on cores. `now`: of this process; GPUs have their own. Throws RunError.
 std::vector<ProcessLink> measure_links(transport::Processes& processes, const std::vector<std::string>& hosts,
-                                       const LinkBudget& budget, const std::function<double()>& now);
+                                       const LinkBudget& budget, const std::function<double()>& now,
+                                       const std::vector<GpuSlice>& gpus = {});
 // The others; by the clock.
 void measure_links(transport::Processes& processes);
 // Rank 0; by the clock.
 std::vector<ProcessLink> measure_links(transport::Processes& processes, const std::vector<std::string>& hosts,
-                                       const LinkBudget& budget);
+                                       const LinkBudget& budget, const std::vector<GpuSlice>& gpus = {});
 
 // The links of processes of one host, and those of processes of two.
 std::vector<ProcessLink> links_inside(const std::vector<ProcessLink>& links,

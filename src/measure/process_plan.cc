@@ -6,9 +6,10 @@
 #include <optional>
 #include <set>
 
-#include "planner/costs/time_model.h"
+#include "planner/costs/estimate.h"
 #include "planner/search/search.h"
 #include "runtime/placement.h"
+#include "transport/replica_limits.h"
 
 namespace twobw::measure {
 namespace {
@@ -69,9 +70,15 @@ std::optional<planner::Plan> best_plan(planner::Problem problem, const planner::
   return planner::evaluate(problem, std::move(plan)).plan;
 }
 
-std::string describe_link(const char* where, const planner::LinkSpec& link) {
-  return fmt::format("measured between {}: {} each way while both are full, {}", where,
-                     format_bandwidth(link.bandwidth), format_latency(link.latency));
+bool has_gpus(const DevicesOfProcesses& shared) {
+  return names_gpu(shared.names.front());
+}
+
+std::string describe_link(const DevicesOfProcesses& shared, const char* where,
+                          const planner::LinkSpec& link) {
+  return fmt::format("measured {}between {}: {} each way while both are full, {}",
+                     has_gpus(shared) ? "over NCCL " : "", where, format_bandwidth(link.bandwidth),
+                     format_latency(link.latency));
 }
 
 }  // namespace
@@ -80,6 +87,13 @@ std::vector<std::string> devices_of(const DevicesOfProcesses& shared, int rank, 
   const std::ptrdiff_t each = shared.each();
   const auto first = shared.names.begin() + rank * each;
   return {first, first + (count < 0 ? each : count)};
+}
+
+std::vector<GpuSlice> first_gpus(const DevicesOfProcesses& shared) {
+  std::vector<GpuSlice> gpus;
+  for (int rank = 0; has_gpus(shared) && rank < shared.processes(); ++rank)
+    gpus.push_back(parse_gpu(devices_of(shared, rank, 1).front()).front());
+  return gpus;
 }
 
 SharedCluster shared_cluster(const planner::Cluster& own, const DevicesOfProcesses& shared, int each) {
@@ -105,12 +119,13 @@ SharedCluster shared_cluster(const planner::Cluster& own, const DevicesOfProcess
 std::vector<PlacedPlan> plans_to_share(const planner::Problem& problem,
                                        const planner::Preferences& preferences,
                                        const DevicesOfProcesses& shared) {
+  const int most = has_gpus(shared) ? transport::kMostReplicasOnGpus : problem.batch;
   std::vector<PlacedPlan> plans;
   for (int each = 1; each <= shared.each(); ++each) {
     const SharedCluster where = shared_cluster(problem.cluster, shared, each);
     const int workers = each * shared.processes();
     for (int replicas = 1; replicas <= workers; ++replicas) {
-      if (workers % replicas != 0 || replicas > problem.batch) continue;
+      if (workers % replicas != 0 || replicas > std::min(problem.batch, most)) continue;
       if (workers / replicas > std::ssize(problem.layers)) continue;
       planner::Problem one = problem;
       one.cluster = where.cluster;
@@ -126,8 +141,8 @@ std::vector<std::string> describe_links(const DevicesOfProcesses& shared) {
   std::vector<std::string> lines;
   const std::vector<ProcessLink> inside = links_inside(shared.links, shared.hosts),
                                  between = links_between(shared.links, shared.hosts);
-  if (!inside.empty()) lines.push_back(describe_link("processes of a host", slowest(inside)));
-  if (!between.empty()) lines.push_back(describe_link("hosts", slowest(between)));
+  if (!inside.empty()) lines.push_back(describe_link(shared, "processes of a host", slowest(inside)));
+  if (!between.empty()) lines.push_back(describe_link(shared, "hosts", slowest(between)));
   return lines;
 }
 

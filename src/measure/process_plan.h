@@ -25,6 +25,9 @@ struct DevicesOfProcesses {
 // Those of one process, or the first `count` of them.
 std::vector<std::string> devices_of(const DevicesOfProcesses& shared, int rank, std::ptrdiff_t count = -1);
 
+// A GPU of each process, its first, by rank; none where they have cores.
+std::vector<GpuSlice> first_gpus(const DevicesOfProcesses& shared);
+
 // Where workers sit when every process has as many: a cluster of these devices and no others, and the node of
 // every rank.
 struct SharedCluster {

@@ -1,3 +1,4 @@
+// Times and bytes of every kind of layer. Long because what is measured in turn shares its samples.
 #include "measure/profiler.h"
 
 #include <fmt/chrono.h>

@@ -75,7 +75,8 @@ std::vector<int> fastest_split(const schedule::Spec& spec, const std::vector<pla
                 .recompute = false,
                 .second_gradient = spec.shape.second_gradient,
                 .predict = spec.shape.predict,
-                .slack = spec.shape.slack}};
+                .slack = spec.shape.slack,
+                .shard_state = spec.shape.shard_state}};
   const planner::SearchResult result = planner::search(problem, {.simulate = 0});
   TWOBW_ASSERT(result.best, "no split of {} layers over {} stages", layers.size(), spec.shape.stages);
   return result.best->plan.shape.split;

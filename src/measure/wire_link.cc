@@ -22,16 +22,18 @@ enum class Task : std::int64_t { Words, OneWay, BothWays, End };
 
 // On both wires. All transfers are waited for, so pipelines may use the tags again.
 constexpr int kRequestTag = 1, kWordTag = 2, kBulkTag = 3;
-constexpr std::int64_t kSmallest = 16 << 10, kLargest = 16 << 20;  // bytes, a factor of 4 from size to size
+constexpr std::int64_t kSmallest = 16 << 10;  // bytes; a factor of 4 from size to size
 constexpr int kFewWords = 4, kWords = 200, kTurnsOfSize = 5;
 constexpr double kShareOfWords = 0.15, kShareOfRate = 0.4;  // of the time there is
 
-at::Tensor word_of(std::int64_t value = 0) {
-  return at::full({1}, value, at::kLong);
+at::Tensor word_at(const at::Device& device) {
+  return at::zeros({1}, at::TensorOptions(at::kLong).device(device));
 }
 
-at::Tensor bulk_of(std::int64_t bytes) {
-  return at::zeros({bytes}, at::kByte);
+// On a CPU memory is there once it has been written to.
+at::Tensor bulk_at(const at::Device& device, std::int64_t bytes) {
+  const auto options = at::TensorOptions(at::kByte).device(device);
+  return device.is_cpu() ? at::zeros({bytes}, options) : at::empty({bytes}, options);
 }
 
 struct Request {
@@ -51,12 +53,13 @@ class Asker {
     values[0] = static_cast<std::int64_t>(request.task);
     values[1] = request.bytes;
     values[2] = request.turns;
-    const at::Tensor heard = word_of();
+    const at::Tensor heard = word_at(end_.device);
     const Posted ready = end_.back.receive(end_.peer, kWordTag, heard);
     end_.there.send(end_.peer, kRequestTag, told)->wait();
     ready->wait();
     Samples samples;
-    const at::Tensor word = word_of(), out = bulk_of(request.bytes), in = bulk_of(request.bytes);
+    const at::Tensor word = word_at(end_.device), out = bulk_at(end_.device, request.bytes),
+                     in = bulk_at(end_.device, request.bytes);
     for (std::int64_t turn = 0; turn < request.turns; ++turn) samples.add(take_turn(request, word, out, in));
     return samples;
   }
@@ -64,7 +67,7 @@ class Asker {
  private:
   double take_turn(const Request& request, const at::Tensor& word, const at::Tensor& out,
                    const at::Tensor& in) {
-    const at::Tensor heard = word_of();
+    const at::Tensor heard = word_at(end_.device);
     const Posted answered = end_.back.receive(end_.peer, kWordTag, heard);
     Posted coming, going, start;
     if (request.task == Task::BothWays) coming = end_.back.receive(end_.peer, kBulkTag, in);
@@ -92,7 +95,7 @@ class Answerer {
     const auto* const values = told.const_data_ptr<std::int64_t>();
     const Request request{.task = static_cast<Task>(values[0]), .bytes = values[1], .turns = values[2]};
     Turn next = request.turns > 0 ? expect(request) : Turn();
-    const at::Tensor word = word_of(), out = bulk_of(request.bytes);
+    const at::Tensor word = word_at(end_.device), out = bulk_at(end_.device, request.bytes);
     Posted said = end_.back.send(end_.peer, kWordTag, word);
     for (std::int64_t turn = 0; turn < request.turns; ++turn) {
       const Turn now = std::exchange(next, Turn());
@@ -116,7 +119,7 @@ class Answerer {
   };
 
   Turn expect(const Request& request) {
-    Turn turn{.word = word_of(), .bulk = bulk_of(request.bytes)};
+    Turn turn{.word = word_at(end_.device), .bulk = bulk_at(end_.device, request.bytes)};
     if (request.task != Task::OneWay) turn.started = end_.there.receive(end_.peer, kWordTag, turn.word);
     if (request.task != Task::Words) turn.coming = end_.there.receive(end_.peer, kBulkTag, turn.bulk);
     return turn;
@@ -134,7 +137,7 @@ double time_words(Asker& asker, double seconds) {
 }
 
 // Bytes a second. The time of a turn is that of the bytes and of a word there and back.
-double time_bytes(Asker& asker, Task task, double round_trip, double seconds) {
+double time_bytes(Asker& asker, Task task, double round_trip, double seconds, std::int64_t largest) {
   constexpr double kFar = 5e-3;  // seconds; then small tensors tell nothing but that
   double spent = 0;
   for (std::int64_t bytes = round_trip > kFar ? 16 * kSmallest : kSmallest;; bytes *= 4) {
@@ -143,7 +146,7 @@ double time_bytes(Asker& asker, Task task, double round_trip, double seconds) {
     const auto moving = [&] { return std::max(turn - round_trip, turn / 100); };
     const auto is_last = [&] {
       const double next = 4 * moving() + 2 * round_trip;
-      return bytes >= kLargest || spent + 2 * next > seconds;
+      return bytes >= largest || spent + 2 * next > seconds;
     };
     if (!is_last() && turn < 2 * round_trip) continue;
     const auto more = static_cast<std::int64_t>((seconds - spent) / 2 / std::max(turn, 1e-6));
@@ -173,8 +176,8 @@ WireLink ask(const LinkEnd& end, double seconds) {
   Asker asker(end);
   const double round_trip = time_words(asker, kShareOfWords * seconds);
   WireLink link{.latency = round_trip / 2};
-  link.one_way = time_bytes(asker, Task::OneWay, round_trip, kShareOfRate * seconds);
-  link.both_ways = time_bytes(asker, Task::BothWays, round_trip, kShareOfRate * seconds);
+  link.one_way = time_bytes(asker, Task::OneWay, round_trip, kShareOfRate * seconds, end.largest);
+  link.both_ways = time_bytes(asker, Task::BothWays, round_trip, kShareOfRate * seconds, end.largest);
   asker.time({.task = Task::End});
   return link;
 }

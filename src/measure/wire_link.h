@@ -2,6 +2,7 @@
 // other answers.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -22,7 +23,9 @@ struct LinkEnd {
   transport::Wire& there;
   transport::Wire& back;
   int peer = 0;
-  std::function<double()> now;  // seconds; used where it is asked
+  std::function<double()> now;      // seconds; used where it is asked
+  at::Device device = at::kCPU;     // of the tensors that are timed
+  std::int64_t largest = 16 << 20;  // bytes of a tensor
 };
 
 // Medians over words, and over tensors of growing size as long as the next size fits; the bandwidths are

@@ -1,3 +1,4 @@
+// The operations of the layers on CPUs, each with its backward. Long because there are so many.
 #include "models/ops.h"
 
 #include <ATen/Parallel.h>

@@ -1,11 +1,15 @@
+// Long because every call of an optimizer passes here on its way to the kernels, for a shard or for all.
 #include "optim/gpu_optimizer.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "base/error.h"
 #include "base/optimizer_kinds.h"
 #include "device/gpu.h"
 #include "optim/extrapolation.h"
+#include "optim/kernels.h"
 #include "optim/norms_cuda.h"
 
 namespace twobw::optim {
@@ -32,24 +36,38 @@ T* as(const Tensor& tensor) {
 
 GpuOptimizer::GpuOptimizer(const OptimizerConfig& config, const weights::Layout& layout,
                            std::int64_t sync_updates, const Tensor& initial, const Tensor& compute,
-                           bool predicts)
+                           bool predicts, std::optional<weights::Range> shard)
     : config_(config),
       layout_(layout),
       sync_updates_(sync_updates),
-      whole_(config, layout, compute.scalar_type()),
-      state_(
-          make_state(config, initial, compute.options(), predicts || compute.scalar_type() != at::kFloat)) {
+      shard_(shard.value_or(weights::Range{.count = layout.size()})),
+      whole_(config, layout, compute.scalar_type(), shard_),
+      state_(make_state(config, shard_.of(initial), compute.options(),
+                        predicts || compute.scalar_type() != at::kFloat)) {
   const at::TensorOptions on_gpu = compute.options();
+  make_pieces(on_gpu);
+  sum_ = at::zeros({1}, on_gpu.dtype(at::kDouble));
+  control_ = upload(std::vector<cuda::Control>{{.last_scale = first_scale(config)}}, on_gpu);
+}
+
+// Those to update count from the shard's first weight, those of norms from the gradient's.
+void GpuOptimizer::make_pieces(const at::TensorOptions& on_gpu) {
   std::vector<cuda::Piece> pieces, norm_pieces;
   std::vector<int> first = {0};
-  for (const weights::Parameter& parameter : layout.parameters()) {
-    const GroupValues values = group_values(config, parameter.spec.group_name(), parameter.spec.decay);
-    if (!parameter.alias && !whole_.has(parameter))
-      cuda::add_pieces(pieces, parameter.offset, parameter.count, static_cast<float>(values.weight_decay),
+  for (const weights::Parameter& parameter : layout_.parameters()) {
+    const GroupValues values = group_values(config_, parameter.spec.group_name(), parameter.spec.decay);
+    const std::int64_t from = std::max(parameter.offset, shard_.begin);
+    const std::int64_t to = std::min(parameter.offset + parameter.count, shard_.end());
+    if (!parameter.alias && !whole_.has(parameter) && from < to)
+      cuda::add_pieces(pieces, from - shard_.begin, to - from, static_cast<float>(values.weight_decay),
                        static_cast<float>(values.rate));
     if (!parameter.spec.tied_to.empty()) continue;  // its gradient belongs to the primary
-    cuda::add_pieces(norm_pieces, parameter.gradient_offset, parameter.count, 0);
-    first.push_back(static_cast<int>(norm_pieces.size()));
+    const std::int64_t piece = norm_piece(parameter.count);
+    for (std::int64_t at = 0; at < parameter.count; at += piece) {
+      if (!shard_.holds(parameter.offset + at)) continue;
+      cuda::add_pieces(norm_pieces, parameter.gradient_offset + at, std::min(piece, parameter.count - at), 0);
+      first.push_back(static_cast<int>(norm_pieces.size()));
+    }
   }
   piece_count_ = static_cast<int>(pieces.size());
   norm_piece_count_ = static_cast<int>(norm_pieces.size());
@@ -59,8 +77,6 @@ GpuOptimizer::GpuOptimizer(const OptimizerConfig& config, const weights::Layout&
   first_piece_ = upload(first, on_gpu);
   partial_ = at::empty({norm_piece_count_}, on_gpu.dtype(at::kDouble));
   norms_ = at::empty({2, norm_count_}, on_gpu.dtype(at::kDouble));
-  sum_ = at::zeros({1}, on_gpu.dtype(at::kDouble));
-  control_ = upload(std::vector<cuda::Control>{{.last_scale = first_scale(config)}}, on_gpu);
 }
 
 Tensor GpuOptimizer::squared_norms(std::int64_t batch, const Tensor& gradient, cudaStream_t stream) {
@@ -111,14 +127,18 @@ void GpuOptimizer::prepare(std::span<const Tensor> norms, cudaStream_t stream) {
     gathered_.narrow(0, at, of_stage.numel()).copy_(of_stage, /*non_blocking=*/true);
     at += of_stage.numel();
   }
-  cuda::sum_in_order(as<double>(gathered_), static_cast<int>(at), as<double>(sum_), stream);
+  cuda::sum_norms(as<double>(gathered_), static_cast<int>(at), as<double>(sum_), stream);
   cuda::prepare(as<double>(sum_), config_.clip, as<cuda::Control>(control_), stream);
 }
 
 void GpuOptimizer::apply(std::int64_t update, double learning_rate, std::span<const Tensor> norms,
-                         const Tensor& gradient, const Tensor& source, const Tensor& target,
-                         cudaStream_t stream, const Prediction* next) {
+                         const Tensor& all_gradients, const Tensor& all_sources, const Tensor& all_targets,
+                         cudaStream_t stream, const Prediction* next_of_all) {
   prepare(norms, stream);
+  const Tensor gradient = shard_.of(all_gradients), source = shard_.of(all_sources),
+               target = shard_.of(all_targets);
+  const Prediction ahead = next_of_all != nullptr ? of_shard(*next_of_all) : Prediction();
+  const Prediction* const next = next_of_all != nullptr ? &ahead : nullptr;
   const Tensor& written = next != nullptr ? next->target : target;
   const auto work = [&](auto streams) {
     streams.gradient = data_of(gradient);
@@ -160,12 +180,21 @@ void GpuOptimizer::apply(std::int64_t update, double learning_rate, std::span<co
   cuda::count_update(as<cuda::Control>(control_), stream);
   ++judged_;
   if (next != nullptr) predict_whole(*next);
-  // What lies past the weights are the aliases' gradients, already summed into their partners'.
-  if (layout_.gradient_size() > layout_.size())
-    gradient.narrow(0, layout_.size(), layout_.gradient_size() - layout_.size()).zero_();
+  // What other replicas update; what lies past the weights are the aliases' gradients, already summed into
+  // their partners'.
+  if (shard_.begin > 0) all_gradients.narrow(0, 0, shard_.begin).zero_();
+  if (layout_.gradient_size() > shard_.end())
+    all_gradients.narrow(0, shard_.end(), layout_.gradient_size() - shard_.end()).zero_();
 }
 
-void GpuOptimizer::predict(const Prediction& prediction, cudaStream_t stream) {
+Prediction GpuOptimizer::of_shard(Prediction prediction) const {
+  prediction.gradient = shard_.of(prediction.gradient);
+  prediction.target = shard_.of(prediction.target);
+  return prediction;
+}
+
+void GpuOptimizer::predict(const Prediction& of_all, cudaStream_t stream) {
+  const Prediction prediction = of_shard(of_all);
   const auto work = [&](auto streams) {
     streams.ahead = data_of(prediction.gradient);
     with_rule(prediction.learning_rate, [&](const auto& rule) {

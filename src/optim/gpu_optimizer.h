@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/config.h"
@@ -15,16 +16,20 @@
 #include "optim/state.h"
 #include "optim/whole.h"
 #include "weights/layout.h"
+#include "weights/range.h"
 
 namespace twobw::optim {
 
 class GpuOptimizer {
  public:
-  // `initial`: flat W(0) in single precision, on the CPU; `compute`: one of the buffers computed with.
+  // `initial`: flat W(0) in single precision, on the CPU; `compute`: one of the buffers computed with;
+  // `shard`: as of Optimizer.
   GpuOptimizer(const OptimizerConfig& config, const weights::Layout& layout, std::int64_t sync_updates,
-               const at::Tensor& initial, const at::Tensor& compute, bool predicts = false);
+               const at::Tensor& initial, const at::Tensor& compute, bool predicts = false,
+               std::optional<weights::Range> shard = {});
 
-  // Squared norms of the parameters whose gradient this stage answers for; valid until asked for twice more.
+  // Squared norms of the parameters whose gradient this stage answers for, of the shard, as optim/optimizer.h
+  // cuts them; valid until asked for twice more. From any thread, one at a time.
   at::Tensor squared_norms(std::int64_t batch, const at::Tensor& gradient, cudaStream_t stream);
 
   // `norms`: of all stages, in their order. `target` and `next` as in Optimizer::apply.
@@ -41,9 +46,9 @@ class GpuOptimizer {
   // Where the scale of a batch that may begin will be on the device: one float.
   at::Tensor loss_scale_of(std::int64_t batch) const;
 
-  // Single precision.
-  const at::Tensor& true_weights(const at::Tensor& newest) const {
-    return state_.master.defined() ? state_.master : newest;
+  // Single precision, of the shard.
+  at::Tensor true_weights(const at::Tensor& newest) const {
+    return state_.master.defined() ? state_.master : shard_.of(newest);
   }
 
   const State& state() const { return state_; }
@@ -64,12 +69,15 @@ class GpuOptimizer {
                           const at::Tensor& skip) const;
   template <typename T>
   at::Tensor of_control(std::size_t offset, at::ScalarType type) const;
-  void predict_whole(const Prediction& prediction) const;
+  Prediction of_shard(Prediction prediction) const;
+  void make_pieces(const at::TensorOptions& on_gpu);
+  void predict_whole(const Prediction& prediction) const;  // of the shard
   void prepare(std::span<const at::Tensor> norms, cudaStream_t stream);
 
   OptimizerConfig config_;
   const weights::Layout& layout_;
   std::int64_t sync_updates_;
+  weights::Range shard_;
   WholeParameters whole_;
   State state_;
   at::Tensor pieces_, norm_pieces_, first_piece_, partial_, norms_, gathered_, sum_, control_;

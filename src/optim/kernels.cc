@@ -1,5 +1,7 @@
 #include "optim/kernels.h"
 
+#include <algorithm>
+
 #include "base/vectorize.h"
 
 namespace twobw::optim {
@@ -103,6 +105,12 @@ double squared_norm(const float* values, std::int64_t n) {
   for (double sum : sums) total += sum;
   for (std::int64_t i = whole; i < n; ++i) total += static_cast<double>(values[i]) * values[i];
   return total;
+}
+
+std::int64_t norm_piece(std::int64_t n) {
+  constexpr std::int64_t kPieces = 64, kLanes = 16, kLeast = 64;
+  const std::int64_t lanes = (n + kPieces * kLanes - 1) / (kPieces * kLanes);
+  return std::max(kLeast, lanes * kLanes);
 }
 
 TWOBW_VECTORIZED

@@ -1,3 +1,5 @@
+// Steps and predictions of all optimizers on a GPU, in one pass over memory. Long because every rule goes
+// through the same two kernels, whose loads and stores are their own.
 #include <algorithm>
 #include <type_traits>
 

@@ -27,6 +27,10 @@ void skip(const Extrapolation& extrapolation, const Streams& streams);
 // The sum of squares in double, in an order that depends on n alone.
 double squared_norm(const float* values, std::int64_t n);
 
+// Elements of a parameter of n, from its first on, whose squares are summed by themselves: of a few dozen
+// pieces, so that replicas may share a large parameter and still make the same sums.
+std::int64_t norm_piece(std::int64_t n);
+
 // sum += values; they do not overlap.
 void add(float* sum, const float* values, std::int64_t n);
 

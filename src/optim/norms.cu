@@ -18,7 +18,8 @@ __device__ double block_sum(double value) {
   return total;
 }
 
-__global__ void __launch_bounds__(kThreads) piece_kernel(const float* values, const Piece* pieces, double* partial) {
+__global__ void __launch_bounds__(kThreads)
+    piece_kernel(const float* values, const Piece* pieces, double* partial) {
   const Piece piece = pieces[blockIdx.x];
   const float* from = values + piece.offset;
   double sum = 0;
@@ -30,39 +31,37 @@ __global__ void __launch_bounds__(kThreads) piece_kernel(const float* values, co
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
-__global__ void __launch_bounds__(kThreads) parameter_kernel(const double* partial, const int* first, double* norms) {
+// A warp a norm.
+__global__ void __launch_bounds__(kThreads)
+    norm_kernel(const double* partial, const int* first, int norm_count, double* norms) {
+  const int norm = static_cast<int>(blockIdx.x) * (kThreads / 32) + static_cast<int>(threadIdx.x) / 32;
+  if (norm >= norm_count) return;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
   double sum = 0;
-  for (int piece = first[blockIdx.x] + static_cast<int>(threadIdx.x); piece < first[blockIdx.x + 1]; piece += kThreads)
-    sum += partial[piece];
-  sum = block_sum(sum);
-  if (threadIdx.x == 0) norms[blockIdx.x] = sum;
+  for (int piece = first[norm] + lane; piece < first[norm + 1]; piece += 32) sum += partial[piece];
+  for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_down_sync(~0u, sum, offset);
+  if (lane == 0) norms[norm] = sum;
 }
 
-__global__ void in_order_kernel(const double* values, int count, double* sum) {
-  __shared__ double shared[kThreads];
+__global__ void __launch_bounds__(kThreads) sum_kernel(const double* values, int count, double* sum) {
   double total = 0;
-  for (int begin = 0; begin < count; begin += kThreads) {
-    const int mine = begin + static_cast<int>(threadIdx.x);
-    if (mine < count) shared[threadIdx.x] = values[mine];
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      for (int i = 0; i < min(kThreads, count - begin); ++i) total += shared[i];
-    }
-    __syncthreads();
-  }
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) total += values[i];
+  total = block_sum(total);
   if (threadIdx.x == 0) *sum = total;
 }
 
 }  // namespace
 
 void squared_norms(const float* values, const Piece* pieces, int piece_count, const int* first,
-                   int parameter_count, double* partial, double* norms, cudaStream_t stream) {
+                   int norm_count, double* partial, double* norms, cudaStream_t stream) {
+  constexpr int kEach = kThreads / 32;  // norms that a block makes
   if (piece_count > 0) piece_kernel<<<piece_count, kThreads, 0, stream>>>(values, pieces, partial);
-  if (parameter_count > 0) parameter_kernel<<<parameter_count, kThreads, 0, stream>>>(partial, first, norms);
+  if (norm_count > 0)
+    norm_kernel<<<(norm_count + kEach - 1) / kEach, kThreads, 0, stream>>>(partial, first, norm_count, norms);
 }
 
-void sum_in_order(const double* values, int count, double* sum, cudaStream_t stream) {
-  in_order_kernel<<<1, kThreads, 0, stream>>>(values, count, sum);
+void sum_norms(const double* norms, int count, double* sum, cudaStream_t stream) {
+  sum_kernel<<<1, kThreads, 0, stream>>>(norms, count, sum);
 }
 
 }  // namespace twobw::optim::cuda

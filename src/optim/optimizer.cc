@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/optimizer_kinds.h"
+#include "device/memory.h"
 #include "optim/extrapolation.h"
 #include "optim/rounded_pieces.h"
 
@@ -27,16 +28,20 @@ float* if_float(const at::Tensor& target) {
 }  // namespace
 
 Optimizer::Optimizer(const OptimizerConfig& config, const weights::Layout& layout, std::int64_t sync_updates,
-                     const at::Tensor& initial, bool predicts, at::ScalarType compute)
+                     const at::Tensor& initial, bool predicts, at::ScalarType compute,
+                     std::optional<weights::Range> shard)
     : config_(config),
       layout_(layout),
       sync_updates_(sync_updates),
+      shard_(shard.value_or(weights::Range{.count = layout.size()})),
       values_(values_by_parameter(config, layout)),
-      whole_(config, layout, at::kFloat),
+      whole_(config, layout, at::kFloat, shard_),
       last_scale_(first_scale(config)),
-      state_(make_state(config, initial, initial.options(),
+      state_(make_state(config, shard_.of(initial), initial.options(),
                         /*keeps_master=*/predicts && compute == at::kFloat)) {
-  if (compute != at::kFloat) state_.master = initial;
+  if (compute == at::kFloat) return;
+  const device::PurposeScope purpose(Term::Master);
+  state_.master = shard ? shard_.of(initial).clone() : initial;
 }
 
 Applied Optimizer::step(std::int64_t update, double learning_rate, std::span<const double> squared_norms,
@@ -59,8 +64,9 @@ template <typename Work>
 void Optimizer::for_each_range(const Streams& streams, const at::Tensor& rounded, const Work& work) const {
   for (const weights::Parameter& parameter : layout_.parameters()) {
     if (parameter.alias || whole_.has(parameter)) continue;
-    at::parallel_for(0, parameter.count, kGrain, [&](std::int64_t begin, std::int64_t end) {
-      const std::int64_t first = parameter.offset + begin, last = parameter.offset + end;
+    const std::int64_t from = std::max(parameter.offset, shard_.begin) - shard_.begin;
+    const std::int64_t to = std::min(parameter.offset + parameter.count, shard_.end()) - shard_.begin;
+    at::parallel_for(from, to, kGrain, [&](std::int64_t first, std::int64_t last) {
       if (!rounded.defined()) return work(parameter, streams.from(first, last - first));
       RoundedPieces(streams, rounded).for_each(first, last, [&](const Streams& piece) {
         work(parameter, piece);
@@ -69,8 +75,12 @@ void Optimizer::for_each_range(const Streams& streams, const at::Tensor& rounded
   }
 }
 
-void Optimizer::apply(const Update& update, const at::Tensor& gradient, const at::Tensor& source,
-                      const at::Tensor& target, const Prediction* next) {
+void Optimizer::apply(const Update& update, const at::Tensor& all_gradients, const at::Tensor& all_sources,
+                      const at::Tensor& all_targets, const Prediction* next_of_all) {
+  const at::Tensor gradient = shard_.of(all_gradients), source = shard_.of(all_sources),
+                   target = shard_.of(all_targets);
+  const Prediction ahead = next_of_all != nullptr ? of_shard(*next_of_all) : Prediction();
+  const Prediction* const next = next_of_all != nullptr ? &ahead : nullptr;
   // Of 16 bits, they are but rounded into: the master moves.
   Streams streams{.source = if_float(source),
                   .target = if_float(target),
@@ -120,9 +130,8 @@ void Optimizer::apply(const Update& update, const at::Tensor& gradient, const at
                 .compute = master && next == nullptr ? target : at::Tensor()},
                scalars_of(update.learning_rate, scale, update.skip));
   // What lies past the weights are the aliases' gradients, already summed into their partners'.
-  if (layout_.gradient_size() > layout_.size()) {
-    gradient.narrow(0, layout_.size(), layout_.gradient_size() - layout_.size()).zero_();
-  }
+  all_gradients.narrow(0, 0, shard_.begin).zero_();
+  all_gradients.narrow(0, shard_.end(), layout_.gradient_size() - shard_.end()).zero_();
   applied_ = after;
   judge(scaling_, update.skip);
   if (next != nullptr) predict_whole(*next);
@@ -145,7 +154,14 @@ void Optimizer::predict_whole(const Prediction& prediction) const {
                  scalars_of(prediction.learning_rate, scale, false));
 }
 
-void Optimizer::predict(const Prediction& prediction) const {
+Prediction Optimizer::of_shard(Prediction prediction) const {
+  prediction.gradient = shard_.of(prediction.gradient);
+  prediction.target = shard_.of(prediction.target);
+  return prediction;
+}
+
+void Optimizer::predict(const Prediction& of_all) const {
+  const Prediction prediction = of_shard(of_all);
   const Streams streams{.source = data_of(state_.master),
                         .moment1 = data_of(state_.moment1),
                         .moment2 = data_of(state_.moment2),
@@ -202,11 +218,21 @@ double clip_scale(double norm, double clip) {
 }
 
 std::vector<double> squared_norms(const weights::Layout& layout, const at::Tensor& gradient) {
+  return squared_norms(layout, gradient, {.count = layout.size()});
+}
+
+std::vector<double> squared_norms(const weights::Layout& layout, const at::Tensor& gradient,
+                                  const weights::Range& shard) {
   const float* values = gradient.const_data_ptr<float>();
   std::vector<double> norms;
   for (const weights::Parameter& parameter : layout.parameters()) {
     if (!parameter.spec.tied_to.empty()) continue;
-    norms.push_back(squared_norm(values + parameter.gradient_offset, parameter.count));
+    const std::int64_t piece = norm_piece(parameter.count);
+    for (std::int64_t at = 0; at < parameter.count; at += piece) {
+      if (!shard.holds(parameter.offset + at)) continue;
+      const float* first = values + parameter.gradient_offset + at;
+      norms.push_back(squared_norm(first, std::min(piece, parameter.count - at)));
+    }
   }
   return norms;
 }

@@ -19,6 +19,7 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <variant>
 #include <vector>
@@ -29,6 +30,7 @@
 #include "optim/state.h"
 #include "optim/whole.h"
 #include "weights/layout.h"
+#include "weights/range.h"
 
 namespace twobw::optim {
 
@@ -58,12 +60,14 @@ class Optimizer {
  public:
   // `initial`: flat W(0) in single precision; `predicts`: predict() may be asked for. Where `compute`, the
   // format of what is computed with, is another, `initial` becomes the master, and what is computed with is
-  // rounded from it, to nearest even.
+  // rounded from it, to nearest even. `shard`: the part of the weights that it updates, and keeps the state
+  // of, where that is not all of them; what it is given to read and write is whole all the same.
   Optimizer(const OptimizerConfig& config, const weights::Layout& layout, std::int64_t sync_updates,
-            const at::Tensor& initial, bool predicts = false, at::ScalarType compute = at::kFloat);
+            const at::Tensor& initial, bool predicts = false, at::ScalarType compute = at::kFloat,
+            std::optional<weights::Range> shard = {});
 
   // apply() with what follows from the norm of the whole gradient: clipping, and the skip of what is not
-  // finite. `squared_norms`: of all parameters of the model, in its order.
+  // finite. `squared_norms`: of all pieces of the model's parameters, in its order.
   Applied step(std::int64_t update, double learning_rate, std::span<const double> squared_norms,
                const at::Tensor& gradient, const at::Tensor& source, const at::Tensor& target,
                const Prediction* next = nullptr);
@@ -82,9 +86,9 @@ class Optimizer {
   void begin_scaling(const LossScaling& start) { scaling_ = start; }
   const LossScaling& scaling() const { return scaling_; }
 
-  // The true weights of the newest version, given its compute buffer.
-  const at::Tensor& true_weights(const at::Tensor& newest) const {
-    return state_.master.defined() ? state_.master : newest;
+  // The true weights of the newest version, of the shard, given its compute buffer.
+  at::Tensor true_weights(const at::Tensor& newest) const {
+    return state_.master.defined() ? state_.master : shard_.of(newest);
   }
 
   const State& state() const { return state_; }
@@ -102,7 +106,8 @@ class Optimizer {
                std::int64_t applied) const;
   Rule rule_of(const weights::Parameter& parameter, const Prediction& prediction, std::int64_t applied,
                float loss_scale) const;
-  void predict_whole(const Prediction& prediction) const;
+  Prediction of_shard(Prediction prediction) const;
+  void predict_whole(const Prediction& prediction) const;  // of the shard
   WholeScalars scalars_of(double learning_rate, float gradient_scale, bool skip) const;
   // `rounded`: what the weights to compute with are rounded into, or undefined.
   template <typename Work>
@@ -111,6 +116,7 @@ class Optimizer {
   OptimizerConfig config_;
   const weights::Layout& layout_;
   std::int64_t sync_updates_;
+  weights::Range shard_;
   std::vector<GroupValues> values_;  // by parameter
   WholeParameters whole_;
   std::int64_t applied_ = 0;  // updates not skipped
@@ -122,8 +128,11 @@ class Optimizer {
 // The factor that brings a gradient of norm `norm` down to `clip`; 1 when clip is 0 or not reached.
 double clip_scale(double norm, double clip);
 
-// Sums of squares of the parameters whose gradient this stage answers for, in the layout's order: all
-// but tied copies, whose gradient belongs to the primary once summed.
+// Sums of squares of the parameters whose gradient this stage answers for, in the layout's order and piece by
+// piece (optim/kernels.h): all but tied copies, whose gradient belongs to the primary once summed. Of a shard
+// those that it has: one after the other they are the same as of all.
 std::vector<double> squared_norms(const weights::Layout& layout, const at::Tensor& gradient);
+std::vector<double> squared_norms(const weights::Layout& layout, const at::Tensor& gradient,
+                                  const weights::Range& shard);
 
 }  // namespace twobw::optim

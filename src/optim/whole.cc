@@ -17,10 +17,6 @@ namespace {
 
 constexpr std::int64_t kTogether = 1 << 24;  // elements that are multiplied at once, for the memory it takes
 
-Tensor view(const Tensor& flat, const weights::Parameter& parameter) {
-  return flat.narrow(0, parameter.offset, parameter.count).view(parameter.spec.shape);
-}
-
 bool is_tall(const Tensor& matrix) {
   return matrix.size(0) > matrix.size(1);
 }
@@ -54,8 +50,9 @@ std::vector<Tensor> orthogonalized(const std::vector<Tensor>& matrices, at::Scal
   }
   std::vector<Tensor> results(matrices.size());
   for (const auto& [shape, members] : by_shape) {
-    // On a CPU one by one: a matrix then rounds alike whichever others its stage has.
-    const bool alone = matrices.front().is_cpu();
+    // On a CPU, and where a GPU is to make the same bits, one by one: a matrix then rounds alike whichever
+    // others its stage, or its replica's part of it, has.
+    const bool alone = matrices.front().is_cpu() || at::globalContext().deterministicAlgorithms();
     const std::int64_t at_once =
         alone ? 1 : std::max<std::int64_t>(1, kTogether / (shape.first * shape.second));
     for (std::size_t begin = 0; begin < members.size(); begin += at_once) {
@@ -77,11 +74,16 @@ std::vector<Tensor> orthogonalized(const std::vector<Tensor>& matrices, at::Scal
 
 WholeParameters::WholeParameters(const OptimizerConfig& config, const weights::Layout& layout,
                                  at::ScalarType format)
+    : WholeParameters(config, layout, format, {.count = layout.size()}) {}
+
+WholeParameters::WholeParameters(const OptimizerConfig& config, const weights::Layout& layout,
+                                 at::ScalarType format, const weights::Range& shard)
     : config_(config), format_(format) {
   const std::vector<GroupValues> values = values_by_parameter(config, layout);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const weights::Parameter& parameter = layout.parameters()[i];
-    if (!parameter.alias && has(parameter)) members_.push_back({&parameter, values[i]});
+    if (parameter.alias || !has(parameter) || !shard.holds(parameter.offset)) continue;
+    members_.push_back({&parameter, values[i], parameter.offset - shard.begin});
   }
 }
 
@@ -96,9 +98,13 @@ bool WholeParameters::has(const weights::Parameter& parameter) const {
   }
 }
 
+Tensor WholeParameters::view(const Tensor& flat, const Member& member) {
+  return flat.narrow(0, member.offset, member.parameter->count).view(member.parameter->spec.shape);
+}
+
 std::vector<Tensor> WholeParameters::views(const Tensor& flat) const {
   std::vector<Tensor> result;
-  for (const Member& member : members_) result.push_back(view(flat, *member.parameter));
+  for (const Member& member : members_) result.push_back(view(flat, member));
   return result;
 }
 
@@ -139,10 +145,11 @@ WholeParameters::Moved WholeParameters::lamb(const WholeBuffers& buffers, const 
   const Tensor correction2 = (1 - at::pow(beta2, n)).to(at::kFloat);
   Moved moved;
   for (std::size_t i = 0; i < members_.size(); ++i) {
-    const auto& [parameter, values] = members_[i];
-    const Tensor w = view(buffers.source, *parameter);
-    const Tensor m = beta1 * view(buffers.moment1, *parameter) + (1 - beta1) * gradients[i];
-    const Tensor v = beta2 * view(buffers.moment2, *parameter) + (1 - beta2) * gradients[i].square();
+    const Member& member = members_[i];
+    const GroupValues& values = member.values;
+    const Tensor w = view(buffers.source, member);
+    const Tensor m = beta1 * view(buffers.moment1, member) + (1 - beta1) * gradients[i];
+    const Tensor v = beta2 * view(buffers.moment2, member) + (1 - beta2) * gradients[i].square();
     Tensor direction = (m / correction1) / ((v / correction2).sqrt() + config_.eps);
     if (values.weight_decay > 0) {
       direction = direction + values.weight_decay * w;

@@ -17,6 +17,7 @@
 #include "base/config.h"
 #include "base/parameter_groups.h"
 #include "weights/layout.h"
+#include "weights/range.h"
 
 namespace twobw::optim {
 
@@ -43,6 +44,9 @@ class WholeParameters {
  public:
   // `format`: of the products that Muon makes.
   WholeParameters(const OptimizerConfig& config, const weights::Layout& layout, at::ScalarType format);
+  // Of those in a shard, whose buffers begin with its first weight.
+  WholeParameters(const OptimizerConfig& config, const weights::Layout& layout, at::ScalarType format,
+                  const weights::Range& shard);
 
   // Whether the parameter is one of them; the others' elements are updated one by one.
   bool has(const weights::Parameter& parameter) const;
@@ -57,16 +61,18 @@ class WholeParameters {
     Tensors updates;
     Tensors moment1, moment2;
   };
+  struct Member {
+    const weights::Parameter* parameter;
+    GroupValues values;
+    std::int64_t offset;  // into the buffers
+  };
+  static at::Tensor view(const at::Tensor& flat, const Member& member);
   Tensors views(const at::Tensor& flat) const;
   Moved move(const WholeBuffers& buffers, const WholeScalars& scalars) const;
   Moved muon(const WholeBuffers& buffers, const Tensors& gradients, double learning_rate) const;
   Moved lamb(const WholeBuffers& buffers, const Tensors& gradients, const WholeScalars& scalars) const;
 
   OptimizerConfig config_;
-  struct Member {
-    const weights::Parameter* parameter;
-    GroupValues values;
-  };
   std::vector<Member> members_;  // in the layout's order, aliases left out
   at::ScalarType format_;
 };

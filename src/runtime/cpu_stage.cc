@@ -29,10 +29,11 @@ class CpuStage final : public Stage {
            device::MemoryPool& pool)
       : Stage(config, model, training, validation, setup, compute),
         optimizer_(config.optimizer, layout_, config.pipeline.sync_updates, first_weights(), setup.predicts,
-                   versions_.flat(0).scalar_type()),
+                   versions_.flat(0).scalar_type(), shard()),
         in_flight_(setup.slots),
         pool_(pool),
         feed_(config, passes_, setup.replica) {
+    if (is_sharded()) gradients_.flat(0).zero_();  // see first_weights()
     optimizer_.begin_scaling(loss_scaling_of(config.train));
   }
 
@@ -47,14 +48,15 @@ class CpuStage final : public Stage {
   void predict(const NextBatch& next) override;
   StepResult finish_step(std::int64_t update) override;
   int steps_ahead() const override { return 0; }
+  void finish() override;
   double data_waited() const override { return feed_.waited(); }
-  Tensor newest_weights() const override { return true_weights(); }
+  Tensor newest_weights() const override { return last_.defined() ? last_ : true_weights(); }
   Footprint peak() const override { return pool_.peak(); }
 
  protected:
   Tensor host_copy(const Tensor& tensor) override;
   const optim::State& optimizer_state() const override { return optimizer_.state(); }
-  const Tensor& device_weights() const override { return true_weights(); }
+  Tensor device_weights() const override { return true_weights(); }
   void finish_snapshot(Snapshot& snapshot) override { snapshot.counters = optimizer_.counters(); }
   void restore_counters(const optim::Counters& counters) override { optimizer_.restore(counters); }
 
@@ -66,24 +68,33 @@ class CpuStage final : public Stage {
     torch::autograd::edge_list roots;  // where the backward starts; none under recomputation
   };
   Tensor first_weights() const;
-  const Tensor& true_weights() const { return optimizer_.true_weights(versions_.flat(versions_.newest())); }
+  Tensor true_weights() const { return optimizer_.true_weights(versions_.flat(versions_.newest())); }
 
   optim::Optimizer optimizer_;
   std::vector<InFlight> in_flight_;
   device::MemoryPool& pool_;
   std::map<std::int64_t, double> losses_;  // of batches still to be applied, summed over their microbatches
   StepResult last_step_;
+  Tensor last_;  // true weights, of replicas that shared them
   Feed feed_;
 };
 
-// W(0) for the optimizer, which keeps it where what is computed with is rounded from it.
+// W(0) for the optimizer, which keeps it, or its part, where what is computed with is rounded from it. Of all
+// weights in single precision a replica that keeps a part has none but among the gradients, before the first
+// and after the last of them.
 Tensor CpuStage::first_weights() const {
   const Tensor& first = versions_.flat(0);
   if (first.scalar_type() == at::kFloat) return first;
   const PurposeScope purpose(Term::Master);
-  const Tensor initial = initial_weights();
+  const Tensor initial = is_sharded() ? room_in_gradients() : initial_weights();
+  if (is_sharded()) weights::initialize(layout_, initial, config_);
   first.copy_(initial);
   return initial;
+}
+
+// Where they are gathered there is no further use of gradients.
+void CpuStage::finish() {
+  if (is_sharded()) last_ = gather_weights(room_in_gradients());
 }
 
 Tensors CpuStage::forward(std::int64_t microbatch, int slot, std::int64_t generation, const Tensors& inputs) {
@@ -134,7 +145,8 @@ Tensor CpuStage::tied_gradient(std::int64_t batch, int tie) {
 }
 
 transport::Norms CpuStage::squared_norms(std::int64_t batch) {
-  return {.values = optim::squared_norms(layout_, gradients_.flat(batch))};
+  const weights::Range all{.count = layout_.size()};
+  return {.values = optim::squared_norms(layout_, gradients_.flat(batch), shard().value_or(all))};
 }
 
 void CpuStage::step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms,
@@ -151,7 +163,9 @@ void CpuStage::step(std::int64_t update, double learning_rate, std::span<const t
   end_watch(update, true_weights());
   last_step_ = {
       .gradient_norm = applied.gradient_norm, .skipped = applied.skipped, .loss_scale = applied.loss_scale};
-  if (writes || next) versions_.publish();
+  if (!writes && next == nullptr) return;
+  complete(next ? prediction.target : target);
+  versions_.publish();
 }
 
 Tensor CpuStage::host_copy(const Tensor& tensor) {
@@ -160,7 +174,9 @@ Tensor CpuStage::host_copy(const Tensor& tensor) {
 }
 
 void CpuStage::predict(const NextBatch& next) {
-  optimizer_.predict(prediction_for(next));
+  const optim::Prediction prediction = prediction_for(next);
+  optimizer_.predict(prediction);
+  complete(prediction.target);
   versions_.publish();
 }
 

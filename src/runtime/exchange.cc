@@ -18,17 +18,18 @@ enum class GateWord : std::uint8_t { Decision, Stop, Save, SaveAndStop };
 }  // namespace
 
 Exchange::Exchange(transport::Processes& processes, const Placement& placement, transport::Hub& hub,
-                   transport::StageGroup& norms, transport::BatchGate& gate, const Observer& observer,
-                   OnAbort on_abort)
+                   transport::StageGroup& norms, int owners, transport::BatchGate& gate,
+                   const Observer& observer, OnAbort on_abort)
     : processes_(processes),
       placement_(placement),
       hub_(hub),
       norms_(norms),
+      owners_(owners),
       gate_(gate),
       observer_(observer) {
   norms_.share(placement_.workers_here(),
-               [this](std::int64_t update, int stage, const transport::Norms& values) {
-                 send_norms(update, stage, values);
+               [this](std::int64_t update, int part, const transport::Norms& values) {
+                 send_norms(update, part, values);
                });
   if (decides()) gate_.share([this](const BatchGate::Decision& decision) { send_decision(decision); });
   number_ = processes_.attach(
@@ -55,20 +56,21 @@ Observer Exchange::observer() const {
 }
 
 // Every process that has a stage contributes to its own workers once their gradients hold the sum; the others
-// hear of it from the first.
-void Exchange::send_norms(std::int64_t update, int stage, const transport::Norms& norms) {
-  if (placement_.ranks_of_stage(stage).front() != placement_.rank()) return;
-  if (!norms.on_gpu.defined()) return send_values(update, stage, norms.values);
+// hear of it from the first. An owner's part is contributed where the owner is, and nowhere else.
+void Exchange::send_norms(std::int64_t update, int part, const transport::Norms& norms) {
+  if (owners_ == 1 && placement_.ranks_of_stage(part).front() != placement_.rank()) return;
+  if (!norms.on_gpu.defined()) return send_values(update, part, norms.values);
   std::call_once(outbox_made_, [this] {
     outbox_ = std::make_unique<NormsOutbox>(std::bind_front(&Exchange::send_values, this),
                                             [this](const std::string& reason) { processes_.abort(reason); });
   });
-  outbox_->put(update, stage, norms);
+  outbox_->put(update, part, norms);
 }
 
-void Exchange::send_values(std::int64_t update, int stage, const std::vector<double>& values) {
-  const std::vector<int> ranks = placement_.ranks_of_stage(stage);
-  const std::string body = ByteWriter().add(update).add(stage).add(values).take();
+void Exchange::send_values(std::int64_t update, int part, const std::vector<double>& values) {
+  const std::string body = ByteWriter().add(update).add(part).add(values).take();
+  if (owners_ > 1) return processes_.send_to_others(Topic::Norms, body);
+  const std::vector<int> ranks = placement_.ranks_of_stage(part);
   for (int rank = 0; rank < processes_.size(); ++rank) {
     if (std::ranges::find(ranks, rank) == ranks.end()) processes_.send(rank, Topic::Norms, body);
   }
@@ -118,8 +120,8 @@ void Exchange::handle(Topic topic, int from, std::string_view body) {
     case Topic::Norms: {
       ByteReader reader(body);
       const auto update = reader.take<std::int64_t>();
-      const auto stage = reader.take<int>();
-      return norms_.contribute_from_afar(update, stage, {.values = reader.take_list<double>()});
+      const auto part = reader.take<int>();
+      return norms_.contribute_from_afar(update, part, {.values = reader.take_list<double>()});
     }
     case Topic::Update:
       return observer_.on_update(telemetry::to_update(body));

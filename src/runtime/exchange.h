@@ -23,9 +23,9 @@ class Exchange {
   using OnAbort = std::function<void(const std::string& reason)>;
 
   // Before any worker runs; all that is passed by reference outlives it. `observer` is told of the reports of
-  // all processes where this one is rank 0.
+  // all processes where this one is rank 0. `owners`: as of `norms`.
   Exchange(transport::Processes& processes, const Placement& placement, transport::Hub& hub,
-           transport::StageGroup& norms, transport::BatchGate& gate, const Observer& observer,
+           transport::StageGroup& norms, int owners, transport::BatchGate& gate, const Observer& observer,
            OnAbort on_abort);
   ~Exchange();
 
@@ -50,8 +50,8 @@ class Exchange {
 
   void handle(Topic topic, int from, std::string_view body);
   void handle_gate(std::string_view body);
-  void send_norms(std::int64_t update, int stage, const transport::Norms& norms);
-  void send_values(std::int64_t update, int stage, const std::vector<double>& values);
+  void send_norms(std::int64_t update, int part, const transport::Norms& norms);
+  void send_values(std::int64_t update, int part, const std::vector<double>& values);
   void send_decision(const transport::BatchGate::Decision& decision);
   bool decides() const { return placement_.rank() == 0; }
 
@@ -59,6 +59,7 @@ class Exchange {
   Placement placement_;
   transport::Hub& hub_;
   transport::StageGroup& norms_;
+  int owners_;
   transport::BatchGate& gate_;
   const Observer& observer_;
   std::set<int> ended_;  // ranks whose workers have; under the hub's lock

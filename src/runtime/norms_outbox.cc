@@ -19,36 +19,19 @@ NormsOutbox::NormsOutbox(Send send, std::function<void(const std::string& reason
     : send_(std::move(send)), fail_(std::move(fail)), thread_([this] { run(); }) {}
 
 NormsOutbox::~NormsOutbox() {
-  {
-    std::lock_guard lock(mutex_);
-    closed_ = true;
-  }
-  changed_.notify_one();
+  waiting_.close();
   thread_.join();
 }
 
-void NormsOutbox::put(std::int64_t update, int stage, const transport::Norms& norms) {
-  {
-    std::lock_guard lock(mutex_);
-    waiting_.push_back({update, stage, norms});
-  }
-  changed_.notify_one();
+void NormsOutbox::put(std::int64_t update, int part, const transport::Norms& norms) {
+  waiting_.put({update, part, norms});
 }
 
 void NormsOutbox::run() {
   device::unbind_thread("norms");
   try {
-    while (true) {
-      Outgoing next;
-      {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [this] { return closed_ || !waiting_.empty(); });
-        if (waiting_.empty()) return;
-        next = std::move(waiting_.front());
-        waiting_.pop_front();
-      }
-      send_(next.update, next.stage, read_norms(next.norms));
-    }
+    while (const std::optional<Outgoing> next = waiting_.take())
+      send_(next->update, next->part, read_norms(next->norms));
   } catch (const std::exception& error) {
     fail_(error.what());
   }

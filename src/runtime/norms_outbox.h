@@ -1,22 +1,20 @@
 // Norms that are on a GPU, on their way to other processes: a thread waits for them, so that no worker does.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/inbox.h"
 #include "transport/group.h"
 
 namespace twobw::runtime {
 
 class NormsOutbox {
  public:
-  using Send = std::function<void(std::int64_t update, int stage, const std::vector<double>& values)>;
+  using Send = std::function<void(std::int64_t update, int part, const std::vector<double>& values)>;
 
   // Both are called on its thread; `fail` where the norms could not be read.
   NormsOutbox(Send send, std::function<void(const std::string& reason)> fail);
@@ -25,22 +23,19 @@ class NormsOutbox {
   NormsOutbox& operator=(const NormsOutbox&) = delete;
 
   // From any thread. They stay as they are until all stages have collected them.
-  void put(std::int64_t update, int stage, const transport::Norms& norms);
+  void put(std::int64_t update, int part, const transport::Norms& norms);
 
  private:
   struct Outgoing {
     std::int64_t update = 0;
-    int stage = 0;
+    int part = 0;  // as of transport::StageGroup
     transport::Norms norms;
   };
   void run();
 
   Send send_;
   std::function<void(const std::string& reason)> fail_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Outgoing> waiting_;
-  bool closed_ = false;
+  Inbox<Outgoing> waiting_;
   std::thread thread_;
 };
 

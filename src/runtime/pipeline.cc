@@ -17,7 +17,7 @@ Pipeline::Pipeline(const Config& config, const models::Model& model, const data:
       observer_(std::move(observer)),
       worker_observer_(observer_),
       hub_(std::chrono::duration<double>(config.pipeline.timeout)),
-      group_(hub_, setup_.spec.shape.stages, setup_.spec.shape.replicas),
+      group_(hub_, setup_.spec.shape.stages, setup_.spec.shape.replicas, setup_.spec.shape.owners()),
       gate_(hub_),
       board_(setup_.spec.shape.stages, setup_.spec.shape.replicas) {
   // What is made so far waits for the others where it ends.
@@ -35,6 +35,7 @@ Pipeline::~Pipeline() {
   links_.clear();
   replicas_.clear();
   partials_.clear();
+  gathers_.clear();
   if (setup_.devices.front().gpu) device::release_unused_gpu_memory();
 }
 
@@ -119,6 +120,7 @@ void Pipeline::finish_exchange() {
 // Each sender waits until the other side has it all, each receiver for the word that there is no more.
 void Pipeline::close_links() {
   sums_.clear();
+  remote_gathers_.clear();
   senders_.clear();
   receivers_.clear();
 }

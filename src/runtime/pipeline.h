@@ -11,8 +11,10 @@
 #include "device/device.h"
 #include "models/model.h"
 #include "runtime/exchange.h"
+#include "runtime/sum_ranges.h"
 #include "runtime/worker.h"
 #include "schedule/spec.h"
+#include "transport/gather.h"
 #include "transport/gpu_paths.h"
 #include "transport/processes.h"
 #include "transport/remote_link.h"
@@ -75,7 +77,10 @@ class Pipeline {
   void connect();
   void join_stages(std::vector<WorkerSetup>& workers);
   void join_replicas(int stage);
-  transport::MakeSum add_sums(int stage, const char* what);
+  void join_owners(int stage);
+  transport::MakeSum add_sums(int stage, const char* what, transport::SumRanges ranges);
+  transport::SumRanges sum_ranges(int stage, Ties summed_everywhere) const;
+  int gpu_of(int stage) const;
   WorkerSetup prepare_worker(int replica, int stage) const;
   void join_ties(std::vector<WorkerSetup>& workers);
   bool are_apart(const WorkerSetup& one, const WorkerSetup& other) const;
@@ -104,6 +109,8 @@ class Pipeline {
   transport::Hub hub_;
   std::vector<transport::ReplicaGroup> replicas_, partials_;  // by stage
   std::vector<transport::StageGroup> partials_ready_;         // likewise
+  std::vector<std::vector<weights::Range>> shards_;           // likewise, where replicas share the state
+  std::vector<std::unique_ptr<transport::Gather>> gathers_;   // likewise
   transport::StageGroup group_;
   transport::BatchGate gate_;
   telemetry::Board board_;
@@ -113,6 +120,7 @@ class Pipeline {
   std::vector<std::unique_ptr<transport::Link>> links_;                // within the process
   std::vector<std::unique_ptr<transport::Link>> senders_, receivers_;  // ends of those to other processes
   std::vector<std::unique_ptr<transport::RemoteSums>> sums_;
+  std::vector<std::unique_ptr<transport::RemoteGather>> remote_gathers_;
   std::vector<std::unique_ptr<Worker>> workers_;  // by number; none where it is elsewhere
   std::mutex failure_mutex_;
   std::condition_variable failed_;

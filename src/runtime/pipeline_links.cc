@@ -1,9 +1,10 @@
-// How a pipeline joins its workers: stages, replicas, ties, within the process and between processes.
+// How a pipeline joins its workers: stages and ties, within the process and between processes.
 #include <algorithm>
 #include <functional>
 #include <map>
 
 #include "base/error.h"
+#include "optim/shards.h"
 #include "runtime/pipeline.h"
 
 namespace twobw::runtime {
@@ -65,9 +66,13 @@ void Pipeline::connect() {
                                          std::bind_front(&Pipeline::fail, this));
     }
     const Placement placement(shape, setup_.processes->size(), setup_.processes->rank());
-    exchange_ = std::make_unique<Exchange>(*setup_.processes, placement, hub_, group_, gate_, observer_,
-                                           std::bind_front(&Pipeline::fail_from_afar, this));
+    exchange_ = std::make_unique<Exchange>(*setup_.processes, placement, hub_, group_, shape.owners(), gate_,
+                                           observer_, std::bind_front(&Pipeline::fail_from_afar, this));
     worker_observer_ = exchange_->observer();
+  }
+  for (int stage = 0; shape.shards() && stage < shape.stages; ++stage) {
+    const weights::Layout layout(model_.layers, shape.first_layer(stage), shape.last_layer(stage));
+    shards_.push_back(optim::shards_of(config_.optimizer, layout, shape.replicas));
   }
   std::vector<WorkerSetup> workers;
   for (int replica = 0; replica < shape.replicas; ++replica) {
@@ -85,47 +90,11 @@ void Pipeline::connect() {
                         .partials = partials_[worker.stage],
                         .partials_ready = partials_ready_[worker.stage],
                         .stages = group_,
+                        .gather = shape.shards() ? gathers_[worker.stage].get() : nullptr,
                         .gate = gate_};
     workers_.push_back(
         std::make_unique<Worker>(config_, setup_.spec, std::move(worker), groups, board_, worker_observer_));
   }
-}
-
-// The groups count the replicas of this process: a sum between processes brings in the others.
-void Pipeline::join_replicas(int stage) {
-  const PipelineShape& shape = setup_.spec.shape;
-  const int here = exchange_ ? exchange_->placement().replicas_here(stage) : shape.replicas;
-  replicas_.emplace_back(hub_, here, add_sums(stage, "sums"));
-  // Nobody asks for those of predictions where there are none.
-  partials_.emplace_back(hub_, here,
-                         shape.predicts() ? add_sums(stage, "partial sums") : transport::sums_on_cores());
-  partials_ready_.emplace_back(hub_, 1, here);
-}
-
-transport::MakeSum Pipeline::add_sums(int stage, const char* what) {
-  if (!exchange_ || !exchange_->placement().spans_processes(stage)) {
-    return setup_.devices.front().gpu ? transport::sums_on_gpus(setup_.simulate_peers)
-                                      : transport::sums_on_cores();
-  }
-  const int tag = take_tags(transport::kRemoteSumTags);
-  const Placement& placement = exchange_->placement();
-  if (placement.replicas_here(stage) == 0) return transport::sums_on_cores();  // never asked for
-  transport::Wire& wire = *exchange_->processes().wires().exchange;
-  const std::vector<int> ranks = placement.ranks_of_stage(stage);
-  std::shared_ptr<transport::GpuAdder> adder;
-  if (gpu_paths_) {
-    const auto first = std::ranges::find(ranks, placement.rank()) - ranks.begin();  // replica here
-    const device::Device& device = setup_.devices[first * setup_.spec.shape.stages + stage];
-    adder = gpu_paths_->join({.wire = wire, .tag = tag, .ranks = ranks, .gpu = device.gpu->gpu});
-  }
-  sums_.push_back(std::make_unique<transport::RemoteSums>(
-      transport::RemoteSumsSetup{.wire = wire,
-                                 .tag = tag,
-                                 .ranks = ranks,
-                                 .name = fmt::format("{} of stage {}", what, stage),
-                                 .on_failure = std::bind_front(&Pipeline::fail, this),
-                                 .gpu = std::move(adder)}));
-  return sums_.back()->make();
 }
 
 void Pipeline::join_stages(std::vector<WorkerSetup>& workers) {
@@ -163,7 +132,9 @@ WorkerSetup Pipeline::prepare_worker(int replica, int stage) const {
                          .predict_ratio = predicts ? 1.0 * shape.microbatches /
                                                          schedule::predicted_from(setup_.spec, stage)
                                                    : 1,
-                         .saves = replica == 0 && (setup_.spec.save_every > 0 || setup_.spec.save_last),
+                         .saves = (replica == 0 || shape.shards()) &&
+                                  (setup_.spec.save_every > 0 || setup_.spec.save_last),
+                         .shards = shape.shards() ? shards_[stage] : std::vector<weights::Range>(),
                          .position = setup_.restored ? setup_.restored->position() : DataPosition()},
           .device = setup_.devices[replica * setup_.spec.shape.stages + stage],
           .checksums = setup_.checksums,

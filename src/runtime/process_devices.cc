@@ -122,19 +122,17 @@ std::vector<device::Device> devices_of_processes(const Config& config, const std
 }
 
 std::vector<std::string> devices_to_plan_for(const Config& config, const std::vector<HostCores>& hosts) {
-  const auto processes = static_cast<int>(hosts.size());
-  if (on_gpus(config, hosts)) {
-    fail_input(
-        "plan is auto, with {} processes on GPUs; make a plan with twobw plan, name CPU cores as devices, or "
-        "start twobw without a launcher: one process serves all GPUs of a host",
-        processes);
-  }
-  if (!config.devices.empty()) {
-    std::vector<std::string> named = single_devices(config.devices);
-    if (std::ssize(named) % processes == 0) return named;
+  const std::vector<std::string> named = single_devices(config.devices);
+  if (named.size() % hosts.size() != 0) {
     fail_input("devices has {} entries, which {} processes cannot share evenly; it must be a multiple of {}",
-               named.size(), processes, processes);
+               named.size(), hosts.size(), hosts.size());
   }
+  if (on_gpus(config, hosts)) {
+    std::vector<std::string> gpus;
+    for (const GpuSlice& slice : gpus_to_plan_for(config, hosts)) gpus.push_back(describe(slice));
+    return gpus;
+  }
+  if (!named.empty()) return named;
   const std::vector<device::CoreSet> shares = share_cores(hosts);
   const auto size_of = [](const device::CoreSet& set) { return set.cores.size(); };
   const std::size_t each = size_of(*std::ranges::min_element(shares, {}, size_of));

@@ -38,8 +38,9 @@ std::vector<device::CoreSet> share_cores(const std::vector<HostCores>& hosts);
 // gpus_of_processes() does.
 std::vector<device::Device> devices_of_processes(const Config& config, const std::vector<HostCores>& hosts);
 
-// What plan: auto is to plan for, process after process, as many each: those that the configuration names, or
-// single cores, so many as the process with the fewest has. Throws InputError like the above, and for GPUs.
+// What plan: auto is to plan for, process after process, as many each: those that the configuration names,
+// GPUs (gpus_to_plan_for()), or single cores, so many as the process with the fewest has. Throws InputError
+// like the above.
 std::vector<std::string> devices_to_plan_for(const Config& config, const std::vector<HostCores>& hosts);
 
 }  // namespace twobw::runtime

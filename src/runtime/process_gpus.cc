@@ -18,26 +18,43 @@ std::string version_text(int version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
+// How a process has the GPUs that it sees: as one of so many, some of them before it.
+struct SharedGpus {
+  int gpus = 0, processes = 1, before = 0;
+};
+
+SharedGpus shared_by(const std::vector<HostCores>& hosts, std::size_t rank) {
+  const HostCores& own = hosts[rank];
+  const auto is_beside = [&](const HostCores& other) { return other.machine == own.machine; };
+  const auto sees_others = [&](const HostCores& other) { return is_beside(other) && other.gpus != own.gpus; };
+  const auto gpus = static_cast<int>(own.gpus.size());
+  if (std::ranges::any_of(hosts, sees_others)) return {.gpus = gpus};
+  const auto before = std::count_if(hosts.begin(), hosts.begin() + static_cast<int>(rank), is_beside);
+  return {.gpus = gpus,
+          .processes = static_cast<int>(std::ranges::count_if(hosts, is_beside)),
+          .before = static_cast<int>(before)};
+}
+
 // Of each process, what `each` workers have of the GPUs it sees.
 std::vector<std::vector<GpuSlice>> deal_to_processes(const std::vector<HostCores>& hosts, int each) {
   std::vector<std::vector<GpuSlice>> dealt;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
-    const HostCores& own = hosts[rank];
-    const auto is_beside = [&](const HostCores& other) { return other.machine == own.machine; };
-    const auto sees_others = [&](const HostCores& other) {
-      return is_beside(other) && other.gpus != own.gpus;
-    };
-    const auto gpus = static_cast<int>(own.gpus.size());
-    if (std::ranges::any_of(hosts, sees_others)) {
-      dealt.push_back(deal_gpus(gpus, each));
-      continue;
-    }
-    const auto count = static_cast<int>(std::ranges::count_if(hosts, is_beside));
-    const auto before = std::count_if(hosts.begin(), hosts.begin() + static_cast<int>(rank), is_beside);
-    const std::vector<GpuSlice> all = deal_gpus(gpus, each * count);
-    dealt.emplace_back(all.begin() + before * each, all.begin() + (before + 1) * each);
+    const SharedGpus shared = shared_by(hosts, rank);
+    const std::vector<GpuSlice> all = deal_gpus(shared.gpus, each * shared.processes);
+    const auto first = all.begin() + shared.before * each;
+    dealt.emplace_back(first, first + each);
   }
   return dealt;
+}
+
+// As many as every process can have to itself; one where some share theirs.
+int gpus_each(const std::vector<HostCores>& hosts) {
+  std::vector<int> own;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    const SharedGpus shared = shared_by(hosts, rank);
+    own.push_back(std::max(1, shared.gpus / shared.processes));
+  }
+  return *std::ranges::min_element(own);
 }
 
 std::vector<std::vector<GpuSlice>> named_gpus(const Config& config, const std::vector<HostCores>& hosts,
@@ -60,9 +77,6 @@ std::vector<std::vector<GpuSlice>> named_gpus(const Config& config, const std::v
 }
 
 void check_abilities(const Config& config, const std::vector<HostCores>& hosts) {
-  if (config.pipeline.replicas > transport::kMostReplicasOnGpus)
-    fail_input("pipeline.replicas is {}; on GPUs at most {} are allowed", config.pipeline.replicas,
-               transport::kMostReplicasOnGpus);
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
     if (hosts[rank].nccl == 0) {
       fail_input(
@@ -94,6 +108,15 @@ void check_sharing(const std::vector<HostCores>& hosts, const std::vector<std::v
   }
 }
 
+std::vector<GpuSlice> checked_gpus(const Config& config, const std::vector<HostCores>& hosts,
+                                   const std::vector<std::vector<GpuSlice>>& by_process) {
+  check_abilities(config, hosts);
+  check_sharing(hosts, by_process);
+  std::vector<GpuSlice> all;
+  for (const auto& gpus : by_process) all.insert(all.end(), gpus.begin(), gpus.end());
+  return all;
+}
+
 }  // namespace
 
 bool on_gpus(const Config& config, const std::vector<HostCores>& hosts) {
@@ -113,11 +136,16 @@ std::vector<GpuSlice> gpus_of_processes(const Config& config, const std::vector<
   const int each = Placement(config.pipeline, static_cast<int>(hosts.size()), 0).workers_here();
   const auto by_process =
       config.devices.empty() ? deal_to_processes(hosts, each) : named_gpus(config, hosts, each);
-  check_abilities(config, hosts);
-  check_sharing(hosts, by_process);
-  std::vector<GpuSlice> all;
-  for (const auto& gpus : by_process) all.insert(all.end(), gpus.begin(), gpus.end());
-  return all;
+  if (config.pipeline.replicas > transport::kMostReplicasOnGpus)
+    fail_input("pipeline.replicas is {}; on GPUs at most {} are allowed", config.pipeline.replicas,
+               transport::kMostReplicasOnGpus);
+  return checked_gpus(config, hosts, by_process);
+}
+
+std::vector<GpuSlice> gpus_to_plan_for(const Config& config, const std::vector<HostCores>& hosts) {
+  if (config.devices.empty()) return checked_gpus(config, hosts, deal_to_processes(hosts, gpus_each(hosts)));
+  const auto named = single_devices(config.devices).size();
+  return checked_gpus(config, hosts, named_gpus(config, hosts, static_cast<int>(named / hosts.size())));
 }
 
 }  // namespace twobw::runtime

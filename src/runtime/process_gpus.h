@@ -19,4 +19,9 @@ bool on_gpus(const Config& config, const std::vector<HostCores>& hosts);
 // compute in train.precision, and for processes that would share a GPU where NCCL does not let them.
 std::vector<GpuSlice> gpus_of_processes(const Config& config, const std::vector<HostCores>& hosts);
 
+// What plan: auto is to plan for, process after process, as many each: those that the configuration names,
+// which the processes can share evenly, or whole GPUs, so many as the process with the fewest has. Where
+// there are more processes than GPUs each has a slice. Throws InputError like the above.
+std::vector<GpuSlice> gpus_to_plan_for(const Config& config, const std::vector<HostCores>& hosts);
+
 }  // namespace twobw::runtime

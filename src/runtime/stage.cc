@@ -43,16 +43,29 @@ Tensor Stage::initial_weights() const {
 
 // With predictions the buffer that the next one goes to is free, and has room for the true weights.
 Tensor Stage::weights_to_evaluate() {
+  if (evaluated_.defined()) return evaluated_;
   const Tensor& newest = versions_.flat(versions_.newest());
-  const Tensor& weights = device_weights();
-  if (weights.scalar_type() == newest.scalar_type()) return weights;
+  const Tensor weights = device_weights();
+  if (!is_sharded() && weights.scalar_type() == newest.scalar_type()) return weights;
   // Without predictions they are computed with; else they are the newest between the step and the next
   // prediction, where they are computed with at all.
   const bool computed_with = config_.optimizer.extrapolate_weights.empty() && !setup_.predicts;
   if (computed_with || setup_.settles) return newest;
-  if (!setup_.predicts) return weights.to(newest.scalar_type());
-  const Tensor room = versions_.begin_write();
-  room.copy_(weights, /*non_blocking=*/true);
+  if (!setup_.predicts && !is_sharded()) return weights.to(newest.scalar_type());
+  const Tensor room = setup_.predicts ? versions_.begin_write() : at::zeros_like(newest);
+  own(room).copy_(weights, /*non_blocking=*/true);
+  complete(room);
+  return room;
+}
+
+void Stage::begin_evaluation() {
+  if (is_sharded()) evaluated_ = weights_to_evaluate();
+}
+
+Tensor Stage::gather_weights(const Tensor& room) {
+  if (!optimizer_state().master.defined()) return versions_.flat(versions_.newest());
+  own(room).copy_(device_weights(), /*non_blocking=*/true);
+  complete(room);
   return room;
 }
 
@@ -87,7 +100,7 @@ optim::Prediction Stage::prediction_for(const NextBatch& next) {
 }
 
 void Stage::begin_watch(std::int64_t update, const Tensor& true_weights) {
-  if (watches_) misses_.try_emplace(update, versions_.flat(versions_.newest()), true_weights);
+  if (watches_) misses_.try_emplace(update, own(versions_.flat(versions_.newest())), true_weights);
 }
 
 void Stage::end_watch(std::int64_t update, const Tensor& true_weights) {
@@ -127,17 +140,20 @@ void Stage::save_compute(std::span<const std::int64_t> older_generations, bool p
   copied_.clear();
   for (std::size_t i = 0; i < older_generations.size(); ++i)
     copied_.emplace_back(older_name(i, older_generations.size(), predicted),
-                         host_copy(versions_.flat(older_generations[i])));
+                         host_copy(own(versions_.flat(older_generations[i]))));
 }
 
 Snapshot Stage::snapshot(std::int64_t update) {
-  Snapshot snapshot{.update = update, .layout = layout_, .buffers = std::exchange(copied_, {})};
+  Snapshot snapshot{.update = update,
+                    .layout = layout_,
+                    .part = shard().value_or(weights::Range{.count = layout_.size()}),
+                    .buffers = std::exchange(copied_, {})};
   snapshot.buffers.emplace_back("weights", host_copy(device_weights()));
   for (const auto& [name, tensor] : optimizer_state().named()) {
     if (name != "master") snapshot.buffers.emplace_back(name, host_copy(tensor));
   }
   if (!config_.optimizer.extrapolate_weights.empty())
-    snapshot.buffers.emplace_back("compute", host_copy(versions_.flat(versions_.newest())));
+    snapshot.buffers.emplace_back("compute", host_copy(own(versions_.flat(versions_.newest()))));
   finish_snapshot(snapshot);
   return snapshot;
 }
@@ -152,9 +168,9 @@ void Stage::restore(const Restored& from, std::int64_t first_generation,
   restored_ = from.flat("weights", layout_);
   for (const auto& [name, tensor] : optimizer_state().named()) {
     if (name == "master") {
-      tensor.copy_(restored_);
+      tensor.copy_(own(restored_));
     } else if (from.has(name)) {
-      tensor.copy_(from.flat(name, layout_));
+      tensor.copy_(own(from.flat(name, layout_)));
     }
   }
   if (from.has("compute") && !config_.optimizer.extrapolate_weights.empty())
@@ -169,8 +185,11 @@ void Stage::restore_weights(bool writes) {
   versions_.publish();
 }
 
-std::vector<std::uint64_t> Stage::layer_checksums() const {
-  return weights::layer_checksums(layout_, newest_weights());
+std::vector<std::uint64_t> Stage::layer_checksums() {
+  if (!is_sharded()) return weights::layer_checksums(layout_, newest_weights());
+  const device::PurposeScope purpose(Term::Transfer);
+  const Tensor room = at::zeros({layout_.size()}, gradients_.flat(0).options());
+  return weights::layer_checksums(layout_, gather_weights(room).to(at::kCPU));
 }
 
 }  // namespace twobw::runtime

@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -49,6 +50,10 @@ struct StageSetup {
   bool sums_partly = false;  // of what several replicas have
   double predict_ratio = 1;  // m / k_r
   bool saves = false;        // gives snapshots to checkpoints
+  // Of a stage whose replicas share the optimizer's state (optim/shards.h): what each updates, and how a flat
+  // buffer is completed of which this one has made its own part. None: it updates all.
+  std::vector<weights::Range> shards = {};
+  std::function<void(const at::Tensor& whole)> gather = {};
   DataPosition position = {};
 };
 
@@ -80,8 +85,11 @@ class Stage {
   // No gradients on the last stage. Gives what goes to the previous stage, if anything.
   virtual Tensors backward(std::int64_t microbatch, int slot, std::int64_t generation,
                            const Tensors& gradients) = 0;
-  // Forward of one validation microbatch on the newest true weights. The last stage gives the loss.
+  // Forward of one validation microbatch on the newest true weights. The last stage gives the loss. Between
+  // begin and end, where all replicas come that share the weights.
   virtual Tensors evaluate(std::int64_t index, const Tensors& inputs) = 0;
+  void begin_evaluation();
+  void end_evaluation() { evaluated_ = at::Tensor(); }
 
   // Flat, of batch j: where the backwards accumulate, and what the step applies.
   const at::Tensor& gradient(std::int64_t batch) const { return gradients_.flat(batch); }
@@ -95,6 +103,7 @@ class Stage {
   // Offset and count of what ties change in a flat gradient where they are summed.
   std::vector<std::pair<std::int64_t, std::int64_t>> tied_ranges() const;
 
+  // Of what it updates. From any thread.
   virtual transport::Norms squared_norms(std::int64_t batch) = 0;
   // `norms`: of all stages. `writes`: what is computed with, too, besides the optimizer's true weights.
   virtual void step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms,
@@ -110,13 +119,13 @@ class Stage {
   // Waits for it where need be. Once an update, in their order, at most steps_ahead() behind step().
   virtual StepResult finish_step(std::int64_t update) = 0;
   virtual int steps_ahead() const = 0;
-  virtual void finish() {}  // waits for all that was queued
+  virtual void finish() {}  // the end; waits for all that was queued
 
   // Seconds, since the beginning, that forwards have waited for the data of their microbatches.
   virtual double data_waited() const = 0;
 
   // Copies what the next batch reads besides the weights that the coming step makes (schedule/spec.h); and
-  // with it, after the step, those and the optimizer's state.
+  // with it, after the step, those and the optimizer's state. Of the part that it updates.
   void save_compute(std::span<const std::int64_t> older_generations, bool predicted);
   Snapshot snapshot(std::int64_t update);
   // Of a resumed run, before anything else: where generations begin, and those that are read before they are
@@ -127,10 +136,11 @@ class Stage {
   void restore_weights(bool writes);
 
   // Flat true weights of the newest version, in single precision on the CPU, and where the parameters lie in
-  // them.
+  // them. Of replicas that share them: after finish().
   virtual at::Tensor newest_weights() const = 0;
   const weights::Layout& layout() const { return layout_; }
-  std::vector<std::uint64_t> layer_checksums() const;
+  // Of the same; replicas that share them come to it together.
+  std::vector<std::uint64_t> layer_checksums();
   int peak_versions() const { return versions_.peak_live(); }
   virtual Footprint peak() const = 0;  // bytes by purpose
 
@@ -140,6 +150,22 @@ class Stage {
   at::Tensor initial_weights() const;
   // The newest true weights in the format that is computed in.
   at::Tensor weights_to_evaluate();
+  // Whether this replica updates a part of the weights; of a flat buffer that part, or all of it; the rest of
+  // one from the other replicas.
+  bool is_sharded() const { return !setup_.shards.empty(); }
+  at::Tensor own(const at::Tensor& flat) const {
+    return is_sharded() ? setup_.shards[setup_.replica].of(flat) : flat;
+  }
+  void complete(const at::Tensor& flat) const {
+    if (is_sharded()) setup_.gather(flat);
+  }
+  std::optional<weights::Range> shard() const {
+    return is_sharded() ? std::optional(setup_.shards[setup_.replica]) : std::nullopt;
+  }
+  // For all weights in single precision, before the first and after the last of the gradients.
+  at::Tensor room_in_gradients() const { return gradients_.flat(0).narrow(0, 0, layout_.size()); }
+  // The newest true weights, all of them: what is computed with, or gathered into `room`.
+  at::Tensor gather_weights(const at::Tensor& room);
   // The end of it that this stage has, as a parameter of its layout.
   int tied_parameter(int tie) const;
   // What to predict from, and where to; the caller publishes it.
@@ -151,7 +177,7 @@ class Stage {
   // Of what a snapshot takes: a copy in host memory, perhaps still on its way; the optimizer's.
   virtual at::Tensor host_copy(const at::Tensor& tensor) = 0;
   virtual const optim::State& optimizer_state() const = 0;
-  virtual const at::Tensor& device_weights() const = 0;  // the newest true ones, in single precision
+  virtual at::Tensor device_weights() const = 0;  // the newest true ones that it updates, in single precision
   virtual void finish_snapshot(Snapshot& snapshot) = 0;  // counters, and when it is all there
   virtual void restore_counters(const optim::Counters& counters) = 0;
   // Whether the loss of a batch has a scale (base/loss_scaling.h).
@@ -174,6 +200,7 @@ class Stage {
 
   std::vector<std::pair<std::string, at::Tensor>> copied_;  // for the snapshot to come
   at::Tensor restored_;                                     // until restore_weights, on the CPU
+  at::Tensor evaluated_;                                    // where it was gathered to evaluate
   bool watches_ = false;
   std::map<std::int64_t, optim::PredictionMiss> misses_;  // by update
 };

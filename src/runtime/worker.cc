@@ -33,16 +33,6 @@ double Worker::now() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
 
-// What follows from a sum between processes is done on the thread of that sum: its waits hold up nobody here.
-template <typename Wait>
-auto Worker::timed_wait(Wait wait) {
-  if (std::this_thread::get_id() != thread_) return wait();
-  device::Timestamp begin = binding_->clock().now();
-  auto result = wait();
-  waits_.push_back({std::move(begin), binding_->clock().now()});
-  return result;
-}
-
 void Worker::run(const models::Model& model, const data::Source& training, const data::Source& validation,
                  std::chrono::steady_clock::time_point start) {
   start_ = start;
@@ -50,6 +40,14 @@ void Worker::run(const models::Model& model, const data::Source& training, const
   const std::string name = spec_.shape.replicas == 1
                                ? fmt::format("stage {}", setup_.stage)
                                : fmt::format("{} stage {}", setup_.replica, setup_.stage);
+  if (groups_.gather != nullptr) {
+    setup_.arithmetic.gather = [this](const at::Tensor& whole) {
+      timed_wait([&] {
+        groups_.gather->run(setup_.replica, whole);
+        return true;
+      });
+    };
+  }
   device::PoolScope scope(pool_);
   binding_ = std::make_unique<device::DeviceBinding>(name, setup_.device, start);
   stage_ = setup_.device.gpu ? make_gpu_stage(config_, model, training, validation, setup_.arithmetic,
@@ -148,81 +146,6 @@ void Worker::begin_batch(std::int64_t batch) {
   if (spec_.shape.replicas > 1 && summed_partly_ == batch - 1) await_partial(batch - 1);
 }
 
-// Starts what crosses replicas and stages as soon as this worker's gradient is complete.
-void Worker::reduce_gradients(std::int64_t batch) {
-  transport::Contribution own{.gradient = stage_->gradient(batch), .ready = device::record_stream_event()};
-  if (const auto sum = groups_.replicas.contribute(batch, setup_.replica, std::move(own)))
-    help_sum(batch, sum);
-}
-
-// One replica does for all of them what follows from the sum; by its contribution to the norm they learn that
-// their gradients are ready to be applied.
-void Worker::help_sum(std::int64_t batch, const std::shared_ptr<transport::ReplicaSum>& sum) {
-  if (!sum->help()) return;
-  sum->afterwards(setup_.replica, [this, batch, sum] {
-    exchange_ties(batch);
-    for (const auto& [offset, count] : stage_->tied_ranges()) sum->share(setup_.replica, offset, count);
-    groups_.stages.contribute(batch, setup_.stage, stage_->squared_norms(batch));
-  });
-}
-
-// Likewise for what replicas predict from, which nothing follows from but the predictions.
-void Worker::reduce_partial(std::int64_t batch) {
-  summed_partly_ = batch;
-  transport::Contribution own{.gradient = stage_->copy_partial(batch),
-                              .ready = device::record_stream_event()};
-  if (const auto sum = groups_.partials.contribute(batch, setup_.replica, std::move(own)))
-    help_partial(batch, sum);
-}
-
-void Worker::help_partial(std::int64_t batch, const std::shared_ptr<transport::ReplicaSum>& sum) {
-  if (!sum->help()) return;
-  sum->afterwards(setup_.replica, [this, batch] {
-    groups_.partials_ready.contribute(batch, 0, {.ready = device::record_stream_event()});
-  });
-}
-
-void Worker::await_partial(std::int64_t batch) {
-  help_partial(batch, timed_wait([&] { return groups_.partials.await(batch); }));
-  timed_wait([&] {
-    const std::vector<transport::Norms> made = groups_.partials_ready.collect(batch);
-    device::await_stream_event(made.front().ready);
-    return true;
-  });
-}
-
-// The primary end of a tie answers for the norm of the sum, so it takes the copy's part here: sent by a later
-// stage, which under every schedule ends the batch earlier. The copies take theirs when they step.
-void Worker::exchange_ties(std::int64_t batch) {
-  stage_->sum_local_ties(batch);
-  for (const TiePorts& ports : setup_.ports.ties) {
-    const at::Tensor part = stage_->tied_gradient(batch, ports.tie);
-    for (transport::Link* link : ports.out) link->send({Tag::Kind::TiedGradient, batch}, {part});
-  }
-  for (const TiePorts& ports : setup_.ports.ties) {
-    if (stage_->holds_primary(ports.tie)) take_tied(batch, ports);
-  }
-}
-
-void Worker::take_tied(std::int64_t batch, const TiePorts& ports) {
-  const Tensors other = timed_wait([&] { return ports.in->receive({Tag::Kind::TiedGradient, batch}); });
-  stage_->add_tied_gradient(batch, ports.tie, other.front());
-}
-
-// The norms come first: with them the gradient is this worker's own again.
-std::vector<transport::Norms> Worker::collect_norms(std::int64_t batch) {
-  help_sum(batch, timed_wait([&] { return groups_.replicas.await(batch); }));
-  std::vector<transport::Norms> norms = timed_wait([&] {
-    std::vector<transport::Norms> all = groups_.stages.collect(batch);
-    for (const transport::Norms& of_stage : all) device::await_stream_event(of_stage.ready);
-    return all;
-  });
-  for (const TiePorts& ports : setup_.ports.ties) {
-    if (!stage_->holds_primary(ports.tie)) take_tied(batch, ports);
-  }
-  return norms;
-}
-
 double Worker::learning_rate(std::int64_t update) const {
   return optim::learning_rate(config_.optimizer, config_.train.updates, update);
 }
@@ -231,9 +154,9 @@ double Worker::learning_rate(std::int64_t update) const {
 void Worker::step(const Instruction& i) {
   const std::vector<transport::Norms> norms = collect_norms(i.batch);
   const double rate = learning_rate(i.batch);
-  // All replicas have the same weights, so one looks.
-  const bool was_predicted = predicted_ == i.batch + 1;
-  if (was_predicted && setup_.replica == 0 && predicted_ % kWatchEvery == 0) stage_->watch();
+  // All replicas have the same weights, so one looks; or each at its part.
+  const bool was_predicted = predicted_ == i.batch + 1, looks = setup_.replica == 0 || spec_.shape.shards();
+  if (was_predicted && looks && predicted_ % kWatchEvery == 0) stage_->watch();
   const Instruction* upcoming = stream_->upcoming();
   if (upcoming != nullptr && upcoming->op == Op::Predict) {
     const NextBatch next = next_batch(upcoming->batch);
@@ -298,6 +221,12 @@ void Worker::check_memory() {
 }
 
 void Worker::evaluate(std::int64_t update) {
+  stage_->begin_evaluation();
+  if (setup_.replica == 0) run_validation(update);
+  stage_->end_evaluation();
+}
+
+void Worker::run_validation(std::int64_t update) {
   const bool first = setup_.stage == 0, last = is_last_stage();
   const int count = config_.train.eval_microbatches;
   double sum = 0;

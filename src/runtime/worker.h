@@ -16,6 +16,7 @@
 #include "schedule/schedule_rule.h"
 #include "telemetry/board.h"
 #include "telemetry/event.h"
+#include "transport/gather.h"
 #include "transport/group.h"
 #include "transport/link.h"
 #include "transport/replica_group.h"
@@ -43,7 +44,8 @@ struct Ports {
 struct Observer {
   std::function<void(telemetry::StageUpdate)> on_update;
   std::function<void(telemetry::Evaluation)> on_evaluation;
-  std::function<void(Snapshot)> on_snapshot = {};  // of replica 0, where the schedule saves
+  // Where the schedule saves: of replica 0, or of all where they share the optimizer's state.
+  std::function<void(Snapshot)> on_snapshot = {};
 };
 
 struct WorkerSetup {
@@ -63,6 +65,7 @@ struct Groups {
   transport::ReplicaGroup& partials;      // the same, for what they predict from
   transport::StageGroup& partials_ready;  // by which they learn that its sum is made
   transport::StageGroup& stages;          // all stages
+  transport::Gather* gather = nullptr;    // of weights, where replicas share the optimizer's state
   transport::BatchGate& gate;
 };
 
@@ -89,6 +92,7 @@ class Worker {
   void reduce_partial(std::int64_t batch);
   void help_partial(std::int64_t batch, const std::shared_ptr<transport::ReplicaSum>& sum);
   void await_partial(std::int64_t batch);
+  void contribute_norms(std::int64_t batch, const transport::ReplicaSum& sum);
   void exchange_ties(std::int64_t batch);
   void take_tied(std::int64_t batch, const TiePorts& ports);
   void step(const schedule::Instruction& instruction);
@@ -96,6 +100,7 @@ class Worker {
   NextBatch next_batch(std::int64_t batch);
   double learning_rate(std::int64_t update) const;
   void evaluate(std::int64_t update);
+  void run_validation(std::int64_t update);
   void save(std::int64_t update);
   void restore();
   std::vector<transport::Norms> collect_norms(std::int64_t batch);
@@ -104,8 +109,16 @@ class Worker {
   double now() const;
   bool is_last_stage() const { return setup_.stage + 1 == spec_.shape.stages; }
   int index() const { return setup_.replica * spec_.shape.stages + setup_.stage; }
+  // What follows from a sum between processes is done on the thread of that sum: its waits hold up nobody
+  // here.
   template <typename Wait>
-  auto timed_wait(Wait wait);
+  auto timed_wait(Wait wait) {
+    if (std::this_thread::get_id() != thread_) return wait();
+    device::Timestamp begin = binding_->clock().now();
+    auto result = wait();
+    waits_.push_back({std::move(begin), binding_->clock().now()});
+    return result;
+  }
 
   const Config& config_;
   schedule::Spec spec_;

@@ -1,4 +1,5 @@
-// What a stage holds: microbatches in flight, activation slots, weight and gradient buffers.
+// What a stage holds: microbatches in flight, activation slots, weight and gradient buffers. Long because
+// each is checked by a walk of its own over the list.
 #include <fmt/format.h>
 
 #include <algorithm>

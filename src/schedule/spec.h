@@ -47,7 +47,8 @@ struct Spec {
 // "stage 1", or "replica 0 stage 1" where there are several, as it appears in reports.
 std::string worker_name(int replicas, int replica, int stage);
 
-// What one replica is to do: the first alone evaluates, for all hold the same weights.
+// What one replica is to do: the first alone evaluates and saves, for all hold the same weights. Where each
+// holds a part of them the others come to it, too, with theirs.
 Spec of_replica(Spec spec, int replica);
 
 // Whether gradients may come from older weights than those they update: 2bw and stash.
@@ -72,6 +73,9 @@ int in_flight_bound(const Spec& spec, int stage);
 
 // The same for microbatch k alone: smaller while the first, synchronous updates last.
 int window(const Spec& spec, int stage, std::int64_t microbatch);
+
+// Whether batch j is the first of a resumed run and has nothing but W(j) to run on.
+bool resumes_drained(const Spec& spec, std::int64_t batch);
 
 // Batches that run under Flush before the schedule takes over: sync_updates, where it makes a
 // difference.

@@ -56,26 +56,30 @@ DiscreteEvents::DiscreteEvents(const Spec& spec, const System& system, Recording
     stages_.emplace_back(spec, r);
     fetch(stages_.back());
   }
-  if (tied()) {
-    ties_[0].channel = system.tie_forward_channel;
-    ties_[1].channel = system.tie_backward_channel;
-    for (TieEnd& tie : ties_) {
-      use(tie.channel);
-      tie.piece = piece_of_tie(tie.channel);
-    }
+  for (const StageTimes& times : system.stages) {
+    flows_.push_back({.channel = times.reduce_channel, .bytes = times.reduce_bytes, .after = times.reduce});
   }
+  if (tied()) {
+    flows_.push_back({.channel = system.tie_forward_channel, .bytes = system.tie_bytes});
+    flows_.push_back({.channel = system.tie_backward_channel, .bytes = system.tie_bytes});
+  }
+  for (Flow& flow : flows_) {
+    if (flow.bytes > 0) use(flow.channel);
+  }
+  for (Flow& flow : flows_) flow.piece = piece_of(flow.channel, flow.bytes);
   in_order_ = std::any_of(users_.begin(), users_.end(), [](int users) { return users > 1; });
   for (int r = 0; r < spec.shape.stages; ++r) queue(0, r);
 }
 
 // As large as what it shares the channel with, and never so small that there are very many.
-double DiscreteEvents::piece_of_tie(int channel) const {
+double DiscreteEvents::piece_of(int channel, double bytes) const {
+  if (!is_shared(channel)) return bytes;
   double largest = 0;
   for (const Boundary& boundary : system_.boundaries) {
     if (boundary.forward_channel == channel) largest = std::max(largest, boundary.activation_bytes);
     if (boundary.backward_channel == channel) largest = std::max(largest, boundary.gradient_bytes);
   }
-  return largest > 0 ? std::max(largest, system_.tie_bytes / 256) : system_.tie_bytes;
+  return std::max(largest, bytes / (largest > 0 ? 256 : 16));
 }
 
 void DiscreteEvents::run_batch() {
@@ -133,7 +137,7 @@ void DiscreteEvents::take_turn() {
   if (turn.who < stages()) {
     advance(turn.who);
   } else {
-    advance_tie(turn.who - stages(), turn.time);
+    advance_flow(turn.who - stages(), turn.time);
   }
 }
 
@@ -219,8 +223,7 @@ bool DiscreteEvents::carry_out(int r) {
     case Op::Step:
       return step(r);
     case Op::Predict:
-      predict(r);
-      return true;
+      return predict(r);
     case Op::SaveCompute:
     case Op::Save:
     case Op::Restore:
@@ -300,29 +303,41 @@ bool DiscreteEvents::evaluate(int r) {
 
 // --- what all stages do together --------------------------------------------------------------
 
-// The all-reduce runs beside the compute, one after the other. The ends of a tie then exchange their
-// sums: the primary answers for the norm of the whole, so its contribution takes the copy's part too.
+// The all-reduce runs beside the compute. The ends of a tie then exchange their sums: the primary answers for
+// the norm of the whole, so its contribution takes the copy's part too.
 void DiscreteEvents::reduce(int r) {
   Stage& stage = stages_[r];
-  const std::int64_t batch = stage.next.batch;
   if (recording_.batch_ends) stage.batch_ends.push_back({stage.clock, stage.use});
-  stage.reduced = std::max(stage.reduced, stage.clock) + system_.stages[r].reduce;
-  if (tied() && r == 0) queue_tie(0, batch, stage.reduced);
-  if (tied() && r + 1 == stages()) queue_tie(1, batch, stage.reduced);
-  contribute(batch, stage.reduced);
+  enter(r, {.batch = stage.next.batch, .ready = stage.clock});
   if (r == 0) ++batches_ended_;
 }
 
 // The replicas are alike: when one begins its sum, all do.
 void DiscreteEvents::reduce_partly(int r) {
   Stage& stage = stages_[r];
-  stage.partly = stage.reduced = std::max(stage.reduced, stage.clock) + system_.stages[r].reduce;
+  stage.sums = true;
+  enter(r, {.batch = stage.next.batch, .partial = true, .ready = stage.clock});
 }
 
-void DiscreteEvents::predict(int r) {
+bool DiscreteEvents::predict(int r) {
   Stage& stage = stages_[r];
+  if (stage.sums) return false;
   wait_until(stage, stage.partly, &StageUse::wait_reduce);
   work(stage, system_.stages[r].predict, &StageUse::step);
+  return true;
+}
+
+void DiscreteEvents::summed(int r, const Parcel& parcel, double time) {
+  Stage& stage = stages_[r];
+  if (parcel.partial) {
+    stage.sums = false;
+    stage.partly = time;
+    wake(r, Op::Predict, stage.next.batch, time);
+    return;
+  }
+  if (tied() && r == 0) enter(tie_flow(0), {.batch = parcel.batch, .ready = time});
+  if (tied() && r + 1 == stages()) enter(tie_flow(1), {.batch = parcel.batch, .ready = time});
+  contribute(parcel.batch, time);
 }
 
 DiscreteEvents::Update& DiscreteEvents::update_of(std::int64_t batch) {
@@ -353,31 +368,40 @@ bool DiscreteEvents::step(int r) {
   return true;
 }
 
-void DiscreteEvents::queue_tie(int end, std::int64_t batch, double time) {
-  TieEnd& tie = ties_[end];
-  tie.ready[static_cast<std::size_t>(batch % kUpdates)] = time;
-  ++tie.queued;
-  if (tie.queued > tie.sent + 1) return;  // its turn comes
-  tie.left = system_.tie_bytes;
-  queue(time, stages() + end);
+// The copy's part has come to the primary, or the primary's to the copy.
+void DiscreteEvents::exchanged(int end, std::int64_t batch, double time) {
+  if (end == 1) return contribute(batch, time);
+  update_of(batch).copy_part = time;
+  wake(stages() - 1, Op::Step, batch, time);
 }
 
-void DiscreteEvents::advance_tie(int end, double time) {
-  TieEnd& tie = ties_[end];
-  const double piece = std::min(tie.left, tie.piece);
-  const double passed = occupy(tie.channel, time, piece);
-  tie.left -= piece;
-  if (tie.left > 0) return queue(passed, stages() + end);
+void DiscreteEvents::enter(int index, const Parcel& parcel) {
+  Flow& flow = flows_[index];
+  flow.parcels.push_back(parcel);
+  if (flow.parcels.size() > 1) return;  // its turn comes
+  flow.left = flow.bytes;
+  queue(std::max(flow.free, parcel.ready), stages() + index);
+}
 
-  const std::int64_t batch = tie.sent++;
-  const double arrival = passed + latency(tie.channel);
-  if (tie.sent < tie.queued) {
-    tie.left = system_.tie_bytes;
-    queue(std::max(passed, tie.ready[static_cast<std::size_t>(tie.sent % kUpdates)]), stages() + end);
+void DiscreteEvents::advance_flow(int index, double time) {
+  Flow& flow = flows_[index];
+  const double piece = std::min(flow.left, flow.piece);
+  const double passed = piece > 0 ? occupy(flow.channel, time, piece) : time;
+  flow.left -= piece;
+  if (flow.left > 0) return queue(passed, stages() + index);
+
+  const Parcel parcel = flow.parcels.front();
+  flow.parcels.pop_front();
+  flow.free = passed + flow.after;
+  if (!flow.parcels.empty()) {
+    flow.left = flow.bytes;
+    queue(std::max(flow.free, flow.parcels.front().ready), stages() + index);
   }
-  if (end == 1) return contribute(batch, arrival);
-  update_of(batch).copy_part = arrival;
-  wake(stages() - 1, Op::Step, batch, arrival);
+  if (index < stages()) {
+    summed(index, parcel, flow.free);
+  } else {
+    exchanged(index - stages(), parcel.batch, passed + latency(flow.channel));
+  }
 }
 
 }  // namespace twobw::simulator

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <string>
 #include <vector>
@@ -55,8 +56,8 @@ class DiscreteEvents {
     bool ended = false;
     bool waiting = false;  // for what another stage has not done yet
     double clock = 0;      // end of the last instruction
-    double reduced = 0;    // end of the last all-reduce
     double partly = 0;     // when the sum to predict from is there
+    bool sums = false;     // what is predicted from, and it is not there yet
     std::int64_t evaluations = 0;
     std::array<double, kUpdates> evaluation_end{};
     StageUse use;
@@ -80,26 +81,34 @@ class DiscreteEvents {
     double copy_part = 0;  // the primary's part of the tied gradient has come to the copy
   };
 
-  // One end of a tied gradient. It sends its part of every batch, in pieces where others share the
-  // channel, so that those need not wait for all of it.
-  struct TieEnd {
+  // What passes a channel beside the compute, one after the other: the all-reduces of a stage, or an end of a
+  // tied gradient. In pieces where others share the channel, so that those need not wait for all of it.
+  struct Parcel {
+    std::int64_t batch = 0;
+    bool partial = false;  // an all-reduce of what is predicted from
+    double ready = 0;
+  };
+  struct Flow {
     int channel = -1;
-    double piece = 0;                   // bytes
-    std::int64_t queued = 0, sent = 0;  // batches
-    std::array<double, kUpdates> ready{};
-    double left = 0;  // bytes of the one being sent
+    double bytes = 0, piece = 0;
+    double after = 0;  // seconds that an all-reduce takes besides
+    double left = 0;   // bytes of the parcel that is being sent
+    double free = 0;   // when the parcel before is done
+    std::deque<Parcel> parcels;
   };
 
   struct Turn {
     double time;
-    int who;  // a stage; stages() + 0 or 1: the tie's end at the first or the last stage
+    int who;  // a stage, or stages() + a flow
   };
 
   int stages() const { return static_cast<int>(stages_.size()); }
   bool tied() const { return system_.tie_bytes > 0 && stages() > 1; }
   bool is_shared(int channel) const { return channel >= 0 && users_[channel] > 1; }
 
-  double piece_of_tie(int channel) const;
+  // Flows: the all-reduces of every stage, then the tie's end at the first stage and that at the last.
+  int tie_flow(int end) const { return stages() + end; }
+  double piece_of(int channel, double bytes) const;
   void take_turn();
   void queue(double time, int who);
   std::string describe_waiting() const;
@@ -114,7 +123,7 @@ class DiscreteEvents {
   void reduce(int r);
   void reduce_partly(int r);
   bool step(int r);
-  void predict(int r);
+  bool predict(int r);
   bool evaluate(int r);
 
   void wait_until(Stage& stage, double time, double StageUse::*wait);
@@ -126,8 +135,10 @@ class DiscreteEvents {
 
   Update& update_of(std::int64_t batch);
   void contribute(std::int64_t batch, double time);
-  void queue_tie(int end, std::int64_t batch, double time);
-  void advance_tie(int end, double time);
+  void enter(int flow, const Parcel& parcel);
+  void advance_flow(int flow, double time);
+  void summed(int r, const Parcel& parcel, double time);
+  void exchanged(int end, std::int64_t batch, double time);
 
   schedule::Spec spec_;
   const System& system_;
@@ -140,7 +151,7 @@ class DiscreteEvents {
   std::vector<double> begun_;                           // when stage 0 began the last batches
   std::int64_t batches_begun_ = 0, batches_ended_ = 0;  // by stage 0
   std::array<Update, kUpdates> updates_;
-  std::array<TieEnd, 2> ties_;
+  std::vector<Flow> flows_;
   std::vector<double> channel_free_;
   std::vector<int> users_;
 };

@@ -21,8 +21,11 @@ struct StageTimes {
   double predict = 0;                // seconds a prediction, likewise
   double evaluate = 0;               // seconds an evaluation
   double working_overhead = 0;       // seconds of compute that every send and every receive costs
-  // The all-reduce of one update over the replicas: seconds from the last backward to its end, on its own.
+  // The all-reduce of one update over the replicas: seconds from the last backward to its end, on its own,
+  // besides the bytes that it sends over a channel that others use too.
   double reduce = 0;
+  double reduce_bytes = 0;
+  int reduce_channel = -1;
 };
 
 // Between stage r and r+1. Channels are indices into System::channels; several boundaries may name the

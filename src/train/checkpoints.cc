@@ -67,7 +67,7 @@ Checkpoints::Checkpoints(const runtime::Setup& setup, const std::string& run_dir
 
 void Checkpoints::add(runtime::Snapshot snapshot) {
   std::lock_guard lock(mutex_);
-  cuts_[snapshot.update].stages.push_back(std::move(snapshot));
+  cuts_[snapshot.update].parts.push_back(std::move(snapshot));
 }
 
 void Checkpoints::add_update(std::int64_t update) {
@@ -95,7 +95,8 @@ void Checkpoints::hand_over(bool at_end) {
   for (auto at = cuts_.begin(); at != cuts_.end();) {
     const std::int64_t update = at->first;
     Cut& cut = at->second;
-    const bool complete = static_cast<int>(cut.stages.size()) == setup_.spec.shape.stages &&
+    const PipelineShape& shape = setup_.spec.shape;
+    const bool complete = static_cast<int>(cut.parts.size()) == shape.stages * shape.owners() &&
                           updates_ >= update &&
                           (at_end || (update < setup_.spec.updates && is_evaluated(update)));
     if (!complete) {
@@ -111,13 +112,13 @@ void Checkpoints::hand_over(bool at_end) {
 }
 
 checkpoint::Contents Checkpoints::contents_of(std::int64_t update, Cut& cut) const {
-  std::ranges::sort(cut.stages, {}, &runtime::Snapshot::stage);
   checkpoint::Contents contents{.model_files = model_files_};
-  for (runtime::Snapshot& snapshot : cut.stages) {
+  for (runtime::Snapshot& snapshot : cut.parts) {
     if (snapshot.await) snapshot.await(snapshot);
-    add_parameters(setup_.config.model, snapshot, contents);
   }
-  const optim::Counters& counters = cut.stages.front().counters;
+  const std::vector<runtime::Snapshot> stages = runtime::of_whole_stages(std::move(cut.parts));
+  for (const runtime::Snapshot& snapshot : stages) add_parameters(setup_.config.model, snapshot, contents);
+  const optim::Counters& counters = stages.front().counters;
   checkpoint::Manifest& manifest = contents.manifest;
   manifest.update = update;
   manifest.drained = update == setup_.spec.updates && schedule::is_delayed(setup_.spec.shape.schedule);

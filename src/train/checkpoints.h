@@ -37,7 +37,7 @@ class Checkpoints {
 
  private:
   struct Cut {
-    std::vector<runtime::Snapshot> stages;
+    std::vector<runtime::Snapshot> parts;  // of the stages
     std::optional<double> validation_loss;
   };
   bool is_evaluated(std::int64_t update) const;  // or is not to be

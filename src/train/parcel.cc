@@ -21,7 +21,8 @@ at::Tensor bytes_tensor(const void* bytes, std::size_t count) {
 
 std::string label_of(const Parcel& parcel) {
   ByteWriter writer;
-  writer.add(parcel.kind).add(parcel.replica).add(parcel.stage).add(parcel.update).add(parcel.counters);
+  writer.add(parcel.kind).add(parcel.replica).add(parcel.stage).add(parcel.update).add(parcel.part);
+  writer.add(parcel.counters);
   writer.add(static_cast<std::uint64_t>(parcel.buffers.size()));
   for (const auto& [name, tensor] : parcel.buffers)
     writer.add(std::string_view(name)).add(tensor.numel()).add(tensor.scalar_type());
@@ -36,6 +37,7 @@ Parcel parcel_of(std::string_view label) {
   parcel.replica = reader.take<int>();
   parcel.stage = reader.take<int>();
   parcel.update = reader.take<std::int64_t>();
+  parcel.part = reader.take<weights::Range>();
   parcel.counters = reader.take<optim::Counters>();
   const auto count = reader.take<std::uint64_t>();
   for (std::uint64_t i = 0; i < count; ++i) {

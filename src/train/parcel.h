@@ -12,6 +12,7 @@
 #include "optim/state.h"
 #include "telemetry/event.h"
 #include "transport/wire.h"
+#include "weights/range.h"
 
 namespace twobw::train {
 
@@ -19,6 +20,7 @@ struct Parcel {
   enum class Kind : std::uint8_t { Snapshot, Weights, Events, Last } kind = Kind::Last;
   int replica = 0, stage = 0;  // of a snapshot, or of weights
   std::int64_t update = 0;     // of a snapshot
+  weights::Range part = {};    // likewise
   optim::Counters counters;    // likewise
   // Flat, on the CPU.
   std::vector<std::pair<std::string, at::Tensor>> buffers;

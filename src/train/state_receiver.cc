@@ -53,6 +53,7 @@ void StateReceiver::take(Parcel parcel) {
     on_snapshot_({.update = parcel.update,
                   .stage = parcel.stage,
                   .layout = weights::Layout(model_.layers, first, last),
+                  .part = parcel.part,
                   .buffers = std::move(parcel.buffers),
                   .counters = parcel.counters,
                   .await = {}});

@@ -15,6 +15,7 @@ Parcel packed(runtime::Snapshot& snapshot) {
   return {.kind = Parcel::Kind::Snapshot,
           .stage = snapshot.stage,
           .update = snapshot.update,
+          .part = snapshot.part,
           .counters = snapshot.counters,
           .buffers = snapshot.buffers};
 }

@@ -1,3 +1,4 @@
+// A run from its configuration to its end. Long because lead() is the one place where all parts of it meet.
 #include "train/trainer.h"
 
 #include <fmt/format.h>
@@ -124,7 +125,9 @@ Outcome lead(const Config& given, const RunOptions& options) {
     measure::DevicesOfProcesses shared;
     if (processes) {
       shared = {.names = runtime::devices_to_plan_for(asked, hosts), .hosts = measure::hosts_of(hosts)};
-      shared.links = measure::measure_links(*processes, shared.hosts, measure::kShortLinkBudget);
+      measure::LinkBudget budget = measure::kShortLinkBudget;
+      budget.timeout = asked.pipeline.timeout;
+      shared.links = measure::measure_links(*processes, shared.hosts, budget, measure::first_gpus(shared));
     }
     forecast = measure::plan_run(computed_with(asked, newest.has_value()), say, shared);
   }

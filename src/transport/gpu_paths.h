@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "transport/on_failure.h"
 #include "transport/replica_sum.h"
 #include "transport/wire.h"
+#include "weights/range.h"
 
 namespace twobw::transport {
 
@@ -35,6 +37,13 @@ class GpuPath {
   virtual void drain() = 0;
 };
 
+// The flat buffer of a replica that has made its part of it.
+struct OwnersBuffer {
+  at::Tensor whole;
+  device::StreamEvent ready;  // when the part will be there, and the rest may be written
+};
+using Gathered = std::map<int, OwnersBuffer>;  // by replica, those of this process
+
 // The sums of one stage's replicas, each process with its part; used by one thread.
 class GpuAdder {
  public:
@@ -42,11 +51,28 @@ class GpuAdder {
 
   // Waits until the gradients of the replicas here are complete.
   virtual void await(const std::vector<Contribution>& here) = 0;
-  // Once they are in all processes: queues what puts the sum over all replicas into each.
+  // Once they are in all processes: queues what puts the sum over all replicas where it belongs.
   virtual void add_up(const std::vector<Contribution>& here) = 0;
   // Does the work, which queues after the sums.
   virtual void afterwards(const std::function<void()>& work) = 0;
+  // As part of that work: what this does is queued on the GPU of a gradient here, after what was before.
+  virtual void beside(const at::Tensor& gradient, const std::function<void()>& work) = 0;
   // Waits for the sums queued so far.
+  virtual void drain() = 0;
+};
+
+// What the replicas of one stage have made of a flat buffer, a part each, on its way to all processes
+// (transport/gather.h); used by one thread.
+class GpuGatherer {
+ public:
+  virtual ~GpuGatherer() = default;
+
+  // Waits until the buffers here hold their parts, and the rest of them may be written.
+  virtual void await(const Gathered& here) = 0;
+  // Once they do in all processes: queues what sends those parts to the others, and receives the others' into
+  // the first buffer here; says when that will have ended.
+  virtual device::StreamEvent exchange(const Gathered& here) = 0;
+  // Waits for the exchanges queued so far.
   virtual void drain() = 0;
 };
 
@@ -70,7 +96,10 @@ class GpuPaths {
     std::vector<int> ranks;  // of each replica, rising
     int gpu = 0;
   };
-  virtual std::unique_ptr<GpuAdder> join(const Replicas& replicas) = 0;
+  virtual std::unique_ptr<GpuAdder> join(const Replicas& replicas, SumRanges ranges) = 0;
+  // `parts`: by replica.
+  virtual std::unique_ptr<GpuGatherer> join_owners(const Replicas& replicas,
+                                                   std::vector<weights::Range> parts) = 0;
 
   // Ends all transfers of this process, also those to come. From any thread; does not block.
   virtual void abort() = 0;

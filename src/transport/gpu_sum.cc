@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <utility>
 
 #include "device/gpu.h"
 #include "transport/add_replicas_cuda.h"
@@ -32,25 +33,24 @@ void copy(float* to, int to_gpu, const float* from, int from_gpu, std::int64_t c
 // The lanes of all replicas of a stage, in which one sum follows another.
 class Lanes {
  public:
-  explicit Lanes(bool simulate_peers) : apart_(simulate_peers) {}
+  Lanes(bool simulate_peers, SumRanges ranges) : apart_(simulate_peers), ranges_(std::move(ranges)) {}
 
   // Queues the sum and says when each lane will be done.
   std::vector<device::StreamEvent> add_up(const std::vector<Contribution>& all) {
     std::lock_guard lock(mutex_);
     if (lanes_.empty()) open(all);
     std::vector<device::StreamEvent> done;
-    const std::int64_t size = all.front().gradient.numel();
-    const auto replicas = static_cast<std::int64_t>(all.size());
-    const std::int64_t share = (size / replicas + 3) / 4 * 4;  // on multiples of 16 bytes
-    for (std::int64_t replica = 0; replica < replicas; ++replica) {
+    for (int replica = 0; replica < std::ssize(all); ++replica) {
       const c10::cuda::CUDAGuard guard(lanes_[replica].gpu());
       for (const Contribution& one : all) device::await_stream_event(one.ready, lanes_[replica].stream);
-      const std::int64_t begin = std::min(size, replica * share);
-      const std::int64_t end = replica + 1 == replicas ? size : std::min(size, begin + share);
-      if (apart_) {
-        add_by_chunks(all, replica, begin, end);
-      } else {
-        add_in_place(all, replica, begin, end);
+      for (const SumRange& range : ranges_) {
+        const SumRange part = part_of(range, replica, std::ssize(all));
+        if (part.count == 0) continue;
+        if (apart_) {
+          add_by_chunks(all, replica, part);
+        } else {
+          add_in_place(all, replica, part);
+        }
       }
       done.push_back(device::record_stream_event(lanes_[replica].stream));
     }
@@ -62,7 +62,20 @@ class Lanes {
  private:
   static float* data(const Contribution& one) { return one.gradient.mutable_data_ptr<float>(); }
 
+  // What a replica adds up of it: all of its own, a share of what is for all.
+  static SumRange part_of(const SumRange& range, int replica, std::int64_t replicas) {
+    if (range.owner != SumRange::kAll) return range.owner == replica ? range : SumRange();
+    const std::int64_t share = (range.count / replicas + 3) / 4 * 4;  // on multiples of 16 bytes
+    const std::int64_t begin = std::min(range.end(), range.begin + replica * share);
+    const std::int64_t end = replica + 1 == replicas ? range.end() : std::min(range.end(), begin + share);
+    return {.begin = begin, .count = end - begin};
+  }
+  static bool takes(const SumRange& part, std::size_t replica) {
+    return part.owner == SumRange::kAll || part.owner == static_cast<int>(replica);
+  }
+
   void open(const std::vector<Contribution>& all) {
+    if (ranges_.empty()) ranges_ = {{.count = all.front().gradient.numel()}};
     for (const Contribution& one : all) {
       apart_ = apart_ || one.gradient.device() != all.front().gradient.device();
       lanes_.push_back(
@@ -77,24 +90,25 @@ class Lanes {
     }
   }
 
-  void add_in_place(const std::vector<Contribution>& all, std::int64_t replica, std::int64_t begin,
-                    std::int64_t end) const {
-    cuda::Buffers buffers;
-    for (const Contribution& one : all) buffers.add(data(one) + begin);
-    cuda::add_replicas(buffers, buffers, end - begin, lanes_[replica].stream);
+  void add_in_place(const std::vector<Contribution>& all, int replica, const SumRange& part) const {
+    cuda::Buffers from, to;
+    for (std::size_t other = 0; other < all.size(); ++other) {
+      from.add(data(all[other]) + part.begin);
+      if (takes(part, other)) to.add(data(all[other]) + part.begin);
+    }
+    cuda::add_replicas(from, to, part.count, lanes_[replica].stream);
   }
 
-  // Fetches the others' values, adds, and hands the sum to all.
-  void add_by_chunks(const std::vector<Contribution>& all, std::int64_t replica, std::int64_t begin,
-                     std::int64_t end) const {
+  // Fetches the others' values, adds, and hands the sum to those who take it.
+  void add_by_chunks(const std::vector<Contribution>& all, int replica, const SumRange& part) const {
     const Lane& lane = lanes_[replica];
     float* room = lane.room.mutable_data_ptr<float>();
-    for (; begin < end; begin += kChunk) {
-      const std::int64_t count = std::min(kChunk, end - begin);
+    for (std::int64_t begin = part.begin; begin < part.end(); begin += kChunk) {
+      const std::int64_t count = std::min(kChunk, part.end() - begin);
       float* own = data(all[replica]) + begin;
       cuda::Buffers from, to;
       for (std::size_t other = 0; other < all.size(); ++other) {
-        if (static_cast<std::int64_t>(other) == replica) {
+        if (static_cast<int>(other) == replica) {
           from.add(own);
           continue;
         }
@@ -105,7 +119,7 @@ class Lanes {
       to.add(own);
       cuda::add_replicas(from, to, count, lane.stream);
       for (std::size_t other = 0; other < all.size(); ++other) {
-        if (static_cast<std::int64_t>(other) != replica)
+        if (static_cast<int>(other) != replica && takes(part, other))
           copy(data(all[other]) + begin, lanes_[other].gpu(), own, lane.gpu(), count, lane.stream);
       }
     }
@@ -113,6 +127,7 @@ class Lanes {
 
   std::mutex mutex_;
   bool apart_;
+  SumRanges ranges_;  // all of it, once the lanes are open
   std::vector<Lane> lanes_;
 };
 
@@ -147,6 +162,18 @@ class GpuSum final : public ReplicaSum {
     }
   }
 
+  void for_each(const Visit& visit) const override {
+    if (alone()) return visit(0, all_.front());
+    const device::StreamEvent before = device::record_stream_event();
+    for (int replica = 0; replica < std::ssize(all_); ++replica) {
+      const Lane& lane = lanes_->of(replica);
+      const c10::cuda::CUDAGuard guard(lane.gpu());
+      device::await_stream_event(before, lane.stream);
+      const device::StreamScope beside(lane.stream, lane.gpu());
+      visit(replica, all_[replica]);
+    }
+  }
+
  private:
   bool alone() const { return all_.size() == 1; }
 
@@ -158,8 +185,8 @@ class GpuSum final : public ReplicaSum {
 
 }  // namespace
 
-MakeSum sums_on_gpus(bool simulate_peers) {
-  return [lanes = std::make_shared<Lanes>(simulate_peers)](std::vector<Contribution> all) {
+MakeSum sums_on_gpus(bool simulate_peers, SumRanges ranges) {
+  return [lanes = std::make_shared<Lanes>(simulate_peers, std::move(ranges))](std::vector<Contribution> all) {
     return std::make_shared<GpuSum>(std::move(all), lanes);
   };
 }

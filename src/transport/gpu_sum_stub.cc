@@ -4,7 +4,7 @@
 
 namespace twobw::transport {
 
-MakeSum sums_on_gpus(bool) {
+MakeSum sums_on_gpus(bool, SumRanges) {
   fail_run("this program was built without CUDA");
 }
 

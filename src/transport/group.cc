@@ -11,23 +11,23 @@ void StageGroup::share(int collectors, OnContribution on_contribution) {
   on_contribution_ = std::move(on_contribution);
 }
 
-void StageGroup::contribute(std::int64_t update, int stage, Norms norms) {
-  if (on_contribution_) on_contribution_(update, stage, norms);
-  contribute_from_afar(update, stage, std::move(norms));
+void StageGroup::contribute(std::int64_t update, int part, Norms norms) {
+  if (on_contribution_) on_contribution_(update, part, norms);
+  contribute_from_afar(update, part, std::move(norms));
 }
 
-void StageGroup::contribute_from_afar(std::int64_t update, int stage, Norms norms) {
-  hub_.update([&] { entries_[update].parts[stage] = std::move(norms); });
+void StageGroup::contribute_from_afar(std::int64_t update, int part, Norms norms) {
+  hub_.update([&] { entries_[update].parts[part] = std::move(norms); });
 }
 
 std::vector<Norms> StageGroup::collect(std::int64_t update) {
   return hub_.wait(
-      fmt::format("gradient norms of update {} from all {} stages", update, stages_),
-      [&] { return static_cast<int>(entries_[update].parts.size()) == stages_; },
+      fmt::format("gradient norms of update {} from all {} stages", update, parts_ / owners_),
+      [&] { return static_cast<int>(entries_[update].parts.size()) == parts_; },
       [&] {
         Entry& entry = entries_[update];
         std::vector<Norms> all;
-        for (const auto& [stage, norms] : entry.parts) all.push_back(norms);
+        for (const auto& [part, norms] : entry.parts) all.push_back(norms);
         if (++entry.collected == collectors_) entries_.erase(update);
         return all;
       });

@@ -16,7 +16,7 @@
 
 namespace twobw::transport {
 
-// Squared norms of gradients, one a parameter: as numbers, or where they will be on a GPU.
+// Squared norms of gradients, in the order of the parameters: as numbers, or where they will be on a GPU.
 struct Norms {
   std::vector<double> values;
   at::Tensor on_gpu;  // double; to be read once `ready`
@@ -25,20 +25,22 @@ struct Norms {
 
 // Gathers, for every update, the norms of each stage, and gives all of them in the order of the stages: so a
 // sum over them rounds alike for every split. Of several replicas of a stage one contributes, and all
-// collect.
+// collect. Where each of so many owners has a part of a stage, all of those contribute: owner q of stage r as
+// r * owners + q.
 class StageGroup {
  public:
-  StageGroup(Hub& hub, int stages, int replicas = 1)
-      : hub_(hub), stages_(stages), collectors_(stages * replicas) {}
+  StageGroup(Hub& hub, int stages, int replicas = 1, int owners = 1)
+      : hub_(hub), owners_(owners), parts_(stages * owners), collectors_(stages * replicas) {}
 
   // Where some of the workers are in other processes, before anyone contributes: how many collect here, and
   // who is told of what is contributed here, by the contributor's thread.
-  using OnContribution = std::function<void(std::int64_t update, int stage, const Norms& norms)>;
+  using OnContribution = std::function<void(std::int64_t update, int part, const Norms& norms)>;
   void share(int collectors, OnContribution on_contribution);
 
-  void contribute(std::int64_t update, int stage, Norms norms);
-  // What a stage elsewhere contributed. From any thread.
-  void contribute_from_afar(std::int64_t update, int stage, Norms norms);
+  // `part`: the stage, or an owner's part of it.
+  void contribute(std::int64_t update, int part, Norms norms);
+  // What one elsewhere contributed. From any thread.
+  void contribute_from_afar(std::int64_t update, int part, Norms norms);
   // To be called once by every worker; the last one clears the update's entry.
   std::vector<Norms> collect(std::int64_t update);
 
@@ -48,7 +50,7 @@ class StageGroup {
     int collected = 0;
   };
   Hub& hub_;
-  int stages_, collectors_;
+  int owners_, parts_, collectors_;
   OnContribution on_contribution_;
   std::map<std::int64_t, Entry> entries_;
 };

@@ -3,23 +3,24 @@
 #include <c10/cuda/CUDAGuard.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "device/gpu.h"
 #include "transport/add_replicas_cuda.h"
+#include "transport/sum_rounds.h"
 
 namespace twobw::transport {
 namespace {
 
 constexpr std::int64_t kPiece = 4 << 20;  // elements that a process adds in a round
-constexpr std::int64_t kAligned = 4;      // elements, 16 bytes, that parts begin on multiples of
+constexpr std::int64_t kAligned = 4;      // elements, 16 bytes, that they begin on multiples of
 
 class NcclAdder final : public GpuAdder {
  public:
-  NcclAdder(std::shared_ptr<NcclChannel> channel, std::vector<int> ranks, int own)
-      : channel_(std::move(channel)), ranks_(std::move(ranks)), own_rank_(own) {
+  NcclAdder(std::shared_ptr<NcclChannel> channel, std::vector<int> ranks, int own, SumRanges ranges)
+      : channel_(std::move(channel)), ranks_(std::move(ranks)), own_rank_(own), given_(std::move(ranges)) {
     std::ranges::unique_copy(ranks_, std::back_inserter(processes_));
-    own_ = index_of(own);
     first_ = static_cast<int>(std::ranges::find(ranks_, own) - ranks_.begin());
   }
 
@@ -29,21 +30,15 @@ class NcclAdder final : public GpuAdder {
 
   void add_up(const std::vector<Contribution>& here) override {
     const c10::cuda::CUDAStreamGuard guard(channel_->stream());
-    const std::int64_t size = here.front().gradient.numel(), step = kPiece * std::ssize(processes_);
     std::vector<at::Tensor> buffers;
     for (const Contribution& one : here) buffers.push_back(on_this_gpu(one.gradient));
-    make_room(buffers.front());
-    for (std::int64_t begin = 0; begin < size; begin += step) {
-      const std::int64_t end = std::min(size, begin + step);
-      gather(buffers, begin, end);
-      add(buffers, begin, end);
-      spread(buffers.front(), begin, end);
+    plan(buffers.front());
+    for (const SumRound& round : rounds_) {
+      gather(buffers, round);
+      add(buffers, round);
+      spread(buffers.front(), round);
     }
-    // Also into the first one's own, where that is on another GPU.
-    for (const Contribution& one : here) {
-      if (one.gradient.const_data_ptr() != buffers.front().const_data_ptr())
-        one.gradient.copy_(buffers.front(), /*non_blocking=*/true);
-    }
+    hand_out(buffers, here);
     channel_->record();
   }
 
@@ -53,13 +48,25 @@ class NcclAdder final : public GpuAdder {
     work();
   }
 
+  void beside(const at::Tensor& gradient, const std::function<void()>& work) override {
+    const auto gpu = static_cast<c10::DeviceIndex>(gradient.get_device());
+    if (gpu == channel_->gpu()) return work();
+    const device::StreamEvent before = device::record_stream_event();
+    const c10::cuda::CUDAGuard guard(gpu);
+    const auto fresh = c10::cuda::getStreamFromPool(/*isHighPriority=*/true, gpu);
+    const c10::cuda::CUDAStream stream = beside_.try_emplace(gpu, fresh).first->second;
+    device::await_stream_event(before, stream);
+    const device::StreamScope scope(stream, gpu);
+    work();
+  }
+
   void drain() override { channel_->drain(); }
 
  private:
-  struct Part {
-    std::int64_t begin = 0, count = 0;
-    std::size_t bytes() const { return static_cast<std::size_t>(count) * sizeof(float); }
-  };
+  static std::size_t bytes_of(const SumRange& range) {
+    return static_cast<std::size_t>(range.count) * sizeof(float);
+  }
+  static std::int64_t aligned(std::int64_t count) { return (count + kAligned - 1) / kAligned * kAligned; }
 
   int index_of(int rank) const {
     return static_cast<int>(std::ranges::find(processes_, rank) - processes_.begin());
@@ -70,78 +77,125 @@ class NcclAdder final : public GpuAdder {
     return gradient.to(channel_->stream().device(), /*non_blocking=*/true);
   }
 
-  // A row a replica elsewhere.
-  void make_room(const at::Tensor& buffer) {
-    const std::int64_t width = std::min((buffer.numel() + kAligned - 1) / kAligned * kAligned, kPiece);
-    if (room_.defined() && room_.size(1) >= width) return;
+  // The same in all processes; of several owners in one it adds a piece of each in a round.
+  std::int64_t piece() const {
+    if (given_.empty()) return kPiece;
+    std::int64_t most = 1;
+    for (const int rank : processes_) most = std::max<std::int64_t>(most, std::ranges::count(ranks_, rank));
+    return kPiece / most / kAligned * kAligned;
+  }
+
+  // Rounds, and room for what comes in one: a row a replica elsewhere.
+  void plan(const at::Tensor& buffer) {
+    if (planned_ == buffer.numel()) return;
+    planned_ = buffer.numel();
+    ranges_ = given_.empty() ? SumRanges{{.count = planned_}} : given_;
+    rounds_ = sum_rounds(ranges_, ranks_, piece());
+    std::int64_t width = kAligned;
+    for (const SumRound& round : rounds_) {
+      std::int64_t mine = 0;
+      for (const SumChunk& chunk : round) mine += is_here(chunk.rank) ? aligned(chunk.range.count) : 0;
+      width = std::max(width, mine);
+    }
     const auto here = std::ranges::count(ranks_, own_rank_);
     room_ = at::empty({std::ssize(ranks_) - here, width}, buffer.options());
   }
 
-  // What a process adds of [begin, end), which begins on a multiple.
-  Part part_of(std::int64_t begin, std::int64_t end, int process) const {
-    const std::int64_t parts = std::ssize(processes_), share = (end - begin + parts - 1) / parts;
-    const std::int64_t each = (share + kAligned - 1) / kAligned * kAligned;
-    const std::int64_t from = std::min(end, begin + each * process);
-    return {from, std::min(end, from + each) - from};
-  }
-
-  void gather(const std::vector<at::Tensor>& buffers, std::int64_t begin, std::int64_t end) const {
-    const Part mine = part_of(begin, end, own_);
+  void gather(const std::vector<at::Tensor>& buffers, const SumRound& round) const {
     channel_->queue([&](const NcclChannel::Group& group) {
-      std::int64_t row = 0;
-      for (const int rank : ranks_) {
-        if (is_here(rank)) continue;
-        float* into = room_[row++].mutable_data_ptr<float>();
-        if (mine.count > 0) group.receive(into, mine.bytes(), index_of(rank));
+      std::int64_t column = 0;
+      for (const SumChunk& chunk : round) {
+        if (!is_here(chunk.rank)) continue;
+        std::int64_t row = 0;
+        for (const int rank : ranks_) {
+          if (!is_here(rank)) group.receive(room_at(row++, column), bytes_of(chunk.range), index_of(rank));
+        }
+        column += aligned(chunk.range.count);
       }
-      for (int process = 0; process < std::ssize(processes_); ++process) {
-        const Part theirs = part_of(begin, end, process);
-        if (process == own_ || theirs.count == 0) continue;
+      for (const SumChunk& chunk : round) {
+        if (is_here(chunk.rank)) continue;
         for (const at::Tensor& buffer : buffers)
-          group.send(buffer.const_data_ptr<float>() + theirs.begin, theirs.bytes(), process);
+          group.send(buffer.const_data_ptr<float>() + chunk.range.begin, bytes_of(chunk.range),
+                     index_of(chunk.rank));
       }
     });
   }
 
-  void add(const std::vector<at::Tensor>& buffers, std::int64_t begin, std::int64_t end) const {
-    const Part mine = part_of(begin, end, own_);
-    cuda::Buffers from, to;
-    std::int64_t row = 0;
-    for (int replica = 0; replica < std::ssize(ranks_); ++replica) {
-      from.add(is_here(ranks_[replica]) ? buffers[replica - first_].mutable_data_ptr<float>() + mine.begin
-                                        : room_[row++].mutable_data_ptr<float>());
+  void add(const std::vector<at::Tensor>& buffers, const SumRound& round) const {
+    std::int64_t column = 0;
+    for (const SumChunk& chunk : round) {
+      if (!is_here(chunk.rank)) continue;
+      const auto place_in = [&](const at::Tensor& buffer) {
+        return buffer.mutable_data_ptr<float>() + chunk.range.begin;
+      };
+      cuda::Buffers from, to;
+      std::int64_t row = 0;
+      for (int replica = 0; replica < std::ssize(ranks_); ++replica)
+        from.add(is_here(ranks_[replica]) ? place_in(buffers[replica - first_]) : room_at(row++, column));
+      to.add(place_in(taken_by(buffers, chunk.range)));
+      cuda::add_replicas(from, to, chunk.range.count, channel_->stream());
+      column += aligned(chunk.range.count);
     }
-    to.add(buffers.front().mutable_data_ptr<float>() + mine.begin);
-    cuda::add_replicas(from, to, mine.count, channel_->stream());
   }
 
   // The sums of the others' parts come to where those parts were sent from.
-  void spread(const at::Tensor& buffer, std::int64_t begin, std::int64_t end) const {
-    const Part mine = part_of(begin, end, own_);
+  void spread(const at::Tensor& buffer, const SumRound& round) const {
     float* data = buffer.mutable_data_ptr<float>();
     channel_->queue([&](const NcclChannel::Group& group) {
-      for (int process = 0; process < std::ssize(processes_); ++process) {
-        const Part theirs = part_of(begin, end, process);
-        if (process == own_) continue;
-        if (theirs.count > 0) group.receive(data + theirs.begin, theirs.bytes(), process);
-        if (mine.count > 0) group.send(data + mine.begin, mine.bytes(), process);
+      for (const SumChunk& chunk : round) {
+        if (chunk.range.owner != SumRange::kAll) continue;
+        float* sum = data + chunk.range.begin;
+        if (!is_here(chunk.rank)) {
+          group.receive(sum, bytes_of(chunk.range), index_of(chunk.rank));
+          continue;
+        }
+        for (const int rank : processes_) {
+          if (!is_here(rank)) group.send(sum, bytes_of(chunk.range), index_of(rank));
+        }
       }
     });
+  }
+
+  // Into the gradients here whose buffer the sum did not come to, also of one that is on another GPU.
+  void hand_out(const std::vector<at::Tensor>& buffers, const std::vector<Contribution>& here) const {
+    for (const SumRange& range : ranges_) {
+      if (range.owner != SumRange::kAll && !is_here(ranks_[range.owner])) continue;
+      const at::Tensor& sum = taken_by(buffers, range);
+      for (int i = 0; i < std::ssize(here); ++i) {
+        const at::Tensor& gradient = here[i].gradient;
+        const bool takes = range.owner == SumRange::kAll || range.owner == first_ + i;
+        if (takes && gradient.const_data_ptr() != sum.const_data_ptr())
+          gradient.narrow(0, range.begin, range.count)
+              .copy_(sum.narrow(0, range.begin, range.count), /*non_blocking=*/true);
+      }
+    }
+  }
+
+  // Where the sum comes to first.
+  const at::Tensor& taken_by(const std::vector<at::Tensor>& buffers, const SumRange& range) const {
+    return range.owner == SumRange::kAll ? buffers.front() : buffers[range.owner - first_];
+  }
+  float* room_at(std::int64_t row, std::int64_t column) const {
+    return room_.mutable_data_ptr<float>() + row * room_.size(1) + column;
   }
 
   std::shared_ptr<NcclChannel> channel_;
   std::vector<int> ranks_;      // of each replica
   std::vector<int> processes_;  // their ranks, each once
-  int own_rank_, own_ = 0;      // and its place among those
-  int first_ = 0;               // replica here
+  int own_rank_;
+  int first_ = 0;  // replica here
+  SumRanges given_, ranges_;
+  std::int64_t planned_ = -1;  // elements
+  std::vector<SumRound> rounds_;
   at::Tensor room_;
+  std::map<c10::DeviceIndex, c10::cuda::CUDAStream> beside_;  // of other GPUs here
 };
 
 }  // namespace
 
-std::unique_ptr<GpuAdder> nccl_adder(std::shared_ptr<NcclChannel> channel, std::vector<int> ranks, int own) {
-  return std::make_unique<NcclAdder>(std::move(channel), std::move(ranks), own);
+std::unique_ptr<GpuAdder> nccl_adder(std::shared_ptr<NcclChannel> channel, std::vector<int> ranks, int own,
+                                     SumRanges ranges) {
+  return std::make_unique<NcclAdder>(std::move(channel), std::move(ranks), own, std::move(ranges));
 }
 
 }  // namespace twobw::transport

@@ -1,7 +1,8 @@
 // Sums over the replicas of a stage that several processes have on GPUs, by a channel of theirs.
 //
-// Every process owns a part of the buffers, as in remote_sum.h: it receives that part of all replicas, adds
-// them in the order of the replicas, as a sum within one process does, and sends the sum to the others.
+// Every process answers for a part of the buffers, as in remote_sum.h: it receives that part of all replicas,
+// adds them in the order of the replicas, as a sum within one process does, and sends the sum to the others;
+// what has an owner here stays with it.
 #pragma once
 
 #include <memory>
@@ -12,7 +13,8 @@
 
 namespace twobw::transport {
 
-// `ranks`: of each replica, rising; those of `own` are here.
-std::unique_ptr<GpuAdder> nccl_adder(std::shared_ptr<NcclChannel> channel, std::vector<int> ranks, int own);
+// `ranks`: of each replica, rising; those of `own` are here. `ranges`: which begin on multiples of 16 bytes.
+std::unique_ptr<GpuAdder> nccl_adder(std::shared_ptr<NcclChannel> channel, std::vector<int> ranks, int own,
+                                     SumRanges ranges = {});
 
 }  // namespace twobw::transport

@@ -14,6 +14,7 @@
 #include "transport/hub.h"
 #include "transport/nccl.h"
 #include "transport/nccl_adder.h"
+#include "transport/nccl_gatherer.h"
 #include "transport/nccl_path.h"
 
 namespace twobw::transport {
@@ -31,7 +32,7 @@ at::Tensor bytes_of_id(const ncclUniqueId& id) {
 ncclUniqueId agree_on_id(Wire& wire, int tag, const std::vector<int>& ranks) {
   ncclUniqueId id{};
   if (wire.rank() == ranks.front()) {
-    id = Communicator::make_id();
+    id = make_nccl_id();
     const at::Tensor tensor = bytes_of_id(id);
     std::vector<std::shared_ptr<Transfer>> transfers;
     for (const int rank : ranks) {
@@ -103,13 +104,23 @@ std::unique_ptr<GpuPath> NcclPaths::connect(const LinkEnd& end) {
   return nccl_path(channel, end.sends ? 1 : 0);
 }
 
-std::unique_ptr<GpuAdder> NcclPaths::join(const Replicas& replicas) {
+std::shared_ptr<NcclChannel> NcclPaths::open_for(const Replicas& replicas, std::string what) {
   std::vector<int> ranks;
   std::ranges::unique_copy(replicas.ranks, std::back_inserter(ranks));
-  const auto channel =
-      open(replicas.wire, replicas.tag, ranks, replicas.gpu, "a sum over replicas in several processes");
+  auto channel = open(replicas.wire, replicas.tag, ranks, replicas.gpu, std::move(what));
   greet(*channel, /*one_way=*/false);
-  return nccl_adder(channel, replicas.ranks, replicas.wire.rank());
+  return channel;
+}
+
+std::unique_ptr<GpuAdder> NcclPaths::join(const Replicas& replicas, SumRanges ranges) {
+  return nccl_adder(open_for(replicas, "a sum over replicas in several processes"), replicas.ranks,
+                    replicas.wire.rank(), std::move(ranges));
+}
+
+std::unique_ptr<GpuGatherer> NcclPaths::join_owners(const Replicas& replicas,
+                                                    std::vector<weights::Range> parts) {
+  return nccl_gatherer(open_for(replicas, "weights between replicas in several processes"), replicas.ranks,
+                       replicas.wire.rank(), std::move(parts));
 }
 
 // A message on every way that is used later, one_way from the first to the second: what goes wrong does so

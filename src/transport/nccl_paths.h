@@ -19,10 +19,13 @@ class NcclPaths final : public GpuPaths {
   ~NcclPaths() override;
 
   std::unique_ptr<GpuPath> connect(const LinkEnd& end) override;
-  std::unique_ptr<GpuAdder> join(const Replicas& replicas) override;
+  std::unique_ptr<GpuAdder> join(const Replicas& replicas, SumRanges ranges) override;
+  std::unique_ptr<GpuGatherer> join_owners(const Replicas& replicas,
+                                           std::vector<weights::Range> parts) override;
   void abort() override;
 
  private:
+  std::shared_ptr<NcclChannel> open_for(const Replicas& replicas, std::string what);
   std::shared_ptr<NcclChannel> open(Wire& wire, int tag, const std::vector<int>& ranks, int gpu,
                                     std::string what);
   void greet(NcclChannel& channel, bool one_way);

@@ -1,16 +1,15 @@
 #include "transport/remote_link.h"
 
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <thread>
 
 #include "base/error.h"
-#include "device/cores.h"
+#include "base/inbox.h"
 #include "device/memory.h"
 #include "transport/mailbox.h"
 #include "transport/message_header.h"
+#include "transport/own_thread.h"
 
 namespace twobw::transport {
 namespace {
@@ -43,18 +42,8 @@ class RegularShapes {
   std::optional<TensorShapes> known_;
 };
 
-// The work of an end's thread.
-template <typename Work>
-std::thread start_end(const RemoteEnd& end, Work work) {
-  return std::thread([&end, work] {
-    device::unbind_thread(end.name);
-    try {
-      work();
-    } catch (const Cancelled&) {
-    } catch (...) {
-      end.on_failure(end.name, std::current_exception());
-    }
-  });
+std::thread start_end(const RemoteEnd& end, std::function<void()> work) {
+  return start_own_thread(end.name, end.on_failure, std::move(work));
 }
 
 class SendingEnd final : public Link {
@@ -62,7 +51,7 @@ class SendingEnd final : public Link {
   explicit SendingEnd(RemoteEnd end)
       : end_(std::move(end)), thread_(start_end(end_, [this] { send_all(); })) {}
   ~SendingEnd() override {
-    put(std::nullopt);
+    queue_.close();
     thread_.join();
   }
 
@@ -71,7 +60,7 @@ class SendingEnd final : public Link {
       tensor = tensor.contiguous();
       device::set_purpose(tensor, Term::Transfer);
     }
-    put(Outgoing{tag, {std::move(tensors), device::record_stream_event()}});
+    queue_.put({tag, {std::move(tensors), device::record_stream_event()}});
   }
   Tensors receive(const Tag& tag) override {
     TWOBW_ASSERT(false, "{} is to be received where it is sent", describe(tag));
@@ -84,25 +73,9 @@ class SendingEnd final : public Link {
     Message message;
   };
 
-  void put(std::optional<Outgoing> message) {
-    {
-      std::lock_guard lock(mutex_);
-      queue_.push_back(std::move(message));
-    }
-    changed_.notify_one();
-  }
-
-  std::optional<Outgoing> take() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return !queue_.empty(); });
-    std::optional<Outgoing> message = std::move(queue_.front());
-    queue_.pop_front();
-    return message;
-  }
-
   void send_all() {
     RegularShapes regular;
-    while (std::optional<Outgoing> next = take()) {
+    while (std::optional<Outgoing> next = queue_.take()) {
       MessageHeader header{.tag = next->tag, .shapes = shapes_of(next->message.tensors)};
       if (end_.gpu) {
         send_from_gpu(header, std::move(next->message));
@@ -146,9 +119,7 @@ class SendingEnd final : public Link {
   }
 
   RemoteEnd end_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::optional<Outgoing>> queue_;  // nothing: the end
+  Inbox<Outgoing> queue_;
   std::thread thread_;
 };
 

@@ -5,9 +5,9 @@
 #include <atomic>
 
 #include "base/error.h"
-#include "device/cores.h"
 #include "optim/kernels.h"
-#include "transport/hub.h"
+#include "transport/meeting.h"
+#include "transport/own_thread.h"
 
 namespace twobw::transport {
 namespace {
@@ -23,13 +23,20 @@ class RemoteSum final : public ReplicaSum {
   RemoteSum(RemoteSums& sums, std::vector<Contribution> all) : sums_(sums), all_(std::move(all)) {}
 
   bool help() override { return !begun_.exchange(true); }
-  void afterwards(int, const std::function<void()>& work) override { sums_.put({all_, work}); }
+  void afterwards(int, const std::function<void()>& work) override { sums_.jobs_.put({all_, work}); }
 
   void share(int replica, std::int64_t offset, std::int64_t count) const override {
     const int own = replica - sums_.first_replica();
     const at::Tensor values = all_[own].gradient.narrow(0, offset, count);
     for (int other = 0; other < std::ssize(all_); ++other) {
       if (other != own) all_[other].gradient.narrow(0, offset, count).copy_(values, /*non_blocking=*/true);
+    }
+  }
+
+  void for_each(const Visit& visit) const override {
+    for (int i = 0; i < std::ssize(all_); ++i) {
+      const auto work = [&] { visit(sums_.first_replica() + i, all_[i]); };
+      sums_.setup_.gpu ? sums_.setup_.gpu->beside(all_[i].gradient, work) : work();
     }
   }
 
@@ -41,8 +48,8 @@ class RemoteSum final : public ReplicaSum {
 
 // Some of the elements of all buffers, of which every process adds up a part.
 struct RemoteSums::Round {
-  std::int64_t begin = 0, end = 0;
-  at::Tensor room;  // a row a replica elsewhere
+  const SumRound* chunks = nullptr;
+  at::Tensor room;
   std::vector<std::shared_ptr<Transfer>> arriving, leaving;
 };
 
@@ -54,16 +61,11 @@ RemoteSums::RemoteSums(RemoteSumsSetup setup) : setup_(std::move(setup)) {
   TWOBW_ASSERT(!own.empty(), "process {} has none of the replicas", setup_.wire.rank());
   first_ = static_cast<int>(own.begin() - ranks.begin());
   count_ = static_cast<int>(own.size());
-  own_ = static_cast<int>(std::ranges::find(processes_, setup_.wire.rank()) - processes_.begin());
-  thread_ = std::thread([this] { work(); });
+  thread_ = start_own_thread(setup_.name, setup_.on_failure, [this] { work(); });
 }
 
 RemoteSums::~RemoteSums() {
-  {
-    std::lock_guard lock(mutex_);
-    closed_ = true;
-  }
-  changed_.notify_one();
+  jobs_.close();
   thread_.join();
 }
 
@@ -71,41 +73,17 @@ MakeSum RemoteSums::make() {
   return [this](std::vector<Contribution> all) { return std::make_shared<RemoteSum>(*this, std::move(all)); };
 }
 
-void RemoteSums::put(Job job) {
-  {
-    std::lock_guard lock(mutex_);
-    jobs_.push_back(std::move(job));
-  }
-  changed_.notify_one();
-}
-
 void RemoteSums::work() {
-  device::unbind_thread(setup_.name);
-  try {
-    while (true) {
-      Job job;
-      {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [this] { return closed_ || !jobs_.empty(); });
-        if (jobs_.empty()) break;
-        job = std::move(jobs_.front());
-        jobs_.pop_front();
-      }
-      work_off(job);
-    }
-    if (!setup_.gpu) return;
-    setup_.gpu->drain();
-    meet();  // another may still read what this GPU has
-  } catch (const Cancelled&) {
-  } catch (...) {
-    setup_.on_failure(setup_.name, std::current_exception());
-  }
+  while (const std::optional<Job> job = jobs_.take()) work_off(*job);
+  if (!setup_.gpu) return;
+  setup_.gpu->drain();
+  meet(setup_.wire, setup_.tag + kParts, processes_);  // another may still read what this GPU has
 }
 
 void RemoteSums::work_off(const Job& job) {
   if (setup_.gpu) {
     setup_.gpu->await(job.parts);
-    meet();
+    meet(setup_.wire, setup_.tag + kParts, processes_);
     setup_.gpu->add_up(job.parts);
     return setup_.gpu->afterwards(job.afterwards);
   }
@@ -115,66 +93,58 @@ void RemoteSums::work_off(const Job& job) {
   job.afterwards();
 }
 
-// Returns when all processes have come here.
-void RemoteSums::meet() {
-  const at::Tensor said = at::zeros({1}, at::kByte), heard = at::zeros({std::ssize(processes_)}, at::kByte);
-  std::vector<std::shared_ptr<Transfer>> transfers;
-  for (int process = 0; process < std::ssize(processes_); ++process) {
-    if (process == own_) continue;
-    transfers.push_back(
-        setup_.wire.receive(processes_[process], setup_.tag + kParts, heard.narrow(0, process, 1)));
+void RemoteSums::plan(std::int64_t size) {
+  if (setup_.ranges.empty()) setup_.ranges = {{.count = size}};
+  rounds_ = sum_rounds(setup_.ranges, setup_.ranks, setup_.piece);
+  std::int64_t most = 0;
+  for (const SumRound& round : rounds_) {
+    std::int64_t mine = 0;
+    for (const SumChunk& chunk : round) mine += is_mine(chunk) ? chunk.range.count : 0;
+    most = std::max(most, mine);
   }
-  for (const int rank : processes_) {
-    if (rank != setup_.wire.rank()) transfers.push_back(setup_.wire.send(rank, setup_.tag + kParts, said));
-  }
-  for (const auto& transfer : transfers) transfer->wait();
-}
-
-RemoteSums::Chunk RemoteSums::chunk_of(std::int64_t begin, std::int64_t end, int process) const {
-  const std::int64_t count = end - begin, parts = std::ssize(processes_);
-  const std::int64_t from = begin + count * process / parts, to = begin + count * (process + 1) / parts;
-  return {from, to - from};
+  for (int i = 0; i < 2; ++i)
+    room_.push_back(at::empty({std::ssize(setup_.ranks) - count_, most}, at::kFloat));
 }
 
 // Two rounds are under way at a time, so there is room for two.
 void RemoteSums::add_up(const std::vector<at::Tensor>& buffers) {
-  const std::int64_t size = buffers.front().numel(), step = setup_.piece * std::ssize(processes_);
-  const std::int64_t rounds = (size + step - 1) / step;
-  if (room_.empty()) {
-    for (int i = 0; i < 2; ++i)
-      room_.push_back(
-          at::empty({std::ssize(setup_.ranks) - count_, std::min(size, setup_.piece)}, at::kFloat));
-  }
+  if (room_.empty()) plan(buffers.front().numel());
+  const auto rounds = std::ssize(rounds_);
   std::array<Round, 2> under_way;
   std::vector<std::shared_ptr<Transfer>> spreading;
   for (std::int64_t i = 0; i <= rounds; ++i) {
     if (i < rounds) {
-      under_way[i % 2] = {.begin = i * step, .end = std::min(size, (i + 1) * step), .room = room_[i % 2]};
+      under_way[i % 2] = {.chunks = &rounds_[i], .room = room_[i % 2]};
       begin_round(buffers, under_way[i % 2]);
     }
     if (i > 0) finish_round(buffers, under_way[(i - 1) % 2], spreading);
   }
   for (const auto& transfer : spreading) transfer->wait();
-  for (int i = 1; i < count_; ++i)
-    std::copy_n(buffers.front().const_data_ptr<float>(), size, buffers[i].mutable_data_ptr<float>());
+  for (const SumRange& range : setup_.ranges) {
+    const float* sum = buffers.front().const_data_ptr<float>() + range.begin;
+    for (int i = 1; range.owner == SumRange::kAll && i < count_; ++i)
+      std::copy_n(sum, range.count, buffers[i].mutable_data_ptr<float>() + range.begin);
+  }
 }
 
 // Receives first: a send may be done only when it is received.
 void RemoteSums::begin_round(const std::vector<at::Tensor>& buffers, Round& round) {
-  const Chunk mine = chunk_of(round.begin, round.end, own_);
-  std::int64_t row = 0;
-  for (int replica = 0; mine.count > 0 && replica < std::ssize(setup_.ranks); ++replica) {
-    const int from = setup_.ranks[replica];
-    if (from == setup_.wire.rank()) continue;
-    const at::Tensor into = round.room[row++].narrow(0, 0, mine.count);
-    round.arriving.push_back(setup_.wire.receive(from, setup_.tag + kParts, into));
+  std::int64_t column = 0;
+  for (const SumChunk& chunk : *round.chunks) {
+    if (!is_mine(chunk)) continue;
+    std::int64_t row = 0;
+    for (const int from : setup_.ranks) {
+      if (from == setup_.wire.rank()) continue;
+      const at::Tensor into = round.room[row++].narrow(0, column, chunk.range.count);
+      round.arriving.push_back(setup_.wire.receive(from, setup_.tag + kParts, into));
+    }
+    column += chunk.range.count;
   }
-  for (int process = 0; process < std::ssize(processes_); ++process) {
-    const Chunk theirs = chunk_of(round.begin, round.end, process);
-    if (process == own_ || theirs.count == 0) continue;
+  for (const SumChunk& chunk : *round.chunks) {
+    if (is_mine(chunk)) continue;
     for (const at::Tensor& buffer : buffers) {
-      round.leaving.push_back(setup_.wire.send(processes_[process], setup_.tag + kParts,
-                                               buffer.narrow(0, theirs.begin, theirs.count)));
+      round.leaving.push_back(setup_.wire.send(chunk.rank, setup_.tag + kParts,
+                                               buffer.narrow(0, chunk.range.begin, chunk.range.count)));
     }
   }
 }
@@ -183,35 +153,44 @@ void RemoteSums::begin_round(const std::vector<at::Tensor>& buffers, Round& roun
 void RemoteSums::finish_round(const std::vector<at::Tensor>& buffers, Round& round,
                               std::vector<std::shared_ptr<Transfer>>& spreading) {
   for (const auto& transfer : round.arriving) transfer->wait();
-  add_chunk(buffers, round);
-  for (const auto& transfer : round.leaving) transfer->wait();
-  for (int process = 0; process < std::ssize(processes_); ++process) {
-    const Chunk theirs = chunk_of(round.begin, round.end, process);
-    if (process == own_ || theirs.count == 0) continue;
-    spreading.push_back(setup_.wire.receive(processes_[process], setup_.tag + kSums,
-                                            buffers.front().narrow(0, theirs.begin, theirs.count)));
+  std::int64_t column = 0;
+  for (const SumChunk& chunk : *round.chunks) {
+    if (!is_mine(chunk)) continue;
+    add_chunk(buffers, chunk.range, round.room.narrow(1, column, chunk.range.count));
+    column += chunk.range.count;
   }
-  const Chunk mine = chunk_of(round.begin, round.end, own_);
-  for (int process = 0; mine.count > 0 && process < std::ssize(processes_); ++process) {
-    if (process == own_) continue;
-    spreading.push_back(setup_.wire.send(processes_[process], setup_.tag + kSums,
-                                         buffers.front().narrow(0, mine.begin, mine.count)));
+  for (const auto& transfer : round.leaving) transfer->wait();
+  const auto spread = [&](const SumRange& range) {
+    return buffers.front().narrow(0, range.begin, range.count);
+  };
+  for (const SumChunk& chunk : *round.chunks) {
+    if (is_mine(chunk) || chunk.range.owner != SumRange::kAll) continue;
+    spreading.push_back(setup_.wire.receive(chunk.rank, setup_.tag + kSums, spread(chunk.range)));
+  }
+  for (const SumChunk& chunk : *round.chunks) {
+    if (!is_mine(chunk) || chunk.range.owner != SumRange::kAll) continue;
+    for (const int rank : processes_) {
+      if (rank != setup_.wire.rank())
+        spreading.push_back(setup_.wire.send(rank, setup_.tag + kSums, spread(chunk.range)));
+    }
   }
 }
 
-void RemoteSums::add_chunk(const std::vector<at::Tensor>& buffers, const Round& round) const {
-  const Chunk mine = chunk_of(round.begin, round.end, own_);
+// `room`: what the replicas elsewhere have of it.
+void RemoteSums::add_chunk(const std::vector<at::Tensor>& buffers, const SumRange& range,
+                           const at::Tensor& room) const {
   std::vector<const float*> parts;  // by replica
   std::int64_t row = 0;
-  for (int replica = 0; mine.count > 0 && replica < std::ssize(setup_.ranks); ++replica) {
+  for (int replica = 0; replica < std::ssize(setup_.ranks); ++replica) {
     const bool is_here = setup_.ranks[replica] == setup_.wire.rank();
-    parts.push_back(is_here ? buffers[replica - first_].const_data_ptr<float>() + mine.begin
-                            : round.room[row++].const_data_ptr<float>());
+    parts.push_back(is_here ? buffers[replica - first_].const_data_ptr<float>() + range.begin
+                            : room[row++].const_data_ptr<float>());
   }
-  float* to = buffers.front().mutable_data_ptr<float>() + mine.begin;
+  const int taker = range.owner == SumRange::kAll ? 0 : range.owner - first_;
+  float* to = buffers[taker].mutable_data_ptr<float>() + range.begin;
   std::array<float, kCached> sum;
-  for (std::int64_t begin = 0; begin < mine.count; begin += kCached) {
-    const std::int64_t count = std::min(kCached, mine.count - begin);
+  for (std::int64_t begin = 0; begin < range.count; begin += kCached) {
+    const std::int64_t count = std::min(kCached, range.count - begin);
     std::copy_n(parts.front() + begin, count, sum.begin());
     for (std::size_t replica = 1; replica < parts.size(); ++replica)
       optim::add(sum.data(), parts[replica] + begin, count);

@@ -1,24 +1,24 @@
 // Sums over the replicas of a stage that live in several processes, one after another on a thread of its own.
 //
-// Every process owns a part of the buffers: it receives that part of all replicas, adds them in the order of
-// the replicas, as a sum within one process does, and sends the sum to the others. Rounds keep the memory
-// that it takes small: one is received while the one before is added and handed out.
+// Every process answers for a part of the buffers: it receives that part of all replicas, adds them in the
+// order of the replicas, as a sum within one process does, and sends the sum to the others; where it has an
+// owner, that one's process, and the sum stays there. Rounds keep the memory that it takes small: one is
+// received while the one before is added and handed out.
 //
 // On GPUs an adder does that (gpu_paths.h), when all processes have said that their gradients are complete.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/inbox.h"
 #include "transport/gpu_paths.h"
 #include "transport/on_failure.h"
 #include "transport/replica_sum.h"
+#include "transport/sum_rounds.h"
 #include "transport/wire.h"
 
 namespace twobw::transport {
@@ -32,8 +32,9 @@ struct RemoteSumsSetup {
   std::vector<int> ranks;  // of each replica, rising
   std::string name;        // of the thread
   OnFailure on_failure;
-  std::shared_ptr<GpuAdder> gpu = nullptr;  // of gradients on GPUs
-  std::int64_t piece = 1 << 20;             // elements that a process adds in a round
+  std::shared_ptr<GpuAdder> gpu = nullptr;  // of gradients on GPUs, by the same ranges
+  std::int64_t piece = 1 << 20;             // elements that a process, or an owner, adds in a round
+  SumRanges ranges = {};
 };
 
 class RemoteSums {
@@ -52,35 +53,28 @@ class RemoteSums {
 
  private:
   friend class RemoteSum;
-  struct Chunk {
-    std::int64_t begin = 0, count = 0;
-  };
   struct Round;
   struct Job {
     std::vector<Contribution> parts;
     std::function<void()> afterwards;
   };
 
-  void put(Job job);
   void work();
   void work_off(const Job& job);
-  void meet();
   void add_up(const std::vector<at::Tensor>& buffers);
-  Chunk chunk_of(std::int64_t begin, std::int64_t end, int process) const;
+  void plan(std::int64_t size);
+  bool is_mine(const SumChunk& chunk) const { return chunk.rank == setup_.wire.rank(); }
   void begin_round(const std::vector<at::Tensor>& buffers, Round& round);
   void finish_round(const std::vector<at::Tensor>& buffers, Round& round,
                     std::vector<std::shared_ptr<Transfer>>& spreading);
-  void add_chunk(const std::vector<at::Tensor>& buffers, const Round& round) const;
+  void add_chunk(const std::vector<at::Tensor>& buffers, const SumRange& range, const at::Tensor& room) const;
 
   RemoteSumsSetup setup_;
   std::vector<int> processes_;    // their ranks, each once
-  int own_ = 0;                   // among them
   int first_ = 0, count_ = 0;     // replicas here
-  std::vector<at::Tensor> room_;  // for two rounds: the others' part of this process's
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Job> jobs_;
-  bool closed_ = false;
+  std::vector<SumRound> rounds_;  // of every sum
+  std::vector<at::Tensor> room_;  // for two rounds: the others' part of this process's, a row a replica
+  Inbox<Job> jobs_;
   std::thread thread_;
 };
 

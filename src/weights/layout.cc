@@ -9,11 +9,11 @@ namespace {
 
 constexpr std::int64_t kAlignment = 16;  // floats: every parameter starts on a cache line
 
-std::int64_t aligned(std::int64_t size) {
-  return (size + kAlignment - 1) / kAlignment * kAlignment;
-}
-
 }  // namespace
+
+std::int64_t Layout::room_of(std::int64_t count) {
+  return (count + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 Layout::Layout(const architecture::Model& model, int first, int last) : first_(first), last_(last) {
   TWOBW_ASSERT(0 <= first && first < last && last <= static_cast<int>(model.size()), "layers [{}, {}) of {}",
@@ -31,7 +31,7 @@ Layout::Layout(const architecture::Model& model, int first, int last) : first_(f
         ties_.push_back({.primary = partner->second, .copy = index});
       } else {
         parameter.offset = size_;
-        size_ += aligned(parameter.count);
+        size_ += room_of(parameter.count);
         if (!parameter.spec.tied_to.empty()) ties_.push_back({.copy = index});
       }
       index_of[parameter.spec.name] = index;
@@ -59,7 +59,7 @@ Layout::Layout(const architecture::Model& model, int first, int last) : first_(f
   gradient_size_ = size_;
   for (Parameter& parameter : parameters_) {
     parameter.gradient_offset = parameter.alias ? gradient_size_ : parameter.offset;
-    if (parameter.alias) gradient_size_ += aligned(parameter.count);
+    if (parameter.alias) gradient_size_ += room_of(parameter.count);
   }
 }
 

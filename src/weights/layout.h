@@ -41,6 +41,8 @@ class Layout {
   // The parameters of one layer: [begin, end) of parameters().
   std::pair<int, int> range(int layer) const;
   std::int64_t size() const { return size_; }
+  // Elements from where a parameter of so many begins to where the next one may.
+  static std::int64_t room_of(std::int64_t count);
   std::int64_t gradient_size() const { return gradient_size_; }
   // Empty when the stage takes part in no tie.
   const std::vector<Tie>& ties() const { return ties_; }

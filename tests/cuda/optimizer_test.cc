@@ -254,17 +254,41 @@ TEST_F(OptimizerOnGpu, TheNormIsThatOfTheCpu) {
   const Buffer<float> on_values{values};
   const Buffer<cuda::Piece> on_pieces{pieces};
   Buffer<double> partial{pieces.size()}, sum{1};
-  // Two parameters, the first of one piece.
+  // Two norms, the first of one piece.
   const int count = static_cast<int>(pieces.size());
   const Buffer<int> first{std::vector<int>{0, 1, count}};
   Buffer<double> norms{2};
   cuda::squared_norms(on_values.data(), on_pieces.data(), count, first.data(), 2, partial.data(),
                       norms.data(), nullptr);
-  cuda::sum_in_order(norms.data(), 2, sum.data(), nullptr);
+  cuda::sum_norms(norms.data(), 2, sum.data(), nullptr);
   const std::int64_t cut = pieces[1].offset;
   EXPECT_NEAR(norms.read()[0] / squared_norm(values.data(), cut), 1, 1e-12);
   EXPECT_NEAR(norms.read()[1] / squared_norm(values.data() + cut, kSize - cut), 1, 1e-12);
   EXPECT_EQ(sum.read()[0], norms.read()[0] + norms.read()[1]);
+}
+
+// Of more numbers than a block of threads takes at once.
+TEST_F(OptimizerOnGpu, ThereMayBeManyNorms) {
+  constexpr int kNorms = 1003, kEach = 40;
+  const std::vector<float> values = normal(kNorms * kEach, 4);
+  std::vector<cuda::Piece> pieces;
+  std::vector<int> firsts = {0};
+  for (int norm = 0; norm < kNorms; ++norm) {
+    cuda::add_pieces(pieces, norm * kEach, 30, 0);
+    cuda::add_pieces(pieces, norm * kEach + 30, 10, 0);
+    firsts.push_back(static_cast<int>(pieces.size()));
+  }
+  const Buffer<float> on_values{values};
+  const Buffer<cuda::Piece> on_pieces{pieces};
+  const Buffer<int> first{firsts};
+  Buffer<double> partial{pieces.size()}, norms{kNorms}, sum{1};
+  cuda::squared_norms(on_values.data(), on_pieces.data(), static_cast<int>(pieces.size()), first.data(),
+                      kNorms, partial.data(), norms.data(), nullptr);
+  cuda::sum_norms(norms.data(), kNorms, sum.data(), nullptr);
+  const std::vector<double> made = norms.read();
+  for (int norm = 0; norm < kNorms; ++norm)
+    EXPECT_NEAR(made[norm] / squared_norm(values.data() + norm * kEach, kEach), 1, 1e-12) << norm;
+  EXPECT_NEAR(sum.read()[0] / squared_norm(values.data(), kNorms * kEach), 1, 1e-12);
 }
 
 }  // namespace

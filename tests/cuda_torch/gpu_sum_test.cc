@@ -80,6 +80,62 @@ TEST_P(GpuSums, AreInEveryBufferOnceTheNormsAreThere) {
   }
 }
 
+// As of replicas that share the optimizer's state: each has the sum of its part alone, and of what is for
+// all.
+bool run_owner(ReplicaGroup& group, StageGroup& norms, const SumRanges& ranges, int replica) {
+  constexpr int kUpdates = 3;
+  const std::int64_t size = ranges.back().end();
+  const device::GpuThread binding({.gpu = 0, .slice = replica, .slices = 4});
+  const at::Tensor buffer = at::zeros({size}, at::TensorOptions(at::kCUDA).dtype(at::kFloat));
+  bool right = true;
+  const auto help = [&](int update, ReplicaSum& sum) {
+    if (!sum.help()) return;
+    sum.afterwards(replica, [&] {
+      sum.for_each([&](int owner, const Contribution& own) { norms.contribute(update, owner, own.norms()); });
+    });
+  };
+  for (int update = 0; update < kUpdates; ++update) {
+    buffer.copy_(values(replica, update, size));
+    Contribution own{.gradient = buffer, .ready = device::record_stream_event(), .norms = [&] {
+                       return Norms{.on_gpu = buffer.sum(at::kDouble),
+                                    .ready = device::record_stream_event()};
+                     }};
+    if (const auto sum = group.contribute(update, replica, std::move(own))) help(update, *sum);
+    help(update, *group.await(update));
+    for (const Norms& of_owner : norms.collect(update)) {
+      device::await_stream_event(of_owner.ready);
+      right = of_owner.on_gpu.item<double>() > 0 && right;
+    }
+    at::Tensor expected = values(0, update, size);
+    for (int other = 1; other < kReplicas; ++other) expected += values(other, update, size);
+    const at::Tensor seen = buffer.cpu(), before = values(replica, update, size);
+    for (const SumRange& range : ranges) {
+      const bool takes = range.owner == SumRange::kAll || range.owner == replica;
+      const at::Tensor& there = takes ? expected : before;
+      right =
+          seen.narrow(0, range.begin, range.count).equal(there.narrow(0, range.begin, range.count)) && right;
+    }
+  }
+  c10::cuda::getCurrentCUDAStream().synchronize();
+  return right;
+}
+
+TEST_P(GpuSums, AreWithTheirOwnersAloneWhereTheyHaveOne) {
+  const SumRanges ranges = {{.begin = 0, .count = 1600, .owner = 0},
+                            {.begin = 1600, .count = 48},
+                            {.begin = 1648, .count = 5 << 20, .owner = 1},
+                            {.begin = 1648 + (5 << 20), .count = 16, .owner = 2},
+                            {.begin = 1664 + (5 << 20), .count = 13 << 20}};
+  Hub hub(std::chrono::duration<double>(60));
+  ReplicaGroup group(hub, kReplicas, sums_on_gpus(GetParam(), ranges));
+  StageGroup norms(hub, 1, kReplicas, kReplicas);
+  std::vector<std::future<bool>> replicas;
+  for (int replica = 0; replica < kReplicas; ++replica)
+    replicas.push_back(
+        std::async(std::launch::async, [&, replica] { return run_owner(group, norms, ranges, replica); }));
+  for (auto& replica : replicas) EXPECT_TRUE(replica.get());
+}
+
 INSTANTIATE_TEST_SUITE_P(Gpus, GpuSums, testing::Bool(),
                          [](const auto& info) { return info.param ? "apart" : "shared"; });
 

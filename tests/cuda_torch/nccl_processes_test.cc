@@ -3,13 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <future>
 
 #include "base/error.h"
 #include "device/stream_event.h"
 #include "gpu_links.h"
+#include "nccl_ranks.h"
 #include "tests/transport/wires.h"
+#include "transport/gather.h"
 #include "transport/gpu_paths.h"
 #include "transport/nccl.h"
 #include "transport/remote_link.h"
@@ -17,23 +18,6 @@
 
 namespace twobw::transport {
 namespace {
-
-constexpr int kSharesGpus = 23000;
-
-// Why so many ranks cannot be here; empty: they can.
-std::string ranks_missing(int ranks) {
-  const int gpus = device::gpu_count();
-  if (gpus == 0) return "no GPU here";
-  if (gpus >= ranks) return {};
-  const char* shares = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
-  if (nccl_version() >= kSharesGpus && shares != nullptr && std::string(shares) == "1") return {};
-  return fmt::format("{} ranks on {} GPUs need NCCL 2.30 and NCCL_MULTI_RANK_GPU_ENABLE=1; this is {}", ranks,
-                     gpus, nccl_version());
-}
-
-int gpu_of(int rank) {
-  return rank % device::gpu_count();
-}
 
 OnFailure fails_the_test() {
   return [](const std::string& thread, const std::exception_ptr&) { ADD_FAILURE() << thread << " failed"; };
@@ -115,7 +99,7 @@ TEST_P(NcclSums, HaveTheBitsOfOneProcess) {
   on_all_ranks(processes, [&](int rank) {
     const int gpu = gpu_of(rank);
     const device::DeviceBinding binding("rank", whole_gpu(gpu));
-    auto adder = paths[rank]->join({.wire = *wires[rank], .tag = 8, .ranks = ranks, .gpu = gpu});
+    auto adder = paths[rank]->join({.wire = *wires[rank], .tag = 8, .ranks = ranks, .gpu = gpu}, {});
     RemoteSums sums({.wire = *wires[rank],
                      .tag = 8,
                      .ranks = ranks,
@@ -140,6 +124,109 @@ TEST_P(NcclSums, HaveTheBitsOfOneProcess) {
       device::await_stream_event(made.get_future().get());
       for (const Contribution& one : own) EXPECT_TRUE(same_bits(one.gradient, expected)) << size;
     }
+  });
+}
+
+// A part for each replica, and the first and the last for all; some of several rounds.
+TEST_P(NcclSums, AreWithTheirOwnersAloneWhereTheyHaveOne) {
+  const std::vector<int> ranks = GetParam();
+  const int processes = ranks.back() + 1;
+  const auto replicas = static_cast<int>(std::ssize(ranks));
+  SumRanges ranges = {{.count = 20'000'000}};
+  for (int replica = 0; replica < replicas; ++replica)
+    ranges.push_back(
+        {.begin = ranges.back().end(), .count = replica % 2 == 0 ? 9'000'000 : 16, .owner = replica});
+  ranges.push_back({.begin = ranges.back().end(), .count = 1'003});
+  const std::int64_t size = ranges.back().end();
+  const AllWires wires = wires_in_memory(processes);
+  const AllPaths paths = paths_of(processes);
+  on_all_ranks(processes, [&](int rank) {
+    const int gpu = gpu_of(rank);
+    const device::DeviceBinding binding("rank", whole_gpu(gpu));
+    auto adder = paths[rank]->join({.wire = *wires[rank], .tag = 8, .ranks = ranks, .gpu = gpu}, ranges);
+    RemoteSums sums({.wire = *wires[rank],
+                     .tag = 8,
+                     .ranks = ranks,
+                     .name = "sums",
+                     .on_failure = fails_the_test(),
+                     .gpu = std::move(adder)});
+    at::Tensor expected = gradient_of(0, size);
+    for (int replica = 1; replica < replicas; ++replica) expected += gradient_of(replica, size);
+    std::vector<Contribution> own;
+    for (int replica = 0; replica < replicas; ++replica) {
+      if (ranks[replica] != rank) continue;
+      own.push_back({.gradient = gradient_of(replica, size).to(binding.compute("fp32").device()),
+                     .ready = device::record_stream_event()});
+    }
+    std::promise<device::StreamEvent> made;
+    const auto sum = sums.make()(own);
+    ASSERT_TRUE(sum->help());
+    int visited = 0;
+    sum->afterwards(sums.first_replica(), [&] {
+      sum->for_each([&](int replica, const Contribution& one) {
+        EXPECT_TRUE(one.gradient.is_same(own[replica - sums.first_replica()].gradient));
+        ++visited;
+      });
+      made.set_value(device::record_stream_event());
+    });
+    device::await_stream_event(made.get_future().get());
+    EXPECT_EQ(visited, std::ssize(own));
+    for (int i = 0; i < std::ssize(own); ++i) {
+      for (const SumRange& range : ranges) {
+        if (range.owner != SumRange::kAll && range.owner != sums.first_replica() + i) continue;
+        EXPECT_TRUE(same_bits(own[i].gradient.narrow(0, range.begin, range.count),
+                              expected.narrow(0, range.begin, range.count)))
+            << range.begin << " of replica " << sums.first_replica() + i;
+      }
+    }
+  });
+}
+
+class NcclGathers : public NcclSums {};
+
+INSTANTIATE_TEST_SUITE_P(Replicas, NcclGathers,
+                         testing::Values(std::vector{0, 1}, std::vector{0, 0, 1, 1}, std::vector{0, 0, 1},
+                                         std::vector{0, 1, 2}));
+
+// What a queue has still to make, turn after turn in the same buffer, in one format and another.
+TEST_P(NcclGathers, GiveAllOfItToEveryReplica) {
+  constexpr int kTurns = 6;
+  const std::vector<int> ranks = GetParam();
+  const int processes = ranks.back() + 1;
+  std::vector<weights::Range> parts = {{.count = 1'000'016}};
+  for (int replica = 1; replica < std::ssize(ranks); ++replica)
+    parts.push_back({.begin = parts.back().end(), .count = replica == 2 ? 0 : 2'000'000});
+  const AllWires wires = wires_in_memory(processes);
+  const AllPaths paths = paths_of(processes);
+  on_all_ranks(processes, [&](int rank) {
+    const int gpu = gpu_of(rank);
+    Hub hub(Seconds(60));
+    RemoteGatherSetup setup{
+        .wire = *wires[rank], .tag = 8, .ranks = ranks, .name = "weights", .on_failure = fails_the_test()};
+    setup.gpu = paths[rank]->join_owners({.wire = *wires[rank], .tag = 8, .ranks = ranks, .gpu = gpu}, parts);
+    RemoteGather remote(std::move(setup), parts);
+    const auto here = static_cast<int>(std::ranges::count(ranks, rank));
+    const auto first = static_cast<int>(std::ranges::find(ranks, rank) - ranks.begin());
+    Gather gather(hub, parts, here, &remote);
+    on_all_ranks(here, [&](int i) {
+      const int replica = first + i;
+      const device::DeviceBinding binding("rank", whole_gpu(gpu));
+      for (const char* precision : {"fp32", "bf16"}) {
+        const at::Tensor whole = at::empty({parts.back().end()}, binding.compute(precision));
+        std::vector<at::Tensor> seen;
+        for (int turn = 0; turn < kTurns; ++turn) {
+          whole.fill_(-1);
+          parts[replica].of(whole).fill_(10 * turn + replica);
+          gather.run(replica, whole);
+          seen.push_back(whole.clone());
+        }
+        for (int turn = 0; turn < kTurns; ++turn) {
+          for (int owner = 0; owner < std::ssize(parts); ++owner)
+            EXPECT_TRUE(parts[owner].of(seen[turn]).eq(10 * turn + owner).all().item<bool>())
+                << "of " << owner << " at " << replica << " in turn " << turn;
+        }
+      }
+    });
   });
 }
 

@@ -65,6 +65,56 @@ std::vector<std::string> with(std::vector<std::string> base, const std::vector<s
   return base;
 }
 
+// Replicas that share the optimizer's state.
+const std::vector<std::string> kShared =
+    with(kTwo, {"pipeline.replicas=2", "devices=[cuda:0/4]", "pipeline.shard_state=true"});
+const std::vector<std::string> kSharedByThree = {"pipeline.stages=1", "pipeline.replicas=3",
+                                                 "pipeline.shard_state=true",
+                                                 "devices=[cuda:0/4.0,cuda:0/4.1,cuda:0/4.2]"};
+
+INSTANTIATE_TEST_SUITE_P(
+    Sharded, VerifyOnGpu,
+    testing::Values(
+        Case{"flush", with(kShared, {"pipeline.schedule=flush"})},
+        Case{"flush_bf16", with(kShared, {"pipeline.schedule=flush", "train.precision=bf16"})},
+        Case{"twobw", with(kShared, {"pipeline.schedule=2bw"})},
+        Case{"twobw_bf16", with(kShared, {"pipeline.schedule=2bw", "train.precision=bf16"})},
+        Case{"twobw_fp16",
+             with(kShared, {"pipeline.schedule=2bw", "train.precision=fp16", "train.loss_scale=1024"})},
+        Case{"all_predicted", with(kShared, {"pipeline.schedule=2bw", "pipeline.microbatches=2"})},
+        Case{"all_predicted_bf16",
+             with(kShared, {"pipeline.schedule=2bw", "pipeline.microbatches=2", "train.precision=bf16"})},
+        Case{"paper", with(kShared, {"pipeline.schedule=2bw", "pipeline.predict=false"})},
+        Case{"paper_bf16",
+             with(kShared, {"pipeline.schedule=2bw", "pipeline.predict=false", "train.precision=bf16"})},
+        Case{"one_gradient_untied",
+             with(kShared, {"pipeline.schedule=2bw", "pipeline.second_gradient=false", "model.tied=false"})},
+        Case{"synchronous_start_unclipped",
+             with(kShared, {"pipeline.schedule=2bw", "pipeline.sync_updates=2", "optimizer.clip=0"})},
+        Case{"clipped", with(kShared, {"pipeline.schedule=2bw", "optimizer.clip=0.1"})},
+        Case{"muon", with(kShared, {"pipeline.schedule=2bw", "optimizer.name=muon"})},
+        Case{"muon_bf16",
+             with(kShared, {"pipeline.schedule=2bw", "optimizer.name=muon", "train.precision=bf16"})},
+        Case{"lamb", with(kShared, {"pipeline.schedule=2bw", "optimizer.name=lamb"})},
+        Case{"lamb_flush", with(kShared, {"pipeline.schedule=flush", "optimizer.name=lamb"})},
+        Case{"extrapolated",
+             with(kShared,
+                  {"pipeline.schedule=2bw", "pipeline.predict=false", "optimizer.extrapolate_weights=[1,0.5]",
+                   "optimizer.extrapolate_update=[0.5,-0.25]", "train.precision=bf16"})},
+        // Both ends of the tie on one stage.
+        Case{"one_stage", with(kSharedByThree, {"pipeline.schedule=2bw", "pipeline.microbatches=2"})},
+        Case{"one_stage_bf16", with(kSharedByThree, {"pipeline.schedule=2bw", "train.precision=bf16"})},
+        Case{"one_stage_muon_flush", with(kSharedByThree, {"pipeline.schedule=flush", "optimizer.name=muon",
+                                                           "pipeline.microbatches=2"})},
+        Case{"three_bf16",
+             with(kTwo, {"pipeline.schedule=2bw", "pipeline.replicas=3", "pipeline.shard_state=true",
+                         "train.precision=bf16",
+                         "devices=[cuda:0/8.0,cuda:0/8.1,cuda:0/8.2,cuda:0/8.3,cuda:0/8.4,cuda:0/8.5]"})},
+        Case{"bert_dropout_bf16",
+             with(kShared, {"pipeline.schedule=2bw", "pipeline.split=[11,12]", "model.family=bert",
+                            "model.dropout=0.1", "train.precision=bf16"})}),
+    [](const auto& info) { return std::string(info.param.name); });
+
 INSTANTIATE_TEST_SUITE_P(
     All, VerifyOnGpu,
     testing::Values(
@@ -161,6 +211,18 @@ INSTANTIATE_TEST_SUITE_P(
                    "optimizer.extrapolate_update=[0.5,-0.25]", "train.precision=bf16"})}),
     [](const auto& info) { return std::string(info.param.name); });
 
+// As if the guard had asked for it.
+TEST(ShardedOnGpu, FallsBackToFlush) {
+  if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU here";
+  device::initialize();
+  for (const char* microbatches : {"pipeline.microbatches=2", "pipeline.microbatches=5"}) {
+    const Verification result = verify_small(
+        with(kShared, {"pipeline.schedule=2bw", "train.precision=bf16", "train.updates=10", microbatches}),
+        {.fallbacks = {{1, 2}, {5, 7}}});
+    EXPECT_TRUE(result.equal) << result.difference;
+  }
+}
+
 class LossScaleOnGpu : public VerifyOnGpu {};
 
 // From a scale at which gradients overflow, down to one where they do not, and up again.
@@ -183,6 +245,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"one_gradient", with(kTwo, {"pipeline.schedule=2bw", "pipeline.second_gradient=false"})},
         Case{"muon", with(kTwo, {"pipeline.schedule=2bw", "optimizer.name=muon"})},
         Case{"replicas", with(kTwo, {"pipeline.schedule=2bw", "pipeline.replicas=2", "devices=[cuda:0/4]"})},
+        Case{"sharded", with(kShared, {"pipeline.schedule=2bw"})},
+        Case{"sharded_muon_flush", with(kShared, {"pipeline.schedule=flush", "optimizer.name=muon"})},
         Case{"regression",
              with(kTwo, {"pipeline.schedule=2bw", "model.family=bert", "model.head=regression"})}),
     [](const auto& info) { return std::string(info.param.name); });

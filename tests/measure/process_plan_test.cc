@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <set>
 
-#include "planner/costs/time_model.h"
+#include "planner/costs/estimate.h"
+#include "planner/costs/stage_timing.h"
 #include "tests/planner/problems.h"
 
 namespace twobw::measure {
@@ -104,11 +105,42 @@ TEST(PlansToShare, ForecastWithTheLinksThatWereMeasured) {
   EXPECT_LE(rate(processes_on("ab", 1)), 1.03 * rate(processes_on("aa", 1)));
 }
 
+// The same with a GPU in place of each core.
+DevicesOfProcesses with_gpus(DevicesOfProcesses shared) {
+  for (std::string& name : shared.names) name = "cuda:" + name.substr(name.find(':') + 1);
+  return shared;
+}
+
+TEST(PlansToShare, HaveAsManyReplicasAsGpusMayHave) {
+  const DevicesOfProcesses shared = processes_on(std::string(34, 'a'), 1);
+  const auto most_replicas = [](const DevicesOfProcesses& devices) {
+    int most = 0;
+    for (const PlacedPlan& placed : plans_to_share(problem_of_blocks(1, 8, 34), {}, devices))
+      most = std::max(most, placed.plan.shape.replicas);
+    return most;
+  };
+  EXPECT_EQ(most_replicas(shared), 34);
+  EXPECT_EQ(most_replicas(with_gpus(shared)), 17);
+}
+
+TEST(PlansToShare, TellAGpuOfEachProcess) {
+  EXPECT_TRUE(first_gpus(processes_on("ab", 2)).empty());
+  DevicesOfProcesses shared = processes_on("aa", 2);
+  shared.names = {"cuda:0", "cuda:1", "cuda:1/4.2", "cuda:1/4.3"};
+  const std::vector<GpuSlice> gpus = first_gpus(shared);
+  ASSERT_EQ(gpus.size(), 2u);
+  EXPECT_EQ(describe(gpus[0]), "cuda:0");
+  EXPECT_EQ(describe(gpus[1]), "cuda:1/4.2");
+}
+
 TEST(PlansToShare, SayWhatWasMeasured) {
   const std::vector<std::string> lines = describe_links(processes_on("aabb", 1));
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[0], "measured between processes of a host: 32 Gbit/s each way while both are full, 1 ms");
   EXPECT_EQ(lines[1], "measured between hosts: 8 Mbit/s each way while both are full, 500 ms");
+  EXPECT_EQ(describe_links(with_gpus(processes_on("ab", 1))),
+            std::vector<std::string>{
+                "measured over NCCL between hosts: 8 Mbit/s each way while both are full, 500 ms"});
 }
 
 }  // namespace

@@ -1,27 +1,28 @@
 """Whatever is wrong with the input: one sentence on stderr, exit code 2, at once, and nothing is left behind."""
 import json
-import os
-import time
+import resource
 import unittest
 
 from support import TINY, TestCase, twobw, words
 
-# A second is the promise. Where others keep the cores busy, time is shared with them.
-SECONDS = 1.0 if os.getloadavg()[0] < os.cpu_count() else 2.0
+SECONDS = 1.0  # of a core: other tests keep the cores busy
+
+
+def spent_by_children():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 class BadInputTest(TestCase):
-    alone = True  # refusals are fast
-
     def tree(self):
         return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
 
     def refused(self, *arguments, naming=()):
         """Runs the program in the test's folder; `naming` is what the sentence must hold."""
         before = self.tree()
-        begin = time.monotonic()
+        begin = spent_by_children()
         process = twobw(*arguments, cwd=self.folder)
-        seconds = time.monotonic() - begin
+        seconds = spent_by_children() - begin
         self.assertEqual(process.returncode, 2, process.stderr)
         self.assertEqual(process.stdout, "")
         self.assertRegex(process.stderr, r"\Atwobw: [^\n]+\n\Z")

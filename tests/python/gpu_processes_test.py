@@ -1,4 +1,4 @@
-"""One run in several processes on GPUs, over NCCL: the bits of the serial oracle and of one process.
+"""One run in several processes on GPUs, over NCCL: the bits of the serial oracle and of one process, and `plan: auto`.
 
 Several processes may share a GPU from NCCL 2.30 on, which NCCL_MULTI_RANK_GPU_ENABLE=1 asks for: so all of this runs on
 one. Where NCCL is older and there are fewer GPUs than ranks the tests skip themselves.
@@ -126,10 +126,22 @@ class VerifyOnGpusTest(GpuProcessesTest):
         self.equal(2, {**layout(2, 1), **PREDICTED, "train.precision": "bf16", "model.width": 64})
 
 
-class TrainOnGpusTest(GpuProcessesTest):
+class GpuRunsTest(GpuProcessesTest):
     SETTINGS = {**TINY, **PREDICTED, "model.dropout": 0.1, "train.updates": 20, "train.eval_every": 10,
                 "train.deterministic": "true", "checkpoint.every_updates": 10, "network.silence": 10}
 
+    def assert_same(self, run, whole):
+        self.assertGreaterEqual(len(run.losses), self.SETTINGS["train.updates"])
+        self.assertEqual(exact_lines(run), exact_lines(whole))
+        for path in (whole.folder / "model").iterdir():
+            self.assertEqual((run.folder / "model" / path.name).read_bytes(), path.read_bytes(), path.name)
+        newest = [one.folder / "checkpoints" / (one.folder / "checkpoints/latest").read_text().strip()
+                  for one in (run, whole)]
+        compared = twobw("checkpoint", "diff", *newest)
+        self.assertEqual(compared.returncode, 0, compared.stdout + compared.stderr)
+
+
+class TrainOnGpusTest(GpuRunsTest):
     def settings(self, name, **changes):
         return {**self.SETTINGS, **layout(2), "pipeline.split": "[6, 6]", "run_dir": self.folder / name, **changes}
 
@@ -141,16 +153,6 @@ class TrainOnGpusTest(GpuProcessesTest):
     def train_in(self, size, settings):
         self.run_on_gpus(size, "train", settings=settings)
         return Run(settings["run_dir"])
-
-    def assert_same(self, run, whole):
-        self.assertGreaterEqual(len(run.losses), self.SETTINGS["train.updates"])
-        self.assertEqual(exact_lines(run), exact_lines(whole))
-        for path in (whole.folder / "model").iterdir():
-            self.assertEqual((run.folder / "model" / path.name).read_bytes(), path.read_bytes(), path.name)
-        newest = [one.folder / "checkpoints" / (one.folder / "checkpoints/latest").read_text().strip()
-                  for one in (run, whole)]
-        compared = twobw("checkpoint", "diff", *newest)
-        self.assertEqual(compared.returncode, 0, compared.stdout + compared.stderr)
 
     def test_the_run_of_one_process(self):
         self.need(2)
@@ -177,11 +179,67 @@ class TrainOnGpusTest(GpuProcessesTest):
         self.assert_same(self.train_in(2, settings), whole)
 
 
+class PlanOnGpusTest(GpuRunsTest):
+    """Process 0 measures its GPUs, all of them their links, and all get its plan."""
+
+    def plan_settings(self, name, **changes):
+        return {**self.SETTINGS, "plan": "auto", "run_dir": self.folder / name, **changes}
+
+    @staticmethod
+    def updates_in(folder):
+        return sum("grad_norm" in line for line in Run(folder).lines)
+
+    def assert_planned(self, output, size):
+        self.assertRegex(output, r"measured over NCCL between processes of a host: \S+ [MG]bit/s each way while both "
+                                 r"are full, \S+ [mu]s")
+        self.assertRegex(output, rf"planned for {size} processes: .*; forecast \S+ tokens/s")
+        for rank in range(size):
+            self.assertRegex(output, rf"on cuda:\S+ of \S+ \(process {rank}\): layers ")
+
+    def test_the_run_of_one_process_with_that_plan(self):
+        """The plan that stands in the folder of the run, in one process: so all processes had the same."""
+        self.need(2)
+        settings = self.plan_settings("planned", devices=devices(2))
+        output = self.run_on_gpus(2, "train", settings=settings).output()
+        self.assert_planned(output, 2)
+        run = Run(settings["run_dir"])
+        self.assertGreater(run.summary["forecast"]["tokens_per_s"]["forecast"], 0)
+        process = twobw("train", run.folder / "config.yaml", f"run_dir={self.folder / 'again'}")
+        self.assertEqual(process.returncode, 0, process.stdout + process.stderr)
+        self.assert_same(run, Run(self.folder / "again"))
+
+    def test_two_workers_a_process(self):
+        """Or one, if that is faster; the devices of each are its own."""
+        self.need(2)
+        settings = self.plan_settings("run", devices=devices(4))
+        self.assert_planned(self.run_on_gpus(2, "train", settings=settings).output(), 2)
+        self.assertEqual(self.updates_in(settings["run_dir"]), self.SETTINGS["train.updates"])
+
+    def test_again_for_fewer_processes(self):
+        """On what GPUs there are, which nobody names: in 16 bits they are taken unasked."""
+        self.need(4)
+        settings = self.plan_settings("run", **{"train.precision": "bf16", "model.width": 64})
+        self.assert_planned(self.run_on_gpus(4, "train", settings=settings).output(), 4)
+        again = {"plan": "auto", "resume": settings["run_dir"], "train.updates": 30}
+        output = self.run_on_gpus(2, "train", settings=again).output()
+        self.assert_planned(output, 2)
+        self.assertRegex(output, r"resumed after update 20 from ")
+        self.assertRegex(output, r"planned again for 2 processes: \d stages? x \d replicas?, where the checkpoint was "
+                                 r"saved with \d x \d")
+        self.assertEqual(self.updates_in(settings["run_dir"]), 30)
+
+
 class RefusalsOnGpusTest(GpuProcessesTest):
     def test_a_gpu_for_two_without_leave(self):
         """One sentence, before anything starts."""
-        self.need(1)
-        settings = {**TINY, "pipeline.stages": 2, "devices": "[cuda:0, cuda:0]", "run_dir": self.folder / "run"}
+        for plan in ("none", "auto"):
+            with self.subTest(plan=plan):
+                self.need(1)
+                self.refused(plan)
+
+    def refused(self, plan):
+        settings = {**TINY, "pipeline.stages": 2, "devices": "[cuda:0, cuda:0]", "plan": plan,
+                    "run_dir": self.folder / "run"}
         job = self.start_ranks(2, "train", settings=settings, environment={"NCCL_MULTI_RANK_GPU_ENABLE": "0"})
         first, second = job.wait(60)
         self.assertEqual(first, 2, job.everything())

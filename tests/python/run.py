@@ -1,7 +1,7 @@
 """Runs the Python tests: python tests/python/run.py [names, as unittest takes them].
 
-Without names all classes of tests, one more at a time than there are cores, since many wait for processes; those that
-say `alone = True`, since they measure time, by themselves at the end.
+Without names all classes of tests, two more at a time than there are cores, since many wait for processes; those that
+say `alone = True`, since all need the same device, by themselves at the end.
 """
 import concurrent.futures
 import io
@@ -44,7 +44,7 @@ def run_all():
     alone = [name for name, kind in classes.items() if getattr(kind, "alone", False)]
     together = [name for name in classes if name not in alone]
     context = multiprocessing.get_context("fork")  # everything is imported once
-    with concurrent.futures.ProcessPoolExecutor(os.cpu_count() + 1, mp_context=context) as pool:
+    with concurrent.futures.ProcessPoolExecutor(os.cpu_count() + 2, mp_context=context) as pool:
         yield from (done.result() for done in concurrent.futures.as_completed(pool.submit(run_class, name)
                                                                               for name in together))
     yield from map(run_class, alone)

@@ -109,9 +109,36 @@ TEST(ProcessGpus, AreTakenUnaskedIn16BitsWhereAllHaveSome) {
             std::string::npos);
 }
 
-TEST(ProcessGpus, PlansAreNotMadeForThem) {
-  const HostCores two = host_with("a", {"A", "B"});
-  EXPECT_THROW(devices_to_plan_for(config_with(2, 1), {two, two}), InputError);
+TEST(ProcessGpus, PlansAreForAsManyOfEach) {
+  const HostCores two = host_with("a", {"A", "B"}), five = host_with("a", {"A", "B", "C", "D", "E"});
+  const Config open = config_with(3, 1);  // what the plan decides on is not looked at
+  EXPECT_EQ(devices_to_plan_for(open, {two, two}), (Names{"cuda:0", "cuda:1"}));
+  EXPECT_EQ(devices_to_plan_for(open, {five, five}), (Names{"cuda:0", "cuda:1", "cuda:2", "cuda:3"}));
+  EXPECT_EQ(devices_to_plan_for(open, {five, host_with("b", {"F"})}), (Names{"cuda:0", "cuda:0"}));
+  EXPECT_EQ(devices_to_plan_for(open, {host_with("a", {"A", "B"}), host_with("a", {"C", "D"})}),
+            (Names{"cuda:0", "cuda:1", "cuda:0", "cuda:1"}));
+}
+
+TEST(ProcessGpus, PlansAreForSlicesWhereTheyShareOne) {
+  const HostCores one = host_with("a", {"A"}, kNew, true), two = host_with("b", {"B", "C"}, kNew, true);
+  EXPECT_EQ(devices_to_plan_for(config_with(1, 1), {one, one}), (Names{"cuda:0/2.0", "cuda:0/2.1"}));
+  EXPECT_EQ(devices_to_plan_for(config_with(1, 1), {two, two, two, two}),
+            (Names{"cuda:0/2.0", "cuda:0/2.1", "cuda:1/2.0", "cuda:1/2.1"}));
+  EXPECT_THROW(devices_to_plan_for(config_with(1, 1), {host_with("a", {"A"}), host_with("a", {"A"})}),
+               InputError);
+}
+
+TEST(ProcessGpus, PlansAreForThoseThatAreNamed) {
+  const HostCores one = host_with("a", {"A"}, kNew, true);
+  Config config = config_with(1, 40, {"cuda:0/4"});  // so many replicas no plan has
+  config.train.precision = "fp32";
+  EXPECT_EQ(devices_to_plan_for(config, {one, one}),
+            (Names{"cuda:0/4.0", "cuda:0/4.1", "cuda:0/4.2", "cuda:0/4.3"}));
+  EXPECT_THROW(devices_to_plan_for(config, {one, one, one}), InputError);
+  EXPECT_THROW(devices_to_plan_for(config_with(1, 1, {"cuda:0", "cuda:1"}), {one, one}), InputError);
+  HostCores without = one;
+  without.nccl = 0;
+  EXPECT_THROW(devices_to_plan_for(config, {without, without}), InputError);
 }
 
 }  // namespace

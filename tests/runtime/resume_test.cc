@@ -2,15 +2,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <bit>
-#include <map>
-#include <mutex>
-
 #include "base/error.h"
 #include "device/cores.h"
 #include "device/cpu.h"
 #include "runtime/pipeline.h"
 #include "runtime/setup.h"
+#include "tests/runtime/recorder.h"
 
 namespace twobw::runtime {
 namespace {
@@ -28,6 +25,7 @@ struct ResumeCase {
   bool extrapolates = false;
   const char* optimizer = "adamw";
   const char* precision = "fp32";
+  bool shard_state = false;
 };
 
 Config resume_config(const ResumeCase& given) {
@@ -45,6 +43,7 @@ Config resume_config(const ResumeCase& given) {
   config.pipeline.second_gradient = given.second_gradient;
   config.pipeline.slack = given.slack;
   config.pipeline.sync_updates = given.sync_updates;
+  config.pipeline.shard_state = given.shard_state;
   config.optimizer.name = given.optimizer;
   config.optimizer.warmup = 2;
   config.optimizer.lr = 1e-2;
@@ -65,108 +64,6 @@ Config resume_config(const ResumeCase& given) {
   if (workers == 1 || config.train.precision != "fp32")
     config.devices.assign(static_cast<std::size_t>(workers), device::core_names().front());
   return config;
-}
-
-// All that a run reports.
-class Recorder {
- public:
-  Observer observer() {
-    return {.on_update =
-                [this](telemetry::StageUpdate update) {
-                  std::lock_guard lock(mutex_);
-                  updates[{update.update, update.replica, update.stage}] = std::move(update);
-                },
-            .on_evaluation =
-                [this](telemetry::Evaluation evaluation) {
-                  std::lock_guard lock(mutex_);
-                  evaluations[evaluation.update] = evaluation.loss;
-                },
-            .on_snapshot =
-                [this](Snapshot snapshot) {
-                  std::lock_guard lock(mutex_);
-                  const std::pair key(snapshot.update, snapshot.stage);
-                  snapshots.emplace(key, std::move(snapshot));
-                }};
-  }
-
-  std::map<std::tuple<std::int64_t, int, int>, telemetry::StageUpdate> updates;
-  std::map<std::int64_t, double> evaluations;
-  std::map<std::pair<std::int64_t, int>, Snapshot> snapshots;
-
- private:
-  std::mutex mutex_;
-};
-
-std::shared_ptr<Restored> restored_at(const Recorder& recorder, std::int64_t cut) {
-  auto restored = std::make_shared<Restored>();
-  restored->update = cut;
-  for (const auto& [key, snapshot] : recorder.snapshots) {
-    if (key.first != cut) continue;
-    restored->counters = snapshot.counters;
-    for (const auto& [buffer, flat] : snapshot.buffers) {
-      for (const weights::Parameter& parameter : snapshot.layout.parameters()) {
-        if (!parameter.alias)
-          restored->buffers[buffer][parameter.spec.name] = flat.narrow(0, parameter.offset, parameter.count);
-      }
-    }
-  }
-  return restored;
-}
-
-void run_recorded(const Config& config, std::shared_ptr<const Restored> restored, Recorder& recorder) {
-  device::initialize();
-  Setup setup = prepare(config);
-  setup.spec.save_every = 1;
-  if (restored) setup.spec.first_batch = restored->update;
-  PipelineSetup pipeline_setup = setup.pipeline();
-  pipeline_setup.checksums = true;
-  pipeline_setup.restored = std::move(restored);
-  Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, pipeline_setup,
-                    recorder.observer());
-  pipeline.run();
-}
-
-std::uint64_t bits(double value) {
-  return std::bit_cast<std::uint64_t>(value);
-}
-
-void expect_same_tail(const Recorder& whole, const Recorder& tail, std::int64_t cut) {
-  std::size_t updates = 0;
-  for (const auto& [key, expected] : whole.updates) {
-    if (expected.update < cut) continue;
-    ++updates;
-    ASSERT_TRUE(tail.updates.contains(key)) << "update " << expected.update;
-    const telemetry::StageUpdate& seen = tail.updates.at(key);
-    EXPECT_EQ(bits(seen.loss.value_or(0)), bits(expected.loss.value_or(0))) << "update " << expected.update;
-    EXPECT_EQ(bits(seen.gradient_norm), bits(expected.gradient_norm)) << "update " << expected.update;
-    EXPECT_EQ(seen.checksums, expected.checksums) << "update " << expected.update;
-    EXPECT_EQ(seen.loss_scale, expected.loss_scale) << "update " << expected.update;
-    EXPECT_EQ(seen.skipped, expected.skipped) << "update " << expected.update;
-  }
-  EXPECT_EQ(tail.updates.size(), updates);
-  for (const auto& [update, loss] : whole.evaluations) {
-    if (update + 1 < cut) continue;
-    ASSERT_TRUE(tail.evaluations.contains(update)) << "evaluation after update " << update;
-    EXPECT_EQ(bits(tail.evaluations.at(update)), bits(loss)) << "evaluation after update " << update;
-  }
-}
-
-// What the resumed run saves itself.
-void expect_same_snapshots(const Recorder& whole, const Recorder& tail, std::int64_t cut) {
-  for (const auto& [key, expected] : whole.snapshots) {
-    if (key.first <= cut) continue;
-    ASSERT_TRUE(tail.snapshots.contains(key));
-    const Snapshot& seen = tail.snapshots.at(key);
-    EXPECT_EQ(seen.counters.applied, expected.counters.applied);
-    EXPECT_EQ(seen.counters.last_scale, expected.counters.last_scale);
-    EXPECT_EQ(seen.counters.scaling, expected.counters.scaling);
-    ASSERT_EQ(seen.buffers.size(), expected.buffers.size());
-    for (std::size_t i = 0; i < seen.buffers.size(); ++i) {
-      EXPECT_EQ(seen.buffers[i].first, expected.buffers[i].first);
-      EXPECT_TRUE(seen.buffers[i].second.equal(expected.buffers[i].second))
-          << seen.buffers[i].first << " after " << key.first << " updates on stage " << key.second;
-    }
-  }
 }
 
 class Resume : public testing::TestWithParam<ResumeCase> {};
@@ -211,6 +108,42 @@ INSTANTIATE_TEST_SUITE_P(
         ResumeCase{"2bw", {6, 6}, 4, 2, false, 0, 0, true, 1, false, "adamw", "fp16"},
         ResumeCase{"flush", {6, 6}, 4, 1, true, 0, 0, true, 1, false, "adamw", "fp16"}));
 
+// What replicas that share the optimizer's state save is what others save, and each goes on from either.
+class ResumeSharded : public testing::TestWithParam<ResumeCase> {};
+
+TEST_P(ResumeSharded, ContinuesOneKindFromTheOther) {
+  Config config = resume_config(GetParam()), sharded = config;
+  sharded.pipeline.shard_state = true;
+  Recorder whole, shared;
+  run_recorded(config, nullptr, whole);
+  run_recorded(sharded, nullptr, shared);
+  ASSERT_FALSE(whole.snapshots.empty());
+  expect_same_tail(whole, shared, 0);
+  expect_same_snapshots(whole, shared, 0);
+  EXPECT_EQ(whole.snapshots.size(), shared.snapshots.size());
+  for (const std::int64_t cut : {1, 2, 4}) {
+    SCOPED_TRACE(fmt::format("from the cut after {} updates", cut));
+    Recorder to_shared, to_whole;
+    run_recorded(sharded, restored_at(whole, cut), to_shared);
+    expect_same_tail(whole, to_shared, cut);
+    expect_same_snapshots(whole, to_shared, cut);
+    run_recorded(config, restored_at(shared, cut), to_whole);
+    expect_same_tail(whole, to_whole, cut);
+    expect_same_snapshots(whole, to_whole, cut);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Schedules, ResumeSharded,
+    testing::Values(ResumeCase{"2bw", {6, 6}, 2, 2}, ResumeCase{"2bw", {6, 6}, 5, 3},
+                    ResumeCase{"2bw", {4, 4, 4}, 3, 2, false},
+                    ResumeCase{"2bw", {6, 6}, 4, 2, false, 0, 1, true, 1, true},
+                    ResumeCase{"2bw", {6, 6}, 4, 2, true, 0, 2, false}, ResumeCase{"flush", {12}, 2, 3},
+                    ResumeCase{"stash", {6, 6}, 2, 2},
+                    ResumeCase{"2bw", {6, 6}, 4, 2, true, 0, 0, true, 1, false, "muon"},
+                    ResumeCase{"2bw", {6, 6}, 2, 2, true, 0, 0, true, 1, false, "adamw", "bf16"},
+                    ResumeCase{"2bw", {6, 6}, 4, 2, false, 0, 0, true, 1, false, "adamw", "fp16"}));
+
 // With as many cores a stage: sums over cores round otherwise.
 Config on_single_cores(Config config) {
   config.devices.assign(static_cast<std::size_t>(config.pipeline.stages), device::core_names().front());
@@ -243,6 +176,7 @@ TEST(ResumeTest, ARunThatIsAskedToSavesAndStopsOneBatchLater) {
                     observer);
   running = &pipeline;
   pipeline.run();
+  recorder.finish();
   ASSERT_EQ(recorder.snapshots.size(), 2u);  // of both stages
   const std::int64_t cut = recorder.snapshots.begin()->first.first;
   EXPECT_EQ(recorder.snapshots.rbegin()->first.first, cut);

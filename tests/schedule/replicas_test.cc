@@ -86,6 +86,16 @@ TEST_P(EveryKindReplicated, TheOtherReplicasDoTheSameButDoNotEvaluate) {
   });
 }
 
+TEST_P(EveryKindReplicated, ThoseThatShareTheStateComeToEvaluationsAndSavesTogether) {
+  for_each_spec(GetParam(), kSmall, [](Spec spec) {
+    if (spec.shape.replicas == 1) return;
+    spec.shape.shard_state = true;
+    spec.save_every = 2;
+    for (int stage = 0; stage < spec.shape.stages; ++stage)
+      ASSERT_TRUE(instructions(of_replica(spec, 1), stage) == instructions(spec, stage)) << text(spec);
+  });
+}
+
 // Only 2BW has a place for the exchange over replicas; the lists of the others do not change. What is
 // predicted from is exchanged at every stage.
 TEST_P(EveryKindReplicated, OnlyStageZeroOf2bwRunsAnotherListThanAlone) {

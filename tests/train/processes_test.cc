@@ -108,6 +108,27 @@ TEST_P(SharedRunOf, WritesWhatOneProcessWrites) {
 
 INSTANTIATE_TEST_SUITE_P(Replicas, SharedRunOf, testing::Values(1, 2));
 
+// Checkpoints, metrics and model are those of replicas that keep all of the optimizer's state each.
+TEST_F(SharedRun, WritesTheSameWhereReplicasShareTheState) {
+  device::initialize();
+  train(shared_config(path("whole"), 2), {.brief = true});
+  Config config = shared_config(path("sharded"), 2);
+  config.pipeline.shard_state = true;
+  train(config, {.brief = true});
+  expect_same_files(path("sharded"), path("whole"));
+  config.run_dir = path("spread");
+  train_in(2, config);
+  expect_same_files(path("spread"), path("whole"));
+  // And each goes on from the other's.
+  const auto saved = checkpoint::list(checkpoint::store_of(config.run_dir));
+  ASSERT_GE(saved.size(), 2u);
+  for (std::size_t i = 1; i < saved.size(); ++i) std::filesystem::remove_all(saved[i].folder);
+  config.resume = config.run_dir;
+  config.pipeline.shard_state = false;
+  train(config, {.brief = true});
+  expect_same_files(path("spread"), path("whole"));
+}
+
 TEST_F(SharedRun, GoesOnFromACheckpoint) {
   Config config = shared_config(path("shared"));
   train_in(2, config);

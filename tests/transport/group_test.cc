@@ -92,6 +92,14 @@ TEST(StageGroup, EveryReplicaCollectsWhatOneOfThemGave) {
 }
 
 // Stage 1 is in another process, with its only worker: what is contributed here is told, what comes is not.
+TEST(StageGroup, GathersThePartsOfOwnersInTheOrderOfTheStages) {
+  Hub hub(Seconds(60));
+  StageGroup group(hub, 2, 3, /*owners=*/3);
+  for (const int part : {4, 0, 5, 1, 3, 2}) group.contribute(0, part, {.values = {1.0 * part}});
+  for (int collector = 0; collector < 6; ++collector)
+    EXPECT_EQ(collected(group, 0), (Numbers{0, 1, 2, 3, 4, 5}));
+}
+
 TEST(StageGroup, TakesFromAfarAndTellsOfItsOwn) {
   Hub hub(Seconds(0.01));
   StageGroup group(hub, 2);

@@ -16,7 +16,7 @@ using Topic = Processes::Topic;
 using Strings = std::vector<std::string>;
 
 // What came to one pipeline of one rank.
-class Inbox {
+class Heard {
  public:
   Processes::Receiver receiver() {
     return {
@@ -52,7 +52,7 @@ std::vector<std::unique_ptr<Processes>> processes_in_memory(int size) {
 }
 
 TEST(Processes, HandMessagesToThePipelineOfTheSameNumber) {
-  Inbox here, first, second, next;
+  Heard here, first, second, next;
   const auto all = processes_in_memory(2);
   EXPECT_EQ(all[0]->attach(here.receiver()), 0);
   all[0]->send(1, Topic::Norms, "early");  // rank 1 has no pipeline yet
@@ -76,7 +76,7 @@ TEST(Processes, HandMessagesToThePipelineOfTheSameNumber) {
 }
 
 TEST(Processes, AnAbortReachesPipelinesAndWiresEverywhere) {
-  Inbox here, there, later;
+  Heard here, there, later;
   const auto all = processes_in_memory(2);
   AllWires wires = wires_in_memory(2);
   const at::Tensor tensor = at::zeros({1});

@@ -3,13 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <condition_variable>
-#include <deque>
-#include <mutex>
-
 #include "base/error.h"
 #include "tests/transport/link_contract.h"
+#include "tests/transport/path_in_memory.h"
 #include "tests/transport/wires.h"
 #include "transport/message_header.h"
 
@@ -19,36 +15,6 @@ namespace {
 OnFailure no_failure() {
   return [](const std::string& thread, const std::exception_ptr&) { ADD_FAILURE() << thread << " failed"; };
 }
-
-// A path that needs no GPU: what is sent waits for its header.
-class PathInMemory final : public GpuPath {
- public:
-  void await(const device::StreamEvent& ready) override { EXPECT_EQ(ready, nullptr); }
-  void send(Tensors tensors) override {
-    for (at::Tensor& tensor : tensors) tensor = tensor.clone();
-    std::lock_guard lock(mutex_);
-    sent_.push_back(std::move(tensors));
-    changed_.notify_one();
-  }
-  Message receive(const TensorShapes& shapes) override {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return !sent_.empty(); });
-    Message message{.tensors = std::move(sent_.front()), .ready = {}};
-    sent_.pop_front();
-    EXPECT_EQ(shapes_of(message.tensors), shapes);
-    return message;
-  }
-  Tensors take(Message message) const override { return std::move(message.tensors); }
-  void drain() override { ++drained_; }
-
-  int drained() const { return drained_; }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Tensors> sent_;
-  std::atomic<int> drained_ = 0;
-};
 
 // Both ends, of two ranks.
 class JoinedEnds final : public Link {

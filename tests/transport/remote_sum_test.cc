@@ -101,6 +101,88 @@ TEST_P(RemoteSumming, HasTheBitsOfOneProcess) {
   });
 }
 
+// Every third part is everybody's, the others belong to one replica after another, some to one twice.
+SumRanges ranges_of(std::int64_t size, int replicas) {
+  SumRanges ranges;
+  std::int64_t begin = 0;
+  for (int i = 0; begin < size; ++i) {
+    const std::int64_t count = std::min<std::int64_t>(size - begin, i % 2 == 0 ? 700 : 2'300);
+    ranges.push_back({.begin = begin, .count = count, .owner = i % 3 == 2 ? SumRange::kAll : i % replicas});
+    begin += count;
+  }
+  return ranges;
+}
+
+void expect_sum_where_it_belongs(const SumRanges& ranges, int replica, const at::Tensor& buffer,
+                                 const at::Tensor& expected) {
+  for (const SumRange& range : ranges) {
+    if (range.owner != SumRange::kAll && range.owner != replica) continue;
+    const at::Tensor seen = buffer.narrow(0, range.begin, range.count);
+    EXPECT_TRUE(equal_bits(seen, expected.narrow(0, range.begin, range.count)))
+        << range.begin << " of replica " << replica;
+  }
+}
+
+TEST_P(RemoteSumming, LeavesWhatHasAnOwnerWithIt) {
+  constexpr int kUpdates = 3;
+  const auto& [kind, ranks, size, piece] = GetParam();
+  const auto replicas = static_cast<int>(std::ssize(ranks));
+  const int processes = ranks.back() + 1;
+  const SumRanges ranges = ranges_of(size, replicas);
+  std::vector<at::Tensor> expected;
+  for (int update = 0; update < kUpdates; ++update) {
+    std::vector<Contribution> all, owned;
+    for (int replica = 0; replica < replicas; ++replica) {
+      all.push_back({.gradient = values_of(update, replica, size)});
+      owned.push_back({.gradient = values_of(update, replica, size)});
+    }
+    EXPECT_TRUE(sums_on_cores()(all)->help());
+    expected.push_back(all.front().gradient);
+    const auto sum = sums_on_cores(ranges)(owned);
+    EXPECT_TRUE(sum->help());
+    int visited = 0;
+    sum->for_each([&](int replica, const Contribution& own) {
+      EXPECT_EQ(replica, visited++);
+      EXPECT_TRUE(own.gradient.is_same(owned[replica].gradient));
+      expect_sum_where_it_belongs(ranges, replica, own.gradient, expected[update]);
+    });
+    EXPECT_EQ(visited, replicas);
+  }
+  const AllWires wires = kind.make(processes);
+  on_all_ranks(processes, [&](int rank) {
+    std::atomic<int> followed = 0;
+    std::vector<std::vector<Contribution>> own(kUpdates);
+    {
+      RemoteSums sums({.wire = *wires[rank],
+                       .tag = 40,
+                       .ranks = ranks,
+                       .name = "sums",
+                       .on_failure = nothing_fails(),
+                       .piece = piece,
+                       .ranges = ranges});
+      const MakeSum make = sums.make();
+      for (int update = 0; update < kUpdates; ++update) {
+        for (int replica = 0; replica < replicas; ++replica) {
+          if (ranks[replica] == rank) own[update].push_back({.gradient = values_of(update, replica, size)});
+        }
+        const auto sum = make(own[update]);
+        EXPECT_TRUE(sum->help());
+        sum->afterwards(sums.first_replica(), [&, update, sum] {
+          int visited = 0;
+          sum->for_each([&](int replica, const Contribution& one) {
+            ++visited;
+            EXPECT_EQ(ranks[replica], rank);
+            expect_sum_where_it_belongs(ranges, replica, one.gradient, expected[update]);
+          });
+          EXPECT_EQ(visited, std::ranges::count(ranks, rank));
+          ++followed;
+        });
+      }
+    }
+    EXPECT_EQ(followed, kUpdates);
+  });
+}
+
 TEST(RemoteSums, ShareWhatOneReplicaOfTheProcessChanged) {
   const AllWires wires = wires_in_memory(2);
   on_all_ranks(2, [&](int rank) {
@@ -134,6 +216,7 @@ class CountedAdder final : public GpuAdder {
     here.front().gradient.add_(1);
   }
   void afterwards(const std::function<void()>& work) override { work(); }
+  void beside(const at::Tensor&, const std::function<void()>& work) override { work(); }
   void drain() override { EXPECT_GE(complete_, processes_ * sums_); }
 
  private:

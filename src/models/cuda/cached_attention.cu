@@ -1,3 +1,4 @@
+// Attention of one place to those before it. Long because one kernel does all of it, for heads of any size.
 #include <algorithm>
 #include <bit>
 

@@ -8,12 +8,12 @@ Footprint footprint_at(Moment moment, const schedule::Spec& spec, int stage, con
   const double tie = state.gradients * load.tied;
   Footprint result;
   result[Term::Weights] = schedule::versions_kept(spec, stage) * state.weights * load.parameters;
-  result[Term::Master] = state.master * load.parameters;
+  result[Term::Master] = state.master * load.parameters / spec.shape.owners();
   // Replicas predict from a sum of their parts, which has a buffer of its own.
   const bool sums_partly = spec.shape.replicas > 1 && spec.shape.predicts();
   result[Term::Gradients] = (schedule::gradient_buffers(spec, stage) + (sums_partly ? 1 : 0)) *
                             state.gradients * load.gradient_parameters;
-  result[Term::Optimizer] = state.optimizer * load.parameters;
+  result[Term::Optimizer] = state.optimizer * load.parameters / spec.shape.owners();
   const auto hold = [&](double microbatches) {
     result[Term::Activations] = recompute ? 0 : microbatches * load.stash;
     result[Term::Inputs] = microbatches * (load.input + load.tokens);

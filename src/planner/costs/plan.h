@@ -28,6 +28,8 @@ struct Problem {
   bool predict_well = false;  // 2bw only where schedule::predicts_well
   // The replicas of a stage on at least so many nodes (planner/search/placement.h); 0: on as many as is best.
   int spread = 0;
+  // Whether stages wait for each other on links that they share; otherwise each has them to itself.
+  bool links = true;
 };
 
 // One stage of a plan: its layers and the devices of its replicas.

@@ -31,6 +31,8 @@ struct LayerKind {
   double parameters = 0, tied = 0;
   std::vector<KindTimes> times;  // by growing microbatch size
 };
+// Microbatches that it was measured with.
+std::vector<int> sizes_of(const LayerKind& kind);
 
 struct Profile {
   int version = kProfileVersion;

@@ -5,32 +5,49 @@
 #include <tuple>
 
 #include "planner/costs/layer_sums.h"
-#include "planner/costs/time_model.h"
+#include "planner/costs/stage_timing.h"
 
 namespace twobw::planner {
 namespace {
+
+// A channel over a link, and what one transfer has to pass of it: where others of the same kind pass at once,
+// all of them.
+struct Passage {
+  int channel = -1;
+  double bytes = 0;
+};
 
 class Channels {
  public:
   Channels(const Cluster& cluster, simulator::System& system) : cluster_(cluster), system_(system) {}
 
   // For what replica 0 sends from one stage to another, `bytes` at a time.
-  int between(const StagePlan& from, const StagePlan& to, double bytes) {
-    const bool inside = from.nodes.front() == to.nodes.front();
-    const LinkSpec& link = inside ? cluster_.nodes[from.nodes.front()].link : cluster_.network;
-    const Transfer one = transfer_between(cluster_, from, to, bytes);
-    const simulator::Channel channel{.latency = link.latency,
-                                     .bandwidth = one.busy > 0 ? bytes / one.busy : link.bandwidth};
-    if (!link.shared) return add(channel);
-    const bool forward = from.first_layer < to.first_layer;
-    const auto [found, added] = shared_.try_emplace(std::tuple{from.nodes.front(), inside, inside && forward},
-                                                    system_.channels.size());
-    return added ? add(channel) : found->second;
+  Passage between(const StagePlan& from, const StagePlan& to, double bytes) {
+    const int node = from.nodes.front();
+    const bool inside = node == to.nodes.front();
+    const LinkSpec& link = inside ? cluster_.nodes[node].link : cluster_.network;
+    const double busy = transfer_between(cluster_, from, to, bytes).busy;
+    const double passing = busy > 0 ? busy * link.bandwidth : bytes;
+    if (!link.shared) return {add(link), passing};
+    return {shared(link, node, inside, inside && from.first_layer < to.first_layer), passing};
+  }
+
+  // For what a node sends to others that have replicas of the same stage, with its end of the network busy
+  // for so many seconds.
+  Passage between_replicas(const StagePlan& stage, double busy) {
+    if (busy <= 0) return {};
+    return {shared(cluster_.network, stage.nodes.front(), false, false), busy * cluster_.network.bandwidth};
   }
 
  private:
-  int add(const simulator::Channel& channel) {
-    system_.channels.push_back(channel);
+  int shared(const LinkSpec& link, int node, bool inside, bool forward) {
+    const auto [found, added] =
+        shared_.try_emplace(std::tuple{node, inside, forward}, static_cast<int>(system_.channels.size()));
+    return added ? add(link) : found->second;
+  }
+
+  int add(const LinkSpec& link) {
+    system_.channels.push_back({.latency = link.latency, .bandwidth = link.bandwidth});
     return static_cast<int>(system_.channels.size()) - 1;
   }
 
@@ -75,28 +92,38 @@ simulator::System system_of(const Problem& problem, const Plan& plan) {
   for (std::size_t r = 0; r < plan.stages.size(); ++r) {
     const StagePlan& stage = plan.stages[r];
     const StageLoad load = load_of(stage);
-    const StageTiming timing = timing_of(problem, Setting{.shape = plan.shape},
-                                         site_of(problem.cluster, stage), load, stage.recompute);
-    const double predict =
-        plan.shape.predicts() ? problem.costs[stage.kind].predict_per_parameter * load.parameters : 0;
+    const Setting setting{.shape = plan.shape};
+    const Site site = site_of(problem.cluster, stage);
+    const StageTiming timing = timing_of(problem, setting, site, load, stage.recompute);
+    const double gather = gather_seconds(problem, setting, site, load.parameters);
+    const double computed = problem.costs[stage.kind].predict_per_parameter * load.parameters;
+    const double predict = plan.shape.predicts() ? computed / plan.shape.owners() + gather : 0;
+    const bool settles = schedule::settles({.shape = shape_of(plan)});
+    const Passage sum = channels.between_replicas(stage, timing.sum);
     system.stages.push_back({.forward = timing.forward,
                              .backward = timing.backward,
-                             .step = timing.step - predict,
+                             .step = timing.step - predict + (settles ? gather : 0),
                              .predict = predict,
-                             .reduce = timing.reduce});
+                             .reduce = timing.reduce - timing.sum,
+                             .reduce_bytes = sum.bytes,
+                             .reduce_channel = sum.channel});
     if (r + 1 == plan.stages.size()) continue;
     const StagePlan& next = plan.stages[r + 1];
-    system.boundaries.push_back({.activation_bytes = load.output,
-                                 .gradient_bytes = load.output,
-                                 .forward_channel = channels.between(stage, next, load.output),
-                                 .backward_channel = channels.between(next, stage, load.output)});
+    const Passage forward = channels.between(stage, next, load.output);
+    const Passage backward = channels.between(next, stage, load.output);
+    system.boundaries.push_back({.activation_bytes = forward.bytes,
+                                 .gradient_bytes = backward.bytes,
+                                 .forward_channel = forward.channel,
+                                 .backward_channel = backward.channel});
   }
   const StagePlan &first = plan.stages.front(), &last = plan.stages.back();
   const double tied = std::min(load_of(first).tied, load_of(last).tied);
   if (tied > 0) {
-    system.tie_bytes = gradient_bytes * tied;
-    system.tie_forward_channel = channels.between(first, last, system.tie_bytes);
-    system.tie_backward_channel = channels.between(last, first, system.tie_bytes);
+    const Passage forward = channels.between(first, last, gradient_bytes * tied);
+    const Passage backward = channels.between(last, first, gradient_bytes * tied);
+    system.tie_bytes = forward.bytes;
+    system.tie_forward_channel = forward.channel;
+    system.tie_backward_channel = backward.channel;
   }
   system.agree = agreement_seconds(problem.cluster, plan);
   return system;

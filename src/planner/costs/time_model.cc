@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <limits>
+#include <vector>
 
 #include "base/error.h"
-#include "planner/costs/layer_sums.h"
+#include "planner/costs/shared_links.h"
 
 namespace twobw::planner {
 namespace {
 
 using schedule::Kind;
+
+constexpr double kNoUpdate = std::numeric_limits<double>::infinity();
 
 // Seconds of one microbatch alone, through all stages and back.
 double round_trip(std::span<const StageTiming> stages) {
@@ -26,108 +29,151 @@ double way_back(std::span<const StageTiming> stages) {
   return seconds;
 }
 
-double longest_tail(std::span<const StageTiming> stages) {
+// The use of links by all nodes, and what follows from it for each stage and for the tie.
+struct Sharing {
+  double microbatch = 0, update = 0;  // of the busiest node
+  LinkUse summing;                    // node that sends most besides microbatches
+  std::vector<double> queues;         // that each stage's sum waits for
+  LinkUse first;                      // node
+  Way way;
+  int nodes = 1;
+};
+
+Sharing sharing_of(const Setting& setting, std::span<const StageTiming> stages, bool links) {
+  const int d = static_cast<int>(std::ssize(stages));
+  const schedule::Spec spec = spec_of(setting, d);
+  Sharing sharing{.queues = std::vector<double>(d)};
+  if (!links) return sharing;
+  LinkUse& node = sharing.first;
+  const auto close = [&] {
+    sharing.microbatch = std::max(sharing.microbatch, node.microbatch());
+    sharing.update = std::max(sharing.update, node.update(setting));
+    if (node.besides(setting) > sharing.summing.besides(setting)) sharing.summing = node;
+  };
+  for (int r = d - 1, before = 0; r >= 0; --r) {
+    const StageTiming& stage = stages[r];
+    if (stage.leaves) {
+      complete(stage, node);
+      close();
+      node = {};
+      ++sharing.nodes;
+    }
+    const int in_flight = schedule::in_flight_bound(spec, r);
+    sharing.queues[r] = join(setting, stage, in_flight - before, node);
+    sharing.way.add(stage);
+    before = in_flight;
+  }
+  close();
+  return sharing;
+}
+
+// The last sum and step of an update that all stages end with.
+double longest_tail(std::span<const StageTiming> stages, const Sharing& sharing) {
   double longest = 0;
-  for (const StageTiming& stage : stages) longest = std::max(longest, stage.reduce + stage.step);
+  for (std::size_t r = 0; r < stages.size(); ++r) {
+    longest = std::max(longest, sharing.queues[r] + stages[r].reduce + stages[r].tie + stages[r].step);
+  }
   return longest;
 }
 
-// P, with loops only through stages that may have to wait for room.
+// With what the stage's sum waits for.
+StageTiming queued(StageTiming stage, double queue) {
+  stage.reduce += queue;
+  return stage;
+}
+
+// P, with loops only through stages that may have to wait for room: the most seconds of a loop for each of
+// the microbatches that pass it, found as the P that no loop exceeds. The loop that exceeds it most gives the
+// next one; a few are enough.
 double period(const Setting& setting, std::span<const StageTiming> stages) {
   const int d = static_cast<int>(std::ssize(stages));
   const schedule::Spec spec = spec_of(setting, d);
+  const bool flush = setting.shape.schedule == Kind::Flush;
   double longest = 0;
-  for (int r = 0; r < d; ++r) {
-    longest = std::max({longest, stages[r].compute(), stages[r].busy});
-    const int room = schedule::in_flight_bound(spec, r);
-    if (setting.shape.schedule == Kind::Flush && room >= setting.shape.microbatches) continue;
-    double loop = 0;
-    for (int q = r; q < d; ++q) {
-      loop += stages[q].compute();
-      longest = std::max(longest, loop / (room - schedule::in_flight_bound(spec, q) + 1));
-      loop += 2 * stages[q].send;
+  for (const StageTiming& stage : stages) longest = std::max({longest, stage.compute(), stage.busy});
+  struct Loop {
+    double seconds = 0;
+    int microbatches = 0;
+    double beyond(double pace) const { return seconds - microbatches * pace; }
+  };
+  while (true) {
+    Loop worst;
+    Loop from;  // of those that begin at a stage, the worst
+    for (int r = d - 1, behind = 0; r >= 0; --r) {
+      const int room = schedule::in_flight_bound(spec, r);
+      const Loop alone{stages[r].compute(), 1};
+      const Loop longer{alone.seconds + 2 * stages[r].send + from.seconds, room - behind + from.microbatches};
+      from = r < d - 1 && longer.beyond(longest) > alone.beyond(longest) ? longer : alone;
+      behind = room;
+      if (flush && room >= setting.shape.microbatches) continue;
+      if (from.beyond(longest) > worst.beyond(longest)) worst = from;
     }
+    if (worst.microbatches == 0) return longest;
+    const double pace = worst.seconds / worst.microbatches;
+    if (pace <= longest) return longest;
+    longest = pace;
   }
-  return longest;
 }
 
-double two_bw(const Setting& setting, std::span<const StageTiming> stages) {
+// Seconds that an update takes longer because transfers share the network with sums and ties, each of which
+// has as much of it as a transfer: while those pass every crossing takes twice as long, and P is what that
+// makes of it.
+double crowding(const Setting& setting, std::span<const StageTiming> stages, const Sharing& sharing,
+                double pace) {
+  const double besides = sharing.summing.besides(setting), crossing = sharing.summing.crossing;
+  if (besides <= 0 || sharing.microbatch <= 0) return 0;
+  std::vector<StageTiming> crowded(stages.begin(), stages.end());
+  for (StageTiming& stage : crowded) {
+    if (stage.leaves && stage.shares) stage.send += stage.busy;
+  }
+  const double slower = std::max(period(setting, crowded), pace);
+  const double all = setting.shape.microbatches * slower;
+  const double passing = slower > crossing ? std::min(all, besides / (1 - crossing / slower)) : all;
+  return passing * (1 - pace / slower);
+}
+
+double two_bw(const Setting& setting, std::span<const StageTiming> stages, bool links) {
   const int d = static_cast<int>(std::ssize(stages));
   const schedule::Spec spec = spec_of(setting, d);
-  const double pace = period(setting, stages);
-  double longest = pace;
+  const Sharing sharing = sharing_of(setting, stages, links);
+  const double m = setting.shape.microbatches, pace = std::max(period(setting, stages), sharing.microbatch);
+  double update = std::max(m * pace + crowding(setting, stages, sharing, pace), sharing.update);
+  const double longer = stretch(sharing.summing.crossing, pace);
   for (int r = 0; r < d; ++r) {
-    const double share =
-        update_share(setting, schedule::in_flight_bound(spec, r), schedule::slack(spec, r), stages[r]);
-    longest = std::max(longest, stages[r].compute() + share);
+    const double share = update_share(setting, schedule::in_flight_bound(spec, r), schedule::slack(spec, r),
+                                      queued(stages[r], sharing.queues[r] + longer * stages[r].sum));
+    update = std::max(update, m * (stages[r].compute() + share));
   }
-  const double update = setting.shape.microbatches * longest;
-  if (!setting.one_gradient()) return update;
-  return std::max(update, way_back(stages) + (setting.shape.microbatches - 1) * pace + longest_tail(stages));
+  if (setting.one_gradient())
+    return std::max(update, way_back(stages) + (m - 1) * pace + longest_tail(stages, sharing));
+  if (d == 1 || !links) return update;
+  const int in_flight = schedule::in_flight_bound(spec, 0);
+  const TieSetting at{.in_flight = in_flight,
+                      .needed_at = in_flight - 1 + schedule::slack(spec, 0),
+                      .queue = sharing.queues[0],
+                      .nodes = sharing.nodes,
+                      .pace = pace};
+  return std::max(update, hold_of_tie(setting, at, stages.front(), sharing.way, sharing.first));
 }
 
-double gpipe(const Setting& setting, std::span<const StageTiming> stages) {
+double gpipe(const Setting& setting, std::span<const StageTiming> stages, bool links) {
   double forward = 0, backward = 0;
   for (const StageTiming& stage : stages) {
     forward = std::max({forward, stage.forward, stage.busy});
     backward = std::max({backward, stage.backward, stage.busy});
   }
-  return round_trip(stages) + (setting.shape.microbatches - 1) * (forward + backward) + longest_tail(stages);
+  return round_trip(stages) + (setting.shape.microbatches - 1) * (forward + backward) +
+         longest_tail(stages, sharing_of(setting, stages, links));
 }
 
-// Of the stage's share in a tie, if it is the foremost that has one.
-double tie_seconds(const Problem& problem, const Plan& plan, std::size_t r, double tied) {
-  if (tied <= 0) return 0;
-  for (int layer = 0; layer < plan.stages[r].first_layer; ++layer) {
-    if (problem.layers[layer].tied > 0) return 0;
-  }
-  const StagePlan& stage = plan.stages[r];
-  bool together = true;
-  for (std::size_t q = r; q < plan.stages.size(); ++q) together &= plan.stages[q].nodes == stage.nodes;
-  const Site site = site_of(problem.cluster, stage);
-  const LinkSpec& link = together ? site.inside : problem.cluster.network;
-  return tie_exchange(problem, Setting{.shape = plan.shape}, link, site.per_node, tied).seconds;
-}
-
-void check(const Problem& problem, const Plan& plan, const LayerSumsByKind& sums) {
-  int layer = 0;
-  for (const StagePlan& stage : plan.stages) {
-    TWOBW_ASSERT(stage.first_layer == layer && stage.last_layer > layer, "layers [{}, {}) after {}",
-                 stage.first_layer, stage.last_layer, layer);
-    TWOBW_ASSERT(std::ssize(stage.nodes) == plan.shape.replicas && stage.devices.size() == stage.nodes.size(),
-                 "{} nodes and {} devices for {} replicas", stage.nodes.size(), stage.devices.size(),
-                 plan.shape.replicas);
-    TWOBW_ASSERT(sums[stage.kind] != nullptr, "no costs of {} sequences on device kind {}",
-                 plan.shape.microbatch, stage.kind);
-    layer = stage.last_layer;
-  }
-  TWOBW_ASSERT(layer == std::ssize(problem.layers), "{} of {} layers placed", layer, problem.layers.size());
+double flush(const Setting& setting, std::span<const StageTiming> stages, bool links) {
+  const Sharing sharing = sharing_of(setting, stages, links);
+  return round_trip(stages) +
+         (setting.shape.microbatches - 1) * std::max(period(setting, stages), sharing.microbatch) +
+         longest_tail(stages, sharing);
 }
 
 }  // namespace
-
-schedule::Spec spec_of(const Setting& setting, int stages) {
-  schedule::Spec spec{.shape = setting.shape};
-  spec.shape.stages = stages;
-  spec.shape.extra += setting.extra_a_boundary * (stages - 1);
-  return spec;
-}
-
-bool stalls(const Setting& setting) {
-  return setting.shape.schedule == Kind::Flush || setting.one_gradient();
-}
-
-const StateBytes& state_of(const Problem& problem, schedule::Kind kind) {
-  return !schedule::is_delayed(kind) && problem.synchronous_state ? *problem.synchronous_state
-                                                                  : problem.state;
-}
-
-const CostColumn* column_of(const Problem& problem, int kind, int microbatch) {
-  for (const CostColumn& column : problem.costs[kind].columns) {
-    if (column.microbatch == microbatch) return &column;
-  }
-  return nullptr;
-}
 
 double update_share(const Setting& setting, int in_flight, const StageTiming& stage) {
   return update_share(setting, in_flight, setting.shape.microbatches - in_flight + 1, stage);
@@ -145,126 +191,55 @@ double update_share(const Setting& setting, int in_flight, int slack, const Stag
   return (stage.step + wait) / setting.shape.microbatches;
 }
 
-double update_seconds(const Setting& setting, std::span<const StageTiming> stages) {
-  const double others = setting.shape.microbatches - 1;
+double update_seconds(const Setting& setting, std::span<const StageTiming> stages, bool links) {
   switch (setting.shape.schedule) {
     case Kind::TwoBW:
-      return two_bw(setting, stages);
+      return two_bw(setting, stages, links);
     case Kind::Flush:
-      return round_trip(stages) + others * period(setting, stages) + longest_tail(stages);
+      return flush(setting, stages, links);
     case Kind::GPipe:
-      return gpipe(setting, stages);
+      return gpipe(setting, stages, links);
     case Kind::Sequential:
-      return setting.shape.microbatches * round_trip(stages) + longest_tail(stages);
+      return setting.shape.microbatches * round_trip(stages) +
+             longest_tail(stages, sharing_of(setting, stages, links));
     case Kind::Stash:
       break;
   }
   TWOBW_ASSERT(false, "no time model of schedule {}", name(setting.shape.schedule));
 }
 
-double step_seconds(const CostTable& costs, const Setting& setting) {
-  return costs.step_per_parameter + (setting.shape.predicts() ? costs.predict_per_parameter : 0);
+bool stages_wait_for_links(const Problem& problem) {
+  if (!problem.links) return false;
+  return problem.cluster.network.shared ||
+         std::ranges::any_of(problem.cluster.nodes, [](const Node& node) { return node.link.shared; }) ||
+         std::ranges::any_of(problem.layers, [](const LayerShape& layer) { return layer.tied > 0; });
 }
 
-StageTiming timing_of(const Problem& problem, const Setting& setting, const Site& site, const StageLoad& load,
-                      bool recompute) {
-  const StateBytes& state = state_of(problem, setting.shape.schedule);
-  const CostTable& costs = problem.costs[site.kind];
-  return {.forward = load.forward,
-          .backward = load.backward + (recompute ? load.forward : 0),
-          .step = step_seconds(costs, setting) * load.parameters,
-          .reduce = all_reduce_seconds(problem.cluster.network, site, state.gradients * load.parameters)};
-}
-
-Transfer tie_exchange(const Problem& problem, const Setting& setting, const LinkSpec& link, int at_once,
-                      double tied) {
-  return transfer(link, at_once, state_of(problem, setting.shape.schedule).gradients * tied);
-}
-
-int slack_that_hides(const Setting& setting, std::span<const StageTiming> stages) {
+int slack_that_hides(const Setting& setting, std::span<const StageTiming> stages, bool links) {
   if (!setting.shape.predicts()) return 1;
   const int d = static_cast<int>(std::ssize(stages)), never = std::max(1, setting.shape.microbatches);
-  schedule::Spec spec = spec_of(setting, d);
+  const schedule::Spec spec = spec_of(setting, d);
+  const Sharing sharing = sharing_of(setting, stages, links);
+  const double pace = std::max(period(setting, stages), sharing.microbatch);
   double least = 1;
   for (int r = 0; r < d; ++r) {
-    if (stages[r].reduce <= 0) continue;
+    const StageTiming& stage = stages[r];
+    // What is sent from microbatch to microbatch leaves the rest of the link.
+    const double rest = stage.sum + stage.tie_busy > 0 ? 1 - sharing.microbatch / pace : 1;
+    const double seconds = (sharing.queues[r] + stage.reduce + stage.tie) / std::max(rest, 1e-3);
+    if (seconds <= 0) continue;
     // A stage further on has more: it completes its gradient earlier.
     const int more = schedule::in_flight_bound(spec, 0) - schedule::in_flight_bound(spec, r);
-    least = std::max(least, std::ceil(stages[r].reduce / stages[r].compute()) - more);
+    least = std::max(least, std::ceil(seconds / stage.compute()) - more);
   }
   if (!(least < never)) return never;
-  spec.shape.slack = static_cast<int>(least);
-  return schedule::settles(spec) ? spec.shape.slack : never;
-}
-
-Estimate evaluate(const Problem& problem, Plan plan) {
-  std::map<int, LayerSums> by_kind;
-  LayerSumsByKind sums(problem.costs.size(), nullptr);
-  for (const StagePlan& stage : plan.stages) {
-    const CostColumn* column = column_of(problem, stage.kind, plan.shape.microbatch);
-    if (column != nullptr)
-      sums[stage.kind] = &by_kind.try_emplace(stage.kind, problem.layers, *column).first->second;
-  }
-  return evaluate(problem, std::move(plan), sums);
-}
-
-Estimate evaluate(const Problem& problem, Plan plan, const LayerSumsByKind& sums) {
-  check(problem, plan, sums);
-  plan.shape = shape_of(plan);
-  const int d = static_cast<int>(std::ssize(plan.stages));
-  plan.shape.slack = problem.fixed.slack.value_or(1);
-  Setting setting{.shape = plan.shape};
-  std::vector<StageLoad> loads;
-  std::vector<StageTiming> timings;
-  for (int r = 0; r < d; ++r) {
-    const StagePlan& stage = plan.stages[r];
-    loads.push_back(sums[stage.kind]->of(stage.first_layer, stage.last_layer));
-    StageTiming timing =
-        timing_of(problem, setting, site_of(problem.cluster, stage), loads[r], stage.recompute);
-    timing.reduce += tie_seconds(problem, plan, r, loads[r].tied);
-    if (r + 1 < d) {
-      const Transfer send = transfer_between(problem.cluster, stage, plan.stages[r + 1], loads[r].output);
-      timing.send = send.seconds;
-      timing.busy = send.busy;
-    }
-    timings.push_back(timing);
-  }
-  if (!problem.fixed.slack) setting.shape.slack = plan.shape.slack = slack_that_hides(setting, timings);
-  const schedule::Spec spec = spec_of(setting, d);
-  const StateBytes& state = state_of(problem, setting.shape.schedule);
-  Estimate estimate;
-  for (int r = 0; r < d; ++r) {
-    StagePlan& stage = plan.stages[r];
-    const StageTiming& timing = timings[r];
-    stage.forward = timing.forward;
-    stage.backward = timing.backward;
-    stage.step = timing.step;
-    stage.reduce = timing.reduce;
-    stage.send = timing.send;
-    stage.memory = footprint(spec, r, loads[r], state, stage.recompute);
-    stage.capacity = problem.cluster.kinds[stage.kind].memory;
-    const double over = excess(stage.memory.total(), stage.capacity * (1 - problem.margin));
-    if (r == 0 || over > estimate.over) {
-      estimate.over = over;
-      estimate.tightest = r;
-    }
-    estimate.footprint += plan.shape.replicas * stage.memory.total();
-    plan.modelled |= problem.costs[stage.kind].modelled;
-  }
-
-  plan.update_seconds = update_seconds(setting, timings);
-  const double sequences =
-      static_cast<double>(plan.shape.microbatch) * plan.shape.replicas * plan.shape.microbatches;
-  plan.sequences_per_s = sequences / plan.update_seconds;
-  plan.tokens_per_s = plan.sequences_per_s * problem.context;
-  plan.utilisation = 0;
-  for (StagePlan& stage : plan.stages) {
-    const double busy = plan.shape.microbatches * (stage.forward + stage.backward) + stage.step;
-    stage.busy = busy / plan.update_seconds;
-    plan.utilisation += stage.busy / d;
-  }
-  estimate.plan = std::move(plan);
-  return estimate;
+  const auto seconds = [&](int slack) {
+    Setting with = setting;
+    with.shape.slack = slack;
+    return schedule::settles(spec_of(with, d)) || slack == never ? update_seconds(with, stages, links)
+                                                                 : kNoUpdate;
+  };
+  return seconds(static_cast<int>(least)) <= seconds(never) * (1 + 1e-12) ? static_cast<int>(least) : never;
 }
 
 }  // namespace twobw::planner

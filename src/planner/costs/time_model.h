@@ -1,5 +1,4 @@
-// How long an update takes, in closed form. evaluate() is the one definition of a plan's forecast: the
-// search only looks for the plan that it likes best.
+// How long an update takes, in closed form.
 //
 // Stage r of d computes F_r = f_r + b_r a microbatch (and f_r again where it recomputes), a transfer to the
 // next stage takes c_r each way, n_r microbatches are in flight (schedule::in_flight_bound). One microbatch
@@ -14,11 +13,16 @@
 //
 //   P = max over r <= q of S(r,q) / (n_r-n_q+1)             (q = r: the computation of the stage itself)
 //
-// and with each link busy for l_r a transfer, at least l_r. An update of m microbatches takes
+// and with each link busy for l_r a transfer, at least l_r. The stages of a node share its end of the
+// network, where that is shared: P is at least what all of them send a microbatch, and an update at least
+// what they send in all, their sums and a tie with it (planner/costs/shared_links.h). An update of m
+// microbatches takes
 //
 //   2bw         m max(P, F_r + (step_r + max(0, reduce_r - (m-n_r+1) F_r)) / m)
 //               (m-n_r+1 microbatches run between the end of a batch's gradients and the need for them;
-//               replicas that predict sum their gradients a second time, while one microbatch runs)
+//               replicas that predict sum their gradients a second time, while one microbatch runs; reduce_r
+//               has what the sums of other stages of the node leave of theirs before it) and at least what
+//               the exchange of a tie makes of it
 //   ..., with one gradient buffer the same, but at least
 //               S' + (m-1) P + max (reduce_r + step_r)
 //               (no stage runs a backward of the next batch before the first stage has run the last of this
@@ -37,46 +41,10 @@
 #pragma once
 
 #include <span>
-#include <vector>
 
-#include "planner/costs/layer_sums.h"
-#include "planner/costs/plan.h"
-#include "planner/costs/transfers.h"
+#include "planner/costs/stage_timing.h"
 
 namespace twobw::planner {
-
-// What all stages of a plan share.
-struct Setting {
-  PipelineShape shape;       // the stages apart, which are what a search looks for
-  int extra_a_boundary = 0;  // extra microbatches in flight besides, for every boundary between two stages
-
-  bool one_gradient() const { return shape.schedule == schedule::Kind::TwoBW && !shape.second_gradient; }
-
-  friend bool operator==(const Setting&, const Setting&) = default;
-};
-// With so many stages.
-schedule::Spec spec_of(const Setting& setting, int stages);
-
-// Whether all stages wait for each other once an update: for the way there and back under flush, for the way
-// back under 2bw with one gradient buffer.
-bool stalls(const Setting& setting);
-
-// Training state a parameter under this schedule.
-const StateBytes& state_of(const Problem& problem, schedule::Kind schedule);
-
-// The costs of one kind of device at one microbatch size; null where there are none.
-const CostColumn* column_of(const Problem& problem, int kind, int microbatch);
-
-// One stage's part in the formulas above, in seconds.
-struct StageTiming {
-  double forward = 0, backward = 0;  // backward includes recomputation
-  double step = 0;
-  double reduce = 0;
-  double send = 0;  // one transfer to the next stage
-  double busy = 0;  // of the link, for one such transfer
-
-  double compute() const { return forward + backward; }
-};
 
 // Seconds that stage r's step and reduction add to every microbatch of an update, under 2BW, if `slack`
 // microbatches run before the update is needed: as many as there can be, where it is not said.
@@ -84,42 +52,11 @@ double update_share(const Setting& setting, int in_flight, int slack, const Stag
 double update_share(const Setting& setting, int in_flight, const StageTiming& stage);
 // The least slack (base/pipeline_shape.h) that hides all reductions; where none does one that is never used,
 // so that all microbatches run on predicted weights.
-int slack_that_hides(const Setting& setting, std::span<const StageTiming> stages);
-// The formulas.
-double update_seconds(const Setting& setting, std::span<const StageTiming> stages);
+int slack_that_hides(const Setting& setting, std::span<const StageTiming> stages, bool links = true);
+// The formulas; `links`: with what stages do to each other over links that they share.
+double update_seconds(const Setting& setting, std::span<const StageTiming> stages, bool links = true);
 
-// Of a parameter, an update: the step, and the prediction where there is one. Where both are made in one pass
-// they take less.
-double step_seconds(const CostTable& costs, const Setting& setting);
-
-// Computation, step and the all-reduce over replicas; the neighbours are not known here.
-StageTiming timing_of(const Problem& problem, const Setting& setting, const Site& site, const StageLoad& load,
-                      bool recompute);
-
-// The exchange of a tied weight's gradient between two stages counts where the foremost of them
-// stands: that one ends its batch last, so nobody has more need of haste.
-Transfer tie_exchange(const Problem& problem, const Setting& setting, const LinkSpec& link, int at_once,
-                      double tied);
-
-// Bytes beyond the capacity; as good as none is none.
-inline double excess(double bytes, double capacity) {
-  const double over = bytes - capacity;
-  return over > 0 && over < 1e-9 * capacity ? 0 : over;
-}
-
-struct Estimate {
-  Plan plan;             // with its forecast
-  int tightest = 0;      // the stage that exceeds its memory most, or has least to spare
-  double over = 0;       // by so many bytes beyond what the margin leaves; at most 0: the plan fits
-  double footprint = 0;  // bytes of all devices together
-
-  bool fits() const { return over <= 0; }
-};
-
-// Any placement will do, also such as the search never makes. The plan must be whole: every layer in one
-// stage, `replicas` devices a stage, all of its kind.
-Estimate evaluate(const Problem& problem, Plan plan);
-// The same where the sums are known.
-Estimate evaluate(const Problem& problem, Plan plan, const LayerSumsByKind& sums);
+// Whether `links` makes any difference.
+bool stages_wait_for_links(const Problem& problem);
 
 }  // namespace twobw::planner

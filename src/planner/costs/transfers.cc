@@ -33,12 +33,6 @@ Transfer transfer(const LinkSpec& link, int at_once, double bytes) {
   return {.seconds = link.latency + busy, .busy = busy};
 }
 
-int stages_on_node(const Node& node, int per_node) {
-  int stages = 0;
-  for (const Island& island : node.islands) stages += island.count / per_node;
-  return std::max(1, stages);
-}
-
 Site site_of(const Cluster& cluster, const StagePlan& stage) {
   const std::vector<Share> replicas = shares(stage.nodes);
   Site site{.kind = stage.kind, .nodes = static_cast<int>(replicas.size()), .per_node = 0};
@@ -46,9 +40,6 @@ Site site_of(const Cluster& cluster, const StagePlan& stage) {
     const LinkSpec& link = cluster.nodes[node].link;
     if (site.per_node == 0 || link.bandwidth < site.inside.bandwidth) site.inside = link;
     site.per_node = std::max(site.per_node, count);
-  }
-  for (auto [node, count] : replicas) {
-    site.crowd = std::max(site.crowd, stages_on_node(cluster.nodes[node], site.per_node));
   }
   return site;
 }
@@ -75,14 +66,18 @@ Transfer transfer_between(const Cluster& cluster, const StagePlan& from, const S
   return slowest;
 }
 
-double all_reduce_seconds(const LinkSpec& network, const Site& site, double bytes) {
-  if (site.nodes * site.per_node == 1) return 0;
+Transfer all_reduce(const LinkSpec& network, const Site& site, double bytes) {
+  if (site.nodes * site.per_node == 1) return {};
   // All devices of a ring send at once.
   const double inside = site.inside.bandwidth / (site.inside.shared ? site.per_node : 1);
-  if (site.nodes == 1) return simulator::ring_all_reduce(bytes, site.per_node, channel(site.inside, inside));
-  const double between = network.bandwidth * (network.shared ? 1.0 / site.crowd : site.per_node);
-  return simulator::hierarchical_all_reduce(bytes, site.nodes, site.per_node, channel(site.inside, inside),
-                                            channel(network, between));
+  if (site.nodes == 1)
+    return {.seconds = simulator::ring_all_reduce(bytes, site.per_node, channel(site.inside, inside))};
+  const double between = network.bandwidth * (network.shared ? 1 : site.per_node);
+  const double seconds = simulator::hierarchical_all_reduce(
+      bytes, site.nodes, site.per_node, channel(site.inside, inside), channel(network, between));
+  const simulator::Channel no_latency{.latency = 0, .bandwidth = between};
+  return {.seconds = seconds,
+          .busy = network.shared ? simulator::ring_all_reduce(bytes, site.nodes, no_latency) : 0};
 }
 
 }  // namespace twobw::planner

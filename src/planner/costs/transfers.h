@@ -13,13 +13,10 @@ struct Site {
   int nodes = 1;
   int per_node = 1;
   LinkSpec inside;  // between devices of a node
-  // Stages for which such a node has room: their sums over nodes share its end of the network.
-  int crowd = 1;
 };
-int stages_on_node(const Node& node, int per_node);
 
 struct Transfer {
-  double seconds = 0;  // until it has arrived
+  double seconds = 0;  // until it has arrived, where nothing else is on the way
   double busy = 0;     // of the link
 };
 // One of so many transfers of `bytes` that cross a node's end of the link at once.
@@ -30,7 +27,8 @@ Transfer transfer_between(const Cluster& cluster, const StagePlan& from, const S
 
 Site site_of(const Cluster& cluster, const StagePlan& stage);
 
-// A ring among replicas on one node; else rings inside nodes and one between them.
-double all_reduce_seconds(const LinkSpec& network, const Site& site, double bytes);
+// A ring among replicas on one node; else rings inside nodes and one between them. Busy is the node's end of
+// the network, where the node's devices share it.
+Transfer all_reduce(const LinkSpec& network, const Site& site, double bytes);
 
 }  // namespace twobw::planner

@@ -50,7 +50,8 @@ Json setting_json(const Plan& plan) {
           {"extra", plan.shape.extra},
           {"second_gradient", plan.shape.second_gradient},
           {"predict", plan.shape.predict},
-          {"slack", plan.shape.slack}};
+          {"slack", plan.shape.slack},
+          {"shard_state", plan.shape.shard_state}};
 }
 
 Json plan_json(const Problem& problem, const Estimate& estimate) {

@@ -90,13 +90,14 @@ std::string gradient_buffers(const Plan& plan) {
 std::string setting_line(const Problem& problem, const Plan& plan) {
   const int sequences = plan.shape.microbatch * plan.shape.microbatches * plan.shape.replicas;
   const std::string gradients = gradient_buffers(plan);
-  return fmt::format("{}: {} x {}, {} of {} an update on each: batch {} of at most {}{}{}\n",
+  return fmt::format("{}: {} x {}, {} of {} an update on each: batch {} of at most {}{}{}{}\n",
                      schedule::name(plan.shape.schedule), plural(std::ssize(plan.stages), "stage"),
                      plural(plan.shape.replicas, "replica"),
                      plural(plan.shape.microbatches, "microbatch", "es"),
                      plural(plan.shape.microbatch, "sequence"), sequences, problem.batch,
                      plan.shape.extra > 0 ? fmt::format("; {} extra in flight", plan.shape.extra) : "",
-                     gradients.empty() ? "" : "; " + gradients);
+                     gradients.empty() ? "" : "; " + gradients,
+                     plan.shape.shards() ? "; replicas share the optimizer's state" : "");
 }
 
 // Empty where nothing is predicted.

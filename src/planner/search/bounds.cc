@@ -50,7 +50,9 @@ Bounds::Bounds(const Problem& problem, const Setting& setting, const Places& pla
 
   StageLoad part;
   part.parameters = std::max(largest, parameters_.back() / stages_);
-  forward_ = backward_ = tail_ = kUnlimited;
+  StageLoad whole;
+  whole.parameters = parameters_.back();
+  forward_ = backward_ = tail_ = sums_ = crossing_ = kUnlimited;
   for (const Site& site : places.sites()) {
     if (sums[site.kind] == nullptr) continue;
     const StageLoad all = sums[site.kind]->of(0, layers);
@@ -59,12 +61,48 @@ Bounds::Bounds(const Problem& problem, const Setting& setting, const Places& pla
     backward_ = std::min(backward_, std::max(all.backward / stages_, most.backward));
     const StageTiming timing = timing_of(problem, setting, site, part, false);
     tail_ = std::min(tail_, timing.reduce + timing.step);
+    const int sums_an_update = setting.shape.predicts() ? 2 : 1;
+    sums_ = std::min(sums_, sums_an_update * timing_of(problem, setting, site, whole, false).sum);
+    for (int layer = 0; layer + 1 < layers; ++layer) {
+      const double output = sums[site.kind]->output(layer);
+      crossing_ = std::min(crossing_, transfer(problem.cluster.network, site.per_node, output).busy);
+    }
   }
-  for (double* bound : {&forward_, &backward_, &tail_}) *bound *= 1 - kSame;
+  const bool shared = problem.links && problem.cluster.network.shared && layers > 1;
+  if (!shared) sums_ = crossing_ = 0;
+  for (double* bound : {&forward_, &backward_, &tail_, &sums_, &crossing_}) *bound *= 1 - kSame;
+  for (const Place& place : places.all()) {
+    if (place.groups == 0) continue;
+    if (std::ssize(most_stages_) < place.groups) most_stages_.resize(place.groups);
+    int& most = most_stages_[place.groups - 1];
+    most = std::max(most, std::min(place.stages, stages_));
+  }
+  if (!shared) most_stages_ = {stages_};
+  pace_ = pace(stages_);
+}
+
+// On so many groups of nodes: of the stages there, and of the ends of the network.
+double Bounds::pace(int stages, int groups) const {
+  const double computing = std::max(slowest_, compute() / std::min(stages, most_stages_[groups - 1]));
+  return std::max(computing * (1 - kSame), std::min(groups - 1, 2) * crossing_);
 }
 
 double Bounds::pace(int stages) const {
-  return std::max(slowest_, compute() / stages) * (1 - kSame);
+  double least = kUnlimited;
+  for (int groups = 1; groups <= std::ssize(most_stages_); ++groups)
+    least = std::min(least, pace(stages, groups));
+  return least;
+}
+
+// 2BW. All groups together send every microbatch over the boundaries between them, there and back.
+double Bounds::update_of_links(int stages) const {
+  const double m = setting_.shape.microbatches;
+  double least = kUnlimited;
+  for (int groups = 1; groups <= std::ssize(most_stages_); ++groups) {
+    const double sent = (2.0 * (groups - 1) * m * crossing_ + sums_) / groups;
+    least = std::min(least, std::max(m * pace(stages, groups), sent));
+  }
+  return least;
 }
 
 int Bounds::useful_stages() const {
@@ -76,7 +114,7 @@ double Bounds::update(int stages) const {
   const double stalled = way() + (m - 1) * pace(stages) + tail_;
   switch (setting_.shape.schedule) {
     case Kind::TwoBW:
-      return std::max({m * pace(stages), tail_, setting_.one_gradient() ? stalled : 0});
+      return std::max({update_of_links(stages), tail_, setting_.one_gradient() ? stalled : 0});
     case Kind::Flush:
       return stalled;
     case Kind::GPipe:

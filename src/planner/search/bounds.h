@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "planner/costs/layer_sums.h"
-#include "planner/costs/time_model.h"
+#include "planner/costs/stage_timing.h"
 #include "planner/search/placement.h"
 
 namespace twobw::planner {
@@ -33,7 +33,7 @@ class Bounds {
 
   // Seconds, of any plan at least:
   double update() const { return update(stages_); }
-  double pace() const { return pace(stages_); }
+  double pace() const { return pace_; }
   double compute() const { return compute_.back(); }  // of one microbatch, all stages together
   double way() const { return way_.back(); }          // that all stages wait for once an update
   double forward() const { return forward_; }         // of the slowest stage
@@ -50,11 +50,18 @@ class Bounds {
   const std::vector<double>& parameters_before() const { return parameters_; }
 
  private:
+  double pace(int stages, int groups) const;
+  double update_of_links(int stages) const;
+
   Setting setting_;
   int stages_;
   bool possible_ = false;
   double slowest_ = 0;  // layer
   double forward_ = 0, backward_ = 0, tail_ = 0;
+  double sums_ = 0;  // over replicas, an update: with ends of the network busy, all groups of nodes together
+  double crossing_ = 0;  // one transfer from a group to another: with an end busy
+  double pace_ = 0;
+  std::vector<int> most_stages_;  // by groups, less one
   std::vector<double> compute_, way_, parameters_;
 };
 

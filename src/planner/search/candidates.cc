@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <utility>
@@ -58,17 +59,30 @@ class Search {
 
   SearchResult run() {
     for (int replicas : replicas_to_try(problem_)) add_families(replicas);
+    // Those of 2bw are mostly best, and others need no more than to be shown beside them.
+    std::stable_sort(groups_.begin(), groups_.end(), [](const Group& a, const Group& b) {
+      return a.candidate.schedule == Kind::TwoBW && b.candidate.schedule != Kind::TwoBW;
+    });
     for (Group& group : groups_) find_good(group);
     // What might be best is looked at first: all that follows is measured by it.
     std::stable_sort(groups_.begin(), groups_.end(), [](const Group& a, const Group& b) {
       return throughput(a.candidate.best) > throughput(b.candidate.best);
     });
+    if (stages_wait_for_links(problem_)) affordable_ = effort_ + std::max(kFew, effort_ / 2);
     for (Group& group : groups_) find_best(group);
     for (Group& group : groups_) settle(group);
     return std::move(result_);
   }
 
  private:
+  // What cannot come near the best of all is shown with a plan that others of the candidate exceed by less.
+  static constexpr double kFar = 1.25;
+  // 2bw with two gradient buffers is searched sooner than others, and so in a wider vicinity of the best.
+  static constexpr double kSoonNear = 0.1;
+  // Bounds say little of plans that wait for shared links. Once every candidate has a good plan,
+  // what is left is given so much work, or half as much as until then.
+  static constexpr std::int64_t kFew = 2'500'000;
+
   // One way of spreading replicas, one microbatch size, one or two gradient buffers.
   struct Cell {
     const Places* places;
@@ -128,7 +142,8 @@ class Search {
                                .extra = fixed_extra(problem_, schedule),
                                .second_gradient = second,
                                .predict = problem_.fixed.predict.value_or(true),
-                               .slack = problem_.fixed.slack.value_or(1)}},
+                               .slack = problem_.fixed.slack.value_or(1),
+                               .shard_state = problem_.fixed.shard_state.value_or(false)}},
                     cells);
         }
       }
@@ -166,29 +181,53 @@ class Search {
     const bool more = extras_to_try(problem_, group.candidate.schedule).size() > 1;
     for (Cell& cell : group.cells) {
       if (cell.at_most <= throughput(best)) continue;
+      if (cell.at_most < (1 - options_.near) * good_ && cell.at_most <= kFar * throughput(best)) continue;
       Partition partition = partition_of(cell);
       const double below = update_to_beat(cell.setting, throughput(best));
       std::optional<Estimate> plan = partition.good(below);
       // What has nothing better now may have with more in flight.
       cell.promising = plan || (more && (!best || partition.may_beat(below)));
-      result_.stages += partition.considered();
-      if (throughput(plan) <= throughput(best)) continue;
-      best = std::move(plan);
-      group.winner = cell;
+      count(partition);
+      if (throughput(plan) <= throughput(best)) {
+        if (plan) group.candidate.others.push_back(std::move(*plan));
+        continue;
+      }
+      replace_best(group, std::move(plan), cell);
+      good_ = std::max(good_, throughput(best));
     }
+  }
+
+  void count(const Partition& partition) {
+    result_.stages += partition.considered();
+    effort_ += partition.effort();
+  }
+
+  static void replace_best(Group& group, std::optional<Estimate> plan, const Cell& cell) {
+    std::optional<Estimate>& best = group.candidate.best;
+    if (best) group.candidate.others.push_back(std::move(*best));
+    best = std::move(plan);
+    group.winner = cell;
   }
 
   // Sequences a second that such a plan of the candidate must exceed to matter: those of the candidate's
   // best, where it may come near the best of all, or where that is soon found.
   double to_beat(const Candidate& candidate, const Setting& setting) const {
     const double own = throughput(candidate.best);
-    if (setting.shape.schedule == Kind::TwoBW && !stalls(setting)) return own;
-    return std::max(own, (1 - options_.near) * throughput(best_));
+    return std::max(own, (1 - near(setting)) * throughput(best_));
+  }
+  double near(const Setting& setting) const {
+    const bool soon = setting.shape.schedule == Kind::TwoBW && !stalls(setting);
+    return soon ? std::max(options_.near, kSoonNear) : options_.near;
   }
 
   // All plans of the candidate that matter.
   void find_best(Group& group) {
     for (Cell cell : group.cells) {
+      if (effort_ >= affordable_) {
+        result_.exact = false;
+        result_.restriction = "of plans that wait for shared links, those looked at that seemed best";
+        break;
+      }
       if (!cell.promising || cell.at_most <= to_beat(group.candidate, cell.setting) * (1 + kSame)) continue;
       const std::vector<int> extras = extras_to_try(problem_, cell.setting.shape.schedule);
       for (int extra : extras) {
@@ -198,27 +237,26 @@ class Search {
         std::optional<Estimate> found =
             partition.fastest(update_to_beat(cell.setting, to_beat(group.candidate, cell.setting)));
         if (throughput(found) > throughput(group.candidate.best)) {
-          group.candidate.best = std::move(found);
-          group.winner = cell;
+          replace_best(group, std::move(found), cell);
           if (throughput(group.candidate.best) > throughput(best_)) best_ = group.candidate.best;
         }
         const double left = to_beat(group.candidate, cell.setting);
         const bool enough = extra == 0 && extras.size() > 1 && left > 0 &&
                             !partition.may_beat(update_to_beat(cell.setting, left));
-        result_.stages += partition.considered();
+        count(partition);
         if (enough) break;
       }
     }
     if (throughput(group.candidate.best) > throughput(best_)) best_ = group.candidate.best;
   }
 
-  // A second gradient buffer never costs time.
+  // A second gradient buffer never costs time, but for what the time model overestimates.
   void double_gradients(Group& group) {
     if (problem_.fixed.second_gradient || group.winner->setting.shape.second_gradient) return;
     Plan plan = group.candidate.best->plan;
     plan.shape.second_gradient = true;
     Estimate doubled = evaluate(problem_, std::move(plan), sums_.at(group.winner->setting.shape.microbatch));
-    if (!doubled.fits()) return;
+    if (!doubled.fits() || throughput(doubled) < throughput(group.candidate.best)) return;
     group.candidate.best = std::move(doubled);
     group.winner->setting.shape.second_gradient = true;
   }
@@ -274,6 +312,8 @@ class Search {
   std::vector<std::unique_ptr<Places>> places_;
   Frontier::Workspace space_;
   std::vector<Group> groups_;
+  std::int64_t effort_ = 0, affordable_ = std::numeric_limits<std::int64_t>::max();
+  double good_ = 0;               // sequences a second, of the best that was soon found
   std::optional<Estimate> best_;  // of all
   SearchResult result_;
 };

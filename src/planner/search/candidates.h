@@ -7,13 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "planner/costs/estimate.h"
 #include "planner/costs/plan.h"
-#include "planner/costs/time_model.h"
 
 namespace twobw::planner {
 
 struct SearchOptions {
-  // Rank the best plans of so many candidates again by simulation; 0: trust the time model.
+  // Rank the best plans of so many candidates again by simulation, and twice as many others that would be
+  // better by the time model than the best of those is by simulation; 0: trust the time model.
   int simulate = 8;
   // Families that come so near the best have their own best plan, others one not far from it.
   double near = 0.02;
@@ -36,12 +37,12 @@ struct Candidate {
   schedule::Kind schedule = schedule::Kind::TwoBW;
   int replicas = 1;
   Standing standing = Standing::NotAllowed;
-  // The best that fits; where the candidate cannot come near the best, and is not of 2bw with two gradient
-  // buffers, one not far from it.
+  // The best that fits; where the candidate cannot come near the best of all, one not far from it.
   // Where none fits the one that comes closest to it.
   std::optional<Estimate> best;
-  double ratio = 0;    // its throughput, of the chosen plan's; both simulated, where both were
-  std::string reason;  // why it lost, in words; empty for the best
+  std::vector<Estimate> others;  // that fit and were found before it, of other settings mostly
+  double ratio = 0;              // its throughput, of the chosen plan's; both simulated, where both were
+  std::string reason;            // why it lost, in words; empty for the best
 };
 
 // When nothing fits.

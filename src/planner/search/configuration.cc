@@ -26,7 +26,7 @@ Problem problem_of(const Config& config, Cluster cluster, std::vector<CostTable>
                                                       /*predicts=*/false),
                      .batch = pipeline.batch(),
                      .context = config.model.context,
-                     .fixed = {.predict = pipeline.predict}};
+                     .fixed = {.predict = pipeline.predict, .shard_state = pipeline.shard_state}};
   problem.state.fixed_places = problem.synchronous_state->fixed_places =
       std::ranges::any_of(problem.costs, &CostTable::fixed_places);
   return problem;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "planner/costs/time_model.h"
+
 namespace twobw::planner {
 
 using schedule::Kind;
@@ -125,6 +127,8 @@ void Frontier::insert(const Label& label) {
   int& head = space_.heads[cell(label.place, label.layer)];
   if (is_dominated(label, head)) return;
   space_.slacks[cell(label.place, label.layer)] = label.slack;
+  Workspace::Taken& taken = space_.taken[label.place];
+  taken = {std::min(taken.first, label.layer), std::max(taken.last, label.layer)};
   for (int* link = &head; *link >= 0;) {
     if (no_worse(label, labels_[*link])) {
       *link = labels_[*link].next;
@@ -194,6 +198,7 @@ double Frontier::slack_of(const Stage& stage, double compute, const Label& rest)
 
 // The label of the stage in front of another label.
 void Frontier::append(const Stage& stage, int parent, int place) {
+  ++appended_;
   const Label& rest = labels_[parent];
   Label label{.parent = parent, .place = place, .layer = stage.first, .recompute = stage.recompute};
   const StageTiming& timing = stage.timing;
@@ -202,7 +207,7 @@ void Frontier::append(const Stage& stage, int parent, int place) {
     if (waits(stage)) label.slack = slack_of(stage, timing.compute(), rest);
     if (label.slack > 0) return;
     label.span = rest.span + way(timing.compute(), timing.backward, timing.send);
-    label.tail = std::max({rest.tail, timing.reduce + timing.step, bounds_.tail()});
+    label.tail = std::max({rest.tail, timing.reduce + timing.tie + timing.step, bounds_.tail()});
     label.total = span_weight_ * label.span + label.tail;
     if (goal_ == Goal::Span) label.slack = label.total / span_weight_;
     if (setting_.shape.schedule == Kind::GPipe) {
@@ -271,7 +276,8 @@ void Frontier::extend(int place, const Advance& advance) {
   const std::vector<double>& parameters = bounds_.parameters_before();
   const double* known_slack = &space_.slacks[cell(advance.place, 0)];
   // Short stages first: they leave most slack, and most of what is worse is then passed over unseen.
-  for (stage.last = 1; stage.last <= layers_; ++stage.last) {
+  const Workspace::Taken taken = space_.taken[place];
+  for (stage.last = std::max(1, taken.first); stage.last <= taken.last; ++stage.last) {
     const int head = heads[stage.last];
     if (head < 0) continue;
     if (stage.after > 0) {
@@ -319,6 +325,7 @@ void Frontier::run(Goal goal, const Limits& limits) {
   labels_.clear();
   space_.heads.assign(cell(static_cast<int>(places_.all().size()), 0), -1);
   space_.slacks.assign(space_.heads.size(), kUnlimited);
+  space_.taken.assign(places_.all().size(), {layers_, -1});
   insert({.slack = goal == Goal::Memory ? limits.floor : -kUnlimited, .layer = layers_});
   const bool any = goal == Goal::Fits || goal == Goal::Bound;
   for (int place = 0; place < std::ssize(places_.all()); ++place) {
@@ -347,6 +354,36 @@ Estimate Frontier::estimate(int label) const {
   }
   plan.shape.extra = spec_of(setting_, static_cast<int>(plan.stages.size())).shape.extra;
   return evaluate(problem_, std::move(plan), sums_);
+}
+
+double Frontier::seconds(int end) const {
+  std::vector<StageTiming> timings;
+  for (int i = end; labels_[i].parent >= 0; i = labels_[i].parent) {
+    const Label &label = labels_[i], &rest = labels_[label.parent];
+    const Place &here = places_.all()[label.place], &next = places_.all()[rest.place];
+    const LayerSums& sums = *sums_[places_.sites()[here.site].kind];
+    const StageLoad load = sums.of(label.layer, rest.layer);
+    const bool tie = load.tied > 0 && label.layer <= first_tied_;
+    StageTiming timing = costs_.timing(here.site, load, label.recompute, tie, here.groups == 1);
+    if (labels_[label.parent].parent >= 0) {
+      const auto advance = std::ranges::find(next.next, label.place, &Advance::place);
+      const Transfer send =
+          costs_.send(here.site, next.site, advance->same_group, sums.output(rest.layer - 1));
+      timing.send = send.seconds;
+      timing.busy = send.busy;
+      timing.leaves = !advance->same_group;
+      timing.shares = costs_.shares(here.site, timing.leaves);
+    } else if (!timings.empty() && timings.front().tie_leaves) {
+      timing.tie_leaves = true;
+      timing.tie_busy = costs_.tie_busy(here.site);
+    }
+    timings.push_back(timing);
+  }
+  Setting setting = setting_;
+  // As late as can be: evaluate() finds out what does.
+  if (setting.shape.predicts() && !problem_.fixed.slack)
+    setting.shape.slack = std::max(1, setting.shape.microbatches);
+  return update_seconds(setting, timings, problem_.links);
 }
 
 double Frontier::promise(int end) const {

@@ -15,8 +15,8 @@
 #include <optional>
 #include <vector>
 
+#include "planner/costs/estimate.h"
 #include "planner/costs/layer_sums.h"
-#include "planner/costs/time_model.h"
 #include "planner/search/bounds.h"
 #include "planner/search/placement.h"
 #include "planner/search/stage_costs.h"
@@ -57,6 +57,8 @@ class Frontier {
 
   // How good an end seems: seconds of its update at least, or for memory the bytes beyond.
   double promise(int end) const;
+  // The seconds of its update, with what its stages do to each other over shared links.
+  double seconds(int end) const;
   // What its update takes besides P or the like.
   double besides(int end) const { return labels_[end].total; }
   int stages(int end) const { return places_.all()[labels_[end].place].stages; }
@@ -69,6 +71,8 @@ class Frontier {
 
   // Stages worked out so far.
   std::int64_t considered() const { return considered_; }
+  // With the ways that were compared: how much work that was.
+  std::int64_t effort() const { return considered_ + appended_; }
 
  private:
   // What the stages from here on amount to; smaller is better in each.
@@ -133,7 +137,7 @@ class Frontier {
   Limits limits_;
   Workspace& space_;
   std::vector<Label>& labels_;
-  std::int64_t considered_ = 0;
+  std::int64_t considered_ = 0, appended_ = 0;
 };
 
 struct Frontier::Workspace {
@@ -142,6 +146,11 @@ struct Frontier::Workspace {
   // is no more than one.
   std::vector<int> heads;
   std::vector<double> slacks;
+  // By place: the layers of its labels.
+  struct Taken {
+    int first, last;
+  };
+  std::vector<Taken> taken;
   std::vector<int> ends;
 };
 

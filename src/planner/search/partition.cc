@@ -4,6 +4,8 @@
 #include <bit>
 #include <vector>
 
+#include "planner/costs/time_model.h"
+
 namespace twobw::planner {
 
 using schedule::Kind;
@@ -11,6 +13,7 @@ using schedule::Kind;
 Partition::Partition(const Problem& problem, const Setting& setting, const Places& places,
                      const LayerSumsByKind& sums, std::optional<int> exactly, Frontier::Workspace& space)
     : setting_(setting),
+      held_up_(stages_wait_for_links(problem)),
       bounds_(problem, setting, places, sums, exactly),
       frontier_(problem, setting, places, sums, exactly, bounds_, space) {}
 
@@ -36,28 +39,42 @@ bool Partition::found(Goal goal, const Limits& limits) {
   return !frontier_.ends().empty();
 }
 
-// Evaluates the most promising of the plans found, and the one with the least besides P.
-bool Partition::take(Best& best) const {
+// Evaluates the best of the plans found, and the one with the least besides P. The most promising comes
+// first: one that promises no more than another has is not worked out.
+Partition::Answer Partition::take(Best& best) const {
   constexpr std::size_t enough = 2;
   const std::vector<int>& ends = frontier_.ends();
-  std::vector<int> chosen = ends;
-  const std::size_t count = std::min(enough, chosen.size());
-  std::partial_sort(chosen.begin(), chosen.begin() + static_cast<std::ptrdiff_t>(count), chosen.end(),
-                    [&](int a, int b) { return frontier_.promise(a) < frontier_.promise(b); });
-  chosen.resize(count);
-  const auto least = std::min_element(
-      ends.begin(), ends.end(), [&](int a, int b) { return frontier_.besides(a) < frontier_.besides(b); });
-  if (least != ends.end()) chosen.push_back(*least);
+  struct End {
+    int end;
+    double seconds;
+  };
+  std::vector<End> chosen;
+  for (int end : ends) {
+    const double promise = frontier_.promise(end);
+    if (promise < best.below * (1 - kSame)) chosen.push_back({end, promise});
+  }
+  std::ranges::stable_sort(chosen, {}, &End::seconds);
+  double least = kUnlimited;
+  for (End& end : chosen) {
+    if (end.seconds >= least) break;
+    end.seconds = std::max(end.seconds, frontier_.seconds(end.end));
+    least = std::min(least, end.seconds);
+  }
+  const bool promising = !chosen.empty();
+  std::ranges::stable_sort(chosen, {}, &End::seconds);
+  chosen.resize(std::min(enough, chosen.size()));
+  const auto short_end = std::ranges::min_element(ends, {}, [&](int end) { return frontier_.besides(end); });
+  if (short_end != ends.end()) chosen.push_back({*short_end, frontier_.promise(*short_end)});
   bool improved = false;
-  for (int end : chosen) {
-    if (frontier_.promise(end) >= best.below * (1 - kSame)) continue;
-    Estimate plan = frontier_.estimate(end);
+  for (const End& end : chosen) {
+    if (end.seconds >= best.below * (1 - kSame)) continue;
+    Estimate plan = frontier_.estimate(end.end);
     if (plan.plan.update_seconds >= best.below * (1 - kSame)) continue;
     best.below = plan.plan.update_seconds;
     best.plan = std::move(plan);
     improved = true;
   }
-  return improved;
+  return improved ? Answer::Better : promising ? Answer::Held : Answer::None;
 }
 
 // Among plans of at most so many stages, with limits of P that grow: the closer they are, the fewer ways
@@ -107,23 +124,37 @@ bool Partition::may_beat(double below) {
   return found(Goal::Bound, limits_for(below));
 }
 
-// Looks for a plan with an update below `target`.
-bool Partition::beat(double target, Best& best) {
+// Looks for a plan with an update below `target`. There may be some but for what shared links add.
+Partition::Answer Partition::beat(double target, Best& best) {
   Best better{.below = target};
-  if (!found(goal(), limits_for(target)) || !take(better)) return false;
+  if (!found(goal(), limits_for(target))) return Answer::None;
+  if (take(better) != Answer::Better) return Answer::Held;
   best = std::move(better);
-  return true;
+  return Answer::Better;
 }
 
 // 2BW: a run only tells whether there is a plan below a target. Halve what is left to gain, or ask for
 // anything better, in turns: the one soon gets near the best plan, the other ends with it.
+//
+// Where shared links hold up all plans of a run, others with a lower P may still be better, down to the least
+// P that there is. A few runs are enough to look at those.
 void Partition::close_in(Best& best) {
-  double least = bounds_.update();
+  constexpr double close = 0.03;
+  double least = bounds_.update(), held = kUnlimited;
   for (bool halve = true;;) {
-    const double target = halve ? (least + best.below) / 2 : best.below;
-    const bool better = beat(target, best);
+    const double high = std::min(best.below, held);
+    const double target = halve ? (least + high) / 2 : high;
+    const Answer answer = beat(target, best);
+    if (answer == Answer::Held) {
+      held = target;
+      if (held <= least * (1 + close)) return;
+      halve = true;
+      continue;
+    }
+    const bool better = answer == Answer::Better;
     if (!better && !halve) return;
     if (!better) least = target;
+    if (held < kUnlimited && held <= least * (1 + close)) return;
     halve = better && best.below > least * (1 + kSame);
   }
 }
@@ -138,7 +169,10 @@ void Partition::search_between(double least, double most, Best& best) {
   if (!found(Goal::Update, limits)) return;
   double besides = kUnlimited;
   for (int end : frontier_.ends()) besides = std::min(besides, frontier_.besides(end));
-  const bool better = take(best);
+  const Answer answer = take(best);
+  const bool better = answer == Answer::Better;
+  // Others that promise as much will be held up by shared links as well.
+  if (held_up_ && answer == Answer::Held) return;
   const double others = setting_.shape.microbatches - 1;
   const auto limit = [&] {
     const double pace = std::min(most, limits_for(best.below).pace);
@@ -164,7 +198,7 @@ std::optional<Estimate> Partition::fastest(double below) {
   if (stalls(setting_)) {
     const Limits limits = limits_for(best.below);
     search_between(limits.floor, limits.pace, best);
-  } else if (beat(best.below, best) && setting_.shape.schedule == Kind::TwoBW) {
+  } else if (beat(best.below, best) != Answer::None && setting_.shape.schedule == Kind::TwoBW) {
     close_in(best);
   }
   return best.plan;

@@ -32,6 +32,7 @@ class Partition {
 
   // Stages worked out so far.
   std::int64_t considered() const { return frontier_.considered(); }
+  std::int64_t effort() const { return frontier_.effort(); }
 
  private:
   using Goal = Frontier::Goal;
@@ -45,14 +46,17 @@ class Partition {
   Goal goal() const;
   Limits limits_for(double below) const;
   bool found(Goal goal, const Limits& limits);
-  bool take(Best& best) const;
+  // Whether a plan is better; held: some promise to be, but for what shared links add.
+  enum class Answer { None, Held, Better };
+  Answer take(Best& best) const;
 
   void look(int stages, double below, Best& best);
-  bool beat(double target, Best& best);
+  Answer beat(double target, Best& best);
   void close_in(Best& best);
   void search_between(double least, double most, Best& best);
 
   Setting setting_;
+  bool held_up_;  // by shared links or a tie, plans may be
   Bounds bounds_;
   Frontier frontier_;
 };

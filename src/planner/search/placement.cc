@@ -87,11 +87,8 @@ Places::Places(const Cluster& cluster, const std::vector<double>& speeds, int re
     first_seat_.push_back(static_cast<int>(sites_.size()));
     const int k = kinds_[kind].spread;
     for (const Island& island : node(kind).islands) {
-      sites_.push_back({.kind = island.kind,
-                        .nodes = k,
-                        .per_node = replicas / k,
-                        .inside = node(kind).link,
-                        .crowd = stages_on_node(node(kind), replicas / k)});
+      sites_.push_back(
+          {.kind = island.kind, .nodes = k, .per_node = replicas / k, .inside = node(kind).link});
     }
   }
   // On like islands there is one way only.

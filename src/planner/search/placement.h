@@ -56,7 +56,6 @@ class Places {
   // The first is no stage's: it is before any has been placed. Those of fewer stages come first.
   const std::vector<Place>& all() const { return places_; }
   const std::vector<Site>& sites() const { return sites_; }
-  const std::vector<GroupKind>& group_kinds() const { return kinds_; }
 
   // What was left out to keep the number of places down; empty: nothing.
   const std::string& restriction() const { return restriction_; }

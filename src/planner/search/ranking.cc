@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <vector>
 
 #include "planner/costs/simulation.h"
@@ -39,6 +40,31 @@ double ratio(const Plan& plan, const Plan& best) {
                    : plan.sequences_per_s / best.sequences_per_s;
 }
 
+// Other plans of the candidates, as long as one would be better by the time model, which mostly says too much
+// where links are shared, than the best is by simulation.
+void simulate_others(const Problem& problem, int count, std::vector<Candidate>& candidates) {
+  struct Other {
+    Candidate* candidate;
+    Estimate* estimate;
+  };
+  std::vector<Other> others;
+  for (Candidate& candidate : candidates) {
+    if (candidate.standing != Standing::Slower || candidate.best->plan.simulated_tokens_per_s <= 0) continue;
+    for (Estimate& estimate : candidate.others) others.push_back({&candidate, &estimate});
+  }
+  std::ranges::stable_sort(others, std::greater(),
+                           [](const Other& other) { return other.estimate->plan.tokens_per_s; });
+  double best = candidates.front().best->plan.simulated_tokens_per_s;
+  for (int i = 0; i < std::min<int>(count, std::ssize(others)); ++i) {
+    auto [candidate, estimate] = others[i];
+    if (estimate->plan.tokens_per_s <= best * (1 + kSame)) break;
+    estimate->plan.simulated_tokens_per_s = simulated_tokens_per_s(problem, estimate->plan);
+    best = std::max(best, estimate->plan.simulated_tokens_per_s);
+    if (estimate->plan.simulated_tokens_per_s > candidate->best->plan.simulated_tokens_per_s * (1 + kSame))
+      std::swap(*estimate, *candidate->best);
+  }
+}
+
 // Ranks the candidates that are first by the time model again, leaving out those far behind.
 void simulate_best(const Problem& problem, int count, std::vector<Candidate>& candidates) {
   constexpr double near = 0.8;
@@ -50,11 +76,17 @@ void simulate_best(const Problem& problem, int count, std::vector<Candidate>& ca
     Plan& plan = end->best->plan;
     plan.simulated_tokens_per_s = simulated_tokens_per_s(problem, plan);
   }
-  const auto speed = [](const Candidate& candidate) {
-    return candidate.best ? candidate.best->plan.simulated_tokens_per_s : 0;
+  const auto sort = [&] {
+    const auto speed = [](const Candidate& candidate) {
+      return candidate.best ? candidate.best->plan.simulated_tokens_per_s : 0;
+    };
+    std::stable_sort(candidates.begin(), end, [&](const Candidate& a, const Candidate& b) {
+      return speed(a) > speed(b) * (1 + kSame);
+    });
   };
-  std::stable_sort(candidates.begin(), end,
-                   [&](const Candidate& a, const Candidate& b) { return speed(a) > speed(b) * (1 + kSame); });
+  sort();
+  simulate_others(problem, 2 * count, candidates);
+  sort();
 }
 
 }  // namespace

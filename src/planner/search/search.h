@@ -11,11 +11,13 @@
 //   gradients     under 2bw two buffers on every stage that waits, or one
 //   recomputation by stage, where its memory needs it
 //
-// or what of these the problem fixes. The most sequences a second win by planner/time_model.h; then what
+// or what of these the problem fixes. The most sequences a second win by planner/costs/estimate.h; then what
 // needs less memory on all devices together, then fewer devices. Only where a plan's second gradient buffers
 // do not fit it has one. Where unlike nodes make the ways to place a pipeline too many the search leaves some
 // out and says so. Every candidate gets a good plan first; then only what may still come near the best of
-// all, or with two gradient buffers be the best of a 2bw candidate, is looked at until no plan can be better.
+// all (SearchOptions::near; 2bw with two gradient buffers 10%) is looked at until no plan can be better. What
+// stages do to each other over shared links is known only of plans that were found: of those, the best for
+// every number of stages, the best is taken.
 #pragma once
 
 #include "planner/search/candidates.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/costs/time_model.h"
+#include "planner/costs/estimate.h"
 
 namespace twobw::planner {
 

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "planner/costs/plan.h"
-#include "planner/costs/time_model.h"
 
 namespace twobw::planner {
 

@@ -10,7 +10,7 @@ StageCosts::StageCosts(const Problem& problem, const Setting& setting, const Pla
                        std::optional<int> exactly)
     : problem_(problem), places_(places), may_recompute_(problem.fixed.recompute.value_or(true)) {
   const StateBytes& state = state_of(problem, setting.shape.schedule);
-  least_state_ = state.weights + state.master + state.gradients + state.optimizer;
+  least_state_ = state.weights + state.gradients + (state.master + state.optimizer) / setting.shape.owners();
 
   const auto slopes = [&](const schedule::Spec& spec, int stage, bool recompute) {
     const auto slope = [&](Moment moment, double StageLoad::*field) {
@@ -56,11 +56,16 @@ StageCosts::StageCosts(const Problem& problem, const Setting& setting, const Pla
   for (const Site& site : places.sites()) {
     SiteRates rates;
     rates.capacity = problem.cluster.kinds[site.kind].memory * (1 - problem.margin);
-    rates.step = step_seconds(problem.costs[site.kind], setting);
-    rates.reduce_latency = all_reduce_seconds(network, site, 0);
-    rates.reduce = all_reduce_seconds(network, site, state.gradients) - rates.reduce_latency;
-    rates.tie_inside = tie_exchange(problem, setting, site.inside, site.per_node, tied).seconds;
-    rates.tie_between = tie_exchange(problem, setting, network, site.per_node, tied).seconds;
+    rates.gather_latency = gather_seconds(problem, setting, site, 0);
+    rates.step = step_seconds(problem.costs[site.kind], setting) + gather_seconds(problem, setting, site, 1) -
+                 rates.gather_latency;
+    const Transfer reduce = all_reduce(network, site, state.gradients);
+    rates.reduce_latency = reduce_seconds(setting, all_reduce(network, site, 0).seconds);
+    rates.reduce = reduce_seconds(setting, reduce.seconds) - rates.reduce_latency;
+    rates.sum = reduce_seconds(setting, reduce.busy);
+    rates.counts_tied = setting.shape.shards();
+    rates.tie_inside = tie_exchange(problem, setting, site.inside, site.per_node, tied);
+    rates.tie_between = tie_exchange(problem, setting, network, site.per_node, tied);
     sites_.push_back(rates);
   }
 }

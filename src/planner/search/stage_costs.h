@@ -1,12 +1,13 @@
-// What a stage costs, as fast as the search needs it: memory.h and time_model.h are linear in a stage's
-// load, so their slopes are taken once for every number of stages after it and every site.
+// What a stage costs, as fast as the search needs it: memory_model.h and stage_timing.h are linear in a
+// stage's load, so their slopes are taken once for every number of stages after it and every site.
 #pragma once
 
 #include <algorithm>
 #include <optional>
 #include <vector>
 
-#include "planner/costs/time_model.h"
+#include "planner/costs/estimate.h"
+#include "planner/costs/stage_timing.h"
 #include "planner/search/placement.h"
 
 namespace twobw::planner {
@@ -39,11 +40,25 @@ class StageCosts {
   // `together`: all stages from here on share their nodes.
   StageTiming timing(int site, const StageLoad& load, bool recompute, bool tie, bool together) const {
     const SiteRates& rates = sites_[site];
-    return {.forward = load.forward,
-            .backward = load.backward + (recompute ? load.forward : 0),
-            .step = rates.step * load.parameters,
-            .reduce = rates.reduce_latency + rates.reduce * load.parameters +
-                      (tie ? (together ? rates.tie_inside : rates.tie_between) : 0)};
+    const double summed = load.parameters + (rates.counts_tied ? load.tied : 0);
+    StageTiming timing{.forward = load.forward,
+                       .backward = load.backward + (recompute ? load.forward : 0),
+                       .step = rates.gather_latency + rates.step * load.parameters,
+                       .reduce = rates.reduce_latency + rates.reduce * summed,
+                       .sum = rates.sum * summed};
+    if (tie) {
+      const Transfer& exchange = together ? rates.tie_inside : rates.tie_between;
+      timing.tie = exchange.seconds;
+      timing.tie_busy = shares(site, !together) ? exchange.busy : 0;
+      timing.tie_leaves = !together;
+    }
+    return timing;
+  }
+  // The same at the other end, on another node.
+  double tie_busy(int site) const { return shares(site, true) ? sites_[site].tie_between.busy : 0; }
+  // Whether what leaves the node, or stays in it, passes a link that others use too.
+  bool shares(int site, bool leaves) const {
+    return leaves ? problem_.cluster.network.shared : places_.sites()[site].inside.shared;
   }
 
   // Seconds and use of the link, from the stage at `site` to the one after it.
@@ -82,8 +97,9 @@ class StageCosts {
   };
   struct SiteRates {
     double capacity = 0;
-    double step = 0, reduce_latency = 0, reduce = 0;
-    double tie_inside = 0, tie_between = 0;
+    double gather_latency = 0, step = 0, reduce_latency = 0, reduce = 0, sum = 0;
+    bool counts_tied = false;  // what is tied is summed on all replicas
+    Transfer tie_inside, tie_between;
   };
 
   const Problem& problem_;

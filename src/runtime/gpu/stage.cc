@@ -67,7 +67,7 @@ class GpuStage final : public Stage {
     return host_copies_.copy(tensor);
   }
   const optim::State& optimizer_state() const override { return optimizer_.state(); }
-  const Tensor& device_weights() const override {
+  Tensor device_weights() const override {
     return optimizer_.true_weights(versions_.flat(versions_.newest()));
   }
   void finish_snapshot(Snapshot& snapshot) override;
@@ -125,7 +125,7 @@ GpuStage::GpuStage(const Config& config, const models::Model& model, const data:
                      (setup.versions > 1 || setup.predicts) && setup.gradient_buffers == 1),
       initial_(initial_weights()),
       optimizer_(config.optimizer, layout_, config.pipeline.sync_updates, initial_, versions_.flat(0),
-                 setup.predicts),
+                 setup.predicts, shard()),
       graphs_(setup.slots, setup.recompute, footprint_),
       boundary_(setup, footprint_),
       uploads_(config, passes_, setup.replica, stream_),
@@ -285,13 +285,17 @@ void GpuStage::step(std::int64_t update, double learning_rate, std::span<const t
   optimizer_.apply(update, learning_rate, of_stages, gradients_.flat(update), source, target, stream_,
                    next ? &prediction : nullptr);
   end_watch(update, optimizer_.true_weights(source));
-  if (writes || next) versions_.publish();
   results_.fetch_control(update, optimizer_.control());
+  if (!writes && next == nullptr) return;
+  complete(next ? prediction.target : target);
+  versions_.publish();
 }
 
 void GpuStage::predict(const NextBatch& next) {
   host_copies_.await();
-  optimizer_.predict(prediction_for(next), stream_);
+  const optim::Prediction prediction = prediction_for(next);
+  optimizer_.predict(prediction, stream_);
+  complete(prediction.target);
   versions_.publish();
 }
 
@@ -313,9 +317,11 @@ void GpuStage::finish_snapshot(Snapshot& snapshot) {
   };
 }
 
+// Where all weights are gathered there is no further use of gradients.
 void GpuStage::finish() {
+  const Tensor gathered = is_sharded() ? gather_weights(room_in_gradients()) : Tensor();
   check_cuda(cudaStreamSynchronize(stream_), "the last update");
-  final_weights_ = copy_weights();
+  final_weights_ = is_sharded() ? gathered.to(at::kCPU) : copy_weights();
 }
 
 }  // namespace

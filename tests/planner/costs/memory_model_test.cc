@@ -98,6 +98,21 @@ TEST(Memory, ReplicasHaveABufferForTheSumTheyPredictFrom) {
   }
 }
 
+// Where replicas share it, each has its part of the optimizer's state and of the true weights.
+TEST(Memory, SharedStateTakesItsPartOnEachReplica) {
+  for (const int replicas : {1, 2, 4}) {
+    for (const StateBytes& state : {kFp32, kFp32Predicted, kBf16}) {
+      Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .replicas = replicas, .microbatches = 8}};
+      const Footprint all = footprint(spec, 1, some_load(), state, false);
+      spec.shape.shard_state = true;
+      Footprint expected = all;
+      expected[Term::Master] /= replicas;
+      expected[Term::Optimizer] /= replicas;
+      EXPECT_EQ(footprint(spec, 1, some_load(), state, false).bytes, expected.bytes);
+    }
+  }
+}
+
 TEST(Memory, ActivationsAndInputsAreKeptForAllInFlight) {
   for (Kind kind : {Kind::Sequential, Kind::GPipe, Kind::Flush, Kind::TwoBW}) {
     for (int stage = 0; stage < 4; ++stage) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "planner/costs/estimate.h"
 #include "planner/costs/layer_sums.h"
 #include "simulator/discrete_events.h"
 #include "simulator/simulate.h"
@@ -288,7 +289,7 @@ TEST(TimeModel, ReplicasShareALinkThatIsShared) {
 TEST(TimeModel, ReplicasReduceOverTheLinksTheyHave) {
   const LinkSpec fast{.latency = 0, .bandwidth = 100}, slow{.latency = 1, .bandwidth = 10};
   const auto seconds = [&](Site site, const LinkSpec& network) {
-    return all_reduce_seconds(network, site, 400);
+    return all_reduce(network, site, 400).seconds;
   };
   EXPECT_EQ(seconds({.inside = fast}, slow), 0);
   // A ring of 4 passes 3/4 of the bytes twice.
@@ -301,9 +302,8 @@ TEST(TimeModel, ReplicasReduceOverTheLinksTheyHave) {
   LinkSpec card = slow;
   card.shared = true;
   EXPECT_DOUBLE_EQ(seconds({.nodes = 2, .per_node = 4, .inside = fast}, card), 6 + 2 * (1 + 200 / 10.0));
-  // Another stage of the same nodes sums its gradients too.
-  EXPECT_DOUBLE_EQ(seconds({.nodes = 2, .per_node = 4, .inside = fast, .crowd = 2}, card),
-                   6 + 2 * (1 + 200 / 5.0));
+  // Of that the card is busy for what it sends.
+  EXPECT_DOUBLE_EQ(all_reduce(card, {.nodes = 2, .per_node = 4, .inside = fast}, 400).busy, 2 * 200 / 10.0);
 }
 
 TEST(TimeModel, TheTieIsExchangedBetweenTheNodesOfItsEnds) {
@@ -343,6 +343,32 @@ TEST(TimeModel, APlanIsForecastWithItsPredictions) {
   EXPECT_DOUBLE_EQ(evaluate(problem, plan).plan.update_seconds, 4 * 3 + 1 + 0.5);
   plan.shape.predict = false;
   EXPECT_DOUBLE_EQ(evaluate(problem, plan).plan.update_seconds, 4 * 3 + 1);
+}
+
+// The first stage of the plan has 1e6 parameters: of 4 bytes they take 4 s to a neighbour in a ring of two,
+// and as long back.
+TEST(TimeModel, ReplicasThatShareTheStateSumHalfAndHandOutTheirWeights) {
+  Problem problem = uniform_problem(1, 4, 2);
+  problem.costs[0].step_per_parameter = 1e-6;
+  problem.costs[0].predict_per_parameter = 5e-7;
+  problem.cluster.nodes[0].link = {.bandwidth = 5e5};
+  Plan plan = two_stages({0, 0}, {0, 0});
+  const auto first = [&] { return evaluate(problem, plan).plan.stages[0]; };
+  EXPECT_DOUBLE_EQ(first().reduce, 8);
+  EXPECT_DOUBLE_EQ(first().step, 1.5);
+  plan.shape.shard_state = true;
+  plan.shape.second_gradient = false;  // so nothing runs on true weights
+  EXPECT_DOUBLE_EQ(first().reduce, 4);
+  EXPECT_DOUBLE_EQ(first().step, 0.75 + 4);  // of P alone
+  problem.state.weights = 2;
+  EXPECT_DOUBLE_EQ(first().step, 0.75 + 2);  // 4 + 4 + 2 bytes a parameter, with the partial sum
+  plan.shape.second_gradient = true;
+  EXPECT_DOUBLE_EQ(first().step, 0.75 + 2 + 2);  // and of W
+  plan.shape.predict = false;
+  EXPECT_DOUBLE_EQ(first().step, 0.5 + 2);
+  plan.shape.schedule = Kind::Flush;
+  EXPECT_DOUBLE_EQ(first().step, 0.5 + 2);
+  EXPECT_DOUBLE_EQ(first().reduce, 4);
 }
 
 TEST(LayerSums, AreSumsOverLayersAndKnowTies) {

@@ -10,7 +10,8 @@
 #include <set>
 #include <vector>
 
-#include "planner/costs/time_model.h"
+#include "planner/costs/estimate.h"
+#include "planner/costs/stage_timing.h"
 
 namespace twobw::planner {
 
@@ -196,6 +197,7 @@ class Exhaustive {
             plan.shape.extra = *problem_.fixed.extra;
           plan.shape.stages = static_cast<int>(plan.stages.size());
           plan.shape.predict = problem_.fixed.predict.value_or(true);
+          plan.shape.shard_state = problem_.fixed.shard_state.value_or(false);
           if (schedule::smallest_microbatches({.shape = plan.shape}) > m) continue;
           if (problem_.predict_well && !schedule::predicts_well({.shape = plan.shape})) continue;
           for (bool second : {true, false}) {

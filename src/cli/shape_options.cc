@@ -1,0 +1,22 @@
+#include "cli/shape_options.h"
+
+#include <CLI/CLI.hpp>
+
+namespace twobw::cli {
+
+void add_shape_options(CLI::App& command, PipelineShape& shape) {
+  command.add_option("--stages", shape.stages, "d, the stages")->capture_default_str();
+  command.add_option("--microbatches", shape.microbatches, "m, the microbatches of an update")
+      ->capture_default_str();
+  command.add_option("--extra", shape.extra, "e, extra microbatches in flight")->capture_default_str();
+  command.add_flag("--predict,!--no-predict", shape.predict,
+                   "Whether 2bw computes on predicted weights (the default) or on those of the paper");
+  command
+      .add_option("--slack", shape.slack,
+                  "With prediction, microbatches before the rest of a batch runs on its true weights")
+      ->capture_default_str();
+  command.add_flag("!--one-gradient", shape.second_gradient,
+                   "Under 2bw one gradient buffer a stage, and a stall, instead of two");
+}
+
+}  // namespace twobw::cli

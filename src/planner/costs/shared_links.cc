@@ -1,0 +1,62 @@
+#include "planner/costs/shared_links.h"
+
+namespace twobw::planner {
+
+// Replicas that predict sum their gradients twice.
+double LinkUse::besides(const Setting& setting) const {
+  return (setting.shape.predicts() ? 2 : 1) * sums + ties;
+}
+
+double LinkUse::update(const Setting& setting) const {
+  const double m = setting.shape.microbatches;
+  return std::max(m * crossing + besides(setting), m * inside + inside_ties);
+}
+
+// Between the sums of two stages pass the microbatches between them, but for a backward; where all stages
+// wait for the end of a batch the backward, and its gradient on the way.
+double join(const Setting& setting, const StageTiming& stage, int ahead, LinkUse& node) {
+  if (stage.shares) (stage.leaves ? node.crossing : node.inside) += stage.busy;
+  (stage.tie_leaves ? node.ties : node.inside_ties) += stage.tie_busy;
+  if (stage.sum <= 0) return 0;
+  const double between = setting.shape.schedule == schedule::Kind::TwoBW
+                             ? ahead * stage.compute() - stage.backward
+                             : stage.backward + stage.send;
+  const double waits = std::max(0.0, node.queue - std::max(0.0, between));
+  node.queue = waits + stage.sum;
+  node.sums += stage.sum;
+  return waits;
+}
+
+// The last stage ends a batch first, and sends its part to the first stage; that sends its own when it ends
+// the batch.
+//
+// Without replicas the first stage steps as soon as it has the sum. Until then it begins no forward: so from
+// the end of a batch on the last stage it takes the tie, with the gradients of what is in flight on the same
+// link; the step; the way forth of the microbatch that is then due; and those after it. With replicas the
+// first stage steps as late as any.
+//
+// In the other direction the last stage needs the first one's part before it runs the first microbatch on the
+// new weights; where all of a batch are predicted that is in the next batch but one.
+double hold_of_tie(const Setting& setting, const TieSetting& at, const StageTiming& first, const Way& way,
+                   const LinkUse& node) {
+  if (first.tie <= 0) return 0;
+  const double m = setting.shape.microbatches;
+  const double passing = at.nodes > 1 ? node.crossing : node.inside;
+  const double shared = first.tie + stretch(passing, at.pace) * first.tie_busy;
+  const double back = at.queue + first.reduce + shared + passing + first.step + way.back;
+  const double to_last = at.needed_at < m ? back + (m - at.needed_at) * at.pace : (back + m * at.pace) / 2;
+  const bool late = setting.shape.replicas > 1 && at.needed_at >= at.in_flight;
+  if (late) return to_last;
+  const double forth = first.tie + at.in_flight * passing + first.step + way.forth + first.backward;
+  const double to_first =
+      at.in_flight <= m ? forth + (m - at.in_flight) * at.pace : (forth + (m - 1) * at.pace) / 2;
+  return std::max(to_first, to_last);
+}
+
+// The link's rest is for it, and with one other in its way no less than half.
+double stretch(double busy, double pace) {
+  if (busy <= 0) return 0;
+  return pace > 2 * busy ? busy / (pace - busy) : 1;
+}
+
+}  // namespace twobw::planner

@@ -1,0 +1,51 @@
+// On slow networks that all of a node's devices share, the time model says what the simulator says.
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "planner/costs/simulation.h"
+#include "planner/search/search.h"
+#include "tests/planner/networks.h"
+
+namespace twobw::planner {
+namespace {
+
+const ModelConfig& model_named(const std::vector<NamedModel>& models, const std::string& name) {
+  for (const NamedModel& model : models) {
+    if (model.name == name) return model.config;
+  }
+  throw std::out_of_range(name);
+}
+
+void expect_agreement(const Cluster& cluster, const std::string& model, int batch) {
+  const std::vector<NamedModel> models = usual_models();
+  const Problem problem = problem_on(cluster, model_named(models, model), batch);
+  const SearchResult result = search(problem);
+  ASSERT_TRUE(result.best);
+  const Plan& plan = result.best->plan;
+  EXPECT_NEAR(plan.tokens_per_s / simulated_tokens_per_s(problem, plan), 1, 0.1)
+      << cluster.name << ", " << model << ", " << batch << ": " << in_short(plan);
+}
+
+TEST(SharedLinks, OneFastHostAndOneOfThreeSlowerDevices) {
+  const Cluster cluster =
+      hosts_on_network("H100, 3 x RTX 4090 on one host, 10G", {{"H100"}, {"RTX 4090", 1, 3}}, kPcie, 10);
+  for (const NamedModel& model : usual_models()) {
+    if (model.name == "GPT 8B") continue;  // does not fit
+    for (int batch : {32, 128, 512}) expect_agreement(cluster, model.name, batch);
+  }
+}
+
+TEST(SharedLinks, EightHostsOfEightDevices) {
+  const Cluster cluster = hosts_on_network("8 x 8 V100, 25G", {{"V100-16GB", 8, 8}}, kNvLink, 25);
+  for (int batch : {32, 128, 512}) expect_agreement(cluster, "GPT 2.2B", batch);
+  expect_agreement(cluster, "GPT 1.3B", 512);
+  expect_agreement(cluster, "GPT 8B", 128);
+  expect_agreement(cluster, "GPT 8B", 512);
+  expect_agreement(cluster, "Llama 1B", 128);
+}
+
+}  // namespace
+}  // namespace twobw::planner
