@@ -182,31 +182,29 @@ void print_one_kernel(const inference::StepGraphs::Work& work, const at::TensorO
     else
       variants.push_back({.name = name, .program = std::move(program)});
   };
-  for (const int depth : {12}) {
-    for (const int asked : {1, 2, 3, 4, 6})
-      if (asked <= depth / 2)
+  for (const int depth : {6, 4})
+    for (const int asked : {1, 2, 3, 6})
+      if (asked <= depth)
         add(fmt::format("rings of {}, {} asked", depth, asked), {.most_depth = depth, .most_asked = asked});
-  }
   add("parts joined first", {.joins_in_products = false});
-  add("without weights", {.left_out = StepTuning::kWeights});
-  add("w/o weights, barriers", {.left_out = StepTuning::kWeights | StepTuning::kBarriers});
-  add("w/o weights, staging", {.left_out = StepTuning::kWeights | StepTuning::kStaging});
-  add("w/o weights, attent.", {.left_out = StepTuning::kWeights | StepTuning::kAttention});
-  const auto without = [&](const std::string& name, unsigned left_out) {
-    for (const int depth : {12})
-      add(fmt::format("{}, {}", name, depth), {.left_out = left_out, .most_depth = depth});
+  const auto without = [&](const std::string& name, unsigned left_out, bool times = false) {
+    add(name, {.left_out = left_out, .times = times});
   };
-  without("no attention", StepTuning::kAttention);
-  without("no staging", StepTuning::kStaging);
-  without("products only", StepTuning::kAttention | StepTuning::kBarriers);
-  without("stream only", StepTuning::kAttention | StepTuning::kBarriers | StepTuning::kStaging);
-  add("barriers only", {.left_out = StepTuning::kAttention | StepTuning::kProducts});
-  add("no products", {.left_out = StepTuning::kProducts});
-  add("with times", {.times = true});
-  add("times, 3 asked", {.most_asked = 3, .times = true});
-  add("times, 6 asked", {.most_asked = 6, .times = true});
-  add("times w/o weights", {.left_out = StepTuning::kWeights, .times = true});
-  add("times w/o w., barr.", {.left_out = StepTuning::kWeights | StepTuning::kBarriers, .times = true});
+  using T = StepTuning;
+  without("no weights", T::kWeights);
+  without("no weights, barriers", T::kWeights | T::kBarriers);
+  without("no weights, staging", T::kWeights | T::kStaging);
+  without("no weights, attention", T::kWeights | T::kAttention);
+  without("no attention", T::kAttention);
+  without("no staging", T::kStaging);
+  without("no barriers", T::kBarriers);
+  without("no attention, barriers", T::kAttention | T::kBarriers);
+  without("stream only", T::kAttention | T::kBarriers | T::kStaging);
+  without("barriers only", T::kAttention | T::kProducts);
+  without("no products", T::kProducts);
+  without("times", 0, true);
+  without("times, no weights", T::kWeights, true);
+  without("times, no w., barriers", T::kWeights | T::kBarriers, true);
   const auto expected = steps.results(variants.front());
   for (Variant& variant : variants) {
     const auto results = steps.results(variant);

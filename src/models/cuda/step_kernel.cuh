@@ -1,5 +1,5 @@
 // The kernel of a step: workers take one instruction after the other, a warp leads them. Between two
-// instructions all blocks wait for each other; the workers' weights come meanwhile.
+// instructions all blocks wait for each other; weights come meanwhile.
 #pragma once
 
 #include "models/cuda/likeliest.cuh"
@@ -11,44 +11,71 @@ namespace twobw::models::cuda::step {
 
 static_assert(likeliest::kThreads == narrow::kThreads);
 
-// A command and its gains to the block's shared memory, by the warp that leads.
-template <typename T>
-__device__ __forceinline__ void bring(const Arguments& step, const Rooms& rooms, int instruction) {
+// A command, and the gains of its product where there are any, begin their way to the block's shared memory,
+// by the warp that leads.
+__device__ __forceinline__ void begin_to_bring(const Arguments& step, const Rooms& rooms, int instruction,
+                                               const void* gain, int gains) {
+  constexpr int kPacks = sizeof(Command) / sizeof(uint4);
+  static_assert(sizeof(Command) % sizeof(uint4) == 0);
   const auto lane = static_cast<int>(threadIdx.x) % kWarp;
-  Command* to = rooms.at(instruction);
-  static_assert(sizeof(Command) <= kWarp * sizeof(uint4));
-  if (lane < static_cast<int>(sizeof(Command) / sizeof(uint4)))
-    reinterpret_cast<uint4*>(to)[lane] =
-        __ldg(reinterpret_cast<const uint4*>(step.commands + instruction) + lane);
-  __syncwarp();
-  if (to->what.kind != StepKind::Product) return;
-  const auto& product = *reinterpret_cast<const FewRows<T>*>(to->what.body);
-  if (product.gain == nullptr) return;
-  const auto packs = static_cast<int>(product.in / narrow::kPack);
-  uint4* gains = rooms.gains_of(instruction);
-  for (int pack = lane; pack < packs; pack += kWarp)
-    fetch(gains + pack, product.gain + pack * narrow::kPack, true, read_once_policy());
+  const std::uint64_t policy = read_once_policy();
+  auto* to = reinterpret_cast<uint4*>(rooms.at(instruction));
+  for (int pack = lane; pack < kPacks; pack += kWarp)
+    fetch(to + pack, reinterpret_cast<const uint4*>(step.commands + instruction) + pack, true, policy);
+  for (int pack = lane; pack < gains; pack += kWarp)
+    fetch(rooms.gains_of(instruction) + pack, static_cast<const uint4*>(gain) + pack, true, policy);
   end_group();
+}
+// They are there, for all who have waited for it.
+__device__ __forceinline__ void tell_brought(const Rooms& rooms) {
   await_groups<0>();
+  __syncwarp();
+  if (threadIdx.x % kWarp == 0) arrive(rooms.told());
 }
 
-// Two barriers stand between an instruction and the next: the workers are done; all blocks are.
+// Workers wait for the leader between instructions; where they write, it waits for them too. Of a product it
+// writes the tiles itself.
 template <typename T>
-__device__ __forceinline__ void lead(const Arguments& step, const Rooms& rooms) {
-  const bool is_first = threadIdx.x % kWarp == 0;
+__device__ __forceinline__ void lead(const Arguments& step, uint4* room) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const auto has = [&](StepTuning::LeftOut what) { return (step.left_out & what) == 0; };
   GridBarrier barrier(step.barrier);
+  narrow::Place place;
+  narrow::Deal deal;
+  const Rooms rooms = Rooms::of(step, room);
+#pragma unroll 1
   for (int i = 0; i < step.count; ++i) {
-    if (i > 0) {
-      sync_led();
-      if (is_first) {
-        if ((step.left_out & StepTuning::kBarriers) == 0) barrier.arrive();
-        note_time(step, i - 1, 2);
-        if ((step.left_out & StepTuning::kBarriers) == 0) barrier.await();
-        note_time(step, i, 0);
-      }
+    const Command& command = *rooms.at(i);
+    const bool multiplies = command.what.kind == StepKind::Product;
+    const auto* product = reinterpret_cast<const FewRows<T>*>(command.what.body);
+    narrow::TileEnd<false, T> early;
+    if (command.adds_early) early.read_addends(*product, deal.first() * narrow::kWide<false>, lane);
+    if (i > 0 && lane == 0) {
+      if (has(StepTuning::kBarriers)) barrier.await();
+      note_time(step, i, 0);
     }
     sync_led();
-    if (i + 1 < step.count) bring<T>(step, rooms, i + 1);
+    if (i + 1 < step.count) begin_to_bring(step, rooms, i + 1, command.next_gain, command.next_gains);
+    if (!multiplies) {
+      if (i + 1 < step.count) tell_brought(rooms);
+      sync_led();
+    } else {
+      if (has(StepTuning::kProducts))
+        place = product->gated
+                    ? narrow::end_tiles<true, T>(*product, rooms.sums(), place, deal.first(),
+                                                 narrow::Deal::all(), lane, nullptr)
+                    : narrow::end_tiles<false, T>(*product, rooms.sums(), place, deal.first(),
+                                                  narrow::Deal::all(), lane,
+                                                  command.adds_early ? &early : nullptr);
+      deal.pass(narrow::tiles_of(product->columns, product->gated));
+    }
+    if (i + 1 == step.count) return;
+    __syncwarp();
+    if (lane == 0) {
+      if (has(StepTuning::kBarriers)) barrier.arrive();
+      note_time(step, i, 2);
+    }
+    if (multiplies) tell_brought(rooms);
   }
 }
 
@@ -65,18 +92,6 @@ __device__ __forceinline__ void stage(const Command& command, const uint4* gains
   } else {
     stage_as_they_are(product, layout, staged);
   }
-}
-
-// Gives the place in the ring after it.
-template <bool Gated, typename T>
-__device__ __forceinline__ narrow::Place multiply_all(const FewRows<T>* product, const T* staged, float* sums,
-                                                      narrow::Ring ring, narrow::Place place, int first,
-                                                      const narrow::Outputs<false, T>* early, bool waits) {
-  narrow::StreamedWeights weights{.ring = ring, .place = place, .waits = waits};
-  const int worker = own_thread(), group = worker / narrow::kThreads;
-  narrow::multiply_streamed<Gated>(*product, staged, sums, weights, worker % narrow::kThreads, first,
-                                   narrow::Deal::all(), early, SyncGroup{group});
-  return weights.place;
 }
 
 template <typename T>
@@ -114,22 +129,19 @@ template <typename T>
 __device__ __forceinline__ void work(const Arguments& step, uint4* room) {
   __shared__ int parts[kMostFewRows];
   const auto has = [&](StepTuning::LeftOut what) { return (step.left_out & what) == 0; };
-  narrow::Place place;
+  narrow::Place place, sums_place;
   narrow::Deal deal;
 #pragma unroll 1
   for (int i = 0; i < step.count; ++i) {
     const Rooms rooms = Rooms::of(step, room);
+    await_phase(rooms.told(), static_cast<unsigned>(i) & 1);
     const Command& command = *rooms.at(i);
     const StepInstruction& instruction = command.what;
     const StepKind kind = instruction.kind;
-    const int group = own_thread() / narrow::kThreads;
     if (kind == StepKind::Product) {
       if (command.joins())
         count_parts(reinterpret_cast<const CachedAttention<T>*>(command.rows_from.body), parts);
       const auto* product = reinterpret_cast<const FewRows<T>*>(instruction.body);
-      narrow::Outputs<false, T> early;
-      if (command.adds_early && own_thread() % narrow::kThreads < kWarp)
-        early.read_addends(*product, std::int64_t{deal.first(group)} * narrow::kTile, own_thread() % kWarp);
       sync_led();
       if (has(StepTuning::kProducts)) {
         auto* staged = reinterpret_cast<T*>(rooms.staged);
@@ -138,19 +150,21 @@ __device__ __forceinline__ void work(const Arguments& step, uint4* room) {
         else
           SyncWorkers()();
         if (threadIdx.x == 0) note_time(step, i, 1);
-        if (threadIdx.x == 0) note_ready(step, i, 3, rooms.ring_of(group), place);
-        place = product->gated
-                    ? multiply_all<true>(product, staged, rooms.sums_of(group), rooms.ring_of(group), place,
-                                         deal.first(group),
-                                         static_cast<const narrow::Outputs<false, T>*>(nullptr),
-                                         has(StepTuning::kWeights))
-                    : multiply_all<false>(product, staged, rooms.sums_of(group), rooms.ring_of(group), place,
-                                          deal.first(group), command.adds_early ? &early : nullptr,
-                                          has(StepTuning::kWeights));
+        if (threadIdx.x == 0) note_ready(step, i, 3, rooms.ring(), place);
+        narrow::StreamedWeights weights{
+            .ring = rooms.ring(), .place = place, .waits = has(StepTuning::kWeights)};
+        sums_place = product->gated
+                         ? narrow::multiply_streamed<true>(*product, staged, rooms.sums(), sums_place, weights,
+                                                           own_thread(), deal.first(), narrow::Deal::all())
+                         : narrow::multiply_streamed<false>(*product, staged, rooms.sums(), sums_place, weights,
+                                                            own_thread(), deal.first(), narrow::Deal::all());
+        place = weights.place;
       }
-      if (threadIdx.x == 0) note_ready(step, i, 4, rooms.ring_of(group), place);
-      deal.pass(static_cast<int>((product->columns + narrow::kTile - 1) / narrow::kTile));
-    } else if (kind == StepKind::Attend && has(StepTuning::kAttention)) {
+      if (threadIdx.x == 0) note_ready(step, i, 4, rooms.ring(), place);
+      deal.pass(narrow::tiles_of(product->columns, product->gated));
+      continue;
+    }
+    if (kind == StepKind::Attend && has(StepTuning::kAttention)) {
       const auto* attention = reinterpret_cast<const CachedAttention<T>*>(instruction.body);
       with_shape_of(*attention, [&]<typename S>(S) { attend_parts<S>(attention, rooms.staged); });
     } else if (kind == StepKind::Join && has(StepTuning::kAttention)) {
@@ -160,7 +174,8 @@ __device__ __forceinline__ void work(const Arguments& step, uint4* room) {
       sync_led();
       if (kind == StepKind::Embed) {
         embed(reinterpret_cast<const EmbedRows<T>*>(instruction.body));
-      } else if (kind == StepKind::Likeliest && has(StepTuning::kBarriers) && group == 0) {
+      } else if (kind == StepKind::Likeliest && has(StepTuning::kBarriers) &&
+                 own_thread() < narrow::kThreads) {
         const auto* rows = reinterpret_cast<const Likeliest<T>*>(instruction.body);
         if (rows->classes % kFullPack<T> == 0) {
           take_tokens<kFullPack<T>>(rows);
@@ -169,7 +184,7 @@ __device__ __forceinline__ void work(const Arguments& step, uint4* room) {
         }
       }
     }
-    if (i + 1 < step.count) sync_led();
+    sync_led();
   }
 }
 
@@ -181,18 +196,20 @@ __global__ void __launch_bounds__(kThreads, 1) step_kernel(const __grid_constant
   const Rooms rooms = Rooms::of(step, step_room);
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   if (threadIdx.x == 0) {
-    for (int group = 0; group < kGroups; ++group) rooms.ring_of(group).begin();
+    begin_barrier(rooms.told(), 1);
+    rooms.sums().begin();
+    rooms.ring().begin();
     end_of_begun();
   }
-  if (warp == kWorkers / kWarp) bring<T>(step, rooms, 0);
   __syncthreads();
   if (warp > kWorkers / kWarp) {
-    const int group = warp - kLed / kWarp;
     const int count =
         (step.left_out & (StepTuning::kProducts | StepTuning::kWeights)) == 0 ? step.product_count : 0;
-    narrow::stream_weights<T>(step.products, count, rooms.ring_of(group), group);
+    narrow::stream_weights<T>(step.products, count, rooms.ring());
   } else if (warp == kWorkers / kWarp) {
-    lead<T>(step, rooms);
+    begin_to_bring(step, rooms, 0, step.first_gain, step.first_gains);
+    tell_brought(rooms);
+    lead<T>(step, step_room);
   } else {
     work<T>(step, step_room);
   }

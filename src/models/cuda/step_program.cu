@@ -57,7 +57,7 @@ class Program final : public StepProgram {
     config.numAttrs = 1;
     return cudaLaunchKernelEx(&config, step_kernel<T>, arguments_);
   }
-  int depth() const override { return kGroups * arguments_.stages * arguments_.rounds; }
+  int depth() const override { return arguments_.stages; }
   int barriers() const override { return arguments_.count - 1; }
   std::vector<StepTimes> times() const override;
 
@@ -121,10 +121,8 @@ class Program final : public StepProgram {
   void add(const FewRows<T>& product) {
     const auto layout =
         product.gated ? narrow::Layout::of<true>(product.in) : narrow::Layout::of<false>(product.in);
-    const int sums =
-        product.gated ? narrow::Layout::sums<true>(product.rows) : narrow::Layout::sums<false>(product.rows);
     staged_ = std::max(staged_, static_cast<std::size_t>(product.rows) * layout.stride * sizeof(T));
-    sums_ = std::max(sums_, sums * sizeof(float));
+    sums_ = std::max(sums_, static_cast<std::size_t>(narrow::TileSums::bytes(product.rows)));
     if (product.gain != nullptr) gains_ = std::max(gains_, static_cast<std::size_t>(product.in) * sizeof(T));
     const auto in = static_cast<int>(product.in);
     products_.push_back({.weight = product.weight,
@@ -141,9 +139,8 @@ class Program final : public StepProgram {
     arguments_.staged_bytes = whole_packs(staged_);
     arguments_.sums_bytes = whole_packs(sums_);
     arguments_.gains_bytes = whole_packs(gains_);
-    arguments_.rounds = tuning.rounds;
     const std::size_t room = most_room(step_kernel<T>);
-    for (int stages = tuning.most_depth / (kGroups * tuning.rounds); stages >= 2; --stages) {
+    for (int stages = tuning.most_depth; stages >= 2; --stages) {
       arguments_.stages = stages;
       arguments_.most_asked = std::min(tuning.most_asked, stages);
       if (arguments_.room() <= room) return can_run();
@@ -172,6 +169,15 @@ class Program final : public StepProgram {
       use_own_parts(command.what);
       use_own_parts(command.rows_from);
     }
+    const auto set_gain = [&](const Command& command, const void*& gain, int& packs) {
+      if (command.what.kind != StepKind::Product) return;
+      const auto product = command.what.as<FewRows<T>>();
+      gain = product.gain;
+      packs = product.gain == nullptr ? 0 : static_cast<int>(product.in / narrow::kPack);
+    };
+    set_gain(commands_.front(), arguments_.first_gain, arguments_.first_gains);
+    for (std::size_t i = 0; i + 1 < commands_.size(); ++i)
+      set_gain(commands_[i + 1], commands_[i].next_gain, commands_[i].next_gains);
     on_gpu_commands_ = on_gpu(commands_.size() * sizeof(Command), commands_.data());
     on_gpu_products_ = on_gpu(products_.size() * sizeof(narrow::Streamed), products_.data());
     barrier_ = on_gpu(sizeof(unsigned));

@@ -16,9 +16,8 @@ namespace twobw::models::cuda {
 struct StepTuning {
   enum LeftOut : unsigned { kBarriers = 1, kProducts = 2, kAttention = 4, kStaging = 8, kWeights = 16 };
   unsigned left_out = 0;
-  int most_depth = 12;            // pieces of 16 KB a block that are on their way; 4 or more
-  int most_asked = 2;             // stages of a group that are on their way at once
-  int rounds = 1;                 // such pieces that are waited for at once
+  int most_depth = 6;             // stages of 32 KB of a block's ring; 2 or more
+  int most_asked = 2;             // stages that are on their way at once
   bool joins_in_products = true;  // products put attention's parts together, where these are few
   bool times = false;             // whether it notes when blocks come to what
 };
@@ -32,7 +31,7 @@ struct StepTimes {
   StepKind kind;
   std::int64_t bytes;                                 // of weights
   double least_wait, wait, staging, rest, most_rest;  // over the blocks: the least, means, the most
-  double ready_first = 0, ready_last = 0;             // stages that are there, of the first group
+  double ready_first = 0, ready_last = 0;             // stages that are there
 };
 
 class StepProgram {

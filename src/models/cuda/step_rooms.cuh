@@ -4,16 +4,16 @@
 #include "models/cuda/cached_attend.cuh"
 #include "models/cuda/grid_barrier.cuh"
 #include "models/cuda/step_notes.h"
-#include "models/cuda/step_tiles.cuh"
+#include "models/cuda/step_tile_end.cuh"
 
 namespace twobw::models::cuda::step {
 
-// Groups of workers; a warp that leads: instructions, gains and the grid's barrier; a warp a group that
-// streams its weights.
-constexpr int kGroups = narrow::kStreams;
-constexpr int kWorkers = kGroups * narrow::kThreads;
+// Warps that work, of which groups stage rows; a warp that leads: instructions, gains, the ends of tiles and
+// the grid's barrier; a warp that streams the weights.
+constexpr int kWorkers = narrow::kSharing * kWarp;
+constexpr int kGroups = kWorkers / narrow::kThreads;
 constexpr int kLed = kWorkers + kWarp;
-constexpr int kThreads = kLed + kGroups * kWarp;
+constexpr int kThreads = kLed + kWarp;
 constexpr int kTeams = kWorkers / cached::kThreads;  // of attention
 
 // This thread's index, read anew: what is made of it in one instruction is not kept over all others.
@@ -29,6 +29,8 @@ struct Command {
   StepInstruction rows_from;  // StepKind::Join: that attention; else nothing
   // What is added to a product's first tiles is there before the instruction before is done.
   alignas(16) bool adds_early = false;
+  int next_gains = 0;  // packs of 16 bytes
+  const void* next_gain = nullptr;  // of the product that comes next; null: it has none
 
   TWOBW_HOST_DEVICE bool joins() const { return rows_from.kind == StepKind::Join; }
 };
@@ -39,54 +41,57 @@ struct Arguments {
   unsigned* barrier = nullptr;
   long long* times = nullptr;  // [blocks, count, 3]: let go, staged, done; null: not wanted
   int count = 0, product_count = 0;
-  int stages = 0, rounds = 0, most_asked = 0;             // of a group's ring, of a stage
-  int staged_bytes = 0, sums_bytes = 0, gains_bytes = 0;  // whole packs of 16; sums of a group
+  const void* first_gain = nullptr;  // of the first instruction, as Command::next_gain
+  int first_gains = 0;
+  int stages = 0, most_asked = 0;                         // of the ring
+  int staged_bytes = 0, sums_bytes = 0, gains_bytes = 0;  // whole packs of 16
   unsigned left_out = 0;
 
   std::size_t room() const {
-    const std::size_t of_ring =
-        static_cast<std::size_t>(stages) * (narrow::stage_bytes(rounds) + 2 * sizeof(std::uint64_t));
-    return kGroups * (of_ring + static_cast<std::size_t>(sums_bytes)) +
-           static_cast<std::size_t>(staged_bytes + 2 * gains_bytes) + 2 * sizeof(Command);
+    return static_cast<std::size_t>(stages) * (narrow::kStageBytes + kBarriers) + kOtherBarriers +
+           static_cast<std::size_t>(sums_bytes + staged_bytes + 2 * gains_bytes) + 2 * sizeof(Command);
   }
+  static constexpr std::size_t kBarriers = 16;  // of a stage
+  static constexpr std::size_t kOtherBarriers = 16 + 16 * narrow::TileSums::kCount;
 };
 
-// The rings; rows, or what attention's warps leave for each other; the warps' sums; the gains of this
-// instruction and of the next; this instruction and the next; the rings' barriers.
+// The ring; rows, or what attention's warps leave for each other; the warps' sums; the gains of this
+// instruction and of the next; this instruction and the next; barriers: that an instruction is there, of the
+// sums, of the ring.
 struct Rooms {
-  std::byte *rings, *staged, *sums, *gains;
+  std::byte *ring_, *staged, *sums_, *gains;
   Command* commands;
   std::uint64_t* barriers;
-  int stages, rounds, most_asked, sums_bytes, gains_bytes;
+  int stages, most_asked, gains_bytes;
 
   // Made anew where it is used, as own_thread() is.
   __device__ static Rooms of(const Arguments& step, uint4* room) {
     int begin = 0;
     asm volatile("mov.u32 %0, 0;" : "=r"(begin));
-    auto* rings = reinterpret_cast<std::byte*>(room) + begin;
-    std::byte *staged = rings + kGroups * step.stages * narrow::stage_bytes(step.rounds),
-              *sums = staged + step.staged_bytes, *gains = sums + kGroups * step.sums_bytes,
-              *commands = gains + 2 * step.gains_bytes, *barriers = commands + 2 * sizeof(Command);
-    return {.rings = rings,
+    auto* ring = reinterpret_cast<std::byte*>(room) + begin;
+    std::byte *staged = ring + step.stages * narrow::kStageBytes, *sums = staged + step.staged_bytes,
+              *gains = sums + step.sums_bytes, *commands = gains + 2 * step.gains_bytes,
+              *barriers = commands + 2 * sizeof(Command);
+    return {.ring_ = ring,
             .staged = staged,
-            .sums = sums,
+            .sums_ = sums,
             .gains = gains,
             .commands = reinterpret_cast<Command*>(commands),
             .barriers = reinterpret_cast<std::uint64_t*>(barriers),
             .stages = step.stages,
-            .rounds = step.rounds,
             .most_asked = step.most_asked,
-            .sums_bytes = step.sums_bytes,
             .gains_bytes = step.gains_bytes};
   }
-  __device__ narrow::Ring ring_of(int group) const {
-    return {.stages = shared_address(rings) + group * stages * narrow::stage_bytes(rounds),
-            .barriers = shared_address(barriers) + group * stages * 16,
+  __device__ unsigned told() const { return shared_address(barriers); }
+  __device__ narrow::TileSums sums() const {
+    return {.sums = reinterpret_cast<float*>(sums_), .barriers = shared_address(barriers) + 16};
+  }
+  __device__ narrow::Ring ring() const {
+    return {.stages = shared_address(ring_),
+            .barriers = shared_address(barriers) + static_cast<unsigned>(Arguments::kOtherBarriers),
             .count = stages,
-            .rounds = rounds,
             .most_asked = most_asked};
   }
-  __device__ float* sums_of(int group) const { return reinterpret_cast<float*>(sums + group * sums_bytes); }
   __device__ uint4* gains_of(int instruction) const {
     return reinterpret_cast<uint4*>(gains + instruction % 2 * gains_bytes);
   }
@@ -118,7 +123,7 @@ __device__ __forceinline__ void note_ready(const Arguments& step, int instructio
                                            const narrow::Ring& ring, narrow::Place place) {
   if (step.times == nullptr) return;
   int ready = 0;
-  for (; ready < ring.count && has_ended(ring.there(place.index), place.parity); ++ready) place.advance(ring);
+  for (; ready < ring.count && has_ended(ring.there(place.index), place.parity); ++ready) place.advance(ring.count);
   step.times[(static_cast<std::int64_t>(blockIdx.x) * step.count + instruction) * 5 + what] = ready;
 }
 
