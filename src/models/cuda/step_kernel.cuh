@@ -48,8 +48,9 @@ __device__ __forceinline__ void lead(const Arguments& step, uint4* room) {
     const Command& command = *rooms.at(i);
     const bool multiplies = command.what.kind == StepKind::Product;
     const auto* product = reinterpret_cast<const FewRows<T>*>(command.what.body);
-    narrow::TileEnd<false, T> early;
-    if (command.adds_early) early.read_addends(*product, deal.first() * narrow::kWide<false>, lane);
+    using Ends = narrow::TileEnds<false, T>;
+    typename Ends::Addends early;
+    if (command.adds_early) early = Ends(*product, lane).read_addends(deal.first() * narrow::kWide<false>);
     if (i > 0 && lane == 0) {
       if (has(StepTuning::kBarriers)) barrier.await();
       note_time(step, i, 0);

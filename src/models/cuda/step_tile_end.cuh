@@ -6,82 +6,100 @@
 
 namespace twobw::models::cuda::narrow {
 
-// What a lane writes of a tile: items lane, lane + kWarp and so on, which count half by half (gated: once), row
-// by row, column by column.
+// What a lane writes of a product's tiles: items lane, lane + kWarp and so on, which count half by half (gated:
+// once), row by row, column by column. All that is the same for every tile is known before the first.
 template <bool Gated, typename T>
-struct TileEnd {
+class TileEnds {
+ public:
   static constexpr int kEach = kWide<Gated> * kMostFewRows / kWarp;
-  float added[kEach] = {}, bias[kEach] = {};
 
-  // Where an item lies in the sums' rows of kTile; whether it is one, and where it is written.
-  static __device__ bool exists(const FewRows<T>& product, int first, int item) {
-    return item < kWide<Gated> * product.rows && first + column_of(product, item) < product.columns;
-  }
-  static __device__ int column_of(const FewRows<T>& product, int item) {
-    return item % kTile + (Gated ? 0 : item / (kTile * product.rows) * kTile);
-  }
-  static __device__ std::int64_t place_of(const FewRows<T>& product, int first, int item) {
-    const int row = item % (kTile * product.rows) / kTile;
-    return row * product.columns + first + column_of(product, item);
-  }
+  // What is added to a tile's sums.
+  struct Addends {
+    float added[kEach] = {}, bias[kEach] = {};
+  };
 
-  // Before it is needed.
-  __device__ void read_addends(const FewRows<T>& product, int first, int lane) {
+  __device__ TileEnds(const FewRows<T>& product, int lane)
+      : added_(product.added),
+        bias_(product.bias),
+        out_(product.out),
+        columns_(static_cast<int>(product.columns)),
+        each_(kOperand * product.rows),
+        to_values_(kTile * product.rows),
+        lane_(lane) {
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
-      const int item = lane + i * kWarp;
-      if (!exists(product, first, item)) continue;
-      if (product.added != nullptr)
-        added[i] = to_float(__ldcg(product.added + place_of(product, first, item)));
-      if (product.bias != nullptr) bias[i] = to_float(product.bias[first + column_of(product, item)]);
+      const int item = lane + i * kWarp, row = item / kTile % product.rows;
+      column_[i] = item % kTile + (Gated ? 0 : item / to_values_ * kTile);
+      if (item >= kWide<Gated> * product.rows) column_[i] = columns_;
+      from_row_[i] = static_cast<std::int64_t>(row) * columns_ + column_[i];
     }
   }
 
+  // Of the tile whose first column this is; before they are needed.
+  __device__ Addends read_addends(int first) const {
+    Addends addends;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      if (first + column_[i] >= columns_) continue;
+      if (added_ != nullptr) addends.added[i] = to_float(__ldcg(added_ + from_row_[i] + first));
+      if (bias_ != nullptr) addends.bias[i] = to_float(bias_[first + column_[i]]);
+    }
+    return addends;
+  }
+
+  __device__ void write(int first, const Addends& addends, const float* sums) const {
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      if (first + column_[i] >= columns_) continue;
+      const float* of_item = sums + lane_ + i * kWarp;
+      float result = total(of_item);
+      if constexpr (Gated) {
+        const float value = total(of_item + to_values_), gate = to_float(from_float<T>(result));
+        result = to_float(from_float<T>(value)) * gate * __fdividef(1.0f, 1.0f + expf(-gate));
+      }
+      if (added_ != nullptr) result += addends.added[i];
+      if (bias_ != nullptr) result += addends.bias[i];
+      out_[from_row_[i] + first] = from_float<T>(result);
+    }
+  }
+
+ private:
   // In the order of multiply_tiles(): a warp's two halves, then the warps.
-  static __device__ float total(const float* sums, int each) {
+  __device__ float total(const float* sums) const {
     float parts[kSharing], total = 0;
 #pragma unroll
-    for (int warp = 0; warp < kSharing; ++warp) parts[warp] = sums[warp * each];
+    for (int warp = 0; warp < kSharing; ++warp) parts[warp] = sums[warp * each_];
 #pragma unroll
     for (int warp = 0; warp < kSharing; warp += 2) total += parts[warp] + parts[warp + 1];
     return total;
   }
-  __device__ void write(const FewRows<T>& product, int first, int lane, const float* sums) const {
-    const int each = kOperand * product.rows;
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      const int item = lane + i * kWarp;
-      if (!exists(product, first, item)) continue;
-      float result = total(sums + item, each);
-      if constexpr (Gated) {
-        const float value = total(sums + item + kTile * product.rows, each);
-        const float gate = to_float(from_float<T>(result));
-        result = to_float(from_float<T>(value)) * gate * __fdividef(1.0f, 1.0f + expf(-gate));
-      }
-      if (product.added != nullptr) result += added[i];
-      if (product.bias != nullptr) result += bias[i];
-      product.out[place_of(product, first, item)] = from_float<T>(result);
-    }
-  }
+
+  const T *added_, *bias_;
+  T* out_;
+  int columns_, each_, to_values_, lane_;
+  int column_[kEach];  // in a tile; as many as the product has where there is no item
+  std::int64_t from_row_[kEach];
 };
 
 // The tiles of a block, every `stride`th from the `first`. `early`: what is added to the first, null where it
 // is still to be read. Gives the place of the next tile's sums.
 template <bool Gated, typename T>
 __device__ __forceinline__ Place end_tiles(const FewRows<T>& product, const TileSums& sums, Place place,
-                                           int first, int stride, int lane, const TileEnd<Gated, T>* early) {
-  const auto columns = static_cast<int>(product.columns);
+                                           int first, int stride, int lane,
+                                           const typename TileEnds<Gated, T>::Addends* early) {
+  const TileEnds<Gated, T> ends(product, lane);
+  const int columns = static_cast<int>(product.columns), rows = product.rows;
 #pragma unroll 1
   for (int at = first * kWide<Gated>; at < columns; at += stride * kWide<Gated>) {
-    TileEnd<Gated, T> end;
+    typename TileEnds<Gated, T>::Addends addends;
     if (early != nullptr) {
-      end = *early;
+      addends = *early;
       early = nullptr;
     } else {
-      end.read_addends(product, at, lane);
+      addends = ends.read_addends(at);
     }
     await_phase(sums.there(place.index), place.parity);
-    end.write(product, at, lane, sums.of(place.index, product.rows));
+    ends.write(at, addends, sums.of(place.index, rows));
     __syncwarp();
     if (lane == 0) arrive(sums.added(place.index));
     place.advance(TileSums::kCount);
