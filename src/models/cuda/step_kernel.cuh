@@ -206,7 +206,7 @@ __global__ void __launch_bounds__(kThreads, 1) step_kernel(const __grid_constant
   if (warp > kWorkers / kWarp) {
     const int count =
         (step.left_out & (StepTuning::kProducts | StepTuning::kWeights)) == 0 ? step.product_count : 0;
-    narrow::stream_weights<T>(step.products, count, rooms.ring());
+    narrow::stream_weights<T>(step.products, count, rooms.ring(), step.ahead);
   } else if (warp == kWorkers / kWarp) {
     begin_to_bring(step, rooms, 0, step.first_gain, step.first_gains);
     tell_brought(rooms);

@@ -94,52 +94,96 @@ struct Asked {
   }
 };
 
-// A tile's weights, stage after stage: a lane asks for the pieces of one column.
-template <bool Gated, typename T>
-__device__ __forceinline__ void fetch_tile(const T* weight, int columns, int in, int tile, const Ring& ring,
-                                           Place& place, Asked& asked, std::uint64_t policy) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp, index = lane % kWide<Gated>;
-  const int count = min(kWide<Gated>, columns - tile * kWide<Gated>);
-  const bool of_values = lane >= kWide<Gated>, asks = lane < kOperand && index < count;
-  const std::int64_t column = static_cast<std::int64_t>(tile) * kWide<Gated> + index + (of_values ? columns : 0);
-  const T* from = weight + column * in;
-  const int to = piece_of(lane % kOperand);
-  for (int k = 0; k < in; k += kStageElements) {
-    const auto bytes = static_cast<unsigned>(min(kStageElements, in - k)) * 2;
-    const unsigned stage = ring.stage(place.index), there = ring.there(place.index);
-    asked.make_room(ring);
-    await_phase(ring.read(place.index), place.parity ^ 1);
-    if (lane == 0) arrive_expecting(there, bytes * static_cast<unsigned>(Gated ? 2 * count : count));
-    __syncwarp();
-    if (asks) fetch_bulk(stage + to, from + k, bytes, there, policy);
-    place.advance(ring.count);
-  }
-}
-
-// By a warp: all weights of a block's tiles, as there is room for them.
+// The stages of a block in the order in which it takes them, as a lane sees them: it has the piece of one
+// column.
 template <typename T>
-__device__ __forceinline__ void stream_weights(const Streamed* products, int count, const Ring& ring) {
+class Stages {
+ public:
+  __device__ Stages(const Streamed* products, int count)
+      : products_(products), count_(count), lane_(static_cast<int>(threadIdx.x) % kWarp) {
+    if (count_ == 0) return;
+    raw_ = read(0);
+    begin_product();
+    skip_empty();
+  }
+
+  __device__ bool is_at_end() const { return index_ >= count_; }
+  __device__ bool has_piece() const {
+    return lane_ < kOperand && lane_ % wide() < columns_of_tile();
+  }
+  __device__ const T* piece() const {
+    const int column = tile_ * wide() + lane_ % wide() + (lane_ >= wide() ? product_.columns : 0);
+    return static_cast<const T*>(product_.weight) + static_cast<std::int64_t>(column) * in() + k_;
+  }
+  __device__ unsigned bytes() const { return static_cast<unsigned>(min(kStageElements, in() - k_)) * 2; }
+  __device__ unsigned pieces() const {
+    return static_cast<unsigned>((is_gated() ? 2 : 1) * columns_of_tile());
+  }
+
+  __device__ void next() {
+    k_ += kStageElements;
+    if (k_ < in()) return;
+    k_ = 0;
+    tile_ += Deal::all();
+    skip_empty();
+  }
+
+ private:
+  __device__ bool is_gated() const { return product_.in < 0; }
+  __device__ int in() const { return abs(product_.in); }
+  __device__ int wide() const { return is_gated() ? kWide<true> : kWide<false>; }
+  __device__ int tiles() const { return tiles_of(product_.columns, is_gated()); }
+  __device__ int columns_of_tile() const { return min(wide(), product_.columns - tile_ * wide()); }
+  __device__ uint4 read(int i) const {
+    return __ldg(reinterpret_cast<const uint4*>(products_ + min(i, count_ - 1)));
+  }
+  __device__ void begin_product() {
+    product_ = *reinterpret_cast<const Streamed*>(&raw_);
+    raw_ = read(index_ + 1);
+    tile_ = deal_.first();
+  }
+  __device__ void skip_empty() {
+    while (index_ < count_ && tile_ >= tiles()) {
+      deal_.pass(tiles());
+      ++index_;
+      begin_product();
+    }
+  }
+
+  const Streamed* products_;
+  int count_, lane_;
+  int index_ = 0, tile_ = 0, k_ = 0;
+  Deal deal_;
+  Streamed product_;
+  uint4 raw_{};  // the next product
+};
+
+// By a warp: all weights of a block's tiles, as there is room for them. `ahead` stages more are on their way to
+// the second cache: reading goes on when the ring is full.
+template <typename T>
+__device__ __forceinline__ void stream_weights(const Streamed* products, int count, const Ring& ring,
+                                               int ahead) {
   const std::uint64_t policy = read_once_policy();
-  Deal deal;
+  const bool tells = threadIdx.x % kWarp == 0;
+  const int to = piece_of(static_cast<int>(threadIdx.x) % kOperand);
+  Stages<T> now(products, count), later(products, ahead > 0 ? count : 0);
   Place place;
   Asked asked;
-  const auto read = [&](int i) {
-    return __ldg(reinterpret_cast<const uint4*>(products + min(i, count - 1)));
+  const auto prefetch_one = [&] {
+    if (later.is_at_end()) return;
+    if (later.has_piece()) prefetch_bulk(later.piece(), later.bytes());
+    later.next();
   };
-  uint4 raw = count > 0 ? read(0) : uint4{};
-  for (int i = 0; i < count; ++i) {
-    const auto product = *reinterpret_cast<const Streamed*>(&raw);
-    raw = read(i + 1);
-    const int tiles = tiles_of(product.columns, product.in < 0);
-    const auto* weight = static_cast<const T*>(product.weight);
-    for (int tile = deal.first(); tile < tiles; tile += Deal::all()) {
-      if (product.in < 0) {
-        fetch_tile<true>(weight, product.columns, -product.in, tile, ring, place, asked, policy);
-      } else {
-        fetch_tile<false>(weight, product.columns, product.in, tile, ring, place, asked, policy);
-      }
-    }
-    deal.pass(tiles);
+  for (int i = 0; i < ahead; ++i) prefetch_one();
+  for (; !now.is_at_end(); now.next()) {
+    prefetch_one();
+    asked.make_room(ring);
+    await_phase(ring.read(place.index), place.parity ^ 1);
+    const unsigned bytes = now.bytes(), there = ring.there(place.index);
+    if (tells) arrive_expecting(there, bytes * now.pieces());
+    __syncwarp();
+    if (now.has_piece()) fetch_bulk(ring.stage(place.index) + to, now.piece(), bytes, there, policy);
+    place.advance(ring.count);
   }
 }
 
