@@ -182,9 +182,10 @@ void print_one_kernel(const inference::StepGraphs::Work& work, const at::TensorO
     else
       variants.push_back({.name = name, .program = std::move(program)});
   };
-  for (const int asked : {2, 3, 6})
-    for (const int ahead : {0, 2, 4, 6, 8, 12, 16})
-      add(fmt::format("{} asked, {} ahead", asked, ahead), {.most_asked = asked, .ahead = ahead});
+  for (const int depth : {6, 4})
+    for (const int asked : {1, 2, 3, 6})
+      if (asked <= depth)
+        add(fmt::format("rings of {}, {} asked", depth, asked), {.most_depth = depth, .most_asked = asked});
   add("parts joined first", {.joins_in_products = false});
   const auto without = [&](const std::string& name, unsigned left_out, bool times = false) {
     add(name, {.left_out = left_out, .times = times});

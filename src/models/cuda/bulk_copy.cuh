@@ -79,12 +79,4 @@ __device__ __forceinline__ void fetch_bulk(unsigned to, const void* from, unsign
 #endif
 }
 
-// The same bytes on their way to the second cache; nobody is told.
-__device__ __forceinline__ void prefetch_bulk(const void* from, unsigned bytes) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(__cvta_generic_to_global(from)), "r"(bytes)
-               : "memory");
-#endif
-}
-
 }  // namespace twobw::models::cuda

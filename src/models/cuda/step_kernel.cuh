@@ -68,7 +68,6 @@ __device__ __forceinline__ void lead(const Arguments& step, uint4* room) {
                     : narrow::end_tiles<false, T>(*product, rooms.sums(), place, deal.first(),
                                                   narrow::Deal::all(), lane,
                                                   command.adds_early ? &early : nullptr);
-      deal.pass(narrow::tiles_of(product->columns, product->gated));
     }
     if (i + 1 == step.count) return;
     __syncwarp();
@@ -76,22 +75,9 @@ __device__ __forceinline__ void lead(const Arguments& step, uint4* room) {
       if (has(StepTuning::kBarriers)) barrier.arrive();
       note_time(step, i, 2);
     }
-    if (multiplies) tell_brought(rooms);
-  }
-}
-
-template <typename T>
-__device__ __forceinline__ void stage(const Command& command, const uint4* gains, T* staged,
-                                      const int* parts) {
-  const auto* product = reinterpret_cast<const FewRows<T>*>(command.what.body);
-  const auto layout =
-      product->gated ? narrow::Layout::of<true>(product->in) : narrow::Layout::of<false>(product->in);
-  if (product->gain != nullptr) {
-    stage_normed(product, layout, staged, gains);
-  } else if (command.joins()) {
-    stage_joined(reinterpret_cast<const CachedAttention<T>*>(command.rows_from.body), layout, staged, parts);
-  } else {
-    stage_as_they_are(product, layout, staged);
+    if (!multiplies) continue;
+    tell_brought(rooms);
+    deal.pass(narrow::tiles_of(product->columns, product->gated));
   }
 }
 
@@ -140,16 +126,19 @@ __device__ __forceinline__ void work(const Arguments& step, uint4* room) {
     const StepInstruction& instruction = command.what;
     const StepKind kind = instruction.kind;
     if (kind == StepKind::Product) {
-      if (command.joins())
-        count_parts(reinterpret_cast<const CachedAttention<T>*>(command.rows_from.body), parts);
       const auto* product = reinterpret_cast<const FewRows<T>*>(instruction.body);
-      sync_led();
+      auto* staged = reinterpret_cast<T*>(rooms.staged);
+      if (!has(StepTuning::kStaging) || !has(StepTuning::kProducts)) {
+        sync_led();
+        SyncWorkers()();
+      } else if (product->gain != nullptr) {
+        stage_normed(*product, staged, rooms.gains_of(i));
+      } else if (command.joins()) {
+        stage_joined(*reinterpret_cast<const CachedAttention<T>*>(command.rows_from.body), staged, parts);
+      } else {
+        stage_as_they_are(*product, staged);
+      }
       if (has(StepTuning::kProducts)) {
-        auto* staged = reinterpret_cast<T*>(rooms.staged);
-        if (has(StepTuning::kStaging))
-          stage(command, rooms.gains_of(i), staged, parts);
-        else
-          SyncWorkers()();
         if (threadIdx.x == 0) note_time(step, i, 1);
         if (threadIdx.x == 0) note_ready(step, i, 3, rooms.ring(), place);
         narrow::StreamedWeights weights{
@@ -206,7 +195,7 @@ __global__ void __launch_bounds__(kThreads, 1) step_kernel(const __grid_constant
   if (warp > kWorkers / kWarp) {
     const int count =
         (step.left_out & (StepTuning::kProducts | StepTuning::kWeights)) == 0 ? step.product_count : 0;
-    narrow::stream_weights<T>(step.products, count, rooms.ring(), step.ahead);
+    narrow::stream_weights<T>(step.products, count, rooms.ring());
   } else if (warp == kWorkers / kWarp) {
     begin_to_bring(step, rooms, 0, step.first_gain, step.first_gains);
     tell_brought(rooms);

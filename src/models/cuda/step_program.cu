@@ -138,7 +138,6 @@ class Program final : public StepProgram {
     arguments_.product_count = static_cast<int>(products_.size());
     arguments_.staged_bytes = whole_packs(staged_);
     arguments_.sums_bytes = whole_packs(sums_);
-    arguments_.ahead = tuning.ahead;
     arguments_.gains_bytes = whole_packs(gains_);
     const std::size_t room = most_room(step_kernel<T>);
     for (int stages = tuning.most_depth; stages >= 2; --stages) {

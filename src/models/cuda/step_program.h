@@ -18,7 +18,6 @@ struct StepTuning {
   unsigned left_out = 0;
   int most_depth = 6;             // stages of 32 KB of a block's ring; 2 or more
   int most_asked = 2;             // stages that are on their way at once
-  int ahead = 8;                  // stages more that are on their way to the second cache
   bool joins_in_products = true;  // products put attention's parts together, where these are few
   bool times = false;             // whether it notes when blocks come to what
 };

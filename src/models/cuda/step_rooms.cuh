@@ -43,7 +43,7 @@ struct Arguments {
   int count = 0, product_count = 0;
   const void* first_gain = nullptr;  // of the first instruction, as Command::next_gain
   int first_gains = 0;
-  int stages = 0, most_asked = 0, ahead = 0;              // of the ring
+  int stages = 0, most_asked = 0;                         // of the ring
   int staged_bytes = 0, sums_bytes = 0, gains_bytes = 0;  // whole packs of 16
   unsigned left_out = 0;
 

@@ -104,85 +104,77 @@ class Stages {
     if (count_ == 0) return;
     raw_ = read(0);
     begin_product();
-    skip_empty();
+    begin_tile();
   }
 
   __device__ bool is_at_end() const { return index_ >= count_; }
-  __device__ bool has_piece() const {
-    return lane_ < kOperand && lane_ % wide() < columns_of_tile();
-  }
-  __device__ const T* piece() const {
-    const int column = tile_ * wide() + lane_ % wide() + (lane_ >= wide() ? product_.columns : 0);
-    return static_cast<const T*>(product_.weight) + static_cast<std::int64_t>(column) * in() + k_;
-  }
-  __device__ unsigned bytes() const { return static_cast<unsigned>(min(kStageElements, in() - k_)) * 2; }
-  __device__ unsigned pieces() const {
-    return static_cast<unsigned>((is_gated() ? 2 : 1) * columns_of_tile());
-  }
+  __device__ bool has_piece() const { return has_piece_; }
+  __device__ const T* piece() const { return piece_; }
+  __device__ unsigned bytes() const { return static_cast<unsigned>(min(kStageElements, left_)) * 2; }
+  __device__ unsigned pieces() const { return pieces_; }  // of all lanes
 
   __device__ void next() {
-    k_ += kStageElements;
-    if (k_ < in()) return;
-    k_ = 0;
+    piece_ += kStageElements;
+    left_ -= kStageElements;
+    if (left_ > 0) return;
     tile_ += Deal::all();
-    skip_empty();
+    begin_tile();
   }
 
  private:
-  __device__ bool is_gated() const { return product_.in < 0; }
-  __device__ int in() const { return abs(product_.in); }
-  __device__ int wide() const { return is_gated() ? kWide<true> : kWide<false>; }
-  __device__ int tiles() const { return tiles_of(product_.columns, is_gated()); }
-  __device__ int columns_of_tile() const { return min(wide(), product_.columns - tile_ * wide()); }
   __device__ uint4 read(int i) const {
     return __ldg(reinterpret_cast<const uint4*>(products_ + min(i, count_ - 1)));
   }
   __device__ void begin_product() {
     product_ = *reinterpret_cast<const Streamed*>(&raw_);
     raw_ = read(index_ + 1);
+    is_gated_ = product_.in < 0;
+    if (is_gated_) product_.in = -product_.in;
+    tiles_ = tiles_of(product_.columns, is_gated_);
     tile_ = deal_.first();
   }
-  __device__ void skip_empty() {
-    while (index_ < count_ && tile_ >= tiles()) {
-      deal_.pass(tiles());
-      ++index_;
+  // Of this product, or of the next that has one for this block.
+  __device__ void begin_tile() {
+    while (tile_ >= tiles_) {
+      deal_.pass(tiles_);
+      if (++index_ >= count_) return;
       begin_product();
     }
+    const int wide = is_gated_ ? kWide<true> : kWide<false>, columns = min(wide, product_.columns - tile_ * wide);
+    const int column = lane_ & (wide - 1);
+    has_piece_ = lane_ < kOperand && column < columns;
+    pieces_ = static_cast<unsigned>(is_gated_ ? 2 * columns : columns);
+    left_ = product_.in;
+    const int row = tile_ * wide + column + (lane_ >= wide ? product_.columns : 0);
+    piece_ = static_cast<const T*>(product_.weight) + static_cast<std::int64_t>(row) * product_.in;
   }
 
   const Streamed* products_;
   int count_, lane_;
-  int index_ = 0, tile_ = 0, k_ = 0;
+  int index_ = 0, tile_ = 0, tiles_ = 0, left_ = 0;
+  bool is_gated_ = false, has_piece_ = false;
+  unsigned pieces_ = 0;
+  const T* piece_ = nullptr;
   Deal deal_;
   Streamed product_;
   uint4 raw_{};  // the next product
 };
 
-// By a warp: all weights of a block's tiles, as there is room for them. `ahead` stages more are on their way to
-// the second cache: reading goes on when the ring is full.
+// By a warp: all weights of a block's tiles, as there is room for them.
 template <typename T>
-__device__ __forceinline__ void stream_weights(const Streamed* products, int count, const Ring& ring,
-                                               int ahead) {
+__device__ __forceinline__ void stream_weights(const Streamed* products, int count, const Ring& ring) {
   const std::uint64_t policy = read_once_policy();
   const bool tells = threadIdx.x % kWarp == 0;
   const int to = piece_of(static_cast<int>(threadIdx.x) % kOperand);
-  Stages<T> now(products, count), later(products, ahead > 0 ? count : 0);
   Place place;
   Asked asked;
-  const auto prefetch_one = [&] {
-    if (later.is_at_end()) return;
-    if (later.has_piece()) prefetch_bulk(later.piece(), later.bytes());
-    later.next();
-  };
-  for (int i = 0; i < ahead; ++i) prefetch_one();
-  for (; !now.is_at_end(); now.next()) {
-    prefetch_one();
+  for (Stages<T> stages(products, count); !stages.is_at_end(); stages.next()) {
     asked.make_room(ring);
     await_phase(ring.read(place.index), place.parity ^ 1);
-    const unsigned bytes = now.bytes(), there = ring.there(place.index);
-    if (tells) arrive_expecting(there, bytes * now.pieces());
+    const unsigned bytes = stages.bytes(), there = ring.there(place.index);
+    if (tells) arrive_expecting(there, bytes * stages.pieces());
     __syncwarp();
-    if (now.has_piece()) fetch_bulk(ring.stage(place.index) + to, now.piece(), bytes, there, policy);
+    if (stages.has_piece()) fetch_bulk(ring.stage(place.index) + to, stages.piece(), bytes, there, policy);
     place.advance(ring.count);
   }
 }
