@@ -134,7 +134,7 @@ FoundCluster found_cluster(const std::vector<runtime::HostCores>& processes,
     cores_of_machine[machine].insert(cores[rank].begin(), cores[rank].end());
     measured.try_emplace(machine, machines.at(rank));
   }
-  FoundCluster found{.inside = links_inside(links, hosts), .between = links_between(links, hosts)};
+  FoundCluster found{.hosts = {}, .links = links_by_host(links, hosts)};
   std::map<std::string, int> named;
   for (const std::vector<int>& ranks : ranks_by_host(hosts)) {
     const runtime::HostCores& first = processes[static_cast<std::size_t>(ranks.front())];
@@ -170,10 +170,10 @@ planner::Cluster cluster_of(const FoundCluster& found) {
   planner::Cluster cluster{.name = several ? fmt::format("{} hosts", found.hosts.size()) : "this machine",
                            .kinds = {},
                            .nodes = std::vector<planner::Node>(found.hosts.size()),
-                           .network = slowest(found.between)};
+                           .network = slowest(found.links.between)};
   // All processes of a host go out by one interface.
   if (several) cluster.network.shared = true;
-  const planner::LinkSpec between_processes = slowest(found.inside);
+  const planner::LinkSpec between_processes = slowest(found.links.inside);
   const std::vector<HostKind> kinds = kinds_of(found.hosts);
   for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
     const planner::Cluster one = cluster_of_core(kinds[kind].typical);

@@ -23,7 +23,7 @@ struct FoundHost {
 
 struct FoundCluster {
   std::vector<FoundHost> hosts;
-  std::vector<ProcessLink> inside, between;  // links between processes: of one host, of two
+  LinksByHost links;  // between the processes
 };
 
 // Called by all processes; rank 0 gets the cluster, the others one without hosts. `processes`: on rank 0,

@@ -26,8 +26,8 @@ std::string place_of(const FoundCluster& found, const ProcessLink& link) {
 }
 
 std::vector<ProcessLink> all_links(const FoundCluster& found) {
-  std::vector<ProcessLink> links = found.inside;
-  links.insert(links.end(), found.between.begin(), found.between.end());
+  std::vector<ProcessLink> links = found.links.inside;
+  links.insert(links.end(), found.links.between.begin(), found.links.between.end());
   return links;
 }
 
@@ -50,7 +50,7 @@ std::string describe(const FoundCluster& found) {
     text +=
         "# network           measured: between hosts; the slowest two count. All devices of a host share "
         "it\n";
-  if (!found.inside.empty() || !found.between.empty()) {
+  if (!found.links.inside.empty() || !found.links.between.empty()) {
     text +=
         "# Bandwidths are those of each direction while both are full, since activations and gradients cross "
         "at\n"

@@ -46,10 +46,10 @@ std::vector<ProcessLink> measure_links(transport::Processes& processes, const st
                                        const LinkBudget& budget, const std::vector<GpuSlice>& gpus = {});
 
 // The links of processes of one host, and those of processes of two.
-std::vector<ProcessLink> links_inside(const std::vector<ProcessLink>& links,
-                                      const std::vector<std::string>& hosts);
-std::vector<ProcessLink> links_between(const std::vector<ProcessLink>& links,
-                                       const std::vector<std::string>& hosts);
+struct LinksByHost {
+  std::vector<ProcessLink> inside, between;
+};
+LinksByHost links_by_host(const std::vector<ProcessLink>& links, const std::vector<std::string>& hosts);
 
 // The one link that the planner counts with in place of all of them: as slow as the slowest, for a pipeline
 // is. kNoLink for none.
