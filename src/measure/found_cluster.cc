@@ -37,16 +37,16 @@ device::Machine machine_from(std::string_view bytes) {
 }
 
 // Whether the process is the first of its machine.
-bool is_first_of_machine(const std::vector<runtime::HostCores>& processes, std::size_t rank) {
+bool is_first_of_machine(const std::vector<runtime::HostDevices>& processes, std::size_t rank) {
   const auto before = processes.begin() + static_cast<std::ptrdiff_t>(rank);
-  return std::none_of(processes.begin(), before, [&](const runtime::HostCores& other) {
+  return std::none_of(processes.begin(), before, [&](const runtime::HostDevices& other) {
     return other.machine == processes[rank].machine;
   });
 }
 
 // By rank; one process of every machine measures it, for several at once would disturb one another.
 std::vector<device::Machine> measure_machines(transport::Processes& all,
-                                              const std::vector<runtime::HostCores>& processes) {
+                                              const std::vector<runtime::HostDevices>& processes) {
   transport::Mail& mail = all.mail();
   if (all.rank() > 0) {
     const bool chosen = mail.receive(0) == "measure";
@@ -61,12 +61,12 @@ std::vector<device::Machine> measure_machines(transport::Processes& all,
 }
 
 // By rank. Hosts of one machine share its cores; else a host has all that its processes may use.
-std::vector<std::set<int>> cores_to_count(const std::vector<runtime::HostCores>& processes) {
+std::vector<std::set<int>> cores_to_count(const std::vector<runtime::HostDevices>& processes) {
   const std::vector<device::CoreSet> shares = runtime::share_cores(processes);
   std::vector<std::set<int>> cores;
   for (std::size_t rank = 0; rank < processes.size(); ++rank) {
-    const runtime::HostCores& own = processes[rank];
-    const bool shared = std::ranges::any_of(processes, [&](const runtime::HostCores& other) {
+    const runtime::HostDevices& own = processes[rank];
+    const bool shared = std::ranges::any_of(processes, [&](const runtime::HostDevices& other) {
       return other.machine == own.machine && other.host != own.host;
     });
     const std::vector<int>& counted = shared ? shares[rank].cores : own.cores;
@@ -122,7 +122,7 @@ planner::Cluster cluster_of_core(const FoundHost& host) {
 
 }  // namespace
 
-FoundCluster found_cluster(const std::vector<runtime::HostCores>& processes,
+FoundCluster found_cluster(const std::vector<runtime::HostDevices>& processes,
                            const std::vector<device::Machine>& machines,
                            const std::vector<ProcessLink>& links) {
   const std::vector<std::string> hosts = hosts_of(processes);
@@ -137,7 +137,7 @@ FoundCluster found_cluster(const std::vector<runtime::HostCores>& processes,
   FoundCluster found{.hosts = {}, .links = links_by_host(links, hosts)};
   std::map<std::string, int> named;
   for (const std::vector<int>& ranks : ranks_by_host(hosts)) {
-    const runtime::HostCores& first = processes[static_cast<std::size_t>(ranks.front())];
+    const runtime::HostDevices& first = processes[static_cast<std::size_t>(ranks.front())];
     std::set<int> here;
     for (const int rank : ranks) {
       const std::set<int>& own = cores[static_cast<std::size_t>(rank)];
@@ -155,7 +155,7 @@ FoundCluster found_cluster(const std::vector<runtime::HostCores>& processes,
   return found;
 }
 
-FoundCluster find_cluster(transport::Processes& all, const std::vector<runtime::HostCores>& processes,
+FoundCluster find_cluster(transport::Processes& all, const std::vector<runtime::HostDevices>& processes,
                           const LinkBudget& budget) {
   const std::vector<device::Machine> machines = measure_machines(all, processes);
   if (all.rank() > 0) {

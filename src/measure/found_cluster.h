@@ -28,11 +28,11 @@ struct FoundCluster {
 
 // Called by all processes; rank 0 gets the cluster, the others one without hosts. `processes`: on rank 0,
 // what all of them know of their hosts.
-FoundCluster find_cluster(transport::Processes& all, const std::vector<runtime::HostCores>& processes,
+FoundCluster find_cluster(transport::Processes& all, const std::vector<runtime::HostDevices>& processes,
                           const LinkBudget& budget);
 
 // What rank 0 makes of it. `machines`: by rank; looked at is that of the first process of a machine.
-FoundCluster found_cluster(const std::vector<runtime::HostCores>& processes,
+FoundCluster found_cluster(const std::vector<runtime::HostDevices>& processes,
                            const std::vector<device::Machine>& machines,
                            const std::vector<ProcessLink>& links);
 

@@ -80,9 +80,9 @@ double clock_seconds() {
 
 }  // namespace
 
-std::vector<std::string> hosts_of(const std::vector<runtime::HostCores>& processes) {
+std::vector<std::string> hosts_of(const std::vector<runtime::HostDevices>& processes) {
   std::vector<std::string> hosts;
-  for (const runtime::HostCores& process : processes)
+  for (const runtime::HostDevices& process : processes)
     hosts.push_back(fmt::format("{} {}", process.machine, process.host));
   return hosts;
 }

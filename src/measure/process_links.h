@@ -31,7 +31,7 @@ inline constexpr LinkBudget kShortLinkBudget{.round = 0.5, .all = 3};
 
 // Tells hosts apart. Those of one machine that have names of their own (containers) are joined by a network
 // too.
-std::vector<std::string> hosts_of(const std::vector<runtime::HostCores>& processes);
+std::vector<std::string> hosts_of(const std::vector<runtime::HostDevices>& processes);
 
 // Called by all processes. Rank 0 says between which hosts, by rank, and how long it may take; it gets all
 // links, the others none. `gpus`: one of each process, by rank, which the links are between (gpu_links.h);

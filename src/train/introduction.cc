@@ -19,18 +19,18 @@ std::string describe_start(const runtime::Setup& setup) {
 
 }  // namespace
 
-int process_of(int worker, const PipelineShape& shape, const std::vector<runtime::HostCores>& hosts) {
+int process_of(int worker, const PipelineShape& shape, const std::vector<runtime::HostDevices>& hosts) {
   return runtime::Placement(shape, static_cast<int>(hosts.size()), /*rank=*/0).rank_of(worker);
 }
 
-std::string where_is(int worker, const PipelineShape& shape, const std::vector<runtime::HostCores>& hosts) {
+std::string where_is(int worker, const PipelineShape& shape, const std::vector<runtime::HostDevices>& hosts) {
   if (hosts.empty()) return {};
   const int process = process_of(worker, shape, hosts);
   return fmt::format(" of {} (process {})", hosts[process].host, process);
 }
 
 void introduce(const runtime::Setup& setup, const RunDirectory& directory,
-               const std::vector<runtime::HostCores>& hosts,
+               const std::vector<runtime::HostDevices>& hosts,
                const std::function<void(const std::string&)>& say) {
   const Config& config = setup.config;
   if (!directory.moved_to().empty())

@@ -13,13 +13,13 @@
 namespace twobw::train {
 
 // The rank of the process that has a worker. `hosts`: of the processes, by rank.
-int process_of(int worker, const PipelineShape& shape, const std::vector<runtime::HostCores>& hosts);
+int process_of(int worker, const PipelineShape& shape, const std::vector<runtime::HostDevices>& hosts);
 // " of node3 (process 1)"; empty where there is one process, and so no hosts.
-std::string where_is(int worker, const PipelineShape& shape, const std::vector<runtime::HostCores>& hosts);
+std::string where_is(int worker, const PipelineShape& shape, const std::vector<runtime::HostDevices>& hosts);
 
 // `hosts`: of the processes, by rank, where there are several. `say` gets a line at a time.
 void introduce(const runtime::Setup& setup, const RunDirectory& directory,
-               const std::vector<runtime::HostCores>& hosts,
+               const std::vector<runtime::HostDevices>& hosts,
                const std::function<void(const std::string&)>& say);
 
 }  // namespace twobw::train

@@ -30,7 +30,7 @@ std::vector<double> planned_seconds(const planner::Plan* plan, const PipelineSha
 
 }  // namespace
 
-StragglerReport::StragglerReport(const runtime::Setup& setup, const std::vector<runtime::HostCores>& hosts,
+StragglerReport::StragglerReport(const runtime::Setup& setup, const std::vector<runtime::HostDevices>& hosts,
                                  const planner::Plan* plan)
     : setup_(setup),
       hosts_(hosts),

@@ -97,7 +97,7 @@ TEST(ProcessLinks, EndWithTheRun) {
 }
 
 TEST(ProcessLinks, TellContainersOfAMachineApart) {
-  const std::vector<runtime::HostCores> processes = {
+  const std::vector<runtime::HostDevices> processes = {
       {.host = "one", .machine = "m"}, {.host = "two", .machine = "m"}, {.host = "one", .machine = "n"}};
   const Strings hosts = hosts_of(processes);
   EXPECT_EQ(ranks_by_host(hosts).size(), 3u);
