@@ -16,6 +16,7 @@ namespace twobw::cli {
 namespace {
 
 void describe_machine(const std::string& output) {
+  if (!output.empty()) check_writable("--output", output);
   const device::Machine machine = device::measure_machine();
   const std::string text = measure::describe(machine);
   if (output.empty()) {

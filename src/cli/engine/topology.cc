@@ -16,6 +16,7 @@ void describe_hosts(const launch::World& world, const NetworkConfig& network, co
   const control::Facts facts = {{"the command", "topology"}, {"--output", output}};
   const auto processes = rendezvous::join(world, network, facts);
   transport::abort_on_failure(processes.get(), [&] {
+    if (world.rank == 0 && !output.empty()) check_writable("--output", output);
     const std::vector<runtime::HostDevices> hosts = train::gather_hosts(*processes);
     const measure::FoundCluster found = measure::find_cluster(*processes, hosts, {});
     if (world.rank == 0) {
