@@ -240,7 +240,7 @@ double LayerBench::time_step() {
   versions_.publish();
   ++updates_;
   clock_.await(end);
-  return (clock_.seconds(end) - clock_.seconds(begin)) / static_cast<double>(layout_.size());
+  return clock_.between(begin, end) / static_cast<double>(layout_.size());
 }
 
 double LayerBench::time_predict() {
@@ -249,7 +249,7 @@ double LayerBench::time_predict() {
   optimizer_->predict({.gradient = gradients_.flat(updates_), .target = versions_.flat(versions_.newest())});
   const device::Timestamp end = clock_.now();
   clock_.await(end);
-  return (clock_.seconds(end) - clock_.seconds(begin)) / static_cast<double>(layout_.size());
+  return clock_.between(begin, end) / static_cast<double>(layout_.size());
 }
 
 }  // namespace twobw::measure

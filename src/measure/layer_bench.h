@@ -51,14 +51,15 @@ class LayerBench {
   // One microbatch, forward and backward. Recomputed: after a first forward without a graph.
   void run_pass(bool recompute = false);
   LayerTimes time_pass(bool recompute = false);
-  // So many layers at once are held back on a GPU to be timed (layer_marks.h); 0: none.
-  int held_layers() const { return clock_.can_hold() ? kHeldLayers[gave_up_] : 0; }
   // The same for memory.
   std::vector<LayerBytes> measure_pass(device::Meter& meter);
   // What an update adds to its microbatches: norm of the gradient and optimizer, in seconds a parameter.
   double time_step();
   // What a prediction of its own adds; 0 where the configuration has none.
   double time_predict();
+
+  // So many layers at once are held back on a GPU to be timed (layer_marks.h); 0: none.
+  int held_layers() const { return clock_.can_hold() ? kHeldLayers[gave_up_] : 0; }
 
  private:
   // Before the device gave up waiting for the first time, the second, ...: a layer may launch more than can
