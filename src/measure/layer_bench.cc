@@ -143,6 +143,7 @@ void LayerBench::walk(const models::AfterLayer& after_forward, const BeforeBackw
     one = at::ones_like(x.front());
   }
   before_backward(size() - 1);
+  const runtime::BackwardHere here;
   runtime::run_backward(roots, {one});
   before_backward(-1);
 }

@@ -10,6 +10,7 @@
 
 #include "base/config.h"
 #include "device/cpu.h"
+#include "measure/neighbours.h"
 #include "measure/samples.h"
 
 namespace twobw::measure {
@@ -120,6 +121,17 @@ TEST_F(LayerBenchOnGpu, QueueingIsNoPartOfTheTimes) {
     const double held = sum_of(time_layers(*make_bench(setup, binding.clock(), binding)));
     const double queued = sum_of(time_layers(*make_bench(setup, unheld, binding)));
     EXPECT_LT(held, 0.8 * queued);
+  });
+}
+
+TEST_F(LayerBenchOnGpu, NeighboursKeepNobodyFromQueueing) {
+  const runtime::Setup setup = small_layers({"train.precision=bf16"});
+  on_the_device(setup, [&](const device::DeviceBinding& binding) {
+    const auto bench = make_bench(setup, binding.clock(), binding);
+    Neighbours neighbours(setup, {setup.devices.begin() + 1, setup.devices.end()});
+    neighbours.compute(kMicrobatch);
+    time_layers(*bench);
+    EXPECT_EQ(bench->held_layers(), 8);
   });
 }
 

@@ -65,7 +65,7 @@ TEST(FoundGpus, AreTheDevicesOfTheirHosts) {
   }
   EXPECT_EQ(cluster.network, (planner::LinkSpec{.latency = 3e-5, .bandwidth = 3.9e10, .shared = true}));
   const std::string text = describe(found);
-  EXPECT_NE(text.find("devices: 4 x H200\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("devices: \"4 x H200\"\n"), std::string::npos) << text;
   EXPECT_EQ(planner::parse_cluster(text, "c.yaml"), cluster) << text;
   const std::string table = table_of(found);
   EXPECT_NE(table.find("GPUs"), std::string::npos) << table;
