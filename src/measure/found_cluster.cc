@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "device/cores.h"
+#include "measure/found_gpus.h"
 #include "measure/local_cluster.h"
 
 namespace twobw::measure {
@@ -156,16 +157,26 @@ FoundCluster found_cluster(const std::vector<runtime::HostDevices>& processes,
 }
 
 FoundCluster find_cluster(transport::Processes& all, const std::vector<runtime::HostDevices>& processes,
-                          const LinkBudget& budget) {
-  const std::vector<device::Machine> machines = measure_machines(all, processes);
+                          const LinkBudget& budget, const std::vector<GpuSlice>& gpus) {
   if (all.rank() > 0) {
+    if (!tell_of_gpus(all.mail())) measure_machines(all, processes);
     measure_links(all);
     return {};
   }
-  return found_cluster(processes, machines, measure_links(all, hosts_of(processes), budget));
+  const std::vector<std::string> hosts = hosts_of(processes);
+  const std::vector<ProcessGpus> told = ask_for_gpus(all.mail(), hosts, gpus);
+  if (gpus.empty()) {
+    const std::vector<device::Machine> machines = measure_machines(all, processes);
+    return found_cluster(processes, machines, measure_links(all, hosts, budget));
+  }
+  std::vector<GpuSlice> firsts;  // of every process
+  const std::size_t each = gpus.size() / hosts.size();
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) firsts.push_back(gpus[rank * each]);
+  return found_gpus(processes, told, measure_links(all, hosts, budget, firsts));
 }
 
 planner::Cluster cluster_of(const FoundCluster& found) {
+  if (found.has_gpus()) return cluster_of_gpus(found);
   const bool several = found.hosts.size() > 1;
   planner::Cluster cluster{.name = several ? fmt::format("{} hosts", found.hosts.size()) : "this machine",
                            .kinds = {},
