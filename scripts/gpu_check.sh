@@ -11,6 +11,7 @@ if ! nvidia-smi -L > /dev/null 2>&1; then
   echo "gpu-check: no GPU here" >&2
   exit 2
 fi
+left_out=StreamGates.*  # hold a kernel on the GPU while others run, which is not for tools that run one at a time
 shards=4  # at once: racecheck took 104 s so, and had not ended after 200 s in one process
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -19,7 +20,7 @@ check() {
   local tool=$1 processes=() failed=0
   for ((i = 0; i < shards; ++i)); do
     GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i compute-sanitizer --tool "$tool" --error-exitcode 1 \
-      build/tests/twobw_cuda_tests --gtest_brief=1 > "$folder/$i" 2>&1 &
+      build/tests/twobw_cuda_tests --gtest_filter="-$left_out" --gtest_brief=1 > "$folder/$i" 2>&1 &
     processes+=($!)
   done
   for ((i = 0; i < shards; ++i)); do

@@ -72,9 +72,12 @@ void write_text(const std::string& path, const std::string& text) {
 }
 
 void check_writable(std::string_view option, const std::string& path) {
-  const bool existed = std::filesystem::exists(path);
-  if (!std::ofstream(path, std::ios::app)) fail_input("{} is '{}', which cannot be written", option, path);
-  if (!existed) std::filesystem::remove(path);
+  std::error_code unknown;  // also where its folder may not be looked into
+  const bool existed = std::filesystem::exists(path, unknown);
+  errno = 0;
+  if (!std::ofstream(path, std::ios::app))
+    fail_input("{} is '{}', which cannot be written: {}", option, path, std::strerror(errno));
+  if (!existed) std::filesystem::remove(path, unknown);
 }
 
 }  // namespace twobw

@@ -16,6 +16,7 @@ namespace twobw::cli {
 namespace {
 
 void describe_machine(const std::string& output) {
+  if (!output.empty()) check_writable("--output", output);
   const device::Machine machine = device::measure_machine();
   const std::string text = measure::describe(machine);
   if (output.empty()) {
@@ -35,10 +36,10 @@ void add_topology(CLI::App& command, int& exit_code) {
   command.callback([arguments, output, &exit_code] {
     sort_out(*arguments);
     const bool configured = !arguments->file.empty() || !arguments->overrides.empty();
-    const NetworkConfig network = configured ? load_to_plan(*arguments).network : NetworkConfig();
+    const Config config = configured ? load_to_plan(*arguments) : Config();
     const launch::World world = launch::read_world(launch::process_environment());
     if (world.size > 1) {
-      describe_hosts(world, network, *output);
+      describe_hosts(world, config, *output);
     } else {
       describe_machine(*output);
     }

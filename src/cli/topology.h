@@ -9,7 +9,8 @@
 namespace twobw::cli {
 
 // In every process. The first one writes the cluster to `output`, or prints it where that is empty.
-[[gnu::weak]] void describe_hosts(const launch::World& world, const NetworkConfig& network,
+// Their devices are those that a run with this configuration would have: GPUs or cores.
+[[gnu::weak]] void describe_hosts(const launch::World& world, const Config& config,
                                   const std::string& output);
 
 }  // namespace twobw::cli

@@ -18,6 +18,17 @@ class Clock {
   virtual void await(const Timestamp&) {}  // until it is passed
   // Since the clock's start. Of a mark that was passed.
   virtual double seconds(const Timestamp& mark) const = 0;
+  // From one such mark to another, more exactly than by the above.
+  virtual double between(const Timestamp& from, const Timestamp& to) const {
+    return seconds(to) - seconds(from);
+  }
+
+  // Where the device works off a queue: it rests from hold() until release(), and then finds all in the queue
+  // that was put there meanwhile. So marks are apart by what the work takes, and not by what queueing takes.
+  virtual bool can_hold() const { return false; }
+  virtual void hold() {}
+  // False: the device went on before, since the thread had waited for it or had queued more than can wait.
+  virtual bool release() { return true; }
 };
 
 class ThreadClock final : public Clock {

@@ -1,7 +1,10 @@
 #include "device/gpu_clock.h"
 
+#include <optional>
+
 #include "device/gpu.h"
 #include "device/gpu_events.h"
+#include "device/stream_gate.h"
 
 namespace twobw::device {
 namespace {
@@ -25,12 +28,22 @@ class StreamClock final : public Clock {
     check_cuda(cudaEventSynchronize(event(mark.event)), "cudaEventSynchronize");
   }
 
-  double seconds(const Timestamp& mark) const override {
+  double seconds(const Timestamp& mark) const override { return before_ + between({.event = origin_}, mark); }
+
+  // CUDA tells it in half a microsecond, and in a float: seconds() tells less the longer ago the start is.
+  double between(const Timestamp& from, const Timestamp& to) const override {
     float milliseconds = 0;
-    check_cuda(cudaEventElapsedTime(&milliseconds, event(origin_), event(mark.event)),
+    check_cuda(cudaEventElapsedTime(&milliseconds, event(from.event), event(to.event)),
                "cudaEventElapsedTime");
-    return before_ + milliseconds * 1e-3;
+    return milliseconds * 1e-3;
   }
+
+  bool can_hold() const override { return true; }
+  void hold() override {
+    if (!gate_) gate_.emplace();
+    gate_->close(stream_);
+  }
+  bool release() override { return !gate_ || gate_->open(); }
 
  private:
   static cudaEvent_t event(const std::shared_ptr<void>& event) {
@@ -40,6 +53,7 @@ class StreamClock final : public Clock {
   cudaStream_t stream_;
   std::shared_ptr<void> origin_;
   double before_ = 0;
+  std::optional<StreamGate> gate_;  // once it was asked for
 };
 
 }  // namespace

@@ -50,11 +50,15 @@ void release_unused_gpu_memory() {
   c10::cuda::CUDACachingAllocator::emptyCache();
 }
 
-std::string describe_gpu(const GpuSlice& slice) {
+std::string gpu_name(const GpuSlice& slice) {
   cudaDeviceProp properties{};
   check_cuda(cudaGetDeviceProperties(&properties, slice.gpu), "cudaGetDeviceProperties");
-  if (slice.slices == 1) return fmt::format("cuda: {}", properties.name);
-  return fmt::format("cuda: one of {} slices of {}", slice.slices, properties.name);
+  return properties.name;
+}
+
+std::string describe_gpu(const GpuSlice& slice) {
+  if (slice.slices == 1) return fmt::format("cuda: {}", gpu_name(slice));
+  return fmt::format("cuda: one of {} slices of {}", slice.slices, gpu_name(slice));
 }
 
 namespace {

@@ -28,6 +28,10 @@ GpuMemory gpu_memory(const GpuSlice&) {
 
 void release_unused_gpu_memory() {}
 
+std::string gpu_name(const GpuSlice& slice) {
+  return describe(slice);
+}
+
 std::string describe_gpu(const GpuSlice& slice) {
   return describe(slice);
 }

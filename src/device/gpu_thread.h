@@ -30,6 +30,7 @@ GpuMemory gpu_memory(const GpuSlice& slice);
 // LibTorch keeps what tensors no longer use, for tensors of the same stream; this gives it back, since the
 // next run has other streams, and a stage that captures its graphs cannot ask for it.
 void release_unused_gpu_memory();
+std::string gpu_name(const GpuSlice& slice);  // of the whole GPU: "NVIDIA H200"
 std::string describe_gpu(const GpuSlice& slice);
 class Meter;  // device/meter.h
 std::unique_ptr<Meter> make_gpu_meter(const GpuSlice& slice);

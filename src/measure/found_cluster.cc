@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "device/cores.h"
+#include "measure/found_gpus.h"
 #include "measure/local_cluster.h"
 
 namespace twobw::measure {
@@ -37,16 +38,16 @@ device::Machine machine_from(std::string_view bytes) {
 }
 
 // Whether the process is the first of its machine.
-bool is_first_of_machine(const std::vector<runtime::HostCores>& processes, std::size_t rank) {
+bool is_first_of_machine(const std::vector<runtime::HostDevices>& processes, std::size_t rank) {
   const auto before = processes.begin() + static_cast<std::ptrdiff_t>(rank);
-  return std::none_of(processes.begin(), before, [&](const runtime::HostCores& other) {
+  return std::none_of(processes.begin(), before, [&](const runtime::HostDevices& other) {
     return other.machine == processes[rank].machine;
   });
 }
 
 // By rank; one process of every machine measures it, for several at once would disturb one another.
 std::vector<device::Machine> measure_machines(transport::Processes& all,
-                                              const std::vector<runtime::HostCores>& processes) {
+                                              const std::vector<runtime::HostDevices>& processes) {
   transport::Mail& mail = all.mail();
   if (all.rank() > 0) {
     const bool chosen = mail.receive(0) == "measure";
@@ -61,12 +62,12 @@ std::vector<device::Machine> measure_machines(transport::Processes& all,
 }
 
 // By rank. Hosts of one machine share its cores; else a host has all that its processes may use.
-std::vector<std::set<int>> cores_to_count(const std::vector<runtime::HostCores>& processes) {
+std::vector<std::set<int>> cores_to_count(const std::vector<runtime::HostDevices>& processes) {
   const std::vector<device::CoreSet> shares = runtime::share_cores(processes);
   std::vector<std::set<int>> cores;
   for (std::size_t rank = 0; rank < processes.size(); ++rank) {
-    const runtime::HostCores& own = processes[rank];
-    const bool shared = std::ranges::any_of(processes, [&](const runtime::HostCores& other) {
+    const runtime::HostDevices& own = processes[rank];
+    const bool shared = std::ranges::any_of(processes, [&](const runtime::HostDevices& other) {
       return other.machine == own.machine && other.host != own.host;
     });
     const std::vector<int>& counted = shared ? shares[rank].cores : own.cores;
@@ -122,7 +123,7 @@ planner::Cluster cluster_of_core(const FoundHost& host) {
 
 }  // namespace
 
-FoundCluster found_cluster(const std::vector<runtime::HostCores>& processes,
+FoundCluster found_cluster(const std::vector<runtime::HostDevices>& processes,
                            const std::vector<device::Machine>& machines,
                            const std::vector<ProcessLink>& links) {
   const std::vector<std::string> hosts = hosts_of(processes);
@@ -134,10 +135,10 @@ FoundCluster found_cluster(const std::vector<runtime::HostCores>& processes,
     cores_of_machine[machine].insert(cores[rank].begin(), cores[rank].end());
     measured.try_emplace(machine, machines.at(rank));
   }
-  FoundCluster found{.inside = links_inside(links, hosts), .between = links_between(links, hosts)};
+  FoundCluster found{.hosts = {}, .links = links_by_host(links, hosts)};
   std::map<std::string, int> named;
   for (const std::vector<int>& ranks : ranks_by_host(hosts)) {
-    const runtime::HostCores& first = processes[static_cast<std::size_t>(ranks.front())];
+    const runtime::HostDevices& first = processes[static_cast<std::size_t>(ranks.front())];
     std::set<int> here;
     for (const int rank : ranks) {
       const std::set<int>& own = cores[static_cast<std::size_t>(rank)];
@@ -155,25 +156,35 @@ FoundCluster found_cluster(const std::vector<runtime::HostCores>& processes,
   return found;
 }
 
-FoundCluster find_cluster(transport::Processes& all, const std::vector<runtime::HostCores>& processes,
-                          const LinkBudget& budget) {
-  const std::vector<device::Machine> machines = measure_machines(all, processes);
+FoundCluster find_cluster(transport::Processes& all, const std::vector<runtime::HostDevices>& processes,
+                          const LinkBudget& budget, const std::vector<GpuSlice>& gpus) {
   if (all.rank() > 0) {
+    if (!tell_of_gpus(all.mail())) measure_machines(all, processes);
     measure_links(all);
     return {};
   }
-  return found_cluster(processes, machines, measure_links(all, hosts_of(processes), budget));
+  const std::vector<std::string> hosts = hosts_of(processes);
+  const std::vector<ProcessGpus> told = ask_for_gpus(all.mail(), hosts, gpus);
+  if (gpus.empty()) {
+    const std::vector<device::Machine> machines = measure_machines(all, processes);
+    return found_cluster(processes, machines, measure_links(all, hosts, budget));
+  }
+  std::vector<GpuSlice> firsts;  // of every process
+  const std::size_t each = gpus.size() / hosts.size();
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) firsts.push_back(gpus[rank * each]);
+  return found_gpus(processes, told, measure_links(all, hosts, budget, firsts));
 }
 
 planner::Cluster cluster_of(const FoundCluster& found) {
+  if (found.has_gpus()) return cluster_of_gpus(found);
   const bool several = found.hosts.size() > 1;
   planner::Cluster cluster{.name = several ? fmt::format("{} hosts", found.hosts.size()) : "this machine",
                            .kinds = {},
                            .nodes = std::vector<planner::Node>(found.hosts.size()),
-                           .network = slowest(found.between)};
+                           .network = slowest(found.links.between)};
   // All processes of a host go out by one interface.
   if (several) cluster.network.shared = true;
-  const planner::LinkSpec between_processes = slowest(found.inside);
+  const planner::LinkSpec between_processes = slowest(found.links.inside);
   const std::vector<HostKind> kinds = kinds_of(found.hosts);
   for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
     const planner::Cluster one = cluster_of_core(kinds[kind].typical);

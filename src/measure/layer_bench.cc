@@ -102,6 +102,7 @@ LayerBench::LayerBench(const runtime::Setup& setup, device::Clock& clock, const 
 }
 
 void LayerBench::set_microbatch(int sequences) {
+  microbatch_ = sequences;
   Config config = setup_.config;
   config.pipeline.microbatch = sequences;
   runtime::Passes passes(config, *setup_.training, *setup_.training,
@@ -142,33 +143,55 @@ void LayerBench::walk(const models::AfterLayer& after_forward, const BeforeBackw
     one = at::ones_like(x.front());
   }
   before_backward(size() - 1);
+  const runtime::BackwardHere here;
   runtime::run_backward(roots, {one});
   before_backward(-1);
 }
 
-LayerTimes LayerBench::time_pass(bool recompute) {
-  // On a GPU the marks lie ahead until the pass is done.
-  std::vector<device::Timestamp> bare;
+void LayerBench::run_pass(bool recompute) {
   if (recompute) {
     at::NoGradGuard no_graph;
-    bare.push_back(clock_.now());
-    forward([&](int, const Tensors&) { bare.push_back(clock_.now()); });
+    forward({});
   }
-  std::vector<device::Timestamp> forwards = {clock_.now()};
-  std::vector<std::pair<int, device::Timestamp>> backwards;  // each with the layer whose backward begins
-  walk([&](int, const Tensors&) { forwards.push_back(clock_.now()); },
-       [&](int layer) { backwards.emplace_back(layer, clock_.now()); });
-  LayerTimes times{std::vector<double>(size()), std::vector<double>(size()), {}};
-  const auto between = [&](const device::Timestamp& from, const device::Timestamp& to) {
-    return clock_.seconds(to) - clock_.seconds(from);
-  };
-  clock_.await(backwards.back().second);
-  for (int layer = 0; layer < size(); ++layer)
-    times.forward[layer] = between(forwards[layer], forwards[layer + 1]);
-  for (std::size_t i = 0; i + 1 < bare.size(); ++i) times.bare.push_back(between(bare[i], bare[i + 1]));
-  for (std::size_t i = 0; i + 1 < backwards.size(); ++i)
-    times.backward[backwards[i].first] = between(backwards[i].second, backwards[i + 1].second);
-  return times;
+  walk([](int, const Tensors&) {}, [](int) {});
+  known_.emplace(microbatch_, recompute);
+}
+
+// On a GPU the marks lie ahead until the pass is done. While the GPU is held back nothing may wait for it, so
+// memory and kernels must be there: a first pass takes and loads them.
+LayerTimes LayerBench::time_pass(bool recompute) {
+  while (true) {
+    if (held_layers() > 0 && !known_.contains({microbatch_, recompute})) run_pass(recompute);
+    LayerTimes times{.forward = std::vector<double>(size()),
+                     .backward = std::vector<double>(size()),
+                     .bare = std::vector<double>(recompute ? size() : 0)};
+    LayerMarks marks(clock_, held_layers());
+    mark_pass(recompute, marks, times);
+    if (marks.read()) return times;
+    ++gave_up_;
+  }
+}
+
+void LayerBench::mark_pass(bool recompute, LayerMarks& marks, LayerTimes& times) {
+  if (recompute) {
+    at::NoGradGuard no_graph;
+    marks.begin();
+    forward([&](int layer, const Tensors&) { marks.end(times.bare[layer]); });
+    marks.finish();
+  }
+  int running = -1;  // the layer whose backward has begun
+  marks.begin();
+  walk(
+      [&](int layer, const Tensors&) {
+        marks.end(times.forward[layer]);
+        if (layer + 1 == size()) marks.finish();
+      },
+      [&](int layer) {
+        if (running >= 0) marks.end(times.backward[running]);
+        if (running < 0) marks.begin();
+        running = layer;
+      });
+  marks.finish();
 }
 
 std::vector<LayerBytes> LayerBench::measure_pass(device::Meter& meter) {
@@ -203,6 +226,7 @@ std::vector<LayerBytes> LayerBench::measure_pass(device::Meter& meter) {
     meter.reset_peak();
   });
   for (int layer = 0; layer < size(); ++layer) bytes[layer].stash = inside[layer] + bytes[layer].kept;
+  known_.emplace(microbatch_, false);
   return bytes;
 }
 
@@ -217,7 +241,7 @@ double LayerBench::time_step() {
   versions_.publish();
   ++updates_;
   clock_.await(end);
-  return (clock_.seconds(end) - clock_.seconds(begin)) / static_cast<double>(layout_.size());
+  return clock_.between(begin, end) / static_cast<double>(layout_.size());
 }
 
 double LayerBench::time_predict() {
@@ -226,7 +250,7 @@ double LayerBench::time_predict() {
   optimizer_->predict({.gradient = gradients_.flat(updates_), .target = versions_.flat(versions_.newest())});
   const device::Timestamp end = clock_.now();
   clock_.await(end);
-  return (clock_.seconds(end) - clock_.seconds(begin)) / static_cast<double>(layout_.size());
+  return clock_.between(begin, end) / static_cast<double>(layout_.size());
 }
 
 }  // namespace twobw::measure

@@ -2,13 +2,18 @@
 // all of them, weights and gradients in flat buffers, memory from the calling thread's pool.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "device/device.h"
 #include "device/meter.h"
+#include "measure/layer_marks.h"
 #include "models/model.h"
 #include "optim/serial.h"
 #include "runtime/setup.h"
@@ -44,6 +49,7 @@ class LayerBench {
   double token_bytes() const;
 
   // One microbatch, forward and backward. Recomputed: after a first forward without a graph.
+  void run_pass(bool recompute = false);
   LayerTimes time_pass(bool recompute = false);
   // The same for memory.
   std::vector<LayerBytes> measure_pass(device::Meter& meter);
@@ -52,10 +58,18 @@ class LayerBench {
   // What a prediction of its own adds; 0 where the configuration has none.
   double time_predict();
 
+  // So many layers at once are held back on a GPU to be timed (layer_marks.h); 0: none.
+  int held_layers() const { return clock_.can_hold() ? kHeldLayers[gave_up_] : 0; }
+
  private:
+  // Before the device gave up waiting for the first time, the second, ...: a layer may launch more than can
+  // wait in its queue, or wait for it, though that may also have come from elsewhere.
+  static constexpr std::array kHeldLayers = {8, 8, 1, 1, 0};
+
   using BeforeBackward = std::function<void(int layer)>;  // -1: all backwards are done
   void walk(const models::AfterLayer& after_forward, const BeforeBackward& before_backward);
   models::Tensors forward(const models::AfterLayer& after_layer) const;
+  void mark_pass(bool recompute, LayerMarks& marks, LayerTimes& times);
 
   const runtime::Setup& setup_;
   device::Clock& clock_;
@@ -66,7 +80,11 @@ class LayerBench {
   weights::Gradients gradients_;
   std::unique_ptr<optim::SerialOptimizer> optimizer_;
   models::Pass pass_;
+  int microbatch_ = 0;
   std::int64_t updates_ = 0;
+  std::size_t gave_up_ = 0;  // times
+  // Microbatches that were run, recomputed and not: what they need has been loaded and allocated.
+  std::set<std::pair<int, bool>> known_;
 };
 
 // The state that the bench for this setup would allocate.

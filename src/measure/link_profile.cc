@@ -91,7 +91,7 @@ planner::LinkSpec measure_on_gpu(const device::Device& device, double bytes) {
       to.copy_(from);
       const device::Timestamp end = binding.clock().now();
       binding.clock().await(end);
-      copies.add(binding.clock().seconds(end) - binding.clock().seconds(begin));
+      copies.add(binding.clock().between(begin, end));
     }
     return copies.summary().median;
   };

@@ -50,7 +50,7 @@ void Neighbours::work(const runtime::Setup& setup, const device::Device& device)
       device::PoolScope inner(pool);
       if (task > kStep) bench->set_microbatch(task);
       while (task != kLeave && tasks_ == done) {
-        if (task > kStep) bench->time_pass();
+        if (task > kStep) bench->run_pass();
         bench->time_step();
         count();
       }

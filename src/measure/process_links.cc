@@ -80,9 +80,9 @@ double clock_seconds() {
 
 }  // namespace
 
-std::vector<std::string> hosts_of(const std::vector<runtime::HostCores>& processes) {
+std::vector<std::string> hosts_of(const std::vector<runtime::HostDevices>& processes) {
   std::vector<std::string> hosts;
-  for (const runtime::HostCores& process : processes)
+  for (const runtime::HostDevices& process : processes)
     hosts.push_back(fmt::format("{} {}", process.machine, process.host));
   return hosts;
 }
@@ -132,22 +132,12 @@ std::vector<ProcessLink> measure_links(transport::Processes& processes, const st
   return measure_links(processes, hosts, budget, clock_seconds, gpus);
 }
 
-std::vector<ProcessLink> links_inside(const std::vector<ProcessLink>& links,
-                                      const std::vector<std::string>& hosts) {
-  std::vector<ProcessLink> inside;
-  std::ranges::copy_if(links, std::back_inserter(inside), [&](const ProcessLink& link) {
-    return hosts.at(link.ranks.asks) == hosts.at(link.ranks.answers);
-  });
-  return inside;
-}
-
-std::vector<ProcessLink> links_between(const std::vector<ProcessLink>& links,
-                                       const std::vector<std::string>& hosts) {
-  std::vector<ProcessLink> between;
-  std::ranges::copy_if(links, std::back_inserter(between), [&](const ProcessLink& link) {
-    return hosts.at(link.ranks.asks) != hosts.at(link.ranks.answers);
-  });
-  return between;
+LinksByHost links_by_host(const std::vector<ProcessLink>& links, const std::vector<std::string>& hosts) {
+  LinksByHost found;
+  std::ranges::partition_copy(
+      links, std::back_inserter(found.inside), std::back_inserter(found.between),
+      [&](const ProcessLink& link) { return hosts.at(link.ranks.asks) == hosts.at(link.ranks.answers); });
+  return found;
 }
 
 planner::LinkSpec slowest(const std::vector<ProcessLink>& links) {

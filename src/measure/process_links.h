@@ -31,7 +31,7 @@ inline constexpr LinkBudget kShortLinkBudget{.round = 0.5, .all = 3};
 
 // Tells hosts apart. Those of one machine that have names of their own (containers) are joined by a network
 // too.
-std::vector<std::string> hosts_of(const std::vector<runtime::HostCores>& processes);
+std::vector<std::string> hosts_of(const std::vector<runtime::HostDevices>& processes);
 
 // Called by all processes. Rank 0 says between which hosts, by rank, and how long it may take; it gets all
 // links, the others none. `gpus`: one of each process, by rank, which the links are between (gpu_links.h);
@@ -46,10 +46,10 @@ std::vector<ProcessLink> measure_links(transport::Processes& processes, const st
                                        const LinkBudget& budget, const std::vector<GpuSlice>& gpus = {});
 
 // The links of processes of one host, and those of processes of two.
-std::vector<ProcessLink> links_inside(const std::vector<ProcessLink>& links,
-                                      const std::vector<std::string>& hosts);
-std::vector<ProcessLink> links_between(const std::vector<ProcessLink>& links,
-                                       const std::vector<std::string>& hosts);
+struct LinksByHost {
+  std::vector<ProcessLink> inside, between;
+};
+LinksByHost links_by_host(const std::vector<ProcessLink>& links, const std::vector<std::string>& hosts);
 
 // The one link that the planner counts with in place of all of them: as slow as the slowest, for a pipeline
 // is. kNoLink for none.

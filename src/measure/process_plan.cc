@@ -99,7 +99,8 @@ std::vector<GpuSlice> first_gpus(const DevicesOfProcesses& shared) {
 SharedCluster shared_cluster(const planner::Cluster& own, const DevicesOfProcesses& shared, int each) {
   const std::vector<std::vector<int>> nodes = ranks_by_node(shared, each);
   const bool several_hosts = ranks_by_host(shared.hosts).size() > 1;
-  const planner::LinkSpec inside = slowest(links_inside(shared.links, shared.hosts));
+  const LinksByHost links = links_by_host(shared.links, shared.hosts);
+  const planner::LinkSpec inside = slowest(links.inside);
   const bool alone = std::ranges::all_of(nodes, [](const auto& ranks) { return ranks.size() == 1; });
   SharedCluster result{.cluster = own, .nodes = std::vector<int>(shared.hosts.size())};
   result.cluster.name = fmt::format("{} processes", shared.processes());
@@ -111,7 +112,7 @@ SharedCluster shared_cluster(const planner::Cluster& own, const DevicesOfProcess
                                     .islands = {{.kind = 0, .count = count}},
                                     .link = alone ? own.nodes.front().link : inside});
   }
-  result.cluster.network = several_hosts ? slowest(links_between(shared.links, shared.hosts)) : inside;
+  result.cluster.network = several_hosts ? slowest(links.between) : inside;
   result.cluster.network.shared = several_hosts;  // all processes of a host go out by one interface
   return result;
 }
@@ -139,8 +140,7 @@ std::vector<PlacedPlan> plans_to_share(const planner::Problem& problem,
 
 std::vector<std::string> describe_links(const DevicesOfProcesses& shared) {
   std::vector<std::string> lines;
-  const std::vector<ProcessLink> inside = links_inside(shared.links, shared.hosts),
-                                 between = links_between(shared.links, shared.hosts);
+  const auto [inside, between] = links_by_host(shared.links, shared.hosts);
   if (!inside.empty()) lines.push_back(describe_link(shared, "processes of a host", slowest(inside)));
   if (!between.empty()) lines.push_back(describe_link(shared, "hosts", slowest(between)));
   return lines;

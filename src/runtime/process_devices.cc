@@ -43,21 +43,21 @@ std::vector<std::string> entries_of(const std::vector<std::string>& all, int pro
 
 }  // namespace
 
-HostCores host_cores() {
+HostDevices host_devices() {
   const std::string name = host_name();
-  HostCores host{.host = name,
-                 .machine = machine_id(name),
-                 .cores = device::available_cores(),
-                 .gpus = device::gpu_ids(),
-                 .nccl = transport::nccl_version(),
-                 .nccl_shares_gpus = is_set("NCCL_MULTI_RANK_GPU_ENABLE")};
+  HostDevices host{.host = name,
+                   .machine = machine_id(name),
+                   .cores = device::available_cores(),
+                   .gpus = device::gpu_ids(),
+                   .nccl = transport::nccl_version(),
+                   .nccl_shares_gpus = is_set("NCCL_MULTI_RANK_GPU_ENABLE")};
   host.has_bfloat16 = true;
   for (int gpu = 0; gpu < std::ssize(host.gpus); ++gpu)
     host.has_bfloat16 = host.has_bfloat16 && device::has_bfloat16({.gpu = gpu});
   return host;
 }
 
-std::string to_bytes(const HostCores& host) {
+std::string to_bytes(const HostDevices& host) {
   ByteWriter writer;
   writer.add(std::string_view(host.host))
       .add(std::string_view(host.machine))
@@ -67,9 +67,9 @@ std::string to_bytes(const HostCores& host) {
   return writer.add(host.has_bfloat16).add(host.nccl).add(host.nccl_shares_gpus).take();
 }
 
-HostCores to_host_cores(std::string_view bytes) {
+HostDevices to_host_devices(std::string_view bytes) {
   ByteReader reader(bytes);
-  HostCores host;
+  HostDevices host;
   host.host = reader.take_text();
   host.machine = reader.take_text();
   host.cores = reader.take_list<int>();
@@ -81,12 +81,12 @@ HostCores to_host_cores(std::string_view bytes) {
   return host;
 }
 
-std::vector<device::CoreSet> share_cores(const std::vector<HostCores>& hosts) {
+std::vector<device::CoreSet> share_cores(const std::vector<HostDevices>& hosts) {
   std::vector<device::CoreSet> shares;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
-    const HostCores& own = hosts[rank];
-    const auto is_beside = [&](const HostCores& other) { return other.machine == own.machine; };
-    const auto is_bound_apart = [&](const HostCores& other) {
+    const HostDevices& own = hosts[rank];
+    const auto is_beside = [&](const HostDevices& other) { return other.machine == own.machine; };
+    const auto is_bound_apart = [&](const HostDevices& other) {
       return is_beside(other) && other.cores != own.cores;
     };
     if (std::ranges::any_of(hosts, is_bound_apart)) {
@@ -100,7 +100,8 @@ std::vector<device::CoreSet> share_cores(const std::vector<HostCores>& hosts) {
   return shares;
 }
 
-std::vector<device::Device> devices_of_processes(const Config& config, const std::vector<HostCores>& hosts) {
+std::vector<device::Device> devices_of_processes(const Config& config,
+                                                 const std::vector<HostDevices>& hosts) {
   const auto processes = static_cast<int>(hosts.size());
   const int each = Placement(config.pipeline, processes, 0).workers_here();
   std::vector<device::Device> devices;
@@ -121,7 +122,7 @@ std::vector<device::Device> devices_of_processes(const Config& config, const std
   return devices;
 }
 
-std::vector<std::string> devices_to_plan_for(const Config& config, const std::vector<HostCores>& hosts) {
+std::vector<std::string> devices_to_plan_for(const Config& config, const std::vector<HostDevices>& hosts) {
   const std::vector<std::string> named = single_devices(config.devices);
   if (named.size() % hosts.size() != 0) {
     fail_input("devices has {} entries, which {} processes cannot share evenly; it must be a multiple of {}",

@@ -12,7 +12,7 @@
 namespace twobw::runtime {
 
 // What a process knows of its host.
-struct HostCores {
+struct HostDevices {
   std::string host;                    // its name
   std::string machine;                 // the same in all processes of one host, and in no others
   std::vector<int> cores;              // that this process may use
@@ -21,26 +21,26 @@ struct HostCores {
   int nccl = 0;                        // its version; 0: none
   bool nccl_shares_gpus = false;       // asked to, by NCCL_MULTI_RANK_GPU_ENABLE=1
 
-  friend bool operator==(const HostCores&, const HostCores&) = default;
+  friend bool operator==(const HostDevices&, const HostDevices&) = default;
 };
 
-HostCores host_cores();
-std::string to_bytes(const HostCores& host);
-HostCores to_host_cores(std::string_view bytes);
+HostDevices host_devices();
+std::string to_bytes(const HostDevices& host);
+HostDevices to_host_devices(std::string_view bytes);
 
 // By rank. Processes of one host that may all use the same cores get equal parts of them; where a launcher
 // has bound them to different ones, each has its own.
-std::vector<device::CoreSet> share_cores(const std::vector<HostCores>& hosts);
+std::vector<device::CoreSet> share_cores(const std::vector<HostDevices>& hosts);
 
 // Of each worker, by its number: as the configuration's list says, which has an entry for each, or what its
 // process has, dealt out to the workers there. `hosts`: by rank. Throws InputError: for workers that the
 // processes cannot share evenly, for a core that the process of its worker may not use, and as
 // gpus_of_processes() does.
-std::vector<device::Device> devices_of_processes(const Config& config, const std::vector<HostCores>& hosts);
+std::vector<device::Device> devices_of_processes(const Config& config, const std::vector<HostDevices>& hosts);
 
 // What plan: auto is to plan for, process after process, as many each: those that the configuration names,
 // GPUs (gpus_to_plan_for()), or single cores, so many as the process with the fewest has. Throws InputError
 // like the above.
-std::vector<std::string> devices_to_plan_for(const Config& config, const std::vector<HostCores>& hosts);
+std::vector<std::string> devices_to_plan_for(const Config& config, const std::vector<HostDevices>& hosts);
 
 }  // namespace twobw::runtime

@@ -23,10 +23,12 @@ struct SharedGpus {
   int gpus = 0, processes = 1, before = 0;
 };
 
-SharedGpus shared_by(const std::vector<HostCores>& hosts, std::size_t rank) {
-  const HostCores& own = hosts[rank];
-  const auto is_beside = [&](const HostCores& other) { return other.machine == own.machine; };
-  const auto sees_others = [&](const HostCores& other) { return is_beside(other) && other.gpus != own.gpus; };
+SharedGpus shared_by(const std::vector<HostDevices>& hosts, std::size_t rank) {
+  const HostDevices& own = hosts[rank];
+  const auto is_beside = [&](const HostDevices& other) { return other.machine == own.machine; };
+  const auto sees_others = [&](const HostDevices& other) {
+    return is_beside(other) && other.gpus != own.gpus;
+  };
   const auto gpus = static_cast<int>(own.gpus.size());
   if (std::ranges::any_of(hosts, sees_others)) return {.gpus = gpus};
   const auto before = std::count_if(hosts.begin(), hosts.begin() + static_cast<int>(rank), is_beside);
@@ -36,7 +38,7 @@ SharedGpus shared_by(const std::vector<HostCores>& hosts, std::size_t rank) {
 }
 
 // Of each process, what `each` workers have of the GPUs it sees.
-std::vector<std::vector<GpuSlice>> deal_to_processes(const std::vector<HostCores>& hosts, int each) {
+std::vector<std::vector<GpuSlice>> deal_to_processes(const std::vector<HostDevices>& hosts, int each) {
   std::vector<std::vector<GpuSlice>> dealt;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
     const SharedGpus shared = shared_by(hosts, rank);
@@ -48,7 +50,7 @@ std::vector<std::vector<GpuSlice>> deal_to_processes(const std::vector<HostCores
 }
 
 // As many as every process can have to itself; one where some share theirs.
-int gpus_each(const std::vector<HostCores>& hosts) {
+int gpus_each(const std::vector<HostDevices>& hosts) {
   std::vector<int> own;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
     const SharedGpus shared = shared_by(hosts, rank);
@@ -57,7 +59,7 @@ int gpus_each(const std::vector<HostCores>& hosts) {
   return *std::ranges::min_element(own);
 }
 
-std::vector<std::vector<GpuSlice>> named_gpus(const Config& config, const std::vector<HostCores>& hosts,
+std::vector<std::vector<GpuSlice>> named_gpus(const Config& config, const std::vector<HostDevices>& hosts,
                                               int each) {
   std::vector<GpuSlice> all;
   for (const std::string& name : config.devices) {
@@ -76,7 +78,7 @@ std::vector<std::vector<GpuSlice>> named_gpus(const Config& config, const std::v
   return named;
 }
 
-void check_abilities(const Config& config, const std::vector<HostCores>& hosts) {
+void check_abilities(const Config& config, const std::vector<HostDevices>& hosts) {
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
     if (hosts[rank].nccl == 0) {
       fail_input(
@@ -89,10 +91,10 @@ void check_abilities(const Config& config, const std::vector<HostCores>& hosts) 
   }
 }
 
-void check_sharing(const std::vector<HostCores>& hosts, const std::vector<std::vector<GpuSlice>>& gpus) {
+void check_sharing(const std::vector<HostDevices>& hosts, const std::vector<std::vector<GpuSlice>>& gpus) {
   std::map<std::pair<std::string, std::string>, int> users;  // of a GPU of a machine: the first
   for (int rank = 0; rank < std::ssize(hosts); ++rank) {
-    const HostCores& host = hosts[rank];
+    const HostDevices& host = hosts[rank];
     for (const GpuSlice& slice : gpus[rank]) {
       const int first = users.try_emplace({host.machine, host.gpus[slice.gpu]}, rank).first->second;
       if (first == rank || (host.nccl >= kSharesGpus && host.nccl_shares_gpus)) continue;
@@ -108,7 +110,7 @@ void check_sharing(const std::vector<HostCores>& hosts, const std::vector<std::v
   }
 }
 
-std::vector<GpuSlice> checked_gpus(const Config& config, const std::vector<HostCores>& hosts,
+std::vector<GpuSlice> checked_gpus(const Config& config, const std::vector<HostDevices>& hosts,
                                    const std::vector<std::vector<GpuSlice>>& by_process) {
   check_abilities(config, hosts);
   check_sharing(hosts, by_process);
@@ -119,10 +121,10 @@ std::vector<GpuSlice> checked_gpus(const Config& config, const std::vector<HostC
 
 }  // namespace
 
-bool on_gpus(const Config& config, const std::vector<HostCores>& hosts) {
+bool on_gpus(const Config& config, const std::vector<HostDevices>& hosts) {
   if (!config.devices.empty()) return names_gpu(config.devices.front());
   if (config.train.precision == "fp32") return false;
-  const auto has_none = [](const HostCores& host) { return host.gpus.empty(); };
+  const auto has_none = [](const HostDevices& host) { return host.gpus.empty(); };
   const auto without = std::ranges::find_if(hosts, has_none);
   if (without == hosts.end()) return true;
   if (std::ranges::all_of(hosts, has_none)) return false;
@@ -132,7 +134,7 @@ bool on_gpus(const Config& config, const std::vector<HostCores>& hosts) {
       without - hosts.begin(), without->host);
 }
 
-std::vector<GpuSlice> gpus_of_processes(const Config& config, const std::vector<HostCores>& hosts) {
+std::vector<GpuSlice> gpus_of_processes(const Config& config, const std::vector<HostDevices>& hosts) {
   const int each = Placement(config.pipeline, static_cast<int>(hosts.size()), 0).workers_here();
   const auto by_process =
       config.devices.empty() ? deal_to_processes(hosts, each) : named_gpus(config, hosts, each);
@@ -142,7 +144,7 @@ std::vector<GpuSlice> gpus_of_processes(const Config& config, const std::vector<
   return checked_gpus(config, hosts, by_process);
 }
 
-std::vector<GpuSlice> gpus_to_plan_for(const Config& config, const std::vector<HostCores>& hosts) {
+std::vector<GpuSlice> gpus_to_plan_for(const Config& config, const std::vector<HostDevices>& hosts) {
   if (config.devices.empty()) return checked_gpus(config, hosts, deal_to_processes(hosts, gpus_each(hosts)));
   const auto named = single_devices(config.devices).size();
   return checked_gpus(config, hosts, named_gpus(config, hosts, static_cast<int>(named / hosts.size())));

@@ -11,17 +11,17 @@ namespace twobw::runtime {
 
 // Whether it is GPUs: the configuration names them, or leaves devices open, computes in 16 bits, and all
 // processes have some. Throws InputError where only some of them have.
-bool on_gpus(const Config& config, const std::vector<HostCores>& hosts);
+bool on_gpus(const Config& config, const std::vector<HostDevices>& hosts);
 
 // Of each worker, by its number, as its process counts them: as the configuration says, or dealt out. The
 // processes of a host that see the same GPUs share them as the workers of one process would; where a launcher
 // has given them different ones, each has its own. Throws InputError: for GPUs that are not there or cannot
 // compute in train.precision, and for processes that would share a GPU where NCCL does not let them.
-std::vector<GpuSlice> gpus_of_processes(const Config& config, const std::vector<HostCores>& hosts);
+std::vector<GpuSlice> gpus_of_processes(const Config& config, const std::vector<HostDevices>& hosts);
 
 // What plan: auto is to plan for, process after process, as many each: those that the configuration names,
 // which the processes can share evenly, or whole GPUs, so many as the process with the fewest has. Where
 // there are more processes than GPUs each has a slice. Throws InputError like the above.
-std::vector<GpuSlice> gpus_to_plan_for(const Config& config, const std::vector<HostCores>& hosts);
+std::vector<GpuSlice> gpus_to_plan_for(const Config& config, const std::vector<HostDevices>& hosts);
 
 }  // namespace twobw::runtime

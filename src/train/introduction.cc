@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "base/text.h"
+#include "runtime/placement.h"
 
 namespace twobw::train {
 namespace {
@@ -18,18 +19,18 @@ std::string describe_start(const runtime::Setup& setup) {
 
 }  // namespace
 
-std::size_t process_of(int worker, int workers, std::size_t processes) {
-  return static_cast<std::size_t>(worker) * processes / static_cast<std::size_t>(workers);
+int process_of(int worker, const PipelineShape& shape, const std::vector<runtime::HostDevices>& hosts) {
+  return runtime::Placement(shape, static_cast<int>(hosts.size()), /*rank=*/0).rank_of(worker);
 }
 
-std::string where_is(int worker, int workers, const std::vector<runtime::HostCores>& hosts) {
+std::string where_is(int worker, const PipelineShape& shape, const std::vector<runtime::HostDevices>& hosts) {
   if (hosts.empty()) return {};
-  const std::size_t process = process_of(worker, workers, hosts.size());
+  const int process = process_of(worker, shape, hosts);
   return fmt::format(" of {} (process {})", hosts[process].host, process);
 }
 
 void introduce(const runtime::Setup& setup, const RunDirectory& directory,
-               const std::vector<runtime::HostCores>& hosts,
+               const std::vector<runtime::HostDevices>& hosts,
                const std::function<void(const std::string&)>& say) {
   const Config& config = setup.config;
   if (!directory.moved_to().empty())
@@ -52,8 +53,8 @@ void introduce(const runtime::Setup& setup, const RunDirectory& directory,
     const int first = spec.shape.first_layer(stage), last = spec.shape.last_layer(stage) - 1;
     say(fmt::format("  {} on {}{}: layers {}..{} ({} to {}){}",
                     schedule::worker_name(spec.shape.replicas, worker / spec.shape.stages, stage),
-                    device::describe(setup.devices[worker]), where_is(worker, spec.shape.workers(), hosts),
-                    first, last, setup.model.layers[first].kind, setup.model.layers[last].kind,
+                    device::describe(setup.devices[worker]), where_is(worker, spec.shape, hosts), first, last,
+                    setup.model.layers[first].kind, setup.model.layers[last].kind,
                     spec.shape.recomputes(stage) ? ", recomputed" : ""));
   }
 }

@@ -1,25 +1,25 @@
 // What a run says of itself before it begins.
 #pragma once
 
-#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "base/pipeline_shape.h"
 #include "runtime/process_devices.h"
 #include "runtime/setup.h"
 #include "train/run_directory.h"
 
 namespace twobw::train {
 
-// The process that hosts a worker, of so many.
-std::size_t process_of(int worker, int workers, std::size_t processes);
+// The rank of the process that has a worker. `hosts`: of the processes, by rank.
+int process_of(int worker, const PipelineShape& shape, const std::vector<runtime::HostDevices>& hosts);
 // " of node3 (process 1)"; empty where there is one process, and so no hosts.
-std::string where_is(int worker, int workers, const std::vector<runtime::HostCores>& hosts);
+std::string where_is(int worker, const PipelineShape& shape, const std::vector<runtime::HostDevices>& hosts);
 
 // `hosts`: of the processes, by rank, where there are several. `say` gets a line at a time.
 void introduce(const runtime::Setup& setup, const RunDirectory& directory,
-               const std::vector<runtime::HostCores>& hosts,
+               const std::vector<runtime::HostDevices>& hosts,
                const std::function<void(const std::string&)>& say);
 
 }  // namespace twobw::train

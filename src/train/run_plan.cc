@@ -76,15 +76,15 @@ void check_share(const Config& config, const transport::Processes& processes) {
   if (config.plan != "auto") runtime::Placement(config.pipeline, processes.size(), processes.rank());
 }
 
-std::vector<runtime::HostCores> gather_hosts(transport::Processes& processes) {
-  const runtime::HostCores own = runtime::host_cores();
+std::vector<runtime::HostDevices> gather_hosts(transport::Processes& processes) {
+  const runtime::HostDevices own = runtime::host_devices();
   if (processes.rank() > 0) {
     processes.mail().send(0, runtime::to_bytes(own));
     return {};
   }
-  std::vector<runtime::HostCores> hosts = {own};
+  std::vector<runtime::HostDevices> hosts = {own};
   for (int rank = 1; rank < processes.size(); ++rank)
-    hosts.push_back(runtime::to_host_cores(processes.mail().receive(rank)));
+    hosts.push_back(runtime::to_host_devices(processes.mail().receive(rank)));
   return hosts;
 }
 

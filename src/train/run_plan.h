@@ -46,7 +46,7 @@ Config computed_with(Config config, bool resumed);
 void check_share(const Config& config, const transport::Processes& processes);
 // Both are called by all processes, in this order. Rank 0 hears of all hosts, by rank; the others get
 // nothing.
-std::vector<runtime::HostCores> gather_hosts(transport::Processes& processes);
+std::vector<runtime::HostDevices> gather_hosts(transport::Processes& processes);
 void send_plan(transport::Processes& processes, const RunPlan& plan);  // on rank 0
 RunPlan receive_plan(transport::Processes& processes);                 // elsewhere
 

@@ -11,7 +11,7 @@ namespace twobw::train {
 namespace {
 
 Start start_at(Config config, std::optional<ResumePoint> resume,
-               const std::vector<runtime::HostCores>& hosts) {
+               const std::vector<runtime::HostDevices>& hosts) {
   if (resume && config.pipeline.split.empty() && std::ssize(resume->split) == config.pipeline.stages)
     config.pipeline.split = resume->split;
   runtime::Setup setup = runtime::prepare(
@@ -23,7 +23,7 @@ Start start_at(Config config, std::optional<ResumePoint> resume,
 }  // namespace
 
 Start prepare_start(const Config& planned, const Config& asked, std::optional<ResumePoint> newest,
-                    const std::vector<runtime::HostCores>& hosts, transport::Processes* processes) {
+                    const std::vector<runtime::HostDevices>& hosts, transport::Processes* processes) {
   Start start = start_at(planned, std::move(newest), hosts);
   while (start.resume && !start.restored) {
     measure::choose_split(start.setup);

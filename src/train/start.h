@@ -26,7 +26,7 @@ struct Start {
 // damaged, it is the one before that. `hosts`: of the processes. An open split is that of the run that saved
 // the checkpoint, where it has as many stages: it is not measured again. Throws InputError.
 Start prepare_start(const Config& planned, const Config& asked, std::optional<ResumePoint> newest,
-                    const std::vector<runtime::HostCores>& hosts, transport::Processes* processes);
+                    const std::vector<runtime::HostDevices>& hosts, transport::Processes* processes);
 
 // With all that is decided.
 Config resolved_config(const Start& start);

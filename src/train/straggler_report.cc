@@ -30,7 +30,7 @@ std::vector<double> planned_seconds(const planner::Plan* plan, const PipelineSha
 
 }  // namespace
 
-StragglerReport::StragglerReport(const runtime::Setup& setup, const std::vector<runtime::HostCores>& hosts,
+StragglerReport::StragglerReport(const runtime::Setup& setup, const std::vector<runtime::HostDevices>& hosts,
                                  const planner::Plan* plan)
     : setup_(setup),
       hosts_(hosts),
@@ -39,19 +39,18 @@ StragglerReport::StragglerReport(const runtime::Setup& setup, const std::vector<
 
 std::string StragglerReport::describe(int worker) const {
   const PipelineShape& shape = setup_.spec.shape;
-  return fmt::format("{} on {}{}",
-                     schedule::worker_name(shape.replicas, worker / shape.stages, worker % shape.stages),
-                     device::describe(setup_.devices[static_cast<std::size_t>(worker)]),
-                     where_is(worker, shape.workers(), hosts_));
+  return fmt::format(
+      "{} on {}{}", schedule::worker_name(shape.replicas, worker / shape.stages, worker % shape.stages),
+      device::describe(setup_.devices[static_cast<std::size_t>(worker)]), where_is(worker, shape, hosts_));
 }
 
 Json StragglerReport::entry_of(const Straggler& straggler) const {
   const PipelineShape& shape = setup_.spec.shape;
   Json entry = {{"replica", straggler.worker / shape.stages}, {"stage", straggler.worker % shape.stages}};
   if (!hosts_.empty()) {
-    const std::size_t process = process_of(straggler.worker, shape.workers(), hosts_.size());
+    const int process = process_of(straggler.worker, shape, hosts_);
     entry["process"] = process;
-    entry["host"] = hosts_[process].host;
+    entry["host"] = hosts_[static_cast<std::size_t>(process)].host;
   }
   entry["ms"] = milliseconds(straggler.measured);
   entry["expected_ms"] = milliseconds(straggler.expected);

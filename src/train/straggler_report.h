@@ -17,7 +17,7 @@ class StragglerReport {
  public:
   // `hosts`: of the processes, by rank, where there are several. `plan`: what was forecast of the run; null:
   // nothing was. The setup outlives it.
-  StragglerReport(const runtime::Setup& setup, const std::vector<runtime::HostCores>& hosts,
+  StragglerReport(const runtime::Setup& setup, const std::vector<runtime::HostDevices>& hosts,
                   const planner::Plan* plan);
 
   struct Said {
@@ -31,7 +31,7 @@ class StragglerReport {
   nlohmann::ordered_json entry_of(const Straggler& straggler) const;
 
   const runtime::Setup& setup_;
-  std::vector<runtime::HostCores> hosts_;
+  std::vector<runtime::HostDevices> hosts_;
   bool planned_;
   Stragglers stragglers_;
 };

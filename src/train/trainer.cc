@@ -110,8 +110,8 @@ bool interrupted_elsewhere(transport::Processes* processes) {
 // Alone, or as rank 0.
 Outcome lead(const Config& given, const RunOptions& options) {
   transport::Processes* const processes = options.processes.get();
-  const std::vector<runtime::HostCores> hosts =
-      processes ? gather_hosts(*processes) : std::vector<runtime::HostCores>();
+  const std::vector<runtime::HostDevices> hosts =
+      processes ? gather_hosts(*processes) : std::vector<runtime::HostDevices>();
   const Config asked = continued(given);
   const std::optional<ResumePoint> newest = find_resume_point(asked);
   telemetry::Progress progress(isatty(STDOUT_FILENO) != 0);

@@ -75,7 +75,7 @@ runtime::Setup prepare_alone(const Config& config, const VerifyOptions& options)
 // Rank 0 decides on devices and split.
 runtime::Setup prepare_together(const Config& config, const VerifyOptions& options) {
   transport::Processes& processes = *options.processes;
-  const std::vector<runtime::HostCores> hosts = gather_hosts(processes);
+  const std::vector<runtime::HostDevices> hosts = gather_hosts(processes);
   if (processes.rank() > 0) {
     runtime::Setup setup = prepare(receive_plan(processes));
     make_comparable(setup, options);

@@ -53,9 +53,9 @@ class GpuAdder {
   virtual void await(const std::vector<Contribution>& here) = 0;
   // Once they are in all processes: queues what puts the sum over all replicas where it belongs.
   virtual void add_up(const std::vector<Contribution>& here) = 0;
-  // Does the work, which queues after the sums.
-  virtual void afterwards(const std::function<void()>& work) = 0;
-  // As part of that work: what this does is queued on the GPU of a gradient here, after what was before.
+  // Does the work, which queues after the sums, on the GPU of a gradient here.
+  virtual void afterwards(const at::Tensor& gradient, const std::function<void()>& work) = 0;
+  // As part of that work: what this does is queued on the GPU of any gradient here, after what was before.
   virtual void beside(const at::Tensor& gradient, const std::function<void()>& work) = 0;
   // Waits for the sums queued so far.
   virtual void drain() = 0;

@@ -40,8 +40,8 @@ class Hub {
 
   // Waits until `ready()` holds, then returns `take()`, both under the lock. Throws WaitTimeout that says
   // what was waited for, or Cancelled.
-  template <typename StreamEvent, typename Take>
-  auto wait(const std::string& what, StreamEvent ready, Take take) {
+  template <typename Ready, typename Take>
+  auto wait(const std::string& what, Ready ready, Take take) {
     std::unique_lock lock(mutex_);
     const bool done = changed_.wait_for(lock, timeout_, [&] { return cancelled_ || ready(); });
     if (cancelled_) throw Cancelled();

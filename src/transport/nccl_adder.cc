@@ -42,19 +42,18 @@ class NcclAdder final : public GpuAdder {
     channel_->record();
   }
 
-  void afterwards(const std::function<void()>& work) override {
+  void afterwards(const at::Tensor& gradient, const std::function<void()>& work) override {
     const c10::cuda::CUDAGuard guard(channel_->gpu());
     const device::StreamScope scope(channel_->stream(), channel_->gpu());
-    work();
+    beside(gradient, work);
   }
 
   void beside(const at::Tensor& gradient, const std::function<void()>& work) override {
     const auto gpu = static_cast<c10::DeviceIndex>(gradient.get_device());
-    if (gpu == channel_->gpu()) return work();
+    if (gpu == c10::cuda::current_device()) return work();
     const device::StreamEvent before = device::record_stream_event();
     const c10::cuda::CUDAGuard guard(gpu);
-    const auto fresh = c10::cuda::getStreamFromPool(/*isHighPriority=*/true, gpu);
-    const c10::cuda::CUDAStream stream = beside_.try_emplace(gpu, fresh).first->second;
+    const c10::cuda::CUDAStream stream = stream_on(gpu);
     device::await_stream_event(before, stream);
     const device::StreamScope scope(stream, gpu);
     work();
@@ -72,6 +71,14 @@ class NcclAdder final : public GpuAdder {
     return static_cast<int>(std::ranges::find(processes_, rank) - processes_.begin());
   }
   bool is_here(int rank) const { return rank == own_rank_; }
+
+  // One of each GPU here.
+  c10::cuda::CUDAStream stream_on(c10::DeviceIndex gpu) {
+    if (gpu == channel_->gpu()) return channel_->stream();
+    const auto found = beside_.find(gpu);
+    if (found != beside_.end()) return found->second;
+    return beside_.emplace(gpu, c10::cuda::getStreamFromPool(/*isHighPriority=*/true, gpu)).first->second;
+  }
 
   at::Tensor on_this_gpu(const at::Tensor& gradient) const {
     return gradient.to(channel_->stream().device(), /*non_blocking=*/true);

@@ -23,7 +23,9 @@ class RemoteSum final : public ReplicaSum {
   RemoteSum(RemoteSums& sums, std::vector<Contribution> all) : sums_(sums), all_(std::move(all)) {}
 
   bool help() override { return !begun_.exchange(true); }
-  void afterwards(int, const std::function<void()>& work) override { sums_.jobs_.put({all_, work}); }
+  void afterwards(int replica, const std::function<void()>& work) override {
+    sums_.jobs_.put({all_, replica - sums_.first_replica(), work});
+  }
 
   void share(int replica, std::int64_t offset, std::int64_t count) const override {
     const int own = replica - sums_.first_replica();
@@ -85,7 +87,7 @@ void RemoteSums::work_off(const Job& job) {
     setup_.gpu->await(job.parts);
     meet(setup_.wire, setup_.tag + kParts, processes_);
     setup_.gpu->add_up(job.parts);
-    return setup_.gpu->afterwards(job.afterwards);
+    return setup_.gpu->afterwards(job.parts[job.helper].gradient, job.afterwards);
   }
   std::vector<at::Tensor> buffers;
   for (const Contribution& one : job.parts) buffers.push_back(one.gradient);

@@ -56,6 +56,7 @@ class RemoteSums {
   struct Round;
   struct Job {
     std::vector<Contribution> parts;
+    int helper = 0;  // of the parts: whose replica does what follows
     std::function<void()> afterwards;
   };
 

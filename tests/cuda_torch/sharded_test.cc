@@ -5,11 +5,8 @@
 
 #include "base/config.h"
 #include "device/gpu_thread.h"
-#include "models/model.h"
-#include "optim/shards.h"
-#include "planner/costs/memory_model.h"
-#include "planner/costs/state_bytes.h"
 #include "tests/runtime/recorder.h"
+#include "tests/runtime/shard_memory.h"
 
 namespace twobw::runtime {
 namespace {
@@ -51,56 +48,15 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(SavedOnGpu, ContinuesOneKindFromTheOther) {
-  const Config config = small_config(GetParam().settings);
-  Config sharded = config;
-  sharded.pipeline.shard_state = true;
-  Recorder whole, shared;
-  run_recorded(config, nullptr, whole);
-  run_recorded(sharded, nullptr, shared);
-  ASSERT_FALSE(whole.snapshots.empty());
-  expect_same_tail(whole, shared, 0);
-  expect_same_snapshots(whole, shared, 0);
-  EXPECT_EQ(whole.snapshots.size(), shared.snapshots.size());
-  for (const std::int64_t cut : {1, 3}) {
-    SCOPED_TRACE(fmt::format("from the cut after {} updates", cut));
-    Recorder to_shared, to_whole;
-    run_recorded(sharded, restored_at(whole, cut), to_shared);
-    expect_same_tail(whole, to_shared, cut);
-    expect_same_snapshots(whole, to_shared, cut);
-    run_recorded(config, restored_at(shared, cut), to_whole);
-    expect_same_tail(whole, to_whole, cut);
-    expect_same_snapshots(whole, to_whole, cut);
-  }
+  expect_kinds_continue_each_other(small_config(GetParam().settings), {1, 3});
 }
 
 TEST(ShardedMemoryOnGpu, IsTheForecastOfAReplicasPart) {
   if (device::gpu_count() == 0) GTEST_SKIP() << "no GPU here";
-  for (const char* precision : {"fp32", "bf16"}) {
-    Config config = small_config({"pipeline.schedule=2bw", "model.tied=false", "pipeline.shard_state=true",
-                                  fmt::format("train.precision={}", precision)});
-    Recorder recorder;
-    run_recorded(config, nullptr, recorder);
-    const models::Model model = models::build(config.model);
-    const planner::StateBytes bytes = planner::state_bytes(config);
-    for (int stage = 0; stage < 2; ++stage) {
-      const weights::Layout layout(model.layers, 11 * stage, 11 * stage + 11);
-      const std::vector<weights::Range> shards = optim::shards_of(config.optimizer, layout, 2);
-      const double size = static_cast<double>(layout.size());
-      const Footprint forecast =
-          planner::footprint({.shape = config.pipeline}, stage,
-                             {.parameters = size, .gradient_parameters = size}, bytes, /*recompute=*/false);
-      for (int replica = 0; replica < 2; ++replica) {
-        const Footprint& seen = recorder.updates.at({config.train.updates - 1, replica, stage}).peak;
-        const double part = static_cast<double>(shards[replica].count);
-        EXPECT_EQ(seen[Term::Master], 4 * part);
-        EXPECT_EQ(seen[Term::Optimizer], 8 * part);
-        EXPECT_NEAR(seen[Term::Master] / forecast[Term::Master], 1, 0.02);
-        EXPECT_NEAR(seen[Term::Optimizer] / forecast[Term::Optimizer], 1, 0.02);
-        EXPECT_EQ(seen[Term::Weights], forecast[Term::Weights]);
-        EXPECT_EQ(seen[Term::Gradients], forecast[Term::Gradients]);
-      }
-    }
-  }
+  for (const char* precision : {"fp32", "bf16"})
+    expect_memory_of_shards(
+        small_config({"pipeline.schedule=2bw", "model.tied=false", "pipeline.shard_state=true",
+                      fmt::format("train.precision={}", precision)}));
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ device::Machine machine_like(double copy_bandwidth, double memory = 8 * kGiB) {
           .handover = 5e-6};
 }
 
-runtime::HostCores process_on(const std::string& host, const std::string& machine,
-                              std::vector<int> cores = {0, 1, 2, 3}) {
+runtime::HostDevices process_on(const std::string& host, const std::string& machine,
+                                std::vector<int> cores = {0, 1, 2, 3}) {
   return {.host = host, .machine = machine, .cores = std::move(cores)};
 }
 
@@ -25,8 +25,8 @@ const WireLink kBetween{.latency = 1e-4, .one_way = 125e6, .both_ways = 120e6};
 
 // Two hosts of two processes each.
 FoundCluster two_hosts(double bandwidth = 5e9) {
-  const std::vector<runtime::HostCores> processes = {process_on("a", "m"), process_on("a", "m"),
-                                                     process_on("b", "n"), process_on("b", "n")};
+  const std::vector<runtime::HostDevices> processes = {process_on("a", "m"), process_on("a", "m"),
+                                                       process_on("b", "n"), process_on("b", "n")};
   const device::Machine unmeasured;
   return found_cluster(processes, {machine_like(5e9), unmeasured, machine_like(bandwidth), unmeasured},
                        {{{0, 1}, kInside}, {{2, 3}, kInside}, {{0, 2}, kBetween}});

@@ -59,7 +59,7 @@ TEST(ProcessLinks, AreMeasuredInsideHostsAndBetweenThem) {
     return planner::LinkSpec{slow ? 2e-3 : 1e-4, slow ? 12.5e6 : 125e6};
   });
   const std::vector<ProcessLink> links = cluster.measure({});
-  const std::vector<ProcessLink> inside = links_inside(links, hosts), between = links_between(links, hosts);
+  const auto [inside, between] = links_by_host(links, hosts);
   ASSERT_EQ(inside.size(), 2u);
   EXPECT_EQ(inside[0].ranks, (RankPair{0, 1}));
   EXPECT_EQ(inside[1].ranks, (RankPair{2, 3}));
@@ -97,7 +97,7 @@ TEST(ProcessLinks, EndWithTheRun) {
 }
 
 TEST(ProcessLinks, TellContainersOfAMachineApart) {
-  const std::vector<runtime::HostCores> processes = {
+  const std::vector<runtime::HostDevices> processes = {
       {.host = "one", .machine = "m"}, {.host = "two", .machine = "m"}, {.host = "one", .machine = "n"}};
   const Strings hosts = hosts_of(processes);
   EXPECT_EQ(ranks_by_host(hosts).size(), 3u);

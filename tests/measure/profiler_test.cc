@@ -98,12 +98,40 @@ TEST(Profiler, LeavesAtZeroWhatItIsNotAskedFor) {
 // Stands still but for the seconds that the layers of the family `timed` say they take.
 class FakeClock final : public device::Clock {
  public:
-  device::Timestamp now() override { return {.seconds = seconds_}; }
+  device::Timestamp now() override {
+    ++marks_;
+    return {.seconds = seconds_};
+  }
   double seconds(const device::Timestamp& mark) const override { return mark.seconds; }
   void advance(double seconds) { seconds_ += seconds; }
 
+  // From now on as the clock of a device that can be held back, but does not wait so many times.
+  void allow_holding(int failures) {
+    can_hold_ = true;
+    failures_ = failures;
+    held_.clear();
+  }
+  void forbid_holding() { can_hold_ = false; }
+  // Layers that were marked each time that the device was held back.
+  const std::vector<int>& held() const { return held_; }
+
+  bool can_hold() const override { return can_hold_; }
+  void hold() override {
+    is_held_ = true;
+    marks_ = 0;
+  }
+  bool release() override {
+    if (!is_held_) return true;
+    is_held_ = false;
+    held_.push_back(marks_ - 1);
+    return failures_-- <= 0;
+  }
+
  private:
   double seconds_ = 0;
+  bool can_hold_ = false, is_held_ = false;
+  int failures_ = 0, marks_ = 0;
+  std::vector<int> held_;
 };
 
 FakeClock& fake_clock() {
@@ -153,25 +181,56 @@ models::Forward timed_forward(const ModelConfig&, const architecture::Layer& lay
   };
 }
 
-TEST(LayerBench, CountsALayersTimeAsThatLayers) {
+const std::vector<double> kForward = {1, 2, 30, 2, 30, 4}, kBackward = {5, 6, 70, 6, 70, 8};
+
+runtime::Setup timed_setup() {
   static const bool added = [] {
     models::add_family({.name = "timed", .describe = describe_timed}, timed_forward);
     return true;
   }();
-  ASSERT_TRUE(added);
+  EXPECT_TRUE(added);
   Config config;
   config.model = {.family = "timed", .layers = 2, .vocab = 48, .context = kContext};
-  const runtime::Setup setup = runtime::prepare(config);
+  return runtime::prepare(config);
+}
+
+TEST(LayerBench, CountsALayersTimeAsThatLayers) {
+  const runtime::Setup setup = timed_setup();
   LayerBench bench(setup, fake_clock(), at::kFloat);
   bench.set_microbatch(1);
-  const std::vector<double> forward = {1, 2, 30, 2, 30, 4}, backward = {5, 6, 70, 6, 70, 8};
   for (const bool recompute : {false, true}) {
     const LayerTimes times = bench.time_pass(recompute);
-    EXPECT_EQ(times.forward, forward);
-    EXPECT_EQ(times.backward, backward);
-    EXPECT_EQ(times.bare, recompute ? forward : std::vector<double>());
+    EXPECT_EQ(times.forward, kForward);
+    EXPECT_EQ(times.backward, kBackward);
+    EXPECT_EQ(times.bare, recompute ? kForward : std::vector<double>());
   }
   EXPECT_EQ(bench.time_step(), 0);  // which no layer has a part in
+}
+
+// A pass is timed again, with less that is held back, until the device has waited for it.
+TEST(LayerBench, HoldsBackWhatTheDeviceWaitsFor) {
+  struct Expected {
+    int failures, held_layers;
+    std::vector<int> held;
+  };
+  const std::vector<Expected> all = {{0, 8, {6, 6}},
+                                     {1, 8, {6, 6, 6}},
+                                     {2, 1, {6, 6, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 0}},
+                                     {3, 1, {6, 6, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 0}},
+                                     {4, 0, {6, 6, 1, 1}}};
+  const runtime::Setup setup = timed_setup();
+  for (const auto& [failures, held_layers, held] : all) {
+    fake_clock().allow_holding(failures);
+    LayerBench bench(setup, fake_clock(), at::kFloat);
+    bench.set_microbatch(1);
+    const LayerTimes times = bench.time_pass();
+    EXPECT_EQ(times.forward, kForward) << failures;
+    EXPECT_EQ(times.backward, kBackward) << failures;
+    EXPECT_EQ(fake_clock().held(), held) << failures;
+    EXPECT_EQ(bench.held_layers(), held_layers) << failures;
+    EXPECT_EQ(bench.time_pass(true).bare, kForward) << failures;
+  }
+  fake_clock().forbid_holding();
 }
 
 // A device that is slow for a while must not be so for one size alone.

@@ -279,9 +279,10 @@ class BadInputTest(TestCase):
         self.plan_refused("--precision", "fp8", naming=["fp8", "bf16"])
         self.plan_refused("--profile", self.profile(), "--microbatch", "7", naming=["7", "1"])
 
-
     def test_topology_that_cannot_be_written(self):
-        self.refused("topology", "--output", "nowhere/c.yaml", naming=["nowhere/c.yaml", "No such file"])
+        """Said of the option: nothing has been measured yet."""
+        for output, why in (("nowhere/c.yaml", "No such file"), (".", "Is a directory")):
+            self.refused("topology", "--output", output, naming=["--output", f"'{output}'", why])
 
     # The command line and the run directory
 

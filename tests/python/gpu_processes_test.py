@@ -229,6 +229,27 @@ class PlanOnGpusTest(GpuRunsTest):
         self.assertEqual(self.updates_in(settings["run_dir"]), 30)
 
 
+class TopologyOnGpusTest(GpuProcessesTest):
+    def test_gpus_that_are_named(self):
+        """Two each: the devices are the GPUs, and the links those between them."""
+        self.need(2)
+        cluster = self.folder / "cluster.yaml"
+        job = self.run_on_gpus(2, "topology", "--output", cluster, settings={"devices": devices(4)})
+        self.assertRegex(job.output(), r"(?m)^host +processes +GPUs +memory each +device$")
+        self.assertRegex(job.output(), r"(?m)^4 devices on 1 host written to ")
+        text = cluster.read_text()
+        self.assertTrue(text.startswith("# Written by `twobw topology` in 2 processes on 1 host.\n"), text)
+        self.assertRegex(text, r"(?m)^#   inside \S+, processes 0 and 1: .* each$")
+        self.assertRegex(text, r'(?m)^    devices: "?4 x .')
+        self.assertRegex(text, r"(?m)^    link: \{bandwidth: ")
+
+    def test_cores_in_single_precision(self):
+        """As a run would compute there, whatever GPUs there are."""
+        self.need(1)
+        output = self.run_ranks(2, "topology", settings={"train.precision": "fp32"}).output()
+        self.assertRegex(output, r"(?m)^    devices: \"?\d+ x CPU core")
+
+
 class RefusalsOnGpusTest(GpuProcessesTest):
     def test_a_gpu_for_two_without_leave(self):
         """One sentence, before anything starts."""

@@ -10,7 +10,7 @@
 namespace twobw::runtime {
 
 // Empty: they can.
-inline std::string device_refusal(const Config& config, const std::vector<HostCores>& hosts) {
+inline std::string device_refusal(const Config& config, const std::vector<HostDevices>& hosts) {
   try {
     devices_of_processes(config, hosts);
   } catch (const InputError& error) {

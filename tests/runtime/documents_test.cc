@@ -6,6 +6,7 @@
 
 #include "runtime/setup.h"
 #include "tests/runtime/exact.h"
+#include "tests/runtime/short_config.h"
 
 namespace twobw::runtime {
 namespace {

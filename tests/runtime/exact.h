@@ -11,18 +11,6 @@
 
 namespace twobw {
 
-// Few updates of few microbatches, clipped.
-inline void make_short(Config& config) {
-  config.pipeline.microbatch = 2;
-  config.pipeline.microbatches = 4;
-  config.optimizer.warmup = 2;
-  config.optimizer.lr = 1e-2;
-  config.optimizer.clip = 0.5;
-  config.train.updates = 6;
-  config.train.eval_every = 3;
-  config.train.eval_microbatches = 2;
-}
-
 inline void expect_exact(const Config& config) {
   device::initialize();
   const train::Verification result = train::verify(config);

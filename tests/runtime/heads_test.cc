@@ -8,6 +8,7 @@
 #include "runtime/pass.h"
 #include "runtime/setup.h"
 #include "tests/runtime/exact.h"
+#include "tests/runtime/short_config.h"
 
 namespace twobw::runtime {
 namespace {

@@ -10,11 +10,11 @@ namespace {
 
 using Cores = std::vector<int>;
 
-HostCores host(const std::string& machine, Cores cores) {
+HostDevices host(const std::string& machine, Cores cores) {
   return {.host = "node-" + machine, .machine = machine, .cores = std::move(cores)};
 }
 
-std::vector<Cores> shares(const std::vector<HostCores>& hosts) {
+std::vector<Cores> shares(const std::vector<HostDevices>& hosts) {
   std::vector<Cores> all;
   for (const device::CoreSet& set : share_cores(hosts)) all.push_back(set.cores);
   return all;
@@ -49,7 +49,7 @@ TEST(ProcessDevices, WhatALauncherHasBoundStaysAsItIs) {
 }
 
 TEST(ProcessDevices, AreDealtOutToTheWorkersOfEach) {
-  const std::vector<HostCores> two = {host("a", {0, 1, 2, 3}), host("a", {0, 1, 2, 3})};
+  const std::vector<HostDevices> two = {host("a", {0, 1, 2, 3}), host("a", {0, 1, 2, 3})};
   using Names = std::vector<std::string>;
   EXPECT_EQ(names(devices_of_processes(config_of(2, 1), two)), (Names{"cpu:0,1", "cpu:2,3"}));
   EXPECT_EQ(names(devices_of_processes(config_of(2, 2), two)), (Names{"cpu:0", "cpu:1", "cpu:2", "cpu:3"}));
@@ -58,7 +58,7 @@ TEST(ProcessDevices, AreDealtOutToTheWorkersOfEach) {
 }
 
 TEST(ProcessDevices, AListHasAnEntryForEachAndIsHeldAgainstItsHost) {
-  const std::vector<HostCores> two = {host("a", {0, 1}), host("b", {6, 7})};
+  const std::vector<HostDevices> two = {host("a", {0, 1}), host("b", {6, 7})};
   const std::vector<std::string> list = {"cpu:1", "cpu:0", "cpu:7", "cpu:6,7"};
   EXPECT_EQ(names(devices_of_processes(config_of(4, 1, list), two)), list);
   EXPECT_NE(device_refusal(config_of(2, 1, {"cpu:6", "cpu:7"}), two).find("devices has 'cpu:6'"),
@@ -66,7 +66,7 @@ TEST(ProcessDevices, AListHasAnEntryForEachAndIsHeldAgainstItsHost) {
 }
 
 TEST(ProcessDevices, RefusesWhatCannotBeShared) {
-  const std::vector<HostCores> two = {host("a", {0}), host("b", {0})};
+  const std::vector<HostDevices> two = {host("a", {0}), host("b", {0})};
   EXPECT_EQ(device_refusal(config_of(3, 1), two),
             "pipeline.stages 3 times pipeline.replicas 1 makes 3 workers, which 2 processes cannot share "
             "evenly; it must be a multiple of 2");
@@ -84,14 +84,14 @@ TEST(ProcessDevices, PlansAreForAsManyCoresOfEach) {
 }
 
 TEST(ProcessDevices, GoAsBytes) {
-  HostCores given = host("a", {0, 5});
+  HostDevices given = host("a", {0, 5});
   given.gpus = {"first", "second"};
   given.has_bfloat16 = given.nccl_shares_gpus = true;
   given.nccl = 23007;
-  EXPECT_EQ(to_host_cores(to_bytes(given)), given);
-  EXPECT_THROW(to_host_cores(to_bytes(given).substr(0, 9)), RunError);
-  EXPECT_EQ(host_cores().cores, device::available_cores());
-  EXPECT_FALSE(host_cores().machine.empty());
+  EXPECT_EQ(to_host_devices(to_bytes(given)), given);
+  EXPECT_THROW(to_host_devices(to_bytes(given).substr(0, 9)), RunError);
+  EXPECT_EQ(host_devices().cores, device::available_cores());
+  EXPECT_FALSE(host_devices().machine.empty());
 }
 
 }  // namespace

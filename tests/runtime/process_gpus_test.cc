@@ -12,7 +12,7 @@ using Names = std::vector<std::string>;
 
 constexpr int kOld = 22809, kNew = 23007;  // versions of NCCL
 
-HostCores host_with(const std::string& machine, Names gpus, int nccl = kOld, bool shares = false) {
+HostDevices host_with(const std::string& machine, Names gpus, int nccl = kOld, bool shares = false) {
   return {.host = "node-" + machine,
           .machine = machine,
           .cores = {0},
@@ -31,7 +31,7 @@ Config config_with(int stages, int replicas, Names devices = {}) {
   return config;
 }
 
-Names names_of(const Config& config, const std::vector<HostCores>& hosts) {
+Names names_of(const Config& config, const std::vector<HostDevices>& hosts) {
   Names all;
   for (const device::Device& device : devices_of_processes(config, hosts))
     all.push_back(device::describe(device));
@@ -39,11 +39,11 @@ Names names_of(const Config& config, const std::vector<HostCores>& hosts) {
 }
 
 TEST(ProcessGpus, TheProcessesOfAHostShareThemInTheirOrder) {
-  const HostCores two = host_with("a", {"A", "B"});
+  const HostDevices two = host_with("a", {"A", "B"});
   EXPECT_EQ(names_of(config_with(2, 1), {two, two}), (Names{"cuda:0", "cuda:1"}));
-  const HostCores four = host_with("a", {"A", "B", "C", "D"});
+  const HostDevices four = host_with("a", {"A", "B", "C", "D"});
   EXPECT_EQ(names_of(config_with(2, 2), {four, four}), (Names{"cuda:0", "cuda:1", "cuda:2", "cuda:3"}));
-  const HostCores other = host_with("b", {"C", "D"});
+  const HostDevices other = host_with("b", {"C", "D"});
   EXPECT_EQ(names_of(config_with(4, 1), {two, two, other, other}),
             (Names{"cuda:0", "cuda:1", "cuda:0", "cuda:1"}));
 }
@@ -56,7 +56,7 @@ TEST(ProcessGpus, WhatALauncherGaveToEachIsItsOwn) {
 }
 
 TEST(ProcessGpus, AListHasAnEntryForEach) {
-  const HostCores two = host_with("a", {"A", "B"});
+  const HostDevices two = host_with("a", {"A", "B"});
   EXPECT_EQ(names_of(config_with(2, 1, {"cuda:1", "cuda:0"}), {two, two}), (Names{"cuda:1", "cuda:0"}));
   EXPECT_EQ(names_of(config_with(4, 1, {"cuda:0/2", "cuda:1/2"}), {two, two}),
             (Names{"cuda:0/2.0", "cuda:0/2.1", "cuda:1/2.0", "cuda:1/2.1"}));
@@ -66,13 +66,13 @@ TEST(ProcessGpus, AListHasAnEntryForEach) {
 
 // As one process would slice it, so that libraries choose the same algorithms.
 TEST(ProcessGpus, OneIsSharedWhereNcclCan) {
-  const HostCores one = host_with("a", {"A"}, kNew, true);
+  const HostDevices one = host_with("a", {"A"}, kNew, true);
   EXPECT_EQ(names_of(config_with(2, 1), {one, one}), (Names{"cuda:0/2.0", "cuda:0/2.1"}));
   EXPECT_EQ(names_of(config_with(2, 1, {"cuda:0", "cuda:0"}), {one, one}), (Names{"cuda:0", "cuda:0"}));
 }
 
 TEST(ProcessGpus, ElseThatIsRefusedInASentence) {
-  const HostCores old = host_with("a", {"A"}, kOld, true), unasked = host_with("a", {"A"}, kNew);
+  const HostDevices old = host_with("a", {"A"}, kOld, true), unasked = host_with("a", {"A"}, kNew);
   EXPECT_EQ(
       device_refusal(config_with(2, 1), {old, old}),
       "processes 0 and 1 would share cuda:0 of node-a, which NCCL 2.28.9 does not allow (from 2.30 on it "
@@ -85,12 +85,12 @@ TEST(ProcessGpus, ElseThatIsRefusedInASentence) {
 }
 
 TEST(ProcessGpus, WhatCannotComputeThereIsRefused) {
-  const HostCores two = host_with("a", {"A", "B"});
-  HostCores without = two;
+  const HostDevices two = host_with("a", {"A", "B"});
+  HostDevices without = two;
   without.nccl = 0;
   EXPECT_NE(device_refusal(config_with(2, 1), {without, without}).find("built without NCCL"),
             std::string::npos);
-  HostCores elder = host_with("b", {"C"});
+  HostDevices elder = host_with("b", {"C"});
   elder.has_bfloat16 = false;
   EXPECT_EQ(device_refusal(config_with(2, 1), {two, elder}),
             "train.precision is bf16, which a GPU of node-b does not have; it must be fp16 or fp32");
@@ -98,7 +98,7 @@ TEST(ProcessGpus, WhatCannotComputeThereIsRefused) {
 }
 
 TEST(ProcessGpus, AreTakenUnaskedIn16BitsWhereAllHaveSome) {
-  const HostCores with = host_with("a", {"A"}), without = host_with("b", {});
+  const HostDevices with = host_with("a", {"A"}), without = host_with("b", {});
   EXPECT_TRUE(on_gpus(config_with(2, 1), {with, with}));
   EXPECT_FALSE(on_gpus(config_with(2, 1), {without, without}));
   Config config = config_with(2, 1);
@@ -110,7 +110,7 @@ TEST(ProcessGpus, AreTakenUnaskedIn16BitsWhereAllHaveSome) {
 }
 
 TEST(ProcessGpus, PlansAreForAsManyOfEach) {
-  const HostCores two = host_with("a", {"A", "B"}), five = host_with("a", {"A", "B", "C", "D", "E"});
+  const HostDevices two = host_with("a", {"A", "B"}), five = host_with("a", {"A", "B", "C", "D", "E"});
   const Config open = config_with(3, 1);  // what the plan decides on is not looked at
   EXPECT_EQ(devices_to_plan_for(open, {two, two}), (Names{"cuda:0", "cuda:1"}));
   EXPECT_EQ(devices_to_plan_for(open, {five, five}), (Names{"cuda:0", "cuda:1", "cuda:2", "cuda:3"}));
@@ -120,7 +120,7 @@ TEST(ProcessGpus, PlansAreForAsManyOfEach) {
 }
 
 TEST(ProcessGpus, PlansAreForSlicesWhereTheyShareOne) {
-  const HostCores one = host_with("a", {"A"}, kNew, true), two = host_with("b", {"B", "C"}, kNew, true);
+  const HostDevices one = host_with("a", {"A"}, kNew, true), two = host_with("b", {"B", "C"}, kNew, true);
   EXPECT_EQ(devices_to_plan_for(config_with(1, 1), {one, one}), (Names{"cuda:0/2.0", "cuda:0/2.1"}));
   EXPECT_EQ(devices_to_plan_for(config_with(1, 1), {two, two, two, two}),
             (Names{"cuda:0/2.0", "cuda:0/2.1", "cuda:1/2.0", "cuda:1/2.1"}));
@@ -129,14 +129,14 @@ TEST(ProcessGpus, PlansAreForSlicesWhereTheyShareOne) {
 }
 
 TEST(ProcessGpus, PlansAreForThoseThatAreNamed) {
-  const HostCores one = host_with("a", {"A"}, kNew, true);
+  const HostDevices one = host_with("a", {"A"}, kNew, true);
   Config config = config_with(1, 40, {"cuda:0/4"});  // so many replicas no plan has
   config.train.precision = "fp32";
   EXPECT_EQ(devices_to_plan_for(config, {one, one}),
             (Names{"cuda:0/4.0", "cuda:0/4.1", "cuda:0/4.2", "cuda:0/4.3"}));
   EXPECT_THROW(devices_to_plan_for(config, {one, one, one}), InputError);
   EXPECT_THROW(devices_to_plan_for(config_with(1, 1, {"cuda:0", "cuda:1"}), {one, one}), InputError);
-  HostCores without = one;
+  HostDevices without = one;
   without.nccl = 0;
   EXPECT_THROW(devices_to_plan_for(config, {without, without}), InputError);
 }

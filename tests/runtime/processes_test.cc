@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cmath>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -14,7 +13,9 @@
 #include "device/cpu.h"
 #include "models/model.h"
 #include "runtime/pipeline.h"
+#include "tests/runtime/exact_ranks.h"
 #include "tests/runtime/ranks.h"
+#include "tests/runtime/short_config.h"
 #include "train/verify.h"
 
 namespace twobw::runtime {
@@ -37,42 +38,13 @@ struct SpreadCase {
 };
 
 Config spread_config(const SpreadCase& given) {
-  Config config;
-  config.model = {
-      .layers = 2, .width = 16, .heads = 2, .vocab = 37, .context = 8, .tied = true, .dropout = 0.1};
-  config.pipeline.schedule = schedule::parse_kind(given.schedule);
-  config.pipeline.stages = static_cast<int>(given.split.size());
-  config.pipeline.split = given.split;
-  config.pipeline.replicas = given.w;
-  config.pipeline.microbatch = 2;
-  config.pipeline.microbatches = given.m;
+  Config config = short_config(given.schedule, given.split, given.w, given.m);
   config.pipeline.extra = given.e;
   config.pipeline.predict = given.predict;
   config.pipeline.second_gradient = given.second_gradient;
   config.pipeline.recompute = given.recompute;
   config.pipeline.sync_updates = given.sync_updates;
-  config.optimizer.warmup = 2;
-  config.optimizer.lr = 1e-2;
-  config.optimizer.clip = 0.5;
-  config.train.updates = 6;
-  config.train.eval_every = 3;
-  config.train.eval_microbatches = 2;
   return config;
-}
-
-// Rank 0 compares: loss, norm and every layer's weights of all workers after every update.
-void expect_exact_over(const Ranks& ranks, const Config& config, train::VerifyOptions options = {}) {
-  device::initialize();
-  train::Verification result;
-  ranks.run([&](int rank) {
-    train::VerifyOptions own = options;
-    own.processes = ranks[rank];
-    const train::Verification verification = train::verify(config, own);
-    if (rank == 0) result = verification;
-  });
-  EXPECT_TRUE(result.equal) << result.difference << "\n" << to_yaml(config);
-  EXPECT_TRUE(std::isfinite(result.final_loss));
-  EXPECT_EQ(result.skipped, 0);
 }
 
 std::vector<SpreadCase> spread_cases() {

@@ -1,6 +1,7 @@
 // Runs whose reports and snapshots are kept, to be held against those of others.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -131,6 +132,33 @@ inline void expect_same_snapshots(const Recorder& whole, const Recorder& tail, s
       EXPECT_TRUE(seen.buffers[i].second.equal(expected.buffers[i].second))
           << seen.buffers[i].first << " after " << key.first << " updates on stage " << key.second;
     }
+  }
+}
+
+// From what another run saved at the cut the configuration goes on like `whole`, which was never cut.
+inline void expect_continues(const Config& config, const Recorder& saved, std::int64_t cut,
+                             const Recorder& whole) {
+  SCOPED_TRACE(fmt::format("from the cut after {} updates", cut));
+  Recorder tail;
+  run_recorded(config, restored_at(saved, cut), tail);
+  expect_same_tail(whole, tail, cut);
+  expect_same_snapshots(whole, tail, cut);
+}
+
+// Replicas that share the optimizer's state save what others save, and each kind goes on from either.
+inline void expect_kinds_continue_each_other(const Config& config, const std::vector<std::int64_t>& cuts) {
+  Config sharded = config;
+  sharded.pipeline.shard_state = true;
+  Recorder whole, shared;
+  run_recorded(config, nullptr, whole);
+  run_recorded(sharded, nullptr, shared);
+  ASSERT_FALSE(whole.snapshots.empty());
+  expect_same_tail(whole, shared, 0);
+  expect_same_snapshots(whole, shared, 0);
+  EXPECT_EQ(whole.snapshots.size(), shared.snapshots.size());
+  for (const std::int64_t cut : cuts) {
+    expect_continues(sharded, whole, cut, whole);
+    expect_continues(config, shared, cut, whole);
   }
 }
 

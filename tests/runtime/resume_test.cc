@@ -1,13 +1,11 @@
 // A run that continues from what another saved computes the same bits, from any cut.
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "base/error.h"
-#include "device/cores.h"
 #include "device/cpu.h"
 #include "runtime/pipeline.h"
 #include "runtime/setup.h"
 #include "tests/runtime/recorder.h"
+#include "tests/runtime/short_config.h"
 
 namespace twobw::runtime {
 namespace {
@@ -25,29 +23,17 @@ struct ResumeCase {
   bool extrapolates = false;
   const char* optimizer = "adamw";
   const char* precision = "fp32";
-  bool shard_state = false;
 };
 
 Config resume_config(const ResumeCase& given) {
-  Config config;
-  config.model = {
-      .layers = 2, .width = 16, .heads = 2, .vocab = 37, .context = 8, .tied = true, .dropout = 0.1};
-  config.pipeline.schedule = schedule::parse_kind(given.schedule);
-  config.pipeline.stages = static_cast<int>(given.split.size());
-  config.pipeline.split = given.split;
-  config.pipeline.replicas = given.w;
+  Config config = short_config(given.schedule, given.split, given.w, given.m);
   config.pipeline.microbatch = 1;
-  config.pipeline.microbatches = given.m;
   config.pipeline.extra = given.e;
   config.pipeline.predict = given.predict;
   config.pipeline.second_gradient = given.second_gradient;
   config.pipeline.slack = given.slack;
   config.pipeline.sync_updates = given.sync_updates;
-  config.pipeline.shard_state = given.shard_state;
   config.optimizer.name = given.optimizer;
-  config.optimizer.warmup = 2;
-  config.optimizer.lr = 1e-2;
-  config.optimizer.clip = 0.5;
   if (given.extrapolates) {
     config.optimizer.extrapolate_weights = {1.0};
     config.optimizer.extrapolate_update = {0.5};
@@ -55,14 +41,8 @@ Config resume_config(const ResumeCase& given) {
   config.train.precision = given.precision;
   config.train.loss_scale = 1 << 22;  // at which gradients overflow, or soon
   config.train.loss_scale_window = 2;
-  config.train.updates = 6;
   config.train.eval_every = 2;
-  config.train.eval_microbatches = 2;
-  // A stage with all cores would start a team of threads, which the thread sanitizer cannot follow.
-  // With 16 bits GPUs would be taken, where there are any.
-  const int workers = config.pipeline.stages * given.w;
-  if (workers == 1 || config.train.precision != "fp32")
-    config.devices.assign(static_cast<std::size_t>(workers), device::core_names().front());
+  if (config.pipeline.workers() == 1 || config.train.precision != "fp32") put_on_one_core(config);
   return config;
 }
 
@@ -73,13 +53,7 @@ TEST_P(Resume, ContinuesBitForBitFromEveryCut) {
   Recorder whole;
   run_recorded(config, nullptr, whole);
   ASSERT_FALSE(whole.snapshots.empty());
-  for (std::int64_t cut = 1; cut < config.train.updates; ++cut) {
-    SCOPED_TRACE(fmt::format("from the cut after {} updates", cut));
-    Recorder tail;
-    run_recorded(config, restored_at(whole, cut), tail);
-    expect_same_tail(whole, tail, cut);
-    expect_same_snapshots(whole, tail, cut);
-  }
+  for (std::int64_t cut = 1; cut < config.train.updates; ++cut) expect_continues(config, whole, cut, whole);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -108,29 +82,10 @@ INSTANTIATE_TEST_SUITE_P(
         ResumeCase{"2bw", {6, 6}, 4, 2, false, 0, 0, true, 1, false, "adamw", "fp16"},
         ResumeCase{"flush", {6, 6}, 4, 1, true, 0, 0, true, 1, false, "adamw", "fp16"}));
 
-// What replicas that share the optimizer's state save is what others save, and each goes on from either.
 class ResumeSharded : public testing::TestWithParam<ResumeCase> {};
 
 TEST_P(ResumeSharded, ContinuesOneKindFromTheOther) {
-  Config config = resume_config(GetParam()), sharded = config;
-  sharded.pipeline.shard_state = true;
-  Recorder whole, shared;
-  run_recorded(config, nullptr, whole);
-  run_recorded(sharded, nullptr, shared);
-  ASSERT_FALSE(whole.snapshots.empty());
-  expect_same_tail(whole, shared, 0);
-  expect_same_snapshots(whole, shared, 0);
-  EXPECT_EQ(whole.snapshots.size(), shared.snapshots.size());
-  for (const std::int64_t cut : {1, 2, 4}) {
-    SCOPED_TRACE(fmt::format("from the cut after {} updates", cut));
-    Recorder to_shared, to_whole;
-    run_recorded(sharded, restored_at(whole, cut), to_shared);
-    expect_same_tail(whole, to_shared, cut);
-    expect_same_snapshots(whole, to_shared, cut);
-    run_recorded(config, restored_at(shared, cut), to_whole);
-    expect_same_tail(whole, to_whole, cut);
-    expect_same_snapshots(whole, to_whole, cut);
-  }
+  expect_kinds_continue_each_other(resume_config(GetParam()), {1, 2, 4});
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -144,17 +99,13 @@ INSTANTIATE_TEST_SUITE_P(
                     ResumeCase{"2bw", {6, 6}, 2, 2, true, 0, 0, true, 1, false, "adamw", "bf16"},
                     ResumeCase{"2bw", {6, 6}, 4, 2, false, 0, 0, true, 1, false, "adamw", "fp16"}));
 
-// With as many cores a stage: sums over cores round otherwise.
-Config on_single_cores(Config config) {
-  config.devices.assign(static_cast<std::size_t>(config.pipeline.stages), device::core_names().front());
-  return config;
-}
-
 TEST(ResumeTest, UnderFlushAnotherSplitContinuesWithTheSameLosses) {
-  const Config config = on_single_cores(resume_config({"flush", {6, 6}}));
+  Config config = resume_config({"flush", {6, 6}}), other = resume_config({"flush", {3, 4, 5}});
+  put_on_one_core(config);
+  put_on_one_core(other);
   Recorder whole, tail;
   run_recorded(config, nullptr, whole);
-  run_recorded(on_single_cores(resume_config({"flush", {3, 4, 5}})), restored_at(whole, 3), tail);
+  run_recorded(other, restored_at(whole, 3), tail);
   for (std::int64_t update = 3; update < config.train.updates; ++update) {
     EXPECT_EQ(bits(*tail.updates.at({update, 0, 2}).loss), bits(*whole.updates.at({update, 0, 1}).loss));
   }

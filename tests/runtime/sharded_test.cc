@@ -3,22 +3,14 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <map>
-#include <mutex>
-
-#include "base/error.h"
-#include "data/sources.h"
-#include "device/cores.h"
 #include "device/cpu.h"
 #include "models/model.h"
 #include "optim/shards.h"
-#include "planner/costs/memory_model.h"
-#include "planner/costs/state_bytes.h"
-#include "runtime/pipeline.h"
-#include "runtime/setup.h"
 #include "runtime/sum_ranges.h"
 #include "tests/runtime/exact.h"
-#include "tests/runtime/ranks.h"
+#include "tests/runtime/exact_ranks.h"
+#include "tests/runtime/shard_memory.h"
+#include "tests/runtime/short_config.h"
 
 namespace twobw::runtime {
 namespace {
@@ -40,15 +32,7 @@ struct ShardedCase {
 };
 
 Config sharded_config(const ShardedCase& given) {
-  Config config;
-  config.model = {
-      .layers = 2, .width = 16, .heads = 2, .vocab = 37, .context = 8, .tied = true, .dropout = 0.1};
-  make_short(config);
-  config.pipeline.schedule = schedule::parse_kind(given.schedule);
-  config.pipeline.stages = static_cast<int>(given.split.size());
-  config.pipeline.split = given.split;
-  config.pipeline.replicas = given.w;
-  config.pipeline.microbatches = given.m;
+  Config config = short_config(given.schedule, given.split, given.w, given.m);
   config.pipeline.predict = given.predict;
   config.pipeline.second_gradient = given.second_gradient;
   config.pipeline.sync_updates = given.sync_updates;
@@ -57,9 +41,7 @@ Config sharded_config(const ShardedCase& given) {
   config.pipeline.shard_state = true;
   config.optimizer.name = given.optimizer;
   config.train.precision = given.precision;
-  // Else GPUs would be taken, where there are any.
-  if (config.train.precision != "fp32")
-    config.devices.assign(static_cast<std::size_t>(config.pipeline.workers()), device::core_names().front());
+  if (config.train.precision != "fp32") put_on_one_core(config);
   return config;
 }
 
@@ -174,44 +156,15 @@ INSTANTIATE_TEST_SUITE_P(Processes, ShardedOver, testing::ValuesIn(spread_shards
   return fmt::format("{}_p{}", name_of(info.param.of, info.index), info.param.processes);
 });
 
-void expect_exact_over(const transport::WireKind& kind, const SpreadShards& given) {
-  device::initialize();
-  const Ranks ranks(given.processes, kind);
-  const Config config = sharded_config(given.of);
-  train::Verification result;
-  ranks.run([&](int rank) {
-    const train::Verification verification = train::verify(config, {.processes = ranks[rank]});
-    if (rank == 0) result = verification;
-  });
-  EXPECT_TRUE(result.equal) << result.difference << "\n" << to_yaml(config);
-}
-
 TEST_P(ShardedOver, WiresInMemory) {
-  expect_exact_over(wire_kinds().front(), GetParam());
+  expect_exact_over(Ranks(GetParam().processes, wire_kinds().front()), sharded_config(GetParam().of));
 }
 
 TEST(ShardedPipeline, EqualsTheOracleOverGloo) {
-  if (wire_kinds().back().is_missing) GTEST_SKIP() << "built without Gloo";
-  expect_exact_over(wire_kinds().back(), {{"2bw", {5, 7}, 2, 4}, 2});
-  expect_exact_over(wire_kinds().back(), {{"2bw", {5, 7}, 4, 6, false}, 2});
-}
-
-// By replica and stage.
-std::map<std::pair<int, int>, Footprint> peaks_of(const Config& config) {
-  device::initialize();
-  const Setup setup = prepare(config);
-  std::mutex mutex;
-  std::map<std::pair<int, int>, Footprint> peaks;
-  const Observer observer{.on_update =
-                              [&](const telemetry::StageUpdate& update) {
-                                const std::lock_guard lock(mutex);
-                                peaks[{update.replica, update.stage}] = update.peak;
-                              },
-                          .on_evaluation = [](telemetry::Evaluation) {}};
-  Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, setup.pipeline(),
-                    observer);
-  pipeline.run();
-  return peaks;
+  const transport::WireKind gloo = wire_kinds().back();
+  if (gloo.is_missing) GTEST_SKIP() << "built without Gloo";
+  expect_exact_over(Ranks(2, gloo), sharded_config({"2bw", {5, 7}, 2, 4}));
+  expect_exact_over(Ranks(2, gloo), sharded_config({"2bw", {5, 7}, 4, 6, false}));
 }
 
 TEST(ShardedMemory, IsTheForecastOfAReplicasPart) {
@@ -222,27 +175,7 @@ TEST(ShardedMemory, IsTheForecastOfAReplicasPart) {
       config.model.width = 64;
       config.model.vocab = 256;
       config.train.updates = 3;
-      const auto peaks = peaks_of(config);
-      const models::Model model = models::build(config.model);
-      const planner::StateBytes bytes = planner::state_bytes(config);
-      for (int stage = 0; stage < 2; ++stage) {
-        const weights::Layout layout(model.layers, 6 * stage, 6 * stage + 6);
-        const std::vector<weights::Range> shards = optim::shards_of(config.optimizer, layout, w);
-        const double size = static_cast<double>(layout.size());
-        const Footprint forecast =
-            planner::footprint({.shape = config.pipeline}, stage,
-                               {.parameters = size, .gradient_parameters = size}, bytes, /*recompute=*/false);
-        for (int replica = 0; replica < w; ++replica) {
-          const Footprint& seen = peaks.at({replica, stage});
-          const double part = static_cast<double>(shards[replica].count);
-          EXPECT_EQ(seen[Term::Master], 4 * part);
-          EXPECT_EQ(seen[Term::Optimizer], 8 * part);
-          EXPECT_NEAR(seen[Term::Master] / forecast[Term::Master], 1, 0.02);
-          EXPECT_NEAR(seen[Term::Optimizer] / forecast[Term::Optimizer], 1, 0.02);
-          EXPECT_EQ(seen[Term::Weights], forecast[Term::Weights]);
-          EXPECT_EQ(seen[Term::Gradients], forecast[Term::Gradients]);
-        }
-      }
+      expect_memory_of_shards(config);
     }
   }
 }

@@ -125,7 +125,7 @@ CompleteUpdate update_of(std::int64_t number, const std::vector<double>& ms, int
 
 TEST(StragglerReport, SaysOnceWhoWhereAndHowSlow) {
   const runtime::Setup setup = runtime::prepare(saved_config("unused"));
-  const std::vector<runtime::HostCores> hosts = {{.host = "node3"}, {.host = "node4"}};
+  const std::vector<runtime::HostDevices> hosts = {{.host = "node3"}, {.host = "node4"}};
   const planner::Plan plan{.stages = {{.forward = 10 * kMs, .backward = 20 * kMs, .step = 8 * kMs},
                                       {.forward = 10 * kMs, .backward = 28 * kMs, .step = 8 * kMs}}};
   StragglerReport report(setup, hosts, &plan);

@@ -215,9 +215,14 @@ class CountedAdder final : public GpuAdder {
     EXPECT_GE(complete_, processes_ * ++sums_) << "added before all were there";
     here.front().gradient.add_(1);
   }
-  void afterwards(const std::function<void()>& work) override { work(); }
+  void afterwards(const at::Tensor& gradient, const std::function<void()>& work) override {
+    followed_at = gradient;
+    work();
+  }
   void beside(const at::Tensor&, const std::function<void()>& work) override { work(); }
   void drain() override { EXPECT_GE(complete_, processes_ * sums_); }
+
+  at::Tensor followed_at;
 
  private:
   std::atomic<int>& complete_;  // gradients, of all processes
@@ -245,6 +250,27 @@ TEST(RemoteSums, OnGpusBeginWhenTheGradientsOfAllAreComplete) {
     }
     EXPECT_EQ(followed, kUpdates);
     EXPECT_TRUE(gradient.equal(at::full({4}, 1.0f * kUpdates)));
+  });
+}
+
+// Whose stage may be on another GPU than the first replica's.
+TEST(RemoteSums, WhatFollowsIsDoneAtTheGradientOfTheReplicaThatDoesIt) {
+  const AllWires wires = wires_in_memory(2);
+  std::atomic<int> complete = 0;
+  on_all_ranks(2, [&](int rank) {
+    const auto adder = std::make_shared<CountedAdder>(complete, 2);
+    const std::vector<Contribution> own = {{.gradient = at::zeros({4})}, {.gradient = at::zeros({4})}};
+    {
+      RemoteSums sums({.wire = *wires[rank],
+                       .ranks = {0, 0, 1, 1},
+                       .name = "sums",
+                       .on_failure = nothing_fails(),
+                       .gpu = adder});
+      const auto sum = sums.make()(own);
+      ASSERT_TRUE(sum->help());
+      sum->afterwards(sums.first_replica() + 1, [] {});
+    }
+    EXPECT_TRUE(adder->followed_at.is_same(own[1].gradient));
   });
 }
 

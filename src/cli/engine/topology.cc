@@ -6,18 +6,33 @@
 #include "device/cpu.h"
 #include "measure/found_cluster.h"
 #include "rendezvous/join.h"
+#include "runtime/process_devices.h"
+#include "runtime/process_gpus.h"
 #include "train/run_plan.h"
 #include "transport/abort_on_failure.h"
 
 namespace twobw::cli {
+namespace {
 
-void describe_hosts(const launch::World& world, const NetworkConfig& network, const std::string& output) {
+// None: a run would compute on cores.
+std::vector<GpuSlice> gpus_of(const Config& config, const std::vector<runtime::HostDevices>& hosts) {
+  std::vector<GpuSlice> gpus;
+  if (hosts.empty() || !runtime::on_gpus(config, hosts)) return gpus;
+  for (const std::string& name : runtime::devices_to_plan_for(config, hosts))
+    gpus.push_back(parse_gpu(name).front());
+  return gpus;
+}
+
+}  // namespace
+
+void describe_hosts(const launch::World& world, const Config& config, const std::string& output) {
   device::initialize();
   const control::Facts facts = {{"the command", "topology"}, {"--output", output}};
-  const auto processes = rendezvous::join(world, network, facts);
+  const auto processes = rendezvous::join(world, config.network, facts);
   transport::abort_on_failure(processes.get(), [&] {
-    const std::vector<runtime::HostCores> hosts = train::gather_hosts(*processes);
-    const measure::FoundCluster found = measure::find_cluster(*processes, hosts, {});
+    if (world.rank == 0 && !output.empty()) check_writable("--output", output);
+    const std::vector<runtime::HostDevices> hosts = train::gather_hosts(*processes);
+    const measure::FoundCluster found = measure::find_cluster(*processes, hosts, {}, gpus_of(config, hosts));
     if (world.rank == 0) {
       const std::string text = measure::describe(found);
       if (output.empty()) {

@@ -1,4 +1,4 @@
-// LayerSums of several elements at once, and sums within warps and blocks in a fixed order.
+// Loads and stores of several elements at once, and sums within warps and blocks in a fixed order.
 #pragma once
 
 #include <cuda_bf16.h>
