@@ -182,10 +182,9 @@ void print_one_kernel(const inference::StepGraphs::Work& work, const at::TensorO
     else
       variants.push_back({.name = name, .program = std::move(program)});
   };
-  for (const int depth : {6, 4})
-    for (const int asked : {1, 2, 3, 6})
-      if (asked <= depth)
-        add(fmt::format("rings of {}, {} asked", depth, asked), {.most_depth = depth, .most_asked = asked});
+  for (const int depth : {6, 5, 4})
+    for (const int asked : {4, 5, 6, 7, 8, 10, 12})
+      add(fmt::format("rings of {}, {} asked", depth, asked), {.most_depth = depth, .most_asked = asked});
   add("parts joined first", {.joins_in_products = false});
   const auto without = [&](const std::string& name, unsigned left_out, bool times = false) {
     add(name, {.left_out = left_out, .times = times});

@@ -41,7 +41,6 @@ __device__ __forceinline__ void lead(const Arguments& step, uint4* room) {
   const auto has = [&](StepTuning::LeftOut what) { return (step.left_out & what) == 0; };
   GridBarrier barrier(step.barrier);
   narrow::Place place;
-  narrow::Deal deal;
   const Rooms rooms = Rooms::of(step, room);
 #pragma unroll 1
   for (int i = 0; i < step.count; ++i) {
@@ -50,7 +49,7 @@ __device__ __forceinline__ void lead(const Arguments& step, uint4* room) {
     const auto* product = reinterpret_cast<const FewRows<T>*>(command.what.body);
     using Ends = narrow::TileEnds<false, T>;
     typename Ends::Addends early;
-    if (command.adds_early) early = Ends(*product, lane).read_addends(deal.first() * narrow::kWide<false>);
+    if (command.adds_early) early = Ends(*product, lane).read_addends(command.first_tile() * narrow::kWide<false>);
     if (i > 0 && lane == 0) {
       if (has(StepTuning::kBarriers)) barrier.await();
       note_time(step, i, 0);
@@ -63,9 +62,9 @@ __device__ __forceinline__ void lead(const Arguments& step, uint4* room) {
     } else {
       if (has(StepTuning::kProducts))
         place = product->gated
-                    ? narrow::end_tiles<true, T>(*product, rooms.sums(), place, deal.first(),
+                    ? narrow::end_tiles<true, T>(*product, rooms.sums(), place, command.first_tile(),
                                                  narrow::Deal::all(), lane, nullptr)
-                    : narrow::end_tiles<false, T>(*product, rooms.sums(), place, deal.first(),
+                    : narrow::end_tiles<false, T>(*product, rooms.sums(), place, command.first_tile(),
                                                   narrow::Deal::all(), lane,
                                                   command.adds_early ? &early : nullptr);
     }
@@ -77,7 +76,6 @@ __device__ __forceinline__ void lead(const Arguments& step, uint4* room) {
     }
     if (!multiplies) continue;
     tell_brought(rooms);
-    deal.pass(narrow::tiles_of(product->columns, product->gated));
   }
 }
 
@@ -117,7 +115,6 @@ __device__ __forceinline__ void work(const Arguments& step, uint4* room) {
   __shared__ int parts[kMostFewRows];
   const auto has = [&](StepTuning::LeftOut what) { return (step.left_out & what) == 0; };
   narrow::Place place, sums_place;
-  narrow::Deal deal;
 #pragma unroll 1
   for (int i = 0; i < step.count; ++i) {
     const Rooms rooms = Rooms::of(step, room);
@@ -145,13 +142,12 @@ __device__ __forceinline__ void work(const Arguments& step, uint4* room) {
             .ring = rooms.ring(), .place = place, .waits = has(StepTuning::kWeights)};
         sums_place = product->gated
                          ? narrow::multiply_streamed<true>(*product, staged, rooms.sums(), sums_place, weights,
-                                                           own_thread(), deal.first(), narrow::Deal::all())
+                                                           own_thread(), command.first_tile(), narrow::Deal::all())
                          : narrow::multiply_streamed<false>(*product, staged, rooms.sums(), sums_place, weights,
-                                                            own_thread(), deal.first(), narrow::Deal::all());
+                                                            own_thread(), command.first_tile(), narrow::Deal::all());
         place = weights.place;
       }
       if (threadIdx.x == 0) note_ready(step, i, 4, rooms.ring(), place);
-      deal.pass(narrow::tiles_of(product->columns, product->gated));
       continue;
     }
     if (kind == StepKind::Attend && has(StepTuning::kAttention)) {

@@ -142,7 +142,7 @@ class Program final : public StepProgram {
     const std::size_t room = most_room(step_kernel<T>);
     for (int stages = tuning.most_depth; stages >= 2; --stages) {
       arguments_.stages = stages;
-      arguments_.most_asked = std::min(tuning.most_asked, stages);
+      arguments_.most_asked = std::min(tuning.most_asked, narrow::kQuarters * stages);
       if (arguments_.room() <= room) return can_run();
     }
     return false;
@@ -175,6 +175,13 @@ class Program final : public StepProgram {
       gain = product.gain;
       packs = product.gain == nullptr ? 0 : static_cast<int>(product.in / narrow::kPack);
     };
+    int turn = 0;
+    for (Command& command : commands_) {
+      command.turn = turn;
+      if (command.what.kind != StepKind::Product) continue;
+      const auto product = command.what.as<FewRows<T>>();
+      turn = (turn + narrow::tiles_of(product.columns, product.gated)) % blocks_;
+    }
     set_gain(commands_.front(), arguments_.first_gain, arguments_.first_gains);
     for (std::size_t i = 0; i + 1 < commands_.size(); ++i)
       set_gain(commands_[i + 1], commands_[i].next_gain, commands_[i].next_gains);

@@ -17,7 +17,7 @@ struct StepTuning {
   enum LeftOut : unsigned { kBarriers = 1, kProducts = 2, kAttention = 4, kStaging = 8, kWeights = 16 };
   unsigned left_out = 0;
   int most_depth = 6;             // stages of 32 KB of a block's ring; 2 or more
-  int most_asked = 2;             // stages that are on their way at once
+  int most_asked = 8;             // quarters of stages that are on their way at once; 4 or more
   bool joins_in_products = true;  // products put attention's parts together, where these are few
   bool times = false;             // whether it notes when blocks come to what
 };

@@ -29,9 +29,11 @@ struct Command {
   StepInstruction rows_from;  // StepKind::Join: that attention; else nothing
   // What is added to a product's first tiles is there before the instruction before is done.
   alignas(16) bool adds_early = false;
+  int turn = 0;        // narrow::Deal's, of a product
   int next_gains = 0;  // packs of 16 bytes
   const void* next_gain = nullptr;  // of the product that comes next; null: it has none
 
+  __device__ int first_tile() const { return narrow::Deal{turn}.first(); }
   TWOBW_HOST_DEVICE bool joins() const { return rows_from.kind == StepKind::Join; }
 };
 

@@ -28,8 +28,10 @@ class TileEnds {
         lane_(lane) {
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
-      const int item = lane + i * kWarp, row = item / kTile % product.rows;
-      column_[i] = item % kTile + (Gated ? 0 : item / to_values_ * kTile);
+      const int item = lane + i * kWarp;
+      const bool is_second = !Gated && item >= to_values_;
+      const int row = (item - (is_second ? to_values_ : 0)) / kTile;
+      column_[i] = item % kTile + (is_second ? kTile : 0);
       if (item >= kWide<Gated> * product.rows) column_[i] = columns_;
       from_row_[i] = static_cast<std::int64_t>(row) * columns_ + column_[i];
     }

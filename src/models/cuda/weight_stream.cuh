@@ -54,7 +54,7 @@ TWOBW_HOST_DEVICE constexpr int piece_of(int index) {
 struct Ring {
   unsigned stages, barriers;  // addresses in shared memory
   int count;
-  int most_asked;  // stages that are on their way at once: more make whatever else is read wait
+  int most_asked;  // quarters of stages that are on their way at once: more make whatever else is read wait
 
   __device__ unsigned stage(int place) const { return stages + place * kStageBytes; }
   __device__ unsigned there(int place) const { return barriers + place * 16; }
@@ -79,18 +79,20 @@ struct Place {
   }
 };
 
-// The stages that were asked for and may not be there.
+// A stage is asked for in quarters. So many of them are on their way at once, of the last that were asked for.
+constexpr int kQuarters = 4;
 struct Asked {
-  Place oldest;
-  int count = 0;
+  Place oldest;  // of the stages that may not be there
+  int there = 0, quarters = 0;
 
+  // Until another quarter may be asked for. At least one stage is on its way.
   __device__ void make_room(const Ring& ring) {
-    if (count < ring.most_asked) {
-      ++count;
-      return;
+    while (quarters - ring.most_asked >= there * kQuarters) {
+      await_phase(ring.there(oldest.index), oldest.parity);
+      oldest.advance(ring.count);
+      ++there;
     }
-    await_phase(ring.there(oldest.index), oldest.parity);
-    oldest.advance(ring.count);
+    ++quarters;
   }
 };
 
@@ -165,16 +167,21 @@ template <typename T>
 __device__ __forceinline__ void stream_weights(const Streamed* products, int count, const Ring& ring) {
   const std::uint64_t policy = read_once_policy();
   const bool tells = threadIdx.x % kWarp == 0;
-  const int to = piece_of(static_cast<int>(threadIdx.x) % kOperand);
+  const int index = static_cast<int>(threadIdx.x) % kOperand, to = piece_of(index);
+  const int own_quarter = index / (kOperand / kQuarters);
   Place place;
   Asked asked;
   for (Stages<T> stages(products, count); !stages.is_at_end(); stages.next()) {
-    asked.make_room(ring);
     await_phase(ring.read(place.index), place.parity ^ 1);
     const unsigned bytes = stages.bytes(), there = ring.there(place.index);
     if (tells) arrive_expecting(there, bytes * stages.pieces());
     __syncwarp();
-    if (stages.has_piece()) fetch_bulk(ring.stage(place.index) + to, stages.piece(), bytes, there, policy);
+#pragma unroll 1
+    for (int quarter = 0; quarter < kQuarters; ++quarter) {
+      asked.make_room(ring);
+      if (stages.has_piece() && own_quarter == quarter)
+        fetch_bulk(ring.stage(place.index) + to, stages.piece(), bytes, there, policy);
+    }
     place.advance(ring.count);
   }
 }
