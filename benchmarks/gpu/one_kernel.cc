@@ -6,8 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -22,7 +20,6 @@ namespace {
 
 using at::Tensor;
 using device::check_cuda;
-using models::cuda::StepKind;
 using models::cuda::StepProgram;
 using models::cuda::StepTuning;
 
@@ -78,7 +75,6 @@ class Steps {
   void restart() const {
     step_.tokens.fill_(1);
     step_.seen.fill_(seen_);
-    room_.zero_();  // steps without barriers leave something
   }
   void launch(const Variant& variant) {
     if (variant.program)
@@ -119,55 +115,6 @@ class Steps {
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
 
-const char* name_of(StepKind kind) {
-  switch (kind) {
-    case StepKind::Embed:
-      return "embedding";
-    case StepKind::Product:
-      return "product";
-    case StepKind::Attend:
-      return "attention";
-    case StepKind::Join:
-      return "its parts";
-    default:
-      return "likeliest";
-  }
-}
-
-// By instruction, of a launch that takes so many us.
-void print_times(const StepProgram& program, double launch_us) {
-  struct Sum {
-    int count = 0;
-    double least_wait = 0, wait = 0, staging = 0, rest = 0, most_rest = 0, ready_first = 0, ready_last = 0;
-  };
-  std::map<std::pair<StepKind, std::int64_t>, Sum> sums;
-  double all = 0;
-  for (const auto& of : program.times()) {
-    Sum& sum = sums[{of.kind, of.bytes}];
-    ++sum.count;
-    sum.least_wait += of.least_wait;
-    sum.wait += of.wait;
-    sum.staging += of.staging;
-    sum.rest += of.rest;
-    sum.most_rest += of.most_rest;
-    sum.ready_first += of.ready_first;
-    sum.ready_last += of.ready_last;
-    all += of.wait + of.staging + of.rest;
-  }
-  const double us = launch_us / all;  // of a cycle
-  fmt::print("  {:<14} {:>8} {:>6} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6} {:>6}\n", "us each", "MB",
-             "times", "least wait", "wait", "staging", "the rest", "most", "us a step", "ready", "after");
-  for (const auto& [key, sum] : sums) {
-    const double each = us / sum.count;
-    fmt::print(
-        "  {:<14} {:>8.1f} {:>6} {:>10.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.1f} {:>6.2f} {:>6.2f}\n",
-        name_of(key.first), static_cast<double>(key.second) / 1e6, sum.count, each * sum.least_wait,
-        each * sum.wait, each * sum.staging, each * sum.rest, each * sum.most_rest,
-        us * (sum.wait + sum.staging + sum.rest) / kSteps, sum.ready_first / sum.count,
-        sum.ready_last / sum.count);
-  }
-}
-
 }  // namespace
 
 void print_one_kernel(const inference::StepGraphs::Work& work, const at::TensorOptions& compute,
@@ -182,28 +129,10 @@ void print_one_kernel(const inference::StepGraphs::Work& work, const at::TensorO
     else
       variants.push_back({.name = name, .program = std::move(program)});
   };
-  for (const int depth : {6, 5, 4})
-    for (const int asked : {4, 5, 6, 7, 8, 10, 12})
+  for (const int depth : {6, 4})
+    for (const int asked : {4, 6, 8, 12})
       add(fmt::format("rings of {}, {} asked", depth, asked), {.most_depth = depth, .most_asked = asked});
   add("parts joined first", {.joins_in_products = false});
-  const auto without = [&](const std::string& name, unsigned left_out, bool times = false) {
-    add(name, {.left_out = left_out, .times = times});
-  };
-  using T = StepTuning;
-  without("no weights", T::kWeights);
-  without("no weights, barriers", T::kWeights | T::kBarriers);
-  without("no weights, staging", T::kWeights | T::kStaging);
-  without("no weights, attention", T::kWeights | T::kAttention);
-  without("no attention", T::kAttention);
-  without("no staging", T::kStaging);
-  without("no barriers", T::kBarriers);
-  without("no attention, barriers", T::kAttention | T::kBarriers);
-  without("stream only", T::kAttention | T::kBarriers | T::kStaging);
-  without("barriers only", T::kAttention | T::kProducts);
-  without("no products", T::kProducts);
-  without("times", 0, true);
-  without("times, no weights", T::kWeights, true);
-  without("times, no w., barriers", T::kWeights | T::kBarriers, true);
   const auto expected = steps.results(variants.front());
   for (Variant& variant : variants) {
     const auto results = steps.results(variant);
@@ -220,12 +149,6 @@ void print_one_kernel(const inference::StepGraphs::Work& work, const at::TensorO
                variant.median(), least, most, weights / variant.median() / 1e6,
                variant.program ? variant.program->barriers() : 0,
                variant.program ? variant.program->depth() : 0, variant.is_same ? "yes" : "no");
-  }
-  for (const Variant& variant : variants) {
-    if (variant.name.find("times") == std::string::npos) continue;
-    fmt::print("  {}\n", variant.name);
-    steps.time(variant);
-    print_times(*variant.program, kSteps * variant.median());
   }
 }
 

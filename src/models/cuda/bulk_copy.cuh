@@ -35,19 +35,6 @@ __device__ __forceinline__ void arrive_expecting(unsigned barrier, unsigned byte
 #endif
 }
 
-__device__ __forceinline__ bool has_ended(unsigned barrier, unsigned parity) {
-  unsigned done = 0;
-#if __CUDA_ARCH__ >= 900
-  asm volatile(
-      "{\n.reg .pred done;\nmbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
-      "selp.u32 %0, 1, 0, done;\n}"
-      : "=r"(done)
-      : "r"(barrier), "r"(parity)
-      : "memory");
-#endif
-  return done != 0;
-}
-
 // Until the phase of this parity has ended; that before the first, of parity 1, has.
 __device__ __forceinline__ void await_phase(unsigned barrier, unsigned parity) {
 #if __CUDA_ARCH__ >= 900

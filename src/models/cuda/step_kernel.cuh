@@ -38,7 +38,6 @@ __device__ __forceinline__ void tell_brought(const Rooms& rooms) {
 template <typename T>
 __device__ __forceinline__ void lead(const Arguments& step, uint4* room) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const auto has = [&](StepTuning::LeftOut what) { return (step.left_out & what) == 0; };
   GridBarrier barrier(step.barrier);
   narrow::Place place;
   const Rooms rooms = Rooms::of(step, room);
@@ -49,33 +48,25 @@ __device__ __forceinline__ void lead(const Arguments& step, uint4* room) {
     const auto* product = reinterpret_cast<const FewRows<T>*>(command.what.body);
     using Ends = narrow::TileEnds<false, T>;
     typename Ends::Addends early;
-    if (command.adds_early) early = Ends(*product, lane).read_addends(command.first_tile() * narrow::kWide<false>);
-    if (i > 0 && lane == 0) {
-      if (has(StepTuning::kBarriers)) barrier.await();
-      note_time(step, i, 0);
-    }
+    if (command.adds_early)
+      early = Ends(*product, lane).read_addends(command.first_tile() * narrow::kWide<false>);
+    if (i > 0 && lane == 0) barrier.await();
     sync_led();
     if (i + 1 < step.count) begin_to_bring(step, rooms, i + 1, command.next_gain, command.next_gains);
     if (!multiplies) {
       if (i + 1 < step.count) tell_brought(rooms);
       sync_led();
     } else {
-      if (has(StepTuning::kProducts))
-        place = product->gated
-                    ? narrow::end_tiles<true, T>(*product, rooms.sums(), place, command.first_tile(),
-                                                 narrow::Deal::all(), lane, nullptr)
-                    : narrow::end_tiles<false, T>(*product, rooms.sums(), place, command.first_tile(),
-                                                  narrow::Deal::all(), lane,
-                                                  command.adds_early ? &early : nullptr);
+      place = product->gated ? narrow::end_tiles<true, T>(*product, rooms.sums(), place, command.first_tile(),
+                                                          narrow::Deal::all(), lane, nullptr)
+                             : narrow::end_tiles<false, T>(*product, rooms.sums(), place,
+                                                           command.first_tile(), narrow::Deal::all(), lane,
+                                                           command.adds_early ? &early : nullptr);
     }
     if (i + 1 == step.count) return;
     __syncwarp();
-    if (lane == 0) {
-      if (has(StepTuning::kBarriers)) barrier.arrive();
-      note_time(step, i, 2);
-    }
-    if (!multiplies) continue;
-    tell_brought(rooms);
+    if (lane == 0) barrier.arrive();
+    if (multiplies) tell_brought(rooms);
   }
 }
 
@@ -113,7 +104,6 @@ __device__ __forceinline__ void take_tokens(const Likeliest<T>* given) {
 template <typename T>
 __device__ __forceinline__ void work(const Arguments& step, uint4* room) {
   __shared__ int parts[kMostFewRows];
-  const auto has = [&](StepTuning::LeftOut what) { return (step.left_out & what) == 0; };
   narrow::Place place, sums_place;
 #pragma unroll 1
   for (int i = 0; i < step.count; ++i) {
@@ -125,43 +115,34 @@ __device__ __forceinline__ void work(const Arguments& step, uint4* room) {
     if (kind == StepKind::Product) {
       const auto* product = reinterpret_cast<const FewRows<T>*>(instruction.body);
       auto* staged = reinterpret_cast<T*>(rooms.staged);
-      if (!has(StepTuning::kStaging) || !has(StepTuning::kProducts)) {
-        sync_led();
-        SyncWorkers()();
-      } else if (product->gain != nullptr) {
+      if (product->gain != nullptr) {
         stage_normed(*product, staged, rooms.gains_of(i));
       } else if (command.joins()) {
         stage_joined(*reinterpret_cast<const CachedAttention<T>*>(command.rows_from.body), staged, parts);
       } else {
         stage_as_they_are(*product, staged);
       }
-      if (has(StepTuning::kProducts)) {
-        if (threadIdx.x == 0) note_time(step, i, 1);
-        if (threadIdx.x == 0) note_ready(step, i, 3, rooms.ring(), place);
-        narrow::StreamedWeights weights{
-            .ring = rooms.ring(), .place = place, .waits = has(StepTuning::kWeights)};
-        sums_place = product->gated
-                         ? narrow::multiply_streamed<true>(*product, staged, rooms.sums(), sums_place, weights,
-                                                           own_thread(), command.first_tile(), narrow::Deal::all())
-                         : narrow::multiply_streamed<false>(*product, staged, rooms.sums(), sums_place, weights,
-                                                            own_thread(), command.first_tile(), narrow::Deal::all());
-        place = weights.place;
-      }
-      if (threadIdx.x == 0) note_ready(step, i, 4, rooms.ring(), place);
+      narrow::StreamedWeights weights{.ring = rooms.ring(), .place = place};
+      sums_place =
+          product->gated
+              ? narrow::multiply_streamed<true>(*product, staged, rooms.sums(), sums_place, weights,
+                                                own_thread(), command.first_tile(), narrow::Deal::all())
+              : narrow::multiply_streamed<false>(*product, staged, rooms.sums(), sums_place, weights,
+                                                 own_thread(), command.first_tile(), narrow::Deal::all());
+      place = weights.place;
       continue;
     }
-    if (kind == StepKind::Attend && has(StepTuning::kAttention)) {
+    if (kind == StepKind::Attend) {
       const auto* attention = reinterpret_cast<const CachedAttention<T>*>(instruction.body);
       with_shape_of(*attention, [&]<typename S>(S) { attend_parts<S>(attention, rooms.staged); });
-    } else if (kind == StepKind::Join && has(StepTuning::kAttention)) {
+    } else if (kind == StepKind::Join) {
       const auto* attention = reinterpret_cast<const CachedAttention<T>*>(instruction.body);
       join_all(attention, (instruction.how & kJoinsAsClusters) != 0);
     } else {
       sync_led();
       if (kind == StepKind::Embed) {
         embed(reinterpret_cast<const EmbedRows<T>*>(instruction.body));
-      } else if (kind == StepKind::Likeliest && has(StepTuning::kBarriers) &&
-                 own_thread() < narrow::kThreads) {
+      } else if (kind == StepKind::Likeliest && own_thread() < narrow::kThreads) {
         const auto* rows = reinterpret_cast<const Likeliest<T>*>(instruction.body);
         if (rows->classes % kFullPack<T> == 0) {
           take_tokens<kFullPack<T>>(rows);
@@ -189,9 +170,7 @@ __global__ void __launch_bounds__(kThreads, 1) step_kernel(const __grid_constant
   }
   __syncthreads();
   if (warp > kWorkers / kWarp) {
-    const int count =
-        (step.left_out & (StepTuning::kProducts | StepTuning::kWeights)) == 0 ? step.product_count : 0;
-    narrow::stream_weights<T>(step.products, count, rooms.ring());
+    narrow::stream_weights<T>(step.products, step.product_count, rooms.ring());
   } else if (warp == kWorkers / kWarp) {
     begin_to_bring(step, rooms, 0, step.first_gain, step.first_gains);
     tell_brought(rooms);

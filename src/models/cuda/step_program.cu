@@ -40,8 +40,7 @@ class Program final : public StepProgram {
     if (!is_for_hopper(reinterpret_cast<const void*>(step_kernel<T>))) return false;
     for (const StepInstruction& instruction : notes.instructions) add(instruction, tuning.joins_in_products);
     if (blocks_ == 0 || !is_one_grid_ || !is_for_teams_) return false;
-    arguments_.left_out = tuning.left_out;
-    return choose_depth(tuning) && upload(tuning.times);
+    return choose_depth(tuning) && upload();
   }
 
   cudaError_t launch(cudaStream_t stream) const override {
@@ -59,7 +58,6 @@ class Program final : public StepProgram {
   }
   int depth() const override { return arguments_.stages; }
   int barriers() const override { return arguments_.count - 1; }
-  std::vector<StepTimes> times() const override;
 
  private:
   void add(const StepInstruction& instruction, bool joins_in_products) {
@@ -157,7 +155,7 @@ class Program final : public StepProgram {
            cooperates != 0 && blocks >= 1 && blocks_ <= multiprocessors;
   }
 
-  bool upload(bool times) {
+  bool upload() {
     partial_ = on_gpu(static_cast<std::size_t>(partials_) * sizeof(float));
     const auto use_own_parts = [&](StepInstruction& instruction) {
       if (instruction.kind != StepKind::Attend && instruction.kind != StepKind::Join) return;
@@ -188,20 +186,11 @@ class Program final : public StepProgram {
     on_gpu_commands_ = on_gpu(commands_.size() * sizeof(Command), commands_.data());
     on_gpu_products_ = on_gpu(products_.size() * sizeof(narrow::Streamed), products_.data());
     barrier_ = on_gpu(sizeof(unsigned));
-    if (times) times_ = on_gpu(times_count() * sizeof(long long));
     arguments_.commands = static_cast<const Command*>(on_gpu_commands_.get());
     arguments_.products = static_cast<const narrow::Streamed*>(on_gpu_products_.get());
     arguments_.barrier = static_cast<unsigned*>(barrier_.get());
-    arguments_.times = static_cast<long long*>(times_.get());
-    return partial_ && on_gpu_commands_ && on_gpu_products_ && barrier_ && (!times || times_);
+    return partial_ && on_gpu_commands_ && on_gpu_products_ && barrier_;
   }
-  static std::int64_t bytes_of(const StepInstruction& instruction) {
-    if (instruction.kind != StepKind::Product) return 0;
-    const auto product = instruction.as<FewRows<T>>();
-    return (product.gated ? 2 : 1) * product.columns * product.in * static_cast<std::int64_t>(sizeof(T));
-  }
-  std::size_t times_count() const { return commands_.size() * static_cast<std::size_t>(blocks_) * 5; }
-
   std::vector<Command> commands_;
   std::vector<narrow::Streamed> products_;
   std::size_t staged_ = 0, sums_ = 0, gains_ = 0;
@@ -209,47 +198,8 @@ class Program final : public StepProgram {
   int blocks_ = 0;
   bool is_one_grid_ = true, is_for_teams_ = true;
   Arguments arguments_;
-  OnGpu on_gpu_commands_, on_gpu_products_, barrier_, partial_, times_;
+  OnGpu on_gpu_commands_, on_gpu_products_, barrier_, partial_;
 };
-
-template <typename T>
-std::vector<StepTimes> Program<T>::times() const {
-  std::vector<StepTimes> all;
-  std::vector<long long> at(times_ ? times_count() : 0);
-  if (!times_ || cudaMemcpy(at.data(), times_.get(), at.size() * sizeof(long long), cudaMemcpyDeviceToHost) !=
-                     cudaSuccess)
-    return all;
-  const std::size_t count = commands_.size(), blocks = static_cast<std::size_t>(blocks_);
-  const auto time = [&](std::size_t block, std::size_t i, std::size_t what) {
-    return static_cast<double>(at[(block * count + i) * 5 + what]);
-  };
-  // The first has nothing before it, and the last is done when nobody waits.
-  for (std::size_t i = 1; i + 1 < count; ++i) {
-    StepTimes& of = all.emplace_back(StepTimes{.kind = commands_[i].what.kind,
-                                               .bytes = bytes_of(commands_[i].what),
-                                               .least_wait = 1e18,
-                                               .wait = 0,
-                                               .staging = 0,
-                                               .rest = 0,
-                                               .most_rest = 0});
-    for (std::size_t block = 0; block < blocks; ++block) {
-      const double let_go = time(block, i, 0), wait = let_go - time(block, i - 1, 2);
-      const double staged =
-          of.kind == StepKind::Product && time(block, i, 1) > let_go ? time(block, i, 1) : let_go;
-      const double rest = time(block, i, 2) - staged, share = 1.0 / static_cast<double>(blocks);
-      of.least_wait = std::min(of.least_wait, wait);
-      of.wait += share * wait;
-      of.staging += share * (staged - let_go);
-      of.rest += share * rest;
-      of.most_rest = std::max(of.most_rest, rest);
-      if (of.kind == StepKind::Product) {
-        of.ready_first += share * time(block, i, 3);
-        of.ready_last += share * time(block, i, 4);
-      }
-    }
-  }
-  return all;
-}
 
 template <typename T>
 std::unique_ptr<StepProgram> program_of(const StepNotes& notes, const StepTuning& tuning) {

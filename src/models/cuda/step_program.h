@@ -4,35 +4,22 @@
 
 #include <cuda_runtime_api.h>
 
-#include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "models/cuda/step_notes.h"
 
 namespace twobw::models::cuda {
 
-// For measurements: what the kernel does not do (its results are wrong then), and how deep rings may be.
+// As it is, but for tests and measurements.
 struct StepTuning {
-  enum LeftOut : unsigned { kBarriers = 1, kProducts = 2, kAttention = 4, kStaging = 8, kWeights = 16 };
-  unsigned left_out = 0;
   int most_depth = 6;             // stages of 32 KB of a block's ring; 2 or more
   int most_asked = 8;             // quarters of stages that are on their way at once; 4 or more
   bool joins_in_products = true;  // products put attention's parts together, where these are few
-  bool times = false;             // whether it notes when blocks come to what
 };
 
 // Of this thread; as they are, but for measurements.
 bool& steps_in_one_kernel();
 StepTuning& step_tuning();
-
-// What blocks took of an instruction, in cycles: until all others had come, to stage the rows, for the rest.
-struct StepTimes {
-  StepKind kind;
-  std::int64_t bytes;                                 // of weights
-  double least_wait, wait, staging, rest, most_rest;  // over the blocks: the least, means, the most
-  double ready_first = 0, ready_last = 0;             // stages that are there
-};
 
 class StepProgram {
  public:
@@ -46,8 +33,6 @@ class StepProgram {
 
   virtual int depth() const = 0;     // of the rings
   virtual int barriers() const = 0;  // of all blocks
-  // Of the last launch, after it has ended; none without StepTuning::times.
-  virtual std::vector<StepTimes> times() const = 0;
 };
 
 }  // namespace twobw::models::cuda

@@ -29,8 +29,8 @@ struct Command {
   StepInstruction rows_from;  // StepKind::Join: that attention; else nothing
   // What is added to a product's first tiles is there before the instruction before is done.
   alignas(16) bool adds_early = false;
-  int turn = 0;        // narrow::Deal's, of a product
-  int next_gains = 0;  // packs of 16 bytes
+  int turn = 0;                     // narrow::Deal's, of a product
+  int next_gains = 0;               // packs of 16 bytes
   const void* next_gain = nullptr;  // of the product that comes next; null: it has none
 
   __device__ int first_tile() const { return narrow::Deal{turn}.first(); }
@@ -41,13 +41,11 @@ struct Arguments {
   const Command* commands = nullptr;
   const narrow::Streamed* products = nullptr;
   unsigned* barrier = nullptr;
-  long long* times = nullptr;  // [blocks, count, 3]: let go, staged, done; null: not wanted
   int count = 0, product_count = 0;
   const void* first_gain = nullptr;  // of the first instruction, as Command::next_gain
   int first_gains = 0;
   int stages = 0, most_asked = 0;                         // of the ring
   int staged_bytes = 0, sums_bytes = 0, gains_bytes = 0;  // whole packs of 16
-  unsigned left_out = 0;
 
   std::size_t room() const {
     return static_cast<std::size_t>(stages) * (narrow::kStageBytes + kBarriers) + kOtherBarriers +
@@ -116,17 +114,5 @@ struct SyncTeam {
   __device__ void operator()() const { sync_threads<cached::kThreads>(3 + kGroups + team); }
 };
 static_assert(3 + kGroups + kTeams <= 16);
-
-__device__ __forceinline__ void note_time(const Arguments& step, int instruction, int what) {
-  if (step.times == nullptr) return;
-  step.times[(static_cast<std::int64_t>(blockIdx.x) * step.count + instruction) * 5 + what] = clock64();
-}
-__device__ __forceinline__ void note_ready(const Arguments& step, int instruction, int what,
-                                           const narrow::Ring& ring, narrow::Place place) {
-  if (step.times == nullptr) return;
-  int ready = 0;
-  for (; ready < ring.count && has_ended(ring.there(place.index), place.parity); ++ready) place.advance(ring.count);
-  step.times[(static_cast<std::int64_t>(blockIdx.x) * step.count + instruction) * 5 + what] = ready;
-}
 
 }  // namespace twobw::models::cuda::step

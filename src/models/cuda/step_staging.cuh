@@ -16,7 +16,8 @@ struct RowPack {
   const uint4* from = nullptr;  // null: there is none, and zeros are staged
   uint4* to = nullptr;          // null: there is no such pack
 
-  static __device__ RowPack of(const FewRows<T>& product, const Layout& layout, T* staged, int row, int pack) {
+  static __device__ RowPack of(const FewRows<T>& product, const Layout& layout, T* staged, int row,
+                               int pack) {
     RowPack found;
     if (row >= product.rows || pack >= layout.padded / kPack) return found;
     found.to = narrow::staged_pack(staged, layout, row, pack);
@@ -60,8 +61,8 @@ __device__ __forceinline__ void stage_as_they_are(const FewRows<T>& product, T* 
   SyncWorkers()();
 }
 
-// A row by every group of kThreads threads, and another after kGroups of them: up to Rows, of which a thread has
-// Packs packs at once. The sums of their squares are made in the order of copy_rows().
+// A row by every group of kThreads threads, and another after kGroups of them: up to Rows, of which a thread
+// has Packs packs at once. The sums of their squares are made in the order of copy_rows().
 template <int Rows, int Packs, typename T>
 __device__ __forceinline__ void norm_rows_of(int group, const FewRows<T>& product, T* staged,
                                              const uint4* gains) {

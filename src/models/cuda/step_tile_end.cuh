@@ -1,13 +1,13 @@
-// The end of a product's tiles: one warp adds up what all others have made of a tile, and writes it. The bits of
-// Outputs.
+// The end of a product's tiles: one warp adds up what all others have made of a tile, and writes it. The bits
+// of Outputs.
 #pragma once
 
 #include "models/cuda/step_tiles.cuh"
 
 namespace twobw::models::cuda::narrow {
 
-// What a lane writes of a product's tiles: items lane, lane + kWarp and so on, which count half by half (gated:
-// once), row by row, column by column. All that is the same for every tile is known before the first.
+// What a lane writes of a product's tiles: items lane, lane + kWarp and so on, which count half by half
+// (gated: once), row by row, column by column. All that is the same for every tile is known before the first.
 template <bool Gated, typename T>
 class TileEnds {
  public:

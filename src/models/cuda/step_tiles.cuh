@@ -1,5 +1,5 @@
-// Tiles of a product whose weights come as a stream, by all warps of a block that work: each makes its part of
-// a tile's sums and goes on. The bits of multiply_tiles().
+// Tiles of a product whose weights come as a stream, by all warps of a block that work: each makes its part
+// of a tile's sums and goes on. The bits of multiply_tiles().
 #pragma once
 
 #include "models/cuda/few_rows_tiles.cuh"

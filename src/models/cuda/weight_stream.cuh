@@ -1,5 +1,5 @@
-// The weights of all products of a step as one stream: a block has a ring in shared memory, which a warp of its
-// own keeps full whatever the step waits for.
+// The weights of all products of a step as one stream: a block has a ring in shared memory, which a warp of
+// its own keeps full whatever the step waits for.
 #pragma once
 
 #include "models/cuda/bulk_copy.cuh"
@@ -79,7 +79,8 @@ struct Place {
   }
 };
 
-// A stage is asked for in quarters. So many of them are on their way at once, of the last that were asked for.
+// A stage is asked for in quarters. So many of them are on their way at once, of the last that were asked
+// for.
 constexpr int kQuarters = 4;
 struct Asked {
   Place oldest;  // of the stages that may not be there
@@ -142,7 +143,8 @@ class Stages {
       if (++index_ >= count_) return;
       begin_product();
     }
-    const int wide = is_gated_ ? kWide<true> : kWide<false>, columns = min(wide, product_.columns - tile_ * wide);
+    const int wide = is_gated_ ? kWide<true> : kWide<false>,
+              columns = min(wide, product_.columns - tile_ * wide);
     const int column = lane_ & (wide - 1);
     has_piece_ = lane_ < kOperand && column < columns;
     pieces_ = static_cast<unsigned>(is_gated_ ? 2 * columns : columns);
@@ -190,17 +192,16 @@ __device__ __forceinline__ void stream_weights(const Streamed* products, int cou
 struct StreamedWeights {
   Ring ring;
   Place place;
-  bool waits = true;
 
   // The stage that comes next, when it is there.
   __device__ unsigned await_next() const {
-    if (waits) await_phase(ring.there(place.index), place.parity);
+    await_phase(ring.there(place.index), place.parity);
     return ring.stage(place.index);
   }
   // This warp has read the stage.
   __device__ void release() {
     __syncwarp();
-    if (threadIdx.x % kWarp == 0 && waits) arrive(ring.read(place.index));
+    if (threadIdx.x % kWarp == 0) arrive(ring.read(place.index));
     place.advance(ring.count);
   }
 };
