@@ -122,7 +122,8 @@ void print_one_kernel(const inference::StepGraphs::Work& work, const at::TensorO
   Steps steps(work, compute, rows, seen, places);
   std::vector<Variant> variants;
   variants.push_back({.name = "graph", .program = nullptr});
-  const auto add = [&](const std::string& name, const StepTuning& tuning) {
+  const auto add = [&](const std::string& name, StepTuning tuning) {
+    tuning.most_rows = static_cast<int>(rows);
     auto program = StepProgram::of(steps.notes(), tuning);
     if (!program)
       fmt::print("  {}: no kernel for {} instructions\n", name, steps.notes().instructions.size());

@@ -199,7 +199,7 @@ using NarrowTypes = testing::Types<__nv_bfloat16, __half>;
 TYPED_TEST_SUITE(StepsInOneKernel, NarrowTypes);
 
 template <typename T>
-void expect_same_bits(const StepShape& shape, int steps, const StepTuning& tuning = {}) {
+void expect_same_bits(const StepShape& shape, int steps, StepTuning tuning = {}) {
   SCOPED_TRACE(testing::Message() << shape.rows << " rows, " << shape.queries << " for " << shape.keys
                                   << " heads of " << shape.size << ", " << shape.splits << " splits of "
                                   << shape.places << ", " << steps << " steps");
@@ -208,6 +208,7 @@ void expect_same_bits(const StepShape& shape, int steps, const StepTuning& tunin
   const auto expected = decoder.left();
   ASSERT_EQ(notes.instructions.size(), static_cast<std::size_t>(steps * 13));
   ASSERT_GT(*std::max_element(expected.logits.begin(), expected.logits.end()), 0);
+  tuning.most_rows = kMostFewRows;
   const auto program = StepProgram::of(notes, tuning);
   ASSERT_TRUE(program);
   for (int i = 0; i < 10; ++i) {
@@ -280,13 +281,21 @@ TYPED_TEST(StepsInOneKernel, PartsAreJoinedInProductsOrBeforeThem) {
   }
 }
 
+TYPED_TEST(StepsInOneKernel, AreForFewRows) {
+  const auto is_one_kernel = [](int rows) {
+    return StepProgram::of(SmallDecoder<TypeParam>({.rows = rows}).notes_of(1)) != nullptr;
+  };
+  EXPECT_TRUE(is_one_kernel(2));
+  EXPECT_FALSE(is_one_kernel(3));
+}
+
 TYPED_TEST(StepsInOneKernel, NeedRoomForTheirRows) {
   StepNotes notes;
   EXPECT_FALSE(StepProgram::of(notes));
   FewRows<TypeParam> product{.rows = 8, .in = 16384, .columns = 8, .multiprocessors = 1};
   notes.instructions.push_back(StepInstruction::of(StepKind::Product, product));
   ++(std::is_same_v<TypeParam, __half> ? notes.half : notes.bf16);
-  EXPECT_FALSE(StepProgram::of(notes));
+  EXPECT_FALSE(StepProgram::of(notes, {.most_rows = 8}));
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ class Program final : public StepProgram {
   bool make(const StepNotes& notes, const StepTuning& tuning) {
     if (!is_for_hopper(reinterpret_cast<const void*>(step_kernel<T>))) return false;
     for (const StepInstruction& instruction : notes.instructions) add(instruction, tuning.joins_in_products);
-    if (blocks_ == 0 || !is_one_grid_ || !is_for_teams_) return false;
+    if (blocks_ == 0 || !is_one_grid_ || !is_for_teams_ || rows_ > tuning.most_rows) return false;
     return choose_depth(tuning) && upload();
   }
 
@@ -128,6 +128,7 @@ class Program final : public StepProgram {
                          .in = product.gated ? -in : in});
     is_one_grid_ = is_one_grid_ && (blocks_ == 0 || blocks_ == product.multiprocessors);
     blocks_ = product.multiprocessors;
+    rows_ = std::max(rows_, product.rows);
   }
 
   // As deep as there is room for, with one block a multiprocessor; two stages at least.
@@ -195,7 +196,7 @@ class Program final : public StepProgram {
   std::vector<narrow::Streamed> products_;
   std::size_t staged_ = 0, sums_ = 0, gains_ = 0;
   std::int64_t partials_ = 0;
-  int blocks_ = 0;
+  int blocks_ = 0, rows_ = 0;
   bool is_one_grid_ = true, is_for_teams_ = true;
   Arguments arguments_;
   OnGpu on_gpu_commands_, on_gpu_products_, barrier_, partial_;
