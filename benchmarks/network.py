@@ -1,13 +1,14 @@
 """Compares pipelines on two hosts, which are network namespaces of this machine with links of a given rate.
 
-    sudo .venv/bin/python benchmarks/network.py [--rates 1gbit,10gbit] [--microbatches 8] [--only ...] [--json out.json]
+    sudo .venv/bin/python benchmarks/network.py [--links 1gbit/1ms,10gbit] [--microbatches 8] [--only ...] [--json F]
 
 Two workers, one core each. On every link: twobw under 2bw with the planner's e for that link, with e = 0 and under
 flush, torch.distributed.pipelining's schedules and DistributedDataParallel, all over Gloo. Besides, without a link: the
 same in one process, whose workers are threads, and in two processes over the loopback.
 
 Every contender runs once a round, in short runs one after the other, odd rounds in the order of the table and even
-ones backwards; the table gives medians. The hosts share the machine: their cores are those of the other rows, and the
+ones backwards; the table gives medians. Layers are measured and plans are made anew in every round, and a plan's
+forecast is held against its own run: machines have slow minutes. The hosts share the machine: their cores are those of the other rows, and the
 kernel's work for the network is done on them too.
 """
 import argparse
@@ -53,8 +54,21 @@ def words(settings):
     return [f"{key}={value}" for key, value in settings.items()]
 
 
+@dataclasses.dataclass(frozen=True)
+class Link:
+    rate: str
+    delay: str | None = None  # None: that of the machine
+
+    def __str__(self):
+        return f"{self.rate}, {self.delay}" if self.delay else self.rate
+
+    @staticmethod
+    def parse(text):
+        return Link(*text.split("/", 1))
+
+
 class Plans:
-    """What the planner would do for a link, from times of layers that are measured once."""
+    """What the planner would do for a link, from times of layers that are measured once a round."""
 
     def __init__(self, options, job, folder):
         self._options, self._job, self._folder, self._plans = options, job, folder, {}
@@ -65,34 +79,40 @@ class Plans:
             raise pipeline.Failed(ranks.last_sentence(errors or output, code))
         return output
 
-    def __call__(self, schedule, rate=None):
-        """Settings; without a rate for a link as fast as memory."""
+    def renew(self):
+        self._plans = {}
+        (self._folder / "profile.json").unlink(missing_ok=True)
+
+    def __call__(self, schedule, link=None):
+        """Settings and the forecast in tokens/s; without a link for one as fast as memory."""
         profile, cluster = self._folder / "profile.json", self._folder / "cluster.yaml"
         if not profile.exists():
             print("measuring twobw's layers", file=sys.stderr)
             self._twobw("profile", *words(model_settings(self._job)), "--sizes", self._job.microbatch, "--output",
                         profile)
-        if (schedule, rate) not in self._plans:
-            gigabits = namespaces.bits_per_second(rate) / 1e9 if rate else 100
+        if (schedule, link) not in self._plans:
+            gigabits = namespaces.bits_per_second(link.rate) / 1e9 if link else 100
             memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**31
-            cluster.write_text(CLUSTER.format(gigabits=gigabits, latency="200us" if rate else "20us",
-                                              memory=max(memory, 1)))
+            cluster.write_text(CLUSTER.format(gigabits=gigabits, memory=max(memory, 1),
+                                              latency=(link.delay or "200us") if link else "20us"))
             text = self._twobw("plan", *words(model_settings(self._job)), "--profile", profile, "--cluster", cluster,
                                "--schedule", schedule, "--stages", 2, "--replicas", 1, "--microbatch",
                                self._job.microbatch, "--microbatches", self._job.microbatches, "--no-recompute",
                                "--json")
             plan = json.loads(text)["plan"]
             split = [stage["last_layer"] - stage["first_layer"] + 1 for stage in plan["stage_plans"]]
-            self._plans[schedule, rate] = {"pipeline.schedule": schedule, "pipeline.extra": plan["extra"],
-                                           "pipeline.slack": plan["slack"], "pipeline.split": json.dumps(split)}
-        return self._plans[schedule, rate]
+            settings = {"pipeline.schedule": schedule, "pipeline.extra": plan["extra"],
+                        "pipeline.slack": plan["slack"], "pipeline.split": json.dumps(split)}
+            self._plans[schedule, link] = settings, plan["tokens_per_s"]
+        return self._plans[schedule, link]
 
 
 def run_twobw(options, job, plan, processes, hosts=None):
     """Two workers in one process or two, on this host or on one each; the figures of the run's summary."""
+    settings_of_plan, forecast = plan
     cpus = ranks.cores(2)
     with tempfile.TemporaryDirectory() as folder:
-        settings = {**model_settings(job), **plan, "devices": f"[cpu:{cpus[0]}, cpu:{cpus[1]}]",
+        settings = {**model_settings(job), **settings_of_plan, "devices": f"[cpu:{cpus[0]}, cpu:{cpus[1]}]",
                     "train.updates": job.warmup + job.updates + 2, "train.eval_every": 0, "run_dir": f"{folder}/run"}
         command, port = [str(options.twobw), "train", *words(settings)], free_port()
         with Job() as started:
@@ -112,7 +132,8 @@ def run_twobw(options, job, plan, processes, hosts=None):
             if processes > 1 and started.output(1):
                 raise pipeline.Failed("this build has no runs in several processes: every rank ran alone")
         summary = json.loads(pathlib.Path(folder, "run", "summary.json").read_text())
-    return {"tokens_per_s": float(summary["tokens_per_s"]), "extra": plan["pipeline.extra"],
+    return {"tokens_per_s": float(summary["tokens_per_s"]), "forecast": forecast,
+            "extra": settings_of_plan["pipeline.extra"],
             "utilisation": [stage["utilisation"] for stage in summary["stages"]]}
 
 
@@ -134,11 +155,14 @@ def contenders(options, plans, hosts):
         cuts = torch_pipelining.cuts_for(job, schedule, 2, options.times())
         return ["--schedule", schedule, "--split", ",".join(map(str, cuts))]
 
-    def shaped(rate, run):
+    def shaped(link, run):
         def run_once(job):
-            hosts.shape(rate)
+            hosts.shape(link.rate, link.delay)
             return run(job)
         return run_once
+
+    def without_extra(plan):
+        return {**plan[0], "pipeline.extra": 0}, None
 
     table = {}
     for schedule in ("2bw", "flush"):
@@ -146,27 +170,28 @@ def contenders(options, plans, hosts):
             lambda job, schedule=schedule: run_twobw(options, job, plans(schedule), 1))
         table["none", f"twobw {schedule}, two processes"] = (
             lambda job, schedule=schedule: run_twobw(options, job, plans(schedule), 2))
-    for rate in options.rates:
-        table[rate, "twobw 2bw, planner's e"] = shaped(
-            rate, lambda job, rate=rate: run_twobw(options, job, plans("2bw", rate), 2, hosts))
-        table[rate, "twobw 2bw, e = 0"] = shaped(
-            rate, lambda job, rate=rate: run_twobw(options, job, {**plans("2bw", rate), "pipeline.extra": 0}, 2, hosts))
-        table[rate, "twobw flush"] = shaped(
-            rate, lambda job, rate=rate: run_twobw(options, job, plans("flush", rate), 2, hosts))
+    for link in options.links:
+        table[str(link), "twobw 2bw, planner's e"] = shaped(
+            link, lambda job, link=link: run_twobw(options, job, plans("2bw", link), 2, hosts))
+        table[str(link), "twobw 2bw, e = 0"] = shaped(
+            link, lambda job, link=link: run_twobw(options, job, without_extra(plans("2bw", link)), 2, hosts))
+        table[str(link), "twobw flush"] = shaped(
+            link, lambda job, link=link: run_twobw(options, job, plans("flush", link), 2, hosts))
         for schedule in TORCH:
-            table[rate, f"torch {torch_pipelining.SCHEDULES[schedule][0]}"] = shaped(
-                rate, lambda job, schedule=schedule: run_torch(
+            table[str(link), f"torch {torch_pipelining.SCHEDULES[schedule][0]}"] = shaped(
+                link, lambda job, schedule=schedule: run_torch(
                     options, pipeline.torch_job(options, job), "torch_pipelining.py",
                     torch_split(pipeline.torch_job(options, job), schedule), hosts))
-        table[rate, "torch DDP"] = shaped(
-            rate, lambda job: run_torch(options, pipeline.torch_job(options, job), "torch_ddp.py", [], hosts))
+        table[str(link), "torch DDP"] = shaped(
+            link, lambda job: run_torch(options, pipeline.torch_job(options, job), "torch_ddp.py", [], hosts))
     return table
 
 
-def measure(options, chosen, job):
+def measure(options, chosen, job, plans):
     """{key: results, one a round: figures or a Failed}. One that failed twice at first is not run again."""
     results = {key: [] for key in chosen}
     for number in range(options.rounds):
+        plans.renew()
         for key in list(chosen)[:: 1 if number % 2 == 0 else -1]:
             so_far = results[key]
             if len(so_far) >= 2 and all(isinstance(result, pipeline.Failed) for result in so_far):
@@ -191,7 +216,7 @@ def print_tables(results):
     for link in dict.fromkeys(link for link, _ in results):
         print("\n" + ("without a link: one process, and two over the loopback" if link == "none" else
                       f"two hosts, links of {link}"))
-        print(f"{'':38}{'tokens/s':>10}  {'min..max':>16}  {'of 2 threads':>12}  {'2bw is':>7}  e")
+        print(f"{'':38}{'tokens/s':>10}  {'min..max':>16}  {'of 2 threads':>12}  {'2bw is':>7}  e  of forecast")
         best = rates((link, "twobw 2bw, one process" if link == "none" else "twobw 2bw, planner's e"))
         for key in (key for key in results if key[0] == link):
             known = [rate for rate in rates(key) if rate is not None]
@@ -203,17 +228,22 @@ def print_tables(results):
             ratio = pipeline.median_ratio(best, rates(key))
             extra = next((result["extra"] for result in results[key] if isinstance(result, dict) and "extra" in result),
                          "")
+            forecasts = [result.get("forecast") if isinstance(result, dict) else None for result in results[key]]
+            of_forecast = pipeline.median_ratio(rates(key), forecasts)
             print(f"{key[1]:38}{statistics.median(known):>10.1f}  {min(known):>7.1f}..{max(known):<7.1f}  "
                   f"{'-' if of_threads is None else format(of_threads, '.1%'):>12}  "
-                  f"{'-' if ratio is None else format(ratio, '.2f') + 'x':>7}  {extra}")
-    print("\nof 2 threads: of the same schedule of twobw in one process without a network (torch rows: of 2bw)")
+                  f"{'-' if ratio is None else format(ratio, '.2f') + 'x':>7}  {extra!s:1}  "
+                  f"{'' if of_forecast is None else format(of_forecast, '.1%'):>11}".rstrip())
+    print("\nof 2 threads: of the same schedule of twobw in one process without a network (torch rows: of 2bw)\n"
+          "of forecast: of the planner's, from layers measured in the same round")
 
 
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     default = jobs.Job()
-    parser.add_argument("--rates", type=lambda text: text.split(","), default=["1gbit", "10gbit"], metavar="R,R",
-                        help="of the links; a table for each")
+    parser.add_argument("--links", type=lambda text: [Link.parse(word) for word in text.split(",")],
+                        default=[Link("1gbit", "1ms"), Link("10gbit", "100us")], metavar="R/D,R/D",
+                        help="rate and delay of the links; a table for each; without netem no delay")
     parser.add_argument("--microbatches", type=int, default=8)
     parser.add_argument("--microbatch", type=int, default=default.microbatch, help="sequences a microbatch")
     for name in ("layers", "width", "heads", "vocab", "context"):
@@ -226,6 +256,17 @@ def parse(arguments):
     parser.add_argument("--twobw", type=pathlib.Path, default=ROOT / "build" / "twobw")
     parser.add_argument("--timeout", type=float, default=600, help="seconds a single run may take")
     return parser.parse_args(arguments)
+
+
+def links_here(links, hosts):
+    """The links, without a delay where the kernel has none."""
+    try:
+        for link in links:
+            hosts.shape(link.rate, link.delay)
+        return links
+    except namespaces.Unavailable as reason:
+        print(reason, file=sys.stderr)
+        return [Link(link.rate) for link in links]
 
 
 def main():
@@ -241,12 +282,14 @@ def main():
              "date": datetime.datetime.now().astimezone().isoformat(timespec="minutes"),
              "machine": pipeline.describe_machine(), "versions": pipeline.describe_versions(options.twobw)}
     with tempfile.TemporaryDirectory() as folder, namespaces.Hosts(2) as hosts:
-        table = contenders(options, Plans(options, job, pathlib.Path(folder)), hosts)
+        options.links = links_here(options.links, hosts)
+        plans = Plans(options, job, pathlib.Path(folder))
+        table = contenders(options, plans, hosts)
         wanted = options.only.split(",") if options.only else [""]
         chosen = {key: run for key, run in table.items() if any(word in " ".join(key) for word in wanted)}
         if not chosen:
             sys.exit(f"--only {options.only}: none of " + "; ".join(" ".join(key) for key in table))
-        results = measure(options, chosen, job)
+        results = measure(options, chosen, job, plans)
     print(f"command   {about['command']}\ndate      {about['date']}\nmachine   {about['machine']}")
     print("versions  " + ", ".join(f"{name} {version}" for name, version in about["versions"].items()))
     print(f"model     GPT, {job.layers} blocks of width {job.width}, {job.heads} heads, vocabulary {job.vocab}, "
