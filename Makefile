@@ -10,7 +10,7 @@ CONFIG ?= configs/default.yaml
 JOBS ?= $(shell nproc)
 TIMED := @scripts/timed.sh
 
-.PHONY: run test test-all parts build build-tests install bench bench-network paper corpus asan tsan gpu-check fuzz \
+.PHONY: run test test-all parts build build-tests install install-launchers bench bench-network paper corpus asan tsan gpu-check fuzz \
         soak format lint clean
 
 run: build corpus
@@ -23,6 +23,10 @@ run: build corpus
 
 install:
 	@scripts/install.sh
+
+# Open MPI, iproute2 and a Slurm, for the tests of several processes and hosts.
+install-launchers:
+	@scripts/install.sh launchers
 
 build: install
 	@cmake --preset release > /dev/null
@@ -45,11 +49,12 @@ test-all: LINT := all
 test-all: GPU_TESTS := -D TWOBW_GPU_TESTS=ON
 test-all: SANITIZED := all
 test-all: SWEEPS := TWOBW_FULL_SWEEPS=1
+test-all: LAUNCHERS := launchers
 test-all: parts
 
 parts:
 	@rm -f build/test-times.txt
-	$(TIMED) install scripts/install.sh
+	$(TIMED) install scripts/install.sh $(LAUNCHERS)
 	$(TIMED) build $(MAKE) --no-print-directory build-tests GPU_TESTS="$(GPU_TESTS)"
 	$(TIMED) layers scripts/check_layers.py
 	$(TIMED) lint scripts/lint.sh $(LINT)

@@ -2,6 +2,9 @@
 # Installs what the build needs and is missing: Debian packages, and the pinned Python packages
 # (LibTorch comes inside torch) into .venv. Asks nothing; does nothing when all is there.
 #
+# `install.sh launchers` installs besides what the tests of several processes and hosts run under: Open MPI, iproute2
+# and a Slurm. Without them these tests are skipped.
+#
 # TWOBW_PYTHON=/path/to/python3 uses that interpreter's torch instead of making .venv.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,6 +14,7 @@ required=(g++ make cmake ninja-build libcli11-dev libfmt-dev libspdlog-dev nlohm
 # Used when present; installed where the distribution has them.
 optional=(ccache clang-format clang-tidy libutf8proc-dev libsentencepiece-dev zlib1g-dev libzstd-dev
           libgloo-dev)
+if [[ "${1:-}" == launchers ]]; then optional+=(openmpi-bin iproute2 slurmctld slurmd slurm-client munge); fi
 
 have_package() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'install ok installed'; }
 
