@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
@@ -12,6 +13,7 @@
 
 #include "base/text.h"
 #include "planner/costs/layer_sums.h"
+#include "planner/costs/time_model.h"
 #include "planner/search/bounds.h"
 #include "planner/search/partition.h"
 #include "planner/search/placement.h"
@@ -36,7 +38,8 @@ double update_to_beat(const Setting& setting, double throughput) {
 
 class Search {
  public:
-  Search(const Problem& problem, const SearchOptions& options) : problem_(problem), options_(options) {
+  Search(const Problem& problem, const SearchOptions& options)
+      : problem_(problem), options_(options), waits_for_links_(stages_wait_for_links(problem)) {
     for (int b : microbatches_to_try(problem)) {
       for (int kind = 0; kind < std::ssize(problem.cluster.kinds); ++kind) {
         const CostColumn* column = column_of(problem, kind, b);
@@ -68,7 +71,7 @@ class Search {
     std::stable_sort(groups_.begin(), groups_.end(), [](const Group& a, const Group& b) {
       return throughput(a.candidate.best) > throughput(b.candidate.best);
     });
-    if (stages_wait_for_links(problem_)) affordable_ = effort_ + std::max(kFew, effort_ / 2);
+    if (waits_for_links_) affordable_ = effort_ + std::max(kFew, effort_ / 2);
     for (Group& group : groups_) find_best(group);
     for (Group& group : groups_) settle(group);
     return std::move(result_);
@@ -183,8 +186,10 @@ class Search {
       if (cell.at_most <= throughput(best)) continue;
       if (cell.at_most < (1 - options_.near) * good_ && cell.at_most <= kFar * throughput(best)) continue;
       Partition partition = partition_of(cell);
+      keep_hopeful(cell, good_, partition);
       const double below = update_to_beat(cell.setting, throughput(best));
       std::optional<Estimate> plan = partition.good(below);
+      take_hopeful(partition, group);
       // What has nothing better now may have with more in flight.
       cell.promising = plan || (more && (!best || partition.may_beat(below)));
       count(partition);
@@ -195,6 +200,15 @@ class Search {
       replace_best(group, std::move(plan), cell);
       good_ = std::max(good_, throughput(best));
     }
+  }
+
+  // What seems better than the best plan of all, as long as links are not counted in full, may be.
+  void keep_hopeful(const Cell& cell, double best, Partition& partition) const {
+    if (options_.simulate > 0 && waits_for_links_) partition.keep_hopeful(update_to_beat(cell.setting, best));
+  }
+  static void take_hopeful(Partition& partition, Group& group) {
+    std::ranges::move(partition.hopeful(), std::back_inserter(group.candidate.others));
+    partition.hopeful().clear();
   }
 
   void count(const Partition& partition) {
@@ -233,9 +247,11 @@ class Search {
       for (int extra : extras) {
         cell.setting.extra_a_boundary = extra;
         Partition partition = partition_of(cell);
+        keep_hopeful(cell, std::max(good_, throughput(best_)), partition);
         ++result_.settings;
         std::optional<Estimate> found =
             partition.fastest(update_to_beat(cell.setting, to_beat(group.candidate, cell.setting)));
+        take_hopeful(partition, group);
         if (throughput(found) > throughput(group.candidate.best)) {
           replace_best(group, std::move(found), cell);
           if (throughput(group.candidate.best) > throughput(best_)) best_ = group.candidate.best;
@@ -305,6 +321,7 @@ class Search {
 
   const Problem& problem_;
   const SearchOptions& options_;
+  bool waits_for_links_;  // a plan may
   std::vector<std::unique_ptr<LayerSums>> owned_;
   std::map<int, LayerSumsByKind> sums_;  // by microbatch size
   std::vector<double> speeds_;

@@ -47,5 +47,22 @@ TEST(SharedLinks, EightHostsOfEightDevices) {
   expect_agreement(cluster, "Llama 1B", 128);
 }
 
+// Tokens a second by simulation.
+double simulated_choice(const Cluster& cluster, const std::string& model, int batch) {
+  const std::vector<NamedModel> models = usual_models();
+  const Problem problem = problem_on(cluster, model_named(models, model), batch);
+  return simulated_tokens_per_s(problem, search(problem).best->plan);
+}
+
+// The formula with all that links do puts others before these plans.
+TEST(SharedLinks, WhatOneFormulaThinksLittleOfIsSimulated) {
+  const Cluster slow = hosts_on_network("4 hosts of RTX 4090, 1G", {{"RTX 4090", 4, 1}}, kPcie, 1);
+  EXPECT_GT(simulated_choice(slow, "GPT 350M", 512), 50e3);
+  const Cluster single = hosts_on_network("4 hosts of RTX 4090, 10G", {{"RTX 4090", 4, 1}}, kPcie, 10);
+  EXPECT_GT(simulated_choice(single, "GPT 350M", 32), 95e3);
+  const Cluster pairs = hosts_on_network("2 x 2 A100, 10G", {{"A100-40GB", 2, 2}}, kPcie, 10);
+  EXPECT_GT(simulated_choice(pairs, "BERT-large", 128), 220e3);
+}
+
 }  // namespace
 }  // namespace twobw::planner
