@@ -37,18 +37,21 @@ struct Traffic {
   LinkUse first;                      // node
   Way way;
   int nodes = 1;
+  std::vector<int> node_of;   // each stage, counted from the last
+  std::vector<char> besides;  // whether each node sends anything besides microbatches
 };
 
 Traffic traffic_of(const Setting& setting, std::span<const StageTiming> stages, Sharing sharing) {
   const int d = static_cast<int>(std::ssize(stages));
   const schedule::Spec spec = spec_of(setting, d);
-  Traffic traffic{.queues = std::vector<double>(d)};
+  Traffic traffic{.queues = std::vector<double>(d), .node_of = std::vector<int>(d)};
   if (sharing == Sharing::None) return traffic;
   LinkUse& node = traffic.first;
   const auto close = [&] {
     traffic.microbatch = std::max(traffic.microbatch, node.microbatch());
     traffic.update = std::max(traffic.update, node.update(setting));
     if (node.besides(setting) > traffic.summing.besides(setting)) traffic.summing = node;
+    traffic.besides.push_back(node.besides(setting) > 0);
   };
   for (int r = d - 1, before = 0; r >= 0; --r) {
     const StageTiming& stage = stages[r];
@@ -60,7 +63,8 @@ Traffic traffic_of(const Setting& setting, std::span<const StageTiming> stages, 
     }
     const int in_flight = schedule::in_flight_bound(spec, r);
     traffic.queues[r] = join(setting, stage, in_flight - before, node);
-    traffic.way.add(stage);
+    traffic.way.add(stage, sharing == Sharing::All ? in_flight - before : 1);
+    traffic.node_of[r] = traffic.nodes - 1;
     before = in_flight;
   }
   close();
@@ -116,15 +120,18 @@ double period(const Setting& setting, std::span<const StageTiming> stages) {
 }
 
 // Seconds that an update takes longer because transfers share the network with sums and ties, each of which
-// has as much of it as a transfer: while those pass every crossing takes twice as long, and P is what that
-// makes of it.
+// has as much of it as a transfer: while those pass every crossing from such a node takes twice as long, and
+// P is what that makes of it.
 double crowding(const Setting& setting, std::span<const StageTiming> stages, const Traffic& traffic,
                 double pace) {
   const double besides = traffic.summing.besides(setting), crossing = traffic.summing.crossing;
   if (besides <= 0 || traffic.microbatch <= 0) return 0;
   std::vector<StageTiming> crowded(stages.begin(), stages.end());
-  for (StageTiming& stage : crowded) {
-    if (stage.leaves && stage.shares) stage.send += stage.busy;
+  for (std::size_t r = 0; r + 1 < crowded.size(); ++r) {
+    StageTiming& stage = crowded[r];
+    if (!stage.leaves || !stage.shares) continue;
+    const int ends = traffic.besides[traffic.node_of[r]] + traffic.besides[traffic.node_of[r + 1]];
+    stage.send += stage.busy * ends / 2;
   }
   const double slower = std::max(period(setting, crowded), pace);
   const double all = setting.shape.microbatches * slower;
