@@ -29,11 +29,13 @@ double throughput(const std::optional<Estimate>& estimate) {
   return estimate ? estimate->plan.sequences_per_s : 0;
 }
 
+double sequences_of(const Setting& setting) {
+  return 1.0 * setting.shape.microbatch * setting.shape.microbatches * setting.shape.replicas;
+}
+
 // Seconds that an update must stay below to be better than so many sequences a second.
 double update_to_beat(const Setting& setting, double throughput) {
-  const double sequences =
-      1.0 * setting.shape.microbatch * setting.shape.microbatches * setting.shape.replicas;
-  return throughput > 0 ? sequences / throughput : kUnlimited;
+  return throughput > 0 ? sequences_of(setting) / throughput : kUnlimited;
 }
 
 class Search {
@@ -73,6 +75,8 @@ class Search {
     });
     if (waits_for_links_) affordable_ = effort_ + std::max(kFew, effort_ / 2);
     for (Group& group : groups_) find_best(group);
+    if (missed_ > throughput(best_) * (1 + kSame))
+      restrict("what stages wait for on shared links was counted only for the best plans without it");
     for (Group& group : groups_) settle(group);
     return std::move(result_);
   }
@@ -109,14 +113,19 @@ class Search {
       const int most = options_.most_places > 0 ? options_.most_places : affordable_places(replicas);
       places_.push_back(std::make_unique<Places>(problem_.cluster, speeds_, replicas, spread, stages, most));
       ways.push_back(places_.back().get());
-      if (ways.back()->restriction().empty()) continue;
-      result_.exact = false;
-      result_.restriction = ways.back()->restriction();
+      restrict(ways.back()->restriction());
     }
     for (Kind schedule : schedules_to_try(problem_)) {
       groups_.push_back({.candidate = {.schedule = schedule, .replicas = replicas},
                          .cells = cells_of(schedule, replicas, ways)});
     }
+  }
+
+  // Says what is left out; each thing once.
+  void restrict(const std::string& what) {
+    if (what.empty() || result_.restriction.find(what) != std::string::npos) return;
+    result_.exact = false;
+    result_.restriction += (result_.restriction.empty() ? "" : "; ") + what;
   }
 
   // A place is looked at with every layer, and with as many before it as a stage may have. That should be
@@ -211,6 +220,11 @@ class Search {
     partition.hopeful().clear();
   }
 
+  void may_miss(const Partition& partition, const Setting& setting) {
+    const double seconds = partition.missed();
+    if (seconds < kUnlimited) missed_ = std::max(missed_, sequences_of(setting) / seconds);
+  }
+
   void count(const Partition& partition) {
     result_.stages += partition.considered();
     effort_ += partition.effort();
@@ -238,8 +252,7 @@ class Search {
   void find_best(Group& group) {
     for (Cell cell : group.cells) {
       if (effort_ >= affordable_) {
-        result_.exact = false;
-        result_.restriction = "of plans that wait for shared links, those looked at that seemed best";
+        restrict("of plans that wait for shared links, only those that seemed best");
         break;
       }
       if (!cell.promising || cell.at_most <= to_beat(group.candidate, cell.setting) * (1 + kSame)) continue;
@@ -260,6 +273,7 @@ class Search {
         const bool enough = extra == 0 && extras.size() > 1 && left > 0 &&
                             !partition.may_beat(update_to_beat(cell.setting, left));
         count(partition);
+        may_miss(partition, cell.setting);
         if (enough) break;
       }
     }
@@ -332,6 +346,7 @@ class Search {
   std::int64_t effort_ = 0, affordable_ = std::numeric_limits<std::int64_t>::max();
   double good_ = 0;               // sequences a second, of the best that was soon found
   std::optional<Estimate> best_;  // of all
+  double missed_ = 0;             // sequences a second at most, of plans that may have been missed
   SearchResult result_;
 };
 

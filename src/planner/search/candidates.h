@@ -59,6 +59,8 @@ struct SearchResult {
   std::optional<Shortfall> shortfall;
   std::int64_t settings = 0;  // combinations of all but split and placement
   std::int64_t stages = 0;    // stages worked out
+  // Whether no plan is better than the best by the time model; where links are shared, also by what stages
+  // wait for on them.
   bool exact = true;
   std::string restriction;  // what was left out, where the search is not exact
 };

@@ -383,8 +383,10 @@ Frontier::Seconds Frontier::seconds(int end) const {
   // As late as can be: evaluate() finds out what does.
   if (setting.shape.predicts() && !problem_.fixed.slack)
     setting.shape.slack = std::max(1, setting.shape.microbatches);
-  const double all = update_seconds(setting, timings, sharing_of(problem_));
-  return {.hoped = problem_.links ? update_seconds(setting, timings, Sharing::Least) : all, .all = all};
+  const auto with = [&](Sharing sharing) { return update_seconds(setting, timings, sharing); };
+  const double none = with(Sharing::None);
+  if (!problem_.links) return {.none = none, .hoped = none, .all = none};
+  return {.none = none, .hoped = with(Sharing::Least), .all = with(Sharing::All)};
 }
 
 double Frontier::promise(int end) const {

@@ -59,7 +59,7 @@ class Frontier {
   double promise(int end) const;
   // The seconds of its update, with what its stages do to each other over shared links.
   struct Seconds {
-    double hoped, all;  // Sharing::Least, Sharing::All
+    double none, hoped, all;  // Sharing::None, Sharing::Least, Sharing::All
   };
   Seconds seconds(int end) const;
   // What its update takes besides P or the like.

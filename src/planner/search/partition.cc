@@ -10,6 +10,14 @@ namespace twobw::planner {
 
 using schedule::Kind;
 
+namespace {
+
+// Where stages may wait for shared links bounds say little, and no more work than this is given to what is
+// not held up by them.
+constexpr std::int64_t kMuch = 100'000;
+
+}  // namespace
+
 Partition::Partition(const Problem& problem, const Setting& setting, const Places& places,
                      const LayerSumsByKind& sums, std::optional<int> exactly, Frontier::Workspace& space)
     : setting_(setting),
@@ -65,6 +73,7 @@ Partition::Answer Partition::take(Best& best, double target) {
     const Frontier::Seconds seconds = frontier_.seconds(end.end);
     const double hoped = std::max(end.seconds, seconds.hoped);
     if (held_up_ && hoped < favoured.back().seconds) favoured.back() = {end.end, hoped};
+    if (seconds.all > seconds.none * (1 + kSame)) missed_ = std::min(missed_, end.seconds);
     end.seconds = std::max(end.seconds, seconds.all);
     least = std::min(least, end.seconds);
   }
@@ -186,9 +195,15 @@ void Partition::search_between(double least, double most, Best& best) {
   for (int end : frontier_.ends()) besides = std::min(besides, frontier_.besides(end));
   const Answer answer = take(best);
   const bool better = answer == Answer::Better;
-  // Others that promise as much will be held up by shared links as well.
-  if (held_up_ && answer == Answer::Held) return;
   const double others = setting_.shape.microbatches - 1;
+  if (held_up_ && answer == Answer::Held) {
+    // Others that promise as much will be held up by shared links as well.
+    if (missed_ < best.below) return;
+    if (effort() > kMuch) {
+      missed_ = std::min(missed_, besides + others * least);
+      return;
+    }
+  }
   const auto limit = [&] {
     const double pace = std::min(most, limits_for(best.below).pace);
     return others > 0 ? std::min(pace, (best.below * (1 - kSame) - besides) / others) : pace;

@@ -37,6 +37,10 @@ class Partition {
   void keep_hopeful(double below) { favoured_below_ = below; }
   std::vector<Estimate>& hopeful() { return hopeful_; }
 
+  // Seconds of an update, of any plan at least that may have been missed because what stages do to each other
+  // over shared links was counted only for plans that were found without it.
+  double missed() const { return missed_; }
+
   // Stages worked out so far.
   std::int64_t considered() const { return frontier_.considered(); }
   std::int64_t effort() const { return frontier_.effort(); }
@@ -67,6 +71,7 @@ class Partition {
   bool held_up_;  // by shared links or a tie, plans may be
   Bounds bounds_;
   Frontier frontier_;
+  double missed_ = kUnlimited;
   double favoured_below_ = 0;
   // Seconds of the best, without links and with what is said least of them.
   std::array<double, 2> favourites_ = {kUnlimited, kUnlimited};

@@ -45,7 +45,7 @@ double ratio(const Plan& plan, const Plan& best) {
 double work_of(const Plan& plan) {
   return static_cast<double>(plan.stages.size()) * plan.shape.microbatches;
 }
-constexpr double kAffordable = 2.5e5;
+constexpr double kAffordable = 1.2e5;
 
 // Another plan of a candidate that fits.
 struct Other {
