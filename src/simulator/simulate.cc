@@ -125,6 +125,13 @@ void measure_steady_state(Spec spec, const System& system, Result& result) {
 
 }  // namespace
 
+double steady_update_seconds(const Spec& spec, const System& system) {
+  check(spec, system);
+  Result result;
+  measure_steady_state(spec, system, result);
+  return result.update_seconds;
+}
+
 Result simulate(const Spec& spec, const System& system, bool keep_events) {
   check(spec, system);
   Result result;

@@ -67,6 +67,9 @@ struct Result {
 // `spec.updates` is as long as the caller likes; the steady state is taken from runs made long enough.
 Result simulate(const schedule::Spec& spec, const System& system, bool keep_events = false);
 
+// The seconds of an update alone.
+double steady_update_seconds(const schedule::Spec& spec, const System& system);
+
 // Seconds of an all-reduce of `bytes` over n devices: a ring, and over nodes of several devices each a
 // reduction inside every node, a ring between nodes, and the way back.
 double ring_all_reduce(double bytes, int devices, const Channel& channel);

@@ -88,7 +88,7 @@ Estimate evaluate(const Problem& problem, Plan plan, const LayerSumsByKind& sums
   }
   add_tie(problem, plan, loads, timings);
   if (!problem.fixed.slack)
-    setting.shape.slack = plan.shape.slack = slack_that_hides(setting, timings, problem.links);
+    setting.shape.slack = plan.shape.slack = slack_that_hides(setting, timings, sharing_of(problem));
   const schedule::Spec spec = spec_of(setting, d);
   const StateBytes& state = state_of(problem, setting.shape.schedule);
   for (int r = 0; schedule::settles(spec) && r < d; ++r)
@@ -114,11 +114,13 @@ Estimate evaluate(const Problem& problem, Plan plan, const LayerSumsByKind& sums
     plan.modelled |= problem.costs[stage.kind].modelled;
   }
 
-  plan.update_seconds = update_seconds(setting, timings, problem.links);
+  plan.update_seconds = update_seconds(setting, timings, sharing_of(problem));
   const double sequences =
       static_cast<double>(plan.shape.microbatch) * plan.shape.replicas * plan.shape.microbatches;
   plan.sequences_per_s = sequences / plan.update_seconds;
   plan.tokens_per_s = plan.sequences_per_s * problem.context;
+  estimate.hoped_seconds =
+      problem.links ? update_seconds(setting, timings, Sharing::Least) : plan.update_seconds;
   plan.utilisation = 0;
   for (StagePlan& stage : plan.stages) {
     const double busy = plan.shape.microbatches * (stage.forward + stage.backward) + stage.step;

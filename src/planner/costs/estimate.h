@@ -18,6 +18,9 @@ struct Estimate {
   int tightest = 0;      // the stage that exceeds its memory most, or has least to spare
   double over = 0;       // by so many bytes beyond what the margin leaves; at most 0: the plan fits
   double footprint = 0;  // bytes of all devices together
+  // By the formula that says least of shared links (Sharing::Least).
+  double hoped_seconds = 0;  // of an update
+  double hoped_tokens_per_s() const { return plan.tokens_per_s * plan.update_seconds / hoped_seconds; }
 
   bool fits() const { return over <= 0; }
 };

@@ -17,12 +17,14 @@ double LinkUse::update(const Setting& setting) const {
 double join(const Setting& setting, const StageTiming& stage, int ahead, LinkUse& node) {
   if (stage.shares) (stage.leaves ? node.crossing : node.inside) += stage.busy;
   (stage.tie_leaves ? node.ties : node.inside_ties) += stage.tie_busy;
+  const bool waits_for_all = setting.shape.schedule != schedule::Kind::TwoBW;
+  // The last stage ends its batch first, and its part of the tie passes beside the sums of the others.
+  const double tie = waits_for_all && stage.tie_leaves && stage.tie <= 0 ? stage.tie_busy : 0;
   if (stage.sum <= 0) return 0;
-  const double between = setting.shape.schedule == schedule::Kind::TwoBW
-                             ? ahead * stage.compute() - stage.backward
-                             : stage.backward + stage.send;
+  const double between =
+      waits_for_all ? stage.backward + stage.send : ahead * stage.compute() - stage.backward;
   const double waits = std::max(0.0, node.queue - std::max(0.0, between));
-  node.queue = waits + stage.sum;
+  node.queue = waits + stage.sum + tie;
   node.sums += stage.sum;
   return waits;
 }

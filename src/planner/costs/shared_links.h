@@ -33,17 +33,19 @@ inline void complete(const StageTiming& stage, LinkUse& next) {
   if (stage.shares) next.crossing += stage.busy;
 }
 // Puts the stage in front of those that the node has; the next stage has `ahead` microbatches fewer in
-// flight. Returns the seconds of other sums that the stage's own waits for.
+// flight. Returns the seconds of other sums, and of a tie, that the stage's own sum waits for.
 double join(const Setting& setting, const StageTiming& stage, int ahead, LinkUse& node);
 
-// One microbatch alone, through all stages and back, computation and transfers between nodes.
+// The way of one microbatch through all stages and back, computation and transfers between nodes. Where a
+// stage has two or more in flight beyond the next one it never waits for a gradient: a gradient waits for a
+// forward.
 struct Way {
   double forth = 0, back = 0;
 
-  void add(const StageTiming& stage) {
+  void add(const StageTiming& stage, int ahead) {
     const double send = stage.leaves ? stage.send : 0;
     forth += stage.forward + send;
-    back += stage.backward + send;
+    back += stage.backward + send + (ahead > 1 ? stage.forward : 0);
   }
 };
 

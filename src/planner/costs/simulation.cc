@@ -130,7 +130,7 @@ simulator::System system_of(const Problem& problem, const Plan& plan) {
 }
 
 double simulated_update(const Problem& problem, const Plan& plan) {
-  return simulator::simulate(spec_of_one_replica(plan), system_of(problem, plan)).update_seconds;
+  return simulator::steady_update_seconds(spec_of_one_replica(plan), system_of(problem, plan));
 }
 
 double simulated_tokens_per_s(const Problem& problem, const Plan& plan) {

@@ -30,25 +30,28 @@ double way_back(std::span<const StageTiming> stages) {
 }
 
 // The use of links by all nodes, and what follows from it for each stage and for the tie.
-struct Sharing {
+struct Traffic {
   double microbatch = 0, update = 0;  // of the busiest node
   LinkUse summing;                    // node that sends most besides microbatches
   std::vector<double> queues;         // that each stage's sum waits for
   LinkUse first;                      // node
   Way way;
   int nodes = 1;
+  std::vector<int> node_of;   // each stage, counted from the last
+  std::vector<char> besides;  // whether each node sends anything besides microbatches
 };
 
-Sharing sharing_of(const Setting& setting, std::span<const StageTiming> stages, bool links) {
+Traffic traffic_of(const Setting& setting, std::span<const StageTiming> stages, Sharing sharing) {
   const int d = static_cast<int>(std::ssize(stages));
   const schedule::Spec spec = spec_of(setting, d);
-  Sharing sharing{.queues = std::vector<double>(d)};
-  if (!links) return sharing;
-  LinkUse& node = sharing.first;
+  Traffic traffic{.queues = std::vector<double>(d), .node_of = std::vector<int>(d)};
+  if (sharing == Sharing::None) return traffic;
+  LinkUse& node = traffic.first;
   const auto close = [&] {
-    sharing.microbatch = std::max(sharing.microbatch, node.microbatch());
-    sharing.update = std::max(sharing.update, node.update(setting));
-    if (node.besides(setting) > sharing.summing.besides(setting)) sharing.summing = node;
+    traffic.microbatch = std::max(traffic.microbatch, node.microbatch());
+    traffic.update = std::max(traffic.update, node.update(setting));
+    if (node.besides(setting) > traffic.summing.besides(setting)) traffic.summing = node;
+    traffic.besides.push_back(node.besides(setting) > 0);
   };
   for (int r = d - 1, before = 0; r >= 0; --r) {
     const StageTiming& stage = stages[r];
@@ -56,22 +59,23 @@ Sharing sharing_of(const Setting& setting, std::span<const StageTiming> stages, 
       complete(stage, node);
       close();
       node = {};
-      ++sharing.nodes;
+      ++traffic.nodes;
     }
     const int in_flight = schedule::in_flight_bound(spec, r);
-    sharing.queues[r] = join(setting, stage, in_flight - before, node);
-    sharing.way.add(stage);
+    traffic.queues[r] = join(setting, stage, in_flight - before, node);
+    traffic.way.add(stage, sharing == Sharing::All ? in_flight - before : 1);
+    traffic.node_of[r] = traffic.nodes - 1;
     before = in_flight;
   }
   close();
-  return sharing;
+  return traffic;
 }
 
 // The last sum and step of an update that all stages end with.
-double longest_tail(std::span<const StageTiming> stages, const Sharing& sharing) {
+double longest_tail(std::span<const StageTiming> stages, const Traffic& traffic) {
   double longest = 0;
   for (std::size_t r = 0; r < stages.size(); ++r) {
-    longest = std::max(longest, sharing.queues[r] + stages[r].reduce + stages[r].tie + stages[r].step);
+    longest = std::max(longest, traffic.queues[r] + stages[r].reduce + stages[r].tie + stages[r].step);
   }
   return longest;
 }
@@ -116,15 +120,18 @@ double period(const Setting& setting, std::span<const StageTiming> stages) {
 }
 
 // Seconds that an update takes longer because transfers share the network with sums and ties, each of which
-// has as much of it as a transfer: while those pass every crossing takes twice as long, and P is what that
-// makes of it.
-double crowding(const Setting& setting, std::span<const StageTiming> stages, const Sharing& sharing,
+// has as much of it as a transfer: while those pass every crossing from such a node takes twice as long, and
+// P is what that makes of it.
+double crowding(const Setting& setting, std::span<const StageTiming> stages, const Traffic& traffic,
                 double pace) {
-  const double besides = sharing.summing.besides(setting), crossing = sharing.summing.crossing;
-  if (besides <= 0 || sharing.microbatch <= 0) return 0;
+  const double besides = traffic.summing.besides(setting), crossing = traffic.summing.crossing;
+  if (besides <= 0 || traffic.microbatch <= 0) return 0;
   std::vector<StageTiming> crowded(stages.begin(), stages.end());
-  for (StageTiming& stage : crowded) {
-    if (stage.leaves && stage.shares) stage.send += stage.busy;
+  for (std::size_t r = 0; r + 1 < crowded.size(); ++r) {
+    StageTiming& stage = crowded[r];
+    if (!stage.leaves || !stage.shares) continue;
+    const int ends = traffic.besides[traffic.node_of[r]] + traffic.besides[traffic.node_of[r + 1]];
+    stage.send += stage.busy * ends / 2;
   }
   const double slower = std::max(period(setting, crowded), pace);
   const double all = setting.shape.microbatches * slower;
@@ -132,45 +139,47 @@ double crowding(const Setting& setting, std::span<const StageTiming> stages, con
   return passing * (1 - pace / slower);
 }
 
-double two_bw(const Setting& setting, std::span<const StageTiming> stages, bool links) {
+double two_bw(const Setting& setting, std::span<const StageTiming> stages, Sharing sharing) {
   const int d = static_cast<int>(std::ssize(stages));
   const schedule::Spec spec = spec_of(setting, d);
-  const Sharing sharing = sharing_of(setting, stages, links);
-  const double m = setting.shape.microbatches, pace = std::max(period(setting, stages), sharing.microbatch);
-  double update = std::max(m * pace + crowding(setting, stages, sharing, pace), sharing.update);
-  const double longer = stretch(sharing.summing.crossing, pace);
+  const Traffic traffic = traffic_of(setting, stages, sharing);
+  const double m = setting.shape.microbatches, pace = std::max(period(setting, stages), traffic.microbatch);
+  const bool crowded = sharing == Sharing::All;
+  double update =
+      std::max(m * pace + (crowded ? crowding(setting, stages, traffic, pace) : 0), traffic.update);
+  const double longer = crowded ? stretch(traffic.summing.crossing, pace) : 0;
   for (int r = 0; r < d; ++r) {
     const double share = update_share(setting, schedule::in_flight_bound(spec, r), schedule::slack(spec, r),
-                                      queued(stages[r], sharing.queues[r] + longer * stages[r].sum));
+                                      queued(stages[r], traffic.queues[r] + longer * stages[r].sum));
     update = std::max(update, m * (stages[r].compute() + share));
   }
   if (setting.one_gradient())
-    return std::max(update, way_back(stages) + (m - 1) * pace + longest_tail(stages, sharing));
-  if (d == 1 || !links) return update;
+    return std::max(update, way_back(stages) + (m - 1) * pace + longest_tail(stages, traffic));
+  if (d == 1 || sharing == Sharing::None) return update;
   const int in_flight = schedule::in_flight_bound(spec, 0);
   const TieSetting at{.in_flight = in_flight,
                       .needed_at = in_flight - 1 + schedule::slack(spec, 0),
-                      .queue = sharing.queues[0],
-                      .nodes = sharing.nodes,
+                      .queue = traffic.queues[0],
+                      .nodes = traffic.nodes,
                       .pace = pace};
-  return std::max(update, hold_of_tie(setting, at, stages.front(), sharing.way, sharing.first));
+  return std::max(update, hold_of_tie(setting, at, stages.front(), traffic.way, traffic.first));
 }
 
-double gpipe(const Setting& setting, std::span<const StageTiming> stages, bool links) {
+double gpipe(const Setting& setting, std::span<const StageTiming> stages, Sharing sharing) {
   double forward = 0, backward = 0;
   for (const StageTiming& stage : stages) {
     forward = std::max({forward, stage.forward, stage.busy});
     backward = std::max({backward, stage.backward, stage.busy});
   }
   return round_trip(stages) + (setting.shape.microbatches - 1) * (forward + backward) +
-         longest_tail(stages, sharing_of(setting, stages, links));
+         longest_tail(stages, traffic_of(setting, stages, sharing));
 }
 
-double flush(const Setting& setting, std::span<const StageTiming> stages, bool links) {
-  const Sharing sharing = sharing_of(setting, stages, links);
+double flush(const Setting& setting, std::span<const StageTiming> stages, Sharing sharing) {
+  const Traffic traffic = traffic_of(setting, stages, sharing);
   return round_trip(stages) +
-         (setting.shape.microbatches - 1) * std::max(period(setting, stages), sharing.microbatch) +
-         longest_tail(stages, sharing);
+         (setting.shape.microbatches - 1) * std::max(period(setting, stages), traffic.microbatch) +
+         longest_tail(stages, traffic);
 }
 
 }  // namespace
@@ -191,21 +200,25 @@ double update_share(const Setting& setting, int in_flight, int slack, const Stag
   return (stage.step + wait) / setting.shape.microbatches;
 }
 
-double update_seconds(const Setting& setting, std::span<const StageTiming> stages, bool links) {
+double update_seconds(const Setting& setting, std::span<const StageTiming> stages, Sharing sharing) {
   switch (setting.shape.schedule) {
     case Kind::TwoBW:
-      return two_bw(setting, stages, links);
+      return two_bw(setting, stages, sharing);
     case Kind::Flush:
-      return flush(setting, stages, links);
+      return flush(setting, stages, sharing);
     case Kind::GPipe:
-      return gpipe(setting, stages, links);
+      return gpipe(setting, stages, sharing);
     case Kind::Sequential:
       return setting.shape.microbatches * round_trip(stages) +
-             longest_tail(stages, sharing_of(setting, stages, links));
+             longest_tail(stages, traffic_of(setting, stages, sharing));
     case Kind::Stash:
       break;
   }
   TWOBW_ASSERT(false, "no time model of schedule {}", name(setting.shape.schedule));
+}
+
+Sharing sharing_of(const Problem& problem) {
+  return problem.links ? Sharing::All : Sharing::None;
 }
 
 bool stages_wait_for_links(const Problem& problem) {
@@ -215,18 +228,18 @@ bool stages_wait_for_links(const Problem& problem) {
          std::ranges::any_of(problem.layers, [](const LayerShape& layer) { return layer.tied > 0; });
 }
 
-int slack_that_hides(const Setting& setting, std::span<const StageTiming> stages, bool links) {
+int slack_that_hides(const Setting& setting, std::span<const StageTiming> stages, Sharing sharing) {
   if (!setting.shape.predicts()) return 1;
   const int d = static_cast<int>(std::ssize(stages)), never = std::max(1, setting.shape.microbatches);
   const schedule::Spec spec = spec_of(setting, d);
-  const Sharing sharing = sharing_of(setting, stages, links);
-  const double pace = std::max(period(setting, stages), sharing.microbatch);
+  const Traffic traffic = traffic_of(setting, stages, sharing);
+  const double pace = std::max(period(setting, stages), traffic.microbatch);
   double least = 1;
   for (int r = 0; r < d; ++r) {
     const StageTiming& stage = stages[r];
     // What is sent from microbatch to microbatch leaves the rest of the link.
-    const double rest = stage.sum + stage.tie_busy > 0 ? 1 - sharing.microbatch / pace : 1;
-    const double seconds = (sharing.queues[r] + stage.reduce + stage.tie) / std::max(rest, 1e-3);
+    const double rest = stage.sum + stage.tie_busy > 0 ? 1 - traffic.microbatch / pace : 1;
+    const double seconds = (traffic.queues[r] + stage.reduce + stage.tie) / std::max(rest, 1e-3);
     if (seconds <= 0) continue;
     // A stage further on has more: it completes its gradient earlier.
     const int more = schedule::in_flight_bound(spec, 0) - schedule::in_flight_bound(spec, r);
@@ -236,7 +249,7 @@ int slack_that_hides(const Setting& setting, std::span<const StageTiming> stages
   const auto seconds = [&](int slack) {
     Setting with = setting;
     with.shape.slack = slack;
-    return schedule::settles(spec_of(with, d)) || slack == never ? update_seconds(with, stages, links)
+    return schedule::settles(spec_of(with, d)) || slack == never ? update_seconds(with, stages, sharing)
                                                                  : kNoUpdate;
   };
   return seconds(static_cast<int>(least)) <= seconds(never) * (1 + 1e-12) ? static_cast<int>(least) : never;

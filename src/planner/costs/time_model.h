@@ -46,17 +46,28 @@
 
 namespace twobw::planner {
 
+// What is counted of that stages do to each other over links that they share.
+enum class Sharing {
+  None,   // each has them to itself
+  Least,  // all that passes them takes its time, one after another
+  All,    // and transfers take longer beside sums and ties
+};
+
 // Seconds that stage r's step and reduction add to every microbatch of an update, under 2BW, if `slack`
 // microbatches run before the update is needed: as many as there can be, where it is not said.
 double update_share(const Setting& setting, int in_flight, int slack, const StageTiming& stage);
 double update_share(const Setting& setting, int in_flight, const StageTiming& stage);
 // The least slack (base/pipeline_shape.h) that hides all reductions; where none does one that is never used,
 // so that all microbatches run on predicted weights.
-int slack_that_hides(const Setting& setting, std::span<const StageTiming> stages, bool links = true);
-// The formulas; `links`: with what stages do to each other over links that they share.
-double update_seconds(const Setting& setting, std::span<const StageTiming> stages, bool links = true);
+int slack_that_hides(const Setting& setting, std::span<const StageTiming> stages,
+                     Sharing sharing = Sharing::All);
+// The formulas.
+double update_seconds(const Setting& setting, std::span<const StageTiming> stages,
+                      Sharing sharing = Sharing::All);
 
-// Whether `links` makes any difference.
+// What the problem says of it.
+Sharing sharing_of(const Problem& problem);
+// Whether it makes any difference.
 bool stages_wait_for_links(const Problem& problem);
 
 }  // namespace twobw::planner

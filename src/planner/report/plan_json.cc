@@ -100,6 +100,7 @@ std::string to_json(const Problem& problem, const SearchResult& result) {
                {"margin", problem.margin},
                {"modelled", modelled},
                {"exact", result.exact},
+               {"restriction", result.exact ? Json() : Json(result.restriction)},
                {"plan", result.best ? plan_json(problem, *result.best) : Json()}};
   if (result.shortfall) {
     json["closest"] = plan_json(problem, result.shortfall->closest);

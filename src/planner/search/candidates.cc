@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
@@ -12,6 +13,7 @@
 
 #include "base/text.h"
 #include "planner/costs/layer_sums.h"
+#include "planner/costs/time_model.h"
 #include "planner/search/bounds.h"
 #include "planner/search/partition.h"
 #include "planner/search/placement.h"
@@ -27,16 +29,19 @@ double throughput(const std::optional<Estimate>& estimate) {
   return estimate ? estimate->plan.sequences_per_s : 0;
 }
 
+double sequences_of(const Setting& setting) {
+  return 1.0 * setting.shape.microbatch * setting.shape.microbatches * setting.shape.replicas;
+}
+
 // Seconds that an update must stay below to be better than so many sequences a second.
 double update_to_beat(const Setting& setting, double throughput) {
-  const double sequences =
-      1.0 * setting.shape.microbatch * setting.shape.microbatches * setting.shape.replicas;
-  return throughput > 0 ? sequences / throughput : kUnlimited;
+  return throughput > 0 ? sequences_of(setting) / throughput : kUnlimited;
 }
 
 class Search {
  public:
-  Search(const Problem& problem, const SearchOptions& options) : problem_(problem), options_(options) {
+  Search(const Problem& problem, const SearchOptions& options)
+      : problem_(problem), options_(options), waits_for_links_(stages_wait_for_links(problem)) {
     for (int b : microbatches_to_try(problem)) {
       for (int kind = 0; kind < std::ssize(problem.cluster.kinds); ++kind) {
         const CostColumn* column = column_of(problem, kind, b);
@@ -68,8 +73,10 @@ class Search {
     std::stable_sort(groups_.begin(), groups_.end(), [](const Group& a, const Group& b) {
       return throughput(a.candidate.best) > throughput(b.candidate.best);
     });
-    if (stages_wait_for_links(problem_)) affordable_ = effort_ + std::max(kFew, effort_ / 2);
+    if (waits_for_links_) affordable_ = effort_ + std::max(kFew, effort_ / 2);
     for (Group& group : groups_) find_best(group);
+    if (missed_ > throughput(best_) * (1 + kSame))
+      restrict("what stages wait for on shared links was counted only for the best plans without it");
     for (Group& group : groups_) settle(group);
     return std::move(result_);
   }
@@ -106,14 +113,19 @@ class Search {
       const int most = options_.most_places > 0 ? options_.most_places : affordable_places(replicas);
       places_.push_back(std::make_unique<Places>(problem_.cluster, speeds_, replicas, spread, stages, most));
       ways.push_back(places_.back().get());
-      if (ways.back()->restriction().empty()) continue;
-      result_.exact = false;
-      result_.restriction = ways.back()->restriction();
+      restrict(ways.back()->restriction());
     }
     for (Kind schedule : schedules_to_try(problem_)) {
       groups_.push_back({.candidate = {.schedule = schedule, .replicas = replicas},
                          .cells = cells_of(schedule, replicas, ways)});
     }
+  }
+
+  // Says what is left out; each thing once.
+  void restrict(const std::string& what) {
+    if (what.empty() || result_.restriction.find(what) != std::string::npos) return;
+    result_.exact = false;
+    result_.restriction += (result_.restriction.empty() ? "" : "; ") + what;
   }
 
   // A place is looked at with every layer, and with as many before it as a stage may have. That should be
@@ -183,8 +195,10 @@ class Search {
       if (cell.at_most <= throughput(best)) continue;
       if (cell.at_most < (1 - options_.near) * good_ && cell.at_most <= kFar * throughput(best)) continue;
       Partition partition = partition_of(cell);
+      keep_hopeful(cell, good_, partition);
       const double below = update_to_beat(cell.setting, throughput(best));
       std::optional<Estimate> plan = partition.good(below);
+      take_hopeful(partition, group);
       // What has nothing better now may have with more in flight.
       cell.promising = plan || (more && (!best || partition.may_beat(below)));
       count(partition);
@@ -195,6 +209,20 @@ class Search {
       replace_best(group, std::move(plan), cell);
       good_ = std::max(good_, throughput(best));
     }
+  }
+
+  // What seems better than the best plan of all, as long as links are not counted in full, may be.
+  void keep_hopeful(const Cell& cell, double best, Partition& partition) const {
+    if (options_.simulate > 0 && waits_for_links_) partition.keep_hopeful(update_to_beat(cell.setting, best));
+  }
+  static void take_hopeful(Partition& partition, Group& group) {
+    std::ranges::move(partition.hopeful(), std::back_inserter(group.candidate.others));
+    partition.hopeful().clear();
+  }
+
+  void may_miss(const Partition& partition, const Setting& setting) {
+    const double seconds = partition.missed();
+    if (seconds < kUnlimited) missed_ = std::max(missed_, sequences_of(setting) / seconds);
   }
 
   void count(const Partition& partition) {
@@ -224,8 +252,7 @@ class Search {
   void find_best(Group& group) {
     for (Cell cell : group.cells) {
       if (effort_ >= affordable_) {
-        result_.exact = false;
-        result_.restriction = "of plans that wait for shared links, those looked at that seemed best";
+        restrict("of plans that wait for shared links, only those that seemed best");
         break;
       }
       if (!cell.promising || cell.at_most <= to_beat(group.candidate, cell.setting) * (1 + kSame)) continue;
@@ -233,9 +260,11 @@ class Search {
       for (int extra : extras) {
         cell.setting.extra_a_boundary = extra;
         Partition partition = partition_of(cell);
+        keep_hopeful(cell, std::max(good_, throughput(best_)), partition);
         ++result_.settings;
         std::optional<Estimate> found =
             partition.fastest(update_to_beat(cell.setting, to_beat(group.candidate, cell.setting)));
+        take_hopeful(partition, group);
         if (throughput(found) > throughput(group.candidate.best)) {
           replace_best(group, std::move(found), cell);
           if (throughput(group.candidate.best) > throughput(best_)) best_ = group.candidate.best;
@@ -244,6 +273,7 @@ class Search {
         const bool enough = extra == 0 && extras.size() > 1 && left > 0 &&
                             !partition.may_beat(update_to_beat(cell.setting, left));
         count(partition);
+        may_miss(partition, cell.setting);
         if (enough) break;
       }
     }
@@ -305,6 +335,7 @@ class Search {
 
   const Problem& problem_;
   const SearchOptions& options_;
+  bool waits_for_links_;  // a plan may
   std::vector<std::unique_ptr<LayerSums>> owned_;
   std::map<int, LayerSumsByKind> sums_;  // by microbatch size
   std::vector<double> speeds_;
@@ -315,6 +346,7 @@ class Search {
   std::int64_t effort_ = 0, affordable_ = std::numeric_limits<std::int64_t>::max();
   double good_ = 0;               // sequences a second, of the best that was soon found
   std::optional<Estimate> best_;  // of all
+  double missed_ = 0;             // sequences a second at most, of plans that may have been missed
   SearchResult result_;
 };
 

@@ -13,8 +13,8 @@
 namespace twobw::planner {
 
 struct SearchOptions {
-  // Rank the best plans of so many candidates again by simulation, and twice as many others that would be
-  // better by the time model than the best of those is by simulation; 0: trust the time model.
+  // Rank the best plans of so many candidates again by simulation, and up to four times as many others that
+  // would be better by a formula than the best of those is by simulation; 0: trust the time model.
   int simulate = 8;
   // Families that come so near the best have their own best plan, others one not far from it.
   double near = 0.02;
@@ -40,9 +40,11 @@ struct Candidate {
   // The best that fits; where the candidate cannot come near the best of all, one not far from it.
   // Where none fits the one that comes closest to it.
   std::optional<Estimate> best;
-  std::vector<Estimate> others;  // that fit and were found before it, of other settings mostly
-  double ratio = 0;              // its throughput, of the chosen plan's; both simulated, where both were
-  std::string reason;            // why it lost, in words; empty for the best
+  // Others that fit, of other settings mostly: found before it, or best by a formula that says less of shared
+  // links.
+  std::vector<Estimate> others;
+  double ratio = 0;    // its throughput, of the chosen plan's; both simulated, where both were
+  std::string reason;  // why it lost, in words; empty for the best
 };
 
 // When nothing fits.
@@ -57,6 +59,8 @@ struct SearchResult {
   std::optional<Shortfall> shortfall;
   std::int64_t settings = 0;  // combinations of all but split and placement
   std::int64_t stages = 0;    // stages worked out
+  // Whether no plan is better than the best by the time model; where links are shared, also by what stages
+  // wait for on them.
   bool exact = true;
   std::string restriction;  // what was left out, where the search is not exact
 };

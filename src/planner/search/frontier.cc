@@ -356,7 +356,7 @@ Estimate Frontier::estimate(int label) const {
   return evaluate(problem_, std::move(plan), sums_);
 }
 
-double Frontier::seconds(int end) const {
+Frontier::Seconds Frontier::seconds(int end) const {
   std::vector<StageTiming> timings;
   for (int i = end; labels_[i].parent >= 0; i = labels_[i].parent) {
     const Label &label = labels_[i], &rest = labels_[label.parent];
@@ -383,7 +383,10 @@ double Frontier::seconds(int end) const {
   // As late as can be: evaluate() finds out what does.
   if (setting.shape.predicts() && !problem_.fixed.slack)
     setting.shape.slack = std::max(1, setting.shape.microbatches);
-  return update_seconds(setting, timings, problem_.links);
+  const auto with = [&](Sharing sharing) { return update_seconds(setting, timings, sharing); };
+  const double none = with(Sharing::None);
+  if (!problem_.links) return {.none = none, .hoped = none, .all = none};
+  return {.none = none, .hoped = with(Sharing::Least), .all = with(Sharing::All)};
 }
 
 double Frontier::promise(int end) const {

@@ -58,7 +58,10 @@ class Frontier {
   // How good an end seems: seconds of its update at least, or for memory the bytes beyond.
   double promise(int end) const;
   // The seconds of its update, with what its stages do to each other over shared links.
-  double seconds(int end) const;
+  struct Seconds {
+    double none, hoped, all;  // Sharing::None, Sharing::Least, Sharing::All
+  };
+  Seconds seconds(int end) const;
   // What its update takes besides P or the like.
   double besides(int end) const { return labels_[end].total; }
   int stages(int end) const { return places_.all()[labels_[end].place].stages; }

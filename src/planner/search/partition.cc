@@ -10,6 +10,14 @@ namespace twobw::planner {
 
 using schedule::Kind;
 
+namespace {
+
+// Where stages may wait for shared links bounds say little, and no more work than this is given to what is
+// not held up by them.
+constexpr std::int64_t kMuch = 100'000;
+
+}  // namespace
+
 Partition::Partition(const Problem& problem, const Setting& setting, const Places& places,
                      const LayerSumsByKind& sums, std::optional<int> exactly, Frontier::Workspace& space)
     : setting_(setting),
@@ -39,42 +47,60 @@ bool Partition::found(Goal goal, const Limits& limits) {
   return !frontier_.ends().empty();
 }
 
-// Evaluates the best of the plans found, and the one with the least besides P. The most promising comes
-// first: one that promises no more than another has is not worked out.
-Partition::Answer Partition::take(Best& best) const {
+// Evaluates the best of the plans found, the one with the least besides P, and those that are best by
+// formulas that say less of shared links: what the search knows of links before is not all. The most
+// promising comes first: one that promises no more than another has is not worked out.
+Partition::Answer Partition::take(Best& best, double target) {
   constexpr std::size_t enough = 2;
-  const std::vector<int>& ends = frontier_.ends();
   struct End {
     int end;
     double seconds;
+    bool favoured = false;
   };
+  const std::vector<int>& ends = frontier_.ends();
   std::vector<End> chosen;
   for (int end : ends) {
     const double promise = frontier_.promise(end);
-    if (promise < best.below * (1 - kSame)) chosen.push_back({end, promise});
+    if (promise < std::min(target, best.below) * (1 - kSame)) chosen.push_back({end, promise});
   }
+  const bool promising = !chosen.empty();
   std::ranges::stable_sort(chosen, {}, &End::seconds);
+  std::vector<End> favoured;
+  if (held_up_ && promising) favoured = {chosen.front(), {.end = -1, .seconds = kUnlimited}};
   double least = kUnlimited;
   for (End& end : chosen) {
     if (end.seconds >= least) break;
-    end.seconds = std::max(end.seconds, frontier_.seconds(end.end));
+    const Frontier::Seconds seconds = frontier_.seconds(end.end);
+    const double hoped = std::max(end.seconds, seconds.hoped);
+    if (held_up_ && hoped < favoured.back().seconds) favoured.back() = {end.end, hoped};
+    if (seconds.all > seconds.none * (1 + kSame)) missed_ = std::min(missed_, end.seconds);
+    end.seconds = std::max(end.seconds, seconds.all);
     least = std::min(least, end.seconds);
   }
-  const bool promising = !chosen.empty();
   std::ranges::stable_sort(chosen, {}, &End::seconds);
   chosen.resize(std::min(enough, chosen.size()));
   const auto short_end = std::ranges::min_element(ends, {}, [&](int end) { return frontier_.besides(end); });
   if (short_end != ends.end()) chosen.push_back({*short_end, frontier_.promise(*short_end)});
+  for (std::size_t i = 0; i < favoured.size(); ++i) {
+    const double below = std::min(favourites_[i], favoured_below_);
+    if (favoured[i].seconds >= below * (1 - kSame)) continue;
+    favourites_[i] = favoured[i].seconds;
+    favoured[i].favoured = true;
+    std::erase_if(chosen, [&](const End& end) { return end.end == favoured[i].end; });
+    chosen.push_back(favoured[i]);
+  }
   bool improved = false;
   for (const End& end : chosen) {
-    if (end.seconds >= best.below * (1 - kSame)) continue;
+    if (!end.favoured && end.seconds >= best.below * (1 - kSame)) continue;
     Estimate plan = frontier_.estimate(end.end);
+    if (held_up_ && plan.hoped_seconds < favoured_below_) hopeful_.push_back(plan);
     if (plan.plan.update_seconds >= best.below * (1 - kSame)) continue;
     best.below = plan.plan.update_seconds;
     best.plan = std::move(plan);
     improved = true;
   }
-  return improved ? Answer::Better : promising ? Answer::Held : Answer::None;
+  if (improved && best.below < target) return Answer::Better;
+  return promising ? Answer::Held : Answer::None;
 }
 
 // Among plans of at most so many stages, with limits of P that grow: the closer they are, the fewer ways
@@ -124,13 +150,11 @@ bool Partition::may_beat(double below) {
   return found(Goal::Bound, limits_for(below));
 }
 
-// Looks for a plan with an update below `target`. There may be some but for what shared links add.
+// Looks for a plan with an update below `target`. There may be some but for what shared links add; of those
+// one may still be better than what is known.
 Partition::Answer Partition::beat(double target, Best& best) {
-  Best better{.below = target};
   if (!found(goal(), limits_for(target))) return Answer::None;
-  if (take(better) != Answer::Better) return Answer::Held;
-  best = std::move(better);
-  return Answer::Better;
+  return take(best, target) == Answer::Better ? Answer::Better : Answer::Held;
 }
 
 // 2BW: a run only tells whether there is a plan below a target. Halve what is left to gain, or ask for
@@ -171,9 +195,15 @@ void Partition::search_between(double least, double most, Best& best) {
   for (int end : frontier_.ends()) besides = std::min(besides, frontier_.besides(end));
   const Answer answer = take(best);
   const bool better = answer == Answer::Better;
-  // Others that promise as much will be held up by shared links as well.
-  if (held_up_ && answer == Answer::Held) return;
   const double others = setting_.shape.microbatches - 1;
+  if (held_up_ && answer == Answer::Held) {
+    // Others that promise as much will be held up by shared links as well.
+    if (missed_ < best.below) return;
+    if (effort() > kMuch) {
+      missed_ = std::min(missed_, besides + others * least);
+      return;
+    }
+  }
   const auto limit = [&] {
     const double pace = std::min(most, limits_for(best.below).pace);
     return others > 0 ? std::min(pace, (best.below * (1 - kSame) - besides) / others) : pace;

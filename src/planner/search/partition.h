@@ -2,8 +2,10 @@
 // plans within limits; this asks it with such limits that the answer is exact and soon found.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "planner/search/bounds.h"
 #include "planner/search/frontier.h"
@@ -30,6 +32,15 @@ class Partition {
   // The plan whose tightest stage exceeds its memory least; nothing: no plan at all.
   std::optional<Estimate> least_over();
 
+  // Keeps the plans that may have an update below so many seconds, by the formula that says least of shared
+  // links; looks also for those that are best by it, and without links.
+  void keep_hopeful(double below) { favoured_below_ = below; }
+  std::vector<Estimate>& hopeful() { return hopeful_; }
+
+  // Seconds of an update, of any plan at least that may have been missed because what stages do to each other
+  // over shared links was counted only for plans that were found without it.
+  double missed() const { return missed_; }
+
   // Stages worked out so far.
   std::int64_t considered() const { return frontier_.considered(); }
   std::int64_t effort() const { return frontier_.effort(); }
@@ -46,9 +57,10 @@ class Partition {
   Goal goal() const;
   Limits limits_for(double below) const;
   bool found(Goal goal, const Limits& limits);
-  // Whether a plan is better; held: some promise to be, but for what shared links add.
+  // Whether a plan is better, with an update below a target; held: some promise to be, but for what shared
+  // links add.
   enum class Answer { None, Held, Better };
-  Answer take(Best& best) const;
+  Answer take(Best& best, double target = kUnlimited);
 
   void look(int stages, double below, Best& best);
   Answer beat(double target, Best& best);
@@ -59,6 +71,11 @@ class Partition {
   bool held_up_;  // by shared links or a tie, plans may be
   Bounds bounds_;
   Frontier frontier_;
+  double missed_ = kUnlimited;
+  double favoured_below_ = 0;
+  // Seconds of the best, without links and with what is said least of them.
+  std::array<double, 2> favourites_ = {kUnlimited, kUnlimited};
+  std::vector<Estimate> hopeful_;
 };
 
 }  // namespace twobw::planner

@@ -40,34 +40,76 @@ double ratio(const Plan& plan, const Plan& best) {
                    : plan.sequences_per_s / best.sequences_per_s;
 }
 
-// Other plans of the candidates, as long as one would be better by the time model, which mostly says too much
-// where links are shared, than the best is by simulation.
-void simulate_others(const Problem& problem, int count, std::vector<Candidate>& candidates) {
-  struct Other {
-    Candidate* candidate;
-    Estimate* estimate;
+// What simulations take, in microbatches of one update on all stages. Beside the candidates' best plans so
+// much is affordable in all.
+double work_of(const Plan& plan) {
+  return static_cast<double>(plan.stages.size()) * plan.shape.microbatches;
+}
+constexpr double kAffordable = 1.2e5;
+
+// Another plan of a candidate that fits.
+struct Other {
+  Candidate* candidate;
+  Estimate* estimate;
+};
+
+bool same_plan(const Plan& a, const Plan& b) {
+  const auto same_stage = [](const StagePlan& x, const StagePlan& y) {
+    return x.last_layer == y.last_layer && x.nodes == y.nodes && x.recompute == y.recompute;
   };
+  return a.shape == b.shape && std::ranges::equal(a.stages, b.stages, same_stage);
+}
+
+// Each of them once.
+std::vector<Other> others_of(std::vector<Candidate>& candidates) {
   std::vector<Other> others;
   for (Candidate& candidate : candidates) {
-    if (candidate.standing != Standing::Slower || candidate.best->plan.simulated_tokens_per_s <= 0) continue;
-    for (Estimate& estimate : candidate.others) others.push_back({&candidate, &estimate});
+    if (candidate.standing != Standing::Slower) continue;
+    const auto first = others.size();
+    for (Estimate& estimate : candidate.others) {
+      const auto same = [&](const Other& other) { return same_plan(other.estimate->plan, estimate.plan); };
+      if (same_plan(candidate.best->plan, estimate.plan)) continue;
+      if (std::any_of(others.begin() + first, others.end(), same)) continue;
+      others.push_back({&candidate, &estimate});
+    }
   }
-  std::ranges::stable_sort(others, std::greater(),
-                           [](const Other& other) { return other.estimate->plan.tokens_per_s; });
+  return others;
+}
+
+// Other plans of the candidates, as long as one would be better by a formula than the best is by simulation:
+// in turns by the formulas with all that stages do to each other over shared links, which may say too much of
+// it, and with the least. So none is passed over because of one formula alone.
+void simulate_others(const Problem& problem, int count, double work, std::vector<Candidate>& candidates) {
+  std::vector<Other> by_all = others_of(candidates), by_least = by_all;
+  const auto rate = [](const Other& other) { return other.estimate->plan.tokens_per_s; };
+  const auto hoped = [](const Other& other) { return other.estimate->hoped_tokens_per_s(); };
+  std::ranges::stable_sort(by_all, std::greater(), rate);
+  std::ranges::stable_sort(by_least, std::greater(), hoped);
   double best = candidates.front().best->plan.simulated_tokens_per_s;
-  for (int i = 0; i < std::min<int>(count, std::ssize(others)); ++i) {
-    auto [candidate, estimate] = others[i];
-    if (estimate->plan.tokens_per_s <= best * (1 + kSame)) break;
-    estimate->plan.simulated_tokens_per_s = simulated_tokens_per_s(problem, estimate->plan);
-    best = std::max(best, estimate->plan.simulated_tokens_per_s);
-    if (estimate->plan.simulated_tokens_per_s > candidate->best->plan.simulated_tokens_per_s * (1 + kSame))
-      std::swap(*estimate, *candidate->best);
+  const auto simulate = [&](const Other& other) {
+    Plan& plan = other.estimate->plan;
+    if (plan.simulated_tokens_per_s > 0) return;  // by the other formula
+    const double simulated = plan.simulated_tokens_per_s = simulated_tokens_per_s(problem, plan);
+    // The best plan of a candidate that was not simulated is far behind.
+    const double known = other.candidate->best->plan.simulated_tokens_per_s;
+    if (simulated > (known > 0 ? known : best) * (1 + kSame))
+      std::swap(*other.estimate, *other.candidate->best);
+    best = std::max(best, simulated);
+    work += work_of(plan);
+    --count;
+  };
+  for (std::size_t i = 0; i < by_all.size() && count > 0 && work < kAffordable; ++i) {
+    const bool all = rate(by_all[i]) > best * (1 + kSame), least = hoped(by_least[i]) > best * (1 + kSame);
+    if (all) simulate(by_all[i]);
+    if (least) simulate(by_least[i]);
+    if (!all && !least) break;
   }
 }
 
 // Ranks the candidates that are first by the time model again, leaving out those far behind.
 void simulate_best(const Problem& problem, int count, std::vector<Candidate>& candidates) {
   constexpr double near = 0.8;
+  double work = 0;
   auto end = candidates.begin();
   const double best = candidates.front().best->plan.sequences_per_s;
   for (; end != candidates.end() && end - candidates.begin() < count && end->standing == Standing::Slower;
@@ -75,17 +117,18 @@ void simulate_best(const Problem& problem, int count, std::vector<Candidate>& ca
     if (end->best->plan.sequences_per_s < near * best) break;
     Plan& plan = end->best->plan;
     plan.simulated_tokens_per_s = simulated_tokens_per_s(problem, plan);
+    work += work_of(plan);
   }
+  const auto last = std::ranges::find_if(
+      candidates, [](const Candidate& candidate) { return candidate.standing != Standing::Slower; });
   const auto sort = [&] {
-    const auto speed = [](const Candidate& candidate) {
-      return candidate.best ? candidate.best->plan.simulated_tokens_per_s : 0;
-    };
-    std::stable_sort(candidates.begin(), end, [&](const Candidate& a, const Candidate& b) {
+    const auto speed = [](const Candidate& candidate) { return candidate.best->plan.simulated_tokens_per_s; };
+    std::stable_sort(candidates.begin(), last, [&](const Candidate& a, const Candidate& b) {
       return speed(a) > speed(b) * (1 + kSame);
     });
   };
   sort();
-  simulate_others(problem, 2 * count, candidates);
+  simulate_others(problem, 4 * count, work, candidates);
   sort();
 }
 

@@ -179,5 +179,18 @@ TEST(PlanJson, HoldsThePlan) {
   EXPECT_EQ(short_of["remedies"][0], "bf16");
 }
 
+TEST(Report, SaysWhatWasLeftOut) {
+  const Problem problem = example(1e9);
+  SearchResult result = found(problem);
+  EXPECT_FALSE(holds(report(problem, result, "gpt", false), "not all plans"));
+  EXPECT_TRUE(nlohmann::json::parse(to_json(problem, result))["restriction"].is_null());
+  result.exact = false;
+  result.restriction = "some";
+  EXPECT_TRUE(holds(report(problem, result, "gpt", false), "not all plans were looked at: some"));
+  const auto json = nlohmann::json::parse(to_json(problem, result));
+  EXPECT_EQ(json["exact"], false);
+  EXPECT_EQ(json["restriction"], "some");
+}
+
 }  // namespace
 }  // namespace twobw::planner

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "planner/costs/estimate.h"
@@ -22,7 +24,9 @@ class Exhaustive {
   Exhaustive(const Problem& problem, bool all_recomputations)
       : problem_(problem), all_recomputations_(all_recomputations) {}
 
-  std::optional<Estimate> best() {
+  // Calls `visit` with every plan that fits.
+  void each(std::function<void(Estimate)> visit) {
+    visit_ = std::move(visit);
     for (int w : replica_counts()) {
       std::set<std::vector<int>> seen;
       for (int spread = 1; spread <= w; ++spread) {
@@ -35,7 +39,14 @@ class Exhaustive {
         open_groups();
       }
     }
-    return best_;
+  }
+
+  std::optional<Estimate> best() {
+    std::optional<Estimate> best;
+    each([&](Estimate estimate) {
+      if (!best || estimate.plan.sequences_per_s > best->plan.sequences_per_s) best = std::move(estimate);
+    });
+    return best;
   }
 
   std::int64_t tried() const { return tried_; }
@@ -235,8 +246,7 @@ class Exhaustive {
   void attempt(const Plan& plan) {
     ++tried_;
     Estimate estimate = evaluate(problem_, plan);
-    if (!estimate.fits()) return;
-    if (!best_ || estimate.plan.sequences_per_s > best_->plan.sequences_per_s) best_ = std::move(estimate);
+    if (estimate.fits()) visit_(std::move(estimate));
   }
 
   const Problem& problem_;
@@ -245,7 +255,7 @@ class Exhaustive {
   std::vector<int> group_size_;  // by node
   std::vector<bool> used_;
   std::vector<Visit> visits_;
-  std::optional<Estimate> best_;
+  std::function<void(Estimate)> visit_;
   std::int64_t tried_ = 0;
 };
 
