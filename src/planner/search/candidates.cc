@@ -73,7 +73,7 @@ class Search {
     std::stable_sort(groups_.begin(), groups_.end(), [](const Group& a, const Group& b) {
       return throughput(a.candidate.best) > throughput(b.candidate.best);
     });
-    if (waits_for_links_) affordable_ = effort_ + std::max(kFew, effort_ / 2);
+    if (waits_for_links_) affordable_ = effort_ + std::max(kFew, effort_ / 4);
     for (Group& group : groups_) find_best(group);
     if (missed_ > throughput(best_) * (1 + kSame))
       restrict("what stages wait for on shared links was counted only for the best plans without it");
