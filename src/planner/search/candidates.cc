@@ -87,7 +87,7 @@ class Search {
   // 2bw with two gradient buffers is searched sooner than others, and so in a wider vicinity of the best.
   static constexpr double kSoonNear = 0.1;
   // Bounds say little of plans that wait for shared links. Once every candidate has a good plan,
-  // what is left is given so much work, or half as much as until then.
+  // what is left is given so much work, or a quarter of that until then.
   static constexpr std::int64_t kFew = 2'500'000;
 
   // One way of spreading replicas, one microbatch size, one or two gradient buffers.
