@@ -11,8 +11,7 @@
 namespace twobw::transport {
 
 // Does the work. What it throws is thrown here, after the others have been told why; a wait that was ended
-// for a failure elsewhere as a RunError with the reason. Wrong input is wrong for all: those who wait for a
-// word of this process (mail.h) get an InputError too. `processes` may be null: there are no others.
+// for a failure elsewhere as a RunError with the reason. `processes` may be null: there are no others.
 template <typename Work>
 auto abort_on_failure(Processes* processes, Work work) {
   try {
@@ -22,11 +21,9 @@ auto abort_on_failure(Processes* processes, Work work) {
     processes->abort(cancelled.what());  // of no effect but where nobody has
     throw RunError(processes->abort_reason());
   } catch (const std::exception& error) {
-    if (processes == nullptr) throw;
     // LibTorch appends a stack trace from the second line on.
-    const std::string what = error.what(), sentence = what.substr(0, what.find('\n'));
-    if (dynamic_cast<const InputError*>(&error) != nullptr) processes->mail().refuse_input(sentence);
-    processes->abort(sentence);
+    const std::string what = error.what();
+    if (processes != nullptr) processes->abort(what.substr(0, what.find('\n')));
     throw;
   }
 }

@@ -15,22 +15,19 @@ class Mail {
   Mail(control::Control& control, control::Topic topic);
 
   // Never block.
-  void send(int to, const std::string& body);
-  void send_to_others(const std::string& body);
-  // To the others, before the run is aborted: the input is wrong, and why.
-  void refuse_input(const std::string& why);
-  // The next word of that process, in the order of its sends; waits for it. Throws InputError where that
-  // process has refused the input, RunError with the reason once the run is aborted otherwise.
+  void send(int to, std::string body);
+  void send_to_others(std::string body);
+  // The next word of that process, in the order of its sends; waits for it. Throws RunError with the reason
+  // once the run is aborted.
   std::string receive(int from);
-  // The same without waiting; a refusal is no word.
+  // The same without waiting.
   std::optional<std::string> poll(int from);
   // The run is aborted: ends the waits.
   void end(const std::string& reason);
 
  private:
-  struct Word;
   struct Box;
-  std::optional<Word> take(int from);
+  std::optional<std::string> take(int from);
 
   control::Control& control_;
   control::Topic topic_;
