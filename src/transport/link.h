@@ -34,7 +34,7 @@ class Link {
 class Hub;
 
 // Both ends in one process, on CPUs or on one GPU: the tensor itself changes hands, on a GPU with the word
-// when it will be there.
+// when it will be there. Its memory is the sender's: on a GPU the receiver keeps it until it has used it.
 std::unique_ptr<Link> local_link(Hub& hub);
 
 // Both ends in one process, on two GPUs: what arrives is a copy, made on a stream of the link's own.

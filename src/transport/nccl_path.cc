@@ -3,10 +3,12 @@
 #include <c10/cuda/CUDAGuard.h>
 
 #include <deque>
+#include <mutex>
 #include <utility>
 
 #include "base/error.h"
 #include "device/gpu.h"
+#include "transport/in_use.h"
 
 namespace twobw::transport {
 namespace {
@@ -51,19 +53,19 @@ class NcclPath final : public GpuPath {
     return message;
   }
 
-  Tensors take(Message message) const override {
+  Tensors take(Message message) override {
     const c10::cuda::CUDAStream compute = c10::cuda::getCurrentCUDAStream();
+    const bool is_here = compute.device() == channel_->stream().device();
+    const auto there = c10::cuda::getCurrentCUDAStream(channel_->stream().device_index());
     device::await_stream_event(message.ready, compute);
-    for (at::Tensor& tensor : message.tensors) {
-      if (tensor.device() == compute.device()) {
-        tensor.record_stream(compute);
-        continue;
-      }
-      const auto there = c10::cuda::getCurrentCUDAStream(tensor.device().index());  // where it is copied
-      device::await_stream_event(message.ready, there);
-      tensor.record_stream(there);
-      tensor = tensor.to(compute.device());
+    if (!is_here) device::await_stream_event(message.ready, there);  // where it is copied
+    {
+      const c10::cuda::CUDAGuard guard(there.device());
+      std::lock_guard lock(mutex_);
+      in_use_.take(message.tensors, there);
     }
+    if (is_here) return std::move(message.tensors);
+    for (at::Tensor& tensor : message.tensors) tensor = tensor.to(compute.device());
     return std::move(message.tensors);
   }
 
@@ -82,6 +84,8 @@ class NcclPath final : public GpuPath {
   std::shared_ptr<NcclChannel> channel_;
   int peer_;
   std::deque<Leaving> leaving_;
+  std::mutex mutex_;
+  InUse in_use_;  // under the lock: workers take
 };
 
 }  // namespace

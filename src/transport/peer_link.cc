@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "device/gpu.h"
+#include "transport/in_use.h"
 #include "transport/link.h"
 #include "transport/mailbox.h"
 
@@ -39,7 +40,7 @@ class PeerLink final : public Link {
     for (const at::Tensor& tensor : message.tensors) received.push_back(bring(tensor, arrival.stream));
     const device::StreamEvent there = device::record_stream_event(arrival.stream);
     device::await_stream_event(there, compute);
-    for (const at::Tensor& tensor : received) tensor.record_stream(compute);
+    arrival.in_use.take(received, compute);
     arrival.keep(std::move(message.tensors), there);
     return received;
   }
@@ -54,6 +55,7 @@ class PeerLink final : public Link {
   struct Arrival {
     CUDAStream stream;
     std::deque<Leaving> leaving;
+    InUse in_use;
 
     // The sender's memory must not be used again before it is copied.
     void keep(Tensors tensors, const device::StreamEvent& gone) {
@@ -69,7 +71,7 @@ class PeerLink final : public Link {
     const auto found = arrivals_.find(gpu);
     if (found != arrivals_.end()) return found->second;
     const CUDAStream stream = c10::cuda::getStreamFromPool(/*isHighPriority=*/true, gpu);
-    return arrivals_.emplace(gpu, Arrival{stream, {}}).first->second;
+    return arrivals_.emplace(gpu, Arrival{stream, {}, {}}).first->second;
   }
 
   static at::Tensor bring(const at::Tensor& tensor, const CUDAStream& stream) {
