@@ -32,7 +32,7 @@ class GpuPath {
   // Queues the transfer, and says when it will have ended.
   virtual Message receive(const TensorShapes& shapes) = 0;
   // What was received, on the GPU of the calling worker's thread and in the order of its stream.
-  virtual Tensors take(Message message) = 0;
+  virtual Tensors take(Message message) const = 0;
   // Waits for the transfers queued so far.
   virtual void drain() = 0;
 };

@@ -53,7 +53,7 @@ class NcclPath final : public GpuPath {
     return message;
   }
 
-  Tensors take(Message message) override {
+  Tensors take(Message message) const override {
     const c10::cuda::CUDAStream compute = c10::cuda::getCurrentCUDAStream();
     const bool is_here = compute.device() == channel_->stream().device();
     const auto there = c10::cuda::getCurrentCUDAStream(channel_->stream().device_index());
@@ -84,8 +84,8 @@ class NcclPath final : public GpuPath {
   std::shared_ptr<NcclChannel> channel_;
   int peer_;
   std::deque<Leaving> leaving_;
-  std::mutex mutex_;
-  InUse in_use_;  // under the lock: workers take
+  mutable std::mutex mutex_;
+  mutable InUse in_use_;  // under the lock: workers take
 };
 
 }  // namespace

@@ -30,7 +30,7 @@ class PathInMemory final : public GpuPath {
     EXPECT_EQ(shapes_of(message.tensors), shapes);
     return message;
   }
-  Tensors take(Message message) override { return std::move(message.tensors); }
+  Tensors take(Message message) const override { return std::move(message.tensors); }
   void drain() override { ++drained_; }
 
   int drained() const { return drained_; }
