@@ -59,7 +59,7 @@ struct Arguments {
 // instruction and of the next; this instruction and the next; barriers: that an instruction is there, of the
 // sums, of the ring.
 struct Rooms {
-  std::byte *ring_, *staged, *sums_, *gains;
+  std::byte *ring_room, *staged, *sums_room, *gains;
   Command* commands;
   std::uint64_t* barriers;
   int stages, most_asked, gains_bytes;
@@ -72,9 +72,9 @@ struct Rooms {
     std::byte *staged = ring + step.stages * narrow::kStageBytes, *sums = staged + step.staged_bytes,
               *gains = sums + step.sums_bytes, *commands = gains + 2 * step.gains_bytes,
               *barriers = commands + 2 * sizeof(Command);
-    return {.ring_ = ring,
+    return {.ring_room = ring,
             .staged = staged,
-            .sums_ = sums,
+            .sums_room = sums,
             .gains = gains,
             .commands = reinterpret_cast<Command*>(commands),
             .barriers = reinterpret_cast<std::uint64_t*>(barriers),
@@ -84,10 +84,10 @@ struct Rooms {
   }
   __device__ unsigned told() const { return shared_address(barriers); }
   __device__ narrow::TileSums sums() const {
-    return {.sums = reinterpret_cast<float*>(sums_), .barriers = shared_address(barriers) + 16};
+    return {.sums = reinterpret_cast<float*>(sums_room), .barriers = shared_address(barriers) + 16};
   }
   __device__ narrow::Ring ring() const {
-    return {.stages = shared_address(ring_),
+    return {.stages = shared_address(ring_room),
             .barriers = shared_address(barriers) + static_cast<unsigned>(Arguments::kOtherBarriers),
             .count = stages,
             .most_asked = most_asked};
