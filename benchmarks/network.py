@@ -8,8 +8,8 @@ same in one process, whose workers are threads, and in two processes over the lo
 
 Every contender runs once a round, in short runs one after the other, odd rounds in the order of the table and even
 ones backwards; the table gives medians. Layers are measured and plans are made anew in every round, and a plan's
-forecast is held against its own run: machines have slow minutes. The hosts share the machine: their cores are those of the other rows, and the
-kernel's work for the network is done on them too.
+forecast is held against its own run: machines have slow minutes. The hosts share the machine: their cores are those of
+the other rows, and the kernel's work for the network is done on them too.
 """
 import argparse
 import dataclasses
@@ -243,7 +243,7 @@ def parse(arguments):
     default = jobs.Job()
     parser.add_argument("--links", type=lambda text: [Link.parse(word) for word in text.split(",")],
                         default=[Link("1gbit", "1ms"), Link("10gbit", "100us")], metavar="R/D,R/D",
-                        help="rate and delay of the links; a table for each; without netem no delay")
+                        help="rate of the links and delay from host to host, one way; a table for each")
     parser.add_argument("--microbatches", type=int, default=8)
     parser.add_argument("--microbatch", type=int, default=default.microbatch, help="sequences a microbatch")
     for name in ("layers", "width", "heads", "vocab", "context"):

@@ -9,7 +9,8 @@ switch is a bridge in a namespace of its own, so nothing of the machine's networ
 with a function for each host, in which `host0 COMMAND` runs there, or gives such a shell the commands. Open MPI's
 mpirun on one host reaches the others. Everything is gone when they end.
 
-tc's tbf limits the rate of every link, both ways; its netem adds delay and loss where the kernel has it.
+tc's tbf limits the rate of every link, both ways. Its netem delays and loses what a host sends; where the kernel has
+none, cables made of TAP devices do (cable.py).
 """
 import argparse
 import contextlib
@@ -24,6 +25,7 @@ import sys
 import tempfile
 
 NETWORK = "10.77.0."
+CABLE = pathlib.Path(__file__).resolve().parent / "cable.py"
 # Within a namespace of mounts that `ip netns exec` makes and that ends with the command.
 ENTER = 'hostname "$0" && mount --bind "$1" /etc/hosts && shift && exec "$@"'
 
@@ -53,6 +55,22 @@ def available(delay=False):
         return str(reason)
 
 
+def seconds(delay):
+    """Of "1ms", "100us", "0.5s"."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(us|ms|s)", delay.lower())
+    if not found:
+        raise ValueError(f"a delay is such as 100us or 1ms, not '{delay}'")
+    return float(found[1]) * {"us": 1e-6, "ms": 1e-3, "s": 1}[found[2]]
+
+
+def share(loss):
+    """Of "1%", "0.1%"."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)%", loss)
+    if not found or float(found[1]) > 100:
+        raise ValueError(f"a loss is such as 0.1%, not '{loss}'")
+    return float(found[1]) / 100
+
+
 def bits_per_second(rate):
     """Of "1gbit", "200mbit", "64kbit"."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([kmg]?)bit", rate.lower())
@@ -68,6 +86,7 @@ class Hosts:
         self.count, self.rate, self.delay, self.loss = count, rate, delay, loss
         self.tag = f"tw{os.getpid():x}{os.urandom(1).hex()}"
         self.folder = None
+        self._cables = None  # the process that carries frames, where the kernel cannot delay them
 
     def name(self, host):
         return f"host{host}"
@@ -101,35 +120,67 @@ class Hosts:
         call("ip", "-n", self.switch, "link", "add", "switch", "type", "bridge")
         call("ip", "-n", self.switch, "link", "set", "switch", "up")
         for host in range(self.count):
-            inside = self.namespace(host)
-            call("ip", "netns", "add", inside)
-            call("ip", "-n", inside, "link", "add", "eth0", "type", "veth", "peer", "name", f"port{host}", "netns",
-                 self.switch)
-            call("ip", "-n", self.switch, "link", "set", f"port{host}", "master", "switch", "up")
-            call("ip", "-n", inside, "link", "set", "lo", "up")
-            call("ip", "-n", inside, "addr", "add", f"{self.address(host)}/24", "dev", "eth0")
-            call("ip", "-n", inside, "link", "set", "eth0", "up")
+            call("ip", "netns", "add", self.namespace(host))
+            call("ip", "-n", self.namespace(host), "link", "set", "lo", "up")
+            call("ip", "-n", self.namespace(host), "link", "add", "eth0", "type", "veth", "peer", "name",
+                 f"port{host}", "netns", self.switch)
+        self._plug_in()
         if self.rate or self.delay or self.loss:
             self.shape(self.rate, self.delay, self.loss)
 
-    def shape(self, rate=None, delay=None, loss=None):
-        """Of all links, both ways, from now on; nothing given: as fast as the machine is."""
+    def _plug_in(self):
         for host in range(self.count):
-            for where, device in ((self.namespace(host), "eth0"), (self.switch, f"port{host}")):
+            call("ip", "-n", self.switch, "link", "set", f"port{host}", "master", "switch", "up")
+            call("ip", "-n", self.namespace(host), "addr", "add", f"{self.address(host)}/24", "dev", "eth0")
+            call("ip", "-n", self.namespace(host), "link", "set", "eth0", "up")
+
+    def _lay_cables(self):
+        """In place of the links there are."""
+        for host in range(self.count):
+            call("ip", "-n", self.namespace(host), "link", "del", "eth0")
+        self._cables = subprocess.Popen(
+            [sys.executable, CABLE, self.switch, *map(self.namespace, range(self.count))], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True)
+        answer = self._cables.stdout.readline().strip()
+        if answer != "ready":
+            raise Unavailable("this kernel has no netem and no TAP devices, so links have neither delay nor loss: "
+                              f"{answer}")
+        self._plug_in()
+
+    def _ends(self, host):
+        return (self.namespace(host), "eth0"), (self.switch, f"port{host}")
+
+    def shape(self, rate=None, delay=None, loss=None):
+        """The rate of all links, both ways; delay and loss of what one host sends to another. Nothing given: as fast
+        as the machine is."""
+        delayed = seconds(delay) if delay else 0
+        lost = share(loss) if loss else 0
+        for host in range(self.count):
+            for where, device in self._ends(host):
                 call("tc", "-n", where, "qdisc", "del", "dev", device, "root", check=False)
+        if (delay or loss) and not self._cables and not self._has_netem():
+            self._lay_cables()
+        if self._cables:
+            print(delayed, lost, file=self._cables.stdin, flush=True)
+            if self._cables.stdout.readline().strip() != "set":
+                raise Unavailable("the cables have ended")
+        for host in range(self.count):
+            for where, device in self._ends(host):
                 if rate:
                     # What passes at once: a tick of the slowest clock, and no less than a segment of the largest size.
                     burst = max(int(bits_per_second(rate) / 8 / 100), 65536)
                     call("tc", "-n", where, "qdisc", "add", "dev", device, "root", "handle", "1:", "tbf", "rate",
                          rate, "burst", str(burst), "latency", "50ms")
-                if delay or loss:
-                    place = ("parent", "1:1") if rate else ("root",)
-                    done = call("tc", "-n", where, "qdisc", "add", "dev", device, *place, "netem", "limit", "100000",
-                                *(("delay", delay) if delay else ()), *(("loss", loss) if loss else ()), check=False)
-                    if "qdisc kind is unknown" in done.stderr:
-                        raise Unavailable("this kernel has no netem, so links have neither delay nor loss")
-                    if done.returncode != 0:
-                        raise Unavailable(f"netem: {done.stderr.strip()}")
+                if (delay or loss) and not self._cables and device == "eth0":
+                    call("tc", "-n", where, "qdisc", "add", "dev", device,
+                         *(("parent", "1:1") if rate else ("root",)), "netem", "limit", "100000",
+                         *(("delay", delay) if delay else ()), *(("loss", loss) if loss else ()))
+
+    def _has_netem(self):
+        where, device = self.namespace(0), "lo"
+        done = call("tc", "-n", where, "qdisc", "add", "dev", device, "root", "netem", check=False)
+        call("tc", "-n", where, "qdisc", "del", "dev", device, "root", check=False)
+        return done.returncode == 0
 
     def command(self, host, *words):
         """The command that runs these words on a host; the process is that of the words itself."""
@@ -151,6 +202,8 @@ class Hosts:
         call("bridge", "-n", self.switch, "link", "set", "dev", f"port{host}", "state", "3")
 
     def close(self):
+        if self._cables:
+            self._cables.communicate()
         for place in (*map(self.namespace, range(self.count)), self.switch):
             pids = call("ip", "netns", "pids", place, check=False).stdout.split()
             for pid in pids:  # of commands of these hosts; a namespace lives as long as they do
@@ -205,8 +258,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hosts", type=int, default=2)
     parser.add_argument("--rate", help="of every link, such as 1gbit (default: as fast as it goes)")
-    parser.add_argument("--delay", help="of every link, one way, such as 1ms; needs netem")
-    parser.add_argument("--loss", help="of every link, such as 0.1%%; needs netem")
+    parser.add_argument("--delay", help="from one host to another, one way, such as 1ms")
+    parser.add_argument("--loss", help="of what a host sends, such as 0.1%%")
     parser.add_argument("what", choices=("shell", "run"))
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()

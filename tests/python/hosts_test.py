@@ -101,12 +101,26 @@ class HostsTest(HostsCase):
                 job = self.torchrun(hosts, 2, "verify", settings=settings)
                 self.assertEqual(job.wait(120), [0, 0], job.everything())
 
-    @at_length
-    def test_delay_and_loss(self):
+    def delayed_hosts(self, **links):
         reason = namespaces.available(delay=True)
         if reason:
             self.skipTest(reason)
-        job = self.torchrun(self.make_hosts(delay="20ms", loss="1%"), 2, "verify", settings={"pipeline.stages": 4})
+        return self.make_hosts(**links)
+
+    def test_delay(self):
+        """There and back takes twice as long."""
+        hosts = self.delayed_hosts(delay="20ms")
+        receiver = subprocess.Popen(hosts.command(0, sys.executable, "-c", RECEIVE, hosts.address(0)),
+                                    stdout=subprocess.PIPE, text=True)
+        self.assertEqual(receiver.stdout.readline(), "listens\n")
+        taken = float(subprocess.check_output(hosts.command(1, sys.executable, "-c", SEND, "host0", 1), text=True))
+        self.assertGreaterEqual(taken, 0.04)
+        self.assertEqual(receiver.wait(60), 0)
+        receiver.stdout.close()
+
+    def test_delay_and_loss(self):
+        hosts = self.delayed_hosts(delay="20ms" if FULL else "2ms", loss="1%")
+        job = self.torchrun(hosts, 2, "verify", settings={"pipeline.stages": 4})
         self.assertEqual(job.wait(300), [0, 0], job.everything())
 
     def test_nothing_listens_everywhere(self):

@@ -3,6 +3,7 @@ where there are fewer processes."""
 import re
 import unittest
 
+import hosts as namespaces
 from hosts_test import NO_HOSTS, HostsCase
 from processes import TORCHRUN, ProcessesTest, free_port, rank_environment
 from support import TINY, Run, program, twobw
@@ -48,8 +49,9 @@ class TopologyTest(ProcessesTest):
 
 @unittest.skipIf(NO_HOSTS, NO_HOSTS)
 class HostsTopologyTest(HostsCase):
-    def test_the_bandwidth_that_was_set(self):
-        hosts, job, port = self.make_hosts(rate="100mbit"), self.job(), free_port()
+    def test_the_link_that_was_set(self):
+        no_delay = namespaces.available(delay=True)
+        hosts, job, port = self.make_hosts(rate="100mbit", delay=None if no_delay else "5ms"), self.job(), free_port()
         cluster = self.folder / "cluster.yaml"
         for rank in range(2):
             job.start(hosts.command(rank, program("TWOBW_BINARY", "twobw"), "topology", "--output", cluster),
@@ -59,7 +61,10 @@ class HostsTopologyTest(HostsCase):
         (one, both), = bandwidths(text, "host0 - host1")
         for measured in (one, both):
             self.assertAlmostEqual(measured / 100e6, 1, delta=0.25, msg=text)
-        self.assertRegex(text, r"(?m)^network: \{.*shared: true\}$")
+        (latency,) = re.findall(r"(?m)^network: \{.*latency: ([\d.]+)us, shared: true\}$", text)
+        if not no_delay:
+            self.assertGreaterEqual(float(latency), 5000)
+            self.assertLess(float(latency), 20000)
         planned = twobw("plan", "--cluster", cluster, "model.layers=4")
         self.assertEqual((planned.returncode, planned.stderr), (0, ""), planned.stdout)
 
