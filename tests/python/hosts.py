@@ -55,28 +55,23 @@ def available(delay=False):
         return str(reason)
 
 
-def seconds(delay):
-    """Of "1ms", "100us", "0.5s"."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(us|ms|s)", delay.lower())
+def quantity(text, units, example):
+    found = re.fullmatch(rf"(\d+(?:\.\d+)?)({'|'.join(units)})", text.lower())
     if not found:
-        raise ValueError(f"a delay is such as 100us or 1ms, not '{delay}'")
-    return float(found[1]) * {"us": 1e-6, "ms": 1e-3, "s": 1}[found[2]]
+        raise ValueError(f"{example}, not '{text}'")
+    return float(found[1]) * units[found[2]]
+
+
+def seconds(delay):
+    return quantity(delay, {"us": 1e-6, "ms": 1e-3, "s": 1}, "a delay is such as 100us or 1ms")
 
 
 def share(loss):
-    """Of "1%", "0.1%"."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)%", loss)
-    if not found or float(found[1]) > 100:
-        raise ValueError(f"a loss is such as 0.1%, not '{loss}'")
-    return float(found[1]) / 100
+    return quantity(loss, {"%": 0.01}, "a loss is such as 0.1%")
 
 
 def bits_per_second(rate):
-    """Of "1gbit", "200mbit", "64kbit"."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([kmg]?)bit", rate.lower())
-    if not found:
-        raise ValueError(f"a rate is such as 200mbit or 1gbit, not '{rate}'")
-    return float(found[1]) * {"": 1, "k": 1e3, "m": 1e6, "g": 1e9}[found[2]]
+    return quantity(rate, {"bit": 1, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9}, "a rate is such as 200mbit or 1gbit")
 
 
 class Hosts:
@@ -140,7 +135,7 @@ class Hosts:
             call("ip", "-n", self.namespace(host), "link", "del", "eth0")
         self._cables = subprocess.Popen(
             [sys.executable, CABLE, self.switch, *map(self.namespace, range(self.count))], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, text=True)
+            stdout=subprocess.PIPE, text=True, start_new_session=True)  # Ctrl-C is for the commands
         answer = self._cables.stdout.readline().strip()
         if answer != "ready":
             raise Unavailable("this kernel has no netem and no TAP devices, so links have neither delay nor loss: "
