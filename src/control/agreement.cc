@@ -19,7 +19,7 @@ struct Agreement::State {
   std::condition_variable changed;
   std::map<std::uint32_t, std::map<int, Facts>> facts;
   std::map<std::uint32_t, std::string> verdicts;
-  std::optional<std::string> abort;
+  std::optional<Failure> abort;
   std::uint32_t round = 0;
 };
 
@@ -36,9 +36,9 @@ Agreement::Agreement(Control& control) : control_(control), state_(std::make_sha
     }
     state->changed.notify_all();
   });
-  control.on_abort([state = state_](const std::string& reason) {
+  control.on_abort([state = state_](const Failure& failure) {
     const std::lock_guard lock(state->mutex);
-    state->abort = reason;
+    state->abort = failure;
     state->changed.notify_all();
   });
 }
@@ -59,7 +59,7 @@ void Agreement::reach(const Facts& facts, double deadline_s) {
     verdict = compare_facts(gather(lock, round, deadline_s));
     control_.send_to_others(Topic::Agreement, message(verdict));
     // The reason that stands, when ranks now go without leaving.
-    if (!verdict.empty()) control_.abort(verdict);
+    if (!verdict.empty()) control_.abort({verdict, /*wrong_input=*/true});
   } else {
     verdict = await_verdict(lock, round, deadline_s);
   }
@@ -71,7 +71,7 @@ bool Agreement::wait(std::unique_lock<std::mutex>& lock, double limit_s, Done do
   state_->changed.wait_for(lock, std::chrono::duration<double>(limit_s),
                            [&] { return done() || state_->abort.has_value(); });
   if (done()) return true;
-  if (state_->abort) throw RunError(*state_->abort);
+  if (state_->abort) state_->abort->raise();
   return false;
 }
 

@@ -23,13 +23,13 @@ class Agreement {
 
   // Called by all ranks, equally often. Returns where all agree. Throws InputError on all ranks, with the
   // keys, the values and the ranks that have them, where they do not, and RunError with the ranks that never
-  // came within `deadline_s` of rank 0's call; the run is aborted in both cases. Throws RunError after any
-  // other abort.
+  // came within `deadline_s` of rank 0's call; the run is aborted in both cases. Raises the failure after
+  // any other abort.
   void reach(const Facts& facts, double deadline_s);
 
  private:
   struct State;
-  // False: the time is over. Throws RunError after an abort, where it is not done all the same.
+  // False: the time is over. Raises the failure after an abort, where it is not done all the same.
   template <typename Done>
   bool wait(std::unique_lock<std::mutex>& lock, double limit_s, Done done);
   std::vector<Facts> gather(std::unique_lock<std::mutex>& lock, std::uint32_t round, double deadline_s);

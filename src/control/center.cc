@@ -53,7 +53,8 @@ void Center::handle(int from, Frame frame) {
     case Frame::Kind::Beat:
       return;
     case Frame::Kind::Abort:
-      return end(fmt::format("process {}: {}", from, frame.body));
+    case Frame::Kind::WrongInput:
+      return end(*failure_in(frame, fmt::format("process {}: ", from)));
     case Frame::Kind::Left:
       return leave(from);
     default:
@@ -96,8 +97,8 @@ void Center::lose(int rank) {
   if (!member.left) end(fmt::format("process {} closed its connection without leaving", rank));
 }
 
-void Center::end(const std::string& reason) {
-  if (session_.end(reason)) send_to_members({.kind = Frame::Kind::Abort, .body = reason});
+void Center::end(const Failure& failure) {
+  if (session_.end(failure)) send_to_members(to_frame(failure, 0));
 }
 
 std::vector<pollfd> Center::polled() {

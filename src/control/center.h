@@ -49,7 +49,7 @@ class Center : public Party {
   void begin_if_complete();
   void leave(int rank);
   void lose(int rank);
-  void end(const std::string& reason);
+  void end(const Failure& failure);
   void serve_member(int rank, short events);
   void beat();
   void check_arrivals(Clock::time_point now);

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "control/failure.h"
+
 namespace twobw::control {
 
 enum class Topic : std::uint8_t {
@@ -45,8 +47,8 @@ class Control {
   // What it throws aborts the run. A topic has one handler; a message without one aborts the run.
   virtual void on(Topic topic, std::function<void(int from, std::string_view body)> handler) = 0;
   // Before start(): told once, with who and why, when any rank aborts, dies, falls silent past the deadline
-  // or leaves too early. There may be several. The reason is the same on all ranks that are reached.
-  virtual void on_abort(std::function<void(const std::string& reason)> handler) = 0;
+  // or leaves too early. There may be several. It is the same on all ranks that are reached.
+  virtual void on_abort(std::function<void(const Failure& failure)> handler) = 0;
   // Handlers hear what arrives from now on, and first what arrived before.
   virtual void start() = 0;
 
@@ -54,12 +56,12 @@ class Control {
   // nothing is sent. Throws RunError for a body beyond kMaxBody (frame.h).
   virtual void send(int to, Topic topic, std::string body) = 0;
   virtual void send_to_others(Topic topic, std::string body) = 0;
-  // Tells all; from any thread; the first reason stays.
-  virtual void abort(const std::string& reason) = 0;
+  // Tells all; from any thread; the first failure stays.
+  virtual void abort(const Failure& failure) = 0;
   // Of all other ranks.
   virtual std::vector<Life> lives() const = 0;
-  // The run has ended well here; returns when all have left, throws RunError after an abort. Not from a
-  // handler.
+  // The run has ended well here; returns when all have left, raises the failure after an abort. Not from
+  // a handler.
   virtual void leave() = 0;
 };
 

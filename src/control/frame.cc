@@ -30,7 +30,7 @@ std::optional<DecodedFrame> decode_frame(std::string_view bytes) {
   const std::uint8_t kind = in.u8(), topic = in.u8();
   if (length > kMaxBody)
     fail_input("a control message announces {} bytes; at most {} are allowed", length, kMaxBody);
-  if (kind > static_cast<std::uint8_t>(Frame::Kind::AllLeft))
+  if (kind > static_cast<std::uint8_t>(Frame::Kind::WrongInput))
     fail_input("a control message is of kind {}", kind);
   if (topic > static_cast<std::uint8_t>(Topic::Other)) fail_input("a control message is of topic {}", topic);
   const int from = static_cast<int>(in.u32()), to = static_cast<int>(in.u32());
@@ -42,6 +42,19 @@ std::optional<DecodedFrame> decode_frame(std::string_view bytes) {
                                 .to = to,
                                 .body = std::string(in.raw(length))},
                       .bytes = kHead + length};
+}
+
+Frame to_frame(const Failure& failure, int from) {
+  constexpr std::size_t kMaxReason = 64 << 10;
+  return {.kind = failure.wrong_input ? Frame::Kind::WrongInput : Frame::Kind::Abort,
+          .from = from,
+          .body = failure.reason.substr(0, kMaxReason)};
+}
+
+std::optional<Failure> failure_in(const Frame& frame, const std::string& who) {
+  const bool wrong_input = frame.kind == Frame::Kind::WrongInput;
+  if (!wrong_input && frame.kind != Frame::Kind::Abort) return std::nullopt;
+  return Failure(who + frame.body, wrong_input);
 }
 
 std::string encode_lives(const std::vector<Life>& lives) {

@@ -25,6 +25,7 @@ struct Frame {
     Abort,    // to rank 0: why; from rank 0: who and why
     Left,     // to rank 0
     AllLeft,  // from rank 0
+    WrongInput,  // as Abort, where the reason is that the input is wrong
   } kind = Kind::Message;
   Topic topic = Topic::Other;
   int from = 0;
@@ -44,6 +45,10 @@ struct DecodedFrame {
 // The first frame of what has arrived; nothing: more must arrive. Throws InputError for what no frame begins
 // with.
 std::optional<DecodedFrame> decode_frame(std::string_view bytes);
+
+// To tell a failure, cut where it is too long; what is told, with `who` before it; nothing: another frame.
+Frame to_frame(const Failure& failure, int from);
+std::optional<Failure> failure_in(const Frame& frame, const std::string& who = {});
 
 // The body of a beat from rank 0: rank after rank.
 std::string encode_lives(const std::vector<Life>& lives);

@@ -14,11 +14,11 @@ Member::Member(Session& session, const Options& options, std::unique_ptr<Connect
       next_beat_(Clock::now()) {}
 
 void Member::own(Frame frame) {
-  if (session_.over() || reason_) return;
+  if (session_.over() || failure_) return;
   if (frame.kind == Frame::Kind::Message && frame.to == session_.rank())
     return session_.deliver(frame.from, frame.topic, std::move(frame.body));
-  if (frame.kind == Frame::Kind::Abort) {
-    reason_ = fmt::format("process {}: {}", session_.rank(), frame.body);
+  if (auto failure = failure_in(frame, fmt::format("process {}: ", session_.rank()))) {
+    failure_ = std::move(failure);
     verdict_until_ = Clock::now() + seconds(options_.verdict_s);
   }
   send(frame);
@@ -28,9 +28,9 @@ void Member::send(const Frame& frame) {
   if (center_) center_->queue(encoded(frame));
 }
 
-// With an own reason on the way to a rank 0 that is no more, the own stands.
-void Member::end(const std::string& reason) {
-  session_.end(reason_.value_or(reason));
+// With an own failure on the way to a rank 0 that is no more, the own stands.
+void Member::end(const Failure& failure) {
+  session_.end(failure_.value_or(failure));
 }
 
 void Member::handle(Frame frame) {
@@ -45,7 +45,8 @@ void Member::handle(Frame frame) {
     case Frame::Kind::Beat:
       return learn(decode_lives(frame.body));
     case Frame::Kind::Abort:
-      session_.end(frame.body);
+    case Frame::Kind::WrongInput:
+      session_.end(*failure_in(frame));
       return;
     case Frame::Kind::AllLeft:
       return session_.all_left();
@@ -99,13 +100,13 @@ Clock::time_point Member::tick(Clock::time_point now) {
   Clock::time_point next = std::min(next_beat_, heard_ + seconds(options_.silence_s));
   if (heard_ + seconds(options_.silence_s) <= now)
     end(fmt::format("process 0 has been silent for {} s", options_.silence_s));
-  if (!reason_) return next;
-  if (verdict_until_ <= now) end(*reason_);
+  if (!failure_) return next;
+  if (verdict_until_ <= now) end(*failure_);
   return std::min(next, verdict_until_);
 }
 
 std::vector<Connection*> Member::finish() {
-  if (reason_) end(*reason_);
+  if (failure_) end(*failure_);
   if (!center_) return {};
   return {center_.get()};
 }

@@ -27,14 +27,14 @@ class Member : public Party {
   void handle(Frame frame);
   void learn(const std::vector<Life>& lives);
   void send(const Frame& frame);
-  void end(const std::string& reason);
+  void end(const Failure& failure);
 
   Session& session_;
   const Options options_;
   std::unique_ptr<Connection> center_;  // none: it is over
   Clock::time_point heard_, next_beat_;
-  // This rank's own reason to abort, until rank 0 has said which stands.
-  std::optional<std::string> reason_;
+  // This rank's own, until rank 0 has said which stands.
+  std::optional<Failure> failure_;
   Clock::time_point verdict_until_;
 };
 

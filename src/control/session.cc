@@ -17,7 +17,7 @@ void Session::on(Topic topic, std::function<void(int, std::string_view)> handler
   place = std::move(handler);
 }
 
-void Session::on_abort(std::function<void(const std::string&)> handler) {
+void Session::on_abort(std::function<void(const Failure&)> handler) {
   const std::lock_guard lock(mutex_);
   TWOBW_ASSERT(!started_, "rank {}", rank_);
   on_abort_.push_back(std::move(handler));
@@ -35,7 +35,7 @@ void Session::start() {
 void Session::post(Frame frame) {
   {
     const std::lock_guard lock(mutex_);
-    if (reason_) return;
+    if (failure_) return;
     posted_.push_back(std::move(frame));
   }
   waker_.wake();
@@ -51,15 +51,15 @@ void Session::stop() {
 
 void Session::wait_begun() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return begun_ || reason_; });
+  changed_.wait(lock, [&] { return begun_ || failure_; });
   // An end after the beginning is told at start().
-  if (!begun_) throw RunError(*reason_);
+  if (!begun_) failure_->raise();
 }
 
 void Session::wait_all_left() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return all_left_ || reason_; });
-  if (!all_left_) throw RunError(*reason_);
+  changed_.wait(lock, [&] { return all_left_ || failure_; });
+  if (!all_left_) failure_->raise();
 }
 
 std::vector<Life> Session::lives() const {
@@ -108,9 +108,7 @@ void Session::deliver(int from, Topic topic, std::string body) {
 
 void Session::hand_on(const Held& message) {
   if (over()) return;
-  const auto abort = [&](std::string why) {
-    post({.kind = Frame::Kind::Abort, .from = rank_, .body = std::move(why)});
-  };
+  const auto abort = [&](const Failure& failure) { post(to_frame(failure, rank_)); };
   const auto& handler = handlers_[static_cast<std::size_t>(message.topic)];
   if (!handler) {
     return abort(fmt::format("process {} sent a message of topic {}, which has no handler", message.from,
@@ -131,15 +129,15 @@ void Session::begin() {
 
 void Session::all_left() {
   const std::lock_guard lock(mutex_);
-  if (!reason_) all_left_ = true;
+  if (!failure_) all_left_ = true;
   changed_.notify_all();
 }
 
-bool Session::end(const std::string& reason) {
+bool Session::end(const Failure& failure) {
   {
     const std::lock_guard lock(mutex_);
-    if (reason_ || all_left_) return false;
-    reason_ = reason;
+    if (failure_ || all_left_) return false;
+    failure_ = failure;
     changed_.notify_all();
   }
   if (hears_) tell_abort();
@@ -147,19 +145,19 @@ bool Session::end(const std::string& reason) {
 }
 
 void Session::tell_abort() {
-  const std::optional<std::string> why = reason();
+  const std::optional<Failure> why = failure();
   if (!why || std::exchange(told_, true)) return;
   for (const auto& handler : on_abort_) handler(*why);
 }
 
 bool Session::over() const {
   const std::lock_guard lock(mutex_);
-  return reason_ || all_left_;
+  return failure_ || all_left_;
 }
 
-std::optional<std::string> Session::reason() const {
+std::optional<Failure> Session::failure() const {
   const std::lock_guard lock(mutex_);
-  return reason_;
+  return failure_;
 }
 
 void Session::heard(int rank, Clock::time_point when) {

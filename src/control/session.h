@@ -24,12 +24,12 @@ class Session {
 
   // For callers.
   void on(Topic topic, std::function<void(int, std::string_view)> handler);
-  void on_abort(std::function<void(const std::string&)> handler);
+  void on_abort(std::function<void(const Failure&)> handler);
   void start();
   void post(Frame frame);
   void stop();
-  void wait_begun();     // throws RunError where it ends before all ranks are there
-  void wait_all_left();  // throws RunError after an abort
+  void wait_begun();     // raises the failure where it ends before all ranks are there
+  void wait_all_left();  // and after an abort
   std::vector<Life> lives() const;
 
   // For the control's thread.
@@ -40,10 +40,10 @@ class Session {
   void deliver(int from, Topic topic, std::string body);
   void begin();
   void all_left();
-  // The first reason stays; false: there is one, or the run has ended well.
-  bool end(const std::string& reason);
+  // The first failure stays; false: there is one, or the run has ended well.
+  bool end(const Failure& failure);
   bool over() const;
-  std::optional<std::string> reason() const;
+  std::optional<Failure> failure() const;
   void heard(int rank, Clock::time_point when);
   void has_left(int rank);
 
@@ -66,12 +66,12 @@ class Session {
   std::condition_variable changed_;
   std::vector<Frame> posted_;
   std::vector<Sign> signs_;
-  std::optional<std::string> reason_;
+  std::optional<Failure> failure_;
   bool started_ = false, stopping_ = false, begun_ = false, all_left_ = false;
   // Set before start(), then of the control's thread alone.
   std::array<std::function<void(int, std::string_view)>, static_cast<std::size_t>(Topic::Other) + 1>
       handlers_;
-  std::vector<std::function<void(const std::string&)>> on_abort_;
+  std::vector<std::function<void(const Failure&)>> on_abort_;
   std::deque<Held> held_;
   bool hears_ = false, told_ = false;
 };

@@ -19,7 +19,7 @@ void TcpControl::on(Topic topic, std::function<void(int from, std::string_view b
   session_.on(topic, std::move(handler));
 }
 
-void TcpControl::on_abort(std::function<void(const std::string& reason)> handler) {
+void TcpControl::on_abort(std::function<void(const Failure& failure)> handler) {
   session_.on_abort(std::move(handler));
 }
 
@@ -38,9 +38,8 @@ void TcpControl::send_to_others(Topic topic, std::string body) {
   post(kOthers, topic, std::move(body));
 }
 
-void TcpControl::abort(const std::string& reason) {
-  constexpr std::size_t kMaxReason = 64 << 10;
-  session_.post({.kind = Frame::Kind::Abort, .from = rank(), .body = reason.substr(0, kMaxReason)});
+void TcpControl::abort(const Failure& failure) {
+  session_.post(to_frame(failure, rank()));
 }
 
 void TcpControl::leave() {

@@ -22,11 +22,11 @@ class TcpControl : public Control {
   int rank() const override { return session_.rank(); }
   int size() const override { return session_.size(); }
   void on(Topic topic, std::function<void(int from, std::string_view body)> handler) override;
-  void on_abort(std::function<void(const std::string& reason)> handler) override;
+  void on_abort(std::function<void(const Failure& failure)> handler) override;
   void start() override { session_.start(); }
   void send(int to, Topic topic, std::string body) override;
   void send_to_others(Topic topic, std::string body) override;
-  void abort(const std::string& reason) override;
+  void abort(const Failure& failure) override;
   std::vector<Life> lives() const override { return session_.lives(); }
   void leave() override;
 

@@ -23,7 +23,7 @@ GpuLinks::GpuLinks(transport::Processes& processes, const device::Device& device
                       [this](const std::string&, const std::exception_ptr& failure) { fail(failure); });
   const int number = processes_.attach({.on_message = [](auto, int, std::string_view) {},
                                         .on_abort =
-                                            [this](const std::string&) {
+                                            [this](const control::Failure&) {
                                               hub_.cancel();
                                               paths_->abort();
                                             }});

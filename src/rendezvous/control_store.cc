@@ -17,7 +17,7 @@ struct ControlStore::Values {
   std::mutex mutex;
   std::condition_variable changed;
   std::map<std::string, Bytes> by_key;
-  std::optional<std::string> reason;  // of an abort
+  std::optional<control::Failure> failure;  // after an abort
 
   void set(const std::string& key, Bytes value) {
     std::lock_guard lock(mutex);
@@ -44,9 +44,9 @@ ControlStore::ControlStore(control::Control& control, std::chrono::milliseconds 
     const std::string key = reader.take_text();
     values->set(key, reader.take_list<std::uint8_t>());
   });
-  control.on_abort([values = values_](const std::string& reason) {
+  control.on_abort([values = values_](const control::Failure& failure) {
     std::lock_guard lock(values->mutex);
-    values->reason = reason;
+    values->failure = failure;
     values->changed.notify_all();
   });
 }
@@ -77,14 +77,14 @@ void ControlStore::wait(const std::vector<std::string>& keys) {
 
 void ControlStore::wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) {
   std::unique_lock lock(values_->mutex);
-  const auto done = [&] { return values_->has(keys) || values_->reason; };
+  const auto done = [&] { return values_->has(keys) || values_->failure; };
   if (timeout == kNoTimeout) {
     values_->changed.wait(lock, done);
   } else {
     values_->changed.wait_for(lock, timeout, done);
   }
   if (values_->has(keys)) return;
-  if (values_->reason) throw RunError(*values_->reason);
+  if (values_->failure) values_->failure->raise();
   const auto missing =
       std::ranges::find_if(keys, [this](const std::string& key) { return !values_->by_key.contains(key); });
   fail_run("another process has not told within {:g} s how it is reached ('{}')",

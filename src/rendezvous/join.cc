@@ -111,7 +111,7 @@ std::shared_ptr<transport::Processes> join(const launch::World& world, const Net
     processes->set_wires(connect_wires(
         {.store = store, .rank = world.rank, .size = world.size, .address = address, .timeout = arrival}));
   } catch (const std::exception& error) {
-    processes->abort(error.what());
+    processes->abort(control::Failure::of(error));
     throw;
   }
   return processes;

@@ -20,7 +20,7 @@ namespace twobw::runtime {
 
 class Exchange {
  public:
-  using OnAbort = std::function<void(const std::string& reason)>;
+  using OnAbort = std::function<void(const control::Failure& failure)>;
 
   // Before any worker runs; all that is passed by reference outlives it. `observer` is told of the reports of
   // all processes where this one is rank 0. `owners`: as of `norms`.

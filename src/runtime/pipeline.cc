@@ -58,7 +58,7 @@ void Pipeline::fail(const std::string& who, const std::exception_ptr& failure) {
   {
     std::lock_guard lock(failure_mutex_);
     if (failures_.empty()) report_ = std::move(at);
-    failures_.push_back({message, stuck});
+    failures_.push_back({.message = message, .stuck = stuck});
     hub_.cancel();
     failed_.notify_all();
   }
@@ -77,11 +77,11 @@ void Pipeline::fail_link(const std::string& name, const std::exception_ptr& fail
   }
 }
 
-void Pipeline::fail_from_afar(const std::string& reason) {
+void Pipeline::fail_from_afar(const control::Failure& failure) {
   std::string at = report();
   std::lock_guard lock(failure_mutex_);
   if (failures_.empty()) report_ = std::move(at);
-  failures_.push_back({reason, false});
+  failures_.push_back({.message = failure.reason, .wrong_input = failure.wrong_input});
   hub_.cancel();
   if (gpu_paths_) gpu_paths_->abort();
   failed_.notify_all();
@@ -137,6 +137,7 @@ void Pipeline::run() {
   ended_ = failures_.empty();
   if (ended_) return;
   const Failure& first = failures_.front();
+  if (first.wrong_input) throw InputError(first.message);
   const std::string at = report_.substr(0, report_.find_last_not_of('\n') + 1);
   if (first.stuck) fail_run("the pipeline is stuck; {}; the workers were at:\n{}", first.message, at);
   if (setup_.processes) fail_run("{}; the workers here were at:\n{}", first.message, at);

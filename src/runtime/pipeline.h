@@ -69,6 +69,7 @@ class Pipeline {
   struct Failure {
     std::string message;
     bool stuck = false;
+    bool wrong_input = false;  // as another process has found
   };
   // Both ends of a link; none where it is in another process.
   struct Ends {
@@ -97,7 +98,7 @@ class Pipeline {
   std::string report() const;
   void fail(const std::string& who, const std::exception_ptr& failure);
   void fail_link(const std::string& name, const std::exception_ptr& failure);
-  void fail_from_afar(const std::string& reason);
+  void fail_from_afar(const control::Failure& failure);
 
   const Config& config_;
   const models::Model& model_;

@@ -10,8 +10,8 @@
 
 namespace twobw::transport {
 
-// Does the work. What it throws is thrown here, after the others have been told why; a wait that was ended
-// for a failure elsewhere as a RunError with the reason. `processes` may be null: there are no others.
+// Does the work. What it throws is thrown here, after the others have been told why; where a wait was ended for
+// a failure elsewhere, that is raised. `processes` may be null: there are no others.
 template <typename Work>
 auto abort_on_failure(Processes* processes, Work work) {
   try {
@@ -19,11 +19,9 @@ auto abort_on_failure(Processes* processes, Work work) {
   } catch (const Cancelled& cancelled) {
     if (processes == nullptr) throw;
     processes->abort(cancelled.what());  // of no effect but where nobody has
-    throw RunError(processes->abort_reason());
+    processes->failure()->raise();
   } catch (const std::exception& error) {
-    // LibTorch appends a stack trace from the second line on.
-    const std::string what = error.what();
-    if (processes != nullptr) processes->abort(what.substr(0, what.find('\n')));
+    if (processes != nullptr) processes->abort(control::Failure::of(error));
     throw;
   }
 }

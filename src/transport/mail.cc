@@ -13,7 +13,7 @@ struct Mail::Box {
   std::mutex mutex;
   std::condition_variable changed;
   std::map<int, std::deque<std::string>> words;  // by sender
-  std::optional<std::string> reason;             // of the abort
+  std::optional<control::Failure> failure;       // once the run is aborted
 };
 
 Mail::Mail(control::Control& control, control::Topic topic)
@@ -43,9 +43,9 @@ std::optional<std::string> Mail::take(int from) {
 
 std::string Mail::receive(int from) {
   std::unique_lock lock(box_->mutex);
-  box_->changed.wait(lock, [&] { return !box_->words[from].empty() || box_->reason; });
+  box_->changed.wait(lock, [&] { return !box_->words[from].empty() || box_->failure; });
   std::optional<std::string> word = take(from);
-  if (!word) throw RunError(*box_->reason);
+  if (!word) box_->failure->raise();
   return *std::move(word);
 }
 
@@ -54,9 +54,9 @@ std::optional<std::string> Mail::poll(int from) {
   return take(from);
 }
 
-void Mail::end(const std::string& reason) {
+void Mail::end(const control::Failure& failure) {
   std::lock_guard lock(box_->mutex);
-  if (!box_->reason) box_->reason = reason;
+  if (!box_->failure) box_->failure = failure;
   box_->changed.notify_all();
 }
 

@@ -17,13 +17,13 @@ class Mail {
   // Never block.
   void send(int to, std::string body);
   void send_to_others(std::string body);
-  // The next word of that process, in the order of its sends; waits for it. Throws RunError with the reason
-  // once the run is aborted.
+  // The next word of that process, in the order of its sends; waits for it. Raises the failure once the
+  // run is aborted.
   std::string receive(int from);
   // The same without waiting.
   std::optional<std::string> poll(int from);
   // The run is aborted: ends the waits.
-  void end(const std::string& reason);
+  void end(const control::Failure& failure);
 
  private:
   struct Box;

@@ -8,7 +8,7 @@ Processes::Processes(std::unique_ptr<control::Control> control)
     : control_(std::move(control)), mail_(*control_, Topic::Plan) {
   for (const Topic topic : {Topic::Gate, Topic::Norms, Topic::Update, Topic::Evaluation, Topic::Other})
     control_->on(topic, [this, topic](int from, std::string_view bytes) { handle(topic, from, bytes); });
-  control_->on_abort([this](const std::string& reason) { handle_abort(reason); });
+  control_->on_abort([this](const control::Failure& failure) { handle_abort(failure); });
 }
 
 Processes::~Processes() = default;
@@ -16,7 +16,7 @@ Processes::~Processes() = default;
 void Processes::set_wires(Wires wires) {
   std::lock_guard lock(mutex_);
   wires_ = std::move(wires);
-  if (aborted_) end_waits();
+  if (failure_) end_waits();
 }
 
 int Processes::attach(Receiver receiver) {
@@ -24,7 +24,7 @@ int Processes::attach(Receiver receiver) {
   TWOBW_ASSERT(!receiver_, "a pipeline between processes before the last one is gone");
   receiver_ = std::move(receiver);
   const int number = pipelines_++;
-  if (aborted_) receiver_->on_abort(reason_);
+  if (failure_) receiver_->on_abort(*failure_);
   while (!early_.empty() && early_.front().pipeline == number) {
     const Message& message = early_.front();
     receiver_->on_message(message.topic, message.from, message.body);
@@ -69,24 +69,23 @@ void Processes::end_waits() {
   }
 }
 
-void Processes::handle_abort(const std::string& reason) {
+void Processes::handle_abort(const control::Failure& failure) {
   std::lock_guard lock(mutex_);
-  if (aborted_) return;
-  aborted_ = true;
-  reason_ = reason;
+  if (failure_) return;
+  failure_ = failure;
   end_waits();
-  mail_.end(reason);
-  if (receiver_) receiver_->on_abort(reason);
+  mail_.end(failure);
+  if (receiver_) receiver_->on_abort(failure);
 }
 
-std::string Processes::abort_reason() const {
+std::optional<control::Failure> Processes::failure() const {
   std::lock_guard lock(mutex_);
-  return reason_;
+  return failure_;
 }
 
-void Processes::abort(const std::string& reason) {
-  control_->abort(reason);
-  handle_abort(reason);  // whether or not the control tells the one who aborts
+void Processes::abort(const control::Failure& failure) {
+  control_->abort(failure);
+  handle_abort(failure);  // whether or not the control tells the one who aborts
 }
 
 }  // namespace twobw::transport

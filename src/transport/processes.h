@@ -53,7 +53,7 @@ class Processes {
   // Called on a thread of the control's own, one at a time; must not block.
   struct Receiver {
     std::function<void(Topic topic, int from, std::string_view body)> on_message;
-    std::function<void(const std::string& reason)> on_abort;
+    std::function<void(const control::Failure& failure)> on_abort;
   };
   // Gives the number of the pipeline, the same in all processes. Hands over what came early.
   int attach(Receiver receiver);
@@ -64,9 +64,9 @@ class Processes {
   void send_to_others(Topic topic, std::string_view body);
 
   // Ends the run in all processes, and the waits for wires here. From any thread but a receiver's.
-  void abort(const std::string& reason);
-  // Why it was; empty: it was not.
-  std::string abort_reason() const;
+  void abort(const control::Failure& failure);
+  // Why it was; nothing: it was not.
+  std::optional<control::Failure> failure() const;
 
  private:
   struct Message {
@@ -77,13 +77,12 @@ class Processes {
   };
   void handle(Topic topic, int from, std::string_view bytes);
   void end_waits();
-  void handle_abort(const std::string& reason);
+  void handle_abort(const control::Failure& failure);
   std::string addressed(std::string_view body) const;
 
   mutable std::mutex mutex_;  // also while a receiver is told
   Wires wires_;
-  bool aborted_ = false;
-  std::string reason_;
+  std::optional<control::Failure> failure_;
   int pipelines_ = 0;  // attached so far
   std::optional<Receiver> receiver_;
   std::deque<Message> early_;

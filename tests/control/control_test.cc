@@ -104,7 +104,7 @@ TEST_P(ControlTest, AnAbortBeforeTheStartIsToldAtTheStart) {
   auto controls = make(2);
   controls[0]->abort("no data");
   EXPECT_EQ(Company::error_of([&] { controls[1]->leave(); }), "process 0: no data");
-  controls[1]->on_abort([&](const std::string& reason) { log.add(reason); });
+  controls[1]->on_abort([&](const Failure& failure) { log.add(failure.reason); });
   controls[1]->start();
   EXPECT_EQ(log.wait(1), Lines{"process 0: no data"});
 }
@@ -115,6 +115,15 @@ TEST_P(ControlTest, AnAbortEndsAllWithOneReason) {
     ranks[who].abort("the disk is full");
     ranks[who].abort("and so is the moon");
     ranks.expect_one_reason("process " + std::to_string(who) + ": the disk is full");
+  }
+}
+
+TEST_P(ControlTest, WrongInputOfOneIsWrongInputForAll) {
+  for (std::size_t who = 0; who < 3; ++who) {
+    Company ranks = company(3);
+    ranks[who].abort({"no such file", /*wrong_input=*/true});
+    for (const auto& control : ranks.controls) EXPECT_THROW(control->leave(), InputError);
+    ranks.expect_one_reason("process " + std::to_string(who) + ": no such file");
   }
 }
 

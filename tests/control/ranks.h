@@ -124,7 +124,7 @@ struct Company {
       controls[rank]->on(Topic::Other, [log = &logs[rank]](int from, std::string_view body) {
         log->add(std::to_string(from) + ": " + std::string(body));
       });
-      controls[rank]->on_abort([log = &aborts[rank]](const std::string& reason) { log->add(reason); });
+      controls[rank]->on_abort([log = &aborts[rank]](const Failure& failure) { log->add(failure.reason); });
       controls[rank]->start();
     }
   }

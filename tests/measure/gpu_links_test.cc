@@ -126,7 +126,7 @@ TEST(GpuLinks, AreMeasuredByTheOneWhoAsks) {
   // A pipeline that follows is the same one for all.
   for (int rank = 0; rank < 3; ++rank) {
     EXPECT_EQ(ranks[rank].attach(
-                  {.on_message = [](auto, int, std::string_view) {}, .on_abort = [](const std::string&) {}}),
+                  {.on_message = [](auto, int, std::string_view) {}, .on_abort = [](const control::Failure&) {}}),
               1);
     ranks[rank].detach();
   }
@@ -144,7 +144,7 @@ TEST(GpuLinks, EndWithTheRun) {
       return;
     }
     EXPECT_THROW(links.measure({0, 1}, 0.05), RunError);
-    EXPECT_NE(ranks[0].abort_reason().find("enough"), std::string::npos) << ranks[0].abort_reason();
+    EXPECT_NE(ranks[0].failure()->reason.find("enough"), std::string::npos) << ranks[0].failure()->reason;
   });
 }
 

@@ -39,11 +39,10 @@ class TopologyTest(ProcessesTest):
         self.assertEqual((planned.returncode, planned.stderr), (0, ""), planned.stdout)
 
     def test_wrong_input(self):
-        """A folder that is not there: all processes end, and the first says it."""
+        """A folder that is not there: all processes end as for wrong input, and the first says it."""
         job = self.start_ranks(2, "topology", "--output", "nowhere/c.yaml")
-        codes = job.wait(60)
-        self.assertNotIn(0, codes, job.everything())
-        self.assertIn("nowhere/c.yaml", job.errors(0))
+        self.assertEqual(job.wait(60), [2, 2], job.everything())
+        self.assertRegex(job.errors(0), r"\Atwobw: --output is 'nowhere/c\.yaml', which [^\n]+\n\Z")
         job.assert_no_orphans()
 
 

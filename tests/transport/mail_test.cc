@@ -52,6 +52,27 @@ TEST_F(MailTest, AFailureEndsTheWaitsOfOthersWithItsReason) {
   }
 }
 
+// As of process 0 before it sends its plan; what was sent before is still taken.
+TEST_F(MailTest, WrongInputOfOneIsWrongForThoseWhoWait) {
+  std::vector<std::string> refusals(3);
+  on_all_ranks(3, [&](int rank) {
+    Processes& processes = *ranks_[rank];
+    try {
+      abort_on_failure(&processes, [&] {
+        if (rank == 0) processes.mail().send_to_others("here");
+        if (rank == 0) fail_input("run_dir is a file");
+        EXPECT_EQ(processes.mail().receive(0), "here");
+        if (rank == 1) processes.wires().state->receive(0, 7, at::zeros({1}))->wait();
+        processes.mail().receive(0);
+      });
+    } catch (const InputError& error) {
+      refusals[rank] = error.what();
+    }
+  });
+  EXPECT_EQ(refusals[0], "run_dir is a file");
+  for (const int rank : {1, 2}) EXPECT_EQ(refusals[rank], "process 0: run_dir is a file");
+}
+
 TEST(AbortOnFailure, AloneItIsTheWorkAndNothingElse) {
   EXPECT_EQ(abort_on_failure(nullptr, [] { return 3; }), 3);
   EXPECT_THROW(abort_on_failure(nullptr, [] { fail_input("no"); }), InputError);

@@ -22,7 +22,7 @@ class Heard {
     return {
         .on_message = [this](Topic, int from,
                              std::string_view body) { add(std::to_string(from) + ": " + std::string(body)); },
-        .on_abort = [this](const std::string& reason) { add("abort: " + reason); }};
+        .on_abort = [this](const control::Failure& failure) { add("abort: " + failure.reason); }};
   }
   Strings await(std::size_t count) {
     std::unique_lock lock(mutex_);
