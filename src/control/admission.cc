@@ -56,14 +56,16 @@ bool Center::serve_stranger(Stranger& stranger, short events) {
 }
 
 bool Center::admit(Stranger& stranger, const Hello& hello) {
-  std::optional<std::string> reason = session_.reason();
-  if (!reason) reason = objection(hello, *stranger.connection);
-  if (reason) {
+  std::optional<Failure> failure = session_.failure();
+  if (!failure) {
+    if (const auto reason = objection(hello, *stranger.connection)) failure = *reason;
+  }
+  if (failure) {
     stranger.refused = true;
     stranger.until = Clock::now() + seconds(options_.farewell_s);
-    stranger.connection->queue(encoded({.kind = Frame::Kind::Refused, .body = *reason}));
+    stranger.connection->queue(encoded(to_frame(*failure, 0)));
     // Before the run begins it is a rank that would be missing; afterwards somebody else's mistake.
-    if (!begun_) end(*reason);
+    if (!begun_) end(*failure);
     return true;
   }
   Peer& member = members_[static_cast<std::size_t>(hello.rank)];

@@ -47,7 +47,7 @@ void Center::begin_if_complete() {
 void Center::handle(int from, Frame frame) {
   if (session_.over()) return;
   const bool known = frame.from == from && frame.to < session_.size();
-  switch (known ? frame.kind : Frame::Kind::Refused) {
+  switch (known ? frame.kind : Frame::Kind::Accepted) {
     case Frame::Kind::Message:
       return relay(from, std::move(frame));
     case Frame::Kind::Beat:

@@ -30,7 +30,7 @@ std::optional<DecodedFrame> decode_frame(std::string_view bytes) {
   const std::uint8_t kind = in.u8(), topic = in.u8();
   if (length > kMaxBody)
     fail_input("a control message announces {} bytes; at most {} are allowed", length, kMaxBody);
-  if (kind > static_cast<std::uint8_t>(Frame::Kind::WrongInput))
+  if (kind > static_cast<std::uint8_t>(Frame::Kind::AllLeft))
     fail_input("a control message is of kind {}", kind);
   if (topic > static_cast<std::uint8_t>(Topic::Other)) fail_input("a control message is of topic {}", topic);
   const int from = static_cast<int>(in.u32()), to = static_cast<int>(in.u32());

@@ -17,15 +17,14 @@ inline constexpr int kOthers = -1;  // as `to`: all ranks but the sender
 
 struct Frame {
   enum class Kind : std::uint8_t {
-    Accepted,  // the body of these three is empty or a reason; rank 0 to another
-    Refused,
-    Begin,    // all ranks are there
-    Message,  // any rank to any
-    Beat,     // a sign of life; from rank 0 with those of all ranks
-    Abort,    // to rank 0: why; from rank 0: who and why
-    Left,     // to rank 0
-    AllLeft,  // from rank 0
+    Accepted,    // rank 0 to another
     WrongInput,  // as Abort, where the reason is that the input is wrong
+    Begin,       // all ranks are there
+    Message,     // any rank to any
+    Beat,        // a sign of life; from rank 0 with those of all ranks
+    Abort,       // to rank 0: why; from rank 0: who and why, also to one that is not let in
+    Left,        // to rank 0
+    AllLeft,     // from rank 0
   } kind = Kind::Message;
   Topic topic = Topic::Other;
   int from = 0;

@@ -53,13 +53,14 @@ bool shake_hands(Connection& connection, const Meeting& meeting, Clock::time_poi
   while (open && wait_for(connection.get(), connection.polled().events, until)) {
     open = connection.write();
     open = connection.read() && open;
+    std::optional<Frame> frame;
     try {
-      const auto frame = connection.next_frame();
+      frame = connection.next_frame();
       if (!frame) continue;
-      if (frame->kind == Frame::Kind::Refused) throw RunError(frame->body);
-      if (frame->kind == Frame::Kind::Accepted) return true;
-    } catch (const InputError&) {
+    } catch (const InputError&) {  // no frame
     }
+    if (frame && frame->kind == Frame::Kind::Accepted) return true;
+    if (const auto refusal = frame ? failure_in(*frame) : std::nullopt) refusal->raise();
     why = "what listens there is not process 0 of a run";
     return false;
   }

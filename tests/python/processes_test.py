@@ -91,6 +91,18 @@ class LaunchersTest(ProcessesTest):
                 self.assertEqual(job.errors(0).count("\n"), 1, job.everything())
                 self.assertFalse((self.folder / "run").exists())
 
+    def test_wrong_input_that_rank_0_alone_finds(self):
+        """The others have joined by then, and wait for its plan: they end with its exit code."""
+        for command, settings in (("train", {"run_dir": "a-file"}), ("train", {"resume": "nowhere"}),
+                                  ("train", {"model.from": "nowhere"})):
+            with self.subTest(command=command, **settings):
+                (self.folder / "a-file").write_text("")
+                settings = {key: self.folder / name for key, name in settings.items()}
+                job = self.start_ranks(2, command, settings={**TINY, "pipeline.stages": 2, **settings})
+                self.assertEqual(job.wait(30), [2, 2], job.everything())
+                self.assertEqual(job.errors(0).count("\n"), 1, job.everything())
+                self.assertIn(str(*settings.values()), job.errors(0))
+
     def test_ranks_that_were_given_different_configurations(self):
         given = [{**TINY, "train.seed": seed, "run_dir": self.folder / "run"} for seed in (0, 1)]
         job = self.start_ranks(2, "train", settings=given)
