@@ -49,7 +49,8 @@ double hold_of_tie(const Setting& setting, const TieSetting& at, const StageTimi
   const double to_last = at.needed_at < m ? back + (m - at.needed_at) * at.pace : (back + m * at.pace) / 2;
   const bool late = setting.shape.replicas > 1 && at.needed_at >= at.in_flight;
   if (late) return to_last;
-  const double forth = first.tie + at.in_flight * passing + first.step + way.forth + first.backward;
+  const double beside = std::min(first.tie + at.in_flight * passing, shared + passing);
+  const double forth = beside + first.step + way.forth + first.backward;
   const double to_first =
       at.in_flight <= m ? forth + (m - at.in_flight) * at.pace : (forth + (m - 1) * at.pace) / 2;
   return std::max(to_first, to_last);

@@ -9,6 +9,7 @@
 
 #include "planner/costs/simulation.h"
 #include "planner/search/bounds.h"
+#include "planner/search/climb.h"
 
 namespace twobw::planner {
 namespace {
@@ -40,12 +41,8 @@ double ratio(const Plan& plan, const Plan& best) {
                    : plan.sequences_per_s / best.sequences_per_s;
 }
 
-// What simulations take, in microbatches of one update on all stages. Beside the candidates' best plans so
-// much is affordable in all.
-double work_of(const Plan& plan) {
-  return static_cast<double>(plan.stages.size()) * plan.shape.microbatches;
-}
-constexpr double kAffordable = 1.2e5;
+// Work of simulations (climb.h) that is affordable beside the candidates' best plans, and of climbs.
+constexpr double kAffordable = 1.2e5, kClimbs = 1e4;
 
 // Another plan of a candidate that fits.
 struct Other {
@@ -58,6 +55,10 @@ bool same_plan(const Plan& a, const Plan& b) {
     return x.last_layer == y.last_layer && x.nodes == y.nodes && x.recompute == y.recompute;
   };
   return a.shape == b.shape && std::ranges::equal(a.stages, b.stages, same_stage);
+}
+
+double hoped(const Other& other) {
+  return other.estimate->hoped_tokens_per_s();
 }
 
 // Each of them once.
@@ -82,7 +83,6 @@ std::vector<Other> others_of(std::vector<Candidate>& candidates) {
 void simulate_others(const Problem& problem, int count, double work, std::vector<Candidate>& candidates) {
   std::vector<Other> by_all = others_of(candidates), by_least = by_all;
   const auto rate = [](const Other& other) { return other.estimate->plan.tokens_per_s; };
-  const auto hoped = [](const Other& other) { return other.estimate->hoped_tokens_per_s(); };
   std::ranges::stable_sort(by_all, std::greater(), rate);
   std::ranges::stable_sort(by_least, std::greater(), hoped);
   double best = candidates.front().best->plan.simulated_tokens_per_s;
@@ -103,6 +103,35 @@ void simulate_others(const Problem& problem, int count, double work, std::vector
     if (all) simulate(by_all[i]);
     if (least) simulate(by_least[i]);
     if (!all && !least) break;
+  }
+}
+
+// From the best plan of every candidate that comes near the best of all, then from others, those first that
+// promise most.
+void climb_from_best(const Problem& problem, std::vector<Candidate>& candidates) {
+  constexpr double near = 0.8;
+  double work = kClimbs, best = candidates.front().best->plan.simulated_tokens_per_s;
+  const auto climb_from = [&](Estimate& start) {
+    double& rate = start.plan.simulated_tokens_per_s;
+    if (rate >= near * best) climb(problem, start, work);
+    best = std::max(best, rate);
+  };
+  for (Candidate& candidate : candidates) {
+    if (candidate.standing == Standing::Slower) climb_from(*candidate.best);
+  }
+  std::vector<Other> others = others_of(candidates);
+  std::ranges::stable_sort(others, std::greater(), hoped);
+  for (const Other& other : others) {
+    Estimate start = *other.estimate;
+    if (start.plan.simulated_tokens_per_s == 0) {
+      work -= work_of(start.plan);
+      if (work <= 0) return;
+      start.plan.simulated_tokens_per_s = simulated_tokens_per_s(problem, start.plan);
+    }
+    climb_from(start);
+    Estimate& known = *other.candidate->best;
+    if (start.plan.simulated_tokens_per_s > known.plan.simulated_tokens_per_s * (1 + kSame))
+      std::swap(start, known);
   }
 }
 
@@ -129,6 +158,8 @@ void simulate_best(const Problem& problem, int count, std::vector<Candidate>& ca
   };
   sort();
   simulate_others(problem, 4 * count, work, candidates);
+  sort();
+  climb_from_best(problem, candidates);
   sort();
 }
 

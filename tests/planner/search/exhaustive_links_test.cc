@@ -68,10 +68,11 @@ Best best_by_simulation(const Problem& problem) {
   return best;
 }
 
-// In these problems the plan that is best where every stage has links to itself is more than 2% slower than
-// the best. Layers differ by 40 times in what they send, those of models hardly.
+// Of the problems that are decided by links, those where the plan that is best with links of one's own is
+// more than 2% slower than the best, none is missed by as much; of all of them hardly any. Layers differ by
+// 40 times in what they send, those of models hardly.
 TEST(Exhaustive, WithSharedLinksNearlyAllBestPlansAreFound) {
-  int decided = 0, missed = 0;
+  int problems = 0, missed = 0, decided = 0, missed_of_decided = 0;
   double worst = 1;
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     const Problem problem = problem_on_slow_network(seed);
@@ -80,16 +81,20 @@ TEST(Exhaustive, WithSharedLinksNearlyAllBestPlansAreFound) {
     const Best without = best_by_simulation(apart);
     if (without.plan.stages.size() < 2) continue;
     const Best best = best_by_simulation(problem);
-    if (simulated_tokens_per_s(problem, without.plan) > 0.98 * best.rate) continue;
-    ++decided;
+    const bool by_links = simulated_tokens_per_s(problem, without.plan) <= 0.98 * best.rate;
     const SearchResult result = search(problem);
     const double part = simulated_tokens_per_s(problem, result.best->plan) / best.rate;
     worst = std::min(worst, part);
-    if (part < 0.98) ++missed;
+    ++problems;
+    decided += by_links;
+    missed += part < 0.98;
+    missed_of_decided += by_links && part < 0.98;
   }
+  EXPECT_GE(problems, 500);
+  EXPECT_LE(missed, problems / 50);
   EXPECT_GE(decided, 70);
-  EXPECT_LE(missed, decided / 4);
-  EXPECT_GT(worst, 0.85);
+  EXPECT_EQ(missed_of_decided, 0);
+  EXPECT_GT(worst, 0.9);
 }
 
 // What stages wait for on links is known only of plans that were found without it. Where that might hide the
