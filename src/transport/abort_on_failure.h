@@ -10,8 +10,8 @@
 
 namespace twobw::transport {
 
-// Does the work. What it throws is thrown here, after the others have been told why; where a wait was ended for
-// a failure elsewhere, that is raised. `processes` may be null: there are no others.
+// Does the work. What it throws is thrown here, after the others have been told why; where a wait was ended
+// for a failure elsewhere, that is raised. `processes` may be null: there are no others.
 template <typename Work>
 auto abort_on_failure(Processes* processes, Work work) {
   try {

@@ -125,8 +125,8 @@ TEST(GpuLinks, AreMeasuredByTheOneWhoAsks) {
   EXPECT_EQ(ways.size(), 4u);  // there and back, each by its own
   // A pipeline that follows is the same one for all.
   for (int rank = 0; rank < 3; ++rank) {
-    EXPECT_EQ(ranks[rank].attach(
-                  {.on_message = [](auto, int, std::string_view) {}, .on_abort = [](const control::Failure&) {}}),
+    EXPECT_EQ(ranks[rank].attach({.on_message = [](auto, int, std::string_view) {},
+                                  .on_abort = [](const control::Failure&) {}}),
               1);
     ranks[rank].detach();
   }

@@ -17,8 +17,8 @@
 // out and says so. Every candidate gets a good plan first; then only what may still come near the best of
 // all (SearchOptions::near; 2bw with two gradient buffers 10%) is looked at until no plan can be better. What
 // stages do to each other over shared links is known only of plans that were found: of those, the best for
-// every number of stages and the best by formulas that say less of links, the best by simulation is taken, and
-// plans near it that are better yet (climb.h).
+// every number of stages and the best by formulas that say less of links, the best by simulation is taken,
+// and plans near it that are better yet (climb.h).
 #pragma once
 
 #include "planner/search/candidates.h"
