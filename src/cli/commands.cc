@@ -40,14 +40,14 @@ constexpr Command kCommands[] = {
     {"checkpoint", "List, verify, show or compare the checkpoints of a run",
      "twobw checkpoint verify runs/default", "compare every checksum of a run's checkpoints", add_checkpoint},
     {"eval", "Evaluate a trained model: loss, perplexity, accuracy and the like", "twobw eval runs/default",
-     "what a model is worth on its validation data", add_eval},
+     "what a model is worth on its validation data", add_eval, /*in_processes=*/false, /*yields_cores=*/true},
     {"generate", "Continue prompts with a trained model", "twobw generate runs/default",
-     "write text with a trained model", add_generate},
+     "write text with a trained model", add_generate, /*in_processes=*/false, /*yields_cores=*/true},
     {"export", "Write a trained model as Hugging Face's transformers reads it",
      "twobw export runs/default runs/exported", "make a folder for from_pretrained", add_export},
     {"embed", "Turn every text of a file into a vector, by a BERT",
      "twobw embed minilm --texts lines.txt --out vectors.jsonl", "write the embedding of every line",
-     add_embed},
+     add_embed, /*in_processes=*/false, /*yields_cores=*/true},
 };
 
 }  // namespace

@@ -21,6 +21,10 @@ struct Command {
   // Adds the options; the callback sets the exit code. Null: this program does not have it.
   void (*add)(CLI::App& command, int& exit_code);
   bool in_processes = false;  // whether a launcher may start several processes of it
+  // Whether threads of one loop wait for each other without spinning for long: where other programs use the
+  // cores too, short loops otherwise take ten times as long. Training keeps OpenMP's way, the fastest on
+  // cores of its own.
+  bool yields_cores = false;
 };
 
 // In the order of the help.

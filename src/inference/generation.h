@@ -46,9 +46,6 @@ struct GenerationEvents {
 // another document, or of a line.
 Prompt encode_prompt(const tokenizer::Tokenizer& tokenizer, const std::string& text);
 
-// Tokens that end a text: those of generation_config.json or config.json, else the tokenizer's (null: none).
-std::vector<std::int64_t> end_tokens(const ModelSource& source, const tokenizer::Tokenizer* tokenizer);
-
 // `tokenizer` may be null. When model.context is full, every further token is computed from the last
 // model.context ones anew. Throws InputError for a model that does not generate, and for prompts that have no
 // token, one that the model does not know, or more than model.context.

@@ -1,6 +1,8 @@
 #include "inference/prompts.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <sstream>
 #include <string_view>
 
@@ -27,8 +29,9 @@ GivenPrompt prompt_in_json(const std::string& line, const std::string& place) {
   if (!value.is_object() || !value.contains("ids") || !value["ids"].is_array())
     fail_input("'{}' has neither a text 'prompt' nor a list 'ids'", place);
   for (const nlohmann::json& id : value["ids"]) {
-    if (!id.is_number_integer())
-      fail_input("'{}' has {} among its ids; they must be whole numbers", place, shown_name(id.dump()));
+    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+    if (!id.is_number_integer() || !(id >= 0 && id <= kMost))
+      fail_input("'{}' has {} among its ids; they must be numbers of tokens", place, shown_name(id.dump()));
     prompt.ids.push_back(id.get<std::int64_t>());
   }
   if (prompt.ids.empty()) fail_input("'{}' has no ids; give at least one", place);

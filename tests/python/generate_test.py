@@ -11,7 +11,7 @@ from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCaus
                           Qwen3Config, Qwen3ForCausalLM)
 
 from model_folders import FolderTestCase
-from support import ROOT, TINY, words
+from support import ROOT, TINY, twobw, words
 
 CONTEXT = 40
 GPT2 = {"vocab_size": 97, "n_positions": CONTEXT, "n_embd": 30, "n_layer": 2, "n_head": 3, "bos_token_id": None,
@@ -65,6 +65,33 @@ class GenerateTest(FolderTestCase):
                     for line, ids in zip(lines, expected, strict=True):
                         self.assertEqual(line["finish"], "end" if ids[-1] == eos else "length")
 
+    def test_generation_config(self):
+        """What it says stands where the command line says nothing."""
+        [model] = [model for name, model in models(7) if name == "qwen2"]
+        folder = self.save(model)
+        plain = [greedy(model, prompt, 12) for prompt in PROMPTS]
+        model.generation_config.repetition_penalty = 1.3
+        penalized = [greedy(model, prompt, 12) for prompt in PROMPTS]
+        self.assertNotEqual(plain, penalized)
+        model.generation_config.save_pretrained(folder)
+        options = ["--tokens", 12, *self.given()]
+        ids = lambda *more: [line["ids"] for line in self.generate(folder, *options, *more)]
+        self.assertEqual(ids("--temperature", 0), penalized)
+        self.assertEqual(ids("--temperature", 0, "--repetition-penalty", 1), plain)
+        path = folder / "generation_config.json"
+        config = {**json.loads(path.read_text()), "do_sample": True, "temperature": 0.6, "top_k": 1, "top_p": 0.9}
+        path.write_text(json.dumps(config))
+        self.assertEqual(ids(), penalized)  # of the likeliest token alone
+        self.assertNotEqual(ids("--top-k", 0, "--top-p", 1, "--temperature", 3), penalized)
+        path.write_text(json.dumps({**config, "num_beams": 4, "min_length": 0, "forced_eos_token_id": 3}))
+        process = twobw("generate", folder, *options)
+        self.assertEqual((process.returncode, process.stderr), (
+            0, "twobw: generation_config.json asks for num_beams, forced_eos_token_id, which generate does not do\n"))
+        for key, value in (("repetition_penalty", -1), ("temperature", "hot"), ("top_p", 1.5), ("top_k", -1)):
+            path.write_text(json.dumps({**config, key: value}))
+            self.assertIn(f"generation_config.json' has {key} {json.dumps(value)}", self.refused(
+                "generate", folder, "--ids", "1"))
+
     def test_a_prompt_does_not_depend_on_the_others(self):
         """Nor on how many are computed at once, nor on the stages; but on its number, the seed and the options."""
         [model] = [model for name, model in models(None) if name == "qwen3"]
@@ -107,6 +134,8 @@ class GenerateTest(FolderTestCase):
                 (["--ids", "1", "--top-p", "1.5"], ["--top-p is 1.5"]),
                 (["--ids", "1", "--top-k", "-1"], ["--top-k is -1"]),
                 (["--ids", "1", "--repetition-penalty", "0"], ["--repetition-penalty is 0"]),
+                (["--ids", "1", "--temperature", "inf"], ["--temperature is inf", "finite"]),
+                (["--ids", "1", "--repetition-penalty", "inf"], ["--repetition-penalty is inf"]),
                 (["--ids", "1", "--batch", "0"], ["--batch is 0"]),
                 (["--ids", "1", "--tokens", "0"], ["--tokens", "is 0"]),
                 (["--ids", "1", "--beam", "4"], ["--beam"]),

@@ -4,13 +4,16 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <limits>
 #include <memory>
+#include <optional>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/commands.h"
 #include "device/cpu.h"
 #include "inference/generation.h"
+#include "inference/generation_files.h"
 #include "inference/prompts.h"
 #include "tokenizer/utf8.h"
 
@@ -21,21 +24,26 @@ struct GenerateOptions {
   std::string path, file;
   std::vector<std::string> settings, prompts, ids;
   inference::GenerationOptions of;
+  std::optional<double> temperature, top_p, repetition_penalty;
+  std::optional<int> top_k;
   bool json = false, ignores_ends = false;
 };
 
 void check_options(const GenerateOptions& options) {
-  const inference::Sampling& sampling = options.of.sampling;
   constexpr int kMostTokens = 1 << 20;
   const auto check = [](bool holds, const char* option, const auto& value, const std::string& must) {
     if (!holds) fail_input("{} is {}; it must be {}", option, value, must);
   };
   check(options.of.tokens >= 1 && options.of.tokens <= kMostTokens, "--tokens (or --length)",
         options.of.tokens, fmt::format("from 1 to {}", kMostTokens));
-  check(sampling.temperature >= 0, "--temperature", sampling.temperature, "at least 0");
-  check(sampling.top_k >= 0, "--top-k", sampling.top_k, "at least 0");
-  check(sampling.top_p > 0 && sampling.top_p <= 1, "--top-p", sampling.top_p, "above 0 and at most 1");
-  check(sampling.repetition_penalty > 0, "--repetition-penalty", sampling.repetition_penalty, "above 0");
+  constexpr double kMost = std::numeric_limits<double>::max();
+  if (const auto& given = options.temperature)
+    check(*given >= 0 && *given <= kMost, "--temperature", *given, "at least 0, and finite");
+  if (const auto& given = options.top_k) check(*given >= 0, "--top-k", *given, "at least 0");
+  if (const auto& given = options.top_p)
+    check(*given > 0 && *given <= 1, "--top-p", *given, "above 0 and at most 1");
+  if (const auto& given = options.repetition_penalty)
+    check(*given > 0 && *given <= kMost, "--repetition-penalty", *given, "above 0, and finite");
   check(options.of.batch >= 1, "--batch", options.of.batch, "at least 1");
   for (const std::string& stop : options.of.stops) {
     if (stop.empty()) fail_input("--stop is empty; give the text to stop at");
@@ -136,6 +144,20 @@ class Printer {
   bool began_ = false;  // to stream
 };
 
+// What the command line does not say, the model's files may.
+void take_defaults(const inference::GenerationFiles& files, GenerateOptions& options) {
+  inference::Sampling& sampling = options.of.sampling;
+  if (!options.ignores_ends) options.of.ends = files.ends;
+  sampling.temperature = options.temperature.value_or(files.temperature.value_or(sampling.temperature));
+  sampling.top_k = options.top_k.value_or(files.top_k.value_or(sampling.top_k));
+  sampling.top_p = options.top_p.value_or(files.top_p.value_or(sampling.top_p));
+  sampling.repetition_penalty =
+      options.repetition_penalty.value_or(files.repetition_penalty.value_or(sampling.repetition_penalty));
+  if (files.not_done.empty()) return;
+  fmt::print(stderr, "twobw: generation_config.json asks for {}, which generate does not do\n",
+             fmt::join(files.not_done, ", "));
+}
+
 void generate(GenerateOptions& options) {
   check_options(options);
   const std::vector<inference::GivenPrompt> given = given_prompts(options);
@@ -143,7 +165,7 @@ void generate(GenerateOptions& options) {
   const auto tokenizer = inference::load_tokenizer(source);
   if (!options.of.stops.empty() && tokenizer == nullptr)
     fail_input("--stop needs a tokenizer, and '{}' has none; give data.tokenizer=FOLDER", source.folder);
-  if (!options.ignores_ends) options.of.ends = inference::end_tokens(source, tokenizer.get());
+  take_defaults(inference::read_generation_files(source, tokenizer.get()), options);
   const std::vector<inference::Prompt> prompts = encode(given, tokenizer.get(), source.folder);
   device::initialize();
   Printer printer(given, tokenizer.get(), options.json);
@@ -168,15 +190,15 @@ void add_generate(CLI::App& command, int& exit_code) {
                      "A file of prompts, one a line, or of .jsonl the field prompt (or ids) of every line");
   command.add_option("--tokens,--length", options->of.tokens, "Tokens to generate at most, of each prompt")
       ->capture_default_str();
-  command.add_option("--temperature", sampling.temperature, "0: always the likeliest")->capture_default_str();
-  command.add_option("--top-k", sampling.top_k, "Only the likeliest so many tokens; 0: all")
-      ->capture_default_str();
-  command.add_option("--top-p", sampling.top_p, "Only the likeliest tokens that together have this chance")
-      ->capture_default_str();
-  command
-      .add_option("--repetition-penalty", sampling.repetition_penalty,
-                  "Above 1: tokens that were there already become less likely")
-      ->capture_default_str();
+  command.add_option("--temperature", options->temperature,
+                     "0: always the likeliest; default: what generation_config.json samples with, else 0.8");
+  command.add_option("--top-k", options->top_k,
+                     "Only the likeliest so many tokens; 0: all; default: likewise, else 0");
+  command.add_option("--top-p", options->top_p,
+                     "Only the likeliest tokens that together have this chance; default: likewise, else 1");
+  command.add_option("--repetition-penalty", options->repetition_penalty,
+                     "Above 1: tokens that were there already become less likely; default: that of "
+                     "generation_config.json, else 1");
   command.add_option("--stop", options->of.stops, "Text to stop before; may be repeated")
       ->allow_extra_args(false);
   command.add_flag("--ignore-end", options->ignores_ends, "Go on after the token that ends a text");
