@@ -207,7 +207,7 @@ class PlanTest(TestCase):
         self.assertIn("precision: fp16", (self.folder / "run.yaml").read_text())
         process = twobw("plan", *words(TINY), *cluster, "--precision", "bf16", cwd=self.folder)
         self.assertEqual(process.returncode, 2)
-        self.assertIn("device 'T4' has no rate for bf16; allowed: fp16, fp32", process.stderr)
+        self.assertIn("bf16, for which device 'T4' has no rate; allowed: fp16, fp32", process.stderr)
 
     def test_a_profile_in_bf16_on_cores(self):
         settings = {**TINY, "train.precision": "bf16", "devices": TWO_CORES}

@@ -55,8 +55,9 @@ double peak_rate(const DeviceKind& device, const std::string& precision) {
         "memory_bandwidth, or a profile",
         device.name);
   }
-  fail_input("device '{}' has no rate for {}; allowed: {}, or a profile measured in {}", device.name,
-             precision, fmt::join(known, ", "), precision);
+  fail_input(
+      "train.precision is {}, for which device '{}' has no rate; allowed: {}, or a profile measured in {}",
+      precision, device.name, fmt::join(known, ", "), precision);
 }
 
 double token_bytes(int context) {

@@ -39,10 +39,12 @@ TEST(Catalogue, SuggestsTheNearestName) {
 
 TEST(Catalogue, APrecisionThatADeviceLacksIsRefused) {
   EXPECT_EQ(refusal([] { peak_rate(known_device("V100-16GB"), "bf16"); }),
-            "device 'V100-16GB' has no rate for bf16; allowed: fp16, fp32, or a profile measured in bf16");
+            "train.precision is bf16, for which device 'V100-16GB' has no rate; allowed: fp16, fp32, or a "
+            "profile measured in bf16");
   EXPECT_EQ(peak_rate(known_device("T4"), "fp16"), 65e12);
   EXPECT_EQ(refusal([] { peak_rate(known_device("T4"), "bf16"); }),
-            "device 'T4' has no rate for bf16; allowed: fp16, fp32, or a profile measured in bf16");
+            "train.precision is bf16, for which device 'T4' has no rate; allowed: fp16, fp32, or a profile "
+            "measured in bf16");
 }
 
 }  // namespace
