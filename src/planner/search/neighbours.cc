@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "planner/costs/stage_timing.h"
+#include "planner/search/placement.h"
 #include "planner/search/space.h"
 
 namespace twobw::planner {
@@ -168,7 +169,8 @@ class Neighbourhood {
     for (std::size_t i = 0; i < unused.size(); ++i) {
       std::vector<int> group;
       for (std::size_t j = i; j < unused.size() && group.size() < nodes.size(); ++j) {
-        if (alike(unused[i], unused[j])) group.push_back(unused[j]);
+        if (alike(problem_.cluster.nodes[unused[i]], problem_.cluster.nodes[unused[j]]))
+          group.push_back(unused[j]);
       }
       if (group.size() < nodes.size()) continue;
       if (auto site = site_on(group)) return site;
@@ -177,10 +179,6 @@ class Neighbourhood {
   }
   static bool holds(const StagePlan& stage, int node) {
     return std::ranges::find(stage.nodes, node) != stage.nodes.end();
-  }
-  bool alike(int a, int b) const {
-    const Node &x = problem_.cluster.nodes[a], &y = problem_.cluster.nodes[b];
-    return x.islands == y.islands && x.link == y.link;
   }
 
   // The first devices of like nodes that are free, as many on each as a stage takes.

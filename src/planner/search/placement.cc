@@ -18,11 +18,6 @@ int largest_island(const Node& node) {
   return largest;
 }
 
-// Nodes of which it does not matter which is which.
-bool alike(const Node& a, const Node& b) {
-  return a.islands == b.islands && a.link == b.link;
-}
-
 std::vector<std::vector<int>> like_nodes(const Cluster& cluster) {
   std::vector<std::vector<int>> result;
   for (int i = 0; i < std::ssize(cluster.nodes); ++i) {
@@ -58,6 +53,10 @@ std::vector<GroupKind> find_groups(const Cluster& cluster, int replicas, int spr
 }
 
 }  // namespace
+
+bool alike(const Node& a, const Node& b) {
+  return a.islands == b.islands && a.link == b.link;
+}
 
 struct Places::Where {
   std::vector<std::int16_t> opened;  // groups of each kind

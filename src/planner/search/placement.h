@@ -22,6 +22,9 @@
 
 namespace twobw::planner {
 
+// Whether it does not matter which of two nodes is which.
+bool alike(const Node& a, const Node& b);
+
 // Like nodes, in groups of k.
 struct GroupKind {
   std::vector<int> nodes;  // of the cluster, all alike
