@@ -437,12 +437,32 @@ TEST_F(HuggingFaceConfig, OfARunSaysWhichHeadItHas) {
   json = written(llama());
   EXPECT_EQ(json["problem_type"].get<std::string>(), "regression");
   EXPECT_EQ(json["id2label"].size(), 1u);
-  EXPECT_EQ(json["pad_token_id"].get<int>(), 0);
+  EXPECT_TRUE(json["pad_token_id"].is_null());
   // BERT has no need of it, and what is not said is not set.
   config = read(bert());
   config.head = ModelHead::Classification;
   EXPECT_FALSE(written(bert()).contains("pad_token_id"));
   EXPECT_EQ(architecture(written(bert())), R"(["BertForSequenceClassification"])");
+}
+
+// A token that texts have is no padding: their decoders would not take it where it is the last.
+TEST_F(HuggingFaceConfig, PaddingOfADecoderIsNoTokenOfATextThatGoesOn) {
+  ModelConfig config = read(gpt2());
+  config.head = ModelHead::Classification;
+  const auto padding = [&](const Json& source, const TokenIds& ids) {
+    return config_json_from(source.dump(), config, "float32", ids)["pad_token_id"].dump();
+  };
+  const Json none = changed(gpt2(), "pad_token_id", nullptr);
+  EXPECT_EQ(padding(none, {}), "null");
+  EXPECT_EQ(padding(none, {.eos = 9}), "9");
+  EXPECT_EQ(padding(none, {.eos = 9, .pad = 5}), "5");
+  EXPECT_EQ(padding(changed(none, "eos_token_id", 60), {.eos = 9}), "60");
+  EXPECT_EQ(padding(changed(none, "eos_token_id", Json::array({7, 2})), {}), "7");
+  EXPECT_EQ(padding(changed(none, "eos_token_id", Json::array()), {}), "null");
+  EXPECT_EQ(padding(changed(none, "eos_token_id", 61), {}), "null");  // the model does not know it
+  EXPECT_EQ(padding(changed(gpt2(), "pad_token_id", 0), {.eos = 9}), "0");
+  EXPECT_TRUE(config_json(config, "float32", {})["pad_token_id"].is_null());
+  EXPECT_EQ(config_json(config, "float32", {.eos = 9})["pad_token_id"].dump(), "9");
 }
 
 std::vector<std::string> names_of_all(const ModelConfig& config) {

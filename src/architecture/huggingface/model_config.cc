@@ -91,16 +91,26 @@ Json id_or_null(const std::optional<int>& id) {
   return id ? Json(*id) : Json(nullptr);
 }
 
+// The token that ends a text; of several the first.
+Json end_of_text(const Json& json, const TokenIds& ids, int vocab) {
+  const auto found = json.find("eos_token_id");
+  Json end = found == json.end() ? Json() : *found;
+  if (end.is_array() && !end.empty()) end = Json(end.front());
+  const bool is_known =
+      end.is_number_unsigned() && end.get<std::uint64_t>() < static_cast<std::uint64_t>(vocab);
+  return is_known ? end : id_or_null(ids.eos);
+}
+
 void set_head(Json& json, const ModelConfig& config, const TokenIds& ids,
               const std::vector<std::string>& classes) {
   json["architectures"] = Json::array({architecture_of(config)});
   if (!tells_of_sequences(config.head)) return;
   write_labels(config, classes, json);
   if (config.family == "bert") return;
-  // Their decoders see by the padding where a sequence ends. Where the tokenizer has no token for it, ours is
-  // 0.
+  // Their decoders take the last token that is no padding, wherever it is: no token that texts are made of
+  // may stand for it. Without one they take the last token, of one text at a time.
   Json& padding = json["pad_token_id"];
-  if (padding.is_null()) padding = ids.pad.value_or(0);
+  if (padding.is_null()) padding = ids.pad ? Json(*ids.pad) : end_of_text(json, ids, config.vocab);
 }
 
 // Older versions of transformers know the one, newer ones both.
