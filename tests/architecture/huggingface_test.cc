@@ -266,6 +266,13 @@ TEST_F(HuggingFaceConfig, RefusesWhatIsNotComputedByKeyValueAndWhatIsAllowed) {
   EXPECT_EQ(refusal(changed(bert(), "position_embedding_type", "relative_key")),
             start + "has position_embedding_type = \"relative_key\"; it must be absolute");
   EXPECT_EQ(refusal(changed(bert(), "is_decoder", true)), start + "has is_decoder = true; it must be false");
+  // Attention to both sides is a BERT's, and to one side a decoder's.
+  EXPECT_EQ(refusal(changed(bert(), "is_causal", true)), start + "has is_causal = true; it must be false");
+  for (const Json& decoder : {gpt2(), llama(), changed(llama(), "model_type", "qwen2")}) {
+    EXPECT_EQ(refusal(changed(decoder, "is_causal", false)),
+              start + "has is_causal = false; it must be true");
+    EXPECT_EQ(refusal(changed(decoder, "is_causal", true)), "not refused");
+  }
   EXPECT_EQ(refusal(changed(bert(), "classifier_dropout", 0.3)),
             start + "has classifier_dropout = 0.3; it must be hidden_dropout_prob, 0.2");
   const Json classifier = with_architecture(bert(), "BertForSequenceClassification");

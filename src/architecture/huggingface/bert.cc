@@ -27,6 +27,7 @@ ModelConfig read_bert(const ConfigFile& file) {
   file.expect_word("hidden_act", {"gelu"});
   file.expect_word("position_embedding_type", {"absolute"});
   file.expect("is_decoder", false);
+  file.expect("is_causal", false);
   file.expect("add_cross_attention", false);
   ModelConfig config;
   config.family = "bert";

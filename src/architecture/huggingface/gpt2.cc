@@ -28,6 +28,7 @@ ModelConfig read_gpt2(const ConfigFile& file) {
   file.expect("scale_attn_by_inverse_layer_idx", false);
   file.expect("reorder_and_upcast_attn", false);
   file.expect("add_cross_attention", false);
+  file.expect("is_causal", true);
   ModelConfig config;
   config.family = "gpt";
   config.layers = file.whole("n_layer", kMostLayers);

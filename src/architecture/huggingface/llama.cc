@@ -40,6 +40,7 @@ ModelConfig read_llama(const ConfigFile& file) {
   file.expect("attention_bias", false);  // in o_proj too, where it is true
   file.expect("mlp_bias", false);
   file.expect("attention_dropout", 0.0);
+  file.expect("is_causal", true);
   refuse_windows(file);
   ModelConfig config;
   config.family = "llama";
