@@ -227,6 +227,28 @@ TEST_F(HuggingFaceConfig, OfAScaledRotaryEmbedding) {
   }
 }
 
+// As transformers takes them where they are in two places.
+TEST_F(HuggingFaceConfig, OfARotaryEmbeddingThatIsToldTwice) {
+  const Json linear = {{"rope_type", "linear"}, {"factor", 3.0}};
+  const Json both = changed(changed(llama(), "rope_parameters", linear), "rope_scaling", Json::object());
+  EXPECT_EQ(read(both).rope_scaling, "linear");
+  EXPECT_EQ(read(both).rope_factor, 3);
+  EXPECT_EQ(read(changed(both, "rope_parameters", Json::object())).rope_scaling, "none");
+  const Json llama3 = {{"rope_type", "llama3"},
+                       {"factor", 8.0},
+                       {"low_freq_factor", 1.0},
+                       {"high_freq_factor", 4.0},
+                       {"original_max_position_embeddings", 16}};
+  const Json outside =
+      changed(changed(llama(), "rope_parameters", llama3), "original_max_position_embeddings", 32);
+  EXPECT_EQ(read(outside).rope_original_context, 32);
+  EXPECT_EQ(read(changed(outside, "original_max_position_embeddings", nullptr)).rope_original_context, 16);
+  EXPECT_EQ(refusal(changed(outside, "original_max_position_embeddings", 0)),
+            "'" + folder_ +
+                "/config.json' has original_max_position_embeddings = 0; it must be a whole number " +
+                "from 1 to 16777216");
+}
+
 TEST_F(HuggingFaceConfig, RefusesWhatIsNotComputedByKeyValueAndWhatIsAllowed) {
   const std::string start = "'" + folder_ + "/config.json' ";
   EXPECT_EQ(refusal(changed(gpt2(), "scale_attn_by_inverse_layer_idx", true)),
