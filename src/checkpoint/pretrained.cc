@@ -52,6 +52,7 @@ bool is_of_labels(const ModelConfig& model, const architecture::Parameter& param
 
 Pretrained::Pretrained(const ModelConfig& model) : Pretrained(model, model.from) {
   promises_head_ = huggingface::promises_head(model.from, model);
+  initializer_range_ = huggingface::initializer_range(model.from);
 }
 
 Pretrained::Pretrained(const ModelConfig& model, const std::string& folder) : model_(model), folder_(folder) {
@@ -77,6 +78,11 @@ bool Pretrained::is_new(const architecture::Parameter& parameter, const Piece& p
 bool Pretrained::has(const architecture::Parameter& parameter) const {
   return std::ranges::none_of(huggingface::pieces_of(model_, parameter),
                               [&](const Piece& piece) { return is_new(parameter, piece); });
+}
+
+architecture::Parameter Pretrained::made_new(architecture::Parameter parameter) const {
+  if (parameter.init_std > 0) parameter.init_std = initializer_range_;
+  return parameter;
 }
 
 HeadChange Pretrained::check(const architecture::Model& model) const {

@@ -33,6 +33,9 @@ class Pretrained {
   // Whether the folder has the parameter; a model that passed the check lacks it in a new head alone.
   bool has(const architecture::Parameter& parameter) const;
 
+  // A parameter that the folder lacks, as transformers begins it: with the config's initializer_range.
+  architecture::Parameter made_new(architecture::Parameter parameter) const;
+
   // Reads the tensors of one parameter alone into `target`, float32 of its shape. They must be there.
   void read(const architecture::Parameter& parameter, const at::Tensor& target) const;
 
@@ -44,6 +47,7 @@ class Pretrained {
   TensorFolder folder_;
   bool bare_ = false;  // names lack the prefix: the model was saved without its head
   bool promises_head_ = true;
+  double initializer_range_ = 0;  // of a model.from
 };
 
 }  // namespace twobw::checkpoint

@@ -408,6 +408,24 @@ TEST_F(HuggingFace, HeadsThatAreMissingAreInitialized) {
   }
 }
 
+TEST_F(HuggingFace, NewHeadsHaveTheRangeThatTheirConfigSays) {
+  Theirs theirs = as_classifier(llama("llama"), "LlamaModel", 2);
+  const auto spread = [&](const Json& range) {
+    theirs.config["initializer_range"] = range;
+    save(theirs);
+    const Config config = load({"model.head=classification", "model.labels=300"});
+    save_run(config, {0});
+    return checkpoint::TensorFolder(run() + "/model").view("score.weight").std().item<double>();
+  };
+  EXPECT_NEAR(spread(nullptr), 0.02, 0.001);
+  EXPECT_NEAR(spread(0.5), 0.5, 0.025);
+  EXPECT_EQ(spread(0.0), 0);
+  theirs.config["initializer_range"] = -1;
+  save(theirs);
+  EXPECT_EQ(refusal({"model.head=classification"}),
+            "'" + source() + "/config.json' has initializer_range = -1; it must be a number of at least 0");
+}
+
 TEST_F(HuggingFace, APoolerIsUsedWhereThereIsOne) {
   Theirs theirs = bert_body("");
   theirs.config["architectures"] = Json::array({"BertModel"});

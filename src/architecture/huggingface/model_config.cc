@@ -19,6 +19,7 @@ using Json = nlohmann::json;
 enum class StoredHead { Language, Sequences, None };
 
 constexpr const char* kWithNextSentence = "BertForPreTraining";
+constexpr double kInitializerRange = 0.02;  // where config.json leaves it out
 
 struct Architecture {
   std::string name;
@@ -169,6 +170,10 @@ bool promises_head(const std::string& folder, const ModelConfig& config) {
   return theirs.head == config.head && outputs_of(theirs) == outputs_of(config);
 }
 
+double initializer_range(const std::string& folder) {
+  return ConfigFile(folder + "/config.json").number("initializer_range", kInitializerRange);
+}
+
 namespace {
 
 // A run that goes on needs what it started from no more: where that is gone, the run's own copy of its
@@ -199,7 +204,7 @@ Json config_json(const ModelConfig& config, const std::string& dtype, const Toke
   Json json = config.family == "gpt"    ? write_gpt2(config)
               : config.family == "bert" ? write_bert(config)
                                         : write_llama(config);
-  json["initializer_range"] = 0.02;
+  json["initializer_range"] = kInitializerRange;
   json["tie_word_embeddings"] = config.tied;
   json["use_cache"] = true;
   json["bos_token_id"] = id_or_null(ids.bos);
