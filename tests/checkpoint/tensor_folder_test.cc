@@ -122,6 +122,20 @@ TEST_F(Folder, HeadersAreNotTrusted) {
             file + "holds 'a' as F7, which is no type of the format");
   EXPECT_EQ(refused(R"({"a":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}})", 8),
             file + "holds 'a' as I64; F32, BF16 and F16 are read");
+  const char* const two = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+  EXPECT_EQ(refused(two, 5),
+            file + "is damaged: its end is missing, as its tensors have 8 bytes and 5 are there");
+  EXPECT_EQ(refused(two, 9),
+            file + "is damaged: something follows its end, as its tensors have 8 bytes and 9 are there");
+  EXPECT_EQ(refused("{}", 1),
+            file + "is damaged: something follows its end, as its tensors have 0 bytes and 1 are there");
+  EXPECT_EQ(refused(two, 8), "accepted");
+  EXPECT_EQ(
+      refused(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[18446744073709551614,)"
+              R"(18446744073709551615]}})",
+              1),
+      file +
+          "is damaged: its end is missing, as its tensors have 18446744073709551615 bytes and 1 are there");
   write("model.safetensors", std::string(8, '\xff') + "{}");
   EXPECT_EQ(refusal(), file + "is not a safetensors file: its header does not fit");
   // Cut off at every byte.
