@@ -2,6 +2,7 @@
 #include "checkpoint/tensor_folder.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -96,6 +97,16 @@ TEST_F(Folder, WithoutWeightsIsRefused) {
   EXPECT_EQ(
       refusal(),
       "'" + folder_ + "' holds no weights: it must have model.safetensors or model.safetensors.index.json");
+}
+
+// A pipe that nobody writes to is not waited for.
+TEST_F(Folder, WithWhatIsNoFileIsRefused) {
+  const std::string sentence = "'" + path("model.safetensors") + "' cannot be read: not a regular file";
+  ASSERT_EQ(mkfifo(path("model.safetensors").c_str(), 0600), 0);
+  EXPECT_EQ(refusal(), sentence);
+  std::filesystem::remove(path("model.safetensors"));
+  std::filesystem::create_directory(path("model.safetensors"));
+  EXPECT_EQ(refusal(), sentence);
 }
 
 TEST_F(Folder, HeadersAreNotTrusted) {
