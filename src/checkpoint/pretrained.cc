@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "architecture/heads.h"
@@ -19,6 +20,14 @@ namespace {
 namespace huggingface = architecture::huggingface;
 using huggingface::Piece;
 
+constexpr std::size_t kMostListed = 100;  // names of a kind, so that a sentence can be read
+
+std::string listed(const std::vector<std::string>& names) {
+  const std::size_t shown = std::min(names.size(), kMostListed);
+  const std::string start = fmt::format("{}", fmt::join(std::span(names).first(shown), ", "));
+  return shown == names.size() ? start : fmt::format("{} and {} more", start, names.size() - shown);
+}
+
 // What is wrong with a folder's tensors, put together to one sentence.
 struct Misfits {
   std::vector<std::string> missing, unexpected, misshaped, mistyped;
@@ -27,8 +36,7 @@ struct Misfits {
   std::string sentence() const {
     std::vector<std::string> parts;
     const auto add = [&](const std::vector<std::string>& names, const char* what) {
-      if (!names.empty())
-        parts.push_back(fmt::format("{} {}: {}", names.size(), what, fmt::join(names, ", ")));
+      if (!names.empty()) parts.push_back(fmt::format("{} {}: {}", names.size(), what, listed(names)));
     };
     add(missing, "missing");
     add(unexpected, "not expected");
