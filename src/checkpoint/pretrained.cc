@@ -56,6 +56,12 @@ bool is_of_labels(const ModelConfig& model, const architecture::Parameter& param
          (parameter.name == "head.weight" || parameter.name == "head.bias");
 }
 
+// Of what is there with other labels.
+std::string with_shapes(const Piece& piece, const StoredTensor& stored) {
+  return fmt::format("{} [{}] (there it is [{}])", piece.name, fmt::join(piece.shape, ", "),
+                     fmt::join(stored.shape, ", "));
+}
+
 }  // namespace
 
 Pretrained::Pretrained(const ModelConfig& model) : Pretrained(model, model.from) {
@@ -101,13 +107,13 @@ HeadChange Pretrained::check(const architecture::Model& model) const {
     for (const architecture::Parameter& parameter : layer.parameters) {
       if (!parameter.tied_to.empty()) continue;
       for (const Piece& piece : huggingface::pieces_of(model_, parameter)) {
-        if (is_new(parameter, piece)) {
-          change.initialized.push_back(piece.name);
-          continue;
-        }
         const std::string name = stored_name(piece.name);
         expected.insert(name);
         const StoredTensor* stored = folder_.find(name);
+        if (is_new(parameter, piece)) {
+          change.initialized.push_back(stored == nullptr ? piece.name : with_shapes(piece, *stored));
+          continue;
+        }
         if (stored == nullptr) {
           misfits.missing.push_back(name);
         } else if (stored->shape != piece.shape) {

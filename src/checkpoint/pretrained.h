@@ -15,8 +15,9 @@ namespace twobw::checkpoint {
 
 // Tensors by which the head of a model differs from what the folder has.
 struct HeadChange {
-  std::vector<std::string> initialized;  // of the model's head, and not in the folder
-  std::vector<std::string> left_out;     // of heads in the folder, and not in the model
+  // Of the model's head, and not in the folder, or there with another shape, which is told besides.
+  std::vector<std::string> initialized;
+  std::vector<std::string> left_out;  // of heads in the folder, and not in the model
 };
 
 class Pretrained {

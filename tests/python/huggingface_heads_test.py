@@ -196,7 +196,7 @@ class HuggingFaceHeadsTest(FolderTestCase):
              "bert.pooler.dense.bias, bert.pooler.dense.weight, cls.seq_relationship.bias, "
              "cls.seq_relationship.weight"),
             (BertForSequenceClassification(BertConfig(**BERT, num_labels=2)), classes, BertForSequenceClassification,
-             classifier, "classifier.bias, classifier.weight"),
+             "classifier.weight [3, 32] (there it is [2, 32]), classifier.bias [3] (there it is [2])", None),
             (GPT2LMHeadModel(GPT2Config(**{**GPT2, "eos_token_id": 5}, tie_word_embeddings=False)), classes,
              GPT2ForSequenceClassification, "score.weight", "lm_head.weight"),
             (LlamaModel(LlamaConfig(**LLAMA)), {"model.head": "regression"}, LlamaForSequenceClassification,
