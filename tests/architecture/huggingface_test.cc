@@ -359,6 +359,17 @@ TEST_F(HuggingFaceConfig, FlippedBytesAreReadOrRefused) {
   }
 }
 
+TEST_F(HuggingFaceConfig, IsInALocalFolder) {
+  try {
+    load_run_config("", {"model.from=meta-llama/Llama-3.2-1B"});
+    FAIL() << "not refused";
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(),
+                 "model.from is 'meta-llama/Llama-3.2-1B', and no such folder is here; it must be a local "
+                 "folder with a config.json");
+  }
+}
+
 TEST_F(HuggingFaceConfig, MustAgreeWithWhatIsSetBesides) {
   read(gpt2());
   const auto load = [&](std::vector<std::string> overrides) {

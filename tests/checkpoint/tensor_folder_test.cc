@@ -99,6 +99,15 @@ TEST_F(Folder, WithoutWeightsIsRefused) {
       "'" + folder_ + "' holds no weights: it must have model.safetensors or model.safetensors.index.json");
 }
 
+TEST_F(Folder, WithWeightsThatArePickledIsRefused) {
+  for (const std::string name : {"pytorch_model.bin.index.json", "pytorch_model.bin"}) {
+    write(name, "");
+    EXPECT_EQ(refusal(), "'" + folder_ + "' holds its weights as " + name +
+                             ", which is not read; it must have model.safetensors or "
+                             "model.safetensors.index.json");
+  }
+}
+
 // A pipe that nobody writes to is not waited for.
 TEST_F(Folder, WithWhatIsNoFileIsRefused) {
   const std::string sentence = "'" + path("model.safetensors") + "' cannot be read: not a regular file";

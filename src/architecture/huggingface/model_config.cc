@@ -9,6 +9,7 @@
 #include "architecture/huggingface/kinds.h"
 #include "architecture/huggingface/names.h"
 #include "base/error.h"
+#include "base/untrusted_json.h"
 
 namespace twobw::architecture::huggingface {
 namespace {
@@ -148,7 +149,20 @@ ImportedModel read_model(const ConfigFile& file, ModelHead head) {
   return imported;
 }
 
+namespace {
+
+// Models are not fetched by their names on Hugging Face's hub.
+void check_is_folder(const std::string& folder) {
+  std::error_code error;
+  if (std::filesystem::is_directory(folder, error)) return;
+  fail_input("model.from is '{}', and no such folder is here; it must be a local folder with a config.json",
+             shown_name(folder));
+}
+
+}  // namespace
+
 ImportedModel read_model(const ModelConfig& given) {
+  check_is_folder(given.from);
   return read_model(ConfigFile(given.from + "/config.json"), given.head);
 }
 
