@@ -297,6 +297,16 @@ TEST_F(HuggingFaceConfig, RefusesWhatIsNotComputedByKeyValueAndWhatIsAllowed) {
   }
   EXPECT_EQ(refusal(changed(bert(), "classifier_dropout", 0.3)),
             start + "has classifier_dropout = 0.3; it must be hidden_dropout_prob, 0.2");
+  EXPECT_EQ(refusal(changed(gpt2(), "n_head", 5)),
+            start + "has n_head = 5; it must divide n_embd, which is 12");
+  EXPECT_EQ(refusal(changed(bert(), "num_attention_heads", 5)),
+            start + "has num_attention_heads = 5; it must divide hidden_size, which is 12");
+  EXPECT_EQ(refusal(changed(llama(), "num_key_value_heads", 3)),
+            start + "has num_key_value_heads = 3; it must divide num_attention_heads, which is 4");
+  EXPECT_EQ(refusal(changed(llama(), "head_dim", 5)),
+            start + "has head_dim = 5; it must be even, for the rotary embedding");
+  EXPECT_EQ(refusal(changed(llama(), "hidden_size", 20)),
+            start + "has hidden_size = 20; it must make attention heads of even size, and that of each is 5");
   const Json classifier = with_architecture(bert(), "BertForSequenceClassification");
   EXPECT_EQ(refusal(changed(classifier, "problem_type", "multi_label_classification")),
             start +

@@ -34,6 +34,7 @@ ModelConfig read_bert(const ConfigFile& file) {
   config.layers = file.whole("num_hidden_layers", kMostLayers);
   config.width = file.whole("hidden_size", kMostWidth);
   config.heads = file.whole("num_attention_heads", kMostHeads);
+  file.expect_divides("num_attention_heads", config.heads, "hidden_size", config.width);
   config.vocab = file.whole("vocab_size", kMostVocab);
   config.context = config.positions = file.whole("max_position_embeddings", kMostContext);
   config.tied = file.flag("tie_word_embeddings", true);

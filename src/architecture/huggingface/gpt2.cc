@@ -34,6 +34,7 @@ ModelConfig read_gpt2(const ConfigFile& file) {
   config.layers = file.whole("n_layer", kMostLayers);
   config.width = file.whole("n_embd", kMostWidth);
   config.heads = file.whole("n_head", kMostHeads);
+  file.expect_divides("n_head", config.heads, "n_embd", config.width);
   config.vocab = file.whole("vocab_size", kMostVocab);
   config.context = config.positions = file.whole("n_positions", kMostContext);
   config.tied = file.flag("tie_word_embeddings", true);
