@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "architecture/heads.h"
@@ -19,6 +20,14 @@ namespace {
 namespace huggingface = architecture::huggingface;
 using huggingface::Piece;
 
+constexpr std::size_t kMostListed = 100;  // names of a kind, so that a sentence can be read
+
+std::string listed(const std::vector<std::string>& names) {
+  const std::size_t shown = std::min(names.size(), kMostListed);
+  const std::string start = fmt::format("{}", fmt::join(std::span(names).first(shown), ", "));
+  return shown == names.size() ? start : fmt::format("{} and {} more", start, names.size() - shown);
+}
+
 // What is wrong with a folder's tensors, put together to one sentence.
 struct Misfits {
   std::vector<std::string> missing, unexpected, misshaped, mistyped;
@@ -27,8 +36,7 @@ struct Misfits {
   std::string sentence() const {
     std::vector<std::string> parts;
     const auto add = [&](const std::vector<std::string>& names, const char* what) {
-      if (!names.empty())
-        parts.push_back(fmt::format("{} {}: {}", names.size(), what, fmt::join(names, ", ")));
+      if (!names.empty()) parts.push_back(fmt::format("{} {}: {}", names.size(), what, listed(names)));
     };
     add(missing, "missing");
     add(unexpected, "not expected");
@@ -48,10 +56,17 @@ bool is_of_labels(const ModelConfig& model, const architecture::Parameter& param
          (parameter.name == "head.weight" || parameter.name == "head.bias");
 }
 
+// Of what is there with other labels.
+std::string with_shapes(const Piece& piece, const StoredTensor& stored) {
+  return fmt::format("{} [{}] (there it is [{}])", piece.name, fmt::join(piece.shape, ", "),
+                     fmt::join(stored.shape, ", "));
+}
+
 }  // namespace
 
 Pretrained::Pretrained(const ModelConfig& model) : Pretrained(model, model.from) {
   promises_head_ = huggingface::promises_head(model.from, model);
+  initializer_range_ = huggingface::initializer_range(model.from);
 }
 
 Pretrained::Pretrained(const ModelConfig& model, const std::string& folder) : model_(model), folder_(folder) {
@@ -79,6 +94,11 @@ bool Pretrained::has(const architecture::Parameter& parameter) const {
                               [&](const Piece& piece) { return is_new(parameter, piece); });
 }
 
+architecture::Parameter Pretrained::made_new(architecture::Parameter parameter) const {
+  if (parameter.init_std > 0) parameter.init_std = initializer_range_;
+  return parameter;
+}
+
 HeadChange Pretrained::check(const architecture::Model& model) const {
   Misfits misfits;
   HeadChange change;
@@ -87,13 +107,13 @@ HeadChange Pretrained::check(const architecture::Model& model) const {
     for (const architecture::Parameter& parameter : layer.parameters) {
       if (!parameter.tied_to.empty()) continue;
       for (const Piece& piece : huggingface::pieces_of(model_, parameter)) {
-        if (is_new(parameter, piece)) {
-          change.initialized.push_back(piece.name);
-          continue;
-        }
         const std::string name = stored_name(piece.name);
         expected.insert(name);
         const StoredTensor* stored = folder_.find(name);
+        if (is_new(parameter, piece)) {
+          change.initialized.push_back(stored == nullptr ? piece.name : with_shapes(piece, *stored));
+          continue;
+        }
         if (stored == nullptr) {
           misfits.missing.push_back(name);
         } else if (stored->shape != piece.shape) {

@@ -15,8 +15,9 @@ namespace twobw::checkpoint {
 
 // Tensors by which the head of a model differs from what the folder has.
 struct HeadChange {
-  std::vector<std::string> initialized;  // of the model's head, and not in the folder
-  std::vector<std::string> left_out;     // of heads in the folder, and not in the model
+  // Of the model's head, and not in the folder, or there with another shape, which is told besides.
+  std::vector<std::string> initialized;
+  std::vector<std::string> left_out;  // of heads in the folder, and not in the model
 };
 
 class Pretrained {
@@ -26,12 +27,16 @@ class Pretrained {
   // In model.from, which may have another head, or none.
   explicit Pretrained(const ModelConfig& model);
 
-  // Throws InputError that lists all tensors that are missing, not expected, of another shape or of a type
-  // that is not read. Only a head that the folder's config.json does not promise may be missing.
+  // Throws InputError that lists the tensors that are missing, not expected, of another shape or of a type
+  // that is not read: all of them up to a hundred of each kind, then the first and how many more. Only a head
+  // that the folder's config.json does not promise may be missing.
   HeadChange check(const architecture::Model& model) const;
 
   // Whether the folder has the parameter; a model that passed the check lacks it in a new head alone.
   bool has(const architecture::Parameter& parameter) const;
+
+  // A parameter that the folder lacks, as transformers begins it: with the config's initializer_range.
+  architecture::Parameter made_new(architecture::Parameter parameter) const;
 
   // Reads the tensors of one parameter alone into `target`, float32 of its shape. They must be there.
   void read(const architecture::Parameter& parameter, const at::Tensor& target) const;
@@ -44,6 +49,7 @@ class Pretrained {
   TensorFolder folder_;
   bool bare_ = false;  // names lack the prefix: the model was saved without its head
   bool promises_head_ = true;
+  double initializer_range_ = 0;  // of a model.from
 };
 
 }  // namespace twobw::checkpoint

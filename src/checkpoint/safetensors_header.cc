@@ -53,8 +53,8 @@ std::optional<std::uint64_t> byte_count(std::uint64_t element, const std::vector
   return empty ? 0 : bytes;
 }
 
-StoredTensor read_entry(const std::string& name, const nlohmann::json& entry, std::uint64_t data_begin,
-                        std::uint64_t data_size, const std::string& path) {
+// Where it lies among the data, which may be less.
+StoredTensor read_entry(const std::string& name, const nlohmann::json& entry, const std::string& path) {
   if (!describes_tensor(entry))
     fail_input("'{}' is damaged: its header says too little of '{}'", path, shown_name(name));
   StoredTensor tensor{.dtype = entry["dtype"].get<std::string>()};
@@ -64,12 +64,22 @@ StoredTensor read_entry(const std::string& name, const nlohmann::json& entry, st
                shown_name(tensor.dtype));
   const auto shape = entry["shape"].get<std::vector<std::uint64_t>>();
   const auto range = entry["data_offsets"].get<std::vector<std::uint64_t>>();
-  if (range[1] > data_size || range[0] > range[1] || byte_count(*element, shape) != range[1] - range[0])
+  if (range[0] > range[1] || byte_count(*element, shape) != range[1] - range[0])
     fail_input("'{}' is damaged: the data of '{}' does not fit its shape", path, shown_name(name));
   for (const std::uint64_t extent : shape) tensor.shape.push_back(static_cast<std::int64_t>(extent));
-  tensor.begin = data_begin + range[0];
-  tensor.end = data_begin + range[1];
+  tensor.begin = range[0];
+  tensor.end = range[1];
   return tensor;
+}
+
+// The data end with the last tensor.
+void check_size(const std::map<std::string, StoredTensor>& tensors, std::uint64_t there,
+                const std::string& path) {
+  std::uint64_t needed = 0;
+  for (const auto& [name, tensor] : tensors) needed = std::max(needed, tensor.end);
+  if (there == needed) return;
+  fail_input("'{}' is damaged: {}, as its tensors have {} bytes and {} are there", path,
+             there < needed ? "its end is missing" : "something follows its end", needed, there);
 }
 
 void refuse_overlaps(const std::map<std::string, StoredTensor>& tensors, const std::string& path) {
@@ -105,9 +115,14 @@ std::map<std::string, StoredTensor> read_header(std::span<const std::byte> file,
   std::map<std::string, StoredTensor> tensors;
   for (const auto& [name, entry] : header.value.items()) {
     if (name == "__metadata__") continue;
-    tensors[name] = read_entry(name, entry, data_begin, file.size() - data_begin, path);
+    tensors[name] = read_entry(name, entry, path);
   }
+  check_size(tensors, file.size() - data_begin, path);
   refuse_overlaps(tensors, path);
+  for (auto& [name, tensor] : tensors) {
+    tensor.begin += data_begin;
+    tensor.end += data_begin;
+  }
   return tensors;
 }
 

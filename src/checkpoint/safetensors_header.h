@@ -19,7 +19,8 @@ struct StoredTensor {
   std::uint64_t bytes() const { return end - begin; }
 };
 
-// Every tensor lies within the file, is as long as type and shape say, and shares no byte with another.
+// Every tensor lies within the file, is as long as type and shape say, and shares no byte with another; the
+// file ends with the last of them.
 // Throws InputError, in which `path` names the file.
 std::map<std::string, StoredTensor> read_header(std::span<const std::byte> file, const std::string& path);
 

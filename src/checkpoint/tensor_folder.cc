@@ -22,6 +22,16 @@ std::string read_index(const std::string& path) {
   return read_text("index", path);
 }
 
+[[noreturn]] void refuse_folder(const std::string& folder) {
+  constexpr const char* kMust = "it must have model.safetensors or model.safetensors.index.json";
+  for (const char* const pickled : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
+    std::error_code error;
+    if (fs::exists(folder + "/" + pickled, error))
+      fail_input("'{}' holds its weights as {}, which is not read; {}", folder, pickled, kMust);
+  }
+  fail_input("'{}' holds no weights: {}", folder, kMust);
+}
+
 }  // namespace
 
 TensorFolder::TensorFolder(std::string folder) : folder_(std::move(folder)) {
@@ -33,8 +43,7 @@ TensorFolder::TensorFolder(std::string folder) : folder_(std::move(folder)) {
   } else if (fs::exists(index, error)) {
     open_sharded(index);
   } else {
-    fail_input("'{}' holds no weights: it must have model.safetensors or model.safetensors.index.json",
-               folder_);
+    refuse_folder(folder_);
   }
 }
 

@@ -62,7 +62,7 @@ void initialize(const Layout& layout, const Tensor& flat, const Config& config) 
     if (pretrained.has(spec)) {
       pretrained.read(spec, view);
     } else {
-      initialize(spec, view, config.train.seed);
+      initialize(pretrained.made_new(spec), view, config.train.seed);
     }
   }
 }

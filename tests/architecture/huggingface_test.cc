@@ -227,6 +227,28 @@ TEST_F(HuggingFaceConfig, OfAScaledRotaryEmbedding) {
   }
 }
 
+// As transformers takes them where they are in two places.
+TEST_F(HuggingFaceConfig, OfARotaryEmbeddingThatIsToldTwice) {
+  const Json linear = {{"rope_type", "linear"}, {"factor", 3.0}};
+  const Json both = changed(changed(llama(), "rope_parameters", linear), "rope_scaling", Json::object());
+  EXPECT_EQ(read(both).rope_scaling, "linear");
+  EXPECT_EQ(read(both).rope_factor, 3);
+  EXPECT_EQ(read(changed(both, "rope_parameters", Json::object())).rope_scaling, "none");
+  const Json llama3 = {{"rope_type", "llama3"},
+                       {"factor", 8.0},
+                       {"low_freq_factor", 1.0},
+                       {"high_freq_factor", 4.0},
+                       {"original_max_position_embeddings", 16}};
+  const Json outside =
+      changed(changed(llama(), "rope_parameters", llama3), "original_max_position_embeddings", 32);
+  EXPECT_EQ(read(outside).rope_original_context, 32);
+  EXPECT_EQ(read(changed(outside, "original_max_position_embeddings", nullptr)).rope_original_context, 16);
+  EXPECT_EQ(refusal(changed(outside, "original_max_position_embeddings", 0)),
+            "'" + folder_ +
+                "/config.json' has original_max_position_embeddings = 0; it must be a whole number " +
+                "from 1 to 16777216");
+}
+
 TEST_F(HuggingFaceConfig, RefusesWhatIsNotComputedByKeyValueAndWhatIsAllowed) {
   const std::string start = "'" + folder_ + "/config.json' ";
   EXPECT_EQ(refusal(changed(gpt2(), "scale_attn_by_inverse_layer_idx", true)),
@@ -266,8 +288,25 @@ TEST_F(HuggingFaceConfig, RefusesWhatIsNotComputedByKeyValueAndWhatIsAllowed) {
   EXPECT_EQ(refusal(changed(bert(), "position_embedding_type", "relative_key")),
             start + "has position_embedding_type = \"relative_key\"; it must be absolute");
   EXPECT_EQ(refusal(changed(bert(), "is_decoder", true)), start + "has is_decoder = true; it must be false");
+  // Attention to both sides is a BERT's, and to one side a decoder's.
+  EXPECT_EQ(refusal(changed(bert(), "is_causal", true)), start + "has is_causal = true; it must be false");
+  for (const Json& decoder : {gpt2(), llama(), changed(llama(), "model_type", "qwen2")}) {
+    EXPECT_EQ(refusal(changed(decoder, "is_causal", false)),
+              start + "has is_causal = false; it must be true");
+    EXPECT_EQ(refusal(changed(decoder, "is_causal", true)), "not refused");
+  }
   EXPECT_EQ(refusal(changed(bert(), "classifier_dropout", 0.3)),
             start + "has classifier_dropout = 0.3; it must be hidden_dropout_prob, 0.2");
+  EXPECT_EQ(refusal(changed(gpt2(), "n_head", 5)),
+            start + "has n_head = 5; it must divide n_embd, which is 12");
+  EXPECT_EQ(refusal(changed(bert(), "num_attention_heads", 5)),
+            start + "has num_attention_heads = 5; it must divide hidden_size, which is 12");
+  EXPECT_EQ(refusal(changed(llama(), "num_key_value_heads", 3)),
+            start + "has num_key_value_heads = 3; it must divide num_attention_heads, which is 4");
+  EXPECT_EQ(refusal(changed(llama(), "head_dim", 5)),
+            start + "has head_dim = 5; it must be even, for the rotary embedding");
+  EXPECT_EQ(refusal(changed(llama(), "hidden_size", 20)),
+            start + "has hidden_size = 20; it must make attention heads of even size, and that of each is 5");
   const Json classifier = with_architecture(bert(), "BertForSequenceClassification");
   EXPECT_EQ(refusal(changed(classifier, "problem_type", "multi_label_classification")),
             start +
@@ -327,6 +366,17 @@ TEST_F(HuggingFaceConfig, FlippedBytesAreReadOrRefused) {
         EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
       }
     }
+  }
+}
+
+TEST_F(HuggingFaceConfig, IsInALocalFolder) {
+  try {
+    load_run_config("", {"model.from=meta-llama/Llama-3.2-1B"});
+    FAIL() << "not refused";
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(),
+                 "model.from is 'meta-llama/Llama-3.2-1B', and no such folder is here; it must be a local "
+                 "folder with a config.json");
   }
 }
 
@@ -437,12 +487,32 @@ TEST_F(HuggingFaceConfig, OfARunSaysWhichHeadItHas) {
   json = written(llama());
   EXPECT_EQ(json["problem_type"].get<std::string>(), "regression");
   EXPECT_EQ(json["id2label"].size(), 1u);
-  EXPECT_EQ(json["pad_token_id"].get<int>(), 0);
+  EXPECT_TRUE(json["pad_token_id"].is_null());
   // BERT has no need of it, and what is not said is not set.
   config = read(bert());
   config.head = ModelHead::Classification;
   EXPECT_FALSE(written(bert()).contains("pad_token_id"));
   EXPECT_EQ(architecture(written(bert())), R"(["BertForSequenceClassification"])");
+}
+
+// A token that texts have is no padding: their decoders would not take it where it is the last.
+TEST_F(HuggingFaceConfig, PaddingOfADecoderIsNoTokenOfATextThatGoesOn) {
+  ModelConfig config = read(gpt2());
+  config.head = ModelHead::Classification;
+  const auto padding = [&](const Json& source, const TokenIds& ids) {
+    return config_json_from(source.dump(), config, "float32", ids)["pad_token_id"].dump();
+  };
+  const Json none = changed(gpt2(), "pad_token_id", nullptr);
+  EXPECT_EQ(padding(none, {}), "null");
+  EXPECT_EQ(padding(none, {.eos = 9}), "9");
+  EXPECT_EQ(padding(none, {.eos = 9, .pad = 5}), "5");
+  EXPECT_EQ(padding(changed(none, "eos_token_id", 60), {.eos = 9}), "60");
+  EXPECT_EQ(padding(changed(none, "eos_token_id", Json::array({7, 2})), {}), "7");
+  EXPECT_EQ(padding(changed(none, "eos_token_id", Json::array()), {}), "null");
+  EXPECT_EQ(padding(changed(none, "eos_token_id", 61), {}), "null");  // the model does not know it
+  EXPECT_EQ(padding(changed(gpt2(), "pad_token_id", 0), {.eos = 9}), "0");
+  EXPECT_TRUE(config_json(config, "float32", {})["pad_token_id"].is_null());
+  EXPECT_EQ(config_json(config, "float32", {.eos = 9})["pad_token_id"].dump(), "9");
 }
 
 std::vector<std::string> names_of_all(const ModelConfig& config) {

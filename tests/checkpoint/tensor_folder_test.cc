@@ -2,6 +2,7 @@
 #include "checkpoint/tensor_folder.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -98,6 +99,25 @@ TEST_F(Folder, WithoutWeightsIsRefused) {
       "'" + folder_ + "' holds no weights: it must have model.safetensors or model.safetensors.index.json");
 }
 
+TEST_F(Folder, WithWeightsThatArePickledIsRefused) {
+  for (const std::string name : {"pytorch_model.bin.index.json", "pytorch_model.bin"}) {
+    write(name, "");
+    EXPECT_EQ(refusal(), "'" + folder_ + "' holds its weights as " + name +
+                             ", which is not read; it must have model.safetensors or "
+                             "model.safetensors.index.json");
+  }
+}
+
+// A pipe that nobody writes to is not waited for.
+TEST_F(Folder, WithWhatIsNoFileIsRefused) {
+  const std::string sentence = "'" + path("model.safetensors") + "' cannot be read: not a regular file";
+  ASSERT_EQ(mkfifo(path("model.safetensors").c_str(), 0600), 0);
+  EXPECT_EQ(refusal(), sentence);
+  std::filesystem::remove(path("model.safetensors"));
+  std::filesystem::create_directory(path("model.safetensors"));
+  EXPECT_EQ(refusal(), sentence);
+}
+
 TEST_F(Folder, HeadersAreNotTrusted) {
   const std::string file = "'" + path("model.safetensors") + "' ";
   const auto refused = [&](const std::string& header, std::size_t data) {
@@ -122,6 +142,20 @@ TEST_F(Folder, HeadersAreNotTrusted) {
             file + "holds 'a' as F7, which is no type of the format");
   EXPECT_EQ(refused(R"({"a":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}})", 8),
             file + "holds 'a' as I64; F32, BF16 and F16 are read");
+  const char* const two = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+  EXPECT_EQ(refused(two, 5),
+            file + "is damaged: its end is missing, as its tensors have 8 bytes and 5 are there");
+  EXPECT_EQ(refused(two, 9),
+            file + "is damaged: something follows its end, as its tensors have 8 bytes and 9 are there");
+  EXPECT_EQ(refused("{}", 1),
+            file + "is damaged: something follows its end, as its tensors have 0 bytes and 1 are there");
+  EXPECT_EQ(refused(two, 8), "accepted");
+  EXPECT_EQ(
+      refused(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[18446744073709551614,)"
+              R"(18446744073709551615]}})",
+              1),
+      file +
+          "is damaged: its end is missing, as its tensors have 18446744073709551615 bytes and 1 are there");
   write("model.safetensors", std::string(8, '\xff') + "{}");
   EXPECT_EQ(refusal(), file + "is not a safetensors file: its header does not fit");
   // Cut off at every byte.

@@ -196,9 +196,9 @@ class HuggingFaceHeadsTest(FolderTestCase):
              "bert.pooler.dense.bias, bert.pooler.dense.weight, cls.seq_relationship.bias, "
              "cls.seq_relationship.weight"),
             (BertForSequenceClassification(BertConfig(**BERT, num_labels=2)), classes, BertForSequenceClassification,
-             classifier, "classifier.bias, classifier.weight"),
-            (GPT2LMHeadModel(GPT2Config(**GPT2, tie_word_embeddings=False)), classes, GPT2ForSequenceClassification,
-             "score.weight", "lm_head.weight"),
+             "classifier.weight [3, 32] (there it is [2, 32]), classifier.bias [3] (there it is [2])", None),
+            (GPT2LMHeadModel(GPT2Config(**{**GPT2, "eos_token_id": 5}, tie_word_embeddings=False)), classes,
+             GPT2ForSequenceClassification, "score.weight", "lm_head.weight"),
             (LlamaModel(LlamaConfig(**LLAMA)), {"model.head": "regression"}, LlamaForSequenceClassification,
              "score.weight", None),
         )
@@ -213,6 +213,8 @@ class HuggingFaceHeadsTest(FolderTestCase):
                 automatic = AutoModelForMaskedLM if kind is BertForMaskedLM else AutoModelForSequenceClassification
                 there = self.loaded(automatic, run / "model")
                 self.assertIs(type(there), kind)
+                if there.config.model_type != "bert":  # as padding no token but the end of a text
+                    self.assertEqual(there.config.pad_token_id, model.config.eos_token_id)
                 if "model.labels" in settings:
                     self.assertEqual(there.config.num_labels, 3)
                 # All below the heads is as it was.
@@ -268,6 +270,9 @@ class HuggingFaceHeadsTest(FolderTestCase):
                 theirs = {"attention_mask": real.long()}
                 if name in ("masked", "classes", "number"):
                     given["token_types"] = theirs["token_type_ids"] = types
+                else:  # bytes are texts, all of them; here 0 is none
+                    self.assertIsNone(model.config.pad_token_id)
+                    model.config.pad_token_id = 0
                 save_file({key: tensor.float() for key, tensor in given.items()}, self.folder / "input")
                 reference("gradients", run.folder / "model", self.folder / "input", self.folder / "output",
                           run.folder / "config.yaml")

@@ -408,6 +408,24 @@ TEST_F(HuggingFace, HeadsThatAreMissingAreInitialized) {
   }
 }
 
+TEST_F(HuggingFace, NewHeadsHaveTheRangeThatTheirConfigSays) {
+  Theirs theirs = as_classifier(llama("llama"), "LlamaModel", 2);
+  const auto spread = [&](const Json& range) {
+    theirs.config["initializer_range"] = range;
+    save(theirs);
+    const Config config = load({"model.head=classification", "model.labels=300"});
+    save_run(config, {0});
+    return checkpoint::TensorFolder(run() + "/model").view("score.weight").std().item<double>();
+  };
+  EXPECT_NEAR(spread(nullptr), 0.02, 0.001);
+  EXPECT_NEAR(spread(0.5), 0.5, 0.025);
+  EXPECT_EQ(spread(0.0), 0);
+  theirs.config["initializer_range"] = -1;
+  save(theirs);
+  EXPECT_EQ(refusal({"model.head=classification"}),
+            "'" + source() + "/config.json' has initializer_range = -1; it must be a number of at least 0");
+}
+
 TEST_F(HuggingFace, APoolerIsUsedWhereThereIsOne) {
   Theirs theirs = bert_body("");
   theirs.config["architectures"] = Json::array({"BertModel"});
@@ -435,8 +453,9 @@ TEST_F(HuggingFace, AnotherHeadTakesThePlaceOfTheirs) {
 
   save(bert_classifier(3));
   config = load({"model.labels=2"});
-  EXPECT_EQ(change(config).initialized, (Names{"classifier.weight", "classifier.bias"}));
-  EXPECT_EQ(change(config).left_out, (Names{"classifier.bias", "classifier.weight"}));
+  EXPECT_EQ(change(config).initialized, (Names{"classifier.weight [2, 12] (there it is [3, 12])",
+                                               "classifier.bias [2] (there it is [3])"}));
+  EXPECT_EQ(change(config).left_out, Names());
   save_run(config, {0});
   EXPECT_EQ(architecture::huggingface::read_model(run() + "/model").model.labels, 2);
 }
@@ -502,6 +521,22 @@ TEST_F(HuggingFace, AllThatDoesNotFitIsListed) {
                     "1 of another shape: model.layers.1.self_attn.k_proj.weight [8, 12] instead of [4, 12]"),
       std::string::npos)
       << sentence;
+}
+
+// A sentence that can be read, however many there are.
+TEST_F(HuggingFace, OfManyThatDoNotFitTheFirstHundredAreListed) {
+  Theirs theirs = llama("llama");
+  theirs.config["num_hidden_layers"] = 13;
+  save(theirs);
+  std::string sentence = refusal();
+  EXPECT_NE(sentence.find("; 99 missing: model.layers.2.input_layernorm.weight, "), std::string::npos);
+  EXPECT_TRUE(sentence.ends_with(", model.layers.12.mlp.down_proj.weight")) << sentence;
+  theirs.config["num_hidden_layers"] = 4000;
+  save(theirs);
+  sentence = refusal();
+  EXPECT_NE(sentence.find("; 35982 missing: model.layers.2.input_layernorm.weight, "), std::string::npos);
+  EXPECT_TRUE(sentence.ends_with(" and 35882 more")) << sentence;
+  EXPECT_LT(sentence.size(), 6000U);
 }
 
 TEST_F(HuggingFace, ExportIsRefusedBeforeAnythingIsWritten) {

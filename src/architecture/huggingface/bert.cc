@@ -27,12 +27,14 @@ ModelConfig read_bert(const ConfigFile& file) {
   file.expect_word("hidden_act", {"gelu"});
   file.expect_word("position_embedding_type", {"absolute"});
   file.expect("is_decoder", false);
+  file.expect("is_causal", false);
   file.expect("add_cross_attention", false);
   ModelConfig config;
   config.family = "bert";
   config.layers = file.whole("num_hidden_layers", kMostLayers);
   config.width = file.whole("hidden_size", kMostWidth);
   config.heads = file.whole("num_attention_heads", kMostHeads);
+  file.expect_divides("num_attention_heads", config.heads, "hidden_size", config.width);
   config.vocab = file.whole("vocab_size", kMostVocab);
   config.context = config.positions = file.whole("max_position_embeddings", kMostContext);
   config.tied = file.flag("tie_word_embeddings", true);

@@ -124,6 +124,11 @@ void ConfigFile::expect_word(const std::string& key, const std::vector<std::stri
          allowed.size() == 1 ? "be " + allowed[0] : fmt::format("be one of {}", fmt::join(allowed, ", ")));
 }
 
+void ConfigFile::expect_divides(const std::string& key, int divisor, const std::string& multiple,
+                                int size) const {
+  if (size % divisor != 0) refuse(key, fmt::format("divide {}, which is {}", multiple, size));
+}
+
 void ConfigFile::expect_none(const std::string& key, std::string_view why) const {
   const nlohmann::json* value = find(key);
   if (value != nullptr && !value->empty()) refuse(key, fmt::format("be left out: {}", why));

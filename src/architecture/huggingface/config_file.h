@@ -35,6 +35,8 @@ class ConfigFile {
   void expect(const std::string& key, bool only) const;
   void expect(const std::string& key, double only) const;
   void expect_word(const std::string& key, const std::vector<std::string>& allowed) const;
+  // That a size is a multiple of the whole number that the key has, or stands for where it is left out.
+  void expect_divides(const std::string& key, int divisor, const std::string& multiple, int size) const;
   void expect_none(const std::string& key, std::string_view why) const;
 
   // "'PATH' has KEY = VALUE; it must ALLOWED".

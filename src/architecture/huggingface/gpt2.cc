@@ -28,11 +28,13 @@ ModelConfig read_gpt2(const ConfigFile& file) {
   file.expect("scale_attn_by_inverse_layer_idx", false);
   file.expect("reorder_and_upcast_attn", false);
   file.expect("add_cross_attention", false);
+  file.expect("is_causal", true);
   ModelConfig config;
   config.family = "gpt";
   config.layers = file.whole("n_layer", kMostLayers);
   config.width = file.whole("n_embd", kMostWidth);
   config.heads = file.whole("n_head", kMostHeads);
+  file.expect_divides("n_head", config.heads, "n_embd", config.width);
   config.vocab = file.whole("vocab_size", kMostVocab);
   config.context = config.positions = file.whole("n_positions", kMostContext);
   config.tied = file.flag("tie_word_embeddings", true);

@@ -19,6 +19,14 @@ void refuse_windows(const ConfigFile& file) {
   }
 }
 
+// The rotary embedding turns pairs of numbers.
+void check_head_size(const ConfigFile& file, const ModelConfig& config) {
+  if (config.head_size % 2 == 0) return;
+  if (file.has("head_dim")) file.refuse("head_dim", "be even, for the rotary embedding");
+  file.refuse("hidden_size",
+              fmt::format("make attention heads of even size, and that of each is {}", config.head_size));
+}
+
 void check_transformers_has_it(const ModelConfig& config) {
   if (config.qkv_bias && config.qk_norm)
     fail_input(
@@ -40,6 +48,7 @@ ModelConfig read_llama(const ConfigFile& file) {
   file.expect("attention_bias", false);  // in o_proj too, where it is true
   file.expect("mlp_bias", false);
   file.expect("attention_dropout", 0.0);
+  file.expect("is_causal", true);
   refuse_windows(file);
   ModelConfig config;
   config.family = "llama";
@@ -50,8 +59,10 @@ ModelConfig read_llama(const ConfigFile& file) {
   config.context = file.whole("max_position_embeddings", kMostContext);
   config.tied = file.flag("tie_word_embeddings", false);
   config.kv_heads = file.whole("num_key_value_heads", kMostHeads, config.heads);
+  file.expect_divides("num_key_value_heads", config.kv_heads, "num_attention_heads", config.heads);
   const int usual_head = type == "qwen3" ? kQwen3Head : std::max(config.width / config.heads, 1);
   config.head_size = file.whole("head_dim", kMostHeads, usual_head);
+  check_head_size(file, config);
   config.hidden = file.whole("intermediate_size", kMostWidth);
   config.norm_eps = file.number("rms_norm_eps", 1e-6);
   config.qkv_bias = type == "qwen2";

@@ -9,6 +9,7 @@
 #include "architecture/huggingface/kinds.h"
 #include "architecture/huggingface/names.h"
 #include "base/error.h"
+#include "base/untrusted_json.h"
 
 namespace twobw::architecture::huggingface {
 namespace {
@@ -19,6 +20,7 @@ using Json = nlohmann::json;
 enum class StoredHead { Language, Sequences, None };
 
 constexpr const char* kWithNextSentence = "BertForPreTraining";
+constexpr double kInitializerRange = 0.02;  // where config.json leaves it out
 
 struct Architecture {
   std::string name;
@@ -91,16 +93,26 @@ Json id_or_null(const std::optional<int>& id) {
   return id ? Json(*id) : Json(nullptr);
 }
 
+// The token that ends a text; of several the first.
+Json end_of_text(const Json& json, const TokenIds& ids, int vocab) {
+  const auto found = json.find("eos_token_id");
+  Json end = found == json.end() ? Json() : *found;
+  if (end.is_array() && !end.empty()) end = Json(end.front());
+  const bool is_known =
+      end.is_number_unsigned() && end.get<std::uint64_t>() < static_cast<std::uint64_t>(vocab);
+  return is_known ? end : id_or_null(ids.eos);
+}
+
 void set_head(Json& json, const ModelConfig& config, const TokenIds& ids,
               const std::vector<std::string>& classes) {
   json["architectures"] = Json::array({architecture_of(config)});
   if (!tells_of_sequences(config.head)) return;
   write_labels(config, classes, json);
   if (config.family == "bert") return;
-  // Their decoders see by the padding where a sequence ends. Where the tokenizer has no token for it, ours is
-  // 0.
+  // Their decoders take the last token that is no padding, wherever it is: no token that texts are made of
+  // may stand for it. Without one they take the last token, of one text at a time.
   Json& padding = json["pad_token_id"];
-  if (padding.is_null()) padding = ids.pad.value_or(0);
+  if (padding.is_null()) padding = ids.pad ? Json(*ids.pad) : end_of_text(json, ids, config.vocab);
 }
 
 // Older versions of transformers know the one, newer ones both.
@@ -137,7 +149,20 @@ ImportedModel read_model(const ConfigFile& file, ModelHead head) {
   return imported;
 }
 
+namespace {
+
+// Models are not fetched by their names on Hugging Face's hub.
+void check_is_folder(const std::string& folder) {
+  std::error_code error;
+  if (std::filesystem::is_directory(folder, error)) return;
+  fail_input("model.from is '{}', and no such folder is here; it must be a local folder with a config.json",
+             shown_name(folder));
+}
+
+}  // namespace
+
 ImportedModel read_model(const ModelConfig& given) {
+  check_is_folder(given.from);
   return read_model(ConfigFile(given.from + "/config.json"), given.head);
 }
 
@@ -157,6 +182,10 @@ bool promises_head(const std::string& folder, const ModelConfig& config) {
   ModelConfig theirs;
   read_labels(file, theirs);
   return theirs.head == config.head && outputs_of(theirs) == outputs_of(config);
+}
+
+double initializer_range(const std::string& folder) {
+  return ConfigFile(folder + "/config.json").number("initializer_range", kInitializerRange);
 }
 
 namespace {
@@ -189,7 +218,7 @@ Json config_json(const ModelConfig& config, const std::string& dtype, const Toke
   Json json = config.family == "gpt"    ? write_gpt2(config)
               : config.family == "bert" ? write_bert(config)
                                         : write_llama(config);
-  json["initializer_range"] = 0.02;
+  json["initializer_range"] = kInitializerRange;
   json["tie_word_embeddings"] = config.tied;
   json["use_cache"] = true;
   json["bos_token_id"] = id_or_null(ids.bos);

@@ -25,6 +25,10 @@ ImportedModel read_model(const ConfigFile& file, ModelHead head);
 // may be missing.
 bool promises_head(const std::string& folder, const ModelConfig& config);
 
+// What config.json in `folder` says of weights that are made new: their standard deviation. Throws
+// InputError.
+double initializer_range(const std::string& folder);
+
 // load_config, with the keys of model.from where it names a folder. A run that is resumed has a copy of its
 // config.json, so that the folder may be gone.
 Config load_run_config(const std::string& path, const std::vector<std::string>& overrides);

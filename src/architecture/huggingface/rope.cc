@@ -6,9 +6,10 @@ namespace twobw::architecture::huggingface {
 namespace {
 
 constexpr double kUsualTheta = 10000;
+constexpr const char* kOriginalContext = "original_max_position_embeddings";
 
-void read_scaling(const ConfigFile& rope, const std::string& spelling, ModelConfig& config,
-                  int most_positions) {
+void read_scaling(const ConfigFile& file, const ConfigFile& rope, const std::string& spelling,
+                  ModelConfig& config, int most_positions) {
   config.rope_scaling = rope.word(spelling, "");
   config.rope_factor = rope.number("factor");
   if (config.rope_scaling == "linear") return;
@@ -17,7 +18,9 @@ void read_scaling(const ConfigFile& rope, const std::string& spelling, ModelConf
   if (config.rope_scaling == "dynamic") return;
   config.rope_low_freq_factor = rope.number("low_freq_factor");
   config.rope_high_freq_factor = rope.number("high_freq_factor");
-  config.rope_original_context = rope.whole("original_max_position_embeddings", kMostContext, most_positions);
+  // Beside the rotary embedding's keys it comes first, as transformers has it.
+  const ConfigFile& place = file.has(kOriginalContext) ? file : rope;
+  config.rope_original_context = place.whole(kOriginalContext, kMostContext, most_positions);
 }
 
 }  // namespace
@@ -26,14 +29,15 @@ void read_rope(const ConfigFile& file, ModelConfig& config, int most_positions) 
   file.expect("partial_rotary_factor", 1.0);
   config.rope_theta = file.number("rope_theta", kUsualTheta);
   std::optional<ConfigFile> rope = file.part("rope_scaling");
-  if (!rope) rope = file.part("rope_parameters");
+  if (!rope || rope->size() == 0) rope = file.part("rope_parameters");
   if (!rope) return;
   rope->expect_none("full_attention", "all layers have one rotary embedding");
   rope->expect("partial_rotary_factor", 1.0);
   config.rope_theta = rope->number("rope_theta", config.rope_theta);
   const std::string spelling = rope->has("rope_type") ? "rope_type" : "type";
   rope->expect_word(spelling, {"default", "linear", "dynamic", "llama3"});
-  if (rope->word(spelling, "default") != "default") read_scaling(*rope, spelling, config, most_positions);
+  if (rope->word(spelling, "default") != "default")
+    read_scaling(file, *rope, spelling, config, most_positions);
 }
 
 void write_rope(const ModelConfig& config, nlohmann::json& json) {
