@@ -3,8 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
-#include <span>
+#include <utility>
 #include <vector>
 
 #include "architecture/heads.h"
@@ -20,12 +21,52 @@ namespace {
 namespace huggingface = architecture::huggingface;
 using huggingface::Piece;
 
-constexpr std::size_t kMostListed = 100;  // names of a kind, so that a sentence can be read
+// "3", "0-2,5".
+std::string ranges_of(std::vector<int> numbers) {
+  std::ranges::sort(numbers);
+  std::string text;
+  for (std::size_t i = 0, last = 0; i < numbers.size(); i = last + 1) {
+    for (last = i; last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1;) ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", numbers[i]);
+    if (last > i) text += fmt::format("-{}", numbers[last]);
+  }
+  return text;
+}
 
+// Where the number of its layer is in a name: "31" of "model.layers.31.mlp.up_proj.weight". Empty: nowhere.
+std::pair<std::size_t, std::size_t> layer_number(const std::string& name) {
+  constexpr std::size_t kMostDigits = 6;
+  for (std::size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1)) {
+    const std::size_t end = name.find_first_not_of("0123456789", dot + 1);
+    const bool ends_well = end != std::string::npos && name[end] == '.';
+    if (ends_well && end > dot + 1 && end <= dot + 1 + kMostDigits) return {dot + 1, end};
+  }
+  return {};
+}
+
+// All of them; those that differ in the number of their layer alone are told together:
+// "model.layers.2-31.mlp.up_proj.weight".
 std::string listed(const std::vector<std::string>& names) {
-  const std::size_t shown = std::min(names.size(), kMostListed);
-  const std::string start = fmt::format("{}", fmt::join(std::span(names).first(shown), ", "));
-  return shown == names.size() ? start : fmt::format("{} and {} more", start, names.size() - shown);
+  struct Alike {
+    std::string before, after;  // the number
+    std::vector<int> layers;    // empty: there is none
+  };
+  std::vector<Alike> all;
+  std::map<std::pair<std::string, std::string>, std::size_t> known;
+  for (const std::string& name : names) {
+    const auto [begin, end] = layer_number(name);
+    if (begin == end) {
+      all.push_back({.before = name});
+      continue;
+    }
+    const std::string before = name.substr(0, begin), after = name.substr(end);
+    const auto [found, is_new] = known.try_emplace({before, after}, all.size());
+    if (is_new) all.push_back({.before = before, .after = after});
+    all[found->second].layers.push_back(std::stoi(name.substr(begin, end - begin)));
+  }
+  std::vector<std::string> parts;
+  for (const auto& [before, after, layers] : all) parts.push_back(before + ranges_of(layers) + after);
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 // What is wrong with a folder's tensors, put together to one sentence.

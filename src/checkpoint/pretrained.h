@@ -27,9 +27,8 @@ class Pretrained {
   // In model.from, which may have another head, or none.
   explicit Pretrained(const ModelConfig& model);
 
-  // Throws InputError that lists the tensors that are missing, not expected, of another shape or of a type
-  // that is not read: all of them up to a hundred of each kind, then the first and how many more. Only a head
-  // that the folder's config.json does not promise may be missing.
+  // Throws InputError that lists all tensors that are missing, not expected, of another shape or of a type
+  // that is not read. Only a head that the folder's config.json does not promise may be missing.
   HeadChange check(const architecture::Model& model) const;
 
   // Whether the folder has the parameter; a model that passed the check lacks it in a new head alone.
