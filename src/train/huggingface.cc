@@ -84,9 +84,10 @@ const std::vector<std::string>& export_dtypes() {
   return names;
 }
 
-void export_model(const Export& request) {
+checkpoint::ModelPlace export_model(const Export& request) {
   const ExportType& type = find_export_type(request.dtype);
-  const std::string from = checkpoint::model_folder_of(request.from);
+  const checkpoint::ModelPlace place = checkpoint::newest_model(request.from);
+  const std::string& from = place.folder;
   if (!fs::is_regular_file(from + "/config.json")) {
     fail_input("'{}' has no model that transformers knows: '{}/config.json' cannot be read", request.from,
                from);
@@ -98,6 +99,7 @@ void export_model(const Export& request) {
   config = architecture::huggingface::with_dtype(config, type.theirs).dump(2) + "\n";
   make_empty_folder(request.folder);
   checkpoint::write_model(request.folder, tensors, files, type.type, request.shard_bytes);
+  return place;
 }
 
 }  // namespace twobw::train

@@ -1,6 +1,7 @@
 """In from transformers and out to it again: the same logits, the same tensors, the same bits in any layout."""
 import json
 import os
+import shutil
 import unittest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything is made here, nothing is fetched
@@ -113,6 +114,30 @@ class HuggingFaceTest(FolderTestCase):
         self.assertEqual(tokenizer.decode(ids), text)
         process = twobw("tokenizer", "encode", self.folder / "tokens", input=text)
         self.assertEqual(process.stdout.split(), [str(each) for each in ids])
+
+    def test_the_newest_model_of_a_run_is_exported(self):
+        """That of its end, or of a later checkpoint of a run that went on and was killed."""
+        run = self.train({"checkpoint.every_updates": 2, "train.updates": 4}).folder
+        self.assertIn(f"after update 4, {run}/model, is in", self.call("export", run, self.folder / "end"))
+        ended = {name: (run / name).rename(self.folder / f"former {name}") for name in ("model", "summary.json")}
+        self.call("train", f"resume={run}", "train.updates=6")
+        newest = self.weights(run / "model")
+        shutil.rmtree(run / "model")
+        ended["model"].rename(run / "model")
+        ended["summary.json"].rename(run / "summary.json")
+        self.assertIn(f"after update 6, {run}/checkpoints/update-00000006/model, is in",
+                      self.call("export", run, self.folder / "killed"))
+        shutil.rmtree(run / "model")
+        (run / "summary.json").unlink()
+        self.call("export", run, self.folder / "cut")
+        for name in ("killed", "cut"):
+            out = self.folder / name
+            self.assert_same_tensors(newest, self.weights(out))
+            self.assertEqual({file.name for file in out.iterdir()},
+                             {file.name for file in (self.folder / "end").iterdir()})
+            self.assertIsInstance(AutoModelForCausalLM.from_pretrained(out), GPT2LMHeadModel)
+        shutil.rmtree(run / "checkpoints")
+        self.assertIn("has no model yet", self.refused("export", run, self.folder / "none"))
 
     def test_refusals(self):
         source = self.save(LlamaForCausalLM(LlamaConfig(**LLAMA)))

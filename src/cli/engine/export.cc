@@ -9,10 +9,20 @@
 #include "train/huggingface.h"
 
 namespace twobw::cli {
+namespace {
+
+// Which of a run's models it is.
+std::string which(const checkpoint::ModelPlace& taken) {
+  if (!taken.is_of_run) return "";
+  if (!taken.updates) return fmt::format(", {},", taken.folder);
+  return fmt::format(" after update {}, {},", *taken.updates, taken.folder);
+}
+
+}  // namespace
 
 void add_export(CLI::App& command, int& exit_code) {
   auto request = std::make_shared<train::Export>();
-  command.add_option("run", request->from, "The run directory, a checkpoint, or a model's folder")
+  command.add_option("run", request->from, "A run (its newest model), a checkpoint, or a model's folder")
       ->required();
   command.add_option("folder", request->folder, "The folder to make")->required();
   command.add_option("--dtype", request->dtype, "Number format of the weights: fp32, bf16 or fp16")
@@ -20,8 +30,9 @@ void add_export(CLI::App& command, int& exit_code) {
       ->capture_default_str();
   command.callback([request, &exit_code] {
     device::initialize();
-    train::export_model(*request);
-    fmt::print("the model of {} is in {}, in {}\n", request->from, request->folder, request->dtype);
+    const checkpoint::ModelPlace taken = train::export_model(*request);
+    fmt::print("the model of {}{} is in {}, in {}\n", request->from, which(taken), request->folder,
+               request->dtype);
     exit_code = 0;
   });
 }
