@@ -41,10 +41,7 @@ ModelSource find_run(const std::string& run, const std::string& folder,
   source.folder = folder;
   source.has_tokenizer = true;
   std::string& tokenizer = source.config.data.tokenizer;
-  std::error_code unreadable;
-  // The model has a copy of its own.
-  if (tokenizer != "bytes" && !fs::exists(tokenizer, unreadable) && tokenizer::has_tokenizer(source.folder))
-    tokenizer = source.folder;
+  tokenizer = tokenizer::present_tokenizer(tokenizer, source.folder);
   return source;
 }
 
