@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text_file.h"
+#include "base/untrusted_json.h"
 #include "checkpoint/store.h"
 
 namespace twobw::checkpoint {
@@ -21,6 +22,14 @@ bool is_file(const std::string& path) {
 bool is_folder(const std::string& path) {
   std::error_code unreadable;
   return fs::is_directory(path, unreadable);
+}
+
+// As transformers' config.json does, whatever else lies beside it.
+bool names_model_type(const std::string& path) {
+  constexpr int kDeepest = 64;
+  if (!is_file(path)) return false;
+  const auto config = parse_untrusted(read_text("model configuration", path), kDeepest).value;
+  return config.is_object() && config.contains("model_type");
 }
 
 // That the model of a run's end has; nothing where it does not say.
@@ -50,6 +59,7 @@ ModelPlace newest_of_run(const std::string& run) {
 }  // namespace
 
 ModelPlace newest_model(const std::string& path) {
+  if (names_model_type(path + "/config.json")) return {.folder = path};
   if (is_file(path + "/config.yaml")) return newest_of_run(path);
   return {.folder = is_folder(path + "/model") ? path + "/model" : path};
 }

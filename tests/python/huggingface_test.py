@@ -139,6 +139,15 @@ class HuggingFaceTest(FolderTestCase):
         shutil.rmtree(run / "checkpoints")
         self.assertIn("has no model yet", self.refused("export", run, self.folder / "none"))
 
+    def test_a_folder_in_a_models_folder_is_not_the_model(self):
+        source = self.save(GPT2LMHeadModel(GPT2Config(**GPT2)))
+        (source / "model").mkdir()
+        (source / "config.yaml").write_text("of: something else\n")
+        self.call("generate", source, "--ids", "1,2", "--tokens", 1)
+        self.call("eval", source, "data=synthetic")
+        self.call("export", source, self.folder / "out")
+        self.assert_same_tensors(self.weights(source), self.weights(self.folder / "out"))
+
     def test_refusals(self):
         source = self.save(LlamaForCausalLM(LlamaConfig(**LLAMA)))
         train = ("train", *words({**TRAINING, "model.from": source, "run_dir": self.folder / "run"}))
@@ -164,6 +173,7 @@ class HuggingFaceTest(FolderTestCase):
         self.assertFalse((self.folder / "run").exists())
         self.assertIn("cannot be read", self.refused("export", self.folder / "run", self.folder / "out"))
         self.assertFalse((self.folder / "out").exists())
+
 
 
 if __name__ == "__main__":
