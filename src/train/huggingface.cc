@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "architecture/huggingface/model_config.h"
+#include "architecture/huggingface/names.h"
 #include "base/error.h"
 #include "base/text_file.h"
 #include "checkpoint/model_folder.h"
@@ -37,16 +38,27 @@ const ExportType& find_export_type(const std::string& name) {
 
 void check_range(const at::Tensor& tensor, const std::string& name, at::ScalarType type) {
   constexpr double kMostHalf = 65504;
-  if (type != at::kHalf || tensor.numel() == 0) return;
+  if (type != at::kHalf || !tensor.is_floating_point() || tensor.numel() == 0) return;
   const double most = tensor.abs().max().item<double>();
   if (most > kMostHalf)
     fail_input("'{}' holds {}, and fp16 ends at {}; --dtype must be fp32 or bf16", name, most, kMostHalf);
 }
 
-// Views of the files.
-std::vector<NamedTensor> tensors_of(const TensorFolder& folder, at::ScalarType type) {
+// Of those that a model may have besides its weights.
+bool is_buffer(const TensorFolder& folder, const std::string& name) {
+  namespace huggingface = architecture::huggingface;
+  return huggingface::is_spare(huggingface::read_model(folder.path()).model, name);
+}
+
+// Views of the files. Buffers that are no weights, of a type that is not written, are named in `left_out`.
+std::vector<NamedTensor> tensors_of(const TensorFolder& folder, at::ScalarType type,
+                                    std::vector<std::string>& left_out) {
   std::vector<NamedTensor> tensors;
   for (const std::string& name : folder.names()) {
+    if (!checkpoint::can_view(*folder.find(name)) && is_buffer(folder, name)) {
+      left_out.push_back(name);
+      continue;
+    }
     tensors.push_back({name, folder.view(name)});
     check_range(tensors.back().tensor, name, type);
   }
@@ -84,22 +96,22 @@ const std::vector<std::string>& export_dtypes() {
   return names;
 }
 
-checkpoint::ModelPlace export_model(const Export& request) {
+Exported export_model(const Export& request) {
   const ExportType& type = find_export_type(request.dtype);
-  const checkpoint::ModelPlace place = checkpoint::newest_model(request.from);
-  const std::string& from = place.folder;
+  Exported exported{.from = checkpoint::newest_model(request.from)};
+  const std::string& from = exported.from.folder;
   if (!fs::is_regular_file(from + "/config.json")) {
     fail_input("'{}' has no model that transformers knows: '{}/config.json' cannot be read", request.from,
                from);
   }
   const TensorFolder source(from);
-  const std::vector<NamedTensor> tensors = tensors_of(source, type.type);
+  const std::vector<NamedTensor> tensors = tensors_of(source, type.type, exported.left_out);
   checkpoint::ModelFiles files = files_beside(from);
   std::string& config = files["config.json"];
   config = architecture::huggingface::with_dtype(config, type.theirs).dump(2) + "\n";
   make_empty_folder(request.folder);
   checkpoint::write_model(request.folder, tensors, files, type.type, request.shard_bytes);
-  return place;
+  return exported;
 }
 
 }  // namespace twobw::train

@@ -20,8 +20,12 @@ struct Export {
   std::uint64_t shard_bytes = checkpoint::kShardBytes;
 };
 
-// Writes the weights (checkpoint/sharded.h), and what lies beside them. Returns where they were. Throws
-// InputError.
-checkpoint::ModelPlace export_model(const Export& request);
+struct Exported {
+  checkpoint::ModelPlace from;
+  std::vector<std::string> left_out;  // buffers that are no weights, of types that are not written
+};
+
+// Writes the weights (checkpoint/sharded.h), and what lies beside them. Throws InputError.
+Exported export_model(const Export& request);
 
 }  // namespace twobw::train

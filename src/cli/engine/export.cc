@@ -1,5 +1,6 @@
 // twobw export: a run's model for Hugging Face's transformers.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -30,9 +31,11 @@ void add_export(CLI::App& command, int& exit_code) {
       ->capture_default_str();
   command.callback([request, &exit_code] {
     device::initialize();
-    const checkpoint::ModelPlace taken = train::export_model(*request);
-    fmt::print("the model of {}{} is in {}, in {}\n", request->from, which(taken), request->folder,
+    const train::Exported exported = train::export_model(*request);
+    fmt::print("the model of {}{} is in {}, in {}\n", request->from, which(exported.from), request->folder,
                request->dtype);
+    if (!exported.left_out.empty())
+      fmt::print("left out, since transformers makes them itself: {}\n", fmt::join(exported.left_out, ", "));
     exit_code = 0;
   });
 }
