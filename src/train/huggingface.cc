@@ -78,11 +78,11 @@ checkpoint::ModelFiles files_beside(const std::string& folder) {
 
 void make_empty_folder(const std::string& folder) {
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error || !std::filesystem::is_directory(folder))
-    fail_input("'{}' cannot be made; give a folder to export to", folder);
-  if (!std::filesystem::is_empty(folder))
-    fail_input("'{}' is not empty; give a new folder to export to", folder);
+  if (fs::exists(folder, error) && !fs::is_directory(folder, error))
+    fail_input("'{}' is a file; give a new folder to export to", folder);
+  fs::create_directories(folder, error);
+  if (error) fail_input("the folder '{}' cannot be made: {}", folder, error.message());
+  if (!fs::is_empty(folder)) fail_input("'{}' is not empty; give a new folder to export to", folder);
 }
 
 }  // namespace

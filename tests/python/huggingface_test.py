@@ -174,6 +174,13 @@ class HuggingFaceTest(FolderTestCase):
         self.assertIn("cannot be read", self.refused("export", self.folder / "run", self.folder / "out"))
         self.assertFalse((self.folder / "out").exists())
 
+    def test_folders_that_cannot_be_made(self):
+        source = self.save(GPT2LMHeadModel(GPT2Config(**GPT2)))
+        file = self.folder / "file"
+        file.write_text("")
+        self.assertIn(f"'{file}' is a file; give a new folder", self.refused("export", source, file))
+        self.assertIn(f"'{file}/out' cannot be made: Not a directory", self.refused("export", source, file / "out"))
+        self.assertIn("is not empty", self.refused("export", source, source))
 
 
 if __name__ == "__main__":
