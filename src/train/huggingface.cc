@@ -1,5 +1,6 @@
 #include "train/huggingface.h"
 
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -40,6 +41,10 @@ void check_range(const at::Tensor& tensor, const std::string& name, at::ScalarTy
   constexpr double kMostHalf = 65504;
   if (type != at::kHalf || !tensor.is_floating_point() || tensor.numel() == 0) return;
   const double most = tensor.abs().max().item<double>();
+  if (!std::isfinite(most)) {
+    fail_input("'{}' holds numbers that are not finite, and fp16 ends at {}; --dtype must be fp32 or bf16",
+               name, kMostHalf);
+  }
   if (most > kMostHalf)
     fail_input("'{}' holds {}, and fp16 ends at {}; --dtype must be fp32 or bf16", name, most, kMostHalf);
 }

@@ -148,6 +148,20 @@ class HuggingFaceTest(FolderTestCase):
         self.call("export", source, self.folder / "out")
         self.assert_same_tensors(self.weights(source), self.weights(self.folder / "out"))
 
+    def test_weights_that_are_not_finite(self):
+        source = self.save(GPT2LMHeadModel(GPT2Config(**GPT2)))
+        tensors = self.weights(source)
+        name = "transformer.h.1.attn.c_attn.weight"
+        for value in (float("nan"), float("inf")):
+            tensors[name][3, 4] = value
+            save_file(tensors, source / "model.safetensors", {"format": "pt"})
+            for stages in (1, 3):
+                sentence = self.refused("train", *words({**TRAINING, "model.from": source, "pipeline.stages": stages,
+                                                         "run_dir": self.folder / f"run {value} {stages}"}))
+                self.assertIn(f"'{name}' in model.from, '{source}', holds numbers that are not finite", sentence)
+            self.assertIn(f"'{name}' holds numbers that are not finite",
+                          self.refused("export", source, self.folder / "out", "--dtype", "fp16"))
+
     def test_refusals(self):
         source = self.save(LlamaForCausalLM(LlamaConfig(**LLAMA)))
         train = ("train", *words({**TRAINING, "model.from": source, "run_dir": self.folder / "run"}))
