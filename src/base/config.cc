@@ -105,6 +105,20 @@ void read_override(const std::string& text, Config& config, Origins& origins) {
   Source(config, origins, "", " in " + name).read(text.substr(0, equals), value, " in " + name);
 }
 
+struct Settings {
+  Config config;
+  Origins origins;
+};
+
+// As they are given; nothing is checked but each by itself.
+Settings read_settings(const std::string& path, const std::vector<std::string>& overrides) {
+  Settings settings;
+  auto& [config, origins] = settings;
+  if (!path.empty()) read_document(read_text("configuration file", path), path, config, origins);
+  for (const std::string& text : overrides) read_override(text, config, origins);
+  return settings;
+}
+
 void expand_recompute(PipelineConfig& pipeline) {
   if (pipeline.recompute != std::vector<int>{kEveryStage} || pipeline.stages < 1 ||
       pipeline.stages > kMostStages)
@@ -139,14 +153,15 @@ void adopt_model(const ImportedModel& imported, Config& config, Origins& origins
 
 Config load_config(const std::string& path, const std::vector<std::string>& overrides,
                    const ModelReader& read_model) {
-  Config config;
-  Origins origins;
-  if (!path.empty()) read_document(read_text("configuration file", path), path, config, origins);
-  for (const std::string& text : overrides) read_override(text, config, origins);
+  auto [config, origins] = read_settings(path, overrides);
   if (read_model && config.model.is_imported()) adopt_model(read_model(config), config, origins);
   expand_recompute(config.pipeline);
   check_all(config, origins);
   return config;
+}
+
+bool is_set(const std::string& key, const std::string& path, const std::vector<std::string>& overrides) {
+  return read_settings(path, overrides).origins.contains(key);
 }
 
 Config config_from_text(const std::string& text, const std::string& name) {

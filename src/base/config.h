@@ -152,7 +152,10 @@ using ModelReader = std::function<ImportedModel(const Config& given)>;
 Config load_config(const std::string& path, const std::vector<std::string>& overrides,
                    const ModelReader& read_model = {});
 
-// The same from text alone; `name` names it in messages.
+// Whether the file or an override sets the key. Throws InputError as load_config does for what it reads.
+bool is_set(const std::string& key, const std::string& path, const std::vector<std::string>& overrides);
+
+// The same as load_config from text alone; `name` names it in messages.
 Config config_from_text(const std::string& text, const std::string& name);
 
 // What can be said of each value by itself; what concerns schedule, model and data together is

@@ -218,9 +218,11 @@ std::vector<Key> data_keys() {
               "(PREFIX of PREFIX.bin and PREFIX.idx); or a tsv or jsonl file, for classification and "
               "regression; or synthetic: made up; or several of these, blended by weight."),
       corpora(KEY(data.validation), "The same for evaluation: held out, or synthetic."),
-      words(KEY(data.tokenizer),
-            "Tokenizer that made the token files, by which generated tokens are shown as text, and texts of "
-            "tsv and jsonl files are encoded: a folder, a file, or bytes."),
+      words(
+          KEY(data.tokenizer),
+          "Tokenizer that made the token files, by which generated tokens are shown as text, and texts of "
+          "tsv and jsonl files are encoded: a folder, a file, or bytes. Not set, it is the one in the folder "
+          "of model.from, where there is one."),
       real(KEY(data.mask_probability), part_of_one(),
            "Chance that a token is to be predicted; of these 80% are seen as the mask, 10% as another token, "
            "10% as they are; masked_lm only."),

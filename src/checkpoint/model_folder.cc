@@ -18,10 +18,4 @@ void write_model(const std::string& folder, const std::vector<NamedTensor>& tens
   for (const auto& [name, text] : files) write_text(folder + "/" + name, text);
 }
 
-std::string model_folder_of(const std::string& path) {
-  const std::string below = path + "/model";
-  std::error_code error;
-  return fs::is_directory(below, error) ? below : path;
-}
-
 }  // namespace twobw::checkpoint

@@ -17,7 +17,4 @@ using ModelFiles = std::map<std::string, std::string>;
 void write_model(const std::string& folder, const std::vector<NamedTensor>& tensors, const ModelFiles& files,
                  at::ScalarType stored = at::kFloat, std::uint64_t limit = kShardBytes);
 
-// Where the model of a run or of a checkpoint is: PATH/model, or PATH itself where there is none.
-std::string model_folder_of(const std::string& path);
-
 }  // namespace twobw::checkpoint

@@ -1,6 +1,7 @@
 #include "checkpoint/tensor_file.h"
 
 #include <cstring>
+#include <optional>
 
 #include "base/error.h"
 #include "base/untrusted_json.h"
@@ -8,14 +9,19 @@
 namespace twobw::checkpoint {
 namespace {
 
-at::ScalarType type_of(const StoredTensor& tensor, const std::string& name, const std::string& path) {
+std::optional<at::ScalarType> type_of(const StoredTensor& tensor) {
   if (tensor.dtype == "F32") return at::kFloat;
   if (tensor.dtype == "BF16") return at::kBFloat16;
   if (tensor.dtype == "F16") return at::kHalf;
-  fail_input("'{}' holds '{}' as {}; F32, BF16 and F16 are read", path, shown_name(name), tensor.dtype);
+  if (tensor.dtype == "I64") return at::kLong;
+  return std::nullopt;
 }
 
 }  // namespace
+
+bool can_view(const StoredTensor& tensor) {
+  return type_of(tensor).has_value();
+}
 
 TensorFile::TensorFile(const std::string& path) : path_(path), file_(path) {
   if (!file_.problem().empty()) fail_input("'{}' cannot be read: {}", path, file_.problem());
@@ -24,7 +30,11 @@ TensorFile::TensorFile(const std::string& path) : path_(path), file_(path) {
 
 at::Tensor TensorFile::view(const std::string& name) const {
   const StoredTensor& tensor = tensors_.at(name);
-  const at::ScalarType type = type_of(tensor, name, path_);
+  if (!can_view(tensor)) {
+    fail_input("'{}' holds '{}' as {}; F32, BF16, F16 and I64 are read", path_, shown_name(name),
+               tensor.dtype);
+  }
+  const at::ScalarType type = *type_of(tensor);
   const at::TensorOptions options(type);
   if (tensor.bytes() == 0) return at::empty(tensor.shape, options);
   auto* const data = const_cast<std::byte*>(file_.bytes().data()) + tensor.begin;

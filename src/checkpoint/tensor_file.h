@@ -12,6 +12,9 @@
 
 namespace twobw::checkpoint {
 
+// Whether TensorFile::view knows its type: F32, BF16, F16 or I64.
+bool can_view(const StoredTensor& tensor);
+
 class TensorFile {
  public:
   // Throws InputError where it cannot be read or is not in the format.
@@ -21,7 +24,7 @@ class TensorFile {
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
 
   // A view of the file, in its number format; to be read only, and only while this object lives. Throws
-  // InputError where it is none of F32, BF16 and F16. The name must be there.
+  // InputError unless can_view(). The name must be there.
   at::Tensor view(const std::string& name) const;
 
  private:

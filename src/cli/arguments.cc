@@ -4,6 +4,7 @@
 
 #include "architecture/huggingface/model_config.h"
 #include "base/error.h"
+#include "corpus/default_tokenizer.h"
 
 namespace twobw::cli {
 namespace {
@@ -30,7 +31,9 @@ void sort_out(RunArguments& arguments) {
 }
 
 Config load(const RunArguments& arguments) {
-  return architecture::huggingface::load_run_config(arguments.file, arguments.overrides);
+  Config config = architecture::huggingface::load_run_config(arguments.file, arguments.overrides);
+  if (!is_set("data.tokenizer", arguments.file, arguments.overrides)) corpus::set_default_tokenizer(config);
+  return config;
 }
 
 Config load_to_plan(RunArguments arguments) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "base/error.h"
@@ -25,6 +26,13 @@ Number load(const std::byte* at) {
 std::string token_file_prefix(const std::string& path) {
   const bool ending = path.size() > 4 && (path.ends_with(".idx") || path.ends_with(".bin"));
   return ending ? path.substr(0, path.size() - 4) : path;
+}
+
+bool names_token_file(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code unreadable;
+  if (token_file_prefix(path) != path) return true;
+  return !fs::is_regular_file(path, unreadable) && fs::is_regular_file(path + ".idx", unreadable);
 }
 
 IndexedFile::IndexedFile(const std::string& path)

@@ -88,6 +88,8 @@ class IndexedFile {
 
 // "x" of "x", "x.idx" and "x.bin".
 std::string token_file_prefix(const std::string& path);
+// Whether a path that may also be that of a text is taken for token files.
+bool names_token_file(const std::string& path);
 
 inline constexpr char kIndexMagic[] = "MMIDIDX\0";  // the literal's own zero is the ninth byte
 inline constexpr std::size_t kIndexMagicBytes = sizeof kIndexMagic;

@@ -33,11 +33,6 @@ std::unique_ptr<Examples> open_windows(const std::string& key, const std::string
 
 }  // namespace
 
-bool names_token_file(const std::string& path) {
-  const bool whole_name = corpus::token_file_prefix(path) != path;
-  return whole_name || (!is_file(path) && is_file(path + ".idx"));
-}
-
 std::unique_ptr<TokenStream> open_stream(const std::string& key, const std::string& path,
                                          const StreamDemand& demand) {
   if (path == "synthetic") return make_synthetic_stream(demand.vocab);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/config.h"
+#include "corpus/indexed_file.h"
 #include "data/batch.h"
 
 namespace twobw::data {
@@ -51,6 +52,6 @@ std::unique_ptr<Source> open_source(const std::string& key, const std::string& p
 std::unique_ptr<Source> open_source(const std::string& key, const Corpora& corpora, const Config& config);
 
 // Whether open_source takes the path for that of token files.
-bool names_token_file(const std::string& path);
+using corpus::names_token_file;
 
 }  // namespace twobw::data

@@ -101,7 +101,7 @@ class Tally {
     if (!architecture::tells_of_sequences(head_)) return add_loss(batch, output);
     const at::Tensor told = output.to(at::kCPU, at::kFloat).contiguous();
     if (!told.isfinite().all().item<bool>())
-      fail_run("what the model tells is not finite: its training has diverged");
+      fail_run("what the model tells is not finite; its weights hold numbers that are not, or are too large");
     for (std::int64_t row = 0; row < told.size(0); ++row) {
       if (head_ == ModelHead::Classification)
         add_class(batch[Field::Labels][row].item<std::int64_t>(), row_of(told, row));

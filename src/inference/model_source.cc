@@ -9,10 +9,8 @@
 
 #include "architecture/huggingface/model_config.h"
 #include "base/error.h"
-#include "base/text_file.h"
-#include "checkpoint/model_folder.h"
+#include "checkpoint/newest_model.h"
 #include "checkpoint/pretrained.h"
-#include "checkpoint/store.h"
 #include "tokenizer/load.h"
 
 namespace twobw::inference {
@@ -37,43 +35,19 @@ bool sets(const std::vector<std::string>& settings, const std::string& key) {
   return std::ranges::any_of(settings, [&](const std::string& text) { return text.starts_with(key + "="); });
 }
 
-// Updates that the model of a finished run has; -1: it has none, or does not say.
-std::int64_t updates_of_model(const std::string& run) {
-  if (!fs::is_directory(run + "/model") || !fs::is_regular_file(run + "/summary.json")) return -1;
-  const auto summary =
-      nlohmann::json::parse(read_text("summary", run + "/summary.json"), nullptr, /*allow_exceptions=*/false);
-  return summary.is_object() && summary.contains("updates") && summary["updates"].is_number_integer()
-             ? summary["updates"].get<std::int64_t>()
-             : -1;
-}
-
-// A run that goes on after its end, or was cut, has a newer model in its last checkpoint.
-std::string newest_model(const std::string& run) {
-  const std::vector<checkpoint::Entry> entries = checkpoint::list(checkpoint::store_of(run));
-  const bool has_model = fs::is_directory(run + "/model");
-  if (!entries.empty() && (!has_model || entries.back().update > updates_of_model(run)))
-    return entries.back().folder + "/model";
-  if (!has_model) {
-    fail_input("run '{}' has no model yet: neither '{}/model' nor a checkpoint is there", run, run);
-  }
-  return run + "/model";
-}
-
-ModelSource find_run(const std::string& run, const std::vector<std::string>& settings) {
+ModelSource find_run(const std::string& run, const std::string& folder,
+                     const std::vector<std::string>& settings) {
   ModelSource source{.config = load_config(run + "/config.yaml", with_defaults(settings)), .is_run = true};
-  source.folder = newest_model(run);
+  source.folder = folder;
   source.has_tokenizer = true;
   std::string& tokenizer = source.config.data.tokenizer;
-  std::error_code unreadable;
-  // The model has a copy of its own.
-  if (tokenizer != "bytes" && !fs::exists(tokenizer, unreadable) && tokenizer::has_tokenizer(source.folder))
-    tokenizer = source.folder;
+  tokenizer = tokenizer::present_tokenizer(tokenizer, source.folder);
   return source;
 }
 
-ModelSource find_folder(const std::string& path, const std::vector<std::string>& settings) {
-  ModelSource source;
-  source.folder = checkpoint::model_folder_of(path);
+ModelSource find_folder(const std::string& path, const std::string& folder,
+                        const std::vector<std::string>& settings) {
+  ModelSource source{.folder = folder};
   if (!fs::is_regular_file(source.folder + "/config.json")) {
     fail_input(
         "'{}' is neither a run, which has a config.yaml, nor a model's folder, which has a config.json",
@@ -98,8 +72,9 @@ checkpoint::Pretrained weights_of(const ModelSource& source) {
 }  // namespace
 
 ModelSource find_model(const std::string& path, const std::vector<std::string>& settings) {
+  const checkpoint::ModelPlace place = checkpoint::newest_model(path);
   ModelSource source =
-      fs::is_regular_file(path + "/config.yaml") ? find_run(path, settings) : find_folder(path, settings);
+      place.is_of_run ? find_run(path, place.folder, settings) : find_folder(path, place.folder, settings);
   source.config.model.dropout = 0;
   if (source.config.pipeline.replicas > 1) {
     fail_input("pipeline.replicas is {}; to evaluate and to generate it must be 1",

@@ -42,7 +42,7 @@ Pipeline::~Pipeline() {
 // What went wrong in one of the process's threads ends all of them, and those of the other processes.
 void Pipeline::fail(const std::string& who, const std::exception_ptr& failure) {
   std::string message;
-  bool stuck = false;
+  bool stuck = false, wrong_input = false;
   try {
     std::rethrow_exception(failure);
   } catch (const transport::WaitTimeout& timeout) {
@@ -50,6 +50,9 @@ void Pipeline::fail(const std::string& who, const std::exception_ptr& failure) {
     stuck = true;
   } catch (const std::bad_alloc&) {
     message = "out of memory";
+  } catch (const InputError& error) {
+    message = error.what();
+    wrong_input = true;
   } catch (const std::exception& error) {
     message = error.what();
   }
@@ -58,12 +61,13 @@ void Pipeline::fail(const std::string& who, const std::exception_ptr& failure) {
   {
     std::lock_guard lock(failure_mutex_);
     if (failures_.empty()) report_ = std::move(at);
-    failures_.push_back({.message = message, .stuck = stuck});
+    failures_.push_back({.message = message, .stuck = stuck, .wrong_input = wrong_input});
     hub_.cancel();
     failed_.notify_all();
   }
   if (exchange_)
-    exchange_->processes().abort(stuck ? fmt::format("the pipeline is stuck; {}", message) : message);
+    exchange_->processes().abort(
+        {stuck ? fmt::format("the pipeline is stuck; {}", message) : message, wrong_input});
 }
 
 // A connection that broke names its other end itself.

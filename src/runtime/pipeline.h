@@ -69,7 +69,7 @@ class Pipeline {
   struct Failure {
     std::string message;
     bool stuck = false;
-    bool wrong_input = false;  // as another process has found
+    bool wrong_input = false;
   };
   // Both ends of a link; none where it is in another process.
   struct Ends {

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <filesystem>
 #include <numeric>
 
 #include "architecture/heads.h"
@@ -125,11 +126,14 @@ void check_tokenizer(const Config& config) {
   if (name == "bytes" && !encodes) return;
   const auto check_files = [&](const char* key, const Corpora& corpora) {
     for (const auto& [path, weight] : corpora) {
-      if (path == "synthetic" || data::names_token_file(path)) continue;
+      std::error_code unreadable;
+      if (path == "synthetic" || data::names_token_file(path) || !std::filesystem::exists(path, unreadable))
+        continue;
       fail_input(
-          "data.tokenizer is '{}', but {} '{}' is no token file; make one of it with twobw prepare, or leave "
-          "data.tokenizer out to train on bytes",
-          name, key, path);
+          "{0} '{1}' is plain text, which is read as tokens of '{2}' only when it is prepared: make token "
+          "files "
+          "of it with twobw prepare {1} --tokenizer {2} --out PREFIX, or give data.tokenizer=bytes",
+          key, path, name);
     }
   };
   if (!encodes) {

@@ -61,6 +61,12 @@ bool has_tokenizer(const std::string& folder) {
   return !file_in(folder).empty();
 }
 
+std::string present_tokenizer(const std::string& path, const std::string& model) {
+  std::error_code unreadable;
+  const bool gone = path != "bytes" && !fs::exists(path, unreadable);
+  return gone && has_tokenizer(model) ? model : path;
+}
+
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
   if (path == "bytes") return std::make_unique<Bytes>();
   std::error_code error;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/newest_model.h"
 #include "checkpoint/sharded.h"
 
 namespace twobw::train {
@@ -13,13 +14,18 @@ namespace twobw::train {
 const std::vector<std::string>& export_dtypes();
 
 struct Export {
-  std::string from;    // a run that is finished, a checkpoint, or a model's folder
+  std::string from;    // a run, a checkpoint, or a model's folder: checkpoint/newest_model.h
   std::string folder;  // is made; must be empty
   std::string dtype = "fp32";
   std::uint64_t shard_bytes = checkpoint::kShardBytes;
 };
 
+struct Exported {
+  checkpoint::ModelPlace from;
+  std::vector<std::string> left_out;  // buffers that are no weights, of types that are not written
+};
+
 // Writes the weights (checkpoint/sharded.h), and what lies beside them. Throws InputError.
-void export_model(const Export& request);
+Exported export_model(const Export& request);
 
 }  // namespace twobw::train

@@ -10,7 +10,9 @@ namespace {
 
 std::string describe_start(const runtime::Setup& setup) {
   const checkpoint::HeadChange& change = setup.head_change;
-  std::string line = "starting from the weights in " + setup.config.model.from;
+  const std::string& folder = setup.config.model.from;
+  std::string line = "starting from the weights in " + folder;
+  if (setup.config.data.tokenizer == folder) line += ", with its tokenizer";
   if (!change.initialized.empty())
     line += fmt::format("; not there, and initialised: {}", fmt::join(change.initialized, ", "));
   if (!change.left_out.empty()) line += fmt::format("; left out: {}", fmt::join(change.left_out, ", "));

@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "runtime/placement.h"
+#include "tokenizer/load.h"
 
 namespace twobw::train {
 
@@ -57,7 +58,7 @@ RunPlan plan_of(const Config& resolved, const runtime::Setup& setup, const std::
 
 runtime::Setup prepare(const RunPlan& plan) {
   const Config config = config_from_text(plan.config, "the configuration that process 0 sent");
-  runtime::Setup setup = runtime::prepare(computed_with(config, !plan.checkpoint.empty()), plan.devices);
+  runtime::Setup setup = runtime::prepare(computed_with(config, plan.checkpoint), plan.devices);
   setup.spec.save_every = plan.save_every;
   setup.spec.save_last = plan.save_last;
   setup.spec.first_batch = plan.first_batch;
@@ -67,8 +68,10 @@ runtime::Setup prepare(const RunPlan& plan) {
   return setup;
 }
 
-Config computed_with(Config config, bool resumed) {
-  if (resumed) config.model.from = "none";
+Config computed_with(Config config, const std::string& checkpoint) {
+  if (checkpoint.empty()) return config;
+  config.model.from = "none";
+  config.data.tokenizer = tokenizer::present_tokenizer(config.data.tokenizer, checkpoint + "/model");
   return config;
 }
 

@@ -37,9 +37,9 @@ RunPlan plan_of(const Config& resolved, const runtime::Setup& setup, const std::
 // Elsewhere. Throws InputError for what this process cannot read.
 runtime::Setup prepare(const RunPlan& plan);
 
-// The configuration that is computed with: a resumed run has the weights of its checkpoint, and those that it
-// started from may be gone.
-Config computed_with(Config config, bool resumed);
+// The configuration that is computed with: a run that is resumed from `checkpoint` (empty: a new one) has the
+// weights and the tokenizer of that, and what it started from may be gone.
+Config computed_with(Config config, const std::string& checkpoint);
 
 // Throws InputError, in every process the same, where the workers cannot be shared evenly. Not with plan:
 // auto, which sees to it.

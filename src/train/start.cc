@@ -15,7 +15,7 @@ Start start_at(Config config, std::optional<ResumePoint> resume,
   if (resume && config.pipeline.split.empty() && std::ssize(resume->split) == config.pipeline.stages)
     config.pipeline.split = resume->split;
   runtime::Setup setup = runtime::prepare(
-      computed_with(config, resume.has_value()),
+      computed_with(config, resume ? resume->folder : ""),
       hosts.empty() ? std::vector<device::Device>() : runtime::devices_of_processes(config, hosts));
   return {.config = std::move(config), .setup = std::move(setup), .resume = std::move(resume)};
 }

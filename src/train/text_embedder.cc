@@ -11,7 +11,7 @@
 #include "architecture/huggingface/model_config.h"
 #include "base/error.h"
 #include "base/text_file.h"
-#include "checkpoint/model_folder.h"
+#include "checkpoint/newest_model.h"
 #include "checkpoint/safetensors.h"
 #include "tokenizer/load.h"
 
@@ -21,7 +21,7 @@ namespace {
 using tokenizer::Id;
 
 ModelConfig embedding_model(const std::string& path) {
-  const std::string folder = checkpoint::model_folder_of(path);
+  const std::string folder = checkpoint::newest_model(path).folder;
   ModelConfig config = architecture::huggingface::read_model(folder).model;
   if (config.family != "bert")
     fail_input("'{}' is a {}; embeddings of texts are made by bert alone", folder, config.family);

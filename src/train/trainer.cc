@@ -129,10 +129,11 @@ Outcome lead(const Config& given, const RunOptions& options) {
       budget.timeout = asked.pipeline.timeout;
       shared.links = measure::measure_links(*processes, shared.hosts, budget, measure::first_gpus(shared));
     }
-    forecast = measure::plan_run(computed_with(asked, newest.has_value()), say, shared);
+    forecast = measure::plan_run(computed_with(asked, newest ? newest->folder : ""), say, shared);
   }
   Config planned = forecast ? forecast->config : asked;
   planned.model.from = asked.model.from;
+  planned.data.tokenizer = asked.data.tokenizer;
   Start start = prepare_start(planned, asked, newest, hosts, processes);
   const Config& config = start.config;
   const std::optional<ResumePoint>& resume = start.resume;
@@ -169,7 +170,7 @@ Outcome lead(const Config& given, const RunOptions& options) {
   }
   if (processes)
     send_plan(*processes, plan_of(resolved, setup, resume ? resume->folder : "", !options.trace.empty()));
-  const checkpoint::ModelFiles files = model_files(config, directory.path("from"));
+  const checkpoint::ModelFiles files = model_files(setup.config, directory.path("from"));
   Checkpoints checkpoints(setup, config.run_dir, to_yaml(resolved), files,
                           restored ? restored->position() : runtime::DataPosition());
   loop.save_with(checkpoints);

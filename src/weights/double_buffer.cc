@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "checkpoint/pretrained.h"
+#include "checkpoint/translate.h"
 #include "device/memory.h"
 
 namespace twobw::weights {
@@ -43,6 +44,18 @@ bool holds_floats(const Tensor& flat) {
   return flat.is_cpu() && flat.scalar_type() == at::kFloat;
 }
 
+// Throws InputError that names the tensor as it is stored. One sum tells of nearly all weights that they are
+// finite.
+void check_finite(const ModelConfig& model, const architecture::Parameter& spec, const Tensor& weights) {
+  if (weights.sum().isfinite().item<bool>()) return;
+  for (const auto& [name, tensor] : checkpoint::to_stored(model, spec, weights)) {
+    if (!tensor.isfinite().all().item<bool>())
+      fail_input(
+          "'{}' in model.from, '{}', holds numbers that are not finite; nothing can be trained from it", name,
+          model.from);
+  }
+}
+
 }  // namespace
 
 void initialize(const Layout& layout, const Tensor& flat, std::uint64_t seed) {
@@ -61,6 +74,7 @@ void initialize(const Layout& layout, const Tensor& flat, const Config& config) 
     const Tensor view = flat.narrow(0, parameter.offset, parameter.count).view(spec.shape);
     if (pretrained.has(spec)) {
       pretrained.read(spec, view);
+      check_finite(config.model, spec, view);
     } else {
       initialize(pretrained.made_new(spec), view, config.train.seed);
     }

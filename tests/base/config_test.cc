@@ -24,6 +24,14 @@ TEST(Config, DefaultsNeedNoFile) {
   EXPECT_EQ(to_yaml(load("# nothing\nmodel:\n")), to_yaml(Config{}));
 }
 
+TEST(Config, SaysWhichKeysAreSet) {
+  const std::string file = TWOBW_SOURCE_DIR "/configs/sst2.yaml";
+  EXPECT_TRUE(is_set("data.tokenizer", file, {}));
+  EXPECT_FALSE(is_set("data.mask_probability", file, {"data.train=x"}));
+  EXPECT_TRUE(is_set("data.tokenizer", "", {"data.train=x", "data.tokenizer=bytes"}));
+  EXPECT_FALSE(is_set("data.tokenizer", "", {"data.train=x"}));
+}
+
 TEST(Config, ReadsTheFile) {
   const Config config = load(R"(
 model: {layers: 4, width: 64, heads: 2, tied: false, dropout: 0.25}

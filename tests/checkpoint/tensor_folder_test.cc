@@ -140,8 +140,8 @@ TEST_F(Folder, HeadersAreNotTrusted) {
             file + "is damaged: the data of 'a' does not fit its shape");
   EXPECT_EQ(refused(R"({"a":{"dtype":"F7","shape":[1],"data_offsets":[0,1]}})", 1),
             file + "holds 'a' as F7, which is no type of the format");
-  EXPECT_EQ(refused(R"({"a":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}})", 8),
-            file + "holds 'a' as I64; F32, BF16 and F16 are read");
+  EXPECT_EQ(refused(R"({"a":{"dtype":"I32","shape":[2],"data_offsets":[0,8]}})", 8),
+            file + "holds 'a' as I32; F32, BF16, F16 and I64 are read");
   const char* const two = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
   EXPECT_EQ(refused(two, 5),
             file + "is damaged: its end is missing, as its tensors have 8 bytes and 5 are there");

@@ -11,7 +11,7 @@ import torch
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel
 
 from model_folders import FolderTestCase
-from support import ROOT, TINY, Run, words
+from support import ROOT, TINY, Run, twobw, words
 
 CONTEXT = 16
 TOLERANCE = 1e-5
@@ -167,6 +167,18 @@ class EvalTest(FolderTestCase):
         self.assertLess(abs(found["loss"] / last["validation_loss"] - 1), TOLERANCE)
         older = sorted((run / "checkpoints").glob("update-*"))[0]
         self.assertNotEqual(self.eval(older, "data=synthetic")["loss"], found["loss"])
+
+    def test_weights_that_are_not_finite(self):
+        torch.manual_seed(2)
+        decoder = GPT2LMHeadModel(GPT2Config(vocab_size=64, n_positions=CONTEXT, n_embd=30, n_layer=1, n_head=3,
+                                             bos_token_id=None, eos_token_id=None))
+        torch.nn.init.constant_(decoder.transformer.ln_f.weight, float("nan"))
+        folder = self.save(decoder)
+        for arguments in ([], ["--json"]):
+            process = twobw("eval", folder, "data=synthetic", *arguments)
+            self.assertEqual(process.returncode, 1)
+            self.assertRegex(process.stderr, rf"\Atwobw: the loss of '{folder}' is not finite[^\n]+\n\Z")
+        self.assertIsNone(json.loads(process.stdout)["loss"])
 
     def test_refusals(self):
         folder = self.classifier(2)

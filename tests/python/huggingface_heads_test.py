@@ -236,6 +236,18 @@ class HuggingFaceHeadsTest(FolderTestCase):
         save_file(older, source / "model.safetensors", {"format": "pt"})
         self.train_from(source, self.folder / "run")
         self.assert_same_tensors(tensors, self.weights(self.folder / "run/model"))
+        self.call("export", source, self.folder / "copy")
+        self.assert_same_tensors(older, self.weights(self.folder / "copy"))
+        self.call("export", source, self.folder / "half", "--dtype", "bf16")
+        half = self.weights(self.folder / "half")
+        self.assertEqual({str(tensor.dtype) for tensor in half.values()}, {"torch.bfloat16", "torch.int64"})
+        self.assertTrue(torch.equal(half["bert.embeddings.position_ids"], older["bert.embeddings.position_ids"]))
+        older["bert.embeddings.position_ids"] = older["bert.embeddings.position_ids"].byte()
+        save_file(older, source / "model.safetensors", {"format": "pt"})
+        said = self.call("export", source, self.folder / "bytes")
+        self.assertIn("left out, since transformers makes them itself: bert.embeddings.position_ids\n", said)
+        del older["bert.embeddings.position_ids"]
+        self.assert_same_tensors(older, self.weights(self.folder / "bytes"))
 
     def test_a_run_of_our_own_has_their_logits(self):
         """A model that was never theirs; the shorter sequence ends at its padding."""

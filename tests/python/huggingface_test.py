@@ -1,6 +1,7 @@
 """In from transformers and out to it again: the same logits, the same tensors, the same bits in any layout."""
 import json
 import os
+import shutil
 import unittest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything is made here, nothing is fetched
@@ -114,6 +115,53 @@ class HuggingFaceTest(FolderTestCase):
         process = twobw("tokenizer", "encode", self.folder / "tokens", input=text)
         self.assertEqual(process.stdout.split(), [str(each) for each in ids])
 
+    def test_the_newest_model_of_a_run_is_exported(self):
+        """That of its end, or of a later checkpoint of a run that went on and was killed."""
+        run = self.train({"checkpoint.every_updates": 2, "train.updates": 4}).folder
+        self.assertIn(f"after update 4, {run}/model, is in", self.call("export", run, self.folder / "end"))
+        ended = {name: (run / name).rename(self.folder / f"former {name}") for name in ("model", "summary.json")}
+        self.call("train", f"resume={run}", "train.updates=6")
+        newest = self.weights(run / "model")
+        shutil.rmtree(run / "model")
+        ended["model"].rename(run / "model")
+        ended["summary.json"].rename(run / "summary.json")
+        self.assertIn(f"after update 6, {run}/checkpoints/update-00000006/model, is in",
+                      self.call("export", run, self.folder / "killed"))
+        shutil.rmtree(run / "model")
+        (run / "summary.json").unlink()
+        self.call("export", run, self.folder / "cut")
+        for name in ("killed", "cut"):
+            out = self.folder / name
+            self.assert_same_tensors(newest, self.weights(out))
+            self.assertEqual({file.name for file in out.iterdir()},
+                             {file.name for file in (self.folder / "end").iterdir()})
+            self.assertIsInstance(AutoModelForCausalLM.from_pretrained(out), GPT2LMHeadModel)
+        shutil.rmtree(run / "checkpoints")
+        self.assertIn("has no model yet", self.refused("export", run, self.folder / "none"))
+
+    def test_a_folder_in_a_models_folder_is_not_the_model(self):
+        source = self.save(GPT2LMHeadModel(GPT2Config(**GPT2)))
+        (source / "model").mkdir()
+        (source / "config.yaml").write_text("of: something else\n")
+        self.call("generate", source, "--ids", "1,2", "--tokens", 1)
+        self.call("eval", source, "data=synthetic")
+        self.call("export", source, self.folder / "out")
+        self.assert_same_tensors(self.weights(source), self.weights(self.folder / "out"))
+
+    def test_weights_that_are_not_finite(self):
+        source = self.save(GPT2LMHeadModel(GPT2Config(**GPT2)))
+        tensors = self.weights(source)
+        name = "transformer.h.1.attn.c_attn.weight"
+        for value in (float("nan"), float("inf")):
+            tensors[name][3, 4] = value
+            save_file(tensors, source / "model.safetensors", {"format": "pt"})
+            for stages in (1, 3):
+                sentence = self.refused("train", *words({**TRAINING, "model.from": source, "pipeline.stages": stages,
+                                                         "run_dir": self.folder / f"run {value} {stages}"}))
+                self.assertIn(f"'{name}' in model.from, '{source}', holds numbers that are not finite", sentence)
+            self.assertIn(f"'{name}' holds numbers that are not finite",
+                          self.refused("export", source, self.folder / "out", "--dtype", "fp16"))
+
     def test_refusals(self):
         source = self.save(LlamaForCausalLM(LlamaConfig(**LLAMA)))
         train = ("train", *words({**TRAINING, "model.from": source, "run_dir": self.folder / "run"}))
@@ -139,6 +187,14 @@ class HuggingFaceTest(FolderTestCase):
         self.assertFalse((self.folder / "run").exists())
         self.assertIn("cannot be read", self.refused("export", self.folder / "run", self.folder / "out"))
         self.assertFalse((self.folder / "out").exists())
+
+    def test_folders_that_cannot_be_made(self):
+        source = self.save(GPT2LMHeadModel(GPT2Config(**GPT2)))
+        file = self.folder / "file"
+        file.write_text("")
+        self.assertIn(f"'{file}' is a file; give a new folder", self.refused("export", source, file))
+        self.assertIn(f"'{file}/out' cannot be made: Not a directory", self.refused("export", source, file / "out"))
+        self.assertIn("is not empty", self.refused("export", source, source))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <memory>
 
 #include "base/error.h"
@@ -33,10 +35,14 @@ void evaluate(const EvalOptions& options) {
   check_data_is_given(options, source);
   device::initialize();
   const inference::Evaluation result = inference::evaluate(source);
-  if (options.json) {
-    fmt::print("{}\n", inference::to_json(result).dump());
-    return;
+  const bool finite = std::isfinite(result.loss);
+  if (options.json) fmt::print("{}\n", inference::to_json(result).dump());
+  if (!finite) {
+    std::fflush(stdout);
+    fail_run("the loss of '{}' is not finite; its weights hold numbers that are not, or are too large",
+             source.folder);
   }
+  if (options.json) return;
   fmt::print("{}, {} on {}\n{}", source.folder, name(result.head), describe(source.config.data.validation),
              inference::describe(result));
 }

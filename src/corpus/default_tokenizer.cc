@@ -1,0 +1,54 @@
+#include "corpus/default_tokenizer.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "corpus/indexed_file.h"
+#include "tokenizer/load.h"
+
+namespace twobw::corpus {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool are_tokens(const Corpora& corpora) {
+  return std::ranges::all_of(corpora, [](const Corpus& corpus) {
+    return corpus.path == "synthetic" || names_token_file(corpus.path);
+  });
+}
+
+bool can_be_used(const std::string& folder, int vocab) {
+  try {
+    return tokenizer::load_tokenizer(folder)->vocab_size() <= vocab;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+// Of the run that is to go on; nothing: a new one begins.
+std::optional<std::string> tokenizer_of_run(const Config& config) {
+  if (config.resume == "none") return std::nullopt;
+  const std::string run = config.resume == "auto" ? config.run_dir : config.resume;
+  std::error_code unreadable;
+  if (!fs::is_directory(run + "/checkpoints", unreadable) || !fs::exists(run + "/config.yaml", unreadable))
+    return std::nullopt;
+  return load_config(run + "/config.yaml", {}).data.tokenizer;
+}
+
+}  // namespace
+
+void set_default_tokenizer(Config& config) {
+  DataConfig& data = config.data;
+  const std::string& folder = config.model.from;
+  if (const std::optional<std::string> former = tokenizer_of_run(config)) {
+    data.tokenizer = *former;
+  } else if (config.model.is_imported() && tokenizer::has_tokenizer(folder)) {
+    const bool needs_none = are_tokens(data.train) && are_tokens(data.validation);
+    if (!needs_none || can_be_used(folder, config.model.vocab)) data.tokenizer = folder;
+  }
+}
+
+}  // namespace twobw::corpus
