@@ -12,7 +12,7 @@ namespace {
 
 void check_finite(std::span<const float> logits) {
   if (!std::ranges::all_of(logits, [](float logit) { return std::isfinite(logit); }))
-    fail_run("the model's logits are not finite: its training has diverged");
+    fail_run("the model's logits are not finite: its weights are not, or its training has diverged");
 }
 
 // Each token of the history once.
