@@ -6,6 +6,7 @@ went: nothing of it may stay when the job has ended.
 """
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -26,9 +27,15 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--no-python"]
 
 
 def free_port(address="127.0.0.1"):
-    with socket.socket() as probe:
-        probe.bind((address, 0))
-        return probe.getsockname()[1]
+    """Not one that the system gives to connections, which may take it before the job does."""
+    while True:
+        with socket.socket() as probe:
+            port = random.SystemRandom().randrange(20000, 32768)
+            try:
+                probe.bind((address, port))
+            except OSError:
+                continue
+            return port
 
 
 def clean_environment():
