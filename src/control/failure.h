@@ -11,7 +11,7 @@ namespace twobw::control {
 
 struct Failure {
   template <std::convertible_to<std::string> Text>
-  Failure(Text&& reason, bool wrong_input = false)  // NOLINT: of a run is what a text is that says no more
+  Failure(Text&& reason, bool wrong_input = false)  // NOLINT: a text alone is a run that failed
       : reason(std::forward<Text>(reason)), wrong_input(wrong_input) {}
 
   // LibTorch appends a stack trace from the second line on; it stays here.

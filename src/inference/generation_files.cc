@@ -100,8 +100,12 @@ GenerationFiles read_generation_files(const ModelSource& source, const tokenizer
     files.temperature = number(file, path, "temperature", 0, kUnlimited, "a number above 0");
     files.top_p = number(file, path, "top_p", 0, 1, "above 0 and at most 1");
     constexpr int kMost = std::numeric_limits<int>::max();
-    if (const auto top_k = number(file, path, "top_k", -1, kMost, "a whole number of at least 0"))
+    constexpr const char* kMust = "a whole number of at least 0";
+    if (const auto top_k = number(file, path, "top_k", -1, kMost, kMust)) {
+      if (!file["top_k"].is_number_unsigned())
+        fail_input("'{}' has top_k {}; it must be {}", path, file["top_k"].dump(), kMust);
       files.top_k = static_cast<int>(*top_k);
+    }
   }
   if (files.ends.empty()) files.ends = ends_in(read_file(source.folder + "/config.json"));
   if (files.ends.empty() && tokenizer != nullptr && tokenizer->special().eos)

@@ -87,7 +87,8 @@ class GenerateTest(FolderTestCase):
         process = twobw("generate", folder, *options)
         self.assertEqual((process.returncode, process.stderr), (
             0, "twobw: generation_config.json asks for num_beams, forced_eos_token_id, which generate does not do\n"))
-        for key, value in (("repetition_penalty", -1), ("temperature", "hot"), ("top_p", 1.5), ("top_k", -1)):
+        for key, value in (("repetition_penalty", -1), ("temperature", "hot"), ("top_p", 1.5), ("top_k", -1),
+                           ("top_k", 2.5)):
             path.write_text(json.dumps({**config, key: value}))
             self.assertIn(f"generation_config.json' has {key} {json.dumps(value)}", self.refused(
                 "generate", folder, "--ids", "1"))
