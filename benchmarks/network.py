@@ -39,15 +39,16 @@ CLUSTER = """\
 devices: {{core: {{memory: {memory}GiB, tflops: {{fp32: 0.05}}, memory_bandwidth: 20GB/s, efficiency: 0.7}}}}
 nodes:
   - {{name: host, count: 2, devices: 1 x core, link: {{bandwidth: 20GB/s, latency: 20us}}}}
-network: {{bandwidth: {gigabits}Gbit/s, latency: {latency}}}
+network: {{bandwidth: {gigabits}Gbit/s, latency: {latency}, shared: true}}
 """
 
 
-def model_settings(job):
+def model_settings(options, job):
     return {"model.family": "gpt", "model.layers": job.layers, "model.width": job.width, "model.heads": job.heads,
-            "model.vocab": job.vocab, "model.context": job.context, "model.tied": "false", "data.train": "synthetic",
-            "data.validation": "synthetic", "pipeline.stages": 2, "pipeline.microbatch": job.microbatch,
-            "pipeline.microbatches": job.microbatches, "optimizer.name": "adamw", "optimizer.clip": "1.0"}
+            "model.vocab": job.vocab, "model.context": job.context, "model.tied": json.dumps(options.tied),
+            "data.train": "synthetic", "data.validation": "synthetic", "pipeline.stages": 2,
+            "pipeline.microbatch": job.microbatch, "pipeline.microbatches": job.microbatches,
+            "optimizer.name": "adamw", "optimizer.clip": "1.0"}
 
 
 def words(settings):
@@ -83,28 +84,29 @@ class Plans:
         self._plans = {}
         (self._folder / "profile.json").unlink(missing_ok=True)
 
-    def __call__(self, schedule, link=None):
-        """Settings and the forecast in tokens/s; without a link for one as fast as memory."""
+    def __call__(self, schedule, link=None, *more):
+        """Settings and the forecast in tokens/s; without a link for one as fast as memory. `more`: for the planner."""
         profile, cluster = self._folder / "profile.json", self._folder / "cluster.yaml"
+        model = words(model_settings(self._options, self._job))
         if not profile.exists():
             print("measuring twobw's layers", file=sys.stderr)
-            self._twobw("profile", *words(model_settings(self._job)), "--sizes", self._job.microbatch, "--output",
-                        profile)
-        if (schedule, link) not in self._plans:
+            self._twobw("profile", *model, "--sizes", self._job.microbatch, "--output", profile)
+        key = schedule, link, *more
+        if key not in self._plans:
             gigabits = namespaces.bits_per_second(link.rate) / 1e9 if link else 100
             memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**31
             cluster.write_text(CLUSTER.format(gigabits=gigabits, memory=max(memory, 1),
                                               latency=(link.delay or "200us") if link else "20us"))
-            text = self._twobw("plan", *words(model_settings(self._job)), "--profile", profile, "--cluster", cluster,
-                               "--schedule", schedule, "--stages", 2, "--replicas", 1, "--microbatch",
-                               self._job.microbatch, "--microbatches", self._job.microbatches, "--no-recompute",
-                               "--json")
+            text = self._twobw("plan", *model, "--profile", profile, "--cluster", cluster, "--schedule", schedule,
+                               "--stages", 2, "--replicas", 1, "--microbatch", self._job.microbatch,
+                               "--microbatches", self._job.microbatches, "--no-recompute", "--json", *more)
             plan = json.loads(text)["plan"]
             split = [stage["last_layer"] - stage["first_layer"] + 1 for stage in plan["stage_plans"]]
             settings = {"pipeline.schedule": schedule, "pipeline.extra": plan["extra"],
-                        "pipeline.slack": plan["slack"], "pipeline.split": json.dumps(split)}
-            self._plans[schedule, link] = settings, plan["tokens_per_s"]
-        return self._plans[schedule, link]
+                        "pipeline.slack": plan["slack"], "pipeline.late_tie": json.dumps(plan["late_tie"]),
+                        "pipeline.split": json.dumps(split)}
+            self._plans[key] = settings, plan["tokens_per_s"]
+        return self._plans[key]
 
 
 def run_twobw(options, job, plan, processes, hosts=None):
@@ -112,7 +114,7 @@ def run_twobw(options, job, plan, processes, hosts=None):
     settings_of_plan, forecast = plan
     cpus = ranks.cores(2)
     with tempfile.TemporaryDirectory() as folder:
-        settings = {**model_settings(job), **settings_of_plan, "devices": f"[cpu:{cpus[0]}, cpu:{cpus[1]}]",
+        settings = {**model_settings(options, job), **settings_of_plan, "devices": f"[cpu:{cpus[0]}, cpu:{cpus[1]}]",
                     "train.updates": job.warmup + job.updates + 2, "train.eval_every": 0, "run_dir": f"{folder}/run"}
         command, port = [str(options.twobw), "train", *words(settings)], free_port()
         with Job() as started:
@@ -133,7 +135,7 @@ def run_twobw(options, job, plan, processes, hosts=None):
                 raise pipeline.Failed("this build has no runs in several processes: every rank ran alone")
         summary = json.loads(pathlib.Path(folder, "run", "summary.json").read_text())
     return {"tokens_per_s": float(summary["tokens_per_s"]), "forecast": forecast,
-            "extra": settings_of_plan["pipeline.extra"],
+            "extra": settings_of_plan["pipeline.extra"], "late_tie": settings_of_plan["pipeline.late_tie"],
             "utilisation": [stage["utilisation"] for stage in summary["stages"]]}
 
 
@@ -173,10 +175,15 @@ def contenders(options, plans, hosts):
     for link in options.links:
         table[str(link), "twobw 2bw, planner's e"] = shaped(
             link, lambda job, link=link: run_twobw(options, job, plans("2bw", link), 2, hosts))
+        if options.tied:
+            table[str(link), "twobw 2bw, no late tie"] = shaped(
+                link, lambda job, link=link: run_twobw(options, job, plans("2bw", link, "--no-late-tie"), 2, hosts))
         table[str(link), "twobw 2bw, e = 0"] = shaped(
             link, lambda job, link=link: run_twobw(options, job, without_extra(plans("2bw", link)), 2, hosts))
         table[str(link), "twobw flush"] = shaped(
             link, lambda job, link=link: run_twobw(options, job, plans("flush", link), 2, hosts))
+        if options.tied:
+            continue
         for schedule in TORCH:
             table[str(link), f"torch {torch_pipelining.SCHEDULES[schedule][0]}"] = shaped(
                 link, lambda job, schedule=schedule: run_torch(
@@ -248,6 +255,9 @@ def parse(arguments):
     parser.add_argument("--microbatch", type=int, default=default.microbatch, help="sequences a microbatch")
     for name in ("layers", "width", "heads", "vocab", "context"):
         parser.add_argument(f"--{name}", type=int, default=getattr(default, name))
+    parser.add_argument("--tied", action="store_true",
+                        help="tie the weights of embedding and head; without the rows of torch, whose weights are not, "
+                             "and with one of twobw whose first stage does not step late")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--updates", type=int, default=default.updates, help="timed updates a run")
     parser.add_argument("--warmup", type=int, default=default.warmup, help="updates before the clock starts")
@@ -293,8 +303,9 @@ def main():
     print(f"command   {about['command']}\ndate      {about['date']}\nmachine   {about['machine']}")
     print("versions  " + ", ".join(f"{name} {version}" for name, version in about["versions"].items()))
     print(f"model     GPT, {job.layers} blocks of width {job.width}, {job.heads} heads, vocabulary {job.vocab}, "
-          f"untied; fp32, AdamW, gradients clipped\nruns      2 workers, m = {job.microbatches} microbatches of "
-          f"{job.microbatch} x {job.context} tokens, {options.rounds} rounds, {job.warmup} updates of warm-up\n"
+          f"{'tied' if options.tied else 'untied'}; fp32, AdamW, gradients clipped\n"
+          f"runs      2 workers, m = {job.microbatches} microbatches of {job.microbatch} x {job.context} tokens, "
+          f"{options.rounds} rounds, {job.warmup} updates of warm-up\n"
           f"messages  {job.microbatch * job.context * job.width * 4 / 2**10:.0f} KiB, one each way a microbatch")
     print_tables(results)
     if options.json:

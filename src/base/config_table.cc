@@ -269,6 +269,11 @@ std::vector<Key> pipeline_keys() {
           KEY(pipeline.second_gradient),
           "Under 2bw, whether a second gradient buffer lets the next batch accumulate while a gradient waits "
           "for other stages or replicas."),
+      boolean(
+          KEY(pipeline.late_tie),
+          "Under 2bw with one replica, whether the first stage has a second gradient buffer too, for tied "
+          "weights whose gradient comes from the last stage over a slow link: it then steps as late as the "
+          "others."),
       boolean(KEY(pipeline.predict),
               "Under 2bw, whether a batch computes on a prediction of its weights; false is the rule of the "
               "paper, whose weights are one update old."),

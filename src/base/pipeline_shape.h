@@ -30,6 +30,9 @@ struct PipelineShape {
   // Under 2bw: the next batch accumulates in a second gradient buffer while a gradient waits for other stages
   // or replicas. Without it a stage that waits runs no backward until its update is made.
   bool second_gradient = true;
+  // Under 2bw with one replica: the first stage, too, steps late and has a second gradient buffer. It ends a
+  // batch last, so that it has nothing to wait for but the other end of a tie.
+  bool late_tie = false;
   // Under 2bw: batch j computes on P(j), a prediction of W(j). Without it: on W(j-1), as in the paper.
   bool predict = true;
   // With prediction, where m has room for it: a batch's microbatches run on W(j) itself from the one on that
@@ -59,6 +62,7 @@ struct PartialShape {
   std::optional<int> stages = {}, replicas = {}, microbatch = {}, microbatches = {}, extra = {};
   std::optional<bool> recompute = {};  // all stages, or none
   std::optional<bool> second_gradient = {};
+  std::optional<bool> late_tie = {};
   std::optional<bool> predict = {};
   std::optional<int> slack = {};
   std::optional<bool> shard_state = {};

@@ -17,6 +17,8 @@ void add_shape_options(CLI::App& command, PipelineShape& shape) {
       ->capture_default_str();
   command.add_flag("!--one-gradient", shape.second_gradient,
                    "Under 2bw one gradient buffer a stage, and a stall, instead of two");
+  command.add_flag("--late-tie", shape.late_tie,
+                   "Under 2bw the first stage steps late too, for tied weights over a slow link");
 }
 
 }  // namespace twobw::cli

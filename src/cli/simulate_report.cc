@@ -32,9 +32,10 @@ double mean_utilisation(const Result& result) {
 }
 
 std::string describe(const Spec& spec) {
-  return fmt::format("{}: d={} stages, m={} microbatches, e={} extra{}", schedule::name(spec.shape.schedule),
-                     spec.shape.stages, spec.shape.microbatches, spec.shape.extra,
-                     schedule::has_second_gradient(spec) ? ", two gradient buffers" : "");
+  return fmt::format("{}: d={} stages, m={} microbatches, e={} extra{}{}",
+                     schedule::name(spec.shape.schedule), spec.shape.stages, spec.shape.microbatches,
+                     spec.shape.extra, schedule::has_second_gradient(spec) ? ", two gradient buffers" : "",
+                     spec.shape.late_tie ? ", late tie" : "");
 }
 
 struct Column {

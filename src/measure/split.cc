@@ -74,6 +74,7 @@ std::vector<int> fastest_split(const schedule::Spec& spec, const std::vector<pla
                 .extra = spec.shape.extra,
                 .recompute = false,
                 .second_gradient = spec.shape.second_gradient,
+                .late_tie = spec.shape.late_tie,
                 .predict = spec.shape.predict,
                 .slack = spec.shape.slack,
                 .shard_state = spec.shape.shard_state}};

@@ -62,6 +62,7 @@ transport::Wires connect_wires(const transport::GlooSetup& setup) {
   wires.activations = transport::gloo_wire(setup, "activations");
   wires.gradients = transport::gloo_wire(setup, "gradients");
   wires.exchange = transport::gloo_wire(setup, "exchange");
+  wires.answers = transport::gloo_wire(setup, "answers");
   wires.state = transport::gloo_wire(setup, "state");
   return wires;
 }

@@ -180,7 +180,7 @@ void Pipeline::join_ties(std::vector<WorkerSetup>& workers) {
   const auto first_in = [&](const std::vector<End>& ends, int rank) -> const WorkerSetup& {
     return *std::ranges::find_if(ends, [&](const End& end) { return rank_of(*end.worker) == rank; })->worker;
   };
-  const auto wire = &transport::Wires::exchange;
+  using transport::Wires;
   for (const auto& [name, ends] : by_name) {
     const auto& [primaries, copies] = ends;
     bool apart = false;
@@ -192,7 +192,8 @@ void Pipeline::join_ties(std::vector<WorkerSetup>& workers) {
     std::map<int, std::vector<transport::Link*>> of_copies, of_primaries;  // what leaves, by process
     for (int i = 0; i < std::ssize(primary_ranks); ++i) {
       const int from = source_of(i, primary_ranks, copy_ranks);
-      const Ends link = add_link(first_in(copies, from), first_in(primaries, primary_ranks[i]), wire, apart);
+      const Ends link =
+          add_link(first_in(copies, from), first_in(primaries, primary_ranks[i]), &Wires::exchange, apart);
       to_primaries[primary_ranks[i]] = link.in;
       if (link.out) of_copies[from].push_back(link.out);
     }
@@ -200,7 +201,7 @@ void Pipeline::join_ties(std::vector<WorkerSetup>& workers) {
       const int rank = rank_of(*copy.worker);
       const auto index = static_cast<int>(std::ranges::find(copy_ranks, rank) - copy_ranks.begin());
       const int from = source_of(index, copy_ranks, primary_ranks);
-      const Ends link = add_link(first_in(primaries, from), *copy.worker, wire, apart);
+      const Ends link = add_link(first_in(primaries, from), *copy.worker, &Wires::answers, apart);
       copy.worker->ports.ties.push_back({.tie = copy.tie, .in = link.in, .out = of_copies[rank]});
       if (link.out) of_primaries[from].push_back(link.out);
     }

@@ -93,7 +93,9 @@ class Worker {
   void help_partial(std::int64_t batch, const std::shared_ptr<transport::ReplicaSum>& sum);
   void await_partial(std::int64_t batch);
   void contribute_norms(std::int64_t batch, const transport::ReplicaSum& sum);
-  void exchange_ties(std::int64_t batch);
+  void send_ties(std::int64_t batch);
+  void take_ties(std::int64_t batch);
+  bool takes_ties_when_it_steps() const;
   void take_tied(std::int64_t batch, const TiePorts& ports);
   void step(const schedule::Instruction& instruction);
   void predict(const schedule::Instruction& instruction);

@@ -1,4 +1,6 @@
 // What a worker makes of its gradients together with others: sums over replicas, of ties, and the norm.
+#include <algorithm>
+
 #include "device/stream_event.h"
 #include "runtime/worker.h"
 
@@ -20,7 +22,9 @@ void Worker::reduce_gradients(std::int64_t batch) {
 void Worker::help_sum(std::int64_t batch, const std::shared_ptr<transport::ReplicaSum>& sum) {
   if (!sum->help()) return;
   sum->afterwards(setup_.replica, [this, batch, sum] {
-    exchange_ties(batch);
+    send_ties(batch);
+    if (takes_ties_when_it_steps()) return;
+    take_ties(batch);
     for (const auto& [offset, count] : stage_->tied_ranges()) sum->share(setup_.replica, offset, count);
     contribute_norms(batch, *sum);
   });
@@ -61,17 +65,28 @@ void Worker::await_partial(std::int64_t batch) {
   });
 }
 
-// The primary end of a tie answers for the norm of the sum, so it takes the copy's part here: sent by a later
-// stage, which under every schedule ends the batch earlier. The copies take theirs when they step.
-void Worker::exchange_ties(std::int64_t batch) {
+void Worker::send_ties(std::int64_t batch) {
   stage_->sum_local_ties(batch);
   for (const TiePorts& ports : setup_.ports.ties) {
     const at::Tensor part = stage_->tied_gradient(batch, ports.tie);
     for (transport::Link* link : ports.out) link->send({Tag::Kind::TiedGradient, batch}, {part});
   }
+}
+
+// The primary end of a tie answers for the norm of the sum, so it takes the copy's part before: sent by a
+// later stage, which under every schedule ends the batch earlier. The copies take theirs when they step.
+void Worker::take_ties(std::int64_t batch) {
   for (const TiePorts& ports : setup_.ports.ties) {
     if (stage_->holds_primary(ports.tie)) take_tied(batch, ports);
   }
+}
+
+// The first stage does, without replicas. It runs every microbatch before the others do, so that it steps
+// before them, and they have its norm in time.
+bool Worker::takes_ties_when_it_steps() const {
+  return setup_.stage == 0 && spec_.shape.replicas == 1 &&
+         std::ranges::any_of(setup_.ports.ties,
+                             [this](const TiePorts& ports) { return stage_->holds_primary(ports.tie); });
 }
 
 void Worker::take_tied(std::int64_t batch, const TiePorts& ports) {
@@ -81,7 +96,12 @@ void Worker::take_tied(std::int64_t batch, const TiePorts& ports) {
 
 // The norms come first: with them the gradient is this worker's own again.
 std::vector<transport::Norms> Worker::collect_norms(std::int64_t batch) {
-  help_sum(batch, timed_wait([&] { return groups_.replicas.await(batch); }));
+  const auto sum = timed_wait([&] { return groups_.replicas.await(batch); });
+  help_sum(batch, sum);
+  if (takes_ties_when_it_steps()) {
+    take_ties(batch);
+    contribute_norms(batch, *sum);
+  }
   std::vector<transport::Norms> norms = timed_wait([&] {
     std::vector<transport::Norms> all = groups_.stages.collect(batch);
     for (const transport::Norms& of_stage : all) device::await_stream_event(of_stage.ready);

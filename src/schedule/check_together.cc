@@ -116,7 +116,8 @@ std::string check_shape(const Spec& spec, const Lists& lists) {
 }
 
 std::string check_progress(const Spec& spec, const Lists& lists) {
-  return execute(of_all_replicas(spec, lists), {}, spec.shape.replicas).deadlock;
+  const int replicas = spec.shape.replicas;
+  return execute(of_all_replicas(spec, lists), {}, replicas, /*only_one=*/replicas == 1).deadlock;
 }
 
 std::string check_links(const Spec& spec, const Lists& lists) {

@@ -18,10 +18,11 @@ std::int64_t index_of(const Instruction& instruction) {
 
 class Executor {
  public:
-  Executor(const Lists& lists, const Costs& costs, int replicas)
+  Executor(const Lists& lists, const Costs& costs, int replicas, bool only_one)
       : lists_(lists),
         costs_(costs),
         replicas_(replicas),
+        only_one_(only_one),
         stages_(lists.size() / static_cast<std::size_t>(replicas)),
         workers_(lists.size()) {
     result_.times.resize(lists.size());
@@ -69,7 +70,7 @@ class Executor {
       case Op::ReduceGradients:
         return is_first(r) && !is_last(r) ? reduced_by(stages_ - 1, stages_, instruction) : 0;
       case Op::Step:
-        return reduced_by(0, 1, instruction);
+        return only_one_ && r > 0 ? end_of(0, Op::Step, instruction) : reduced_by(0, 1, instruction);
       case Op::Predict:
         return replicas_ == 1 ? 0 : partly_reduced(r, instruction.batch - 1);
       case Op::Evaluate:
@@ -146,6 +147,7 @@ class Executor {
   const Lists& lists_;
   Costs costs_;
   int replicas_;
+  bool only_one_;
   std::size_t stages_;  // of a replica
   std::vector<Worker> workers_;
   Execution result_;
@@ -169,8 +171,8 @@ std::int64_t Execution::ticks() const {
   return last;
 }
 
-Execution execute(const Lists& lists, const Costs& costs, int replicas) {
-  return Executor(lists, costs, replicas).run();
+Execution execute(const Lists& lists, const Costs& costs, int replicas, bool only_one) {
+  return Executor(lists, costs, replicas, only_one).run();
 }
 
 double steady_ticks_per_batch(const Spec& spec, const Costs& costs) {

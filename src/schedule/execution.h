@@ -8,7 +8,9 @@
 //                      a tied embedding. (Really it is only the last replica to come that waits, and
 //                      only where there is a tie: what runs here, runs there.)
 //   Step j             the ReduceGradients j of every worker: the sum over the replicas, the global norm
-//                      and the non-finite check
+//                      and the non-finite check. Of a pipeline that is the only one stage 0 takes the
+//                      gradient of the tie when it steps, and only then knows its norm: the others wait for
+//                      its Step j
 //   Evaluate j         the Evaluate j of stage r-1
 //   BeginBatch j       the BeginBatch j of worker 0, which decides whether batch j runs
 // Stages r-1 and r+1 are those of the same replica. A send never waits.
@@ -44,8 +46,9 @@ struct Execution {
 };
 
 // Every instruction starts as early as its list and the waits above allow. Any lists will do, broken
-// ones too: one a worker, pipeline after pipeline.
-Execution execute(const Lists& lists, const Costs& costs = {}, int replicas = 1);
+// ones too: one a worker, pipeline after pipeline. `only_one`: the lists are of one replica, and there are no
+// others.
+Execution execute(const Lists& lists, const Costs& costs = {}, int replicas = 1, bool only_one = false);
 
 // Ticks from the end of one batch to the end of the next, once the pipeline is full.
 double steady_ticks_per_batch(const Spec& spec, const Costs& costs = {});

@@ -13,6 +13,11 @@ namespace {
 constexpr int kMostWorkers = 1024;
 constexpr int kHidePartialSum = 1;  // microbatches during which replicas sum what they predict from
 
+// Of the first stage. With one buffer the others would step before its next backward, and wait for its norm.
+bool waits_for_tie(const Spec& spec) {
+  return spec.shape.late_tie && spec.shape.second_gradient && spec.shape.stages > 1;
+}
+
 void require_at_least(std::string_view key, std::int64_t value, std::int64_t least) {
   if (value < least) fail_input("{} is {}; it must be at least {}", key, value, least);
 }
@@ -59,6 +64,11 @@ void validate(const Spec& spec) {
   require_at_least("checkpoint.every_updates", spec.save_every, 0);
   TWOBW_ASSERT(spec.first_batch >= 0, "a run that begins with batch {}", spec.first_batch);
   if (spec.first_batch > 0) require_at_least("train.updates", spec.updates, spec.first_batch + 1);
+  if (spec.shape.late_tie && !spec.shape.second_gradient) {
+    fail_input(
+        "pipeline.late_tie is true and pipeline.second_gradient false; the first stage steps late with a "
+        "second gradient buffer only");
+  }
   if (spec.shape.replicas > 1 && spec.shape.replicas > kMostWorkers / spec.shape.stages) {
     fail_input(
         "pipeline.replicas is {}; with {} stages it must be at most {}, for a run has at most {} workers",
@@ -184,7 +194,7 @@ int slack(const Spec& spec, int stage) {
 }
 
 bool steps_late(const Spec& spec, int stage) {
-  const bool waits = stage > 0 || spec.shape.replicas > 1;
+  const bool waits = stage > 0 || spec.shape.replicas > 1 || waits_for_tie(spec);
   const bool predicts_first = spec.shape.predict && in_flight_bound(spec, stage) == 1;
   return spec.shape.schedule == Kind::TwoBW && (waits || predicts_first) && slack(spec, stage) > 0;
 }

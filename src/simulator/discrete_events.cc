@@ -191,7 +191,7 @@ void DiscreteEvents::wake(int r, Op awaited, std::int64_t batch, double time) {
 
 // --- what a stage does ------------------------------------------------------------------------
 
-// False where it has to wait for something that has not happened yet: nothing is changed then.
+// False where it has to wait for something that has not happened yet: it is asked again then.
 bool DiscreteEvents::carry_out(int r) {
   Stage& stage = stages_[r];
   const StageTimes& times = system_.stages[r];
@@ -337,7 +337,7 @@ void DiscreteEvents::summed(int r, const Parcel& parcel, double time) {
   }
   if (tied() && r == 0) enter(tie_flow(0), {.batch = parcel.batch, .ready = time});
   if (tied() && r + 1 == stages()) enter(tie_flow(1), {.batch = parcel.batch, .ready = time});
-  contribute(parcel.batch, time);
+  if (!takes_tie_in_step(r)) contribute(parcel.batch, time);
 }
 
 DiscreteEvents::Update& DiscreteEvents::update_of(std::int64_t batch) {
@@ -345,7 +345,12 @@ DiscreteEvents::Update& DiscreteEvents::update_of(std::int64_t batch) {
   if (update.batch != batch) {
     TWOBW_ASSERT(update.missing == 0 && batch > update.batch, "update {} is asked for while {} lacks {}",
                  batch, update.batch, update.missing);
-    update = {.batch = batch, .missing = stages() + (tied() ? 1 : 0), .copy_part = tied() ? kNever : 0};
+    const bool in_reduce = tied() && !takes_tie_in_step(0);  // as a contribution of its own
+    update = {.batch = batch,
+              .missing = stages() + (in_reduce ? 1 : 0),
+              .at_copy = tied() ? kNever : 0,
+              .at_primary = takes_tie_in_step(0) ? kNever : 0,
+              .primary_contributed = !takes_tie_in_step(0)};
   }
   return update;
 }
@@ -359,20 +364,27 @@ void DiscreteEvents::contribute(std::int64_t batch, double time) {
 
 bool DiscreteEvents::step(int r) {
   Stage& stage = stages_[r];
-  const Update& update = update_of(stage.next.batch);
+  Update& update = update_of(stage.next.batch);
+  if (r == 0 && !update.primary_contributed) {
+    if (update.at_primary == kNever) return false;
+    wait_until(stage, update.at_primary, &StageUse::wait_reduce);
+    update.primary_contributed = true;
+    contribute(stage.next.batch, stage.clock);
+  }
   const bool is_copy = r > 0 && r + 1 == stages();
-  if (update.missing > 0 || (is_copy && update.copy_part == kNever)) return false;
+  if (update.missing > 0 || (is_copy && update.at_copy == kNever)) return false;
   const double ready = update.complete + system_.agree;
-  wait_until(stage, is_copy ? std::max(ready, update.copy_part) : ready, &StageUse::wait_reduce);
+  wait_until(stage, is_copy ? std::max(ready, update.at_copy) : ready, &StageUse::wait_reduce);
   work(stage, system_.stages[r].step, &StageUse::step);
   return true;
 }
 
 // The copy's part has come to the primary, or the primary's to the copy.
 void DiscreteEvents::exchanged(int end, std::int64_t batch, double time) {
-  if (end == 1) return contribute(batch, time);
-  update_of(batch).copy_part = time;
-  wake(stages() - 1, Op::Step, batch, time);
+  if (end == 1 && !takes_tie_in_step(0)) return contribute(batch, time);
+  Update& update = update_of(batch);
+  (end == 1 ? update.at_primary : update.at_copy) = time;
+  wake(end == 1 ? 0 : stages() - 1, Op::Step, batch, time);
 }
 
 void DiscreteEvents::enter(int index, const Parcel& parcel) {

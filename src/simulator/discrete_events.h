@@ -76,9 +76,11 @@ class DiscreteEvents {
 
   struct Update {
     std::int64_t batch = -1;
-    int missing = 0;       // contributions still to come
-    double complete = 0;   // the latest so far
-    double copy_part = 0;  // the primary's part of the tied gradient has come to the copy
+    int missing = 0;      // contributions still to come
+    double complete = 0;  // the latest so far
+    // When the parts of a tied gradient come to the other end: the primary's to the copy, and back.
+    double at_copy = 0, at_primary = 0;
+    bool primary_contributed = true;
   };
 
   // What passes a channel beside the compute, one after the other: the all-reduces of a stage, or an end of a
@@ -104,6 +106,8 @@ class DiscreteEvents {
 
   int stages() const { return static_cast<int>(stages_.size()); }
   bool tied() const { return system_.tie_bytes > 0 && stages() > 1; }
+  // Without replicas the first stage takes the copy's part when it steps.
+  bool takes_tie_in_step(int r) const { return r == 0 && tied() && spec_.shape.replicas == 1; }
   bool is_shared(int channel) const { return channel >= 0 && users_[channel] > 1; }
 
   // Flows: the all-reduces of every stage, then the tie's end at the first stage and that at the last.

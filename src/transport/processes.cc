@@ -64,7 +64,8 @@ void Processes::send_to_others(Topic topic, std::string_view body) {
 }
 
 void Processes::end_waits() {
-  for (const auto* wire : {&wires_.activations, &wires_.gradients, &wires_.exchange, &wires_.state}) {
+  for (const auto* wire :
+       {&wires_.activations, &wires_.gradients, &wires_.exchange, &wires_.answers, &wires_.state}) {
     if (*wire) (*wire)->abort();
   }
 }

@@ -17,9 +17,11 @@
 
 namespace twobw::transport {
 
-// None waits behind another.
+// None waits behind another. `exchange`: sums over replicas, and the copies' parts of ties. `answers`: the
+// primaries' parts, which go the other way: by one wire they would take turns, for the word that there is
+// room for one would wait behind the other.
 struct Wires {
-  std::unique_ptr<Wire> activations, gradients, exchange;
+  std::unique_ptr<Wire> activations, gradients, exchange, answers = nullptr;
   std::unique_ptr<Wire> state = nullptr;  // what is saved, on its way to rank 0; none where nothing is
 };
 

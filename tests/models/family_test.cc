@@ -270,6 +270,11 @@ TEST_F(OwnFamily, MayTieSeveralWeights) {
       config_.pipeline.replicas = split[0] == 2 ? 2 : 1;
       expect_exact(config_);
     }
+    config_.pipeline.schedule = ScheduleKind::TwoBW;
+    config_.pipeline.replicas = 1;
+    config_.pipeline.late_tie = true;  // the first stage steps late: of ties within it, of one to it, of none
+    expect_exact(config_);
+    config_.pipeline.late_tie = false;
   }
 }
 

@@ -101,11 +101,12 @@ inline Problem problem_on(const Cluster& cluster, const ModelConfig& model, int 
   return problem;
 }
 
-// "2bw w=2 d=4 b=1 m=16 e=3".
+// "2bw w=2 d=4 b=1 m=16 e=3 late tie".
 inline std::string in_short(const Plan& plan) {
-  return fmt::format("{} w={} d={} b={} m={} e={}{}", schedule::name(plan.shape.schedule),
+  return fmt::format("{} w={} d={} b={} m={} e={}{}{}", schedule::name(plan.shape.schedule),
                      plan.shape.replicas, plan.stages.size(), plan.shape.microbatch, plan.shape.microbatches,
-                     plan.shape.extra, plan.shape.second_gradient ? "" : " one gradient");
+                     plan.shape.extra, plan.shape.second_gradient ? "" : " one gradient",
+                     plan.shape.late_tie ? " late tie" : "");
 }
 
 }  // namespace twobw::planner

@@ -48,6 +48,7 @@ struct Case {
   bool second_gradient = true;
   bool predict = false;
   int slack = 1;
+  bool late_tie = false;
 };
 
 class Exactness : public testing::TestWithParam<Case> {};
@@ -65,6 +66,7 @@ TEST_P(Exactness, PipelineEqualsOracle) {
   config.pipeline.replicas = c.w;
   config.pipeline.second_gradient = c.second_gradient;
   config.pipeline.slack = c.slack;
+  config.pipeline.late_tie = c.late_tie;
   if (!c.predict) delay(config);
   expect_exact(config);
 }
@@ -118,6 +120,33 @@ std::vector<Case> predicted_cases() {
   return cases;
 }
 
+// The first stage takes its part of the tie when it steps, which is late.
+std::vector<Case> late_cases() {
+  std::vector<Case> cases;
+  for (const auto& split : std::vector<std::vector<int>>{{4, 13}, {1, 4, 12}, {1, 9, 6, 1}, {2, 5, 5, 5}}) {
+    const int d = static_cast<int>(split.size());
+    for (const bool predict : {true, false}) {
+      const Case like{"2bw", split, d, 0, 0, {}, 1, true, predict, 1, true};
+      const auto add = [&](int m, int e, int sync_updates, std::vector<int> recompute, int slack) {
+        Case c = like;
+        c.m = m, c.e = e, c.sync_updates = sync_updates, c.recompute = std::move(recompute), c.slack = slack;
+        cases.push_back(std::move(c));
+      };
+      add(d, 0, 0, {}, 1);
+      add(2 * d, 0, 3, {0}, 1);
+      add(2 * d + 4, 1, 0, {}, 3);
+      add(2 * d, 0, 0, {d - 1}, 0);
+    }
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(LateTie, Exactness, testing::ValuesIn(late_cases()), [](const auto& info) {
+  const Case& c = info.param;
+  return fmt::format("d{}_{}_m{}_e{}_sync{}_{}", c.split.size(), info.index, c.m, c.e, c.sync_updates,
+                     c.predict ? "predicted" : "paper");
+});
+
 INSTANTIATE_TEST_SUITE_P(Predicted, Exactness, testing::ValuesIn(predicted_cases()), [](const auto& info) {
   const Case& c = info.param;
   return fmt::format("w{}_d{}_{}_m{}_e{}_sync{}_{}", c.w, c.split.size(), info.index, c.m, c.e,
@@ -140,7 +169,7 @@ TEST(Fallback, EqualsTheOracleThatKnowsOfIt) {
         config.pipeline.split = {6, 11};
         config.pipeline.microbatches = m;
         config.pipeline.replicas = w;
-        config.pipeline.second_gradient = second;
+        config.pipeline.second_gradient = config.pipeline.late_tie = second;
         config.train.updates = 14;
         config.train.eval_every = 3;
         for (const Fallbacks& fallbacks :
@@ -226,7 +255,7 @@ TEST(ExactnessTest, UpdatesThatAreNotFiniteAreSkippedByAllAlike) {
   for (int w : {1, 2, 3}) {
     for (bool second_gradient : {true, false}) {
       config.pipeline.replicas = w;
-      config.pipeline.second_gradient = second_gradient;
+      config.pipeline.second_gradient = config.pipeline.late_tie = second_gradient;
       for (bool predict : {true, false}) {
         config.pipeline.predict = predict;
         const train::Verification result = train::verify(config);

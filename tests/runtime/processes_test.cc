@@ -35,6 +35,7 @@ struct SpreadCase {
   std::vector<int> recompute = {};
   int sync_updates = 0;
   int e = 0;
+  bool late_tie = false;
 };
 
 Config spread_config(const SpreadCase& given) {
@@ -42,6 +43,7 @@ Config spread_config(const SpreadCase& given) {
   config.pipeline.extra = given.e;
   config.pipeline.predict = given.predict;
   config.pipeline.second_gradient = given.second_gradient;
+  config.pipeline.late_tie = given.late_tie;
   config.pipeline.recompute = given.recompute;
   config.pipeline.sync_updates = given.sync_updates;
   return config;
@@ -65,6 +67,9 @@ std::vector<SpreadCase> spread_cases() {
       cases.push_back({"2bw", two, 4, 2, 4, predict, second, {}, 1});
       cases.push_back({"2bw", two, 2, 3, 4, predict, second});  // three workers a process
     }
+    cases.push_back({"2bw", two, 2, 1, 4, predict, true, {}, 0, 0, true});
+    cases.push_back({"2bw", three, 3, 1, 3, predict, true, {1}, 1, 0, true});
+    cases.push_back({"2bw", four, 2, 1, 9, predict, true, {}, 0, 1, true});
     cases.push_back({"2bw", two, 4, 4, 4, predict});
     cases.push_back({"2bw", {12}, 4, 4, 2, predict});
     cases.push_back({"2bw", three, 3, 3, 6, predict, true, {2}, 0, 1});

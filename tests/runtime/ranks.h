@@ -20,10 +20,10 @@ class Ranks {
     }
     // A store each, so names do not matter.
     transport::AllWires activations = kind.make(size), gradients = kind.make(size),
-                        exchange = kind.make(size), state = kind.make(size);
+                        exchange = kind.make(size), answers = kind.make(size), state = kind.make(size);
     for (int rank = 0; rank < size; ++rank)
       all_[rank]->set_wires({std::move(activations[rank]), std::move(gradients[rank]),
-                             std::move(exchange[rank]), std::move(state[rank])});
+                             std::move(exchange[rank]), std::move(answers[rank]), std::move(state[rank])});
   }
 
   int size() const { return static_cast<int>(all_.size()); }

@@ -23,6 +23,7 @@ struct ResumeCase {
   bool extrapolates = false;
   const char* optimizer = "adamw";
   const char* precision = "fp32";
+  bool late_tie = false;
 };
 
 Config resume_config(const ResumeCase& given) {
@@ -32,6 +33,7 @@ Config resume_config(const ResumeCase& given) {
   config.pipeline.predict = given.predict;
   config.pipeline.second_gradient = given.second_gradient;
   config.pipeline.slack = given.slack;
+  config.pipeline.late_tie = given.late_tie;
   config.pipeline.sync_updates = given.sync_updates;
   config.optimizer.name = given.optimizer;
   if (given.extrapolates) {
@@ -66,6 +68,9 @@ INSTANTIATE_TEST_SUITE_P(
         ResumeCase{"2bw", {6, 6}, 4, 1, true, 0, 2}, ResumeCase{"2bw", {6, 6}, 4, 1, true, 0, 0, false},
         ResumeCase{"2bw", {6, 6}, 5, 1, true, 0, 0, true, 0},
         ResumeCase{"2bw", {6, 6}, 4, 1, true, 0, 0, true, 1, false, "muon"},
+        ResumeCase{"2bw", {4, 4, 4}, 3, 1, true, 0, 0, true, 1, false, "adamw", "fp32", true},
+        ResumeCase{"2bw", {4, 4, 4}, 7, 1, true, 0, 1, true, 2, false, "muon", "bf16", true},
+        ResumeCase{"2bw", {6, 6}, 4, 1, false, 0, 0, true, 1, false, "adamw", "fp16", true},
         ResumeCase{"2bw", {12}, 4, 1, false}, ResumeCase{"2bw", {6, 6}, 4, 1, false},
         ResumeCase{"2bw", {4, 4, 4}, 3, 2, false}, ResumeCase{"2bw", {6, 6}, 4, 1, false, 0, 0, false},
         ResumeCase{"2bw", {6, 6}, 4, 1, false, 0, 1, true, 1, true}, ResumeCase{"flush", {12}},

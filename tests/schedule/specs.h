@@ -15,10 +15,10 @@ namespace twobw::schedule {
 inline std::string text(const Spec& spec) {
   return fmt::format(
       "{} w={} d={} m={} e={} updates={} sync_updates={} evaluate_every={} second_gradient={} "
-      "predict={} slack={}",
+      "predict={} slack={} late_tie={}",
       name(spec.shape.schedule), spec.shape.replicas, spec.shape.stages, spec.shape.microbatches,
       spec.shape.extra, spec.updates, spec.sync_updates, spec.evaluate_every, spec.shape.second_gradient,
-      spec.shape.predict, spec.shape.slack);
+      spec.shape.predict, spec.shape.slack, spec.shape.late_tie);
 }
 
 // The list of a stage without what passes between stages.
@@ -60,7 +60,7 @@ struct Ranges {
 
 // Calls `function` with every valid spec of one kind up to the ranges, those left out that a kind
 // cannot tell from others: e for those that never look at it, sync_updates where all is synchronous, a second
-// gradient buffer or none, predictions or none but under 2BW.
+// gradient buffer or none, predictions or none, a late tie but under 2BW.
 template <typename Function>
 void for_each_spec(Kind kind, Ranges ranges, Function function) {
   if (kind == Kind::Sequential || kind == Kind::GPipe) ranges.extra = 0;
@@ -82,6 +82,9 @@ void for_each_spec(Kind kind, Ranges ranges, Function function) {
         if (kind == Kind::TwoBW && predict && differs) function(spec);
       }
       spec.shape.slack = 1;
+      spec.shape.late_tie = true;
+      if (kind == Kind::TwoBW && spec.shape.replicas == 1 && steps_late(spec, 0)) function(spec);
+      spec.shape.late_tie = false;
     }
   };
   for (spec.shape.stages = 1; spec.shape.stages <= ranges.stages; ++spec.shape.stages)

@@ -33,6 +33,7 @@ class Draw {
                            .predict = whole(0, 1) == 1}};
     spec.shape.microbatches = whole(schedule::smallest_microbatches(spec), 20);
     spec.shape.second_gradient = whole(0, 1) == 1;
+    spec.shape.late_tie = spec.shape.second_gradient && whole(0, 1) == 1;
     return spec;
   }
 

@@ -155,6 +155,22 @@ TEST(Tie, TheFirstWaitsForTheLastAndTheLastForTheFirst) {
   EXPECT_EQ(ends_of(result, 1, Op::Step), (Times{13}));
 }
 
+TEST(Tie, IsHiddenWhereTheFirstStageStepsLate) {
+  Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 8, .slack = 3}};
+  System system = equal_stages(2);
+  system.channels.assign(2, {.latency = 0, .bandwidth = 1});
+  system.tie_bytes = 9;
+  system.tie_forward_channel = 0;
+  system.tie_backward_channel = 1;
+  // The last stage's part comes 9 s after its last backward, and the first stage's own is 2 s after that.
+  EXPECT_EQ(simulate(spec, system).update_seconds, 8 * 3 + 7);
+  spec.shape.late_tie = true;
+  EXPECT_EQ(simulate(spec, system).update_seconds, 8 * 3);
+  EXPECT_EQ(simulate(spec, system).stages[0].wait_reduce, 0);
+  system.tie_bytes = 200;  // which nothing hides
+  EXPECT_GT(simulate(spec, system).update_seconds, 200 / 2);
+}
+
 TEST(Tie, LetsOthersPassOnASharedChannel) {
   const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 16, .slack = 16}};
   System system = equal_stages(2, 1.0625, 2);

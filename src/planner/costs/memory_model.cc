@@ -6,6 +6,10 @@ Footprint footprint_at(Moment moment, const schedule::Spec& spec, int stage, con
                        const StateBytes& state, bool recompute) {
   const bool flushes = spec.shape.schedule != schedule::Kind::TwoBW;
   const double tie = state.gradients * load.tied;
+  // Where the first stage steps late and all of a batch is predicted, the last stage may end a batch before
+  // the first has taken the copy's part of the batch before.
+  const bool two_on_their_way =
+      stage > 0 && spec.shape.replicas == 1 && schedule::steps_late(spec, 0) && !schedule::settles(spec);
   Footprint result;
   result[Term::Weights] = schedule::versions_kept(spec, stage) * state.weights * load.parameters;
   result[Term::Master] = state.master * load.parameters / spec.shape.owners();
@@ -30,7 +34,7 @@ Footprint footprint_at(Moment moment, const schedule::Spec& spec, int stage, con
     hold(in_flight);
     result[Term::Working] = load.working + (recompute ? load.stash : 0);
     // Without a flush, work goes on while the copy of a tied gradient is on its way.
-    result[Term::Transfer] = load.output + load.input + (flushes ? 0 : tie);
+    result[Term::Transfer] = load.output + load.input + (flushes ? 0 : two_on_their_way ? 2 * tie : tie);
   } else {
     // A stage that steps right before its next backward has run the forward before that.
     const bool forwarded = schedule::steps_late(spec, stage) && schedule::gradient_buffers(spec, stage) == 1;

@@ -32,10 +32,11 @@ double join(const Setting& setting, const StageTiming& stage, int ahead, LinkUse
 // The last stage ends a batch first, and sends its part to the first stage; that sends its own when it ends
 // the batch.
 //
-// Without replicas the first stage steps as soon as it has the sum. Until then it begins no forward: so from
-// the end of a batch on the last stage it takes the tie, with the gradients of what is in flight on the same
-// link; the step; the way forth of the microbatch that is then due; and those after it. With replicas the
-// first stage steps as late as any.
+// Without replicas the first stage steps as soon as it has the sum, unless it is to step late. Until then it
+// begins no forward: so from the end of a batch on the last stage it takes the tie, with the gradients of
+// what is in flight on the same link; the step; the way forth of the microbatch that is then due; and those
+// after it. With replicas, or with late_tie, the first stage steps as late as any; with late_tie a gradient
+// finds a stage in the middle of a forward.
 //
 // In the other direction the last stage needs the first one's part before it runs the first microbatch on the
 // new weights; where all of a batch are predicted that is in the next batch but one.
@@ -45,10 +46,12 @@ double hold_of_tie(const Setting& setting, const TieSetting& at, const StageTimi
   const double m = setting.shape.microbatches;
   const double passing = at.nodes > 1 ? node.crossing : node.inside;
   const double shared = first.tie + stretch(passing, at.pace) * first.tie_busy;
-  const double back = at.queue + first.reduce + shared + passing + first.step + way.back;
+  const bool late_tie = setting.shape.replicas == 1 && setting.shape.late_tie;
+  const double way_back = way.back + (late_tie ? way.waits / 2 : way.waits);
+  const double back = at.queue + first.reduce + shared + passing + first.step + way_back;
   const double to_last = at.needed_at < m ? back + (m - at.needed_at) * at.pace : (back + m * at.pace) / 2;
-  const bool late = setting.shape.replicas > 1 && at.needed_at >= at.in_flight;
-  if (late) return to_last;
+  const bool steps_late = setting.shape.replicas > 1 || late_tie;
+  if (steps_late && at.needed_at >= at.in_flight) return to_last;
   const double beside = std::min(first.tie + at.in_flight * passing, shared + passing);
   const double forth = beside + first.step + way.forth + first.backward;
   const double to_first =

@@ -38,14 +38,15 @@ double join(const Setting& setting, const StageTiming& stage, int ahead, LinkUse
 
 // The way of one microbatch through all stages and back, computation and transfers between nodes. Where a
 // stage has two or more in flight beyond the next one it never waits for a gradient: a gradient waits for a
-// forward.
+// forward at most, of which `waits` is the sum.
 struct Way {
-  double forth = 0, back = 0;
+  double forth = 0, back = 0, waits = 0;
 
   void add(const StageTiming& stage, int ahead) {
     const double send = stage.leaves ? stage.send : 0;
     forth += stage.forward + send;
-    back += stage.backward + send + (ahead > 1 ? stage.forward : 0);
+    back += stage.backward + send;
+    if (ahead > 1) waits += stage.forward;
   }
 };
 

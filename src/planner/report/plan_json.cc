@@ -49,6 +49,7 @@ Json setting_json(const Plan& plan) {
           {"microbatches", plan.shape.microbatches},
           {"extra", plan.shape.extra},
           {"second_gradient", plan.shape.second_gradient},
+          {"late_tie", plan.shape.late_tie},
           {"predict", plan.shape.predict},
           {"slack", plan.shape.slack},
           {"shard_state", plan.shape.shard_state}};

@@ -82,7 +82,8 @@ std::string stage_table(const Problem& problem, const Plan& plan) {
 // Empty where there is no choice.
 std::string gradient_buffers(const Plan& plan) {
   schedule::Spec spec{.shape = plan.shape};
-  if (schedule::has_second_gradient(spec)) return "two gradient buffers";
+  if (schedule::has_second_gradient(spec))
+    return plan.shape.late_tie ? "two gradient buffers, late tie" : "two gradient buffers";
   spec.shape.second_gradient = true;
   return schedule::has_second_gradient(spec) ? "one gradient buffer" : "";
 }
@@ -170,9 +171,10 @@ std::string best_of(const Candidate& candidate) {
   if (!candidate.best) return "none";
   const Plan& plan = candidate.best->plan;
   const auto again = std::ranges::count_if(plan.stages, &StagePlan::recompute);
-  return fmt::format("d={} b={} m={} e={}{}{}", plan.stages.size(), plan.shape.microbatch,
+  return fmt::format("d={} b={} m={} e={}{}{}{}", plan.stages.size(), plan.shape.microbatch,
                      plan.shape.microbatches, plan.shape.extra,
                      plan.shape.second_gradient ? "" : ", one gradient buffer",
+                     plan.shape.late_tie ? ", late tie" : "",
                      again == 0                         ? ""
                      : again == std::ssize(plan.stages) ? ", all recompute"
                                                         : fmt::format(", {} recompute", again));

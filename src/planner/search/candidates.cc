@@ -146,17 +146,19 @@ class Search {
       if (m == 0) continue;
       for (const Places* way : ways) {
         for (bool second : second_gradients_to_try(problem_, schedule)) {
-          add_cells(*way,
-                    {.shape = {.schedule = schedule,
-                               .replicas = replicas,
-                               .microbatch = b,
-                               .microbatches = m,
-                               .extra = fixed_extra(problem_, schedule),
-                               .second_gradient = second,
-                               .predict = problem_.fixed.predict.value_or(true),
-                               .slack = problem_.fixed.slack.value_or(1),
-                               .shard_state = problem_.fixed.shard_state.value_or(false)}},
-                    cells);
+          Setting setting{.shape = {.schedule = schedule,
+                                    .replicas = replicas,
+                                    .microbatch = b,
+                                    .microbatches = m,
+                                    .extra = fixed_extra(problem_, schedule),
+                                    .second_gradient = second,
+                                    .predict = problem_.fixed.predict.value_or(true),
+                                    .slack = problem_.fixed.slack.value_or(1),
+                                    .shard_state = problem_.fixed.shard_state.value_or(false)}};
+          for (bool late : late_ties_to_try(problem_, setting.shape)) {
+            setting.shape.late_tie = late;
+            add_cells(*way, setting, cells);
+          }
         }
       }
     }
@@ -291,9 +293,21 @@ class Search {
     group.winner->setting.shape.second_gradient = true;
   }
 
+  // Memory that the first stage could do without.
+  void step_early(Group& group) {
+    if (problem_.fixed.late_tie || !group.winner->setting.shape.late_tie) return;
+    Plan plan = group.candidate.best->plan;
+    plan.shape.late_tie = false;
+    Estimate early = evaluate(problem_, std::move(plan), sums_.at(group.winner->setting.shape.microbatch));
+    if (throughput(early) < throughput(group.candidate.best) * (1 - kSame)) return;
+    group.candidate.best = std::move(early);
+    group.winner->setting.shape.late_tie = false;
+  }
+
   void settle(Group& group) {
     Candidate& candidate = group.candidate;
     if (candidate.best) {
+      step_early(group);
       double_gradients(group);
       candidate.standing = Standing::Slower;
       const bool first = throughput(candidate.best) >= throughput(best_) * (1 - kSame);

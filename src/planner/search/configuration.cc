@@ -35,6 +35,7 @@ Problem problem_of(const Config& config, Cluster cluster, std::vector<CostTable>
 Plan plan_as_configured(const Config& config, const Problem& problem) {
   Problem configured = problem;
   configured.fixed.second_gradient = config.pipeline.second_gradient;
+  configured.fixed.late_tie = config.pipeline.late_tie;
   configured.fixed.slack = config.pipeline.slack;
   const SearchResult result = search(configured, {.simulate = 0});
   Plan plan = result.best ? result.best->plan : result.shortfall->closest.plan;

@@ -24,6 +24,7 @@ class Neighbourhood {
   std::vector<Plan> all() && {
     other_extras();
     other_gradients();
+    other_steps();
     for (int r = 0; r + 1 < d_; ++r) moved_boundaries(r);
     other_microbatches();
     if (!problem_.fixed.stages) {
@@ -59,6 +60,16 @@ class Neighbourhood {
       if (second == plan_.shape.second_gradient) continue;
       Plan plan = plan_;
       plan.shape.second_gradient = second;
+      if (!second) plan.shape.late_tie = false;
+      add(std::move(plan));
+    }
+  }
+
+  void other_steps() {
+    for (const bool late : late_ties_to_try(problem_, plan_.shape)) {
+      if (late == plan_.shape.late_tie) continue;
+      Plan plan = plan_;
+      plan.shape.late_tie = late;
       add(std::move(plan));
     }
   }

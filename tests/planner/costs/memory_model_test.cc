@@ -146,6 +146,26 @@ TEST(Memory, ATieOverTwoStagesHasACopyOnItsWayWhileWorkGoesOn) {
   }
 }
 
+TEST(Memory, ALateTieTakesASecondGradientBufferOfTheFirstStage) {
+  StageLoad load = some_load();
+  load.tied = 200;
+  for (const int m : {8, 4}) {  // some on true weights; all of a batch predicted
+    Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = m}};
+    const Footprint first = footprint(spec, 0, load, kBf16, false),
+                    last = footprint(spec, 3, load, kBf16, false);
+    spec.shape.late_tie = true;
+    Footprint late = footprint(spec, 0, load, kBf16, false);
+    EXPECT_EQ(late[Term::Gradients], 2 * first[Term::Gradients]);
+    late[Term::Gradients] = first[Term::Gradients];
+    EXPECT_EQ(late.total(), first.total());
+    EXPECT_EQ(footprint(spec, 3, load, kBf16, false).total() - last.total(), m == 8 ? 0 : 4 * 200);
+    spec.shape.replicas = 2;  // whose first stages step late anyway
+    const Footprint of_two = footprint(spec, 0, load, kBf16, false);
+    spec.shape.late_tie = false;
+    EXPECT_EQ(of_two.total(), footprint(spec, 0, load, kBf16, false).total());
+  }
+}
+
 TEST(Memory, ATieMayNeedMostAtTheEndOfABatch) {
   StageLoad load = some_load();
   load.tied = 100000;

@@ -78,6 +78,10 @@ class Exhaustive {
     return counts;
   }
 
+  bool is_tied() const {
+    return std::ranges::any_of(problem_.layers, [](const LayerShape& layer) { return layer.tied > 0; });
+  }
+
   bool like(int a, int b) const {
     const Node &x = problem_.cluster.nodes[a], &y = problem_.cluster.nodes[b];
     return x.islands == y.islands && x.link == y.link;
@@ -214,7 +218,12 @@ class Exhaustive {
           for (bool second : {true, false}) {
             plan.shape.second_gradient = second;
             const bool asked = problem_.fixed.second_gradient.value_or(second) == second;
-            if (kind == Kind::TwoBW ? asked : second) choose_recomputation(plan);
+            const bool may_be_late = kind == Kind::TwoBW && second && replicas_ == 1 && is_tied();
+            for (bool late : {false, true}) {
+              plan.shape.late_tie = late;
+              if (late ? may_be_late && asked : kind == Kind::TwoBW ? asked : second)
+                choose_recomputation(plan);
+            }
           }
         }
       }
