@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "base/config_schema.h"
@@ -17,25 +18,40 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string describe_size(const fs::path& file) {
-  std::error_code error;
-  const std::uintmax_t size = fs::file_size(file, error);
-  return error ? "cannot be read" : fmt::format("{} bytes", size);
+// Of a large file blocks all over it, the first and the last among them: to read all of it may take minutes.
+std::string checksum_of(const fs::path& file, std::uint64_t size) {
+  constexpr std::uint64_t kWhole = 64 << 20, kBlock = 64 << 10, kBlocks = 256;
+  const std::uint64_t block = size <= kWhole ? size : kBlock, blocks = size <= kWhole ? 1 : kBlocks;
+  std::ifstream in(file, std::ios::binary);
+  std::string some(block * blocks, '\0');
+  for (std::uint64_t i = 0; i < blocks; ++i) {
+    if (i > 0) in.seekg(static_cast<std::streamoff>((size - block) / (blocks - 1) * i));
+    if (i + 1 == blocks && i > 0) in.seekg(static_cast<std::streamoff>(size - block));
+    in.read(some.data() + i * block, static_cast<std::streamsize>(block));
+  }
+  return in ? checkpoint::checksum(some) : "cannot be read";
 }
 
-// Of a folder, names and sizes of the files right in it.
+std::string describe_file(const fs::path& file) {
+  std::error_code error;
+  if (!fs::is_regular_file(file, error)) return error ? "cannot be read" : "no file";
+  const std::uintmax_t size = fs::file_size(file, error);
+  return error ? "cannot be read" : fmt::format("{} bytes, checksum {}", size, checksum_of(file, size));
+}
+
+// Of a folder, the files right in it.
 std::string contents_of(const std::string& path) {
   std::error_code error;
-  if (!fs::is_directory(path, error)) return describe_size(path);
+  if (!fs::is_directory(path, error)) return describe_file(path);
   std::set<std::string> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
     std::error_code unreadable;
     if (entry.is_regular_file(unreadable))
-      files.insert(fmt::format("{}: {}\n", entry.path().filename().string(), describe_size(entry.path())));
+      files.insert(fmt::format("{}: {}\n", entry.path().filename().string(), describe_file(entry.path())));
   }
   std::string all;
   for (const std::string& file : files) all += file;
-  return fmt::format("{} files, their names and sizes {}", files.size(), checkpoint::checksum(all));
+  return fmt::format("{} files, their names and contents {}", files.size(), checkpoint::checksum(all));
 }
 
 void add_data(const char* key, const Corpora& corpora, control::Facts& facts) {

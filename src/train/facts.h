@@ -8,8 +8,9 @@
 
 namespace twobw::train {
 
-// The command, every key of the configuration, and the sizes of the files that every process reads for
-// itself: data, the tokenizer, the model to start from. What cannot be read is a fact too.
+// The command, every key of the configuration, and what is in the files that every process reads for itself:
+// data, the tokenizer, the model to start from; of large ones in parts of them. What cannot be read is a fact
+// too.
 control::Facts facts_of(const std::string& command, const Config& config);
 
 }  // namespace twobw::train

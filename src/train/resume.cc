@@ -104,11 +104,16 @@ std::optional<ResumePoint> find_resume_point(const Config& config) {
 }
 
 std::string describe_change(const ResumePoint& point, const PipelineShape& now, int processes) {
-  return fmt::format(
-      "planned again for {} process{}: {} stage{} x {} replica{}, where the checkpoint was saved with {} x "
-      "{}",
-      processes, processes == 1 ? "" : "es", now.stages, now.stages == 1 ? "" : "s", now.replicas,
-      now.replicas == 1 ? "" : "s", point.split.size(), point.replicas);
+  const auto layout = [](std::ptrdiff_t stages, int replicas) {
+    return fmt::format("{} stage{} x {} replica{}", stages, stages == 1 ? "" : "s", replicas,
+                       replicas == 1 ? "" : "s");
+  };
+  const std::string is = layout(now.stages, now.replicas),
+                    was = layout(std::ssize(point.split), point.replicas);
+  return fmt::format("planned again for {} process{}: {}, {}", processes, processes == 1 ? "" : "es", is,
+                     is == was ? "as in the checkpoint"
+                               : fmt::format("where the checkpoint was saved with {} x {}",
+                                             point.split.size(), point.replicas));
 }
 
 ResumePoint find_point_before(const ResumePoint& point, const Config& config, const std::string& problem) {

@@ -60,29 +60,36 @@ Stragglers::Verdict Stragglers::add(const std::vector<double>& seconds, double e
 void Stragglers::judge(Worker& worker, double seconds, double usual, double elapsed, Verdict& verdict) {
   if (worker.named) {
     ++worker.straggler.updates;
-    worker.recovered = seconds <= kRecovered * usual ? worker.recovered + 1 : 0;
-    if (worker.recovered < kInARow) return;
+    const bool usual_again = seconds <= kRecovered * usual;
+    worker.recovered = usual_again ? worker.recovered + 1 : 0;
+    worker.recovered_for = usual_again ? worker.recovered_for + elapsed : 0;
+    if (worker.recovered < kLeastUpdates || worker.recovered_for < kLeastTime) return;
     worker.named = false;
     worker.straggler.measured = seconds;
     verdict.ended.push_back(worker.straggler);
     return;
   }
   if (seconds <= kSlow * usual || seconds - usual < kLeast) {
-    worker.slow.clear();
-    worker.slow_for = 0;
+    if (!worker.slow.empty() && ++worker.fast >= std::ssize(worker.slow)) forget_slow(worker);
     return;
   }
   worker.slow.push_back(seconds);
   worker.slow_for += elapsed;
-  if (std::ssize(worker.slow) < kInARow || worker.slow_for < kLeastTime) return;
+  if (std::ssize(worker.slow) < kLeastUpdates || worker.slow_for < kLeastTime) return;
   worker.straggler.measured = lower_median(worker.slow);
   worker.straggler.expected = worker.expected;
-  worker.straggler.updates = std::ssize(worker.slow);
+  worker.straggler.updates = std::ssize(worker.slow) + worker.fast;
   worker.named = true;
   worker.recovered = 0;
+  worker.recovered_for = 0;
+  forget_slow(worker);
+  verdict.begun.push_back(worker.straggler);
+}
+
+void Stragglers::forget_slow(Worker& worker) {
   worker.slow.clear();
   worker.slow_for = 0;
-  verdict.begun.push_back(worker.straggler);
+  worker.fast = 0;
 }
 
 std::vector<Straggler> Stragglers::current() const {

@@ -1,5 +1,6 @@
 // Notices a worker that has become slow: one whose computation takes long against what is expected of it, and
-// longer than that of the others does against theirs. Pure: the same times give the same verdicts.
+// longer than that of the others does against theirs. It need not be slow in every update: who shares a core
+// with another program is fast in some. Pure: the same times give the same verdicts.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +21,13 @@ class Stragglers {
   static constexpr double kSlow = 1.5;        // times what is expected
   static constexpr double kRecovered = 1.25;  // likewise: not slow any more
   static constexpr double kLeast = 0.5e-3;    // seconds a microbatch: less is not worth a word
-  static constexpr int kInARow = 5;           // updates, or more, that begin or end an episode
-  static constexpr double kLeastTime = 2;     // seconds, or more, that begin one: a busy moment is none
-  static constexpr int kPast = 32;      // updates that a worker is compared with, where there is no plan
-  static constexpr int kLeastPast = 8;  // before them nobody is judged
-  static constexpr int kWarmUp = 2;     // updates that are not looked at
+  // An episode begins with so many slow updates, among which there are fewer fast ones, and ends with so many
+  // that are not slow any more, in a row.
+  static constexpr int kLeastUpdates = 5;
+  static constexpr double kLeastTime = 2;  // seconds that these take, or more: a busy moment is none
+  static constexpr int kPast = 32;         // updates that a worker is compared with, where there is no plan
+  static constexpr int kLeastPast = 8;     // before them nobody is judged
+  static constexpr int kWarmUp = 2;        // updates that are not looked at
 
   // `planned`: seconds a microbatch that a plan forecasts of each worker; empty: each has its own past to be
   // compared with, without the updates that it was slow in.
@@ -42,14 +45,17 @@ class Stragglers {
  private:
   struct Worker {
     std::deque<double> past;
-    std::vector<double> slow;  // in a row
-    double slow_for = 0;       // seconds, in these
+    std::vector<double> slow;  // seconds a microbatch of slow updates that may become an episode
+    double slow_for = 0;       // seconds that these updates took
+    int fast = 0;              // updates among them that were not slow
     double expected = 0;       // seconds a microbatch; 0: nothing is known
-    int recovered = 0;         // likewise
+    int recovered = 0;         // updates in a row, of an episode
+    double recovered_for = 0;  // seconds that these took
     bool named = false;
     Straggler straggler = {};
   };
   double expected_of(const Worker& worker, std::size_t index) const;
+  static void forget_slow(Worker& worker);
   void judge(Worker& worker, double seconds, double usual, double elapsed, Verdict& verdict);
 
   std::vector<double> planned_;

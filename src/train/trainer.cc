@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <thread>
@@ -14,7 +15,9 @@
 #include "base/error.h"
 #include "base/text_file.h"
 #include "measure/forecast.h"
+#include "measure/process_links.h"
 #include "measure/split.h"
+#include "runtime/process_devices.h"
 #include "runtime/setup.h"
 #include "telemetry/progress.h"
 #include "telemetry/trace.h"
@@ -25,6 +28,7 @@
 #include "train/guard.h"
 #include "train/interrupts.h"
 #include "train/introduction.h"
+#include "train/kept_plan.h"
 #include "train/loop.h"
 #include "train/metrics_file.h"
 #include "train/model_files.h"
@@ -107,31 +111,48 @@ bool interrupted_elsewhere(transport::Processes* processes) {
   return interrupted;
 }
 
+// Before time is spent. In the folder of the run, which may not be there yet, there will be room.
+void check_trace(const std::string& trace, const std::string& run_dir) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::weakly_canonical(run_dir), file = fs::weakly_canonical(trace);
+  if (std::ranges::mismatch(folder, file).in1 != folder.end()) check_writable("--trace", trace);
+}
+
 // Alone, or as rank 0.
 Outcome lead(const Config& given, const RunOptions& options) {
   transport::Processes* const processes = options.processes.get();
   const std::vector<runtime::HostDevices> hosts =
       processes ? gather_hosts(*processes) : std::vector<runtime::HostDevices>();
   const Config asked = continued(given);
+  if (!options.trace.empty()) check_trace(options.trace, asked.run_dir);
   const std::optional<ResumePoint> newest = find_resume_point(asked);
   telemetry::Progress progress(isatty(STDOUT_FILENO) != 0);
   std::optional<measure::Forecast> forecast;
-  std::vector<std::string> said;  // before there is a log
+  std::vector<std::string> said;     // before there is a log
+  nlohmann::ordered_json plans_for;  // null: nothing is planned
+  std::optional<Config> kept;
   if (asked.plan == "auto") {
     const auto say = [&](const std::string& line) {
       progress.say(line);
       said.push_back(line);
     };
+    plans_for = planned_for(asked, processes ? hosts : std::vector{runtime::host_devices()});
+    if (newest) kept = with_kept_plan(asked, plans_for);
+    measure::LinkBudget budget = measure::kShortLinkBudget;
+    budget.timeout = asked.pipeline.timeout;
     measure::DevicesOfProcesses shared;
-    if (processes) {
-      shared = {.names = runtime::devices_to_plan_for(asked, hosts), .hosts = measure::hosts_of(hosts)};
-      measure::LinkBudget budget = measure::kShortLinkBudget;
-      budget.timeout = asked.pipeline.timeout;
-      shared.links = measure::measure_links(*processes, shared.hosts, budget, measure::first_gpus(shared));
+    if (kept) {
+      say("the plan of the run is kept: it was made for the same configuration and devices");
+      if (processes) measure::measure_links(*processes, {}, budget);  // none
+    } else {
+      if (processes) {
+        shared = {.names = runtime::devices_to_plan_for(asked, hosts), .hosts = measure::hosts_of(hosts)};
+        shared.links = measure::measure_links(*processes, shared.hosts, budget, measure::first_gpus(shared));
+      }
+      forecast = measure::plan_run(computed_with(asked, newest ? newest->folder : ""), say, shared);
     }
-    forecast = measure::plan_run(computed_with(asked, newest ? newest->folder : ""), say, shared);
   }
-  Config planned = forecast ? forecast->config : asked;
+  Config planned = forecast ? forecast->config : kept.value_or(asked);
   planned.model.from = asked.model.from;
   planned.data.tokenizer = asked.data.tokenizer;
   Start start = prepare_start(planned, asked, newest, hosts, processes);
@@ -149,6 +170,7 @@ Outcome lead(const Config& given, const RunOptions& options) {
   measure::choose_split(setup);
   const Config resolved = resolved_config(start);
   directory.write_config(resolved);
+  if (!plans_for.is_null()) write_planned_for(config.run_dir, plans_for);
 
   Interrupts interrupts;
   Outcome outcome;

@@ -63,6 +63,10 @@ class BadInputTest(TestCase):
     def test_unknown_schedule(self):
         self.settings_refused({"pipeline.schedule": "3bw"}, ["pipeline.schedule", "3bw", "2bw", "flush", "stash"])
 
+    def test_a_trace_that_cannot_be_written(self):
+        self.refused("train", *words({**TINY, "run_dir": "run"}), "--trace", "nowhere/trace.json",
+                     naming=["--trace", "'nowhere/trace.json'", "No such file"])
+
     # Stages and layers
 
     def test_a_schedule_to_compare_with_that_cannot_run(self):

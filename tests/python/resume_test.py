@@ -193,6 +193,16 @@ class ResumeTest(TestCase):
         self.assertEqual(missing.returncode, 2)
         self.assertIn("theirs", missing.stderr)
 
+    def test_other_stages(self):
+        """Which are split anew, though the folder of the run says how the former ones were."""
+        case = {"pipeline.schedule": "2bw", "pipeline.stages": 3, "pipeline.replicas": 1}
+        settings = {**self.settings(case, "run"), "train.updates": 4}
+        self.assertEqual(twobw("train", *words(settings)).returncode, 0)
+        process = twobw("train", f"resume={settings['run_dir']}", "train.updates=8", "pipeline.stages=2")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        run = Run(settings["run_dir"])
+        self.assertEqual([len(run.losses), len(run.summary["stages"])], [8, 2])
+
     def test_refusals_name_the_key(self):
         case = {"pipeline.schedule": "flush", "pipeline.stages": 1, "pipeline.replicas": 1}
         settings = {**self.settings(case, "run"), "train.updates": 4}

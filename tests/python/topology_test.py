@@ -79,6 +79,18 @@ class PlanTest(ProcessesTest):
         self.assertRegex(output, r"(?m)^forecast \S+ tokens/s, measured \S+: [+-]")
         self.assertGreater(Run(self.folder / "run").summary["forecast"]["tokens_per_s"]["forecast"], 0)
 
+    def test_kept_where_the_run_goes_on(self):
+        """As after a restart, by the same command: what is measured again would give another plan, and other bits."""
+        settings = self.settings(plan="auto", resume="auto", **{"pipeline.microbatches": 8})
+        self.assertRegex(self.run_ranks(2, "train", settings=settings).output(), "planned for 2 processes: ")
+        config = self.folder / "run" / "config.yaml"
+        first = re.search(r"(?s)pipeline:.*?\n\w", config.read_text()).group()
+        output = self.run_ranks(2, "train", settings={**settings, "train.updates": 18}).output()
+        self.assertIn("the plan of the run is kept: it was made for the same configuration and devices\n", output)
+        self.assertNotIn("planned", output)
+        self.assertEqual(re.search(r"(?s)pipeline:.*?\n\w", config.read_text()).group(), first)
+        self.assertEqual(Run(self.folder / "run").lines[-1]["checkpoint"], 18)
+
     def test_again_for_fewer_processes(self):
         """Three, then two, which go on from the same checkpoint. The devices of the first run are not asked for."""
         self.run_ranks(3, "train", settings=self.settings(plan="auto"))

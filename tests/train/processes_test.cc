@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
@@ -366,11 +367,23 @@ TEST(Facts, AreOfTheConfigurationAndOfTheFilesItNames) {
   EXPECT_EQ(value("the command"), "train");
   EXPECT_EQ(value("train.updates"), "1000");
   EXPECT_EQ(value("network.silence"), "30");
-  EXPECT_EQ(value("the file '" + file + "' of data.train"), "10 bytes");
+  EXPECT_EQ(value("the file '" + file + "' of data.train").find("10 bytes, checksum "), 0u);
   EXPECT_EQ(value("the file '" + missing + "' of data.validation"), "cannot be read");
   EXPECT_EQ(control::compare_facts({facts, facts}), "");
-  write_text(file, "012345678");
+  write_text(file, "0123456798");
   EXPECT_NE(control::compare_facts({facts, facts_of("train", config)}).find(file), std::string::npos);
+  // Of a large one blocks are read, the first and the last among them.
+  std::filesystem::resize_file(file, 65 << 20);
+  const control::Facts large = facts_of("train", config);
+  EXPECT_EQ(control::compare_facts({large, facts_of("train", config)}), "");
+  std::fstream(file, std::ios::in | std::ios::out).seekp(-1, std::ios::end).put('x');
+  EXPECT_NE(control::compare_facts({large, facts_of("train", config)}).find(file), std::string::npos);
+  // And of a folder what is in its files.
+  config.data.tokenizer = std::filesystem::path(file).parent_path();
+  const control::Facts of_folder = facts_of("train", config);
+  write_text(file, "0");
+  EXPECT_NE(control::compare_facts({of_folder, facts_of("train", config)}).find("tokenizer"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "architecture/heads.h"
@@ -110,25 +111,34 @@ void print_beside(const train::Outcome& outcome, ScheduleKind other) {
       format_count(own), name(other), format_count(others), name(config.pipeline.schedule), own / others);
 }
 
-// A run that is continued has its configuration in its folder, unless another file is given.
-std::string config_file(const RunArguments& arguments) {
-  if (!arguments.file.empty()) return arguments.file;
+bool overrides(const RunArguments& arguments, std::string_view key) {
+  return std::ranges::any_of(arguments.overrides, [key](std::string_view text) {
+    return text.starts_with(key) && text.substr(key.size()).starts_with('=');
+  });
+}
+
+// A run that is continued has its configuration in its folder, unless another file is given. The split there
+// is that of its stages: with other stages it is found anew.
+RunArguments arguments_of_run(const RunArguments& arguments) {
+  if (!arguments.file.empty()) return arguments;
+  RunArguments of_run = arguments;
   const std::string key = "resume=";
   for (const std::string& text : arguments.overrides) {
     if (!text.starts_with(key)) continue;
     const std::string run = text.substr(key.size());
-    if (run != "auto" && run != "none") return run + "/config.yaml";
+    if (run != "auto" && run != "none") of_run.file = run + "/config.yaml";
   }
-  return "";
+  if (!of_run.file.empty() && overrides(arguments, "pipeline.stages") &&
+      !overrides(arguments, "pipeline.split"))
+    of_run.overrides.push_back("pipeline.split=auto");
+  return of_run;
 }
 
 // The devices that a run was planned for are written in its folder. In several processes they are those of
 // the hosts that it had: planned anew it takes what there is now, where nothing else is said.
 Config on_present_devices(Config config, const RunArguments& arguments, const launch::World& world) {
-  const bool named = std::ranges::any_of(
-      arguments.overrides, [](const std::string& text) { return text.starts_with("devices="); });
   if (world.size > 1 && arguments.file.empty() && config.resume != "none" && config.resume != "auto" &&
-      config.plan == "auto" && !named)
+      config.plan == "auto" && !overrides(arguments, "devices"))
     config.devices.clear();
   return config;
 }
@@ -147,8 +157,8 @@ int run(const RunArguments& arguments, const TrainOptions& options) {
   const launch::World world = launch::read_world(launch::process_environment());
   if (world.size > 1 && !options.beside.empty())
     fail_input("--beside runs in one process; start it without a launcher");
-  const RunArguments of_run{.file = config_file(arguments), .overrides = arguments.overrides};
-  const Config config = train::continued(on_present_devices(load(of_run), arguments, world));
+  const Config config =
+      train::continued(on_present_devices(load(arguments_of_run(arguments)), arguments, world));
   std::optional<ScheduleKind> beside;
   if (!options.beside.empty()) {
     beside = schedule::parse_kind(options.beside);
