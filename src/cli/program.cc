@@ -47,7 +47,8 @@ std::string prefix_of(const launch::World& world) {
 
 int complain(int code, const std::string& prefix, std::string_view sentence) {
   std::fflush(stdout);
-  fmt::print(stderr, "twobw: {}{}\n", prefix, sentence);
+  // Where nobody reads it any more, fmt::print would throw.
+  std::fputs(fmt::format("twobw: {}{}\n", prefix, sentence).c_str(), stderr);
   return code;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 
 #include "base/error.h"
@@ -46,6 +47,13 @@ std::unique_ptr<control::Control> meet(const launch::World& world, const Network
   control::Meeting meeting = control::meeting_of(world, token, build_id());
   if (world.rank == 0) meeting.endpoint.address = address;
   return control::connect(meeting, options_of(network));
+}
+
+// Gloo writes to connections that the other side may have closed, after a death or a silence. The write then
+// fails, which is reported; the signal would end this process without a word. Output that nobody reads any
+// more is dropped (telemetry/progress.h).
+void ignore_broken_connections() {
+  std::signal(SIGPIPE, SIG_IGN);
 }
 
 // Its connections go by the interface that ours do, unless the user has named another.
@@ -97,6 +105,7 @@ std::shared_ptr<transport::Processes> join(const launch::World& world, const Net
         "build it again, or start it without a launcher",
         world.size);
   }
+  ignore_broken_connections();
   const auto arrival =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(network.arrival));
   const std::string address = own_address(world, network);

@@ -5,6 +5,7 @@ default some of them, each fault once; with TWOBW_FULL_SWEEPS=1 all. A process t
 build have no moment but the start.
 """
 import pathlib
+import shlex
 import shutil
 import signal
 import subprocess
@@ -53,6 +54,7 @@ class Stopped(Fault):
     def after(self, case, job):
         case.assertIn(self.victim, job.running())
         job.signal(self.victim, signal.SIGCONT)
+        case.assertEqual(job.wait(SILENCE + GRACE, of=[self.victim]), [1], "it does not end as others do")
 
 
 class Unplugged(Fault):
@@ -246,6 +248,22 @@ class StartTest(ProcessesTest):
         codes = job.wait(3 + SILENCE + GRACE)
         self.assertNotIn(0, codes, job.everything())
         self.assertRegex("".join(map(job.errors, range(3))), "process 1 is there twice")
+
+
+class ReaderTest(ProcessesTest):
+    """Whoever reads what a run prints goes away: the run goes on, and its log has it."""
+
+    def test_several_processes(self):
+        settings = {**TINY, "train.updates": 60, "train.eval_every": 1, "pipeline.stages": 2,
+                    "run_dir": self.folder / "run"}
+        job, port = self.job(), free_port()
+        command = shlex.join([program("TWOBW_BINARY", "twobw"), "train", *words(settings)])
+        job.start(["bash", "-c", f"{command} | head -n 1; exit ${{PIPESTATUS[0]}}"], rank_environment(0, 2, port))
+        job.start(["bash", "-c", command], rank_environment(1, 2, port))
+        self.assertEqual(job.wait(60), [0, 0], job.everything())
+        self.assertEqual(job.errors(0), "")
+        self.assertEqual(job.output(0).count("\n"), 1)
+        self.assertIn("after update 60: validation loss", (self.folder / "run/log.txt").read_text())
 
 
 class FullDiskTest(ProcessesTest):
