@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/delegate.h"
+#include "launch/orphan.h"
 #include "launch/world.h"
 
 #ifndef TWOBW_VERSION
@@ -135,6 +136,7 @@ int run_command(int argc, char** argv, const launch::World& world, const std::st
       forget_launchers_threads();
       delegate(*command, argv);
     }
+    if (world.size > 1 && launch::launcher_stays(launch::process_environment())) launch::end_with_parent();
     app.parse(argc, argv);
     return exit_code;
   } catch (const CLI::ParseError& error) {
