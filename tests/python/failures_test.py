@@ -305,6 +305,32 @@ class ReaderTest(ProcessesTest):
         self.assertIn("after update 60: validation loss", (self.folder / "run/log.txt").read_text())
 
 
+class RunDirectoryTest(ProcessesTest):
+    """Two runs do not write one folder."""
+
+    def test_another_run_is_writing_it(self):
+        settings = {**TINY, "train.updates": 10**6, "optimizer.decay": "constant", "pipeline.stages": 2,
+                    "run_dir": self.folder / "run"}
+        job = self.start_ranks(2, "train", settings=settings)
+        self.assertTrue(job.wait_for(lambda: has_updates(settings["run_dir"], 3)), job.everything())
+        second = [self.start_ranks(2, "train", settings={**settings, "resume": "auto"}), self.job()]
+        second[1].start([program("TWOBW_BINARY", "twobw"), "train", *words(settings)])
+        self.assertEqual(second[0].wait(10 + GRACE), [2, 2], second[0].everything())
+        self.assertEqual(second[1].wait(10 + GRACE), [2], second[1].everything())
+        for refused in second:
+            self.assertRegex(refused.errors(0), rf"run_dir is '{settings['run_dir']}', which another run is writing")
+        self.assertEqual(job.running(), [0, 1], job.everything())
+        # One that ends is waited for.
+        third = self.job()
+        third.start([program("TWOBW_BINARY", "twobw"), "train", *words({**settings, "train.updates": 5})])
+        job.signal(0, signal.SIGKILL)
+        self.assertNotIn(0, job.wait(30 + GRACE), job.everything())
+        self.assertEqual(third.wait(60), [0], third.everything())
+        self.assertEqual(len(Run(settings["run_dir"]).updates), 5)
+        self.assertTrue((self.folder / "run.1/metrics.jsonl").exists())
+        self.assertFalse(list(self.folder.glob("run*/.lock")))
+
+
 class FullDiskTest(ProcessesTest):
     """As in one process: the run goes on, what was saved before is good, and the log says what was not."""
 
