@@ -127,4 +127,18 @@ std::shared_ptr<transport::Processes> join(const launch::World& world, const Net
   return processes;
 }
 
+void tell_mistake(const launch::World& world, const InputError& mistake) {
+  if (world.size == 1 || !transport::built_with_gloo()) return;
+  ignore_broken_connections();
+  const NetworkConfig network{.arrival = kTellWithin};
+  try {
+    const auto control = meet(world, network, own_address(world, network));
+    control->start();
+    control->abort(control::Failure::of(mistake));
+    control->leave();
+  } catch (const std::exception&) {
+    // The mistake itself, as told; or the others are not there, and nobody is left to tell.
+  }
+}
+
 }  // namespace twobw::rendezvous

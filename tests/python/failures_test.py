@@ -215,6 +215,18 @@ class StartTest(ProcessesTest):
                     self.assertFalse((self.folder / "run").exists())
                     job.assert_no_orphans()
 
+    def test_a_mistake_that_one_process_finds(self):
+        """By itself it cannot be read; the others are told."""
+        for mistaken in (0, 1):
+            with self.subTest(mistaken=mistaken):
+                settings = [{**self.settings(), "network.arrival": 60} for _ in range(2)]
+                settings[mistaken]["train.nokey"] = 3
+                job = self.start_ranks(2, "train", settings=settings)
+                self.assertEqual(job.wait(GRACE), [2, 2], job.everything())
+                for rank in range(2):
+                    self.assertIn("train.nokey", job.errors(rank))
+                self.assertFalse((self.folder / "run").exists())
+
     def make_other_build(self):
         """The same program with a byte more, which does nothing."""
         original = pathlib.Path(program("TWOBW_BINARY", "twobw"))

@@ -148,7 +148,8 @@ int run(const RunArguments& arguments, const TrainOptions& options) {
   if (world.size > 1 && !options.beside.empty())
     fail_input("--beside runs in one process; start it without a launcher");
   const RunArguments of_run{.file = config_file(arguments), .overrides = arguments.overrides};
-  const Config config = train::continued(on_present_devices(load(of_run), arguments, world));
+  const Config config = rendezvous::read_or_tell(
+      world, [&] { return train::continued(on_present_devices(load(of_run), arguments, world)); });
   std::optional<ScheduleKind> beside;
   if (!options.beside.empty()) {
     beside = schedule::parse_kind(options.beside);
