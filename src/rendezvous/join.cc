@@ -4,10 +4,12 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <thread>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "checkpoint/checksum.h"
+#include "control/connection.h"
 #include "control/rendezvous.h"
 #include "rendezvous/agent_store.h"
 #include "rendezvous/control_store.h"
@@ -56,6 +58,21 @@ void ignore_broken_connections() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
+// Names of hosts may appear with the hosts: tries again until the time is over.
+std::string address_towards(const std::string& host, double limit_s) {
+  const control::Clock::time_point until = control::Clock::now() + control::seconds(limit_s);
+  while (true) {
+    try {
+      return control::local_address_to(host);
+    } catch (const control::UnknownHost& error) {
+      const auto left = until - control::Clock::now();
+      if (left <= control::Clock::duration::zero())
+        fail_run("{}, and did not become known within {:g} s", error.what(), limit_s);
+      std::this_thread::sleep_for(std::min<control::Clock::duration>(left, std::chrono::milliseconds(500)));
+    }
+  }
+}
+
 // Its connections go by the interface that ours do, unless the user has named another.
 void tell_nccl(const std::string& address) {
   for (const Interface& interface : interfaces()) {
@@ -80,7 +97,7 @@ transport::Wires connect_wires(const transport::GlooSetup& setup) {
 std::string own_address(const launch::World& world, const NetworkConfig& network) {
   if (network.interface != "auto") return address_of_interface(network.interface, interfaces());
   if (world.on_one_host()) return control::kLoopback;
-  std::string address = control::local_address_to(world.master_address);
+  std::string address = address_towards(world.master_address, network.arrival);
   if (is_loopback(address)) {
     fail_input(
         "process {} cannot tell by which address other hosts reach this one: '{}', the host of process 0, "

@@ -215,6 +215,15 @@ class StartTest(ProcessesTest):
                     self.assertFalse((self.folder / "run").exists())
                     job.assert_no_orphans()
 
+    def test_a_host_that_is_not_known(self):
+        """It may become known while the others arrive."""
+        job, begin = self.job(), time.monotonic()
+        job.start([program("TWOBW_BINARY", "twobw"), "train", *words(self.settings())],
+                  rank_environment(1, 2, free_port(), "no.such.host.invalid", local_size=1))
+        self.assertEqual(job.wait(3 + GRACE), [1], job.everything())
+        self.assertGreaterEqual(time.monotonic() - begin, 2.5, "it did not wait")
+        self.assertRegex(job.errors(), r"'no\.such\.host\.invalid' is not known.*within 3 s")
+
     def test_a_mistake_that_one_process_finds(self):
         """By itself it cannot be read; the others are told."""
         for mistaken in (0, 1):

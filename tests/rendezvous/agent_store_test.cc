@@ -68,6 +68,18 @@ TEST(Interfaces, OnOneHostTheyAreTheLoopbackUnlessNamed) {
   EXPECT_THROW(own_address(apart, {}), InputError);  // other hosts do not reach a loopback
 }
 
+TEST(Interfaces, AHostThatIsNotKnownIsLookedUpUntilTheTimeIsOver) {
+  const launch::World apart{.size = 2, .local_size = 1, .master_address = "no.such.host.invalid"};
+  try {
+    own_address(apart, {.arrival = 0.01});
+    FAIL();
+  } catch (const RunError& error) {
+    const std::string what = error.what();
+    EXPECT_NE(what.find("'no.such.host.invalid' is not known"), std::string::npos) << what;
+    EXPECT_NE(what.find("did not become known within 0.01 s"), std::string::npos) << what;
+  }
+}
+
 TEST(BuildId, IsTheProgramsOwn) {
   EXPECT_EQ(build_id(), build_id());
   EXPECT_EQ(build_id().size(), std::string("twobw ").size() + 16);
