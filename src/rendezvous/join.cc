@@ -95,7 +95,16 @@ transport::Wires connect_wires(const transport::GlooSetup& setup) {
 }  // namespace
 
 std::string own_address(const launch::World& world, const NetworkConfig& network) {
-  if (network.interface != "auto") return address_of_interface(network.interface, interfaces());
+  if (network.interface != "auto") {
+    std::string named = address_of_interface(network.interface, interfaces());
+    if (!world.on_one_host() && is_loopback(named)) {
+      fail_input(
+          "network.interface is '{}', which no other host reaches, and the processes are on several; it must "
+          "be an interface to the others",
+          network.interface);
+    }
+    return named;
+  }
   if (world.on_one_host()) return control::kLoopback;
   std::string address = address_towards(world.master_address, network.arrival);
   if (is_loopback(address)) {

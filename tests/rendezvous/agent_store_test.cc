@@ -66,6 +66,8 @@ TEST(Interfaces, OnOneHostTheyAreTheLoopbackUnlessNamed) {
   const launch::World apart{.size = 4, .local_size = 2, .master_address = "127.0.0.1"};
   EXPECT_THROW(own_address(apart, {.interface = "no such"}), InputError);
   EXPECT_THROW(own_address(apart, {}), InputError);  // other hosts do not reach a loopback
+  for (const char* loopback : {"lo", "127.0.0.1"})
+    EXPECT_THROW(own_address(apart, {.interface = loopback}), InputError) << loopback;
 }
 
 TEST(Interfaces, AHostThatIsNotKnownIsLookedUpUntilTheTimeIsOver) {
