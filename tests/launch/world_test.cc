@@ -107,7 +107,11 @@ TEST(World, TheSameVariablesByHand) {
   EXPECT_EQ(world.job, "127.0.0.1:29500.0");
   EXPECT_FALSE(world.agent_store);
   // On several hosts nobody knows how many are here.
-  expect_refused(with(values, {{"MASTER_ADDR", "node3"}}), "LOCAL_WORLD_SIZE is not");
+  const char* const needed =
+      "RANK is set, but LOCAL_WORLD_SIZE is not; several processes that no launcher starts need RANK, "
+      "WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT";
+  expect_refused(with(values, {{"MASTER_ADDR", "node3"}}), needed);
+  expect_refused(without(values, "MASTER_PORT"), "MASTER_PORT is not; several processes that no launcher");
   EXPECT_EQ(world_of({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).size, 1);
 }
 
