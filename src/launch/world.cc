@@ -166,6 +166,10 @@ World read_world(const Environment& environment) {
   return {};
 }
 
+bool terminal_is_users(const Environment& environment) {
+  return !environment("OMPI_COMM_WORLD_RANK").has_value();
+}
+
 bool omp_threads_are_torchruns(const Environment& environment) {
   return environment("TORCHELASTIC_RUN_ID").has_value() && environment("OMP_NUM_THREADS") == "1";
 }

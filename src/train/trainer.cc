@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/text_file.h"
+#include "launch/world.h"
 #include "measure/forecast.h"
 #include "measure/split.h"
 #include "runtime/setup.h"
@@ -116,7 +117,8 @@ Outcome lead(const Config& given, const RunOptions& options) {
   const Config asked = continued(given);
   FolderLock lock = lock_run_directory(asked.run_dir);  // before anything there is read
   const std::optional<ResumePoint> newest = find_resume_point(asked);
-  telemetry::Progress progress(isatty(STDOUT_FILENO) != 0);
+  telemetry::Progress progress(isatty(STDOUT_FILENO) != 0 &&
+                               launch::terminal_is_users(launch::process_environment()));
   std::optional<measure::Forecast> forecast;
   std::vector<std::string> said;  // before there is a log
   if (asked.plan == "auto") {

@@ -150,6 +150,18 @@ TEST(World, Mpirun) {
   EXPECT_NE(world_of(with(kMpirun, {{"PMIX_NAMESPACE", "another"}})).master_port, world.master_port);
 }
 
+TEST(World, MpirunsTerminalIsNotTheUsers) {
+  const auto is_users = [](const Values& values) {
+    return terminal_is_users([&](const char* name) {
+      const auto found = values.find(name);
+      return found == values.end() ? std::nullopt : std::optional(found->second);
+    });
+  };
+  EXPECT_FALSE(is_users(kMpirun));
+  EXPECT_TRUE(is_users(kTorchrun));
+  EXPECT_TRUE(is_users({}));
+}
+
 TEST(World, MpirunOnSeveralHostsNeedsTheHostOfRankZero) {
   const Values several =
       with(kMpirun, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}});
