@@ -33,6 +33,10 @@ inline Range at_least(double low) {
 inline Range above(double low) {
   return {fmt::format("a number above {}", low), [=](double value) { return value > low; }};
 }
+// A time that is waited for: what clocks count in holds it many times over.
+inline Range some_seconds() {
+  return {"a number above 0 and at most 1000000", [](double value) { return value > 0 && value <= 1e6; }};
+}
 inline Range below_one() {
   return {"a number of at least 0 and below 1", [](double value) { return value >= 0 && value < 1; }};
 }

@@ -292,7 +292,7 @@ std::vector<Key> pipeline_keys() {
           "Under 2bw, what happens when predictions fail or the loss climbs: nothing, a warning, or besides "
           "guard_updates updates under flush."),
       whole(KEY(pipeline.guard_updates), 1, "Updates under flush when the guard falls back to it."),
-      real(KEY(pipeline.timeout), above(0), "Seconds that any wait inside the pipeline may last."),
+      real(KEY(pipeline.timeout), some_seconds(), "Seconds that any wait inside the pipeline may last."),
       whole(
           KEY(pipeline.prefetch), 0,
           "Microbatches whose data a stage reads ahead on a thread of its own; 0: the stage reads them when "
@@ -366,8 +366,8 @@ std::vector<Key> network_keys() {
       words(KEY(network.interface),
             "Network interface by which other hosts reach this one, as its name or address; auto: the one "
             "that leads to the host of process 0."),
-      real(KEY(network.arrival), above(0), "Seconds in which all processes of the run must have come."),
-      real(KEY(network.silence), above(0),
+      real(KEY(network.arrival), some_seconds(), "Seconds in which all processes of the run must have come."),
+      real(KEY(network.silence), some_seconds(),
            "Seconds without a sign of life after which a process counts as lost, and the run ends."),
   };
 }

@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/delegate.h"
+#include "launch/orphan.h"
 #include "launch/world.h"
 
 #ifndef TWOBW_VERSION
@@ -47,7 +48,8 @@ std::string prefix_of(const launch::World& world) {
 
 int complain(int code, const std::string& prefix, std::string_view sentence) {
   std::fflush(stdout);
-  fmt::print(stderr, "twobw: {}{}\n", prefix, sentence);
+  // Where nobody reads it any more, fmt::print would throw.
+  std::fputs(fmt::format("twobw: {}{}\n", prefix, sentence).c_str(), stderr);
   return code;
 }
 
@@ -134,6 +136,7 @@ int run_command(int argc, char** argv, const launch::World& world, const std::st
       forget_launchers_threads();
       delegate(*command, argv);
     }
+    if (world.size > 1 && launch::launcher_stays(launch::process_environment())) launch::end_with_parent();
     app.parse(argc, argv);
     return exit_code;
   } catch (const CLI::ParseError& error) {

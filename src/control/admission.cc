@@ -1,5 +1,7 @@
 // Rank 0's door: connections whose rank is not known yet.
+#include <algorithm>
 #include <cerrno>
+#include <iterator>
 
 #include "base/error.h"
 #include "control/center.h"
@@ -7,7 +9,8 @@
 namespace twobw::control {
 namespace {
 
-// In one turn, so that ranks are heard between.
+// In one turn, so that ranks are heard between, and who has come in one turn is heard in the next before
+// others take its place.
 constexpr int kAcceptAtOnce = 32;
 
 std::string peer_of(const Connection& connection) {
@@ -29,10 +32,18 @@ void Center::accept_strangers() {
       if (scarce) accept_after_ = Clock::now() + seconds(0.1);
       return;
     }
-    if (static_cast<int>(strangers_.size()) >= options_.strangers) continue;
+    if (std::ssize(strangers_) >= options_.strangers && !drop_oldest_stranger()) continue;
     strangers_.push_back({.connection = std::make_unique<Connection>(std::move(socket)),
                           .until = Clock::now() + seconds(options_.handshake_s)});
   }
+}
+
+bool Center::drop_oldest_stranger() {
+  const auto oldest =
+      std::ranges::find_if(strangers_, [](const Stranger& stranger) { return !stranger.refused; });
+  if (oldest == strangers_.end()) return false;
+  strangers_.erase(oldest);
+  return true;
 }
 
 bool Center::serve_stranger(Stranger& stranger, short events) {

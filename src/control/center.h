@@ -55,6 +55,9 @@ class Center : public Party {
   void check_arrivals(Clock::time_point now);
 
   void accept_strangers();
+  // Makes room for a newcomer: a rank says who it is at once, so whoever has waited longest is none. False:
+  // all of them have said the token.
+  bool drop_oldest_stranger();
   // False: the connection is over, or has become a member's.
   bool serve_stranger(Stranger& stranger, short events);
   bool admit(Stranger& stranger, const Hello& hello);
@@ -65,8 +68,8 @@ class Center : public Party {
   const Options options_;
   std::optional<Listener> listener_;
   const Terms terms_;
-  std::vector<Peer> members_;  // by rank; that of rank 0 has no connection
-  std::vector<Stranger> strangers_;
+  std::vector<Peer> members_;        // by rank; that of rank 0 has no connection
+  std::vector<Stranger> strangers_;  // in the order in which they came
   Clock::time_point next_beat_, arrive_until_, accept_after_;
   bool begun_ = false;
 };

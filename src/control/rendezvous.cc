@@ -44,16 +44,11 @@ std::unique_ptr<Control> connect(const Meeting& meeting, const Options& options)
   return control;
 }
 
-std::string listening_address(const launch::World& world) {
-  return world.on_one_host() ? kLoopback : local_address_to(world.master_address);
-}
-
 Meeting meeting_of(const launch::World& world, const std::optional<std::string>& token, std::string build) {
   if (token && (token->size() < kMinToken || token->size() > kMaxToken))
     fail_input("TWOBW_JOB_TOKEN has {} bytes; it must have from {} to {}", token->size(), kMinToken,
                kMaxToken);
-  const std::string address =
-      world.rank == 0 || world.on_one_host() ? listening_address(world) : world.master_address;
+  const std::string address = world.on_one_host() ? kLoopback : world.master_address;
   return {.endpoint = {.address = address, .port = world.master_port},
           .token = token ? *token : derived_token(world.job),
           .rank = world.rank,

@@ -31,11 +31,9 @@ std::unique_ptr<Control> connect(const Meeting& meeting, const Options& options 
 // at.
 std::unique_ptr<Control> connect(const Meeting& meeting, const Options& options, Listener listener);
 
-// The address at which rank 0 listens: loopback where all processes are on one host, else the one that leads
-// to MASTER_ADDR.
-std::string listening_address(const launch::World& world);
-
-// Without a store. `token` is the value of TWOBW_JOB_TOKEN; InputError where it is too short or too long.
+// Without a store. Where the others find rank 0: on the loopback where all processes are on one host, else at
+// MASTER_ADDR. Of rank 0 itself the address is to be set to the one at which it listens. `token` is the value
+// of TWOBW_JOB_TOKEN; InputError where it is too short or too long.
 Meeting meeting_of(const launch::World& world, const std::optional<std::string>& token, std::string build);
 
 // No secret from those who know the job's id.

@@ -34,7 +34,7 @@ int Variables::number(const char* name, int low, int high, int otherwise) const 
 }
 
 void Variables::need(const char* name, const std::string& because) const {
-  if (!has(name)) fail_input("{}, but {} is not; the launcher of several processes sets both", because, name);
+  if (!has(name)) fail_input("{}, but {} is not; {}", because, name, needed_);
 }
 
 }  // namespace twobw::launch

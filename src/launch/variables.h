@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "launch/world.h"
 
@@ -9,7 +10,10 @@ namespace twobw::launch {
 
 class Variables {
  public:
-  explicit Variables(const Environment& environment) : environment_(environment) {}
+  // `needed`: what a missing variable's sentence ends with.
+  explicit Variables(const Environment& environment,
+                     std::string needed = "the launcher of several processes sets both")
+      : environment_(environment), needed_(std::move(needed)) {}
 
   bool has(const char* name) const { return environment_(name).has_value(); }
   // Not set: `otherwise`.
@@ -22,6 +26,7 @@ class Variables {
 
  private:
   const Environment& environment_;
+  std::string needed_;
 };
 
 }  // namespace twobw::launch

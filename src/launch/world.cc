@@ -12,6 +12,10 @@ namespace twobw::launch {
 namespace {
 
 constexpr int kMostProcesses = 1 << 20;
+constexpr const char* kByHand =
+    "several processes that no launcher starts need RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, "
+    "MASTER_ADDR "
+    "and MASTER_PORT";
 
 bool is_this_host(const std::string& address) {
   return address == "localhost" || address == "::1" || address.starts_with("127.");
@@ -65,7 +69,8 @@ World of_torchrun(const Environment& environment) {
     const bool left_out = std::string_view(name) == "LOCAL_WORLD_SIZE" && !environment(name);
     return environment(left_out && is_this_host(master) ? "WORLD_SIZE" : name);
   };
-  const Variables variables(completed);
+  const Variables variables =
+      outer.has("TORCHELASTIC_RUN_ID") ? Variables(completed) : Variables(completed, kByHand);
   World world = read_places(variables, "torchrun", {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"});
   if (world.size > 1) {
     variables.need("MASTER_ADDR", "RANK is set");
@@ -159,6 +164,10 @@ World read_world(const Environment& environment) {
   if (pmi && (variables.has("MPI_LOCALRANKID") || !is_srun_task(variables))) return of_pmi(variables);
   if (is_srun_task(variables)) return of_srun(environment);
   return {};
+}
+
+bool terminal_is_users(const Environment& environment) {
+  return !environment("OMPI_COMM_WORLD_RANK").has_value();
 }
 
 bool omp_threads_are_torchruns(const Environment& environment) {

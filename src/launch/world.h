@@ -42,6 +42,10 @@ struct World {
 // for what is missing, no number or contradicts another.
 World read_world(const Environment& environment);
 
+// Whether a terminal at the output may be the user's: Open MPI's mpirun gives process 0 one of its own,
+// wherever its own output goes.
+bool terminal_is_users(const Environment& environment);
+
 // Whether OMP_NUM_THREADS is torchrun's own 1, which it sets where the user has set nothing, and no wish of
 // the user's. (A user's own 1 under torchrun looks the same.)
 bool omp_threads_are_torchruns(const Environment& environment);

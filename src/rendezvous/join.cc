@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
+#include <thread>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "checkpoint/checksum.h"
+#include "control/connection.h"
 #include "control/rendezvous.h"
 #include "rendezvous/agent_store.h"
 #include "rendezvous/control_store.h"
@@ -48,6 +51,28 @@ std::unique_ptr<control::Control> meet(const launch::World& world, const Network
   return control::connect(meeting, options_of(network));
 }
 
+// Gloo writes to connections that the other side may have closed, after a death or a silence. The write then
+// fails, which is reported; the signal would end this process without a word. Output that nobody reads any
+// more is dropped (telemetry/progress.h).
+void ignore_broken_connections() {
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+// Names of hosts may appear with the hosts: tries again until the time is over.
+std::string address_towards(const std::string& host, double limit_s) {
+  const control::Clock::time_point until = control::Clock::now() + control::seconds(limit_s);
+  while (true) {
+    try {
+      return control::local_address_to(host);
+    } catch (const control::UnknownHost& error) {
+      const auto left = until - control::Clock::now();
+      if (left <= control::Clock::duration::zero())
+        fail_run("{}, and did not become known within {:g} s", error.what(), limit_s);
+      std::this_thread::sleep_for(std::min<control::Clock::duration>(left, std::chrono::milliseconds(500)));
+    }
+  }
+}
+
 // Its connections go by the interface that ours do, unless the user has named another.
 void tell_nccl(const std::string& address) {
   for (const Interface& interface : interfaces()) {
@@ -70,9 +95,18 @@ transport::Wires connect_wires(const transport::GlooSetup& setup) {
 }  // namespace
 
 std::string own_address(const launch::World& world, const NetworkConfig& network) {
-  if (network.interface != "auto") return address_of_interface(network.interface, interfaces());
+  if (network.interface != "auto") {
+    std::string named = address_of_interface(network.interface, interfaces());
+    if (!world.on_one_host() && is_loopback(named)) {
+      fail_input(
+          "network.interface is '{}', which no other host reaches, and the processes are on several; it must "
+          "be an interface to the others",
+          network.interface);
+    }
+    return named;
+  }
   if (world.on_one_host()) return control::kLoopback;
-  std::string address = control::local_address_to(world.master_address);
+  std::string address = address_towards(world.master_address, network.arrival);
   if (is_loopback(address)) {
     fail_input(
         "process {} cannot tell by which address other hosts reach this one: '{}', the host of process 0, "
@@ -97,6 +131,7 @@ std::shared_ptr<transport::Processes> join(const launch::World& world, const Net
         "build it again, or start it without a launcher",
         world.size);
   }
+  ignore_broken_connections();
   const auto arrival =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(network.arrival));
   const std::string address = own_address(world, network);
@@ -116,6 +151,20 @@ std::shared_ptr<transport::Processes> join(const launch::World& world, const Net
     throw;
   }
   return processes;
+}
+
+void tell_mistake(const launch::World& world, const InputError& mistake) {
+  if (world.size == 1 || !transport::built_with_gloo()) return;
+  ignore_broken_connections();
+  const NetworkConfig network{.arrival = kTellWithin};
+  try {
+    const auto control = meet(world, network, own_address(world, network));
+    control->start();
+    control->abort(control::Failure::of(mistake));
+    control->leave();
+  } catch (const std::exception&) {
+    // The mistake itself, as told; or the others are not there, and nobody is left to tell.
+  }
 }
 
 }  // namespace twobw::rendezvous

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/config.h"
+#include "base/error.h"
 #include "control/agreement.h"
 #include "launch/world.h"
 #include "transport/processes.h"
@@ -18,7 +19,25 @@ namespace twobw::rendezvous {
 std::shared_ptr<transport::Processes> join(const launch::World& world, const NetworkConfig& network,
                                            const control::Facts& facts);
 
-// The address at which other processes reach this one. Throws InputError where that cannot be told.
+// A process that cannot read its configuration joins the others only to say so: all of them then end with
+// wrong input, soon, where they would wait for this one. `mistake` is what they are told. Returns when that
+// is done, or after kTellWithin seconds, for not all may be there. Throws nothing.
+inline constexpr double kTellWithin = 20;
+void tell_mistake(const launch::World& world, const InputError& mistake);
+
+// What `read` gives; a mistake that it finds is told to the others, and thrown.
+template <typename Read>
+auto read_or_tell(const launch::World& world, Read read) {
+  try {
+    return read();
+  } catch (const InputError& mistake) {
+    tell_mistake(world, mistake);
+    throw;
+  }
+}
+
+// The address at which other processes reach this one; the name of the host of process 0 may become known
+// within network.arrival. Throws InputError where it cannot be told, RunError where the name stays unknown.
 std::string own_address(const launch::World& world, const NetworkConfig& network);
 
 // The same in processes of one program, and in no others: of the bytes of its file.

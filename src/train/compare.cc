@@ -136,7 +136,8 @@ Comparison compare(const CompareRequest& request) {
   const Config& config = request.config;
   check_both(config);
   check_svg(request);
-  const std::string moved_to = make_run_directory(config.run_dir);
+  FolderLock lock;
+  const std::string moved_to = make_run_directory(config.run_dir, lock);
   if (!moved_to.empty()) announce("what was in " + config.run_dir + " is now in " + moved_to);
   introduce_comparison(request);
   Comparison comparison{.updates = config.train.updates,

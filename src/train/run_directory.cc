@@ -6,6 +6,8 @@
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <optional>
+#include <utility>
 
 #include "base/error.h"
 
@@ -13,20 +15,45 @@ namespace twobw::train {
 
 namespace fs = std::filesystem;
 
-std::string make_run_directory(const std::string& directory) {
+namespace {
+
+// A run that was told to end, or was killed, may need so long.
+constexpr double kRunEndsWithin = 10;
+
+}  // namespace
+
+FolderLock lock_run_directory(const std::string& directory) {
+  std::error_code unknown;
+  if (!fs::is_directory(directory, unknown)) return {};
+  std::optional<FolderLock> lock = FolderLock::take(directory, kRunEndsWithin);
+  if (!lock)
+    fail_input(
+        "run_dir is '{}', which another run is writing; wait until that has ended, or give another run_dir",
+        directory);
+  return std::move(*lock);
+}
+
+std::string make_run_directory(const std::string& directory, FolderLock& lock) {
   std::error_code error;
   if (fs::exists(directory) && !fs::is_directory(directory)) {
     fail_input("run_dir is '{}', which is a file; give a directory", directory);
   }
+  if (!lock.is_held()) lock = lock_run_directory(directory);
+  FolderLock former;
   std::string moved_to;
   if (fs::exists(directory + "/metrics.jsonl") || fs::exists(directory + "/compare.json")) {
     int number = 1;
     while (fs::exists(fmt::format("{}.{}", directory, number))) ++number;
     moved_to = fmt::format("{}.{}", directory, number);
     fs::rename(directory, moved_to, error);
+    if (!error) {
+      lock.follow_to(moved_to);
+      former = std::exchange(lock, FolderLock());
+    }
   }
   if (!error) fs::create_directories(directory, error);
   if (error) fail_input("run_dir is '{}', which cannot be written", directory);
+  if (!lock.is_held()) lock = lock_run_directory(directory);
   return moved_to;
 }
 
@@ -38,8 +65,10 @@ void check_source_is_apart(const Config& config) {
                config.run_dir);
 }
 
-RunDirectory::RunDirectory(const Config& config, bool continues)
-    : directory_(config.run_dir), moved_to_(continues ? "" : make_run_directory(directory_)) {
+RunDirectory::RunDirectory(const Config& config, FolderLock lock, bool continues)
+    : lock_(std::move(lock)),
+      directory_(config.run_dir),
+      moved_to_(continues ? "" : make_run_directory(directory_, lock_)) {
   write_config(config);
   const std::ios::openmode mode = continues ? std::ios::app : std::ios::out;
   metrics_.open(path("metrics.jsonl"), mode);

@@ -6,20 +6,27 @@
 #include <string>
 
 #include "base/config.h"
+#include "base/folder_lock.h"
 
 namespace twobw::train {
 
-// Makes the directory. A former run or comparison there is moved to the first free NAME.1, NAME.2, ...:
-// nothing is lost. Returns where it went; empty: there was none. Throws InputError when it cannot be made.
-std::string make_run_directory(const std::string& directory);
+// Keeps other runs out of a directory that is there; of one that is not it locks nothing. Waits 10 s for a
+// run there to end; throws InputError where it has not.
+FolderLock lock_run_directory(const std::string& directory);
+
+// Makes the directory, and locks it where `lock` does not yet. A former run or comparison there is moved to
+// the first free NAME.1, NAME.2, ...: nothing is lost. Returns where it went; empty: there was none. Throws
+// InputError when it cannot be made.
+std::string make_run_directory(const std::string& directory, FolderLock& lock);
 
 // Throws InputError where the model to start from lies in the run directory, which may be moved away.
 void check_source_is_apart(const Config& config);
 
 class RunDirectory {
  public:
-  // `continues`: the run there goes on; nothing is moved, and what is written is added to its files.
-  explicit RunDirectory(const Config& config, bool continues = false);
+  // `lock`: of the directory, where that was there before. `continues`: the run there goes on; nothing is
+  // moved, and what is written is added to its files.
+  RunDirectory(const Config& config, FolderLock lock, bool continues);
 
   std::string path(const std::string& file) const { return directory_ + "/" + file; }
   // Where a former run went; empty when there was none.
@@ -35,6 +42,7 @@ class RunDirectory {
   void log(const std::string& line);
 
  private:
+  FolderLock lock_;
   std::string directory_, moved_to_;
   std::ofstream metrics_, log_;
 };

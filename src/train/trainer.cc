@@ -11,9 +11,11 @@
 #include <optional>
 #include <span>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text_file.h"
+#include "launch/world.h"
 #include "measure/forecast.h"
 #include "measure/process_links.h"
 #include "measure/split.h"
@@ -125,8 +127,10 @@ Outcome lead(const Config& given, const RunOptions& options) {
       processes ? gather_hosts(*processes) : std::vector<runtime::HostDevices>();
   const Config asked = continued(given);
   if (!options.trace.empty()) check_trace(options.trace, asked.run_dir);
+  FolderLock lock = lock_run_directory(asked.run_dir);  // before anything there is read
   const std::optional<ResumePoint> newest = find_resume_point(asked);
-  telemetry::Progress progress(isatty(STDOUT_FILENO) != 0);
+  telemetry::Progress progress(isatty(STDOUT_FILENO) != 0 &&
+                               launch::terminal_is_users(launch::process_environment()));
   std::optional<measure::Forecast> forecast;
   std::vector<std::string> said;     // before there is a log
   nlohmann::ordered_json plans_for;  // null: nothing is planned
@@ -163,7 +167,7 @@ Outcome lead(const Config& given, const RunOptions& options) {
   setup.spec.save_every = config.checkpoint.every_updates;
   setup.spec.save_last = config.checkpoint.every_updates > 0 || config.checkpoint.every_minutes > 0;
   check_source_is_apart(config);
-  RunDirectory directory(config, resume.has_value());
+  RunDirectory directory(config, std::move(lock), resume.has_value());
   if (config.model.is_imported() && !resume) directory.keep_source(config.model.from);
   for (const std::string& line : said) directory.log(line);
   if (forecast) write_text(directory.path("profile.json"), planner::to_json(forecast->profile));

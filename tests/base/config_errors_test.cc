@@ -102,7 +102,12 @@ TEST(ConfigErrors, ValuesOutOfRange) {
   EXPECT_EQ(refused("train: {loss_scale: 1000}\n"),
             "train.loss_scale is 1000 at x.yaml:1; it must be a power of two from 1 to 16777216");
   EXPECT_EQ(refused("pipeline: {timeout: 0}\n"),
-            "pipeline.timeout is 0 at x.yaml:1; it must be a number above 0");
+            "pipeline.timeout is 0 at x.yaml:1; it must be a number above 0 and at most 1000000");
+  for (const char* key : {"pipeline.timeout", "network.arrival", "network.silence"}) {
+    const std::string given = std::string(key) + "=1e10";
+    EXPECT_EQ(override_refused(given), std::string(key) + " is 1e10 in override '" + given +
+                                           "'; it must be a number above 0 and at most 1000000");
+  }
   EXPECT_EQ(refused("model: {family: ''}\n"), "model.family is '' at x.yaml:1; it must be text, not empty");
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <future>
 
 #include "control/handshake.h"
@@ -35,6 +36,11 @@ class Stranger {
       all.append(bytes, static_cast<std::size_t>(count));
     EXPECT_TRUE(count == 0 || errno == ECONNRESET) << "rank 0 did not close";
     return all;
+  }
+  // Whether rank 0 has closed it; at once.
+  bool is_closed() const {
+    char byte;
+    return recv(socket_.get(), &byte, 1, MSG_DONTWAIT) == 0;
   }
 
  private:
@@ -191,12 +197,66 @@ TEST(Meeting, TwoHundredIdleStrangersChangeNothing) {
   expect_a_good_run(ranks);
 }
 
-TEST(Meeting, TheNewestStrangerIsTurnedAwayWhereTheyAreTooMany) {
+TEST(Meeting, TheOldestStrangerGoesWhereTheyAreTooMany) {
   RankZero zero(2, {.handshake_s = 600, .strangers = 3});
   std::vector<Stranger> idle;
-  for (int i = 0; i < 3; ++i) idle.emplace_back(zero.endpoint());
-  EXPECT_EQ(Stranger(zero.endpoint()).answer(), "");
-  idle.pop_back();  // room again
+  for (int i = 0; i < 5; ++i) idle.emplace_back(zero.endpoint());
+  EXPECT_EQ(idle[0].answer(), "");
+  EXPECT_EQ(idle[1].answer(), "");
+  EXPECT_FALSE(idle[2].is_closed());
+  Company ranks = two_ranks(zero);  // in the place of the third
+  EXPECT_EQ(idle[2].answer(), "");
+  EXPECT_FALSE(idle[4].is_closed());
+  expect_a_good_run(ranks);
+}
+
+void close_it(Descriptor& socket) {
+  const Descriptor closed = std::move(socket);
+}
+
+// More than may wait, who say nothing, and come again whenever they are turned away.
+class StubbornCrowd {
+ public:
+  StubbornCrowd(const Endpoint& endpoint, int count)
+      : thread_([this, endpoint, count] { crowd(endpoint, count); }) {}
+  ~StubbornCrowd() {
+    over_ = true;
+    thread_.join();
+  }
+  // Until so many have come again: the door is full.
+  void wait_for(int again) {
+    while (again_ < again) std::this_thread::yield();
+  }
+
+ private:
+  void crowd(const Endpoint& endpoint, int count) {
+    const SocketAddress address = resolve(endpoint).front();
+    std::vector<Descriptor> sockets(static_cast<std::size_t>(count));
+    while (!over_) {
+      std::vector<pollfd> polled;
+      for (Descriptor& socket : sockets) {
+        if (!socket) {
+          socket = Descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+          ::connect(socket.get(), address.get(), address.length);
+          ++again_;
+        }
+        polled.push_back({.fd = socket.get(), .events = POLLIN, .revents = 0});
+      }
+      poll(polled.data(), polled.size(), 10);
+      for (std::size_t i = 0; i < sockets.size(); ++i) {
+        if (polled[i].revents) close_it(sockets[i]);
+      }
+    }
+  }
+  std::atomic<bool> over_ = false;
+  std::atomic<int> again_ = 0;
+  std::thread thread_;
+};
+
+TEST(Meeting, ACrowdThatComesAgainWheneverItIsTurnedAwayKeepsNoRankOut) {
+  RankZero zero(2, {.handshake_s = 600});
+  StubbornCrowd crowd(zero.endpoint(), 200);
+  crowd.wait_for(400);
   Company ranks = two_ranks(zero);
   expect_a_good_run(ranks);
 }

@@ -107,7 +107,11 @@ TEST(World, TheSameVariablesByHand) {
   EXPECT_EQ(world.job, "127.0.0.1:29500.0");
   EXPECT_FALSE(world.agent_store);
   // On several hosts nobody knows how many are here.
-  expect_refused(with(values, {{"MASTER_ADDR", "node3"}}), "LOCAL_WORLD_SIZE is not");
+  const char* const needed =
+      "RANK is set, but LOCAL_WORLD_SIZE is not; several processes that no launcher starts need RANK, "
+      "WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT";
+  expect_refused(with(values, {{"MASTER_ADDR", "node3"}}), needed);
+  expect_refused(without(values, "MASTER_PORT"), "MASTER_PORT is not; several processes that no launcher");
   EXPECT_EQ(world_of({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).size, 1);
 }
 
@@ -144,6 +148,18 @@ TEST(World, Mpirun) {
   EXPECT_LT(world.master_port, kFirstDerivedPort + kDerivedPorts);
   EXPECT_EQ(world_of(with(kMpirun, {{"OMPI_COMM_WORLD_RANK", "0"}})).master_port, world.master_port);
   EXPECT_NE(world_of(with(kMpirun, {{"PMIX_NAMESPACE", "another"}})).master_port, world.master_port);
+}
+
+TEST(World, MpirunsTerminalIsNotTheUsers) {
+  const auto is_users = [](const Values& values) {
+    return terminal_is_users([&](const char* name) {
+      const auto found = values.find(name);
+      return found == values.end() ? std::nullopt : std::optional(found->second);
+    });
+  };
+  EXPECT_FALSE(is_users(kMpirun));
+  EXPECT_TRUE(is_users(kTorchrun));
+  EXPECT_TRUE(is_users({}));
 }
 
 TEST(World, MpirunOnSeveralHostsNeedsTheHostOfRankZero) {

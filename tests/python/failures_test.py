@@ -5,6 +5,7 @@ default some of them, each fault once; with TWOBW_FULL_SWEEPS=1 all. A process t
 build have no moment but the start.
 """
 import pathlib
+import shlex
 import shutil
 import signal
 import subprocess
@@ -12,7 +13,8 @@ import time
 import unittest
 
 import hosts as namespaces
-from processes import GRACE, ProcessesTest, free_port, has_checkpoint, has_updates, is_saving, rank_environment
+from processes import (GRACE, TORCHRUN, ProcessesTest, free_port, has_checkpoint, has_updates, is_saving, mpirun,
+                       rank_environment)
 from resume_test import exact_lines
 from support import FULL, TINY, Run, at_length, program, twobw, words
 
@@ -53,6 +55,7 @@ class Stopped(Fault):
     def after(self, case, job):
         case.assertIn(self.victim, job.running())
         job.signal(self.victim, signal.SIGCONT)
+        case.assertEqual(job.wait(SILENCE + GRACE, of=[self.victim]), [1], "it does not end as others do")
 
 
 class Unplugged(Fault):
@@ -212,6 +215,27 @@ class StartTest(ProcessesTest):
                     self.assertFalse((self.folder / "run").exists())
                     job.assert_no_orphans()
 
+    def test_a_host_that_is_not_known(self):
+        """It may become known while the others arrive."""
+        job, begin = self.job(), time.monotonic()
+        job.start([program("TWOBW_BINARY", "twobw"), "train", *words(self.settings())],
+                  rank_environment(1, 2, free_port(), "no.such.host.invalid", local_size=1))
+        self.assertEqual(job.wait(3 + GRACE), [1], job.everything())
+        self.assertGreaterEqual(time.monotonic() - begin, 2.5, "it did not wait")
+        self.assertRegex(job.errors(), r"'no\.such\.host\.invalid' is not known.*within 3 s")
+
+    def test_a_mistake_that_one_process_finds(self):
+        """By itself it cannot be read; the others are told."""
+        for mistaken in (0, 1):
+            with self.subTest(mistaken=mistaken):
+                settings = [{**self.settings(), "network.arrival": 60} for _ in range(2)]
+                settings[mistaken]["train.nokey"] = 3
+                job = self.start_ranks(2, "train", settings=settings)
+                self.assertEqual(job.wait(GRACE), [2, 2], job.everything())
+                for rank in range(2):
+                    self.assertIn("train.nokey", job.errors(rank))
+                self.assertFalse((self.folder / "run").exists())
+
     def make_other_build(self):
         """The same program with a byte more, which does nothing."""
         original = pathlib.Path(program("TWOBW_BINARY", "twobw"))
@@ -246,6 +270,86 @@ class StartTest(ProcessesTest):
         codes = job.wait(3 + SILENCE + GRACE)
         self.assertNotIn(0, codes, job.everything())
         self.assertRegex("".join(map(job.errors, range(3))), "process 1 is there twice")
+
+
+class LauncherTest(ProcessesTest):
+    """Whoever has started a run dies, and cannot end it."""
+
+    def settings(self, **changes):
+        return {**TINY, "train.updates": 10**6, "optimizer.decay": "constant", "pipeline.stages": 2,
+                "run_dir": self.folder / "run", "network.silence": 10, **changes}
+
+    def dies_under(self, launcher):
+        settings = self.settings()
+        job = self.job()
+        job.start([*launcher, program("TWOBW_BINARY", "twobw"), "train", *words(settings)])
+        self.assertTrue(job.wait_for(lambda: has_updates(settings["run_dir"], 3)), job.everything())
+        job.signal(0, signal.SIGKILL)
+        job.wait(GRACE)
+        job.assert_no_orphans(within=2 * GRACE)
+        self.assertTrue(Run(settings["run_dir"]).summary["interrupted"])
+        verified = twobw("checkpoint", "verify", settings["run_dir"])
+        self.assertEqual(verified.returncode, 0, verified.stdout + verified.stderr)
+
+    def test_torchrun(self):
+        self.dies_under([*TORCHRUN, "--standalone", "--nproc-per-node", "2"])
+
+    @unittest.skipUnless(mpirun(2), "mpirun is not installed")
+    def test_mpirun(self):
+        self.dies_under(mpirun(2))
+
+    def test_a_shell_may_leave_its_run(self):
+        """What is started by hand goes on, as with nohup."""
+        settings = self.settings(**{"train.updates": 50})
+        job, port = self.job(), free_port()
+        for rank in range(2):
+            command = shlex.join([program("TWOBW_BINARY", "twobw"), "train", *words(settings)])
+            job.start(["sh", "-c", f"{command} & exit 0"], rank_environment(rank, 2, port))
+        self.assertEqual(job.wait(GRACE), [0, 0], job.everything())
+        job.assert_no_orphans(within=60)
+        self.assertIs(Run(settings["run_dir"]).summary["interrupted"], False)
+
+
+class ReaderTest(ProcessesTest):
+    """Whoever reads what a run prints goes away: the run goes on, and its log has it."""
+
+    def test_several_processes(self):
+        settings = {**TINY, "train.updates": 60, "train.eval_every": 1, "pipeline.stages": 2,
+                    "run_dir": self.folder / "run"}
+        job, port = self.job(), free_port()
+        command = shlex.join([program("TWOBW_BINARY", "twobw"), "train", *words(settings)])
+        job.start(["bash", "-c", f"{command} | head -n 1; exit ${{PIPESTATUS[0]}}"], rank_environment(0, 2, port))
+        job.start(["bash", "-c", command], rank_environment(1, 2, port))
+        self.assertEqual(job.wait(60), [0, 0], job.everything())
+        self.assertEqual(job.errors(0), "")
+        self.assertEqual(job.output(0).count("\n"), 1)
+        self.assertIn("after update 60: validation loss", (self.folder / "run/log.txt").read_text())
+
+
+class RunDirectoryTest(ProcessesTest):
+    """Two runs do not write one folder."""
+
+    def test_another_run_is_writing_it(self):
+        settings = {**TINY, "train.updates": 10**6, "optimizer.decay": "constant", "pipeline.stages": 2,
+                    "run_dir": self.folder / "run"}
+        job = self.start_ranks(2, "train", settings=settings)
+        self.assertTrue(job.wait_for(lambda: has_updates(settings["run_dir"], 3)), job.everything())
+        second = [self.start_ranks(2, "train", settings={**settings, "resume": "auto"}), self.job()]
+        second[1].start([program("TWOBW_BINARY", "twobw"), "train", *words(settings)])
+        self.assertEqual(second[0].wait(10 + GRACE), [2, 2], second[0].everything())
+        self.assertEqual(second[1].wait(10 + GRACE), [2], second[1].everything())
+        for refused in second:
+            self.assertRegex(refused.errors(0), rf"run_dir is '{settings['run_dir']}', which another run is writing")
+        self.assertEqual(job.running(), [0, 1], job.everything())
+        # One that ends is waited for.
+        third = self.job()
+        third.start([program("TWOBW_BINARY", "twobw"), "train", *words({**settings, "train.updates": 5})])
+        job.signal(0, signal.SIGKILL)
+        self.assertNotIn(0, job.wait(30 + GRACE), job.everything())
+        self.assertEqual(third.wait(60), [0], third.everything())
+        self.assertEqual(len(Run(settings["run_dir"]).updates), 5)
+        self.assertTrue((self.folder / "run.1/metrics.jsonl").exists())
+        self.assertFalse(list(self.folder.glob("run*/.lock")))
 
 
 class FullDiskTest(ProcessesTest):

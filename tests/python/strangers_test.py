@@ -1,8 +1,10 @@
 """Strangers at the ports of a run: none of them joins it, changes it or holds it up."""
 import contextlib
 import resource
+import selectors
 import signal
 import socket
+import threading
 import unittest
 
 from processes import GRACE, ProcessesTest, free_port, has_updates, listening, rank_environment
@@ -45,6 +47,39 @@ class Crowd:
     def close(self):
         for stranger in self.sockets:
             stranger.close()
+
+
+class StubbornCrowd:
+    """More than may wait at once, who say nothing and come again whenever they are turned away."""
+
+    def __init__(self, place, count):
+        self.place, self.again, self.over = place, 0, threading.Event()
+        self.waiting = selectors.DefaultSelector()
+        for _ in range(count):
+            self.come()
+        self.thread = threading.Thread(target=self.crowd)
+        self.thread.start()
+
+    def come(self):
+        stranger = socket.socket()
+        stranger.setblocking(False)
+        stranger.connect_ex(self.place)
+        self.waiting.register(stranger, selectors.EVENT_READ)
+
+    def crowd(self):
+        while not self.over.is_set():
+            for key, _ in self.waiting.select(0.05):
+                self.waiting.unregister(key.fileobj)
+                key.fileobj.close()
+                self.come()
+                self.again += 1
+
+    def close(self):
+        self.over.set()
+        self.thread.join()
+        for key in list(self.waiting.get_map().values()):
+            key.fileobj.close()
+        self.waiting.close()
 
 
 class StrangersTest(ProcessesTest):
@@ -104,6 +139,19 @@ class StrangersTest(ProcessesTest):
         self.assertEqual(len(Run(settings["run_dir"]).updates), 20)
         self.assertNotEqual(impostor.wait(5 + GRACE), [0], impostor.everything())
         self.assertNotEqual(impostor.errors(), "")
+
+    def test_a_crowd_that_comes_again(self):
+        """It is there first, and each of it comes again as soon as it is turned away."""
+        settings = self.settings("run", **{"train.updates": 5})
+        job, port = self.job(), free_port()
+        self.start_rank(job, 0, port, settings, "ours")
+        self.assertTrue(job.wait_for(lambda: self.places(job), what="rank 0's port"), job.everything())
+        crowd = StubbornCrowd(self.places(job)[0], 200)
+        self.addCleanup(crowd.close)
+        self.assertTrue(job.wait_for(lambda: crowd.again >= 200, what="a full door"), job.everything())
+        self.start_rank(job, 1, port, settings, "ours")
+        self.assertEqual(job.wait(60), [0, 0], job.everything())
+        self.assertEqual(len(Run(settings["run_dir"]).updates), 5)
 
     def second_job(self, tokens):
         """Two more ranks at the port of a run under way; both must fail, and the run must not notice."""

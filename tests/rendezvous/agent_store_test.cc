@@ -66,6 +66,20 @@ TEST(Interfaces, OnOneHostTheyAreTheLoopbackUnlessNamed) {
   const launch::World apart{.size = 4, .local_size = 2, .master_address = "127.0.0.1"};
   EXPECT_THROW(own_address(apart, {.interface = "no such"}), InputError);
   EXPECT_THROW(own_address(apart, {}), InputError);  // other hosts do not reach a loopback
+  for (const char* loopback : {"lo", "127.0.0.1"})
+    EXPECT_THROW(own_address(apart, {.interface = loopback}), InputError) << loopback;
+}
+
+TEST(Interfaces, AHostThatIsNotKnownIsLookedUpUntilTheTimeIsOver) {
+  const launch::World apart{.size = 2, .local_size = 1, .master_address = "no.such.host.invalid"};
+  try {
+    own_address(apart, {.arrival = 0.01});
+    FAIL();
+  } catch (const RunError& error) {
+    const std::string what = error.what();
+    EXPECT_NE(what.find("'no.such.host.invalid' is not known"), std::string::npos) << what;
+    EXPECT_NE(what.find("did not become known within 0.01 s"), std::string::npos) << what;
+  }
 }
 
 TEST(BuildId, IsTheProgramsOwn) {

@@ -52,9 +52,9 @@ train::Verification verify_together(const Config& config, const train::VerifyOpt
 }
 
 int run(const RunArguments& arguments, train::VerifyOptions options) {
-  const Config config = load(with_small(arguments));
-  device::initialize();
   const launch::World world = launch::read_world(launch::process_environment());
+  const Config config = rendezvous::read_or_tell(world, [&] { return load(with_small(arguments)); });
+  device::initialize();
   options.processes = rendezvous::join(world, config.network, train::facts_of("verify", config));
   const auto begin = std::chrono::steady_clock::now();
   const train::Verification result = verify_together(config, options);
