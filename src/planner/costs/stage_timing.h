@@ -41,12 +41,12 @@ struct StageTiming {
   double reduce = 0;    // the all-reduce over replicas, by itself
   double sum = 0;       // of it, with the node's shared end of the network busy
   double tie = 0;       // the exchange of a tied gradient, of the foremost stage that has a part in it
-  double tie_busy = 0;  // of a shared link, at either end of the exchange
+  double tie_busy = 0;  // of the link, at either end of the exchange
   double send = 0;      // one transfer to the next stage
   double busy = 0;      // of the link, for one such transfer
-  // Whether transfers, and the exchange, leave the node; whether transfers pass a link that is shared.
+  // Whether transfers, and the exchange, leave the node; whether they pass a link that is shared.
   bool leaves = false, tie_leaves = false;
-  bool shares = false;
+  bool shares = false, tie_shares = false;
   int node = 0;
 
   double compute() const { return forward + backward; }

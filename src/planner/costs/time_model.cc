@@ -238,7 +238,7 @@ int slack_that_hides(const Setting& setting, std::span<const StageTiming> stages
   for (int r = 0; r < d; ++r) {
     const StageTiming& stage = stages[r];
     // What is sent from microbatch to microbatch leaves the rest of the link.
-    const double rest = stage.sum + stage.tie_busy > 0 ? 1 - traffic.microbatch / pace : 1;
+    const double rest = stage.sum > 0 || stage.tie_shares ? 1 - traffic.microbatch / pace : 1;
     const double seconds = (traffic.queues[r] + stage.reduce + stage.tie) / std::max(rest, 1e-3);
     if (seconds <= 0) continue;
     // A stage further on has more: it completes its gradient earlier.

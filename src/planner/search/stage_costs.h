@@ -49,13 +49,14 @@ class StageCosts {
     if (tie) {
       const Transfer& exchange = together ? rates.tie_inside : rates.tie_between;
       timing.tie = exchange.seconds;
-      timing.tie_busy = shares(site, !together) ? exchange.busy : 0;
+      timing.tie_busy = exchange.busy;
+      timing.tie_shares = shares(site, !together);
       timing.tie_leaves = !together;
     }
     return timing;
   }
-  // The same at the other end, on another node.
-  double tie_busy(int site) const { return shares(site, true) ? sites_[site].tie_between.busy : 0; }
+  // The link's part in it at the other end, on another node.
+  double tie_busy(int site) const { return sites_[site].tie_between.busy; }
   // Whether what leaves the node, or stays in it, passes a link that others use too.
   bool shares(int site, bool leaves) const {
     return leaves ? problem_.cluster.network.shared : places_.sites()[site].inside.shared;
