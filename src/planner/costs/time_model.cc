@@ -190,12 +190,18 @@ double update_share(const Setting& setting, int in_flight, const StageTiming& st
 
 double update_share(const Setting& setting, int in_flight, int slack, const StageTiming& stage) {
   const int gradients = setting.shape.microbatches - in_flight + 1;
-  double wait = std::max(0.0, stage.reduce - slack * stage.compute());
+  // Where all of a batch are predicted, or none, the stage steps between two batches. Else it only predicts
+  // there. With one in flight it has then begun the sum of the batch before.
+  const bool settles = setting.shape.predicts() && slack < gradients;
+  const double between = in_flight > 1 ? 0 : settles ? stage.predict : stage.step;
+  double wait = std::max(0.0, stage.reduce - slack * stage.compute() - between);
   if (setting.shape.predicts() && setting.shape.replicas > 1) {
     // The sum to predict from is made while one microbatch runs, and passes before the other.
     const int hidden = gradients > 1 ? 1 : 0;
-    wait += std::max(0.0, stage.reduce - hidden * stage.compute());
-    wait = std::max(wait, 2 * stage.reduce - gradients * stage.compute());
+    const double step = stage.step - stage.predict, partial = stage.reduce - hidden * stage.compute();
+    wait = settles ? wait + std::max(0.0, partial) : std::max(wait, partial - step);
+    const double both = in_flight > 1 ? step : stage.step;
+    wait = std::max(wait, 2 * stage.reduce - gradients * stage.compute() - both);
   }
   return (stage.step + wait) / setting.shape.microbatches;
 }

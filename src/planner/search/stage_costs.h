@@ -44,6 +44,7 @@ class StageCosts {
     StageTiming timing{.forward = load.forward,
                        .backward = load.backward + (recompute ? load.forward : 0),
                        .step = rates.gather_latency + rates.step * load.parameters,
+                       .predict = rates.predict_latency + rates.predict * load.parameters,
                        .reduce = rates.reduce_latency + rates.reduce * summed,
                        .sum = rates.sum * summed};
     if (tie) {
@@ -98,7 +99,8 @@ class StageCosts {
   };
   struct SiteRates {
     double capacity = 0;
-    double gather_latency = 0, step = 0, reduce_latency = 0, reduce = 0, sum = 0;
+    double gather_latency = 0, step = 0, predict_latency = 0, predict = 0;
+    double reduce_latency = 0, reduce = 0, sum = 0;
     bool counts_tied = false;  // what is tied is summed on all replicas
     Transfer tie_inside, tie_between;
   };
