@@ -26,7 +26,8 @@ void add_tie(const Problem& problem, const Plan& plan, std::span<const StageLoad
     const Transfer tie =
         tie_exchange(problem, Setting{.shape = plan.shape}, link, site.per_node, first->tied);
     timings[end].tie_leaves = !together;
-    timings[end].tie_busy = link.shared ? tie.busy : 0;
+    timings[end].tie_shares = link.shared;
+    timings[end].tie_busy = tie.busy;
     return tie.seconds;
   };
   if (!together) exchange(plan.stages.size() - 1);

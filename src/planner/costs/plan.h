@@ -60,6 +60,11 @@ struct Plan {
   bool modelled = false;   // from device figures, not from measurements
   // By the simulator, where it was asked; 0: not.
   double simulated_tokens_per_s = 0;
+
+  // By the better of the two that is known.
+  double best_known_tokens_per_s() const {
+    return simulated_tokens_per_s > 0 ? simulated_tokens_per_s : tokens_per_s;
+  }
 };
 
 // The plan's shape with the number of stages, split and recomputation of its stages.

@@ -41,6 +41,12 @@ double gather_seconds(const Problem& problem, const Setting& setting, const Site
   return all_reduce(problem.cluster.network, site, state.weights * parameters).seconds / 2;
 }
 
+double predict_seconds(const Problem& problem, const Setting& setting, const Site& site, double parameters) {
+  if (!setting.shape.predicts()) return 0;
+  return problem.costs[site.kind].predict_per_parameter * parameters / setting.shape.owners() +
+         gather_seconds(problem, setting, site, parameters);
+}
+
 StageTiming timing_of(const Problem& problem, const Setting& setting, const Site& site, const StageLoad& load,
                       bool recompute) {
   const StateBytes& state = state_of(problem, setting.shape.schedule);
@@ -52,6 +58,7 @@ StageTiming timing_of(const Problem& problem, const Setting& setting, const Site
           .backward = load.backward + (recompute ? load.forward : 0),
           .step = step_seconds(costs, setting) * load.parameters +
                   gather_seconds(problem, setting, site, load.parameters),
+          .predict = predict_seconds(problem, setting, site, load.parameters),
           .reduce = reduce_seconds(setting, reduce.seconds),
           .sum = reduce_seconds(setting, reduce.busy)};
 }

@@ -38,15 +38,16 @@ const CostColumn* column_of(const Problem& problem, int kind, int microbatch);
 struct StageTiming {
   double forward = 0, backward = 0;  // backward includes recomputation
   double step = 0;
+  double predict = 0;   // of the step: the prediction
   double reduce = 0;    // the all-reduce over replicas, by itself
   double sum = 0;       // of it, with the node's shared end of the network busy
   double tie = 0;       // the exchange of a tied gradient, of the foremost stage that has a part in it
-  double tie_busy = 0;  // of a shared link, at either end of the exchange
+  double tie_busy = 0;  // of the link, at either end of the exchange
   double send = 0;      // one transfer to the next stage
   double busy = 0;      // of the link, for one such transfer
-  // Whether transfers, and the exchange, leave the node; whether transfers pass a link that is shared.
+  // Whether transfers, and the exchange, leave the node; whether they pass a link that is shared.
   bool leaves = false, tie_leaves = false;
-  bool shares = false;
+  bool shares = false, tie_shares = false;
   int node = 0;
 
   double compute() const { return forward + backward; }
@@ -59,6 +60,9 @@ double step_seconds(const CostTable& costs, const Setting& setting);
 // Where replicas share the optimizer's state, else nothing: one version of a stage's weights from each to
 // all.
 double gather_seconds(const Problem& problem, const Setting& setting, const Site& site, double parameters);
+
+// A prediction, and the gather that goes with it.
+double predict_seconds(const Problem& problem, const Setting& setting, const Site& site, double parameters);
 
 // Computation, step and the all-reduce over replicas; the neighbours are not known here.
 StageTiming timing_of(const Problem& problem, const Setting& setting, const Site& site, const StageLoad& load,

@@ -139,19 +139,60 @@ double crowding(const Setting& setting, std::span<const StageTiming> stages, con
   return passing * (1 - pace / slower);
 }
 
+// Microbatches that run while what replicas predict from is summed, on a stage that ends a batch with so many
+// gradients to take it from.
+int beside_first_sum(int gradients) {
+  return gradients > 1 ? 1 : 0;
+}
+
+// Seconds of an update at least, by a stage that waits for the sum it predicts from, so long that others run
+// out of what is queued between them. From the end of its wait the way goes through the stages to another
+// one, on with the microbatches there, and back in time for the stage to complete what it sums next.
+double hold_of_first_sum(const Setting& setting, std::span<const StageTiming> stages, int r, double reduce) {
+  const int d = static_cast<int>(std::ssize(stages));
+  const schedule::Spec spec = spec_of(setting, d);
+  const int m = setting.shape.microbatches, in_flight = schedule::in_flight_bound(spec, r);
+  const int others = m - 1 - beside_first_sum(m - in_flight + 1);
+  const StageTiming& stage = stages[r];
+  const double wait = stage.predict + reduce;
+  double longest = 0;
+  // The way there and back leaves out so many microbatches of the other stage.
+  const auto meet = [&](int q, double way) {
+    const int left_out = std::abs(schedule::in_flight_bound(spec, q) - in_flight);
+    if (left_out <= others)
+      longest = std::max(longest, wait + way + (others - left_out) * stages[q].compute());
+  };
+  double way = stage.compute();
+  for (int q = r + 1; q < d; ++q) {
+    way += 2 * stages[q - 1].send + stages[q].compute();
+    meet(q, way);
+  }
+  way = 2 * stage.compute();
+  for (int q = r - 1; q >= 0; --q) {
+    way += 2 * stages[q].send;
+    meet(q, way);
+    way += stages[q].compute();
+  }
+  return longest;
+}
+
 double two_bw(const Setting& setting, std::span<const StageTiming> stages, Sharing sharing) {
   const int d = static_cast<int>(std::ssize(stages));
   const schedule::Spec spec = spec_of(setting, d);
   const Traffic traffic = traffic_of(setting, stages, sharing);
   const double m = setting.shape.microbatches, pace = std::max(period(setting, stages), traffic.microbatch);
   const bool crowded = sharing == Sharing::All;
+  const bool sums_twice = setting.shape.predicts() && setting.shape.replicas > 1;
   double update =
       std::max(m * pace + (crowded ? crowding(setting, stages, traffic, pace) : 0), traffic.update);
   const double longer = crowded ? stretch(traffic.summing.crossing, pace) : 0;
   for (int r = 0; r < d; ++r) {
-    const double share = update_share(setting, schedule::in_flight_bound(spec, r), schedule::slack(spec, r),
-                                      queued(stages[r], traffic.queues[r] + longer * stages[r].sum));
+    const StageTiming stage = queued(stages[r], traffic.queues[r] + longer * stages[r].sum);
+    const double share =
+        update_share(setting, schedule::in_flight_bound(spec, r), schedule::slack(spec, r), stage);
     update = std::max(update, m * (stages[r].compute() + share));
+    if (crowded && sums_twice && stage.reduce > stage.compute())
+      update = std::max(update, hold_of_first_sum(setting, stages, r, stage.reduce));
   }
   if (setting.one_gradient())
     return std::max(update, way_back(stages) + (m - 1) * pace + longest_tail(stages, traffic));
@@ -190,12 +231,18 @@ double update_share(const Setting& setting, int in_flight, const StageTiming& st
 
 double update_share(const Setting& setting, int in_flight, int slack, const StageTiming& stage) {
   const int gradients = setting.shape.microbatches - in_flight + 1;
-  double wait = std::max(0.0, stage.reduce - slack * stage.compute());
+  // Where all of a batch are predicted, or none, the stage steps between two batches. Else it only predicts
+  // there. With one in flight it has then begun the sum of the batch before.
+  const bool settles = setting.shape.predicts() && slack < gradients;
+  const double between = in_flight > 1 ? 0 : settles ? stage.predict : stage.step;
+  double wait = std::max(0.0, stage.reduce - slack * stage.compute() - between);
   if (setting.shape.predicts() && setting.shape.replicas > 1) {
     // The sum to predict from is made while one microbatch runs, and passes before the other.
-    const int hidden = gradients > 1 ? 1 : 0;
-    wait += std::max(0.0, stage.reduce - hidden * stage.compute());
-    wait = std::max(wait, 2 * stage.reduce - gradients * stage.compute());
+    const double step = stage.step - stage.predict;
+    const double partial = stage.reduce - beside_first_sum(gradients) * stage.compute();
+    wait = settles ? wait + std::max(0.0, partial) : std::max(wait, partial - step);
+    const double both = in_flight > 1 ? step : stage.step;
+    wait = std::max(wait, 2 * stage.reduce - gradients * stage.compute() - both);
   }
   return (stage.step + wait) / setting.shape.microbatches;
 }
@@ -238,7 +285,7 @@ int slack_that_hides(const Setting& setting, std::span<const StageTiming> stages
   for (int r = 0; r < d; ++r) {
     const StageTiming& stage = stages[r];
     // What is sent from microbatch to microbatch leaves the rest of the link.
-    const double rest = stage.sum + stage.tie_busy > 0 ? 1 - traffic.microbatch / pace : 1;
+    const double rest = stage.sum > 0 || stage.tie_shares ? 1 - traffic.microbatch / pace : 1;
     const double seconds = (traffic.queues[r] + stage.reduce + stage.tie) / std::max(rest, 1e-3);
     if (seconds <= 0) continue;
     // A stage further on has more: it completes its gradient earlier.

@@ -22,7 +22,8 @@
 //               (m-n_r+1 microbatches run between the end of a batch's gradients and the need for them;
 //               replicas that predict sum their gradients a second time, while one microbatch runs; reduce_r
 //               has what the sums of other stages of the node leave of theirs before it) and at least what
-//               the exchange of a tie makes of it
+//               the exchange of a tie makes of it, or a stage that waits long for the sum it predicts from; a
+//               step that is made while a sum passes hides it
 //   ..., with one gradient buffer the same, but at least
 //               S' + (m-1) P + max (reduce_r + step_r)
 //               (no stage runs a backward of the next batch before the first stage has run the last of this

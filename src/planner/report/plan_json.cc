@@ -55,6 +55,10 @@ Json setting_json(const Plan& plan) {
           {"shard_state", plan.shape.shard_state}};
 }
 
+Json simulated_json(const Plan& plan) {
+  return plan.simulated_tokens_per_s > 0 ? Json(plan.simulated_tokens_per_s) : Json();
+}
+
 Json plan_json(const Problem& problem, const Estimate& estimate) {
   const Plan& plan = estimate.plan;
   Json stages = Json::array();
@@ -63,8 +67,7 @@ Json plan_json(const Problem& problem, const Estimate& estimate) {
   json["update_seconds"] = plan.update_seconds;
   json["sequences_per_s"] = plan.sequences_per_s;
   json["tokens_per_s"] = plan.tokens_per_s;
-  json["simulated_tokens_per_s"] =
-      plan.simulated_tokens_per_s > 0 ? Json(plan.simulated_tokens_per_s) : Json();
+  json["simulated_tokens_per_s"] = simulated_json(plan);
   json["utilisation"] = plan.utilisation;
   json["communication_share"] = communication_share(problem, plan);
   json["fits"] = estimate.fits();
@@ -81,6 +84,7 @@ Json family_json(const Candidate& candidate) {
           {"chosen", candidate.standing == Standing::Best},
           {"best", candidate.best ? setting_json(candidate.best->plan) : Json()},
           {"tokens_per_s", fits ? Json(candidate.best->plan.tokens_per_s) : Json()},
+          {"simulated_tokens_per_s", fits ? simulated_json(candidate.best->plan) : Json()},
           {"ratio", fits ? Json(candidate.ratio) : Json()},
           {"reason", candidate.reason}};
 }

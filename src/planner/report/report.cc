@@ -186,7 +186,7 @@ std::string family_table(const SearchResult& result) {
   for (const Candidate& candidate : result.candidates) {
     const bool fits = candidate.best && candidate.best->fits();
     table.add({name(candidate), best_of(candidate),
-               fits ? format_count(candidate.best->plan.tokens_per_s) : "-",
+               fits ? format_count(candidate.best->plan.best_known_tokens_per_s()) : "-",
                fits ? percent(candidate.ratio) : "-",
                candidate.standing == Standing::Best ? "chosen" : candidate.reason});
   }

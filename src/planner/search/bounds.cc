@@ -52,7 +52,7 @@ Bounds::Bounds(const Problem& problem, const Setting& setting, const Places& pla
   part.parameters = std::max(largest, parameters_.back() / stages_);
   StageLoad whole;
   whole.parameters = parameters_.back();
-  forward_ = backward_ = tail_ = sums_ = crossing_ = kUnlimited;
+  forward_ = backward_ = tail_ = steps_ = sums_ = crossing_ = kUnlimited;
   for (const Site& site : places.sites()) {
     if (sums[site.kind] == nullptr) continue;
     const StageLoad all = sums[site.kind]->of(0, layers);
@@ -60,8 +60,9 @@ Bounds::Bounds(const Problem& problem, const Setting& setting, const Places& pla
     forward_ = std::min(forward_, std::max(all.forward / stages_, most.forward));
     backward_ = std::min(backward_, std::max(all.backward / stages_, most.backward));
     const StageTiming timing = timing_of(problem, setting, site, part, false);
-    tail_ = std::min(tail_, timing.reduce + timing.step);
     const int sums_an_update = setting.shape.predicts() ? 2 : 1;
+    tail_ = std::min(tail_, timing.reduce + timing.step);
+    steps_ = std::min(steps_, std::max(sums_an_update * timing.reduce, timing.step));
     sums_ = std::min(sums_, sums_an_update * timing_of(problem, setting, site, whole, false).sum);
     for (int layer = 0; layer + 1 < layers; ++layer) {
       const double output = sums[site.kind]->output(layer);
@@ -70,7 +71,7 @@ Bounds::Bounds(const Problem& problem, const Setting& setting, const Places& pla
   }
   const bool shared = problem.links && problem.cluster.network.shared && layers > 1;
   if (!shared) sums_ = crossing_ = 0;
-  for (double* bound : {&forward_, &backward_, &tail_, &sums_, &crossing_}) *bound *= 1 - kSame;
+  for (double* bound : {&forward_, &backward_, &tail_, &steps_, &sums_, &crossing_}) *bound *= 1 - kSame;
   for (const Place& place : places.all()) {
     if (place.groups == 0) continue;
     if (std::ssize(most_stages_) < place.groups) most_stages_.resize(place.groups);
@@ -114,7 +115,7 @@ double Bounds::update(int stages) const {
   const double stalled = way() + (m - 1) * pace(stages) + tail_;
   switch (setting_.shape.schedule) {
     case Kind::TwoBW:
-      return std::max({update_of_links(stages), tail_, setting_.one_gradient() ? stalled : 0});
+      return std::max({update_of_links(stages), steps_, setting_.one_gradient() ? stalled : 0});
     case Kind::Flush:
       return stalled;
     case Kind::GPipe:

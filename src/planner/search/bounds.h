@@ -58,7 +58,8 @@ class Bounds {
   bool possible_ = false;
   double slowest_ = 0;  // layer
   double forward_ = 0, backward_ = 0, tail_ = 0;
-  double sums_ = 0;  // over replicas, an update: with ends of the network busy, all groups of nodes together
+  double steps_ = 0;  // 2BW: reductions of a stage, or its step, whichever are longer
+  double sums_ = 0;   // over replicas, an update: with ends of the network busy, all groups of nodes together
   double crossing_ = 0;  // one transfer from a group to another: with an end busy
   double pace_ = 0;
   std::vector<int> most_stages_;  // by groups, less one

@@ -43,7 +43,7 @@ struct Candidate {
   // Others that fit, of other settings mostly: found before it, or best by a formula that says less of shared
   // links.
   std::vector<Estimate> others;
-  double ratio = 0;    // its throughput, of the chosen plan's; both simulated, where both were
+  double ratio = 0;    // its throughput, of the chosen plan's; each simulated, where it was
   std::string reason;  // why it lost, in words; empty for the best
 };
 

@@ -376,6 +376,7 @@ Frontier::Seconds Frontier::seconds(int end) const {
     } else if (!timings.empty() && timings.front().tie_leaves) {
       timing.tie_leaves = true;
       timing.tie_busy = costs_.tie_busy(here.site);
+      timing.tie_shares = costs_.shares(here.site, true);
     }
     timings.push_back(timing);
   }

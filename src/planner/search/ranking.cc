@@ -34,13 +34,6 @@ bool before(const Candidate& a, const Candidate& b) {
   return a.standing == Standing::Memory && a.best->over < b.best->over;
 }
 
-// The more precise figure of the two plans that both have.
-double ratio(const Plan& plan, const Plan& best) {
-  const bool simulated = plan.simulated_tokens_per_s > 0 && best.simulated_tokens_per_s > 0;
-  return simulated ? plan.simulated_tokens_per_s / best.simulated_tokens_per_s
-                   : plan.sequences_per_s / best.sequences_per_s;
-}
-
 // Work of simulations (climb.h) that is affordable beside the candidates' best plans, and of climbs.
 constexpr double kAffordable = 1.2e5, kClimbs = 1e4;
 
@@ -135,17 +128,18 @@ void climb_from_best(const Problem& problem, std::vector<Candidate>& candidates)
   }
 }
 
-// Ranks the candidates that are first by the time model again, leaving out those far behind.
+// Ranks the candidates that are first by the time model again, leaving out those far behind, unless the model
+// puts them above the best simulated one.
 void simulate_best(const Problem& problem, int count, std::vector<Candidate>& candidates) {
   constexpr double near = 0.8;
-  double work = 0;
-  auto end = candidates.begin();
-  const double best = candidates.front().best->plan.sequences_per_s;
-  for (; end != candidates.end() && end - candidates.begin() < count && end->standing == Standing::Slower;
-       ++end) {
-    if (end->best->plan.sequences_per_s < near * best) break;
-    Plan& plan = end->best->plan;
+  double work = 0, best = 0;
+  const double enough = near * candidates.front().best->plan.tokens_per_s;
+  for (auto it = candidates.begin(); it != candidates.end() && it->standing == Standing::Slower; ++it) {
+    Plan& plan = it->best->plan;
+    const bool among_best = it - candidates.begin() < count && plan.tokens_per_s >= enough;
+    if (!among_best && (plan.tokens_per_s <= best * (1 + kSame) || work >= kAffordable)) break;
     plan.simulated_tokens_per_s = simulated_tokens_per_s(problem, plan);
+    best = std::max(best, plan.simulated_tokens_per_s);
     work += work_of(plan);
   }
   const auto last = std::ranges::find_if(
@@ -173,7 +167,8 @@ void rank(const Problem& problem, const SearchOptions& options, SearchResult& re
   result.best = candidates.front().best;
   for (Candidate& candidate : candidates) {
     if (candidate.standing != Standing::Slower) continue;
-    candidate.ratio = ratio(candidate.best->plan, result.best->plan);
+    candidate.ratio =
+        candidate.best->plan.best_known_tokens_per_s() / result.best->plan.best_known_tokens_per_s();
     candidate.reason = fmt::format("{:.1f}% less throughput", 100 * (1 - candidate.ratio));
   }
   candidates.front().standing = Standing::Best;

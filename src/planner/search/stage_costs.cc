@@ -59,6 +59,8 @@ StageCosts::StageCosts(const Problem& problem, const Setting& setting, const Pla
     rates.gather_latency = gather_seconds(problem, setting, site, 0);
     rates.step = step_seconds(problem.costs[site.kind], setting) + gather_seconds(problem, setting, site, 1) -
                  rates.gather_latency;
+    rates.predict_latency = predict_seconds(problem, setting, site, 0);
+    rates.predict = predict_seconds(problem, setting, site, 1) - rates.predict_latency;
     const Transfer reduce = all_reduce(network, site, state.gradients);
     rates.reduce_latency = reduce_seconds(setting, all_reduce(network, site, 0).seconds);
     rates.reduce = reduce_seconds(setting, reduce.seconds) - rates.reduce_latency;

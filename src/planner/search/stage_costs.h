@@ -44,18 +44,20 @@ class StageCosts {
     StageTiming timing{.forward = load.forward,
                        .backward = load.backward + (recompute ? load.forward : 0),
                        .step = rates.gather_latency + rates.step * load.parameters,
+                       .predict = rates.predict_latency + rates.predict * load.parameters,
                        .reduce = rates.reduce_latency + rates.reduce * summed,
                        .sum = rates.sum * summed};
     if (tie) {
       const Transfer& exchange = together ? rates.tie_inside : rates.tie_between;
       timing.tie = exchange.seconds;
-      timing.tie_busy = shares(site, !together) ? exchange.busy : 0;
+      timing.tie_busy = exchange.busy;
+      timing.tie_shares = shares(site, !together);
       timing.tie_leaves = !together;
     }
     return timing;
   }
-  // The same at the other end, on another node.
-  double tie_busy(int site) const { return shares(site, true) ? sites_[site].tie_between.busy : 0; }
+  // The link's part in it at the other end, on another node.
+  double tie_busy(int site) const { return sites_[site].tie_between.busy; }
   // Whether what leaves the node, or stays in it, passes a link that others use too.
   bool shares(int site, bool leaves) const {
     return leaves ? problem_.cluster.network.shared : places_.sites()[site].inside.shared;
@@ -97,7 +99,8 @@ class StageCosts {
   };
   struct SiteRates {
     double capacity = 0;
-    double gather_latency = 0, step = 0, reduce_latency = 0, reduce = 0, sum = 0;
+    double gather_latency = 0, step = 0, predict_latency = 0, predict = 0;
+    double reduce_latency = 0, reduce = 0, sum = 0;
     bool counts_tied = false;  // what is tied is summed on all replicas
     Transfer tie_inside, tie_between;
   };

@@ -363,6 +363,7 @@ TEST(TimeModel, ReplicasThatShareTheStateSumHalfAndHandOutTheirWeights) {
   problem.state.weights = 2;
   EXPECT_DOUBLE_EQ(first().step, 0.75 + 2);  // 4 + 4 + 2 bytes a parameter, with the partial sum
   plan.shape.second_gradient = true;
+  problem.fixed.slack = 1;
   EXPECT_DOUBLE_EQ(first().step, 0.75 + 2 + 2);  // and of W
   plan.shape.predict = false;
   EXPECT_DOUBLE_EQ(first().step, 0.5 + 2);

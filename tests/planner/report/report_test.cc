@@ -126,6 +126,27 @@ TEST(Report, ExplainsEveryFamily) {
   EXPECT_TRUE(holds(text, "memory of stage 0 by 3.0 GiB\n")) << text;
 }
 
+// What a candidate makes stands beside its part of what the chosen one makes, by the same figure.
+TEST(Report, ExplainsByTheFigureThatDecides) {
+  const Problem problem = example(1024 * kMi);
+  SearchResult result = found(problem);
+  result.best->plan.simulated_tokens_per_s = 2000;
+  result.candidates.front().best = result.best;
+  Candidate second = result.candidates.front();
+  second.best->plan.simulated_tokens_per_s = 1500;
+  second.best->plan.tokens_per_s = 9000;
+  second.standing = Standing::Slower;
+  second.ratio = 0.75;
+  second.reason = "25.0% less throughput";
+  result.candidates.insert(result.candidates.begin() + 1, second);
+  const std::string text = report(problem, result, "gpt", true);
+  EXPECT_TRUE(holds(text, "2.0K  100.0%  chosen\n")) << text;
+  EXPECT_TRUE(holds(text, "1.5K   75.0%  25.0% less throughput\n")) << text;
+  const auto json = nlohmann::json::parse(to_json(problem, result));
+  EXPECT_EQ(json["candidates"][1]["tokens_per_s"], 9000);
+  EXPECT_EQ(json["candidates"][1]["simulated_tokens_per_s"], 1500);
+}
+
 TEST(Report, SaysWhatIsLackingAndWhatWouldHelp) {
   const Problem problem = example(50 * kMi);
   SearchResult result;
