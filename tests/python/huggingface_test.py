@@ -139,6 +139,33 @@ class HuggingFaceTest(FolderTestCase):
         shutil.rmtree(run / "checkpoints")
         self.assertIn("has no model yet", self.refused("export", run, self.folder / "none"))
 
+    def change_weights(self, source, change):
+        tensors = {name: tensor.clone() for name, tensor in self.weights(source).items()}
+        change(tensors)
+        save_file(tensors, source / "model.safetensors", {"format": "pt"})
+
+    def test_a_tied_output_that_differs_is_refused(self):
+        """transformers would not tie it."""
+        llama = {**LLAMA, "tie_word_embeddings": True}
+        for table, model in (("transformer.wte", GPT2LMHeadModel(GPT2Config(**GPT2))),
+                             ("model.embed_tokens", LlamaForCausalLM(LlamaConfig(**llama)))):
+            with self.subTest(table=table):
+                source = self.save(model, table)
+                table += ".weight"
+                self.change_weights(source, lambda tensors: tensors.update({"lm_head.weight": tensors[table].clone()}))
+                self.call("eval", source, "data=synthetic")
+                tied = self.call("eval", source, "data=synthetic", "--json")
+                self.change_weights(source, lambda tensors: tensors["lm_head.weight"][-1, -1].add_(1))
+                self.assertIn(f"'{source}' holds lm_head.weight and {table}, which its config.json ties, and they differ; "
+                              "to keep both set tie_word_embeddings to false there\n",
+                              self.refused("eval", source, "data=synthetic"))
+                config = json.loads((source / "config.json").read_text())
+                (source / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
+                self.assertNotEqual(self.call("eval", source, "data=synthetic", "--json"), tied)
+                (source / "config.json").write_text(json.dumps(config))
+                self.change_weights(source, lambda tensors: tensors.update({"lm_head.weight": torch.zeros(4, 4)}))
+                self.assertIn("and they differ", self.refused("eval", source, "data=synthetic"))
+
     def test_a_folder_in_a_models_folder_is_not_the_model(self):
         source = self.save(GPT2LMHeadModel(GPT2Config(**GPT2)))
         (source / "model").mkdir()
