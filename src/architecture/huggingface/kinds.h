@@ -38,5 +38,8 @@ void write_labels(const ModelConfig& config, const std::vector<std::string>& cla
 // rope_theta and rope_scaling, or rope_parameters.
 void read_rope(const ConfigFile& file, ModelConfig& config, int most_positions);
 void write_rope(const ModelConfig& config, nlohmann::json& json);
+// Writes down the original context of a llama3 scaling where it is left to max_position_embeddings, which is
+// about to change.
+void keep_original_context(const ModelConfig& config, nlohmann::json& json);
 
 }  // namespace twobw::architecture::huggingface

@@ -243,8 +243,10 @@ Json config_json_from(const std::string& source, const ModelConfig& config, cons
   // It was trained on longer sequences.
   const char* const longest = "max_position_embeddings";
   if (config.family == "llama" && config.rope_scaling != "dynamic" && json.contains(longest) &&
-      json[longest].is_number() && json[longest].get<double>() < config.context)
+      json[longest].is_number() && json[longest].get<double>() < config.context) {
+    keep_original_context(config, json);
     json[longest] = config.context;
+  }
   return json;
 }
 
