@@ -132,8 +132,13 @@ std::string Pretrained::stored_name(const std::string& name) const {
   const std::string_view prefix = huggingface::prefix_of(model_);
   const std::string now = bare_ && name.starts_with(prefix) ? name.substr(prefix.size()) : name;
   const std::string former = huggingface::former_name(now);
-  const bool is_old = !former.empty() && folder_.find(now) == nullptr && folder_.find(former) != nullptr;
-  return is_old ? former : now;
+  if (folder_.find(now) != nullptr) return now;
+  if (!former.empty() && folder_.find(former) != nullptr) return former;
+  // Files of safetensors' save_model have one name of a tensor alone, the first by the alphabet.
+  for (const auto& [output, source] : huggingface::tied_names(model_)) {
+    if (source == name && folder_.find(output) != nullptr) return output;
+  }
+  return now;
 }
 
 bool Pretrained::is_new(const architecture::Parameter& parameter, const Piece& piece) const {

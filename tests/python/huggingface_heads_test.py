@@ -266,6 +266,16 @@ class HuggingFaceHeadsTest(FolderTestCase):
         (source / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
         self.call("eval", source, "data=synthetic")
 
+    def test_what_is_tied_may_have_the_name_of_the_output(self):
+        source = self.save(BertForMaskedLM(BertConfig(**BERT)))
+        tensors = self.weights(source)
+        expected = self.call("eval", source, "data=synthetic", "--json")
+        for name, output in (("cls.predictions.bias", "cls.predictions.decoder.bias"),
+                             ("bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight")):
+            changed = {output if each == name else each: tensor for each, tensor in tensors.items()}
+            save_file(changed, source / "model.safetensors", {"format": "pt"})
+            self.assertEqual(self.call("eval", source, "data=synthetic", "--json"), expected)
+
     def test_a_run_of_our_own_has_their_logits(self):
         """A model that was never theirs; the shorter sequence ends at its padding."""
         lengths = torch.tensor([16, 9])

@@ -7,7 +7,7 @@ import unittest
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything is made here, nothing is fetched
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save_file, save_model
 from transformers import (AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, LlamaConfig,
                           LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
 
@@ -165,6 +165,19 @@ class HuggingFaceTest(FolderTestCase):
                 (source / "config.json").write_text(json.dumps(config))
                 self.change_weights(source, lambda tensors: tensors.update({"lm_head.weight": torch.zeros(4, 4)}))
                 self.assertIn("and they differ", self.refused("eval", source, "data=synthetic"))
+
+    def test_a_tied_table_may_have_the_name_of_the_output(self):
+        """As save_model of safetensors writes it."""
+        llama = {**LLAMA, "tie_word_embeddings": True}
+        for table, model in (("transformer.wte", GPT2LMHeadModel(GPT2Config(**GPT2))),
+                             ("model.embed_tokens", LlamaForCausalLM(LlamaConfig(**llama)))):
+            with self.subTest(table=table):
+                source, other = self.save(model, table), self.save(model, table + " other")
+                save_model(model, source / "model.safetensors", {"format": "pt"})
+                self.assertNotIn(table + ".weight", self.weights(source))
+                self.assertEqual(*(self.call("eval", folder, "data=synthetic", "--json") for folder in (source, other)))
+                self.change_weights(source, lambda tensors: tensors.pop("lm_head.weight"))
+                self.assertIn(f"1 missing: {table}.weight", self.refused("eval", source, "data=synthetic"))
 
     def test_a_folder_in_a_models_folder_is_not_the_model(self):
         source = self.save(GPT2LMHeadModel(GPT2Config(**GPT2)))
