@@ -226,6 +226,17 @@ class HuggingFaceTest(FolderTestCase):
         self.assertIn("cannot be read", self.refused("export", self.folder / "run", self.folder / "out"))
         self.assertFalse((self.folder / "out").exists())
 
+    def test_a_model_of_very_many_positions(self):
+        """What is not used of them takes neither time nor memory, and tensors are checked before."""
+        source = self.save(LlamaForCausalLM(LlamaConfig(**LLAMA)))
+        config = json.loads((source / "config.json").read_text())
+        few = self.call("generate", source, "--ids", "1,2", "--tokens", 3)
+        (source / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 1 << 24}))
+        self.assertEqual(self.call("generate", source, "--ids", "1,2", "--tokens", 3), few)
+        (source / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 1 << 24,
+                                                        "head_dim": 4096}))
+        self.assertIn("of another shape", self.refused("generate", source, "--ids", "1,2", "--tokens", 3))
+
     def test_folders_that_cannot_be_made(self):
         source = self.save(GPT2LMHeadModel(GPT2Config(**GPT2)))
         file = self.folder / "file"
