@@ -258,8 +258,6 @@ TEST_F(HuggingFaceConfig, RefusesWhatIsNotComputedByKeyValueAndWhatIsAllowed) {
             start + "has n_inner = 40; it must be null or 4 n_embd, 48");
   EXPECT_EQ(refusal(changed(gpt2(), "layer_norm_epsilon", 1e-6)),
             start + "has layer_norm_epsilon = 1e-06; it must be 1e-05");
-  EXPECT_EQ(refusal(changed(gpt2(), "attn_pdrop", 0.2)),
-            start + "has attn_pdrop = 0.2; it must be resid_pdrop, 0.1");
   EXPECT_EQ(refusal(changed(llama(), "attention_bias", true)),
             start + "has attention_bias = true; it must be false");
   EXPECT_EQ(refusal(changed(llama(), "hidden_act", "gelu")),
@@ -294,8 +292,6 @@ TEST_F(HuggingFaceConfig, RefusesWhatIsNotComputedByKeyValueAndWhatIsAllowed) {
               start + "has is_causal = false; it must be true");
     EXPECT_EQ(refusal(changed(decoder, "is_causal", true)), "not refused");
   }
-  EXPECT_EQ(refusal(changed(bert(), "classifier_dropout", 0.3)),
-            start + "has classifier_dropout = 0.3; it must be hidden_dropout_prob, 0.2");
   EXPECT_EQ(refusal(changed(gpt2(), "n_head", 5)),
             start + "has n_head = 5; it must divide n_embd, which is 12");
   EXPECT_EQ(refusal(changed(bert(), "num_attention_heads", 5)),
@@ -416,6 +412,35 @@ TEST_F(HuggingFaceConfig, MustAgreeWithWhatIsSetBesides) {
   EXPECT_EQ(to_yaml(load_run_config(file, {})), to_yaml(load({"model.context=8"})));
   std::filesystem::remove(folder_ + "/config.json");
   EXPECT_EQ(load_config(file, {}).model.kv_heads, 2);
+}
+
+// What only reads a model has no use for them.
+TEST_F(HuggingFaceConfig, RatesOfDropoutThatDifferAreSettledByTheRun) {
+  const auto load = [&](const Json& json, std::vector<std::string> overrides) -> std::string {
+    EXPECT_NE(refusal(json), "");
+    overrides.push_back("model.from=" + folder_);
+    try {
+      return fmt::format("{}", load_run_config("", overrides).model.dropout);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+  };
+  const std::string start = "'" + folder_ + "/config.json' has ",
+                    end = "; model.dropout must be set, to one rate for all places";
+  const Json decoder = changed(gpt2(), "attn_pdrop", 0.2),
+             encoder = changed(bert(), "classifier_dropout", 0.3);
+  EXPECT_EQ(load(decoder, {}), start + "resid_pdrop = 0.1 and attn_pdrop = 0.2" + end);
+  EXPECT_EQ(load(encoder, {}), start + "hidden_dropout_prob = 0.2 and classifier_dropout = 0.3" + end);
+  Json usual = bert();  // where it is left out
+  usual.erase("attention_probs_dropout_prob");
+  EXPECT_EQ(load(usual, {}),
+            start + "hidden_dropout_prob = 0.2 and attention_probs_dropout_prob = 0.1" + end);
+  for (const Json& json : {decoder, encoder, usual}) {
+    EXPECT_EQ(refusal(json), "not refused");
+    EXPECT_EQ(load(json, {"model.dropout=0.4"}), "0.4");
+  }
+  EXPECT_EQ(load(changed(bert(), "classifier_dropout", 0.2), {}), "0.2");
+  EXPECT_EQ(load(changed(bert(), "classifier_dropout", nullptr), {}), "0.2");
 }
 
 TEST_F(HuggingFaceConfig, ComesBackFromWhatIsWritten) {

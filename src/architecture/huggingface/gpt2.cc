@@ -9,16 +9,6 @@ namespace {
 
 constexpr double kLayerNormEps = 1e-5;  // that a gpt computes with
 
-// One rate for all three places.
-double read_dropout(const ConfigFile& file) {
-  constexpr double kDefault = 0.1;
-  const double rate = file.number("resid_pdrop", kDefault);
-  for (const char* key : {"embd_pdrop", "attn_pdrop"}) {
-    if (file.number(key, kDefault) != rate) file.refuse(key, fmt::format("be resid_pdrop, {}", rate));
-  }
-  return rate;
-}
-
 }  // namespace
 
 ModelConfig read_gpt2(const ConfigFile& file) {
@@ -38,7 +28,7 @@ ModelConfig read_gpt2(const ConfigFile& file) {
   config.vocab = file.whole("vocab_size", kMostVocab);
   config.context = config.positions = file.whole("n_positions", kMostContext);
   config.tied = file.flag("tie_word_embeddings", true);
-  config.dropout = read_dropout(file);
+  config.dropout = file.number("resid_pdrop", kUsualDropout);
   if (file.whole("n_inner", 4 * kMostWidth, 4 * config.width) != 4 * config.width)
     file.refuse("n_inner", fmt::format("be null or 4 n_embd, {}", 4 * config.width));
   return config;

@@ -17,6 +17,8 @@ inline constexpr int kMostVocab = 1 << 24;
 inline constexpr int kMostContext = 1 << 24;
 inline constexpr int kMostLabels = 1 << 20;
 
+inline constexpr double kUsualDropout = 0.1;  // where config.json leaves a rate out
+
 // Without the head.
 ModelConfig read_gpt2(const ConfigFile& file);
 ModelConfig read_llama(const ConfigFile& file);  // model_type llama, qwen2 or qwen3

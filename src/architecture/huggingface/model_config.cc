@@ -31,6 +31,7 @@ struct ModelKind {
   std::string model_type;
   std::vector<Architecture> architectures;  // the first with a head is the one that is written of it
   ModelConfig (*read)(const ConfigFile& file);
+  std::vector<std::string> dropouts = {};  // keys of its rates; a model here has one, the first
 };
 
 const std::vector<ModelKind>& model_kinds() {
@@ -38,7 +39,8 @@ const std::vector<ModelKind>& model_kinds() {
   static const std::vector<ModelKind> all = {
       {"gpt2",
        {{"GPT2LMHeadModel", Language}, {"GPT2ForSequenceClassification", Sequences}, {"GPT2Model", None}},
-       read_gpt2},
+       read_gpt2,
+       {"resid_pdrop", "embd_pdrop", "attn_pdrop"}},
       {"llama",
        {{"LlamaForCausalLM", Language}, {"LlamaForSequenceClassification", Sequences}, {"LlamaModel", None}},
        read_llama},
@@ -53,7 +55,8 @@ const std::vector<ModelKind>& model_kinds() {
         {"BertForSequenceClassification", Sequences},
         {"BertModel", None},
         {kWithNextSentence, Language}},
-       read_bert},
+       read_bert,
+       {"hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"}},
   };
   return all;
 }
@@ -159,11 +162,27 @@ void check_is_folder(const std::string& folder) {
              shown_name(folder));
 }
 
+// Training needs one rate for all places.
+void check_dropouts(const ConfigFile& file) {
+  const std::vector<std::string>& keys = find_kind(file).dropouts;
+  for (const std::string& key : keys) {
+    if (key == "classifier_dropout" && !file.has(key)) continue;  // that of the others
+    const double first = file.number(keys.front(), kUsualDropout), rate = file.number(key, kUsualDropout);
+    if (rate == first) continue;
+    fail_input("'{}' has {} = {} and {} = {}; model.dropout must be set, to one rate for all places",
+               file.path(), keys.front(), first, key, rate);
+  }
+}
+
+ConfigFile open_folder(const std::string& folder) {
+  check_is_folder(folder);
+  return ConfigFile(folder + "/config.json");
+}
+
 }  // namespace
 
 ImportedModel read_model(const ModelConfig& given) {
-  check_is_folder(given.from);
-  return read_model(ConfigFile(given.from + "/config.json"), given.head);
+  return read_model(open_folder(given.from), given.head);
 }
 
 ImportedModel read_model(const std::string& folder) {
@@ -203,8 +222,13 @@ ModelConfig with_description(const Config& given) {
 }  // namespace
 
 Config load_run_config(const std::string& path, const std::vector<std::string>& overrides) {
-  return load_config(path, overrides,
-                     [](const Config& given) { return read_model(with_description(given)); });
+  return load_config(path, overrides, [&](const Config& given) {
+    const ModelConfig model = with_description(given);
+    const ConfigFile file = open_folder(model.from);
+    ImportedModel imported = read_model(file, model.head);
+    if (!is_set("model.dropout", path, overrides)) check_dropouts(file);
+    return imported;
+  });
 }
 
 bool has_model(const ModelConfig& config) {
