@@ -262,8 +262,6 @@ TEST_F(HuggingFaceConfig, RefusesWhatIsNotComputedByKeyValueAndWhatIsAllowed) {
             start + "has attention_bias = true; it must be false");
   EXPECT_EQ(refusal(changed(llama(), "hidden_act", "gelu")),
             start + "has hidden_act = \"gelu\"; it must be one of silu, swish");
-  EXPECT_EQ(refusal(changed(changed(llama(), "model_type", "qwen2"), "use_sliding_window", true)),
-            start + "has use_sliding_window = true; it must be false");
   EXPECT_EQ(
       refusal(changed(llama(), "layer_types", Json::array({"full_attention", "sliding_attention"}))),
       start +
@@ -343,6 +341,25 @@ TEST_F(HuggingFaceConfig, IsNotTrusted) {
             start + "has type_vocab_size = 0; it must be a whole number from 1 to 16777216");
   EXPECT_EQ(refusal(changed(llama(), "rope_theta", "big")),
             start + "has rope_theta = \"big\"; it must be a number of at least 0");
+}
+
+TEST_F(HuggingFaceConfig, WindowsThatNoLayerHasAreLeftAlone) {
+  const Json windows = changed(changed(llama(), "model_type", "qwen2"), "use_sliding_window", true);
+  const Json two = Json::array({"full_attention", "full_attention"});
+  for (const Json& none :
+       {windows, changed(windows, "max_window_layers", 2), changed(windows, "sliding_window", 8),
+        changed(changed(windows, "max_window_layers", 0), "sliding_window", nullptr),
+        changed(changed(windows, "max_window_layers", 0), "use_sliding_window", false),
+        changed(changed(windows, "max_window_layers", 0), "layer_types", two)})
+    EXPECT_EQ(refusal(none), "not refused") << none;
+  const std::string sentence = "'" + folder_ +
+                               "/config.json' has use_sliding_window = true; it must be false where "
+                               "max_window_layers, 1, is less than "
+                               "num_hidden_layers, 2";
+  const Json one = changed(windows, "max_window_layers", 1);
+  EXPECT_EQ(refusal(one), sentence);  // a window is 4096 tokens where nothing is said
+  EXPECT_EQ(refusal(changed(one, "sliding_window", 8)), sentence);
+  EXPECT_EQ(refusal(changed(one, "layer_types", nullptr)), sentence);
 }
 
 // Whatever a file says, it is read or refused in one sentence.
