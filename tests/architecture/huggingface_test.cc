@@ -343,6 +343,19 @@ TEST_F(HuggingFaceConfig, IsNotTrusted) {
             start + "has rope_theta = \"big\"; it must be a number of at least 0");
 }
 
+TEST_F(HuggingFaceConfig, SizesOfAGpt2HaveTwoNamesThatAgree) {
+  for (const auto& [alias, key] : {std::pair{"num_hidden_layers", "n_layer"},
+                                   {"hidden_size", "n_embd"},
+                                   {"num_attention_heads", "n_head"},
+                                   {"max_position_embeddings", "n_positions"}}) {
+    const int size = gpt2()[key];
+    EXPECT_EQ(refusal(changed(gpt2(), alias, size)), "not refused");
+    EXPECT_EQ(refusal(changed(gpt2(), alias, 6)),
+              fmt::format("'{}/config.json' has {} = 6; it must be {}, which is {}, or be left out", folder_,
+                          alias, key, size));
+  }
+}
+
 TEST_F(HuggingFaceConfig, WindowsThatNoLayerHasAreLeftAlone) {
   const Json windows = changed(changed(llama(), "model_type", "qwen2"), "use_sliding_window", true);
   const Json two = Json::array({"full_attention", "full_attention"});
