@@ -509,6 +509,22 @@ TEST_F(HuggingFaceConfig, OfARunKeepsWhatItStartedFromSays) {
   EXPECT_EQ(json["max_position_embeddings"].get<int>(), 128);
 }
 
+TEST_F(HuggingFaceConfig, OfARunSaysWhichDropoutItHad) {
+  const Json encoder = changed(bert(), "classifier_dropout", 0.3);
+  for (const Json& source : {gpt2(), encoder, changed(bert(), "classifier_dropout", nullptr), llama()}) {
+    Config before, after;
+    before.model = read(source);
+    if (before.model.family != "llama") before.model.dropout = 0.25;
+    const Json json = config_json_from(source.dump(), before.model, "float32", {});
+    after.model = read(json);
+    EXPECT_EQ(to_yaml(before), to_yaml(after)) << source;
+    for (const char* key : {"embd_pdrop", "attn_pdrop", "attention_probs_dropout_prob"}) {
+      if (source.contains(key)) EXPECT_EQ(json[key].get<double>(), 0.25) << key;
+    }
+    if (source.contains("classifier_dropout")) EXPECT_TRUE(json["classifier_dropout"].is_null());
+  }
+}
+
 // More positions are no other angles.
 TEST_F(HuggingFaceConfig, OfARunKeepsTheOriginalContext) {
   const Json llama3 = {

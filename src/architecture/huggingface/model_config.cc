@@ -118,6 +118,16 @@ void set_head(Json& json, const ModelConfig& config, const TokenIds& ids,
   if (padding.is_null()) padding = ids.pad ? Json(*ids.pad) : end_of_text(json, ids, config.vocab);
 }
 
+// What it was trained with, in all places that the kind has.
+void set_dropout(Json& json, const ModelConfig& config) {
+  const std::string type = config.family == "gpt" ? "gpt2" : config.family;
+  const auto kind = std::ranges::find(model_kinds(), type, &ModelKind::model_type);
+  for (const std::string& key : kind->dropouts) {
+    if (key != "classifier_dropout") json[key] = config.dropout;
+  }
+  if (json.contains("classifier_dropout")) json["classifier_dropout"] = nullptr;  // that of the others
+}
+
 // Older versions of transformers know the one, newer ones both.
 void set_dtype(Json& json, const std::string& dtype) {
   json["dtype"] = dtype;
@@ -264,6 +274,7 @@ Json config_json_from(const std::string& source, const ModelConfig& config, cons
                       const TokenIds& ids, const std::vector<std::string>& classes) {
   Json json = with_dtype(source, dtype);
   set_head(json, config, ids, classes);
+  set_dropout(json, config);
   // It was trained on longer sequences.
   const char* const longest = "max_position_embeddings";
   if (config.family == "llama" && config.rope_scaling != "dynamic" && json.contains(longest) &&
