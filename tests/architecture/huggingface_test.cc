@@ -375,6 +375,21 @@ TEST_F(HuggingFaceConfig, WindowsThatNoLayerHasAreLeftAlone) {
   EXPECT_EQ(refusal(changed(one, "layer_types", nullptr)), sentence);
 }
 
+TEST_F(HuggingFaceConfig, NewWeightsAreNotTooLarge) {
+  const auto range = [&](const Json& value) -> std::string {
+    read(changed(gpt2(), "initializer_range", value));
+    try {
+      return fmt::format("{}", initializer_range(folder_));
+    } catch (const InputError& error) {
+      return error.what();
+    }
+  };
+  EXPECT_EQ(range(nullptr), "0.02");
+  EXPECT_EQ(range(100), "100");
+  EXPECT_EQ(range(1e300),
+            "'" + folder_ + "/config.json' has initializer_range = 1e+300; it must be at most 100");
+}
+
 // Whatever a file says, it is read or refused in one sentence.
 TEST_F(HuggingFaceConfig, FlippedBytesAreReadOrRefused) {
   std::mt19937 random(7);

@@ -214,7 +214,11 @@ bool promises_head(const std::string& folder, const ModelConfig& config) {
 }
 
 double initializer_range(const std::string& folder) {
-  return ConfigFile(folder + "/config.json").number("initializer_range", kInitializerRange);
+  constexpr double kMost = 100;  // beyond it sums of products overflow soon
+  const ConfigFile file(folder + "/config.json");
+  const double range = file.number("initializer_range", kInitializerRange);
+  if (range > kMost) file.refuse("initializer_range", fmt::format("be at most {}", kMost));
+  return range;
 }
 
 namespace {
