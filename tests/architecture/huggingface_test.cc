@@ -173,6 +173,38 @@ TEST_F(HuggingFaceConfig, HeadsMayBeChanged) {
   EXPECT_THROW(load(three, {"model.head=regression", "model.labels=4"}), InputError);
 }
 
+// Their numbers mean something to it.
+TEST_F(HuggingFaceConfig, AHeadThatIsKeptNamesTheClassesOfTheData) {
+  using Classes = std::vector<std::string>;
+  const auto load = [&](const Json& names, std::vector<std::string> overrides) {
+    read(changed(with_architecture(bert(), "BertForSequenceClassification"), "id2label", names));
+    overrides.push_back("model.from=" + folder_);
+    return load_run_config("", overrides).data.classes;
+  };
+  const Json two = {{"0", "no, never"}, {"1", "yes"}};
+  const Classes names = {"no, never", "yes"};
+  EXPECT_EQ(load(two, {}), names);
+  EXPECT_EQ(load(two, {"data.classes=[\"no, never\", \"yes\"]"}), names);
+  EXPECT_EQ(load(two, {"data.classes=[bad, good]"}), (Classes{"bad", "good"}));
+  EXPECT_EQ(load({{"1", "yes"}, {"0", "no"}}, {}), (Classes{"no", "yes"}));
+  // Of another head they mean nothing.
+  EXPECT_EQ(load(two, {"model.labels=3"}), Classes());
+  EXPECT_EQ(load(two, {"model.head=regression"}), Classes());
+  // Nor where they are no names that a file's labels could be told by.
+  EXPECT_EQ(load({{"0", "LABEL_0"}, {"1", "LABEL_1"}}, {}), Classes());
+  EXPECT_EQ(load({{"0", "1"}, {"1", "2"}}, {}), Classes());
+  EXPECT_EQ(load({{"0", "a"}, {"1", "a"}}, {}), Classes());
+  EXPECT_EQ(load({{"1", "a"}, {"2", "b"}}, {}), Classes());
+  try {
+    load({{"0", "no"}, {"1", "yes"}}, {"data.classes=[yes, no]"});
+    FAIL() << "not refused";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.what(), "data.classes is [yes, no], but the model in '" + folder_ +
+                                "/config.json' knows these classes in the order [no, yes]; data.classes must "
+                                "have it, or be left out");
+  }
+}
+
 TEST_F(HuggingFaceConfig, PromisesTheHeadOfItsArchitecture) {
   const auto promised = [&](const Json& json, const ModelConfig& config) {
     read(json);

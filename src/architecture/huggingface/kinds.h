@@ -34,6 +34,9 @@ nlohmann::json write_bert(const ModelConfig& config);
 
 // Of a head that tells of sequences: problem_type, and num_labels or id2label.
 void read_labels(const ConfigFile& file, ModelConfig& config);
+// The names of its labels in the order of their numbers; none: they are only LABEL_0 and so on, or a name is
+// a number or there twice, so that a file's labels could not be told by them.
+std::vector<std::string> label_names(const ConfigFile& file);
 // `classes` names them; where it is empty, names are kept where there are as many.
 void write_labels(const ModelConfig& config, const std::vector<std::string>& classes, nlohmann::json& json);
 

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
+#include <set>
+#include <utility>
 
 #include "architecture/heads.h"
 #include "architecture/huggingface/kinds.h"
@@ -233,16 +236,38 @@ ModelConfig with_description(const Config& given) {
   return model;
 }
 
+// A head that is kept knows its labels by their places: data.classes are their names, unless given, and never
+// the same names elsewhere.
+void adopt_classes(const ConfigFile& file, Config& config) {
+  const bool kept = stored_head(file, find_kind(file)) == StoredHead::Sequences;
+  if (!kept || config.model.head != ModelHead::Classification) return;
+  const std::vector<std::string> names = label_names(file);
+  std::vector<std::string>& classes = config.data.classes;
+  if (std::cmp_not_equal(names.size(), config.model.labels) || names == classes) return;
+  if (classes.empty()) {
+    classes = names;
+  } else if (std::multiset(classes.begin(), classes.end()) == std::multiset(names.begin(), names.end())) {
+    fail_input(
+        "data.classes is [{}], but the model in '{}' knows these classes in the order [{}]; data.classes "
+        "must have it, or be left out",
+        shown_name(fmt::format("{}", fmt::join(classes, ", "))), file.path(),
+        shown_name(fmt::format("{}", fmt::join(names, ", "))));
+  }
+}
+
 }  // namespace
 
 Config load_run_config(const std::string& path, const std::vector<std::string>& overrides) {
-  return load_config(path, overrides, [&](const Config& given) {
+  std::optional<ConfigFile> file;
+  Config config = load_config(path, overrides, [&](const Config& given) {
     const ModelConfig model = with_description(given);
-    const ConfigFile file = open_folder(model.from);
-    ImportedModel imported = read_model(file, model.head);
-    if (!is_set("model.dropout", path, overrides)) check_dropouts(file);
+    file = open_folder(model.from);
+    ImportedModel imported = read_model(*file, model.head);
+    if (!is_set("model.dropout", path, overrides)) check_dropouts(*file);
     return imported;
   });
+  if (file) adopt_classes(*file, config);
+  return config;
 }
 
 bool has_model(const ModelConfig& config) {
