@@ -156,8 +156,8 @@ class HuggingFaceTest(FolderTestCase):
                 self.call("eval", source, "data=synthetic")
                 tied = self.call("eval", source, "data=synthetic", "--json")
                 self.change_weights(source, lambda tensors: tensors["lm_head.weight"][-1, -1].add_(1))
-                self.assertIn(f"'{source}' holds lm_head.weight and {table}, which its config.json ties, and they differ; "
-                              "to keep both set tie_word_embeddings to false there\n",
+                self.assertIn(f"'{source}' holds lm_head.weight and {table}, which its config.json ties, and they "
+                              "differ; to keep both set tie_word_embeddings to false there\n",
                               self.refused("eval", source, "data=synthetic"))
                 config = json.loads((source / "config.json").read_text())
                 (source / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
