@@ -2,15 +2,30 @@
 #include "architecture/heads.h"
 #include "architecture/keys.h"
 #include "architecture/llama.h"
+#include "architecture/rotary.h"
 #include "base/error.h"
 
 namespace twobw::architecture {
+
+namespace {
+
+// Angles that depend on the length of a sequence would depend on how long the batch is.
+void check_dynamic_lengths(const ModelConfig& config) {
+  if (!depend_on_length(config, config.context) || !tells_of_sequences(config.head)) return;
+  fail_input(
+      "model.context is {}; where model.rope_scaling is dynamic and model.head is {} it must be at most "
+      "model.rope_original_context, which is {}, as texts differ in length",
+      config.context, name(config.head), config.rope_original_context);
+}
+
+}  // namespace
 
 void check_llama(const ModelConfig& config) {
   refuse_foreign_keys(config, {"kv_heads", "head_size", "hidden", "norm_eps", "reset_documents", "qkv_bias",
                                "qk_norm", "rope_theta", "rope_scaling"});
   check_head(config, ModelHead::CausalLm);
   check_documents(config);
+  check_dynamic_lengths(config);
   if (config.dropout > 0)
     fail_input("model.dropout is {}; it must be 0 where model.family is llama", config.dropout);
   const int head = head_size(config);

@@ -103,6 +103,18 @@ std::string with_shapes(const Piece& piece, const StoredTensor& stored) {
                      fmt::join(stored.shape, ", "));
 }
 
+// Piece by piece, so that a number format other than fp32 needs little memory.
+bool have_equal_numbers(const at::Tensor& a, const at::Tensor& b) {
+  constexpr std::int64_t kNumbers = 1 << 20;
+  const at::Tensor one = a.reshape(-1), other = b.reshape(-1);
+  for (std::int64_t begin = 0; begin < one.numel(); begin += kNumbers) {
+    const std::int64_t count = std::min(kNumbers, one.numel() - begin);
+    if (!at::equal(one.narrow(0, begin, count).to(at::kFloat), other.narrow(0, begin, count).to(at::kFloat)))
+      return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Pretrained::Pretrained(const ModelConfig& model) : Pretrained(model, model.from) {
@@ -120,8 +132,13 @@ std::string Pretrained::stored_name(const std::string& name) const {
   const std::string_view prefix = huggingface::prefix_of(model_);
   const std::string now = bare_ && name.starts_with(prefix) ? name.substr(prefix.size()) : name;
   const std::string former = huggingface::former_name(now);
-  const bool is_old = !former.empty() && folder_.find(now) == nullptr && folder_.find(former) != nullptr;
-  return is_old ? former : now;
+  if (folder_.find(now) != nullptr) return now;
+  if (!former.empty() && folder_.find(former) != nullptr) return former;
+  // Files of safetensors' save_model have one name of a tensor alone, the first by the alphabet.
+  for (const auto& [output, source] : huggingface::tied_names(model_)) {
+    if (source == name && folder_.find(output) != nullptr) return output;
+  }
+  return now;
 }
 
 bool Pretrained::is_new(const architecture::Parameter& parameter, const Piece& piece) const {
@@ -138,6 +155,26 @@ bool Pretrained::has(const architecture::Parameter& parameter) const {
 architecture::Parameter Pretrained::made_new(architecture::Parameter parameter) const {
   if (parameter.init_std > 0) parameter.init_std = initializer_range_;
   return parameter;
+}
+
+// transformers does not tie what differs, whatever config.json says.
+void Pretrained::check_tied() const {
+  if (architecture::tells_of_sequences(model_.head)) return;
+  bool has_whole_output = true;
+  for (const auto& [output, source] : huggingface::tied_names(model_))
+    has_whole_output = has_whole_output && (output.ends_with(".bias") || folder_.find(output) != nullptr);
+  for (const auto& [output, source] : huggingface::tied_names(model_)) {
+    const std::string stored = stored_name(source);
+    const StoredTensor *const one = folder_.find(output), *const other = folder_.find(stored);
+    if (one == nullptr || other == nullptr || output == stored) continue;
+    const bool equal = one->shape == other->shape && is_read(one->dtype) &&
+                       have_equal_numbers(folder_.view(output), folder_.view(stored));
+    if (equal) continue;
+    fail_input(
+        "'{}' holds {} and {}, which its config.json ties, and they differ; {}", folder_.path(), output,
+        stored,
+        has_whole_output ? "to keep both set tie_word_embeddings to false there" : "one of the two must go");
+  }
 }
 
 HeadChange Pretrained::check(const architecture::Model& model) const {
@@ -174,6 +211,7 @@ HeadChange Pretrained::check(const architecture::Model& model) const {
   if (!misfits.none())
     fail_input("the tensors in '{}' are not those of its config.json; {}", folder_.path(),
                misfits.sentence());
+  check_tied();
   return change;
 }
 

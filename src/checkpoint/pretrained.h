@@ -42,6 +42,7 @@ class Pretrained {
 
  private:
   std::string stored_name(const std::string& name) const;
+  void check_tied() const;
   bool is_new(const architecture::Parameter& parameter, const architecture::huggingface::Piece& piece) const;
 
   ModelConfig model_;

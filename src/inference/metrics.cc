@@ -113,7 +113,11 @@ double mean_squared_error(std::span<const double> truths, std::span<const double
 }
 
 double pearson(std::span<const double> a, std::span<const double> b) {
-  if (a.empty()) return std::numeric_limits<double>::quiet_NaN();
+  // The mean of equal numbers is rounded, so that the sums below need not be 0.
+  const auto is_constant = [](std::span<const double> values) {
+    return std::ranges::all_of(values, [&](double value) { return value == values.front(); });
+  };
+  if (is_constant(a) || is_constant(b)) return std::numeric_limits<double>::quiet_NaN();
   const double mean_a = mean_of(a), mean_b = mean_of(b);
   double both = 0, of_a = 0, of_b = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {

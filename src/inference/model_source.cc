@@ -20,9 +20,9 @@ namespace fs = std::filesystem;
 
 // How a run was trained says nothing of how its model is used.
 const std::vector<std::string> kOneDevice = {
-    "pipeline.stages=1",   "pipeline.replicas=1", "pipeline.split=auto", "pipeline.recompute=none",
-    "pipeline.extra=0",    "devices=auto",        "plan=none",           "resume=none",
-    "train.precision=fp32"};
+    "pipeline.stages=1",    "pipeline.replicas=1", "pipeline.split=auto", "pipeline.recompute=none",
+    "pipeline.extra=0",     "devices=auto",        "plan=none",           "resume=none",
+    "train.precision=fp32", "model.dropout=0"};
 
 std::vector<std::string> with_defaults(const std::vector<std::string>& settings) {
   std::vector<std::string> all = kOneDevice;

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <optional>
 #include <vector>
@@ -16,6 +17,8 @@
 
 namespace twobw::models {
 namespace {
+
+constexpr std::int64_t kUsualPlaces = 1024;
 
 // In double: far into a sequence the rounding of an angle to float would be seen.
 at::Tensor make_angles(const std::vector<double>& frequencies, std::int64_t places) {
@@ -34,8 +37,9 @@ at::Tensor make_angles(const std::vector<double>& frequencies, std::int64_t plac
 
 }  // namespace
 
+// Of a usual context the table is there before stages count what they hold.
 RotaryTable::RotaryTable(const ModelConfig& config) : config_(config) {
-  angles(config.context, at::kCPU);
+  angles(std::min<std::int64_t>(config.context, kUsualPlaces), at::kCPU);
 }
 
 std::shared_ptr<RotaryTable> RotaryTable::of(const ModelConfig& config) {
@@ -49,12 +53,21 @@ std::shared_ptr<RotaryTable> RotaryTable::of(const ModelConfig& config) {
   return table;
 }
 
+// On CPUs a table grows with what is asked for, to twice as much at least; that of a GPU stays where it is,
+// as graphs have its address.
+std::int64_t RotaryTable::places_for(std::int64_t length, at::Device device) const {
+  const std::int64_t context = config_.context;
+  if (!device.is_cpu() || length >= context) return std::max(length, context);
+  const auto doubled = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(length)));
+  return std::min(std::max(doubled, kUsualPlaces), context);
+}
+
 at::Tensor RotaryTable::angles(std::int64_t length, at::Device device) {
   const bool own = architecture::depend_on_length(config_, length);
   std::lock_guard lock(mutex_);
   at::Tensor& table = tables_[{device.is_cpu() ? -1 : device.index(), own ? length : 0}];
   if (!table.defined() || table.size(0) < length) {
-    const std::int64_t places = own ? length : std::max<std::int64_t>(length, config_.context);
+    const std::int64_t places = own ? length : places_for(length, device);
     table = make_angles(architecture::rotary_frequencies(config_, length), places).to(device);
   }
   return table;

@@ -173,6 +173,38 @@ TEST_F(HuggingFaceConfig, HeadsMayBeChanged) {
   EXPECT_THROW(load(three, {"model.head=regression", "model.labels=4"}), InputError);
 }
 
+// Their numbers mean something to it.
+TEST_F(HuggingFaceConfig, AHeadThatIsKeptNamesTheClassesOfTheData) {
+  using Classes = std::vector<std::string>;
+  const auto load = [&](const Json& names, std::vector<std::string> overrides) {
+    read(changed(with_architecture(bert(), "BertForSequenceClassification"), "id2label", names));
+    overrides.push_back("model.from=" + folder_);
+    return load_run_config("", overrides).data.classes;
+  };
+  const Json two = {{"0", "no, never"}, {"1", "yes"}};
+  const Classes names = {"no, never", "yes"};
+  EXPECT_EQ(load(two, {}), names);
+  EXPECT_EQ(load(two, {"data.classes=[\"no, never\", \"yes\"]"}), names);
+  EXPECT_EQ(load(two, {"data.classes=[bad, good]"}), (Classes{"bad", "good"}));
+  EXPECT_EQ(load({{"1", "yes"}, {"0", "no"}}, {}), (Classes{"no", "yes"}));
+  // Of another head they mean nothing.
+  EXPECT_EQ(load(two, {"model.labels=3"}), Classes());
+  EXPECT_EQ(load(two, {"model.head=regression"}), Classes());
+  // Nor where they are no names that a file's labels could be told by.
+  EXPECT_EQ(load({{"0", "LABEL_0"}, {"1", "LABEL_1"}}, {}), Classes());
+  EXPECT_EQ(load({{"0", "1"}, {"1", "2"}}, {}), Classes());
+  EXPECT_EQ(load({{"0", "a"}, {"1", "a"}}, {}), Classes());
+  EXPECT_EQ(load({{"1", "a"}, {"2", "b"}}, {}), Classes());
+  try {
+    load({{"0", "no"}, {"1", "yes"}}, {"data.classes=[yes, no]"});
+    FAIL() << "not refused";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.what(), "data.classes is [yes, no], but the model in '" + folder_ +
+                                "/config.json' knows these classes in the order [no, yes]; data.classes must "
+                                "have it, or be left out");
+  }
+}
+
 TEST_F(HuggingFaceConfig, PromisesTheHeadOfItsArchitecture) {
   const auto promised = [&](const Json& json, const ModelConfig& config) {
     read(json);
@@ -258,14 +290,10 @@ TEST_F(HuggingFaceConfig, RefusesWhatIsNotComputedByKeyValueAndWhatIsAllowed) {
             start + "has n_inner = 40; it must be null or 4 n_embd, 48");
   EXPECT_EQ(refusal(changed(gpt2(), "layer_norm_epsilon", 1e-6)),
             start + "has layer_norm_epsilon = 1e-06; it must be 1e-05");
-  EXPECT_EQ(refusal(changed(gpt2(), "attn_pdrop", 0.2)),
-            start + "has attn_pdrop = 0.2; it must be resid_pdrop, 0.1");
   EXPECT_EQ(refusal(changed(llama(), "attention_bias", true)),
             start + "has attention_bias = true; it must be false");
   EXPECT_EQ(refusal(changed(llama(), "hidden_act", "gelu")),
             start + "has hidden_act = \"gelu\"; it must be one of silu, swish");
-  EXPECT_EQ(refusal(changed(changed(llama(), "model_type", "qwen2"), "use_sliding_window", true)),
-            start + "has use_sliding_window = true; it must be false");
   EXPECT_EQ(
       refusal(changed(llama(), "layer_types", Json::array({"full_attention", "sliding_attention"}))),
       start +
@@ -294,8 +322,6 @@ TEST_F(HuggingFaceConfig, RefusesWhatIsNotComputedByKeyValueAndWhatIsAllowed) {
               start + "has is_causal = false; it must be true");
     EXPECT_EQ(refusal(changed(decoder, "is_causal", true)), "not refused");
   }
-  EXPECT_EQ(refusal(changed(bert(), "classifier_dropout", 0.3)),
-            start + "has classifier_dropout = 0.3; it must be hidden_dropout_prob, 0.2");
   EXPECT_EQ(refusal(changed(gpt2(), "n_head", 5)),
             start + "has n_head = 5; it must divide n_embd, which is 12");
   EXPECT_EQ(refusal(changed(bert(), "num_attention_heads", 5)),
@@ -347,6 +373,53 @@ TEST_F(HuggingFaceConfig, IsNotTrusted) {
             start + "has type_vocab_size = 0; it must be a whole number from 1 to 16777216");
   EXPECT_EQ(refusal(changed(llama(), "rope_theta", "big")),
             start + "has rope_theta = \"big\"; it must be a number of at least 0");
+}
+
+TEST_F(HuggingFaceConfig, SizesOfAGpt2HaveTwoNamesThatAgree) {
+  for (const auto& [alias, key] : {std::pair{"num_hidden_layers", "n_layer"},
+                                   {"hidden_size", "n_embd"},
+                                   {"num_attention_heads", "n_head"},
+                                   {"max_position_embeddings", "n_positions"}}) {
+    const int size = gpt2()[key];
+    EXPECT_EQ(refusal(changed(gpt2(), alias, size)), "not refused");
+    EXPECT_EQ(refusal(changed(gpt2(), alias, 6)),
+              fmt::format("'{}/config.json' has {} = 6; it must be {}, which is {}, or be left out", folder_,
+                          alias, key, size));
+  }
+}
+
+TEST_F(HuggingFaceConfig, WindowsThatNoLayerHasAreLeftAlone) {
+  const Json windows = changed(changed(llama(), "model_type", "qwen2"), "use_sliding_window", true);
+  const Json two = Json::array({"full_attention", "full_attention"});
+  for (const Json& none :
+       {windows, changed(windows, "max_window_layers", 2), changed(windows, "sliding_window", 8),
+        changed(changed(windows, "max_window_layers", 0), "sliding_window", nullptr),
+        changed(changed(windows, "max_window_layers", 0), "use_sliding_window", false),
+        changed(changed(windows, "max_window_layers", 0), "layer_types", two)})
+    EXPECT_EQ(refusal(none), "not refused") << none;
+  const std::string sentence = "'" + folder_ +
+                               "/config.json' has use_sliding_window = true; it must be false where "
+                               "max_window_layers, 1, is less than "
+                               "num_hidden_layers, 2";
+  const Json one = changed(windows, "max_window_layers", 1);
+  EXPECT_EQ(refusal(one), sentence);  // a window is 4096 tokens where nothing is said
+  EXPECT_EQ(refusal(changed(one, "sliding_window", 8)), sentence);
+  EXPECT_EQ(refusal(changed(one, "layer_types", nullptr)), sentence);
+}
+
+TEST_F(HuggingFaceConfig, NewWeightsAreNotTooLarge) {
+  const auto range = [&](const Json& value) -> std::string {
+    read(changed(gpt2(), "initializer_range", value));
+    try {
+      return fmt::format("{}", initializer_range(folder_));
+    } catch (const InputError& error) {
+      return error.what();
+    }
+  };
+  EXPECT_EQ(range(nullptr), "0.02");
+  EXPECT_EQ(range(100), "100");
+  EXPECT_EQ(range(1e300),
+            "'" + folder_ + "/config.json' has initializer_range = 1e+300; it must be at most 100");
 }
 
 // Whatever a file says, it is read or refused in one sentence.
@@ -418,6 +491,35 @@ TEST_F(HuggingFaceConfig, MustAgreeWithWhatIsSetBesides) {
   EXPECT_EQ(load_config(file, {}).model.kv_heads, 2);
 }
 
+// What only reads a model has no use for them.
+TEST_F(HuggingFaceConfig, RatesOfDropoutThatDifferAreSettledByTheRun) {
+  const auto load = [&](const Json& json, std::vector<std::string> overrides) -> std::string {
+    EXPECT_NE(refusal(json), "");
+    overrides.push_back("model.from=" + folder_);
+    try {
+      return fmt::format("{}", load_run_config("", overrides).model.dropout);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+  };
+  const std::string start = "'" + folder_ + "/config.json' has ",
+                    end = "; model.dropout must be set, to one rate for all places";
+  const Json decoder = changed(gpt2(), "attn_pdrop", 0.2),
+             encoder = changed(bert(), "classifier_dropout", 0.3);
+  EXPECT_EQ(load(decoder, {}), start + "resid_pdrop = 0.1 and attn_pdrop = 0.2" + end);
+  EXPECT_EQ(load(encoder, {}), start + "hidden_dropout_prob = 0.2 and classifier_dropout = 0.3" + end);
+  Json usual = bert();  // where it is left out
+  usual.erase("attention_probs_dropout_prob");
+  EXPECT_EQ(load(usual, {}),
+            start + "hidden_dropout_prob = 0.2 and attention_probs_dropout_prob = 0.1" + end);
+  for (const Json& json : {decoder, encoder, usual}) {
+    EXPECT_EQ(refusal(json), "not refused");
+    EXPECT_EQ(load(json, {"model.dropout=0.4"}), "0.4");
+  }
+  EXPECT_EQ(load(changed(bert(), "classifier_dropout", 0.2), {}), "0.2");
+  EXPECT_EQ(load(changed(bert(), "classifier_dropout", nullptr), {}), "0.2");
+}
+
 TEST_F(HuggingFaceConfig, ComesBackFromWhatIsWritten) {
   const Json dynamic = {{"type", "dynamic"}, {"factor", 2.0}};
   const Json llama3 = {{"rope_type", "llama3"},
@@ -452,6 +554,40 @@ TEST_F(HuggingFaceConfig, OfARunKeepsWhatItStartedFromSays) {
   config.context = 128;
   json = config_json_from(source.dump(), config, "bfloat16", {});
   EXPECT_EQ(json["max_position_embeddings"].get<int>(), 128);
+}
+
+TEST_F(HuggingFaceConfig, OfARunSaysWhichDropoutItHad) {
+  const Json encoder = changed(bert(), "classifier_dropout", 0.3);
+  for (const Json& source : {gpt2(), encoder, changed(bert(), "classifier_dropout", nullptr), llama()}) {
+    Config before, after;
+    before.model = read(source);
+    if (before.model.family != "llama") before.model.dropout = 0.25;
+    const Json json = config_json_from(source.dump(), before.model, "float32", {});
+    after.model = read(json);
+    EXPECT_EQ(to_yaml(before), to_yaml(after)) << source;
+    for (const char* key : {"embd_pdrop", "attn_pdrop", "attention_probs_dropout_prob"}) {
+      if (source.contains(key)) EXPECT_EQ(json[key].get<double>(), 0.25) << key;
+    }
+    if (source.contains("classifier_dropout")) EXPECT_TRUE(json["classifier_dropout"].is_null());
+  }
+}
+
+// More positions are no other angles.
+TEST_F(HuggingFaceConfig, OfARunKeepsTheOriginalContext) {
+  const Json llama3 = {
+      {"rope_type", "llama3"}, {"factor", 8.0}, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0}};
+  const char* const original = "original_max_position_embeddings";
+  for (const char* place : {"rope_scaling", "rope_parameters"}) {
+    for (const Json& source : {changed(llama(), place, llama3), changed(llama(), original, 32),
+                               changed(llama(), place, changed(llama3, original, 32))}) {
+      const Json scaled = source.contains(place) ? source : changed(source, place, llama3);
+      Config before, after;
+      before.model = read(scaled);
+      before.model.context = 128;
+      after.model = read(Json(config_json_from(scaled.dump(), before.model, "float32", {})));
+      EXPECT_EQ(to_yaml(before), to_yaml(after)) << scaled;
+    }
+  }
 }
 
 TEST_F(HuggingFaceConfig, OfARunSaysWhichHeadItHas) {

@@ -116,6 +116,22 @@ TEST(DescribedLlama, WhatItCannotBeIsRefused) {
             "attention heads have size 7 (model.head_size); for the rotary embedding it must be even");
 }
 
+TEST(DescribedLlama, AnglesOfTextsDoNotDependOnTheirBatch) {
+  ModelConfig config = one_billion();
+  config.rope_scaling = "dynamic";
+  config.rope_factor = 2;
+  config.rope_original_context = config.context - 1;
+  EXPECT_EQ(refusal(config), "");
+  config.head = ModelHead::Regression;
+  EXPECT_EQ(
+      refusal(config),
+      fmt::format("model.context is {}; where model.rope_scaling is dynamic and model.head is regression "
+                  "it must be at most model.rope_original_context, which is {}, as texts differ in length",
+                  config.context, config.context - 1));
+  config.rope_original_context = config.context;
+  EXPECT_EQ(refusal(config), "");
+}
+
 TEST(DescribedLlama, TellsTheClassOrTheNumberOfASequence) {
   ModelConfig config = one_billion();
   config.head = ModelHead::Classification;

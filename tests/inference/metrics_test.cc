@@ -59,6 +59,11 @@ TEST(Metrics, OfNumbers) {
   EXPECT_NEAR(spearman(std::vector<double>{1, 2, 2, 3}, std::vector<double>{1, 2, 3, 4}), 0.9486832980505138,
               1e-12);
   EXPECT_TRUE(std::isnan(pearson(a, std::vector<double>{7, 7, 7, 7})));
+  // Their mean is not quite 0.1.
+  const std::vector<double> equal(7, 0.1), rising = {1, 2, 3, 4, 5, 6, 8};
+  EXPECT_TRUE(std::isnan(pearson(equal, rising)));
+  EXPECT_TRUE(std::isnan(pearson(rising, equal)));
+  EXPECT_TRUE(std::isnan(pearson(std::vector<double>{}, std::vector<double>{})));
 }
 
 }  // namespace

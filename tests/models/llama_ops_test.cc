@@ -91,6 +91,21 @@ TEST(Rotate, ModelsThatTurnAlikeShareATable) {
   EXPECT_NE(RotaryTable::of(other), table);
 }
 
+TEST(Rotate, TablesAreAsLongAsIsAskedFor) {
+  ModelConfig long_one = config();
+  long_one.context = 1 << 24;
+  long_one.head_size = 4096;
+  const auto table = RotaryTable::of(long_one);
+  const Tensor first = table->angles(7, at::kCPU);
+  EXPECT_LE(first.size(0), 1024);
+  const Tensor longer = table->angles(1500, at::kCPU);
+  EXPECT_GE(longer.size(0), 1500);
+  EXPECT_LE(longer.size(0), 2048);
+  EXPECT_TRUE(at::equal(first, longer.narrow(0, 0, first.size(0))));
+  EXPECT_EQ(table->angles(7, at::kCPU).data_ptr(), longer.data_ptr());
+  EXPECT_EQ(RotaryTable::of(config())->angles(7, at::kCPU).size(0), 9);
+}
+
 TEST(GroupedAttention, AgreesWithItsFormula) {
   for (const int keys : {1, 2, 6}) {
     const ops::Heads heads{.queries = 6, .keys = keys, .size = 4};

@@ -72,6 +72,16 @@ class EvalTest(FolderTestCase):
         self.assertIsNone(unknown["bits_per_byte"])
         self.assertIn("bits per byte  unknown", self.call("eval", folder, f"data={self.folder}/text.txt"))
 
+    def test_rates_of_dropout_that_differ(self):
+        """Nothing is dropped here."""
+        source = self.save(BertForMaskedLM(BertConfig(vocab_size=64, **BERT)))
+        lines = self.call("eval", source, "data=synthetic", "--json")
+        config = json.loads((source / "config.json").read_text())
+        (source / "config.json").write_text(json.dumps({**config, "classifier_dropout": 0.2}))
+        self.assertEqual(self.call("eval", source, "data=synthetic", "--json"), lines)
+        self.call("export", source, self.folder / "out")
+        self.assertIn("model.dropout must be set", self.refused("train", f"model.from={source}"))
+
     def test_bytes_of_tokens(self):
         """A token has as many bytes as its text."""
         tokens, data = self.folder / "tokens", self.folder / "data"

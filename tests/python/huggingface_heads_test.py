@@ -249,6 +249,33 @@ class HuggingFaceHeadsTest(FolderTestCase):
         del older["bert.embeddings.position_ids"]
         self.assert_same_tensors(older, self.weights(self.folder / "bytes"))
 
+    def test_a_tied_output_that_differs_is_refused(self):
+        """transformers would not tie it."""
+        source = self.save(BertForMaskedLM(BertConfig(**BERT)))
+        tensors = self.weights(source)
+        tensors["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"] + 1
+        save_file(tensors, source / "model.safetensors", {"format": "pt"})
+        sentence = (f"'{source}' holds cls.predictions.decoder.bias and cls.predictions.bias, which its config.json "
+                    "ties, and they differ; ")
+        self.assertIn(sentence + "one of the two must go\n", self.refused("eval", source, "data=synthetic"))
+        tensors["cls.predictions.decoder.weight"] = tensors["bert.embeddings.word_embeddings.weight"].clone()
+        save_file(tensors, source / "model.safetensors", {"format": "pt"})
+        self.assertIn(sentence + "to keep both set tie_word_embeddings to false there\n",
+                      self.refused("eval", source, "data=synthetic"))
+        config = json.loads((source / "config.json").read_text())
+        (source / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
+        self.call("eval", source, "data=synthetic")
+
+    def test_what_is_tied_may_have_the_name_of_the_output(self):
+        source = self.save(BertForMaskedLM(BertConfig(**BERT)))
+        tensors = self.weights(source)
+        expected = self.call("eval", source, "data=synthetic", "--json")
+        for name, output in (("cls.predictions.bias", "cls.predictions.decoder.bias"),
+                             ("bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight")):
+            changed = {output if each == name else each: tensor for each, tensor in tensors.items()}
+            save_file(changed, source / "model.safetensors", {"format": "pt"})
+            self.assertEqual(self.call("eval", source, "data=synthetic", "--json"), expected)
+
     def test_a_run_of_our_own_has_their_logits(self):
         """A model that was never theirs; the shorter sequence ends at its padding."""
         lengths = torch.tensor([16, 9])

@@ -7,7 +7,7 @@ import unittest
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything is made here, nothing is fetched
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save_file, save_model
 from transformers import (AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, LlamaConfig,
                           LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
 
@@ -139,6 +139,46 @@ class HuggingFaceTest(FolderTestCase):
         shutil.rmtree(run / "checkpoints")
         self.assertIn("has no model yet", self.refused("export", run, self.folder / "none"))
 
+    def change_weights(self, source, change):
+        tensors = {name: tensor.clone() for name, tensor in self.weights(source).items()}
+        change(tensors)
+        save_file(tensors, source / "model.safetensors", {"format": "pt"})
+
+    def test_a_tied_output_that_differs_is_refused(self):
+        """transformers would not tie it."""
+        llama = {**LLAMA, "tie_word_embeddings": True}
+        for table, model in (("transformer.wte", GPT2LMHeadModel(GPT2Config(**GPT2))),
+                             ("model.embed_tokens", LlamaForCausalLM(LlamaConfig(**llama)))):
+            with self.subTest(table=table):
+                source = self.save(model, table)
+                table += ".weight"
+                self.change_weights(source, lambda tensors: tensors.update({"lm_head.weight": tensors[table].clone()}))
+                self.call("eval", source, "data=synthetic")
+                tied = self.call("eval", source, "data=synthetic", "--json")
+                self.change_weights(source, lambda tensors: tensors["lm_head.weight"][-1, -1].add_(1))
+                self.assertIn(f"'{source}' holds lm_head.weight and {table}, which its config.json ties, and they "
+                              "differ; to keep both set tie_word_embeddings to false there\n",
+                              self.refused("eval", source, "data=synthetic"))
+                config = json.loads((source / "config.json").read_text())
+                (source / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
+                self.assertNotEqual(self.call("eval", source, "data=synthetic", "--json"), tied)
+                (source / "config.json").write_text(json.dumps(config))
+                self.change_weights(source, lambda tensors: tensors.update({"lm_head.weight": torch.zeros(4, 4)}))
+                self.assertIn("and they differ", self.refused("eval", source, "data=synthetic"))
+
+    def test_a_tied_table_may_have_the_name_of_the_output(self):
+        """As save_model of safetensors writes it."""
+        llama = {**LLAMA, "tie_word_embeddings": True}
+        for table, model in (("transformer.wte", GPT2LMHeadModel(GPT2Config(**GPT2))),
+                             ("model.embed_tokens", LlamaForCausalLM(LlamaConfig(**llama)))):
+            with self.subTest(table=table):
+                source, other = self.save(model, table), self.save(model, table + " other")
+                save_model(model, source / "model.safetensors", {"format": "pt"})
+                self.assertNotIn(table + ".weight", self.weights(source))
+                self.assertEqual(*(self.call("eval", folder, "data=synthetic", "--json") for folder in (source, other)))
+                self.change_weights(source, lambda tensors: tensors.pop("lm_head.weight"))
+                self.assertIn(f"1 missing: {table}.weight", self.refused("eval", source, "data=synthetic"))
+
     def test_a_folder_in_a_models_folder_is_not_the_model(self):
         source = self.save(GPT2LMHeadModel(GPT2Config(**GPT2)))
         (source / "model").mkdir()
@@ -185,6 +225,17 @@ class HuggingFaceTest(FolderTestCase):
         self.assertFalse((self.folder / "run").exists())
         self.assertIn("cannot be read", self.refused("export", self.folder / "run", self.folder / "out"))
         self.assertFalse((self.folder / "out").exists())
+
+    def test_a_model_of_very_many_positions(self):
+        """What is not used of them takes neither time nor memory, and tensors are checked before."""
+        source = self.save(LlamaForCausalLM(LlamaConfig(**LLAMA)))
+        config = json.loads((source / "config.json").read_text())
+        few = self.call("generate", source, "--ids", "1,2", "--tokens", 3)
+        (source / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 1 << 24}))
+        self.assertEqual(self.call("generate", source, "--ids", "1,2", "--tokens", 3), few)
+        (source / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 1 << 24,
+                                                        "head_dim": 4096}))
+        self.assertIn("of another shape", self.refused("generate", source, "--ids", "1,2", "--tokens", 3))
 
     def test_folders_that_cannot_be_made(self):
         source = self.save(GPT2LMHeadModel(GPT2Config(**GPT2)))

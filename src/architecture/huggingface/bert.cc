@@ -1,27 +1,10 @@
 // BertForMaskedLM and BertForSequenceClassification.
 #include "architecture/bert.h"
 
-#include <fmt/format.h>
-
 #include "architecture/huggingface/kinds.h"
 #include "architecture/positions.h"
 
 namespace twobw::architecture::huggingface {
-namespace {
-
-// One rate for all places.
-double read_bert_dropout(const ConfigFile& file) {
-  constexpr double kDefault = 0.1;
-  const double rate = file.number("hidden_dropout_prob", kDefault);
-  const auto expect_same = [&](const char* key, double fallback) {
-    if (file.number(key, fallback) != rate) file.refuse(key, fmt::format("be hidden_dropout_prob, {}", rate));
-  };
-  expect_same("attention_probs_dropout_prob", kDefault);
-  expect_same("classifier_dropout", rate);
-  return rate;
-}
-
-}  // namespace
 
 ModelConfig read_bert(const ConfigFile& file) {
   file.expect_word("hidden_act", {"gelu"});
@@ -38,7 +21,7 @@ ModelConfig read_bert(const ConfigFile& file) {
   config.vocab = file.whole("vocab_size", kMostVocab);
   config.context = config.positions = file.whole("max_position_embeddings", kMostContext);
   config.tied = file.flag("tie_word_embeddings", true);
-  config.dropout = read_bert_dropout(file);
+  config.dropout = file.number("hidden_dropout_prob", kUsualDropout);
   config.hidden = file.whole("intermediate_size", kMostWidth);
   config.norm_eps = file.number("layer_norm_eps", 1e-12);
   config.token_types = file.whole("type_vocab_size", kMostVocab, 2);

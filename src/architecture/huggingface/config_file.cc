@@ -46,6 +46,11 @@ const nlohmann::json* ConfigFile::find(const std::string& key) const {
   return found == value_.end() || found->is_null() ? nullptr : &*found;
 }
 
+bool ConfigFile::is_null(const std::string& key) const {
+  const auto found = value_.find(key);
+  return found != value_.end() && found->is_null();
+}
+
 void ConfigFile::miss(const std::string& key) const {
   fail_input("'{}' lacks the key {}{}", path_, prefix_, key);
 }

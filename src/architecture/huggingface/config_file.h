@@ -20,6 +20,8 @@ class ConfigFile {
 
   const std::string& path() const { return path_; }
   bool has(const std::string& key) const { return find(key) != nullptr; }
+  // Whether the key is there, and null: for those whose default is something else.
+  bool is_null(const std::string& key) const;
   std::size_t size() const { return value_.size(); }  // keys
 
   // Without a default the key must be there.

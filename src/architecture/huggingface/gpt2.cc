@@ -9,14 +9,10 @@ namespace {
 
 constexpr double kLayerNormEps = 1e-5;  // that a gpt computes with
 
-// One rate for all three places.
-double read_dropout(const ConfigFile& file) {
-  constexpr double kDefault = 0.1;
-  const double rate = file.number("resid_pdrop", kDefault);
-  for (const char* key : {"embd_pdrop", "attn_pdrop"}) {
-    if (file.number(key, kDefault) != rate) file.refuse(key, fmt::format("be resid_pdrop, {}", rate));
-  }
-  return rate;
+// Sizes have a second name, which transformers takes as well.
+void check_alias(const ConfigFile& file, const char* alias, const char* key, int size) {
+  if (file.has(alias) && file.number(alias) != size)
+    file.refuse(alias, fmt::format("be {}, which is {}, or be left out", key, size));
 }
 
 }  // namespace
@@ -37,8 +33,12 @@ ModelConfig read_gpt2(const ConfigFile& file) {
   file.expect_divides("n_head", config.heads, "n_embd", config.width);
   config.vocab = file.whole("vocab_size", kMostVocab);
   config.context = config.positions = file.whole("n_positions", kMostContext);
+  check_alias(file, "num_hidden_layers", "n_layer", config.layers);
+  check_alias(file, "hidden_size", "n_embd", config.width);
+  check_alias(file, "num_attention_heads", "n_head", config.heads);
+  check_alias(file, "max_position_embeddings", "n_positions", config.positions);
   config.tied = file.flag("tie_word_embeddings", true);
-  config.dropout = read_dropout(file);
+  config.dropout = file.number("resid_pdrop", kUsualDropout);
   if (file.whole("n_inner", 4 * kMostWidth, 4 * config.width) != 4 * config.width)
     file.refuse("n_inner", fmt::format("be null or 4 n_embd, {}", 4 * config.width));
   return config;

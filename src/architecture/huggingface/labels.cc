@@ -2,10 +2,13 @@
 // them.
 #include <fmt/format.h>
 
+#include <set>
+#include <string>
 #include <utility>
 
 #include "architecture/heads.h"
 #include "architecture/huggingface/kinds.h"
+#include "base/config_values.h"
 
 namespace twobw::architecture::huggingface {
 namespace {
@@ -34,6 +37,22 @@ void read_labels(const ConfigFile& file, ModelConfig& config) {
     file.refuse("problem_type", fmt::format("be {} where the number of labels is {}", problem, labels));
   config.head = labels == 1 ? ModelHead::Regression : ModelHead::Classification;
   if (labels > 1) config.labels = labels;
+}
+
+std::vector<std::string> label_names(const ConfigFile& file) {
+  const std::optional<ConfigFile> part = file.part("id2label");
+  if (!part) return {};
+  std::vector<std::string> names;
+  bool only_numbered = true;
+  for (std::size_t label = 0; label < part->size(); ++label) {
+    const std::string key = std::to_string(label);
+    if (!part->has(key)) return {};
+    names.push_back(part->word(key, ""));
+    if (parse_number<std::int64_t>(names.back())) return {};
+    only_numbered = only_numbered && names.back() == "LABEL_" + key;
+  }
+  const bool once = std::set<std::string>(names.begin(), names.end()).size() == names.size();
+  return only_numbered || !once ? std::vector<std::string>() : names;
 }
 
 void write_labels(const ModelConfig& config, const std::vector<std::string>& classes, nlohmann::json& json) {

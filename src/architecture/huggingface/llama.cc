@@ -1,6 +1,8 @@
 // Llama, Qwen2 and Qwen3: ...ForCausalLM and ...ForSequenceClassification.
 #include "architecture/llama.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "architecture/huggingface/kinds.h"
@@ -11,11 +13,18 @@ namespace {
 
 constexpr int kQwen3Head = 128;  // where config.json leaves it out
 
-// Attention within a window of tokens.
-void refuse_windows(const ConfigFile& file) {
-  file.expect("use_sliding_window", false);
+// Attention within a window of tokens. Without layer_types the layers from max_window_layers on have it.
+void refuse_windows(const ConfigFile& file, int layers) {
+  constexpr double kUsualLayers = 28;
   for (const std::string& type : file.words("layer_types")) {
     if (type != "full_attention") file.refuse("layer_types", "be full_attention in every layer");
+  }
+  const bool has_window = file.flag("use_sliding_window", false) && !file.is_null("sliding_window");
+  const double full = file.number("max_window_layers", kUsualLayers);
+  if (has_window && !file.has("layer_types") && full < layers) {
+    file.refuse("use_sliding_window",
+                fmt::format("be false where max_window_layers, {}, is less than num_hidden_layers, {}", full,
+                            layers));
   }
 }
 
@@ -49,10 +58,10 @@ ModelConfig read_llama(const ConfigFile& file) {
   file.expect("mlp_bias", false);
   file.expect("attention_dropout", 0.0);
   file.expect("is_causal", true);
-  refuse_windows(file);
   ModelConfig config;
   config.family = "llama";
   config.layers = file.whole("num_hidden_layers", kMostLayers);
+  refuse_windows(file, config.layers);
   config.width = file.whole("hidden_size", kMostWidth);
   config.heads = file.whole("num_attention_heads", kMostHeads);
   config.vocab = file.whole("vocab_size", kMostVocab);

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
+#include <set>
+#include <utility>
 
 #include "architecture/heads.h"
 #include "architecture/huggingface/kinds.h"
@@ -31,6 +34,7 @@ struct ModelKind {
   std::string model_type;
   std::vector<Architecture> architectures;  // the first with a head is the one that is written of it
   ModelConfig (*read)(const ConfigFile& file);
+  std::vector<std::string> dropouts = {};  // keys of its rates; a model here has one, the first
 };
 
 const std::vector<ModelKind>& model_kinds() {
@@ -38,7 +42,8 @@ const std::vector<ModelKind>& model_kinds() {
   static const std::vector<ModelKind> all = {
       {"gpt2",
        {{"GPT2LMHeadModel", Language}, {"GPT2ForSequenceClassification", Sequences}, {"GPT2Model", None}},
-       read_gpt2},
+       read_gpt2,
+       {"resid_pdrop", "embd_pdrop", "attn_pdrop"}},
       {"llama",
        {{"LlamaForCausalLM", Language}, {"LlamaForSequenceClassification", Sequences}, {"LlamaModel", None}},
        read_llama},
@@ -53,7 +58,8 @@ const std::vector<ModelKind>& model_kinds() {
         {"BertForSequenceClassification", Sequences},
         {"BertModel", None},
         {kWithNextSentence, Language}},
-       read_bert},
+       read_bert,
+       {"hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"}},
   };
   return all;
 }
@@ -115,6 +121,16 @@ void set_head(Json& json, const ModelConfig& config, const TokenIds& ids,
   if (padding.is_null()) padding = ids.pad ? Json(*ids.pad) : end_of_text(json, ids, config.vocab);
 }
 
+// What it was trained with, in all places that the kind has.
+void set_dropout(Json& json, const ModelConfig& config) {
+  const std::string type = config.family == "gpt" ? "gpt2" : config.family;
+  const auto kind = std::ranges::find(model_kinds(), type, &ModelKind::model_type);
+  for (const std::string& key : kind->dropouts) {
+    if (key != "classifier_dropout") json[key] = config.dropout;
+  }
+  if (json.contains("classifier_dropout")) json["classifier_dropout"] = nullptr;  // that of the others
+}
+
 // Older versions of transformers know the one, newer ones both.
 void set_dtype(Json& json, const std::string& dtype) {
   json["dtype"] = dtype;
@@ -159,11 +175,27 @@ void check_is_folder(const std::string& folder) {
              shown_name(folder));
 }
 
+// Training needs one rate for all places.
+void check_dropouts(const ConfigFile& file) {
+  const std::vector<std::string>& keys = find_kind(file).dropouts;
+  for (const std::string& key : keys) {
+    if (key == "classifier_dropout" && !file.has(key)) continue;  // that of the others
+    const double first = file.number(keys.front(), kUsualDropout), rate = file.number(key, kUsualDropout);
+    if (rate == first) continue;
+    fail_input("'{}' has {} = {} and {} = {}; model.dropout must be set, to one rate for all places",
+               file.path(), keys.front(), first, key, rate);
+  }
+}
+
+ConfigFile open_folder(const std::string& folder) {
+  check_is_folder(folder);
+  return ConfigFile(folder + "/config.json");
+}
+
 }  // namespace
 
 ImportedModel read_model(const ModelConfig& given) {
-  check_is_folder(given.from);
-  return read_model(ConfigFile(given.from + "/config.json"), given.head);
+  return read_model(open_folder(given.from), given.head);
 }
 
 ImportedModel read_model(const std::string& folder) {
@@ -185,7 +217,11 @@ bool promises_head(const std::string& folder, const ModelConfig& config) {
 }
 
 double initializer_range(const std::string& folder) {
-  return ConfigFile(folder + "/config.json").number("initializer_range", kInitializerRange);
+  constexpr double kMost = 100;  // beyond it sums of products overflow soon
+  const ConfigFile file(folder + "/config.json");
+  const double range = file.number("initializer_range", kInitializerRange);
+  if (range > kMost) file.refuse("initializer_range", fmt::format("be at most {}", kMost));
+  return range;
 }
 
 namespace {
@@ -200,11 +236,38 @@ ModelConfig with_description(const Config& given) {
   return model;
 }
 
+// A head that is kept knows its labels by their places: data.classes are their names, unless given, and never
+// the same names elsewhere.
+void adopt_classes(const ConfigFile& file, Config& config) {
+  const bool kept = stored_head(file, find_kind(file)) == StoredHead::Sequences;
+  if (!kept || config.model.head != ModelHead::Classification) return;
+  const std::vector<std::string> names = label_names(file);
+  std::vector<std::string>& classes = config.data.classes;
+  if (std::cmp_not_equal(names.size(), config.model.labels) || names == classes) return;
+  if (classes.empty()) {
+    classes = names;
+  } else if (std::multiset(classes.begin(), classes.end()) == std::multiset(names.begin(), names.end())) {
+    fail_input(
+        "data.classes is [{}], but the model in '{}' knows these classes in the order [{}]; data.classes "
+        "must have it, or be left out",
+        shown_name(fmt::format("{}", fmt::join(classes, ", "))), file.path(),
+        shown_name(fmt::format("{}", fmt::join(names, ", "))));
+  }
+}
+
 }  // namespace
 
 Config load_run_config(const std::string& path, const std::vector<std::string>& overrides) {
-  return load_config(path, overrides,
-                     [](const Config& given) { return read_model(with_description(given)); });
+  std::optional<ConfigFile> file;
+  Config config = load_config(path, overrides, [&](const Config& given) {
+    const ModelConfig model = with_description(given);
+    file = open_folder(model.from);
+    ImportedModel imported = read_model(*file, model.head);
+    if (!is_set("model.dropout", path, overrides)) check_dropouts(*file);
+    return imported;
+  });
+  if (file) adopt_classes(*file, config);
+  return config;
 }
 
 bool has_model(const ModelConfig& config) {
@@ -240,11 +303,14 @@ Json config_json_from(const std::string& source, const ModelConfig& config, cons
                       const TokenIds& ids, const std::vector<std::string>& classes) {
   Json json = with_dtype(source, dtype);
   set_head(json, config, ids, classes);
+  set_dropout(json, config);
   // It was trained on longer sequences.
   const char* const longest = "max_position_embeddings";
   if (config.family == "llama" && config.rope_scaling != "dynamic" && json.contains(longest) &&
-      json[longest].is_number() && json[longest].get<double>() < config.context)
+      json[longest].is_number() && json[longest].get<double>() < config.context) {
+    keep_original_context(config, json);
     json[longest] = config.context;
+  }
   return json;
 }
 

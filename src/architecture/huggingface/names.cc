@@ -23,7 +23,7 @@ struct NameTable {
   Names language, sequences;               // of the two kinds of heads; with their prefix
   bool transposed = false;                 // matrices of the blocks, as GPT-2's Conv1D has them
   std::vector<std::string_view> spare;     // ends of names that mean nothing
-  std::vector<std::string_view> tied;      // names of what a tied output shares
+  std::vector<TiedNames> tied;             // where the output is tied
   std::vector<std::string_view> of_heads;  // how names of heads begin
 };
 
@@ -42,7 +42,7 @@ const NameTable& gpt_names() {
       .sequences = {{"head", {"score"}}},
       .transposed = true,
       .spare = {".attn.bias", ".attn.masked_bias"},
-      .tied = {"lm_head.weight"},
+      .tied = {{"lm_head.weight", "transformer.wte.weight"}},
       .of_heads = {"lm_head.", "score."}};
   return table;
 }
@@ -63,7 +63,7 @@ const NameTable& llama_names() {
       .language = {{"head", {"lm_head"}}},
       .sequences = {{"head", {"score"}}},
       .spare = {".rotary_emb.inv_freq"},
-      .tied = {"lm_head.weight"},
+      .tied = {{"lm_head.weight", "model.embed_tokens.weight"}},
       .of_heads = {"lm_head.", "score."}};
   return table;
 }
@@ -90,7 +90,8 @@ NameTable make_bert_names(const char* output) {
                    {"head.next_sentence", {"cls.seq_relationship"}}},
       .sequences = {{"head.pooler", {"bert.pooler.dense"}}, {"head", {"classifier"}}},
       .spare = {"embeddings.position_ids", "embeddings.token_type_ids"},
-      .tied = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"},
+      .tied = {{"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
+               {"cls.predictions.decoder.bias", "cls.predictions.bias"}},
       .of_heads = {"cls.", "classifier.", "bert.pooler.", "pooler."}};
 }
 
@@ -199,6 +200,11 @@ std::string former_name(std::string_view name) {
   return {};
 }
 
+std::vector<TiedNames> tied_names(const ModelConfig& config) {
+  const NameTable* const table = names_of(config);
+  return table == nullptr || !config.tied ? std::vector<TiedNames>() : table->tied;
+}
+
 bool is_of_head(const ModelConfig& config, const Parameter& parameter) {
   const NameTable* const table = names_of(config);
   if (table == nullptr) return false;
@@ -217,7 +223,7 @@ bool is_spare(const ModelConfig& config, std::string_view name) {
   const NameTable* const table = names_of(config);
   if (table == nullptr) return false;
   const bool tied = config.tied && !tells_of_sequences(config.head);
-  if (tied && std::ranges::find(table->tied, name) != table->tied.end()) return true;
+  if (tied && std::ranges::find(table->tied, name, &TiedNames::output) != table->tied.end()) return true;
   return std::ranges::any_of(table->spare, [&](std::string_view end) { return name.ends_with(end); });
 }
 

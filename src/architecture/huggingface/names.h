@@ -33,6 +33,12 @@ std::string_view prefix_of(const ModelConfig& config);
 // What older files have in place of a name of theirs: LayerNorm.gamma is LayerNorm.weight. Empty: nothing.
 std::string former_name(std::string_view name);
 
+// Two names of one tensor, where the output is tied.
+struct TiedNames {
+  std::string output, source;  // the source is the one that our parameters have
+};
+std::vector<TiedNames> tied_names(const ModelConfig& config);  // none: it is not tied
+
 // Whether the parameter belongs to the head that config.head asks for, and not to the model below it.
 bool is_of_head(const ModelConfig& config, const Parameter& parameter);
 

@@ -40,6 +40,18 @@ void read_rope(const ConfigFile& file, ModelConfig& config, int most_positions) 
     read_scaling(file, *rope, spelling, config, most_positions);
 }
 
+void keep_original_context(const ModelConfig& config, nlohmann::json& json) {
+  const auto tells = [](const nlohmann::json& object) {
+    return object.contains(kOriginalContext) && !object[kOriginalContext].is_null();
+  };
+  if (config.rope_scaling != "llama3" || tells(json)) return;
+  for (const char* const place : {"rope_scaling", "rope_parameters"}) {
+    if (!json.contains(place) || !json[place].is_object() || json[place].empty()) continue;
+    if (!tells(json[place])) json[place][kOriginalContext] = config.rope_original_context;
+    return;
+  }
+}
+
 void write_rope(const ModelConfig& config, nlohmann::json& json) {
   json["rope_theta"] = config.rope_theta;
   json["rope_scaling"] = nullptr;
