@@ -84,7 +84,7 @@ TEST(RandomClusters, ATieOverASlowLinkThatIsNotShared) {
   const Plan& plan = result.best->plan;
   EXPECT_NEAR(plan.tokens_per_s / simulated_tokens_per_s(problem, plan), 1, 0.02) << in_short(plan);
   const double tie = 4.0 * model.vocab * model.width / 1e9;
-  if (plan.stages.size() > 1) EXPECT_GE(plan.update_seconds, tie);
+  EXPECT_TRUE(plan.stages.size() == 1 || plan.update_seconds >= tie) << in_short(plan);
 }
 
 }  // namespace
