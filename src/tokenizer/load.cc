@@ -35,22 +35,29 @@ JsonDocument open_json(const fs::path& path) {
   return {read_text("tokenizer", path.string()), fmt::format("tokenizer '{}'", path.string())};
 }
 
-// A file may lie beside tokenizer_config.json, which then belongs to it.
+std::optional<JsonDocument> open_beside(const fs::path& path, const char* name) {
+  const fs::path beside = path.parent_path() / name;
+  return is_file(beside) ? std::optional(open_json(beside)) : std::nullopt;
+}
+
+std::optional<JsonPart> root_of(const std::optional<JsonDocument>& document) {
+  return document ? std::optional(document->root()) : std::nullopt;
+}
+
+// The files that may lie beside that of a tokenizer belong to it.
 std::unique_ptr<Tokenizer> load_file(const fs::path& path) {
-  std::optional<JsonDocument> config_file;
-  if (const fs::path beside = path.parent_path() / "tokenizer_config.json"; is_file(beside)) {
-    config_file.emplace(open_json(beside));
-  }
-  const std::optional<JsonPart> config =
-      config_file ? std::optional(config_file->root()) : std::optional<JsonPart>();
+  const auto config = open_beside(path, "tokenizer_config.json");
+  const auto special = open_beside(path, "special_tokens_map.json");
+  const auto added = open_beside(path, "added_tokens.json");
+  const Beside beside(root_of(config), root_of(special), root_of(added));
   const std::string name = path.filename().string();
   if (name == "vocab.json") {
     return read_vocab_and_merges(open_plain("vocabulary", path),
-                                 open_plain("merges", path.parent_path() / "merges.txt"), config);
+                                 open_plain("merges", path.parent_path() / "merges.txt"), beside);
   }
-  if (name.ends_with(".json")) return read_tokenizer_json(open_json(path).root(), config);
-  if (name.ends_with(".txt")) return read_vocab_txt(open_plain("vocabulary", path), config);
-  if (name.ends_with(".model")) return load_sentencepiece(path.string());
+  if (name.ends_with(".json")) return read_tokenizer_json(open_json(path).root(), beside);
+  if (name.ends_with(".txt")) return read_vocab_txt(open_plain("vocabulary", path), beside);
+  if (name.ends_with(".model")) return load_sentencepiece(path.string(), beside);
   fail_input("tokenizer '{}' is no file of a known kind: it must end in .json, .txt or .model",
              path.string());
 }
