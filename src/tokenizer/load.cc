@@ -44,6 +44,21 @@ std::optional<JsonPart> root_of(const std::optional<JsonDocument>& document) {
   return document ? std::optional(document->root()) : std::nullopt;
 }
 
+// Whether it is a sentencepiece model written out, as of Llama 2, which tokenizer.model holds too.
+bool is_sentencepiece(const JsonPart& json) {
+  const std::optional<JsonPart> model = json.find("model");
+  const std::optional<JsonPart> falls_back = model ? model->find("byte_fallback") : std::nullopt;
+  return falls_back && falls_back->flag();
+}
+
+std::unique_ptr<Tokenizer> load_json(const fs::path& path, const Beside& beside) {
+  const JsonDocument json = open_json(path);
+  const fs::path model = path.parent_path() / "tokenizer.model";
+  if (is_sentencepiece(json.root()) && is_file(model))
+    return load_sentencepiece(model.string(), beside, json.root());
+  return read_tokenizer_json(json.root(), beside);
+}
+
 // The files that may lie beside that of a tokenizer belong to it.
 std::unique_ptr<Tokenizer> load_file(const fs::path& path) {
   const auto config = open_beside(path, "tokenizer_config.json");
@@ -55,7 +70,7 @@ std::unique_ptr<Tokenizer> load_file(const fs::path& path) {
     return read_vocab_and_merges(open_plain("vocabulary", path),
                                  open_plain("merges", path.parent_path() / "merges.txt"), beside);
   }
-  if (name.ends_with(".json")) return read_tokenizer_json(open_json(path).root(), beside);
+  if (name.ends_with(".json")) return load_json(path, beside);
   if (name.ends_with(".txt")) return read_vocab_txt(open_plain("vocabulary", path), beside);
   if (name.ends_with(".model")) return load_sentencepiece(path.string(), beside);
   fail_input("tokenizer '{}' is no file of a known kind: it must end in .json, .txt or .model",

@@ -8,6 +8,7 @@
 #include "tokenizer/json_frame.h"
 #include "tokenizer/sentencepiece_library.h"
 #include "tokenizer/sentencepiece_spec.h"
+#include "tokenizer/tokenizer_json.h"
 #include "tokenizer/utf8.h"
 #include "tokenizer/vocabulary.h"
 
@@ -43,6 +44,7 @@ class Sentencepiece : public Tokenizer {
       fail_input("tokenizer '{}' is no sentencepiece model", path);
     }
     Frame frame = json ? read_frame(*json) : Frame();
+    if (json) check_same(*json, path);
     for (Id id = 0; id < library_->size(); ++id) read_piece(id, frame);
     complete_frame(beside, vocabulary_, frame);
     for (const AddedToken& token : frame.added) {
@@ -89,6 +91,16 @@ class Sentencepiece : public Tokenizer {
   std::string describe() const override { return "sentencepiece"; }
 
  private:
+  // A tokenizer.json beside the model must have its pieces.
+  void check_same(const JsonPart& json, const std::string& path) const {
+    const Vocabulary theirs = read_vocabulary(json["model"]["vocab"]);
+    for (Id id = 0; id < library_->size(); ++id) {
+      if (theirs.find(library_->piece(id)) == id) continue;
+      fail_input("{} and '{}' differ in the token {}; they must be of one tokenizer", json.document(), path,
+                 id);
+    }
+  }
+
   void read_piece(Id id, Frame& frame) {
     const std::string& piece = library_->piece(id);
     vocabulary_.add(id, piece);

@@ -158,11 +158,24 @@ void take_defaults(const inference::GenerationFiles& files, GenerateOptions& opt
              fmt::join(files.not_done, ", "));
 }
 
+// Prompts of ids can do without: then one that cannot be read is left alone, and said.
+std::unique_ptr<tokenizer::Tokenizer> open_tokenizer(const inference::ModelSource& source,
+                                                     const GenerateOptions& options) {
+  const bool needed = options.ids.empty() || !options.of.stops.empty();
+  try {
+    return inference::load_tokenizer(source);
+  } catch (const InputError& error) {
+    if (needed) throw;
+    fmt::print(stderr, "twobw: generating without a tokenizer: {}\n", error.what());
+    return nullptr;
+  }
+}
+
 void generate(GenerateOptions& options) {
   check_options(options);
   const std::vector<inference::GivenPrompt> given = given_prompts(options);
   const inference::ModelSource source = inference::find_model(options.path, options.settings);
-  const auto tokenizer = inference::load_tokenizer(source);
+  const auto tokenizer = open_tokenizer(source, options);
   if (!options.of.stops.empty() && tokenizer == nullptr)
     fail_input("--stop needs a tokenizer, and '{}' has none; give data.tokenizer=FOLDER", source.folder);
   take_defaults(inference::read_generation_files(source, tokenizer.get()), options);
