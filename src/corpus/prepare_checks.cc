@@ -29,7 +29,7 @@ std::string fingerprint(const std::string& path) {
   std::uint64_t hash = hash_text("tokenizer");
   for (const std::string& file : files) {
     hash = random_key(hash, hash_text(fs::path(file).filename().string()),
-                      hash_text(read_text("tokenizer", file)));
+                      hash_text(read_model_text("tokenizer", file, kLargestTable)));
   }
   return fmt::format("{:016x}", hash);
 }

@@ -18,9 +18,11 @@ using nlohmann::json;
 
 // An object; empty: there is no such file.
 json read_file(const std::string& path) {
-  if (!std::filesystem::is_regular_file(path)) return json::object();
+  std::error_code error;  // reading says which
+  if (std::filesystem::status(path, error).type() == std::filesystem::file_type::not_found)
+    return json::object();
   constexpr int kDeepest = 64;
-  UntrustedJson file = parse_untrusted(read_text("configuration", path), kDeepest);
+  UntrustedJson file = parse_untrusted(read_model_text("configuration", path, kLargestConfig), kDeepest);
   if (!file.problem.empty()) fail_input("'{}' {}", path, file.problem);
   return file.value.is_object() ? std::move(file.value) : json::object();
 }

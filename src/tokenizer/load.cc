@@ -28,11 +28,12 @@ fs::path file_in(const fs::path& folder) {
 }
 
 PlainFile open_plain(std::string_view what, const fs::path& path) {
-  return {path.string(), read_text(what, path.string())};
+  return {path.string(), read_model_text(what, path.string(), kLargestTable)};
 }
 
 JsonDocument open_json(const fs::path& path) {
-  return {read_text("tokenizer", path.string()), fmt::format("tokenizer '{}'", path.string())};
+  return {read_model_text("tokenizer", path.string(), kLargestTable),
+          fmt::format("tokenizer '{}'", path.string())};
 }
 
 std::optional<JsonDocument> open_beside(const fs::path& path, const char* name) {

@@ -163,8 +163,8 @@ std::unique_ptr<Tokenizer> load_sentencepiece(const std::string& path, const Bes
         "again",
         path);
   }
-  return std::make_unique<Sentencepiece>(std::move(library), read_text("tokenizer", path), path, beside,
-                                         json);
+  return std::make_unique<Sentencepiece>(
+      std::move(library), read_model_text("tokenizer", path, kLargestTable), path, beside, json);
 }
 
 }  // namespace twobw::tokenizer

@@ -105,7 +105,8 @@ Exported export_model(const Export& request) {
   const ExportType& type = find_export_type(request.dtype);
   Exported exported{.from = checkpoint::newest_model(request.from)};
   const std::string& from = exported.from.folder;
-  if (!fs::is_regular_file(from + "/config.json")) {
+  std::error_code unreadable;
+  if (!fs::is_regular_file(from + "/config.json", unreadable)) {
     fail_input("'{}' has no model that transformers knows: '{}/config.json' cannot be read", request.from,
                from);
   }

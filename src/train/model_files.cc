@@ -25,7 +25,7 @@ nlohmann::json config_of(const Config& config, const std::string& former) {
   const std::string& tokenizer = config.data.tokenizer;
   if (!std::filesystem::exists(former))
     return huggingface::config_json(config.model, kType, ids_of(tokenizer), config.data.classes);
-  const std::string source = read_text("model configuration", former);
+  const std::string source = read_model_text("model configuration", former, kLargestConfig);
   return huggingface::config_json_from(source, config.model, kType, ids_of(tokenizer), config.data.classes);
 }
 
@@ -42,15 +42,16 @@ nlohmann::json generation_config(const nlohmann::json& config) {
 checkpoint::ModelFiles model_files(const Config& config, const std::string& source) {
   checkpoint::ModelFiles files;
   for (const auto& [name, path] : tokenizer_files(config.data.tokenizer))
-    files[name] = read_text("tokenizer", path.string());
+    files[name] = read_model_text("tokenizer", path.string(), kLargestTable);
   if (!huggingface::has_model(config.model)) return files;
   const nlohmann::json json = config_of(config, source + "/config.json");
   files["config.json"] = json.dump(2) + "\n";
   if (architecture::head_of(config.model) != ModelHead::CausalLm) return files;
   const std::string generation = source + "/generation_config.json";
-  files["generation_config.json"] = std::filesystem::exists(generation)
-                                        ? read_text("generation configuration", generation)
-                                        : generation_config(json).dump(2) + "\n";
+  files["generation_config.json"] =
+      std::filesystem::exists(generation)
+          ? read_model_text("generation configuration", generation, kLargestConfig)
+          : generation_config(json).dump(2) + "\n";
   return files;
 }
 
