@@ -87,8 +87,15 @@ class GenerateTest(FolderTestCase):
         process = twobw("generate", folder, *options)
         self.assertEqual((process.returncode, process.stderr), (
             0, "twobw: generation_config.json asks for num_beams, forced_eos_token_id, which generate does not do\n"))
+        path.write_text(json.dumps({"max_new_tokens": 5, "num_return_sequences": 2, "token_healing": False}))
+        process = twobw("generate", folder, "--temperature", 0, "--json", "--ids", "3")
+        self.assertIn("asks for num_return_sequences, which", process.stderr)
+        self.assertEqual(json.loads(process.stdout)["ids"], plain[0][:5])
+        self.assertEqual(ids("--temperature", 0), plain)  # --tokens counts more
+        path.write_text(json.dumps({"max_length": 30}))
+        self.assertIn("asks for max_length, which", twobw("generate", folder, *options).stderr)
         for key, value in (("repetition_penalty", -1), ("temperature", "hot"), ("top_p", 1.5), ("top_k", -1),
-                           ("top_k", 2.5)):
+                           ("top_k", 2.5), ("max_new_tokens", 0), ("max_new_tokens", 1e9)):
             path.write_text(json.dumps({**config, key: value}))
             self.assertIn(f"generation_config.json' has {key} {json.dumps(value)}", self.refused(
                 "generate", folder, "--ids", "1"))
