@@ -37,6 +37,24 @@ nlohmann::json generation_config(const nlohmann::json& config) {
   return json;
 }
 
+// AutoTokenizer takes the class of Qwen 2 for its models, which splits digits one by one whatever
+// tokenizer.json says. These two classes take a tokenizer.json of byte-level BPE as it is; for qwen2
+// transformers 5 heeds only the second.
+void name_class(const std::string& tokenizer, const std::string& type, checkpoint::ModelFiles& files) {
+  const bool is_qwen2 = type == "qwen2";
+  if (!is_qwen2 && type != "qwen3") return;
+  if (!files.contains("tokenizer.json") || files.contains("tokenizer_config.json")) return;
+  const auto opened = tokenizer::load_tokenizer(tokenizer);
+  const std::string kind = opened->describe();
+  if (!kind.starts_with("byte-level BPE") || kind.ends_with("Qwen 2 does")) return;
+  nlohmann::json json = {{"tokenizer_class", is_qwen2 ? "LlamaTokenizerFast" : "PreTrainedTokenizerFast"},
+                         {"add_bos_token", false},
+                         {"bos_token", nullptr},
+                         {"unk_token", nullptr}};
+  if (const auto eos = opened->special().eos) json["eos_token"] = opened->token(*eos);
+  files["tokenizer_config.json"] = json.dump(2) + "\n";
+}
+
 }  // namespace
 
 checkpoint::ModelFiles model_files(const Config& config, const std::string& source) {
@@ -46,6 +64,7 @@ checkpoint::ModelFiles model_files(const Config& config, const std::string& sour
   if (!huggingface::has_model(config.model)) return files;
   const nlohmann::json json = config_of(config, source + "/config.json");
   files["config.json"] = json.dump(2) + "\n";
+  name_class(config.data.tokenizer, json.value("model_type", ""), files);
   if (architecture::head_of(config.model) != ModelHead::CausalLm) return files;
   const std::string generation = source + "/generation_config.json";
   files["generation_config.json"] =
