@@ -53,7 +53,8 @@ YAML::Node parse_yaml(const std::string& text, const std::string& name, bool wit
 
 std::string read_text(std::string_view what, const std::string& path) {
   auto refuse_file = [&](const char* why) { fail_input("{} '{}' cannot be read: {}", what, path, why); };
-  if (std::filesystem::is_directory(path)) refuse_file("it is a folder");
+  std::error_code unknown;  // opening says why
+  if (std::filesystem::is_directory(path, unknown)) refuse_file("it is a folder");
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
@@ -61,6 +62,19 @@ std::string read_text(std::string_view what, const std::string& path) {
   if (file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
   if (file.bad()) refuse_file(std::strerror(errno));
   return text.str();
+}
+
+std::string read_model_text(std::string_view what, const std::string& path, std::uintmax_t most) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_directory(status)) {
+    if (!std::filesystem::is_regular_file(status))
+      fail_input("{} '{}' cannot be read: it is no regular file", what, path);
+    const std::uintmax_t size = std::filesystem::file_size(path, error);
+    if (!error && size > most)
+      fail_input("{} '{}' has {} bytes; it must have at most {}", what, path, size, most);
+  }
+  return read_text(what, path);
 }
 
 void write_text(const std::string& path, const std::string& text) {

@@ -3,6 +3,7 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,12 @@ namespace twobw {
 
 // The file's text. `what` begins the sentence of the InputError: "configuration file", "profile".
 std::string read_text(std::string_view what, const std::string& path);
+
+// The same of a file of a model's folder, which may come from elsewhere: a regular file of at most `most`
+// bytes.
+constexpr std::uintmax_t kLargestConfig = 16 << 20;  // config.json and the like
+constexpr std::uintmax_t kLargestTable = 512 << 20;  // tokenizers
+std::string read_model_text(std::string_view what, const std::string& path, std::uintmax_t most);
 
 // Replaces the file. Throws InputError.
 void write_text(const std::string& path, const std::string& text);

@@ -28,7 +28,8 @@ bool is_folder(const std::string& path) {
 bool names_model_type(const std::string& path) {
   constexpr int kDeepest = 64;
   if (!is_file(path)) return false;
-  const auto config = parse_untrusted(read_text("model configuration", path), kDeepest).value;
+  const auto config =
+      parse_untrusted(read_model_text("model configuration", path, kLargestConfig), kDeepest).value;
   return config.is_object() && config.contains("model_type");
 }
 

@@ -1,5 +1,6 @@
 #include "checkpoint/safetensors_index.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/error.h"
@@ -10,10 +11,11 @@ namespace {
 
 constexpr int kDeepestIndex = 8;
 
-// A file of the folder itself.
+// A file of the folder itself, by a name that a message can show.
 bool is_plain_name(const std::string& name) {
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
   return std::filesystem::path(name).filename() == name && name.ends_with(".safetensors") &&
-         name.find('\0') == std::string::npos;
+         std::ranges::none_of(name, is_control);
 }
 
 }  // namespace
@@ -29,8 +31,10 @@ std::map<std::string, std::string> parse_index(std::string_view text, const std:
     if (!file.is_string()) fail_input("'{}' names no file for '{}'", path, shown_name(name));
     files[name] = file.get<std::string>();
     if (!is_plain_name(files[name]))
-      fail_input("'{}' names the file '{}'; it must be a .safetensors file of the same folder", path,
-                 shown_name(files[name]));
+      fail_input(
+          "'{}' names the file '{}'; it must be a .safetensors file of the same folder, without control "
+          "characters",
+          path, shown_name(files[name]));
   }
   return files;
 }

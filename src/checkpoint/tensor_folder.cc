@@ -15,11 +15,7 @@ namespace fs = std::filesystem;
 constexpr std::uintmax_t kLargestIndex = 100'000'000;  // bytes
 
 std::string read_index(const std::string& path) {
-  std::error_code error;
-  const std::uintmax_t size = fs::file_size(path, error);
-  if (!error && size > kLargestIndex)
-    fail_input("'{}' has {} bytes; an index has at most {}", path, size, kLargestIndex);
-  return read_text("index", path);
+  return read_model_text("index", path, kLargestIndex);
 }
 
 [[noreturn]] void refuse_folder(const std::string& folder) {

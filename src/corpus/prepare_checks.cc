@@ -19,7 +19,7 @@ std::string fingerprint(const std::string& path) {
   std::vector<std::string> files;
   if (fs::is_directory(path)) {
     for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt", "vocab.txt", "tokenizer.model",
-                             "tokenizer_config.json"}) {
+                             "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"}) {
       const std::string file = (fs::path(path) / name).string();
       if (fs::exists(file)) files.push_back(file);
     }
@@ -29,7 +29,7 @@ std::string fingerprint(const std::string& path) {
   std::uint64_t hash = hash_text("tokenizer");
   for (const std::string& file : files) {
     hash = random_key(hash, hash_text(fs::path(file).filename().string()),
-                      hash_text(read_text("tokenizer", file)));
+                      hash_text(read_model_text("tokenizer", file, kLargestTable)));
   }
   return fmt::format("{:016x}", hash);
 }

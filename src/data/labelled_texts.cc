@@ -20,13 +20,13 @@ struct Told {
   double value = 0;        // of regression
 };
 
-// Cuts off the end of the longer text so that both fit into `room` tokens. Where both are longer than half of
-// it each keeps half, and the longer what is left over.
-void shorten(std::vector<Id>& shorter, std::vector<Id>& longer, std::size_t room) {
-  if (shorter.size() > longer.size()) return shorten(longer, shorter, room);
+// Cuts the longer text so that both fit into `room` tokens. Where both are longer than half of it each keeps
+// half, and the longer what is left over.
+void shorten(const TextFrame& frame, std::vector<Id>& shorter, std::vector<Id>& longer, std::size_t room) {
+  if (shorter.size() > longer.size()) return shorten(frame, longer, shorter, room);
   if (shorter.size() + longer.size() <= room) return;
-  shorter.resize(std::min(shorter.size(), room / 2));
-  longer.resize(room - shorter.size());
+  frame.cut(shorter, room / 2);
+  frame.cut(longer, room - shorter.size());
 }
 
 class LabelledTexts final : public Examples {
@@ -38,11 +38,11 @@ class LabelledTexts final : public Examples {
         tells_(architecture::head_of(model) == ModelHead::Regression ? Field::Values : Field::Labels) {}
 
   void add(std::vector<Id> text, const Told& told) {
-    text.resize(std::min(text.size(), context_ - frame_.size(1)));
+    frame_.cut(text, context_ - frame_.size(1));
     begin_example(text, told);
   }
   void add(std::vector<Id> text, std::vector<Id> second, const Told& told) {
-    shorten(text, second, context_ - frame_.size(2));
+    shorten(frame_, text, second, context_ - frame_.size(2));
     begin_example(text, told);
     append(second);
     append(frame_.after);

@@ -13,6 +13,8 @@
 
 namespace twobw::inference {
 
+constexpr int kMostTokens = 1 << 20;  // that a prompt may be continued by
+
 struct GenerationOptions {
   Sampling sampling = {};
   int tokens = 300;                     // at most, of each prompt

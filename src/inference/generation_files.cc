@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/text_file.h"
 #include "base/untrusted_json.h"
+#include "inference/generation.h"
 
 namespace twobw::inference {
 namespace {
@@ -18,9 +19,11 @@ using nlohmann::json;
 
 // An object; empty: there is no such file.
 json read_file(const std::string& path) {
-  if (!std::filesystem::is_regular_file(path)) return json::object();
+  std::error_code error;  // reading says which
+  if (std::filesystem::status(path, error).type() == std::filesystem::file_type::not_found)
+    return json::object();
   constexpr int kDeepest = 64;
-  UntrustedJson file = parse_untrusted(read_text("configuration", path), kDeepest);
+  UntrustedJson file = parse_untrusted(read_model_text("configuration", path, kLargestConfig), kDeepest);
   if (!file.problem.empty()) fail_input("'{}' {}", path, file.problem);
   return file.value.is_object() ? std::move(file.value) : json::object();
 }
@@ -51,9 +54,20 @@ std::optional<double> number(const json& file, const std::string& path, const ch
   return value;
 }
 
+std::optional<int> whole_number(const json& file, const std::string& path, const char* key, int least,
+                                int most) {
+  const json* const given = find(file, key);
+  if (given == nullptr) return std::nullopt;
+  const bool fits = given->is_number_unsigned() && *given >= least && *given <= most;
+  if (fits) return given->get<int>();
+  const bool is_open = most == std::numeric_limits<int>::max();
+  fail_input("'{}' has {} {}; it must be a whole number {}", path, key, shown_name(given->dump()),
+             is_open ? fmt::format("of at least {}", least) : fmt::format("from {} to {}", least, most));
+}
+
 // Each with what asks for nothing; besides that, null does.
 std::vector<std::string> not_done_in(const json& file) {
-  static const std::array<std::pair<const char*, json>, 24> kKeys = {{
+  static const std::array<std::pair<const char*, json>, 29> kKeys = {{
       {"num_beams", 1},
       {"num_beam_groups", 1},
       {"penalty_alpha", 0},
@@ -78,12 +92,21 @@ std::vector<std::string> not_done_in(const json& file) {
       {"sequence_bias", nullptr},
       {"watermarking_config", nullptr},
       {"stop_strings", nullptr},
+      {"token_healing", false},
+      {"dola_layers", nullptr},
+      {"force_words_ids", nullptr},
+      {"constraints", nullptr},
+      {"num_return_sequences", 1},
   }};
   std::vector<std::string> keys;
   for (const auto& [key, nothing] : kKeys) {
     const json* const given = find(file, key);
     if (given != nullptr && *given != nothing) keys.emplace_back(key);
   }
+  // Of the prompt and what is generated; in transformers max_new_tokens counts more, and 20 says nothing.
+  const json* const length = find(file, "max_length");
+  if (length != nullptr && *length != 20 && find(file, "max_new_tokens") == nullptr)
+    keys.emplace_back("max_length");
   return keys;
 }
 
@@ -95,17 +118,12 @@ GenerationFiles read_generation_files(const ModelSource& source, const tokenizer
   const json file = read_file(path);
   GenerationFiles files{.ends = ends_in(file), .not_done = not_done_in(file)};
   files.repetition_penalty = number(file, path, "repetition_penalty", 0, kUnlimited, "a number above 0");
+  files.tokens = whole_number(file, path, "max_new_tokens", 1, kMostTokens);
   const json* const samples = find(file, "do_sample");
   if (samples != nullptr && *samples == true) {
     files.temperature = number(file, path, "temperature", 0, kUnlimited, "a number above 0");
     files.top_p = number(file, path, "top_p", 0, 1, "above 0 and at most 1");
-    constexpr int kMost = std::numeric_limits<int>::max();
-    constexpr const char* kMust = "a whole number of at least 0";
-    if (const auto top_k = number(file, path, "top_k", -1, kMost, kMust)) {
-      if (!file["top_k"].is_number_unsigned())
-        fail_input("'{}' has top_k {}; it must be {}", path, file["top_k"].dump(), kMust);
-      files.top_k = static_cast<int>(*top_k);
-    }
+    files.top_k = whole_number(file, path, "top_k", 0, std::numeric_limits<int>::max());
   }
   if (files.ends.empty()) files.ends = ends_in(read_file(source.folder + "/config.json"));
   if (files.ends.empty() && tokenizer != nullptr && tokenizer->special().eos)

@@ -16,6 +16,7 @@ struct GenerationFiles {
   // Of generation_config.json; temperature, top-k and top-p where it asks for samples.
   std::optional<double> temperature = {}, top_p = {}, repetition_penalty = {};
   std::optional<int> top_k = {};
+  std::optional<int> tokens = {};  // max_new_tokens
   // Keys there that ask for what generate() does not do.
   std::vector<std::string> not_done = {};
 };

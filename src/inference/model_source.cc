@@ -48,7 +48,8 @@ ModelSource find_run(const std::string& run, const std::string& folder,
 ModelSource find_folder(const std::string& path, const std::string& folder,
                         const std::vector<std::string>& settings) {
   ModelSource source{.folder = folder};
-  if (!fs::is_regular_file(source.folder + "/config.json")) {
+  std::error_code unreadable;
+  if (!fs::is_regular_file(source.folder + "/config.json", unreadable)) {
     fail_input(
         "'{}' is neither a run, which has a config.yaml, nor a model's folder, which has a config.json",
         path);

@@ -12,6 +12,7 @@ struct Frame {
   std::vector<AddedToken> added;
   std::vector<Id> prefix, suffix;  // around a sequence for the model
   SpecialIds special;
+  bool cuts_front = false;  // a text that is too long loses its beginning
 };
 
 }  // namespace twobw::tokenizer

@@ -1,5 +1,6 @@
 #include "tokenizer/json_frame.h"
 
+#include <functional>
 #include <initializer_list>
 
 namespace twobw::tokenizer {
@@ -39,6 +40,8 @@ Id id_of_pair(const JsonPart& pair) {
   return items[1].id();
 }
 
+using FindToken = std::function<std::optional<Id>(std::string_view)>;
+
 std::optional<Id> first_known(const FindToken& find, std::initializer_list<std::string_view> names) {
   for (const std::string_view name : names) {
     if (const std::optional<Id> id = find(name)) return id;
@@ -46,12 +49,25 @@ std::optional<Id> first_known(const FindToken& find, std::initializer_list<std::
   return std::nullopt;
 }
 
-// The token may be text, or an object with its text as "content".
-std::optional<Id> configured(const FindToken& find, const JsonPart& config, const std::string& key) {
-  const std::optional<JsonPart> named = config.find(key);
-  if (!named) return std::nullopt;
-  if (named->is_text()) return find(named->text());
-  return find((*named)["content"].text());
+SpecialIds find_special(const FindToken& find, const Beside& beside) {
+  SpecialIds special = {
+      .bos = first_known(find, {"<|begin_of_text|>", "<s>", "<|endoftext|>"}),
+      .eos = first_known(find, {"<|end_of_text|>", "</s>", "<|endoftext|>"}),
+      .pad = first_known(find, {"<pad>", "[PAD]"}),
+      .unk = first_known(find, {"<unk>", "[UNK]"}),
+      .cls = first_known(find, {"[CLS]"}),
+      .sep = first_known(find, {"[SEP]"}),
+      .mask = first_known(find, {"[MASK]", "<mask>"}),
+  };
+  const std::pair<const char*, std::optional<Id> SpecialIds::*> kNames[] = {
+      {"bos_token", &SpecialIds::bos},  {"eos_token", &SpecialIds::eos}, {"pad_token", &SpecialIds::pad},
+      {"unk_token", &SpecialIds::unk},  {"cls_token", &SpecialIds::cls}, {"sep_token", &SpecialIds::sep},
+      {"mask_token", &SpecialIds::mask}};
+  for (const auto& [key, member] : kNames) {
+    const std::optional<std::string> name = beside.special(key);
+    if (const std::optional<Id> id = name ? find(*name) : std::nullopt) special.*member = id;
+  }
+  return special;
 }
 
 }  // namespace
@@ -93,25 +109,30 @@ void read_post_processor(const JsonPart& part, Frame& frame) {
   }
 }
 
-SpecialIds find_special(const FindToken& find, const std::optional<JsonPart>& config) {
-  SpecialIds special = {
-      .bos = first_known(find, {"<|begin_of_text|>", "<s>", "<|endoftext|>"}),
-      .eos = first_known(find, {"<|end_of_text|>", "</s>", "<|endoftext|>"}),
-      .pad = first_known(find, {"<pad>", "[PAD]"}),
-      .unk = first_known(find, {"<unk>", "[UNK]"}),
-      .cls = first_known(find, {"[CLS]"}),
-      .sep = first_known(find, {"[SEP]"}),
-      .mask = first_known(find, {"[MASK]", "<mask>"}),
-  };
-  if (!config) return special;
-  const std::pair<const char*, std::optional<Id> SpecialIds::*> kNames[] = {
-      {"bos_token", &SpecialIds::bos},  {"eos_token", &SpecialIds::eos}, {"pad_token", &SpecialIds::pad},
-      {"unk_token", &SpecialIds::unk},  {"cls_token", &SpecialIds::cls}, {"sep_token", &SpecialIds::sep},
-      {"mask_token", &SpecialIds::mask}};
-  for (const auto& [key, member] : kNames) {
-    if (const std::optional<Id> id = configured(find, *config, key)) special.*member = id;
+Frame read_frame(const JsonPart& root) {
+  Frame frame;
+  if (const std::optional<JsonPart> added = root.find("added_tokens"))
+    frame.added = read_added_tokens(*added);
+  if (const std::optional<JsonPart> after = root.find("post_processor")) read_post_processor(*after, frame);
+  if (const std::optional<JsonPart> cut = root.find("truncation")) {
+    const std::optional<JsonPart> side = cut->find("direction");
+    frame.cuts_front = side && side->text() == "Left";
   }
-  return special;
+  return frame;
+}
+
+void complete_frame(const Beside& beside, const Vocabulary& vocabulary, Frame& frame,
+                    const Beside::Defaults& defaults) {
+  beside.complete(frame.added, vocabulary, defaults);
+  frame.cuts_front = beside.cuts_front(frame.cuts_front);
+  frame.special = find_special(
+      [&](std::string_view name) -> std::optional<Id> {
+        for (const AddedToken& token : frame.added) {
+          if (token.content == name) return token.id;
+        }
+        return std::nullopt;
+      },
+      beside);
 }
 
 }  // namespace twobw::tokenizer

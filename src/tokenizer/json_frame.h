@@ -1,12 +1,13 @@
 // The parts of tokenizer.json that every model shares, and the names of special tokens.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string_view>
 
+#include "tokenizer/beside.h"
 #include "tokenizer/frame.h"
 #include "tokenizer/json_part.h"
+#include "tokenizer/vocabulary.h"
 
 namespace twobw::tokenizer {
 
@@ -18,9 +19,11 @@ std::vector<AddedToken> read_added_tokens(const JsonPart& list);
 // Prefix and suffix of `frame`, from "post_processor".
 void read_post_processor(const JsonPart& part, Frame& frame);
 
-using FindToken = std::function<std::optional<Id>(std::string_view)>;
+// What a tokenizer.json says of them.
+Frame read_frame(const JsonPart& root);
 
-// From tokenizer_config.json where there is one ("bos_token"), else the usual names.
-SpecialIds find_special(const FindToken& find, const std::optional<JsonPart>& config);
+// Added tokens and special ids, from what lies beside the tokenizer's file, else the usual names.
+void complete_frame(const Beside& beside, const Vocabulary& vocabulary, Frame& frame,
+                    const Beside::Defaults& defaults = {});
 
 }  // namespace twobw::tokenizer

@@ -27,6 +27,7 @@ class JsonPart {
   const nlohmann::json& list() const;
 
   bool is_text() const { return value_->is_string(); }
+  bool is_list() const { return value_->is_array(); }
   std::string text() const;
   bool flag() const;
   std::int64_t whole() const;  // at least 0

@@ -28,29 +28,52 @@ fs::path file_in(const fs::path& folder) {
 }
 
 PlainFile open_plain(std::string_view what, const fs::path& path) {
-  return {path.string(), read_text(what, path.string())};
+  return {path.string(), read_model_text(what, path.string(), kLargestTable)};
 }
 
 JsonDocument open_json(const fs::path& path) {
-  return {read_text("tokenizer", path.string()), fmt::format("tokenizer '{}'", path.string())};
+  return {read_model_text("tokenizer", path.string(), kLargestTable),
+          fmt::format("tokenizer '{}'", path.string())};
 }
 
-// A file may lie beside tokenizer_config.json, which then belongs to it.
+std::optional<JsonDocument> open_beside(const fs::path& path, const char* name) {
+  const fs::path beside = path.parent_path() / name;
+  return is_file(beside) ? std::optional(open_json(beside)) : std::nullopt;
+}
+
+std::optional<JsonPart> root_of(const std::optional<JsonDocument>& document) {
+  return document ? std::optional(document->root()) : std::nullopt;
+}
+
+// Whether it is a sentencepiece model written out, as of Llama 2, which tokenizer.model holds too.
+bool is_sentencepiece(const JsonPart& json) {
+  const std::optional<JsonPart> model = json.find("model");
+  const std::optional<JsonPart> falls_back = model ? model->find("byte_fallback") : std::nullopt;
+  return falls_back && falls_back->flag();
+}
+
+std::unique_ptr<Tokenizer> load_json(const fs::path& path, const Beside& beside) {
+  const JsonDocument json = open_json(path);
+  const fs::path model = path.parent_path() / "tokenizer.model";
+  if (is_sentencepiece(json.root()) && is_file(model))
+    return load_sentencepiece(model.string(), beside, json.root());
+  return read_tokenizer_json(json.root(), beside);
+}
+
+// The files that may lie beside that of a tokenizer belong to it.
 std::unique_ptr<Tokenizer> load_file(const fs::path& path) {
-  std::optional<JsonDocument> config_file;
-  if (const fs::path beside = path.parent_path() / "tokenizer_config.json"; is_file(beside)) {
-    config_file.emplace(open_json(beside));
-  }
-  const std::optional<JsonPart> config =
-      config_file ? std::optional(config_file->root()) : std::optional<JsonPart>();
+  const auto config = open_beside(path, "tokenizer_config.json");
+  const auto special = open_beside(path, "special_tokens_map.json");
+  const auto added = open_beside(path, "added_tokens.json");
+  const Beside beside(root_of(config), root_of(special), root_of(added));
   const std::string name = path.filename().string();
   if (name == "vocab.json") {
     return read_vocab_and_merges(open_plain("vocabulary", path),
-                                 open_plain("merges", path.parent_path() / "merges.txt"), config);
+                                 open_plain("merges", path.parent_path() / "merges.txt"), beside);
   }
-  if (name.ends_with(".json")) return read_tokenizer_json(open_json(path).root(), config);
-  if (name.ends_with(".txt")) return read_vocab_txt(open_plain("vocabulary", path), config);
-  if (name.ends_with(".model")) return load_sentencepiece(path.string());
+  if (name.ends_with(".json")) return load_json(path, beside);
+  if (name.ends_with(".txt")) return read_vocab_txt(open_plain("vocabulary", path), beside);
+  if (name.ends_with(".model")) return load_sentencepiece(path.string(), beside);
   fail_input("tokenizer '{}' is no file of a known kind: it must end in .json, .txt or .model",
              path.string());
 }

@@ -2,10 +2,9 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 
-#include "tokenizer/json_part.h"
+#include "tokenizer/beside.h"
 #include "tokenizer/tokenizer.h"
 
 namespace twobw::tokenizer {
@@ -15,11 +14,11 @@ struct PlainFile {
   std::string path, text;
 };
 
-// vocab.json and merges.txt. `config`: tokenizer_config.json, where there is one.
+// vocab.json and merges.txt.
 std::unique_ptr<Tokenizer> read_vocab_and_merges(const PlainFile& vocab, const PlainFile& merges,
-                                                 const std::optional<JsonPart>& config);
+                                                 const Beside& beside);
 
-// A token a line; the number of the line is the id. Lower case unless the configuration says otherwise.
-std::unique_ptr<Tokenizer> read_vocab_txt(const PlainFile& vocab, const std::optional<JsonPart>& config);
+// A token a line; the number of the line is the id. Lower case unless tokenizer_config.json says otherwise.
+std::unique_ptr<Tokenizer> read_vocab_txt(const PlainFile& vocab, const Beside& beside);
 
 }  // namespace twobw::tokenizer

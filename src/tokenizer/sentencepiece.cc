@@ -1,10 +1,14 @@
 #include "tokenizer/sentencepiece.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/text_file.h"
 #include "tokenizer/added_tokens.h"
+#include "tokenizer/json_frame.h"
 #include "tokenizer/sentencepiece_library.h"
 #include "tokenizer/sentencepiece_spec.h"
+#include "tokenizer/tokenizer_json.h"
 #include "tokenizer/utf8.h"
 #include "tokenizer/vocabulary.h"
 
@@ -32,27 +36,28 @@ std::string with_spaces(std::string_view piece) {
 class Sentencepiece : public Tokenizer {
  public:
   Sentencepiece(std::unique_ptr<SentencepieceLibrary> library, const std::string& model,
-                const std::string& path)
+                const std::string& path, const Beside& beside, const std::optional<JsonPart>& json)
       : spec_(read_sentencepiece_spec(model)), library_(std::move(library)) {
+    spec_.add_prefix = beside.flag("add_prefix_space").value_or(spec_.add_prefix);
     own_prefix_ = spec_.add_prefix && !spec_.squeeze_spaces;
-    if (!library_->load(own_prefix_ ? without_prefix(model) : model)) {
+    if (!library_->load(own_prefix_ || !spec_.add_prefix ? without_prefix(model) : model)) {
       fail_input("tokenizer '{}' is no sentencepiece model", path);
     }
-    std::vector<AddedToken> added;
-    for (Id id = 0; id < library_->size(); ++id) {
-      const std::string& piece = library_->piece(id);
-      vocabulary_.add(id, piece);
-      const bool control = library_->is_control(id) || library_->is_unknown(id);
-      const bool defined = spec_.user_defined.contains(id);
-      if (control || defined) added.push_back({.id = id, .content = piece, .special = control});
-      texts_.push_back(control || defined ? piece : text_of(id));
+    Frame frame = json ? read_frame(*json) : Frame();
+    if (json) check_same(*json, path);
+    for (Id id = 0; id < library_->size(); ++id) read_piece(id, frame);
+    complete_frame(beside, vocabulary_, frame);
+    for (const AddedToken& token : frame.added) {
+      vocabulary_.add(token.id, token.content);
+      texts_.resize(static_cast<std::size_t>(vocabulary_.size()));
+      texts_[static_cast<std::size_t>(token.id)] = token.content;
     }
-    added_.emplace(added, nullptr);
-    special_ = {.bos = id_or_none(library_->bos()),
-                .eos = id_or_none(library_->eos()),
-                .pad = id_or_none(library_->pad()),
-                .unk = id_or_none(library_->unk())};
-    if (special_.bos) prefix_ = {*special_.bos};
+    added_.emplace(frame.added, nullptr);
+    set_specials(beside, frame);
+    prefix_ = std::move(frame.prefix);
+    suffix_ = std::move(frame.suffix);
+    cuts_front_ = frame.cuts_front;
+    if (!json) set_ends(beside);
   }
 
   void encode(std::string_view text, std::vector<Id>& ids) const override {
@@ -86,6 +91,43 @@ class Sentencepiece : public Tokenizer {
   std::string describe() const override { return "sentencepiece"; }
 
  private:
+  // A tokenizer.json beside the model must have its pieces.
+  void check_same(const JsonPart& json, const std::string& path) const {
+    const Vocabulary theirs = read_vocabulary(json["model"]["vocab"]);
+    for (Id id = 0; id < library_->size(); ++id) {
+      if (theirs.find(library_->piece(id)) == id) continue;
+      fail_input("{} and '{}' differ in the token {}; they must be of one tokenizer", json.document(), path,
+                 id);
+    }
+  }
+
+  void read_piece(Id id, Frame& frame) {
+    const std::string& piece = library_->piece(id);
+    vocabulary_.add(id, piece);
+    const bool control = library_->is_control(id) || library_->is_unknown(id);
+    const bool defined = spec_.user_defined.contains(id);
+    texts_.push_back(control || defined ? piece : text_of(id));
+    const auto is_there = [&](const AddedToken& token) { return token.content == piece; };
+    if ((control || defined) && std::ranges::none_of(frame.added, is_there))
+      frame.added.push_back({.id = id, .content = piece, .special = control});
+  }
+
+  // The model's own, where the files beside it name no others.
+  void set_specials(const Beside& beside, const Frame& frame) {
+    const auto chosen = [&](const char* key, std::optional<Id> named, int own) {
+      return beside.special(key) ? named : id_or_none(own);
+    };
+    special_ = {.bos = chosen("bos_token", frame.special.bos, library_->bos()),
+                .eos = chosen("eos_token", frame.special.eos, library_->eos()),
+                .pad = chosen("pad_token", frame.special.pad, library_->pad()),
+                .unk = chosen("unk_token", frame.special.unk, library_->unk())};
+  }
+
+  void set_ends(const Beside& beside) {
+    if (special_.bos && beside.flag("add_bos_token").value_or(true)) prefix_ = {*special_.bos};
+    if (special_.eos && beside.flag("add_eos_token").value_or(false)) suffix_ = {*special_.eos};
+  }
+
   std::string text_of(Id id) const {
     const std::string& piece = library_->piece(id);
     if (!library_->is_byte(id)) return with_spaces(piece);
@@ -112,7 +154,8 @@ class Sentencepiece : public Tokenizer {
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> load_sentencepiece(const std::string& path) {
+std::unique_ptr<Tokenizer> load_sentencepiece(const std::string& path, const Beside& beside,
+                                              const std::optional<JsonPart>& json) {
   auto library = make_sentencepiece_library();
   if (!library) {
     fail_input(
@@ -120,7 +163,8 @@ std::unique_ptr<Tokenizer> load_sentencepiece(const std::string& path) {
         "again",
         path);
   }
-  return std::make_unique<Sentencepiece>(std::move(library), read_text("tokenizer", path), path);
+  return std::make_unique<Sentencepiece>(
+      std::move(library), read_model_text("tokenizer", path, kLargestTable), path, beside, json);
 }
 
 }  // namespace twobw::tokenizer

@@ -6,12 +6,17 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "tokenizer/beside.h"
 #include "tokenizer/tokenizer.h"
 
 namespace twobw::tokenizer {
 
-std::unique_ptr<Tokenizer> load_sentencepiece(const std::string& path);
+// `json`: a tokenizer.json of the same model, where one lies beside it. Its added tokens and what it puts
+// around a sequence count then.
+std::unique_ptr<Tokenizer> load_sentencepiece(const std::string& path, const Beside& beside,
+                                              const std::optional<JsonPart>& json = {});
 
 }  // namespace twobw::tokenizer

@@ -54,9 +54,13 @@ class Tokenizer {
 
   const SpecialIds& special() const { return special_; }
 
+  // Whether a text that is too long loses its beginning, and not its end.
+  bool cuts_front() const { return cuts_front_; }
+
  protected:
   SpecialIds special_;
   std::vector<Id> prefix_, suffix_;  // of encode_sequence
+  bool cuts_front_ = false;
 };
 
 }  // namespace twobw::tokenizer

@@ -1,6 +1,7 @@
 #include "tokenizer/tokenizer_json.h"
 
 #include "tokenizer/byte_level.h"
+#include "tokenizer/class_settings.h"
 #include "tokenizer/json_frame.h"
 #include "tokenizer/merges.h"
 #include "tokenizer/splitter.h"
@@ -82,7 +83,7 @@ ByteLevelModel read_bpe(const JsonPart& part) {
   return model;
 }
 
-std::unique_ptr<Tokenizer> read_byte_level_bpe(const JsonPart& root, Frame frame) {
+std::unique_ptr<Tokenizer> read_byte_level_bpe(const JsonPart& root, const Beside& beside, Frame frame) {
   ByteLevelModel model = read_bpe(root["model"]);
   if (const std::optional<JsonPart> normalizer = root.find("normalizer"))
     read_normal_form(*normalizer, model);
@@ -98,6 +99,11 @@ std::unique_ptr<Tokenizer> read_byte_level_bpe(const JsonPart& root, Frame frame
       decoder && decoder->type() != "ByteLevel") {
     (*decoder)["type"].refuse("be ByteLevel for BPE");
   }
+  if (!beside.keeps_json()) {
+    check_class(beside, model);
+    set_prefix_space(beside, model);
+  }
+  complete_frame(beside, model.vocabulary, frame);
   return std::make_unique<ByteLevelBpe>(std::move(model), std::move(frame));
 }
 
@@ -112,7 +118,7 @@ BertNormalizer read_bert_normalizer(const JsonPart& part) {
           .lower_case = lower_case};
 }
 
-std::unique_ptr<Tokenizer> read_word_piece(const JsonPart& root, Frame frame) {
+std::unique_ptr<Tokenizer> read_word_piece(const JsonPart& root, const Beside& beside, Frame frame) {
   constexpr std::string_view kKeys[] = {"type", "unk_token", "continuing_subword_prefix",
                                         "max_input_chars_per_word", "vocab"};
   const JsonPart part = root["model"];
@@ -134,6 +140,10 @@ std::unique_ptr<Tokenizer> read_word_piece(const JsonPart& root, Frame frame) {
     if (decoder->type() != "WordPiece") (*decoder)["type"].refuse("be WordPiece, as the model is");
     model.clean_up = flag_or(*decoder, "cleanup", true);
   }
+  const bool own = sets_bert_text(beside);
+  if (own) model.normalizer = bert_normalizer(beside);
+  complete_frame(beside, model.vocabulary, frame, own ? bert_tokens() : Beside::Defaults());
+  if (sets_bert_frame(beside)) frame_bert(frame);
   return std::make_unique<WordPiece>(std::move(model), std::move(frame));
 }
 
@@ -151,27 +161,16 @@ Vocabulary read_vocabulary(const JsonPart& object) {
   return vocabulary;
 }
 
-std::unique_ptr<Tokenizer> read_tokenizer_json(const JsonPart& root, const std::optional<JsonPart>& config) {
+std::unique_ptr<Tokenizer> read_tokenizer_json(const JsonPart& root, const Beside& beside) {
   // Truncation and padding are about batches: what a text's ids are does not depend on them.
   constexpr std::string_view kKeys[] = {"version",        "truncation", "padding",
                                         "added_tokens",   "normalizer", "pre_tokenizer",
                                         "post_processor", "decoder",    "model"};
   root.allow(kKeys);
-  Frame frame;
-  if (const std::optional<JsonPart> added = root.find("added_tokens"))
-    frame.added = read_added_tokens(*added);
-  if (const std::optional<JsonPart> after = root.find("post_processor")) read_post_processor(*after, frame);
-  frame.special = find_special(
-      [&](std::string_view name) -> std::optional<Id> {
-        for (const AddedToken& token : frame.added) {
-          if (token.content == name) return token.id;
-        }
-        return std::nullopt;
-      },
-      config);
+  Frame frame = read_frame(root);
   const std::string type = model_type(root["model"]);
-  if (type == "BPE") return read_byte_level_bpe(root, std::move(frame));
-  if (type == "WordPiece") return read_word_piece(root, std::move(frame));
+  if (type == "BPE") return read_byte_level_bpe(root, beside, std::move(frame));
+  if (type == "WordPiece") return read_word_piece(root, beside, std::move(frame));
   root["model"]["type"].refuse("be BPE or WordPiece");
 }
 

@@ -3,16 +3,15 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
+#include "tokenizer/beside.h"
 #include "tokenizer/json_part.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/vocabulary.h"
 
 namespace twobw::tokenizer {
 
-// `config`: tokenizer_config.json, where there is one.
-std::unique_ptr<Tokenizer> read_tokenizer_json(const JsonPart& root, const std::optional<JsonPart>& config);
+std::unique_ptr<Tokenizer> read_tokenizer_json(const JsonPart& root, const Beside& beside);
 
 // {"token": id, ...}
 Vocabulary read_vocabulary(const JsonPart& object);

@@ -30,6 +30,7 @@ class VocabularyTokenizer : public Tokenizer {
     special_ = frame.special;
     prefix_ = std::move(frame.prefix);
     suffix_ = std::move(frame.suffix);
+    cuts_front_ = frame.cuts_front;
   }
   virtual const Vocabulary& vocabulary() const = 0;
 

@@ -1,5 +1,7 @@
 #include "train/huggingface.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -8,6 +10,7 @@
 #include "architecture/huggingface/names.h"
 #include "base/error.h"
 #include "base/text_file.h"
+#include "base/untrusted_json.h"
 #include "checkpoint/model_folder.h"
 #include "checkpoint/tensor_folder.h"
 
@@ -70,15 +73,41 @@ std::vector<NamedTensor> tensors_of(const TensorFolder& folder, at::ScalarType t
   return tensors;
 }
 
-// All that are neither weights nor their index.
-checkpoint::ModelFiles files_beside(const std::string& folder) {
-  checkpoint::ModelFiles files;
+constexpr const char* kTemplates = "additional_chat_templates";
+
+// Of another format than is written, and so of other numbers: pytorch_model.bin and its index.
+bool are_other_weights(const std::string& name) {
+  constexpr std::array<const char*, 10> kEnds = {".bin", ".h5", ".msgpack", ".onnx", ".onnx_data",
+                                                 ".ot",  ".pt", ".pth",     ".ckpt", ".gguf"};
+  const std::string of = name.ends_with(".index.json") ? name.substr(0, name.size() - 11) : name;
+  return std::ranges::any_of(kEnds, [&](const char* end) { return of.ends_with(end); });
+}
+
+struct FilesBeside {
+  std::vector<std::string> names, left_out;  // neither has config.json, the weights or their index
+};
+
+FilesBeside files_beside(const std::string& folder) {
+  FilesBeside files;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (entry.is_regular_file() && name.find(".safetensors") == std::string::npos)
-      files[name] = read_text("model's file", entry.path().string());
+    if (name == "config.json" || name.find(".safetensors") != std::string::npos) continue;
+    std::error_code unreadable;
+    const bool is_file = entry.is_regular_file(unreadable);
+    const bool is_kept = is_file ? !are_other_weights(name) : name == kTemplates;
+    (is_kept ? files.names : files.left_out).push_back(name);
   }
+  std::ranges::sort(files.names);
+  std::ranges::sort(files.left_out);
   return files;
+}
+
+void copy_beside(const std::string& from, const std::string& to, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    std::error_code error;
+    fs::copy(from + "/" + name, to + "/" + name, fs::copy_options::recursive, error);
+    if (error) fail_input("'{}/{}' cannot be copied: {}", from, shown_name(name), error.message());
+  }
 }
 
 void make_empty_folder(const std::string& folder) {
@@ -105,17 +134,22 @@ Exported export_model(const Export& request) {
   const ExportType& type = find_export_type(request.dtype);
   Exported exported{.from = checkpoint::newest_model(request.from)};
   const std::string& from = exported.from.folder;
-  if (!fs::is_regular_file(from + "/config.json")) {
+  std::error_code unreadable;
+  if (!fs::is_regular_file(from + "/config.json", unreadable)) {
     fail_input("'{}' has no model that transformers knows: '{}/config.json' cannot be read", request.from,
                from);
   }
   const TensorFolder source(from);
   const std::vector<NamedTensor> tensors = tensors_of(source, type.type, exported.left_out);
-  checkpoint::ModelFiles files = files_beside(from);
-  std::string& config = files["config.json"];
-  config = architecture::huggingface::with_dtype(config, type.theirs).dump(2) + "\n";
+  const FilesBeside files = files_beside(from);
+  const std::string config = read_model_text("model configuration", from + "/config.json", kLargestConfig);
   make_empty_folder(request.folder);
-  checkpoint::write_model(request.folder, tensors, files, type.type, request.shard_bytes);
+  checkpoint::write_model(
+      request.folder, tensors,
+      {{"config.json", architecture::huggingface::with_dtype(config, type.theirs).dump(2) + "\n"}}, type.type,
+      request.shard_bytes);
+  copy_beside(from, request.folder, files.names);
+  exported.files_left_out = files.left_out;
   return exported;
 }
 

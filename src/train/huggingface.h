@@ -22,7 +22,8 @@ struct Export {
 
 struct Exported {
   checkpoint::ModelPlace from;
-  std::vector<std::string> left_out;  // buffers that are no weights, of types that are not written
+  std::vector<std::string> left_out;        // buffers that are no weights, of types that are not written
+  std::vector<std::string> files_left_out;  // weights in other formats, and folders
 };
 
 // Writes the weights (checkpoint/sharded.h), and what lies beside them. Throws InputError.

@@ -25,7 +25,7 @@ nlohmann::json config_of(const Config& config, const std::string& former) {
   const std::string& tokenizer = config.data.tokenizer;
   if (!std::filesystem::exists(former))
     return huggingface::config_json(config.model, kType, ids_of(tokenizer), config.data.classes);
-  const std::string source = read_text("model configuration", former);
+  const std::string source = read_model_text("model configuration", former, kLargestConfig);
   return huggingface::config_json_from(source, config.model, kType, ids_of(tokenizer), config.data.classes);
 }
 
@@ -37,20 +37,40 @@ nlohmann::json generation_config(const nlohmann::json& config) {
   return json;
 }
 
+// AutoTokenizer takes the class of Qwen 2 for its models, which splits digits one by one whatever
+// tokenizer.json says. These two classes take a tokenizer.json of byte-level BPE as it is; for qwen2
+// transformers 5 heeds only the second.
+void name_class(const std::string& tokenizer, const std::string& type, checkpoint::ModelFiles& files) {
+  const bool is_qwen2 = type == "qwen2";
+  if (!is_qwen2 && type != "qwen3") return;
+  if (!files.contains("tokenizer.json") || files.contains("tokenizer_config.json")) return;
+  const auto opened = tokenizer::load_tokenizer(tokenizer);
+  const std::string kind = opened->describe();
+  if (!kind.starts_with("byte-level BPE") || kind.ends_with("Qwen 2 does")) return;
+  nlohmann::json json = {{"tokenizer_class", is_qwen2 ? "LlamaTokenizerFast" : "PreTrainedTokenizerFast"},
+                         {"add_bos_token", false},
+                         {"bos_token", nullptr},
+                         {"unk_token", nullptr}};
+  if (const auto eos = opened->special().eos) json["eos_token"] = opened->token(*eos);
+  files["tokenizer_config.json"] = json.dump(2) + "\n";
+}
+
 }  // namespace
 
 checkpoint::ModelFiles model_files(const Config& config, const std::string& source) {
   checkpoint::ModelFiles files;
   for (const auto& [name, path] : tokenizer_files(config.data.tokenizer))
-    files[name] = read_text("tokenizer", path.string());
+    files[name] = read_model_text("tokenizer", path.string(), kLargestTable);
   if (!huggingface::has_model(config.model)) return files;
   const nlohmann::json json = config_of(config, source + "/config.json");
   files["config.json"] = json.dump(2) + "\n";
+  name_class(config.data.tokenizer, json.value("model_type", ""), files);
   if (architecture::head_of(config.model) != ModelHead::CausalLm) return files;
   const std::string generation = source + "/generation_config.json";
-  files["generation_config.json"] = std::filesystem::exists(generation)
-                                        ? read_text("generation configuration", generation)
-                                        : generation_config(json).dump(2) + "\n";
+  files["generation_config.json"] =
+      std::filesystem::exists(generation)
+          ? read_model_text("generation configuration", generation, kLargestConfig)
+          : generation_config(json).dump(2) + "\n";
   return files;
 }
 

@@ -74,9 +74,11 @@ TextEmbedder::TextEmbedder(const std::string& path, const EmbedOptions& options)
 }
 
 std::vector<Id> TextEmbedder::encode(const std::string& text) const {
+  std::vector<Id> words;
+  tokenizer_->encode(text, words);
+  frame_.cut(words, static_cast<std::size_t>(options_.context) - frame_.size(1));
   std::vector<Id> ids = frame_.before;
-  tokenizer_->encode(text, ids);
-  ids.resize(std::min(ids.size(), static_cast<std::size_t>(options_.context) - frame_.after.size()));
+  ids.insert(ids.end(), words.begin(), words.end());
   ids.insert(ids.end(), frame_.after.begin(), frame_.after.end());
   if (ids.empty()) ids.push_back(frame_.pad);  // of a tokenizer that puts nothing around an empty text
   return ids;

@@ -35,6 +35,7 @@ std::map<std::string, std::filesystem::path> tokenizer_files(const std::string& 
   std::vector<std::string> names = kBeside;
   if (is_folder) names.insert(names.end(), kVocabularies.begin(), kVocabularies.end());
   if (given.filename() == "vocab.json") names.emplace_back("merges.txt");
+  if (given.filename() == "tokenizer.json") names.emplace_back("tokenizer.model");
   for (const std::string& name : names) {
     if (fs::is_regular_file(folder / name)) files[name] = folder / name;
   }

@@ -40,7 +40,7 @@ class ConfigPart {
 
 void read_tokenizer(std::string_view input) {
   const tokenizer::JsonDocument document(std::string(input), "tokenizer 'tokenizer.json'");
-  use_tokenizer(*tokenizer::read_tokenizer_json(document.root(), std::nullopt), input);
+  use_tokenizer(*tokenizer::read_tokenizer_json(document.root(), {}), input);
 }
 
 void read_vocab_merges(std::string_view input) {

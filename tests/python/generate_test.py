@@ -87,11 +87,46 @@ class GenerateTest(FolderTestCase):
         process = twobw("generate", folder, *options)
         self.assertEqual((process.returncode, process.stderr), (
             0, "twobw: generation_config.json asks for num_beams, forced_eos_token_id, which generate does not do\n"))
+        path.write_text(json.dumps({"max_new_tokens": 5, "num_return_sequences": 2, "token_healing": False}))
+        process = twobw("generate", folder, "--temperature", 0, "--json", "--ids", "3")
+        self.assertIn("asks for num_return_sequences, which", process.stderr)
+        self.assertEqual(json.loads(process.stdout)["ids"], plain[0][:5])
+        self.assertEqual(ids("--temperature", 0), plain)  # --tokens counts more
+        path.write_text(json.dumps({"max_length": 30}))
+        self.assertIn("asks for max_length, which", twobw("generate", folder, *options).stderr)
         for key, value in (("repetition_penalty", -1), ("temperature", "hot"), ("top_p", 1.5), ("top_k", -1),
-                           ("top_k", 2.5)):
+                           ("top_k", 2.5), ("max_new_tokens", 0), ("max_new_tokens", 1e9)):
             path.write_text(json.dumps({**config, key: value}))
             self.assertIn(f"generation_config.json' has {key} {json.dumps(value)}", self.refused(
                 "generate", folder, "--ids", "1"))
+
+    def test_files_of_other_kinds(self):
+        """Links to themselves, pipes and files of any size are refused in one sentence; none is waited for."""
+        [model] = [model for name, model in models(None) if name == "gpt2"]
+        folder = self.save(model)
+        for name in ("config.json", "generation_config.json", "tokenizer.json"):
+            path = folder / name
+            former = path.read_bytes() if path.exists() else None
+            for kind in ("loop", "pipe", "large"):
+                path.unlink(missing_ok=True)
+                if kind == "loop":
+                    path.symlink_to(name)
+                elif kind == "pipe":
+                    os.mkfifo(path)
+                else:
+                    with open(path, "wb") as file:
+                        file.truncate(7 << 30)
+                if name == "tokenizer.json" and kind != "large":  # then it is none
+                    continue
+                with self.subTest(name=name, kind=kind):
+                    self.refused("generate", folder, "--prompt", "a")
+            path.unlink()
+            if former is not None:
+                path.write_bytes(former)
+        (folder / "tokenizer.json").write_text('{"model": {"byte_fallback": true}}')  # not needed for ids
+        process = twobw("generate", folder, "--ids", "1,5", "--tokens", 1)
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertIn("generating without a tokenizer", process.stderr)
 
     def test_a_prompt_does_not_depend_on_the_others(self):
         """Nor on how many are computed at once, nor on the stages; but on its number, the seed and the options."""

@@ -115,6 +115,37 @@ class HuggingFaceTest(FolderTestCase):
         process = twobw("tokenizer", "encode", self.folder / "tokens", input=text)
         self.assertEqual(process.stdout.split(), [str(each) for each in ids])
 
+    def test_the_tokenizer_of_a_qwen_splits_as_it_did(self):
+        """AutoTokenizer takes Qwen 2's class for such a model, which splits numbers otherwise, if not told."""
+        self.call("tokenizer", "train", "--vocab", 300, "--out", self.folder / "tokens", ROOT / "README.md")
+        text = "in 125 days"
+        ids = twobw("tokenizer", "encode", self.folder / "tokens", input=text).stdout.split()
+        for name in ("qkv_bias", "qk_norm"):
+            run = self.train({"model.vocab": 300, "model.family": "llama", f"model.{name}": "true",
+                              "data.tokenizer": self.folder / "tokens"}, name).folder
+            self.call("export", run, self.folder / f"{name} out")
+            theirs = AutoTokenizer.from_pretrained(self.folder / f"{name} out")
+            self.assertEqual([str(id) for id in theirs(text)["input_ids"]], ids)
+            self.assertEqual(theirs.eos_token, "<|endoftext|>")
+            again = twobw("tokenizer", "encode", self.folder / f"{name} out", input=text)
+            self.assertEqual(again.stdout.split(), ids)
+
+    def test_files_beside_a_model_that_is_exported(self):
+        source = self.save(GPT2LMHeadModel(GPT2Config(**GPT2)))
+        for name in ("pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "README.md"):
+            (source / name).write_text(name)
+        for name in ("onnx", "additional_chat_templates"):
+            (source / name).mkdir()
+            (source / name / "a.jinja").write_text(name)
+        said = self.call("export", source, self.folder / "out")
+        self.assertIn("left out, as weights in other formats or folders: onnx, pytorch_model.bin, "
+                      "pytorch_model.bin.index.json, tf_model.h5\n", said)
+        self.assertEqual({path.name for path in (self.folder / "out").iterdir()},
+                         {"config.json", "generation_config.json", "model.safetensors", "README.md",
+                          "additional_chat_templates"})
+        self.assertEqual((self.folder / "out/additional_chat_templates/a.jinja").read_text(),
+                         "additional_chat_templates")
+
     def test_the_newest_model_of_a_run_is_exported(self):
         """That of its end, or of a later checkpoint of a run that went on and was killed."""
         run = self.train({"checkpoint.every_updates": 2, "train.updates": 4}).folder

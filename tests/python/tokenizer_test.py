@@ -162,6 +162,42 @@ class TokenizerTest(TestCase):
         for text in ("Hello [MASK] wörld!", torture.mixture(5, 2000)):
             self.assertEqual(self.ids(self.folder, text, "--special")[0], reference(text)["input_ids"])
 
+    def test_files_beside_a_tokenizer(self):
+        """What tokenizer_config.json and others say counts as in transformers, with tokenizer.json or without."""
+        from transformers import AutoTokenizer
+
+        files = {"gpt2": byte_level(pre_tokenizers.ByteLevel(add_prefix_space=False), vocab=600), "bert": word_piece()}
+        size = files["gpt2"].get_vocab_size()
+        gpt2 = ({"add_prefix_space": True}, {"add_bos_token": True, "add_eos_token": True, "eos_token": "<e>"},
+                {"additional_special_tokens": ["word"]}, {"extra_special_tokens": ["<e>"], "pad_token": "[PAD]"},
+                {"image_token": "<e>"}, {"tokenizer_class": "PreTrainedTokenizerFast", "add_prefix_space": True})
+        bert = ({"do_lower_case": False}, {"strip_accents": False}, {"tokenize_chinese_chars": False},
+                {"cls_token": "[MASK]"}, {"sep_token": "<e>"}, {"do_lower_case": False, "strip_accents": True})
+        beside = ({"added_tokens.json": {"<e>": size}}, {"special_tokens_map.json": {"eos_token": "<e>"}},
+                  {"special_tokens_map.json": {"additional_special_tokens": ["<e>"]},
+                   "added_tokens.json": {"<e>": size, "word": size + 1}})
+        cases = [("gpt2", True, {"tokenizer_config.json": config}) for config in gpt2]
+        cases += [("gpt2", False, {"tokenizer_config.json": config}) for config in gpt2[:-1]]
+        cases += [("gpt2", False, names) for names in beside]
+        cases += [("bert", whole, {"tokenizer_config.json": config}) for config in bert for whole in (True, False)]
+        for kind, whole, names in cases:
+            with self.subTest(kind=kind, whole=whole, names=names):
+                folder = self.folder / f"{kind}{len(list(self.folder.iterdir()))}"
+                folder.mkdir()
+                (folder / "config.json").write_text(json.dumps({"model_type": kind}))
+                if whole:
+                    files[kind].save(str(folder / "tokenizer.json"))
+                elif kind == "gpt2":
+                    files[kind].model.save(str(folder))
+                else:
+                    order = sorted(files[kind].get_vocab().items(), key=lambda entry: entry[1])
+                    (folder / "vocab.txt").write_text("".join(f"{token}\n" for token, _ in order))
+                for name, content in names.items():
+                    (folder / name).write_text(json.dumps(content))
+                reference = AutoTokenizer.from_pretrained(folder)
+                for text in ("a word É<e> 中文[PAD]", " The<|endoftext|>the"):
+                    self.assertEqual(self.ids(folder, text, "--special")[0], reference(text)["input_ids"], text)
+
     # Sentencepiece
 
     @unittest.skipUnless(importlib.util.find_spec("sentencepiece"), "the sentencepiece package is not installed")

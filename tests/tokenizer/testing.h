@@ -33,7 +33,7 @@ inline std::vector<std::string> tokens_of(const Tokenizer& tokenizer, std::strin
 
 inline std::unique_ptr<Tokenizer> from_json(const std::string& text) {
   const JsonDocument document(text, "tokenizer 'test'");
-  return read_tokenizer_json(document.root(), std::nullopt);
+  return read_tokenizer_json(document.root(), {});
 }
 
 constexpr const char* kProse =

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 
 #include "base/error.h"
 #include "base/text_file.h"
@@ -14,14 +13,9 @@ namespace twobw::architecture::huggingface {
 namespace {
 
 constexpr int kDeepestConfig = 32;
-constexpr std::uintmax_t kLargestConfig = 16 << 20;  // bytes
 
 std::string read_config(const std::string& path) {
-  std::error_code error;
-  const std::uintmax_t size = std::filesystem::file_size(path, error);
-  if (!error && size > kLargestConfig)
-    fail_input("'{}' has {} bytes; a model's configuration has at most {}", path, size, kLargestConfig);
-  return read_text("model configuration", path);
+  return read_model_text("model configuration", path, kLargestConfig);
 }
 
 nlohmann::json parse_config(std::string_view text, const std::string& path) {

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "base/untrusted_json.h"
 #include "cli/commands.h"
 #include "device/cpu.h"
 #include "train/huggingface.h"
@@ -36,6 +37,10 @@ void add_export(CLI::App& command, int& exit_code) {
                request->dtype);
     if (!exported.left_out.empty())
       fmt::print("left out, since transformers makes them itself: {}\n", fmt::join(exported.left_out, ", "));
+    if (!exported.files_left_out.empty()) {
+      fmt::print("left out, as weights in other formats or folders: {}\n",
+                 shown_name(fmt::format("{}", fmt::join(exported.files_left_out, ", "))));
+    }
     exit_code = 0;
   });
 }

@@ -25,17 +25,18 @@ struct GenerateOptions {
   std::vector<std::string> settings, prompts, ids;
   inference::GenerationOptions of;
   std::optional<double> temperature, top_p, repetition_penalty;
-  std::optional<int> top_k;
+  std::optional<int> top_k, tokens;
   bool json = false, ignores_ends = false;
 };
 
 void check_options(const GenerateOptions& options) {
-  constexpr int kMostTokens = 1 << 20;
   const auto check = [](bool holds, const char* option, const auto& value, const std::string& must) {
     if (!holds) fail_input("{} is {}; it must be {}", option, value, must);
   };
-  check(options.of.tokens >= 1 && options.of.tokens <= kMostTokens, "--tokens (or --length)",
-        options.of.tokens, fmt::format("from 1 to {}", kMostTokens));
+  constexpr int kMostTokens = inference::kMostTokens;
+  if (const auto& given = options.tokens)
+    check(*given >= 1 && *given <= kMostTokens, "--tokens (or --length)", *given,
+          fmt::format("from 1 to {}", kMostTokens));
   constexpr double kMost = std::numeric_limits<double>::max();
   if (const auto& given = options.temperature)
     check(*given >= 0 && *given <= kMost, "--temperature", *given, "at least 0, and finite");
@@ -148,6 +149,7 @@ class Printer {
 void take_defaults(const inference::GenerationFiles& files, GenerateOptions& options) {
   inference::Sampling& sampling = options.of.sampling;
   if (!options.ignores_ends) options.of.ends = files.ends;
+  options.of.tokens = options.tokens.value_or(files.tokens.value_or(options.of.tokens));
   sampling.temperature = options.temperature.value_or(files.temperature.value_or(sampling.temperature));
   sampling.top_k = options.top_k.value_or(files.top_k.value_or(sampling.top_k));
   sampling.top_p = options.top_p.value_or(files.top_p.value_or(sampling.top_p));
@@ -158,11 +160,24 @@ void take_defaults(const inference::GenerationFiles& files, GenerateOptions& opt
              fmt::join(files.not_done, ", "));
 }
 
+// Prompts of ids can do without: then one that cannot be read is left alone, and said.
+std::unique_ptr<tokenizer::Tokenizer> open_tokenizer(const inference::ModelSource& source,
+                                                     const GenerateOptions& options) {
+  const bool needed = options.ids.empty() || !options.of.stops.empty();
+  try {
+    return inference::load_tokenizer(source);
+  } catch (const InputError& error) {
+    if (needed) throw;
+    fmt::print(stderr, "twobw: generating without a tokenizer: {}\n", error.what());
+    return nullptr;
+  }
+}
+
 void generate(GenerateOptions& options) {
   check_options(options);
   const std::vector<inference::GivenPrompt> given = given_prompts(options);
   const inference::ModelSource source = inference::find_model(options.path, options.settings);
-  const auto tokenizer = inference::load_tokenizer(source);
+  const auto tokenizer = open_tokenizer(source, options);
   if (!options.of.stops.empty() && tokenizer == nullptr)
     fail_input("--stop needs a tokenizer, and '{}' has none; give data.tokenizer=FOLDER", source.folder);
   take_defaults(inference::read_generation_files(source, tokenizer.get()), options);
@@ -188,8 +203,9 @@ void add_generate(CLI::App& command, int& exit_code) {
       ->allow_extra_args(false);
   command.add_option("--prompts", options->file,
                      "A file of prompts, one a line, or of .jsonl the field prompt (or ids) of every line");
-  command.add_option("--tokens,--length", options->of.tokens, "Tokens to generate at most, of each prompt")
-      ->capture_default_str();
+  command.add_option("--tokens,--length", options->tokens,
+                     "Tokens to generate at most, of each prompt; default: max_new_tokens of "
+                     "generation_config.json, else 300");
   command.add_option("--temperature", options->temperature,
                      "0: always the likeliest; default: what generation_config.json samples with, else 0.8");
   command.add_option("--top-k", options->top_k,
