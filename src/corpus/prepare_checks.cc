@@ -17,13 +17,14 @@ namespace fs = std::filesystem;
 // Of the tokenizer's files, by what they hold: the same name may stand for another tokenizer tomorrow.
 std::string fingerprint(const std::string& path) {
   std::vector<std::string> files;
-  if (fs::is_directory(path)) {
+  std::error_code unreadable;
+  if (fs::is_directory(path, unreadable)) {
     for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt", "vocab.txt", "tokenizer.model",
                              "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"}) {
       const std::string file = (fs::path(path) / name).string();
-      if (fs::exists(file)) files.push_back(file);
+      if (fs::exists(file, unreadable)) files.push_back(file);
     }
-  } else if (fs::exists(path)) {
+  } else if (fs::exists(path, unreadable)) {
     files.push_back(path);
   }
   std::uint64_t hash = hash_text("tokenizer");

@@ -16,6 +16,12 @@ namespace huggingface = architecture::huggingface;
 
 constexpr const char* kType = "float32";
 
+// What is there and cannot be looked at is refused where it is read.
+bool is_there(const std::string& path) {
+  std::error_code unreadable;
+  return std::filesystem::status(path, unreadable).type() != std::filesystem::file_type::not_found;
+}
+
 huggingface::TokenIds ids_of(const std::string& path) {
   const tokenizer::SpecialIds ids = tokenizer::load_tokenizer(path)->special();
   return {.bos = ids.bos, .eos = ids.eos, .pad = ids.pad};
@@ -23,7 +29,7 @@ huggingface::TokenIds ids_of(const std::string& path) {
 
 nlohmann::json config_of(const Config& config, const std::string& former) {
   const std::string& tokenizer = config.data.tokenizer;
-  if (!std::filesystem::exists(former))
+  if (!is_there(former))
     return huggingface::config_json(config.model, kType, ids_of(tokenizer), config.data.classes);
   const std::string source = read_model_text("model configuration", former, kLargestConfig);
   return huggingface::config_json_from(source, config.model, kType, ids_of(tokenizer), config.data.classes);
@@ -68,9 +74,8 @@ checkpoint::ModelFiles model_files(const Config& config, const std::string& sour
   if (architecture::head_of(config.model) != ModelHead::CausalLm) return files;
   const std::string generation = source + "/generation_config.json";
   files["generation_config.json"] =
-      std::filesystem::exists(generation)
-          ? read_model_text("generation configuration", generation, kLargestConfig)
-          : generation_config(json).dump(2) + "\n";
+      is_there(generation) ? read_model_text("generation configuration", generation, kLargestConfig)
+                           : generation_config(json).dump(2) + "\n";
   return files;
 }
 

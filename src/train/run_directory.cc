@@ -89,7 +89,10 @@ void RunDirectory::keep_source(const std::string& model) const {
   fs::create_directories(path("from"), error);
   for (const char* const name : {"config.json", "generation_config.json"}) {
     const fs::path file = fs::path(model) / name;
-    if (!error && fs::exists(file))
+    std::error_code unreadable;
+    const bool is_there = fs::status(file, unreadable).type() != fs::file_type::not_found;
+    if (is_there && unreadable) fail_input("'{}' cannot be read: {}", file.string(), unreadable.message());
+    if (!error && is_there)
       fs::copy_file(file, fs::path(path("from")) / name, fs::copy_options::overwrite_existing, error);
   }
   if (error) fail_input("run_dir is '{}', which cannot be written", directory_);

@@ -28,8 +28,9 @@ std::map<std::string, std::filesystem::path> tokenizer_files(const std::string& 
   std::map<std::string, fs::path> files;
   if (tokenizer == "bytes") return files;
   const fs::path given = tokenizer;
-  const bool is_folder = fs::is_directory(given);
-  if (!is_folder && !fs::is_regular_file(given))
+  std::error_code unreadable;
+  const bool is_folder = fs::is_directory(given, unreadable);
+  if (!is_folder && !fs::is_regular_file(given, unreadable))
     fail_input("data.tokenizer is '{}', which is not there any more; it belongs to the model", tokenizer);
   const fs::path folder = is_folder ? given : given.parent_path();
   std::vector<std::string> names = kBeside;
@@ -37,7 +38,7 @@ std::map<std::string, std::filesystem::path> tokenizer_files(const std::string& 
   if (given.filename() == "vocab.json") names.emplace_back("merges.txt");
   if (given.filename() == "tokenizer.json") names.emplace_back("tokenizer.model");
   for (const std::string& name : names) {
-    if (fs::is_regular_file(folder / name)) files[name] = folder / name;
+    if (fs::is_regular_file(folder / name, unreadable)) files[name] = folder / name;
   }
   if (!is_folder) files[usual_name(given)] = given;
   return files;

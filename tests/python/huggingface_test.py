@@ -130,6 +130,15 @@ class HuggingFaceTest(FolderTestCase):
             again = twobw("tokenizer", "encode", self.folder / f"{name} out", input=text)
             self.assertEqual(again.stdout.split(), ids)
 
+    def test_links_to_themselves(self):
+        source = self.save(GPT2LMHeadModel(GPT2Config(**GPT2)))
+        self.call("tokenizer", "train", "--vocab", 300, "--out", source, ROOT / "README.md")
+        (source / "chat_template.jinja").symlink_to("chat_template.jinja")
+        (source / "generation_config.json").unlink()
+        (source / "generation_config.json").symlink_to("generation_config.json")
+        training = words({**TRAINING, "model.from": source, "run_dir": self.folder / "run"})
+        self.assertIn("generation_config.json' cannot be read: Too many levels", self.refused("train", *training))
+
     def test_files_beside_a_model_that_is_exported(self):
         source = self.save(GPT2LMHeadModel(GPT2Config(**GPT2)))
         for name in ("pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "README.md"):
