@@ -202,9 +202,13 @@ TEST_F(Folder, IndexesAreNotTrusted) {
   EXPECT_EQ(refused("[]"), index + "has no weight_map; it must say which file holds which tensor");
   EXPECT_EQ(refused(R"({"weight_map":{"a":5}})"), index + "names no file for 'a'");
   EXPECT_EQ(refused(R"({"weight_map":{"a":"../x.safetensors"}})"),
-            index + "names the file '../x.safetensors'; it must be a .safetensors file of the same folder");
+            index +
+                "names the file '../x.safetensors'; it must be a .safetensors file of the same folder, "
+                "without control characters");
   EXPECT_EQ(refused(R"({"weight_map":{"a":"x\n.safetensors"}})"),
-            index + "names the file 'x .safetensors'; it must be a .safetensors file of the same folder");
+            index +
+                "names the file 'x .safetensors'; it must be a .safetensors file of the same folder, without "
+                "control characters");
   EXPECT_EQ(refused(R"({"weight_map":{"a":"z.safetensors"}})"),
             "'" + path("z.safetensors") + "' cannot be read: No such file or directory");
   EXPECT_EQ(refused(R"({"weight_map":{"c":"x.safetensors"}})"),
