@@ -66,11 +66,11 @@ TEST_F(KeptPlan, IsNoneForOtherDevicesOrAnotherPipeline) {
     change(hosts);
     EXPECT_FALSE(with_kept_plan(asked_, planned_for(asked_, hosts)).has_value());
   }
-  for (const auto& change : std::vector<std::function<void(Config&)>>{
-           [](Config& config) { config.pipeline.microbatches = 16; },
-           [](Config& config) { config.model.layers = 3; },
-           [](Config& config) { config.train.precision = "bf16"; },
-           [](Config& config) { config.devices = {"cpu:1"}; }}) {
+  for (const auto& change :
+       std::vector<std::function<void(Config&)>>{[](Config& config) { config.pipeline.microbatches = 16; },
+                                                 [](Config& config) { config.model.layers = 3; },
+                                                 [](Config& config) { config.train.precision = "bf16"; },
+                                                 [](Config& config) { config.devices = {"cpu:1"}; }}) {
     Config config = asked_;
     change(config);
     EXPECT_FALSE(with_kept_plan(config, planned_for(config, kHosts)).has_value());
