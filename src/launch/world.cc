@@ -14,8 +14,7 @@ namespace {
 constexpr int kMostProcesses = 1 << 20;
 constexpr const char* kByHand =
     "several processes that no launcher starts need RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, "
-    "MASTER_ADDR "
-    "and MASTER_PORT";
+    "MASTER_ADDR and MASTER_PORT";
 
 bool is_this_host(const std::string& address) {
   return address == "localhost" || address == "::1" || address.starts_with("127.");
