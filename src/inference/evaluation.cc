@@ -167,9 +167,6 @@ class Tally {
   double loss_ = 0;
 };
 
-// Microbatches that a stage may be ahead of the next.
-constexpr std::int64_t kAhead = 2;
-
 void evaluate_stage(const Stage& stage, const models::Model& model, const Portions& portions, Tally& tally) {
   using transport::Tag;
   const BatchFields taken = architecture::taken_by(model.layers, stage.first_layer, stage.last_layer);
@@ -185,17 +182,16 @@ void evaluate_stage(const Stage& stage, const models::Model& model, const Portio
       pass.batch[Field::LossScale] = at::ones({1}, at::kDouble);
     }
     if (on_gpu) pass.batch = pass.batch.to(stage.compute.device());
+    if (stage.from_after && tag.index >= transport::kEvaluatedAhead)
+      stage.from_after->receive({.kind = Tag::Kind::Taken, .index = tag.index - transport::kEvaluatedAhead});
     models::Tensors x = stage.before ? stage.before->receive(tag) : models::Tensors();
+    if (stage.to_before) stage.to_before->send({.kind = Tag::Kind::Taken, .index = tag.index}, {});
     x = models::run_layers(model, stage.first_layer, stage.last_layer, stage.parameters, std::move(x), pass);
     await(x);
-    if (stage.to_before) stage.to_before->send(tag, {});
-    if (stage.is_last()) {
+    if (stage.is_last())
       tally.add(batch, x.front());
-      continue;
-    }
-    if (tag.index >= kAhead)
-      stage.from_after->receive({.kind = Tag::Kind::Evaluation, .index = tag.index - kAhead});
-    stage.after->send(tag, std::move(x));
+    else
+      stage.after->send(tag, std::move(x));
   }
 }
 

@@ -226,19 +226,29 @@ void Worker::evaluate(std::int64_t update) {
   stage_->end_evaluation();
 }
 
+void Worker::await_taken() {
+  timed_wait([&] { return setup_.ports.gradients_in->receive({Tag::Kind::Taken, untaken_.front()}); });
+  untaken_.pop_front();
+}
+
 void Worker::run_validation(std::int64_t update) {
   const bool first = setup_.stage == 0, last = is_last_stage();
   const int count = config_.train.eval_microbatches;
   double sum = 0;
   for (int index = 0; index < count; ++index) {
     const Tag tag{Tag::Kind::Evaluation, update * count + index};
-    const Tensors inputs =
-        first ? Tensors() : timed_wait([&] { return setup_.ports.activations_in->receive(tag); });
-    Tensors outputs = stage_->evaluate(index, inputs);
+    if (std::ssize(untaken_) == transport::kEvaluatedAhead) await_taken();
+    Tensors inputs;
+    if (!first) {
+      inputs = timed_wait([&] { return setup_.ports.activations_in->receive(tag); });
+      setup_.ports.gradients_out->send({Tag::Kind::Taken, tag.index}, {});
+    }
+    Tensors outputs = stage_->evaluate(index, std::move(inputs));
     if (last) {
       sum += outputs.front().item<double>();
     } else {
       setup_.ports.activations_out->send(tag, std::move(outputs));
+      untaken_.push_back(tag.index);
     }
   }
   if (last) observer_.on_evaluation({.update = update, .loss = sum});

@@ -103,6 +103,7 @@ class Worker {
   double learning_rate(std::int64_t update) const;
   void evaluate(std::int64_t update);
   void run_validation(std::int64_t update);
+  void await_taken();
   void save(std::int64_t update);
   void restore();
   std::vector<transport::Norms> collect_norms(std::int64_t batch);
@@ -153,8 +154,9 @@ class Worker {
   };
   std::vector<Span> waits_;
   std::deque<Step> steps_;
-  std::int64_t predicted_ = 0;       // the last batch
-  std::int64_t summed_partly_ = -2;  // likewise, that replicas sum up for the next
+  std::deque<std::int64_t> untaken_;  // validation microbatches sent, of which no word has been awaited
+  std::int64_t predicted_ = 0;        // the last batch
+  std::int64_t summed_partly_ = -2;   // likewise, that replicas sum up for the next
   double last_update_ = 0;
   double data_waited_ = 0;  // until the last step
   std::vector<Timed> timed_;

@@ -74,12 +74,23 @@ class Executor {
       case Op::Predict:
         return replicas_ == 1 ? 0 : partly_reduced(r, instruction.batch - 1);
       case Op::Evaluate:
+        if (!all_after_come_to(r, instruction)) return never;
         return is_first(r) ? 0 : end_of(r - 1, Op::Evaluate, instruction);
       case Op::BeginBatch:
         return r == 0 ? 0 : end_of(0, Op::BeginBatch, instruction);
       default:
         return 0;
     }
+  }
+
+  bool all_after_come_to(std::size_t r, const Instruction& evaluate) const {
+    for (; !is_last(r); ++r) {
+      const auto& list = lists_[r + 1];
+      const std::size_t next = result_.times[r + 1].size();
+      if (next == list.size() || list[next].op != Op::Evaluate || list[next].batch != evaluate.batch)
+        return false;
+    }
+    return true;
   }
 
   bool is_first(std::size_t r) const { return r % stages_ == 0; }

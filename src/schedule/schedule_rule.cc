@@ -78,7 +78,13 @@ bool Stream::may_forward() const {
          backwards_ >= needed_updates * spec_.shape.microbatches;
 }
 
+// Before a batch under flush the first stage evaluates, steps and then decides on the batch; so the others,
+// which step later, evaluate before they hear of it.
 void Stream::emit_begin(std::int64_t batch) {
+  if (batch > spec_.first_batch && is_synchronous(spec_, batch)) {
+    while (steps_ < batch - 1) emit_step(steps_);
+    evaluate_up_to(batch - 1);
+  }
   ready_.push_back({.op = Op::BeginBatch, .batch = batch});
   ++begun_;
   const bool due = spec_.save_every > 0 && batch % spec_.save_every == 0;

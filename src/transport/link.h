@@ -14,13 +14,18 @@
 namespace twobw::transport {
 
 struct Tag {
-  enum class Kind : std::uint8_t { Activation, Gradient, Evaluation, TiedGradient } kind;
+  // Taken: no tensors, the word that a stage has taken what was sent for an evaluation.
+  enum class Kind : std::uint8_t { Activation, Gradient, Evaluation, TiedGradient, Taken } kind;
   std::int64_t index = 0;  // microbatch, or update
 
   friend auto operator<=>(const Tag&, const Tag&) = default;
 };
 
 std::string describe(const Tag& tag);
+
+// Microbatches of an evaluation that a stage may send before the next has taken them. Training has a window
+// of its own, the microbatches in flight; forwards alone would run ahead and fill the memory.
+inline constexpr int kEvaluatedAhead = 2;
 
 using Tensors = std::vector<at::Tensor>;
 

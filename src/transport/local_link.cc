@@ -15,6 +15,8 @@ std::string describe(const Tag& tag) {
       return fmt::format("activation of validation microbatch {}", tag.index);
     case Tag::Kind::TiedGradient:
       return fmt::format("tied gradient of update {}", tag.index);
+    case Tag::Kind::Taken:
+      return fmt::format("word that validation microbatch {} was taken", tag.index);
   }
   return "?";
 }

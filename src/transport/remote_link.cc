@@ -104,7 +104,7 @@ class SendingEnd final : public Link {
     end_.gpu->await(message.ready);
     const at::Tensor first = to_tensor(header);
     const auto transfer = post(kHeaders, first);
-    end_.gpu->send(std::move(message.tensors));
+    if (!message.tensors.empty()) end_.gpu->send(std::move(message.tensors));
     transfer->wait();
   }
 
@@ -134,7 +134,7 @@ class ReceivingEnd final : public Link {
   }
   Tensors receive(const Tag& tag) override {
     Message message = mailbox_.take(tag);
-    if (end_.gpu) return end_.gpu->take(std::move(message));
+    if (end_.gpu && !message.tensors.empty()) return end_.gpu->take(std::move(message));
     for (at::Tensor& tensor : message.tensors)
       tensor = device::adopt(tensor, is_gradient(tag) ? Term::Working : Term::Inputs);
     return std::move(message.tensors);
@@ -182,6 +182,10 @@ class ReceivingEnd final : public Link {
       const MessageHeader header = to_header(finish_next(headers).front());
       if (header.ends) break;
       headers.push_back(post(kHeaders, {header_shape()}));
+      if (header.shapes.empty()) {
+        mailbox_.put(header.tag, {});
+        continue;
+      }
       if (end_.gpu) {
         mailbox_.put(header.tag, end_.gpu->receive(header.shapes));
         continue;

@@ -15,6 +15,7 @@
 #include "runtime/pipeline.h"
 #include "runtime/stage.h"
 #include "schedule/schedule_rule.h"
+#include "transport/link.h"
 
 namespace twobw::runtime {
 namespace {
@@ -225,7 +226,8 @@ class PipelineMemory : public testing::Test {
                                           .recompute = recompute ? all_stages(stages) : std::vector<int>(),
                                           .second_gradient = config.pipeline.second_gradient,
                                           .predict = config.pipeline.predict},
-                                .updates = config.train.updates},
+                                .updates = config.train.updates,
+                                .evaluate_every = config.train.eval_every},
                        .devices = device::deal_devices(stages)},
                       observer);
     pipeline.run();
@@ -295,6 +297,21 @@ TEST_F(PipelineMemory, OfReceivedInputsBelongsToTheReceiver) {
                                                            taken_bytes(model, split[0], model.size())));
     }
   }
+}
+
+// However many microbatches an evaluation has, the first stage is few of them ahead.
+TEST_F(PipelineMemory, OfAnEvaluationDoesNotGrowWithItsMicrobatches) {
+  Config config = small_config();
+  config.pipeline.stages = 2;
+  config.pipeline.schedule = ScheduleKind::Flush;
+  config.train.updates = 2;  // peaks are told with the updates
+  config.train.eval_every = 1;
+  const std::vector<int> split = {1, 16};  // so that it could be far ahead
+  const auto of = [&](int microbatches) {
+    config.train.eval_microbatches = microbatches;
+    return peaks(config, split, false)[0].total();
+  };
+  EXPECT_LE(of(100), of(1) + transport::kEvaluatedAhead * kStream);
 }
 
 }  // namespace

@@ -325,6 +325,13 @@ TEST(BrokenLists, AnEvaluationOvertakenOnALinkBySomeMicrobatch) {
   EXPECT_TRUE(broken.keeps(Property::Progress));  // only an ordered transport would lock up
 }
 
+// A stage sends no more of an evaluation than the next takes, which here waits for a gradient of its own.
+TEST(BrokenLists, AnEvaluationThatALaterStageDoesNotComeTo) {
+  Broken broken(two_bw);
+  broken.move_after(1, Op::Evaluate, 1, Op::RecvActivation, 13);
+  EXPECT_TRUE(broken.breaks(Property::Progress));
+}
+
 TEST(BrokenLists, ReceivedInAnotherOrderThanSent) {
   Broken broken(flush);
   broken.move_before(2, Op::RecvActivation, 1, Op::RecvActivation, 0);

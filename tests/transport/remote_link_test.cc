@@ -96,7 +96,8 @@ TEST(MessageHeader, TellsWhatWasSent) {
   EXPECT_EQ(to_tensor(sent).sizes().vec(), header_shape().sizes);
 }
 
-// Widths of microbatches may differ; between them come evaluations, of other shapes.
+// Widths of microbatches may differ; between them come evaluations, of other shapes, and words without
+// tensors.
 TEST(RemoteLink, TakesShapesAsTheyCome) {
   Hub hub(Seconds(60));
   JoinedEnds link(hub, wires_in_memory(2));
@@ -104,11 +105,15 @@ TEST(RemoteLink, TakesShapesAsTheyCome) {
   for (int k = 0; k < 30; ++k) {
     link.send({Tag::Kind::Activation, k}, of(k));
     if (k % 4 == 0) link.send({Tag::Kind::Evaluation, k}, {at::full({k + 1}, 0.5f), at::full({1}, 2.0f)});
+    if (k % 5 == 0) link.send({Tag::Kind::Taken, k}, {});
   }
   for (int k = 29; k >= 0; --k) {
     EXPECT_TRUE(same_bits(link.receive({Tag::Kind::Activation, k}), of(k))) << k;
     if (k % 4 == 0) {
       EXPECT_EQ(link.receive({Tag::Kind::Evaluation, k}).front().numel(), k + 1);
+    }
+    if (k % 5 == 0) {
+      EXPECT_TRUE(link.receive({Tag::Kind::Taken, k}).empty());
     }
   }
 }

@@ -252,7 +252,8 @@ Tensors GpuStage::backward(std::int64_t microbatch, int index, std::int64_t gene
 // stages can be used again.
 Tensors GpuStage::evaluate(std::int64_t index, const Tensors& inputs) {
   at::NoGradGuard no_grad;
-  const models::Pass pass = passes_.validation(index).to(versions_.flat(versions_.newest()).device());
+  models::Pass pass = passes_.validation(index).to(versions_.flat(versions_.newest()).device());
+  pass.room = &room_;
   const Tensor weights = weights_to_evaluate();
   Tensors outputs = run_layers(weights::parameter_views(layout_, weights), inputs, pass);
   check_cuda(cudaStreamSynchronize(stream_), "evaluation");
