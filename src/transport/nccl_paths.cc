@@ -47,15 +47,18 @@ ncclUniqueId agree_on_id(Wire& wire, int tag, const std::vector<int>& ranks) {
   return id;
 }
 
-// The run has failed: where a GPU does not come back, nothing is left but to leave it.
+// All at once: where one gives memory back, CUDA waits for all that is queued on the GPU, also for a transfer
+// of another whose peer is gone. Where a GPU does not come back, nothing is left but to leave it.
 void end_in_time(const std::vector<std::shared_ptr<NcclChannel>>& channels) {
   constexpr std::chrono::seconds kWithin(30);
-  const auto ended = std::async(std::launch::async, [&] {
-    for (const auto& channel : channels) channel->end();
-  });
-  if (ended.wait_for(kWithin) == std::future_status::ready) return;
-  fmt::print(stderr, "twobw: NCCL did not end its transfers within {} s of the run's failure\n",
-             kWithin.count());
+  const auto deadline = std::chrono::steady_clock::now() + kWithin;
+  std::vector<std::future<void>> ends;
+  for (const auto& channel : channels)
+    ends.push_back(std::async(std::launch::async, [&] { channel->end(); }));
+  const bool in_time = std::ranges::all_of(
+      ends, [&](const auto& end) { return end.wait_until(deadline) == std::future_status::ready; });
+  if (in_time) return;
+  fmt::print(stderr, "twobw: NCCL did not end within {} s of the run's end\n", kWithin.count());
   leave(1);
 }
 
@@ -74,7 +77,7 @@ NcclPaths::~NcclPaths() {
   }
   changed_.notify_one();
   watcher_.join();
-  for (const auto& channel : channels_) channel->end();
+  end_in_time(channels_);
 }
 
 void NcclPaths::abort() {

@@ -66,6 +66,7 @@ ModelConfig bert_without_padding() {
 ModelConfig classifying_llama() {
   ModelConfig config = llama();
   config.head = ModelHead::Classification;
+  config.rope_scaling = "linear";
   return config;
 }
 
