@@ -41,6 +41,8 @@ std::vector<ProcessLink> measure_links(transport::Processes& processes, const st
                                        const std::vector<GpuSlice>& gpus = {});
 // The others; by the clock.
 void measure_links(transport::Processes& processes);
+// Rank 0, where there is nothing to measure but the others are to go on.
+void measure_no_links(transport::Processes& processes);
 // Rank 0; by the clock.
 std::vector<ProcessLink> measure_links(transport::Processes& processes, const std::vector<std::string>& hosts,
                                        const LinkBudget& budget, const std::vector<GpuSlice>& gpus = {});

@@ -17,7 +17,6 @@
 #include "base/text_file.h"
 #include "launch/world.h"
 #include "measure/forecast.h"
-#include "measure/process_links.h"
 #include "measure/split.h"
 #include "runtime/process_devices.h"
 #include "runtime/setup.h"
@@ -34,6 +33,7 @@
 #include "train/loop.h"
 #include "train/metrics_file.h"
 #include "train/model_files.h"
+#include "train/planning.h"
 #include "train/restore.h"
 #include "train/resume.h"
 #include "train/run_directory.h"
@@ -131,35 +131,14 @@ Outcome lead(const Config& given, const RunOptions& options) {
   const std::optional<ResumePoint> newest = find_resume_point(asked);
   telemetry::Progress progress(isatty(STDOUT_FILENO) != 0 &&
                                launch::terminal_is_users(launch::process_environment()));
-  std::optional<measure::Forecast> forecast;
-  std::vector<std::string> said;     // before there is a log
-  nlohmann::ordered_json plans_for;  // null: nothing is planned
-  std::optional<Config> kept;
-  if (asked.plan == "auto") {
-    const auto say = [&](const std::string& line) {
-      progress.say(line);
-      said.push_back(line);
-    };
-    plans_for = planned_for(asked, processes ? hosts : std::vector{runtime::host_devices()});
-    if (newest) kept = with_kept_plan(asked, plans_for);
-    measure::LinkBudget budget = measure::kShortLinkBudget;
-    budget.timeout = asked.pipeline.timeout;
-    measure::DevicesOfProcesses shared;
-    if (kept) {
-      say("the plan of the run is kept: it was made for the same configuration and devices");
-      if (processes) measure::measure_links(*processes, {}, budget);  // none
-    } else {
-      if (processes) {
-        shared = {.names = runtime::devices_to_plan_for(asked, hosts), .hosts = measure::hosts_of(hosts)};
-        shared.links = measure::measure_links(*processes, shared.hosts, budget, measure::first_gpus(shared));
-      }
-      forecast = measure::plan_run(computed_with(asked, newest ? newest->folder : ""), say, shared);
-    }
-  }
-  Config planned = forecast ? forecast->config : kept.value_or(asked);
-  planned.model.from = asked.model.from;
-  planned.data.tokenizer = asked.data.tokenizer;
-  Start start = prepare_start(planned, asked, newest, hosts, processes);
+  std::vector<std::string> said;  // before there is a log
+  const auto say = [&](const std::string& line) {
+    progress.say(line);
+    said.push_back(line);
+  };
+  const Planning planning = plan_if_asked(asked, newest, hosts, processes, say);
+  const std::optional<measure::Forecast>& forecast = planning.forecast;
+  Start start = prepare_start(planning.config, asked, newest, hosts, processes);
   const Config& config = start.config;
   const std::optional<ResumePoint>& resume = start.resume;
   const std::shared_ptr<const runtime::Restored>& restored = start.restored;
@@ -174,7 +153,7 @@ Outcome lead(const Config& given, const RunOptions& options) {
   measure::choose_split(setup);
   const Config resolved = resolved_config(start);
   directory.write_config(resolved);
-  if (!plans_for.is_null()) write_planned_for(config.run_dir, plans_for);
+  if (!planning.planned_for.is_null()) write_planned_for(config.run_dir, planning.planned_for);
 
   Interrupts interrupts;
   Outcome outcome;
