@@ -81,7 +81,9 @@ def cycle(options, chance, folder):
                                   capture_output=True, text=True)
         if verified.returncode != 0:
             raise AssertionError(f"a checkpoint is not good\n{verified.stdout}{verified.stderr}")
-    return {"size": size, "signal": which.name, "victim": victim, "seconds": ended, "made": made, "saved": saved}
+    when = "at the start" if at_the_start else "at work"
+    return {"size": size, "signal": which.name, "when": when, "victim": victim, "seconds": ended, "made": made,
+            "saved": saved}
 
 
 def finish(options, folder, size, updates):
@@ -97,8 +99,8 @@ def soak(options, folder):
     chance, figures, begin = random.Random(options.seed), [], time.monotonic()
     for number in range(options.cycles):
         figures.append(cycle(options, chance, folder / "killed"))
-        print("cycle {:3}: {size} processes, {signal} to process {victim} after update {made}, saved {saved}; the others "
-              "ended in {seconds:.1f} s".format(number + 1, **figures[-1]), flush=True)
+        print("cycle {:3}: {size} processes, {signal} to process {victim} {when}, after update {made}, saved {saved}; the "
+              "others ended in {seconds:.1f} s".format(number + 1, **figures[-1]), flush=True)
     updates = newest_checkpoint(folder / "killed") + 20
     killed = finish(options, folder / "killed", max(options.processes), updates)
     whole = finish(options, folder / "whole", 1, updates)
@@ -107,10 +109,12 @@ def soak(options, folder):
             (whole.folder / "model/model.safetensors").read_bytes())
 
     print(f"\n{options.cycles} cycles of {options.schedule}, {updates} updates, {time.monotonic() - begin:.0f} s")
-    for name in sorted({figure["signal"] for figure in figures}):
-        times = [figure["seconds"] for figure in figures if figure["signal"] == name and figure["size"] > 1]
+    # Who is gone before it has joined counts as one who does not arrive.
+    for name, when in sorted({(figure["signal"], figure["when"]) for figure in figures}):
+        times = [figure["seconds"] for figure in figures
+                 if (figure["signal"], figure["when"]) == (name, when) and figure["size"] > 1]
         if times:
-            print(f"  {name}: {len(times)} times in several processes; the others ended in "
+            print(f"  {name} {when}: {len(times)} times in several processes; the others ended in "
                   f"{statistics.median(times):.1f} s (median), {max(times):.1f} s (longest)")
     again = [figure["made"] - figure["saved"] for figure in figures]
     print(f"  updates made again: {statistics.median(again):g} (median), {max(again)} (most)")
