@@ -25,7 +25,7 @@ std::string TextStream::push(tokenizer::Id id) {
   if (stopped_ || tokenizer_.is_special(id)) return "";
   const std::size_t before = held_.size();
   tokenizer_.append_text(id, first_, held_);
-  first_ = first_ && held_.size() == before;
+  first_ = first_ && tokenizer_.begins_after(id, held_.size() != before);
   std::size_t end = std::string::npos;
   for (const std::string& stop : stops_) end = std::min(end, held_.find(stop));
   if (end != std::string::npos) {

@@ -166,7 +166,6 @@ std::optional<bool> Beside::flag(const std::string& key) const {
   return found ? std::optional(found->flag()) : std::nullopt;
 }
 
-// Then special_tokens_map.json and added_tokens.json are not looked at.
 bool Beside::has_decoder() const {
   return has(config_, "added_tokens_decoder");
 }

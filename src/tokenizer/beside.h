@@ -28,6 +28,10 @@ class Beside {
   // Whether the class takes tokenizer.json as it is. Others set their own normalizer and splitter.
   bool keeps_json() const;
 
+  // Whether added_tokens_decoder says which tokens are added. Then special_tokens_map.json and
+  // added_tokens.json are not looked at.
+  bool has_decoder() const;
+
   // Of tokenizer_config.json.
   std::optional<JsonPart> find(const std::string& key) const;  // nothing where it is missing or null
   std::optional<bool> flag(const std::string& key) const;
@@ -44,7 +48,6 @@ class Beside {
                 const Defaults& defaults = {}) const;
 
  private:
-  bool has_decoder() const;
   std::optional<JsonPart> value(const std::string& key) const;
   bool mentions(const std::string& key) const;
   std::vector<AddedToken> named(const Vocabulary& vocabulary, const Defaults& defaults) const;

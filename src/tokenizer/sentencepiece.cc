@@ -8,6 +8,7 @@
 #include "tokenizer/json_frame.h"
 #include "tokenizer/sentencepiece_library.h"
 #include "tokenizer/sentencepiece_spec.h"
+#include "tokenizer/space_mark.h"
 #include "tokenizer/tokenizer_json.h"
 #include "tokenizer/utf8.h"
 #include "tokenizer/vocabulary.h"
@@ -15,22 +16,8 @@
 namespace twobw::tokenizer {
 namespace {
 
-constexpr std::string_view kSpaceMark = "\u2581";  // how pieces write a space
-
 std::optional<Id> id_or_none(int id) {
   return id >= 0 ? std::optional<Id>(id) : std::nullopt;
-}
-
-std::string with_spaces(std::string_view piece) {
-  std::string text;
-  while (!piece.empty()) {
-    const std::size_t at = std::min(piece.find(kSpaceMark), piece.size());
-    text += piece.substr(0, at);
-    if (at == piece.size()) break;
-    text += ' ';
-    piece.remove_prefix(at + kSpaceMark.size());
-  }
-  return text;
 }
 
 class Sentencepiece : public Tokenizer {
@@ -130,7 +117,7 @@ class Sentencepiece : public Tokenizer {
 
   std::string text_of(Id id) const {
     const std::string& piece = library_->piece(id);
-    if (!library_->is_byte(id)) return with_spaces(piece);
+    if (!library_->is_byte(id)) return unmark_spaces(piece);
     return std::string(1, static_cast<char>(std::stoi(piece.substr(3, 2), nullptr, 16)));  // <0x41>
   }
 

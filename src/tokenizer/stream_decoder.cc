@@ -10,7 +10,7 @@ std::string StreamDecoder::push(Id id) {
   if (skip_special_ && tokenizer_.is_special(id)) return "";
   const std::size_t before = pending_.size();
   tokenizer_.append_text(id, first_, pending_);
-  first_ = first_ && pending_.size() == before;
+  first_ = first_ && tokenizer_.begins_after(id, pending_.size() != before);
   const std::size_t held = unfinished_bytes(pending_);
   std::string ready = pending_.substr(0, pending_.size() - held);
   pending_.erase(0, ready.size());

@@ -10,8 +10,11 @@ void Tokenizer::encode_sequence(std::string_view text, std::vector<Id>& ids) con
 
 std::string Tokenizer::decode(std::span<const Id> ids, bool skip_special) const {
   std::string text;
+  bool first = true;
   for (const Id id : ids) {
-    if (!skip_special || !is_special(id)) append_text(id, text.empty(), text);
+    if (skip_special && is_special(id)) continue;
+    append_text(id, first, text);
+    first = first && begins_after(id, !text.empty());
   }
   return text;
 }

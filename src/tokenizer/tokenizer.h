@@ -1,5 +1,5 @@
-// Text to token ids and back. One interface for bytes, byte-level BPE, WordPiece and sentencepiece; load.h
-// opens them.
+// Text to token ids and back. One interface for bytes, BPE of bytes or characters, WordPiece and
+// sentencepiece; load.h opens them.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,11 @@ class Tokenizer {
   const std::vector<Id>& prefix() const { return prefix_; }
   const std::vector<Id>& suffix() const { return suffix_; }
 
-  // Appends what a token adds to a text; `first`: to an empty one. An unknown id adds nothing.
+  // Appends what a token adds to a text; `first`: it begins one. An unknown id adds nothing.
   virtual void append_text(Id id, bool first, std::string& text) const = 0;
+
+  // Whether a token after `id`, which began a text and `added` something to it, begins it too.
+  bool begins_after(Id id, bool added) const { return !added && !(strips_once_ && !token(id).empty()); }
 
   // Bytes as encoded, UTF-8 or not. Without special tokens where `skip_special`.
   std::string decode(std::span<const Id> ids, bool skip_special = false) const;
@@ -61,6 +64,7 @@ class Tokenizer {
   SpecialIds special_;
   std::vector<Id> prefix_, suffix_;  // of encode_sequence
   bool cuts_front_ = false;
+  bool strips_once_ = false;  // only the first token loses a space, be it all of it
 };
 
 }  // namespace twobw::tokenizer

@@ -1,6 +1,7 @@
 #include "tokenizer/tokenizer_json.h"
 
 #include "tokenizer/byte_level.h"
+#include "tokenizer/character_bpe_json.h"
 #include "tokenizer/class_settings.h"
 #include "tokenizer/json_frame.h"
 #include "tokenizer/merges.h"
@@ -70,7 +71,6 @@ ByteLevelModel read_bpe(const JsonPart& part) {
   if (part.find("dropout")) part["dropout"].refuse("be null: ids must not be random");
   require_empty(part, "continuing_subword_prefix");
   require_empty(part, "end_of_word_suffix");
-  require_off(part, "byte_fallback");
   ByteLevelModel model;
   model.vocabulary = read_vocabulary(part["vocab"]);
   model.merges = read_merges(model.vocabulary, part["merges"]);
@@ -169,6 +169,8 @@ std::unique_ptr<Tokenizer> read_tokenizer_json(const JsonPart& root, const Besid
   root.allow(kKeys);
   Frame frame = read_frame(root);
   const std::string type = model_type(root["model"]);
+  if (type == "BPE" && is_character_bpe(root["model"]))
+    return read_character_bpe(root, beside, std::move(frame));
   if (type == "BPE") return read_byte_level_bpe(root, beside, std::move(frame));
   if (type == "WordPiece") return read_word_piece(root, beside, std::move(frame));
   root["model"]["type"].refuse("be BPE or WordPiece");

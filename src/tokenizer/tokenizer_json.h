@@ -1,5 +1,6 @@
-// tokenizer.json, the file format of Hugging Face's tokenizers, as far as byte-level BPE and WordPiece need
-// it. Whatever else a file asks for is refused by name: ids that are nearly right are worse than none.
+// tokenizer.json, the file format of Hugging Face's tokenizers, as far as BPE of bytes or characters and
+// WordPiece need it. Whatever else a file asks for is refused by name: ids that are nearly right are worse
+// than none.
 #pragma once
 
 #include <memory>

@@ -43,20 +43,24 @@ nlohmann::json generation_config(const nlohmann::json& config) {
   return json;
 }
 
-// AutoTokenizer takes the class of Qwen 2 for its models, which splits digits one by one whatever
-// tokenizer.json says. These two classes take a tokenizer.json of byte-level BPE as it is; for qwen2
-// transformers 5 heeds only the second.
+// AutoTokenizer takes the class of a model's type, which splits in a way of its own whatever tokenizer.json
+// says. These two take it as it is. Of byte-level BPE that matters for Qwen 2 and 3, of which transformers 5
+// heeds for qwen2 only the first; BPE of characters is of Llama's own type, and for qwen2 no class helps it.
+const char* class_for(const std::string& kind, const std::string& type) {
+  if (kind.starts_with("BPE of characters"))
+    return type == "llama" || type == "qwen2" ? nullptr : "PreTrainedTokenizerFast";
+  if (!kind.starts_with("byte-level BPE") || kind.ends_with("Qwen 2 does")) return nullptr;
+  if (type == "qwen2") return "LlamaTokenizerFast";
+  return type == "qwen3" ? "PreTrainedTokenizerFast" : nullptr;
+}
+
 void name_class(const std::string& tokenizer, const std::string& type, checkpoint::ModelFiles& files) {
-  const bool is_qwen2 = type == "qwen2";
-  if (!is_qwen2 && type != "qwen3") return;
   if (!files.contains("tokenizer.json") || files.contains("tokenizer_config.json")) return;
   const auto opened = tokenizer::load_tokenizer(tokenizer);
-  const std::string kind = opened->describe();
-  if (!kind.starts_with("byte-level BPE") || kind.ends_with("Qwen 2 does")) return;
-  nlohmann::json json = {{"tokenizer_class", is_qwen2 ? "LlamaTokenizerFast" : "PreTrainedTokenizerFast"},
-                         {"add_bos_token", false},
-                         {"bos_token", nullptr},
-                         {"unk_token", nullptr}};
+  const char* const name = class_for(opened->describe(), type);
+  if (name == nullptr) return;
+  nlohmann::json json = {
+      {"tokenizer_class", name}, {"add_bos_token", false}, {"bos_token", nullptr}, {"unk_token", nullptr}};
   if (const auto eos = opened->special().eos) json["eos_token"] = opened->token(*eos);
   files["tokenizer_config.json"] = json.dump(2) + "\n";
 }

@@ -105,7 +105,7 @@ TEST(TokenizerJson, RefusesWhatItDoesNotKnow) {
   expect_refused("{}", "lacks the field model");
   expect_refused(changed(json, "\"BPE\"", "\"Unigram\""), "model.type = \"Unigram\"");
   expect_refused(changed(json, "\"normalizer\":null", "\"normalizer\":{\"type\":\"NFKC\"}"), "NFKC");
-  expect_refused(changed(json, "\"byte_fallback\":false", "\"byte_fallback\":true"), "byte_fallback");
+  expect_refused(changed(json, "\"byte_fallback\":false", "\"byte_fallback\":true"), "with byte_fallback");
   expect_refused(changed(json, "\"dropout\":null", "\"dropout\":0.1"), "dropout");
   expect_refused(changed(json, "\"fuse_unk\"", "\"fuse_uk\""), "model.fuse_uk");
   expect_refused(changed(json, "{\"type\":\"ByteLevel\"", "{\"type\":\"Whitespace\""), "Whitespace");
