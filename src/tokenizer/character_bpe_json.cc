@@ -94,13 +94,7 @@ bool read_strip(const JsonPart& part) {
 }
 
 void read_characters(const JsonPart& part, CharacterBpeModel& model) {
-  constexpr std::string_view kKeys[] = {"type",          "dropout",
-                                        "unk_token",     "continuing_subword_prefix",
-                                        "fuse_unk",      "end_of_word_suffix",
-                                        "byte_fallback", "ignore_merges",
-                                        "vocab",         "merges"};
-  part.allow(kKeys);
-  if (part.find("dropout")) part["dropout"].refuse("be null: ids must not be random");
+  check_bpe(part);
   require_null(part, "continuing_subword_prefix");
   require_null(part, "end_of_word_suffix");
   require_false(part, "ignore_merges");

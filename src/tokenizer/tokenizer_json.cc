@@ -62,13 +62,7 @@ void read_normal_form(const JsonPart& part, ByteLevelModel& model) {
 }
 
 ByteLevelModel read_bpe(const JsonPart& part) {
-  constexpr std::string_view kKeys[] = {"type",          "dropout",
-                                        "unk_token",     "continuing_subword_prefix",
-                                        "fuse_unk",      "end_of_word_suffix",
-                                        "byte_fallback", "ignore_merges",
-                                        "vocab",         "merges"};
-  part.allow(kKeys);
-  if (part.find("dropout")) part["dropout"].refuse("be null: ids must not be random");
+  check_bpe(part);
   require_empty(part, "continuing_subword_prefix");
   require_empty(part, "end_of_word_suffix");
   ByteLevelModel model;
@@ -154,6 +148,16 @@ std::string model_type(const JsonPart& model) {
 }
 
 }  // namespace
+
+void check_bpe(const JsonPart& model) {
+  constexpr std::string_view kKeys[] = {"type",          "dropout",
+                                        "unk_token",     "continuing_subword_prefix",
+                                        "fuse_unk",      "end_of_word_suffix",
+                                        "byte_fallback", "ignore_merges",
+                                        "vocab",         "merges"};
+  model.allow(kKeys);
+  if (model.find("dropout")) model["dropout"].refuse("be null: ids must not be random");
+}
 
 Vocabulary read_vocabulary(const JsonPart& object) {
   Vocabulary vocabulary;

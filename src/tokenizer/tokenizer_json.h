@@ -14,6 +14,9 @@ namespace twobw::tokenizer {
 
 std::unique_ptr<Tokenizer> read_tokenizer_json(const JsonPart& root, const Beside& beside);
 
+// The `model` of a BPE has no other keys, and its ids are not random.
+void check_bpe(const JsonPart& model);
+
 // {"token": id, ...}
 Vocabulary read_vocabulary(const JsonPart& object);
 

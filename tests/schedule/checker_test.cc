@@ -18,17 +18,24 @@ INSTANTIATE_TEST_SUITE_P(Checker, EveryKind, testing::ValuesIn(all_kinds()), [](
   return kind == "2bw" ? "TwoBW" : kind;
 });
 
-TEST(Checker, ProvesFallbacksToFlush) {
+// Of 2bw, with each of some fallbacks.
+template <typename Check>
+void for_each_fallback(Check check_one) {
   for_each_spec(Kind::TwoBW,
                 {.stages = 4, .microbatches = 8, .extra = 1, .updates = 1, .sync_updates = 1, .replicas = 2},
-                [](Spec spec) {
+                [&](Spec spec) {
                   spec.updates = 9;
                   for (const auto& fallbacks : std::vector<std::vector<BatchRange>>{
-                           {{2, 3}}, {{3, 6}}, {{2, 4}, {5, 6}}, {{3, 4}, {7, 9}}}) {
-                    spec.fallbacks = fallbacks;
-                    ASSERT_EQ(check(spec).problem(), "") << text(spec) << " " << fallbacks.front().begin;
-                  }
+                           {{2, 3}}, {{3, 6}}, {{2, 4}, {5, 6}}, {{3, 4}, {7, 9}}})
+                    check_one(spec, fallbacks);
                 });
+}
+
+TEST(Checker, ProvesFallbacksToFlush) {
+  for_each_fallback([](Spec spec, const std::vector<BatchRange>& fallbacks) {
+    spec.fallbacks = fallbacks;
+    ASSERT_EQ(check(spec).problem(), "") << text(spec) << " " << fallbacks.front().begin;
+  });
 }
 
 // The lists of a run that falls back when it comes to a batch, as workers make them.
@@ -49,22 +56,15 @@ Lists decided_as_they_run(const Spec& spec, const std::vector<BatchRange>& fallb
 }
 
 TEST(Checker, ProvesFallbacksThatAreDecidedOnTheWay) {
-  for_each_spec(Kind::TwoBW,
-                {.stages = 4, .microbatches = 8, .extra = 1, .updates = 1, .sync_updates = 1, .replicas = 2},
-                [](Spec spec) {
-                  spec.updates = 9;
-                  for (const auto& fallbacks : std::vector<std::vector<BatchRange>>{
-                           {{2, 3}}, {{3, 6}}, {{2, 4}, {5, 6}}, {{3, 4}, {7, 9}}}) {
-                    const Lists lists = decided_as_they_run(spec, fallbacks);
-                    spec.fallbacks = fallbacks;
-                    for (const Finding& finding : check(spec, lists).findings) {
-                      // Replicas may have begun a sum that is of no use now.
-                      if (finding.property == Property::Predictions) continue;
-                      ASSERT_EQ(finding.problem, "") << text(spec) << " " << fallbacks.front().begin;
-                    }
-                    spec.fallbacks.clear();
-                  }
-                });
+  for_each_fallback([](Spec spec, const std::vector<BatchRange>& fallbacks) {
+    const Lists lists = decided_as_they_run(spec, fallbacks);
+    spec.fallbacks = fallbacks;
+    for (const Finding& finding : check(spec, lists).findings) {
+      // Replicas may have begun a sum that is of no use now.
+      if (finding.property == Property::Predictions) continue;
+      ASSERT_EQ(finding.problem, "") << text(spec) << " " << fallbacks.front().begin;
+    }
+  });
 }
 
 TEST_P(EveryKind, AllItsListsAreProved) {
