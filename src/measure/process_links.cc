@@ -127,10 +127,6 @@ void measure_links(transport::Processes& processes) {
   measure_links(processes, {}, {}, clock_seconds);
 }
 
-void measure_no_links(transport::Processes& processes) {
-  measure_links(processes, {}, {}, clock_seconds);
-}
-
 std::vector<ProcessLink> measure_links(transport::Processes& processes, const std::vector<std::string>& hosts,
                                        const LinkBudget& budget, const std::vector<GpuSlice>& gpus) {
   return measure_links(processes, hosts, budget, clock_seconds, gpus);

@@ -39,10 +39,8 @@ std::vector<std::string> hosts_of(const std::vector<runtime::HostDevices>& proce
 std::vector<ProcessLink> measure_links(transport::Processes& processes, const std::vector<std::string>& hosts,
                                        const LinkBudget& budget, const std::function<double()>& now,
                                        const std::vector<GpuSlice>& gpus = {});
-// The others; by the clock.
+// The others, and rank 0 where they are to go on without; by the clock.
 void measure_links(transport::Processes& processes);
-// Rank 0, where there is nothing to measure but the others are to go on.
-void measure_no_links(transport::Processes& processes);
 // Rank 0; by the clock.
 std::vector<ProcessLink> measure_links(transport::Processes& processes, const std::vector<std::string>& hosts,
                                        const LinkBudget& budget, const std::vector<GpuSlice>& gpus = {});

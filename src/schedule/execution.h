@@ -11,9 +11,8 @@
 //                      and the non-finite check. Of a pipeline that is the only one stage 0 takes the
 //                      gradient of the tie when it steps, and only then knows its norm: the others wait for
 //                      its Step j
-//   Evaluate j         the Evaluate j of stage r-1; and all later stages to have come to theirs, since a
-//   stage
-//                      sends no further than they take
+//   Evaluate j         the Evaluate j of stage r-1; and all later stages to have come to theirs, since no
+//                      stage sends more than they take
 //   BeginBatch j       the BeginBatch j of worker 0, which decides whether batch j runs
 // Stages r-1 and r+1 are those of the same replica. A send never waits.
 #pragma once

@@ -40,7 +40,6 @@ std::string byte_token(std::uint8_t byte) {
 
 CharacterBpe::CharacterBpe(CharacterBpeModel model, Frame frame)
     : VocabularyTokenizer(frame, marking(model.marks)), model_(std::move(model)) {
-  strips_once_ = model_.strip;
   for (std::size_t byte = 0; byte < bytes_.size(); ++byte) {
     const std::optional<Id> id = model_.vocabulary.find(byte_token(static_cast<std::uint8_t>(byte)));
     TWOBW_ASSERT(id, "byte {} is no token", byte);

@@ -38,6 +38,10 @@ class CharacterBpe : public VocabularyTokenizer {
 
   void encode(std::string_view text, std::vector<Id>& ids) const override;
   void append_text(Id id, bool first, std::string& text) const override;
+  // Only the first token loses a space, be it all of it.
+  bool begins_after(Id id, bool added) const override {
+    return !added && !(model_.strip && !token(id).empty());
+  }
   std::string describe() const override;
 
  private:

@@ -38,8 +38,8 @@ class Tokenizer {
   // Appends what a token adds to a text; `first`: it begins one. An unknown id adds nothing.
   virtual void append_text(Id id, bool first, std::string& text) const = 0;
 
-  // Whether a token after `id`, which began a text and `added` something to it, begins it too.
-  bool begins_after(Id id, bool added) const { return !added && !(strips_once_ && !token(id).empty()); }
+  // Whether the token after `id`, which began a text, begins it too; `added`: `id` had a part in the text.
+  virtual bool begins_after(Id, bool added) const { return !added; }
 
   // Bytes as encoded, UTF-8 or not. Without special tokens where `skip_special`.
   std::string decode(std::span<const Id> ids, bool skip_special = false) const;
@@ -64,7 +64,6 @@ class Tokenizer {
   SpecialIds special_;
   std::vector<Id> prefix_, suffix_;  // of encode_sequence
   bool cuts_front_ = false;
-  bool strips_once_ = false;  // only the first token loses a space, be it all of it
 };
 
 }  // namespace twobw::tokenizer

@@ -33,7 +33,7 @@ Planning plan_if_asked(const Config& asked, const std::optional<ResumePoint>& ne
       newest ? with_kept_plan(asked, planning.planned_for) : std::optional<Config>();
   if (kept) {
     say("the plan of the run is kept: it was made for the same configuration and devices");
-    if (processes != nullptr) measure::measure_no_links(*processes);
+    if (processes != nullptr) measure::measure_links(*processes);
     planning.config = *kept;
   } else {
     planning.forecast = plan_now(asked, newest ? newest->folder : "", hosts, processes, say);

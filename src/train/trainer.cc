@@ -211,9 +211,8 @@ Outcome lead(const Config& given, const RunOptions& options) {
         if ((interrupts.stop_requested() || elsewhere_too) && !outcome.interrupted) {
           outcome.interrupted = true;
           loop.say(
-              "interrupted: saving a checkpoint, then finishing the updates that have begun (again to quit "
-              "at "
-              "once)");
+              "interrupted: saving a checkpoint, then finishing the updates that have begun "
+              "(again to quit at once)");
           if (!elsewhere_too) pipeline.request_save(/*stop=*/true);
         }
         if (interrupts.take_save_request() || clock.is_due()) pipeline.request_save(/*stop=*/false);
