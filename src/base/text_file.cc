@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/output_file.h"
 #include "base/untrusted_json.h"
 
 namespace twobw {
@@ -78,11 +79,9 @@ std::string read_model_text(std::string_view what, const std::string& path, std:
 }
 
 void write_text(const std::string& path, const std::string& text) {
-  errno = 0;
-  std::ofstream file(path, std::ios::binary);
-  file << text;
+  OutputFile file(path);
+  file.append(text);
   file.close();
-  if (!file) fail_input("'{}' cannot be written: {}", path, std::strerror(errno));
 }
 
 void check_writable(std::string_view option, const std::string& path) {

@@ -18,7 +18,7 @@ constexpr std::uintmax_t kLargestConfig = 16 << 20;  // config.json and the like
 constexpr std::uintmax_t kLargestTable = 512 << 20;  // tokenizers
 std::string read_model_text(std::string_view what, const std::string& path, std::uintmax_t most);
 
-// Replaces the file. Throws InputError.
+// Replaces the file. Throws RunError.
 void write_text(const std::string& path, const std::string& text);
 
 // Before time is spent on what then cannot be written. Throws InputError, in which `option` names the path.

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/durable.h"
 #include "base/error.h"
 #include "base/text_file.h"
 
@@ -13,9 +14,13 @@ void write_model(const std::string& folder, const std::vector<NamedTensor>& tens
                  at::ScalarType stored, std::uint64_t limit) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) fail_run("cannot make '{}': {}", folder, error.message());
+  if (error) fail_run("'{}' cannot be made: {}", folder, error.message());
   save_sharded(folder, tensors, stored, limit);
-  for (const auto& [name, text] : files) write_text(folder + "/" + name, text);
+  for (const auto& [name, text] : files) {
+    write_text(folder + "/" + name, text);
+    sync_file(folder + "/" + name);
+  }
+  sync_folder(folder);
 }
 
 }  // namespace twobw::checkpoint

@@ -1,6 +1,8 @@
 #include "checkpoint/record.h"
 
+#include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -24,7 +26,7 @@ std::string read_start(const std::string& path) {
   std::string text(sizeof length + length, '\0');
   file.seekg(0);
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file) fail_input("'{}' cannot be read", path);
+  if (!file) fail_input("'{}' cannot be read: {}", path, std::strerror(errno));
   return text;
 }
 

@@ -2,9 +2,10 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <span>
 
+#include "base/durable.h"
 #include "base/error.h"
 #include "checkpoint/tensor_file.h"
 
@@ -46,18 +47,15 @@ void save_tensors(const std::string& path, const std::vector<NamedTensor>& tenso
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');  // data starts on eight bytes
 
-  const std::string temporary = path + ".partial";
-  std::ofstream file(temporary, std::ios::binary);
+  Replacement file(path);
   const std::uint64_t length = text.size();
-  file.write(reinterpret_cast<const char*>(&length), sizeof length);
-  file.write(text.data(), static_cast<std::streamsize>(text.size()));
+  file.append(std::as_bytes(std::span(&length, 1)));
+  file.append(text);
   for (const NamedTensor& entry : tensors) {
     const at::Tensor data = entry.tensor.detach().to(type_of(entry)).contiguous();
-    file.write(static_cast<const char*>(data.const_data_ptr()), static_cast<std::streamsize>(data.nbytes()));
+    file.append({static_cast<const std::byte*>(data.const_data_ptr()), data.nbytes()});
   }
-  file.close();
-  if (!file) fail_run("cannot write {}", temporary);
-  std::filesystem::rename(temporary, path);
+  file.replace();
 }
 
 }  // namespace

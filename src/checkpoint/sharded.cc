@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/text_file.h"
+#include "base/durable.h"
 
 namespace twobw::checkpoint {
 namespace {
@@ -60,7 +60,7 @@ void save_sharded(const std::string& folder, const std::vector<NamedTensor>& ten
   nlohmann::ordered_json index;
   index["metadata"] = {{"total_size", total}};
   index["weight_map"] = nlohmann::ordered_json(files);
-  write_text(folder + "/model.safetensors.index.json", index.dump(2) + "\n");
+  replace_text(folder + "/model.safetensors.index.json", index.dump(2) + "\n");
 }
 
 }  // namespace twobw::checkpoint

@@ -9,8 +9,8 @@
 #include <optional>
 #include <system_error>
 
+#include "base/durable.h"
 #include "base/error.h"
-#include "checkpoint/durable.h"
 #include "checkpoint/record.h"
 #include "checkpoint/tensor_file.h"
 
@@ -35,11 +35,10 @@ std::optional<std::int64_t> update_of(const std::string& name) {
   return update;
 }
 
-// Of a file that has just been written. `sums`: of the tensors in it, and perhaps of others.
+// The record of a new, synced file. `sums`: checksums of its tensors, and perhaps of others.
 FileRecord record_of(const std::string& folder, const std::string& name,
                      const std::map<std::string, std::string>& sums) {
   const std::string path = folder + "/" + name;
-  sync_file(path);
   FileRecord record{.name = name, .bytes = fs::file_size(path), .header = start_checksum(path)};
   if (!holds_tensors(name)) return record;
   const TensorFile file(path);
@@ -71,7 +70,6 @@ std::vector<FileRecord> write_files(const std::string& folder, const Contents& c
   std::vector<FileRecord> records;
   const auto sums = sums_of(contents.model);
   for (const std::string& name : names) records.push_back(record_of(folder, name, sums));
-  sync_folder(model);
   records.push_back(state.get());
   return records;
 }

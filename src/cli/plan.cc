@@ -55,6 +55,7 @@ void write_run(const Config& config, const Problem& problem, const planner::Plan
 }
 
 int run(const RunArguments& arguments, const PlanOptions& options) {
+  if (!options.write.empty()) check_writable("--write", options.write);
   Config config = load_to_plan(arguments);
   if (!options.precision.empty()) config.train.precision = options.precision;
   const Problem problem = constrained_problem(config, options);

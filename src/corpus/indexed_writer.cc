@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/durable.h"
 #include "base/error.h"
 #include "corpus/indexed_file.h"
 
@@ -125,13 +126,13 @@ void IndexedWriter::publish() {
   sync();
   write_index();
   std::filesystem::remove(prefix_ + ".idx");  // an older one must not stand beside the new .bin
-  corpus::publish(bin_.path(), prefix_ + ".bin");
-  corpus::publish(prefix_ + ".idx.partial", prefix_ + ".idx");
+  twobw::publish(bin_.path(), prefix_ + ".bin");
+  twobw::publish(prefix_ + ".idx.partial", prefix_ + ".idx");
 }
 
 void IndexedWriter::prepare_to_publish_again(const std::string& prefix) {
   if (!std::filesystem::exists(bin_partial(prefix)) && std::filesystem::exists(prefix + ".bin")) {
-    corpus::publish(prefix + ".bin", bin_partial(prefix));
+    twobw::publish(prefix + ".bin", bin_partial(prefix));
   }
 }
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "corpus/output_file.h"
+#include "base/output_file.h"
 #include "corpus/token_type.h"
 
 namespace twobw::corpus {

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/durable.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "corpus/encode.h"

@@ -2,9 +2,9 @@
 
 #include <filesystem>
 
+#include "base/durable.h"
 #include "base/error.h"
 #include "base/text_file.h"
-#include "corpus/output_file.h"
 #include "tokenizer/utf8.h"
 
 namespace twobw::corpus {

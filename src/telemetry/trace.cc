@@ -1,9 +1,8 @@
 #include "telemetry/trace.h"
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "base/output_file.h"
 
 namespace twobw::telemetry {
 namespace {
@@ -27,13 +26,12 @@ Json cell(const Event& event) {
 }  // namespace
 
 void write_trace(const std::string& path, std::span<const Event> events) {
-  std::ofstream file(path);
-  file << "[\n";
+  OutputFile file(path);
+  file.append("[\n");
   for (std::size_t i = 0; i < events.size(); ++i)
-    file << cell(events[i]).dump() << (i + 1 < events.size() ? ",\n" : "\n");
-  file << "]\n";
+    file.append(cell(events[i]).dump() + (i + 1 < events.size() ? ",\n" : "\n"));
+  file.append("]\n");
   file.close();
-  if (!file) fail_run("cannot write the trace to '{}'", path);
 }
 
 }  // namespace twobw::telemetry

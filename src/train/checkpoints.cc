@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "checkpoint/durable.h"
+#include "base/durable.h"
 #include "checkpoint/translate.h"
 
 namespace twobw::train {
@@ -130,7 +130,7 @@ checkpoint::Contents Checkpoints::contents_of(std::int64_t update, Cut& cut) con
   manifest.layout = layout_json(setup_.spec);
   manifest.config = config_;
   manifest.written = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
-  checkpoint::sync_file(run_dir_ + "/metrics.jsonl");
+  sync_file(run_dir_ + "/metrics.jsonl");
   return contents;
 }
 

@@ -4,7 +4,7 @@
 #include <system_error>
 #include <vector>
 
-#include "checkpoint/durable.h"
+#include "base/durable.h"
 #include "checkpoint/translate.h"
 #include "weights/layout.h"
 
@@ -27,8 +27,13 @@ void save_model(const StageWeights& weights_of, const runtime::Setup& setup,
   const std::string temporary = folder + ".partial";
   std::error_code ignored;
   std::filesystem::remove_all(temporary, ignored);
-  checkpoint::write_model(temporary, tensors, files);
-  checkpoint::replace_folder(temporary, folder);
+  try {
+    checkpoint::write_model(temporary, tensors, files);
+    replace_folder(temporary, folder);
+  } catch (...) {
+    std::filesystem::remove_all(temporary, ignored);
+    throw;
+  }
 }
 
 }  // namespace twobw::train

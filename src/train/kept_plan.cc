@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/config_schema.h"
+#include "base/durable.h"
 #include "base/error.h"
 #include "base/text_file.h"
 
@@ -39,7 +40,7 @@ nlohmann::ordered_json planned_for(const Config& asked, const std::vector<runtim
 }
 
 void write_planned_for(const std::string& run_dir, const nlohmann::ordered_json& now) {
-  write_text(run_dir + kFile, now.dump(1) + "\n");
+  replace_text(run_dir + kFile, now.dump(1) + "\n");
 }
 
 std::optional<Config> with_kept_plan(const Config& asked, const nlohmann::ordered_json& now) {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/durable.h"
+#include "base/durable.h"
 
 namespace twobw::train {
 namespace {
@@ -56,7 +56,7 @@ Past cut_metrics(const std::string& path, std::int64_t updates, bool evaluates_a
     kept += text + "\n";
   }
   file.close();
-  checkpoint::replace_text(path, kept);
+  replace_text(path, kept);
   return past;
 }
 

@@ -53,7 +53,7 @@ TEST(Trace, AFileThatCannotBeWrittenIsReported) {
     write_trace(path, {});
     FAIL() << "wrote nowhere";
   } catch (const RunError& error) {
-    EXPECT_EQ(error.what(), "cannot write the trace to '" + path + "'");
+    EXPECT_EQ(error.what(), "'" + path + "' cannot be written: No such file or directory");
   }
 }
 

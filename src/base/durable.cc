@@ -1,4 +1,4 @@
-#include "checkpoint/durable.h"
+#include "base/durable.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -7,25 +7,30 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 
 #include "base/error.h"
 
-namespace twobw::checkpoint {
+namespace twobw {
 namespace {
 
+// Some file systems cannot sync a folder: EINVAL.
 void sync(const std::string& path, int flags) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags);
-  const bool synced = file >= 0 && ::fsync(file) == 0;
+  const bool synced = file >= 0 && (::fsync(file) == 0 || (flags == O_DIRECTORY && errno == EINVAL));
   const int reason = errno;
   if (file >= 0) ::close(file);
-  if (!synced) fail_run("cannot sync '{}': {}", path, std::strerror(reason));
+  if (!synced) fail_run("'{}' cannot be synced: {}", path, std::strerror(reason));
 }
 
 std::string parent_of(const std::string& path) {
   const std::string parent = std::filesystem::path(path).parent_path().string();
   return parent.empty() ? "." : parent;
+}
+
+void rename_to(const std::string& temporary, const std::string& path) {
+  if (std::rename(temporary.c_str(), path.c_str()) != 0)
+    fail_run("'{}' cannot be renamed to '{}': {}", temporary, path, std::strerror(errno));
 }
 
 }  // namespace
@@ -39,8 +44,7 @@ void sync_folder(const std::string& path) {
 }
 
 void publish(const std::string& temporary, const std::string& path) {
-  if (std::rename(temporary.c_str(), path.c_str()) != 0)
-    fail_run("cannot rename '{}' to '{}': {}", temporary, path, std::strerror(errno));
+  rename_to(temporary, path);
   sync_folder(parent_of(path));
 }
 
@@ -54,15 +58,25 @@ void replace_folder(const std::string& temporary, const std::string& path) {
 }
 
 void replace_text(const std::string& path, const std::string& text) {
-  const std::string temporary = path + ".partial";
-  {
-    std::ofstream file(temporary, std::ios::binary);
-    file << text;
-    file.close();
-    if (!file) fail_run("cannot write '{}'", temporary);
-  }
-  sync_file(temporary);
-  publish(temporary, path);
+  Replacement file(path);
+  file.append(text);
+  file.replace();
+  sync_folder(parent_of(path));
 }
 
-}  // namespace twobw::checkpoint
+Replacement::Replacement(const std::string& path) : path_(path) {
+  file_.emplace(path + ".partial");
+}
+
+Replacement::~Replacement() {
+  if (file_) unlink(file_->path().c_str());
+}
+
+void Replacement::replace() {
+  file_->sync();
+  file_->close();
+  rename_to(file_->path(), path_);
+  file_.reset();
+}
+
+}  // namespace twobw
