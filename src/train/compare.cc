@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "base/durable.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "base/text_file.h"
@@ -93,6 +94,7 @@ class InTurn {
     announce(fmt::format("\nrun {} of {}: {}, seed {}", number + 1, 2 * request_.seeds, schedule,
                          config.train.seed));
     const Outcome outcome = train(config, {.brief = true});
+    for (const std::string& loss : outcome.losses) announce("warning: " + loss);
     if (!outcome.interrupted) {
       announce(fmt::format("validation loss {:.4f}; {}, {} tokens/s", outcome.curve.back().loss,
                            format_duration(outcome.summary["seconds"]),
@@ -145,7 +147,7 @@ Comparison compare(const CompareRequest& request) {
   InTurn runs(request);
   for (int index = 0; index < request.seeds; ++index) {
     if (!runs.add_seed(index, comparison)) break;
-    write_text(config.run_dir + "/compare.json", pretty(to_json(comparison)));
+    replace_text(config.run_dir + "/compare.json", pretty(to_json(comparison)));
     write_text(request.svg, draw_svg(comparison));
   }
   if (comparison.flush.empty()) fail_run("interrupted before both runs of the first seed had ended");

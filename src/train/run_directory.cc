@@ -9,7 +9,9 @@
 #include <optional>
 #include <utility>
 
+#include "base/durable.h"
 #include "base/error.h"
+#include "base/text_file.h"
 
 namespace twobw::train {
 
@@ -52,7 +54,7 @@ std::string make_run_directory(const std::string& directory, FolderLock& lock) {
     }
   }
   if (!error) fs::create_directories(directory, error);
-  if (error) fail_input("run_dir is '{}', which cannot be written", directory);
+  if (error) fail_input("run_dir is '{}', which cannot be written: {}", directory, error.message());
   if (!lock.is_held()) lock = lock_run_directory(directory);
   return moved_to;
 }
@@ -70,50 +72,65 @@ RunDirectory::RunDirectory(const Config& config, FolderLock lock, bool continues
       directory_(config.run_dir),
       moved_to_(continues ? "" : make_run_directory(directory_, lock_)) {
   write_config(config);
-  const std::ios::openmode mode = continues ? std::ios::app : std::ios::out;
-  metrics_.open(path("metrics.jsonl"), mode);
-  log_.open(path("log.txt"), mode);
-  if (!metrics_ || !log_) fail_input("run_dir is '{}', which cannot be written", directory_);
+  metrics_.emplace(path("metrics.jsonl"), continues);
+  log_.emplace(path("log.txt"), continues);
+}
+
+RunDirectory::~RunDirectory() {
+  for (const std::string& loss : finish()) print_("warning: " + loss);
 }
 
 void RunDirectory::write_config(const Config& config) const {
-  // A run that is killed here must find it whole when it is resumed.
-  const std::string temporary = path("config.yaml.partial");
-  std::ofstream(temporary) << to_yaml(config);
-  std::error_code error;
-  fs::rename(temporary, path("config.yaml"), error);
+  replace_text(path("config.yaml"), to_yaml(config));
 }
 
 void RunDirectory::keep_source(const std::string& model) const {
   std::error_code error;
   fs::create_directories(path("from"), error);
+  if (error) fail_run("'{}' cannot be made: {}", path("from"), error.message());
   for (const char* const name : {"config.json", "generation_config.json"}) {
     const fs::path file = fs::path(model) / name;
     std::error_code unreadable;
     const bool is_there = fs::status(file, unreadable).type() != fs::file_type::not_found;
     if (is_there && unreadable) fail_input("'{}' cannot be read: {}", file.string(), unreadable.message());
-    if (!error && is_there)
-      fs::copy_file(file, fs::path(path("from")) / name, fs::copy_options::overwrite_existing, error);
+    if (is_there)
+      replace_text(path("from/") + name, read_model_text("model configuration", file, kLargestConfig));
   }
-  if (error) fail_input("run_dir is '{}', which cannot be written", directory_);
 }
 
 void RunDirectory::add_metrics(const nlohmann::ordered_json& line) {
-  metrics_ << line.dump() << std::endl;
+  metrics_->add(line.dump());
+  report_problem(*metrics_);
 }
 
 void RunDirectory::reopen_metrics() {
-  metrics_.close();
-  metrics_.open(path("metrics.jsonl"), std::ios::app);
-  if (!metrics_) fail_input("run_dir is '{}', which cannot be written", directory_);
+  metrics_.emplace(path("metrics.jsonl"), /*appends=*/true);
 }
 
 void RunDirectory::write_summary(const nlohmann::ordered_json& summary) const {
-  std::ofstream(path("summary.json")) << summary.dump(2) << "\n";
+  replace_text(path("summary.json"), summary.dump(2) + "\n");
 }
 
 void RunDirectory::log(const std::string& line) {
-  log_ << fmt::format("{:%Y-%m-%d %H:%M:%S} {}", fmt::localtime(std::time(nullptr)), line) << std::endl;
+  log_->add(fmt::format("{:%Y-%m-%d %H:%M:%S} {}", fmt::localtime(std::time(nullptr)), line));
+  report_problem(*log_);
+}
+
+std::vector<std::string> RunDirectory::finish() {
+  std::vector<std::string> losses = {metrics_->finish()};
+  report_problem(*metrics_);
+  if (!losses.front().empty()) log("warning: " + losses.front());
+  losses.push_back(log_->finish());
+  std::erase(losses, "");
+  return losses;
+}
+
+void RunDirectory::report_problem(LineFile& file) {
+  const std::string problem = file.take_problem();
+  if (problem.empty()) return;
+  const std::string warning = "warning: " + problem + "; its lines are kept in memory until they can be";
+  print_(warning);
+  log(warning);
 }
 
 }  // namespace twobw::train

@@ -1,12 +1,15 @@
 // What a run leaves behind, see docs/files.md.
 #pragma once
 
-#include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/config.h"
 #include "base/folder_lock.h"
+#include "base/line_file.h"
 
 namespace twobw::train {
 
@@ -27,6 +30,12 @@ class RunDirectory {
   // `lock`: of the directory, where that was there before. `continues`: the run there goes on; nothing is
   // moved, and what is written is added to its files.
   RunDirectory(const Config& config, FolderLock lock, bool continues);
+  ~RunDirectory();  // prints the losses of a run that failed
+  RunDirectory(const RunDirectory&) = delete;
+  RunDirectory& operator=(const RunDirectory&) = delete;
+
+  // `print` is called once for each of metrics.jsonl and log.txt when it cannot be written.
+  void warn_with(std::function<void(const std::string& line)> print) { print_ = std::move(print); }
 
   std::string path(const std::string& file) const { return directory_ + "/" + file; }
   // Where a former run went; empty when there was none.
@@ -36,15 +45,21 @@ class RunDirectory {
   void write_config(const Config& config) const;
   // Copies what describes the Hugging Face model that a run starts from, for the export.
   void keep_source(const std::string& model) const;
+  // Lines are written when the disk has room for them (base/line_file.h).
   void add_metrics(const nlohmann::ordered_json& line);
-  void reopen_metrics();  // after the file was replaced
-  void write_summary(const nlohmann::ordered_json& summary) const;
+  void reopen_metrics();                                            // after the file was replaced
+  void write_summary(const nlohmann::ordered_json& summary) const;  // throws RunError
   void log(const std::string& line);
+  // At the end of the run: a sentence for each file that lacks lines.
+  std::vector<std::string> finish();
 
  private:
+  void report_problem(LineFile& file);
+
   FolderLock lock_;
   std::string directory_, moved_to_;
-  std::ofstream metrics_, log_;
+  std::optional<LineFile> metrics_, log_;
+  std::function<void(const std::string& line)> print_ = [](const std::string&) {};
 };
 
 }  // namespace twobw::train

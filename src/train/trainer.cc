@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/durable.h"
 #include "base/error.h"
 #include "base/text_file.h"
 #include "launch/world.h"
@@ -120,6 +121,16 @@ void check_trace(const std::string& trace, const std::string& run_dir) {
   if (std::ranges::mismatch(folder, file).in1 != folder.end()) check_writable("--trace", trace);
 }
 
+// A trace that cannot be written does not end a run whose model is still to be saved.
+std::vector<std::string> trace_losses(const std::string& trace, const std::vector<telemetry::Event>& events) {
+  try {
+    telemetry::write_trace(trace, events);
+    return {};
+  } catch (const RunError& error) {
+    return {error.what()};
+  }
+}
+
 // Alone, or as rank 0.
 Outcome lead(const Config& given, const RunOptions& options) {
   transport::Processes* const processes = options.processes.get();
@@ -147,9 +158,10 @@ Outcome lead(const Config& given, const RunOptions& options) {
   setup.spec.save_last = config.checkpoint.every_updates > 0 || config.checkpoint.every_minutes > 0;
   check_source_is_apart(config);
   RunDirectory directory(config, std::move(lock), resume.has_value());
+  directory.warn_with([&](const std::string& line) { progress.say(line); });
   if (config.model.is_imported() && !resume) directory.keep_source(config.model.from);
   for (const std::string& line : said) directory.log(line);
-  if (forecast) write_text(directory.path("profile.json"), planner::to_json(forecast->profile));
+  if (forecast) replace_text(directory.path("profile.json"), planner::to_json(forecast->profile));
   measure::choose_split(setup);
   const Config resolved = resolved_config(start);
   directory.write_config(resolved);
@@ -226,7 +238,7 @@ Outcome lead(const Config& given, const RunOptions& options) {
     if (!options.trace.empty()) {
       std::vector<telemetry::Event> events = pipeline.events();
       if (elsewhere) events.insert(events.end(), elsewhere->events().begin(), elsewhere->events().end());
-      telemetry::write_trace(options.trace, events);
+      outcome.losses = trace_losses(options.trace, events);
     }
     const auto weights_of = [&](int stage) {
       return pipeline.is_here(stage) ? pipeline.stage(stage).newest_weights() : elsewhere->weights(stage);
@@ -243,6 +255,7 @@ Outcome lead(const Config& given, const RunOptions& options) {
     for (const checkpoint::Written& written : checkpoints.take_written()) loop.handle(written);
     directory.log("done: " + outcome.summary.dump());
   });
+  for (const std::string& loss : directory.finish()) outcome.losses.push_back(loss);
   outcome.curve = loop.statistics().curve();
   outcome.config = config;
   return outcome;

@@ -13,8 +13,8 @@ import time
 import unittest
 
 import hosts as namespaces
-from processes import (GRACE, TORCHRUN, ProcessesTest, free_port, has_checkpoint, has_updates, is_saving, mpirun,
-                       rank_environment)
+from processes import (GRACE, TORCHRUN, ProcessesTest, fill_disk, free_port, has_checkpoint, has_updates, is_saving,
+                       mount_disk, mpirun, rank_environment)
 from resume_test import exact_lines
 from support import FULL, TINY, Run, at_length, program, twobw, words
 
@@ -357,14 +357,16 @@ class FullDiskTest(ProcessesTest):
 
     SAVED, NOT_SAVED = "saved a checkpoint after update", "warning: no checkpoint after update"
 
+    def mount(self, name, size):
+        disk = self.folder / name
+        if not mount_disk(disk, size):
+            self.skipTest("only root can mount a small disk")
+        self.addCleanup(subprocess.run, ["umount", disk], check=True)
+        return disk
+
     def small_disk(self, name, size):
         """A run's folder whose checkpoints are on a disk of so many KiB."""
-        small, folder = self.folder / f"small.{name}", self.folder / f"run.{name}"
-        small.mkdir()
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", small], capture_output=True)
-        if mounted.returncode != 0:
-            self.skipTest("only root can mount a small disk")
-        self.addCleanup(subprocess.run, ["umount", small], check=True)
+        small, folder = self.mount(f"small.{name}", f"{size}k"), self.folder / f"run.{name}"
         folder.mkdir()
         (folder / "checkpoints").symlink_to(small)
         return folder, small
@@ -386,12 +388,7 @@ class FullDiskTest(ProcessesTest):
         folder, small = self.small_disk(f"steady.{schedule}", 4000)
         job = self.start_ranks(2, "train", settings=self.settings(schedule, folder, updates=10**6))
         self.assertTrue(job.wait_for(lambda: has_checkpoint(folder)), job.everything())
-        with open(small / "filler", "wb", buffering=0) as filler:
-            try:
-                while True:
-                    filler.write(bytes(4096))
-            except OSError:
-                pass
+        fill_disk(small)
         self.assertTrue(job.wait_for(lambda: self.NOT_SAVED in job.output()), job.everything())
         job.signal(1, signal.SIGTERM)
         self.assertEqual(job.wait(30), [0, 0], job.everything())
@@ -408,6 +405,28 @@ class FullDiskTest(ProcessesTest):
         verified = twobw("checkpoint", "verify", folder)
         self.assertEqual(verified.returncode, 0, verified.stdout + verified.stderr)
         self.assertFalse(list(small.glob("*.partial")))
+
+    def test_lines_wait_for_room(self):
+        """The run's disk is full for a while: one warning, and every line is there in the end."""
+        disk = self.mount("disk", "8m")
+        folder = disk / "run"
+        job = self.job()
+        job.start([program("TWOBW_BINARY", "twobw"), "train",
+                   *words({**TINY, "train.updates": 10**6, "optimizer.decay": "constant", "run_dir": folder})])
+        self.assertTrue(job.wait_for(lambda: has_updates(folder, 3)), job.everything())
+        filler = fill_disk(disk)
+        warning = f"warning: '{folder}/metrics.jsonl' cannot be written: No space left on device"
+        self.assertTrue(job.wait_for(lambda: warning in job.output()), job.everything())
+        text = (folder / "metrics.jsonl").read_text()
+        self.assertTrue(text.endswith("}\n"), text[-80:])
+        filler.unlink()
+        self.assertTrue(job.wait_for(lambda: has_updates(folder, text.count("\n") + 1)), job.everything())
+        job.signal(0, signal.SIGTERM)
+        self.assertEqual(job.wait(30), [0], job.everything())
+        run = Run(folder)
+        self.assertEqual([line["update"] for line in run.updates], [*range(1, run.summary["updates"] + 1)])
+        self.assertEqual([job.output().count(warning), job.output().count("lost")], [1, 0])
+        self.assertIn(warning, (folder / "log.txt").read_text())
 
     def test_the_run_goes_on(self):
         moments = {"start": self.full_at_the_start, "steady": self.full_in_the_steady_state,

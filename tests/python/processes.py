@@ -4,12 +4,14 @@ end.
 Every process of a job inherits a mark in its environment, so that whatever a job has started is found, wherever it
 went: nothing of it may stay when the job has ended.
 """
+import contextlib
 import os
 import pathlib
 import random
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -36,6 +38,22 @@ def free_port(address="127.0.0.1"):
             except OSError:
                 continue
             return port
+
+
+def mount_disk(folder, size):
+    """Mounts an empty disk of this size on a new folder; false if only root may."""
+    folder.mkdir()
+    return subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder],
+                          capture_output=True).returncode == 0
+
+
+def fill_disk(disk):
+    """Takes all the room that is left, in a file that is returned."""
+    filler = disk / "filler"
+    with open(filler, "ab", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    return filler
 
 
 def clean_environment():

@@ -8,6 +8,7 @@ import subprocess
 import time
 import unittest
 
+from processes import mount_disk
 from support import FULL, TINY, TWO_CORES, Run, TestCase, program, twobw, words
 
 # What of a line of metrics.jsonl does not depend on time.
@@ -126,9 +127,7 @@ class ResumeTest(TestCase):
     def test_a_full_disk(self):
         """The run goes on, what was saved before is good, and the log says what was not."""
         small = self.folder / "small"
-        small.mkdir()
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1500k", "tmpfs", small], capture_output=True)
-        if mounted.returncode != 0:
+        if not mount_disk(small, "1500k"):
             self.skipTest("only root can mount a small disk")
         self.addCleanup(subprocess.run, ["umount", small], check=True)
         case = {"pipeline.schedule": "2bw", "pipeline.stages": 2, "pipeline.replicas": 1}

@@ -3,6 +3,7 @@ import json
 import math
 import os
 import pty
+import resource
 import signal
 import subprocess
 import time
@@ -108,6 +109,33 @@ class RunDirectoryTest(TestCase):
         self.assertEqual(len(summary["split"]), 2)
         self.assertEqual(summary["parameters"], sum(math.prod(shape) for shape in expected_shapes().values()))
         self.assertIn("validation loss", (run.folder / "log.txt").read_text())
+
+    def train_with_files_of(self, size, settings):
+        """With `ulimit -f`."""
+        return twobw("train", *words({**TINY, **settings, "run_dir": self.folder / "run"}),
+                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)))
+
+    def test_a_limit_to_its_lines(self):
+        """The model is saved; the lines that do not fit are counted."""
+        process = self.train_with_files_of(1 << 14, {"model.layers": 1, "model.width": 8, "model.heads": 2,
+                                                     "model.vocab": 16, "train.updates": 120})
+        self.assertEqual((process.returncode, process.stderr), (0, ""), process.stdout)
+        run = Run(self.folder / "run")
+        lost = 120 - len(run.lines)
+        self.assertEqual([line["update"] for line in run.updates], [*range(1, 121 - lost)])
+        file = f"'{run.folder}/metrics.jsonl'"
+        self.assertEqual(process.stdout.count(f"warning: {file} cannot be written: File too large"), 1)
+        last = f"warning: {lost} lines of {file} are lost: File too large"
+        self.assertEqual(process.stdout.splitlines()[-1], last)
+        self.assertIn(last, (run.folder / "log.txt").read_text())
+        self.assertTrue((run.folder / "model/model.safetensors").exists())
+
+    def test_a_limit_to_its_model(self):
+        process = self.train_with_files_of(1 << 15, {})
+        folder = self.folder / "run"
+        sentence = f"'{folder}/model.partial/model.safetensors.partial' cannot be written: File too large"
+        self.assertEqual((process.returncode, process.stderr), (1, f"twobw: {sentence}\n"))
+        self.assertFalse((folder / "model.partial").exists())
 
     def test_what_replicas_leave(self):
         run = self.train({"pipeline.stages": 2, "pipeline.replicas": 3}, arguments=["--trace", self.folder / "trace"])

@@ -81,12 +81,15 @@ TEST_P(ResumeRun, EndsLikeTheRunThatWasNotStopped) {
     const std::string part = folder.path("part" + std::to_string(cut));
     fs::copy(config.run_dir, part, fs::copy_options::recursive);
     lose_after(part, cut);
+    for (const char* const file : {"/metrics.jsonl", "/log.txt"})  // the power failed in a line
+      write_bytes(part + file, read_bytes(part + file) + "{\"torn" + std::string(3, '\0'));
     Config rest = config;
     rest.run_dir = part;
     const Outcome outcome = train(resumed(rest), {.brief = true});
     EXPECT_EQ(outcome.summary["updates"], 9);
     EXPECT_EQ(outcome.curve.size(), 3u);
     expect_same_run(config.run_dir, part);
+    EXPECT_EQ(read_bytes(part + "/log.txt").find("torn"), std::string::npos);
   }
 }
 
