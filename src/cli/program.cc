@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -148,6 +149,7 @@ int run_command(int argc, char** argv, const launch::World& world, const std::st
 }  // namespace
 
 int run_program(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // under `ulimit -f` a write fails with a reason
   std::string prefix;
   try {
     const launch::World world = launch::read_world(launch::process_environment());
