@@ -7,8 +7,10 @@ never killed, bit for bit.
 Two pipelines of two stages, which 1, 2 or 4 processes host, as chance will have it. Every cycle goes on from the newest
 checkpoint (resume=auto), and after a random number of updates, or already at the start, a random process is killed
 (SIGKILL) or hangs (SIGSTOP); all processes must end soon, and `twobw checkpoint verify` must find all checkpoints good.
+In some cycles the disk of the run is full for random seconds around that moment (root only: it is mounted for that).
 """
 import argparse
+import contextlib
 import pathlib
 import random
 import signal
@@ -16,12 +18,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
-from processes import GRACE, Job, free_port, has_updates, rank_environment  # noqa: E402
+from processes import GRACE, Job, fill_disk, free_port, has_updates, mount_disk, rank_environment  # noqa: E402
 from resume_test import exact_lines  # noqa: E402
 from support import TINY, Run, program, words  # noqa: E402
 
@@ -51,16 +54,44 @@ def made_updates(folder):
     return metrics.read_text().count('"grad_norm"') if metrics.exists() else 0
 
 
-def cycle(options, chance, folder):
-    """Goes on, strikes, waits for the end; the figures of it."""
+def keep_full(disk, seconds):
+    """Takes all room on the disk for so long, and any room that is freed meanwhile."""
+    end = time.monotonic() + seconds
+    filler = fill_disk(disk)
+    while time.monotonic() < end:
+        time.sleep(0.002)
+        fill_disk(disk)
+    filler.unlink()
+
+
+@contextlib.contextmanager
+def full_disk(chance, disk):
+    """The disk is full for a random time. Entered at a random moment of that time or after it; left after it."""
+    seconds = chance.uniform(0.1, 3)
+    thread = threading.Thread(target=keep_full, args=(disk, seconds))
+    thread.start()
+    try:
+        time.sleep(chance.uniform(0, 1.5 * seconds))
+        yield seconds
+    finally:
+        thread.join()
+
+
+def cycle(options, chance, folder, disk):
+    """Resumes, strikes, waits for the end; returns the figures. `disk`: the disk of the folder, to be filled, or None."""
     size, which = chance.choice(options.processes), chance.choice((signal.SIGKILL,) * 3 + (signal.SIGSTOP,))
     victim = chance.randrange(size)
     at_the_start = chance.random() < 0.2
     target = 0 if at_the_start else made_updates(folder) + chance.randint(1, options.updates)
-    with Job() as job:
+    full = 0
+    with Job() as job, contextlib.ExitStack() as until_the_end:
         start(job, size, settings_of(options, folder, 10**6))
         if not job.wait_for(lambda: has_updates(folder, target), within=120, what=f"update {target}"):
             raise AssertionError(f"a process ended by itself\n{job.everything()}")
+        if disk and not at_the_start and chance.random() < 0.3:
+            full = until_the_end.enter_context(full_disk(chance, disk))
+            if len(job.running()) < size:
+                raise AssertionError(f"a full disk ended a process\n{job.everything()}")
         time.sleep(chance.random() * (2 if at_the_start else 0.02))
         if size == 1:
             which = signal.SIGKILL  # nobody would miss it
@@ -83,7 +114,7 @@ def cycle(options, chance, folder):
             raise AssertionError(f"a checkpoint is not good\n{verified.stdout}{verified.stderr}")
     when = "at the start" if at_the_start else "at work"
     return {"size": size, "signal": which.name, "when": when, "victim": victim, "seconds": ended, "made": made,
-            "saved": saved}
+            "saved": saved, "disk": f"; the disk was full for {full:.1f} s" if full else ""}
 
 
 def finish(options, folder, size, updates):
@@ -95,14 +126,15 @@ def finish(options, folder, size, updates):
     return Run(folder)
 
 
-def soak(options, folder):
+def soak(options, folder, disk):
     chance, figures, begin = random.Random(options.seed), [], time.monotonic()
+    runs = disk or folder
     for number in range(options.cycles):
-        figures.append(cycle(options, chance, folder / "killed"))
+        figures.append(cycle(options, chance, runs / "killed", disk))
         print("cycle {:3}: {size} processes, {signal} to process {victim} {when}, after update {made}, saved {saved}; the "
-              "others ended in {seconds:.1f} s".format(number + 1, **figures[-1]), flush=True)
-    updates = newest_checkpoint(folder / "killed") + 20
-    killed = finish(options, folder / "killed", max(options.processes), updates)
+              "others ended in {seconds:.1f} s{disk}".format(number + 1, **figures[-1]), flush=True)
+    updates = newest_checkpoint(runs / "killed") + 20
+    killed = finish(options, runs / "killed", max(options.processes), updates)
     whole = finish(options, folder / "whole", 1, updates)
     same = (exact_lines(killed) == exact_lines(whole) and
             (killed.folder / "model/model.safetensors").read_bytes() ==
@@ -137,11 +169,18 @@ def main():
     if any(size < 1 or WORKERS % size for size in options.processes):
         parser.error(f"{WORKERS} workers need 1, 2 or 4 processes")
     with tempfile.TemporaryDirectory(prefix="twobw_soak_") as folder:
+        disk = pathlib.Path(folder, "disk")
+        mounted = mount_disk(disk, "64m")
+        if not mounted:
+            print("no disk is filled: only root can mount one")
         try:
-            return soak(options, pathlib.Path(folder))
+            return soak(options, pathlib.Path(folder), disk if mounted else None)
         except AssertionError as failure:
             print(f"FAILED: {failure}")
             return 1
+        finally:
+            if mounted:
+                subprocess.run(["umount", disk], check=True)
 
 
 if __name__ == "__main__":
