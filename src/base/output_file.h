@@ -21,8 +21,8 @@ class OutputFile {
  public:
   // Replaces the contents of the file at `path`.
   explicit OutputFile(std::string path);
-  // Continues the file at `path` after its first `keep` bytes; all others are cut off. Throws InputError, also
-  // if another process has opened the file in this way.
+  // Continues the file at `path` after its first `keep` bytes; all others are cut off. Throws InputError,
+  // also if another process has opened the file in this way.
   OutputFile(std::string path, std::int64_t keep);
   ~OutputFile();  // without flush
   OutputFile(const OutputFile&) = delete;

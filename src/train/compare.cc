@@ -94,7 +94,7 @@ class InTurn {
     announce(fmt::format("\nrun {} of {}: {}, seed {}", number + 1, 2 * request_.seeds, schedule,
                          config.train.seed));
     const Outcome outcome = train(config, {.brief = true});
-    for (const std::string& loss : outcome.losses) announce("warning: " + loss);
+    for (const std::string& sentence : outcome.unwritten) announce("warning: " + sentence);
     if (!outcome.interrupted) {
       announce(fmt::format("validation loss {:.4f}; {}, {} tokens/s", outcome.curve.back().loss,
                            format_duration(outcome.summary["seconds"]),

@@ -71,13 +71,13 @@ RunDirectory::RunDirectory(const Config& config, FolderLock lock, bool continues
     : lock_(std::move(lock)),
       directory_(config.run_dir),
       moved_to_(continues ? "" : make_run_directory(directory_, lock_)) {
-  write_config(config);
   metrics_.emplace(path("metrics.jsonl"), continues);
   log_.emplace(path("log.txt"), continues);
+  write_config(config);
 }
 
 RunDirectory::~RunDirectory() {
-  for (const std::string& loss : finish()) print_("warning: " + loss);
+  for (const std::string& sentence : finish()) print_("warning: " + sentence);
 }
 
 void RunDirectory::write_config(const Config& config) const {
@@ -117,12 +117,12 @@ void RunDirectory::log(const std::string& line) {
 }
 
 std::vector<std::string> RunDirectory::finish() {
-  std::vector<std::string> losses = {metrics_->finish()};
+  const std::string of_metrics = metrics_->finish();
   report_problem(*metrics_);
-  if (!losses.front().empty()) log("warning: " + losses.front());
-  losses.push_back(log_->finish());
-  std::erase(losses, "");
-  return losses;
+  if (!of_metrics.empty()) log("warning: " + of_metrics);
+  std::vector<std::string> sentences = {of_metrics, log_->finish()};
+  std::erase(sentences, "");
+  return sentences;
 }
 
 void RunDirectory::report_problem(LineFile& file) {

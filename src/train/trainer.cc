@@ -121,13 +121,13 @@ void check_trace(const std::string& trace, const std::string& run_dir) {
   if (std::ranges::mismatch(folder, file).in1 != folder.end()) check_writable("--trace", trace);
 }
 
-// A trace that cannot be written does not end a run whose model is still to be saved.
-std::vector<std::string> trace_losses(const std::string& trace, const std::vector<telemetry::Event>& events) {
+// Returns the reason if it fails: the model is still to be saved.
+std::string try_to_write(const std::string& trace, const std::vector<telemetry::Event>& events) {
   try {
     telemetry::write_trace(trace, events);
     return {};
   } catch (const RunError& error) {
-    return {error.what()};
+    return error.what();
   }
 }
 
@@ -238,7 +238,10 @@ Outcome lead(const Config& given, const RunOptions& options) {
     if (!options.trace.empty()) {
       std::vector<telemetry::Event> events = pipeline.events();
       if (elsewhere) events.insert(events.end(), elsewhere->events().begin(), elsewhere->events().end());
-      outcome.losses = trace_losses(options.trace, events);
+      if (const std::string problem = try_to_write(options.trace, events); !problem.empty()) {
+        outcome.unwritten.push_back(problem);
+        directory.log("warning: " + problem);
+      }
     }
     const auto weights_of = [&](int stage) {
       return pipeline.is_here(stage) ? pipeline.stage(stage).newest_weights() : elsewhere->weights(stage);
@@ -255,7 +258,7 @@ Outcome lead(const Config& given, const RunOptions& options) {
     for (const checkpoint::Written& written : checkpoints.take_written()) loop.handle(written);
     directory.log("done: " + outcome.summary.dump());
   });
-  for (const std::string& loss : directory.finish()) outcome.losses.push_back(loss);
+  for (const std::string& sentence : directory.finish()) outcome.unwritten.push_back(sentence);
   outcome.curve = loop.statistics().curve();
   outcome.config = config;
   return outcome;

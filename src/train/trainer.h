@@ -13,11 +13,12 @@
 namespace twobw::train {
 
 struct Outcome {
-  Config config;                         // of the run: the one asked for, or as planned
-  nlohmann::ordered_json summary;        // as in summary.json
-  std::vector<CurvePoint> curve;         // its evaluations
-  bool interrupted = false;              // by a signal: ended after the updates that had begun
-  std::vector<std::string> losses = {};  // "3 lines of 'PATH' are lost: REASON", and other files of the run
+  Config config;                   // of the run: the one asked for, or as planned
+  nlohmann::ordered_json summary;  // as in summary.json
+  std::vector<CurvePoint> curve;   // its evaluations
+  bool interrupted = false;        // by a signal: ended after the updates that had begun
+  // Sentences on lost lines and files: "3 lines of 'PATH' are lost: REASON".
+  std::vector<std::string> unwritten = {};
 };
 
 struct RunOptions {

@@ -110,15 +110,15 @@ class RunDirectoryTest(TestCase):
         self.assertEqual(summary["parameters"], sum(math.prod(shape) for shape in expected_shapes().values()))
         self.assertIn("validation loss", (run.folder / "log.txt").read_text())
 
-    def train_with_files_of(self, size, settings):
+    def train_with_files_of(self, size, settings, *arguments):
         """With `ulimit -f`."""
-        return twobw("train", *words({**TINY, **settings, "run_dir": self.folder / "run"}),
+        return twobw("train", *arguments, *words({**TINY, **settings, "run_dir": self.folder / "run"}),
                      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)))
 
     def test_a_limit_to_its_lines(self):
-        """The model is saved; the lines that do not fit are counted."""
+        """The model is saved; the lines that do not fit are counted, and a trace is named that cannot be written."""
         process = self.train_with_files_of(1 << 14, {"model.layers": 1, "model.width": 8, "model.heads": 2,
-                                                     "model.vocab": 16, "train.updates": 120})
+                                                     "model.vocab": 16, "train.updates": 120}, "--trace", "/dev/full")
         self.assertEqual((process.returncode, process.stderr), (0, ""), process.stdout)
         run = Run(self.folder / "run")
         lost = 120 - len(run.lines)
@@ -126,7 +126,8 @@ class RunDirectoryTest(TestCase):
         file = f"'{run.folder}/metrics.jsonl'"
         self.assertEqual(process.stdout.count(f"warning: {file} cannot be written: File too large"), 1)
         last = f"warning: {lost} lines of {file} are lost: File too large"
-        self.assertEqual(process.stdout.splitlines()[-1], last)
+        trace = "warning: '/dev/full' cannot be written: No space left on device"
+        self.assertEqual(process.stdout.splitlines()[-2:], [trace, last])
         self.assertIn(last, (run.folder / "log.txt").read_text())
         self.assertTrue((run.folder / "model/model.safetensors").exists())
 

@@ -169,7 +169,7 @@ int run(const RunArguments& arguments, const TrainOptions& options) {
   const train::Outcome outcome = train_together(world, config, options);
   if (world.rank > 0) return 0;
   print_outcome(outcome.config, outcome.summary);
-  for (const std::string& loss : outcome.losses) fmt::print("warning: {}\n", loss);
+  for (const std::string& sentence : outcome.unwritten) fmt::print("warning: {}\n", sentence);
   if (outcome.interrupted) return 0;
   if (beside) print_beside(outcome, *beside);
   print_samples(config, options);
