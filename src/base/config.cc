@@ -85,7 +85,30 @@ class Source {
   std::map<std::string, std::string> seen_;
 };
 
+constexpr const char* kEndMark = "# end of the configuration";
+
+// The line of a section in the output of to_yaml().
+std::string heading_of(const Section& section) {
+  return fmt::format("{}:  # {}\n", section.name, section.meaning);
+}
+
+// The mark, or the whole line of the last key: people edit the file, and there are files without a mark.
+bool has_end(const std::string& text) {
+  const std::size_t last_key = text.find("\n" + schema().back().path + ":");
+  return text.find(std::string("\n") + kEndMark) != std::string::npos ||
+         (last_key != std::string::npos && text.find('\n', last_key + 1) != std::string::npos);
+}
+
+[[noreturn]] void refuse_cut(const std::string& path) {
+  fail_input(
+      "'{}' is cut: its last line, '{}', is missing; restore the file (twobw checkpoint config RUN prints "
+      "the "
+      "copy in the newest checkpoint), or add that line if nothing else is missing",
+      path, kEndMark);
+}
+
 void read_document(const std::string& text, const std::string& path, Config& config, Origins& origins) {
+  if (text.find(heading_of(sections().front())) != std::string::npos && !has_end(text)) refuse_cut(path);
   const YAML::Node root = parse_yaml(text, path, true);
   if (root.IsMap()) {
     Source(config, origins, path).read_map("", root);
@@ -160,14 +183,22 @@ Config load_config(const std::string& path, const std::vector<std::string>& over
   return config;
 }
 
+Config load_config_of_run(const std::string& run, const std::vector<std::string>& overrides) {
+  const std::string path = run + "/config.yaml";
+  if (!has_end(read_text("configuration file", path))) refuse_cut(path);
+  return load_config(path, overrides);
+}
+
 bool is_set(const std::string& key, const std::string& path, const std::vector<std::string>& overrides) {
   return read_settings(path, overrides).origins.contains(key);
 }
 
-Config config_from_text(const std::string& text, const std::string& name) {
+Config config_from_text(const std::string& text, const std::string& name,
+                        const std::vector<std::string>& overrides) {
   Config config;
   Origins origins;
   read_document(text, name, config, origins);
+  for (const std::string& setting : overrides) read_override(setting, config, origins);
   expand_recompute(config.pipeline);
   check_all(config, origins);
   return config;
@@ -180,7 +211,7 @@ void validate(const Config& config) {
 std::string to_yaml(const Config& config) {
   std::string out;
   for (const Section& section : sections()) {
-    if (!section.name.empty()) out += fmt::format("{}:  # {}\n", section.name, section.meaning);
+    if (!section.name.empty()) out += heading_of(section);
     for (const Key& key : schema()) {
       if (section_of(key.path) != section.name) continue;
       const std::string indent = section.name.empty() ? "" : "  ";
@@ -188,7 +219,7 @@ std::string to_yaml(const Config& config) {
       out += fmt::format("{:<36}  # {}\n", setting, key.meaning);
     }
   }
-  return out;
+  return out + kEndMark + "\n";
 }
 
 }  // namespace twobw

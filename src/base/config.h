@@ -63,6 +63,7 @@ struct DataConfig {
   std::string label = "label";
   std::vector<std::string> classes;  // in the order of their numbers; empty: labels are the numbers
   int bucket = 0;                    // sequences of like length that follow one another; 0: any
+  std::string changed = "refuse";    // refuse, allow: on resume, files that differ from those before
 };
 
 // In the file `split` may be auto (empty: balanced by measured time), and `recompute` none, all or a list of
@@ -152,17 +153,22 @@ using ModelReader = std::function<ImportedModel(const Config& given)>;
 Config load_config(const std::string& path, const std::vector<std::string>& overrides,
                    const ModelReader& read_model = {});
 
+// Reads config.yaml in the folder of a run. Throws InputError if the file is cut, too.
+Config load_config_of_run(const std::string& run, const std::vector<std::string>& overrides);
+
 // Whether the file or an override sets the key. Throws InputError as load_config does for what it reads.
 bool is_set(const std::string& key, const std::string& path, const std::vector<std::string>& overrides);
 
-// The same as load_config from text alone; `name` names it in messages.
-Config config_from_text(const std::string& text, const std::string& name);
+// Reads text, as load_config reads a file; `name` names it in messages.
+Config config_from_text(const std::string& text, const std::string& name,
+                        const std::vector<std::string>& overrides = {});
 
 // What can be said of each value by itself; what concerns schedule, model and data together is
 // checked by train/setup.h.
 void validate(const Config& config);
 
-// The resolved configuration as YAML that load_config reads back to the same values.
+// The resolved configuration as YAML that load_config reads back to the same values. Its last line is a mark:
+// load_config refuses the text without its end.
 std::string to_yaml(const Config& config);
 
 }  // namespace twobw

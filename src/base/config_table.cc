@@ -243,6 +243,9 @@ std::vector<Key> data_keys() {
       whole(KEY(data.bucket), 0,
             "Sequences of like length that follow one another in training, best a multiple of "
             "pipeline.microbatch; 0: lengths do not matter; classification and regression only."),
+      choice(KEY(data.changed), {"refuse", "allow"},
+             "Whether a run may be resumed with files of data or tokenizer that have changed since, see "
+             "docs/checkpoints.md."),
   };
 }
 

@@ -14,10 +14,10 @@
 namespace twobw {
 namespace {
 
-// Some file systems cannot sync a folder: EINVAL.
 void sync(const std::string& path, int flags) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags);
-  const bool synced = file >= 0 && (::fsync(file) == 0 || (flags == O_DIRECTORY && errno == EINVAL));
+  // EINVAL: the file system has nothing to sync there.
+  const bool synced = file >= 0 && (::fsync(file) == 0 || errno == EINVAL);
   const int reason = errno;
   if (file >= 0) ::close(file);
   if (!synced) fail_run("'{}' cannot be synced: {}", path, std::strerror(reason));

@@ -23,6 +23,14 @@ Json record_to_json(const FileRecord& record) {
           {"tensors", Json(record.tensors)}};
 }
 
+Json data_to_json(const DataFile& file) {
+  return {{"key", file.key},
+          {"path", file.path},
+          {"bytes", file.bytes},
+          {"modified", file.modified},
+          {"checksum", file.checksum}};
+}
+
 // Whole and not negative.
 std::int64_t read_count(const Json& value, const char* key) {
   const Json& number = value.at(key);
@@ -71,6 +79,7 @@ Json without_checksum(const Manifest& manifest) {
                 {"config", manifest.config},
                 {"files", files}};
   if (manifest.validation_loss) value["validation_loss"] = *manifest.validation_loss;
+  for (const DataFile& file : manifest.data) value["data"].push_back(data_to_json(file));
   if (manifest.scaling) value["loss_scaling"] = scaling_to_json(*manifest.scaling);
   return value;
 }
@@ -82,6 +91,14 @@ FileRecord record_from_json(const Json& value) {
   record.header = value.at("header").get<std::string>();
   for (const auto& [name, sum] : value.at("tensors").items()) record.tensors[name] = sum.get<std::string>();
   return record;
+}
+
+DataFile data_from_json(const Json& value) {
+  return {.key = value.at("key").get<std::string>(),
+          .path = value.at("path").get<std::string>(),
+          .bytes = static_cast<std::uint64_t>(read_count(value, "bytes")),
+          .modified = value.at("modified").get<std::string>(),
+          .checksum = value.at("checksum").get<std::string>()};
 }
 
 Manifest from_json(const Json& value) {
@@ -98,6 +115,8 @@ Manifest from_json(const Json& value) {
   manifest.written = value.at("written").get<std::string>();
   manifest.layout = value.at("layout");
   manifest.config = value.at("config").get<std::string>();
+  if (value.contains("data"))
+    for (const Json& file : value.at("data")) manifest.data.push_back(data_from_json(file));
   for (const Json& record : value.at("files")) manifest.files.push_back(record_from_json(record));
   return manifest;
 }

@@ -22,6 +22,13 @@ struct FileRecord {
   std::map<std::string, std::string> tensors;  // checksums by name
 };
 
+// A file of the data that the run was trained on, when it began or was resumed.
+struct DataFile {
+  std::string key, path;  // of the configuration that names it
+  std::uint64_t bytes = 0;
+  std::string modified, checksum;  // UTC; of samples where the file is large
+};
+
 struct Manifest {
   std::int64_t update = 0;             // after so many updates
   bool drained = false;                // the next batch has nothing but these weights to run on
@@ -33,6 +40,7 @@ struct Manifest {
   Json layout = Json::object();  // schedule, stages, split, replicas, microbatches of the run that saved it
   std::string config;            // its configuration, YAML
   std::string written;           // when, UTC
+  std::vector<DataFile> data;    // empty: not recorded
   std::vector<FileRecord> files;
 };
 

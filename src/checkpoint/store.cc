@@ -79,6 +79,20 @@ void remove_quietly(const std::string& path) {
   fs::remove_all(path, ignored);
 }
 
+void link_or_copy(const fs::path& file, const fs::path& to) {
+  std::error_code impossible;  // another file system, or another user's file
+  fs::create_hard_link(file, to, impossible);
+  if (!impossible) return;
+  fs::copy_file(file, to);
+  sync_file(to.string());
+}
+
+// Makes `folder` the newest of the store, in the place of one of the same update.
+void publish_newest(const std::string& store, const std::string& temporary, const std::string& folder) {
+  replace_folder(temporary, folder);
+  replace_text(store + "/latest", fs::path(folder).filename().string() + "\n");
+}
+
 }  // namespace
 
 std::string store_of(const std::string& run_dir) {
@@ -108,8 +122,7 @@ std::uint64_t write(const std::string& store, const Contents& contents) {
     replace_text(temporary + "/" + kManifest, to_text(manifest));
     sync_folder(temporary);
     // A resumed run may come to an update that was saved before.
-    replace_folder(temporary, folder);
-    replace_text(store + "/latest", fs::path(folder).filename().string() + "\n");
+    publish_newest(store, temporary, folder);
     std::uint64_t bytes = 0;
     for (const FileRecord& record : manifest.files) bytes += record.bytes;
     return bytes;
@@ -119,6 +132,22 @@ std::uint64_t write(const std::string& store, const Contents& contents) {
   } catch (...) {
     remove_quietly(temporary);
     throw;
+  }
+}
+
+void copy_to(const std::string& store, const std::string& folder) {
+  const std::string copy = store + "/" + fs::path(folder).filename().string(), temporary = copy + ".partial";
+  try {
+    fs::create_directories(temporary + "/" + kModel);
+    for (const FileRecord& file : read_manifest(folder).files)
+      link_or_copy(folder + "/" + file.name, temporary + "/" + file.name);
+    link_or_copy(folder + "/" + kManifest, temporary + "/" + kManifest);
+    sync_folder(temporary + "/" + kModel);
+    sync_folder(temporary);
+    publish_newest(store, temporary, copy);
+  } catch (const std::exception& error) {
+    remove_quietly(temporary);
+    fail_run("the checkpoint '{}' cannot be copied to '{}': {}", folder, store, error.what());
   }
 }
 

@@ -32,6 +32,10 @@ std::vector<Entry> list(const std::string& store);
 // and then nothing is left of it.
 std::uint64_t write(const std::string& store, const Contents& contents);
 
+// Puts the checkpoint in `folder` into another store, as hard links where the file system allows. Throws
+// RunError.
+void copy_to(const std::string& store, const std::string& folder);
+
 // Removes all but the newest `keep` and the one with the lowest validation loss, and what was left half
 // written.
 void prune(const std::string& store, int keep);

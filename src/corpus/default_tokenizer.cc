@@ -35,7 +35,7 @@ std::optional<std::string> tokenizer_of_run(const Config& config) {
   std::error_code unreadable;
   if (!fs::is_directory(run + "/checkpoints", unreadable) || !fs::exists(run + "/config.yaml", unreadable))
     return std::nullopt;
-  return load_config(run + "/config.yaml", {}).data.tokenizer;
+  return load_config_of_run(run, {}).data.tokenizer;
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ bool sets(const std::vector<std::string>& settings, const std::string& key) {
 
 ModelSource find_run(const std::string& run, const std::string& folder,
                      const std::vector<std::string>& settings) {
-  ModelSource source{.config = load_config(run + "/config.yaml", with_defaults(settings)), .is_run = true};
+  ModelSource source{.config = load_config_of_run(run, with_defaults(settings)), .is_run = true};
   source.folder = folder;
   source.has_tokenizer = true;
   std::string& tokenizer = source.config.data.tokenizer;

@@ -10,6 +10,7 @@
 
 #include "base/durable.h"
 #include "checkpoint/translate.h"
+#include "train/data_files.h"
 
 namespace twobw::train {
 namespace {
@@ -51,11 +52,12 @@ Json layout_json(const schedule::Spec& spec) {
 
 }  // namespace
 
-Checkpoints::Checkpoints(const runtime::Setup& setup, const std::string& run_dir, std::string config,
+Checkpoints::Checkpoints(const runtime::Setup& setup, const std::string& run_dir, const Config& resolved,
                          checkpoint::ModelFiles model_files, const runtime::DataPosition& position)
     : setup_(setup),
       run_dir_(run_dir),
-      config_(std::move(config)),
+      config_(to_yaml(resolved)),
+      data_(record_data(resolved)),
       model_files_(std::move(model_files)),
       position_(position),
       updates_(setup.spec.first_batch),
@@ -129,6 +131,7 @@ checkpoint::Contents Checkpoints::contents_of(std::int64_t update, Cut& cut) con
   manifest.validation_loss = cut.validation_loss;
   manifest.layout = layout_json(setup_.spec);
   manifest.config = config_;
+  manifest.data = data_;
   manifest.written = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   sync_file(run_dir_ + "/metrics.jsonl");
   return contents;

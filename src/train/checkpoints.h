@@ -18,9 +18,9 @@ namespace twobw::train {
 
 class Checkpoints {
  public:
-  // Of the run in `run_dir`, whose configuration is `config` as YAML. `model_files` lie beside the model's
-  // weights. `position`: where it was resumed.
-  Checkpoints(const runtime::Setup& setup, const std::string& run_dir, std::string config,
+  // `resolved`: the configuration of the run in `run_dir`, with all that is decided. `model_files` lie
+  // beside the model's weights. `position`: where it was resumed.
+  Checkpoints(const runtime::Setup& setup, const std::string& run_dir, const Config& resolved,
               checkpoint::ModelFiles model_files, const runtime::DataPosition& position = {});
 
   void add(runtime::Snapshot snapshot);  // from any thread
@@ -46,6 +46,7 @@ class Checkpoints {
 
   const runtime::Setup& setup_;
   std::string run_dir_, config_;
+  std::vector<checkpoint::DataFile> data_;
   checkpoint::ModelFiles model_files_;
   runtime::DataPosition position_;
   std::mutex mutex_;

@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <set>
 
 #include "base/config_schema.h"
 #include "checkpoint/checksum.h"
-#include "corpus/indexed_file.h"
-#include "data/tokens.h"
+#include "train/data_files.h"
 
 namespace twobw::train {
 
@@ -18,25 +16,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Of a large file blocks all over it, the first and the last among them: to read all of it may take minutes.
-std::string checksum_of(const fs::path& file, std::uint64_t size) {
-  constexpr std::uint64_t kWhole = 64 << 20, kBlock = 64 << 10, kBlocks = 256;
-  const std::uint64_t block = size <= kWhole ? size : kBlock, blocks = size <= kWhole ? 1 : kBlocks;
-  std::ifstream in(file, std::ios::binary);
-  std::string some(block * blocks, '\0');
-  for (std::uint64_t i = 0; i < blocks; ++i) {
-    if (i > 0) in.seekg(static_cast<std::streamoff>((size - block) / (blocks - 1) * i));
-    if (i + 1 == blocks && i > 0) in.seekg(static_cast<std::streamoff>(size - block));
-    in.read(some.data() + i * block, static_cast<std::streamsize>(block));
-  }
-  return in ? checkpoint::checksum(some) : "cannot be read";
-}
-
 std::string describe_file(const fs::path& file) {
   std::error_code error;
   if (!fs::is_regular_file(file, error)) return error ? "cannot be read" : "no file";
   const std::uintmax_t size = fs::file_size(file, error);
-  return error ? "cannot be read" : fmt::format("{} bytes, checksum {}", size, checksum_of(file, size));
+  return error ? "cannot be read" : fmt::format("{} bytes, checksum {}", size, sample_checksum(file, size));
 }
 
 // Of a folder, the files right in it.
@@ -55,16 +39,8 @@ std::string contents_of(const std::string& path) {
 }
 
 void add_data(const char* key, const Corpora& corpora, control::Facts& facts) {
-  for (const Corpus& corpus : corpora) {
-    if (corpus.path == "synthetic") continue;
-    std::vector<std::string> files = {corpus.path};
-    if (data::names_token_file(corpus.path)) {
-      const std::string prefix = corpus::token_file_prefix(corpus.path);
-      files = {prefix + ".idx", prefix + ".bin"};
-    }
-    for (const std::string& file : files)
-      facts.emplace_back(fmt::format("the file '{}' of {}", file, key), contents_of(file));
-  }
+  for (const std::string& file : files_of(corpora))
+    facts.emplace_back(fmt::format("the file '{}' of {}", file, key), contents_of(file));
 }
 
 }  // namespace

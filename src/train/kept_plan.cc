@@ -8,6 +8,7 @@
 #include "base/durable.h"
 #include "base/error.h"
 #include "base/text_file.h"
+#include "train/resume.h"
 
 namespace twobw::train {
 namespace {
@@ -43,13 +44,15 @@ void write_planned_for(const std::string& run_dir, const nlohmann::ordered_json&
   replace_text(run_dir + kFile, now.dump(1) + "\n");
 }
 
-std::optional<Config> with_kept_plan(const Config& asked, const nlohmann::ordered_json& now) {
-  const std::string file = asked.run_dir + kFile;
+std::optional<Config> with_kept_plan(const Config& asked, const nlohmann::ordered_json& now,
+                                     const std::function<void(const std::string& line)>& say) {
+  const std::string run = resumed_run(asked), file = run + kFile;
   if (!std::filesystem::exists(file)) return std::nullopt;
   const auto then = nlohmann::ordered_json::parse(read_text("what the run was planned for", file), nullptr,
                                                   /*allow_exceptions=*/false);
-  if (then.is_discarded() || then != now) return std::nullopt;
-  const Config planned = load_config(asked.run_dir + "/config.yaml", {});
+  if (then.is_discarded()) say(fmt::format("warning: '{}' is damaged; the run is planned again", file));
+  if (then != now) return std::nullopt;
+  const Config planned = load_config_of_run(run, {});
   Config config = asked;
   config.plan = planned.plan;
   config.pipeline = planned.pipeline;

@@ -2,6 +2,7 @@
 // which may give another plan, and with it other bits: so the one that the run has is kept.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -19,7 +20,9 @@ nlohmann::ordered_json planned_for(const Config& asked, const std::vector<runtim
 // Of the run in that folder, written once it has its plan.
 void write_planned_for(const std::string& run_dir, const nlohmann::ordered_json& now);
 
-// `asked` with the plan of the run in its folder; none: nothing is planned there, or for something else.
-std::optional<Config> with_kept_plan(const Config& asked, const nlohmann::ordered_json& now);
+// `asked` with the plan of the run that it resumes; none: nothing is planned there, or for something else.
+// `say` gets a warning if the record of that is damaged.
+std::optional<Config> with_kept_plan(const Config& asked, const nlohmann::ordered_json& now,
+                                     const std::function<void(const std::string& line)>& say);
 
 }  // namespace twobw::train

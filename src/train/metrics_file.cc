@@ -43,9 +43,14 @@ void remember(const Line& line, Past& past) {
 }  // namespace
 
 Past cut_metrics(const std::string& path, std::int64_t updates, bool evaluates_again) {
+  return copy_metrics(path, path, updates, evaluates_again);
+}
+
+Past copy_metrics(const std::string& from, const std::string& path, std::int64_t updates,
+                  bool evaluates_again) {
   Past past;
   std::string kept, text;
-  std::ifstream file(path);
+  std::ifstream file(from);
   if (!file) return past;
   while (std::getline(file, text)) {
     const Line line = Line::parse(text, nullptr, /*allow_exceptions=*/false);

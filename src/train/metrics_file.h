@@ -27,5 +27,8 @@ struct Past {
 // last of them goes too if it `evaluates_again`. A line that is only half written is dropped. Throws
 // RunError. A file that is missing has no lines.
 Past cut_metrics(const std::string& path, std::int64_t updates, bool evaluates_again);
+// Writes these lines of the file `from`, which stays as it is, to `path`.
+Past copy_metrics(const std::string& from, const std::string& path, std::int64_t updates,
+                  bool evaluates_again);
 
 }  // namespace twobw::train

@@ -30,7 +30,7 @@ Planning plan_if_asked(const Config& asked, const std::optional<ResumePoint>& ne
   planning.planned_for =
       planned_for(asked, processes != nullptr ? hosts : std::vector{runtime::host_devices()});
   const std::optional<Config> kept =
-      newest ? with_kept_plan(asked, planning.planned_for) : std::optional<Config>();
+      newest ? with_kept_plan(asked, planning.planned_for, say) : std::optional<Config>();
   if (kept) {
     say("the plan of the run is kept: it was made for the same configuration and devices");
     if (processes != nullptr) measure::measure_links(*processes);

@@ -12,6 +12,7 @@
 #include "base/durable.h"
 #include "base/error.h"
 #include "base/text_file.h"
+#include "train/resume.h"
 
 namespace twobw::train {
 
@@ -21,6 +22,45 @@ namespace {
 
 // A run that was told to end, or was killed, may need so long.
 constexpr double kRunEndsWithin = 10;
+
+// Without slashes at the end, so that a number can follow.
+fs::path without_slash(const fs::path& path) {
+  return path.has_filename() ? path : path.parent_path();
+}
+
+// The folder itself, which may be missing, where `directory` is a link to it.
+std::string folder_behind(const std::string& directory) {
+  constexpr int kMostLinks = 40;  // as Linux has it
+  fs::path path = without_slash(directory);
+  std::error_code error;
+  for (int links = 0; links < kMostLinks && fs::is_symlink(path, error); ++links)
+    path = without_slash(path.parent_path() / fs::read_symlink(path, error));
+  return path.string();
+}
+
+bool exists_at(const std::string& path) {
+  std::error_code unknown;
+  return fs::exists(fs::symlink_status(path, unknown));
+}
+
+// The first free name.
+std::string move_away(const std::string& folder, const std::string& run_dir) {
+  int number = 1;
+  while (exists_at(fmt::format("{}.{}", folder, number))) ++number;
+  const std::string moved_to = fmt::format("{}.{}", folder, number);
+  std::error_code error;
+  fs::rename(folder, moved_to, error);
+  if (error)
+    fail_input("run_dir is '{}', whose former run cannot be moved to '{}': {}; give another run_dir", run_dir,
+               moved_to, error.message());
+  return moved_to;
+}
+
+void check_apart(const char* key, const std::string& folder, const std::string& run_dir) {
+  const fs::path run = fs::weakly_canonical(run_dir), from = fs::weakly_canonical(folder);
+  if (std::mismatch(run.begin(), run.end(), from.begin(), from.end()).first == run.end())
+    fail_input("{} is '{}', which lies in run_dir, '{}'; give another run_dir", key, folder, run_dir);
+}
 
 }  // namespace
 
@@ -36,35 +76,28 @@ FolderLock lock_run_directory(const std::string& directory) {
 }
 
 std::string make_run_directory(const std::string& directory, FolderLock& lock) {
+  const std::string folder = folder_behind(directory);
   std::error_code error;
-  if (fs::exists(directory) && !fs::is_directory(directory)) {
+  if (exists_at(folder) && !fs::is_directory(folder, error)) {
     fail_input("run_dir is '{}', which is a file; give a directory", directory);
   }
   if (!lock.is_held()) lock = lock_run_directory(directory);
   FolderLock former;
   std::string moved_to;
-  if (fs::exists(directory + "/metrics.jsonl") || fs::exists(directory + "/compare.json")) {
-    int number = 1;
-    while (fs::exists(fmt::format("{}.{}", directory, number))) ++number;
-    moved_to = fmt::format("{}.{}", directory, number);
-    fs::rename(directory, moved_to, error);
-    if (!error) {
-      lock.follow_to(moved_to);
-      former = std::exchange(lock, FolderLock());
-    }
+  if (exists_at(folder + "/metrics.jsonl") || exists_at(folder + "/compare.json")) {
+    moved_to = move_away(folder, directory);
+    lock.follow_to(moved_to);
+    former = std::exchange(lock, FolderLock());
   }
-  if (!error) fs::create_directories(directory, error);
-  if (error) fail_input("run_dir is '{}', which cannot be written: {}", directory, error.message());
+  fs::create_directories(folder, error);
+  if (error) fail_input("run_dir is '{}', which cannot be made: {}", directory, error.message());
   if (!lock.is_held()) lock = lock_run_directory(directory);
   return moved_to;
 }
 
 void check_source_is_apart(const Config& config) {
-  if (!config.model.is_imported()) return;
-  const fs::path run = fs::weakly_canonical(config.run_dir), from = fs::weakly_canonical(config.model.from);
-  if (std::mismatch(run.begin(), run.end(), from.begin(), from.end()).first == run.end())
-    fail_input("model.from is '{}', which lies in run_dir, '{}'; give another run_dir", config.model.from,
-               config.run_dir);
+  if (config.model.is_imported()) check_apart("model.from", config.model.from, config.run_dir);
+  if (is_branch(config)) check_apart("resume", config.resume, config.run_dir);
 }
 
 RunDirectory::RunDirectory(const Config& config, FolderLock lock, bool continues)

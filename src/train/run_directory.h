@@ -18,11 +18,13 @@ namespace twobw::train {
 FolderLock lock_run_directory(const std::string& directory);
 
 // Makes the directory, and locks it where `lock` does not yet. A former run or comparison there is moved to
-// the first free NAME.1, NAME.2, ...: nothing is lost. Returns where it went; empty: there was none. Throws
-// InputError when it cannot be made.
+// the first free NAME.1, NAME.2, ...: nothing is lost. A symbolic link stays, and the folder that it leads to
+// is made or moved. Returns the new name of the former run; empty without one. Throws InputError when it
+// cannot be made.
 std::string make_run_directory(const std::string& directory, FolderLock& lock);
 
-// Throws InputError where the model to start from lies in the run directory, which may be moved away.
+// Throws InputError where the model to start from, or the run that a branch continues, lies in the run
+// directory, which may be moved away.
 void check_source_is_apart(const Config& config);
 
 class RunDirectory {

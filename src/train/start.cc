@@ -42,6 +42,7 @@ Config resolved_config(const Start& start) {
   Config config = start.config;
   config.pipeline.split = start.setup.spec.shape.split;
   config.resume = "none";
+  config.data.changed = DataConfig().changed;  // allowed once
   return config;
 }
 

@@ -23,6 +23,7 @@
 #include "runtime/setup.h"
 #include "telemetry/progress.h"
 #include "telemetry/trace.h"
+#include "train/branch.h"
 #include "train/checkpoints.h"
 #include "train/collector.h"
 #include "train/export.h"
@@ -132,11 +133,10 @@ std::string try_to_write(const std::string& trace, const std::vector<telemetry::
 }
 
 // Alone, or as rank 0.
-Outcome lead(const Config& given, const RunOptions& options) {
+Outcome lead(const Config& asked, const RunOptions& options) {
   transport::Processes* const processes = options.processes.get();
   const std::vector<runtime::HostDevices> hosts =
       processes ? gather_hosts(*processes) : std::vector<runtime::HostDevices>();
-  const Config asked = continued(given);
   if (!options.trace.empty()) check_trace(options.trace, asked.run_dir);
   FolderLock lock = lock_run_directory(asked.run_dir);  // before anything there is read
   const std::optional<ResumePoint> newest = find_resume_point(asked);
@@ -157,8 +157,10 @@ Outcome lead(const Config& given, const RunOptions& options) {
   setup.spec.save_every = config.checkpoint.every_updates;
   setup.spec.save_last = config.checkpoint.every_updates > 0 || config.checkpoint.every_minutes > 0;
   check_source_is_apart(config);
-  RunDirectory directory(config, std::move(lock), resume.has_value());
+  const bool branches = is_branch(asked);
+  RunDirectory directory(config, std::move(lock), resume && !branches);
   directory.warn_with([&](const std::string& line) { progress.say(line); });
+  if (branches) begin_branch(asked, *resume, directory);
   if (config.model.is_imported() && !resume) directory.keep_source(config.model.from);
   for (const std::string& line : said) directory.log(line);
   if (forecast) replace_text(directory.path("profile.json"), planner::to_json(forecast->profile));
@@ -172,13 +174,13 @@ Outcome lead(const Config& given, const RunOptions& options) {
   Loop loop(setup, directory, progress, options.brief);
   if (resume) {
     const std::int64_t updates = restored->update, every = setup.spec.evaluate_every;
-    const Past past =
-        cut_metrics(directory.path("metrics.jsonl"), updates, every > 0 && updates % every == 0);
+    const Past past = copy_metrics(resumed_run(asked) + "/metrics.jsonl", directory.path("metrics.jsonl"),
+                                   updates, every > 0 && updates % every == 0);
     directory.reopen_metrics();
     loop.continue_from(past);
     continue_fallbacks(loop.guard(), setup.spec);
     begin_at(resume->manifest, setup.model, setup.spec);
-    for (const std::string& line : resume->said) loop.say(line);
+    for (const std::string& line : warnings_of(*resume)) loop.say(line);
     loop.say(fmt::format("resumed after update {} from {}{}", updates, resume->folder,
                          setup.spec.begins_drained ? "; the first batch runs on the true weights" : ""));
     if (forecast) loop.say(describe_change(*resume, setup.spec.shape, processes ? processes->size() : 1));
@@ -188,7 +190,7 @@ Outcome lead(const Config& given, const RunOptions& options) {
   if (processes)
     send_plan(*processes, plan_of(resolved, setup, resume ? resume->folder : "", !options.trace.empty()));
   const checkpoint::ModelFiles files = model_files(setup.config, directory.path("from"));
-  Checkpoints checkpoints(setup, config.run_dir, to_yaml(resolved), files,
+  Checkpoints checkpoints(setup, config.run_dir, resolved, files,
                           restored ? restored->position() : runtime::DataPosition());
   loop.save_with(checkpoints);
   loop.watch_with(StragglerReport(setup, hosts, forecast ? &forecast->plan : nullptr));

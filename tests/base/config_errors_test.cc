@@ -15,7 +15,7 @@ TEST(ConfigErrors, UnknownKeys) {
             "unknown key 'train.lr' in override 'train.lr=1'; did you mean 'optimizer.lr'?");
   EXPECT_EQ(override_refused("data.colour=red"),
             "unknown key 'data.colour' in override 'data.colour=red'; data has train, validation, tokenizer, "
-            "mask_probability, whole_words, text, pair, label, classes, bucket");
+            "mask_probability, whole_words, text, pair, label, classes, bucket, changed");
   EXPECT_EQ(refused("zebra: 1\n"),
             "unknown key 'zebra' at x.yaml:1; the top level has model, data, pipeline, optimizer, train, "
             "checkpoint, network, devices, run_dir, plan, resume");

@@ -147,6 +147,17 @@ TEST(Config, CorporaAreAPathOrAListWithWeights) {
   EXPECT_FALSE(is_synthetic({{.path = "synthetic"}, {.path = "a"}}));
 }
 
+// But for the mark alone, which older files lack.
+TEST(Config, ATextThatIsCutIsRefused) {
+  const std::string text = to_yaml(Config{}), mark = "# end of the configuration\n";
+  ASSERT_TRUE(text.ends_with(mark));
+  const std::size_t keys = text.size() - mark.size(), first_line = text.find('\n') + 1;
+  for (std::size_t size = first_line; size < keys; ++size)
+    ASSERT_THROW(config_from_text(text.substr(0, size), "x"), InputError) << size;
+  EXPECT_EQ(to_yaml(config_from_text(text.substr(0, keys), "x")), text);
+  EXPECT_EQ(to_yaml(config_from_text(text.substr(0, text.size() - 1), "x")), text);
+}
+
 TEST(Config, YamlReadsNicely) {
   const std::string text = to_yaml(Config{});
   EXPECT_NE(

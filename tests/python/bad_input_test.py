@@ -314,7 +314,7 @@ class BadInputTest(TestCase):
     def test_generate_from_a_damaged_model(self):
         folder = self.folder / "run"
         (folder / "model").mkdir(parents=True)
-        (folder / "config.yaml").write_text("model: {layers: 2, width: 32, heads: 4, vocab: 64, context: 16}\n")
+        (folder / "config.yaml").write_text("model: {layers: 2, width: 32, heads: 4, vocab: 64, context: 16}\nresume: none\n")
         for damage in (b"", b"\x08", b"\xff" * 64, b"\x02\0\0\0\0\0\0\0[]", b"\x0a\0\0\0\0\0\0\0" + b'{"a": "b"}'):
             (folder / "model/model.safetensors").write_bytes(damage)
             self.refused("generate", "run", naming=["model.safetensors"])

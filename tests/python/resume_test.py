@@ -202,6 +202,45 @@ class ResumeTest(TestCase):
         run = Run(settings["run_dir"])
         self.assertEqual([len(run.losses), len(run.summary["stages"])], [8, 2])
 
+    def test_a_cut_configuration_is_refused(self):
+        """And not taken with defaults for the keys that it lost."""
+        case = {"pipeline.schedule": "flush", "pipeline.stages": 1, "pipeline.replicas": 1}
+        settings = {**self.settings(case, "run"), "train.updates": 4}
+        self.assertEqual(twobw("train", *words(settings)).returncode, 0)
+        file = settings["run_dir"] / "config.yaml"
+        text = file.read_text()
+        for size, command in ((0, ("train", f"resume={file.parent}", "train.updates=6")),
+                              (4096, ("train", f"resume={file.parent}", "train.updates=6")),
+                              (4096, ("train", file, f"run_dir={self.folder / 'new'}")),
+                              (4096, ("eval", file.parent))):
+            with self.subTest(size=size, command=command):
+                file.write_text(text[:size])
+                refused = twobw(*command)
+                self.assertEqual(refused.returncode, 2, refused.stdout)
+                self.assertRegex(refused.stderr, rf"\Atwobw: '{file}' is cut: [^\n]*checkpoint config[^\n]*\n\Z")
+        restored = twobw("checkpoint", "config", file.parent)
+        self.assertEqual(restored.stdout, text, restored.stderr)
+
+    def test_a_branch_leaves_the_run_as_it_is(self):
+        """It continues from its own folder after that of the run is gone."""
+        case = {"pipeline.schedule": "2bw", "pipeline.stages": 2, "pipeline.replicas": 1}
+        whole, run, branch = (self.settings(case, name)["run_dir"] for name in ("whole", "run", "branch"))
+        settings = {**self.settings(case, "whole"), "train.updates": 8}
+        self.assertEqual(twobw("train", *words(settings)).returncode, 0)
+        shutil.copytree(whole, run)
+        shutil.rmtree(max((run / "checkpoints").glob("update-*")))
+        before = {file: file.read_bytes() for file in run.rglob("*") if file.is_file()}
+        process = twobw("train", f"resume={run}", f"run_dir={branch}", "checkpoint.keep=1")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertRegex(process.stdout, f"resumed after update [36] from {run}/")
+        after = {file: file.read_bytes() for file in run.rglob("*") if file.is_file()}
+        self.assertEqual([file for file in {**before, **after} if before.get(file) != after.get(file)], [])
+        self.assert_same(Run(branch, process), Run(whole))
+        shutil.rmtree(run)
+        process = twobw("train", f"resume={branch}", "train.updates=9")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertEqual([line["update"] for line in Run(branch, process).updates], [*range(1, 10)])
+
     def test_refusals_name_the_key(self):
         case = {"pipeline.schedule": "flush", "pipeline.stages": 1, "pipeline.replicas": 1}
         settings = {**self.settings(case, "run"), "train.updates": 4}

@@ -5,7 +5,9 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 
+#include "base/error.h"
 #include "base/text_file.h"
 #include "tests/checkpoint/testing.h"
 
@@ -21,6 +23,7 @@ class KeptPlan : public testing::Test {
   KeptPlan() {
     asked_.plan = "auto";
     asked_.run_dir = folder_.path("run");
+    asked_.resume = "auto";
     std::filesystem::create_directory(asked_.run_dir);
     Config planned = asked_;
     planned.plan = "none";
@@ -32,15 +35,20 @@ class KeptPlan : public testing::Test {
     write_planned_for(asked_.run_dir, planned_for(asked_, kHosts));
   }
 
+  std::optional<Config> kept(const Config& asked, const std::vector<runtime::HostDevices>& hosts = kHosts) {
+    return with_kept_plan(asked, planned_for(asked, hosts),
+                          [this](const std::string& line) { said_ += line + "\n"; });
+  }
+
   testing_files::TemporaryFolder folder_;
   Config asked_;
+  std::string said_;
 };
 
 TEST_F(KeptPlan, IsThatOfTheRunWhileNothingElseIsAsked) {
   asked_.train.updates = 5000;
   asked_.optimizer.lr = 1e-4;
-  asked_.resume = "auto";
-  const auto kept = with_kept_plan(asked_, planned_for(asked_, kHosts));
+  const auto kept = this->kept(asked_);
   ASSERT_TRUE(kept.has_value());
   EXPECT_EQ(kept->plan, "none");
   EXPECT_EQ(kept->pipeline.stages, 3);
@@ -54,7 +62,7 @@ TEST_F(KeptPlan, IsThatOfTheRunWhileNothingElseIsAsked) {
 TEST_F(KeptPlan, IsOfMachinesWhateverTheyAreCalled) {
   std::vector<runtime::HostDevices> others = kHosts;
   for (runtime::HostDevices& host : others) host.host += "'", host.machine += "'";
-  EXPECT_TRUE(with_kept_plan(asked_, planned_for(asked_, others)).has_value());
+  EXPECT_TRUE(kept(asked_, others).has_value());
 }
 
 TEST_F(KeptPlan, IsNoneForOtherDevicesOrAnotherPipeline) {
@@ -64,7 +72,7 @@ TEST_F(KeptPlan, IsNoneForOtherDevicesOrAnotherPipeline) {
            [](auto& hosts) { hosts[2].cores = {0}; }, [](auto& hosts) { hosts[0].gpus = {"GPU-1"}; }}) {
     std::vector<runtime::HostDevices> hosts = kHosts;
     change(hosts);
-    EXPECT_FALSE(with_kept_plan(asked_, planned_for(asked_, hosts)).has_value());
+    EXPECT_FALSE(kept(asked_, hosts).has_value());
   }
   for (const auto& change :
        std::vector<std::function<void(Config&)>>{[](Config& config) { config.pipeline.microbatches = 16; },
@@ -73,16 +81,26 @@ TEST_F(KeptPlan, IsNoneForOtherDevicesOrAnotherPipeline) {
                                                  [](Config& config) { config.devices = {"cpu:1"}; }}) {
     Config config = asked_;
     change(config);
-    EXPECT_FALSE(with_kept_plan(config, planned_for(config, kHosts)).has_value());
+    EXPECT_FALSE(kept(config).has_value());
   }
 }
 
 TEST_F(KeptPlan, IsNoneWhereNothingWasPlanned) {
-  const auto now = planned_for(asked_, kHosts);
   write_text(asked_.run_dir + "/planned_for.json", "{");
-  EXPECT_FALSE(with_kept_plan(asked_, now).has_value());
+  EXPECT_FALSE(kept(asked_).has_value());
+  EXPECT_EQ(said_, fmt::format("warning: '{}/planned_for.json' is damaged; the run is planned again\n",
+                               asked_.run_dir));
   std::filesystem::remove(asked_.run_dir + "/planned_for.json");
-  EXPECT_FALSE(with_kept_plan(asked_, now).has_value());
+  EXPECT_FALSE(kept(asked_).has_value());
+}
+
+// With defaults for the keys that are lost, it would be another plan.
+TEST_F(KeptPlan, IsNotTakenFromACutFile) {
+  const std::string file = asked_.run_dir + "/config.yaml", text = read_text("", file);
+  for (const std::size_t size : {std::size_t{0}, std::size_t{4096}}) {
+    write_text(file, text.substr(0, size));
+    EXPECT_THROW(kept(asked_), InputError) << size;
+  }
 }
 
 }  // namespace

@@ -144,6 +144,20 @@ TEST_F(SharedRun, GoesOnFromACheckpoint) {
   EXPECT_EQ(metrics_of(config.run_dir), metrics);
 }
 
+// Rank 0 makes its folder; the other reads the checkpoint where the run has it.
+TEST_F(SharedRun, ABranchLeavesTheRunAsItIs) {
+  Config config = shared_config(path("shared"));
+  train_in(2, config);
+  const std::string metrics = read_bytes(path("shared/metrics.jsonl"));
+  config.resume = config.run_dir;
+  config.run_dir = path("branch");
+  config.train.updates += 2;
+  train_in(2, config);
+  EXPECT_EQ(read_bytes(path("shared/metrics.jsonl")), metrics);
+  EXPECT_TRUE(metrics_of(config.run_dir).starts_with(metrics_of(path("shared"))));
+  EXPECT_EQ(checkpoint::list(checkpoint::store_of(config.run_dir)).back().update, config.train.updates);
+}
+
 // What rank 0 reads is good: rank 1 alone sees the damage.
 TEST_F(SharedRun, DamageThatOneFindsTakesAllToTheCheckpointBefore) {
   Config config = shared_config(path("shared"));

@@ -202,7 +202,7 @@ TEST(ResumeRunTest, AStageReadsNoTensorsButItsOwn) {
 
 std::string refusal(const Config& config) {
   try {
-    find_resume_point(continued(config));
+    find_resume_point(config);
   } catch (const InputError& error) {
     return error.what();
   }
@@ -233,7 +233,7 @@ TEST(ResumeRunTest, WhatContradictsIsRefusedByName) {
   changed.train.updates = 5;
   EXPECT_NE(refusal(changed).find("train.updates is 5"), std::string::npos);
   changed = config;
-  changed.resume = folder.path("nowhere");
+  changed.resume = changed.run_dir = folder.path("nowhere");
   EXPECT_NE(refusal(changed).find("is not the folder of a run"), std::string::npos);
 }
 

@@ -164,6 +164,9 @@ void add_checkpoint(CLI::App& command, int& exit_code) {
   add("verify", "Compare every checksum")->callback([paths, &exit_code] {
     exit_code = verify_checkpoints(paths->first) ? 0 : 1;
   });
+  add("config", "Print the configuration of the run that saved a checkpoint")->callback([paths] {
+    fmt::print("{}", checkpoint::read_manifest(newest_of(paths->first)).config);
+  });
   add("show", "Print what a checkpoint holds")->callback([paths] { show_checkpoint(paths->first); });
   CLI::App* diff = add("diff", "Compare two checkpoints, tensor by tensor");
   diff->add_option("other", paths->second, "The other one")->required();

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -117,21 +118,28 @@ bool overrides(const RunArguments& arguments, std::string_view key) {
   });
 }
 
-// A run that is continued has its configuration in its folder, unless another file is given. The split there
-// is that of its stages: with other stages it is found anew.
-RunArguments arguments_of_run(const RunArguments& arguments) {
-  if (!arguments.file.empty()) return arguments;
-  RunArguments of_run = arguments;
-  const std::string key = "resume=";
-  for (const std::string& text : arguments.overrides) {
-    if (!text.starts_with(key)) continue;
-    const std::string run = text.substr(key.size());
-    if (run != "auto" && run != "none") of_run.file = run + "/config.yaml";
+// The value of `resume` on the command line; "none" without one.
+std::string resume_override(const RunArguments& arguments) {
+  std::vector<std::string> settings;
+  std::ranges::copy_if(arguments.overrides, std::back_inserter(settings),
+                       [](const std::string& text) { return text.starts_with("resume="); });
+  return load_config("", settings).resume;
+}
+
+// A run that is resumed by its folder alone has the configuration of its checkpoint. The split there is that
+// of its stages: for other stages it is auto. Without run_dir a run continues in the folder that it resumes.
+Config load_run(const RunArguments& arguments) {
+  const std::string run = arguments.file.empty() ? resume_override(arguments) : "none";
+  if (run != "none" && run != "auto") {
+    std::vector<std::string> settings = arguments.overrides;
+    if (overrides(arguments, "pipeline.stages") && !overrides(arguments, "pipeline.split"))
+      settings.emplace_back("pipeline.split=auto");
+    return train::config_of_run(run, settings);
   }
-  if (!of_run.file.empty() && overrides(arguments, "pipeline.stages") &&
-      !overrides(arguments, "pipeline.split"))
-    of_run.overrides.push_back("pipeline.split=auto");
-  return of_run;
+  Config config = load(arguments);
+  if (train::is_branch(config) && !is_set("run_dir", arguments.file, arguments.overrides))
+    config.run_dir = config.resume;
+  return config;
 }
 
 // The devices that a run was planned for are written in its folder. In several processes they are those of
@@ -157,9 +165,8 @@ int run(const RunArguments& arguments, const TrainOptions& options) {
   const launch::World world = launch::read_world(launch::process_environment());
   if (world.size > 1 && !options.beside.empty())
     fail_input("--beside runs in one process; start it without a launcher");
-  const Config config = rendezvous::read_or_tell(world, [&] {
-    return train::continued(on_present_devices(load(arguments_of_run(arguments)), arguments, world));
-  });
+  const Config config = rendezvous::read_or_tell(
+      world, [&] { return on_present_devices(load_run(arguments), arguments, world); });
   std::optional<ScheduleKind> beside;
   if (!options.beside.empty()) {
     beside = schedule::parse_kind(options.beside);
