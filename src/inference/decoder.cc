@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "models/few_rows.h"
 
 namespace twobw::inference {
 namespace {
@@ -76,6 +77,7 @@ Tensors DecodingStage::step(const models::Step& step, const Tensors& inputs, std
 
 // The model's last layer gets the last token alone.
 Tensors DecodingStage::run_whole(const Order& order, const Tensors& inputs) const {
+  const models::ops::DecodingScope decoding;
   models::Pass pass;
   pass.batch[models::Field::Tokens] = numbers_of(order.tokens).unsqueeze(0).to(stage_.compute.device());
   const auto run = [&](int first, int last, std::span<const Tensor> parameters, const Tensors& x) {

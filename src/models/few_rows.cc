@@ -1,7 +1,8 @@
 #include "models/few_rows.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/core/grad_mode.h>
+
+#include <utility>
 
 #include "models/decode_kernels.h"
 #include "models/kernels.h"
@@ -13,8 +14,18 @@ namespace twobw::models::ops {
 
 using at::Tensor;
 
+namespace {
+thread_local bool decoding = false;
+}
+
+DecodingScope::DecodingScope() : outer_(std::exchange(decoding, true)) {}
+
+DecodingScope::~DecodingScope() {
+  decoding = outer_;
+}
+
 bool is_step(const Tensor& x) {
-  return !at::GradMode::is_enabled() && x.dim() == 3 && x.size(1) == 1;
+  return decoding && x.dim() == 3 && x.size(1) == 1;
 }
 
 Tensor few_rows_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {

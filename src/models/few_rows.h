@@ -3,10 +3,25 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 namespace twobw::models::ops {
 
-// Whether x [rows, 1, w] is of a step: one token a row, and nobody asks for gradients.
+// Marks the operations of this thread as a decoder's, for as long as it lives. The shape alone is ambiguous:
+// training and evaluation have sequences of one token too.
+class DecodingScope {
+ public:
+  DecodingScope();
+  ~DecodingScope();
+  DecodingScope(const DecodingScope&) = delete;
+  DecodingScope& operator=(const DecodingScope&) = delete;
+
+ private:
+  at::NoGradGuard no_grad_;  // these kernels have no backward
+  bool outer_;
+};
+
+// Whether x [rows, 1, w] is one token a row of a decoder.
 bool is_step(const at::Tensor& x);
 
 // x weight^T + bias (or undefined) on CPUs.

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "models/few_rows.h"
 
 namespace twobw::models {
 
@@ -66,6 +67,7 @@ Tensors last_place(const Tensors& x) {
 
 Tensors run_steps(const Model& model, int first, int last, std::span<const at::Tensor> parameters, Tensors x,
                   Step step, std::span<const KeyValues> caches) {
+  const ops::DecodingScope decoding;
   Pass pass;
   pass.batch[Field::Tokens] = step.tokens;
   for (int layer = first; layer < last; ++layer) {

@@ -30,8 +30,8 @@ using AfterLayer = std::function<void(int layer, const Tensors& outputs)>;
 Tensors run_layers(const Model& model, int first, int last, std::span<const at::Tensor> parameters, Tensors x,
                    Pass pass, const AfterLayer& after_layer = {});
 
-// The same in a step of a decoder; `caches` has what each of these layers keeps. Of the first tokens of a
-// sequence the model's last layer gets the last alone.
+// Runs layers [first, last) in a step of a decoder, without gradients. `caches` has the keys and values of
+// each layer. The model's last layer computes only the last of the first tokens of a sequence.
 Tensors run_steps(const Model& model, int first, int last, std::span<const at::Tensor> parameters, Tensors x,
                   Step step, std::span<const KeyValues> caches);
 

@@ -11,6 +11,7 @@
 #include "inference/gpu/told_tokens.h"
 #include "inference/step_graphs.h"
 #include "models/cuda/step_program.h"
+#include "models/few_rows.h"
 #include "models/ops.h"
 #include "on_gpu.h"
 #include "tests/inference/small_models.h"
@@ -262,6 +263,7 @@ TEST_F(DecodingOnGpu, ARowsBitsAreItsOwn) {
 TEST_F(DecodingOnGpu, ProductsOfAStepAreThoseOfManyRows) {
   using namespace models;
   on_worker([] {
+    const ops::DecodingScope decoding;
     for (const std::int64_t rows : {1, 3, 8}) {
       const Tensor x = normal({rows, 1, 96}, 1).cuda(), weight = normal({50, 96}, 2).cuda(),
                    bias = normal({50}, 3).cuda(), residual = normal({rows, 1, 50}, 4).cuda();

@@ -1,8 +1,12 @@
 // BERT and classifiers, pipelined over threads, equal the serial oracle bit for bit; their microbatches have
 // different numbers of labels, and middle stages need the lengths.
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
+
+#include <tuple>
 
 #include "models/model.h"
 #include "runtime/pass.h"
@@ -72,6 +76,43 @@ INSTANTIATE_TEST_SUITE_P(
       return fmt::format("{}_{}_d{}_{}", info.param.family, name(info.param.head), info.param.split.size(),
                          info.index);
     });
+
+// The loss of the first validation batch on made-up weights.
+double validation_loss(const Config& config, bool with_gradients) {
+  const Setup setup = prepare(config);
+  const int layers = setup.model.size();
+  Passes passes(setup.config, *setup.training, *setup.validation,
+                architecture::taken_by(setup.model.layers, 0, layers));
+  auto generator = at::detail::createCPUGenerator(1);
+  std::vector<at::Tensor> parameters;
+  for (const architecture::Layer& layer : setup.model.layers) {
+    for (const architecture::Parameter& spec : layer.parameters)
+      parameters.push_back(at::empty(spec.shape, at::kFloat)
+                               .normal_(spec.init_mean, 0.2, generator)
+                               .set_requires_grad(with_gradients));
+  }
+  const at::AutoGradMode mode(with_gradients);
+  return models::run_layers(setup.model, 0, layers, parameters, {}, passes.validation(0))
+      .front()
+      .item<double>();
+}
+
+// Decoder steps have the same shape and other kernels.
+TEST(SequencesOfOneToken, AreComputedAlikeWithAndWithoutGradients) {
+  for (const auto& [family, head, split] : {std::tuple("gpt", ModelHead::CausalLm, std::vector{6, 6}),
+                                            std::tuple("llama", ModelHead::CausalLm, std::vector{4, 8}),
+                                            std::tuple("bert", kMasked, std::vector{6, 7})}) {
+    Config config = config_of({family, head, kTwoBW, split});
+    config.model.context = 1;
+    EXPECT_EQ(validation_loss(config, true), validation_loss(config, false)) << family;
+    for (const auto& recompute : {std::vector{0, 1}, std::vector{1}}) {
+      config.pipeline.recompute = recompute;
+      expect_exact(config);
+    }
+    config.model.dropout = 0;
+    expect_exact(config);
+  }
+}
 
 // The scale of the loss is over the labels that the model's head is trained on, and no others.
 TEST(LabelsOfAHead, AreThoseThatItTakes) {
