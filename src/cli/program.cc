@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/unhandled.h"
 #include "cli/commands.h"
 #include "cli/delegate.h"
 #include "launch/orphan.h"
@@ -152,6 +153,7 @@ int run_program(int argc, char** argv) {
   try {
     const launch::World world = launch::read_world(launch::process_environment());
     prefix = prefix_of(world);
+    report_unhandled_exceptions(prefix);
     return run_command(argc, argv, world, prefix);
   } catch (const InputError& error) {
     return complain(kBadInput, prefix, error.what());

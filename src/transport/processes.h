@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/unhandled.h"
 #include "control/control.h"
 #include "transport/mail.h"
 #include "transport/wire.h"
@@ -90,6 +91,7 @@ class Processes {
   std::deque<Message> early_;
   std::unique_ptr<control::Control> control_;  // after these, so that its thread ends first
   Mail mail_;
+  const UnhandledHook unhandled_{[this](const std::string& reason) { abort(reason); }};
 };
 
 }  // namespace twobw::transport
