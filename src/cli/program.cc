@@ -133,11 +133,13 @@ int run_command(int argc, char** argv, const launch::World& world, const std::st
     // Several processes need what only twobw-engine has.
     const bool needs_engine =
         command && (command->add == nullptr || (world.size > 1 && add_train == nullptr));
+    const bool ends_with_launcher = world.size > 1 && launch::launcher_stays(launch::process_environment());
     if (needs_engine) {
+      if (ends_with_launcher) launch::remember_parent();
       forget_launchers_threads();
       delegate(*command, argv);
     }
-    if (world.size > 1 && launch::launcher_stays(launch::process_environment())) launch::end_with_parent();
+    if (ends_with_launcher) launch::end_with_parent();
     app.parse(argc, argv);
     return exit_code;
   } catch (const CLI::ParseError& error) {
