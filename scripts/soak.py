@@ -2,13 +2,15 @@
 """Kills a run in several processes again and again, and goes on each time; at the end it must be the run that was
 never killed, bit for bit.
 
-    .venv/bin/python scripts/soak.py [--cycles 50] [--seed 0] [--processes 1,2,4] [--schedule 2bw]
+    .venv/bin/python scripts/soak.py [--cycles 50] [--seed 0] [--processes 1,2,4] [--schedule 2bw] [--no-scan]
 
 Two pipelines of two stages, which 1, 2 or 4 processes host, as chance will have it. Every cycle goes on from the newest
 checkpoint (resume=auto), and after a random number of updates, or already at the start, a random process is killed
 (SIGKILL) or hangs (SIGSTOP); all processes must end soon, and `twobw checkpoint verify` must find all checkpoints good.
+All the while a scanner connects to every port at which a process listens.
 """
 import argparse
+import contextlib
 import pathlib
 import random
 import signal
@@ -16,13 +18,15 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
-from processes import GRACE, Job, free_port, has_updates, rank_environment  # noqa: E402
+from processes import GRACE, Job, free_port, has_updates, listening, rank_environment  # noqa: E402
 from resume_test import exact_lines  # noqa: E402
+from strangers_test import scan  # noqa: E402
 from support import TINY, Run, program, words  # noqa: E402
 
 WORKERS = 4
@@ -41,6 +45,28 @@ def start(job, size, settings):
         job.start(command, rank_environment(rank, size, port) if size > 1 else ())
 
 
+@contextlib.contextmanager
+def scanned(job, scans):
+    """While it lasts, connects to every port at which a process of the job listens, again and again."""
+    over = threading.Event()
+
+    def work():
+        while not over.wait(0.01):
+            for pid in job.engines():
+                with contextlib.suppress(OSError):  # it has ended
+                    scan(listening(pid), 1)
+
+    scanner = threading.Thread(target=work)
+    if scans:
+        scanner.start()
+    try:
+        yield
+    finally:
+        over.set()
+        if scans:
+            scanner.join()
+
+
 def newest_checkpoint(folder):
     return max((int(path.name[len("update-"):]) for path in (folder / "checkpoints").glob("update-????????")),
                default=0)
@@ -57,7 +83,7 @@ def cycle(options, chance, folder):
     victim = chance.randrange(size)
     at_the_start = chance.random() < 0.2
     target = 0 if at_the_start else made_updates(folder) + chance.randint(1, options.updates)
-    with Job() as job:
+    with Job() as job, scanned(job, options.scan):
         start(job, size, settings_of(options, folder, 10**6))
         if not job.wait_for(lambda: has_updates(folder, target), within=120, what=f"update {target}"):
             raise AssertionError(f"a process ended by itself\n{job.everything()}")
@@ -87,7 +113,7 @@ def cycle(options, chance, folder):
 
 
 def finish(options, folder, size, updates):
-    with Job() as job:
+    with Job() as job, scanned(job, options.scan):
         start(job, size, settings_of(options, folder, updates))
         codes = job.wait(600)
         if any(codes):
@@ -133,6 +159,7 @@ def main():
     parser.add_argument("--schedule", default="2bw")
     parser.add_argument("--silence", type=float, default=3, help="seconds after which a process counts as dead")
     parser.add_argument("--arrival", type=float, default=15, help="seconds until all processes must be there")
+    parser.add_argument("--scan", action=argparse.BooleanOptionalAction, default=True, help="a scanner on all ports")
     options = parser.parse_args()
     if any(size < 1 or WORKERS % size for size in options.processes):
         parser.error(f"{WORKERS} workers need 1, 2 or 4 processes")

@@ -24,6 +24,7 @@ namespace twobw::transport {
 struct Wires {
   std::unique_ptr<Wire> activations, gradients, exchange, answers = nullptr;
   std::unique_ptr<Wire> state = nullptr;  // what is saved, on its way to rank 0; none where nothing is
+  std::string open_ports = {};            // why other programs can still connect to them; empty: they cannot
 };
 
 // Tags of a wire, from its first on, that a pipeline may use.
