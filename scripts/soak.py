@@ -2,12 +2,13 @@
 """Kills a run in several processes again and again, and goes on each time; at the end it must be the run that was
 never killed, bit for bit.
 
-    .venv/bin/python scripts/soak.py [--cycles 50] [--seed 0] [--processes 1,2,4] [--schedule 2bw]
+    .venv/bin/python scripts/soak.py [--cycles 50] [--seed 0] [--processes 1,2,4] [--schedule 2bw] [--no-scan]
 
 Two pipelines of two stages, which 1, 2 or 4 processes host, as chance will have it. Every cycle goes on from the newest
 checkpoint (resume=auto), and after a random number of updates, or already at the start, a random process is killed
 (SIGKILL) or hangs (SIGSTOP); all processes must end soon, and `twobw checkpoint verify` must find all checkpoints good.
 In some cycles the disk of the run is full for random seconds around that moment (root only: it is mounted for that).
+All the while a scanner connects to every port at which a process listens.
 """
 import argparse
 import contextlib
@@ -24,8 +25,10 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
-from processes import GRACE, Job, fill_disk, free_port, has_updates, mount_disk, rank_environment  # noqa: E402
+from processes import (  # noqa: E402
+    GRACE, Job, fill_disk, free_port, has_updates, listening, mount_disk, rank_environment)
 from resume_test import exact_lines  # noqa: E402
+from strangers_test import scan  # noqa: E402
 from support import TINY, Run, program, words  # noqa: E402
 
 WORKERS = 4
@@ -42,6 +45,28 @@ def start(job, size, settings):
     command, port = [program("TWOBW_BINARY", "twobw"), "train", *words(settings)], free_port()
     for rank in range(size):
         job.start(command, rank_environment(rank, size, port) if size > 1 else ())
+
+
+@contextlib.contextmanager
+def scanned(job, scans):
+    """While it lasts, connects to every port at which a process of the job listens, again and again."""
+    over = threading.Event()
+
+    def work():
+        while not over.wait(0.01):
+            for pid in job.engines():
+                with contextlib.suppress(OSError):  # it has ended
+                    scan(listening(pid), 1)
+
+    scanner = threading.Thread(target=work)
+    if scans:
+        scanner.start()
+    try:
+        yield
+    finally:
+        over.set()
+        if scans:
+            scanner.join()
 
 
 def newest_checkpoint(folder):
@@ -84,7 +109,7 @@ def cycle(options, chance, folder, disk):
     at_the_start = chance.random() < 0.2
     target = 0 if at_the_start else made_updates(folder) + chance.randint(1, options.updates)
     full = 0
-    with Job() as job, contextlib.ExitStack() as until_the_end:
+    with Job() as job, contextlib.ExitStack() as until_the_end, scanned(job, options.scan):
         start(job, size, settings_of(options, folder, 10**6))
         if not job.wait_for(lambda: has_updates(folder, target), within=120, what=f"update {target}"):
             raise AssertionError(f"a process ended by itself\n{job.everything()}")
@@ -118,7 +143,7 @@ def cycle(options, chance, folder, disk):
 
 
 def finish(options, folder, size, updates):
-    with Job() as job:
+    with Job() as job, scanned(job, options.scan):
         start(job, size, settings_of(options, folder, updates))
         codes = job.wait(600)
         if any(codes):
@@ -165,6 +190,7 @@ def main():
     parser.add_argument("--schedule", default="2bw")
     parser.add_argument("--silence", type=float, default=3, help="seconds after which a process counts as dead")
     parser.add_argument("--arrival", type=float, default=15, help="seconds until all processes must be there")
+    parser.add_argument("--scan", action=argparse.BooleanOptionalAction, default=True, help="a scanner on all ports")
     options = parser.parse_args()
     if any(size < 1 or WORKERS % size for size in options.processes):
         parser.error(f"{WORKERS} workers need 1, 2 or 4 processes")

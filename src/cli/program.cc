@@ -22,6 +22,7 @@
 #include "base/output.h"
 #include "base/system_failure.h"
 #include "base/text.h"
+#include "base/unhandled.h"
 #include "cli/commands.h"
 #include "cli/delegate.h"
 #include "cli/environment.h"
@@ -139,11 +140,13 @@ int run_command(int argc, char** argv, const launch::World& world, const std::st
     // Several processes need what only twobw-engine has.
     const bool needs_engine =
         command && (command->add == nullptr || (world.size > 1 && add_train == nullptr));
+    const bool ends_with_launcher = world.size > 1 && launch::launcher_stays(launch::process_environment());
     if (needs_engine) {
+      if (ends_with_launcher) launch::remember_parent();
       forget_launchers_threads();
       delegate(*command, argv);
     }
-    if (world.size > 1 && launch::launcher_stays(launch::process_environment())) launch::end_with_parent();
+    if (ends_with_launcher) launch::end_with_parent();
     app.parse(argc, argv);
     return exit_code;
   } catch (const CLI::ParseError& error) {
@@ -163,6 +166,7 @@ int run_reporting(int argc, char** argv, std::string& prefix) {
     check_stack_limit();
     const launch::World world = launch::read_world(launch::process_environment());
     prefix = prefix_of(world);
+    report_unhandled_exceptions(prefix);
     return run_command(argc, argv, world, prefix);
   } catch (const InputError& error) {
     return complain(kBadInput, prefix, error.what());

@@ -1,5 +1,6 @@
 #include "control/socket.h"
 
+#include <linux/filter.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/eventfd.h>
@@ -7,7 +8,9 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "base/error.h"
 
@@ -43,6 +46,26 @@ Listener::Listener(const Endpoint& endpoint) {
 void send_at_once(int socket) {
   const int yes = 1;
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+}
+
+std::set<int> listening_sockets() {
+  std::set<int> sockets;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", none)) {
+    const int descriptor = std::atoi(entry.path().filename().c_str());
+    int listens = 0;
+    socklen_t length = sizeof listens;
+    getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length);
+    if (listens != 0) sockets.insert(descriptor);
+  }
+  return sockets;
+}
+
+std::optional<std::string> drop_arrivals(int socket) {
+  sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+  const sock_fprog program = {.len = 1, .filter = &drop};
+  if (setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0) return std::nullopt;
+  return fmt::format("setsockopt(SO_ATTACH_FILTER): {}", std::strerror(errno));
 }
 
 Waker::Waker() : event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {

@@ -1,6 +1,9 @@
 // Descriptors that close themselves, and sockets that never block.
 #pragma once
 
+#include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "control/address.h"
@@ -46,6 +49,13 @@ class Listener {
 
 // Small messages leave at once. Of no effect where the socket is none of TCP.
 void send_at_once(int socket);
+
+// Sockets of this process at which it listens.
+std::set<int> listening_sockets();
+
+// From now on nobody connects to the listening socket, and who tries gets no answer; its connections stay.
+// Returns the system's reason if that is refused.
+std::optional<std::string> drop_arrivals(int socket);
 
 // Wakes a thread that polls.
 class Waker {

@@ -6,12 +6,17 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
+#include <string>
 #include <thread>
+
+#include "base/error.h"
 
 namespace twobw::launch {
 namespace {
 
-constexpr int kLookAgain = 1000;  // ms
+constexpr int kLookAgain = 1000;                       // ms
+constexpr const char* kParent = "TWOBW_LAUNCHER_PID";  // across exec
 
 // Readable when the process has ended; -1 where the system has no such thing.
 int descriptor_of(pid_t process) {
@@ -39,8 +44,17 @@ bool launcher_stays(const Environment& environment) {
   return environment("TORCHELASTIC_RUN_ID").has_value() || environment("OMPI_COMM_WORLD_RANK").has_value();
 }
 
+void remember_parent() {
+  setenv(kParent, std::to_string(getppid()).c_str(), /*overwrite=*/1);
+}
+
 void end_with_parent() {
-  std::thread(watch, getppid()).detach();
+  const pid_t parent = getppid();
+  const char* remembered = getenv(kParent);
+  if (remembered != nullptr && std::to_string(parent) != remembered)
+    fail_run("the launcher (process {} of this host) has ended, so this process ends too", remembered);
+  unsetenv(kParent);
+  std::thread(watch, parent).detach();
 }
 
 }  // namespace twobw::launch

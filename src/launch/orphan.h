@@ -10,9 +10,12 @@ namespace twobw::launch {
 // does, and so does mpirun. Slurm ends its processes itself; what is started by hand may outlive its shell.
 bool launcher_stays(const Environment& environment);
 
+// For a program that becomes another (exec) before end_with_parent(): the launcher may die in between.
+void remember_parent();
+
 // From now on this process gets a SIGTERM, which lets a run save and end, when the process that started it is
-// gone. (PR_SET_PDEATHSIG would do that when the thread that started it ends, and launchers may have threads
-// for it.)
+// gone. Throws RunError if it is already gone. (PR_SET_PDEATHSIG would do that when the thread that started
+// it ends, and launchers may have threads for it.)
 void end_with_parent();
 
 }  // namespace twobw::launch

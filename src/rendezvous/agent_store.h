@@ -16,12 +16,16 @@ struct MeetingPoint {
   std::string token;
 };
 
-// Joins the store as a client. Throws RunError where the agent does not answer in time.
-c10::intrusive_ptr<c10d::Store> connect_to_agent(const launch::World& world, double seconds);
+using AgentStore = c10::intrusive_ptr<c10d::Store>;
+
+// All functions throw RunError if the store has not answered within `seconds`.
+
+// Joins the store as a client.
+AgentStore connect_to_agent(const launch::World& world, double seconds);
 
 // Under keys of the job (launch/world.h), so that no attempt before a restart is read.
-void publish(c10d::Store& store, const std::string& job, const MeetingPoint& point);
-// Waits for it within the store's own time; throws RunError.
-MeetingPoint find_meeting_point(c10d::Store& store, const std::string& job);
+void publish(const AgentStore& store, const std::string& job, const MeetingPoint& point, double seconds);
+// Waits until it is published.
+MeetingPoint find_meeting_point(const AgentStore& store, const std::string& job, double seconds);
 
 }  // namespace twobw::rendezvous

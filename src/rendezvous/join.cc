@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <thread>
@@ -25,21 +26,31 @@ control::Options options_of(const NetworkConfig& network) {
   return options;
 }
 
+// In tenths, for sentences; at least one.
+double seconds_to(control::Clock::time_point until) {
+  const std::chrono::duration<double> left = until - control::Clock::now();
+  return std::max(1.0, std::ceil(10 * left.count())) / 10;
+}
+
 // By way of torchrun's store: rank 0 listens at a port that is free.
 std::unique_ptr<control::Control> meet_by_agent(const launch::World& world, const NetworkConfig& network,
                                                 const std::string& address) {
-  const auto store = connect_to_agent(world, network.arrival);
+  const control::Clock::time_point until = control::Clock::now() + control::seconds(network.arrival);
+  const AgentStore store = connect_to_agent(world, network.arrival);
   control::Meeting meeting{.rank = world.rank, .size = world.size, .build = build_id()};
+  control::Options options = options_of(network);
   if (world.rank > 0) {
-    const MeetingPoint point = find_meeting_point(*store, world.job);
+    const MeetingPoint point = find_meeting_point(store, world.job, seconds_to(until));
     meeting.endpoint = point.endpoint;
     meeting.token = point.token;
-    return control::connect(meeting, options_of(network));
+    options.arrival_s = seconds_to(until);
+    return control::connect(meeting, options);
   }
   control::Listener listener({.address = address, .port = 0});
   meeting.token = control::random_token();
-  publish(*store, world.job, {.endpoint = listener.endpoint(), .token = meeting.token});
-  return control::connect(meeting, options_of(network), std::move(listener));
+  publish(store, world.job, {.endpoint = listener.endpoint(), .token = meeting.token}, seconds_to(until));
+  options.arrival_s = seconds_to(until);
+  return control::connect(meeting, options, std::move(listener));
 }
 
 std::unique_ptr<control::Control> meet(const launch::World& world, const NetworkConfig& network,
@@ -82,8 +93,9 @@ void tell_nccl(const std::string& address) {
   }
 }
 
-transport::Wires connect_wires(const transport::GlooSetup& setup) {
+transport::Wires connect_wires(transport::GlooSetup setup) {
   transport::Wires wires;
+  setup.on_open_port = [&wires](const std::string& reason) { wires.open_ports = reason; };
   wires.activations = transport::gloo_wire(setup, "activations");
   wires.gradients = transport::gloo_wire(setup, "gradients");
   wires.exchange = transport::gloo_wire(setup, "exchange");

@@ -195,6 +195,9 @@ Outcome lead(const Config& asked, const RunOptions& options) {
   loop.save_with(checkpoints);
   loop.watch_with(StragglerReport(setup, hosts, forecast ? &forecast->plan : nullptr));
   introduce(config, setup, directory, hosts, [&](const std::string& line) { loop.note(line); });
+  if (processes && !processes->wires().open_ports.empty())
+    directory.log("warning: other programs can connect to the ports for tensors: " +
+                  processes->wires().open_ports);
   Collector collector(setup.spec.shape.workers());
   runtime::PipelineSetup pipeline_setup = setup.pipeline();
   pipeline_setup.record_events = !options.trace.empty();

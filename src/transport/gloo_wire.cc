@@ -6,25 +6,19 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include <algorithm>
 #include <mutex>
 #include <set>
 
 #include "base/error.h"
+#include "base/unhandled.h"
+#include "control/socket.h"
 #include "transport/hub.h"
 
 namespace twobw::transport {
 namespace {
 
 using Work = c10::intrusive_ptr<c10d::Work>;
-
-// Without the place in Gloo's source that it begins with, "[.../pair.cc:547] ", and the stack that LibTorch
-// adds.
-std::string words_of(const std::exception& error) {
-  std::string text = error.what();
-  text = text.substr(0, text.find('\n'));
-  const auto end = text.find("] ");
-  return text.starts_with('[') && end != std::string::npos ? text.substr(end + 2) : text;
-}
 
 // Those whose end nobody has seen yet, for abort().
 class OpenWorks {
@@ -64,12 +58,14 @@ class GlooTransfer final : public Transfer {
 
   void wait() override {
     // As good as none: a timeout would close every connection of the wire.
-    constexpr std::chrono::hours kForever(24 * 365);
+    wait(std::chrono::hours(24 * 365));
+  }
+  void wait(std::chrono::milliseconds limit) {
     bool done = false;
     try {
-      done = work_->wait(kForever);
+      done = work_->wait(limit);
     } catch (const std::exception& error) {
-      if (!works_->aborted()) fail_run("the connection to process {} broke: {}", peer_, words_of(error));
+      if (!works_->aborted()) fail_run("the connection to process {} broke: {}", peer_, message_of(error));
     }
     if (!done) throw Cancelled();
   }
@@ -80,38 +76,86 @@ class GlooTransfer final : public Transfer {
   int peer_;
 };
 
-c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> options_of(const GlooSetup& setup) {
-  auto options = c10d::ProcessGroupGloo::Options::create(
-      std::chrono::duration_cast<std::chrono::milliseconds>(setup.timeout));
-  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(setup.address));
-  options->threads = 1;  // of collectives, which are not used
-  return options;
-}
+using Clock = std::chrono::steady_clock;
+using Milliseconds = std::chrono::milliseconds;
+
+// A group of processes and the sockets at which it listens, from its device's beginning to its end.
+class Group {
+ public:
+  Group(const GlooSetup& setup, const std::string& name) {
+    auto options =
+        c10d::ProcessGroupGloo::Options::create(std::chrono::duration_cast<Milliseconds>(setup.timeout));
+    options->devices.push_back(listen(setup.address));
+    options->threads = 1;  // of collectives, which are not used
+    group_ =
+        c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>(name, setup.store),
+                                                    setup.rank, setup.size, std::move(options));
+  }
+  // It would wait for Gloo's own thread, which may be the lost one.
+  ~Group() {
+    if (thread_is_lost()) group_.release();
+  }
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  c10d::ProcessGroupGloo* operator->() const { return group_.get(); }
+
+  // Gloo accepts connections for as long as it lives, and never closes those of others. The socket itself
+  // cannot be closed: Gloo's thread polls it.
+  void stop_listening(const GlooSetup& setup) const {
+    std::string why = sockets_.empty() ? "its sockets were not found" : "";
+    for (const int socket : sockets_) {
+      if (const auto refused = control::drop_arrivals(socket)) why = *refused;
+    }
+    if (!why.empty() && setup.on_open_port) setup.on_open_port(why);
+  }
+
+ private:
+  // One device at a time: new listening sockets are its own.
+  std::shared_ptr<gloo::transport::Device> listen(const std::string& address) {
+    static std::mutex mutex;
+    std::lock_guard lock(mutex);
+    const std::set<int> before = control::listening_sockets();
+    auto device = c10d::ProcessGroupGloo::createDeviceForHostname(address);
+    for (const int socket : control::listening_sockets()) {
+      if (!before.contains(socket)) sockets_.push_back(socket);
+    }
+    return device;
+  }
+
+  std::vector<int> sockets_;
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
+};
 
 class GlooWire final : public Wire {
  public:
-  GlooWire(const GlooSetup& setup, const std::string& name)
-      : group_(c10::make_intrusive<c10d::ProcessGroupGloo>(
-            c10::make_intrusive<c10d::PrefixStore>(name, setup.store), setup.rank, setup.size,
-            options_of(setup))) {
-    greet();
+  GlooWire(const GlooSetup& setup, const std::string& name) : group_(setup, name) {
+    greet(Clock::now() + std::chrono::duration_cast<Clock::duration>(setup.timeout));
+    group_.stop_listening(setup);
   }
 
   int rank() const override { return group_->getRank(); }
   int size() const override { return group_->getSize(); }
 
   std::shared_ptr<Transfer> send(int to, int tag, const at::Tensor& tensor) override {
-    return post(to, tensor, [&](std::vector<at::Tensor>& one) { return group_->send(one, to, tag); });
+    return post_send(to, tag, tensor);
   }
   std::shared_ptr<Transfer> receive(int from, int tag, const at::Tensor& into) override {
-    return post(from, into, [&](std::vector<at::Tensor>& one) { return group_->recv(one, from, tag); });
+    return post_receive(from, tag, into);
   }
 
   void abort() override { works_->abort(); }
 
  private:
+  std::shared_ptr<GlooTransfer> post_send(int to, int tag, const at::Tensor& tensor) {
+    return post(to, tensor, [&](std::vector<at::Tensor>& one) { return group_->send(one, to, tag); });
+  }
+  std::shared_ptr<GlooTransfer> post_receive(int from, int tag, const at::Tensor& into) {
+    return post(from, into, [&](std::vector<at::Tensor>& one) { return group_->recv(one, from, tag); });
+  }
+
   template <typename Post>
-  std::shared_ptr<Transfer> post(int peer, const at::Tensor& tensor, Post post) {
+  std::shared_ptr<GlooTransfer> post(int peer, const at::Tensor& tensor, Post post) {
     TWOBW_ASSERT(tensor.is_cpu(), "a transfer of a GPU's tensor");
     if (works_->aborted()) throw Cancelled();
     std::vector<at::Tensor> one{tensor};
@@ -121,32 +165,36 @@ class GlooWire final : public Wire {
       work = post(one);
     } catch (const std::exception& error) {
       if (works_->aborted()) throw Cancelled();
-      fail_run("the connection to process {} broke: {}", peer, words_of(error));
+      fail_run("the connection to process {} broke: {}", peer, message_of(error));
     }
     return std::make_shared<GlooTransfer>(std::move(work), works_, peer);
   }
 
-  // A message from each to each: what goes wrong does so here.
-  void greet() {
+  // A message from each to each: what goes wrong does so here. Another program may have taken the place of a
+  // peer, and never answer.
+  void greet(Clock::time_point until) {
     constexpr int kTag = 0;
     const at::Tensor own = at::full({1}, rank(), at::kLong);
-    std::vector<std::shared_ptr<Transfer>> transfers;
+    std::vector<std::shared_ptr<GlooTransfer>> transfers;
     std::vector<at::Tensor> heard;
     for (int peer = 0; peer < size(); ++peer) {
       heard.push_back(at::full({1}, peer, at::kLong));
-      if (peer != rank()) transfers.push_back(receive(peer, kTag, heard.back().fill_(-1)));
+      if (peer != rank()) transfers.push_back(post_receive(peer, kTag, heard.back().fill_(-1)));
     }
     for (int peer = 0; peer < size(); ++peer) {
-      if (peer != rank()) transfers.push_back(send(peer, kTag, own));
+      if (peer != rank()) transfers.push_back(post_send(peer, kTag, own));
     }
-    for (const auto& transfer : transfers) transfer->wait();
+    for (const auto& transfer : transfers) {
+      const auto left = std::chrono::ceil<Milliseconds>(until - Clock::now());
+      transfer->wait(std::max(left, Milliseconds(1)));
+    }
     for (int peer = 0; peer < size(); ++peer) {
       const auto number = heard[peer].item<std::int64_t>();
       if (number != peer) fail_run("process {} says that it is {}", peer, number);
     }
   }
 
-  c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
+  Group group_;
   std::mutex mutex_;
   std::shared_ptr<OpenWorks> works_ = std::make_shared<OpenWorks>();
 };
@@ -164,7 +212,7 @@ std::unique_ptr<Wire> gloo_wire(const GlooSetup& setup, const std::string& name)
     throw;
   } catch (const std::exception& error) {
     fail_run("process {} could not connect to the others by {}: {}", setup.rank, setup.address,
-             words_of(error));
+             message_of(error));
   }
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/unhandled.h"
 #include "control/control.h"
 #include "transport/mail.h"
 #include "transport/wire.h"
@@ -23,6 +24,7 @@ namespace twobw::transport {
 struct Wires {
   std::unique_ptr<Wire> activations, gradients, exchange, answers = nullptr;
   std::unique_ptr<Wire> state = nullptr;  // what is saved, on its way to rank 0; none where nothing is
+  std::string open_ports = {};            // why other programs can still connect to them; empty: they cannot
 };
 
 // Tags of a wire, from its first on, that a pipeline may use.
@@ -90,6 +92,7 @@ class Processes {
   std::deque<Message> early_;
   std::unique_ptr<control::Control> control_;  // after these, so that its thread ends first
   Mail mail_;
+  const UnhandledHook unhandled_{[this](const std::string& reason) { abort(reason); }};
 };
 
 }  // namespace twobw::transport

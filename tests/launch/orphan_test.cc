@@ -10,6 +10,8 @@
 #include <string>
 #include <thread>
 
+#include "base/error.h"
+
 namespace twobw::launch {
 namespace {
 
@@ -57,6 +59,25 @@ TEST(Orphan, EndsWithTheProcessThatStartedItAndNotWithItsThread) {
   kill(parent, SIGKILL);
   waitpid(parent, nullptr, 0);
   EXPECT_EQ(from_child.hear(), 't');
+}
+
+// As a program does that has become another since, under a parent that has died in between.
+TEST(Orphan, FailsIfTheParentHasDiedBeforeItWatches) {
+  remember_parent();
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    try {
+      end_with_parent();
+    } catch (const RunError& error) {
+      _exit(std::string(error.what()).find("the launcher (process ") == 0 ? 0 : 1);
+    }
+    _exit(2);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  unsetenv("TWOBW_LAUNCHER_PID");
 }
 
 bool stays(const std::map<std::string, std::string>& values) {

@@ -272,44 +272,6 @@ class StartTest(ProcessesTest):
         self.assertRegex("".join(map(job.errors, range(3))), "process 1 is there twice")
 
 
-class LauncherTest(ProcessesTest):
-    """Whoever has started a run dies, and cannot end it."""
-
-    def settings(self, **changes):
-        return {**TINY, "train.updates": 10**6, "optimizer.decay": "constant", "pipeline.stages": 2,
-                "run_dir": self.folder / "run", "network.silence": 10, **changes}
-
-    def dies_under(self, launcher):
-        settings = self.settings()
-        job = self.job()
-        job.start([*launcher, program("TWOBW_BINARY", "twobw"), "train", *words(settings)])
-        self.assertTrue(job.wait_for(lambda: has_updates(settings["run_dir"], 3)), job.everything())
-        job.signal(0, signal.SIGKILL)
-        job.wait(GRACE)
-        job.assert_no_orphans(within=2 * GRACE)
-        self.assertTrue(Run(settings["run_dir"]).summary["interrupted"])
-        verified = twobw("checkpoint", "verify", settings["run_dir"])
-        self.assertEqual(verified.returncode, 0, verified.stdout + verified.stderr)
-
-    def test_torchrun(self):
-        self.dies_under([*TORCHRUN, "--standalone", "--nproc-per-node", "2"])
-
-    @unittest.skipUnless(mpirun(2), "mpirun is not installed")
-    def test_mpirun(self):
-        self.dies_under(mpirun(2))
-
-    def test_a_shell_may_leave_its_run(self):
-        """What is started by hand goes on, as with nohup."""
-        settings = self.settings(**{"train.updates": 50})
-        job, port = self.job(), free_port()
-        for rank in range(2):
-            command = shlex.join([program("TWOBW_BINARY", "twobw"), "train", *words(settings)])
-            job.start(["sh", "-c", f"{command} & exit 0"], rank_environment(rank, 2, port))
-        self.assertEqual(job.wait(GRACE), [0, 0], job.everything())
-        job.assert_no_orphans(within=60)
-        self.assertIs(Run(settings["run_dir"]).summary["interrupted"], False)
-
-
 class ReaderTest(ProcessesTest):
     """Whoever reads what a run prints goes away: the run goes on, and its log has it."""
 

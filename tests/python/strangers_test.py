@@ -1,9 +1,11 @@
 """Strangers at the ports of a run: none of them joins it, changes it or holds it up."""
 import contextlib
+import os
 import resource
 import selectors
 import signal
 import socket
+import sys
 import threading
 import unittest
 
@@ -28,6 +30,34 @@ def say(place, words_, wait=0.2):
         while part := stranger.recv(4096):
             answer += part
     return answer
+
+
+def scan(places, times):
+    """Connects to each as often, and says nothing, or something, before it closes. Waits for no answer."""
+    for place in places * times:
+        for words_ in (b"", GARBAGE[2]):
+            with contextlib.suppress(OSError), socket.socket() as stranger:
+                stranger.setblocking(False)
+                stranger.connect_ex(place)
+                stranger.send(words_)
+
+
+# Runs a command on whose sockets the system accepts no filter, as in some containers: a filter of system calls that
+# refuses setsockopt(SO_ATTACH_FILTER).
+WITHOUT_FILTERS = """
+import ctypes, os, platform, struct, sys
+setsockopt = {"x86_64": 54, "aarch64": 208}[platform.machine()]
+LOAD, IF_EQUAL, RETURN, SO_ATTACH_FILTER, REFUSED, ALLOWED = 0x20, 0x15, 0x06, 26, 0x00050001, 0x7fff0000
+steps = [(LOAD, 0, 0, 0), (IF_EQUAL, 0, 3, setsockopt), (LOAD, 0, 0, 32), (IF_EQUAL, 0, 1, SO_ATTACH_FILTER),
+         (RETURN, 0, 0, REFUSED), (RETURN, 0, 0, ALLOWED)]
+filter_ = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+program = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(filter_))
+prctl = ctypes.CDLL(None, use_errno=True).prctl
+for arguments in ((38, 1, 0, 0, 0), (22, 2, program, 0, 0)):
+    if prctl(*arguments) != 0:
+        sys.exit(f"prctl: {os.strerror(ctypes.get_errno())}")
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
 
 
 class Crowd:
@@ -89,11 +119,11 @@ class StrangersTest(ProcessesTest):
     def settings(self, name, **changes):
         return {**self.SETTINGS, "run_dir": self.folder / name, **changes}
 
-    def start_rank(self, job, rank, port, settings, token=None):
+    def start_rank(self, job, rank, port, settings, token=None, launcher=()):
         variables = rank_environment(rank, 2, port)
         if token:
             variables["TWOBW_JOB_TOKEN"] = TOKENS[token]
-        return job.start([program("TWOBW_BINARY", "twobw"), "train", *words(settings)], variables)
+        return job.start([*launcher, program("TWOBW_BINARY", "twobw"), "train", *words(settings)], variables)
 
     def places(self, job):
         return [place for pid in job.engines() for place in listening(pid)]
@@ -119,6 +149,45 @@ class StrangersTest(ProcessesTest):
         self.assertEqual(job.wait(90), [0, 0], job.everything())
         self.assertEqual(job.errors(0) + job.errors(1), "")
         self.assert_the_run_of_one_process(settings["run_dir"])
+
+    def scanned(self, *launcher):
+        """A run with few descriptors, in whose middle every port for tensors is scanned; its descriptors before."""
+        settings = self.settings("run", **{"train.updates": 10**6, "optimizer.decay": "constant"})
+        job, port = self.job(), free_port()
+        for rank in range(2):
+            self.start_rank(job, rank, port, settings, launcher=[*launcher, "sh", "-c", 'ulimit -n 256; exec "$@"', "-"])
+        self.assertTrue(job.wait_for(lambda: has_updates(settings["run_dir"], 3)), job.everything())
+        places = [place for place in listening(job.processes[1].pid) if place[1] != port]
+        self.assertTrue(places)
+        before = self.descriptors(job)
+        scan(places, 300)
+        return job, settings, before
+
+    @staticmethod
+    def descriptors(job):
+        return [len(os.listdir(f"/proc/{process.pid}/fd")) for process in job.processes]
+
+    def test_a_scan_of_the_ports_for_tensors(self):
+        """They are closed to others once the processes are connected: it costs no descriptors, and changes nothing."""
+        job, settings, before = self.scanned()
+        made = len(Run(settings["run_dir"]).updates)
+        self.assertTrue(job.wait_for(lambda: has_updates(settings["run_dir"], made + 10)), job.everything())
+        self.assertEqual(self.descriptors(job), before)
+        job.signal(0, signal.SIGTERM)
+        self.assertEqual(job.wait(30), [0, 0], job.everything())
+        run = Run(settings["run_dir"])
+        whole = self.train({**settings, "train.updates": len(run.updates)}, "whole")
+        self.assertEqual(exact_lines(run), exact_lines(whole))
+
+    def test_a_scan_where_the_system_has_no_filters(self):
+        """The run fails for want of descriptors, on Gloo's thread, and its report says so."""
+        job, settings, _ = self.scanned(sys.executable, "-c", WITHOUT_FILTERS)
+        self.assertEqual(job.wait(GRACE), [1, 1], job.everything())
+        for rank in range(2):
+            self.assertRegex(job.errors(rank), r"^twobw: .*Too many open files; the workers here were at:\n  stage")
+            self.assertNotIn("terminate called", job.errors(rank))
+        self.assertIn("process 1: ", job.errors(0))
+        self.assertIn("SO_ATTACH_FILTER", (settings["run_dir"] / "log.txt").read_text())
 
     def test_before_a_run_begins(self):
         """Rank 0 waits, the crowd is there first, one with another token wants to be rank 1; rank 1 comes all the

@@ -10,12 +10,16 @@
 namespace twobw::rendezvous {
 namespace {
 
+constexpr double kSoon = 10;  // seconds
+
 TEST(AgentStore, CarriesWhereRankZeroListens) {
-  c10d::HashStore store;
-  publish(store, "job.0",
-          {.endpoint = {.address = "10.0.0.7", .port = 4321}, .token = "a secret of the run"});
-  publish(store, "job.1", {.endpoint = {.address = "fd00::7", .port = 65535}, .token = "another of them"});
-  const MeetingPoint first = find_meeting_point(store, "job.0"), second = find_meeting_point(store, "job.1");
+  const AgentStore store = c10::make_intrusive<c10d::HashStore>();
+  publish(store, "job.0", {.endpoint = {.address = "10.0.0.7", .port = 4321}, .token = "a secret of the run"},
+          kSoon);
+  publish(store, "job.1", {.endpoint = {.address = "fd00::7", .port = 65535}, .token = "another of them"},
+          kSoon);
+  const MeetingPoint first = find_meeting_point(store, "job.0", kSoon),
+                     second = find_meeting_point(store, "job.1", kSoon);
   EXPECT_EQ(first.endpoint.address, "10.0.0.7");
   EXPECT_EQ(first.endpoint.port, 4321);
   EXPECT_EQ(first.token, "a secret of the run");
@@ -26,19 +30,17 @@ TEST(AgentStore, CarriesWhereRankZeroListens) {
 
 TEST(AgentStore, RefusesWhatIsNoAddress) {
   for (const char* text : {"", "10.0.0.7", "10.0.0.7:", "10.0.0.7:0", "10.0.0.7:65536", "10.0.0.7:80x"}) {
-    c10d::HashStore hashes;
-    c10d::Store& store = hashes;
-    store.set("twobw/job/endpoint", std::string(text));
-    store.set("twobw/job/token", std::string("t"));
-    EXPECT_THROW(find_meeting_point(store, "job"), RunError) << text;
+    const AgentStore store = c10::make_intrusive<c10d::HashStore>();
+    store->set("twobw/job/endpoint", std::string(text));
+    store->set("twobw/job/token", std::string("t"));
+    EXPECT_THROW(find_meeting_point(store, "job", kSoon), RunError) << text;
   }
 }
 
 TEST(AgentStore, AJobOfItsOwnIsWaitedFor) {
-  c10d::HashStore store;
-  store.setTimeout(std::chrono::milliseconds(1));
-  publish(store, "job.0", {.endpoint = {.address = "10.0.0.7", .port = 1}, .token = "t"});
-  EXPECT_THROW(find_meeting_point(store, "job.1"), RunError);
+  const AgentStore store = c10::make_intrusive<c10d::HashStore>();
+  publish(store, "job.0", {.endpoint = {.address = "10.0.0.7", .port = 1}, .token = "t"}, kSoon);
+  EXPECT_THROW(find_meeting_point(store, "job.1", 0.01), RunError);
 }
 
 const std::vector<Interface> kInterfaces = {{.name = "lo", .address = "127.0.0.1", .loopback = true},

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <latch>
+#include <mutex>
 #include <thread>
 
 #include "base/error.h"
+#include "control/socket.h"
 #include "tests/transport/wires.h"
 #include "transport/hub.h"
 
@@ -138,6 +140,44 @@ TEST_P(Wired, EndAllWaitsWhereTheyAreAborted) {
   EXPECT_THROW(later->wait(), Cancelled);
   EXPECT_THROW(wires[0]->receive(1, 8, tensor), Cancelled);
   EXPECT_THROW(wires[0]->send(1, 8, tensor), Cancelled);
+}
+
+// Before a rank publishes its address, another program connects there and poses as its peer.
+class OccupiedStore : public c10d::HashStore {
+ public:
+  void set(const std::string& key, const std::vector<std::uint8_t>& value) override {
+    {
+      std::lock_guard lock(mutex_);
+      for (const int listener : control::listening_sockets()) {
+        for (const std::int64_t peer : {0, 1}) pose_as(peer, control::address_of(listener));
+      }
+    }
+    HashStore::set(key, value);
+  }
+
+ private:
+  void pose_as(std::int64_t peer, const control::SocketAddress& place) {
+    control::Descriptor socket(::socket(place.family(), SOCK_STREAM, 0));
+    EXPECT_EQ(connect(socket.get(), place.get(), place.length), 0);
+    EXPECT_EQ(::send(socket.get(), &peer, sizeof peer, 0), static_cast<ssize_t>(sizeof peer));
+    impostors_.push_back(std::move(socket));
+  }
+  std::mutex mutex_;
+  std::vector<control::Descriptor> impostors_;
+};
+
+TEST(GlooWire, FailsInTimeIfAnotherProgramPosesAsAPeer) {
+  if (!built_with_gloo()) GTEST_SKIP() << "built without Gloo";
+  const auto store = c10::make_intrusive<OccupiedStore>();
+  on_all_ranks(2, [&](int rank) {
+    EXPECT_THROW(gloo_wire({.store = store,
+                            .rank = rank,
+                            .size = 2,
+                            .address = "127.0.0.1",
+                            .timeout = std::chrono::milliseconds(500)},
+                           "test"),
+                 RunError);
+  });
 }
 
 TEST(GlooWire, SaysWhatBrokeWhereTheOtherSideIsGone) {
