@@ -29,7 +29,8 @@ const std::vector<std::string> kSmall = {
     "pipeline.sync_updates=2",  "optimizer.warmup=2", "train.updates=8",       "train.eval_every=4",
     "train.eval_microbatches=2"};
 
-// Without a file, what is small stands before what is given. The model is left out where model.from has one.
+// Without a file, what is small takes the place of the defaults. The model is left out where model.from has
+// one.
 RunArguments with_small(RunArguments arguments) {
   if (!arguments.file.empty()) return arguments;
   const auto starts = [](std::string_view start) {
@@ -37,7 +38,7 @@ RunArguments with_small(RunArguments arguments) {
   };
   std::vector<std::string> small = kSmall;
   if (std::ranges::any_of(arguments.overrides, starts("model.from="))) std::erase_if(small, starts("model."));
-  arguments.overrides.insert(arguments.overrides.begin(), small.begin(), small.end());
+  arguments.defaults = std::move(small);
   return arguments;
 }
 
@@ -53,7 +54,11 @@ train::Verification verify_together(const Config& config, const train::VerifyOpt
 
 int run(const RunArguments& arguments, train::VerifyOptions options) {
   const launch::World world = launch::read_world(launch::process_environment());
-  const Config config = rendezvous::read_or_tell(world, [&] { return load(with_small(arguments)); });
+  const Config config = rendezvous::read_or_tell(world, [&] {
+    Config read = load(with_small(arguments));
+    if (world.size > 1) train::tokenize_texts(read);
+    return read;
+  });
   device::initialize();
   options.processes = rendezvous::join(world, config.network, train::facts_of("verify", config));
   const auto begin = std::chrono::steady_clock::now();
