@@ -10,7 +10,9 @@
 #include "base/config_schema.h"
 #include "checkpoint/checksum.h"
 #include "corpus/indexed_file.h"
+#include "corpus/token_cache.h"
 #include "data/tokens.h"
+#include "runtime/setup.h"
 
 namespace twobw::train {
 
@@ -68,6 +70,11 @@ void add_data(const char* key, const Corpora& corpora, control::Facts& facts) {
 }
 
 }  // namespace
+
+void tokenize_texts(const Config& config) {
+  runtime::check_tokenizer(config);
+  corpus::with_token_files(config);
+}
 
 control::Facts facts_of(const std::string& command, const Config& config) {
   control::Facts facts = {{"the command", command}};

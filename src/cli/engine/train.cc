@@ -158,7 +158,9 @@ int run(const RunArguments& arguments, const TrainOptions& options) {
   if (world.size > 1 && !options.beside.empty())
     fail_input("--beside runs in one process; start it without a launcher");
   const Config config = rendezvous::read_or_tell(world, [&] {
-    return train::continued(on_present_devices(load(arguments_of_run(arguments)), arguments, world));
+    Config read = train::continued(on_present_devices(load(arguments_of_run(arguments)), arguments, world));
+    if (world.size > 1) train::tokenize_texts(read);
+    return read;
   });
   std::optional<ScheduleKind> beside;
   if (!options.beside.empty()) {
