@@ -151,12 +151,11 @@ std::vector<Key> model_keys() {
       whole(KEY(model.heads), 1,
             "Attention heads in a block; they divide the width, unless head_size is set.")
           .with(heads_divide_width),
-      whole(KEY(model.vocab), 1,
-            "Tokens that the model knows. Not set, it is that of model.from, else the largest vocabulary of "
-            "the token "
-            "files (as twobw prepare recorded it), of data.tokenizer, and of texts as bytes: 256, for "
-            "masked_lm "
-            "257."),
+      whole(
+          KEY(model.vocab), 1,
+          "Tokens that the model knows. Not set, it is that of model.from, else the largest vocabulary of "
+          "the token files (as twobw prepare recorded it), of data.tokenizer and of texts as bytes (256, for "
+          "masked_lm 257)."),
       whole(KEY(model.context), 1, "Tokens in a sequence."),
       boolean(KEY(model.tied), "Whether the output layer shares the weights of the token embedding."),
       real(KEY(model.dropout), below_one(), "Chance that dropout zeroes an element in training."),
@@ -218,17 +217,17 @@ std::vector<Key> model_keys() {
 
 std::vector<Key> data_keys() {
   return {
-      corpora(KEY(data.train),
-              "File of training text, every byte a token, or the tokens of data.tokenizer where that is set; "
-              "or token files of `twobw prepare` or Megatron "
-              "(PREFIX of PREFIX.bin and PREFIX.idx); or a tsv or jsonl file, for classification and "
-              "regression; or synthetic: made up; or several of these, blended by weight."),
+      corpora(
+          KEY(data.train),
+          "File of training text, as tokens of data.tokenizer (bytes: every byte of the file is a token); "
+          "or token files of `twobw prepare` or Megatron (PREFIX of PREFIX.bin and PREFIX.idx); or a tsv "
+          "or jsonl file, for classification and regression; or synthetic: made up; or several of these, "
+          "blended by weight."),
       corpora(KEY(data.validation), "The same for evaluation: held out, or synthetic."),
       words(KEY(data.tokenizer),
-            "Tokenizer of texts, or the one that made the token files; generated tokens are shown as text by "
-            "it: "
-            "a folder, a file, or bytes. Not set, it is the one in the folder "
-            "of model.from, where there is one."),
+            "Tokenizer of texts, or the one that made the token files; it decodes generated tokens too: a "
+            "folder, a file, or bytes. Not set, it is the one in the folder of model.from, where there is "
+            "one."),
       real(KEY(data.mask_probability), part_of_one(),
            "Chance that a token is to be predicted; of these 80% are seen as the mask, 10% as another token, "
            "10% as they are; masked_lm only."),
@@ -241,7 +240,7 @@ std::vector<Key> data_keys() {
       words(KEY(data.pair),
             "The same of a second text; none: there is one text; classification and regression only."),
       words(KEY(data.label),
-            "The same of the class or the number that is to be told; classification and regression only."),
+            "The same of the class or the number to predict; classification and regression only."),
       list(KEY(data.classes), {{"auto", {}}}, "auto or a list of the names of classes",
            "Names of classes, class 0 first, for data that have the names or the numbers, and for the "
            "exported "

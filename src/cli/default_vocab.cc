@@ -17,7 +17,7 @@
 namespace twobw::cli {
 namespace {
 
-// 0: there is no record.
+// 0: without a record.
 int recorded_vocab(const std::string& path) {
   std::string prefix = corpus::token_file_prefix(path);
   for (const std::string_view set : {"-train", "-validation"}) {

@@ -121,8 +121,7 @@ void IndexedWriter::add_length(std::int64_t tokens) {
 void IndexedWriter::move_end(std::int64_t tokens, IndexedWriter& to) {
   sync();
   const std::int64_t kept = position_.tokens - tokens;
-  TWOBW_ASSERT(document_tokens_ == 0 && kept >= 0, "{} of {} tokens are to be moved", tokens,
-               position_.tokens);
+  TWOBW_ASSERT(document_tokens_ == 0 && kept >= 0, "the last {} of {} tokens", tokens, position_.tokens);
   std::vector<std::int64_t> documents;
   each_length(lengths_.path(), [&](const Length& length) {
     if (length.begins_document) documents.push_back(0);

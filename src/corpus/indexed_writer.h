@@ -50,9 +50,9 @@ class IndexedWriter {
  private:
   void end_sequence();
   void write_index();
-  // Of a .bin, to the current document.
+  // Appends tokens of a .bin to the current document.
   void append_copy(const std::string& bin, std::int64_t from, std::int64_t tokens);
-  // A document whose tokens are in the .bin already.
+  // Ends a document whose tokens are in the .bin already.
   void add_length(std::int64_t tokens);
 
   std::string prefix_;

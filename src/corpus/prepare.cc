@@ -173,7 +173,7 @@ class Preparation {
       fail_input("the {} inputs hold {} token, too few for two sets; give --validation 0", inputs_.size(),
                  tokens);
     }
-    // An interrupted run begins anew: its state says nothing of the parts that are moved here.
+    // If interrupted here, the next run starts over: the saved state does not know the moved tokens.
     std::filesystem::remove(state_path(options_.out));
     IndexedWriter &train = *writers_[0], &validation = *writers_[1];
     if (state_.train.documents == 0) validation.move_end(state_.validation.tokens, train);
@@ -183,7 +183,7 @@ class Preparation {
     state_.validation = validation.position();
   }
 
-  // What an interrupted run would leave.
+  // Removes the files of an unfinished run.
   void drop() const {
     std::filesystem::remove(state_path(options_.out));
     for (const bool validation : {false, true}) IndexedWriter::remove_partial(prefix(validation));

@@ -117,7 +117,7 @@ class CachedText {
 
   [[noreturn]] void refuse(const std::string& why) const {
     fail_input(
-        "{} is '{}', whose tokens are to be kept in '{}', which cannot be written: {}; give another run_dir, "
+        "{} is '{}', which is tokenized into '{}', but that cannot be written: {}; give another run_dir, "
         "or "
         "token files of twobw prepare",
         key_, input_.path, folder_, why);

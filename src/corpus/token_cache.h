@@ -16,7 +16,7 @@ bool is_tokenized(const std::string& path, const Config& config);
 // progress on standard error, by one process of the machine while others wait. `key` names the
 // configuration's key in messages. Throws InputError and RunError.
 Corpora with_token_files(const std::string& key, const Corpora& corpora, const Config& config);
-// The same of data.train and data.validation.
+// Both data.train and data.validation.
 Config with_token_files(Config config);
 
 }  // namespace twobw::corpus

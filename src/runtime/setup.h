@@ -43,7 +43,7 @@ Setup prepare(const Config& config, std::vector<device::Device> devices = {});
 std::vector<std::string> auto_gpus(const Config& config, std::optional<int> count);
 
 // What prepare() asks of stages without data or an optimizer. All throw InputError: a split that is not the
-// model's; the devices of so many workers, which must compute in train.precision; a tokenizer with more
+// model's; the devices of `workers`, which must compute in train.precision; a tokenizer with more
 // tokens than the model.
 void check_split(const Config& config, const models::Model& model);
 std::vector<device::Device> devices_for(const Config& config, int workers);

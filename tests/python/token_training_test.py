@@ -185,7 +185,7 @@ class TextTest(ProcessesTest):
         self.assertEqual(len(tokenized), 1)
         self.assert_same(run, again)
         self.assertEqual(len(list(files[1].parent.iterdir())), 3)
-        # The run's configuration names what the user named.
+        # The run's configuration has the user's own paths.
         config = (run.folder / "config.yaml").read_text()
         for setting in (f"train: {self.text} ", f"tokenizer: {self.tokens} ", f"vocab: {VOCAB} "):
             self.assertIn(f"  {setting}", config)
@@ -195,7 +195,7 @@ class TextTest(ProcessesTest):
             "verify", f"run_dir={run.folder}", f"data.train={self.text}", f"data.tokenizer={self.tokens}"))
         shutil.rmtree(self.tokens)  # the run has a copy
         self.quiet("train", f"resume={run.folder}", "train.updates=9")
-        # Another text of the same name is tokenized anew.
+        # Another text of the same name is tokenized too.
         shutil.copy(self.lines, self.text)
         moved = run.folder.rename(self.folder / "moved")
         process = twobw("eval", moved, f"data={self.text}")

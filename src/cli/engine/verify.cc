@@ -29,8 +29,7 @@ const std::vector<std::string> kSmall = {
     "pipeline.sync_updates=2",  "optimizer.warmup=2", "train.updates=8",       "train.eval_every=4",
     "train.eval_microbatches=2"};
 
-// Without a file, what is small takes the place of the defaults. The model is left out where model.from has
-// one.
+// Without a file, kSmall takes the place of the defaults; of the model's keys only if model.from has none.
 RunArguments with_small(RunArguments arguments) {
   if (!arguments.file.empty()) return arguments;
   const auto starts = [](std::string_view start) {
