@@ -1,5 +1,7 @@
 #include "tokenizer/beside.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <unordered_map>
