@@ -57,6 +57,7 @@ std::uint64_t hash_of(const std::string& key, const Input& input, const PrepareO
 
 fs::path cache_folder(const std::string& run_dir) {
   fs::path run = fs::path(run_dir).lexically_normal();
+  if (run == "." || run.filename() == "..") run = fs::absolute(run).lexically_normal();
   if (!run.has_filename()) run = run.parent_path();  // it ended in a slash
   return run.parent_path() / "token-cache";
 }
