@@ -148,7 +148,11 @@ std::vector<Key> model_keys() {
       whole(KEY(model.heads), 1, kMostHeads,
             "Attention heads in a block; they divide the width, unless head_size is set.")
           .with(heads_divide_width),
-      whole(KEY(model.vocab), 1, kMostTokens, "Tokens the model knows; bytes need 256."),
+      whole(
+          KEY(model.vocab), 1, kMostTokens,
+          "Tokens that the model knows. Not set, it is that of model.from, else the largest vocabulary of "
+          "the token files (as twobw prepare recorded it), of data.tokenizer and of texts as bytes (256, for "
+          "masked_lm 257)."),
       whole(KEY(model.context), 1, kLongest, "Tokens in a sequence."),
       boolean(KEY(model.tied), "Whether the output layer shares the weights of the token embedding."),
       real(KEY(model.dropout), below_one(), "Chance that dropout zeroes an element in training."),
@@ -211,16 +215,17 @@ std::vector<Key> model_keys() {
 
 std::vector<Key> data_keys() {
   return {
-      corpora(KEY(data.train),
-              "File of training text, every byte a token; or token files of `twobw prepare` or Megatron "
-              "(PREFIX of PREFIX.bin and PREFIX.idx); or a tsv or jsonl file, for classification and "
-              "regression; or synthetic: made up; or several of these, blended by weight."),
+      corpora(
+          KEY(data.train),
+          "File of training text, as tokens of data.tokenizer (bytes: every byte of the file is a token); "
+          "or token files of `twobw prepare` or Megatron (PREFIX of PREFIX.bin and PREFIX.idx); or a tsv "
+          "or jsonl file, for classification and regression; or synthetic: made up; or several of these, "
+          "blended by weight."),
       corpora(KEY(data.validation), "The same for evaluation: held out, or synthetic."),
-      words(
-          KEY(data.tokenizer),
-          "Tokenizer that made the token files, by which generated tokens are shown as text, and texts of "
-          "tsv and jsonl files are encoded: a folder, a file, or bytes. Not set, it is the one in the folder "
-          "of model.from, where there is one."),
+      words(KEY(data.tokenizer),
+            "Tokenizer of texts, or the one that made the token files; it decodes generated tokens too: a "
+            "folder, a file, or bytes. Not set, it is the one in the folder of model.from, where there is "
+            "one."),
       real(KEY(data.mask_probability), part_of_one(),
            "Probability that a token is predicted; 80% of these are replaced by the mask, 10% by another "
            "token, 10% are kept; masked_lm only."),
@@ -229,9 +234,11 @@ std::vector<Key> data_keys() {
       words(
           KEY(data.text),
           "Field of jsonl with the text, or column of tsv: its name in the first line, or its number from 1 "
-          "on where no line names them; classification and regression only."),
-      words(KEY(data.pair), "The same of a second text; none: there is one text."),
-      words(KEY(data.label), "The same of the class or the number that is to be told."),
+          "on where no line names them."),
+      words(KEY(data.pair),
+            "The same of a second text; none: there is one text; classification and regression only."),
+      words(KEY(data.label),
+            "The same of the class or the number to predict; classification and regression only."),
       list(KEY(data.classes), {{"auto", {}}}, "auto or a list of the names of classes",
            "Names of classes, class 0 first, for data that have the names or the numbers, and for the "
            "exported "

@@ -78,6 +78,12 @@ void OutputFile::flush() {
   if (!buffer_.empty()) fail_write(path_);
 }
 
+void OutputFile::truncate(std::int64_t size) {
+  flush();
+  if (ftruncate(file_, size) != 0 || lseek(file_, size, SEEK_SET) != size) fail_write(path_);
+  written_ = size;
+}
+
 void OutputFile::sync() {
   flush();
   if (fsync(file_) != 0) fail_write(path_);

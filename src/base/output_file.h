@@ -33,6 +33,8 @@ class OutputFile {
   std::int64_t size() const { return written_ + static_cast<std::int64_t>(buffer_.size()); }
   const std::string& path() const { return path_; }
 
+  // Cuts off what follows the first `size` bytes.
+  void truncate(std::int64_t size);
   // Everything so far is on the disk when it returns.
   void sync();
   // Everything is written and the file closed; nothing may follow.

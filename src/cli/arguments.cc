@@ -4,6 +4,7 @@
 
 #include "architecture/huggingface/model_config.h"
 #include "base/error.h"
+#include "cli/default_vocab.h"
 #include "corpus/default_tokenizer.h"
 
 namespace twobw::cli {
@@ -31,8 +32,12 @@ void sort_out(RunArguments& arguments) {
 }
 
 Config load(const RunArguments& arguments) {
-  Config config = architecture::huggingface::load_run_config(arguments.file, arguments.overrides);
-  if (!is_set("data.tokenizer", arguments.file, arguments.overrides)) corpus::set_default_tokenizer(config);
+  std::vector<std::string> settings = arguments.defaults;
+  settings.insert(settings.end(), arguments.overrides.begin(), arguments.overrides.end());
+  Config config = architecture::huggingface::load_run_config(arguments.file, settings);
+  const auto is_open = [&](const char* key) { return !is_set(key, arguments.file, arguments.overrides); };
+  if (is_open("data.tokenizer")) corpus::set_default_tokenizer(config);
+  if (is_open("model.vocab") && !config.model.is_imported()) set_default_vocab(config);
   return config;
 }
 

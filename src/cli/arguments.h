@@ -16,6 +16,9 @@ struct RunArguments {
   // Sorted out when the command runs: the one word without '=', or that names a file, is the file.
   std::string file;
   std::vector<std::string> overrides;
+
+  // Settings of the command in the place of the defaults: keys that follow from others still do.
+  std::vector<std::string> defaults;
 };
 
 std::shared_ptr<RunArguments> add_run_arguments(CLI::App& command);

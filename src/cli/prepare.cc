@@ -3,64 +3,22 @@
 
 #include <fmt/format.h>
 #include <malloc.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <memory>
 #include <string>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "corpus/progress_bar.h"
 
 namespace twobw::cli {
 namespace {
 
 using corpus::PrepareOptions;
-using corpus::PrepareProgress;
 using corpus::PrepareResult;
-
-// One line on the terminal, drawn over again a few times a second. Elsewhere nothing.
-class ProgressBar {
- public:
-  ~ProgressBar() {
-    if (drawn_) fmt::print(stderr, "\r\x1B[K");
-  }
-
-  void show(const PrepareProgress& progress) {
-    const Clock::time_point now = Clock::now();
-    if (isatty(STDERR_FILENO) == 0 || now - shown_ < std::chrono::milliseconds(100)) return;
-    shown_ = now;
-    drawn_ = true;
-    if (first_bytes_ < 0) first_bytes_ = progress.bytes;
-    fmt::print(stderr, "\r\x1B[K{}", line(progress, now));
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-
-  std::string line(const PrepareProgress& progress, Clock::time_point now) const {
-    constexpr int kWidth = 24;
-    const double total = static_cast<double>(std::max<std::int64_t>(progress.total_bytes, 1));
-    const double part = std::min(static_cast<double>(progress.bytes) / total, 1.0);
-    const std::string bar(static_cast<std::size_t>(part * kWidth), '=');
-    // What an interrupted run had done says nothing of the speed of this one.
-    const double seconds = std::chrono::duration<double>(now - begin_).count();
-    const double speed = static_cast<double>(progress.bytes - first_bytes_) / std::max(seconds, 1e-3);
-    const double left = static_cast<double>(progress.total_bytes - progress.bytes) / std::max(speed, 1.0);
-    return fmt::format("[{:<{}}] {:3.0f}%  {} documents, {} tokens, {}/s, {} left", bar, kWidth, part * 100,
-                       format_count(static_cast<double>(progress.documents)),
-                       format_count(static_cast<double>(progress.tokens)), format_bytes(speed),
-                       speed > 0 ? format_duration(left) : "?");
-  }
-
-  Clock::time_point begin_ = Clock::now(), shown_ = begin_;
-  std::int64_t first_bytes_ = -1;
-  bool drawn_ = false;
-};
 
 void print_counts(const std::string& prefix, const corpus::WritePosition& counts) {
   fmt::print("  {:<40}  {} documents, {} tokens\n", prefix + ".bin, .idx", counts.documents, counts.tokens);
@@ -79,9 +37,9 @@ void print_result(const PrepareOptions& options, const PrepareResult& result, do
     fmt::print("  no end-of-text tokens: '{}' has none; only the index tells documents apart\n",
                options.tokenizer);
   }
-  if (result.validation && (result.validation->documents == 0 || result.train.documents == 0)) {
-    fmt::print("  too few documents for two sets: one of them is empty\n");
-  }
+  if (result.by_position)
+    fmt::print("  too few documents for two sets: the last {:.3g}% of the tokens are for validation\n",
+               100 * options.split.part());
 }
 
 // Blocks of a long line go back to the system when they are freed. By default glibc keeps them for each
@@ -97,8 +55,9 @@ void prepare_corpus(const PrepareOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   PrepareResult result;
   {
-    ProgressBar bar;
-    result = corpus::prepare(options, [&bar](const PrepareProgress& progress) { bar.show(progress); });
+    corpus::ProgressBar bar;
+    result =
+        corpus::prepare(options, [&bar](const corpus::PrepareProgress& progress) { bar.show(progress); });
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   print_result(options, result, seconds.count());

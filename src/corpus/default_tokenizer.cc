@@ -28,23 +28,22 @@ bool can_be_used(const std::string& folder, int vocab) {
   }
 }
 
-// Of the run that is to go on; nothing: a new one begins.
-std::optional<std::string> tokenizer_of_run(const Config& config) {
+}  // namespace
+
+std::optional<Config> config_of_run(const Config& config) {
   if (config.resume == "none") return std::nullopt;
   const std::string run = config.resume == "auto" ? config.run_dir : config.resume;
   std::error_code unreadable;
   if (!fs::is_directory(run + "/checkpoints", unreadable) || !fs::exists(run + "/config.yaml", unreadable))
     return std::nullopt;
-  return load_config_of_run(run, {}).data.tokenizer;
+  return load_config_of_run(run, {});
 }
-
-}  // namespace
 
 void set_default_tokenizer(Config& config) {
   DataConfig& data = config.data;
   const std::string& folder = config.model.from;
-  if (const std::optional<std::string> former = tokenizer_of_run(config)) {
-    data.tokenizer = *former;
+  if (const std::optional<Config> former = config_of_run(config)) {
+    data.tokenizer = former->data.tokenizer;
   } else if (config.model.is_imported() && tokenizer::has_tokenizer(folder)) {
     const bool needs_none = are_tokens(data.train) && are_tokens(data.validation);
     if (!needs_none || can_be_used(folder, config.model.vocab)) data.tokenizer = folder;

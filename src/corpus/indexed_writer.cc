@@ -96,6 +96,54 @@ void IndexedWriter::sync() {
   lengths_.sync();
 }
 
+void IndexedWriter::append_copy(const std::string& bin, std::int64_t from, std::int64_t tokens) {
+  const auto width = static_cast<std::int64_t>(token_bytes(type_));
+  std::ifstream file(bin, std::ios::binary);
+  file.seekg(from * width);
+  std::vector<std::byte> block(static_cast<std::size_t>(std::min(tokens * width, std::int64_t{1} << 20)));
+  for (std::int64_t left = tokens * width; left > 0;) {
+    const std::int64_t count = std::min(left, std::ssize(block));
+    if (!file.read(reinterpret_cast<char*>(block.data()), count)) fail_run("'{}' cannot be read", bin);
+    append(std::span(block).first(static_cast<std::size_t>(count)));
+    left -= count;
+  }
+}
+
+void IndexedWriter::add_length(std::int64_t tokens) {
+  document_tokens_ = tokens;
+  for (; tokens > kLongestSequence; tokens -= kLongestSequence) {
+    sequence_tokens_ = kLongestSequence;
+    end_sequence();
+  }
+  sequence_tokens_ = tokens;
+  end_document();
+}
+
+void IndexedWriter::move_end(std::int64_t tokens, IndexedWriter& to) {
+  sync();
+  const std::int64_t kept = position_.tokens - tokens;
+  TWOBW_ASSERT(document_tokens_ == 0 && kept >= 0, "the last {} of {} tokens", tokens, position_.tokens);
+  std::vector<std::int64_t> documents;
+  each_length(lengths_.path(), [&](const Length& length) {
+    if (length.begins_document) documents.push_back(0);
+    documents.back() += length.tokens;
+  });
+  std::int64_t begin = 0;
+  for (const std::int64_t document : documents) {
+    const std::int64_t from = std::max(begin, kept);
+    begin += document;
+    if (from >= begin) continue;
+    to.append_copy(bin_.path(), from, begin - from);
+    to.end_document();
+  }
+  bin_.truncate(kept * static_cast<std::int64_t>(token_bytes(type_)));
+  lengths_.truncate(0);
+  position_ = {};
+  for (const std::int64_t document : documents) {
+    if (position_.tokens < kept) add_length(std::min(document, kept - position_.tokens));
+  }
+}
+
 void IndexedWriter::write_index() {
   const auto width = static_cast<std::int64_t>(token_bytes(type_));
   const std::int64_t sequences = lengths_.size() / 4;

@@ -36,6 +36,9 @@ class IndexedWriter {
   const WritePosition& position() const { return position_; }
   void sync();
 
+  // Moves the last tokens to the end of `to`. A document that they begin within becomes two.
+  void move_end(std::int64_t tokens, IndexedWriter& to);
+
   // Makes PREFIX.bin and PREFIX.idx. Nothing may be appended afterwards. An earlier attempt that was cut
   // short at any moment does no harm; the lengths stay until remove_partial().
   void publish();
@@ -47,6 +50,10 @@ class IndexedWriter {
  private:
   void end_sequence();
   void write_index();
+  // Appends tokens of a .bin to the current document.
+  void append_copy(const std::string& bin, std::int64_t from, std::int64_t tokens);
+  // Ends a document whose tokens are in the .bin already.
+  void add_length(std::int64_t tokens);
 
   std::string prefix_;
   TokenType type_;

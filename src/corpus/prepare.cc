@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <thread>
@@ -50,10 +51,13 @@ class Preparation {
       save_what_is_finished();
       throw;
     }
+    const bool by_position = is_one_set_empty();
+    if (by_position) split_by_position();
     publish();
     return {type_,
             state_.train,
             options_.split.has_validation() ? std::optional(state_.validation) : std::nullopt,
+            by_position,
             state_.empty,
             inputs_.size(),
             inputs_before_,
@@ -62,7 +66,10 @@ class Preparation {
   }
 
  private:
-  std::string prefix(bool validation) const { return options_.out + (validation ? "-validation" : "-train"); }
+  std::string prefix(bool validation) const {
+    if (options_.one_set) return options_.out;
+    return options_.out + (validation ? "-validation" : "-train");
+  }
 
   // The writers, at the beginning or where an interrupted run left them.
   void open() {
@@ -154,10 +161,38 @@ class Preparation {
     report_({finished_bytes_ + position, total_bytes_, document_, tokens});
   }
 
+  bool is_one_set_empty() const {
+    return options_.split.has_validation() &&
+           (state_.train.documents == 0) != (state_.validation.documents == 0);
+  }
+
+  // The documents follow one another in their order, since one set has all of them.
+  void split_by_position() {
+    const std::int64_t tokens = state_.train.tokens + state_.validation.tokens;
+    if (tokens < 2) {
+      drop();
+      fail_input("the {} inputs hold {} token, too few for two sets; give --validation 0", inputs_.size(),
+                 tokens);
+    }
+    // If interrupted here, the next run starts over: the saved state does not know the moved tokens.
+    std::filesystem::remove(state_path(options_.out));
+    IndexedWriter &train = *writers_[0], &validation = *writers_[1];
+    if (state_.train.documents == 0) validation.move_end(state_.validation.tokens, train);
+    const double part = options_.split.part() * static_cast<double>(tokens);
+    train.move_end(std::clamp<std::int64_t>(std::llround(part), 1, tokens - 1), validation);
+    state_.train = train.position();
+    state_.validation = validation.position();
+  }
+
+  // Removes the files of an unfinished run.
+  void drop() const {
+    std::filesystem::remove(state_path(options_.out));
+    for (const bool validation : {false, true}) IndexedWriter::remove_partial(prefix(validation));
+  }
+
   void publish() {
     if (state_.train.tokens + state_.validation.tokens == 0) {
-      for (const bool validation : {false, true}) IndexedWriter::remove_partial(prefix(validation));
-      std::filesystem::remove(state_path(options_.out));
+      drop();
       fail_input("the {} inputs hold no text", inputs_.size());
     }
     state_.publishing = true;
@@ -166,8 +201,7 @@ class Preparation {
       if (writer) writer->publish();
     }
     replace_text(options_.out + ".json", pretty(describe_result(state_, options_.split.has_validation())));
-    std::filesystem::remove(state_path(options_.out));
-    for (const bool validation : {false, true}) IndexedWriter::remove_partial(prefix(validation));
+    drop();
   }
 
   const PrepareOptions& options_;

@@ -25,6 +25,7 @@ struct PrepareOptions {
   bool end_of_text = true;        // after every document, where the tokenizer has such a token
   std::string end_of_text_token;  // another one than the tokenizer's own
   Split split;
+  bool one_set = false;     // OUT.bin and OUT.idx instead of the four files; needs split.fraction 0
   int workers = 0;          // 0: one for each core
   bool restart = false;     // drop what an interrupted run left
   double save_seconds = 2;  // between two states saved, at the end of an input
@@ -39,6 +40,7 @@ struct PrepareResult {
   TokenType type = TokenType::kUint16;
   WritePosition train;
   std::optional<WritePosition> validation;    // nothing: none was asked for
+  bool by_position = false;                   // too few documents: the end of the corpus is for validation
   std::int64_t empty = 0;                     // documents without tokens, which are left out
   std::size_t inputs = 0, inputs_before = 0;  // all of them; those that an interrupted run had finished
   std::int64_t bytes = 0;

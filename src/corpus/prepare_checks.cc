@@ -14,8 +14,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of the tokenizer's files, by what they hold: the same name may stand for another tokenizer tomorrow.
-std::string fingerprint(const std::string& path) {
+bool lies_in(const fs::path& path, const fs::path& folder) {
+  const fs::path way = path.lexically_relative(folder);
+  return !way.empty() && *way.begin() != "..";
+}
+
+}  // namespace
+
+std::string tokenizer_fingerprint(const std::string& path) {
   std::vector<std::string> files;
   std::error_code unreadable;
   if (fs::is_directory(path, unreadable)) {
@@ -34,13 +40,6 @@ std::string fingerprint(const std::string& path) {
   }
   return fmt::format("{:016x}", hash);
 }
-
-bool lies_in(const fs::path& path, const fs::path& folder) {
-  const fs::path way = path.lexically_relative(folder);
-  return !way.empty() && *way.begin() != "..";
-}
-
-}  // namespace
 
 std::optional<tokenizer::Id> find_end_of_text(const PrepareOptions& options,
                                               const tokenizer::Tokenizer& tokenizer) {
@@ -85,7 +84,7 @@ Json describe_settings(const PrepareOptions& options, const tokenizer::Tokenizer
   if (end_of_text) end = *end_of_text;
   return {{"tokenizer", tokenizer::replace_invalid(options.tokenizer)},
           {"tokenizer_kind", tokenizer.describe()},
-          {"tokenizer_files", fingerprint(options.tokenizer)},
+          {"tokenizer_files", tokenizer_fingerprint(options.tokenizer)},
           {"vocab_size", tokenizer.vocab_size()},
           {"token_type", std::string(name(type))},
           {"end_of_text", end},

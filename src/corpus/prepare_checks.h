@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/json.h"
@@ -10,6 +11,9 @@
 #include "corpus/prepare_state.h"
 
 namespace twobw::corpus {
+
+// Hash of the tokenizer's files, by their contents: the same name may stand for another tokenizer tomorrow.
+std::string tokenizer_fingerprint(const std::string& path);
 
 // Nothing where none is to be appended, or where the tokenizer has none and none is named. Throws InputError.
 std::optional<tokenizer::Id> find_end_of_text(const PrepareOptions& options,

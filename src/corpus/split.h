@@ -14,6 +14,8 @@ struct Split {
   std::uint64_t seed = 0;
 
   bool has_validation() const { return every > 0 || fraction > 0; }
+  // The expected part of the corpus for validation.
+  double part() const { return every > 0 ? 1.0 / static_cast<double>(every) : fraction; }
 
   bool is_validation(std::int64_t document) const {
     if (every > 0) return document % every == every - 1;

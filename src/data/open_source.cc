@@ -3,6 +3,8 @@
 #include "architecture/heads.h"
 #include "base/error.h"
 #include "corpus/indexed_file.h"
+#include "corpus/token_cache.h"
+#include "data/masked_frame.h"
 #include "data/sources.h"
 #include "tokenizer/load.h"
 
@@ -52,15 +54,18 @@ std::unique_ptr<Source> open_source(const std::string& key, const std::string& p
   return make_dataset(std::move(parts));
 }
 
-std::unique_ptr<Source> open_source(const std::string& key, const Corpora& corpora, const Config& config) {
+std::unique_ptr<Source> open_source(const std::string& key, const Corpora& given, const Config& config) {
   const ModelHead head = architecture::head_of(config.model);
   const bool next_tokens = head == ModelHead::CausalLm;
   const int vocab = config.model.vocab, length = config.model.context;
   const bool apart = config.model.reset_documents;
+  if (!next_tokens && is_synthetic(given)) return make_synthetic_sequences(config.model);
+  const auto tokenizer = next_tokens ? nullptr : tokenizer::load_tokenizer(config.data.tokenizer);
+  // Refuses a tokenizer without a mask before texts are tokenized with it.
+  if (head == ModelHead::MaskedLm && config.data.tokenizer != "bytes") masked_frame(config, *tokenizer);
+  const Corpora corpora = corpus::with_token_files(key, given, config);
   if (next_tokens && !apart && corpora.size() == 1)
     return open_source(key, corpora.front().path, vocab, length);
-  if (!next_tokens && is_synthetic(corpora)) return make_synthetic_sequences(config.model);
-  const auto tokenizer = next_tokens ? nullptr : tokenizer::load_tokenizer(config.data.tokenizer);
   const auto open = [&](const std::string& path) {
     if (next_tokens) return open_windows(key, path, vocab, length, apart);
     if (config.model.next_sentence) return open_sentence_pairs(key, path, config, *tokenizer);

@@ -48,7 +48,8 @@ std::unique_ptr<Source> open_source(const std::string& key, const std::string& p
 // What the configuration names under `key`, a path or several that are blended, as the model's head takes it:
 // for causal_lm as above, but a text among several is cut into windows as token files are; so are texts and
 // token files for masked_lm. With model.reset_documents they are token files, or synthetic. For
-// classification and regression paths are tsv and jsonl files.
+// classification and regression paths are tsv and jsonl files. Texts for which data.tokenizer is set are
+// opened as token files, made now where they are missing (corpus/token_cache.h).
 std::unique_ptr<Source> open_source(const std::string& key, const Corpora& corpora, const Config& config);
 
 // Whether open_source takes the path for that of token files.

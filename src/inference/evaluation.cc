@@ -77,7 +77,7 @@ std::vector<std::int64_t> token_bytes(const ModelSource& source) {
   if (!source.has_tokenizer) return bytes;
   for (const Corpus& corpus : data.validation) {
     const bool text = corpus.path != "synthetic" && !data::names_token_file(corpus.path);
-    if (data.tokenizer == "bytes" ? !text : text) return bytes;
+    if (data.tokenizer == "bytes" && !text) return bytes;
   }
   const auto tokenizer = tokenizer::load_tokenizer(data.tokenizer);
   for (tokenizer::Id id = 0; id < tokenizer->vocab_size(); ++id) {

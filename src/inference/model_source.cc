@@ -39,6 +39,7 @@ ModelSource find_run(const std::string& run, const std::string& folder,
                      const std::vector<std::string>& settings) {
   ModelSource source{.config = load_config_of_run(run, with_defaults(settings)), .is_run = true};
   source.folder = folder;
+  source.config.run_dir = run;  // wherever it was when it was trained
   source.has_tokenizer = true;
   std::string& tokenizer = source.config.data.tokenizer;
   tokenizer = tokenizer::present_tokenizer(tokenizer, source.folder);

@@ -2,7 +2,6 @@
 
 #include <fmt/ranges.h>
 
-#include <filesystem>
 #include <numeric>
 
 #include "architecture/heads.h"
@@ -125,22 +124,6 @@ void check_tokenizer(const Config& config) {
   const bool encodes = architecture::tells_of_sequences(architecture::head_of(config.model)) &&
                        !(is_synthetic(config.data.train) && is_synthetic(config.data.validation));
   if (name == "bytes" && !encodes) return;
-  const auto check_files = [&](const char* key, const Corpora& corpora) {
-    for (const auto& [path, weight] : corpora) {
-      std::error_code unreadable;
-      if (path == "synthetic" || data::names_token_file(path) || !std::filesystem::exists(path, unreadable))
-        continue;
-      fail_input(
-          "{0} '{1}' is plain text, which is read as tokens of '{2}' only when it is prepared: make token "
-          "files "
-          "of it with twobw prepare {1} --tokenizer {2} --out PREFIX, or give data.tokenizer=bytes",
-          key, path, name);
-    }
-  };
-  if (!encodes) {
-    check_files("data.train", config.data.train);
-    check_files("data.validation", config.data.validation);
-  }
   const auto tokens = tokenizer::load_tokenizer(name)->vocab_size();
   if (tokens > config.model.vocab) {
     fail_input("model.vocab is {}, but data.tokenizer '{}' has {} tokens; it must be at least {}",
@@ -214,9 +197,9 @@ Setup prepare(const Config& given, std::vector<device::Device> devices, AutoDevi
   check_split(config, setup.model);
   setup.devices = devices.empty() ? bind_workers(config, setup.spec.shape.workers()) : std::move(devices);
   if (setup.devices.front().gpu && config.train.deterministic) device::compute_deterministically();
+  check_tokenizer(config);  // before texts are tokenized
   setup.training = data::open_source("data.train", config.data.train, config);
   setup.validation = data::open_source("data.validation", config.data.validation, config);
-  check_tokenizer(config);
   check_fields(setup);
   check_buckets(config);
   return setup;

@@ -46,8 +46,8 @@ std::vector<std::string> auto_gpus(const Config& config, std::optional<int> coun
                                    AutoDevices policy = AutoDevices::Fast);
 
 // What prepare() asks of stages without data or an optimizer. All throw InputError: a split that is not the
-// model's; the devices of so many workers, which must compute in train.precision; a tokenizer that does not
-// belong to the model or to the data files.
+// model's; the devices of `workers`, which must compute in train.precision; a tokenizer with more
+// tokens than the model.
 void check_split(const Config& config, const models::Model& model);
 std::vector<device::Device> devices_for(const Config& config, int workers);
 void check_tokenizer(const Config& config);

@@ -11,6 +11,7 @@
 #include "base/output.h"
 #include "base/text.h"
 #include "base/text_file.h"
+#include "corpus/token_cache.h"
 #include "runtime/setup.h"
 #include "train/compare_svg.h"
 #include "train/run_directory.h"
@@ -64,7 +65,8 @@ ComparedRun compared(const Outcome& outcome) {
 class InTurn {
  public:
   explicit InTurn(const CompareRequest& request)
-      : request_(request), configs_{request.config, request.config} {
+      : request_(request), configs_{corpus::with_token_files(request.config), request.config} {
+    configs_[1].data = configs_[0].data;
     configs_[0].pipeline.schedule = ScheduleKind::Flush;
     configs_[1].pipeline.schedule = ScheduleKind::TwoBW;
   }

@@ -8,6 +8,8 @@
 
 #include "base/config_schema.h"
 #include "checkpoint/checksum.h"
+#include "corpus/token_cache.h"
+#include "runtime/setup.h"
 #include "train/data_files.h"
 
 namespace twobw::train {
@@ -44,6 +46,11 @@ void add_data(const char* key, const Corpora& corpora, control::Facts& facts) {
 }
 
 }  // namespace
+
+void tokenize_texts(const Config& config) {
+  runtime::check_tokenizer(config);
+  corpus::with_token_files(config);
+}
 
 control::Facts facts_of(const std::string& command, const Config& config) {
   control::Facts facts = {{"the command", command}};

@@ -8,6 +8,10 @@
 
 namespace twobw::train {
 
+// Before the processes join: makes the token files of texts (corpus/token_cache.h), one process of each
+// machine while its others wait, so that none is missed within network.arrival. Throws InputError, RunError.
+void tokenize_texts(const Config& config);
+
 // The command, every key of the configuration, and what is in the files that every process reads for itself:
 // data, the tokenizer, the model to start from; of large ones in parts of them. What cannot be read is a fact
 // too.

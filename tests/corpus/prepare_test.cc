@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <utility>
 
 #include "corpus/prepare_state.h"
 #include "tests/corpus/testing.h"
@@ -92,6 +93,27 @@ TEST(Prepare, SplitsByHashOrByEveryNth) {
   result = prepare(options);
   EXPECT_EQ(result.validation->documents, 400);
   EXPECT_TRUE(has(testing::texts(IndexedFile(folder.file("out-validation"))).at(0), "document 9 of 0"));
+}
+
+// So that no set is empty.
+TEST(Prepare, SplitsFewDocumentsByPosition) {
+  const Folder folder;
+  folder.write("in/a.tsv", "text\n0123\n4567\n89\n");
+  PrepareOptions options = options_for(folder);
+  const auto sets = [&] {
+    EXPECT_TRUE(prepare(options).by_position);
+    return std::pair(testing::texts(IndexedFile(folder.file("out-train"))),
+                     testing::texts(IndexedFile(folder.file("out-validation"))));
+  };
+  options.split.fraction = 1e-6;  // all are for training
+  EXPECT_EQ(sets(), std::pair(Strings({"0123", "4567", "8"}), Strings({"9"})));
+  options.split.fraction = 0.999999;  // none
+  EXPECT_EQ(sets(), std::pair(Strings({"0"}), Strings({"123", "4567", "89"})));
+  options.split.every = 5;
+  EXPECT_EQ(sets(), std::pair(Strings({"0123", "4567"}), Strings({"89"})));
+  options.inputs = {folder.write("x.txt", "x")};
+  EXPECT_TRUE(has(testing::refusal([&] { prepare(options); }), "1 token, too few for two sets"));
+  EXPECT_FALSE(folder.has("out-train.bin.partial"));
 }
 
 TEST(Prepare, TheNumberOfThreadsDoesNotShow) {

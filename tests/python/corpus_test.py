@@ -163,6 +163,15 @@ class CorpusTest(TestCase):
 
     # Interruptions
 
+    def test_one_document(self):
+        """Its end is for validation; no set is empty."""
+        (self.folder / "in.txt").write_text("0123456789" * 30)
+        process = self.prepare(self.folder / "in.txt", "--tokenizer", "bytes", "--validation", 0.1)
+        self.assertIn("too few documents for two sets: the last 10% of the tokens are for validation", process.stdout)
+        sets = [documents(self.folder / f"out-{name}") for name in ("train", "validation")]
+        self.assertEqual([[len(document) for document in documents] for documents in sets], [[270], [30]])
+        self.assertEqual(bytes(sum(sets[0] + sets[1], [])), b"0123456789" * 30)
+
     def test_killed_and_run_again(self):
         (self.folder / "in").mkdir()
         for i in range(40):

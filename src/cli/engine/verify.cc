@@ -33,14 +33,15 @@ bool takes(const ModelConfig& model) {
   }
 }
 
-// Without a file, what is small stands before what is given. The model is left out where model.from has one.
+// Without a file, kVerifyDefaults takes the place of the defaults; of the model's keys only if model.from has
+// none.
 Config load_small(RunArguments arguments) {
   if (!arguments.file.empty()) return load(arguments);
   const auto sets = [given = arguments.overrides](const char* key) { return is_set(key, "", given); };
   const bool is_imported = sets("model.from");
   std::vector<std::string> small(std::begin(kVerifyDefaults), std::end(kVerifyDefaults));
   if (is_imported) std::erase_if(small, [](const std::string& text) { return text.starts_with("model."); });
-  arguments.overrides.insert(arguments.overrides.begin(), small.begin(), small.end());
+  arguments.defaults = std::move(small);
   const Config config = load(arguments);
   if (is_imported || sets("model.dropout")) return config;
   Config dropping = config;
@@ -60,7 +61,11 @@ train::Verification verify_together(const Config& config, const train::VerifyOpt
 
 int run(const RunArguments& arguments, train::VerifyOptions options) {
   const launch::World world = launch::read_world(launch::process_environment());
-  const Config config = rendezvous::read_or_tell(world, [&] { return load_small(arguments); });
+  const Config config = rendezvous::read_or_tell(world, [&] {
+    Config read = load_small(arguments);
+    if (world.size > 1) train::tokenize_texts(read);
+    return read;
+  });
   device::initialize();
   options.processes = rendezvous::join(world, config.network, train::facts_of("verify", config));
   const auto begin = std::chrono::steady_clock::now();
