@@ -91,6 +91,13 @@ class RunDirectoryTest(TestCase):
                 self.assertTrue(0 <= stage["utilisation"] <= 1, stage)
                 self.assertGreater(stage["peak_bytes"], 0)
             self.assertEqual(line["data_wait_s"], max(stage["data_wait_s"] for stage in line["stages"]))
+        # Under flush the first stage evaluates between an update and the next.
+        self.assertEqual([line["update"] for line in run.updates if line["paused_s"] > 0], [4])
+        tokens = math.prod(TINY[key] for key in ("pipeline.microbatch", "pipeline.microbatches", "model.context"))
+        for before, line in zip([{"time": 0}, *run.updates], run.updates):
+            training = line["time"] - before["time"] - line["paused_s"]
+            self.assertGreater(training, 0)
+            self.assertAlmostEqual(line["tokens_per_s"] / (tokens / training), 1)
         self.assertEqual([line["update"] for line in run.validations], [3, 6])
 
         summary = run.summary
