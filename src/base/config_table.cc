@@ -347,7 +347,8 @@ std::vector<Key> train_keys() {
               "CPUs "
               "always do."),
       whole(KEY(train.eval_every), 0, "Updates between evaluations; 0 never evaluates."),
-      whole(KEY(train.eval_microbatches), 1, "Validation microbatches in an evaluation."),
+      whole(KEY(train.eval_microbatches), 1,
+            "Validation microbatches in an evaluation; fewer if the data have fewer."),
   };
 }
 

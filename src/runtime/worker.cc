@@ -246,9 +246,9 @@ void Worker::await_taken() {
 
 void Worker::run_validation(std::int64_t update) {
   const bool first = setup_.stage == 0, last = is_last_stage();
-  const int count = config_.train.eval_microbatches;
+  const std::int64_t count = stage_->validation_microbatches();
   double sum = 0;
-  for (int index = 0; index < count; ++index) {
+  for (std::int64_t index = 0; index < count; ++index) {
     const Tag tag{Tag::Kind::Evaluation, update * count + index};
     if (std::ssize(untaken_) == transport::kEvaluatedAhead) await_taken();
     Tensors inputs;
