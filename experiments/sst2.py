@@ -117,7 +117,7 @@ def train_by_transformers(source, config, training, seed):
 
 def said_accuracy(run):
     """By `twobw eval`, from 0 to 1."""
-    process = minilm.twobw("eval", run, "--json", stdout=subprocess.PIPE, text=True)
+    process = minilm.twobw("eval", run, "--all", "--json", stdout=subprocess.PIPE, text=True)
     return json.loads(process.stdout)["accuracy"]
 
 

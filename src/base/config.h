@@ -103,7 +103,7 @@ struct TrainConfig {
   int loss_scale_window = 2000;   // batches without a skip that double it
   bool deterministic = false;     // on GPUs the same bits every time
   std::int64_t eval_every = 100;  // updates; 0: never
-  int eval_microbatches = 16;     // validation microbatches in an evaluation
+  int eval_microbatches = 16;     // at most, in an evaluation
 };
 
 struct CheckpointConfig {

@@ -160,7 +160,8 @@ std::vector<Key> model_keys() {
           KEY(model.head), all_heads(),
           "Output head: predicts the next token, masked tokens, the class of a sequence, or a number for it; "
           "auto: the head of model.from, else causal_lm, for bert masked_lm."),
-      whole(KEY(model.labels), 2, kMostTokens, "Classes that a sequence is told apart by; classification only.")
+      whole(KEY(model.labels), 2, kMostTokens,
+            "Classes that a sequence is told apart by; classification only.")
           .with(labels_are_for_classification),
       whole(
           KEY(model.positions), 0, kLongest,
@@ -360,7 +361,8 @@ std::vector<Key> train_keys() {
               "CPUs "
               "always do."),
       whole(KEY(train.eval_every), 0, kMostUpdates, "Updates between evaluations; 0 never evaluates."),
-      whole(KEY(train.eval_microbatches), 1, kMostMicrobatches, "Validation microbatches in an evaluation."),
+      whole(KEY(train.eval_microbatches), 1, kMostMicrobatches,
+            "Validation microbatches in an evaluation; fewer if the data have fewer."),
   };
 }
 

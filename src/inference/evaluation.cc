@@ -7,7 +7,7 @@
 #include "architecture/heads.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "data/tokens.h"
+#include "data/portions.h"
 #include "inference/metrics.h"
 #include "inference/stages.h"
 #include "runtime/setup.h"
@@ -19,32 +19,30 @@ namespace {
 using architecture::BatchFields;
 using architecture::Field;
 
-// What is evaluated, as microbatches: all of them are full but for the last sequences of a file, which come
-// one by one.
-class Portions {
+// The microbatches to evaluate.
+class Microbatches {
  public:
-  explicit Portions(const Config& config) : config_(config) {
-    for (const Corpus& corpus : config.data.validation) {
-      sources_.push_back(data::open_source("data.validation", Corpora{{.path = corpus.path}}, config));
-      add(*sources_.back());
+  explicit Microbatches(const ModelSource& source) : config_(source.config) {
+    const Corpora& corpora = config_.data.validation;
+    if (source.sample) {
+      add(corpora, *source.sample);  // blended, as in training
+    } else {
+      for (const Corpus& corpus : corpora) add(Corpora{{.path = corpus.path}}, std::nullopt);
     }
   }
 
   std::size_t size() const { return portions_.size(); }
-  std::int64_t sequences() const {
-    std::int64_t sum = 0;
-    for (const Portion& portion : portions_) sum += portion.sequences;
-    return sum;
-  }
+  std::int64_t sequences() const { return sequences_; }
+  std::int64_t available() const { return available_; }
   BatchFields fields() const { return sources_.front()->fields(); }
 
   data::Batch read(std::size_t i, BatchFields fields, bool cuts) const {
     if (fields.empty()) return {};
     const Portion& portion = portions_[i];
+    const auto [index, sequences] = portion.place;
     const bool varies = cuts && portion.source->varies();
     const BatchFields asked = varies ? fields | BatchFields{Field::Lengths} : fields;
-    data::Batch batch =
-        portion.source->sequential(portion.index, portion.sequences, config_.model.context, asked);
+    data::Batch batch = portion.source->sequential(index, sequences, config_.model.context, asked);
     if (varies) data::cut_padding(batch);
     if (!fields.has(Field::Lengths)) batch[Field::Lengths] = at::Tensor();
     return batch;
@@ -53,21 +51,25 @@ class Portions {
  private:
   struct Portion {
     const data::Source* source;
-    std::int64_t index;
-    int sequences;
+    data::Portion place;
   };
 
-  void add(const data::Source& source) {
+  void add(const Corpora& corpora, std::optional<std::int64_t> most) {
+    sources_.push_back(data::open_source("data.validation", corpora, config_));
+    const data::Source& source = *sources_.back();
     const int b = config_.pipeline.microbatch;
     const std::int64_t count = source.count();
-    const std::int64_t full = count > 0 ? count / b : config_.train.eval_microbatches;
-    for (std::int64_t i = 0; i < full; ++i) portions_.push_back({&source, i, b});
-    for (std::int64_t i = full * b; i < count; ++i) portions_.push_back({&source, i, 1});
+    if (!most) most = count > 0 ? count : std::int64_t{config_.train.eval_microbatches} * b;
+    const data::Portions portions(source, *most, b);
+    for (std::int64_t i = 0; i < portions.size(); ++i) portions_.push_back({&source, portions[i]});
+    sequences_ += portions.sequences();
+    available_ += count;
   }
 
   const Config& config_;
   std::vector<std::unique_ptr<data::Source>> sources_;
   std::vector<Portion> portions_;
+  std::int64_t sequences_ = 0, available_ = 0;
 };
 
 // Bytes of every token's text; empty: unknown, since the tokens are not those of a tokenizer that is known.
@@ -110,9 +112,9 @@ class Tally {
     }
   }
 
-  Evaluation result(std::int64_t sequences) const {
+  Evaluation result() const {
     if (counted() == 0) fail_input("data.validation has nothing to compare with: no target, label or value");
-    Evaluation result{.head = head_, .sequences = sequences, .counted = counted()};
+    Evaluation result{.head = head_, .counted = counted()};
     result.loss = loss_ / static_cast<double>(counted());
     if (head_ == ModelHead::Classification) {
       result.accuracy = confusion_.accuracy();
@@ -167,14 +169,15 @@ class Tally {
   double loss_ = 0;
 };
 
-void evaluate_stage(const Stage& stage, const models::Model& model, const Portions& portions, Tally& tally) {
+void evaluate_stage(const Stage& stage, const models::Model& model, const Microbatches& microbatches,
+                    Tally& tally) {
   using transport::Tag;
   const BatchFields taken = architecture::taken_by(model.layers, stage.first_layer, stage.last_layer);
   const bool on_gpu = stage.compute.device().is_cuda();
   const bool tells = taken.has(Field::Labels) || taken.has(Field::Values);
-  for (std::size_t i = 0; i < portions.size(); ++i) {
+  for (std::size_t i = 0; i < microbatches.size(); ++i) {
     const Tag tag{.kind = Tag::Kind::Evaluation, .index = static_cast<std::int64_t>(i)};
-    const data::Batch batch = portions.read(i, taken, !on_gpu);
+    const data::Batch batch = microbatches.read(i, taken, !on_gpu);
     models::Pass pass{.batch = batch};
     if (tells) {  // the numbers themselves are wanted, not the loss
       pass.batch[Field::Labels] = pass.batch[Field::Values] = at::Tensor();
@@ -211,16 +214,21 @@ Evaluation evaluate(const ModelSource& source) {
   const models::Model model = models::build(source.config.model);
   check_weights(source, model);
   check_tokens(source);
-  const Portions portions(source.config);
+  const Microbatches microbatches(source);
   const BatchFields taken = architecture::taken_by(model.layers, 0, model.size());
   for (const Field field : architecture::kFields) {
-    if (field == Field::LossScale || !taken.has(field) || portions.fields().has(field)) continue;
+    if (field == Field::LossScale || !taken.has(field) || microbatches.fields().has(field)) continue;
     fail_input("the model reads {} of its data, which data.validation does not have",
                architecture::name(field));
   }
   Tally tally(source);
-  run_stages(source, model, [&](Stage& stage) { evaluate_stage(stage, model, portions, tally); });
-  return tally.result(portions.sequences());
+  run_stages(source, model, [&](Stage& stage) { evaluate_stage(stage, model, microbatches, tally); });
+  Evaluation result = tally.result();
+  result.sequences = microbatches.sequences();
+  result.available = microbatches.available();
+  result.sampled =
+      source.sample && result.available != result.sequences && !is_synthetic(source.config.data.validation);
+  return result;
 }
 
 }  // namespace twobw::inference

@@ -13,8 +13,10 @@ namespace twobw::inference {
 struct Evaluation {
   ModelHead head = ModelHead::CausalLm;
   std::int64_t sequences = 0;
-  std::int64_t counted = 0;  // targets, labels or values that there is a loss of
-  double loss = 0;           // their mean, in nats; of regression the mean squared error
+  std::int64_t available = 0;  // sequences in the data; 0 if unknown or endless
+  bool sampled = false;        // the data may have more
+  std::int64_t counted = 0;    // targets, labels or values that there is a loss of
+  double loss = 0;             // their mean, in nats; of regression the mean squared error
   // Of language models.
   std::optional<double> perplexity = {};
   std::optional<double> bits_per_byte =
@@ -25,8 +27,8 @@ struct Evaluation {
   std::optional<double> pearson = {}, spearman = {};
 };
 
-// Of data.validation, every sequence once; of data without an end train.eval_microbatches microbatches.
-// Several files are taken one after the other, whatever their weights. Throws InputError.
+// Evaluates source.sample if it is set. Otherwise every sequence once, file by file, without weights; of
+// endless data train.eval_microbatches microbatches. Throws InputError.
 Evaluation evaluate(const ModelSource& source);
 
 Json to_json(const Evaluation& evaluation);

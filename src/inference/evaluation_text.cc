@@ -14,6 +14,7 @@ Json to_json(const Evaluation& evaluation) {
   Json json;
   json["head"] = std::string(name(evaluation.head));
   json["sequences"] = evaluation.sequences;
+  json["of_sequences"] = evaluation.available > 0 ? Json(evaluation.available) : Json(nullptr);
   const bool tells = architecture::tells_of_sequences(evaluation.head);
   if (!tells) json["tokens"] = evaluation.counted;
   const auto add = [&](const char* key, const std::optional<double>& value) {
@@ -58,7 +59,10 @@ std::string describe(const Evaluation& evaluation) {
     if (evaluation.head == ModelHead::CausalLm) add("bits per byte", shown(evaluation.bits_per_byte));
     add("tokens", fmt::format("{}", evaluation.counted));
   }
-  add("sequences", fmt::format("{}", evaluation.sequences));
+  std::string sequences = fmt::format("{}", evaluation.sequences);
+  if (evaluation.available > evaluation.sequences) sequences += fmt::format(" of {}", evaluation.available);
+  if (evaluation.sampled) sequences += ", the sample of training; --all evaluates every one";
+  add("sequences", sequences);
   return text;
 }
 

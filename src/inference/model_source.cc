@@ -43,6 +43,10 @@ ModelSource find_run(const std::string& run, const std::string& folder,
   source.has_tokenizer = true;
   std::string& tokenizer = source.config.data.tokenizer;
   tokenizer = tokenizer::present_tokenizer(tokenizer, source.folder);
+  if (!sets(settings, "data") && !sets(settings, "data.validation")) {
+    const Config trained = load_config(run + "/config.yaml", {});
+    source.sample = std::int64_t{source.config.train.eval_microbatches} * trained.pipeline.microbatch;
+  }
   return source;
 }
 

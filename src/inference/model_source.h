@@ -3,7 +3,9 @@
 
 #include <ATen/ATen.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,8 @@ struct ModelSource {
   std::string folder;          // of the weights
   bool is_run = false;         // else a folder, whose config.json describes the model
   bool has_tokenizer = false;  // data.tokenizer is that of the model, and not what stands there by default
+  // Evaluate only this many sequences, as training does. Set for a run unless the settings name other data.
+  std::optional<std::int64_t> sample = {};
 };
 
 // `path` is a run (its newest model: that of its end, or of a later checkpoint), a checkpoint, or a folder as

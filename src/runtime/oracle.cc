@@ -289,7 +289,7 @@ double Oracle::evaluate(const data::Source& validation) const {
   for (const auto& part : parts_)
     parameters.push_back(weights::parameter_views(part->layout, part->true_weights().to(compute_)));
   double sum = 0;
-  for (int index = 0; index < config_.train.eval_microbatches; ++index) {
+  for (std::int64_t index = 0; index < passes.validation_microbatches(); ++index) {
     const models::Pass pass = passes.validation(index).to(compute_.device());
     models::Tensors x;
     for (int stage = 0; stage < stages(); ++stage) {

@@ -24,6 +24,7 @@ Passes::Passes(const Config& config, const data::Source& training, const data::S
     : config_(config),
       training_(training),
       validation_(validation),
+      evaluated_(data::validation_portions(validation, config)),
       fields_(fields),
       position_(position),
       // Graphs are of one shape.
@@ -54,16 +55,14 @@ data::Batch Passes::training_batch(std::int64_t update, std::int64_t microbatch,
 }
 
 data::Batch Passes::validation_batch(std::int64_t index, BatchFields fields) const {
-  return validation_.sequential(index, config_.pipeline.microbatch, config_.model.context, fields);
-}
-
-std::int64_t Passes::labels_in_batch(const Mean& mean) const {
-  return mean.fields.count(config_.pipeline.microbatch, config_.model.context);
+  const data::Portion portion = evaluated_[index];
+  return validation_.sequential(portion.index, portion.sequences, config_.model.context, fields);
 }
 
 double Passes::training_scale(std::int64_t update, Mean& mean) const {
   const std::int64_t batches = std::int64_t{config_.pipeline.microbatches} * config_.pipeline.replicas;
-  if (training_.is_dense()) return over(batches * labels_in_batch(mean));
+  if (training_.is_dense())
+    return over(mean.fields.count(batches * config_.pipeline.microbatch, config_.model.context));
   if (mean.counted != update) {
     std::int64_t labels = 0;
     for (std::int64_t i = 0; i < batches; ++i)
@@ -75,11 +74,11 @@ double Passes::training_scale(std::int64_t update, Mean& mean) const {
 }
 
 double Passes::validation_scale(Mean& mean) const {
-  const std::int64_t batches = config_.train.eval_microbatches;
-  if (validation_.is_dense()) return over(batches * labels_in_batch(mean));
+  if (validation_.is_dense()) return over(mean.fields.count(evaluated_.sequences(), config_.model.context));
   if (!mean.validation_scale) {
     std::int64_t labels = 0;
-    for (std::int64_t i = 0; i < batches; ++i) labels += data::count_labels(validation_batch(i, mean.fields));
+    for (std::int64_t i = 0; i < evaluated_.size(); ++i)
+      labels += data::count_labels(validation_batch(i, mean.fields));
     mean.validation_scale = over(labels);
   }
   return *mean.validation_scale;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/config.h"
+#include "data/portions.h"
 #include "data/tokens.h"
 #include "models/layer.h"
 
@@ -31,6 +32,7 @@ class Passes {
   models::Pass keys(int replica, std::int64_t k) const;
   // Number `index` of an evaluation.
   models::Pass validation(std::int64_t index);
+  std::int64_t validation_microbatches() const { return evaluated_.size(); }
 
   architecture::BatchFields fields() const { return fields_; }
 
@@ -53,13 +55,13 @@ class Passes {
     double scale = 0;
     std::optional<double> validation_scale = {};
   };
-  std::int64_t labels_in_batch(const Mean& mean) const;  // where all of them count
   double training_scale(std::int64_t update, Mean& mean) const;
   double validation_scale(Mean& mean) const;
 
   const Config& config_;
   const data::Source& training_;
   const data::Source& validation_;
+  data::Portions evaluated_;
   architecture::BatchFields fields_;
   DataPosition position_;
   bool keeps_padding_;

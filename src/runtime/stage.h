@@ -88,6 +88,7 @@ class Stage {
   // Forward of one validation microbatch on the newest true weights. The last stage gives the loss. Between
   // begin and end, where all replicas come that share the weights.
   virtual Tensors evaluate(std::int64_t index, const Tensors& inputs) = 0;
+  std::int64_t validation_microbatches() const { return passes_.validation_microbatches(); }
   void begin_evaluation();
   void end_evaluation() { evaluated_ = at::Tensor(); }
 

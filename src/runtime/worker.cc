@@ -108,14 +108,16 @@ void Worker::execute(const Instruction& i) {
     case Op::Predict:
       return predict(i);
     case Op::SaveCompute:
-      return stage_->save_compute(schedule::older_generations(stream_->spec(), setup_.stage, i.version),
-                                  i.predicted);
+      return run_besides(saves_, [&] {
+        stage_->save_compute(schedule::older_generations(stream_->spec(), setup_.stage, i.version),
+                             i.predicted);
+      });
     case Op::Save:
-      return save(i.version);
+      return run_besides(saves_, [&] { save(i.version); });
     case Op::Restore:
       return stage_->restore_weights(i.generation >= 0);
     case Op::Evaluate:
-      return evaluate(i.batch);
+      return run_besides(evaluations_, [&] { evaluate(i.batch); });
   }
 }
 
@@ -167,7 +169,9 @@ void Worker::step(const Instruction& i) {
   Step made{
       .report = {.replica = setup_.replica, .stage = setup_.stage, .update = i.batch, .learning_rate = rate},
       .done = binding_->clock().now(),
-      .waits = std::exchange(waits_, {})};
+      .waits = std::exchange(waits_, {}),
+      .evaluations = std::exchange(evaluations_, {}),
+      .saves = std::exchange(saves_, {})};
   const double data_waited = stage_->data_waited();
   made.report.data_wait = data_waited - std::exchange(data_waited_, data_waited);
   if (setup_.checksums) made.report.checksums = stage_->layer_checksums();
@@ -197,13 +201,22 @@ void Worker::report_step() {
   report.peak = stage_->peak();
   binding_->clock().await(made.done);
   report.time = binding_->clock().seconds(made.done);
-  report.elapsed = report.time - std::exchange(last_update_, report.time);
-  for (const Span& wait : made.waits)
-    report.waiting += binding_->clock().seconds(wait.end) - binding_->clock().seconds(wait.begin);
+  report.evaluating = seconds_of(made.evaluations);
+  report.saving = seconds_of(made.saves);
+  report.elapsed = report.time - std::exchange(last_update_, report.time) - report.evaluating - report.saving;
+  report.waiting = seconds_of(made.waits);
   // A GPU goes on with what is queued while its thread waits.
   if (!setup_.device.gpu) report.waiting += report.data_wait;
   if (result.loss) report.loss = *result.loss;
   observer_.on_update(std::move(report));
+}
+
+// Requires that the spans have passed.
+double Worker::seconds_of(const std::vector<Span>& spans) const {
+  double sum = 0;
+  for (const Span& span : spans)
+    sum += binding_->clock().seconds(span.end) - binding_->clock().seconds(span.begin);
+  return sum;
 }
 
 void Worker::check_memory() {
@@ -233,9 +246,9 @@ void Worker::await_taken() {
 
 void Worker::run_validation(std::int64_t update) {
   const bool first = setup_.stage == 0, last = is_last_stage();
-  const int count = config_.train.eval_microbatches;
+  const std::int64_t count = stage_->validation_microbatches();
   double sum = 0;
-  for (int index = 0; index < count; ++index) {
+  for (std::int64_t index = 0; index < count; ++index) {
     const Tag tag{Tag::Kind::Evaluation, update * count + index};
     if (std::ssize(untaken_) == transport::kEvaluatedAhead) await_taken();
     Tensors inputs;

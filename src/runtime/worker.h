@@ -84,6 +84,10 @@ class Worker {
   const std::vector<telemetry::Event>& events() const { return events_; }
 
  private:
+  // Times are marks that may still lie ahead on a GPU.
+  struct Span {
+    device::Timestamp begin, end;
+  };
   void execute(const schedule::Instruction& instruction);
   void begin_batch(std::int64_t batch);
   void forward(const schedule::Instruction& instruction);
@@ -122,6 +126,16 @@ class Worker {
     waits_.push_back({std::move(begin), binding_->clock().now()});
     return result;
   }
+  // Runs work that is not training: adds its time to `times` and drops its waits.
+  template <typename Work>
+  void run_besides(std::vector<Span>& times, Work work) {
+    const std::size_t waits = waits_.size();
+    device::Timestamp begin = binding_->clock().now();
+    work();
+    waits_.resize(waits);
+    times.push_back({std::move(begin), binding_->clock().now()});
+  }
+  double seconds_of(const std::vector<Span>& spans) const;
 
   const Config& config_;
   schedule::Spec spec_;
@@ -139,20 +153,16 @@ class Worker {
   Tensors inputs_, outputs_;  // of the microbatch between receive and send
   Tensors gradients_of_outputs_, gradients_of_inputs_;
 
-  // Times are marks that may still lie ahead on a GPU.
-  struct Span {
-    device::Timestamp begin, end;
-  };
   struct Step {  // made, still to be reported
     telemetry::StageUpdate report;
     device::Timestamp done;
-    std::vector<Span> waits;  // since the step before
+    std::vector<Span> waits, evaluations, saves;  // since the step before
   };
   struct Timed {
     schedule::Instruction instruction;
     Span span;
   };
-  std::vector<Span> waits_;
+  std::vector<Span> waits_, evaluations_, saves_;
   std::deque<Step> steps_;
   std::deque<std::int64_t> untaken_;  // validation microbatches sent, of which no word has been awaited
   std::int64_t predicted_ = 0;        // the last batch

@@ -25,10 +25,13 @@ struct StageUpdate {
   int replica = 0;
   int stage = 0;
   std::int64_t update = 0;
-  double time = 0;       // seconds since the run began
-  double waiting = 0;    // seconds since the stage's previous update that it spent waiting
-  double elapsed = 0;    // seconds since the stage's previous update
-  double data_wait = 0;  // likewise, that its thread waited for the data of microbatches
+  double time = 0;  // seconds since the run began
+  // Seconds since the stage's previous update:
+  double waiting = 0;     // of `elapsed`, that it waited
+  double elapsed = 0;     // of training: without the next two
+  double evaluating = 0;  // of evaluations
+  double saving = 0;      // of copies for checkpoints
+  double data_wait = 0;   // of `waiting`, that its thread waited for the data of microbatches
   double learning_rate = 0;
   double gradient_norm = 0;
   bool skipped = false;

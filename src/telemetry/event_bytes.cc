@@ -12,6 +12,8 @@ std::string to_bytes(const StageUpdate& update) {
       .add(update.time)
       .add(update.waiting)
       .add(update.elapsed)
+      .add(update.evaluating)
+      .add(update.saving)
       .add(update.data_wait)
       .add(update.learning_rate)
       .add(update.gradient_norm)
@@ -33,6 +35,8 @@ StageUpdate to_update(std::string_view bytes) {
   update.time = reader.take<double>();
   update.waiting = reader.take<double>();
   update.elapsed = reader.take<double>();
+  update.evaluating = reader.take<double>();
+  update.saving = reader.take<double>();
   update.data_wait = reader.take<double>();
   update.learning_rate = reader.take<double>();
   update.gradient_norm = reader.take<double>();

@@ -32,25 +32,31 @@ void Progress::clear() {
 }
 
 void Progress::show(const Status& status) {
-  show(status.update, status.updates, "update",
+  draw(status.update, status.updates, "update",
        fmt::format("loss {:.4f}  lr {:.2e}  norm {:.2f}  {} tokens/s  busy {:.0f}%", status.loss,
                    status.learning_rate, status.gradient_norm, format_count(status.tokens_per_s),
-                   100 * status.utilisation));
+                   100 * status.utilisation),
+       status.seconds_left);
 }
 
 void Progress::show(std::int64_t done, std::int64_t all, const std::string& unit,
                     const std::string& figures) {
+  const double elapsed = std::chrono::duration<double>(Clock::now() - began_).count();
+  const double fraction = static_cast<double>(done) / static_cast<double>(all);
+  draw(done, all, unit, figures, elapsed * (1.0 - fraction) / std::max(fraction, 1e-9));
+}
+
+void Progress::draw(std::int64_t done, std::int64_t all, const std::string& unit, const std::string& figures,
+                    double seconds_left) {
   const auto now = Clock::now();
   const auto pause = terminal_ ? std::chrono::milliseconds(100) : std::chrono::seconds(5);
   const bool last = done == all;
   if (shown_ && now - *shown_ < pause && !last) return;
   shown_ = now;
-  const double fraction = static_cast<double>(done) / static_cast<double>(all);
-  const double elapsed = std::chrono::duration<double>(now - began_).count();
-  const double left = elapsed * (1.0 - fraction) / std::max(fraction, 1e-9);
   if (terminal_) {
+    const double fraction = static_cast<double>(done) / static_cast<double>(all);
     print_at_once(fmt::format("\r\033[K{}/{} [{}] {}  {} left", done, all, bar(fraction), figures,
-                              format_duration(left)));
+                      format_duration(seconds_left)));
     drawn_ = true;
   } else {
     print_at_once(fmt::format("{} {}/{}  {}\n", unit, done, all, figures));

@@ -15,6 +15,7 @@ struct Status {
   double gradient_norm = 0;
   double tokens_per_s = 0;
   double utilisation = 0;
+  double seconds_left = 0;
 };
 
 class Progress {
@@ -23,12 +24,14 @@ class Progress {
   ~Progress();
 
   void show(const Status& status);
-  // Anything else that advances: `done` of `all`, called `unit`.
+  // Anything else that advances: `done` of `all`, called `unit`, each taking as long as those before.
   void show(std::int64_t done, std::int64_t all, const std::string& unit, const std::string& figures);
   // A line that stays, such as a validation loss.
   void say(const std::string& line);
 
  private:
+  void draw(std::int64_t done, std::int64_t all, const std::string& unit, const std::string& figures,
+            double seconds_left);
   void clear();
 
   bool terminal_;

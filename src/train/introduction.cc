@@ -2,7 +2,9 @@
 
 #include <fmt/ranges.h>
 
+#include "architecture/heads.h"
 #include "base/text.h"
+#include "data/portions.h"
 #include "runtime/placement.h"
 #include "runtime/process_gpus.h"
 
@@ -18,6 +20,23 @@ std::string describe_start(const runtime::Setup& setup) {
     line += fmt::format("; not there, and initialised: {}", fmt::join(change.initialized, ", "));
   if (!change.left_out.empty()) line += fmt::format("; left out: {}", fmt::join(change.left_out, ", "));
   return line;
+}
+
+// "all 64.0K tokens of FILE", "the first 12.8K of 64.0K tokens of FILE".
+std::string describe_validation(const runtime::Setup& setup) {
+  const Config& config = setup.config;
+  const data::Source& source = *setup.validation;
+  const bool tokens = architecture::head_of(config.model) == ModelHead::CausalLm;
+  const auto shown = [&](std::int64_t sequences) {
+    return tokens ? format_count(static_cast<double>(sequences) * config.model.context)
+                  : fmt::format("{}", sequences);
+  };
+  const std::int64_t count = source.count();
+  const std::int64_t evaluated = data::validation_portions(source, config).sequences();
+  std::string part = shown(evaluated);
+  if (count == evaluated) part = "all " + part;
+  if (count > evaluated) part = fmt::format("the first {} of {}", part, shown(count));
+  return fmt::format("{} {} of {}", part, tokens ? "tokens" : "sequences", source.describe());
 }
 
 }  // namespace
@@ -44,6 +63,8 @@ void introduce(const Config& given, const runtime::Setup& setup, const RunDirect
   if (config.model.is_imported()) say(describe_start(setup));
   say("training on " + setup.training->describe());
   const schedule::Spec& spec = setup.spec;
+  if (spec.evaluate_every > 0)
+    say(fmt::format("validation on {}, every {} updates", describe_validation(setup), spec.evaluate_every));
   const bool replicated = spec.shape.replicas > 1;
   say(fmt::format("{}: {}{} stages, m={} microbatches of {} x {} tokens an update{}, e={}, {} updates",
                   name(config.pipeline.schedule),

@@ -43,7 +43,8 @@ void Loop::handle(const CompleteUpdate& update) {
                   .learning_rate = update.learning_rate,
                   .gradient_norm = update.gradient_norm,
                   .tokens_per_s = statistics_.tokens_per_s(),
-                  .utilisation = statistics_.utilisation()});
+                  .utilisation = statistics_.utilisation(),
+                  .seconds_left = statistics_.seconds_left()});
 }
 
 // With fp16 it is how the loss scale finds its size, unless there is nothing left to halve or the loss

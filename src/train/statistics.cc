@@ -18,6 +18,12 @@ Json by_purpose(const Footprint& footprint) {
   return bytes;
 }
 
+// Worker 0 takes every microbatch into the pipeline, so its time is that of the pipeline.
+double paused(const CompleteUpdate& update) {
+  const telemetry::StageUpdate& first = update.stages.front();
+  return first.evaluating + first.saving;
+}
+
 }  // namespace
 
 Json Statistics::worker_entry(int worker) const {
@@ -35,13 +41,15 @@ void Statistics::continue_from(const Past& past) {
 }
 
 void Statistics::add(const CompleteUpdate& update) {
-  time_before_ = latest_.time;
+  const double before = latest_.time;
   latest_ = update;
   // The first stage of a lone pipeline steps at the end of its batch; others when they come to it, the last
   // time all at once.
   latest_.time = seconds_before_ + update.stages.front().time;
   skipped_ += update.skipped;
-  Row row{.time = latest_.time};
+  const double trained = trained_until(std::ssize(rows_) - 1) + latest_.time - before - paused(update);
+  if (const double seconds = update.stages.front().evaluating; seconds > 0) evaluation_seconds_ = seconds;
+  Row row{.time = latest_.time, .trained = trained};
   data_wait_.resize(update.stages.size());
   for (std::size_t worker = 0; worker < update.stages.size(); ++worker) {
     const telemetry::StageUpdate& stage = update.stages[worker];
@@ -58,13 +66,26 @@ void Statistics::add(const telemetry::Evaluation& evaluation) {
 }
 
 double Statistics::tokens_per_s() const {
-  return runtime::tokens_per_update(setup_.config) / std::max(1e-9, latest_.time - time_before_);
+  const std::int64_t last = std::ssize(rows_) - 1;
+  return runtime::tokens_per_update(setup_.config) /
+         std::max(1e-9, trained_until(last) - trained_until(last - 1));
 }
 
 double Statistics::utilisation() const {
   double sum = 0;
   for (const auto& stage : latest_.stages) sum += 1.0 - stage.waiting / std::max(1e-9, stage.elapsed);
   return sum / static_cast<double>(latest_.stages.size());
+}
+
+double Statistics::seconds_left() const {
+  const std::int64_t made = std::ssize(rows_), older = made / 2;
+  const double seconds =
+      (trained_until(made - 1) - trained_until(older - 1)) / static_cast<double>(made - older);
+  const std::int64_t updates = setup_.spec.updates, every = setup_.spec.evaluate_every;
+  // The newest weights are still to be evaluated.
+  const std::int64_t evaluations = every > 0 ? (updates + every - 1) / every - latest_.update / every : 0;
+  return static_cast<double>(updates - latest_.update - 1) * seconds +
+         static_cast<double>(evaluations) * evaluation_seconds_;
 }
 
 Json Statistics::metrics_line() const {
@@ -87,6 +108,7 @@ Json Statistics::metrics_line() const {
                {"time", latest_.time},
                {"data_wait_s", data_wait},
                {"stages", stages}};
+  line["paused_s"] = paused(latest_);
   if (setup_.config.train.precision == "fp16") line["loss_scale"] = latest_.loss_scale;
   if (latest_.prediction_error) line["prediction_error"] = *latest_.prediction_error;
   return line;
@@ -128,7 +150,7 @@ Json Statistics::summary() const {
   }
   // A run may be interrupted before its first update.
   const double duration =
-      last > first ? rows_[last].time - rows_[first].time : latest_.time - seconds_before_;
+      last > first ? trained_until(last) - trained_until(first) : trained_until(updates - 1);
   const auto timed = static_cast<double>(last > first ? last - first : std::min<std::int64_t>(updates, 1));
   Json summary = {
       {"updates", setup_.spec.first_batch + updates},

@@ -178,6 +178,25 @@ class EvalTest(FolderTestCase):
         older = sorted((run / "checkpoints").glob("update-*"))[0]
         self.assertNotEqual(self.eval(older, "data=synthetic")["loss"], found["loss"])
 
+    def test_what_training_evaluates(self):
+        """Of fewer sequences than that all, each once; by default eval repeats the loss of the run."""
+        text = self.folder / "text"
+        for windows, trained in ((9, 4), (3, 3)):
+            with self.subTest(windows=windows):
+                text.write_bytes(bytes(7 * i * i % 61 for i in range(windows * CONTEXT + 5)))
+                run = self.folder / f"run{windows}"
+                self.call("train", *words({**TINY, "run_dir": run, "data.validation": text, "train.eval_every": 6}))
+                loss = Run(run).summary["validation_loss"]
+                found = self.eval(run)
+                self.assert_close(found, {"loss": loss})
+                self.assertEqual((found["sequences"], found["of_sequences"]), (trained, windows))
+                self.assert_close(self.eval(run, "pipeline.microbatch=3"), {"loss": loss})
+                for whole in (self.eval(run, "--all"), self.eval(run, f"data={text}")):
+                    self.assertEqual((whole["sequences"], whole["of_sequences"]), (windows, windows))
+                said = "4 of 9, the sample of training; --all evaluates every one" if windows == 9 else "3"
+                self.assertIn(f"\n  sequences      {said}\n", self.call("eval", run))
+                self.assertIn(f"\n  sequences      {windows}\n", self.call("eval", run, "--all"))
+
     def test_weights_that_are_not_finite(self):
         torch.manual_seed(2)
         decoder = GPT2LMHeadModel(GPT2Config(vocab_size=64, n_positions=CONTEXT, n_embd=30, n_layer=1, n_head=3,

@@ -92,6 +92,13 @@ class RunDirectoryTest(TestCase):
                 self.assertTrue(0 <= stage["utilisation"] <= 1, stage)
                 self.assertGreater(stage["peak_bytes"], 0)
             self.assertEqual(line["data_wait_s"], max(stage["data_wait_s"] for stage in line["stages"]))
+        # Under flush the first stage evaluates between an update and the next.
+        self.assertEqual([line["update"] for line in run.updates if line["paused_s"] > 0], [4])
+        tokens = math.prod(TINY[key] for key in ("pipeline.microbatch", "pipeline.microbatches", "model.context"))
+        for before, line in zip([{"time": 0}, *run.updates], run.updates):
+            training = line["time"] - before["time"] - line["paused_s"]
+            self.assertGreater(training, 0)
+            self.assertAlmostEqual(line["tokens_per_s"] / (tokens / training), 1)
         self.assertEqual([line["update"] for line in run.validations], [3, 6])
 
         summary = run.summary
@@ -189,6 +196,18 @@ class RunDirectoryTest(TestCase):
 
 
 class OutputTest(TestCase):
+    def test_on_how_much_it_validates(self):
+        (self.folder / "text").write_bytes(bytes(range(60)))  # 3 windows
+        text = f"{self.folder / 'text'} (60 bytes)"
+        for settings, said in (
+            ({}, "64 tokens of synthetic tokens below 64"),
+            ({"data.validation": self.folder / "text"}, f"all 48 tokens of {text}"),
+            ({"data.validation": self.folder / "text", "train.eval_microbatches": 1},
+             f"the first 32 of 48 tokens of {text}"),
+        ):
+            output = self.train({**settings, "train.updates": 2, "train.eval_every": 2}).process.stdout
+            self.assertIn(f"\nvalidation on {said}, every 2 updates\n", output)
+
     def test_plain_lines_where_there_is_no_terminal(self):
         output = self.train({}).process.stdout
         self.assertNotIn("\r", output)
@@ -400,13 +419,12 @@ class ValidationTest(TestCase):
         starts = range(0, len(text) - length, length)
         windows = torch.tensor([list(text[start : start + length + 1]) for start in starts])
         losses = []
-        for index in range(count):
-            rows = windows[torch.arange(index * batch, (index + 1) * batch) % len(windows)]
-            losses.append(gpt.loss(weights, TINY["model.heads"], rows[:, :-1], rows[:, 1:]).item())
-        return sum(losses) / count
+        for window in windows[: count * batch]:
+            losses.append(gpt.loss(weights, TINY["model.heads"], window[None, :-1], window[None, 1:]).item())
+        return sum(losses) / len(losses)
 
     def test_validation_runs_on_the_newest_weights(self):
-        text = bytes((7 * i * i + 3 * i) % 61 for i in range(50))  # 3 windows, so that 4 wrap around
+        text = bytes((7 * i * i + 3 * i) % 61 for i in range(50))  # 3 windows, of which none counts twice
         (self.folder / "text").write_bytes(text)
         for kind, schedule in TWO_BW.items():
             with self.subTest(kind):

@@ -14,6 +14,8 @@ StageUpdate some_update() {
                      .time = 1.5,
                      .waiting = 0.25,
                      .elapsed = 0.5,
+                     .evaluating = 3.5,
+                     .saving = 4.5,
                      .data_wait = 0.125,
                      .learning_rate = 1e-3,
                      .gradient_norm = 7.0,
@@ -35,6 +37,8 @@ TEST(EventBytes, AnUpdateArrivesAsItWas) {
   EXPECT_EQ(read.time, 1.5);
   EXPECT_EQ(read.waiting, 0.25);
   EXPECT_EQ(read.elapsed, 0.5);
+  EXPECT_EQ(read.evaluating, 3.5);
+  EXPECT_EQ(read.saving, 4.5);
   EXPECT_EQ(read.data_wait, 0.125);
   EXPECT_EQ(read.learning_rate, 1e-3);
   EXPECT_EQ(read.gradient_norm, 7.0);

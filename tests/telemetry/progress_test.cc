@@ -25,7 +25,8 @@ Status at(std::int64_t update) {
           .learning_rate = 1e-3,
           .gradient_norm = 0.5,
           .tokens_per_s = 12'345,
-          .utilisation = 0.875};
+          .utilisation = 0.875,
+          .seconds_left = 90};
 }
 
 constexpr const char* kFigures = "loss 2.3457  lr 1.00e-03  norm 0.50  12.3K tokens/s  busy 88%";
@@ -47,7 +48,7 @@ TEST(Progress, OnATerminalIsOneLineThatIsClearedInTheEnd) {
   EXPECT_EQ(text.find("\r\033[K50/100 [============>           ] " + std::string(kFigures) + "  "), 0u)
       << text;
   EXPECT_EQ(text.find('\n'), std::string::npos);
-  EXPECT_TRUE(text.ends_with(" left\r\033[K")) << text;
+  EXPECT_TRUE(text.ends_with("  1m 30s left\r\033[K")) << text;
 }
 
 TEST(Progress, TheBarFillsUp) {

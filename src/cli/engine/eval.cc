@@ -18,7 +18,7 @@ namespace {
 struct EvalOptions {
   std::string path;
   std::vector<std::string> settings;
-  bool json = false;
+  bool all = false, json = false;
 };
 
 void check_data_is_given(const EvalOptions& options, const inference::ModelSource& source) {
@@ -31,7 +31,8 @@ void check_data_is_given(const EvalOptions& options, const inference::ModelSourc
 }
 
 void evaluate(const EvalOptions& options) {
-  const inference::ModelSource source = inference::find_model(options.path, options.settings);
+  inference::ModelSource source = inference::find_model(options.path, options.settings);
+  if (options.all) source.sample.reset();
   check_data_is_given(options, source);
   device::initialize();
   const inference::Evaluation result = inference::evaluate(source);
@@ -56,6 +57,9 @@ void add_eval(CLI::App& command, int& exit_code) {
   command.add_option("settings", options->settings,
                      "[data=FILE] [key.path=value ...]: the data, and for instance pipeline.stages; see "
                      "docs/config.md");
+  command.add_flag(
+      "--all", options->all,
+      "Evaluate all of a run's validation data (default: the sequences that training evaluates)");
   command.add_flag("--json", options->json, "Print JSON instead");
   command.callback([options, &exit_code] {
     evaluate(*options);
