@@ -291,7 +291,8 @@ std::vector<Key> pipeline_keys() {
           KEY(pipeline.slack), 0, kMostMicrobatches,
           "With predict, microbatches that norm, sums over replicas and step have before the rest of a batch "
           "runs on its true weights; all of it runs on predicted ones where microbatches are fewer than "
-          "2 (stages - 1 + extra) + slack, or second_gradient is false."),
+          "2 (stages - 1 + extra) + slack (with one stage: not more than slack), where second_gradient is "
+          "false, and with one stage and one replica."),
       boolean(KEY(pipeline.shard_state),
               "Whether each of several replicas keeps the optimizer's state, and the true weights where "
               "others are computed with, of its part of a stage alone; the results are the same."),
@@ -321,9 +322,12 @@ std::vector<Key> optimizer_keys() {
            "Decay of the averages of the gradient and of its square; for lion of the gradient's, in the "
            "update and in the state.")
           .with(betas_are_two),
-      real(KEY(optimizer.eps), above(0), "Added to the denominator of the update; adamw only."),
+      real(KEY(optimizer.eps), above(0),
+           "Added to the denominator of the update; adamw, lamb, and parameters that muon updates by adamw."),
       real(KEY(optimizer.momentum), below_one(), "Decay of the running sum of gradients; sgd and muon."),
-      real(KEY(optimizer.weight_decay), at_least(0), "Decoupled weight decay, times the learning rate."),
+      real(KEY(optimizer.weight_decay), at_least(0),
+           "Decoupled weight decay, times the learning rate; biases and norms have none, unless groups sets "
+           "it."),
       real(KEY(optimizer.clip), at_least(0), "Largest norm of the whole gradient; 0 does not clip."),
       whole(KEY(optimizer.warmup), 0, kMostUpdates, "Updates over which the learning rate climbs from 0."),
       choice(KEY(optimizer.decay), {"cosine", "linear", "constant"},

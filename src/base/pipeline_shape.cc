@@ -36,4 +36,14 @@ bool PipelineShape::recomputes(int stage) const {
   return std::find(recompute.begin(), recompute.end(), stage) != recompute.end();
 }
 
+std::optional<int> PartialShape::first_layer(int stage) const {
+  if (split.empty()) return std::nullopt;
+  return std::accumulate(split.begin(), split.begin() + stage, 0);
+}
+
+std::optional<bool> PartialShape::recomputes(int stage) const {
+  if (!recomputing) return recompute;
+  return std::ranges::find(*recomputing, stage) != recomputing->end();
+}
+
 }  // namespace twobw

@@ -76,6 +76,13 @@ struct PartialShape {
   std::optional<bool> predict = {};
   std::optional<int> slack = {};
   std::optional<bool> shard_state = {};
+  // They fix each stage by itself, so `stages` must be fixed too.
+  std::vector<int> split = {};                       // empty: open
+  std::optional<std::vector<int>> recomputing = {};  // replaces `recompute`
+
+  // Null: open.
+  std::optional<int> first_layer(int stage) const;
+  std::optional<bool> recomputes(int stage) const;
 };
 
 }  // namespace twobw

@@ -95,14 +95,14 @@ System stated_system(const SimulateOptions& options) {
   return system;
 }
 
-void show(const Spec& spec, const Result& result, const SimulateOptions& options, const planner::Plan* plan,
-          double tokens_per_s) {
+void show(const Spec& spec, const Result& result, const SimulateOptions& options,
+          const SimulatedPlan* simulated = nullptr) {
   if (result.update_seconds <= 0) fail_input("every time is 0; give --forward or --backward a time");
   if (!options.trace.empty()) telemetry::write_trace(options.trace, result.events);
   if (options.json) {
-    print_simulation_json(spec, result, plan, tokens_per_s);
+    print_simulation_json(spec, result, simulated);
   } else {
-    print_simulation(spec, result, plan, tokens_per_s, options.color);
+    print_simulation(spec, result, simulated, options.color);
   }
 }
 
@@ -121,31 +121,24 @@ void run_schedule(SimulateOptions options) {
   if (!options.arguments->file.empty()) spec.shape.schedule = schedule::parse_kind(options.arguments->file);
   check_size(spec);
   const System system = stated_system(options);
-  show(spec, simulator::simulate(spec, system, wants_events(options)), options, nullptr, 0);
+  show(spec, simulator::simulate(spec, system, wants_events(options)), options);
 }
 
-// The pipeline that the configuration describes; where it leaves the split open, the planner's.
+// The pipeline that the configuration describes, on the devices where it is fastest.
 void run_configuration(const SimulateOptions& options) {
   const Config config = load(*options.arguments);
-  const PipelineConfig& pipeline = config.pipeline;
-  planner::Problem problem = make_problem(config, options.files, {}, pipeline.microbatch);
-  problem.fixed = {.schedule = pipeline.schedule,
-                   .stages = pipeline.stages,
-                   .replicas = pipeline.replicas,
-                   .microbatch = pipeline.microbatch,
-                   .microbatches = pipeline.microbatches,
-                   .extra = pipeline.extra,
-                   .predict = pipeline.predict,
-                   .slack = pipeline.slack,
-                   .shard_state = pipeline.shard_state};
+  planner::Problem problem = make_problem(config, options.files, {}, config.pipeline.microbatch);
   problem.margin = 0;
   const planner::Plan plan = planner::plan_as_configured(config, problem);
   Spec spec = planner::spec_of_one_replica(plan);
   spec.updates = options.spec.updates;
   check_size(spec);
   const Result result = simulator::simulate(spec, planner::system_of(problem, plan), wants_events(options));
-  const double tokens = 1.0 * plan.shape.batch() * problem.context / result.update_seconds;
-  show(spec, result, options, &plan, tokens);
+  const SimulatedPlan simulated{
+      .cluster = problem.cluster,
+      .plan = plan,
+      .tokens_per_s = 1.0 * plan.shape.batch() * problem.context / result.update_seconds};
+  show(spec, result, options, &simulated);
 }
 
 void run(const SimulateOptions& options) {

@@ -11,6 +11,8 @@
 #include "base/text.h"
 #include "base/text_table.h"
 #include "cli/terminal.h"
+#include "planner/report/plan_json.h"
+#include "planner/report/report.h"
 #include "simulator/timeline.h"
 
 namespace twobw::cli {
@@ -77,12 +79,14 @@ Json to_json(const Spec& spec, const Result& result) {
 }
 
 // What else is known when a configuration is simulated.
-void add_plan(Json& json, const planner::Plan& plan, double tokens_per_s) {
-  json["tokens_per_s"] = tokens_per_s;
+void add_plan(Json& json, const SimulatedPlan& simulated) {
+  const planner::Plan& plan = simulated.plan;
+  json["tokens_per_s"] = simulated.tokens_per_s;
   json["measured_layers"] = !plan.modelled;
   json["replicas"] = plan.shape.replicas;
   for (const planner::StagePlan& stage : plan.stages) {
     json["split"].push_back(stage.last_layer - stage.first_layer);
+    json["devices"].push_back(planner::devices_json(simulated.cluster, stage));
     Json& memory = json["memory"].emplace_back();
     memory["bytes"] = stage.memory.total();
     for (int i = 0; i < kTerms; ++i) memory[std::string(name(static_cast<Term>(i)))] = stage.memory.bytes[i];
@@ -142,25 +146,27 @@ void print_timeline(const Spec& spec, const Result& result, const std::string& c
 
 }  // namespace
 
-void print_simulation(const Spec& spec, const Result& result, const planner::Plan* plan, double tokens_per_s,
+void print_simulation(const Spec& spec, const Result& result, const SimulatedPlan* simulated,
                       const std::string& color) {
   print_table(spec, result);
-  if (plan) {
-    fmt::print("\nmodelled: {} tokens/s on {} replicas, from {} layers\n", format_count(tokens_per_s),
-               plan->shape.replicas, plan->modelled ? "modelled" : "measured");
-    for (std::size_t r = 0; r < plan->stages.size(); ++r) {
-      fmt::print("  stage {}: layers {}..{}, {} of tensors\n", r, plan->stages[r].first_layer,
-                 plan->stages[r].last_layer - 1,
-                 format_bytes(static_cast<std::int64_t>(plan->stages[r].memory.total())));
+  if (simulated != nullptr) {
+    const planner::Plan& plan = simulated->plan;
+    fmt::print("\nmodelled: {} tokens/s on {} replicas, from {} layers\n",
+               format_count(simulated->tokens_per_s), plan.shape.replicas,
+               plan.modelled ? "modelled" : "measured");
+    for (std::size_t r = 0; r < plan.stages.size(); ++r) {
+      const planner::StagePlan& stage = plan.stages[r];
+      fmt::print("  stage {}: layers {}..{} on {}, {} of tensors\n", r, stage.first_layer,
+                 stage.last_layer - 1, planner::describe_devices(simulated->cluster, stage),
+                 format_bytes(static_cast<std::int64_t>(stage.memory.total())));
     }
   }
   print_timeline(spec, result, color);
 }
 
-void print_simulation_json(const Spec& spec, const Result& result, const planner::Plan* plan,
-                           double tokens_per_s) {
+void print_simulation_json(const Spec& spec, const Result& result, const SimulatedPlan* simulated) {
   Json json = to_json(spec, result);
-  if (plan) add_plan(json, *plan, tokens_per_s);
+  if (simulated != nullptr) add_plan(json, *simulated);
   fmt::print("{}\n", json.dump(2));
 }
 

@@ -1,5 +1,4 @@
-// What `simulate` prints of a result. Where a configuration was simulated there is a plan, and its tokens a
-// second; null: a schedule with stated times.
+// The output of `simulate`.
 #pragma once
 
 #include <string>
@@ -10,11 +9,19 @@
 
 namespace twobw::cli {
 
-// A table of where each stage's time goes; on a terminal the start of the run is drawn below it.
-void print_simulation(const schedule::Spec& spec, const simulator::Result& result, const planner::Plan* plan,
-                      double tokens_per_s, const std::string& color);
+// A configuration, as it was simulated.
+struct SimulatedPlan {
+  const planner::Cluster& cluster;
+  const planner::Plan& plan;
+  double tokens_per_s = 0;
+};
+
+// A table of where each stage's time goes; on a terminal the start of the run is drawn below it. `simulated`
+// is null for a schedule with stated times.
+void print_simulation(const schedule::Spec& spec, const simulator::Result& result,
+                      const SimulatedPlan* simulated, const std::string& color);
 
 void print_simulation_json(const schedule::Spec& spec, const simulator::Result& result,
-                           const planner::Plan* plan, double tokens_per_s);
+                           const SimulatedPlan* simulated);
 
 }  // namespace twobw::cli

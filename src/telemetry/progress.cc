@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/output.h"
 #include "base/text.h"
 
@@ -56,7 +58,7 @@ void Progress::draw(std::int64_t done, std::int64_t all, const std::string& unit
   if (terminal_) {
     const double fraction = static_cast<double>(done) / static_cast<double>(all);
     print_at_once(fmt::format("\r\033[K{}/{} [{}] {}  {} left", done, all, bar(fraction), figures,
-                      format_duration(seconds_left)));
+                              format_duration(seconds_left)));
     drawn_ = true;
   } else {
     print_at_once(fmt::format("{} {}/{}  {}\n", unit, done, all, figures));

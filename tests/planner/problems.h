@@ -161,4 +161,19 @@ inline void fix_some(std::uint64_t seed, Problem& problem) {
   if (dice.chance(0.5)) problem.fixed.second_gradient = dice.chance(0.3);
 }
 
+// Fixes stages one by one: recomputation always, layers in 4 of 5 problems.
+inline void fix_stages(std::uint64_t seed, Problem& problem) {
+  Dice dice(seed);
+  const int layers = static_cast<int>(problem.layers.size());
+  const int d = dice.integer(1, std::min(layers, problem.cluster.device_count()));
+  problem.fixed.stages = d;
+  problem.fixed.recomputing.emplace();
+  for (int r = 0; r < d; ++r) {
+    if (dice.chance(0.2)) problem.fixed.recomputing->push_back(r);
+  }
+  if (dice.chance(0.2)) return;
+  problem.fixed.split.assign(d, 1);
+  for (int layer = d; layer < layers; ++layer) ++problem.fixed.split[dice.integer(0, d - 1)];
+}
+
 }  // namespace twobw::planner

@@ -72,6 +72,26 @@ class PlanTest(TestCase):
         self.assertEqual(explained.returncode, 0, explained.stderr)
         self.assertNotIn("MODELLED", explained.stdout)
 
+    def test_a_written_plan_is_simulated_where_it_was_planned(self):
+        """On unlike devices each stage has its own device, which the file of the run does not name."""
+        cluster = self.cluster("""
+nodes:
+  - {name: a, devices: [1 x T4, 1 x H100], link: {bandwidth: 15GB/s, latency: 5us}}
+  - {name: b, devices: [2 x V100-16GB], link: {bandwidth: 64GB/s, latency: 5us}}
+network: {bandwidth: 25Gbit/s, latency: 20us, shared: true}
+""")
+        settings = {"model.layers": 12, "model.width": 1024, "model.heads": 16, "train.precision": "fp16"}
+        plan = self.plan_json(*cluster, "--replicas", "1", "--batch", "64", "--write", "run.yaml", settings=settings)["plan"]
+        self.assertGreater(len({stage["kind"] for stage in plan["stage_plans"]}), 1)
+        simulated = twobw("simulate", "run.yaml", *cluster, "--json", cwd=self.folder)
+        self.assertEqual(simulated.returncode, 0, simulated.stderr)
+        simulated = json.loads(simulated.stdout)
+        self.assertAlmostEqual(simulated["tokens_per_s"] / plan["simulated_tokens_per_s"], 1, delta=0.01)
+        for devices, stage in zip(simulated["devices"], plan["stage_plans"], strict=True):
+            self.assertEqual(devices, {key: stage[key] for key in ("kind", "replicas")})
+        text = twobw("simulate", "run.yaml", *cluster, cwd=self.folder).stdout
+        self.assertIn(f" on {plan['stage_plans'][0]['kind']} on {plan['stage_plans'][0]['replicas'][0]['node']}, ", text)
+
     def test_a_file_may_have_an_equals_sign_in_its_name(self):
         self.plan("--stages", "2", "--batch", "8", "--write", "lr=0.1.yaml", settings=TINY)
         too_long_for_a_name = "data.train=[" + ", ".join(["synthetic"] * 50) + "]"

@@ -17,19 +17,15 @@ Json bytes_of(const Footprint& memory) {
 Json stage_json(const Cluster& cluster, const Plan& plan, int r) {
   const StagePlan& stage = plan.stages[static_cast<std::size_t>(r)];
   const schedule::Spec spec{.shape = plan.shape};
-  Json devices = Json::array();
-  for (std::size_t i = 0; i < stage.nodes.size(); ++i) {
-    devices.push_back({{"node", cluster.nodes[static_cast<std::size_t>(stage.nodes[i])].name},
-                       {"device", stage.devices[i]}});
-  }
+  const Json devices = devices_json(cluster, stage);
   return {{"first_layer", stage.first_layer},
           {"last_layer", stage.last_layer - 1},
           {"recompute", stage.recompute},
           {"in_flight", schedule::in_flight_bound(spec, r)},
           {"weight_versions", schedule::versions_kept(spec, r)},
           {"gradient_buffers", schedule::gradient_buffers(spec, r)},
-          {"kind", cluster.kinds[static_cast<std::size_t>(stage.kind)].name},
-          {"replicas", devices},
+          {"kind", devices["kind"]},
+          {"replicas", devices["replicas"]},
           {"forward_seconds", stage.forward},
           {"backward_seconds", stage.backward},
           {"step_seconds", stage.step},
@@ -113,6 +109,15 @@ std::string to_json(const Problem& problem, const SearchResult& result) {
   }
   json["candidates"] = candidates;
   return pretty(json);
+}
+
+Json devices_json(const Cluster& cluster, const StagePlan& stage) {
+  Json replicas = Json::array();
+  for (std::size_t i = 0; i < stage.nodes.size(); ++i) {
+    replicas.push_back({{"node", cluster.nodes[static_cast<std::size_t>(stage.nodes[i])].name},
+                        {"device", stage.devices[i]}});
+  }
+  return {{"kind", cluster.kinds[static_cast<std::size_t>(stage.kind)].name}, {"replicas", replicas}};
 }
 
 }  // namespace twobw::planner

@@ -44,19 +44,6 @@ std::string layers_of(const Problem& problem, const StagePlan& stage) {
   return fmt::format("{}-{} {}..{}", stage.first_layer, stage.last_layer - 1, first, last);
 }
 
-// "H100 on a-0", "8 x H100 on a-0", "16 x H100 on a-0..a-1".
-std::string seats_of(const Cluster& cluster, const StagePlan& stage) {
-  const std::string& kind = cluster.kinds[static_cast<std::size_t>(stage.kind)].name;
-  const std::set<int> nodes(stage.nodes.begin(), stage.nodes.end());
-  const std::string count = stage.nodes.size() > 1 ? fmt::format("{} x ", stage.nodes.size()) : "";
-  if (cluster.nodes.size() == 1) return count + kind;
-  const auto name = [&](int node) { return cluster.nodes[static_cast<std::size_t>(node)].name; };
-  const std::string where = nodes.size() == 1
-                                ? name(*nodes.begin())
-                                : fmt::format("{}..{}", name(*nodes.begin()), name(*nodes.rbegin()));
-  return fmt::format("{}{} on {}", count, kind, where);
-}
-
 std::size_t bottleneck(const Plan& plan) {
   const auto busiest = std::ranges::max_element(plan.stages, {}, &StagePlan::busy);
   return static_cast<std::size_t>(busiest - plan.stages.begin());
@@ -72,7 +59,7 @@ std::string stage_table(const Problem& problem, const Plan& plan) {
     std::string notes = "of " + format_bytes(stage.capacity);
     if (recomputes && stage.recompute) notes += "  recomputes";
     if (plan.stages.size() > 1 && r == bottleneck(plan)) notes += "  <- bottleneck";
-    table.add({std::to_string(r), layers_of(problem, stage), seats_of(problem.cluster, stage),
+    table.add({std::to_string(r), layers_of(problem, stage), describe_devices(problem.cluster, stage),
                milliseconds(stage.forward), milliseconds(stage.backward), percent(stage.busy),
                bar(memory / stage.capacity), format_bytes(memory), notes});
   }
@@ -194,6 +181,18 @@ std::string family_table(const SearchResult& result) {
 }
 
 }  // namespace
+
+std::string describe_devices(const Cluster& cluster, const StagePlan& stage) {
+  const std::string& kind = cluster.kinds[static_cast<std::size_t>(stage.kind)].name;
+  const std::set<int> nodes(stage.nodes.begin(), stage.nodes.end());
+  const std::string count = stage.nodes.size() > 1 ? fmt::format("{} x ", stage.nodes.size()) : "";
+  if (cluster.nodes.size() == 1) return count + kind;
+  const auto name = [&](int node) { return cluster.nodes[static_cast<std::size_t>(node)].name; };
+  const std::string where = nodes.size() == 1
+                                ? name(*nodes.begin())
+                                : fmt::format("{}..{}", name(*nodes.begin()), name(*nodes.rbegin()));
+  return fmt::format("{}{} on {}", count, kind, where);
+}
 
 double parameter_count(const Problem& problem) {
   double count = 0;

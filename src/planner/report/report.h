@@ -13,6 +13,9 @@ namespace twobw::planner {
 std::string report(const Problem& problem, const SearchResult& result, const std::string& model,
                    bool explain);
 
+// The devices of a stage: "H100 on a-0", "8 x H100 on a-0", "16 x H100 on a-0..a-1".
+std::string describe_devices(const Cluster& cluster, const StagePlan& stage);
+
 // The part of an update that would be saved if all links were free.
 double communication_share(const Problem& problem, const Plan& plan);
 

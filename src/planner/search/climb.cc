@@ -13,11 +13,15 @@ using schedule::Kind;
 
 // Recomputes only where memory demands it, as the search does.
 Estimate fitted(const Problem& problem, Plan plan) {
-  for (StagePlan& stage : plan.stages) stage.recompute = problem.fixed.recompute.value_or(false);
+  for (int r = 0; r < std::ssize(plan.stages); ++r)
+    plan.stages[r].recompute = problem.fixed.recomputes(r).value_or(false);
   Estimate estimate = evaluate(problem, std::move(plan));
-  if (estimate.fits() || problem.fixed.recompute) return estimate;
-  for (StagePlan& stage : estimate.plan.stages)
-    stage.recompute = excess(stage.memory.total(), stage.capacity * (1 - problem.margin)) > 0;
+  if (estimate.fits()) return estimate;
+  for (int r = 0; r < std::ssize(estimate.plan.stages); ++r) {
+    StagePlan& stage = estimate.plan.stages[r];
+    const bool lacks = excess(stage.memory.total(), stage.capacity * (1 - problem.margin)) > 0;
+    stage.recompute = problem.fixed.recomputes(r).value_or(lacks);
+  }
   return evaluate(problem, std::move(estimate.plan));
 }
 

@@ -32,27 +32,23 @@ Problem problem_of(const Config& config, Cluster cluster, std::vector<CostTable>
   return problem;
 }
 
-Plan plan_as_configured(const Config& config, const Problem& problem) {
-  Problem configured = problem;
-  configured.fixed.second_gradient = config.pipeline.second_gradient;
-  configured.fixed.late_tie = config.pipeline.late_tie;
-  configured.fixed.slack = config.pipeline.slack;
-  const SearchResult result = search(configured, {.simulate = 0});
-  Plan plan = result.best ? result.best->plan : result.shortfall->closest.plan;
+Plan plan_as_configured(const Config& config, Problem problem) {
   const PipelineConfig& pipeline = config.pipeline;
-  int layer = 0;
-  for (int r = 0; r < static_cast<int>(std::ssize(plan.stages)); ++r) {
-    StagePlan& stage = plan.stages[r];
-    stage.recompute =
-        std::find(pipeline.recompute.begin(), pipeline.recompute.end(), r) != pipeline.recompute.end();
-    if (pipeline.split.empty()) continue;
-    stage.first_layer = layer;
-    stage.last_layer = layer += pipeline.split.at(r);
-  }
-  if (layer > 0 && layer != std::ssize(problem.layers)) {
-    fail_input("pipeline.split covers {} layers; it must cover the model's {}", layer, problem.layers.size());
-  }
-  return evaluate(configured, std::move(plan)).plan;
+  problem.fixed = {.schedule = pipeline.schedule,
+                   .stages = pipeline.stages,
+                   .replicas = pipeline.replicas,
+                   .microbatch = pipeline.microbatch,
+                   .microbatches = pipeline.microbatches,
+                   .extra = pipeline.extra,
+                   .second_gradient = pipeline.second_gradient,
+                   .late_tie = pipeline.late_tie,
+                   .predict = pipeline.predict,
+                   .slack = pipeline.slack,
+                   .shard_state = pipeline.shard_state,
+                   .split = pipeline.split,
+                   .recomputing = pipeline.recompute};
+  const SearchResult result = search(problem, {.remedies = false});
+  return result.best ? result.best->plan : result.shortfall->closest.plan;
 }
 
 Config with_plan(Config config, const Plan& plan, const std::vector<std::string>& devices) {

@@ -14,9 +14,9 @@ namespace twobw::planner {
 // configuration's own: microbatch x microbatches x replicas.
 Problem problem_of(const Config& config, Cluster cluster, std::vector<CostTable> costs);
 
-// The plan that a configuration describes, with its forecast: the planner places it, and cuts it where the
-// configuration leaves the split open. The problem is for this configuration and fixes what it fixes.
-Plan plan_as_configured(const Config& config, const Problem& problem);
+// The plan of a configuration, on the devices where it is fastest; if it fits none, where memory is short by
+// the least. The planner chooses an open split.
+Plan plan_as_configured(const Config& config, Problem problem);
 
 // The configuration with the plan's choices in place of its own. `devices`: what a run calls those of the
 // plan's one node, in order; none: the run finds its own.

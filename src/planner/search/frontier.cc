@@ -146,15 +146,16 @@ void Frontier::insert(const Label& label) {
 // Works out the stage. Returns whether it can be part of a plan.
 bool Frontier::consider(Stage& stage, const StageLoad& load) {
   ++considered_;
+  const std::optional<bool> fixed = problem_.fixed.recomputes(stage_before(stage.after));
+  // Recomputation only costs time: it is for those that need it.
+  stage.recompute = fixed.value_or(false);
   if (goal_ == Goal::Bound) {
-    stage.timing = costs_.timing(stage.site, load, problem_.fixed.recompute.value_or(false), false, false);
+    stage.timing = costs_.timing(stage.site, load, stage.recompute, false, false);
     return stage.timing.compute() <= limits_.pace;
   }
   const bool first = stage.first == 0;
-  // Recomputation only costs time: it is for those that need it.
-  stage.recompute = problem_.fixed.recompute.value_or(false);
   stage.over = costs_.over(stage.site, stage.after, first, load, stage.recompute);
-  if (stage.over > 0 && !problem_.fixed.recompute) {
+  if (stage.over > 0 && !fixed) {
     const double recomputed = costs_.over(stage.site, stage.after, first, load, true);
     if (recomputed < stage.over) {
       stage.recompute = true;
@@ -270,6 +271,7 @@ void Frontier::extend(int place, const Advance& advance) {
   const LayerSums* sums = sums_[kind];
   if (sums == nullptr || stage.after >= limits_.stages) return;
   const bool timed = goal_ != Goal::Memory && goal_ != Goal::Fits;
+  const std::optional<int> fixed = problem_.fixed.first_layer(stage_before(stage.after));
   const int most_first = most_layers_before(std::min(here.reach, limits_.stages - here.stages));
   const int* heads = &space_.heads[cell(place, 0)];
   const int* known = &space_.heads[cell(advance.place, 0)];
@@ -287,9 +289,10 @@ void Frontier::extend(int place, const Advance& advance) {
     const double slack = least_slack(stage, head), over = labels_[head].slack;
     const bool loops = goal_ == Goal::Pace || goal_ == Goal::Update;
     const double most = !timed ? kUnlimited : loops ? std::min(limits_.pace, -slack) : limits_.pace;
-    const int begin = std::min(stage.last - 1, most_first);
+    const int begin = std::min({stage.last - 1, most_first, fixed.value_or(layers_)});
     const int least_first =
-        goal_ == Goal::Memory ? least_first_over(stage.last) : least_first_[kind][stage.last];
+        std::max(goal_ == Goal::Memory ? least_first_over(stage.last) : least_first_[kind][stage.last],
+                 fixed.value_or(0));
     // It saves working out most of the stages to see first whether they can be better than what is known.
     const auto lengthen = [&](auto may_be_better) {
       for (int first = begin; first >= least_first; --first) {
@@ -424,10 +427,11 @@ std::optional<Estimate> Frontier::even_split() {
     place = best->place;
     const int before = stages - after - 1;
     const double parameters = bounds_.parameters_before().back() * before / stages;
-    const int first = before == 0 ? 0 : std::clamp(first_with(parameters), before, labels_.back().layer - 1);
+    const int even = before == 0 ? 0 : std::clamp(first_with(parameters), before, labels_.back().layer - 1);
+    const int first = problem_.fixed.first_layer(before).value_or(even);
     const int site = places_.all()[place].site;
     const StageLoad load = sums_[places_.sites()[site].kind]->of(first, labels_.back().layer);
-    const bool recompute = problem_.fixed.recompute.value_or(
+    const bool recompute = problem_.fixed.recomputes(before).value_or(
         costs_.over(site, after, first == 0, load, true) < costs_.over(site, after, first == 0, load, false));
     labels_.push_back({.parent = after, .place = place, .layer = first, .recompute = recompute});
   }

@@ -119,6 +119,8 @@ class Frontier {
   bool is_end(int place) const;
   bool is_dominated(const Label& label, int head) const;
   void insert(const Label& label);
+  // The number of a stage with `after` stages behind it, in a pipeline of `exactly_` stages.
+  int stage_before(int after) const { return exactly_.value_or(0) - 1 - after; }
   std::size_t cell(int place, int layer) const {
     return static_cast<std::size_t>(place) * (layers_ + 1) + layer;
   }

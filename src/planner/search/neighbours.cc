@@ -25,7 +25,7 @@ class Neighbourhood {
     other_extras();
     other_gradients();
     other_steps();
-    for (int r = 0; r + 1 < d_; ++r) moved_boundaries(r);
+    for (int r = 0; r + 1 < d_ && problem_.fixed.split.empty(); ++r) moved_boundaries(r);
     other_microbatches();
     if (!problem_.fixed.stages) {
       fewer_stages();

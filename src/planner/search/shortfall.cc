@@ -101,6 +101,8 @@ std::vector<std::string> remedies(const Problem& problem, const Estimate& closes
   changed = problem;
   if (problem.fixed.stages) {
     changed.fixed.stages.reset();
+    changed.fixed.split.clear();
+    changed.fixed.recomputing.reset();
     offer(changed, fmt::format("more stages than {}", *problem.fixed.stages));
   }
   changed = problem;

@@ -1,6 +1,7 @@
 #include "planner/search/space.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "base/error.h"
@@ -57,6 +58,13 @@ void validate(const Problem& problem) {
     fail_input("pipeline.stages is {}; with {} replica{} and {} devices it can be at most {}", d, w,
                w > 1 ? "s" : "", devices, devices / w);
   }
+  if (const std::vector<int>& split = problem.fixed.split; !split.empty()) {
+    TWOBW_ASSERT(std::ssize(split) == d, "a split of {} stages for {}", split.size(), d);
+    const int covered = std::accumulate(split.begin(), split.end(), 0);
+    if (covered != layers)
+      fail_input("pipeline.split covers {} layers; it must cover the model's {}", covered, layers);
+  }
+  TWOBW_ASSERT(!problem.fixed.recomputing || problem.fixed.stages, "stages that recompute, of any number");
   const std::vector<int> sizes = microbatches_to_try(problem);
   if (sizes.empty()) {
     Problem free = problem;

@@ -8,7 +8,10 @@ namespace twobw::planner {
 
 StageCosts::StageCosts(const Problem& problem, const Setting& setting, const Places& places, int stages,
                        std::optional<int> exactly)
-    : problem_(problem), places_(places), may_recompute_(problem.fixed.recompute.value_or(true)) {
+    : problem_(problem),
+      places_(places),
+      may_recompute_(problem.fixed.recomputing ? !problem.fixed.recomputing->empty()
+                                               : problem.fixed.recompute.value_or(true)) {
   const StateBytes& state = state_of(problem, setting.shape.schedule);
   least_state_ = state.weights + state.gradients + (state.master + state.optimizer) / setting.shape.owners();
 

@@ -132,5 +132,60 @@ TEST(Configuration, IsPlannedAsItStands) {
             "pipeline.split covers 8 layers; it must cover the model's 12");
 }
 
+// A slow and a fast device in one node; the last stage's memory fits none when it is small.
+Problem unlike_problem(const Config& config, double fast_memory) {
+  Cluster cluster{.kinds = {{.name = "slow", .memory = 1e9, .flops = 1e9, .memory_bandwidth = 1e9},
+                            {.name = "fast", .memory = fast_memory, .flops = 1e10, .memory_bandwidth = 1e10}},
+                  .nodes = {{.islands = {{.kind = 0, .count = 1}, {.kind = 1, .count = 1}}, .link = kNoLink}},
+                  .network = kNoLink};
+  std::vector<CostTable> costs = modelled_tables(config, cluster, {3});
+  return problem_of(config, std::move(cluster), std::move(costs));
+}
+
+std::vector<int> kinds_of(const Plan& plan) {
+  std::vector<int> kinds;
+  for (const StagePlan& stage : plan.stages) kinds.push_back(stage.kind);
+  return kinds;
+}
+
+TEST(Configuration, LongerStageIsOnFasterDevice) {
+  Config config = small_config();
+  config.pipeline.replicas = 1;
+  for (const schedule::Kind schedule :
+       {schedule::Kind::TwoBW, schedule::Kind::Flush, schedule::Kind::GPipe}) {
+    config.pipeline.schedule = schedule;
+    config.pipeline.split = {10, 2};
+    EXPECT_EQ(kinds_of(plan_as_configured(config, unlike_problem(config, 1e9))), (std::vector{1, 0}));
+    config.pipeline.split = {2, 10};
+    EXPECT_EQ(kinds_of(plan_as_configured(config, unlike_problem(config, 1e9))), (std::vector{0, 1}));
+  }
+}
+
+TEST(Configuration, RecomputingStageIsOnFasterDevice) {
+  Config config = small_config();
+  config.pipeline.replicas = 1;
+  config.pipeline.split = {6, 6};
+  for (const int stage : {0, 1}) {
+    config.pipeline.recompute = {stage};
+    const Plan plan = plan_as_configured(config, unlike_problem(config, 1e9));
+    EXPECT_EQ(plan.shape.recompute, std::vector{stage});
+    EXPECT_EQ(plan.stages[stage].kind, 1);
+  }
+}
+
+TEST(Configuration, StageThatFitsNoFasterDeviceIsOnSlower) {
+  Config config = small_config();
+  config.pipeline.replicas = 1;
+  config.pipeline.split = {10, 2};
+  const double little = 1e5;
+  const Plan plan = plan_as_configured(config, unlike_problem(config, little));
+  EXPECT_EQ(kinds_of(plan), (std::vector{0, 1}));
+  // Nothing fits.
+  config.pipeline.memory_limit = 1e-6;
+  const Plan closest = plan_as_configured(config, unlike_problem(config, little));
+  EXPECT_EQ(closest.shape.split, config.pipeline.split);
+  EXPECT_GT(closest.tokens_per_s, 0);
+}
+
 }  // namespace
 }  // namespace twobw::planner

@@ -185,7 +185,9 @@ class Exhaustive {
       choose_numbers(plan);
       return;
     }
+    const std::vector<int>& split = problem_.fixed.split;
     for (int last = layer + 1; last <= layers - after; ++last) {
+      if (!split.empty() && last - layer != split[stage]) continue;
       plan.stages[stage].last_layer = last;
       cut(plan, stage + 1, last);
     }
@@ -231,8 +233,9 @@ class Exhaustive {
   }
 
   void choose_recomputation(Plan& plan) {
-    if (problem_.fixed.recompute) {
-      for (StagePlan& stage : plan.stages) stage.recompute = *problem_.fixed.recompute;
+    if (problem_.fixed.recomputes(0)) {
+      for (int r = 0; r < std::ssize(plan.stages); ++r)
+        plan.stages[r].recompute = *problem_.fixed.recomputes(r);
       attempt(plan);
       return;
     }

@@ -46,6 +46,7 @@ struct Comparison {
   bool all_recomputations = false;
   bool one_schedule = false;
   bool fix_some = false;
+  bool fix_stages = false;
   bool gradients = false;     // only 2bw, one or two gradient buffers
   bool predict_well = false;  // only 2bw, that predicts from half of a batch at least
   bool shards = false;        // replicas share the optimizer's state, and nothing runs on true weights
@@ -57,6 +58,7 @@ struct Comparison {
       Problem problem = random_problem(seed + i, size);
       if (one_schedule) problem.fixed.schedule = std::vector{Kind::TwoBW, Kind::Flush, Kind::GPipe}[i % 3];
       if (fix_some) planner::fix_some(seed + i, problem);
+      if (fix_stages) planner::fix_stages(seed + i, problem);
       problem.fixed.predict = i % 2 == 0;
       problem.links = false;  // see exhaustive_links_test.cc
       for (CostTable& table : problem.costs) table.predict_per_parameter = table.step_per_parameter / 2;
@@ -132,6 +134,20 @@ TEST(Exhaustive, EightUnlikeDevices) {
                                    .one_schedule = true}
                             .run();
   EXPECT_GT(counts.pipelines, 30);
+}
+
+TEST(Exhaustive, PlacesOfStagesThatAreFixed) {
+  const Counts counts = Comparison{.problems = 300,
+                                   .seed = 52000,
+                                   .size = {.most_nodes = 4,
+                                            .most_devices = 6,
+                                            .most_kinds = 4,
+                                            .most_layers = 7,
+                                            .microbatch_sizes = 1},
+                                   .fix_stages = true}
+                            .run();
+  EXPECT_GT(counts.pipelines, 100);
+  EXPECT_GT(counts.recomputed, 30);
 }
 
 TEST(Exhaustive, SeveralNodesOfSeveralDevices) {
