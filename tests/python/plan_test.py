@@ -81,7 +81,8 @@ nodes:
 network: {bandwidth: 25Gbit/s, latency: 20us, shared: true}
 """)
         settings = {"model.layers": 12, "model.width": 1024, "model.heads": 16, "train.precision": "fp16"}
-        plan = self.plan_json(*cluster, "--replicas", "1", "--batch", "64", "--write", "run.yaml", settings=settings)["plan"]
+        fixed = ("--schedule", "2bw", "--stages", "3", "--replicas", "1", "--batch", "64")
+        plan = self.plan_json(*cluster, *fixed, "--write", "run.yaml", settings=settings)["plan"]
         self.assertGreater(len({stage["kind"] for stage in plan["stage_plans"]}), 1)
         simulated = twobw("simulate", "run.yaml", *cluster, "--json", cwd=self.folder)
         self.assertEqual(simulated.returncode, 0, simulated.stderr)
