@@ -13,7 +13,7 @@ constexpr double kTokens = 4 * 1 * 8;  // of an update: microbatches x sequences
 // Nine updates on two stages; evaluations after every third.
 class RunFigures : public testing::Test {
  protected:
-  // The next update, after so many seconds of training and these pauses of the first stage.
+  // The next update: seconds of training, and pauses of the first stage.
   void add(double training, double evaluating = 0, double saving = 0) {
     time_ += training + evaluating + saving;
     CompleteUpdate update{.update = next_++};
@@ -73,7 +73,7 @@ TEST_F(RunFigures, TimeLeftIsThatOfUpdatesAndEvaluations) {
   EXPECT_DOUBLE_EQ(statistics_.seconds_left(), 40);
 }
 
-// It was slower before, and evaluates again what it begins with.
+// The rate before the checkpoint does not count; the restored weights are evaluated again.
 TEST_F(RunFigures, AResumedRunCountsItsOwnTime) {
   setup_.spec.first_batch = next_ = 6;
   statistics_.continue_from({.seconds = 1000});
