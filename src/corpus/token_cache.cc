@@ -28,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // To be changed where the same text and tokenizer give other token files.
-constexpr std::uint64_t kVersion = 1;
+constexpr std::uint64_t kCacheVersion = 1;
 
 bool is_file(const std::string& path) {
   std::error_code unreadable;
@@ -51,7 +51,7 @@ std::uint64_t hash_contents(const std::string& key, const Input& input) {
 
 std::uint64_t hash_of(const std::string& key, const Input& input, const PrepareOptions& options) {
   const std::string& field = options.documents.field;
-  return random_key(kVersion, hash_contents(key, input), hash_text(tokenizer_fingerprint(options.tokenizer)),
+  return random_key(kCacheVersion, hash_contents(key, input), hash_text(tokenizer_fingerprint(options.tokenizer)),
                     input.format, input.format == Format::kText ? 0 : hash_text(field));
 }
 
