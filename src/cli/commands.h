@@ -14,6 +14,7 @@ class App;
 namespace twobw::cli {
 
 struct Command {
+  const char* group;  // heading in the help
   const char* name;
   const char* purpose;
   const char* example;
@@ -27,7 +28,7 @@ struct Command {
   bool yields_cores = false;
 };
 
-// In the order of the help.
+// In the order of the help, group after group.
 std::span<const Command> commands();
 
 [[gnu::weak]] void add_train(CLI::App& command, int& exit_code);

@@ -81,7 +81,7 @@ void add_plan(CLI::App& command, int& exit_code) {
   command.add_option("--profile", options->files.profile,
                      "Times measured by `twobw profile` (default: modelled from the devices' figures)");
   command.add_option("--batch", options->batch,
-                     "B, sequences an update at most (default: the configuration's)");
+                     "Upper limit of the batch: sequences per update (default: the configuration's)");
   command.add_option("--schedule", options->schedule, "Only 2bw, flush, gpipe or sequential");
   command.add_option("--stages", options->fixed.stages, "Only d stages");
   command.add_option("--replicas", options->fixed.replicas, "Only w replicas");

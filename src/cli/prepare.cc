@@ -132,7 +132,7 @@ void add_prepare(CLI::App& command, int&) {
           ->capture_default_str();
   command
       .add_option("--validation-every", options->split.every,
-                  "Every so many-th document for validation instead")
+                  "Take every N-th document for validation instead")
       ->check(CLI::Range(2, 1'000'000'000))
       ->excludes(fraction);
   command.add_option("--seed", options->split.seed, "Chooses the documents for validation")

@@ -31,11 +31,11 @@ namespace {
 enum ExitCode { kDone = 0, kFailed = 1, kBadInput = 2 };
 
 constexpr const char* kPurpose =
-    "Trains transformers cut into pipeline stages, without a flush between updates and with never more than "
-    "two versions of the weights (2BW).";
+    "Trains transformers as a pipeline over several devices, without a flush between updates "
+    "(PipeDream-2BW).";
 
 constexpr const char* kNotes = R"(
-Settings are key=value; docs/config.md lists the keys. `twobw COMMAND --help` says more of a command.
+Settings are key=value; docs/config.md lists the keys. `twobw COMMAND --help` lists the options of a command.
 Exit codes: 0 done, 1 a check or the run failed, 2 the input is wrong.)";
 
 // "process 3 on node7: ": of several processes, all but the first say who they are.
@@ -65,7 +65,7 @@ void add_commands(CLI::App& app, int& exit_code) {
   for (const Command& command : commands()) {
     const std::string line = fmt::format("  {:<50}  {}\n", command.example, command.effect);
     examples += line;
-    CLI::App* added = app.add_subcommand(command.name, command.purpose);
+    CLI::App* added = app.add_subcommand(command.name, command.purpose)->group(command.group);
     added->footer("Example:\n" + line);
     if (command.add != nullptr) command.add(*added, exit_code);
   }
@@ -77,7 +77,7 @@ void add_commands(CLI::App& app, int& exit_code) {
 void check_first_word(const CLI::App& app, int argc, char** argv) {
   const std::vector<std::string> names = command_names();
   const std::string known = fmt::format("the commands are {}", fmt::join(names, ", "));
-  if (argc < 2) fail_input("no command is given; {}", known);
+  if (argc < 2) throw CLI::CallForHelp();
   const std::string word = argv[1];
   if (word.starts_with("-")) {
     if (app.get_option_no_throw(word) == nullptr) {

@@ -292,7 +292,6 @@ class BadInputTest(TestCase):
 
     def test_unknown_command(self):
         self.refused("trian", naming=["trian", "train"])
-        self.refused(naming=["train", "verify"])
 
     def test_unknown_option(self):
         self.refused("train", "--fast", naming=["--fast"])

@@ -1,12 +1,16 @@
 """Two programs that look like one: twobw, which starts at once, and twobw-engine beside it, which has LibTorch."""
+import re
 import shutil
 import subprocess
 import unittest
 
 from support import TINY, Run, TestCase, program, twobw, words
 
-COMMANDS = ("train", "compare", "verify", "profile", "plan", "topology", "schedule", "simulate", "tokenizer",
-            "prepare", "inspect", "batches", "checkpoint", "eval", "generate", "export", "embed")
+GROUPS = {"Train": ["train", "compare", "verify"],
+          "Plan": ["plan", "profile", "topology", "simulate", "schedule"],
+          "Data": ["prepare", "tokenizer", "inspect", "batches"],
+          "Models": ["eval", "generate", "export", "embed", "checkpoint"]}
+COMMANDS = [command for commands in GROUPS.values() for command in commands]
 
 
 class ProgramTest(TestCase):
@@ -28,6 +32,14 @@ class ProgramTest(TestCase):
             self.assertRegex(process.stdout, rf"(?m)^  twobw {command} .* {{2,}}[a-z]")  # an example
         engine = self.call(program("TWOBW_BINARY", "twobw") + "-engine", "--help")
         self.assertEqual(process.stdout, engine.stdout)
+
+    def test_no_command_prints_the_grouped_help(self):
+        process = twobw()
+        self.assertEqual((process.returncode, process.stderr), (0, ""))
+        self.assertEqual(process.stdout, twobw("--help").stdout)
+        for group, commands in GROUPS.items():
+            section = re.search(rf"(?ms)^{group}:\n(.*?)\n\n", process.stdout)[1]
+            self.assertEqual(re.findall(r"(?m)^  (\w+) ", section), commands)
 
     def test_help_of_a_command_wherever_it_lies(self):
         for command, option in (("train", "--sample"), ("plan", "--cluster")):
