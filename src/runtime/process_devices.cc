@@ -100,12 +100,12 @@ std::vector<device::CoreSet> share_cores(const std::vector<HostDevices>& hosts) 
   return shares;
 }
 
-std::vector<device::Device> devices_of_processes(const Config& config,
-                                                 const std::vector<HostDevices>& hosts) {
+std::vector<device::Device> devices_of_processes(const Config& config, const std::vector<HostDevices>& hosts,
+                                                 AutoDevices policy) {
   const auto processes = static_cast<int>(hosts.size());
   const int each = Placement(config.pipeline, processes, 0).workers_here();
   std::vector<device::Device> devices;
-  if (on_gpus(config, hosts)) {
+  if (choose_devices(config, hosts, policy).gpus) {
     for (const GpuSlice& slice : gpus_of_processes(config, hosts)) devices.push_back({.gpu = slice});
     return devices;
   }
@@ -128,7 +128,7 @@ std::vector<std::string> devices_to_plan_for(const Config& config, const std::ve
     fail_input("devices has {} entries, which {} processes cannot share evenly; it must be a multiple of {}",
                named.size(), hosts.size(), hosts.size());
   }
-  if (on_gpus(config, hosts)) {
+  if (choose_devices(config, hosts).gpus) {
     std::vector<std::string> gpus;
     for (const GpuSlice& slice : gpus_to_plan_for(config, hosts)) gpus.push_back(describe(slice));
     return gpus;

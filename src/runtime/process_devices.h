@@ -24,6 +24,9 @@ struct HostDevices {
   friend bool operator==(const HostDevices&, const HostDevices&) = default;
 };
 
+// Meaning of `devices: auto` in fp32. SameBits: CPU cores, where results do not depend on the layout.
+enum class AutoDevices { Fast, SameBits };
+
 HostDevices host_devices();
 std::string to_bytes(const HostDevices& host);
 HostDevices to_host_devices(std::string_view bytes);
@@ -36,7 +39,8 @@ std::vector<device::CoreSet> share_cores(const std::vector<HostDevices>& hosts);
 // process has, dealt out to the workers there. `hosts`: by rank. Throws InputError: for workers that the
 // processes cannot share evenly, for a core that the process of its worker may not use, and as
 // gpus_of_processes() does.
-std::vector<device::Device> devices_of_processes(const Config& config, const std::vector<HostDevices>& hosts);
+std::vector<device::Device> devices_of_processes(const Config& config, const std::vector<HostDevices>& hosts,
+                                                 AutoDevices policy = AutoDevices::Fast);
 
 // What plan: auto is to plan for, process after process, as many each: those that the configuration names,
 // GPUs (gpus_to_plan_for()), or single cores, so many as the process with the fewest has. Throws InputError

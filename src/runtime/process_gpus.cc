@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "base/error.h"
+#include "device/gpu_thread.h"
 #include "runtime/placement.h"
 #include "transport/replica_limits.h"
 
@@ -47,6 +49,10 @@ std::vector<std::vector<GpuSlice>> deal_to_processes(const std::vector<HostDevic
     dealt.emplace_back(first, first + each);
   }
   return dealt;
+}
+
+std::string count_gpus(std::size_t count) {
+  return fmt::format("{} GPU{}", count, count == 1 ? "" : "s");
 }
 
 // As many as every process can have to itself; one where some share theirs.
@@ -119,19 +125,88 @@ std::vector<GpuSlice> checked_gpus(const Config& config, const std::vector<HostD
   return all;
 }
 
+// `plan: auto` decides on the workers: at least one in each process.
+int workers_each(const Config& config, const std::vector<HostDevices>& hosts) {
+  const auto processes = static_cast<int>(hosts.size());
+  return config.plan == "auto" ? 1 : std::max(1, config.pipeline.workers() / processes);
+}
+
+// Why a run in fp32 stays on CPU cores, and the way out; empty: it does not.
+std::string obstacle_to_gpus(const Config& config, const std::vector<HostDevices>& hosts) {
+  const int each = workers_each(config, hosts);
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    const SharedGpus shared = shared_by(hosts, rank);
+    const int own = shared.gpus / shared.processes;
+    if (own >= each) continue;
+    if (hosts.size() == 1) {
+      return fmt::format(
+          "fp32 needs one for each of {} workers, found {}; set train.precision=bf16, or name slices in "
+          "devices (cuda:0/{})",
+          each, own, (each + own - 1) / own);
+    }
+    return fmt::format(
+        "fp32 needs one for each worker, and process {} on {} has {} for {}; start at most as many workers "
+        "as there are GPUs",
+        rank, hosts[rank].host, own, each);
+  }
+  const auto lacks_nccl = [](const HostDevices& host) { return host.nccl == 0; };
+  if (hosts.size() > 1 && std::ranges::any_of(hosts, lacks_nccl))
+    return "this program was built without NCCL; without a launcher one process uses all GPUs of a host";
+  if (config.plan != "auto" && config.pipeline.replicas > transport::kMostReplicasOnGpus) {
+    return fmt::format("pipeline.replicas is {}; on GPUs at most {} are allowed", config.pipeline.replicas,
+                       transport::kMostReplicasOnGpus);
+  }
+  return {};
+}
+
+// A machine and the identity of its GPU.
+using MachineGpu = std::pair<std::string, std::string>;
+
+std::string describe_use(const Config& config, const std::vector<HostDevices>& hosts) {
+  std::set<MachineGpu> all, used;
+  for (const HostDevices& host : hosts) {
+    for (const std::string& gpu : host.gpus) all.insert({host.machine, gpu});
+  }
+  if (config.plan == "auto") return fmt::format("planning for {}", count_gpus(all.size()));
+  const auto by_process = deal_to_processes(hosts, workers_each(config, hosts));
+  std::size_t workers = 0;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    workers += by_process[rank].size();
+    for (const GpuSlice& slice : by_process[rank])
+      used.insert({hosts[rank].machine, hosts[rank].gpus[static_cast<std::size_t>(slice.gpu)]});
+  }
+  const std::string unused =
+      used.size() == all.size()
+          ? ""
+          : fmt::format(", {} unused: more stages, more replicas or plan=auto can use them",
+                        all.size() - used.size());
+  if (used.size() < workers)
+    return fmt::format("on {} in slices, for {} workers{}", count_gpus(used.size()), workers, unused);
+  return fmt::format("on {}, one for each worker{}", count_gpus(used.size()), unused);
+}
+
 }  // namespace
 
-bool on_gpus(const Config& config, const std::vector<HostDevices>& hosts) {
-  if (!config.devices.empty()) return names_gpu(config.devices.front());
-  if (config.train.precision == "fp32") return false;
+DeviceChoice choose_devices(const Config& config, const std::vector<HostDevices>& hosts, AutoDevices policy) {
+  if (!config.devices.empty()) return {.gpus = names_gpu(config.devices.front())};
+  const bool is_fp32 = config.train.precision == "fp32";
+  if (is_fp32 && policy == AutoDevices::SameBits) return {};
   const auto has_none = [](const HostDevices& host) { return host.gpus.empty(); };
+  if (std::ranges::all_of(hosts, has_none)) {
+    return {.reason = device::built_with_cuda() ? "on CPU cores: no GPU was found"
+                                                : "on CPU cores: this program was built without CUDA"};
+  }
   const auto without = std::ranges::find_if(hosts, has_none);
-  if (without == hosts.end()) return true;
-  if (std::ranges::all_of(hosts, has_none)) return false;
-  fail_input(
-      "devices is auto, but process {} on {} has no GPU and others have; all workers of several processes "
-      "compute on GPUs or all on CPU cores, so name devices",
-      without - hosts.begin(), without->host);
+  if (is_fp32) {
+    const std::string obstacle = obstacle_to_gpus(config, hosts);
+    if (!obstacle.empty()) return {.reason = "on CPU cores, GPUs unused: " + obstacle};
+  } else if (without != hosts.end()) {
+    fail_input(
+        "devices is auto, but process {} on {} has no GPU and others have; all workers of several processes "
+        "compute on GPUs or all on CPU cores, so name devices",
+        without - hosts.begin(), without->host);
+  }
+  return {.gpus = true, .reason = describe_use(config, hosts)};
 }
 
 std::vector<GpuSlice> gpus_of_processes(const Config& config, const std::vector<HostDevices>& hosts) {

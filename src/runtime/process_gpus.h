@@ -1,6 +1,7 @@
-// On which GPUs the workers of a run in several processes compute.
+// Whether workers compute on GPUs, and on which in a run of several processes.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "base/config.h"
@@ -9,9 +10,16 @@
 
 namespace twobw::runtime {
 
-// Whether it is GPUs: the configuration names them, or leaves devices open, computes in 16 bits, and all
-// processes have some. Throws InputError where only some of them have.
-bool on_gpus(const Config& config, const std::vector<HostDevices>& hosts);
+struct DeviceChoice {
+  bool gpus = false;
+  std::string reason = {};  // a line for the user; empty if the configuration names devices
+};
+
+// The rule of `devices: auto`, for one process and for several. 16 bits: GPUs if there are any; throws
+// InputError if only some processes have one. fp32, where CPU cores compute as well: GPUs if each worker has
+// one to itself; with `plan: auto`, which decides on the workers, if each process has one.
+DeviceChoice choose_devices(const Config& config, const std::vector<HostDevices>& hosts,
+                            AutoDevices policy = AutoDevices::Fast);
 
 // Of each worker, by its number, as its process counts them: as the configuration says, or dealt out. The
 // processes of a host that see the same GPUs share them as the workers of one process would; where a launcher

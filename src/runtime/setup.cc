@@ -13,6 +13,7 @@
 #include "checkpoint/pretrained.h"
 #include "device/gpu_thread.h"
 #include "models/model.h"
+#include "runtime/process_gpus.h"
 #include "tokenizer/load.h"
 #include "transport/replica_limits.h"
 
@@ -108,7 +109,7 @@ std::vector<device::Device> choose_gpus(const Config& config) {
   return devices;
 }
 
-std::vector<device::Device> choose_devices(const Config& config, int workers) {
+std::vector<device::Device> bind_workers(const Config& config, int workers) {
   if (config.devices.empty()) return device::deal_devices(workers);
   if (names_gpu(config.devices.front())) return choose_gpus(config);
   std::vector<device::Device> devices;
@@ -170,9 +171,10 @@ void check_buckets(const Config& config) {
 
 }  // namespace
 
-std::vector<std::string> auto_gpus(const Config& config, std::optional<int> count) {
-  const int gpus = device::gpu_count();
-  if (!config.devices.empty() || config.train.precision == "fp32" || gpus == 0) return config.devices;
+std::vector<std::string> auto_gpus(const Config& config, std::optional<int> count, AutoDevices policy) {
+  const std::vector<HostDevices> here = {host_devices()};
+  if (!config.devices.empty() || !choose_devices(config, here, policy).gpus) return config.devices;
+  const auto gpus = static_cast<int>(here.front().gpus.size());
   std::vector<std::string> names;
   for (const GpuSlice& slice : deal_gpus(gpus, count.value_or(gpus))) names.push_back(describe(slice));
   return names;
@@ -180,18 +182,18 @@ std::vector<std::string> auto_gpus(const Config& config, std::optional<int> coun
 
 std::vector<device::Device> devices_for(const Config& given, int workers) {
   Config config = given;
-  config.devices = auto_gpus(given, workers);
-  return choose_devices(config, workers);
+  config.devices = auto_gpus(given, workers, AutoDevices::SameBits);
+  return bind_workers(config, workers);
 }
 
 double tokens_per_update(const Config& config) {
   return 1.0 * config.pipeline.batch() * config.model.context;
 }
 
-Setup prepare(const Config& given, std::vector<device::Device> devices) {
+Setup prepare(const Config& given, std::vector<device::Device> devices, AutoDevices policy) {
   Config config = given;
   Setup setup{.spec = spec_of(config)};
-  if (devices.empty()) config.devices = auto_gpus(config, setup.spec.shape.workers());
+  if (devices.empty()) config.devices = auto_gpus(config, setup.spec.shape.workers(), policy);
   if (config.devices.empty() && !devices.empty() && devices.front().gpu) {
     for (const device::Device& device : devices) config.devices.push_back(device::describe(device));
   }
@@ -210,7 +212,7 @@ Setup prepare(const Config& given, std::vector<device::Device> devices) {
     setup.head_change = checkpoint::Pretrained(config.model).check(setup.model.layers);
   check_groups(config, setup.model);
   check_split(config, setup.model);
-  setup.devices = devices.empty() ? choose_devices(config, setup.spec.shape.workers()) : std::move(devices);
+  setup.devices = devices.empty() ? bind_workers(config, setup.spec.shape.workers()) : std::move(devices);
   if (setup.devices.front().gpu && config.train.deterministic) device::compute_deterministically();
   setup.training = data::open_source("data.train", config.data.train, config);
   setup.validation = data::open_source("data.validation", config.data.validation, config);

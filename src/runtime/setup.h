@@ -13,6 +13,7 @@
 #include "device/device.h"
 #include "models/model.h"
 #include "runtime/pipeline.h"
+#include "runtime/process_devices.h"
 #include "schedule/spec.h"
 
 namespace twobw::runtime {
@@ -36,11 +37,13 @@ double tokens_per_update(const Config& config);
 
 // `devices`: of each worker, where they are in several processes (runtime/process_devices.h); none: as the
 // configuration says, all here. Throws InputError.
-Setup prepare(const Config& config, std::vector<device::Device> devices = {});
+Setup prepare(const Config& config, std::vector<device::Device> devices = {},
+              AutoDevices policy = AutoDevices::Fast);
 
-// The configuration's devices. Where it leaves them open, computes in 16 bits and there are GPUs: so many of
-// those, or all that there are.
-std::vector<std::string> auto_gpus(const Config& config, std::optional<int> count);
+// The configuration's devices. If it leaves them open and choose_devices() takes GPUs: `count` of those, or
+// all.
+std::vector<std::string> auto_gpus(const Config& config, std::optional<int> count,
+                                   AutoDevices policy = AutoDevices::Fast);
 
 // What prepare() asks of stages without data or an optimizer. All throw InputError: a split that is not the
 // model's; the devices of so many workers, which must compute in train.precision; a tokenizer that does not

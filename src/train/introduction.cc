@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "runtime/placement.h"
+#include "runtime/process_gpus.h"
 
 namespace twobw::train {
 namespace {
@@ -31,7 +32,7 @@ std::string where_is(int worker, const PipelineShape& shape, const std::vector<r
   return fmt::format(" of {} (process {})", hosts[process].host, process);
 }
 
-void introduce(const runtime::Setup& setup, const RunDirectory& directory,
+void introduce(const Config& given, const runtime::Setup& setup, const RunDirectory& directory,
                const std::vector<runtime::HostDevices>& hosts,
                const std::function<void(const std::string&)>& say) {
   const Config& config = setup.config;
@@ -50,6 +51,9 @@ void introduce(const runtime::Setup& setup, const RunDirectory& directory,
                   spec.shape.microbatches, config.pipeline.microbatch, config.model.context,
                   replicated ? " and replica" : "", spec.shape.extra, spec.updates));
   if (spec.shape.predicts()) say("  weights predicted from the first " + schedule::describe_prediction(spec));
+  const runtime::DeviceChoice devices =
+      runtime::choose_devices(given, hosts.empty() ? std::vector{runtime::host_devices()} : hosts);
+  if (!devices.reason.empty()) say("  " + devices.reason);
   for (int worker = 0; worker < spec.shape.workers(); ++worker) {
     const int stage = worker % spec.shape.stages;
     const int first = spec.shape.first_layer(stage), last = spec.shape.last_layer(stage) - 1;

@@ -17,8 +17,9 @@ int process_of(int worker, const PipelineShape& shape, const std::vector<runtime
 // " of node3 (process 1)"; empty where there is one process, and so no hosts.
 std::string where_is(int worker, const PipelineShape& shape, const std::vector<runtime::HostDevices>& hosts);
 
-// `hosts`: of the processes, by rank, where there are several. `say` gets a line at a time.
-void introduce(const runtime::Setup& setup, const RunDirectory& directory,
+// `given`: the configuration with `devices` as the user left them. `hosts`: of the processes, by rank, where
+// there are several. `say` gets a line at a time.
+void introduce(const Config& given, const runtime::Setup& setup, const RunDirectory& directory,
                const std::vector<runtime::HostDevices>& hosts,
                const std::function<void(const std::string&)>& say);
 

@@ -1,6 +1,7 @@
 #include "train/planning.h"
 
 #include "measure/process_links.h"
+#include "runtime/process_gpus.h"
 #include "train/kept_plan.h"
 #include "train/run_plan.h"
 
@@ -10,6 +11,9 @@ namespace {
 measure::Forecast plan_now(const Config& asked, const std::string& resumed_from,
                            const std::vector<runtime::HostDevices>& hosts, transport::Processes* processes,
                            const std::function<void(const std::string& line)>& say) {
+  const runtime::DeviceChoice devices =
+      runtime::choose_devices(asked, hosts.empty() ? std::vector{runtime::host_devices()} : hosts);
+  if (!devices.reason.empty()) say(devices.reason);
   measure::DevicesOfProcesses shared;
   if (processes != nullptr) {
     measure::LinkBudget budget = measure::kShortLinkBudget;

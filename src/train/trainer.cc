@@ -180,7 +180,7 @@ Outcome lead(const Config& given, const RunOptions& options) {
                           restored ? restored->position() : runtime::DataPosition());
   loop.save_with(checkpoints);
   loop.watch_with(StragglerReport(setup, hosts, forecast ? &forecast->plan : nullptr));
-  introduce(setup, directory, hosts, [&](const std::string& line) { loop.note(line); });
+  introduce(config, setup, directory, hosts, [&](const std::string& line) { loop.note(line); });
   Collector collector(setup.spec.shape.workers());
   runtime::PipelineSetup pipeline_setup = setup.pipeline();
   pipeline_setup.record_events = !options.trace.empty();

@@ -63,7 +63,7 @@ void make_comparable(const runtime::Setup& setup, const VerifyOptions& options) 
 
 // Each worker with one thread.
 runtime::Setup prepare_alone(const Config& config, const VerifyOptions& options) {
-  runtime::Setup setup = runtime::prepare(config);
+  runtime::Setup setup = runtime::prepare(config, {}, runtime::AutoDevices::SameBits);
   make_comparable(setup, options);
   const std::vector<int> cores = device::available_cores();
   for (std::size_t worker = 0; worker < setup.devices.size(); ++worker)
@@ -81,7 +81,8 @@ runtime::Setup prepare_together(const Config& config, const VerifyOptions& optio
     make_comparable(setup, options);
     return setup;
   }
-  std::vector<device::Device> devices = runtime::devices_of_processes(config, hosts);
+  std::vector<device::Device> devices =
+      runtime::devices_of_processes(config, hosts, runtime::AutoDevices::SameBits);
   for (device::Device& device : devices) device.cores.cores.resize(1);
   runtime::Setup setup = runtime::prepare(config, std::move(devices));
   make_comparable(setup, options);

@@ -7,12 +7,13 @@ import ctypes
 import importlib.util
 import itertools
 import os
+import re
 import signal
 import unittest
 
 from processes import GRACE, TORCHRUN, ProcessesTest, has_checkpoint
 from resume_test import exact_lines
-from support import TINY, Run, program, twobw, words
+from support import TINY, VISIBLE_GPUS, Run, program, twobw, words
 
 SHARES = {"NCCL_MULTI_RANK_GPU_ENABLE": "1"}
 PREDICTED = {"pipeline.schedule": "2bw"}
@@ -75,6 +76,13 @@ def layout(stages, replicas=1):
 
 class GpuProcessesTest(ProcessesTest):
     alone = True  # all share the GPUs
+
+    def setUp(self):
+        super().setUp()
+        hidden = os.environ.pop("CUDA_VISIBLE_DEVICES")
+        self.addCleanup(os.environ.__setitem__, "CUDA_VISIBLE_DEVICES", hidden)
+        if VISIBLE_GPUS is not None:
+            os.environ["CUDA_VISIBLE_DEVICES"] = VISIBLE_GPUS
 
     def need(self, ranks):
         reason = missing(ranks)
@@ -243,11 +251,12 @@ class TopologyOnGpusTest(GpuProcessesTest):
         self.assertRegex(text, r'(?m)^    devices: "?4 x .')
         self.assertRegex(text, r"(?m)^    link: \{bandwidth: ")
 
-    def test_cores_in_single_precision(self):
-        """As a run would compute there, whatever GPUs there are."""
+    def test_single_precision(self):
+        """As a run would compute there: on cores, unless each process has a GPU to itself."""
         self.need(1)
         output = self.run_ranks(2, "topology", settings={"train.precision": "fp32"}).output()
-        self.assertRegex(output, r"(?m)^    devices: \"?\d+ x CPU core")
+        cores = re.search(r"(?m)^    devices: \"?\d+ x CPU core", output)
+        self.assertEqual(cores is None, gpu_count() >= 2, output)
 
 
 class RefusalsOnGpusTest(GpuProcessesTest):

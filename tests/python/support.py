@@ -32,7 +32,11 @@ TINY = {
 }
 
 
-# Of two workers: in 16 bits GPUs would be taken, where there are any.
+# GPUs are hidden from the programs, except in gpu_processes_test.
+VISIBLE_GPUS = os.environ.get("CUDA_VISIBLE_DEVICES")
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+# `devices` of two workers.
 CORES = sorted(os.sched_getaffinity(0))
 TWO_CORES = f"[cpu:{CORES[0]}, cpu:{CORES[-1]}]"
 

@@ -97,16 +97,78 @@ TEST(ProcessGpus, WhatCannotComputeThereIsRefused) {
   EXPECT_NE(device_refusal(config_with(1, 34), {two, two}).find("at most 32 are allowed"), std::string::npos);
 }
 
-TEST(ProcessGpus, AreTakenUnaskedIn16BitsWhereAllHaveSome) {
+DeviceChoice choice(const std::string& precision, int stages, int replicas,
+                    const std::vector<HostDevices>& hosts, const std::string& plan = "none") {
+  Config config = config_with(stages, replicas);
+  config.train.precision = precision;
+  config.plan = plan;
+  return choose_devices(config, hosts);
+}
+
+TEST(AutoDevices, GpusAreTakenIn16BitsIfAllProcessesHaveSome) {
   const HostDevices with = host_with("a", {"A"}), without = host_with("b", {});
-  EXPECT_TRUE(on_gpus(config_with(2, 1), {with, with}));
-  EXPECT_FALSE(on_gpus(config_with(2, 1), {without, without}));
-  Config config = config_with(2, 1);
-  config.train.precision = "fp32";
-  EXPECT_FALSE(on_gpus(config, {with, with}));
+  EXPECT_TRUE(choice("bf16", 2, 1, {with, with}).gpus);
+  EXPECT_FALSE(choice("bf16", 2, 1, {without, without}).gpus);
+  EXPECT_EQ(choice("bf16", 2, 1, {with}).reason, "on 1 GPU in slices, for 2 workers");
   EXPECT_NE(device_refusal(config_with(2, 1), {with, without})
                 .find("process 1 on node-b has no GPU and others have"),
             std::string::npos);
+}
+
+TEST(AutoDevices, GpusAreTakenInFp32IfEachWorkerHasOne) {
+  const HostDevices one = host_with("a", {"A"}), two = host_with("a", {"A", "B"}),
+                    five = host_with("a", {"A", "B", "C", "D", "E"}), apart = host_with("b", {"F"});
+  const auto taken = [](const DeviceChoice& choice) { return choice.gpus; };
+  EXPECT_TRUE(taken(choice("fp32", 1, 1, {one})));
+  EXPECT_TRUE(taken(choice("fp32", 2, 1, {two})));
+  EXPECT_TRUE(taken(choice("fp32", 2, 2, {five})));
+  EXPECT_TRUE(taken(choice("fp32", 2, 1, {two, two})));
+  EXPECT_TRUE(taken(choice("fp32", 2, 1, {one, apart})));
+  EXPECT_FALSE(taken(choice("fp32", 2, 1, {one})));
+  EXPECT_FALSE(taken(choice("fp32", 2, 2, {two, two})));
+  EXPECT_FALSE(taken(choice("fp32", 2, 2, {five, apart})));
+  EXPECT_FALSE(taken(choice("fp32", 2, 1, {one, one})));  // also if NCCL could share it
+  EXPECT_FALSE(taken(choice("fp32", 2, 1, {one, host_with("b", {})})));
+  EXPECT_FALSE(taken(choice("fp32", 2, 1, {host_with("a", {})})));
+}
+
+TEST(AutoDevices, APlanInFp32NeedsOneGpuAProcess) {
+  const HostDevices one = host_with("a", {"A"}), apart = host_with("b", {"F"});
+  EXPECT_TRUE(choice("fp32", 4, 40, {one}, "auto").gpus);
+  EXPECT_EQ(choice("fp32", 4, 1, {one, apart}, "auto").reason, "planning for 2 GPUs");
+  EXPECT_FALSE(choice("fp32", 4, 1, {one, one}, "auto").gpus);
+}
+
+TEST(AutoDevices, AReasonNamesUnusedGpusAndTheWayToUseThem) {
+  const HostDevices one = host_with("a", {"A"}), five = host_with("a", {"A", "B", "C", "D", "E"});
+  HostDevices without = host_with("b", {"F"});
+  without.nccl = 0;
+  EXPECT_EQ(choice("fp32", 2, 1, {five}).reason,
+            "on 2 GPUs, one for each worker, 3 unused: more stages, more replicas or plan=auto can use them");
+  EXPECT_EQ(choice("fp32", 5, 1, {five}).reason, "on 5 GPUs, one for each worker");
+  EXPECT_EQ(choice("fp32", 2, 1, {one}).reason,
+            "on CPU cores, GPUs unused: fp32 needs one for each of 2 workers, found 1; set "
+            "train.precision=bf16, or name slices in devices (cuda:0/2)");
+  EXPECT_EQ(choice("fp32", 2, 1, {one, host_with("b", {})}).reason,
+            "on CPU cores, GPUs unused: fp32 needs one for each worker, and process 1 on node-b has 0 for 1; "
+            "start at most as many workers as there are GPUs");
+  EXPECT_EQ(choice("fp32", 2, 1, {one, without}).reason,
+            "on CPU cores, GPUs unused: this program was built without NCCL; without a launcher one process "
+            "uses all GPUs of a host");
+  EXPECT_NE(choice("fp32", 1, 33, {host_with("a", Names(33, "A"))}).reason.find("at most 32 are allowed"),
+            std::string::npos);
+  EXPECT_EQ(choose_devices(config_with(2, 1, {"cuda:0/2"}), {five}).reason, "");
+}
+
+TEST(AutoDevices, TheSameBitsInFp32AreThoseOfCpuCores) {
+  Config config = config_with(1, 1);
+  const std::vector<HostDevices> hosts = {host_with("a", {"A"})};
+  EXPECT_TRUE(choose_devices(config, hosts, AutoDevices::SameBits).gpus);
+  config.train.precision = "fp32";
+  EXPECT_FALSE(choose_devices(config, hosts, AutoDevices::SameBits).gpus);
+  EXPECT_FALSE(devices_of_processes(config, hosts, AutoDevices::SameBits).front().gpu);
+  config.devices = {"cuda:0"};
+  EXPECT_TRUE(choose_devices(config, hosts, AutoDevices::SameBits).gpus);
 }
 
 TEST(ProcessGpus, PlansAreForAsManyOfEach) {

@@ -17,7 +17,7 @@ namespace {
 // None: a run would compute on cores.
 std::vector<GpuSlice> gpus_of(const Config& config, const std::vector<runtime::HostDevices>& hosts) {
   std::vector<GpuSlice> gpus;
-  if (hosts.empty() || !runtime::on_gpus(config, hosts)) return gpus;
+  if (hosts.empty() || !runtime::choose_devices(config, hosts).gpus) return gpus;
   for (const std::string& name : runtime::devices_to_plan_for(config, hosts))
     gpus.push_back(parse_gpu(name).front());
   return gpus;
