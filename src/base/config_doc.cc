@@ -1,8 +1,12 @@
 #include "base/config_doc.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+#include <vector>
 
 #include "base/config_schema.h"
+#include "base/verify_defaults.h"
 
 namespace twobw {
 namespace {
@@ -17,6 +21,9 @@ The file may be left out, as may any key: each has a default. Settings count in 
 command line from left to right. A key that does not exist, a value of the wrong type and a value out of
 range are refused with one sentence that says where it stands, and exit code 2.
 
+`twobw verify` without a file has other defaults: {}, and `model.dropout={}` if the family has dropout. In fp32 it
+computes on CPU cores unless `devices` names others, as do `eval` and `generate`.
+
 This page is made from the table in `src/base/config_table.cc`; a test keeps the two alike.
 )";
 
@@ -28,7 +35,9 @@ std::string row(const Key& key) {
 }  // namespace
 
 std::string render_config_doc() {
-  std::string out = kIntro;
+  std::vector<std::string> small;
+  for (const char* setting : kVerifyDefaults) small.push_back(fmt::format("`{}`", setting));
+  std::string out = fmt::format(kIntro, fmt::join(small, ", "), kVerifyDropout);
   for (const Section& section : sections()) {
     const std::string title =
         section.name.empty() ? "Outside the sections" : fmt::format("`{}`", section.name);

@@ -157,8 +157,8 @@ std::vector<Key> model_keys() {
       real(KEY(model.dropout), below_one(), "Chance that dropout zeroes an element in training."),
       enumerated(
           KEY(model.head), all_heads(),
-          "What the model tells: the next token, masked tokens, the class of a sequence, or a number for "
-          "it; auto: what model.from tells, else causal_lm, of bert masked_lm."),
+          "Output head: predicts the next token, masked tokens, the class of a sequence, or a number for it; "
+          "auto: the head of model.from, else causal_lm, for bert masked_lm."),
       whole(KEY(model.labels), 2, "Classes that a sequence is told apart by; classification only.")
           .with(labels_are_for_classification),
       whole(
@@ -224,8 +224,8 @@ std::vector<Key> data_keys() {
           "tsv and jsonl files are encoded: a folder, a file, or bytes. Not set, it is the one in the folder "
           "of model.from, where there is one."),
       real(KEY(data.mask_probability), part_of_one(),
-           "Chance that a token is to be predicted; of these 80% are seen as the mask, 10% as another token, "
-           "10% as they are; masked_lm only."),
+           "Probability that a token is predicted; 80% of these are replaced by the mask, 10% by another "
+           "token, 10% are kept; masked_lm only."),
       boolean(KEY(data.whole_words),
               "Whether the tokens of a word are masked together; for WordPiece tokenizers, masked_lm only."),
       words(
@@ -377,8 +377,9 @@ std::vector<Key> outer_keys() {
       list(
           KEY(devices), {{"auto", {}}}, "auto or a list of devices, one per stage of every replica",
           "Device of each stage, replica after replica: cores (cpu:0, cpu:0-3, \"cpu:0,2\"), a GPU (cuda:0), "
-          "cuda:0/4 for four slices of one, cuda:0/4.2 for the third of them; auto deals out the cores, or "
-          "with train.precision bf16 or fp16 the GPUs, if there are any. With plan: auto, those to plan for.")
+          "cuda:0/4 for four slices of one, cuda:0/4.2 for the third of them; auto: GPUs if there are any in "
+          "bf16 and fp16, or one for each worker in fp32; else CPU cores. With plan: auto, those to plan "
+          "for.")
           .with(devices_fit_workers),
       words(KEY(run_dir), "Folder that the run writes to."),
       choice(

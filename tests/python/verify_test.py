@@ -74,6 +74,18 @@ class VerifyTest(TestCase):
         for head in ("classification", "regression"):
             self.equal({**self.BERT, "pipeline.schedule": "2bw", "model.head": head})
 
+    def test_the_defaults_suit_every_family_and_head(self):
+        for family, language in (("gpt", "causal_lm"), ("llama", "causal_lm"), ("bert", "masked_lm")):
+            for head in (language, "classification", "regression"):
+                with self.subTest(family=family, head=head):
+                    self.equal({"pipeline.schedule": "2bw", "model.family": family, "model.head": head,
+                                "train.updates": 2})
+
+    def test_the_help_lists_defaults_that_differ(self):
+        output = twobw("verify", "--help").stdout
+        self.assertIn("\n  model.layers=2\n", output)
+        self.assertIn("model.dropout=0.1 if the family has dropout", output)
+
     def test_replicas(self):
         for settings in ({"pipeline.schedule": "flush"}, {"pipeline.schedule": "2bw"}, PAPER):
             with self.subTest(**settings):

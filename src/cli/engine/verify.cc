@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <string_view>
+#include <iterator>
 
+#include "architecture/families.h"
 #include "base/config.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "base/verify_defaults.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "device/cpu.h"
@@ -22,23 +24,28 @@
 namespace twobw::cli {
 namespace {
 
-// Without a file: a model small enough for seconds, with everything on that could go wrong.
-const std::vector<std::string> kSmall = {
-    "model.layers=2",           "model.width=32",     "model.heads=4",         "model.vocab=256",
-    "model.context=16",         "model.dropout=0.1",  "pipeline.microbatch=2", "pipeline.microbatches=4",
-    "pipeline.sync_updates=2",  "optimizer.warmup=2", "train.updates=8",       "train.eval_every=4",
-    "train.eval_microbatches=2"};
+bool takes(const ModelConfig& model) {
+  try {
+    architecture::model_of(model);
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
 
 // Without a file, what is small stands before what is given. The model is left out where model.from has one.
-RunArguments with_small(RunArguments arguments) {
-  if (!arguments.file.empty()) return arguments;
-  const auto starts = [](std::string_view start) {
-    return [start](const std::string& setting) { return setting.starts_with(start); };
-  };
-  std::vector<std::string> small = kSmall;
-  if (std::ranges::any_of(arguments.overrides, starts("model.from="))) std::erase_if(small, starts("model."));
+Config load_small(RunArguments arguments) {
+  if (!arguments.file.empty()) return load(arguments);
+  const auto sets = [given = arguments.overrides](const char* key) { return is_set(key, "", given); };
+  const bool is_imported = sets("model.from");
+  std::vector<std::string> small(std::begin(kVerifyDefaults), std::end(kVerifyDefaults));
+  if (is_imported) std::erase_if(small, [](const std::string& text) { return text.starts_with("model."); });
   arguments.overrides.insert(arguments.overrides.begin(), small.begin(), small.end());
-  return arguments;
+  const Config config = load(arguments);
+  if (is_imported || sets("model.dropout")) return config;
+  Config dropping = config;
+  dropping.model.dropout = kVerifyDropout;
+  return takes(dropping.model) ? dropping : config;
 }
 
 // Returns when all processes have the result.
@@ -53,7 +60,7 @@ train::Verification verify_together(const Config& config, const train::VerifyOpt
 
 int run(const RunArguments& arguments, train::VerifyOptions options) {
   const launch::World world = launch::read_world(launch::process_environment());
-  const Config config = rendezvous::read_or_tell(world, [&] { return load(with_small(arguments)); });
+  const Config config = rendezvous::read_or_tell(world, [&] { return load_small(arguments); });
   device::initialize();
   options.processes = rendezvous::join(world, config.network, train::facts_of("verify", config));
   const auto begin = std::chrono::steady_clock::now();
@@ -107,6 +114,11 @@ schedule::BatchRange parse_fallback(const std::string& text) {
 }  // namespace
 
 void add_verify(CLI::App& command, int& exit_code) {
+  command.footer(
+      fmt::format("Defaults without CONFIG.yaml, where they differ from docs/config.md:\n  {}\n  "
+                  "model.dropout={} if the family has dropout\nIn fp32 `devices: auto` means CPU "
+                  "cores.\n\n{}",
+                  fmt::join(kVerifyDefaults, "\n  "), kVerifyDropout, command.get_footer()));
   auto arguments = add_run_arguments(command);
   auto options = std::make_shared<train::VerifyOptions>();
   command.add_option("--against", options->against,
