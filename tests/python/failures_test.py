@@ -379,10 +379,9 @@ class FullDiskTest(ProcessesTest):
         filler = fill_disk(disk)
         warning = f"warning: '{folder}/metrics.jsonl' cannot be written: No space left on device"
         self.assertTrue(job.wait_for(lambda: warning in job.output()), job.everything())
-        text = (folder / "metrics.jsonl").read_text()
-        self.assertTrue(text.endswith("}\n"), text[-80:])
+        lines = (folder / "metrics.jsonl").read_text().count("\n")
         filler.unlink()
-        self.assertTrue(job.wait_for(lambda: has_updates(folder, text.count("\n") + 1)), job.everything())
+        self.assertTrue(job.wait_for(lambda: has_updates(folder, lines + 1)), job.everything())
         job.signal(0, signal.SIGTERM)
         self.assertEqual(job.wait(30), [0], job.everything())
         run = Run(folder)
