@@ -13,9 +13,9 @@
 #include <limits>
 #include <map>
 #include <mutex>
-#include <thread>
 #include <vector>
 
+#include "base/run_on_threads.h"
 #include "device/cores.h"
 
 namespace twobw::device {
@@ -35,7 +35,7 @@ double measure_copy(const std::vector<int>& cores, double memory) {
       kLargest, static_cast<std::size_t>(memory / 16 / static_cast<double>(cores.size())));
   std::barrier start(std::ssize(cores));
   std::vector<double> seconds(cores.size());
-  const auto copy = [&](std::size_t index) {
+  const auto copy = [&](int index) {
     pin_thread("copy", {{cores[index]}});
     std::vector<char> from(bytes, 1), to(bytes, 2);
     seconds[index] = std::numeric_limits<double>::infinity();
@@ -48,9 +48,7 @@ double measure_copy(const std::vector<int>& cores, double memory) {
       std::swap(from, to);
     }
   };
-  std::vector<std::jthread> threads;
-  for (std::size_t i = 0; i < cores.size(); ++i) threads.emplace_back(copy, i);
-  threads.clear();
+  run_on_threads(static_cast<int>(cores.size()), copy);
   std::ranges::sort(seconds);
   return static_cast<double>(bytes) / seconds[seconds.size() / 2];
 }
@@ -61,8 +59,8 @@ double measure_handover(const std::vector<int>& cores) {
   std::mutex mutex;
   std::condition_variable changed;
   int turn = 0;
-  const auto play = [&](int side, int core) {
-    pin_thread("handover", {{core}});
+  const auto play = [&](int side) {
+    pin_thread("handover", {{side == 0 ? cores.front() : cores.back()}});
     for (int i = side; i < kTurns; i += 2) {
       std::unique_lock lock(mutex);
       changed.wait(lock, [&] { return turn == i; });
@@ -71,10 +69,7 @@ double measure_handover(const std::vector<int>& cores) {
     }
   };
   const auto begin = Clock::now();
-  {
-    std::jthread even(play, 0, cores.front());
-    std::jthread odd(play, 1, cores.back());
-  }
+  run_on_threads(2, play);
   return seconds_since(begin) / kTurns;
 }
 

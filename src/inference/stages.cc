@@ -5,11 +5,10 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <new>
-#include <string_view>
-#include <thread>
 
 #include "base/error.h"
+#include "base/run_on_threads.h"
+#include "base/system_failure.h"
 #include "device/device.h"
 #include "inference/even_split.h"
 #include "runtime/setup.h"
@@ -44,9 +43,7 @@ class StageThreads {
   }
 
   void run(const std::function<void(Stage&)>& work) {
-    std::vector<std::thread> threads;
-    for (Stage& stage : stages_) threads.emplace_back([&] { run_stage(stage, work); });
-    for (std::thread& thread : threads) thread.join();
+    run_on_threads(static_cast<int>(stages_.size()), [&](int i) { run_stage(stages_[i], work); });
     if (failure_) std::rethrow_exception(failure_);
   }
 
@@ -94,12 +91,8 @@ class StageThreads {
       return std::current_exception();
     } catch (const RunError&) {
       return std::current_exception();
-    } catch (const std::bad_alloc&) {
-      return std::make_exception_ptr(RunError(fmt::format("stage {}: out of memory", stage)));
     } catch (const std::exception& error) {
-      const std::string_view what = error.what();  // LibTorch appends a stack trace
-      return std::make_exception_ptr(
-          RunError(fmt::format("stage {}: {}", stage, what.substr(0, what.find('\n')))));
+      return std::make_exception_ptr(RunError(fmt::format("stage {}: {}", stage, describe_failure(error))));
     }
   }
 

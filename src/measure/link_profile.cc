@@ -8,6 +8,7 @@
 #include <span>
 #include <thread>
 
+#include "base/run_on_threads.h"
 #include "device/cpu.h"
 #include "measure/samples.h"
 #include "transport/hub.h"
@@ -113,16 +114,15 @@ std::optional<planner::LinkSpec> measure_local_link(const device::Device& device
   const auto elements = std::max<std::int64_t>(8192, static_cast<std::int64_t>(bytes) / 8);
   Pair pair;
   double latency = 0, seconds = 0;
-  {
-    std::jthread one([&] {
+  run_on_threads(2, [&](int end) {
+    if (end == 0) {
       device::bind_thread("link near", {.cores = {cores.cores.front()}});
       latency = pair.play_near(elements);
-    });
-    std::jthread other([&] {
+    } else {
       device::bind_thread("link far", {.cores = {*far}});
       seconds = pair.play_far();
-    });
-  }
+    }
+  });
   return planner::LinkSpec{.latency = latency, .bandwidth = 8.0 * static_cast<double>(elements) / seconds};
 }
 

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <new>
+#include <system_error>
 #include <utility>
 
 #include "device/memory.h"
@@ -10,7 +11,10 @@
 namespace twobw::measure {
 
 Neighbours::Neighbours(const runtime::Setup& setup, const std::vector<device::Device>& devices) {
-  for (const device::Device& device : devices) workers_.emplace_back([&, device] { work(setup, device); });
+  try {
+    for (const device::Device& device : devices) workers_.emplace_back([&, device] { work(setup, device); });
+  } catch (const std::system_error&) {  // no more threads: less neighbours, then
+  }
 }
 
 Neighbours::~Neighbours() {

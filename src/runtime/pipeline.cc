@@ -1,8 +1,8 @@
 #include "runtime/pipeline.h"
 
-#include <thread>
-
 #include "base/error.h"
+#include "base/run_on_threads.h"
+#include "base/system_failure.h"
 #include "transport/abort_on_failure.h"
 
 namespace twobw::runtime {
@@ -48,13 +48,11 @@ void Pipeline::fail(const std::string& who, const std::exception_ptr& failure) {
   } catch (const transport::WaitTimeout& timeout) {
     message = timeout.what();
     stuck = true;
-  } catch (const std::bad_alloc&) {
-    message = "out of memory";
   } catch (const InputError& error) {
     message = error.what();
     wrong_input = true;
   } catch (const std::exception& error) {
-    message = error.what();
+    message = describe_failure(error);
   }
   if (!who.empty()) message = fmt::format("{}: {}", who, message);
   std::string at = report();
@@ -131,11 +129,11 @@ void Pipeline::close_links() {
 
 void Pipeline::run() {
   start_ = std::chrono::steady_clock::now();
-  std::vector<std::thread> threads;
+  std::vector<int> here;
   for (int worker = 0; worker < setup_.spec.shape.workers(); ++worker) {
-    if (workers_[worker]) threads.emplace_back([this, worker] { run_worker(worker); });
+    if (workers_[worker]) here.push_back(worker);
   }
-  for (std::thread& thread : threads) thread.join();
+  run_on_threads(static_cast<int>(here.size()), [&](int i) { run_worker(here[i]); });
   if (exchange_) finish_exchange();
   std::lock_guard lock(failure_mutex_);
   ended_ = failures_.empty();
