@@ -114,7 +114,8 @@ struct Settings {
 Settings read_settings(const std::string& path, const std::vector<std::string>& overrides) {
   Settings settings;
   auto& [config, origins] = settings;
-  if (!path.empty()) read_document(read_text("configuration file", path), path, config, origins);
+  if (!path.empty())
+    read_document(read_text("configuration file", path, kLargestConfig), path, config, origins);
   for (const std::string& text : overrides) read_override(text, config, origins);
   return settings;
 }

@@ -2,6 +2,7 @@
 
 #include <yaml-cpp/eventhandler.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -51,17 +52,20 @@ YAML::Node parse_yaml(const std::string& text, const std::string& name, bool wit
   }
 }
 
-std::string read_text(std::string_view what, const std::string& path) {
-  auto refuse_file = [&](const char* why) { fail_input("{} '{}' cannot be read: {}", what, path, why); };
+std::string read_text(std::string_view what, const std::string& path, std::uintmax_t most) {
+  auto refuse_file = [&](std::string_view why) { fail_input("{} '{}' cannot be read: {}", what, path, why); };
   std::error_code unknown;  // opening says why
   if (std::filesystem::is_directory(path, unknown)) refuse_file("it is a folder");
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
   if (!file) refuse_file(std::strerror(errno));
-  if (file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
+  std::string text;
+  for (std::array<char, 1 << 16> block; file.read(block.data(), block.size()), file.gcount() > 0;) {
+    text.append(block.data(), static_cast<std::size_t>(file.gcount()));
+    if (text.size() > most) refuse_file(fmt::format("it has more than {} bytes", most));
+  }
   if (file.bad()) refuse_file(std::strerror(errno));
-  return text.str();
+  return text;
 }
 
 std::string read_model_text(std::string_view what, const std::string& path, std::uintmax_t most) {
@@ -74,7 +78,7 @@ std::string read_model_text(std::string_view what, const std::string& path, std:
     if (!error && size > most)
       fail_input("{} '{}' has {} bytes; it must have at most {}", what, path, size, most);
   }
-  return read_text(what, path);
+  return read_text(what, path, most);
 }
 
 void write_text(const std::string& path, const std::string& text) {

@@ -4,18 +4,21 @@
 #include <yaml-cpp/yaml.h>
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 
 namespace twobw {
 
-// The file's text. `what` begins the sentence of the InputError: "configuration file", "profile".
-std::string read_text(std::string_view what, const std::string& path);
-
-// The same of a file of a model's folder, which may come from elsewhere: a regular file of at most `most`
-// bytes.
 constexpr std::uintmax_t kLargestConfig = 16 << 20;  // config.json and the like
 constexpr std::uintmax_t kLargestTable = 512 << 20;  // tokenizers
+constexpr std::uintmax_t kAnySize = std::numeric_limits<std::uintmax_t>::max();
+
+// The text of a file or a pipe, of at most `most` bytes. `what` begins the sentence of the InputError:
+// "configuration file", "profile".
+std::string read_text(std::string_view what, const std::string& path, std::uintmax_t most = kLargestTable);
+
+// The same of a file of a model's folder, which may come from elsewhere: a regular file.
 std::string read_model_text(std::string_view what, const std::string& path, std::uintmax_t most);
 
 // Replaces the file. Throws InputError.

@@ -9,15 +9,21 @@
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
+#include <sstream>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "base/error.h"
+#include "base/output.h"
+#include "base/system_failure.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/delegate.h"
+#include "cli/environment.h"
 #include "launch/orphan.h"
 #include "launch/world.h"
 
@@ -47,7 +53,7 @@ std::string prefix_of(const launch::World& world) {
 }
 
 int complain(int code, const std::string& prefix, std::string_view sentence) {
-  std::fflush(stdout);
+  flush_output();
   // Where nobody reads it any more, fmt::print would throw.
   std::fputs(fmt::format("twobw: {}{}\n", prefix, sentence).c_str(), stderr);
   return code;
@@ -140,16 +146,20 @@ int run_command(int argc, char** argv, const launch::World& world, const std::st
     app.parse(argc, argv);
     return exit_code;
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    if (error.get_exit_code() == 0) {  // --help, --version
+      std::ostringstream text;
+      app.exit(error, text);
+      fmt::print("{}", text.str());
+      return kDone;
+    }
     return complain(kBadInput, prefix, parse_complaint(app, error));
   }
 }
 
-}  // namespace
-
-int run_program(int argc, char** argv) {
-  std::string prefix;
+// Turns failures into one sentence.
+int run_reporting(int argc, char** argv, std::string& prefix) {
   try {
+    check_stack_limit();
     const launch::World world = launch::read_world(launch::process_environment());
     prefix = prefix_of(world);
     return run_command(argc, argv, world, prefix);
@@ -158,10 +168,27 @@ int run_program(int argc, char** argv) {
   } catch (const RunError& error) {
     return complain(kFailed, prefix, error.what());
   } catch (const std::exception& error) {
-    // LibTorch appends a stack trace from the second line on.
-    const std::string_view what = error.what();
-    return complain(kFailed, prefix, fmt::format("internal error: {}", what.substr(0, what.find('\n'))));
+    const auto* system = dynamic_cast<const std::system_error*>(&error);
+    if (system != nullptr && std::ferror(stdout) != 0) {  // by fmt::print
+      note_output_failure(system->code().value());
+      return kFailed;
+    }
+    if (const auto failure = system_failure(error))
+      return complain(failure->wrong_input ? kBadInput : kFailed, prefix, failure->sentence);
+    return complain(kFailed, prefix, "internal error: " + describe_failure(error));
   }
+}
+
+}  // namespace
+
+int run_program(int argc, char** argv) {
+  open_standard_descriptors();
+  std::string prefix;
+  const int exit_code = run_reporting(argc, argv, prefix);
+  const int failure = output_failure();
+  if (failure == 0) return exit_code;
+  return complain(exit_code == kDone ? kFailed : exit_code, prefix,
+                  fmt::format("standard output cannot be written: {}", std::strerror(failure)));
 }
 
 }  // namespace twobw::cli

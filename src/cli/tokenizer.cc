@@ -32,12 +32,12 @@ using tokenizer::Tokenizer;
 
 // The file's text, or what comes in where none is named.
 std::string read_input(const std::string& path) {
-  if (!path.empty()) return read_text("text", path);
+  if (!path.empty()) return read_text("text", path, kAnySize);
   return {std::istreambuf_iterator<char>(std::cin), {}};
 }
 
 void write_output(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  fmt::print("{}", text);
 }
 
 // train
@@ -72,7 +72,7 @@ void train_tokenizer(const TrainOptions& options) {
   tokenizer::WordCounts words(options.special);
   double bytes = 0;
   for (const std::string& file : options.files) {
-    const std::string text = read_text("text", file);
+    const std::string text = read_text("text", file, kAnySize);
     words.add(text);
     bytes += static_cast<double>(text.size());
   }

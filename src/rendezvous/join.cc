@@ -53,7 +53,7 @@ std::unique_ptr<control::Control> meet(const launch::World& world, const Network
 
 // Gloo writes to connections that the other side may have closed, after a death or a silence. The write then
 // fails, which is reported; the signal would end this process without a word. Output that nobody reads any
-// more is dropped (telemetry/progress.h).
+// more is dropped (base/output.h).
 void ignore_broken_connections() {
   std::signal(SIGPIPE, SIG_IGN);
 }

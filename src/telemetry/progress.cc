@@ -2,23 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstdio>
-
+#include "base/output.h"
 #include "base/text.h"
 
 namespace twobw::telemetry {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// At once. Where nobody reads it any more, because the pipe or the terminal is gone, all further output is
-// dropped: the run is worth more, and its log has the same lines.
-void print(const std::string& text) {
-  if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return;
-  if (errno != EPIPE && errno != EIO) return;
-  [[maybe_unused]] const auto* const dropped = std::freopen("/dev/null", "w", stdout);
-}
 
 std::string bar(double fraction) {
   constexpr int kWidth = 24;
@@ -37,7 +27,7 @@ Progress::~Progress() {
 
 void Progress::clear() {
   if (!drawn_) return;
-  print("\r\033[K");
+  print_at_once("\r\033[K");
   drawn_ = false;
 }
 
@@ -59,17 +49,17 @@ void Progress::show(std::int64_t done, std::int64_t all, const std::string& unit
   const double elapsed = std::chrono::duration<double>(now - began_).count();
   const double left = elapsed * (1.0 - fraction) / std::max(fraction, 1e-9);
   if (terminal_) {
-    print(fmt::format("\r\033[K{}/{} [{}] {}  {} left", done, all, bar(fraction), figures,
-                      format_duration(left)));
+    print_at_once(fmt::format("\r\033[K{}/{} [{}] {}  {} left", done, all, bar(fraction), figures,
+                              format_duration(left)));
     drawn_ = true;
   } else {
-    print(fmt::format("{} {}/{}  {}\n", unit, done, all, figures));
+    print_at_once(fmt::format("{} {}/{}  {}\n", unit, done, all, figures));
   }
 }
 
 void Progress::say(const std::string& line) {
   clear();
-  print(line + "\n");
+  print_at_once(line + "\n");
 }
 
 }  // namespace twobw::telemetry

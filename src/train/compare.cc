@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/output.h"
 #include "base/text.h"
 #include "base/text_file.h"
 #include "runtime/setup.h"
@@ -19,8 +19,7 @@ namespace twobw::train {
 namespace {
 
 void announce(const std::string& line) {
-  fmt::print("{}\n", line);
-  std::fflush(stdout);
+  print_at_once(line + "\n");
 }
 
 // Both schedules, before anything is made or run.
@@ -109,6 +108,7 @@ class InTurn {
 
 Config to_compare(Config config, std::optional<std::int64_t> updates) {
   if (updates) config.train.updates = *updates;
+  validate(config);
   const PipelineConfig& pipeline = config.pipeline;
   if (config.plan == "auto")
     fail_input("plan is auto; to compare, it must be none, so that both schedules run the same pipeline");

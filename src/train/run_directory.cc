@@ -24,7 +24,13 @@ constexpr double kRunEndsWithin = 10;
 
 FolderLock lock_run_directory(const std::string& directory) {
   std::error_code unknown;
-  if (!fs::is_directory(directory, unknown)) return {};
+  if (!fs::is_directory(directory, unknown)) {
+    const bool missing =
+        unknown == std::errc::no_such_file_or_directory || unknown == std::errc::not_a_directory;
+    if (unknown && !missing)
+      fail_input("run_dir is '{}', which cannot be used: {}", directory, unknown.message());
+    return {};
+  }
   std::optional<FolderLock> lock = FolderLock::take(directory, kRunEndsWithin);
   if (!lock)
     fail_input(

@@ -49,5 +49,10 @@ TEST_F(ModelText, IsThatOfARegularFile) {
   EXPECT_EQ(refusal(path_.string()), "vocabulary '" + path_.string() + "' cannot be read: it is a folder");
 }
 
+TEST_F(ModelText, OfADeviceWithoutEndIsRefused) {
+  EXPECT_THROW(read_text("vocabulary", "/dev/zero", 5), InputError);
+  EXPECT_EQ(read_text("vocabulary", "/dev/null", 5), "");
+}
+
 }  // namespace
 }  // namespace twobw

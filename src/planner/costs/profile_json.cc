@@ -161,7 +161,7 @@ std::string to_json(const Profile& profile) {
 }
 
 Profile load_profile(const std::string& path) {
-  return parse_profile(read_text("profile", path), path);
+  return parse_profile(read_text("profile", path, kLargestConfig), path);
 }
 
 Profile parse_profile(const std::string& text, const std::string& path) {

@@ -201,7 +201,7 @@ Cluster parse_cluster(const std::string& text, const std::string& name) {
 }
 
 Cluster load_cluster(const std::string& path) {
-  return parse_cluster(read_text("cluster file", path), path);
+  return parse_cluster(read_text("cluster file", path, kLargestConfig), path);
 }
 
 std::string to_yaml(const Cluster& cluster) {
