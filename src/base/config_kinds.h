@@ -63,19 +63,11 @@ Key scalar(std::string path, Access access, std::string allowed, Holds holds, st
 }
 
 template <typename Access>
-Key whole(std::string path, Access access, FieldOf<Access> low, std::string meaning) {
-  using T = FieldOf<Access>;
-  auto holds = [=](T value) { return value >= low; };
-  Key key = scalar(std::move(path), access, fmt::format("a whole number of at least {}", low), holds,
-                   std::move(meaning));
-  key.read = [read = key.read](const YAML::Node& node, Config& config) -> Complaint {
-    const Complaint complaint = read(node, config);
-    const bool digits = node.IsScalar() && !node.Scalar().empty() &&
-                        node.Scalar().find_first_not_of("0123456789") == std::string::npos;
-    if (complaint.empty() || !digits) return complaint;
-    return fmt::format("be at most {}", std::numeric_limits<T>::max());
-  };
-  return key;
+Key whole(std::string path, Access access, FieldOf<Access> low, FieldOf<Access> most, std::string meaning) {
+  auto holds = [=](auto value) { return value >= low && value <= most; };
+  return scalar(std::move(path), access,
+                fmt::format("a whole number of at least {} and at most {}", low, most), holds,
+                std::move(meaning));
 }
 
 template <typename Access>

@@ -34,8 +34,6 @@ struct Key {
 // What pipeline.recompute: all reads as, until the number of stages is known.
 inline constexpr int kEveryStage = std::numeric_limits<int>::min();
 
-inline constexpr int kMostStages = 1 << 16;
-
 struct Section {
   std::string name;  // empty: the keys outside any section
   std::string meaning;

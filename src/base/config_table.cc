@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/config_kinds.h"
+#include "base/config_limits.h"
 #include "base/config_schema.h"
 #include "base/gpu_name.h"
 #include "base/loss_scaling.h"
@@ -69,15 +70,11 @@ Complaint original_context_is_known(const Config& config) {
   return fmt::format("be at least 1 where model.rope_scaling is {}", model.rope_scaling);
 }
 
-// So that a list of stages fits memory, and numbers of workers an int.
-Complaint stages_are_not_too_many(const Config& config) {
-  return config.pipeline.stages <= kMostStages ? Complaint{} : fmt::format("be at most {}", kMostStages);
-}
-
 Complaint split_fits_stages(const Config& config) {
   const auto& split = config.pipeline.split;
   if (split.empty()) return {};
   if (std::ranges::min(split) < 1) return "give every stage at least 1 layer, not a stage with no layer";
+  if (Complaint complaint = split_is_countable(config); !complaint.empty()) return complaint;
   if (static_cast<int>(split.size()) == config.pipeline.stages) return {};
   return fmt::format("have one entry per stage, and pipeline.stages is {}", config.pipeline.stages);
 }
@@ -146,38 +143,40 @@ Complaint classes_are_the_models(const Config& config) {
 std::vector<Key> model_keys() {
   return {
       words(KEY(model.family), "Architecture of the layers: gpt, llama or bert, see docs/families.md."),
-      whole(KEY(model.layers), 1, "Transformer blocks."),
-      whole(KEY(model.width), 1, "Size of the hidden state."),
-      whole(KEY(model.heads), 1,
+      whole(KEY(model.layers), 1, kMostBlocks, "Transformer blocks."),
+      whole(KEY(model.width), 1, kWidest, "Size of the hidden state."),
+      whole(KEY(model.heads), 1, kMostHeads,
             "Attention heads in a block; they divide the width, unless head_size is set.")
           .with(heads_divide_width),
-      whole(KEY(model.vocab), 1, "Tokens the model knows; bytes need 256."),
-      whole(KEY(model.context), 1, "Tokens in a sequence."),
+      whole(KEY(model.vocab), 1, kMostTokens, "Tokens the model knows; bytes need 256."),
+      whole(KEY(model.context), 1, kLongest, "Tokens in a sequence."),
       boolean(KEY(model.tied), "Whether the output layer shares the weights of the token embedding."),
       real(KEY(model.dropout), below_one(), "Chance that dropout zeroes an element in training."),
       enumerated(
           KEY(model.head), all_heads(),
           "What the model tells: the next token, masked tokens, the class of a sequence, or a number for "
           "it; auto: what model.from tells, else causal_lm, of bert masked_lm."),
-      whole(KEY(model.labels), 2, "Classes that a sequence is told apart by; classification only.")
+      whole(KEY(model.labels), 2, kMostTokens,
+            "Classes that a sequence is told apart by; classification only.")
           .with(labels_are_for_classification),
       whole(
-          KEY(model.positions), 0,
+          KEY(model.positions), 0, kLongest,
           "Positions that are learned, of which a sequence has the first context; 0: as many as context; gpt "
           "and bert.")
           .with(positions_reach),
-      whole(KEY(model.kv_heads), 0,
+      whole(KEY(model.kv_heads), 0, kMostHeads,
             "Heads of keys and values, each for heads / kv_heads of the queries; 0: as many as heads; llama "
             "only.")
           .with(kv_heads_divide_heads),
-      whole(KEY(model.head_size), 0, "Size of an attention head; 0: width / heads; llama only."),
+      whole(KEY(model.head_size), 0, kMostHeads, "Size of an attention head; 0: width / heads; llama only.")
+          .with(heads_fit),
       whole(
-          KEY(model.hidden), 0,
+          KEY(model.hidden), 0, kWidestHidden,
           "Size inside the feed-forward; 0: 4 times the width, of llama 8/3, up to a multiple of 256; llama "
           "and bert."),
       real(KEY(model.norm_eps), above(0),
            "What a norm adds to the mean square or the variance; llama and bert."),
-      whole(KEY(model.token_types), 1, "Kinds of tokens, as the two parts of a pair; bert only."),
+      whole(KEY(model.token_types), 1, 100'000, "Kinds of tokens, as the two parts of a pair; bert only."),
       boolean(KEY(model.next_sentence),
               "Whether masked_lm has a second head, which tells if the second part of a sequence follows the "
               "first, and a loss of its own for it; bert only."),
@@ -202,7 +201,7 @@ std::vector<Key> model_keys() {
            "With rope_scaling llama3, angles that turn more times than this in the original context are not "
            "stretched.")
           .with(high_is_above_low),
-      whole(KEY(model.rope_original_context), 0,
+      whole(KEY(model.rope_original_context), 0, kLongest,
             "Tokens in a sequence before rope_scaling; dynamic and llama3 need it.")
           .with(original_context_is_known),
       words(KEY(model.from),
@@ -240,7 +239,7 @@ std::vector<Key> data_keys() {
            "model; auto: they are numbers, from 0 on; classification only.")
           .with(classes_differ)
           .with(classes_are_the_models),
-      whole(KEY(data.bucket), 0,
+      whole(KEY(data.bucket), 0, 1'000'000,
             "Sequences of like length that follow one another in training, best a multiple of "
             "pipeline.microbatch; 0: lengths do not matter; classification and regression only."),
   };
@@ -250,15 +249,16 @@ std::vector<Key> pipeline_keys() {
   return {
       enumerated(KEY(pipeline.schedule), all_kinds(),
                  "Order of the work, and the weights each microbatch runs on."),
-      whole(KEY(pipeline.stages), 1, "Parts the model is cut into, one device each.")
-          .with(stages_are_not_too_many),
-      whole(KEY(pipeline.replicas), 1,
+      whole(KEY(pipeline.stages), 1, kMostStages, "Parts the model is cut into, one device each."),
+      whole(KEY(pipeline.replicas), 1, kMostReplicas,
             "Copies of the pipeline, one device a stage each, that train on every update together."),
-      whole(KEY(pipeline.microbatch), 1, "Sequences in a microbatch."),
-      whole(KEY(pipeline.microbatches), 1,
+      whole(KEY(pipeline.microbatch), 1, kLargestMicrobatch, "Sequences in a microbatch."),
+      whole(KEY(pipeline.microbatches), 1, kMostMicrobatches,
             "Microbatches in an update, for each replica; 2bw needs at least stages + extra, and one fewer "
-            "without predict."),
-      whole(KEY(pipeline.extra), 0, "Extra microbatches in flight, to hide the time of transfers."),
+            "without predict.")
+          .with(batch_is_countable),
+      whole(KEY(pipeline.extra), 0, kMostExtra,
+            "Extra microbatches in flight, to hide the time of transfers."),
       list(KEY(pipeline.split), {{"auto", {}}}, "auto or a list of the layers of each stage",
            "Layers of each stage, in order; auto balances them by measured time.")
           .with(split_fits_stages),
@@ -278,23 +278,24 @@ std::vector<Key> pipeline_keys() {
               "Under 2bw, whether a batch computes on a prediction of its weights; false is the rule of the "
               "paper, whose weights are one update old."),
       whole(
-          KEY(pipeline.slack), 0,
+          KEY(pipeline.slack), 0, kMostMicrobatches,
           "With predict, microbatches that norm, sums over replicas and step have before the rest of a batch "
           "runs on its true weights; all of it runs on predicted ones where microbatches are fewer than "
           "2 (stages - 1 + extra) + slack, or second_gradient is false."),
       boolean(KEY(pipeline.shard_state),
               "Whether each of several replicas keeps the optimizer's state, and the true weights where "
               "others are computed with, of its part of a stage alone; the results are the same."),
-      whole(KEY(pipeline.sync_updates), 0,
+      whole(KEY(pipeline.sync_updates), 0, kMostUpdates,
             "First updates that run under flush, before the schedule takes over."),
       choice(
           KEY(pipeline.guard), {"off", "warn", "fallback"},
           "Under 2bw, what happens when predictions fail or the loss climbs: nothing, a warning, or besides "
           "guard_updates updates under flush."),
-      whole(KEY(pipeline.guard_updates), 1, "Updates under flush when the guard falls back to it."),
+      whole(KEY(pipeline.guard_updates), 1, kMostUpdates,
+            "Updates under flush when the guard falls back to it."),
       real(KEY(pipeline.timeout), some_seconds(), "Seconds that any wait inside the pipeline may last."),
       whole(
-          KEY(pipeline.prefetch), 0,
+          KEY(pipeline.prefetch), 0, 10'000,
           "Microbatches whose data a stage reads ahead on a thread of its own; 0: the stage reads them when "
           "it comes to them."),
       real(KEY(pipeline.memory_limit), at_least(0),
@@ -314,7 +315,7 @@ std::vector<Key> optimizer_keys() {
       real(KEY(optimizer.momentum), below_one(), "Decay of the running sum of gradients; sgd and muon."),
       real(KEY(optimizer.weight_decay), at_least(0), "Decoupled weight decay, times the learning rate."),
       real(KEY(optimizer.clip), at_least(0), "Largest norm of the whole gradient; 0 does not clip."),
-      whole(KEY(optimizer.warmup), 0, "Updates over which the learning rate climbs from 0."),
+      whole(KEY(optimizer.warmup), 0, kMostUpdates, "Updates over which the learning rate climbs from 0."),
       choice(KEY(optimizer.decay), {"cosine", "linear", "constant"},
              "Course of the learning rate after the warmup."),
       real(KEY(optimizer.min_lr), up_to_one(), "Where the decay ends, as a fraction of lr."),
@@ -332,8 +333,10 @@ std::vector<Key> optimizer_keys() {
 
 std::vector<Key> train_keys() {
   return {
-      whole(KEY(train.updates), 1, "Updates of the weights in the run."),
-      whole(KEY(train.seed), 0, "Seed of the initial weights, the batches and dropout."),
+      whole(KEY(train.updates), 1, kMostUpdates, "Updates of the weights in the run.")
+          .with(tokens_are_countable),
+      whole(KEY(train.seed), 0, std::numeric_limits<std::uint64_t>::max(),
+            "Seed of the initial weights, the batches and dropout."),
       choice(KEY(train.precision), {"fp32", "bf16", "fp16"},
              "Number format of the computation, see docs/precision.md; with bf16 and fp16 the weights are "
              "kept in "
@@ -341,22 +344,24 @@ std::vector<Key> train_keys() {
       real(KEY(train.loss_scale), power_of_two(),
            "With precision fp16: what the gradient of the loss is multiplied with at first. A skipped batch "
            "halves it."),
-      whole(KEY(train.loss_scale_window), 1, "Batches without a skip after which the loss scale doubles."),
+      whole(KEY(train.loss_scale_window), 1, 1'000'000'000,
+            "Batches without a skip after which the loss scale doubles."),
       boolean(KEY(train.deterministic),
               "Whether kernels on GPUs give the same bits every time, also where that takes longer; those on "
               "CPUs "
               "always do."),
-      whole(KEY(train.eval_every), 0, "Updates between evaluations; 0 never evaluates."),
-      whole(KEY(train.eval_microbatches), 1, "Validation microbatches in an evaluation."),
+      whole(KEY(train.eval_every), 0, kMostUpdates, "Updates between evaluations; 0 never evaluates."),
+      whole(KEY(train.eval_microbatches), 1, kMostMicrobatches, "Validation microbatches in an evaluation."),
   };
 }
 
 std::vector<Key> checkpoint_keys() {
   return {
-      whole(KEY(checkpoint.every_updates), 0, "Updates between checkpoints; 0 saves none by their number."),
+      whole(KEY(checkpoint.every_updates), 0, kMostUpdates,
+            "Updates between checkpoints; 0 saves none by their number."),
       real(KEY(checkpoint.every_minutes), at_least(0),
            "Minutes between checkpoints; 0 saves none by the time."),
-      whole(KEY(checkpoint.keep), 1,
+      whole(KEY(checkpoint.keep), 1, 1'000'000,
             "Newest checkpoints to keep; the one with the lowest validation loss is kept besides."),
   };
 }

@@ -5,11 +5,21 @@
 //   b sequences in a microbatch   B = b*w*m sequences an update
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 namespace twobw {
+
+// Largest sizes. Products and sums of these fit 64 bits, and B an int.
+inline constexpr int kMostStages = 1 << 16;
+inline constexpr int kMostWorkers = 1024;  // of several replicas
+inline constexpr int kMostMicrobatches = 1'000'000;
+inline constexpr int kLargestMicrobatch = 1'000'000;
+inline constexpr int kMostExtra = 1 << 16;
+inline constexpr int kLargestBatch = 1'000'000'000;
+inline constexpr std::int64_t kMostUpdates = 1'000'000'000'000;
 
 enum class ScheduleKind { Sequential, GPipe, Flush, TwoBW, Stash };
 
@@ -51,7 +61,7 @@ struct PipelineShape {
   bool shards() const { return owners() > 1; }
 
   int workers() const { return replicas * stages; }
-  int batch() const { return microbatch * microbatches * replicas; }  // B
+  int batch() const { return microbatch * microbatches * replicas; }  // B, at most kLargestBatch
 
   friend bool operator==(const PipelineShape&, const PipelineShape&) = default;
 };

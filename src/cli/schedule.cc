@@ -63,6 +63,8 @@ bool print_check(const Spec& spec) {
 void run_schedule(ScheduleOptions options, int& exit_code) {
   options.spec.shape.schedule = schedule::parse_kind(options.kind);
   schedule::validate(options.spec);
+  constexpr std::int64_t kMostForwards = 1'000'000;  // in memory, or as lines
+  check_forwards(options.spec, kMostForwards);
   if (options.list) print_lists(options.spec);
   if (options.check && !print_check(options.spec)) exit_code = 1;
   if (!options.list && !options.check) print_grid(options.spec, options.grid, options.color);

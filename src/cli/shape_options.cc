@@ -2,7 +2,18 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/error.h"
+
 namespace twobw::cli {
+
+void check_forwards(const schedule::Spec& spec, std::int64_t most) {
+  const PipelineShape& shape = spec.shape;
+  const std::int64_t of_update = std::int64_t{shape.workers()} * shape.microbatches;
+  if (spec.updates <= most / of_update) return;
+  fail_input(
+      "{} stages x {} replicas x {} microbatches x {} updates are too many forwards; at most {} are allowed",
+      shape.stages, shape.replicas, shape.microbatches, spec.updates, most);
+}
 
 void add_shape_options(CLI::App& command, PipelineShape& shape) {
   command.add_option("--stages", shape.stages, "d, the stages")->capture_default_str();

@@ -110,10 +110,16 @@ bool wants_events(const SimulateOptions& options) {
   return !options.trace.empty() || (!options.json && terminal_columns() > 0);
 }
 
+void check_size(const Spec& spec) {
+  constexpr std::int64_t kMostForwards = 100'000'000;
+  schedule::validate(spec);
+  check_forwards(spec, kMostForwards);
+}
+
 void run_schedule(SimulateOptions options) {
   Spec& spec = options.spec;
   if (!options.arguments->file.empty()) spec.shape.schedule = schedule::parse_kind(options.arguments->file);
-  schedule::validate(spec);
+  check_size(spec);
   const System system = stated_system(options);
   show(spec, simulator::simulate(spec, system, wants_events(options)), options, nullptr, 0);
 }
@@ -136,6 +142,7 @@ void run_configuration(const SimulateOptions& options) {
   const planner::Plan plan = planner::plan_as_configured(config, problem);
   Spec spec = planner::spec_of_one_replica(plan);
   spec.updates = options.spec.updates;
+  check_size(spec);
   const Result result = simulator::simulate(spec, planner::system_of(problem, plan), wants_events(options));
   const double tokens = 1.0 * plan.shape.batch() * problem.context / result.update_seconds;
   show(spec, result, options, &plan, tokens);

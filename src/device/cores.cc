@@ -54,14 +54,14 @@ CoreSet parse_cores(const std::string& text, const std::vector<int>& available) 
     const int first = parse_core(text, part.substr(0, dash));
     const int last = dash == std::string::npos ? first : parse_core(text, part.substr(dash + 1));
     if (last < first) refuse(text);
-    for (int core = first; core <= last; ++core) set.cores.push_back(core);
+    for (int core = first; core <= last; ++core) {
+      if (std::find(available.begin(), available.end(), core) == available.end()) refuse(text);
+      set.cores.push_back(core);
+    }
     begin = end + 1;
   }
   const std::set<int> distinct(set.cores.begin(), set.cores.end());
   if (distinct.size() != set.cores.size()) refuse(text);
-  for (int core : set.cores) {
-    if (std::find(available.begin(), available.end(), core) == available.end()) refuse(text);
-  }
   if (set.cores.empty()) refuse(text);
   return set;
 }

@@ -10,7 +10,7 @@
 namespace twobw::schedule {
 namespace {
 
-constexpr int kMostWorkers = 1024;
+constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 constexpr int kHidePartialSum = 1;  // microbatches during which replicas sum what they predict from
 
 // Of the first stage. With one buffer the others would step before its next backward, and wait for its norm.
@@ -18,8 +18,9 @@ bool waits_for_tie(const Spec& spec) {
   return spec.shape.late_tie && spec.shape.second_gradient && spec.shape.stages > 1;
 }
 
-void require_at_least(std::string_view key, std::int64_t value, std::int64_t least) {
+void require_within(std::string_view key, std::int64_t value, std::int64_t least, std::int64_t most) {
   if (value < least) fail_input("{} is {}; it must be at least {}", key, value, least);
+  if (value > most) fail_input("{} is {}; it must be at most {}", key, value, most);
 }
 
 }  // namespace
@@ -53,17 +54,17 @@ int smallest_microbatches(const Spec& spec) {
 }
 
 void validate(const Spec& spec) {
-  require_at_least("pipeline.stages", spec.shape.stages, 1);
-  require_at_least("pipeline.replicas", spec.shape.replicas, 1);
-  require_at_least("pipeline.extra", spec.shape.extra, 0);
-  require_at_least("pipeline.slack", spec.shape.slack, 0);
-  require_at_least("pipeline.microbatches", spec.shape.microbatches, 1);
-  require_at_least("train.updates", spec.updates, 1);
-  require_at_least("pipeline.sync_updates", spec.sync_updates, 0);
-  require_at_least("train.eval_every", spec.evaluate_every, 0);
-  require_at_least("checkpoint.every_updates", spec.save_every, 0);
+  require_within("pipeline.stages", spec.shape.stages, 1, kMostStages);
+  require_within("pipeline.replicas", spec.shape.replicas, 1, kNoLimit);
+  require_within("pipeline.extra", spec.shape.extra, 0, kMostExtra);
+  require_within("pipeline.slack", spec.shape.slack, 0, kMostMicrobatches);
+  require_within("pipeline.microbatches", spec.shape.microbatches, 1, kMostMicrobatches);
+  require_within("train.updates", spec.updates, 1, kNoLimit);
+  require_within("pipeline.sync_updates", spec.sync_updates, 0, kMostUpdates);
+  require_within("train.eval_every", spec.evaluate_every, 0, kMostUpdates);
+  require_within("checkpoint.every_updates", spec.save_every, 0, kMostUpdates);
   TWOBW_ASSERT(spec.first_batch >= 0, "a run that begins with batch {}", spec.first_batch);
-  if (spec.first_batch > 0) require_at_least("train.updates", spec.updates, spec.first_batch + 1);
+  if (spec.first_batch > 0) require_within("train.updates", spec.updates, spec.first_batch + 1, kNoLimit);
   if (spec.shape.late_tie && !spec.shape.second_gradient) {
     fail_input(
         "pipeline.late_tie is true and pipeline.second_gradient false; the first stage steps late with a "
@@ -74,9 +75,9 @@ void validate(const Spec& spec) {
         "pipeline.replicas is {}; with {} stages it must be at most {}, for a run has at most {} workers",
         spec.shape.replicas, spec.shape.stages, std::max(1, kMostWorkers / spec.shape.stages), kMostWorkers);
   }
-  if (spec.updates > std::numeric_limits<std::int64_t>::max() / spec.shape.microbatches) {
+  if (spec.updates > kNoLimit / spec.shape.microbatches) {
     fail_input("train.updates is {}; with {} microbatches in an update it must be at most {}", spec.updates,
-               spec.shape.microbatches, std::numeric_limits<std::int64_t>::max() / spec.shape.microbatches);
+               spec.shape.microbatches, kNoLimit / spec.shape.microbatches);
   }
   if (spec.shape.microbatches >= smallest_microbatches(spec)) return;
   if (spec.shape.predict) {
@@ -97,7 +98,8 @@ void validate(const Spec& spec) {
 
 int extra_at(const Spec& spec, int stage) {
   const int after = spec.shape.stages - 1 - stage, boundaries = spec.shape.stages - 1;
-  return after == 0 ? 0 : (spec.shape.extra * after + boundaries - 1) / boundaries;
+  const std::int64_t share = std::int64_t{spec.shape.extra} * after + boundaries - 1;
+  return after == 0 ? 0 : static_cast<int>(share / boundaries);
 }
 
 int in_flight_bound(const Spec& spec, int stage) {

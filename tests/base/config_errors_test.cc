@@ -46,23 +46,25 @@ TEST(ConfigErrors, WhatAModelTells) {
   EXPECT_EQ(refused("model: {head: regression, labels: 3}\n"),
             "model.labels is 3 at x.yaml:1; it must be 2 where model.head is regression");
   EXPECT_EQ(refused("model: {head: classification, labels: 1}\n"),
-            "model.labels is 1 at x.yaml:1; it must be a whole number of at least 2");
+            "model.labels is 1 at x.yaml:1; it must be a whole number of at least 2 and at most 10000000");
   EXPECT_NO_THROW(load("model: {head: classification, labels: 3}\n"));
 }
 
 TEST(ConfigErrors, WrongTypes) {
-  EXPECT_EQ(refused("pipeline:\n  schedule: 2bw\n  stages: two\n"),
-            "pipeline.stages is 'two' at x.yaml:3; it must be a whole number of at least 1");
   EXPECT_EQ(
-      override_refused("pipeline.stages=2.5"),
-      "pipeline.stages is 2.5 in override 'pipeline.stages=2.5'; it must be a whole number of at least 1");
-  EXPECT_EQ(
-      override_refused("pipeline.stages="),
-      "pipeline.stages is empty in override 'pipeline.stages='; it must be a whole number of at least 1");
+      refused("pipeline:\n  schedule: 2bw\n  stages: two\n"),
+      "pipeline.stages is 'two' at x.yaml:3; it must be a whole number of at least 1 and at most 65536");
+  EXPECT_EQ(override_refused("pipeline.stages=2.5"),
+            "pipeline.stages is 2.5 in override 'pipeline.stages=2.5'; it must be a whole number of at least "
+            "1 and at most 65536");
+  EXPECT_EQ(override_refused("pipeline.stages="),
+            "pipeline.stages is empty in override 'pipeline.stages='; it must be a whole number of at least "
+            "1 and at most 65536");
   EXPECT_EQ(refused("pipeline: {stages: [2]}\n"),
-            "pipeline.stages is [2] at x.yaml:1; it must be a whole number of at least 1");
-  EXPECT_EQ(refused("pipeline: {stages: {a: 1}}\n"),
-            "pipeline.stages is {a: 1} at x.yaml:1; it must be a whole number of at least 1");
+            "pipeline.stages is [2] at x.yaml:1; it must be a whole number of at least 1 and at most 65536");
+  EXPECT_EQ(
+      refused("pipeline: {stages: {a: 1}}\n"),
+      "pipeline.stages is {a: 1} at x.yaml:1; it must be a whole number of at least 1 and at most 65536");
   EXPECT_EQ(refused("model: {tied: maybe}\n"), "model.tied is 'maybe' at x.yaml:1; it must be true or false");
   EXPECT_EQ(refused("optimizer: {lr: .nan}\n"),
             "optimizer.lr is '.nan' at x.yaml:1; it must be a number of at least 0");
@@ -83,18 +85,20 @@ TEST(ConfigErrors, WrongTypes) {
 
 TEST(ConfigErrors, ValuesOutOfRange) {
   EXPECT_EQ(refused("pipeline:\n  stages: 0\n"),
-            "pipeline.stages is 0 at x.yaml:2; it must be a whole number of at least 1");
+            "pipeline.stages is 0 at x.yaml:2; it must be a whole number of at least 1 and at most 65536");
   EXPECT_EQ(refused("pipeline: {replicas: 0}\n"),
-            "pipeline.replicas is 0 at x.yaml:1; it must be a whole number of at least 1");
+            "pipeline.replicas is 0 at x.yaml:1; it must be a whole number of at least 1 and at most 16384");
   EXPECT_EQ(override_refused("pipeline.stages=99999999999"),
-            "pipeline.stages is 99999999999 in override 'pipeline.stages=99999999999'; it must be at most "
-            "2147483647");
+            "pipeline.stages is 99999999999 in override 'pipeline.stages=99999999999'; it must be a whole "
+            "number of at least 1 and at most 65536");
   EXPECT_EQ(refused("train: {seed: -1}\n"),
-            "train.seed is -1 at x.yaml:1; it must be a whole number of at least 0");
+            "train.seed is -1 at x.yaml:1; it must be a whole number of at least 0 and at most "
+            "18446744073709551615");
   EXPECT_EQ(refused("model: {dropout: 1}\n"),
             "model.dropout is 1 at x.yaml:1; it must be a number of at least 0 and below 1");
   EXPECT_EQ(refused("optimizer: {warmup: -1}\n"),
-            "optimizer.warmup is -1 at x.yaml:1; it must be a whole number of at least 0");
+            "optimizer.warmup is -1 at x.yaml:1; it must be a whole number of at least 0 and at most "
+            "1000000000000");
   EXPECT_EQ(refused("optimizer: {clip: -0.5}\n"),
             "optimizer.clip is -0.5 at x.yaml:1; it must be a number of at least 0");
   EXPECT_EQ(refused("optimizer: {min_lr: 2}\n"),
@@ -122,7 +126,7 @@ TEST(ConfigErrors, Choices) {
   EXPECT_EQ(refused("train: {precision: fp8}\n"),
             "train.precision is 'fp8' at x.yaml:1; it must be one of fp32, bf16, fp16");
   EXPECT_EQ(refused("checkpoint: {keep: 0}\n"),
-            "checkpoint.keep is 0 at x.yaml:1; it must be a whole number of at least 1");
+            "checkpoint.keep is 0 at x.yaml:1; it must be a whole number of at least 1 and at most 1000000");
 }
 
 TEST(ConfigErrors, Corpora) {
@@ -250,7 +254,7 @@ TEST(ConfigErrors, ValidateNamesNoPlace) {
   Config config;
   config.pipeline.stages = 0;
   EXPECT_EQ(refusal([&] { validate(config); }),
-            "pipeline.stages is 0; it must be a whole number of at least 1");
+            "pipeline.stages is 0; it must be a whole number of at least 1 and at most 65536");
   config = {};
   config.optimizer.name = "adam";
   EXPECT_EQ(refusal([&] { validate(config); }),

@@ -47,6 +47,11 @@ TEST(Spec, SizesOutOfRangeAreRefusedByName) {
   EXPECT_EQ(refusal({.updates = 0}), "train.updates is 0; it must be at least 1");
   EXPECT_EQ(refusal({.sync_updates = -2}), "pipeline.sync_updates is -2; it must be at least 0");
   EXPECT_EQ(refusal({.evaluate_every = -1}), "train.eval_every is -1; it must be at least 0");
+  EXPECT_EQ(refusal({.shape = {.extra = 2'000'000'000}}),
+            "pipeline.extra is 2000000000; it must be at most 65536");
+  EXPECT_EQ(refusal({.updates = 9'000'000'000'000'000'000}),
+            "train.updates is 9000000000000000000; with 8 microbatches in an update it must be at most "
+            "1152921504606846975");
 }
 
 TEST(Spec, TooFewMicrobatchesAreRefusedWithTheSmallestAllowed) {

@@ -10,8 +10,9 @@ namespace {
 
 using schedule::Kind;
 
-void require_positive(const char* key, const std::optional<int>& value, int least) {
+void require_within(const char* key, const std::optional<int>& value, int least, int most) {
   if (value && *value < least) fail_input("{} is {}; it must be at least {}", key, *value, least);
+  if (value && *value > most) fail_input("{} is {}; it must be at most {}", key, *value, most);
 }
 
 // Whether extra microbatches in flight make a difference.
@@ -34,14 +35,15 @@ void validate(const Problem& problem) {
   if (problem.layers.empty()) fail_input("the model has no layers; a plan needs at least one");
   TWOBW_ASSERT(problem.costs.size() == problem.cluster.kinds.size(), "costs of {} kinds of {}",
                problem.costs.size(), problem.cluster.kinds.size());
-  if (problem.batch < 1) fail_input("the batch is {}; it must be at least 1", problem.batch);
+  if (problem.batch < 1 || problem.batch > kLargestBatch)
+    fail_input("the batch is {}; it must be at least 1 and at most {}", problem.batch, kLargestBatch);
   if (problem.margin < 0 || problem.margin >= 1)
     fail_input("the memory margin is {}; it must be at least 0 and below 1", problem.margin);
-  require_positive("pipeline.stages", problem.fixed.stages, 1);
-  require_positive("pipeline.replicas", problem.fixed.replicas, 1);
-  require_positive("pipeline.microbatch", problem.fixed.microbatch, 1);
-  require_positive("pipeline.microbatches", problem.fixed.microbatches, 1);
-  require_positive("pipeline.extra", problem.fixed.extra, 0);
+  require_within("pipeline.stages", problem.fixed.stages, 1, kMostStages);
+  require_within("pipeline.replicas", problem.fixed.replicas, 1, kMostStages);
+  require_within("pipeline.microbatch", problem.fixed.microbatch, 1, kLargestMicrobatch);
+  require_within("pipeline.microbatches", problem.fixed.microbatches, 1, kMostMicrobatches);
+  require_within("pipeline.extra", problem.fixed.extra, 0, kMostExtra);
   if (problem.fixed.schedule == Kind::Stash)
     fail_input("pipeline.schedule is stash; plans are made for 2bw, flush, gpipe and sequential");
 
