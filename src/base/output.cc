@@ -30,7 +30,12 @@ void handle_failure(int error) {
 }  // namespace
 
 void print_at_once(const std::string& text) {
-  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) handle_failure(errno);
+  if (std::fputs(text.c_str(), stdout) < 0) return handle_failure(errno);
+  flush_output();
+}
+
+void flush_output() {
+  if (std::fflush(stdout) != 0) handle_failure(errno);
 }
 
 void note_output_failure(int error) {
@@ -39,7 +44,7 @@ void note_output_failure(int error) {
 }
 
 int output_failure() {
-  if (std::fflush(stdout) != 0) handle_failure(errno);
+  flush_output();
   return first_failure;
 }
 

@@ -12,6 +12,9 @@ void print_at_once(const std::string& text);
 // Keeps the errno of a write to standard output that failed; the first one counts.
 void note_output_failure(int error);
 
+// Flushes standard output; failures as in print_at_once().
+void flush_output();
+
 // Flushes standard output. The errno of the first write that failed; 0: everything is written, or nobody
 // reads it.
 int output_failure();

@@ -11,8 +11,8 @@
 namespace twobw {
 namespace {
 
-// "; the limit on processes is 64 (ulimit -u)"; empty where there is none. `unit`: bytes in the unit of the
-// shell's command.
+// "; the limit on processes is 64 (ulimit -u)"; empty if unlimited. `unit`: bytes in the unit of the shell's
+// command.
 std::string limit(__rlimit_resource resource, std::string_view of, const char* command, rlim_t unit = 1) {
   rlimit now{};
   if (getrlimit(resource, &now) != 0 || now.rlim_cur == RLIM_INFINITY) return {};

@@ -55,7 +55,7 @@ std::string prefix_of(const launch::World& world) {
 }
 
 int complain(int code, const std::string& prefix, std::string_view sentence) {
-  std::fflush(stdout);
+  flush_output();
   // Where nobody reads it any more, fmt::print would throw.
   std::fputs(fmt::format("twobw: {}{}\n", prefix, sentence).c_str(), stderr);
   return code;

@@ -1,4 +1,4 @@
-// Whole numbers have an upper limit each, and what is computed of several of them fits.
+// Each whole number has an upper limit, and products of them fit 64 bits.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -12,7 +12,7 @@
 namespace twobw {
 namespace {
 
-// What a key of whole numbers may be at most; "" for other keys.
+// The upper limit of a key of whole numbers; "" for other keys.
 std::string most_of(const Key& key) {
   const std::string words = " and at most ";
   if (!key.allowed.starts_with("a whole number of at least ")) return "";
@@ -49,8 +49,8 @@ TEST(ConfigLimits, EveryWholeNumberHasOne) {
 TEST(ConfigLimits, ProductsOfSizes) {
   EXPECT_EQ(
       refused("pipeline:\n  microbatch: 1000000\n  replicas: 3\n  microbatches: 334\n"),
-      "pipeline.microbatches is 334 at x.yaml:4; it must be at most 333 with microbatches of 1000000 and 3 "
-      "replicas: an update has at most 1000000000 sequences");
+      "pipeline.microbatches is 334 at x.yaml:4; it must make an update of at most 1000000000 sequences; "
+      "with microbatches of 1000000 on 3 replicas it has 1002000000");
   EXPECT_EQ(
       refused("train: {updates: 1000000000000}\nmodel: {context: 1000000}\n"),
       "train.updates is 1000000000000 at x.yaml:1; it must be at most 288230376151 with 32000000 tokens in "

@@ -170,6 +170,16 @@ class BadInputTest(TestCase):
     def test_missing_configuration(self):
         self.refused("train", "nowhere.yaml", naming=["nowhere.yaml", "No such file"])
 
+    def test_numbers_beyond_every_size(self):
+        huge = 2 * 10**9
+        for key in ("model.layers", "pipeline.microbatches"):
+            for command in ("train", "verify", "plan", "simulate"):
+                self.settings_refused({key: huge}, [f"{key} is {huge}", "at most"], command)
+        for option in ("--stages", "--microbatches", "--extra", "--slack", "--updates"):
+            for command in ("schedule", "simulate"):
+                self.refused(command, "flush", option, huge, naming=[str(huge), "at most"])
+        self.settings_refused({"pipeline.stages": 1, "devices": f"[cpu:0-{huge}]"}, ["devices", f"cpu:0-{huge}"])
+
     def test_two_configurations(self):
         for name in ("a.yaml", "b.yaml"):
             (self.folder / name).write_text("train: {updates: 1}\n")

@@ -79,7 +79,7 @@ class FullDeviceTest(TestCase):
             ["eval", run],
             ["generate", run, "--length", 4],
             ["export", run, self.folder / "exported"],
-            ["compare", *tiny, f"run_dir={self.folder / 'compare'}", "--updates", 2, "--seeds", 1],
+            ["compare", *tiny, "pipeline.schedule=2bw", f"run_dir={self.folder / 'compare'}", "--updates", 2, "--seeds", 1],
             ["profile", *tiny, "--output", self.folder / "profile.json"],
         ):
             with self.subTest(command=command):

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/output.h"
 #include "cli/commands.h"
 #include "device/cpu.h"
 #include "inference/evaluation.h"
@@ -39,7 +40,7 @@ void evaluate(const EvalOptions& options) {
   const bool finite = std::isfinite(result.loss);
   if (options.json) fmt::print("{}\n", inference::to_json(result).dump());
   if (!finite) {
-    std::fflush(stdout);
+    flush_output();
     fail_run("the loss of '{}' is not finite; its weights hold numbers that are not, or are too large",
              source.folder);
   }

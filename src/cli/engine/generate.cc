@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/output.h"
 #include "cli/commands.h"
 #include "device/cpu.h"
 #include "inference/generation.h"
@@ -122,7 +123,7 @@ class Printer {
     if (!began_) begin(0);
     began_ = true;
     fmt::print("{}", piece);
-    std::fflush(stdout);
+    flush_output();
   }
   void done(std::size_t i, const inference::Generated& generated) {
     if (json_) {
@@ -136,7 +137,7 @@ class Printer {
       }
       fmt::print("{}\n", i + 1 < given_.size() ? "\n" : "");
     }
-    std::fflush(stdout);
+    flush_output();
   }
 
   const std::vector<inference::GivenPrompt>& given_;
