@@ -266,7 +266,8 @@ class TextTest(ProcessesTest):
         self.assertEqual(list(cache.glob("*/*")), [])
         shutil.rmtree(cache)
         cache.write_text("")
-        self.assertRegex(self.refused(), r"\Atwobw: data.train is [^\n]+token-cache[^\n]+directory; give another run_dir")
+        error = self.refused()
+        self.assertRegex(error, r"\Atwobw: data.train is [^\n]+token-cache[^\n]+; give another run_dir[^\n]+\n\Z")
 
 
 if __name__ == "__main__":
