@@ -9,7 +9,6 @@
 
 #include "models/cuda/block.cuh"
 #include "models/cuda/column_sums.cuh"
-#include "models/cuda/shared_room.h"
 #include "models/kernels_cuda.h"
 
 namespace twobw::models::cuda::norms {
