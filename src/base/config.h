@@ -89,9 +89,6 @@ struct OptimizerConfig {
   double min_lr = 0.0;           // where the decay ends, as a fraction of lr
   // Parameters with values of their own, see base/parameter_groups.h.
   std::vector<std::string> groups;
-  // One or two factors; empty: off.
-  std::vector<double> extrapolate_weights;
-  std::vector<double> extrapolate_update;
 };
 
 struct TrainConfig {

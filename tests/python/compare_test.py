@@ -74,8 +74,7 @@ class CompareTest(TestCase):
         self.assertRegex(again, r"(?m)^flush +<= 1 +<= 128 +<= [\d.]+$")
 
     def test_2bw_as_configured(self):
-        # Extrapolations are for 2bw of the paper, and no business of flush.
-        changes = {"pipeline.predict": "false", "optimizer.extrapolate_weights": 1, "pipeline.sync_updates": 2}
+        changes = {"pipeline.predict": "false", "pipeline.sync_updates": 2}
         output = self.compare("--updates", 6, "--seeds", 1, **changes)
         self.assertIn("flush and 2bw: 2 stages", output)
         first = [Run(self.folder / "run" / name).losses for name in ("flush-seed0", "2bw-seed0")]
@@ -93,7 +92,6 @@ class CompareTest(TestCase):
             ({"pipeline.microbatches": 1}, (), "m = 1 is too small for 2bw"),
             ({"pipeline.stages": 99}, (), "pipeline.stages is 99"),
             ({"data.train": "nowhere.txt"}, (), "nowhere.txt"),
-            ({"optimizer.extrapolate_update": 1}, (), "pipeline.predict: false"),
             ({}, ("--seeds", 0), "--seeds"),
             ({}, ("--updates", "few"), "--updates"),
             ({}, ("--svg", "no/such/folder/x.svg"), "--svg is 'no/such/folder/x.svg'"),
