@@ -156,7 +156,7 @@ bool is_set(const std::string& key, const std::string& path, const std::vector<s
 Config config_from_text(const std::string& text, const std::string& name);
 
 // What can be said of each value by itself; what concerns schedule, model and data together is
-// checked by train/setup.h.
+// checked by runtime/setup.h.
 void validate(const Config& config);
 
 // The resolved configuration as YAML that load_config reads back to the same values.

@@ -1,4 +1,4 @@
-// The rows of the table: one per key, and the rules that tie keys together. Long because there are many keys.
+// The rows of the table: one per key, and the rules that tie keys together.
 #include <algorithm>
 #include <cmath>
 #include <iterator>

@@ -1,4 +1,3 @@
-// Long because every call of an optimizer passes here on its way to the kernels, for a shard or for all.
 #include "optim/gpu_optimizer.h"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// Steps and predictions of all optimizers on a GPU, in one pass over memory. Long because every rule goes
-// through the same two kernels, whose loads and stores are their own.
+// Steps and predictions of all optimizers on a GPU, in one pass over memory.
 #include <algorithm>
 #include <type_traits>
 

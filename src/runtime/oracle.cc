@@ -1,5 +1,5 @@
-// The serial oracle. Long because it states all rules of an update once more, on purpose without what the
-// pipeline computes them with.
+// The serial oracle. It restates every rule of an update and shares none of the code that the pipeline
+// computes them with.
 #include "runtime/oracle.h"
 
 #include <ATen/core/grad_mode.h>

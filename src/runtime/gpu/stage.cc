@@ -1,6 +1,5 @@
 // A stage on a GPU: what its layers and its optimizer compute. A microbatch's forward and backward are
 // captured once and launched from then on (graphs.h), so that the thread never lags behind the device.
-// Long because Stage asks for much of one class; what can stand alone is in the files beside this one.
 #include <ATen/core/grad_mode.h>
 #include <c10/cuda/CUDAStream.h>
 
