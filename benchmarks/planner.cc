@@ -43,8 +43,8 @@ Problem problem_of(const std::vector<Machines>& machines, const ModelConfig& mod
   config.train.precision = "fp16";
   problem.layers = shapes_of(architecture::model_of(model));
   problem.costs = modelled_tables(config, problem.cluster, usual_microbatches(batch, {}));
-  problem.state = state_bytes(config.optimizer, "fp16", /*delayed=*/true, /*predicts=*/true);
-  problem.synchronous_state = state_bytes(config.optimizer, "fp16", /*delayed=*/false, /*predicts=*/false);
+  problem.state = state_bytes(config.optimizer, "fp16", /*predicts=*/true);
+  problem.synchronous_state = state_bytes(config.optimizer, "fp16", /*predicts=*/false);
   problem.batch = batch;
   problem.context = model.context;
   return problem;

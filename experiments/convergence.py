@@ -62,11 +62,6 @@ def row(model, rule, m=8, stages=4, replicas=1, lr=None, optimizer="adamw", seed
     settings["pipeline.schedule"] = "flush" if rule == "flush" else "2bw"
     if rule == "paper":
         settings["pipeline.predict"] = "false"
-    elif rule == "feedback":
-        settings |= {"pipeline.predict": "false", "optimizer.extrapolate_update": 1}
-    elif rule == "extrapolated":
-        settings |= {"pipeline.predict": "false", "optimizer.extrapolate_update": 0.5, "optimizer.extrapolate_weights": 1,
-                     "pipeline.sync_updates": settings["train.updates"] // 5}
     elif rule == "all-predicted":
         settings["pipeline.slack"] = 1000
     settings |= changes
@@ -94,7 +89,7 @@ def figure(name):
                     rows.append(row(model, rule, optimizer="muon", seed=seed))
         for model in ("25M", "85M"):
             rows.append(row(model, "predicted", m=4))
-            for rule in ("all-predicted", "paper", "feedback", "extrapolated"):
+            for rule in ("all-predicted", "paper"):
                 rows.append(row(model, rule))
     elif name == "clock":
         for m in (4, 8, 16):

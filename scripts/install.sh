@@ -9,7 +9,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-required=(g++ make cmake ninja-build libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
+required=(g++ make cmake ninja-build libcli11-dev libfmt-dev nlohmann-json3-dev
           libyaml-cpp-dev libxxhash-dev libgtest-dev python3-venv)
 # Used when present; installed where the distribution has them.
 optional=(ccache clang-format clang-tidy libutf8proc-dev libsentencepiece-dev zlib1g-dev libzstd-dev

@@ -117,11 +117,7 @@ void time_optimizer(Table& table, cudaStream_t stream) {
                                  .n = kCount};
   streams.source = streams.target;
   table.row("AdamW, 130M, bf16 weights", (4.0 * 8 + 2) * kCount,
-            [&] { optim::cuda::apply(adamw, {}, streams, on_pieces, count, control, stream); });
-  streams.update1 = device_memory<float>(kCount);
-  table.row("AdamW with extrapolation", (4.0 * 10 + 2) * kCount, [&] {
-    optim::cuda::apply(adamw, {.update = 1, .weights = 1}, streams, on_pieces, count, control, stream);
-  });
+            [&] { optim::cuda::apply(adamw, streams, on_pieces, count, control, stream); });
   auto* partial = device_memory<double>(count);
   constexpr int kNorms = 64;  // as if it were one parameter
   auto* norms = device_memory<double>(kNorms);

@@ -90,9 +90,6 @@ struct OptimizerConfig {
   double min_lr = 0.0;           // where the decay ends, as a fraction of lr
   // Parameters with values of their own, see base/parameter_groups.h.
   std::vector<std::string> groups;
-  // One or two factors; empty: off.
-  std::vector<double> extrapolate_weights;
-  std::vector<double> extrapolate_update;
 };
 
 struct TrainConfig {
@@ -164,7 +161,7 @@ Config config_from_text(const std::string& text, const std::string& name,
                         const std::vector<std::string>& overrides = {});
 
 // What can be said of each value by itself; what concerns schedule, model and data together is
-// checked by train/setup.h.
+// checked by runtime/setup.h.
 void validate(const Config& config);
 
 // The resolved configuration as YAML that load_config reads back to the same values. Its last line is a mark:

@@ -173,29 +173,4 @@ Key corpora(std::string path, Access access, std::string meaning) {
   return {std::move(path), kCorporaAllowed, std::move(meaning), read, write, check};
 }
 
-// One or two factors; 0 alone turns them off.
-template <typename Access>
-Key factors(std::string path, Access access, std::string meaning) {
-  const std::string allowed = "a number, or a list of one or two numbers; 0 is off";
-  const std::string must = "be a number or a list of one or two numbers";
-  auto read = [=](const YAML::Node& node, Config& config) -> Complaint {
-    auto values = parse_list<double>(node);
-    if (const auto single = parse_scalar<double>(node)) values = {*single};
-    if (!values) return must;
-    const bool off = std::all_of(values->begin(), values->end(), [](double value) { return value == 0; });
-    access(config) = off && values->size() <= 2 ? std::vector<double>{} : *values;
-    return {};
-  };
-  auto write = [=](const Config& config) {
-    const std::vector<double>& values = access(config);
-    return values.empty() ? "0" : values.size() == 1 ? print_scalar(values[0]) : print_list(values);
-  };
-  auto check = [=](const Config& config) {
-    const std::vector<double>& values = access(config);
-    const bool finite = std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
-    return finite && values.size() <= 2 ? Complaint{} : must;
-  };
-  return {std::move(path), allowed, std::move(meaning), read, write, check};
-}
-
 }  // namespace twobw

@@ -1,4 +1,4 @@
-// The rows of the table: one per key, and the rules that tie keys together. Long because there are many keys.
+// The rows of the table: one per key, and the rules that tie keys together.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -338,10 +338,6 @@ std::vector<Key> optimizer_keys() {
            "Parameters with a learning rate (at its height) or a weight decay of their own: the first group "
            "whose pattern fits the name holds, and * stands for any text.")
           .with(groups_are_known),
-      factors(KEY(optimizer.extrapolate_weights),
-              "Factor s: a delayed batch computes on W + s (W - the W before)."),
-      factors(KEY(optimizer.extrapolate_update),
-              "Factor c: an update u is applied as u + c (u - the u before)."),
   };
 }
 

@@ -12,7 +12,7 @@ enum class Term {
   Weights,      // all versions kept
   Master,       // fp32 weights beside those computed with
   Gradients,    // one or two buffers
-  Optimizer,    // moments and extrapolation history
+  Optimizer,    // moments
   Activations,  // stashed for the backwards of the microbatches in flight
   Inputs,       // what came from the stage before, and the tokens, for the microbatches in flight
   Working,      // while a layer computes, and what one recomputed microbatch stashes

@@ -1,4 +1,4 @@
-// twobw tokenizer: trains one, shows one, encodes and decodes with one. Long because these are four commands.
+// twobw tokenizer: trains one, shows one, encodes and decodes with one.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -15,20 +15,7 @@
 
 namespace twobw::control {
 
-enum class Topic : std::uint8_t {
-  Agreement,
-  Gate,
-  Norms,
-  Partials,
-  Update,
-  Evaluation,
-  Board,
-  Saved,
-  Shapes,
-  Store,
-  Plan,
-  Other
-};
+enum class Topic : std::uint8_t { Agreement, Gate, Norms, Update, Evaluation, Store, Plan, Other };
 
 // How long ago the last sign of life of a peer was.
 struct Life {

@@ -1,5 +1,4 @@
-// One allocator: its blocks, and which pool counts them for what. Long because the pools' accounts, the
-// header of a block and the scopes that threads open are one mechanism, of which others see no part.
+// One allocator: its blocks, and which pool counts them for what.
 #include "device/memory.h"
 
 #include <ATen/ATen.h>

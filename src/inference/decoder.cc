@@ -54,12 +54,10 @@ DecodingStage::DecodingStage(const Stage& stage, const models::Model& model, std
     if (!keeps) continue;
     for (Tensor* tensor : {&cache.keys, &cache.values})
       *tensor = at::zeros({rows, keeps->keys, places, keeps->size}, kept);
-    cache.arrived = at::zeros({rows, keeps->queries}, stage.compute.dtype(at::kInt));
   }
   if (!stage.compute.device().is_cuda()) return;
-  graphs_ =
-      make_step_graphs([this](const models::Step& of, const Tensors& inputs) { return step(of, inputs, 0); },
-                       stage.compute, places);
+  graphs_ = make_step_graphs(
+      [this](const models::Step& of, const Tensors& inputs) { return step(of, inputs, 0); }, stage.compute);
 }
 
 Tensors DecodingStage::step(const models::Step& step, const Tensors& inputs, std::int64_t row) const {
@@ -69,7 +67,6 @@ Tensors DecodingStage::step(const models::Step& step, const Tensors& inputs, std
     if (!cache.keys.defined()) continue;
     of_rows.keys = cache.keys.narrow(0, row, step.tokens.size(0));
     of_rows.values = cache.values.narrow(0, row, step.tokens.size(0));
-    of_rows.arrived = cache.arrived.narrow(0, row, step.tokens.size(0));
   }
   return models::run_steps(model_, stage_.first_layer, stage_.last_layer, stage_.parameters, inputs, step,
                            caches);

@@ -47,8 +47,6 @@ class DecodingStage {
   void tell(const Order& order);
 
   bool can_step() const { return !model_.steps.empty(); }
-  // Where the GPU may take the likeliest token itself; else null.
-  StepGraphs* likeliest() { return stage_.count == 1 ? graphs_.get() : nullptr; }
 
  private:
   models::Tensors run_layers(const Order& order, const models::Tensors& inputs);
@@ -77,7 +75,6 @@ class Decoder {
   void end();  // once
 
   bool can_step() const { return last_.can_step(); }
-  StepGraphs* likeliest() { return last_.likeliest(); }
 
  private:
   at::Tensor order(Order order);

@@ -29,10 +29,7 @@ class Row {
   void choose(std::span<const float> logits) {
     const double random =
         uniform(options_.sampling.seed, static_cast<std::int64_t>(number_), std::ssize(tokens_));
-    add(choose_token(logits, tokens_, options_.sampling, random));
-  }
-
-  void add(std::int64_t token) {
+    const std::int64_t token = choose_token(logits, tokens_, options_.sampling, random);
     tokens_.push_back(token);
     generated_.ids.push_back(token);
     if (std::ranges::find(options_.ends, token) != options_.ends.end()) return finish(Finish::End);
@@ -73,12 +70,11 @@ std::span<const float> floats_of(const at::Tensor& logits) {
 // Rows that are computed together.
 class Group {
  public:
-  Group(Decoder& decoder, std::vector<Row> rows, std::int64_t context, std::int64_t places, bool argmax)
-      : decoder_(decoder), rows_(std::move(rows)), context_(context), places_(places), argmax_(argmax) {}
+  Group(Decoder& decoder, std::vector<Row> rows, std::int64_t context, std::int64_t places)
+      : decoder_(decoder), rows_(std::move(rows)), context_(context), places_(places) {}
 
   void run() {
     for (std::size_t i = 0; i < rows_.size(); ++i) begin(i);
-    if (argmax_ && decoder_.likeliest() != nullptr && any_stepping()) run_on_gpu(*decoder_.likeliest());
     while (any_active()) {
       // Asked for before a step adds tokens.
       std::vector<bool> slides;
@@ -136,26 +132,9 @@ class Group {
     }
   }
 
-  // Until a row has no place left, or all have ended.
-  void run_on_gpu(StepGraphs& graphs) {
-    const auto [tokens, seen] = last_tokens();
-    if (!all_active_step()) return;
-    graphs.begin_likeliest(tokens, seen);
-    while (any_active() && all_active_step()) {
-      const std::vector<std::int64_t> next = graphs.next_likeliest();
-      for (std::size_t i = 0; i < rows_.size(); ++i) {
-        if (rows_[i].is_active()) rows_[i].add(next[i]);
-      }
-    }
-  }
-  bool all_active_step() const {
-    return std::ranges::all_of(rows_, [this](const Row& row) { return !row.is_active() || steps(row); });
-  }
-
   Decoder& decoder_;
   std::vector<Row> rows_;
   std::int64_t context_, places_;
-  bool argmax_;
 };
 
 void check_prompts(const ModelConfig& model, const std::vector<Prompt>& prompts) {
@@ -226,7 +205,7 @@ std::vector<Generated> generate(const ModelSource& source, const tokenizer::Toke
       std::vector<Row> rows;
       for (std::size_t i = first; i < std::min(first + batch, prompts.size()); ++i)
         rows.emplace_back(i, prompts[i], options, tokenizer, events);
-      Group group(decoder, std::move(rows), config.context, places, options.sampling.is_argmax());
+      Group group(decoder, std::move(rows), config.context, places);
       group.run();
       for (Row& row : group.rows()) {
         all.push_back(row.take());

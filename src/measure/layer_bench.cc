@@ -236,7 +236,7 @@ double LayerBench::time_step() {
   const device::Timestamp begin = clock_.now();
   // A rate of 0 leaves the weights as they are, at the same cost.
   const at::Tensor norms = optimizer_->squared_norms(updates_, gradients_.flat(updates_));
-  optimizer_->apply(updates_, 0, {&norms, 1}, gradients_.flat(updates_), source, target);
+  optimizer_->apply(0, {&norms, 1}, gradients_.flat(updates_), source, target);
   const device::Timestamp end = clock_.now();
   versions_.publish();
   ++updates_;

@@ -1,4 +1,4 @@
-// Times and bytes of every kind of layer. Long because what is measured in turn shares its samples.
+// Times and bytes of every kind of layer.
 #include "measure/profiler.h"
 
 #include <fmt/chrono.h>

@@ -7,7 +7,6 @@
 #include "models/decode_kernels.h"
 #include "models/kernels.h"
 #include "models/ops.h"
-#include "models/ops_cuda.h"
 #include "models/step.h"
 #include "models/wide.h"
 
@@ -67,6 +66,20 @@ Tensor turn_rows(const Tensor& qkv, const Heads& heads, const Tensor& angles, co
   return ops::rotate(in_a_row, heads, angles.index_select(0, seen)).view(qkv.sizes());
 }
 
+// Queries that share a head of keys attend as that head's sequence. All shapes are fixed, as a graph needs.
+Tensor attend_on_gpu(const Tensor& qkv, const Heads& heads, const Step& step) {
+  const Tensor &keys = step.cache.keys, &values = step.cache.values;
+  const std::int64_t rows = qkv.size(0), size = heads.size, places = keys.size(2),
+                     group = heads.queries / heads.keys;
+  const Tensor seen = step.seen.view({rows, 1, 1, 1}), place = seen.expand({rows, heads.keys, 1, size});
+  keys.scatter_(2, place, kept_part(qkv, heads, heads.queries));
+  values.scatter_(2, place, kept_part(qkv, heads, heads.queries + heads.keys));
+  const Tensor mask = at::arange(places, seen.options()).le(seen).expand({rows, heads.keys, group, places});
+  const Tensor queries = qkv.narrow(2, 0, heads.queries * size).reshape({rows, heads.keys, group, size});
+  return at::scaled_dot_product_attention(queries, keys, values, mask)
+      .reshape({rows, 1, heads.queries * size});
+}
+
 }  // namespace
 
 Tensor cached_attention(const Tensor& qkv, const Heads& heads, const Step& step, const Tensor& angles) {
@@ -79,10 +92,8 @@ Tensor cached_attention(const Tensor& qkv, const Heads& heads, const Step& step,
     return ops::grouped_attention(packed, heads);
   }
   TWOBW_ASSERT(packed.size(1) == 1, "{} tokens at once in a step", packed.size(1));
-  if (packed.is_cuda())
-    return cuda::cached_attention(packed, heads, angles, cache.keys, cache.values, cache.arrived, step.seen);
   if (angles.defined()) packed = turn_rows(packed, heads, angles, step.seen);
-  return attend_on_cpu(packed, heads, step);
+  return packed.is_cuda() ? attend_on_gpu(packed, heads, step) : attend_on_cpu(packed, heads, step);
 }
 
 }  // namespace twobw::models::ops

@@ -6,8 +6,6 @@
 
 #include "models/decode_kernels.h"
 #include "models/kernels.h"
-#include "models/ops.h"
-#include "models/ops_cuda.h"
 #include "models/wide.h"
 
 namespace twobw::models::ops {
@@ -42,22 +40,6 @@ Tensor few_rows_linear(const Tensor& x, const Tensor& weight, const Tensor& bias
         begin, end);
   });
   return result.to(x.scalar_type());
-}
-
-Tensor normed_linear(const Tensor& x, const Tensor& gain, double eps, const Tensor& weight,
-                     const Tensor& bias) {
-  if (x.is_cuda()) {
-    if (Tensor out = cuda::normed_linear(x, gain, eps, weight, bias, /*gated=*/false); out.defined())
-      return out;
-  }
-  return ops::linear(ops::rms_norm(x, gain, eps), weight, bias);
-}
-
-Tensor normed_swiglu(const Tensor& x, const Tensor& gain, double eps, const Tensor& weight) {
-  if (x.is_cuda()) {
-    if (Tensor out = cuda::normed_linear(x, gain, eps, weight, {}, /*gated=*/true); out.defined()) return out;
-  }
-  return ops::swiglu(ops::linear(ops::rms_norm(x, gain, eps), weight, {}));
 }
 
 }  // namespace twobw::models::ops

@@ -27,10 +27,4 @@ bool is_step(const at::Tensor& x);
 // x weight^T + bias (or undefined) on CPUs.
 at::Tensor few_rows_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
-// linear(rms_norm(x, gain, eps), weight, bias), on a GPU in one kernel where x is of a step; and the SwiGLU
-// of that without a bias.
-at::Tensor normed_linear(const at::Tensor& x, const at::Tensor& gain, double eps, const at::Tensor& weight,
-                         const at::Tensor& bias);
-at::Tensor normed_swiglu(const at::Tensor& x, const at::Tensor& gain, double eps, const at::Tensor& weight);
-
 }  // namespace twobw::models::ops

@@ -7,7 +7,6 @@
 #include "architecture/heads.h"
 #include "architecture/rotary.h"
 #include "base/error.h"
-#include "models/few_rows.h"
 #include "models/model.h"
 #include "models/ops.h"
 #include "models/rotary.h"
@@ -45,28 +44,12 @@ struct Llama {
     return {ops::linear_add(ops::grouped_attention(qkv, heads, positions), p[0], {}, inputs[1])};
   }
 
-  Tensors embedding_step(Parameters p, const Step& step) const { return {ops::embedding(p[0], step.tokens)}; }
-
-  Tensors attention_in_step(Parameters p, const Tensors& inputs) const {
-    const Tensor bias = p.size() > 2 ? p[2] : Tensor();
-    return {ops::normed_linear(inputs[0], p[0], norm_eps, p[1], bias), inputs[0]};
-  }
-
   Tensors attention_step(Parameters p, const Tensors& inputs, const Step& step) const {
     Tensor qkv = inputs[0];
     if (p.size() > 1) qkv = ops::norm_heads(qkv, heads, p[1], p[2], norm_eps);
     const std::int64_t places = step.begins() ? qkv.size(1) : step.cache.keys.size(2);
     const Tensor angles = rotary->angles(places, qkv.device());
     return {ops::linear_add(ops::cached_attention(qkv, heads, step, angles), p[0], {}, inputs[1])};
-  }
-
-  // The activation included, whose layer then has nothing to do.
-  Tensors mlp_up_step(Parameters p, const Tensors& inputs) const {
-    return {ops::normed_swiglu(inputs[0], p[0], norm_eps, p[1]), inputs[0]};
-  }
-
-  Tensors head_step(Parameters p, const Tensors& inputs) const {
-    return {ops::normed_linear(inputs[0], p[0], norm_eps, p[1], {})};
   }
 
   Tensors mlp_activation(Parameters, const Tensors& inputs, const Pass&) const {
@@ -98,39 +81,21 @@ Llama llama_of(const ModelConfig& config, bool turns) {
           .rotary = turns ? RotaryTable::of(config) : nullptr};
 }
 
-LayerStep step_of(const Llama& llama, const std::string& kind) {
-  using Of = Tensors (*)(const Llama&, Llama::Parameters, const Tensors&, const Step&);
-  static const std::map<std::string, Of> by_kind = {
-      {"embedding", [](const Llama& of, Llama::Parameters p, const Tensors&,
-                       const Step& s) { return of.embedding_step(p, s); }},
-      {"attention_in", [](const Llama& of, Llama::Parameters p, const Tensors& x,
-                          const Step&) { return of.attention_in_step(p, x); }},
-      {"attention_out", [](const Llama& of, Llama::Parameters p, const Tensors& x,
-                           const Step& s) { return of.attention_step(p, x, s); }},
-      {"mlp_up", [](const Llama& of, Llama::Parameters p, const Tensors& x,
-                    const Step&) { return of.mlp_up_step(p, x); }},
-      {"mlp_activation", [](const Llama&, Llama::Parameters, const Tensors& x, const Step&) { return x; }},
-      {"head", [](const Llama& of, Llama::Parameters p, const Tensors& x, const Step&) {
-         return of.head_step(p, x);
-       }}};
-  LayerStep step;
-  if (kind == "attention_out") step.keeps = llama.heads;
-  if (const auto found = by_kind.find(kind); found != by_kind.end()) {
-    step.forward = [llama, forward = found->second](Llama::Parameters p, const Tensors& x, const Step& s) {
-      return forward(llama, p, x, s);
-    };
-  }
-  return step;
-}
-
 }  // namespace
 
 // Keys that were turned by the angles of a shorter sequence could not be kept.
 std::vector<LayerStep> steps_of_llama(const ModelConfig& config, const architecture::Model& model) {
   std::vector<LayerStep> steps;
   if (architecture::depend_on_length(config, config.context)) return steps;
-  for (const architecture::Layer& layer : model)
-    steps.push_back(step_of(llama_of(config, layer.kind == "attention_out"), layer.kind));
+  for (const architecture::Layer& layer : model) {
+    LayerStep& step = steps.emplace_back();
+    if (layer.kind != "attention_out") continue;
+    const Llama llama = llama_of(config, /*turns=*/true);
+    step.keeps = llama.heads;
+    step.forward = [llama](Llama::Parameters p, const Tensors& x, const Step& s) {
+      return llama.attention_step(p, x, s);
+    };
+  }
   return steps;
 }
 

@@ -1,4 +1,4 @@
-// The operations of the layers on CPUs, each with its backward. Long because there are so many.
+// The operations of the layers on CPUs, each with its backward.
 #include "models/ops.h"
 
 #include <ATen/Parallel.h>

@@ -40,23 +40,6 @@ at::Tensor swiglu(const at::Tensor& x);
 // Turns by the angles, or back where `sign` is -1; not differentiable.
 at::Tensor rotated(const at::Tensor& qkv, const Heads& heads, const at::Tensor& angles, int sign);
 
-// Of one token a row [rows, 1, all size]: keeps its key and value in keys and values [rows, heads of keys,
-// places, size] at the place that `seen` [rows] says, and attends to those up to it. `angles` (or undefined)
-// as for rotated, of all places. `arrived` [rows, heads of queries], int32, is 0 and is left so.
-at::Tensor cached_attention(const at::Tensor& qkv, const Heads& heads, const at::Tensor& angles,
-                            const at::Tensor& keys, const at::Tensor& values, const at::Tensor& arrived,
-                            const at::Tensor& seen);
-
-// Of a step: linear(rms_norm(x)), and where `gated` the SwiGLU of that; undefined where there is no kernel.
-at::Tensor normed_linear(const at::Tensor& x, const at::Tensor& gain, double eps, const at::Tensor& weight,
-                         const at::Tensor& bias, bool gated);
-
-// Of every row of logits [rows, .., classes], one token a row, the likeliest into tokens [rows, 1], and one
-// more into seen [rows], which stops at places - 1. `room` [rows, 2], int64, is 0 and is left so.
-// `told` (or null): where the GPU writes the tokens [rows] for the host too.
-void take_likeliest(const at::Tensor& logits, const at::Tensor& tokens, const at::Tensor& seen,
-                    std::int64_t places, const at::Tensor& room, std::int64_t* told = nullptr);
-
 // positions may be undefined.
 at::Tensor causal_attention(const at::Tensor& qkv, const Heads& heads, const at::Tensor& positions);
 // lengths may be undefined.

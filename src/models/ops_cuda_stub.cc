@@ -46,16 +46,6 @@ Tensor swiglu(const Tensor&) {
 Tensor rotated(const Tensor&, const Heads&, const Tensor&, int) {
   not_built();
 }
-Tensor cached_attention(const Tensor&, const Heads&, const Tensor&, const Tensor&, const Tensor&,
-                        const Tensor&, const Tensor&) {
-  not_built();
-}
-Tensor normed_linear(const Tensor&, const Tensor&, double, const Tensor&, const Tensor&, bool) {
-  not_built();
-}
-void take_likeliest(const Tensor&, const Tensor&, const Tensor&, std::int64_t, const Tensor&, std::int64_t*) {
-  not_built();
-}
 Tensor causal_attention(const Tensor&, const Heads&, const Tensor&) {
   not_built();
 }

@@ -20,7 +20,6 @@ namespace twobw::models {
 // Keys and values of a layer of attention, by row and place: [rows, heads of keys, places, size].
 struct KeyValues {
   at::Tensor keys, values;
-  at::Tensor arrived{};  // on a GPU [rows, heads of queries], int32: 0 between steps
 };
 
 // Either the first tokens of a sequence (one row, nothing seen), or one more token of each row.

@@ -1,4 +1,3 @@
-// Long because every call of an optimizer passes here on its way to the kernels, for a shard or for all.
 #include "optim/gpu_optimizer.h"
 
 #include <algorithm>
@@ -8,7 +7,6 @@
 #include "base/error.h"
 #include "base/optimizer_kinds.h"
 #include "device/gpu.h"
-#include "optim/extrapolation.h"
 #include "optim/kernels.h"
 #include "optim/norms_cuda.h"
 
@@ -35,11 +33,10 @@ T* as(const Tensor& tensor) {
 }  // namespace
 
 GpuOptimizer::GpuOptimizer(const OptimizerConfig& config, const weights::Layout& layout,
-                           std::int64_t sync_updates, const Tensor& initial, const Tensor& compute,
-                           bool predicts, std::optional<weights::Range> shard)
+                           const Tensor& initial, const Tensor& compute, bool predicts,
+                           std::optional<weights::Range> shard)
     : config_(config),
       layout_(layout),
-      sync_updates_(sync_updates),
       shard_(shard.value_or(weights::Range{.count = layout.size()})),
       whole_(config, layout, compute.scalar_type(), shard_),
       state_(make_state(config, shard_.of(initial), compute.options(),
@@ -110,10 +107,7 @@ StreamsOf<Compute> GpuOptimizer::streams_of(const Tensor& compute) const {
           .target = data_of(state_.master),
           .moment1 = data_of(state_.moment1),
           .moment2 = data_of(state_.moment2),
-          .update1 = data_of(state_.update1),
-          .update2 = data_of(state_.update2),
-          .compute = compute.defined() ? as<Compute>(compute) : nullptr,
-          .applied1 = data_of(state_.applied1)};
+          .compute = compute.defined() ? as<Compute>(compute) : nullptr};
 }
 
 void GpuOptimizer::prepare(std::span<const Tensor> norms, cudaStream_t stream) {
@@ -131,9 +125,9 @@ void GpuOptimizer::prepare(std::span<const Tensor> norms, cudaStream_t stream) {
   cuda::prepare(as<double>(sum_), config_.clip, as<cuda::Control>(control_), stream);
 }
 
-void GpuOptimizer::apply(std::int64_t update, double learning_rate, std::span<const Tensor> norms,
-                         const Tensor& all_gradients, const Tensor& all_sources, const Tensor& all_targets,
-                         cudaStream_t stream, const Prediction* next_of_all) {
+void GpuOptimizer::apply(double learning_rate, std::span<const Tensor> norms, const Tensor& all_gradients,
+                         const Tensor& all_sources, const Tensor& all_targets, cudaStream_t stream,
+                         const Prediction* next_of_all) {
   prepare(norms, stream);
   const Tensor gradient = shard_.of(all_gradients), source = shard_.of(all_sources),
                target = shard_.of(all_targets);
@@ -143,9 +137,8 @@ void GpuOptimizer::apply(std::int64_t update, double learning_rate, std::span<co
   const auto work = [&](auto streams) {
     streams.gradient = data_of(gradient);
     if (next == nullptr) {
-      const Extrapolation extrapolation = extrapolation_at(config_, sync_updates_, update);
       return with_rule(learning_rate, [&](const auto& rule) {
-        cuda::apply(rule, extrapolation, streams, as<cuda::Piece>(pieces_), piece_count_, control(), stream);
+        cuda::apply(rule, streams, as<cuda::Piece>(pieces_), piece_count_, control(), stream);
       });
     }
     streams.ahead = data_of(next->gradient);

@@ -24,18 +24,17 @@ class GpuOptimizer {
  public:
   // `initial`: flat W(0) in single precision, on the CPU; `compute`: one of the buffers computed with;
   // `shard`: as of Optimizer.
-  GpuOptimizer(const OptimizerConfig& config, const weights::Layout& layout, std::int64_t sync_updates,
-               const at::Tensor& initial, const at::Tensor& compute, bool predicts = false,
-               std::optional<weights::Range> shard = {});
+  GpuOptimizer(const OptimizerConfig& config, const weights::Layout& layout, const at::Tensor& initial,
+               const at::Tensor& compute, bool predicts = false, std::optional<weights::Range> shard = {});
 
   // Squared norms of the parameters whose gradient this stage answers for, of the shard, as optim/optimizer.h
   // cuts them; valid until asked for twice more. From any thread, one at a time.
   at::Tensor squared_norms(std::int64_t batch, const at::Tensor& gradient, cudaStream_t stream);
 
   // `norms`: of all stages, in their order. `target` and `next` as in Optimizer::apply.
-  void apply(std::int64_t update, double learning_rate, std::span<const at::Tensor> norms,
-             const at::Tensor& gradient, const at::Tensor& source, const at::Tensor& target,
-             cudaStream_t stream, const Prediction* next = nullptr);
+  void apply(double learning_rate, std::span<const at::Tensor> norms, const at::Tensor& gradient,
+             const at::Tensor& source, const at::Tensor& target, cudaStream_t stream,
+             const Prediction* next = nullptr);
   void predict(const Prediction& prediction, cudaStream_t stream);
 
   // Of the update applied last, on the device.
@@ -76,7 +75,6 @@ class GpuOptimizer {
 
   OptimizerConfig config_;
   const weights::Layout& layout_;
-  std::int64_t sync_updates_;
   weights::Range shard_;
   WholeParameters whole_;
   State state_;

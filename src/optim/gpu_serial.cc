@@ -13,7 +13,7 @@ class SerialGpuOptimizer final : public SerialOptimizer {
  public:
   SerialGpuOptimizer(const Config& config, const weights::Layout& layout, const at::Tensor& initial,
                      const at::Tensor& compute, bool predicts)
-      : optimizer_(config.optimizer, layout, config.pipeline.sync_updates, initial, compute, predicts) {
+      : optimizer_(config.optimizer, layout, initial, compute, predicts) {
     optimizer_.begin_scaling(loss_scaling_of(config.train));
   }
 
@@ -21,10 +21,10 @@ class SerialGpuOptimizer final : public SerialOptimizer {
     return optimizer_.squared_norms(update, gradient, c10::cuda::getCurrentCUDAStream());
   }
 
-  Applied apply(std::int64_t update, double learning_rate, std::span<const at::Tensor> norms,
-                const at::Tensor& gradient, const at::Tensor& source, const at::Tensor& target) override {
+  Applied apply(double learning_rate, std::span<const at::Tensor> norms, const at::Tensor& gradient,
+                const at::Tensor& source, const at::Tensor& target) override {
     const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
-    optimizer_.apply(update, learning_rate, norms, gradient, source, target, stream);
+    optimizer_.apply(learning_rate, norms, gradient, source, target, stream);
     cuda::Control control;
     device::check_cuda(
         cudaMemcpyAsync(&control, optimizer_.control(), sizeof control, cudaMemcpyDeviceToHost, stream),

@@ -7,7 +7,7 @@
 namespace twobw::optim {
 namespace {
 
-// Without extrapolation, and with a copy to compute with where `Copies`. The pointers are copied and promised
+// With a copy to compute with if `Copies`. The pointers are copied and promised
 // distinct (but for source and target, which meet element by element only), or the loop would not vectorise.
 template <bool Copies, typename Rule>
 inline __attribute__((always_inline)) void plain_loop(const Rule& given, const Streams& streams) {
@@ -22,15 +22,6 @@ inline __attribute__((always_inline)) void plain_loop(const Rule& given, const S
     s.target[i] = next;
     if constexpr (Copies) s.compute[i] = next;
   }
-}
-
-template <typename Rule>
-inline __attribute__((always_inline)) void extrapolating_loop(const Rule& rule,
-                                                              const Extrapolation& extrapolation,
-                                                              const Streams& streams) {
-  const Streams s = streams;
-  const Extrapolation e = extrapolation;
-  for (std::int64_t i = 0; i < s.n; ++i) apply_element(rule, e, s, i);
 }
 
 template <typename Rule>
@@ -50,17 +41,11 @@ inline __attribute__((always_inline)) void predict_loop(const Rule& given, const
   for (std::int64_t i = 0; i < s.n; ++i) s.compute[i] = predicted(next, s, i, s.source[i]);
 }
 
-bool extrapolates(const Extrapolation& e, const Streams& streams) {
-  return streams.update1 != nullptr || streams.applied1 != nullptr || e.weights != 0;
-}
-
 }  // namespace
 
 template <typename Rule>
-TWOBW_VECTORIZED void apply(const Rule& rule, const Extrapolation& extrapolation, const Streams& streams) {
-  if (extrapolates(extrapolation, streams)) {
-    extrapolating_loop(rule, extrapolation, streams);
-  } else if (streams.compute != nullptr) {
+TWOBW_VECTORIZED void apply(const Rule& rule, const Streams& streams) {
+  if (streams.compute != nullptr) {
     plain_loop<true>(rule, streams);
   } else {
     plain_loop<false>(rule, streams);
@@ -78,7 +63,7 @@ TWOBW_VECTORIZED void predict(const Rule& next, const Streams& streams) {
 }
 
 #define TWOBW_KERNELS(Rule)                                                  \
-  template void apply(const Rule&, const Extrapolation&, const Streams&);    \
+  template void apply(const Rule&, const Streams&);                          \
   template void apply_and_predict(const Rule&, const Rule&, const Streams&); \
   template void predict(const Rule&, const Streams&);
 TWOBW_KERNELS(AdamWRule)
@@ -86,8 +71,8 @@ TWOBW_KERNELS(SgdRule)
 TWOBW_KERNELS(LionRule)
 #undef TWOBW_KERNELS
 
-void skip(const Extrapolation& e, const Streams& s) {
-  for (std::int64_t i = 0; i < s.n; ++i) skip_element(e, s, i);
+void skip(const Streams& s) {
+  for (std::int64_t i = 0; i < s.n; ++i) skip_element(s, i);
 }
 
 TWOBW_VECTORIZED

@@ -1,5 +1,4 @@
-// Steps and predictions of all optimizers on a GPU, in one pass over memory. Long because every rule goes
-// through the same two kernels, whose loads and stores are their own.
+// Steps and predictions of all optimizers on a GPU, in one pass over memory.
 #include <algorithm>
 #include <type_traits>
 
@@ -121,7 +120,7 @@ class Held {
 
 // What StreamsOf is in memory.
 struct HeldStreams {
-  Held source, target, gradient, moment1, moment2, update1, update2, compute, applied1, ahead;
+  Held source, target, gradient, moment1, moment2, compute, ahead;
 
   template <typename Compute>
   __device__ explicit HeldStreams(const StreamsOf<Compute>& s)
@@ -130,10 +129,7 @@ struct HeldStreams {
         gradient(s.gradient),
         moment1(true),
         moment2(s.moment2),
-        update1(s.update1),
-        update2(s.update2),
         compute(s.compute),
-        applied1(s.applied1),
         ahead(s.ahead) {}
 
   template <bool Whole, typename Compute>
@@ -142,9 +138,6 @@ struct HeldStreams {
     gradient.read<Whole>(s.gradient + at, left);
     moment1.read<Whole>(s.moment1 + at, left);
     moment2.read<Whole>(s.moment2 + at, left);
-    update1.read<Whole>(s.update1 + at, left);
-    update2.read<Whole>(s.update2 + at, left);
-    applied1.read<Whole>(s.applied1 + at, left);
     ahead.read<Whole>(s.ahead + at, left);
   }
   template <bool Whole, typename Compute>
@@ -153,24 +146,15 @@ struct HeldStreams {
     gradient.write<Whole>(s.gradient + at, left);
     moment1.write<Whole>(s.moment1 + at, left);
     moment2.write<Whole>(s.moment2 + at, left);
-    update1.write<Whole>(s.update1 + at, left);
-    update2.write<Whole>(s.update2 + at, left);
-    applied1.write<Whole>(s.applied1 + at, left);
     compute.write<Whole>(s.compute + at, left);
   }
 };
 
-// `Terms` of extrapolation with history of their own: 2 for any, 1 for the first of the update, 0 for none.
-// Fewer need fewer registers, and so more blocks can be under way on a multiprocessor.
-template <int Terms, typename Optimizer, typename Compute>
-__global__ void __launch_bounds__(kThreads, Terms < 2 ? 3 : 2)
-    apply_kernel(Optimizer optimizer, Extrapolation extrapolation, StreamsOf<Compute> streams,
-                 const Piece* pieces, const Control* control) {
+template <typename Optimizer, typename Compute>
+__global__ void __launch_bounds__(kThreads, 3)
+    apply_kernel(Optimizer optimizer, StreamsOf<Compute> streams, const Piece* pieces, const Control* control) {
   using Rule = decltype(rule_of(optimizer, Piece(), *control));
   __shared__ Rule shared_rule;
-  __shared__ Extrapolation shared_extrapolation;
-  if constexpr (Terms < 1) streams.update1 = nullptr;
-  if constexpr (Terms < 2) streams.update2 = streams.applied1 = nullptr;
   streams.ahead = nullptr;
   const Piece piece = pieces[blockIdx.x];
   const Control now = *control;
@@ -183,21 +167,17 @@ __global__ void __launch_bounds__(kThreads, Terms < 2 ? 3 : 2)
     held.template read<false>(streams, first + begin, count - begin);
   };
   if (now.skip == 0) read(0);  // comes while thread 0 computes powers
-  if (threadIdx.x == 0) {
-    shared_rule = rule_of(optimizer, piece, now);
-    shared_extrapolation = with_history(extrapolation, now.applied);
-  }
+  if (threadIdx.x == 0) shared_rule = rule_of(optimizer, piece, now);
   __syncthreads();
   const Rule rule = shared_rule;
-  const Extrapolation e = shared_extrapolation;
   if (now.skip != 0) {
 #pragma unroll 1
-    for (int i = threadIdx.x; i < piece.count; i += kThreads) skip_element(e, streams, piece.offset + i);
+    for (int i = threadIdx.x; i < piece.count; i += kThreads) skip_element(streams, piece.offset + i);
     return;
   }
   for (int begin = 0; begin < piece.count;) {
 #pragma unroll
-    for (int i = 0; i < kHeld; ++i) apply_element(rule, e, held, i);
+    for (int i = 0; i < kHeld; ++i) apply_element(rule, held, i);
     if (begin <= vectors) {
       held.template write<true>(streams, first + begin, 0);
     } else {
@@ -216,7 +196,6 @@ __global__ void __launch_bounds__(kThreads, 3)
                    const Piece* pieces, const Control* control) {
   using Rule = decltype(rule_of(optimizer, Piece(), *control));
   __shared__ Rule shared_rule, shared_next;
-  streams.update1 = streams.update2 = streams.applied1 = nullptr;
   if constexpr (!Steps) streams.target = streams.gradient = nullptr;
   const Piece piece = pieces[blockIdx.x];
   const Control now = *control;
@@ -299,14 +278,10 @@ void add_pieces(std::vector<Piece>& pieces, std::int64_t offset, std::int64_t co
 }
 
 template <typename Optimizer, typename Compute>
-void apply(const Optimizer& optimizer, const Extrapolation& extrapolation, const StreamsOf<Compute>& streams,
-           const Piece* pieces, int piece_count, const Control* control, cudaStream_t stream) {
+void apply(const Optimizer& optimizer, const StreamsOf<Compute>& streams, const Piece* pieces,
+           int piece_count, const Control* control, cudaStream_t stream) {
   if (piece_count == 0) return;
-  const bool any = streams.update2 != nullptr || streams.applied1 != nullptr;
-  auto* kernel = any               ? apply_kernel<2, Optimizer, Compute>
-                 : streams.update1 ? apply_kernel<1, Optimizer, Compute>
-                                   : apply_kernel<0, Optimizer, Compute>;
-  kernel<<<piece_count, kThreads, 0, stream>>>(optimizer, extrapolation, streams, pieces, control);
+  apply_kernel<<<piece_count, kThreads, 0, stream>>>(optimizer, streams, pieces, control);
 }
 
 template <typename Optimizer, typename Compute>
@@ -326,8 +301,8 @@ void predict(const Optimizer& next, float ratio, const StreamsOf<Compute>& strea
 }
 
 #define TWOBW_KERNELS_FOR(Optimizer, Compute)                                                               \
-  template void apply(const Optimizer&, const Extrapolation&, const StreamsOf<Compute>&, const Piece*, int, \
-                      const Control*, cudaStream_t);                                                        \
+  template void apply(const Optimizer&, const StreamsOf<Compute>&, const Piece*, int, const Control*,       \
+                      cudaStream_t);                                                                        \
   template void apply_and_predict(const Optimizer&, const Optimizer&, float, const StreamsOf<Compute>&,     \
                                   const Piece*, int, const Control*, cudaStream_t);                         \
   template void predict(const Optimizer&, float, const StreamsOf<Compute>&, const Piece*, int,              \

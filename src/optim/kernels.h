@@ -1,4 +1,4 @@
-// One pass over memory for a whole update: optimizer, extrapolations or prediction, new weights, and the
+// One pass over memory for a whole update: optimizer, prediction, new weights, and the
 // gradient cleared for its next batch. Plain loops, no LibTorch.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace twobw::optim {
 
 // For every rule.
 template <typename Rule>
-void apply(const Rule& rule, const Extrapolation& extrapolation, const Streams& streams);
+void apply(const Rule& rule, const Streams& streams);
 
 // An update by `rule`, and weights to compute with that take the one after, by `next` from streams.ahead,
 // into account.
@@ -22,7 +22,7 @@ template <typename Rule>
 void predict(const Rule& next, const Streams& streams);
 
 // An update that is skipped: W(t+1) = W(t), optimizer state untouched, gradient cleared.
-void skip(const Extrapolation& extrapolation, const Streams& streams);
+void skip(const Streams& streams);
 
 // The sum of squares in double, in an order that depends on n alone.
 double squared_norm(const float* values, std::int64_t n);

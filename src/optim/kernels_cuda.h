@@ -47,11 +47,10 @@ struct Lion {
   float learning_rate, beta1, beta2;
 };
 
-// Extrapolation as configured; the kernel leaves out terms whose history does not exist yet.
 // For Compute float, __nv_bfloat16 and __half.
 template <typename Optimizer, typename Compute>
-void apply(const Optimizer& optimizer, const Extrapolation& extrapolation, const StreamsOf<Compute>& streams,
-           const Piece* pieces, int piece_count, const Control* control, cudaStream_t stream);
+void apply(const Optimizer& optimizer, const StreamsOf<Compute>& streams, const Piece* pieces,
+           int piece_count, const Control* control, cudaStream_t stream);
 
 // An update and the prediction of the next one in a single pass: computed with will be what `next` makes of
 // `ratio` times the gradients streams.ahead.

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/optimizer_kinds.h"
 #include "device/memory.h"
-#include "optim/extrapolation.h"
 #include "optim/rounded_pieces.h"
 
 namespace twobw::optim {
@@ -27,12 +26,10 @@ float* if_float(const at::Tensor& target) {
 
 }  // namespace
 
-Optimizer::Optimizer(const OptimizerConfig& config, const weights::Layout& layout, std::int64_t sync_updates,
-                     const at::Tensor& initial, bool predicts, at::ScalarType compute,
-                     std::optional<weights::Range> shard)
+Optimizer::Optimizer(const OptimizerConfig& config, const weights::Layout& layout, const at::Tensor& initial,
+                     bool predicts, at::ScalarType compute, std::optional<weights::Range> shard)
     : config_(config),
       layout_(layout),
-      sync_updates_(sync_updates),
       shard_(shard.value_or(weights::Range{.count = layout.size()})),
       values_(values_by_parameter(config, layout)),
       whole_(config, layout, at::kFloat, shard_),
@@ -44,7 +41,7 @@ Optimizer::Optimizer(const OptimizerConfig& config, const weights::Layout& layou
   state_.master = shard ? shard_.of(initial).clone() : initial;
 }
 
-Applied Optimizer::step(std::int64_t update, double learning_rate, std::span<const double> squared_norms,
+Applied Optimizer::step(double learning_rate, std::span<const double> squared_norms,
                         const at::Tensor& gradient, const at::Tensor& source, const at::Tensor& target,
                         const Prediction* next) {
   double sum = 0;
@@ -52,8 +49,7 @@ Applied Optimizer::step(std::int64_t update, double learning_rate, std::span<con
   const Applied applied{.gradient_norm = std::sqrt(sum) / scaling_.current,
                         .skipped = !std::isfinite(sum),
                         .loss_scale = scaling_.current};
-  apply({.index = update,
-         .learning_rate = learning_rate,
+  apply({.learning_rate = learning_rate,
          .gradient_scale = clip_scale(applied.gradient_norm, config_.clip),
          .skip = applied.skipped},
         gradient, source, target, next);
@@ -86,20 +82,15 @@ void Optimizer::apply(const Update& update, const at::Tensor& all_gradients, con
                   .target = if_float(target),
                   .gradient = data_of(gradient),
                   .moment1 = data_of(state_.moment1),
-                  .moment2 = data_of(state_.moment2),
-                  .update1 = data_of(state_.update1),
-                  .update2 = data_of(state_.update2)};
+                  .moment2 = data_of(state_.moment2)};
   if (state_.master.defined()) {
     streams.source = streams.target = data_of(state_.master);
     streams.compute = if_float(target);
-    streams.applied1 = data_of(state_.applied1);
   }
   if (next != nullptr) {
     streams.compute = if_float(next->target);
     streams.ahead = data_of(next->gradient);
   }
-  const Extrapolation extrapolation =
-      with_history(extrapolation_at(config_, sync_updates_, update.index), applied_);
   const auto clipping = static_cast<float>(update.gradient_scale);
   const float scale = clipping / scaling_.current;
   const std::int64_t after = applied_ + (update.skip ? 0 : 1);
@@ -108,15 +99,15 @@ void Optimizer::apply(const Update& update, const at::Tensor& all_gradients, con
   for_each_range(streams, rounded, [&](const weights::Parameter& parameter, const Streams& range) {
     const Rule rule = rule_of(parameter, update.learning_rate, scale, applied_);
     if (next == nullptr) {
-      if (update.skip) return skip(extrapolation, range);
-      return std::visit([&](const auto& of) { optim::apply(of, extrapolation, range); }, rule);
+      if (update.skip) return skip(range);
+      return std::visit([&](const auto& of) { optim::apply(of, range); }, rule);
     }
     const Rule coming = rule_of(parameter, *next, after, scaling_.next);
     std::visit(
         [&](const auto& of) {
           const auto& then = std::get<std::decay_t<decltype(of)>>(coming);
           if (!update.skip) return apply_and_predict(of, then, range);
-          skip({}, range);
+          skip(range);
           optim::predict(then, range);
         },
         rule);

@@ -1,19 +1,12 @@
-// The optimizer of one stage, over flat buffers, with what 2BW needs of it: the prediction of the update to
-// come, or the older corrections of the delay. State has one copy; it is not versioned.
+// The optimizer of one stage, over flat buffers, and its prediction of the next update for 2BW. The state has
+// one copy; it is not versioned.
 //
 //   P(j)     W(j-1) + u(S(j-1), (m/k) c sum of the first k gradients of batch j-1)     pipeline.predict
 //
 // c is the clipping factor of the last update that was made; before the first one it is 0 where gradients are
 // clipped, else 1. Computed with is P; the true weights are the optimizer's, as a master.
 //
-//   u        the optimizer's update, learning rate and decoupled weight decay included
-//   applied  u + c (u - u1) + c2 (u1 - u2)                      optimizer.extrapolate_update
-//   W(t+1)   W(t) + applied
-//   compute  W(t+1) + s applied + s2 applied1                   optimizer.extrapolate_weights
-//
-// Both corrections are for stale gradients: update t is extrapolated for t > sync_updates, and so
-// are the weights to compute with W(t), t > sync_updates. A term whose history does not exist yet
-// is 0. Where compute differs from W, the optimizer keeps the true weights as a master.
+// u is the optimizer's update, learning rate and decoupled weight decay included.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -35,7 +28,6 @@
 namespace twobw::optim {
 
 struct Update {
-  std::int64_t index = 0;  // t
   double learning_rate = 0;
   double gradient_scale = 1;  // from clipping alone
   bool skip = false;          // the gradient is not finite
@@ -62,15 +54,14 @@ class Optimizer {
   // format of what is computed with, is another, `initial` becomes the master, and what is computed with is
   // rounded from it, to nearest even. `shard`: the part of the weights that it updates, and keeps the state
   // of, where that is not all of them; what it is given to read and write is whole all the same.
-  Optimizer(const OptimizerConfig& config, const weights::Layout& layout, std::int64_t sync_updates,
-            const at::Tensor& initial, bool predicts = false, at::ScalarType compute = at::kFloat,
+  Optimizer(const OptimizerConfig& config, const weights::Layout& layout, const at::Tensor& initial,
+            bool predicts = false, at::ScalarType compute = at::kFloat,
             std::optional<weights::Range> shard = {});
 
   // apply() with what follows from the norm of the whole gradient: clipping, and the skip of what is not
   // finite. `squared_norms`: of all pieces of the model's parameters, in its order.
-  Applied step(std::int64_t update, double learning_rate, std::span<const double> squared_norms,
-               const at::Tensor& gradient, const at::Tensor& source, const at::Tensor& target,
-               const Prediction* next = nullptr);
+  Applied step(double learning_rate, std::span<const double> squared_norms, const at::Tensor& gradient,
+               const at::Tensor& source, const at::Tensor& target, const Prediction* next = nullptr);
 
   // Writes version t+1 into `target` from version t in `source` (may be the same buffer) and clears
   // the gradient. Both are what the stage computes with. Where the master is all that moves, `target` is not
@@ -115,7 +106,6 @@ class Optimizer {
 
   OptimizerConfig config_;
   const weights::Layout& layout_;
-  std::int64_t sync_updates_;
   weights::Range shard_;
   std::vector<GroupValues> values_;  // by parameter
   WholeParameters whole_;

@@ -1,4 +1,4 @@
-// The optimizers, the extrapolations and the prediction, one element at a time. optim/kernels.cc loops over
+// The optimizers and the prediction, one element at a time. optim/kernels.cc loops over
 // them on a CPU, optim/kernels.cu on a GPU.
 #pragma once
 
@@ -18,11 +18,8 @@ struct StreamsOf {
   float* gradient = nullptr;      // read, then zeroed
   float* moment1 = nullptr;
   float* moment2 = nullptr;  // AdamW only
-  float* update1 = nullptr;  // u of the update before; null: no history is kept
-  float* update2 = nullptr;  // u of the one before that; null: no second term
-  // Weights to compute with, extrapolated or predicted from the target; null: the target itself, or none.
+  // Weights to compute with, equal to the target or predicted from it; null: the target itself, or none.
   Compute* compute = nullptr;
-  float* applied1 = nullptr;     // W(t) - W(t-1); null: no second term
   const float* ahead = nullptr;  // the gradients to predict from; null: no prediction
   std::int64_t n = 0;
 
@@ -33,28 +30,12 @@ struct StreamsOf {
             .gradient = at(gradient),
             .moment1 = at(moment1),
             .moment2 = at(moment2),
-            .update1 = at(update1),
-            .update2 = at(update2),
             .compute = at(compute),
-            .applied1 = at(applied1),
             .ahead = at(ahead),
             .n = count};
   }
 };
 using Streams = StreamsOf<float>;
-
-// applied = u + update (u - u1) + update2 (u1 - u2); compute = W(t+1) + weights applied + weights2 applied1.
-struct Extrapolation {
-  float update = 0, update2 = 0;
-  float weights = 0, weights2 = 0;
-};
-
-// Without the terms that reach back to updates which were not made yet, after so many.
-TWOBW_HOST_DEVICE Extrapolation with_history(Extrapolation e, std::int64_t updates) {
-  if (updates < 1) e.update = 0;
-  if (updates < 2) e.update2 = 0;
-  return e;
-}
 
 struct AdamWRule {
   float learning_rate, beta1, beta2, eps, decay;
@@ -122,30 +103,12 @@ TWOBW_HOST_DEVICE float predicted(const Rule& next, const S& s, std::int64_t i, 
 
 // One parameter of an update, all of it: the gradient is cleared for its next batch.
 template <typename Rule, typename S>
-TWOBW_HOST_DEVICE void apply_element(const Rule& rule, const Extrapolation& e, const S& s, std::int64_t i) {
+TWOBW_HOST_DEVICE void apply_element(const Rule& rule, const S& s, std::int64_t i) {
   const float w = s.source[i];
-  const float u = update_of(rule, s, i, w, s.gradient[i] * rule.gradient_scale);
+  const float next = w + update_of(rule, s, i, w, s.gradient[i] * rule.gradient_scale);
   s.gradient[i] = 0.0f;
-  float applied = u;
-  if (s.update1) {
-    const float u1 = s.update1[i];
-    applied += e.update * (u - u1);
-    if (s.update2) {
-      applied += e.update2 * (u1 - s.update2[i]);
-      s.update2[i] = u1;
-    }
-    s.update1[i] = u;
-  }
-  const float next = w + applied;
   s.target[i] = next;
-  if (s.compute) {
-    float ahead = next + e.weights * applied;
-    if (s.applied1) {
-      ahead += e.weights2 * s.applied1[i];
-      s.applied1[i] = applied;
-    }
-    s.compute[i] = ahead;
-  }
+  if (s.compute) s.compute[i] = next;
 }
 
 // An update and the prediction of the next, in one pass.
@@ -159,15 +122,13 @@ TWOBW_HOST_DEVICE void apply_and_predict_element(const Rule& rule, const Rule& n
   s.compute[i] = predicted(next, s, i, advanced);
 }
 
-// Of an update that is skipped: W(t+1) = W(t), optimizer state untouched, gradient cleared.
+// A skipped update: W(t+1) = W(t), optimizer state untouched, gradient cleared.
 template <typename S>
-TWOBW_HOST_DEVICE void skip_element(const Extrapolation& e, const S& s, std::int64_t i) {
+TWOBW_HOST_DEVICE void skip_element(const S& s, std::int64_t i) {
   const float w = s.source[i];
   s.gradient[i] = 0.0f;
   s.target[i] = w;
-  if (!s.compute) return;
-  s.compute[i] = s.applied1 ? w + e.weights2 * s.applied1[i] : w;
-  if (s.applied1) s.applied1[i] = 0.0f;
+  if (s.compute) s.compute[i] = w;
 }
 
 }  // namespace twobw::optim

@@ -7,8 +7,7 @@ class SerialCpuOptimizer final : public SerialOptimizer {
  public:
   SerialCpuOptimizer(const Config& config, const weights::Layout& layout, const at::Tensor& initial,
                      at::ScalarType compute, bool predicts)
-      : layout_(layout),
-        optimizer_(config.optimizer, layout, config.pipeline.sync_updates, initial, predicts, compute) {
+      : layout_(layout), optimizer_(config.optimizer, layout, initial, predicts, compute) {
     optimizer_.begin_scaling(loss_scaling_of(config.train));
   }
 
@@ -16,14 +15,14 @@ class SerialCpuOptimizer final : public SerialOptimizer {
     return at::tensor(optim::squared_norms(layout_, gradient), at::kDouble);
   }
 
-  Applied apply(std::int64_t update, double learning_rate, std::span<const at::Tensor> norms,
-                const at::Tensor& gradient, const at::Tensor& source, const at::Tensor& target) override {
+  Applied apply(double learning_rate, std::span<const at::Tensor> norms, const at::Tensor& gradient,
+                const at::Tensor& source, const at::Tensor& target) override {
     std::vector<double> squares;
     for (const at::Tensor& part : norms) {
       const double* values = part.const_data_ptr<double>();
       squares.insert(squares.end(), values, values + part.numel());
     }
-    return optimizer_.step(update, learning_rate, squares, gradient, source, target);
+    return optimizer_.step(learning_rate, squares, gradient, source, target);
   }
 
   void predict(const Prediction& prediction) override { optimizer_.predict(prediction); }

@@ -21,8 +21,8 @@ class SerialOptimizer {
   virtual at::Tensor squared_norms(std::int64_t update, const at::Tensor& gradient) = 0;
   // Writes version t+1 into `target`, if there is one, from version t in `source` and clears the gradient:
   // norm, clipping, the skip of what is not finite. `norms`: of all parts, in their order.
-  virtual Applied apply(std::int64_t update, double learning_rate, std::span<const at::Tensor> norms,
-                        const at::Tensor& gradient, const at::Tensor& source, const at::Tensor& target) = 0;
+  virtual Applied apply(double learning_rate, std::span<const at::Tensor> norms, const at::Tensor& gradient,
+                        const at::Tensor& source, const at::Tensor& target) = 0;
   virtual void predict(const Prediction& prediction) = 0;
   // Of the newest version, given what is computed with: in single precision, on its device.
   virtual at::Tensor true_weights(const at::Tensor& newest) const = 0;

@@ -6,9 +6,8 @@
 namespace twobw::optim {
 
 std::vector<std::pair<std::string, at::Tensor>> State::named() const {
-  std::vector<std::pair<std::string, at::Tensor>> all = {{"master", master},   {"moment1", moment1},
-                                                         {"moment2", moment2}, {"update1", update1},
-                                                         {"update2", update2}, {"applied1", applied1}};
+  std::vector<std::pair<std::string, at::Tensor>> all = {
+      {"master", master}, {"moment1", moment1}, {"moment2", moment2}};
   std::erase_if(all, [](const auto& buffer) { return !buffer.second.defined(); });
   return all;
 }
@@ -25,17 +24,20 @@ State make_state(const OptimizerConfig& config, const at::Tensor& initial, const
   const auto zeros = [&](bool wanted) {
     return wanted ? at::zeros({initial.numel()}, options.dtype(at::kFloat)) : at::Tensor();
   };
-  const std::size_t updates = config.extrapolate_update.size(), weights = config.extrapolate_weights.size();
-  State state{.moment1 = zeros(true),
-              .moment2 = zeros(optimizer_kind(config.name).moments > 1),
-              .update1 = zeros(updates > 0),
-              .update2 = zeros(updates > 1),
-              .applied1 = zeros(weights > 1)};
-  if (keeps_master || weights > 0) {
+  State state{.moment1 = zeros(true), .moment2 = zeros(optimizer_kind(config.name).moments > 1)};
+  if (keeps_master) {
     const device::PurposeScope of_master(Term::Master);
     state.master = initial.to(options.dtype(at::kFloat), /*non_blocking=*/false, /*copy=*/true);
   }
   return state;
+}
+
+float first_scale(const OptimizerConfig& config) {
+  return config.clip > 0 ? 0.0f : 1.0f;
+}
+
+float* data_of(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.mutable_data_ptr<float>() : nullptr;
 }
 
 }  // namespace twobw::optim

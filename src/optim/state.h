@@ -17,8 +17,6 @@ namespace twobw::optim {
 struct State {
   at::Tensor master;  // the true weights, where what is computed with differs from them
   at::Tensor moment1, moment2;
-  at::Tensor update1, update2;  // u of the update before, and of the one before that
-  at::Tensor applied1;          // W(t) - W(t-1)
 
   // Those that are defined.
   std::vector<std::pair<std::string, at::Tensor>> named() const;
@@ -36,5 +34,11 @@ struct Counters {
 // master is a copy of it.
 State make_state(const OptimizerConfig& config, const at::Tensor& initial, const at::TensorOptions& options,
                  bool keeps_master);
+
+// The clipping factor to predict with before any update was made.
+float first_scale(const OptimizerConfig& config);
+
+// Null for an undefined tensor.
+float* data_of(const at::Tensor& tensor);
 
 }  // namespace twobw::optim

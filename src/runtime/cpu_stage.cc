@@ -28,7 +28,7 @@ class CpuStage final : public Stage {
            const data::Source& validation, const StageSetup& setup, const at::TensorOptions& compute,
            device::MemoryPool& pool)
       : Stage(config, model, training, validation, setup, compute),
-        optimizer_(config.optimizer, layout_, config.pipeline.sync_updates, first_weights(), setup.predicts,
+        optimizer_(config.optimizer, layout_, first_weights(), setup.predicts,
                    versions_.flat(0).scalar_type(), shard()),
         in_flight_(setup.slots),
         pool_(pool),
@@ -158,8 +158,8 @@ void CpuStage::step(std::int64_t update, double learning_rate, std::span<const t
   const Tensor target = writes ? versions_.begin_write() : Tensor();
   const optim::Prediction prediction = next ? prediction_for(*next) : optim::Prediction();
   begin_watch(update, true_weights());
-  const optim::Applied applied = optimizer_.step(update, learning_rate, squares, gradients_.flat(update),
-                                                 source, target, next ? &prediction : nullptr);
+  const optim::Applied applied = optimizer_.step(learning_rate, squares, gradients_.flat(update), source,
+                                                 target, next ? &prediction : nullptr);
   end_watch(update, true_weights());
   last_step_ = {
       .gradient_norm = applied.gradient_norm, .skipped = applied.skipped, .loss_scale = applied.loss_scale};

@@ -1,5 +1,5 @@
-// The serial oracle. Long because it states all rules of an update once more, on purpose without what the
-// pipeline computes them with.
+// The serial oracle. It restates every rule of an update and shares none of the code that the pipeline
+// computes them with.
 #include "runtime/oracle.h"
 
 #include <ATen/core/grad_mode.h>
@@ -245,8 +245,8 @@ void Oracle::apply(OracleUpdate& result) {
   for (const auto& part : parts_) {
     const bool computed_with = !predicts(updates_ + 1) || true_from() < spec_.shape.microbatches;
     Tensor next = computed_with ? at::empty({part->layout.size()}, compute_) : Tensor();
-    const optim::Applied applied = part->optimizer->apply(
-        updates_, learning_rate(), norms, part->gradients.flat(0), part->versions.back().flat, next);
+    const optim::Applied applied = part->optimizer->apply(learning_rate(), norms, part->gradients.flat(0),
+                                                          part->versions.back().flat, next);
     result.gradient_norm = applied.gradient_norm;
     result.skipped = applied.skipped;
     if (computed_with) part->add_version({.number = updates_ + 1, .flat = std::move(next)});

@@ -44,16 +44,6 @@ void check_split(const Config& config, const models::Model& model) {
 
 namespace {
 
-// Corrections are made element by element.
-void check_whole_updates(const Config& config) {
-  const OptimizerRule rule = optimizer_kind(config.optimizer.name).rule;
-  if (rule != OptimizerRule::Lamb && rule != OptimizerRule::Muon) return;
-  const bool weights = !config.optimizer.extrapolate_weights.empty();
-  if (!weights && config.optimizer.extrapolate_update.empty()) return;
-  fail_input("optimizer.{} is for adamw, sgd and lion; optimizer.name is {}",
-             weights ? "extrapolate_weights" : "extrapolate_update", config.optimizer.name);
-}
-
 void check_groups(const Config& config, const models::Model& model) {
   for (const std::string& text : config.optimizer.groups) {
     const std::string pattern = parse_group(text)->pattern;
@@ -66,17 +56,6 @@ void check_groups(const Config& config, const models::Model& model) {
     fail_input("optimizer.groups has '{}', but no parameter is named like that; there are {} and others",
                text, model.layers.front().parameters.front().name);
   }
-}
-
-// They correct a delay, which predictions leave nothing of.
-void check_corrections(const Config& config) {
-  if (!config.pipeline.predicts()) return;
-  const bool weights = !config.optimizer.extrapolate_weights.empty();
-  if (!weights && config.optimizer.extrapolate_update.empty()) return;
-  fail_input(
-      "optimizer.{} is for gradients that are one update late, and with pipeline.predict they are not; leave "
-      "it out, or set pipeline.predict: false",
-      weights ? "extrapolate_weights" : "extrapolate_update");
 }
 
 void check_guard(const Config& config) {
@@ -181,14 +160,7 @@ Setup prepare(const Config& given, std::vector<device::Device> devices, AutoDevi
     for (const device::Device& device : devices) config.devices.push_back(device::describe(device));
   }
   setup.config = config;
-  if (!schedule::is_delayed(setup.spec.shape.schedule)) {
-    // They correct a delay; without one they would only disturb.
-    setup.config.optimizer.extrapolate_weights.clear();
-    setup.config.optimizer.extrapolate_update.clear();
-  }
-  check_corrections(setup.config);
   check_guard(setup.config);
-  check_whole_updates(setup.config);
   schedule::validate(setup.spec);
   setup.model = models::build(config.model);
   if (config.model.is_imported())

@@ -49,10 +49,8 @@ Tensor Stage::weights_to_evaluate() {
   if (!is_sharded() && weights.scalar_type() == newest.scalar_type()) return weights;
   // Without predictions they are computed with; else they are the newest between the step and the next
   // prediction, where they are computed with at all.
-  const bool computed_with = config_.optimizer.extrapolate_weights.empty() && !setup_.predicts;
-  if (computed_with || setup_.settles) return newest;
-  if (!setup_.predicts && !is_sharded()) return weights.to(newest.scalar_type());
-  const Tensor room = setup_.predicts ? versions_.begin_write() : at::zeros_like(newest);
+  if (!setup_.predicts || setup_.settles) return newest;
+  const Tensor room = versions_.begin_write();
   own(room).copy_(weights, /*non_blocking=*/true);
   complete(room);
   return room;
@@ -152,8 +150,6 @@ Snapshot Stage::snapshot(std::int64_t update) {
   for (const auto& [name, tensor] : optimizer_state().named()) {
     if (name != "master") snapshot.buffers.emplace_back(name, host_copy(tensor));
   }
-  if (!config_.optimizer.extrapolate_weights.empty())
-    snapshot.buffers.emplace_back("compute", host_copy(own(versions_.flat(versions_.newest()))));
   finish_snapshot(snapshot);
   return snapshot;
 }
@@ -173,8 +169,6 @@ void Stage::restore(const Restored& from, std::int64_t first_generation,
       tensor.copy_(own(from.flat(name, layout_)));
     }
   }
-  if (from.has("compute") && !config_.optimizer.extrapolate_weights.empty())
-    restored_ = from.flat("compute", layout_);
   restore_counters(from.counters);
 }
 

@@ -1,5 +1,5 @@
-// What a stage holds: microbatches in flight, activation slots, weight and gradient buffers. Long because
-// each is checked by a walk of its own over the list.
+// What a stage holds: microbatches in flight, activation slots, weight and gradient buffers. Each is
+// checked by a walk of its own over the list.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// One event loop: whose turn it is, what a stage then does, what all stages do together. Long because every
-// instruction of a schedule gets its meaning in time here, and all of them change the same state.
+// One event loop: whose turn it is, what a stage then does, what all stages do together.
 #include "simulator/discrete_events.h"
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
+#include <cstdio>
 
 #include "base/durable.h"
 #include "base/error.h"
@@ -13,7 +13,6 @@
 #include "base/text_file.h"
 #include "corpus/token_cache.h"
 #include "runtime/setup.h"
-#include "train/compare_svg.h"
 #include "train/run_directory.h"
 #include "train/trainer.h"
 
@@ -31,13 +30,6 @@ void check_both(const Config& config) {
     one.pipeline.schedule = schedule;
     runtime::prepare(one);
   }
-}
-
-// A picture in the run directory is not in need of a check, for that is made.
-void check_svg(const CompareRequest& request) {
-  const std::filesystem::path folder = std::filesystem::path(request.svg).parent_path();
-  if (folder.lexically_normal() == std::filesystem::path(request.config.run_dir).lexically_normal()) return;
-  check_writable("--svg", request.svg);
 }
 
 void introduce_comparison(const CompareRequest& request) {
@@ -139,7 +131,6 @@ Config to_compare(Config config, std::optional<std::int64_t> updates) {
 Comparison compare(const CompareRequest& request) {
   const Config& config = request.config;
   check_both(config);
-  check_svg(request);
   FolderLock lock;
   const std::string moved_to = make_run_directory(config.run_dir, lock);
   if (!moved_to.empty()) announce("what was in " + config.run_dir + " is now in " + moved_to);
@@ -150,7 +141,6 @@ Comparison compare(const CompareRequest& request) {
   for (int index = 0; index < request.seeds; ++index) {
     if (!runs.add_seed(index, comparison)) break;
     replace_text(config.run_dir + "/compare.json", pretty(to_json(comparison)));
-    write_text(request.svg, draw_svg(comparison));
   }
   if (comparison.flush.empty()) fail_run("interrupted before both runs of the first seed had ended");
   return comparison;

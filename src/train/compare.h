@@ -11,9 +11,8 @@
 namespace twobw::train {
 
 struct CompareRequest {
-  Config config;    // of the runs under 2bw; see to_compare
-  int seeds = 3;    // train.seed and those after it
-  std::string svg;  // where to draw the curves
+  Config config;  // of the runs under 2bw; see to_compare
+  int seeds = 3;  // train.seed and those after it
 };
 
 // The configuration that such a comparison runs: so many updates, and evaluations in their course (ten where
@@ -22,7 +21,7 @@ struct CompareRequest {
 Config to_compare(Config config, std::optional<std::int64_t> updates);
 
 // Seed by seed flush, then 2bw, each in RUN_DIR/SCHEDULE-seedN; prints to stdout as it goes. After every seed
-// RUN_DIR/compare.json and the SVG are written anew. Ctrl-C ends it with the seeds that are complete. Throws
+// RUN_DIR/compare.json is written anew. Ctrl-C ends it with the seeds that are complete. Throws
 // InputError, and RunError where no seed is.
 Comparison compare(const CompareRequest& request);
 

@@ -126,9 +126,8 @@ std::string report(const Comparison& comparison, std::optional<double> target) {
                       "seconds are medians\n",
                       seeds)
                 : "one seed: no standard errors\n";
-  return plot(comparison) + '\n' + tabulate(comparison) + over + busy_note(comparison.flush) +
-         busy_note(comparison.two_bw) + '\n' + tabulate_target(comparison, loss) + '\n' +
-         advise(comparison, loss);
+  return tabulate(comparison) + over + busy_note(comparison.flush) + busy_note(comparison.two_bw) + '\n' +
+         tabulate_target(comparison, loss) + '\n' + advise(comparison, loss);
 }
 
 }  // namespace twobw::train

@@ -8,9 +8,6 @@
 
 namespace twobw::train {
 
-// The mean curves over the updates: 16 rows of 72 columns, and the axes' labels.
-std::string plot(const Comparison& comparison);
-
 // One line a schedule, and the difference.
 std::string tabulate(const Comparison& comparison);
 

@@ -33,9 +33,7 @@ bool must_stay(const std::string& path) {
                                              "optimizer.betas",
                                              "optimizer.eps",
                                              "optimizer.momentum",
-                                             "optimizer.groups",
-                                             "optimizer.extrapolate_weights",
-                                             "optimizer.extrapolate_update"};
+                                             "optimizer.groups"};
   return (sections.contains(section_of(path)) || keys.contains(path)) && !is_about_resuming(path);
 }
 

@@ -1,4 +1,4 @@
-// A run from its configuration to its end. Long because lead() is the one place where all parts of it meet.
+// A run from its configuration to its end.
 #include "train/trainer.h"
 
 #include <fmt/format.h>

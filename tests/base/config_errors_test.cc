@@ -78,9 +78,6 @@ TEST(ConfigErrors, WrongTypes) {
   EXPECT_EQ(refused("devices: cpu:0\n"),
             "devices is 'cpu:0' at x.yaml:1; it must be auto or a list of devices, one per stage of every "
             "replica");
-  EXPECT_EQ(refused("optimizer: {extrapolate_update: much}\n"),
-            "optimizer.extrapolate_update is 'much' at x.yaml:1; it must be a number or a list of one or two "
-            "numbers");
 }
 
 TEST(ConfigErrors, ValuesOutOfRange) {
@@ -188,9 +185,6 @@ TEST(ConfigErrors, ValuesThatDoNotFitOthers) {
   EXPECT_EQ(
       refused("optimizer: {betas: [0.9]}\n"),
       "optimizer.betas is [0.9] at x.yaml:1; it must be a list of two numbers, each at least 0 and below 1");
-  EXPECT_EQ(refused("optimizer: {extrapolate_weights: [0, 0, 0]}\n"),
-            "optimizer.extrapolate_weights is [0, 0, 0] at x.yaml:1; it must be a number or a list of one or "
-            "two numbers");
   EXPECT_EQ(refused("devices: [cpu:0]\n"),
             "devices is [cpu:0] at x.yaml:1; it must have one entry per stage, and pipeline.stages is 2");
   EXPECT_EQ(refused("devices: [cpu:0, cpu:1]\n", {"pipeline.replicas=3"}),

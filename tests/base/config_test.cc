@@ -41,7 +41,7 @@ pipeline:
   stages: 3
   split: [1, 2, 3]
   recompute: [2]
-optimizer: {lr: 3e-4, betas: [0.5, .75], extrapolate_weights: 1, extrapolate_update: [1, -0.5]}
+optimizer: {lr: 3e-4, betas: [0.5, .75]}
 train: {seed: 18446744073709551615}
 devices: [cpu:0, "cpu:1,3", cpu:4-7]
 run_dir: runs/mine
@@ -55,8 +55,6 @@ run_dir: runs/mine
   EXPECT_EQ(config.pipeline.recompute, (Ints{2}));
   EXPECT_EQ(config.optimizer.lr, 3e-4);
   EXPECT_EQ(config.optimizer.betas, (Reals{0.5, 0.75}));
-  EXPECT_EQ(config.optimizer.extrapolate_weights, (Reals{1}));
-  EXPECT_EQ(config.optimizer.extrapolate_update, (Reals{1, -0.5}));
   EXPECT_EQ(config.train.seed, std::numeric_limits<std::uint64_t>::max());
   EXPECT_EQ(config.devices, (std::vector<std::string>{"cpu:0", "cpu:1,3", "cpu:4-7"}));
   EXPECT_EQ(config.run_dir, "runs/mine");
@@ -93,23 +91,12 @@ TEST(Config, NamesForLists) {
   EXPECT_TRUE(load("pipeline: {recompute: none}\n").pipeline.recompute.empty());
 }
 
-TEST(Config, ZeroTurnsExtrapolationOff) {
-  for (const char* off : {"0", "[0]", "[0, 0.0]", "-0"}) {
-    EXPECT_TRUE(load_config("", {std::string("optimizer.extrapolate_update=") + off})
-                    .optimizer.extrapolate_update.empty())
-        << off;
-  }
-  EXPECT_EQ(load_config("", {"optimizer.extrapolate_update=[0, 0.5]"}).optimizer.extrapolate_update,
-            (Reals{0, 0.5}));
-}
-
 TEST(Config, YamlRoundTripIsExact) {
   Config config;
   config.model.dropout = 0.1 + 0.2;  // 0.30000000000000004
   config.model.head = ModelHead::Regression;
   config.optimizer.lr = 1.0 / 3;
   config.optimizer.eps = std::numeric_limits<double>::denorm_min();
-  config.optimizer.extrapolate_weights = {1, -1e-17};
   config.pipeline.split = {3, 5};
   config.pipeline.recompute = {1, 0};
   config.train.seed = std::numeric_limits<std::uint64_t>::max();
@@ -124,7 +111,6 @@ TEST(Config, YamlRoundTripIsExact) {
   EXPECT_EQ(back.model.head, ModelHead::Regression);
   EXPECT_EQ(back.optimizer.lr, config.optimizer.lr);
   EXPECT_EQ(back.optimizer.eps, config.optimizer.eps);
-  EXPECT_EQ(back.optimizer.extrapolate_weights, config.optimizer.extrapolate_weights);
   EXPECT_EQ(back.pipeline.recompute, config.pipeline.recompute);
   EXPECT_EQ(back.devices, config.devices);
   EXPECT_EQ(back.data.train, config.data.train);

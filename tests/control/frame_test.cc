@@ -9,7 +9,7 @@ namespace twobw::control {
 namespace {
 
 const Frame kFrame = {
-    .kind = Frame::Kind::Message, .topic = Topic::Saved, .from = 3, .to = kOthers, .body = "ab\0c"};
+    .kind = Frame::Kind::Message, .topic = Topic::Norms, .from = 3, .to = kOthers, .body = "ab\0c"};
 
 TEST(Frame, ThereAndBack) {
   for (const std::string& body : {std::string(), std::string("x"), std::string(100'000, '\xff')}) {

@@ -15,11 +15,8 @@ constexpr cuda::AdamW kAdamW = {.learning_rate = 1e-2f, .beta1 = 0.9f, .beta2 = 
 // The same state on both sides; the first 100 parameters have no decay.
 struct Sides {
   std::vector<float> master = normal(kSize, 1), moment1 = std::vector<float>(kSize),
-                     moment2 = std::vector<float>(kSize), update1 = std::vector<float>(kSize),
-                     update2 = std::vector<float>(kSize), applied1 = std::vector<float>(kSize),
-                     compute = master;
-  Buffer<float> on_master{master}, on_moment1{moment1}, on_moment2{moment2}, on_update1{update1},
-      on_update2{update2}, on_applied1{applied1};
+                     moment2 = std::vector<float>(kSize), compute = master;
+  Buffer<float> on_master{master}, on_moment1{moment1}, on_moment2{moment2};
   Buffer<float> on_gradient{static_cast<std::size_t>(kSize)};
   Buffer<double> norm{1}, partial{64};
   Buffer<cuda::Control> control{std::vector<cuda::Control>(1)};
@@ -35,7 +32,7 @@ struct Sides {
 
 template <typename Compute>
 void step(Sides& sides, const Buffer<cuda::Piece>& pieces, int piece_count, Buffer<Compute>& on_compute,
-          const std::vector<float>& gradient, Extrapolation extrapolation, double clip) {
+          const std::vector<float>& gradient, double clip) {
   // The GPU.
   ASSERT_EQ(
       cudaMemcpy(sides.on_gradient.data(), gradient.data(), kSize * sizeof(float), cudaMemcpyHostToDevice),
@@ -44,35 +41,27 @@ void step(Sides& sides, const Buffer<cuda::Piece>& pieces, int piece_count, Buff
   cuda::squared_norms(sides.on_gradient.data(), pieces.data(), piece_count, all.data(), 1,
                       sides.partial.data(), sides.norm.data(), nullptr);
   cuda::prepare(sides.norm.data(), clip, sides.control.data(), nullptr);
-  cuda::apply(kAdamW, extrapolation,
+  cuda::apply(kAdamW,
               StreamsOf<Compute>{.source = sides.on_master.data(),
                                  .target = sides.on_master.data(),
                                  .gradient = sides.on_gradient.data(),
                                  .moment1 = sides.on_moment1.data(),
                                  .moment2 = sides.on_moment2.data(),
-                                 .update1 = sides.on_update1.data(),
-                                 .update2 = sides.on_update2.data(),
                                  .compute = on_compute.data(),
-                                 .applied1 = sides.on_applied1.data(),
                                  .n = kSize},
               pieces.data(), piece_count, sides.control.data(), nullptr);
   cuda::count_update(sides.control.data(), nullptr);
   // The CPU.
   std::vector<float> own = gradient;
   const double norm = std::sqrt(squared_norm(own.data(), kSize));
-  if (sides.applied < 1) extrapolation.update = 0;
-  if (sides.applied < 2) extrapolation.update2 = 0;
   const Streams streams{.source = sides.master.data(),
                         .target = sides.master.data(),
                         .gradient = own.data(),
                         .moment1 = sides.moment1.data(),
                         .moment2 = sides.moment2.data(),
-                        .update1 = sides.update1.data(),
-                        .update2 = sides.update2.data(),
                         .compute = sides.compute.data(),
-                        .applied1 = sides.applied1.data(),
                         .n = kSize};
-  if (!std::isfinite(norm)) return skip(extrapolation, streams);
+  if (!std::isfinite(norm)) return skip(streams);
   const double n = ++sides.applied;
   AdamWRule rule{
       .learning_rate = kAdamW.learning_rate,
@@ -83,9 +72,9 @@ void step(Sides& sides, const Buffer<cuda::Piece>& pieces, int piece_count, Buff
       .correction1 = static_cast<float>(1.0 - std::pow(static_cast<double>(kAdamW.beta1), n)),
       .root_correction2 = static_cast<float>(std::sqrt(1.0 - std::pow(static_cast<double>(kAdamW.beta2), n))),
       .gradient_scale = static_cast<float>(std::min(1.0, clip / (norm + 1e-6)))};
-  apply(rule, extrapolation, streams.from(0, 100));
+  apply(rule, streams.from(0, 100));
   rule.decay = kDecay;
-  apply(rule, extrapolation, streams.from(100, kSize - 100));
+  apply(rule, streams.from(100, kSize - 100));
 }
 
 template <typename Compute>
@@ -95,11 +84,10 @@ void expect_like_the_cpu() {
   const Buffer<cuda::Piece> on_pieces(pieces);
   const auto count = static_cast<int>(pieces.size());
   Buffer<Compute> on_compute{rounded<Compute>(sides.compute)};
-  const Extrapolation extrapolation{.update = 0.7f, .update2 = -0.2f, .weights = 0.5f, .weights2 = 0.1f};
   for (unsigned t = 0; t < 6; ++t) {
     std::vector<float> gradient = normal(kSize, 10 + t, 0.1f);
     if (t == 3) gradient[kSize / 2] = NAN;  // skipped
-    step(sides, on_pieces, count, on_compute, gradient, extrapolation, t % 2 == 0 ? 1e9 : 1.0);
+    step(sides, on_pieces, count, on_compute, gradient, t % 2 == 0 ? 1e9 : 1.0);
     SCOPED_TRACE(testing::Message() << "update " << t);
     expect_near(sides.on_master.read(), {sides.master.begin(), sides.master.end()}, 1e-6);
     expect_near(sides.on_moment2.read(), {sides.moment2.begin(), sides.moment2.end()}, 1e-6);
@@ -199,7 +187,7 @@ void expect_prediction_like_the_cpu(bool skip) {
                           fused.control.data(), nullptr);
   StreamsOf<Compute> alone = streams(apart);
   alone.compute = nullptr;
-  cuda::apply(kAdamW, Extrapolation{}, alone, on_pieces.data(), count, apart.control.data(), nullptr);
+  cuda::apply(kAdamW, alone, on_pieces.data(), count, apart.control.data(), nullptr);
   cuda::count_update(apart.control.data(), nullptr);
   cuda::predict(coming, kRatio, streams(apart), on_pieces.data(), count, apart.control.data(), nullptr);
   EXPECT_EQ(fused.master.read(), apart.master.read());

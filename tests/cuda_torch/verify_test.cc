@@ -97,10 +97,6 @@ INSTANTIATE_TEST_SUITE_P(
              with(kShared, {"pipeline.schedule=2bw", "optimizer.name=muon", "train.precision=bf16"})},
         Case{"lamb", with(kShared, {"pipeline.schedule=2bw", "optimizer.name=lamb"})},
         Case{"lamb_flush", with(kShared, {"pipeline.schedule=flush", "optimizer.name=lamb"})},
-        Case{"extrapolated",
-             with(kShared,
-                  {"pipeline.schedule=2bw", "pipeline.predict=false", "optimizer.extrapolate_weights=[1,0.5]",
-                   "optimizer.extrapolate_update=[0.5,-0.25]", "train.precision=bf16"})},
         // Both ends of the tie on one stage.
         Case{"one_stage", with(kSharedByThree, {"pipeline.schedule=2bw", "pipeline.microbatches=2"})},
         Case{"one_stage_bf16", with(kSharedByThree, {"pipeline.schedule=2bw", "train.precision=bf16"})},
@@ -218,11 +214,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"muon_flush", with(kTwo, {"pipeline.schedule=flush", "optimizer.name=muon"})},
         Case{"lamb",
              with(kFour, {"pipeline.schedule=2bw", "optimizer.name=lamb", "pipeline.sync_updates=1"})},
-        Case{"unclipped", with(kFour, {"pipeline.schedule=2bw", "optimizer.clip=0"})},
-        Case{"extrapolated",
-             with(kTwo,
-                  {"pipeline.schedule=2bw", "pipeline.predict=false", "optimizer.extrapolate_weights=[1,0.5]",
-                   "optimizer.extrapolate_update=[0.5,-0.25]", "train.precision=bf16"})}),
+        Case{"unclipped", with(kFour, {"pipeline.schedule=2bw", "optimizer.clip=0"})}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // As if the guard had asked for it.

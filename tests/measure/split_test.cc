@@ -165,37 +165,6 @@ TEST(ChosenSplit, OfOneStageNeedsNoMeasurement) {
   EXPECT_TRUE(setup.layer_seconds.empty());
 }
 
-TEST(Setup, ExtrapolationIsForSchedulesWithADelay) {
-  Config config;
-  config.pipeline.predict = false;
-  config.optimizer.extrapolate_update = {0.5};
-  config.optimizer.extrapolate_weights = {1.0};
-  for (const ScheduleKind schedule : all_kinds()) {
-    config.pipeline.schedule = schedule;
-    const bool delayed = schedule::is_delayed(schedule);
-    const auto setup = runtime::prepare(config);
-    EXPECT_EQ(setup.config.optimizer.extrapolate_update.empty(), !delayed) << name(schedule);
-    EXPECT_EQ(setup.config.optimizer.extrapolate_weights.empty(), !delayed) << name(schedule);
-  }
-}
-
-TEST(Setup, ExtrapolationIsNotForPredictions) {
-  for (const char* key : {"extrapolate_update", "extrapolate_weights"}) {
-    Config config;
-    (key == std::string("extrapolate_update") ? config.optimizer.extrapolate_update
-                                              : config.optimizer.extrapolate_weights) = {0.5};
-    try {
-      runtime::prepare(config);
-      FAIL() << "not refused";
-    } catch (const InputError& error) {
-      EXPECT_TRUE(std::string(error.what()).starts_with(fmt::format("optimizer.{} is for", key)))
-          << error.what();
-    }
-    config.pipeline.schedule = ScheduleKind::Flush;  // where there is nothing to correct
-    EXPECT_NO_THROW(runtime::prepare(config));
-  }
-}
-
 TEST(Setup, MoreStagesThanLayersAreRefused) {
   Config config;
   config.model.layers = 1;

@@ -27,10 +27,8 @@ struct Memory {
     const Values weights = random_values(n, 1);
     std::copy(weights.begin(), weights.end(), source.begin() + static_cast<std::ptrdiff_t>(shift));
   }
-  std::vector<Values*> all() {
-    return {&source, &target, &gradient, &moment1, &moment2, &update1, &update2, &compute, &applied1};
-  }
-  // Everything is kept, as with two terms of both extrapolations.
+  std::vector<Values*> all() { return {&source, &target, &gradient, &moment1, &moment2, &compute}; }
+  // With weights to compute with beside the target.
   Streams streams() {
     const auto at = [&](Values& stream) { return stream.data() + shift; };
     return {.source = at(source),
@@ -38,15 +36,12 @@ struct Memory {
             .gradient = at(gradient),
             .moment1 = at(moment1),
             .moment2 = at(moment2),
-            .update1 = at(update1),
-            .update2 = at(update2),
             .compute = at(compute),
-            .applied1 = at(applied1),
             .n = static_cast<std::int64_t>(n)};
   }
   Streams plain_streams() {
     Streams plain = streams();
-    plain.update1 = plain.update2 = plain.compute = plain.applied1 = nullptr;
+    plain.compute = nullptr;
     return plain;
   }
   void set_gradient(unsigned seed) {
@@ -62,7 +57,7 @@ struct Memory {
   }
 
   std::size_t n, shift;
-  Values source, target, gradient, moment1, moment2, update1, update2, compute, applied1;
+  Values source, target, gradient, moment1, moment2, compute;
 };
 
 constexpr std::size_t kCount = 37;  // no multiple of a vector
@@ -107,7 +102,7 @@ TEST(OptimizerKernels, AdamWFollowsItsFormula) {
   for (int step = 1; step <= 5; ++step) {
     memory.set_gradient(10 + step);
     const Values gradient = memory.gradient;
-    apply(adamw_at(step), {}, memory.plain_streams());
+    apply(adamw_at(step), memory.plain_streams());
     for (std::size_t i = 0; i < kCount; ++i) {
       elements[i].w += elements[i].adamw(0.5 * gradient[i], step, 0.01, 0.9, 0.95, 1e-8, 0.1);
       EXPECT_NEAR(memory.target[i], elements[i].w, 1e-6) << "element " << i << " after " << step;
@@ -125,7 +120,7 @@ TEST(OptimizerKernels, SgdFollowsItsFormula) {
   for (int step = 1; step <= 5; ++step) {
     memory.set_gradient(10 + step);
     const Values gradient = memory.gradient;
-    apply(kSgd, {}, memory.plain_streams());
+    apply(kSgd, memory.plain_streams());
     for (std::size_t i = 0; i < kCount; ++i) {
       elements[i].w += elements[i].sgd(0.5 * gradient[i], 0.1, 0.9, 0.1);
       EXPECT_NEAR(memory.target[i], elements[i].w, 1e-6) << "element " << i << " after " << step;
@@ -134,93 +129,14 @@ TEST(OptimizerKernels, SgdFollowsItsFormula) {
   }
 }
 
-// optimizer.h, word for word, over the whole history of one element.
-struct History {
-  std::vector<double> w, u;
-
-  double applied(int t, double c, double c2) const {
-    const double u0 = u[t], u1 = t >= 1 ? u[t - 1] : 0, u2 = t >= 2 ? u[t - 2] : 0;
-    return u0 + c * (u0 - u1) + c2 * (u1 - u2);
-  }
-  double compute(int t, double s, double s2) const {  // what version t is computed with
-    const double moved = w[t] - w[t - 1], moved1 = t >= 2 ? w[t - 1] - w[t - 2] : 0;
-    return w[t] + s * moved + s2 * moved1;
-  }
-};
-
-struct Terms {
-  float c, c2, s, s2;
-};
-
-class Extrapolations : public testing::TestWithParam<Terms> {};
-
-TEST_P(Extrapolations, FollowTheirFormulas) {
-  const auto [c, c2, s, s2] = GetParam();
-  const Extrapolation extrapolation{.update = c, .update2 = c2, .weights = s, .weights2 = s2};
-  Memory memory(kCount);
-  Streams streams = memory.streams();
-  if (c == 0) streams.update1 = nullptr;  // off, as the optimizer switches them off
-  if (c2 == 0) streams.update2 = nullptr;
-  if (s == 0) streams.compute = nullptr;
-  if (s2 == 0) streams.applied1 = nullptr;
-
-  std::vector<Element> elements(kCount);
-  std::vector<History> histories(kCount);
-  for (std::size_t i = 0; i < kCount; ++i) histories[i].w = {memory.source[i]};
-  for (int t = 0; t < 6; ++t) {
-    memory.set_gradient(20 + t);
-    const Values gradient = memory.gradient;
-    apply(kSgd, extrapolation, streams);
-    for (std::size_t i = 0; i < kCount; ++i) {
-      History& history = histories[i];
-      elements[i].w = history.w.back();
-      history.u.push_back(elements[i].sgd(0.5 * gradient[i], 0.1, 0.9, 0.1));
-      history.w.push_back(history.w.back() + history.applied(t, c, c2));
-      ASSERT_NEAR(memory.target[i], history.w.back(), 3e-6) << "element " << i << " of W(" << t + 1 << ")";
-      if (s != 0) {
-        ASSERT_NEAR(memory.compute[i], history.compute(t + 1, s, s2), 6e-6)
-            << "element " << i << " of W(" << t + 1 << ")";
-      }
-    }
-    memory.source = memory.target;
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(OptimizerKernels, Extrapolations,
-                         testing::Values(Terms{1.0f, 0, 0, 0}, Terms{1.0f, -0.5f, 0, 0}, Terms{0, 0, 1.0f, 0},
-                                         Terms{0, 0, 1.0f, 0.25f}, Terms{0.5f, 0, 1.0f, 0},
-                                         Terms{1.0f, -0.5f, 0.75f, 0.25f}));
-
-TEST(OptimizerKernels, AdamWExtrapolatesTheSameUpdates) {
-  Memory memory(kCount);
-  std::vector<Element> elements(kCount);
-  std::vector<History> histories(kCount);
-  for (std::size_t i = 0; i < kCount; ++i) histories[i].w = {memory.source[i]};
-  for (int t = 0; t < 6; ++t) {
-    memory.set_gradient(30 + t);
-    const Values gradient = memory.gradient;
-    apply(adamw_at(t + 1), {.update = 1, .update2 = -0.5f, .weights = 1, .weights2 = 0.25f},
-          memory.streams());
-    for (std::size_t i = 0; i < kCount; ++i) {
-      History& history = histories[i];
-      elements[i].w = history.w.back();
-      history.u.push_back(elements[i].adamw(0.5 * gradient[i], t + 1, 0.01, 0.9, 0.95, 1e-8, 0.1));
-      history.w.push_back(history.w.back() + history.applied(t, 1, -0.5));
-      ASSERT_NEAR(memory.target[i], history.w.back(), 3e-6);
-      ASSERT_NEAR(memory.compute[i], history.compute(t + 1, 1, 0.25), 6e-6);
-    }
-    memory.source = memory.target;
-  }
-}
-
 TEST(OptimizerKernels, TheGradientIsClearedForItsNextBatch) {
-  for (bool extrapolates : {false, true}) {
+  for (bool copies : {false, true}) {
     Memory memory(kCount);
     memory.set_gradient(1);
-    apply(kAdamW, {}, extrapolates ? memory.streams() : memory.plain_streams());
+    apply(kAdamW, copies ? memory.streams() : memory.plain_streams());
     EXPECT_EQ(memory.gradient, Values(kCount, 0.0f));
     memory.set_gradient(1);
-    apply(kSgd, {}, extrapolates ? memory.streams() : memory.plain_streams());
+    apply(kSgd, copies ? memory.streams() : memory.plain_streams());
     EXPECT_EQ(memory.gradient, Values(kCount, 0.0f));
   }
 }
@@ -230,10 +146,10 @@ TEST(OptimizerKernels, InPlaceGivesWhatOutOfPlaceGives) {
   for (int t = 0; t < 3; ++t) {
     apart.set_gradient(40 + t);
     together.set_gradient(40 + t);
-    apply(kAdamW, {}, apart.plain_streams());
+    apply(kAdamW, apart.plain_streams());
     Streams in_place = together.plain_streams();
     in_place.target = together.source.data();
-    apply(kAdamW, {}, in_place);
+    apply(kAdamW, in_place);
     EXPECT_EQ(together.source, apart.target);
     apart.source = apart.target;
   }
@@ -242,16 +158,15 @@ TEST(OptimizerKernels, InPlaceGivesWhatOutOfPlaceGives) {
 // A parameter may lie anywhere in a flat buffer and be cut up among threads anywhere: not a bit of the
 // result may depend on it, or a stage would not agree with the whole.
 template <typename Rule>
-void expect_same_in_any_pieces(const Rule& rule, bool extrapolates) {
+void expect_same_in_any_pieces(const Rule& rule, bool copies) {
   constexpr std::size_t kMany = 203;
-  const Extrapolation extrapolation{.update = 1, .update2 = -0.5f, .weights = 0.75f, .weights2 = 0.25f};
   const auto run = [&](std::size_t shift, const std::vector<std::int64_t>& cuts) {
     Memory memory(kMany, shift);
     for (int t = 0; t < 3; ++t) {
       memory.set_gradient(50 + t);
-      const Streams streams = extrapolates ? memory.streams() : memory.plain_streams();
+      const Streams streams = copies ? memory.streams() : memory.plain_streams();
       for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-        apply(rule, extrapolation, streams.from(cuts[i], cuts[i + 1] - cuts[i]));
+        apply(rule, streams.from(cuts[i], cuts[i + 1] - cuts[i]));
       }
       memory.source = memory.target;
     }
@@ -265,9 +180,9 @@ void expect_same_in_any_pieces(const Rule& rule, bool extrapolates) {
 }
 
 TEST(OptimizerKernels, EveryBitIsTheSameInAnyPieces) {
-  for (bool extrapolates : {false, true}) {
-    expect_same_in_any_pieces(kAdamW, extrapolates);
-    expect_same_in_any_pieces(kSgd, extrapolates);
+  for (bool copies : {false, true}) {
+    expect_same_in_any_pieces(kAdamW, copies);
+    expect_same_in_any_pieces(kSgd, copies);
   }
 }
 
@@ -276,8 +191,7 @@ TEST(OptimizerKernels, FromMovesWhatIsThereAndKeepsWhatIsNot) {
   const Streams part = memory.plain_streams().from(5, 7);
   EXPECT_EQ(part.source, memory.source.data() + 5);
   EXPECT_EQ(part.moment2, memory.moment2.data() + 5);
-  EXPECT_EQ(part.update1, nullptr);
-  EXPECT_EQ(part.applied1, nullptr);
+  EXPECT_EQ(part.compute, nullptr);
   EXPECT_EQ(part.n, 7);
 }
 
@@ -285,33 +199,18 @@ TEST(OptimizerKernels, ASkippedUpdateCopiesTheWeightsAndLeavesTheState) {
   Memory memory(kCount);
   for (int t = 0; t < 3; ++t) {
     memory.set_gradient(60 + t);
-    apply(kAdamW, {.update = 1, .update2 = -0.5f, .weights = 1, .weights2 = 0.25f}, memory.streams());
+    apply(kAdamW, memory.streams());
     memory.source = memory.target;
   }
   Memory before = memory;
   memory.gradient.assign(kCount, std::numeric_limits<float>::quiet_NaN());
-  skip({.update = 1, .update2 = -0.5f, .weights = 1, .weights2 = 0.25f}, memory.streams());
+  skip(memory.streams());
 
   EXPECT_EQ(memory.target, before.source);
   EXPECT_EQ(memory.gradient, Values(kCount, 0.0f));
   EXPECT_EQ(memory.moment1, before.moment1);
   EXPECT_EQ(memory.moment2, before.moment2);
-  EXPECT_EQ(memory.update1, before.update1);
-  EXPECT_EQ(memory.update2, before.update2);
-  // The weights did not move this time, but did the time before.
-  EXPECT_EQ(memory.applied1, Values(kCount, 0.0f));
-  for (std::size_t i = 0; i < kCount; ++i) {
-    EXPECT_FLOAT_EQ(memory.compute[i], before.source[i] + 0.25f * before.applied1[i]);
-  }
-}
-
-TEST(OptimizerKernels, ASkippedUpdateWithoutHistoryComputesWithTheWeights) {
-  Memory memory(kCount);
-  memory.set_gradient(1);
-  Streams streams = memory.streams();
-  streams.applied1 = nullptr;
-  skip({.weights = 1}, streams);
-  EXPECT_EQ(memory.compute, memory.source);
+  EXPECT_EQ(memory.compute, before.source);
 }
 
 TEST(SquaredNorm, IsTheSumOfSquaresInDouble) {

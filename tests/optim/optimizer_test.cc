@@ -25,14 +25,14 @@ constexpr double kRate = 1.0;
 // One weight, started at 0, which a list of gradients pushes about.
 class OneWeight {
  public:
-  OneWeight(const OptimizerConfig& config, std::int64_t sync_updates)
+  explicit OneWeight(const OptimizerConfig& config)
       : layout_(toy_model({{{.name = "w", .shape = {1}}}}), 0, 1),
         compute_(at::zeros({layout_.size()})),
-        optimizer_(config, layout_, sync_updates, compute_) {}
+        optimizer_(config, layout_, compute_) {}
 
   void update(double gradient, bool skip = false) {
     Tensor flat = at::full({layout_.gradient_size()}, gradient);
-    optimizer_.apply({.index = t_++, .learning_rate = kRate, .skip = skip}, flat, compute_, compute_);
+    optimizer_.apply({.learning_rate = kRate, .skip = skip}, flat, compute_, compute_);
   }
   double weight() const { return optimizer_.true_weights(compute_)[0].item<double>(); }
   double computes_with() const { return compute_[0].item<double>(); }
@@ -41,121 +41,28 @@ class OneWeight {
   Layout layout_;
   Tensor compute_;
   Optimizer optimizer_;
-  std::int64_t t_ = 0;
 };
 
-TEST(Optimizer, WithoutExtrapolationComputesWithTheWeights) {
-  OneWeight one(descent(), 0);
+TEST(Optimizer, ComputesWithTheWeights) {
+  OneWeight one(descent());
   for (double gradient : {-1.0, -2.0, -4.0}) one.update(gradient);
   EXPECT_EQ(one.weight(), 7);
   EXPECT_EQ(one.computes_with(), 7);
 }
 
-TEST(Optimizer, ExtrapolatesUpdatesFromTheSecondOn) {
-  OptimizerConfig config = descent();
-  config.extrapolate_update = {1.0};
-  OneWeight one(config, 0);
-  one.update(-1);
-  EXPECT_EQ(one.weight(), 1);  // no update before it
-  one.update(-2);
-  EXPECT_EQ(one.weight(), 1 + 2 + (2 - 1));
-  one.update(-4);
-  EXPECT_EQ(one.weight(), 4 + 4 + (4 - 2));
-  EXPECT_EQ(one.computes_with(), one.weight());
-}
-
-TEST(Optimizer, TheSecondTermReachesOneUpdateFurtherBack) {
-  OptimizerConfig config = descent();
-  config.extrapolate_update = {1.0, -0.5};
-  OneWeight one(config, 0);
-  one.update(-1);
-  one.update(-2);
-  EXPECT_EQ(one.weight(), 1 + 2 + (2 - 1));  // u2 does not exist yet: no second term
-  one.update(-4);
-  EXPECT_EQ(one.weight(), 4 + 4 + (4 - 2) - 0.5 * (2 - 1));
-}
-
-TEST(Optimizer, ExtrapolatedWeightsAreComputedWithAndNotKept) {
-  OptimizerConfig config = descent();
-  config.extrapolate_weights = {0.5};
-  OneWeight one(config, 0);
-  one.update(-2);
-  EXPECT_EQ(one.weight(), 2);
-  EXPECT_EQ(one.computes_with(), 2 + 0.5 * 2);
-  one.update(-4);
-  EXPECT_EQ(one.weight(), 6);
-  EXPECT_EQ(one.computes_with(), 6 + 0.5 * 4);
-}
-
-TEST(Optimizer, TheSecondTermOfTheWeightsIsTheMoveBefore) {
-  OptimizerConfig config = descent();
-  config.extrapolate_weights = {0.5, 0.25};
-  OneWeight one(config, 0);
-  one.update(-2);
-  EXPECT_EQ(one.computes_with(), 2 + 0.5 * 2);  // W(0) was not moved to
-  one.update(-4);
-  EXPECT_EQ(one.computes_with(), 6 + 0.5 * 4 + 0.25 * 2);
-}
-
-TEST(Optimizer, BothTogetherExtrapolateFromWhatWasApplied) {
-  OptimizerConfig config = descent();
-  config.extrapolate_update = {1.0};
-  config.extrapolate_weights = {0.5};
-  OneWeight one(config, 0);
-  one.update(-1);
-  one.update(-2);
-  EXPECT_EQ(one.weight(), 4);  // moved by 2 + (2 - 1) = 3
-  EXPECT_EQ(one.computes_with(), 4 + 0.5 * 3);
-}
-
-// With sync_updates = 2, batches 0, 1 and 2 run on the newest weights, so updates 0, 1 and 2 are fresh and
-// W(0), W(1) and W(2) are used without delay.
-TEST(Optimizer, TheSynchronousStartIsNotExtrapolated) {
-  OptimizerConfig config = descent();
-  config.extrapolate_update = {1.0, -0.5};
-  config.extrapolate_weights = {0.5, 0.25};
-  OneWeight one(config, 2);
-  one.update(-1);  // update 0 writes W(1)
-  EXPECT_EQ(one.weight(), 1);
-  EXPECT_EQ(one.computes_with(), 1);
-  one.update(-2);  // W(2)
-  EXPECT_EQ(one.weight(), 3);
-  EXPECT_EQ(one.computes_with(), 3);
-  one.update(-4);  // update 2 is fresh, but W(3) will be stale when it is used
-  EXPECT_EQ(one.weight(), 7);
-  EXPECT_EQ(one.computes_with(), 7 + 0.5 * 4 + 0.25 * 2);
-  one.update(-8);  // update 3 is stale; the history of the start counts
-  const double applied = 8 + (8 - 4) - 0.5 * (4 - 2);
-  EXPECT_EQ(one.weight(), 7 + applied);
-  EXPECT_EQ(one.computes_with(), 7 + applied + 0.5 * applied + 0.25 * 4);
-}
-
 TEST(Optimizer, ASkippedUpdateMovesNothing) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  OptimizerConfig config = descent();
-  config.extrapolate_update = {1.0};
-  config.extrapolate_weights = {0.5};
-  OneWeight one(config, 0);
+  OneWeight one(descent());
   one.update(-1);
   one.update(nan, /*skip=*/true);
   EXPECT_EQ(one.weight(), 1);
-  EXPECT_EQ(one.computes_with(), 1);  // W(2) - W(1) is 0
   one.update(-2);
-  EXPECT_EQ(one.weight(), 1 + 2 + (2 - 1));  // u1 is the last update that was made
-}
-
-TEST(Optimizer, AnUpdateSkippedAtTheStartLeavesNoHistory) {
-  OptimizerConfig config = descent();
-  config.extrapolate_update = {1.0, -0.5};
-  OneWeight one(config, 0);
-  one.update(std::numeric_limits<double>::infinity(), /*skip=*/true);
-  one.update(-1);
-  EXPECT_EQ(one.weight(), 1);
+  EXPECT_EQ(one.weight(), 3);
 }
 
 TEST(Optimizer, BiasCorrectionCountsTheUpdatesMade) {
   const OptimizerConfig config{.name = "adamw", .weight_decay = 0.0};
-  OneWeight straight(config, 0), stumbling(config, 0);
+  OneWeight straight(config), stumbling(config);
   straight.update(-3);
   stumbling.update(1, /*skip=*/true);
   stumbling.update(-3);
@@ -169,7 +76,7 @@ TEST(Optimizer, AdamWAgreesWithTheOneOfTheLibrary) {
   Tensor flat = at::zeros({layout.size()});
   weights::initialize(layout, flat, 1);
   const OptimizerConfig config{.name = "adamw", .betas = {0.9, 0.95}, .eps = 1e-8, .weight_decay = 0.1};
-  Optimizer optimizer(config, layout, 0, flat);
+  Optimizer optimizer(config, layout, flat);
 
   Tensor expected = flat.clone(), moment1 = at::zeros_like(flat), moment2 = at::zeros_like(flat);
   for (int t = 0; t < 10; ++t) {
@@ -183,7 +90,7 @@ TEST(Optimizer, AdamWAgreesWithTheOneOfTheLibrary) {
                         {at::full({}, t + 1.0, at::kFloat)}, /*lr=*/0.01, 0.9, 0.95,
                         parameter.spec.decay ? 0.1 : 0.0, 1e-8, /*amsgrad=*/false, /*maximize=*/false);
     }
-    optimizer.apply({.index = t, .learning_rate = 0.01}, gradient.clone(), flat, flat);
+    optimizer.apply({.learning_rate = 0.01}, gradient.clone(), flat, flat);
     for (const weights::Parameter& parameter : layout.parameters()) {
       const auto part = [&](const Tensor& whole) {
         return whole.narrow(0, parameter.offset, parameter.count);
@@ -200,7 +107,7 @@ TEST(Optimizer, WeightDecayLeavesBiasesAndGainsAlone) {
   for (const char* name : {"sgd", "adamw"}) {
     const Tensor before = at::ones({layout.size()});
     Tensor after = at::zeros({layout.size()});
-    Optimizer optimizer({.name = name, .weight_decay = 0.5}, layout, 0, before);
+    Optimizer optimizer({.name = name, .weight_decay = 0.5}, layout, before);
     optimizer.apply({.learning_rate = 0.25}, at::zeros({layout.gradient_size()}), before, after);
     for (const weights::Parameter& parameter : layout.parameters()) {
       EXPECT_EQ(after[parameter.offset].item<double>(), parameter.spec.decay ? 1 - 0.25 * 0.5 : 1.0)
@@ -213,7 +120,7 @@ TEST(Optimizer, OutOfPlaceLeavesTheSourceAlone) {
   const Layout layout(toy_model({{{.name = "w", .shape = {40}}}}), 0, 1);
   const Tensor source = at::ones({layout.size()});
   Tensor target = at::zeros({layout.size()});
-  Optimizer optimizer(descent(), layout, 0, source);
+  Optimizer optimizer(descent(), layout, source);
   optimizer.apply({.learning_rate = kRate}, at::full({layout.gradient_size()}, 0.25), source, target);
   EXPECT_TRUE(at::equal(source, at::ones({layout.size()})));
   EXPECT_TRUE(at::equal(target.narrow(0, 0, 40), at::full({40}, 0.75)));
@@ -222,7 +129,7 @@ TEST(Optimizer, OutOfPlaceLeavesTheSourceAlone) {
 TEST(Optimizer, ScalesTheGradientAsClippingAsks) {
   const Layout layout(toy_model({{{.name = "w", .shape = {1}}}}), 0, 1);
   Tensor flat = at::zeros({layout.size()});
-  Optimizer optimizer(descent(), layout, 0, flat);
+  Optimizer optimizer(descent(), layout, flat);
   optimizer.apply({.learning_rate = kRate, .gradient_scale = 0.25}, at::full({layout.size()}, -8.0), flat,
                   flat);
   EXPECT_EQ(flat[0].item<double>(), 2);
@@ -233,7 +140,7 @@ TEST(Optimizer, ClearsEveryGradientThoseOfAliasesToo) {
   const Layout layout(model, 0, 4);
   for (bool skip : {false, true}) {
     Tensor flat = at::zeros({layout.size()});
-    Optimizer optimizer(descent(), layout, 0, flat);
+    Optimizer optimizer(descent(), layout, flat);
     const Tensor gradient = at::ones({layout.gradient_size()});
     optimizer.apply({.learning_rate = kRate, .skip = skip}, gradient, flat, flat);
     for (const weights::Parameter& parameter : layout.parameters()) {
@@ -248,7 +155,7 @@ TEST(Optimizer, TiedWeightsMoveOnce) {
   const architecture::Model model = toy_model(/*tied=*/true);
   const Layout layout(model, 0, 4);
   Tensor flat = at::zeros({layout.size()});
-  Optimizer optimizer({.name = "sgd", .momentum = 0.5, .weight_decay = 0.0}, layout, 0, flat);
+  Optimizer optimizer({.name = "sgd", .momentum = 0.5, .weight_decay = 0.0}, layout, flat);
   optimizer.apply({.learning_rate = kRate}, at::ones({layout.gradient_size()}), flat, flat);
   EXPECT_EQ(flat[0].item<double>(), -1);
 }
@@ -257,7 +164,7 @@ TEST(Optimizer, AParameterOfManyThreadsIsUpdatedThroughout) {
   constexpr std::int64_t kMany = 200'000;
   const Layout layout(toy_model({{{.name = "w", .shape = {kMany}}}}), 0, 1);
   Tensor flat = at::zeros({layout.size()});
-  Optimizer optimizer(descent(), layout, 0, flat);
+  Optimizer optimizer(descent(), layout, flat);
   const Tensor gradient = at::arange(kMany, at::kFloat);
   optimizer.apply({.learning_rate = kRate}, gradient.clone(), flat, flat);
   EXPECT_TRUE(at::equal(flat, -gradient));
@@ -267,23 +174,16 @@ TEST(Optimizer, KeepsNoMoreStateThanItsConfigurationNeeds) {
   const Layout layout(toy_model({{{.name = "w", .shape = {64}}}}), 0, 1);
   const Tensor flat = at::zeros({64});
   const auto copies = [&](OptimizerConfig config) {
-    return static_cast<double>(Optimizer(config, layout, 0, flat).state().bytes()) / (64 * sizeof(float));
+    return static_cast<double>(Optimizer(config, layout, flat).state().bytes()) / (64 * sizeof(float));
   };
   EXPECT_EQ(copies({.name = "sgd"}), 1);
   EXPECT_EQ(copies({.name = "adamw"}), 2);
-  EXPECT_EQ(copies({.name = "adamw", .extrapolate_update = {1.0}}), 3);
-  EXPECT_EQ(copies({.name = "adamw", .extrapolate_update = {1.0, -0.5}}), 4);
-  EXPECT_EQ(copies({.name = "adamw", .extrapolate_weights = {1.0}}), 3);  // the master
-  EXPECT_EQ(copies({.name = "adamw", .extrapolate_weights = {1.0, 0.5}, .extrapolate_update = {1.0, -0.5}}),
-            6);
 }
 
 TEST(Optimizer, TheMasterIsACopyOfTheInitialWeights) {
-  OptimizerConfig config = descent();
-  config.extrapolate_weights = {1.0};
   const Layout layout(toy_model({{{.name = "w", .shape = {4}}}}), 0, 1);
   Tensor flat = at::ones({layout.size()});
-  const Optimizer with_master(config, layout, 0, flat), without(descent(), layout, 0, flat);
+  const Optimizer with_master(descent(), layout, flat, /*predicts=*/true), without(descent(), layout, flat);
   flat.fill_(5);
   EXPECT_TRUE(at::equal(with_master.true_weights(flat), at::ones({layout.size()})));
   EXPECT_EQ(without.true_weights(flat).data_ptr(), flat.data_ptr());
@@ -298,8 +198,8 @@ TEST(Optimizer, RoundsWhatIsComputedWith) {
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
     const Tensor initial = at::randn({layout.size()}), gradient = at::randn({layout.gradient_size()});
     const Tensor master = initial.clone();
-    Optimizer exact(config, layout, 0, initial, /*predicts=*/true);
-    Optimizer rounds(config, layout, 0, master, /*predicts=*/true, type);
+    Optimizer exact(config, layout, initial, /*predicts=*/true);
+    Optimizer rounds(config, layout, master, /*predicts=*/true, type);
     Tensor written = at::zeros_like(initial), rounded = at::zeros({layout.size()}, type);
     const auto expect_rounded = [&] {
       for (const weights::Parameter& parameter : layout.parameters()) {
@@ -323,12 +223,12 @@ TEST(Optimizer, RoundsWhatIsComputedWith) {
     rounds.predict(to_type);
     expect_rounded();
 
-    exact.apply({.index = 1, .learning_rate = 1e-2}, gradient.clone(), written, {}, &to_floats);
-    rounds.apply({.index = 1, .learning_rate = 1e-2}, gradient.clone(), rounded, {}, &to_type);
+    exact.apply({.learning_rate = 1e-2}, gradient.clone(), written, {}, &to_floats);
+    rounds.apply({.learning_rate = 1e-2}, gradient.clone(), rounded, {}, &to_type);
     expect_rounded();
 
-    exact.apply({.index = 2, .learning_rate = 1e-2, .skip = true}, gradient.clone(), written, written);
-    rounds.apply({.index = 2, .learning_rate = 1e-2, .skip = true}, gradient.clone(), rounded, rounded);
+    exact.apply({.learning_rate = 1e-2, .skip = true}, gradient.clone(), written, written);
+    rounds.apply({.learning_rate = 1e-2, .skip = true}, gradient.clone(), rounded, rounded);
     expect_rounded();
   }
 }
@@ -339,8 +239,8 @@ TEST(Optimizer, DividesGradientsByTheLossScaleOfTheirBatch) {
   for (const char* name : {"adamw", "sgd", "lion", "lamb"}) {
     const OptimizerConfig config{.name = name, .clip = 0.5};
     const Tensor initial = at::randn({layout.size()});
-    Optimizer plain(config, layout, 0, initial, /*predicts=*/true);
-    Optimizer scaled(config, layout, 0, initial, /*predicts=*/true);
+    Optimizer plain(config, layout, initial, /*predicts=*/true);
+    Optimizer scaled(config, layout, initial, /*predicts=*/true);
     scaled.begin_scaling({.current = 1024, .next = 1024, .window = 2});
     Tensor expected = initial.clone(), actual = initial.clone();
     for (std::int64_t t = 0; t < 6; ++t) {
@@ -350,7 +250,7 @@ TEST(Optimizer, DividesGradientsByTheLossScaleOfTheirBatch) {
         const Tensor own = gradient * times;
         const Prediction next{
             .learning_rate = 1e-2, .ratio = 2, .gradient = ahead * next_times, .target = to};
-        return optimizer.step(t, 1e-2, squared_norms(layout, own), own, to, {}, &next);
+        return optimizer.step(1e-2, squared_norms(layout, own), own, to, {}, &next);
       };
       const Applied one = make_step(plain, 1, 1, expected);
       const Applied other = make_step(scaled, scale, next_scale, actual);
@@ -366,10 +266,10 @@ TEST(Optimizer, DividesGradientsByTheLossScaleOfTheirBatch) {
 TEST(Optimizer, ASkippedUpdateHalvesTheLossScale) {
   const Layout layout(toy_model({{{.name = "w", .shape = {4}}}}), 0, 1);
   Tensor flat = at::ones({layout.size()});
-  Optimizer optimizer(descent(), layout, 0, flat);
+  Optimizer optimizer(descent(), layout, flat);
   optimizer.begin_scaling({.current = 8, .next = 8, .window = 100});
   const Tensor gradient = at::full({layout.gradient_size()}, std::numeric_limits<float>::infinity());
-  EXPECT_TRUE(optimizer.step(0, kRate, squared_norms(layout, gradient), gradient, flat, flat).skipped);
+  EXPECT_TRUE(optimizer.step(kRate, squared_norms(layout, gradient), gradient, flat, flat).skipped);
   EXPECT_EQ(optimizer.scaling(), (LossScaling{.current = 8, .next = 4, .window = 100, .judged = 1}));
   EXPECT_TRUE(at::equal(flat, at::ones({layout.size()})));
 }

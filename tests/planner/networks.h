@@ -90,14 +90,13 @@ inline Problem problem_on(const Cluster& cluster, const ModelConfig& model, int 
   Config config;
   config.model = model;
   config.train.precision = "fp16";
-  Problem problem{
-      .cluster = cluster,
-      .layers = shapes_of(architecture::model_of(model)),
-      .costs = modelled_tables(config, cluster, usual_microbatches(batch, {})),
-      .state = state_bytes(config.optimizer, "fp16", /*delayed=*/true, /*predicts=*/true),
-      .synchronous_state = state_bytes(config.optimizer, "fp16", /*delayed=*/false, /*predicts=*/false),
-      .batch = batch,
-      .context = model.context};
+  Problem problem{.cluster = cluster,
+                  .layers = shapes_of(architecture::model_of(model)),
+                  .costs = modelled_tables(config, cluster, usual_microbatches(batch, {})),
+                  .state = state_bytes(config.optimizer, "fp16", /*predicts=*/true),
+                  .synchronous_state = state_bytes(config.optimizer, "fp16", /*predicts=*/false),
+                  .batch = batch,
+                  .context = model.context};
   return problem;
 }
 

@@ -54,12 +54,6 @@ class BadInputTest(TestCase):
         for command in ("train", "verify"):
             self.settings_refused(changes, [*sizes, "m = 4", "read before they exist", "d-1+e = 5"], command)
 
-    def test_extrapolation_together_with_prediction(self):
-        for key in ("optimizer.extrapolate_weights", "optimizer.extrapolate_update"):
-            changes = {"pipeline.schedule": "2bw", "pipeline.stages": 2, key: 1}
-            for command in ("train", "verify"):
-                self.settings_refused(changes, [key, "one update late", "pipeline.predict: false"], command)
-
     def test_unknown_schedule(self):
         self.settings_refused({"pipeline.schedule": "3bw"}, ["pipeline.schedule", "3bw", "2bw", "flush", "stash"])
 

@@ -215,8 +215,7 @@ network: {bandwidth: 25Gbit/s, latency: 20us, shared: true}
         self.assertIn("; less than half on the first stage: expect a higher loss than under flush", self.plan(*few))
 
     def test_train_plans_without_prediction_too(self):
-        settings = {**TINY, "plan": "auto", "run_dir": "run", "pipeline.schedule": "2bw", "pipeline.predict": "false",
-                    "optimizer.extrapolate_weights": 1}
+        settings = {**TINY, "plan": "auto", "run_dir": "run", "pipeline.schedule": "2bw", "pipeline.predict": "false"}
         process = twobw("train", *words(settings), cwd=self.folder)
         self.assertEqual(process.returncode, 0, process.stderr)
         self.assertNotIn("predicted", process.stdout)

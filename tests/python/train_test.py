@@ -15,11 +15,10 @@ import gpt
 from support import TINY, Run, TestCase, program, twobw, words
 
 SCHEDULES = ("sequential", "gpipe", "flush", "2bw", "stash")
-# What 2bw computes on: what the next update will make of the weights, the weights before it, or these carried on.
+# The weights that a batch under 2bw runs on: predicted, or one update old.
 TWO_BW = {
     "predicted": {"pipeline.schedule": "2bw"},
     "paper": {"pipeline.schedule": "2bw", "pipeline.predict": "false"},
-    "extrapolated": {"pipeline.schedule": "2bw", "pipeline.predict": "false", "optimizer.extrapolate_weights": 1},
 }
 
 # Runs that are compared have the same split, whatever is measured: what is predicted depends on it.

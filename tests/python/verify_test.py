@@ -25,7 +25,6 @@ class VerifyTest(TestCase):
             with self.subTest(schedule=schedule):
                 self.equal({"pipeline.schedule": schedule})
         self.equal(PAPER)
-        self.equal({**PAPER, "optimizer.extrapolate_weights": "[1, 0.5]", "optimizer.extrapolate_update": 0.5})
 
     def test_every_optimizer_predicts(self):
         for name in ("adamw", "sgd", "lion"):

@@ -64,8 +64,6 @@ TEST(Bfloat16, TheRulesOf2BW) {
                          "pipeline.schedule=2bw"};
   for (const Settings& more :
        std::vector<Settings>{{"pipeline.predict=false"},
-                             {"pipeline.predict=false", "optimizer.extrapolate_weights=[1,0.5]",
-                              "optimizer.extrapolate_update=[0.5,-0.25]"},
                              {"pipeline.second_gradient=false", "pipeline.recompute=[0]"},
                              {"pipeline.microbatches=7", "pipeline.sync_updates=2"},
                              {"pipeline.replicas=2"}}) {

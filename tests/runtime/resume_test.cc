@@ -20,7 +20,6 @@ struct ResumeCase {
   std::int64_t sync_updates = 0;
   bool second_gradient = true;
   int slack = 1;
-  bool extrapolates = false;
   const char* optimizer = "adamw";
   const char* precision = "fp32";
   bool late_tie = false;
@@ -36,10 +35,6 @@ Config resume_config(const ResumeCase& given) {
   config.pipeline.late_tie = given.late_tie;
   config.pipeline.sync_updates = given.sync_updates;
   config.optimizer.name = given.optimizer;
-  if (given.extrapolates) {
-    config.optimizer.extrapolate_weights = {1.0};
-    config.optimizer.extrapolate_update = {0.5};
-  }
   config.train.precision = given.precision;
   config.train.loss_scale = 1 << 22;  // at which gradients overflow, or soon
   config.train.loss_scale_window = 2;
@@ -67,25 +62,25 @@ INSTANTIATE_TEST_SUITE_P(
         ResumeCase{"2bw", {12}, 3, 2}, ResumeCase{"2bw", {4, 4, 4}, 6, 2},
         ResumeCase{"2bw", {6, 6}, 4, 1, true, 0, 2}, ResumeCase{"2bw", {6, 6}, 4, 1, true, 0, 0, false},
         ResumeCase{"2bw", {6, 6}, 5, 1, true, 0, 0, true, 0},
-        ResumeCase{"2bw", {6, 6}, 4, 1, true, 0, 0, true, 1, false, "muon"},
-        ResumeCase{"2bw", {4, 4, 4}, 3, 1, true, 0, 0, true, 1, false, "adamw", "fp32", true},
-        ResumeCase{"2bw", {4, 4, 4}, 7, 1, true, 0, 1, true, 2, false, "muon", "bf16", true},
-        ResumeCase{"2bw", {6, 6}, 4, 1, false, 0, 0, true, 1, false, "adamw", "fp16", true},
+        ResumeCase{"2bw", {6, 6}, 4, 1, true, 0, 0, true, 1, "muon"},
+        ResumeCase{"2bw", {4, 4, 4}, 3, 1, true, 0, 0, true, 1, "adamw", "fp32", true},
+        ResumeCase{"2bw", {4, 4, 4}, 7, 1, true, 0, 1, true, 2, "muon", "bf16", true},
+        ResumeCase{"2bw", {6, 6}, 4, 1, false, 0, 0, true, 1, "adamw", "fp16", true},
         ResumeCase{"2bw", {12}, 4, 1, false}, ResumeCase{"2bw", {6, 6}, 4, 1, false},
         ResumeCase{"2bw", {4, 4, 4}, 3, 2, false}, ResumeCase{"2bw", {6, 6}, 4, 1, false, 0, 0, false},
-        ResumeCase{"2bw", {6, 6}, 4, 1, false, 0, 1, true, 1, true}, ResumeCase{"flush", {12}},
+        ResumeCase{"2bw", {6, 6}, 4, 1, false, 0, 1}, ResumeCase{"flush", {12}},
         ResumeCase{"flush", {6, 6}, 4, 2}, ResumeCase{"flush", {4, 4, 4}, 2}, ResumeCase{"gpipe", {12}},
         ResumeCase{"gpipe", {6, 6}}, ResumeCase{"gpipe", {4, 4, 4}, 3, 2},
         ResumeCase{"sequential", {6, 6}, 2}, ResumeCase{"stash", {6, 6}, 3},
         ResumeCase{"stash", {4, 4, 4}, 1}, ResumeCase{"stash", {4, 4, 4}, 2, 2},
-        ResumeCase{"2bw", {4, 4, 4}, 3, 1, true, 0, 0, true, 1, false, "adamw", "bf16"},
-        ResumeCase{"2bw", {6, 6}, 5, 2, true, 0, 0, true, 1, false, "muon", "bf16"},
-        ResumeCase{"2bw", {6, 6}, 4, 1, false, 0, 1, true, 1, true, "adamw", "bf16"},
-        ResumeCase{"flush", {12}, 4, 1, true, 0, 0, true, 1, false, "adamw", "bf16"},
-        ResumeCase{"stash", {6, 6}, 3, 1, true, 0, 0, true, 1, false, "adamw", "bf16"},
-        ResumeCase{"2bw", {4, 4, 4}, 6, 1, true, 0, 0, true, 1, false, "adamw", "fp16"},
-        ResumeCase{"2bw", {6, 6}, 4, 2, false, 0, 0, true, 1, false, "adamw", "fp16"},
-        ResumeCase{"flush", {6, 6}, 4, 1, true, 0, 0, true, 1, false, "adamw", "fp16"}));
+        ResumeCase{"2bw", {4, 4, 4}, 3, 1, true, 0, 0, true, 1, "adamw", "bf16"},
+        ResumeCase{"2bw", {6, 6}, 5, 2, true, 0, 0, true, 1, "muon", "bf16"},
+        ResumeCase{"2bw", {6, 6}, 4, 1, false, 0, 1, true, 1, "adamw", "bf16"},
+        ResumeCase{"flush", {12}, 4, 1, true, 0, 0, true, 1, "adamw", "bf16"},
+        ResumeCase{"stash", {6, 6}, 3, 1, true, 0, 0, true, 1, "adamw", "bf16"},
+        ResumeCase{"2bw", {4, 4, 4}, 6, 1, true, 0, 0, true, 1, "adamw", "fp16"},
+        ResumeCase{"2bw", {6, 6}, 4, 2, false, 0, 0, true, 1, "adamw", "fp16"},
+        ResumeCase{"flush", {6, 6}, 4, 1, true, 0, 0, true, 1, "adamw", "fp16"}));
 
 class ResumeSharded : public testing::TestWithParam<ResumeCase> {};
 
@@ -96,13 +91,12 @@ TEST_P(ResumeSharded, ContinuesOneKindFromTheOther) {
 INSTANTIATE_TEST_SUITE_P(
     Schedules, ResumeSharded,
     testing::Values(ResumeCase{"2bw", {6, 6}, 2, 2}, ResumeCase{"2bw", {6, 6}, 5, 3},
-                    ResumeCase{"2bw", {4, 4, 4}, 3, 2, false},
-                    ResumeCase{"2bw", {6, 6}, 4, 2, false, 0, 1, true, 1, true},
+                    ResumeCase{"2bw", {4, 4, 4}, 3, 2, false}, ResumeCase{"2bw", {6, 6}, 4, 2, false, 0, 1},
                     ResumeCase{"2bw", {6, 6}, 4, 2, true, 0, 2, false}, ResumeCase{"flush", {12}, 2, 3},
                     ResumeCase{"stash", {6, 6}, 2, 2},
-                    ResumeCase{"2bw", {6, 6}, 4, 2, true, 0, 0, true, 1, false, "muon"},
-                    ResumeCase{"2bw", {6, 6}, 2, 2, true, 0, 0, true, 1, false, "adamw", "bf16"},
-                    ResumeCase{"2bw", {6, 6}, 4, 2, false, 0, 0, true, 1, false, "adamw", "fp16"}));
+                    ResumeCase{"2bw", {6, 6}, 4, 2, true, 0, 0, true, 1, "muon"},
+                    ResumeCase{"2bw", {6, 6}, 2, 2, true, 0, 0, true, 1, "adamw", "bf16"},
+                    ResumeCase{"2bw", {6, 6}, 4, 2, false, 0, 0, true, 1, "adamw", "fp16"}));
 
 TEST(ResumeTest, UnderFlushAnotherSplitContinuesWithTheSameLosses) {
   Config config = resume_config({"flush", {6, 6}}), other = resume_config({"flush", {3, 4, 5}});

@@ -90,16 +90,6 @@ TEST_P(Sharded, EqualsTheOracle) {
   EXPECT_TRUE(result.equal) << result.difference << "\n" << to_yaml(config);
 }
 
-TEST(ShardedPipeline, HasTheCorrectionsOfTheDelayOnItsPart) {
-  Config config = sharded_config({"2bw", {5, 7}, 3, 4, false});
-  config.optimizer.extrapolate_weights = {1.0, -0.5};
-  config.optimizer.extrapolate_update = {1.0, -0.5};
-  expect_exact(config);
-  config.optimizer.name = "sgd";
-  config.model.tied = false;
-  expect_exact(config);
-}
-
 TEST(ShardedPipeline, UpdatesThatAreNotFiniteAreSkippedByAllAlike) {
   for (const bool predict : {true, false}) {
     Config config = sharded_config({"2bw", {5, 7}, 2, 4, predict});

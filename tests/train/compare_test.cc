@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "train/compare.h"
 #include "train/compare_report.h"
-#include "train/compare_svg.h"
 
 namespace twobw::train {
 namespace {
@@ -45,13 +44,6 @@ Comparison one_seed(std::vector<double> flush, std::vector<double> two_bw) {
           .tokens_per_update = 50,
           .flush = {run_of(ScheduleKind::Flush, 7, 0.1, std::move(flush))},
           .two_bw = {run_of(ScheduleKind::TwoBW, 7, 0.05, std::move(two_bw))}};
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
 }
 
 int times_in(const std::string& text, const std::string& part) {
@@ -128,32 +120,6 @@ TEST(Comparison, JsonHasTheRunsInTheOrderTheyRan) {
             (Json{{"update", 200}, {"seconds", 10.0}, {"validation_loss", 4.0}}));
 }
 
-TEST(CompareReport, PlotsBothCurves) {
-  const auto lines = lines_of(plot(one_seed({5, 4, 3, 2}, {5, 3.5, 2, 2})));
-  ASSERT_EQ(lines.size(), 19u);
-  EXPECT_EQ(lines[0], "validation loss: f flush, 2 2bw, * both");
-  EXPECT_EQ(lines[1].substr(0, 9), " 5.0000 |");
-  EXPECT_EQ(lines[16].substr(0, 9), " 2.0000 |");
-  EXPECT_EQ(lines[1].find('*'), 9u + 16);  // after 100 of 400 updates, of 63 columns
-  EXPECT_EQ(lines[16].back(), '*');
-  EXPECT_EQ(lines[16].size(), 72u);
-  EXPECT_EQ(lines[16].find('2', 9), 9u + 46);  // 2bw is there after 300
-  EXPECT_LT(lines[8].find('2', 9), lines[8].find('f'));
-  EXPECT_EQ(lines[17], "        +" + std::string(63, '-'));
-  EXPECT_EQ(lines[18].substr(0, 10), "         0");
-  EXPECT_EQ(lines[18].substr(lines[18].size() - 3), "400");
-  EXPECT_TRUE(has(lines[18], "updates"));
-  for (const std::string& line : lines) EXPECT_LE(line.size(), 72u);
-}
-
-TEST(CompareReport, PlotsWhatThereIs) {
-  const std::string single = plot(one_seed({3}, {3}));
-  EXPECT_EQ(times_in(single, "*"), 2);  // one in the legend
-  const std::string diverged = plot(one_seed({5, 4, 3, 2}, {5, kNotANumber, kNotANumber, kNotANumber}));
-  EXPECT_EQ(times_in(lines_of(diverged).back(), "400"), 1);
-  EXPECT_EQ(plot(one_seed({kNotANumber}, {kNotANumber})), "no validation loss is finite\n");
-}
-
 TEST(CompareReport, TabulatesLossesAndTheirDifference) {
   EXPECT_EQ(tabulate(three_seeds()),
             "schedule  final validation loss  tokens/s  seconds\n"
@@ -207,30 +173,6 @@ TEST(CompareReport, NotesRunsThatSomethingElseSlowedDown) {
                "\nthe fastest run of 2bw is 2.00 times as fast as the slowest: was the machine busy?\n"),
       1);
   EXPECT_FALSE(has(report(comparison, {}), "run of flush"));
-}
-
-TEST(CompareSvg, DrawsEverySeedAndTheMeans) {
-  const std::string svg = draw_svg(three_seeds());
-  EXPECT_TRUE(svg.starts_with("<svg xmlns="));
-  EXPECT_TRUE(svg.ends_with("</svg>\n"));
-  for (const std::string schedule : {"flush", "twobw"}) {  // in two panels
-    EXPECT_EQ(times_in(svg, "class=\"seed " + schedule + "\""), 6);
-    EXPECT_EQ(times_in(svg, "class=\"mean " + schedule + "\""), 3);  // and in the legend
-  }
-  for (const char* label : {">updates<", ">seconds<", ">validation loss<", ">400<", ">40<", ">3<",
-                            ">flush, final loss 2.0000 ± 0.1000<", ">2bw, final loss 2.0300 ± 0.0942<"})
-    EXPECT_TRUE(has(svg, label)) << label;
-  // The mean of flush over updates: from a quarter of the width to all of it.
-  EXPECT_TRUE(has(svg, "<path d=\"M169.50 "));
-  EXPECT_TRUE(has(svg, "L462.00 "));
-}
-
-TEST(CompareSvg, LeavesOutWhatIsNotANumber) {
-  const std::string svg = draw_svg(one_seed({5, 4, 3, 2}, {5, kNotANumber, 3, kNotANumber}));
-  EXPECT_EQ(times_in(svg, "class=\"seed"), 0);
-  EXPECT_FALSE(
-      has(svg.substr(0, svg.find("final loss nan")) + svg.substr(svg.find("final loss nan") + 14), "nan"));
-  EXPECT_TRUE(draw_svg(one_seed({kNotANumber}, {kNotANumber})).ends_with("</svg>\n"));
 }
 
 TEST(Compare, EvaluatesOftenEnoughForACurve) {

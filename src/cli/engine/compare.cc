@@ -21,16 +21,14 @@ struct CompareOptions {
   std::optional<std::int64_t> updates;
   std::optional<double> target;
   int seeds = 3;
-  std::string svg;  // empty: in the run directory
 };
 
 int run(const RunArguments& arguments, const CompareOptions& options) {
   const Config config = train::to_compare(load(arguments), options.updates);
-  const std::string svg = options.svg.empty() ? config.run_dir + "/compare.svg" : options.svg;
   device::initialize();
-  const train::Comparison comparison = train::compare({.config = config, .seeds = options.seeds, .svg = svg});
+  const train::Comparison comparison = train::compare({.config = config, .seeds = options.seeds});
   fmt::print("\n{}\n", train::report(comparison, options.target));
-  fmt::print("curves in {}, numbers in {}/compare.json\n", svg, config.run_dir);
+  fmt::print("curves and numbers in {}/compare.json\n", config.run_dir);
   return 0;
 }
 
@@ -46,7 +44,6 @@ void add_compare(CLI::App& command, int& exit_code) {
       ->capture_default_str();
   command.add_option("--target", options->target,
                      "Validation loss to reach (default: the worse of the two final losses)");
-  command.add_option("--svg", options->svg, "File for the drawn curves (default: RUN_DIR/compare.svg)");
   command.callback([arguments, options, &exit_code] {
     sort_out(*arguments);
     exit_code = run(*arguments, *options);

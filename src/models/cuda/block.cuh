@@ -3,7 +3,9 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace twobw::models::cuda {
@@ -82,6 +84,20 @@ __device__ __forceinline__ float2 block_sum(float a, float b) {
 
 inline bool aligned_for(int width, int pack) {
   return width % pack == 0;
+}
+
+// Allows launches of the kernel with so many bytes of dynamic shared memory; false if the current GPU has fewer.
+template <typename Kernel>
+bool make_room(Kernel* kernel, std::size_t bytes) {
+  int gpu = 0, most = 0;
+  if (cudaGetDevice(&gpu) != cudaSuccess ||
+      cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu) != cudaSuccess)
+    return false;
+  cudaFuncAttributes attributes{};
+  if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess) return false;
+  if (attributes.sharedSizeBytes + bytes > static_cast<std::size_t>(most)) return false;
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)) ==
+         cudaSuccess;
 }
 
 }  // namespace twobw::models::cuda

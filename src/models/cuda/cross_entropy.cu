@@ -1,7 +1,6 @@
 #include <cuda_pipeline.h>
 
 #include "models/cuda/block.cuh"
-#include "models/cuda/shared_room.h"
 #include "models/kernels_cuda.h"
 
 namespace twobw::models::cuda {

@@ -1,5 +1,4 @@
 #include "models/cuda/block.cuh"
-#include "models/cuda/step_notes.h"
 #include "models/kernels_cuda.h"
 
 namespace twobw::models::cuda {
@@ -144,12 +143,6 @@ void embed_forward(const T* token_weight, const T* position_weight, const std::i
   if (aligned_for(width, N)) {
     forward_kernel<N><<<blocks_for(rows * width, N), kThreads, 0, stream>>>(token_weight, position_weight,
                                                                             tokens, out, rows, length, width);
-    if (position_weight == nullptr && rows <= kMostFewRows)
-      note_in_step(StepKind::Embed, EmbedRows<T>{.weight = token_weight,
-                                                 .tokens = tokens,
-                                                 .out = out,
-                                                 .rows = static_cast<int>(rows),
-                                                 .width = width});
   } else {
     forward_kernel<1><<<blocks_for(rows * width, 1), kThreads, 0, stream>>>(token_weight, position_weight,
                                                                             tokens, out, rows, length, width);

@@ -1,6 +1,5 @@
 // Layer norm, and RMS norm as the layer norm that is not Centered: without the mean, and without bias.
-// Long because each way has two kernels, for rows that fit in registers or shared memory and for rows of any
-// width, and what launches the one or the other.
+// Each has two kernels: for rows that fit in registers or shared memory, and for rows of any width.
 #pragma once
 
 #include <cuda_pipeline.h>
@@ -9,7 +8,6 @@
 
 #include "models/cuda/block.cuh"
 #include "models/cuda/column_sums.cuh"
-#include "models/cuda/shared_room.h"
 #include "models/kernels_cuda.h"
 
 namespace twobw::models::cuda::norms {

@@ -6,7 +6,6 @@
 
 #include "models/ops_cuda.h"
 #include "models/ops_cuda/common.h"
-#include "models/ops_cuda/few_rows.h"
 #include "models/ops_cuda/products.h"
 
 namespace twobw::models::ops::cuda {
@@ -90,7 +89,6 @@ std::optional<Tensor> given(const Tensor& x) {
 }  // namespace
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual) {
-  if (takes_few_rows(x, weight)) return few_rows_linear(x, weight, bias, residual);
   return LinearFunction::apply(x, weight, given(bias), given(residual));
 }
 

@@ -27,7 +27,7 @@ std::vector<CostTable> modelled_tables(const Config& config, const Cluster& clus
                                        const std::vector<int>& microbatches) {
   const std::string& precision = config.train.precision;
   const architecture::Model model = architecture::model_of(config.model);
-  const StateBytes state = state_bytes(config.optimizer, precision, /*delayed=*/true, /*predicts=*/false);
+  const StateBytes state = state_bytes(config.optimizer, precision, /*predicts=*/false);
   std::vector<CostTable> tables;
   for (const DeviceKind& device : cluster.kinds) {
     tables.push_back(modelled_costs(model, device, precision, state, config.model.context, microbatches));

@@ -54,7 +54,7 @@ struct StateBytes {
   double weights = 4;    // of one version
   double master = 0;     // fp32 weights beside those computed with
   double gradients = 4;  // of one buffer
-  double optimizer = 8;  // moments, and the history that extrapolation needs
+  double optimizer = 8;  // moments
   // On a CPU what travels is there as long as it is needed. On a GPU work is queued as graphs, which find
   // it in fixed places: every microbatch in flight has one for what goes to the next stage, gradients that
   // go back have as many as the stage before has in flight, and the gradient of a tie has two.

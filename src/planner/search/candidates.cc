@@ -1,5 +1,4 @@
-// Every candidate's best plan: the class Search, which goes from rough to exact. It is long because the steps
-// share what they measure each other by: the sums of layers, the places, and the best of all so far.
+// Every candidate's best plan: the class Search, which goes from rough to exact.
 #include "planner/search/candidates.h"
 
 #include <fmt/format.h>

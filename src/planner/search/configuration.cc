@@ -20,10 +20,8 @@ Problem problem_of(const Config& config, Cluster cluster, std::vector<CostTable>
   Problem problem = {.cluster = std::move(cluster),
                      .layers = shapes_of(architecture::model_of(config.model)),
                      .costs = std::move(costs),
-                     // The corrections for a delay are off where there is none.
-                     .state = state_bytes(config.optimizer, precision, /*delayed=*/true, pipeline.predict),
-                     .synchronous_state = state_bytes(config.optimizer, precision, /*delayed=*/false,
-                                                      /*predicts=*/false),
+                     .state = state_bytes(config.optimizer, precision, pipeline.predict),
+                     .synchronous_state = state_bytes(config.optimizer, precision, /*predicts=*/false),
                      .batch = pipeline.batch(),
                      .context = config.model.context,
                      .fixed = {.predict = pipeline.predict, .shard_state = pipeline.shard_state}};

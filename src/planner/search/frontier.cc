@@ -1,5 +1,5 @@
-// One dynamic programme: a stage is put in front of those known to be behind it, and their label is kept or
-// dropped. Long because all goals go through the same loop, with tests of their own for what to pass over.
+// Dynamic programming from the last stage to the first: a stage is put in front of a known suffix, whose
+// label is kept or dominated.
 #include "planner/search/frontier.h"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// One walk over the cluster, a stage a step. Long because a step has many rules (placement.h): which island
-// or group may be next, and what is left out where the ways are too many.
+// A walk over the cluster, one stage per step.
 #include "planner/search/placement.h"
 
 #include <algorithm>

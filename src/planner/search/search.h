@@ -2,7 +2,7 @@
 //
 //   schedule      2bw, flush, gpipe, sequential (stash is a baseline, not planned)
 //   w replicas    every number up to the largest island, and the multiples of every island's size
-//   placement     as in planner/placement.h: replicas of a stage close together, or spread over nodes
+//   placement     as in planner/search/placement.h: replicas of a stage close together, or spread over nodes
 //   d, split      any number of stages, any runs of layers
 //   b             the microbatch sizes that were measured
 //   m             as many microbatches as the batch allows, floor(B / (b w))

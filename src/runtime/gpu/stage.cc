@@ -1,6 +1,5 @@
 // A stage on a GPU: what its layers and its optimizer compute. A microbatch's forward and backward are
 // captured once and launched from then on (graphs.h), so that the thread never lags behind the device.
-// Long because Stage asks for much of one class; what can stand alone is in the files beside this one.
 #include <ATen/core/grad_mode.h>
 #include <c10/cuda/CUDAStream.h>
 
@@ -124,8 +123,7 @@ GpuStage::GpuStage(const Config& config, const models::Model& model, const data:
       forwards_late_(model.layers[setup.last_layer - 1].gradients_in_forward &&
                      (setup.versions > 1 || setup.predicts) && setup.gradient_buffers == 1),
       initial_(initial_weights()),
-      optimizer_(config.optimizer, layout_, config.pipeline.sync_updates, initial_, versions_.flat(0),
-                 setup.predicts, shard()),
+      optimizer_(config.optimizer, layout_, initial_, versions_.flat(0), setup.predicts, shard()),
       graphs_(setup.slots, setup.recompute, footprint_),
       boundary_(setup, footprint_),
       uploads_(config, passes_, setup.replica, stream_),
@@ -283,7 +281,7 @@ void GpuStage::step(std::int64_t update, double learning_rate, std::span<const t
   for (const transport::Norms& of_stage : norms)
     of_stages.push_back(of_stage.on_gpu.defined() ? of_stage.on_gpu : pinned(of_stage.values));
   begin_watch(update, optimizer_.true_weights(source));
-  optimizer_.apply(update, learning_rate, of_stages, gradients_.flat(update), source, target, stream_,
+  optimizer_.apply(learning_rate, of_stages, gradients_.flat(update), source, target, stream_,
                    next ? &prediction : nullptr);
   end_watch(update, optimizer_.true_weights(source));
   results_.fetch_control(update, optimizer_.control());

@@ -86,25 +86,17 @@ TEST(Modelled, ALayerWhoseWorkIsNotDescribedNeedsAProfile) {
 }
 
 TEST(Precision, StateIsWhatTheOptimizerKeeps) {
-  const auto bytes = [](const OptimizerConfig& config, const char* precision, bool delayed,
-                        bool predicts = false) {
-    const StateBytes state = state_bytes(config, precision, delayed, predicts);
+  const auto bytes = [](const OptimizerConfig& config, const char* precision, bool predicts) {
+    const StateBytes state = state_bytes(config, precision, predicts);
     return std::vector<double>{state.weights, state.master, state.gradients, state.optimizer};
   };
   OptimizerConfig config;
-  EXPECT_EQ(bytes(config, "fp32", true), (std::vector<double>{4, 0, 4, 8}));
-  EXPECT_EQ(bytes(config, "bf16", true), (std::vector<double>{2, 4, 4, 8}));
-  EXPECT_EQ(bytes(config, "fp32", true, true), (std::vector<double>{4, 4, 4, 8}));
-  EXPECT_EQ(bytes(config, "bf16", true, true), (std::vector<double>{2, 4, 4, 8}));
-  config.extrapolate_weights = {1};
-  config.extrapolate_update = {1, -0.5};
-  EXPECT_EQ(bytes(config, "fp32", true), (std::vector<double>{4, 4, 4, 16}));
   EXPECT_EQ(bytes(config, "fp32", false), (std::vector<double>{4, 0, 4, 8}));
+  EXPECT_EQ(bytes(config, "bf16", false), (std::vector<double>{2, 4, 4, 8}));
+  EXPECT_EQ(bytes(config, "fp32", true), (std::vector<double>{4, 4, 4, 8}));
+  EXPECT_EQ(bytes(config, "bf16", true), (std::vector<double>{2, 4, 4, 8}));
   config.name = "lion";
   EXPECT_EQ(bytes(config, "fp32", false), (std::vector<double>{4, 0, 4, 4}));
-  config.name = "sgd";
-  config.extrapolate_weights = {1, 2};
-  EXPECT_EQ(bytes(config, "bf16", true), (std::vector<double>{2, 4, 4, 16}));
   EXPECT_EQ(refusal([] { bytes_per_element("fp8"); }), "the precision is 'fp8'; allowed: fp32, fp16, bf16");
 }
 

@@ -29,8 +29,7 @@ Problem small_problem(const Config& config) {
 }
 
 TEST(Configuration, SaysAllButTheHardware) {
-  Config config = small_config();
-  config.optimizer.extrapolate_update = {1};
+  const Config config = small_config();
   const Problem problem = small_problem(config);
   EXPECT_EQ(problem.batch, 2 * 3 * 4);
   EXPECT_EQ(problem.context, 16);
@@ -38,8 +37,8 @@ TEST(Configuration, SaysAllButTheHardware) {
   EXPECT_EQ(problem.layers[0].kind, "embedding");
   EXPECT_EQ(problem.layers[0].parameters, (64 + 16) * 32);
   EXPECT_EQ(problem.layers[0].tied, 64 * 32);
-  EXPECT_EQ(problem.state.optimizer, 12);
-  EXPECT_EQ(problem.synchronous_state->optimizer, 8);
+  EXPECT_EQ(problem.state.master, 4);
+  EXPECT_EQ(problem.synchronous_state->master, 0);
 }
 
 TEST(Configuration, SaysWhetherToPredict) {
