@@ -195,8 +195,8 @@ TEST_P(ControlTest, WhatAHandlerThrowsEndsAll) {
 
 TEST_P(ControlTest, ATopicWithoutAHandlerEndsAll) {
   Company ranks = company(2);
-  ranks[0].send(1, Topic::Other, "x");
-  ranks.expect_one_reason("process 1: process 0 sent a message of topic 7, which has no handler");
+  ranks[0].send(1, Topic::Plan, "x");
+  ranks.expect_one_reason("process 1: process 0 sent a message of topic 6, which has no handler");
 }
 
 TEST_P(ControlTest, LivesOfAllOthers) {

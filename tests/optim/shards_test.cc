@@ -91,22 +91,22 @@ TEST(Shards, TogetherMakeTheUpdateOfOneOptimizer) {
     SCOPED_TRACE(name);
     const OptimizerConfig config = optimizer_named(name);
     const at::Tensor initial = at::arange(layout.size(), at::kFloat).cos();
-    Optimizer whole(config, layout, 0, initial, /*predicts=*/true);
+    Optimizer whole(config, layout, initial, /*predicts=*/true);
     std::vector<Optimizer> parts;
     for (const weights::Range& shard : shards_of(config, layout, kReplicas))
-      parts.emplace_back(config, layout, 0, initial, true, at::kFloat, shard);
+      parts.emplace_back(config, layout, initial, true, at::kFloat, shard);
     for (int t = 0; t < 3; ++t) {
       const at::Tensor gradient = (at::arange(layout.gradient_size(), at::kFloat) * (t + 1)).sin();
       const at::Tensor one = gradient.clone(), expected = at::zeros({layout.size()}),
                        seen = at::zeros_like(expected);
       const Prediction next{
           .learning_rate = 1e-2, .ratio = 2, .gradient = gradient.neg(), .target = expected};
-      whole.step(t, 1e-2, squared_norms(layout, gradient), one, initial, {}, &next);
+      whole.step(1e-2, squared_norms(layout, gradient), one, initial, {}, &next);
       for (Optimizer& part : parts) {
         Prediction own = next;
         own.target = seen;
         const at::Tensor its = gradient.clone();
-        part.step(t, 1e-2, squared_norms(layout, gradient), its, initial, {}, &own);
+        part.step(1e-2, squared_norms(layout, gradient), its, initial, {}, &own);
         EXPECT_EQ(its.count_nonzero().item<std::int64_t>(), 0);  // what it does not own is cleared, too
       }
       EXPECT_TRUE(same_bits(seen, expected)) << t;
