@@ -51,7 +51,7 @@ std::optional<Config> with_kept_plan(const Config& asked, const nlohmann::ordere
   const auto then = nlohmann::ordered_json::parse(read_text("what the run was planned for", file), nullptr,
                                                   /*allow_exceptions=*/false);
   if (then.is_discarded()) say(fmt::format("warning: '{}' is damaged; the run is planned again", file));
-  if (then != now) return std::nullopt;
+  if (then.is_discarded() || then != now) return std::nullopt;
   const Config planned = load_config_of_run(run, {});
   Config config = asked;
   config.plan = planned.plan;
