@@ -109,7 +109,8 @@ class ClassificationTest(TestCase):
         path = self.write_tsv()
         for changes, naming in (
                 ({"data.label": "none"}, ["data.train is", "rows.tsv:1' has no column 'none'", "first second class"]),
-                ({"data.tokenizer": "bytes", "data.pair": "second"}, ["data.tokenizer 'bytes' has no [CLS] and [SEP]"]),
+                ({"data.tokenizer": "bytes", "data.pair": "second", "model.vocab": 256},
+                 ["data.tokenizer 'bytes' has no [CLS] and [SEP]"]),
                 ({"model.labels": 2}, ["model.labels is 2", "rows.tsv' has class 2", "at least 3"]),
                 ({"model.padding": "false"}, ["model.padding is false", "rows.tsv' has sequences of 2 tokens"]),
                 ({"model.head": "regression", "model.labels": 2, "data.label": "first"}, ["rows.tsv:", "a number"]),
