@@ -22,7 +22,7 @@ bool shorten(int file, std::size_t bytes) {
   return fstat(file, &status) == 0 && ftruncate(file, status.st_size - static_cast<off_t>(bytes)) == 0;
 }
 
-// Length of what follows the last newline.
+// Number of bytes after the last newline.
 std::size_t torn_bytes(int file, off_t size) {
   std::array<char, 4096> block{};
   std::size_t torn = 0;

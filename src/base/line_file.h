@@ -27,7 +27,7 @@ class LineFile {
   // Once, after the first failure: "'PATH' cannot be written: REASON". Otherwise empty.
   std::string take_problem();
 
-  // Writes what is kept and syncs the file. "3 lines of 'PATH' are lost: REASON", empty if none are.
+  // Writes the kept lines and syncs the file. "3 lines of 'PATH' are lost: REASON", empty if none are.
   std::string finish();
 
  private:

@@ -32,7 +32,7 @@ class RunDirectory {
   // `lock`: of the directory, where that was there before. `continues`: the run there goes on; nothing is
   // moved, and what is written is added to its files.
   RunDirectory(const Config& config, FolderLock lock, bool continues);
-  ~RunDirectory();  // prints what finish() returns, if the run failed before
+  ~RunDirectory();  // prints the sentences of finish() if the run failed before it
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
 
