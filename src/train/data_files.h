@@ -14,10 +14,10 @@ namespace twobw::train {
 // Synthetic data have none, token files two.
 std::vector<std::string> files_of(const Corpora& corpora);
 
-// Of a large file, the checksum of blocks all over it; "cannot be read" if it cannot.
+// Checksum of a file, of a large one of blocks all over it; "cannot be read" if it cannot.
 std::string sample_checksum(const std::filesystem::path& file, std::uint64_t size);
 
-// Of data.train, data.validation and data.tokenizer. Files that are missing are left out.
+// Records the files of data.train, data.validation and data.tokenizer that are not missing.
 std::vector<checkpoint::DataFile> record_data(const Config& config);
 
 // A sentence for each file that has another size or checksum than was recorded. A file that is missing has

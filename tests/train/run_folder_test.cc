@@ -1,4 +1,4 @@
-// The folder of a run: what a resumed run takes from it, and where it is made.
+// The folder of a run: its place, and the parts of it that a resumed run depends on.
 #include <gtest/gtest.h>
 
 #include <filesystem>
