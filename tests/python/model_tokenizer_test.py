@@ -12,7 +12,7 @@ from transformers import BertConfig, BertForSequenceClassification, GPT2Config, 
 
 from classification_test import vocabulary
 from model_folders import TRAINING, FolderTestCase
-from support import ROOT, words
+from support import ROOT, twobw, words
 
 TEXT = ROOT / "README.md"
 SAVING = {"train.updates": 2, "checkpoint.every_updates": 2}
