@@ -51,8 +51,9 @@ std::uint64_t hash_contents(const std::string& key, const Input& input) {
 
 std::uint64_t hash_of(const std::string& key, const Input& input, const PrepareOptions& options) {
   const std::string& field = options.documents.field;
-  return random_key(kCacheVersion, hash_contents(key, input), hash_text(tokenizer_fingerprint(options.tokenizer)),
-                    input.format, input.format == Format::kText ? 0 : hash_text(field));
+  return random_key(kCacheVersion, hash_contents(key, input),
+                    hash_text(tokenizer_fingerprint(options.tokenizer)), input.format,
+                    input.format == Format::kText ? 0 : hash_text(field));
 }
 
 fs::path cache_folder(const std::string& run_dir) {

@@ -27,12 +27,8 @@ bool is_about_resuming(const std::string& path) {
 // What the weights and the state are of. Whole sections, and single keys.
 bool must_stay(const std::string& path) {
   static const std::set<std::string> sections = {"model", "data"};
-  static const std::set<std::string> keys = {"train.seed",
-                                             "train.precision",
-                                             "optimizer.name",
-                                             "optimizer.betas",
-                                             "optimizer.eps",
-                                             "optimizer.momentum",
+  static const std::set<std::string> keys = {"train.seed",      "train.precision", "optimizer.name",
+                                             "optimizer.betas", "optimizer.eps",   "optimizer.momentum",
                                              "optimizer.groups"};
   return (sections.contains(section_of(path)) || keys.contains(path)) && !is_about_resuming(path);
 }
