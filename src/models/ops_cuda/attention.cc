@@ -36,7 +36,7 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
     const Tensor packed = qkv.contiguous();
     const auto [q, k, v] = split_heads(packed, heads);
     const bool deterministic = device::gpu_context(current_stream()).deterministic;
-    const bool cudnn = !deterministic && q.size(3) <= 128;
+    const bool cudnn = !deterministic && q.size(3) <= 128 && q.size(2) > 1;  // cuDNN has none for one token
     if (deterministic) device::compute_deterministically();  // LibTorch asks its global setting
     Tensor mixed, logsumexp, seed, offset;
     if (cudnn) {
