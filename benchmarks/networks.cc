@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <ctime>
 
-#include "planner/costs/simulation.h"
-#include "planner/search/preference.h"
-#include "planner/search/search.h"
-#include "tests/planner/networks.h"
+#include "planning/planner/costs/simulation.h"
+#include "planning/planner/search/preference.h"
+#include "planning/planner/search/search.h"
+#include "tests/planning/planner/networks.h"
 
 namespace {
 

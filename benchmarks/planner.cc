@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "architecture/families.h"
-#include "planner/costs/cost_tables.h"
-#include "planner/costs/roofline.h"
-#include "planner/costs/state_bytes.h"
-#include "planner/search/search.h"
+#include "planning/architecture/families.h"
+#include "planning/planner/costs/cost_tables.h"
+#include "planning/planner/costs/roofline.h"
+#include "planning/planner/costs/state_bytes.h"
+#include "planning/planner/search/search.h"
 
 namespace {
 

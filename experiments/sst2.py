@@ -35,7 +35,7 @@ import minilm
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONFIG = ROOT / "configs" / "sst2.yaml"
 ALLOWED_POINTS = 0.5
-POOL = 32  # buckets that are sorted together, as in src/data/buckets.h
+POOL = 32  # buckets that are sorted together, as in src/engine/data/buckets.h
 
 
 def rows(path):
@@ -71,7 +71,7 @@ def batches(examples, size, generator):
 
 
 def learning_rate(optimizer, updates, t):
-    """As src/optim/learning_rate.cc."""
+    """As src/engine/optim/learning_rate.cc."""
     lr, warmup = optimizer["lr"], optimizer["warmup"]
     if t < warmup:
         return lr * (t + 1) / warmup

@@ -11,10 +11,10 @@
 #include <random>
 #include <vector>
 
-#include "models/kernels_cuda.h"
-#include "optim/kernels_cuda.h"
-#include "optim/norms_cuda.h"
-#include "transport/add_replicas_cuda.h"
+#include "engine/models/kernels_cuda.h"
+#include "engine/optim/kernels_cuda.h"
+#include "engine/optim/norms_cuda.h"
+#include "engine/transport/add_replicas_cuda.h"
 
 namespace twobw {
 namespace {

@@ -7,8 +7,8 @@
 #include <numeric>
 #include <vector>
 
-#include "base/error.h"
-#include "base/text_table.h"
+#include "core/base/error.h"
+#include "core/base/text_table.h"
 #include "systems.h"
 
 namespace twobw::paper {

@@ -4,11 +4,11 @@
 #include <numeric>
 #include <vector>
 
-#include "architecture/families.h"
-#include "planner/costs/estimate.h"
-#include "planner/costs/roofline.h"
-#include "planner/costs/stage_timing.h"
-#include "simulator/simulate.h"
+#include "core/simulator/simulate.h"
+#include "planning/architecture/families.h"
+#include "planning/planner/costs/estimate.h"
+#include "planning/planner/costs/roofline.h"
+#include "planning/planner/costs/stage_timing.h"
 #include "systems.h"
 
 namespace twobw::paper {

@@ -1,6 +1,6 @@
 #include "setting.h"
 
-#include "base/error.h"
+#include "core/base/error.h"
 
 namespace twobw::paper {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "base/config.h"
-#include "planner/costs/layer_costs.h"
-#include "planner/hardware/cluster.h"
+#include "core/base/config.h"
+#include "planning/planner/costs/layer_costs.h"
+#include "planning/planner/hardware/cluster.h"
 
 namespace twobw::paper {
 

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 
-#include "architecture/families.h"
-#include "base/error.h"
-#include "planner/costs/roofline.h"
-#include "simulator/simulate.h"
+#include "core/base/error.h"
+#include "core/simulator/simulate.h"
+#include "planning/architecture/families.h"
+#include "planning/planner/costs/roofline.h"
 #include "systems.h"
 
 namespace twobw::paper {

@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <string>
 
-#include "architecture/heads.h"
-#include "architecture/keys.h"
-#include "architecture/parameters.h"
-#include "base/error.h"
+#include "core/base/error.h"
 #include "gmlp.h"
+#include "planning/architecture/heads.h"
+#include "planning/architecture/keys.h"
+#include "planning/architecture/parameters.h"
 
 namespace gmlp {
 namespace {
@@ -35,8 +35,8 @@ void check(const ModelConfig& config) {
     twobw::fail_input("model.hidden is {}; it must be even where model.family is gmlp", config.hidden);
 }
 
-// What the layers compute and keep, for one sequence. Each function is one of them; architecture/layer.h says
-// what the fields of Work mean.
+// What the layers compute and keep, for one sequence. Each function is one of them;
+// planning/architecture/layer.h says what the fields of Work mean.
 class GmlpWork {
  public:
   GmlpWork(const ModelConfig& model, const Extent& extent)

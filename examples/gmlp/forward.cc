@@ -4,9 +4,9 @@
 #include <map>
 #include <string>
 
-#include "base/error.h"
+#include "core/base/error.h"
+#include "engine/models/ops.h"
 #include "gmlp.h"
-#include "models/ops.h"
 
 namespace gmlp {
 namespace {

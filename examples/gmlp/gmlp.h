@@ -6,9 +6,9 @@
 // triangular, so that a token sees none that come after it.
 #pragma once
 
-#include "architecture/layer.h"
-#include "base/config.h"
-#include "models/layer.h"
+#include "core/base/config.h"
+#include "engine/models/layer.h"
+#include "planning/architecture/layer.h"
 
 namespace gmlp {
 

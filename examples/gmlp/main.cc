@@ -1,8 +1,8 @@
 // twobw with one family more.
-#include "base/exit.h"
-#include "cli/program.h"
+#include "app/cli/program.h"
+#include "core/base/exit.h"
+#include "engine/models/model.h"
 #include "gmlp.h"
-#include "models/model.h"
 
 int main(int argc, char** argv) {
   twobw::models::add_family({.name = "gmlp", .describe = gmlp::describe}, gmlp::forward_of);

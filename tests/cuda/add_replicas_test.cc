@@ -1,4 +1,4 @@
-#include "transport/add_replicas_cuda.h"
+#include "engine/transport/add_replicas_cuda.h"
 
 #include <memory>
 

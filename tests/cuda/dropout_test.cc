@@ -1,11 +1,11 @@
 // The kernels of dropout: masks against those that a CPU draws, bit for bit, and the weights of attention
 // against plain loops in double.
-#include "base/dropout.h"
+#include "core/base/dropout.h"
 
 #include <cmath>
 
 #include "buffer.h"
-#include "models/kernels_cuda.h"
+#include "engine/models/kernels_cuda.h"
 
 namespace twobw::models {
 namespace {
@@ -22,7 +22,7 @@ struct Shape {
   std::size_t rows() const { return n3 * n2 * n1; }
 };
 
-// One number an element, as base/dropout.h defines it.
+// One number an element, as core/base/dropout.h defines it.
 std::vector<float> mask_on_cpu(const Shape& shape, std::uint64_t key, std::uint64_t site, double p) {
   std::vector<float> mask;
   for (std::size_t row = 0; row < shape.rows(); ++row) {

@@ -3,7 +3,7 @@
 #include <numbers>
 
 #include "buffer.h"
-#include "models/kernels_cuda.h"
+#include "engine/models/kernels_cuda.h"
 
 namespace twobw::models {
 namespace {

@@ -2,7 +2,7 @@
 #include <complex>
 
 #include "buffer.h"
-#include "models/kernels_cuda.h"
+#include "engine/models/kernels_cuda.h"
 
 namespace twobw::models {
 namespace {

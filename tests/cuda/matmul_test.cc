@@ -1,11 +1,11 @@
 // Matrix products against plain loops in double.
-#include "models/cuda/matmul.h"
+#include "engine/models/cuda/matmul.h"
 
 #include <array>
 #include <memory>
 
 #include "buffer.h"
-#include "device/gpu.h"
+#include "engine/device/gpu.h"
 
 namespace twobw::models::cuda {
 namespace {

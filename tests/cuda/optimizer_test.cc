@@ -1,9 +1,9 @@
 // The optimizer's kernel against the loops of the CPU.
-#include "optim/kernels.h"
+#include "engine/optim/kernels.h"
 
 #include "buffer.h"
-#include "optim/kernels_cuda.h"
-#include "optim/norms_cuda.h"
+#include "engine/optim/kernels_cuda.h"
+#include "engine/optim/norms_cuda.h"
 
 namespace twobw::optim {
 namespace {

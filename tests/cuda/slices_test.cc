@@ -1,11 +1,11 @@
-#include "device/slices.h"
+#include "engine/device/slices.h"
 
 #include <gtest/gtest.h>
 
 #include <numeric>
 
-#include "base/error.h"
 #include "buffer.h"
+#include "core/base/error.h"
 #include "where.h"
 
 namespace twobw::device {

@@ -1,10 +1,10 @@
-#include "device/stream_gate.h"
+#include "engine/device/stream_gate.h"
 
 #include <chrono>
 #include <thread>
 
 #include "buffer.h"
-#include "device/slices.h"
+#include "engine/device/slices.h"
 #include "where.h"
 
 namespace twobw::device {

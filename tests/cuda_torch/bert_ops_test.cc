@@ -3,7 +3,7 @@
 #include <array>
 #include <limits>
 
-#include "models/ops.h"
+#include "engine/models/ops.h"
 #include "on_gpu.h"
 
 namespace twobw::models {

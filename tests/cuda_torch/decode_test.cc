@@ -4,10 +4,10 @@
 #include <functional>
 #include <thread>
 
-#include "device/device.h"
-#include "inference/decoder.h"
+#include "app/inference/decoder.h"
+#include "engine/device/device.h"
 #include "on_gpu.h"
-#include "tests/inference/small_models.h"
+#include "tests/app/inference/small_models.h"
 
 namespace twobw::inference {
 namespace {

@@ -1,9 +1,9 @@
 // Dropout on a GPU: the masks of the CPU, bit for bit, and the same values and gradients by them.
-#include "models/dropout.h"
+#include "engine/models/dropout.h"
 
 #include <array>
 
-#include "models/ops.h"
+#include "engine/models/ops.h"
 #include "on_gpu.h"
 
 namespace twobw::models {

@@ -1,5 +1,5 @@
 // Parts of a flat buffer from each replica to all, on slices of one GPU.
-#include "transport/gather.h"
+#include "engine/transport/gather.h"
 
 #include <c10/cuda/CUDAStream.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <future>
 #include <vector>
 
-#include "device/gpu_thread.h"
+#include "engine/device/gpu_thread.h"
 
 namespace twobw::transport {
 namespace {

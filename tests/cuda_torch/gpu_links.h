@@ -1,13 +1,13 @@
-// What links between GPUs promise besides Links (tests/transport/link_contract.h), and what their kinds have
-// in common.
+// What links between GPUs promise besides Links (tests/engine/transport/link_contract.h), and what their
+// kinds have in common.
 #pragma once
 
 #include <c10/cuda/CUDAStream.h>
 
 #include <string>
 
-#include "device/gpu_thread.h"
-#include "tests/transport/link_contract.h"
+#include "engine/device/gpu_thread.h"
+#include "tests/engine/transport/link_contract.h"
 
 namespace twobw::transport {
 

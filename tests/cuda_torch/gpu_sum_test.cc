@@ -6,10 +6,10 @@
 #include <future>
 #include <vector>
 
-#include "device/gpu_thread.h"
-#include "device/stream_event.h"
-#include "transport/group.h"
-#include "transport/replica_group.h"
+#include "engine/device/gpu_thread.h"
+#include "engine/device/stream_event.h"
+#include "engine/transport/group.h"
+#include "engine/transport/replica_group.h"
 
 namespace twobw::transport {
 namespace {

@@ -1,5 +1,5 @@
 // Layers that take a GPU less time than a thread needs to queue them, timed as a run would have them.
-#include "measure/layer_bench.h"
+#include "app/measure/layer_bench.h"
 
 #include <ATen/Context.h>
 #include <gtest/gtest.h>
@@ -8,10 +8,10 @@
 #include <future>
 #include <map>
 
-#include "base/config.h"
-#include "device/cpu.h"
-#include "measure/neighbours.h"
-#include "measure/samples.h"
+#include "app/measure/neighbours.h"
+#include "app/measure/samples.h"
+#include "core/base/config.h"
+#include "engine/device/cpu.h"
 
 namespace twobw::measure {
 namespace {

@@ -1,5 +1,5 @@
 // The links between GPUs, and between the slices of one, that need nothing but CUDA.
-#include "transport/link.h"
+#include "engine/transport/link.h"
 
 #include "gpu_links.h"
 

@@ -2,8 +2,8 @@
 // float.
 #include <array>
 
-#include "models/ops.h"
-#include "models/rotary.h"
+#include "engine/models/ops.h"
+#include "engine/models/rotary.h"
 #include "on_gpu.h"
 
 namespace twobw::models {

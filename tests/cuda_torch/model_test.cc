@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "architecture/heads.h"
-#include "models/model.h"
+#include "engine/models/model.h"
+#include "planning/architecture/heads.h"
 #include "worker_stream.h"
 
 namespace twobw::models {

@@ -5,16 +5,16 @@
 #include <atomic>
 #include <future>
 
-#include "base/error.h"
-#include "device/stream_event.h"
+#include "core/base/error.h"
+#include "engine/device/stream_event.h"
+#include "engine/transport/gather.h"
+#include "engine/transport/gpu_paths.h"
+#include "engine/transport/nccl.h"
+#include "engine/transport/remote_link.h"
+#include "engine/transport/remote_sum.h"
 #include "gpu_links.h"
 #include "nccl_ranks.h"
-#include "tests/transport/wires.h"
-#include "transport/gather.h"
-#include "transport/gpu_paths.h"
-#include "transport/nccl.h"
-#include "transport/remote_link.h"
-#include "transport/remote_sum.h"
+#include "tests/engine/transport/wires.h"
 
 namespace twobw::transport {
 namespace {

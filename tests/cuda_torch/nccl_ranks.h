@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "device/gpu_thread.h"
-#include "transport/gpu_paths.h"
+#include "engine/device/gpu_thread.h"
+#include "engine/transport/gpu_paths.h"
 
 namespace twobw::transport {
 

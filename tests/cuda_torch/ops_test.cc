@@ -1,7 +1,7 @@
 // The building blocks on a GPU: in float against those of the CPU, in bfloat16 against the GPU's in float.
 // Each gets the same inputs and the same gradient of its output; outputs, gradients of inputs and of
 // parameters must agree.
-#include "models/ops.h"
+#include "engine/models/ops.h"
 
 #include <ATen/core/grad_mode.h>
 

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "base/config.h"
-#include "device/gpu_thread.h"
-#include "tests/runtime/recorder.h"
-#include "tests/runtime/shard_memory.h"
+#include "core/base/config.h"
+#include "engine/device/gpu_thread.h"
+#include "tests/engine/runtime/recorder.h"
+#include "tests/engine/runtime/shard_memory.h"
 
 namespace twobw::runtime {
 namespace {

@@ -1,13 +1,13 @@
 // Several plans tried on a GPU, one after the other in one process.
-#include "measure/trial_run.h"
+#include "app/measure/trial_run.h"
 
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <gtest/gtest.h>
 
-#include "base/config.h"
-#include "device/cpu.h"
-#include "device/gpu_thread.h"
+#include "core/base/config.h"
+#include "engine/device/cpu.h"
+#include "engine/device/gpu_thread.h"
 
 namespace twobw::measure {
 namespace {

@@ -1,12 +1,12 @@
 // Pipelines on slices of a GPU against the oracle on one slice, bit for bit.
-#include "train/verify.h"
+#include "app/train/verify.h"
 
 #include <gtest/gtest.h>
 
 #include <ATen/cuda/CUDAContext.h>
 
-#include "base/config.h"
-#include "device/cpu.h"
+#include "core/base/config.h"
+#include "engine/device/cpu.h"
 
 namespace twobw::train {
 namespace {

@@ -6,7 +6,7 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <gtest/gtest.h>
 
-#include "device/gpu.h"
+#include "engine/device/gpu.h"
 
 namespace twobw::models {
 

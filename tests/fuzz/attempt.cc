@@ -4,7 +4,7 @@
 
 #include <exception>
 
-#include "base/error.h"
+#include "core/base/error.h"
 #include "tests/fuzz/memory_limit.h"
 
 namespace twobw::fuzz {

@@ -1,5 +1,5 @@
 // The hardware to plan for.
-#include "planner/hardware/cluster.h"
+#include "planning/planner/hardware/cluster.h"
 
 #include "tests/fuzz/target.h"
 

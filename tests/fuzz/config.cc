@@ -1,5 +1,5 @@
 // The configuration of a run. What is accepted reads back to the same from what is written of it.
-#include "base/config.h"
+#include "core/base/config.h"
 
 #include "tests/fuzz/target.h"
 

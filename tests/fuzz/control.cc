@@ -1,7 +1,7 @@
 // What comes over a connection between processes: the first words, then frames.
-#include "control/agreement.h"
-#include "control/frame.h"
-#include "control/handshake.h"
+#include "engine/control/agreement.h"
+#include "engine/control/frame.h"
+#include "engine/control/handshake.h"
 #include "tests/fuzz/target.h"
 
 namespace twobw::fuzz {

@@ -5,9 +5,9 @@
 #include <map>
 #include <sstream>
 
-#include "base/error.h"
-#include "base/random.h"
-#include "base/text_file.h"
+#include "core/base/error.h"
+#include "core/base/random.h"
+#include "core/base/text_file.h"
 #include "tests/fuzz/mutate.h"
 
 namespace twobw::fuzz {

@@ -1,8 +1,8 @@
 // config.json of a Hugging Face model of any family: read, described as layers, and written again.
-#include "architecture/families.h"
-#include "architecture/heads.h"
-#include "architecture/huggingface/model_config.h"
-#include "architecture/huggingface/names.h"
+#include "planning/architecture/families.h"
+#include "planning/architecture/heads.h"
+#include "planning/architecture/huggingface/model_config.h"
+#include "planning/architecture/huggingface/names.h"
 #include "tests/fuzz/target.h"
 
 namespace twobw::fuzz {

@@ -1,9 +1,9 @@
 // Megatron's .idx. The first byte of an input is the size of the .bin beside it.
-#include "corpus/indexed_file.h"
+#include "text/corpus/indexed_file.h"
 
-#include "corpus/id_range.h"
-#include "corpus/summary.h"
 #include "tests/fuzz/target.h"
+#include "text/corpus/id_range.h"
+#include "text/corpus/summary.h"
 
 namespace twobw::fuzz {
 

@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/error.h"
-#include "base/text_file.h"
+#include "core/base/error.h"
+#include "core/base/text_file.h"
 #include "tests/fuzz/attempt.h"
 #include "tests/fuzz/corpus.h"
 #include "tests/fuzz/workers.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "core/base/random.h"
 #include "tests/fuzz/target.h"
 
 namespace twobw::fuzz {

@@ -1,5 +1,5 @@
 // profile.json.
-#include "planner/costs/profile.h"
+#include "planning/planner/costs/profile.h"
 
 #include "tests/fuzz/target.h"
 

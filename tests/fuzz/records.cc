@@ -1,11 +1,11 @@
 // Lines of tsv and jsonl: as records with two fields, and as documents.
-#include "corpus/records.h"
+#include "text/corpus/records.h"
 
 #include <algorithm>
 #include <memory>
 
-#include "corpus/documents.h"
 #include "tests/fuzz/target.h"
+#include "text/corpus/documents.h"
 
 namespace twobw::fuzz {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "base/error.h"
+#include "core/base/error.h"
 #include "tests/fuzz/target.h"
 
 namespace twobw::fuzz {

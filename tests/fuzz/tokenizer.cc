@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/random.h"
+#include "core/base/random.h"
 #include "tests/fuzz/target.h"
-#include "tokenizer/json_part.h"
-#include "tokenizer/plain_files.h"
-#include "tokenizer/tokenizer_json.h"
+#include "text/tokenizer/json_part.h"
+#include "text/tokenizer/plain_files.h"
+#include "text/tokenizer/tokenizer_json.h"
 
 namespace twobw::fuzz {
 namespace {

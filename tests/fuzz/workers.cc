@@ -18,7 +18,7 @@
 #include <new>
 #include <span>
 
-#include "base/error.h"
+#include "core/base/error.h"
 #include "tests/fuzz/attempt.h"
 
 namespace twobw::fuzz {

@@ -23,18 +23,18 @@
 #include <string>
 #include <vector>
 
-#include "base/config.h"
-#include "base/error.h"
-#include "base/exit.h"
-#include "base/random.h"
-#include "checkpoint/pretrained.h"
-#include "checkpoint/safetensors.h"
-#include "data/tokens.h"
-#include "device/cpu.h"
-#include "device/number_format.h"
-#include "models/model.h"
-#include "weights/double_buffer.h"
-#include "weights/layout.h"
+#include "core/base/config.h"
+#include "core/base/error.h"
+#include "core/base/exit.h"
+#include "core/base/random.h"
+#include "engine/checkpoint/pretrained.h"
+#include "engine/checkpoint/safetensors.h"
+#include "engine/data/tokens.h"
+#include "engine/device/cpu.h"
+#include "engine/device/number_format.h"
+#include "engine/models/model.h"
+#include "engine/weights/double_buffer.h"
+#include "engine/weights/layout.h"
 
 namespace twobw {
 namespace {

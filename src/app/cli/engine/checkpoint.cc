@@ -1,0 +1,176 @@
+// twobw checkpoint: what the checkpoints of a run hold, whether they are good, and how two differ. Reads
+// files only.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/cli/commands.h"
+#include "core/base/config.h"
+#include "core/base/config_schema.h"
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "engine/checkpoint/store.h"
+
+namespace twobw::cli {
+namespace {
+
+bool is_checkpoint(const std::string& path) {
+  return std::filesystem::is_regular_file(path + "/" + checkpoint::kManifest);
+}
+
+// A checkpoint by itself, or all of a run's, oldest first.
+std::vector<std::string> folders_of(const std::string& path) {
+  if (is_checkpoint(path)) return {path};
+  std::vector<std::string> folders;
+  for (const checkpoint::Entry& entry : checkpoint::list(checkpoint::store_of(path)))
+    folders.push_back(entry.folder);
+  if (folders.empty()) fail_input("'{}' is neither a checkpoint nor the folder of a run that has one", path);
+  return folders;
+}
+
+std::string newest_of(const std::string& path) {
+  return folders_of(path).back();
+}
+
+double bytes_of(const checkpoint::Manifest& manifest) {
+  double bytes = 0;
+  for (const checkpoint::FileRecord& file : manifest.files) bytes += static_cast<double>(file.bytes);
+  return bytes;
+}
+
+std::string loss_of(const checkpoint::Manifest& manifest) {
+  return manifest.validation_loss ? fmt::format("validation loss {:.4f}", *manifest.validation_loss)
+                                  : "not evaluated";
+}
+
+void list_checkpoints(const std::string& path) {
+  for (const std::string& folder : folders_of(path)) {
+    try {
+      const checkpoint::Manifest manifest = checkpoint::read_manifest(folder);
+      fmt::print("{}  update {}, {}, {}, {}\n", folder, manifest.update, format_bytes(bytes_of(manifest)),
+                 manifest.written, loss_of(manifest));
+    } catch (const InputError& error) {
+      fmt::print("{}  damaged: {}\n", folder, error.what());
+    }
+  }
+}
+
+// Whether all are good.
+bool verify_checkpoints(const std::string& path) {
+  bool good = true;
+  for (const std::string& folder : folders_of(path)) {
+    const std::vector<std::string> problems = checkpoint::find_problems(folder);
+    fmt::print("{}: {}\n", folder, problems.empty() ? "good" : "DAMAGED");
+    for (const std::string& problem : problems) fmt::print("  {}\n", problem);
+    good = good && problems.empty();
+  }
+  return good;
+}
+
+void show_checkpoint(const std::string& path) {
+  const std::string folder = newest_of(path);
+  const checkpoint::Manifest manifest = checkpoint::read_manifest(folder);
+  fmt::print("{}\n", folder);
+  fmt::print("  updates     {}, {} of them applied\n", manifest.update, manifest.applied);
+  fmt::print("  sequences   {}\n", manifest.sequences);
+  fmt::print("  written     {}\n", manifest.written);
+  fmt::print("  loss        {}\n", loss_of(manifest));
+  fmt::print("  layout      {}\n", manifest.layout.dump());
+  fmt::print("  next batch  {}\n",
+             manifest.drained ? "on the true weights" : "as if the run had not stopped");
+  for (const checkpoint::FileRecord& file : manifest.files) {
+    std::map<std::string, int> kinds;  // tensors by what they are of
+    for (const auto& [name, sum] : file.tensors) {
+      const std::size_t slash = name.find('/');
+      ++kinds[slash == std::string::npos ? "weights" : name.substr(0, slash)];
+    }
+    fmt::print("  {}, {}:\n", file.name, format_bytes(static_cast<double>(file.bytes)));
+    for (const auto& [kind, count] : kinds) fmt::print("    {:<10}  {} tensors\n", kind, count);
+  }
+}
+
+void print_settings_that_differ(const checkpoint::Manifest& a, const checkpoint::Manifest& b,
+                                const std::string& name_a, const std::string& name_b) {
+  const Config config_a = config_from_text(a.config, name_a), config_b = config_from_text(b.config, name_b);
+  for (const Key& key : schema()) {
+    const std::string value_a = key.write(config_a), value_b = key.write(config_b);
+    if (value_a != value_b) fmt::print("  {}: {} and {}\n", key.path, value_a, value_b);
+  }
+}
+
+using Tensors = std::map<std::string, at::Tensor>;
+
+// How many tensors differ; those that do are printed.
+int print_tensors_that_differ(const Tensors& a, const Tensors& b) {
+  int different = 0;
+  for (const auto& [name, tensor] : a) {
+    const auto other = b.find(name);
+    if (other == b.end()) {
+      fmt::print("  {} is in the first only\n", name);
+    } else if (tensor.sizes() != other->second.sizes()) {
+      fmt::print("  {} has another shape\n", name);
+    } else if (!tensor.equal(other->second)) {
+      fmt::print("  {} differs by at most {:.3g}\n", name,
+                 (tensor - other->second).abs().max().item<double>());
+    } else {
+      continue;
+    }
+    ++different;
+  }
+  for (const auto& [name, tensor] : b) {
+    if (a.contains(name)) continue;
+    fmt::print("  {} is in the second only\n", name);
+    ++different;
+  }
+  return different;
+}
+
+// Whether they are the same.
+bool diff_checkpoints(const std::string& first, const std::string& second) {
+  const std::string name_a = newest_of(first), name_b = newest_of(second);
+  const checkpoint::Loaded a = checkpoint::load(name_a), b = checkpoint::load(name_b);
+  fmt::print("{}: update {}\n{}: update {}\n", name_a, a.manifest.update, name_b, b.manifest.update);
+  print_settings_that_differ(a.manifest, b.manifest, name_a, name_b);
+  const int different =
+      print_tensors_that_differ(a.model, b.model) + print_tensors_that_differ(a.state, b.state);
+  const bool same =
+      different == 0 && a.manifest.update == b.manifest.update && a.manifest.applied == b.manifest.applied &&
+      a.manifest.last_scale == b.manifest.last_scale && a.manifest.scaling == b.manifest.scaling;
+  fmt::print("{}\n",
+             same ? "the same weights and state, bit for bit" : fmt::format("{} tensors differ", different));
+  return same;
+}
+
+}  // namespace
+
+void add_checkpoint(CLI::App& command, int& exit_code) {
+  command.require_subcommand(1);
+  struct Paths {
+    std::string first, second;
+  };
+  auto paths = std::make_shared<Paths>();
+  const auto add = [&](const char* name, const char* purpose) {
+    CLI::App* added = command.add_subcommand(name, purpose);
+    added->add_option("path", paths->first, "The folder of a run, or of a checkpoint")->required();
+    return added;
+  };
+  add("list", "Print the checkpoints of a run")->callback([paths] { list_checkpoints(paths->first); });
+  add("verify", "Compare every checksum")->callback([paths, &exit_code] {
+    exit_code = verify_checkpoints(paths->first) ? 0 : 1;
+  });
+  add("config", "Print the configuration of the run that saved a checkpoint")->callback([paths] {
+    fmt::print("{}", checkpoint::read_manifest(newest_of(paths->first)).config);
+  });
+  add("show", "Print what a checkpoint holds")->callback([paths] { show_checkpoint(paths->first); });
+  CLI::App* diff = add("diff", "Compare two checkpoints, tensor by tensor");
+  diff->add_option("other", paths->second, "The other one")->required();
+  diff->callback([paths, &exit_code] { exit_code = diff_checkpoints(paths->first, paths->second) ? 0 : 1; });
+}
+
+}  // namespace twobw::cli

@@ -1,0 +1,71 @@
+// twobw eval: what a model is worth on data.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+
+#include "app/cli/commands.h"
+#include "app/inference/evaluation.h"
+#include "core/base/error.h"
+#include "core/base/output.h"
+#include "engine/device/cpu.h"
+
+namespace twobw::cli {
+namespace {
+
+struct EvalOptions {
+  std::string path;
+  std::vector<std::string> settings;
+  bool all = false, json = false;
+};
+
+void check_data_is_given(const EvalOptions& options, const inference::ModelSource& source) {
+  const auto names_data = [](const std::string& text) {
+    return text.starts_with("data=") || text.starts_with("data.validation=");
+  };
+  if (source.is_run || std::ranges::any_of(options.settings, names_data)) return;
+  fail_input("'{}' is a model without data; give data=FILE, token files or texts to evaluate it on",
+             options.path);
+}
+
+void evaluate(const EvalOptions& options) {
+  inference::ModelSource source = inference::find_model(options.path, options.settings);
+  if (options.all) source.sample.reset();
+  check_data_is_given(options, source);
+  device::initialize();
+  const inference::Evaluation result = inference::evaluate(source);
+  const bool finite = std::isfinite(result.loss);
+  if (options.json) fmt::print("{}\n", inference::to_json(result).dump());
+  if (!finite) {
+    flush_output();
+    fail_run("the loss of '{}' is not finite; its weights hold numbers that are not, or are too large",
+             source.folder);
+  }
+  if (options.json) return;
+  fmt::print("{}, {} on {}\n{}", source.folder, name(result.head), describe(source.config.data.validation),
+             inference::describe(result));
+}
+
+}  // namespace
+
+void add_eval(CLI::App& command, int& exit_code) {
+  auto options = std::make_shared<EvalOptions>();
+  command.add_option("model", options->path, "A run, a checkpoint, or a folder as model.from takes it")
+      ->required();
+  command.add_option("settings", options->settings,
+                     "[data=FILE] [key.path=value ...]: the data, and for instance pipeline.stages; see "
+                     "docs/config.md");
+  command.add_flag(
+      "--all", options->all,
+      "Evaluate all of a run's validation data (default: the sequences that training evaluates)");
+  command.add_flag("--json", options->json, "Print JSON instead");
+  command.callback([options, &exit_code] {
+    evaluate(*options);
+    exit_code = 0;
+  });
+}
+
+}  // namespace twobw::cli

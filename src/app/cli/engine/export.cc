@@ -1,0 +1,48 @@
+// twobw export: a run's model for Hugging Face's transformers.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "app/cli/commands.h"
+#include "app/train/huggingface.h"
+#include "core/base/untrusted_json.h"
+#include "engine/device/cpu.h"
+
+namespace twobw::cli {
+namespace {
+
+// Which of a run's models it is.
+std::string which(const checkpoint::ModelPlace& taken) {
+  if (!taken.is_of_run) return "";
+  if (!taken.updates) return fmt::format(", {},", taken.folder);
+  return fmt::format(" after update {}, {},", *taken.updates, taken.folder);
+}
+
+}  // namespace
+
+void add_export(CLI::App& command, int& exit_code) {
+  auto request = std::make_shared<train::Export>();
+  command.add_option("run", request->from, "A run (its newest model), a checkpoint, or a model's folder")
+      ->required();
+  command.add_option("folder", request->folder, "The folder to make")->required();
+  command.add_option("--dtype", request->dtype, "Number format of the weights: fp32, bf16 or fp16")
+      ->check(CLI::IsMember(train::export_dtypes()))
+      ->capture_default_str();
+  command.callback([request, &exit_code] {
+    device::initialize();
+    const train::Exported exported = train::export_model(*request);
+    fmt::print("the model of {}{} is in {}, in {}\n", request->from, which(exported.from), request->folder,
+               request->dtype);
+    if (!exported.left_out.empty())
+      fmt::print("left out, since transformers makes them itself: {}\n", fmt::join(exported.left_out, ", "));
+    if (!exported.files_left_out.empty()) {
+      fmt::print("left out, as weights in other formats or folders: {}\n",
+                 shown_name(fmt::format("{}", fmt::join(exported.files_left_out, ", "))));
+    }
+    exit_code = 0;
+  });
+}
+
+}  // namespace twobw::cli

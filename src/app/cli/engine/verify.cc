@@ -1,0 +1,148 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <iterator>
+
+#include "app/cli/arguments.h"
+#include "app/cli/commands.h"
+#include "app/rendezvous/join.h"
+#include "app/train/facts.h"
+#include "app/train/verify.h"
+#include "core/base/config.h"
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/base/verify_defaults.h"
+#include "core/launch/world.h"
+#include "engine/device/cpu.h"
+#include "engine/transport/abort_on_failure.h"
+#include "planning/architecture/families.h"
+
+namespace twobw::cli {
+namespace {
+
+bool takes(const ModelConfig& model) {
+  try {
+    architecture::model_of(model);
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+// Without a file, kVerifyDefaults takes the place of the defaults; of the model's keys only if model.from has
+// none.
+Config load_small(RunArguments arguments) {
+  if (!arguments.file.empty()) return load(arguments);
+  const auto sets = [given = arguments.overrides](const char* key) { return is_set(key, "", given); };
+  const bool is_imported = sets("model.from");
+  std::vector<std::string> small(std::begin(kVerifyDefaults), std::end(kVerifyDefaults));
+  if (is_imported) std::erase_if(small, [](const std::string& text) { return text.starts_with("model."); });
+  arguments.defaults = std::move(small);
+  const Config config = load(arguments);
+  if (is_imported || sets("model.dropout")) return config;
+  Config dropping = config;
+  dropping.model.dropout = kVerifyDropout;
+  return takes(dropping.model) ? dropping : config;
+}
+
+// Returns when all processes have the result.
+train::Verification verify_together(const Config& config, const train::VerifyOptions& options) {
+  transport::Processes* const processes = options.processes.get();
+  return transport::abort_on_failure(processes, [&] {
+    train::Verification result = train::verify(config, options);
+    if (processes) processes->control().leave();
+    return result;
+  });
+}
+
+int run(const RunArguments& arguments, train::VerifyOptions options) {
+  const launch::World world = launch::read_world(launch::process_environment());
+  const Config config = rendezvous::read_or_tell(world, [&] {
+    Config read = load_small(arguments);
+    if (world.size > 1) train::tokenize_texts(read);
+    return read;
+  });
+  device::initialize();
+  options.processes = rendezvous::join(world, config.network, train::facts_of("verify", config));
+  const auto begin = std::chrono::steady_clock::now();
+  const train::Verification result = verify_together(config, options);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  if (world.rank > 0) return result.equal ? 0 : 1;
+
+  fmt::print(
+      "verify {}{}: {}d={} stages of [{}] layers, m={}, e={}, sync_updates={}, {} parameters, {} updates\n",
+      name(config.pipeline.schedule), config.pipeline.predicts() ? ", predicted" : "",
+      config.pipeline.replicas > 1 ? fmt::format("w={} replicas of ", config.pipeline.replicas) : "",
+      config.pipeline.stages, fmt::join(result.split, ", "), config.pipeline.microbatches,
+      config.pipeline.extra, config.pipeline.sync_updates,
+      format_count(static_cast<double>(result.parameters)), result.updates);
+  fmt::print("  weight versions alive at once, by stage: {}\n", fmt::join(result.peak_versions, " "));
+  if (result.skipped > 0)
+    fmt::print("  {} updates skipped for a gradient that is not finite\n", result.skipped);
+  if (!result.equal) {
+    fmt::print("  DIFFERENT from the serial oracle, first at {}\n", result.difference);
+    return 1;
+  }
+  const char* replicas = config.pipeline.replicas > 1 ? " of every replica" : "";
+  if (options.within > 0) {
+    fmt::print(
+        "  losses, gradient norms and validation losses, and the weights{} at the end: those of the serial "
+        "oracle, within {:g}\n",
+        replicas, options.within);
+  } else {
+    fmt::print(
+        "  losses, gradient norms, validation losses and weights{} after every update: equal to the serial "
+        "oracle, bit for bit\n",
+        replicas);
+  }
+  fmt::print("  last loss {:.6f}; {:.1f} s\n", result.final_loss, took.count());
+  return 0;
+}
+
+// "3:7", counted from 1 and with the last.
+schedule::BatchRange parse_fallback(const std::string& text) {
+  schedule::BatchRange range;
+  const char* end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, range.begin);
+  const bool split = first.ec == std::errc() && first.ptr != end && *first.ptr == ':';
+  const auto last = split ? std::from_chars(first.ptr + 1, end, range.end) : first;
+  if (!split || last.ec != std::errc() || last.ptr != end || range.begin < 1 || range.end < range.begin)
+    fail_input("--fallback is '{}'; it must be FIRST:LAST, two updates from 1 on", text);
+  --range.begin;
+  return range;
+}
+
+}  // namespace
+
+void add_verify(CLI::App& command, int& exit_code) {
+  command.footer(
+      fmt::format("Defaults without CONFIG.yaml, where they differ from docs/config.md:\n  {}\n  "
+                  "model.dropout={} if the family has dropout\nIn fp32 `devices: auto` means CPU "
+                  "cores.\n\n{}",
+                  fmt::join(kVerifyDefaults, "\n  "), kVerifyDropout, command.get_footer()));
+  auto arguments = add_run_arguments(command);
+  auto options = std::make_shared<train::VerifyOptions>();
+  command.add_option("--against", options->against,
+                     "The schedule whose rule the oracle follows (default: the pipeline's own)");
+  command
+      .add_option(
+          "--within", options->within,
+          "Fraction that figures may be off by, with GPUs computing as in training (default: bit for bit)")
+      ->check(CLI::Range(0.0, 1.0));
+  auto fallbacks = std::make_shared<std::vector<std::string>>();
+  command
+      .add_option("--fallback", *fallbacks,
+                  "Updates FIRST:LAST that run under flush, as the guard's fallbacks do; may be repeated")
+      ->allow_extra_args(false);
+  command.callback([arguments, options, fallbacks, &exit_code] {
+    sort_out(*arguments);
+    for (const std::string& text : *fallbacks) options->fallbacks.push_back(parse_fallback(text));
+    exit_code = run(*arguments, *options);
+  });
+}
+
+}  // namespace twobw::cli

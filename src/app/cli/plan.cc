@@ -1,0 +1,119 @@
+// twobw plan: how to cut up a model and where to put the parts.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "app/cli/arguments.h"
+#include "app/cli/commands.h"
+#include "app/cli/problem.h"
+#include "core/base/config.h"
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/base/text_file.h"
+#include "planning/planner/report/plan_json.h"
+#include "planning/planner/report/report.h"
+#include "planning/planner/search/configuration.h"
+#include "planning/planner/search/preference.h"
+#include "planning/planner/search/search.h"
+
+namespace twobw::cli {
+namespace {
+
+using planner::Problem;
+
+struct PlanOptions {
+  ProblemFiles files;
+  std::string precision, schedule, write;
+  std::optional<int> batch;
+  PartialShape fixed;
+  double margin = 0.1;
+  planner::Preferences preferences;
+  bool explain = false, json = false;
+};
+
+Problem constrained_problem(const Config& config, const PlanOptions& options) {
+  Problem problem = make_problem(config, options.files, options.batch, options.fixed.microbatch);
+  problem.margin = options.margin;
+  problem.fixed = options.fixed;
+  problem.fixed.predict = config.pipeline.predict;
+  problem.fixed.shard_state = config.pipeline.shard_state;
+  if (!options.schedule.empty()) problem.fixed.schedule = schedule::parse_kind(options.schedule);
+  return problem;
+}
+
+void write_run(const Config& config, const Problem& problem, const planner::Plan& plan,
+               const std::string& path) {
+  const Config planned = planner::with_plan(config, plan, local_devices(config, problem.cluster));
+  validate(planned);
+  write_text(path, fmt::format("# By `twobw plan` for {}: {} {} tokens/s.\n{}", problem.cluster.name,
+                               plan.modelled ? "modelled at" : "forecast at", format_count(plan.tokens_per_s),
+                               to_yaml(planned)));
+}
+
+int run(const RunArguments& arguments, const PlanOptions& options) {
+  if (!options.write.empty()) check_writable("--write", options.write);
+  Config config = load_to_plan(arguments);
+  if (!options.precision.empty()) config.train.precision = options.precision;
+  const Problem problem = constrained_problem(config, options);
+  planner::Preferences preferences = options.preferences;
+  preferences.cushion = !options.files.profile.empty();  // modelled times do not vary
+  const planner::SearchResult result = planner::search_with(problem, preferences);
+  const std::string text = options.json
+                               ? planner::to_json(problem, result)
+                               : planner::report(problem, result, config.model.family, options.explain);
+  if (result.best && !options.write.empty()) write_run(config, problem, result.best->plan, options.write);
+  fmt::print("{}", text);
+  if (result.best && !options.write.empty() && !options.json)
+    fmt::print("\nwritten to {}, for `twobw train {}`\n", options.write, options.write);
+  return result.best ? 0 : 1;
+}
+
+}  // namespace
+
+void add_plan(CLI::App& command, int& exit_code) {
+  auto arguments = add_run_arguments(command);
+  auto options = std::make_shared<PlanOptions>();
+  command.add_option("--cluster", options->files.cluster,
+                     "The hardware, as `twobw topology` writes it (default: this machine)");
+  command.add_option("--profile", options->files.profile,
+                     "Times measured by `twobw profile` (default: modelled from the devices' figures)");
+  command.add_option("--batch", options->batch,
+                     "Upper limit of the batch: sequences per update (default: the configuration's)");
+  command.add_option("--schedule", options->schedule, "Only 2bw, flush, gpipe or sequential");
+  command.add_option("--stages", options->fixed.stages, "Only d stages");
+  command.add_option("--replicas", options->fixed.replicas, "Only w replicas");
+  command.add_option("--microbatch", options->fixed.microbatch, "Only b sequences a microbatch");
+  command.add_option("--microbatches", options->fixed.microbatches, "Only m microbatches an update");
+  command.add_option("--extra", options->fixed.extra, "Only e extra microbatches in flight");
+  // Bound to an optional, CLI11 makes it false where neither flag is given.
+  const auto add_choice = [&](const char* flags, std::optional<bool>& choice, const char* text) {
+    command.add_flag_function(
+        flags, [&choice](std::int64_t count) { choice = count > 0; }, text);
+  };
+  add_choice("--recompute,!--no-recompute", options->fixed.recompute, "Recompute in every stage, or in none");
+  add_choice("--second-gradient,!--no-second-gradient", options->fixed.second_gradient,
+             "Under 2bw a second gradient buffer on stages that wait, or one on all");
+  add_choice("--late-tie,!--no-late-tie", options->fixed.late_tie,
+             "Under 2bw with one replica, a second gradient buffer on the first stage too, or not");
+  command.add_option("--precision", options->precision, "Plan as if computing in fp32, fp16 or bf16");
+  command.add_option("--margin", options->margin, "Fraction of each device's memory to keep free")
+      ->capture_default_str();
+  command
+      .add_option("--tolerance", options->preferences.tolerance,
+                  "Throughput to give up for a plan without delayed updates, or with fewer stages")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command.add_flag("--explain", options->explain, "List every family of plans and why it lost");
+  command.add_flag("--json", options->json, "Print JSON instead");
+  command.add_option("--write", options->write, "Write a configuration for `twobw train`");
+  command.callback([arguments, options, &exit_code] {
+    sort_out(*arguments);
+    exit_code = run(*arguments, *options);
+  });
+}
+
+}  // namespace twobw::cli

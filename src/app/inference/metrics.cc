@@ -1,0 +1,136 @@
+#include "app/inference/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "core/base/error.h"
+
+namespace twobw::inference {
+namespace {
+
+double mean_of(std::span<const double> values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// From 1 on.
+std::vector<double> ranks_of(std::span<const double> values) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return values[i]; });
+  std::vector<double> ranks(values.size());
+  for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    while (end < order.size() && values[order[end]] == values[order[begin]]) ++end;
+    const double shared = static_cast<double>(begin + 1 + end) / 2;
+    for (std::size_t i = begin; i < end; ++i) ranks[order[i]] = shared;
+  }
+  return ranks;
+}
+
+}  // namespace
+
+double perplexity(double loss) {
+  return std::exp(loss);
+}
+
+double bits_per_byte(double nats, double bytes) {
+  return nats / (std::log(2.0) * bytes);
+}
+
+double cross_entropy(std::span<const float> logits, std::int64_t truth) {
+  const double most = *std::ranges::max_element(logits);
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(logit - most);
+  return most + std::log(sum) - logits[static_cast<std::size_t>(truth)];
+}
+
+std::int64_t greatest(std::span<const float> logits) {
+  return std::ranges::max_element(logits) - logits.begin();
+}
+
+Confusion::Confusion(int classes)
+    : classes_(static_cast<std::size_t>(classes)),
+      counts_(classes_ * classes_),
+      truths_(classes_),
+      predictions_(classes_) {}
+
+void Confusion::add(std::int64_t truth, std::int64_t predicted) {
+  const auto row = static_cast<std::size_t>(truth), column = static_cast<std::size_t>(predicted);
+  TWOBW_ASSERT(row < classes_ && column < classes_, "class {} told as {} of {}", truth, predicted, classes_);
+  ++counts_[row * classes_ + column];
+  ++truths_[row];
+  ++predictions_[column];
+  ++count_;
+}
+
+std::int64_t Confusion::at(std::size_t truth, std::size_t predicted) const {
+  return counts_[truth * classes_ + predicted];
+}
+
+double Confusion::accuracy() const {
+  std::int64_t right = 0;
+  for (std::size_t i = 0; i < classes_; ++i) right += at(i, i);
+  return static_cast<double>(right) / static_cast<double>(count_);
+}
+
+double Confusion::f1_of(std::size_t of) const {
+  const std::int64_t sum = truths_[of] + predictions_[of];
+  return sum == 0 ? 0 : 2.0 * static_cast<double>(at(of, of)) / static_cast<double>(sum);
+}
+
+double Confusion::f1() const {
+  if (classes_ == 2) return f1_of(1);
+  double sum = 0;
+  int occurring = 0;
+  for (std::size_t i = 0; i < classes_; ++i) {
+    if (truths_[i] + predictions_[i] == 0) continue;
+    sum += f1_of(i);
+    ++occurring;
+  }
+  return occurring == 0 ? 0 : sum / occurring;
+}
+
+double Confusion::matthews() const {
+  const auto all = static_cast<double>(count_);
+  double right = 0, both = 0, of_truths = 0, of_predictions = 0;
+  for (std::size_t i = 0; i < classes_; ++i) {
+    const auto t = static_cast<double>(truths_[i]), p = static_cast<double>(predictions_[i]);
+    right += static_cast<double>(at(i, i));
+    both += t * p;
+    of_truths += t * t;
+    of_predictions += p * p;
+  }
+  const double spread = (all * all - of_predictions) * (all * all - of_truths);
+  return spread > 0 ? (right * all - both) / std::sqrt(spread) : 0;
+}
+
+double mean_squared_error(std::span<const double> truths, std::span<const double> predictions) {
+  double sum = 0;
+  for (std::size_t i = 0; i < truths.size(); ++i)
+    sum += (predictions[i] - truths[i]) * (predictions[i] - truths[i]);
+  return sum / static_cast<double>(truths.size());
+}
+
+double pearson(std::span<const double> a, std::span<const double> b) {
+  // The mean of equal numbers is rounded, so that the sums below need not be 0.
+  const auto is_constant = [](std::span<const double> values) {
+    return std::ranges::all_of(values, [&](double value) { return value == values.front(); });
+  };
+  if (is_constant(a) || is_constant(b)) return std::numeric_limits<double>::quiet_NaN();
+  const double mean_a = mean_of(a), mean_b = mean_of(b);
+  double both = 0, of_a = 0, of_b = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    both += (a[i] - mean_a) * (b[i] - mean_b);
+    of_a += (a[i] - mean_a) * (a[i] - mean_a);
+    of_b += (b[i] - mean_b) * (b[i] - mean_b);
+  }
+  if (of_a == 0 || of_b == 0) return std::numeric_limits<double>::quiet_NaN();
+  return both / std::sqrt(of_a * of_b);
+}
+
+double spearman(std::span<const double> a, std::span<const double> b) {
+  return pearson(ranks_of(a), ranks_of(b));
+}
+
+}  // namespace twobw::inference

@@ -1,0 +1,61 @@
+// Puts the stages' snapshots together to checkpoints and hands them to the thread that writes them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/telemetry/event.h"
+#include "engine/checkpoint/writer.h"
+#include "engine/runtime/pass.h"
+#include "engine/runtime/setup.h"
+#include "engine/runtime/snapshot.h"
+
+namespace twobw::train {
+
+class Checkpoints {
+ public:
+  // `resolved`: the configuration of the run in `run_dir`, with all that is decided. `model_files` lie
+  // beside the model's weights. `position`: where it was resumed.
+  Checkpoints(const runtime::Setup& setup, const std::string& run_dir, const Config& resolved,
+              checkpoint::ModelFiles model_files, const runtime::DataPosition& position = {});
+
+  void add(runtime::Snapshot snapshot);  // from any thread
+
+  // From the thread that writes the metrics, which come first: a checkpoint is written when the lines of its
+  // updates are, and of its evaluation where that is due.
+  void add_update(std::int64_t update);
+  void add(const telemetry::Evaluation& evaluation);
+
+  // What was written, or could not be, since it was last asked; from the same thread.
+  std::vector<checkpoint::Written> take_written();
+  // At the end of the run: writes what is complete, and waits for it.
+  void finish();
+
+ private:
+  struct Cut {
+    std::vector<runtime::Snapshot> parts;  // of the stages
+    std::optional<double> validation_loss;
+  };
+  bool is_evaluated(std::int64_t update) const;  // or is not to be
+  void hand_over(bool at_end);
+  checkpoint::Contents contents_of(std::int64_t update, Cut& cut) const;
+
+  const runtime::Setup& setup_;
+  std::string run_dir_, config_;
+  std::vector<checkpoint::DataFile> data_;
+  checkpoint::ModelFiles model_files_;
+  runtime::DataPosition position_;
+  std::mutex mutex_;
+  std::map<std::int64_t, Cut> cuts_;                  // by their updates
+  std::map<std::int64_t, double> validation_losses_;  // likewise
+  std::int64_t updates_ = 0;                          // whose lines are written
+  std::mutex written_mutex_;
+  std::vector<checkpoint::Written> written_;
+  checkpoint::Writer writer_;
+};
+
+}  // namespace twobw::train

@@ -1,0 +1,61 @@
+// The runs of a comparison of flush with 2bw, and what their numbers say. Nothing here runs anything.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "app/train/curve.h"
+#include "core/base/json.h"
+#include "core/base/pipeline_shape.h"
+
+namespace twobw::train {
+
+struct ComparedRun {
+  ScheduleKind schedule = ScheduleKind::Flush;
+  std::uint64_t seed = 0;
+  std::vector<CurvePoint> curve;  // ends with the last update; never empty
+  double tokens_per_s = 0;
+  double seconds = 0;
+};
+
+using ComparedRuns = std::vector<ComparedRun>;
+
+struct Comparison {
+  std::int64_t updates = 0;
+  double tokens_per_update = 0;
+  ComparedRuns flush, two_bw;  // the same seeds in the same order, evaluated after the same updates
+};
+
+// A mean over seeds and its standard error; one seed alone has none.
+struct Estimate {
+  double mean = 0;
+  std::optional<double> error;
+};
+
+Estimate estimate(const std::vector<double>& values);
+double median(std::vector<double> values);
+
+Estimate final_loss(const ComparedRuns& runs);
+// Final losses, 2bw - flush, each seed with itself.
+Estimate difference(const Comparison& comparison);
+
+// At every evaluation the mean loss of the runs, and the median of their times.
+std::vector<CurvePoint> mean_curve(const ComparedRuns& runs);
+
+// The worse of the two mean final losses; where only one of them is finite, that one.
+double default_target(const Comparison& comparison);
+
+// Where a curve first comes down to a loss, on a straight line between two evaluations.
+struct Reached {
+  double updates = 0;
+  double seconds = 0;
+  bool at_first = false;  // already at the first evaluation, so perhaps earlier
+};
+
+std::optional<Reached> reach(const std::vector<CurvePoint>& curve, double target);
+
+// The raw numbers, as in compare.json.
+Json to_json(const Comparison& comparison);
+
+}  // namespace twobw::train

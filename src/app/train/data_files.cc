@@ -1,0 +1,91 @@
+#include "app/train/data_files.h"
+
+#include <fmt/chrono.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+
+#include "app/train/tokenizer_files.h"
+#include "engine/checkpoint/checksum.h"
+#include "engine/data/tokens.h"
+#include "text/corpus/indexed_file.h"
+
+namespace twobw::train {
+namespace {
+
+using checkpoint::DataFile;
+
+std::optional<DataFile> present_state(const std::string& key, const std::string& path) {
+  struct stat state {};
+  if (stat(path.c_str(), &state) != 0 || !S_ISREG(state.st_mode)) return std::nullopt;
+  const auto bytes = static_cast<std::uint64_t>(state.st_size);
+  return DataFile{.key = key,
+                  .path = path,
+                  .bytes = bytes,
+                  .modified = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(state.st_mtime)),
+                  .checksum = sample_checksum(path, bytes)};
+}
+
+std::string describe(const DataFile& file) {
+  return fmt::format("{} bytes, modified {}, checksum {}", file.bytes, file.modified, file.checksum);
+}
+
+}  // namespace
+
+std::vector<std::string> files_of(const Corpora& corpora) {
+  std::vector<std::string> files;
+  for (const Corpus& corpus : corpora) {
+    if (corpus.path == "synthetic") continue;
+    if (data::names_token_file(corpus.path)) {
+      const std::string prefix = corpus::token_file_prefix(corpus.path);
+      files.insert(files.end(), {prefix + ".idx", prefix + ".bin"});
+    } else {
+      files.push_back(corpus.path);
+    }
+  }
+  return files;
+}
+
+// The first block and the last are among them. To read all of a large file may take minutes.
+std::string sample_checksum(const std::filesystem::path& file, std::uint64_t size) {
+  constexpr std::uint64_t kWhole = 64 << 20, kBlock = 64 << 10, kBlocks = 256;
+  const std::uint64_t block = size <= kWhole ? size : kBlock, blocks = size <= kWhole ? 1 : kBlocks;
+  std::ifstream in(file, std::ios::binary);
+  std::string some(block * blocks, '\0');
+  for (std::uint64_t i = 0; i < blocks; ++i) {
+    if (i > 0) in.seekg(static_cast<std::streamoff>((size - block) / (blocks - 1) * i));
+    if (i + 1 == blocks && i > 0) in.seekg(static_cast<std::streamoff>(size - block));
+    in.read(some.data() + i * block, static_cast<std::streamsize>(block));
+  }
+  return in ? checkpoint::checksum(some) : "cannot be read";
+}
+
+std::vector<DataFile> record_data(const Config& config) {
+  std::vector<DataFile> record;
+  const auto add = [&](const char* key, const std::string& path) {
+    if (std::ranges::find(record, path, &DataFile::path) != record.end()) return;
+    if (std::optional<DataFile> file = present_state(key, path)) record.push_back(std::move(*file));
+  };
+  for (const std::string& path : files_of(config.data.train)) add("data.train", path);
+  for (const std::string& path : files_of(config.data.validation)) add("data.validation", path);
+  std::error_code unreadable;
+  if (config.data.tokenizer != "bytes" && std::filesystem::exists(config.data.tokenizer, unreadable))
+    for (const auto& [name, path] : tokenizer_files(config.data.tokenizer))
+      add("data.tokenizer", path.string());
+  return record;
+}
+
+std::vector<std::string> find_changes(const std::vector<DataFile>& recorded) {
+  std::vector<std::string> changes;
+  for (const DataFile& then : recorded) {
+    const std::optional<DataFile> now = present_state(then.key, then.path);
+    if (!now || (now->bytes == then.bytes && now->checksum == then.checksum)) continue;
+    changes.push_back(fmt::format("the file '{}' of {} has changed: it had {}, and has {}", then.path,
+                                  then.key, describe(then), describe(*now)));
+  }
+  return changes;
+}
+
+}  // namespace twobw::train

@@ -1,0 +1,198 @@
+#include "app/train/resume.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <limits>
+#include <ranges>
+#include <set>
+
+#include "app/train/data_files.h"
+#include "core/base/config_schema.h"
+#include "core/base/error.h"
+#include "engine/checkpoint/store.h"
+
+namespace twobw::train {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// How a run is resumed, which the next resume need not repeat.
+bool is_about_resuming(const std::string& path) {
+  static const std::set<std::string> keys = {"resume", "run_dir", "data.changed"};
+  return keys.contains(path);
+}
+
+// What the weights and the state are of. Whole sections, and single keys.
+bool must_stay(const std::string& path) {
+  static const std::set<std::string> sections = {"model", "data"};
+  static const std::set<std::string> keys = {"train.seed",      "train.precision", "optimizer.name",
+                                             "optimizer.betas", "optimizer.eps",   "optimizer.momentum",
+                                             "optimizer.groups"};
+  return (sections.contains(section_of(path)) || keys.contains(path)) && !is_about_resuming(path);
+}
+
+ResumePoint point_of(checkpoint::Manifest manifest, const std::string& folder) {
+  ResumePoint point{
+      .folder = folder, .manifest = std::move(manifest), .split = {}, .damage = {}, .changes = {}};
+  const Json& layout = point.manifest.layout;
+  if (layout.contains("split") && layout["split"].is_array())
+    point.split = layout["split"].get<std::vector<int>>();
+  if (layout.contains("replicas") && layout["replicas"].is_number_integer())
+    point.replicas = layout["replicas"].get<int>();
+  return point;
+}
+
+void check_goes_on(std::int64_t update, const Config& config, const std::string& folder) {
+  if (update < config.train.updates) return;
+  fail_input(
+      "train.updates is {}, but the checkpoint '{}' has {} updates already; to resume it must be at least {}",
+      config.train.updates, folder, update, update + 1);
+}
+
+std::vector<std::string> allowed_changes(const ResumePoint& point, const Config& config) {
+  const std::vector<std::string> changes = find_changes(point.manifest.data);
+  if (!changes.empty() && config.data.changed != "allow")
+    fail_input("{}; restore it to resume from '{}', or set data.changed=allow", changes.front(),
+               point.folder);
+  return changes;
+}
+
+// The newest whose update is below `limit`.
+std::optional<ResumePoint> newest_below(std::int64_t limit, const Config& config,
+                                        std::vector<std::string> damage) {
+  const std::string store = checkpoint::store_of(resumed_run(config));
+  const std::vector<checkpoint::Entry> entries = checkpoint::list(store);
+  for (const checkpoint::Entry& entry : entries | std::views::reverse) {
+    if (entry.update >= limit) continue;
+    std::optional<ResumePoint> point;
+    try {
+      point = point_of(checkpoint::read_manifest(entry.folder), entry.folder);
+      // Only a good one says that there is nothing to go on with.
+      if (point->manifest.update >= config.train.updates) checkpoint::load(entry.folder);
+    } catch (const InputError& error) {
+      damage.emplace_back(error.what());
+      continue;
+    }
+    check_unchanged(config_from_text(point->manifest.config, entry.folder), config, entry.folder);
+    check_goes_on(point->manifest.update, config, entry.folder);
+    point->changes = allowed_changes(*point, config);
+    point->damage = std::move(damage);
+    return point;
+  }
+  if (config.resume != "auto" || !damage.empty()) {
+    fail_input("resume is {}, but '{}' has no checkpoint that can be loaded{}", config.resume, store,
+               damage.empty() ? "" : "; " + damage.front());
+  }
+  return std::nullopt;
+}
+
+// The newest of the run whose manifest can be read.
+std::optional<ResumePoint> newest_record(const std::string& run) {
+  for (const checkpoint::Entry& entry : checkpoint::list(checkpoint::store_of(run)) | std::views::reverse) {
+    try {
+      return point_of(checkpoint::read_manifest(entry.folder), entry.folder);
+    } catch (const InputError&) {
+      continue;  // find_resume_point names it
+    }
+  }
+  return std::nullopt;
+}
+
+// A plan replaces the keys that describe the pipeline.
+bool is_planned(const std::string& path, const Config& config) {
+  return config.plan == "auto" && (section_of(path) == "pipeline" || path == "devices");
+}
+
+// The file in the run's folder may have been edited, or written by a run that ended before its first
+// checkpoint.
+void check_file_agrees(const std::string& run, const Config& saved, const Config& config,
+                       const std::vector<std::string>& overrides, const std::string& folder) {
+  const Config in_file = load_config_of_run(run, {});
+  for (const Key& key : schema()) {
+    const std::string ours = key.write(in_file), theirs = key.write(saved);
+    if (ours == theirs || is_about_resuming(key.path) || is_planned(key.path, config) ||
+        is_set(key.path, "", overrides))
+      continue;
+    const std::string both = fmt::format("{} is {} in '{}/config.yaml', but {} in the checkpoint '{}'",
+                                         key.path, ours, run, theirs, folder);
+    if (must_stay(key.path)) fail_input("{}; to resume it must be the same: correct the file", both);
+    fail_input("{}; set it on the command line: {}={} or {}={}", both, key.path, ours, key.path, theirs);
+  }
+}
+
+}  // namespace
+
+std::string resumed_run(const Config& config) {
+  return config.resume == "auto" ? config.run_dir : config.resume;
+}
+
+bool is_branch(const Config& config) {
+  if (config.resume == "none" || config.resume == "auto") return false;
+  std::error_code missing;
+  return !fs::equivalent(config.resume, config.run_dir, missing);
+}
+
+Config config_of_run(const std::string& run, const std::vector<std::string>& overrides) {
+  const std::optional<ResumePoint> newest = newest_record(run);
+  Config config;
+  if (newest) {
+    config = config_from_text(newest->manifest.config, newest->folder, overrides);
+    std::error_code unknown;
+    if (fs::exists(run + "/config.yaml", unknown))
+      check_file_agrees(run, config_from_text(newest->manifest.config, newest->folder), config, overrides,
+                        newest->folder);
+  } else {
+    config = load_config_of_run(run, overrides);
+  }
+  if (!is_set("run_dir", "", overrides)) config.run_dir = run;
+  return config;
+}
+
+void check_unchanged(const Config& saved, const Config& now, const std::string& folder) {
+  for (const Key& key : schema()) {
+    if (!must_stay(key.path) || key.write(saved) == key.write(now)) continue;
+    fail_input(
+        "{} is {}, but the checkpoint '{}' is of a run with {}; to resume it must be the same (optimizer.lr, "
+        "train.updates, devices and what stands under pipeline may change)",
+        key.path, key.write(now), folder, key.write(saved));
+  }
+}
+
+std::optional<ResumePoint> find_resume_point(const Config& config) {
+  if (config.resume == "none") return std::nullopt;
+  std::error_code unknown;
+  if (config.resume != "auto" && !fs::is_directory(config.resume, unknown))
+    fail_input("resume is '{}', which is not the folder of a run", config.resume);
+  return newest_below(std::numeric_limits<std::int64_t>::max(), config, {});
+}
+
+std::string describe_change(const ResumePoint& point, const PipelineShape& now, int processes) {
+  const auto layout = [](std::ptrdiff_t stages, int replicas) {
+    return fmt::format("{} stage{} x {} replica{}", stages, stages == 1 ? "" : "s", replicas,
+                       replicas == 1 ? "" : "s");
+  };
+  const std::string is = layout(now.stages, now.replicas),
+                    was = layout(std::ssize(point.split), point.replicas);
+  return fmt::format("planned again for {} process{}: {}, {}", processes, processes == 1 ? "" : "es", is,
+                     is == was ? "as in the checkpoint"
+                               : fmt::format("where the checkpoint was saved with {} x {}",
+                                             point.split.size(), point.replicas));
+}
+
+ResumePoint find_point_before(const ResumePoint& point, const Config& config, const std::string& problem) {
+  std::vector<std::string> damage = point.damage;
+  damage.push_back(problem);
+  return *newest_below(point.manifest.update, config, std::move(damage));
+}
+
+std::vector<std::string> warnings_of(const ResumePoint& point) {
+  std::vector<std::string> lines;
+  for (const std::string& problem : point.damage) lines.push_back("warning: " + problem);
+  if (!lines.empty()) lines.back() += "; the checkpoint before it is taken";
+  for (const std::string& change : point.changes) lines.push_back("warning: " + change);
+  return lines;
+}
+
+}  // namespace twobw::train

@@ -1,0 +1,73 @@
+#include "core/base/config_schema.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "core/base/text.h"
+
+namespace twobw {
+
+Key Key::with(std::function<Complaint(const Config&)> rule) && {
+  check = [first = std::move(check), rule = std::move(rule)](const Config& config) {
+    const Complaint complaint = first(config);
+    return complaint.empty() ? rule(config) : complaint;
+  };
+  return std::move(*this);
+}
+
+const std::vector<Section>& sections() {
+  static const std::vector<Section> all = {
+      {"model", "What is trained."},
+      {"data", "What it is trained on."},
+      {"pipeline", "How the work is cut up and in which order it runs."},
+      {"optimizer", "How gradients become updates."},
+      {"train", "How long, and what is done along the way."},
+      {"checkpoint", "What is saved along the way, to go on from."},
+      {"network", "How the processes of a run find each other, where a launcher starts several."},
+      {"", "Where it runs, and where the results go."},
+  };
+  return all;
+}
+
+std::string section_of(std::string_view path) {
+  const std::size_t dot = path.rfind('.');
+  return std::string(path.substr(0, dot == std::string_view::npos ? 0 : dot));
+}
+
+std::string name_of(std::string_view path) {
+  return std::string(path.substr(path.rfind('.') + 1));
+}
+
+const Key* find_key(std::string_view path) {
+  const auto key = std::ranges::find(schema(), path, &Key::path);
+  return key == schema().end() ? nullptr : &*key;
+}
+
+bool is_section(std::string_view path) {
+  return !path.empty() && std::ranges::find(sections(), path, &Section::name) != sections().end();
+}
+
+std::string advice_for(std::string_view unknown) {
+  const std::string section = section_of(unknown), name = name_of(unknown);
+  std::vector<std::string> known, siblings;
+  for (const Section& each : sections()) {
+    if (!each.name.empty()) known.push_back(each.name);
+  }
+  if (!is_section(section)) siblings = known;
+  for (const Key& key : schema()) {
+    known.push_back(key.path);
+    if (section_of(key.path) == (is_section(section) ? section : "")) siblings.push_back(name_of(key.path));
+  }
+  // The name counts first, so that a key put into the wrong section is found too.
+  auto distance = [&](const std::string& path) {
+    return std::tuple(edit_distance(name, name_of(path)), edit_distance(unknown, path));
+  };
+  const std::string best = std::ranges::min(known, {}, distance);
+  if (is_near(name, name_of(best))) return fmt::format("did you mean '{}'?", best);
+  const std::string where = is_section(section) ? section : "the top level";
+  return fmt::format("{} has {}", where, fmt::join(siblings, ", "));
+}
+
+}  // namespace twobw

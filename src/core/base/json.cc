@@ -1,0 +1,142 @@
+#include "core/base/json.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/base/error.h"
+#include "core/base/untrusted_json.h"
+
+namespace twobw {
+namespace {
+
+constexpr std::size_t kColumns = 110;
+constexpr int kDeepest = 32;
+constexpr const char* kNotJson = "is not JSON";
+
+// Whole numbers without a fraction, as people write them; they read back to the same value all the same.
+std::string scalar(const Json& value) {
+  constexpr double kExact = 1e15;
+  if (!value.is_number_float()) return value.dump();
+  const double number = value.get<double>();
+  const bool whole = number == std::floor(number) && std::abs(number) < kExact;
+  return whole ? fmt::format("{:.0f}", number) : value.dump();
+}
+
+std::string key_of(const Json& parent, const Json::const_iterator& item) {
+  return parent.is_object() ? Json(item.key()).dump() + ": " : "";
+}
+
+std::string one_line(const Json& value) {
+  if (value.is_primitive()) return scalar(value);
+  std::string out;
+  for (auto item = value.begin(); item != value.end(); ++item) {
+    out += (out.empty() ? "" : ", ") + key_of(value, item) + one_line(*item);
+  }
+  return value.is_array() ? "[" + out + "]" : "{" + out + "}";
+}
+
+// Lists of plain values fill their lines; everything else has a line each.
+std::string write(const Json& value, std::size_t indent, std::size_t used) {
+  std::string line = one_line(value);
+  if (value.is_primitive() || value.empty() || used + line.size() <= kColumns) return line;
+  const bool plain =
+      value.is_array() && std::ranges::none_of(value, [](const Json& item) { return item.is_structured(); });
+  const std::string blank(indent + 2, ' ');
+  std::string out(1, value.is_array() ? '[' : '{');
+  std::size_t column = kColumns;
+  for (auto item = value.begin(); item != value.end(); ++item) {
+    const std::string key = key_of(value, item);
+    const std::string text = key + write(*item, indent + 2, indent + 2 + key.size());
+    if (item != value.begin()) out += ',';
+    if (plain && column + text.size() + 2 < kColumns) {
+      out += ' ' + text;
+      column += text.size() + 2;
+    } else {
+      out += fmt::format("\n{}{}", blank, text);
+      column = blank.size() + text.size();
+    }
+  }
+  return out + '\n' + std::string(indent, ' ') + (value.is_array() ? ']' : '}');
+}
+
+}  // namespace
+
+std::string pretty(const Json& value) {
+  return write(value, 0, value.is_structured() ? kColumns : 0) + '\n';
+}
+
+JsonField::JsonField(Json value, std::string document, std::string path)
+    : value_(std::move(value)), document_(std::move(document)), path_(std::move(path)) {}
+
+JsonField JsonField::parse(const std::string& text, const std::string& document) {
+  const std::string problem = find_json_problem(text, kDeepest);
+  if (!problem.empty() && problem != kNotJson) fail_input("{} {}", document, problem);
+  try {
+    return {Json::parse(text), document, ""};
+  } catch (const Json::parse_error& error) {
+    const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
+    fail_input("{} {}: line {} cannot be read", document, kNotJson, 1 + std::count(text.begin(), end, '\n'));
+  } catch (const Json::out_of_range&) {
+    fail_input("{} {}: a number in it is too large", document, kNotJson);
+  }
+}
+
+JsonField JsonField::child(Json value, const std::string& step) const {
+  const bool dot = !path_.empty() && !step.starts_with('[');
+  return {std::move(value), document_, path_ + (dot ? "." : "") + shown_name(step)};
+}
+
+JsonField JsonField::operator[](const std::string& key) const {
+  if (!value_.is_object()) refuse("be an object with the field " + key);
+  if (!value_.contains(key)) {
+    fail_input("{} lacks the field {}; `twobw profile` writes all of them", document_,
+               path_.empty() ? key : path_ + "." + key);
+  }
+  return child(value_[key], key);
+}
+
+std::vector<JsonField> JsonField::items() const {
+  if (!value_.is_array() || value_.empty()) refuse("be a list, not empty");
+  std::vector<JsonField> all;
+  for (std::size_t i = 0; i < value_.size(); ++i) all.push_back(child(value_[i], fmt::format("[{}]", i)));
+  return all;
+}
+
+std::vector<std::pair<std::string, JsonField>> JsonField::entries() const {
+  if (!value_.is_object()) refuse("be an object");
+  std::vector<std::pair<std::string, JsonField>> all;
+  for (const auto& [key, value] : value_.items()) all.emplace_back(key, child(value, key));
+  return all;
+}
+
+std::string JsonField::text() const {
+  if (!value_.is_string()) refuse("be text");
+  return value_.get<std::string>();
+}
+
+bool JsonField::flag() const {
+  if (!value_.is_boolean()) refuse("be true or false");
+  return value_.get<bool>();
+}
+
+double JsonField::number() const {
+  const double number = value_.is_number() ? value_.get<double>() : -1;
+  if (!std::isfinite(number) || number < 0) refuse("be a number of at least 0");
+  return number;
+}
+
+int JsonField::whole() const {
+  const double value = number();
+  if (value != std::floor(value) || value > std::numeric_limits<int>::max()) refuse("be a whole number");
+  return static_cast<int>(value);
+}
+
+void JsonField::refuse(const std::string& must) const {
+  std::string shown = value_.dump();
+  if (shown.size() > 60) shown = shown.substr(0, 57) + "...";
+  if (path_.empty()) fail_input("{} holds {}; it must {}", document_, shown, must);
+  fail_input("{} has {} = {}; it must {}", document_, path_, shown, must);
+}
+
+}  // namespace twobw

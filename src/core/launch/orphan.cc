@@ -1,0 +1,60 @@
+#include "core/launch/orphan.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "core/base/error.h"
+
+namespace twobw::launch {
+namespace {
+
+constexpr int kLookAgain = 1000;                       // ms
+constexpr const char* kParent = "TWOBW_LAUNCHER_PID";  // across exec
+
+// Readable when the process has ended; -1 where the system has no such thing.
+int descriptor_of(pid_t process) {
+#ifdef SYS_pidfd_open
+  return static_cast<int>(syscall(SYS_pidfd_open, process, 0));
+#else
+  return -1;
+#endif
+}
+
+void watch(pid_t parent) {
+  pthread_setname_np(pthread_self(), "launcher");
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);  // they are for other threads
+  pollfd polled = {.fd = descriptor_of(parent), .events = POLLIN, .revents = 0};
+  while (getppid() == parent && poll(&polled, 1, kLookAgain) <= 0) {
+  }
+  kill(getpid(), SIGTERM);
+}
+
+}  // namespace
+
+bool launcher_stays(const Environment& environment) {
+  return environment("TORCHELASTIC_RUN_ID").has_value() || environment("OMPI_COMM_WORLD_RANK").has_value();
+}
+
+void remember_parent() {
+  setenv(kParent, std::to_string(getppid()).c_str(), /*overwrite=*/1);
+}
+
+void end_with_parent() {
+  const pid_t parent = getppid();
+  const char* remembered = getenv(kParent);
+  if (remembered != nullptr && std::to_string(parent) != remembered)
+    fail_run("the launcher (process {} of this host) has ended, so this process ends too", remembered);
+  unsetenv(kParent);
+  std::thread(watch, parent).detach();
+}
+
+}  // namespace twobw::launch

@@ -1,0 +1,227 @@
+#include "core/schedule/schedule_rule.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace twobw::schedule {
+
+Stream::Stream(const Spec& spec, int stage) : spec_(spec), stage_(stage), batches_(spec.updates) {
+  validate(spec);
+  begun_ = spec.first_batch;
+  forwards_ = backwards_ = spec.first_batch * spec.shape.microbatches;
+  // The last step before a resumed run is there as Restore.
+  steps_ = std::max<std::int64_t>(0, spec.first_batch - 1);
+  written_ = first_generation(spec);
+  if (spec.evaluate_every > 0) evaluated_ = steps_ - steps_ % spec.evaluate_every;
+  TWOBW_ASSERT(stage >= 0 && stage < spec.shape.stages, "stage {} of {}", stage, spec.shape.stages);
+}
+
+std::optional<Instruction> Stream::next() {
+  while (ready_.empty() && !ended_) refill();
+  if (ready_.empty()) return std::nullopt;
+  Instruction instruction = ready_.front();
+  ready_.pop_front();
+  return instruction;
+}
+
+void Stream::stop_before(std::int64_t batch) {
+  TWOBW_ASSERT(batch >= begun_ - 1 && forwards_ <= batch * spec_.shape.microbatches,
+               "stop before batch {}, but stage {} has forwarded {} microbatches", batch, stage_, forwards_);
+  if (batch < batches_) batches_ = batch;
+  to_save_.erase(to_save_.lower_bound(batch), to_save_.end());
+}
+
+void Stream::save_before(std::int64_t batch) {
+  TWOBW_ASSERT(batch == begun_ - 1 && forwards_ == batch * spec_.shape.microbatches,
+               "save before batch {}, but stage {} has forwarded {} microbatches", batch, stage_, forwards_);
+  if (spec_.saves && batch > spec_.first_batch && batch < batches_) to_save_.insert(batch);
+}
+
+void Stream::run_synchronously(std::int64_t batch) {
+  TWOBW_ASSERT(batch == begun_ - 1 && forwards_ == batch * spec_.shape.microbatches,
+               "batch {} under flush, but stage {} has forwarded {} microbatches", batch, stage_, forwards_);
+  if (is_synchronous(spec_, batch)) return;
+  if (batch == synchronous_batches(spec_)) {
+    ++spec_.sync_updates;
+  } else if (!spec_.fallbacks.empty() && spec_.fallbacks.back().end == batch) {
+    spec_.fallbacks.back().end = batch + 1;
+  } else {
+    spec_.fallbacks.push_back({batch, batch + 1});
+  }
+}
+
+// The whole schedule: forward when the window and the versions allow it, else backward.
+void Stream::refill() {
+  if (may_forward()) {
+    const std::int64_t batch = forwards_ / spec_.shape.microbatches;
+    if (begun_ == batch) {
+      emit_begin(batch);
+    } else {
+      emit_forward();
+    }
+  } else if (backwards_ < total()) {
+    emit_backward();
+  } else {
+    while (steps_ < batches_) emit_step(steps_);
+    // A run that was stopped lacks what batch `batches_` would have run on.
+    if (spec_.save_last && spec_.saves && batches_ == spec_.updates) emit_save(batches_ - 1);
+    if (spec_.evaluate_every > 0 && batches_ > 0 && evaluated_ < batches_) emit_evaluate(batches_ - 1);
+    ended_ = true;
+  }
+}
+
+bool Stream::may_forward() const {
+  if (forwards_ >= total()) return false;
+  const std::int64_t needed_updates = updates_before(spec_, stage_, forwards_);
+  return forwards_ - backwards_ < window(spec_, stage_, forwards_) &&
+         backwards_ >= needed_updates * spec_.shape.microbatches;
+}
+
+// Before a batch under flush the first stage evaluates, steps and then decides on the batch; so the others,
+// which step later, evaluate before they hear of it.
+void Stream::emit_begin(std::int64_t batch) {
+  if (batch > spec_.first_batch && is_synchronous(spec_, batch)) {
+    while (steps_ < batch - 1) emit_step(steps_);
+    evaluate_up_to(batch - 1);
+  }
+  ready_.push_back({.op = Op::BeginBatch, .batch = batch});
+  ++begun_;
+  const bool due = spec_.save_every > 0 && batch % spec_.save_every == 0;
+  if (due && spec_.saves && batch > spec_.first_batch) to_save_.insert(batch);
+}
+
+void Stream::emit_forward() {
+  const std::int64_t k = forwards_++;
+  const std::int64_t batch = k / spec_.shape.microbatches;
+  const std::int64_t version = version_of(spec_, stage_, k);
+  const int slot = static_cast<int>(k % in_flight_bound(spec_, stage_));
+  const std::int64_t updates = updates_before(spec_, stage_, k);
+  while (steps_ < updates) emit_step(steps_);
+  // The step was made before the batch began.
+  if (to_save_.erase(steps_) > 0) {
+    emit_save_compute(steps_ - 1);
+    emit_save(steps_ - 1);
+  }
+  if (delays_steps(spec_, batch)) evaluate_up_to(updates);
+  // A resumed run has the prediction of its first batch from the checkpoint.
+  const bool begins = k % spec_.shape.microbatches == 0 && batch > spec_.first_batch;
+  if (begins && predicts(spec_, batch)) emit_predict(batch);
+  const bool predicted = runs_predicted(spec_, k);
+
+  if (stage_ > 0) ready_.push_back({.op = Op::RecvActivation, .batch = batch, .microbatch = k});
+  ready_.push_back({.op = Op::Forward,
+                    .batch = batch,
+                    .microbatch = k,
+                    .version = version,
+                    .slot = slot,
+                    .predicted = predicted,
+                    .generation = generation_of(spec_, version, predicted)});
+  if (stage_ + 1 < spec_.shape.stages)
+    ready_.push_back({.op = Op::SendActivation, .batch = batch, .microbatch = k});
+}
+
+void Stream::emit_backward() {
+  const std::int64_t k = backwards_++;
+  const std::int64_t batch = k / spec_.shape.microbatches;
+  const std::int64_t version = version_of(spec_, stage_, k);
+  const int slot = static_cast<int>(k % in_flight_bound(spec_, stage_));
+  const bool predicted = runs_predicted(spec_, k);
+  // The gradient that the buffer still holds goes first.
+  while (steps_ <= batch - gradient_buffers(spec_, stage_)) emit_step(steps_);
+  if (stage_ + 1 < spec_.shape.stages)
+    ready_.push_back({.op = Op::RecvGradient, .batch = batch, .microbatch = k});
+  ready_.push_back({.op = Op::Backward,
+                    .batch = batch,
+                    .microbatch = k,
+                    .version = version,
+                    .slot = slot,
+                    .predicted = predicted,
+                    .generation = generation_of(spec_, version, predicted)});
+  if (stage_ > 0) ready_.push_back({.op = Op::SendGradient, .batch = batch, .microbatch = k});
+
+  const bool shares = spec_.shape.replicas > 1 && predicts(spec_, batch + 1) && batch + 1 < batches_;
+  if (shares && backwards_ - batch * spec_.shape.microbatches == predicted_from(spec_, stage_))
+    ready_.push_back({.op = Op::ReducePartial, .batch = batch});
+  if (backwards_ % spec_.shape.microbatches == 0) {
+    ready_.push_back({.op = Op::ReduceGradients, .batch = batch});
+    if (!delays_steps(spec_, batch) || !steps_late(spec_, stage_)) emit_step(batch);
+  }
+}
+
+void Stream::emit_step(std::int64_t batch) {
+  evaluate_up_to(batch);
+  // With nothing but predictions to compute with, it is the optimizer that has the true weights.
+  const bool writes = !predicts(spec_, batch + 1) || settles(spec_);
+  const bool saves = to_save_.erase(batch + 1) > 0;
+  if (saves) emit_save_compute(batch);
+  ready_.push_back({.op = batch < spec_.first_batch ? Op::Restore : Op::Step,
+                    .batch = batch,
+                    .version = batch + 1,
+                    .generation = writes ? ++written_ : -1});
+  ++steps_;
+  if (saves) emit_save(batch);
+  if (!delays_steps(spec_, batch)) evaluate_up_to(batch + 1);
+}
+
+void Stream::emit_predict(std::int64_t batch) {
+  ready_.push_back(
+      {.op = Op::Predict, .batch = batch, .version = batch, .predicted = true, .generation = ++written_});
+}
+
+// The last stage may write W(batch+1) over what the batch after it reads besides, so that is copied before.
+void Stream::emit_save_compute(std::int64_t batch) {
+  const std::vector<std::int64_t> older = older_generations(spec_, stage_, batch + 1);
+  if (older.empty()) return;
+  ready_.push_back({.op = Op::SaveCompute,
+                    .batch = batch,
+                    .version = batch + 1,
+                    .predicted = predicts(spec_, batch + 1),
+                    .generation = older.front()});
+}
+
+void Stream::emit_save(std::int64_t batch) {
+  ready_.push_back({.op = Op::Save, .batch = batch, .version = batch + 1});
+}
+
+// Under 2BW all stages evaluate update t at one place of the forward order, before the first
+// forward on W(t+1): activations then travel every link in one order, evaluations among them.
+void Stream::evaluate_up_to(std::int64_t updates) {
+  if (spec_.evaluate_every <= 0) return;
+  const std::int64_t last_due = updates - updates % spec_.evaluate_every;
+  if (last_due > evaluated_) emit_evaluate(last_due - 1);
+}
+
+void Stream::emit_evaluate(std::int64_t batch) {
+  ready_.push_back({.op = Op::Evaluate, .batch = batch, .version = batch + 1});
+  evaluated_ = batch + 1;
+}
+
+std::vector<Instruction> instructions(const Spec& spec, int stage) {
+  std::vector<Instruction> list;
+  Stream stream(spec, stage);
+  while (auto instruction = stream.next()) list.push_back(*instruction);
+  return list;
+}
+
+Lists all_instructions(const Spec& spec) {
+  validate(spec);
+  Lists lists;
+  for (int stage = 0; stage < spec.shape.stages; ++stage) lists.push_back(instructions(spec, stage));
+  return lists;
+}
+
+Lists of_all_replicas(const Spec& spec, const Lists& first) {
+  Lists all = first;
+  Lists other = first;
+  for (auto& list : other) {
+    std::erase_if(list, [](const Instruction& i) {
+      return i.op == Op::Evaluate || i.op == Op::SaveCompute || i.op == Op::Save;
+    });
+  }
+  for (int replica = 1; replica < spec.shape.replicas; ++replica)
+    all.insert(all.end(), other.begin(), other.end());
+  return all;
+}
+
+}  // namespace twobw::schedule

@@ -1,0 +1,110 @@
+#include "engine/control/agreement.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "core/base/error.h"
+#include "engine/control/protocol_bytes.h"
+#include "engine/control/ranks.h"
+
+namespace twobw::control {
+
+// Bodies are the number of the round, then facts (to rank 0) or the verdict (from it): empty, or what
+// differs.
+struct Agreement::State {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<std::uint32_t, std::map<int, Facts>> facts;
+  std::map<std::uint32_t, std::string> verdicts;
+  std::optional<Failure> abort;
+  std::uint32_t round = 0;
+};
+
+Agreement::Agreement(Control& control) : control_(control), state_(std::make_shared<State>()) {
+  control.on(Topic::Agreement, [state = state_, rank = control.rank()](int from, std::string_view body) {
+    ProtocolReader in(body);
+    const std::uint32_t round = in.u32();
+    const std::string_view rest = in.raw(in.left());
+    const std::lock_guard lock(state->mutex);
+    if (rank == 0) {
+      state->facts[round][from] = decode_facts(rest);
+    } else {
+      state->verdicts[round] = rest;
+    }
+    state->changed.notify_all();
+  });
+  control.on_abort([state = state_](const Failure& failure) {
+    const std::lock_guard lock(state->mutex);
+    state->abort = failure;
+    state->changed.notify_all();
+  });
+}
+
+void Agreement::reach(const Facts& facts, double deadline_s) {
+  std::unique_lock lock(state_->mutex);
+  const std::uint32_t round = state_->round++;
+  const auto message = [&](std::string_view rest) {
+    ProtocolWriter out;
+    out.u32(round);
+    out.raw(rest);
+    return out.take();
+  };
+  // On rank 0 an ordinary message to itself.
+  control_.send(0, Topic::Agreement, message(encode_facts(facts)));
+  std::string verdict;
+  if (control_.rank() == 0) {
+    verdict = compare_facts(gather(lock, round, deadline_s));
+    control_.send_to_others(Topic::Agreement, message(verdict));
+    // The reason that stands, when ranks now go without leaving.
+    if (!verdict.empty()) control_.abort({verdict, /*wrong_input=*/true});
+  } else {
+    verdict = await_verdict(lock, round, deadline_s);
+  }
+  if (!verdict.empty()) throw InputError(verdict);
+}
+
+template <typename Done>
+bool Agreement::wait(std::unique_lock<std::mutex>& lock, double limit_s, Done done) {
+  state_->changed.wait_for(lock, std::chrono::duration<double>(limit_s),
+                           [&] { return done() || state_->abort.has_value(); });
+  if (done()) return true;
+  if (state_->abort) state_->abort->raise();
+  return false;
+}
+
+std::vector<Facts> Agreement::gather(std::unique_lock<std::mutex>& lock, std::uint32_t round,
+                                     double deadline_s) {
+  std::map<int, Facts>& given = state_->facts[round];
+  const auto complete = [&] { return static_cast<int>(given.size()) == control_.size(); };
+  if (!wait(lock, deadline_s, complete)) {
+    std::vector<int> missing;
+    for (int rank = 0; rank < control_.size(); ++rank) {
+      if (!given.contains(rank)) missing.push_back(rank);
+    }
+    give_up(fmt::format("{} did not come to the comparison before the start within {} s",
+                        describe_ranks(missing), deadline_s));
+  }
+  std::vector<Facts> all;
+  for (auto& [rank, facts] : given) all.push_back(std::move(facts));
+  state_->facts.erase(round);
+  return all;
+}
+
+std::string Agreement::await_verdict(std::unique_lock<std::mutex>& lock, std::uint32_t round,
+                                     double deadline_s) {
+  // Rank 0 may come as late as the deadline allows, and waits as long again.
+  if (!wait(lock, 2 * deadline_s, [&] { return state_->verdicts.contains(round); }))
+    give_up(
+        fmt::format("process 0 did not compare the processes before the start within {} s", 2 * deadline_s));
+  return state_->verdicts[round];
+}
+
+void Agreement::give_up(const std::string& why) {
+  control_.abort(why);
+  throw RunError(why);
+}
+
+}  // namespace twobw::control

@@ -1,0 +1,39 @@
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/base/error.h"
+#include "engine/control/center.h"
+#include "engine/control/control.h"
+#include "engine/control/member.h"
+#include "engine/control/tcp_control.h"
+
+namespace twobw::control {
+
+std::vector<std::unique_ptr<Control>> controls_in_memory(int size) {
+  const Options options;
+  std::vector<std::unique_ptr<Connection>> centers, members;
+  for (int rank = 1; rank < size; ++rank) {
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0)
+      fail_run("no pair of sockets for process {}: {}", rank, std::strerror(errno));
+    centers.push_back(std::make_unique<Connection>(Descriptor(pair[0])));
+    members.push_back(std::make_unique<Connection>(Descriptor(pair[1])));
+  }
+  std::vector<std::unique_ptr<Control>> controls;
+  controls.push_back(std::make_unique<TcpControl>(0, size, options, [&](Session& session) {
+    return std::make_unique<Center>(session, options, std::move(centers));
+  }));
+  for (int rank = 1; rank < size; ++rank) {
+    auto control = std::make_unique<TcpControl>(rank, size, options, [&](Session& session) {
+      return std::make_unique<Member>(session, options,
+                                      std::move(members[static_cast<std::size_t>(rank - 1)]));
+    });
+    control->wait_begun();
+    controls.push_back(std::move(control));
+  }
+  return controls;
+}
+
+}  // namespace twobw::control

@@ -1,0 +1,126 @@
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "core/base/random.h"
+#include "engine/data/blend.h"
+#include "engine/data/buckets.h"
+#include "engine/data/epochs.h"
+#include "engine/data/sources.h"
+
+namespace twobw::data {
+namespace {
+
+std::vector<double> weights_of(const std::vector<WeightedExamples>& parts) {
+  std::vector<double> weights;
+  for (const WeightedExamples& part : parts) weights.push_back(part.weight);
+  return weights;
+}
+
+// Each corpus has an order of its own, the first that which it has alone.
+std::uint64_t seed_of(std::uint64_t seed, std::size_t corpus) {
+  return corpus == 0 ? seed : random_key(seed, hash_text("corpus"), corpus);
+}
+
+// A stretch of an epoch in the order of buckets; the sequences of a batch lie in one, or a few.
+struct Pool {
+  std::int64_t epoch = -1, begin = 0;
+  std::vector<std::int64_t> order = {};
+};
+
+class Dataset final : public Source {
+ public:
+  Dataset(std::vector<WeightedExamples> parts, int bucket)
+      : parts_(std::move(parts)), blend_(weights_of(parts_)), bucket_(bucket) {}
+
+  Batch random(const Draw& draw, int b, int length, BatchFields fields) const override {
+    std::vector<Pool> pools(parts_.size());
+    return gather(b, length, fields, [&](int row) {
+      const auto [corpus, number] = blend_(draw.first + row);
+      const Examples& examples = *parts_[corpus].examples;
+      const std::uint64_t seed = seed_of(draw.seed, corpus);
+      const std::int64_t example = bucket_ > 0 ? bucketed(examples, seed, number, pools[corpus])
+                                               : window_of(seed, examples.count(), number);
+      const std::int64_t epoch = number / examples.count();
+      return Chosen{corpus, example, random_key(seed, hash_text("example"), epoch, example)};
+    });
+  }
+
+  Batch sequential(std::int64_t index, int b, int length, BatchFields fields) const override {
+    return gather(b, length, fields, [&](int row) {
+      const auto [corpus, number] = blend_(index * b + row);
+      const std::int64_t example = number % parts_[corpus].examples->count();
+      return Chosen{corpus, example, random_key(hash_text("validation"), example)};
+    });
+  }
+
+  // Sets that are blended come to their ends at different places.
+  std::int64_t count() const override { return parts_.size() == 1 ? parts_.front().examples->count() : 0; }
+
+  BatchFields fields() const override { return parts_.front().examples->fields(); }
+
+  bool is_dense() const override {
+    return std::ranges::all_of(parts_, [](const auto& part) { return part.examples->is_dense(); });
+  }
+
+  bool varies() const override {
+    return std::ranges::any_of(parts_, [](const auto& part) { return part.examples->varies(); });
+  }
+
+  std::string describe() const override {
+    if (parts_.size() == 1) return parts_.front().examples->describe();
+    double sum = 0;
+    for (const WeightedExamples& part : parts_) sum += part.weight;
+    std::vector<std::string> described;
+    for (const WeightedExamples& part : parts_)
+      described.push_back(fmt::format("{:.3g}% of {}", 100 * part.weight / sum, part.examples->describe()));
+    return fmt::format("{}", fmt::join(described, ", "));
+  }
+
+ private:
+  struct Chosen {
+    std::size_t corpus;
+    std::int64_t example;
+    std::uint64_t key;  // of what is drawn for it
+  };
+
+  // `pool` is where the one before was found.
+  std::int64_t bucketed(const Examples& examples, std::uint64_t seed, std::int64_t number, Pool& pool) const {
+    const std::int64_t count = examples.count(), size = kBuckets * bucket_;
+    const std::int64_t epoch = number / count, place = number % count, begin = place / size * size;
+    if (pool.epoch != epoch || pool.begin != begin) {
+      std::vector<std::int64_t> shuffled;
+      for (std::int64_t i = begin; i < std::min(begin + size, count); ++i)
+        shuffled.push_back(window_of(seed, count, epoch * count + i));
+      const std::uint64_t key = random_key(seed, hash_text("buckets"), epoch, begin);
+      const auto length_of = [&](std::int64_t example) { return examples.length(example); };
+      pool = {epoch, begin, order_by_length(std::move(shuffled), bucket_, key, length_of)};
+    }
+    return pool.order[static_cast<std::size_t>(place - begin)];
+  }
+
+  template <typename Choose>
+  Batch gather(int b, int length, BatchFields fields, Choose choose) const {
+    Batch batch;
+    for (const Field field : architecture::kFields) {
+      if (fields.has(field) && this->fields().has(field)) batch[field] = make_field(field, b, length);
+    }
+    for (int row = 0; row < b; ++row) {
+      const auto [corpus, example, key] = choose(row);
+      parts_[corpus].examples->write(example, key, BatchRow(batch, row));
+    }
+    return batch;
+  }
+
+  std::vector<WeightedExamples> parts_;
+  Blend blend_;
+  std::int64_t bucket_;
+};
+
+}  // namespace
+
+std::unique_ptr<Source> make_dataset(std::vector<WeightedExamples> parts, int bucket) {
+  return std::make_unique<Dataset>(std::move(parts), bucket);
+}
+
+}  // namespace twobw::data

@@ -1,0 +1,222 @@
+#include <algorithm>
+#include <limits>
+
+#include "core/base/config_values.h"
+#include "core/base/error.h"
+#include "engine/data/sources.h"
+#include "engine/data/text_frame.h"
+#include "planning/architecture/heads.h"
+#include "text/corpus/records.h"
+
+namespace twobw::data {
+namespace {
+
+using tokenizer::Id;
+using tokenizer::Tokenizer;
+
+// What the model is to tell of a text.
+struct Told {
+  std::int64_t label = 0;  // of classification
+  double value = 0;        // of regression
+};
+
+// Cuts the longer text so that both fit into `room` tokens. Where both are longer than half of it each keeps
+// half, and the longer what is left over.
+void shorten(const TextFrame& frame, std::vector<Id>& shorter, std::vector<Id>& longer, std::size_t room) {
+  if (shorter.size() > longer.size()) return shorten(frame, longer, shorter, room);
+  if (shorter.size() + longer.size() <= room) return;
+  frame.cut(shorter, room / 2);
+  frame.cut(longer, room - shorter.size());
+}
+
+class LabelledTexts final : public Examples {
+ public:
+  LabelledTexts(std::string path, TextFrame frame, const ModelConfig& model)
+      : path_(std::move(path)),
+        frame_(std::move(frame)),
+        context_(static_cast<std::size_t>(model.context)),
+        tells_(architecture::head_of(model) == ModelHead::Regression ? Field::Values : Field::Labels) {}
+
+  void add(std::vector<Id> text, const Told& told) {
+    frame_.cut(text, context_ - frame_.size(1));
+    begin_example(text, told);
+  }
+  void add(std::vector<Id> text, std::vector<Id> second, const Told& told) {
+    shorten(frame_, text, second, context_ - frame_.size(2));
+    begin_example(text, told);
+    append(second);
+    append(frame_.after);
+  }
+
+  std::int64_t count() const override { return std::ssize(examples_); }
+  BatchFields fields() const override { return {Field::Tokens, Field::TokenTypes, Field::Lengths, tells_}; }
+  bool is_dense() const override { return true; }
+  bool varies() const override { return true; }
+  std::int64_t length(std::int64_t example) const override { return std::ssize(ids_of(example)); }
+  std::string describe() const override { return fmt::format("{} ({} rows)", path_, count()); }
+
+  void write(std::int64_t example, std::uint64_t, const BatchRow& row) const override {
+    const auto ids = ids_of(example);
+    const Example& of = examples_[static_cast<std::size_t>(example)];
+    if (const auto tokens = row[Field::Tokens]; !tokens.empty())
+      std::ranges::fill(std::ranges::copy(ids, tokens.begin()).out, tokens.end(), frame_.pad);
+    if (const auto types = row[Field::TokenTypes]; !types.empty()) {
+      std::ranges::fill(types, 0);
+      std::ranges::fill(types.first(ids.size()).subspan(of.first_part), 1);
+    }
+    std::ranges::fill(row[Field::Lengths], std::ssize(ids));
+    std::ranges::fill(row[Field::Labels], of.told.label);
+    std::ranges::fill(row.numbers(Field::Values), of.told.value);
+  }
+
+  std::int64_t shortest() const {
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (std::int64_t i = 0; i < count(); ++i) least = std::min(least, length(i));
+    return least;
+  }
+  std::int64_t greatest_label() const {
+    return std::ranges::max(examples_, {}, [](const Example& of) { return of.told.label; }).told.label;
+  }
+
+ private:
+  struct Example {
+    std::size_t begin;       // in ids_; it ends where the next begins
+    std::size_t first_part;  // tokens of the first text, with what stands around it
+    Told told;
+  };
+
+  void begin_example(const std::vector<Id>& text, const Told& told) {
+    examples_.push_back({.begin = ids_.size(), .first_part = text.size() + frame_.size(1), .told = told});
+    append(frame_.before);
+    append(text);
+    append(frame_.after);
+  }
+  void append(const std::vector<Id>& ids) { ids_.insert(ids_.end(), ids.begin(), ids.end()); }
+  std::span<const Id> ids_of(std::int64_t example) const {
+    const auto i = static_cast<std::size_t>(example);
+    const std::size_t end = i + 1 < examples_.size() ? examples_[i + 1].begin : ids_.size();
+    return std::span(ids_).subspan(examples_[i].begin, end - examples_[i].begin);
+  }
+
+  std::string path_;
+  TextFrame frame_;
+  std::size_t context_;
+  Field tells_;
+  std::vector<Id> ids_;
+  std::vector<Example> examples_;
+};
+
+// A label that is no name may be a number, unless names are numbers too.
+std::int64_t class_among(const std::vector<std::string>& classes, const std::string& label,
+                         const std::string& place) {
+  if (const auto found = std::ranges::find(classes, label); found != classes.end())
+    return found - classes.begin();
+  const auto number = parse_number<std::int64_t>(label);
+  const auto is_number = [](const std::string& name) { return parse_number<std::int64_t>(name).has_value(); };
+  if (!number || *number < 0 || *number >= std::ssize(classes) || std::ranges::any_of(classes, is_number))
+    fail_input("'{}' is of class '{}', which data.classes has not", place, label);
+  return *number;
+}
+
+std::int64_t class_of(const std::string& label, const Config& config, const std::string& place) {
+  if (!config.data.classes.empty()) return class_among(config.data.classes, label, place);
+  const auto number = parse_number<std::int64_t>(label);
+  if (!number || *number < 0 || *number > std::numeric_limits<std::int32_t>::max()) {
+    fail_input("'{}' is of class '{}'; it must be a whole number from 0 on, or data.classes must name it",
+               place, label);
+  }
+  return *number;
+}
+
+double value_of(const std::string& label, const std::string& place) {
+  const auto number = parse_number<double>(label);
+  if (!number) fail_input("'{}' has '{}' to be told; it must be a number", place, label);
+  return *number;
+}
+
+Told told_by(const std::string& label, const Config& config, const std::string& place) {
+  if (architecture::head_of(config.model) == ModelHead::Regression) return {.value = value_of(label, place)};
+  return {.label = class_of(label, config, place)};
+}
+
+bool has_pairs(const Config& config) {
+  return config.data.pair != "none";
+}
+
+void check_frame(const Config& config, const Tokenizer& tokenizer, const TextFrame& frame) {
+  const bool pairs = has_pairs(config);
+  if (pairs && !TextFrame::separates(tokenizer)) {
+    fail_input(
+        "data.pair is '{}', but data.tokenizer '{}' has no [CLS] and [SEP], which two texts stand between",
+        config.data.pair, config.data.tokenizer);
+  }
+  if (pairs && config.model.token_types < 2) {
+    fail_input("model.token_types is {}, but with data.pair there are two; it must be at least 2",
+               config.model.token_types);
+  }
+  const int texts = pairs ? 2 : 1;
+  const int least = static_cast<int>(frame.size(texts)) + texts;  // a token of every text
+  if (config.model.context < least) {
+    fail_input("model.context is {}; with what stands around {} it must be at least {}", config.model.context,
+               pairs ? "two texts" : "a text", least);
+  }
+}
+
+void read_rows(const std::string& path, const Config& config, const Tokenizer& tokenizer,
+               LabelledTexts& texts) {
+  std::vector<std::string> fields = {config.data.text, config.data.label};
+  if (has_pairs(config)) fields.push_back(config.data.pair);
+  corpus::RecordReader records(path, fields);
+  const bool bare = TextFrame(tokenizer).size(1) == 0;
+  while (const auto record = records.next()) {
+    const Told told = told_by((*record)[1], config, records.place());
+    std::vector<Id> text, second;
+    tokenizer.encode((*record)[0], text);
+    if (bare && text.empty())
+      fail_input("'{}' has a text without a token; every text must have one", records.place());
+    if (!has_pairs(config)) {
+      texts.add(std::move(text), told);
+      continue;
+    }
+    tokenizer.encode((*record)[2], second);
+    texts.add(std::move(text), std::move(second), told);
+  }
+}
+
+// What the model was told to expect of them.
+void check_texts(const std::string& key, const LabelledTexts& texts, const std::string& path,
+                 const ModelConfig& model) {
+  if (texts.count() == 0) fail_input("{} is '{}', which has no rows", key, path);
+  if (const auto label = texts.greatest_label(); label >= model.labels) {
+    fail_input("model.labels is {}, but {} '{}' has class {}; it must be at least {}", model.labels, key,
+               path, label, label + 1);
+  }
+  if (!model.padding && texts.shortest() < model.context) {
+    fail_input(
+        "model.padding is false, but {} '{}' has sequences of {} tokens, less than model.context = {}; it "
+        "must be true",
+        key, path, texts.shortest(), model.context);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Examples> open_labelled(const std::string& key, const std::string& path, const Config& config,
+                                        const Tokenizer& tokenizer) {
+  if (path == "synthetic") {
+    fail_input("{} has synthetic among others; with model.head: {} it must be alone", key,
+               name(architecture::head_of(config.model)));
+  }
+  TextFrame frame(tokenizer);
+  check_frame(config, tokenizer, frame);
+  auto texts = std::make_unique<LabelledTexts>(path, std::move(frame), config.model);
+  try {
+    read_rows(path, config, tokenizer, *texts);
+  } catch (const InputError& error) {
+    fail_input("{} is '{}': {}", key, path, error.what());
+  }
+  check_texts(key, *texts, path, config.model);
+  return texts;
+}
+
+}  // namespace twobw::data

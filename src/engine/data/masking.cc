@@ -1,0 +1,50 @@
+#include "engine/data/masking.h"
+
+#include "core/base/random.h"
+
+namespace twobw::data {
+namespace {
+
+enum class ForToken { Choice, Change, Other };  // what a number is drawn for
+
+std::uint64_t drawn_for(std::uint64_t key, std::size_t place, ForToken what) {
+  return random_key(key, place, what);
+}
+
+// From 0 to below 1.
+double unit(std::uint64_t bits) {
+  return static_cast<double>(bits >> 11) * 0x1p-53;
+}
+
+bool holds(const std::vector<bool>& set, std::int64_t token) {
+  return token >= 0 && token < std::ssize(set) && set[static_cast<std::size_t>(token)];
+}
+
+}  // namespace
+
+void mask_tokens(const Masking& masking, std::uint64_t key, std::span<std::int64_t> tokens,
+                 std::span<std::int64_t> targets) {
+  bool in_word = false, chosen = false;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const std::int64_t token = tokens[i];
+    targets[i] = kIgnored;
+    if (holds(masking.special, token)) {
+      in_word = false;
+      continue;
+    }
+    if (!in_word || !holds(masking.continues, token))
+      chosen = unit(drawn_for(key, i, ForToken::Choice)) < masking.probability;
+    in_word = true;
+    if (!chosen) continue;
+    targets[i] = token;
+    const double change = unit(drawn_for(key, i, ForToken::Change));
+    if (change < 0.8) {
+      tokens[i] = masking.mask;
+    } else if (change < 0.9) {
+      const std::uint64_t other = drawn_for(key, i, ForToken::Other);
+      tokens[i] = static_cast<std::int64_t>(other % static_cast<std::uint64_t>(masking.vocab));
+    }
+  }
+}
+
+}  // namespace twobw::data

@@ -1,0 +1,48 @@
+// Where a worker computes: some cores, or a GPU or a slice of one. A thread takes its binding there before it
+// computes.
+#pragma once
+
+#include <ATen/core/TensorBody.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/gpu_name.h"
+#include "engine/device/clock.h"
+#include "engine/device/gpu_thread.h"
+#include "planning/host/cores.h"
+
+namespace twobw::device {
+
+struct Device {
+  CoreSet cores = {};
+  std::optional<GpuSlice> gpu = {};  // instead of the cores
+};
+
+std::string describe(const Device& device);
+// The machine's cores, dealt out to so many workers.
+std::vector<Device> deal_devices(int count);
+
+// From now on kernels on GPUs give the same bits every time, also where that takes longer. To be called
+// before any binding is made.
+void compute_deterministically();
+
+// The calling thread is at the device while this lives; made by that thread.
+class DeviceBinding {
+ public:
+  DeviceBinding(const std::string& name, const Device& device,
+                std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now());
+
+  Clock& clock() const { return *clock_; }  // counts from `start`
+  // Of tensors to compute with, in train.precision.
+  at::TensorOptions compute(const std::string& precision) const;
+
+ private:
+  std::unique_ptr<GpuThread> gpu_;
+  std::unique_ptr<Clock> clock_;
+};
+
+}  // namespace twobw::device

@@ -1,0 +1,139 @@
+#include "engine/device/gpu_thread.h"
+
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
+
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "core/base/error.h"
+#include "engine/device/gpu.h"
+#include "engine/device/gpu_clock.h"
+#include "engine/device/gpu_events.h"
+#include "engine/device/number_format.h"
+#include "engine/device/slices.h"
+#include "engine/device/stream_event.h"
+
+namespace twobw::device {
+namespace {
+
+thread_local cudaStream_t this_stream = nullptr;
+
+void queue_on(cudaStream_t stream, int gpu) {
+  c10::cuda::setCurrentCUDAStream(
+      c10::cuda::getStreamFromExternal(stream, static_cast<c10::DeviceIndex>(gpu)));
+  this_stream = stream;
+}
+
+// One set of slices for all workers that name it.
+std::mutex slices_mutex;
+
+std::shared_ptr<Slices> slices_of(int gpu, int count) {
+  static std::map<std::pair<int, int>, std::weak_ptr<Slices>> made;
+  std::weak_ptr<Slices>& known = made[{gpu, count}];
+  std::shared_ptr<Slices> slices = known.lock();
+  if (!slices) known = slices = std::make_shared<Slices>(gpu, count);
+  return slices;
+}
+
+int multiprocessors_of(int gpu) {
+  int count = 0;
+  check_cuda(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, gpu), "cudaDeviceGetAttribute");
+  return count;
+}
+
+}  // namespace
+
+struct GpuThread::State {
+  int gpu = 0;
+  std::shared_ptr<Slices> slices;  // none: a whole GPU
+  cudaStream_t stream = nullptr;
+  void* workspace = nullptr;
+};
+
+GpuThread::GpuThread(const GpuSlice& slice) : state_(std::make_unique<State>()) {
+  state_->gpu = slice.gpu;
+  constexpr std::size_t kWorkspace = 32 << 20;  // what cuBLAS asks for on this kind of GPU
+  check_cuda(cudaSetDevice(slice.gpu), "cudaSetDevice");
+  int multiprocessors = multiprocessors_of(slice.gpu);
+  {
+    std::lock_guard lock(slices_mutex);
+    if (slice.slices > 1) {
+      state_->slices = slices_of(slice.gpu, slice.slices);
+      multiprocessors = whole_rounds(multiprocessors, state_->slices->multiprocessors(slice.slice));
+      state_->stream = state_->slices->make_stream(slice.slice);
+    } else {
+      check_cuda(cudaStreamCreateWithFlags(&state_->stream, cudaStreamNonBlocking), "cudaStreamCreate");
+    }
+  }
+  check_cuda(cudaMalloc(&state_->workspace, kWorkspace), "cudaMalloc");
+  register_gpu_stream(state_->stream, {.gpu = slice.gpu,
+                                       .product_multiprocessors = multiprocessors,
+                                       .workspace = state_->workspace,
+                                       .workspace_bytes = kWorkspace,
+                                       .deterministic = at::globalContext().deterministicAlgorithms()});
+  queue_on(state_->stream, slice.gpu);
+}
+
+GpuThread::~GpuThread() {
+  forget_gpu_stream(state_->stream);
+  cudaFree(state_->workspace);
+  if (!state_->slices) cudaStreamDestroy(state_->stream);
+}
+
+at::TensorOptions GpuThread::compute_options(const std::string& precision) const {
+  return at::TensorOptions(number_format(precision))
+      .device(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(state_->gpu)));
+}
+
+std::unique_ptr<Clock> GpuThread::make_clock(std::chrono::steady_clock::time_point start) const {
+  return make_stream_clock(state_->stream, start);
+}
+
+StreamScope::StreamScope(cudaStream_t stream, int gpu)
+    : before_(this_stream),
+      there_(c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(gpu))),
+      gpu_(gpu) {
+  queue_on(stream, gpu);
+}
+
+StreamScope::~StreamScope() {
+  queue_on(there_, gpu_);
+  this_stream = before_;
+}
+
+StreamEvent record_stream_event(cudaStream_t stream) {
+  StreamEvent ready = plain_events().take();
+  check_cuda(cudaEventRecord(static_cast<cudaEvent_t>(ready.get()), stream), "cudaEventRecord");
+  return ready;
+}
+
+void await_stream_event(const StreamEvent& ready, cudaStream_t stream) {
+  check_cuda(cudaStreamWaitEvent(stream, static_cast<cudaEvent_t>(ready.get()), 0), "cudaStreamWaitEvent");
+}
+
+StreamEvent record_stream_event() {
+  return this_stream == nullptr ? nullptr : record_stream_event(this_stream);
+}
+
+void await_stream_event(const StreamEvent& ready) {
+  if (!ready) return;
+  TWOBW_ASSERT(this_stream != nullptr, "a thread without a GPU waits for one");
+  await_stream_event(ready, this_stream);
+}
+
+bool block_until(const StreamEvent& ready, const std::function<bool()>& gives_up) {
+  constexpr std::chrono::microseconds kBetween(20);
+  while (ready) {
+    const cudaError_t state = cudaEventQuery(static_cast<cudaEvent_t>(ready.get()));
+    if (state == cudaSuccess) return true;
+    if (state != cudaErrorNotReady) check_cuda(state, "what was queued on a GPU");
+    if (gives_up()) return false;
+    std::this_thread::sleep_for(kBetween);
+  }
+  return true;
+}
+
+}  // namespace twobw::device

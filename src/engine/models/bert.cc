@@ -1,0 +1,115 @@
+// The forwards of the layers that planning/architecture/bert.cc describes.
+#include <map>
+
+#include "core/base/error.h"
+#include "engine/models/model.h"
+#include "engine/models/ops.h"
+#include "engine/models/sequence_head.h"
+#include "planning/architecture/heads.h"
+
+namespace twobw::models {
+namespace {
+
+using at::Tensor;
+
+struct Bert {
+  using Parameters = std::span<const Tensor>;
+
+  int heads;
+  double dropout, norm_eps;
+  ModelHead tells;
+  bool next_sentence;
+
+  Tensors embedding(Parameters p, const Tensors&, const Pass& pass) const {
+    const Tensor& types = pass.batch[Field::TokenTypes];
+    const Tensor sum = ops::embed(p[0], p[1], pass.batch[Field::Tokens]) + ops::embedding(p[2], types);
+    return {ops::dropout(ops::layer_norm(sum, p[3], p[4], norm_eps), dropout, pass, 0)};
+  }
+
+  // The first half of either branch: a product, and the residual stream besides.
+  Tensors product(Parameters p, const Tensors& inputs, const Pass&) const {
+    const auto [out, stream] = ops::linear_and_stream(inputs[0], p[0], p[1]);
+    return {out, stream};
+  }
+
+  Tensors attention_out(Parameters p, const Tensors& inputs, const Pass& pass) const {
+    const Tensor& lengths = pass.batch[Field::Lengths];
+    const Tensor mixed = ops::full_attention(inputs[0], heads, lengths, dropout, pass, 0);
+    return {end_branch(inputs[1], mixed, p, pass, 1)};
+  }
+
+  Tensors mlp_activation(Parameters, const Tensors& inputs, const Pass&) const {
+    return {ops::erf_gelu(inputs[0]), inputs[1]};
+  }
+
+  Tensors mlp_down(Parameters p, const Tensors& inputs, const Pass& pass) const {
+    return {end_branch(inputs[1], inputs[0], p, pass, 0)};
+  }
+
+  Tensors transform(Parameters p, const Tensors& inputs, const Pass&) const {
+    // Before the rest, so that its gradient, as large as all tokens', is made after theirs.
+    Tensors first;
+    if (next_sentence) first.push_back(first_token(inputs[0]));
+    Tensors out = {ops::layer_norm(ops::erf_gelu(ops::linear(inputs[0], p[0], p[1])), p[2], p[3], norm_eps)};
+    out.insert(out.end(), first.begin(), first.end());
+    return out;
+  }
+
+  Tensors head(Parameters p, const Tensors& inputs, const Pass& pass) const {
+    if (architecture::tells_of_sequences(tells)) return {of_first_token(p, inputs[0], pass)};
+    const bool has_targets = pass.batch[Field::Targets].defined();
+    const Tensor of_tokens = has_targets
+                                 ? ops::head_loss(inputs[0], p[0], p[1], pass.batch[Field::Targets],
+                                                  pass.batch[Field::LossScale], pass.room, pass.loss_scale)
+                                 : ops::linear(inputs[0], p[0], p[1]);
+    if (!next_sentence) return {of_tokens};
+    const Tensor pooled = pool(inputs[1], p[2], p[3]);
+    if (!has_targets) return {of_tokens, ops::linear(pooled, p[4], p[5])};
+    return {of_tokens + ops::head_loss(pooled, p[4], p[5], pass.batch[Field::Labels],
+                                       pass.batch[Field::LabelScale], pass.room, pass.loss_scale)};
+  }
+
+ private:
+  // Its last product, with dropout, onto the stream x, and the norm. `p` is weight and bias of both.
+  Tensor end_branch(const Tensor& x, const Tensor& inner, Parameters p, const Pass& pass, int site) const {
+    const bool drops = dropout != 0.0 && pass.training;
+    const Tensor sum = drops ? ops::dropout_add(ops::linear(inner, p[0], p[1]), x, dropout, pass, site)
+                             : ops::linear_add(inner, p[0], p[1], x);
+    return ops::layer_norm(sum, p[2], p[3], norm_eps);
+  }
+
+  // A copy, so that the other tokens need not be kept.
+  static Tensor first_token(const Tensor& x) { return x.select(1, 0).contiguous(); }
+
+  static Tensor pool(const Tensor& first, const Tensor& weight, const Tensor& bias) {
+    return at::tanh(ops::linear(first, weight, bias));
+  }
+
+  Tensor of_first_token(Parameters p, const Tensor& x, const Pass& pass) const {
+    const Tensor pooled = pool(first_token(x), p[0], p[1]);
+    return sequence_head(tells, ops::dropout(pooled, dropout, pass, 0), p[2], p[3], pass);
+  }
+};
+
+}  // namespace
+
+Forward forward_of_bert(const ModelConfig& config, const architecture::Layer& layer) {
+  using Of = Tensors (Bert::*)(Bert::Parameters, const Tensors&, const Pass&) const;
+  static const std::map<std::string, Of> by_kind = {
+      {"embedding", &Bert::embedding},           {"attention_in", &Bert::product},
+      {"attention_out", &Bert::attention_out},   {"mlp_up", &Bert::product},
+      {"mlp_activation", &Bert::mlp_activation}, {"mlp_down", &Bert::mlp_down},
+      {"transform", &Bert::transform},           {"head", &Bert::head}};
+  const auto found = by_kind.find(layer.kind);
+  TWOBW_ASSERT(found != by_kind.end(), "no forward for a {} of bert", layer.kind);
+  const Bert bert{.heads = config.heads,
+                  .dropout = config.dropout,
+                  .norm_eps = config.norm_eps,
+                  .tells = architecture::head_of(config),
+                  .next_sentence = config.next_sentence};
+  return [bert, forward = found->second](Bert::Parameters p, const Tensors& inputs, const Pass& pass) {
+    return (bert.*forward)(p, inputs, pass);
+  };
+}
+
+}  // namespace twobw::models

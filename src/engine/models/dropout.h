@@ -1,0 +1,36 @@
+// Masks of dropout as operations take them. They are drawn where they are used, in the backward once more,
+// and never kept.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <cstdint>
+
+#include "engine/models/layer.h"
+
+namespace twobw::models {
+
+// That of one site of a layer for one microbatch (core/base/dropout.h).
+struct DropoutMask {
+  double rate = 0;
+  std::uint64_t site = 0;  // and layer: dropout_site
+  std::uint64_t key = 0;   // of the microbatch: dropout_key
+  at::Tensor key_on_gpu;   // the same, for tensors there
+
+  static DropoutMask of(const Pass& pass, double rate, int site);
+
+  // For the backward.
+  void save(torch::autograd::AutogradContext& context) const;
+  static DropoutMask saved(torch::autograd::AutogradContext& context);
+};
+
+namespace ops {
+
+// x [.., n2, n1, width] of at most 4 dimensions times the mask, plus `residual` (or undefined); into x itself
+// where `in_place`. Not differentiable.
+at::Tensor drop(const at::Tensor& x, const at::Tensor& residual, const DropoutMask& mask,
+                bool in_place = false);
+
+}  // namespace ops
+}  // namespace twobw::models

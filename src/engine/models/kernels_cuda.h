@@ -1,0 +1,207 @@
+// What the layers compute besides matrix products and attention, on a GPU. T is float, __nv_bfloat16 or
+// __half; sums are made in float, in an order that depends on the sizes alone.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "core/base/dropout.h"
+#include "core/base/host_device.h"
+
+namespace twobw::models::cuda {
+
+// Rows of `width` elements. Where `residual` is given, x is added to it first and the sum is written to
+// `sum`, the stream that goes on; else x itself is normed and `sum` is not used.
+template <typename T>
+struct LayerNorm {
+  const T* x = nullptr;
+  const T* residual = nullptr;
+  const T* weight = nullptr;
+  const T* bias = nullptr;
+  T* sum = nullptr;
+  T* out = nullptr;
+  float* mean = nullptr;       // [rows], for the backward
+  float* deviation = nullptr;  // [rows], 1 / sqrt(variance + eps)
+  std::int64_t rows = 0;
+  int width = 0;
+  float eps = 1e-5f;
+};
+template <typename T>
+void layer_norm_forward(const LayerNorm<T>& norm, cudaStream_t stream);
+
+template <typename T>
+struct LayerNormBackward {
+  const T* grad_out = nullptr;
+  const T* grad_stream = nullptr;  // of the sum, from where the stream went on; null: none
+  const T* sum = nullptr;          // what was normed
+  const T* weight = nullptr;
+  const float* mean = nullptr;
+  const float* deviation = nullptr;
+  T* grad_x = nullptr;           // grad_stream included
+  float* grad_weight = nullptr;  // added to
+  float* grad_bias = nullptr;    // added to
+  float* partial = nullptr;      // room for layer_norm_partials() floats
+  std::int64_t rows = 0;
+  int width = 0;
+};
+std::int64_t layer_norm_partials(std::int64_t rows, int width);
+template <typename T>
+void layer_norm_backward(const LayerNormBackward<T>& norm, cudaStream_t stream);
+
+// The same without mean and bias: out = x * scale * weight, scale = 1 / sqrt(mean of x^2 + eps).
+template <typename T>
+struct RmsNorm {
+  const T* x = nullptr;
+  const T* residual = nullptr;
+  const T* weight = nullptr;
+  T* sum = nullptr;
+  T* out = nullptr;
+  float* scale = nullptr;  // [rows], for the backward
+  std::int64_t rows = 0;
+  int width = 0;
+  float eps = 1e-5f;
+};
+template <typename T>
+void rms_norm_forward(const RmsNorm<T>& norm, cudaStream_t stream);
+
+template <typename T>
+struct RmsNormBackward {
+  const T* grad_out = nullptr;
+  const T* grad_stream = nullptr;  // as for the layer norm
+  const T* sum = nullptr;
+  const T* weight = nullptr;
+  const float* scale = nullptr;
+  T* grad_x = nullptr;
+  float* grad_weight = nullptr;  // added to
+  float* partial = nullptr;      // room for rms_norm_partials() floats
+  std::int64_t rows = 0;
+  int width = 0;
+};
+std::int64_t rms_norm_partials(std::int64_t rows, int width);
+template <typename T>
+void rms_norm_backward(const RmsNormBackward<T>& norm, cudaStream_t stream);
+
+// x times the normal distribution's integral up to x, by erf or approximately by tanh.
+enum class Gelu { Tanh, Erf };
+// out = gelu(x); grad_x = grad_out * gelu'(x).
+template <typename T>
+void gelu_forward(const T* x, T* out, std::int64_t n, cudaStream_t stream, Gelu kind = Gelu::Tanh);
+template <typename T>
+void gelu_backward(const T* x, const T* grad_out, T* grad_x, std::int64_t n, cudaStream_t stream,
+                   Gelu kind = Gelu::Tanh);
+
+// out [rows, width] = silu(gate) * value, of the halves gate | value of x [rows, 2 width], to which `bias`
+// [2 width] is added first (null: none). grad_x [rows, 2 width] may be x itself; its column sums are the
+// gradient of the bias.
+template <typename T>
+void swiglu_forward(const T* x, const T* bias, T* out, std::int64_t rows, int width, cudaStream_t stream);
+template <typename T>
+void swiglu_backward(const T* x, const T* bias, const T* grad_out, T* grad_x, std::int64_t rows, int width,
+                     cudaStream_t stream);
+
+// Rotates q and k, element i of a head with element i + head / 2, by the angle of position and i, and copies
+// v. The backward does so to their gradients, by the angles' negatives.
+template <typename T>
+struct Rotary {
+  const T* x = nullptr;  // [batch, length, (heads + 2 kv_heads) * head]: q, k, v
+  T* out = nullptr;      // may be x
+  // [length or more, head]: the cosines of a position's head / 2 angles, then their sines. `head` is even,
+  // and the table begins at a multiple of 32 bytes.
+  const float* table = nullptr;
+  std::int64_t batch = 0, length = 0;
+  int heads = 0, kv_heads = 0, head = 0;
+};
+template <typename T>
+void rotary_forward(const Rotary<T>& rotary, cudaStream_t stream);
+template <typename T>
+void rotary_backward(const Rotary<T>& rotary, cudaStream_t stream);
+
+// For each of `rows` rows of `logits` [rows, classes]: loss[row] = logsumexp - logit of the target; and
+// where `gradient_scale` is given, on the device, the row becomes (softmax - onehot(target)) *
+// gradient_scale. A target below 0 does not count: neither has a loss nor a gradient. Rows are `stride`
+// elements apart (0: as many as there are classes); what lies between them may be overwritten.
+template <typename T>
+void softmax_cross_entropy(T* logits, const std::int64_t* targets, float* loss, std::int64_t rows,
+                           int classes, const double* gradient_scale, cudaStream_t stream, int stride = 0);
+
+// result = the sum of n values, times *scale.
+void scaled_sum(const float* values, const double* scale, float* result, std::int64_t n, cudaStream_t stream);
+
+// gradient[column] += the sum of the column, over rows of `width` elements; `partial` has room for
+// column_sums_partials() floats.
+std::int64_t column_sums_partials(std::int64_t rows, int width);
+template <typename T>
+void add_column_sums(const T* values, float* gradient, float* partial, std::int64_t rows, int width,
+                     cudaStream_t stream);
+
+// out [batch, length, width] = row tokens[b, t] of token_weight + row t of position_weight (null: nothing).
+template <typename T>
+void embed_forward(const T* token_weight, const T* position_weight, const std::int64_t* tokens, T* out,
+                   std::int64_t batch, std::int64_t length, int width, cudaStream_t stream);
+
+// Adds the rows of grad_out [batch, length, width] to those of the weights that they came from. The order is
+// fixed for the positions, and for the tokens where `deterministic`.
+template <typename T>
+struct EmbedBackward {
+  const T* grad_out = nullptr;
+  const std::int64_t* tokens = nullptr;
+  float* grad_tokens = nullptr;     // [vocabulary, width]
+  float* grad_positions = nullptr;  // [length or more, width]; null: there are none
+  std::int64_t batch = 0, length = 0, vocabulary = 0;
+  int width = 0;
+  bool deterministic = false;
+};
+template <typename T>
+void embed_backward(const EmbedBackward<T>& embed, cudaStream_t stream);
+
+// A mask of dropout (core/base/dropout.h).
+struct Mask {
+  const std::uint64_t* key = nullptr;  // on the device: of the microbatch
+  std::uint64_t site = 0;
+  DropoutRate rate{};
+};
+
+// out = x [.., n2, n1, width] times the mask, plus `residual` where it is given; `out` may be either.
+template <typename T>
+struct Drop {
+  const T* x = nullptr;
+  const T* residual = nullptr;
+  T* out = nullptr;
+  Mask mask;
+  std::int64_t rows = 0, n1 = 1, n2 = 1;
+  int width = 0;
+};
+template <typename T>
+void drop(const Drop<T>& drop, cudaStream_t stream);
+
+// The weights [batch, heads, length, length] of an attention that drops some of them.
+template <typename T>
+struct AttentionWeights {
+  // Forward: scores, which become the softmax of `scale` times those that a query sees, and 0 for the others.
+  T* weights = nullptr;
+  T* dropped = nullptr;                     // forward: they times the mask
+  T* gradient = nullptr;                    // backward: of `dropped`, becomes that of the scores
+  const std::int64_t* lengths = nullptr;    // forward: of the sequences; null: there is no padding
+  const std::int64_t* positions = nullptr;  // forward, causal: of the tokens in documents; null: there is one
+  bool causal = false;
+  Mask mask;
+  std::int64_t batch = 0;
+  int heads = 0, length = 0;
+  float scale = 1;
+
+  TWOBW_HOST_DEVICE std::int64_t rows() const { return batch * heads * length; }
+};
+template <typename T>
+void attention_weights_forward(const AttentionWeights<T>& attention, cudaStream_t stream);
+template <typename T>
+void attention_weights_backward(const AttentionWeights<T>& attention, cudaStream_t stream);
+
+// out [rows, width + 2 kv_width] = the rows of q [rows, width], k and v [rows, kv_width] side by side.
+template <typename T>
+void pack_three(const T* q, const T* k, const T* v, T* out, std::int64_t rows, int width, int kv_width,
+                cudaStream_t stream);
+
+}  // namespace twobw::models::cuda

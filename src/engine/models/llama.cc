@@ -1,0 +1,119 @@
+// The forwards of the layers that planning/architecture/llama.cc describes.
+#include "planning/architecture/llama.h"
+
+#include <map>
+#include <memory>
+
+#include "core/base/error.h"
+#include "engine/models/model.h"
+#include "engine/models/ops.h"
+#include "engine/models/rotary.h"
+#include "engine/models/sequence_head.h"
+#include "engine/models/step.h"
+#include "planning/architecture/heads.h"
+#include "planning/architecture/rotary.h"
+
+namespace twobw::models {
+namespace {
+
+using at::Tensor;
+
+struct Llama {
+  using Parameters = std::span<const Tensor>;
+
+  double norm_eps;
+  ModelHead tells;
+  ops::Heads heads;
+  std::shared_ptr<RotaryTable> rotary;  // of the layers that use it
+
+  Tensors embedding(Parameters p, const Tensors&, const Pass& pass) const {
+    return {ops::embedding(p[0], pass.batch[Field::Tokens])};
+  }
+
+  // The first half of either branch: norm and product, and the residual stream besides.
+  Tensors norm_and_product(Parameters p, const Tensors& inputs, const Pass&) const {
+    const auto [normed, stream] = ops::rms_norm_and_stream(inputs[0], p[0], norm_eps);
+    return {ops::linear(normed, p[1], p.size() > 2 ? p[2] : Tensor()), stream};
+  }
+
+  Tensors attention_out(Parameters p, const Tensors& inputs, const Pass& pass) const {
+    const Tensor& positions = pass.batch[Field::Positions];
+    Tensor qkv = inputs[0];
+    if (p.size() > 1) qkv = ops::norm_heads(qkv, heads, p[1], p[2], norm_eps);
+    qkv = ops::rotate(qkv, heads, rotary->angles(qkv.size(1), qkv.device()), positions);
+    return {ops::linear_add(ops::grouped_attention(qkv, heads, positions), p[0], {}, inputs[1])};
+  }
+
+  Tensors attention_step(Parameters p, const Tensors& inputs, const Step& step) const {
+    Tensor qkv = inputs[0];
+    if (p.size() > 1) qkv = ops::norm_heads(qkv, heads, p[1], p[2], norm_eps);
+    const std::int64_t places = step.begins() ? qkv.size(1) : step.cache.keys.size(2);
+    const Tensor angles = rotary->angles(places, qkv.device());
+    return {ops::linear_add(ops::cached_attention(qkv, heads, step, angles), p[0], {}, inputs[1])};
+  }
+
+  Tensors mlp_activation(Parameters, const Tensors& inputs, const Pass&) const {
+    return {ops::swiglu(inputs[0]), inputs[1]};
+  }
+
+  Tensors mlp_down(Parameters p, const Tensors& inputs, const Pass&) const {
+    return {ops::linear_add(inputs[0], p[0], {}, inputs[1])};
+  }
+
+  Tensors head(Parameters p, const Tensors& inputs, const Pass& pass) const {
+    if (architecture::tells_of_sequences(tells)) {
+      const Tensor last = ops::last_token(inputs[0], pass.batch[Field::Lengths]);
+      return {sequence_head(tells, ops::rms_norm(last, p[0], norm_eps), p[1], {}, pass)};
+    }
+    const Tensor hidden = ops::rms_norm(inputs[0], p[0], norm_eps);
+    if (!pass.batch[Field::Targets].defined()) return {ops::linear(hidden, p[1], {})};
+    return {ops::head_loss(hidden, p[1], {}, pass.batch[Field::Targets], pass.batch[Field::LossScale],
+                           pass.room, pass.loss_scale)};
+  }
+};
+
+Llama llama_of(const ModelConfig& config, bool turns) {
+  return {.norm_eps = config.norm_eps,
+          .tells = config.head,
+          .heads = {.queries = config.heads,
+                    .keys = architecture::kv_heads(config),
+                    .size = architecture::head_size(config)},
+          .rotary = turns ? RotaryTable::of(config) : nullptr};
+}
+
+}  // namespace
+
+// Keys that were turned by the angles of a shorter sequence could not be kept.
+std::vector<LayerStep> steps_of_llama(const ModelConfig& config, const architecture::Model& model) {
+  std::vector<LayerStep> steps;
+  if (architecture::depend_on_length(config, config.context)) return steps;
+  for (const architecture::Layer& layer : model) {
+    LayerStep& step = steps.emplace_back();
+    if (layer.kind != "attention_out") continue;
+    const Llama llama = llama_of(config, /*turns=*/true);
+    step.keeps = llama.heads;
+    step.forward = [llama](Llama::Parameters p, const Tensors& x, const Step& s) {
+      return llama.attention_step(p, x, s);
+    };
+  }
+  return steps;
+}
+
+Forward forward_of_llama(const ModelConfig& config, const architecture::Layer& layer) {
+  using Of = Tensors (Llama::*)(Llama::Parameters, const Tensors&, const Pass&) const;
+  static const std::map<std::string, Of> by_kind = {{"embedding", &Llama::embedding},
+                                                    {"attention_in", &Llama::norm_and_product},
+                                                    {"attention_out", &Llama::attention_out},
+                                                    {"mlp_up", &Llama::norm_and_product},
+                                                    {"mlp_activation", &Llama::mlp_activation},
+                                                    {"mlp_down", &Llama::mlp_down},
+                                                    {"head", &Llama::head}};
+  const auto found = by_kind.find(layer.kind);
+  TWOBW_ASSERT(found != by_kind.end(), "no forward for a {} of llama", layer.kind);
+  const Llama llama = llama_of(config, layer.kind == "attention_out");
+  return [llama, forward = found->second](Llama::Parameters p, const Tensors& inputs, const Pass& pass) {
+    return (llama.*forward)(p, inputs, pass);
+  };
+}
+
+}  // namespace twobw::models

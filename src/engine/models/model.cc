@@ -1,0 +1,85 @@
+#include "engine/models/model.h"
+
+#include <map>
+
+#include "core/base/error.h"
+#include "engine/models/few_rows.h"
+
+namespace twobw::models {
+
+#define TWOBW_DECLARE(family) Forward forward_of_##family(const ModelConfig&, const architecture::Layer&);
+TWOBW_FAMILIES(TWOBW_DECLARE)
+
+std::vector<LayerStep> steps_of_gpt(const ModelConfig&, const architecture::Model&);
+std::vector<LayerStep> steps_of_llama(const ModelConfig&, const architecture::Model&);
+
+namespace {
+
+std::map<std::string, ForwardOf>& forwards_by_family() {
+#define TWOBW_ENTRY(family) {#family, forward_of_##family},
+  static std::map<std::string, ForwardOf> all = {TWOBW_FAMILIES(TWOBW_ENTRY)};
+  return all;
+}
+
+// Of the families that have them.
+std::map<std::string, StepsOf>& steps_by_family() {
+  static std::map<std::string, StepsOf> all = {{"gpt", steps_of_gpt}, {"llama", steps_of_llama}};
+  return all;
+}
+
+}  // namespace
+
+void add_family(architecture::Family family, ForwardOf forward_of, StepsOf steps_of) {
+  if (steps_of) steps_by_family()[family.name] = std::move(steps_of);
+  forwards_by_family()[family.name] = std::move(forward_of);
+  architecture::add_family(std::move(family));
+}
+
+Model build(const ModelConfig& config) {
+  Model model{.layers = architecture::model_of(config)};
+  const auto forward_of = forwards_by_family().find(config.family);
+  TWOBW_ASSERT(forward_of != forwards_by_family().end(), "family '{}' is described, but has no forwards",
+               config.family);
+  for (const architecture::Layer& layer : model.layers)
+    model.forwards.push_back(forward_of->second(config, layer));
+  if (const auto steps_of = steps_by_family().find(config.family); steps_of != steps_by_family().end())
+    model.steps = steps_of->second(config, model.layers);
+  return model;
+}
+
+Tensors run_layers(const Model& model, int first, int last, std::span<const at::Tensor> parameters, Tensors x,
+                   Pass pass, const AfterLayer& after_layer) {
+  for (int layer = first; layer < last; ++layer) {
+    const std::size_t count = model.layers[layer].parameters.size();
+    pass.layer = layer;
+    x = model.forwards[layer](parameters.first(count), x, pass);
+    parameters = parameters.subspan(count);
+    if (after_layer) after_layer(layer, x);
+  }
+  return x;
+}
+
+Tensors last_place(const Tensors& x) {
+  Tensors last;
+  for (const at::Tensor& tensor : x) last.push_back(tensor.narrow(1, tensor.size(1) - 1, 1));
+  return last;
+}
+
+Tensors run_steps(const Model& model, int first, int last, std::span<const at::Tensor> parameters, Tensors x,
+                  Step step, std::span<const KeyValues> caches) {
+  const ops::DecodingScope decoding;
+  Pass pass;
+  pass.batch[Field::Tokens] = step.tokens;
+  for (int layer = first; layer < last; ++layer) {
+    const LayerStep& of_layer = model.steps[layer];
+    const auto own = parameters.first(model.layers[layer].parameters.size());
+    parameters = parameters.subspan(own.size());
+    step.cache = caches[layer - first];
+    pass.layer = layer;
+    if (layer + 1 == model.size()) x = last_place(x);
+    x = of_layer.forward ? of_layer.forward(own, x, step) : model.forwards[layer](own, x, pass);
+  }
+  return x;
+}
+
+}  // namespace twobw::models

@@ -1,0 +1,65 @@
+// The building blocks of ops.h on a GPU, float, bfloat16 or half. On the current stream, which must be
+// registered with engine/device/gpu.h; nothing waits for the device, so all of it can be captured into a
+// graph. The gradient of a parameter is always accumulated into its .grad(), a tensor of float whatever the
+// parameter's type.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "engine/models/dropout.h"
+#include "engine/models/heads.h"
+
+namespace twobw::models::ops::cuda {
+
+// residual (or undefined) + x weight^T + bias (or undefined), in one product.
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                  const at::Tensor& residual);
+
+// The same without a residual, and x itself.
+std::pair<at::Tensor, at::Tensor> linear_and_stream(const at::Tensor& x, const at::Tensor& weight,
+                                                    const at::Tensor& bias);
+
+// position_weight may be undefined.
+at::Tensor embed(const at::Tensor& token_weight, const at::Tensor& position_weight, const at::Tensor& tokens);
+
+at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double eps);
+std::pair<at::Tensor, at::Tensor> norm_and_stream(const at::Tensor& x, const at::Tensor& weight,
+                                                  const at::Tensor& bias);
+
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
+std::pair<at::Tensor, at::Tensor> rms_norm_and_stream(const at::Tensor& x, const at::Tensor& weight,
+                                                      double eps);
+
+at::Tensor gelu(const at::Tensor& x);
+at::Tensor erf_gelu(const at::Tensor& x);
+at::Tensor swiglu(const at::Tensor& x);
+
+// Turns by the angles, or back where `sign` is -1; not differentiable.
+at::Tensor rotated(const at::Tensor& qkv, const Heads& heads, const at::Tensor& angles, int sign);
+
+// positions may be undefined.
+at::Tensor causal_attention(const at::Tensor& qkv, const Heads& heads, const at::Tensor& positions);
+// lengths may be undefined.
+at::Tensor full_attention(const at::Tensor& qkv, const Heads& heads, const at::Tensor& lengths);
+
+// x times the mask, plus `residual` (or undefined); not differentiable.
+at::Tensor drop(const at::Tensor& x, const at::Tensor& residual, const DropoutMask& mask, bool in_place);
+
+// The steps of engine/models/dropped_attention.h, not differentiable. Of packed qkv without gaps: what its
+// tokens mix, and the weights [b, heads, T, T] before the mask; and the gradient of qkv by these and by that
+// of the former.
+std::pair<at::Tensor, at::Tensor> attend(const at::Tensor& packed, int heads, bool causal,
+                                         const at::Tensor& tells, const DropoutMask& mask);
+at::Tensor attend_backward(const at::Tensor& packed, int heads, const at::Tensor& weights,
+                           const at::Tensor& grad_mixed, const DropoutMask& mask);
+
+// The gradients of `weight` and `bias` (or undefined) are accumulated by the forward already, where gradients
+// are wanted. `of_gradients` may be undefined; `room` (or nothing) is for the logits.
+at::Tensor head_loss(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& bias,
+                     const at::Tensor& targets, const at::Tensor& scale, const at::Tensor& of_gradients,
+                     bool needs_gradient, at::Tensor* room);
+
+}  // namespace twobw::models::ops::cuda

@@ -1,0 +1,67 @@
+// Token and, where there are any, position embeddings, gathered and added.
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <optional>
+
+#include "core/base/error.h"
+#include "engine/device/gpu.h"
+#include "engine/models/ops_cuda.h"
+#include "engine/models/ops_cuda/common.h"
+
+namespace twobw::models::ops::cuda {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
+struct EmbedFunction : torch::autograd::Function<EmbedFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& token_weight,
+                        const std::optional<Tensor>& position_weight, const Tensor& tokens) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    const Tensor index = tokens.contiguous();
+    const std::int64_t batch = index.size(0), length = index.size(1);
+    TWOBW_ASSERT(!position_weight || length <= position_weight->size(0), "{} tokens for {} positions", length,
+                 position_weight->size(0));
+    Tensor out = at::empty({batch, length, token_weight.size(1)}, token_weight.options());
+    with_type_of(out, [&]<typename T>(T) {
+      kernels::embed_forward<T>(data_of<T>(token_weight),
+                                position_weight ? data_of<T>(*position_weight) : nullptr,
+                                index.const_data_ptr<std::int64_t>(), data_of<T>(out), batch, length,
+                                width_of(out), current_stream());
+    });
+    context->save_for_backward({token_weight, position_weight.value_or(Tensor()), index});
+    return out;
+  }
+
+  static tensor_list backward(AutogradContext* context, tensor_list grads) {
+    const auto saved = context->get_saved_variables();
+    const Tensor &token_weight = saved[0], &index = saved[2];
+    const Tensor grad_out = grads[0].contiguous();
+    const Tensor grad_tokens = gradient_of(token_weight);
+    const Tensor grad_positions = saved[1].defined() ? gradient_of(saved[1]) : Tensor();
+    with_type_of(grad_out, [&]<typename T>(T) {
+      kernels::embed_backward<T>(
+          {.grad_out = data_of<T>(grad_out),
+           .tokens = index.const_data_ptr<std::int64_t>(),
+           .grad_tokens = data_of<float>(grad_tokens),
+           .grad_positions = grad_positions.defined() ? data_of<float>(grad_positions) : nullptr,
+           .batch = index.size(0),
+           .length = index.size(1),
+           .vocabulary = token_weight.size(0),
+           .width = width_of(grad_out),
+           .deterministic = device::gpu_context(current_stream()).deterministic},
+          current_stream());
+    });
+    return {Tensor(), Tensor(), Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor embed(const Tensor& token_weight, const Tensor& position_weight, const Tensor& tokens) {
+  return EmbedFunction::apply(
+      token_weight, position_weight.defined() ? std::optional(position_weight) : std::nullopt, tokens);
+}
+
+}  // namespace twobw::models::ops::cuda

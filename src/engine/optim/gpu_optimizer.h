@@ -1,0 +1,86 @@
+// The optimizer of one stage on a GPU: as engine/optim/optimizer.h, but what depends on the gradient
+// (clipping, whether the update is skipped) never leaves the device.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "core/base/config.h"
+#include "core/base/memory_terms.h"
+#include "engine/optim/kernels_cuda.h"
+#include "engine/optim/optimizer.h"
+#include "engine/optim/state.h"
+#include "engine/optim/whole.h"
+#include "engine/weights/layout.h"
+#include "engine/weights/range.h"
+
+namespace twobw::optim {
+
+class GpuOptimizer {
+ public:
+  // `initial`: flat W(0) in single precision, on the CPU; `compute`: one of the buffers computed with;
+  // `shard`: as of Optimizer.
+  GpuOptimizer(const OptimizerConfig& config, const weights::Layout& layout, const at::Tensor& initial,
+               const at::Tensor& compute, bool predicts = false, std::optional<weights::Range> shard = {});
+
+  // Squared norms of the parameters whose gradient this stage answers for, of the shard, as
+  // engine/optim/optimizer.h cuts them; valid until asked for twice more. From any thread, one at a time.
+  at::Tensor squared_norms(std::int64_t batch, const at::Tensor& gradient, cudaStream_t stream);
+
+  // `norms`: of all stages, in their order. `target` and `next` as in Optimizer::apply.
+  void apply(double learning_rate, std::span<const at::Tensor> norms, const at::Tensor& gradient,
+             const at::Tensor& source, const at::Tensor& target, cudaStream_t stream,
+             const Prediction* next = nullptr);
+  void predict(const Prediction& prediction, cudaStream_t stream);
+
+  // Of the update applied last, on the device.
+  const cuda::Control* control() const;
+
+  // As of Optimizer.
+  void begin_scaling(const LossScaling& start);
+  // Where the scale of a batch that may begin will be on the device: one float.
+  at::Tensor loss_scale_of(std::int64_t batch) const;
+
+  // Single precision, of the shard.
+  at::Tensor true_weights(const at::Tensor& newest) const {
+    return state_.master.defined() ? state_.master : shard_.of(newest);
+  }
+
+  const State& state() const { return state_; }
+  // Where its counts are on the device, as bytes, and what a copy of them on the CPU says.
+  const at::Tensor& counts() const { return control_; }
+  static Counters read_counts(const at::Tensor& on_cpu);
+  // As Optimizer::restore.
+  void restore(const Counters& counters);
+  void add_to(Footprint& footprint) const;
+
+ private:
+  template <typename Compute>
+  StreamsOf<Compute> streams_of(const at::Tensor& compute) const;
+  template <typename Work>
+  void with_rule(double learning_rate, const Work& work) const;
+  WholeBuffers whole_buffers(const at::Tensor& gradient, const at::Tensor& compute) const;
+  WholeScalars scalars_of(double learning_rate, const at::Tensor& gradient_scale,
+                          const at::Tensor& skip) const;
+  template <typename T>
+  at::Tensor of_control(std::size_t offset, at::ScalarType type) const;
+  Prediction of_shard(Prediction prediction) const;
+  void make_pieces(const at::TensorOptions& on_gpu);
+  void predict_whole(const Prediction& prediction) const;  // of the shard
+  void prepare(std::span<const at::Tensor> norms, cudaStream_t stream);
+
+  OptimizerConfig config_;
+  const weights::Layout& layout_;
+  weights::Range shard_;
+  WholeParameters whole_;
+  State state_;
+  at::Tensor pieces_, norm_pieces_, first_piece_, partial_, norms_, gathered_, sum_, control_;
+  int piece_count_ = 0, norm_piece_count_ = 0, norm_count_ = 0;
+  std::int64_t judged_ = 0;  // updates that are queued, in all
+};
+
+}  // namespace twobw::optim

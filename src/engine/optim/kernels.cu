@@ -1,0 +1,328 @@
+// Steps and predictions of all optimizers on a GPU, in one pass over memory.
+#include <algorithm>
+#include <type_traits>
+
+#include "engine/optim/kernels_cuda.h"
+
+namespace twobw::optim::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kLanes = 4;                 // floats in the 16 bytes that a thread moves at once
+constexpr int kVectors = 2;               // such loads under way in every stream, for each thread
+constexpr int kHeld = kLanes * kVectors;  // elements a thread works on at once
+constexpr int kStep = kThreads * kHeld;   // and a block
+
+__device__ AdamWRule rule_of(const AdamW& adamw, const Piece& piece, const Control& control) {
+  const double n = control.applied + 1;
+  return {.learning_rate = adamw.learning_rate * piece.rate,
+          .beta1 = adamw.beta1,
+          .beta2 = adamw.beta2,
+          .eps = adamw.eps,
+          .decay = piece.decay,
+          .correction1 = static_cast<float>(1.0 - pow(static_cast<double>(adamw.beta1), n)),
+          .root_correction2 = static_cast<float>(sqrt(1.0 - pow(static_cast<double>(adamw.beta2), n))),
+          .gradient_scale = control.gradient_scale};
+}
+
+__device__ SgdRule rule_of(const Sgd& sgd, const Piece& piece, const Control& control) {
+  return {.learning_rate = sgd.learning_rate * piece.rate,
+          .momentum = sgd.momentum,
+          .decay = piece.decay,
+          .gradient_scale = control.gradient_scale};
+}
+
+__device__ LionRule rule_of(const Lion& lion, const Piece& piece, const Control& control) {
+  return {.learning_rate = lion.learning_rate * piece.rate,
+          .beta1 = lion.beta1,
+          .beta2 = lion.beta2,
+          .decay = piece.decay,
+          .gradient_scale = control.gradient_scale};
+}
+
+// Of the update after so many, from gradients with this loss scale.
+template <typename Optimizer>
+__device__ auto predicting_rule_of(const Optimizer& next, float ratio, const Piece& piece, Control control,
+                                   std::int32_t applied, float loss_scale) {
+  control.applied = applied;
+  control.gradient_scale = control.last_scale * ratio / loss_scale;
+  return rule_of(next, piece, control);
+}
+
+// A thread's elements of one stream, in registers. It answers like the pointer it stands for, so that the
+// rules work on it as they do on memory. What it reads and writes is not needed again soon: no cache should
+// keep it.
+//
+// Four neighbours move at once, or, where not `Whole`, each by itself as far as there are `left` from the
+// pointer on. Either way the same code then computes, so that an element's rounding does not depend on where
+// it lies.
+class Held {
+ public:
+  __device__ explicit Held(bool used) : used_(used) {}
+  __device__ explicit operator bool() const { return used_; }
+  __device__ float& operator[](std::int64_t i) const { return values_[i]; }
+
+  template <bool Whole>
+  __device__ void read(const float* from, int left) {
+    if (!used_) return;
+#pragma unroll
+    for (int i = 0; i < kHeld; i += kLanes) {
+      const float* at = from + i * kThreads;
+      const int inside = left - i * kThreads;
+      const float4 four = Whole ? __ldcs(reinterpret_cast<const float4*>(at))
+                                : float4{inside > 0 ? at[0] : 0, inside > 1 ? at[1] : 0,
+                                         inside > 2 ? at[2] : 0, inside > 3 ? at[3] : 0};
+      values_[i] = four.x;
+      values_[i + 1] = four.y;
+      values_[i + 2] = four.z;
+      values_[i + 3] = four.w;
+    }
+  }
+  template <bool Whole, typename T>
+  __device__ void write(T* to, int left) const {
+    if (!used_) return;
+#pragma unroll
+    for (int i = 0; i < kHeld; i += kLanes) {
+      T* at = to + i * kThreads;
+      if constexpr (Whole) {
+        store(at, &values_[i]);
+      } else {
+#pragma unroll
+        for (int lane = 0; lane < kLanes; ++lane) {
+          if (lane < left - i * kThreads) at[lane] = values_[i + lane];
+        }
+      }
+    }
+  }
+
+ private:
+  static __device__ void store(float* to, const float* v) {
+    __stcs(reinterpret_cast<float4*>(to), float4{v[0], v[1], v[2], v[3]});
+  }
+  // Weights to compute with, which comes next: these a cache may keep.
+  static __device__ void store(__nv_bfloat16* to, const float* v) {
+    *reinterpret_cast<uint2*>(to) = {bits(v[0], v[1]), bits(v[2], v[3])};
+  }
+  static __device__ void store(__half* to, const float* v) {
+    *reinterpret_cast<uint2*>(to) = {half_bits(v[0], v[1]), half_bits(v[2], v[3])};
+  }
+  static __device__ unsigned bits(__nv_bfloat16 low, __nv_bfloat16 high) {
+    return __bfloat16_as_ushort(low) | static_cast<unsigned>(__bfloat16_as_ushort(high)) << 16;
+  }
+  static __device__ unsigned half_bits(float low, float high) {
+    return __half_as_ushort(__float2half_rn(low)) |
+           static_cast<unsigned>(__half_as_ushort(__float2half_rn(high))) << 16;
+  }
+
+  bool used_;
+  mutable float values_[kHeld];  // as a pointer that is const may be written through
+};
+
+// What StreamsOf is in memory.
+struct HeldStreams {
+  Held source, target, gradient, moment1, moment2, compute, ahead;
+
+  template <typename Compute>
+  __device__ explicit HeldStreams(const StreamsOf<Compute>& s)
+      : source(true),
+        target(s.target),
+        gradient(s.gradient),
+        moment1(true),
+        moment2(s.moment2),
+        compute(s.compute),
+        ahead(s.ahead) {}
+
+  template <bool Whole, typename Compute>
+  __device__ void read(const StreamsOf<Compute>& s, std::int64_t at, int left) {
+    source.read<Whole>(s.source + at, left);
+    gradient.read<Whole>(s.gradient + at, left);
+    moment1.read<Whole>(s.moment1 + at, left);
+    moment2.read<Whole>(s.moment2 + at, left);
+    ahead.read<Whole>(s.ahead + at, left);
+  }
+  template <bool Whole, typename Compute>
+  __device__ void write(const StreamsOf<Compute>& s, std::int64_t at, int left) const {
+    target.write<Whole>(s.target + at, left);
+    gradient.write<Whole>(s.gradient + at, left);
+    moment1.write<Whole>(s.moment1 + at, left);
+    moment2.write<Whole>(s.moment2 + at, left);
+    compute.write<Whole>(s.compute + at, left);
+  }
+};
+
+template <typename Optimizer, typename Compute>
+__global__ void __launch_bounds__(kThreads, 3)
+    apply_kernel(Optimizer optimizer, StreamsOf<Compute> streams, const Piece* pieces, const Control* control) {
+  using Rule = decltype(rule_of(optimizer, Piece(), *control));
+  __shared__ Rule shared_rule;
+  streams.ahead = nullptr;
+  const Piece piece = pieces[blockIdx.x];
+  const Control now = *control;
+  const std::int64_t first = piece.offset + kLanes * threadIdx.x;
+  const int count = piece.count - kLanes * static_cast<int>(threadIdx.x);     // from `first` on
+  const int vectors = piece.offset % kLanes == 0 ? piece.count - kStep : -1;  // last step that is whole
+  HeldStreams held(streams);
+  const auto read = [&](int begin) {
+    if (begin <= vectors) return held.template read<true>(streams, first + begin, 0);
+    held.template read<false>(streams, first + begin, count - begin);
+  };
+  if (now.skip == 0) read(0);  // comes while thread 0 computes powers
+  if (threadIdx.x == 0) shared_rule = rule_of(optimizer, piece, now);
+  __syncthreads();
+  const Rule rule = shared_rule;
+  if (now.skip != 0) {
+#pragma unroll 1
+    for (int i = threadIdx.x; i < piece.count; i += kThreads) skip_element(streams, piece.offset + i);
+    return;
+  }
+  for (int begin = 0; begin < piece.count;) {
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) apply_element(rule, held, i);
+    if (begin <= vectors) {
+      held.template write<true>(streams, first + begin, 0);
+    } else {
+      held.template write<false>(streams, first + begin, count - begin);
+    }
+    begin += kStep;
+    if (begin < piece.count) read(begin);
+  }
+}
+
+// An update and the prediction of the next one, or where not `Steps` the prediction alone, which leaves
+// everything but the weights to compute with as it is.
+template <bool Steps, typename Optimizer, typename Compute>
+__global__ void __launch_bounds__(kThreads, 3)
+    predict_kernel(Optimizer optimizer, Optimizer next, float ratio, StreamsOf<Compute> streams,
+                   const Piece* pieces, const Control* control) {
+  using Rule = decltype(rule_of(optimizer, Piece(), *control));
+  __shared__ Rule shared_rule, shared_next;
+  if constexpr (!Steps) streams.target = streams.gradient = nullptr;
+  const Piece piece = pieces[blockIdx.x];
+  const Control now = *control;
+  const bool steps = Steps && now.skip == 0;
+  const std::int64_t first = piece.offset + kLanes * threadIdx.x;
+  const int count = piece.count - kLanes * static_cast<int>(threadIdx.x);     // from `first` on
+  const int vectors = piece.offset % kLanes == 0 ? piece.count - kStep : -1;  // last step that is whole
+  HeldStreams held(streams);
+  const auto read = [&](int begin) {
+    if (begin <= vectors) return held.template read<true>(streams, first + begin, 0);
+    held.template read<false>(streams, first + begin, count - begin);
+  };
+  read(0);  // comes while thread 0 computes powers
+  if (threadIdx.x == 0) {
+    shared_rule = rule_of(optimizer, piece, now);
+    // A step is judged only when it has been made.
+    shared_next = predicting_rule_of(next, ratio, piece, now, now.applied + (steps ? 1 : 0),
+                                     Steps ? now.scaling.next : now.scaling.current);
+  }
+  __syncthreads();
+  const Rule rule = shared_rule, coming = shared_next;
+  for (int begin = 0; begin < piece.count;) {
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) {
+      if (steps) {
+        apply_and_predict_element(rule, coming, held, i);
+      } else {
+        if constexpr (Steps) {
+          held.target[i] = held.source[i];
+          held.gradient[i] = 0.0f;
+        }
+        held.compute[i] = predicted(coming, held, i, held.source[i]);
+      }
+    }
+    const auto write = [&](auto whole, int left) {
+      constexpr bool kWhole = decltype(whole)::value;
+      const std::int64_t at = first + begin;
+      if constexpr (Steps) {
+        held.target.template write<kWhole>(streams.target + at, left);
+        held.gradient.template write<kWhole>(streams.gradient + at, left);
+        held.moment1.template write<kWhole>(streams.moment1 + at, left);
+        held.moment2.template write<kWhole>(streams.moment2 + at, left);
+      }
+      held.compute.template write<kWhole>(streams.compute + at, left);
+    };
+    if (begin <= vectors) {
+      write(std::true_type(), 0);
+    } else {
+      write(std::false_type(), count - begin);
+    }
+    begin += kStep;
+    if (begin < piece.count) read(begin);
+  }
+}
+
+__global__ void prepare_kernel(const double* squared_norm, double clip, Control* control) {
+  const float loss_scale = control->scaling.current;
+  const double norm = sqrt(*squared_norm) / loss_scale;
+  control->loss_scale = loss_scale;
+  control->squared_norm = *squared_norm / loss_scale / loss_scale;
+  control->skip = isfinite(norm) ? 0 : 1;
+  const float clipping = clip > 0 ? static_cast<float>(fmin(1.0, clip / (norm + 1e-6))) : 1.0f;
+  control->gradient_scale = clipping / loss_scale;
+  if (control->skip == 0) control->last_scale = clipping;
+}
+
+__global__ void count_kernel(Control* control) {
+  if (control->skip == 0) ++control->applied;
+  judge(control->scaling, control->skip != 0);
+}
+
+}  // namespace
+
+void add_pieces(std::vector<Piece>& pieces, std::int64_t offset, std::int64_t count, float decay,
+                float rate) {
+  for (std::int64_t begin = 0; begin < count; begin += kPieceSize) {
+    const auto size = static_cast<std::int32_t>(std::min<std::int64_t>(kPieceSize, count - begin));
+    pieces.push_back({.offset = offset + begin, .count = size, .decay = decay, .rate = rate});
+  }
+}
+
+template <typename Optimizer, typename Compute>
+void apply(const Optimizer& optimizer, const StreamsOf<Compute>& streams, const Piece* pieces,
+           int piece_count, const Control* control, cudaStream_t stream) {
+  if (piece_count == 0) return;
+  apply_kernel<<<piece_count, kThreads, 0, stream>>>(optimizer, streams, pieces, control);
+}
+
+template <typename Optimizer, typename Compute>
+void apply_and_predict(const Optimizer& optimizer, const Optimizer& next, float ratio,
+                       const StreamsOf<Compute>& streams, const Piece* pieces, int piece_count,
+                       const Control* control, cudaStream_t stream) {
+  if (piece_count == 0) return;
+  predict_kernel<true>
+      <<<piece_count, kThreads, 0, stream>>>(optimizer, next, ratio, streams, pieces, control);
+}
+
+template <typename Optimizer, typename Compute>
+void predict(const Optimizer& next, float ratio, const StreamsOf<Compute>& streams, const Piece* pieces,
+             int piece_count, const Control* control, cudaStream_t stream) {
+  if (piece_count == 0) return;
+  predict_kernel<false><<<piece_count, kThreads, 0, stream>>>(next, next, ratio, streams, pieces, control);
+}
+
+#define TWOBW_KERNELS_FOR(Optimizer, Compute)                                                               \
+  template void apply(const Optimizer&, const StreamsOf<Compute>&, const Piece*, int, const Control*,       \
+                      cudaStream_t);                                                                        \
+  template void apply_and_predict(const Optimizer&, const Optimizer&, float, const StreamsOf<Compute>&,     \
+                                  const Piece*, int, const Control*, cudaStream_t);                         \
+  template void predict(const Optimizer&, float, const StreamsOf<Compute>&, const Piece*, int,              \
+                        const Control*, cudaStream_t);
+#define TWOBW_KERNELS(Optimizer)              \
+  TWOBW_KERNELS_FOR(Optimizer, float)         \
+  TWOBW_KERNELS_FOR(Optimizer, __nv_bfloat16) \
+  TWOBW_KERNELS_FOR(Optimizer, __half)
+TWOBW_KERNELS(AdamW)
+TWOBW_KERNELS(Sgd)
+TWOBW_KERNELS(Lion)
+#undef TWOBW_KERNELS
+#undef TWOBW_KERNELS_FOR
+
+void prepare(const double* squared_norm, double clip, Control* control, cudaStream_t stream) {
+  prepare_kernel<<<1, 1, 0, stream>>>(squared_norm, clip, control);
+}
+
+void count_update(Control* control, cudaStream_t stream) {
+  count_kernel<<<1, 1, 0, stream>>>(control);
+}
+
+}  // namespace twobw::optim::cuda

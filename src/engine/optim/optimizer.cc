@@ -1,0 +1,231 @@
+#include "engine/optim/optimizer.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/base/optimizer_kinds.h"
+#include "engine/device/memory.h"
+#include "engine/optim/rounded_pieces.h"
+
+namespace twobw::optim {
+namespace {
+
+constexpr std::int64_t kGrain = 1 << 16;
+
+// `target` where it does not take floats.
+at::Tensor if_narrow(const at::Tensor& target) {
+  return target.defined() && target.scalar_type() != at::kFloat ? target : at::Tensor();
+}
+
+float* if_float(const at::Tensor& target) {
+  return target.defined() && target.scalar_type() == at::kFloat ? target.mutable_data_ptr<float>() : nullptr;
+}
+
+}  // namespace
+
+Optimizer::Optimizer(const OptimizerConfig& config, const weights::Layout& layout, const at::Tensor& initial,
+                     bool predicts, at::ScalarType compute, std::optional<weights::Range> shard)
+    : config_(config),
+      layout_(layout),
+      shard_(shard.value_or(weights::Range{.count = layout.size()})),
+      values_(values_by_parameter(config, layout)),
+      whole_(config, layout, at::kFloat, shard_),
+      last_scale_(first_scale(config)),
+      state_(make_state(config, shard_.of(initial), initial.options(),
+                        /*keeps_master=*/predicts && compute == at::kFloat)) {
+  if (compute == at::kFloat) return;
+  const device::PurposeScope purpose(Term::Master);
+  state_.master = shard ? shard_.of(initial).clone() : initial;
+}
+
+Applied Optimizer::step(double learning_rate, std::span<const double> squared_norms,
+                        const at::Tensor& gradient, const at::Tensor& source, const at::Tensor& target,
+                        const Prediction* next) {
+  double sum = 0;
+  for (const double square : squared_norms) sum += square;
+  const Applied applied{.gradient_norm = std::sqrt(sum) / scaling_.current,
+                        .skipped = !std::isfinite(sum),
+                        .loss_scale = scaling_.current};
+  apply({.learning_rate = learning_rate,
+         .gradient_scale = clip_scale(applied.gradient_norm, config_.clip),
+         .skip = applied.skipped},
+        gradient, source, target, next);
+  return applied;
+}
+
+template <typename Work>
+void Optimizer::for_each_range(const Streams& streams, const at::Tensor& rounded, const Work& work) const {
+  for (const weights::Parameter& parameter : layout_.parameters()) {
+    if (parameter.alias || whole_.has(parameter)) continue;
+    const std::int64_t from = std::max(parameter.offset, shard_.begin) - shard_.begin;
+    const std::int64_t to = std::min(parameter.offset + parameter.count, shard_.end()) - shard_.begin;
+    at::parallel_for(from, to, kGrain, [&](std::int64_t first, std::int64_t last) {
+      if (!rounded.defined()) return work(parameter, streams.from(first, last - first));
+      RoundedPieces(streams, rounded).for_each(first, last, [&](const Streams& piece) {
+        work(parameter, piece);
+      });
+    });
+  }
+}
+
+void Optimizer::apply(const Update& update, const at::Tensor& all_gradients, const at::Tensor& all_sources,
+                      const at::Tensor& all_targets, const Prediction* next_of_all) {
+  const at::Tensor gradient = shard_.of(all_gradients), source = shard_.of(all_sources),
+                   target = shard_.of(all_targets);
+  const Prediction ahead = next_of_all != nullptr ? of_shard(*next_of_all) : Prediction();
+  const Prediction* const next = next_of_all != nullptr ? &ahead : nullptr;
+  // Of 16 bits, they are but rounded into: the master moves.
+  Streams streams{.source = if_float(source),
+                  .target = if_float(target),
+                  .gradient = data_of(gradient),
+                  .moment1 = data_of(state_.moment1),
+                  .moment2 = data_of(state_.moment2)};
+  if (state_.master.defined()) {
+    streams.source = streams.target = data_of(state_.master);
+    streams.compute = if_float(target);
+  }
+  if (next != nullptr) {
+    streams.compute = if_float(next->target);
+    streams.ahead = data_of(next->gradient);
+  }
+  const auto clipping = static_cast<float>(update.gradient_scale);
+  const float scale = clipping / scaling_.current;
+  const std::int64_t after = applied_ + (update.skip ? 0 : 1);
+  if (!update.skip) last_scale_ = clipping;
+  const at::Tensor rounded = if_narrow(next != nullptr ? next->target : target);
+  for_each_range(streams, rounded, [&](const weights::Parameter& parameter, const Streams& range) {
+    const Rule rule = rule_of(parameter, update.learning_rate, scale, applied_);
+    if (next == nullptr) {
+      if (update.skip) return skip(range);
+      return std::visit([&](const auto& of) { optim::apply(of, range); }, rule);
+    }
+    const Rule coming = rule_of(parameter, *next, after, scaling_.next);
+    std::visit(
+        [&](const auto& of) {
+          const auto& then = std::get<std::decay_t<decltype(of)>>(coming);
+          if (!update.skip) return apply_and_predict(of, then, range);
+          skip(range);
+          optim::predict(then, range);
+        },
+        rule);
+  });
+  const bool master = state_.master.defined();
+  whole_.apply({.source = master ? state_.master : source,
+                .target = master ? state_.master : target,
+                .gradient = gradient,
+                .moment1 = state_.moment1,
+                .moment2 = state_.moment2,
+                .compute = master && next == nullptr ? target : at::Tensor()},
+               scalars_of(update.learning_rate, scale, update.skip));
+  // What lies past the weights are the aliases' gradients, already summed into their partners'.
+  all_gradients.narrow(0, 0, shard_.begin).zero_();
+  all_gradients.narrow(0, shard_.end(), layout_.gradient_size() - shard_.end()).zero_();
+  applied_ = after;
+  judge(scaling_, update.skip);
+  if (next != nullptr) predict_whole(*next);
+}
+
+WholeScalars Optimizer::scalars_of(double learning_rate, float gradient_scale, bool skip) const {
+  return {.learning_rate = learning_rate,
+          .gradient_scale = at::scalar_tensor(gradient_scale, at::kFloat),
+          .skip = at::scalar_tensor(skip, at::kBool),
+          .applied = at::scalar_tensor(static_cast<double>(applied_), at::kDouble)};
+}
+
+void Optimizer::predict_whole(const Prediction& prediction) const {
+  const float scale = last_scale_ * static_cast<float>(prediction.ratio) / scaling_.current;
+  whole_.predict({.source = state_.master,
+                  .gradient = prediction.gradient,
+                  .moment1 = state_.moment1,
+                  .moment2 = state_.moment2,
+                  .compute = prediction.target},
+                 scalars_of(prediction.learning_rate, scale, false));
+}
+
+Prediction Optimizer::of_shard(Prediction prediction) const {
+  prediction.gradient = shard_.of(prediction.gradient);
+  prediction.target = shard_.of(prediction.target);
+  return prediction;
+}
+
+void Optimizer::predict(const Prediction& of_all) const {
+  const Prediction prediction = of_shard(of_all);
+  const Streams streams{.source = data_of(state_.master),
+                        .moment1 = data_of(state_.moment1),
+                        .moment2 = data_of(state_.moment2),
+                        .compute = if_float(prediction.target),
+                        .ahead = data_of(prediction.gradient)};
+  const auto work = [&](const weights::Parameter& parameter, const Streams& range) {
+    std::visit([&](const auto& rule) { optim::predict(rule, range); },
+               rule_of(parameter, prediction, applied_, scaling_.current));
+  };
+  for_each_range(streams, if_narrow(prediction.target), work);
+  predict_whole(prediction);
+}
+
+// `loss_scale`: of the batch that it is predicted from.
+Optimizer::Rule Optimizer::rule_of(const weights::Parameter& parameter, const Prediction& prediction,
+                                   std::int64_t applied, float loss_scale) const {
+  const float scale = last_scale_ * static_cast<float>(prediction.ratio) / loss_scale;
+  return rule_of(parameter, prediction.learning_rate, scale, applied);
+}
+
+// After so many updates.
+Optimizer::Rule Optimizer::rule_of(const weights::Parameter& parameter, double learning_rate,
+                                   float gradient_scale, std::int64_t applied) const {
+  const GroupValues& values = values_[&parameter - layout_.parameters().data()];
+  const auto lr = static_cast<float>(learning_rate * values.rate);
+  const auto decay = static_cast<float>(values.weight_decay);
+  const auto beta1 = static_cast<float>(config_.betas[0]), beta2 = static_cast<float>(config_.betas[1]);
+  const auto step = static_cast<double>(applied + 1);
+  const OptimizerRule rule = optimizer_kind(config_.name).rule;
+  if (rule == OptimizerRule::Sgd)
+    return SgdRule{.learning_rate = lr,
+                   .momentum = static_cast<float>(config_.momentum),
+                   .decay = decay,
+                   .gradient_scale = gradient_scale};
+  if (rule == OptimizerRule::Lion)
+    return LionRule{.learning_rate = lr,
+                    .beta1 = beta1,
+                    .beta2 = beta2,
+                    .decay = decay,
+                    .gradient_scale = gradient_scale};
+  return AdamWRule{.learning_rate = lr,
+                   .beta1 = beta1,
+                   .beta2 = beta2,
+                   .eps = static_cast<float>(config_.eps),
+                   .decay = decay,
+                   .correction1 = static_cast<float>(1.0 - std::pow(config_.betas[0], step)),
+                   .root_correction2 = static_cast<float>(std::sqrt(1.0 - std::pow(config_.betas[1], step))),
+                   .gradient_scale = gradient_scale};
+}
+
+double clip_scale(double norm, double clip) {
+  if (clip <= 0.0) return 1.0;
+  return std::min(1.0, clip / (norm + 1e-6));
+}
+
+std::vector<double> squared_norms(const weights::Layout& layout, const at::Tensor& gradient) {
+  return squared_norms(layout, gradient, {.count = layout.size()});
+}
+
+std::vector<double> squared_norms(const weights::Layout& layout, const at::Tensor& gradient,
+                                  const weights::Range& shard) {
+  const float* values = gradient.const_data_ptr<float>();
+  std::vector<double> norms;
+  for (const weights::Parameter& parameter : layout.parameters()) {
+    if (!parameter.spec.tied_to.empty()) continue;
+    const std::int64_t piece = norm_piece(parameter.count);
+    for (std::int64_t at = 0; at < parameter.count; at += piece) {
+      if (!shard.holds(parameter.offset + at)) continue;
+      const float* first = values + parameter.gradient_offset + at;
+      norms.push_back(squared_norm(first, std::min(piece, parameter.count - at)));
+    }
+  }
+  return norms;
+}
+
+}  // namespace twobw::optim

@@ -1,0 +1,43 @@
+#include "engine/optim/state.h"
+
+#include "core/base/optimizer_kinds.h"
+#include "engine/device/memory.h"
+
+namespace twobw::optim {
+
+std::vector<std::pair<std::string, at::Tensor>> State::named() const {
+  std::vector<std::pair<std::string, at::Tensor>> all = {
+      {"master", master}, {"moment1", moment1}, {"moment2", moment2}};
+  std::erase_if(all, [](const auto& buffer) { return !buffer.second.defined(); });
+  return all;
+}
+
+std::int64_t State::bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& [name, tensor] : named()) bytes += static_cast<std::int64_t>(tensor.nbytes());
+  return bytes;
+}
+
+State make_state(const OptimizerConfig& config, const at::Tensor& initial, const at::TensorOptions& options,
+                 bool keeps_master) {
+  const device::PurposeScope purpose(Term::Optimizer);
+  const auto zeros = [&](bool wanted) {
+    return wanted ? at::zeros({initial.numel()}, options.dtype(at::kFloat)) : at::Tensor();
+  };
+  State state{.moment1 = zeros(true), .moment2 = zeros(optimizer_kind(config.name).moments > 1)};
+  if (keeps_master) {
+    const device::PurposeScope of_master(Term::Master);
+    state.master = initial.to(options.dtype(at::kFloat), /*non_blocking=*/false, /*copy=*/true);
+  }
+  return state;
+}
+
+float first_scale(const OptimizerConfig& config) {
+  return config.clip > 0 ? 0.0f : 1.0f;
+}
+
+float* data_of(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.mutable_data_ptr<float>() : nullptr;
+}
+
+}  // namespace twobw::optim

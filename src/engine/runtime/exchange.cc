@@ -1,0 +1,155 @@
+#include "engine/runtime/exchange.h"
+
+#include <algorithm>
+
+#include "core/base/bytes.h"
+#include "core/base/error.h"
+#include "core/telemetry/event_bytes.h"
+
+namespace twobw::runtime {
+namespace {
+
+using transport::BatchGate;
+using transport::BatchStart;
+
+// What a message about the gate is.
+enum class GateWord : std::uint8_t { Decision, Stop, Save, SaveAndStop };
+
+}  // namespace
+
+Exchange::Exchange(transport::Processes& processes, const Placement& placement, transport::Hub& hub,
+                   transport::StageGroup& norms, int owners, transport::BatchGate& gate,
+                   const Observer& observer, OnAbort on_abort)
+    : processes_(processes),
+      placement_(placement),
+      hub_(hub),
+      norms_(norms),
+      owners_(owners),
+      gate_(gate),
+      observer_(observer) {
+  norms_.share(placement_.workers_here(),
+               [this](std::int64_t update, int part, const transport::Norms& values) {
+                 send_norms(update, part, values);
+               });
+  if (decides()) gate_.share([this](const BatchGate::Decision& decision) { send_decision(decision); });
+  number_ = processes_.attach(
+      {.on_message = [this](Topic topic, int from, std::string_view body) { handle(topic, from, body); },
+       .on_abort = std::move(on_abort)});
+}
+
+Exchange::~Exchange() {
+  outbox_.reset();
+  processes_.detach();
+}
+
+Observer Exchange::observer() const {
+  if (decides()) return observer_;
+  return {.on_update =
+              [this](const telemetry::StageUpdate& update) {
+                processes_.send(0, Topic::Update, telemetry::to_bytes(update));
+              },
+          .on_evaluation =
+              [this](const telemetry::Evaluation& evaluation) {
+                processes_.send(0, Topic::Evaluation, telemetry::to_bytes(evaluation));
+              },
+          .on_snapshot = observer_.on_snapshot};
+}
+
+// Every process that has a stage contributes to its own workers once their gradients hold the sum; the others
+// hear of it from the first. An owner's part is contributed where the owner is, and nowhere else.
+void Exchange::send_norms(std::int64_t update, int part, const transport::Norms& norms) {
+  if (owners_ == 1 && placement_.ranks_of_stage(part).front() != placement_.rank()) return;
+  if (!norms.on_gpu.defined()) return send_values(update, part, norms.values);
+  std::call_once(outbox_made_, [this] {
+    outbox_ = std::make_unique<NormsOutbox>(std::bind_front(&Exchange::send_values, this),
+                                            [this](const std::string& reason) { processes_.abort(reason); });
+  });
+  outbox_->put(update, part, norms);
+}
+
+void Exchange::send_values(std::int64_t update, int part, const std::vector<double>& values) {
+  const std::string body = ByteWriter().add(update).add(part).add(values).take();
+  if (owners_ > 1) return processes_.send_to_others(Topic::Norms, body);
+  const std::vector<int> ranks = placement_.ranks_of_stage(part);
+  for (int rank = 0; rank < processes_.size(); ++rank) {
+    if (std::ranges::find(ranks, rank) == ranks.end()) processes_.send(rank, Topic::Norms, body);
+  }
+}
+
+void Exchange::send_decision(const BatchGate::Decision& decision) {
+  processes_.send_to_others(Topic::Gate, ByteWriter()
+                                             .add(GateWord::Decision)
+                                             .add(decision.batch)
+                                             .add(decision.start)
+                                             .add(decision.saves)
+                                             .take());
+}
+
+void Exchange::request_stop() {
+  if (decides()) return gate_.request_stop();
+  processes_.send(0, Topic::Gate, ByteWriter().add(GateWord::Stop).take());
+}
+
+void Exchange::request_save(bool stop) {
+  if (decides()) return gate_.request_save(stop);
+  processes_.send(0, Topic::Gate, ByteWriter().add(stop ? GateWord::SaveAndStop : GateWord::Save).take());
+}
+
+void Exchange::handle_gate(std::string_view body) {
+  ByteReader reader(body);
+  switch (reader.take<GateWord>()) {
+    case GateWord::Stop:
+      return gate_.request_stop();
+    case GateWord::Save:
+      return gate_.request_save(/*stop=*/false);
+    case GateWord::SaveAndStop:
+      return gate_.request_save(/*stop=*/true);
+    case GateWord::Decision:
+      BatchGate::Decision decision;
+      decision.batch = reader.take<std::int64_t>();
+      decision.start = reader.take<BatchStart>();
+      decision.saves = reader.take<bool>();
+      return gate_.learn(decision);
+  }
+}
+
+void Exchange::handle(Topic topic, int from, std::string_view body) {
+  switch (topic) {
+    case Topic::Gate:
+      return handle_gate(body);
+    case Topic::Norms: {
+      ByteReader reader(body);
+      const auto update = reader.take<std::int64_t>();
+      const auto part = reader.take<int>();
+      return norms_.contribute_from_afar(update, part, {.values = reader.take_list<double>()});
+    }
+    case Topic::Update:
+      return observer_.on_update(telemetry::to_update(body));
+    case Topic::Evaluation:
+      return observer_.on_evaluation(telemetry::to_evaluation(body));
+    case Topic::Other:
+      return hub_.update([&] { ended_.insert(from); });
+    default:
+      return;
+  }
+}
+
+void Exchange::finish() {
+  processes_.send_to_others(Topic::Other, {});
+  const int others = processes_.size() - 1;
+  hub_.wait(
+      fmt::format("word from all {} other processes that their workers have ended", others),
+      [&] { return std::ssize(ended_) == others; }, [] { return true; });
+}
+
+std::string describe_others(const transport::Processes& processes) {
+  std::string text;
+  for (const control::Life& life : processes.control().lives()) {
+    text += life.has_left
+                ? fmt::format("  process {}: has left\n", life.rank)
+                : fmt::format("  process {}: last heard of {:.1f} s ago\n", life.rank, life.silent_s);
+  }
+  return text;
+}
+
+}  // namespace twobw::runtime

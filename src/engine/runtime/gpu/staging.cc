@@ -1,0 +1,79 @@
+#include "engine/runtime/gpu/staging.h"
+
+#include <cstring>
+
+namespace twobw::runtime::gpu {
+namespace {
+
+using at::Tensor;
+using device::check_cuda;
+
+ReadAheadSetup setup_of(const Config& config, const Passes& passes, int held) {
+  ReadAheadSetup setup = read_ahead_setup(config, passes);
+  setup.held = held;
+  return setup;
+}
+
+}  // namespace
+
+Uploads::Uploads(const Config& config, const Passes& passes, int replica, cudaStream_t stream)
+    : passes_(passes),
+      replica_(replica),
+      count_(passes.fields().count(config.pipeline.microbatch, config.model.context)),
+      stream_(stream),
+      sent_(static_cast<std::size_t>(kOnTheirWay + config.pipeline.prefetch)),
+      buffer_(sent_.size() * static_cast<std::size_t>(count_)),
+      ahead_(setup_of(config, passes, kOnTheirWay), [this](std::int64_t microbatch) { read(microbatch); }) {}
+
+void Uploads::read(std::int64_t microbatch) {
+  const data::Batch batch = passes_.training(replica_, microbatch).batch;
+  std::int64_t* to = buffer_.data() + place(microbatch) * static_cast<std::size_t>(count_);
+  for (const data::Field field : architecture::kFields) {
+    if (!passes_.fields().has(field)) continue;
+    const Tensor tensor = batch[field].contiguous();
+    std::memcpy(to, tensor.const_data_ptr(), tensor.nbytes());
+    to += tensor.numel();
+  }
+}
+
+void Uploads::send(std::int64_t microbatch, const data::Batch& to) {
+  const std::int64_t before = microbatch - kOnTheirWay;
+  if (before >= 0 && sent_[place(before)]) {
+    check_cuda(cudaEventSynchronize(static_cast<cudaEvent_t>(sent_[place(before)].get())),
+               "cudaEventSynchronize");
+  }
+  ahead_.release(before);
+  ahead_.await(microbatch);
+  const std::int64_t* from = buffer_.data() + place(microbatch) * static_cast<std::size_t>(count_);
+  for (const data::Field field : architecture::kFields) {
+    if (!to[field].defined()) continue;
+    check_cuda(cudaMemcpyAsync(to[field].mutable_data_ptr(), from, to[field].nbytes(), cudaMemcpyHostToDevice,
+                               stream_),
+               "cudaMemcpyAsync");
+    from += to[field].numel();
+  }
+  sent_[place(microbatch)] = device::record_stream_event();
+}
+
+Results::Results(cudaStream_t stream) : stream_(stream), buffer_(kAhead) {}
+
+void Results::fetch_loss(std::int64_t update, const Tensor& loss) {
+  fetch(&buffer_.data()[update % kAhead].loss, loss.const_data_ptr(), sizeof(double));
+}
+
+void Results::fetch_control(std::int64_t update, const optim::cuda::Control* control) {
+  fetch(&buffer_.data()[update % kAhead].control, control, sizeof(optim::cuda::Control));
+  fetched_[update] = device::record_stream_event();
+}
+
+const Results::Result& Results::await(std::int64_t update) {
+  const auto fetched = fetched_.extract(update);
+  check_cuda(cudaEventSynchronize(static_cast<cudaEvent_t>(fetched.mapped().get())), "an update");
+  return buffer_.data()[update % kAhead];
+}
+
+void Results::fetch(void* to, const void* from, std::size_t size) {
+  check_cuda(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
+}
+
+}  // namespace twobw::runtime::gpu

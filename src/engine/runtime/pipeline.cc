@@ -1,0 +1,189 @@
+#include "engine/runtime/pipeline.h"
+
+#include "core/base/error.h"
+#include "core/base/run_on_threads.h"
+#include "core/base/system_failure.h"
+#include "engine/transport/abort_on_failure.h"
+
+namespace twobw::runtime {
+
+Pipeline::Pipeline(const Config& config, const models::Model& model, const data::Source& training,
+                   const data::Source& validation, PipelineSetup setup, Observer observer)
+    : config_(config),
+      model_(model),
+      training_(training),
+      validation_(validation),
+      setup_(std::move(setup)),
+      observer_(std::move(observer)),
+      worker_observer_(observer_),
+      hub_(std::chrono::duration<double>(config.pipeline.timeout)),
+      group_(hub_, setup_.spec.shape.stages, setup_.spec.shape.replicas, setup_.spec.shape.owners()),
+      gate_(hub_),
+      board_(setup_.spec.shape.stages, setup_.spec.shape.replicas) {
+  // What is made so far waits for the others where it ends.
+  transport::abort_on_failure(setup_.processes.get(), [this] { connect(); });
+}
+
+// Everything that has tensors goes first, so that their memory can be given back. Threads that wait for other
+// processes end before what they work on.
+Pipeline::~Pipeline() {
+  if (exchange_ && !ended_) exchange_->processes().abort("a pipeline was given up");
+  close_links();
+  exchange_.reset();
+  gpu_paths_.reset();
+  workers_.clear();
+  links_.clear();
+  replicas_.clear();
+  partials_.clear();
+  gathers_.clear();
+  if (setup_.devices.front().gpu) device::release_unused_gpu_memory();
+}
+
+// What went wrong in one of the process's threads ends all of them, and those of the other processes.
+void Pipeline::fail(const std::string& who, const std::exception_ptr& failure) {
+  std::string message;
+  bool stuck = false, wrong_input = false;
+  try {
+    std::rethrow_exception(failure);
+  } catch (const transport::WaitTimeout& timeout) {
+    message = timeout.what();
+    stuck = true;
+  } catch (const InputError& error) {
+    message = error.what();
+    wrong_input = true;
+  } catch (const std::exception& error) {
+    message = describe_failure(error);
+  }
+  if (!who.empty()) message = fmt::format("{}: {}", who, message);
+  std::string at = report();
+  {
+    std::lock_guard lock(failure_mutex_);
+    if (failures_.empty()) report_ = std::move(at);
+    failures_.push_back({.message = message, .stuck = stuck, .wrong_input = wrong_input});
+    hub_.cancel();
+    failed_.notify_all();
+  }
+  if (exchange_)
+    exchange_->processes().abort(
+        {stuck ? fmt::format("the pipeline is stuck; {}", message) : message, wrong_input});
+}
+
+// A connection that broke names its other end itself.
+void Pipeline::fail_link(const std::string& name, const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const RunError&) {
+    fail({}, failure);
+  } catch (...) {
+    fail(name, failure);
+  }
+}
+
+void Pipeline::fail_from_afar(const control::Failure& failure) {
+  std::string at = report();
+  std::lock_guard lock(failure_mutex_);
+  if (failures_.empty()) report_ = std::move(at);
+  failures_.push_back({.message = failure.reason, .wrong_input = failure.wrong_input});
+  hub_.cancel();
+  if (gpu_paths_) gpu_paths_->abort();
+  failed_.notify_all();
+}
+
+// Also from another thread while the pipeline is being made.
+std::string Pipeline::report() const {
+  const transport::Processes* processes = setup_.processes.get();
+  if (!processes) return board_.report();
+  const Placement placement(setup_.spec.shape, processes->size(), processes->rank());
+  return board_.report(placement.first_worker(), placement.workers_here()) + describe_others(*processes);
+}
+
+void Pipeline::run_worker(int worker) {
+  const int stages = setup_.spec.shape.stages;
+  try {
+    workers_[worker]->run(model_, training_, validation_, start_);
+  } catch (const transport::Cancelled&) {
+    board_.finish(worker, "cancelled");
+  } catch (...) {
+    fail(schedule::worker_name(setup_.spec.shape.replicas, worker / stages, worker % stages),
+         std::current_exception());
+  }
+}
+
+void Pipeline::finish_exchange() {
+  try {
+    exchange_->finish();
+    close_links();
+  } catch (const transport::Cancelled&) {
+  } catch (...) {
+    fail("at the end of the run", std::current_exception());
+  }
+}
+
+// Each sender waits until the other side has it all, each receiver for the word that there is no more.
+void Pipeline::close_links() {
+  sums_.clear();
+  remote_gathers_.clear();
+  senders_.clear();
+  receivers_.clear();
+}
+
+void Pipeline::run() {
+  start_ = std::chrono::steady_clock::now();
+  std::vector<int> here;
+  for (int worker = 0; worker < setup_.spec.shape.workers(); ++worker) {
+    if (workers_[worker]) here.push_back(worker);
+  }
+  run_on_threads(static_cast<int>(here.size()), [&](int i) { run_worker(here[i]); });
+  if (exchange_) finish_exchange();
+  std::lock_guard lock(failure_mutex_);
+  ended_ = failures_.empty();
+  if (ended_) return;
+  const Failure& first = failures_.front();
+  if (first.wrong_input) throw InputError(first.message);
+  const std::string at = report_.substr(0, report_.find_last_not_of('\n') + 1);
+  if (first.stuck) fail_run("the pipeline is stuck; {}; the workers were at:\n{}", first.message, at);
+  if (setup_.processes) fail_run("{}; the workers here were at:\n{}", first.message, at);
+  throw RunError(first.message);
+}
+
+void Pipeline::await_failure() {
+  std::unique_lock lock(failure_mutex_);
+  failed_.wait(lock, [this] { return !failures_.empty(); });
+}
+
+void Pipeline::hold_from(std::int64_t batch) {
+  if (is_here(0)) gate_.hold_from(batch);
+}
+
+void Pipeline::permit(std::int64_t batch, bool synchronous) {
+  if (is_here(0)) gate_.permit(batch, synchronous);
+}
+
+void Pipeline::request_stop() {
+  if (exchange_) return exchange_->request_stop();
+  gate_.request_stop();
+}
+
+void Pipeline::request_save(bool stop) {
+  if (exchange_) return exchange_->request_save(stop);
+  gate_.request_save(stop);
+}
+
+bool Pipeline::is_here(int stage, int replica) const {
+  return !exchange_ || exchange_->placement().is_here(replica * setup_.spec.shape.stages + stage);
+}
+
+const Stage& Pipeline::stage(int stage, int replica) const {
+  TWOBW_ASSERT(is_here(stage, replica), "stage {} of replica {} is in another process", stage, replica);
+  return workers_[replica * setup_.spec.shape.stages + stage]->stage();
+}
+
+std::vector<telemetry::Event> Pipeline::events() const {
+  std::vector<telemetry::Event> all;
+  for (const auto& worker : workers_) {
+    if (worker) all.insert(all.end(), worker->events().begin(), worker->events().end());
+  }
+  return all;
+}
+
+}  // namespace twobw::runtime

@@ -1,0 +1,135 @@
+// The workers of one process, of a pipeline or several replicas of one, and the links between them and to
+// those of other processes.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/config.h"
+#include "core/schedule/spec.h"
+#include "engine/data/tokens.h"
+#include "engine/device/device.h"
+#include "engine/models/model.h"
+#include "engine/runtime/exchange.h"
+#include "engine/runtime/sum_ranges.h"
+#include "engine/runtime/worker.h"
+#include "engine/transport/gather.h"
+#include "engine/transport/gpu_paths.h"
+#include "engine/transport/processes.h"
+#include "engine/transport/remote_link.h"
+#include "engine/transport/remote_sum.h"
+
+namespace twobw::runtime {
+
+struct PipelineSetup {
+  schedule::Spec spec;                  // with its split
+  std::vector<device::Device> devices;  // of each worker, by its number (core/schedule/spec.h)
+  bool checksums = false;
+  bool record_events = false;
+  bool simulate_peers = false;                    // links as between GPUs, also on one and the same
+  std::shared_ptr<const Restored> restored = {};  // where spec.first_batch is above 0
+  // That share the workers, all on CPUs or all on GPUs, with wires (engine/runtime/placement.h); none: all
+  // workers are here. Rank 0 alone observes updates and evaluations, those of all; each process its own
+  // snapshots.
+  std::shared_ptr<transport::Processes> processes = {};
+};
+
+class Pipeline {
+ public:
+  // Everything passed by reference must outlive the pipeline.
+  Pipeline(const Config& config, const models::Model& model, const data::Source& training,
+           const data::Source& validation, PipelineSetup setup, Observer observer);
+  ~Pipeline();
+
+  // Starts the workers and waits for them, and for those of other processes. Throws RunError when one failed,
+  // here or elsewhere: for a wait that outlasted its timeout, with a report of what every worker here was
+  // doing.
+  void run();
+
+  // Waits until a worker has failed and the others are told. From any thread, while run() runs.
+  void await_failure();
+
+  // Ends the run after the batches that have begun. From any thread.
+  void request_stop();
+  // Saves at the next batch to begin; with `stop` the run ends after that batch. From any thread.
+  void request_save(bool stop);
+
+  // Before run(): from this batch on each begins when permit() has said how. From any thread, batch after
+  // batch. What rank 0 says counts.
+  void hold_from(std::int64_t batch);
+  void permit(std::int64_t batch, bool synchronous);
+
+  // Whether the worker is in this process.
+  bool is_here(int stage, int replica = 0) const;
+  // After run(), of workers here.
+  const Stage& stage(int stage, int replica = 0) const;
+  std::vector<telemetry::Event> events() const;
+
+ private:
+  struct Failure {
+    std::string message;
+    bool stuck = false;
+    bool wrong_input = false;
+  };
+  // Both ends of a link; none where it is in another process.
+  struct Ends {
+    transport::Link *out = nullptr, *in = nullptr;
+  };
+  void connect();
+  void join_stages(std::vector<WorkerSetup>& workers);
+  void join_replicas(int stage);
+  void join_owners(int stage);
+  transport::MakeSum add_sums(int stage, const char* what, transport::SumRanges ranges);
+  transport::SumRanges sum_ranges(int stage, Ties summed_everywhere) const;
+  int gpu_of(int stage) const;
+  WorkerSetup prepare_worker(int replica, int stage) const;
+  void join_ties(std::vector<WorkerSetup>& workers);
+  bool are_apart(const WorkerSetup& one, const WorkerSetup& other) const;
+  // `wire`: between processes. `apart`: of two GPUs.
+  Ends add_link(const WorkerSetup& from, const WorkerSetup& to,
+                std::unique_ptr<transport::Wire> transport::Wires::*wire, bool apart);
+  Ends add_remote_link(const WorkerSetup& from, const WorkerSetup& to, transport::Wire& wire, int tag);
+  int take_tags(int count);
+  int rank_of(int worker) const { return exchange_ ? exchange_->placement().rank_of(worker) : 0; }
+  int rank_of(const WorkerSetup& worker) const;
+  void run_worker(int worker);
+  void finish_exchange();
+  void close_links();
+  std::string report() const;
+  void fail(const std::string& who, const std::exception_ptr& failure);
+  void fail_link(const std::string& name, const std::exception_ptr& failure);
+  void fail_from_afar(const control::Failure& failure);
+
+  const Config& config_;
+  const models::Model& model_;
+  const data::Source& training_;
+  const data::Source& validation_;
+  PipelineSetup setup_;
+  Observer observer_;
+  Observer worker_observer_;  // what the workers tell: the same, or rank 0's
+  transport::Hub hub_;
+  std::vector<transport::ReplicaGroup> replicas_, partials_;  // by stage
+  std::vector<transport::StageGroup> partials_ready_;         // likewise
+  std::vector<std::vector<weights::Range>> shards_;           // likewise, where replicas share the state
+  std::vector<std::unique_ptr<transport::Gather>> gathers_;   // likewise
+  transport::StageGroup group_;
+  transport::BatchGate gate_;
+  telemetry::Board board_;
+  std::unique_ptr<transport::GpuPaths> gpu_paths_;                     // to other processes
+  std::unique_ptr<Exchange> exchange_;                                 // with other processes
+  int tags_ = 0;                                                       // of the wires, taken so far
+  std::vector<std::unique_ptr<transport::Link>> links_;                // within the process
+  std::vector<std::unique_ptr<transport::Link>> senders_, receivers_;  // ends of those to other processes
+  std::vector<std::unique_ptr<transport::RemoteSums>> sums_;
+  std::vector<std::unique_ptr<transport::RemoteGather>> remote_gathers_;
+  std::vector<std::unique_ptr<Worker>> workers_;  // by number; none where it is elsewhere
+  std::mutex failure_mutex_;
+  std::condition_variable failed_;
+  std::vector<Failure> failures_;
+  std::string report_;
+  bool ended_ = false;  // and all went well
+  std::chrono::steady_clock::time_point start_;
+};
+
+}  // namespace twobw::runtime

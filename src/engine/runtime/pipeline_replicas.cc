@@ -1,0 +1,87 @@
+// How a pipeline joins the replicas of a stage, within the process and between processes.
+#include <algorithm>
+#include <functional>
+
+#include "engine/runtime/pipeline.h"
+
+namespace twobw::runtime {
+
+// The groups count the replicas of this process: a sum between processes brings in the others.
+void Pipeline::join_replicas(int stage) {
+  const PipelineShape& shape = setup_.spec.shape;
+  const int here = exchange_ ? exchange_->placement().replicas_here(stage) : shape.replicas;
+  replicas_.emplace_back(hub_, here, add_sums(stage, "sums", sum_ranges(stage, Ties::All)));
+  // Nobody asks for those of predictions where there are none.
+  partials_.emplace_back(hub_, here,
+                         shape.predicts()
+                             ? add_sums(stage, "partial sums", sum_ranges(stage, Ties::WithinTheStage))
+                             : transport::sums_on_cores());
+  partials_ready_.emplace_back(hub_, 1, here);
+  if (shape.shards()) join_owners(stage);
+}
+
+transport::SumRanges Pipeline::sum_ranges(int stage, Ties summed_everywhere) const {
+  const PipelineShape& shape = setup_.spec.shape;
+  if (!shape.shards()) return {};
+  const weights::Layout layout(model_.layers, shape.first_layer(stage), shape.last_layer(stage));
+  return runtime::sum_ranges(layout, shards_[stage], summed_everywhere);
+}
+
+// Of the weights that each has made.
+void Pipeline::join_owners(int stage) {
+  const Placement* placement = exchange_ ? &exchange_->placement() : nullptr;
+  transport::RemoteGather* remote = nullptr;
+  if (placement && placement->spans_processes(stage)) {
+    const int tag = take_tags(transport::kGatherTags);
+    if (placement->replicas_here(stage) > 0) {
+      transport::RemoteGatherSetup setup{.wire = *exchange_->processes().wires().exchange,
+                                         .tag = tag,
+                                         .ranks = placement->ranks_of_stage(stage),
+                                         .name = fmt::format("weights of stage {}", stage),
+                                         .on_failure = std::bind_front(&Pipeline::fail, this)};
+      if (gpu_paths_) {
+        setup.gpu = gpu_paths_->join_owners(
+            {.wire = setup.wire, .tag = tag, .ranks = setup.ranks, .gpu = gpu_of(stage)}, shards_[stage]);
+      }
+      remote = remote_gathers_
+                   .emplace_back(std::make_unique<transport::RemoteGather>(std::move(setup), shards_[stage]))
+                   .get();
+    }
+  }
+  const int here = placement ? placement->replicas_here(stage) : setup_.spec.shape.replicas;
+  gathers_.push_back(std::make_unique<transport::Gather>(hub_, shards_[stage], here, remote));
+}
+
+// That of the first replica here.
+int Pipeline::gpu_of(int stage) const {
+  const Placement& placement = exchange_->placement();
+  const std::vector<int> ranks = placement.ranks_of_stage(stage);
+  const auto first = std::ranges::find(ranks, placement.rank()) - ranks.begin();
+  return setup_.devices[first * setup_.spec.shape.stages + stage].gpu->gpu;
+}
+
+transport::MakeSum Pipeline::add_sums(int stage, const char* what, transport::SumRanges ranges) {
+  if (!exchange_ || !exchange_->placement().spans_processes(stage)) {
+    return setup_.devices.front().gpu ? transport::sums_on_gpus(setup_.simulate_peers, std::move(ranges))
+                                      : transport::sums_on_cores(std::move(ranges));
+  }
+  const int tag = take_tags(transport::kRemoteSumTags);
+  const Placement& placement = exchange_->placement();
+  if (placement.replicas_here(stage) == 0) return transport::sums_on_cores();  // never asked for
+  transport::Wire& wire = *exchange_->processes().wires().exchange;
+  const std::vector<int> ranks = placement.ranks_of_stage(stage);
+  std::shared_ptr<transport::GpuAdder> adder;
+  if (gpu_paths_)
+    adder = gpu_paths_->join({.wire = wire, .tag = tag, .ranks = ranks, .gpu = gpu_of(stage)}, ranges);
+  sums_.push_back(std::make_unique<transport::RemoteSums>(
+      transport::RemoteSumsSetup{.wire = wire,
+                                 .tag = tag,
+                                 .ranks = ranks,
+                                 .name = fmt::format("{} of stage {}", what, stage),
+                                 .on_failure = std::bind_front(&Pipeline::fail, this),
+                                 .gpu = std::move(adder),
+                                 .ranges = std::move(ranges)}));
+  return sums_.back()->make();
+}
+
+}  // namespace twobw::runtime

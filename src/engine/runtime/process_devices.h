@@ -1,0 +1,50 @@
+// On which cores or GPUs (process_gpus.h) the workers of a run in several processes compute. What hosts have
+// is told to rank 0, which decides for all.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/config.h"
+#include "engine/device/device.h"
+
+namespace twobw::runtime {
+
+// What a process knows of its host.
+struct HostDevices {
+  std::string host;                    // its name
+  std::string machine;                 // the same in all processes of one host, and in no others
+  std::vector<int> cores;              // that this process may use
+  std::vector<std::string> gpus = {};  // that it sees (engine/device/gpu_thread.h)
+  bool has_bfloat16 = false;           // all of them
+  int nccl = 0;                        // its version; 0: none
+  bool nccl_shares_gpus = false;       // asked to, by NCCL_MULTI_RANK_GPU_ENABLE=1
+
+  friend bool operator==(const HostDevices&, const HostDevices&) = default;
+};
+
+// Meaning of `devices: auto` in fp32. SameBits: CPU cores, where results do not depend on the layout.
+enum class AutoDevices { Fast, SameBits };
+
+HostDevices host_devices();
+std::string to_bytes(const HostDevices& host);
+HostDevices to_host_devices(std::string_view bytes);
+
+// By rank. Processes of one host that may all use the same cores get equal parts of them; where a launcher
+// has bound them to different ones, each has its own.
+std::vector<device::CoreSet> share_cores(const std::vector<HostDevices>& hosts);
+
+// Of each worker, by its number: as the configuration's list says, which has an entry for each, or what its
+// process has, dealt out to the workers there. `hosts`: by rank. Throws InputError: for workers that the
+// processes cannot share evenly, for a core that the process of its worker may not use, and as
+// gpus_of_processes() does.
+std::vector<device::Device> devices_of_processes(const Config& config, const std::vector<HostDevices>& hosts,
+                                                 AutoDevices policy = AutoDevices::Fast);
+
+// What plan: auto is to plan for, process after process, as many each: those that the configuration names,
+// GPUs (gpus_to_plan_for()), or single cores, so many as the process with the fewest has. Throws InputError
+// like the above.
+std::vector<std::string> devices_to_plan_for(const Config& config, const std::vector<HostDevices>& hosts);
+
+}  // namespace twobw::runtime

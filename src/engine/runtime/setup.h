@@ -1,0 +1,55 @@
+// From a configuration to everything a run needs, checked: what can be refused is refused here,
+// before any time is spent.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/config.h"
+#include "core/schedule/spec.h"
+#include "engine/checkpoint/pretrained.h"
+#include "engine/data/tokens.h"
+#include "engine/device/device.h"
+#include "engine/models/model.h"
+#include "engine/runtime/pipeline.h"
+#include "engine/runtime/process_devices.h"
+
+namespace twobw::runtime {
+
+struct Setup {
+  Config config;
+  schedule::Spec spec;  // an open split is still to be measured, see app/measure/split.h
+  models::Model model;
+  checkpoint::HeadChange head_change;  // where it starts from model.from
+  std::unique_ptr<data::Source> training, validation;
+  std::vector<double> layer_seconds;    // an update's time in each layer, alone; empty unless measured
+  std::vector<device::Device> devices;  // of each worker, by its number (core/schedule/spec.h)
+
+  PipelineSetup pipeline() const;
+};
+
+schedule::Spec spec_of(const Config& config);
+
+// Over all replicas.
+double tokens_per_update(const Config& config);
+
+// `devices`: of each worker, where they are in several processes (engine/runtime/process_devices.h); none: as
+// the configuration says, all here. Throws InputError.
+Setup prepare(const Config& config, std::vector<device::Device> devices = {},
+              AutoDevices policy = AutoDevices::Fast);
+
+// The configuration's devices. If it leaves them open and choose_devices() takes GPUs: `count` of those, or
+// all.
+std::vector<std::string> auto_gpus(const Config& config, std::optional<int> count,
+                                   AutoDevices policy = AutoDevices::Fast);
+
+// What prepare() asks of stages without data or an optimizer. All throw InputError: a split that is not the
+// model's; the devices of `workers`, which must compute in train.precision; a tokenizer with more
+// tokens than the model.
+void check_split(const Config& config, const models::Model& model);
+std::vector<device::Device> devices_for(const Config& config, int workers);
+void check_tokenizer(const Config& config);
+
+}  // namespace twobw::runtime

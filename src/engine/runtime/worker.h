@@ -1,0 +1,177 @@
+// A worker carries out the instruction list of one stage of one replica: one thread, one switch over Op.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "core/base/config.h"
+#include "core/schedule/schedule_rule.h"
+#include "core/telemetry/board.h"
+#include "core/telemetry/event.h"
+#include "engine/device/device.h"
+#include "engine/device/memory.h"
+#include "engine/runtime/stage.h"
+#include "engine/transport/gather.h"
+#include "engine/transport/group.h"
+#include "engine/transport/link.h"
+#include "engine/transport/replica_group.h"
+
+namespace twobw::runtime {
+
+// Of a tie that spans stages: from its other end, and to all who wait there. One worker of a stage speaks for
+// its replicas.
+struct TiePorts {
+  int tie = 0;  // in the layout of the stage
+  transport::Link* in = nullptr;
+  std::vector<transport::Link*> out;
+};
+
+// The ways out of a stage. None where there is no neighbour.
+struct Ports {
+  transport::Link* activations_in = nullptr;
+  transport::Link* activations_out = nullptr;
+  transport::Link* gradients_in = nullptr;
+  transport::Link* gradients_out = nullptr;
+  std::vector<TiePorts> ties;
+};
+
+// Told of every update and evaluation, from the worker's thread.
+struct Observer {
+  std::function<void(telemetry::StageUpdate)> on_update;
+  std::function<void(telemetry::Evaluation)> on_evaluation;
+  // Where the schedule saves: of replica 0, or of all where they share the optimizer's state.
+  std::function<void(Snapshot)> on_snapshot = {};
+};
+
+struct WorkerSetup {
+  int replica = 0;
+  int stage = 0;
+  StageSetup arithmetic;
+  device::Device device;
+  Ports ports;
+  bool checksums = false;                         // report those of the weights with every update
+  bool record_events = false;                     // keep every instruction's times
+  std::shared_ptr<const Restored> restored = {};  // of a resumed run
+};
+
+// What a worker does together with others.
+struct Groups {
+  transport::ReplicaGroup& replicas;      // of its stage
+  transport::ReplicaGroup& partials;      // the same, for what they predict from
+  transport::StageGroup& partials_ready;  // by which they learn that its sum is made
+  transport::StageGroup& stages;          // all stages
+  transport::Gather* gather = nullptr;    // of weights, where replicas share the optimizer's state
+  transport::BatchGate& gate;
+};
+
+class Worker {
+ public:
+  Worker(const Config& config, const schedule::Spec& spec, WorkerSetup setup, const Groups& groups,
+         telemetry::Board& board, const Observer& observer);
+
+  // Allocates the stage on the calling thread, then carries out the list to its end. Throws
+  // transport::WaitTimeout or Cancelled.
+  void run(const models::Model& model, const data::Source& training, const data::Source& validation,
+           std::chrono::steady_clock::time_point start);
+
+  // After run().
+  const Stage& stage() const { return *stage_; }
+  const std::vector<telemetry::Event>& events() const { return events_; }
+
+ private:
+  // Times are marks that may still lie ahead on a GPU.
+  struct Span {
+    device::Timestamp begin, end;
+  };
+  void execute(const schedule::Instruction& instruction);
+  void begin_batch(std::int64_t batch);
+  void forward(const schedule::Instruction& instruction);
+  void reduce_gradients(std::int64_t batch);
+  void help_sum(std::int64_t batch, const std::shared_ptr<transport::ReplicaSum>& sum);
+  void reduce_partial(std::int64_t batch);
+  void help_partial(std::int64_t batch, const std::shared_ptr<transport::ReplicaSum>& sum);
+  void await_partial(std::int64_t batch);
+  void contribute_norms(std::int64_t batch, const transport::ReplicaSum& sum);
+  void send_ties(std::int64_t batch);
+  void take_ties(std::int64_t batch);
+  bool takes_ties_when_it_steps() const;
+  void take_tied(std::int64_t batch, const TiePorts& ports);
+  void step(const schedule::Instruction& instruction);
+  void predict(const schedule::Instruction& instruction);
+  NextBatch next_batch(std::int64_t batch);
+  double learning_rate(std::int64_t update) const;
+  void evaluate(std::int64_t update);
+  void run_validation(std::int64_t update);
+  void await_taken();
+  void save(std::int64_t update);
+  void restore();
+  std::vector<transport::Norms> collect_norms(std::int64_t batch);
+  void report_step();
+  void check_memory();
+  double now() const;
+  bool is_last_stage() const { return setup_.stage + 1 == spec_.shape.stages; }
+  int index() const { return setup_.replica * spec_.shape.stages + setup_.stage; }
+  // What follows from a sum between processes is done on the thread of that sum: its waits hold up nobody
+  // here.
+  template <typename Wait>
+  auto timed_wait(Wait wait) {
+    if (std::this_thread::get_id() != thread_) return wait();
+    device::Timestamp begin = binding_->clock().now();
+    auto result = wait();
+    waits_.push_back({std::move(begin), binding_->clock().now()});
+    return result;
+  }
+  // Runs work that is not training: adds its time to `times` and drops its waits.
+  template <typename Work>
+  void run_besides(std::vector<Span>& times, Work work) {
+    const std::size_t waits = waits_.size();
+    device::Timestamp begin = binding_->clock().now();
+    work();
+    waits_.resize(waits);
+    times.push_back({std::move(begin), binding_->clock().now()});
+  }
+  double seconds_of(const std::vector<Span>& spans) const;
+
+  const Config& config_;
+  schedule::Spec spec_;
+  WorkerSetup setup_;
+  Groups groups_;
+  telemetry::Board& board_;
+  const Observer& observer_;
+
+  device::MemoryPool pool_;                         // outlives the stage
+  std::unique_ptr<device::DeviceBinding> binding_;  // likewise
+  std::unique_ptr<Stage> stage_;
+  std::unique_ptr<schedule::Stream> stream_;
+  std::chrono::steady_clock::time_point start_;
+  std::thread::id thread_;    // that runs it
+  Tensors inputs_, outputs_;  // of the microbatch between receive and send
+  Tensors gradients_of_outputs_, gradients_of_inputs_;
+
+  struct Step {  // made, still to be reported
+    telemetry::StageUpdate report;
+    device::Timestamp done;
+    std::vector<Span> waits, evaluations, saves;  // since the step before
+  };
+  struct Timed {
+    schedule::Instruction instruction;
+    Span span;
+  };
+  std::vector<Span> waits_, evaluations_, saves_;
+  std::deque<Step> steps_;
+  std::deque<std::int64_t> untaken_;  // validation microbatches sent, of which no word has been awaited
+  std::int64_t predicted_ = 0;        // the last batch
+  std::int64_t summed_partly_ = -2;   // likewise, that replicas sum up for the next
+  double last_update_ = 0;
+  double data_waited_ = 0;  // until the last step
+  std::vector<Timed> timed_;
+  std::vector<telemetry::Event> events_;
+  Footprint last_peak_;  // when it was last checked
+};
+
+}  // namespace twobw::runtime

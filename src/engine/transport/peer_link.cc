@@ -1,0 +1,100 @@
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <deque>
+#include <map>
+#include <mutex>
+
+#include "engine/device/gpu.h"
+#include "engine/transport/in_use.h"
+#include "engine/transport/link.h"
+#include "engine/transport/mailbox.h"
+
+namespace twobw::transport {
+namespace {
+
+using c10::cuda::CUDAStream;
+
+// The receiver's thread queues the copies, on a stream of the link's own: they wait for the sender's work and
+// hold up what the receiver queues next, but not what it has queued before. Of a tie any replica may be the
+// receiver, each on a GPU of its own.
+class PeerLink final : public Link {
+ public:
+  explicit PeerLink(Hub& hub) : mailbox_(hub) {}
+  ~PeerLink() override {
+    for (const auto& [gpu, arrival] : arrivals_) cudaStreamSynchronize(arrival.stream);
+  }
+
+  void send(const Tag& tag, Tensors tensors) override {
+    for (at::Tensor& tensor : tensors) tensor = tensor.contiguous();
+    mailbox_.put(tag, {std::move(tensors), device::record_stream_event()});
+  }
+
+  Tensors receive(const Tag& tag) override {
+    Message message = mailbox_.take(tag);
+    std::lock_guard lock(mutex_);
+    const CUDAStream compute = c10::cuda::getCurrentCUDAStream();
+    Arrival& arrival = arrival_on(compute.device_index());
+    device::await_stream_event(message.ready, arrival.stream);
+    Tensors received;
+    for (const at::Tensor& tensor : message.tensors) received.push_back(bring(tensor, arrival.stream));
+    const device::StreamEvent there = device::record_stream_event(arrival.stream);
+    device::await_stream_event(there, compute);
+    arrival.in_use.take(received, compute);
+    arrival.keep(std::move(message.tensors), there);
+    return received;
+  }
+
+ private:
+  // Tensors whose copies may not be done.
+  struct Leaving {
+    Tensors tensors;
+    device::StreamEvent gone;
+  };
+  // On one GPU.
+  struct Arrival {
+    CUDAStream stream;
+    std::deque<Leaving> leaving;
+    InUse in_use;
+
+    // The sender's memory must not be used again before it is copied.
+    void keep(Tensors tensors, const device::StreamEvent& gone) {
+      leaving.push_back({std::move(tensors), gone});
+      while (cudaEventQuery(static_cast<cudaEvent_t>(leaving.front().gone.get())) == cudaSuccess) {
+        leaving.pop_front();
+        if (leaving.empty()) return;
+      }
+    }
+  };
+
+  Arrival& arrival_on(c10::DeviceIndex gpu) {
+    const auto found = arrivals_.find(gpu);
+    if (found != arrivals_.end()) return found->second;
+    const CUDAStream stream = c10::cuda::getStreamFromPool(/*isHighPriority=*/true, gpu);
+    return arrivals_.emplace(gpu, Arrival{stream, {}, {}}).first->second;
+  }
+
+  static at::Tensor bring(const at::Tensor& tensor, const CUDAStream& stream) {
+    // In the order of the link's stream: memory freed by the receiver's computation would have to wait for
+    // it.
+    const c10::cuda::CUDAStreamGuard guard(stream);
+    at::Tensor copy = at::empty(tensor.sizes(), tensor.options().device(stream.device()));
+    device::check_cuda(
+        cudaMemcpyPeerAsync(copy.mutable_data_ptr(), copy.get_device(), tensor.const_data_ptr(),
+                            tensor.get_device(), tensor.nbytes(), stream),
+        "cudaMemcpyPeerAsync");
+    return copy;
+  }
+
+  Mailbox mailbox_;
+  std::mutex mutex_;
+  std::map<c10::DeviceIndex, Arrival> arrivals_;
+};
+
+}  // namespace
+
+std::unique_ptr<Link> peer_link(Hub& hub) {
+  return std::make_unique<PeerLink>(hub);
+}
+
+}  // namespace twobw::transport

@@ -1,0 +1,203 @@
+#include "engine/transport/remote_sum.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+#include "core/base/error.h"
+#include "engine/optim/kernels.h"
+#include "engine/transport/meeting.h"
+#include "engine/transport/own_thread.h"
+
+namespace twobw::transport {
+namespace {
+
+constexpr std::int64_t kCached = 1 << 12;  // elements whose sum stays in the nearest cache
+constexpr int kParts = 0, kSums = 1;       // of the tags
+
+}  // namespace
+
+// Of the replicas of this process. The first who helps begins it.
+class RemoteSum final : public ReplicaSum {
+ public:
+  RemoteSum(RemoteSums& sums, std::vector<Contribution> all) : sums_(sums), all_(std::move(all)) {}
+
+  bool help() override { return !begun_.exchange(true); }
+  void afterwards(int replica, const std::function<void()>& work) override {
+    sums_.jobs_.put({all_, replica - sums_.first_replica(), work});
+  }
+
+  void share(int replica, std::int64_t offset, std::int64_t count) const override {
+    const int own = replica - sums_.first_replica();
+    const at::Tensor values = all_[own].gradient.narrow(0, offset, count);
+    for (int other = 0; other < std::ssize(all_); ++other) {
+      if (other != own) all_[other].gradient.narrow(0, offset, count).copy_(values, /*non_blocking=*/true);
+    }
+  }
+
+  void for_each(const Visit& visit) const override {
+    for (int i = 0; i < std::ssize(all_); ++i) {
+      const auto work = [&] { visit(sums_.first_replica() + i, all_[i]); };
+      sums_.setup_.gpu ? sums_.setup_.gpu->beside(all_[i].gradient, work) : work();
+    }
+  }
+
+ private:
+  RemoteSums& sums_;
+  std::vector<Contribution> all_;
+  std::atomic<bool> begun_ = false;
+};
+
+// Some of the elements of all buffers, of which every process adds up a part.
+struct RemoteSums::Round {
+  const SumRound* chunks = nullptr;
+  at::Tensor room;
+  std::vector<std::shared_ptr<Transfer>> arriving, leaving;
+};
+
+RemoteSums::RemoteSums(RemoteSumsSetup setup) : setup_(std::move(setup)) {
+  const std::vector<int>& ranks = setup_.ranks;
+  TWOBW_ASSERT(std::ranges::is_sorted(ranks), "replicas are not in the order of the processes");
+  std::ranges::unique_copy(ranks, std::back_inserter(processes_));
+  const auto own = std::ranges::equal_range(ranks, setup_.wire.rank());
+  TWOBW_ASSERT(!own.empty(), "process {} has none of the replicas", setup_.wire.rank());
+  first_ = static_cast<int>(own.begin() - ranks.begin());
+  count_ = static_cast<int>(own.size());
+  thread_ = start_own_thread(setup_.name, setup_.on_failure, [this] { work(); });
+}
+
+RemoteSums::~RemoteSums() {
+  jobs_.close();
+  thread_.join();
+}
+
+MakeSum RemoteSums::make() {
+  return [this](std::vector<Contribution> all) { return std::make_shared<RemoteSum>(*this, std::move(all)); };
+}
+
+void RemoteSums::work() {
+  while (const std::optional<Job> job = jobs_.take()) work_off(*job);
+  if (!setup_.gpu) return;
+  setup_.gpu->drain();
+  meet(setup_.wire, setup_.tag + kParts, processes_);  // another may still read what this GPU has
+}
+
+void RemoteSums::work_off(const Job& job) {
+  if (setup_.gpu) {
+    setup_.gpu->await(job.parts);
+    meet(setup_.wire, setup_.tag + kParts, processes_);
+    setup_.gpu->add_up(job.parts);
+    return setup_.gpu->afterwards(job.parts[job.helper].gradient, job.afterwards);
+  }
+  std::vector<at::Tensor> buffers;
+  for (const Contribution& one : job.parts) buffers.push_back(one.gradient);
+  add_up(buffers);
+  job.afterwards();
+}
+
+void RemoteSums::plan(std::int64_t size) {
+  if (setup_.ranges.empty()) setup_.ranges = {{.count = size}};
+  rounds_ = sum_rounds(setup_.ranges, setup_.ranks, setup_.piece);
+  std::int64_t most = 0;
+  for (const SumRound& round : rounds_) {
+    std::int64_t mine = 0;
+    for (const SumChunk& chunk : round) mine += is_mine(chunk) ? chunk.range.count : 0;
+    most = std::max(most, mine);
+  }
+  for (int i = 0; i < 2; ++i)
+    room_.push_back(at::empty({std::ssize(setup_.ranks) - count_, most}, at::kFloat));
+}
+
+// Two rounds are under way at a time, so there is room for two.
+void RemoteSums::add_up(const std::vector<at::Tensor>& buffers) {
+  if (room_.empty()) plan(buffers.front().numel());
+  const auto rounds = std::ssize(rounds_);
+  std::array<Round, 2> under_way;
+  std::vector<std::shared_ptr<Transfer>> spreading;
+  for (std::int64_t i = 0; i <= rounds; ++i) {
+    if (i < rounds) {
+      under_way[i % 2] = {.chunks = &rounds_[i], .room = room_[i % 2]};
+      begin_round(buffers, under_way[i % 2]);
+    }
+    if (i > 0) finish_round(buffers, under_way[(i - 1) % 2], spreading);
+  }
+  for (const auto& transfer : spreading) transfer->wait();
+  for (const SumRange& range : setup_.ranges) {
+    const float* sum = buffers.front().const_data_ptr<float>() + range.begin;
+    for (int i = 1; range.owner == SumRange::kAll && i < count_; ++i)
+      std::copy_n(sum, range.count, buffers[i].mutable_data_ptr<float>() + range.begin);
+  }
+}
+
+// Receives first: a send may be done only when it is received.
+void RemoteSums::begin_round(const std::vector<at::Tensor>& buffers, Round& round) {
+  std::int64_t column = 0;
+  for (const SumChunk& chunk : *round.chunks) {
+    if (!is_mine(chunk)) continue;
+    std::int64_t row = 0;
+    for (const int from : setup_.ranks) {
+      if (from == setup_.wire.rank()) continue;
+      const at::Tensor into = round.room[row++].narrow(0, column, chunk.range.count);
+      round.arriving.push_back(setup_.wire.receive(from, setup_.tag + kParts, into));
+    }
+    column += chunk.range.count;
+  }
+  for (const SumChunk& chunk : *round.chunks) {
+    if (is_mine(chunk)) continue;
+    for (const at::Tensor& buffer : buffers) {
+      round.leaving.push_back(setup_.wire.send(chunk.rank, setup_.tag + kParts,
+                                               buffer.narrow(0, chunk.range.begin, chunk.range.count)));
+    }
+  }
+}
+
+// The sums of the others' parts come to where those parts were sent from.
+void RemoteSums::finish_round(const std::vector<at::Tensor>& buffers, Round& round,
+                              std::vector<std::shared_ptr<Transfer>>& spreading) {
+  for (const auto& transfer : round.arriving) transfer->wait();
+  std::int64_t column = 0;
+  for (const SumChunk& chunk : *round.chunks) {
+    if (!is_mine(chunk)) continue;
+    add_chunk(buffers, chunk.range, round.room.narrow(1, column, chunk.range.count));
+    column += chunk.range.count;
+  }
+  for (const auto& transfer : round.leaving) transfer->wait();
+  const auto spread = [&](const SumRange& range) {
+    return buffers.front().narrow(0, range.begin, range.count);
+  };
+  for (const SumChunk& chunk : *round.chunks) {
+    if (is_mine(chunk) || chunk.range.owner != SumRange::kAll) continue;
+    spreading.push_back(setup_.wire.receive(chunk.rank, setup_.tag + kSums, spread(chunk.range)));
+  }
+  for (const SumChunk& chunk : *round.chunks) {
+    if (!is_mine(chunk) || chunk.range.owner != SumRange::kAll) continue;
+    for (const int rank : processes_) {
+      if (rank != setup_.wire.rank())
+        spreading.push_back(setup_.wire.send(rank, setup_.tag + kSums, spread(chunk.range)));
+    }
+  }
+}
+
+// `room`: what the replicas elsewhere have of it.
+void RemoteSums::add_chunk(const std::vector<at::Tensor>& buffers, const SumRange& range,
+                           const at::Tensor& room) const {
+  std::vector<const float*> parts;  // by replica
+  std::int64_t row = 0;
+  for (int replica = 0; replica < std::ssize(setup_.ranks); ++replica) {
+    const bool is_here = setup_.ranks[replica] == setup_.wire.rank();
+    parts.push_back(is_here ? buffers[replica - first_].const_data_ptr<float>() + range.begin
+                            : room[row++].const_data_ptr<float>());
+  }
+  const int taker = range.owner == SumRange::kAll ? 0 : range.owner - first_;
+  float* to = buffers[taker].mutable_data_ptr<float>() + range.begin;
+  std::array<float, kCached> sum;
+  for (std::int64_t begin = 0; begin < range.count; begin += kCached) {
+    const std::int64_t count = std::min(kCached, range.count - begin);
+    std::copy_n(parts.front() + begin, count, sum.begin());
+    for (std::size_t replica = 1; replica < parts.size(); ++replica)
+      optim::add(sum.data(), parts[replica] + begin, count);
+    std::copy_n(sum.begin(), count, to + begin);
+  }
+}
+
+}  // namespace twobw::transport

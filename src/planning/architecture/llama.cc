@@ -1,0 +1,187 @@
+// Llama (Touvron et al. 2023) and its kin: RMS norm before each half block, rotary positions, keys and values
+// of fewer heads than queries where kv_heads says so, SwiGLU, no biases. With qkv_bias Qwen2, with qk_norm
+// Qwen3. The forwards are in engine/models/llama.cc.
+//
+// A block is five layers, as a GPT's: see planning/architecture/gpt.cc.
+#include "planning/architecture/llama.h"
+
+#include "planning/architecture/documents.h"
+#include "planning/architecture/families.h"
+#include "planning/architecture/heads.h"
+#include "planning/architecture/parameters.h"
+
+namespace twobw::architecture {
+namespace {
+
+// What the layers compute and keep, for one sequence; tests/app/measure/profiler_test.cc holds the bytes
+// against a profile.
+class LlamaWork {
+ public:
+  LlamaWork(const ModelConfig& model, const Extent& extent)
+      : documents_(model.reset_documents),
+        qk_norm_(model.qk_norm),
+        element_(extent.element),
+        t_(extent.context),
+        w_(model.width),
+        f_(static_cast<double>(hidden_size(model))),
+        v_(model.vocab),
+        outputs_(static_cast<double>(outputs_of(model))),
+        heads_(model.heads),
+        kv_heads_(kv_heads(model)),
+        queries_(heads_ * head_size(model)),
+        keys_(kv_heads_ * head_size(model)) {}
+
+  // Gathers the rows of the tokens.
+  Work embedding() const {
+    Work work;
+    work.element_bytes = 2 * stream();
+    work.stash = work.kept = work.output = work.working = stream();
+    return work;
+  }
+
+  // Norm and the product that makes queries, keys and values; hands the residual stream on besides.
+  Work attention_in() const {
+    Work work;
+    work.matrix_flops = product(w_, packed());
+    work.matrix_bytes = stream() + bytes(packed());
+    work.element_bytes = 2 * stream();
+    work.stash = statistics(1) + stream();  // normed; queries, keys and values are kept turned
+    work.output = stream() + bytes(packed());
+    work.working = 2 * stream() + bytes(packed());  // gradients: of both outputs, of normed
+    return work;
+  }
+
+  // Norms of the heads where there are any, rotation, attention, the product that follows, and the sum with
+  // the residual stream.
+  Work attention_out() const {
+    Work work;
+    // Scores and mix are products of T x T by the queries' width; half of them lies behind the causal mask.
+    // With several documents it is more than half: this is of one.
+    work.matrix_flops = product(queries_, w_) + 2 * t_ * t_ * queries_;
+    work.matrix_bytes = bytes(packed()) + 2 * bytes(queries_) + stream();
+    work.element_bytes = 2 * bytes(packed()) + 3 * stream();
+    // Turned queries, keys and values; mixed; the sum; the log of every row's sum.
+    work.stash = bytes(packed()) + bytes(queries_) + stream() + statistics(heads_);
+    if (qk_norm_) {
+      work.element_bytes += 4 * bytes(packed());
+      work.stash += bytes(queries_ + keys_) + statistics(heads_ + kv_heads_);
+    }
+    work.kept = work.output = stream();
+    // Gradients: of the sum, of mixed, of queries, keys and values, turned back or not.
+    work.working = stream() + bytes(queries_) + 2 * bytes(packed());
+    // Keys and values for every head of queries, and their gradients.
+    if (documents_) work.working += document_mask_bytes(t_, element_) + 4 * bytes(queries_);
+    return work;
+  }
+
+  // Norm and the product to gates and values; hands the residual stream on besides.
+  Work mlp_up() const {
+    Work work;
+    work.matrix_flops = product(w_, 2 * f_);
+    work.matrix_bytes = stream() + bytes(2 * f_);
+    work.element_bytes = 2 * stream();
+    work.kept = bytes(2 * f_);
+    work.stash = statistics(1) + stream() + work.kept;  // normed; gates and values
+    work.output = stream() + bytes(2 * f_);
+    work.working = 2 * stream() + bytes(2 * f_);  // gradients: of both outputs, of normed
+    return work;
+  }
+
+  // SwiGLU; hands the residual stream on besides.
+  Work mlp_activation() const {
+    Work work;
+    work.element_bytes = bytes(3 * f_);
+    work.stash = work.kept = bytes(f_);
+    work.output = stream() + bytes(f_);
+    work.working = stream() + bytes(3 * f_);  // gradients: of both outputs, of gates and values
+    return work;
+  }
+
+  // The product back to the width, and the sum with the residual stream.
+  Work mlp_down() const {
+    Work work;
+    work.matrix_flops = product(f_, w_);
+    work.matrix_bytes = stream() + bytes(f_);
+    work.element_bytes = 3 * stream();
+    work.stash = work.kept = work.output = stream();
+    work.working = stream() + bytes(f_);  // gradients: of the sum, of the product's input
+    return work;
+  }
+
+  // Norm, logits and loss. The forward leaves the gradient of the logits in their place.
+  Work head() const {
+    Work work;
+    const double logits = bytes(v_);
+    work.matrix_flops = product(w_, v_);
+    work.matrix_bytes = stream() + logits;
+    work.element_bytes = 2 * stream() + 4 * logits;
+    work.stash = statistics(1) + stream() + logits;
+    work.working = stream();  // gradient of normed; that of the logits is gone before the next
+    return work;
+  }
+
+  // Norm, logits and loss of the last token alone.
+  Work sequence_head() const {
+    Work work;
+    work.matrix_flops = 2 * w_ * outputs_;
+    work.matrix_bytes = (w_ + outputs_) * element_;
+    work.element_bytes = stream();
+    work.stash = (2 * w_ + outputs_) * element_ + kStatisticBytes + kIndexBytes;  // chosen, normed
+    work.working = stream();                                                      // gradient of all tokens
+    return work;
+  }
+
+ private:
+  double bytes(double width) const { return t_ * width * element_; }
+  double stream() const { return bytes(w_); }  // of the hidden states
+  double statistics(double rows) const { return kStatisticBytes * t_ * rows; }
+  double packed() const { return queries_ + 2 * keys_; }  // width of queries, keys and values
+  double product(double in, double out) const { return 2 * t_ * in * out; }
+
+  bool documents_, qk_norm_;
+  double element_, t_, w_, f_, v_, outputs_, heads_, kv_heads_, queries_, keys_;
+};
+
+void add_llama_block(Model& model, const ModelConfig& config, int block) {
+  const std::string at = "blocks." + std::to_string(block) + ".attention.";
+  const std::string of = "blocks." + std::to_string(block) + ".mlp.";
+  const std::int64_t w = config.width, f = hidden_size(config), head = head_size(config);
+  const std::int64_t queries = config.heads * head, keys = kv_heads(config) * head;
+  std::vector<Parameter> in = {gain(at + "norm.weight", w),
+                               hidden(at + "qkv.weight", {queries, keys, keys}, w)};
+  if (config.qkv_bias) in.push_back(bias(at + "qkv.bias", queries + 2 * keys));
+  std::vector<Parameter> out = {hidden(at + "out.weight", {w}, queries)};
+  if (config.qk_norm) {
+    out.push_back(gain(at + "q_norm.weight", head));
+    out.push_back(gain(at + "k_norm.weight", head));
+  }
+  model.push_back(layer(config, "attention_in", in, &LlamaWork::attention_in));
+  model.push_back(layer(config, "attention_out", out, &LlamaWork::attention_out, document_fields(config)));
+  model.push_back(layer(config, "mlp_up",
+                        {gain(of + "norm.weight", w), hidden(of + "gate_up.weight", {f, f}, w)},
+                        &LlamaWork::mlp_up));
+  model.push_back(layer(config, "mlp_activation", {}, &LlamaWork::mlp_activation));
+  model.push_back(layer(config, "mlp_down", {hidden(of + "down.weight", {w}, f)}, &LlamaWork::mlp_down));
+}
+
+}  // namespace
+
+Model describe_llama(const ModelConfig& config) {
+  check_llama(config);
+  const std::int64_t w = config.width;
+  Model model;
+  model.push_back(layer(config, "embedding", {matrix("embedding.tokens", config.vocab, w)},
+                        &LlamaWork::embedding, {Field::Tokens}));
+  for (int block = 0; block < config.layers; ++block) add_llama_block(model, config, block);
+  const Parameter norm = gain("head.norm.weight", w);
+  if (tells_of_sequences(config.head)) {
+    model.push_back(layer(config, "head", {norm, matrix("head.weight", outputs_of(config), w)},
+                          &LlamaWork::sequence_head, sequence_loss(config) | BatchFields{Field::Lengths}));
+  } else {
+    model.push_back(layer(config, "head", {norm, language_output(config)}, &LlamaWork::head, kTokenLoss));
+  }
+  model.back().gradients_in_forward = true;
+  return model;
+}
+
+}  // namespace twobw::architecture

@@ -1,0 +1,109 @@
+#include "planning/host/machine.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <barrier>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "core/base/run_on_threads.h"
+#include "planning/host/cores.h"
+
+namespace twobw::device {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// All cores copy at once, each its own memory, as stages do that work at the same time.
+double measure_copy(const std::vector<int>& cores, double memory) {
+  constexpr std::size_t kLargest = 32 << 20;  // past most caches
+  constexpr int kRounds = 4;
+  const auto bytes = std::min<std::size_t>(
+      kLargest, static_cast<std::size_t>(memory / 16 / static_cast<double>(cores.size())));
+  std::barrier start(std::ssize(cores));
+  std::vector<double> seconds(cores.size());
+  const auto copy = [&](int index) {
+    pin_thread("copy", {{cores[index]}});
+    std::vector<char> from(bytes, 1), to(bytes, 2);
+    seconds[index] = std::numeric_limits<double>::infinity();
+    for (int round = 0; round < kRounds; ++round) {
+      start.arrive_and_wait();
+      const auto begin = Clock::now();
+      std::memcpy(to.data(), from.data(), bytes);
+      asm volatile("" : : "r"(to.data()) : "memory");  // or the compiler sees that nobody reads the copy
+      seconds[index] = std::min(seconds[index], seconds_since(begin));
+      std::swap(from, to);
+    }
+  };
+  run_on_threads(static_cast<int>(cores.size()), copy);
+  std::ranges::sort(seconds);
+  return static_cast<double>(bytes) / seconds[seconds.size() / 2];
+}
+
+// Two threads wake each other in turn.
+double measure_handover(const std::vector<int>& cores) {
+  constexpr int kTurns = 400;
+  std::mutex mutex;
+  std::condition_variable changed;
+  int turn = 0;
+  const auto play = [&](int side) {
+    pin_thread("handover", {{side == 0 ? cores.front() : cores.back()}});
+    for (int i = side; i < kTurns; i += 2) {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&] { return turn == i; });
+      ++turn;
+      changed.notify_one();
+    }
+  };
+  const auto begin = Clock::now();
+  run_on_threads(2, play);
+  return seconds_since(begin) / kTurns;
+}
+
+}  // namespace
+
+std::string processor_name() {
+  // On Arm the system gives no name, only the number of the core's design.
+  static const std::map<std::string, std::string> designs = {
+      {"0xd0c", "Neoverse-N1"}, {"0xd40", "Neoverse-V1"}, {"0xd49", "Neoverse-N2"}, {"0xd4f", "Neoverse-V2"}};
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const std::string value = line.substr(std::min(line.find(':') + 2, line.size()));
+    if (line.starts_with("model name")) return value;
+    if (line.starts_with("CPU part"))
+      return designs.contains(value) ? designs.at(value) : "Arm part " + value;
+  }
+  return "";
+}
+
+double system_memory() {
+  const double physical =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  double limit = std::numeric_limits<double>::infinity();  // "max" in the file leaves it so
+  if (double value = 0; std::ifstream("/sys/fs/cgroup/memory.max") >> value) limit = value;
+  return std::min(physical, limit);
+}
+
+Machine measure_machine() {
+  const std::vector<int> cores = available_cores();
+  Machine machine{.processor = processor_name(), .cores = static_cast<int>(cores.size())};
+  machine.memory = system_memory();
+  machine.copy_bandwidth = measure_copy(cores, machine.memory);
+  machine.handover = measure_handover(cores);
+  return machine;
+}
+
+}  // namespace twobw::device

@@ -1,0 +1,75 @@
+// The StageLoad of any run of layers, from sums made once.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "planning/planner/costs/layer_costs.h"
+#include "planning/planner/costs/memory_model.h"
+
+namespace twobw::planner {
+
+// Of one kind of device and one microbatch size.
+class LayerSums {
+ public:
+  LayerSums(const std::vector<LayerShape>& shapes, const CostColumn& column);
+
+  // Of layers [first, last); what comes in and goes out at the model's two ends is nothing.
+  StageLoad of(int first, int last) const {
+    const Sums& from = before_[first];
+    const Sums& to = before_[last];
+    StageLoad load;
+    load.forward = to.forward - from.forward;
+    load.backward = to.backward - from.backward;
+    // What the last layer hands on is the next stage's to keep.
+    load.stash = to.stash - from.stash - kept_[last - 1];
+    load.working = highest_above(first, last) - to.stash + kept_[last - 1];
+    load.input = first > 0 ? output_[first - 1] : 0;
+    load.output = last < layers() ? output_[last - 1] : 0;
+    // Several layers of a stage may take the same: then a little too much.
+    load.tokens = to.tokens - from.tokens;
+    // Both ends of a tie in one stage share the weights; each still has a gradient of its own.
+    const int ends = to.ends - from.ends;
+    load.gradient_parameters = to.parameters - from.parameters;
+    load.parameters = load.gradient_parameters - (ends > 1 ? (to.tied - from.tied) - largest_tie_ : 0);
+    load.tied = ends > 0 && ends < before_.back().ends ? largest_tie_ : 0;
+    return load;
+  }
+  // Forward and backward of the same layers, sooner.
+  double compute(int first, int last) const { return compute_[last] - compute_[first]; }
+  // Backward alone.
+  double backward(int first, int last) const { return before_[last].backward - before_[first].backward; }
+  // The longest forward and the longest backward of a layer.
+  const LayerCost& slowest() const { return slowest_; }
+  // Bytes that the layer hands on.
+  double output(int layer) const { return output_[layer]; }
+  int layers() const { return static_cast<int>(output_.size()); }
+
+ private:
+  double highest_above(int first, int last) const {
+    const unsigned span = std::bit_floor(static_cast<unsigned>(last - first));
+    const std::vector<double>& highest = highest_[std::countr_zero(span)];
+    return std::max(highest[first], highest[last - static_cast<int>(span)]);
+  }
+
+  // Of the layers before each; the ends of a tie are few, so their sizes are summed like the rest.
+  struct Sums {
+    double forward = 0, backward = 0, stash = 0, parameters = 0, tied = 0, tokens = 0;
+    int ends = 0;  // layers that share weights with another
+  };
+  std::vector<Sums> before_;
+  std::vector<double> compute_;  // before each
+  std::vector<double> output_, kept_;
+  LayerCost slowest_;
+  double largest_tie_ = 0;
+  // While a layer works, the stage holds of this microbatch what the layers up to it stash, and the layer's
+  // working space. highest_[k][i] is the most of that among the 2^k layers from i on, with all stashes
+  // counted from the model's first layer.
+  std::vector<std::vector<double>> highest_;
+};
+
+// Of one microbatch size, by kind of device; null where a kind has no costs of that size.
+using LayerSumsByKind = std::vector<const LayerSums*>;
+
+}  // namespace twobw::planner

@@ -1,0 +1,25 @@
+// What a search found, as people read it.
+#pragma once
+
+#include <string>
+
+#include "planning/planner/costs/plan.h"
+#include "planning/planner/search/search.h"
+
+namespace twobw::planner {
+
+// The plan stage by stage and its forecast; or, where nothing fits, what comes closest and what would make it
+// fit. `model` names the model: "gpt". With `explain` also every candidate of plans, and why it lost.
+std::string report(const Problem& problem, const SearchResult& result, const std::string& model,
+                   bool explain);
+
+// The devices of a stage: "H100 on a-0", "8 x H100 on a-0", "16 x H100 on a-0..a-1".
+std::string describe_devices(const Cluster& cluster, const StagePlan& stage);
+
+// The part of an update that would be saved if all links were free.
+double communication_share(const Problem& problem, const Plan& plan);
+
+// Elements, tied weights once.
+double parameter_count(const Problem& problem);
+
+}  // namespace twobw::planner

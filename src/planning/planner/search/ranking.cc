@@ -1,0 +1,178 @@
+#include "planning/planner/search/ranking.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "planning/planner/costs/simulation.h"
+#include "planning/planner/search/bounds.h"
+#include "planning/planner/search/climb.h"
+
+namespace twobw::planner {
+namespace {
+
+int devices(const Plan& plan) {
+  return plan.shape.replicas * static_cast<int>(plan.stages.size());
+}
+
+// The order of search.h, for plans that fit.
+bool better(const Estimate& a, const Estimate& b) {
+  const double faster = a.plan.sequences_per_s - b.plan.sequences_per_s;
+  if (std::abs(faster) > kSame * b.plan.sequences_per_s) return faster > 0;
+  const double less = b.footprint - a.footprint;
+  if (std::abs(less) > kSame * b.footprint) return less > 0;
+  return devices(a.plan) < devices(b.plan);
+}
+
+// Those that fit first, the best of them on top; then by how much they miss.
+bool before(const Candidate& a, const Candidate& b) {
+  if (a.standing != b.standing) return a.standing < b.standing;
+  if (a.standing == Standing::Slower) return better(*a.best, *b.best);
+  return a.standing == Standing::Memory && a.best->over < b.best->over;
+}
+
+// Work of simulations (climb.h) that is affordable beside the candidates' best plans, and of climbs.
+constexpr double kAffordable = 1.2e5, kClimbs = 1e4;
+
+// Another plan of a candidate that fits.
+struct Other {
+  Candidate* candidate;
+  Estimate* estimate;
+};
+
+bool same_plan(const Plan& a, const Plan& b) {
+  const auto same_stage = [](const StagePlan& x, const StagePlan& y) {
+    return x.last_layer == y.last_layer && x.nodes == y.nodes && x.recompute == y.recompute;
+  };
+  return a.shape == b.shape && std::ranges::equal(a.stages, b.stages, same_stage);
+}
+
+double hoped(const Other& other) {
+  return other.estimate->hoped_tokens_per_s();
+}
+
+// Each of them once.
+std::vector<Other> others_of(std::vector<Candidate>& candidates) {
+  std::vector<Other> others;
+  for (Candidate& candidate : candidates) {
+    if (candidate.standing != Standing::Slower) continue;
+    const auto first = others.size();
+    for (Estimate& estimate : candidate.others) {
+      const auto same = [&](const Other& other) { return same_plan(other.estimate->plan, estimate.plan); };
+      if (same_plan(candidate.best->plan, estimate.plan)) continue;
+      if (std::any_of(others.begin() + first, others.end(), same)) continue;
+      others.push_back({&candidate, &estimate});
+    }
+  }
+  return others;
+}
+
+// Other plans of the candidates, as long as one would be better by a formula than the best is by simulation:
+// in turns by the formulas with all that stages do to each other over shared links, which may say too much of
+// it, and with the least. So none is passed over because of one formula alone.
+void simulate_others(const Problem& problem, int count, double work, std::vector<Candidate>& candidates) {
+  std::vector<Other> by_all = others_of(candidates), by_least = by_all;
+  const auto rate = [](const Other& other) { return other.estimate->plan.tokens_per_s; };
+  std::ranges::stable_sort(by_all, std::greater(), rate);
+  std::ranges::stable_sort(by_least, std::greater(), hoped);
+  double best = candidates.front().best->plan.simulated_tokens_per_s;
+  const auto simulate = [&](const Other& other) {
+    Plan& plan = other.estimate->plan;
+    if (plan.simulated_tokens_per_s > 0) return;  // by the other formula
+    const double simulated = plan.simulated_tokens_per_s = simulated_tokens_per_s(problem, plan);
+    // The best plan of a candidate that was not simulated is far behind.
+    const double known = other.candidate->best->plan.simulated_tokens_per_s;
+    if (simulated > (known > 0 ? known : best) * (1 + kSame))
+      std::swap(*other.estimate, *other.candidate->best);
+    best = std::max(best, simulated);
+    work += work_of(plan);
+    --count;
+  };
+  for (std::size_t i = 0; i < by_all.size() && count > 0 && work < kAffordable; ++i) {
+    const bool all = rate(by_all[i]) > best * (1 + kSame), least = hoped(by_least[i]) > best * (1 + kSame);
+    if (all) simulate(by_all[i]);
+    if (least) simulate(by_least[i]);
+    if (!all && !least) break;
+  }
+}
+
+// From the best plan of every candidate that comes near the best of all, then from others, those first that
+// promise most.
+void climb_from_best(const Problem& problem, std::vector<Candidate>& candidates) {
+  constexpr double near = 0.8;
+  double work = kClimbs, best = candidates.front().best->plan.simulated_tokens_per_s;
+  const auto climb_from = [&](Estimate& start) {
+    double& rate = start.plan.simulated_tokens_per_s;
+    if (rate >= near * best) climb(problem, start, work);
+    best = std::max(best, rate);
+  };
+  for (Candidate& candidate : candidates) {
+    if (candidate.standing == Standing::Slower) climb_from(*candidate.best);
+  }
+  std::vector<Other> others = others_of(candidates);
+  std::ranges::stable_sort(others, std::greater(), hoped);
+  for (const Other& other : others) {
+    Estimate start = *other.estimate;
+    if (start.plan.simulated_tokens_per_s == 0) {
+      work -= work_of(start.plan);
+      if (work <= 0) return;
+      start.plan.simulated_tokens_per_s = simulated_tokens_per_s(problem, start.plan);
+    }
+    climb_from(start);
+    Estimate& known = *other.candidate->best;
+    if (start.plan.simulated_tokens_per_s > known.plan.simulated_tokens_per_s * (1 + kSame))
+      std::swap(start, known);
+  }
+}
+
+// Ranks the candidates that are first by the time model again, leaving out those far behind, unless the model
+// puts them above the best simulated one.
+void simulate_best(const Problem& problem, int count, std::vector<Candidate>& candidates) {
+  constexpr double near = 0.8;
+  double work = 0, best = 0;
+  const double enough = near * candidates.front().best->plan.tokens_per_s;
+  for (auto it = candidates.begin(); it != candidates.end() && it->standing == Standing::Slower; ++it) {
+    Plan& plan = it->best->plan;
+    const bool among_best = it - candidates.begin() < count && plan.tokens_per_s >= enough;
+    if (!among_best && (plan.tokens_per_s <= best * (1 + kSame) || work >= kAffordable)) break;
+    plan.simulated_tokens_per_s = simulated_tokens_per_s(problem, plan);
+    best = std::max(best, plan.simulated_tokens_per_s);
+    work += work_of(plan);
+  }
+  const auto last = std::ranges::find_if(
+      candidates, [](const Candidate& candidate) { return candidate.standing != Standing::Slower; });
+  const auto sort = [&] {
+    const auto speed = [](const Candidate& candidate) { return candidate.best->plan.simulated_tokens_per_s; };
+    std::stable_sort(candidates.begin(), last, [&](const Candidate& a, const Candidate& b) {
+      return speed(a) > speed(b) * (1 + kSame);
+    });
+  };
+  sort();
+  simulate_others(problem, 4 * count, work, candidates);
+  sort();
+  climb_from_best(problem, candidates);
+  sort();
+}
+
+}  // namespace
+
+void rank(const Problem& problem, const SearchOptions& options, SearchResult& result) {
+  std::vector<Candidate>& candidates = result.candidates;
+  std::stable_sort(candidates.begin(), candidates.end(), before);
+  if (candidates.empty() || candidates.front().standing != Standing::Slower) return;
+  if (options.simulate > 0) simulate_best(problem, options.simulate, candidates);
+  result.best = candidates.front().best;
+  for (Candidate& candidate : candidates) {
+    if (candidate.standing != Standing::Slower) continue;
+    candidate.ratio =
+        candidate.best->plan.best_known_tokens_per_s() / result.best->plan.best_known_tokens_per_s();
+    candidate.reason = fmt::format("{:.1f}% less throughput", 100 * (1 - candidate.ratio));
+  }
+  candidates.front().standing = Standing::Best;
+  candidates.front().reason.clear();
+}
+
+}  // namespace twobw::planner

@@ -1,0 +1,11 @@
+// In place of zstd.cc where libzstd is missing.
+#include "core/base/error.h"
+#include "text/corpus/byte_source.h"
+
+namespace twobw::corpus {
+
+std::unique_ptr<ByteSource> unpack_zstd(std::unique_ptr<ByteSource>, const std::string& path) {
+  fail_input("input '{}' needs libzstd, which this build lacks: install libzstd-dev and build again", path);
+}
+
+}  // namespace twobw::corpus

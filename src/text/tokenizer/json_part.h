@@ -1,0 +1,77 @@
+// A part of a JSON file, with the way to it, for complaints that name it. Vocabularies are large, so a part
+// refers to the document instead of copying, and objects are looked up by key in logarithmic time
+// (core/base/json.h does neither).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/tokenizer/tokenizer.h"
+
+namespace twobw::tokenizer {
+
+// Every reader throws InputError where the part is not what it asks for. The document outlives its parts.
+class JsonPart {
+ public:
+  JsonPart operator[](const std::string& key) const;              // must be there
+  std::optional<JsonPart> find(const std::string& key) const;     // nothing where it is missing or null
+  std::vector<JsonPart> items() const;                            // of a list
+  std::vector<std::pair<std::string, JsonPart>> entries() const;  // of an object
+  const nlohmann::json& object() const;
+  const nlohmann::json& list() const;
+
+  bool is_text() const { return value_->is_string(); }
+  bool is_list() const { return value_->is_array(); }
+  std::string text() const;
+  bool flag() const;
+  std::int64_t whole() const;  // at least 0
+  Id id() const;               // below the number of bytes in the file
+
+  std::string type() const { return (*this)["type"].text(); }
+
+  // Refuses keys other than these.
+  void allow(std::span<const std::string_view> keys) const;
+
+  // "DOCUMENT has PATH = VALUE; it must MUST".
+  [[noreturn]] void refuse(std::string_view must) const;
+
+  const std::string& document() const;
+  std::string path() const { return path_; }
+
+  // No table may be larger than the file itself: ids are places in tables.
+  Id check_id(const nlohmann::json& value, std::string_view token) const;
+
+ private:
+  friend class JsonDocument;
+  struct Origin {
+    std::string name;
+    std::size_t bytes;
+  };
+  JsonPart(const nlohmann::json& value, const Origin& origin, std::string path)
+      : value_(&value), origin_(&origin), path_(std::move(path)) {}
+  JsonPart child(const nlohmann::json& value, const std::string& step) const;
+
+  const nlohmann::json* value_;
+  const Origin* origin_;
+  std::string path_;
+};
+
+class JsonDocument {
+ public:
+  // `name` begins complaints: "tokenizer 'x/tokenizer.json'". Throws InputError.
+  JsonDocument(const std::string& text, const std::string& name);
+
+  JsonPart root() const { return {*value_, *origin_, ""}; }
+
+ private:
+  std::unique_ptr<const nlohmann::json> value_;
+  std::unique_ptr<const JsonPart::Origin> origin_;
+};
+
+}  // namespace twobw::tokenizer

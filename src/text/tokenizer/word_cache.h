@@ -1,0 +1,88 @@
+// The ids of words seen before: most of a text is few words. Words of up to 15 bytes and four ids are kept;
+// of two words that want the same place the older goes, so the size is fixed. For one thread at a time.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "text/tokenizer/tokenizer.h"
+
+namespace twobw::tokenizer {
+
+class WordCache {
+ public:
+  static constexpr std::size_t kLongest = 15;
+  static constexpr Id kNone = -1;
+
+  struct Entry {
+    std::uint64_t low, high;  // the word, zeros, and its length as the last byte
+    std::array<Id, 4> ids;    // kNone after the last
+
+    std::size_t count() const {
+      return static_cast<std::size_t>((ids[0] >= 0) + (ids[1] >= 0) + (ids[2] >= 0) + (ids[3] >= 0));
+    }
+  };
+
+  struct Key {
+    std::uint64_t low, high;
+  };
+
+  // Of 1 to 15 bytes; `end` is the end of what may be read.
+  static Key key(std::string_view word, const char* end) {
+    std::array<std::uint64_t, 2> words{};
+    if (std::endian::native == std::endian::little && end - word.data() >= 16) {
+      std::memcpy(words.data(), word.data(), 16);
+      words[0] &= kMasks[word.size()][0];
+      words[1] &= kMasks[word.size()][1];
+    } else {
+      std::memcpy(words.data(), word.data(), word.size());
+    }
+    return {words[0], words[1] | static_cast<std::uint64_t>(word.size()) << kLengthShift};
+  }
+
+  // Null: not known.
+  const Entry* find(const Key& key) const {
+    const Entry* const pair = &pairs_[home(key)].entries[0];
+    if (pair[0].low == key.low && pair[0].high == key.high) return pair;
+    if (pair[1].low == key.low && pair[1].high == key.high) return pair + 1;
+    return nullptr;
+  }
+
+  void insert(const Key& key, const std::array<Id, 4>& ids) {
+    std::array<Entry, 2>& pair = pairs_[home(key)].entries;
+    pair[1] = pair[0];
+    pair[0] = {key.low, key.high, ids};
+  }
+
+ private:
+  static constexpr std::size_t kPairs = std::size_t{1} << 15;  // 2 MiB
+  static constexpr int kLengthShift = std::endian::native == std::endian::little ? 56 : 0;
+  // What of 16 bytes belongs to a word.
+  static constexpr std::array<std::array<std::uint64_t, 2>, kLongest + 1> kMasks = [] {
+    std::array<std::array<std::uint64_t, 2>, kLongest + 1> masks{};
+    for (std::size_t length = 0; length <= kLongest; ++length) {
+      for (std::size_t byte = 0; byte < length; ++byte) {
+        masks[length][byte / 8] |= std::uint64_t{0xFF} << (byte % 8 * 8);
+      }
+    }
+    return masks;
+  }();
+
+  struct alignas(64) Pair {
+    std::array<Entry, 2> entries;
+  };
+
+  static std::size_t home(const Key& key) {
+    const std::uint64_t mixed =
+        (key.low ^ std::rotr(key.high * 0x9E3779B97F4A7C15u, 29)) * 0xD6E8FEB86659FD93u;
+    return (mixed ^ mixed >> 32) % kPairs;
+  }
+
+  std::vector<Pair> pairs_ = std::vector<Pair>(kPairs);
+};
+
+}  // namespace twobw::tokenizer

@@ -1,0 +1,102 @@
+#include "text/tokenizer/word_piece.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "text/tokenizer/unicode.h"
+
+namespace twobw::tokenizer {
+namespace {
+
+bool continues_character(char byte) {
+  return (static_cast<std::uint8_t>(byte) & 0xC0) == 0x80;
+}
+
+std::size_t count_characters(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char b) { return !continues_character(b); }));
+}
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+}
+
+// The space before a token goes where English sets none.
+void clean_up_spaces(std::string& text) {
+  constexpr std::pair<const char*, const char*> kChanges[] = {
+      {" .", "."},     {" ?", "?"},   {" !", "!"},   {" ,", ","},     {" ' ", "'"},
+      {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+  for (const auto& [from, to] : kChanges) replace_all(text, from, to);
+}
+
+}  // namespace
+
+WordPiece::WordPiece(WordPieceModel model, Frame frame)
+    : VocabularyTokenizer(frame, model.normalizer), model_(std::move(model)) {
+  character_classes();  // refused here, not at the first text, where the build lacks them
+  for (Id id = 0; id < model_.vocabulary.size(); ++id) {
+    const std::string& token = model_.vocabulary.token(id);
+    longest_ = std::max(longest_, token.size());
+    if (!model_.continuing.empty() && token.starts_with(model_.continuing)) {
+      continuing_.try_emplace(token.substr(model_.continuing.size()), id);
+    }
+  }
+  for (AddedToken& token : frame.added) model_.vocabulary.add(token.id, std::move(token.content));
+}
+
+void WordPiece::encode(std::string_view text, std::vector<Id>& ids) const {
+  added_.split(
+      text,
+      [&](std::string_view part) {
+        split_bert_words(part, [&](std::string_view word) { encode_word(word, ids); });
+      },
+      [&](Id id) { ids.push_back(id); });
+}
+
+void WordPiece::encode_word(std::string_view word, std::vector<Id>& ids) const {
+  const std::size_t before = ids.size();
+  const auto give_up = [&] {
+    ids.resize(before);
+    ids.push_back(model_.unknown);
+  };
+  if (count_characters(word) > model_.longest_word) return give_up();
+  const bool marked = !model_.continuing.empty();
+  for (std::size_t at = 0; at < word.size();) {
+    const std::string_view rest = word.substr(at, longest_);
+    std::size_t length = rest.size();
+    std::optional<Id> found;
+    while (length > 0) {
+      const bool whole = at + length == word.size() || !continues_character(word[at + length]);
+      if (whole && at > 0 && marked) {
+        const auto place = continuing_.find(rest.substr(0, length));
+        if (place != continuing_.end()) found = place->second;
+      } else if (whole) {
+        found = model_.vocabulary.find(rest.substr(0, length));
+      }
+      if (found) break;
+      --length;
+    }
+    if (!found) return give_up();
+    ids.push_back(*found);
+    at += length;
+  }
+}
+
+void WordPiece::append_text(Id id, bool first, std::string& text) const {
+  if (!model_.vocabulary.has(id)) return;
+  std::string token = model_.vocabulary.token(id);
+  if (!first) {
+    const bool continues = !model_.continuing.empty() && token.starts_with(model_.continuing);
+    token = continues ? token.substr(model_.continuing.size()) : " " + token;
+  }
+  if (model_.clean_up) clean_up_spaces(token);
+  text += token;
+}
+
+std::string WordPiece::describe() const {
+  return model_.normalizer.lower_case ? "WordPiece, lower case" : "WordPiece, cased";
+}
+
+}  // namespace twobw::tokenizer

@@ -1,0 +1,404 @@
+// A run whose workers live in several processes writes what it writes in one.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "app/train/facts.h"
+#include "app/train/resume_together.h"
+#include "app/train/run_plan.h"
+#include "app/train/state_receiver.h"
+#include "app/train/state_sender.h"
+#include "app/train/trainer.h"
+#include "app/train/verify.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
+#include "core/base/text_file.h"
+#include "engine/checkpoint/store.h"
+#include "engine/checkpoint/tensor_file.h"
+#include "engine/device/cpu.h"
+#include "planning/architecture/families.h"
+#include "tests/app/train/saved_config.h"
+#include "tests/engine/checkpoint/testing.h"
+#include "tests/engine/runtime/ranks.h"
+
+namespace twobw::train {
+namespace {
+
+using runtime::Ranks;
+using testing_files::read_bytes;
+using testing_files::TemporaryFolder;
+using transport::wire_kinds;
+
+Config shared_config(const std::string& run_dir, int replicas = 1) {
+  Config config = saved_config(run_dir);
+  config.pipeline.replicas = replicas;
+  config.train.updates = 7;
+  return config;
+}
+
+// What of the metrics does not depend on time.
+std::string metrics_of(const std::string& run_dir) {
+  std::istringstream file(read_bytes(run_dir + "/metrics.jsonl"));
+  std::string lines;
+  for (std::string text; std::getline(file, text);) {
+    const auto line = nlohmann::ordered_json::parse(text);
+    for (const char* key : {"update", "loss", "lr", "grad_norm", "validation_loss", "prediction_error"})
+      if (line.contains(key)) lines += fmt::format("{}={} ", key, line[key].dump());
+    if (!line.contains("checkpoint")) lines += "\n";
+  }
+  return lines;
+}
+
+Outcome train_in(int processes, const Config& config, const std::string& trace = "") {
+  device::initialize();
+  const Ranks ranks(processes, wire_kinds().front());
+  Outcome outcome;
+  ranks.run([&](int rank) {
+    Outcome own = train(config, {.trace = trace, .brief = true, .processes = ranks[rank]});
+    if (rank == 0) outcome = std::move(own);
+  });
+  return outcome;
+}
+
+void expect_same_files(const std::string& one, const std::string& other) {
+  EXPECT_EQ(metrics_of(one), metrics_of(other));
+  EXPECT_EQ(read_bytes(one + "/model/model.safetensors"), read_bytes(other + "/model/model.safetensors"));
+  std::map<std::int64_t, std::string> ours;
+  for (const auto& saved : checkpoint::list(checkpoint::store_of(one))) ours[saved.update] = saved.folder;
+  int common = 0;
+  for (const auto& theirs : checkpoint::list(checkpoint::store_of(other))) {
+    const auto found = ours.find(theirs.update);
+    if (found == ours.end()) continue;  // some are left out where the disk is slow
+    ++common;
+    EXPECT_TRUE(checkpoint::find_problems(found->second).empty());
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(theirs.folder)) {
+      if (entry.path().extension() != ".safetensors") continue;
+      const auto file = std::filesystem::relative(entry.path(), theirs.folder).string();
+      EXPECT_EQ(read_bytes(found->second + "/" + file), read_bytes(entry.path().string())) << file;
+    }
+  }
+  EXPECT_GE(common, 1);
+}
+
+class SharedRun : public testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return folder_.path(name); }
+  TemporaryFolder folder_;
+};
+
+class SharedRunOf : public SharedRun, public testing::WithParamInterface<int> {};
+
+TEST_P(SharedRunOf, WritesWhatOneProcessWrites) {
+  const int replicas = GetParam();
+  device::initialize();
+  train(shared_config(path("alone"), replicas), {.brief = true});
+  const Outcome outcome = train_in(2 * replicas, shared_config(path("shared"), replicas), path("trace.json"));
+  expect_same_files(path("shared"), path("alone"));
+  EXPECT_EQ(outcome.summary["stages"].size(), 2u * replicas);
+  EXPECT_FALSE(outcome.interrupted);
+  const auto trace = nlohmann::json::parse(read_bytes(path("trace.json")));
+  std::set<int> stages;
+  for (const auto& event : trace) stages.insert(event["tid"].get<int>());
+  EXPECT_EQ(stages.size(), 2u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Replicas, SharedRunOf, testing::Values(1, 2));
+
+// Checkpoints, metrics and model are those of replicas that keep all of the optimizer's state each.
+TEST_F(SharedRun, WritesTheSameWhereReplicasShareTheState) {
+  device::initialize();
+  train(shared_config(path("whole"), 2), {.brief = true});
+  Config config = shared_config(path("sharded"), 2);
+  config.pipeline.shard_state = true;
+  train(config, {.brief = true});
+  expect_same_files(path("sharded"), path("whole"));
+  config.run_dir = path("spread");
+  train_in(2, config);
+  expect_same_files(path("spread"), path("whole"));
+  // And each goes on from the other's.
+  const auto saved = checkpoint::list(checkpoint::store_of(config.run_dir));
+  ASSERT_GE(saved.size(), 2u);
+  for (std::size_t i = 1; i < saved.size(); ++i) std::filesystem::remove_all(saved[i].folder);
+  config.resume = config.run_dir;
+  config.pipeline.shard_state = false;
+  train(config, {.brief = true});
+  expect_same_files(path("spread"), path("whole"));
+}
+
+TEST_F(SharedRun, GoesOnFromACheckpoint) {
+  Config config = shared_config(path("shared"));
+  train_in(2, config);
+  const auto saved = checkpoint::list(checkpoint::store_of(config.run_dir));
+  ASSERT_GE(saved.size(), 2u);  // some are left out where the disk is slow
+  const std::string model = read_bytes(path("shared/model/model.safetensors"));
+  const std::string metrics = metrics_of(config.run_dir);
+  for (std::size_t i = 1; i < saved.size(); ++i) std::filesystem::remove_all(saved[i].folder);
+  config.resume = config.run_dir;
+  train_in(2, config);
+  EXPECT_EQ(read_bytes(path("shared/model/model.safetensors")), model);
+  EXPECT_EQ(metrics_of(config.run_dir), metrics);
+}
+
+// Rank 0 makes its folder; the other reads the checkpoint where the run has it.
+TEST_F(SharedRun, ABranchLeavesTheRunAsItIs) {
+  Config config = shared_config(path("shared"));
+  train_in(2, config);
+  const std::string metrics = read_bytes(path("shared/metrics.jsonl"));
+  config.resume = config.run_dir;
+  config.run_dir = path("branch");
+  config.train.updates += 2;
+  train_in(2, config);
+  EXPECT_EQ(read_bytes(path("shared/metrics.jsonl")), metrics);
+  EXPECT_TRUE(metrics_of(config.run_dir).starts_with(metrics_of(path("shared"))));
+  EXPECT_EQ(checkpoint::list(checkpoint::store_of(config.run_dir)).back().update, config.train.updates);
+}
+
+// What rank 0 reads is good: rank 1 alone sees the damage.
+TEST_F(SharedRun, DamageThatOneFindsTakesAllToTheCheckpointBefore) {
+  Config config = shared_config(path("shared"));
+  config.checkpoint.every_updates = 100;  // so there is one of the end alone
+  config.train.updates = 3;
+  train_in(2, config);
+  config.resume = config.run_dir;
+  config.train.updates = 5;
+  train_in(2, config);
+  const std::string state = path("shared/checkpoints/update-00000005/state.safetensors");
+  const architecture::Model model = architecture::model_of(config.model);
+  const std::string name = "moment1/" + model[3].parameters.front().name;  // the first layer of stage 1
+  testing_files::flip_bit(state, checkpoint::TensorFile(state).tensors().at(name).begin);
+  config.train.updates = 7;
+  const Outcome outcome = train_in(2, config);
+  EXPECT_EQ(outcome.summary["updates"], 7);
+  const std::string log = read_bytes(path("shared/log.txt"));
+  EXPECT_NE(
+      log.find(fmt::format("warning: process 1: '{}' is damaged: the checksum of '{}' does not fit; the "
+                           "checkpoint before it is taken",
+                           state, name)),
+      std::string::npos)
+      << log;
+  EXPECT_NE(log.find("resumed after update 3 from"), std::string::npos) << log;
+}
+
+// As where run_dir is not on a file system that the hosts share.
+TEST_F(SharedRun, ACheckpointThatIsAnotherOneElsewhereIsRefused) {
+  Config config = shared_config(path("shared"));
+  config.train.updates = 2;
+  train_in(2, config);
+  const std::string folder = path("shared/checkpoints/update-00000002");
+  const Ranks ranks(2, wire_kinds().front());
+  transport::on_all_ranks(2, [&](int rank) {
+    if (rank == 0) {
+      const std::string other = "a checksum";
+      ranks[0]->mail().send(1, ByteWriter()
+                                   .add(std::string_view(folder))
+                                   .add(std::string_view(other))
+                                   .add(std::string_view(to_yaml(config)))
+                                   .take());
+      ranks[0]->mail().send(1, ByteWriter()
+                                   .add(std::string_view(path("gone")))
+                                   .add(std::string_view(other))
+                                   .add(std::string_view(to_yaml(config)))
+                                   .take());
+      return;
+    }
+    for (const char* const why : {"is another one for this process than for process 0", "is not there"}) {
+      try {
+        read_as_told(*ranks[1]);
+        ADD_FAILURE() << "it is taken";
+      } catch (const InputError& error) {
+        EXPECT_NE(std::string(error.what()).find(why), std::string::npos) << error.what();
+      }
+    }
+  });
+}
+
+TEST_F(SharedRun, WhatRankZeroCannotDoEndsAll) {
+  write_text(path("file"), "in the way");
+  const Ranks ranks(2, wire_kinds().front());
+  std::vector<std::string> said(2);
+  device::initialize();
+  transport::on_all_ranks(2, [&](int rank) {
+    try {
+      train(shared_config(path("file")), {.brief = true, .processes = ranks[rank]});
+    } catch (const std::exception& error) {
+      said[rank] = error.what();
+    }
+  });
+  EXPECT_EQ(said[0], fmt::format("run_dir is '{}', which is a file; give a directory", path("file")));
+  EXPECT_NE(said[1].find(said[0]), std::string::npos) << said[1];
+}
+
+TEST_F(SharedRun, WorkersThatCannotBeSharedAreRefusedByAll) {
+  const Ranks ranks(3, wire_kinds().front());
+  std::atomic<int> refused = 0;
+  transport::on_all_ranks(3, [&](int rank) {
+    try {
+      train(shared_config(path("run")), {.brief = true, .processes = ranks[rank]});
+    } catch (const InputError& error) {
+      EXPECT_NE(std::string(error.what()).find("which 3 processes cannot share evenly"), std::string::npos);
+      ++refused;
+    }
+  });
+  EXPECT_EQ(refused, 3);
+  EXPECT_FALSE(std::filesystem::exists(path("run")));
+}
+
+TEST_F(SharedRun, AllLearnWhetherTheyAreEqualToTheOracle) {
+  device::initialize();
+  const Verification alone = verify(shared_config("unused"));
+  const Ranks ranks(2, wire_kinds().front());
+  ranks.run([&](int rank) {
+    const Verification equal = verify(shared_config("unused"), {.processes = ranks[rank]});
+    EXPECT_TRUE(equal.equal) << equal.difference;
+    const Verification other =
+        verify(shared_config("unused"), {.against = "flush", .processes = ranks[rank]});
+    EXPECT_FALSE(other.equal);
+    if (rank == 0) {
+      EXPECT_EQ(equal.peak_versions, alone.peak_versions);
+      EXPECT_EQ(equal.final_loss, alone.final_loss);
+      EXPECT_FALSE(other.difference.empty());
+    }
+  });
+}
+
+// What a stage saves comes as it was; what has no room waits.
+TEST(State, SnapshotsAndWeightsComeToRankZeroInOrder) {
+  constexpr int kSnapshots = 9;
+  const Ranks ranks(2, wire_kinds().front());
+  const models::Model model = models::build(shared_config("").model);
+  PipelineShape shape;
+  shape.stages = 2;
+  shape.split = {3, 4};
+  std::vector<runtime::Snapshot> got;
+  at::Tensor weights;
+  std::vector<telemetry::Event> events;
+  ranks.run([&](int rank) {
+    if (rank == 0) {
+      StateReceiver receiver(ranks[0], model, shape,
+                             [&](runtime::Snapshot snapshot) { got.push_back(std::move(snapshot)); });
+      receiver.finish();
+      weights = receiver.weights(1);
+      EXPECT_FALSE(receiver.weights(0).defined());
+      events = receiver.events();
+      return;
+    }
+    StateSender sender(ranks[1], 1);
+    const weights::Layout layout(model.layers, 3, 7);
+    for (int update = 0; update < kSnapshots; ++update) {
+      runtime::Snapshot snapshot{.update = update, .stage = 1, .layout = layout};
+      snapshot.buffers = {{"weights", at::full({layout.size()}, update, at::kFloat)},
+                          {"compute", at::full({3}, 2 * update, at::kBFloat16)},
+                          {"empty", at::empty({0}, at::kFloat)}};
+      snapshot.counters = {.applied = update, .last_scale = 0.5f};
+      sender.add(std::move(snapshot));
+    }
+    Parcel last{.kind = Parcel::Kind::Weights, .stage = 1};
+    last.buffers.emplace_back("weights", at::arange(5, at::kFloat));
+    sender.finish({last, events_parcel({{.stage = 1, .begin = 2.5}, {.stage = 1, .end = 3.5}})});
+  });
+  ASSERT_EQ(got.size(), kSnapshots);
+  for (int update = 0; update < kSnapshots; ++update) {
+    EXPECT_EQ(got[update].update, update);
+    EXPECT_EQ(got[update].layout.first_layer(), 3);
+    EXPECT_EQ(got[update].counters.applied, update);
+    EXPECT_EQ(got[update].counters.last_scale, 0.5f);
+    ASSERT_EQ(got[update].buffers.size(), 3u);
+    EXPECT_EQ(got[update].buffers[0].first, "weights");
+    EXPECT_TRUE(got[update].buffers[0].second.eq(update).all().item<bool>());
+    EXPECT_TRUE(got[update].buffers[1].second.equal(at::full({3}, 2 * update, at::kBFloat16)));
+    EXPECT_EQ(got[update].buffers[2].second.numel(), 0);
+  }
+  EXPECT_TRUE(weights.equal(at::arange(5, at::kFloat)));
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].begin, 2.5);
+  EXPECT_EQ(events[1].end, 3.5);
+}
+
+TEST(State, WhoGivesUpEndsTheWaitsOfTheOther) {
+  const Ranks ranks(2, wire_kinds().front());
+  const models::Model model = models::build(shared_config("").model);
+  PipelineShape shape;
+  transport::on_all_ranks(2, [&](int rank) {
+    if (rank == 1) {
+      const StateSender sender(ranks[1], 1);
+      return;
+    }
+    StateReceiver receiver(ranks[0], model, shape, [](const runtime::Snapshot&) {});
+    EXPECT_THROW(receiver.finish(), transport::Cancelled);
+  });
+}
+
+TEST(RunPlan, GoesAsBytes) {
+  const RunPlan given{.config = "train:\n  updates: 3\n",
+                      .devices = {{.cores = {{0, 1}}}, {.gpu = GpuSlice{.gpu = 1, .slice = 2, .slices = 4}}},
+                      .checkpoint = "runs/a/checkpoints/update-00000004",
+                      .save_every = 2,
+                      .save_last = true,
+                      .first_batch = 4,
+                      .sync_updates = 2,
+                      .begins_drained = true,
+                      .fallbacks = {{.begin = 6, .end = 9}},
+                      .record_events = true};
+  const RunPlan got = to_run_plan(to_bytes(given));
+  EXPECT_EQ(got.config, given.config);
+  ASSERT_EQ(got.devices.size(), 2u);
+  EXPECT_EQ(device::describe(got.devices[0]), "cpu:0,1");
+  EXPECT_EQ(device::describe(got.devices[1]), "cuda:1/4.2");
+  EXPECT_EQ(got.checkpoint, given.checkpoint);
+  EXPECT_EQ(got.save_every, 2);
+  EXPECT_TRUE(got.save_last);
+  EXPECT_EQ(got.first_batch, 4);
+  EXPECT_EQ(got.sync_updates, 2);
+  EXPECT_TRUE(got.begins_drained);
+  ASSERT_EQ(got.fallbacks.size(), 1u);
+  EXPECT_EQ(got.fallbacks[0].end, 9);
+  EXPECT_TRUE(got.record_events);
+  EXPECT_THROW(to_run_plan(to_bytes(given).substr(0, 40)), RunError);
+}
+
+TEST(Facts, AreOfTheConfigurationAndOfTheFilesItNames) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path("text"), missing = folder.path("none");
+  write_text(file, "0123456789");
+  Config config;
+  config.data.train = {{.path = file}, {.path = "synthetic"}, {.path = file, .weight = 2}};
+  config.data.validation = {{.path = missing}};
+  const control::Facts facts = facts_of("train", config);
+  const auto value = [&](const std::string& key) -> std::string {
+    std::string found;
+    for (const auto& [name, text] : facts) {
+      if (name != key) continue;
+      EXPECT_EQ(found, "") << key << " is there twice";
+      found = text;
+    }
+    return found;
+  };
+  EXPECT_EQ(value("the command"), "train");
+  EXPECT_EQ(value("train.updates"), "1000");
+  EXPECT_EQ(value("network.silence"), "30");
+  EXPECT_EQ(value("the file '" + file + "' of data.train").find("10 bytes, checksum "), 0u);
+  EXPECT_EQ(value("the file '" + missing + "' of data.validation"), "cannot be read");
+  EXPECT_EQ(control::compare_facts({facts, facts}), "");
+  write_text(file, "0123456798");
+  EXPECT_NE(control::compare_facts({facts, facts_of("train", config)}).find(file), std::string::npos);
+  // Of a large one blocks are read, the first and the last among them.
+  std::filesystem::resize_file(file, 65 << 20);
+  const control::Facts large = facts_of("train", config);
+  EXPECT_EQ(control::compare_facts({large, facts_of("train", config)}), "");
+  std::fstream(file, std::ios::in | std::ios::out).seekp(-1, std::ios::end).put('x');
+  EXPECT_NE(control::compare_facts({large, facts_of("train", config)}).find(file), std::string::npos);
+  // And of a folder what is in its files.
+  config.data.tokenizer = std::filesystem::path(file).parent_path();
+  const control::Facts of_folder = facts_of("train", config);
+  write_text(file, "0");
+  EXPECT_NE(control::compare_facts({of_folder, facts_of("train", config)}).find("tokenizer"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace twobw::train

@@ -1,0 +1,120 @@
+#include "core/schedule/checker.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "broken.h"
+#include "core/base/error.h"
+#include "specs.h"
+
+namespace twobw::schedule {
+namespace {
+
+class EveryKind : public testing::TestWithParam<Kind> {};
+
+INSTANTIATE_TEST_SUITE_P(Checker, EveryKind, testing::ValuesIn(all_kinds()), [](const auto& info) {
+  const std::string kind(name(info.param));
+  return kind == "2bw" ? "TwoBW" : kind;
+});
+
+// Of 2bw, with each of some fallbacks.
+template <typename Check>
+void for_each_fallback(Check check_one) {
+  for_each_spec(Kind::TwoBW,
+                {.stages = 4, .microbatches = 8, .extra = 1, .updates = 1, .sync_updates = 1, .replicas = 2},
+                [&](Spec spec) {
+                  spec.updates = 9;
+                  for (const auto& fallbacks : std::vector<std::vector<BatchRange>>{
+                           {{2, 3}}, {{3, 6}}, {{2, 4}, {5, 6}}, {{3, 4}, {7, 9}}})
+                    check_one(spec, fallbacks);
+                });
+}
+
+TEST(Checker, ProvesFallbacksToFlush) {
+  for_each_fallback([](Spec spec, const std::vector<BatchRange>& fallbacks) {
+    spec.fallbacks = fallbacks;
+    ASSERT_EQ(check(spec).problem(), "") << text(spec) << " " << fallbacks.front().begin;
+  });
+}
+
+// The lists of a run that falls back when it comes to a batch, as workers make them.
+Lists decided_as_they_run(const Spec& spec, const std::vector<BatchRange>& fallbacks) {
+  Lists lists;
+  for (int stage = 0; stage < spec.shape.stages; ++stage) {
+    Stream stream(spec, stage);
+    auto& list = lists.emplace_back();
+    while (const auto instruction = stream.next()) {
+      list.push_back(*instruction);
+      const std::int64_t batch = instruction->batch;
+      const bool falls_back = std::ranges::any_of(
+          fallbacks, [&](const BatchRange& range) { return range.begin <= batch && batch < range.end; });
+      if (instruction->op == Op::BeginBatch && falls_back) stream.run_synchronously(batch);
+    }
+  }
+  return lists;
+}
+
+TEST(Checker, ProvesFallbacksThatAreDecidedOnTheWay) {
+  for_each_fallback([](Spec spec, const std::vector<BatchRange>& fallbacks) {
+    const Lists lists = decided_as_they_run(spec, fallbacks);
+    spec.fallbacks = fallbacks;
+    for (const Finding& finding : check(spec, lists).findings) {
+      // Replicas may have begun a sum that is of no use now.
+      if (finding.property == Property::Predictions) continue;
+      ASSERT_EQ(finding.problem, "") << text(spec) << " " << fallbacks.front().begin;
+    }
+  });
+}
+
+TEST_P(EveryKind, AllItsListsAreProved) {
+  for_each_spec(GetParam(), {}, [](const Spec& spec) { ASSERT_EQ(check(spec).problem(), "") << text(spec); });
+}
+
+TEST_P(EveryKind, ReachesItsBoundsInALongRun) {
+  for_each_spec(GetParam(), {.updates = 1, .sync_updates = 2, .evaluate_every = 0}, [](Spec spec) {
+    spec.updates = 12 + 2 * (spec.shape.stages + spec.shape.extra);
+    const Report report = check(spec);
+    for (int stage = 0; stage < spec.shape.stages; ++stage) {
+      const Peaks& peaks = report.peaks[static_cast<std::size_t>(stage)];
+      ASSERT_EQ(peaks.in_flight, in_flight_bound(spec, stage)) << text(spec) << " stage " << stage;
+      ASSERT_EQ(peaks.gradient_buffers, gradient_buffers(spec, stage)) << text(spec) << " stage " << stage;
+      ASSERT_EQ(peaks.versions, versions_kept(spec, stage)) << text(spec) << " stage " << stage;
+    }
+    const auto two = [](const Peaks& peaks) { return peaks.gradient_buffers == 2; };
+    ASSERT_EQ(std::ranges::any_of(report.peaks, two), has_second_gradient(spec)) << text(spec);
+  });
+}
+
+// Any one instruction lost or done twice is noticed.
+TEST_P(EveryKind, NoInstructionIsIdle) {
+  for (bool predict : {true, false}) {
+    Spec spec = {.shape = {.schedule = GetParam(), .stages = 3, .extra = 1, .predict = predict},
+                 .updates = 4,
+                 .sync_updates = 1,
+                 .evaluate_every = 2};
+    spec.shape.microbatches = std::max(3, smallest_microbatches(spec));
+    expect_no_idle_instruction(spec);
+  }
+}
+
+TEST(Checker, RefusesAnInvalidSpec) {
+  EXPECT_THROW(check({.shape = {.schedule = Kind::TwoBW, .stages = 5, .microbatches = 2}}), InputError);
+}
+
+TEST(Checker, AsksNoAgreementOfStash) {
+  const Report report = check({.shape = {.schedule = Kind::Stash, .stages = 3}, .updates = 3});
+  EXPECT_TRUE(report.ok());
+  EXPECT_TRUE(std::ranges::none_of(report.findings,
+                                   [](const Finding& f) { return f.property == Property::Agreement; }));
+}
+
+TEST(Checker, TellsWhatItFoundInOneSentence) {
+  const Spec spec = {.shape = {.schedule = Kind::Flush, .stages = 2, .microbatches = 2}, .updates = 1};
+  Lists lists = all_instructions(spec);
+  std::erase_if(lists[1], [](const Instruction& i) { return i.op == Op::Step; });
+  EXPECT_EQ(check(spec, lists).problem(), "updates: stage 1: Step ends at 0 of 1");
+}
+
+}  // namespace
+}  // namespace twobw::schedule

@@ -1,0 +1,169 @@
+#include "core/schedule/execution.h"
+
+#include <gtest/gtest.h>
+
+#include "specs.h"
+
+namespace twobw::schedule {
+namespace {
+
+TEST(Execution, FlushTakesLongerThan2bwByTheShareOfItsBubble) {
+  for (bool predict : {true, false}) {
+    for (int d = 1; d <= 8; ++d) {
+      for (int m = predict ? d : std::max(1, d - 1); m <= 16; ++m) {
+        const Spec spec = {
+            .shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = m, .predict = predict}};
+        const double flush =
+            steady_ticks_per_batch({.shape = {.schedule = Kind::Flush, .stages = d, .microbatches = m}});
+        const double two_bw = steady_ticks_per_batch(spec);
+        EXPECT_DOUBLE_EQ(flush / two_bw, 1 + (d - 1.0) / m) << text(spec);
+        EXPECT_EQ(two_bw, 3 * m) << text(spec);  // no idle tick
+      }
+    }
+  }
+}
+
+// The last stage has run one forward when it must wait for the backwards of all stages before it.
+TEST(Execution, OneGradientBufferCostsTheWayBackLessAForward) {
+  const auto expect_stall = [](const Spec& spec, const Costs& costs) {
+    const std::int64_t work = spec.shape.microbatches * (costs.forward + costs.backward);
+    const std::int64_t way_back = (spec.shape.stages - 1) * costs.backward;
+    const std::int64_t stall = std::max<std::int64_t>(0, way_back - costs.forward);
+    EXPECT_EQ(steady_ticks_per_batch(spec, costs), static_cast<double>(work + stall)) << text(spec);
+  };
+  for (bool predict : {true, false}) {
+    for (int w : {1, 2}) {
+      for (int d = 1; d <= 8; ++d) {
+        for (int m = predict ? d : std::max(1, d - 1); m <= 16; ++m) {
+          const Spec spec = {.shape = {.schedule = Kind::TwoBW,
+                                       .stages = d,
+                                       .replicas = w,
+                                       .microbatches = m,
+                                       .second_gradient = false,
+                                       .predict = predict}};
+          expect_stall(spec, {});
+          expect_stall(spec, {.forward = 3, .backward = 2});
+        }
+      }
+    }
+  }
+}
+
+TEST(Execution, TheRatioHoldsForOtherCosts) {
+  const Costs costs = {.forward = 2, .backward = 3};
+  const double flush =
+      steady_ticks_per_batch({.shape = {.schedule = Kind::Flush, .stages = 4, .microbatches = 6}}, costs);
+  const double two_bw =
+      steady_ticks_per_batch({.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 6}}, costs);
+  EXPECT_DOUBLE_EQ(flush / two_bw, 1.5);
+}
+
+TEST(Execution, GPipeIsAsFastAsFlushWhereTransfersAreFree) {
+  const Spec gpipe = {.shape = {.schedule = Kind::GPipe, .stages = 5, .microbatches = 7}};
+  Spec flush = gpipe;
+  flush.shape.schedule = Kind::Flush;
+  EXPECT_EQ(steady_ticks_per_batch(gpipe), steady_ticks_per_batch(flush));
+}
+
+TEST(Execution, SequentialUsesOneStageAtATime) {
+  EXPECT_EQ(steady_ticks_per_batch({.shape = {.schedule = Kind::Sequential, .stages = 5, .microbatches = 7}}),
+            5 * 7 * 3);
+}
+
+// When each worker makes its updates.
+std::vector<std::vector<std::int64_t>> steps(const Spec& spec) {
+  const Lists lists = of_all_replicas(spec, all_instructions(spec));
+  const Execution execution = execute(lists, {}, spec.shape.replicas);
+  std::vector<std::vector<std::int64_t>> ends(lists.size());
+  for (std::size_t r = 0; r < lists.size(); ++r) {
+    for (std::size_t i = 0; i < lists[r].size(); ++i)
+      if (lists[r][i].op == Op::Step) ends[r].push_back(execution.times[r][i].end);
+  }
+  return ends;
+}
+
+void expect_steady(const Spec& spec) {
+  if (spec.shape.microbatches < smallest_microbatches(spec)) return;
+  const auto [first, last] = steady_state(spec, spec.updates).value();
+  for (const auto& ends : steps(spec)) {
+    EXPECT_EQ(static_cast<double>(ends[last] - ends[first]),
+              static_cast<double>(last - first) * steady_ticks_per_batch(spec))
+        << text(spec);
+  }
+}
+
+TEST(Execution, EveryWorkerKeepsTimeBetweenTheUpdatesOfTheSteadyState) {
+  for (const Kind kind : all_kinds()) {
+    for (const int w : {1, 2}) {
+      for (const int d : {1, 2, 3, 5}) {
+        for (const int e : {0, 1, 4}) {
+          for (const int m : {1, 2, 4, 9}) {
+            for (const int sync : {0, 2}) {
+              Spec spec = {
+                  .shape = {.schedule = kind, .stages = d, .replicas = w, .microbatches = m, .extra = e},
+                  .updates = 9,
+                  .sync_updates = sync};
+              expect_steady(spec);
+              spec.shape.predict = false;
+              expect_steady(spec);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// The update after it is made when the pipeline empties, by those who step late.
+TEST(Execution, TheSteadyStateEndsNoLaterThanItMust) {
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 3, .microbatches = 4}, .updates = 9};
+  const auto last = steady_state(spec, spec.updates).value().last;
+  const auto ends = steps(spec)[1];
+  EXPECT_GT(static_cast<double>(ends[last + 1] - ends[last]), steady_ticks_per_batch(spec));
+}
+
+TEST(Execution, AShortRunHasNoSteadyState) {
+  EXPECT_FALSE(steady_state({.shape = {.schedule = Kind::TwoBW}}, 4));
+  EXPECT_TRUE(steady_state({.shape = {.schedule = Kind::TwoBW}}, 5));
+  EXPECT_FALSE(steady_state({.shape = {.schedule = Kind::TwoBW}, .sync_updates = 3}, 7));
+}
+
+TEST(Execution, TheSteadyStateLooksPastTheSynchronousStart) {
+  Spec spec = {
+      .shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 4, .extra = 1, .predict = false},
+      .sync_updates = 3};
+  EXPECT_EQ(steady_ticks_per_batch(spec), 12);
+  spec.shape.predict = true;
+  spec.shape.microbatches = 5;
+  EXPECT_EQ(steady_ticks_per_batch(spec), 15);
+}
+
+TEST(Execution, StartsEverythingAsEarlyAsItsInputsAllow) {
+  const Lists lists =
+      all_instructions({.shape = {.schedule = Kind::Sequential, .stages = 2, .microbatches = 1}});
+  const Execution execution = execute(lists);
+  EXPECT_EQ(execution.deadlock, "");
+  EXPECT_EQ(execution.ticks(), 6);
+  const auto start_of = [&](std::size_t stage, Op op) {
+    for (std::size_t i = 0; i < lists[stage].size(); ++i) {
+      if (lists[stage][i].op == op) return execution.times[stage][i].start;
+    }
+    return std::int64_t{-1};
+  };
+  EXPECT_EQ(start_of(0, Op::Forward), 0);
+  EXPECT_EQ(start_of(1, Op::Forward), 1);
+  EXPECT_EQ(start_of(1, Op::Backward), 2);
+  EXPECT_EQ(start_of(0, Op::Backward), 4);
+  EXPECT_EQ(start_of(1, Op::Step), 6);  // waits for the norm of stage 0
+}
+
+TEST(Execution, ADeadlockNamesWhoWaitsForWhat) {
+  Lists lists = all_instructions({.shape = {.schedule = Kind::Sequential, .stages = 2, .microbatches = 1}});
+  std::erase_if(lists[0], [](const Instruction& i) { return i.op == Op::SendActivation; });
+  EXPECT_EQ(execute(lists).deadlock,
+            "stage 0 waits for ever at RecvGradient microbatch 0 (batch 0); "
+            "stage 1 waits for ever at RecvActivation microbatch 0 (batch 0)");
+}
+
+}  // namespace
+}  // namespace twobw::schedule

@@ -1,0 +1,194 @@
+// The simulator against what can be worked out with pencil and paper. Times are whole numbers or halves,
+// so equality is exact.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "../schedule/specs.h"
+#include "core/simulator/simulate.h"
+#include "systems.h"
+
+namespace twobw::simulator {
+namespace {
+
+using schedule::Kind;
+using schedule::Spec;
+
+double update_seconds(Kind kind, int d, int m, const System& system) {
+  return simulate({.shape = {.schedule = kind, .stages = d, .microbatches = m}}, system).update_seconds;
+}
+
+TEST(Arithmetic, TwoBWIsFasterThanFlushByTheBubbleAndNeverIdle) {
+  for (bool predict : {true, false}) {
+    for (int d = 1; d <= 9; ++d) {
+      for (int m = predict ? d : std::max(1, d - 1); m <= 20; ++m) {
+        const System system = equal_stages(d, 1, 2);
+        const Spec spec = {
+            .shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = m, .predict = predict}};
+        const Result two_bw = simulate(spec, system);
+        EXPECT_EQ(two_bw.update_seconds, 3 * m) << schedule::text(spec);
+        EXPECT_EQ(update_seconds(Kind::Flush, d, m, system), 3 * (m + d - 1)) << schedule::text(spec);
+        for (const StageUse& stage : two_bw.stages) EXPECT_EQ(stage.utilisation, 1.0);
+      }
+    }
+  }
+}
+
+// All stages wait for the backwards of those before the last one, which hides a forward of it.
+TEST(Arithmetic, OneGradientBufferCostsAStallThatTwoDoNot) {
+  for (bool predict : {true, false}) {
+    for (int d = 2; d <= 9; ++d) {
+      for (int m = predict ? d : d - 1; m <= 20; ++m) {
+        const System system = equal_stages(d, 1, 2);
+        Spec spec = {.shape = {.schedule = Kind::TwoBW,
+                               .stages = d,
+                               .microbatches = m,
+                               .second_gradient = false,
+                               .predict = predict}};
+        const Result result = simulate(spec, system);
+        const double stall = 2 * (d - 1) - 1;
+        EXPECT_EQ(result.update_seconds, 3 * m + stall) << schedule::text(spec);
+        EXPECT_EQ(result.stages.back().wait_reduce, stall);
+        EXPECT_LT(result.update_seconds, update_seconds(Kind::Flush, d, m, system));
+        spec.shape.second_gradient = true;
+        EXPECT_GT(result.update_seconds, simulate(spec, system).update_seconds);
+      }
+    }
+  }
+}
+
+// Of one stage only the sum over replicas can stall it: a forward hides the first of it.
+TEST(Arithmetic, OneGradientBufferHidesAForwardOfTheSumOverReplicas) {
+  System system = equal_stages(1, 3, 2);
+  system.stages[0].step = 1;
+  for (double reduce : {0, 2, 3, 7}) {
+    system.stages[0].reduce = reduce;
+    const Spec one = {.shape = {.schedule = Kind::TwoBW,
+                                .stages = 1,
+                                .replicas = 2,
+                                .microbatches = 4,
+                                .second_gradient = false,
+                                .predict = false}};
+    EXPECT_EQ(simulate(one, system).update_seconds, 4 * 5 + 1 + std::max(0.0, reduce - 3));
+  }
+}
+
+TEST(Arithmetic, GPipeTakesAsLongAsFlush) {
+  for (int d = 1; d <= 6; ++d) {
+    for (int m = 1; m <= 12; ++m) {
+      const System system = equal_stages(d, 2, 3);
+      EXPECT_EQ(update_seconds(Kind::GPipe, d, m, system), update_seconds(Kind::Flush, d, m, system));
+    }
+  }
+}
+
+TEST(Arithmetic, SequentialRunsOneStageAtATime) {
+  EXPECT_EQ(update_seconds(Kind::Sequential, 5, 7, equal_stages(5)), 5 * 7 * 3);
+}
+
+TEST(Arithmetic, TheSlowestStageSetsThePace) {
+  System system = equal_stages(4);
+  system.stages[2] = {.forward = 2, .backward = 3};
+  const Result result =
+      simulate({.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 8}}, system);
+  EXPECT_EQ(result.update_seconds, 8 * 5);
+  EXPECT_EQ(result.stages[2].utilisation, 1.0);
+  EXPECT_EQ(result.stages[0].utilisation, 3.0 / 5);
+}
+
+TEST(Arithmetic, EverySecondOfAnUpdateHasACause) {
+  System system = equal_stages(4);
+  add_links(system, {.latency = 0.5, .bandwidth = 4}, 2);
+  for (StageTimes& stage : system.stages) stage.step = 2, stage.working_overhead = 0.25;
+  for (Kind kind : schedule::all_kinds()) {
+    const Result result = simulate({.shape = {.schedule = kind, .stages = 4, .microbatches = 8}}, system);
+    for (const StageUse& use : result.stages) {
+      const double waits = use.wait_activation + use.wait_gradient + use.wait_reduce + use.wait_other;
+      const double busy = use.forward + use.backward + use.step + use.handing_over;
+      EXPECT_EQ(use.forward, 8);
+      EXPECT_EQ(use.backward, 16);
+      EXPECT_EQ(use.step, 2);
+      EXPECT_DOUBLE_EQ(busy + waits, result.update_seconds) << schedule::name(kind);
+      EXPECT_DOUBLE_EQ(use.utilisation, busy / result.update_seconds);
+    }
+  }
+}
+
+// d microbatches are in flight, and each is away for d (F+B) + 2 (d-1) c.
+TEST(Arithmetic, StrictOneForwardOneBackwardPaysForTransfers) {
+  for (int d = 2; d <= 8; ++d) {
+    for (double c : {0.5, 1.0, 4.0}) {
+      const int m = 2 * d;
+      System late = equal_stages(d), slow = equal_stages(d);
+      add_links(late, {.latency = c, .bandwidth = kFree}, 1);
+      add_links(slow, {.latency = 0, .bandwidth = 8}, 8 * c);
+      const double expected = m / d * (3 * d + 2 * (d - 1) * c);
+      EXPECT_EQ(update_seconds(Kind::TwoBW, d, m, late), expected) << "d=" << d << " c=" << c;
+      EXPECT_EQ(update_seconds(Kind::TwoBW, d, m, slow), expected) << "d=" << d << " c=" << c;
+    }
+  }
+}
+
+// n_r - n_s + 1 microbatches pass while one goes from stage r to s and back: each boundary needs a step of
+// 1 + 2 c / (F+B), in whole microbatches.
+TEST(Arithmetic, EnoughExtraMicrobatchesHideTransfers) {
+  for (int d = 2; d <= 8; ++d) {
+    for (double c : {0.5, 1.0, 1.5, 2.0, 4.0}) {
+      const int enough = (d - 1) * static_cast<int>(std::ceil(2 * c / 3));
+      System system = equal_stages(d);
+      add_links(system, {.latency = c, .bandwidth = kFree}, 1);
+      Spec spec = {.shape = {.schedule = Kind::TwoBW,
+                             .stages = d,
+                             .microbatches = d - 1 + enough,
+                             .extra = enough,
+                             .predict = false}};
+      EXPECT_EQ(simulate(spec, system).update_seconds, 3 * spec.shape.microbatches)
+          << "d=" << d << " c=" << c;
+      spec.shape.extra -= 1;
+      EXPECT_GT(simulate(spec, system).update_seconds, 3 * spec.shape.microbatches)
+          << "d=" << d << " c=" << c;
+    }
+  }
+}
+
+// A flush pays for a transfer once on the way there and once on the way back.
+TEST(Arithmetic, GPipeHidesTransfersButForTheFirstAndLast) {
+  System system = equal_stages(4);
+  add_links(system, {.latency = 2, .bandwidth = kFree}, 1);
+  EXPECT_EQ(update_seconds(Kind::GPipe, 4, 8, system), 3 * (8 + 3) + 2 * 3 * 2);
+}
+
+TEST(Arithmetic, APredictionIsOnTheComputeThread) {
+  for (int r = 0; r < 3; ++r) {
+    System system = equal_stages(3);
+    system.stages[r].step = 4;
+    system.stages[r].predict = 2;
+    Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 3, .microbatches = 6}};
+    const Result result = simulate(spec, system);
+    EXPECT_EQ(result.update_seconds, 3 * 6 + 4 + 2) << "stage " << r;
+    EXPECT_EQ(result.stages[r].step, 4 + 2);
+    spec.shape.predict = false;
+    EXPECT_EQ(simulate(spec, system).update_seconds, 3 * 6 + 4) << "stage " << r;
+  }
+}
+
+TEST(Arithmetic, OneStageTakesItsTimeToPredict) {
+  System system = equal_stages(1);
+  system.stages[0].predict = 2;
+  for (bool second_gradient : {true, false}) {
+    const Spec spec = {
+        .shape = {
+            .schedule = Kind::TwoBW, .stages = 1, .microbatches = 4, .second_gradient = second_gradient}};
+    EXPECT_EQ(simulate(spec, system).update_seconds, 3 * 4 + 2);
+  }
+}
+
+TEST(Arithmetic, TheStepIsOnTheComputeThread) {
+  System system = equal_stages(3);
+  for (StageTimes& stage : system.stages) stage.step = 4;
+  const Spec spec = {.shape = {.schedule = Kind::Flush, .stages = 3, .microbatches = 6}};
+  EXPECT_EQ(simulate(spec, system).update_seconds, 3 * (6 + 2) + 4);
+}
+
+}  // namespace
+}  // namespace twobw::simulator

@@ -1,0 +1,200 @@
+// What stages share: channels, the reduction of gradients, the tie, the end of a run.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "core/simulator/simulate.h"
+#include "systems.h"
+
+namespace twobw::simulator {
+namespace {
+
+using schedule::Event;
+using schedule::Kind;
+using schedule::Op;
+using schedule::Spec;
+
+std::vector<double> ends_of(const Result& result, int stage, Op op) {
+  std::vector<double> ends;
+  for (const Event& event : result.events) {
+    if (event.stage == stage && event.instruction.op == op) ends.push_back(event.end);
+  }
+  return ends;
+}
+
+using Times = std::vector<double>;
+
+TEST(Channel, BytesQueueButLatencyDoesNot) {
+  const Spec spec = {.shape = {.schedule = Kind::GPipe, .stages = 2, .microbatches = 2}};
+  System slow = equal_stages(2), far = equal_stages(2);
+  add_links(slow, {.latency = 0, .bandwidth = 1}, 3);
+  add_links(far, {.latency = 3, .bandwidth = kFree}, 3);
+  // Sent at 1 and 2.
+  EXPECT_EQ(ends_of(simulate(spec, slow, true), 1, Op::RecvActivation), (Times{4, 7}));
+  EXPECT_EQ(ends_of(simulate(spec, far, true), 1, Op::RecvActivation), (Times{4, 5}));
+}
+
+TEST(Channel, OneThatAllShareIsServedInTheOrderOfAsking) {
+  const Spec spec = {.shape = {.schedule = Kind::GPipe, .stages = 3, .microbatches = 2}};
+  System system = equal_stages(3);
+  add_shared_link(system, {.latency = 0, .bandwidth = 1}, 2);
+  const Result result = simulate(spec, system, true);
+  // 0 -> 1 passes in [1,3], the second in [3,5]. Stage 1 sends the first on at 4, which passes in [5,7].
+  EXPECT_EQ(ends_of(result, 1, Op::RecvActivation), (Times{3, 5}));
+  EXPECT_EQ(ends_of(result, 2, Op::RecvActivation), (Times{7, 9}));
+}
+
+TEST(Channel, OneThatAllShareCanSetThePace) {
+  // Four transfers of 2 s a microbatch over one channel: 8 s, where the compute takes 3.
+  System system = equal_stages(3);
+  add_shared_link(system, {.latency = 0, .bandwidth = 1}, 2);
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 3, .microbatches = 6}};
+  EXPECT_EQ(simulate(spec, system).update_seconds, 8 * 6);
+}
+
+// Without replicas stage 0 steps as soon as it has its gradients, which stage r has r backwards earlier: so
+// much of r's all-reduce is hidden, and no more.
+TEST(Reduce, IsHiddenBehindTheBackwardsThatFollow) {
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 8}};
+  for (int r = 0; r < 4; ++r) {
+    System system = equal_stages(4);
+    system.stages[r].reduce = 2 * r;
+    EXPECT_EQ(simulate(spec, system).update_seconds, 24);
+    system.stages[r].reduce += 1;
+    const Result result = simulate(spec, system);
+    EXPECT_EQ(result.update_seconds, 25);
+    EXPECT_EQ(result.stages[0].wait_reduce, 1);
+  }
+}
+
+// With replicas stage 0 too steps as late as it can: m-d+1 microbatches after its last backward.
+TEST(Reduce, IsHiddenBehindTheNextBatch) {
+  Spec spec = {
+      .shape = {.schedule = Kind::TwoBW, .stages = 4, .replicas = 2, .microbatches = 8, .predict = false}};
+  System system = equal_stages(4);
+  for (StageTimes& stage : system.stages) stage.reduce = (8 - 4 + 1) * 3;
+  EXPECT_EQ(simulate(spec, system).update_seconds, 24);
+  for (StageTimes& stage : system.stages) stage.reduce += 1;
+  EXPECT_EQ(simulate(spec, system).update_seconds, 25);
+}
+
+// What is predicted from is summed while one microbatch runs.
+TEST(Reduce, OfWhatIsPredictedFromIsHiddenBehindOneMicrobatch) {
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .replicas = 2, .microbatches = 8}};
+  System system = equal_stages(4);
+  for (StageTimes& stage : system.stages) stage.reduce = 3;
+  EXPECT_EQ(simulate(spec, system).update_seconds, 24);
+  for (StageTimes& stage : system.stages) stage.reduce = 4;
+  const Result result = simulate(spec, system);
+  EXPECT_GT(result.update_seconds, 24);
+  for (const StageUse& stage : result.stages) EXPECT_GT(stage.wait_reduce, 0);
+}
+
+TEST(Reduce, OfWhatIsPredictedFromHoldsUpAStageByTheRest) {
+  const Spec spec = {
+      .shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 2, .microbatches = 4, .slack = 4}};
+  System system = equal_stages(1);
+  system.stages[0].reduce = 5;
+  const Result result = simulate(spec, system);
+  EXPECT_EQ(result.update_seconds, 3 * 4 + 5 - 3);
+  EXPECT_EQ(result.stages[0].wait_reduce, 5 - 3);
+}
+
+// And what W(j) is made of by what the slack does not hide, where later microbatches run on it.
+TEST(Reduce, HoldsUpTheMicrobatchesOnTrueWeightsBeyondTheirSlack) {
+  Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 2, .microbatches = 4, .slack = 1}};
+  System system = equal_stages(1);
+  system.stages[0].reduce = 5;
+  EXPECT_EQ(simulate(spec, system).update_seconds, 3 * 4 + (5 - 3) + (5 - 3));
+  spec.shape.slack = 2;
+  EXPECT_EQ(simulate(spec, system).update_seconds, 3 * 4 + (5 - 3));
+}
+
+// Where but one gradient is in, the prediction waits for the whole sum, and that of the batch for it.
+TEST(Reduce, OfOneGradientIsNotHidden) {
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 2, .microbatches = 1}};
+  System system = equal_stages(1);
+  system.stages[0].reduce = 1;
+  EXPECT_EQ(simulate(spec, system).update_seconds, 3 + 1);
+  system.stages[0].reduce = 5;
+  EXPECT_EQ(simulate(spec, system).update_seconds, 5 + 5);
+}
+
+TEST(Reduce, APredictionBeginsWhenTheSumIsMade) {
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 2, .microbatches = 2},
+                     .updates = 2};
+  System system = equal_stages(1);
+  system.stages[0].reduce = 7;
+  system.stages[0].predict = 0.5;
+  const Result result = simulate(spec, system, true);
+  // The sum of the first gradient is made in [3,10].
+  EXPECT_EQ(ends_of(result, 0, Op::Backward)[0], 3);
+  EXPECT_EQ(ends_of(result, 0, Op::Predict), (Times{10.5}));
+  EXPECT_EQ(ends_of(result, 0, Op::Forward)[2], 11.5);
+}
+
+TEST(Reduce, IsPartOfTheFlush) {
+  const Spec spec = {.shape = {.schedule = Kind::Flush, .stages = 4, .microbatches = 8}};
+  System system = equal_stages(4);
+  for (StageTimes& stage : system.stages) stage.reduce = 5;
+  EXPECT_EQ(simulate(spec, system).update_seconds, 3 * (8 + 3) + 5);
+  system.agree = 2;
+  EXPECT_EQ(simulate(spec, system).update_seconds, 3 * (8 + 3) + 5 + 2);
+}
+
+TEST(Tie, TheFirstWaitsForTheLastAndTheLastForTheFirst) {
+  const Spec spec = {.shape = {.schedule = Kind::Flush, .stages = 2, .microbatches = 1}};
+  System system = equal_stages(2);
+  system.channels.assign(2, {.latency = 1, .bandwidth = 1});
+  system.tie_bytes = 6;
+  system.tie_forward_channel = 0;
+  system.tie_backward_channel = 1;
+  const Result result = simulate(spec, system, true);
+  // The last ends its backward at 4: its part passes in [4,10]. The first ends at 6: in [6,12].
+  EXPECT_EQ(ends_of(result, 0, Op::Step), (Times{11}));
+  EXPECT_EQ(ends_of(result, 1, Op::Step), (Times{13}));
+}
+
+TEST(Tie, IsHiddenWhereTheFirstStageStepsLate) {
+  Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 8, .slack = 3}};
+  System system = equal_stages(2);
+  system.channels.assign(2, {.latency = 0, .bandwidth = 1});
+  system.tie_bytes = 9;
+  system.tie_forward_channel = 0;
+  system.tie_backward_channel = 1;
+  // The last stage's part comes 9 s after its last backward, and the first stage's own is 2 s after that.
+  EXPECT_EQ(simulate(spec, system).update_seconds, 8 * 3 + 7);
+  spec.shape.late_tie = true;
+  EXPECT_EQ(simulate(spec, system).update_seconds, 8 * 3);
+  EXPECT_EQ(simulate(spec, system).stages[0].wait_reduce, 0);
+  system.tie_bytes = 200;  // which nothing hides
+  EXPECT_GT(simulate(spec, system).update_seconds, 200 / 2);
+}
+
+TEST(Tie, LetsOthersPassOnASharedChannel) {
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 16, .slack = 16}};
+  System system = equal_stages(2, 1.0625, 2);
+  add_links(system, {.latency = 0, .bandwidth = 8}, 1);
+  system.tie_bytes = 64;  // 8 s of the channel
+  const double apart = simulate(spec, system).update_seconds;
+  EXPECT_EQ(apart, 16 * (3.0625 + 1.0 / 8));
+  system.tie_forward_channel = 0;
+  const double together = simulate(spec, system).update_seconds;
+  EXPECT_GT(together, apart);
+  EXPECT_LT(together, apart + 1);
+}
+
+TEST(Evaluation, GoesThroughTheStagesInTurn) {
+  System system = equal_stages(3);
+  for (StageTimes& stage : system.stages) stage.evaluate = 10;
+  const Spec spec = {
+      .shape = {.schedule = Kind::Flush, .stages = 3, .microbatches = 4}, .updates = 2, .evaluate_every = 1};
+  const Result result = simulate(spec, system, true);
+  EXPECT_EQ(ends_of(result, 0, Op::Evaluate), (Times{28, 74}));
+  EXPECT_EQ(ends_of(result, 2, Op::Evaluate), (Times{48, 94}));
+  EXPECT_EQ(result.total_seconds, 94);
+  EXPECT_EQ(result.update_seconds, 18);  // evaluations are no part of the steady state
+}
+
+}  // namespace
+}  // namespace twobw::simulator

@@ -1,0 +1,302 @@
+#include "engine/models/ops.h"
+
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+#include <limits>
+
+#include "operations.h"
+
+namespace twobw::models {
+namespace {
+
+using at::Tensor;
+
+Tensor linear(const Inputs& in) {
+  return ops::linear(in[0], in[1], in[2]);
+}
+Inputs linear_inputs() {
+  return {normal({2, 5, 8}, 1), normal({6, 8}, 2), normal({6}, 3)};
+}
+
+TEST(Linear, AgreesWithTheLibrary) {
+  expect_agrees(
+      linear, [](const Inputs& in) { return at::linear(in[0], in[1], in[2]); }, linear_inputs());
+  expect_agrees([](const Inputs& in) { return ops::linear(in[0], in[1], {}); },
+                [](const Inputs& in) { return at::linear(in[0], in[1]); },
+                {normal({7, 8}, 1), normal({6, 8}, 2)});
+  expect_matches_differences(linear, linear_inputs());
+}
+
+TEST(Linear, AccumulatesTheGradientsOfItsParametersInPlace) {
+  expect_accumulates(linear, linear_inputs(), 1);
+  expect_accumulates(linear, linear_inputs(), 2);
+}
+
+TEST(Linear, AnInputWithoutGradientIsNoneOfItsBusiness) {
+  const Inputs in = linear_inputs();
+  const Tensor weight = leaf(in[1]), bias = leaf(in[2]);
+  torch::autograd::backward({ops::linear(in[0], weight, bias).sum()}, {});
+  expect_close(bias.grad(), at::full({6}, 10.0), 1e-6);
+}
+
+TEST(Linear, TakesInputsThatAreNotContiguous) {
+  const Operation transposed = [](const Inputs& in) {
+    return ops::linear(in[0].transpose(0, 1), in[1], in[2]);
+  };
+  expect_agrees(
+      transposed, [](const Inputs& in) { return at::linear(in[0].transpose(0, 1), in[1], in[2]); },
+      linear_inputs());
+}
+
+Tensor index() {
+  return at::tensor({3, 0, 3, 8, 3, 1}, at::kLong).view({2, 3});  // 3 comes three times
+}
+Tensor embedding(const Inputs& in) {
+  return ops::embedding(in[0], index());
+}
+
+TEST(Embedding, AgreesWithTheLibrary) {
+  expect_agrees(embedding, [](const Inputs& in) { return at::embedding(in[0], index()); },
+                {normal({9, 4}, 1)});
+  expect_matches_differences(embedding, {normal({9, 4}, 1)});
+}
+
+TEST(Embedding, AccumulatesItsGradientInPlace) {
+  expect_accumulates(embedding, {normal({9, 4}, 1)}, 0);
+}
+
+TEST(LayerNorm, NormalisesTheLastDimension) {
+  const Inputs inputs = {normal({2, 5, 8}, 1), normal({8}, 2), normal({8}, 3)};
+  const Operation layer_norm = [](const Inputs& in) { return ops::layer_norm(in[0], in[1], in[2]); };
+  const Operation reference = [](const Inputs& in) {
+    const Tensor centred = in[0] - in[0].mean(-1, true);
+    return centred / (centred.pow(2).mean(-1, true) + 1e-5).sqrt() * in[1] + in[2];
+  };
+  expect_agrees(layer_norm, reference, inputs);
+  expect_accumulates(layer_norm, inputs, 1);
+  expect_accumulates(layer_norm, inputs, 2);
+}
+
+TEST(Gelu, AgreesWithTheLibrary) {
+  const Operation reference = [](const Inputs& in) { return at::gelu(in[0], "tanh"); };
+  const Operation gelu = [](const Inputs& in) { return ops::gelu(in[0]); };
+  expect_agrees(gelu, reference, {normal({3, 7}, 1)});
+  expect_agrees(gelu, reference, {normal({50, 1000}, 1)});  // large enough for several threads
+  expect_matches_differences(gelu, {normal({3, 7}, 1)});
+}
+
+TEST(Gelu, TakesInputsAndGradientsThatAreNotContiguous) {
+  expect_agrees([](const Inputs& in) { return ops::gelu(in[0].t()).t(); },
+                [](const Inputs& in) { return at::gelu(in[0], "tanh"); }, {normal({3, 7}, 1)});
+}
+
+Pass pass_in_training() {
+  return {.training = true, .seed = 5, .update = 6, .microbatch = 7, .layer = 8};
+}
+
+TEST(Attention, AgreesWithItsFormula) {
+  const auto reference = [](const Inputs& in) {
+    const Tensor parts = in[0].view({2, 5, 3, 2, 4}).permute({2, 0, 3, 1, 4});  // [qkv, b, head, T, 4]
+    const Tensor future = at::ones({5, 5}, at::kBool).triu(1);
+    const Tensor scores =
+        (at::matmul(parts[0], parts[1].transpose(-2, -1)) / 2.0).masked_fill(future, -INFINITY);
+    return at::matmul(at::softmax(scores, -1), parts[2]).transpose(1, 2).reshape({2, 5, 8});
+  };
+  const Operation attention = [](const Inputs& in) {
+    return ops::causal_attention(in[0], /*heads=*/2, /*dropout=*/0.0, pass_in_training(), 0);
+  };
+  expect_agrees(attention, reference, {normal({2, 5, 24}, 1)});
+  expect_matches_differences(attention, {normal({2, 5, 24}, 1)});
+}
+
+TEST(Attention, DropsWeightsOfTheMix) {
+  // The mask of the [b, head, T, T] attention weights, drawn as dropout draws it.
+  const Tensor mask = ops::dropout(at::ones({2, 2, 5, 5}), 0.3, pass_in_training(), 4).to(at::kDouble);
+  const auto reference = [&](const Inputs& in) {
+    const Tensor parts = in[0].view({2, 5, 3, 2, 4}).permute({2, 0, 3, 1, 4});
+    const Tensor future = at::ones({5, 5}, at::kBool).triu(1);
+    const Tensor scores =
+        (at::matmul(parts[0], parts[1].transpose(-2, -1)) / 2.0).masked_fill(future, -INFINITY);
+    return at::matmul(at::softmax(scores, -1) * mask, parts[2]).transpose(1, 2).reshape({2, 5, 8});
+  };
+  const Operation attention = [](const Inputs& in) {
+    return ops::causal_attention(in[0], 2, 0.3, pass_in_training(), 4);
+  };
+  expect_agrees(attention, reference, {normal({2, 5, 24}, 1)});
+  expect_matches_differences(attention, {normal({2, 5, 24}, 1)});
+}
+
+TEST(Attention, NoTokenSeesALaterOne) {
+  for (double dropout : {0.0, 0.2}) {
+    const Tensor qkv = normal({1, 6, 24}, 1);
+    Tensor changed = qkv.clone();
+    changed.narrow(1, 4, 2).add_(1);
+    const Tensor before = ops::causal_attention(qkv, 2, dropout, pass_in_training(), 0);
+    const Tensor after = ops::causal_attention(changed, 2, dropout, pass_in_training(), 0);
+    EXPECT_TRUE(at::equal(after.narrow(1, 0, 4), before.narrow(1, 0, 4)));
+    EXPECT_FALSE(at::equal(after.narrow(1, 4, 2), before.narrow(1, 4, 2)));
+  }
+}
+
+Tensor mask_of(const Pass& pass, int site = 0) {
+  return ops::dropout(at::ones({100}), 0.5, pass, site);
+}
+
+TEST(Dropout, KeepsTheExpectationOfEveryElement) {
+  const Tensor mask = ops::dropout(at::ones({10'000}), 0.2, pass_in_training(), 0);
+  const double kept = mask.ne(0).sum().item<double>();
+  EXPECT_NEAR(kept, 8000, 160);  // four standard deviations
+  expect_close(mask.masked_select(mask.ne(0)), at::full({static_cast<std::int64_t>(kept)}, 1.25), 1e-6);
+}
+
+TEST(Dropout, IsTheIdentityOutsideTrainingAndAtZero) {
+  const Tensor x = normal({4}, 1);
+  EXPECT_TRUE(ops::dropout(x, 0.5, {.training = false}, 0).is_same(x));
+  EXPECT_TRUE(ops::dropout(x, 0.0, {.training = true}, 0).is_same(x));
+  const Tensor qkv = normal({1, 4, 12}, 1);
+  EXPECT_TRUE(at::equal(ops::causal_attention(qkv, 1, 0.5, {.training = false}, 0),
+                        ops::causal_attention(qkv, 1, 0.0, {.training = true}, 0)));
+}
+
+TEST(Dropout, TheGradientPassesThroughTheSameMask) {
+  const Operation dropout = [](const Inputs& in) { return ops::dropout(in[0], 0.5, pass_in_training(), 0); };
+  const Tensor x = leaf(normal({100}, 1));
+  torch::autograd::backward({dropout({x}).sum()}, {});
+  EXPECT_TRUE(at::equal(x.grad(), mask_of(pass_in_training())));
+}
+
+TEST(Dropout, ARecomputationDrawsTheSameMask) {
+  const Tensor first = mask_of(pass_in_training());
+  at::rand({10});  // whatever else is drawn in between
+  EXPECT_TRUE(at::equal(mask_of(pass_in_training()), first));
+  at::NoGradGuard no_grad;
+  EXPECT_TRUE(at::equal(mask_of(pass_in_training()), first));
+}
+
+TEST(Dropout, TheMaskDependsOnSeedUpdateMicrobatchLayerAndSite) {
+  std::vector<Pass> passes(5, pass_in_training());
+  passes[1].seed += 1;
+  passes[2].update += 1;
+  passes[3].microbatch += 1;
+  passes[4].layer += 1;
+  std::vector<Tensor> masks;
+  for (const Pass& pass : passes) masks.push_back(mask_of(pass));
+  masks.push_back(mask_of(pass_in_training(), /*site=*/1));
+  for (std::size_t i = 0; i < masks.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) EXPECT_FALSE(at::equal(masks[i], masks[j])) << i << " and " << j;
+  }
+}
+
+TEST(Dropout, TheMaskDependsOnNothingElse) {
+  Pass pass = pass_in_training();
+  pass.batch[Field::Tokens] = at::ones({2, 2}, at::kLong);
+  pass.batch[Field::Targets] = at::ones({2, 2}, at::kLong);
+  pass.batch[Field::LossScale] = at::full({1}, 0.125, at::kDouble);
+  EXPECT_TRUE(at::equal(mask_of(pass), mask_of(pass_in_training())));
+  const Tensor x = normal({100}, 1);
+  EXPECT_TRUE(at::equal(ops::dropout(x, 0.5, pass, 0), x * mask_of(pass)));
+}
+
+Tensor targets() {
+  return at::tensor({3, 0, 10, 3, 7, 1}, at::kLong).view({2, 3});
+}
+Inputs head_inputs() {
+  return {normal({2, 3, 8}, 1), normal({11, 8}, 2)};
+}
+
+Tensor scale_of(double value) {
+  return at::full({1}, value, at::kDouble);
+}
+
+// So many times the mean over the targets.
+Operation head_loss(double factor) {
+  return [=](const Inputs& in) { return ops::head_loss(in[0], in[1], {}, targets(), scale_of(factor / 6)); };
+}
+
+Tensor reference_loss(const Inputs& in) {
+  return at::cross_entropy_loss(at::linear(in[0], in[1]).reshape({6, 11}), targets().reshape(-1));
+}
+
+TEST(HeadLoss, AgreesWithTheLibrary) {
+  expect_agrees(head_loss(1.0), reference_loss, head_inputs());
+  expect_matches_differences(head_loss(1.0), head_inputs());
+}
+
+TEST(HeadLoss, ScalesTheLossAndTheGradient) {
+  const Inputs inputs = leaves(head_inputs());
+  EXPECT_EQ(8 * head_loss(0.125)(inputs).item<float>(), head_loss(1.0)(inputs).item<float>());
+  const Inputs scaled = gradients(head_loss(0.125), leaves(head_inputs()));
+  const Inputs full = gradients(head_loss(1.0), leaves(head_inputs()));
+  expect_close(scaled[0] * 8, full[0], 1e-6);
+  expect_close(scaled[1] * 8, full[1], 1e-6);
+}
+
+// As the library does, which divides by those that are left.
+TEST(HeadLoss, TargetsBelowZeroDoNotCount) {
+  const Tensor some = at::tensor({-100, 0, 10, -1, 7, -100}, at::kLong).view({2, 3});
+  const Operation ours = [=](const Inputs& in) {
+    return ops::head_loss(in[0], in[1], {}, some, scale_of(1.0 / 3));
+  };
+  const Operation library = [=](const Inputs& in) {
+    const Tensor masked = some.masked_fill(some.lt(0), -100).reshape(-1);
+    return at::cross_entropy_loss(at::linear(in[0], in[1]).reshape({6, 11}), masked, {}, at::Reduction::Mean,
+                                  -100);
+  };
+  expect_agrees(ours, library, head_inputs());
+  const Tensor none = at::full({2, 3}, -100, at::kLong);
+  const Operation nothing = [=](const Inputs& in) {
+    return ops::head_loss(in[0], in[1], {}, none, scale_of(1));
+  };
+  EXPECT_EQ(nothing(leaves(head_inputs())).item<float>(), 0);
+  for (const Tensor& gradient : gradients(nothing, leaves(head_inputs())))
+    EXPECT_EQ(gradient.abs().max().item<float>(), 0);
+}
+
+TEST(HeadLoss, AccumulatesTheGradientOfItsWeightInPlace) {
+  expect_accumulates(head_loss(1.0), head_inputs(), 1);
+}
+
+TEST(HeadLoss, WithoutGradientsGivesTheSameLoss) {
+  const float expected = head_loss(1.0)(leaves(head_inputs())).item<float>();
+  EXPECT_EQ(head_loss(1.0)(head_inputs()).item<float>(), expected);
+  at::NoGradGuard no_grad;
+  EXPECT_EQ(head_loss(1.0)(leaves(head_inputs())).item<float>(), expected);
+}
+
+TEST(HeadLoss, RowsDoNotDependOnTheSizeOfTheBatch) {
+  const Tensor hidden = normal({64, 8, 16}, 1), weight = normal({1000, 16}, 2);
+  const Tensor wanted = random_tokens({64, 8}, 1000, 3);
+  double sum = 0;
+  for (int i = 0; i < 64; ++i) {
+    sum += ops::head_loss(hidden.narrow(0, i, 1), weight, {}, wanted.narrow(0, i, 1), scale_of(1.0 / 8))
+               .item<double>();
+  }
+  EXPECT_NEAR(ops::head_loss(hidden, weight, {}, wanted, scale_of(1.0 / 512)).item<double>(), sum / 64,
+              1e-6 * sum / 64);
+}
+
+TEST(HeadLoss, HugeLogitsStayFinite) {
+  const Inputs inputs = leaves({head_inputs()[0] * 1e5, head_inputs()[1] * 1e5});
+  const Tensor loss = head_loss(1.0)(inputs);
+  EXPECT_TRUE(std::isfinite(loss.item<float>()));
+  torch::autograd::backward({loss}, {});
+  EXPECT_TRUE(inputs[0].grad().isfinite().all().item<bool>());
+  EXPECT_TRUE(inputs[1].grad().isfinite().all().item<bool>());
+}
+
+TEST(HeadLoss, ReportsNumbersThatAreNone) {
+  for (std::size_t which : {0, 1}) {
+    Inputs inputs = leaves(head_inputs());
+    inputs[which].mutable_data_ptr<float>()[2] = std::numeric_limits<float>::quiet_NaN();
+    const Tensor loss = head_loss(1.0)(inputs);
+    EXPECT_TRUE(std::isnan(loss.item<float>())) << "input " << which;
+    torch::autograd::backward({loss}, {});
+    EXPECT_TRUE(inputs[1].grad().isnan().any().item<bool>()) << "input " << which;
+  }
+}
+
+}  // namespace
+}  // namespace twobw::models

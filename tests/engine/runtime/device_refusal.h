@@ -1,0 +1,22 @@
+// Why workers cannot be dealt out to the devices of processes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "engine/runtime/process_devices.h"
+
+namespace twobw::runtime {
+
+// Empty: they can.
+inline std::string device_refusal(const Config& config, const std::vector<HostDevices>& hosts) {
+  try {
+    devices_of_processes(config, hosts);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace twobw::runtime

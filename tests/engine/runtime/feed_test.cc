@@ -1,0 +1,168 @@
+// Microbatches read ahead are those that are read when they are due, and a run that reads ahead is the same.
+#include "engine/runtime/feed.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "core/base/error.h"
+#include "engine/data/sources.h"
+#include "engine/device/cpu.h"
+#include "engine/device/memory.h"
+#include "engine/models/model.h"
+#include "engine/runtime/pipeline.h"
+
+namespace twobw::runtime {
+namespace {
+namespace feeding {
+
+using data::Batch;
+using data::BatchFields;
+using data::Field;
+
+Config config_with(int prefetch) {
+  Config config;
+  config.model = {.layers = 2, .width = 16, .heads = 2, .vocab = 48, .context = 8};
+  config.pipeline.replicas = 2;
+  config.pipeline.microbatch = 2;
+  config.pipeline.microbatches = 4;
+  config.pipeline.prefetch = prefetch;
+  config.train.updates = 4;
+  config.train.eval_every = 2;
+  config.train.eval_microbatches = 2;
+  return config;
+}
+
+constexpr BatchFields kAll = {Field::Tokens, Field::Targets, Field::LossScale};
+
+// Made-up text that cannot be read from a sequence on, and whose targets are counted.
+class Failing final : public data::Source {
+ public:
+  explicit Failing(std::int64_t from) : from_(from) {}
+  Batch random(const data::Draw& draw, int b, int length, BatchFields fields) const override {
+    if (draw.first >= from_) fail_run("the disk is gone");
+    return text_->random(draw, b, length, fields);
+  }
+  Batch sequential(std::int64_t index, int b, int length, BatchFields fields) const override {
+    return text_->sequential(index, b, length, fields);
+  }
+  bool is_dense() const override { return false; }
+  std::string describe() const override { return "failing"; }
+
+ private:
+  std::int64_t from_;
+  std::unique_ptr<data::Source> text_ = data::make_synthetic(48);
+};
+
+TEST(FeedTest, GivesWhatIsThere) {
+  const auto source = data::make_synthetic(48);
+  for (const int prefetch : {0, 1, 5}) {
+    const Config config = config_with(prefetch);
+    Passes passes(config, *source, *source, kAll);
+    Feed feed(config, passes, /*replica=*/1);
+    for (std::int64_t k = 0; k < 12; ++k) {
+      const models::Pass expected = passes.training(1, k), found = feed.take(k);
+      EXPECT_EQ(found.update, expected.update);
+      EXPECT_EQ(found.microbatch, expected.microbatch);
+      EXPECT_EQ(found.seed, expected.seed);
+      EXPECT_TRUE(found.training);
+      for (const Field field : {Field::Tokens, Field::Targets, Field::LossScale})
+        EXPECT_TRUE(at::equal(found.batch[field], expected.batch[field]));
+    }
+    EXPECT_GT(feed.waited(), 0);
+  }
+}
+
+TEST(FeedTest, CountsWhatIsTakenAndNotWhatIsRead) {
+  device::initialize();
+  const auto source = data::make_synthetic(48);
+  for (const int prefetch : {0, 3}) {
+    const Config config = config_with(prefetch);
+    device::MemoryPool pool;
+    device::PoolScope scope(pool);
+    const Passes passes(config, *source, *source, kAll);
+    Feed feed(config, passes, 0);
+    const auto bytes = static_cast<std::int64_t>(8 * (2 * 8 + 2 * 8 + 1));
+    std::vector<models::Pass> taken;
+    for (std::int64_t k = 0; k < 3; ++k) {
+      taken.push_back(feed.take(k));
+      EXPECT_EQ(pool.live_bytes(Term::Inputs), (k + 1) * bytes);
+      EXPECT_EQ(pool.live_bytes(), (k + 1) * bytes);
+    }
+  }
+}
+
+TEST(FeedTest, AStageThatTakesNothingReadsNothing) {
+  const Failing source(0);
+  const Config config = config_with(4);
+  const Passes passes(config, source, source, {});
+  EXPECT_EQ(read_ahead_setup(config, passes).ahead, 0);
+}
+
+struct Observed {
+  std::map<std::int64_t, double> losses, evaluations;
+  std::map<std::tuple<std::int64_t, int, int>, std::vector<std::uint64_t>> checksums;
+  double data_wait = 0;
+};
+
+Observed run(const Config& config, const data::Source& source) {
+  device::initialize();
+  const models::Model model = models::build(config.model);
+  Observed observed;
+  std::mutex mutex;
+  const Observer observer{
+      .on_update =
+          [&](const telemetry::StageUpdate& update) {
+            const std::lock_guard lock(mutex);
+            observed.losses[update.update] += update.loss.value_or(0);
+            observed.checksums[{update.update, update.replica, update.stage}] = update.checksums;
+            EXPECT_GE(update.data_wait, 0);
+            EXPECT_LE(update.data_wait, update.waiting);
+            observed.data_wait += update.data_wait;
+          },
+      .on_evaluation =
+          [&](const telemetry::Evaluation& evaluation) {
+            const std::lock_guard lock(mutex);
+            observed.evaluations[evaluation.update] = evaluation.loss;
+          }};
+  schedule::Spec spec{.shape = config.pipeline, .updates = config.train.updates};
+  spec.shape.split = {5, 7};
+  spec.evaluate_every = config.train.eval_every;
+  Pipeline pipeline(config, model, source, source,
+                    {.spec = spec, .devices = device::deal_devices(spec.shape.workers()), .checksums = true},
+                    observer);
+  pipeline.run();
+  return observed;
+}
+
+TEST(FeedTest, ARunIsTheSameWithAndWithout) {
+  const Failing never(std::int64_t{1} << 60);
+  const Observed without = run(config_with(0), never);
+  EXPECT_EQ(without.losses.size(), 4u);
+  EXPECT_GT(without.data_wait, 0);
+  for (const int prefetch : {1, 4, 100}) {
+    const Observed with = run(config_with(prefetch), never);
+    EXPECT_EQ(with.losses, without.losses);
+    EXPECT_EQ(with.evaluations, without.evaluations);
+    EXPECT_EQ(with.checksums, without.checksums);
+  }
+}
+
+TEST(FeedTest, ARunWhoseDataCannotBeReadEndsAndSaysSo) {
+  for (const int prefetch : {0, 2}) {
+    std::string message;
+    try {
+      run(config_with(prefetch), Failing(37));
+    } catch (const RunError& error) {
+      message = error.what();
+    }
+    EXPECT_NE(message.find("the disk is gone"), std::string::npos) << message;
+    EXPECT_EQ(message.find("replica "), 0u) << message;
+  }
+}
+
+}  // namespace feeding
+}  // namespace
+}  // namespace twobw::runtime

@@ -1,0 +1,280 @@
+#include "engine/transport/group.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <latch>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace twobw::transport {
+namespace {
+
+using Numbers = std::vector<double>;
+using Seconds = std::chrono::duration<double>;
+
+Norms of(Numbers values) {
+  return {.values = std::move(values)};
+}
+
+Numbers collected(StageGroup& group, std::int64_t update) {
+  Numbers all;
+  for (const Norms& norms : group.collect(update))
+    all.insert(all.end(), norms.values.begin(), norms.values.end());
+  return all;
+}
+
+TEST(StageGroup, GathersInTheOrderOfTheStages) {
+  Hub hub(Seconds(60));
+  StageGroup group(hub, 3);
+  group.contribute(0, 2, of({5, 6}));
+  group.contribute(0, 0, of({1}));
+  group.contribute(0, 1, of({2, 3, 4}));
+  for (int stage = 0; stage < 3; ++stage) EXPECT_EQ(collected(group, 0), (Numbers{1, 2, 3, 4, 5, 6}));
+}
+
+TEST(StageGroup, AStageMayHaveNothingToSay) {
+  Hub hub(Seconds(60));
+  StageGroup group(hub, 2);
+  group.contribute(0, 1, of({7}));
+  group.contribute(0, 0, of({}));
+  EXPECT_EQ(collected(group, 0), Numbers{7});
+}
+
+// A fast stage contributes to the next update before a slow one has collected this one.
+TEST(StageGroup, KeepsUpdatesApart) {
+  Hub hub(Seconds(60));
+  StageGroup group(hub, 2);
+  group.contribute(0, 0, of({1}));
+  group.contribute(1, 0, of({10}));
+  group.contribute(0, 1, of({2}));
+  EXPECT_EQ(collected(group, 0), (Numbers{1, 2}));  // stage 0
+  group.contribute(1, 1, of({20}));
+  EXPECT_EQ(collected(group, 1), (Numbers{10, 20}));  // stage 0 again
+  EXPECT_EQ(collected(group, 0), (Numbers{1, 2}));    // stage 1, late
+  EXPECT_EQ(collected(group, 1), (Numbers{10, 20}));
+}
+
+TEST(StageGroup, WaitsForTheLastStageAndNamesTheUpdate) {
+  Hub hub(Seconds(0.01));
+  StageGroup group(hub, 3);
+  group.contribute(4, 0, of({1}));
+  group.contribute(4, 2, of({1}));
+  try {
+    group.collect(4);
+    FAIL() << "collected what stage 1 never gave";
+  } catch (const WaitTimeout& error) {
+    EXPECT_NE(std::string(error.what()).find("gradient norms of update 4 from all 3 stages"),
+              std::string::npos);
+  }
+  group.contribute(4, 1, of({1}));
+  EXPECT_EQ(collected(group, 4).size(), 3u);
+}
+
+TEST(StageGroup, TheLastCollectorClearsTheUpdate) {
+  Hub hub(Seconds(0.01));
+  StageGroup group(hub, 2);
+  group.contribute(0, 0, of({1}));
+  group.contribute(0, 1, of({2}));
+  group.collect(0);
+  group.collect(0);
+  EXPECT_THROW(group.collect(0), WaitTimeout);  // nothing is left
+}
+
+TEST(StageGroup, EveryReplicaCollectsWhatOneOfThemGave) {
+  Hub hub(Seconds(0.01));
+  StageGroup group(hub, 2, 3);
+  group.contribute(0, 0, of({1}));
+  group.contribute(0, 1, of({2}));
+  for (int worker = 0; worker < 6; ++worker) EXPECT_EQ(collected(group, 0), (Numbers{1, 2}));
+  EXPECT_THROW(group.collect(0), WaitTimeout);
+}
+
+// Stage 1 is in another process, with its only worker: what is contributed here is told, what comes is not.
+TEST(StageGroup, GathersThePartsOfOwnersInTheOrderOfTheStages) {
+  Hub hub(Seconds(60));
+  StageGroup group(hub, 2, 3, /*owners=*/3);
+  for (const int part : {4, 0, 5, 1, 3, 2}) group.contribute(0, part, {.values = {1.0 * part}});
+  for (int collector = 0; collector < 6; ++collector)
+    EXPECT_EQ(collected(group, 0), (Numbers{0, 1, 2, 3, 4, 5}));
+}
+
+TEST(StageGroup, TakesFromAfarAndTellsOfItsOwn) {
+  Hub hub(Seconds(0.01));
+  StageGroup group(hub, 2);
+  std::vector<std::pair<std::int64_t, int>> told;
+  group.share(1, [&](std::int64_t update, int stage, const Norms& norms) {
+    EXPECT_EQ(norms.values, Numbers{1});
+    told.emplace_back(update, stage);
+  });
+  group.contribute(5, 0, of({1}));
+  group.contribute_from_afar(5, 1, of({2}));
+  EXPECT_EQ(told, (std::vector<std::pair<std::int64_t, int>>{{5, 0}}));
+  EXPECT_EQ(collected(group, 5), (Numbers{1, 2}));
+  EXPECT_THROW(group.collect(5), WaitTimeout);  // the one worker here has it
+}
+
+TEST(StageGroup, CarriesManyUpdatesBetweenThreads) {
+  constexpr int kStages = 4, kUpdates = 200;
+  Hub hub(Seconds(60));
+  StageGroup group(hub, kStages);
+  std::vector<std::future<bool>> stages;
+  for (int stage = 0; stage < kStages; ++stage) {
+    stages.push_back(std::async(std::launch::async, [&, stage] {
+      bool right = true;
+      const auto collect = [&](int t) {
+        const Numbers expected = {t + 0.0, t + 0.25, t + 0.5, t + 0.75};
+        right = collected(group, t) == expected && right;
+      };
+      const int behind = stage % 3;  // some collect at once, some one or two updates later
+      for (int t = 0; t < kUpdates; ++t) {
+        group.contribute(t, stage, of({t + stage / 4.0}));
+        if (t >= behind) collect(t - behind);
+      }
+      for (int t = kUpdates - behind; t < kUpdates; ++t) collect(t);
+      return right;
+    }));
+  }
+  for (auto& stage : stages) EXPECT_TRUE(stage.get());
+}
+
+TEST(StageGroup, ACancellationEndsTheWait) {
+  Hub hub(Seconds(60));
+  StageGroup group(hub, 2);
+  std::latch about_to_wait(1);
+  auto waiting = std::async(std::launch::async, [&] {
+    about_to_wait.count_down();
+    return group.collect(0);
+  });
+  about_to_wait.wait();
+  hub.cancel();
+  EXPECT_THROW(waiting.get(), Cancelled);
+}
+
+TEST(BatchGate, EveryBatchBeginsUntilAStopIsRequested) {
+  Hub hub(std::chrono::seconds(5));
+  BatchGate gate(hub);
+  EXPECT_EQ(gate.decide(0), BatchStart::Pipelined);
+  EXPECT_EQ(gate.decide(1), BatchStart::Pipelined);
+  gate.request_stop();
+  EXPECT_EQ(gate.await(0), BatchStart::Pipelined);  // what was decided stays decided
+  EXPECT_EQ(gate.await(1), BatchStart::Pipelined);
+  EXPECT_EQ(gate.decide(2), BatchStart::Refused);
+  EXPECT_EQ(gate.await(2), BatchStart::Refused);
+  EXPECT_EQ(gate.await(1), BatchStart::Pipelined);
+}
+
+TEST(BatchGate, BatchesThatAreHeldBeginAsTheyArePermitted) {
+  Hub hub(std::chrono::seconds(5));
+  BatchGate gate(hub);
+  gate.hold_from(1);
+  EXPECT_EQ(gate.decide(0), BatchStart::Pipelined);
+  std::thread other([&] {
+    gate.permit(1, true);
+    gate.permit(2, false);
+  });
+  EXPECT_EQ(gate.decide(1), BatchStart::Synchronous);
+  EXPECT_EQ(gate.decide(2), BatchStart::Pipelined);
+  other.join();
+  EXPECT_EQ(gate.await(1), BatchStart::Synchronous);
+  gate.request_stop();  // whatever is held
+  EXPECT_EQ(gate.decide(3), BatchStart::Refused);
+}
+
+TEST(BatchGate, ASaveIsOfTheNextBatchAndAStopComesAfterIt) {
+  Hub hub(Seconds(5));
+  BatchGate gate(hub);
+  EXPECT_EQ(gate.decide(0), BatchStart::Pipelined);
+  EXPECT_FALSE(gate.saves_before(0));
+  gate.request_save(/*stop=*/false);
+  EXPECT_EQ(gate.decide(1), BatchStart::Pipelined);
+  EXPECT_TRUE(gate.saves_before(1));
+  EXPECT_EQ(gate.decide(2), BatchStart::Pipelined);
+  EXPECT_FALSE(gate.saves_before(2));
+  gate.request_save(/*stop=*/true);
+  EXPECT_EQ(gate.decide(3), BatchStart::Pipelined);
+  EXPECT_TRUE(gate.saves_before(3));
+  EXPECT_EQ(gate.decide(4), BatchStart::Refused);
+  EXPECT_EQ(gate.await(4), BatchStart::Refused);
+}
+
+// Two gates, of two processes: the other answers as the first decided.
+TEST(BatchGate, DecisionsAreTheSameElsewhere) {
+  Hub hub(Seconds(5));
+  BatchGate gate(hub), elsewhere(hub);
+  gate.share([&](const BatchGate::Decision& decision) { elsewhere.learn(decision); });
+  gate.hold_from(1);
+  for (int batch = 1; batch < 5; ++batch) gate.permit(batch, batch == 2);
+  std::int64_t batch = 0;
+  for (const BatchStart start : {BatchStart::Pipelined, BatchStart::Pipelined, BatchStart::Synchronous,
+                                 BatchStart::Pipelined, BatchStart::Refused}) {
+    if (batch == 1) gate.request_save(/*stop=*/false);
+    if (batch == 3) gate.request_save(/*stop=*/true);
+    EXPECT_EQ(gate.decide(batch), start);
+    EXPECT_EQ(elsewhere.await(batch), start);
+    EXPECT_EQ(elsewhere.saves_before(batch), batch == 1 || batch == 3) << batch;
+    ++batch;
+  }
+}
+
+TEST(BatchGate, OnceRefusedNothingBeginsAnyMore) {
+  Hub hub(Seconds(60));
+  BatchGate gate(hub);
+  gate.request_stop();
+  gate.request_stop();
+  EXPECT_EQ(gate.decide(0), BatchStart::Refused);
+  EXPECT_EQ(gate.decide(1), BatchStart::Refused);
+  EXPECT_EQ(gate.await(0), BatchStart::Refused);
+  EXPECT_EQ(gate.await(1), BatchStart::Refused);
+}
+
+TEST(BatchGate, TheOthersWaitForStageZero) {
+  Hub hub(Seconds(60));
+  BatchGate gate(hub);
+  gate.decide(0);
+  std::latch about_to_wait(1);
+  auto waiting = std::async(std::launch::async, [&] {
+    about_to_wait.count_down();
+    return gate.await(1);
+  });
+  about_to_wait.wait();
+  gate.request_stop();
+  gate.decide(1);
+  EXPECT_EQ(waiting.get(), BatchStart::Refused);
+}
+
+TEST(BatchGate, AnUndecidedBatchTimesOutWithItsName) {
+  Hub hub(Seconds(0.01));
+  BatchGate gate(hub);
+  gate.decide(0);
+  gate.request_stop();  // a request alone decides nothing
+  try {
+    gate.await(1);
+    FAIL() << "answered before stage 0 did";
+  } catch (const WaitTimeout& error) {
+    EXPECT_NE(std::string(error.what()).find("decision on batch 1 from stage 0"), std::string::npos);
+  }
+}
+
+// Whenever the request comes, all stages stop before the same batch.
+TEST(BatchGate, AllStagesAgreeWhereToStop) {
+  Hub hub(Seconds(60));
+  BatchGate gate(hub);
+  const auto stop_of = [&](int stage) {
+    std::int64_t batch = 0;
+    while ((stage == 0 ? gate.decide(batch) : gate.await(batch)) != BatchStart::Refused) ++batch;
+    return batch;
+  };
+  std::vector<std::future<std::int64_t>> stages;
+  for (int stage = 0; stage < 3; ++stage) stages.push_back(std::async(std::launch::async, stop_of, stage));
+  EXPECT_EQ(gate.await(20), BatchStart::Pipelined);
+  gate.request_stop();
+  const std::int64_t last = stages[0].get();
+  EXPECT_GT(last, 20);
+  EXPECT_EQ(stages[1].get(), last);
+  EXPECT_EQ(stages[2].get(), last);
+}
+
+}  // namespace
+}  // namespace twobw::transport

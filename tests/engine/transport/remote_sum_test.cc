@@ -1,0 +1,314 @@
+// Sums over replicas in several processes have the bits of those in one.
+#include "engine/transport/remote_sum.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <future>
+
+#include "core/base/error.h"
+#include "engine/transport/hub.h"
+#include "tests/engine/transport/wires.h"
+
+namespace twobw::transport {
+namespace {
+
+struct SumCase {
+  WireKind kind;
+  std::vector<int> ranks;  // of the replicas
+  std::int64_t size, piece;
+};
+
+// Numbers of all sizes, so that another order would show.
+at::Tensor values_of(int update, int replica, std::int64_t size) {
+  const at::Tensor places = at::arange(size, at::kDouble) + 7.0 * replica + 0.3 * update;
+  return (places.sin() * (places * 3).cos().mul(12).exp()).to(at::kFloat);
+}
+
+bool equal_bits(const at::Tensor& a, const at::Tensor& b) {
+  return a.numel() == b.numel() && std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+}
+
+OnFailure nothing_fails() {
+  return [](const std::string& thread, const std::exception_ptr&) { ADD_FAILURE() << thread << " failed"; };
+}
+
+class RemoteSumming : public testing::TestWithParam<SumCase> {
+ protected:
+  void SetUp() override {
+    if (GetParam().kind.is_missing) GTEST_SKIP() << "built without Gloo";
+  }
+};
+
+std::vector<SumCase> sum_cases() {
+  std::vector<SumCase> cases;
+  for (const WireKind& kind : wire_kinds()) {
+    for (const std::vector<int>& ranks : std::vector<std::vector<int>>{
+             {0, 1}, {0, 1, 2}, {0, 1, 2, 3}, {0, 0, 1, 1}, {0, 0, 1}, {0, 1, 1, 2}}) {
+      cases.push_back({kind, ranks, 10'007, 1 << 20});  // one round
+      cases.push_back({kind, ranks, 10'007, 1'000});    // several, the last a small one
+      cases.push_back({kind, ranks, 1, 1'000});         // less than a number each
+    }
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Replicas, RemoteSumming, testing::ValuesIn(sum_cases()), [](const auto& info) {
+  std::string name = info.param.kind.name + std::string("_of");
+  for (int rank : info.param.ranks) name += std::to_string(rank);
+  return name + "_" + std::to_string(info.param.size) + "_by_" + std::to_string(info.param.piece);
+});
+
+TEST_P(RemoteSumming, HasTheBitsOfOneProcess) {
+  constexpr int kUpdates = 3;
+  const auto& [kind, ranks, size, piece] = GetParam();
+  const int processes = ranks.back() + 1;
+  std::vector<at::Tensor> expected;
+  for (int update = 0; update < kUpdates; ++update) {
+    std::vector<Contribution> all;
+    for (int replica = 0; replica < std::ssize(ranks); ++replica)
+      all.push_back({.gradient = values_of(update, replica, size)});
+    EXPECT_TRUE(sums_on_cores()(all)->help());
+    expected.push_back(all.front().gradient);
+  }
+  const AllWires wires = kind.make(processes);
+  on_all_ranks(processes, [&](int rank) {
+    std::atomic<int> followed = 0;
+    std::vector<std::vector<Contribution>> own(kUpdates);
+    {
+      RemoteSums sums({.wire = *wires[rank],
+                       .tag = 40,
+                       .ranks = ranks,
+                       .name = "sums",
+                       .on_failure = nothing_fails(),
+                       .piece = piece});
+      const MakeSum make = sums.make();
+      for (int update = 0; update < kUpdates; ++update) {
+        for (int replica = 0; replica < std::ssize(ranks); ++replica) {
+          if (ranks[replica] == rank) own[update].push_back({.gradient = values_of(update, replica, size)});
+        }
+        const auto sum = make(own[update]);
+        EXPECT_TRUE(sum->help());
+        EXPECT_FALSE(sum->help());  // one does what follows
+        sum->afterwards(sums.first_replica(), [&, update] {
+          for (const Contribution& one : own[update]) EXPECT_TRUE(equal_bits(one.gradient, expected[update]));
+          ++followed;
+        });
+      }
+    }
+    EXPECT_EQ(followed, kUpdates);
+  });
+}
+
+// Every third part is everybody's, the others belong to one replica after another, some to one twice.
+SumRanges ranges_of(std::int64_t size, int replicas) {
+  SumRanges ranges;
+  std::int64_t begin = 0;
+  for (int i = 0; begin < size; ++i) {
+    const std::int64_t count = std::min<std::int64_t>(size - begin, i % 2 == 0 ? 700 : 2'300);
+    ranges.push_back({.begin = begin, .count = count, .owner = i % 3 == 2 ? SumRange::kAll : i % replicas});
+    begin += count;
+  }
+  return ranges;
+}
+
+void expect_sum_where_it_belongs(const SumRanges& ranges, int replica, const at::Tensor& buffer,
+                                 const at::Tensor& expected) {
+  for (const SumRange& range : ranges) {
+    if (range.owner != SumRange::kAll && range.owner != replica) continue;
+    const at::Tensor seen = buffer.narrow(0, range.begin, range.count);
+    EXPECT_TRUE(equal_bits(seen, expected.narrow(0, range.begin, range.count)))
+        << range.begin << " of replica " << replica;
+  }
+}
+
+TEST_P(RemoteSumming, LeavesWhatHasAnOwnerWithIt) {
+  constexpr int kUpdates = 3;
+  const auto& [kind, ranks, size, piece] = GetParam();
+  const auto replicas = static_cast<int>(std::ssize(ranks));
+  const int processes = ranks.back() + 1;
+  const SumRanges ranges = ranges_of(size, replicas);
+  std::vector<at::Tensor> expected;
+  for (int update = 0; update < kUpdates; ++update) {
+    std::vector<Contribution> all, owned;
+    for (int replica = 0; replica < replicas; ++replica) {
+      all.push_back({.gradient = values_of(update, replica, size)});
+      owned.push_back({.gradient = values_of(update, replica, size)});
+    }
+    EXPECT_TRUE(sums_on_cores()(all)->help());
+    expected.push_back(all.front().gradient);
+    const auto sum = sums_on_cores(ranges)(owned);
+    EXPECT_TRUE(sum->help());
+    int visited = 0;
+    sum->for_each([&](int replica, const Contribution& own) {
+      EXPECT_EQ(replica, visited++);
+      EXPECT_TRUE(own.gradient.is_same(owned[replica].gradient));
+      expect_sum_where_it_belongs(ranges, replica, own.gradient, expected[update]);
+    });
+    EXPECT_EQ(visited, replicas);
+  }
+  const AllWires wires = kind.make(processes);
+  on_all_ranks(processes, [&](int rank) {
+    std::atomic<int> followed = 0;
+    std::vector<std::vector<Contribution>> own(kUpdates);
+    {
+      RemoteSums sums({.wire = *wires[rank],
+                       .tag = 40,
+                       .ranks = ranks,
+                       .name = "sums",
+                       .on_failure = nothing_fails(),
+                       .piece = piece,
+                       .ranges = ranges});
+      const MakeSum make = sums.make();
+      for (int update = 0; update < kUpdates; ++update) {
+        for (int replica = 0; replica < replicas; ++replica) {
+          if (ranks[replica] == rank) own[update].push_back({.gradient = values_of(update, replica, size)});
+        }
+        const auto sum = make(own[update]);
+        EXPECT_TRUE(sum->help());
+        sum->afterwards(sums.first_replica(), [&, update, sum] {
+          int visited = 0;
+          sum->for_each([&](int replica, const Contribution& one) {
+            ++visited;
+            EXPECT_EQ(ranks[replica], rank);
+            expect_sum_where_it_belongs(ranges, replica, one.gradient, expected[update]);
+          });
+          EXPECT_EQ(visited, std::ranges::count(ranks, rank));
+          ++followed;
+        });
+      }
+    }
+    EXPECT_EQ(followed, kUpdates);
+  });
+}
+
+TEST(RemoteSums, ShareWhatOneReplicaOfTheProcessChanged) {
+  const AllWires wires = wires_in_memory(2);
+  on_all_ranks(2, [&](int rank) {
+    std::vector<Contribution> own;
+    for (int i = 0; i < 2; ++i) own.push_back({.gradient = at::full({5}, 1.0f + static_cast<float>(rank))});
+    {
+      RemoteSums sums(
+          {.wire = *wires[rank], .ranks = {0, 0, 1, 1}, .name = "sums", .on_failure = nothing_fails()});
+      EXPECT_EQ(sums.first_replica(), 2 * rank);
+      const auto sum = sums.make()(own);
+      ASSERT_TRUE(sum->help());
+      const int second = 2 * rank + 1;
+      sum->afterwards(second, [&own, sum, second] {
+        own[1].gradient.add_(10);
+        sum->share(second, 1, 2);
+      });
+    }
+    EXPECT_TRUE(own[0].gradient.equal(at::tensor({6.0f, 16.0f, 16.0f, 6.0f, 6.0f})));
+    EXPECT_TRUE(own[1].gradient.equal(at::full({5}, 16.0f)));
+  });
+}
+
+// Stands for one on a GPU: counts what it is asked for.
+class CountedAdder final : public GpuAdder {
+ public:
+  CountedAdder(std::atomic<int>& complete, int processes) : complete_(complete), processes_(processes) {}
+
+  void await(const std::vector<Contribution>&) override { ++complete_; }
+  void add_up(const std::vector<Contribution>& here) override {
+    EXPECT_GE(complete_, processes_ * ++sums_) << "added before all were there";
+    here.front().gradient.add_(1);
+  }
+  void afterwards(const at::Tensor& gradient, const std::function<void()>& work) override {
+    followed_at = gradient;
+    work();
+  }
+  void beside(const at::Tensor&, const std::function<void()>& work) override { work(); }
+  void drain() override { EXPECT_GE(complete_, processes_ * sums_); }
+
+  at::Tensor followed_at;
+
+ private:
+  std::atomic<int>& complete_;  // gradients, of all processes
+  int processes_, sums_ = 0;
+};
+
+TEST(RemoteSums, OnGpusBeginWhenTheGradientsOfAllAreComplete) {
+  constexpr int kProcesses = 3, kUpdates = 20;
+  const AllWires wires = wires_in_memory(kProcesses);
+  std::atomic<int> complete = 0;
+  on_all_ranks(kProcesses, [&](int rank) {
+    const at::Tensor gradient = at::zeros({4});
+    int followed = 0;
+    {
+      RemoteSums sums({.wire = *wires[rank],
+                       .ranks = {0, 1, 2},
+                       .name = "sums",
+                       .on_failure = nothing_fails(),
+                       .gpu = std::make_shared<CountedAdder>(complete, kProcesses)});
+      for (int update = 0; update < kUpdates; ++update) {
+        const auto sum = sums.make()({{.gradient = gradient}});
+        ASSERT_TRUE(sum->help());
+        sum->afterwards(rank, [&] { ++followed; });
+      }
+    }
+    EXPECT_EQ(followed, kUpdates);
+    EXPECT_TRUE(gradient.equal(at::full({4}, 1.0f * kUpdates)));
+  });
+}
+
+// Whose stage may be on another GPU than the first replica's.
+TEST(RemoteSums, WhatFollowsIsDoneAtTheGradientOfTheReplicaThatDoesIt) {
+  const AllWires wires = wires_in_memory(2);
+  std::atomic<int> complete = 0;
+  on_all_ranks(2, [&](int rank) {
+    const auto adder = std::make_shared<CountedAdder>(complete, 2);
+    const std::vector<Contribution> own = {{.gradient = at::zeros({4})}, {.gradient = at::zeros({4})}};
+    {
+      RemoteSums sums({.wire = *wires[rank],
+                       .ranks = {0, 0, 1, 1},
+                       .name = "sums",
+                       .on_failure = nothing_fails(),
+                       .gpu = adder});
+      const auto sum = sums.make()(own);
+      ASSERT_TRUE(sum->help());
+      sum->afterwards(sums.first_replica() + 1, [] {});
+    }
+    EXPECT_TRUE(adder->followed_at.is_same(own[1].gradient));
+  });
+}
+
+TEST(RemoteSums, WhatFailsAfterASumIsReported) {
+  const AllWires wires = wires_in_memory(2);
+  on_all_ranks(2, [&](int rank) {
+    std::string message;
+    {
+      RemoteSums sums({.wire = *wires[rank],
+                       .ranks = {0, 1},
+                       .name = "sums of stage 3",
+                       .on_failure = [&](const std::string& thread, const std::exception_ptr& failure) {
+                         try {
+                           std::rethrow_exception(failure);
+                         } catch (const RunError& error) {
+                           message = thread + ": " + error.what();
+                         }
+                       }});
+      const auto sum = sums.make()({{.gradient = at::zeros({3})}});
+      ASSERT_TRUE(sum->help());
+      sum->afterwards(rank, [] { fail_run("out of luck"); });
+    }
+    EXPECT_EQ(message, "sums of stage 3: out of luck");
+  });
+}
+
+TEST(RemoteSums, EndWhereTheirWireIsAborted) {
+  const AllWires wires = wires_in_memory(2);
+  const auto failed = std::make_shared<std::atomic<bool>>(false);
+  {
+    RemoteSums sums({.wire = *wires[0], .ranks = {0, 1}, .name = "sums", .on_failure = nothing_fails()});
+    const auto sum = sums.make()({{.gradient = at::zeros({3})}});
+    ASSERT_TRUE(sum->help());
+    sum->afterwards(0, [failed] { *failed = true; });  // rank 1 never comes
+    wires[0]->abort();
+  }
+  EXPECT_FALSE(*failed);
+}
+
+}  // namespace
+}  // namespace twobw::transport

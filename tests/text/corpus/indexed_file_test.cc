@@ -1,0 +1,267 @@
+#include "text/corpus/indexed_file.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/text/corpus/testing.h"
+#include "text/corpus/id_range.h"
+
+namespace twobw::corpus {
+namespace {
+
+using testing::Folder;
+using testing::has;
+using testing::Ids;
+using testing::Index;
+using testing::put;
+
+// Three sequences of uint16 in two documents.
+Index small_index() {
+  Index index;
+  index.lengths = {2, 0, 3};
+  index.pointers = {0, 4, 4};
+  index.documents = {0, 2, 3};
+  return index;
+}
+
+class IndexedFileTest : public ::testing::Test {
+ protected:
+  IndexedFileTest() {
+    std::string bin;
+    for (const int token : {1, 2, 65535, 4, 5}) put(bin, static_cast<std::uint16_t>(token));
+    folder_.write("x.bin", bin);
+  }
+
+  std::string refusal(const std::string& index) {
+    folder_.write("x.idx", index);
+    return testing::refusal([&] { IndexedFile(folder_.file("x")); });
+  }
+
+  Folder folder_;
+};
+
+TEST_F(IndexedFileTest, ReadsSequencesAndDocuments) {
+  folder_.write("x.idx", small_index().bytes());
+  for (const char* name : {"x", "x.idx", "x.bin"}) {
+    const IndexedFile file(folder_.file(name));
+    EXPECT_EQ(file.type(), TokenType::kUint16);
+    EXPECT_EQ(file.sequences(), 3);
+    EXPECT_EQ(file.documents(), 2);
+    EXPECT_EQ(file.tokens(), 5);
+    EXPECT_FALSE(file.has_modes());
+    EXPECT_EQ(file.unused_bytes(), 0);
+    EXPECT_EQ(testing::sequence(file, 0), (Ids{1, 2}));
+    EXPECT_EQ(testing::sequence(file, 1), (Ids{}));
+    EXPECT_EQ(testing::sequence(file, 2), (Ids{65535, 4, 5}));
+    EXPECT_EQ(file.document(0), std::make_pair(std::int64_t{0}, std::int64_t{2}));
+    std::vector<std::int64_t> middle(1);
+    file.read(2, 1, middle);
+    EXPECT_EQ(middle, (Ids{4}));
+  }
+}
+
+TEST_F(IndexedFileTest, ReadsEveryTypeOfToken) {
+  const auto one = [&](std::uint8_t code, auto token) {
+    std::string bin;
+    put(bin, token);
+    folder_.write("y.bin", bin);
+    Index index;
+    index.type = code;
+    index.lengths = {1};
+    index.pointers = {0};
+    index.documents = {0, 1};
+    folder_.write("y.idx", index.bytes());
+    const IndexedFile file(folder_.file("y"));
+    EXPECT_EQ(file.tokens(), 1);
+    EXPECT_EQ(testing::sequence(file, 0), (Ids{static_cast<std::int64_t>(token)}));
+    EXPECT_EQ(id_range(file).least, token);
+    EXPECT_EQ(id_range(file).greatest, token);
+  };
+  one(1, std::uint8_t{255});
+  one(2, std::int8_t{-1});
+  one(3, std::int16_t{-300});
+  one(4, std::int32_t{1 << 30});
+  one(5, std::int64_t{1} << 60);
+  one(8, std::uint16_t{65535});
+}
+
+Ids stream(const IndexedFile& file, std::int64_t from, std::size_t count) {
+  Ids tokens(count);
+  file.read_stream(from, tokens);
+  return tokens;
+}
+
+TEST_F(IndexedFileTest, ReadsAllSequencesAsOneStream) {
+  folder_.write("x.idx", small_index().bytes());
+  const IndexedFile file(folder_.file("x"));
+  EXPECT_EQ(file.stretches().size(), 1u);
+  EXPECT_EQ(stream(file, 0, 5), (Ids{1, 2, 65535, 4, 5}));
+  EXPECT_EQ(stream(file, 1, 2), (Ids{2, 65535}));
+  EXPECT_EQ(stream(file, 5, 0), (Ids{}));
+}
+
+// Of every token of the stream.
+Ids document_ends(const IndexedFile& file) {
+  Ids ends;
+  for (std::int64_t token = 0; token < file.tokens(); ++token) ends.push_back(file.document_end(token));
+  return ends;
+}
+
+TEST_F(IndexedFileTest, FindsTheEndOfADocument) {
+  folder_.write("x.idx", small_index().bytes());
+  EXPECT_EQ(document_ends(IndexedFile(folder_.file("x"))), (Ids{2, 2, 5, 5, 5}));
+  Index index = small_index();
+  index.documents = {0, 0, 1, 1, 2, 3, 3};  // some have no sequences, one has no tokens
+  folder_.write("x.idx", index.bytes());
+  EXPECT_EQ(document_ends(IndexedFile(folder_.file("x"))), (Ids{2, 2, 5, 5, 5}));
+  index.documents = {0, 3};
+  folder_.write("x.idx", index.bytes());
+  EXPECT_EQ(document_ends(IndexedFile(folder_.file("x"))), (Ids{5, 5, 5, 5, 5}));
+}
+
+// Sequences without tokens may lie in the gaps.
+TEST_F(IndexedFileTest, FindsTheEndOfADocumentAcrossGaps) {
+  Index index;
+  index.lengths = {0, 1, 0, 1, 0, 1, 0};
+  index.pointers = {0, 2, 5, 6, 8, 8, 10};
+  for (std::int64_t i = 1; i <= 7; ++i) index.documents.push_back(i);
+  folder_.write("x.idx", index.bytes());
+  EXPECT_EQ(document_ends(IndexedFile(folder_.file("x"))), (Ids{1, 2, 3}));
+  index.documents = {0, 2, 7};
+  folder_.write("x.idx", index.bytes());
+  EXPECT_EQ(document_ends(IndexedFile(folder_.file("x"))), (Ids{1, 3, 3}));
+}
+
+TEST_F(IndexedFileTest, LeavesOutOfTheStreamWhatNoSequenceCovers) {
+  Index index;
+  index.lengths = {1, 0, 1, 2, 1};
+  index.pointers = {2, 4, 4, 9, 13};  // after an odd gap nothing is aligned any more
+  index.documents = {0, 5};
+  std::string bin;
+  for (const int token : {90, 1, 2, 91}) put(bin, static_cast<std::uint16_t>(token));
+  bin += '\x5c';
+  for (const int token : {3, 4, 5, 93}) put(bin, static_cast<std::uint16_t>(token));
+  folder_.write("x.bin", bin);
+  folder_.write("x.idx", index.bytes());
+  const IndexedFile file(folder_.file("x"));
+  EXPECT_EQ(file.stretches().size(), 2u);
+  const Ids all = {1, 2, 3, 4, 5};
+  for (std::size_t from = 0; from <= all.size(); ++from) {
+    for (std::size_t end = from; end <= all.size(); ++end) {
+      EXPECT_EQ(stream(file, static_cast<std::int64_t>(from), end - from),
+                Ids(all.begin() + from, all.begin() + end));
+    }
+  }
+  EXPECT_EQ(id_range(file).least, 1);
+  EXPECT_EQ(id_range(file).greatest, 5);
+}
+
+TEST_F(IndexedFileTest, FindsTheRangeOfIdsOnAnyNumberOfThreads) {
+  constexpr int kTokens = 5'000'000;  // some blocks of 4 MiB
+  std::string bin(kTokens * sizeof(std::uint16_t), '\1');
+  const auto set = [&](std::size_t at, std::uint16_t id) { std::memcpy(bin.data() + 2 * at, &id, 2); };
+  set(3, 7);
+  set(kTokens - 1, 65'000);
+  folder_.write("y.bin", bin);
+  Index index;
+  index.lengths = {kTokens};
+  index.pointers = {0};
+  index.documents = {0, 1};
+  folder_.write("y.idx", index.bytes());
+  const IndexedFile file(folder_.file("y"));
+  for (const int threads : {0, 1, 2, 9}) {
+    EXPECT_EQ(id_range(file, threads).least, 7);
+    EXPECT_EQ(id_range(file, threads).greatest, 65'000);
+  }
+}
+
+TEST_F(IndexedFileTest, KnowsWhatIdsATypeAllows) {
+  EXPECT_EQ(possible_ids(TokenType::kUint16).greatest, 65'535);
+  EXPECT_EQ(possible_ids(TokenType::kUint8).least, 0);
+  EXPECT_EQ(possible_ids(TokenType::kInt8).least, -128);
+  EXPECT_EQ(possible_ids(TokenType::kInt64).greatest, std::numeric_limits<std::int64_t>::max());
+}
+
+TEST_F(IndexedFileTest, ReadsModes) {
+  Index index = small_index();
+  index.modes = {0, 1, 7};
+  folder_.write("x.idx", index.bytes());
+  const IndexedFile file(folder_.file("x"));
+  EXPECT_TRUE(file.has_modes());
+  EXPECT_EQ(file.mode(2), 7);
+}
+
+TEST_F(IndexedFileTest, ReadsAnEmptyFile) {
+  folder_.write("x.bin", "");
+  folder_.write("x.idx", Index().bytes());
+  const IndexedFile file(folder_.file("x"));
+  EXPECT_EQ(file.documents(), 0);
+  EXPECT_EQ(file.tokens(), 0);
+}
+
+TEST_F(IndexedFileTest, RefusesWhatIsNoIndex) {
+  EXPECT_TRUE(has(refusal(""), "MMIDIDX"));
+  EXPECT_TRUE(has(refusal("text, and more of it than a header would need"), "MMIDIDX"));
+  Index index = small_index();
+  index.version = 2;
+  EXPECT_TRUE(has(refusal(index.bytes()), "has version 2; it must be 1"));
+  index.version = std::uint64_t{1} << 56;
+  EXPECT_TRUE(has(refusal(index.bytes()), "big-endian"));
+  index.version = 1;
+  for (const std::uint8_t type : {0, 6, 7, 9, 255}) {
+    index.type = type;
+    EXPECT_TRUE(has(refusal(index.bytes()), "token type"));
+  }
+  EXPECT_TRUE(has(testing::refusal([&] { IndexedFile(folder_.file("nowhere.idx")); }), "nowhere.idx"));
+}
+
+TEST_F(IndexedFileTest, RefusesEveryTruncation) {
+  const std::string whole = small_index().bytes();
+  ASSERT_EQ(refusal(whole), "");
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_NE(refusal(whole.substr(0, size)), "") << size;
+  }
+  EXPECT_TRUE(has(refusal(whole.substr(0, whole.size() - 1)), "truncated"));
+  EXPECT_TRUE(has(refusal(whole + "x"), "1 bytes after its tables"));
+  folder_.write("x.bin", "123456789");
+  EXPECT_TRUE(has(refusal(whole), "x.bin' is truncated"));
+}
+
+TEST_F(IndexedFileTest, RefusesSequencesThatOverlapOrAreOutOfOrder) {
+  Index index = small_index();
+  index.pointers = {0, 2, 4};
+  EXPECT_TRUE(has(refusal(index.bytes()), "must not overlap"));
+  index.pointers = {4, 0, 0};
+  EXPECT_TRUE(has(refusal(index.bytes()), "in order"));
+  index.pointers = {-2, 4, 4};
+  EXPECT_TRUE(has(refusal(index.bytes()), "sequence 0"));
+  index = small_index();
+  index.lengths[1] = -1;
+  EXPECT_TRUE(has(refusal(index.bytes()), "length of -1"));
+  index = small_index();
+  index.pointers[2] = std::numeric_limits<std::int64_t>::max();
+  EXPECT_TRUE(has(refusal(index.bytes()), "truncated"));
+}
+
+TEST_F(IndexedFileTest, RefusesDocumentsThatDoNotCoverTheSequences) {
+  Index index = small_index();
+  for (const std::vector<std::int64_t>& marks :
+       {std::vector<std::int64_t>{0, 2}, {1, 3}, {0, 3, 2}, {0, 2, 1, 3}, {0, -1, 3}, {0, 4}, {}}) {
+    index.documents = marks;
+    EXPECT_TRUE(has(refusal(index.bytes()), "document"));
+  }
+}
+
+TEST_F(IndexedFileTest, RefusesCountsThatOverflow) {
+  for (const std::uint64_t count : {~std::uint64_t{0}, std::uint64_t{1} << 62, std::uint64_t{1} << 60}) {
+    for (const std::size_t at : {std::size_t{18}, std::size_t{26}}) {
+      std::string bytes = small_index().bytes();
+      std::memcpy(bytes.data() + at, &count, sizeof count);
+      EXPECT_TRUE(has(refusal(bytes), "truncated"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace twobw::corpus

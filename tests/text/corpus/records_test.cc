@@ -1,0 +1,71 @@
+#include "text/corpus/records.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/text/corpus/testing.h"
+
+namespace twobw::corpus {
+namespace {
+namespace records {
+
+using testing::Folder;
+using testing::refusal;
+using testing::Strings;
+
+class Records : public ::testing::Test {
+ protected:
+  std::vector<Strings> read(const std::string& name, const std::string& text, const Strings& fields) const {
+    RecordReader reader(folder_.write(name, text), fields);
+    std::vector<Strings> all;
+    while (const auto record = reader.next()) all.push_back(*record);
+    return all;
+  }
+  std::string refused(const std::string& name, const std::string& text, const Strings& fields) const {
+    std::string sentence = refusal([&] { read(name, text, fields); });
+    const std::string path = folder_.file(name);
+    for (std::size_t at = sentence.find(path); at != std::string::npos; at = sentence.find(path))
+      sentence.replace(at, path.size(), name);
+    return sentence;
+  }
+  Folder folder_;
+};
+
+TEST_F(Records, OfTsvAreNamedByTheFirstLine) {
+  EXPECT_EQ(read("x.tsv", "\xEF\xBB\xBFsentence\tlabel\nit works \t1\r\n\n\t0\n", {"label", "sentence"}),
+            (std::vector<Strings>{{"1", "it works "}, {"0", ""}}));
+  EXPECT_EQ(read("x.tsv", "", {"label"}), std::vector<Strings>());
+  EXPECT_EQ(read("x.tsv", "label\n", {"label"}), std::vector<Strings>());
+}
+
+TEST_F(Records, OfTsvAreNumberedWhereNoLineNamesThem) {
+  EXPECT_EQ(read("x.tsv", "a\tb\tc\nd\te\tf", {"3", "1"}), (std::vector<Strings>{{"c", "a"}, {"f", "d"}}));
+}
+
+TEST_F(Records, OfJsonlHaveTextsNumbersAndTruthValues) {
+  EXPECT_EQ(
+      read("x.jsonl", "{\"a\": \"\\u00e9 \\\"\", \"b\": 12, \"c\": [1]}\n  \n{\"b\": true, \"a\": 0.5}\n",
+           {"a", "b"}),
+      (std::vector<Strings>{{"\xC3\xA9 \"", "12"}, {"0.5", "true"}}));
+}
+
+TEST_F(Records, ThatCannotBeReadAreRefusedWithTheirPlace) {
+  EXPECT_EQ(refused("x.txt", "", {"a"}),
+            "'x.txt' is no file of records by its name; it must end in .tsv, .jsonl, .ndjson or .json");
+  EXPECT_EQ(refused("x.tsv", "a\tb\n1\t2\n", {"a", "c"}), "'x.tsv:1' has no column 'c'; its columns are a b");
+  EXPECT_EQ(refused("x.tsv", "a\tb\n1\t2\n3\n", {"a", "b"}),
+            "'x.tsv:3' has no column 2; it has fewer fields");
+  EXPECT_EQ(refused("x.tsv", "a\tb\n", {"a", "2"}),
+            "columns of 'x.tsv' are given by names and by numbers; they must be all of one kind");
+  EXPECT_EQ(refused("x.jsonl", "{\"a\": 1}\n{\"b\": 1}\n", {"a"}), "'x.jsonl:2' has no field 'a'");
+  EXPECT_EQ(refused("x.jsonl", "{\"a\": null}\n", {"a"}),
+            "'x.jsonl:1': field 'a' must be a text, a number or a truth value");
+  for (const std::string bad : {"[1]", "{\"a\": 1", "{\"a\": \"\xFF\"}", "x"}) {
+    EXPECT_EQ(refused("x.jsonl", bad, {"a"}),
+              "'x.jsonl:1' is no JSON object in UTF-8; every line must be one");
+  }
+  EXPECT_TRUE(testing::has(refusal([] { RecordReader("no/such.tsv", {"a"}); }), "No such file"));
+}
+
+}  // namespace records
+}  // namespace
+}  // namespace twobw::corpus

@@ -1,0 +1,118 @@
+#include "text/tokenizer/sentencepiece.h"
+
+#include <gtest/gtest.h>
+#include <sentencepiece_processor.h>
+#include <sentencepiece_trainer.h>
+
+#include "core/base/error.h"
+#include "tests/text/tokenizer/testing.h"
+#include "text/tokenizer/utf8.h"
+
+namespace twobw::tokenizer {
+namespace {
+
+using testing::encoded;
+using testing::tokens_of;
+using Tokens = std::vector<std::string>;
+
+// A model learned from a few sentences, and the library's own view of it.
+struct Trained {
+  testing::Folder folder;
+  sentencepiece::SentencePieceProcessor library;
+  std::unique_ptr<Tokenizer> ours;
+};
+
+std::unique_ptr<Trained> train(const std::string& kind, const std::string& options) {
+  auto trained = std::make_unique<Trained>();
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += testing::kProse;
+  trained->folder.write("text.txt", text);
+  const auto status = sentencepiece::SentencePieceTrainer::Train(
+      "--minloglevel=2 --hard_vocab_limit=false --byte_fallback=true --vocab_size=400 --model_type=" + kind +
+      " --input=" + trained->folder.file("text.txt") +
+      " --model_prefix=" + trained->folder.file("tokenizer") + " " + options);
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  EXPECT_TRUE(trained->library.Load(trained->folder.file("tokenizer.model")).ok());
+  trained->ours = load_tokenizer(trained->folder.path());
+  return trained;
+}
+
+std::vector<Id> by_library(const Trained& trained, const std::string& text) {
+  std::vector<int> ids;
+  EXPECT_TRUE(trained.library.Encode(text, &ids).ok());
+  return {ids.begin(), ids.end()};
+}
+
+const std::string kAsLlama = "--normalization_rule_name=identity --remove_extra_whitespaces=false";
+
+TEST(Sentencepiece, GivesTheIdsOfTheLibrary) {
+  for (const std::string kind : {"bpe", "unigram"}) {
+    for (const std::string& options : {kAsLlama, std::string()}) {
+      const auto trained = train(kind, options);
+      for (std::uint32_t seed = 0; seed < 40; ++seed) {
+        const std::string text = "x" + replace_invalid(testing::wild_text(seed, 30)) + testing::kProse;
+        ASSERT_EQ(encoded(*trained->ours, text), by_library(*trained, text)) << kind << options;
+      }
+    }
+  }
+}
+
+TEST(Sentencepiece, RecognisesControlPiecesAndAddsOneSpace) {
+  const auto trained = train("bpe", kAsLlama);
+  EXPECT_EQ(tokens_of(*trained->ours, "the</s>the"), (Tokens{"\u2581the", "</s>", "t", "he"}));
+  EXPECT_EQ(tokens_of(*trained->ours, " the"), tokens_of(*trained->ours, "the"));
+  std::vector<Id> ids;
+  trained->ours->encode_sequence("the", ids);
+  EXPECT_EQ(ids.front(), trained->ours->special().bos);
+  EXPECT_EQ(trained->ours->decode(ids, true), "the");
+}
+
+TEST(Sentencepiece, DecodesWhatItEncoded) {
+  const auto trained = train("bpe", kAsLlama);
+  for (std::uint32_t seed = 0; seed < 40; ++seed) {
+    const std::string text = "x" + replace_invalid(testing::wild_text(seed, 30));
+    ASSERT_EQ(trained->ours->decode(encoded(*trained->ours, text)), text);
+  }
+}
+
+TEST(Sentencepiece, FilesBesideTheModelCount) {
+  const auto trained = train("bpe", kAsLlama);
+  const Id next = trained->ours->vocab_size();
+  trained->folder.write("tokenizer_config.json",
+                        R"({"add_bos_token":false,"add_eos_token":true,"pad_token":"<pad>"})");
+  const auto changed = load_tokenizer(trained->folder.path());
+  EXPECT_TRUE(changed->prefix().empty());
+  EXPECT_EQ(changed->suffix(), std::vector<Id>{*changed->special().eos});
+  EXPECT_EQ(changed->special().pad, next);
+  EXPECT_EQ(tokens_of(*changed, "the<pad>"), (Tokens{"\u2581the", "<pad>"}));
+  trained->folder.write("tokenizer_config.json", R"({"add_prefix_space":false})");
+  EXPECT_EQ(tokens_of(*load_tokenizer(trained->folder.path()), "the").front(), "t");
+}
+
+TEST(Sentencepiece, StandsForATokenizerJsonOfTheSamePieces) {
+  const auto trained = train("bpe", kAsLlama);
+  nlohmann::json json = {
+      {"added_tokens", {{{"id", trained->ours->vocab_size()}, {"content", "<e>"}, {"special", true}}}},
+      {"model", {{"type", "BPE"}, {"byte_fallback", true}, {"merges", nlohmann::json::array()}}}};
+  for (Id id = 0; id < trained->ours->vocab_size(); ++id)
+    json["model"]["vocab"][trained->ours->token(id)] = id;
+  trained->folder.write("tokenizer.json", json.dump());
+  const auto both = load_tokenizer(trained->folder.path());
+  EXPECT_EQ(encoded(*both, testing::kProse), encoded(*trained->ours, testing::kProse));
+  EXPECT_EQ(tokens_of(*both, "the<e>"), (Tokens{"\u2581the", "<e>"}));
+  EXPECT_TRUE(both->prefix().empty());  // it has no post-processor
+  json["model"]["vocab"][trained->ours->token(300)] = 301;
+  trained->folder.write("tokenizer.json", json.dump());
+  EXPECT_THROW(load_tokenizer(trained->folder.path()), InputError);
+}
+
+TEST(Sentencepiece, RefusesWhatIsNoModel) {
+  const testing::Folder folder;
+  for (const std::string& text : {std::string(), std::string("no model"), std::string(100, '\xFF')}) {
+    folder.write("tokenizer.model", text);
+    EXPECT_THROW(load_tokenizer(folder.path()), InputError);
+  }
+}
+
+}  // namespace
+}  // namespace twobw::tokenizer
