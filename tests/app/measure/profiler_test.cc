@@ -271,11 +271,11 @@ double kept_by_a_stage(const runtime::Setup& setup, int first, int last, int siz
   config.pipeline.microbatch = size;
   device::MemoryPool pool;
   device::PoolScope scope(pool);
-  const auto stage = runtime::make_cpu_stage(config, setup.model, *setup.training, *setup.validation,
-                                             {.first_layer = first, .last_layer = last}, at::kFloat, pool);
+  runtime::Stage stage(config, setup.model, *setup.training, *setup.validation,
+                       {.first_layer = first, .last_layer = last}, at::kFloat, pool);
   runtime::Tensors inputs;
   if (first > 0) inputs.push_back(at::ones({size, kContext, kWidth}));
-  stage->forward(0, 0, 0, inputs);
+  stage.forward(0, 0, 0, inputs);
   return static_cast<double>(pool.live_bytes(Term::Activations));
 }
 

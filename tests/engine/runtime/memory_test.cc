@@ -106,26 +106,26 @@ class StageMemory : public testing::TestWithParam<Case> {
   Footprint drive(int r, int first, int last) const {
     const schedule::Spec spec = this->spec();
     device::PoolScope scope(pool_);
-    const auto stage = make_cpu_stage(config_, model_, *source_, *source_,
-                                      {.first_layer = first,
-                                       .last_layer = last,
-                                       .recompute = GetParam().recompute,
-                                       .slots = schedule::in_flight_bound(spec, r),
-                                       .versions = schedule::versions_kept(spec, r),
-                                       .gradient_buffers = schedule::gradient_buffers(spec, r),
-                                       .predicts = spec.shape.predict},
-                                      at::kFloat, pool_);
+    Stage stage(config_, model_, *source_, *source_,
+                {.first_layer = first,
+                 .last_layer = last,
+                 .recompute = GetParam().recompute,
+                 .slots = schedule::in_flight_bound(spec, r),
+                 .versions = schedule::versions_kept(spec, r),
+                 .gradient_buffers = schedule::gradient_buffers(spec, r),
+                 .predicts = spec.shape.predict},
+                at::kFloat, pool_);
     Footprint most;
     for (const auto& i : schedule::instructions(spec, r)) {
       if (i.op == Op::Forward) {
         device::PurposeScope purpose(Term::Inputs);
-        stage->forward(i.microbatch, i.slot, i.version, between(model_, first));
+        stage.forward(i.microbatch, i.slot, i.version, between(model_, first));
       } else if (i.op == Op::Backward) {
-        stage->backward(i.microbatch, i.slot, i.version, between(model_, last));
+        stage.backward(i.microbatch, i.slot, i.version, between(model_, last));
       } else if (i.op == Op::Step) {
-        stage->step(i.batch, 1e-3, {}, i.generation >= 0);
+        stage.step(i.batch, 1e-3, {}, i.generation >= 0);
       } else if (i.op == Op::Predict) {
-        stage->predict({.batch = i.batch, .learning_rate = 1e-3});
+        stage.predict({.batch = i.batch, .learning_rate = 1e-3});
       }
       for (int term = 0; term < kTerms; ++term) {
         const auto live = static_cast<double>(pool_.live_bytes(static_cast<Term>(term)));

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "engine/models/model.h"
-#include "engine/runtime/stage.h"
+#include "engine/runtime/stage_compute.h"
 
 namespace twobw::runtime::gpu {
 
