@@ -47,9 +47,6 @@ class Pipeline {
   // doing.
   void run();
 
-  // Waits until a worker has failed and the others are told. From any thread, while run() runs.
-  void await_failure();
-
   // Ends the run after the batches that have begun. From any thread.
   void request_stop();
   // Saves at the next batch to begin; with `stop` the run ends after that batch. From any thread.
@@ -67,6 +64,7 @@ class Pipeline {
   std::vector<telemetry::Event> events() const;
 
  private:
+  friend struct FailureProbe;  // of tests
   struct Failure {
     std::string message;
     bool stuck = false;
@@ -125,7 +123,6 @@ class Pipeline {
   std::vector<std::unique_ptr<transport::RemoteGather>> remote_gathers_;
   std::vector<std::unique_ptr<Worker>> workers_;  // by number; none where it is elsewhere
   std::mutex failure_mutex_;
-  std::condition_variable failed_;
   std::vector<Failure> failures_;
   std::string report_;
   bool ended_ = false;  // and all went well

@@ -10,6 +10,7 @@
 #include "engine/device/cpu.h"
 #include "engine/models/model.h"
 #include "engine/runtime/pipeline.h"
+#include "tests/engine/runtime/failure_probe.h"
 
 namespace twobw::runtime {
 namespace {
@@ -86,7 +87,7 @@ std::string message_of_stuck(const Config& config) {
   Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 6}), observer);
   std::string message;
   std::thread run([&] { message = message_of(pipeline); });
-  pipeline.await_failure();
+  FailureProbe::await(pipeline);
   gate.open();
   run.join();
   return message;
