@@ -225,7 +225,7 @@ std::vector<LayerBytes> LayerBench::measure_pass(device::Meter& meter) {
     running = layer;
     meter.reset_peak();
   });
-  for (int layer = 0; layer < size(); ++layer) bytes[layer].stash = inside[layer] + bytes[layer].kept;
+  for (int layer = 0; layer < size(); ++layer) bytes[layer].saved_bytes = inside[layer] + bytes[layer].kept;
   known_.emplace(microbatch_, false);
   return bytes;
 }

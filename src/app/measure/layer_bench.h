@@ -31,7 +31,7 @@ struct LayerTimes {
 
 // Bytes, as planner::LayerCost has them.
 struct LayerBytes {
-  double stash = 0, kept = 0, output = 0, working = 0;
+  double saved_bytes = 0, kept = 0, output = 0, working = 0;
 };
 
 class LayerBench {

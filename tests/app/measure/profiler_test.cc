@@ -254,7 +254,7 @@ TEST(Profiler, BytesGrowWithTheMicrobatch) {
   for (const auto& [name, kind] : measured.kinds) {
     for (std::size_t i = 0; i + 1 < kind.times.size(); ++i) {
       const planner::KindTimes &less = kind.times[i], &more = kind.times[i + 1];
-      EXPECT_GT(more.stash, less.stash) << name;
+      EXPECT_GT(more.saved_bytes, less.saved_bytes) << name;
       EXPECT_EQ(more.output, 2 * less.output) << name;
       EXPECT_GE(more.working, less.working) << name;
     }
@@ -279,7 +279,7 @@ double kept_by_a_stage(const runtime::Setup& setup, int first, int last, int siz
   return static_cast<double>(pool.live_bytes(Term::Activations));
 }
 
-TEST(Profiler, TheLayersStashesAddUpToWhatAStageKeeps) {
+TEST(Profiler, TheLayersSavedBytesAddUpToTheStages) {
   ModelConfig llama = small_model(), bert = small_model(), dropping_bert = small_model(3, 0.1);
   llama.family = "llama";
   llama.kv_heads = 1;
@@ -292,7 +292,7 @@ TEST(Profiler, TheLayersStashesAddUpToWhatAStageKeeps) {
          {std::pair{0, layers}, {0, 6}, {6, 11}, {6, layers}, {0, 2}, {0, 4}, {0, 5}}) {
       double sum = 0;
       for (int layer = first; layer < last; ++layer)
-        sum += measured.kinds.at(measured.layers[layer]).times[0].stash;
+        sum += measured.kinds.at(measured.layers[layer]).times[0].saved_bytes;
       // The last layer's output goes to the next stage.
       sum -= measured.kinds.at(measured.layers[last - 1]).times[0].kept;
       EXPECT_EQ(kept_by_a_stage(setup, first, last, 2), sum) << first << " to " << last;
@@ -342,7 +342,7 @@ TEST(Profiler, MeasuresTheBytesThatAreDescribed) {
       const architecture::Work work = layer.work({.sequences = kSize, .context = 64, .element = 4});
       EXPECT_EQ(times.output, work.output);
       EXPECT_EQ(times.kept, work.kept);
-      EXPECT_NEAR(times.stash, work.stash, 0.01 * work.stash);
+      EXPECT_NEAR(times.saved_bytes, work.saved_bytes, 0.01 * work.saved_bytes);
       EXPECT_GT(times.working / work.working, 0.6);
       EXPECT_LT(times.working / work.working, 1.05);
     }

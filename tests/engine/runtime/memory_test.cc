@@ -62,7 +62,7 @@ Kept kept_by(const std::string& kind) {
 }
 
 // The last layer's output belongs to the next stage.
-double stash_of(const models::Model& model, int first, int last) {
+double saved_bytes_of(const models::Model& model, int first, int last) {
   double bytes = 0;
   for (int layer = first; layer < last; ++layer) {
     const Kept kept = kept_by(model.layers[layer].kind);
@@ -165,7 +165,7 @@ TEST_P(StageMemory, IsWhatTheFormulasSay) {
     EXPECT_EQ(counted[Term::Optimizer], 8 * parameters);
     EXPECT_EQ(counted[Term::Inputs],
               in_flight * (bytes_of(between(model_, first)) + taken_bytes(model_, first, last)));
-    EXPECT_EQ(counted[Term::Activations], c.recompute ? 0 : in_flight * stash_of(model_, first, last));
+    EXPECT_EQ(counted[Term::Activations], c.recompute ? 0 : in_flight * saved_bytes_of(model_, first, last));
     EXPECT_EQ(counted[Term::Working], 0);  // nothing stays in use for a while after an instruction
     EXPECT_EQ(counted[Term::Transfer], 0);
     first = last;

@@ -56,7 +56,7 @@ void print_table(const planner::Profile& profile) {
   constexpr const char* kRow = "{:<14} {:>10} {:>3} {:>14} {:>14} {:>14} {:>10} {:>10} {:>10}\n";
   constexpr const char* kHeads = "{:<14} {:>10} {:>3} {:>13} {:>13} {:>13} {:>10} {:>10} {:>10}\n";
   fmt::print(fmt::runtime(kHeads), "layer", "parameters", "b", "forward ms", "backward ms", "recomputed ms",
-             "stash", "output", "working");
+             "saved", "output", "working");
   std::set<std::string> shown;
   for (const std::string& name : profile.layers) {
     if (!shown.insert(name).second) continue;
@@ -65,7 +65,7 @@ void print_table(const planner::Profile& profile) {
       const bool first = &times == &kind.times.front();
       fmt::print(fmt::runtime(kRow), first ? name : "", first ? format_count(kind.parameters) : "",
                  times.microbatch, milliseconds(times.forward), milliseconds(times.backward),
-                 milliseconds(times.recomputed_backward), format_bytes(times.stash),
+                 milliseconds(times.recomputed_backward), format_bytes(times.saved_bytes),
                  format_bytes(times.output), format_bytes(times.working));
     }
   }
