@@ -75,7 +75,7 @@ Tensors DecodingStage::step(const models::Step& step, const Tensors& inputs, std
 // The model's last layer gets the last token alone.
 Tensors DecodingStage::run_whole(const Order& order, const Tensors& inputs) const {
   const models::ops::DecodingScope decoding;
-  models::Pass pass;
+  models::MicrobatchContext pass;
   pass.batch[models::Field::Tokens] = numbers_of(order.tokens).unsqueeze(0).to(stage_.compute.device());
   const auto run = [&](int first, int last, std::span<const Tensor> parameters, const Tensors& x) {
     return models::run_layers(model_, first, last, parameters, x, pass);

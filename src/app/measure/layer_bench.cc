@@ -105,10 +105,10 @@ void LayerBench::set_microbatch(int sequences) {
   microbatch_ = sequences;
   Config config = setup_.config;
   config.pipeline.microbatch = sequences;
-  runtime::Passes passes(config, *setup_.training, *setup_.training,
-                         architecture::taken_by(model_.layers, 0, size()));
-  passes.keep_padding();  // memory must do for the longest
-  pass_ = passes.training(0, 0).to(compute_.device());
+  runtime::MicrobatchSource microbatches(config, *setup_.training, *setup_.training,
+                                         architecture::taken_by(model_.layers, 0, size()));
+  microbatches.keep_padding();  // memory must do for the longest
+  pass_ = microbatches.training(0, 0).to(compute_.device());
 }
 
 double LayerBench::token_bytes() const {

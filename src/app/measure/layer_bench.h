@@ -79,7 +79,7 @@ class LayerBench {
   weights::Versions versions_;
   weights::Gradients gradients_;
   std::unique_ptr<optim::SerialOptimizer> optimizer_;
-  models::Pass pass_;
+  models::MicrobatchContext pass_;
   int microbatch_ = 0;
   std::int64_t updates_ = 0;
   std::size_t gave_up_ = 0;  // times

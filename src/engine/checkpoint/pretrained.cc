@@ -152,7 +152,7 @@ bool Pretrained::has(const architecture::Parameter& parameter) const {
                               [&](const Piece& piece) { return is_new(parameter, piece); });
 }
 
-architecture::Parameter Pretrained::made_new(architecture::Parameter parameter) const {
+architecture::Parameter Pretrained::with_default_init(architecture::Parameter parameter) const {
   if (parameter.init_std > 0) parameter.init_std = initializer_range_;
   return parameter;
 }

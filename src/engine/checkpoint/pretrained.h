@@ -35,7 +35,7 @@ class Pretrained {
   bool has(const architecture::Parameter& parameter) const;
 
   // A parameter that the folder lacks, as transformers begins it: with the config's initializer_range.
-  architecture::Parameter made_new(architecture::Parameter parameter) const;
+  architecture::Parameter with_default_init(architecture::Parameter parameter) const;
 
   // Reads the tensors of one parameter alone into `target`, float32 of its shape. They must be there.
   void read(const architecture::Parameter& parameter, const at::Tensor& target) const;

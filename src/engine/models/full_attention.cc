@@ -11,8 +11,8 @@ namespace twobw::models::ops {
 
 using at::Tensor;
 
-Tensor full_attention(const Tensor& qkv, int heads, const Tensor& lengths, double p, const Pass& pass,
-                      int site) {
+Tensor full_attention(const Tensor& qkv, int heads, const Tensor& lengths, double p,
+                      const MicrobatchContext& pass, int site) {
   if (p != 0.0 && pass.training)
     return dropped_attention(qkv, heads, /*causal=*/false, lengths, DropoutMask::of(pass, p, site));
   const std::int64_t b = qkv.size(0), length = qkv.size(1), width = qkv.size(2) / 3;

@@ -2,8 +2,8 @@
 
 namespace twobw::models {
 
-Pass Pass::to(at::Device device) const {
-  Pass moved = *this;
+MicrobatchContext MicrobatchContext::to(at::Device device) const {
+  MicrobatchContext moved = *this;
   moved.batch = batch.to(device);
   if (device.is_cuda() && training) {
     moved.key_on_gpu =

@@ -48,7 +48,7 @@ Model build(const ModelConfig& config) {
 }
 
 Tensors run_layers(const Model& model, int first, int last, std::span<const at::Tensor> parameters, Tensors x,
-                   Pass pass, const AfterLayer& after_layer) {
+                   MicrobatchContext pass, const AfterLayer& after_layer) {
   for (int layer = first; layer < last; ++layer) {
     const std::size_t count = model.layers[layer].parameters.size();
     pass.layer = layer;
@@ -68,7 +68,7 @@ Tensors last_place(const Tensors& x) {
 Tensors run_steps(const Model& model, int first, int last, std::span<const at::Tensor> parameters, Tensors x,
                   Step step, std::span<const KeyValues> caches) {
   const ops::DecodingScope decoding;
-  Pass pass;
+  MicrobatchContext pass;
   pass.batch[Field::Tokens] = step.tokens;
   for (int layer = first; layer < last; ++layer) {
     const LayerStep& of_layer = model.steps[layer];

@@ -28,7 +28,7 @@ Model build(const ModelConfig& config);
 // `after_layer`, where it is given, sees what each layer hands on.
 using AfterLayer = std::function<void(int layer, const Tensors& outputs)>;
 Tensors run_layers(const Model& model, int first, int last, std::span<const at::Tensor> parameters, Tensors x,
-                   Pass pass, const AfterLayer& after_layer = {});
+                   MicrobatchContext pass, const AfterLayer& after_layer = {});
 
 // Runs layers [first, last) in a step of a decoder, without gradients. `caches` has the keys and values of
 // each layer. The model's last layer computes only the last of the first tokens of a sequence.

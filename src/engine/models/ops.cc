@@ -218,7 +218,7 @@ Tensor erf_gelu(const Tensor& x) {
   return ErfGeluFunction::apply(x);
 }
 
-Tensor causal_attention(const Tensor& qkv, int heads, double p, const Pass& pass, int site,
+Tensor causal_attention(const Tensor& qkv, int heads, double p, const MicrobatchContext& pass, int site,
                         const Tensor& positions) {
   if (p != 0.0 && pass.training)
     return dropped_attention(qkv, heads, /*causal=*/true, positions, DropoutMask::of(pass, p, site));

@@ -7,7 +7,7 @@ namespace twobw::models {
 using at::Tensor;
 
 Tensor sequence_head(ModelHead head, const Tensor& hidden, const Tensor& weight, const Tensor& bias,
-                     const Pass& pass) {
+                     const MicrobatchContext& pass) {
   const Tensor &labels = pass.batch[Field::Labels], &values = pass.batch[Field::Values];
   const Tensor& scale = pass.batch[Field::LossScale];
   if (head == ModelHead::Classification && labels.defined())

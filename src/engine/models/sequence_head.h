@@ -11,6 +11,6 @@ namespace twobw::models {
 // The loss of classification or regression by hidden [b, w], or where the batch has no labels or values, the
 // logits [b, outputs]. `bias` may be undefined.
 at::Tensor sequence_head(ModelHead head, const at::Tensor& hidden, const at::Tensor& weight,
-                         const at::Tensor& bias, const Pass& pass);
+                         const at::Tensor& bias, const MicrobatchContext& pass);
 
 }  // namespace twobw::models

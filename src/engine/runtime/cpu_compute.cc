@@ -63,7 +63,7 @@ class CpuCompute final : public StageCompute {
  private:
   struct InFlight {
     bool taken = false;
-    models::Pass pass;
+    models::MicrobatchContext pass;
     Tensors inputs;                    // leaves that require a gradient
     torch::autograd::edge_list roots;  // where the backward starts; empty under recomputation
   };

@@ -6,24 +6,26 @@
 
 namespace twobw::runtime {
 
-ReadAheadSetup read_ahead_setup(const Config& config, const Passes& passes) {
+ReadAheadSetup read_ahead_setup(const Config& config, const MicrobatchSource& microbatches) {
   return {.name = "data",
-          .ahead = passes.fields().empty() ? 0 : config.pipeline.prefetch,
+          .ahead = microbatches.fields().empty() ? 0 : config.pipeline.prefetch,
           .timeout = config.pipeline.timeout};
 }
 
-Feed::Feed(const Config& config, const Passes& passes, int replica)
-    : passes_(passes),
+Feed::Feed(const Config& config, const MicrobatchSource& microbatches, int replica)
+    : microbatches_(microbatches),
       replica_(replica),
-      ahead_(read_ahead_setup(config, passes), [this](std::int64_t microbatch) {
-        read_[static_cast<std::size_t>(microbatch) % read_.size()] = passes_.training(replica_, microbatch);
+      ahead_(read_ahead_setup(config, microbatches), [this](std::int64_t microbatch) {
+        read_[static_cast<std::size_t>(microbatch) % read_.size()] =
+            microbatches_.training(replica_, microbatch);
       }) {
   read_.resize(static_cast<std::size_t>(ahead_.places()));
 }
 
-models::Pass Feed::take(std::int64_t microbatch) {
+models::MicrobatchContext Feed::take(std::int64_t microbatch) {
   ahead_.await(microbatch);
-  models::Pass pass = std::exchange(read_[static_cast<std::size_t>(microbatch) % read_.size()], {});
+  models::MicrobatchContext pass =
+      std::exchange(read_[static_cast<std::size_t>(microbatch) % read_.size()], {});
   ahead_.release(microbatch);
   for (const data::Field field : architecture::kFields)
     pass.batch[field] = device::adopt(pass.batch[field], Term::Inputs);

@@ -9,22 +9,22 @@
 
 namespace twobw::runtime {
 
-// How a stage reads what these passes have for it.
-ReadAheadSetup read_ahead_setup(const Config& config, const Passes& passes);
+// How a stage reads what these microbatches have for it.
+ReadAheadSetup read_ahead_setup(const Config& config, const MicrobatchSource& microbatches);
 
 class Feed {
  public:
-  Feed(const Config& config, const Passes& passes, int replica);
+  Feed(const Config& config, const MicrobatchSource& microbatches, int replica);
 
   // The microbatches in their order. Their memory is counted to the calling thread's pool.
-  models::Pass take(std::int64_t microbatch);
+  models::MicrobatchContext take(std::int64_t microbatch);
 
   double waited() const { return ahead_.waited(); }  // seconds in all
 
  private:
-  Passes passes_;  // of the thread that reads
+  MicrobatchSource microbatches_;  // of the thread that reads
   int replica_;
-  std::vector<models::Pass> read_;
+  std::vector<models::MicrobatchContext> read_;
   ReadAhead ahead_;  // the last: its thread uses the others
 };
 

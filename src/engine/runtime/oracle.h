@@ -66,7 +66,7 @@ class Oracle {
   const Config& config_;
   const models::Model& model_;
   const data::Source& training_;
-  Passes passes_;
+  MicrobatchSource microbatches_;
   schedule::Spec spec_;
   at::TensorOptions compute_;
   std::vector<std::unique_ptr<Part>> parts_;

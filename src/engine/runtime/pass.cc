@@ -19,8 +19,9 @@ double over(std::int64_t labels) {
 
 }  // namespace
 
-Passes::Passes(const Config& config, const data::Source& training, const data::Source& validation,
-               architecture::BatchFields fields, const DataPosition& position)
+MicrobatchSource::MicrobatchSource(const Config& config, const data::Source& training,
+                                   const data::Source& validation, architecture::BatchFields fields,
+                                   const DataPosition& position)
     : config_(config),
       training_(training),
       validation_(validation),
@@ -37,7 +38,7 @@ Passes::Passes(const Config& config, const data::Source& training, const data::S
 }
 
 template <typename Read>
-data::Batch Passes::without_padding(const data::Source& source, Read read) const {
+data::Batch MicrobatchSource::without_padding(const data::Source& source, Read read) const {
   if (keeps_padding_ || fields_.empty() || !source.varies()) return read(fields_);
   data::Batch batch = read(fields_ | BatchFields{Field::Lengths});
   data::cut_padding(batch);
@@ -45,7 +46,8 @@ data::Batch Passes::without_padding(const data::Source& source, Read read) const
   return batch;
 }
 
-data::Batch Passes::training_batch(std::int64_t update, std::int64_t microbatch, BatchFields fields) const {
+data::Batch MicrobatchSource::training_batch(std::int64_t update, std::int64_t microbatch,
+                                             BatchFields fields) const {
   const std::int64_t b = config_.pipeline.microbatch;
   const data::Draw draw{
       .key = random_key(config_.train.seed, hash_text("data"), update, microbatch),
@@ -54,12 +56,12 @@ data::Batch Passes::training_batch(std::int64_t update, std::int64_t microbatch,
   return training_.random(draw, config_.pipeline.microbatch, config_.model.context, fields);
 }
 
-data::Batch Passes::validation_batch(std::int64_t index, BatchFields fields) const {
+data::Batch MicrobatchSource::validation_batch(std::int64_t index, BatchFields fields) const {
   const data::Portion portion = evaluated_[index];
   return validation_.sequential(portion.index, portion.sequences, config_.model.context, fields);
 }
 
-double Passes::training_scale(std::int64_t update, Mean& mean) const {
+double MicrobatchSource::training_scale(std::int64_t update, Mean& mean) const {
   const std::int64_t batches = std::int64_t{config_.pipeline.microbatches} * config_.pipeline.replicas;
   if (training_.is_dense())
     return over(mean.fields.count(batches * config_.pipeline.microbatch, config_.model.context));
@@ -73,7 +75,7 @@ double Passes::training_scale(std::int64_t update, Mean& mean) const {
   return mean.scale;
 }
 
-double Passes::validation_scale(Mean& mean) const {
+double MicrobatchSource::validation_scale(Mean& mean) const {
   if (validation_.is_dense()) return over(mean.fields.count(evaluated_.sequences(), config_.model.context));
   if (!mean.validation_scale) {
     std::int64_t labels = 0;
@@ -84,13 +86,13 @@ double Passes::validation_scale(Mean& mean) const {
   return *mean.validation_scale;
 }
 
-models::Pass Passes::keys(int replica, std::int64_t k) const {
+models::MicrobatchContext MicrobatchSource::keys(int replica, std::int64_t k) const {
   const std::int64_t m = config_.pipeline.microbatches;
   return {.training = true, .seed = config_.train.seed, .update = k / m, .microbatch = replica * m + k % m};
 }
 
-models::Pass Passes::training(int replica, std::int64_t k) {
-  models::Pass pass = keys(replica, k);
+models::MicrobatchContext MicrobatchSource::training(int replica, std::int64_t k) {
+  models::MicrobatchContext pass = keys(replica, k);
   pass.batch = without_padding(
       training_, [&](BatchFields fields) { return training_batch(pass.update, pass.microbatch, fields); });
   for (const auto& [field, mean] : {std::pair{Field::LossScale, &loss_}, {Field::LabelScale, &labels_}}) {
@@ -100,9 +102,10 @@ models::Pass Passes::training(int replica, std::int64_t k) {
   return pass;
 }
 
-models::Pass Passes::validation(std::int64_t index) {
-  models::Pass pass{.batch = without_padding(
-                        validation_, [&](BatchFields fields) { return validation_batch(index, fields); })};
+models::MicrobatchContext MicrobatchSource::validation(std::int64_t index) {
+  models::MicrobatchContext pass{.batch = without_padding(validation_, [&](BatchFields fields) {
+                                   return validation_batch(index, fields);
+                                 })};
   for (const auto& [field, mean] : {std::pair{Field::LossScale, &loss_}, {Field::LabelScale, &labels_}}) {
     if (fields_.has(field)) pass.batch[field] = at::full({1}, validation_scale(*mean), at::kDouble);
   }

@@ -19,19 +19,19 @@ struct DataPosition {
 };
 
 // Of one thread.
-class Passes {
+class MicrobatchSource {
  public:
   // `fields`: what is read of the batches; the others are left out.
-  Passes(const Config& config, const data::Source& training, const data::Source& validation,
-         architecture::BatchFields fields, const DataPosition& position = {});
+  MicrobatchSource(const Config& config, const data::Source& training, const data::Source& validation,
+                   architecture::BatchFields fields, const DataPosition& position = {});
 
   // Microbatch k = 0, 1, 2, ... of one replica. Of update j replica p runs m microbatches, which are number
   // p*m to p*m + m-1 of all the replicas' together; that number keys data and dropout.
-  models::Pass training(int replica, std::int64_t k);
+  models::MicrobatchContext training(int replica, std::int64_t k);
   // The same without its tensors.
-  models::Pass keys(int replica, std::int64_t k) const;
+  models::MicrobatchContext keys(int replica, std::int64_t k) const;
   // Number `index` of an evaluation.
-  models::Pass validation(std::int64_t index);
+  models::MicrobatchContext validation(std::int64_t index);
   std::int64_t validation_microbatches() const { return evaluated_.size(); }
 
   architecture::BatchFields fields() const { return fields_; }

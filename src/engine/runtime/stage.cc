@@ -55,7 +55,7 @@ Tensor StageState::initial_weights() const {
 }
 
 Tensors StageState::run_layers(std::span<const Tensor> parameters, Tensors x,
-                               const models::Pass& pass) const {
+                               const models::MicrobatchContext& pass) const {
   return models::run_layers(model, setup.first_layer, setup.last_layer, parameters, std::move(x), pass);
 }
 
@@ -121,7 +121,7 @@ void Stage::begin_evaluation() {
 // stages can be reused.
 Tensors Stage::evaluate(std::int64_t index, const Tensors& inputs) {
   at::NoGradGuard no_grad;
-  models::Pass pass = state_.passes.validation(index).to(state_.newest().device());
+  models::MicrobatchContext pass = state_.passes.validation(index).to(state_.newest().device());
   pass.room = &state_.room;
   Tensors outputs =
       state_.run_layers(weights::parameter_views(layout(), weights_to_evaluate()), inputs, pass);

@@ -87,18 +87,19 @@ struct StageState {
   at::Tensor initial_weights() const;
   // Space for all weights in single precision, while no gradient is in use.
   at::Tensor weights_in_gradients() const { return gradients.flat(0).narrow(0, 0, layout.size()); }
-  Tensors run_layers(std::span<const at::Tensor> parameters, Tensors x, const models::Pass& pass) const;
+  Tensors run_layers(std::span<const at::Tensor> parameters, Tensors x,
+                     const models::MicrobatchContext& pass) const;
 
   const Config& config;
   const models::Model& model;
   StageSetup setup;
-  Passes passes;  // of the fields that its layers read
+  MicrobatchSource microbatches;  // of the fields that its layers read
   weights::Layout layout;
   weights::Versions versions;
   weights::Gradients gradients;
   at::Tensor partial;  // sum of a batch's first gradients, to predict from; undefined: the gradient itself
   optim::State optimizer;  // handles of the optimizer's own tensors
-  at::Tensor room;         // scratch memory of models::Pass, on a GPU
+  at::Tensor room;         // scratch memory of models::MicrobatchContext, on a GPU
   double data_waited = 0;  // seconds that forwards have waited for their data
   Footprint footprint;     // bytes on a GPU; a CPU's are in its memory pool
 };

@@ -76,7 +76,7 @@ void initialize(const Layout& layout, const Tensor& flat, const Config& config) 
       pretrained.read(spec, view);
       check_finite(config.model, spec, view);
     } else {
-      initialize(pretrained.made_new(spec), view, config.train.seed);
+      initialize(pretrained.with_default_init(spec), view, config.train.seed);
     }
   }
 }

@@ -173,7 +173,7 @@ architecture::Model describe_timed(const ModelConfig& config) {
 
 models::Forward timed_forward(const ModelConfig&, const architecture::Layer& layer) {
   return [kind = layer.kind](std::span<const at::Tensor> parameters, const models::Tensors& inputs,
-                             const models::Pass&) -> models::Tensors {
+                             const models::MicrobatchContext&) -> models::Tensors {
     const at::Tensor x = inputs.empty() ? parameters[0] : inputs[0] * parameters[0];
     const auto [forward, backward] = kTimed.at(kind);
     const at::Tensor y = TakeTime::apply(x, forward, backward);

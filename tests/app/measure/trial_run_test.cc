@@ -34,7 +34,7 @@ class HeadPasses {
     static HeadPasses passes;
     return passes;
   }
-  void add(const models::Pass& pass) {
+  void add(const models::MicrobatchContext& pass) {
     std::lock_guard lock(mutex_);
     passes_.push_back({pass.training, pass.update, pass.microbatch});
   }
@@ -63,12 +63,12 @@ class HeadPasses {
     const models::Model gpt = as_gpt(config);
     const auto kinds = architecture::kinds_of(gpt.layers);
     const auto index = std::find(kinds.begin(), kinds.end(), kind) - kinds.begin();
-    return
-        [this, kind, forward = gpt.forwards.at(index)](
-            std::span<const at::Tensor> parameters, const models::Tensors& inputs, const models::Pass& pass) {
-          if (kind == "head") add(pass);
-          return forward(parameters, inputs, pass);
-        };
+    return [this, kind, forward = gpt.forwards.at(index)](std::span<const at::Tensor> parameters,
+                                                          const models::Tensors& inputs,
+                                                          const models::MicrobatchContext& pass) {
+      if (kind == "head") add(pass);
+      return forward(parameters, inputs, pass);
+    };
   }
 
   std::mutex mutex_;

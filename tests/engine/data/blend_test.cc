@@ -113,12 +113,13 @@ class Blended : public ::testing::Test {
 
   // "a3", "b0", ... of the first updates, replica after replica.
   static std::vector<std::string> trained(const Config& config, const Source& source, int updates) {
-    runtime::Passes passes(config, source, source, kText);
+    runtime::MicrobatchSource microbatches(config, source, source, kText);
     const int m = config.pipeline.microbatches;
     std::vector<std::string> order;
     for (int update = 0; update < updates; ++update) {
       for (int replica = 0; replica < config.pipeline.replicas; ++replica) {
-        for (int k = update * m; k < (update + 1) * m; ++k) append(order, passes.training(replica, k).batch);
+        for (int k = update * m; k < (update + 1) * m; ++k)
+          append(order, microbatches.training(replica, k).batch);
       }
     }
     return order;

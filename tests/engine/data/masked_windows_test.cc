@@ -74,13 +74,13 @@ class MaskedText : public ::testing::Test {
 
   // Tokens and targets of the first updates, replica after replica.
   static std::vector<at::Tensor> trained(const Config& config, const Source& source, int updates) {
-    runtime::Passes passes(config, source, source, kBert);
+    runtime::MicrobatchSource microbatches(config, source, source, kBert);
     const int m = config.pipeline.microbatches;
     std::vector<at::Tensor> rows;
     for (int update = 0; update < updates; ++update) {
       for (int replica = 0; replica < config.pipeline.replicas; ++replica) {
         for (int k = update * m; k < (update + 1) * m; ++k) {
-          const Batch batch = passes.training(replica, k).batch;
+          const Batch batch = microbatches.training(replica, k).batch;
           for (int row = 0; row < config.pipeline.microbatch; ++row)
             rows.push_back(at::stack({batch[Field::Tokens][row], batch[Field::Targets][row]}));
         }

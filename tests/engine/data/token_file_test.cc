@@ -61,12 +61,12 @@ std::vector<std::int64_t> trained(const Source& source, int replicas, int m, int
   config.pipeline.microbatches = m;
   config.pipeline.microbatch = b;
   config.train.seed = seed;
-  runtime::Passes passes(config, source, source, kText);
+  runtime::MicrobatchSource microbatches(config, source, source, kText);
   std::vector<std::int64_t> order;
   for (int update = 0; update < updates; ++update) {
     for (int replica = 0; replica < replicas; ++replica) {
       for (int k = update * m; k < (update + 1) * m; ++k) {
-        const auto rows = windows_in(passes.training(replica, k).batch[Field::Tokens]);
+        const auto rows = windows_in(microbatches.training(replica, k).batch[Field::Tokens]);
         order.insert(order.end(), rows.begin(), rows.end());
       }
     }

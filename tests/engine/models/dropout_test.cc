@@ -15,12 +15,12 @@ namespace {
 
 using at::Tensor;
 
-Pass dropout_pass() {
+MicrobatchContext dropout_pass() {
   return {.training = true, .seed = 5, .update = 6, .microbatch = 7, .layer = 8};
 }
 
 // Element by element, as core/base/dropout.h says it; of [n3, n2, n1, width].
-Tensor mask_by_definition(at::IntArrayRef sizes, double p, const Pass& pass, int site) {
+Tensor mask_by_definition(at::IntArrayRef sizes, double p, const MicrobatchContext& pass, int site) {
   const std::uint64_t key =
       mask_key(dropout_key(pass.seed, pass.update, pass.microbatch), dropout_site(pass.layer, site));
   Tensor mask = at::empty(sizes, at::kFloat);

@@ -124,7 +124,7 @@ architecture::Model describe_shared(const ModelConfig& config) {
 }
 
 models::Tensors run_residual(const std::string& kind, std::span<const at::Tensor> p, const models::Tensors& x,
-                             const models::Pass& pass) {
+                             const models::MicrobatchContext& pass) {
   namespace ops = models::ops;
   if (kind == "residual_embedding") return {ops::embedding(p[0], pass.batch[Field::Tokens])};
   if (kind == "residual_widen") return {ops::linear(x[0], p[0], p[1]), x[0]};
@@ -136,8 +136,9 @@ models::Tensors run_residual(const std::string& kind, std::span<const at::Tensor
 }
 
 models::Forward forward_of_residual(const ModelConfig&, const Layer& layer) {
-  return [kind = layer.kind](std::span<const at::Tensor> p, const models::Tensors& x,
-                             const models::Pass& pass) { return run_residual(kind, p, x, pass); };
+  return
+      [kind = layer.kind](std::span<const at::Tensor> p, const models::Tensors& x,
+                          const models::MicrobatchContext& pass) { return run_residual(kind, p, x, pass); };
 }
 
 class OwnFamily : public testing::Test {

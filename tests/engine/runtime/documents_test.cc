@@ -60,8 +60,8 @@ TEST(PackedSequencesOfAStage, AreTakenByMiddleStagesToo) {
   const runtime::Setup setup = prepare(config_of({"llama", kTwoBW, {2, 5, 5}}));
   const auto fields = architecture::taken_by(setup.model.layers, 2, 7);
   EXPECT_EQ(fields, architecture::BatchFields{architecture::Field::Positions});
-  Passes passes(setup.config, *setup.training, *setup.validation, fields);
-  for (const models::Pass& pass : {passes.training(0, 1), passes.validation(0)}) {
+  MicrobatchSource microbatches(setup.config, *setup.training, *setup.validation, fields);
+  for (const models::MicrobatchContext& pass : {microbatches.training(0, 1), microbatches.validation(0)}) {
     const at::Tensor positions = pass.batch[architecture::Field::Positions];
     EXPECT_EQ(positions.sizes(), (std::vector<std::int64_t>{2, 16}));
     EXPECT_TRUE(positions.select(1, 0).eq(0).all().item<bool>());

@@ -81,8 +81,8 @@ INSTANTIATE_TEST_SUITE_P(
 double validation_loss(const Config& config, bool with_gradients) {
   const Setup setup = prepare(config);
   const int layers = setup.model.size();
-  Passes passes(setup.config, *setup.training, *setup.validation,
-                architecture::taken_by(setup.model.layers, 0, layers));
+  MicrobatchSource microbatches(setup.config, *setup.training, *setup.validation,
+                                architecture::taken_by(setup.model.layers, 0, layers));
   auto generator = at::detail::createCPUGenerator(1);
   std::vector<at::Tensor> parameters;
   for (const architecture::Layer& layer : setup.model.layers) {
@@ -92,7 +92,7 @@ double validation_loss(const Config& config, bool with_gradients) {
                                .set_requires_grad(with_gradients));
   }
   const at::AutoGradMode mode(with_gradients);
-  return models::run_layers(setup.model, 0, layers, parameters, {}, passes.validation(0))
+  return models::run_layers(setup.model, 0, layers, parameters, {}, microbatches.validation(0))
       .front()
       .item<double>();
 }
@@ -120,11 +120,11 @@ TEST(LabelsOfAHead, AreThoseThatItTakes) {
     const runtime::Setup setup =
         prepare(config_of({"bert", head, kFlush, head == kMasked ? std::vector{13} : std::vector{12}}));
     const auto fields = architecture::taken_by(setup.model.layers, 0, setup.model.size());
-    Passes passes(setup.config, *setup.training, *setup.validation, fields);
+    MicrobatchSource microbatches(setup.config, *setup.training, *setup.validation, fields);
     std::int64_t labels = 0;
     double scale = 0;
     for (int k = 0; k < 4; ++k) {
-      const models::Pass pass = passes.training(0, k);
+      const models::MicrobatchContext pass = microbatches.training(0, k);
       labels += data::count_labels(pass.batch);
       scale = pass.batch[architecture::Field::LossScale].item<double>();
     }
@@ -148,7 +148,10 @@ TEST(LabelsOfAHead, OfADenseSourceAreKnown) {
   const Dense dense;
   const Config config = config_of({"bert", kClasses, kFlush, {12}});
   const auto scale_of = [&](data::BatchFields fields) {
-    return Passes(config, dense, dense, fields).training(0, 0).batch[data::Field::LossScale].item<double>();
+    return MicrobatchSource(config, dense, dense, fields)
+        .training(0, 0)
+        .batch[data::Field::LossScale]
+        .item<double>();
   };
   EXPECT_EQ(scale_of(architecture::kSequenceLoss), 1.0 / 8);
   EXPECT_EQ(scale_of(architecture::kTokenLoss), 1.0 / (8 * 10));

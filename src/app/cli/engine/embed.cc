@@ -145,7 +145,7 @@ at::Tensor TextEmbedder::run(const std::vector<std::vector<Id>>& sequences) cons
   using models::Field;
   const std::size_t longest = std::ranges::max(sequences, {}, &std::vector<Id>::size).size();
   const std::int64_t count = std::ssize(sequences), places = static_cast<std::int64_t>(longest);
-  models::Pass pass;
+  models::MicrobatchContext pass;
   at::Tensor& tokens = pass.batch[Field::Tokens] = at::full({count, places}, frame_.pad, at::kLong);
   at::Tensor& lengths = pass.batch[Field::Lengths] = at::empty({count}, at::kLong);
   pass.batch[Field::TokenTypes] = at::zeros({count, places}, at::kLong);

@@ -84,7 +84,7 @@ class GpuCompute final : public StageCompute {
   gpu::Graphs graphs_;
   gpu::Boundary boundary_;
   Tensor one_, loss_sum_;
-  Tensor loss_scale_;  // of the batch that runs, at a fixed address; see models::Pass
+  Tensor loss_scale_;  // of the batch that runs, at a fixed address; see models::MicrobatchContext
   gpu::Uploads uploads_;
   gpu::Results results_;
   gpu::HostCopies host_copies_;
@@ -121,7 +121,7 @@ void GpuCompute::make_slots() {
   const architecture::BatchFields fields = state_.passes.fields();
   const int sequences = state_.config.pipeline.microbatch, context = state_.config.model.context;
   for (int slot = 0; slot < state_.setup.slots; ++slot) {
-    models::Pass pass{.training = true, .loss_scale = loss_scale_, .room = &state_.room};
+    models::MicrobatchContext pass{.training = true, .loss_scale = loss_scale_, .room = &state_.room};
     for (const data::Field field : architecture::kFields) {
       if (fields.has(field)) pass.batch[field] = data::make_field(field, sequences, context, on_gpu).zero_();
     }

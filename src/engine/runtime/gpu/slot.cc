@@ -12,7 +12,7 @@ using models::Tensors;
 
 }  // namespace
 
-Slot::Slot(const models::Model& model, const StageSetup& setup, const models::Pass& pass)
+Slot::Slot(const models::Model& model, const StageSetup& setup, const models::MicrobatchContext& pass)
     : model_(model),
       first_layer_(setup.first_layer),
       last_layer_(setup.last_layer),

@@ -14,9 +14,9 @@ namespace twobw::runtime::gpu {
 class Slot {
  public:
   // `pass` is the same for every microbatch; its tensors are where theirs are put. Refers to the model.
-  Slot(const models::Model& model, const StageSetup& setup, const models::Pass& pass);
+  Slot(const models::Model& model, const StageSetup& setup, const models::MicrobatchContext& pass);
 
-  const models::Pass& pass() const { return pass_; }
+  const models::MicrobatchContext& pass() const { return pass_; }
 
   // Queue work on the current stream. A backward follows the forward of the same slot, with the same
   // parameters, whose gradients it accumulates; it takes the gradients of the forward's outputs and gives
@@ -30,7 +30,7 @@ class Slot {
   const models::Model& model_;
   int first_layer_, last_layer_;
   bool recompute_;
-  models::Pass pass_;
+  models::MicrobatchContext pass_;
   models::Tensors leaves_;            // the inputs as autograd sees them, between a forward and its backward
   torch::autograd::edge_list roots_;  // likewise of the outputs; none under recomputation
 };

@@ -8,28 +8,29 @@ namespace {
 using at::Tensor;
 using device::check_cuda;
 
-ReadAheadSetup setup_of(const Config& config, const Passes& passes, int held) {
-  ReadAheadSetup setup = read_ahead_setup(config, passes);
+ReadAheadSetup setup_of(const Config& config, const MicrobatchSource& microbatches, int held) {
+  ReadAheadSetup setup = read_ahead_setup(config, microbatches);
   setup.held = held;
   return setup;
 }
 
 }  // namespace
 
-Uploads::Uploads(const Config& config, const Passes& passes, int replica, cudaStream_t stream)
-    : passes_(passes),
+Uploads::Uploads(const Config& config, const MicrobatchSource& microbatches, int replica, cudaStream_t stream)
+    : microbatches_(microbatches),
       replica_(replica),
-      count_(passes.fields().count(config.pipeline.microbatch, config.model.context)),
+      count_(microbatches.fields().count(config.pipeline.microbatch, config.model.context)),
       stream_(stream),
       sent_(static_cast<std::size_t>(kOnTheirWay + config.pipeline.prefetch)),
       buffer_(sent_.size() * static_cast<std::size_t>(count_)),
-      ahead_(setup_of(config, passes, kOnTheirWay), [this](std::int64_t microbatch) { read(microbatch); }) {}
+      ahead_(setup_of(config, microbatches, kOnTheirWay),
+             [this](std::int64_t microbatch) { read(microbatch); }) {}
 
 void Uploads::read(std::int64_t microbatch) {
-  const data::Batch batch = passes_.training(replica_, microbatch).batch;
+  const data::Batch batch = microbatches_.training(replica_, microbatch).batch;
   std::int64_t* to = buffer_.data() + place(microbatch) * static_cast<std::size_t>(count_);
   for (const data::Field field : architecture::kFields) {
-    if (!passes_.fields().has(field)) continue;
+    if (!microbatches_.fields().has(field)) continue;
     const Tensor tensor = batch[field].contiguous();
     std::memcpy(to, tensor.const_data_ptr(), tensor.nbytes());
     to += tensor.numel();

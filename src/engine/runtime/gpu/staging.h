@@ -39,7 +39,7 @@ class Pinned {
 class Uploads {
  public:
   // `stream`: the calling thread's own.
-  Uploads(const Config& config, const Passes& passes, int replica, cudaStream_t stream);
+  Uploads(const Config& config, const MicrobatchSource& microbatches, int replica, cudaStream_t stream);
 
   // Queues copies of a microbatch's tensors, the microbatches in their order. Waits until it has been read,
   // and for what was sent kOnTheirWay microbatches before.
@@ -55,7 +55,7 @@ class Uploads {
     return static_cast<std::size_t>(microbatch % ahead_.places());
   }
 
-  Passes passes_;  // of the thread that reads
+  MicrobatchSource microbatches_;  // of the thread that reads
   int replica_;
   std::int64_t count_;  // elements of all the tensors of a microbatch, 8 bytes each
   cudaStream_t stream_;
