@@ -41,7 +41,7 @@ class CpuCompute final : public StageCompute {
         optimizer_(state.config.optimizer, state.layout, first_weights(state), state.setup.predicts,
                    state.newest().scalar_type(), state.shard()),
         in_flight_(state.setup.slots),
-        feed_(state.config, state.passes, state.setup.replica) {
+        feed_(state.config, state.microbatches, state.setup.replica) {
     state.optimizer = optimizer_.state();
     if (state.is_sharded()) state.gradients.flat(0).zero_();  // see first_weights()
     optimizer_.begin_scaling(loss_scaling_of(state.config.train));

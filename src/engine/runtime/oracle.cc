@@ -10,7 +10,7 @@
 #include <map>
 
 #include "core/base/error.h"
-#include "engine/optim/learning_rate.h"
+#include "engine/optim/optimizer.h"
 #include "engine/weights/checksum.h"
 #include "engine/weights/double_buffer.h"
 

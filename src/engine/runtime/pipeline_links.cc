@@ -4,7 +4,7 @@
 #include <map>
 
 #include "core/base/error.h"
-#include "engine/optim/shards.h"
+#include "engine/optim/state.h"
 #include "engine/runtime/pipeline.h"
 
 namespace twobw::runtime {

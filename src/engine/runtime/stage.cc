@@ -34,8 +34,8 @@ StageState::StageState(const Config& config, const models::Model& model, const d
     : config(config),
       model(model),
       setup(setup),
-      passes(config, training, validation,
-             architecture::taken_by(model.layers, setup.first_layer, setup.last_layer), setup.position),
+      microbatches(config, training, validation,
+                   architecture::taken_by(model.layers, setup.first_layer, setup.last_layer), setup.position),
       layout(model.layers, setup.first_layer, setup.last_layer),
       versions(layout, setup.versions, config, compute),
       gradients(layout, setup.gradient_buffers, compute) {
@@ -121,7 +121,7 @@ void Stage::begin_evaluation() {
 // stages can be reused.
 Tensors Stage::evaluate(std::int64_t index, const Tensors& inputs) {
   at::NoGradGuard no_grad;
-  models::MicrobatchContext pass = state_.passes.validation(index).to(state_.newest().device());
+  models::MicrobatchContext pass = state_.microbatches.validation(index).to(state_.newest().device());
   pass.room = &state_.room;
   Tensors outputs =
       state_.run_layers(weights::parameter_views(layout(), weights_to_evaluate()), inputs, pass);

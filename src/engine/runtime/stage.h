@@ -53,7 +53,7 @@ class Stage {
   // Forward of one validation microbatch on the newest true weights; the last stage returns the loss. Between
   // begin and end, which are collective among replicas that shard the optimizer's state.
   Tensors evaluate(std::int64_t index, const Tensors& inputs);
-  std::int64_t validation_microbatches() const { return state_.passes.validation_microbatches(); }
+  std::int64_t validation_microbatches() const { return state_.microbatches.validation_microbatches(); }
   void begin_evaluation();
   void end_evaluation() { evaluated_ = at::Tensor(); }
 

@@ -20,7 +20,6 @@
 #include "engine/data/tokens.h"
 #include "engine/models/model.h"
 #include "engine/optim/optimizer.h"
-#include "engine/optim/prediction_miss.h"
 #include "engine/optim/state.h"
 #include "engine/runtime/pass.h"
 #include "engine/runtime/snapshot.h"

@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "engine/device/stream_event.h"
-#include "engine/optim/learning_rate.h"
+#include "engine/optim/optimizer.h"
 
 namespace twobw::runtime {
 

@@ -5,7 +5,7 @@
 
 #include "engine/device/cpu.h"
 #include "engine/models/model.h"
-#include "engine/optim/shards.h"
+#include "engine/optim/state.h"
 #include "engine/runtime/sum_ranges.h"
 #include "tests/engine/runtime/exact.h"
 #include "tests/engine/runtime/exact_ranks.h"

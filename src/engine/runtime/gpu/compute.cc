@@ -99,7 +99,7 @@ GpuCompute::GpuCompute(StageState& state, const Tensor& initial)
                  state.shard()),
       graphs_(state.setup.slots, state.setup.recompute, state.footprint),
       boundary_(state.setup, state.footprint),
-      uploads_(state.config, state.passes, state.setup.replica, stream_),
+      uploads_(state.config, state.microbatches, state.setup.replica, stream_),
       results_(stream_),
       host_copies_(static_cast<int>(state.newest().get_device())) {
   state.optimizer = optimizer_.state();
@@ -118,7 +118,7 @@ GpuCompute::GpuCompute(StageState& state, const Tensor& initial)
 
 void GpuCompute::make_slots() {
   const auto on_gpu = state_.newest().options();
-  const architecture::BatchFields fields = state_.passes.fields();
+  const architecture::BatchFields fields = state_.microbatches.fields();
   const int sequences = state_.config.pipeline.microbatch, context = state_.config.model.context;
   for (int slot = 0; slot < state_.setup.slots; ++slot) {
     models::MicrobatchContext pass{.training = true, .loss_scale = loss_scale_, .room = &state_.room};
@@ -148,7 +148,7 @@ void GpuCompute::warm_up(int index, std::span<const Tensor> parameters) {
 Tensors GpuCompute::forward(std::int64_t microbatch, int index, std::int64_t generation,
                             const Tensors& inputs) {
   state_.versions.acquire(generation);
-  if (!state_.passes.fields().empty()) {
+  if (!state_.microbatches.fields().empty()) {
     uploads_.send(microbatch, slots_[index].pass().batch);
     state_.data_waited = uploads_.waited();
   }
@@ -161,7 +161,8 @@ Tensors GpuCompute::forward(std::int64_t microbatch, int index, std::int64_t gen
 void GpuCompute::set_dropout_key(std::int64_t microbatch, int index) {
   const Tensor& key = slots_[index].pass().key_on_gpu;
   if (!key.defined()) return;
-  key.fill_(static_cast<std::int64_t>(state_.passes.keys(state_.setup.replica, microbatch).dropout_key()));
+  key.fill_(
+      static_cast<std::int64_t>(state_.microbatches.keys(state_.setup.replica, microbatch).dropout_key()));
 }
 
 Tensors GpuCompute::launch_forward(std::int64_t microbatch, int index, std::int64_t generation) {

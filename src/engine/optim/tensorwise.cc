@@ -1,4 +1,4 @@
-#include "engine/optim/whole.h"
+#include "engine/optim/tensorwise.h"
 
 #include <ATen/core/grad_mode.h>
 
@@ -62,9 +62,9 @@ std::vector<Tensor> orthogonalized(const std::vector<Tensor>& matrices, at::Scal
         const Tensor& matrix = matrices[members[i]];
         wide.push_back(is_tall(matrix) ? matrix.t() : matrix);
       }
-      const std::vector<Tensor> made = newton_schulz(at::stack(wide), format).unbind(0);
+      const std::vector<Tensor> orthogonal = newton_schulz(at::stack(wide), format).unbind(0);
       for (std::size_t i = begin; i < end; ++i) {
-        const Tensor& result = made[i - begin];
+        const Tensor& result = orthogonal[i - begin];
         results[members[i]] = is_tall(matrices[members[i]]) ? result.t() : result;
       }
     }
@@ -72,12 +72,12 @@ std::vector<Tensor> orthogonalized(const std::vector<Tensor>& matrices, at::Scal
   return results;
 }
 
-WholeParameters::WholeParameters(const OptimizerConfig& config, const weights::Layout& layout,
-                                 at::ScalarType format)
-    : WholeParameters(config, layout, format, {.count = layout.size()}) {}
+TensorwiseOptimizer::TensorwiseOptimizer(const OptimizerConfig& config, const weights::Layout& layout,
+                                         at::ScalarType format)
+    : TensorwiseOptimizer(config, layout, format, {.count = layout.size()}) {}
 
-WholeParameters::WholeParameters(const OptimizerConfig& config, const weights::Layout& layout,
-                                 at::ScalarType format, const weights::Range& shard)
+TensorwiseOptimizer::TensorwiseOptimizer(const OptimizerConfig& config, const weights::Layout& layout,
+                                         at::ScalarType format, const weights::Range& shard)
     : config_(config), format_(format) {
   const std::vector<GroupValues> values = values_by_parameter(config, layout);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -87,7 +87,7 @@ WholeParameters::WholeParameters(const OptimizerConfig& config, const weights::L
   }
 }
 
-bool WholeParameters::has(const weights::Parameter& parameter) const {
+bool TensorwiseOptimizer::has(const weights::Parameter& parameter) const {
   switch (optimizer_kind(config_.name).rule) {
     case OptimizerRule::Lamb:
       return true;
@@ -98,23 +98,24 @@ bool WholeParameters::has(const weights::Parameter& parameter) const {
   }
 }
 
-Tensor WholeParameters::view(const Tensor& flat, const Member& member) {
+Tensor TensorwiseOptimizer::view(const Tensor& flat, const Member& member) {
   return flat.narrow(0, member.offset, member.parameter->count).view(member.parameter->spec.shape);
 }
 
-std::vector<Tensor> WholeParameters::views(const Tensor& flat) const {
+std::vector<Tensor> TensorwiseOptimizer::views(const Tensor& flat) const {
   std::vector<Tensor> result;
   for (const Member& member : members_) result.push_back(view(flat, member));
   return result;
 }
 
-WholeParameters::Moved WholeParameters::muon(const WholeBuffers& buffers, const Tensors& gradients,
-                                             double learning_rate) const {
-  Moved moved{.moment1 = at::_foreach_add(gradients, views(buffers.moment1), config_.momentum)};
-  const Tensors ahead = at::_foreach_add(gradients, moved.moment1, config_.momentum);
+TensorwiseOptimizer::TensorUpdates TensorwiseOptimizer::muon(const TensorwiseBuffers& buffers,
+                                                             const Tensors& gradients,
+                                                             double learning_rate) const {
+  TensorUpdates result{.moment1 = at::_foreach_add(gradients, views(buffers.moment1), config_.momentum)};
+  const Tensors looked_ahead = at::_foreach_add(gradients, result.moment1, config_.momentum);
   Tensors parts;
   for (std::size_t i = 0; i < members_.size(); ++i) {
-    for (const Tensor& part : ahead[i].split_with_sizes(members_[i].parameter->spec.matrices, 0))
+    for (const Tensor& part : looked_ahead[i].split_with_sizes(members_[i].parameter->spec.matrices, 0))
       parts.push_back(part);
   }
   // The matrices of a parameter may differ in size, and so in their factors.
@@ -130,20 +131,21 @@ WholeParameters::Moved WholeParameters::muon(const WholeBuffers& buffers, const 
   const Tensors turned = at::_foreach_mul(orthogonalized(parts, format_), of_parts);
   for (auto part = turned.begin(); const Member& member : members_) {
     const auto end = part + std::ssize(member.parameter->spec.matrices);
-    moved.updates.push_back(part + 1 == end ? *part : at::cat(Tensors(part, end), 0));
+    result.updates.push_back(part + 1 == end ? *part : at::cat(Tensors(part, end), 0));
     part = end;
   }
-  at::_foreach_add_(moved.updates, at::_foreach_mul(views(buffers.source), of_weights));
-  return moved;
+  at::_foreach_add_(result.updates, at::_foreach_mul(views(buffers.source), of_weights));
+  return result;
 }
 
-WholeParameters::Moved WholeParameters::lamb(const WholeBuffers& buffers, const Tensors& gradients,
-                                             const WholeScalars& scalars) const {
+TensorwiseOptimizer::TensorUpdates TensorwiseOptimizer::lamb(const TensorwiseBuffers& buffers,
+                                                             const Tensors& gradients,
+                                                             const TensorwiseScalars& scalars) const {
   const double beta1 = config_.betas[0], beta2 = config_.betas[1];
   const Tensor n = scalars.applied + 1;
   const Tensor correction1 = (1 - at::pow(beta1, n)).to(at::kFloat);
   const Tensor correction2 = (1 - at::pow(beta2, n)).to(at::kFloat);
-  Moved moved;
+  TensorUpdates result;
   for (std::size_t i = 0; i < members_.size(); ++i) {
     const Member& member = members_[i];
     const GroupValues& values = member.values;
@@ -156,26 +158,27 @@ WholeParameters::Moved WholeParameters::lamb(const WholeBuffers& buffers, const 
       const Tensor ratio = w.norm() / direction.norm();
       direction = direction * at::where(ratio.isfinite().logical_and(ratio > 0), ratio, at::ones_like(ratio));
     }
-    moved.updates.push_back(-scalars.learning_rate * values.rate * direction);
-    moved.moment1.push_back(m);
-    moved.moment2.push_back(v);
+    result.updates.push_back(-scalars.learning_rate * values.rate * direction);
+    result.moment1.push_back(m);
+    result.moment2.push_back(v);
   }
-  return moved;
+  return result;
 }
 
-WholeParameters::Moved WholeParameters::move(const WholeBuffers& buffers, const WholeScalars& scalars) const {
+TensorwiseOptimizer::TensorUpdates TensorwiseOptimizer::compute_updates(
+    const TensorwiseBuffers& buffers, const TensorwiseScalars& scalars) const {
   const Tensors gradients = at::_foreach_mul(views(buffers.gradient), scalars.gradient_scale);
   return optimizer_kind(config_.name).rule == OptimizerRule::Muon
              ? muon(buffers, gradients, scalars.learning_rate)
              : lamb(buffers, gradients, scalars);
 }
 
-void WholeParameters::apply(const WholeBuffers& buffers, const WholeScalars& scalars) const {
+void TensorwiseOptimizer::apply(const TensorwiseBuffers& buffers, const TensorwiseScalars& scalars) const {
   if (members_.empty()) return;
   at::NoGradGuard no_grad;
-  const Moved moved = move(buffers, scalars);
+  const TensorUpdates result = compute_updates(buffers, scalars);
   const Tensors sources = views(buffers.source), targets = views(buffers.target);
-  const Tensors next = at::_foreach_add(sources, moved.updates);
+  const Tensors next = at::_foreach_add(sources, result.updates);
   const auto keep = [&](const Tensors& now, const Tensors& coming, const Tensors& to) {
     for (std::size_t i = 0; i < coming.size(); ++i) {
       Tensor out = to[i];
@@ -184,19 +187,19 @@ void WholeParameters::apply(const WholeBuffers& buffers, const WholeScalars& sca
   };
   keep(sources, next, targets);
   const Tensors moment1 = views(buffers.moment1);
-  keep(moment1, moved.moment1, moment1);
-  if (!moved.moment2.empty()) {
+  keep(moment1, result.moment1, moment1);
+  if (!result.moment2.empty()) {
     const Tensors moment2 = views(buffers.moment2);
-    keep(moment2, moved.moment2, moment2);
+    keep(moment2, result.moment2, moment2);
   }
   if (buffers.compute.defined()) at::_foreach_copy_(views(buffers.compute), targets);
   at::_foreach_zero_(views(buffers.gradient));
 }
 
-void WholeParameters::predict(const WholeBuffers& buffers, const WholeScalars& scalars) const {
+void TensorwiseOptimizer::predict(const TensorwiseBuffers& buffers, const TensorwiseScalars& scalars) const {
   if (members_.empty()) return;
   at::NoGradGuard no_grad;
-  Tensors updates = move(buffers, scalars).updates;
+  Tensors updates = compute_updates(buffers, scalars).updates;
   for (Tensor& update : updates) update.nan_to_num_(0.0, 0.0, 0.0);
   at::_foreach_copy_(views(buffers.compute), at::_foreach_add(views(buffers.source), updates));
 }

@@ -22,7 +22,7 @@
 namespace twobw::optim {
 
 // Flat, as the optimizer has them. Not defined: not wanted.
-struct WholeBuffers {
+struct TensorwiseBuffers {
   at::Tensor source;            // W(t), single precision
   at::Tensor target;            // W(t+1), may be the same; not for a prediction
   at::Tensor gradient;          // cleared by an update
@@ -31,7 +31,7 @@ struct WholeBuffers {
 };
 
 // Single numbers, on the device of the weights.
-struct WholeScalars {
+struct TensorwiseScalars {
   double learning_rate = 0;
   at::Tensor gradient_scale;  // float
   at::Tensor skip;            // bool
@@ -40,24 +40,24 @@ struct WholeScalars {
 
 std::vector<GroupValues> values_by_parameter(const OptimizerConfig& config, const weights::Layout& layout);
 
-class WholeParameters {
+class TensorwiseOptimizer {
  public:
   // `format`: of the products that Muon makes.
-  WholeParameters(const OptimizerConfig& config, const weights::Layout& layout, at::ScalarType format);
+  TensorwiseOptimizer(const OptimizerConfig& config, const weights::Layout& layout, at::ScalarType format);
   // Of those in a shard, whose buffers begin with its first weight.
-  WholeParameters(const OptimizerConfig& config, const weights::Layout& layout, at::ScalarType format,
-                  const weights::Range& shard);
+  TensorwiseOptimizer(const OptimizerConfig& config, const weights::Layout& layout, at::ScalarType format,
+                      const weights::Range& shard);
 
   // Whether the parameter is one of them; the others' elements are updated one by one.
   bool has(const weights::Parameter& parameter) const;
 
-  void apply(const WholeBuffers& buffers, const WholeScalars& scalars) const;
-  void predict(const WholeBuffers& buffers, const WholeScalars& scalars) const;
+  void apply(const TensorwiseBuffers& buffers, const TensorwiseScalars& scalars) const;
+  void predict(const TensorwiseBuffers& buffers, const TensorwiseScalars& scalars) const;
 
  private:
   using Tensors = std::vector<at::Tensor>;
   // Of each of the parameters.
-  struct Moved {
+  struct TensorUpdates {
     Tensors updates;
     Tensors moment1, moment2;
   };
@@ -68,9 +68,10 @@ class WholeParameters {
   };
   static at::Tensor view(const at::Tensor& flat, const Member& member);
   Tensors views(const at::Tensor& flat) const;
-  Moved move(const WholeBuffers& buffers, const WholeScalars& scalars) const;
-  Moved muon(const WholeBuffers& buffers, const Tensors& gradients, double learning_rate) const;
-  Moved lamb(const WholeBuffers& buffers, const Tensors& gradients, const WholeScalars& scalars) const;
+  TensorUpdates compute_updates(const TensorwiseBuffers& buffers, const TensorwiseScalars& scalars) const;
+  TensorUpdates muon(const TensorwiseBuffers& buffers, const Tensors& gradients, double learning_rate) const;
+  TensorUpdates lamb(const TensorwiseBuffers& buffers, const Tensors& gradients,
+                     const TensorwiseScalars& scalars) const;
 
   OptimizerConfig config_;
   std::vector<Member> members_;  // in the layout's order, aliases left out
