@@ -9,7 +9,7 @@
 
 #include "app/inference/step_graphs.h"
 #include "engine/device/gpu.h"
-#include "engine/runtime/gpu/memory.h"
+#include "engine/runtime/gpu/graphs.h"
 
 namespace twobw::inference {
 namespace {

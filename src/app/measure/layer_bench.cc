@@ -7,7 +7,7 @@
 #include <set>
 
 #include "engine/runtime/backward.h"
-#include "engine/runtime/pass.h"
+#include "engine/runtime/microbatches.h"
 #include "planning/planner/costs/state_bytes.h"
 
 namespace twobw::measure {

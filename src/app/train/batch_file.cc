@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/checkpoint/safetensors.h"
-#include "engine/runtime/pass.h"
+#include "engine/runtime/microbatches.h"
 #include "engine/runtime/setup.h"
 
 namespace twobw::train {

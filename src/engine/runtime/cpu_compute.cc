@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "engine/device/memory.h"
 #include "engine/runtime/backward.h"
-#include "engine/runtime/feed.h"
+#include "engine/runtime/microbatches.h"
 #include "engine/runtime/stage_compute.h"
 
 namespace twobw::runtime {

@@ -17,7 +17,7 @@
 #include "engine/data/tokens.h"
 #include "engine/models/model.h"
 #include "engine/optim/serial.h"
-#include "engine/runtime/pass.h"
+#include "engine/runtime/microbatches.h"
 #include "engine/weights/gradients.h"
 #include "engine/weights/layout.h"
 

@@ -12,15 +12,23 @@
 #include "engine/device/device.h"
 #include "engine/models/model.h"
 #include "engine/runtime/exchange.h"
-#include "engine/runtime/sum_ranges.h"
 #include "engine/runtime/worker.h"
 #include "engine/transport/gather.h"
 #include "engine/transport/gpu_paths.h"
 #include "engine/transport/processes.h"
 #include "engine/transport/remote_link.h"
 #include "engine/transport/remote_sum.h"
+#include "engine/transport/replica_sum.h"
 
 namespace twobw::runtime {
+
+// Ties whose gradients all replicas need whole.
+enum class Ties { All, WithinTheStage };
+
+// The owner of each range of a flat gradient when replicas shard the optimizer's state; all of them own the
+// ties. `shards`: of the weights, by replica. Ranges begin where a parameter or a piece of one does.
+transport::SumRanges sum_ranges(const weights::Layout& layout, const std::vector<weights::Range>& shards,
+                                Ties summed_everywhere);
 
 struct PipelineSetup {
   schedule::Spec spec;                  // with its split

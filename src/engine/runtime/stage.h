@@ -17,7 +17,6 @@
 #include "engine/data/tokens.h"
 #include "engine/device/memory.h"
 #include "engine/models/model.h"
-#include "engine/runtime/restored.h"
 #include "engine/runtime/snapshot.h"
 #include "engine/runtime/stage_compute.h"
 #include "engine/transport/group.h"

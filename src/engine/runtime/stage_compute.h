@@ -21,7 +21,7 @@
 #include "engine/models/model.h"
 #include "engine/optim/optimizer.h"
 #include "engine/optim/state.h"
-#include "engine/runtime/pass.h"
+#include "engine/runtime/microbatches.h"
 #include "engine/runtime/snapshot.h"
 #include "engine/transport/group.h"
 #include "engine/weights/double_buffer.h"

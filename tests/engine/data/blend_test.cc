@@ -13,7 +13,7 @@
 #include "core/base/config.h"
 #include "core/base/random.h"
 #include "engine/data/tokens.h"
-#include "engine/runtime/pass.h"
+#include "engine/runtime/microbatches.h"
 #include "tests/text/corpus/testing.h"
 
 namespace twobw::data {

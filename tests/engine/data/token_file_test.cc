@@ -10,7 +10,7 @@
 #include "core/base/config.h"
 #include "engine/data/epochs.h"
 #include "engine/data/tokens.h"
-#include "engine/runtime/pass.h"
+#include "engine/runtime/microbatches.h"
 #include "tests/text/corpus/testing.h"
 
 namespace twobw::data {

@@ -1,5 +1,5 @@
 // Microbatches read ahead are those that are read when they are due, and a run that reads ahead is the same.
-#include "engine/runtime/feed.h"
+#include "engine/runtime/microbatches.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "engine/models/model.h"
-#include "engine/runtime/pass.h"
+#include "engine/runtime/microbatches.h"
 #include "engine/runtime/setup.h"
 #include "tests/engine/runtime/exact.h"
 #include "tests/engine/runtime/short_config.h"

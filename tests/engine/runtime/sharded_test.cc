@@ -6,7 +6,7 @@
 #include "engine/device/cpu.h"
 #include "engine/models/model.h"
 #include "engine/optim/state.h"
-#include "engine/runtime/sum_ranges.h"
+#include "engine/runtime/pipeline.h"
 #include "tests/engine/runtime/exact.h"
 #include "tests/engine/runtime/exact_ranks.h"
 #include "tests/engine/runtime/shard_memory.h"

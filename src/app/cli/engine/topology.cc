@@ -8,7 +8,6 @@
 #include "engine/control/agreement.h"
 #include "engine/device/cpu.h"
 #include "engine/runtime/process_devices.h"
-#include "engine/runtime/process_gpus.h"
 #include "engine/transport/abort_on_failure.h"
 
 namespace twobw::cli {

@@ -3,7 +3,7 @@
 #include <mutex>
 
 #include "core/base/error.h"
-#include "engine/runtime/gpu/memory.h"
+#include "engine/runtime/gpu/graphs.h"
 
 namespace twobw::runtime::gpu {
 namespace {

@@ -11,11 +11,9 @@
 
 #include "engine/device/gpu.h"
 #include "engine/optim/gpu_optimizer.h"
+#include "engine/runtime/backward.h"
 #include "engine/runtime/gpu/boundary.h"
 #include "engine/runtime/gpu/graphs.h"
-#include "engine/runtime/gpu/host_copies.h"
-#include "engine/runtime/gpu/memory.h"
-#include "engine/runtime/gpu/slot.h"
 #include "engine/runtime/gpu/staging.h"
 #include "engine/runtime/stage_compute.h"
 #include "planning/architecture/layer.h"
@@ -40,6 +38,69 @@ bool launches_forwards_late(const StageState& state) {
   const StageSetup& setup = state.setup;
   return state.model.layers[setup.last_layer - 1].gradients_in_forward &&
          (setup.versions > 1 || setup.predicts) && setup.gradient_buffers == 1;
+}
+
+// The place of one microbatch in flight, and its way through the layers: what graphs capture.
+class Slot {
+ public:
+  // `pass` serves every microbatch; its tensors are where theirs are copied to. Refers to the model.
+  Slot(const models::Model& model, const StageSetup& setup, const models::MicrobatchContext& pass);
+
+  const models::MicrobatchContext& pass() const { return pass_; }
+
+  // Queue work on the current stream. A backward follows the forward of the same slot with the same
+  // parameters, and accumulates their gradients. It takes the gradients of the outputs and returns those of
+  // the inputs.
+  Tensors forward(std::span<const Tensor> parameters, const Tensors& inputs);
+  Tensors backward(std::span<const Tensor> parameters, const Tensors& gradients);
+
+ private:
+  Tensors run(std::span<const Tensor> parameters) const;
+
+  const models::Model& model_;
+  int first_layer_, last_layer_;
+  bool recompute_;
+  models::MicrobatchContext pass_;
+  Tensors leaves_;                    // the inputs as autograd sees them, until the backward
+  torch::autograd::edge_list roots_;  // the outputs in the graph, until the backward; empty if recomputed
+};
+
+Slot::Slot(const models::Model& model, const StageSetup& setup, const models::MicrobatchContext& pass)
+    : model_(model),
+      first_layer_(setup.first_layer),
+      last_layer_(setup.last_layer),
+      recompute_(setup.recompute),
+      pass_(pass) {}
+
+Tensors Slot::run(std::span<const Tensor> parameters) const {
+  return models::run_layers(model_, first_layer_, last_layer_, parameters, leaves_, pass_);
+}
+
+Tensors Slot::forward(std::span<const Tensor> parameters, const Tensors& inputs) {
+  leaves_.clear();
+  for (const Tensor& input : inputs) leaves_.push_back(input.detach().set_requires_grad(true));
+  at::AutoGradMode with_graph(!recompute_);
+  const Tensors outputs = run(parameters);
+  if (!recompute_) roots_ = roots_of(outputs);
+  Tensors plain;
+  for (const Tensor& output : outputs) plain.push_back(output.detach());
+  return plain;
+}
+
+Tensors Slot::backward(std::span<const Tensor> parameters, const Tensors& gradients) {
+  if (recompute_) {
+    at::AutoGradMode with_graph(true);
+    roots_ = roots_of(run(parameters));
+  }
+  run_backward(roots_, gradients);
+  roots_.clear();
+  Tensors of_inputs;
+  for (Tensor& leaf : leaves_) {
+    of_inputs.push_back(leaf.grad());
+    leaf.mutable_grad().reset();
+  }
+  leaves_.clear();
+  return of_inputs;
 }
 
 class GpuCompute final : public StageCompute {
@@ -80,7 +141,7 @@ class GpuCompute final : public StageCompute {
   cudaStream_t stream_;
   bool forwards_late_;
   optim::GpuOptimizer optimizer_;
-  std::vector<gpu::Slot> slots_;
+  std::vector<Slot> slots_;
   gpu::Graphs graphs_;
   gpu::Boundary boundary_;
   Tensor one_, loss_sum_;

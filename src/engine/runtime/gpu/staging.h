@@ -4,6 +4,8 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
@@ -15,7 +17,7 @@
 #include "engine/device/gpu.h"
 #include "engine/device/stream_event.h"
 #include "engine/optim/kernels_cuda.h"
-#include "engine/runtime/feed.h"
+#include "engine/runtime/microbatches.h"
 
 namespace twobw::runtime::gpu {
 
@@ -88,6 +90,25 @@ class Results {
   cudaStream_t stream_;
   Pinned<Result> buffer_;
   std::map<std::int64_t, device::StreamEvent> fetched_;
+};
+
+class HostCopies {
+ public:
+  explicit HostCopies(int gpu);
+
+  // Of the tensor as it is after what the stage has queued so far. Does not wait.
+  at::Tensor copy(const at::Tensor& tensor);
+
+  // What the stage queues from now on comes after the copies: it may write the tensors.
+  void await();
+
+  // After all copies so far.
+  const device::StreamEvent& made() const { return made_; }
+
+ private:
+  c10::cuda::CUDAStream stream_;
+  device::StreamEvent made_;
+  bool pending_ = false;
 };
 
 }  // namespace twobw::runtime::gpu
