@@ -1,4 +1,4 @@
-// In place of gpu_optimizer.cc where LibTorch or the build has no CUDA.
+// In place of with_cuda/.
 #include "core/base/error.h"
 #include "engine/optim/serial.h"
 
