@@ -31,7 +31,7 @@
 #include "engine/checkpoint/safetensors.h"
 #include "engine/data/tokens.h"
 #include "engine/device/cpu.h"
-#include "engine/device/number_format.h"
+#include "engine/device/device.h"
 #include "engine/models/model.h"
 #include "engine/weights/double_buffer.h"
 #include "engine/weights/layout.h"

@@ -13,12 +13,10 @@
 
 #include "app/measure/layer_marks.h"
 #include "engine/device/device.h"
-#include "engine/device/meter.h"
 #include "engine/models/model.h"
 #include "engine/optim/serial.h"
 #include "engine/runtime/setup.h"
 #include "engine/weights/double_buffer.h"
-#include "engine/weights/gradients.h"
 #include "engine/weights/layout.h"
 
 namespace twobw::measure {

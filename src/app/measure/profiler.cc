@@ -17,7 +17,7 @@
 #include "app/measure/samples.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "engine/device/meter.h"
+#include "engine/device/device.h"
 
 namespace twobw::measure {
 namespace {

@@ -23,7 +23,6 @@
 #include "engine/optim/state.h"
 #include "engine/optim/tensorwise.h"
 #include "engine/weights/layout.h"
-#include "engine/weights/range.h"
 
 namespace twobw::optim {
 

@@ -12,7 +12,6 @@
 #include "core/base/config.h"
 #include "core/base/loss_scaling.h"
 #include "engine/weights/layout.h"
-#include "engine/weights/range.h"
 
 namespace twobw::optim {
 

@@ -17,7 +17,6 @@
 #include "core/base/config.h"
 #include "core/base/parameter_groups.h"
 #include "engine/weights/layout.h"
-#include "engine/weights/range.h"
 
 namespace twobw::optim {
 

@@ -11,8 +11,8 @@
 
 #include "core/base/error.h"
 #include "engine/optim/optimizer.h"
-#include "engine/weights/checksum.h"
 #include "engine/weights/double_buffer.h"
+#include "engine/weights/layout.h"
 
 namespace twobw::runtime {
 

@@ -18,7 +18,7 @@
 #include "engine/models/model.h"
 #include "engine/optim/serial.h"
 #include "engine/runtime/microbatches.h"
-#include "engine/weights/gradients.h"
+#include "engine/weights/double_buffer.h"
 #include "engine/weights/layout.h"
 
 namespace twobw::runtime {

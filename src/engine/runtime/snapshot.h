@@ -13,7 +13,6 @@
 #include "engine/optim/state.h"
 #include "engine/runtime/microbatches.h"
 #include "engine/weights/layout.h"
-#include "engine/weights/range.h"
 
 namespace twobw::runtime {
 

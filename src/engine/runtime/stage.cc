@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "engine/device/stream_event.h"
-#include "engine/weights/checksum.h"
+#include "engine/weights/layout.h"
 
 namespace twobw::runtime {
 

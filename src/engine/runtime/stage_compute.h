@@ -25,9 +25,7 @@
 #include "engine/runtime/snapshot.h"
 #include "engine/transport/group.h"
 #include "engine/weights/double_buffer.h"
-#include "engine/weights/gradients.h"
 #include "engine/weights/layout.h"
-#include "engine/weights/range.h"
 
 namespace twobw::runtime {
 

@@ -14,7 +14,6 @@
 #include "engine/models/model.h"
 #include "engine/models/ops.h"
 #include "engine/weights/double_buffer.h"
-#include "engine/weights/gradients.h"
 #include "engine/weights/layout.h"
 #include "tensors.h"
 
