@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "engine/models/few_rows.h"
+#include "engine/models/decoding.h"
 
 namespace twobw::inference {
 namespace {

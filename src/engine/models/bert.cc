@@ -4,7 +4,6 @@
 #include "core/base/error.h"
 #include "engine/models/model.h"
 #include "engine/models/ops.h"
-#include "engine/models/sequence_head.h"
 #include "planning/architecture/heads.h"
 
 namespace twobw::models {

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "core/base/error.h"
-#include "engine/models/dropout_kernels.h"
 #include "engine/models/kernels.h"
 #include "engine/models/ops.h"
 #include "engine/models/ops_cuda.h"

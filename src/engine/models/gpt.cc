@@ -2,10 +2,9 @@
 #include <map>
 
 #include "core/base/error.h"
+#include "engine/models/decoding.h"
 #include "engine/models/model.h"
 #include "engine/models/ops.h"
-#include "engine/models/sequence_head.h"
-#include "engine/models/step.h"
 #include "planning/architecture/heads.h"
 
 namespace twobw::models {

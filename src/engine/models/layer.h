@@ -51,4 +51,14 @@ using Tensors = std::vector<at::Tensor>;
 using Forward = std::function<Tensors(std::span<const at::Tensor> parameters, const Tensors& inputs,
                                       const MicrobatchContext& pass)>;
 
+namespace ops {
+
+// Packed side by side: heads of queries, then of keys, and as many of values.
+struct Heads {
+  int queries = 1, keys = 1, size = 1;
+
+  int all() const { return queries + 2 * keys; }
+};
+
+}  // namespace ops
 }  // namespace twobw::models

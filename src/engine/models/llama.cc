@@ -5,11 +5,10 @@
 #include <memory>
 
 #include "core/base/error.h"
+#include "engine/models/decoding.h"
 #include "engine/models/model.h"
 #include "engine/models/ops.h"
 #include "engine/models/rotary.h"
-#include "engine/models/sequence_head.h"
-#include "engine/models/step.h"
 #include "planning/architecture/heads.h"
 #include "planning/architecture/rotary.h"
 

@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "core/base/config.h"
+#include "core/base/model_head.h"
+#include "engine/models/decoding.h"
 #include "engine/models/layer.h"
-#include "engine/models/step.h"
 #include "planning/architecture/families.h"
 #include "planning/architecture/layer.h"
 
@@ -16,7 +17,7 @@ namespace twobw::models {
 struct Model {
   architecture::Model layers;
   std::vector<Forward> forwards;  // one a layer
-  std::vector<LayerStep> steps;   // likewise, or empty: see engine/models/step.h
+  std::vector<LayerStep> steps;   // likewise, or empty: see engine/models/decoding.h
 
   int size() const { return static_cast<int>(layers.size()); }
 };
@@ -44,5 +45,10 @@ using ForwardOf = std::function<Forward(const ModelConfig& config, const archite
 // A family of the caller's own, for a program that trains it: what its layers are, and what they compute, in
 // steps of a decoder too where it says so.
 void add_family(architecture::Family family, ForwardOf forward_of, StepsOf steps_of = {});
+
+// The loss of classification or regression by hidden [b, w], or where the batch has no labels or values, the
+// logits [b, outputs]. `bias` may be undefined.
+at::Tensor sequence_head(ModelHead head, const at::Tensor& hidden, const at::Tensor& weight,
+                         const at::Tensor& bias, const MicrobatchContext& pass);
 
 }  // namespace twobw::models

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <utility>
 
-#include "engine/models/heads.h"
 #include "engine/models/layer.h"
 
 namespace twobw::models::ops {

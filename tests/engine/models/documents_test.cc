@@ -1,5 +1,5 @@
 // Sequences of several documents: each is computed as if it were alone.
-#include "engine/models/documents.h"
+#include "engine/models/masks.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>

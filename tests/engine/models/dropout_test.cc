@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "core/base/dropout.h"
-#include "engine/models/dropout_kernels.h"
+#include "engine/models/kernels.h"
 #include "engine/models/ops.h"
 #include "operations.h"
 

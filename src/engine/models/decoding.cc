@@ -1,13 +1,13 @@
-// Attention of a decoder that keeps keys and values.
+// Decoding on CPUs and GPUs: attention over kept keys and values, and products with few rows.
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/error.h"
-#include "engine/models/decode_kernels.h"
+#include "engine/models/decoding.h"
 #include "engine/models/kernels.h"
 #include "engine/models/ops.h"
-#include "engine/models/step.h"
 #include "engine/models/wide.h"
 
 namespace twobw::models::ops {
@@ -94,6 +94,36 @@ Tensor cached_attention(const Tensor& qkv, const Heads& heads, const Step& step,
   TWOBW_ASSERT(packed.size(1) == 1, "{} tokens at once in a step", packed.size(1));
   if (angles.defined()) packed = turn_rows(packed, heads, angles, step.seen);
   return packed.is_cuda() ? attend_on_gpu(packed, heads, step) : attend_on_cpu(packed, heads, step);
+}
+
+namespace {
+thread_local bool decoding = false;
+}
+
+DecodingScope::DecodingScope() : outer_(std::exchange(decoding, true)) {}
+
+DecodingScope::~DecodingScope() {
+  decoding = outer_;
+}
+
+bool is_step(const Tensor& x) {
+  return decoding && x.dim() == 3 && x.size(1) == 1;
+}
+
+Tensor skinny_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const Tensor rows = widened(x), matrix = widened(weight);
+  const Tensor constant = bias.defined() ? widened(bias) : Tensor();
+  const std::int64_t count = rows.size(0), in = matrix.size(1), out = matrix.size(0);
+  Tensor result = at::empty({count, 1, out}, rows.options());
+  const float *from = rows.const_data_ptr<float>(), *weights = matrix.const_data_ptr<float>();
+  const float* added = bias.defined() ? constant.const_data_ptr<float>() : nullptr;
+  float* to = result.mutable_data_ptr<float>();
+  at::parallel_for(0, out, 1 + kGrain / in, [&](std::int64_t begin, std::int64_t end) {
+    models::skinny_gemm(
+        {.x = from, .weight = weights, .bias = added, .out = to, .rows = count, .in = in, .columns = out},
+        begin, end);
+  });
+  return result.to(x.scalar_type());
 }
 
 }  // namespace twobw::models::ops

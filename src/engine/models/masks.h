@@ -1,5 +1,5 @@
-// Sequences that hold several documents. `positions` [b, T]: how many tokens of its document come before each
-// in the sequence.
+// Attention masks: the padding of sequences, and the documents that a sequence holds. `positions` [b, T]: how
+// many tokens of its document precede each token in the sequence.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -8,6 +8,9 @@
 #include <vector>
 
 namespace twobw::models {
+
+// Sequences that hold several documents. `positions` [b, T]: how many tokens of its document come before each
+// in the sequence.
 
 // True [b, 1, T, T] for the keys that a query must not see: of later tokens, and of other documents.
 inline at::Tensor hidden_keys(const at::Tensor& positions) {
@@ -40,6 +43,12 @@ inline std::vector<Stretch> stretches_of(const at::Tensor& positions, std::int64
     }
   }
   return stretches;
+}
+
+// True [b, 1, 1, T] behind the end of each sequence, of which at least one token counts.
+inline at::Tensor padding_of(const at::Tensor& lengths, std::int64_t places) {
+  const at::Tensor ends = lengths.clamp_min(1).view({-1, 1, 1, 1});
+  return at::arange(places, lengths.options()).ge(ends);
 }
 
 }  // namespace twobw::models

@@ -1,4 +1,4 @@
-// Token and, where there are any, position embeddings, gathered and added.
+// Token and position embeddings, gathered and added; and the rotary embedding.
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <optional>
@@ -62,6 +62,29 @@ struct EmbedFunction : torch::autograd::Function<EmbedFunction> {
 Tensor embed(const Tensor& token_weight, const Tensor& position_weight, const Tensor& tokens) {
   return EmbedFunction::apply(
       token_weight, position_weight.defined() ? std::optional(position_weight) : std::nullopt, tokens);
+}
+
+Tensor rotated(const Tensor& qkv, const Heads& heads, const Tensor& angles, int sign) {
+  const Tensor x = qkv.contiguous();
+  TWOBW_ASSERT(x.size(1) <= angles.size(0) && x.size(2) == std::int64_t{heads.all()} * heads.size,
+               "angles of {} places and heads of {} for {} tokens of {}", angles.size(0), heads.size,
+               x.size(1), x.size(2));
+  Tensor out = at::empty(x.sizes(), x.options());
+  with_type_of(x, [&]<typename T>(T) {
+    const kernels::Rotary<T> rotary{.x = data_of<T>(x),
+                                    .out = data_of<T>(out),
+                                    .table = data_of<float>(angles),
+                                    .batch = x.size(0),
+                                    .length = x.size(1),
+                                    .heads = heads.queries,
+                                    .kv_heads = heads.keys,
+                                    .head = heads.size};
+    if (sign > 0)
+      kernels::rotary_forward(rotary, current_stream());
+    else
+      kernels::rotary_backward(rotary, current_stream());
+  });
+  return out;
 }
 
 }  // namespace twobw::models::ops::cuda

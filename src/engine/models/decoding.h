@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <cstdint>
 #include <functional>
@@ -11,7 +12,6 @@
 #include <vector>
 
 #include "core/base/config.h"
-#include "engine/models/heads.h"
 #include "engine/models/layer.h"
 #include "planning/architecture/layer.h"
 
@@ -53,6 +53,28 @@ namespace ops {
 // alone.
 at::Tensor cached_attention(const at::Tensor& qkv, const Heads& heads, const Step& step,
                             const at::Tensor& angles = {});
+
+// Marks the operations of this thread as a decoder's, for as long as it lives. The shape alone is ambiguous:
+// training and evaluation have sequences of one token too.
+class DecodingScope {
+ public:
+  DecodingScope();
+  ~DecodingScope();
+  DecodingScope(const DecodingScope&) = delete;
+  DecodingScope& operator=(const DecodingScope&) = delete;
+
+ private:
+  at::NoGradGuard no_grad_;  // these kernels have no backward
+  bool outer_;
+};
+
+// Whether x [rows, 1, w] is one token a row of a decoder.
+bool is_step(const at::Tensor& x);
+
+// x weight^T + bias (or undefined) on CPUs, for the few rows of a decoding step, bound by reading the
+// weights. A row's result depends on that row alone; the order of sums of a matrix product may depend on all
+// rows.
+at::Tensor skinny_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
 }  // namespace ops
 }  // namespace twobw::models
