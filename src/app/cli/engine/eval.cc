@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "app/cli/commands.h"
+#include "app/cli/engine/commands.h"
 #include "app/inference/evaluation.h"
 #include "core/base/error.h"
 #include "core/base/output.h"

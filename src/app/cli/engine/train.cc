@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "app/cli/arguments.h"
-#include "app/cli/commands.h"
+#include "app/cli/engine/commands.h"
 #include "app/inference/generation.h"
 #include "app/measure/forecast.h"
 #include "app/measure/trial_run.h"

@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "app/cli/arguments.h"
-#include "app/cli/commands.h"
+#include "app/cli/engine/commands.h"
 #include "app/rendezvous/join.h"
 #include "app/train/facts.h"
 #include "app/train/verify.h"
