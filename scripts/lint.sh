@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# clang-format over everything, then clang-tidy over core, planning and text, which need no LibTorch. `lint.sh all` has clang-tidy read the rest too, which takes minutes. clang-tidy reads the same groups of
-# files as the compiler (cmake/Unity.cmake), so that it reads every header once a group and not once a file.
-# Skips a tool that is not installed and says so.
+# clang-format over everything, then clang-tidy over core, planning and text, which need no LibTorch. `lint.sh all` has
+# clang-tidy read the rest too, which takes minutes. clang-tidy reads the same groups of files as the compiler
+# (cmake/Unity.cmake), so that it reads every header once a group and not once a file. Skips a tool that is not
+# installed and says so.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "app/cli/commands.h"
+#include "app/cli/program.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/base/text_file.h"

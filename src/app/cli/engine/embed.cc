@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "app/cli/commands.h"
+#include "app/cli/engine/commands.h"
 #include "core/base/error.h"
 #include "core/base/text_file.h"
 #include "engine/checkpoint/newest_model.h"

@@ -2,5 +2,5 @@
 #include "core/base/exit.h"
 
 int main(int argc, char** argv) {
-  twobw::leave(twobw::cli::run_program(argc, argv));
+  twobw::leave(twobw::cli::run_program(argc, argv, /*engine=*/{}));
 }

@@ -1,4 +1,4 @@
-// twobw profile: measures the layers of a model on this machine, for `twobw plan`.
+// twobw profile, and twobw topology under a launcher: measurements for `twobw plan`.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -10,18 +10,27 @@
 #include <string>
 
 #include "app/cli/arguments.h"
-#include "app/cli/commands.h"
+#include "app/cli/engine/commands.h"
+#include "app/cli/planning_options.h"
+#include "app/measure/found_cluster.h"
 #include "app/measure/profiler.h"
+#include "app/rendezvous/join.h"
+#include "app/train/run_plan.h"
 #include "core/base/config.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/base/text_file.h"
 #include "core/telemetry/progress.h"
+#include "engine/control/agreement.h"
 #include "engine/device/cpu.h"
 #include "engine/models/model.h"
+#include "engine/runtime/process_devices.h"
+#include "engine/transport/abort_on_failure.h"
 
 namespace twobw::cli {
 namespace {
+
+// profile
 
 constexpr int kLargest = 4096;  // sequences in a microbatch
 
@@ -110,6 +119,40 @@ int run(const RunArguments& arguments, const ProfileOptions& options) {
   return 0;
 }
 
+// topology
+
+// The GPUs that a run would compute on; empty if on cores.
+std::vector<GpuSlice> gpus_of(const Config& config, const std::vector<runtime::HostDevices>& hosts) {
+  std::vector<GpuSlice> gpus;
+  if (hosts.empty() || !runtime::choose_devices(config, hosts).gpus) return gpus;
+  for (const std::string& name : runtime::devices_to_plan_for(config, hosts))
+    gpus.push_back(parse_gpu(name).front());
+  return gpus;
+}
+
+void describe_hosts(const launch::World& world, const Config& config, const std::string& output) {
+  device::initialize();
+  const control::Facts facts = {{"the command", "topology"}, {"--output", output}};
+  const auto processes = rendezvous::join(world, config.network, facts);
+  transport::abort_on_failure(processes.get(), [&] {
+    if (world.rank == 0 && !output.empty()) check_writable("--output", output);
+    const std::vector<runtime::HostDevices> hosts = train::gather_hosts(*processes);
+    const measure::FoundCluster found = measure::find_cluster(*processes, hosts, {}, gpus_of(config, hosts));
+    if (world.rank == 0) {
+      const std::string text = measure::describe(found);
+      if (output.empty()) {
+        fmt::print("{}", text);
+      } else {
+        write_text(output, text);
+        const int devices = measure::cluster_of(found).device_count();
+        fmt::print("{}\n{} device{} on {} host{} written to {}\n", measure::table_of(found), devices,
+                   devices == 1 ? "" : "s", found.hosts.size(), found.hosts.size() == 1 ? "" : "s", output);
+      }
+    }
+    processes->control().leave();
+  });
+}
+
 }  // namespace
 
 void add_profile(CLI::App& command, int& exit_code) {
@@ -125,6 +168,10 @@ void add_profile(CLI::App& command, int& exit_code) {
     sort_out(*arguments);
     exit_code = run(*arguments, *options);
   });
+}
+
+void add_topology_of_hosts(CLI::App& command, int& exit_code) {
+  add_topology_options(command, exit_code, describe_hosts);
 }
 
 }  // namespace twobw::cli
