@@ -12,6 +12,7 @@
 
 namespace twobw::runtime {
 namespace {
+
 // The loss of the first validation batch on made-up weights.
 double validation_loss(const Config& config, bool with_gradients) {
   const runtime::Setup setup = prepare(config);
