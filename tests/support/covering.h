@@ -16,11 +16,18 @@ inline bool full_sweeps() {
   return std::getenv("TWOBW_FULL_SWEEPS") != nullptr;
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;  // ten times slower
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 // The levels of a factor; the first is the plain one.
 using Factor = std::vector<std::string>;
 
 // A greedy generator (AETG; Cohen et al. 1997). A combination is a level of each factor, joined by spaces.
-// The one of all plain levels must be valid. Complete sweeps cover every triple of levels.
+// The one of all plain levels must be valid. Complete sweeps cover every triple of levels, sanitized tests
+// every level.
 class Covering {
  public:
   using Valid = std::function<bool(const std::string& combination)>;
@@ -53,8 +60,8 @@ class Covering {
   using Levels = std::vector<Level>;
   using Row = std::vector<int>;  // by factor
 
-  static constexpr int kItems = 128;  // levels of all factors, and one that stands for none
-  const std::size_t strength_ = full_sweeps() ? 3 : 2;
+  static constexpr int kItems = 128;  // at least the levels of all factors
+  const std::size_t strength_ = 2 + (full_sweeps() ? 1 : 0) - (kSanitized ? 1 : 0);
 
   void for_each_tuple(Levels tuple, int from, const std::function<void(const Levels&)>& function) const {
     if (tuple.size() == strength_) return function(tuple);
@@ -70,13 +77,14 @@ class Covering {
   // In any order of the tuple.
   std::size_t key(Levels tuple) const {
     std::ranges::sort(tuple, {}, &Level::factor);
-    std::size_t key = strength_ == 2 ? kItems - 1 : 0;
+    std::size_t key = 0;
     for (const Level& at : tuple) key = key * kItems + first_item_[at.factor] + at.level;
     return key;
   }
 
   // Uncovered tuples of this level and of others that are settled.
   int gain(Level of, const Levels& settled) const {
+    if (strength_ == 1) return uncovered_[key({of})];
     int count = 0;
     for (std::size_t i = 0; i < settled.size(); ++i) {
       if (strength_ == 2) count += uncovered_[key({of, settled[i]})];

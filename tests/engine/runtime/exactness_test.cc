@@ -32,7 +32,7 @@ INSTANTIATE_TEST_SUITE_P(Pairs, Exactness,
                                                      kRecompute, kOptimizers, kClipping, kPrecisions, kModels,
                                                      kDropout, kProcesses})));
 
-// The same under 2bw alone, where the shape decides most.
+// Pairs under 2bw alone, where the shape decides most.
 INSTANTIATE_TEST_SUITE_P(ShapesOf2BW, Exactness,
                          testing::ValuesIn(covering({{"", "pipeline.predict=false"},
                                                      kSplits,

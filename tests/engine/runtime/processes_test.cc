@@ -1,5 +1,4 @@
-// Of a pipeline whose workers live in several processes: requests reach all of it, and a failure ends all of
-// it.
+// Pipelines over several processes: requests reach all workers, and a failure ends all of them.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -16,7 +16,7 @@
 
 namespace twobw::runtime {
 
-// Cores of the same kind round alike; a 16-bit run without `devices` takes GPUs.
+// Sums over several cores round differently, and a 16-bit run without `devices` takes GPUs.
 inline void put_on_one_core(Config& config) {
   config.devices.assign(static_cast<std::size_t>(config.pipeline.workers()), device::core_names().front());
 }
