@@ -5,7 +5,7 @@
 namespace twobw::tokenizer {
 namespace {
 
-// Length of the longest start of a character at the front of `text`, which holds no whole one; at least 1.
+// Length of the longest prefix of a character at the start of `text`, which has no valid one; at least 1.
 std::size_t broken_length(std::string_view text) {
   const auto byte = [text](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   const std::uint8_t first = byte(0);

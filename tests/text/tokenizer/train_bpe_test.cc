@@ -5,7 +5,7 @@
 #include <map>
 
 #include "tests/text/tokenizer/testing.h"
-#include "text/tokenizer/byte_alphabet.h"
+#include "text/tokenizer/byte_level.h"
 
 namespace twobw::tokenizer {
 namespace {
