@@ -47,20 +47,6 @@ std::optional<std::string> bytes_of_visible(std::string_view visible) {
   return bytes;
 }
 
-ByteIds find_byte_ids(const ByteLevelModel& model) {
-  ByteIds found{.ids = {}, .unknown = model.unknown, .fuse_unknown = model.fuse_unknown};
-  for (std::size_t byte = 0; byte < found.ids.size(); ++byte) {
-    const char as_char = static_cast<char>(byte);
-    found.ids[byte] = model.vocabulary.find(visible_text({&as_char, 1})).value_or(ByteIds::kNone);
-  }
-  return found;
-}
-
-AddedTokens::Normalize normal_form(bool composed) {
-  if (!composed) return nullptr;
-  return [](std::string_view text) { return compose(text); };
-}
-
 }  // namespace
 
 // Output buffer that stores the ids of a word four at a time without checking the capacity.
@@ -106,14 +92,18 @@ std::string visible_text(std::string_view bytes) {
   return text;
 }
 
-ByteLevelBpe::ByteLevelBpe(ByteLevelModel model, SpecialTokens tokens)
-    : VocabularyTokenizer(tokens, normal_form(model.compose)),
+ByteLevelBpe::ByteLevelBpe(ByteLevelModel model, const SpecialTokens& tokens)
+    : VocabularyTokenizer(std::move(model.vocabulary)),
       model_(std::move(model)),
-      byte_ids_(find_byte_ids(model_)),
+      byte_ids_{.ids = {}, .unknown = model_.unknown, .fuse_unknown = model_.fuse_unknown},
       classes_(character_classes()) {
-  for (AddedToken& token : tokens.added) model_.vocabulary.add(token.id, std::move(token.content));
-  for (Id id = 0; id < model_.vocabulary.size(); ++id) {
-    const std::string& token = model_.vocabulary.token(id);
+  for (std::size_t byte = 0; byte < byte_ids_.ids.size(); ++byte) {
+    const char as_char = static_cast<char>(byte);
+    byte_ids_.ids[byte] = vocabulary_.find(visible_text({&as_char, 1})).value_or(ByteIds::kNone);
+  }
+  add(tokens, model_.compose ? compose : AddedTokens::Normalize());
+  for (Id id = 0; id < vocabulary_.size(); ++id) {
+    const std::string& token = vocabulary_.token(id);
     // Added tokens are plain text, even if all characters are in the alphabet.
     const std::optional<std::string> bytes =
         added_.find(id) != nullptr ? std::nullopt : bytes_of_visible(token);
@@ -171,17 +161,9 @@ void ByteLevelBpe::append_text(Id id, bool, std::string& text) const {
 }
 
 std::string ByteLevelBpe::describe() const {
-  switch (model_.pattern) {
-    case Pattern::kNone:
-      return "byte-level BPE, not split";
-    case Pattern::kGpt2:
-      return "byte-level BPE, split as GPT-2 does";
-    case Pattern::kLlama3:
-      return "byte-level BPE, split as Llama 3 does";
-    case Pattern::kQwen2:
-      return "byte-level BPE, split as Qwen 2 does";
-  }
-  return "byte-level BPE";
+  constexpr const char* kSplits[] = {"not split", "split as GPT-2 does", "split as Llama 3 does",
+                                     "split as Qwen 2 does"};
+  return std::string("byte-level BPE, ") + kSplits[static_cast<std::size_t>(model_.pattern)];
 }
 
 }  // namespace twobw::tokenizer

@@ -20,7 +20,7 @@ char32_t visible(std::uint8_t byte);
 std::string visible_text(std::string_view bytes);
 
 struct ByteLevelModel {
-  Vocabulary vocabulary;  // in the visible alphabet
+  Vocabulary vocabulary;  // in the visible alphabet; moved into the tokenizer
   MergeTable merges{0};
   Pattern pattern = Pattern::kGpt2;
   bool compose = false;        // to normal form C first
@@ -34,14 +34,13 @@ class IdBuffer;
 
 class ByteLevelBpe : public VocabularyTokenizer {
  public:
-  ByteLevelBpe(ByteLevelModel model, SpecialTokens tokens);
+  ByteLevelBpe(ByteLevelModel model, const SpecialTokens& tokens);
 
   void encode(std::string_view text, std::vector<Id>& ids) const override;
   void append_text(Id id, bool first, std::string& text) const override;
   std::string describe() const override;
 
  private:
-  const Vocabulary& vocabulary() const override { return model_.vocabulary; }
   void encode_part(std::string_view part, WordCache& cache, IdBuffer& ids) const;
   std::vector<Id> encode_word(std::string_view word) const;
 

@@ -29,7 +29,7 @@ enum class SpaceMarks {
 };
 
 struct CharacterBpeModel {
-  Vocabulary vocabulary;  // includes all bytes
+  Vocabulary vocabulary;  // includes all bytes; moved into the tokenizer
   MergeTable merges{0};
   SpaceMarks marks = SpaceMarks::kFirst;
   bool strip = true;  // decoding removes one leading space
@@ -37,7 +37,7 @@ struct CharacterBpeModel {
 
 class CharacterBpe : public VocabularyTokenizer {
  public:
-  CharacterBpe(CharacterBpeModel model, SpecialTokens tokens);
+  CharacterBpe(CharacterBpeModel model, const SpecialTokens& tokens);
 
   void encode(std::string_view text, std::vector<Id>& ids) const override;
   void append_text(Id id, bool first, std::string& text) const override;
@@ -48,7 +48,6 @@ class CharacterBpe : public VocabularyTokenizer {
   std::string describe() const override;
 
  private:
-  const Vocabulary& vocabulary() const override { return model_.vocabulary; }
   void encode_part(std::string_view part, bool at_start, std::vector<Id>& ids) const;
   void encode_marked(std::string_view text, std::vector<Id>& ids) const;
 

@@ -30,8 +30,7 @@ void require_null(const JsonPart& part, const std::string& key) {
 }
 
 void require_false(const JsonPart& part, const std::string& key) {
-  const std::optional<JsonPart> found = part.find(key);
-  if (found && found->flag()) refuse_for(*found, "be false");
+  if (part.flag(key, false)) refuse_for(part[key], "be false");
 }
 
 // {"type": "Replace", "pattern": {"String": from}, "content": to}
@@ -127,8 +126,7 @@ void set_llama(const CompanionConfig& companion, CharacterBpeModel& model) {
 }  // namespace
 
 bool is_character_bpe(const JsonPart& model) {
-  const std::optional<JsonPart> falls_back = model.find("byte_fallback");
-  return falls_back && falls_back->flag();
+  return model.flag("byte_fallback", false);
 }
 
 std::unique_ptr<Tokenizer> read_character_bpe(const JsonPart& root, const CompanionConfig& companion,

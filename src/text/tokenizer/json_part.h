@@ -42,7 +42,6 @@ class JsonPart {
   [[noreturn]] void refuse(std::string_view must) const;
 
   const std::string& document() const;
-  std::string path() const { return path_; }
 
   // Throws for ids beyond the size of the file: ids are indices of tables.
   Id check_id(const nlohmann::json& value, std::string_view token) const;

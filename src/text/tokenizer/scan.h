@@ -13,6 +13,7 @@
 
 namespace twobw::tokenizer {
 
+// In the order of ByteLevelBpe::describe().
 enum class Pattern {
   kNone,    // the text is one word
   kGpt2,    // words, numbers and signs, each with one leading space

@@ -152,11 +152,7 @@ std::string without_prefix(std::string model) {
   return model;
 }
 
-std::optional<Id> id_or_none(int id) {
-  return id >= 0 ? std::optional<Id>(id) : std::nullopt;
-}
-
-class Sentencepiece : public Tokenizer {
+class Sentencepiece : public VocabularyTokenizer {
  public:
   Sentencepiece(std::unique_ptr<SentencepieceLibrary> library, const std::string& model,
                 const std::string& path, const CompanionConfig& companion,
@@ -171,23 +167,17 @@ class Sentencepiece : public Tokenizer {
     if (json) check_same(*json, path);
     for (Id id = 0; id < library_->size(); ++id) read_piece(id, tokens.added);
     companion.complete(tokens, vocabulary_);
-    for (const AddedToken& token : tokens.added) {
-      vocabulary_.add(token.id, token.content);
-      texts_.resize(static_cast<std::size_t>(vocabulary_.size()));
-      texts_[static_cast<std::size_t>(token.id)] = token.content;
-    }
-    added_.emplace(tokens.added, nullptr);
-    set_specials(companion, tokens.ids);
-    prefix_ = std::move(tokens.prefix);
-    suffix_ = std::move(tokens.suffix);
-    cuts_front_ = tokens.cuts_front;
+    add(tokens, nullptr);
+    texts_.resize(static_cast<std::size_t>(vocabulary_.size()));
+    for (const AddedToken& token : tokens.added) texts_[static_cast<std::size_t>(token.id)] = token.content;
+    set_specials(companion);
     if (!json) set_ends(companion);
   }
 
   void encode(std::string_view text, std::vector<Id>& ids) const override {
     const std::string valid = replace_invalid(text);
     bool first = true;
-    added_->split(
+    added_.split(
         valid,
         [&](std::string_view part) {
           encode_part(part, first, ids);
@@ -205,13 +195,6 @@ class Sentencepiece : public Tokenizer {
     text += first && spec_.add_prefix && piece.starts_with(' ') ? piece.substr(1) : piece;
   }
 
-  std::string token(Id id) const override { return vocabulary_.token(id); }
-  std::optional<Id> id(std::string_view token) const override { return vocabulary_.find(token); }
-  bool is_special(Id id) const override {
-    const AddedToken* const found = added_->find(id);
-    return found != nullptr && found->special;
-  }
-  Id vocab_size() const override { return vocabulary_.size(); }
   std::string describe() const override { return "sentencepiece"; }
 
  private:
@@ -236,15 +219,15 @@ class Sentencepiece : public Tokenizer {
       added.push_back({.id = id, .content = piece, .special = control});
   }
 
-  // Special tokens of the model, unless companion files name others.
-  void set_specials(const CompanionConfig& companion, const SpecialIds& ids) {
+  // Uses special pieces of the model unless companion files name others, and no other special ids.
+  void set_specials(const CompanionConfig& companion) {
     const auto chosen = [&](const char* key, std::optional<Id> named, int own) {
-      return companion.special(key) ? named : id_or_none(own);
+      return companion.special(key) ? named : own >= 0 ? std::optional<Id>(own) : std::nullopt;
     };
-    special_ = {.bos = chosen("bos_token", ids.bos, library_->bos()),
-                .eos = chosen("eos_token", ids.eos, library_->eos()),
-                .pad = chosen("pad_token", ids.pad, library_->pad()),
-                .unk = chosen("unk_token", ids.unk, library_->unk())};
+    special_ = {.bos = chosen("bos_token", special_.bos, library_->bos()),
+                .eos = chosen("eos_token", special_.eos, library_->eos()),
+                .pad = chosen("pad_token", special_.pad, library_->pad()),
+                .unk = chosen("unk_token", special_.unk, library_->unk())};
   }
 
   void set_ends(const CompanionConfig& companion) {
@@ -271,8 +254,6 @@ class Sentencepiece : public Tokenizer {
   SentencepieceSpec spec_;
   bool own_prefix_ = false;
   std::unique_ptr<SentencepieceLibrary> library_;
-  Vocabulary vocabulary_;
-  std::optional<AddedTokens> added_;
   std::vector<std::string> texts_;  // of every id
 };
 

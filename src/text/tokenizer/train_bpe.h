@@ -16,18 +16,18 @@ namespace twobw::tokenizer {
 // Counts of the words of a text, split as GPT-2 does.
 class WordCounts {
  public:
+  using Counts = std::unordered_map<std::string, std::int64_t, TextHash, std::equal_to<>>;
+
   // Special tokens in a text are skipped and separate words.
   explicit WordCounts(const std::vector<std::string>& special);
 
   void add(std::string_view text);
 
-  const std::unordered_map<std::string, std::int64_t, TextHash, std::equal_to<>>& counts() const {
-    return counts_;
-  }
+  const Counts& counts() const { return counts_; }
 
  private:
   TokenFinder special_;
-  std::unordered_map<std::string, std::int64_t, TextHash, std::equal_to<>> counts_;
+  Counts counts_;
 };
 
 struct LearnedBpe {

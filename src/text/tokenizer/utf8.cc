@@ -44,12 +44,6 @@ void append_character(char32_t code, std::string& text) {
   }
 }
 
-bool is_ascii(std::string_view text) {
-  std::uint8_t all = 0;
-  for (const char byte : text) all |= static_cast<std::uint8_t>(byte);
-  return all < 0x80;
-}
-
 std::size_t unfinished_bytes(std::string_view text) {
   for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
     const std::string_view tail = text.substr(text.size() - back);

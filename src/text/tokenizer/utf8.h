@@ -39,8 +39,6 @@ inline Character read_character(const char* at, const char* end) {
 
 void append_character(char32_t code, std::string& text);
 
-bool is_ascii(std::string_view text);
-
 // Number of bytes at the end that may be the start of an incomplete character.
 std::size_t unfinished_bytes(std::string_view text);
 

@@ -184,11 +184,12 @@ const AddedToken* AddedTokens::find(Id id) const {
   return found == by_id_.end() ? nullptr : &found->second;
 }
 
-VocabularyTokenizer::VocabularyTokenizer(SpecialTokens& tokens, AddedTokens::Normalize normalize)
-    : added_(tokens.added, std::move(normalize)) {
+void VocabularyTokenizer::add(const SpecialTokens& tokens, AddedTokens::Normalize normalize) {
+  for (const AddedToken& token : tokens.added) vocabulary_.add(token.id, token.content);
+  added_ = AddedTokens(tokens.added, std::move(normalize));
   special_ = tokens.ids;
-  prefix_ = std::move(tokens.prefix);
-  suffix_ = std::move(tokens.suffix);
+  prefix_ = tokens.prefix;
+  suffix_ = tokens.suffix;
   cuts_front_ = tokens.cuts_front;
 }
 

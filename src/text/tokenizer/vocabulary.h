@@ -52,8 +52,6 @@ class TokenFinder {
  public:
   explicit TokenFinder(std::vector<AddedToken> tokens);
 
-  bool empty() const { return tokens_.empty(); }
-
   // Calls `text` for the text between tokens and `token` for every token, in order.
   void split(std::string_view whole, const std::function<void(std::string_view)>& text,
              const std::function<void(const AddedToken&)>& token) const;
@@ -101,20 +99,21 @@ struct SpecialTokens {
 // Base class of tokenizers with a vocabulary and added tokens.
 class VocabularyTokenizer : public Tokenizer {
  public:
-  std::string token(Id id) const override { return vocabulary().token(id); }
-  std::optional<Id> id(std::string_view token) const override { return vocabulary().find(token); }
+  std::string token(Id id) const override { return vocabulary_.token(id); }
+  std::optional<Id> id(std::string_view token) const override { return vocabulary_.find(token); }
   bool is_special(Id id) const override {
     const AddedToken* const found = added_.find(id);
     return found != nullptr && found->special;
   }
-  Id vocab_size() const override { return vocabulary().size(); }
+  Id vocab_size() const override { return vocabulary_.size(); }
 
  protected:
-  // Moves prefix and suffix out of `tokens`; the list of added tokens stays.
-  VocabularyTokenizer(SpecialTokens& tokens, AddedTokens::Normalize normalize);
-  virtual const Vocabulary& vocabulary() const = 0;
+  // Starts with the tokens of the model alone.
+  explicit VocabularyTokenizer(Vocabulary vocabulary = {}) : vocabulary_(std::move(vocabulary)) {}
+  void add(const SpecialTokens& tokens, AddedTokens::Normalize normalize);
 
-  AddedTokens added_;
+  Vocabulary vocabulary_;
+  AddedTokens added_{{}, nullptr};
 };
 
 }  // namespace twobw::tokenizer

@@ -127,17 +127,17 @@ void split_bert_words(std::string_view text, const std::function<void(std::strin
   emit_until(end);
 }
 
-WordPiece::WordPiece(WordPieceModel model, SpecialTokens tokens)
-    : VocabularyTokenizer(tokens, model.normalizer), model_(std::move(model)) {
+WordPiece::WordPiece(WordPieceModel model, const SpecialTokens& tokens)
+    : VocabularyTokenizer(std::move(model.vocabulary)), model_(std::move(model)) {
   character_classes();  // throws now, not at the first text, if the build lacks them
-  for (Id id = 0; id < model_.vocabulary.size(); ++id) {
-    const std::string& token = model_.vocabulary.token(id);
+  for (Id id = 0; id < vocabulary_.size(); ++id) {
+    const std::string& token = vocabulary_.token(id);
     longest_ = std::max(longest_, token.size());
     if (!model_.continuing.empty() && token.starts_with(model_.continuing)) {
       continuing_.try_emplace(token.substr(model_.continuing.size()), id);
     }
   }
-  for (AddedToken& token : tokens.added) model_.vocabulary.add(token.id, std::move(token.content));
+  add(tokens, model_.normalizer);
 }
 
 void WordPiece::encode(std::string_view text, std::vector<Id>& ids) const {
@@ -167,7 +167,7 @@ void WordPiece::encode_word(std::string_view word, std::vector<Id>& ids) const {
         const auto place = continuing_.find(rest.substr(0, length));
         if (place != continuing_.end()) found = place->second;
       } else if (whole) {
-        found = model_.vocabulary.find(rest.substr(0, length));
+        found = vocabulary_.find(rest.substr(0, length));
       }
       if (found) break;
       --length;
@@ -179,8 +179,8 @@ void WordPiece::encode_word(std::string_view word, std::vector<Id>& ids) const {
 }
 
 void WordPiece::append_text(Id id, bool first, std::string& text) const {
-  if (!model_.vocabulary.has(id)) return;
-  std::string token = model_.vocabulary.token(id);
+  if (!vocabulary_.has(id)) return;
+  std::string token = vocabulary_.token(id);
   if (!first) {
     const bool continues = !model_.continuing.empty() && token.starts_with(model_.continuing);
     token = continues ? token.substr(model_.continuing.size()) : " " + token;

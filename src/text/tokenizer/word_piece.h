@@ -24,7 +24,7 @@ struct BertNormalizer {
 void split_bert_words(std::string_view text, const std::function<void(std::string_view)>& emit);
 
 struct WordPieceModel {
-  Vocabulary vocabulary;
+  Vocabulary vocabulary;  // moved into the tokenizer
   Id unknown = 0;
   std::string continuing = "##";
   std::size_t longest_word = 100;  // in characters; longer words are unknown
@@ -34,14 +34,13 @@ struct WordPieceModel {
 
 class WordPiece : public VocabularyTokenizer {
  public:
-  WordPiece(WordPieceModel model, SpecialTokens tokens);
+  WordPiece(WordPieceModel model, const SpecialTokens& tokens);
 
   void encode(std::string_view text, std::vector<Id>& ids) const override;
   void append_text(Id id, bool first, std::string& text) const override;
   std::string describe() const override;
 
  private:
-  const Vocabulary& vocabulary() const override { return model_.vocabulary; }
   void encode_word(std::string_view word, std::vector<Id>& ids) const;
 
   WordPieceModel model_;
