@@ -5,7 +5,7 @@
 #include "app/cli/default_vocab.h"
 #include "core/base/error.h"
 #include "planning/architecture/huggingface/model_config.h"
-#include "text/corpus/default_tokenizer.h"
+#include "text/corpus/configured_tokens.h"
 
 namespace twobw::cli {
 namespace {

@@ -10,7 +10,7 @@
 #include "core/base/json.h"
 #include "core/base/text_file.h"
 #include "planning/architecture/heads.h"
-#include "text/corpus/default_tokenizer.h"
+#include "text/corpus/configured_tokens.h"
 #include "text/corpus/indexed_file.h"
 #include "text/tokenizer/load.h"
 

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "tests/text/corpus/testing.h"
-#include "text/corpus/pieces.h"
+#include "text/corpus/records.h"
 
 namespace twobw::corpus {
 namespace {

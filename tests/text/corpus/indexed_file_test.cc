@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "tests/text/corpus/testing.h"
-#include "text/corpus/id_range.h"
+#include "text/corpus/summary.h"
 
 namespace twobw::corpus {
 namespace {

@@ -66,6 +66,19 @@ TEST_F(Records, ThatCannotBeReadAreRefusedWithTheirPlace) {
   EXPECT_TRUE(testing::has(refusal([] { RecordReader("no/such.tsv", {"a"}); }), "No such file"));
 }
 
+TEST(ShortTexts, AreLinesOrFieldsByTheNameOfTheFile) {
+  const Folder folder;
+  EXPECT_EQ(read_texts(folder.write("x.txt", "one\n\ntwo\r\nthree"), "text"),
+            (Strings{"one", "", "two", "three"}));
+  EXPECT_EQ(read_texts(folder.write("x.tsv", "text\tlabel\none\t1\n\ntwo\t0\n"), "text"),
+            (Strings{"one", "two"}));
+  EXPECT_EQ(read_texts(folder.write("x.jsonl", "{\"body\": \"one\"}\n{\"body\": 2}\n"), "body"),
+            (Strings{"one", "2"}));
+  EXPECT_EQ(read_texts(folder.write("none.txt", ""), "text"), Strings());
+  EXPECT_TRUE(testing::has(refusal([&] { read_texts(folder.file("x.jsonl"), "text"); }),
+                           "x.jsonl:1' has no field 'text'"));
+}
+
 }  // namespace records
 }  // namespace
 }  // namespace twobw::corpus
