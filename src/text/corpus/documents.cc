@@ -144,11 +144,8 @@ class JsonLines : public DocumentReader {
   JsonLines(Window window, std::string path) : lines_(std::move(window), std::move(path)) {}
   std::int64_t position() const override { return lines_.position(); }
   std::optional<Part> next() override {
-    for (;;) {
-      const auto line = lines_.next();
-      if (!line) return std::nullopt;
-      if (line->find_first_not_of(" \t") != std::string_view::npos) return Part{*line, true, lines_.line()};
-    }
+    const auto line = lines_.next_except(" \t");
+    return line ? std::optional<Part>({*line, true, lines_.line()}) : std::nullopt;
   }
 
  private:
@@ -168,14 +165,11 @@ class TsvLines : public DocumentReader {
   }
   std::int64_t position() const override { return lines_.position(); }
   std::optional<Part> next() override {
-    for (;;) {
-      const auto line = lines_.next();
-      if (!line) return std::nullopt;
-      if (line->empty()) continue;
-      const auto field = tsv_field(*line, column_);
-      if (!field) fail_input("'{}' has no column {}; it has fewer fields", lines_.place(), column_ + 1);
-      return Part{*field, true, lines_.line()};
-    }
+    const auto line = lines_.next_except("");
+    if (!line) return std::nullopt;
+    const auto field = tsv_field(*line, column_);
+    if (!field) fail_input("'{}' has no column {}; it has fewer fields", lines_.place(), column_ + 1);
+    return Part{*field, true, lines_.line()};
   }
 
  private:

@@ -25,7 +25,7 @@ Format format_of(const std::string& path);
 
 std::string format_name(Format format);
 
-// Lists files in the given order. A folder stands for all files below it, sorted by path, except hidden ones.
+// Lists files in the given order. A folder means all files below it, sorted by path, except hidden ones.
 // `format` is "auto", "text", "jsonl" or "tsv". Throws InputError.
 std::vector<Input> list_inputs(const std::vector<std::string>& paths, const std::string& format);
 

@@ -26,22 +26,23 @@ constexpr int kMostWorkers = 32;
 
 // Large enough to amortize the handover to a thread, small enough that many can wait.
 constexpr std::size_t kChunkBytes = std::size_t{1} << 18;
-constexpr std::size_t kChunkRecords = std::size_t{1} << 14;
+constexpr std::size_t kChunkParts = std::size_t{1} << 14;
 
-// Consecutive parts of one input.
+// Consecutive parts of one input: their text, or after encode_chunk() their tokens, part after part.
 struct Chunk {
-  struct Record {
-    std::size_t begin, end;  // in the text
+  struct Part {
+    std::size_t bytes;
     std::int64_t line;
     bool ends_document;
   };
   std::size_t input = 0;
   std::string text;
-  std::vector<Record> records;
+  std::vector<std::byte> tokens;
+  std::vector<Part> parts;
   std::int64_t position = 0;  // bytes of the input read so far
   bool ends_input = false;
 
-  std::size_t bytes() const { return text.size() + records.size() * sizeof(Record); }
+  std::size_t bytes() const { return text.size() + parts.size() * sizeof(Part); }
 };
 
 // Splits inputs into chunks.
@@ -57,15 +58,14 @@ class ChunkReader {
     if (!reader_) reader_ = read_documents(inputs_[input_], options_);
     Chunk chunk;
     chunk.input = input_;
-    while (chunk.text.size() < kChunkBytes && chunk.records.size() < kChunkRecords) {
+    while (chunk.text.size() < kChunkBytes && chunk.parts.size() < kChunkParts) {
       const std::optional<Part> part = reader_->next();
       if (!part) {
         chunk.ends_input = true;
         break;
       }
-      const std::size_t begin = chunk.text.size();
       chunk.text += part->text;
-      chunk.records.push_back({begin, chunk.text.size(), part->line, part->ends_document});
+      chunk.parts.push_back({part->text.size(), part->line, part->ends_document});
     }
     chunk.position = reader_->position();
     if (chunk.ends_input) {
@@ -80,19 +80,6 @@ class ChunkReader {
   DocumentOptions options_;
   std::size_t input_;
   std::unique_ptr<DocumentReader> reader_;
-};
-
-// Tokens of a chunk in the file's type, record after record.
-struct EncodedChunk {
-  struct Record {
-    std::size_t bytes;
-    bool ends_document;
-  };
-  std::size_t input = 0;
-  std::vector<std::byte> tokens;
-  std::vector<Record> records;
-  std::int64_t position = 0;
-  bool ends_input = false;
 };
 
 // Appends tokens as uint16 or int32.
@@ -113,29 +100,30 @@ void append_tokens(const std::vector<tokenizer::Id>& ids, TokenType type, std::v
 }
 
 // Thread-safe. The type must hold every id of the tokenizer. Throws InputError.
-EncodedChunk encode_chunk(const Chunk& chunk, const Input& input, const DocumentOptions& options,
-                          const tokenizer::Tokenizer& tokenizer, TokenType type) {
-  EncodedChunk result{chunk.input, {}, {}, chunk.position, chunk.ends_input};
-  result.records.reserve(chunk.records.size());
+Chunk encode_chunk(Chunk chunk, const Input& input, const DocumentOptions& options,
+                   const tokenizer::Tokenizer& tokenizer, TokenType type) {
+  const std::string all = std::exchange(chunk.text, {});
+  std::size_t begin = 0;
   std::vector<tokenizer::Id> ids;
-  for (const Chunk::Record& record : chunk.records) {
-    std::string_view text = std::string_view(chunk.text).substr(record.begin, record.end - record.begin);
+  for (Chunk::Part& part : chunk.parts) {
+    std::string_view text = std::string_view(all).substr(begin, part.bytes);
+    begin += part.bytes;
     std::string unquoted;
     if (input.format == Format::kJsonl) {
-      unquoted = field_text(text, options.field, fmt::format("{}:{}", input.path, record.line));
+      unquoted = field_text(text, options.field, fmt::format("{}:{}", input.path, part.line));
       text = unquoted;
     }
-    const std::size_t before = result.tokens.size();
+    const std::size_t before = chunk.tokens.size();
     while (!text.empty()) {
       const std::size_t length = piece_length(text);
       ids.clear();
       tokenizer.encode(text.substr(0, length), ids);
-      append_tokens(ids, type, result.tokens);
+      append_tokens(ids, type, chunk.tokens);
       text.remove_prefix(length);
     }
-    result.records.push_back({result.tokens.size() - before, record.ends_document});
+    part.bytes = chunk.tokens.size() - before;
   }
-  return result;
+  return chunk;
 }
 
 int worker_count(int asked) {
@@ -208,23 +196,24 @@ class Preparation {
     ChunkReader reader(inputs_, options_.documents, inputs_before_);
     document_ = state_.documents;
     empty_ = state_.empty;
-    OrderedWork<Chunk, EncodedChunk> work(
+    OrderedWork<Chunk, Chunk> work(
         {[&] { return reader.next(); }, [](const Chunk& chunk) { return chunk.bytes(); },
-         [this](const Chunk& chunk) {
-           return encode_chunk(chunk, inputs_[chunk.input], options_.documents, *tokenizer_, type_);
+         [this](Chunk chunk) {
+           const Input& input = inputs_[chunk.input];
+           return encode_chunk(std::move(chunk), input, options_.documents, *tokenizer_, type_);
          },
-         [this](const EncodedChunk& chunk) { write(chunk); }},
+         [this](const Chunk& chunk) { write(chunk); }},
         worker_count(options_.workers), kBudget);
     work.run();
   }
 
-  void write(const EncodedChunk& chunk) {
+  void write(const Chunk& chunk) {
     std::span<const std::byte> tokens = chunk.tokens;
-    for (const EncodedChunk::Record& record : chunk.records) {
+    for (const Chunk::Part& part : chunk.parts) {
       IndexedWriter& writer = *writers_[options_.split.is_validation(document_) ? 1 : 0];
-      writer.append(tokens.first(record.bytes));
-      tokens = tokens.subspan(record.bytes);
-      if (!record.ends_document) continue;
+      writer.append(tokens.first(part.bytes));
+      tokens = tokens.subspan(part.bytes);
+      if (!part.ends_document) continue;
       if (writer.document_tokens() == 0) {
         ++empty_;
       } else {

@@ -100,7 +100,7 @@ std::optional<PrepareState> load_state(const std::string& out, const Json& setti
     finished = value.at("finished");
     finished.get_ref<const Json::array_t&>();
   } catch (const Json::exception&) {
-    fail_input("'{}' is damaged; give --restart to begin anew", path);
+    fail_input("'{}' is damaged; give --restart to start over", path);
   }
   check_settings(out, state.settings, settings);
   for (std::size_t i = 0; i < finished.size(); ++i) {
@@ -140,7 +140,7 @@ std::optional<tokenizer::Id> find_end_of_text(const PrepareOptions& options,
   if (options.end_of_text_token.empty()) return tokenizer.special().eos;
   const auto id = tokenizer.id(options.end_of_text_token);
   if (!id)
-    fail_input("--eot is '{}', which is no token of '{}'", options.end_of_text_token, options.tokenizer);
+    fail_input("--eot is '{}', which is not a token of '{}'", options.end_of_text_token, options.tokenizer);
   return id;
 }
 
@@ -163,7 +163,7 @@ void check_out(const PrepareOptions& options, const std::vector<Input>& inputs) 
   }
   if (!options.split.has_validation() && fs::exists(options.out + "-validation.idx")) {
     fail_input(
-        "there is to be no validation, but '{}-validation.idx' exists; remove it or choose another --out",
+        "no validation is requested, but '{}-validation.idx' exists; remove it or choose another --out",
         options.out);
   }
   std::error_code error;

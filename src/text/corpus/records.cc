@@ -11,13 +11,6 @@
 namespace twobw::corpus {
 namespace {
 
-Format record_format(const std::string& path) {
-  const Format format = format_of(path);
-  if (format == Format::kText)
-    fail_input("'{}' is no file of records by its name; it must end in .tsv, .jsonl, .ndjson or .json", path);
-  return format;
-}
-
 using Json = nlohmann::json;
 
 class FieldFinder : public nlohmann::json_sax<Json> {
@@ -128,6 +121,13 @@ std::optional<std::string_view> LineReader::next() {
   }
 }
 
+std::optional<std::string_view> LineReader::next_except(std::string_view blanks) {
+  std::optional<std::string_view> line;
+  do line = next();
+  while (line && line->find_first_not_of(blanks) == std::string_view::npos);
+  return line;
+}
+
 std::string field_text(std::string_view line, const std::string& field, const std::string& place) {
   FieldFinder finder(field);
   Json::sax_parse(line.begin(), line.end(), &finder);
@@ -146,7 +146,9 @@ RecordReader::RecordReader(const std::string& path, std::vector<std::string> fie
 
 RecordReader::RecordReader(std::unique_ptr<ByteSource> source, const std::string& path,
                            std::vector<std::string> fields)
-    : fields_(std::move(fields)), format_(record_format(path)), lines_(Window(std::move(source)), path) {
+    : fields_(std::move(fields)), format_(format_of(path)), lines_(Window(std::move(source)), path) {
+  if (format_ == Format::kText)
+    fail_input("'{}' does not name a file of records; it must end in .tsv, .jsonl, .ndjson or .json", path);
   if (format_ != Format::kTsv) return;
   const auto numbers =
       std::ranges::count_if(fields_, [](const auto& field) { return column_number(field) > 0; });
@@ -162,12 +164,10 @@ RecordReader::RecordReader(std::unique_ptr<ByteSource> source, const std::string
 }
 
 std::optional<std::vector<std::string>> RecordReader::next() {
-  while (const auto line = lines_.next()) {
-    const bool tsv = format_ == Format::kTsv;
-    if (line->find_first_not_of(tsv ? "" : " \t") == std::string_view::npos) continue;  // empty
-    return tsv ? read_tsv(*line) : read_json(*line);
-  }
-  return std::nullopt;
+  const bool tsv = format_ == Format::kTsv;
+  const auto line = lines_.next_except(tsv ? "" : " \t");
+  if (!line) return std::nullopt;
+  return tsv ? read_tsv(*line) : read_json(*line);
 }
 
 std::vector<std::string> RecordReader::read_tsv(std::string_view line) const {

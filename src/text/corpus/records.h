@@ -21,6 +21,8 @@ class LineReader {
 
   // Returns a line without "\n" or "\r\n", or nothing at the end. Throws InputError above kLongestLine.
   std::optional<std::string_view> next();
+  // Skips lines of these characters alone.
+  std::optional<std::string_view> next_except(std::string_view blanks);
 
   std::int64_t line() const { return line_; }  // number of the last line
   std::string place() const;                   // "x.jsonl:7"

@@ -28,7 +28,7 @@ Pattern find_pattern(std::string_view expression, std::string_view document) {
   for (const Known& known : kKnown) {
     if (known.expression == expression) return known.pattern;
   }
-  fail_input("{} splits by the pattern \"{}\", which is none of those of GPT-2, Llama 3 and Qwen 2", document,
+  fail_input("{} splits by the pattern \"{}\"; it must be that of GPT-2, Llama 3 or Qwen 2", document,
              shown_name(expression));
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array<const char*, 3> kBertText = {"do_lower_case", "strip_accents", "tokenize_chinese_chars"};
 
-// True if BERT's class sets the normalizer, whatever tokenizer.json says.
+// True if BERT's class overrides the normalizer of tokenizer.json.
 bool sets_bert_normalizer(const CompanionConfig& companion) {
   if (companion.keeps_json()) return false;
   return companion.class_name() == "BertTokenizer" ||

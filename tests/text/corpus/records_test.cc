@@ -50,7 +50,7 @@ TEST_F(Records, OfJsonlHaveTextsNumbersAndTruthValues) {
 
 TEST_F(Records, ThatCannotBeReadAreRefusedWithTheirPlace) {
   EXPECT_EQ(refused("x.txt", "", {"a"}),
-            "'x.txt' is no file of records by its name; it must end in .tsv, .jsonl, .ndjson or .json");
+            "'x.txt' does not name a file of records; it must end in .tsv, .jsonl, .ndjson or .json");
   EXPECT_EQ(refused("x.tsv", "a\tb\n1\t2\n", {"a", "c"}), "'x.tsv:1' has no column 'c'; its columns are a b");
   EXPECT_EQ(refused("x.tsv", "a\tb\n1\t2\n3\n", {"a", "b"}),
             "'x.tsv:3' has no column 2; it has fewer fields");

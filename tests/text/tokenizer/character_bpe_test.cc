@@ -25,7 +25,7 @@ Json legacy_normalizer() {
           {"normalizers", {{{"type", "Prepend"}, {"prepend", "▁"}}, replace(" ", "▁")}}};
 }
 
-// <unk>, <s>, the bytes, a few characters and what they merge into; <e> is added and not special.
+// <unk>, <s>, the bytes, a few characters and their merges; <e> is added and not special.
 Json small() {
   Json vocabulary = {{"<unk>", 0}, {"<s>", 1}};
   for (int byte = 0; byte < 256; ++byte)

@@ -17,7 +17,7 @@ class CompanionFiles : public ::testing::Test {
     std::filesystem::remove(folder_.file("tokenizer.json"));
     size_ = load_tokenizer(folder_.path())->vocab_size();
   }
-  // Of the whole sequence, in words.
+  // Tokens of the whole sequence.
   Tokens tokens(std::string_view text) const {
     const auto tokenizer = load_tokenizer(folder_.path());
     std::vector<Id> ids;

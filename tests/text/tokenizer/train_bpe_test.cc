@@ -10,7 +10,7 @@
 namespace twobw::tokenizer {
 namespace {
 
-// By the definition: count all pairs anew for every merge.
+// By the definition: counts all pairs again for every merge.
 std::vector<std::pair<Id, Id>> learned_by_definition(const WordCounts& words, std::size_t tokens,
                                                      std::int64_t least) {
   std::map<char32_t, std::uint8_t> order;
