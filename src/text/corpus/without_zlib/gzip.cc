@@ -1,4 +1,4 @@
-// Replaces gzip.cc in builds without zlib.
+// Throws InputError in builds without zlib.
 #include "core/base/error.h"
 #include "text/corpus/byte_source.h"
 

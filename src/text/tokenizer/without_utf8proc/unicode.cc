@@ -1,4 +1,4 @@
-// Replaces unicode.cc in builds without utf8proc.
+// Every function throws InputError in builds without utf8proc.
 #include "core/base/error.h"
 #include "text/tokenizer/unicode.h"
 

@@ -1,4 +1,4 @@
-// Replaces zstd.cc in builds without libzstd.
+// Throws InputError in builds without libzstd.
 #include "core/base/error.h"
 #include "text/corpus/byte_source.h"
 
