@@ -11,7 +11,7 @@
 #include "core/base/text_file.h"
 #include "planning/architecture/heads.h"
 #include "planning/architecture/huggingface/model_config.h"
-#include "text/corpus/default_tokenizer.h"
+#include "text/corpus/configured_tokens.h"
 #include "text/corpus/indexed_file.h"
 #include "text/tokenizer/load.h"
 

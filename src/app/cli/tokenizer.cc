@@ -19,10 +19,9 @@
 #include "core/base/text.h"
 #include "core/base/text_file.h"
 #include "text/tokenizer/load.h"
-#include "text/tokenizer/stream_decoder.h"
+#include "text/tokenizer/tokenizer.h"
 #include "text/tokenizer/train_bpe.h"
 #include "text/tokenizer/utf8.h"
-#include "text/tokenizer/write_bpe.h"
 
 namespace twobw::cli {
 namespace {

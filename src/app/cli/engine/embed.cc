@@ -24,7 +24,7 @@
 #include "engine/models/ops.h"
 #include "planning/architecture/bert.h"
 #include "planning/architecture/huggingface/model_config.h"
-#include "text/corpus/texts.h"
+#include "text/corpus/records.h"
 #include "text/tokenizer/load.h"
 #include "text/tokenizer/tokenizer.h"
 

@@ -1,4 +1,4 @@
-#include "text/tokenizer/added_tokens.h"
+#include "text/tokenizer/vocabulary.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "text/corpus/token_cache.h"
+#include "text/corpus/configured_tokens.h"
 
 #include <fmt/format.h>
 
@@ -19,15 +19,16 @@
 #include "core/launch/world.h"
 #include "text/corpus/indexed_file.h"
 #include "text/corpus/prepare.h"
-#include "text/corpus/prepare_checks.h"
+#include "text/corpus/prepare_state.h"
 #include "text/corpus/progress_bar.h"
+#include "text/tokenizer/load.h"
 
 namespace twobw::corpus {
 namespace {
 
 namespace fs = std::filesystem;
 
-// To be changed where the same text and tokenizer give other token files.
+// Changes if the same text and tokenizer produce other token files.
 constexpr std::uint64_t kCacheVersion = 1;
 
 bool is_file(const std::string& path) {
@@ -35,7 +36,7 @@ bool is_file(const std::string& path) {
   return fs::is_regular_file(path, unreadable);
 }
 
-// Large files by their time of modification and blocks all over them: reading all of it may take minutes.
+// Hash of a file; of a large one its modification time and sampled blocks, because reading it takes minutes.
 std::uint64_t hash_contents(const std::string& key, const Input& input) {
   constexpr std::size_t kWhole = std::size_t{16} << 20, kBlock = std::size_t{64} << 10, kBlocks = 256;
   const MappedFile file(input.path);
@@ -59,12 +60,26 @@ std::uint64_t hash_of(const std::string& key, const Input& input, const PrepareO
 fs::path cache_folder(const std::string& run_dir) {
   fs::path run = fs::path(run_dir).lexically_normal();
   if (run == "." || run.filename() == "..") run = fs::absolute(run).lexically_normal();
-  if (!run.has_filename()) run = run.parent_path();  // it ended in a slash
+  if (!run.has_filename()) run = run.parent_path();  // trailing slash
   return run.parent_path() / "token-cache";
 }
 
 bool is_made(const std::string& prefix) {
   return is_file(prefix + ".idx") && is_file(prefix + ".bin");
+}
+
+bool are_tokens(const Corpora& corpora) {
+  return std::ranges::all_of(corpora, [](const Corpus& corpus) {
+    return corpus.path == "synthetic" || names_token_file(corpus.path);
+  });
+}
+
+bool can_be_used(const std::string& folder, int vocab) {
+  try {
+    return tokenizer::load_tokenizer(folder)->vocab_size() <= vocab;
+  } catch (const InputError&) {
+    return false;
+  }
 }
 
 class CachedText {
@@ -85,11 +100,11 @@ class CachedText {
     options_.out = folder_ + "/tokens";
   }
 
-  // The prefix of the token files.
+  // Returns the prefix of the token files.
   std::string make() const {
     if (is_made(options_.out)) return options_.out;
     const FolderLock lock = lock_folder();
-    if (is_made(options_.out)) return options_.out;  // by the process that had the lock
+    if (is_made(options_.out)) return options_.out;  // by the previous holder of the lock
     fmt::print(stderr, "twobw: tokenizing {} '{}' ({}) with '{}' into '{}'\n", key_, input_.path,
                format_bytes(static_cast<double>(input_.bytes)), options_.tokenizer, folder_);
     try {
@@ -120,8 +135,7 @@ class CachedText {
   [[noreturn]] void refuse(const std::string& why) const {
     fail_input(
         "{} is '{}', which is tokenized into '{}', but that cannot be written: {}; give another run_dir, "
-        "or "
-        "token files of twobw prepare",
+        "or token files of twobw prepare",
         key_, input_.path, folder_, why);
   }
 
@@ -145,6 +159,26 @@ class CachedText {
 
 }  // namespace
 
+std::optional<Config> config_of_run(const Config& config) {
+  if (config.resume == "none") return std::nullopt;
+  const std::string run = config.resume == "auto" ? config.run_dir : config.resume;
+  std::error_code unreadable;
+  if (!fs::is_directory(run + "/checkpoints", unreadable) || !fs::exists(run + "/config.yaml", unreadable))
+    return std::nullopt;
+  return load_config_of_run(run, {});
+}
+
+void set_default_tokenizer(Config& config) {
+  DataConfig& data = config.data;
+  const std::string& folder = config.model.from;
+  if (const std::optional<Config> former = config_of_run(config)) {
+    data.tokenizer = former->data.tokenizer;
+  } else if (config.model.is_imported() && tokenizer::has_tokenizer(folder)) {
+    const bool needs_none = are_tokens(data.train) && are_tokens(data.validation);
+    if (!needs_none || can_be_used(folder, config.model.vocab)) data.tokenizer = folder;
+  }
+}
+
 bool is_tokenized(const std::string& path, const Config& config) {
   const ModelHead head = config.model.head;
   if (config.data.tokenizer == "bytes" || head == ModelHead::Classification || head == ModelHead::Regression)
@@ -159,8 +193,7 @@ Corpora with_token_files(const std::string& key, const Corpora& corpora, const C
     if (config.model.reset_documents && format_of(corpus.path) == Format::kText) {
       fail_input(
           "model.reset_documents is true, but {} '{}' is a text without documents; make token files of it "
-          "with "
-          "twobw prepare --split blank-lines",
+          "with twobw prepare --split blank-lines",
           key, corpus.path);
     }
     corpus.path = CachedText(key, corpus.path, config).make();

@@ -1,11 +1,9 @@
-#include "text/tokenizer/character_bpe_json.h"
+// BPE of characters from tokenizer.json, in the forms that transformers 4 and 5 write for Llama 2, Mistral
+// and similar models.
+#include "text/tokenizer/character_bpe.h"
 
 #include "core/base/error.h"
-#include "text/tokenizer/character_bpe.h"
-#include "text/tokenizer/json_frame.h"
-#include "text/tokenizer/merges.h"
-#include "text/tokenizer/space_mark.h"
-#include "text/tokenizer/tokenizer_json.h"
+#include "text/tokenizer/readers.h"
 
 namespace twobw::tokenizer {
 namespace {
@@ -32,8 +30,7 @@ void require_null(const JsonPart& part, const std::string& key) {
 }
 
 void require_false(const JsonPart& part, const std::string& key) {
-  const std::optional<JsonPart> found = part.find(key);
-  if (found && found->flag()) refuse_for(*found, "be false");
+  if (part.flag(key, false)) refuse_for(part[key], "be false");
 }
 
 // {"type": "Replace", "pattern": {"String": from}, "content": to}
@@ -76,7 +73,7 @@ SpaceMarks read_marks(const JsonPart& root) {
   return read_normalizer(*normalizer);
 }
 
-// Whether decoding strips a space.
+// True if decoding strips a leading space.
 bool read_strip(const JsonPart& part) {
   require_type(part, "Sequence");
   const std::vector<JsonPart> steps = part["decoders"].items();
@@ -103,49 +100,49 @@ void read_characters(const JsonPart& part, CharacterBpeModel& model) {
     const std::string token = byte_token(static_cast<std::uint8_t>(byte));
     if (!model.vocabulary.find(token)) refuse_for(part["vocab"], fmt::format("hold {}", token));
   }
-  // No character is unknown, since the bytes are there.
+  // Every character has bytes, so the unknown token is never used.
   const std::optional<JsonPart> unknown = part.find("unk_token");
   if (unknown && !model.vocabulary.find(unknown->text())) unknown->refuse("be in the vocabulary");
   model.merges = read_merges(model.vocabulary, part["merges"]);
 }
 
-// LlamaTokenizer of transformers 5 takes the vocabulary, the merges and the post-processor; the added tokens
-// only where added_tokens_decoder does not say what they are.
-bool sets_llama(const Beside& beside) {
-  const std::string name = beside.class_name();
+// LlamaTokenizer of transformers 5 uses the vocabulary, the merges and the post-processor, and the added
+// tokens unless added_tokens_decoder lists them.
+bool sets_llama(const CompanionConfig& companion) {
+  const std::string name = companion.class_name();
   if (name.empty() || name == "PreTrainedTokenizer" || name == "TokenizersBackend") return false;
   if (name != "LlamaTokenizer")
-    refuse_for(*beside.find("tokenizer_class"), "be LlamaTokenizer or PreTrainedTokenizerFast");
+    refuse_for(*companion.find("tokenizer_class"), "be LlamaTokenizer or PreTrainedTokenizerFast");
   return true;
 }
 
-void set_llama(const Beside& beside, CharacterBpeModel& model) {
-  model.strip = beside.flag("add_prefix_space").value_or(true);
-  model.marks = !model.strip                            ? SpaceMarks::kReplaced
-                : beside.flag("legacy").value_or(false) ? SpaceMarks::kAlways
-                                                        : SpaceMarks::kFirst;
+void set_llama(const CompanionConfig& companion, CharacterBpeModel& model) {
+  model.strip = companion.flag("add_prefix_space", true);
+  model.marks = !model.strip                      ? SpaceMarks::kReplaced
+                : companion.flag("legacy", false) ? SpaceMarks::kAlways
+                                                  : SpaceMarks::kFirst;
 }
 
 }  // namespace
 
 bool is_character_bpe(const JsonPart& model) {
-  const std::optional<JsonPart> falls_back = model.find("byte_fallback");
-  return falls_back && falls_back->flag();
+  return model.flag("byte_fallback", false);
 }
 
-std::unique_ptr<Tokenizer> read_character_bpe(const JsonPart& root, const Beside& beside, Frame frame) {
+std::unique_ptr<Tokenizer> read_character_bpe(const JsonPart& root, const CompanionConfig& companion,
+                                              SpecialTokens tokens) {
   CharacterBpeModel model;
   model.marks = read_marks(root);
   model.strip = read_strip(root["decoder"]);
   read_characters(root["model"], model);
-  Beside::Defaults defaults;
-  if (sets_llama(beside)) {
-    set_llama(beside, model);
-    if (beside.has_decoder()) frame.added.clear();
+  CompanionConfig::Defaults defaults;
+  if (sets_llama(companion)) {
+    set_llama(companion, model);
+    if (companion.has_decoder()) tokens.added.clear();
     defaults = {{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}};
   }
-  complete_frame(beside, model.vocabulary, frame, defaults);
-  return std::make_unique<CharacterBpe>(std::move(model), std::move(frame));
+  companion.complete(tokens, model.vocabulary, defaults);
+  return std::make_unique<CharacterBpe>(std::move(model), std::move(tokens));
 }
 
 }  // namespace twobw::tokenizer

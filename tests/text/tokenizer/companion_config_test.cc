@@ -1,4 +1,4 @@
-#include "text/tokenizer/beside.h"
+#include "text/tokenizer/companion_config.h"
 
 #include <gtest/gtest.h>
 
@@ -10,14 +10,14 @@ namespace {
 
 using Tokens = std::vector<std::string>;
 
-class FilesBeside : public ::testing::Test {
+class CompanionFiles : public ::testing::Test {
  protected:
   void SetUp() override {
     write_bpe(testing::learned(320), {"<|endoftext|>"}, folder_.path());
     std::filesystem::remove(folder_.file("tokenizer.json"));
     size_ = load_tokenizer(folder_.path())->vocab_size();
   }
-  // Of the whole sequence, in words.
+  // Tokens of the whole sequence.
   Tokens tokens(std::string_view text) const {
     const auto tokenizer = load_tokenizer(folder_.path());
     std::vector<Id> ids;
@@ -44,7 +44,7 @@ class FilesBeside : public ::testing::Test {
   Id size_ = 0;
 };
 
-TEST_F(FilesBeside, TokensOfEveryFileAreFound) {
+TEST_F(CompanionFiles, TokensOfEveryFileAreFound) {
   folder_.write("added_tokens.json", fmt::format(R"({{"<b>":{},"<a>":{}}})", size_ + 1, size_));
   folder_.write("special_tokens_map.json",
                 R"({"eos_token":{"content":"<b>"},"additional_special_tokens":["<c>"]})");
@@ -61,7 +61,7 @@ TEST_F(FilesBeside, TokensOfEveryFileAreFound) {
   EXPECT_EQ(load_tokenizer(folder_.path())->id("<a>"), std::nullopt);
 }
 
-TEST_F(FilesBeside, SettingsOfGpt2) {
+TEST_F(CompanionFiles, SettingsOfGpt2) {
   folder_.write("tokenizer_config.json",
                 R"({"add_bos_token":true,"add_eos_token":true,"add_prefix_space":true,"eos_token":"<e>"})");
   EXPECT_EQ(tokens("the"), (Tokens{"<|endoftext|>", "\u0120the", "<e>"}));
@@ -69,7 +69,7 @@ TEST_F(FilesBeside, SettingsOfGpt2) {
   EXPECT_TRUE(load_tokenizer(folder_.path())->cuts_front());
 }
 
-TEST_F(FilesBeside, RefusesWhatItDoesNotHonour) {
+TEST_F(CompanionFiles, RefusesWhatItDoesNotHonour) {
   const auto far = std::to_string(size_ + 7);
   expect_refused("added_tokens.json", R"({"<a>":)" + far + "}", "the id " + std::to_string(size_));
   expect_refused("tokenizer_config.json", R"({"added_tokens_decoder":{")" + far + R"(":{"content":"<a>"}}})",
@@ -83,7 +83,7 @@ TEST_F(FilesBeside, RefusesWhatItDoesNotHonour) {
   EXPECT_EQ(complaint(), "accepted");
 }
 
-TEST_F(FilesBeside, CountsMoreThanTokenizerJson) {
+TEST_F(CompanionFiles, CountsMoreThanTokenizerJson) {
   folder_.write("tokenizer.json", testing::small_json());
   folder_.write("tokenizer_config.json", R"({"add_prefix_space":true,"extra_special_tokens":["fox"]})");
   EXPECT_EQ(tokens("the fox"), (Tokens{"\u0120the", "\u0120", "fox"}));
@@ -93,7 +93,7 @@ TEST_F(FilesBeside, CountsMoreThanTokenizerJson) {
   expect_refused("tokenizer_config.json", R"({"tokenizer_class":"Qwen2TokenizerFast"})", "tokenizer_class");
 }
 
-TEST_F(FilesBeside, SettingsOfBert) {
+TEST_F(CompanionFiles, SettingsOfBert) {
   folder_.write(
       "tokenizer.json",
       R"({"normalizer":{"type":"BertNormalizer","lowercase":true},)"

@@ -1,19 +1,28 @@
-#include "text/tokenizer/beside.h"
+#include "text/tokenizer/companion_config.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <unordered_map>
-
-#include "text/tokenizer/json_frame.h"
 
 namespace twobw::tokenizer {
 namespace {
 
-// In the order in which they get ids.
-constexpr std::array<const char*, 7> kNames = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                               "pad_token", "cls_token", "mask_token"};
+struct SpecialName {
+  const char* key;
+  std::optional<Id> SpecialIds::*id;
+};
+
+// In the order of new ids.
+constexpr std::array<SpecialName, 7> kNames = {{{"bos_token", &SpecialIds::bos},
+                                                {"eos_token", &SpecialIds::eos},
+                                                {"unk_token", &SpecialIds::unk},
+                                                {"sep_token", &SpecialIds::sep},
+                                                {"pad_token", &SpecialIds::pad},
+                                                {"cls_token", &SpecialIds::cls},
+                                                {"mask_token", &SpecialIds::mask}}};
 
 bool has(const std::optional<JsonPart>& part, const std::string& key) {
   return part && part->object().contains(key);
@@ -23,7 +32,7 @@ std::optional<JsonPart> find_in(const std::optional<JsonPart>& part, const std::
   return part ? part->find(key) : std::nullopt;
 }
 
-// Text, or an object with its text as "content".
+// Reads a string, or an object with the key "content".
 AddedToken special_token(const JsonPart& part) {
   AddedToken token;
   if (part.is_text()) {
@@ -40,22 +49,23 @@ void add_list(const std::optional<JsonPart>& list, std::vector<AddedToken>& toke
   for (const JsonPart& item : list->items()) tokens.push_back(special_token(item));
 }
 
-// "image_token": "<image>", beside those that every tokenizer has.
-bool is_models_own(const std::string& key) {
-  return key.ends_with("_token") && std::ranges::find(kNames, key) == kNames.end();
+// True for a special token of one model, such as "image_token".
+bool is_model_token(const std::string& key) {
+  const auto has_key = [&](const SpecialName& name) { return name.key == key; };
+  return key.ends_with("_token") && std::ranges::none_of(kNames, has_key);
 }
 
-void add_models_own(const std::optional<JsonPart>& part, std::vector<AddedToken>& tokens) {
+void add_model_tokens(const std::optional<JsonPart>& part, std::vector<AddedToken>& tokens) {
   if (!part) return;
   for (const auto& [key, value] : part->entries()) {
-    if (is_models_own(key) && value.is_text()) tokens.push_back(special_token(value));
+    if (is_model_token(key) && value.is_text()) tokens.push_back(special_token(value));
   }
   const std::optional<JsonPart> extra = part->find("extra_special_tokens");
   if (!extra || extra->is_list()) return;
   for (const auto& [key, value] : extra->entries()) tokens.push_back(special_token(value));
 }
 
-// Adds tokens to those that are there already.
+// Adds tokens and their ids to a list.
 class Completion {
  public:
   Completion(std::vector<AddedToken>& added, const Vocabulary& vocabulary)
@@ -70,7 +80,7 @@ class Completion {
     return places_.contains(content) || vocabulary_.find(content);
   }
 
-  // A special token, whose id no file says.
+  // Adds a special token without an id.
   void add(AddedToken token) {
     if (token.content.empty()) return;
     if (const auto found = places_.find(token.content); found != places_.end()) {
@@ -81,8 +91,8 @@ class Completion {
     append(std::move(token));
   }
 
-  // A token with the id that a file says. One that is there already changes where `again`.
-  void set(AddedToken token, const JsonPart& part, bool again) {
+  // Adds a token with an id; `replace` overwrites a known one.
+  void set(AddedToken token, const JsonPart& part, bool replace) {
     const auto found = places_.find(token.content);
     const bool there = found != places_.end();
     const Id id = there ? added_[found->second].id : id_of(token.content);
@@ -91,7 +101,7 @@ class Completion {
           "have the id {}, which transformers gives it: its id in the vocabulary, or the next one", id));
     }
     if (!there) return append(std::move(token));
-    if (again) added_[found->second] = std::move(token);
+    if (replace) added_[found->second] = std::move(token);
   }
 
  private:
@@ -127,7 +137,7 @@ Placed read_decoder(const JsonPart& decoder) {
   return tokens;
 }
 
-// {"<|user|>": 50257}; ids may be far above the bytes of the file.
+// {"<|user|>": 50257}; ids may exceed the size of the file.
 Placed read_added_file(const JsonPart& file) {
   Placed tokens;
   for (const auto& [content, part] : file.entries()) {
@@ -140,52 +150,53 @@ Placed read_added_file(const JsonPart& file) {
 
 }  // namespace
 
-Beside::Beside(std::optional<JsonPart> config, std::optional<JsonPart> special, std::optional<JsonPart> added)
+CompanionConfig::CompanionConfig(std::optional<JsonPart> config, std::optional<JsonPart> special,
+                                 std::optional<JsonPart> added)
     : config_(std::move(config)), special_(std::move(special)), added_(std::move(added)) {
   const std::optional<JsonPart> splits = find("split_special_tokens");
-  if (splits && splits->flag()) splits->refuse("be false: special tokens in a text are recognised");
+  if (splits && splits->flag()) splits->refuse("be false: special tokens in a text are recognized");
 }
 
-std::string Beside::class_name() const {
+std::string CompanionConfig::class_name() const {
   const std::optional<JsonPart> named = find("tokenizer_class");
   std::string name = named ? named->text() : "";
   if (name.ends_with("Fast")) name.resize(name.size() - 4);
   return name;
 }
 
-bool Beside::keeps_json() const {
-  // LlamaTokenizer is another class for a tokenizer.json of byte-level BPE.
+bool CompanionConfig::keeps_json() const {
+  // With byte-level BPE LlamaTokenizer uses the file unchanged.
   const std::string name = class_name();
   return name == "PreTrainedTokenizer" || name == "TokenizersBackend" || name == "LlamaTokenizer";
 }
 
-std::optional<JsonPart> Beside::find(const std::string& key) const {
+std::optional<JsonPart> CompanionConfig::find(const std::string& key) const {
   return find_in(config_, key);
 }
 
-std::optional<bool> Beside::flag(const std::string& key) const {
+std::optional<bool> CompanionConfig::flag(const std::string& key) const {
   const std::optional<JsonPart> found = find(key);
   return found ? std::optional(found->flag()) : std::nullopt;
 }
 
-bool Beside::has_decoder() const {
+bool CompanionConfig::has_decoder() const {
   return has(config_, "added_tokens_decoder");
 }
 
-std::optional<JsonPart> Beside::value(const std::string& key) const {
+std::optional<JsonPart> CompanionConfig::value(const std::string& key) const {
   return find_in(!has_decoder() && has(special_, key) ? special_ : config_, key);
 }
 
-bool Beside::mentions(const std::string& key) const {
+bool CompanionConfig::mentions(const std::string& key) const {
   return has(config_, key) || (!has_decoder() && has(special_, key));
 }
 
-std::optional<std::string> Beside::special(const std::string& key) const {
+std::optional<std::string> CompanionConfig::special(const std::string& key) const {
   const std::optional<JsonPart> found = value(key);
   return found ? std::optional(special_token(*found).content) : std::nullopt;
 }
 
-bool Beside::cuts_front(bool otherwise) const {
+bool CompanionConfig::cuts_front(bool otherwise) const {
   const std::optional<JsonPart> side = find("truncation_side");
   if (!side) return otherwise;
   const std::string text = side->text();
@@ -193,28 +204,30 @@ bool Beside::cuts_front(bool otherwise) const {
   return text == "left";
 }
 
-std::vector<AddedToken> Beside::named(const Vocabulary& vocabulary, const Defaults& defaults) const {
+std::vector<AddedToken> CompanionConfig::named_tokens(const Vocabulary& vocabulary,
+                                                      const Defaults& defaults) const {
   std::vector<AddedToken> tokens;
-  for (const char* const name : kNames) {
-    if (const std::optional<JsonPart> given = value(name)) tokens.push_back(special_token(*given));
-    if (mentions(name)) continue;
+  for (const SpecialName& name : kNames) {
+    if (const std::optional<JsonPart> given = value(name.key)) tokens.push_back(special_token(*given));
+    if (mentions(name.key)) continue;
     for (const auto& [key, content] : defaults) {
-      if (key == name && vocabulary.find(content)) tokens.push_back({.content = content, .special = true});
+      if (key == name.key && vocabulary.find(content))
+        tokens.push_back({.content = content, .special = true});
     }
   }
   return tokens;
 }
 
-std::vector<AddedToken> Beside::models_own() const {
+std::vector<AddedToken> CompanionConfig::model_tokens() const {
   std::vector<AddedToken> tokens;
-  add_models_own(config_, tokens);
-  if (!has_decoder()) add_models_own(special_, tokens);
+  add_model_tokens(config_, tokens);
+  if (!has_decoder()) add_model_tokens(special_, tokens);
   return tokens;
 }
 
-// The older key counts where the newer one is missing or empty. A list of special_tokens_map.json joins that
-// of tokenizer_config.json under the newer key, and counts alone under the older one.
-std::vector<AddedToken> Beside::extra() const {
+// The older key is used if the newer one is missing or empty. special_tokens_map.json extends the list of
+// tokenizer_config.json under the newer key; its older key is used if no other list exists.
+std::vector<AddedToken> CompanionConfig::extra_tokens() const {
   const char* const kNewer = "extra_special_tokens";
   const char* const kOlder = "additional_special_tokens";
   std::vector<AddedToken> tokens;
@@ -226,10 +239,11 @@ std::vector<AddedToken> Beside::extra() const {
   return tokens;
 }
 
-void Beside::complete(std::vector<AddedToken>& added, const Vocabulary& vocabulary,
-                      const Defaults& defaults) const {
+void CompanionConfig::add_tokens(std::vector<AddedToken>& added, const Vocabulary& vocabulary,
+                                 const Defaults& defaults) const {
   Completion completion(added, vocabulary);
-  const std::vector<AddedToken> names = named(vocabulary, defaults), own = models_own(), others = extra();
+  const std::vector<AddedToken> names = named_tokens(vocabulary, defaults), own = model_tokens(),
+                                others = extra_tokens();
   const auto is_special = [&](const AddedToken& token) {
     const auto same = [&](const AddedToken& other) { return other.content == token.content; };
     return std::ranges::any_of(names, same) || std::ranges::any_of(others, same);
@@ -246,13 +260,54 @@ void Beside::complete(std::vector<AddedToken>& added, const Vocabulary& vocabula
     }
   }
   for (const AddedToken& token : names) completion.add(token);
-  // The keys of an object have no order here, so that two of them could not be given the next ids.
+  // Keys of an object have no order here, so the ids of two new tokens would be ambiguous.
   const auto is_new = [&](const AddedToken& token) { return !completion.knows(token.content); };
   if (std::ranges::count_if(own, is_new) > 1)
     config_->refuse(
         "list new tokens of its own, such as image_token, in added_tokens_decoder, with their ids");
   for (const AddedToken& token : own) completion.add(token);
   for (const AddedToken& token : others) completion.add(token);
+}
+
+SpecialIds CompanionConfig::special_ids(const std::vector<AddedToken>& added) const {
+  const auto find_first = [&](std::initializer_list<std::string_view> contents) -> std::optional<Id> {
+    for (const std::string_view content : contents) {
+      const auto found = std::ranges::find(added, content, &AddedToken::content);
+      if (found != added.end()) return found->id;
+    }
+    return std::nullopt;
+  };
+  SpecialIds ids = {
+      .bos = find_first({"<|begin_of_text|>", "<s>", "<|endoftext|>"}),
+      .eos = find_first({"<|end_of_text|>", "</s>", "<|endoftext|>"}),
+      .pad = find_first({"<pad>", "[PAD]"}),
+      .unk = find_first({"<unk>", "[UNK]"}),
+      .cls = find_first({"[CLS]"}),
+      .sep = find_first({"[SEP]"}),
+      .mask = find_first({"[MASK]", "<mask>"}),
+  };
+  for (const SpecialName& name : kNames) {
+    const std::optional<std::string> content = special(name.key);
+    if (const std::optional<Id> id = content ? find_first({*content}) : std::nullopt) ids.*name.id = id;
+  }
+  return ids;
+}
+
+void CompanionConfig::complete(SpecialTokens& tokens, const Vocabulary& vocabulary,
+                               const Defaults& defaults) const {
+  add_tokens(tokens.added, vocabulary, defaults);
+  tokens.cuts_front = cuts_front(tokens.cuts_front);
+  tokens.ids = special_ids(tokens.added);
+}
+
+AddedToken read_added_token(const JsonPart& part, Id id) {
+  return {.id = id,
+          .content = part["content"].text(),
+          .special = part.flag("special", false),
+          .single_word = part.flag("single_word", false),
+          .strip_left = part.flag("lstrip", false),
+          .strip_right = part.flag("rstrip", false),
+          .normalized = part.flag("normalized", false)};
 }
 
 }  // namespace twobw::tokenizer

@@ -1,4 +1,4 @@
-#include "text/tokenizer/tokenizer_json.h"
+#include "text/tokenizer/readers.h"
 
 #include <gtest/gtest.h>
 
