@@ -8,7 +8,7 @@
 #include "app/inference/stages.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "engine/data/portions.h"
+#include "engine/data/tokens.h"
 #include "engine/runtime/setup.h"
 #include "planning/architecture/heads.h"
 #include "text/tokenizer/load.h"

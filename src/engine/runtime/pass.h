@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "core/base/config.h"
-#include "engine/data/portions.h"
 #include "engine/data/tokens.h"
 #include "engine/models/layer.h"
 

@@ -1,5 +1,5 @@
 // Token files of the texts that a configuration names, made at the first use and kept for later runs:
-// token-cache/NAME-HASH/ beside the run's folder.
+// token-cache/NAME-HASH/ beside the run's folder. A changed text replaces its former token files.
 #pragma once
 
 #include <string>

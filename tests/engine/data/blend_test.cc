@@ -1,6 +1,6 @@
 // Several corpora as one: each has its part of every prefix, is shuffled by itself and read once in each of
 // its epochs, whatever the layout.
-#include "engine/data/blend.h"
+#include "engine/data/order.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/data/buckets.h"
+#include "engine/data/order.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/data/document_windows.h"
+#include "engine/data/stream.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/config.h"
-#include "engine/data/blend.h"
+#include "engine/data/order.h"
 #include "engine/data/tokens.h"
 #include "engine/runtime/pass.h"
 #include "tests/text/corpus/testing.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/base/config.h"
-#include "engine/data/epochs.h"
+#include "engine/data/order.h"
 #include "engine/data/tokens.h"
 #include "engine/runtime/pass.h"
 #include "tests/text/corpus/testing.h"
@@ -142,7 +142,7 @@ TEST_F(TokenFiles, AnySequenceIsFoundWithoutThoseBefore) {
 
 TEST_F(TokenFiles, AreNamedByPrefixOrByEitherFile) {
   for (const char* name : {"x", "x.bin", "x.idx"}) {
-    EXPECT_EQ(open(name)->describe(), folder_.file("x") + " (175 tokens in 5 documents)");
+    EXPECT_EQ(open(name)->describe(), folder_.file(name) + " (175 tokens in 5 documents)");
     EXPECT_TRUE(names_token_file(folder_.file(name)));
   }
   std::filesystem::create_directory(folder_.file("x"));  // a run's, perhaps

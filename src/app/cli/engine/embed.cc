@@ -18,7 +18,7 @@
 #include "engine/checkpoint/pretrained.h"
 #include "engine/checkpoint/safetensors.h"
 #include "engine/checkpoint/store.h"
-#include "engine/data/text_frame.h"
+#include "engine/data/masking.h"
 #include "engine/device/cpu.h"
 #include "engine/models/model.h"
 #include "engine/models/ops.h"

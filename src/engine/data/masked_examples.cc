@@ -2,8 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/base/random.h"
-#include "engine/data/document_windows.h"
-#include "engine/data/masked_frame.h"
+#include "engine/data/masking.h"
 #include "engine/data/sources.h"
 #include "engine/data/stream.h"
 
@@ -12,12 +11,60 @@ namespace {
 
 using tokenizer::Tokenizer;
 
-enum class NextSentence : std::int64_t { Follows = 0, Random = 1 };  // as BertForPreTraining numbers them
-enum class ForPair { Cut, Kind, Document, Window, FirstMask, SecondMask };  // what a number is drawn for
+// Disjoint windows of a text; an incomplete one at its end is dropped.
+class MaskedWindows final : public Examples {
+ public:
+  MaskedWindows(std::unique_ptr<TokenStream> text, int length, int window, MaskedFrame frame)
+      : text_(std::move(text)), length_(length), window_(window), frame_(std::move(frame)) {}
 
-// A window of a document is cut anywhere into two parts: [CLS] first [SEP] second [SEP]. One time in two the
-// beginning of a window of another document is in the place of the second, of at most as many tokens. Tokens
-// of both parts are masked.
+  std::int64_t count() const override { return text_->tokens() / window_; }
+  BatchFields fields() const override {
+    return {Field::Tokens, Field::Targets, Field::TokenTypes, Field::Lengths};
+  }
+  bool is_dense() const override { return false; }
+  std::string describe() const override { return text_->describe() + ", masked"; }
+
+  void write(std::int64_t example, std::uint64_t key, const BatchRow& row) const override {
+    std::ranges::fill(row[Field::TokenTypes], 0);
+    std::ranges::fill(row[Field::Lengths], length_);
+    if (row[Field::Tokens].empty() && row[Field::Targets].empty()) return;
+    std::vector<std::int64_t> tokens(frame_.before), targets(static_cast<std::size_t>(length_), kIgnored);
+    tokens.resize(frame_.before.size() + static_cast<std::size_t>(window_));
+    const auto text = std::span(tokens).subspan(frame_.before.size());
+    text_->read(example * window_, text);
+    mask_tokens(frame_.masking, key, text, std::span(targets).subspan(frame_.before.size(), text.size()));
+    tokens.insert(tokens.end(), frame_.after.begin(), frame_.after.end());
+    row.write(Field::Tokens, tokens, 0);
+    row.write(Field::Targets, targets, kIgnored);
+  }
+
+ private:
+  std::unique_ptr<TokenStream> text_;
+  std::int64_t length_, window_;  // tokens of a sequence, and of its text
+  MaskedFrame frame_;
+};
+
+// The mask of bytes is token 256.
+MaskedFrame frame_of_bytes(const Config& config) {
+  constexpr int kMask = 256;
+  if (config.model.vocab <= kMask) {
+    fail_input(
+        "model.vocab is {}, but with model.head: masked_lm the mask of bytes is token {}; it must be at "
+        "least {}",
+        config.model.vocab, kMask, kMask + 1);
+  }
+  if (config.data.whole_words)
+    fail_input("data.whole_words is true, but data.tokenizer is bytes; it must be a WordPiece tokenizer");
+  return {.masking = {.probability = config.data.mask_probability, .mask = kMask, .vocab = kMask}};
+}
+
+using tokenizer::Tokenizer;
+
+enum class NextSentence : std::int64_t { Follows = 0, Random = 1 };  // as BertForPreTraining numbers them
+enum class ForPair { Cut, Kind, Document, Window, FirstMask, SecondMask };  // purpose of a random number
+
+// [CLS] first [SEP] second [SEP]: a window of a document, cut at random. One time in two the second part is
+// the beginning of a window of another document, at most as long. Both parts are masked.
 class SentencePairs final : public Examples {
  public:
   SentencePairs(std::unique_ptr<TokenStream> text, DocumentWindows windows, MaskedFrame frame,
@@ -42,8 +89,7 @@ class SentencePairs final : public Examples {
       std::ranges::fill(types, 0);
       std::ranges::fill(types.subspan(first_part, length - first_part), 1);
     }
-    const auto tokens = row[Field::Tokens], targets = row[Field::Targets];
-    if (!tokens.empty() || !targets.empty()) write_tokens(pair, key, tokens, targets);
+    if (!row[Field::Tokens].empty() || !row[Field::Targets].empty()) write_tokens(pair, key, row);
   }
 
  private:
@@ -75,9 +121,7 @@ class SentencePairs final : public Examples {
     return pair;
   }
 
-  // Either may be empty: nobody asks for it.
-  void write_tokens(const Pair& pair, std::uint64_t key, std::span<std::int64_t> tokens,
-                    std::span<std::int64_t> targets) const {
+  void write_tokens(const Pair& pair, std::uint64_t key, const BatchRow& row) const {
     std::vector<std::int64_t> seen, asked;
     const auto add = [&](const std::vector<std::int64_t>& ids) {
       seen.insert(seen.end(), ids.begin(), ids.end());
@@ -96,9 +140,8 @@ class SentencePairs final : public Examples {
     add(frame_.after);
     add_masked(pair.second, ForPair::SecondMask);
     add(frame_.after);
-    if (!tokens.empty()) std::ranges::fill(std::ranges::copy(seen, tokens.begin()).out, tokens.end(), pad_);
-    if (!targets.empty())
-      std::ranges::fill(std::ranges::copy(asked, targets.begin()).out, targets.end(), kIgnored);
+    row.write(Field::Tokens, seen, pad_);
+    row.write(Field::Targets, asked, kIgnored);
   }
 
   std::unique_ptr<TokenStream> text_;
@@ -115,7 +158,7 @@ void check_model_of_pairs(const Config& config, const Tokenizer& tokenizer) {
         "between",
         config.data.tokenizer);
   }
-  constexpr int kLeast = 5;  // with a token in each part
+  constexpr int kLeast = 5;  // with one token in each part
   if (model.context < kLeast)
     fail_input("model.context is {}; with model.next_sentence it must be at least {}", model.context, kLeast);
   if (model.token_types < 2) {
@@ -130,6 +173,22 @@ void check_model_of_pairs(const Config& config, const Tokenizer& tokenizer) {
 }
 
 }  // namespace
+
+std::unique_ptr<Examples> open_masked(const std::string& key, const std::string& path, const Config& config,
+                                      const Tokenizer& tokenizer) {
+  const bool by_tokenizer = config.data.tokenizer != "bytes" || names_token_file(path);
+  MaskedFrame frame = by_tokenizer ? masked_frame(config, tokenizer) : frame_of_bytes(config);
+  const int context = config.model.context;
+  const int window = context - static_cast<int>(frame.before.size() + frame.after.size());
+  if (window < 1) {
+    fail_input("model.context is {}; with [CLS], [SEP] and a token between them it must be at least 3",
+               context);
+  }
+  // Synthetic tokens are ones that may be masked.
+  const int vocab = path == "synthetic" ? static_cast<int>(frame.masking.vocab) : config.model.vocab;
+  auto text = open_stream(key, path, {.vocab = vocab, .context = context, .window = window});
+  return std::make_unique<MaskedWindows>(std::move(text), context, window, std::move(frame));
+}
 
 std::unique_ptr<Examples> open_sentence_pairs(const std::string& key, const std::string& path,
                                               const Config& config, const Tokenizer& tokenizer) {

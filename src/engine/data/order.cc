@@ -1,4 +1,4 @@
-#include "engine/data/blend.h"
+#include "engine/data/order.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,9 +9,9 @@ namespace {
 
 using Parts = std::vector<std::int64_t>;
 
-// Of a pattern of so many sequences, where every weight has a whole number of them; else empty.
+// Parts of a pattern of `period` sequences; empty unless every weight has a whole number of them.
 Parts whole_parts(const std::vector<double>& weights, double sum, std::int64_t period) {
-  constexpr double kRounding = 1e-9;  // of the weights themselves
+  constexpr double kRounding = 1e-9;  // rounding error of the weights
   Parts parts;
   for (const double weight : weights) {
     const double exact = weight / sum * static_cast<double>(period);
@@ -22,7 +22,7 @@ Parts whole_parts(const std::vector<double>& weights, double sum, std::int64_t p
   return std::accumulate(parts.begin(), parts.end(), std::int64_t{0}) == period ? parts : Parts{};
 }
 
-// Of the longest pattern, rounded down, and the rest to those that lost most by it.
+// Parts of the longest pattern, by largest remainder.
 Parts nearest_parts(const std::vector<double>& weights, double sum) {
   Parts parts;
   std::vector<std::pair<double, std::size_t>> lost;
@@ -49,10 +49,9 @@ Parts parts_of(const std::vector<double>& weights) {
 
 }  // namespace
 
-// A corpus with p of P sequences is owed p n / P of the first n. Its sequence number i may come as soon as a
-// part of it is owed, from n = i P / p on, and must come before n = (i + 1) P / p; of those that may come the
-// one that must come first is taken. So it is never one ahead and never one behind (Baruah et al. 1996,
-// proportionate progress).
+// Proportionate progress (Baruah et al. 1996): sequence i of a corpus with p of P sequences is released at
+// n = i P / p and due before n = (i + 1) P / p; the earliest deadline goes first. No corpus is ever a whole
+// sequence ahead or behind.
 Blend::Blend(const std::vector<double>& weights) : parts_(parts_of(weights)) {
   const std::int64_t period = std::accumulate(parts_.begin(), parts_.end(), std::int64_t{0});
   const auto deadline = [&](std::size_t corpus, std::int64_t number) {
