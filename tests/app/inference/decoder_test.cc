@@ -4,7 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
-#include "app/inference/even_split.h"
+#include "app/inference/stages.h"
 #include "engine/device/cpu.h"
 #include "small_models.h"
 
@@ -47,8 +47,7 @@ class Decoding : public ::testing::Test {
   static std::vector<Tensor> decode(const models::Model& model, const std::vector<std::size_t>& rows) {
     const Sequences all;
     const Stage stage = made_up::whole_model(model);
-    DecodingStage part(stage, model, std::ssize(rows), made_up::kContext);
-    Decoder decoder(part);
+    Decoder decoder(stage, model, std::ssize(rows), made_up::kContext);
     std::vector<Tensor> logits(1);
     std::vector<Tensor> first;
     for (std::size_t i = 0; i < rows.size(); ++i)
@@ -109,8 +108,7 @@ TEST_F(Decoding, ADecoderMayStartARowAgain) {
   const auto [name, config] = made_up::small_models().front();
   const models::Model model = models::build(config);
   const Stage stage = made_up::whole_model(model);
-  DecodingStage part(stage, model, 2, made_up::kContext);
-  Decoder decoder(part);
+  Decoder decoder(stage, model, 2, made_up::kContext);
   const Tokens other = made_up_tokens(12, 1), tokens = made_up_tokens(5, 2);
   const Tensor expected = decoder.begin(0, tokens);
   const Tensor after = decoder.step({7}, {5});
@@ -136,16 +134,6 @@ TEST_F(Decoding, OrdersComeOverAsTheyAre) {
   EXPECT_EQ(back.row, 3);
   EXPECT_EQ(back.tokens, order.tokens);
   EXPECT_EQ(back.seen, order.seen);
-}
-
-TEST(EvenSplit, GivesTheLargestStageAsLittleAsItCan) {
-  const auto layer = [](std::int64_t parameters) {
-    return architecture::Layer{.kind = "x", .parameters = {{.name = "p", .shape = {parameters}}}};
-  };
-  const architecture::Model model = {layer(5), layer(1), layer(1), layer(1), layer(4), layer(4)};
-  EXPECT_EQ(even_split(model, 1), (std::vector<int>{6}));
-  EXPECT_EQ(even_split(model, 2), (std::vector<int>{4, 2}));
-  EXPECT_EQ(even_split(model, 6), (std::vector<int>{1, 1, 1, 1, 1, 1}));
 }
 
 }  // namespace decoding

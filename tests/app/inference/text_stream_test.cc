@@ -1,4 +1,4 @@
-#include "app/inference/text_stream.h"
+#include "app/inference/sampler.h"
 
 #include <gtest/gtest.h>
 

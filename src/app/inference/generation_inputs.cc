@@ -1,23 +1,51 @@
-#include "app/inference/generation_files.h"
+// Prompts and generation settings from files.
+#include "app/inference/generation.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <string_view>
 
-#include "app/inference/generation.h"
 #include "core/base/config_values.h"
 #include "core/base/error.h"
 #include "core/base/text_file.h"
 #include "core/base/untrusted_json.h"
+#include "text/corpus/inputs.h"
 
 namespace twobw::inference {
 namespace {
 
+GivenPrompt prompt_in_json(const std::string& line, const std::string& place) {
+  constexpr int kDeepest = 64;
+  const UntrustedJson parsed = parse_untrusted(line, kDeepest);
+  if (!parsed.problem.empty()) fail_input("'{}' {}", place, parsed.problem);
+  const nlohmann::json& value = parsed.value;
+  GivenPrompt prompt;
+  if (value.is_object() && value.contains("prompt") && value["prompt"].is_string()) {
+    prompt.text = value["prompt"].get<std::string>();
+    if (prompt.text.empty()) fail_input("'{}' has an empty prompt; give some text", place);
+    return prompt;
+  }
+  if (!value.is_object() || !value.contains("ids") || !value["ids"].is_array())
+    fail_input("'{}' has neither a text 'prompt' nor a list 'ids'", place);
+  for (const nlohmann::json& id : value["ids"]) {
+    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+    if (!id.is_number_integer() || !(id >= 0 && id <= kMost))
+      fail_input("'{}' has {} among its ids; they must be numbers of tokens", place, shown_name(id.dump()));
+    prompt.ids.push_back(id.get<std::int64_t>());
+  }
+  if (prompt.ids.empty()) fail_input("'{}' has no ids; give at least one", place);
+  return prompt;
+}
+
 using nlohmann::json;
 
-// An object; empty: there is no such file.
+// A JSON object; empty if there is no such file.
 json read_file(const std::string& path) {
   std::error_code error;  // reading says which
   if (std::filesystem::status(path, error).type() == std::filesystem::file_type::not_found)
@@ -28,7 +56,7 @@ json read_file(const std::string& path) {
   return file.value.is_object() ? std::move(file.value) : json::object();
 }
 
-// What is there and not null.
+// Null for missing and null values.
 const json* find(const json& file, const char* key) {
   const auto found = file.find(key);
   return found == file.end() || found->is_null() ? nullptr : &*found;
@@ -65,8 +93,8 @@ std::optional<int> whole_number(const json& file, const std::string& path, const
              is_open ? fmt::format("of at least {}", least) : fmt::format("from {} to {}", least, most));
 }
 
-// Each with what asks for nothing; besides that, null does.
-std::vector<std::string> not_done_in(const json& file) {
+// Keys whose value is neither null nor the one that has no effect.
+std::vector<std::string> unsupported_in(const json& file) {
   static const std::array<std::pair<const char*, json>, 29> kKeys = {{
       {"num_beams", 1},
       {"num_beam_groups", 1},
@@ -103,7 +131,7 @@ std::vector<std::string> not_done_in(const json& file) {
     const json* const given = find(file, key);
     if (given != nullptr && *given != nothing) keys.emplace_back(key);
   }
-  // Of the prompt and what is generated; in transformers max_new_tokens counts more, and 20 says nothing.
+  // In transformers max_new_tokens overrides max_length, and 20 is its default.
   const json* const length = find(file, "max_length");
   if (length != nullptr && *length != 20 && find(file, "max_new_tokens") == nullptr)
     keys.emplace_back("max_length");
@@ -112,11 +140,40 @@ std::vector<std::string> not_done_in(const json& file) {
 
 }  // namespace
 
+std::vector<GivenPrompt> read_prompts(const std::string& path) {
+  std::istringstream lines(read_text("prompts", path));
+  const bool json = corpus::format_of(path) == corpus::Format::kJsonl;
+  std::vector<GivenPrompt> prompts;
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    const std::string place = fmt::format("{}:{}", path, number);
+    if (line.ends_with('\r')) line.pop_back();
+    if (line.empty()) fail_input("'{}' is empty; every line must have a prompt", place);
+    prompts.push_back(json ? prompt_in_json(line, place) : GivenPrompt{.text = line});
+  }
+  if (prompts.empty()) fail_input("'{}' has no prompts; give one a line", path);
+  return prompts;
+}
+
+GivenPrompt parse_ids(const std::string& text) {
+  std::string spaced = text;
+  std::ranges::replace(spaced, ',', ' ');
+  std::istringstream words(spaced);
+  GivenPrompt prompt;
+  for (std::string word; words >> word;) {
+    const auto id = parse_number<std::int64_t>(word);
+    if (!id || *id < 0) fail_input("--ids is '{}'; it must be numbers of tokens, such as 12,7,345", text);
+    prompt.ids.push_back(*id);
+  }
+  if (prompt.ids.empty()) fail_input("--ids is '{}'; it must have at least one token", text);
+  return prompt;
+}
+
 GenerationFiles read_generation_files(const ModelSource& source, const tokenizer::Tokenizer* tokenizer) {
   constexpr double kUnlimited = std::numeric_limits<double>::max();
   const std::string path = source.folder + "/generation_config.json";
   const json file = read_file(path);
-  GenerationFiles files{.ends = ends_in(file), .not_done = not_done_in(file)};
+  GenerationFiles files{.ends = ends_in(file), .unsupported = unsupported_in(file)};
   files.repetition_penalty = number(file, path, "repetition_penalty", 0, kUnlimited, "a number above 0");
   files.tokens = whole_number(file, path, "max_new_tokens", 1, kMostTokens);
   const json* const samples = find(file, "do_sample");
