@@ -1,5 +1,5 @@
 // Text generation for prompts of any lengths. A result depends on the prompt, its number and the options: on
-// CPUs bit for bit, whatever the other prompts and the number of stages.
+// CPUs bit for bit, independent of the other prompts and the number of stages.
 #pragma once
 
 #include <cstdint>

@@ -45,7 +45,7 @@ GivenPrompt prompt_in_json(const std::string& line, const std::string& place) {
 
 using nlohmann::json;
 
-// A JSON object; empty if there is no such file.
+// A JSON object; empty for a missing file.
 json read_file(const std::string& path) {
   std::error_code error;  // reading says which
   if (std::filesystem::status(path, error).type() == std::filesystem::file_type::not_found)

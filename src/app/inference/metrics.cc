@@ -140,7 +140,6 @@ double spearman(std::span<const double> a, std::span<const double> b) {
   return pearson(ranks_of(a), ranks_of(b));
 }
 
-// What an evaluation found, as JSON and for people.
 Json to_json(const Evaluation& evaluation) {
   Json json;
   json["head"] = std::string(name(evaluation.head));

@@ -130,7 +130,7 @@ std::int64_t class_of(const std::string& label, const Config& config, const std:
 
 double value_of(const std::string& label, const std::string& place) {
   const auto number = parse_number<double>(label);
-  if (!number) fail_input("'{}' has '{}' to be told; it must be a number", place, label);
+  if (!number) fail_input("'{}' has the label '{}'; it must be a number", place, label);
   return *number;
 }
 
@@ -157,8 +157,8 @@ void check_frame(const Config& config, const Tokenizer& tokenizer, const TextFra
   const int texts = pairs ? 2 : 1;
   const int least = static_cast<int>(frame.size(texts)) + texts;  // a token per text
   if (config.model.context < least) {
-    fail_input("model.context is {}; with what stands around {} it must be at least {}", config.model.context,
-               pairs ? "two texts" : "a text", least);
+    fail_input("model.context is {}; with the special tokens around {} it must be at least {}",
+               config.model.context, pairs ? "two texts" : "a text", least);
   }
 }
 

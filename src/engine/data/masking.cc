@@ -6,7 +6,7 @@
 namespace twobw::data {
 namespace {
 
-enum class ForToken { Choice, Change, Other };  // what a number is drawn for
+enum class ForToken { Choice, Change, Other };  // purpose of a random number
 
 std::uint64_t drawn_for(std::uint64_t key, std::size_t place, ForToken what) {
   return random_key(key, place, what);
@@ -21,7 +21,7 @@ bool holds(const std::vector<bool>& set, std::int64_t token) {
   return token >= 0 && token < std::ssize(set) && set[static_cast<std::size_t>(token)];
 }
 
-// Those that go on with a word, as "##ing" does.
+// Whether each token continues a word, like "##ing".
 std::vector<bool> continuing_tokens(const Config& config, const tokenizer::Tokenizer& tokenizer) {
   std::vector<bool> continues;
   bool any = false;
@@ -31,7 +31,7 @@ std::vector<bool> continuing_tokens(const Config& config, const tokenizer::Token
   }
   if (!any) {
     fail_input(
-        "data.whole_words is true, but data.tokenizer '{}' has no tokens that go on with a word (##); it "
+        "data.whole_words is true, but data.tokenizer '{}' has no tokens that continue a word (##); it "
         "must be a WordPiece tokenizer",
         config.data.tokenizer);
   }

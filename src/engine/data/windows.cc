@@ -87,8 +87,6 @@ class RandomWindows final : public Source {
 
 }  // namespace
 
-// Text cut into windows, of which the next token is to be predicted at every place.
-
 std::unique_ptr<Examples> next_token_windows(std::unique_ptr<TokenStream> text, int length,
                                              bool documents_apart) {
   return std::make_unique<NextTokenWindows>(std::move(text), length, documents_apart);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "engine/device/gpu_thread.h"
-#include "planning/host/available.h"
 #include "planning/host/machine.h"
 
 namespace twobw::device {

@@ -104,19 +104,6 @@ TEST_F(Decoding, ARowDoesNotDependOnTheOthers) {
   }
 }
 
-TEST_F(Decoding, ADecoderMayStartARowAgain) {
-  const auto [name, config] = made_up::small_models().front();
-  const models::Model model = models::build(config);
-  const Stage stage = made_up::whole_model(model);
-  Decoder decoder(stage, model, 2, made_up::kContext);
-  const Tokens other = made_up_tokens(12, 1), tokens = made_up_tokens(5, 2);
-  const Tensor expected = decoder.begin(0, tokens);
-  const Tensor after = decoder.step({7}, {5});
-  decoder.begin(0, other);
-  EXPECT_TRUE(decoder.begin(0, tokens).equal(expected));
-  EXPECT_TRUE(decoder.step({7}, {5}).equal(after));
-}
-
 TEST_F(Decoding, AnglesThatDependOnTheLengthAreNotKept) {
   ModelConfig config = made_up::small_models()[1].second;
   config.rope_scaling = "dynamic";
@@ -125,15 +112,6 @@ TEST_F(Decoding, AnglesThatDependOnTheLengthAreNotKept) {
   EXPECT_TRUE(models::build(config).steps.empty());
   config.rope_original_context = config.context;
   EXPECT_FALSE(models::build(config).steps.empty());
-}
-
-TEST_F(Decoding, OrdersComeOverAsTheyAre) {
-  const Order order{.kind = Order::Kind::Step, .row = 3, .tokens = {1, 2}, .seen = {5, 6}};
-  const Order back = Order::unpacked(order.packed());
-  EXPECT_EQ(back.kind, order.kind);
-  EXPECT_EQ(back.row, 3);
-  EXPECT_EQ(back.tokens, order.tokens);
-  EXPECT_EQ(back.seen, order.seen);
 }
 
 }  // namespace decoding

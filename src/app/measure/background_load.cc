@@ -1,4 +1,4 @@
-#include "app/measure/neighbours.h"
+#include "app/measure/background_load.h"
 
 #include <memory>
 #include <new>
@@ -10,19 +10,19 @@
 
 namespace twobw::measure {
 
-Neighbours::Neighbours(const runtime::Setup& setup, const std::vector<device::Device>& devices) {
+BackgroundLoad::BackgroundLoad(const runtime::Setup& setup, const std::vector<device::Device>& devices) {
   try {
     for (const device::Device& device : devices) workers_.emplace_back([&, device] { work(setup, device); });
-  } catch (const std::system_error&) {  // no more threads: less neighbours, then
+  } catch (const std::system_error&) {  // fewer workers
   }
 }
 
-Neighbours::~Neighbours() {
+BackgroundLoad::~BackgroundLoad() {
   assign(kLeave);
   for (std::thread& worker : workers_) worker.join();
 }
 
-void Neighbours::assign(int task) {
+void BackgroundLoad::assign(int task) {
   begun_ = 0;
   task_ = task;
   ++tasks_;
@@ -31,14 +31,14 @@ void Neighbours::assign(int task) {
   for (int now = begun_; now < all; now = begun_) begun_.wait(now);
 }
 
-void Neighbours::work(const runtime::Setup& setup, const device::Device& device) {
+void BackgroundLoad::work(const runtime::Setup& setup, const device::Device& device) {
   device::MemoryPool of_state;
   device::PoolScope scope(of_state);
-  const device::DeviceBinding binding("neighbours", device);
+  const device::DeviceBinding binding("background", device);
   std::unique_ptr<LayerBench> bench;
   for (int done = 0, task = kStep; task != kLeave;) {
     tasks_.wait(done);
-    done = tasks_;  // everybody begins a task before there is another
+    done = tasks_;  // every worker starts a task before the next one
     task = task_;
     bool counted = false;
     const auto count = [&] {
@@ -58,7 +58,7 @@ void Neighbours::work(const runtime::Setup& setup, const device::Device& device)
         bench->time_step();
         count();
       }
-    } catch (const std::bad_alloc&) {  // less neighbours, then
+    } catch (const std::bad_alloc&) {  // fewer workers
     }
     count();
   }

@@ -1,16 +1,23 @@
-#include "app/measure/wire_link.h"
+#include "app/measure/link_benchmark.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <numeric>
+#include <span>
+#include <thread>
 #include <utility>
 
-#include "app/measure/samples.h"
+#include "core/base/run_on_threads.h"
+#include "engine/device/cpu.h"
+#include "engine/transport/hub.h"
+#include "engine/transport/link.h"
 
 namespace twobw::measure {
 namespace {
@@ -20,17 +27,17 @@ using Posted = std::shared_ptr<Transfer>;
 
 enum class Task : std::int64_t { Words, OneWay, BothWays, End };
 
-// On both wires. All transfers are waited for, so pipelines may use the tags again.
+// Tags on both wires. All transfers complete, so pipelines may reuse the tags.
 constexpr int kRequestTag = 1, kWordTag = 2, kBulkTag = 3;
-constexpr std::int64_t kSmallest = 16 << 10;  // bytes; a factor of 4 from size to size
+constexpr std::int64_t kSmallest = 16 << 10;  // bytes; sizes grow by a factor of 4
 constexpr int kFewWords = 4, kWords = 200, kTurnsOfSize = 5;
-constexpr double kShareOfWords = 0.15, kShareOfRate = 0.4;  // of the time there is
+constexpr double kShareOfWords = 0.15, kShareOfRate = 0.4;  // of the budget
 
 at::Tensor word_at(const at::Device& device) {
   return at::zeros({1}, at::TensorOptions(at::kLong).device(device));
 }
 
-// On a CPU memory is there once it has been written to.
+// zeros() on a CPU: memory is mapped on first write.
 at::Tensor bulk_at(const at::Device& device, std::int64_t bytes) {
   const auto options = at::TensorOptions(at::kByte).device(device);
   return device.is_cpu() ? at::zeros({bytes}, options) : at::empty({bytes}, options);
@@ -41,21 +48,21 @@ struct Request {
   std::int64_t bytes = 0, turns = 0;
 };
 
-// The rank that times. A receive is posted before what it waits for can come, as links do it (remote_link.h);
-// else it would cost a way more.
+// The rank that measures. Receives are posted before the peer can send, as in remote_link.h; else a turn
+// would include one more latency.
 class Asker {
  public:
   explicit Asker(const LinkEnd& end) : end_(end) {}
 
   Samples time(const Request& request) {
-    at::Tensor told = at::empty({3}, at::kLong);
-    auto* const values = told.mutable_data_ptr<std::int64_t>();
+    at::Tensor message = at::empty({3}, at::kLong);
+    auto* const values = message.mutable_data_ptr<std::int64_t>();
     values[0] = static_cast<std::int64_t>(request.task);
     values[1] = request.bytes;
     values[2] = request.turns;
-    const at::Tensor heard = word_at(end_.device);
-    const Posted ready = end_.back.receive(end_.peer, kWordTag, heard);
-    end_.there.send(end_.peer, kRequestTag, told)->wait();
+    const at::Tensor reply = word_at(end_.device);
+    const Posted ready = end_.back.receive(end_.peer, kWordTag, reply);
+    end_.there.send(end_.peer, kRequestTag, message)->wait();
     ready->wait();
     Samples samples;
     const at::Tensor word = word_at(end_.device), out = bulk_at(end_.device, request.bytes),
@@ -67,8 +74,8 @@ class Asker {
  private:
   double take_turn(const Request& request, const at::Tensor& word, const at::Tensor& out,
                    const at::Tensor& in) {
-    const at::Tensor heard = word_at(end_.device);
-    const Posted answered = end_.back.receive(end_.peer, kWordTag, heard);
+    const at::Tensor reply = word_at(end_.device);
+    const Posted answered = end_.back.receive(end_.peer, kWordTag, reply);
     Posted coming, going, start;
     if (request.task == Task::BothWays) coming = end_.back.receive(end_.peer, kBulkTag, in);
     const double begin = end_.now();
@@ -83,16 +90,16 @@ class Asker {
   const LinkEnd& end_;
 };
 
-// The other one. The next turn's receives are posted before this turn is answered.
+// Its peer. The next turn's receives are posted before it answers this turn.
 class Answerer {
  public:
   explicit Answerer(const LinkEnd& end) : end_(end) {}
 
-  // False: that was the last request.
+  // Returns false after the last request.
   bool serve() {
-    at::Tensor told = at::empty({3}, at::kLong);
-    end_.there.receive(end_.peer, kRequestTag, told)->wait();
-    const auto* const values = told.const_data_ptr<std::int64_t>();
+    at::Tensor message = at::empty({3}, at::kLong);
+    end_.there.receive(end_.peer, kRequestTag, message)->wait();
+    const auto* const values = message.const_data_ptr<std::int64_t>();
     const Request request{.task = static_cast<Task>(values[0]), .bytes = values[1], .turns = values[2]};
     Turn next = request.turns > 0 ? expect(request) : Turn();
     const at::Tensor word = word_at(end_.device), out = bulk_at(end_.device, request.bytes);
@@ -128,7 +135,7 @@ class Answerer {
   const LinkEnd& end_;
 };
 
-// Seconds for a word there and one back.
+// Seconds of a round trip.
 double time_words(Asker& asker, double seconds) {
   const double few = asker.time({.task = Task::Words, .turns = kFewWords}).summary().median;
   const auto more = static_cast<std::int64_t>(seconds / std::max(few, 1e-6));
@@ -136,13 +143,13 @@ double time_words(Asker& asker, double seconds) {
   return asker.time({.task = Task::Words, .turns = std::min<std::int64_t>(more, kWords)}).summary().median;
 }
 
-// Bytes a second. The time of a turn is that of the bytes and of a word there and back.
+// Bytes per second, from the time of a turn less a round trip.
 double time_bytes(Asker& asker, Task task, double round_trip, double seconds, std::int64_t largest) {
-  constexpr double kFar = 5e-3;  // seconds; then small tensors tell nothing but that
+  constexpr double kFar = 5e-3;  // seconds; the latency hides small tensors
   double spent = 0;
   for (std::int64_t bytes = round_trip > kFar ? 16 * kSmallest : kSmallest;; bytes *= 4) {
     double turn = asker.time({.task = task, .bytes = bytes, .turns = 1}).summary().median;
-    spent += turn + round_trip;  // until the other is ready
+    spent += turn + round_trip;  // until the peer is ready
     const auto moving = [&] { return std::max(turn - round_trip, turn / 100); };
     const auto is_last = [&] {
       const double next = 4 * moving() + 2 * round_trip;
@@ -159,7 +166,7 @@ double time_bytes(Asker& asker, Task task, double round_trip, double seconds, st
   }
 }
 
-// To three digits, which is more than a measurement is worth.
+// Three significant digits.
 double rounded(double value) {
   const double digits = 2 - std::floor(std::log10(value));
   const double scale = std::pow(10, std::abs(digits));
@@ -168,6 +175,89 @@ double rounded(double value) {
 
 std::string three_digits(double value) {
   return value < 100 ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
+}
+
+using Clock = std::chrono::steady_clock;
+using transport::Tag;
+
+constexpr int kTurns = 200, kReads = 30;
+constexpr double kTimeout = 60;  // seconds
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// Seconds to read the tensor.
+double time_read(const at::Tensor& tensor) {
+  const std::span values(tensor.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(tensor.numel()));
+  const auto begin = Clock::now();
+  const volatile std::int64_t sum = std::reduce(values.begin(), values.end());
+  static_cast<void>(sum);
+  return seconds_since(begin);
+}
+
+std::optional<int> other_core(const device::CoreSet& cores) {
+  for (const int core : device::available_cores()) {
+    if (std::find(cores.cores.begin(), cores.cores.end(), core) == cores.cores.end()) return core;
+  }
+  if (cores.cores.size() > 1) return cores.cores.back();
+  return std::nullopt;
+}
+
+// A link and one in the opposite direction.
+class Pair {
+ public:
+  // The near worker: round trips of a word, then tensors there and a word back.
+  double play_near(std::int64_t elements) {
+    Samples turns;
+    const at::Tensor word = at::zeros({1}, at::kLong);
+    for (int i = 0; i < kTurns; ++i) {
+      const auto begin = Clock::now();
+      there_->send({Tag::Kind::Activation, i}, {word});
+      back_->receive({Tag::Kind::Gradient, i});
+      turns.add(seconds_since(begin) / 2);
+    }
+    for (int i = kTurns; i < kTurns + kReads; ++i) {
+      there_->send({Tag::Kind::Activation, i}, {at::full({elements}, i, at::kLong)});
+      back_->receive({Tag::Kind::Gradient, i});
+    }
+    return turns.summary().median;
+  }
+
+  double play_far() {
+    Samples reads;
+    for (int i = 0; i < kTurns + kReads; ++i) {
+      const at::Tensor received = there_->receive({Tag::Kind::Activation, i}).front();
+      if (i >= kTurns) reads.add(time_read(received));
+      back_->send({Tag::Kind::Gradient, i}, {received});
+    }
+    return reads.summary().median;
+  }
+
+ private:
+  transport::Hub hub_{std::chrono::duration<double>(kTimeout)};
+  std::unique_ptr<transport::Link> there_ = transport::local_link(hub_), back_ = transport::local_link(hub_);
+};
+
+// Slices of a GPU exchange addresses and the receiver copies: times copies of a word and of `bytes` by the
+// device's clock.
+planner::LinkSpec measure_on_gpu(const device::Device& device, double bytes) {
+  const device::DeviceBinding binding("link", device);
+  const auto time_copy = [&](std::int64_t elements) {
+    const at::Tensor from = at::zeros({elements}, binding.compute("fp32").dtype(at::kByte)),
+                     to = at::empty_like(from);
+    Samples copies;
+    for (int i = 0; i < kReads; ++i) {
+      const device::Timestamp begin = binding.clock().now();
+      to.copy_(from);
+      const device::Timestamp end = binding.clock().now();
+      binding.clock().await(end);
+      copies.add(binding.clock().between(begin, end));
+    }
+    return copies.summary().median;
+  };
+  const double latency = time_copy(1), all = time_copy(static_cast<std::int64_t>(bytes));
+  return {.latency = latency, .bandwidth = bytes / std::max(all - latency, 1e-9)};
 }
 
 }  // namespace
@@ -200,6 +290,30 @@ std::string format_latency(double seconds) {
 planner::LinkSpec spec_of(const WireLink& link) {
   return {.latency = rounded(std::max(link.latency, 1e-9)),
           .bandwidth = rounded(std::min(link.one_way, link.both_ways))};
+}
+
+std::optional<planner::LinkSpec> measure_local_link(const device::Device& device, double bytes) {
+  if (device.gpu) {
+    planner::LinkSpec link;
+    std::jthread([&] { link = measure_on_gpu(device, std::max(bytes, 65536.0)); }).join();
+    return link;
+  }
+  const device::CoreSet& cores = device.cores;
+  const auto far = other_core(cores);
+  if (!far || cores.cores.empty()) return std::nullopt;
+  const auto elements = std::max<std::int64_t>(8192, static_cast<std::int64_t>(bytes) / 8);
+  Pair pair;
+  double latency = 0, seconds = 0;
+  run_on_threads(2, [&](int end) {
+    if (end == 0) {
+      device::bind_thread("link near", {.cores = {cores.cores.front()}});
+      latency = pair.play_near(elements);
+    } else {
+      device::bind_thread("link far", {.cores = {*far}});
+      seconds = pair.play_far();
+    }
+  });
+  return planner::LinkSpec{.latency = latency, .bandwidth = 8.0 * static_cast<double>(elements) / seconds};
 }
 
 }  // namespace twobw::measure

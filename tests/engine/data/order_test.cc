@@ -1,11 +1,10 @@
-// Several corpora as one: each has its part of every prefix, is shuffled by itself and read once in each of
-// its epochs, whatever the layout.
+// The order of examples. Several corpora as one: each has its part of every prefix, is shuffled by itself and
+// read once in each of its epochs. Buckets: sequences of similar length are adjacent.
 #include "engine/data/order.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
 #include <set>
@@ -13,7 +12,7 @@
 #include "core/base/config.h"
 #include "core/base/random.h"
 #include "engine/data/tokens.h"
-#include "engine/runtime/pass.h"
+#include "tests/engine/data/microbatches.h"
 #include "tests/text/corpus/testing.h"
 
 namespace twobw::data {
@@ -21,7 +20,6 @@ namespace {
 namespace blending {
 
 using corpus::testing::Folder;
-using corpus::testing::refusal;
 using Order = std::vector<std::size_t>;
 
 double sum_of(const std::vector<double>& weights) {
@@ -113,14 +111,8 @@ class Blended : public ::testing::Test {
 
   // "a3", "b0", ... of the first updates, replica after replica.
   static std::vector<std::string> trained(const Config& config, const Source& source, int updates) {
-    runtime::Passes passes(config, source, source, kText);
-    const int m = config.pipeline.microbatches;
     std::vector<std::string> order;
-    for (int update = 0; update < updates; ++update) {
-      for (int replica = 0; replica < config.pipeline.replicas; ++replica) {
-        for (int k = update * m; k < (update + 1) * m; ++k) append(order, passes.training(replica, k).batch);
-      }
-    }
+    for_each_microbatch(config, source, kText, updates, [&](const Batch& batch) { append(order, batch); });
     return order;
   }
 
@@ -163,24 +155,6 @@ TEST_F(Blended, EveryCorpusIsReadOnceInEachOfItsEpochs) {
   }
 }
 
-TEST_F(Blended, TheLayoutDoesNotShow) {
-  const Config one = config(1, 1, 8);
-  const auto source = open_source("data.train", one.data.train, one);
-  const auto order = trained(one, *source, 20);
-  for (const auto& [replicas, m, b] :
-       std::vector<std::array<int, 3>>{{1, 8, 1}, {1, 2, 4}, {2, 4, 1}, {2, 1, 4}, {4, 1, 2}}) {
-    EXPECT_EQ(trained(config(replicas, m, b), *source, 20), order) << replicas << ' ' << m << ' ' << b;
-  }
-  Config other = one;
-  other.train.seed = 1;
-  EXPECT_NE(trained(other, *source, 20), order);
-  for (std::int64_t n = 159; n >= 0; --n) {  // without those before
-    std::vector<std::string> found;
-    append(found, source->random({.first = n}, 1, kContext));
-    EXPECT_EQ(found.front(), order[static_cast<std::size_t>(n)]);
-  }
-}
-
 TEST_F(Blended, ValidationIsBlendedTooAndInOrder) {
   const Config one = config(1, 1, 4);
   const auto source = open_source("data.validation", one.data.validation, one);
@@ -197,29 +171,49 @@ TEST_F(Blended, SaysWhatItIsOf) {
             "75% of " + folder_.file("a") + " (29 bytes), 25% of " + folder_.file("b") + " (21 bytes)");
 }
 
-TEST_F(Blended, APartThatCannotBeReadIsNamed) {
-  Config one = config(1, 1, 4);
-  one.data.train.push_back({folder_.file("none"), 1});
-  EXPECT_EQ(refusal([&] { open_source("data.train", one.data.train, one); }),
-            "data.train is '" + folder_.file("none") +
-                "', which cannot be read (No such file or directory); give a text file, token files, or "
-                "synthetic");
-}
-
-TEST_F(Blended, MadeUpTextMayBeAPart) {
-  Config one = config(1, 1, 4);
-  one.data.train.push_back({"synthetic", 1});
-  const auto source = open_source("data.train", one.data.train, one);
-  int made_up = 0;
-  for (int n = 0; n < 40; ++n) {
-    const Batch batch = source->random({.first = n}, 1, kContext);
-    EXPECT_TRUE(at::equal(batch[Field::Tokens].narrow(1, 1, 3), batch[Field::Targets].narrow(1, 0, 3)));
-    const auto first = batch[Field::Tokens][0][0].item<std::int64_t>();
-    made_up += first != 'a' && first != 'b';
-  }
-  EXPECT_NEAR(made_up, 20, 2);
-}
-
 }  // namespace blending
+
+namespace bucketing {
+
+using Numbers = std::vector<std::int64_t>;
+
+Numbers numbers_to(std::int64_t count) {
+  Numbers all(static_cast<std::size_t>(count));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+// Example 7 i mod 100 is of length i / 3: three of every length.
+std::int64_t length_of(std::int64_t example) {
+  return example * 43 % 100 / 3;
+}
+
+TEST(Buckets, HoldExamplesOfLikeLengthInRandomOrder) {
+  const Numbers order = order_by_length(numbers_to(100), 12, 5, length_of);
+  Numbers sorted = order;
+  std::ranges::sort(sorted);
+  EXPECT_EQ(sorted, numbers_to(100));
+  Numbers first;
+  for (int bucket = 0; bucket < 8; ++bucket) {
+    const auto begin = order.begin() + 12 * bucket;
+    EXPECT_TRUE(
+        std::is_sorted(begin, begin + 12, [](auto a, auto b) { return length_of(a) < length_of(b); }));
+    EXPECT_EQ(length_of(begin[11]) - length_of(begin[0]), 3);
+    first.push_back(length_of(begin[0]));
+  }
+  EXPECT_FALSE(std::ranges::is_sorted(first));
+  // What fills no bucket is the longest, and comes last.
+  for (int i = 96; i < 100; ++i) EXPECT_GE(length_of(order[static_cast<std::size_t>(i)]), 32);
+  EXPECT_EQ(order, order_by_length(numbers_to(100), 12, 5, length_of));
+  EXPECT_NE(order, order_by_length(numbers_to(100), 12, 6, length_of));
+}
+
+TEST(Buckets, LargerThanThePoolLeaveItSorted) {
+  const Numbers order = order_by_length(numbers_to(9), 12, 5, length_of);
+  EXPECT_TRUE(std::ranges::is_sorted(order, {}, length_of));
+  EXPECT_EQ(order_by_length({}, 3, 1, length_of), Numbers());
+}
+
+}  // namespace bucketing
 }  // namespace
 }  // namespace twobw::data

@@ -1,4 +1,4 @@
-#include "app/measure/process_plan.h"
+#include "app/measure/forecast.h"
 
 #include <gtest/gtest.h>
 

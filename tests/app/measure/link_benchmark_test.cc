@@ -1,37 +1,47 @@
-#include "app/measure/wire_link.h"
+#include "app/measure/link_benchmark.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
 
+#include "planning/host/cores.h"
 #include "tests/app/measure/simulated_wires.h"
 #include "tests/engine/transport/wires.h"
 
 namespace twobw::measure {
 namespace {
 
+using Wires = std::vector<std::unique_ptr<transport::Wire>>;
+
+// The link over wires between two ranks. `clock_of`: by rank.
+WireLink measure_over(const Wires& activations, const Wires& gradients, double seconds,
+                      const std::function<std::function<double()>(int)>& clock_of) {
+  WireLink link;
+  transport::on_all_ranks(2, [&](int rank) {
+    const LinkEnd end{
+        .there = *activations[rank], .back = *gradients[rank], .peer = 1 - rank, .now = clock_of(rank)};
+    if (rank == 0) {
+      link = ask(end, seconds);
+    } else {
+      answer(end);
+    }
+  });
+  return link;
+}
+
 struct MeasuredLink {
   WireLink link;
-  double seconds = 0;  // by the clock of the one who asks
+  double seconds = 0;  // of the asking rank
+  std::int64_t sent = 0;
 };
 
 MeasuredLink measure_simulated(const planner::LinkSpec& there, const planner::LinkSpec& back,
                                double seconds) {
   SimulatedNetwork network(2, [&](int from, int) { return from == 0 ? there : back; });
-  const auto activations = network.wires(), gradients = network.wires();
-  MeasuredLink outcome;
-  transport::on_all_ranks(2, [&](int rank) {
-    const LinkEnd end{
-        .there = *activations[rank], .back = *gradients[rank], .peer = 1 - rank, .now = network.clock(rank)};
-    if (rank == 0) {
-      outcome.link = ask(end, seconds);
-    } else {
-      answer(end);
-    }
-  });
-  outcome.seconds = network.now(0);
-  return outcome;
+  const WireLink link =
+      measure_over(network.wires(), network.wires(), seconds, [&](int rank) { return network.clock(rank); });
+  return {.link = link, .seconds = network.now(0), .sent = network.sent()};
 }
 
 TEST(WireLink, IsWhatItsBytesTake) {
@@ -71,17 +81,8 @@ TEST(WireLink, TakesNoLongerThanItMay) {
 }
 
 TEST(WireLink, IsKnownByLargeTensorsWhereItIsFast) {
-  SimulatedNetwork network(2, [](int, int) { return planner::LinkSpec{1e-5, 5e9}; });
-  const auto activations = network.wires(), gradients = network.wires();
-  transport::on_all_ranks(2, [&](int rank) {
-    const LinkEnd end{*activations[rank], *gradients[rank], 1 - rank, network.clock(rank)};
-    if (rank == 0) {
-      ask(end, 2);
-    } else {
-      answer(end);
-    }
-  });
-  EXPECT_GT(network.sent(), 3 * (16 << 20));
+  const planner::LinkSpec fast{.latency = 1e-5, .bandwidth = 5e9};
+  EXPECT_GT(measure_simulated(fast, fast, 2).sent, 3 * (16 << 20));
 }
 
 TEST(WireLink, CountsForThePlannerWithBothDirectionsFull) {
@@ -93,24 +94,15 @@ TEST(WireLink, CountsForThePlannerWithBothDirectionsFull) {
   EXPECT_DOUBLE_EQ(spec_of({.latency = 0, .one_way = 5e7, .both_ways = 6e7}).bandwidth, 5e7);
 }
 
-// Over every kind of wire that there is, by the clock: figures that a machine can have.
+// Over every kind of wire, by the clock: plausible figures.
 class WireLinkOver : public testing::TestWithParam<transport::WireKind> {};
 
 TEST_P(WireLinkOver, IsMeasured) {
   if (GetParam().is_missing) GTEST_SKIP() << "not in this build";
-  const auto activations = GetParam().make(2), gradients = GetParam().make(2);
   const auto now = [] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   };
-  WireLink found;
-  transport::on_all_ranks(2, [&](int rank) {
-    const LinkEnd end{*activations[rank], *gradients[rank], 1 - rank, now};
-    if (rank == 0) {
-      found = ask(end, 0.1);
-    } else {
-      answer(end);
-    }
-  });
+  const WireLink found = measure_over(GetParam().make(2), GetParam().make(2), 0.1, [&](int) { return now; });
   EXPECT_GT(found.latency, 1e-8);
   EXPECT_LT(found.latency, 1);
   for (const double bandwidth : {found.one_way, found.both_ways}) {
@@ -121,6 +113,24 @@ TEST_P(WireLinkOver, IsMeasured) {
 
 INSTANTIATE_TEST_SUITE_P(Wires, WireLinkOver, testing::ValuesIn(transport::wire_kinds()),
                          [](const auto& tested) { return tested.param.name; });
+
+TEST(LocalLink, NeedsTwoCores) {
+  const std::vector<int> cores = device::available_cores();
+  const auto link = measure_local_link({.cores = {{cores.front()}}}, 1 << 16);
+  ASSERT_EQ(link.has_value(), cores.size() > 1);
+  if (!link) return;
+  EXPECT_GT(link->latency, 0);
+  EXPECT_LT(link->latency, 1);
+  EXPECT_GT(link->bandwidth, 1e6);
+}
+
+TEST(Samples, GiveTheMedianAndHalfTheDistanceOfTheQuartiles) {
+  Samples samples;
+  EXPECT_EQ(samples.summary().median, 0);
+  for (const double value : {5.0, 1.0, 2.0, 100.0, 3.0}) samples.add(value);
+  EXPECT_EQ(samples.summary().median, 3);
+  EXPECT_EQ(samples.summary().spread, 1.5);
+}
 
 }  // namespace
 }  // namespace twobw::measure
