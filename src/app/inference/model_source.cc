@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
-#include "engine/checkpoint/newest_model.h"
 #include "engine/checkpoint/pretrained.h"
+#include "engine/checkpoint/store.h"
 #include "planning/architecture/huggingface/model_config.h"
 #include "text/tokenizer/load.h"
 
@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// How a run was trained says nothing of how its model is used.
+// Training settings of a run that do not apply to its model's use.
 const std::vector<std::string> kOneDevice = {
     "pipeline.stages=1",    "pipeline.replicas=1", "pipeline.split=auto", "pipeline.recompute=none",
     "pipeline.extra=0",     "devices=auto",        "plan=none",           "resume=none",
@@ -35,7 +35,7 @@ ModelSource find_run(const std::string& run, const std::string& folder,
   const std::vector<std::string> all = with_defaults(settings);
   ModelSource source{.config = load_config_of_run(run, all), .is_run = true, .has_data = true};
   source.folder = folder;
-  source.config.run_dir = run;  // wherever it was when it was trained
+  source.config.run_dir = run;  // it may have been moved
   source.has_tokenizer = true;
   std::string& tokenizer = source.config.data.tokenizer;
   tokenizer = tokenizer::present_tokenizer(tokenizer, source.folder);
@@ -56,7 +56,7 @@ ModelSource find_folder(const std::string& path, const std::string& folder,
         path);
   }
   std::vector<std::string> all = with_defaults(settings);
-  all.push_back("model.from=" + nlohmann::json(source.folder).dump());  // whatever is in its name
+  all.push_back("model.from=" + nlohmann::json(source.folder).dump());  // quoted, for any name
   source.config = architecture::huggingface::load_run_config("", all);
   source.has_data = is_set("data.validation", "", all);
   source.has_tokenizer = is_set("data.tokenizer", "", all);

@@ -5,7 +5,7 @@
 #include <future>
 #include <vector>
 
-#include "app/measure/process_links.h"
+#include "app/measure/links.h"
 #include "app/train/interrupts.h"
 #include "app/train/resume_together.h"
 #include "app/train/run_plan.h"

@@ -1,6 +1,6 @@
 #include "app/train/planning.h"
 
-#include "app/measure/process_links.h"
+#include "app/measure/links.h"
 #include "app/train/kept_plan.h"
 #include "app/train/run_plan.h"
 #include "engine/runtime/process_devices.h"

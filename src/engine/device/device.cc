@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "engine/device/cpu.h"
-#include "planning/host/available.h"
+#include "planning/host/machine.h"
 #include "planning/host/machine.h"
 
 namespace twobw::device {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "core/base/config.h"
-#include "engine/data/portions.h"
 #include "engine/data/tokens.h"
 #include "engine/models/layer.h"
 #include "engine/runtime/read_ahead.h"

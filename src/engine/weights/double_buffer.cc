@@ -8,7 +8,6 @@
 #include "core/base/error.h"
 #include "core/base/random.h"
 #include "engine/checkpoint/pretrained.h"
-#include "engine/checkpoint/translate.h"
 #include "engine/device/memory.h"
 
 namespace twobw::weights {

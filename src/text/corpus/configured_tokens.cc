@@ -10,12 +10,15 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/folder_lock.h"
+#include "core/base/json.h"
 #include "core/base/mapped_file.h"
 #include "core/base/random.h"
 #include "core/base/text.h"
+#include "core/base/text_file.h"
 #include "core/launch/world.h"
 #include "text/corpus/indexed_file.h"
 #include "text/corpus/prepare.h"
@@ -82,11 +85,25 @@ bool can_be_used(const std::string& folder, int vocab) {
   }
 }
 
+// Path, tokenizer and settings that a folder's token files were made from; null if unknown.
+Json made_from(const fs::path& folder) {
+  const std::string path = (folder / "tokens.json").string();
+  if (!is_file(path)) return nullptr;
+  try {
+    Json made = Json::parse(read_text("token files", path));
+    for (const char* result : {"sets", "empty_documents"}) made.erase(result);
+    for (Json& input : made.at("inputs")) input.erase("bytes");
+    return made;
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
 class CachedText {
  public:
   CachedText(std::string key, const std::string& path, const Config& config)
       : key_(std::move(key)), input_(list_inputs({path}, "auto").front()) {
-    options_.inputs = {path};
+    options_.inputs = {fs::absolute(path).lexically_normal().string()};
     options_.documents.field = options_.documents.column = config.data.text;
     options_.tokenizer = config.data.tokenizer;
     options_.split.fraction = 0;
@@ -113,6 +130,7 @@ class CachedText {
       IndexedWriter::remove_partial(options_.out);
       throw;
     }
+    remove_outdated();
     return options_.out;
   }
 
@@ -149,6 +167,19 @@ class CachedText {
     if (list_inputs({input_.path}, "auto").front() == input_) return;
     fs::remove(options_.out + ".idx");
     fail_run("{} is '{}', which changed while it was tokenized; start again", key_, input_.path);
+  }
+
+  // Removes the token files of former contents of the text. Runs that have mapped them keep them.
+  void remove_outdated() const {
+    const Json made = made_from(folder_);
+    std::vector<fs::path> outdated;
+    std::error_code error;
+    for (fs::directory_iterator at(fs::path(folder_).parent_path(), error), end; !error && at != end;
+         at.increment(error)) {
+      const bool is_own = at->path() == fs::path(folder_);
+      if (!is_own && !made.is_null() && made_from(at->path()) == made) outdated.push_back(at->path());
+    }
+    for (const fs::path& folder : outdated) fs::remove_all(folder, error);
   }
 
   std::string key_;

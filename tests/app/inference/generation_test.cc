@@ -8,7 +8,6 @@
 #include <memory>
 
 #include "app/inference/evaluation.h"
-#include "app/inference/prompts.h"
 #include "app/train/trainer.h"
 #include "core/base/error.h"
 #include "engine/device/cpu.h"

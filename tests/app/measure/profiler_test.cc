@@ -8,8 +8,6 @@
 #include <set>
 
 #include "app/measure/layer_bench.h"
-#include "app/measure/link_profile.h"
-#include "app/measure/samples.h"
 #include "core/base/error.h"
 #include "engine/device/cpu.h"
 #include "engine/device/memory.h"
@@ -233,6 +231,18 @@ TEST(LayerBench, HoldsBackWhatTheDeviceWaitsFor) {
   fake_clock().forbid_holding();
 }
 
+TEST(LayerMarks, ReleaseTheDeviceWhenASequenceBreaksOff) {
+  FakeClock clock;
+  clock.allow_holding(0);
+  double seconds = 0;
+  {
+    LayerMarks marks(clock, 4);
+    marks.begin();
+    marks.end(seconds);
+  }
+  EXPECT_EQ(clock.held(), std::vector<int>{1});
+}
+
 // A device that is slow for a while must not be so for one size alone.
 TEST(Profiler, SizesAreMeasuredInTurn) {
   std::vector<int> order, done;
@@ -246,23 +256,6 @@ TEST(Profiler, SizesAreMeasuredInTurn) {
   profile(setup, profiled_devices(setup), {.sizes = {1, 2}, .rounds = 6, .link = false}, observer);
   EXPECT_EQ(order, (std::vector<int>{1, 2, 1, 1, 2, 2, 1, 2, 1, 1, 2, 2}));
   EXPECT_EQ(done, (std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
-}
-
-TEST(Profiler, BytesGrowWithTheMicrobatch) {
-  const planner::Profile measured = measure(small_setup(), {1, 2, 4});
-  const double stream = 4.0 * kContext * kWidth;
-  for (const auto& [name, kind] : measured.kinds) {
-    for (std::size_t i = 0; i + 1 < kind.times.size(); ++i) {
-      const planner::KindTimes &less = kind.times[i], &more = kind.times[i + 1];
-      EXPECT_GT(more.saved_bytes, less.saved_bytes) << name;
-      EXPECT_EQ(more.output, 2 * less.output) << name;
-      EXPECT_GE(more.working, less.working) << name;
-    }
-  }
-  EXPECT_EQ(measured.kinds.at("attention_in").times[0].output, 4 * stream);
-  EXPECT_EQ(measured.kinds.at("mlp_up").times[0].output, 5 * stream);
-  EXPECT_EQ(measured.kinds.at("mlp_down").times[0].output, stream);
-  EXPECT_EQ(measured.kinds.at("head").times[0].output, 0);
 }
 
 // Bytes that a real stage holds for its backward after one forward.
@@ -387,24 +380,6 @@ TEST(Profiler, MeasuresOneCoreUnlessToldOtherwiseAndKeepsTheOthersBusy) {
   if (available.size() == 1) return;
   ASSERT_EQ(profiled_devices(setup).busy.size(), 1u);
   EXPECT_EQ(profiled_devices(setup).busy[0].cores.cores, (std::vector<int>{first}));
-}
-
-TEST(LinkProfile, NeedsTwoCores) {
-  const std::vector<int> cores = device::available_cores();
-  const auto link = measure_local_link({.cores = {{cores.front()}}}, 1 << 16);
-  ASSERT_EQ(link.has_value(), cores.size() > 1);
-  if (!link) return;
-  EXPECT_GT(link->latency, 0);
-  EXPECT_LT(link->latency, 1);
-  EXPECT_GT(link->bandwidth, 1e6);
-}
-
-TEST(Samples, GiveTheMedianAndHalfTheDistanceOfTheQuartiles) {
-  Samples samples;
-  EXPECT_EQ(samples.summary().median, 0);
-  for (const double value : {5.0, 1.0, 2.0, 100.0, 3.0}) samples.add(value);
-  EXPECT_EQ(samples.summary().median, 3);
-  EXPECT_EQ(samples.summary().spread, 1.5);
 }
 
 }  // namespace

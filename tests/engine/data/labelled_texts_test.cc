@@ -8,7 +8,7 @@
 
 #include "core/base/config.h"
 #include "engine/data/tokens.h"
-#include "engine/runtime/microbatches.h"
+#include "tests/engine/data/microbatches.h"
 #include "tests/text/corpus/testing.h"
 
 namespace twobw::data {
@@ -117,7 +117,7 @@ TEST_F(Labelled, NumbersAreForRegression) {
   EXPECT_FALSE(batch[Field::Labels].defined());
   EXPECT_EQ(count_labels(batch), 2);
   one.data.train = {{.path = folder_.write("y.tsv", "text\tlabel\na\t1\nb\tnan\n")}};
-  EXPECT_TRUE(has(refused(one), "y.tsv:3' has 'nan' to be told; it must be a number"));
+  EXPECT_TRUE(has(refused(one), "y.tsv:3' has the label 'nan'; it must be a number"));
 }
 
 // A decoder's tokenizer has no [CLS] and [SEP]; the text's own last token tells of it.
@@ -162,18 +162,11 @@ class ManyTexts : public Labelled {
 
   // Labels of the first updates, replica after replica.
   static Ids trained(const Config& config, int updates) {
-    const auto source = open(config);
-    runtime::MicrobatchSource microbatches(config, *source, *source, kClasses);
-    const int m = config.pipeline.microbatches;
     Ids order;
-    for (int update = 0; update < updates; ++update) {
-      for (int replica = 0; replica < config.pipeline.replicas; ++replica) {
-        for (int k = update * m; k < (update + 1) * m; ++k) {
-          const Ids labels = row(microbatches.training(replica, k).batch[Field::Labels].unsqueeze(0), 0);
-          order.insert(order.end(), labels.begin(), labels.end());
-        }
-      }
-    }
+    for_each_microbatch(config, *open(config), kClasses, updates, [&](const Batch& batch) {
+      const Ids labels = row(batch[Field::Labels].unsqueeze(0), 0);
+      order.insert(order.end(), labels.begin(), labels.end());
+    });
     return order;
   }
 };
@@ -264,10 +257,10 @@ TEST_F(Labelled, WhatCannotBeIsRefusedInOneSentence) {
   EXPECT_EQ(refused(blended),
             "data.train has synthetic among others; with model.head: classification it must be alone");
   EXPECT_EQ(refused(config(path, 2)),
-            "model.context is 2; with what stands around a text it must be at least 3");
+            "model.context is 2; with the special tokens around a text it must be at least 3");
   Config pair = config(path, 4);
   pair.data.pair = "other";
-  EXPECT_EQ(refused(pair), "model.context is 4; with what stands around two texts it must be at least 5");
+  EXPECT_EQ(refused(pair), "model.context is 4; with the special tokens around two texts it must be at least 5");
   pair.model.token_types = 1;
   EXPECT_EQ(refused(pair), "model.token_types is 1, but with data.pair there are two; it must be at least 2");
 }

@@ -8,7 +8,6 @@
 #include "app/cli/engine/commands.h"
 #include "app/inference/generation.h"
 #include "app/measure/forecast.h"
-#include "app/measure/trial_run.h"
 #include "app/measure/trials.h"
 #include "app/rendezvous/join.h"
 #include "app/train/facts.h"
