@@ -15,7 +15,7 @@ Loop::Loop(const runtime::Setup& setup, RunDirectory& directory, telemetry::Prog
       progress_(progress),
       brief_(brief),
       statistics_(setup),
-      guard_(setup.config.pipeline) {}
+      guard_(setup.config) {}
 
 void Loop::continue_from(const Past& past) {
   statistics_.continue_from(past);
@@ -26,7 +26,6 @@ void Loop::continue_from(const Past& past) {
 void Loop::handle(const CompleteUpdate& update) {
   statistics_.add(update);
   nlohmann::ordered_json line = statistics_.metrics_line();
-  if (guard_.fell_back_at(update.update)) line["fallback"] = true;
   StragglerReport::Said slow;
   if (stragglers_) slow = stragglers_->add(update);
   if (!slow.stragglers.empty()) line["stragglers"] = slow.stragglers;
@@ -34,9 +33,8 @@ void Loop::handle(const CompleteUpdate& update) {
   checkpoints_->add_update(update.update);
   for (const std::string& sentence : slow.lines) say(sentence);
   if (update.skipped) report_skip(update);
-  const Guard::Verdict verdict = guard_.add(update.update, update.loss, update.prediction_error);
-  if (!verdict.said.empty()) say(verdict.said);
-  if (guard_.falls_back()) permit_(update.update + Guard::kAhead, verdict.synchronous);
+  const std::string warning = guard_.add(update.update, update.loss, update.prediction_error);
+  if (!warning.empty()) say(warning);
   progress_.show({.update = update.update + 1,
                   .updates = setup_.spec.updates,
                   .loss = update.loss,

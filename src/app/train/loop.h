@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 
@@ -22,9 +21,6 @@ namespace twobw::train {
 
 class Loop {
  public:
-  // How batch j begins, where the guard decides.
-  using Permit = std::function<void(std::int64_t, bool)>;
-
   // `brief`: introduction and evaluations go to the log only. All that is passed by reference outlives it.
   Loop(const runtime::Setup& setup, RunDirectory& directory, telemetry::Progress& progress, bool brief);
 
@@ -34,8 +30,6 @@ class Loop {
   void save_with(Checkpoints& checkpoints) { checkpoints_ = &checkpoints; }
   // Names those who are slow; before the first update.
   void watch_with(StragglerReport stragglers) { stragglers_.emplace(std::move(stragglers)); }
-  // To be called before the first update.
-  void guard_with(Permit permit) { permit_ = std::move(permit); }
 
   void handle(const CompleteUpdate& update);
   void handle(const telemetry::Evaluation& evaluation);
@@ -45,7 +39,6 @@ class Loop {
   // What is said unless the run is to be brief.
   void note(const std::string& line);
 
-  const Guard& guard() const { return guard_; }
   const Statistics& statistics() const { return statistics_; }
 
  private:
@@ -57,7 +50,6 @@ class Loop {
   bool brief_;
   Statistics statistics_;
   Guard guard_;
-  Permit permit_;
   std::optional<StragglerReport> stragglers_;
   Checkpoints* checkpoints_ = nullptr;
 };

@@ -16,7 +16,6 @@ std::string to_bytes(const RunPlan& plan) {
       .add(plan.first_batch)
       .add(plan.sync_updates)
       .add(plan.begins_drained)
-      .add(plan.fallbacks)
       .add(plan.record_events)
       .take();
 }
@@ -37,7 +36,6 @@ RunPlan to_run_plan(std::string_view bytes) {
   plan.first_batch = reader.take<std::int64_t>();
   plan.sync_updates = reader.take<std::int64_t>();
   plan.begins_drained = reader.take<bool>();
-  plan.fallbacks = reader.take_list<schedule::BatchRange>();
   plan.record_events = reader.take<bool>();
   return plan;
 }
@@ -52,7 +50,6 @@ RunPlan plan_of(const Config& resolved, const runtime::Setup& setup, const std::
           .first_batch = setup.spec.first_batch,
           .sync_updates = setup.spec.sync_updates,
           .begins_drained = setup.spec.begins_drained,
-          .fallbacks = setup.spec.fallbacks,
           .record_events = record_events};
 }
 
@@ -64,7 +61,6 @@ runtime::Setup prepare(const RunPlan& plan) {
   setup.spec.first_batch = plan.first_batch;
   setup.spec.sync_updates = plan.sync_updates;
   setup.spec.begins_drained = plan.begins_drained;
-  setup.spec.fallbacks = plan.fallbacks;
   return setup;
 }
 

@@ -24,7 +24,6 @@ struct RunPlan {
   bool save_last = false;
   std::int64_t first_batch = 0, sync_updates = 0;
   bool begins_drained = false;
-  std::vector<schedule::BatchRange> fallbacks;
   bool record_events = false;
 };
 

@@ -9,7 +9,6 @@
 #include <exception>
 #include <filesystem>
 #include <optional>
-#include <span>
 #include <thread>
 #include <utility>
 
@@ -20,7 +19,6 @@
 #include "app/train/collector.h"
 #include "app/train/export.h"
 #include "app/train/follower.h"
-#include "app/train/guard.h"
 #include "app/train/interrupts.h"
 #include "app/train/introduction.h"
 #include "app/train/kept_plan.h"
@@ -71,25 +69,6 @@ class Background {
   std::exception_ptr failure_;
   std::thread thread_;
 };
-
-// First and last update of each, counted from 1.
-nlohmann::ordered_json updates_of(std::span<const schedule::BatchRange> ranges, std::int64_t updates) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const schedule::BatchRange& range : ranges)
-    if (range.begin < updates) list.push_back({range.begin + 1, std::min(range.end, updates)});
-  return list;
-}
-
-// Those before the checkpoint, and those after it that are decided on.
-void continue_fallbacks(const Guard& guard, schedule::Spec& spec) {
-  for (const schedule::BatchRange& range : guard.fallbacks()) {
-    if (range.begin == schedule::synchronous_batches(spec)) {
-      spec.sync_updates = range.end;  // as Stream::run_synchronously has it
-    } else {
-      spec.fallbacks.push_back(range);
-    }
-  }
-}
 
 // Asks for checkpoints by the clock.
 class SaveClock {
@@ -178,7 +157,6 @@ Outcome lead(const Config& asked, const RunOptions& options) {
                                    updates, every > 0 && updates % every == 0);
     directory.reopen_metrics();
     loop.continue_from(past);
-    continue_fallbacks(loop.guard(), setup.spec);
     begin_at(resume->manifest, setup.model, setup.spec);
     for (const std::string& line : warnings_of(*resume)) loop.say(line);
     loop.say(fmt::format("resumed after update {} from {}{}", updates, resume->folder,
@@ -210,14 +188,6 @@ Outcome lead(const Config& asked, const RunOptions& options) {
   transport::abort_on_failure(processes, [&] {
     runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, pipeline_setup,
                                observer);
-    if (loop.guard().falls_back()) {
-      // The updates made so far have decided on so many batches.
-      const std::int64_t first = setup.spec.first_batch;
-      pipeline.hold_from(first);
-      for (std::int64_t batch = first; batch < first + Guard::kAhead; ++batch)
-        pipeline.permit(batch, loop.guard().fell_back_at(batch));
-      loop.guard_with([&](std::int64_t batch, bool synchronous) { pipeline.permit(batch, synchronous); });
-    }
     SaveClock clock(config.checkpoint.every_minutes);
     Background background(pipeline, collector);
     const auto watch = [&] {
@@ -254,9 +224,6 @@ Outcome lead(const Config& asked, const RunOptions& options) {
     save_model(weights_of, setup, files, directory.path("model"));
     outcome.summary = loop.statistics().summary();
     outcome.summary["interrupted"] = outcome.interrupted;
-    if (loop.guard().falls_back())
-      outcome.summary["fallbacks"] =
-          updates_of(loop.guard().fallbacks(), outcome.summary["updates"].get<std::int64_t>());
     if (forecast) outcome.summary["forecast"] = measure::compare(forecast->plan, outcome.summary);
     directory.write_summary(outcome.summary);
     checkpoints.finish();

@@ -51,9 +51,7 @@ void run_oracle(const runtime::Setup& setup, const schedule::Spec& rule, const R
 PipelineShape rule_of(const PipelineShape& own, const VerifyOptions& options) {
   PipelineShape shape = own;
   if (!options.against.empty()) shape.schedule = schedule::parse_kind(options.against);
-  if (options.fallbacks.empty() || shape.predicts()) return shape;
-  fail_input("--fallback is for 2bw with prediction; pipeline.schedule is {}{}", name(shape.schedule),
-             shape.predict ? "" : ", pipeline.predict false");
+  return shape;
 }
 
 // Kernels that add in whatever order threads come have other bits every time.
@@ -138,12 +136,6 @@ Verification run_and_compare(const Config& config, const VerifyOptions& options)
   pipeline_setup.processes = options.processes;
   runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, pipeline_setup,
                              record.observer());
-  rule.fallbacks = options.fallbacks;
-  if (!options.fallbacks.empty()) {
-    pipeline.hold_from(0);
-    for (std::int64_t batch = 0; batch < setup.spec.updates; ++batch)
-      pipeline.permit(batch, schedule::is_synchronous(rule, batch));
-  }
   pipeline.run();
 
   const PipelineShape& shape = setup.spec.shape;

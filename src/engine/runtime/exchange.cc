@@ -10,7 +10,6 @@ namespace twobw::runtime {
 namespace {
 
 using transport::BatchGate;
-using transport::BatchStart;
 
 // What a message about the gate is.
 enum class GateWord : std::uint8_t { Decision, Stop, Save, SaveAndStop };
@@ -80,7 +79,7 @@ void Exchange::send_decision(const BatchGate::Decision& decision) {
   processes_.send_to_others(Topic::Gate, ByteWriter()
                                              .add(GateWord::Decision)
                                              .add(decision.batch)
-                                             .add(decision.start)
+                                             .add(decision.begins)
                                              .add(decision.saves)
                                              .take());
 }
@@ -107,7 +106,7 @@ void Exchange::handle_gate(std::string_view body) {
     case GateWord::Decision:
       BatchGate::Decision decision;
       decision.batch = reader.take<std::int64_t>();
-      decision.start = reader.take<BatchStart>();
+      decision.begins = reader.take<bool>();
       decision.saves = reader.take<bool>();
       return gate_.learn(decision);
   }

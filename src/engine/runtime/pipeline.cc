@@ -151,14 +151,6 @@ void Pipeline::await_failure() {
   failed_.wait(lock, [this] { return !failures_.empty(); });
 }
 
-void Pipeline::hold_from(std::int64_t batch) {
-  if (is_here(0)) gate_.hold_from(batch);
-}
-
-void Pipeline::permit(std::int64_t batch, bool synchronous) {
-  if (is_here(0)) gate_.permit(batch, synchronous);
-}
-
 void Pipeline::request_stop() {
   if (exchange_) return exchange_->request_stop();
   gate_.request_stop();

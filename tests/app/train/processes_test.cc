@@ -342,7 +342,6 @@ TEST(RunPlan, GoesAsBytes) {
                       .first_batch = 4,
                       .sync_updates = 2,
                       .begins_drained = true,
-                      .fallbacks = {{.begin = 6, .end = 9}},
                       .record_events = true};
   const RunPlan got = to_run_plan(to_bytes(given));
   EXPECT_EQ(got.config, given.config);
@@ -355,8 +354,6 @@ TEST(RunPlan, GoesAsBytes) {
   EXPECT_EQ(got.first_batch, 4);
   EXPECT_EQ(got.sync_updates, 2);
   EXPECT_TRUE(got.begins_drained);
-  ASSERT_EQ(got.fallbacks.size(), 1u);
-  EXPECT_EQ(got.fallbacks[0].end, 9);
   EXPECT_TRUE(got.record_events);
   EXPECT_THROW(to_run_plan(to_bytes(given).substr(0, 40)), RunError);
 }

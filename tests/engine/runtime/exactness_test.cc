@@ -146,35 +146,6 @@ INSTANTIATE_TEST_SUITE_P(Predicted, Exactness, testing::ValuesIn(predicted_cases
                      c.sync_updates, c.second_gradient ? "two" : "one");
 });
 
-// To flush and back, at the workers' run time: the pipeline drains, and the batch after it has its weights
-// anyway.
-TEST(Fallback, EqualsTheOracleThatKnowsOfIt) {
-  device::initialize();
-  using Fallbacks = std::vector<schedule::BatchRange>;
-  const std::vector<Fallbacks> sweep = {{{3, 5}}, {{1, 2}, {3, 4}, {9, 12}}, {{0, 2}, {13, 14}}};
-  for (const int m : {2, 5}) {  // all on P; some on W
-    if (m == 2 && !schedule::full_sweeps()) continue;
-    for (const bool second : {true, false}) {
-      for (const int w : {1, 2}) {
-        Config config = small_config();
-        config.pipeline.schedule = ScheduleKind::TwoBW;
-        config.pipeline.stages = 2;
-        config.pipeline.split = {6, 11};
-        config.pipeline.microbatches = m;
-        config.pipeline.replicas = w;
-        config.pipeline.second_gradient = config.pipeline.late_tie = second;
-        config.train.updates = 14;
-        config.train.eval_every = 3;
-        for (const Fallbacks& fallbacks :
-             schedule::full_sweeps() ? sweep : std::vector<Fallbacks>{sweep[1]}) {
-          const train::Verification result = train::verify(config, {.fallbacks = fallbacks});
-          EXPECT_TRUE(result.equal) << result.difference << "\n" << to_yaml(config);
-        }
-      }
-    }
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(OneGradientBuffer, Exactness, testing::ValuesIn(one_gradient_cases()),
                          [](const auto& info) {
                            const Case& c = info.param;

@@ -108,14 +108,6 @@ TEST_P(OverGloo, EqualsTheOracle) {
   expect_exact_over(Ranks(GetParam().processes, kind), spread_config(GetParam()));
 }
 
-TEST(SpreadPipeline, FallsBackToFlushWhereRankZeroSaysSo) {
-  for (const int w : {1, 2}) {
-    Config config = spread_config({"2bw", {5, 7}, 2 * w, w});
-    config.train.updates = 10;
-    expect_exact_over(Ranks(2 * w, wire_kinds().front()), config, {.fallbacks = {{1, 2}, {4, 6}}});
-  }
-}
-
 TEST(SpreadPipeline, MayFollowAnotherInTheSameProcesses) {
   device::initialize();
   const Ranks ranks(2, wire_kinds().front());

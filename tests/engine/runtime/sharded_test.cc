@@ -102,16 +102,6 @@ TEST(ShardedPipeline, UpdatesThatAreNotFiniteAreSkippedByAllAlike) {
   }
 }
 
-TEST(ShardedPipeline, FallsBackToFlush) {
-  for (const int m : {2, 5}) {
-    Config config = sharded_config({"2bw", {5, 7}, 2, m});
-    config.train.updates = 12;
-    device::initialize();
-    const train::Verification result = train::verify(config, {.fallbacks = {{1, 2}, {5, 7}}});
-    EXPECT_TRUE(result.equal) << result.difference;
-  }
-}
-
 // One replica has nothing to share with.
 TEST(ShardedPipeline, OneReplicaKeepsAll) {
   expect_exact(sharded_config({"2bw", {5, 7}, 1}));
