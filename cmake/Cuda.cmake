@@ -1,8 +1,18 @@
-# CUDA where a compiler for it is found; a GPU is not needed to build. Without one nothing of it is built, nor
-# under the sanitizers, which do not know CUDA.
-if(NOT TWOBW_SANITIZE)
+# GPUs: kernels for CUDA, and training on them where LibTorch has CUDA too. A GPU is not needed to build, but nvcc takes
+# minutes, so the default builds for GPUs only where there is one.
+set(TWOBW_CUDA auto CACHE STRING "Build for GPUs: on, off, or auto (where this machine has one)")
+set_property(CACHE TWOBW_CUDA PROPERTY STRINGS auto on off)
+string(TOLOWER "${TWOBW_CUDA}" cuda)
+if(NOT cuda MATCHES "^(on|off|auto)$")
+  message(FATAL_ERROR "TWOBW_CUDA=${TWOBW_CUDA}: expected on, off or auto")
+endif()
+# The sanitizers do not know CUDA.
+if(NOT TWOBW_SANITIZE AND (cuda STREQUAL on OR (cuda STREQUAL auto AND EXISTS /dev/nvidiactl)))
   include(CheckLanguage)
   check_language(CUDA)
+  if(NOT CMAKE_CUDA_COMPILER AND cuda STREQUAL on)
+    message(FATAL_ERROR "TWOBW_CUDA=on, but no CUDA compiler was found: put nvcc on PATH")
+  endif()
 endif()
 if(CMAKE_CUDA_COMPILER)
   # For the GPUs of this machine; where there are none PTX, which the driver compiles for the GPU it meets (Ampere or
@@ -35,6 +45,6 @@ if(CMAKE_CUDA_COMPILER AND EXISTS "${TORCH_ROOT}/lib/libtorch_cuda.so")
   set(TWOBW_TORCH_CUDA ON)
   target_link_options(libtorch INTERFACE "-Wl,--no-as-needed")
   target_link_libraries(libtorch INTERFACE "${TORCH_ROOT}/lib/libtorch_cuda.so" "${TORCH_ROOT}/lib/libc10_cuda.so")
-else()
+elseif(CMAKE_CUDA_COMPILER)
   message(STATUS "LibTorch has no CUDA: building without training on GPUs")
 endif()

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# clang-format over everything, then clang-tidy over what twobw_core is made of, the folders of src/ that need no
-# LibTorch. `lint.sh all` has clang-tidy read the rest too, which takes minutes. clang-tidy reads the same groups of
+# clang-format over everything, then clang-tidy over core, planning and text, which need no LibTorch. `lint.sh all` has clang-tidy read the rest too, which takes minutes. clang-tidy reads the same groups of
 # files as the compiler (cmake/Unity.cmake), so that it reads every header once a group and not once a file.
 # Skips a tool that is not installed and says so.
 set -euo pipefail
@@ -16,8 +15,8 @@ else
 fi
 
 if clang-tidy --version 2>/dev/null | grep -q 'version 14\.'; then
-  groups=(build/src/CMakeFiles/twobw_core.dir/Unity/*.cxx)
-  [[ "${1:-}" == all ]] && groups+=(build/src/CMakeFiles/twobw_{torch,cli,engine}.dir/Unity/*.cxx)
+  groups=(build/src/{core,planning,text}/CMakeFiles/*.dir/Unity/*.cxx)
+  [[ "${1:-}" == all ]] && groups+=(build/src/{engine,app}/CMakeFiles/*.dir/Unity/*.cxx)
   printf '%s\n' "${groups[@]}" | xargs -P "$(nproc)" -n 1 clang-tidy --quiet -p build \
     2> >(grep -v 'warnings generated' >&2)
   echo "lint: ${#groups[@]} groups of files tidy"

@@ -1,6 +1,7 @@
 #include "app/train/run_plan.h"
 
 #include "core/base/bytes.h"
+#include "core/base/codec.h"
 #include "engine/runtime/placement.h"
 #include "text/tokenizer/load.h"
 
@@ -78,12 +79,12 @@ void check_share(const Config& config, const transport::Processes& processes) {
 std::vector<runtime::HostDevices> gather_hosts(transport::Processes& processes) {
   const runtime::HostDevices own = runtime::host_devices();
   if (processes.rank() > 0) {
-    processes.mail().send(0, runtime::to_bytes(own));
+    processes.mail().send(0, twobw::to_bytes(own));
     return {};
   }
   std::vector<runtime::HostDevices> hosts = {own};
   for (int rank = 1; rank < processes.size(); ++rank)
-    hosts.push_back(runtime::to_host_devices(processes.mail().receive(rank)));
+    hosts.push_back(from_bytes<runtime::HostDevices>(processes.mail().receive(rank)));
   return hosts;
 }
 
