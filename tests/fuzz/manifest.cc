@@ -2,7 +2,6 @@
 #include "engine/checkpoint/manifest.h"
 
 #include "core/base/untrusted_json.h"
-#include "engine/checkpoint/checksum.h"
 #include "tests/fuzz/target.h"
 
 namespace twobw::fuzz {

@@ -161,9 +161,16 @@ Named gradients_of(const models::Model& model, const std::vector<std::vector<Ten
   return out;
 }
 
+ByName load_tensors(const std::string& path) {
+  const checkpoint::TensorFile file(path);
+  ByName tensors;
+  for (const auto& [name, stored] : file.tensors()) tensors[name] = file.view(name);
+  return tensors;
+}
+
 // A file with our names, or a model's folder.
 ByName weights_in(const std::string& path, const ModelConfig& config, const models::Model& model) {
-  if (!std::filesystem::is_directory(path)) return checkpoint::load_safetensors(path);
+  if (!std::filesystem::is_directory(path)) return load_tensors(path);
   const checkpoint::Pretrained folder(config, path);
   ByName weights;
   for (const architecture::Layer& layer : model.layers) {
@@ -192,7 +199,7 @@ void set_scales(data::BatchFields taken, data::Batch& batch) {
 }
 
 void gradients(Words words) {
-  const ByName input = checkpoint::load_safetensors(words[1]);
+  const ByName input = load_tensors(words[1]);
   const Config given = configuration(words.subspan(3));
   const ModelConfig& config = given.model;
   const at::ScalarType compute = device::number_format(given.train.precision);

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
-#include "engine/checkpoint/newest_model.h"
 #include "engine/checkpoint/pretrained.h"
+#include "engine/checkpoint/store.h"
 #include "planning/architecture/huggingface/model_config.h"
 #include "text/tokenizer/load.h"
 

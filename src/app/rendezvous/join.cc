@@ -12,7 +12,7 @@
 #include "app/rendezvous/interface.h"
 #include "core/base/error.h"
 #include "core/base/mapped_file.h"
-#include "engine/checkpoint/checksum.h"
+#include "engine/checkpoint/manifest.h"
 #include "engine/control/connection.h"
 #include "engine/control/rendezvous.h"
 #include "engine/transport/gloo_wire.h"

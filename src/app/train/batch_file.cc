@@ -39,7 +39,7 @@ void write_batches(const Config& config, std::int64_t updates, const std::string
       }
     }
   }
-  checkpoint::save_as_they_are(path, tensors);
+  checkpoint::save_safetensors(path, tensors, std::nullopt);
 }
 
 }  // namespace twobw::train

@@ -10,7 +10,7 @@
 
 #include "app/train/data_files.h"
 #include "core/base/durable.h"
-#include "engine/checkpoint/translate.h"
+#include "engine/checkpoint/pretrained.h"
 
 namespace twobw::train {
 namespace {

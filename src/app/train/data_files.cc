@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "app/train/tokenizer_files.h"
-#include "engine/checkpoint/checksum.h"
+#include "engine/checkpoint/manifest.h"
 #include "engine/data/tokens.h"
 #include "text/corpus/indexed_file.h"
 

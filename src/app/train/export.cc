@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/base/durable.h"
-#include "engine/checkpoint/translate.h"
+#include "engine/checkpoint/pretrained.h"
 #include "engine/weights/layout.h"
 
 namespace twobw::train {

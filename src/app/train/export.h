@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "engine/checkpoint/model_folder.h"
+#include "engine/checkpoint/safetensors.h"
 #include "engine/runtime/setup.h"
 
 namespace twobw::train {

@@ -9,8 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/text_file.h"
 #include "core/base/untrusted_json.h"
-#include "engine/checkpoint/model_folder.h"
-#include "engine/checkpoint/tensor_folder.h"
+#include "engine/checkpoint/safetensors.h"
 #include "planning/architecture/huggingface/model_config.h"
 #include "planning/architecture/huggingface/names.h"
 

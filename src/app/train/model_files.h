@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/base/config.h"
-#include "engine/checkpoint/model_folder.h"
+#include "engine/checkpoint/safetensors.h"
 
 namespace twobw::train {
 

@@ -10,7 +10,7 @@
 
 #include "core/base/error.h"
 #include "engine/checkpoint/load.h"
-#include "engine/checkpoint/translate.h"
+#include "engine/checkpoint/pretrained.h"
 #include "engine/weights/layout.h"
 #include "planning/architecture/families.h"
 #include "planning/architecture/huggingface/names.h"

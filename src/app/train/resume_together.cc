@@ -6,7 +6,6 @@
 #include "core/base/bytes.h"
 #include "core/base/error.h"
 #include "core/base/text_file.h"
-#include "engine/checkpoint/checksum.h"
 #include "engine/checkpoint/manifest.h"
 #include "engine/runtime/placement.h"
 

@@ -1,5 +1,9 @@
 #include "engine/checkpoint/manifest.h"
 
+#define XXH_INLINE_ALL
+#include <fmt/format.h>
+#include <xxhash.h>
+
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -8,7 +12,6 @@
 #include "core/base/error.h"
 #include "core/base/text_file.h"
 #include "core/base/untrusted_json.h"
-#include "engine/checkpoint/checksum.h"
 
 namespace twobw::checkpoint {
 namespace {
@@ -31,7 +34,7 @@ Json data_to_json(const DataFile& file) {
           {"checksum", file.checksum}};
 }
 
-// Whole and not negative.
+// A whole number of at least 0.
 std::int64_t read_count(const Json& value, const char* key) {
   const Json& number = value.at(key);
   const bool whole =
@@ -50,7 +53,7 @@ double read_scale(const Json& value, const char* key) {
   fail_input("'{}' is damaged: it is not the JSON of a checkpoint", path);
 }
 
-// How many batches it knows of is the update's number, and the window the configuration's.
+// The window comes from the configuration, and `judged` is the update.
 Json scaling_to_json(const LossScaling& scaling) {
   return {{"scale", scaling.current}, {"next_scale", scaling.next}, {"clean", scaling.clean}};
 }
@@ -123,8 +126,16 @@ Manifest from_json(const Json& value) {
 
 }  // namespace
 
+std::string checksum(const void* data, std::size_t bytes) {
+  return fmt::format("{:016x}", static_cast<unsigned long long>(XXH3_64bits(data, bytes)));
+}
+
+std::string checksum(std::string_view text) {
+  return checksum(text.data(), text.size());
+}
+
 std::string to_text(const Manifest& manifest) {
-  // As it will be read: a number may be written in another form than it is dumped in.
+  // Parsed again: the text form of a number may change on the way.
   Json value = Json::parse(pretty(without_checksum(manifest)));
   value["checksum"] = checksum(value.dump());
   return pretty(value);

@@ -1,11 +1,13 @@
-// checkpoint.json: what a checkpoint is of, and the checksums of all that is in it. Format:
+// checkpoint.json: the contents of a checkpoint and their checksums. No LibTorch. Format:
 // docs/checkpoints.md.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/json.h"
@@ -13,43 +15,47 @@
 
 namespace twobw::checkpoint {
 
+// XXH3, 16 hexadecimal digits: detects damage, not tampering.
+std::string checksum(const void* data, std::size_t bytes);
+std::string checksum(std::string_view text);
+
 inline constexpr const char* kManifest = "checkpoint.json";
 
 struct FileRecord {
   std::string name;
   std::uint64_t bytes = 0;
-  std::string header;                          // checksum of what stands before the data
+  std::string header;                          // of the safetensors header, or of the whole file
   std::map<std::string, std::string> tensors;  // checksums by name
 };
 
-// A file of the data that the run was trained on, when it began or was resumed.
+// A data file of the run, as it was at the start or the last resume.
 struct DataFile {
-  std::string key, path;  // of the configuration that names it
+  std::string key, path;  // configuration key
   std::uint64_t bytes = 0;
-  std::string modified, checksum;  // UTC; of samples where the file is large
+  std::string modified, checksum;  // time in UTC; large files are sampled
 };
 
 struct Manifest {
-  std::int64_t update = 0;             // after so many updates
-  bool drained = false;                // the next batch has nothing but these weights to run on
-  std::int64_t applied = 0;            // updates that were not skipped
-  double last_scale = 1;               // the clipping factor of the last of them
+  std::int64_t update = 0;   // number of updates made
+  bool drained = false;      // no microbatch was in flight: the next batch computes on these weights
+  std::int64_t applied = 0;  // updates that were not skipped
+  double last_scale = 1;     // clipping factor of the last one
   std::optional<LossScaling> scaling;  // with fp16
-  std::int64_t sequences = 0;          // that were trained on: the position in the data
+  std::int64_t sequences = 0;          // trained on so far: the position in the data
   std::optional<double> validation_loss;
-  Json layout = Json::object();  // schedule, stages, split, replicas, microbatches of the run that saved it
-  std::string config;            // its configuration, YAML
-  std::string written;           // when, UTC
+  Json layout = Json::object();  // schedule, stages, split, replicas, microbatches
+  std::string config;            // YAML
+  std::string written;           // time in UTC
   std::vector<DataFile> data;    // empty: not recorded
   std::vector<FileRecord> files;
 };
 
-// With a checksum of itself.
+// JSON with a checksum of itself.
 std::string to_text(const Manifest& manifest);
 
-// Of the checkpoint in `folder`. Throws InputError: missing, damaged, or of a later format.
+// Throws InputError if the manifest is missing, damaged or of a later format.
 Manifest read_manifest(const std::string& folder);
-// The same of its text; `path` names it in messages.
+// Parses its text; `path` names it in messages.
 Manifest parse_manifest(const std::string& text, const std::string& path);
 
 }  // namespace twobw::checkpoint

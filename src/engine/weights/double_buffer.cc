@@ -8,7 +8,6 @@
 #include "core/base/error.h"
 #include "core/base/random.h"
 #include "engine/checkpoint/pretrained.h"
-#include "engine/checkpoint/translate.h"
 #include "engine/device/memory.h"
 
 namespace twobw::weights {
@@ -76,7 +75,7 @@ void initialize(const Layout& layout, const Tensor& flat, const Config& config) 
       pretrained.read(spec, view);
       check_finite(config.model, spec, view);
     } else {
-      initialize(pretrained.made_new(spec), view, config.train.seed);
+      initialize(pretrained.with_default_init(spec), view, config.train.seed);
     }
   }
 }

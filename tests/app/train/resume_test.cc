@@ -12,7 +12,6 @@
 #include "core/base/error.h"
 #include "engine/checkpoint/safetensors.h"
 #include "engine/checkpoint/store.h"
-#include "engine/checkpoint/tensor_file.h"
 #include "engine/device/cpu.h"
 #include "planning/architecture/families.h"
 #include "planning/host/cores.h"

@@ -1,7 +1,8 @@
-#include "engine/checkpoint/safetensors_header.h"
+#include "engine/checkpoint/safetensors_format.h"
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -13,11 +14,11 @@
 namespace twobw::checkpoint {
 namespace {
 
-constexpr std::uint64_t kLongestHeader = 100'000'000;  // bytes, as the format has it
+constexpr std::uint64_t kLongestHeader = 100'000'000;  // bytes; the limit of the format
 constexpr int kDeepestHeader = 3;
 constexpr std::size_t kMostDimensions = 16;
 
-// Bytes of an element; nothing: no such type.
+// Bytes per element; nothing for unknown types.
 std::optional<std::uint64_t> bytes_of_type(std::string_view dtype) {
   constexpr std::pair<std::string_view, std::uint64_t> types[] = {
       {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"I16", 2}, {"U16", 2}, {"F16", 2},
@@ -40,7 +41,7 @@ bool describes_tensor(const nlohmann::json& entry) {
          entry["shape"].size() <= kMostDimensions && entry["data_offsets"].size() == 2;
 }
 
-// Nothing where strides or the count of elements would overflow, which have signs.
+// Nothing if signed strides or element counts would overflow.
 std::optional<std::uint64_t> byte_count(std::uint64_t element, const std::vector<std::uint64_t>& shape) {
   constexpr std::uint64_t most = std::uint64_t{1} << 62;
   std::uint64_t bytes = element;
@@ -53,7 +54,7 @@ std::optional<std::uint64_t> byte_count(std::uint64_t element, const std::vector
   return empty ? 0 : bytes;
 }
 
-// Where it lies among the data, which may be less.
+// Offsets are relative to the data and not yet checked against the file.
 StoredTensor read_entry(const std::string& name, const nlohmann::json& entry, const std::string& path) {
   if (!describes_tensor(entry))
     fail_input("'{}' is damaged: its header says too little of '{}'", path, shown_name(name));
@@ -72,7 +73,7 @@ StoredTensor read_entry(const std::string& name, const nlohmann::json& entry, co
   return tensor;
 }
 
-// The data end with the last tensor.
+// Throws unless the data end with the last tensor.
 void check_size(const std::map<std::string, StoredTensor>& tensors, std::uint64_t there,
                 const std::string& path) {
   std::uint64_t needed = 0;
@@ -97,6 +98,15 @@ void refuse_overlaps(const std::map<std::string, StoredTensor>& tensors, const s
     fail_input("'{}' is damaged: the data of '{}' and '{}' overlap", path, shown_name(*places[i - 1].name),
                shown_name(*places[i].name));
   }
+}
+
+constexpr int kDeepestIndex = 8;
+
+// Whether the name is a printable file name in the folder itself.
+bool is_plain_name(const std::string& name) {
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
+  return std::filesystem::path(name).filename() == name && name.ends_with(".safetensors") &&
+         std::ranges::none_of(name, is_control);
 }
 
 }  // namespace
@@ -124,6 +134,45 @@ std::map<std::string, StoredTensor> read_header(std::span<const std::byte> file,
     tensor.end += data_begin;
   }
   return tensors;
+}
+
+std::map<std::string, std::string> parse_index(std::string_view text, const std::string& path) {
+  const UntrustedJson index = parse_untrusted(text, kDeepestIndex);
+  if (!index.problem.empty()) fail_input("'{}' {}", path, index.problem);
+  const auto map = index.value.is_object() ? index.value.find("weight_map") : index.value.end();
+  if (map == index.value.end() || !map->is_object() || map->empty())
+    fail_input("'{}' has no weight_map; it must say which file holds which tensor", path);
+  std::map<std::string, std::string> files;
+  for (const auto& [name, file] : map->items()) {
+    if (!file.is_string()) fail_input("'{}' names no file for '{}'", path, shown_name(name));
+    files[name] = file.get<std::string>();
+    if (!is_plain_name(files[name]))
+      fail_input(
+          "'{}' names the file '{}'; it must be a .safetensors file of the same folder, without control "
+          "characters",
+          path, shown_name(files[name]));
+  }
+  return files;
+}
+
+void check_index(const std::map<std::string, std::string>& index,
+                 const std::map<std::string, std::set<std::string>>& tensors, const std::string& path) {
+  for (const auto& [name, file] : index) {
+    const auto found = tensors.find(file);
+    if (found == tensors.end() || !found->second.contains(name))
+      fail_input("'{}' says that '{}' holds '{}', which it does not", path, shown_name(file),
+                 shown_name(name));
+  }
+  for (const auto& [file, names] : tensors) {
+    for (const std::string& name : names) {
+      const auto listed = index.find(name);
+      if (listed == index.end())
+        fail_input("'{}' does not list '{}', which '{}' holds", path, shown_name(name), shown_name(file));
+      if (listed->second != file)
+        fail_input("'{}' has '{}' in '{}', and '{}' holds it too; it must be in one file", path,
+                   shown_name(name), shown_name(listed->second), shown_name(file));
+    }
+  }
 }
 
 }  // namespace twobw::checkpoint
