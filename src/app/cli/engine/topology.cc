@@ -3,7 +3,7 @@
 #include "app/cli/topology.h"
 #include "app/measure/found_cluster.h"
 #include "app/rendezvous/join.h"
-#include "app/train/run_plan.h"
+#include "app/train/decision.h"
 #include "core/base/text_file.h"
 #include "engine/control/agreement.h"
 #include "engine/device/cpu.h"
