@@ -1,4 +1,5 @@
 // What comes over a connection between processes: the first words, then frames.
+#include "core/base/codec.h"
 #include "engine/control/agreement.h"
 #include "engine/control/frame.h"
 #include "engine/control/handshake.h"
@@ -23,8 +24,8 @@ void read_control_frames(std::string_view input) {
     input.remove_prefix(decoded->bytes);
     if (frame.kind == control::Frame::Kind::Beat) control::decode_lives(frame.body);
     if (frame.kind != control::Frame::Kind::Message || frame.topic != control::Topic::Agreement) continue;
-    const control::Facts facts = control::decode_facts(frame.body);
-    if (control::encode_facts(facts) != frame.body) fail("facts written otherwise");
+    const auto facts = from_bytes<control::Facts>(frame.body);
+    if (to_bytes(facts) != frame.body) fail("facts written otherwise");
     control::compare_facts({facts, {}});
   }
 }

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <optional>
 
-#include "core/base/bytes.h"
+#include "core/base/codec.h"
 #include "core/base/error.h"
 
 namespace twobw::rendezvous {
@@ -40,9 +40,8 @@ namespace {
 ControlStore::ControlStore(control::Control& control, std::chrono::milliseconds timeout)
     : ControlStore(control, timeout, std::make_shared<Values>()) {
   control.on(control::Topic::Store, [values = values_](int, std::string_view body) {
-    ByteReader reader(body);
-    const std::string key = reader.take_text();
-    values->set(key, reader.take_list<std::uint8_t>());
+    auto [key, value] = from_bytes<std::string, Bytes>(body);
+    values->set(key, std::move(value));
   });
   control.on_abort([values = values_](const control::Failure& failure) {
     std::lock_guard lock(values->mutex);
@@ -62,7 +61,7 @@ c10::intrusive_ptr<c10d::Store> ControlStore::clone() {
 
 void ControlStore::set(const std::string& key, const Bytes& value) {
   values_->set(key, value);
-  control_.send_to_others(control::Topic::Store, ByteWriter().add(std::string_view(key)).add(value).take());
+  control_.send_to_others(control::Topic::Store, to_bytes(key, value));
 }
 
 Bytes ControlStore::get(const std::string& key) {

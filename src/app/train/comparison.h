@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "app/train/curve.h"
+#include "app/train/metrics_file.h"
 #include "core/base/json.h"
 #include "core/base/pipeline_shape.h"
 

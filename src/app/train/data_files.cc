@@ -7,7 +7,7 @@
 #include <fstream>
 #include <optional>
 
-#include "app/train/tokenizer_files.h"
+#include "app/train/model_files.h"
 #include "engine/checkpoint/manifest.h"
 #include "engine/data/tokens.h"
 #include "text/corpus/indexed_file.h"

@@ -129,13 +129,13 @@ std::shared_ptr<runtime::Restored> read_stages(const std::string& folder, const 
   return restored;
 }
 
-void begin_at(const checkpoint::Manifest& manifest, const models::Model& model, schedule::Spec& spec) {
+void begin_at(const checkpoint::Manifest& manifest, const architecture::Model& layers, schedule::Spec& spec) {
   const NamesByBuffer names = state_names(manifest);
   spec.first_batch = manifest.update;
   spec.begins_drained = false;
   const bool predicted = schedule::predicts(spec, spec.first_batch);
   for (int stage = 0; stage < spec.shape.stages; ++stage) {
-    const weights::Layout layout(model.layers, spec.shape.first_layer(stage), spec.shape.last_layer(stage));
+    const weights::Layout layout(layers, spec.shape.first_layer(stage), spec.shape.last_layer(stage));
     const std::size_t older = schedule::older_generations(spec, stage, spec.first_batch).size();
     for (std::size_t behind = 1; behind <= older; ++behind) {
       const std::string buffer = predicted ? "predicted" : fmt::format("before{}", behind);

@@ -20,6 +20,6 @@ std::shared_ptr<runtime::Restored> read_stages(const std::string& folder, const 
 
 // Sets where the run begins. Where the checkpoint lacks what the first batch runs on besides the true
 // weights, it begins on those.
-void begin_at(const checkpoint::Manifest& manifest, const models::Model& model, schedule::Spec& spec);
+void begin_at(const checkpoint::Manifest& manifest, const architecture::Model& layers, schedule::Spec& spec);
 
 }  // namespace twobw::train

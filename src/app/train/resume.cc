@@ -10,6 +10,7 @@
 #include "app/train/data_files.h"
 #include "core/base/config_schema.h"
 #include "core/base/error.h"
+#include "core/base/text_file.h"
 #include "engine/checkpoint/store.h"
 
 namespace twobw::train {
@@ -34,8 +35,7 @@ bool must_stay(const std::string& path) {
 }
 
 ResumePoint point_of(checkpoint::Manifest manifest, const std::string& folder) {
-  ResumePoint point{
-      .folder = folder, .manifest = std::move(manifest), .split = {}, .damage = {}, .changes = {}};
+  ResumePoint point{.folder = folder, .manifest = std::move(manifest), .checksum = manifest_checksum(folder)};
   const Json& layout = point.manifest.layout;
   if (layout.contains("split") && layout["split"].is_array())
     point.split = layout["split"].get<std::vector<int>>();
@@ -123,6 +123,10 @@ void check_file_agrees(const std::string& run, const Config& saved, const Config
 }
 
 }  // namespace
+
+std::string manifest_checksum(const std::string& folder) {
+  return checkpoint::checksum(read_text("checkpoint", folder + "/" + checkpoint::kManifest));
+}
 
 std::string resumed_run(const Config& config) {
   return config.resume == "auto" ? config.run_dir : config.resume;

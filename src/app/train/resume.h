@@ -14,10 +14,12 @@ namespace twobw::train {
 struct ResumePoint {
   std::string folder;
   checkpoint::Manifest manifest;
-  std::vector<int> split;            // of the run that saved it
-  int replicas = 1;                  // of that run, too
-  std::vector<std::string> damage;   // a sentence for each newer one, which is damaged
-  std::vector<std::string> changes;  // a sentence for each data file that has changed, if that is allowed
+  std::string checksum;                  // of the manifest's file
+  std::vector<int> split = {};           // of the run that saved it
+  int replicas = 1;                      // of that run, too
+  std::vector<std::string> damage = {};  // a sentence for each newer one, which is damaged
+  std::vector<std::string> changes =
+      {};  // a sentence for each data file that has changed, if that is allowed
 };
 
 // The folder of the run that config.resume names: with auto, run_dir.
@@ -30,6 +32,9 @@ bool is_branch(const Config& config);
 // run's config.yaml. Throws InputError if config.yaml is cut, or differs from the checkpoint in a key that
 // the overrides do not set.
 Config config_of_run(const std::string& run, const std::vector<std::string>& overrides);
+
+// Of the manifest of the checkpoint in that folder.
+std::string manifest_checksum(const std::string& folder);
 
 // As config.resume asks: the newest; nothing: a new run. One whose manifest is damaged is skipped. Throws
 // InputError if none can be loaded, or if the configuration or the data contradict it.

@@ -6,11 +6,10 @@
 #include <thread>
 
 #include "app/measure/split.h"
-#include "app/train/run_plan.h"
-#include "app/train/state_receiver.h"
-#include "app/train/state_sender.h"
+#include "app/train/decision.h"
+#include "app/train/state_transfer.h"
 #include "app/train/verify_compare.h"
-#include "core/base/bytes.h"
+#include "core/base/codec.h"
 #include "core/base/error.h"
 #include "engine/runtime/oracle.h"
 #include "engine/runtime/pipeline.h"
@@ -51,9 +50,7 @@ void run_oracle(const runtime::Setup& setup, const schedule::Spec& rule, const R
 PipelineShape rule_of(const PipelineShape& own, const VerifyOptions& options) {
   PipelineShape shape = own;
   if (!options.against.empty()) shape.schedule = schedule::parse_kind(options.against);
-  if (options.fallbacks.empty() || shape.predicts()) return shape;
-  fail_input("--fallback is for 2bw with prediction; pipeline.schedule is {}{}", name(shape.schedule),
-             shape.predict ? "" : ", pipeline.predict false");
+  return shape;
 }
 
 // Kernels that add in whatever order threads come have other bits every time.
@@ -77,7 +74,7 @@ runtime::Setup prepare_together(const Config& config, const VerifyOptions& optio
   transport::Processes& processes = *options.processes;
   const std::vector<runtime::HostDevices> hosts = gather_hosts(processes);
   if (processes.rank() > 0) {
-    runtime::Setup setup = prepare(receive_plan(processes));
+    runtime::Setup setup = load(decode_run(processes.mail().receive(0)));
     make_comparable(setup, options);
     return setup;
   }
@@ -87,9 +84,10 @@ runtime::Setup prepare_together(const Config& config, const VerifyOptions& optio
   runtime::Setup setup = runtime::prepare(config, std::move(devices));
   make_comparable(setup, options);
   measure::choose_split(setup);
-  Config resolved = config;
-  resolved.pipeline.split = setup.spec.shape.split;
-  send_plan(processes, plan_of(resolved, setup, /*checkpoint=*/"", /*record_events=*/false));
+  Config decided = config;
+  decided.checkpoint = {};
+  processes.mail().send_to_others(
+      encode_run(decide(decided, setup.spec.shape.split, setup.devices, {}, setup.model.layers)));
   return setup;
 }
 
@@ -105,19 +103,17 @@ std::vector<int> peak_versions_here(const runtime::Pipeline& pipeline, const Pip
 }
 
 // Tells rank 0 what the workers here ended with, and hears whether all are as the oracle.
-bool report_to_rank_zero(transport::Processes& processes, const runtime::Pipeline& pipeline,
-                         const PipelineShape& shape, const std::vector<int>& peaks) {
-  processes.mail().send(0, ByteWriter().add(peaks).take());
-  for (const Parcel& parcel : weights_here(pipeline, shape, /*all_replicas=*/true))
-    send_parcel(*processes.wires().state, 0, parcel);
-  send_parcel(*processes.wires().state, 0, {.kind = Parcel::Kind::Last});
-  return processes.mail().receive(0) == "equal";
+bool report_to_rank_zero(const std::shared_ptr<transport::Processes>& processes,
+                         const runtime::Pipeline& pipeline, const PipelineShape& shape,
+                         const std::vector<int>& peaks) {
+  processes->mail().send(0, to_bytes(peaks));
+  StateSender(processes, /*room=*/0).finish(weights_here(pipeline, shape, /*all_replicas=*/true));
+  return processes->mail().receive(0) == "equal";
 }
 
 void add_peaks_elsewhere(transport::Processes& processes, std::vector<int>& peaks) {
   for (int rank = 1; rank < processes.size(); ++rank) {
-    const std::string word = processes.mail().receive(rank);
-    const std::vector<int> theirs = ByteReader(word).take_list<int>();
+    const auto theirs = from_bytes<std::vector<int>>(processes.mail().receive(rank));
     for (std::size_t stage = 0; stage < peaks.size(); ++stage)
       peaks[stage] = std::max(peaks[stage], theirs.at(stage));
   }
@@ -138,12 +134,6 @@ Verification run_and_compare(const Config& config, const VerifyOptions& options)
   pipeline_setup.processes = options.processes;
   runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, pipeline_setup,
                              record.observer());
-  rule.fallbacks = options.fallbacks;
-  if (!options.fallbacks.empty()) {
-    pipeline.hold_from(0);
-    for (std::int64_t batch = 0; batch < setup.spec.updates; ++batch)
-      pipeline.permit(batch, schedule::is_synchronous(rule, batch));
-  }
   pipeline.run();
 
   const PipelineShape& shape = setup.spec.shape;
@@ -152,7 +142,7 @@ Verification run_and_compare(const Config& config, const VerifyOptions& options)
                       .parameters = architecture::parameter_count(setup.model.layers)};
   result.peak_versions = peak_versions_here(pipeline, shape);
   if (processes && processes->rank() > 0) {
-    result.equal = report_to_rank_zero(*processes, pipeline, shape, result.peak_versions);
+    result.equal = report_to_rank_zero(options.processes, pipeline, shape, result.peak_versions);
     return result;
   }
   std::optional<StateReceiver> elsewhere;

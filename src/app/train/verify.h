@@ -31,9 +31,6 @@ struct VerifyOptions {
   // and the final weights as a whole may be off by this fraction.
   double within = 0;
   bool simulate_peers = false;  // as in runtime::PipelineSetup
-  // Batches that run under flush as if the guard had asked for it: the workers are told batch by batch, the
-  // oracle beforehand.
-  std::vector<schedule::BatchRange> fallbacks;
   // As in runtime::PipelineSetup; all of them verify the same configuration. Rank 0 compares what all report,
   // checksums of the weights after every update and the final weights; the others hear whether they are
   // equal.

@@ -70,11 +70,10 @@ struct DataConfig {
 // stages; all is expanded once the stages are known.
 struct PipelineConfig : PipelineShape {
   std::int64_t sync_updates = 0;
-  std::string guard = "warn";        // off, warn, fallback: see app/train/guard.h
-  std::int64_t guard_updates = 100;  // that a fallback lasts
-  double timeout = 300;              // seconds that any wait inside the pipeline may last
-  int prefetch = 4;                  // microbatches whose data a stage reads ahead; 0: its own thread reads
-  double memory_limit = 0;           // GiB of tensors that a stage may use; 0: no limit
+  std::string guard = "warn";  // off, warn: see app/train/guard.h
+  double timeout = 300;        // seconds that any wait inside the pipeline may last
+  int prefetch = 4;            // microbatches whose data a stage reads ahead; 0: its own thread reads
+  double memory_limit = 0;     // GiB of tensors that a stage may use; 0: no limit
 };
 
 struct OptimizerConfig {

@@ -49,7 +49,19 @@ bool is_section(std::string_view path) {
   return !path.empty() && std::ranges::find(sections(), path, &Section::name) != sections().end();
 }
 
+namespace {
+
+// Keys of former versions, with the way out.
+constexpr std::pair<std::string_view, std::string_view> kFormerKeys[] = {
+    {"pipeline.guard_updates",
+     "remove it: a warning of pipeline.guard names the pipeline.sync_updates to resume with"},
+};
+
+}  // namespace
+
 std::string advice_for(std::string_view unknown) {
+  for (const auto& [key, advice] : kFormerKeys)
+    if (key == unknown) return std::string(advice);
   const std::string section = section_of(unknown), name = name_of(unknown);
   std::vector<std::string> known, siblings;
   for (const Section& each : sections()) {

@@ -298,12 +298,9 @@ std::vector<Key> pipeline_keys() {
               "others are computed with, of its part of a stage alone; the results are the same."),
       whole(KEY(pipeline.sync_updates), 0, kMostUpdates,
             "First updates that run under flush, before the schedule takes over."),
-      choice(
-          KEY(pipeline.guard), {"off", "warn", "fallback"},
-          "Under 2bw, what happens when predictions fail or the loss climbs: nothing, a warning, or besides "
-          "guard_updates updates under flush."),
-      whole(KEY(pipeline.guard_updates), 1, kMostUpdates,
-            "Updates under flush when the guard falls back to it."),
+      choice(KEY(pipeline.guard), {"off", "warn"},
+             "Under 2bw, whether a warning that names a remedy is printed when predictions fail or the loss "
+             "climbs."),
       real(KEY(pipeline.timeout), some_seconds(), "Seconds that any wait inside the pipeline may last."),
       whole(
           KEY(pipeline.prefetch), 0, 10'000,

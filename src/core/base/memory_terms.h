@@ -27,6 +27,7 @@ struct Footprint {
   double& operator[](Term term) { return bytes[static_cast<std::size_t>(term)]; }
   double operator[](Term term) const { return bytes[static_cast<std::size_t>(term)]; }
   double total() const;
+  friend bool operator==(const Footprint&, const Footprint&) = default;
 };
 
 }  // namespace twobw

@@ -126,9 +126,7 @@ std::int64_t synchronous_batches(const Spec& spec) {
 }
 
 bool is_synchronous(const Spec& spec, std::int64_t batch) {
-  if (batch < synchronous_batches(spec)) return true;
-  return std::ranges::any_of(
-      spec.fallbacks, [&](const BatchRange& range) { return range.begin <= batch && batch < range.end; });
+  return batch < synchronous_batches(spec);
 }
 
 int window(const Spec& spec, int stage, std::int64_t microbatch) {

@@ -18,6 +18,8 @@ using schedule::Event;
 struct PredictionMiss {
   double squared_step = 0;
   double squared_miss = 0;
+
+  friend bool operator==(const PredictionMiss&, const PredictionMiss&) = default;
 };
 
 // One worker after one update.
@@ -40,12 +42,22 @@ struct StageUpdate {
   std::optional<double> loss;            // its replica's part of the mean over the batch; from the last stage
   std::optional<PredictionMiss> miss;    // now and then, from stages that keep both
   std::vector<std::uint64_t> checksums;  // of the true weights, a number a layer; only when asked for
+
+  static void fields(auto& self, auto&& visit) {
+    visit(self.replica, self.stage, self.update, self.time, self.waiting, self.elapsed, self.evaluating,
+          self.saving, self.data_wait, self.learning_rate, self.gradient_norm, self.skipped, self.loss_scale,
+          self.peak, self.loss, self.miss, self.checksums);
+  }
+  friend bool operator==(const StageUpdate&, const StageUpdate&) = default;
 };
 
 // The validation loss of W(update+1).
 struct Evaluation {
   std::int64_t update = 0;
   double loss = 0;
+
+  static void fields(auto& self, auto&& visit) { visit(self.update, self.loss); }
+  friend bool operator==(const Evaluation&, const Evaluation&) = default;
 };
 
 }  // namespace twobw::telemetry

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <optional>
 
+#include "core/base/codec.h"
 #include "core/base/error.h"
-#include "engine/control/protocol_bytes.h"
 #include "engine/control/ranks.h"
 
 namespace twobw::control {
@@ -25,14 +25,14 @@ struct Agreement::State {
 
 Agreement::Agreement(Control& control) : control_(control), state_(std::make_shared<State>()) {
   control.on(Topic::Agreement, [state = state_, rank = control.rank()](int from, std::string_view body) {
-    ProtocolReader in(body);
-    const std::uint32_t round = in.u32();
-    const std::string_view rest = in.raw(in.left());
-    const std::lock_guard lock(state->mutex);
     if (rank == 0) {
-      state->facts[round][from] = decode_facts(rest);
+      auto [round, facts] = from_bytes<std::uint32_t, Facts>(body);
+      const std::lock_guard lock(state->mutex);
+      state->facts[round][from] = std::move(facts);
     } else {
-      state->verdicts[round] = rest;
+      auto [round, verdict] = from_bytes<std::uint32_t, std::string>(body);
+      const std::lock_guard lock(state->mutex);
+      state->verdicts[round] = std::move(verdict);
     }
     state->changed.notify_all();
   });
@@ -46,18 +46,12 @@ Agreement::Agreement(Control& control) : control_(control), state_(std::make_sha
 void Agreement::reach(const Facts& facts, double deadline_s) {
   std::unique_lock lock(state_->mutex);
   const std::uint32_t round = state_->round++;
-  const auto message = [&](std::string_view rest) {
-    ProtocolWriter out;
-    out.u32(round);
-    out.raw(rest);
-    return out.take();
-  };
   // On rank 0 an ordinary message to itself.
-  control_.send(0, Topic::Agreement, message(encode_facts(facts)));
+  control_.send(0, Topic::Agreement, to_bytes(round, facts));
   std::string verdict;
   if (control_.rank() == 0) {
     verdict = compare_facts(gather(lock, round, deadline_s));
-    control_.send_to_others(Topic::Agreement, message(verdict));
+    control_.send_to_others(Topic::Agreement, to_bytes(round, verdict));
     // The reason that stands, when ranks now go without leaving.
     if (!verdict.empty()) control_.abort({verdict, /*wrong_input=*/true});
   } else {

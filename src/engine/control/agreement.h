@@ -43,8 +43,4 @@ class Agreement {
 // What differs, at most 8 keys, a line each; empty: nothing. Rank after rank.
 std::string compare_facts(const std::vector<Facts>& facts);
 
-// Pure; what is decoded comes from elsewhere (InputError).
-std::string encode_facts(const Facts& facts);
-Facts decode_facts(std::string_view bytes);
-
 }  // namespace twobw::control

@@ -5,7 +5,6 @@
 
 #include "core/base/error.h"
 #include "engine/control/agreement.h"
-#include "engine/control/protocol_bytes.h"
 #include "engine/control/ranks.h"
 
 namespace twobw::control {
@@ -63,25 +62,6 @@ std::string compare_facts(const std::vector<Facts>& facts) {
   if (lines.empty()) return "";
   if (differing > kMostLines) lines.push_back(fmt::format("and {} more", differing - kMostLines));
   return fmt::format("the processes of this run must agree, but {}", fmt::join(lines, "\n  "));
-}
-
-std::string encode_facts(const Facts& facts) {
-  ProtocolWriter out;
-  for (const auto& [key, value] : facts) {
-    out.text(key);
-    out.text(value);
-  }
-  return out.take();
-}
-
-Facts decode_facts(std::string_view bytes) {
-  ProtocolReader in(bytes);
-  Facts facts;
-  while (in.left() > 0) {
-    std::string key(in.text());
-    facts.emplace_back(std::move(key), in.text());
-  }
-  return facts;
 }
 
 }  // namespace twobw::control

@@ -2,46 +2,60 @@
 
 #include <algorithm>
 
-#include "engine/control/protocol_bytes.h"
+#include "core/base/codec.h"
 
 namespace twobw::control {
 namespace {
 
 constexpr std::size_t kHead = 14;
-constexpr std::size_t kLife = 5;
+
+struct Head {
+  std::uint32_t body_size = 0;
+  Frame::Kind kind = Frame::Kind::Message;
+  Topic topic = Topic::Other;
+  int from = 0, to = 0;
+
+  static void fields(auto& self, auto&& visit) {
+    visit(self.body_size, self.kind, self.topic, self.from, self.to);
+  }
+};
+
+struct LifeSign {
+  std::uint32_t silent_ms = 0;
+  bool has_left = false;
+
+  static void fields(auto& self, auto&& visit) { visit(self.silent_ms, self.has_left); }
+};
 
 }  // namespace
 
 std::string encode(const Frame& frame) {
-  ProtocolWriter out;
-  out.u32(static_cast<std::uint32_t>(frame.body.size()));
-  out.u8(static_cast<std::uint8_t>(frame.kind));
-  out.u8(static_cast<std::uint8_t>(frame.topic));
-  out.u32(static_cast<std::uint32_t>(frame.from));
-  out.u32(static_cast<std::uint32_t>(frame.to));
-  out.raw(frame.body);
-  return out.take();
+  return to_bytes(Head{.body_size = static_cast<std::uint32_t>(frame.body.size()),
+                       .kind = frame.kind,
+                       .topic = frame.topic,
+                       .from = frame.from,
+                       .to = frame.to}) +
+         frame.body;
 }
 
 std::optional<DecodedFrame> decode_frame(std::string_view bytes) {
   if (bytes.size() < kHead) return std::nullopt;
-  ProtocolReader in(bytes);
-  const std::uint32_t length = in.u32();
-  const std::uint8_t kind = in.u8(), topic = in.u8();
-  if (length > kMaxBody)
-    fail_input("a control message announces {} bytes; at most {} are allowed", length, kMaxBody);
-  if (kind > static_cast<std::uint8_t>(Frame::Kind::AllLeft))
-    fail_input("a control message is of kind {}", kind);
-  if (topic > static_cast<std::uint8_t>(Topic::Other)) fail_input("a control message is of topic {}", topic);
-  const int from = static_cast<int>(in.u32()), to = static_cast<int>(in.u32());
-  if (from < 0 || to < kOthers) fail_input("a control message is from process {} to process {}", from, to);
-  if (in.left() < length) return std::nullopt;
-  return DecodedFrame{.frame = {.kind = static_cast<Frame::Kind>(kind),
-                                .topic = static_cast<Topic>(topic),
-                                .from = from,
-                                .to = to,
-                                .body = std::string(in.raw(length))},
-                      .bytes = kHead + length};
+  Decoder decoder(bytes);
+  const auto head = decoder.take<Head>();
+  if (head.body_size > kMaxBody)
+    fail_input("a control message announces {} bytes; at most {} are allowed", head.body_size, kMaxBody);
+  if (head.kind > Frame::Kind::AllLeft)
+    fail_input("a control message is of kind {}", static_cast<int>(head.kind));
+  if (head.topic > Topic::Other) fail_input("a control message is of topic {}", static_cast<int>(head.topic));
+  if (head.from < 0 || head.to < kOthers)
+    fail_input("a control message is from process {} to process {}", head.from, head.to);
+  if (decoder.rest().size() < head.body_size) return std::nullopt;
+  return DecodedFrame{.frame = {.kind = head.kind,
+                                .topic = head.topic,
+                                .from = head.from,
+                                .to = head.to,
+                                .body = std::string(decoder.take_bytes(head.body_size))},
+                      .bytes = kHead + head.body_size};
 }
 
 Frame to_frame(const Failure& failure, int from) {
@@ -58,21 +72,20 @@ std::optional<Failure> failure_in(const Frame& frame, const std::string& who) {
 }
 
 std::string encode_lives(const std::vector<Life>& lives) {
-  ProtocolWriter out;
+  std::vector<LifeSign> signs;
   for (const Life& life : lives) {
-    out.u32(static_cast<std::uint32_t>(std::clamp(life.silent_s * 1e3, 0.0, 4e9)));
-    out.u8(life.has_left);
+    signs.push_back({.silent_ms = static_cast<std::uint32_t>(std::clamp(life.silent_s * 1e3, 0.0, 4e9)),
+                     .has_left = life.has_left});
   }
-  return out.take();
+  return to_bytes(signs);
 }
 
 std::vector<Life> decode_lives(std::string_view body) {
-  if (body.size() % kLife != 0) fail_input("a control message has lives of {} bytes", body.size());
-  ProtocolReader in(body);
   std::vector<Life> lives;
-  while (in.left() > 0) {
-    const double silent_s = in.u32() / 1e3;
-    lives.push_back({.rank = static_cast<int>(lives.size()), .silent_s = silent_s, .has_left = in.u8() != 0});
+  for (const LifeSign& sign : from_bytes<std::vector<LifeSign>>(body)) {
+    lives.push_back({.rank = static_cast<int>(lives.size()),
+                     .silent_s = sign.silent_ms / 1e3,
+                     .has_left = sign.has_left});
   }
   return lives;
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/control/protocol_bytes.h"
+#include "core/base/codec.h"
 
 namespace twobw::control {
 namespace {
@@ -18,36 +18,25 @@ std::string encode(const Hello& hello) {
   if (hello.token.size() < kMinToken || hello.token.size() > kMaxToken)
     fail_input("the job's token has {} bytes; it must have from {} to {}", hello.token.size(), kMinToken,
                kMaxToken);
-  ProtocolWriter rest;
-  rest.text(hello.token);
-  rest.text(hello.build);
-  rest.u32(static_cast<std::uint32_t>(hello.rank));
-  rest.u32(static_cast<std::uint32_t>(hello.size));
-  const std::string body = rest.take();
+  const std::string body = to_bytes(hello.token, hello.build, hello.rank, hello.size);
   if (kHelloHead + body.size() > kMaxHello)
     fail_input("the name of the build has {} bytes, which are too many", hello.build.size());
-  ProtocolWriter out;
-  out.raw(kMagic);
-  out.u32(hello.protocol);
-  out.text(body);
-  return out.take();
+  return std::string(kMagic) + to_bytes(hello.protocol, body);
 }
 
 std::optional<DecodedHello> decode_hello(std::string_view bytes) {
   if (!kMagic.starts_with(bytes.substr(0, kMagic.size()))) fail_input("what came is no process of twobw");
   if (bytes.size() < kHelloHead) return std::nullopt;
-  ProtocolReader in(bytes.substr(kMagic.size()));
-  Hello hello{.protocol = in.u32()};
-  const std::uint32_t length = in.u32();
+  Decoder head(bytes.substr(kMagic.size()));
+  Hello hello{.protocol = head.take<std::uint32_t>()};
+  const auto length = head.take<std::uint32_t>();
   if (length > kMaxHello - kHelloHead) fail_input("a handshake announces {} bytes", length);
-  if (in.left() < length) return std::nullopt;
-  ProtocolReader rest(in.raw(length));
-  hello.token = rest.text();
+  if (head.rest().size() < length) return std::nullopt;
+  Decoder rest(head.take_bytes(length));
+  rest(hello.token);
   if (hello.protocol == kProtocol) {
-    hello.build = rest.text();
-    hello.rank = static_cast<int>(rest.u32());
-    hello.size = static_cast<int>(rest.u32());
-    rest.end();
+    rest(hello.build, hello.rank, hello.size);
+    rest.finish();
   }
   return DecodedHello{.hello = std::move(hello), .bytes = kHelloHead + length};
 }

@@ -5,7 +5,6 @@
 
 #include "engine/device/cpu.h"
 #include "planning/host/machine.h"
-#include "planning/host/machine.h"
 
 namespace twobw::device {
 

@@ -22,6 +22,8 @@ namespace twobw::device {
 struct Device {
   CoreSet cores = {};
   std::optional<GpuSlice> gpu = {};  // instead of the cores
+
+  static void fields(auto& self, auto&& visit) { visit(self.cores.cores, self.gpu); }
 };
 
 std::string describe(const Device& device);

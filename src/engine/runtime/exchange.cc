@@ -4,17 +4,15 @@
 #include <thread>
 #include <utility>
 
-#include "core/base/bytes.h"
+#include "core/base/codec.h"
 #include "core/base/error.h"
 #include "core/base/inbox.h"
-#include "core/telemetry/event_bytes.h"
 #include "planning/host/cores.h"
 
 namespace twobw::runtime {
 namespace {
 
 using transport::BatchGate;
-using transport::BatchStart;
 
 // What a message about the gate is.
 enum class GateWord : std::uint8_t { Decision, Stop, Save, SaveAndStop };
@@ -106,11 +104,11 @@ Observer Exchange::observer() const {
   if (decides()) return observer_;
   return {.on_update =
               [this](const telemetry::StageUpdate& update) {
-                processes_.send(0, Topic::Update, telemetry::to_bytes(update));
+                processes_.send(0, Topic::Update, to_bytes(update));
               },
           .on_evaluation =
               [this](const telemetry::Evaluation& evaluation) {
-                processes_.send(0, Topic::Evaluation, telemetry::to_bytes(evaluation));
+                processes_.send(0, Topic::Evaluation, to_bytes(evaluation));
               },
           .on_snapshot = observer_.on_snapshot};
 }
@@ -128,7 +126,7 @@ void Exchange::send_norms(std::int64_t update, int part, const transport::Norms&
 }
 
 void Exchange::send_values(std::int64_t update, int part, const std::vector<double>& values) {
-  const std::string body = ByteWriter().add(update).add(part).add(values).take();
+  const std::string body = to_bytes(update, part, values);
   if (owners_ > 1) return processes_.send_to_others(Topic::Norms, body);
   const std::vector<int> ranks = placement_.ranks_of_stage(part);
   for (int rank = 0; rank < processes_.size(); ++rank) {
@@ -137,27 +135,23 @@ void Exchange::send_values(std::int64_t update, int part, const std::vector<doub
 }
 
 void Exchange::send_decision(const BatchGate::Decision& decision) {
-  processes_.send_to_others(Topic::Gate, ByteWriter()
-                                             .add(GateWord::Decision)
-                                             .add(decision.batch)
-                                             .add(decision.start)
-                                             .add(decision.saves)
-                                             .take());
+  processes_.send_to_others(Topic::Gate,
+                            to_bytes(GateWord::Decision, decision.batch, decision.begins, decision.saves));
 }
 
 void Exchange::request_stop() {
   if (decides()) return gate_.request_stop();
-  processes_.send(0, Topic::Gate, ByteWriter().add(GateWord::Stop).take());
+  processes_.send(0, Topic::Gate, to_bytes(GateWord::Stop));
 }
 
 void Exchange::request_save(bool stop) {
   if (decides()) return gate_.request_save(stop);
-  processes_.send(0, Topic::Gate, ByteWriter().add(stop ? GateWord::SaveAndStop : GateWord::Save).take());
+  processes_.send(0, Topic::Gate, to_bytes(stop ? GateWord::SaveAndStop : GateWord::Save));
 }
 
 void Exchange::handle_gate(std::string_view body) {
-  ByteReader reader(body);
-  switch (reader.take<GateWord>()) {
+  Decoder decoder(body);
+  switch (decoder.take<GateWord>()) {
     case GateWord::Stop:
       return gate_.request_stop();
     case GateWord::Save:
@@ -166,9 +160,7 @@ void Exchange::handle_gate(std::string_view body) {
       return gate_.request_save(/*stop=*/true);
     case GateWord::Decision:
       BatchGate::Decision decision;
-      decision.batch = reader.take<std::int64_t>();
-      decision.start = reader.take<BatchStart>();
-      decision.saves = reader.take<bool>();
+      decoder(decision.batch, decision.begins, decision.saves);
       return gate_.learn(decision);
   }
 }
@@ -178,15 +170,13 @@ void Exchange::handle(Topic topic, int from, std::string_view body) {
     case Topic::Gate:
       return handle_gate(body);
     case Topic::Norms: {
-      ByteReader reader(body);
-      const auto update = reader.take<std::int64_t>();
-      const auto part = reader.take<int>();
-      return norms_.contribute_from_afar(update, part, {.values = reader.take_list<double>()});
+      auto [update, part, values] = from_bytes<std::int64_t, int, std::vector<double>>(body);
+      return norms_.contribute_from_afar(update, part, {.values = std::move(values)});
     }
     case Topic::Update:
-      return observer_.on_update(telemetry::to_update(body));
+      return observer_.on_update(from_bytes<telemetry::StageUpdate>(body));
     case Topic::Evaluation:
-      return observer_.on_evaluation(telemetry::to_evaluation(body));
+      return observer_.on_evaluation(from_bytes<telemetry::Evaluation>(body));
     case Topic::Other:
       return hub_.update([&] { ended_.insert(from); });
     default:

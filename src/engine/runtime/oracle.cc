@@ -93,16 +93,12 @@ Oracle::Oracle(const Config& config, const models::Model& model, const data::Sou
 Oracle::~Oracle() = default;
 
 // Written down from the table of the design once more, on purpose not shared with schedule/.
-bool Oracle::predicts(std::int64_t batch) const {
-  const bool drained = batch == 0 || is_synchronous(batch) || is_synchronous(batch - 1);
-  return spec_.shape.schedule == schedule::Kind::TwoBW && spec_.shape.predict && !drained;
+bool Oracle::begins_drained(std::int64_t batch) const {
+  return batch <= spec_.sync_updates;  // batch 0, synchronous ones and the one after them
 }
 
-bool Oracle::is_synchronous(std::int64_t batch) const {
-  const auto holds = [&](const schedule::BatchRange& range) {
-    return batch >= range.begin && batch < range.end;
-  };
-  return batch < spec_.sync_updates || std::ranges::any_of(spec_.fallbacks, holds);
+bool Oracle::predicts(std::int64_t batch) const {
+  return spec_.shape.schedule == schedule::Kind::TwoBW && spec_.shape.predict && !begins_drained(batch);
 }
 
 // The first microbatch of a batch that runs on W(j) and not on P(j): d-1+e+slack, if as many as d-1+e are
@@ -123,8 +119,7 @@ bool Oracle::runs_predicted(std::int64_t microbatch) const {
 std::int64_t Oracle::version_by_rule(int stage, std::int64_t microbatch) const {
   const std::int64_t m = spec_.shape.microbatches, j = microbatch / m, start = spec_.sync_updates;
   if (spec_.shape.schedule == schedule::Kind::TwoBW) {
-    const bool drained = j == 0 || is_synchronous(j) || is_synchronous(j - 1);
-    return drained || predicts(j) ? j : j - 1;
+    return begins_drained(j) || predicts(j) ? j : j - 1;
   }
   if (spec_.shape.schedule == schedule::Kind::Stash && j >= start) {
     // The newest when its forward's turn comes: the backward of microbatch k - (d - r + e_r) just ended.

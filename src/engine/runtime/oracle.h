@@ -51,7 +51,7 @@ class Oracle {
  private:
   struct Part;  // what one stage has
   bool predicts(std::int64_t batch) const;
-  bool is_synchronous(std::int64_t batch) const;
+  bool begins_drained(std::int64_t batch) const;
   std::int64_t version_by_rule(int stage, std::int64_t microbatch) const;
   bool runs_predicted(std::int64_t microbatch) const;
   int true_from() const;

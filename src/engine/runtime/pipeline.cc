@@ -144,14 +144,6 @@ void Pipeline::run() {
   throw RunError(first.message);
 }
 
-void Pipeline::hold_from(std::int64_t batch) {
-  if (is_here(0)) gate_.hold_from(batch);
-}
-
-void Pipeline::permit(std::int64_t batch, bool synchronous) {
-  if (is_here(0)) gate_.permit(batch, synchronous);
-}
-
 void Pipeline::request_stop() {
   if (exchange_) return exchange_->request_stop();
   gate_.request_stop();

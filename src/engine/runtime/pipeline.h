@@ -60,11 +60,6 @@ class Pipeline {
   // Saves at the next batch to begin; with `stop` the run ends after that batch. From any thread.
   void request_save(bool stop);
 
-  // Before run(): from this batch on each begins when permit() has said how. From any thread, batch after
-  // batch. What rank 0 says counts.
-  void hold_from(std::int64_t batch);
-  void permit(std::int64_t batch, bool synchronous);
-
   // Whether the worker is in this process.
   bool is_here(int stage, int replica = 0) const;
   // After run(), of workers here.

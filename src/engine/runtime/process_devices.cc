@@ -7,7 +7,6 @@
 #include <fstream>
 #include <string_view>
 
-#include "core/base/bytes.h"
 #include "core/base/error.h"
 #include "core/base/gpu_name.h"
 #include "engine/device/gpu_thread.h"
@@ -53,30 +52,6 @@ HostDevices host_devices() {
   host.has_bfloat16 = true;
   for (int gpu = 0; gpu < std::ssize(host.gpus); ++gpu)
     host.has_bfloat16 = host.has_bfloat16 && device::has_bfloat16({.gpu = gpu});
-  return host;
-}
-
-std::string to_bytes(const HostDevices& host) {
-  ByteWriter writer;
-  writer.add(std::string_view(host.host))
-      .add(std::string_view(host.machine))
-      .add(host.cores)
-      .add(static_cast<std::uint64_t>(host.gpus.size()));
-  for (const std::string& id : host.gpus) writer.add(std::string_view(id));
-  return writer.add(host.has_bfloat16).add(host.nccl).add(host.nccl_shares_gpus).take();
-}
-
-HostDevices to_host_devices(std::string_view bytes) {
-  ByteReader reader(bytes);
-  HostDevices host;
-  host.host = reader.take_text();
-  host.machine = reader.take_text();
-  host.cores = reader.take_list<int>();
-  const auto gpus = reader.take<std::uint64_t>();
-  for (std::uint64_t gpu = 0; gpu < gpus; ++gpu) host.gpus.push_back(reader.take_text());
-  host.has_bfloat16 = reader.take<bool>();
-  host.nccl = reader.take<int>();
-  host.nccl_shares_gpus = reader.take<bool>();
   return host;
 }
 

@@ -5,7 +5,6 @@
 #include "engine/runtime/process_devices.h"
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "core/base/config.h"
@@ -24,6 +23,10 @@ struct HostDevices {
   int nccl = 0;                        // its version; 0: none
   bool nccl_shares_gpus = false;       // asked to, by NCCL_MULTI_RANK_GPU_ENABLE=1
 
+  static void fields(auto& self, auto&& visit) {
+    visit(self.host, self.machine, self.cores, self.gpus, self.has_bfloat16, self.nccl,
+          self.nccl_shares_gpus);
+  }
   friend bool operator==(const HostDevices&, const HostDevices&) = default;
 };
 
@@ -31,8 +34,6 @@ struct HostDevices {
 enum class AutoDevices { Fast, SameBits };
 
 HostDevices host_devices();
-std::string to_bytes(const HostDevices& host);
-HostDevices to_host_devices(std::string_view bytes);
 
 // By rank. Processes of one host that may all use the same cores get equal parts of them; where a launcher
 // has bound them to different ones, each has its own.

@@ -58,14 +58,6 @@ void check_groups(const Config& config, const models::Model& model) {
   }
 }
 
-void check_guard(const Config& config) {
-  if (config.pipeline.guard != "fallback" || config.pipeline.predicts()) return;
-  fail_input(
-      "pipeline.guard is fallback, which is for 2bw with prediction; with pipeline.schedule: {}{} it must be "
-      "off or warn",
-      name(config.pipeline.schedule), config.pipeline.predict ? "" : " and pipeline.predict: false");
-}
-
 std::vector<device::Device> choose_gpus(const Config& config) {
   std::vector<GpuSlice> slices;
   for (const std::string& text : config.devices) {
@@ -160,7 +152,6 @@ Setup prepare(const Config& given, std::vector<device::Device> devices, AutoDevi
     for (const device::Device& device : devices) config.devices.push_back(device::describe(device));
   }
   setup.config = config;
-  check_guard(setup.config);
   schedule::validate(setup.spec);
   setup.model = models::build(config.model);
   if (config.model.is_imported())

@@ -107,8 +107,7 @@ void Worker::execute(const Instruction& i) {
       return predict(i);
     case Op::SaveCompute:
       return run_besides(saves_, [&] {
-        stage_->save_compute(schedule::older_generations(stream_->spec(), setup_.stage, i.version),
-                             i.predicted);
+        stage_->save_compute(schedule::older_generations(spec_, setup_.stage, i.version), i.predicted);
       });
     case Op::Save:
       return run_besides(saves_, [&] { save(i.version); });
@@ -132,18 +131,13 @@ void Worker::restore() {
 }
 
 void Worker::begin_batch(std::int64_t batch) {
-  using transport::BatchStart;
-  const BatchStart start =
+  const bool begins =
       index() == 0 ? groups_.gate.decide(batch) : timed_wait([&] { return groups_.gate.await(batch); });
-  if (start == BatchStart::Refused) {
+  if (!begins) {
     stream_->stop_before(batch);
   } else if (groups_.gate.saves_before(batch)) {
     stream_->save_before(batch);
   }
-  if (start != BatchStart::Synchronous) return;
-  stream_->run_synchronously(batch);
-  // What replicas began to sum for its prediction is of no use.
-  if (spec_.shape.replicas > 1 && summed_partly_ == batch - 1) await_partial(batch - 1);
 }
 
 double Worker::learning_rate(std::int64_t update) const {

@@ -167,7 +167,6 @@ class Worker {
   std::deque<Step> steps_;
   std::deque<std::int64_t> untaken_;  // validation microbatches sent, of which no word has been awaited
   std::int64_t predicted_ = 0;        // the last batch
-  std::int64_t summed_partly_ = -2;   // likewise, that replicas sum up for the next
   double last_update_ = 0;
   double data_waited_ = 0;  // until the last step
   std::vector<Timed> timed_;

@@ -42,7 +42,6 @@ void Worker::contribute_norms(std::int64_t batch, const transport::ReplicaSum& s
 
 // Likewise for what replicas predict from, which nothing follows from but the predictions.
 void Worker::reduce_partial(std::int64_t batch) {
-  summed_partly_ = batch;
   transport::Contribution own{.gradient = stage_->copy_partial(batch),
                               .ready = device::record_stream_event()};
   if (const auto sum = groups_.partials.contribute(batch, setup_.replica, std::move(own)))

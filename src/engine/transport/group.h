@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <map>
 #include <set>
 #include <vector>
@@ -55,14 +54,8 @@ class StageGroup {
   std::map<std::int64_t, Entry> entries_;
 };
 
-enum class BatchStart {
-  Refused,      // it does not begin, nor any after it
-  Pipelined,    // as the schedule has it
-  Synchronous,  // under flush
-};
-
-// Whether batch j begins, and how. Stage 0 (of replica 0) decides, once, when it comes to it; the others
-// learn the answer.
+// Decides whether batch j begins, and whether the cut before it is saved. Stage 0 of replica 0 decides, once,
+// before the batch; the others learn the answer. After a batch that does not begin none does.
 class BatchGate {
  public:
   explicit BatchGate(Hub& hub) : hub_(hub) {}
@@ -72,15 +65,11 @@ class BatchGate {
   // From any thread: the cut before the next batch to begin is to be saved; with `stop` that batch, which
   // makes what is saved, is the last.
   void request_save(bool stop);
-  // Before the run: from batch `first` on each waits until permit() says how it is to begin.
-  void hold_from(std::int64_t first);
-  // From any thread, batch after batch.
-  void permit(std::int64_t batch, bool synchronous);
 
   // What stage 0 decided on a batch.
   struct Decision {
     std::int64_t batch = 0;
-    BatchStart start = BatchStart::Pipelined;
+    bool begins = true;
     bool saves = false;  // the cut before it
   };
   // Where some of the workers are in other processes, before the run: who is told of every decision made
@@ -89,20 +78,19 @@ class BatchGate {
   // A decision of stage 0 elsewhere; in their order, from any thread.
   void learn(const Decision& decision);
 
-  BatchStart decide(std::int64_t batch);  // stage 0
-  BatchStart await(std::int64_t batch);   // the others
+  // Whether the batch begins.
+  bool decide(std::int64_t batch);  // stage 0
+  bool await(std::int64_t batch);   // the others
   // Whether the cut before it is to be saved, besides those of the schedule. Once it is decided on.
   bool saves_before(std::int64_t batch);
 
  private:
-  BatchStart start_of(std::int64_t batch) const;
+  bool begins(std::int64_t batch) const { return first_refused_ < 0 || batch < first_refused_; }
 
   Hub& hub_;
   std::function<void(const Decision&)> on_decision_;
   bool stop_requested_ = false, save_requested_ = false, stop_after_save_ = false;
   std::set<std::int64_t> saves_;
-  std::int64_t permitted_ = std::numeric_limits<std::int64_t>::max();  // batches
-  std::set<std::int64_t> synchronous_;
   std::int64_t decided_ = 0;         // batches decided on so far
   std::int64_t first_refused_ = -1;  // the batch that did not begin
 };

@@ -1,13 +1,13 @@
 #include "engine/transport/message_header.h"
 
-#include <algorithm>
+#include <cstring>
 
-#include "core/base/error.h"
+#include "core/base/codec.h"
 
 namespace twobw::transport {
 namespace {
 
-constexpr std::int64_t kHeaderNumbers = 128;
+constexpr std::int64_t kHeaderBytes = 1024;
 
 }  // namespace
 
@@ -23,38 +23,20 @@ at::Tensor empty_of(const TensorShape& shape) {
 }
 
 TensorShape header_shape() {
-  return {.type = at::kLong, .sizes = {kHeaderNumbers}};
+  return {.type = at::kByte, .sizes = {kHeaderBytes}};
 }
 
 at::Tensor to_tensor(const MessageHeader& header) {
-  std::vector<std::int64_t> numbers = {header.ends, static_cast<std::int64_t>(header.tag.kind),
-                                       header.tag.index, header.regular, std::ssize(header.shapes)};
-  for (const TensorShape& shape : header.shapes) {
-    numbers.push_back(static_cast<std::int64_t>(shape.type));
-    numbers.push_back(std::ssize(shape.sizes));
-    numbers.insert(numbers.end(), shape.sizes.begin(), shape.sizes.end());
-  }
-  TWOBW_ASSERT(std::ssize(numbers) <= kHeaderNumbers, "{} has {} tensors, too many for a message",
+  const std::string bytes = to_bytes(header);
+  TWOBW_ASSERT(std::ssize(bytes) <= kHeaderBytes, "{} has {} tensors, too many for a message",
                describe(header.tag), header.shapes.size());
-  at::Tensor tensor = at::zeros({kHeaderNumbers}, at::kLong);
-  std::ranges::copy(numbers, tensor.mutable_data_ptr<std::int64_t>());
+  at::Tensor tensor = at::zeros({kHeaderBytes}, at::kByte);
+  std::memcpy(tensor.mutable_data_ptr(), bytes.data(), bytes.size());
   return tensor;
 }
 
 MessageHeader to_header(const at::Tensor& tensor) {
-  const std::int64_t* number = tensor.const_data_ptr<std::int64_t>();
-  MessageHeader header{.ends = *number++ != 0};
-  header.tag.kind = static_cast<Tag::Kind>(*number++);
-  header.tag.index = *number++;
-  header.regular = *number++ != 0;
-  header.shapes.resize(*number++);
-  for (TensorShape& shape : header.shapes) {
-    shape.type = static_cast<at::ScalarType>(*number++);
-    const std::int64_t dimensions = *number++;
-    shape.sizes.assign(number, number + dimensions);
-    number += dimensions;
-  }
-  return header;
+  return Decoder({static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()}).take<MessageHeader>();
 }
 
 }  // namespace twobw::transport

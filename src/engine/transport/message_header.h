@@ -15,6 +15,7 @@ struct TensorShape {
   at::ScalarType type = at::kFloat;
   std::vector<std::int64_t> sizes;
 
+  static void fields(auto& self, auto&& visit) { visit(self.type, self.sizes); }
   friend bool operator==(const TensorShape&, const TensorShape&) = default;
 };
 using TensorShapes = std::vector<TensorShape>;
@@ -27,6 +28,10 @@ struct MessageHeader {
   Tag tag{};
   bool regular = false;  // the shapes are those of every microbatch
   TensorShapes shapes;
+
+  static void fields(auto& self, auto&& visit) {
+    visit(self.ends, self.tag.kind, self.tag.index, self.regular, self.shapes);
+  }
 };
 
 TensorShape header_shape();

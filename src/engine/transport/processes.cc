@@ -1,6 +1,6 @@
 #include "engine/transport/processes.h"
 
-#include "core/base/bytes.h"
+#include "core/base/codec.h"
 
 namespace twobw::transport {
 
@@ -40,19 +40,19 @@ void Processes::detach() {
 
 // What is meant for a pipeline that is gone is of no use.
 void Processes::handle(Topic topic, int from, std::string_view bytes) {
-  ByteReader reader(bytes);
-  const int pipeline = reader.take<int>();
+  Decoder decoder(bytes);
+  const int pipeline = decoder.take<int>();
   std::lock_guard lock(mutex_);
   if (pipeline >= pipelines_) {
-    early_.push_back({pipeline, topic, from, std::string(reader.rest())});
+    early_.push_back({pipeline, topic, from, std::string(decoder.rest())});
   } else if (receiver_ && pipeline == pipelines_ - 1) {
-    receiver_->on_message(topic, from, reader.rest());
+    receiver_->on_message(topic, from, decoder.rest());
   }
 }
 
 std::string Processes::addressed(std::string_view body) const {
   std::lock_guard lock(mutex_);
-  return ByteWriter().add(pipelines_ - 1).take().append(body);
+  return to_bytes(pipelines_ - 1).append(body);
 }
 
 void Processes::send(int to, Topic topic, std::string_view body) {

@@ -263,7 +263,7 @@ TEST(MetricsFileTest, KeepsTheLinesUpToTheCheckpoint) {
   write_bytes(path, kept +
                         "{\"update\":2,\"validation_loss\":2.0}\n{\"update\":3,\"loss\":1.0}\n"
                         "{\"checkpoint\":4}\n{\"upd");
-  const Past past = cut_metrics(path, 2, /*evaluates_again=*/true);
+  const ResumedMetrics past = cut_metrics(path, 2, /*evaluates_again=*/true);
   EXPECT_EQ(read_bytes(path), kept);
   ASSERT_EQ(past.updates.size(), 2u);
   EXPECT_EQ(past.updates[0].loss, 2.5);

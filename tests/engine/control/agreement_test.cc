@@ -7,14 +7,6 @@
 namespace twobw::control {
 namespace {
 
-TEST(Facts, ThereAndBack) {
-  const Facts facts = {{"model.layers", "8"}, {"", ""}, {"data", std::string(100'000, 'x')}};
-  EXPECT_EQ(decode_facts(encode_facts(facts)), facts);
-  const std::string bytes = encode_facts(facts);
-  EXPECT_THROW(decode_facts(bytes.substr(0, bytes.size() - 1)), InputError);
-  EXPECT_THROW(decode_facts("\xff\xff\xff\xff"), InputError);
-}
-
 TEST(Facts, WhatDiffersIsNamedWithValuesAndRanks) {
   const Facts one = {{"layers", "8"}, {"seed", "0"}, {"split", "4 4"}};
   const Facts two = {{"layers", "6"}, {"seed", "0"}, {"split", "3 3"}};

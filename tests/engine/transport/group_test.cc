@@ -155,48 +155,31 @@ TEST(StageGroup, ACancellationEndsTheWait) {
 TEST(BatchGate, EveryBatchBeginsUntilAStopIsRequested) {
   Hub hub(std::chrono::seconds(5));
   BatchGate gate(hub);
-  EXPECT_EQ(gate.decide(0), BatchStart::Pipelined);
-  EXPECT_EQ(gate.decide(1), BatchStart::Pipelined);
+  EXPECT_TRUE(gate.decide(0));
+  EXPECT_TRUE(gate.decide(1));
   gate.request_stop();
-  EXPECT_EQ(gate.await(0), BatchStart::Pipelined);  // what was decided stays decided
-  EXPECT_EQ(gate.await(1), BatchStart::Pipelined);
-  EXPECT_EQ(gate.decide(2), BatchStart::Refused);
-  EXPECT_EQ(gate.await(2), BatchStart::Refused);
-  EXPECT_EQ(gate.await(1), BatchStart::Pipelined);
-}
-
-TEST(BatchGate, BatchesThatAreHeldBeginAsTheyArePermitted) {
-  Hub hub(std::chrono::seconds(5));
-  BatchGate gate(hub);
-  gate.hold_from(1);
-  EXPECT_EQ(gate.decide(0), BatchStart::Pipelined);
-  std::thread other([&] {
-    gate.permit(1, true);
-    gate.permit(2, false);
-  });
-  EXPECT_EQ(gate.decide(1), BatchStart::Synchronous);
-  EXPECT_EQ(gate.decide(2), BatchStart::Pipelined);
-  other.join();
-  EXPECT_EQ(gate.await(1), BatchStart::Synchronous);
-  gate.request_stop();  // whatever is held
-  EXPECT_EQ(gate.decide(3), BatchStart::Refused);
+  EXPECT_TRUE(gate.await(0));  // what was decided stays decided
+  EXPECT_TRUE(gate.await(1));
+  EXPECT_FALSE(gate.decide(2));
+  EXPECT_FALSE(gate.await(2));
+  EXPECT_TRUE(gate.await(1));
 }
 
 TEST(BatchGate, ASaveIsOfTheNextBatchAndAStopComesAfterIt) {
   Hub hub(Seconds(5));
   BatchGate gate(hub);
-  EXPECT_EQ(gate.decide(0), BatchStart::Pipelined);
+  EXPECT_TRUE(gate.decide(0));
   EXPECT_FALSE(gate.saves_before(0));
   gate.request_save(/*stop=*/false);
-  EXPECT_EQ(gate.decide(1), BatchStart::Pipelined);
+  EXPECT_TRUE(gate.decide(1));
   EXPECT_TRUE(gate.saves_before(1));
-  EXPECT_EQ(gate.decide(2), BatchStart::Pipelined);
+  EXPECT_TRUE(gate.decide(2));
   EXPECT_FALSE(gate.saves_before(2));
   gate.request_save(/*stop=*/true);
-  EXPECT_EQ(gate.decide(3), BatchStart::Pipelined);
+  EXPECT_TRUE(gate.decide(3));
   EXPECT_TRUE(gate.saves_before(3));
-  EXPECT_EQ(gate.decide(4), BatchStart::Refused);
-  EXPECT_EQ(gate.await(4), BatchStart::Refused);
+  EXPECT_FALSE(gate.decide(4));
+  EXPECT_FALSE(gate.await(4));
 }
 
 // Two gates, of two processes: the other answers as the first decided.
@@ -204,17 +187,12 @@ TEST(BatchGate, DecisionsAreTheSameElsewhere) {
   Hub hub(Seconds(5));
   BatchGate gate(hub), elsewhere(hub);
   gate.share([&](const BatchGate::Decision& decision) { elsewhere.learn(decision); });
-  gate.hold_from(1);
-  for (int batch = 1; batch < 5; ++batch) gate.permit(batch, batch == 2);
-  std::int64_t batch = 0;
-  for (const BatchStart start : {BatchStart::Pipelined, BatchStart::Pipelined, BatchStart::Synchronous,
-                                 BatchStart::Pipelined, BatchStart::Refused}) {
+  for (std::int64_t batch = 0; batch < 5; ++batch) {
     if (batch == 1) gate.request_save(/*stop=*/false);
     if (batch == 3) gate.request_save(/*stop=*/true);
-    EXPECT_EQ(gate.decide(batch), start);
-    EXPECT_EQ(elsewhere.await(batch), start);
+    EXPECT_EQ(gate.decide(batch), batch < 4);
+    EXPECT_EQ(elsewhere.await(batch), batch < 4);
     EXPECT_EQ(elsewhere.saves_before(batch), batch == 1 || batch == 3) << batch;
-    ++batch;
   }
 }
 
@@ -223,10 +201,10 @@ TEST(BatchGate, OnceRefusedNothingBeginsAnyMore) {
   BatchGate gate(hub);
   gate.request_stop();
   gate.request_stop();
-  EXPECT_EQ(gate.decide(0), BatchStart::Refused);
-  EXPECT_EQ(gate.decide(1), BatchStart::Refused);
-  EXPECT_EQ(gate.await(0), BatchStart::Refused);
-  EXPECT_EQ(gate.await(1), BatchStart::Refused);
+  EXPECT_FALSE(gate.decide(0));
+  EXPECT_FALSE(gate.decide(1));
+  EXPECT_FALSE(gate.await(0));
+  EXPECT_FALSE(gate.await(1));
 }
 
 TEST(BatchGate, TheOthersWaitForStageZero) {
@@ -241,7 +219,7 @@ TEST(BatchGate, TheOthersWaitForStageZero) {
   about_to_wait.wait();
   gate.request_stop();
   gate.decide(1);
-  EXPECT_EQ(waiting.get(), BatchStart::Refused);
+  EXPECT_FALSE(waiting.get());
 }
 
 TEST(BatchGate, AnUndecidedBatchTimesOutWithItsName) {
@@ -263,12 +241,12 @@ TEST(BatchGate, AllStagesAgreeWhereToStop) {
   BatchGate gate(hub);
   const auto stop_of = [&](int stage) {
     std::int64_t batch = 0;
-    while ((stage == 0 ? gate.decide(batch) : gate.await(batch)) != BatchStart::Refused) ++batch;
+    while (stage == 0 ? gate.decide(batch) : gate.await(batch)) ++batch;
     return batch;
   };
   std::vector<std::future<std::int64_t>> stages;
   for (int stage = 0; stage < 3; ++stage) stages.push_back(std::async(std::launch::async, stop_of, stage));
-  EXPECT_EQ(gate.await(20), BatchStart::Pipelined);
+  EXPECT_TRUE(gate.await(20));
   gate.request_stop();
   const std::int64_t last = stages[0].get();
   EXPECT_GT(last, 20);

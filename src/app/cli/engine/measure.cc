@@ -15,7 +15,7 @@
 #include "app/measure/found_cluster.h"
 #include "app/measure/profiler.h"
 #include "app/rendezvous/join.h"
-#include "app/train/run_plan.h"
+#include "app/train/decision.h"
 #include "core/base/config.h"
 #include "core/base/error.h"
 #include "core/base/text.h"

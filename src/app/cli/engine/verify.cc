@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <iterator>
 
@@ -102,19 +101,6 @@ int run(const RunArguments& arguments, train::VerifyOptions options) {
   return 0;
 }
 
-// "3:7", counted from 1 and with the last.
-schedule::BatchRange parse_fallback(const std::string& text) {
-  schedule::BatchRange range;
-  const char* end = text.data() + text.size();
-  const auto first = std::from_chars(text.data(), end, range.begin);
-  const bool split = first.ec == std::errc() && first.ptr != end && *first.ptr == ':';
-  const auto last = split ? std::from_chars(first.ptr + 1, end, range.end) : first;
-  if (!split || last.ec != std::errc() || last.ptr != end || range.begin < 1 || range.end < range.begin)
-    fail_input("--fallback is '{}'; it must be FIRST:LAST, two updates from 1 on", text);
-  --range.begin;
-  return range;
-}
-
 }  // namespace
 
 void add_verify(CLI::App& command, int& exit_code) {
@@ -132,14 +118,8 @@ void add_verify(CLI::App& command, int& exit_code) {
           "--within", options->within,
           "Fraction that figures may be off by, with GPUs computing as in training (default: bit for bit)")
       ->check(CLI::Range(0.0, 1.0));
-  auto fallbacks = std::make_shared<std::vector<std::string>>();
-  command
-      .add_option("--fallback", *fallbacks,
-                  "Updates FIRST:LAST that run under flush, as the guard's fallbacks do; may be repeated")
-      ->allow_extra_args(false);
-  command.callback([arguments, options, fallbacks, &exit_code] {
+  command.callback([arguments, options, &exit_code] {
     sort_out(*arguments);
-    for (const std::string& text : *fallbacks) options->fallbacks.push_back(parse_fallback(text));
     exit_code = run(*arguments, *options);
   });
 }

@@ -22,7 +22,7 @@ void write_planned_for(const std::string& run_dir, const nlohmann::ordered_json&
 
 // `asked` with the plan of the run that it resumes; none: nothing is planned there, or for something else.
 // `say` gets a warning if the record of that is damaged.
-std::optional<Config> with_kept_plan(const Config& asked, const nlohmann::ordered_json& now,
-                                     const std::function<void(const std::string& line)>& say);
+std::optional<Config> with_cached_plan(const Config& asked, const nlohmann::ordered_json& now,
+                                       const std::function<void(const std::string& line)>& say);
 
 }  // namespace twobw::train

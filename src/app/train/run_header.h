@@ -1,11 +1,10 @@
-// What a run says of itself before it begins.
+// The header of a run: its model, data, schedule and devices.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "app/train/run_directory.h"
 #include "core/base/pipeline_shape.h"
 #include "engine/runtime/process_devices.h"
 #include "engine/runtime/setup.h"
@@ -17,10 +16,11 @@ int process_of(int worker, const PipelineShape& shape, const std::vector<runtime
 // " of node3 (process 1)"; empty where there is one process, and so no hosts.
 std::string where_is(int worker, const PipelineShape& shape, const std::vector<runtime::HostDevices>& hosts);
 
-// `given`: the configuration with `devices` as the user left them. `hosts`: of the processes, by rank, where
-// there are several. `say` gets a line at a time.
-void introduce(const Config& given, const runtime::Setup& setup, const RunDirectory& directory,
-               const std::vector<runtime::HostDevices>& hosts,
-               const std::function<void(const std::string&)>& say);
+// `given`: the configuration with `devices` as the user left them. `moved_to`: the new name of a former run
+// in run_dir; empty: there was none. `hosts`: of the processes, by rank, where there are several. `say` gets
+// a line at a time.
+void print_header(const Config& given, const runtime::Setup& setup, const std::string& moved_to,
+                  const std::vector<runtime::HostDevices>& hosts,
+                  const std::function<void(const std::string&)>& say);
 
 }  // namespace twobw::train

@@ -1,4 +1,4 @@
-#include "app/train/kept_plan.h"
+#include "app/train/plan_cache.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -44,8 +44,8 @@ void write_planned_for(const std::string& run_dir, const nlohmann::ordered_json&
   replace_text(run_dir + kFile, now.dump(1) + "\n");
 }
 
-std::optional<Config> with_kept_plan(const Config& asked, const nlohmann::ordered_json& now,
-                                     const std::function<void(const std::string& line)>& say) {
+std::optional<Config> with_cached_plan(const Config& asked, const nlohmann::ordered_json& now,
+                                       const std::function<void(const std::string& line)>& say) {
   const std::string run = resumed_run(asked), file = run + kFile;
   if (!std::filesystem::exists(file)) return std::nullopt;
   const auto then = nlohmann::ordered_json::parse(read_text("what the run was planned for", file), nullptr,

@@ -1,4 +1,4 @@
-#include "app/train/introduction.h"
+#include "app/train/run_header.h"
 
 #include <fmt/ranges.h>
 
@@ -51,12 +51,11 @@ std::string where_is(int worker, const PipelineShape& shape, const std::vector<r
   return fmt::format(" of {} (process {})", hosts[process].host, process);
 }
 
-void introduce(const Config& given, const runtime::Setup& setup, const RunDirectory& directory,
-               const std::vector<runtime::HostDevices>& hosts,
-               const std::function<void(const std::string&)>& say) {
+void print_header(const Config& given, const runtime::Setup& setup, const std::string& moved_to,
+                  const std::vector<runtime::HostDevices>& hosts,
+                  const std::function<void(const std::string&)>& say) {
   const Config& config = setup.config;
-  if (!directory.moved_to().empty())
-    say("the former run in " + config.run_dir + " is now in " + directory.moved_to());
+  if (!moved_to.empty()) say("the former run in " + config.run_dir + " is now in " + moved_to);
   say(fmt::format("{} with {} parameters in {}", config.model.family,
                   format_count(static_cast<double>(architecture::parameter_count(setup.model.layers))),
                   architecture::describe(setup.model.layers)));

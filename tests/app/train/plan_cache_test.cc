@@ -1,5 +1,5 @@
 // When a run that goes on keeps its plan, and what is then taken of it.
-#include "app/train/kept_plan.h"
+#include "app/train/plan_cache.h"
 
 #include <gtest/gtest.h>
 
@@ -36,8 +36,8 @@ class KeptPlan : public testing::Test {
   }
 
   std::optional<Config> kept(const Config& asked, const std::vector<runtime::HostDevices>& hosts = kHosts) {
-    return with_kept_plan(asked, planned_for(asked, hosts),
-                          [this](const std::string& line) { said_ += line + "\n"; });
+    return with_cached_plan(asked, planned_for(asked, hosts),
+                            [this](const std::string& line) { said_ += line + "\n"; });
   }
 
   testing_files::TemporaryFolder folder_;

@@ -1,15 +1,13 @@
-#include "app/train/follower.h"
+#include "app/train/worker_rank.h"
 
 #include <algorithm>
 #include <chrono>
 #include <future>
 #include <vector>
 
-#include "app/measure/links.h"
+#include "app/train/decision.h"
 #include "app/train/interrupts.h"
-#include "app/train/resume_together.h"
-#include "app/train/run_plan.h"
-#include "app/train/state_sender.h"
+#include "app/train/state_transfer.h"
 #include "engine/runtime/placement.h"
 #include "engine/runtime/setup.h"
 #include "engine/transport/abort_on_failure.h"
@@ -35,17 +33,10 @@ void run_with_signals(runtime::Pipeline& pipeline, transport::Processes& process
 
 }  // namespace
 
-void follow(const std::shared_ptr<transport::Processes>& processes, bool plans) {
-  gather_hosts(*processes);
-  if (plans) measure::measure_links(*processes);
-  const std::shared_ptr<const runtime::Restored> restored = read_as_told(*processes);
-  const RunPlan plan = receive_plan(*processes);
-  const runtime::Setup setup = prepare(plan);
-  const PipelineShape& shape = setup.spec.shape;
-  runtime::PipelineSetup pipeline_setup = setup.pipeline();
-  pipeline_setup.record_events = plan.record_events;
-  pipeline_setup.restored = restored;
-  pipeline_setup.processes = processes;
+void run_worker_rank(const std::shared_ptr<transport::Processes>& processes, bool plans) {
+  const auto [run, restored] = await_decision(*processes, plans);
+  const runtime::Setup setup = load(run);
+  const PipelineShape& shape = run.spec.shape;
   // One of each stage may be on its way while the next is made.
   StateSender sender(processes,
                      2 * runtime::Placement(shape, processes->size(), processes->rank()).workers_here());
@@ -54,11 +45,11 @@ void follow(const std::shared_ptr<transport::Processes>& processes, bool plans) 
       .on_evaluation = [](telemetry::Evaluation) {},
       .on_snapshot = [&](runtime::Snapshot snapshot) { sender.add(std::move(snapshot)); }};
   transport::abort_on_failure(processes.get(), [&] {
-    runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, pipeline_setup,
-                               observer);
+    runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation,
+                               pipeline_of(run, setup, restored, processes), observer);
     run_with_signals(pipeline, *processes);
-    std::vector<Parcel> last = weights_here(pipeline, shape, /*all_replicas=*/false);
-    if (plan.record_events) last.push_back(events_parcel(pipeline.events()));
+    std::vector<StateMessage> last = weights_here(pipeline, shape, /*all_replicas=*/false);
+    if (run.record_events) last.push_back(events_message(pipeline.events()));
     sender.finish(std::move(last));
   });
 }
