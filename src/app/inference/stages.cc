@@ -12,7 +12,7 @@
 #include "core/base/system_failure.h"
 #include "engine/device/device.h"
 #include "engine/runtime/setup.h"
-#include "engine/transport/hub.h"
+#include "engine/transport/wait_hub.h"
 
 namespace twobw::inference {
 namespace {
@@ -99,7 +99,7 @@ class StageThreads {
   const ModelSource& source_;
   const models::Model& model_;
   std::vector<device::Device> devices_;
-  transport::Hub hub_;
+  transport::WaitHub hub_;
   std::vector<std::unique_ptr<transport::Link>> links_;
   std::vector<Stage> stages_;
   std::mutex mutex_;

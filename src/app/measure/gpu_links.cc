@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "app/measure/link_wire.h"
-#include "engine/transport/abort_on_failure.h"
+#include "engine/transport/processes.h"
 
 namespace twobw::measure {
 namespace {

@@ -12,9 +12,9 @@
 #include "app/measure/wire_link.h"
 #include "engine/device/device.h"
 #include "engine/transport/gpu_paths.h"
-#include "engine/transport/hub.h"
 #include "engine/transport/processes.h"
 #include "engine/transport/remote_link.h"
+#include "engine/transport/wait_hub.h"
 
 namespace twobw::measure {
 
@@ -43,7 +43,7 @@ class GpuLinks {
 
   transport::Processes& processes_;
   device::Device device_;
-  transport::Hub hub_;
+  transport::WaitHub hub_;
   std::unique_ptr<transport::GpuPaths> paths_;
   int tag_ = 0;  // the first
 };

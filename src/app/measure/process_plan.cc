@@ -7,7 +7,7 @@
 #include <set>
 
 #include "engine/runtime/placement.h"
-#include "engine/transport/replica_limits.h"
+#include "engine/transport/sum_rounds.h"
 #include "planning/planner/costs/estimate.h"
 #include "planning/planner/search/search.h"
 

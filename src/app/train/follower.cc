@@ -12,7 +12,7 @@
 #include "app/train/state_sender.h"
 #include "engine/runtime/placement.h"
 #include "engine/runtime/setup.h"
-#include "engine/transport/abort_on_failure.h"
+#include "engine/transport/processes.h"
 
 namespace twobw::train {
 namespace {

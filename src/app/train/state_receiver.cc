@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <pthread.h>
 
-#include "engine/transport/hub.h"
+#include "engine/transport/wait_hub.h"
 #include "engine/weights/layout.h"
 
 namespace twobw::train {

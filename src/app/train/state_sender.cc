@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "engine/transport/hub.h"
+#include "engine/transport/wait_hub.h"
 
 namespace twobw::train {
 namespace {

@@ -42,7 +42,7 @@
 #include "core/telemetry/trace.h"
 #include "engine/runtime/process_devices.h"
 #include "engine/runtime/setup.h"
-#include "engine/transport/abort_on_failure.h"
+#include "engine/transport/processes.h"
 
 namespace twobw::train {
 namespace {

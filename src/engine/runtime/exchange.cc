@@ -16,8 +16,8 @@ enum class GateWord : std::uint8_t { Decision, Stop, Save, SaveAndStop };
 
 }  // namespace
 
-Exchange::Exchange(transport::Processes& processes, const Placement& placement, transport::Hub& hub,
-                   transport::StageGroup& norms, int owners, transport::BatchGate& gate,
+Exchange::Exchange(transport::Processes& processes, const Placement& placement, transport::WaitHub& hub,
+                   transport::NormExchange& norms, int owners, transport::BatchGate& gate,
                    const Observer& observer, OnAbort on_abort)
     : processes_(processes),
       placement_(placement),

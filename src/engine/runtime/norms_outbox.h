@@ -28,7 +28,7 @@ class NormsOutbox {
  private:
   struct Outgoing {
     std::int64_t update = 0;
-    int part = 0;  // as of transport::StageGroup
+    int part = 0;  // as of transport::NormExchange
     transport::Norms norms;
   };
   void run();

@@ -3,7 +3,7 @@
 #include "core/base/error.h"
 #include "core/base/run_on_threads.h"
 #include "core/base/system_failure.h"
-#include "engine/transport/abort_on_failure.h"
+#include "engine/transport/processes.h"
 
 namespace twobw::runtime {
 

@@ -12,7 +12,7 @@
 #include "engine/device/gpu_thread.h"
 #include "engine/models/model.h"
 #include "engine/runtime/process_gpus.h"
-#include "engine/transport/replica_limits.h"
+#include "engine/transport/sum_rounds.h"
 #include "planning/architecture/heads.h"
 #include "text/tokenizer/load.h"
 

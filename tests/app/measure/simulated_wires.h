@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/transport/wire.h"
+#include "tests/engine/support/memory_wire.h"
 #include "planning/planner/hardware/cluster.h"
 
 namespace twobw::measure {

@@ -6,7 +6,7 @@
 #include <latch>
 
 #include "core/base/error.h"
-#include "engine/transport/hub.h"
+#include "engine/transport/wait_hub.h"
 #include "tests/engine/transport/wires.h"
 
 namespace twobw::transport {

@@ -9,7 +9,7 @@
 #include "engine/device/cpu.h"
 #include "engine/runtime/process_devices.h"
 #include "engine/runtime/process_gpus.h"
-#include "engine/transport/abort_on_failure.h"
+#include "engine/transport/processes.h"
 
 namespace twobw::cli {
 namespace {

@@ -24,7 +24,7 @@
 #include "core/schedule/spec.h"
 #include "engine/device/cpu.h"
 #include "engine/runtime/setup.h"
-#include "engine/transport/abort_on_failure.h"
+#include "engine/transport/processes.h"
 #include "planning/architecture/heads.h"
 
 namespace twobw::cli {

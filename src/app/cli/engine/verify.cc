@@ -18,7 +18,7 @@
 #include "core/base/verify_defaults.h"
 #include "core/launch/world.h"
 #include "engine/device/cpu.h"
-#include "engine/transport/abort_on_failure.h"
+#include "engine/transport/processes.h"
 #include "planning/architecture/families.h"
 
 namespace twobw::cli {

@@ -1,18 +1,20 @@
+#include "engine/transport/replica_sum.h"
+
 #include <algorithm>
 #include <array>
 #include <atomic>
 
+#include "core/base/error.h"
 #include "engine/optim/kernels.h"
-#include "engine/transport/replica_sum.h"
 
 namespace twobw::transport {
 namespace {
 
 constexpr std::int64_t kPart = 1 << 18;   // elements a thread takes at a time
-constexpr std::int64_t kBlock = 1 << 12;  // elements whose sum stays in the nearest cache
+constexpr std::int64_t kBlock = 1 << 12;  // elements whose sum stays in the L1 cache
 
-// Few enough elements for one thread to take at a time.
-SumRanges cut_up(const SumRanges& ranges) {
+// Ranges small enough for one thread to take at a time.
+SumRanges split_ranges(const SumRanges& ranges) {
   SumRanges parts;
   for (const SumRange& range : ranges) {
     for (std::int64_t begin = range.begin; begin < range.end(); begin += kPart)
@@ -25,12 +27,12 @@ class CoreSum final : public ReplicaSum {
  public:
   CoreSum(std::vector<Contribution> all, const SumRanges& ranges) : all_(std::move(all)) {
     const std::int64_t size = all_.front().gradient.numel();
-    parts_ = cut_up(ranges.empty() ? SumRanges{{.count = size}} : ranges);
-    if (parts_.empty()) parts_.emplace_back();  // for somebody to end last
+    parts_ = split_ranges(ranges.empty() ? SumRanges{{.count = size}} : ranges);
+    if (parts_.empty()) parts_.emplace_back();  // so that one caller ends last
   }
 
-  // True for the thread that ends last: the buffers hold the sum then.
-  bool help() override {
+  // True for the thread that ends last: the buffers hold the sum.
+  bool advance() override {
     bool last = false;
     for (std::size_t part = begun_++; part < parts_.size(); part = begun_++) {
       add_up(parts_[part]);
@@ -39,7 +41,7 @@ class CoreSum final : public ReplicaSum {
     return last;
   }
 
-  void afterwards(int, const std::function<void()>& work) override { work(); }
+  void then(int, const std::function<void()>& work) override { work(); }
 
   void share(int replica, std::int64_t offset, std::int64_t count) const override {
     const at::Tensor values = all_[replica].gradient.narrow(0, offset, count);
@@ -81,6 +83,32 @@ MakeSum sums_on_cores(SumRanges ranges) {
   return [ranges = std::move(ranges)](std::vector<Contribution> all) {
     return std::make_shared<CoreSum>(std::move(all), ranges);
   };
+}
+
+std::shared_ptr<ReplicaSum> ReplicaGroup::contribute(std::int64_t update, int replica, Contribution own) {
+  std::shared_ptr<ReplicaSum> sum;
+  hub_.update([&] {
+    Entry& entry = entries_[update];
+    const bool fresh = entry.parts.emplace(replica, std::move(own)).second;
+    TWOBW_ASSERT(fresh, "replica {} contributed twice to update {}", replica, update);
+    if (static_cast<int>(entry.parts.size()) < replicas_) return;
+    std::vector<Contribution> all;
+    for (const auto& [from, contribution] : entry.parts) all.push_back(contribution);
+    sum = entry.sum = make_sum_(std::move(all));
+  });
+  return sum;
+}
+
+std::shared_ptr<ReplicaSum> ReplicaGroup::await(std::int64_t update) {
+  return hub_.wait(
+      fmt::format("gradients of update {} from all {} replicas", update, replicas_),
+      [&] { return entries_[update].sum != nullptr; },
+      [&] {
+        Entry& entry = entries_[update];
+        std::shared_ptr<ReplicaSum> sum = entry.sum;
+        if (++entry.awaited == replicas_) entries_.erase(update);
+        return sum;
+      });
 }
 
 }  // namespace twobw::transport

@@ -1,4 +1,4 @@
-// In place of gloo_wire.cc where Gloo's headers are missing.
+// Stubs for builds without Gloo's headers.
 #include "core/base/error.h"
 #include "engine/transport/gloo_wire.h"
 

@@ -1,5 +1,5 @@
-// Where the workers of one process wait for each other. One lock for all of them: a pipeline makes a
-// few hundred hand-overs a second, and one place to wait is one place to end every wait.
+// The one lock and condition on which the workers of a process wait for each other: a pipeline hands over a
+// few hundred messages a second, and one place to wait is one place to end every wait.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,23 +12,23 @@
 
 namespace twobw::transport {
 
-// A wait outlasted the timeout.
+// A wait exceeded the timeout.
 class WaitTimeout : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Another worker failed; this one was told to stop waiting.
+// The wait was ended because another worker failed.
 class Cancelled : public std::runtime_error {
  public:
   Cancelled() : std::runtime_error("cancelled") {}
 };
 
-class Hub {
+class WaitHub {
  public:
-  explicit Hub(std::chrono::duration<double> timeout) : timeout_(timeout) {}
+  explicit WaitHub(std::chrono::duration<double> timeout) : timeout_(timeout) {}
 
-  // Runs `change` under the lock and wakes whoever waits.
+  // Runs `change` under the lock and wakes all waiters.
   template <typename Change>
   void update(Change change) {
     {
@@ -38,8 +38,8 @@ class Hub {
     changed_.notify_all();
   }
 
-  // Waits until `ready()` holds, then returns `take()`, both under the lock. Throws WaitTimeout that says
-  // what was waited for, or Cancelled.
+  // Blocks until `ready()`, then returns `take()`, both under the lock. Throws Cancelled, or WaitTimeout that
+  // names `what` it waited for.
   template <typename Ready, typename Take>
   auto wait(const std::string& what, Ready ready, Take take) {
     std::unique_lock lock(mutex_);

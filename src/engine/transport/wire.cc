@@ -1,10 +1,10 @@
-#include "engine/transport/meeting.h"
+#include "engine/transport/wire.h"
 
 #include <memory>
 
 namespace twobw::transport {
 
-void meet(Wire& wire, int tag, const std::vector<int>& ranks) {
+void barrier(Wire& wire, int tag, const std::vector<int>& ranks) {
   const at::Tensor said = at::zeros({1}, at::kByte), heard = at::zeros({std::ssize(ranks)}, at::kByte);
   std::vector<std::shared_ptr<Transfer>> transfers;
   for (int i = 0; i < std::ssize(ranks); ++i) {

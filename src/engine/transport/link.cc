@@ -1,7 +1,7 @@
-#include "engine/device/memory.h"
-#include "engine/device/stream_event.h"
 #include "engine/transport/link.h"
-#include "engine/transport/mailbox.h"
+
+#include "core/base/error.h"
+#include "engine/device/memory.h"
 
 namespace twobw::transport {
 
@@ -16,14 +16,34 @@ std::string describe(const Tag& tag) {
     case Tag::Kind::TiedGradient:
       return fmt::format("tied gradient of update {}", tag.index);
     case Tag::Kind::Taken:
-      return fmt::format("word that validation microbatch {} was taken", tag.index);
+      return fmt::format("acknowledgment of validation microbatch {}", tag.index);
   }
   return "?";
 }
 
+TensorShapes shapes_of(const Tensors& tensors) {
+  TensorShapes shapes;
+  for (const at::Tensor& tensor : tensors)
+    shapes.push_back({.type = tensor.scalar_type(), .sizes = tensor.sizes().vec()});
+  return shapes;
+}
+
+void Mailbox::put(const Tag& tag, Message message) {
+  hub_.update([&] {
+    const bool fresh = messages_.emplace(tag, std::move(message)).second;
+    TWOBW_ASSERT(fresh, "{} sent twice", describe(tag));
+  });
+}
+
+Message Mailbox::take(const Tag& tag) {
+  return hub_.wait(
+      describe(tag), [&] { return messages_.contains(tag); },
+      [&] { return std::move(messages_.extract(tag).mapped()); });
+}
+
 namespace {
 
-// What a received tensor is for. Gradients are used up by the next computation.
+// The memory term of a received tensor. Gradients are consumed by the next computation.
 Term purpose_of(const Tag& tag) {
   const bool gradient = tag.kind == Tag::Kind::Gradient || tag.kind == Tag::Kind::TiedGradient;
   return gradient ? Term::Working : Term::Inputs;
@@ -31,7 +51,7 @@ Term purpose_of(const Tag& tag) {
 
 class LocalLink final : public Link {
  public:
-  explicit LocalLink(Hub& hub) : mailbox_(hub) {}
+  explicit LocalLink(WaitHub& hub) : mailbox_(hub) {}
 
   void send(const Tag& tag, Tensors tensors) override {
     for (const at::Tensor& tensor : tensors) device::set_purpose(tensor, Term::Transfer);
@@ -51,7 +71,7 @@ class LocalLink final : public Link {
 
 }  // namespace
 
-std::unique_ptr<Link> local_link(Hub& hub) {
+std::unique_ptr<Link> local_link(WaitHub& hub) {
   return std::make_unique<LocalLink>(hub);
 }
 

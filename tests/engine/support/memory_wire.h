@@ -1,24 +1,28 @@
+// Wires in memory: threads as ranks, which share one board of posted transfers.
+#pragma once
+
 #include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <tuple>
+#include <vector>
 
 #include "core/base/error.h"
-#include "engine/transport/hub.h"
+#include "engine/transport/wait_hub.h"
 #include "engine/transport/wire.h"
 
 namespace twobw::transport {
-namespace {
 
-// A send or a receive that waits for its other half.
+// A send or receive that waits for its counterpart.
 struct Posted {
   at::Tensor tensor;
   bool done = false;
 };
 
-// What all ranks share.
+// State shared by all ranks.
 struct MemoryBoard {
   explicit MemoryBoard(int size) : aborted(size, false) {}
 
@@ -73,7 +77,7 @@ class MemoryWire final : public Wire {
   }
 
  private:
-  // The second half to come makes the copy.
+  // The second half to arrive copies.
   std::shared_ptr<Transfer> post(std::tuple<int, int, int> way, const at::Tensor& tensor, bool sends) {
     TWOBW_ASSERT(tensor.is_cpu() && tensor.is_contiguous(), "a transfer of a {} tensor that is {}",
                  tensor.is_cpu() ? "CPU" : "GPU", tensor.is_contiguous() ? "whole" : "strided");
@@ -106,9 +110,7 @@ class MemoryWire final : public Wire {
   int rank_;
 };
 
-}  // namespace
-
-std::vector<std::unique_ptr<Wire>> wires_in_memory(int size) {
+inline std::vector<std::unique_ptr<Wire>> wires_in_memory(int size) {
   const auto board = std::make_shared<MemoryBoard>(size);
   std::vector<std::unique_ptr<Wire>> wires;
   for (int rank = 0; rank < size; ++rank) wires.push_back(std::make_unique<MemoryWire>(board, rank));

@@ -1,4 +1,4 @@
-// In place of the files of NCCL where the build has none: nobody has GPUs in several processes then.
+// Stubs for builds without NCCL, in which no GPUs are in several processes.
 #include "core/base/error.h"
 #include "engine/transport/gpu_paths.h"
 
