@@ -135,7 +135,7 @@ void Exchange::finish() {
 
 std::string describe_others(const transport::Processes& processes) {
   std::string text;
-  for (const control::Life& life : processes.control().lives()) {
+  for (const control::Liveness& life : processes.control().liveness()) {
     text += life.has_left
                 ? fmt::format("  process {}: has left\n", life.rank)
                 : fmt::format("  process {}: last heard of {:.1f} s ago\n", life.rank, life.silent_s);

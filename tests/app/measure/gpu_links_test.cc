@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "core/base/error.h"
+#include "tests/engine/support/memory_control.h"
 #include "tests/engine/transport/path_in_memory.h"
 #include "tests/engine/transport/wires.h"
 

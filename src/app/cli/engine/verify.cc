@@ -61,7 +61,7 @@ train::Verification verify_together(const Config& config, const train::VerifyOpt
 
 int run(const RunArguments& arguments, train::VerifyOptions options) {
   const launch::World world = launch::read_world(launch::process_environment());
-  const Config config = rendezvous::read_or_tell(world, [&] {
+  const Config config = rendezvous::read_or_broadcast_error(world, [&] {
     Config read = load_small(arguments);
     if (world.size > 1) train::tokenize_texts(read);
     return read;

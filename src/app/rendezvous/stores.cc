@@ -1,17 +1,22 @@
-#include "app/rendezvous/agent_store.h"
+#include "app/rendezvous/stores.h"
 
 #include <c10/util/Logging.h>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <future>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <type_traits>
 #include <utility>
 
+#include "core/base/codec.h"
 #include "core/base/error.h"
 #include "core/base/unhandled.h"
 
@@ -22,7 +27,7 @@ std::string key_of(const std::string& job, const char* what) {
   return fmt::format("twobw/{}/{}", job, what);
 }
 
-// LibTorch logs each failed attempt with a stack trace, up to this level; the failure itself is one sentence.
+// Silences LibTorch, which logs each failed attempt with a stack trace; our own error is one sentence.
 class QuietLog {
  public:
   QuietLog() {
@@ -35,8 +40,8 @@ class QuietLog {
   const int before_ = FLAGS_caffe2_log_level;
 };
 
-// Does the work on a thread of its own, since LibTorch's client waits for a silent store without a limit.
-// Null after that time: the thread is left behind.
+// Does the work on a thread of its own, because LibTorch's client waits for a silent store forever. Null
+// after the timeout: the thread is left behind.
 template <typename Work>
 std::optional<std::invoke_result_t<Work>> within(double seconds, Work work) {
   const QuietLog log;
@@ -56,6 +61,10 @@ int parse_port(const std::string& text, const std::string& published) {
   if (error != std::errc() || end != text.data() + text.size() || port < 1 || port > 65535)
     fail_run("torchrun's store says that process 0 listens at '{}', which is no address", published);
   return port;
+}
+
+[[noreturn]] void refuse_use(const char* what) {
+  fail_run("the store between processes was asked to {}, which it does not do", what);
 }
 
 }  // namespace
@@ -80,11 +89,11 @@ AgentStore connect_to_agent(const launch::World& world, double seconds) {
            world.master_port, why);
 }
 
-void publish(const AgentStore& store, const std::string& job, const MeetingPoint& point, double seconds) {
+void publish(const AgentStore& store, const std::string& job, const RendezvousPoint& point, double seconds) {
   std::string why = fmt::format("no answer within {:g} s", seconds);
   try {
     const auto published = within(seconds, [store, job, point] {
-      // The endpoint last: who reads it finds the token.
+      // The endpoint comes last, so that its readers find the token.
       store->set(key_of(job, "token"), point.token);
       store->set(key_of(job, "endpoint"), fmt::format("{}:{}", point.endpoint.address, point.endpoint.port));
       return true;
@@ -96,7 +105,7 @@ void publish(const AgentStore& store, const std::string& job, const MeetingPoint
   fail_run("process 0 cannot say in torchrun's store where it listens: {}; torchrun may have ended", why);
 }
 
-MeetingPoint find_meeting_point(const AgentStore& store, const std::string& job, double seconds) {
+RendezvousPoint find_rendezvous_point(const AgentStore& store, const std::string& job, double seconds) {
   using Texts = std::pair<std::string, std::string>;
   std::optional<Texts> found;
   std::string why = fmt::format("nothing within {:g} s", seconds);
@@ -114,6 +123,94 @@ MeetingPoint find_meeting_point(const AgentStore& store, const std::string& job,
   const std::string port = endpoint.substr(std::min(colon + 1, endpoint.size()));
   return {.endpoint = {.address = endpoint.substr(0, colon), .port = parse_port(port, endpoint)},
           .token = token};
+}
+
+using Bytes = std::vector<std::uint8_t>;
+
+struct ControlStore::Values {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<std::string, Bytes> by_key;
+  std::optional<control::Failure> failure;  // after an abort
+
+  void set(const std::string& key, Bytes value) {
+    std::lock_guard lock(mutex);
+    by_key[key] = std::move(value);
+    changed.notify_all();
+  }
+  bool has(const std::vector<std::string>& keys) const {
+    return std::ranges::all_of(keys, [this](const std::string& key) { return by_key.contains(key); });
+  }
+};
+
+ControlStore::ControlStore(control::Control& control, std::chrono::milliseconds timeout)
+    : ControlStore(control, timeout, std::make_shared<Values>()) {
+  control.on(control::Topic::Store, [values = values_](int, std::string_view body) {
+    auto [key, value] = from_bytes<std::string, Bytes>(body);
+    values->set(key, std::move(value));
+  });
+  control.on_abort([values = values_](const control::Failure& failure) {
+    std::lock_guard lock(values->mutex);
+    values->failure = failure;
+    values->changed.notify_all();
+  });
+}
+
+ControlStore::ControlStore(control::Control& control, std::chrono::milliseconds timeout,
+                           std::shared_ptr<Values> values)
+    : Store(timeout), control_(control), values_(std::move(values)) {}
+
+c10::intrusive_ptr<c10d::Store> ControlStore::clone() {
+  return c10::intrusive_ptr<ControlStore>::unsafe_steal_from_new(
+      new ControlStore(control_, timeout_, values_));
+}
+
+void ControlStore::set(const std::string& key, const Bytes& value) {
+  values_->set(key, value);
+  control_.send_to_others(control::Topic::Store, to_bytes(key, value));
+}
+
+Bytes ControlStore::get(const std::string& key) {
+  wait({key});
+  std::lock_guard lock(values_->mutex);
+  return values_->by_key.at(key);
+}
+
+void ControlStore::wait(const std::vector<std::string>& keys) {
+  wait(keys, timeout_);
+}
+
+void ControlStore::wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) {
+  std::unique_lock lock(values_->mutex);
+  const auto done = [&] { return values_->has(keys) || values_->failure; };
+  if (timeout == kNoTimeout) {
+    values_->changed.wait(lock, done);
+  } else {
+    values_->changed.wait_for(lock, timeout, done);
+  }
+  if (values_->has(keys)) return;
+  if (values_->failure) values_->failure->raise();
+  const auto missing =
+      std::ranges::find_if(keys, [this](const std::string& key) { return !values_->by_key.contains(key); });
+  fail_run("timed out after {:g} s waiting for the address of another process ('{}')",
+           std::chrono::duration<double>(timeout).count(), *missing);
+}
+
+bool ControlStore::check(const std::vector<std::string>& keys) {
+  std::lock_guard lock(values_->mutex);
+  return values_->has(keys);
+}
+
+std::int64_t ControlStore::add(const std::string&, std::int64_t) {
+  refuse_use("count");
+}
+
+bool ControlStore::deleteKey(const std::string&) {
+  refuse_use("delete a key");
+}
+
+std::int64_t ControlStore::getNumKeys() {
+  refuse_use("count its keys");
 }
 
 }  // namespace twobw::rendezvous

@@ -6,8 +6,8 @@
 #include <atomic>
 #include <future>
 
-#include "engine/control/handshake.h"
-#include "engine/control/joining.h"
+#include "engine/control/client.h"
+#include "engine/control/protocol.h"
 #include "tests/engine/control/ranks.h"
 
 namespace twobw::control {
@@ -47,12 +47,12 @@ class Stranger {
   Descriptor socket_;
 };
 
-std::string error_of_connect(const Meeting& meeting, const Options& options = {}) {
+std::string error_of_connect(const Rendezvous& meeting, const Options& options = {}) {
   return Company::error_of([&] { connect(meeting, options); });
 }
 
 Company two_ranks(RankZero& zero, const Options& options = {}) {
-  auto one = connect(meeting_at(zero.endpoint(), 1, 2), options);
+  auto one = connect(rendezvous_at(zero.endpoint(), 1, 2), options);
   std::vector<std::unique_ptr<Control>> controls;
   controls.push_back(zero.take());
   controls.push_back(std::move(one));
@@ -68,50 +68,50 @@ void expect_a_good_run(Company& ranks) {
   EXPECT_EQ(ranks.aborts[0].lines(), Lines());
 }
 
-TEST(Meeting, OfOneNeedsNoSocket) {
-  const auto control = connect(meeting_at({.address = "nowhere", .port = 1}, 0, 1));
+TEST(Rendezvous, OfOneNeedsNoSocket) {
+  const auto control = connect(rendezvous_at({.address = "nowhere", .port = 1}, 0, 1));
   control->start();
   control->leave();
 }
 
-TEST(Meeting, AMemberMayComeBeforeRankZeroListens) {
+TEST(Rendezvous, AMemberMayComeBeforeRankZeroListens) {
   const Endpoint endpoint = Listener({}).endpoint();  // free again
-  auto one = std::async(std::launch::async, [&] { return connect(meeting_at(endpoint, 1, 2)); });
-  auto zero = connect(meeting_at(endpoint, 0, 2));
+  auto one = std::async(std::launch::async, [&] { return connect(rendezvous_at(endpoint, 1, 2)); });
+  auto zero = connect(rendezvous_at(endpoint, 0, 2));
   one.get();
 }
 
-TEST(Meeting, APortThatIsTakenIsNamed) {
+TEST(Rendezvous, APortThatIsTakenIsNamed) {
   const Listener listener({});
-  const std::string error = error_of_connect(meeting_at(listener.endpoint(), 0, 2));
+  const std::string error = error_of_connect(rendezvous_at(listener.endpoint(), 0, 2));
   EXPECT_NE(error.find("process 0 cannot listen at " + describe(listener.endpoint())), std::string::npos)
       << error;
   EXPECT_NE(error.find("in use"), std::string::npos) << error;
 }
 
-TEST(Meeting, RankZeroNamesThoseThatDidNotCome) {
+TEST(Rendezvous, RankZeroNamesThoseThatDidNotCome) {
   RankZero zero(5, {.arrival_s = 0.3});
-  const std::string at_two = error_of_connect(meeting_at(zero.endpoint(), 2, 5), {.arrival_s = 20});
-  EXPECT_EQ(zero.error(), "processes 1, 3, 4 of 5 did not come to process 0 at " + describe(zero.endpoint()) +
+  const std::string at_two = error_of_connect(rendezvous_at(zero.endpoint(), 2, 5), {.arrival_s = 20});
+  EXPECT_EQ(zero.error(), "processes 1, 3, 4 of 5 did not reach process 0 at " + describe(zero.endpoint()) +
                               " within 0.3 s");
   EXPECT_EQ(at_two, zero.error());
 }
 
-TEST(Meeting, OthersNameRankZero) {
+TEST(Rendezvous, OthersNameRankZero) {
   const Endpoint endpoint = Listener({}).endpoint();
   const Options options{.arrival_s = 0.05};
   EXPECT_EQ(
-      error_of_connect(meeting_at(endpoint, 1, 2), options),
+      error_of_connect(rendezvous_at(endpoint, 1, 2), options),
       "process 1 did not reach process 0 at " + describe(endpoint) + " within 0.05 s: Connection refused");
   const Listener deaf({});
-  const std::string error = error_of_connect(meeting_at(deaf.endpoint(), 1, 2), options);
+  const std::string error = error_of_connect(rendezvous_at(deaf.endpoint(), 1, 2), options);
   EXPECT_NE(error.find("something listens there, but does not answer"), std::string::npos) << error;
 }
 
-TEST(Meeting, ARankOfAnotherBuildEndsTheRun) {
+TEST(Rendezvous, ARankOfAnotherBuildEndsTheRun) {
   RankZero zero(3, {.farewell_s = 0.05});
-  const auto two = join(meeting_at(zero.endpoint(), 2, 3), {});
-  Meeting other = meeting_at(zero.endpoint(), 1, 3);
+  const auto two = join(rendezvous_at(zero.endpoint(), 2, 3), {});
+  Rendezvous other = rendezvous_at(zero.endpoint(), 1, 3);
   other.build = "build 2";
   const std::string reason = "process 1 has build 'build 2', process 0 has build 'build 1'";
   EXPECT_EQ(error_of_connect(other), reason);
@@ -119,30 +119,30 @@ TEST(Meeting, ARankOfAnotherBuildEndsTheRun) {
   EXPECT_EQ(wait_for_kind(*two, Frame::Kind::Abort).body, reason);
 }
 
-TEST(Meeting, ARankOfAnotherSizeEndsTheRun) {
+TEST(Rendezvous, ARankOfAnotherSizeEndsTheRun) {
   RankZero zero(2);
   const std::string reason = "process 1 was started as one of 4 processes, process 0 as one of 2";
-  EXPECT_EQ(error_of_connect(meeting_at(zero.endpoint(), 1, 4)), reason);
+  EXPECT_EQ(error_of_connect(rendezvous_at(zero.endpoint(), 1, 4)), reason);
   EXPECT_EQ(zero.error(), reason);
 }
 
-TEST(Meeting, AnotherProtocolEndsTheRun) {
+TEST(Rendezvous, AnotherProtocolEndsTheRun) {
   RankZero zero(2, {.farewell_s = 0.05});
   Stranger other(zero.endpoint(), encode(Hello{.protocol = 2, .token = kToken}));
   EXPECT_NE(other.answer().find("speaks protocol 2, process 0 protocol 1"), std::string::npos);
   EXPECT_NE(zero.error().find("speaks protocol 2"), std::string::npos);
 }
 
-TEST(Meeting, ARankThatIsThereTwiceEndsARunThatHasNotBegun) {
+TEST(Rendezvous, ARankThatIsThereTwiceEndsARunThatHasNotBegun) {
   RankZero zero(3, {.farewell_s = 0.05});
-  const auto one = join(meeting_at(zero.endpoint(), 1, 3), {});
-  const std::string reason = error_of_connect(meeting_at(zero.endpoint(), 1, 3));
+  const auto one = join(rendezvous_at(zero.endpoint(), 1, 3), {});
+  const std::string reason = error_of_connect(rendezvous_at(zero.endpoint(), 1, 3));
   EXPECT_EQ(reason.find("process 1 is there twice; the second is from 127.0.0.1:"), 0u) << reason;
   EXPECT_EQ(zero.error(), reason);
   EXPECT_EQ(wait_for_kind(*one, Frame::Kind::Abort).body, reason);
 }
 
-TEST(Meeting, ARankThatIsThereTwiceIsRefusedByARunThatHasBegun) {
+TEST(Rendezvous, ARankThatIsThereTwiceIsRefusedByARunThatHasBegun) {
   for (int twice : {0, 1}) {
     RankZero zero(2, {.farewell_s = 0.05});
     Company ranks = two_ranks(zero);
@@ -155,11 +155,11 @@ TEST(Meeting, ARankThatIsThereTwiceIsRefusedByARunThatHasBegun) {
   }
 }
 
-TEST(Meeting, WithoutTheTokenNobodyIsAnswered) {
+TEST(Rendezvous, WithoutTheTokenNobodyIsAnswered) {
   RankZero zero(2);
   Hello hello{.token = "a token of others", .build = "build 2", .rank = 1, .size = 7};
   EXPECT_EQ(Stranger(zero.endpoint(), encode(hello)).answer(), "");
-  Meeting other = meeting_at(zero.endpoint(), 1, 2);
+  Rendezvous other = rendezvous_at(zero.endpoint(), 1, 2);
   other.token = hello.token;
   const std::string error = error_of_connect(other, {.arrival_s = 0.1});
   EXPECT_NE(error.find("closed without an answer"), std::string::npos) << error;
@@ -167,7 +167,7 @@ TEST(Meeting, WithoutTheTokenNobodyIsAnswered) {
   expect_a_good_run(ranks);
 }
 
-TEST(Meeting, GarbageIsDropped) {
+TEST(Rendezvous, GarbageIsDropped) {
   RankZero zero(2);
   std::string too_long = encode(Hello{.token = kToken});
   too_long[13] = '\x7f';
@@ -179,7 +179,7 @@ TEST(Meeting, GarbageIsDropped) {
   expect_a_good_run(ranks);
 }
 
-TEST(Meeting, OneThatIsSlowToSpeakIsDropped) {
+TEST(Rendezvous, OneThatIsSlowToSpeakIsDropped) {
   RankZero zero(2, {.handshake_s = 0.05});
   const std::string words = encode(Hello{.token = kToken, .build = "build 1", .rank = 1, .size = 2});
   EXPECT_EQ(Stranger(zero.endpoint(), words.substr(0, words.size() - 1)).answer(), "");
@@ -187,7 +187,7 @@ TEST(Meeting, OneThatIsSlowToSpeakIsDropped) {
   expect_a_good_run(ranks);
 }
 
-TEST(Meeting, TwoHundredIdleStrangersChangeNothing) {
+TEST(Rendezvous, TwoHundredIdleStrangersChangeNothing) {
   const Options options{.handshake_s = 0.2};
   RankZero zero(2, options);
   std::vector<Stranger> idle;
@@ -197,8 +197,8 @@ TEST(Meeting, TwoHundredIdleStrangersChangeNothing) {
   expect_a_good_run(ranks);
 }
 
-TEST(Meeting, TheOldestStrangerGoesWhereTheyAreTooMany) {
-  RankZero zero(2, {.handshake_s = 600, .strangers = 3});
+TEST(Rendezvous, TheOldestStrangerGoesWhereTheyAreTooMany) {
+  RankZero zero(2, {.handshake_s = 600, .pending_peers = 3});
   std::vector<Stranger> idle;
   for (int i = 0; i < 5; ++i) idle.emplace_back(zero.endpoint());
   EXPECT_EQ(idle[0].answer(), "");
@@ -253,7 +253,7 @@ class StubbornCrowd {
   std::thread thread_;
 };
 
-TEST(Meeting, ACrowdThatComesAgainWheneverItIsTurnedAwayKeepsNoRankOut) {
+TEST(Rendezvous, ACrowdThatComesAgainWheneverItIsTurnedAwayKeepsNoRankOut) {
   RankZero zero(2, {.handshake_s = 600});
   StubbornCrowd crowd(zero.endpoint(), 200);
   crowd.wait_for(400);
@@ -265,16 +265,16 @@ TEST(Rendezvous, WhereAWorldMeets) {
   launch::World world{.launcher = "mpirun", .rank = 1, .size = 2, .local_rank = 1, .local_size = 2};
   world.master_port = 4711;
   world.job = "job";
-  const Meeting meeting = meeting_of(world, std::nullopt, "build");
+  const Rendezvous meeting = rendezvous_of(world, std::nullopt, "build");
   EXPECT_EQ(describe(meeting.endpoint), "127.0.0.1:4711");
   EXPECT_EQ(meeting.token, derived_token("job"));
   EXPECT_GE(meeting.token.size(), kMinToken);
   EXPECT_NE(meeting.token, derived_token("job 2"));
-  EXPECT_EQ(meeting_of(world, "0123456789abcdef", "build").token, "0123456789abcdef");
-  EXPECT_THROW(meeting_of(world, "short", "build"), InputError);
+  EXPECT_EQ(rendezvous_of(world, "0123456789abcdef", "build").token, "0123456789abcdef");
+  EXPECT_THROW(rendezvous_of(world, "short", "build"), InputError);
   world.local_size = 1;
   world.master_address = "node3";
-  EXPECT_EQ(describe(meeting_of(world, std::nullopt, "build").endpoint), "node3:4711");
+  EXPECT_EQ(describe(rendezvous_of(world, std::nullopt, "build").endpoint), "node3:4711");
   EXPECT_NE(random_token(), random_token());
 }
 

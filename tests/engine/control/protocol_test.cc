@@ -1,9 +1,8 @@
-#include "engine/control/frame.h"
+#include "engine/control/protocol.h"
 
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "engine/control/handshake.h"
 
 namespace twobw::control {
 namespace {
@@ -44,15 +43,15 @@ TEST(Frame, WhatIsNoneIsRefusedByItsHead) {
 }
 
 TEST(Frame, Lives) {
-  const std::vector<Life> lives =
-      decode_lives(encode_lives({{0, 1.5, false}, {1, -3, true}, {2, 1e12, false}}));
+  const std::vector<Liveness> lives =
+      decode_liveness(encode_liveness({{0, 1.5, false}, {1, -3, true}, {2, 1e12, false}}));
   ASSERT_EQ(lives.size(), 3u);
   EXPECT_EQ(lives[0].silent_s, 1.5);
   EXPECT_EQ(lives[1].silent_s, 0);
   EXPECT_TRUE(lives[1].has_left);
   EXPECT_EQ(lives[2].rank, 2);
   EXPECT_EQ(lives[2].silent_s, 4e6);
-  EXPECT_THROW(decode_lives("abcd"), InputError);
+  EXPECT_THROW(decode_liveness("abcd"), InputError);
 }
 
 const Hello kHello = {.token = "0123456789abcdef", .build = "0.1.0 g++", .rank = 3, .size = 4};
