@@ -22,10 +22,9 @@
 #include "app/cli/delegate.h"
 #include "app/cli/environment.h"
 #include "core/base/error.h"
+#include "core/base/failures.h"
 #include "core/base/output.h"
-#include "core/base/system_failure.h"
 #include "core/base/text.h"
-#include "core/base/unhandled.h"
 #include "core/launch/orphan.h"
 #include "core/launch/world.h"
 

@@ -18,10 +18,10 @@
 #include "app/cli/terminal.h"
 #include "core/base/config.h"
 #include "core/base/error.h"
-#include "core/base/units.h"
 #include "core/simulator/simulate.h"
-#include "core/telemetry/trace.h"
+#include "core/telemetry/event.h"
 #include "planning/planner/costs/simulation.h"
+#include "planning/planner/hardware/units.h"
 #include "planning/planner/search/configuration.h"
 
 namespace twobw::cli {

@@ -10,7 +10,6 @@
 
 #include "app/cli/terminal.h"
 #include "core/base/text.h"
-#include "core/base/text_table.h"
 #include "core/simulator/timeline.h"
 #include "planning/planner/report/plan_json.h"
 #include "planning/planner/report/report.h"

@@ -9,8 +9,8 @@
 #include "app/inference/generation.h"
 #include "core/base/config_values.h"
 #include "core/base/error.h"
+#include "core/base/json.h"
 #include "core/base/text_file.h"
-#include "core/base/untrusted_json.h"
 
 namespace twobw::inference {
 namespace {

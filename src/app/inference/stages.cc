@@ -8,8 +8,8 @@
 
 #include "app/inference/even_split.h"
 #include "core/base/error.h"
-#include "core/base/run_on_threads.h"
-#include "core/base/system_failure.h"
+#include "core/base/failures.h"
+#include "core/base/threads.h"
 #include "engine/device/device.h"
 #include "engine/runtime/setup.h"
 #include "engine/transport/wait_hub.h"

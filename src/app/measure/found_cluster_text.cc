@@ -6,7 +6,6 @@
 #include "app/measure/found_cluster.h"
 #include "app/measure/found_gpus.h"
 #include "core/base/text.h"
-#include "core/base/text_table.h"
 
 namespace twobw::measure {
 namespace {

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "app/measure/samples.h"
-#include "core/base/run_on_threads.h"
+#include "core/base/threads.h"
 #include "engine/device/cpu.h"
 #include "engine/transport/link.h"
 #include "engine/transport/wait_hub.h"

@@ -18,7 +18,7 @@
 
 #include "core/base/codec.h"
 #include "core/base/error.h"
-#include "core/base/unhandled.h"
+#include "core/base/failures.h"
 
 namespace twobw::rendezvous {
 namespace {

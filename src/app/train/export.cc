@@ -4,7 +4,7 @@
 #include <system_error>
 #include <vector>
 
-#include "core/base/durable.h"
+#include "core/base/output_file.h"
 #include "engine/checkpoint/translate.h"
 #include "engine/weights/layout.h"
 

@@ -6,8 +6,8 @@
 #include <stdexcept>
 
 #include "core/base/error.h"
+#include "core/base/json.h"
 #include "core/base/text_file.h"
-#include "core/base/untrusted_json.h"
 #include "engine/checkpoint/checksum.h"
 
 namespace twobw::checkpoint {

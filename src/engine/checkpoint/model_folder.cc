@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <system_error>
 
-#include "core/base/durable.h"
 #include "core/base/error.h"
+#include "core/base/output_file.h"
 #include "core/base/text_file.h"
 
 namespace twobw::checkpoint {

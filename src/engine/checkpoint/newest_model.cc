@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/json.h"
 #include "core/base/text_file.h"
-#include "core/base/untrusted_json.h"
 #include "engine/checkpoint/store.h"
 
 namespace twobw::checkpoint {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/untrusted_json.h"
+#include "core/base/json.h"
 #include "engine/checkpoint/translate.h"
 #include "planning/architecture/heads.h"
 #include "planning/architecture/huggingface/model_config.h"

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "core/base/durable.h"
 #include "core/base/error.h"
+#include "core/base/output_file.h"
 #include "engine/checkpoint/tensor_file.h"
 
 namespace twobw::checkpoint {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/base/durable.h"
+#include "core/base/output_file.h"
 
 namespace twobw::checkpoint {
 namespace {

@@ -9,8 +9,8 @@
 #include <optional>
 #include <system_error>
 
-#include "core/base/durable.h"
 #include "core/base/error.h"
+#include "core/base/output_file.h"
 #include "engine/checkpoint/record.h"
 #include "engine/checkpoint/tensor_file.h"
 

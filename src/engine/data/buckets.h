@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/base/permutation.h"
+#include "core/base/random.h"
 
 namespace twobw::data {
 

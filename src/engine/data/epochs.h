@@ -5,7 +5,6 @@
 
 #include <cstdint>
 
-#include "core/base/permutation.h"
 #include "core/base/random.h"
 
 namespace twobw::data {

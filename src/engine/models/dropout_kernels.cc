@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/base/vectorize.h"
+#include "core/base/attributes.h"
 #include "engine/models/fast_exp.h"
 #include "engine/models/lanes.h"
 

@@ -3,7 +3,7 @@
 
 #include <ATen/ATen.h>
 
-#include "core/base/model_head.h"
+#include "core/base/kinds.h"
 #include "engine/models/layer.h"
 
 namespace twobw::models {

@@ -1,6 +1,6 @@
 #include "engine/optim/state.h"
 
-#include "core/base/optimizer_kinds.h"
+#include "core/base/kinds.h"
 #include "engine/device/memory.h"
 
 namespace twobw::optim {

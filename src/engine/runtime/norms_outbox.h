@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/base/inbox.h"
+#include "core/base/threads.h"
 #include "engine/transport/group.h"
 
 namespace twobw::runtime {

@@ -1,8 +1,8 @@
 #include "engine/runtime/pipeline.h"
 
 #include "core/base/error.h"
-#include "core/base/run_on_threads.h"
-#include "core/base/system_failure.h"
+#include "core/base/failures.h"
+#include "core/base/threads.h"
 #include "engine/transport/processes.h"
 
 namespace twobw::runtime {

@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/gpu_name.h"
-#include "core/base/optimizer_kinds.h"
+#include "core/base/kinds.h"
 #include "core/base/parameter_groups.h"
 #include "engine/checkpoint/pretrained.h"
 #include "engine/device/gpu_thread.h"

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/base/inbox.h"
+#include "core/base/threads.h"
 #include "engine/transport/gpu_paths.h"
 #include "engine/transport/helper_thread.h"
 #include "engine/transport/wait_hub.h"

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/unhandled.h"
+#include "core/base/failures.h"
 #include "engine/control/control.h"
 #include "engine/transport/wait_hub.h"
 #include "engine/transport/wire.h"

@@ -7,7 +7,7 @@
 
 #include "core/base/codec.h"
 #include "core/base/error.h"
-#include "core/base/inbox.h"
+#include "core/base/threads.h"
 #include "engine/device/memory.h"
 
 namespace twobw::transport {

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/base/inbox.h"
+#include "core/base/threads.h"
 #include "engine/transport/gpu_paths.h"
 #include "engine/transport/replica_sum.h"
 #include "engine/transport/sum_rounds.h"

@@ -15,7 +15,7 @@
 #include <mutex>
 #include <vector>
 
-#include "core/base/run_on_threads.h"
+#include "core/base/threads.h"
 #include "planning/host/cores.h"
 
 namespace twobw::device {

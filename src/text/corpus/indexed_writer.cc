@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/durable.h"
 #include "core/base/error.h"
+#include "core/base/output_file.h"
 #include "text/corpus/indexed_file.h"
 
 namespace twobw::corpus {

@@ -8,9 +8,9 @@
 #include <thread>
 #include <utility>
 
-#include "core/base/durable.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/base/output_file.h"
 #include "text/corpus/encode.h"
 #include "text/corpus/ordered_work.h"
 #include "text/corpus/prepare_checks.h"

@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
-#include "core/base/durable.h"
 #include "core/base/error.h"
+#include "core/base/output_file.h"
 #include "core/base/text_file.h"
 #include "text/tokenizer/utf8.h"
 

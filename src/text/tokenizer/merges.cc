@@ -1,7 +1,7 @@
 #include "text/tokenizer/merges.h"
 
 #include "core/base/error.h"
-#include "core/base/untrusted_json.h"
+#include "core/base/json.h"
 
 namespace twobw::tokenizer {
 namespace {

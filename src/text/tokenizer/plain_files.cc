@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "core/base/error.h"
-#include "core/base/untrusted_json.h"
+#include "core/base/json.h"
 #include "text/tokenizer/byte_level.h"
 #include "text/tokenizer/class_settings.h"
 #include "text/tokenizer/json_frame.h"

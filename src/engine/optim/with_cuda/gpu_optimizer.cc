@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/base/optimizer_kinds.h"
+#include "core/base/kinds.h"
 #include "engine/device/gpu.h"
 #include "engine/optim/kernels.h"
 #include "engine/optim/norms_cuda.h"

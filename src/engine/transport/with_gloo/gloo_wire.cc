@@ -11,7 +11,7 @@
 #include <set>
 
 #include "core/base/error.h"
-#include "core/base/unhandled.h"
+#include "core/base/failures.h"
 #include "engine/control/socket.h"
 #include "engine/transport/wait_hub.h"
 

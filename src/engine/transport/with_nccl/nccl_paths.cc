@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/base/exit.h"
+#include "core/base/output.h"
 #include "engine/device/gpu.h"
 #include "engine/transport/nccl_channel.h"
 #include "engine/transport/nccl_replicas.h"

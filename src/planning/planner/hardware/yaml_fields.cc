@@ -1,4 +1,4 @@
-#include "core/base/yaml_fields.h"
+#include "planning/planner/hardware/yaml_fields.h"
 
 #include <fmt/ranges.h>
 

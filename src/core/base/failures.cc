@@ -1,5 +1,7 @@
-#include "core/base/unhandled.h"
+#include "core/base/failures.h"
 
+#include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -7,13 +9,31 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <list>
 #include <mutex>
+#include <new>
+#include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 namespace twobw {
 namespace {
+
+// "; the limit on processes is 64 (ulimit -u)"; empty if unlimited. `unit`: bytes in the unit of the shell's
+// command.
+std::string limit(__rlimit_resource resource, std::string_view of, const char* command, rlim_t unit = 1) {
+  rlimit now{};
+  if (getrlimit(resource, &now) != 0 || now.rlim_cur == RLIM_INFINITY) return {};
+  return fmt::format("; the limit on {} is {}{} ({})", of, now.rlim_cur / unit, unit == 1024 ? " KiB" : "",
+                     command);
+}
+
+std::string_view first_line(const std::exception& error) {
+  const std::string_view what = error.what();
+  return what.substr(0, what.find('\n'));
+}
 
 // For the threads of the program to end, and to print their report.
 constexpr std::chrono::seconds kPatience(10);
@@ -78,6 +98,27 @@ void wait_for_hooks(const std::string& reason) {
 }
 
 }  // namespace
+
+std::optional<SystemFailure> system_failure(const std::exception& error) {
+  // LibTorch's allocator for CPUs throws an exception of its own.
+  const bool no_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+                         first_line(error).find("can't allocate memory") != std::string_view::npos;
+  if (no_memory) return SystemFailure{"out of memory" + limit(RLIMIT_AS, "memory", "ulimit -v", 1024)};
+  if (const auto* path = dynamic_cast<const std::filesystem::filesystem_error*>(&error)) {
+    return SystemFailure{
+        fmt::format("'{}' cannot be used: {}", path->path1().string(), path->code().message()), true};
+  }
+  const auto* system = dynamic_cast<const std::system_error*>(&error);
+  if (system == nullptr || system->code() != std::errc::resource_unavailable_try_again) return std::nullopt;
+  return SystemFailure{fmt::format("a thread cannot be started: {}{}", system->code().message(),
+                                   limit(RLIMIT_NPROC, "processes", "ulimit -u")),
+                       true};
+}
+
+std::string describe_failure(const std::exception& error) {
+  const std::optional<SystemFailure> failure = system_failure(error);
+  return failure ? failure->sentence : std::string(first_line(error));
+}
 
 std::string message_of(const std::exception& error) {
   std::string text = error.what();

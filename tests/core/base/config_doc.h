@@ -1,4 +1,5 @@
-#include "core/base/config_doc.h"
+// docs/config.md, rendered from the table of keys.
+#pragma once
 
 #include <fmt/ranges.h>
 
@@ -6,12 +7,10 @@
 #include <vector>
 
 #include "core/base/config_schema.h"
-#include "core/base/verify_defaults.h"
 
 namespace twobw {
-namespace {
 
-constexpr const char* kIntro = R"(# Configuration
+inline constexpr const char* kIntro = R"(# Configuration
 
 A run is described by one YAML file, and any key may be set again on the command line:
 
@@ -27,14 +26,13 @@ computes on CPU cores unless `devices` names others, as do `eval` and `generate`
 This page is made from the table in `src/core/base/config_table.cc`; a test keeps the two alike.
 )";
 
-std::string row(const Key& key) {
+inline std::string row(const Key& key) {
   return fmt::format("| `{}` | `{}` | {} | {} |\n", name_of(key.path), key.write(Config{}), key.allowed,
                      key.meaning);
 }
 
-}  // namespace
-
-std::string render_config_doc() {
+// The whole page, in Markdown.
+inline std::string render_config_doc() {
   std::vector<std::string> small;
   for (const char* setting : kVerifyDefaults) small.push_back(fmt::format("`{}`", setting));
   std::string out = fmt::format(kIntro, fmt::join(small, ", "), kVerifyDropout);

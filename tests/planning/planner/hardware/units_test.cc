@@ -1,4 +1,4 @@
-#include "core/base/units.h"
+#include "planning/planner/hardware/units.h"
 
 #include <gtest/gtest.h>
 

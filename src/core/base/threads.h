@@ -1,14 +1,16 @@
-// What other threads hand to one that takes it in order and waits where there is nothing.
+// A blocking queue, and work on several threads.
 #pragma once
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <utility>
 
 namespace twobw {
 
+// Blocking multi-producer, single-consumer queue.
 template <typename Item>
 class Inbox {
  public:
@@ -20,7 +22,7 @@ class Inbox {
     changed_.notify_one();
   }
 
-  // No more is put. What is there is still taken.
+  // Ends the queue; items in it can still be taken.
   void close() {
     {
       std::lock_guard lock(mutex_);
@@ -29,7 +31,7 @@ class Inbox {
     changed_.notify_one();
   }
 
-  // Nothing once it is closed and empty.
+  // The next item, blocking for it; null once the queue is closed and empty.
   std::optional<Item> take() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return closed_ || !items_.empty(); });
@@ -45,5 +47,11 @@ class Inbox {
   std::deque<Item> items_;
   bool closed_ = false;
 };
+
+// Calls work(0), ..., work(count - 1), each on a thread of its own, and returns when all have ended; `work`
+// must not throw. No call begins before all threads have started, because calls that wait for each other
+// would wait forever for a thread that the system refuses: then no call is made, and std::system_error is
+// thrown.
+void run_on_threads(int count, const std::function<void(int)>& work);
 
 }  // namespace twobw
