@@ -23,10 +23,9 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/failures.h"
 #include "core/base/output.h"
-#include "core/base/system_failure.h"
 #include "core/base/text.h"
-#include "core/base/unhandled.h"
 #include "core/launch/orphan.h"
 #include "core/launch/world.h"
 

@@ -12,7 +12,7 @@
 #include "core/base/gpu_name.h"
 #include "core/base/text.h"
 #include "engine/runtime/placement.h"
-#include "engine/transport/replica_limits.h"
+#include "engine/transport/sum_rounds.h"
 #include "planning/host/cores.h"
 #include "planning/host/local_cluster.h"
 #include "planning/planner/costs/cost_tables.h"

@@ -14,10 +14,10 @@
 #include <thread>
 #include <utility>
 
-#include "core/base/run_on_threads.h"
+#include "core/base/threads.h"
 #include "engine/device/cpu.h"
-#include "engine/transport/hub.h"
 #include "engine/transport/link.h"
+#include "engine/transport/wait_hub.h"
 
 namespace twobw::measure {
 namespace {
@@ -235,7 +235,7 @@ class Pair {
   }
 
  private:
-  transport::Hub hub_{std::chrono::duration<double>(kTimeout)};
+  transport::WaitHub hub_{std::chrono::duration<double>(kTimeout)};
   std::unique_ptr<transport::Link> there_ = transport::local_link(hub_), back_ = transport::local_link(hub_);
 };
 

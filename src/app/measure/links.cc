@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "core/base/bytes.h"
-#include "engine/transport/abort_on_failure.h"
+#include "engine/transport/processes.h"
 
 namespace twobw::measure {
 namespace {

@@ -14,9 +14,9 @@
 #include "engine/device/device.h"
 #include "engine/runtime/process_devices.h"
 #include "engine/transport/gpu_paths.h"
-#include "engine/transport/hub.h"
 #include "engine/transport/processes.h"
 #include "engine/transport/remote_link.h"
+#include "engine/transport/wait_hub.h"
 #include "planning/planner/hardware/cluster.h"
 
 namespace twobw::measure {
@@ -60,7 +60,7 @@ class GpuLinks {
 
   transport::Processes& processes_;
   device::Device device_;
-  transport::Hub hub_;
+  transport::WaitHub hub_;
   std::unique_ptr<transport::GpuPaths> paths_;
   int tag_ = 0;  // of activations and gradients
 };

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "app/train/data_files.h"
-#include "core/base/durable.h"
+#include "core/base/output_file.h"
 #include "engine/checkpoint/pretrained.h"
 
 namespace twobw::train {

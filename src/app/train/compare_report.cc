@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "core/base/text.h"
-#include "core/base/text_table.h"
 
 namespace twobw::train {
 namespace {

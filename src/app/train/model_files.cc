@@ -6,8 +6,8 @@
 #include <system_error>
 #include <vector>
 
-#include "core/base/durable.h"
 #include "core/base/error.h"
+#include "core/base/output_file.h"
 #include "core/base/text_file.h"
 #include "engine/checkpoint/pretrained.h"
 #include "engine/weights/layout.h"

@@ -15,7 +15,7 @@
 #include "engine/runtime/pipeline.h"
 #include "engine/runtime/placement.h"
 #include "engine/runtime/setup.h"
-#include "engine/transport/abort_on_failure.h"
+#include "engine/transport/processes.h"
 
 namespace twobw::train {
 namespace {

@@ -10,7 +10,7 @@
 #include "app/train/state_transfer.h"
 #include "engine/runtime/placement.h"
 #include "engine/runtime/setup.h"
-#include "engine/transport/abort_on_failure.h"
+#include "engine/transport/processes.h"
 
 namespace twobw::train {
 namespace {

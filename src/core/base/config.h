@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/base/corpora.h"
-#include "core/base/model_head.h"
+#include "core/base/kinds.h"
 #include "core/base/pipeline_shape.h"
 
 namespace twobw {

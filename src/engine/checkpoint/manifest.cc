@@ -10,8 +10,8 @@
 #include <stdexcept>
 
 #include "core/base/error.h"
+#include "core/base/json.h"
 #include "core/base/text_file.h"
-#include "core/base/untrusted_json.h"
 
 namespace twobw::checkpoint {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/untrusted_json.h"
+#include "core/base/json.h"
 #include "planning/architecture/heads.h"
 #include "planning/architecture/huggingface/model_config.h"
 #include "planning/architecture/huggingface/names.h"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/base/untrusted_json.h"
+#include "core/base/json.h"
 
 namespace twobw::checkpoint {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/base/vectorize.h"
+#include "core/base/attributes.h"
 #include "engine/models/vector_math.h"
 
 namespace twobw::models {

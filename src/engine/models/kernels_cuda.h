@@ -8,8 +8,8 @@
 
 #include <cstdint>
 
+#include "core/base/attributes.h"
 #include "core/base/dropout.h"
-#include "core/base/host_device.h"
 
 namespace twobw::models::cuda {
 

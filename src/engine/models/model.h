@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/config.h"
-#include "core/base/model_head.h"
+#include "core/base/kinds.h"
 #include "engine/models/decoding.h"
 #include "engine/models/layer.h"
 #include "planning/architecture/families.h"

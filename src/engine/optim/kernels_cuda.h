@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "core/base/loss_scaling.h"
-#include "engine/optim/kernels_cuda.h"
 #include "engine/optim/rules.h"
 
 namespace twobw::optim::cuda {

@@ -10,7 +10,7 @@
 #include <numbers>
 
 #include "core/base/error.h"
-#include "core/base/optimizer_kinds.h"
+#include "core/base/kinds.h"
 #include "engine/device/memory.h"
 
 namespace twobw::optim {

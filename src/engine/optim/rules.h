@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/base/host_device.h"
+#include "core/base/attributes.h"
 
 namespace twobw::optim {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/base/optimizer_kinds.h"
+#include "core/base/kinds.h"
 #include "engine/device/memory.h"
 #include "engine/optim/kernels.h"
 #include "engine/optim/tensorwise.h"

@@ -7,7 +7,7 @@
 #include <map>
 #include <utility>
 
-#include "core/base/optimizer_kinds.h"
+#include "core/base/kinds.h"
 
 namespace twobw::optim {
 

@@ -6,7 +6,7 @@
 
 #include "core/base/codec.h"
 #include "core/base/error.h"
-#include "core/base/inbox.h"
+#include "core/base/threads.h"
 #include "planning/host/cores.h"
 
 namespace twobw::runtime {
@@ -42,7 +42,7 @@ class NormsOutbox {
  private:
   struct Outgoing {
     std::int64_t update = 0;
-    int part = 0;  // as of transport::StageGroup
+    int part = 0;  // as of transport::NormExchange
     transport::Norms norms;
   };
   void run();
@@ -75,8 +75,8 @@ void NormsOutbox::run() {
   }
 }
 
-Exchange::Exchange(transport::Processes& processes, const Placement& placement, transport::Hub& hub,
-                   transport::StageGroup& norms, int owners, transport::BatchGate& gate,
+Exchange::Exchange(transport::Processes& processes, const Placement& placement, transport::WaitHub& hub,
+                   transport::NormExchange& norms, int owners, transport::BatchGate& gate,
                    const Observer& observer, OnAbort on_abort)
     : processes_(processes),
       placement_(placement),
@@ -194,7 +194,7 @@ void Exchange::finish() {
 
 std::string describe_others(const transport::Processes& processes) {
   std::string text;
-  for (const control::Life& life : processes.control().lives()) {
+  for (const control::Liveness& life : processes.control().liveness()) {
     text += life.has_left
                 ? fmt::format("  process {}: has left\n", life.rank)
                 : fmt::format("  process {}: last heard of {:.1f} s ago\n", life.rank, life.silent_s);

@@ -25,8 +25,8 @@ class Exchange {
 
   // Before any worker runs; all that is passed by reference outlives it. `observer` is told of the reports of
   // all processes where this one is rank 0. `owners`: as of `norms`.
-  Exchange(transport::Processes& processes, const Placement& placement, transport::Hub& hub,
-           transport::StageGroup& norms, int owners, transport::BatchGate& gate, const Observer& observer,
+  Exchange(transport::Processes& processes, const Placement& placement, transport::WaitHub& hub,
+           transport::NormExchange& norms, int owners, transport::BatchGate& gate, const Observer& observer,
            OnAbort on_abort);
   ~Exchange();
 
@@ -58,8 +58,8 @@ class Exchange {
 
   transport::Processes& processes_;
   Placement placement_;
-  transport::Hub& hub_;
-  transport::StageGroup& norms_;
+  transport::WaitHub& hub_;
+  transport::NormExchange& norms_;
   int owners_;
   transport::BatchGate& gate_;
   const Observer& observer_;

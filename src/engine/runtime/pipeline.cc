@@ -1,9 +1,9 @@
 #include "engine/runtime/pipeline.h"
 
 #include "core/base/error.h"
-#include "core/base/run_on_threads.h"
-#include "core/base/system_failure.h"
-#include "engine/transport/abort_on_failure.h"
+#include "core/base/failures.h"
+#include "core/base/threads.h"
+#include "engine/transport/processes.h"
 
 namespace twobw::runtime {
 

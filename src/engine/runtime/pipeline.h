@@ -109,12 +109,12 @@ class Pipeline {
   PipelineSetup setup_;
   Observer observer_;
   Observer worker_observer_;  // what the workers tell: the same, or rank 0's
-  transport::Hub hub_;
+  transport::WaitHub hub_;
   std::vector<transport::ReplicaGroup> replicas_, partials_;  // by stage
-  std::vector<transport::StageGroup> partials_ready_;         // likewise
+  std::vector<transport::NormExchange> partials_ready_;       // likewise
   std::vector<std::vector<weights::Range>> shards_;           // likewise, where replicas share the state
   std::vector<std::unique_ptr<transport::Gather>> gathers_;   // likewise
-  transport::StageGroup group_;
+  transport::NormExchange group_;
   transport::BatchGate gate_;
   telemetry::Board board_;
   std::unique_ptr<transport::GpuPaths> gpu_paths_;                     // to other processes

@@ -2,8 +2,6 @@
 // is told to rank 0, which decides for all.
 #pragma once
 
-#include "engine/runtime/process_devices.h"
-
 #include <string>
 #include <vector>
 

@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "engine/device/gpu_thread.h"
 #include "engine/runtime/placement.h"
-#include "engine/transport/replica_limits.h"
+#include "engine/transport/sum_rounds.h"
 
 namespace twobw::runtime {
 namespace {

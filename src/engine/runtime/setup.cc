@@ -6,13 +6,13 @@
 
 #include "core/base/error.h"
 #include "core/base/gpu_name.h"
-#include "core/base/optimizer_kinds.h"
+#include "core/base/kinds.h"
 #include "core/base/parameter_groups.h"
 #include "engine/checkpoint/pretrained.h"
 #include "engine/device/gpu_thread.h"
 #include "engine/models/model.h"
 #include "engine/runtime/process_devices.h"
-#include "engine/transport/replica_limits.h"
+#include "engine/transport/sum_rounds.h"
 #include "planning/architecture/heads.h"
 #include "text/tokenizer/load.h"
 

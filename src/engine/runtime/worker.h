@@ -19,7 +19,7 @@
 #include "engine/transport/gather.h"
 #include "engine/transport/group.h"
 #include "engine/transport/link.h"
-#include "engine/transport/replica_group.h"
+#include "engine/transport/replica_sum.h"
 
 namespace twobw::runtime {
 
@@ -61,11 +61,11 @@ struct WorkerSetup {
 
 // What a worker does together with others.
 struct Groups {
-  transport::ReplicaGroup& replicas;      // of its stage
-  transport::ReplicaGroup& partials;      // the same, for what they predict from
-  transport::StageGroup& partials_ready;  // by which they learn that its sum is made
-  transport::StageGroup& stages;          // all stages
-  transport::Gather* gather = nullptr;    // of weights, where replicas share the optimizer's state
+  transport::ReplicaGroup& replicas;        // of its stage
+  transport::ReplicaGroup& partials;        // the same, for what they predict from
+  transport::NormExchange& partials_ready;  // by which they learn that its sum is made
+  transport::NormExchange& stages;          // all stages
+  transport::Gather* gather = nullptr;      // of weights, where replicas share the optimizer's state
   transport::BatchGate& gate;
 };
 

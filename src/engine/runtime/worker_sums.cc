@@ -20,8 +20,8 @@ void Worker::reduce_gradients(std::int64_t batch) {
 // One replica does for all of them what follows from the sum; by its contribution to the norm they learn that
 // their gradients are ready to be applied.
 void Worker::help_sum(std::int64_t batch, const std::shared_ptr<transport::ReplicaSum>& sum) {
-  if (!sum->help()) return;
-  sum->afterwards(setup_.replica, [this, batch, sum] {
+  if (!sum->advance()) return;
+  sum->then(setup_.replica, [this, batch, sum] {
     send_ties(batch);
     if (takes_ties_when_it_steps()) return;
     take_ties(batch);
@@ -49,8 +49,8 @@ void Worker::reduce_partial(std::int64_t batch) {
 }
 
 void Worker::help_partial(std::int64_t batch, const std::shared_ptr<transport::ReplicaSum>& sum) {
-  if (!sum->help()) return;
-  sum->afterwards(setup_.replica, [this, batch] {
+  if (!sum->advance()) return;
+  sum->then(setup_.replica, [this, batch] {
     groups_.partials_ready.contribute(batch, 0, {.ready = device::record_stream_event()});
   });
 }

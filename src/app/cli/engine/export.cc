@@ -7,7 +7,7 @@
 
 #include "app/cli/engine/commands.h"
 #include "app/train/huggingface.h"
-#include "core/base/untrusted_json.h"
+#include "core/base/json.h"
 #include "engine/device/cpu.h"
 
 namespace twobw::cli {

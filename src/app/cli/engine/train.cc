@@ -20,7 +20,7 @@
 #include "core/schedule/spec.h"
 #include "engine/device/cpu.h"
 #include "engine/runtime/setup.h"
-#include "engine/transport/abort_on_failure.h"
+#include "engine/transport/processes.h"
 #include "planning/architecture/heads.h"
 
 namespace twobw::cli {
@@ -147,7 +147,7 @@ int run(const RunArguments& arguments, const TrainOptions& options) {
   const launch::World world = launch::read_world(launch::process_environment());
   if (world.size > 1 && !options.beside.empty())
     fail_input("--beside runs in one process; start it without a launcher");
-  const Config config = rendezvous::read_or_tell(world, [&] {
+  const Config config = rendezvous::read_or_broadcast_error(world, [&] {
     Config read = on_present_devices(load_run(arguments), arguments, world);
     if (world.size > 1) train::tokenize_texts(read);
     return read;

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/base/optimizer_kinds.h"
+#include "core/base/kinds.h"
 #include "engine/device/gpu.h"
 #include "engine/optim/kernels.h"
 #include "engine/optim/kernels_cuda.h"

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/base/json.h"
 #include "core/base/text_file.h"
-#include "core/base/untrusted_json.h"
 
 namespace twobw::architecture::huggingface {
 namespace {

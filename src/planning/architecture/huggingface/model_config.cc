@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/base/untrusted_json.h"
+#include "core/base/json.h"
 #include "planning/architecture/heads.h"
 #include "planning/architecture/huggingface/kinds.h"
 #include "planning/architecture/huggingface/names.h"
