@@ -26,13 +26,13 @@ using torch::autograd::tensor_list;
 // Grouped-query attention by LibTorch's flash attention, once for each query of a group, so that keys and
 // values are never copied; and once for each document, so that its numbers do not depend on the others.
 
-// Packed queries, keys and values [b, T, all size] as they lie there, or what has their shape.
+// Views of packed queries, keys and values [b, T, all size], or of a tensor of that shape.
 class PackedHeads {
  public:
   PackedHeads(const Tensor& qkv, const Heads& heads)
       : heads_(heads), apart_(qkv.view({qkv.size(0), qkv.size(1), heads.all(), heads.size})) {}
 
-  // [b, keys, T, size]: of every group the query `which`.
+  // [b, keys, T, size]: query `which` of every group.
   Tensor queries(std::int64_t which) const {
     return of_groups(apart_.narrow(2, 0, heads_.queries), heads_, which);
   }
@@ -41,7 +41,7 @@ class PackedHeads {
     return apart_.narrow(2, heads_.queries + heads_.keys, heads_.keys).transpose(1, 2);
   }
 
-  // The same of x [b, T, queries, size].
+  // Selects the same of x [b, T, queries, size].
   static Tensor of_groups(const Tensor& x, const Heads& heads, std::int64_t which) {
     return x.unflatten(2, {heads.keys, heads.queries / heads.keys}).select(3, which).transpose(1, 2);
   }
@@ -116,7 +116,7 @@ struct GroupedAttentionFunction : torch::autograd::Function<GroupedAttentionFunc
   }
 };
 
-// Of packed qkv the queries (0), keys (1) or values (2) [b, T, heads, size], as they lie there.
+// View of the queries (0), keys (1) or values (2) [b, T, heads, size] of packed qkv.
 Tensor part_of(const Tensor& packed, int heads, int which) {
   return packed.view({packed.size(0), packed.size(1), 3, heads, packed.size(2) / 3 / heads}).select(2, which);
 }

@@ -209,7 +209,7 @@ inline __attribute__((always_inline)) void draw(const RowsOfMask& mask, const Ma
     dropout_factors(mask.key, row, first + static_cast<std::uint32_t>(group), mask.rate, factors + 4 * group);
 }
 
-// Of the columns that were drawn for, those that the row has.
+// Number of drawn columns within the row.
 inline __attribute__((always_inline)) int drawn(const RowsOfMask& mask, std::int64_t column) {
   return static_cast<int>(std::min<std::int64_t>(kDrawn, mask.width - column));
 }

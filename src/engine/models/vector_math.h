@@ -1,4 +1,5 @@
-// Sums that the compiler vectorises in a fixed order, whatever the vector width: so many independent ones.
+// Vectorized reductions with a fixed number of lanes, so that their order does not depend on the vector
+// width.
 #pragma once
 
 #include <bit>
@@ -25,8 +26,8 @@ inline __attribute__((always_inline)) float dot(const float* a, const float* b, 
   return total;
 }
 
-// e^x to about one unit in the last place for x in [-87, 88], by the usual reduction to
-// [-ln2/2, ln2/2] and a polynomial of degree 6; branch-free, so that loops over it vectorise.
+// e^x to about one unit in the last place for x in [-87, 88], by reduction to [-ln2/2, ln2/2] and a
+// polynomial of degree 6; branch-free, so that loops over it vectorize.
 inline __attribute__((always_inline)) float fast_exp(float x) {
   x = x < -87.0f ? -87.0f : x;
   x = x > 88.0f ? 88.0f : x;
