@@ -141,19 +141,19 @@ float scale_of(const Tensor& packed, int heads) {
 }
 
 // Scores [b heads, T, T] become weights.
-void softmax(const Tensor& scores, int heads, bool causal, const Tensor& tells, float scale) {
+void softmax(const Tensor& scores, int heads, bool causal, const Tensor& hidden_by, float scale) {
   const std::int64_t length = scores.size(1);
-  const Tensor numbers = tells.defined() ? tells.contiguous() : Tensor();
-  const std::int64_t* told = numbers.defined() ? numbers.const_data_ptr<std::int64_t>() : nullptr;
+  const Tensor numbers = hidden_by.defined() ? hidden_by.contiguous() : Tensor();
+  const std::int64_t* limits = numbers.defined() ? numbers.const_data_ptr<std::int64_t>() : nullptr;
   float* data = scores.mutable_data_ptr<float>();
   at::parallel_for(0, scores.size(0) * length, 1 + kGrain / length,
                    [&](std::int64_t begin, std::int64_t end) {
                      for (std::int64_t row = begin; row < end; ++row) {
                        const std::int64_t sequence = row / length / heads, place = row % length;
                        std::int64_t first = 0, last = causal ? place + 1 : length;
-                       if (told != nullptr && causal) first = place - told[sequence * length + place];
-                       if (told != nullptr && !causal)
-                         last = std::clamp<std::int64_t>(told[sequence], 1, length);
+                       if (limits != nullptr && causal) first = place - limits[sequence * length + place];
+                       if (limits != nullptr && !causal)
+                         last = std::clamp<std::int64_t>(limits[sequence], 1, length);
                        float* of_query = data + row * length;
                        std::fill(of_query, of_query + first, 0.0f);
                        softmax_row(of_query + first, length - first, last - first, scale);
@@ -177,11 +177,11 @@ Tensor drop_weights(const Tensor& weights, int heads, const DropoutMask& mask, b
   return drop(weights.unflatten(0, {-1, heads}), {}, mask, in_place).flatten(0, 1);
 }
 
-std::pair<Tensor, Tensor> attend(const Tensor& packed, int heads, bool causal, const Tensor& tells,
+std::pair<Tensor, Tensor> attend(const Tensor& packed, int heads, bool causal, const Tensor& hidden_by,
                                  const DropoutMask& mask) {
   const Tensor weights =
       at::bmm(matrices_of(part_of(packed, heads, 0)), transposed_of(part_of(packed, heads, 1)));
-  softmax(weights, heads, causal, tells, scale_of(packed, heads));
+  softmax(weights, heads, causal, hidden_by, scale_of(packed, heads));
   const Tensor mixed = at::bmm(drop_weights(weights, heads, mask), matrices_of(part_of(packed, heads, 2)));
   return {from_matrices(mixed, heads).reshape({packed.size(0), packed.size(1), packed.size(2) / 3}), weights};
 }
@@ -205,13 +205,13 @@ Tensor attend_backward(const Tensor& packed, int heads, const Tensor& weights, c
 
 struct DroppedAttentionFunction : torch::autograd::Function<DroppedAttentionFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& qkv, std::int64_t heads, bool causal,
-                        const std::optional<Tensor>& tells, const DropoutMask& mask) {
+                        const std::optional<Tensor>& hidden_by, const DropoutMask& mask) {
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor packed = qkv.contiguous();
     const auto [mixed, weights] =
         packed.is_cuda()
-            ? cuda::attend(packed, static_cast<int>(heads), causal, tells.value_or(Tensor()), mask)
-            : attend(widened(packed), static_cast<int>(heads), causal, tells.value_or(Tensor()), mask);
+            ? cuda::attend(packed, static_cast<int>(heads), causal, hidden_by.value_or(Tensor()), mask)
+            : attend(widened(packed), static_cast<int>(heads), causal, hidden_by.value_or(Tensor()), mask);
     context->save_for_backward({packed, weights});
     context->saved_data["heads"] = heads;
     mask.save(*context);

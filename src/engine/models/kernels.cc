@@ -48,7 +48,7 @@ namespace {
 constexpr float kRoot = 0.7978845608028654f;  // sqrt(2/pi)
 constexpr float kCubic = 0.044715f;
 
-// 1 - tanh(u) = 2 / (1 + e^2u); no cancellation where it matters, none of libm.
+// By 1 - tanh(u) = 2 / (1 + e^2u), without harmful cancellation and without libm.
 inline __attribute__((always_inline)) float half_tanh_plus_half(float u) {
   return 1.0f / (1.0f + fast_exp(-2.0f * u));
 }
@@ -256,7 +256,8 @@ void softmax_row(float* scores, std::int64_t width, std::int64_t seen, float sca
   std::fill(scores + seen, scores + width, 0.0f);
 }
 
-// Of weights w = softmax(scale * scores) with the gradient g: scale * w * (g - the sum of w g).
+// The gradient of scores, for weights w = softmax(scale * scores) with gradient g: scale * w * (g - sum of w
+// g).
 TWOBW_VECTORIZED
 void softmax_row_backward(const float* weights, float* gradient, std::int64_t width, float scale) {
   const std::int64_t whole = width - width % kLanes;

@@ -17,7 +17,7 @@ namespace twobw::models::ops::cuda {
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   const at::Tensor& residual);
 
-// The same without a residual, and x itself.
+// linear() without a residual, and x itself as the residual stream.
 std::pair<at::Tensor, at::Tensor> linear_and_stream(const at::Tensor& x, const at::Tensor& weight,
                                                     const at::Tensor& bias);
 

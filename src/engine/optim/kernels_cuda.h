@@ -70,7 +70,7 @@ void prepare(const double* squared_norm, double clip, Control* control, cudaStre
 void count_update(Control* control, cudaStream_t stream);
 
 // Squared norms of gradients, some numbers a parameter (norm_piece in engine/optim/kernels.h), so that their
-// sum rounds alike however parameters are dealt out to stages, and their pieces to replicas.
+// sum does not depend on how stages divide parameters, and replicas their pieces.
 
 // Squared norms: norms[n] of the pieces [first[n], first[n + 1]), in an order that depends on the pieces
 // only. `partial` has space for one double for each piece.

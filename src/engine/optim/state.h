@@ -19,7 +19,7 @@ struct State {
   at::Tensor master;  // the true weights, if the layers compute on others
   at::Tensor moment1, moment2;
 
-  // Those that are defined.
+  // The defined buffers, by name.
   std::vector<std::pair<std::string, at::Tensor>> named() const;
   std::int64_t bytes() const;
 };

@@ -30,7 +30,7 @@ class MicrobatchSource {
   // Microbatch k = 0, 1, 2, ... of one replica. Replica p runs m microbatches of update j: numbers p*m to
   // p*m + m-1 among those of all replicas. That number keys data and dropout.
   models::MicrobatchContext training(int replica, std::int64_t k);
-  // The same without its tensors.
+  // Its keys, without tensors.
   models::MicrobatchContext keys(int replica, std::int64_t k) const;
   // Microbatch `index` of an evaluation.
   models::MicrobatchContext validation(std::int64_t index);

@@ -18,7 +18,7 @@ int Pipeline::rank_of(const WorkerSetup& worker) const {
   return rank_of(worker.replica * setup_.spec.shape.stages + worker.stage);
 }
 
-// All processes take the same tags for the same links, also for those that they have no end of.
+// All processes take the same tags for the same links, even without an end of the link.
 int Pipeline::take_tags(int count) {
   const int first = tags_;
   tags_ += count;

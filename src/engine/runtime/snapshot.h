@@ -18,7 +18,7 @@
 namespace twobw::runtime {
 
 struct Snapshot {
-  std::int64_t update = 0;  // the cut: after so many updates
+  std::int64_t update = 0;  // number of updates made
   int stage = 0;
   weights::Layout layout;  // of the stage
   weights::Range part;     // range of its flat weights in the buffers: a shard, or all

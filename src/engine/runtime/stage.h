@@ -100,7 +100,7 @@ class Stage {
   // Flat true weights, in single precision on the CPU. With a sharded state: after finish().
   at::Tensor newest_weights() const;
   const weights::Layout& layout() const { return state_.layout; }
-  // Of the newest true weights. Collective among replicas that shard the optimizer's state.
+  // Checksums of the newest true weights. Collective among replicas that shard the optimizer's state.
   std::vector<std::uint64_t> layer_checksums();
   int peak_versions() const { return state_.versions.peak_live(); }
   Footprint peak() const { return state_.is_on_gpu() ? state_.footprint : pool_.peak(); }

@@ -145,7 +145,7 @@ class Worker {
   const Observer& observer_;
 
   device::MemoryPool pool_;                         // outlives the stage
-  std::unique_ptr<device::DeviceBinding> binding_;  // likewise
+  std::unique_ptr<device::DeviceBinding> binding_;  // outlives the stage
   std::unique_ptr<Stage> stage_;
   std::unique_ptr<schedule::Stream> stream_;
   std::chrono::steady_clock::time_point start_;

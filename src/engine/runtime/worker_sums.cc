@@ -40,7 +40,7 @@ void Worker::contribute_norms(std::int64_t batch, const transport::ReplicaSum& s
   });
 }
 
-// The same for the partial gradients; only predictions depend on this sum.
+// Starts the same for the partial gradients; only predictions depend on this sum.
 void Worker::reduce_partial(std::int64_t batch) {
   summed_partly_ = batch;
   transport::Contribution own{.gradient = stage_->copy_partial(batch),

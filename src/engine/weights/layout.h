@@ -36,7 +36,7 @@ struct Tie {
 
 class Layout {
  public:
-  // Of layers [first, last) of the model.
+  // The parameters of layers [first, last) of the model.
   Layout(const architecture::Model& model, int first, int last);
 
   std::span<const Parameter> parameters() const { return parameters_; }

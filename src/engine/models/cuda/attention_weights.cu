@@ -88,8 +88,8 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(AttentionWeights<T> o
   }
 }
 
-// Of weights w = softmax(scale * scores) with the gradient g: scale * w * (g - the sum of w g), where g is
-// the gradient of the dropped weights times the mask, drawn for both of its uses.
+// The gradient of scores, for weights w = softmax(scale * scores) with gradient g: scale * w * (g - sum of w g). g is
+// the gradient of the dropped weights times the mask, which is drawn twice.
 template <bool Whole, typename T>
 __global__ void __launch_bounds__(kThreads) backward_kernel(AttentionWeights<T> of) {
   const std::int64_t row = row_of_warp();
