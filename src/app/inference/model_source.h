@@ -20,6 +20,7 @@ struct ModelSource {
   Config config;
   std::string folder;          // of the weights
   bool is_run = false;         // else a folder, whose config.json describes the model
+  bool has_data = false;       // data.validation is that of the run, or set
   bool has_tokenizer = false;  // data.tokenizer is that of the model, and not what stands there by default
   // Evaluate only this many sequences, as training does. Set for a run unless the settings name other data.
   std::optional<std::int64_t> sample = {};

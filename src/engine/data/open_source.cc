@@ -4,8 +4,8 @@
 #include "engine/data/masked_frame.h"
 #include "engine/data/sources.h"
 #include "planning/architecture/heads.h"
+#include "text/corpus/configured_tokens.h"
 #include "text/corpus/indexed_file.h"
-#include "text/corpus/token_cache.h"
 #include "text/tokenizer/load.h"
 
 namespace twobw::data {

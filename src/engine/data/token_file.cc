@@ -1,7 +1,7 @@
 #include "core/base/error.h"
 #include "engine/data/stream.h"
-#include "text/corpus/id_range.h"
 #include "text/corpus/indexed_file.h"
+#include "text/corpus/summary.h"
 
 namespace twobw::data {
 namespace {

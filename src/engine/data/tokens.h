@@ -49,7 +49,7 @@ std::unique_ptr<Source> open_source(const std::string& key, const std::string& p
 // for causal_lm as above, but a text among several is cut into windows as token files are; so are texts and
 // token files for masked_lm. With model.reset_documents they are token files, or synthetic. For
 // classification and regression paths are tsv and jsonl files. Texts for which data.tokenizer is set are
-// opened as token files, made now where they are missing (text/corpus/token_cache.h).
+// opened as token files, made now where they are missing (text/corpus/configured_tokens.h).
 std::unique_ptr<Source> open_source(const std::string& key, const Corpora& corpora, const Config& config);
 
 // Whether open_source takes the path for that of token files.

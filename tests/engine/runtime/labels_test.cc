@@ -127,14 +127,14 @@ TEST_P(Labels, WeighAlikeInEveryMicrobatch) {
   EXPECT_FALSE(evaluations.empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, Labels,
-    testing::Values(Case{ScheduleKind::Flush, 2, 1, false}, Case{ScheduleKind::GPipe, 2, 1, false},
-                    Case{ScheduleKind::Flush, 3, 2, false}, Case{ScheduleKind::TwoBW, 2, 1, false},
-                    Case{ScheduleKind::TwoBW, 3, 1, true}, Case{ScheduleKind::TwoBW, 2, 2, true}),
-    [](const auto& info) {
-      return fmt::format("{}_d{}_w{}", info.index, info.param.stages, info.param.replicas);
-    });
+INSTANTIATE_TEST_SUITE_P(All, Labels,
+                         testing::Values(Case{ScheduleKind::GPipe, 2, 1, false},
+                                         Case{ScheduleKind::Flush, 3, 2, false},
+                                         Case{ScheduleKind::TwoBW, 3, 2, true}),
+                         [](const auto& info) {
+                           return fmt::format("{}_d{}_w{}", info.index, info.param.stages,
+                                              info.param.replicas);
+                         });
 
 TEST(LabelsOfAnUpdate, AreCountedOverAllItsMicrobatches) {
   const Config config = config_of({ScheduleKind::Flush, 2, 2, false});

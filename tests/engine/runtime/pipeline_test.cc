@@ -55,7 +55,7 @@ void insert_layer(models::Model& model, const std::string& kind, models::Forward
   model.forwards.insert(model.forwards.begin() + 2, std::move(forward));
 }
 
-// Passes its input on, but not before it is let go.
+// MicrobatchSource its input on, but not before it is let go.
 class Gate {
  public:
   models::Tensors pass(const models::Tensors& x) {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "app/cli/commands.h"
+#include "app/cli/engine/commands.h"
 #include "core/base/error.h"
 #include "core/base/text_file.h"
 #include "engine/checkpoint/newest_model.h"
@@ -24,7 +24,7 @@
 #include "engine/models/ops.h"
 #include "planning/architecture/bert.h"
 #include "planning/architecture/huggingface/model_config.h"
-#include "text/corpus/texts.h"
+#include "text/corpus/records.h"
 #include "text/tokenizer/load.h"
 #include "text/tokenizer/tokenizer.h"
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <optional>
 
-#include "app/cli/commands.h"
+#include "app/cli/engine/commands.h"
 #include "app/inference/generation.h"
 #include "app/inference/generation_files.h"
 #include "app/inference/prompts.h"
