@@ -39,7 +39,7 @@ struct LayerStep {
   std::optional<ops::Heads> keeps = {};  // the heads that it caches, of attention
 };
 
-// The steps of all layers of a family's model; empty: there are none, and a decoder recomputes the whole
+// The steps of all layers of a family's model; if empty, a decoder recomputes the whole
 // sequence for each token.
 using StepsOf =
     std::function<std::vector<LayerStep>(const ModelConfig& config, const architecture::Model& model)>;
