@@ -25,7 +25,7 @@ struct Bert {
     return {ops::dropout(ops::layer_norm(sum, p[3], p[4], norm_eps), dropout, pass, 0)};
   }
 
-  // The first half of either branch: a product, and the residual stream besides.
+  // The first half of either branch: a product, and the residual stream.
   Tensors product(Parameters p, const Tensors& inputs, const MicrobatchContext&) const {
     const auto [out, stream] = ops::linear_and_stream(inputs[0], p[0], p[1]);
     return {out, stream};

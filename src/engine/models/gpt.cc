@@ -25,7 +25,7 @@ Tensors embedding(const ModelConfig& config, Parameters p, const Tensors&, const
   return {ops::dropout(sum, config.dropout, pass, 0)};
 }
 
-// The first half of either branch: norm and product, and the residual stream besides.
+// The first half of either branch: norm and product, and the residual stream.
 Tensors norm_and_product(const ModelConfig&, Parameters p, const Tensors& inputs, const MicrobatchContext&) {
   const auto [normed, stream] = ops::norm_and_stream(inputs[0], p[0], p[1]);
   return {ops::linear(normed, p[2], p[3]), stream};

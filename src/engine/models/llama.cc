@@ -29,7 +29,7 @@ struct Llama {
     return {ops::embedding(p[0], pass.batch[Field::Tokens])};
   }
 
-  // The first half of either branch: norm and product, and the residual stream besides.
+  // The first half of either branch: norm and product, and the residual stream.
   Tensors norm_and_product(Parameters p, const Tensors& inputs, const MicrobatchContext&) const {
     const auto [normed, stream] = ops::rms_norm_and_stream(inputs[0], p[0], norm_eps);
     return {ops::linear(normed, p[1], p.size() > 2 ? p[2] : Tensor()), stream};

@@ -14,29 +14,29 @@ namespace {
 
 using transport::BatchGate;
 
-// What a message about the gate is.
+// Kinds of messages to the gate.
 enum class GateWord : std::uint8_t { Decision, Stop, Save, SaveAndStop };
 
 std::vector<double> read_norms(const transport::Norms& norms) {
-  device::block_until(norms.ready, [] { return false; });  // whatever is queued on a GPU ends
+  device::block_until(norms.ready, [] { return false; });  // queued work always ends
   const at::Tensor values = norms.on_gpu.to(at::kCPU).contiguous();
   return {values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel()};
 }
 
 }  // namespace
 
-// Sends norms that are on a GPU: its thread waits for them, so that no worker does.
+// Sends norms from a GPU to other processes: its thread waits for them, so that no worker does.
 class NormsOutbox {
  public:
   using Send = std::function<void(std::int64_t update, int part, const std::vector<double>& values)>;
 
-  // Both are called on its thread; `fail` where the norms could not be read.
+  // Both run on its thread; `fail` if norms could not be read.
   NormsOutbox(Send send, std::function<void(const std::string& reason)> fail);
-  ~NormsOutbox();  // sends what is left
+  ~NormsOutbox();  // sends the rest
   NormsOutbox(const NormsOutbox&) = delete;
   NormsOutbox& operator=(const NormsOutbox&) = delete;
 
-  // From any thread. They stay as they are until all stages have collected them.
+  // Thread-safe. Norms stay valid until all stages have collected them.
   void put(std::int64_t update, int part, const transport::Norms& norms);
 
  private:
@@ -113,8 +113,8 @@ Observer Exchange::observer() const {
           .on_snapshot = observer_.on_snapshot};
 }
 
-// Every process that has a stage contributes to its own workers once their gradients hold the sum; the others
-// hear of it from the first. An owner's part is contributed where the owner is, and nowhere else.
+// Every process with a stage contributes its norms locally; the first of them sends them to processes without
+// the stage. A shard's norms are sent by its owner's process.
 void Exchange::send_norms(std::int64_t update, int part, const transport::Norms& norms) {
   if (owners_ == 1 && placement_.ranks_of_stage(part).front() != placement_.rank()) return;
   if (!norms.on_gpu.defined()) return send_values(update, part, norms.values);

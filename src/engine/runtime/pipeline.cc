@@ -20,12 +20,12 @@ Pipeline::Pipeline(const Config& config, const models::Model& model, const data:
       group_(hub_, setup_.spec.shape.stages, setup_.spec.shape.replicas, setup_.spec.shape.owners()),
       gate_(hub_),
       board_(setup_.spec.shape.stages, setup_.spec.shape.replicas) {
-  // What is made so far waits for the others where it ends.
+  // A partly connected pipeline would wait for the others in its destructor.
   transport::abort_on_failure(setup_.processes.get(), [this] { connect(); });
 }
 
-// Everything that has tensors goes first, so that their memory can be given back. Threads that wait for other
-// processes end before what they work on.
+// Tensors are freed first, so that their memory can be released. Threads that wait for other processes end
+// before the objects that they use.
 Pipeline::~Pipeline() {
   if (exchange_ && !ended_) exchange_->processes().abort("a pipeline was given up");
   close_links();
@@ -39,7 +39,7 @@ Pipeline::~Pipeline() {
   if (setup_.devices.front().gpu) device::release_unused_gpu_memory();
 }
 
-// What went wrong in one of the process's threads ends all of them, and those of the other processes.
+// A failure of one thread ends all workers, also of other processes.
 void Pipeline::fail(const std::string& who, const std::exception_ptr& failure) {
   std::string message;
   bool stuck = false, wrong_input = false;
@@ -117,7 +117,7 @@ void Pipeline::finish_exchange() {
   }
 }
 
-// Each sender waits until the other side has it all, each receiver for the word that there is no more.
+// Senders wait until everything has arrived, receivers for the end of the stream.
 void Pipeline::close_links() {
   sums_.clear();
   remote_gathers_.clear();

@@ -1,4 +1,4 @@
-// How a pipeline joins its workers: stages and ties, within the process and between processes.
+// The links of a pipeline's workers, between stages and for ties, within a process and between processes.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -18,7 +18,7 @@ int Pipeline::rank_of(const WorkerSetup& worker) const {
   return rank_of(worker.replica * setup_.spec.shape.stages + worker.stage);
 }
 
-// All processes take the same ones for the same purposes, whether or not they have a part in them.
+// All processes take the same tags for the same links, even without an end of the link.
 int Pipeline::take_tags(int count) {
   const int first = tags_;
   tags_ += count;
@@ -144,7 +144,7 @@ WorkerSetup Pipeline::prepare_worker(int replica, int stage) const {
 
 namespace {
 
-// Who of `to` hears from whom of `from`: of processes, each once. From oneself where one has it.
+// Source rank for `to[index]`: itself if it is in `from`, else round-robin.
 int source_of(int index, const std::vector<int>& to, const std::vector<int>& from) {
   const auto own = std::ranges::find(from, to[index]);
   return own != from.end() ? *own : from[index % from.size()];
@@ -152,10 +152,9 @@ int source_of(int index, const std::vector<int>& to, const std::vector<int>& fro
 
 }  // namespace
 
-// For each tie that spans stages, by the name of the weights: one worker of the copy's stage sends to one of
-// the primary's, whichever speak for their replicas; from there the answer goes to every copy. In every
-// process that has replicas of a stage one speaks for them, and all say the same, so each end hears one of
-// them.
+// For each tie that spans stages, by the name of the weights: a worker of the copy's stage sends to one of
+// the primary's, and the answer goes to every copy. In every process one replica represents a stage; all have
+// the same sum, so each end receives from one of them.
 void Pipeline::join_ties(std::vector<WorkerSetup>& workers) {
   struct End {
     WorkerSetup* worker;

@@ -1,4 +1,4 @@
-// How a pipeline joins the replicas of a stage, within the process and between processes.
+// The collectives of a stage's replicas, within a process and between processes.
 #include <algorithm>
 #include <functional>
 
@@ -48,12 +48,12 @@ SumRanges sum_ranges(const weights::Layout& layout, const std::vector<weights::R
   return ranges;
 }
 
-// The groups count the replicas of this process: a sum between processes brings in the others.
+// The groups count local replicas; sums between processes include the others.
 void Pipeline::join_replicas(int stage) {
   const PipelineShape& shape = setup_.spec.shape;
   const int here = exchange_ ? exchange_->placement().replicas_here(stage) : shape.replicas;
   replicas_.emplace_back(hub_, here, add_sums(stage, "sums", sum_ranges(stage, Ties::All)));
-  // Nobody asks for those of predictions where there are none.
+  // Not used without predictions.
   partials_.emplace_back(hub_, here,
                          shape.predicts()
                              ? add_sums(stage, "partial sums", sum_ranges(stage, Ties::WithinTheStage))
@@ -69,7 +69,7 @@ transport::SumRanges Pipeline::sum_ranges(int stage, Ties summed_everywhere) con
   return runtime::sum_ranges(layout, shards_[stage], summed_everywhere);
 }
 
-// Of the weights that each has made.
+// The all-gather of the weights that each replica updates.
 void Pipeline::join_owners(int stage) {
   const Placement* placement = exchange_ ? &exchange_->placement() : nullptr;
   transport::RemoteGather* remote = nullptr;
@@ -94,7 +94,7 @@ void Pipeline::join_owners(int stage) {
   gathers_.push_back(std::make_unique<transport::Gather>(hub_, shards_[stage], here, remote));
 }
 
-// That of the first replica here.
+// The GPU of the first local replica.
 int Pipeline::gpu_of(int stage) const {
   const Placement& placement = exchange_->placement();
   const std::vector<int> ranks = placement.ranks_of_stage(stage);

@@ -1,4 +1,4 @@
-// Which process hosts which workers: as many each, in the order of their numbers (core/schedule/spec.h).
+// The map from workers to processes: equal counts, in the order of worker numbers (core/schedule/spec.h).
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@ namespace twobw::runtime {
 
 class Placement {
  public:
-  // Throws InputError where the workers cannot be dealt out evenly.
+  // Throws InputError unless the processes can share the workers evenly.
   Placement(const PipelineShape& shape, int processes, int rank);
 
   int rank() const { return rank_; }
@@ -18,7 +18,7 @@ class Placement {
   int rank_of(int worker) const { return worker / workers_here_; }
   bool is_here(int worker) const { return rank_of(worker) == rank_; }
 
-  // Of a stage: the rank of each replica, rising; how many are here; whether they are in several processes.
+  // For a stage: the rank of each replica, ascending; the number of local replicas; whether ranks differ.
   std::vector<int> ranks_of_stage(int stage) const;
   int replicas_here(int stage) const;
   bool spans_processes(int stage) const;
