@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "engine/models/few_rows.h"
+#include "engine/models/decoding.h"
 
 namespace twobw::inference {
 namespace {
@@ -75,7 +75,7 @@ Tensors Decoder::run_step(const models::Step& step, const Tensors& inputs, std::
 // The head computes the last token only.
 Tensors Decoder::run_whole(const Order& order, const Tensors& inputs) const {
   const models::ops::DecodingScope decoding;
-  models::Pass pass;
+  models::MicrobatchContext pass;
   pass.batch[models::Field::Tokens] = numbers_of(order.tokens).unsqueeze(0).to(stage_.compute.device());
   const auto run = [&](int first, int last, std::span<const Tensor> parameters, const Tensors& x) {
     return models::run_layers(model_, first, last, parameters, x, pass);

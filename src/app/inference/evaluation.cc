@@ -177,7 +177,7 @@ void evaluate_stage(const Stage& stage, const models::Model& model, const Microb
   for (std::size_t i = 0; i < microbatches.size(); ++i) {
     const Tag tag{.kind = Tag::Kind::Evaluation, .index = static_cast<std::int64_t>(i)};
     const data::Batch batch = microbatches.read(i, taken, !on_gpu);
-    models::Pass pass{.batch = batch};
+    models::MicrobatchContext pass{.batch = batch};
     if (has_labels) {  // outputs instead of the loss
       pass.batch[Field::Labels] = pass.batch[Field::Values] = at::Tensor();
     } else if (taken.has(Field::LossScale)) {

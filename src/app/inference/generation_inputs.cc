@@ -15,7 +15,7 @@
 #include "core/base/error.h"
 #include "core/base/text_file.h"
 #include "core/base/untrusted_json.h"
-#include "text/corpus/inputs.h"
+#include "text/corpus/documents.h"
 
 namespace twobw::inference {
 namespace {

@@ -20,6 +20,7 @@ struct ModelSource {
   Config config;
   std::string folder;          // with the weights
   bool is_run = false;         // else a folder with a config.json
+  bool has_data = false;       // data.validation is the run's or set
   bool has_tokenizer = false;  // data.tokenizer is the model's, not the default
   // Sequences to evaluate, as in training. Set for a run unless the settings name other data.
   std::optional<std::int64_t> sample = {};

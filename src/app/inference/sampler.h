@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "text/tokenizer/stream_decoder.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace twobw::inference {
 

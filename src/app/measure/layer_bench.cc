@@ -7,7 +7,7 @@
 #include <set>
 
 #include "engine/runtime/backward.h"
-#include "engine/runtime/pass.h"
+#include "engine/runtime/microbatches.h"
 #include "planning/planner/costs/state_bytes.h"
 
 namespace twobw::measure {
@@ -106,10 +106,10 @@ void LayerBench::set_microbatch(int sequences) {
   microbatch_ = sequences;
   Config config = setup_.config;
   config.pipeline.microbatch = sequences;
-  runtime::Passes passes(config, *setup_.training, *setup_.training,
+  runtime::MicrobatchSource microbatches(config, *setup_.training, *setup_.training,
                          architecture::taken_by(model_.layers, 0, size()));
-  passes.keep_padding();  // memory must suffice for the longest
-  pass_ = passes.training(0, 0).to(compute_.device());
+  microbatches.keep_padding();  // memory must suffice for the longest
+  pass_ = microbatches.training(0, 0).to(compute_.device());
 }
 
 double LayerBench::token_bytes() const {
@@ -224,7 +224,7 @@ std::vector<LayerBytes> LayerBench::measure_pass(device::Meter& meter) {
     running = layer;
     meter.reset_peak();
   });
-  for (int layer = 0; layer < size(); ++layer) bytes[layer].stash = inside[layer] + bytes[layer].kept;
+  for (int layer = 0; layer < size(); ++layer) bytes[layer].saved_bytes = inside[layer] + bytes[layer].kept;
   known_.emplace(microbatch_, false);
   return bytes;
 }

@@ -13,12 +13,10 @@
 
 #include "engine/device/clock.h"
 #include "engine/device/device.h"
-#include "engine/device/meter.h"
 #include "engine/models/model.h"
 #include "engine/optim/serial.h"
 #include "engine/runtime/setup.h"
 #include "engine/weights/double_buffer.h"
-#include "engine/weights/gradients.h"
 #include "engine/weights/layout.h"
 
 namespace twobw::measure {
@@ -65,7 +63,7 @@ struct LayerTimes {
 
 // Bytes, as in planner::LayerCost.
 struct LayerBytes {
-  double stash = 0, kept = 0, output = 0, working = 0;
+  double saved_bytes = 0, kept = 0, output = 0, working = 0;
 };
 
 class LayerBench {
@@ -110,7 +108,7 @@ class LayerBench {
   weights::Versions versions_;
   weights::Gradients gradients_;
   std::unique_ptr<optim::SerialOptimizer> optimizer_;
-  models::Pass pass_;
+  models::MicrobatchContext pass_;
   int microbatch_ = 0;
   std::int64_t updates_ = 0;
   std::size_t gave_up_ = 0;  // times

@@ -16,7 +16,7 @@
 #include "app/measure/link_benchmark.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "engine/device/meter.h"
+#include "engine/device/device.h"
 
 namespace twobw::measure {
 namespace {
@@ -116,7 +116,7 @@ class Profiler {
     const std::vector<LayerBytes> bytes = bench.measure_pass(*device::make_meter(devices_.measured, pool));
     for (int layer = 0; layer < bench.size(); ++layer) {
       KindTimes& kind = samples.bytes[bench.kind(layer)];
-      kind.stash = std::max(kind.stash, bytes[layer].stash);
+      kind.saved_bytes = std::max(kind.saved_bytes, bytes[layer].saved_bytes);
       kind.kept = std::max(kind.kept, bytes[layer].kept);
       kind.output = std::max(kind.output, bytes[layer].output);
       kind.working = std::max(kind.working, bytes[layer].working);

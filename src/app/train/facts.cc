@@ -10,7 +10,7 @@
 #include "core/base/config_schema.h"
 #include "engine/checkpoint/manifest.h"
 #include "engine/runtime/setup.h"
-#include "text/corpus/token_cache.h"
+#include "text/corpus/configured_tokens.h"
 
 namespace twobw::train {
 

@@ -8,7 +8,7 @@
 
 namespace twobw::train {
 
-// Before the processes join: makes the token files of texts (text/corpus/token_cache.h), one process of each
+// Before the processes join: makes the token files of texts (text/corpus/configured_tokens.h), one process of each
 // machine while its others wait, so that none is missed within network.arrival. Throws InputError, RunError.
 void tokenize_texts(const Config& config);
 

@@ -5,7 +5,7 @@
 #include "core/base/text.h"
 #include "engine/data/tokens.h"
 #include "engine/runtime/placement.h"
-#include "engine/runtime/process_gpus.h"
+#include "engine/runtime/process_devices.h"
 #include "planning/architecture/heads.h"
 
 namespace twobw::train {

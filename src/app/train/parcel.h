@@ -12,7 +12,7 @@
 #include "core/telemetry/event.h"
 #include "engine/optim/state.h"
 #include "engine/transport/wire.h"
-#include "engine/weights/range.h"
+#include "engine/weights/layout.h"
 
 namespace twobw::train {
 

@@ -3,7 +3,7 @@
 #include "app/measure/links.h"
 #include "app/train/kept_plan.h"
 #include "app/train/run_plan.h"
-#include "engine/runtime/process_gpus.h"
+#include "engine/runtime/process_devices.h"
 
 namespace twobw::train {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "core/base/config.h"
 #include "core/base/pipeline_shape.h"
-#include "engine/runtime/restored.h"
+#include "engine/runtime/snapshot.h"
 #include "engine/transport/processes.h"
 
 namespace twobw::train {

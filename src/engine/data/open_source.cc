@@ -2,7 +2,7 @@
 #include "engine/data/masking.h"
 #include "engine/data/sources.h"
 #include "planning/architecture/heads.h"
-#include "text/corpus/token_cache.h"
+#include "text/corpus/configured_tokens.h"
 #include "text/tokenizer/load.h"
 
 namespace twobw::data {

@@ -5,7 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/mapped_file.h"
-#include "text/corpus/id_range.h"
+#include "text/corpus/summary.h"
 #include "text/corpus/indexed_file.h"
 
 namespace twobw::data {

@@ -46,7 +46,7 @@ std::unique_ptr<Source> open_source(const std::string& key, const std::string& p
 // Opens a configuration's corpora, blended by weight, for the model's head. causal_lm: as above, but a text
 // in a blend is cut into windows in order, like token files. masked_lm: windows of texts and token files.
 // classification and regression: tsv and jsonl files. model.reset_documents takes token files or synthetic.
-// With data.tokenizer, texts are first converted to cached token files (text/corpus/token_cache.h).
+// With data.tokenizer, texts are first converted to cached token files (text/corpus/configured_tokens.h).
 std::unique_ptr<Source> open_source(const std::string& key, const Corpora& corpora, const Config& config);
 
 // Whether open_source treats the path as token files.

@@ -78,7 +78,7 @@ TEST_F(Decoding, StepsGiveTheLogitsOfWholeSequences) {
     for (std::size_t step = 0; step < logits.size(); ++step) {
       for (std::size_t row = 0; row < 3; ++row) {
         const Tokens tokens = all.until(row, step);
-        models::Pass pass;
+        models::MicrobatchContext pass;
         pass.batch[models::Field::Tokens] = at::tensor(tokens, at::kLong).unsqueeze(0);
         const Tensor whole =
             models::run_layers(model, 0, model.size(), stage.parameters, {}, pass).front()[0][-1];

@@ -1,11 +1,12 @@
 #include "app/inference/sampler.h"
 
+#include <memory>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "core/base/error.h"
-#include "text/tokenizer/bytes.h"
+#include "text/tokenizer/load.h"
 
 namespace twobw::inference {
 namespace {
@@ -82,14 +83,14 @@ class TextStreamTest : public testing::Test {
  protected:
   // What every byte lets out, between bars.
   std::string shown(const std::string& text, std::vector<std::string> stops = {}) {
-    TextStream stream(tokenizer_, std::move(stops), true);
+    TextStream stream(*tokenizer_, std::move(stops), true);
     std::string out;
     for (const char byte : text) out += stream.push(static_cast<unsigned char>(byte)) + "|";
     stopped_ = stream.stopped();
     return out + stream.finish();
   }
 
-  tokenizer::Bytes tokenizer_;
+  std::unique_ptr<tokenizer::Tokenizer> tokenizer_ = tokenizer::load_tokenizer("bytes");
   bool stopped_ = false;
 };
 

@@ -171,7 +171,7 @@ architecture::Model describe_timed(const ModelConfig& config) {
 
 models::Forward timed_forward(const ModelConfig&, const architecture::Layer& layer) {
   return [kind = layer.kind](std::span<const at::Tensor> parameters, const models::Tensors& inputs,
-                             const models::Pass&) -> models::Tensors {
+                             const models::MicrobatchContext&) -> models::Tensors {
     const at::Tensor x = inputs.empty() ? parameters[0] : inputs[0] * parameters[0];
     const auto [forward, backward] = kTimed.at(kind);
     const at::Tensor y = TakeTime::apply(x, forward, backward);
@@ -264,15 +264,15 @@ double kept_by_a_stage(const runtime::Setup& setup, int first, int last, int siz
   config.pipeline.microbatch = size;
   device::MemoryPool pool;
   device::PoolScope scope(pool);
-  const auto stage = runtime::make_cpu_stage(config, setup.model, *setup.training, *setup.validation,
-                                             {.first_layer = first, .last_layer = last}, at::kFloat, pool);
+  runtime::Stage stage(config, setup.model, *setup.training, *setup.validation,
+                       {.first_layer = first, .last_layer = last}, at::kFloat, pool);
   runtime::Tensors inputs;
   if (first > 0) inputs.push_back(at::ones({size, kContext, kWidth}));
-  stage->forward(0, 0, 0, inputs);
+  stage.forward(0, 0, 0, inputs);
   return static_cast<double>(pool.live_bytes(Term::Activations));
 }
 
-TEST(Profiler, TheLayersStashesAddUpToWhatAStageKeeps) {
+TEST(Profiler, TheLayersSavedBytesAddUpToTheStages) {
   ModelConfig llama = small_model(), bert = small_model(), dropping_bert = small_model(3, 0.1);
   llama.family = "llama";
   llama.kv_heads = 1;
@@ -285,7 +285,7 @@ TEST(Profiler, TheLayersStashesAddUpToWhatAStageKeeps) {
          {std::pair{0, layers}, {0, 6}, {6, 11}, {6, layers}, {0, 2}, {0, 4}, {0, 5}}) {
       double sum = 0;
       for (int layer = first; layer < last; ++layer)
-        sum += measured.kinds.at(measured.layers[layer]).times[0].stash;
+        sum += measured.kinds.at(measured.layers[layer]).times[0].saved_bytes;
       // The last layer's output goes to the next stage.
       sum -= measured.kinds.at(measured.layers[last - 1]).times[0].kept;
       EXPECT_EQ(kept_by_a_stage(setup, first, last, 2), sum) << first << " to " << last;
@@ -335,7 +335,7 @@ TEST(Profiler, MeasuresTheBytesThatAreDescribed) {
       const architecture::Work work = layer.work({.sequences = kSize, .context = 64, .element = 4});
       EXPECT_EQ(times.output, work.output);
       EXPECT_EQ(times.kept, work.kept);
-      EXPECT_NEAR(times.stash, work.stash, 0.01 * work.stash);
+      EXPECT_NEAR(times.saved_bytes, work.saved_bytes, 0.01 * work.saved_bytes);
       EXPECT_GT(times.working / work.working, 0.6);
       EXPECT_LT(times.working / work.working, 1.05);
     }

@@ -199,16 +199,16 @@ TEST_F(ManyTexts, BucketsSparePadding) {
   for (const int bucket : {0, 5}) {
     const Config config = layout(1, 3, 5, bucket);
     const auto source = open(config);
-    runtime::Passes passes(config, *source, *source, kClasses);
+    runtime::MicrobatchSource microbatches(config, *source, *source, kClasses);
     for (int k = 0; k < 30; ++k) {
-      const Batch batch = passes.training(0, k).batch;
+      const Batch batch = microbatches.training(0, k).batch;
       const auto longest = batch[Field::Lengths].max().item<std::int64_t>();
       const std::int64_t width = batch[Field::Tokens].size(1);
       EXPECT_EQ(width, std::min<std::int64_t>(kContext, (longest + 7) / 8 * 8));
       EXPECT_EQ(batch[Field::TokenTypes].size(1), width);
       places[bucket] += width;
     }
-    const Batch tail = passes.training(0, 3).batch;
+    const Batch tail = microbatches.training(0, 3).batch;
     for (int i = 0; i < 5; ++i) {  // nothing is lost
       const Ids tokens = row(tail[Field::Tokens], i);
       EXPECT_EQ(std::ranges::count(tokens, kSep), 1);
@@ -216,16 +216,16 @@ TEST_F(ManyTexts, BucketsSparePadding) {
                 row(tail[Field::Lengths].unsqueeze(0), 0)[i]);
     }
     // A stage that reads the tokens alone has as many places.
-    runtime::Passes first(config, *source, *source, {Field::Tokens});
+    runtime::MicrobatchSource first(config, *source, *source, {Field::Tokens});
     EXPECT_EQ(first.training(0, 3).batch[Field::Tokens].size(1), tail[Field::Tokens].size(1));
     EXPECT_FALSE(first.training(0, 3).batch[Field::Lengths].defined());
     // A GPU's tensors have one shape.
     Config on_gpu = config;
     on_gpu.devices = {"cuda:0"};
-    runtime::Passes whole(on_gpu, *source, *source, kClasses);
+    runtime::MicrobatchSource whole(on_gpu, *source, *source, kClasses);
     EXPECT_EQ(whole.training(0, 3).batch[Field::Tokens].size(1), kContext);
-    passes.keep_padding();
-    EXPECT_EQ(passes.training(0, 3).batch[Field::Tokens].size(1), kContext);
+    microbatches.keep_padding();
+    EXPECT_EQ(microbatches.training(0, 3).batch[Field::Tokens].size(1), kContext);
   }
   EXPECT_LT(places[5], 0.8 * static_cast<double>(places[0]));
 }

@@ -3,7 +3,7 @@
 
 #include "core/base/config.h"
 #include "engine/data/tokens.h"
-#include "engine/runtime/pass.h"
+#include "engine/runtime/microbatches.h"
 
 namespace twobw::data {
 
@@ -11,11 +11,11 @@ namespace twobw::data {
 template <typename Visit>
 void for_each_microbatch(const Config& config, const Source& source, BatchFields fields, int updates,
                          Visit visit) {
-  runtime::Passes passes(config, source, source, fields);
+  runtime::MicrobatchSource microbatches(config, source, source, fields);
   const int m = config.pipeline.microbatches;
   for (int update = 0; update < updates; ++update) {
     for (int replica = 0; replica < config.pipeline.replicas; ++replica) {
-      for (int k = update * m; k < (update + 1) * m; ++k) visit(passes.training(replica, k).batch);
+      for (int k = update * m; k < (update + 1) * m; ++k) visit(microbatches.training(replica, k).batch);
     }
   }
 }

@@ -8,7 +8,7 @@
 #include "core/base/config.h"
 #include "engine/data/order.h"
 #include "engine/data/tokens.h"
-#include "engine/runtime/pass.h"
+#include "engine/runtime/microbatches.h"
 #include "tests/text/corpus/testing.h"
 
 namespace twobw::data {
@@ -101,11 +101,11 @@ TEST_F(ResetDocuments, CorporaAreBlended) {
 TEST_F(ResetDocuments, IgnoredTargetsDoNotCount) {
   const Config one = config(only("y"));
   const auto source = open(only("y"));
-  runtime::Passes passes(one, *source, *source, kFields | BatchFields{Field::LossScale});
+  runtime::MicrobatchSource microbatches(one, *source, *source, kFields | BatchFields{Field::LossScale});
   std::int64_t labels = 0;
   double scale = 0;
   for (int k = 0; k < one.pipeline.microbatches; ++k) {
-    const models::Pass pass = passes.training(0, k);
+    const models::MicrobatchContext pass = microbatches.training(0, k);
     labels += pass.batch[Field::Targets].ge(0).sum().item<std::int64_t>();
     scale = pass.batch[Field::LossScale].item<double>();
   }

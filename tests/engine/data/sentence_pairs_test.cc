@@ -9,7 +9,7 @@
 #include "engine/data/masking.h"
 #include "engine/data/stream.h"
 #include "engine/data/tokens.h"
-#include "engine/runtime/pass.h"
+#include "engine/runtime/microbatches.h"
 #include "tests/text/corpus/testing.h"
 
 namespace twobw::data {
@@ -177,18 +177,19 @@ TEST_F(Pairs, AFieldIsTheSameWhateverElseIsAskedFor) {
 // The means of the loss are over targets and over labels, each by itself.
 TEST_F(Pairs, HaveAScaleForTargetsAndOneForLabels) {
   const auto source = open();
-  runtime::Passes passes(config_, *source, *source, kFields | architecture::kScales);
-  runtime::Passes labels(config_, *source, *source, {Field::Labels, Field::LossScale});
+  runtime::MicrobatchSource microbatches(config_, *source, *source, kFields | architecture::kScales);
+  runtime::MicrobatchSource labels(config_, *source, *source, {Field::Labels, Field::LossScale});
   std::int64_t targets = 0;
   for (int k = 0; k < 4; ++k) {
-    const Batch batch = passes.training(0, k).batch;
+    const Batch batch = microbatches.training(0, k).batch;
     targets += batch[Field::Targets].ge(0).sum().item<std::int64_t>();
     EXPECT_EQ(batch[Field::LabelScale].item<double>(), 1.0 / (4 * kWindows));
     EXPECT_EQ(labels.training(0, k).batch[Field::LossScale].item<double>(), 1.0 / (4 * kWindows));
   }
   EXPECT_NE(targets, 4 * kWindows);
-  EXPECT_EQ(passes.training(0, 0).batch[Field::LossScale].item<double>(), 1.0 / static_cast<double>(targets));
-  EXPECT_EQ(passes.validation(0).batch[Field::LabelScale].item<double>(),
+  EXPECT_EQ(microbatches.training(0, 0).batch[Field::LossScale].item<double>(),
+            1.0 / static_cast<double>(targets));
+  EXPECT_EQ(microbatches.validation(0).batch[Field::LabelScale].item<double>(),
             1.0 / kWindows);  // each counts once
 }
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <optional>
 
-#include "app/cli/commands.h"
+#include "app/cli/engine/commands.h"
 #include "app/inference/generation.h"
 #include "core/base/error.h"
 #include "core/base/json.h"

@@ -10,7 +10,7 @@
 
 #include "app/inference/decoder.h"
 #include "engine/device/gpu.h"
-#include "engine/runtime/gpu/memory.h"
+#include "engine/runtime/gpu/graphs.h"
 
 namespace twobw::inference {
 namespace {
