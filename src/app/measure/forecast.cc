@@ -64,8 +64,7 @@ int spread_of(const SharedCluster& shared, int stages, int replicas) {
   return static_cast<int>(nodes.size());
 }
 
-// Searches with replicas spread over as many nodes as the ranks spread them, then moves the plan to the exact
-// places.
+// Searches with replicas spread over as many nodes as by ranks, then moves the plan to the exact places.
 std::optional<planner::Plan> best_plan(planner::Problem problem, const planner::Preferences& preferences,
                                        const SharedCluster& shared) {
   problem.spread = spread_of(shared, *problem.fixed.stages, *problem.fixed.replicas);

@@ -1,5 +1,4 @@
-// plan: auto. Measures the model on this machine, plans the run, and compares the forecast with the run
-// afterwards.
+// plan: auto. Measures the model here, plans the run, and compares the forecast with the run.
 #pragma once
 
 #include <functional>

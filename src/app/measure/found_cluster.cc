@@ -159,8 +159,8 @@ ProcessGpus look_at(const std::vector<GpuSlice>& slices, bool measures) {
   return own;
 }
 
-// Rank 0: asks the other processes to look at their GPUs. A process that is alone on its host measures the
-// link between its own.
+// Rank 0: asks the other processes to look at their GPUs. A process alone on its host also
+// measures the link between them.
 std::vector<ProcessGpus> gather_gpus(transport::Mail& mail, const std::vector<std::string>& hosts,
                                      const std::vector<GpuSlice>& gpus) {
   const std::size_t each = gpus.size() / hosts.size();

@@ -239,8 +239,7 @@ class Pair {
   std::unique_ptr<transport::Link> there_ = transport::local_link(hub_), back_ = transport::local_link(hub_);
 };
 
-// Slices of a GPU exchange addresses and the receiver copies: times copies of a word and of `bytes` by the
-// device's clock.
+// Slices of a GPU exchange addresses and the receiver copies: times copies of a word and of `bytes`.
 planner::LinkSpec measure_on_gpu(const device::Device& device, double bytes) {
   const device::DeviceBinding binding("link", device);
   const auto time_copy = [&](std::int64_t elements) {

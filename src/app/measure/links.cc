@@ -154,8 +154,8 @@ std::vector<std::vector<RankPair>> rounds_of(const std::vector<std::string>& hos
     if (host.size() > 1) inside.push_back({host[0], host[1]});
   }
   if (!inside.empty()) rounds.push_back(inside);
-  // Circle method: all but the first rotate by one seat, and opposite seats meet. One seat is empty for an
-  // odd number.
+  // Circle method: all but the first rotate by one seat, and opposite seats meet. Odd numbers leave one seat
+  // empty.
   const std::size_t seats = ranks.size() + ranks.size() % 2;
   for (std::size_t round = 0; round + 1 < seats; ++round) {
     const auto host_at = [&](std::size_t seat) {

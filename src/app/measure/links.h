@@ -82,8 +82,7 @@ inline constexpr LinkBudget kShortLinkBudget{.round = 0.5, .all = 3};
 // The steady clock.
 double steady_seconds();
 
-// Host ids by rank. Containers of one machine with names of their own are separate hosts, joined by a
-// network.
+// Host ids by rank. Containers of one machine with names of their own are separate hosts.
 std::vector<std::string> hosts_of(const std::vector<runtime::HostDevices>& processes);
 
 // Collective. Rank 0 passes hosts and budget (none: nothing is measured) and gets all links; the others get

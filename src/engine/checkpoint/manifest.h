@@ -1,5 +1,4 @@
-// checkpoint.json: the contents of a checkpoint and their checksums. No LibTorch. Format:
-// docs/checkpoints.md.
+// checkpoint.json: contents and checksums of a checkpoint (docs/checkpoints.md). No LibTorch.
 #pragma once
 
 #include <cstddef>

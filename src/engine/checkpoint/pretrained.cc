@@ -34,8 +34,7 @@ std::string ranges_of(std::vector<int> numbers) {
   return text;
 }
 
-// Position of the layer number in a name: "31" in "model.layers.31.mlp.up_proj.weight"; empty if there is
-// none.
+// Position of the layer number in a name: "31" in "model.layers.31.mlp.up_proj.weight"; may be empty.
 std::pair<std::size_t, std::size_t> layer_number(const std::string& name) {
   constexpr std::size_t kMostDigits = 6;
   for (std::size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1)) {

@@ -28,8 +28,8 @@ std::map<std::string, StoredTensor> read_header(std::span<const std::byte> file,
 // file is a .safetensors of the same folder.
 std::map<std::string, std::string> parse_index(std::string_view text, const std::string& path);
 
-// Throws InputError unless every tensor is in the file that the index names, and only there. `tensors`: the
-// names in each file.
+// Throws InputError unless every tensor is in the file that the index names, and only there. `tensors`: names
+// by file.
 void check_index(const std::map<std::string, std::string>& index,
                  const std::map<std::string, std::set<std::string>>& tensors, const std::string& path);
 

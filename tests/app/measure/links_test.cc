@@ -72,7 +72,7 @@ class Ranks {
                               .exchange = std::move(exchange[rank])});
     }
   }
-  transport::Processes& operator[](int rank) { return all_[rank]; }
+  transport::Processes& operator[](int rank) { return *all_[rank]; }
 
  private:
   std::vector<std::unique_ptr<transport::Processes>> all_;
