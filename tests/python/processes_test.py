@@ -1,5 +1,4 @@
 """One run in several processes: the bits of the serial oracle and of one process, under every launcher."""
-import itertools
 import os
 import re
 import signal
@@ -49,20 +48,6 @@ class VerifyTest(ProcessesTest):
         job = self.start_ranks(2, "verify", "--against", "flush", settings={"pipeline.sync_updates": 0})
         self.assertEqual(job.wait(60), [1, 1], job.everything())
         self.assertIn("DIFFERENT from the serial oracle, first at update", job.output())
-
-    @slow
-    def test_every_layout(self):
-        schedules = (PREDICTED, PAPER, {"pipeline.schedule": "flush"}, {"pipeline.schedule": "gpipe"},
-                     {"pipeline.schedule": "stash"}, {"pipeline.schedule": "sequential"})
-        more = ({}, {"model.tied": "false", "optimizer.clip": 0}, {"pipeline.recompute": "all", "pipeline.extra": 1},
-                {"model.dropout": 0, "optimizer.name": "muon", "model.family": "llama"})
-        for (stages, replicas), schedule, other in itertools.product(
-                ((2, 1), (3, 1), (4, 1), (1, 2), (2, 2)), schedules, more):
-            workers = stages * replicas
-            for size in (size for size in (2, 3, 4) if workers % size == 0):
-                settings = {**layout(stages, replicas), "pipeline.microbatches": 8, **schedule, **other}
-                with self.subTest(processes=size, **settings):
-                    self.equal(size, settings)
 
 
 class LaunchersTest(ProcessesTest):
