@@ -10,52 +10,6 @@
 namespace twobw::architecture::huggingface {
 namespace {
 
-TEST_F(HuggingFaceConfig, OfAGpt2) {
-  const ModelConfig config = read(gpt2());
-  EXPECT_EQ(config.family, "gpt");
-  EXPECT_EQ(config.layers, 2);
-  EXPECT_EQ(config.width, 12);
-  EXPECT_EQ(config.heads, 3);
-  EXPECT_EQ(config.vocab, 61);
-  EXPECT_EQ(config.context, 16);
-  EXPECT_TRUE(config.tied);
-  EXPECT_EQ(config.dropout, 0.1);
-  EXPECT_FALSE(read(changed(gpt2(), "tie_word_embeddings", false)).tied);
-}
-
-TEST_F(HuggingFaceConfig, OfALlamaAndItsKin) {
-  const ModelConfig config = read(llama());
-  EXPECT_EQ(config.family, "llama");
-  EXPECT_EQ(config.kv_heads, 2);
-  EXPECT_EQ(config.head_size, 6);
-  EXPECT_EQ(config.hidden, 40);
-  EXPECT_EQ(config.context, 64);
-  EXPECT_EQ(config.rope_theta, 500000.0);
-  EXPECT_EQ(config.norm_eps, 1e-5);
-  EXPECT_FALSE(config.tied);
-  EXPECT_TRUE(read(changed(llama(), "model_type", "qwen2")).qkv_bias);
-  const ModelConfig qwen3 = read(changed(llama(), "model_type", "qwen3"));
-  EXPECT_TRUE(qwen3.qk_norm);
-  EXPECT_EQ(qwen3.head_size, 128);
-  EXPECT_EQ(read(changed(llama(), "head_dim", 10)).head_size, 10);
-}
-
-TEST_F(HuggingFaceConfig, OfABert) {
-  const ModelConfig config = read(bert());
-  EXPECT_EQ(config.family, "bert");
-  EXPECT_EQ(config.layers, 2);
-  EXPECT_EQ(config.width, 12);
-  EXPECT_EQ(config.heads, 3);
-  EXPECT_EQ(config.hidden, 20);
-  EXPECT_EQ(config.vocab, 61);
-  EXPECT_EQ(config.context, 16);
-  EXPECT_EQ(config.token_types, 3);
-  EXPECT_EQ(config.norm_eps, 1e-12);
-  EXPECT_EQ(config.dropout, 0.2);
-  EXPECT_TRUE(config.tied);
-  EXPECT_EQ(config.head, ModelHead::Auto);
-}
-
 TEST_F(HuggingFaceConfig, OfAHeadThatTellsOfSequences) {
   for (const auto& [json, name] :
        {std::pair{gpt2(), "GPT2ForSequenceClassification"},
