@@ -10,7 +10,7 @@
 #include "core/base/text.h"
 #include "engine/data/portions.h"
 #include "engine/runtime/setup.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 #include "text/tokenizer/load.h"
 
 namespace twobw::inference {
@@ -100,7 +100,7 @@ class Tally {
 
   // Of language models `output` is the sum of the losses, else what the model tells of each sequence.
   void add(const data::Batch& batch, const at::Tensor& output) {
-    if (!architecture::tells_of_sequences(head_)) return add_loss(batch, output);
+    if (!architecture::is_sequence_head(head_)) return add_loss(batch, output);
     const at::Tensor told = output.to(at::kCPU, at::kFloat).contiguous();
     if (!told.isfinite().all().item<bool>())
       fail_run("what the model tells is not finite; its weights hold numbers that are not, or are too large");

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "app/inference/evaluation.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 
 namespace twobw::inference {
 
@@ -15,7 +15,7 @@ Json to_json(const Evaluation& evaluation) {
   json["head"] = std::string(name(evaluation.head));
   json["sequences"] = evaluation.sequences;
   json["of_sequences"] = evaluation.available > 0 ? Json(evaluation.available) : Json(nullptr);
-  const bool tells = architecture::tells_of_sequences(evaluation.head);
+  const bool tells = architecture::is_sequence_head(evaluation.head);
   if (!tells) json["tokens"] = evaluation.counted;
   const auto add = [&](const char* key, const std::optional<double>& value) {
     json[key] = value && std::isfinite(*value) ? Json(*value) : Json(nullptr);

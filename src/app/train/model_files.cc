@@ -5,7 +5,7 @@
 
 #include "app/train/tokenizer_files.h"
 #include "core/base/text_file.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 #include "planning/architecture/huggingface/model_config.h"
 #include "text/tokenizer/load.h"
 

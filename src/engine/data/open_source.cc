@@ -3,7 +3,7 @@
 #include "core/base/error.h"
 #include "engine/data/masked_frame.h"
 #include "engine/data/sources.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 #include "text/corpus/configured_tokens.h"
 #include "text/corpus/indexed_file.h"
 #include "text/tokenizer/load.h"

@@ -10,8 +10,7 @@
 #include "engine/models/rotary.h"
 #include "engine/models/sequence_head.h"
 #include "engine/models/step.h"
-#include "planning/architecture/heads.h"
-#include "planning/architecture/rotary.h"
+#include "planning/architecture/families.h"
 
 namespace twobw::models {
 namespace {
@@ -61,7 +60,7 @@ struct Llama {
   }
 
   Tensors head(Parameters p, const Tensors& inputs, const Pass& pass) const {
-    if (architecture::tells_of_sequences(tells)) {
+    if (architecture::is_sequence_head(tells)) {
       const Tensor last = ops::last_token(inputs[0], pass.batch[Field::Lengths]);
       return {sequence_head(tells, ops::rms_norm(last, p[0], norm_eps), p[1], {}, pass)};
     }

@@ -25,7 +25,7 @@
 #include "engine/device/cpu.h"
 #include "engine/runtime/setup.h"
 #include "engine/transport/abort_on_failure.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 
 namespace twobw::cli {
 namespace {
