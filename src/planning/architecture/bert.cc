@@ -139,7 +139,7 @@ class BertWork {
     work.matrix_flops = 2 * w_ * (w_ + outputs_);
     work.matrix_bytes = (3 * w_ + outputs_) * element_;
     work.element_bytes = stream();
-    work.stash = ((2 + dropped()) * w_ + outputs_) * element_;  // the token, pooled, dropped out
+    work.saved_bytes = ((2 + dropped()) * w_ + outputs_) * element_;  // the token, pooled, dropped out
     work.working = stream();                                    // gradient of all tokens
     return work;
   }

@@ -107,10 +107,10 @@ TEST(Families, HalfThePrecisionIsAboutHalfTheBytes) {
                  half = layer.work({.context = 512, .element = 2});
       EXPECT_EQ(whole.matrix_flops, half.matrix_flops);
       EXPECT_EQ(whole.output, 2 * half.output);
-      EXPECT_NEAR(whole.stash / half.stash, 2, 0.05) << config.family << ' ' << layer.kind;
+      EXPECT_NEAR(whole.saved_bytes / half.saved_bytes, 2, 0.05) << config.family << ' ' << layer.kind;
       const Work four = layer.work({.sequences = 4, .context = 512, .element = 4});
       EXPECT_EQ(four.matrix_flops, 4 * whole.matrix_flops);
-      EXPECT_EQ(four.stash, 4 * whole.stash);
+      EXPECT_EQ(four.saved_bytes, 4 * whole.saved_bytes);
     }
   }
 }
