@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "app/train/data_files.h"
+#include "app/train/config_digest.h"
 #include "core/base/durable.h"
 #include "engine/checkpoint/pretrained.h"
 

@@ -8,7 +8,7 @@
 #include "app/measure/process_links.h"
 #include "app/measure/split.h"
 #include "app/train/plan_cache.h"
-#include "app/train/restore.h"
+#include "app/train/resume.h"
 #include "core/base/codec.h"
 #include "core/base/error.h"
 #include "engine/runtime/placement.h"

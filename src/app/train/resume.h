@@ -1,12 +1,17 @@
-// Which checkpoint a run goes on from, and what of the configuration must be as it was.
+// How a run continues from a checkpoint: which one, the keys of the configuration that must stay, the tensors
+// of some stages, and the batch that it begins with.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/base/config.h"
+#include "core/schedule/spec.h"
 #include "engine/checkpoint/manifest.h"
+#include "engine/models/model.h"
+#include "engine/runtime/restored.h"
 
 namespace twobw::train {
 
@@ -50,5 +55,14 @@ std::vector<std::string> warnings_of(const ResumePoint& point);
 
 // A sentence on a run that was planned anew: its stages and replicas, and those of the one that saved it.
 std::string describe_change(const ResumePoint& point, const PipelineShape& now, int processes);
+
+// What these stages need of the checkpoint in `folder`; the layers of each are as config.pipeline has them.
+// No other tensor is read. Throws InputError where one is damaged or missing.
+std::shared_ptr<runtime::Restored> read_stages(const std::string& folder, const Config& config,
+                                               const std::vector<int>& stages);
+
+// Sets where the run begins. Where the checkpoint lacks what the first batch runs on besides the true
+// weights, it begins on those.
+void begin_at(const checkpoint::Manifest& manifest, const architecture::Model& layers, schedule::Spec& spec);
 
 }  // namespace twobw::train

@@ -9,7 +9,7 @@
 #include "app/cli/arguments.h"
 #include "app/cli/commands.h"
 #include "app/rendezvous/join.h"
-#include "app/train/facts.h"
+#include "app/train/config_digest.h"
 #include "app/train/verify.h"
 #include "core/base/config.h"
 #include "core/base/error.h"

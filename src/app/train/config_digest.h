@@ -1,4 +1,5 @@
-// The files of a run's data, and their state as checkpoint.json records it.
+// Digests of a configuration and of the files that it names. The processes of a run compare theirs before it
+// begins, and a checkpoint records those of the data.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,18 @@
 
 #include "core/base/config.h"
 #include "engine/checkpoint/manifest.h"
+#include "engine/control/agreement.h"
 
 namespace twobw::train {
+
+// Before the processes join: makes the token files of texts (text/corpus/token_cache.h), one process of each
+// machine while its others wait, so that none is missed within network.arrival. Throws InputError, RunError.
+void tokenize_texts(const Config& config);
+
+// The command, every key of the configuration, and what is in the files that every process reads for itself:
+// data, the tokenizer, the model to start from; of large ones in parts of them. What cannot be read is a fact
+// too.
+control::Facts facts_of(const std::string& command, const Config& config);
 
 // Synthetic data have none, token files two.
 std::vector<std::string> files_of(const Corpora& corpora);
