@@ -1,6 +1,6 @@
 # make run        install what is missing, build, and train the default model
 # make test       install, build, and run the tests
-# make test-all   the same and what takes longer: all of clang-tidy, all tests under every sanitizer
+# make test-all   the same and what takes longer: clang-tidy, slow tests, complete sweeps, all tests under every sanitizer
 # make fuzz       10 million hostile inputs for every reader of files from elsewhere
 # make soak       a run in several processes, killed 50 times, against one that was never killed
 # See README.md for the rest.
@@ -9,6 +9,8 @@ PYTHON := $(or $(TWOBW_PYTHON),.venv/bin/python)
 CONFIG ?= configs/default.yaml
 JOBS ?= $(shell nproc)
 TIMED := @scripts/timed.sh
+# TWOBW_CUDA=on|off builds with or without GPUs; else CMake looks for one.
+CUDA := $(if $(TWOBW_CUDA),-D TWOBW_CUDA=$(TWOBW_CUDA))
 
 .PHONY: run test test-all parts build build-tests install install-launchers bench bench-network paper corpus asan tsan gpu-check fuzz \
         soak format lint clean
@@ -29,44 +31,42 @@ install-launchers:
 	@scripts/install.sh launchers
 
 build: install
-	@cmake --preset release > /dev/null
+	@cmake --preset release $(CUDA) > /dev/null
 	@cmake --build --preset release --parallel $(JOBS) --target twobw
 
 build-tests: install
-	@cmake --preset release $(GPU_TESTS) > /dev/null
+	@cmake --preset release $(CUDA) $(GPU_TESTS) > /dev/null
 	@cmake --build --preset release --parallel $(JOBS)
 
 corpus: install
 	@$(PYTHON) scripts/make_corpus.py
 
-# The release build runs everything; the sanitizers run the C++ tests.
-test: LINT :=
-test: SANITIZED :=
-test: SWEEPS :=
 test: parts
+	@scripts/timed.sh --report
 
 test-all: LINT := all
 test-all: GPU_TESTS := -D TWOBW_GPU_TESTS=ON
-test-all: SANITIZED := all
-test-all: SWEEPS := TWOBW_FULL_SWEEPS=1
 test-all: LAUNCHERS := launchers
+test-all: export TWOBW_FULL_SWEEPS := 1
 test-all: parts
+	$(TIMED) thread-sanitizer scripts/sanitized_tests.sh tsan all
+	$(TIMED) address-sanitizer scripts/sanitized_tests.sh asan all
+	@scripts/timed.sh --report
 
+# Threads of OpenMP sleep while they wait: several tests share the cores.
+parts: export OMP_WAIT_POLICY := passive
 parts:
 	@rm -f build/test-times.txt
 	$(TIMED) install scripts/install.sh $(LAUNCHERS)
 	$(TIMED) build $(MAKE) --no-print-directory build-tests GPU_TESTS="$(GPU_TESTS)"
 	$(TIMED) layers scripts/check_layers.py
 	$(TIMED) lint scripts/lint.sh $(LINT)
-	$(TIMED) tests-c++ ctest --test-dir build --output-on-failure --no-tests=error --parallel 3 \
-	  -R '^(core|torch|cuda|fuzz)'
-	$(TIMED) tests-python env $(SWEEPS) ctest --test-dir build --output-on-failure --no-tests=error -R '^python$$'
-	$(TIMED) thread-sanitizer scripts/sanitized_tests.sh tsan $(SANITIZED)
-	$(TIMED) address-sanitizer scripts/sanitized_tests.sh asan $(SANITIZED)
-	@scripts/timed.sh --report
+	$(TIMED) tests-c++ ctest --test-dir build --output-on-failure --no-tests=error --parallel 3 -R '^(core|torch|cuda|fuzz)'
+	$(TIMED) tests-python ctest --test-dir build --output-on-failure --no-tests=error -R '^python$$$$'
 
-asan tsan: install
-	@scripts/sanitized_tests.sh $@ all
+# What has threads, and what reads foreign bytes; `make test-all` has the rest.
+tsan asan: install
+	@scripts/sanitized_tests.sh $@
 
 # compute-sanitizer on the kernels' tests, where there is a GPU.
 gpu-check: install

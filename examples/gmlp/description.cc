@@ -49,7 +49,7 @@ class GmlpWork {
   Work embedding() const {
     Work work;
     work.element_bytes = 2 * stream();
-    work.stash = work.kept = work.output = work.working = stream();
+    work.saved_bytes = work.kept = work.output = work.working = stream();
     return work;
   }
 
@@ -59,7 +59,7 @@ class GmlpWork {
     work.matrix_flops = product(w_, f_);
     work.matrix_bytes = stream() + inner();
     work.element_bytes = 2 * stream();
-    work.stash = statistics() + stream() + inner();  // normed; GELU's input
+    work.saved_bytes = statistics() + stream() + inner();  // normed; GELU's input
     work.kept = inner();
     work.output = stream() + inner();
     work.working = 2 * stream() + inner();  // gradients: of both outputs, of normed
@@ -73,7 +73,7 @@ class GmlpWork {
     work.matrix_bytes = inner() + places();
     work.element_bytes = 5 * inner() + 2 * places();
     // GELU's output; the second half in one piece, normed, mixed; the triangle; the product.
-    work.stash = inner() + 4 * inner() / 2 + statistics() + places();
+    work.saved_bytes = inner() + 4 * inner() / 2 + statistics() + places();
     work.kept = inner() / 2;
     work.output = stream() + inner() / 2;
     work.working = stream() + 2 * inner();  // gradients: of both outputs, of both halves, of GELU's input
@@ -86,8 +86,8 @@ class GmlpWork {
     work.matrix_flops = product(f_ / 2, w_);
     work.matrix_bytes = stream() + inner() / 2;
     work.element_bytes = 3 * stream();
-    work.stash = work.kept = work.output = stream();  // the sum
-    work.working = stream() + inner() / 2;            // gradients: of the sum, of the product's input
+    work.saved_bytes = work.kept = work.output = stream();  // the sum
+    work.working = stream() + inner() / 2;                  // gradients: of the sum, of the product's input
     return work;
   }
 
@@ -98,7 +98,7 @@ class GmlpWork {
     work.matrix_flops = product(w_, v_);
     work.matrix_bytes = stream() + logits;
     work.element_bytes = 2 * stream() + 4 * logits;
-    work.stash = statistics() + stream() + logits;
+    work.saved_bytes = statistics() + stream() + logits;
     work.working = stream();
     return work;
   }

@@ -141,7 +141,7 @@ class Sample {
  private:
   Model model_;
   std::vector<Tensor> parameters_;
-  Pass pass_;
+  MicrobatchContext pass_;
 };
 
 class CapturedOnGpu : public WorkerStreamTest {

@@ -4,9 +4,7 @@
 
 #include "core/base/random.h"
 #include "tests/fuzz/target.h"
-#include "text/tokenizer/json_part.h"
-#include "text/tokenizer/plain_files.h"
-#include "text/tokenizer/tokenizer_json.h"
+#include "text/tokenizer/readers.h"
 
 namespace twobw::fuzz {
 namespace {

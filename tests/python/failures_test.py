@@ -16,7 +16,7 @@ import hosts as namespaces
 from processes import (GRACE, TORCHRUN, ProcessesTest, fill_disk, free_port, has_checkpoint, has_updates, is_saving,
                        mount_disk, mpirun, rank_environment)
 from resume_test import exact_lines
-from support import FULL, TINY, Run, at_length, program, twobw, words
+from support import FULL, TINY, Run, program, slow, twobw, words
 
 SILENCE, ARRIVAL = 3, 6
 NO_HOSTS = namespaces.available()
@@ -146,7 +146,7 @@ class FaultsTest(FaultCase):
     def test_killed_at_the_start(self):
         self.fails(Killed(1), "flush", "start", self.on_one_host)
 
-    @at_length
+    @slow
     def test_all(self):
         for name, kind in ON_ONE_HOST.items():
             for schedule in SCHEDULES:
@@ -183,7 +183,7 @@ class LinksTest(FaultCase):
     def test_stalled(self):
         self.fails(Stalled(1), "flush", "steady", self.on_two_hosts)
 
-    @at_length
+    @slow
     def test_all(self):
         for name, kind in {**ON_HOSTS, **ON_ONE_HOST}.items():
             for schedule in SCHEDULES:

@@ -6,7 +6,7 @@ import unittest
 
 import hosts as namespaces
 from processes import TORCHRUN, ProcessesTest, free_port, has_updates, listening, mpirun, rank_environment
-from support import FULL, TINY, at_length, program, words
+from support import FULL, TINY, program, slow, words
 
 NO_HOSTS = namespaces.available()
 
@@ -91,7 +91,7 @@ class HostsTest(HostsCase):
         self.assertEqual(job.output().count("equal to the serial oracle, bit for bit"), 1, job.everything())
         job.assert_no_orphans()
 
-    @at_length
+    @slow
     def test_replicas_on_hosts(self):
         """A pipeline a host, or both hosts in every pipeline; on a slow link."""
         hosts = self.make_hosts(rate="100mbit")

@@ -7,7 +7,7 @@ import unittest
 
 from processes import GRACE, TORCHRUN, ProcessesTest, has_checkpoint, has_updates, listening, mpirun
 from resume_test import exact_lines
-from support import TINY, TWO_CORES, Run, at_length, program, twobw, words
+from support import TINY, TWO_CORES, Run, program, slow, twobw, words
 
 PAPER = {"pipeline.schedule": "2bw", "pipeline.predict": "false"}
 PREDICTED = {"pipeline.schedule": "2bw"}
@@ -50,7 +50,7 @@ class VerifyTest(ProcessesTest):
         self.assertEqual(job.wait(60), [1, 1], job.everything())
         self.assertIn("DIFFERENT from the serial oracle, first at update", job.output())
 
-    @at_length
+    @slow
     def test_every_layout(self):
         schedules = (PREDICTED, PAPER, {"pipeline.schedule": "flush"}, {"pipeline.schedule": "gpipe"},
                      {"pipeline.schedule": "stash"}, {"pipeline.schedule": "sequential"})
@@ -185,7 +185,7 @@ class TrainTest(ProcessesTest):
         self.kill_in(2, settings, victim=0, after=140)
         self.assert_same(self.train_in(2, {**settings, "resume": "auto"}), whole)
 
-    @at_length
+    @slow
     def test_torchrun_restarts_it(self):
         """All ranks start anew when one was killed, and go on from the newest checkpoint."""
         long = {"train.updates": 300, "train.eval_every": 100}
@@ -223,7 +223,7 @@ class TrainTest(ProcessesTest):
         for address, port in places:
             self.assertTrue(address.startswith("127.") or address == "::1", f"{address}:{port}")
 
-    @at_length
+    @slow
     def test_other_layouts(self):
         for size, changes in ((2, {"pipeline.replicas": 2}), (4, {"pipeline.replicas": 2}),
                               (3, {"pipeline.stages": 3, "pipeline.split": "[4, 4, 4]"}),

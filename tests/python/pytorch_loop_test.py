@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 import gpt
 import llama
-from support import TINY, TestCase, at_length, reference, relative_error, words
+from support import TINY, TestCase, reference, relative_error, slow, words
 
 LOSS_TOLERANCE = 1e-5  # of each update's loss and gradient norm, relative
 WEIGHT_TOLERANCE = 1e-4  # of each final tensor, ||ours - theirs|| / ||theirs||
@@ -387,7 +387,7 @@ class PytorchLoopTest(TestCase):
             error = relative_error(without_key_bias(name, weights[name]), expected)
             self.assertLess(error, weight_tolerance, name)
 
-    @at_length
+    @slow
     def test_flush(self):
         self.compare({**FLUSH, "pipeline.stages": 1})
 
@@ -397,22 +397,22 @@ class PytorchLoopTest(TestCase):
     def test_flush_with_sgd(self):
         self.compare({**FLUSH, **SGD, "pipeline.stages": 1})
 
-    @at_length
+    @slow
     def test_flush_with_lion(self):
         self.compare({**FLUSH, **LION}, SIGN_TOLERANCE)
 
-    @at_length
+    @slow
     def test_flush_with_lamb(self):
         self.compare({**FLUSH, **LAMB})
 
-    @at_length
+    @slow
     def test_flush_with_muon(self):
         self.compare({**FLUSH, **MUON})
 
     def test_two_bw_predicted_with_lamb(self):
         self.compare({**PREDICTED, **LAMB})
 
-    @at_length
+    @slow
     def test_two_bw_predicted_with_muon(self):
         self.compare({**PREDICTED, **MUON})
 
@@ -436,7 +436,7 @@ class PytorchLoopTest(TestCase):
                     self.assertTrue(0.05 < error < 2, error)
                     self.assertLess(abs(error / loop.errors[update - 1] - 1), 1e-3)
 
-    @at_length
+    @slow
     def test_two_bw_predicted_in_every_microbatch(self):
         self.compare({**PREDICTED, "pipeline.slack": 2})
 
@@ -447,14 +447,14 @@ class PytorchLoopTest(TestCase):
         self.compare({**PREDICTED, "pipeline.stages": 3, "pipeline.split": "[4,4,4]", "pipeline.microbatches": 6,
                       "optimizer.clip": 1.2})
 
-    @at_length
+    @slow
     def test_two_bw_predicted_on_three_stages_cut_inside_blocks(self):
         self.compare({**PREDICTED, "pipeline.stages": 3, "pipeline.split": "[4,4,4]"})
 
     def test_two_bw_predicted_with_untied_weights_and_an_extra_microbatch(self):
         self.compare({**PREDICTED, "model.tied": "false", "pipeline.extra": 1})
 
-    @at_length
+    @slow
     def test_two_bw_predicted_on_one_stage(self):
         self.compare({**PREDICTED, "pipeline.stages": 1, "pipeline.split": "[12]"})
 
@@ -468,18 +468,18 @@ class PytorchLoopTest(TestCase):
         """Two stages of k = 1 and 2 of 3 microbatches, one fewer than a single replica has."""
         self.compare({**PREDICTED, "pipeline.replicas": 2, "optimizer.clip": 1.2})
 
-    @at_length
+    @slow
     def test_two_bw_predicted_without_clipping(self):
         self.compare({**PREDICTED, "optimizer.clip": 0})
 
-    @at_length
+    @slow
     def test_two_bw_of_the_paper(self):
         self.compare(PAPER)
 
     def test_two_bw_of_the_paper_with_a_synchronous_start(self):
         self.compare({**PAPER, **SYNC_START})
 
-    @at_length
+    @slow
     def test_two_bw_of_the_paper_with_sgd_and_a_synchronous_start(self):
         self.compare({**PAPER, **SYNC_START, **SGD})
 

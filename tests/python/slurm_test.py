@@ -6,7 +6,7 @@ import unittest
 import slurm
 from processes import GRACE, ProcessesTest, has_checkpoint
 from resume_test import exact_lines
-from support import TINY, Run, at_length, program, twobw, words
+from support import TINY, Run, program, slow, twobw, words
 
 UNAVAILABLE = slurm.available()
 BATCH = """\
@@ -43,7 +43,7 @@ class SlurmTest(ProcessesTest):
         self.assertEqual(job.output().count("equal to the serial oracle, bit for bit"), 1, job.everything())
         job.assert_no_orphans()
 
-    @at_length
+    @slow
     def test_two_jobs_at_once(self):
         """Each has a port and a token of its own, though nobody has set any."""
         job = self.job()
@@ -76,7 +76,7 @@ class SlurmTest(ProcessesTest):
         self.start(job, "sbatch", "--wait", script)
         return job, log
 
-    @at_length
+    @slow
     def test_a_batch_job_that_is_cut_goes_on(self):
         """Cancelled with SIGTERM, as at its time limit: it saves, and the same script goes on from there."""
         settings = self.settings("run", 10**6)

@@ -11,7 +11,7 @@ import unittest
 
 from processes import GRACE, ProcessesTest, free_port, has_updates, listening, rank_environment
 from resume_test import exact_lines
-from support import FULL, TINY, Run, at_length, program, twobw, words
+from support import FULL, TINY, Run, program, slow, twobw, words
 
 CROWD = 1000 if FULL else 300
 GARBAGE = (b"", b"\0", b"GET / HTTP/1.1\r\nHost: here\r\n\r\n", b"\xff" * 64, b"\x16\x03\x01\x02\x00\x01" + b"\0" * 500,
@@ -244,7 +244,7 @@ class StrangersTest(ProcessesTest):
     def test_a_second_job_at_the_same_port(self):
         self.second_job(("ours", "theirs"))
 
-    @at_length
+    @slow
     def test_a_second_job_with_the_same_token(self):
         """As when the same command is given twice."""
         self.second_job((None, None))

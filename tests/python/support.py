@@ -12,7 +12,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FULL = os.environ.get("TWOBW_FULL_SWEEPS") == "1"  # make test-all
-at_length = unittest.skipUnless(FULL, "make test-all")
+slow = unittest.skipUnless(FULL, "make test-all")
 
 # A model that trains in a moment, with more than one of everything.
 TINY = {

@@ -31,7 +31,7 @@
 #include "engine/checkpoint/safetensors.h"
 #include "engine/data/tokens.h"
 #include "engine/device/cpu.h"
-#include "engine/device/number_format.h"
+#include "engine/device/device.h"
 #include "engine/models/model.h"
 #include "engine/weights/double_buffer.h"
 #include "engine/weights/layout.h"
@@ -134,7 +134,7 @@ std::vector<Tensor> leaves_of(const architecture::Layer& layer, const ByName& we
 }
 
 Tensor run_layers(const models::Model& model, const std::vector<std::vector<Tensor>>& leaves,
-                  models::Pass pass) {
+                  models::MicrobatchContext pass) {
   models::Tensors x;
   for (int layer = 0; layer < model.size(); ++layer) {
     pass.layer = layer;
@@ -209,7 +209,7 @@ void gradients(Words words) {
   for (const architecture::Layer& layer : model.layers) leaves.push_back(leaves_of(layer, weights, compute));
 
   using data::Field;
-  models::Pass pass{.training = true};
+  models::MicrobatchContext pass{.training = true};
   const auto take = [&](Field field, const char* name, at::ScalarType type) {
     if (input.contains(name)) pass.batch[field] = input.at(name).to(type);
   };

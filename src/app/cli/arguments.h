@@ -19,6 +19,9 @@ struct RunArguments {
 
   // Settings of the command in the place of the defaults: keys that follow from others still do.
   std::vector<std::string> defaults;
+
+  // Whether an override sets the key.
+  bool sets(const char* key) const { return is_set(key, "", overrides); }
 };
 
 std::shared_ptr<RunArguments> add_run_arguments(CLI::App& command);

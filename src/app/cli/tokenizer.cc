@@ -14,15 +14,14 @@
 #include <utility>
 #include <vector>
 
-#include "app/cli/commands.h"
+#include "app/cli/program.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/base/text_file.h"
 #include "text/tokenizer/load.h"
-#include "text/tokenizer/stream_decoder.h"
+#include "text/tokenizer/tokenizer.h"
 #include "text/tokenizer/train_bpe.h"
 #include "text/tokenizer/utf8.h"
-#include "text/tokenizer/write_bpe.h"
 
 namespace twobw::cli {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "core/telemetry/event.h"
 #include "engine/checkpoint/writer.h"
-#include "engine/runtime/pass.h"
+#include "engine/runtime/microbatches.h"
 #include "engine/runtime/setup.h"
 #include "engine/runtime/snapshot.h"
 

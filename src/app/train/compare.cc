@@ -14,7 +14,7 @@
 #include "core/base/text.h"
 #include "core/base/text_file.h"
 #include "engine/runtime/setup.h"
-#include "text/corpus/token_cache.h"
+#include "text/corpus/configured_tokens.h"
 
 namespace twobw::train {
 namespace {

@@ -16,7 +16,7 @@
 #include "engine/data/tokens.h"
 #include "engine/runtime/setup.h"
 #include "text/corpus/indexed_file.h"
-#include "text/corpus/token_cache.h"
+#include "text/corpus/configured_tokens.h"
 
 namespace twobw::train {
 

@@ -12,8 +12,8 @@
 #include "core/base/config.h"
 #include "core/schedule/spec.h"
 #include "engine/device/device.h"
-#include "engine/runtime/restored.h"
 #include "engine/runtime/setup.h"
+#include "engine/runtime/snapshot.h"
 #include "engine/transport/processes.h"
 
 namespace twobw::train {

@@ -5,14 +5,14 @@
 #include <iterator>
 #include <utility>
 
-#include "app/measure/process_links.h"
+#include "app/measure/links.h"
 #include "app/measure/split.h"
 #include "app/train/plan_cache.h"
 #include "app/train/resume.h"
 #include "core/base/codec.h"
 #include "core/base/error.h"
 #include "engine/runtime/placement.h"
-#include "engine/runtime/process_gpus.h"
+#include "engine/runtime/process_devices.h"
 
 namespace twobw::train {
 namespace {

@@ -15,8 +15,8 @@
 #include "app/train/resume.h"
 #include "core/base/config.h"
 #include "engine/runtime/process_devices.h"
-#include "engine/runtime/restored.h"
 #include "engine/runtime/setup.h"
+#include "engine/runtime/snapshot.h"
 #include "engine/transport/processes.h"
 
 namespace twobw::train {

@@ -11,7 +11,7 @@
 #include "core/schedule/spec.h"
 #include "engine/checkpoint/manifest.h"
 #include "engine/models/model.h"
-#include "engine/runtime/restored.h"
+#include "engine/runtime/snapshot.h"
 
 namespace twobw::train {
 

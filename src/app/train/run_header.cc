@@ -3,9 +3,9 @@
 #include <fmt/ranges.h>
 
 #include "core/base/text.h"
-#include "engine/data/portions.h"
+#include "engine/data/tokens.h"
 #include "engine/runtime/placement.h"
-#include "engine/runtime/process_gpus.h"
+#include "engine/runtime/process_devices.h"
 #include "planning/architecture/heads.h"
 
 namespace twobw::train {

@@ -22,7 +22,7 @@
 #include "engine/runtime/pipeline.h"
 #include "engine/runtime/snapshot.h"
 #include "engine/transport/processes.h"
-#include "engine/weights/range.h"
+#include "engine/weights/layout.h"
 
 namespace twobw::train {
 

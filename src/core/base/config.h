@@ -152,6 +152,9 @@ Config load_config(const std::string& path, const std::vector<std::string>& over
 // Reads config.yaml in the folder of a run. Throws InputError if the file is cut, too.
 Config load_config_of_run(const std::string& run, const std::vector<std::string>& overrides);
 
+// The defaults with `overrides`, each checked by itself only.
+Config read_overrides(const std::vector<std::string>& overrides);
+
 // Whether the file or an override sets the key. Throws InputError as load_config does for what it reads.
 bool is_set(const std::string& key, const std::string& path, const std::vector<std::string>& overrides);
 

@@ -19,7 +19,7 @@ namespace {
 using Report = std::function<void(const std::string& problem)>;
 using IsWanted = std::function<bool(const std::string& name)>;
 
-// Defects that show without reading tensors; empty if there are none.
+// A defect that shows without reading tensors; empty if intact.
 std::string problem_of_file(const std::string& path, const FileRecord& record) {
   std::error_code error;
   const std::uint64_t size = fs::file_size(path, error);

@@ -46,7 +46,7 @@ std::pair<std::size_t, std::size_t> layer_number(const std::string& name) {
   return {};
 }
 
-// All names; those that differ only in their layer number are merged: "model.layers.2-31.mlp.up_proj.weight".
+// All names; names that differ only in their layer number are merged: "model.layers.2-31.mlp.up_proj.weight".
 std::string listed(const std::vector<std::string>& names) {
   struct Alike {
     std::string before, after;  // the layer number

@@ -40,7 +40,7 @@ class TensorFile {
 // The tensors of a folder: model.safetensors, or the files in model.safetensors.index.json.
 class TensorFolder {
  public:
-  // Throws InputError if there are no such files, or the index and the files disagree.
+  // Throws InputError if they are missing, or the index and the files disagree.
   explicit TensorFolder(std::string folder);
 
   const std::string& path() const { return folder_; }

@@ -1,11 +1,12 @@
 #include "engine/data/masking.h"
 
+#include "core/base/error.h"
 #include "core/base/random.h"
 
 namespace twobw::data {
 namespace {
 
-enum class ForToken { Choice, Change, Other };  // what a number is drawn for
+enum class ForToken { Choice, Change, Other };  // purpose of a random number
 
 std::uint64_t drawn_for(std::uint64_t key, std::size_t place, ForToken what) {
   return random_key(key, place, what);
@@ -18,6 +19,23 @@ double unit(std::uint64_t bits) {
 
 bool holds(const std::vector<bool>& set, std::int64_t token) {
   return token >= 0 && token < std::ssize(set) && set[static_cast<std::size_t>(token)];
+}
+
+// Whether each token continues a word, like "##ing".
+std::vector<bool> continuing_tokens(const Config& config, const tokenizer::Tokenizer& tokenizer) {
+  std::vector<bool> continues;
+  bool any = false;
+  for (tokenizer::Id id = 0; id < tokenizer.vocab_size(); ++id) {
+    continues.push_back(tokenizer.token(id).starts_with("##"));
+    any = any || continues.back();
+  }
+  if (!any) {
+    fail_input(
+        "data.whole_words is true, but data.tokenizer '{}' has no tokens that continue a word (##); it "
+        "must be a WordPiece tokenizer",
+        config.data.tokenizer);
+  }
+  return continues;
 }
 
 }  // namespace
@@ -45,6 +63,27 @@ void mask_tokens(const Masking& masking, std::uint64_t key, std::span<std::int64
       tokens[i] = static_cast<std::int64_t>(other % static_cast<std::uint64_t>(masking.vocab));
     }
   }
+}
+
+MaskedFrame masked_frame(const Config& config, const tokenizer::Tokenizer& tokenizer) {
+  const tokenizer::SpecialIds& special = tokenizer.special();
+  if (!special.mask) {
+    fail_input(
+        "model.head is masked_lm, but data.tokenizer '{}' has no mask token; name the tokenizer that made "
+        "the token files, and one with [MASK] or <mask>",
+        config.data.tokenizer);
+  }
+  MaskedFrame frame{.masking = {.probability = config.data.mask_probability,
+                                .mask = *special.mask,
+                                .vocab = tokenizer.vocab_size()}};
+  for (tokenizer::Id id = 0; id < tokenizer.vocab_size(); ++id)
+    frame.masking.special.push_back(tokenizer.is_special(id));
+  if (config.data.whole_words) frame.masking.continues = continuing_tokens(config, tokenizer);
+  if (special.cls && special.sep) {
+    frame.before = {*special.cls};
+    frame.after = {*special.sep};
+  }
+  return frame;
 }
 
 }  // namespace twobw::data

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/core/TensorBody.h>
+#include <c10/core/ScalarType.h>
 
 #include <chrono>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "core/base/gpu_name.h"
 #include "engine/device/clock.h"
 #include "engine/device/gpu_thread.h"
+#include "engine/device/memory.h"
 #include "planning/host/cores.h"
 
 namespace twobw::device {
@@ -32,6 +34,12 @@ std::vector<Device> deal_devices(int count);
 // before any binding is made.
 void compute_deterministically();
 
+// The number format of train.precision.
+inline at::ScalarType number_format(const std::string& precision) {
+  if (precision == "bf16") return at::kBFloat16;
+  return precision == "fp16" ? at::kHalf : at::kFloat;
+}
+
 // The calling thread is at the device while this lives; made by that thread.
 class DeviceBinding {
  public:
@@ -46,5 +54,24 @@ class DeviceBinding {
   std::unique_ptr<GpuThread> gpu_;
   std::unique_ptr<Clock> clock_;
 };
+
+// Bytes that tensors take on the calling thread's device.
+class Meter {
+ public:
+  virtual ~Meter() = default;
+  virtual double live() const = 0;
+  virtual double peak() const = 0;  // since the last reset_peak()
+  virtual void reset_peak() = 0;
+};
+
+// Of the pool on a CPU; on a GPU of all that this process has there, so while nothing else allocates.
+std::unique_ptr<Meter> make_meter(const Device& device, MemoryPool& pool);
+
+// Bytes that could still be had, and that the device has in all: a slice its share of the GPU.
+double free_memory(const Device& device);
+double total_memory(const Device& device);
+
+// "cpu: 2 cores of ...", "cuda: 32 of 132 multiprocessors of NVIDIA H200".
+std::string describe_hardware(const Device& device);
 
 }  // namespace twobw::device

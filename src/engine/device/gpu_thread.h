@@ -32,7 +32,7 @@ GpuMemory gpu_memory(const GpuSlice& slice);
 void release_unused_gpu_memory();
 std::string gpu_name(const GpuSlice& slice);  // of the whole GPU: "NVIDIA H200"
 std::string describe_gpu(const GpuSlice& slice);
-class Meter;  // engine/device/meter.h
+class Meter;  // engine/device/device.h
 std::unique_ptr<Meter> make_gpu_meter(const GpuSlice& slice);
 
 class GpuThread {

@@ -18,7 +18,7 @@ struct DropoutMask {
   std::uint64_t key = 0;   // of the microbatch: dropout_key
   at::Tensor key_on_gpu;   // the same, for tensors there
 
-  static DropoutMask of(const Pass& pass, double rate, int site);
+  static DropoutMask of(const MicrobatchContext& pass, double rate, int site);
 
   // For the backward.
   void save(torch::autograd::AutogradContext& context) const;

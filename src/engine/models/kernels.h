@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "core/base/dropout.h"
+
 namespace twobw::models {
 
 inline constexpr std::int64_t kGrain = 16384;  // elements that are worth a thread
@@ -40,5 +42,37 @@ void swiglu_backward(const float* x, const float* grad_out, float* grad_x, std::
 // A row of `heads` heads of `size`, the first `turned` of which turn by `angles` [size], cosines and then
 // sines (element i with element i + size / 2), back where `sign` is -1; the others are copied.
 void rotate_row(const float* x, const float* angles, float* out, int heads, int turned, int size, float sign);
+
+// A mask, and the shape [.., n2, n1, width] of what it is for.
+struct RowsOfMask {
+  std::uint64_t key = 0;
+  DropoutRate rate{};
+  std::int64_t n1 = 1, n2 = 1, width = 1;
+};
+
+// Of rows [begin, end): out = x times the mask, plus `residual` where it is not null. `out` may be either.
+void drop_rows(const RowsOfMask& mask, const float* x, const float* residual, float* out, std::int64_t begin,
+               std::int64_t end);
+
+// The scores of one query become its attention weights: the softmax of `scale` times the first `seen`, 0
+// behind them. And the gradient of the weights becomes that of the scores.
+void softmax_row(float* scores, std::int64_t width, std::int64_t seen, float scale);
+void softmax_row_backward(const float* weights, float* gradient, std::int64_t width, float scale);
+
+// out [rows, columns] = x [rows, in] weight^T [in, columns] + bias [columns] (null: none).
+struct SkinnyGemm {
+  const float* x = nullptr;
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+  float* out = nullptr;
+  std::int64_t rows = 0, in = 0, columns = 0;
+};
+// Columns [begin, end) of it.
+void skinny_gemm(const SkinnyGemm& product, std::int64_t begin, std::int64_t end);
+
+// Attention of one query [size] to `places` keys and values [places, size] -> out [size]; `scores` has room
+// for as many numbers as there are places.
+void attend(const float* query, const float* keys, const float* values, float* scores, float* out,
+            std::int64_t places, std::int64_t size);
 
 }  // namespace twobw::models

@@ -17,7 +17,7 @@ namespace twobw::models {
 using architecture::Field;
 
 // What a layer may know of the microbatch besides its input.
-struct Pass {
+struct MicrobatchContext {
   data::Batch
       batch;  // what its layer takes; without targets or labels a head gives logits instead of the loss
   bool training = false;
@@ -38,7 +38,7 @@ struct Pass {
   std::uint64_t dropout_key() const { return twobw::dropout_key(seed, update, microbatch); }
 
   // The same with its tensors there.
-  Pass to(at::Device device) const;
+  MicrobatchContext to(at::Device device) const;
 };
 
 // What passes from a layer to the next: usually one tensor, more where a cut may fall in the middle of
@@ -48,7 +48,17 @@ using Tensors = std::vector<at::Tensor>;
 // `parameters` in the order of architecture::Layer::parameters. The first layer has no inputs (it reads the
 // batch); the last gives the loss, a scalar: see architecture::Model. Gradients of parameters may be
 // accumulated straight into their .grad().
-using Forward =
-    std::function<Tensors(std::span<const at::Tensor> parameters, const Tensors& inputs, const Pass& pass)>;
+using Forward = std::function<Tensors(std::span<const at::Tensor> parameters, const Tensors& inputs,
+                                      const MicrobatchContext& pass)>;
 
+namespace ops {
+
+// Packed side by side: heads of queries, then of keys, and as many of values.
+struct Heads {
+  int queries = 1, keys = 1, size = 1;
+
+  int all() const { return queries + 2 * keys; }
+};
+
+}  // namespace ops
 }  // namespace twobw::models

@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "core/base/config.h"
+#include "core/base/model_head.h"
+#include "engine/models/decoding.h"
 #include "engine/models/layer.h"
-#include "engine/models/step.h"
 #include "planning/architecture/families.h"
 #include "planning/architecture/layer.h"
 
@@ -16,7 +17,7 @@ namespace twobw::models {
 struct Model {
   architecture::Model layers;
   std::vector<Forward> forwards;  // one a layer
-  std::vector<LayerStep> steps;   // likewise, or empty: see engine/models/step.h
+  std::vector<LayerStep> steps;   // likewise, or empty: see engine/models/decoding.h
 
   int size() const { return static_cast<int>(layers.size()); }
 };
@@ -28,7 +29,7 @@ Model build(const ModelConfig& config);
 // `after_layer`, where it is given, sees what each layer hands on.
 using AfterLayer = std::function<void(int layer, const Tensors& outputs)>;
 Tensors run_layers(const Model& model, int first, int last, std::span<const at::Tensor> parameters, Tensors x,
-                   Pass pass, const AfterLayer& after_layer = {});
+                   MicrobatchContext pass, const AfterLayer& after_layer = {});
 
 // Runs layers [first, last) in a step of a decoder, without gradients. `caches` has the keys and values of
 // each layer. The model's last layer computes only the last of the first tokens of a sequence.
@@ -44,5 +45,10 @@ using ForwardOf = std::function<Forward(const ModelConfig& config, const archite
 // A family of the caller's own, for a program that trains it: what its layers are, and what they compute, in
 // steps of a decoder too where it says so.
 void add_family(architecture::Family family, ForwardOf forward_of, StepsOf steps_of = {});
+
+// The loss of classification or regression by hidden [b, w], or where the batch has no labels or values, the
+// logits [b, outputs]. `bias` may be undefined.
+at::Tensor sequence_head(ModelHead head, const at::Tensor& hidden, const at::Tensor& weight,
+                         const at::Tensor& bias, const MicrobatchContext& pass);
 
 }  // namespace twobw::models

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <utility>
 
-#include "engine/models/heads.h"
 #include "engine/models/layer.h"
 
 namespace twobw::models::ops {
@@ -49,13 +48,13 @@ at::Tensor erf_gelu(const at::Tensor& x);
 
 // Causal self-attention within each document, of packed qkv [b, T, 3w] -> [b, T, w]; dropout zeroes attention
 // weights.
-at::Tensor causal_attention(const at::Tensor& qkv, int heads, double dropout, const Pass& pass, int site,
-                            const at::Tensor& positions = {});
+at::Tensor causal_attention(const at::Tensor& qkv, int heads, double dropout, const MicrobatchContext& pass,
+                            int site, const at::Tensor& positions = {});
 
 // Self-attention to both sides, without what lies behind the end of a sequence: `lengths` [b] are the tokens
 // of each that are no padding (undefined: there is none). The first token is always seen.
 at::Tensor full_attention(const at::Tensor& qkv, int heads, const at::Tensor& lengths, double dropout,
-                          const Pass& pass, int site);
+                          const MicrobatchContext& pass, int site);
 
 // Of x [b, T, w] the last token before the padding of each sequence, by its length (undefined: there is no
 // padding) -> [b, w].
@@ -85,8 +84,9 @@ at::Tensor grouped_attention(const at::Tensor& qkv, const Heads& heads, const at
 // x with each element zeroed with probability p and the rest divided by 1-p, while training; and the same
 // onto a residual stream. `site` tells the masks of one layer apart; core/base/dropout.h says how they are
 // drawn.
-at::Tensor dropout(const at::Tensor& x, double p, const Pass& pass, int site);
-at::Tensor dropout_add(const at::Tensor& x, const at::Tensor& residual, double p, const Pass& pass, int site);
+at::Tensor dropout(const at::Tensor& x, double p, const MicrobatchContext& pass, int site);
+at::Tensor dropout_add(const at::Tensor& x, const at::Tensor& residual, double p,
+                       const MicrobatchContext& pass, int site);
 
 // Cross-entropy of hidden [.., w] times weight [V, w] plus bias [V] (or undefined) against targets [..],
 // summed over those targets that are not below 0, times `scale` (one double). The full logits live only

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "engine/models/dropout.h"
-#include "engine/models/heads.h"
+#include "engine/models/layer.h"
 
 namespace twobw::models::ops::cuda {
 
@@ -48,9 +48,9 @@ at::Tensor full_attention(const at::Tensor& qkv, const Heads& heads, const at::T
 // x times the mask, plus `residual` (or undefined); not differentiable.
 at::Tensor drop(const at::Tensor& x, const at::Tensor& residual, const DropoutMask& mask, bool in_place);
 
-// The steps of engine/models/dropped_attention.h, not differentiable. Of packed qkv without gaps: what its
-// tokens mix, and the weights [b, heads, T, T] before the mask; and the gradient of qkv by these and by that
-// of the former.
+// Attention with dropped weights (engine/models/attention.cc), not differentiable, of packed qkv without gaps:
+// the mixed values and the weights [b, heads, T, T] before the mask; and the gradient of qkv from these and
+// the gradient of the mixed values.
 std::pair<at::Tensor, at::Tensor> attend(const at::Tensor& packed, int heads, bool causal,
                                          const at::Tensor& tells, const DropoutMask& mask);
 at::Tensor attend_backward(const at::Tensor& packed, int heads, const at::Tensor& weights,

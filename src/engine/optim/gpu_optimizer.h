@@ -14,9 +14,8 @@
 #include "engine/optim/kernels_cuda.h"
 #include "engine/optim/optimizer.h"
 #include "engine/optim/state.h"
-#include "engine/optim/whole.h"
+#include "engine/optim/tensorwise.h"
 #include "engine/weights/layout.h"
-#include "engine/weights/range.h"
 
 namespace twobw::optim {
 
@@ -63,20 +62,20 @@ class GpuOptimizer {
   StreamsOf<Compute> streams_of(const at::Tensor& compute) const;
   template <typename Work>
   void with_rule(double learning_rate, const Work& work) const;
-  WholeBuffers whole_buffers(const at::Tensor& gradient, const at::Tensor& compute) const;
-  WholeScalars scalars_of(double learning_rate, const at::Tensor& gradient_scale,
-                          const at::Tensor& skip) const;
+  TensorwiseBuffers tensorwise_buffers(const at::Tensor& gradient, const at::Tensor& compute) const;
+  TensorwiseScalars scalars_of(double learning_rate, const at::Tensor& gradient_scale,
+                               const at::Tensor& skip) const;
   template <typename T>
   at::Tensor of_control(std::size_t offset, at::ScalarType type) const;
   Prediction of_shard(Prediction prediction) const;
   void make_pieces(const at::TensorOptions& on_gpu);
-  void predict_whole(const Prediction& prediction) const;  // of the shard
+  void predict_tensorwise(const Prediction& prediction) const;  // of the shard
   void prepare(std::span<const at::Tensor> norms, cudaStream_t stream);
 
   OptimizerConfig config_;
   const weights::Layout& layout_;
   weights::Range shard_;
-  WholeParameters whole_;
+  TensorwiseOptimizer tensorwise_;
   State state_;
   at::Tensor pieces_, norm_pieces_, first_piece_, partial_, norms_, gathered_, sum_, control_;
   int piece_count_ = 0, norm_piece_count_ = 0, norm_count_ = 0;

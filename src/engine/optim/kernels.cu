@@ -120,7 +120,7 @@ class Held {
 
 // What StreamsOf is in memory.
 struct HeldStreams {
-  Held source, target, gradient, moment1, moment2, compute, ahead;
+  Held source, target, gradient, moment1, moment2, compute, partial_gradient;
 
   template <typename Compute>
   __device__ explicit HeldStreams(const StreamsOf<Compute>& s)
@@ -130,7 +130,7 @@ struct HeldStreams {
         moment1(true),
         moment2(s.moment2),
         compute(s.compute),
-        ahead(s.ahead) {}
+        partial_gradient(s.partial_gradient) {}
 
   template <bool Whole, typename Compute>
   __device__ void read(const StreamsOf<Compute>& s, std::int64_t at, int left) {
@@ -138,7 +138,7 @@ struct HeldStreams {
     gradient.read<Whole>(s.gradient + at, left);
     moment1.read<Whole>(s.moment1 + at, left);
     moment2.read<Whole>(s.moment2 + at, left);
-    ahead.read<Whole>(s.ahead + at, left);
+    partial_gradient.read<Whole>(s.partial_gradient + at, left);
   }
   template <bool Whole, typename Compute>
   __device__ void write(const StreamsOf<Compute>& s, std::int64_t at, int left) const {
@@ -151,11 +151,11 @@ struct HeldStreams {
 };
 
 template <typename Optimizer, typename Compute>
-__global__ void __launch_bounds__(kThreads, 3)
-    apply_kernel(Optimizer optimizer, StreamsOf<Compute> streams, const Piece* pieces, const Control* control) {
+__global__ void __launch_bounds__(kThreads, 3) apply_kernel(Optimizer optimizer, StreamsOf<Compute> streams,
+                                                            const Piece* pieces, const Control* control) {
   using Rule = decltype(rule_of(optimizer, Piece(), *control));
   __shared__ Rule shared_rule;
-  streams.ahead = nullptr;
+  streams.partial_gradient = nullptr;
   const Piece piece = pieces[blockIdx.x];
   const Control now = *control;
   const std::int64_t first = piece.offset + kLanes * threadIdx.x;
@@ -300,12 +300,12 @@ void predict(const Optimizer& next, float ratio, const StreamsOf<Compute>& strea
   predict_kernel<false><<<piece_count, kThreads, 0, stream>>>(next, next, ratio, streams, pieces, control);
 }
 
-#define TWOBW_KERNELS_FOR(Optimizer, Compute)                                                               \
-  template void apply(const Optimizer&, const StreamsOf<Compute>&, const Piece*, int, const Control*,       \
-                      cudaStream_t);                                                                        \
-  template void apply_and_predict(const Optimizer&, const Optimizer&, float, const StreamsOf<Compute>&,     \
-                                  const Piece*, int, const Control*, cudaStream_t);                         \
-  template void predict(const Optimizer&, float, const StreamsOf<Compute>&, const Piece*, int,              \
+#define TWOBW_KERNELS_FOR(Optimizer, Compute)                                                           \
+  template void apply(const Optimizer&, const StreamsOf<Compute>&, const Piece*, int, const Control*,   \
+                      cudaStream_t);                                                                    \
+  template void apply_and_predict(const Optimizer&, const Optimizer&, float, const StreamsOf<Compute>&, \
+                                  const Piece*, int, const Control*, cudaStream_t);                     \
+  template void predict(const Optimizer&, float, const StreamsOf<Compute>&, const Piece*, int,          \
                         const Control*, cudaStream_t);
 #define TWOBW_KERNELS(Optimizer)              \
   TWOBW_KERNELS_FOR(Optimizer, float)         \

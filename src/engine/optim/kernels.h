@@ -12,8 +12,8 @@ namespace twobw::optim {
 template <typename Rule>
 void apply(const Rule& rule, const Streams& streams);
 
-// An update by `rule`, and weights to compute with that take the one after, by `next` from streams.ahead,
-// into account.
+// An update by `rule`, and weights to compute with that take the one after, by `next` from
+// streams.partial_gradient, into account.
 template <typename Rule>
 void apply_and_predict(const Rule& rule, const Rule& next, const Streams& streams);
 

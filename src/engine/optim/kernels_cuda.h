@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/loss_scaling.h"
+#include "engine/optim/kernels_cuda.h"
 #include "engine/optim/rules.h"
 
 namespace twobw::optim::cuda {
@@ -53,7 +54,7 @@ void apply(const Optimizer& optimizer, const StreamsOf<Compute>& streams, const 
            int piece_count, const Control* control, cudaStream_t stream);
 
 // An update and the prediction of the next one in a single pass: computed with will be what `next` makes of
-// `ratio` times the gradients streams.ahead.
+// `ratio` times the gradients streams.partial_gradient.
 template <typename Optimizer, typename Compute>
 void apply_and_predict(const Optimizer& optimizer, const Optimizer& next, float ratio,
                        const StreamsOf<Compute>& streams, const Piece* pieces, int piece_count,
@@ -67,5 +68,16 @@ void predict(const Optimizer& next, float ratio, const StreamsOf<Compute>& strea
 void prepare(const double* squared_norm, double clip, Control* control, cudaStream_t stream);
 // After apply(): one more was made, unless it was skipped; the loss scale takes note.
 void count_update(Control* control, cudaStream_t stream);
+
+// Squared norms of gradients, some numbers a parameter (norm_piece in engine/optim/kernels.h), so that their
+// sum rounds alike however parameters are dealt out to stages, and their pieces to replicas.
+
+// norms[n] of the pieces [first[n], first[n + 1]), in an order that depends on them alone. `partial` has room
+// for a double a piece.
+void squared_norms(const float* values, const Piece* pieces, int piece_count, const int* first,
+                   int norm_count, double* partial, double* norms, cudaStream_t stream);
+
+// Their sum, in an order that depends on how many they are alone.
+void sum_norms(const double* norms, int count, double* sum, cudaStream_t stream);
 
 }  // namespace twobw::optim::cuda

@@ -21,9 +21,8 @@
 #include "core/base/parameter_groups.h"
 #include "engine/optim/kernels.h"
 #include "engine/optim/state.h"
-#include "engine/optim/whole.h"
+#include "engine/optim/tensorwise.h"
 #include "engine/weights/layout.h"
-#include "engine/weights/range.h"
 
 namespace twobw::optim {
 
@@ -98,8 +97,8 @@ class Optimizer {
   Rule rule_of(const weights::Parameter& parameter, const Prediction& prediction, std::int64_t applied,
                float loss_scale) const;
   Prediction of_shard(Prediction prediction) const;
-  void predict_whole(const Prediction& prediction) const;  // of the shard
-  WholeScalars scalars_of(double learning_rate, float gradient_scale, bool skip) const;
+  void predict_tensorwise(const Prediction& prediction) const;  // of the shard
+  TensorwiseScalars scalars_of(double learning_rate, float gradient_scale, bool skip) const;
   // `rounded`: what the weights to compute with are rounded into, or undefined.
   template <typename Work>
   void for_each_range(const Streams& streams, const at::Tensor& rounded, const Work& work) const;
@@ -108,7 +107,7 @@ class Optimizer {
   const weights::Layout& layout_;
   weights::Range shard_;
   std::vector<GroupValues> values_;  // by parameter
-  WholeParameters whole_;
+  TensorwiseOptimizer tensorwise_;
   std::int64_t applied_ = 0;  // updates not skipped
   float last_scale_;          // from clipping, of the last of them
   LossScaling scaling_;
@@ -124,5 +123,27 @@ double clip_scale(double norm, double clip);
 std::vector<double> squared_norms(const weights::Layout& layout, const at::Tensor& gradient);
 std::vector<double> squared_norms(const weights::Layout& layout, const at::Tensor& gradient,
                                   const weights::Range& shard);
+
+// The learning rate of update t = 0..updates-1: linear warm-up to optimizer.lr, then the decay to
+// optimizer.min_lr times it.
+double learning_rate(const OptimizerConfig& config, std::int64_t updates, std::int64_t t);
+
+// Error of a prediction: |P(j) - W(j)| beside the step that it replaced, |P(j) - W(j-1)|. A ratio near 1 is
+// no better than no prediction. Measured around the step that makes W(j), after rounding the weights to the
+// format of P, so that rounding does not count.
+class PredictionMiss {
+ public:
+  // `predicted`: P(j), which the step must leave alone; `weights`: W(j-1), in single precision.
+  PredictionMiss(const at::Tensor& predicted, const at::Tensor& weights);
+  // `weights`: W(j). On a GPU what it finds is there once the queue has come to it.
+  void finish(const at::Tensor& weights);
+
+  double squared_step() const { return found_.const_data_ptr<double>()[0]; }
+  double squared_miss() const { return found_.const_data_ptr<double>()[1]; }
+
+ private:
+  at::Tensor predicted_, step_;
+  at::Tensor found_;  // on the CPU
+};
 
 }  // namespace twobw::optim

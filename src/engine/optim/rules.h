@@ -20,7 +20,7 @@ struct StreamsOf {
   float* moment2 = nullptr;  // AdamW only
   // Weights to compute with, equal to the target or predicted from it; null: the target itself, or none.
   Compute* compute = nullptr;
-  const float* ahead = nullptr;  // the gradients to predict from; null: no prediction
+  const float* partial_gradient = nullptr;  // the gradients to predict from; null: no prediction
   std::int64_t n = 0;
 
   StreamsOf from(std::int64_t offset, std::int64_t count) const {
@@ -31,7 +31,7 @@ struct StreamsOf {
             .moment1 = at(moment1),
             .moment2 = at(moment2),
             .compute = at(compute),
-            .ahead = at(ahead),
+            .partial_gradient = at(partial_gradient),
             .n = count};
   }
 };
@@ -54,23 +54,26 @@ struct LionRule {
 };
 
 // What a rule makes of one element: the state after the update, and the update u.
-struct Moved {
+struct ElementUpdate {
   float moment1, moment2, update;
 };
 
-TWOBW_HOST_DEVICE Moved move(const AdamWRule& rule, float moment1, float moment2, float w, float gradient) {
+TWOBW_HOST_DEVICE ElementUpdate update_element(const AdamWRule& rule, float moment1, float moment2, float w,
+                                               float gradient) {
   const float m = moment1 + (1.0f - rule.beta1) * (gradient - moment1);
   const float v = rule.beta2 * moment2 + (1.0f - rule.beta2) * gradient * gradient;
   const float denominator = std::sqrt(v) / rule.root_correction2 + rule.eps;
   return {m, v, -rule.learning_rate * (rule.decay * w + (m / rule.correction1) / denominator)};
 }
 
-TWOBW_HOST_DEVICE Moved move(const SgdRule& rule, float moment1, float moment2, float w, float gradient) {
+TWOBW_HOST_DEVICE ElementUpdate update_element(const SgdRule& rule, float moment1, float moment2, float w,
+                                               float gradient) {
   const float m = rule.momentum * moment1 + gradient;
   return {m, moment2, -rule.learning_rate * (rule.decay * w + m)};
 }
 
-TWOBW_HOST_DEVICE Moved move(const LionRule& rule, float moment1, float moment2, float w, float gradient) {
+TWOBW_HOST_DEVICE ElementUpdate update_element(const LionRule& rule, float moment1, float moment2, float w,
+                                               float gradient) {
   const float mixed = rule.beta1 * moment1 + (1.0f - rule.beta1) * gradient;
   const float sign = static_cast<float>(mixed > 0.0f) - static_cast<float>(mixed < 0.0f) + 0.0f * mixed;
   const float m = rule.beta2 * moment1 + (1.0f - rule.beta2) * gradient;
@@ -86,10 +89,11 @@ inline constexpr bool kHasMoment2<AdamWRule> = true;
 // The update of element i, whose state moves on.
 template <typename Rule, typename S>
 TWOBW_HOST_DEVICE float update_of(const Rule& rule, const S& s, std::int64_t i, float w, float gradient) {
-  const Moved moved = move(rule, s.moment1[i], kHasMoment2<Rule> ? s.moment2[i] : 0.0f, w, gradient);
-  s.moment1[i] = moved.moment1;
-  if constexpr (kHasMoment2<Rule>) s.moment2[i] = moved.moment2;
-  return moved.update;
+  const ElementUpdate result =
+      update_element(rule, s.moment1[i], kHasMoment2<Rule> ? s.moment2[i] : 0.0f, w, gradient);
+  s.moment1[i] = result.moment1;
+  if constexpr (kHasMoment2<Rule>) s.moment2[i] = result.moment2;
+  return result.update;
 }
 
 // W and the update that would come next, to compute with; the state stays. An update that is not finite
@@ -97,7 +101,8 @@ TWOBW_HOST_DEVICE float update_of(const Rule& rule, const S& s, std::int64_t i, 
 template <typename Rule, typename S>
 TWOBW_HOST_DEVICE float predicted(const Rule& next, const S& s, std::int64_t i, float w) {
   const float moment2 = kHasMoment2<Rule> ? s.moment2[i] : 0.0f;
-  const float u = move(next, s.moment1[i], moment2, w, s.ahead[i] * next.gradient_scale).update;
+  const float u =
+      update_element(next, s.moment1[i], moment2, w, s.partial_gradient[i] * next.gradient_scale).update;
   return w + (u - u == 0.0f ? u : 0.0f);
 }
 

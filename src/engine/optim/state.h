@@ -11,6 +11,7 @@
 
 #include "core/base/config.h"
 #include "core/base/loss_scaling.h"
+#include "engine/weights/layout.h"
 
 namespace twobw::optim {
 
@@ -40,5 +41,11 @@ float first_scale(const OptimizerConfig& config);
 
 // Null for an undefined tensor.
 float* data_of(const at::Tensor& tensor);
+
+// Shards of a stage's optimizer state, by replica (pipeline.shard_state): contiguous ranges of about the same
+// size that cover the flat weights; one may be empty. Cuts lie between the pieces of norms (kernels.h), or
+// between parameters for tensorwise updates.
+std::vector<weights::Range> shards_of(const OptimizerConfig& config, const weights::Layout& layout,
+                                      int replicas);
 
 }  // namespace twobw::optim

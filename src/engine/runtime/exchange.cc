@@ -1,9 +1,13 @@
 #include "engine/runtime/exchange.h"
 
 #include <algorithm>
+#include <thread>
+#include <utility>
 
 #include "core/base/codec.h"
 #include "core/base/error.h"
+#include "core/base/inbox.h"
+#include "planning/host/cores.h"
 
 namespace twobw::runtime {
 namespace {
@@ -13,7 +17,63 @@ using transport::BatchGate;
 // What a message about the gate is.
 enum class GateWord : std::uint8_t { Decision, Stop, Save, SaveAndStop };
 
+std::vector<double> read_norms(const transport::Norms& norms) {
+  device::block_until(norms.ready, [] { return false; });  // whatever is queued on a GPU ends
+  const at::Tensor values = norms.on_gpu.to(at::kCPU).contiguous();
+  return {values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel()};
+}
+
 }  // namespace
+
+// Sends norms that are on a GPU: its thread waits for them, so that no worker does.
+class NormsOutbox {
+ public:
+  using Send = std::function<void(std::int64_t update, int part, const std::vector<double>& values)>;
+
+  // Both are called on its thread; `fail` where the norms could not be read.
+  NormsOutbox(Send send, std::function<void(const std::string& reason)> fail);
+  ~NormsOutbox();  // sends what is left
+  NormsOutbox(const NormsOutbox&) = delete;
+  NormsOutbox& operator=(const NormsOutbox&) = delete;
+
+  // From any thread. They stay as they are until all stages have collected them.
+  void put(std::int64_t update, int part, const transport::Norms& norms);
+
+ private:
+  struct Outgoing {
+    std::int64_t update = 0;
+    int part = 0;  // as of transport::StageGroup
+    transport::Norms norms;
+  };
+  void run();
+
+  Send send_;
+  std::function<void(const std::string& reason)> fail_;
+  Inbox<Outgoing> waiting_;
+  std::thread thread_;
+};
+
+NormsOutbox::NormsOutbox(Send send, std::function<void(const std::string& reason)> fail)
+    : send_(std::move(send)), fail_(std::move(fail)), thread_([this] { run(); }) {}
+
+NormsOutbox::~NormsOutbox() {
+  waiting_.close();
+  thread_.join();
+}
+
+void NormsOutbox::put(std::int64_t update, int part, const transport::Norms& norms) {
+  waiting_.put({update, part, norms});
+}
+
+void NormsOutbox::run() {
+  device::unbind_thread("norms");
+  try {
+    while (const std::optional<Outgoing> next = waiting_.take())
+      send_(next->update, next->part, read_norms(next->norms));
+  } catch (const std::exception& error) {
+    fail_(error.what());
+  }
+}
 
 Exchange::Exchange(transport::Processes& processes, const Placement& placement, transport::Hub& hub,
                    transport::StageGroup& norms, int owners, transport::BatchGate& gate,

@@ -10,13 +10,14 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/runtime/norms_outbox.h"
 #include "engine/runtime/placement.h"
 #include "engine/runtime/worker.h"
 #include "engine/transport/group.h"
 #include "engine/transport/processes.h"
 
 namespace twobw::runtime {
+
+class NormsOutbox;
 
 class Exchange {
  public:
@@ -65,7 +66,7 @@ class Exchange {
   std::set<int> ended_;  // ranks whose workers have; under the hub's lock
   int number_ = 0;
   std::once_flag outbox_made_;
-  std::unique_ptr<NormsOutbox> outbox_;  // where norms are on GPUs
+  std::unique_ptr<NormsOutbox> outbox_;  // for norms on GPUs
 };
 
 // "  process 1: last heard of 0.2 s ago", a line each.

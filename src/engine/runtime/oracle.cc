@@ -10,9 +10,9 @@
 #include <map>
 
 #include "core/base/error.h"
-#include "engine/optim/learning_rate.h"
-#include "engine/weights/checksum.h"
+#include "engine/optim/optimizer.h"
 #include "engine/weights/double_buffer.h"
+#include "engine/weights/layout.h"
 
 namespace twobw::runtime {
 
@@ -83,7 +83,7 @@ Oracle::Oracle(const Config& config, const models::Model& model, const data::Sou
     : config_(config),
       model_(model),
       training_(training),
-      passes_(config, training, training, architecture::taken_by(model.layers, 0, model.size())),
+      microbatches_(config, training, training, architecture::taken_by(model.layers, 0, model.size())),
       spec_(spec),
       compute_(compute) {
   for (int stage = 0; stage < spec.shape.stages; ++stage)
@@ -152,7 +152,7 @@ double Oracle::loss_scale(std::int64_t batch) const {
 }
 
 double Oracle::run_microbatch(int replica, std::int64_t microbatch) {
-  models::Pass pass = passes_.training(replica, microbatch).to(compute_.device());
+  models::MicrobatchContext pass = microbatches_.training(replica, microbatch).to(compute_.device());
   if (config_.train.precision == "fp16")
     pass.loss_scale = at::full({1}, loss_scale(updates_), compute_.dtype(at::kDouble));
   models::Tensors x;
@@ -278,14 +278,14 @@ Tensor Oracle::newest_weights(int stage) const {
 }
 
 double Oracle::evaluate(const data::Source& validation) const {
-  Passes passes(config_, training_, validation, passes_.fields());
+  MicrobatchSource microbatches(config_, training_, validation, microbatches_.fields());
   at::NoGradGuard no_grad;
   std::vector<std::vector<Tensor>> parameters;
   for (const auto& part : parts_)
     parameters.push_back(weights::parameter_views(part->layout, part->true_weights().to(compute_)));
   double sum = 0;
-  for (std::int64_t index = 0; index < passes.validation_microbatches(); ++index) {
-    const models::Pass pass = passes.validation(index).to(compute_.device());
+  for (std::int64_t index = 0; index < microbatches.validation_microbatches(); ++index) {
+    const models::MicrobatchContext pass = microbatches.validation(index).to(compute_.device());
     models::Tensors x;
     for (int stage = 0; stage < stages(); ++stage) {
       const weights::Layout& layout = parts_[stage]->layout;

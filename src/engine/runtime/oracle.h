@@ -17,8 +17,8 @@
 #include "engine/data/tokens.h"
 #include "engine/models/model.h"
 #include "engine/optim/serial.h"
-#include "engine/runtime/pass.h"
-#include "engine/weights/gradients.h"
+#include "engine/runtime/microbatches.h"
+#include "engine/weights/double_buffer.h"
 #include "engine/weights/layout.h"
 
 namespace twobw::runtime {
@@ -66,7 +66,7 @@ class Oracle {
   const Config& config_;
   const models::Model& model_;
   const data::Source& training_;
-  Passes passes_;
+  MicrobatchSource microbatches_;
   schedule::Spec spec_;
   at::TensorOptions compute_;
   std::vector<std::unique_ptr<Part>> parts_;

@@ -61,7 +61,6 @@ void Pipeline::fail(const std::string& who, const std::exception_ptr& failure) {
     if (failures_.empty()) report_ = std::move(at);
     failures_.push_back({.message = message, .stuck = stuck, .wrong_input = wrong_input});
     hub_.cancel();
-    failed_.notify_all();
   }
   if (exchange_)
     exchange_->processes().abort(
@@ -86,7 +85,6 @@ void Pipeline::fail_from_afar(const control::Failure& failure) {
   failures_.push_back({.message = failure.reason, .wrong_input = failure.wrong_input});
   hub_.cancel();
   if (gpu_paths_) gpu_paths_->abort();
-  failed_.notify_all();
 }
 
 // Also from another thread while the pipeline is being made.
@@ -144,11 +142,6 @@ void Pipeline::run() {
   if (first.stuck) fail_run("the pipeline is stuck; {}; the workers were at:\n{}", first.message, at);
   if (setup_.processes) fail_run("{}; the workers here were at:\n{}", first.message, at);
   throw RunError(first.message);
-}
-
-void Pipeline::await_failure() {
-  std::unique_lock lock(failure_mutex_);
-  failed_.wait(lock, [this] { return !failures_.empty(); });
 }
 
 void Pipeline::request_stop() {

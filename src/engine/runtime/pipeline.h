@@ -12,15 +12,23 @@
 #include "engine/device/device.h"
 #include "engine/models/model.h"
 #include "engine/runtime/exchange.h"
-#include "engine/runtime/sum_ranges.h"
 #include "engine/runtime/worker.h"
 #include "engine/transport/gather.h"
 #include "engine/transport/gpu_paths.h"
 #include "engine/transport/processes.h"
 #include "engine/transport/remote_link.h"
 #include "engine/transport/remote_sum.h"
+#include "engine/transport/replica_sum.h"
 
 namespace twobw::runtime {
+
+// Ties whose gradients all replicas need whole.
+enum class Ties { All, WithinTheStage };
+
+// The owner of each range of a flat gradient when replicas shard the optimizer's state; all of them own the
+// ties. `shards`: of the weights, by replica. Ranges begin where a parameter or a piece of one does.
+transport::SumRanges sum_ranges(const weights::Layout& layout, const std::vector<weights::Range>& shards,
+                                Ties summed_everywhere);
 
 struct PipelineSetup {
   schedule::Spec spec;                  // with its split
@@ -47,9 +55,6 @@ class Pipeline {
   // doing.
   void run();
 
-  // Waits until a worker has failed and the others are told. From any thread, while run() runs.
-  void await_failure();
-
   // Ends the run after the batches that have begun. From any thread.
   void request_stop();
   // Saves at the next batch to begin; with `stop` the run ends after that batch. From any thread.
@@ -62,6 +67,7 @@ class Pipeline {
   std::vector<telemetry::Event> events() const;
 
  private:
+  friend struct FailureProbe;  // of tests
   struct Failure {
     std::string message;
     bool stuck = false;
@@ -120,7 +126,6 @@ class Pipeline {
   std::vector<std::unique_ptr<transport::RemoteGather>> remote_gathers_;
   std::vector<std::unique_ptr<Worker>> workers_;  // by number; none where it is elsewhere
   std::mutex failure_mutex_;
-  std::condition_variable failed_;
   std::vector<Failure> failures_;
   std::string report_;
   bool ended_ = false;  // and all went well

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "core/base/error.h"
-#include "engine/optim/shards.h"
+#include "engine/optim/state.h"
 #include "engine/runtime/pipeline.h"
 
 namespace twobw::runtime {
@@ -109,7 +109,7 @@ void Pipeline::join_stages(std::vector<WorkerSetup>& workers) {
     here.ports.activations_in = forth.in;
     here.ports.gradients_out = back.out;
     before.ports.gradients_in = back.in;
-    before.arithmetic.gradients_stay = !apart && rank_of(before) == rank_of(here);
+    before.arithmetic.fixed_gradient_address = !apart && rank_of(before) == rank_of(here);
   }
 }
 
@@ -127,8 +127,8 @@ WorkerSetup Pipeline::prepare_worker(int replica, int stage) const {
                          .versions = schedule::versions_kept(setup_.spec, stage),
                          .gradient_buffers = schedule::gradient_buffers(setup_.spec, stage),
                          .predicts = predicts,
-                         .settles = schedule::settles(setup_.spec),
-                         .sums_partly = predicts && shape.replicas > 1,
+                         .switches_to_true_weights = schedule::settles(setup_.spec),
+                         .sums_partials = predicts && shape.replicas > 1,
                          .predict_ratio = predicts ? 1.0 * shape.microbatches /
                                                          schedule::predicted_from(setup_.spec, stage)
                                                    : 1,

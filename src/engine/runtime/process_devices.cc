@@ -11,7 +11,6 @@
 #include "core/base/gpu_name.h"
 #include "engine/device/gpu_thread.h"
 #include "engine/runtime/placement.h"
-#include "engine/runtime/process_gpus.h"
 #include "engine/transport/gpu_paths.h"
 
 namespace twobw::runtime {

@@ -11,7 +11,7 @@
 #include "engine/checkpoint/pretrained.h"
 #include "engine/device/gpu_thread.h"
 #include "engine/models/model.h"
-#include "engine/runtime/process_gpus.h"
+#include "engine/runtime/process_devices.h"
 #include "engine/transport/replica_limits.h"
 #include "planning/architecture/heads.h"
 #include "text/tokenizer/load.h"

@@ -5,13 +5,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/optim/state.h"
+#include "engine/runtime/microbatches.h"
 #include "engine/weights/layout.h"
-#include "engine/weights/range.h"
 
 namespace twobw::runtime {
 
@@ -31,5 +32,22 @@ struct Snapshot {
 
 // Of whole stages, in their order, from those of all parts, once they are made.
 std::vector<Snapshot> of_whole_stages(std::vector<Snapshot> parts);
+
+using ByName = std::map<std::string, at::Tensor>;
+
+struct Restored {
+  std::int64_t update = 0;                // after so many updates
+  std::int64_t sequences = -1;            // that they were made of; -1: of batches as they are now
+  std::map<std::string, ByName> buffers;  // by the names of Snapshot::buffers
+  optim::Counters counters;
+
+  // 0 and 0 stand for batches that are as they always were.
+  DataPosition position() const {
+    return sequences < 0 ? DataPosition() : DataPosition{.update = update, .sequences = sequences};
+  }
+  bool has(const std::string& buffer) const { return buffers.contains(buffer); }
+  // Flat, in the layout of a stage. A tied copy that was not saved by itself is what it is tied to.
+  at::Tensor flat(const std::string& buffer, const weights::Layout& layout) const;
+};
 
 }  // namespace twobw::runtime

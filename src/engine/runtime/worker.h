@@ -155,6 +155,7 @@ class Worker {
 
   struct Step {  // made, still to be reported
     telemetry::StageUpdate report;
+    PendingStep result;
     device::Timestamp done;
     std::vector<Span> waits, evaluations, saves;  // since the step before
   };

@@ -18,7 +18,7 @@
 #include "engine/transport/hub.h"
 #include "engine/transport/on_failure.h"
 #include "engine/transport/wire.h"
-#include "engine/weights/range.h"
+#include "engine/weights/layout.h"
 
 namespace twobw::transport {
 

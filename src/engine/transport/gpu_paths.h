@@ -15,7 +15,7 @@
 #include "engine/transport/on_failure.h"
 #include "engine/transport/replica_sum.h"
 #include "engine/transport/wire.h"
-#include "engine/weights/range.h"
+#include "engine/weights/layout.h"
 
 namespace twobw::transport {
 

@@ -6,6 +6,8 @@
 // share a stage or not.
 #pragma once
 
+#include <ATen/ATen.h>
+
 #include <cstdint>
 #include <span>
 #include <string>
@@ -56,5 +58,20 @@ class Layout {
   std::vector<Tie> ties_;
   std::int64_t size_ = 0, gradient_size_ = 0;
 };
+
+// A part of a flat buffer.
+struct Range {
+  std::int64_t begin = 0, count = 0;
+
+  std::int64_t end() const { return begin + count; }
+  bool holds(std::int64_t element) const { return element >= begin && element < end(); }
+  // That part of the buffer, if it is one.
+  at::Tensor of(const at::Tensor& flat) const { return flat.defined() ? flat.narrow(0, begin, count) : flat; }
+
+  friend bool operator==(const Range&, const Range&) = default;
+};
+
+// One number a layer of the layout that changes with any bit of its weights; tied copies count too.
+std::vector<std::uint64_t> layer_checksums(const Layout& layout, const at::Tensor& flat);
 
 }  // namespace twobw::weights

@@ -40,7 +40,7 @@ class BertWork {
   Work embedding() const {
     Work work;
     work.element_bytes = (10 + drop_moves()) * stream();
-    work.stash = 2 * stream() + statistics();  // the sum, normed
+    work.saved_bytes = 2 * stream() + statistics();  // the sum, normed
     work.kept = work.output = stream();
     work.working = 2.5 * stream();  // two summands; parts of the gradient of the norm's gain
     return work;
@@ -51,7 +51,7 @@ class BertWork {
     Work work;
     work.matrix_flops = product(w_, 3 * w_);
     work.matrix_bytes = 4 * stream();
-    work.stash = work.kept = 3 * stream();  // queries, keys and values, by the attention
+    work.saved_bytes = work.kept = 3 * stream();  // queries, keys and values, by the attention
     work.output = 4 * stream();
     work.working = 5 * stream();  // gradients: of both outputs, of the input
     return work;
@@ -63,17 +63,17 @@ class BertWork {
     work.matrix_flops = product(w_, w_) + 4 * t_ * t_ * w_;  // scores and mix are products of T x T
     work.matrix_bytes = 6 * stream();
     work.element_bytes = (5 + drop_moves()) * stream();
-    work.stash = 3 * stream() + statistics();  // mixed, the sum, normed
+    work.saved_bytes = 3 * stream() + statistics();  // mixed, the sum, normed
     if (dropout_ > 0) {
       // Without the fused kernel: all weights are made and kept. The backward makes one more matrix of their
       // size, and has the gradients of queries, keys and values apart and packed.
       const double weights = h_ * t_ * t_ * element_;
       work.element_bytes += 7 * weights + 8 * stream();
-      work.stash += weights;
+      work.saved_bytes += weights;
       work.working = std::max(5 * stream() + weights, 7 * stream());
     } else {
       // The log of every row's sum, and the mask of the padding.
-      work.stash += h_ * t_ * kStatisticBytes + (padding_ ? t_ * element_ : 0);
+      work.saved_bytes += h_ * t_ * kStatisticBytes + (padding_ ? t_ * element_ : 0);
       work.working = 4 * stream();  // gradients: of mixed, of queries, keys and values
     }
     work.kept = work.output = stream();
@@ -85,7 +85,7 @@ class BertWork {
     Work work;
     work.matrix_flops = product(w_, f_);
     work.matrix_bytes = stream() + inner();
-    work.stash = work.kept = inner();  // GELU's input
+    work.saved_bytes = work.kept = inner();  // GELU's input
     work.output = stream() + inner();
     work.working = 2 * stream() + inner();  // gradients: of both outputs, of the input
     return work;
@@ -95,7 +95,7 @@ class BertWork {
   Work mlp_activation() const {
     Work work;
     work.element_bytes = 2 * inner();
-    work.stash = work.kept = inner();
+    work.saved_bytes = work.kept = inner();
     work.output = stream() + inner();
     work.working = stream() + 2 * inner();  // gradients: of both outputs, of GELU's input
     return work;
@@ -107,7 +107,7 @@ class BertWork {
     work.matrix_flops = product(f_, w_);
     work.matrix_bytes = stream() + inner();
     work.element_bytes = (5 + drop_moves()) * stream();
-    work.stash = 2 * stream() + statistics();  // the sum, normed
+    work.saved_bytes = 2 * stream() + statistics();  // the sum, normed
     work.kept = work.output = stream();
     // Gradients: of both sides of the norm; of the product's input and, where it drops, of the product.
     work.working = std::max(2 * stream(), inner() + dropped() * stream());
@@ -120,7 +120,7 @@ class BertWork {
     work.matrix_flops = product(w_, w_);
     work.matrix_bytes = 2 * stream();
     work.element_bytes = 4 * stream();
-    work.stash = 3 * stream() + statistics() + first_token();  // GELU's input and output, normed
+    work.saved_bytes = 3 * stream() + statistics() + first_token();  // GELU's input and output, normed
     work.kept = work.output = stream() + first_token();
     work.working = 2 * stream();  // gradients: of both sides of a step
     return work;
@@ -134,7 +134,7 @@ class BertWork {
     work.matrix_flops = product(w_, v_) + firsts_ * 2 * w_ * (w_ + kNextSentences);
     work.matrix_bytes = stream() + logits + 3 * first_token() + pair;
     work.element_bytes = 4 * logits;
-    work.stash = logits + first_token() + pair;
+    work.saved_bytes = logits + first_token() + pair;
     work.working = stream();  // gradient of the input; that of the logits is gone before the next
     return work;
   }
@@ -145,8 +145,9 @@ class BertWork {
     work.matrix_flops = 2 * w_ * (w_ + outputs_);
     work.matrix_bytes = (3 * w_ + outputs_) * element_;
     work.element_bytes = stream();
-    work.stash = ((2 + dropped()) * w_ + outputs_) * element_;  // the token, pooled, what is left of that
-    work.working = stream();                                    // gradient of all tokens
+    work.saved_bytes =
+        ((2 + dropped()) * w_ + outputs_) * element_;  // the token, pooled, what is left of that
+    work.working = stream();                           // gradient of all tokens
     return work;
   }
 

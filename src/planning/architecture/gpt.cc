@@ -37,8 +37,8 @@ class GptWork {
   Work embedding() const {
     Work work;
     work.element_bytes = (5 + drop_moves()) * stream();
-    work.stash = work.kept = work.output = stream();  // the sum
-    work.working = 3 * stream();                      // both summands and the sum
+    work.saved_bytes = work.kept = work.output = stream();  // the sum
+    work.working = 3 * stream();                            // both summands and the sum
     return work;
   }
 
@@ -48,8 +48,8 @@ class GptWork {
     work.matrix_flops = product(w_, 3 * w_);
     work.matrix_bytes = 4 * stream();
     work.element_bytes = 2 * stream();
-    work.kept = 3 * stream();                          // queries, keys and values, by the attention
-    work.stash = statistics() + stream() + work.kept;  // normed
+    work.kept = 3 * stream();                                // queries, keys and values, by the attention
+    work.saved_bytes = statistics() + stream() + work.kept;  // normed
     work.output = 4 * stream();
     work.working = 5 * stream();  // gradients: of both outputs, of normed
     return work;
@@ -63,7 +63,7 @@ class GptWork {
     work.matrix_flops = product(w_, w_) + 2 * t_ * t_ * w_;
     work.matrix_bytes = 6 * stream();
     work.element_bytes = (3 + drop_moves()) * stream();
-    work.stash = 2 * stream();  // mixed, the sum
+    work.saved_bytes = 2 * stream();  // mixed, the sum
     if (dropout_ > 0) {
       // Without the fused kernel: all weights, behind the causal mask too, are made and kept. The backward
       // makes one more matrix of their size, and has the gradients of queries, keys and values apart and
@@ -71,10 +71,10 @@ class GptWork {
       const double weights = h_ * t_ * t_ * element_;
       work.matrix_flops += 2 * t_ * t_ * w_;
       work.element_bytes += 7 * weights + 8 * stream();
-      work.stash += weights;
+      work.saved_bytes += weights;
       work.working = std::max(6 * stream() + weights, 8 * stream());
     } else {
-      work.stash += h_ * t_ * kStatisticBytes;  // the log of every row's sum
+      work.saved_bytes += h_ * t_ * kStatisticBytes;  // the log of every row's sum
       work.working = 5 * stream();  // gradients: of the sum, of mixed, of queries, keys and values
     }
     if (documents_) work.working += document_mask_bytes(t_, element_);
@@ -88,7 +88,7 @@ class GptWork {
     work.matrix_flops = product(w_, 4 * w_);
     work.matrix_bytes = 5 * stream();
     work.element_bytes = 2 * stream();
-    work.stash = statistics() + (1 + 4) * stream();  // normed; GELU's input
+    work.saved_bytes = statistics() + (1 + 4) * stream();  // normed; GELU's input
     work.kept = 4 * stream();
     work.output = 5 * stream();
     work.working = 6 * stream();  // gradients: of both outputs, of normed
@@ -99,7 +99,7 @@ class GptWork {
   Work mlp_activation() const {
     Work work;
     work.element_bytes = 8 * stream();
-    work.stash = work.kept = 4 * stream();
+    work.saved_bytes = work.kept = 4 * stream();
     work.output = 5 * stream();
     work.working = 9 * stream();  // gradients: of both outputs, of GELU's input
     return work;
@@ -111,8 +111,8 @@ class GptWork {
     work.matrix_flops = product(4 * w_, w_);
     work.matrix_bytes = 5 * stream();
     work.element_bytes = (3 + drop_moves()) * stream();
-    work.stash = work.kept = work.output = stream();  // the sum
-    work.working = (5 + dropped()) * stream();        // gradients: of the sum, of the product, of its input
+    work.saved_bytes = work.kept = work.output = stream();  // the sum
+    work.working = (5 + dropped()) * stream();  // gradients: of the sum, of the product, of its input
     return work;
   }
 
@@ -123,7 +123,7 @@ class GptWork {
     work.matrix_flops = product(w_, v_);
     work.matrix_bytes = stream() + logits;
     work.element_bytes = 2 * stream() + 4 * logits;
-    work.stash = statistics() + stream() + logits;
+    work.saved_bytes = statistics() + stream() + logits;
     work.working = stream();  // gradient of normed; that of the logits is gone before the next
     return work;
   }
@@ -134,8 +134,8 @@ class GptWork {
     work.matrix_flops = 2 * w_ * outputs_;
     work.matrix_bytes = (w_ + outputs_) * element_;
     work.element_bytes = stream();
-    work.stash = (2 * w_ + outputs_) * element_ + statistics() / t_ + kIndexBytes;  // chosen, normed
-    work.working = stream();                                                        // gradient of all tokens
+    work.saved_bytes = (2 * w_ + outputs_) * element_ + statistics() / t_ + kIndexBytes;  // chosen, normed
+    work.working = stream();  // gradient of all tokens
     return work;
   }
 

@@ -14,7 +14,7 @@ Work Work::times(double factor) const {
   return {.matrix_flops = factor * matrix_flops,
           .matrix_bytes = factor * matrix_bytes,
           .element_bytes = factor * element_bytes,
-          .stash = factor * stash,
+          .saved_bytes = factor * saved_bytes,
           .kept = factor * kept,
           .output = factor * output,
           .working = factor * working};

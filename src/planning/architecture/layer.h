@@ -45,10 +45,11 @@ struct Work {
   double matrix_bytes = 0;   // activations that the products read and write
   double element_bytes = 0;  // bytes that the rest reads and writes
 
-  // Bytes. `stash` is everything that the layer allocates in its forward and that lives until its backward,
-  // its outputs included where the next layer keeps them; those are `kept`. `output` is what it hands on, and
-  // `working` what is in use for a while in the forward or the backward, on top of stash - kept.
-  double stash = 0;
+  // Bytes. `saved_bytes` is everything that the layer allocates in its forward and that lives until its
+  // backward, its outputs included where the next layer keeps them; those are `kept`. `output` is what it
+  // hands on, and `working` what is in use for a while in the forward or the backward, on top of saved_bytes
+  // - kept.
+  double saved_bytes = 0;
   double kept = 0;
   double output = 0;
   double working = 0;

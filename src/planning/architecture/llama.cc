@@ -35,7 +35,7 @@ class LlamaWork {
   Work embedding() const {
     Work work;
     work.element_bytes = 2 * stream();
-    work.stash = work.kept = work.output = work.working = stream();
+    work.saved_bytes = work.kept = work.output = work.working = stream();
     return work;
   }
 
@@ -45,7 +45,7 @@ class LlamaWork {
     work.matrix_flops = product(w_, packed());
     work.matrix_bytes = stream() + bytes(packed());
     work.element_bytes = 2 * stream();
-    work.stash = statistics(1) + stream();  // normed; queries, keys and values are kept turned
+    work.saved_bytes = statistics(1) + stream();  // normed; queries, keys and values are kept turned
     work.output = stream() + bytes(packed());
     work.working = 2 * stream() + bytes(packed());  // gradients: of both outputs, of normed
     return work;
@@ -61,10 +61,10 @@ class LlamaWork {
     work.matrix_bytes = bytes(packed()) + 2 * bytes(queries_) + stream();
     work.element_bytes = 2 * bytes(packed()) + 3 * stream();
     // Turned queries, keys and values; mixed; the sum; the log of every row's sum.
-    work.stash = bytes(packed()) + bytes(queries_) + stream() + statistics(heads_);
+    work.saved_bytes = bytes(packed()) + bytes(queries_) + stream() + statistics(heads_);
     if (qk_norm_) {
       work.element_bytes += 4 * bytes(packed());
-      work.stash += bytes(queries_ + keys_) + statistics(heads_ + kv_heads_);
+      work.saved_bytes += bytes(queries_ + keys_) + statistics(heads_ + kv_heads_);
     }
     work.kept = work.output = stream();
     // Gradients: of the sum, of mixed, of queries, keys and values, turned back or not.
@@ -81,7 +81,7 @@ class LlamaWork {
     work.matrix_bytes = stream() + bytes(2 * f_);
     work.element_bytes = 2 * stream();
     work.kept = bytes(2 * f_);
-    work.stash = statistics(1) + stream() + work.kept;  // normed; gates and values
+    work.saved_bytes = statistics(1) + stream() + work.kept;  // normed; gates and values
     work.output = stream() + bytes(2 * f_);
     work.working = 2 * stream() + bytes(2 * f_);  // gradients: of both outputs, of normed
     return work;
@@ -91,7 +91,7 @@ class LlamaWork {
   Work mlp_activation() const {
     Work work;
     work.element_bytes = bytes(3 * f_);
-    work.stash = work.kept = bytes(f_);
+    work.saved_bytes = work.kept = bytes(f_);
     work.output = stream() + bytes(f_);
     work.working = stream() + bytes(3 * f_);  // gradients: of both outputs, of gates and values
     return work;
@@ -103,7 +103,7 @@ class LlamaWork {
     work.matrix_flops = product(f_, w_);
     work.matrix_bytes = stream() + bytes(f_);
     work.element_bytes = 3 * stream();
-    work.stash = work.kept = work.output = stream();
+    work.saved_bytes = work.kept = work.output = stream();
     work.working = stream() + bytes(f_);  // gradients: of the sum, of the product's input
     return work;
   }
@@ -115,7 +115,7 @@ class LlamaWork {
     work.matrix_flops = product(w_, v_);
     work.matrix_bytes = stream() + logits;
     work.element_bytes = 2 * stream() + 4 * logits;
-    work.stash = statistics(1) + stream() + logits;
+    work.saved_bytes = statistics(1) + stream() + logits;
     work.working = stream();  // gradient of normed; that of the logits is gone before the next
     return work;
   }
@@ -126,8 +126,8 @@ class LlamaWork {
     work.matrix_flops = 2 * w_ * outputs_;
     work.matrix_bytes = (w_ + outputs_) * element_;
     work.element_bytes = stream();
-    work.stash = (2 * w_ + outputs_) * element_ + kStatisticBytes + kIndexBytes;  // chosen, normed
-    work.working = stream();                                                      // gradient of all tokens
+    work.saved_bytes = (2 * w_ + outputs_) * element_ + kStatisticBytes + kIndexBytes;  // chosen, normed
+    work.working = stream();  // gradient of all tokens
     return work;
   }
 

@@ -110,32 +110,6 @@ TEST_P(EveryKindReplicated, OnlyStageZeroOf2bwRunsAnotherListThanAlone) {
   });
 }
 
-TEST(Replicas, StageZeroStepsAsLateAsItCan) {
-  EXPECT_EQ(
-      work_of({.shape =
-                   {.schedule = Kind::TwoBW, .stages = 2, .replicas = 2, .microbatches = 2, .predict = false},
-               .updates = 3},
-              0),
-      "Forward microbatch 0 (batch 0) on W(0)\n"
-      "Forward microbatch 1 (batch 0) on W(0)\n"
-      "Backward microbatch 0 (batch 0) on W(0)\n"
-      "Forward microbatch 2 (batch 1) on W(0)\n"
-      "Backward microbatch 1 (batch 0) on W(0)\n"
-      "ReduceGradients batch 0\n"
-      "Forward microbatch 3 (batch 1) on W(0)\n"
-      "Backward microbatch 2 (batch 1) on W(0)\n"
-      "Step batch 0 to W(1)\n"
-      "Forward microbatch 4 (batch 2) on W(1)\n"
-      "Backward microbatch 3 (batch 1) on W(0)\n"
-      "ReduceGradients batch 1\n"
-      "Forward microbatch 5 (batch 2) on W(1)\n"
-      "Backward microbatch 4 (batch 2) on W(1)\n"
-      "Backward microbatch 5 (batch 2) on W(1)\n"
-      "ReduceGradients batch 2\n"
-      "Step batch 1 to W(2)\n"
-      "Step batch 2 to W(3)\n");
-}
-
 // The sum of two gradients begins one microbatch before it is needed; then the step is made, as late as it
 // can, and P(2) after it.
 TEST(Replicas, PredictFromASumThatOneMicrobatchHides) {

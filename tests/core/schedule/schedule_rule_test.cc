@@ -36,34 +36,6 @@ std::vector<Instruction> without_begin(std::vector<Instruction> list, std::int64
   return list;
 }
 
-TEST(Stream, TheFirstStageOfTwo) {
-  EXPECT_EQ(
-      text(instructions({.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 1, .predict = false},
-                         .updates = 3},
-                        0)),
-      "BeginBatch batch 0\n"
-      "Forward microbatch 0 (batch 0) on W(0)\n"
-      "SendActivation microbatch 0 (batch 0)\n"
-      "BeginBatch batch 1\n"
-      "Forward microbatch 1 (batch 1) on W(0)\n"
-      "SendActivation microbatch 1 (batch 1)\n"
-      "RecvGradient microbatch 0 (batch 0)\n"
-      "Backward microbatch 0 (batch 0) on W(0)\n"
-      "ReduceGradients batch 0\n"
-      "Step batch 0 to W(1)\n"
-      "BeginBatch batch 2\n"
-      "Forward microbatch 2 (batch 2) on W(1)\n"
-      "SendActivation microbatch 2 (batch 2)\n"
-      "RecvGradient microbatch 1 (batch 1)\n"
-      "Backward microbatch 1 (batch 1) on W(0)\n"
-      "ReduceGradients batch 1\n"
-      "Step batch 1 to W(2)\n"
-      "RecvGradient microbatch 2 (batch 2)\n"
-      "Backward microbatch 2 (batch 2) on W(1)\n"
-      "ReduceGradients batch 2\n"
-      "Step batch 2 to W(3)\n");
-}
-
 TEST(Stream, TheLastStageStepsAsLateAsItCan) {
   EXPECT_EQ(
       text(instructions({.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 1, .predict = false},
@@ -90,34 +62,6 @@ TEST(Stream, TheLastStageStepsAsLateAsItCan) {
       "ReduceGradients batch 2\n"
       "Step batch 1 to W(2)\n"
       "Step batch 2 to W(3)\n");
-}
-
-TEST(Stream, WithOneGradientBufferAStageStepsBeforeTheNextBatchAccumulates) {
-  const Spec spec = {.shape = {.schedule = Kind::TwoBW,
-                               .stages = 2,
-                               .microbatches = 2,
-                               .second_gradient = false,
-                               .predict = false},
-                     .updates = 3};
-  EXPECT_EQ(work_of(spec, 1),
-            "Forward microbatch 0 (batch 0) on W(0)\n"
-            "Backward microbatch 0 (batch 0) on W(0)\n"
-            "Forward microbatch 1 (batch 0) on W(0)\n"
-            "Backward microbatch 1 (batch 0) on W(0)\n"
-            "ReduceGradients batch 0\n"
-            "Forward microbatch 2 (batch 1) on W(0)\n"
-            "Step batch 0 to W(1)\n"
-            "Backward microbatch 2 (batch 1) on W(0)\n"
-            "Forward microbatch 3 (batch 1) on W(0)\n"
-            "Backward microbatch 3 (batch 1) on W(0)\n"
-            "ReduceGradients batch 1\n"
-            "Forward microbatch 4 (batch 2) on W(1)\n"
-            "Step batch 1 to W(2)\n"
-            "Backward microbatch 4 (batch 2) on W(1)\n"
-            "Forward microbatch 5 (batch 2) on W(1)\n"
-            "Backward microbatch 5 (batch 2) on W(1)\n"
-            "ReduceGradients batch 2\n"
-            "Step batch 2 to W(3)\n");
 }
 
 TEST(Stream, TheFirstStagePredictsBeforeABatchFromTheGradientsThatAreIn) {
@@ -160,32 +104,6 @@ TEST(Stream, TheFirstStagePredictsBeforeABatchFromTheGradientsThatAreIn) {
             "Step batch 2 to W(3)\n");
 }
 
-// It has all of them, and steps with the prediction of the batch after: W(1) and P(2) in one pass.
-TEST(Stream, TheLastStagePredictsFromTheWholeBatch) {
-  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2}, .updates = 3};
-  EXPECT_EQ(work_of(spec, 1),
-            "Forward microbatch 0 (batch 0) on W(0)\n"
-            "Backward microbatch 0 (batch 0) on W(0)\n"
-            "Forward microbatch 1 (batch 0) on W(0)\n"
-            "Backward microbatch 1 (batch 0) on W(0)\n"
-            "ReduceGradients batch 0\n"
-            "Predict batch 1 to P(1)\n"
-            "Forward microbatch 2 (batch 1) on P(1)\n"
-            "Backward microbatch 2 (batch 1) on P(1)\n"
-            "Forward microbatch 3 (batch 1) on P(1)\n"
-            "Backward microbatch 3 (batch 1) on P(1)\n"
-            "ReduceGradients batch 1\n"
-            "Step batch 0 to W(1)\n"
-            "Predict batch 2 to P(2)\n"
-            "Forward microbatch 4 (batch 2) on P(2)\n"
-            "Backward microbatch 4 (batch 2) on P(2)\n"
-            "Forward microbatch 5 (batch 2) on P(2)\n"
-            "Backward microbatch 5 (batch 2) on P(2)\n"
-            "ReduceGradients batch 2\n"
-            "Step batch 1 to W(2)\n"
-            "Step batch 2 to W(3)\n");
-}
-
 TEST(Stream, WithOneGradientBufferTheLastStageStepsAfterItsPrediction) {
   const Spec spec = {
       .shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2, .second_gradient = false},
@@ -210,76 +128,6 @@ TEST(Stream, WithOneGradientBufferTheLastStageStepsAfterItsPrediction) {
             "Forward microbatch 5 (batch 2) on P(2)\n"
             "Backward microbatch 5 (batch 2) on P(2)\n"
             "ReduceGradients batch 2\n"
-            "Step batch 2 to W(3)\n");
-}
-
-TEST(Stream, OneStageAlonePredictsThenSteps) {
-  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 1, .microbatches = 1}, .updates = 3};
-  EXPECT_EQ(work_of(spec, 0),
-            "Forward microbatch 0 (batch 0) on W(0)\n"
-            "Backward microbatch 0 (batch 0) on W(0)\n"
-            "ReduceGradients batch 0\n"
-            "Predict batch 1 to P(1)\n"
-            "Forward microbatch 1 (batch 1) on P(1)\n"
-            "Step batch 0 to W(1)\n"
-            "Backward microbatch 1 (batch 1) on P(1)\n"
-            "ReduceGradients batch 1\n"
-            "Predict batch 2 to P(2)\n"
-            "Forward microbatch 2 (batch 2) on P(2)\n"
-            "Step batch 1 to W(2)\n"
-            "Backward microbatch 2 (batch 2) on P(2)\n"
-            "ReduceGradients batch 2\n"
-            "Step batch 2 to W(3)\n");
-}
-
-// Batch 1 runs on W(1), which is there; the first to be predicted is batch 2.
-TEST(Stream, AfterASynchronousStartTheFirstStagePredictsTheBatchAfterTheNext) {
-  const Spec spec = {
-      .shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2}, .updates = 3, .sync_updates = 1};
-  EXPECT_EQ(work_of(spec, 0),
-            "Forward microbatch 0 (batch 0) on W(0)\n"
-            "Forward microbatch 1 (batch 0) on W(0)\n"
-            "Backward microbatch 0 (batch 0) on W(0)\n"
-            "Backward microbatch 1 (batch 0) on W(0)\n"
-            "ReduceGradients batch 0\n"
-            "Step batch 0 to W(1)\n"
-            "Forward microbatch 2 (batch 1) on W(1)\n"
-            "Forward microbatch 3 (batch 1) on W(1)\n"
-            "Backward microbatch 2 (batch 1) on W(1)\n"
-            "Predict batch 2 to P(2)\n"
-            "Forward microbatch 4 (batch 2) on P(2)\n"
-            "Backward microbatch 3 (batch 1) on W(1)\n"
-            "ReduceGradients batch 1\n"
-            "Step batch 1 to W(2)\n"
-            "Forward microbatch 5 (batch 2) on P(2)\n"
-            "Backward microbatch 4 (batch 2) on P(2)\n"
-            "Backward microbatch 5 (batch 2) on P(2)\n"
-            "ReduceGradients batch 2\n"
-            "Step batch 2 to W(3)\n");
-}
-
-TEST(Stream, AfterASynchronousStartTheLastStagePredictsTheBatchAfterTheNext) {
-  const Spec spec = {
-      .shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2}, .updates = 3, .sync_updates = 1};
-  EXPECT_EQ(work_of(spec, 1),
-            "Forward microbatch 0 (batch 0) on W(0)\n"
-            "Backward microbatch 0 (batch 0) on W(0)\n"
-            "Forward microbatch 1 (batch 0) on W(0)\n"
-            "Backward microbatch 1 (batch 0) on W(0)\n"
-            "ReduceGradients batch 0\n"
-            "Step batch 0 to W(1)\n"
-            "Forward microbatch 2 (batch 1) on W(1)\n"
-            "Backward microbatch 2 (batch 1) on W(1)\n"
-            "Forward microbatch 3 (batch 1) on W(1)\n"
-            "Backward microbatch 3 (batch 1) on W(1)\n"
-            "ReduceGradients batch 1\n"
-            "Predict batch 2 to P(2)\n"
-            "Forward microbatch 4 (batch 2) on P(2)\n"
-            "Backward microbatch 4 (batch 2) on P(2)\n"
-            "Forward microbatch 5 (batch 2) on P(2)\n"
-            "Backward microbatch 5 (batch 2) on P(2)\n"
-            "ReduceGradients batch 2\n"
-            "Step batch 1 to W(2)\n"
             "Step batch 2 to W(3)\n");
 }
 

@@ -3,12 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "core/schedule/schedule_rule.h"
 #include "core/schedule/spec.h"
+#include "tests/support/covering.h"
 
 namespace twobw::schedule {
 
@@ -37,15 +37,6 @@ std::vector<int> by_stage(const Spec& spec, Function function) {
   std::vector<int> values;
   for (int stage = 0; stage < spec.shape.stages; ++stage) values.push_back(function(spec, stage));
   return values;
-}
-
-// Under a sanitizer, which takes ten times as long, the sweeps are smaller, unless all is asked for.
-inline bool full_sweeps() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return std::getenv("TWOBW_FULL_SWEEPS") != nullptr;
-#else
-  return true;
-#endif
 }
 
 struct Ranges {

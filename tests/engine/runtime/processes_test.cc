@@ -1,5 +1,4 @@
-// A pipeline whose workers live in several processes gives the bits of the serial oracle, as one in one
-// process does; requests reach all of it, and a failure ends all of it.
+// Pipelines over several processes: requests reach all workers, and a failure ends all of them.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -14,9 +13,9 @@
 #include "engine/device/cpu.h"
 #include "engine/models/model.h"
 #include "engine/runtime/pipeline.h"
-#include "tests/engine/runtime/exact_ranks.h"
+#include "tests/engine/runtime/failure_probe.h"
 #include "tests/engine/runtime/ranks.h"
-#include "tests/engine/runtime/short_config.h"
+#include "tests/engine/runtime/settings.h"
 
 namespace twobw::runtime {
 namespace {
@@ -24,118 +23,20 @@ namespace {
 using transport::wire_kinds;
 using transport::WireKind;
 
-struct SpreadCase {
-  const char* schedule;
-  std::vector<int> split;  // of 12 layers: embedding, 2 x 5, head
-  int processes;
-  int w = 1;
-  int m = 4;
-  bool predict = true;
-  bool second_gradient = true;
-  std::vector<int> recompute = {};
-  int sync_updates = 0;
-  int e = 0;
-  bool late_tie = false;
-};
-
-Config spread_config(const SpreadCase& given) {
-  Config config = short_config(given.schedule, given.split, given.w, given.m);
-  config.pipeline.extra = given.e;
-  config.pipeline.predict = given.predict;
-  config.pipeline.second_gradient = given.second_gradient;
-  config.pipeline.late_tie = given.late_tie;
-  config.pipeline.recompute = given.recompute;
-  config.pipeline.sync_updates = given.sync_updates;
-  return config;
-}
-
-std::vector<SpreadCase> spread_cases() {
-  const std::vector<int> two = {5, 7}, three = {1, 6, 5}, four = {1, 4, 6, 1};
-  std::vector<SpreadCase> cases;
-  for (const char* schedule : {"sequential", "gpipe", "flush", "stash", "2bw"}) {
-    cases.push_back({schedule, two, 2});
-    cases.push_back({schedule, three, 3, 1, 4, true, true, {0}});
-    cases.push_back({schedule, two, 2, 2, 4, true, true, {1}});  // a replica a process
-    cases.push_back({schedule, two, 4, 2});                      // a worker a process
-  }
-  for (const bool predict : {true, false}) {
-    for (const bool second : {true, false}) {
-      cases.push_back({"2bw", two, 2, 1, 3, predict, second});
-      cases.push_back({"2bw", four, 4, 1, 6, predict, second, {1}, 2, 1});
-      cases.push_back({"2bw", four, 2, 1, 8, predict, second});  // two stages a process
-      cases.push_back({"2bw", {12}, 2, 2, 3, predict, second});  // one stage, two replicas
-      cases.push_back({"2bw", two, 4, 2, 4, predict, second, {}, 1});
-      cases.push_back({"2bw", two, 2, 3, 4, predict, second});  // three workers a process
-    }
-    cases.push_back({"2bw", two, 2, 1, 4, predict, true, {}, 0, 0, true});
-    cases.push_back({"2bw", three, 3, 1, 3, predict, true, {1}, 1, 0, true});
-    cases.push_back({"2bw", four, 2, 1, 9, predict, true, {}, 0, 1, true});
-    cases.push_back({"2bw", two, 4, 4, 4, predict});
-    cases.push_back({"2bw", {12}, 4, 4, 2, predict});
-    cases.push_back({"2bw", three, 3, 3, 6, predict, true, {2}, 0, 1});
-    cases.push_back({"2bw", four, 4, 2, 8, predict});  // half a replica a process
-  }
-  return cases;
-}
-
-class Spread : public testing::TestWithParam<SpreadCase> {};
-
-std::string name_of(const SpreadCase& c, std::size_t index) {
-  return fmt::format("{}_{}_p{}_w{}_d{}_m{}{}", index, c.schedule, c.processes, c.w, c.split.size(), c.m,
-                     c.predict ? "" : "_delayed");
-}
-
-INSTANTIATE_TEST_SUITE_P(Processes, Spread, testing::ValuesIn(spread_cases()),
-                         [](const auto& info) { return name_of(info.param, info.index); });
-
-TEST_P(Spread, EqualsTheOracle) {
-  expect_exact_over(Ranks(GetParam().processes, wire_kinds().front()), spread_config(GetParam()));
-}
-
-class OverGloo : public testing::TestWithParam<SpreadCase> {};
-
-INSTANTIATE_TEST_SUITE_P(Processes, OverGloo,
-                         testing::Values(SpreadCase{"2bw", {5, 7}, 2},
-                                         SpreadCase{"2bw", {1, 6, 5}, 3, 1, 4, false},
-                                         SpreadCase{"flush", {1, 4, 6, 1}, 4},
-                                         SpreadCase{"gpipe", {5, 7}, 2, 2}, SpreadCase{"2bw", {5, 7}, 4, 2},
-                                         SpreadCase{"2bw", {5, 7}, 2, 3}, SpreadCase{"2bw", {12}, 4, 4, 2}),
-                         [](const auto& info) { return name_of(info.param, info.index); });
-
-TEST_P(OverGloo, EqualsTheOracle) {
-  const WireKind kind = wire_kinds().back();
-  if (kind.is_missing) GTEST_SKIP() << "built without Gloo";
-  expect_exact_over(Ranks(GetParam().processes, kind), spread_config(GetParam()));
-}
-
 TEST(SpreadPipeline, MayFollowAnotherInTheSameProcesses) {
   device::initialize();
   const Ranks ranks(2, wire_kinds().front());
   std::atomic<int> equal = 0;
   ranks.run([&](int rank) {
     for (const int m : {2, 4, 3}) {
-      const train::Verification result =
-          train::verify(spread_config({"2bw", {5, 7}, 2, 2, m}), {.processes = ranks[rank]});
+      Config config = config_of("pipeline.split=[5,7] pipeline.replicas=2");
+      config.pipeline.microbatches = m;
+      const train::Verification result = train::verify(config, {.processes = ranks[rank]});
       EXPECT_TRUE(result.equal) << result.difference;
       equal += result.equal;
     }
   });
   EXPECT_EQ(equal, 6);
-}
-
-TEST(SpreadPipeline, UpdatesThatAreNotFiniteAreSkippedByAllAlike) {
-  device::initialize();
-  Config config = spread_config({"2bw", {5, 7}, 4, 2});
-  config.optimizer.lr = 1e30;
-  config.optimizer.clip = 0;
-  const Ranks ranks(4, wire_kinds().front());
-  ranks.run([&](int rank) {
-    const train::Verification result = train::verify(config, {.processes = ranks[rank]});
-    EXPECT_TRUE(result.equal) << result.difference;
-    if (rank == 0) {
-      EXPECT_GT(result.skipped, 0);
-    }
-  });
 }
 
 // What a test of requests and failures runs in every rank.
@@ -310,7 +211,7 @@ TEST_P(Failure, OfAWaitReportsTheWorkersHereAndThePeers) {
     const auto pipeline = (rank == 0 ? hasty : bench).pipeline(ranks, rank, silent());
     std::thread opener([&] {
       if (rank != 0) return;
-      pipeline->await_failure();
+      FailureProbe::await(*pipeline);
       std::lock_guard lock(mutex);
       open = true;
       changed.notify_all();

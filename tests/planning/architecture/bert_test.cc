@@ -129,7 +129,7 @@ TEST(DescribedBert, HalfThePrecisionIsAboutHalfTheBytes) {
                  half = layer.work({.context = 512, .element = 2});
       EXPECT_EQ(whole.matrix_flops, half.matrix_flops);
       EXPECT_EQ(whole.output, 2 * half.output);
-      EXPECT_NEAR(whole.stash / half.stash, 2, 0.02) << layer.kind;
+      EXPECT_NEAR(whole.saved_bytes / half.saved_bytes, 2, 0.02) << layer.kind;
     }
   }
 }

@@ -33,7 +33,7 @@ TEST(DescribedGpt, HalfThePrecisionIsAboutHalfTheBytes) {
     const Work whole = work_of(layer, model, 4), half = work_of(layer, model, 2);
     EXPECT_EQ(whole.matrix_flops, half.matrix_flops);
     EXPECT_EQ(whole.output, 2 * half.output);
-    EXPECT_NEAR(whole.stash / half.stash, 2, 0.02) << layer.kind;
+    EXPECT_NEAR(whole.saved_bytes / half.saved_bytes, 2, 0.02) << layer.kind;
   }
 }
 
@@ -43,7 +43,7 @@ TEST(DescribedGpt, WorkGrowsWithTheMicrobatch) {
     const Work one = layer.work({.sequences = 1, .context = 16}),
                four = layer.work({.sequences = 4, .context = 16});
     EXPECT_EQ(four.matrix_flops, 4 * one.matrix_flops);
-    EXPECT_EQ(four.stash, 4 * one.stash);
+    EXPECT_EQ(four.saved_bytes, 4 * one.saved_bytes);
   }
 }
 

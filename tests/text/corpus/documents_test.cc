@@ -5,7 +5,7 @@
 #include <random>
 
 #include "tests/text/corpus/testing.h"
-#include "text/corpus/pieces.h"
+#include "text/corpus/records.h"
 
 namespace twobw::corpus {
 namespace {
@@ -14,7 +14,7 @@ using testing::Folder;
 using testing::has;
 using testing::Strings;
 
-// Whole, whatever parts they came in.
+// Whole documents, joined from their parts.
 std::vector<std::string> documents(const std::string& path, const DocumentOptions& options = {}) {
   std::vector<std::string> found;
   const Input input = list_inputs({path}, "auto").at(0);

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "tests/text/corpus/testing.h"
-#include "text/corpus/id_range.h"
+#include "text/corpus/summary.h"
 
 namespace twobw::corpus {
 namespace {
@@ -101,7 +101,7 @@ TEST_F(IndexedFileTest, ReadsAllSequencesAsOneStream) {
   EXPECT_EQ(stream(file, 5, 0), (Ids{}));
 }
 
-// Of every token of the stream.
+// Document end of every token of the stream.
 Ids document_ends(const IndexedFile& file) {
   Ids ends;
   for (std::int64_t token = 0; token < file.tokens(); ++token) ends.push_back(file.document_end(token));

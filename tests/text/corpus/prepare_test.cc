@@ -18,7 +18,7 @@ using testing::Strings;
 const std::vector<std::string> kOutputs = {"out-train.bin", "out-train.idx", "out-validation.bin",
                                            "out-validation.idx", "out.json"};
 
-// So many files of lines, each a document.
+// Files of lines, each a document.
 void write_inputs(const Folder& folder, int files, int lines) {
   std::mt19937 random(1);
   for (int i = 0; i < files; ++i) {
@@ -133,7 +133,7 @@ TEST(Prepare, TheNumberOfThreadsDoesNotShow) {
   EXPECT_EQ(std::max(summarize(train).longest, summarize(validation).longest), 5'000'000);
 }
 
-// Thrown at every moment at which progress is told: the next run goes on.
+// Interrupted at every report of progress, and continued by the next run.
 TEST(Prepare, GoesOnWhereItWasInterrupted) {
   const Folder folder;
   write_inputs(folder, 5, 2000);

@@ -5,7 +5,6 @@
 #include <thread>
 
 #include "tests/text/tokenizer/testing.h"
-#include "text/tokenizer/stream_decoder.h"
 
 namespace twobw::tokenizer {
 namespace {

@@ -4,7 +4,6 @@
 
 #include "core/base/error.h"
 #include "tests/text/tokenizer/testing.h"
-#include "text/tokenizer/stream_decoder.h"
 
 namespace twobw::tokenizer {
 namespace {
@@ -26,7 +25,7 @@ Json legacy_normalizer() {
           {"normalizers", {{{"type", "Prepend"}, {"prepend", "▁"}}, replace(" ", "▁")}}};
 }
 
-// <unk>, <s>, the bytes, a few characters and what they merge into; <e> is added and not special.
+// <unk>, <s>, the bytes, a few characters and their merges; <e> is added and not special.
 Json small() {
   Json vocabulary = {{"<unk>", 0}, {"<s>", 1}};
   for (int byte = 0; byte < 256; ++byte)
@@ -60,8 +59,9 @@ std::unique_ptr<Tokenizer> opened(const Json& json) {
 }
 
 std::unique_ptr<Tokenizer> opened(const Json& json, const Json& config) {
-  const JsonDocument document(json.dump(), "tokenizer 'test'"), beside(config.dump(), "tokenizer 'config'");
-  return read_tokenizer_json(document.root(), Beside(beside.root()));
+  const JsonDocument document(json.dump(), "tokenizer 'test'"),
+      companion(config.dump(), "tokenizer 'config'");
+  return read_tokenizer_json(document.root(), CompanionConfig(companion.root()));
 }
 
 // With another value at a place.

@@ -1,4 +1,4 @@
-#include "text/tokenizer/sentencepiece.h"
+#include "text/tokenizer/readers.h"
 
 #include <gtest/gtest.h>
 #include <sentencepiece_processor.h>

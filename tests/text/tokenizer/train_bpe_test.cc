@@ -5,12 +5,12 @@
 #include <map>
 
 #include "tests/text/tokenizer/testing.h"
-#include "text/tokenizer/byte_alphabet.h"
+#include "text/tokenizer/byte_level.h"
 
 namespace twobw::tokenizer {
 namespace {
 
-// By the definition: count all pairs anew for every merge.
+// By the definition: counts all pairs again for every merge.
 std::vector<std::pair<Id, Id>> learned_by_definition(const WordCounts& words, std::size_t tokens,
                                                      std::int64_t least) {
   std::map<char32_t, std::uint8_t> order;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "app/cli/arguments.h"
-#include "app/cli/commands.h"
+#include "app/cli/engine/commands.h"
 #include "app/train/batch_file.h"
 #include "core/base/text_file.h"
 #include "engine/device/cpu.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "app/cli/commands.h"
+#include "app/cli/engine/commands.h"
 #include "core/base/config.h"
 #include "core/base/config_schema.h"
 #include "core/base/error.h"

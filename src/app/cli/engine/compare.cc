@@ -9,7 +9,7 @@
 #include <string>
 
 #include "app/cli/arguments.h"
-#include "app/cli/commands.h"
+#include "app/cli/engine/commands.h"
 #include "app/train/comparison.h"
 #include "core/base/config.h"
 #include "engine/device/cpu.h"

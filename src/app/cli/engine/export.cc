@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "app/cli/commands.h"
+#include "app/cli/engine/commands.h"
 #include "app/train/huggingface.h"
 #include "core/base/untrusted_json.h"
 #include "engine/device/cpu.h"

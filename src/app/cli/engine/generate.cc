@@ -8,10 +8,8 @@
 #include <memory>
 #include <optional>
 
-#include "app/cli/commands.h"
+#include "app/cli/engine/commands.h"
 #include "app/inference/generation.h"
-#include "app/inference/generation_files.h"
-#include "app/inference/prompts.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/base/output.h"
@@ -156,9 +154,9 @@ void take_defaults(const inference::GenerationFiles& files, GenerateOptions& opt
   sampling.top_p = options.top_p.value_or(files.top_p.value_or(sampling.top_p));
   sampling.repetition_penalty =
       options.repetition_penalty.value_or(files.repetition_penalty.value_or(sampling.repetition_penalty));
-  if (files.not_done.empty()) return;
+  if (files.unsupported.empty()) return;
   fmt::print(stderr, "twobw: generation_config.json asks for {}, which generate does not do\n",
-             fmt::join(files.not_done, ", "));
+             fmt::join(files.unsupported, ", "));
 }
 
 // Prompts of ids can do without: then one that cannot be read is left alone, and said.

@@ -1,17 +1,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <iterator>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "app/cli/arguments.h"
-#include "app/cli/commands.h"
+#include "app/cli/engine/commands.h"
 #include "app/inference/generation.h"
 #include "app/measure/forecast.h"
-#include "app/measure/trial_run.h"
 #include "app/measure/trials.h"
 #include "app/rendezvous/join.h"
 #include "app/train/config_digest.h"
@@ -112,27 +108,13 @@ void print_beside(const train::Outcome& outcome, ScheduleKind other) {
       format_count(own), name(other), format_count(others), name(config.pipeline.schedule), own / others);
 }
 
-bool overrides(const RunArguments& arguments, std::string_view key) {
-  return std::ranges::any_of(arguments.overrides, [key](std::string_view text) {
-    return text.starts_with(key) && text.substr(key.size()).starts_with('=');
-  });
-}
-
-// The value of `resume` on the command line; "none" without one.
-std::string resume_override(const RunArguments& arguments) {
-  std::vector<std::string> settings;
-  std::ranges::copy_if(arguments.overrides, std::back_inserter(settings),
-                       [](const std::string& text) { return text.starts_with("resume="); });
-  return load_config("", settings).resume;
-}
-
 // A run that is resumed by its folder alone has the configuration of its checkpoint. The split there is that
 // of its stages: for other stages it is auto. Without run_dir a run continues in the folder that it resumes.
 Config load_run(const RunArguments& arguments) {
-  const std::string run = arguments.file.empty() ? resume_override(arguments) : "none";
+  const std::string run = arguments.file.empty() ? read_overrides(arguments.overrides).resume : "none";
   if (run != "none" && run != "auto") {
     std::vector<std::string> settings = arguments.overrides;
-    if (overrides(arguments, "pipeline.stages") && !overrides(arguments, "pipeline.split"))
+    if (arguments.sets("pipeline.stages") && !arguments.sets("pipeline.split"))
       settings.emplace_back("pipeline.split=auto");
     return train::config_of_run(run, settings);
   }
@@ -146,7 +128,7 @@ Config load_run(const RunArguments& arguments) {
 // the hosts that it had: planned anew it takes what there is now, where nothing else is said.
 Config on_present_devices(Config config, const RunArguments& arguments, const launch::World& world) {
   if (world.size > 1 && arguments.file.empty() && config.resume != "none" && config.resume != "auto" &&
-      config.plan == "auto" && !overrides(arguments, "devices"))
+      config.plan == "auto" && !arguments.sets("devices"))
     config.devices.clear();
   return config;
 }

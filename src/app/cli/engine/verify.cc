@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "app/cli/arguments.h"
-#include "app/cli/commands.h"
+#include "app/cli/engine/commands.h"
 #include "app/rendezvous/join.h"
 #include "app/train/config_digest.h"
 #include "app/train/verify.h"
@@ -36,13 +36,12 @@ bool takes(const ModelConfig& model) {
 // none.
 Config load_small(RunArguments arguments) {
   if (!arguments.file.empty()) return load(arguments);
-  const auto sets = [given = arguments.overrides](const char* key) { return is_set(key, "", given); };
-  const bool is_imported = sets("model.from");
+  const bool is_imported = arguments.sets("model.from");
   std::vector<std::string> small(std::begin(kVerifyDefaults), std::end(kVerifyDefaults));
   if (is_imported) std::erase_if(small, [](const std::string& text) { return text.starts_with("model."); });
   arguments.defaults = std::move(small);
   const Config config = load(arguments);
-  if (is_imported || sets("model.dropout")) return config;
+  if (is_imported || arguments.sets("model.dropout")) return config;
   Config dropping = config;
   dropping.model.dropout = kVerifyDropout;
   return takes(dropping.model) ? dropping : config;

@@ -3,9 +3,9 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include "engine/device/device.h"
 #include "engine/device/gpu.h"
 #include "engine/device/gpu_thread.h"
-#include "engine/device/meter.h"
 
 namespace twobw::device {
 

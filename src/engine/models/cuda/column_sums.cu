@@ -1,8 +1,7 @@
-#include "engine/models/cuda/column_sums.cuh"
+#include "engine/models/cuda/block.cuh"
 
 #include <algorithm>
 
-#include "engine/models/cuda/block.cuh"
 #include "engine/models/kernels_cuda.h"
 
 namespace twobw::models::cuda {

@@ -1,5 +1,4 @@
 #include "engine/models/cuda/block.cuh"
-#include "engine/models/cuda/dropout.cuh"
 #include "engine/models/kernels_cuda.h"
 
 namespace twobw::models::cuda {

@@ -3,7 +3,7 @@
 #include <mutex>
 
 #include "core/base/error.h"
-#include "engine/runtime/gpu/memory.h"
+#include "engine/runtime/gpu/graphs.h"
 
 namespace twobw::runtime::gpu {
 namespace {
@@ -25,7 +25,7 @@ void queue_copies(const Tensors& from, const Tensors& to) {
 
 Boundary::Boundary(const StageSetup& setup, Footprint& footprint)
     : slots_before_(setup.slots_before),
-      gradients_stay_(setup.gradients_stay),
+      fixed_gradient_address_(setup.fixed_gradient_address),
       footprint_(footprint),
       slots_(setup.slots) {}
 
@@ -40,7 +40,7 @@ void Boundary::take_inputs(int slot, const Tensors& inputs) {
 }
 
 const Tensors& Boundary::take_gradients(int slot, const Tensors& gradients) {
-  return gradients_stay_ ? find(slots_[slot], gradients) : bring_in(gradients);
+  return fixed_gradient_address_ ? find(slots_[slot], gradients) : bring_in(gradients);
 }
 
 // A slot's gradients come to the same place every time, where its graphs read them.

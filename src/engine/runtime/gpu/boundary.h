@@ -7,7 +7,7 @@
 
 #include "core/base/memory_terms.h"
 #include "engine/models/layer.h"
-#include "engine/runtime/stage.h"
+#include "engine/runtime/stage_compute.h"
 
 namespace twobw::runtime::gpu {
 
@@ -37,7 +37,7 @@ class Boundary {
   const models::Tensors& bring_in(const models::Tensors& gradients);
 
   int slots_before_;
-  bool gradients_stay_;
+  bool fixed_gradient_address_;
   Footprint& footprint_;
   std::vector<Places> slots_;
   models::Tensors gradients_in_;  // where the backwards find them, if they come to other places each time

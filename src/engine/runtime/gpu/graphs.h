@@ -8,9 +8,11 @@
 
 #include <ATen/cuda/CUDAGraph.h>
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <tuple>
 #include <vector>
 
@@ -62,5 +64,23 @@ class Graphs {
   double shared_bytes_ = 0;  // that it needs
   std::map<std::tuple<int, int, int>, GraphPair> pairs_;
 };
+
+// Held by whoever captures a graph, or makes tensors that stay: captures exclude one another, and while
+// memory is counted nobody else may take any.
+std::mutex& capture_mutex();
+
+// Bytes that tensors on the thread's GPU take beyond those that were there when this was made. Needs
+// capture_mutex() for as long as it is asked; one at a time.
+class Watermark {
+ public:
+  Watermark();
+  double live() const;
+  double peak() const;
+
+ private:
+  std::int64_t before_;
+};
+
+double bytes_of(const models::Tensors& tensors);
 
 }  // namespace twobw::runtime::gpu

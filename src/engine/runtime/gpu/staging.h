@@ -4,6 +4,8 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
@@ -15,7 +17,7 @@
 #include "engine/device/gpu.h"
 #include "engine/device/stream_event.h"
 #include "engine/optim/kernels_cuda.h"
-#include "engine/runtime/feed.h"
+#include "engine/runtime/microbatches.h"
 
 namespace twobw::runtime::gpu {
 
@@ -39,7 +41,7 @@ class Pinned {
 class Uploads {
  public:
   // `stream`: the calling thread's own.
-  Uploads(const Config& config, const Passes& passes, int replica, cudaStream_t stream);
+  Uploads(const Config& config, const MicrobatchSource& microbatches, int replica, cudaStream_t stream);
 
   // Queues copies of a microbatch's tensors, the microbatches in their order. Waits until it has been read,
   // and for what was sent kOnTheirWay microbatches before.
@@ -55,7 +57,7 @@ class Uploads {
     return static_cast<std::size_t>(microbatch % ahead_.places());
   }
 
-  Passes passes_;  // of the thread that reads
+  MicrobatchSource microbatches_;  // of the thread that reads
   int replica_;
   std::int64_t count_;  // elements of all the tensors of a microbatch, 8 bytes each
   cudaStream_t stream_;
@@ -88,6 +90,25 @@ class Results {
   cudaStream_t stream_;
   Pinned<Result> buffer_;
   std::map<std::int64_t, device::StreamEvent> fetched_;
+};
+
+class HostCopies {
+ public:
+  explicit HostCopies(int gpu);
+
+  // Of the tensor as it is after what the stage has queued so far. Does not wait.
+  at::Tensor copy(const at::Tensor& tensor);
+
+  // What the stage queues from now on comes after the copies: it may write the tensors.
+  void await();
+
+  // After all copies so far.
+  const device::StreamEvent& made() const { return made_; }
+
+ private:
+  c10::cuda::CUDAStream stream_;
+  device::StreamEvent made_;
+  bool pending_ = false;
 };
 
 }  // namespace twobw::runtime::gpu

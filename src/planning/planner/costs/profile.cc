@@ -83,7 +83,7 @@ CostTable costs_of(const Profile& profile, const std::vector<std::string>& layer
       const KindTimes& times = kind.times[i];
       table.columns[i].layers.push_back({.forward = times.forward.median / speed,
                                          .backward = times.backward.median / speed,
-                                         .stash = times.stash,
+                                         .saved_bytes = times.saved_bytes,
                                          .kept = times.kept,
                                          .output = times.output,
                                          .working = times.working});

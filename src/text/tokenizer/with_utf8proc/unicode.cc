@@ -3,8 +3,13 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <iterator>
 #include <map>
+#include <memory>
+#include <span>
 
+#include "core/base/error.h"
 #include "text/tokenizer/unicode_versions.h"
 #include "text/tokenizer/utf8.h"
 
@@ -12,6 +17,11 @@ namespace twobw::tokenizer {
 namespace {
 
 constexpr char32_t kCodes = 0x110000;
+
+bool is_unmoved(char32_t code) {
+  const auto after = std::ranges::upper_bound(kUnmovedSince9, code, {}, &CodeRange::first);
+  return after != std::begin(kUnmovedSince9) && code <= std::prev(after)->last;
+}
 
 constexpr CodeRange kSpaces[] = {{0x9, 0xD},       {0x20, 0x20},     {0x85, 0x85},     {0xA0, 0xA0},
                                  {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F},
@@ -21,11 +31,11 @@ constexpr CodeRange kIdeographs[] = {{0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0x
                                      {0x20000, 0x2A6DF}, {0x2A700, 0x2B81F}, {0x2B920, 0x2CEAF},
                                      {0x2F800, 0x2FA1F}};
 
-// What BERT drops or keeps unlike its category.
+// Exceptions of BERT to the categories of control characters.
 constexpr CodeRange kDropped[] = {{kReplacement, kReplacement}};
 constexpr CodeRange kKept[] = {{'\t', '\n'}, {'\r', '\r'}};
 
-// The first four classes are one choice; the others are bits of their own.
+// One of the first four classes.
 std::uint8_t split_class(utf8proc_category_t category) {
   if (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO) return kLetter;
   if (category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO) return kNumber;
@@ -60,17 +70,39 @@ std::vector<std::uint8_t> classes_of_all() {
   };
   constexpr int kSplit = kLetter | kNumber | kSpace | kOther;
   change(kSpaces, kSplit, kSpace);
-  change(letters_since_15(), kSplit, kLetter);
-  change(numbers_since_15(), kSplit, kNumber);
+  change(kLettersSince15, kSplit, kLetter);
+  change(kNumbersSince15, kSplit, kNumber);
   change(kIdeographs, 0, kIdeograph);
-  change(marks_since_8(), kMark, 0);
-  change(marks_until_8(), 0, kMark);
-  change(punctuation_since_8(), kPunctuation, 0);
-  change(punctuation_until_8(), 0, kPunctuation);
-  change(controls_since_8(), kControl, 0);
+  change(kMarksSince8, kMark, 0);
+  change(kMarksUntil8, 0, kMark);
+  change(kPunctuationSince8, kPunctuation, 0);
+  change(kPunctuationUntil8, 0, kPunctuation);
+  change(kControlsSince8, kControl, 0);
   change(kDropped, 0, kControl);
   change(kKept, kControl, 0);
   return all;
+}
+
+// True if all characters are below U+0300, which has no marks and no characters that change in form C.
+bool surely_composed(std::string_view text) {
+  for (const char byte : text) {
+    if (static_cast<std::uint8_t>(byte) >= 0xCC) return false;
+  }
+  return true;
+}
+
+void append_composed(std::string_view valid, std::string& out) {
+  if (surely_composed(valid)) {
+    out += valid;
+    return;
+  }
+  utf8proc_uint8_t* found = nullptr;
+  const utf8proc_ssize_t size = utf8proc_map(
+      reinterpret_cast<const utf8proc_uint8_t*>(valid.data()), static_cast<utf8proc_ssize_t>(valid.size()),
+      &found, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(found, &std::free);
+  if (size < 0) fail_run("normal form C of {} bytes failed: {}", valid.size(), utf8proc_errmsg(size));
+  out.append(reinterpret_cast<const char*>(found), static_cast<std::size_t>(size));
 }
 
 }  // namespace
@@ -101,8 +133,29 @@ bool is_word_character(char32_t code) {
          category == UTF8PROC_CATEGORY_PC || circled_letter || joiner;
 }
 
+std::string compose(std::string_view text) {
+  if (surely_composed(text)) return std::string(text);
+  std::string out;
+  out.reserve(text.size());
+  // Invalid bytes and unmoved characters separate the parts to compose.
+  const char* const end = text.data() + text.size();
+  const char* begin = text.data();
+  for (const char* at = begin; at < end;) {
+    const Character next = read_character(at, end);
+    const char* const after = at + next.length;
+    if (!next.valid || is_unmoved(next.code)) {
+      append_composed({begin, static_cast<std::size_t>(at - begin)}, out);
+      out.append(at, after);
+      begin = after;
+    }
+    at = after;
+  }
+  append_composed({begin, static_cast<std::size_t>(end - begin)}, out);
+  return out;
+}
+
 void decompose(char32_t code, std::u32string& out) {
-  if (code < 0xC0 || contains(unmoved_since_9(), code)) {
+  if (code < 0xC0 || is_unmoved(code)) {
     out.push_back(code);
     return;
   }
@@ -122,7 +175,7 @@ void decompose(char32_t code, std::u32string& out) {
 
 void order_marks(std::u32string& text) {
   const auto rank = [](char32_t code) {
-    if (code < 0x300 || contains(unmoved_since_9(), code)) return 0;
+    if (code < 0x300 || is_unmoved(code)) return 0;
     return static_cast<int>(utf8proc_get_property(static_cast<utf8proc_int32_t>(code))->combining_class);
   };
   for (auto at = text.begin(); at != text.end();) {
@@ -146,7 +199,7 @@ void append_lower_case(char32_t code, std::u32string& out) {
     out += U"i\u0307";
     return;
   }
-  for (const LowerCase& range : lower_case_since_15()) {
+  for (const LowerCase& range : kLowerCaseSince15) {
     if (code >= range.first && code <= range.last) {
       out.push_back(range.lower + (code - range.first));
       return;

@@ -1,4 +1,4 @@
-// In place of unicode.cc and compose.cc where utf8proc is missing.
+// Every function throws InputError in builds without utf8proc.
 #include "core/base/error.h"
 #include "text/tokenizer/unicode.h"
 
@@ -8,8 +8,7 @@ namespace {
 [[noreturn]] void refuse_unicode() {
   fail_input(
       "this tokenizer needs utf8proc, which this build lacks: install libutf8proc-dev and build again, or "
-      "use "
-      "the tokenizer 'bytes'");
+      "use the tokenizer 'bytes'");
 }
 
 }  // namespace

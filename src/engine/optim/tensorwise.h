@@ -1,0 +1,84 @@
+// Optimizers whose update of a parameter needs all of it, and not an element at a time: LAMB its length, Muon
+// its directions. In tensor operations, for CPU and GPU alike; what only a GPU knows stays there.
+//
+//   LAMB  r = Adam's direction + decay w;  u = -lr |w|/|r| r              (You et al. 2020)
+//   Muon  d = g + mu m, m the momentum;  u = -lr (decay w + 0.2 sqrt(max(rows, columns)) O(d))
+//         O by five steps of Newton and Schulz (Jordan et al. 2024); the factor keeps AdamW's learning rate
+//         (Liu et al. 2025, "Muon is scalable for LLM training")
+//
+// All parameters go through an operation together where there is one for lists of tensors, and matrices of
+// one shape through the same products: on a GPU launches would take longer than the arithmetic.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <vector>
+
+#include "core/base/config.h"
+#include "core/base/parameter_groups.h"
+#include "engine/weights/layout.h"
+
+namespace twobw::optim {
+
+// Flat, as the optimizer has them. Not defined: not wanted.
+struct TensorwiseBuffers {
+  at::Tensor source;            // W(t), single precision
+  at::Tensor target;            // W(t+1), may be the same; not for a prediction
+  at::Tensor gradient;          // cleared by an update
+  at::Tensor moment1, moment2;  // state
+  at::Tensor compute;           // to compute with: W(t+1), or what is predicted
+};
+
+// Single numbers, on the device of the weights.
+struct TensorwiseScalars {
+  double learning_rate = 0;
+  at::Tensor gradient_scale;  // float
+  at::Tensor skip;            // bool
+  at::Tensor applied;         // updates made before, double
+};
+
+std::vector<GroupValues> values_by_parameter(const OptimizerConfig& config, const weights::Layout& layout);
+
+class TensorwiseOptimizer {
+ public:
+  // `format`: of the products that Muon makes.
+  TensorwiseOptimizer(const OptimizerConfig& config, const weights::Layout& layout, at::ScalarType format);
+  // Of those in a shard, whose buffers begin with its first weight.
+  TensorwiseOptimizer(const OptimizerConfig& config, const weights::Layout& layout, at::ScalarType format,
+                      const weights::Range& shard);
+
+  // Whether the parameter is one of them; the others' elements are updated one by one.
+  bool has(const weights::Parameter& parameter) const;
+
+  void apply(const TensorwiseBuffers& buffers, const TensorwiseScalars& scalars) const;
+  void predict(const TensorwiseBuffers& buffers, const TensorwiseScalars& scalars) const;
+
+ private:
+  using Tensors = std::vector<at::Tensor>;
+  // Of each of the parameters.
+  struct TensorUpdates {
+    Tensors updates;
+    Tensors moment1, moment2;
+  };
+  struct Member {
+    const weights::Parameter* parameter;
+    GroupValues values;
+    std::int64_t offset;  // into the buffers
+  };
+  static at::Tensor view(const at::Tensor& flat, const Member& member);
+  Tensors views(const at::Tensor& flat) const;
+  TensorUpdates compute_updates(const TensorwiseBuffers& buffers, const TensorwiseScalars& scalars) const;
+  TensorUpdates muon(const TensorwiseBuffers& buffers, const Tensors& gradients, double learning_rate) const;
+  TensorUpdates lamb(const TensorwiseBuffers& buffers, const Tensors& gradients,
+                     const TensorwiseScalars& scalars) const;
+
+  OptimizerConfig config_;
+  std::vector<Member> members_;  // in the layout's order, aliases left out
+  at::ScalarType format_;
+};
+
+// For each matrix the nearest with orthogonal rows or columns, roughly: its singular values come to lie
+// around 1.
+std::vector<at::Tensor> orthogonalized(const std::vector<at::Tensor>& matrices, at::ScalarType format);
+
+}  // namespace twobw::optim
