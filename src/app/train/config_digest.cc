@@ -15,14 +15,44 @@
 #include "engine/checkpoint/manifest.h"
 #include "engine/data/tokens.h"
 #include "engine/runtime/setup.h"
-#include "text/corpus/indexed_file.h"
 #include "text/corpus/configured_tokens.h"
+#include "text/corpus/indexed_file.h"
 
 namespace twobw::train {
 
 namespace fs = std::filesystem;
 
 namespace {
+
+// Files of corpora: synthetic data have none, token files two.
+std::vector<std::string> files_of(const Corpora& corpora) {
+  std::vector<std::string> files;
+  for (const Corpus& corpus : corpora) {
+    if (corpus.path == "synthetic") continue;
+    if (data::names_token_file(corpus.path)) {
+      const std::string prefix = corpus::token_file_prefix(corpus.path);
+      files.insert(files.end(), {prefix + ".idx", prefix + ".bin"});
+    } else {
+      files.push_back(corpus.path);
+    }
+  }
+  return files;
+}
+
+// Checksum of a file, of a large one of blocks all over it, the first and the last among them: to read all of
+// it may take minutes.
+std::string sample_checksum(const fs::path& file, std::uint64_t size) {
+  constexpr std::uint64_t kWhole = 64 << 20, kBlock = 64 << 10, kBlocks = 256;
+  const std::uint64_t block = size <= kWhole ? size : kBlock, blocks = size <= kWhole ? 1 : kBlocks;
+  std::ifstream in(file, std::ios::binary);
+  std::string some(block * blocks, '\0');
+  for (std::uint64_t i = 0; i < blocks; ++i) {
+    if (i > 0) in.seekg(static_cast<std::streamoff>((size - block) / (blocks - 1) * i));
+    if (i + 1 == blocks && i > 0) in.seekg(static_cast<std::streamoff>(size - block));
+    in.read(some.data() + i * block, static_cast<std::streamsize>(block));
+  }
+  return in ? checkpoint::checksum(some) : "cannot be read";
+}
 
 std::string describe_file(const fs::path& file) {
   std::error_code error;
@@ -31,7 +61,7 @@ std::string describe_file(const fs::path& file) {
   return error ? "cannot be read" : fmt::format("{} bytes, checksum {}", size, sample_checksum(file, size));
 }
 
-// Of a folder, the files right in it.
+// Describes a file, or the files right in a folder.
 std::string contents_of(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return describe_file(path);
@@ -87,34 +117,6 @@ control::Facts facts_of(const std::string& command, const Config& config) {
   std::set<std::string> seen;
   std::erase_if(facts, [&](const auto& fact) { return !seen.insert(fact.first).second; });
   return facts;
-}
-
-std::vector<std::string> files_of(const Corpora& corpora) {
-  std::vector<std::string> files;
-  for (const Corpus& corpus : corpora) {
-    if (corpus.path == "synthetic") continue;
-    if (data::names_token_file(corpus.path)) {
-      const std::string prefix = corpus::token_file_prefix(corpus.path);
-      files.insert(files.end(), {prefix + ".idx", prefix + ".bin"});
-    } else {
-      files.push_back(corpus.path);
-    }
-  }
-  return files;
-}
-
-// The first block and the last are among them. To read all of a large file may take minutes.
-std::string sample_checksum(const std::filesystem::path& file, std::uint64_t size) {
-  constexpr std::uint64_t kWhole = 64 << 20, kBlock = 64 << 10, kBlocks = 256;
-  const std::uint64_t block = size <= kWhole ? size : kBlock, blocks = size <= kWhole ? 1 : kBlocks;
-  std::ifstream in(file, std::ios::binary);
-  std::string some(block * blocks, '\0');
-  for (std::uint64_t i = 0; i < blocks; ++i) {
-    if (i > 0) in.seekg(static_cast<std::streamoff>((size - block) / (blocks - 1) * i));
-    if (i + 1 == blocks && i > 0) in.seekg(static_cast<std::streamoff>(size - block));
-    in.read(some.data() + i * block, static_cast<std::streamsize>(block));
-  }
-  return in ? checkpoint::checksum(some) : "cannot be read";
 }
 
 std::vector<DataFile> record_data(const Config& config) {

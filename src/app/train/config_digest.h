@@ -2,8 +2,6 @@
 // begins, and a checkpoint records those of the data.
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -18,16 +16,10 @@ namespace twobw::train {
 // RunError.
 void tokenize_texts(const Config& config);
 
-// The command, every key of the configuration, and what is in the files that every process reads for itself:
-// data, the tokenizer, the model to start from; of large ones in parts of them. What cannot be read is a fact
+// The command, every key of the configuration, and digests of the files that every process reads for itself:
+// data, the tokenizer, the model to start from; large ones are sampled. A file that cannot be read is a fact
 // too.
 control::Facts facts_of(const std::string& command, const Config& config);
-
-// Synthetic data have none, token files two.
-std::vector<std::string> files_of(const Corpora& corpora);
-
-// Checksum of a file, of a large one of blocks all over it; "cannot be read" if it cannot.
-std::string sample_checksum(const std::filesystem::path& file, std::uint64_t size);
 
 // Records the files of data.train, data.validation and data.tokenizer that are not missing.
 std::vector<checkpoint::DataFile> record_data(const Config& config);

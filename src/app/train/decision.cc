@@ -42,7 +42,7 @@ measure::Forecast plan_now(const Config& asked, const std::string& resumed_from,
   return measure::plan_run(computed_with(asked, resumed_from), say, shared);
 }
 
-// With plan: auto the others come to measure::measure_links().
+// With plan: auto the others take part by measure::measure_links().
 Planned plan_if_asked(const Config& asked, const std::optional<ResumePoint>& newest,
                       const std::vector<runtime::HostDevices>& hosts, transport::Processes* processes,
                       const Say& say) {

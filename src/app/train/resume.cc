@@ -131,7 +131,7 @@ void check_file_agrees(const std::string& run, const Config& saved, const Config
   }
 }
 
-// Of the parameters of these stages, and of what they are tied to.
+// Names of the parameters of these stages, and of those they are tied to.
 std::set<std::string> names_of_stages(const Config& config, const std::vector<int>& stages) {
   const architecture::Model model = architecture::model_of(config.model);
   std::set<std::string> names;
@@ -185,7 +185,8 @@ std::map<std::string, at::Tensor> weights_of(const checkpoint::Loaded& loaded, c
   return weights;
 }
 
-// Of a name in the state, "moment1/NAME": what it is, and of which parameter. Empty: it is nothing of ours.
+// Splits a name in the state, "moment1/NAME", into the buffer and the parameter; both empty for any other
+// name.
 std::pair<std::string, std::string> state_name(const std::string& name) {
   const std::size_t slash = name.find('/');
   if (slash == std::string::npos) return {};

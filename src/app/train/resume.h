@@ -19,12 +19,11 @@ namespace twobw::train {
 struct ResumePoint {
   std::string folder;
   checkpoint::Manifest manifest;
-  std::string checksum;                  // of the manifest's file
-  std::vector<int> split = {};           // of the run that saved it
-  int replicas = 1;                      // of that run, too
-  std::vector<std::string> damage = {};  // a sentence for each newer one, which is damaged
-  std::vector<std::string> changes =
-      {};  // a sentence for each data file that has changed, if that is allowed
+  std::string checksum;                   // of the manifest's file
+  std::vector<int> split = {};            // of the run that saved it
+  int replicas = 1;                       // of that run, too
+  std::vector<std::string> damage = {};   // a sentence for each newer one, which is damaged
+  std::vector<std::string> changes = {};  // a sentence for each data file that has changed, if allowed
 };
 
 // The folder of the run that config.resume names: with auto, run_dir.
@@ -38,7 +37,7 @@ bool is_branch(const Config& config);
 // the overrides do not set.
 Config config_of_run(const std::string& run, const std::vector<std::string>& overrides);
 
-// Of the manifest of the checkpoint in that folder.
+// Checksum of the manifest of the checkpoint in that folder.
 std::string manifest_checksum(const std::string& folder);
 
 // As config.resume asks: the newest; nothing: a new run. One whose manifest is damaged is skipped. Throws
@@ -61,8 +60,8 @@ std::string describe_change(const ResumePoint& point, const PipelineShape& now, 
 std::shared_ptr<runtime::Restored> read_stages(const std::string& folder, const Config& config,
                                                const std::vector<int>& stages);
 
-// Sets where the run begins. Where the checkpoint lacks what the first batch runs on besides the true
-// weights, it begins on those.
+// Sets the batch that the run begins with. Where the checkpoint lacks the predicted or older weights of that
+// batch, it begins on the true ones.
 void begin_at(const checkpoint::Manifest& manifest, const architecture::Model& layers, schedule::Spec& spec);
 
 }  // namespace twobw::train

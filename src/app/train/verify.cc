@@ -25,7 +25,7 @@
 namespace twobw::train {
 namespace {
 
-// What the pipelines said of one update, workers put together.
+// The reports of all workers on one update.
 struct Observed {
   std::map<std::pair<int, int>, telemetry::StageUpdate> workers;  // by replica and stage
   std::optional<double> evaluation;
@@ -102,7 +102,7 @@ bool same(double seen, double expected, double within) {
   return same_bits(seen, expected) || std::abs(seen - expected) <= within * std::abs(expected);
 }
 
-// Returns the first difference in words; empty: there is none. Likewise below.
+// Returns the first difference in words, else an empty string, as the two below do.
 std::string compare_update(const runtime::Setup& setup, const Observed& seen,
                            const runtime::OracleUpdate& expected, double within) {
   const std::optional<double> loss = seen.loss();
