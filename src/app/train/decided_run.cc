@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "app/train/restore.h"
+#include "app/train/resume.h"
 #include "core/base/codec.h"
 #include "engine/runtime/placement.h"
 #include "text/tokenizer/load.h"

@@ -8,7 +8,7 @@
 #include "app/measure/links.h"
 #include "app/measure/split.h"
 #include "app/train/plan_cache.h"
-#include "app/train/restore.h"
+#include "app/train/resume.h"
 #include "core/base/codec.h"
 #include "core/base/error.h"
 #include "engine/runtime/placement.h"
@@ -42,7 +42,7 @@ measure::Forecast plan_now(const Config& asked, const std::string& resumed_from,
   return measure::plan_run(computed_with(asked, resumed_from), say, shared);
 }
 
-// With plan: auto the others come to measure::measure_links().
+// With plan: auto the others take part by measure::measure_links().
 Planned plan_if_asked(const Config& asked, const std::optional<ResumePoint>& newest,
                       const std::vector<runtime::HostDevices>& hosts, transport::Processes* processes,
                       const Say& say) {

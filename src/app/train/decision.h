@@ -44,12 +44,12 @@ Decision decide_run(const Config& asked, bool record_events, transport::Processe
 // On rank 0: the others may load and start the run.
 void start_others(transport::Processes& processes);
 
-// Elsewhere: takes part until rank 0 starts the run. `plans`: whether it is to be planned, for which links
-// are measured. Throws InputError where a checkpoint is not the one that rank 0 has.
 struct Assignment {
   DecidedRun run;
   std::shared_ptr<const runtime::Restored> restored;
 };
+// On the other ranks: takes part until rank 0 starts the run. `plans`: whether rank 0 plans it, for which
+// links are measured. Throws InputError where a checkpoint is not the one that rank 0 has.
 Assignment await_decision(transport::Processes& processes, bool plans);
 
 }  // namespace twobw::train

@@ -1,5 +1,5 @@
-// The files of a run and the lines that it prints, by rank 0: what is known at its start, then metrics,
-// checkpoints and warnings as reports come, then the results.
+// The files that rank 0 writes and the lines that it prints: the header of a run, then metrics, checkpoints
+// and warnings as reports arrive, then the results.
 #pragma once
 
 #include <optional>

@@ -17,7 +17,7 @@ int process_of(int worker, const PipelineShape& shape, const std::vector<runtime
 std::string where_is(int worker, const PipelineShape& shape, const std::vector<runtime::HostDevices>& hosts);
 
 // `given`: the configuration with `devices` as the user left them. `moved_to`: the new name of a former run
-// in run_dir; empty: there was none. `hosts`: of the processes, by rank, where there are several. `say` gets
+// in run_dir; empty without one. `hosts`: of the processes, by rank, where there are several. `say` gets
 // a line at a time.
 void print_header(const Config& given, const runtime::Setup& setup, const std::string& moved_to,
                   const std::vector<runtime::HostDevices>& hosts,

@@ -30,9 +30,10 @@ namespace twobw::train {
 struct StateMessage {
   enum class Kind : std::uint8_t { Snapshot, Weights, Events, Last } kind = Kind::Last;
   int replica = 0, stage = 0;  // of a snapshot, or of weights
-  std::int64_t update = 0;     // of a snapshot
-  weights::Range part = {};    // likewise
-  optim::Counters counters;    // likewise
+  // Of a snapshot.
+  std::int64_t update = 0;
+  weights::Range part = {};
+  optim::Counters counters;
   // Flat, on the CPU.
   std::vector<std::pair<std::string, at::Tensor>> buffers;
 };

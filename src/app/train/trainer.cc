@@ -84,8 +84,8 @@ void check_trace(const std::string& trace, const std::string& run_dir) {
   if (std::ranges::mismatch(folder, file).in1 != folder.end()) check_writable("--trace", trace);
 }
 
-// Records what the pipeline reports until it has ended, and passes on what the user asks for. Returns whether
-// the run was interrupted.
+// Records the reports of the pipeline until it has ended, and passes on signals. Returns whether the run was
+// interrupted.
 bool watch(runtime::Pipeline& pipeline, Collector& collector, Recording& recording, Interrupts& interrupts,
            transport::Processes* processes, double save_every_minutes) {
   SaveClock clock(save_every_minutes);

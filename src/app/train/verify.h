@@ -2,14 +2,12 @@
 // bit for bit or within rounding.
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/base/config.h"
-#include "core/schedule/spec.h"
 #include "engine/transport/processes.h"
 
 namespace twobw::train {

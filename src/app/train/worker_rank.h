@@ -1,5 +1,4 @@
-// The ranks of a run above 0: they train the workers that are theirs, and send what is to be written to rank
-// 0.
+// The ranks of a run above 0: they run their workers, and send snapshots and final weights to rank 0.
 #pragma once
 
 #include <memory>

@@ -8,8 +8,8 @@
 #include <set>
 #include <sstream>
 
+#include "app/train/config_digest.h"
 #include "app/train/decision.h"
-#include "app/train/facts.h"
 #include "app/train/state_transfer.h"
 #include "app/train/trainer.h"
 #include "app/train/verify.h"

@@ -7,7 +7,6 @@
 #include <sstream>
 
 #include "app/train/metrics_file.h"
-#include "app/train/restore.h"
 #include "app/train/trainer.h"
 #include "core/base/error.h"
 #include "engine/checkpoint/safetensors.h"

@@ -10,7 +10,7 @@
 
 #include "app/cli/arguments.h"
 #include "app/cli/engine/commands.h"
-#include "app/train/compare_report.h"
+#include "app/train/comparison.h"
 #include "core/base/config.h"
 #include "engine/device/cpu.h"
 

@@ -10,7 +10,7 @@
 #include "app/measure/forecast.h"
 #include "app/measure/trials.h"
 #include "app/rendezvous/join.h"
-#include "app/train/facts.h"
+#include "app/train/config_digest.h"
 #include "app/train/resume.h"
 #include "app/train/trainer.h"
 #include "core/base/config.h"

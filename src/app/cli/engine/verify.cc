@@ -9,7 +9,7 @@
 #include "app/cli/arguments.h"
 #include "app/cli/engine/commands.h"
 #include "app/rendezvous/join.h"
-#include "app/train/facts.h"
+#include "app/train/config_digest.h"
 #include "app/train/verify.h"
 #include "core/base/config.h"
 #include "core/base/config_schema.h"
