@@ -4,8 +4,8 @@
 
 #include "core/base/text.h"
 #include "engine/data/tokens.h"
-#include "engine/runtime/placement.h"
 #include "engine/runtime/process_devices.h"
+#include "engine/runtime/rank_map.h"
 #include "planning/architecture/heads.h"
 
 namespace twobw::train {
@@ -42,7 +42,7 @@ std::string describe_validation(const runtime::Setup& setup) {
 }  // namespace
 
 int process_of(int worker, const PipelineShape& shape, const std::vector<runtime::HostDevices>& hosts) {
-  return runtime::Placement(shape, static_cast<int>(hosts.size()), /*rank=*/0).rank_of(worker);
+  return runtime::RankMap(shape, static_cast<int>(hosts.size()), /*rank=*/0).rank_of(worker);
 }
 
 std::string where_is(int worker, const PipelineShape& shape, const std::vector<runtime::HostDevices>& hosts) {
