@@ -127,7 +127,7 @@ WorkerSetup Pipeline::prepare_worker(int replica, int stage) const {
                          .versions = schedule::versions_kept(setup_.spec, stage),
                          .gradient_buffers = schedule::gradient_buffers(setup_.spec, stage),
                          .predicts = predicts,
-                         .switches_to_true_weights = schedule::settles(setup_.spec),
+                         .switches_to_true_weights = schedule::switches_to_true_weights(setup_.spec),
                          .sums_partials = predicts && shape.replicas > 1,
                          .predict_ratio = predicts ? 1.0 * shape.microbatches /
                                                          schedule::predicted_from(setup_.spec, stage)
