@@ -75,17 +75,17 @@ void NormsOutbox::run() {
   }
 }
 
-Exchange::Exchange(transport::Processes& processes, const Placement& placement, transport::WaitHub& hub,
+Exchange::Exchange(transport::Processes& processes, const RankMap& rank_map, transport::WaitHub& hub,
                    transport::NormExchange& norms, int owners, transport::BatchGate& gate,
                    const Observer& observer, OnAbort on_abort)
     : processes_(processes),
-      placement_(placement),
+      rank_map_(rank_map),
       hub_(hub),
       norms_(norms),
       owners_(owners),
       gate_(gate),
       observer_(observer) {
-  norms_.share(placement_.workers_here(),
+  norms_.share(rank_map_.workers_here(),
                [this](std::int64_t update, int part, const transport::Norms& values) {
                  send_norms(update, part, values);
                });
@@ -116,7 +116,7 @@ Observer Exchange::observer() const {
 // Every process with a stage contributes its norms locally; the first of them sends them to processes without
 // the stage. A shard's norms are sent by its owner's process.
 void Exchange::send_norms(std::int64_t update, int part, const transport::Norms& norms) {
-  if (owners_ == 1 && placement_.ranks_of_stage(part).front() != placement_.rank()) return;
+  if (owners_ == 1 && rank_map_.ranks_of_stage(part).front() != rank_map_.rank()) return;
   if (!norms.on_gpu.defined()) return send_values(update, part, norms.values);
   std::call_once(outbox_made_, [this] {
     outbox_ = std::make_unique<NormsOutbox>(std::bind_front(&Exchange::send_values, this),
@@ -128,7 +128,7 @@ void Exchange::send_norms(std::int64_t update, int part, const transport::Norms&
 void Exchange::send_values(std::int64_t update, int part, const std::vector<double>& values) {
   const std::string body = to_bytes(update, part, values);
   if (owners_ > 1) return processes_.send_to_others(Topic::Norms, body);
-  const std::vector<int> ranks = placement_.ranks_of_stage(part);
+  const std::vector<int> ranks = rank_map_.ranks_of_stage(part);
   for (int rank = 0; rank < processes_.size(); ++rank) {
     if (std::ranges::find(ranks, rank) == ranks.end()) processes_.send(rank, Topic::Norms, body);
   }

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/runtime/placement.h"
+#include "engine/runtime/rank_map.h"
 #include "engine/runtime/worker.h"
 #include "engine/transport/group.h"
 #include "engine/transport/processes.h"
@@ -25,14 +25,14 @@ class Exchange {
 
   // Before any worker runs; references must outlive it. On rank 0 `observer` receives the reports of all
   // processes. `owners`: as for `norms`.
-  Exchange(transport::Processes& processes, const Placement& placement, transport::WaitHub& hub,
+  Exchange(transport::Processes& processes, const RankMap& rank_map, transport::WaitHub& hub,
            transport::NormExchange& norms, int owners, transport::BatchGate& gate, const Observer& observer,
            OnAbort on_abort);
   ~Exchange();
 
   // The pipeline's number, the same in all processes (engine/transport/processes.h).
   int number() const { return number_; }
-  const Placement& placement() const { return placement_; }
+  const RankMap& rank_map() const { return rank_map_; }
   transport::Processes& processes() const { return processes_; }
 
   // For the workers here.
@@ -53,10 +53,10 @@ class Exchange {
   void send_norms(std::int64_t update, int part, const transport::Norms& norms);
   void send_values(std::int64_t update, int part, const std::vector<double>& values);
   void send_decision(const transport::BatchGate::Decision& decision);
-  bool decides() const { return placement_.rank() == 0; }
+  bool decides() const { return rank_map_.rank() == 0; }
 
   transport::Processes& processes_;
-  Placement placement_;
+  RankMap rank_map_;
   transport::WaitHub& hub_;
   transport::NormExchange& norms_;
   int owners_;

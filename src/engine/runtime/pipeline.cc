@@ -91,8 +91,8 @@ void Pipeline::fail_from_afar(const control::Failure& failure) {
 std::string Pipeline::report() const {
   const transport::Processes* processes = setup_.processes.get();
   if (!processes) return board_.report();
-  const Placement placement(setup_.spec.shape, processes->size(), processes->rank());
-  return board_.report(placement.first_worker(), placement.workers_here()) + describe_others(*processes);
+  const RankMap rank_map(setup_.spec.shape, processes->size(), processes->rank());
+  return board_.report(rank_map.first_worker(), rank_map.workers_here()) + describe_others(*processes);
 }
 
 void Pipeline::run_worker(int worker) {
@@ -155,7 +155,7 @@ void Pipeline::request_save(bool stop) {
 }
 
 bool Pipeline::is_here(int stage, int replica) const {
-  return !exchange_ || exchange_->placement().is_here(replica * setup_.spec.shape.stages + stage);
+  return !exchange_ || exchange_->rank_map().is_here(replica * setup_.spec.shape.stages + stage);
 }
 
 const Stage& Pipeline::stage(int stage, int replica) const {

@@ -36,7 +36,7 @@ struct PipelineSetup {
   bool record_events = false;
   bool simulate_peers = false;                    // peer links within one GPU, for tests
   std::shared_ptr<const Restored> restored = {};  // if spec.first_batch is above 0
-  // Processes that share the workers, all on CPUs or all on GPUs (engine/runtime/placement.h); null: all
+  // Processes that share the workers, all on CPUs or all on GPUs (engine/runtime/rank_map.h); null: all
   // workers are local. Rank 0 observes the updates and evaluations of all, every process its own snapshots.
   std::shared_ptr<transport::Processes> processes = {};
 };
@@ -89,7 +89,7 @@ class Pipeline {
                 std::unique_ptr<transport::Wire> transport::Wires::*wire, bool apart);
   Ends add_remote_link(const WorkerSetup& from, const WorkerSetup& to, transport::Wire& wire, int tag);
   int take_tags(int count);
-  int rank_of(int worker) const { return exchange_ ? exchange_->placement().rank_of(worker) : 0; }
+  int rank_of(int worker) const { return exchange_ ? exchange_->rank_map().rank_of(worker) : 0; }
   int rank_of(const WorkerSetup& worker) const;
   void run_worker(int worker);
   void finish_exchange();
@@ -108,7 +108,7 @@ class Pipeline {
   Observer worker_observer_;  // the same, or one that forwards to rank 0
   transport::WaitHub hub_;
   std::vector<transport::ReplicaGroup> replicas_, partials_;  // by stage
-  std::vector<transport::NormExchange> partials_ready_;         // by stage
+  std::vector<transport::NormExchange> partials_ready_;       // by stage
   std::vector<std::vector<weights::Range>> shards_;           // by stage, with a sharded state
   std::vector<std::unique_ptr<transport::Gather>> gathers_;   // by stage, with a sharded state
   transport::NormExchange group_;

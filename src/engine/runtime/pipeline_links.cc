@@ -33,7 +33,7 @@ Pipeline::Ends Pipeline::add_link(const WorkerSetup& from, const WorkerSetup& to
     const int tag = take_tags(transport::kRemoteLinkTags);
     return add_remote_link(from, to, *(exchange_->processes().wires().*wire), tag);
   }
-  if (exchange_ && rank_of(from) != exchange_->placement().rank()) return {};
+  if (exchange_ && rank_of(from) != exchange_->rank_map().rank()) return {};
   transport::Link* link =
       links_.emplace_back(apart ? transport::peer_link(hub_) : transport::local_link(hub_)).get();
   return {link, link};
@@ -41,7 +41,7 @@ Pipeline::Ends Pipeline::add_link(const WorkerSetup& from, const WorkerSetup& to
 
 Pipeline::Ends Pipeline::add_remote_link(const WorkerSetup& from, const WorkerSetup& to,
                                          transport::Wire& wire, int tag) {
-  const int rank = exchange_->placement().rank();
+  const int rank = exchange_->rank_map().rank();
   const bool sends = rank_of(from) == rank;
   if (!sends && rank_of(to) != rank) return {};
   const int peer = rank_of(sends ? to : from);
@@ -65,8 +65,8 @@ void Pipeline::connect() {
       gpu_paths_ = transport::nccl_paths(std::chrono::duration<double>(config_.pipeline.timeout),
                                          std::bind_front(&Pipeline::fail, this));
     }
-    const Placement placement(shape, setup_.processes->size(), setup_.processes->rank());
-    exchange_ = std::make_unique<Exchange>(*setup_.processes, placement, hub_, group_, shape.owners(), gate_,
+    const RankMap rank_map(shape, setup_.processes->size(), setup_.processes->rank());
+    exchange_ = std::make_unique<Exchange>(*setup_.processes, rank_map, hub_, group_, shape.owners(), gate_,
                                            observer_, std::bind_front(&Pipeline::fail_from_afar, this));
     worker_observer_ = exchange_->observer();
   }
@@ -127,7 +127,7 @@ WorkerSetup Pipeline::prepare_worker(int replica, int stage) const {
                          .versions = schedule::versions_kept(setup_.spec, stage),
                          .gradient_buffers = schedule::gradient_buffers(setup_.spec, stage),
                          .predicts = predicts,
-                         .switches_to_true_weights = schedule::settles(setup_.spec),
+                         .switches_to_true_weights = schedule::switches_to_true_weights(setup_.spec),
                          .sums_partials = predicts && shape.replicas > 1,
                          .predict_ratio = predicts ? 1.0 * shape.microbatches /
                                                          schedule::predicted_from(setup_.spec, stage)

@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 #include "engine/device/gpu_thread.h"
-#include "engine/runtime/placement.h"
+#include "engine/runtime/rank_map.h"
 #include "engine/transport/sum_rounds.h"
 
 namespace twobw::runtime {
@@ -210,7 +210,7 @@ DeviceChoice choose_devices(const Config& config, const std::vector<HostDevices>
 }
 
 std::vector<GpuSlice> gpus_of_processes(const Config& config, const std::vector<HostDevices>& hosts) {
-  const int each = Placement(config.pipeline, static_cast<int>(hosts.size()), 0).workers_here();
+  const int each = RankMap(config.pipeline, static_cast<int>(hosts.size()), 0).workers_here();
   const auto by_process =
       config.devices.empty() ? deal_to_processes(hosts, each) : named_gpus(config, hosts, each);
   if (config.pipeline.replicas > transport::kMostReplicasOnGpus)

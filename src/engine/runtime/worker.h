@@ -61,11 +61,11 @@ struct WorkerSetup {
 
 // Collectives of a worker.
 struct Groups {
-  transport::ReplicaGroup& replicas;      // sums gradients over its stage's replicas
-  transport::ReplicaGroup& partials;      // sums partial gradients, to predict from
+  transport::ReplicaGroup& replicas;        // sums gradients over its stage's replicas
+  transport::ReplicaGroup& partials;        // sums partial gradients, to predict from
   transport::NormExchange& partials_ready;  // signals that this sum is complete
   transport::NormExchange& stages;          // norms of all stages
-  transport::Gather* gather = nullptr;    // all-gather of weights, with a sharded optimizer state
+  transport::Gather* gather = nullptr;      // all-gather of weights, with a sharded optimizer state
   transport::BatchGate& gate;
 };
 
