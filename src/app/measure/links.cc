@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "core/base/bytes.h"
+#include "core/base/codec.h"
 #include "engine/transport/processes.h"
 
 namespace twobw::measure {
@@ -77,25 +77,9 @@ struct Assignment {
   double seconds = 0;          // per round
   std::vector<GpuSlice> gpus;  // by rank; empty: cores
   double timeout = 0;
+
+  static void fields(auto& self, auto&& visit) { visit(self.rounds, self.seconds, self.gpus, self.timeout); }
 };
-
-std::string to_bytes(const Assignment& assignment) {
-  ByteWriter writer;
-  writer.add(assignment.seconds).add(static_cast<std::uint64_t>(assignment.rounds.size()));
-  for (const std::vector<RankPair>& pairs : assignment.rounds) writer.add(pairs);
-  return writer.add(assignment.gpus).add(assignment.timeout).take();
-}
-
-Assignment to_assignment(std::string_view bytes) {
-  ByteReader reader(bytes);
-  Assignment assignment;
-  assignment.seconds = reader.take<double>();
-  const auto rounds = reader.take<std::uint64_t>();
-  for (std::uint64_t i = 0; i < rounds; ++i) assignment.rounds.push_back(reader.take_list<RankPair>());
-  assignment.gpus = reader.take_list<GpuSlice>();
-  assignment.timeout = reader.take<double>();
-  return assignment;
-}
 
 // Drops rounds that would leave too little time per link.
 Assignment assign(const std::vector<std::string>& hosts, const LinkBudget& budget,
@@ -127,10 +111,6 @@ std::optional<ProcessLink> take_part(transport::Processes& processes, const std:
     answer(end(pair.asks));
   }
   return std::nullopt;
-}
-
-std::string to_bytes(const std::optional<ProcessLink>& link) {
-  return ByteWriter().add(link).take();
 }
 
 }  // namespace
@@ -272,7 +252,7 @@ std::vector<ProcessLink> measure_links(transport::Processes& processes, const st
     assignment = assign(hosts, budget, gpus);
     mail.send_to_others(to_bytes(assignment));
   } else {
-    assignment = to_assignment(mail.receive(0));
+    assignment = from_bytes<Assignment>(mail.receive(0));
   }
   std::optional<GpuLinks> by_gpus;
   if (!assignment.gpus.empty()) {
@@ -290,8 +270,8 @@ std::vector<ProcessLink> measure_links(transport::Processes& processes, const st
     }
     if (own) links.push_back(*own);
     for (int rank = 1; rank < processes.size(); ++rank) {
-      const std::string bytes = mail.receive(rank);
-      if (const auto link = ByteReader(bytes).take_optional<ProcessLink>()) links.push_back(*link);
+      if (const auto link = from_bytes<std::optional<ProcessLink>>(mail.receive(rank)))
+        links.push_back(*link);
     }
     mail.send_to_others("next");
   }
