@@ -1,5 +1,5 @@
-// In from Hugging Face's layout and out again: every bit as it was, however the files and stages are cut.
-// What transformers calls the tensors is tested against transformers (tests/python/huggingface_test.py).
+// Round trips of Hugging Face folders: every bit as it was, however the files and stages are cut. The names of
+// tensors are tested against transformers (tests/python/huggingface_test.py).
 #include "app/train/huggingface.h"
 
 #include <ATen/CPUGeneratorImpl.h>
