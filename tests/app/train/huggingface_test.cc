@@ -1,5 +1,5 @@
-// Round trips of Hugging Face folders: every bit as it was, however the files and stages are cut. The names of
-// tensors are tested against transformers (tests/python/huggingface_test.py).
+// Round trips of Hugging Face folders: every bit as it was, however the files and stages are cut. The names
+// of tensors are tested against transformers (tests/python/huggingface_test.py).
 #include "app/train/huggingface.h"
 
 #include <ATen/CPUGeneratorImpl.h>
