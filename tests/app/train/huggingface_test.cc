@@ -174,7 +174,7 @@ TEST_F(HuggingFace, AllThatDoNotFitAreListed) {
   EXPECT_NE(sentence.find("model.layers.0-1.self_attn.k_proj.weight [12, 12] instead of [4, 12]"),
             std::string::npos)
       << sentence;
-  EXPECT_LT(sentence.size(), 1000U);
+  EXPECT_LT(sentence.size(), 1200U);
 }
 
 TEST_F(HuggingFace, ExportIsRefusedBeforeAnythingIsWritten) {
