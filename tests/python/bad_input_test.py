@@ -37,7 +37,7 @@ class BadInputTest(TestCase):
         self.refused(command, *words({**TINY, "run_dir": "run", **changes}), naming=naming)
 
     def test_settings(self):
-        """What every value may be is tested in tests/core/base; here is one of every kind of mistake."""
+        """One refusal of every kind; the ranges of all keys are tested in tests/core/base."""
         (self.folder / "texts").mkdir()
         (self.folder / "text").write_bytes(b"abc\xc8" * 40)
         (self.folder / "short").write_bytes(b"\x01" * 16)

@@ -20,7 +20,7 @@ sys.path.insert(0, str(HERE))
 
 
 class Outcome:
-    """Of a class, or of what was named."""
+    """Results of a class, or of a name that was given."""
 
     def __init__(self):
         self.jobs = self.tests = self.bad = self.skipped = 0

@@ -1,4 +1,4 @@
-"""`twobw verify` from outside; what it verifies, in all combinations, is tests/engine/runtime/exactness_test.cc."""
+"""`twobw verify` from outside; tests/engine/runtime/exactness_test.cc has the combinations of settings."""
 import re
 import unittest
 

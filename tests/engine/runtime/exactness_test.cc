@@ -59,7 +59,7 @@ TEST_P(OverGloo, PipelineEqualsOracle) {
 
 INSTANTIATE_TEST_SUITE_P(
     Processes, OverGloo,
-    testing::Values("processes=2 pipeline.split=[1,6,5,1] pipeline.schedule=flush",
+    testing::Values("processes=2 pipeline.split=[1,5,5,1] pipeline.schedule=flush",
                     "processes=all pipeline.split=[1,6,5] pipeline.predict=false",
                     "processes=2 pipeline.split=[5,7] pipeline.replicas=3 pipeline.schedule=gpipe",
                     "processes=all pipeline.split=[12] pipeline.replicas=4 pipeline.microbatches=2",
