@@ -13,7 +13,7 @@
 namespace twobw::cli {
 namespace {
 
-// Which of a run's models it is.
+// The update and folder of a run's model; empty for other models.
 std::string which(const checkpoint::ModelPlace& taken) {
   if (!taken.is_of_run) return "";
   if (!taken.updates) return fmt::format(", {},", taken.folder);
