@@ -65,16 +65,5 @@ TEST(IndexedWriter, RefusesTheFilesOfAnother) {
                   "cannot be written"));
 }
 
-TEST(IndexedWriter, KeepsAnOlderFileUntilTheNewOneIsWhole) {
-  const Folder folder;
-  folder.write("x.bin", "old");
-  {
-    IndexedWriter writer(folder.file("x"), TokenType::kUint16);
-    add(writer, {1, 2});
-    writer.sync();
-  }
-  EXPECT_EQ(folder.read("x.bin"), "old");
-}
-
 }  // namespace
 }  // namespace twobw::corpus

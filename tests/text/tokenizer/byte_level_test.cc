@@ -79,12 +79,6 @@ TEST(ByteLevel, EncodesOnManyThreadsAlike) {
   for (const std::vector<Id>& ids : found) EXPECT_EQ(ids, expected);
 }
 
-TEST(ByteLevel, LongWordsAreExactToo) {
-  const auto tokenizer = testing::from_json(testing::small_json());
-  const std::string text = std::string(100'000, 'a') + std::string(70'000, ' ') + std::string(50'000, '1');
-  EXPECT_EQ(tokenizer->decode(encoded(*tokenizer, text)), text);
-}
-
 TEST(ByteLevel, BytesAreTheirOwnIds) {
   const auto tokenizer = load_tokenizer("bytes");
   std::string all;
