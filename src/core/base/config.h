@@ -24,8 +24,8 @@ struct ModelConfig {
   double dropout = 0.0;
   ModelHead head = ModelHead::Auto;
   int labels = 2;  // classes that classification tells apart
-  // Family-specific keys, refused in other families (planning/architecture/family_parts.h); 0: derived from the
-  // keys above.
+  // Family-specific keys, refused in other families (planning/architecture/family_parts.h); 0: derived from
+  // the keys above.
   int positions = 0;  // that are learned
   int kv_heads = 0;   // heads of keys and values
   int head_size = 0;  // of an attention head
