@@ -134,7 +134,7 @@ TEST_F(IndexedFileTest, FindsTheEndOfADocumentAcrossGaps) {
   EXPECT_EQ(document_ends(open(index)), (Ids{1, 3, 3}));
 }
 
-TEST_F(IndexedFileTest, LeavesOutOfTheStreamWhatNoSequenceCovers) {
+TEST_F(IndexedFileTest, StreamSkipsUnusedBytes) {
   Index index;
   index.lengths = {1, 0, 1, 2, 1};
   index.pointers = {2, 4, 4, 9, 13};  // unaligned after an odd gap

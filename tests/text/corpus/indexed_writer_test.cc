@@ -38,7 +38,7 @@ TEST(IndexedWriter, WritesWhatTheReaderReads) {
   EXPECT_FALSE(folder.has("x.lengths.partial"));
 }
 
-TEST(IndexedWriter, GoesOnAfterAPosition) {
+TEST(IndexedWriter, ContinuesAfterAPosition) {
   const Folder folder;
   WritePosition position;
   {
@@ -56,7 +56,7 @@ TEST(IndexedWriter, GoesOnAfterAPosition) {
   EXPECT_EQ(testing::sequence(file, 1), (Ids{4, 5, 6}));
 }
 
-TEST(IndexedWriter, RefusesTheFilesOfAnother) {
+TEST(IndexedWriter, RefusesFilesOfAnotherRun) {
   const Folder folder;
   IndexedWriter writer(folder.file("x"), TokenType::kUint16);
   EXPECT_TRUE(

@@ -64,7 +64,7 @@ TEST(ByteLevel, AWordThatIsATokenNeedsNoMerges) {
   EXPECT_EQ(encoded(*testing::from_json(json), "zzz"), std::vector<Id>{319});
 }
 
-TEST(ByteLevel, EncodesOnManyThreadsAlike) {
+TEST(ByteLevel, EncodesOnManyThreads) {
   const auto tokenizer = testing::from_json(testing::small_json());
   const std::string text = testing::wild_text(5, 2000);
   const std::vector<Id> expected = encoded(*tokenizer, text);

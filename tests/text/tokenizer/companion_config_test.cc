@@ -64,7 +64,7 @@ TEST_F(CompanionFiles, SettingsOfGpt2) {
   EXPECT_TRUE(load_tokenizer(folder_.path())->cuts_front());
 }
 
-TEST_F(CompanionFiles, RefusesWhatItDoesNotHonour) {
+TEST_F(CompanionFiles, RefusesUnsupportedSettings) {
   const auto far = std::to_string(size_ + 7);
   expect_refused("added_tokens.json", R"({"<a>":)" + far + "}", "the id " + std::to_string(size_));
   expect_refused("tokenizer_config.json", R"({"added_tokens_decoder":{")" + far + R"(":{"content":"<a>"}}})",
@@ -78,7 +78,7 @@ TEST_F(CompanionFiles, RefusesWhatItDoesNotHonour) {
   EXPECT_EQ(complaint(), "");
 }
 
-TEST_F(CompanionFiles, CountsMoreThanTokenizerJson) {
+TEST_F(CompanionFiles, OverridesTokenizerJson) {
   folder_.write("tokenizer.json", testing::small_json());
   folder_.write("tokenizer_config.json", R"({"add_prefix_space":true,"extra_special_tokens":["fox"]})");
   EXPECT_EQ(tokens("the fox"), (Tokens{"\u0120the", "\u0120", "fox"}));
