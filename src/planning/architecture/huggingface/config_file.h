@@ -1,5 +1,5 @@
 // config.json of a Hugging Face model. Missing and null keys have their defaults; unsupported values are
-// refused with key, value and what is allowed.
+// rejected with key, value and the allowed values.
 #pragma once
 
 #include <nlohmann/json.hpp>
