@@ -6,9 +6,8 @@
 
 #include "core/base/error.h"
 #include "gmlp.h"
-#include "planning/architecture/heads.h"
-#include "planning/architecture/keys.h"
-#include "planning/architecture/parameters.h"
+#include "planning/architecture/families.h"
+#include "planning/architecture/family_parts.h"
 
 namespace gmlp {
 namespace {

@@ -13,6 +13,8 @@ import sys
 import time
 import unittest
 
+# Threads of OpenMP sleep while they wait: several programs share the cores.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 

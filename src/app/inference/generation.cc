@@ -8,7 +8,7 @@
 #include "app/inference/decoder.h"
 #include "app/inference/sampler.h"
 #include "core/base/error.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 
 namespace twobw::inference {
 namespace {

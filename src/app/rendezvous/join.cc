@@ -19,7 +19,7 @@
 #include "app/rendezvous/stores.h"
 #include "core/base/error.h"
 #include "core/base/mapped_file.h"
-#include "engine/checkpoint/manifest.h"
+#include "engine/checkpoint/formats/manifest.h"
 #include "engine/control/connection.h"
 #include "engine/control/rendezvous.h"
 #include "engine/transport/gloo_wire.h"

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "app/train/model_files.h"
-#include "engine/checkpoint/manifest.h"
+#include "engine/checkpoint/formats/manifest.h"
 #include "engine/data/tokens.h"
 #include "text/corpus/indexed_file.h"
 

@@ -8,7 +8,7 @@
 
 #include "app/train/data_files.h"
 #include "core/base/config_schema.h"
-#include "engine/checkpoint/manifest.h"
+#include "engine/checkpoint/formats/manifest.h"
 #include "engine/runtime/setup.h"
 #include "text/corpus/configured_tokens.h"
 

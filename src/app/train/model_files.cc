@@ -11,7 +11,7 @@
 #include "core/base/text_file.h"
 #include "engine/checkpoint/pretrained.h"
 #include "engine/weights/layout.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 #include "planning/architecture/huggingface/model_config.h"
 #include "text/tokenizer/load.h"
 

@@ -7,7 +7,7 @@
 
 #include "core/base/config.h"
 #include "core/schedule/spec.h"
-#include "engine/checkpoint/manifest.h"
+#include "engine/checkpoint/formats/manifest.h"
 #include "engine/models/model.h"
 #include "engine/runtime/snapshot.h"
 

@@ -6,7 +6,7 @@
 #include "engine/data/tokens.h"
 #include "engine/runtime/process_devices.h"
 #include "engine/runtime/rank_map.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 
 namespace twobw::train {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 #include "planning/architecture/huggingface/model_config.h"
 #include "planning/architecture/huggingface/names.h"
 
@@ -93,7 +93,7 @@ bool is_read(const std::string& dtype) {
 
 // Whether the parameter has one row per label.
 bool is_of_labels(const ModelConfig& model, const architecture::Parameter& parameter) {
-  return architecture::tells_of_sequences(model.head) &&
+  return architecture::is_sequence_head(model.head) &&
          (parameter.name == "head.weight" || parameter.name == "head.bias");
 }
 
@@ -183,7 +183,7 @@ architecture::Parameter Pretrained::with_default_init(architecture::Parameter pa
 
 // transformers does not tie tensors that differ, even if config.json ties them.
 void Pretrained::check_tied() const {
-  if (architecture::tells_of_sequences(model_.head)) return;
+  if (architecture::is_sequence_head(model_.head)) return;
   bool has_whole_output = true;
   for (const auto& [output, source] : huggingface::tied_names(model_))
     has_whole_output = has_whole_output && (output.ends_with(".bias") || folder_.find(output) != nullptr);

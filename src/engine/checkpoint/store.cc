@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/output_file.h"
 #include "core/base/json.h"
 #include "core/base/text_file.h"
 #include "engine/checkpoint/load.h"

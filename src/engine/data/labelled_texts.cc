@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "engine/data/masking.h"
 #include "engine/data/sources.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 #include "text/corpus/records.h"
 
 namespace twobw::data {

@@ -9,8 +9,7 @@
 #include "engine/models/model.h"
 #include "engine/models/ops.h"
 #include "engine/models/rotary.h"
-#include "planning/architecture/heads.h"
-#include "planning/architecture/rotary.h"
+#include "planning/architecture/families.h"
 
 namespace twobw::models {
 namespace {
@@ -60,7 +59,7 @@ struct Llama {
   }
 
   Tensors head(Parameters p, const Tensors& inputs, const MicrobatchContext& pass) const {
-    if (architecture::tells_of_sequences(tells)) {
+    if (architecture::is_sequence_head(tells)) {
       const Tensor last = ops::last_token(inputs[0], pass.batch[Field::Lengths]);
       return {sequence_head(tells, ops::rms_norm(last, p[0], norm_eps), p[1], {}, pass)};
     }

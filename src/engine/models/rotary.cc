@@ -13,7 +13,7 @@
 #include "engine/models/ops.h"
 #include "engine/models/ops_cuda.h"
 #include "engine/models/wide.h"
-#include "planning/architecture/rotary.h"
+#include "planning/architecture/llama.h"
 
 namespace twobw::models {
 namespace {

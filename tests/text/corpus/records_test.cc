@@ -61,7 +61,7 @@ TEST_F(Records, ThatCannotBeReadAreRefusedWithTheirPlace) {
             "'x.jsonl:1': field 'a' must be a text, a number or a truth value");
   for (const std::string bad : {"[1]", "{\"a\": 1", "{\"a\": \"\xFF\"}", "x"}) {
     EXPECT_EQ(refused("x.jsonl", bad, {"a"}),
-              "'x.jsonl:1' is no JSON object in UTF-8; every line must be one");
+              "'x.jsonl:1' is not a JSON object in UTF-8; every line must be one");
   }
   EXPECT_TRUE(testing::has(refusal([] { RecordReader("no/such.tsv", {"a"}); }), "No such file"));
 }

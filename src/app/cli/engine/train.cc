@@ -21,7 +21,7 @@
 #include "engine/device/cpu.h"
 #include "engine/runtime/setup.h"
 #include "engine/transport/processes.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 
 namespace twobw::cli {
 namespace {

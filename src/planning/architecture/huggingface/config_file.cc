@@ -21,7 +21,8 @@ std::string read_config(const std::string& path) {
 nlohmann::json parse_config(std::string_view text, const std::string& path) {
   UntrustedJson parsed = parse_untrusted(text, kDeepestConfig);
   if (!parsed.problem.empty()) fail_input("'{}' {}", path, parsed.problem);
-  if (!parsed.value.is_object()) fail_input("'{}' is no JSON object; it must be a model's config.json", path);
+  if (!parsed.value.is_object())
+    fail_input("'{}' is not a JSON object; it must be a model's config.json", path);
   return std::move(parsed.value);
 }
 

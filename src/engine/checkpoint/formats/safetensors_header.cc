@@ -1,4 +1,4 @@
-#include "engine/checkpoint/safetensors_format.h"
+#include "engine/checkpoint/formats/safetensors_header.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,8 +1,9 @@
-#include "planning/architecture/keys.h"
+#include "planning/architecture/family_parts.h"
 
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "planning/architecture/families.h"
 
 namespace twobw::architecture {
 
@@ -25,6 +26,26 @@ void refuse_foreign_keys(const ModelConfig& config, std::initializer_list<std::s
   expect("qk_norm", config.qk_norm, plain.qk_norm);
   expect("rope_theta", config.rope_theta, plain.rope_theta);
   expect("rope_scaling", config.rope_scaling, plain.rope_scaling);
+}
+
+void check_head(const ModelConfig& config, ModelHead language) {
+  const ModelHead head = config.head;
+  if (head == ModelHead::Auto || head == language || is_sequence_head(head)) return;
+  fail_input("model.head is {}; where model.family is {} it must be {}, classification or regression",
+             name(head), config.family, name(language));
+}
+
+void check_documents(const ModelConfig& config) {
+  if (!config.reset_documents) return;
+  if (is_sequence_head(config.head)) {
+    fail_input(
+        "model.reset_documents is true; it must be false where model.head is {}, as a sequence is one "
+        "document",
+        name(config.head));
+  }
+  // The angles would differ between documents.
+  if (config.rope_scaling == "dynamic")
+    fail_input("model.reset_documents is true; it must be false where model.rope_scaling is dynamic");
 }
 
 }  // namespace twobw::architecture

@@ -1,4 +1,4 @@
-#include "engine/checkpoint/manifest.h"
+#include "engine/checkpoint/formats/manifest.h"
 
 #define XXH_INLINE_ALL
 #include <fmt/format.h>
