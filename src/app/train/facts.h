@@ -8,8 +8,9 @@
 
 namespace twobw::train {
 
-// Before the processes join: makes the token files of texts (text/corpus/configured_tokens.h), one process of each
-// machine while its others wait, so that none is missed within network.arrival. Throws InputError, RunError.
+// Before the processes join: makes the token files of texts (text/corpus/configured_tokens.h), one process of
+// each machine while its others wait, so that none is missed within network.arrival. Throws InputError,
+// RunError.
 void tokenize_texts(const Config& config);
 
 // The command, every key of the configuration, and what is in the files that every process reads for itself:
