@@ -107,7 +107,7 @@ void LayerBench::set_microbatch(int sequences) {
   Config config = setup_.config;
   config.pipeline.microbatch = sequences;
   runtime::MicrobatchSource microbatches(config, *setup_.training, *setup_.training,
-                         architecture::taken_by(model_.layers, 0, size()));
+                                         architecture::taken_by(model_.layers, 0, size()));
   microbatches.keep_padding();  // memory must suffice for the longest
   pass_ = microbatches.training(0, 0).to(compute_.device());
 }

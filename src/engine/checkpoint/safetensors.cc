@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/base/output_file.h"
 #include "core/base/json.h"
+#include "core/base/output_file.h"
 #include "core/base/text_file.h"
 
 namespace twobw::checkpoint {

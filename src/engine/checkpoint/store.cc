@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/output_file.h"
 #include "core/base/json.h"
+#include "core/base/output_file.h"
 #include "core/base/text_file.h"
 #include "engine/checkpoint/load.h"
 #include "engine/checkpoint/safetensors.h"

@@ -5,8 +5,8 @@
 
 #include "core/base/error.h"
 #include "core/base/mapped_file.h"
-#include "text/corpus/summary.h"
 #include "text/corpus/indexed_file.h"
+#include "text/corpus/summary.h"
 
 namespace twobw::data {
 namespace {

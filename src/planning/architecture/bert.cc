@@ -140,7 +140,7 @@ class BertWork {
     work.matrix_bytes = (3 * w_ + outputs_) * element_;
     work.element_bytes = stream();
     work.saved_bytes = ((2 + dropped()) * w_ + outputs_) * element_;  // the token, pooled, dropped out
-    work.working = stream();                                    // gradient of all tokens
+    work.working = stream();                                          // gradient of all tokens
     return work;
   }
 

@@ -109,9 +109,9 @@ struct Work {
   double matrix_bytes = 0;   // activations that the products read and write
   double element_bytes = 0;  // bytes that element-wise work reads and writes
 
-  // Bytes. `saved_bytes`: allocated in the forward and live until the backward, including `kept`, the outputs that
-  // the next layer keeps. `output`: passed to the next layer. `working`: temporary use in the forward or the
-  // backward, on top of saved_bytes - kept.
+  // Bytes. `saved_bytes`: allocated in the forward and live until the backward, including `kept`, the outputs
+  // that the next layer keeps. `output`: passed to the next layer. `working`: temporary use in the forward or
+  // the backward, on top of saved_bytes - kept.
   double saved_bytes = 0;
   double kept = 0;
   double output = 0;

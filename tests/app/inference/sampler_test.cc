@@ -1,7 +1,7 @@
 #include "app/inference/sampler.h"
 
-#include <memory>
 #include <gtest/gtest.h>
+#include <memory>
 
 #include <cmath>
 

@@ -260,7 +260,8 @@ TEST_F(Labelled, WhatCannotBeIsRefusedInOneSentence) {
             "model.context is 2; with the special tokens around a text it must be at least 3");
   Config pair = config(path, 4);
   pair.data.pair = "other";
-  EXPECT_EQ(refused(pair), "model.context is 4; with the special tokens around two texts it must be at least 5");
+  EXPECT_EQ(refused(pair),
+            "model.context is 4; with the special tokens around two texts it must be at least 5");
   pair.model.token_types = 1;
   EXPECT_EQ(refused(pair), "model.token_types is 1, but with data.pair there are two; it must be at least 2");
 }

@@ -18,7 +18,7 @@ double validation_loss(const Config& config, bool with_gradients) {
   const runtime::Setup setup = prepare(config);
   const int layers = setup.model.size();
   MicrobatchSource microbatches(setup.config, *setup.training, *setup.validation,
-                architecture::taken_by(setup.model.layers, 0, layers));
+                                architecture::taken_by(setup.model.layers, 0, layers));
   auto generator = at::detail::createCPUGenerator(1);
   std::vector<at::Tensor> parameters;
   for (const architecture::Layer& layer : setup.model.layers) {
@@ -79,7 +79,10 @@ TEST(LabelsOfAHead, OfADenseSourceAreKnown) {
   const Config config =
       short_config("model.family=bert model.head=classification pipeline.microbatches=4 pipeline.split=[12]");
   const auto scale_of = [&](data::BatchFields fields) {
-    return MicrobatchSource(config, dense, dense, fields).training(0, 0).batch[data::Field::LossScale].item<double>();
+    return MicrobatchSource(config, dense, dense, fields)
+        .training(0, 0)
+        .batch[data::Field::LossScale]
+        .item<double>();
   };
   EXPECT_EQ(scale_of(architecture::kSequenceLoss), 1.0 / 8);
   EXPECT_EQ(scale_of(architecture::kTokenLoss), 1.0 / (8 * 10));
