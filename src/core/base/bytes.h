@@ -1,5 +1,4 @@
-// Values as they lie in memory, for the bodies of messages between processes of one build that know each
-// other. What strangers may send is read by engine/control/protocol_bytes.h.
+// Values as they lie in memory, for messages between processes of one build (core/base/codec.h replaces it).
 #pragma once
 
 #include <cstdint>

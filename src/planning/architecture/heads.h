@@ -1,4 +1,4 @@
-// What the last layers of a family tell (core/base/model_head.h).
+// What the last layers of a family tell (core/base/kinds.h).
 #pragma once
 
 #include <cstdint>
