@@ -1,4 +1,4 @@
-// GoogleTest's main, but for the end: see core/base/exit.h.
+// GoogleTest's main, but for the end: see core/base/output.h.
 #include <gtest/gtest.h>
 
 #include "core/base/output.h"

@@ -47,7 +47,7 @@ class ControlStore final : public c10d::Store {
   void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) override;
   bool check(const std::vector<std::string>& keys) override;
 
-  // Throw RunError: Gloo uses none of these.
+  // Throw RunError: Gloo does not use them.
   std::int64_t add(const std::string& key, std::int64_t value) override;
   bool deleteKey(const std::string& key) override;
   std::int64_t getNumKeys() override;

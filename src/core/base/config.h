@@ -77,7 +77,7 @@ struct PipelineConfig : PipelineShape {
 };
 
 struct OptimizerConfig {
-  std::string name = "adamw";  // see core/base/optimizer_kinds.h
+  std::string name = "adamw";  // see core/base/kinds.h
   double lr = 1e-3;
   std::vector<double> betas = {0.9, 0.95};
   double eps = 1e-8;

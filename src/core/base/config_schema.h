@@ -43,7 +43,7 @@ struct Section {
 const std::vector<Key>& schema();
 const std::vector<Section>& sections();
 
-// The section of a path ("" without one), and the rest of it.
+// The section of a path ("" without one), and its last part.
 std::string section_of(std::string_view path);
 std::string name_of(std::string_view path);
 

@@ -64,8 +64,7 @@ std::string write(const Json& value, std::size_t indent, std::size_t used) {
   return out + '\n' + std::string(indent, ' ') + (value.is_array() ? ']' : '}');
 }
 
-// Walks through the text and keeps nothing but the names of the objects that are open. Stops at the first
-// problem.
+// Scans the text and keeps only the names of open objects. Stops at the first problem.
 class JsonWalk final : public nlohmann::json::json_sax_t {
  public:
   explicit JsonWalk(int deepest) : deepest_(static_cast<std::size_t>(deepest)) {}

@@ -36,7 +36,7 @@ class UnknownHost : public RunError {
   using RunError::RunError;
 };
 
-// Throws UnknownHost, with the resolver's message, if there is none.
+// Throws UnknownHost, with the resolver's message, for an unknown host.
 std::vector<SocketAddress> resolve(const Endpoint& endpoint);
 
 // The address and port in numbers.

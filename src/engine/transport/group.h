@@ -1,5 +1,5 @@
-// Agreement of all stages without a flush: each contributes when it is ready and continues; whoever needs the
-// result waits for it, usually long after everyone has contributed.
+// Agreement of all stages without a flush: each contributes when it is ready and continues; readers of the
+// result wait for it, usually long after everyone has contributed.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -60,7 +60,7 @@ class NcclChannel {
   void await(const device::StreamEvent& ready) const;
   void drain();
 
-  // For the watching thread: the failure; empty if there is none.
+  // For the watching thread: the failure, or empty.
   std::string problem();
   // After an abort, or at the end: aborts queued work and frees the communicator.
   void end();

@@ -60,7 +60,7 @@ MakeSum sums_on_cores(SumRanges ranges = {});
 MakeSum sums_on_gpus(bool simulate_peers, SumRanges ranges = {});
 
 // Collects the contributions of one stage's replicas. Nobody waits for another: the last contributor begins
-// the sum, and whoever needs it earlier than it is done helps to compute it.
+// the sum, and a replica that needs it earlier helps to compute it.
 class ReplicaGroup {
  public:
   ReplicaGroup(WaitHub& hub, int replicas, MakeSum make_sum = sums_on_cores())

@@ -1,7 +1,5 @@
 #include "engine/transport/wire.h"
 
-#include <memory>
-
 namespace twobw::transport {
 
 void barrier(Wire& wire, int tag, const std::vector<int>& ranks) {
