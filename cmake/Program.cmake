@@ -5,7 +5,7 @@ set(TWOBW_PROGRAMS "" CACHE STRING "Folders elsewhere, each with a CMakeLists.tx
 
 function(twobw_add_program name)
   add_executable(${name} ${ARGN})
-  target_link_libraries(${name} PRIVATE twobw_program)
+  target_link_libraries(${name} PRIVATE twobw_app)
   target_compile_options(${name} PRIVATE -O1)
   target_precompile_headers(${name} REUSE_FROM twobw_engine)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})

@@ -13,7 +13,6 @@
 
 #include "engine/models/kernels_cuda.h"
 #include "engine/optim/kernels_cuda.h"
-#include "engine/optim/norms_cuda.h"
 #include "engine/transport/add_replicas_cuda.h"
 
 namespace twobw {

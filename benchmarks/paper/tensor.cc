@@ -43,7 +43,7 @@ Layer part_of(const Layer& layer, int ways, double outputs) {
     work.element_bytes = whole + (work.element_bytes - whole) / ways;
     work.matrix_flops /= ways;
     work.matrix_bytes /= ways;
-    if (layer.kind != "embedding") work.stash = work.stash / ways + (whole > 0 ? states : 0);
+    if (layer.kind != "embedding") work.saved_bytes = work.saved_bytes / ways + (whole > 0 ? states : 0);
     work.working /= ways;
     return work;
   };
@@ -92,7 +92,7 @@ std::optional<Outcome> run_tensor(const Row& row, const Fitted& fitted) {
     for (const planner::LayerCost& layer : column.layers) {
       forward += layer.forward;
       backward += layer.backward;
-      largest = std::max(largest, layer.stash);
+      largest = std::max(largest, layer.saved_bytes);
       working = std::max(working, layer.working);
     }
     const double sum = share.sums * sum_seconds(b * share.outputs, row.stages, cluster);

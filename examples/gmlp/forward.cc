@@ -1,4 +1,4 @@
-// What the layers compute. Products, norms and activations are the library's, which also accumulate the
+// The forwards of the layers. Products, norms and activations are the library's, which also accumulate the
 // gradients of their parameters; the gate is written with LibTorch's own operators, whose gradients autograd
 // finds.
 #include <map>
@@ -14,21 +14,21 @@ namespace {
 namespace ops = twobw::models::ops;
 using at::Tensor;
 using twobw::models::Field;
-using twobw::models::Pass;
+using twobw::models::MicrobatchContext;
 using twobw::models::Tensors;
 using Parameters = std::span<const Tensor>;
 
-Tensors embedding(Parameters p, const Tensors&, const Pass& pass) {
+Tensors embedding(Parameters p, const Tensors&, const MicrobatchContext& pass) {
   return {ops::embedding(p[0], pass.batch[Field::Tokens])};
 }
 
-Tensors up(Parameters p, const Tensors& x, const Pass&) {
+Tensors up(Parameters p, const Tensors& x, const MicrobatchContext&) {
   const auto [normed, stream] = ops::norm_and_stream(x[0], p[0], p[1]);
   return {ops::linear(normed, p[2], p[3]), stream};
 }
 
 // A sequence may be shorter than the context, as where a text is continued: then the first positions count.
-Tensors gate(Parameters p, const Tensors& x, const Pass&) {
+Tensors gate(Parameters p, const Tensors& x, const MicrobatchContext&) {
   const std::int64_t length = x[0].size(1), half = x[0].size(2) / 2;
   const Tensor inner = ops::gelu(x[0]);
   const Tensor u = inner.narrow(2, 0, half), v = inner.narrow(2, half, half).contiguous();
@@ -37,12 +37,12 @@ Tensors gate(Parameters p, const Tensors& x, const Pass&) {
   return {u * (mixed + p[3].narrow(0, 0, length).unsqueeze(1)), x[1]};
 }
 
-Tensors down(Parameters p, const Tensors& x, const Pass&) {
+Tensors down(Parameters p, const Tensors& x, const MicrobatchContext&) {
   return {ops::linear_add(x[0], p[0], p[1], x[1])};
 }
 
 // Without targets it gives logits.
-Tensors head(Parameters p, const Tensors& x, const Pass& pass) {
+Tensors head(Parameters p, const Tensors& x, const MicrobatchContext& pass) {
   const Tensor normed = ops::layer_norm(x[0], p[0], p[1]);
   const Tensor targets = pass.batch[Field::Targets];
   if (!targets.defined()) return {ops::linear(normed, p[2], {})};
@@ -52,7 +52,7 @@ Tensors head(Parameters p, const Tensors& x, const Pass& pass) {
 }  // namespace
 
 twobw::models::Forward forward_of(const twobw::ModelConfig&, const twobw::architecture::Layer& layer) {
-  using Of = Tensors (*)(Parameters, const Tensors&, const Pass&);
+  using Of = Tensors (*)(Parameters, const Tensors&, const MicrobatchContext&);
   static const std::map<std::string, Of> by_kind = {{"gmlp_embedding", embedding},
                                                     {"gmlp_up", up},
                                                     {"gmlp_gate", gate},

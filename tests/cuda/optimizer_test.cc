@@ -3,7 +3,6 @@
 
 #include "buffer.h"
 #include "engine/optim/kernels_cuda.h"
-#include "engine/optim/norms_cuda.h"
 
 namespace twobw::optim {
 namespace {
@@ -179,7 +178,7 @@ void expect_prediction_like_the_cpu(bool skip) {
                               .moment1 = side.moment1.data(),
                               .moment2 = side.moment2.data(),
                               .compute = side.compute.data(),
-                              .ahead = on_ahead.data(),
+                              .partial_gradient = on_ahead.data(),
                               .n = kSize};
   };
   Side fused(master, moment1, moment2, gradient, now), apart(master, moment1, moment2, gradient, now);
@@ -203,7 +202,7 @@ void expect_prediction_like_the_cpu(bool skip) {
                        .moment1 = moment1.data(),
                        .moment2 = moment2.data(),
                        .compute = compute.data(),
-                       .ahead = ahead.data(),
+                       .partial_gradient = ahead.data(),
                        .n = kSize};
   const auto rule = [](const cuda::AdamW& adamw, double n, float scale) {
     return AdamWRule{.learning_rate = adamw.learning_rate,

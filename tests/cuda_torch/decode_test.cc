@@ -40,8 +40,7 @@ class DecodingOnGpu : public ::testing::Test {
   // Logits of three rows after their prompts and after every step.
   static std::vector<Tensor> decode(const models::Model& model, const at::TensorOptions& compute) {
     const Stage stage = stage_on(model, compute);
-    DecodingStage part(stage, model, 3, made_up::kContext);
-    Decoder decoder(part);
+    Decoder decoder(stage, model, 3, made_up::kContext);
     std::vector<Tensor> logits;
     const std::vector<int> lengths = {1, 4, 9};
     for (std::size_t row = 0; row < 3; ++row)

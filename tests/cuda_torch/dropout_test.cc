@@ -13,7 +13,7 @@ using at::Tensor;
 
 using DropoutOnGpu = OpsOnGpu;
 
-Pass dropout_pass(std::int64_t microbatch = 7) {
+MicrobatchContext dropout_pass(std::int64_t microbatch = 7) {
   return {.training = true, .seed = 5, .update = 6, .microbatch = microbatch, .layer = 8};
 }
 
@@ -24,7 +24,7 @@ TEST_F(DropoutOnGpu, MasksAreThoseOfTheCpu) {
     for (std::int64_t microbatch = 0; microbatch < 5; ++microbatch) {
       for (const double p : {0.1, 0.5}) {
         const Tensor x = normal(sizes, 1);
-        const Pass pass = dropout_pass(microbatch);
+        const MicrobatchContext pass = dropout_pass(microbatch);
         const Tensor on_gpu = ops::dropout(x.to(at::kCUDA), p, pass.to(at::kCUDA), 3);
         EXPECT_TRUE(at::equal(on_gpu.cpu(), ops::dropout(x, p, pass, 3)));
       }
@@ -81,7 +81,7 @@ TEST_F(DropoutOnGpu, AttentionToBothSides) {
     expect_like_the_cpu(
         {.operation =
              [pads](const auto& in) {
-               const Pass pass = dropout_pass().to(in[0].device());
+               const MicrobatchContext pass = dropout_pass().to(in[0].device());
                return std::vector{ops::full_attention(in[0], 4, pads ? in[1] : Tensor(), 0.2, pass, 0)};
              },
          .inputs = {normal({3, 64, 3 * 128}, 1)},

@@ -1,8 +1,9 @@
 // The link between GPUs of two processes as plan: auto measures it, over NCCL, with threads as ranks.
 #include <gtest/gtest.h>
 
-#include "app/measure/process_links.h"
+#include "app/measure/links.h"
 #include "nccl_ranks.h"
+#include "tests/engine/support/memory_control.h"
 #include "tests/engine/transport/wires.h"
 
 namespace twobw::measure {

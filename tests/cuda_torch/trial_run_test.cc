@@ -1,5 +1,5 @@
 // Several plans tried on a GPU, one after the other in one process.
-#include "app/measure/trial_run.h"
+#include "app/measure/trials.h"
 
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDACachingAllocator.h>

@@ -217,18 +217,6 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"unclipped", with(kFour, {"pipeline.schedule=2bw", "optimizer.clip=0"})}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// As if the guard had asked for it.
-TEST(ShardedOnGpu, FallsBackToFlush) {
-  if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU here";
-  device::initialize();
-  for (const char* microbatches : {"pipeline.microbatches=2", "pipeline.microbatches=5"}) {
-    const Verification result = verify_small(
-        with(kShared, {"pipeline.schedule=2bw", "train.precision=bf16", "train.updates=10", microbatches}),
-        {.fallbacks = {{1, 2}, {5, 7}}});
-    EXPECT_TRUE(result.equal) << result.difference;
-  }
-}
-
 class LossScaleOnGpu : public VerifyOnGpu {};
 
 // From a scale at which gradients overflow, down to one where they do not, and up again.

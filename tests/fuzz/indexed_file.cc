@@ -2,7 +2,6 @@
 #include "text/corpus/indexed_file.h"
 
 #include "tests/fuzz/target.h"
-#include "text/corpus/id_range.h"
 #include "text/corpus/summary.h"
 
 namespace twobw::fuzz {

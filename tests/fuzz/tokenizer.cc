@@ -4,9 +4,7 @@
 
 #include "core/base/random.h"
 #include "tests/fuzz/target.h"
-#include "text/tokenizer/json_part.h"
-#include "text/tokenizer/plain_files.h"
-#include "text/tokenizer/tokenizer_json.h"
+#include "text/tokenizer/readers.h"
 
 namespace twobw::fuzz {
 namespace {
@@ -22,7 +20,7 @@ void use_tokenizer(const tokenizer::Tokenizer& opened, std::string_view input) {
   for (const tokenizer::Id id : ids) opened.token(id);
 }
 
-// Where there is none, or it is empty: nothing.
+// Optional configuration: empty text means none.
 class ConfigPart {
  public:
   explicit ConfigPart(const std::string& text) {

@@ -131,7 +131,7 @@ class BadInputTest(TestCase):
         """Of a model of width 32."""
         seconds = {"median": 1e-3, "spread": 0}
         times = {"microbatch": 1, "forward_seconds": seconds, "backward_seconds": seconds,
-                 "recomputed_backward_seconds": seconds, "stash_bytes": 1, "kept_output_bytes": 1,
+                 "recomputed_backward_seconds": seconds, "saved_bytes": 1, "kept_output_bytes": 1,
                  "output_bytes": 1, "working_bytes": 1}
         kinds = ["embedding", "attention_in", "attention_out", "mlp_up", "mlp_activation", "mlp_down", "head"]
         model = {"family": "gpt", "layers": 1, "width": 32, "heads": 4, "vocab": 64, "context": 16, "tied": True,

@@ -202,6 +202,17 @@ class TextTest(ProcessesTest):
         self.assertIn(f"tokenizing data.validation '{self.text}' ", process.stderr)
         self.assertTrue((self.folder / "token-cache").exists())
 
+    def test_a_changed_text_replaces_its_token_files(self):
+        self.run_of("before")
+        cache = self.folder / "runs" / "token-cache"
+        before = {path.name for path in cache.iterdir()}
+        self.text.write_text(self.text.read_text()[:5000])
+        run, tokenized = self.run_of("after")
+        self.assertEqual(tokenized, [str(self.text)])
+        after = {path.name for path in cache.iterdir()}
+        self.assertEqual((len(before), len(after), len(before & after)), (2, 2, 1))
+        self.assertIn(f"training on {self.text} (", run.process.stdout)
+
     @slow
     def test_blends_and_compare(self):
         blend = "[{path: %s, weight: 0.7}, {path: %s, weight: 0.3}]"

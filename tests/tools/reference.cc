@@ -25,13 +25,13 @@
 
 #include "core/base/config.h"
 #include "core/base/error.h"
-#include "core/base/exit.h"
+#include "core/base/output.h"
 #include "core/base/random.h"
 #include "engine/checkpoint/pretrained.h"
 #include "engine/checkpoint/safetensors.h"
 #include "engine/data/tokens.h"
 #include "engine/device/cpu.h"
-#include "engine/device/number_format.h"
+#include "engine/device/device.h"
 #include "engine/models/model.h"
 #include "engine/weights/double_buffer.h"
 #include "engine/weights/layout.h"
@@ -134,7 +134,7 @@ std::vector<Tensor> leaves_of(const architecture::Layer& layer, const ByName& we
 }
 
 Tensor run_layers(const models::Model& model, const std::vector<std::vector<Tensor>>& leaves,
-                  models::Pass pass) {
+                  models::MicrobatchContext pass) {
   models::Tensors x;
   for (int layer = 0; layer < model.size(); ++layer) {
     pass.layer = layer;
@@ -161,9 +161,16 @@ Named gradients_of(const models::Model& model, const std::vector<std::vector<Ten
   return out;
 }
 
+ByName load_tensors(const std::string& path) {
+  const checkpoint::TensorFile file(path);
+  ByName tensors;
+  for (const auto& [name, stored] : file.tensors()) tensors[name] = file.view(name);
+  return tensors;
+}
+
 // A file with our names, or a model's folder.
 ByName weights_in(const std::string& path, const ModelConfig& config, const models::Model& model) {
-  if (!std::filesystem::is_directory(path)) return checkpoint::load_safetensors(path);
+  if (!std::filesystem::is_directory(path)) return load_tensors(path);
   const checkpoint::Pretrained folder(config, path);
   ByName weights;
   for (const architecture::Layer& layer : model.layers) {
@@ -192,7 +199,7 @@ void set_scales(data::BatchFields taken, data::Batch& batch) {
 }
 
 void gradients(Words words) {
-  const ByName input = checkpoint::load_safetensors(words[1]);
+  const ByName input = load_tensors(words[1]);
   const Config given = configuration(words.subspan(3));
   const ModelConfig& config = given.model;
   const at::ScalarType compute = device::number_format(given.train.precision);
@@ -202,7 +209,7 @@ void gradients(Words words) {
   for (const architecture::Layer& layer : model.layers) leaves.push_back(leaves_of(layer, weights, compute));
 
   using data::Field;
-  models::Pass pass{.training = true};
+  models::MicrobatchContext pass{.training = true};
   const auto take = [&](Field field, const char* name, at::ScalarType type) {
     if (input.contains(name)) pass.batch[field] = input.at(name).to(type);
   };

@@ -1,24 +1,26 @@
-#include "app/cli/commands.h"
+#include "app/cli/program.h"
 
 namespace twobw::cli {
 namespace {
 
+constexpr AddOptions kInEngine = nullptr;
+
 constexpr Command kCommands[] = {
     {"Train", "train", "Train a model as a pipeline, from a configuration",
-     "twobw train configs/default.yaml train.updates=50", "train as configured, for 50 updates", add_train,
+     "twobw train configs/default.yaml train.updates=50", "train as configured, for 50 updates", kInEngine,
      /*in_processes=*/true},
     {"Train", "compare", "Train under flush and under 2bw, over several seeds, and compare loss and time",
      "twobw compare configs/default.yaml --updates 600", "measure what 2bw gains in time and costs in loss",
-     add_compare},
+     kInEngine},
     {"Train", "verify", "Train pipeline and serial oracle side by side and compare bit for bit",
-     "twobw verify configs/verify.yaml", "compare a pipeline with the serial oracle, bit for bit", add_verify,
+     "twobw verify configs/verify.yaml", "compare a pipeline with the serial oracle, bit for bit", kInEngine,
      /*in_processes=*/true},
     {"Plan", "plan", "Choose stages, replicas and microbatches for given hardware",
      "twobw plan configs/default.yaml --explain", "partition the model for this machine and explain why",
      add_plan},
     {"Plan", "profile", "Measure the layers of a model on this machine, for plan --profile",
      "twobw profile configs/default.yaml", "measure the layers on this machine, for plan --profile",
-     add_profile},
+     kInEngine},
     {"Plan", "topology", "Describe this machine, or the hosts of a launcher's processes, for plan --cluster",
      "twobw topology --output cluster.yaml", "describe this machine, for plan --cluster", add_topology,
      /*in_processes=*/true},
@@ -37,18 +39,18 @@ constexpr Command kCommands[] = {
      add_inspect},
     {"Data", "batches", "Write the batches of a run as tensors, for another training loop",
      "twobw batches configs/default.yaml --updates 20 --out batches.safetensors",
-     "save the tokens and targets of the first updates", add_batches},
+     "save the tokens and targets of the first updates", kInEngine},
     {"Models", "eval", "Evaluate a trained model: loss, perplexity, accuracy", "twobw eval runs/default",
-     "loss and perplexity on the validation data", add_eval, /*in_processes=*/false, /*yields_cores=*/true},
+     "loss and perplexity on the validation data", kInEngine, /*in_processes=*/false, /*yields_cores=*/true},
     {"Models", "generate", "Continue prompts with a trained model", "twobw generate runs/default",
-     "write text with a trained model", add_generate, /*in_processes=*/false, /*yields_cores=*/true},
+     "write text with a trained model", kInEngine, /*in_processes=*/false, /*yields_cores=*/true},
     {"Models", "export", "Write a trained model in the format of Hugging Face transformers",
-     "twobw export runs/default runs/exported", "make a folder for from_pretrained", add_export},
+     "twobw export runs/default runs/exported", "make a folder for from_pretrained", kInEngine},
     {"Models", "embed", "Compute an embedding of every text of a file with a BERT",
      "twobw embed minilm --texts lines.txt --out vectors.jsonl", "write the embedding of every line",
-     add_embed, /*in_processes=*/false, /*yields_cores=*/true},
+     kInEngine, /*in_processes=*/false, /*yields_cores=*/true},
     {"Models", "checkpoint", "List, verify, show or compare the checkpoints of a run",
-     "twobw checkpoint verify runs/default", "compare every checksum of a run's checkpoints", add_checkpoint},
+     "twobw checkpoint verify runs/default", "compare every checksum of a run's checkpoints", kInEngine},
 };
 
 }  // namespace

@@ -8,12 +8,14 @@
 #include <string>
 
 #include "app/cli/arguments.h"
-#include "app/cli/commands.h"
-#include "app/cli/problem.h"
+#include "app/cli/planning_options.h"
+#include "app/cli/program.h"
 #include "core/base/config.h"
 #include "core/base/error.h"
+#include "core/base/gpu_name.h"
 #include "core/base/text.h"
 #include "core/base/text_file.h"
+#include "planning/host/cores.h"
 #include "planning/planner/report/plan_json.h"
 #include "planning/planner/report/report.h"
 #include "planning/planner/search/configuration.h"
@@ -43,6 +45,19 @@ Problem constrained_problem(const Config& config, const PlanOptions& options) {
   problem.fixed.shard_state = config.pipeline.shard_state;
   if (!options.schedule.empty()) problem.fixed.schedule = schedule::parse_kind(options.schedule);
   return problem;
+}
+
+// Names of the cluster's devices in a run on this machine: the devices of the configuration, or this
+// machine's cores; empty if neither fits the cluster.
+std::vector<std::string> local_devices(const Config& config, const planner::Cluster& cluster) {
+  if (std::vector<std::string> named = single_devices(config.devices);
+      cluster.nodes.size() == 1 && cluster.device_count() == std::ssize(named))
+    return named;
+  std::vector<std::string> names = device::core_names();
+  const bool cores =
+      cluster.nodes.size() == 1 && cluster.kinds.size() == 1 && cluster.kinds[0].name == "CPU core";
+  if (!cores || cluster.device_count() > std::ssize(names)) return {};
+  return names;
 }
 
 void write_run(const Config& config, const Problem& problem, const planner::Plan& plan,

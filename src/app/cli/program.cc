@@ -1,31 +1,31 @@
 #include "app/cli/program.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
-#include "app/cli/commands.h"
-#include "app/cli/delegate.h"
-#include "app/cli/environment.h"
 #include "core/base/error.h"
+#include "core/base/failures.h"
 #include "core/base/output.h"
-#include "core/base/system_failure.h"
 #include "core/base/text.h"
-#include "core/base/unhandled.h"
 #include "core/launch/orphan.h"
 #include "core/launch/world.h"
 
@@ -46,7 +46,7 @@ constexpr const char* kNotes = R"(
 Settings are key=value; docs/config.md lists the keys. `twobw COMMAND --help` lists the options of a command.
 Exit codes: 0 done, 1 a check or the run failed, 2 the input is wrong.)";
 
-// "process 3 on node7: ": of several processes, all but the first say who they are.
+// "process 3 on node7: "; empty for the first process.
 std::string prefix_of(const launch::World& world) {
   if (world.rank == 0) return {};
   char host[256] = {};
@@ -56,65 +56,90 @@ std::string prefix_of(const launch::World& world) {
 
 int complain(int code, const std::string& prefix, std::string_view sentence) {
   flush_output();
-  // Where nobody reads it any more, fmt::print would throw.
+  // fmt::print throws if the reader is gone.
   std::fputs(fmt::format("twobw: {}{}\n", prefix, sentence).c_str(), stderr);
   return code;
 }
 
-std::vector<std::string> command_names() {
+// Opens /dev/null for standard input, output and error if they are closed. A file of the run would get
+// their number otherwise, and printed lines.
+void open_standard_descriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    // open() takes the lowest free number, and those before it are open.
+    if (fcntl(descriptor, F_GETFD) < 0) open("/dev/null", O_RDWR);
+  }
+}
+
+void check_stack_limit() {
+  constexpr rlim_t kLeast = 1 << 20;  // threads get as much; products of matrices need 512 KiB
+  rlimit stack{};
+  if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= kLeast) return;
+  fail_input("the limit on the stack is {} KiB; it must be at least {} KiB: run `ulimit -s 8192` before",
+             stack.rlim_cur / 1024, kLeast / 1024);
+}
+
+// Null: none has this name.
+const Command* find_command(std::string_view name) {
+  const auto found =
+      std::ranges::find(commands(), name, [](const Command& c) { return std::string_view(c.name); });
+  return found == commands().end() ? nullptr : &*found;
+}
+
+// The command on the line, before CLI11 parses it: CLI11's messages do not distinguish a missing command, an
+// unknown one and an unknown option. Null without one, for the help or the version of the program.
+const Command* named_command(int argc, char** argv) {
+  if (argc < 2) return nullptr;
+  const std::string word = argv[1];
+  if (word.starts_with("-")) {
+    if (word != "-h" && word != "--help" && word != "--version")
+      fail_input("unknown option '{}'; before a command there are --help and --version", word);
+    char** const next = std::find_if(argv + 2, argv + argc, [](const char* text) { return text[0] != '-'; });
+    return next == argv + argc ? nullptr : find_command(*next);
+  }
+  if (const Command* command = find_command(word)) return command;
   std::vector<std::string> names;
   for (const Command& command : commands()) names.emplace_back(command.name);
-  return names;
+  const std::string best = nearest(word, names);
+  fail_input("unknown command '{}'; {}", word,
+             best.empty() ? fmt::format("the commands are {}", fmt::join(names, ", "))
+                          : fmt::format("did you mean '{}'?", best));
 }
 
 // Each command's help ends with its example, and the program's with all of them.
-void add_commands(CLI::App& app, int& exit_code) {
+void add_commands(CLI::App& app, std::span<const EngineCommand> engine, int& exit_code) {
   std::string examples = "Examples:\n";
   for (const Command& command : commands()) {
     const std::string line = fmt::format("  {:<50}  {}\n", command.example, command.effect);
     examples += line;
     CLI::App* added = app.add_subcommand(command.name, command.purpose)->group(command.group);
     added->footer("Example:\n" + line);
-    if (command.add != nullptr) command.add(*added, exit_code);
+    const auto own = std::ranges::find(engine, command.name, &EngineCommand::name);
+    const AddOptions add = own == engine.end() ? command.add : own->add;
+    TWOBW_ASSERT(add != nullptr || engine.empty(), "twobw-engine lacks the command '{}'", command.name);
+    if (add != nullptr) add(*added, exit_code);
   }
   app.footer(examples + kNotes);
 }
 
-// CLI11 reports a missing command, an unknown one and an unknown option alike, so the first word is
-// looked at beforehand.
-void check_first_word(const CLI::App& app, int argc, char** argv) {
-  const std::vector<std::string> names = command_names();
-  const std::string known = fmt::format("the commands are {}", fmt::join(names, ", "));
-  if (argc < 2) throw CLI::CallForHelp();
-  const std::string word = argv[1];
-  if (word.starts_with("-")) {
-    if (app.get_option_no_throw(word) == nullptr) {
-      fail_input("unknown option '{}'; before a command there are --help and --version", word);
-    }
-  } else if (std::find(names.begin(), names.end(), word) == names.end()) {
-    const std::string best = nearest(word, names);
-    fail_input("unknown command '{}'; {}", word,
-               best.empty() ? known : fmt::format("did you mean '{}'?", best));
-  }
-}
-
-// Null: none is named.
-const Command* named_command(int argc, char** argv) {
-  char** const end = argv + argc;
-  char** const word = std::find_if(argv + 1, end, [](const char* word) { return word[0] != '-'; });
-  if (word == end) return nullptr;
-  for (const Command& command : commands()) {
-    if (std::string_view(command.name) == *word) return &command;
-  }
-  return nullptr;
-}
-
-// What torchrun sets where the user has set nothing would leave every process one thread.
+// Unsets the OMP_NUM_THREADS=1 that torchrun sets if the user has set none.
 void forget_launchers_threads() {
   if (launch::omp_threads_are_torchruns(launch::process_environment())) unsetenv("OMP_NUM_THREADS");
 }
 
-// What CLI11 says, on one line, and where to read on.
+// Executes `twobw-engine`, from this program's folder, in this process and with the same arguments; signals
+// and the exit code are then its own. Throws RunError if it cannot be started.
+[[noreturn]] void become_engine(const Command& command, char** argv) {
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
+  const std::filesystem::path engine = self.parent_path() / "twobw-engine";
+  // OpenMP reads it where a program begins.
+  if (command.yields_cores && getenv("OMP_WAIT_POLICY") == nullptr)
+    setenv("GOMP_SPINCOUNT", "1000", /*overwrite=*/0);
+  execv(engine.c_str(), argv);
+  fail_run("`twobw {}` needs '{}', which cannot be started: {}", command.name, engine.string(),
+           std::strerror(errno));
+}
+
+// CLI11's message on one line, and the command that prints the help.
 std::string parse_complaint(const CLI::App& app, const CLI::ParseError& error) {
   std::string text = error.what();
   std::replace(text.begin(), text.end(), '\n', ' ');
@@ -124,29 +149,28 @@ std::string parse_complaint(const CLI::App& app, const CLI::ParseError& error) {
   return fmt::format("{}; `twobw {}--help` says what is allowed", text, command);
 }
 
-int run_command(int argc, char** argv, const launch::World& world, const std::string& prefix) {
+int run_command(int argc, char** argv, std::span<const EngineCommand> engine, const launch::World& world,
+                const std::string& prefix) {
+  const Command* const command = named_command(argc, argv);
+  if (command && world.size > 1 && !command->in_processes) {
+    if (world.rank > 0) return kBadInput;  // the first one says it
+    fail_input("`twobw {}` runs in one process; start it without a launcher", command->name);
+  }
+  const bool ends_with_launcher = world.size > 1 && launch::launcher_stays(launch::process_environment());
+  if (command && engine.empty() && (command->add == nullptr || world.size > 1)) {
+    if (ends_with_launcher) launch::remember_parent();
+    forget_launchers_threads();
+    become_engine(*command, argv);
+  }
+  if (ends_with_launcher) launch::end_with_parent();
+
   CLI::App app{kPurpose, "twobw"};
   int exit_code = kDone;
   app.set_version_flag("--version", std::string("twobw " TWOBW_VERSION), "Print the version and exit");
   app.require_subcommand(1);
-  add_commands(app, exit_code);
+  add_commands(app, engine, exit_code);
   try {
-    check_first_word(app, argc, argv);
-    const Command* command = named_command(argc, argv);
-    if (command && world.size > 1 && !command->in_processes) {
-      if (world.rank > 0) return kBadInput;  // the first one says it
-      fail_input("`twobw {}` runs in one process; start it without a launcher", command->name);
-    }
-    // Several processes need what only twobw-engine has.
-    const bool needs_engine =
-        command && (command->add == nullptr || (world.size > 1 && add_train == nullptr));
-    const bool ends_with_launcher = world.size > 1 && launch::launcher_stays(launch::process_environment());
-    if (needs_engine) {
-      if (ends_with_launcher) launch::remember_parent();
-      forget_launchers_threads();
-      delegate(*command, argv);
-    }
-    if (ends_with_launcher) launch::end_with_parent();
+    if (argc < 2) throw CLI::CallForHelp();
     app.parse(argc, argv);
     return exit_code;
   } catch (const CLI::ParseError& error) {
@@ -161,13 +185,13 @@ int run_command(int argc, char** argv, const launch::World& world, const std::st
 }
 
 // Turns failures into one sentence.
-int run_reporting(int argc, char** argv, std::string& prefix) {
+int run_reporting(int argc, char** argv, std::span<const EngineCommand> engine, std::string& prefix) {
   try {
     check_stack_limit();
     const launch::World world = launch::read_world(launch::process_environment());
     prefix = prefix_of(world);
     report_unhandled_exceptions(prefix);
-    return run_command(argc, argv, world, prefix);
+    return run_command(argc, argv, engine, world, prefix);
   } catch (const InputError& error) {
     return complain(kBadInput, prefix, error.what());
   } catch (const RunError& error) {
@@ -186,11 +210,11 @@ int run_reporting(int argc, char** argv, std::string& prefix) {
 
 }  // namespace
 
-int run_program(int argc, char** argv) {
+int run_program(int argc, char** argv, std::span<const EngineCommand> engine) {
   open_standard_descriptors();
   std::signal(SIGXFSZ, SIG_IGN);  // under `ulimit -f` a write fails with a reason
   std::string prefix;
-  const int exit_code = run_reporting(argc, argv, prefix);
+  const int exit_code = run_reporting(argc, argv, engine, prefix);
   const int failure = output_failure();
   if (failure == 0) return exit_code;
   return complain(exit_code == kDone ? kFailed : exit_code, prefix,

@@ -5,9 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "app/cli/commands.h"
-#include "app/cli/shape_options.h"
-#include "app/cli/terminal.h"
+#include "app/cli/planning_options.h"
+#include "app/cli/program.h"
 #include "core/schedule/checker.h"
 #include "core/schedule/draw/grid.h"
 
@@ -99,9 +98,7 @@ void add_schedule(CLI::App& command, int& exit_code) {
       .add_option("--ticks", options->grid.ticks, "Draw only the first so many; 0: what the terminal holds")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command.add_option("--color", options->color, "Colour by weight version")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->capture_default_str();
+  add_color_option(command, options->color);
   command.add_flag("--list", options->list, "Print the instructions instead");
   command.add_flag("--check", options->check, "Prove the instructions instead");
   command.callback([options, &exit_code] { run_schedule(*options, exit_code); });

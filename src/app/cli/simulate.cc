@@ -1,27 +1,32 @@
-// twobw simulate: how fast a schedule would run, and what its stages would wait for.
+// twobw simulate: the speed of a schedule, and the idle time of its stages by cause.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <limits>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "app/cli/arguments.h"
-#include "app/cli/commands.h"
-#include "app/cli/problem.h"
-#include "app/cli/shape_options.h"
-#include "app/cli/simulate_report.h"
-#include "app/cli/terminal.h"
+#include "app/cli/planning_options.h"
+#include "app/cli/program.h"
 #include "core/base/config.h"
 #include "core/base/error.h"
-#include "core/base/units.h"
+#include "core/base/text.h"
 #include "core/simulator/simulate.h"
-#include "core/telemetry/trace.h"
+#include "core/simulator/timeline.h"
+#include "core/telemetry/event.h"
 #include "planning/planner/costs/simulation.h"
+#include "planning/planner/hardware/units.h"
+#include "planning/planner/report/plan_json.h"
+#include "planning/planner/report/report.h"
 #include "planning/planner/search/configuration.h"
 
 namespace twobw::cli {
@@ -29,7 +34,9 @@ namespace {
 
 using schedule::Spec;
 using simulator::Result;
+using simulator::StageUse;
 using simulator::System;
+using Json = nlohmann::ordered_json;
 
 struct SimulateOptions {
   std::shared_ptr<RunArguments> arguments;  // a schedule, or a configuration
@@ -95,12 +102,159 @@ System stated_system(const SimulateOptions& options) {
   return system;
 }
 
+// A configuration, as it was simulated.
+struct SimulatedPlan {
+  const planner::Cluster& cluster;
+  const planner::Plan& plan;
+  double tokens_per_s = 0;
+};
+
+std::string duration(double seconds) {
+  if (seconds >= 1) return fmt::format("{:.4g} s", seconds);
+  return seconds >= 1e-3 ? fmt::format("{:.4g} ms", 1e3 * seconds) : fmt::format("{:.4g} us", 1e6 * seconds);
+}
+
+double mean_utilisation(const Result& result) {
+  double sum = 0;
+  for (const StageUse& stage : result.stages) sum += stage.utilisation;
+  return sum / static_cast<double>(result.stages.size());
+}
+
+std::string describe(const Spec& spec) {
+  return fmt::format("{}: d={} stages, m={} microbatches, e={} extra{}{}",
+                     schedule::name(spec.shape.schedule), spec.shape.stages, spec.shape.microbatches,
+                     spec.shape.extra, schedule::has_second_gradient(spec) ? ", two gradient buffers" : "",
+                     spec.shape.late_tie ? ", late tie" : "");
+}
+
+struct Column {
+  const char* head;
+  const char* key;
+  double StageUse::*field;
+};
+constexpr Column kColumns[] = {
+    {"forward", "forward", &StageUse::forward},
+    {"backward", "backward", &StageUse::backward},
+    {"step", "step", &StageUse::step},
+    {"handing over", "handing_over", &StageUse::handing_over},
+    {"waits: input", "wait_activation", &StageUse::wait_activation},
+    {"gradient", "wait_gradient", &StageUse::wait_gradient},
+    {"reduction", "wait_reduce", &StageUse::wait_reduce},
+    {"other", "wait_other", &StageUse::wait_other},
+};
+
+Json to_json(const Spec& spec, const Result& result) {
+  Json json = {{"modelled", true},
+               {"schedule", schedule::name(spec.shape.schedule)},
+               {"stages", spec.shape.stages},
+               {"microbatches", spec.shape.microbatches},
+               {"extra", spec.shape.extra},
+               {"second_gradient", schedule::has_second_gradient(spec)},
+               {"updates", spec.updates},
+               {"update_seconds", result.update_seconds},
+               {"microbatches_per_s", spec.shape.microbatches / result.update_seconds},
+               {"utilisation", mean_utilisation(result)},
+               {"total_seconds", result.total_seconds}};
+  for (const StageUse& stage : result.stages) {
+    Json& entry = json["seconds_of_an_update"].emplace_back();
+    for (const Column& column : kColumns) entry[column.key] = stage.*column.field;
+    entry["utilisation"] = stage.utilisation;
+  }
+  return json;
+}
+
+// Adds the plan of a configuration.
+void add_plan(Json& json, const SimulatedPlan& simulated) {
+  const planner::Plan& plan = simulated.plan;
+  json["tokens_per_s"] = simulated.tokens_per_s;
+  json["measured_layers"] = !plan.modelled;
+  json["replicas"] = plan.shape.replicas;
+  for (const planner::StagePlan& stage : plan.stages) {
+    json["split"].push_back(stage.last_layer - stage.first_layer);
+    json["devices"].push_back(planner::devices_json(simulated.cluster, stage));
+    Json& memory = json["memory"].emplace_back();
+    memory["bytes"] = stage.memory.total();
+    for (int i = 0; i < kTerms; ++i) memory[std::string(name(static_cast<Term>(i)))] = stage.memory.bytes[i];
+  }
+}
+
+std::string in_percent(double part, double whole) {
+  return part == 0 ? "-" : fmt::format("{:.1f}%", 100 * part / whole);
+}
+
+void print_table(const Spec& spec, const Result& result) {
+  fmt::print("{}\n", describe(spec));
+  fmt::print("modelled, in the steady state: {} an update, {:.4g} microbatches/s, {:.1f}% busy\n",
+             duration(result.update_seconds), spec.shape.microbatches / result.update_seconds,
+             100 * mean_utilisation(result));
+  fmt::print("modelled, from the start: {} updates in {}\n\n", spec.updates, duration(result.total_seconds));
+
+  const auto unused = [&](const Column& column) {
+    return std::all_of(result.stages.begin(), result.stages.end(),
+                       [&](const StageUse& use) { return use.*column.field == 0; });
+  };
+  std::vector<std::string> head = {"stage", "busy"};
+  for (const Column& column : kColumns) {
+    if (!unused(column)) head.emplace_back(column.head);
+  }
+  std::set<std::size_t> numbers;
+  for (std::size_t i = 1; i < head.size(); ++i) numbers.insert(i);
+  TextTable table(head);
+  table.align_right(numbers);
+  for (std::size_t r = 0; r < result.stages.size(); ++r) {
+    const StageUse& use = result.stages[r];
+    std::vector<std::string> row = {fmt::format("{}", r), in_percent(use.utilisation, 1)};
+    for (const Column& column : kColumns) {
+      if (!unused(column)) row.push_back(in_percent(use.*column.field, result.update_seconds));
+    }
+    table.add(row);
+  }
+  fmt::print("{}", table.text());
+}
+
+// The start of the run: as much as one line of the terminal shows distinctly.
+void print_timeline(const Spec& spec, const Result& result, const std::string& color) {
+  const std::int64_t columns = terminal_columns();
+  if (columns == 0) return;
+  double shortest = result.total_seconds;
+  for (const schedule::Event& event : result.events) {
+    if (event.instruction.op == schedule::Op::Forward && event.end > event.begin)
+      shortest = std::min(shortest, event.end - event.begin);
+  }
+  const double seconds = std::min(result.total_seconds, shortest * static_cast<double>(columns) / 3);
+  if (seconds <= 0) return;
+  fmt::print("\nthe first {}: 1 forward, 1' backward, | update, . idle\n{}", duration(seconds),
+             simulator::draw_timeline(
+                 result.events, spec.shape.stages,
+                 {.seconds = seconds, .columns = static_cast<int>(columns), .color = wants_color(color)}));
+}
+
+void print_simulation(const Spec& spec, const Result& result, const SimulatedPlan* simulated,
+                      const std::string& color) {
+  print_table(spec, result);
+  if (simulated != nullptr) {
+    const planner::Plan& plan = simulated->plan;
+    fmt::print("\nmodelled: {} tokens/s on {} replicas, from {} layers\n",
+               format_count(simulated->tokens_per_s), plan.shape.replicas,
+               plan.modelled ? "modelled" : "measured");
+    for (std::size_t r = 0; r < plan.stages.size(); ++r) {
+      const planner::StagePlan& stage = plan.stages[r];
+      fmt::print("  stage {}: layers {}..{} on {}, {} of tensors\n", r, stage.first_layer,
+                 stage.last_layer - 1, planner::describe_devices(simulated->cluster, stage),
+                 format_bytes(static_cast<std::int64_t>(stage.memory.total())));
+    }
+  }
+  print_timeline(spec, result, color);
+}
+
 void show(const Spec& spec, const Result& result, const SimulateOptions& options,
           const SimulatedPlan* simulated = nullptr) {
   if (result.update_seconds <= 0) fail_input("every time is 0; give --forward or --backward a time");
   if (!options.trace.empty()) telemetry::write_trace(options.trace, result.events);
   if (options.json) {
-    print_simulation_json(spec, result, simulated);
+    Json json = to_json(spec, result);
+    if (simulated != nullptr) add_plan(json, *simulated);
+    fmt::print("{}\n", json.dump(2));
   } else {
     print_simulation(spec, result, simulated, options.color);
   }
@@ -187,9 +341,7 @@ void add_simulate(CLI::App& command, int& exit_code) {
   command.add_option("--latency", options->latency, "Of each link")->capture_default_str();
   command.add_option("--trace", options->trace,
                      "Write every instruction's times to this file, for Perfetto or chrome://tracing");
-  command.add_option("--color", options->color, "Colour by weight version")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->capture_default_str();
+  add_color_option(command, options->color);
   command.add_flag("--json", options->json, "Print JSON instead");
   command.callback([options, &exit_code] {
     sort_out(*options->arguments);

@@ -1,4 +1,4 @@
-// twobw tokenizer: trains one, shows one, encodes and decodes with one.
+// twobw tokenizer: trains, shows and applies a tokenizer.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -14,15 +14,14 @@
 #include <utility>
 #include <vector>
 
-#include "app/cli/commands.h"
+#include "app/cli/program.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/base/text_file.h"
 #include "text/tokenizer/load.h"
-#include "text/tokenizer/stream_decoder.h"
+#include "text/tokenizer/tokenizer.h"
 #include "text/tokenizer/train_bpe.h"
 #include "text/tokenizer/utf8.h"
-#include "text/tokenizer/write_bpe.h"
 
 namespace twobw::cli {
 namespace {
@@ -30,7 +29,7 @@ namespace {
 using tokenizer::Id;
 using tokenizer::Tokenizer;
 
-// The file's text, or what comes in where none is named.
+// The file's text; standard input without a file.
 std::string read_input(const std::string& path) {
   if (!path.empty()) return read_text("text", path, kAnySize);
   return {std::istreambuf_iterator<char>(std::cin), {}};

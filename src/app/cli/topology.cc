@@ -1,6 +1,4 @@
 // twobw topology: describes this machine for `twobw plan`, or under a launcher the hosts of its processes.
-#include "app/cli/topology.h"
-
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -8,7 +6,8 @@
 #include <string>
 
 #include "app/cli/arguments.h"
-#include "app/cli/commands.h"
+#include "app/cli/planning_options.h"
+#include "app/cli/program.h"
 #include "core/base/text_file.h"
 #include "planning/host/local_cluster.h"
 
@@ -29,11 +28,11 @@ void describe_machine(const std::string& output) {
 
 }  // namespace
 
-void add_topology(CLI::App& command, int& exit_code) {
+void add_topology_options(CLI::App& command, int& exit_code, DescribeHosts describe_hosts) {
   auto arguments = add_run_arguments(command);
   auto output = std::make_shared<std::string>();
   command.add_option("--output", *output, "The file to write; else it is printed");
-  command.callback([arguments, output, &exit_code] {
+  command.callback([arguments, output, describe_hosts, &exit_code] {
     sort_out(*arguments);
     const bool configured = !arguments->file.empty() || !arguments->overrides.empty();
     const Config config = configured ? load_to_plan(*arguments) : Config();
@@ -45,6 +44,10 @@ void add_topology(CLI::App& command, int& exit_code) {
     }
     exit_code = 0;
   });
+}
+
+void add_topology(CLI::App& command, int& exit_code) {
+  add_topology_options(command, exit_code, /*describe_hosts=*/nullptr);
 }
 
 }  // namespace twobw::cli

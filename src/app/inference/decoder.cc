@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "engine/models/few_rows.h"
+#include "engine/models/decoding.h"
 
 namespace twobw::inference {
 namespace {
@@ -41,11 +41,10 @@ Order Order::unpacked(const Tensor& numbers) {
           .seen = {tokens + at[2], end}};
 }
 
-DecodingStage::DecodingStage(const Stage& stage, const models::Model& model, std::int64_t rows,
-                             std::int64_t places)
+Decoder::Decoder(const Stage& stage, const models::Model& model, std::int64_t rows, std::int64_t places)
     : stage_(stage), model_(model) {
   if (!can_step()) return;
-  // CPUs attend in single precision, whatever they compute the rest in.
+  // CPUs attend in single precision.
   const at::TensorOptions kept =
       stage.compute.device().is_cuda() ? stage.compute : stage.compute.dtype(at::kFloat);
   for (int layer = stage.first_layer; layer < stage.last_layer; ++layer) {
@@ -57,10 +56,11 @@ DecodingStage::DecodingStage(const Stage& stage, const models::Model& model, std
   }
   if (!stage.compute.device().is_cuda()) return;
   graphs_ = make_step_graphs(
-      [this](const models::Step& of, const Tensors& inputs) { return step(of, inputs, 0); }, stage.compute);
+      [this](const models::Step& of, const Tensors& inputs) { return run_step(of, inputs, 0); },
+      stage.compute);
 }
 
-Tensors DecodingStage::step(const models::Step& step, const Tensors& inputs, std::int64_t row) const {
+Tensors Decoder::run_step(const models::Step& step, const Tensors& inputs, std::int64_t row) const {
   std::vector<models::KeyValues> caches;
   for (const models::KeyValues& cache : caches_) {
     models::KeyValues& of_rows = caches.emplace_back();
@@ -72,10 +72,10 @@ Tensors DecodingStage::step(const models::Step& step, const Tensors& inputs, std
                            caches);
 }
 
-// The model's last layer gets the last token alone.
-Tensors DecodingStage::run_whole(const Order& order, const Tensors& inputs) const {
+// The head computes the last token only.
+Tensors Decoder::run_whole(const Order& order, const Tensors& inputs) const {
   const models::ops::DecodingScope decoding;
-  models::Pass pass;
+  models::MicrobatchContext pass;
   pass.batch[models::Field::Tokens] = numbers_of(order.tokens).unsqueeze(0).to(stage_.compute.device());
   const auto run = [&](int first, int last, std::span<const Tensor> parameters, const Tensors& x) {
     return models::run_layers(model_, first, last, parameters, x, pass);
@@ -88,17 +88,18 @@ Tensors DecodingStage::run_whole(const Order& order, const Tensors& inputs) cons
   return run(head, head + 1, all.last(of_head), models::last_place(x));
 }
 
-Tensors DecodingStage::run_layers(const Order& order, const Tensors& inputs) {
+Tensors Decoder::run_layers(const Order& order, const Tensors& inputs) {
   if (order.kind == Order::Kind::Whole) return run_whole(order, inputs);
   if (order.kind == Order::Kind::Begin) {
     const models::Step first{.tokens = numbers_of(order.tokens).unsqueeze(0).to(stage_.compute.device())};
-    return step(first, inputs, order.row);
+    return run_step(first, inputs, order.row);
   }
-  if (graphs_) return graphs_->run(order.tokens, order.seen, inputs);
-  return step({.tokens = numbers_of(order.tokens).unsqueeze(1), .seen = numbers_of(order.seen)}, inputs, 0);
+  if (graphs_) return graphs_(order.tokens, order.seen, inputs);
+  return run_step({.tokens = numbers_of(order.tokens).unsqueeze(1), .seen = numbers_of(order.seen)}, inputs,
+                  0);
 }
 
-Tensor DecodingStage::run(const Order& order) {
+Tensor Decoder::run(const Order& order) {
   const Tag tag = tag_of(orders_++);
   const Tensors inputs = stage_.before ? stage_.before->receive(tag) : Tensors();
   Tensors x = run_layers(order, inputs);
@@ -106,18 +107,17 @@ Tensor DecodingStage::run(const Order& order) {
     const Tensor& logits = x.front();  // [rows, 1, vocab]
     return logits.to(at::kCPU, at::kFloat).view({logits.size(0), logits.size(2)}).contiguous();
   }
-  // What a stage on the same GPU gets must not be used again before it is read; the next order comes after.
+  // The next order overwrites the outputs, so they must be complete before they are sent.
   await(x);
   stage_.after->send(tag, std::move(x));
   return {};
 }
 
-void DecodingStage::tell(const Order& order) {
-  const Tag tag = tag_of(told_++);
-  for (transport::Link* link : stage_.orders) link->send(tag, {order.packed()});
+void Decoder::announce(const Order& order) const {
+  for (transport::Link* link : stage_.orders) link->send(tag_of(orders_), {order.packed()});
 }
 
-void DecodingStage::follow() {
+void Decoder::follow() {
   TWOBW_ASSERT(!stage_.is_last(), "the last stage leads");
   while (true) {
     const Order order = Order::unpacked(stage_.orders.front()->receive(tag_of(orders_)).front());
@@ -126,9 +126,9 @@ void DecodingStage::follow() {
   }
 }
 
-Tensor Decoder::order(Order order) {
-  last_.tell(order);
-  return last_.run(order);
+Tensor Decoder::order(const Order& order) {
+  announce(order);
+  return run(order);
 }
 
 Tensor Decoder::begin(std::int64_t row, std::vector<std::int64_t> tokens) {
@@ -144,7 +144,7 @@ Tensor Decoder::whole(std::vector<std::int64_t> tokens) {
 }
 
 void Decoder::end() {
-  last_.tell({.kind = Order::Kind::End});
+  announce({.kind = Order::Kind::End});
 }
 
 }  // namespace twobw::inference

@@ -4,13 +4,12 @@
 #include <memory>
 #include <vector>
 
-#include "app/inference/metrics.h"
 #include "app/inference/stages.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "engine/data/portions.h"
+#include "engine/data/tokens.h"
 #include "engine/runtime/setup.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 #include "text/tokenizer/load.h"
 
 namespace twobw::inference {
@@ -72,7 +71,7 @@ class Microbatches {
   std::int64_t sequences_ = 0, available_ = 0;
 };
 
-// Bytes of every token's text; empty: unknown, since the tokens are not those of a tokenizer that is known.
+// Bytes of every token's text; empty if the data's tokenizer is unknown.
 std::vector<std::int64_t> token_bytes(const ModelSource& source) {
   const DataConfig& data = source.config.data;
   std::vector<std::int64_t> bytes;
@@ -90,7 +89,7 @@ std::vector<std::int64_t> token_bytes(const ModelSource& source) {
   return bytes;
 }
 
-// Adds up what the last stage gives, microbatch after microbatch.
+// Accumulates the last stage's outputs.
 class Tally {
  public:
   explicit Tally(const ModelSource& source)
@@ -98,17 +97,17 @@ class Tally {
     if (head_ == ModelHead::CausalLm) token_bytes_ = token_bytes(source);
   }
 
-  // Of language models `output` is the sum of the losses, else what the model tells of each sequence.
+  // `output`: the sum of losses for language models, else the prediction for each sequence.
   void add(const data::Batch& batch, const at::Tensor& output) {
-    if (!architecture::tells_of_sequences(head_)) return add_loss(batch, output);
-    const at::Tensor told = output.to(at::kCPU, at::kFloat).contiguous();
-    if (!told.isfinite().all().item<bool>())
-      fail_run("what the model tells is not finite; its weights hold numbers that are not, or are too large");
-    for (std::int64_t row = 0; row < told.size(0); ++row) {
+    if (!architecture::is_sequence_head(head_)) return add_loss(batch, output);
+    const at::Tensor predicted = output.to(at::kCPU, at::kFloat).contiguous();
+    if (!predicted.isfinite().all().item<bool>())
+      fail_run("the model's output is not finite; its weights contain NaN, inf or overflow");
+    for (std::int64_t row = 0; row < predicted.size(0); ++row) {
       if (head_ == ModelHead::Classification)
-        add_class(batch[Field::Labels][row].item<std::int64_t>(), row_of(told, row));
+        add_class(batch[Field::Labels][row].item<std::int64_t>(), row_of(predicted, row));
       else
-        add_value(batch[Field::Values][row].item<double>(), row_of(told, row).front());
+        add_value(batch[Field::Values][row].item<double>(), row_of(predicted, row).front());
     }
   }
 
@@ -121,9 +120,9 @@ class Tally {
       result.f1 = confusion_.f1();
       result.matthews = confusion_.matthews();
     } else if (head_ == ModelHead::Regression) {
-      result.loss = mean_squared_error(truths_, told_);
-      result.pearson = pearson(truths_, told_);
-      result.spearman = spearman(truths_, told_);
+      result.loss = mean_squared_error(truths_, predictions_);
+      result.pearson = pearson(truths_, predictions_);
+      result.spearman = spearman(truths_, predictions_);
     } else {
       result.perplexity = perplexity(result.loss);
       if (bytes_ > 0) result.bits_per_byte = bits_per_byte(loss_, static_cast<double>(bytes_));
@@ -151,20 +150,20 @@ class Tally {
     confusion_.add(label, greatest(logits));
     ++counted_;
   }
-  void add_value(double value, float told) {
+  void add_value(double value, float predicted) {
     if (std::isnan(value)) return;
     truths_.push_back(value);
-    told_.push_back(told);
+    predictions_.push_back(predicted);
   }
-  static std::span<const float> row_of(const at::Tensor& told, std::int64_t row) {
-    const std::int64_t width = told.size(1);
-    return {told.const_data_ptr<float>() + row * width, static_cast<std::size_t>(width)};
+  static std::span<const float> row_of(const at::Tensor& predicted, std::int64_t row) {
+    const std::int64_t width = predicted.size(1);
+    return {predicted.const_data_ptr<float>() + row * width, static_cast<std::size_t>(width)};
   }
 
   ModelHead head_;
   Confusion confusion_;
   std::vector<std::int64_t> token_bytes_;
-  std::vector<double> truths_, told_;  // of regression
+  std::vector<double> truths_, predictions_;  // of regression
   std::int64_t counted_ = 0, bytes_ = 0;
   double loss_ = 0;
 };
@@ -174,12 +173,12 @@ void evaluate_stage(const Stage& stage, const models::Model& model, const Microb
   using transport::Tag;
   const BatchFields taken = architecture::taken_by(model.layers, stage.first_layer, stage.last_layer);
   const bool on_gpu = stage.compute.device().is_cuda();
-  const bool tells = taken.has(Field::Labels) || taken.has(Field::Values);
+  const bool has_labels = taken.has(Field::Labels) || taken.has(Field::Values);
   for (std::size_t i = 0; i < microbatches.size(); ++i) {
     const Tag tag{.kind = Tag::Kind::Evaluation, .index = static_cast<std::int64_t>(i)};
     const data::Batch batch = microbatches.read(i, taken, !on_gpu);
-    models::Pass pass{.batch = batch};
-    if (tells) {  // the numbers themselves are wanted, not the loss
+    models::MicrobatchContext pass{.batch = batch};
+    if (has_labels) {  // outputs instead of the loss
       pass.batch[Field::Labels] = pass.batch[Field::Values] = at::Tensor();
     } else if (taken.has(Field::LossScale)) {
       pass.batch[Field::LossScale] = at::ones({1}, at::kDouble);
@@ -204,7 +203,7 @@ void check_tokens(const ModelSource& source) {
   if (encodes && !source.has_tokenizer && !is_synthetic(config.data.validation))
     fail_input("'{}' has no tokenizer; give data.tokenizer=FOLDER", source.folder);
   Config evaluated = config;
-  evaluated.data.train = {{.path = "synthetic"}};  // what it was trained on may be gone
+  evaluated.data.train = {{.path = "synthetic"}};  // the training data may be gone
   runtime::check_tokenizer(evaluated);
 }
 

@@ -6,14 +6,14 @@
 #include <span>
 
 #include "app/inference/decoder.h"
-#include "app/inference/text_stream.h"
+#include "app/inference/sampler.h"
 #include "core/base/error.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 
 namespace twobw::inference {
 namespace {
 
-// A prompt that is gone on with.
+// A prompt and its continuation.
 class Row {
  public:
   Row(std::size_t number, const Prompt& prompt, const GenerationOptions& options,
@@ -55,7 +55,7 @@ class Row {
   }
 
   std::size_t number_;
-  std::vector<std::int64_t> tokens_;  // of prompt and text
+  std::vector<std::int64_t> tokens_;  // prompt and generated
   const GenerationOptions& options_;
   const GenerationEvents& events_;
   std::optional<TextStream> text_;
@@ -67,7 +67,7 @@ std::span<const float> floats_of(const at::Tensor& logits) {
   return {logits.const_data_ptr<float>(), static_cast<std::size_t>(logits.numel())};
 }
 
-// Rows that are computed together.
+// A batch of rows.
 class Group {
  public:
   Group(Decoder& decoder, std::vector<Row> rows, std::int64_t context, std::int64_t places)
@@ -76,12 +76,12 @@ class Group {
   void run() {
     for (std::size_t i = 0; i < rows_.size(); ++i) begin(i);
     while (any_active()) {
-      // Asked for before a step adds tokens.
+      // Decided before a step adds tokens.
       std::vector<bool> slides;
       for (const Row& row : rows_) slides.push_back(row.is_active() && !steps(row));
       if (any_stepping()) step();
       for (std::size_t i = 0; i < rows_.size(); ++i) {
-        if (slides[i]) compute_anew(rows_[i]);
+        if (slides[i]) recompute(rows_[i]);
       }
     }
   }
@@ -89,7 +89,7 @@ class Group {
   std::vector<Row>& rows() { return rows_; }
 
  private:
-  // Whether its last token has a place among those that are kept.
+  // Whether its last token fits into the cache.
   bool steps(const Row& row) const { return decoder_.can_step() && row.length() <= places_; }
   bool any_active() const {
     return std::ranges::any_of(rows_, [](const Row& row) { return row.is_active(); });
@@ -103,17 +103,17 @@ class Group {
     if (decoder_.can_step()) {
       row.choose(floats_of(decoder_.begin(static_cast<std::int64_t>(i), row.tokens())));
     } else {
-      compute_anew(row);
+      recompute(row);
     }
   }
 
-  void compute_anew(Row& row) {
+  void recompute(Row& row) {
     const std::vector<std::int64_t>& tokens = row.tokens();
     const std::ptrdiff_t count = std::min<std::ptrdiff_t>(context_, row.length());
     row.choose(floats_of(decoder_.whole({tokens.end() - count, tokens.end()})));
   }
 
-  // Rows that have ended, or have no place left, are computed too, at a place of their own.
+  // Finished rows and rows beyond the cache are computed too, at a position of their own.
   std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>> last_tokens() const {
     std::vector<std::int64_t> tokens, seen;
     for (const Row& row : rows_) {
@@ -161,15 +161,8 @@ void check_head(const ModelConfig& model) {
 }  // namespace
 
 std::string_view name(Finish finish) {
-  switch (finish) {
-    case Finish::Length:
-      return "length";
-    case Finish::Stop:
-      return "stop";
-    case Finish::End:
-      return "end";
-  }
-  return "";
+  constexpr std::string_view names[] = {"length", "stop", "end"};
+  return names[static_cast<int>(finish)];
 }
 
 Prompt encode_prompt(const tokenizer::Tokenizer& tokenizer, const std::string& text) {
@@ -199,8 +192,7 @@ std::vector<Generated> generate(const ModelSource& source, const tokenizer::Toke
   const std::size_t batch = std::min(prompts.size(), static_cast<std::size_t>(options.batch));
 
   std::vector<Generated> all;
-  const auto lead = [&](DecodingStage& stage) {
-    Decoder decoder(stage);
+  const auto lead = [&](Decoder& decoder) {
     for (std::size_t first = 0; first < prompts.size(); first += batch) {
       std::vector<Row> rows;
       for (std::size_t i = first; i < std::min(first + batch, prompts.size()); ++i)
@@ -215,11 +207,11 @@ std::vector<Generated> generate(const ModelSource& source, const tokenizer::Toke
     decoder.end();
   };
   run_stages(source, model, [&](Stage& stage) {
-    DecodingStage part(stage, model, static_cast<std::int64_t>(batch), places);
+    Decoder decoder(stage, model, static_cast<std::int64_t>(batch), places);
     if (stage.is_last()) {
-      lead(part);
+      lead(decoder);
     } else {
-      part.follow();
+      decoder.follow();
     }
   });
   return all;

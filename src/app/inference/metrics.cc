@@ -1,11 +1,17 @@
-#include "app/inference/metrics.h"
+// The metrics of an evaluation, and their texts.
+#include "app/inference/evaluation.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
+#include <string>
 
 #include "core/base/error.h"
+#include "planning/architecture/families.h"
 
 namespace twobw::inference {
 namespace {
@@ -14,7 +20,7 @@ double mean_of(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-// From 1 on.
+// Ranks from 1; ties share their mean.
 std::vector<double> ranks_of(std::span<const double> values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -57,7 +63,8 @@ Confusion::Confusion(int classes)
 
 void Confusion::add(std::int64_t truth, std::int64_t predicted) {
   const auto row = static_cast<std::size_t>(truth), column = static_cast<std::size_t>(predicted);
-  TWOBW_ASSERT(row < classes_ && column < classes_, "class {} told as {} of {}", truth, predicted, classes_);
+  TWOBW_ASSERT(row < classes_ && column < classes_, "class {} predicted as {} of {}", truth, predicted,
+               classes_);
   ++counts_[row * classes_ + column];
   ++truths_[row];
   ++predictions_[column];
@@ -113,7 +120,7 @@ double mean_squared_error(std::span<const double> truths, std::span<const double
 }
 
 double pearson(std::span<const double> a, std::span<const double> b) {
-  // The mean of equal numbers is rounded, so that the sums below need not be 0.
+  // Rounding of the mean could leave sums above 0 for equal numbers.
   const auto is_constant = [](std::span<const double> values) {
     return std::ranges::all_of(values, [&](double value) { return value == values.front(); });
   };
@@ -131,6 +138,62 @@ double pearson(std::span<const double> a, std::span<const double> b) {
 
 double spearman(std::span<const double> a, std::span<const double> b) {
   return pearson(ranks_of(a), ranks_of(b));
+}
+
+Json to_json(const Evaluation& evaluation) {
+  Json json;
+  json["head"] = std::string(name(evaluation.head));
+  json["sequences"] = evaluation.sequences;
+  json["of_sequences"] = evaluation.available > 0 ? Json(evaluation.available) : Json(nullptr);
+  const bool is_sequence = architecture::is_sequence_head(evaluation.head);
+  if (!is_sequence) json["tokens"] = evaluation.counted;
+  const auto add = [&](const char* key, const std::optional<double>& value) {
+    json[key] = value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
+  };
+  add("loss", evaluation.loss);
+  if (!is_sequence) add("perplexity", evaluation.perplexity);
+  if (evaluation.head == ModelHead::CausalLm) add("bits_per_byte", evaluation.bits_per_byte);
+  if (evaluation.head == ModelHead::Classification) {
+    add("accuracy", evaluation.accuracy);
+    add("f1", evaluation.f1);
+    add("matthews", evaluation.matthews);
+  }
+  if (evaluation.head == ModelHead::Regression) {
+    add("pearson", evaluation.pearson);
+    add("spearman", evaluation.spearman);
+  }
+  return json;
+}
+
+std::string describe(const Evaluation& evaluation) {
+  const auto shown = [](const std::optional<double>& value) {
+    return value && std::isfinite(*value) ? fmt::format("{:.6g}", *value) : std::string("unknown");
+  };
+  std::string text;
+  const auto add = [&](const char* what, const std::string& value, const char* more = "") {
+    text += fmt::format("  {:<14} {}{}\n", what, value, more);
+  };
+  if (evaluation.head == ModelHead::Regression) {
+    add("squared error", shown(evaluation.loss));
+    add("pearson", shown(evaluation.pearson));
+    add("spearman", shown(evaluation.spearman));
+  } else if (evaluation.head == ModelHead::Classification) {
+    add("loss", shown(evaluation.loss));
+    add("accuracy", shown(evaluation.accuracy));
+    add("f1", shown(evaluation.f1));
+    add("matthews", shown(evaluation.matthews));
+  } else {
+    add("loss", shown(evaluation.loss),
+        evaluation.head == ModelHead::MaskedLm ? " nats a masked token" : " nats a token");
+    add("perplexity", shown(evaluation.perplexity));
+    if (evaluation.head == ModelHead::CausalLm) add("bits per byte", shown(evaluation.bits_per_byte));
+    add("tokens", fmt::format("{}", evaluation.counted));
+  }
+  std::string sequences = fmt::format("{}", evaluation.sequences);
+  if (evaluation.available > evaluation.sequences) sequences += fmt::format(" of {}", evaluation.available);
+  if (evaluation.sampled) sequences += ", the sample of training; --all evaluates every one";
+  add("sequences", sequences);
+  return text;
 }
 
 }  // namespace twobw::inference

@@ -2,14 +2,13 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
-#include "engine/checkpoint/newest_model.h"
 #include "engine/checkpoint/pretrained.h"
+#include "engine/checkpoint/store.h"
 #include "planning/architecture/huggingface/model_config.h"
 #include "text/tokenizer/load.h"
 
@@ -18,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// How a run was trained says nothing of how its model is used.
+// Training settings of a run that do not apply to its model's use.
 const std::vector<std::string> kOneDevice = {
     "pipeline.stages=1",    "pipeline.replicas=1", "pipeline.split=auto", "pipeline.recompute=none",
     "pipeline.extra=0",     "devices=auto",        "plan=none",           "resume=none",
@@ -31,19 +30,16 @@ std::vector<std::string> with_defaults(const std::vector<std::string>& settings)
   return all;
 }
 
-bool sets(const std::vector<std::string>& settings, const std::string& key) {
-  return std::ranges::any_of(settings, [&](const std::string& text) { return text.starts_with(key + "="); });
-}
-
 ModelSource find_run(const std::string& run, const std::string& folder,
                      const std::vector<std::string>& settings) {
-  ModelSource source{.config = load_config_of_run(run, with_defaults(settings)), .is_run = true};
+  const std::vector<std::string> all = with_defaults(settings);
+  ModelSource source{.config = load_config_of_run(run, all), .is_run = true, .has_data = true};
   source.folder = folder;
-  source.config.run_dir = run;  // wherever it was when it was trained
+  source.config.run_dir = run;  // it may have been moved
   source.has_tokenizer = true;
   std::string& tokenizer = source.config.data.tokenizer;
   tokenizer = tokenizer::present_tokenizer(tokenizer, source.folder);
-  if (!sets(settings, "data") && !sets(settings, "data.validation")) {
+  if (!is_set("data.validation", "", all)) {
     const Config trained = load_config(run + "/config.yaml", {});
     source.sample = std::int64_t{source.config.train.eval_microbatches} * trained.pipeline.microbatch;
   }
@@ -60,9 +56,10 @@ ModelSource find_folder(const std::string& path, const std::string& folder,
         path);
   }
   std::vector<std::string> all = with_defaults(settings);
-  all.push_back("model.from=" + nlohmann::json(source.folder).dump());  // whatever is in its name
+  all.push_back("model.from=" + nlohmann::json(source.folder).dump());  // quoted, for any name
   source.config = architecture::huggingface::load_run_config("", all);
-  source.has_tokenizer = sets(settings, "data.tokenizer");
+  source.has_data = is_set("data.validation", "", all);
+  source.has_tokenizer = is_set("data.tokenizer", "", all);
   if (!source.has_tokenizer && tokenizer::has_tokenizer(source.folder)) {
     source.config.data.tokenizer = source.folder;
     source.has_tokenizer = true;

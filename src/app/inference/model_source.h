@@ -1,4 +1,4 @@
-// Where a model to evaluate or to generate with comes from: a run, or a folder in Hugging Face's layout.
+// The model to evaluate or to generate with: a run's, or a folder in Hugging Face's layout.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -16,29 +16,28 @@
 namespace twobw::inference {
 
 struct ModelSource {
-  // One stage on one device in single precision, unless the settings say otherwise; without dropout.
+  // By default one stage on one device in single precision; without dropout.
   Config config;
-  std::string folder;          // of the weights
-  bool is_run = false;         // else a folder, whose config.json describes the model
-  bool has_tokenizer = false;  // data.tokenizer is that of the model, and not what stands there by default
-  // Evaluate only this many sequences, as training does. Set for a run unless the settings name other data.
+  std::string folder;          // with the weights
+  bool is_run = false;         // else a folder with a config.json
+  bool has_data = false;       // data.validation is the run's or set
+  bool has_tokenizer = false;  // data.tokenizer is the model's, not the default
+  // Sequences to evaluate, as in training. Set for a run unless the settings name other data.
   std::optional<std::int64_t> sample = {};
 };
 
-// `path` is a run (its newest model: that of its end, or of a later checkpoint), a checkpoint, or a folder as
-// model.from takes it. `settings` are key=value, as for train; data=FILE is short for data.validation=FILE.
-// Throws InputError.
+// `path`: a run (its newest model), a checkpoint, or a folder as in model.from. `settings`: key=value as for
+// train; data=FILE means data.validation=FILE. Throws InputError.
 ModelSource find_model(const std::string& path, const std::vector<std::string>& settings);
 
-// Throws InputError where the folder's tensors are not the model's, or its head has none.
+// Throws InputError if the folder's tensors do not fit the model, or its head is missing.
 void check_weights(const ModelSource& source, const models::Model& model);
 
-// The parameters of layers [first, last), each read alone; ties among them are one tensor. `compute` says
-// where and in which type they are wanted.
+// The parameters of layers [first, last), on the device and in the type of `compute`; ties share a tensor.
 std::vector<at::Tensor> read_weights(const ModelSource& source, const models::Model& model, int first,
                                      int last, const at::TensorOptions& compute);
 
-// Null where the model has none.
+// Null if the model has none.
 std::unique_ptr<tokenizer::Tokenizer> load_tokenizer(const ModelSource& source);
 
 }  // namespace twobw::inference

@@ -2,20 +2,48 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <mutex>
 
-#include "app/inference/even_split.h"
 #include "core/base/error.h"
-#include "core/base/run_on_threads.h"
-#include "core/base/system_failure.h"
+#include "core/base/failures.h"
+#include "core/base/threads.h"
 #include "engine/device/device.h"
 #include "engine/runtime/setup.h"
-#include "engine/transport/hub.h"
+#include "engine/transport/wait_hub.h"
 
 namespace twobw::inference {
 namespace {
+
+// Layers per stage, at least one each, that minimize the largest stage's bytes of weights: these bound the
+// time of a forward of few tokens.
+std::vector<int> even_split(const architecture::Model& model, int stages) {
+  const std::size_t layers = model.size();
+  TWOBW_ASSERT(stages >= 1 && stages <= std::ssize(model), "{} stages of {} layers", stages, layers);
+  std::vector<double> before = {0};  // parameters of the layers before each
+  for (const architecture::Layer& layer : model)
+    before.push_back(before.back() + architecture::parameter_count(layer));
+  using Split = std::pair<double, std::vector<int>>;  // the largest stage and all counts
+  const Split none = {std::numeric_limits<double>::infinity(), {}};
+  std::vector<Split> best(layers + 1, none);  // of the first layers, over the stages so far
+  best[0].first = 0;
+  for (int stage = 0; stage < stages; ++stage) {
+    std::vector<Split> next(layers + 1, none);
+    for (std::size_t end = 1; end <= layers; ++end) {
+      for (std::size_t first = 0; first < end; ++first) {
+        const double most = std::max(best[first].first, before[end] - before[first]);
+        if (most >= next[end].first) continue;
+        next[end] = {most, best[first].second};
+        next[end].second.push_back(static_cast<int>(end - first));
+      }
+    }
+    best = std::move(next);
+  }
+  return best[layers].second;
+}
 
 class StageThreads {
  public:
@@ -78,7 +106,7 @@ class StageThreads {
     }
   }
 
-  // In the handler of what a stage threw.
+  // Called in an exception handler.
   void fail(int stage) {
     std::lock_guard lock(mutex_);
     if (!failure_) failure_ = explained(stage);
@@ -99,7 +127,7 @@ class StageThreads {
   const ModelSource& source_;
   const models::Model& model_;
   std::vector<device::Device> devices_;
-  transport::Hub hub_;
+  transport::WaitHub hub_;
   std::vector<std::unique_ptr<transport::Link>> links_;
   std::vector<Stage> stages_;
   std::mutex mutex_;
@@ -114,7 +142,7 @@ void run_stages(const ModelSource& source, const models::Model& model,
 }
 
 void await(const models::Tensors& tensors) {
-  // To read a number waits for the queue that it is made on.
+  // Reading a number waits for its stream.
   if (!tensors.empty() && tensors.front().is_cuda()) tensors.front().flatten()[0].item<double>();
 }
 

@@ -1,15 +1,22 @@
 #include "app/measure/forecast.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <optional>
+#include <set>
 
 #include "app/measure/profiler.h"
-#include "app/measure/trial_run.h"
+#include "app/measure/trials.h"
 #include "core/base/error.h"
 #include "core/base/gpu_name.h"
 #include "core/base/text.h"
+#include "engine/runtime/rank_map.h"
+#include "engine/transport/sum_rounds.h"
 #include "planning/host/cores.h"
 #include "planning/host/local_cluster.h"
 #include "planning/planner/costs/cost_tables.h"
+#include "planning/planner/costs/estimate.h"
 #include "planning/planner/report/report.h"
 #include "planning/planner/search/configuration.h"
 #include "planning/planner/search/preference.h"
@@ -18,9 +25,75 @@
 namespace twobw::measure {
 namespace {
 
+// Ranks by node.
+std::vector<std::vector<int>> ranks_by_node(const DevicesOfProcesses& shared, int each) {
+  const std::vector<std::vector<int>> hosts = ranks_by_host(shared.hosts);
+  if (hosts.size() > 1 || each == 1) return hosts;
+  std::vector<std::vector<int>> processes;
+  for (int rank = 0; rank < shared.processes(); ++rank) processes.push_back({rank});
+  return processes;
+}
+
+// Places the stages by worker number.
+void place(const SharedCluster& shared, planner::Plan& plan) {
+  const PipelineShape shape = planner::shape_of(plan);
+  const int processes = static_cast<int>(shared.nodes.size());
+  const runtime::RankMap rank_map(shape, processes, 0);
+  const int each = rank_map.workers_here();
+  for (int stage = 0; stage < shape.stages; ++stage) {
+    planner::StagePlan& stage_plan = plan.stages[static_cast<std::size_t>(stage)];
+    for (int replica = 0; replica < shape.replicas; ++replica) {
+      const int worker = replica * shape.stages + stage, rank = rank_map.rank_of(worker);
+      const int node = shared.nodes[static_cast<std::size_t>(rank)];
+      const auto before = std::count(shared.nodes.begin(), shared.nodes.begin() + rank, node);
+      stage_plan.nodes.at(static_cast<std::size_t>(replica)) = node;
+      stage_plan.devices.at(static_cast<std::size_t>(replica)) =
+          static_cast<int>(before) * each + worker % each;
+    }
+  }
+}
+
+// Number of nodes with replicas of the first stage.
+int spread_of(const SharedCluster& shared, int stages, int replicas) {
+  const int processes = static_cast<int>(shared.nodes.size());
+  std::set<int> nodes;
+  for (int replica = 0; replica < replicas; ++replica) {
+    const int rank = replica * stages * processes / (stages * replicas);
+    nodes.insert(shared.nodes[static_cast<std::size_t>(rank)]);
+  }
+  return static_cast<int>(nodes.size());
+}
+
+// Searches with replicas spread over as many nodes as by ranks, then moves the plan to the exact places.
+std::optional<planner::Plan> best_plan(planner::Problem problem, const planner::Preferences& preferences,
+                                       const SharedCluster& shared) {
+  problem.spread = spread_of(shared, *problem.fixed.stages, *problem.fixed.replicas);
+  planner::SearchResult result = planner::search_with(problem, preferences);
+  if (!result.best) {
+    problem.spread = 0;
+    result = planner::search_with(problem, preferences);
+  }
+  if (!result.best) return std::nullopt;
+  planner::Plan plan = result.best->plan;
+  plan.simulated_tokens_per_s = 0;  // was for the search's places
+  place(shared, plan);
+  return planner::evaluate(problem, std::move(plan)).plan;
+}
+
+bool has_gpus(const DevicesOfProcesses& shared) {
+  return names_gpu(shared.names.front());
+}
+
+std::string describe_link(const DevicesOfProcesses& shared, const char* where,
+                          const planner::LinkSpec& link) {
+  return fmt::format("measured {}between {}: {} each way while both are full, {}",
+                     has_gpus(shared) ? "over NCCL " : "", where, format_bandwidth(link.bandwidth),
+                     format_latency(link.latency));
+}
+
 using Json = nlohmann::ordered_json;
 
-// What is to be measured: the model by itself, on one of the devices.
+// The setup to measure: the model as a single stage.
 runtime::Setup measuring_setup(const Config& config) {
   Config alone = config;
   alone.pipeline = {};
@@ -31,7 +104,7 @@ runtime::Setup measuring_setup(const Config& config) {
   return runtime::prepare(alone);
 }
 
-// What runs call the devices to plan for: those that the configuration names, or all cores.
+// Names of the devices to plan for: those of the configuration, or all cores.
 std::vector<std::string> names_of_devices(const Config& config) {
   return config.devices.empty() ? device::core_names() : single_devices(config.devices);
 }
@@ -42,13 +115,13 @@ std::string describe(const planner::Plan& plan) {
                      plan.shape.microbatches, plan.shape.microbatch, plan.shape.extra);
 }
 
-// Seconds for trials: a tenth of the run or, where it is short, half a minute.
+// Budget of the trials: a tenth of the run, at least half a minute.
 double seconds_for_trials(const Config& config, const planner::Plan& plan) {
   constexpr double kShort = 30, kShare = 0.1;
   return std::max(kShort, kShare * config.train.updates * plan.update_seconds);
 }
 
-// As many of the plans as can have two turns each.
+// The number of plans that can have two turns each.
 std::size_t affordable(const std::vector<planner::Plan>& plans, const std::vector<Config>& runs,
                        double seconds) {
   double round = 0;
@@ -59,8 +132,8 @@ std::size_t affordable(const std::vector<planner::Plan>& plans, const std::vecto
   return plans.size();
 }
 
-// The plans' rates over the run, `whole` times what they are after a synchronous start: of those that are
-// run, and of others 0; by the model where trials would take too long.
+// The plans' rates over the whole run, `whole` times those after a synchronous start: measured by trials (0
+// without one), or the model's if trials would take too long.
 std::vector<double> rates_of(const std::vector<planner::Plan>& plans, const std::vector<Config>& runs,
                              const std::vector<double>& whole, double tolerance,
                              const std::function<void(const std::string&)>& say) {
@@ -105,7 +178,8 @@ Forecast plan_for_processes(const Config& config, const planner::Problem& proble
   const std::vector<PlacedPlan> placed = plans_to_share(problem, {}, shared);
   if (placed.empty()) {
     fail_input(
-        "plan: auto finds no way to train this model in {} processes with {} devices; twobw plan tells more",
+        "plan: auto finds no way to train this model in {} processes with {} devices; twobw plan explains "
+        "why",
         shared.processes(), shared.names.size());
   }
   std::vector<planner::Plan> plans;
@@ -133,9 +207,72 @@ Json held_against(double forecast, double measured) {
 
 }  // namespace
 
+std::vector<std::string> devices_of(const DevicesOfProcesses& shared, int rank, std::ptrdiff_t count) {
+  const std::ptrdiff_t each = shared.each();
+  const auto first = shared.names.begin() + rank * each;
+  return {first, first + (count < 0 ? each : count)};
+}
+
+std::vector<GpuSlice> first_gpus(const DevicesOfProcesses& shared) {
+  std::vector<GpuSlice> gpus;
+  for (int rank = 0; has_gpus(shared) && rank < shared.processes(); ++rank)
+    gpus.push_back(parse_gpu(devices_of(shared, rank, 1).front()).front());
+  return gpus;
+}
+
+SharedCluster shared_cluster(const planner::Cluster& own, const DevicesOfProcesses& shared, int each) {
+  const std::vector<std::vector<int>> nodes = ranks_by_node(shared, each);
+  const bool several_hosts = ranks_by_host(shared.hosts).size() > 1;
+  const LinksByHost links = links_by_host(shared.links, shared.hosts);
+  const planner::LinkSpec inside = slowest(links.inside);
+  const bool alone = std::ranges::all_of(nodes, [](const auto& ranks) { return ranks.size() == 1; });
+  SharedCluster result{.cluster = own, .nodes = std::vector<int>(shared.hosts.size())};
+  result.cluster.name = fmt::format("{} processes", shared.processes());
+  result.cluster.nodes.clear();
+  for (std::size_t node = 0; node < nodes.size(); ++node) {
+    for (const int rank : nodes[node]) result.nodes[static_cast<std::size_t>(rank)] = static_cast<int>(node);
+    const int count = static_cast<int>(nodes[node].size()) * each;
+    result.cluster.nodes.push_back({.name = fmt::format("node{}", node),
+                                    .islands = {{.kind = 0, .count = count}},
+                                    .link = alone ? own.nodes.front().link : inside});
+  }
+  result.cluster.network = several_hosts ? slowest(links.between) : inside;
+  result.cluster.network.shared = several_hosts;  // all processes of a host use one interface
+  return result;
+}
+
+std::vector<PlacedPlan> plans_to_share(const planner::Problem& problem,
+                                       const planner::Preferences& preferences,
+                                       const DevicesOfProcesses& shared) {
+  const int most = has_gpus(shared) ? transport::kMostReplicasOnGpus : problem.batch;
+  std::vector<PlacedPlan> plans;
+  for (int each = 1; each <= shared.each(); ++each) {
+    const SharedCluster where = shared_cluster(problem.cluster, shared, each);
+    const int workers = each * shared.processes();
+    for (int replicas = 1; replicas <= workers; ++replicas) {
+      if (workers % replicas != 0 || replicas > std::min(problem.batch, most)) continue;
+      if (workers / replicas > std::ssize(problem.layers)) continue;
+      planner::Problem one = problem;
+      one.cluster = where.cluster;
+      one.fixed.stages = workers / replicas;
+      one.fixed.replicas = replicas;
+      if (auto plan = best_plan(one, preferences, where)) plans.push_back({std::move(one), std::move(*plan)});
+    }
+  }
+  return plans;
+}
+
+std::vector<std::string> describe_links(const DevicesOfProcesses& shared) {
+  std::vector<std::string> lines;
+  const auto [inside, between] = links_by_host(shared.links, shared.hosts);
+  if (!inside.empty()) lines.push_back(describe_link(shared, "processes of a host", slowest(inside)));
+  if (!between.empty()) lines.push_back(describe_link(shared, "hosts", slowest(between)));
+  return lines;
+}
+
 Forecast plan_run(const Config& given, const std::function<void(const std::string&)>& say,
                   const DevicesOfProcesses& shared) {
-  constexpr double kNear = 0.15;  // by the model; what is lost in waiting may be as much
+  constexpr double kNear = 0.15;  // by the model, which does not know losses by waiting
   constexpr int kPlans = 10;
   Config config = given;
   config.devices = shared.processes() > 1 ? devices_of(shared, 0) : runtime::auto_gpus(config, {});

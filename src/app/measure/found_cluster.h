@@ -1,11 +1,11 @@
-// The hosts that the processes of a launcher run on, as the planner sees them: found, and measured by all of
-// them together. Their devices are cores, or GPUs (found_gpus.h).
+// Finds the hosts of a launcher's processes and describes them as a cluster for the planner: cores or GPUs,
+// and the measured links.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "app/measure/process_links.h"
+#include "app/measure/links.h"
 #include "core/base/gpu_name.h"
 #include "engine/runtime/process_devices.h"
 #include "engine/transport/processes.h"
@@ -14,51 +14,66 @@
 
 namespace twobw::measure {
 
-// A GPU, or one of the slices that it is cut into.
+// A GPU or a slice of one.
 struct FoundGpu {
-  std::string name;   // of the whole GPU, as the driver says it
+  std::string name;   // the driver's, of the whole GPU
   double memory = 0;  // bytes of the whole GPU
   int slices = 1;
+
+  static void fields(auto& self, auto&& visit) { visit(self.name, self.memory, self.slices); }
 };
 
 struct FoundHost {
-  std::string name;                 // of its own; where two hosts have the same, a number follows
-  std::vector<int> ranks;           // of its processes
-  int cores = 1;                    // that they have between them
-  double memory = 0;                // bytes of each core's share
-  device::Machine machine;          // measured by one process; its cores and memory are what that one may use
-  std::vector<FoundGpu> gpus = {};  // that its processes have; none: the cores are the devices
-  planner::LinkSpec local =
-      planner::kNoLink;  // between the GPUs of its process, where it has one with several
+  std::string name;                            // unique: numbered if several hosts share it
+  std::vector<int> ranks;                      // its processes
+  int cores = 1;                               // of all its processes
+  double memory = 0;                           // bytes per core
+  device::Machine machine;                     // as measured by one process
+  std::vector<FoundGpu> gpus = {};             // of its processes; empty: the cores are the devices
+  planner::LinkSpec local = planner::kNoLink;  // between the GPUs of its only process
 };
 
 struct FoundCluster {
   std::vector<FoundHost> hosts;
-  LinksByHost links;  // between the processes
+  LinksByHost links;
 
   bool has_gpus() const { return !hosts.empty() && !hosts.front().gpus.empty(); }
 };
 
-// Called by all processes; rank 0 gets the cluster, the others one without hosts. On rank 0, `processes`:
-// what all of them know of their hosts; `gpus`: what they compute on, process after process, as many each;
-// none: on cores.
+// Collective; only rank 0 gets hosts. On rank 0, `processes`: all hosts' devices; `gpus`: the devices process
+// by process, equally many each; empty: cores.
 FoundCluster find_cluster(transport::Processes& all, const std::vector<runtime::HostDevices>& processes,
                           const LinkBudget& budget, const std::vector<GpuSlice>& gpus = {});
 
-// What rank 0 makes of it on cores. `machines`: by rank; looked at is that of the first process of a machine.
+// The cluster of cores. `machines`: by rank; only that of a machine's first process is used.
 FoundCluster found_cluster(const std::vector<runtime::HostDevices>& processes,
                            const std::vector<device::Machine>& machines,
                            const std::vector<ProcessLink>& links);
 
-// A node for each host, with every core a device, or every GPU. Between the devices of a host lies the link
-// between its processes; where it has one process only, what moves bytes between that one's threads. Hosts
-// that differ by no more than a measurement does are alike, and as slow as the slowest of them.
+// The GPUs of a process.
+struct ProcessGpus {
+  std::vector<FoundGpu> gpus;
+  planner::LinkSpec local = planner::kNoLink;  // between them, if it was measured
+
+  static void fields(auto& self, auto&& visit) { visit(self.gpus, self.local); }
+};
+
+// The cluster of GPUs. `gpus`: by rank.
+FoundCluster found_gpus(const std::vector<runtime::HostDevices>& processes,
+                        const std::vector<ProcessGpus>& gpus, const std::vector<ProcessLink>& links);
+
+// The catalogue's figures if it has the name, else name and memory only. A slice has its share of everything.
+planner::DeviceKind kind_of(const FoundGpu& gpu);
+
+// A node per host and a device per core or GPU. Devices of a host are joined by the link between its
+// processes or, with one process, by that between its threads. Hosts that differ by measurement noise count
+// as equal and as slow as the slowest.
 planner::Cluster cluster_of(const FoundCluster& found);
 
-// The cluster as YAML, with a word on where every figure comes from, and all links that were measured.
+// The cluster as YAML, with the origin of every figure and all measured links in comments.
 std::string describe(const FoundCluster& found);
 
-// Hosts and links for people to read.
+// Tables of hosts and links.
 std::string table_of(const FoundCluster& found);
 
 }  // namespace twobw::measure

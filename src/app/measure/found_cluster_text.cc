@@ -4,9 +4,7 @@
 #include <set>
 
 #include "app/measure/found_cluster.h"
-#include "app/measure/found_gpus.h"
 #include "core/base/text.h"
-#include "core/base/text_table.h"
 
 namespace twobw::measure {
 namespace {
@@ -27,17 +25,17 @@ std::string place_of(const FoundCluster& found, const ProcessLink& link) {
   return asks == answers ? "inside " + asks : asks + " - " + answers;
 }
 
-// Where the figures of devices come from.
+// Origin of the device figures.
 const char* const kAboutCores =
     "# memory            found: that of the host, or of its container, in equal shares\n"
     "# tflops            assumed: that of a common server core; `twobw profile` measures real layers\n"
     "# memory_bandwidth  measured: what each core reads and writes while all of them copy\n"
-    "# efficiency        assumed, and the overhead likewise\n"
+    "# efficiency        assumed, as is the overhead\n"
     "# link              measured: between processes of a host, where it has several; else between threads\n";
 const char* const kAboutGpus =
     "# memory            the vendor's figure for GPUs that the catalogue knows, else found\n"
     "# tflops            the vendor's, as is memory_bandwidth; `twobw profile` measures real layers\n"
-    "# efficiency        assumed, and the overhead likewise\n"
+    "# efficiency        assumed, as is the overhead\n"
     "# A slice of a GPU has its part of all of these.\n"
     "# link              measured over NCCL: between GPUs of two processes of a host; where it has one "
     "process\n"

@@ -7,22 +7,23 @@
 #include <set>
 
 #include "engine/runtime/backward.h"
-#include "engine/runtime/pass.h"
+#include "engine/runtime/microbatches.h"
 #include "planning/planner/costs/state_bytes.h"
 
 namespace twobw::measure {
+
 namespace {
 
 using models::Tensors;
 
-constexpr double kColdBytes = 64 << 20;  // of weights and gradients: past most caches
+constexpr double kColdBytes = 64 << 20;  // weights and gradients: exceeds most caches
 
 std::set<std::string> distinct_kinds(const models::Model& model) {
   const std::vector<std::string> kinds = architecture::kinds_of(model.layers);
   return {kinds.begin(), kinds.end()};
 }
 
-// At least two blocks where the model has them: what a layer keeps depends on the one after it.
+// At least two blocks if possible: the tensors that a layer saves depend on the next one.
 models::Model shortened(const runtime::Setup& setup) {
   const std::set<std::string> kinds = distinct_kinds(setup.model);
   ModelConfig config = setup.config.model;
@@ -33,12 +34,12 @@ models::Model shortened(const runtime::Setup& setup) {
   }
 }
 
-// Nothing but this tensor uses its memory: no graph has saved it.
+// Whether this tensor is the only user of its memory: no graph has saved it.
 bool is_loose(const at::Tensor& tensor) {
   return tensor.use_count() == 1 && tensor.storage().use_count() == 1;
 }
 
-// Outputs that only wait for the next layer. Whether they live on after it says whether it kept them.
+// Outputs used only by the next layer. If they outlive it, it has saved them.
 class Loose {
  public:
   explicit Loose(const Tensors& outputs) {
@@ -51,7 +52,7 @@ class Loose {
     for (const auto& storage : storages_) sum += size(storage);
     return sum;
   }
-  // Of those that are still in use, and not as the loose outputs of the next layer.
+  // Bytes still in use, except as loose outputs of the next layer.
   double bytes_kept(const Loose& next) const {
     double sum = 0;
     for (const auto& storage : storages_) {
@@ -105,10 +106,10 @@ void LayerBench::set_microbatch(int sequences) {
   microbatch_ = sequences;
   Config config = setup_.config;
   config.pipeline.microbatch = sequences;
-  runtime::Passes passes(config, *setup_.training, *setup_.training,
+  runtime::MicrobatchSource microbatches(config, *setup_.training, *setup_.training,
                          architecture::taken_by(model_.layers, 0, size()));
-  passes.keep_padding();  // memory must do for the longest
-  pass_ = passes.training(0, 0).to(compute_.device());
+  microbatches.keep_padding();  // memory must suffice for the longest
+  pass_ = microbatches.training(0, 0).to(compute_.device());
 }
 
 double LayerBench::token_bytes() const {
@@ -120,8 +121,7 @@ Tensors LayerBench::forward(const models::AfterLayer& after_layer) const {
                             after_layer);
 }
 
-// The engine runs what was recorded last first, so all of a layer's backward comes before any of the
-// layer's before it: a hook on what a layer made fires when its turn begins.
+// Autograd runs layers in reverse: a hook on a layer's output fires when its backward begins.
 void LayerBench::walk(const models::AfterLayer& after_forward, const BeforeBackward& before_backward) {
   gradients_.attach(updates_, versions_.parameters(versions_.newest()));
   int turn = size() - 1;
@@ -134,7 +134,7 @@ void LayerBench::walk(const models::AfterLayer& after_forward, const BeforeBackw
   at::Tensor one;
   {
     const Tensors x = forward([&](int layer, const Tensors& outputs) {
-      // The first is the layer's own; what may follow passes through it.
+      // The first output is the layer's own; others pass through it.
       if (outputs.front().requires_grad())
         outputs.front().register_hook([&begin_turn, layer](const at::Tensor&) { begin_turn(layer); });
       after_forward(layer, outputs);
@@ -157,8 +157,7 @@ void LayerBench::run_pass(bool recompute) {
   known_.emplace(microbatch_, recompute);
 }
 
-// On a GPU the marks lie ahead until the pass is done. While the GPU is held back nothing may wait for it, so
-// memory and kernels must be there: a first pass takes and loads them.
+// While the GPU is held nothing may wait for it, so a first pass allocates memory and loads kernels.
 LayerTimes LayerBench::time_pass(bool recompute) {
   while (true) {
     if (held_layers() > 0 && !known_.contains({microbatch_, recompute})) run_pass(recompute);
@@ -195,7 +194,7 @@ void LayerBench::mark_pass(bool recompute, LayerMarks& marks, LayerTimes& times)
 }
 
 std::vector<LayerBytes> LayerBench::measure_pass(device::Meter& meter) {
-  // What a layer keeps: `inside` whatever follows, and of its output what the next layer keeps.
+  // A layer saves `inside` in any case, and the part of its output that the next layer saves.
   std::vector<double> inside(size());
   std::vector<LayerBytes> bytes(size());
   double settled = meter.live();
@@ -214,8 +213,8 @@ std::vector<LayerBytes> LayerBench::measure_pass(device::Meter& meter) {
     waiting = std::move(loose);
     meter.reset_peak();
   };
-  // A backward begins when the layer after it has let go of the output; what comes to be used beyond what
-  // its layer and those before have inside is on top.
+  // A backward begins once the next layer has freed its output; memory beyond what this layer and those
+  // before it have saved is working memory.
   int running = -1;
   walk(after_forward, [&](int layer) {
     if (running >= 0) {
@@ -225,7 +224,7 @@ std::vector<LayerBytes> LayerBench::measure_pass(device::Meter& meter) {
     running = layer;
     meter.reset_peak();
   });
-  for (int layer = 0; layer < size(); ++layer) bytes[layer].stash = inside[layer] + bytes[layer].kept;
+  for (int layer = 0; layer < size(); ++layer) bytes[layer].saved_bytes = inside[layer] + bytes[layer].kept;
   known_.emplace(microbatch_, false);
   return bytes;
 }
@@ -234,7 +233,7 @@ double LayerBench::time_step() {
   const at::Tensor source = versions_.flat(versions_.newest());
   const at::Tensor target = versions_.begin_write();
   const device::Timestamp begin = clock_.now();
-  // A rate of 0 leaves the weights as they are, at the same cost.
+  // A learning rate of 0 keeps the weights, at the same cost.
   const at::Tensor norms = optimizer_->squared_norms(updates_, gradients_.flat(updates_));
   optimizer_->apply(0, {&norms, 1}, gradients_.flat(updates_), source, target);
   const device::Timestamp end = clock_.now();
@@ -251,6 +250,37 @@ double LayerBench::time_predict() {
   const device::Timestamp end = clock_.now();
   clock_.await(end);
   return clock_.between(begin, end) / static_cast<double>(layout_.size());
+}
+
+LayerMarks::~LayerMarks() {
+  if (held_ > 0) clock_.release();
+}
+
+void LayerMarks::begin() {
+  if (held_ > 0) clock_.hold();
+  queued_ = 0;
+  from_ = clock_.now();
+}
+
+void LayerMarks::end(double& seconds) {
+  const device::Timestamp now = clock_.now();
+  spans_.push_back({.seconds = &seconds, .from = from_, .to = now});
+  from_ = now;
+  if (held_ == 0 || ++queued_ < held_) return;
+  finish();
+  begin();
+}
+
+void LayerMarks::finish() {
+  if (held_ == 0 || clock_.release()) return;
+  held_ = 0;
+  gave_up_ = true;
+}
+
+bool LayerMarks::read() {
+  if (!spans_.empty()) clock_.await(spans_.back().to);
+  for (const Span& span : spans_) *span.seconds = clock_.between(span.from, span.to);
+  return !gave_up_;
 }
 
 }  // namespace twobw::measure

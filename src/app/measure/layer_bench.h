@@ -1,5 +1,5 @@
-// A few layers of every kind in a row, run as a stage runs them and watched layer by layer: one graph over
-// all of them, weights and gradients in flat buffers, memory from the calling thread's pool.
+// Times and bytes of layers, run as a stage runs them: a few layers of every kind in one graph, with flat
+// weights and gradients, and memory from the calling thread's pool.
 #pragma once
 
 #include <array>
@@ -11,62 +11,91 @@
 #include <utility>
 #include <vector>
 
-#include "app/measure/layer_marks.h"
+#include "engine/device/clock.h"
 #include "engine/device/device.h"
-#include "engine/device/meter.h"
 #include "engine/models/model.h"
 #include "engine/optim/serial.h"
 #include "engine/runtime/setup.h"
 #include "engine/weights/double_buffer.h"
-#include "engine/weights/gradients.h"
 #include "engine/weights/layout.h"
 
 namespace twobw::measure {
 
-// Seconds, by layer of the bench.
-struct LayerTimes {
-  std::vector<double> forward, backward;
-  std::vector<double> bare;  // forward without a graph, of a recomputed pass
+// Timestamps around consecutive layers. A GPU is held until several layers are queued: a run launches them as
+// a graph, and small layers take longer to queue than to run.
+class LayerMarks {
+ public:
+  // `held`: layers per hold; 0: none. Once the device gives up waiting, it is not held again.
+  LayerMarks(device::Clock& clock, int held) : clock_(clock), held_(held) {}
+  ~LayerMarks();
+  LayerMarks(const LayerMarks&) = delete;
+  LayerMarks& operator=(const LayerMarks&) = delete;
+
+  // Starts a sequence of layers.
+  void begin();
+  // A layer is queued; read() stores its time in `seconds`.
+  void end(double& seconds);
+  // Ends the sequence.
+  void finish();
+
+  // Waits for the device. False if it gave up waiting during a hold.
+  bool read();
+
+ private:
+  struct Span {
+    double* seconds;
+    device::Timestamp from, to;
+  };
+
+  device::Clock& clock_;
+  int held_;
+  int queued_ = 0;  // layers in the current hold
+  bool gave_up_ = false;
+  device::Timestamp from_;
+  std::vector<Span> spans_;
 };
 
-// Bytes, as planner::LayerCost has them.
+// Seconds by layer.
+struct LayerTimes {
+  std::vector<double> forward, backward;
+  std::vector<double> bare;  // forward without autograd, if recomputed
+};
+
+// Bytes, as in planner::LayerCost.
 struct LayerBytes {
-  double stash = 0, kept = 0, output = 0, working = 0;
+  double saved_bytes = 0, kept = 0, output = 0, working = 0;
 };
 
 class LayerBench {
  public:
-  // The model with as few blocks as have every kind of layer, and together more weights than caches
-  // hold, so that a layer finds them as cold as in a run.
-  // On the calling thread's device: `clock` is its, and `compute` makes tensors there.
+  // The model shortened to the fewest blocks that have every kind of layer and exceed the caches, so that
+  // weights are cold as in a run. `clock` and `compute` belong to the calling thread's device.
   LayerBench(const runtime::Setup& setup, device::Clock& clock, const at::TensorOptions& compute);
 
   int size() const { return model_.size(); }
   std::string kind(int layer) const { return model_.layers[layer].kind; }
 
-  // From now on microbatches of so many sequences.
+  // Sets the sequences per microbatch.
   void set_microbatch(int sequences);
   double token_bytes() const;
 
-  // One microbatch, forward and backward. Recomputed: after a first forward without a graph.
+  // Forward and backward of a microbatch; `recompute` adds a first forward without autograd.
   void run_pass(bool recompute = false);
   LayerTimes time_pass(bool recompute = false);
-  // The same for memory.
   std::vector<LayerBytes> measure_pass(device::Meter& meter);
-  // What an update adds to its microbatches: norm of the gradient and optimizer, in seconds a parameter.
+  // Seconds per parameter of gradient norm and optimizer step.
   double time_step();
-  // What a prediction of its own adds; 0 where the configuration has none.
+  // Seconds per parameter of a prediction; 0 without pipeline.predict.
   double time_predict();
 
-  // So many layers at once are held back on a GPU to be timed (layer_marks.h); 0: none.
+  // Layers per hold of a GPU (LayerMarks).
   int held_layers() const { return clock_.can_hold() ? kHeldLayers[gave_up_] : 0; }
 
  private:
-  // Before the device gave up waiting for the first time, the second, ...: a layer may launch more than can
-  // wait in its queue, or wait for it, though that may also have come from elsewhere.
+  // By the number of times that the device gave up: a layer may overflow the queue or synchronize.
   static constexpr std::array kHeldLayers = {8, 8, 1, 1, 0};
 
-  using BeforeBackward = std::function<void(int layer)>;  // -1: all backwards are done
+  using BeforeBackward = std::function<void(int layer)>;  // -1: after the last backward
   void walk(const models::AfterLayer& after_forward, const BeforeBackward& before_backward);
   models::Tensors forward(const models::AfterLayer& after_layer) const;
   void mark_pass(bool recompute, LayerMarks& marks, LayerTimes& times);
@@ -79,15 +108,15 @@ class LayerBench {
   weights::Versions versions_;
   weights::Gradients gradients_;
   std::unique_ptr<optim::SerialOptimizer> optimizer_;
-  models::Pass pass_;
+  models::MicrobatchContext pass_;
   int microbatch_ = 0;
   std::int64_t updates_ = 0;
   std::size_t gave_up_ = 0;  // times
-  // Microbatches that were run, recomputed and not: what they need has been loaded and allocated.
+  // Microbatch sizes that have run, with and without recomputation: their kernels and memory are ready.
   std::set<std::pair<int, bool>> known_;
 };
 
-// The state that the bench for this setup would allocate.
+// Bytes of state that the bench for this setup allocates.
 double layer_bench_bytes(const runtime::Setup& setup);
 
 }  // namespace twobw::measure

@@ -11,13 +11,12 @@
 #include <optional>
 #include <set>
 
+#include "app/measure/background_load.h"
 #include "app/measure/layer_bench.h"
-#include "app/measure/link_profile.h"
-#include "app/measure/neighbours.h"
-#include "app/measure/samples.h"
+#include "app/measure/link_benchmark.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "engine/device/meter.h"
+#include "engine/device/device.h"
 
 namespace twobw::measure {
 namespace {
@@ -26,7 +25,7 @@ using planner::KindTimes;
 using planner::LayerKind;
 using planner::Profile;
 
-// Times of one kind at one size.
+// Times of a kind at one size.
 struct KindSamples {
   Samples forward, backward, recomputed;
 };
@@ -44,7 +43,7 @@ class Profiler {
            const ProfileRequest& request, const ProfileObserver& observer)
       : setup_(setup), devices_(devices), binding_(binding), request_(request), observer_(observer) {}
 
-  // On the thread that is bound to the device.
+  // Runs on the thread that is bound to the device.
   void run(Profile& profile) {
     const double available = device::free_memory(devices_.measured);
     const double state = layer_bench_bytes(setup_);
@@ -67,8 +66,8 @@ class Profiler {
       done_ += request_.rounds;
     }
     if (all.empty()) refuse(state + request_.sizes.front() * per_sequence, available);
-    Neighbours neighbours(setup_, affordable_neighbours(state + all.back().size * per_sequence, available));
-    measure_in_turn(bench, neighbours, all);
+    BackgroundLoad load(setup_, affordable_load(state + all.back().size * per_sequence, available));
+    measure_in_turn(bench, load, all);
     for (const SizeSamples& samples : all) add(samples, profile);
     profile.step_per_parameter = step_.summary();
     profile.predict_per_parameter = predict_.summary();
@@ -90,8 +89,8 @@ class Profiler {
     return meter->peak() - before;
   }
 
-  // As many of the other cores as memory suffices for.
-  std::vector<device::Device> affordable_neighbours(double needed, double available) {
+  // Limits the other devices to the memory available.
+  std::vector<device::Device> affordable_load(double needed, double available) {
     const auto others = static_cast<std::size_t>(available / needed) - 1;
     if (others >= devices_.busy.size()) return devices_.busy;
     observer_.on_note(fmt::format(
@@ -100,40 +99,39 @@ class Profiler {
     return {devices_.busy.begin(), devices_.busy.begin() + static_cast<std::ptrdiff_t>(others)};
   }
 
-  // Some rounds of each size and then of each again, so that a device which is slower for a while is so for
-  // all of them: it is their ratios that a plan goes by.
-  void measure_in_turn(LayerBench& bench, Neighbours& neighbours, std::vector<SizeSamples>& all) {
+  // Interleaves the sizes, so that slow phases of a device affect all of them: plans depend on their ratios.
+  void measure_in_turn(LayerBench& bench, BackgroundLoad& load, std::vector<SizeSamples>& all) {
     const int turns = all.size() == 1 ? 1 : std::min(kTurns, request_.rounds);
     for (int turn = 0; turn < turns; ++turn) {
       const int rounds = request_.rounds * (turn + 1) / turns - request_.rounds * turn / turns;
-      for (SizeSamples& samples : all) measure(bench, neighbours, rounds, samples);
+      for (SizeSamples& samples : all) measure(bench, load, rounds, samples);
     }
   }
 
-  void measure(LayerBench& bench, Neighbours& neighbours, int rounds, SizeSamples& samples) {
-    // Freed with the last round, before the next size.
+  void measure(LayerBench& bench, BackgroundLoad& load, int rounds, SizeSamples& samples) {
+    // Freed before the next size.
     device::MemoryPool pool;
     device::PoolScope scope(pool);
     bench.set_microbatch(samples.size);
     const std::vector<LayerBytes> bytes = bench.measure_pass(*device::make_meter(devices_.measured, pool));
     for (int layer = 0; layer < bench.size(); ++layer) {
       KindTimes& kind = samples.bytes[bench.kind(layer)];
-      kind.stash = std::max(kind.stash, bytes[layer].stash);
+      kind.saved_bytes = std::max(kind.saved_bytes, bytes[layer].saved_bytes);
       kind.kept = std::max(kind.kept, bytes[layer].kept);
       kind.output = std::max(kind.output, bytes[layer].output);
       kind.working = std::max(kind.working, bytes[layer].working);
     }
-    neighbours.compute(samples.size);
+    load.compute(samples.size);
     for (int round = 0; round < rounds; ++round) {
       add_round(bench, samples.times);
       observer_.on_round(++done_, request_.rounds * static_cast<int>(request_.sizes.size()), samples.size);
     }
-    neighbours.step();
+    load.step();
     for (int round = 0; round < rounds; ++round) {
       step_.add(bench.time_step());
       predict_.add(bench.time_predict());
     }
-    bench.set_microbatch(1);  // lets go of the tokens before their pool goes
+    bench.set_microbatch(1);  // frees the tokens before their pool
   }
 
   static void add(const SizeSamples& samples, Profile& profile) {
@@ -156,14 +154,14 @@ class Profiler {
       for (int layer = 0; layer < bench.size(); ++layer)
         samples[bench.kind(layer)].recomputed.add(again.forward[layer] + again.backward[layer]);
     }
-    // What a forward does for the backward, as the head does on a GPU, counts as the backward's: where it is
-    // recomputed, the first forward is spared it.
+    // Work of a forward for the backward (the head on a GPU) counts as the backward's: a recomputed stage's
+    // first forward omits it.
     for (int layer = 0; layer < bench.size(); ++layer) {
-      const double bare = std::min(again.bare[layer], times.forward[layer]);  // longer only by chance
+      const double bare = std::min(again.bare[layer], times.forward[layer]);  // longer only by noise
       samples[bench.kind(layer)].forward.add(bare);
       samples[bench.kind(layer)].backward.add(times.forward[layer] - bare + times.backward[layer]);
     }
-    bench.time_step();  // as in a run, so that gradients do not grow
+    bench.time_step();  // keeps gradients from growing, as in a run
   }
 
   static constexpr int kTurns = 4;
@@ -203,7 +201,7 @@ double largest_output(const Profile& profile) {
 
 ProfiledDevices profiled_among(const std::vector<device::Device>& devices) {
   ProfiledDevices result{.measured = devices.front()};
-  if (result.measured.gpu) {  // slices share no multiprocessor; those of other hosts have the same names
+  if (result.measured.gpu) {  // slices are disjoint; names of other hosts' devices repeat
     std::set<std::string> names = {describe(*result.measured.gpu)};
     for (const device::Device& device : devices) {
       if (device.gpu->gpu < device::gpu_count() && names.insert(describe(*device.gpu)).second)
@@ -235,7 +233,7 @@ ProfiledDevices profiled_devices(const runtime::Setup& setup) {
 Profile profile(const runtime::Setup& setup, const ProfiledDevices& devices, const ProfileRequest& request,
                 const ProfileObserver& observer) {
   Profile profile = describe(setup, devices.measured);
-  // On a thread of its own, which takes its binding and leaves it.
+  // A new thread leaves the caller's device binding alone.
   auto measured = std::async(std::launch::async, [&] {
     const device::DeviceBinding binding("profile", devices.measured);
     Profiler(setup, devices, binding, request, observer).run(profile);

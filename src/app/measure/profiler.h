@@ -1,5 +1,4 @@
-// Measures a model on a device: what the planner needs to know of it. Layers of one kind are
-// measured once, whatever their number.
+// Measures a model's layers on a device for the planner. Layers of one kind are measured once.
 #pragma once
 
 #include <functional>
@@ -13,32 +12,30 @@
 namespace twobw::measure {
 
 struct ProfileRequest {
-  std::vector<int> sizes;  // sequences in a microbatch, growing
+  std::vector<int> sizes;  // sequences per microbatch, ascending
   int rounds = 10;
-  bool recomputation = true;  // measured too; else those times stay 0
-  bool link = true;           // likewise
+  bool recomputation = true;  // measure recomputed layers too
+  bool link = true;           // measure the local link too
 };
 
-// Told how far it is, from the measuring thread.
+// Progress, reported from the measuring thread.
 struct ProfileObserver {
   std::function<void(int done, int all, int microbatch)> on_round = [](int, int, int) {};
   std::function<void(const std::string& line)> on_note = [](const std::string&) {};
 };
 
-// The device that is measured, and those that are kept busy meanwhile, as in a run.
+// The measured device, and those kept busy meanwhile (background_load.h).
 struct ProfiledDevices {
   device::Device measured;
   std::vector<device::Device> busy;
 };
 
-// The first of them is measured; the others keep it neighbours where they share no core and are this
-// process's to use.
+// Measures the first; the others keep busy if available to this process and disjoint from it.
 ProfiledDevices profiled_among(const std::vector<device::Device>& devices);
-// Among the devices of the configuration; without any, among single cores, all that there are.
+// Chooses from the configuration's devices, or all single cores.
 ProfiledDevices profiled_devices(const runtime::Setup& setup);
 
-// Sizes for which memory does not suffice are left out, with a note. Throws RunError when that is all
-// of them. Who calls fills in the program's version.
+// Skips sizes that exceed memory, with a note; throws RunError if all do. Leaves the program's version empty.
 planner::Profile profile(const runtime::Setup& setup, const ProfiledDevices& devices,
                          const ProfileRequest& request, const ProfileObserver& observer = {});
 

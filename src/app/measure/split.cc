@@ -10,15 +10,15 @@
 namespace twobw::measure {
 namespace {
 
-// Costs of microbatches as large as the configuration's.
+// Costs at the configuration's microbatch size.
 planner::CostTable measure_costs(const runtime::Setup& setup) {
-  // Past a few hundred tokens, time grows in proportion to them, alike in every layer.
+  // Above a few hundred tokens, time is proportional to tokens in every layer.
   constexpr int kEnoughTokens = 512;
   const int enough = (kEnoughTokens + setup.config.model.context - 1) / setup.config.model.context;
-  const bool on_gpu = setup.devices.front().gpu.has_value();  // which is idle half the time with few tokens
+  const bool on_gpu = setup.devices.front().gpu.has_value();  // half idle with few tokens
   const int wanted = setup.config.pipeline.microbatch;
   const int size = on_gpu ? wanted : std::min(wanted, enough);
-  // The head is there once a round, and on a GPU its time depends on what the other slices do then.
+  // On a GPU the head's time varies with the load of the other slices, and a round has only one head.
   const int rounds = on_gpu ? 10 : 2;
   const ProfileRequest request{.sizes = {size}, .rounds = rounds, .recomputation = false, .link = false};
   const planner::Profile measured = profile(setup, profiled_among(setup.devices), request);
@@ -33,7 +33,7 @@ planner::CostTable measure_costs(const runtime::Setup& setup) {
   return costs;
 }
 
-// Seconds that one update takes in each layer, alone on its device.
+// Seconds per update in each layer, alone on its device.
 std::vector<double> seconds_of(const planner::CostTable& costs,
                                const std::vector<planner::LayerShape>& layers, int m) {
   std::vector<double> seconds;
@@ -44,7 +44,7 @@ std::vector<double> seconds_of(const planner::CostTable& costs,
   return seconds;
 }
 
-// What it is planned as: stash, which no plan has, runs like 2bw where that has microbatches enough.
+// The schedule to plan for: stash, which no plan has, is timed like 2bw if that has enough microbatches.
 schedule::Kind planned_as(schedule::Spec spec) {
   if (spec.shape.schedule != schedule::Kind::Stash) return spec.shape.schedule;
   spec.shape.schedule = schedule::Kind::TwoBW;

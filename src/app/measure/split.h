@@ -1,4 +1,4 @@
-// The layers of each stage, where the configuration leaves them open (pipeline.split: auto).
+// Splits layers into stages for pipeline.split: auto.
 #pragma once
 
 #include <vector>
@@ -9,13 +9,13 @@
 
 namespace twobw::measure {
 
-// The planner's split for equal devices with memory enough and free links: the one with the shortest update.
-// `costs` has one column, of the microbatches that the schedule runs.
+// The planner's fastest split for equal devices without memory limits and with free links. `costs` has one
+// column, for the schedule's microbatch size.
 std::vector<int> fastest_split(const schedule::Spec& spec, const std::vector<planner::LayerShape>& layers,
                                const planner::CostTable& costs);
 
-// Measures on the first stage's device: forward and backward of every kind of layer, and the optimizer's
-// step. Fills the split of setup.spec and setup.layer_seconds; does nothing when the split is given.
+// Measures every kind of layer and the optimizer step on the first stage's device, and sets the split of
+// setup.spec and setup.layer_seconds. Does nothing if the split is set.
 void choose_split(runtime::Setup& setup);
 
 }  // namespace twobw::measure

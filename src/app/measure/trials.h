@@ -1,35 +1,48 @@
-// Which of several runs is the fastest, where the same run is faster one time than another.
+// Trials: plans with similar forecasts run for a few updates each, and the fastest is chosen. The model does
+// not know how much is lost when devices of varying speed wait for each other.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <vector>
+
+#include "core/base/config.h"
 
 namespace twobw::measure {
 
-// One go of a run: its rate, and how long it took with all that is around it.
 struct Trial {
   double tokens_per_s = 0;
-  double seconds = 0;
+  double seconds = 0;  // with setup
 };
 
-// What is known of a run after its turns.
 struct TrialResult {
-  double tokens_per_s = 0;  // over all of them
+  double tokens_per_s = 0;  // mean over its turns
   int turns = 0;
-  bool left_out = false;  // before the end, being slower than chance explains
+  bool left_out = false;  // significantly slower than the fastest
 };
 
 struct TrialBudget {
-  double seconds = 0;    // rounds follow one another as long as the next fits into these
-  double tolerance = 0;  // those who are this share of the rate behind the fastest, or less, stay
+  double seconds = 0;    // a round starts only if it fits
+  double tolerance = 0;  // share of the fastest rate within which runs count as equal
 };
 
-// All runs in turn, round after round: at least one, at most kMostRounds. From the second on those are left
-// out that are behind the fastest by more than the turns' own differences explain. It ends when only one is
-// left, or when those who are left are known to be within the tolerance. They have had the same rounds.
+// Interleaves the runs in 1 to kMostRounds rounds, since speed varies over time. From the second round on,
+// runs that are slower than the fastest beyond chance are left out. Ends with one run, or with runs known to
+// be within the tolerance, which have had the same rounds.
 std::vector<TrialResult> interleave_trials(std::size_t runs, const TrialBudget& budget,
                                            const std::function<Trial(std::size_t run)>& turn);
 
 inline constexpr int kMostRounds = 20;
+
+// Runs a configuration for a few updates, without its synchronous start.
+Trial try_run(const Config& config);
+
+// The configuration of a trial: few updates, without evaluation.
+int trial_updates(const Config& config);
+Config trial_config(const Config& config);
+
+// Tokens per second in steady state. `ends`: end of each update on the last worker, in seconds.
+double trial_rate(const Config& config, const std::map<std::int64_t, double>& ends);
 
 }  // namespace twobw::measure

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/checkpoint/safetensors.h"
-#include "engine/runtime/pass.h"
+#include "engine/runtime/microbatches.h"
 #include "engine/runtime/setup.h"
 
 namespace twobw::train {
@@ -24,13 +24,13 @@ std::string file_name(architecture::Field field) {
 void write_batches(const Config& config, std::int64_t updates, const std::string& path) {
   const runtime::Setup setup = runtime::prepare(config);
   const auto taken = architecture::taken_by(setup.model.layers, 0, setup.model.size());
-  runtime::Passes passes(setup.config, *setup.training, *setup.validation, taken);
+  runtime::MicrobatchSource microbatches(setup.config, *setup.training, *setup.validation, taken);
   const std::int64_t m = config.pipeline.microbatches;
   std::vector<checkpoint::NamedTensor> tensors;
   for (std::int64_t update = 0; update < updates; ++update) {
     for (int replica = 0; replica < config.pipeline.replicas; ++replica) {
       for (std::int64_t k = update * m; k < (update + 1) * m; ++k) {
-        const models::Pass pass = passes.training(replica, k);
+        const models::MicrobatchContext pass = microbatches.training(replica, k);
         for (const architecture::Field field : architecture::kFields) {
           if (!pass.batch[field].defined()) continue;
           tensors.push_back(
@@ -39,7 +39,7 @@ void write_batches(const Config& config, std::int64_t updates, const std::string
       }
     }
   }
-  checkpoint::save_as_they_are(path, tensors);
+  checkpoint::save_safetensors(path, tensors, std::nullopt);
 }
 
 }  // namespace twobw::train

@@ -8,9 +8,9 @@
 #include <set>
 #include <utility>
 
-#include "app/train/data_files.h"
-#include "core/base/durable.h"
-#include "engine/checkpoint/translate.h"
+#include "core/base/output_file.h"
+#include "app/train/config_digest.h"
+#include "engine/checkpoint/pretrained.h"
 
 namespace twobw::train {
 namespace {
@@ -52,16 +52,16 @@ Json layout_json(const schedule::Spec& spec) {
 
 }  // namespace
 
-Checkpoints::Checkpoints(const runtime::Setup& setup, const std::string& run_dir, const Config& resolved,
+Checkpoints::Checkpoints(const runtime::Setup& setup, const Config& decided,
                          checkpoint::ModelFiles model_files, const runtime::DataPosition& position)
     : setup_(setup),
-      run_dir_(run_dir),
-      config_(to_yaml(resolved)),
-      data_(record_data(resolved)),
+      run_dir_(decided.run_dir),
+      config_(to_yaml(decided)),
+      data_(record_data(decided)),
       model_files_(std::move(model_files)),
       position_(position),
       updates_(setup.spec.first_batch),
-      writer_(checkpoint::store_of(run_dir), setup.config.checkpoint.keep,
+      writer_(checkpoint::store_of(run_dir_), setup.config.checkpoint.keep,
               [this](const checkpoint::Written& written) {
                 std::lock_guard lock(written_mutex_);
                 written_.push_back(written);

@@ -10,7 +10,7 @@
 
 #include "core/telemetry/event.h"
 #include "engine/checkpoint/writer.h"
-#include "engine/runtime/pass.h"
+#include "engine/runtime/microbatches.h"
 #include "engine/runtime/setup.h"
 #include "engine/runtime/snapshot.h"
 
@@ -18,10 +18,10 @@ namespace twobw::train {
 
 class Checkpoints {
  public:
-  // `resolved`: the configuration of the run in `run_dir`, with all that is decided. `model_files` lie
-  // beside the model's weights. `position`: where it was resumed.
-  Checkpoints(const runtime::Setup& setup, const std::string& run_dir, const Config& resolved,
-              checkpoint::ModelFiles model_files, const runtime::DataPosition& position = {});
+  // `decided`: the configuration of the DecidedRun. `model_files` lie beside the model's weights. `position`:
+  // where it was resumed.
+  Checkpoints(const runtime::Setup& setup, const Config& decided, checkpoint::ModelFiles model_files,
+              const runtime::DataPosition& position = {});
 
   void add(runtime::Snapshot snapshot);  // from any thread
 

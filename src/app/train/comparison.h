@@ -1,11 +1,13 @@
-// The runs of a comparison of flush with 2bw, and what their numbers say. Nothing here runs anything.
+// The runs of a comparison of flush with 2bw, what their numbers say, and the report of that. Nothing here
+// runs anything.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
-#include "app/train/curve.h"
+#include "app/train/metrics_file.h"
 #include "core/base/json.h"
 #include "core/base/pipeline_shape.h"
 
@@ -57,5 +59,17 @@ std::optional<Reached> reach(const std::vector<CurvePoint>& curve, double target
 
 // The raw numbers, as in compare.json.
 Json to_json(const Comparison& comparison);
+
+// One line a schedule, and the difference.
+std::string tabulate(const Comparison& comparison);
+
+// Updates, tokens and seconds to a validation loss.
+std::string tabulate_target(const Comparison& comparison, double target);
+
+// "what to take: ...": 2bw where it reaches the target sooner, else flush; one sentence.
+std::string advise(const Comparison& comparison, double target);
+
+// All of it.
+std::string report(const Comparison& comparison, std::optional<double> target);
 
 }  // namespace twobw::train

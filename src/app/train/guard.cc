@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 
 namespace twobw::train {
@@ -13,39 +12,17 @@ constexpr int kMissesInARow = 3;       // of those that are looked at
 constexpr double kForget = 0.98;       // of the running mean of the loss: over about 50 updates
 constexpr std::int64_t kWarmup = 100;  // updates before the mean is worth anything
 constexpr double kClimb = 1.15;        // times its lowest
+constexpr std::int64_t kCalm = 100;    // synchronous updates of the remedy
 
 }  // namespace
 
-Guard::Verdict Guard::add(std::int64_t update, double loss, std::optional<double> prediction_error) {
-  if (config_.schedule != ScheduleKind::TwoBW || config_.guard == "off") return {};
-  const std::int64_t batch = update + kAhead;
+std::string Guard::add(std::int64_t update, double loss, std::optional<double> prediction_error) {
+  const PipelineConfig& pipeline = config_.pipeline;
+  if (pipeline.schedule != ScheduleKind::TwoBW || pipeline.guard == "off") return {};
+  if (update < pipeline.sync_updates) return {};
   std::string failure = prediction_error ? judge_error(update, *prediction_error) : "";
   if (failure.empty()) failure = judge_loss(update, loss);
-  if (failure.empty()) {
-    const std::int64_t until = fallbacks_.empty() ? 0 : fallbacks_.back().end;
-    const bool ends = batch == until && until > 0;
-    return {.said = ends ? fmt::format("batch {} and those after it run under 2bw again", batch + 1) : "",
-            .synchronous = batch < until};
-  }
-  if (!falls_back()) return {.said = "warning: " + failure + "; " + remedy()};
-  // After it all is judged anew.
-  const schedule::BatchRange range{.begin = batch, .end = batch + config_.guard_updates};
-  if (!fallbacks_.empty() && fallbacks_.back().end >= batch) {
-    fallbacks_.back().end = range.end;
-  } else {
-    fallbacks_.push_back(range);
-  }
-  misses_ = 0;
-  updates_ = 0;
-  warned_of_error_ = warned_of_loss_ = false;
-  return {.said = fmt::format("{}: batches {} to {} run under flush", failure, batch + 1, range.end),
-          .synchronous = true};
-}
-
-bool Guard::fell_back_at(std::int64_t update) const {
-  return std::ranges::any_of(fallbacks_, [&](const schedule::BatchRange& range) {
-    return range.begin <= update && update < range.end;
-  });
+  return failure.empty() ? "" : "warning: " + failure + "; " + remedy(update);
 }
 
 std::string Guard::judge_error(std::int64_t update, double error) {
@@ -73,16 +50,22 @@ std::string Guard::judge_loss(std::int64_t update, double loss) {
                      update + 1, mean_, lowest_, lowest_at_ + 1);
 }
 
-std::string Guard::remedy() const {
-  if (!config_.predict) return "set pipeline.predict: true, or pipeline.schedule: flush";
-  std::string text =
-      fmt::format("take more microbatches an update (pipeline.microbatches is {}", config_.microbatches);
-  const int enough = 2 * (config_.stages - 1 + config_.extra) + config_.slack;
-  if (config_.microbatches < enough) text += fmt::format("; from {} on some run on true weights", enough);
+// From any checkpoint up to the first one after the warning, the resumed run is synchronous for kCalm
+// updates.
+std::string Guard::remedy(std::int64_t update) const {
+  const PipelineConfig& pipeline = config_.pipeline;
+  std::string text = fmt::format(
+      "for a synchronous stretch interrupt the run, which saves a checkpoint, and continue with resume={} "
+      "pipeline.sync_updates={} (counted from update 0), or with pipeline.schedule=flush; to stay with 2bw ",
+      config_.run_dir, update + 1 + config_.checkpoint.every_updates + kCalm);
+  if (!pipeline.predict) return text + "set pipeline.predict=true";
+  text += fmt::format("take more microbatches an update (pipeline.microbatches is {}", pipeline.microbatches);
+  const int enough = 2 * (pipeline.stages - 1 + pipeline.extra) + pipeline.slack;
+  if (pipeline.microbatches < enough) text += fmt::format("; from {} on some run on true weights", enough);
   text += ")";
-  if (config_.extra > 0)
-    text += fmt::format(", fewer extra ones in flight (pipeline.extra is {})", config_.extra);
-  return text + ", a lower optimizer.lr, or pipeline.schedule: flush";
+  if (pipeline.extra > 0)
+    text += fmt::format(", fewer extra ones in flight (pipeline.extra is {})", pipeline.extra);
+  return text + ", or a lower optimizer.lr";
 }
 
 }  // namespace twobw::train

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/checkpoint/newest_model.h"
-#include "engine/checkpoint/sharded.h"
+#include "engine/checkpoint/safetensors.h"
+#include "engine/checkpoint/store.h"
 
 namespace twobw::train {
 
@@ -14,7 +14,7 @@ namespace twobw::train {
 const std::vector<std::string>& export_dtypes();
 
 struct Export {
-  std::string from;    // a run, a checkpoint, or a model's folder: engine/checkpoint/newest_model.h
+  std::string from;    // a run, a checkpoint, or a model's folder: checkpoint::newest_model
   std::string folder;  // is made; must be empty
   std::string dtype = "fp32";
   std::uint64_t shard_bytes = checkpoint::kShardBytes;
@@ -26,7 +26,7 @@ struct Exported {
   std::vector<std::string> files_left_out;  // weights in other formats, and folders
 };
 
-// Writes the weights (engine/checkpoint/sharded.h), and what lies beside them. Throws InputError.
+// Writes the weights (checkpoint::write_model), and what lies beside them. Throws InputError.
 Exported export_model(const Export& request);
 
 }  // namespace twobw::train

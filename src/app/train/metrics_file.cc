@@ -4,7 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/base/durable.h"
+#include "core/base/output_file.h"
 
 namespace twobw::train {
 namespace {
@@ -25,7 +25,7 @@ std::int64_t updates_at(const Line& line) {
   return line[key].get<std::int64_t>();
 }
 
-void remember(const Line& line, Past& past) {
+void remember(const Line& line, ResumedMetrics& past) {
   const std::int64_t updates = updates_at(line);
   if (line.contains("validation_loss")) {
     past.evaluations.push_back(
@@ -42,13 +42,13 @@ void remember(const Line& line, Past& past) {
 
 }  // namespace
 
-Past cut_metrics(const std::string& path, std::int64_t updates, bool evaluates_again) {
+ResumedMetrics cut_metrics(const std::string& path, std::int64_t updates, bool evaluates_again) {
   return copy_metrics(path, path, updates, evaluates_again);
 }
 
-Past copy_metrics(const std::string& from, const std::string& path, std::int64_t updates,
-                  bool evaluates_again) {
-  Past past;
+ResumedMetrics copy_metrics(const std::string& from, const std::string& path, std::int64_t updates,
+                            bool evaluates_again) {
+  ResumedMetrics past;
   std::string kept, text;
   std::ifstream file(from);
   if (!file) return past;

@@ -1,17 +1,24 @@
 #include "app/train/model_files.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
+#include <vector>
 
-#include "app/train/tokenizer_files.h"
+#include "core/base/error.h"
+#include "core/base/output_file.h"
 #include "core/base/text_file.h"
-#include "planning/architecture/heads.h"
+#include "engine/checkpoint/pretrained.h"
+#include "engine/weights/layout.h"
+#include "planning/architecture/families.h"
 #include "planning/architecture/huggingface/model_config.h"
 #include "text/tokenizer/load.h"
 
 namespace twobw::train {
 namespace {
 
+namespace fs = std::filesystem;
 namespace huggingface = architecture::huggingface;
 
 constexpr const char* kType = "float32";
@@ -19,7 +26,7 @@ constexpr const char* kType = "float32";
 // What is there and cannot be looked at is refused where it is read.
 bool is_there(const std::string& path) {
   std::error_code unreadable;
-  return std::filesystem::status(path, unreadable).type() != std::filesystem::file_type::not_found;
+  return fs::status(path, unreadable).type() != fs::file_type::not_found;
 }
 
 huggingface::TokenIds ids_of(const std::string& path) {
@@ -65,7 +72,40 @@ void name_class(const std::string& tokenizer, const std::string& type, checkpoin
   files["tokenizer_config.json"] = json.dump(2) + "\n";
 }
 
+// What belongs to a tokenizer of any kind.
+const std::vector<std::string> kBeside = {"tokenizer_config.json", "special_tokens_map.json",
+                                          "added_tokens.json", "chat_template.jinja"};
+const std::vector<std::string> kVocabularies = {"tokenizer.json", "vocab.json", "merges.txt", "vocab.txt",
+                                                "tokenizer.model"};
+
+std::string usual_name(const fs::path& file) {
+  const std::string name = file.filename().string();
+  if (std::ranges::find(kVocabularies, name) != kVocabularies.end()) return name;
+  if (name.ends_with(".model")) return "tokenizer.model";
+  return name.ends_with(".txt") ? "vocab.txt" : "tokenizer.json";
+}
+
 }  // namespace
+
+std::map<std::string, fs::path> tokenizer_files(const std::string& tokenizer) {
+  std::map<std::string, fs::path> files;
+  if (tokenizer == "bytes") return files;
+  const fs::path given = tokenizer;
+  std::error_code unreadable;
+  const bool is_folder = fs::is_directory(given, unreadable);
+  if (!is_folder && !fs::is_regular_file(given, unreadable))
+    fail_input("data.tokenizer is '{}', which is not there any more; it belongs to the model", tokenizer);
+  const fs::path folder = is_folder ? given : given.parent_path();
+  std::vector<std::string> names = kBeside;
+  if (is_folder) names.insert(names.end(), kVocabularies.begin(), kVocabularies.end());
+  if (given.filename() == "vocab.json") names.emplace_back("merges.txt");
+  if (given.filename() == "tokenizer.json") names.emplace_back("tokenizer.model");
+  for (const std::string& name : names) {
+    if (fs::is_regular_file(folder / name, unreadable)) files[name] = folder / name;
+  }
+  if (!is_folder) files[usual_name(given)] = given;
+  return files;
+}
 
 checkpoint::ModelFiles model_files(const Config& config, const std::string& source) {
   checkpoint::ModelFiles files;
@@ -81,6 +121,32 @@ checkpoint::ModelFiles model_files(const Config& config, const std::string& sour
       is_there(generation) ? read_model_text("generation configuration", generation, kLargestConfig)
                            : generation_config(json).dump(2) + "\n";
   return files;
+}
+
+void save_model(const StageWeights& weights_of, const runtime::Setup& setup,
+                const checkpoint::ModelFiles& files, const std::string& folder) {
+  std::vector<checkpoint::NamedTensor> tensors;
+  const PipelineShape& shape = setup.spec.shape;
+  for (int stage = 0; stage < shape.stages; ++stage) {
+    const at::Tensor all = weights_of(stage);
+    const weights::Layout layout(setup.model.layers, shape.first_layer(stage), shape.last_layer(stage));
+    for (const weights::Parameter& parameter : layout.parameters()) {
+      if (!parameter.spec.tied_to.empty()) continue;
+      const at::Tensor ours = all.narrow(0, parameter.offset, parameter.count).view(parameter.spec.shape);
+      const auto stored = checkpoint::to_stored(setup.config.model, parameter.spec, ours);
+      tensors.insert(tensors.end(), stored.begin(), stored.end());
+    }
+  }
+  const std::string temporary = folder + ".partial";
+  std::error_code ignored;
+  fs::remove_all(temporary, ignored);
+  try {
+    checkpoint::write_model(temporary, tensors, files);
+    replace_folder(temporary, folder);
+  } catch (...) {
+    fs::remove_all(temporary, ignored);
+    throw;
+  }
 }
 
 }  // namespace twobw::train

@@ -1,12 +1,17 @@
-// Which checkpoint a run goes on from, and what of the configuration must be as it was.
+// How a run continues from a checkpoint: which one, the keys of the configuration that must stay, the tensors
+// of some stages, and the batch that it begins with.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/base/config.h"
-#include "engine/checkpoint/manifest.h"
+#include "engine/checkpoint/formats/manifest.h"
+#include "core/schedule/spec.h"
+#include "engine/models/model.h"
+#include "engine/runtime/snapshot.h"
 
 namespace twobw::train {
 
@@ -14,10 +19,11 @@ namespace twobw::train {
 struct ResumePoint {
   std::string folder;
   checkpoint::Manifest manifest;
-  std::vector<int> split;            // of the run that saved it
-  int replicas = 1;                  // of that run, too
-  std::vector<std::string> damage;   // a sentence for each newer one, which is damaged
-  std::vector<std::string> changes;  // a sentence for each data file that has changed, if that is allowed
+  std::string checksum;                   // of the manifest's file
+  std::vector<int> split = {};            // of the run that saved it
+  int replicas = 1;                       // of that run, too
+  std::vector<std::string> damage = {};   // a sentence for each newer one, which is damaged
+  std::vector<std::string> changes = {};  // a sentence for each data file that has changed, if allowed
 };
 
 // The folder of the run that config.resume names: with auto, run_dir.
@@ -30,6 +36,9 @@ bool is_branch(const Config& config);
 // run's config.yaml. Throws InputError if config.yaml is cut, or differs from the checkpoint in a key that
 // the overrides do not set.
 Config config_of_run(const std::string& run, const std::vector<std::string>& overrides);
+
+// Checksum of the manifest of the checkpoint in that folder.
+std::string manifest_checksum(const std::string& folder);
 
 // As config.resume asks: the newest; nothing: a new run. One whose manifest is damaged is skipped. Throws
 // InputError if none can be loaded, or if the configuration or the data contradict it.
@@ -45,5 +54,14 @@ std::vector<std::string> warnings_of(const ResumePoint& point);
 
 // A sentence on a run that was planned anew: its stages and replicas, and those of the one that saved it.
 std::string describe_change(const ResumePoint& point, const PipelineShape& now, int processes);
+
+// What these stages need of the checkpoint in `folder`; the layers of each are as config.pipeline has them.
+// No other tensor is read. Throws InputError where one is damaged or missing.
+std::shared_ptr<runtime::Restored> read_stages(const std::string& folder, const Config& config,
+                                               const std::vector<int>& stages);
+
+// Sets the batch that the run begins with. Where the checkpoint lacks the predicted or older weights of that
+// batch, it begins on the true ones.
+void begin_at(const checkpoint::Manifest& manifest, const architecture::Model& layers, schedule::Spec& spec);
 
 }  // namespace twobw::train

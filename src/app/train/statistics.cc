@@ -32,7 +32,7 @@ Json Statistics::worker_entry(int worker) const {
   return {{"replica", worker / spec.shape.stages}, {"stage", worker % spec.shape.stages}};
 }
 
-void Statistics::continue_from(const Past& past) {
+void Statistics::continue_from(const ResumedMetrics& past) {
   seconds_before_ = latest_.time = past.seconds;
   curve_before_ = past.evaluations;
   for (const CurvePoint& point : curve_before_)

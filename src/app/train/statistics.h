@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "app/train/collector.h"
-#include "app/train/curve.h"
 #include "app/train/metrics_file.h"
 #include "engine/runtime/setup.h"
 
@@ -17,7 +16,7 @@ class Statistics {
   explicit Statistics(const runtime::Setup& setup) : setup_(setup) {}
 
   // Of a resumed run, before anything else: its time and its curve go on from there.
-  void continue_from(const Past& past);
+  void continue_from(const ResumedMetrics& past);
 
   void add(const CompleteUpdate& update);
   void add(const telemetry::Evaluation& evaluation);

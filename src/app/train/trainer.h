@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "app/train/curve.h"
+#include "app/train/metrics_file.h"
 #include "core/base/config.h"
 #include "engine/transport/processes.h"
 

@@ -1,25 +1,186 @@
 #include "app/train/verify.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <exception>
 #include <optional>
 #include <thread>
 
 #include "app/measure/split.h"
-#include "app/train/run_plan.h"
-#include "app/train/state_receiver.h"
-#include "app/train/state_sender.h"
-#include "app/train/verify_compare.h"
-#include "core/base/bytes.h"
+#include "app/train/decision.h"
+#include "app/train/state_transfer.h"
+#include "core/base/codec.h"
 #include "core/base/error.h"
+#include "engine/models/model.h"
 #include "engine/runtime/oracle.h"
 #include "engine/runtime/pipeline.h"
-#include "engine/runtime/placement.h"
+#include "engine/runtime/rank_map.h"
 #include "engine/runtime/setup.h"
-#include "engine/transport/abort_on_failure.h"
+#include "engine/transport/processes.h"
+#include "engine/weights/layout.h"
 
 namespace twobw::train {
 namespace {
+
+// The reports of all workers on one update.
+struct Observed {
+  std::map<std::pair<int, int>, telemetry::StageUpdate> workers;  // by replica and stage
+  std::optional<double> evaluation;
+
+  std::optional<double> loss() const {
+    std::optional<double> mean;
+    for (const auto& [worker, update] : workers) {
+      if (update.loss) mean = mean.value_or(0) + *update.loss;
+    }
+    return mean;
+  }
+};
+
+class Record {
+ public:
+  runtime::Observer observer() {
+    return {.on_update =
+                [this](telemetry::StageUpdate update) {
+                  std::lock_guard lock(mutex_);
+                  Observed& observed = updates_[update.update];
+                  observed.workers[{update.replica, update.stage}] = std::move(update);
+                },
+            .on_evaluation =
+                [this](telemetry::Evaluation evaluation) {
+                  std::lock_guard lock(mutex_);
+                  updates_[evaluation.update].evaluation = evaluation.loss;
+                }};
+  }
+  const Observed& at(std::int64_t update) const { return updates_.at(update); }
+  std::size_t size() const { return updates_.size(); }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::int64_t, Observed> updates_;
+};
+
+using WeightsByName = std::map<std::string, at::Tensor>;
+// Flat, of a worker by its number.
+using WorkerWeights = std::function<at::Tensor(int worker)>;
+
+// What is not a number may have either sign: a sum of two such takes that of whichever the compiler put
+// first.
+bool same_bits(double a, double b) {
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) ||
+         (std::isnan(a) && std::isnan(b));
+}
+
+std::string layer_name(const models::Model& model, std::size_t layer) {
+  return fmt::format("layer {} ({})", layer, model.layers[layer].kind);
+}
+
+// Calls `compare` with the name of each worker and the weights of each of its parameters, until it gives a
+// difference.
+template <typename Compare>
+std::string find_difference(const WorkerWeights& weights, const runtime::Setup& setup, Compare compare) {
+  const PipelineShape& shape = setup.spec.shape;
+  for (int worker = 0; worker < shape.workers(); ++worker) {
+    const int replica = worker / shape.stages, stage = worker % shape.stages;
+    const at::Tensor all = weights(worker);
+    const std::string who = schedule::worker_name(shape.replicas, replica, stage);
+    if (!all.defined()) return fmt::format("final weights: none came from {}", who);
+    const weights::Layout layout(setup.model.layers, shape.first_layer(stage), shape.last_layer(stage));
+    for (const weights::Parameter& parameter : layout.parameters()) {
+      const at::Tensor got = all.narrow(0, parameter.offset, parameter.count);
+      std::string difference = compare(who, parameter.spec.name, got);
+      if (!difference.empty()) return difference;
+    }
+  }
+  return {};
+}
+
+// Whether the figures are the same bits, or off by no more than this fraction.
+bool same(double seen, double expected, double within) {
+  return same_bits(seen, expected) || std::abs(seen - expected) <= within * std::abs(expected);
+}
+
+// Returns the first difference in words, else an empty string, as the two below do.
+std::string compare_update(const runtime::Setup& setup, const Observed& seen,
+                           const runtime::OracleUpdate& expected, double within) {
+  const std::optional<double> loss = seen.loss();
+  if (!loss) return fmt::format("update {}: the pipeline reported no loss", expected.update);
+  if (!same(*loss, expected.loss, within)) {
+    return fmt::format("update {}: loss {:.17g} in the pipeline, {:.17g} in the oracle", expected.update,
+                       *loss, expected.loss);
+  }
+  std::size_t layer = 0;  // counted on from replica to replica
+  for (const auto& [worker, update] : seen.workers) {
+    const std::string who = schedule::worker_name(setup.spec.shape.replicas, update.replica, update.stage);
+    if (!same(update.gradient_norm, expected.gradient_norm, within)) {
+      return fmt::format("update {}: gradient norm {:.17g} on {}, {:.17g} in the oracle", expected.update,
+                         update.gradient_norm, who, expected.gradient_norm);
+    }
+    if (update.loss_scale != expected.loss_scale) {
+      return fmt::format("update {}: loss scale {} on {}, {} in the oracle", expected.update,
+                         update.loss_scale, who, expected.loss_scale);
+    }
+    if (update.skipped != expected.skipped) {
+      return fmt::format("update {}: skipped by one of {} and the oracle", expected.update, who);
+    }
+    if (within > 0) continue;
+    for (std::uint64_t checksum : update.checksums) {
+      const std::size_t index = layer++ % expected.checksums.size();
+      if (checksum != expected.checksums[index]) {
+        return fmt::format("update {}: weights W({}) of {} on {} differ from the oracle's", expected.update,
+                           expected.update + 1, layer_name(setup.model, index), who);
+      }
+    }
+  }
+  if (within == 0 && layer != expected.checksums.size() * setup.spec.shape.replicas)
+    return fmt::format("update {}: weights of some layers are missing", expected.update);
+  return {};
+}
+
+WeightsByName weights_by_name(const runtime::Oracle& oracle) {
+  WeightsByName weights;
+  for (int stage = 0; stage < oracle.stages(); ++stage) {
+    const at::Tensor all = oracle.newest_weights(stage);
+    for (const weights::Parameter& parameter : oracle.layout(stage).parameters())
+      weights[parameter.spec.name] = all.narrow(0, parameter.offset, parameter.count);
+  }
+  return weights;
+}
+
+// Compares the distance of the final weights from the oracle's, as a fraction of their length.
+std::string compare_length(const WorkerWeights& weights, const WeightsByName& expected,
+                           const runtime::Setup& setup, double within) {
+  double off = 0, all = 0;
+  const auto add = [&](const std::string&, const std::string& name, const at::Tensor& weight) {
+    const at::Tensor want = expected.at(name).to(at::kDouble), got = weight.to(at::kDouble);
+    off += (got - want).square().sum().item<double>();
+    all += want.square().sum().item<double>();
+    return std::string();
+  };
+  std::string missing = find_difference(weights, setup, add);
+  if (!missing.empty()) return missing;
+  const double fraction = std::sqrt(off / all);
+  if (fraction <= within) return {};
+  return fmt::format("final weights: off by {:.3g} of their length", fraction);
+}
+
+// Compares the final weights element by element.
+std::string compare_weights(const WorkerWeights& weights, const WeightsByName& expected,
+                            const runtime::Setup& setup) {
+  const auto compare = [&](const std::string& who, const std::string& name, const at::Tensor& weight) {
+    const float* got = weight.const_data_ptr<float>();
+    const float* want = expected.at(name).const_data_ptr<float>();
+    for (std::int64_t i = 0; i < weight.numel(); ++i) {
+      if (std::bit_cast<std::uint32_t>(got[i]) == std::bit_cast<std::uint32_t>(want[i])) continue;
+      return fmt::format("final weights: {}[{}] is {:.9g} on {}, {:.9g} in the oracle", name, i, got[i], who,
+                         want[i]);
+    }
+    return std::string();
+  };
+  return find_difference(weights, setup, compare);
+}
 
 void run_oracle(const runtime::Setup& setup, const schedule::Spec& rule, const Record& record,
                 const WorkerWeights& final_weights, double within, Verification& result) {
@@ -51,9 +212,7 @@ void run_oracle(const runtime::Setup& setup, const schedule::Spec& rule, const R
 PipelineShape rule_of(const PipelineShape& own, const VerifyOptions& options) {
   PipelineShape shape = own;
   if (!options.against.empty()) shape.schedule = schedule::parse_kind(options.against);
-  if (options.fallbacks.empty() || shape.predicts()) return shape;
-  fail_input("--fallback is for 2bw with prediction; pipeline.schedule is {}{}", name(shape.schedule),
-             shape.predict ? "" : ", pipeline.predict false");
+  return shape;
 }
 
 // Kernels that add in whatever order threads come have other bits every time.
@@ -77,7 +236,7 @@ runtime::Setup prepare_together(const Config& config, const VerifyOptions& optio
   transport::Processes& processes = *options.processes;
   const std::vector<runtime::HostDevices> hosts = gather_hosts(processes);
   if (processes.rank() > 0) {
-    runtime::Setup setup = prepare(receive_plan(processes));
+    runtime::Setup setup = load(decode_run(processes.mail().receive(0)));
     make_comparable(setup, options);
     return setup;
   }
@@ -87,9 +246,10 @@ runtime::Setup prepare_together(const Config& config, const VerifyOptions& optio
   runtime::Setup setup = runtime::prepare(config, std::move(devices));
   make_comparable(setup, options);
   measure::choose_split(setup);
-  Config resolved = config;
-  resolved.pipeline.split = setup.spec.shape.split;
-  send_plan(processes, plan_of(resolved, setup, /*checkpoint=*/"", /*record_events=*/false));
+  Config decided = config;
+  decided.checkpoint = {};
+  processes.mail().send_to_others(
+      encode_run(decide(decided, setup.spec.shape.split, setup.devices, {}, setup.model.layers)));
   return setup;
 }
 
@@ -105,19 +265,17 @@ std::vector<int> peak_versions_here(const runtime::Pipeline& pipeline, const Pip
 }
 
 // Tells rank 0 what the workers here ended with, and hears whether all are as the oracle.
-bool report_to_rank_zero(transport::Processes& processes, const runtime::Pipeline& pipeline,
-                         const PipelineShape& shape, const std::vector<int>& peaks) {
-  processes.mail().send(0, ByteWriter().add(peaks).take());
-  for (const Parcel& parcel : weights_here(pipeline, shape, /*all_replicas=*/true))
-    send_parcel(*processes.wires().state, 0, parcel);
-  send_parcel(*processes.wires().state, 0, {.kind = Parcel::Kind::Last});
-  return processes.mail().receive(0) == "equal";
+bool report_to_rank_zero(const std::shared_ptr<transport::Processes>& processes,
+                         const runtime::Pipeline& pipeline, const PipelineShape& shape,
+                         const std::vector<int>& peaks) {
+  processes->mail().send(0, to_bytes(peaks));
+  StateSender(processes, /*room=*/0).finish(weights_here(pipeline, shape, /*all_replicas=*/true));
+  return processes->mail().receive(0) == "equal";
 }
 
 void add_peaks_elsewhere(transport::Processes& processes, std::vector<int>& peaks) {
   for (int rank = 1; rank < processes.size(); ++rank) {
-    const std::string word = processes.mail().receive(rank);
-    const std::vector<int> theirs = ByteReader(word).take_list<int>();
+    const auto theirs = from_bytes<std::vector<int>>(processes.mail().receive(rank));
     for (std::size_t stage = 0; stage < peaks.size(); ++stage)
       peaks[stage] = std::max(peaks[stage], theirs.at(stage));
   }
@@ -126,7 +284,7 @@ void add_peaks_elsewhere(transport::Processes& processes, std::vector<int>& peak
 Verification run_and_compare(const Config& config, const VerifyOptions& options) {
   transport::Processes* const processes = options.processes.get();
   rule_of(config.pipeline, options);  // refuses
-  if (processes) runtime::Placement(config.pipeline, processes->size(), processes->rank());
+  if (processes) runtime::RankMap(config.pipeline, processes->size(), processes->rank());
   runtime::Setup setup = processes ? prepare_together(config, options) : prepare_alone(config, options);
   schedule::Spec rule = setup.spec;
   rule.shape = rule_of(setup.spec.shape, options);
@@ -138,12 +296,6 @@ Verification run_and_compare(const Config& config, const VerifyOptions& options)
   pipeline_setup.processes = options.processes;
   runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, pipeline_setup,
                              record.observer());
-  rule.fallbacks = options.fallbacks;
-  if (!options.fallbacks.empty()) {
-    pipeline.hold_from(0);
-    for (std::int64_t batch = 0; batch < setup.spec.updates; ++batch)
-      pipeline.permit(batch, schedule::is_synchronous(rule, batch));
-  }
   pipeline.run();
 
   const PipelineShape& shape = setup.spec.shape;
@@ -152,7 +304,7 @@ Verification run_and_compare(const Config& config, const VerifyOptions& options)
                       .parameters = architecture::parameter_count(setup.model.layers)};
   result.peak_versions = peak_versions_here(pipeline, shape);
   if (processes && processes->rank() > 0) {
-    result.equal = report_to_rank_zero(*processes, pipeline, shape, result.peak_versions);
+    result.equal = report_to_rank_zero(options.processes, pipeline, shape, result.peak_versions);
     return result;
   }
   std::optional<StateReceiver> elsewhere;

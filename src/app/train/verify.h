@@ -2,14 +2,12 @@
 // bit for bit or within rounding.
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/base/config.h"
-#include "core/schedule/spec.h"
 #include "engine/transport/processes.h"
 
 namespace twobw::train {
@@ -31,9 +29,6 @@ struct VerifyOptions {
   // and the final weights as a whole may be off by this fraction.
   double within = 0;
   bool simulate_peers = false;  // as in runtime::PipelineSetup
-  // Batches that run under flush as if the guard had asked for it: the workers are told batch by batch, the
-  // oracle beforehand.
-  std::vector<schedule::BatchRange> fallbacks;
   // As in runtime::PipelineSetup; all of them verify the same configuration. Rank 0 compares what all report,
   // checksums of the weights after every update and the final weights; the others hear whether they are
   // equal.

@@ -190,6 +190,10 @@ Config load_config_of_run(const std::string& run, const std::vector<std::string>
   return load_config(path, overrides);
 }
 
+Config read_overrides(const std::vector<std::string>& overrides) {
+  return read_settings("", overrides).config;
+}
+
 bool is_set(const std::string& key, const std::string& path, const std::vector<std::string>& overrides) {
   return read_settings(path, overrides).origins.contains(key);
 }

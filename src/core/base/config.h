@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/base/corpora.h"
-#include "core/base/model_head.h"
+#include "core/base/kinds.h"
 #include "core/base/pipeline_shape.h"
 
 namespace twobw {
@@ -24,8 +24,8 @@ struct ModelConfig {
   double dropout = 0.0;
   ModelHead head = ModelHead::Auto;
   int labels = 2;  // classes that classification tells apart
-  // The rest is of some families, which refuse what is not theirs (planning/architecture/keys.h); 0: what
-  // they make of the keys above.
+  // Family-specific keys, refused in other families (planning/architecture/family_parts.h); 0: derived from
+  // the keys above.
   int positions = 0;  // that are learned
   int kv_heads = 0;   // heads of keys and values
   int head_size = 0;  // of an attention head
@@ -38,7 +38,7 @@ struct ModelConfig {
   bool qkv_bias = false;         // of queries, keys and values, as in Qwen2
   bool qk_norm = false;          // queries and keys are normed head by head, as in Qwen3
   double rope_theta = 10000;
-  std::string rope_scaling = "none";  // none, linear, dynamic, llama3: see planning/architecture/rotary.h
+  std::string rope_scaling = "none";  // none, linear, dynamic, llama3: see planning/architecture/llama.h
   double rope_factor = 1;
   double rope_low_freq_factor = 1;
   double rope_high_freq_factor = 4;
@@ -70,11 +70,10 @@ struct DataConfig {
 // stages; all is expanded once the stages are known.
 struct PipelineConfig : PipelineShape {
   std::int64_t sync_updates = 0;
-  std::string guard = "warn";        // off, warn, fallback: see app/train/guard.h
-  std::int64_t guard_updates = 100;  // that a fallback lasts
-  double timeout = 300;              // seconds that any wait inside the pipeline may last
-  int prefetch = 4;                  // microbatches whose data a stage reads ahead; 0: its own thread reads
-  double memory_limit = 0;           // GiB of tensors that a stage may use; 0: no limit
+  std::string guard = "warn";  // off, warn: see app/train/guard.h
+  double timeout = 300;        // seconds that any wait inside the pipeline may last
+  int prefetch = 4;            // microbatches whose data a stage reads ahead; 0: its own thread reads
+  double memory_limit = 0;     // GiB of tensors that a stage may use; 0: no limit
 };
 
 struct OptimizerConfig {
@@ -152,6 +151,9 @@ Config load_config(const std::string& path, const std::vector<std::string>& over
 
 // Reads config.yaml in the folder of a run. Throws InputError if the file is cut, too.
 Config load_config_of_run(const std::string& run, const std::vector<std::string>& overrides);
+
+// The defaults with `overrides`, each checked by itself only.
+Config read_overrides(const std::vector<std::string>& overrides);
 
 // Whether the file or an override sets the key. Throws InputError as load_config does for what it reads.
 bool is_set(const std::string& key, const std::string& path, const std::vector<std::string>& overrides);

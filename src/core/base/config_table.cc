@@ -5,13 +5,12 @@
 #include <set>
 
 #include "core/base/config_kinds.h"
-#include "core/base/config_limits.h"
 #include "core/base/config_schema.h"
 #include "core/base/gpu_name.h"
+#include "core/base/json.h"
+#include "core/base/kinds.h"
 #include "core/base/loss_scaling.h"
-#include "core/base/optimizer_kinds.h"
 #include "core/base/parameter_groups.h"
-#include "core/base/untrusted_json.h"
 
 // A key is spelled as its field is: KEY(model.layers) is the path "model.layers" and the access to it.
 // clang-format off
@@ -298,12 +297,9 @@ std::vector<Key> pipeline_keys() {
               "others are computed with, of its part of a stage alone; the results are the same."),
       whole(KEY(pipeline.sync_updates), 0, kMostUpdates,
             "First updates that run under flush, before the schedule takes over."),
-      choice(
-          KEY(pipeline.guard), {"off", "warn", "fallback"},
-          "Under 2bw, what happens when predictions fail or the loss climbs: nothing, a warning, or besides "
-          "guard_updates updates under flush."),
-      whole(KEY(pipeline.guard_updates), 1, kMostUpdates,
-            "Updates under flush when the guard falls back to it."),
+      choice(KEY(pipeline.guard), {"off", "warn"},
+             "Under 2bw, whether a warning that names a remedy is printed when predictions fail or the loss "
+             "climbs."),
       real(KEY(pipeline.timeout), some_seconds(), "Seconds that any wait inside the pipeline may last."),
       whole(
           KEY(pipeline.prefetch), 0, 10'000,

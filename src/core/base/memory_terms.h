@@ -13,9 +13,9 @@ enum class Term {
   Master,       // fp32 weights beside those computed with
   Gradients,    // one or two buffers
   Optimizer,    // moments
-  Activations,  // stashed for the backwards of the microbatches in flight
+  Activations,  // saved for the backwards of the microbatches in flight
   Inputs,       // what came from the stage before, and the tokens, for the microbatches in flight
-  Working,      // while a layer computes, and what one recomputed microbatch stashes
+  Working,      // while a layer computes, and the saved bytes of one recomputed microbatch
   Transfer,     // on its way to a neighbour
 };
 inline constexpr int kTerms = 8;
@@ -27,6 +27,7 @@ struct Footprint {
   double& operator[](Term term) { return bytes[static_cast<std::size_t>(term)]; }
   double operator[](Term term) const { return bytes[static_cast<std::size_t>(term)]; }
   double total() const;
+  friend bool operator==(const Footprint&, const Footprint&) = default;
 };
 
 }  // namespace twobw

@@ -11,11 +11,7 @@ namespace {
 
 // The design's table. It must not call version_of or predicts, from which the lists are made.
 bool runs_under_flush(const Spec& spec, std::int64_t batch) {
-  if (batch < spec.sync_updates) return true;
-  for (const BatchRange& range : spec.fallbacks) {
-    if (batch >= range.begin && batch < range.end) return true;
-  }
-  return false;
+  return batch < spec.sync_updates;
 }
 
 // Whether W(j) is there when batch j begins, since no batch is on its way then.

@@ -38,19 +38,6 @@ void Stream::save_before(std::int64_t batch) {
   if (spec_.saves && batch > spec_.first_batch && batch < batches_) to_save_.insert(batch);
 }
 
-void Stream::run_synchronously(std::int64_t batch) {
-  TWOBW_ASSERT(batch == begun_ - 1 && forwards_ == batch * spec_.shape.microbatches,
-               "batch {} under flush, but stage {} has forwarded {} microbatches", batch, stage_, forwards_);
-  if (is_synchronous(spec_, batch)) return;
-  if (batch == synchronous_batches(spec_)) {
-    ++spec_.sync_updates;
-  } else if (!spec_.fallbacks.empty() && spec_.fallbacks.back().end == batch) {
-    spec_.fallbacks.back().end = batch + 1;
-  } else {
-    spec_.fallbacks.push_back({batch, batch + 1});
-  }
-}
-
 // The whole schedule: forward when the window and the versions allow it, else backward.
 void Stream::refill() {
   if (may_forward()) {
@@ -78,13 +65,7 @@ bool Stream::may_forward() const {
          backwards_ >= needed_updates * spec_.shape.microbatches;
 }
 
-// Before a batch under flush the first stage evaluates, steps and then decides on the batch; so the others,
-// which step later, evaluate before they hear of it.
 void Stream::emit_begin(std::int64_t batch) {
-  if (batch > spec_.first_batch && is_synchronous(spec_, batch)) {
-    while (steps_ < batch - 1) emit_step(steps_);
-    evaluate_up_to(batch - 1);
-  }
   ready_.push_back({.op = Op::BeginBatch, .batch = batch});
   ++begun_;
   const bool due = spec_.save_every > 0 && batch % spec_.save_every == 0;
@@ -152,7 +133,7 @@ void Stream::emit_backward() {
 void Stream::emit_step(std::int64_t batch) {
   evaluate_up_to(batch);
   // With nothing but predictions to compute with, it is the optimizer that has the true weights.
-  const bool writes = !predicts(spec_, batch + 1) || settles(spec_);
+  const bool writes = !predicts(spec_, batch + 1) || switches_to_true_weights(spec_);
   const bool saves = to_save_.erase(batch + 1) > 0;
   if (saves) emit_save_compute(batch);
   ready_.push_back({.op = batch < spec_.first_batch ? Op::Restore : Op::Step,

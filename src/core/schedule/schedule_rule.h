@@ -30,9 +30,6 @@ class Stream {
   // The next instruction; nothing when the list is at its end.
   std::optional<Instruction> next();
 
-  // With the fallbacks so far.
-  const Spec& spec() const { return spec_; }
-
   // The one after it, where it belongs to the same work; else nothing.
   const Instruction* upcoming() const { return ready_.empty() ? nullptr : &ready_.front(); }
 
@@ -41,8 +38,6 @@ class Stream {
   void stop_before(std::int64_t batch);
   // The cut before batch `batch` is saved, whether or not it is due. To be called likewise, by all stages.
   void save_before(std::int64_t batch);
-  // Batch `batch` runs under Flush: the pipeline drains before it. To be called likewise, under 2BW.
-  void run_synchronously(std::int64_t batch);
 
  private:
   void refill();

@@ -126,9 +126,7 @@ std::int64_t synchronous_batches(const Spec& spec) {
 }
 
 bool is_synchronous(const Spec& spec, std::int64_t batch) {
-  if (batch < synchronous_batches(spec)) return true;
-  return std::ranges::any_of(
-      spec.fallbacks, [&](const BatchRange& range) { return range.begin <= batch && batch < range.end; });
+  return batch < synchronous_batches(spec);
 }
 
 int window(const Spec& spec, int stage, std::int64_t microbatch) {
@@ -157,7 +155,7 @@ int predicted_microbatches(const Spec& spec) {
   return static_cast<int>(has_room ? first_true : m);
 }
 
-bool settles(const Spec& spec) {
+bool switches_to_true_weights(const Spec& spec) {
   return spec.shape.predicts() && predicted_microbatches(spec) < spec.shape.microbatches;
 }
 
@@ -184,7 +182,7 @@ std::string describe_prediction(const Spec& spec) {
   for (int stage = 0; stage < spec.shape.stages; ++stage)
     text += fmt::format("{}{}", stage > 0 ? ", " : "", predicted_from(spec, stage));
   text += fmt::format(" of {} microbatches of the batch before", spec.shape.microbatches);
-  if (settles(spec))
+  if (switches_to_true_weights(spec))
     text += fmt::format(", for the first {} of a batch; the others run on true weights",
                         predicted_microbatches(spec));
   return text;

@@ -17,18 +17,11 @@ using Kind = ScheduleKind;
 using twobw::all_kinds;
 using twobw::name;
 
-struct BatchRange {
-  std::int64_t begin = 0, end = 0;  // [begin, end)
-  friend bool operator==(const BatchRange&, const BatchRange&) = default;
-};
-
 struct Spec {
   PipelineShape shape;
   std::int64_t updates = 1;
   // The first sync_updates batches run under Flush, then the schedule takes over.
   std::int64_t sync_updates = 0;
-  // Later batches under Flush, in order, never next to each other: where training fell back to it. Of 2BW.
-  std::vector<BatchRange> fallbacks = {};
   // Evaluate the newest weights after every so many updates, and after the last; 0: never.
   std::int64_t evaluate_every = 0;
   // Save after every so many updates but the last; 0: only where a batch begins with Stream::save_before.
@@ -36,8 +29,7 @@ struct Spec {
   bool save_last = false;  // and after the last
   bool saves = true;       // whether this replica does
 
-  // Of a resumed run: it begins with this batch j, from the checkpoint after j updates. Batches before it are
-  // done; fallbacks among them count.
+  // A resumed run begins with this batch j, from the checkpoint after j updates.
   std::int64_t first_batch = 0;
   // The checkpoint has W(j) alone, so that batch runs on it, as after a synchronous one.
   bool begins_drained = false;
@@ -81,7 +73,7 @@ bool resumes_drained(const Spec& spec, std::int64_t batch);
 // difference.
 std::int64_t synchronous_batches(const Spec& spec);
 
-// Whether batch j runs under Flush: in that start, or where training fell back to it.
+// Whether batch j runs under Flush.
 bool is_synchronous(const Spec& spec, std::int64_t batch);
 
 // Whether batch j's update may wait while later microbatches run: 2BW, but for its synchronous batches.
@@ -97,7 +89,7 @@ bool predicts(const Spec& spec, std::int64_t batch);
 // version to step into.
 int predicted_microbatches(const Spec& spec);
 // Whether there are others.
-bool settles(const Spec& spec);
+bool switches_to_true_weights(const Spec& spec);
 // Whether microbatch k runs on P(j).
 bool runs_predicted(const Spec& spec, std::int64_t microbatch);
 

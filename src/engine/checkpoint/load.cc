@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
-#include <memory>
 #include <system_error>
 
 #include "core/base/error.h"
-#include "engine/checkpoint/record.h"
-#include "engine/checkpoint/tensor_file.h"
+#include "core/base/mapped_file.h"
+#include "core/base/text_file.h"
+#include "engine/checkpoint/safetensors.h"
 
 namespace twobw::checkpoint {
 namespace fs = std::filesystem;
@@ -18,7 +19,7 @@ namespace {
 using Report = std::function<void(const std::string& problem)>;
 using IsWanted = std::function<bool(const std::string& name)>;
 
-// What is wrong with a file before its tensors are looked at; empty: nothing.
+// A defect that shows without reading tensors; empty if intact.
 std::string problem_of_file(const std::string& path, const FileRecord& record) {
   std::error_code error;
   const std::uint64_t size = fs::file_size(path, error);
@@ -30,33 +31,25 @@ std::string problem_of_file(const std::string& path, const FileRecord& record) {
                      holds_tensors(path) ? "the checksum of its header" : "its checksum");
 }
 
-// A view of the file that keeps it.
-at::Tensor kept_view(const std::shared_ptr<const TensorFile>& file, const std::string& name) {
-  const at::Tensor view = file->view(name);
-  if (view.scalar_type() != at::kFloat)
-    fail_input("'{}' holds '{}' as {}; only F32 is read", file->path(), name, file->tensors().at(name).dtype);
-  if (view.numel() == 0) return view;
-  return at::from_blob(
-      view.data_ptr(), view.sizes(), [file, view](void*) {}, view.options());
-}
-
 void read_tensors(const std::string& path, const FileRecord& record, const IsWanted& is_wanted,
                   const Report& report, std::map<std::string, at::Tensor>& tensors) {
-  const auto file = std::make_shared<const TensorFile>(path);
+  const TensorFile file(path);
   for (const auto& [name, expected] : record.tensors) {
     if (!is_wanted(name)) continue;
-    if (!file->tensors().contains(name)) {
+    if (!file.tensors().contains(name)) {
       report(fmt::format("'{}' is damaged: '{}' is missing", path, name));
       continue;
     }
-    at::Tensor tensor = kept_view(file, name);
+    at::Tensor tensor = file.view(name);
+    if (tensor.scalar_type() != at::kFloat)
+      fail_input("'{}' holds '{}' as {}; only F32 is read", path, name, file.tensors().at(name).dtype);
     if (tensor_checksum(tensor) != expected)
       report(fmt::format("'{}' is damaged: the checksum of '{}' does not fit", path, name));
     tensors[name] = std::move(tensor);
   }
 }
 
-// Calls report(sentence) for each thing that is wrong.
+// Calls report(sentence) for each defect.
 Loaded read_all(const std::string& folder, const Wanted& wanted, const Report& report) {
   Loaded loaded{.manifest = read_manifest(folder), .model = {}, .state = {}};
   for (const FileRecord& record : loaded.manifest.files) {
@@ -81,6 +74,26 @@ bool every_tensor(const std::string&) {
 }
 
 }  // namespace
+
+bool holds_tensors(const std::string& name) {
+  return name.ends_with(".safetensors");
+}
+
+std::string start_checksum(const std::string& path) {
+  if (!holds_tensors(path)) return checksum(read_text("checkpoint", path));
+  const MappedFile file(path);
+  if (!file.problem().empty()) fail_input("'{}' cannot be read: {}", path, file.problem());
+  std::uint64_t length = 0;  // of the header
+  if (file.bytes().size() >= sizeof length) std::memcpy(&length, file.bytes().data(), sizeof length);
+  if (file.bytes().size() < sizeof length || length > file.bytes().size() - sizeof length)
+    fail_input("'{}' is damaged: its header does not fit", path);
+  return checksum(file.bytes().data(), sizeof length + length);
+}
+
+std::string tensor_checksum(const at::Tensor& tensor) {
+  const at::Tensor data = tensor.contiguous();
+  return checksum(data.const_data_ptr(), data.nbytes());
+}
 
 Loaded load(const std::string& folder, const Wanted& wanted) {
   return read_all(folder, wanted, [](const std::string& problem) { throw InputError(problem); });

@@ -1,4 +1,4 @@
-// A checkpoint read back: all of it, or the tensors alone that somebody needs.
+// Reads and verifies checkpoints: all tensors, or a selection.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -8,28 +8,39 @@
 #include <string>
 #include <vector>
 
-#include "engine/checkpoint/manifest.h"
+#include "engine/checkpoint/formats/manifest.h"
 
 namespace twobw::checkpoint {
 
+inline constexpr const char* kModel = "model";  // folder of the weights
+inline constexpr const char* kState =
+    "state.safetensors";  // optimizer state and the weights of the next batch
+
+bool holds_tensors(const std::string& name);
+
+// Checksum of a safetensors header, or of a whole file of another kind. Throws InputError.
+std::string start_checksum(const std::string& path);
+
+// Checksum of the elements in order; on the CPU.
+std::string tensor_checksum(const at::Tensor& tensor);
+
 struct Loaded {
   Manifest manifest;
-  // Memory of the files, which are read as it is used and must stay as they are for so long; not to be
-  // written to.
+  // Read-only views of mapped files, which must not change during their lifetime.
   std::map<std::string, at::Tensor> model, state;
 };
 
-// By the names of tensors as they are stored.
+// Selection by stored tensor name.
 struct Wanted {
   std::function<bool(const std::string&name)> model, state;
 };
 
-// Compares the checksums of the manifest, of all headers and of files without tensors, and of the tensors
-// that are wanted; others are not read. Throws InputError that names the file, and the tensor in it.
+// Verifies the checksums of the manifest, of all headers and other files, and of the selected tensors; other
+// tensors are not read. Throws InputError naming the file and tensor.
 Loaded load(const std::string& folder, const Wanted& wanted);
-// All of it.
+// Selects all tensors.
 Loaded load(const std::string& folder);
-// All that is wrong with it, one sentence each; empty: it is good.
+// All defects, one sentence each; empty if the checkpoint is intact.
 std::vector<std::string> find_problems(const std::string& folder);
 
 }  // namespace twobw::checkpoint

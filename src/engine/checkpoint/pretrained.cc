@@ -1,5 +1,6 @@
 #include "engine/checkpoint/pretrained.h"
 
+#include <ATen/core/grad_mode.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -9,9 +10,8 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/untrusted_json.h"
-#include "engine/checkpoint/translate.h"
-#include "planning/architecture/heads.h"
+#include "core/base/json.h"
+#include "planning/architecture/families.h"
 #include "planning/architecture/huggingface/model_config.h"
 #include "planning/architecture/huggingface/names.h"
 
@@ -20,6 +20,7 @@ namespace {
 
 namespace huggingface = architecture::huggingface;
 using huggingface::Piece;
+using huggingface::pieces_of;
 
 // "3", "0-2,5".
 std::string ranges_of(std::vector<int> numbers) {
@@ -33,7 +34,7 @@ std::string ranges_of(std::vector<int> numbers) {
   return text;
 }
 
-// Where the number of its layer is in a name: "31" of "model.layers.31.mlp.up_proj.weight". Empty: nowhere.
+// Position of the layer number in a name: "31" in "model.layers.31.mlp.up_proj.weight"; may be empty.
 std::pair<std::size_t, std::size_t> layer_number(const std::string& name) {
   constexpr std::size_t kMostDigits = 6;
   for (std::size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1)) {
@@ -44,12 +45,11 @@ std::pair<std::size_t, std::size_t> layer_number(const std::string& name) {
   return {};
 }
 
-// All of them; those that differ in the number of their layer alone are told together:
-// "model.layers.2-31.mlp.up_proj.weight".
+// All names; names that differ only in their layer number are merged: "model.layers.2-31.mlp.up_proj.weight".
 std::string listed(const std::vector<std::string>& names) {
   struct Alike {
-    std::string before, after;  // the number
-    std::vector<int> layers;    // empty: there is none
+    std::string before, after;  // the layer number
+    std::vector<int> layers;    // empty without a number
   };
   std::vector<Alike> all;
   std::map<std::pair<std::string, std::string>, std::size_t> known;
@@ -69,7 +69,7 @@ std::string listed(const std::vector<std::string>& names) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-// What is wrong with a folder's tensors, put together to one sentence.
+// Defects of a folder's tensors, joined into one sentence.
 struct Misfits {
   std::vector<std::string> missing, unexpected, misshaped, mistyped;
 
@@ -91,19 +91,19 @@ bool is_read(const std::string& dtype) {
   return dtype == "F32" || dtype == "BF16" || dtype == "F16";
 }
 
-// Whether it has a row for each label.
+// Whether the parameter has one row per label.
 bool is_of_labels(const ModelConfig& model, const architecture::Parameter& parameter) {
-  return architecture::tells_of_sequences(model.head) &&
+  return architecture::is_sequence_head(model.head) &&
          (parameter.name == "head.weight" || parameter.name == "head.bias");
 }
 
-// Of what is there with other labels.
+// The stored shape of a head with other labels.
 std::string with_shapes(const Piece& piece, const StoredTensor& stored) {
   return fmt::format("{} [{}] (there it is [{}])", piece.name, fmt::join(piece.shape, ", "),
                      fmt::join(stored.shape, ", "));
 }
 
-// Piece by piece, so that a number format other than fp32 needs little memory.
+// Compares in pieces, so that conversion to fp32 needs little memory.
 bool have_equal_numbers(const at::Tensor& a, const at::Tensor& b) {
   constexpr std::int64_t kNumbers = 1 << 20;
   const at::Tensor one = a.reshape(-1), other = b.reshape(-1);
@@ -116,6 +116,30 @@ bool have_equal_numbers(const at::Tensor& a, const at::Tensor& b) {
 }
 
 }  // namespace
+
+std::vector<NamedTensor> to_stored(const ModelConfig& model, const architecture::Parameter& parameter,
+                                   const at::Tensor& ours) {
+  std::vector<NamedTensor> stored;
+  std::int64_t row = 0;
+  for (const Piece& piece : pieces_of(model, parameter)) {
+    const at::Tensor part = ours.narrow(0, row, piece.rows());
+    stored.push_back({piece.name, piece.transposed ? part.t() : part});
+    row += piece.rows();
+  }
+  return stored;
+}
+
+void from_stored(const ModelConfig& model, const architecture::Parameter& parameter,
+                 const std::function<at::Tensor(const std::string& name)>& find, const at::Tensor& target) {
+  at::NoGradGuard no_grad;
+  std::int64_t row = 0;
+  for (const Piece& piece : pieces_of(model, parameter)) {
+    const at::Tensor stored = find(piece.name);
+    TWOBW_ASSERT(stored.sizes() == at::IntArrayRef(piece.shape), "'{}' has another shape", piece.name);
+    target.narrow(0, row, piece.rows()).copy_(piece.transposed ? stored.t() : stored);
+    row += piece.rows();
+  }
+}
 
 Pretrained::Pretrained(const ModelConfig& model) : Pretrained(model, model.from) {
   promises_head_ = huggingface::promises_head(model.from, model);
@@ -134,7 +158,7 @@ std::string Pretrained::stored_name(const std::string& name) const {
   const std::string former = huggingface::former_name(now);
   if (folder_.find(now) != nullptr) return now;
   if (!former.empty() && folder_.find(former) != nullptr) return former;
-  // Files of safetensors' save_model have one name of a tensor alone, the first by the alphabet.
+  // safetensors' save_model stores tied tensors once, under the alphabetically first name.
   for (const auto& [output, source] : huggingface::tied_names(model_)) {
     if (source == name && folder_.find(output) != nullptr) return output;
   }
@@ -148,18 +172,18 @@ bool Pretrained::is_new(const architecture::Parameter& parameter, const Piece& p
 }
 
 bool Pretrained::has(const architecture::Parameter& parameter) const {
-  return std::ranges::none_of(huggingface::pieces_of(model_, parameter),
+  return std::ranges::none_of(pieces_of(model_, parameter),
                               [&](const Piece& piece) { return is_new(parameter, piece); });
 }
 
-architecture::Parameter Pretrained::made_new(architecture::Parameter parameter) const {
+architecture::Parameter Pretrained::with_default_init(architecture::Parameter parameter) const {
   if (parameter.init_std > 0) parameter.init_std = initializer_range_;
   return parameter;
 }
 
-// transformers does not tie what differs, whatever config.json says.
+// transformers does not tie tensors that differ, even if config.json ties them.
 void Pretrained::check_tied() const {
-  if (architecture::tells_of_sequences(model_.head)) return;
+  if (architecture::is_sequence_head(model_.head)) return;
   bool has_whole_output = true;
   for (const auto& [output, source] : huggingface::tied_names(model_))
     has_whole_output = has_whole_output && (output.ends_with(".bias") || folder_.find(output) != nullptr);
@@ -184,7 +208,7 @@ HeadChange Pretrained::check(const architecture::Model& model) const {
   for (const architecture::Layer& layer : model) {
     for (const architecture::Parameter& parameter : layer.parameters) {
       if (!parameter.tied_to.empty()) continue;
-      for (const Piece& piece : huggingface::pieces_of(model_, parameter)) {
+      for (const Piece& piece : pieces_of(model_, parameter)) {
         const std::string name = stored_name(piece.name);
         expected.insert(name);
         const StoredTensor* stored = folder_.find(name);

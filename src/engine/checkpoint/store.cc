@@ -6,13 +6,17 @@
 #include <charconv>
 #include <filesystem>
 #include <future>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
+#include <vector>
 
-#include "core/base/durable.h"
 #include "core/base/error.h"
-#include "engine/checkpoint/record.h"
-#include "engine/checkpoint/tensor_file.h"
+#include "core/base/output_file.h"
+#include "core/base/json.h"
+#include "core/base/text_file.h"
+#include "engine/checkpoint/load.h"
+#include "engine/checkpoint/safetensors.h"
 
 namespace twobw::checkpoint {
 namespace fs = std::filesystem;
@@ -24,7 +28,7 @@ std::string name_of_update(std::int64_t update) {
   return fmt::format("{}{:08}", kPrefix, update);
 }
 
-// Of a folder's name; nothing where it is no checkpoint's.
+// The update in a folder's name; nothing for other folders.
 std::optional<std::int64_t> update_of(const std::string& name) {
   const std::string prefix = kPrefix;
   if (!name.starts_with(prefix)) return std::nullopt;
@@ -35,7 +39,7 @@ std::optional<std::int64_t> update_of(const std::string& name) {
   return update;
 }
 
-// The record of a new, synced file. `sums`: checksums of its tensors, and perhaps of others.
+// The record of a synced file. `sums`: tensor checksums, at least of its own.
 FileRecord record_of(const std::string& folder, const std::string& name,
                      const std::map<std::string, std::string>& sums) {
   const std::string path = folder + "/" + name;
@@ -46,7 +50,7 @@ FileRecord record_of(const std::string& folder, const std::string& name,
   return record;
 }
 
-// Of the tensors as they are in memory, not as they came to the disk.
+// Checksums of the tensors in memory, so that write errors show.
 std::map<std::string, std::string> sums_of(const std::vector<NamedTensor>& tensors) {
   std::map<std::string, std::string> sums;
   for (const NamedTensor& entry : tensors) sums[entry.name] = tensor_checksum(entry.tensor);
@@ -58,7 +62,7 @@ FileRecord write_state(const std::string& folder, const Contents& contents) {
   return record_of(folder, kState, sums_of(contents.state));
 }
 
-// Both at once: each waits for the disk.
+// Writes state and model concurrently: both wait for the disk.
 std::vector<FileRecord> write_files(const std::string& folder, const Contents& contents) {
   auto state = std::async(std::launch::async, [&] { return write_state(folder, contents); });
   const std::string model = folder + "/" + kModel;
@@ -80,17 +84,60 @@ void remove_quietly(const std::string& path) {
 }
 
 void link_or_copy(const fs::path& file, const fs::path& to) {
-  std::error_code impossible;  // another file system, or another user's file
+  std::error_code impossible;  // another file system, or a file of another user
   fs::create_hard_link(file, to, impossible);
   if (!impossible) return;
   fs::copy_file(file, to);
   sync_file(to.string());
 }
 
-// Makes `folder` the newest of the store, in the place of one of the same update.
+// Makes `folder` the latest of the store and replaces one of the same update.
 void publish_newest(const std::string& store, const std::string& temporary, const std::string& folder) {
   replace_folder(temporary, folder);
   replace_text(store + "/latest", fs::path(folder).filename().string() + "\n");
+}
+
+bool is_file(const std::string& path) {
+  std::error_code unreadable;
+  return fs::is_regular_file(path, unreadable);
+}
+
+bool is_folder(const std::string& path) {
+  std::error_code unreadable;
+  return fs::is_directory(path, unreadable);
+}
+
+// Whether it is a transformers config.json.
+bool names_model_type(const std::string& path) {
+  constexpr int kDeepest = 64;
+  if (!is_file(path)) return false;
+  const auto config =
+      parse_untrusted(read_model_text("model configuration", path, kLargestConfig), kDeepest).value;
+  return config.is_object() && config.contains("model_type");
+}
+
+// Updates of the run's final model, if summary.json has them.
+std::optional<std::int64_t> updates_at_end(const std::string& run) {
+  const std::string path = run + "/summary.json";
+  if (!is_file(path)) return std::nullopt;
+  const auto summary = nlohmann::json::parse(read_text("summary", path), nullptr, /*allow_exceptions=*/false);
+  if (!summary.is_object() || !summary.contains("updates") || !summary["updates"].is_number_integer())
+    return std::nullopt;
+  return summary["updates"].get<std::int64_t>();
+}
+
+// A run that was interrupted, or resumed after its end, has a newer model in its last checkpoint.
+ModelPlace newest_of_run(const std::string& run) {
+  ModelPlace place{.folder = run + "/model", .is_of_run = true, .updates = updates_at_end(run)};
+  const bool has_end = is_folder(place.folder);
+  const std::vector<Entry> entries = list(store_of(run));
+  if (!entries.empty() && (!has_end || entries.back().update > place.updates.value_or(-1))) {
+    place.folder = entries.back().folder + "/model";
+    place.updates = entries.back().update;
+  } else if (!has_end) {
+    fail_input("run '{}' has no model yet: neither '{}' nor a checkpoint is there", run, place.folder);
+  }
+  return place;
 }
 
 }  // namespace
@@ -121,7 +168,7 @@ std::uint64_t write(const std::string& store, const Contents& contents) {
     manifest.files = write_files(temporary, contents);
     replace_text(temporary + "/" + kManifest, to_text(manifest));
     sync_folder(temporary);
-    // A resumed run may come to an update that was saved before.
+    // A resumed run may reach an update that was saved before.
     publish_newest(store, temporary, folder);
     std::uint64_t bytes = 0;
     for (const FileRecord& record : manifest.files) bytes += record.bytes;
@@ -162,7 +209,7 @@ void prune(const std::string& store, int keep) {
       best = entry.folder;
       lowest = *manifest.validation_loss;
     } catch (const InputError&) {
-      continue;  // damaged: not the best
+      continue;  // damaged
     }
   }
   for (std::size_t i = 0; i + static_cast<std::size_t>(keep) < entries.size(); ++i) {
@@ -179,6 +226,12 @@ void prune(const std::string& store, int keep) {
       leftovers.push_back(at->path().string());
   }
   for (const std::string& path : leftovers) remove_quietly(path);
+}
+
+ModelPlace newest_model(const std::string& path) {
+  if (names_model_type(path + "/config.json")) return {.folder = path};
+  if (is_file(path + "/config.yaml")) return newest_of_run(path);
+  return {.folder = is_folder(path + "/model") ? path + "/model" : path};
 }
 
 }  // namespace twobw::checkpoint

@@ -1,43 +1,50 @@
-// The checkpoints of a run: folders RUN/checkpoints/update-00000040, each complete from the moment it has its
-// name.
+// The checkpoints of a run: folders RUN/checkpoints/update-00000040, complete once they have that name.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/checkpoint/load.h"
-#include "engine/checkpoint/manifest.h"
-#include "engine/checkpoint/model_folder.h"
+#include "engine/checkpoint/safetensors.h"
 
 namespace twobw::checkpoint {
 
 struct Contents {
-  Manifest manifest;                      // its files are filled in by write()
-  std::vector<NamedTensor> model, state;  // the model as it is stored: engine/checkpoint/translate.h
+  Manifest manifest;                      // write() fills in its files
+  std::vector<NamedTensor> model, state;  // the model in stored form: to_stored() of pretrained.h
   ModelFiles model_files;
 };
 
-// Where they are, in a run's folder.
+// The folder of a run's checkpoints.
 std::string store_of(const std::string& run_dir);
 
 struct Entry {
   std::int64_t update = 0;
   std::string folder;
 };
-// Oldest first; what is half written or half removed is not among them.
+// Complete checkpoints, oldest first.
 std::vector<Entry> list(const std::string& store);
 
-// Writes one and makes it the latest; one of the same update is replaced. Returns its bytes. Throws RunError,
-// and then nothing is left of it.
+// Writes a checkpoint and makes it the latest; replaces one of the same update. Returns its size in bytes.
+// Throws RunError and leaves no partial checkpoint.
 std::uint64_t write(const std::string& store, const Contents& contents);
 
-// Puts the checkpoint in `folder` into another store, as hard links where the file system allows. Throws
-// RunError.
+// Copies the checkpoint in `folder` to another store, by hard links if possible. Throws RunError.
 void copy_to(const std::string& store, const std::string& folder);
 
-// Removes all but the newest `keep` and the one with the lowest validation loss, and what was left half
-// written.
+// Removes partial checkpoints and all but the newest `keep` and the one with the lowest validation loss.
 void prune(const std::string& store, int keep);
+
+struct ModelPlace {
+  std::string folder;                   // with the weights
+  bool is_of_run = false;               // described by the run's config.yaml
+  std::optional<std::int64_t> updates;  // made by the run, if known
+};
+
+// Resolves a run (its final model, or a later checkpoint's), a checkpoint or a model folder. Throws
+// InputError if a run has no model yet.
+ModelPlace newest_model(const std::string& path);
 
 }  // namespace twobw::checkpoint

@@ -8,8 +8,8 @@
 
 namespace twobw::checkpoint {
 
-Writer::Writer(std::string store, int keep, std::function<void(const Written&)> told)
-    : store_(std::move(store)), keep_(keep), told_(std::move(told)), thread_([this] { run(); }) {}
+Writer::Writer(std::string store, int keep, std::function<void(const Written&)> on_written)
+    : store_(std::move(store)), keep_(keep), on_written_(std::move(on_written)), thread_([this] { run(); }) {}
 
 Writer::~Writer() {
   {
@@ -42,7 +42,7 @@ void Writer::run() {
     const Job job = *std::exchange(waiting_, std::nullopt);
     busy_ = true;
     lock.unlock();
-    told_(write_one(job));
+    on_written_(write_one(job));
     lock.lock();
     busy_ = false;
     changed_.notify_all();

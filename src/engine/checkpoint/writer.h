@@ -1,5 +1,4 @@
-// Writes checkpoints on a thread of its own. While one is written the next may wait; one that comes then
-// takes the place of the one that waits, for it is newer.
+// Writes checkpoints on a background thread. At most one waits; a newer one replaces it.
 #pragma once
 
 #include <condition_variable>
@@ -17,19 +16,19 @@ namespace twobw::checkpoint {
 struct Written {
   std::int64_t update = 0;
   std::uint64_t bytes = 0;
-  double seconds = 0;   // from the beginning of the work on it to its being on disk
-  std::string problem;  // why it was not written; empty: it was
+  double seconds = 0;   // until it is on disk
+  std::string problem;  // empty on success
 };
 
 class Writer {
  public:
-  // `told`: of every one, from the writer's thread.
-  Writer(std::string store, int keep, std::function<void(const Written&)> told);
-  ~Writer();  // writes what waits first
+  // `on_written` is called for every checkpoint, on the writer's thread.
+  Writer(std::string store, int keep, std::function<void(const Written&)> on_written);
+  ~Writer();  // writes a waiting one first
 
-  // `make` gives the contents, on the writer's thread.
+  // `make` runs on the writer's thread.
   void add(std::int64_t update, std::function<Contents()> make);
-  // Waits until nothing is left to write.
+  // Blocks until all checkpoints are written.
   void finish();
 
  private:
@@ -42,7 +41,7 @@ class Writer {
 
   std::string store_;
   int keep_;
-  std::function<void(const Written&)> told_;
+  std::function<void(const Written&)> on_written_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Job> waiting_;

@@ -27,6 +27,14 @@ at::Tensor make_field(Field field, int sequences, int context, const at::TensorO
   return at::empty(shape_of(field, sequences, context), options.dtype(type));
 }
 
+Batch make_batch(BatchFields requested, BatchFields available, int sequences, int context) {
+  Batch batch;
+  for (const Field field : architecture::kFields) {
+    if (requested.has(field) && available.has(field)) batch[field] = make_field(field, sequences, context);
+  }
+  return batch;
+}
+
 void cut_padding(Batch& batch) {
   constexpr std::int64_t kGrain = 8;
   const auto longest = batch[Field::Lengths].max().item<std::int64_t>();

@@ -1,4 +1,4 @@
-// The tensors of a microbatch by name; those that nobody asked for are undefined.
+// The tensors of a microbatch by field; fields that were not requested are undefined.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -6,14 +6,14 @@
 #include <array>
 #include <cstdint>
 
-#include "planning/architecture/batch.h"
+#include "planning/architecture/layer.h"
 
 namespace twobw::data {
 
 using architecture::BatchFields;
 using architecture::Field;
 
-inline constexpr std::int64_t kIgnored = -100;  // the target where nothing is to be predicted
+inline constexpr std::int64_t kIgnored = -100;  // target that does not count
 
 class Batch {
  public:
@@ -26,17 +26,18 @@ class Batch {
   std::array<at::Tensor, architecture::kFields.size()> tensors_;
 };
 
-// Of the field's shape and type, not initialised.
+// An uninitialized tensor of the field's shape and type.
 at::Tensor make_field(Field field, int sequences, int context, const at::TensorOptions& options = {});
 
-// Tokens and targets, those of them that are asked for, of windows of text: write(row, to, offset) copies a
-// row's tokens from that offset on.
+// Uninitialized tensors of the fields that are both requested and available.
+Batch make_batch(BatchFields requested, BatchFields available, int sequences, int context);
+
+// The requested ones of tokens and targets: write(row, to, offset) copies a row's tokens from that offset on.
 template <typename Write>
 Batch windows(int sequences, int context, BatchFields fields, Write write) {
-  Batch batch;
+  Batch batch = make_batch(fields, {Field::Tokens, Field::Targets}, sequences, context);
   for (const Field field : {Field::Tokens, Field::Targets}) {
-    if (!fields.has(field)) continue;
-    batch[field] = make_field(field, sequences, context);
+    if (!batch[field].defined()) continue;
     auto* to = batch[field].mutable_data_ptr<std::int64_t>();
     for (int row = 0; row < sequences; ++row)
       write(row, to + std::int64_t{row} * context, field == Field::Targets);
@@ -44,10 +45,10 @@ Batch windows(int sequences, int context, BatchFields fields, Write write) {
   return batch;
 }
 
-// Leaves out what is padding in all sequences, by Field::Lengths, up to a multiple of a few tokens.
+// Cuts padding common to all sequences (by Field::Lengths), to a multiple of a few tokens.
 void cut_padding(Batch& batch);
 
-// How many of the batch's targets, labels and values count.
+// Number of targets, labels and values that count.
 std::int64_t count_labels(const Batch& batch);
 
 }  // namespace twobw::data

@@ -3,9 +3,7 @@
 #include <algorithm>
 
 #include "core/base/random.h"
-#include "engine/data/blend.h"
-#include "engine/data/buckets.h"
-#include "engine/data/epochs.h"
+#include "engine/data/order.h"
 #include "engine/data/sources.h"
 
 namespace twobw::data {
@@ -17,12 +15,12 @@ std::vector<double> weights_of(const std::vector<WeightedExamples>& parts) {
   return weights;
 }
 
-// Each corpus has an order of its own, the first that which it has alone.
+// The first corpus of a blend has the order that it has alone.
 std::uint64_t seed_of(std::uint64_t seed, std::size_t corpus) {
   return corpus == 0 ? seed : random_key(seed, hash_text("corpus"), corpus);
 }
 
-// A stretch of an epoch in the order of buckets; the sequences of a batch lie in one, or a few.
+// A stretch of an epoch in bucket order; a batch lies in one or a few.
 struct Pool {
   std::int64_t epoch = -1, begin = 0;
   std::vector<std::int64_t> order = {};
@@ -54,7 +52,7 @@ class Dataset final : public Source {
     });
   }
 
-  // Sets that are blended come to their ends at different places.
+  // Sets of a blend end at different places.
   std::int64_t count() const override { return parts_.size() == 1 ? parts_.front().examples->count() : 0; }
 
   BatchFields fields() const override { return parts_.front().examples->fields(); }
@@ -68,12 +66,13 @@ class Dataset final : public Source {
   }
 
   std::string describe() const override {
-    if (parts_.size() == 1) return parts_.front().examples->describe();
     double sum = 0;
     for (const WeightedExamples& part : parts_) sum += part.weight;
     std::vector<std::string> described;
-    for (const WeightedExamples& part : parts_)
-      described.push_back(fmt::format("{:.3g}% of {}", 100 * part.weight / sum, part.examples->describe()));
+    for (const WeightedExamples& part : parts_) {
+      const std::string share = parts_.size() > 1 ? fmt::format("{:.3g}% of ", 100 * part.weight / sum) : "";
+      described.push_back(fmt::format("{}{} {}", share, part.name, part.examples->describe()));
+    }
     return fmt::format("{}", fmt::join(described, ", "));
   }
 
@@ -81,10 +80,10 @@ class Dataset final : public Source {
   struct Chosen {
     std::size_t corpus;
     std::int64_t example;
-    std::uint64_t key;  // of what is drawn for it
+    std::uint64_t key;  // of its random choices
   };
 
-  // `pool` is where the one before was found.
+  // `pool` caches the last pool.
   std::int64_t bucketed(const Examples& examples, std::uint64_t seed, std::int64_t number, Pool& pool) const {
     const std::int64_t count = examples.count(), size = kBuckets * bucket_;
     const std::int64_t epoch = number / count, place = number % count, begin = place / size * size;
@@ -101,10 +100,7 @@ class Dataset final : public Source {
 
   template <typename Choose>
   Batch gather(int b, int length, BatchFields fields, Choose choose) const {
-    Batch batch;
-    for (const Field field : architecture::kFields) {
-      if (fields.has(field) && this->fields().has(field)) batch[field] = make_field(field, b, length);
-    }
+    Batch batch = make_batch(fields, this->fields(), b, length);
     for (int row = 0; row < b; ++row) {
       const auto [corpus, example, key] = choose(row);
       parts_[corpus].examples->write(example, key, BatchRow(batch, row));

@@ -3,9 +3,9 @@
 
 #include "core/base/config_values.h"
 #include "core/base/error.h"
+#include "engine/data/masking.h"
 #include "engine/data/sources.h"
-#include "engine/data/text_frame.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 #include "text/corpus/records.h"
 
 namespace twobw::data {
@@ -14,14 +14,14 @@ namespace {
 using tokenizer::Id;
 using tokenizer::Tokenizer;
 
-// What the model is to tell of a text.
-struct Told {
+// The target of a text.
+struct Target {
   std::int64_t label = 0;  // of classification
   double value = 0;        // of regression
 };
 
-// Cuts the longer text so that both fit into `room` tokens. Where both are longer than half of it each keeps
-// half, and the longer what is left over.
+// Truncates the longer text so that both fit into `room` tokens. If both exceed half of it, each keeps half
+// and the longer one the odd token.
 void shorten(const TextFrame& frame, std::vector<Id>& shorter, std::vector<Id>& longer, std::size_t room) {
   if (shorter.size() > longer.size()) return shorten(frame, longer, shorter, room);
   if (shorter.size() + longer.size() <= room) return;
@@ -31,42 +31,43 @@ void shorten(const TextFrame& frame, std::vector<Id>& shorter, std::vector<Id>& 
 
 class LabelledTexts final : public Examples {
  public:
-  LabelledTexts(std::string path, TextFrame frame, const ModelConfig& model)
-      : path_(std::move(path)),
-        frame_(std::move(frame)),
+  LabelledTexts(TextFrame frame, const ModelConfig& model)
+      : frame_(std::move(frame)),
         context_(static_cast<std::size_t>(model.context)),
-        tells_(architecture::head_of(model) == ModelHead::Regression ? Field::Values : Field::Labels) {}
-
-  void add(std::vector<Id> text, const Told& told) {
-    frame_.cut(text, context_ - frame_.size(1));
-    begin_example(text, told);
+        target_field_(architecture::head_of(model) == ModelHead::Regression ? Field::Values : Field::Labels) {
   }
-  void add(std::vector<Id> text, std::vector<Id> second, const Told& told) {
+
+  void add(std::vector<Id> text, const Target& target) {
+    frame_.cut(text, context_ - frame_.size(1));
+    begin_example(text, target);
+  }
+  void add(std::vector<Id> text, std::vector<Id> second, const Target& target) {
     shorten(frame_, text, second, context_ - frame_.size(2));
-    begin_example(text, told);
+    begin_example(text, target);
     append(second);
     append(frame_.after);
   }
 
   std::int64_t count() const override { return std::ssize(examples_); }
-  BatchFields fields() const override { return {Field::Tokens, Field::TokenTypes, Field::Lengths, tells_}; }
+  BatchFields fields() const override {
+    return {Field::Tokens, Field::TokenTypes, Field::Lengths, target_field_};
+  }
   bool is_dense() const override { return true; }
   bool varies() const override { return true; }
   std::int64_t length(std::int64_t example) const override { return std::ssize(ids_of(example)); }
-  std::string describe() const override { return fmt::format("{} ({} rows)", path_, count()); }
+  std::string describe() const override { return fmt::format("({} rows)", count()); }
 
   void write(std::int64_t example, std::uint64_t, const BatchRow& row) const override {
     const auto ids = ids_of(example);
     const Example& of = examples_[static_cast<std::size_t>(example)];
-    if (const auto tokens = row[Field::Tokens]; !tokens.empty())
-      std::ranges::fill(std::ranges::copy(ids, tokens.begin()).out, tokens.end(), frame_.pad);
+    row.write(Field::Tokens, ids, frame_.pad);
     if (const auto types = row[Field::TokenTypes]; !types.empty()) {
       std::ranges::fill(types, 0);
       std::ranges::fill(types.first(ids.size()).subspan(of.first_part), 1);
     }
     std::ranges::fill(row[Field::Lengths], std::ssize(ids));
-    std::ranges::fill(row[Field::Labels], of.told.label);
-    std::ranges::fill(row.numbers(Field::Values), of.told.value);
+    std::ranges::fill(row[Field::Labels], of.target.label);
+    std::ranges::fill(row.numbers(Field::Values), of.target.value);
   }
 
   std::int64_t shortest() const {
@@ -75,18 +76,18 @@ class LabelledTexts final : public Examples {
     return least;
   }
   std::int64_t greatest_label() const {
-    return std::ranges::max(examples_, {}, [](const Example& of) { return of.told.label; }).told.label;
+    return std::ranges::max(examples_, {}, [](const Example& of) { return of.target.label; }).target.label;
   }
 
  private:
   struct Example {
-    std::size_t begin;       // in ids_; it ends where the next begins
-    std::size_t first_part;  // tokens of the first text, with what stands around it
-    Told told;
+    std::size_t begin;       // in ids_; the end is the next one's begin
+    std::size_t first_part;  // tokens of the first text and around it
+    Target target;
   };
 
-  void begin_example(const std::vector<Id>& text, const Told& told) {
-    examples_.push_back({.begin = ids_.size(), .first_part = text.size() + frame_.size(1), .told = told});
+  void begin_example(const std::vector<Id>& text, const Target& target) {
+    examples_.push_back({.begin = ids_.size(), .first_part = text.size() + frame_.size(1), .target = target});
     append(frame_.before);
     append(text);
     append(frame_.after);
@@ -98,15 +99,14 @@ class LabelledTexts final : public Examples {
     return std::span(ids_).subspan(examples_[i].begin, end - examples_[i].begin);
   }
 
-  std::string path_;
   TextFrame frame_;
   std::size_t context_;
-  Field tells_;
+  Field target_field_;
   std::vector<Id> ids_;
   std::vector<Example> examples_;
 };
 
-// A label that is no name may be a number, unless names are numbers too.
+// Index of a class name. Other labels may be numbers, unless a name is a number.
 std::int64_t class_among(const std::vector<std::string>& classes, const std::string& label,
                          const std::string& place) {
   if (const auto found = std::ranges::find(classes, label); found != classes.end())
@@ -128,15 +128,12 @@ std::int64_t class_of(const std::string& label, const Config& config, const std:
   return *number;
 }
 
-double value_of(const std::string& label, const std::string& place) {
+Target target_of(const std::string& label, const Config& config, const std::string& place) {
+  if (architecture::head_of(config.model) != ModelHead::Regression)
+    return {.label = class_of(label, config, place)};
   const auto number = parse_number<double>(label);
-  if (!number) fail_input("'{}' has '{}' to be told; it must be a number", place, label);
-  return *number;
-}
-
-Told told_by(const std::string& label, const Config& config, const std::string& place) {
-  if (architecture::head_of(config.model) == ModelHead::Regression) return {.value = value_of(label, place)};
-  return {.label = class_of(label, config, place)};
+  if (!number) fail_input("'{}' has the label '{}'; it must be a number", place, label);
+  return {.value = *number};
 }
 
 bool has_pairs(const Config& config) {
@@ -155,10 +152,10 @@ void check_frame(const Config& config, const Tokenizer& tokenizer, const TextFra
                config.model.token_types);
   }
   const int texts = pairs ? 2 : 1;
-  const int least = static_cast<int>(frame.size(texts)) + texts;  // a token of every text
+  const int least = static_cast<int>(frame.size(texts)) + texts;  // a token per text
   if (config.model.context < least) {
-    fail_input("model.context is {}; with what stands around {} it must be at least {}", config.model.context,
-               pairs ? "two texts" : "a text", least);
+    fail_input("model.context is {}; with the special tokens around {} it must be at least {}",
+               config.model.context, pairs ? "two texts" : "a text", least);
   }
 }
 
@@ -169,21 +166,21 @@ void read_rows(const std::string& path, const Config& config, const Tokenizer& t
   corpus::RecordReader records(path, fields);
   const bool bare = TextFrame(tokenizer).size(1) == 0;
   while (const auto record = records.next()) {
-    const Told told = told_by((*record)[1], config, records.place());
+    const Target target = target_of((*record)[1], config, records.place());
     std::vector<Id> text, second;
     tokenizer.encode((*record)[0], text);
     if (bare && text.empty())
       fail_input("'{}' has a text without a token; every text must have one", records.place());
     if (!has_pairs(config)) {
-      texts.add(std::move(text), told);
+      texts.add(std::move(text), target);
       continue;
     }
     tokenizer.encode((*record)[2], second);
-    texts.add(std::move(text), std::move(second), told);
+    texts.add(std::move(text), std::move(second), target);
   }
 }
 
-// What the model was told to expect of them.
+// Checks the texts against the model's configuration.
 void check_texts(const std::string& key, const LabelledTexts& texts, const std::string& path,
                  const ModelConfig& model) {
   if (texts.count() == 0) fail_input("{} is '{}', which has no rows", key, path);
@@ -209,7 +206,7 @@ std::unique_ptr<Examples> open_labelled(const std::string& key, const std::strin
   }
   TextFrame frame(tokenizer);
   check_frame(config, tokenizer, frame);
-  auto texts = std::make_unique<LabelledTexts>(path, std::move(frame), config.model);
+  auto texts = std::make_unique<LabelledTexts>(std::move(frame), config.model);
   try {
     read_rows(path, config, tokenizer, *texts);
   } catch (const InputError& error) {

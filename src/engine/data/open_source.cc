@@ -1,22 +1,14 @@
-#include <filesystem>
-
 #include "core/base/error.h"
-#include "engine/data/masked_frame.h"
+#include "engine/data/masking.h"
 #include "engine/data/sources.h"
-#include "planning/architecture/heads.h"
-#include "text/corpus/indexed_file.h"
-#include "text/corpus/token_cache.h"
+#include "planning/architecture/families.h"
+#include "text/corpus/configured_tokens.h"
 #include "text/tokenizer/load.h"
 
 namespace twobw::data {
 namespace {
 
-bool is_file(const std::string& path) {
-  std::error_code unreadable;
-  return std::filesystem::is_regular_file(path, unreadable);
-}
-
-// Of windows whose targets are one place on.
+// For windows whose targets are the next tokens.
 StreamDemand one_more(int vocab, int length) {
   return {.vocab = vocab, .context = length, .window = length + 1};
 }
@@ -33,25 +25,21 @@ std::unique_ptr<Examples> open_windows(const std::string& key, const std::string
   return next_token_windows(std::move(text), length, documents_apart);
 }
 
-}  // namespace
-
-std::unique_ptr<TokenStream> open_stream(const std::string& key, const std::string& path,
-                                         const StreamDemand& demand) {
-  if (path == "synthetic") return make_synthetic_stream(demand.vocab);
-  if (names_token_file(path)) return open_token_file(key, path, demand);
-  if (!is_file(path) && is_file(path + "-train.idx")) {
-    fail_input("{0} is '{1}', which does not exist; prepare made '{1}-train' and perhaps '{1}-validation'",
-               key, path);
-  }
-  return open_bytes(key, path, demand);
+// `name`: the user's path, in descriptions.
+std::unique_ptr<Source> open_alone(const std::string& key, const std::string& path, const std::string& name,
+                                   int vocab, int length) {
+  if (path == "synthetic") return make_synthetic(vocab);
+  if (!names_token_file(path))
+    return draw_at_random(name, open_stream(key, path, one_more(vocab, length)), length);
+  std::vector<WeightedExamples> parts;
+  parts.push_back({.name = name, .examples = open_windows(key, path, vocab, length)});
+  return make_dataset(std::move(parts));
 }
 
+}  // namespace
+
 std::unique_ptr<Source> open_source(const std::string& key, const std::string& path, int vocab, int length) {
-  if (path == "synthetic") return make_synthetic(vocab);
-  if (!names_token_file(path)) return draw_at_random(open_stream(key, path, one_more(vocab, length)), length);
-  std::vector<WeightedExamples> parts;
-  parts.push_back({.examples = open_windows(key, path, vocab, length)});
-  return make_dataset(std::move(parts));
+  return open_alone(key, path, path, vocab, length);
 }
 
 std::unique_ptr<Source> open_source(const std::string& key, const Corpora& given, const Config& config) {
@@ -65,7 +53,7 @@ std::unique_ptr<Source> open_source(const std::string& key, const Corpora& given
   if (head == ModelHead::MaskedLm && config.data.tokenizer != "bytes") masked_frame(config, *tokenizer);
   const Corpora corpora = corpus::with_token_files(key, given, config);
   if (next_tokens && !apart && corpora.size() == 1)
-    return open_source(key, corpora.front().path, vocab, length);
+    return open_alone(key, corpora.front().path, given.front().path, vocab, length);
   const auto open = [&](const std::string& path) {
     if (next_tokens) return open_windows(key, path, vocab, length, apart);
     if (config.model.next_sentence) return open_sentence_pairs(key, path, config, *tokenizer);
@@ -73,7 +61,9 @@ std::unique_ptr<Source> open_source(const std::string& key, const Corpora& given
     return open_labelled(key, path, config, *tokenizer);
   };
   std::vector<WeightedExamples> parts;
-  for (const auto& [path, weight] : corpora) parts.push_back({.examples = open(path), .weight = weight});
+  for (std::size_t i = 0; i < corpora.size(); ++i) {
+    parts.push_back({.name = given[i].path, .examples = open(corpora[i].path), .weight = corpora[i].weight});
+  }
   return make_dataset(std::move(parts), config.data.bucket);
 }
 

@@ -1,8 +1,8 @@
-// Where a worker computes: some cores, or a GPU or a slice of one. A thread takes its binding there before it
-// computes.
+// The device of a worker: CPU cores, a GPU or a slice of one; and the binding of a thread to it.
 #pragma once
 
 #include <ATen/core/TensorBody.h>
+#include <c10/core/ScalarType.h>
 
 #include <chrono>
 #include <memory>
@@ -13,6 +13,7 @@
 #include "core/base/gpu_name.h"
 #include "engine/device/clock.h"
 #include "engine/device/gpu_thread.h"
+#include "engine/device/memory.h"
 #include "planning/host/cores.h"
 
 namespace twobw::device {
@@ -20,29 +21,55 @@ namespace twobw::device {
 struct Device {
   CoreSet cores = {};
   std::optional<GpuSlice> gpu = {};  // instead of the cores
+
+  static void fields(auto& self, auto&& visit) { visit(self.cores.cores, self.gpu); }
 };
 
 std::string describe(const Device& device);
-// The machine's cores, dealt out to so many workers.
+// The machine's cores, divided among `count` workers.
 std::vector<Device> deal_devices(int count);
 
-// From now on kernels on GPUs give the same bits every time, also where that takes longer. To be called
-// before any binding is made.
+// Selects reproducible GPU kernels, even slower ones. To be called before any binding.
 void compute_deterministically();
 
-// The calling thread is at the device while this lives; made by that thread.
+// The number format of train.precision.
+inline at::ScalarType number_format(const std::string& precision) {
+  if (precision == "bf16") return at::kBFloat16;
+  return precision == "fp16" ? at::kHalf : at::kFloat;
+}
+
+// Binds the calling thread to a device for its lifetime.
 class DeviceBinding {
  public:
   DeviceBinding(const std::string& name, const Device& device,
                 std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now());
 
   Clock& clock() const { return *clock_; }  // counts from `start`
-  // Of tensors to compute with, in train.precision.
+  // Number format and device of the layers' tensors, for a train.precision.
   at::TensorOptions compute(const std::string& precision) const;
 
  private:
   std::unique_ptr<GpuThread> gpu_;
   std::unique_ptr<Clock> clock_;
 };
+
+// Bytes that tensors take on the calling thread's device.
+class Meter {
+ public:
+  virtual ~Meter() = default;
+  virtual double live() const = 0;
+  virtual double peak() const = 0;  // since the last reset_peak()
+  virtual void reset_peak() = 0;
+};
+
+// Meters the pool on a CPU, and all of the process's tensors on a GPU.
+std::unique_ptr<Meter> make_meter(const Device& device, MemoryPool& pool);
+
+// Bytes available, and in total; a slice has its share of the GPU.
+double free_memory(const Device& device);
+double total_memory(const Device& device);
+
+// "cpu: 2 cores of ...", "cuda: 32 of 132 multiprocessors of NVIDIA H200".
+std::string describe_hardware(const Device& device);
 
 }  // namespace twobw::device

@@ -4,8 +4,7 @@
 #include "core/base/error.h"
 #include "engine/models/model.h"
 #include "engine/models/ops.h"
-#include "engine/models/sequence_head.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 
 namespace twobw::models {
 namespace {
@@ -20,33 +19,33 @@ struct Bert {
   ModelHead tells;
   bool next_sentence;
 
-  Tensors embedding(Parameters p, const Tensors&, const Pass& pass) const {
+  Tensors embedding(Parameters p, const Tensors&, const MicrobatchContext& pass) const {
     const Tensor& types = pass.batch[Field::TokenTypes];
     const Tensor sum = ops::embed(p[0], p[1], pass.batch[Field::Tokens]) + ops::embedding(p[2], types);
     return {ops::dropout(ops::layer_norm(sum, p[3], p[4], norm_eps), dropout, pass, 0)};
   }
 
-  // The first half of either branch: a product, and the residual stream besides.
-  Tensors product(Parameters p, const Tensors& inputs, const Pass&) const {
+  // The first half of either branch: a product, and the residual stream.
+  Tensors product(Parameters p, const Tensors& inputs, const MicrobatchContext&) const {
     const auto [out, stream] = ops::linear_and_stream(inputs[0], p[0], p[1]);
     return {out, stream};
   }
 
-  Tensors attention_out(Parameters p, const Tensors& inputs, const Pass& pass) const {
+  Tensors attention_out(Parameters p, const Tensors& inputs, const MicrobatchContext& pass) const {
     const Tensor& lengths = pass.batch[Field::Lengths];
     const Tensor mixed = ops::full_attention(inputs[0], heads, lengths, dropout, pass, 0);
     return {end_branch(inputs[1], mixed, p, pass, 1)};
   }
 
-  Tensors mlp_activation(Parameters, const Tensors& inputs, const Pass&) const {
+  Tensors mlp_activation(Parameters, const Tensors& inputs, const MicrobatchContext&) const {
     return {ops::erf_gelu(inputs[0]), inputs[1]};
   }
 
-  Tensors mlp_down(Parameters p, const Tensors& inputs, const Pass& pass) const {
+  Tensors mlp_down(Parameters p, const Tensors& inputs, const MicrobatchContext& pass) const {
     return {end_branch(inputs[1], inputs[0], p, pass, 0)};
   }
 
-  Tensors transform(Parameters p, const Tensors& inputs, const Pass&) const {
+  Tensors transform(Parameters p, const Tensors& inputs, const MicrobatchContext&) const {
     // Before the rest, so that its gradient, as large as all tokens', is made after theirs.
     Tensors first;
     if (next_sentence) first.push_back(first_token(inputs[0]));
@@ -55,8 +54,8 @@ struct Bert {
     return out;
   }
 
-  Tensors head(Parameters p, const Tensors& inputs, const Pass& pass) const {
-    if (architecture::tells_of_sequences(tells)) return {of_first_token(p, inputs[0], pass)};
+  Tensors head(Parameters p, const Tensors& inputs, const MicrobatchContext& pass) const {
+    if (architecture::is_sequence_head(tells)) return {of_first_token(p, inputs[0], pass)};
     const bool has_targets = pass.batch[Field::Targets].defined();
     const Tensor of_tokens = has_targets
                                  ? ops::head_loss(inputs[0], p[0], p[1], pass.batch[Field::Targets],
@@ -71,7 +70,8 @@ struct Bert {
 
  private:
   // Its last product, with dropout, onto the stream x, and the norm. `p` is weight and bias of both.
-  Tensor end_branch(const Tensor& x, const Tensor& inner, Parameters p, const Pass& pass, int site) const {
+  Tensor end_branch(const Tensor& x, const Tensor& inner, Parameters p, const MicrobatchContext& pass,
+                    int site) const {
     const bool drops = dropout != 0.0 && pass.training;
     const Tensor sum = drops ? ops::dropout_add(ops::linear(inner, p[0], p[1]), x, dropout, pass, site)
                              : ops::linear_add(inner, p[0], p[1], x);
@@ -85,7 +85,7 @@ struct Bert {
     return at::tanh(ops::linear(first, weight, bias));
   }
 
-  Tensor of_first_token(Parameters p, const Tensor& x, const Pass& pass) const {
+  Tensor of_first_token(Parameters p, const Tensor& x, const MicrobatchContext& pass) const {
     const Tensor pooled = pool(first_token(x), p[0], p[1]);
     return sequence_head(tells, ops::dropout(pooled, dropout, pass, 0), p[2], p[3], pass);
   }
@@ -94,7 +94,7 @@ struct Bert {
 }  // namespace
 
 Forward forward_of_bert(const ModelConfig& config, const architecture::Layer& layer) {
-  using Of = Tensors (Bert::*)(Bert::Parameters, const Tensors&, const Pass&) const;
+  using Of = Tensors (Bert::*)(Bert::Parameters, const Tensors&, const MicrobatchContext&) const;
   static const std::map<std::string, Of> by_kind = {
       {"embedding", &Bert::embedding},           {"attention_in", &Bert::product},
       {"attention_out", &Bert::attention_out},   {"mlp_up", &Bert::product},
@@ -107,7 +107,8 @@ Forward forward_of_bert(const ModelConfig& config, const architecture::Layer& la
                   .norm_eps = config.norm_eps,
                   .tells = architecture::head_of(config),
                   .next_sentence = config.next_sentence};
-  return [bert, forward = found->second](Bert::Parameters p, const Tensors& inputs, const Pass& pass) {
+  return [bert, forward = found->second](Bert::Parameters p, const Tensors& inputs,
+                                         const MicrobatchContext& pass) {
     return (bert.*forward)(p, inputs, pass);
   };
 }

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "core/base/error.h"
-#include "engine/models/dropout_kernels.h"
 #include "engine/models/kernels.h"
 #include "engine/models/ops.h"
 #include "engine/models/ops_cuda.h"
@@ -17,14 +16,14 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-DropoutMask DropoutMask::of(const Pass& pass, double rate, int site) {
+DropoutMask DropoutMask::of(const MicrobatchContext& pass, double rate, int site) {
   return {.rate = rate,
           .site = dropout_site(pass.layer, site),
           .key = pass.dropout_key(),
           .key_on_gpu = pass.key_on_gpu};
 }
 
-// The key on a GPU is not among the saved variables: when a graph was captured, it is written anew.
+// The key on a GPU is not a saved variable: with graphs, every microbatch overwrites it.
 void DropoutMask::save(AutogradContext& context) const {
   context.saved_data["dropout_rate"] = rate;
   context.saved_data["dropout_site"] = static_cast<std::int64_t>(site);
@@ -78,12 +77,13 @@ Tensor drop(const Tensor& x, const Tensor& residual, const DropoutMask& mask, bo
   return out.to(x.scalar_type());
 }
 
-Tensor dropout(const Tensor& x, double p, const Pass& pass, int site) {
+Tensor dropout(const Tensor& x, double p, const MicrobatchContext& pass, int site) {
   if (p == 0.0 || !pass.training) return x;
   return DropoutFunction::apply(x, std::optional<Tensor>(), DropoutMask::of(pass, p, site));
 }
 
-Tensor dropout_add(const Tensor& x, const Tensor& residual, double p, const Pass& pass, int site) {
+Tensor dropout_add(const Tensor& x, const Tensor& residual, double p, const MicrobatchContext& pass,
+                   int site) {
   if (p == 0.0 || !pass.training) return residual + x;
   return DropoutFunction::apply(x, std::optional(residual), DropoutMask::of(pass, p, site));
 }

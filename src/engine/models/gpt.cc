@@ -2,11 +2,10 @@
 #include <map>
 
 #include "core/base/error.h"
+#include "engine/models/decoding.h"
 #include "engine/models/model.h"
 #include "engine/models/ops.h"
-#include "engine/models/sequence_head.h"
-#include "engine/models/step.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 
 namespace twobw::models {
 namespace {
@@ -15,44 +14,47 @@ using at::Tensor;
 using Parameters = std::span<const Tensor>;
 
 // The end of a residual branch: its last product, with dropout, onto the stream x. `p` is weight and bias.
-Tensor add_branch(const Tensor& x, const Tensor& inner, Parameters p, double dropout, const Pass& pass,
-                  int site) {
+Tensor add_branch(const Tensor& x, const Tensor& inner, Parameters p, double dropout,
+                  const MicrobatchContext& pass, int site) {
   if (dropout == 0.0 || !pass.training) return ops::linear_add(inner, p[0], p[1], x);
   return ops::dropout_add(ops::linear(inner, p[0], p[1]), x, dropout, pass, site);
 }
 
-Tensors embedding(const ModelConfig& config, Parameters p, const Tensors&, const Pass& pass) {
+Tensors embedding(const ModelConfig& config, Parameters p, const Tensors&, const MicrobatchContext& pass) {
   const Tensor sum = ops::embed(p[0], p[1], pass.batch[Field::Tokens], pass.batch[Field::Positions]);
   return {ops::dropout(sum, config.dropout, pass, 0)};
 }
 
-// The first half of either branch: norm and product, and the residual stream besides.
-Tensors norm_and_product(const ModelConfig&, Parameters p, const Tensors& inputs, const Pass&) {
+// The first half of either branch: norm and product, and the residual stream.
+Tensors norm_and_product(const ModelConfig&, Parameters p, const Tensors& inputs, const MicrobatchContext&) {
   const auto [normed, stream] = ops::norm_and_stream(inputs[0], p[0], p[1]);
   return {ops::linear(normed, p[2], p[3]), stream};
 }
 
-Tensors attention_out(const ModelConfig& config, Parameters p, const Tensors& inputs, const Pass& pass) {
+Tensors attention_out(const ModelConfig& config, Parameters p, const Tensors& inputs,
+                      const MicrobatchContext& pass) {
   const Tensor mixed =
       ops::causal_attention(inputs[0], config.heads, config.dropout, pass, 0, pass.batch[Field::Positions]);
   return {add_branch(inputs[1], mixed, p, config.dropout, pass, 1)};
 }
 
-Tensors mlp_activation(const ModelConfig&, Parameters, const Tensors& inputs, const Pass&) {
+Tensors mlp_activation(const ModelConfig&, Parameters, const Tensors& inputs, const MicrobatchContext&) {
   return {ops::gelu(inputs[0]), inputs[1]};
 }
 
-Tensors mlp_down(const ModelConfig& config, Parameters p, const Tensors& inputs, const Pass& pass) {
+Tensors mlp_down(const ModelConfig& config, Parameters p, const Tensors& inputs,
+                 const MicrobatchContext& pass) {
   return {add_branch(inputs[1], inputs[0], p, config.dropout, pass, 0)};
 }
 
-Tensors head_of_sequence(const ModelConfig& config, Parameters p, const Tensors& inputs, const Pass& pass) {
+Tensors head_of_sequence(const ModelConfig& config, Parameters p, const Tensors& inputs,
+                         const MicrobatchContext& pass) {
   const Tensor last = ops::last_token(inputs[0], pass.batch[Field::Lengths]);
   return {sequence_head(config.head, ops::layer_norm(last, p[0], p[1]), p[2], {}, pass)};
 }
 
-Tensors head(const ModelConfig& config, Parameters p, const Tensors& inputs, const Pass& pass) {
-  if (architecture::tells_of_sequences(config.head)) return head_of_sequence(config, p, inputs, pass);
+Tensors head(const ModelConfig& config, Parameters p, const Tensors& inputs, const MicrobatchContext& pass) {
+  if (architecture::is_sequence_head(config.head)) return head_of_sequence(config, p, inputs, pass);
   const Tensor hidden = ops::layer_norm(inputs[0], p[0], p[1]);
   if (!pass.batch[Field::Targets].defined()) return {ops::linear(hidden, p[2], {})};
   return {ops::head_loss(hidden, p[2], {}, pass.batch[Field::Targets], pass.batch[Field::LossScale],
@@ -64,7 +66,7 @@ Tensors head(const ModelConfig& config, Parameters p, const Tensors& inputs, con
 Tensors embedding_step(const ModelConfig& config, Parameters p, const Tensors& inputs, const Step& step) {
   if (!step.begins())
     return {ops::embedding(p[0], step.tokens) + ops::embedding(p[1], step.seen.unsqueeze(1))};
-  Pass pass;
+  MicrobatchContext pass;
   pass.batch[Field::Tokens] = step.tokens;
   return embedding(config, p, inputs, pass);
 }
@@ -98,7 +100,7 @@ std::vector<LayerStep> steps_of_gpt(const ModelConfig& config, const architectur
 }
 
 Forward forward_of_gpt(const ModelConfig& config, const architecture::Layer& layer) {
-  using Of = Tensors (*)(const ModelConfig&, Parameters, const Tensors&, const Pass&);
+  using Of = Tensors (*)(const ModelConfig&, Parameters, const Tensors&, const MicrobatchContext&);
   static const std::map<std::string, Of> by_kind = {{"embedding", embedding},
                                                     {"attention_in", norm_and_product},
                                                     {"attention_out", attention_out},
@@ -108,9 +110,10 @@ Forward forward_of_gpt(const ModelConfig& config, const architecture::Layer& lay
                                                     {"head", head}};
   const auto found = by_kind.find(layer.kind);
   TWOBW_ASSERT(found != by_kind.end(), "no forward for a {} of gpt", layer.kind);
-  return [config, forward = found->second](Parameters p, const Tensors& inputs, const Pass& pass) {
-    return forward(config, p, inputs, pass);
-  };
+  return
+      [config, forward = found->second](Parameters p, const Tensors& inputs, const MicrobatchContext& pass) {
+        return forward(config, p, inputs, pass);
+      };
 }
 
 }  // namespace twobw::models

@@ -1,13 +1,70 @@
 #include "engine/models/kernels.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
-#include "core/base/vectorize.h"
-#include "engine/models/fast_exp.h"
-#include "engine/models/lanes.h"
+#include "core/base/attributes.h"
 
 namespace twobw::models {
+namespace {
+
+// Reductions use a fixed number of lanes, so that their order does not depend on the vector width.
+constexpr int kLanes = 16;
+
+inline __attribute__((always_inline)) float sum_of(const float (&lanes)[kLanes]) {
+  float total = 0;
+  for (const float lane : lanes) total += lane;
+  return total;
+}
+
+inline __attribute__((always_inline)) float dot(const float* a, const float* b, std::int64_t n) {
+  const std::int64_t whole = n - n % kLanes;
+  float sums[kLanes] = {};
+  for (std::int64_t i = 0; i < whole; i += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) sums[lane] += a[i + lane] * b[i + lane];
+  }
+  float total = sum_of(sums);
+  for (std::int64_t i = whole; i < n; ++i) total += a[i] * b[i];
+  return total;
+}
+
+// e^x to about one unit in the last place for x in [-87, 88], by reduction to [-ln2/2, ln2/2] and a
+// polynomial of degree 6; branch-free, so that loops over it vectorize.
+inline __attribute__((always_inline)) float fast_exp(float x) {
+  x = x < -87.0f ? -87.0f : x;
+  x = x > 88.0f ? 88.0f : x;
+  constexpr float kShift = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number
+  const float shifted = x * 1.44269504088896341f + kShift;
+  const float n = shifted - kShift;
+  const float r = (x - n * 0.693145751953125f) - n * 1.428606765330187e-6f;
+  float p = 1.3888889e-3f;
+  p = p * r + 8.3333333e-3f;
+  p = p * r + 4.1666667e-2f;
+  p = p * r + 1.6666667e-1f;
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  const auto power = (std::bit_cast<std::int32_t>(shifted) << 23) + std::bit_cast<std::int32_t>(1.0f);
+  return p * std::bit_cast<float>(power);
+}
+
+inline __attribute__((always_inline)) float largest(const float* x, std::int64_t n) {
+  const std::int64_t whole = n - n % kLanes;
+  float highest[kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) highest[lane] = x[0];
+  for (std::int64_t i = 0; i < whole; i += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane)
+      highest[lane] = x[i + lane] > highest[lane] ? x[i + lane] : highest[lane];
+  }
+  float top = highest[0];
+  for (const float candidate : highest) top = candidate > top ? candidate : top;
+  for (std::int64_t i = whole; i < n; ++i) top = x[i] > top ? x[i] : top;
+  return top;
+}
+
+}  // namespace
 
 TWOBW_VECTORIZED
 void softmax_cross_entropy(float* logits, const std::int64_t* targets, double* loss, std::int64_t rows,
@@ -20,16 +77,7 @@ void softmax_cross_entropy(float* logits, const std::int64_t* targets, double* l
       if (gradient_scale != 0.0f) std::fill_n(z, classes, 0.0f);
       continue;
     }
-    float highest[kLanes];
-    for (int lane = 0; lane < kLanes; ++lane) highest[lane] = z[0];
-    for (std::int64_t i = 0; i < whole; i += kLanes) {
-      for (int lane = 0; lane < kLanes; ++lane)
-        highest[lane] = z[i + lane] > highest[lane] ? z[i + lane] : highest[lane];
-    }
-    float top = highest[0];
-    for (float candidate : highest) top = candidate > top ? candidate : top;
-    for (std::int64_t i = whole; i < classes; ++i) top = z[i] > top ? z[i] : top;
-
+    const float top = largest(z, classes);
     const float target_logit = z[targets[row]];
     float sums[kLanes] = {};
     for (std::int64_t i = 0; i < whole; i += kLanes) {
@@ -58,7 +106,7 @@ namespace {
 constexpr float kRoot = 0.7978845608028654f;  // sqrt(2/pi)
 constexpr float kCubic = 0.044715f;
 
-// 1 - tanh(u) = 2 / (1 + e^2u); no cancellation where it matters, none of libm.
+// By 1 - tanh(u) = 2 / (1 + e^2u), without harmful cancellation and without libm.
 inline __attribute__((always_inline)) float half_tanh_plus_half(float u) {
   return 1.0f / (1.0f + fast_exp(-2.0f * u));
 }
@@ -203,6 +251,112 @@ void rotate_row(const float* __restrict x, const float* __restrict angles, float
     }
   }
   for (int i = turned * size; i < heads * size; ++i) out[i] = x[i];
+}
+
+namespace {
+
+constexpr int kGroups = 8;           // counters that are drawn for at once
+constexpr int kDrawn = 4 * kGroups;  // columns
+
+using Factors = float[kDrawn];
+
+inline __attribute__((always_inline)) void draw(const RowsOfMask& mask, const MaskRow& row,
+                                                std::int64_t column, Factors& factors) {
+  const auto first = static_cast<std::uint32_t>(column / 4);
+  for (int group = 0; group < kGroups; ++group)
+    dropout_factors(mask.key, row, first + static_cast<std::uint32_t>(group), mask.rate, factors + 4 * group);
+}
+
+// Number of drawn columns within the row.
+inline __attribute__((always_inline)) int drawn(const RowsOfMask& mask, std::int64_t column) {
+  return static_cast<int>(std::min<std::int64_t>(kDrawn, mask.width - column));
+}
+
+}  // namespace
+
+TWOBW_VECTORIZED
+void drop_rows(const RowsOfMask& mask, const float* x, const float* residual, float* out, std::int64_t begin,
+               std::int64_t end) {
+  Factors factors;
+  for (std::int64_t row = begin; row < end; ++row) {
+    const MaskRow place = mask_row(row, mask.n1, mask.n2);
+    for (std::int64_t column = 0; column < mask.width; column += kDrawn) {
+      draw(mask, place, column, factors);
+      const std::int64_t at = row * mask.width + column;
+      const int count = drawn(mask, column);
+      if (residual != nullptr) {
+        for (int i = 0; i < count; ++i) out[at + i] = residual[at + i] + x[at + i] * factors[i];
+      } else {
+        for (int i = 0; i < count; ++i) out[at + i] = x[at + i] * factors[i];
+      }
+    }
+  }
+}
+
+TWOBW_VECTORIZED
+void softmax_row(float* scores, std::int64_t width, std::int64_t seen, float scale) {
+  const float top = largest(scores, seen);
+  const std::int64_t whole = seen - seen % kLanes;
+  float sums[kLanes] = {};
+  for (std::int64_t i = 0; i < whole; i += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const float power = fast_exp((scores[i + lane] - top) * scale);
+      scores[i + lane] = power;
+      sums[lane] += power;
+    }
+  }
+  for (std::int64_t i = whole; i < seen; ++i) {
+    scores[i] = fast_exp((scores[i] - top) * scale);
+    sums[i - whole] += scores[i];
+  }
+  const float share = 1.0f / sum_of(sums);
+  for (std::int64_t i = 0; i < seen; ++i) scores[i] *= share;
+  std::fill(scores + seen, scores + width, 0.0f);
+}
+
+// The gradient of scores, for weights w = softmax(scale * scores) with gradient g: scale * w * (g - sum of w
+// g).
+TWOBW_VECTORIZED
+void softmax_row_backward(const float* weights, float* gradient, std::int64_t width, float scale) {
+  const std::int64_t whole = width - width % kLanes;
+  float sums[kLanes] = {};
+  for (std::int64_t i = 0; i < whole; i += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) sums[lane] += weights[i + lane] * gradient[i + lane];
+  }
+  for (std::int64_t i = whole; i < width; ++i) sums[i - whole] += weights[i] * gradient[i];
+  const float common = sum_of(sums);
+  for (std::int64_t i = 0; i < width; ++i) gradient[i] = scale * (weights[i] * (gradient[i] - common));
+}
+
+TWOBW_VECTORIZED
+void skinny_gemm(const SkinnyGemm& product, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t column = begin; column < end; ++column) {
+    const float* weight = product.weight + column * product.in;
+    const float bias = product.bias != nullptr ? product.bias[column] : 0.0f;
+    for (std::int64_t row = 0; row < product.rows; ++row)
+      product.out[row * product.columns + column] =
+          dot(product.x + row * product.in, weight, product.in) + bias;
+  }
+}
+
+TWOBW_VECTORIZED
+void attend(const float* query, const float* keys, const float* values, float* scores, float* out,
+            std::int64_t places, std::int64_t size) {
+  const float scale = 1.0f / std::sqrt(static_cast<float>(size));
+  float top = -INFINITY;
+  for (std::int64_t place = 0; place < places; ++place) {
+    scores[place] = dot(query, keys + place * size, size) * scale;
+    top = std::max(top, scores[place]);
+  }
+  float sum = 0;
+  std::fill(out, out + size, 0.0f);
+  for (std::int64_t place = 0; place < places; ++place) {
+    const float weight = std::exp(scores[place] - top);
+    const float* value = values + place * size;
+    sum += weight;
+    for (std::int64_t i = 0; i < size; ++i) out[i] += weight * value[i];
+  }
+  for (std::int64_t i = 0; i < size; ++i) out[i] /= sum;
 }
 
 }  // namespace twobw::models

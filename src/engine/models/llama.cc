@@ -5,13 +5,11 @@
 #include <memory>
 
 #include "core/base/error.h"
+#include "engine/models/decoding.h"
 #include "engine/models/model.h"
 #include "engine/models/ops.h"
 #include "engine/models/rotary.h"
-#include "engine/models/sequence_head.h"
-#include "engine/models/step.h"
-#include "planning/architecture/heads.h"
-#include "planning/architecture/rotary.h"
+#include "planning/architecture/families.h"
 
 namespace twobw::models {
 namespace {
@@ -26,17 +24,17 @@ struct Llama {
   ops::Heads heads;
   std::shared_ptr<RotaryTable> rotary;  // of the layers that use it
 
-  Tensors embedding(Parameters p, const Tensors&, const Pass& pass) const {
+  Tensors embedding(Parameters p, const Tensors&, const MicrobatchContext& pass) const {
     return {ops::embedding(p[0], pass.batch[Field::Tokens])};
   }
 
-  // The first half of either branch: norm and product, and the residual stream besides.
-  Tensors norm_and_product(Parameters p, const Tensors& inputs, const Pass&) const {
+  // The first half of either branch: norm and product, and the residual stream.
+  Tensors norm_and_product(Parameters p, const Tensors& inputs, const MicrobatchContext&) const {
     const auto [normed, stream] = ops::rms_norm_and_stream(inputs[0], p[0], norm_eps);
     return {ops::linear(normed, p[1], p.size() > 2 ? p[2] : Tensor()), stream};
   }
 
-  Tensors attention_out(Parameters p, const Tensors& inputs, const Pass& pass) const {
+  Tensors attention_out(Parameters p, const Tensors& inputs, const MicrobatchContext& pass) const {
     const Tensor& positions = pass.batch[Field::Positions];
     Tensor qkv = inputs[0];
     if (p.size() > 1) qkv = ops::norm_heads(qkv, heads, p[1], p[2], norm_eps);
@@ -52,16 +50,16 @@ struct Llama {
     return {ops::linear_add(ops::cached_attention(qkv, heads, step, angles), p[0], {}, inputs[1])};
   }
 
-  Tensors mlp_activation(Parameters, const Tensors& inputs, const Pass&) const {
+  Tensors mlp_activation(Parameters, const Tensors& inputs, const MicrobatchContext&) const {
     return {ops::swiglu(inputs[0]), inputs[1]};
   }
 
-  Tensors mlp_down(Parameters p, const Tensors& inputs, const Pass&) const {
+  Tensors mlp_down(Parameters p, const Tensors& inputs, const MicrobatchContext&) const {
     return {ops::linear_add(inputs[0], p[0], {}, inputs[1])};
   }
 
-  Tensors head(Parameters p, const Tensors& inputs, const Pass& pass) const {
-    if (architecture::tells_of_sequences(tells)) {
+  Tensors head(Parameters p, const Tensors& inputs, const MicrobatchContext& pass) const {
+    if (architecture::is_sequence_head(tells)) {
       const Tensor last = ops::last_token(inputs[0], pass.batch[Field::Lengths]);
       return {sequence_head(tells, ops::rms_norm(last, p[0], norm_eps), p[1], {}, pass)};
     }
@@ -100,7 +98,7 @@ std::vector<LayerStep> steps_of_llama(const ModelConfig& config, const architect
 }
 
 Forward forward_of_llama(const ModelConfig& config, const architecture::Layer& layer) {
-  using Of = Tensors (Llama::*)(Llama::Parameters, const Tensors&, const Pass&) const;
+  using Of = Tensors (Llama::*)(Llama::Parameters, const Tensors&, const MicrobatchContext&) const;
   static const std::map<std::string, Of> by_kind = {{"embedding", &Llama::embedding},
                                                     {"attention_in", &Llama::norm_and_product},
                                                     {"attention_out", &Llama::attention_out},
@@ -111,7 +109,8 @@ Forward forward_of_llama(const ModelConfig& config, const architecture::Layer& l
   const auto found = by_kind.find(layer.kind);
   TWOBW_ASSERT(found != by_kind.end(), "no forward for a {} of llama", layer.kind);
   const Llama llama = llama_of(config, layer.kind == "attention_out");
-  return [llama, forward = found->second](Llama::Parameters p, const Tensors& inputs, const Pass& pass) {
+  return [llama, forward = found->second](Llama::Parameters p, const Tensors& inputs,
+                                          const MicrobatchContext& pass) {
     return (llama.*forward)(p, inputs, pass);
   };
 }

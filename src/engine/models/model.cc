@@ -3,7 +3,8 @@
 #include <map>
 
 #include "core/base/error.h"
-#include "engine/models/few_rows.h"
+#include "engine/models/decoding.h"
+#include "engine/models/ops.h"
 
 namespace twobw::models {
 
@@ -21,7 +22,7 @@ std::map<std::string, ForwardOf>& forwards_by_family() {
   return all;
 }
 
-// Of the families that have them.
+// Decoding steps, of families that have them.
 std::map<std::string, StepsOf>& steps_by_family() {
   static std::map<std::string, StepsOf> all = {{"gpt", steps_of_gpt}, {"llama", steps_of_llama}};
   return all;
@@ -48,7 +49,7 @@ Model build(const ModelConfig& config) {
 }
 
 Tensors run_layers(const Model& model, int first, int last, std::span<const at::Tensor> parameters, Tensors x,
-                   Pass pass, const AfterLayer& after_layer) {
+                   MicrobatchContext pass, const AfterLayer& after_layer) {
   for (int layer = first; layer < last; ++layer) {
     const std::size_t count = model.layers[layer].parameters.size();
     pass.layer = layer;
@@ -68,7 +69,7 @@ Tensors last_place(const Tensors& x) {
 Tensors run_steps(const Model& model, int first, int last, std::span<const at::Tensor> parameters, Tensors x,
                   Step step, std::span<const KeyValues> caches) {
   const ops::DecodingScope decoding;
-  Pass pass;
+  MicrobatchContext pass;
   pass.batch[Field::Tokens] = step.tokens;
   for (int layer = first; layer < last; ++layer) {
     const LayerStep& of_layer = model.steps[layer];
@@ -80,6 +81,28 @@ Tensors run_steps(const Model& model, int first, int last, std::span<const at::T
     x = of_layer.forward ? of_layer.forward(own, x, step) : model.forwards[layer](own, x, pass);
   }
   return x;
+}
+
+MicrobatchContext MicrobatchContext::to(at::Device device) const {
+  MicrobatchContext moved = *this;
+  moved.batch = batch.to(device);
+  if (device.is_cuda() && training) {
+    moved.key_on_gpu =
+        at::full({1}, static_cast<std::int64_t>(dropout_key()), at::TensorOptions(device).dtype(at::kLong));
+  }
+  return moved;
+}
+
+at::Tensor sequence_head(ModelHead head, const at::Tensor& hidden, const at::Tensor& weight,
+                         const at::Tensor& bias, const MicrobatchContext& pass) {
+  const at::Tensor &labels = pass.batch[Field::Labels], &values = pass.batch[Field::Values];
+  const at::Tensor& scale = pass.batch[Field::LossScale];
+  if (head == ModelHead::Classification && labels.defined())
+    return ops::head_loss(hidden, weight, bias, labels, scale, pass.room, pass.loss_scale);
+  const at::Tensor outputs = ops::linear(hidden, weight, bias);
+  if (head == ModelHead::Regression && values.defined())
+    return ops::squared_error(outputs, values, scale, pass.loss_scale);
+  return outputs;
 }
 
 }  // namespace twobw::models

@@ -6,8 +6,7 @@
 
 #include <optional>
 
-#include "engine/models/dropped_attention.h"
-#include "engine/models/few_rows.h"
+#include "engine/models/decoding.h"
 #include "engine/models/kernels.h"
 #include "engine/models/ops_cuda.h"
 #include "engine/models/wide.h"
@@ -24,7 +23,7 @@ Tensor rows_of(const Tensor& x) {
   return x.reshape({-1, x.size(-1)});
 }
 
-// Adds the product a^T b to the weight's gradient in place, or gives it back where there is none.
+// Adds the product a^T b to the weight's gradient in place; without one, returns it.
 Tensor accumulate_product(const Tensor& weight, const Tensor& a, const Tensor& b) {
   Tensor gradient = weight.grad();
   if (!gradient.defined()) return a.t().mm(b);
@@ -177,7 +176,7 @@ std::optional<Tensor> given(const Tensor& x) {
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (x.is_cuda()) return cuda::linear(x, weight, bias, {});
-  if (is_step(x)) return few_rows_linear(x, weight, bias);
+  if (is_step(x)) return skinny_linear(x, weight, bias);
   return LinearFunction::apply(x, weight, given(bias));
 }
 
@@ -218,21 +217,6 @@ Tensor erf_gelu(const Tensor& x) {
   return ErfGeluFunction::apply(x);
 }
 
-Tensor causal_attention(const Tensor& qkv, int heads, double p, const Pass& pass, int site,
-                        const Tensor& positions) {
-  if (p != 0.0 && pass.training)
-    return dropped_attention(qkv, heads, /*causal=*/true, positions, DropoutMask::of(pass, p, site));
-  const std::int64_t b = qkv.size(0), length = qkv.size(1), width = qkv.size(2) / 3;
-  if (qkv.is_cuda() || positions.defined()) {
-    const int size = static_cast<int>(width) / heads;
-    return grouped_attention(qkv, {.queries = heads, .keys = heads, .size = size}, positions);
-  }
-  const Tensor split = qkv.view({b, length, 3, heads, width / heads}).permute({2, 0, 3, 1, 4});
-  const Tensor mixed =
-      at::scaled_dot_product_attention(split[0], split[1], split[2], {}, 0.0, /*is_causal=*/true);
-  return mixed.transpose(1, 2).reshape({b, length, width});
-}
-
 Tensor head_loss(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets,
                  const Tensor& scale, Tensor* room, const Tensor& of_gradients) {
   const bool needs_gradient =
@@ -249,6 +233,74 @@ Tensor squared_error(const Tensor& predicted, const Tensor& values, const Tensor
   if (of_gradients.defined()) wide = TimesGradientFunction::apply(wide, of_gradients);
   const Tensor difference = (wide - values).masked_fill(values.isnan(), 0);
   return ((difference * difference).sum() * scale.squeeze(0)).to(at::kFloat);
+}
+
+namespace {
+
+struct SwigluFunction : torch::autograd::Function<SwigluFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& x) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    const Tensor input = x.contiguous();
+    const std::int64_t width = input.size(-1) / 2, rows = input.numel() / (2 * width);
+    auto sizes = input.sizes().vec();
+    sizes.back() = width;
+    const Tensor wide = widened(input);
+    Tensor out = at::empty(sizes, wide.options());
+    const float* from = wide.const_data_ptr<float>();
+    float* to = out.mutable_data_ptr<float>();
+    at::parallel_for(0, rows, 1 + kGrain / width, [&](std::int64_t begin, std::int64_t end) {
+      models::swiglu_forward(from + begin * 2 * width, to + begin * width, end - begin, width);
+    });
+    context->save_for_backward({input});
+    return out.to(input.scalar_type());
+  }
+
+  static tensor_list backward(AutogradContext* context, tensor_list grads) {
+    const Tensor input = context->get_saved_variables()[0];
+    const Tensor wide = widened(input), grad_out = widened(grads[0]);
+    const std::int64_t width = input.size(-1) / 2, rows = input.numel() / (2 * width);
+    Tensor grad_x = at::empty_like(wide);
+    const float *from = wide.const_data_ptr<float>(), *gradients = grad_out.const_data_ptr<float>();
+    float* to = grad_x.mutable_data_ptr<float>();
+    at::parallel_for(0, rows, 1 + kGrain / width, [&](std::int64_t begin, std::int64_t end) {
+      const std::int64_t at = begin * width;
+      models::swiglu_backward(from + 2 * at, gradients + at, to + 2 * at, end - begin, width);
+    });
+    return {grad_x.to(input.scalar_type())};
+  }
+};
+
+}  // namespace
+
+Tensor swiglu(const Tensor& x) {
+  return x.is_cuda() ? cuda::swiglu(x) : SwigluFunction::apply(x);
+}
+
+namespace {
+
+struct LastTokenFunction : torch::autograd::Function<LastTokenFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& last) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    context->save_for_backward({last});
+    context->saved_data["places"] = x.size(1);
+    const Tensor rows = at::arange(x.size(0), last.options()) * x.size(1) + last;
+    return x.flatten(0, 1).index_select(0, rows);
+  }
+
+  // Element by element: nothing is added, so the order does not matter.
+  static tensor_list backward(AutogradContext* context, tensor_list grads) {
+    const Tensor last = context->get_saved_variables()[0];
+    const Tensor places = at::arange(context->saved_data["places"].toInt(), last.options());
+    const Tensor chosen = places.eq(last.unsqueeze(1)).unsqueeze(2);  // [b, T, 1]
+    return {at::where(chosen, grads[0].unsqueeze(1), 0), Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor last_token(const Tensor& x, const Tensor& lengths) {
+  if (!lengths.defined()) return x.select(1, -1).contiguous();
+  return LastTokenFunction::apply(x, lengths.clamp_min(1) - 1);
 }
 
 }  // namespace twobw::models::ops

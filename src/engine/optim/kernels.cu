@@ -40,7 +40,7 @@ __device__ LionRule rule_of(const Lion& lion, const Piece& piece, const Control&
           .gradient_scale = control.gradient_scale};
 }
 
-// Of the update after so many, from gradients with this loss scale.
+// The rule of the update after `applied` ones, for gradients with this loss scale.
 template <typename Optimizer>
 __device__ auto predicting_rule_of(const Optimizer& next, float ratio, const Piece& piece, Control control,
                                    std::int32_t applied, float loss_scale) {
@@ -49,13 +49,11 @@ __device__ auto predicting_rule_of(const Optimizer& next, float ratio, const Pie
   return rule_of(next, piece, control);
 }
 
-// A thread's elements of one stream, in registers. It answers like the pointer it stands for, so that the
-// rules work on it as they do on memory. What it reads and writes is not needed again soon: no cache should
-// keep it.
+// A thread's elements of one stream, in registers, with the interface of a pointer, so that the rules apply to it as
+// to memory. Loads and stores bypass the cache.
 //
-// Four neighbours move at once, or, where not `Whole`, each by itself as far as there are `left` from the
-// pointer on. Either way the same code then computes, so that an element's rounding does not depend on where
-// it lies.
+// Four adjacent elements are loaded at once or, if not `Whole`, one by one up to `left`. The same code then computes,
+// so that the rounding of an element does not depend on its position.
 class Held {
  public:
   __device__ explicit Held(bool used) : used_(used) {}
@@ -118,9 +116,9 @@ class Held {
   mutable float values_[kHeld];  // as a pointer that is const may be written through
 };
 
-// What StreamsOf is in memory.
+// StreamsOf in registers.
 struct HeldStreams {
-  Held source, target, gradient, moment1, moment2, compute, ahead;
+  Held source, target, gradient, moment1, moment2, compute, partial_gradient;
 
   template <typename Compute>
   __device__ explicit HeldStreams(const StreamsOf<Compute>& s)
@@ -130,7 +128,7 @@ struct HeldStreams {
         moment1(true),
         moment2(s.moment2),
         compute(s.compute),
-        ahead(s.ahead) {}
+        partial_gradient(s.partial_gradient) {}
 
   template <bool Whole, typename Compute>
   __device__ void read(const StreamsOf<Compute>& s, std::int64_t at, int left) {
@@ -138,7 +136,7 @@ struct HeldStreams {
     gradient.read<Whole>(s.gradient + at, left);
     moment1.read<Whole>(s.moment1 + at, left);
     moment2.read<Whole>(s.moment2 + at, left);
-    ahead.read<Whole>(s.ahead + at, left);
+    partial_gradient.read<Whole>(s.partial_gradient + at, left);
   }
   template <bool Whole, typename Compute>
   __device__ void write(const StreamsOf<Compute>& s, std::int64_t at, int left) const {
@@ -151,11 +149,11 @@ struct HeldStreams {
 };
 
 template <typename Optimizer, typename Compute>
-__global__ void __launch_bounds__(kThreads, 3)
-    apply_kernel(Optimizer optimizer, StreamsOf<Compute> streams, const Piece* pieces, const Control* control) {
+__global__ void __launch_bounds__(kThreads, 3) apply_kernel(Optimizer optimizer, StreamsOf<Compute> streams,
+                                                            const Piece* pieces, const Control* control) {
   using Rule = decltype(rule_of(optimizer, Piece(), *control));
   __shared__ Rule shared_rule;
-  streams.ahead = nullptr;
+  streams.partial_gradient = nullptr;
   const Piece piece = pieces[blockIdx.x];
   const Control now = *control;
   const std::int64_t first = piece.offset + kLanes * threadIdx.x;
@@ -300,12 +298,12 @@ void predict(const Optimizer& next, float ratio, const StreamsOf<Compute>& strea
   predict_kernel<false><<<piece_count, kThreads, 0, stream>>>(next, next, ratio, streams, pieces, control);
 }
 
-#define TWOBW_KERNELS_FOR(Optimizer, Compute)                                                               \
-  template void apply(const Optimizer&, const StreamsOf<Compute>&, const Piece*, int, const Control*,       \
-                      cudaStream_t);                                                                        \
-  template void apply_and_predict(const Optimizer&, const Optimizer&, float, const StreamsOf<Compute>&,     \
-                                  const Piece*, int, const Control*, cudaStream_t);                         \
-  template void predict(const Optimizer&, float, const StreamsOf<Compute>&, const Piece*, int,              \
+#define TWOBW_KERNELS_FOR(Optimizer, Compute)                                                           \
+  template void apply(const Optimizer&, const StreamsOf<Compute>&, const Piece*, int, const Control*,   \
+                      cudaStream_t);                                                                    \
+  template void apply_and_predict(const Optimizer&, const Optimizer&, float, const StreamsOf<Compute>&, \
+                                  const Piece*, int, const Control*, cudaStream_t);                     \
+  template void predict(const Optimizer&, float, const StreamsOf<Compute>&, const Piece*, int,          \
                         const Control*, cudaStream_t);
 #define TWOBW_KERNELS(Optimizer)              \
   TWOBW_KERNELS_FOR(Optimizer, float)         \

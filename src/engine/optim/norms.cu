@@ -1,4 +1,4 @@
-#include "engine/optim/norms_cuda.h"
+#include "engine/optim/kernels_cuda.h"
 
 namespace twobw::optim::cuda {
 namespace {

@@ -1,14 +1,17 @@
 #include "engine/optim/optimizer.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
+#include <numbers>
 
 #include "core/base/error.h"
-#include "core/base/optimizer_kinds.h"
+#include "core/base/kinds.h"
 #include "engine/device/memory.h"
-#include "engine/optim/rounded_pieces.h"
 
 namespace twobw::optim {
 namespace {
@@ -24,6 +27,44 @@ float* if_float(const at::Tensor& target) {
   return target.defined() && target.scalar_type() == at::kFloat ? target.mutable_data_ptr<float>() : nullptr;
 }
 
+// Rounds weights to 16 bits for the layers: the loops of kernels.h write a piece as floats, and it is rounded
+// to nearest even while it is in the nearest cache.
+class RoundedPieces {
+ public:
+  // `target`: flat, bfloat16 or half.
+  RoundedPieces(const Streams& streams, const at::Tensor& target) : streams_(streams), target_(target) {}
+
+  // Calls work(streams of a piece) for pieces of [first, last); `compute` is a buffer there.
+  template <typename Work>
+  void for_each(std::int64_t first, std::int64_t last, const Work& work) const {
+    std::array<float, kPiece> buffer;
+    for (std::int64_t at = first; at < last; at += kPiece) {
+      const std::int64_t count = std::min(kPiece, last - at);
+      Streams piece = streams_.from(at, count);
+      piece.compute = buffer.data();
+      work(piece);
+      if (target_.scalar_type() == at::kBFloat16) {
+        round(buffer.data(), target_.mutable_data_ptr<at::BFloat16>() + at, count);
+      } else {
+        TWOBW_ASSERT(target_.scalar_type() == at::kHalf, "weights of {}",
+                     c10::toString(target_.scalar_type()));
+        round(buffer.data(), target_.mutable_data_ptr<at::Half>() + at, count);
+      }
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kPiece = 2048;
+
+  template <typename T>
+  static void round(const float* from, T* to, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(from[i]);
+  }
+
+  const Streams& streams_;
+  const at::Tensor& target_;
+};
+
 }  // namespace
 
 Optimizer::Optimizer(const OptimizerConfig& config, const weights::Layout& layout, const at::Tensor& initial,
@@ -32,7 +73,7 @@ Optimizer::Optimizer(const OptimizerConfig& config, const weights::Layout& layou
       layout_(layout),
       shard_(shard.value_or(weights::Range{.count = layout.size()})),
       values_(values_by_parameter(config, layout)),
-      whole_(config, layout, at::kFloat, shard_),
+      tensorwise_(config, layout, at::kFloat, shard_),
       last_scale_(first_scale(config)),
       state_(make_state(config, shard_.of(initial), initial.options(),
                         /*keeps_master=*/predicts && compute == at::kFloat)) {
@@ -59,7 +100,7 @@ Applied Optimizer::step(double learning_rate, std::span<const double> squared_no
 template <typename Work>
 void Optimizer::for_each_range(const Streams& streams, const at::Tensor& rounded, const Work& work) const {
   for (const weights::Parameter& parameter : layout_.parameters()) {
-    if (parameter.alias || whole_.has(parameter)) continue;
+    if (parameter.alias || tensorwise_.has(parameter)) continue;
     const std::int64_t from = std::max(parameter.offset, shard_.begin) - shard_.begin;
     const std::int64_t to = std::min(parameter.offset + parameter.count, shard_.end()) - shard_.begin;
     at::parallel_for(from, to, kGrain, [&](std::int64_t first, std::int64_t last) {
@@ -75,9 +116,9 @@ void Optimizer::apply(const Update& update, const at::Tensor& all_gradients, con
                       const at::Tensor& all_targets, const Prediction* next_of_all) {
   const at::Tensor gradient = shard_.of(all_gradients), source = shard_.of(all_sources),
                    target = shard_.of(all_targets);
-  const Prediction ahead = next_of_all != nullptr ? of_shard(*next_of_all) : Prediction();
-  const Prediction* const next = next_of_all != nullptr ? &ahead : nullptr;
-  // Of 16 bits, they are but rounded into: the master moves.
+  const Prediction of_own = next_of_all != nullptr ? of_shard(*next_of_all) : Prediction();
+  const Prediction* const next = next_of_all != nullptr ? &of_own : nullptr;
+  // 16-bit buffers are only rounded into; the master is updated.
   Streams streams{.source = if_float(source),
                   .target = if_float(target),
                   .gradient = data_of(gradient),
@@ -89,7 +130,7 @@ void Optimizer::apply(const Update& update, const at::Tensor& all_gradients, con
   }
   if (next != nullptr) {
     streams.compute = if_float(next->target);
-    streams.ahead = data_of(next->gradient);
+    streams.partial_gradient = data_of(next->gradient);
   }
   const auto clipping = static_cast<float>(update.gradient_scale);
   const float scale = clipping / scaling_.current;
@@ -113,36 +154,36 @@ void Optimizer::apply(const Update& update, const at::Tensor& all_gradients, con
         rule);
   });
   const bool master = state_.master.defined();
-  whole_.apply({.source = master ? state_.master : source,
-                .target = master ? state_.master : target,
-                .gradient = gradient,
-                .moment1 = state_.moment1,
-                .moment2 = state_.moment2,
-                .compute = master && next == nullptr ? target : at::Tensor()},
-               scalars_of(update.learning_rate, scale, update.skip));
-  // What lies past the weights are the aliases' gradients, already summed into their partners'.
+  tensorwise_.apply({.source = master ? state_.master : source,
+                     .target = master ? state_.master : target,
+                     .gradient = gradient,
+                     .moment1 = state_.moment1,
+                     .moment2 = state_.moment2,
+                     .compute = master && next == nullptr ? target : at::Tensor()},
+                    scalars_of(update.learning_rate, scale, update.skip));
+  // Behind the weights' gradients are those of aliases, already summed into their partners'.
   all_gradients.narrow(0, 0, shard_.begin).zero_();
   all_gradients.narrow(0, shard_.end(), layout_.gradient_size() - shard_.end()).zero_();
   applied_ = after;
   judge(scaling_, update.skip);
-  if (next != nullptr) predict_whole(*next);
+  if (next != nullptr) predict_tensorwise(*next);
 }
 
-WholeScalars Optimizer::scalars_of(double learning_rate, float gradient_scale, bool skip) const {
+TensorwiseScalars Optimizer::scalars_of(double learning_rate, float gradient_scale, bool skip) const {
   return {.learning_rate = learning_rate,
           .gradient_scale = at::scalar_tensor(gradient_scale, at::kFloat),
           .skip = at::scalar_tensor(skip, at::kBool),
           .applied = at::scalar_tensor(static_cast<double>(applied_), at::kDouble)};
 }
 
-void Optimizer::predict_whole(const Prediction& prediction) const {
+void Optimizer::predict_tensorwise(const Prediction& prediction) const {
   const float scale = last_scale_ * static_cast<float>(prediction.ratio) / scaling_.current;
-  whole_.predict({.source = state_.master,
-                  .gradient = prediction.gradient,
-                  .moment1 = state_.moment1,
-                  .moment2 = state_.moment2,
-                  .compute = prediction.target},
-                 scalars_of(prediction.learning_rate, scale, false));
+  tensorwise_.predict({.source = state_.master,
+                       .gradient = prediction.gradient,
+                       .moment1 = state_.moment1,
+                       .moment2 = state_.moment2,
+                       .compute = prediction.target},
+                      scalars_of(prediction.learning_rate, scale, false));
 }
 
 Prediction Optimizer::of_shard(Prediction prediction) const {
@@ -157,13 +198,13 @@ void Optimizer::predict(const Prediction& of_all) const {
                         .moment1 = data_of(state_.moment1),
                         .moment2 = data_of(state_.moment2),
                         .compute = if_float(prediction.target),
-                        .ahead = data_of(prediction.gradient)};
+                        .partial_gradient = data_of(prediction.gradient)};
   const auto work = [&](const weights::Parameter& parameter, const Streams& range) {
     std::visit([&](const auto& rule) { optim::predict(rule, range); },
                rule_of(parameter, prediction, applied_, scaling_.current));
   };
   for_each_range(streams, if_narrow(prediction.target), work);
-  predict_whole(prediction);
+  predict_tensorwise(prediction);
 }
 
 // `loss_scale`: of the batch that it is predicted from.
@@ -173,7 +214,7 @@ Optimizer::Rule Optimizer::rule_of(const weights::Parameter& parameter, const Pr
   return rule_of(parameter, prediction.learning_rate, scale, applied);
 }
 
-// After so many updates.
+// The rule after `applied` updates.
 Optimizer::Rule Optimizer::rule_of(const weights::Parameter& parameter, double learning_rate,
                                    float gradient_scale, std::int64_t applied) const {
   const GroupValues& values = values_[&parameter - layout_.parameters().data()];
@@ -226,6 +267,51 @@ std::vector<double> squared_norms(const weights::Layout& layout, const at::Tenso
     }
   }
   return norms;
+}
+
+double learning_rate(const OptimizerConfig& config, std::int64_t updates, std::int64_t t) {
+  if (t < config.warmup) return config.lr * static_cast<double>(t + 1) / static_cast<double>(config.warmup);
+  if (config.decay == "constant") return config.lr;
+  const auto length = static_cast<double>(std::max<std::int64_t>(1, updates - config.warmup));
+  const double progress = std::min(1.0, static_cast<double>(t - config.warmup) / length);
+  const double remaining =
+      config.decay == "linear" ? 1.0 - progress : 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
+  return config.lr * (config.min_lr + (1.0 - config.min_lr) * remaining);
+}
+
+namespace {
+
+using at::Tensor;
+
+// Elements at a time, since differences and their sum take 12 bytes each: few on a CPU, whose caches hold
+// them, many on a GPU.
+std::int64_t piece_for(const Tensor& weights) {
+  return weights.is_cuda() ? 1 << 20 : 1 << 14;
+}
+
+Tensor squared_distance(const Tensor& predicted, const Tensor& weights) {
+  at::NoGradGuard no_grad;
+  Tensor sum = at::zeros({}, predicted.options().dtype(at::kDouble));
+  const std::int64_t piece = piece_for(predicted);
+  for (std::int64_t begin = 0; begin < predicted.numel(); begin += piece) {
+    const std::int64_t count = std::min(piece, predicted.numel() - begin);
+    const Tensor rounded = weights.narrow(0, begin, count).to(predicted.scalar_type()).to(at::kFloat);
+    const Tensor difference = predicted.narrow(0, begin, count).to(at::kFloat).sub(rounded);
+    sum.add_(difference.square_().sum(at::kDouble));
+  }
+  return sum;
+}
+
+}  // namespace
+
+PredictionMiss::PredictionMiss(const Tensor& predicted, const Tensor& weights)
+    : predicted_(predicted), step_(squared_distance(predicted, weights)) {}
+
+void PredictionMiss::finish(const Tensor& weights) {
+  const Tensor both = at::stack({step_, squared_distance(predicted_, weights)});
+  found_ = at::empty({2}, at::TensorOptions(at::kDouble).pinned_memory(both.is_cuda()));
+  found_.copy_(both, /*non_blocking=*/true);
+  predicted_ = step_ = Tensor();
 }
 
 }  // namespace twobw::optim

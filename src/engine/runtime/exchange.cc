@@ -1,33 +1,91 @@
 #include "engine/runtime/exchange.h"
 
 #include <algorithm>
+#include <thread>
+#include <utility>
 
-#include "core/base/bytes.h"
+#include "core/base/codec.h"
 #include "core/base/error.h"
-#include "core/telemetry/event_bytes.h"
+#include "core/base/threads.h"
+#include "planning/host/cores.h"
 
 namespace twobw::runtime {
 namespace {
 
 using transport::BatchGate;
-using transport::BatchStart;
 
-// What a message about the gate is.
+// Kinds of messages to the gate.
 enum class GateWord : std::uint8_t { Decision, Stop, Save, SaveAndStop };
+
+std::vector<double> read_norms(const transport::Norms& norms) {
+  device::block_until(norms.ready, [] { return false; });  // queued work always ends
+  const at::Tensor values = norms.on_gpu.to(at::kCPU).contiguous();
+  return {values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel()};
+}
 
 }  // namespace
 
-Exchange::Exchange(transport::Processes& processes, const Placement& placement, transport::Hub& hub,
-                   transport::StageGroup& norms, int owners, transport::BatchGate& gate,
+// Sends norms from a GPU to other processes: its thread waits for them, so that no worker does.
+class NormsOutbox {
+ public:
+  using Send = std::function<void(std::int64_t update, int part, const std::vector<double>& values)>;
+
+  // Both run on its thread; `fail` if norms could not be read.
+  NormsOutbox(Send send, std::function<void(const std::string& reason)> fail);
+  ~NormsOutbox();  // sends the rest
+  NormsOutbox(const NormsOutbox&) = delete;
+  NormsOutbox& operator=(const NormsOutbox&) = delete;
+
+  // Thread-safe. Norms stay valid until all stages have collected them.
+  void put(std::int64_t update, int part, const transport::Norms& norms);
+
+ private:
+  struct Outgoing {
+    std::int64_t update = 0;
+    int part = 0;  // as of transport::NormExchange
+    transport::Norms norms;
+  };
+  void run();
+
+  Send send_;
+  std::function<void(const std::string& reason)> fail_;
+  Inbox<Outgoing> waiting_;
+  std::thread thread_;
+};
+
+NormsOutbox::NormsOutbox(Send send, std::function<void(const std::string& reason)> fail)
+    : send_(std::move(send)), fail_(std::move(fail)), thread_([this] { run(); }) {}
+
+NormsOutbox::~NormsOutbox() {
+  waiting_.close();
+  thread_.join();
+}
+
+void NormsOutbox::put(std::int64_t update, int part, const transport::Norms& norms) {
+  waiting_.put({update, part, norms});
+}
+
+void NormsOutbox::run() {
+  device::unbind_thread("norms");
+  try {
+    while (const std::optional<Outgoing> next = waiting_.take())
+      send_(next->update, next->part, read_norms(next->norms));
+  } catch (const std::exception& error) {
+    fail_(error.what());
+  }
+}
+
+Exchange::Exchange(transport::Processes& processes, const RankMap& rank_map, transport::WaitHub& hub,
+                   transport::NormExchange& norms, int owners, transport::BatchGate& gate,
                    const Observer& observer, OnAbort on_abort)
     : processes_(processes),
-      placement_(placement),
+      rank_map_(rank_map),
       hub_(hub),
       norms_(norms),
       owners_(owners),
       gate_(gate),
       observer_(observer) {
-  norms_.share(placement_.workers_here(),
+  norms_.share(rank_map_.workers_here(),
                [this](std::int64_t update, int part, const transport::Norms& values) {
                  send_norms(update, part, values);
                });
@@ -46,19 +104,19 @@ Observer Exchange::observer() const {
   if (decides()) return observer_;
   return {.on_update =
               [this](const telemetry::StageUpdate& update) {
-                processes_.send(0, Topic::Update, telemetry::to_bytes(update));
+                processes_.send(0, Topic::Update, to_bytes(update));
               },
           .on_evaluation =
               [this](const telemetry::Evaluation& evaluation) {
-                processes_.send(0, Topic::Evaluation, telemetry::to_bytes(evaluation));
+                processes_.send(0, Topic::Evaluation, to_bytes(evaluation));
               },
           .on_snapshot = observer_.on_snapshot};
 }
 
-// Every process that has a stage contributes to its own workers once their gradients hold the sum; the others
-// hear of it from the first. An owner's part is contributed where the owner is, and nowhere else.
+// Every process with a stage contributes its norms locally; the first of them sends them to processes without
+// the stage. A shard's norms are sent by its owner's process.
 void Exchange::send_norms(std::int64_t update, int part, const transport::Norms& norms) {
-  if (owners_ == 1 && placement_.ranks_of_stage(part).front() != placement_.rank()) return;
+  if (owners_ == 1 && rank_map_.ranks_of_stage(part).front() != rank_map_.rank()) return;
   if (!norms.on_gpu.defined()) return send_values(update, part, norms.values);
   std::call_once(outbox_made_, [this] {
     outbox_ = std::make_unique<NormsOutbox>(std::bind_front(&Exchange::send_values, this),
@@ -68,36 +126,32 @@ void Exchange::send_norms(std::int64_t update, int part, const transport::Norms&
 }
 
 void Exchange::send_values(std::int64_t update, int part, const std::vector<double>& values) {
-  const std::string body = ByteWriter().add(update).add(part).add(values).take();
+  const std::string body = to_bytes(update, part, values);
   if (owners_ > 1) return processes_.send_to_others(Topic::Norms, body);
-  const std::vector<int> ranks = placement_.ranks_of_stage(part);
+  const std::vector<int> ranks = rank_map_.ranks_of_stage(part);
   for (int rank = 0; rank < processes_.size(); ++rank) {
     if (std::ranges::find(ranks, rank) == ranks.end()) processes_.send(rank, Topic::Norms, body);
   }
 }
 
 void Exchange::send_decision(const BatchGate::Decision& decision) {
-  processes_.send_to_others(Topic::Gate, ByteWriter()
-                                             .add(GateWord::Decision)
-                                             .add(decision.batch)
-                                             .add(decision.start)
-                                             .add(decision.saves)
-                                             .take());
+  processes_.send_to_others(Topic::Gate,
+                            to_bytes(GateWord::Decision, decision.batch, decision.begins, decision.saves));
 }
 
 void Exchange::request_stop() {
   if (decides()) return gate_.request_stop();
-  processes_.send(0, Topic::Gate, ByteWriter().add(GateWord::Stop).take());
+  processes_.send(0, Topic::Gate, to_bytes(GateWord::Stop));
 }
 
 void Exchange::request_save(bool stop) {
   if (decides()) return gate_.request_save(stop);
-  processes_.send(0, Topic::Gate, ByteWriter().add(stop ? GateWord::SaveAndStop : GateWord::Save).take());
+  processes_.send(0, Topic::Gate, to_bytes(stop ? GateWord::SaveAndStop : GateWord::Save));
 }
 
 void Exchange::handle_gate(std::string_view body) {
-  ByteReader reader(body);
-  switch (reader.take<GateWord>()) {
+  Decoder decoder(body);
+  switch (decoder.take<GateWord>()) {
     case GateWord::Stop:
       return gate_.request_stop();
     case GateWord::Save:
@@ -106,9 +160,7 @@ void Exchange::handle_gate(std::string_view body) {
       return gate_.request_save(/*stop=*/true);
     case GateWord::Decision:
       BatchGate::Decision decision;
-      decision.batch = reader.take<std::int64_t>();
-      decision.start = reader.take<BatchStart>();
-      decision.saves = reader.take<bool>();
+      decoder(decision.batch, decision.begins, decision.saves);
       return gate_.learn(decision);
   }
 }
@@ -118,15 +170,13 @@ void Exchange::handle(Topic topic, int from, std::string_view body) {
     case Topic::Gate:
       return handle_gate(body);
     case Topic::Norms: {
-      ByteReader reader(body);
-      const auto update = reader.take<std::int64_t>();
-      const auto part = reader.take<int>();
-      return norms_.contribute_from_afar(update, part, {.values = reader.take_list<double>()});
+      auto [update, part, values] = from_bytes<std::int64_t, int, std::vector<double>>(body);
+      return norms_.contribute_from_afar(update, part, {.values = std::move(values)});
     }
     case Topic::Update:
-      return observer_.on_update(telemetry::to_update(body));
+      return observer_.on_update(from_bytes<telemetry::StageUpdate>(body));
     case Topic::Evaluation:
-      return observer_.on_evaluation(telemetry::to_evaluation(body));
+      return observer_.on_evaluation(from_bytes<telemetry::Evaluation>(body));
     case Topic::Other:
       return hub_.update([&] { ended_.insert(from); });
     default:
@@ -144,7 +194,7 @@ void Exchange::finish() {
 
 std::string describe_others(const transport::Processes& processes) {
   std::string text;
-  for (const control::Life& life : processes.control().lives()) {
+  for (const control::Liveness& life : processes.control().liveness()) {
     text += life.has_left
                 ? fmt::format("  process {}: has left\n", life.rank)
                 : fmt::format("  process {}: last heard of {:.1f} s ago\n", life.rank, life.silent_s);

@@ -1,5 +1,4 @@
-// The serial oracle. It restates every rule of an update and shares none of the code that the pipeline
-// computes them with.
+// The serial oracle. It restates every rule of an update and shares no code with the pipeline for them.
 #include "engine/runtime/oracle.h"
 
 #include <ATen/core/grad_mode.h>
@@ -10,9 +9,9 @@
 #include <map>
 
 #include "core/base/error.h"
-#include "engine/optim/learning_rate.h"
-#include "engine/weights/checksum.h"
+#include "engine/optim/optimizer.h"
 #include "engine/weights/double_buffer.h"
+#include "engine/weights/layout.h"
 
 namespace twobw::runtime {
 
@@ -83,7 +82,7 @@ Oracle::Oracle(const Config& config, const models::Model& model, const data::Sou
     : config_(config),
       model_(model),
       training_(training),
-      passes_(config, training, training, architecture::taken_by(model.layers, 0, model.size())),
+      microbatches_(config, training, training, architecture::taken_by(model.layers, 0, model.size())),
       spec_(spec),
       compute_(compute) {
   for (int stage = 0; stage < spec.shape.stages; ++stage)
@@ -93,16 +92,12 @@ Oracle::Oracle(const Config& config, const models::Model& model, const data::Sou
 Oracle::~Oracle() = default;
 
 // Written down from the table of the design once more, on purpose not shared with schedule/.
-bool Oracle::predicts(std::int64_t batch) const {
-  const bool drained = batch == 0 || is_synchronous(batch) || is_synchronous(batch - 1);
-  return spec_.shape.schedule == schedule::Kind::TwoBW && spec_.shape.predict && !drained;
+bool Oracle::begins_drained(std::int64_t batch) const {
+  return batch <= spec_.sync_updates;  // batch 0, synchronous ones and the one after them
 }
 
-bool Oracle::is_synchronous(std::int64_t batch) const {
-  const auto holds = [&](const schedule::BatchRange& range) {
-    return batch >= range.begin && batch < range.end;
-  };
-  return batch < spec_.sync_updates || std::ranges::any_of(spec_.fallbacks, holds);
+bool Oracle::predicts(std::int64_t batch) const {
+  return spec_.shape.schedule == schedule::Kind::TwoBW && spec_.shape.predict && !begins_drained(batch);
 }
 
 // The first microbatch of a batch that runs on W(j) and not on P(j): d-1+e+slack, if as many as d-1+e are
@@ -123,8 +118,7 @@ bool Oracle::runs_predicted(std::int64_t microbatch) const {
 std::int64_t Oracle::version_by_rule(int stage, std::int64_t microbatch) const {
   const std::int64_t m = spec_.shape.microbatches, j = microbatch / m, start = spec_.sync_updates;
   if (spec_.shape.schedule == schedule::Kind::TwoBW) {
-    const bool drained = j == 0 || is_synchronous(j) || is_synchronous(j - 1);
-    return drained || predicts(j) ? j : j - 1;
+    return begins_drained(j) || predicts(j) ? j : j - 1;
   }
   if (spec_.shape.schedule == schedule::Kind::Stash && j >= start) {
     // The newest when its forward's turn comes: the backward of microbatch k - (d - r + e_r) just ended.
@@ -137,8 +131,7 @@ std::int64_t Oracle::version_by_rule(int stage, std::int64_t microbatch) const {
   return j;
 }
 
-// Likewise: of those batches that every stage knows of when this one begins, all but the last before it, one
-// after the other.
+// Restated, too: replays the batches that every stage knows when this one begins, all but the previous one.
 double Oracle::loss_scale(std::int64_t batch) const {
   if (config_.train.precision != "fp16") return 1;
   std::vector<double> scales = {config_.train.loss_scale, config_.train.loss_scale};
@@ -157,7 +150,7 @@ double Oracle::loss_scale(std::int64_t batch) const {
 }
 
 double Oracle::run_microbatch(int replica, std::int64_t microbatch) {
-  models::Pass pass = passes_.training(replica, microbatch).to(compute_.device());
+  models::MicrobatchContext pass = microbatches_.training(replica, microbatch).to(compute_.device());
   if (config_.train.precision == "fp16")
     pass.loss_scale = at::full({1}, loss_scale(updates_), compute_.dtype(at::kDouble));
   models::Tensors x;
@@ -192,7 +185,7 @@ double Oracle::run_batch(int replica) {
   return loss;
 }
 
-// Both ends of a tie apply the sum of what they have.
+// Both ends of a tie apply the sum of their gradients.
 void Oracle::sum_ties() {
   std::map<std::string, Tensor> primaries;
   for (const auto& part : parts_) {
@@ -217,8 +210,8 @@ double Oracle::learning_rate() const {
   return optim::learning_rate(config_.optimizer, config_.train.updates, updates_);
 }
 
-// P(j+1) from W(j), the state with it and what the stages have of batch j, its ties apart where their ends
-// are.
+// P(j+1) from W(j), its state and the stages' partial gradients of batch j, without the sum of ties that span
+// stages.
 void Oracle::predict() {
   for (const auto& part : parts_) {
     for (const weights::Tie& tie : part->layout.ties()) {
@@ -283,14 +276,14 @@ Tensor Oracle::newest_weights(int stage) const {
 }
 
 double Oracle::evaluate(const data::Source& validation) const {
-  Passes passes(config_, training_, validation, passes_.fields());
+  MicrobatchSource microbatches(config_, training_, validation, microbatches_.fields());
   at::NoGradGuard no_grad;
   std::vector<std::vector<Tensor>> parameters;
   for (const auto& part : parts_)
     parameters.push_back(weights::parameter_views(part->layout, part->true_weights().to(compute_)));
   double sum = 0;
-  for (std::int64_t index = 0; index < passes.validation_microbatches(); ++index) {
-    const models::Pass pass = passes.validation(index).to(compute_.device());
+  for (std::int64_t index = 0; index < microbatches.validation_microbatches(); ++index) {
+    const models::MicrobatchContext pass = microbatches.validation(index).to(compute_.device());
     models::Tensors x;
     for (int stage = 0; stage < stages(); ++stage) {
       const weights::Layout& layout = parts_[stage]->layout;

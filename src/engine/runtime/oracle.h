@@ -1,8 +1,8 @@
-// The serial oracle: one thread, no pipeline, no schedule, no double buffer. It runs microbatch after
-// microbatch, replica after replica, through the whole model on the weights that the rule of the design
-// names, keeps as many old versions as the rule needs, adds up the replicas' gradients in their order,
-// predicts and applies the (delayed) update. Every pipeline must match it bit for bit: in fp32 on CPU, and on
-// a GPU where kernels are deterministic and the oracle runs on a device of the same size.
+// The serial oracle: one thread without pipeline, schedule or double buffer. It runs microbatch after
+// microbatch and replica after replica through the whole model, on the weight versions that the rule
+// prescribes, sums the replicas' gradients in order, predicts and applies the delayed update. Every pipeline
+// must match it bit for bit: in fp32 on CPU, and on a GPU with deterministic kernels and a device of the same
+// size.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -17,8 +17,8 @@
 #include "engine/data/tokens.h"
 #include "engine/models/model.h"
 #include "engine/optim/serial.h"
-#include "engine/runtime/pass.h"
-#include "engine/weights/gradients.h"
+#include "engine/runtime/microbatches.h"
+#include "engine/weights/double_buffer.h"
 #include "engine/weights/layout.h"
 
 namespace twobw::runtime {
@@ -51,7 +51,7 @@ class Oracle {
  private:
   struct Part;  // what one stage has
   bool predicts(std::int64_t batch) const;
-  bool is_synchronous(std::int64_t batch) const;
+  bool begins_drained(std::int64_t batch) const;
   std::int64_t version_by_rule(int stage, std::int64_t microbatch) const;
   bool runs_predicted(std::int64_t microbatch) const;
   int true_from() const;
@@ -66,7 +66,7 @@ class Oracle {
   const Config& config_;
   const models::Model& model_;
   const data::Source& training_;
-  Passes passes_;
+  MicrobatchSource microbatches_;
   schedule::Spec spec_;
   at::TensorOptions compute_;
   std::vector<std::unique_ptr<Part>> parts_;

@@ -1,9 +1,9 @@
 #include "engine/runtime/pipeline.h"
 
 #include "core/base/error.h"
-#include "core/base/run_on_threads.h"
-#include "core/base/system_failure.h"
-#include "engine/transport/abort_on_failure.h"
+#include "core/base/failures.h"
+#include "core/base/threads.h"
+#include "engine/transport/processes.h"
 
 namespace twobw::runtime {
 
@@ -20,12 +20,12 @@ Pipeline::Pipeline(const Config& config, const models::Model& model, const data:
       group_(hub_, setup_.spec.shape.stages, setup_.spec.shape.replicas, setup_.spec.shape.owners()),
       gate_(hub_),
       board_(setup_.spec.shape.stages, setup_.spec.shape.replicas) {
-  // What is made so far waits for the others where it ends.
+  // A partly connected pipeline would wait for the others in its destructor.
   transport::abort_on_failure(setup_.processes.get(), [this] { connect(); });
 }
 
-// Everything that has tensors goes first, so that their memory can be given back. Threads that wait for other
-// processes end before what they work on.
+// Tensors are freed first, so that their memory can be released. Threads that wait for other processes end
+// before the objects that they use.
 Pipeline::~Pipeline() {
   if (exchange_ && !ended_) exchange_->processes().abort("a pipeline was given up");
   close_links();
@@ -39,7 +39,7 @@ Pipeline::~Pipeline() {
   if (setup_.devices.front().gpu) device::release_unused_gpu_memory();
 }
 
-// What went wrong in one of the process's threads ends all of them, and those of the other processes.
+// A failure of one thread ends all workers, also of other processes.
 void Pipeline::fail(const std::string& who, const std::exception_ptr& failure) {
   std::string message;
   bool stuck = false, wrong_input = false;
@@ -61,7 +61,6 @@ void Pipeline::fail(const std::string& who, const std::exception_ptr& failure) {
     if (failures_.empty()) report_ = std::move(at);
     failures_.push_back({.message = message, .stuck = stuck, .wrong_input = wrong_input});
     hub_.cancel();
-    failed_.notify_all();
   }
   if (exchange_)
     exchange_->processes().abort(
@@ -86,15 +85,14 @@ void Pipeline::fail_from_afar(const control::Failure& failure) {
   failures_.push_back({.message = failure.reason, .wrong_input = failure.wrong_input});
   hub_.cancel();
   if (gpu_paths_) gpu_paths_->abort();
-  failed_.notify_all();
 }
 
 // Also from another thread while the pipeline is being made.
 std::string Pipeline::report() const {
   const transport::Processes* processes = setup_.processes.get();
   if (!processes) return board_.report();
-  const Placement placement(setup_.spec.shape, processes->size(), processes->rank());
-  return board_.report(placement.first_worker(), placement.workers_here()) + describe_others(*processes);
+  const RankMap rank_map(setup_.spec.shape, processes->size(), processes->rank());
+  return board_.report(rank_map.first_worker(), rank_map.workers_here()) + describe_others(*processes);
 }
 
 void Pipeline::run_worker(int worker) {
@@ -119,7 +117,7 @@ void Pipeline::finish_exchange() {
   }
 }
 
-// Each sender waits until the other side has it all, each receiver for the word that there is no more.
+// Senders wait until everything has arrived, receivers for the end of the stream.
 void Pipeline::close_links() {
   sums_.clear();
   remote_gathers_.clear();
@@ -146,19 +144,6 @@ void Pipeline::run() {
   throw RunError(first.message);
 }
 
-void Pipeline::await_failure() {
-  std::unique_lock lock(failure_mutex_);
-  failed_.wait(lock, [this] { return !failures_.empty(); });
-}
-
-void Pipeline::hold_from(std::int64_t batch) {
-  if (is_here(0)) gate_.hold_from(batch);
-}
-
-void Pipeline::permit(std::int64_t batch, bool synchronous) {
-  if (is_here(0)) gate_.permit(batch, synchronous);
-}
-
 void Pipeline::request_stop() {
   if (exchange_) return exchange_->request_stop();
   gate_.request_stop();
@@ -170,7 +155,7 @@ void Pipeline::request_save(bool stop) {
 }
 
 bool Pipeline::is_here(int stage, int replica) const {
-  return !exchange_ || exchange_->placement().is_here(replica * setup_.spec.shape.stages + stage);
+  return !exchange_ || exchange_->rank_map().is_here(replica * setup_.spec.shape.stages + stage);
 }
 
 const Stage& Pipeline::stage(int stage, int replica) const {

@@ -1,5 +1,4 @@
-// The workers of one process, of a pipeline or several replicas of one, and the links between them and to
-// those of other processes.
+// The local workers of a pipeline and its replicas, and their links to each other and to other processes.
 #pragma once
 
 #include <memory>
@@ -12,26 +11,33 @@
 #include "engine/device/device.h"
 #include "engine/models/model.h"
 #include "engine/runtime/exchange.h"
-#include "engine/runtime/sum_ranges.h"
 #include "engine/runtime/worker.h"
 #include "engine/transport/gather.h"
 #include "engine/transport/gpu_paths.h"
 #include "engine/transport/processes.h"
 #include "engine/transport/remote_link.h"
 #include "engine/transport/remote_sum.h"
+#include "engine/transport/replica_sum.h"
 
 namespace twobw::runtime {
+
+// Ties whose gradients all replicas need whole.
+enum class Ties { All, WithinTheStage };
+
+// The owner of each range of a flat gradient when replicas shard the optimizer's state; all of them own the
+// ties. `shards`: of the weights, by replica. Ranges begin where a parameter or a piece of one does.
+transport::SumRanges sum_ranges(const weights::Layout& layout, const std::vector<weights::Range>& shards,
+                                Ties summed_everywhere);
 
 struct PipelineSetup {
   schedule::Spec spec;                  // with its split
   std::vector<device::Device> devices;  // of each worker, by its number (core/schedule/spec.h)
   bool checksums = false;
   bool record_events = false;
-  bool simulate_peers = false;                    // links as between GPUs, also on one and the same
-  std::shared_ptr<const Restored> restored = {};  // where spec.first_batch is above 0
-  // That share the workers, all on CPUs or all on GPUs, with wires (engine/runtime/placement.h); none: all
-  // workers are here. Rank 0 alone observes updates and evaluations, those of all; each process its own
-  // snapshots.
+  bool simulate_peers = false;                    // peer links within one GPU, for tests
+  std::shared_ptr<const Restored> restored = {};  // if spec.first_batch is above 0
+  // Processes that share the workers, all on CPUs or all on GPUs (engine/runtime/rank_map.h); null: all
+  // workers are local. Rank 0 observes the updates and evaluations of all, every process its own snapshots.
   std::shared_ptr<transport::Processes> processes = {};
 };
 
@@ -42,23 +48,14 @@ class Pipeline {
            const data::Source& validation, PipelineSetup setup, Observer observer);
   ~Pipeline();
 
-  // Starts the workers and waits for them, and for those of other processes. Throws RunError when one failed,
-  // here or elsewhere: for a wait that outlasted its timeout, with a report of what every worker here was
-  // doing.
+  // Runs the workers of all processes to the end. Throws RunError if any failed; for a timeout it reports
+  // what every local worker was doing.
   void run();
-
-  // Waits until a worker has failed and the others are told. From any thread, while run() runs.
-  void await_failure();
 
   // Ends the run after the batches that have begun. From any thread.
   void request_stop();
   // Saves at the next batch to begin; with `stop` the run ends after that batch. From any thread.
   void request_save(bool stop);
-
-  // Before run(): from this batch on each begins when permit() has said how. From any thread, batch after
-  // batch. What rank 0 says counts.
-  void hold_from(std::int64_t batch);
-  void permit(std::int64_t batch, bool synchronous);
 
   // Whether the worker is in this process.
   bool is_here(int stage, int replica = 0) const;
@@ -67,12 +64,13 @@ class Pipeline {
   std::vector<telemetry::Event> events() const;
 
  private:
+  friend struct FailureProbe;  // of tests
   struct Failure {
     std::string message;
     bool stuck = false;
     bool wrong_input = false;
   };
-  // Both ends of a link; none where it is in another process.
+  // Both ends of a link; null in another process.
   struct Ends {
     transport::Link *out = nullptr, *in = nullptr;
   };
@@ -86,12 +84,12 @@ class Pipeline {
   WorkerSetup prepare_worker(int replica, int stage) const;
   void join_ties(std::vector<WorkerSetup>& workers);
   bool are_apart(const WorkerSetup& one, const WorkerSetup& other) const;
-  // `wire`: between processes. `apart`: of two GPUs.
+  // `wire`: for processes that differ. `apart`: for GPUs that differ.
   Ends add_link(const WorkerSetup& from, const WorkerSetup& to,
                 std::unique_ptr<transport::Wire> transport::Wires::*wire, bool apart);
   Ends add_remote_link(const WorkerSetup& from, const WorkerSetup& to, transport::Wire& wire, int tag);
   int take_tags(int count);
-  int rank_of(int worker) const { return exchange_ ? exchange_->placement().rank_of(worker) : 0; }
+  int rank_of(int worker) const { return exchange_ ? exchange_->rank_map().rank_of(worker) : 0; }
   int rank_of(const WorkerSetup& worker) const;
   void run_worker(int worker);
   void finish_exchange();
@@ -107,28 +105,27 @@ class Pipeline {
   const data::Source& validation_;
   PipelineSetup setup_;
   Observer observer_;
-  Observer worker_observer_;  // what the workers tell: the same, or rank 0's
-  transport::Hub hub_;
+  Observer worker_observer_;  // the same, or one that forwards to rank 0
+  transport::WaitHub hub_;
   std::vector<transport::ReplicaGroup> replicas_, partials_;  // by stage
-  std::vector<transport::StageGroup> partials_ready_;         // likewise
-  std::vector<std::vector<weights::Range>> shards_;           // likewise, where replicas share the state
-  std::vector<std::unique_ptr<transport::Gather>> gathers_;   // likewise
-  transport::StageGroup group_;
+  std::vector<transport::NormExchange> partials_ready_;       // by stage
+  std::vector<std::vector<weights::Range>> shards_;           // by stage, with a sharded state
+  std::vector<std::unique_ptr<transport::Gather>> gathers_;   // by stage, with a sharded state
+  transport::NormExchange group_;
   transport::BatchGate gate_;
   telemetry::Board board_;
   std::unique_ptr<transport::GpuPaths> gpu_paths_;                     // to other processes
   std::unique_ptr<Exchange> exchange_;                                 // with other processes
-  int tags_ = 0;                                                       // of the wires, taken so far
+  int tags_ = 0;                                                       // wire tags taken so far
   std::vector<std::unique_ptr<transport::Link>> links_;                // within the process
-  std::vector<std::unique_ptr<transport::Link>> senders_, receivers_;  // ends of those to other processes
+  std::vector<std::unique_ptr<transport::Link>> senders_, receivers_;  // ends of links to other processes
   std::vector<std::unique_ptr<transport::RemoteSums>> sums_;
   std::vector<std::unique_ptr<transport::RemoteGather>> remote_gathers_;
-  std::vector<std::unique_ptr<Worker>> workers_;  // by number; none where it is elsewhere
+  std::vector<std::unique_ptr<Worker>> workers_;  // by number; null in other processes
   std::mutex failure_mutex_;
-  std::condition_variable failed_;
   std::vector<Failure> failures_;
   std::string report_;
-  bool ended_ = false;  // and all went well
+  bool ended_ = false;  // without failure
   std::chrono::steady_clock::time_point start_;
 };
 

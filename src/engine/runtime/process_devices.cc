@@ -7,12 +7,10 @@
 #include <fstream>
 #include <string_view>
 
-#include "core/base/bytes.h"
 #include "core/base/error.h"
 #include "core/base/gpu_name.h"
 #include "engine/device/gpu_thread.h"
-#include "engine/runtime/placement.h"
-#include "engine/runtime/process_gpus.h"
+#include "engine/runtime/rank_map.h"
 #include "engine/transport/gpu_paths.h"
 
 namespace twobw::runtime {
@@ -57,30 +55,6 @@ HostDevices host_devices() {
   return host;
 }
 
-std::string to_bytes(const HostDevices& host) {
-  ByteWriter writer;
-  writer.add(std::string_view(host.host))
-      .add(std::string_view(host.machine))
-      .add(host.cores)
-      .add(static_cast<std::uint64_t>(host.gpus.size()));
-  for (const std::string& id : host.gpus) writer.add(std::string_view(id));
-  return writer.add(host.has_bfloat16).add(host.nccl).add(host.nccl_shares_gpus).take();
-}
-
-HostDevices to_host_devices(std::string_view bytes) {
-  ByteReader reader(bytes);
-  HostDevices host;
-  host.host = reader.take_text();
-  host.machine = reader.take_text();
-  host.cores = reader.take_list<int>();
-  const auto gpus = reader.take<std::uint64_t>();
-  for (std::uint64_t gpu = 0; gpu < gpus; ++gpu) host.gpus.push_back(reader.take_text());
-  host.has_bfloat16 = reader.take<bool>();
-  host.nccl = reader.take<int>();
-  host.nccl_shares_gpus = reader.take<bool>();
-  return host;
-}
-
 std::vector<device::CoreSet> share_cores(const std::vector<HostDevices>& hosts) {
   std::vector<device::CoreSet> shares;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
@@ -103,7 +77,7 @@ std::vector<device::CoreSet> share_cores(const std::vector<HostDevices>& hosts) 
 std::vector<device::Device> devices_of_processes(const Config& config, const std::vector<HostDevices>& hosts,
                                                  AutoDevices policy) {
   const auto processes = static_cast<int>(hosts.size());
-  const int each = Placement(config.pipeline, processes, 0).workers_here();
+  const int each = RankMap(config.pipeline, processes, 0).workers_here();
   std::vector<device::Device> devices;
   if (choose_devices(config, hosts, policy).gpus) {
     for (const GpuSlice& slice : gpus_of_processes(config, hosts)) devices.push_back({.gpu = slice});

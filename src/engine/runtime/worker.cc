@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "engine/device/stream_event.h"
-#include "engine/optim/learning_rate.h"
+#include "engine/optim/optimizer.h"
 
 namespace twobw::runtime {
 
@@ -50,10 +50,8 @@ void Worker::run(const models::Model& model, const data::Source& training, const
   }
   device::PoolScope scope(pool_);
   binding_ = std::make_unique<device::DeviceBinding>(name, setup_.device, start);
-  stage_ = setup_.device.gpu ? make_gpu_stage(config_, model, training, validation, setup_.arithmetic,
-                                              binding_->compute(config_.train.precision))
-                             : make_cpu_stage(config_, model, training, validation, setup_.arithmetic,
-                                              binding_->compute(config_.train.precision), pool_);
+  stage_ = std::make_unique<Stage>(config_, model, training, validation, setup_.arithmetic,
+                                   binding_->compute(config_.train.precision), pool_);
   stream_ = std::make_unique<schedule::Stream>(schedule::of_replica(spec_, setup_.replica), setup_.stage);
   if (setup_.restored) restore();
   last_update_ = now();
@@ -109,8 +107,7 @@ void Worker::execute(const Instruction& i) {
       return predict(i);
     case Op::SaveCompute:
       return run_besides(saves_, [&] {
-        stage_->save_compute(schedule::older_generations(stream_->spec(), setup_.stage, i.version),
-                             i.predicted);
+        stage_->save_compute(schedule::older_generations(spec_, setup_.stage, i.version), i.predicted);
       });
     case Op::Save:
       return run_besides(saves_, [&] { save(i.version); });
@@ -134,18 +131,13 @@ void Worker::restore() {
 }
 
 void Worker::begin_batch(std::int64_t batch) {
-  using transport::BatchStart;
-  const BatchStart start =
+  const bool begins =
       index() == 0 ? groups_.gate.decide(batch) : timed_wait([&] { return groups_.gate.await(batch); });
-  if (start == BatchStart::Refused) {
+  if (!begins) {
     stream_->stop_before(batch);
   } else if (groups_.gate.saves_before(batch)) {
     stream_->save_before(batch);
   }
-  if (start != BatchStart::Synchronous) return;
-  stream_->run_synchronously(batch);
-  // What replicas began to sum for its prediction is of no use.
-  if (spec_.shape.replicas > 1 && summed_partly_ == batch - 1) await_partial(batch - 1);
 }
 
 double Worker::learning_rate(std::int64_t update) const {
@@ -160,14 +152,12 @@ void Worker::step(const Instruction& i) {
   const bool was_predicted = predicted_ == i.batch + 1, looks = setup_.replica == 0 || spec_.shape.shards();
   if (was_predicted && looks && predicted_ % kWatchEvery == 0) stage_->watch();
   const Instruction* upcoming = stream_->upcoming();
-  if (upcoming != nullptr && upcoming->op == Op::Predict) {
-    const NextBatch next = next_batch(upcoming->batch);
-    stage_->step(i.batch, rate, norms, i.generation >= 0, &next);
-  } else {
-    stage_->step(i.batch, rate, norms, i.generation >= 0);
-  }
+  std::optional<NextBatch> next;
+  if (upcoming != nullptr && upcoming->op == Op::Predict) next = next_batch(upcoming->batch);
+  PendingStep result = stage_->step(i.batch, rate, norms, i.generation >= 0, next ? &*next : nullptr);
   Step made{
       .report = {.replica = setup_.replica, .stage = setup_.stage, .update = i.batch, .learning_rate = rate},
+      .result = std::move(result),
       .done = binding_->clock().now(),
       .waits = std::exchange(waits_, {}),
       .evaluations = std::exchange(evaluations_, {}),
@@ -193,7 +183,7 @@ void Worker::report_step() {
   Step made = std::move(steps_.front());
   steps_.pop_front();
   telemetry::StageUpdate& report = made.report;
-  const StepResult result = stage_->finish_step(report.update);
+  const StepResult result = made.result();
   report.gradient_norm = result.gradient_norm;
   report.skipped = result.skipped;
   report.loss_scale = result.loss_scale;
@@ -205,7 +195,7 @@ void Worker::report_step() {
   report.saving = seconds_of(made.saves);
   report.elapsed = report.time - std::exchange(last_update_, report.time) - report.evaluating - report.saving;
   report.waiting = seconds_of(made.waits);
-  // A GPU goes on with what is queued while its thread waits.
+  // A GPU executes queued work while its thread waits.
   if (!setup_.device.gpu) report.waiting += report.data_wait;
   if (result.loss) report.loss = *result.loss;
   observer_.on_update(std::move(report));

@@ -1,4 +1,4 @@
-// A worker carries out the instruction list of one stage of one replica: one thread, one switch over Op.
+// A worker executes the instruction list of one stage of one replica: one thread, one switch over Op.
 #pragma once
 
 #include <chrono>
@@ -19,19 +19,19 @@
 #include "engine/transport/gather.h"
 #include "engine/transport/group.h"
 #include "engine/transport/link.h"
-#include "engine/transport/replica_group.h"
+#include "engine/transport/replica_sum.h"
 
 namespace twobw::runtime {
 
-// Of a tie that spans stages: from its other end, and to all who wait there. One worker of a stage speaks for
-// its replicas.
+// Links of a tie that spans stages: from its other end, and to all ends that wait for this one. One worker of
+// a stage represents its replicas.
 struct TiePorts {
   int tie = 0;  // in the layout of the stage
   transport::Link* in = nullptr;
   std::vector<transport::Link*> out;
 };
 
-// The ways out of a stage. None where there is no neighbour.
+// The links of a stage; null without a neighbor.
 struct Ports {
   transport::Link* activations_in = nullptr;
   transport::Link* activations_out = nullptr;
@@ -40,11 +40,11 @@ struct Ports {
   std::vector<TiePorts> ties;
 };
 
-// Told of every update and evaluation, from the worker's thread.
+// Callbacks for updates, evaluations and snapshots, on the worker's thread.
 struct Observer {
   std::function<void(telemetry::StageUpdate)> on_update;
   std::function<void(telemetry::Evaluation)> on_evaluation;
-  // Where the schedule saves: of replica 0, or of all where they share the optimizer's state.
+  // From replica 0, or from all replicas if they shard the optimizer's state.
   std::function<void(Snapshot)> on_snapshot = {};
 };
 
@@ -54,18 +54,18 @@ struct WorkerSetup {
   StageSetup arithmetic;
   device::Device device;
   Ports ports;
-  bool checksums = false;                         // report those of the weights with every update
+  bool checksums = false;                         // report the weights' checksums with every update
   bool record_events = false;                     // keep every instruction's times
   std::shared_ptr<const Restored> restored = {};  // of a resumed run
 };
 
-// What a worker does together with others.
+// Collectives of a worker.
 struct Groups {
-  transport::ReplicaGroup& replicas;      // of its stage
-  transport::ReplicaGroup& partials;      // the same, for what they predict from
-  transport::StageGroup& partials_ready;  // by which they learn that its sum is made
-  transport::StageGroup& stages;          // all stages
-  transport::Gather* gather = nullptr;    // of weights, where replicas share the optimizer's state
+  transport::ReplicaGroup& replicas;        // sums gradients over its stage's replicas
+  transport::ReplicaGroup& partials;        // sums partial gradients, to predict from
+  transport::NormExchange& partials_ready;  // signals that this sum is complete
+  transport::NormExchange& stages;          // norms of all stages
+  transport::Gather* gather = nullptr;      // all-gather of weights, with a sharded optimizer state
   transport::BatchGate& gate;
 };
 
@@ -74,7 +74,7 @@ class Worker {
   Worker(const Config& config, const schedule::Spec& spec, WorkerSetup setup, const Groups& groups,
          telemetry::Board& board, const Observer& observer);
 
-  // Allocates the stage on the calling thread, then carries out the list to its end. Throws
+  // Allocates the stage on the calling thread, then executes the list to its end. Throws
   // transport::WaitTimeout or Cancelled.
   void run(const models::Model& model, const data::Source& training, const data::Source& validation,
            std::chrono::steady_clock::time_point start);
@@ -84,7 +84,7 @@ class Worker {
   const std::vector<telemetry::Event>& events() const { return events_; }
 
  private:
-  // Times are marks that may still lie ahead on a GPU.
+  // On a GPU the marks may lie in the future.
   struct Span {
     device::Timestamp begin, end;
   };
@@ -116,8 +116,8 @@ class Worker {
   double now() const;
   bool is_last_stage() const { return setup_.stage + 1 == spec_.shape.stages; }
   int index() const { return setup_.replica * spec_.shape.stages + setup_.stage; }
-  // What follows from a sum between processes is done on the thread of that sum: its waits hold up nobody
-  // here.
+  // Counts a wait of this thread. Continuations of sums between processes wait on the sum's thread, which
+  // does not delay the worker.
   template <typename Wait>
   auto timed_wait(Wait wait) {
     if (std::this_thread::get_id() != thread_) return wait();
@@ -126,7 +126,7 @@ class Worker {
     waits_.push_back({std::move(begin), binding_->clock().now()});
     return result;
   }
-  // Runs work that is not training: adds its time to `times` and drops its waits.
+  // Runs work outside of training: adds its time to `times` and discards its waits.
   template <typename Work>
   void run_besides(std::vector<Span>& times, Work work) {
     const std::size_t waits = waits_.size();
@@ -145,7 +145,7 @@ class Worker {
   const Observer& observer_;
 
   device::MemoryPool pool_;                         // outlives the stage
-  std::unique_ptr<device::DeviceBinding> binding_;  // likewise
+  std::unique_ptr<device::DeviceBinding> binding_;  // outlives the stage
   std::unique_ptr<Stage> stage_;
   std::unique_ptr<schedule::Stream> stream_;
   std::chrono::steady_clock::time_point start_;
@@ -155,6 +155,7 @@ class Worker {
 
   struct Step {  // made, still to be reported
     telemetry::StageUpdate report;
+    PendingStep result;
     device::Timestamp done;
     std::vector<Span> waits, evaluations, saves;  // since the step before
   };
@@ -164,9 +165,8 @@ class Worker {
   };
   std::vector<Span> waits_, evaluations_, saves_;
   std::deque<Step> steps_;
-  std::deque<std::int64_t> untaken_;  // validation microbatches sent, of which no word has been awaited
+  std::deque<std::int64_t> untaken_;  // validation microbatches sent and not yet acknowledged
   std::int64_t predicted_ = 0;        // the last batch
-  std::int64_t summed_partly_ = -2;   // likewise, that replicas sum up for the next
   double last_update_ = 0;
   double data_waited_ = 0;  // until the last step
   std::vector<Timed> timed_;

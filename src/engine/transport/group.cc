@@ -6,21 +6,21 @@
 
 namespace twobw::transport {
 
-void StageGroup::share(int collectors, OnContribution on_contribution) {
+void NormExchange::share(int collectors, OnContribution on_contribution) {
   collectors_ = collectors;
   on_contribution_ = std::move(on_contribution);
 }
 
-void StageGroup::contribute(std::int64_t update, int part, Norms norms) {
+void NormExchange::contribute(std::int64_t update, int part, Norms norms) {
   if (on_contribution_) on_contribution_(update, part, norms);
   contribute_from_afar(update, part, std::move(norms));
 }
 
-void StageGroup::contribute_from_afar(std::int64_t update, int part, Norms norms) {
+void NormExchange::contribute_from_afar(std::int64_t update, int part, Norms norms) {
   hub_.update([&] { entries_[update].parts[part] = std::move(norms); });
 }
 
-std::vector<Norms> StageGroup::collect(std::int64_t update) {
+std::vector<Norms> NormExchange::collect(std::int64_t update) {
   return hub_.wait(
       fmt::format("gradient norms of update {} from all {} stages", update, parts_ / owners_),
       [&] { return static_cast<int>(entries_[update].parts.size()) == parts_; },
@@ -50,40 +50,21 @@ bool BatchGate::saves_before(std::int64_t batch) {
   return saves;
 }
 
-void BatchGate::hold_from(std::int64_t first) {
-  hub_.update([&] { permitted_ = first; });
-}
-
-void BatchGate::permit(std::int64_t batch, bool synchronous) {
+bool BatchGate::decide(std::int64_t batch) {
+  Decision decision{.batch = batch};
   hub_.update([&] {
-    TWOBW_ASSERT(batch == permitted_, "batch {} is permitted, {} is next", batch, permitted_);
-    if (synchronous) synchronous_.insert(batch);
-    permitted_ = batch + 1;
+    if (first_refused_ < 0 && stop_requested_) first_refused_ = batch;
+    if (save_requested_ && first_refused_ < 0) {
+      saves_.insert(batch);
+      save_requested_ = false;
+      if (stop_after_save_) first_refused_ = batch + 1;
+    }
+    decided_ = batch + 1;
+    decision.begins = begins(batch);
+    decision.saves = saves_.contains(batch);
   });
-}
-
-BatchStart BatchGate::start_of(std::int64_t batch) const {
-  if (first_refused_ >= 0 && batch >= first_refused_) return BatchStart::Refused;
-  return synchronous_.contains(batch) ? BatchStart::Synchronous : BatchStart::Pipelined;
-}
-
-BatchStart BatchGate::decide(std::int64_t batch) {
-  const Decision decision = hub_.wait(
-      fmt::format("permission to begin batch {}", batch),
-      [&] { return permitted_ > batch || stop_requested_; },
-      [&] {
-        if (first_refused_ < 0 && stop_requested_) first_refused_ = batch;
-        if (save_requested_ && first_refused_ < 0) {
-          saves_.insert(batch);
-          save_requested_ = false;
-          if (stop_after_save_) first_refused_ = batch + 1;
-        }
-        decided_ = batch + 1;
-        return Decision{.batch = batch, .start = start_of(batch), .saves = saves_.contains(batch)};
-      });
-  hub_.update([] {});  // wakes those who wait for the answer
   if (on_decision_) on_decision_(decision);
-  return decision.start;
+  return decision.begins;
 }
 
 void BatchGate::share(std::function<void(const Decision&)> on_decision) {
@@ -92,17 +73,16 @@ void BatchGate::share(std::function<void(const Decision&)> on_decision) {
 
 void BatchGate::learn(const Decision& decision) {
   hub_.update([&] {
-    if (decision.start == BatchStart::Refused && first_refused_ < 0) first_refused_ = decision.batch;
-    if (decision.start == BatchStart::Synchronous) synchronous_.insert(decision.batch);
+    if (!decision.begins && first_refused_ < 0) first_refused_ = decision.batch;
     if (decision.saves) saves_.insert(decision.batch);
     decided_ = decision.batch + 1;
   });
 }
 
-BatchStart BatchGate::await(std::int64_t batch) {
+bool BatchGate::await(std::int64_t batch) {
   return hub_.wait(
       fmt::format("decision on batch {} from stage 0", batch), [&] { return decided_ > batch; },
-      [&] { return start_of(batch); });
+      [&] { return begins(batch); });
 }
 
 }  // namespace twobw::transport

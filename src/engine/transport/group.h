@@ -1,47 +1,45 @@
-// What all stages agree on, without a flush: each contributes when it is ready and
-// goes on; who needs the result waits for it, usually long after everyone has contributed.
+// Agreement of all stages without a flush: each contributes when it is ready and continues; whoever needs the
+// result waits for it, usually long after everyone has contributed.
 #pragma once
 
 #include <ATen/ATen.h>
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <map>
 #include <set>
 #include <vector>
 
 #include "engine/device/stream_event.h"
-#include "engine/transport/hub.h"
+#include "engine/transport/wait_hub.h"
 
 namespace twobw::transport {
 
-// Squared norms of gradients, in the order of the parameters: as numbers, or where they will be on a GPU.
+// Squared norms of gradients, in the order of the parameters: numbers, or a tensor on a GPU.
 struct Norms {
   std::vector<double> values;
-  at::Tensor on_gpu;  // double; to be read once `ready`
+  at::Tensor on_gpu;  // double; complete at `ready`
   device::StreamEvent ready;
 };
 
-// Gathers, for every update, the norms of each stage, and gives all of them in the order of the stages: so a
-// sum over them rounds alike for every split. Of several replicas of a stage one contributes, and all
-// collect. Where each of so many owners has a part of a stage, all of those contribute: owner q of stage r as
-// r * owners + q.
-class StageGroup {
+// All-gather of the norms of an update, in the order of the stages, so that their sum rounds the same way for
+// every split. One replica of a stage contributes, and all collect. With sharded optimizer state every owner
+// contributes: owner q of stage r as part r * owners + q.
+class NormExchange {
  public:
-  StageGroup(Hub& hub, int stages, int replicas = 1, int owners = 1)
+  NormExchange(WaitHub& hub, int stages, int replicas = 1, int owners = 1)
       : hub_(hub), owners_(owners), parts_(stages * owners), collectors_(stages * replicas) {}
 
-  // Where some of the workers are in other processes, before anyone contributes: how many collect here, and
-  // who is told of what is contributed here, by the contributor's thread.
+  // Called before any contribution if some workers are in other processes: the number that collect here, and
+  // a callback for local contributions, on the contributor's thread.
   using OnContribution = std::function<void(std::int64_t update, int part, const Norms& norms)>;
   void share(int collectors, OnContribution on_contribution);
 
   // `part`: the stage, or an owner's part of it.
   void contribute(std::int64_t update, int part, Norms norms);
-  // What one elsewhere contributed. From any thread.
+  // A contribution from another process. Thread-safe.
   void contribute_from_afar(std::int64_t update, int part, Norms norms);
-  // To be called once by every worker; the last one clears the update's entry.
+  // Called once by every worker; the last call clears the update's entry.
   std::vector<Norms> collect(std::int64_t update);
 
  private:
@@ -49,38 +47,28 @@ class StageGroup {
     std::map<int, Norms> parts;
     int collected = 0;
   };
-  Hub& hub_;
+  WaitHub& hub_;
   int owners_, parts_, collectors_;
   OnContribution on_contribution_;
   std::map<std::int64_t, Entry> entries_;
 };
 
-enum class BatchStart {
-  Refused,      // it does not begin, nor any after it
-  Pipelined,    // as the schedule has it
-  Synchronous,  // under flush
-};
-
-// Whether batch j begins, and how. Stage 0 (of replica 0) decides, once, when it comes to it; the others
-// learn the answer.
+// Decides whether batch j begins, and whether the cut before it is saved. Stage 0 of replica 0 decides, once,
+// before the batch; the others learn the answer. After a batch that does not begin none does.
 class BatchGate {
  public:
-  explicit BatchGate(Hub& hub) : hub_(hub) {}
+  explicit BatchGate(WaitHub& hub) : hub_(hub) {}
 
   // From any thread: no further batch is to begin.
   void request_stop();
   // From any thread: the cut before the next batch to begin is to be saved; with `stop` that batch, which
   // makes what is saved, is the last.
   void request_save(bool stop);
-  // Before the run: from batch `first` on each waits until permit() says how it is to begin.
-  void hold_from(std::int64_t first);
-  // From any thread, batch after batch.
-  void permit(std::int64_t batch, bool synchronous);
 
   // What stage 0 decided on a batch.
   struct Decision {
     std::int64_t batch = 0;
-    BatchStart start = BatchStart::Pipelined;
+    bool begins = true;
     bool saves = false;  // the cut before it
   };
   // Where some of the workers are in other processes, before the run: who is told of every decision made
@@ -89,20 +77,19 @@ class BatchGate {
   // A decision of stage 0 elsewhere; in their order, from any thread.
   void learn(const Decision& decision);
 
-  BatchStart decide(std::int64_t batch);  // stage 0
-  BatchStart await(std::int64_t batch);   // the others
+  // Whether the batch begins.
+  bool decide(std::int64_t batch);  // stage 0
+  bool await(std::int64_t batch);   // the others
   // Whether the cut before it is to be saved, besides those of the schedule. Once it is decided on.
   bool saves_before(std::int64_t batch);
 
  private:
-  BatchStart start_of(std::int64_t batch) const;
+  bool begins(std::int64_t batch) const { return first_refused_ < 0 || batch < first_refused_; }
 
-  Hub& hub_;
+  WaitHub& hub_;
   std::function<void(const Decision&)> on_decision_;
   bool stop_requested_ = false, save_requested_ = false, stop_after_save_ = false;
   std::set<std::int64_t> saves_;
-  std::int64_t permitted_ = std::numeric_limits<std::int64_t>::max();  // batches
-  std::set<std::int64_t> synchronous_;
   std::int64_t decided_ = 0;         // batches decided on so far
   std::int64_t first_refused_ = -1;  // the batch that did not begin
 };

@@ -8,7 +8,6 @@
 #include "core/base/error.h"
 #include "core/base/random.h"
 #include "engine/checkpoint/pretrained.h"
-#include "engine/checkpoint/translate.h"
 #include "engine/device/memory.h"
 
 namespace twobw::weights {
@@ -39,13 +38,12 @@ void initialize(const architecture::Parameter& spec, const Tensor& view, std::ui
   view.normal_(spec.init_mean, spec.init_std, generator);
 }
 
-// Others are rounded from floats that the optimizer keeps.
+// Other formats are rounded from the optimizer's master.
 bool holds_floats(const Tensor& flat) {
   return flat.is_cpu() && flat.scalar_type() == at::kFloat;
 }
 
-// Throws InputError that names the tensor as it is stored. One sum tells of nearly all weights that they are
-// finite.
+// Throws InputError with the stored name of the tensor. One sum proves nearly all weights finite.
 void check_finite(const ModelConfig& model, const architecture::Parameter& spec, const Tensor& weights) {
   if (weights.sum().isfinite().item<bool>()) return;
   for (const auto& [name, tensor] : checkpoint::to_stored(model, spec, weights)) {
@@ -76,7 +74,7 @@ void initialize(const Layout& layout, const Tensor& flat, const Config& config) 
       pretrained.read(spec, view);
       check_finite(config.model, spec, view);
     } else {
-      initialize(pretrained.made_new(spec), view, config.train.seed);
+      initialize(pretrained.with_default_init(spec), view, config.train.seed);
     }
   }
 }
@@ -145,7 +143,7 @@ void Versions::publish() {
                buffer.version, buffer.users);
   buffer.version = newest_;
   for (const Tensor& parameter : buffer.parameters) {
-    // The buffer was written behind autograd's back; whoever still holds a stale graph must notice.
+    // Kernels wrote the buffer without autograd; a stale graph must be detected.
     parameter.unsafeGetTensorImpl()->bump_version();
   }
   count_live();
@@ -170,6 +168,25 @@ void Versions::count_live() {
   int live = 0;
   for (const Buffer& buffer : buffers_) live += buffer.users > 0 || buffer.version == newest_;
   peak_live_ = std::max(peak_live_, live);
+}
+
+Gradients::Gradients(const Layout& layout, int count, const at::TensorOptions& options) {
+  const device::PurposeScope purpose(Term::Gradients);
+  for (int buffer = 0; buffer < count; ++buffer) {
+    flats_.push_back(at::zeros({layout.gradient_size()}, options.dtype(at::kFloat)));
+    auto& views = views_.emplace_back();
+    for (const Parameter& parameter : layout.parameters()) {
+      views.push_back(flats_.back()
+                          .narrow(0, parameter.gradient_offset, parameter.count)
+                          .view(parameter.spec.shape)
+                          .variable_data());
+    }
+  }
+}
+
+void Gradients::attach(std::int64_t batch, std::span<const at::Tensor> parameters) const {
+  const auto& views = views_[batch % flats_.size()];
+  for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].mutable_grad() = views[i];
 }
 
 }  // namespace twobw::weights

@@ -1,8 +1,10 @@
 #include "engine/weights/layout.h"
 
+#include <bit>
 #include <map>
 
 #include "core/base/error.h"
+#include "core/base/random.h"
 
 namespace twobw::weights {
 namespace {
@@ -48,7 +50,7 @@ Layout::Layout(const architecture::Model& model, int first, int last) : first_(f
     }
   }
 
-  // Of three ends the sum would depend on the order in which they meet.
+  // With three ends the sum would depend on their order of arrival.
   for (std::size_t i = 0; i < ties_.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       TWOBW_ASSERT(ties_[i].primary < 0 || ties_[i].primary != ties_[j].primary, "{} is tied more than once",
@@ -66,6 +68,23 @@ Layout::Layout(const architecture::Model& model, int first, int last) : first_(f
 std::pair<int, int> Layout::range(int layer) const {
   TWOBW_ASSERT(layer >= first_ && layer < last_, "layer {} is not in [{}, {})", layer, first_, last_);
   return {layer_begin_[layer - first_], layer_begin_[layer - first_ + 1]};
+}
+
+std::vector<std::uint64_t> layer_checksums(const Layout& layout, const at::Tensor& flat) {
+  const float* values = flat.const_data_ptr<float>();
+  std::vector<std::uint64_t> sums;
+  for (int layer = layout.first_layer(); layer < layout.last_layer(); ++layer) {
+    const auto [begin, end] = layout.range(layer);
+    std::uint64_t sum = 0;
+    for (int index = begin; index < end; ++index) {
+      const Parameter& parameter = layout.parameters()[index];
+      for (std::int64_t i = 0; i < parameter.count; ++i) {
+        sum = scramble(sum ^ std::bit_cast<std::uint32_t>(values[parameter.offset + i]));
+      }
+    }
+    sums.push_back(sum);
+  }
+  return sums;
 }
 
 }  // namespace twobw::weights

@@ -2,25 +2,20 @@
 // everywhere but in the head, dropout after the embedding, in the attention and on both residual branches.
 // The forwards are in engine/models/gpt.cc.
 //
-// A block is five layers, so that stages can be cut evenly even where a half of it outweighs what is left to
-// balance. Inside a half travel the inner activations and the residual stream.
+// A block is five layers, so that stages are balanced even if half a block is too coarse. Layers inside a
+// half block pass on inner activations and the residual stream.
 #include <algorithm>
 #include <cmath>
 
-#include "planning/architecture/documents.h"
 #include "planning/architecture/families.h"
-#include "planning/architecture/heads.h"
-#include "planning/architecture/keys.h"
-#include "planning/architecture/parameters.h"
-#include "planning/architecture/positions.h"
+#include "planning/architecture/family_parts.h"
 
 namespace twobw::architecture {
 namespace {
 
-constexpr double kNormStatistics = 2;  // mean and deviation of every token, kept by a layer norm
+constexpr double kNormStatistics = 2;  // mean and deviation of every token, saved by a layer norm
 
-// What the layers compute and keep, for one sequence; tests/app/measure/profiler_test.cc holds the bytes
-// against a profile.
+// Work of the layers for one sequence. tests/app/measure/profiler_test.cc compares the bytes with a profile.
 class GptWork {
  public:
   GptWork(const ModelConfig& model, const Extent& extent)
@@ -37,19 +32,19 @@ class GptWork {
   Work embedding() const {
     Work work;
     work.element_bytes = (5 + drop_moves()) * stream();
-    work.stash = work.kept = work.output = stream();  // the sum
-    work.working = 3 * stream();                      // both summands and the sum
+    work.saved_bytes = work.kept = work.output = stream();  // the sum
+    work.working = 3 * stream();                            // both summands and the sum
     return work;
   }
 
-  // Norm and the product that makes queries, keys and values; hands the residual stream on besides.
+  // Norm and the product that makes queries, keys and values; passes on the residual stream.
   Work attention_in() const {
     Work work;
     work.matrix_flops = product(w_, 3 * w_);
     work.matrix_bytes = 4 * stream();
     work.element_bytes = 2 * stream();
-    work.kept = 3 * stream();                          // queries, keys and values, by the attention
-    work.stash = statistics() + stream() + work.kept;  // normed
+    work.kept = 3 * stream();                                // queries, keys and values, by the attention
+    work.saved_bytes = statistics() + stream() + work.kept;  // normed
     work.output = 4 * stream();
     work.working = 5 * stream();  // gradients: of both outputs, of normed
     return work;
@@ -63,7 +58,7 @@ class GptWork {
     work.matrix_flops = product(w_, w_) + 2 * t_ * t_ * w_;
     work.matrix_bytes = 6 * stream();
     work.element_bytes = (3 + drop_moves()) * stream();
-    work.stash = 2 * stream();  // mixed, the sum
+    work.saved_bytes = 2 * stream();  // mixed, the sum
     if (dropout_ > 0) {
       // Without the fused kernel: all weights, behind the causal mask too, are made and kept. The backward
       // makes one more matrix of their size, and has the gradients of queries, keys and values apart and
@@ -71,10 +66,10 @@ class GptWork {
       const double weights = h_ * t_ * t_ * element_;
       work.matrix_flops += 2 * t_ * t_ * w_;
       work.element_bytes += 7 * weights + 8 * stream();
-      work.stash += weights;
+      work.saved_bytes += weights;
       work.working = std::max(6 * stream() + weights, 8 * stream());
     } else {
-      work.stash += h_ * t_ * kStatisticBytes;  // the log of every row's sum
+      work.saved_bytes += h_ * t_ * kStatisticBytes;  // the log of every row's sum
       work.working = 5 * stream();  // gradients: of the sum, of mixed, of queries, keys and values
     }
     if (documents_) work.working += document_mask_bytes(t_, element_);
@@ -82,24 +77,24 @@ class GptWork {
     return work;
   }
 
-  // Norm and the product to four times the width; hands the residual stream on besides.
+  // Norm and the product to four times the width; passes on the residual stream.
   Work mlp_up() const {
     Work work;
     work.matrix_flops = product(w_, 4 * w_);
     work.matrix_bytes = 5 * stream();
     work.element_bytes = 2 * stream();
-    work.stash = statistics() + (1 + 4) * stream();  // normed; GELU's input
+    work.saved_bytes = statistics() + (1 + 4) * stream();  // normed; GELU's input
     work.kept = 4 * stream();
     work.output = 5 * stream();
     work.working = 6 * stream();  // gradients: of both outputs, of normed
     return work;
   }
 
-  // GELU; hands the residual stream on besides.
+  // GELU; passes on the residual stream.
   Work mlp_activation() const {
     Work work;
     work.element_bytes = 8 * stream();
-    work.stash = work.kept = 4 * stream();
+    work.saved_bytes = work.kept = 4 * stream();
     work.output = 5 * stream();
     work.working = 9 * stream();  // gradients: of both outputs, of GELU's input
     return work;
@@ -111,8 +106,8 @@ class GptWork {
     work.matrix_flops = product(4 * w_, w_);
     work.matrix_bytes = 5 * stream();
     work.element_bytes = (3 + drop_moves()) * stream();
-    work.stash = work.kept = work.output = stream();  // the sum
-    work.working = (5 + dropped()) * stream();        // gradients: of the sum, of the product, of its input
+    work.saved_bytes = work.kept = work.output = stream();  // the sum
+    work.working = (5 + dropped()) * stream();  // gradients: of the sum, of the product, of its input
     return work;
   }
 
@@ -123,7 +118,7 @@ class GptWork {
     work.matrix_flops = product(w_, v_);
     work.matrix_bytes = stream() + logits;
     work.element_bytes = 2 * stream() + 4 * logits;
-    work.stash = statistics() + stream() + logits;
+    work.saved_bytes = statistics() + stream() + logits;
     work.working = stream();  // gradient of normed; that of the logits is gone before the next
     return work;
   }
@@ -134,8 +129,8 @@ class GptWork {
     work.matrix_flops = 2 * w_ * outputs_;
     work.matrix_bytes = (w_ + outputs_) * element_;
     work.element_bytes = stream();
-    work.stash = (2 * w_ + outputs_) * element_ + statistics() / t_ + kIndexBytes;  // chosen, normed
-    work.working = stream();                                                        // gradient of all tokens
+    work.saved_bytes = (2 * w_ + outputs_) * element_ + statistics() / t_ + kIndexBytes;  // chosen, normed
+    work.working = stream();  // gradient of all tokens
     return work;
   }
 
@@ -143,7 +138,7 @@ class GptWork {
   double stream() const { return t_ * w_ * element_; }  // bytes of the hidden states
   double statistics() const { return kNormStatistics * kStatisticBytes * t_; }
   double product(double in, double out) const { return 2 * t_ * in * out; }
-  // Dropout reads states and writes them. It keeps no mask, and what it reads is not needed again.
+  // Dropout reads and writes states. It keeps neither mask nor input.
   double dropped() const { return dropout_ > 0 ? 1 : 0; }
   double drop_moves() const { return 2 * dropped(); }
 
@@ -155,7 +150,7 @@ void add_block(Model& model, const ModelConfig& config, int block) {
   const std::string at = "blocks." + std::to_string(block) + ".attention.";
   const std::string of = "blocks." + std::to_string(block) + ".mlp.";
   const std::int64_t w = config.width;
-  const double std = kStd / std::sqrt(2.0 * config.layers);  // of what ends on the residual stream
+  const double std = kStd / std::sqrt(2.0 * config.layers);  // of outputs to the residual stream
   model.push_back(layer(config, "attention_in",
                         {gain(at + "norm.weight", w), bias(at + "norm.bias", w),
                          hidden(at + "qkv.weight", {w, w, w}, w), bias(at + "qkv.bias", 3 * w)},
@@ -187,7 +182,7 @@ Model describe_gpt(const ModelConfig& config) {
       &GptWork::embedding, BatchFields{Field::Tokens} | document_fields(config)));
   for (int block = 0; block < config.layers; ++block) add_block(model, config, block);
   std::vector<Parameter> head = {gain("head.norm.weight", w), bias("head.norm.bias", w)};
-  if (tells_of_sequences(config.head)) {
+  if (is_sequence_head(config.head)) {
     head.push_back(matrix("head.weight", outputs_of(config), w));
     model.push_back(layer(config, "head", head, &GptWork::sequence_head,
                           sequence_loss(config) | BatchFields{Field::Lengths}));

@@ -100,7 +100,7 @@ void unbind_thread(const std::string& name) {
   pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
   cpu_set_t cores;
   CPU_ZERO(&cores);
-  // The main thread's number is the process's.
+  // The main thread's id is the process id.
   if (sched_getaffinity(getpid(), sizeof cores, &cores) == 0)
     pthread_setaffinity_np(pthread_self(), sizeof cores, &cores);
 }

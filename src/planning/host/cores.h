@@ -1,4 +1,4 @@
-// The cores of this machine, in sets. Needs no LibTorch.
+// Sets of CPU cores. No LibTorch.
 #pragma once
 
 #include <string>
@@ -7,31 +7,29 @@
 namespace twobw::device {
 
 struct CoreSet {
-  std::vector<int> cores;  // empty: wherever the system likes
+  std::vector<int> cores;  // empty: any core
 };
 
-// The cores this process may use.
+// The cores available to this process.
 std::vector<int> available_cores();
 
-// "cpu:0", "cpu:0-3", "cpu:0,2". Throws InputError for another form or a core that is not available.
+// Parses "cpu:0", "cpu:0-3" or "cpu:0,2". Throws InputError for other forms and unavailable cores.
 CoreSet parse_cores(const std::string& text);
-// The same where these are available.
 CoreSet parse_cores(const std::string& text, const std::vector<int>& available);
 
-// One set for each of `count` workers: the cores dealt out evenly, shared where there are too few.
+// Equal sets for `count` workers; cores are shared if there are too few.
 std::vector<CoreSet> deal_cores(int count);
 std::vector<CoreSet> deal_cores(int count, const std::vector<int>& cores);
 
 std::string describe(const CoreSet& set);
 
-// Each available core by itself, as a configuration names it.
+// The available cores as single devices of a configuration.
 std::vector<std::string> core_names();
 
 // Names the calling thread and binds it to the cores.
 void pin_thread(const std::string& name, const CoreSet& set);
 
-// Names the calling thread and lets it run on every core that the main thread may, wherever the thread is
-// bound that started it.
+// Names the calling thread and lets it run on all cores of the main thread.
 void unbind_thread(const std::string& name);
 
 }  // namespace twobw::device

@@ -11,7 +11,7 @@
 namespace twobw::measure {
 
 planner::Cluster cluster_of(const device::Machine& machine) {
-  // No more digits than the measurements are worth.
+  // Rounds to the precision of the measurements.
   constexpr double kMiB = 1 << 20;
   const auto rounded = [](double rate) { return std::max(1.0, std::round(rate / 1e8)) * 1e8; };
   planner::DeviceKind core = planner::known_device("CPU core");
@@ -38,7 +38,7 @@ std::string describe(const device::Machine& machine) {
       "# memory            found: that of the machine, or of its container, in equal shares\n"
       "# tflops            assumed: that of a common server core; `twobw profile` measures real layers\n"
       "# memory_bandwidth  measured: what each core reads and writes while all of them copy\n"
-      "# efficiency        assumed, and the overhead likewise\n"
+      "# efficiency        assumed, as is the overhead\n"
       "# link              measured: the rate of such a copy, and the time until a waiting thread answers\n"
       "{}",
       machine.cores, machine.cores == 1 ? "" : "s",

@@ -1,4 +1,4 @@
-// This machine as the planner sees it: every core a device, with its share of the memory. Needs no LibTorch.
+// This machine as a cluster: every core is a device with its share of the memory. No LibTorch.
 #pragma once
 
 #include <optional>
@@ -13,12 +13,11 @@ namespace twobw::measure {
 
 planner::Cluster cluster_of(const device::Machine& machine);
 
-// The devices that a configuration names, as the profile describes them; else this machine's cores, and there
-// the profile knows the link between them best.
+// The configuration's devices by the profile, or else this machine's cores, with the profile's local link.
 planner::Cluster available_cluster(const std::vector<std::string>& devices,
                                    const std::optional<planner::Profile>& profile);
 
-// The cluster as YAML, with a word on where every figure comes from.
+// The cluster as YAML, with the origin of every figure in comments.
 std::string describe(const device::Machine& machine);
 
 }  // namespace twobw::measure

@@ -13,9 +13,10 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <string>
 #include <vector>
 
-#include "core/base/run_on_threads.h"
+#include "core/base/threads.h"
 #include "planning/host/cores.h"
 
 namespace twobw::device {
@@ -27,9 +28,9 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// All cores copy at once, each its own memory, as stages do that work at the same time.
+// All cores copy their own memory at the same time, like busy stages.
 double measure_copy(const std::vector<int>& cores, double memory) {
-  constexpr std::size_t kLargest = 32 << 20;  // past most caches
+  constexpr std::size_t kLargest = 32 << 20;  // exceeds most caches
   constexpr int kRounds = 4;
   const auto bytes = std::min<std::size_t>(
       kLargest, static_cast<std::size_t>(memory / 16 / static_cast<double>(cores.size())));
@@ -43,7 +44,7 @@ double measure_copy(const std::vector<int>& cores, double memory) {
       start.arrive_and_wait();
       const auto begin = Clock::now();
       std::memcpy(to.data(), from.data(), bytes);
-      asm volatile("" : : "r"(to.data()) : "memory");  // or the compiler sees that nobody reads the copy
+      asm volatile("" : : "r"(to.data()) : "memory");  // keeps the copy
       seconds[index] = std::min(seconds[index], seconds_since(begin));
       std::swap(from, to);
     }
@@ -53,7 +54,7 @@ double measure_copy(const std::vector<int>& cores, double memory) {
   return static_cast<double>(bytes) / seconds[seconds.size() / 2];
 }
 
-// Two threads wake each other in turn.
+// Two threads wake each other alternately.
 double measure_handover(const std::vector<int>& cores) {
   constexpr int kTurns = 400;
   std::mutex mutex;
@@ -73,10 +74,29 @@ double measure_handover(const std::vector<int>& cores) {
   return seconds_since(begin) / kTurns;
 }
 
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+
+double free_in_system() {
+  std::ifstream file("/proc/meminfo");
+  std::string key, unit;
+  for (double value = 0; file >> key >> value; std::getline(file, unit)) {
+    if (key == "MemAvailable:") return value * 1024;
+  }
+  return kUnlimited;
+}
+
+double free_in_container() {
+  double limit = 0, used = 0;
+  // The file has "max" without a limit.
+  if (!(std::ifstream("/sys/fs/cgroup/memory.max") >> limit)) return kUnlimited;
+  if (!(std::ifstream("/sys/fs/cgroup/memory.current") >> used)) return kUnlimited;
+  return std::max(0.0, limit - used);
+}
+
 }  // namespace
 
 std::string processor_name() {
-  // On Arm the system gives no name, only the number of the core's design.
+  // Arm systems report only the core's part number.
   static const std::map<std::string, std::string> designs = {
       {"0xd0c", "Neoverse-N1"}, {"0xd40", "Neoverse-V1"}, {"0xd49", "Neoverse-N2"}, {"0xd4f", "Neoverse-V2"}};
   std::ifstream file("/proc/cpuinfo");
@@ -92,7 +112,7 @@ std::string processor_name() {
 double system_memory() {
   const double physical =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-  double limit = std::numeric_limits<double>::infinity();  // "max" in the file leaves it so
+  double limit = std::numeric_limits<double>::infinity();  // stays so for "max"
   if (double value = 0; std::ifstream("/sys/fs/cgroup/memory.max") >> value) limit = value;
   return std::min(physical, limit);
 }
@@ -104,6 +124,10 @@ Machine measure_machine() {
   machine.copy_bandwidth = measure_copy(cores, machine.memory);
   machine.handover = measure_handover(cores);
   return machine;
+}
+
+double available_memory() {
+  return std::min(free_in_system(), free_in_container());
 }
 
 }  // namespace twobw::device

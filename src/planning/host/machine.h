@@ -1,21 +1,29 @@
-// What this machine is: processor, cores, memory, and how fast they move bytes. Needs no LibTorch.
 #pragma once
 
 #include <string>
+
 namespace twobw::device {
 
-std::string processor_name();  // as the system names it; empty where it does not
-double system_memory();        // bytes, of the machine or of the container this runs in
+// This machine: processor, cores, memory, and how fast they move bytes. No LibTorch.
+std::string processor_name();  // empty if unknown
+double system_memory();        // bytes, of the machine or its container
 
 struct Machine {
-  std::string processor;      // its name
-  int cores = 1;              // that this process may use
+  std::string processor;
+  int cores = 1;              // available to this process
   double memory = 0;          // bytes
-  double copy_bandwidth = 0;  // bytes a second that each core copies while all of them do
-  double handover = 0;        // seconds from one thread's word to another's answer, one way
+  double copy_bandwidth = 0;  // bytes per second and core while all cores copy
+  double handover = 0;        // seconds to wake another thread
+
+  static void fields(auto& self, auto&& visit) {
+    visit(self.processor, self.cores, self.memory, self.copy_bandwidth, self.handover);
+  }
 };
 
-// Takes about a fifth of a second.
+// Takes about 0.2 s.
 Machine measure_machine();
+
+// Free bytes, within the container's limit.
+double available_memory();
 
 }  // namespace twobw::device

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -42,7 +43,7 @@ class PlainFile : public ByteSource {
   }
   std::int64_t position() const override { return position_; }
 
-  // The first bytes, without reading them.
+  // First bytes, without moving the position.
   std::string beginning() const {
     std::array<char, 4> bytes{};
     const ssize_t count = pread(file_, bytes.data(), bytes.size(), 0);
@@ -61,11 +62,31 @@ class PlainFile : public ByteSource {
 
 std::unique_ptr<ByteSource> open_source(const std::string& path) {
   auto file = std::make_unique<PlainFile>(path);
-  // No text in UTF-8 begins like this.
+  // Not valid beginnings of UTF-8 text.
   const std::string beginning = file->beginning();
   if (beginning.starts_with("\x1F\x8B")) return unpack_gzip(std::move(file), path);
   if (beginning.starts_with("\x28\xB5\x2F\xFD")) return unpack_zstd(std::move(file), path);
   return file;
+}
+
+Window::Window(std::unique_ptr<ByteSource> source) : source_(std::move(source)) {
+  if (ahead(3).starts_with("\xEF\xBB\xBF")) skip(3);
+}
+
+std::string_view Window::ahead(std::size_t bytes) {
+  constexpr std::size_t kLeastRead = std::size_t{1} << 18;
+  while (end_ - begin_ < bytes && !at_end_) {
+    if (begin_ > 0) {
+      std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+      end_ -= std::exchange(begin_, 0);
+    }
+    const std::size_t wanted = std::max(bytes + kLeastRead, end_ + kLeastRead);
+    if (buffer_.size() < wanted) buffer_.resize(wanted);
+    const std::size_t count = source_->read({buffer_.data() + end_, buffer_.size() - end_});
+    end_ += count;
+    at_end_ = count == 0;
+  }
+  return std::string_view(buffer_).substr(begin_, end_ - begin_);
 }
 
 }  // namespace twobw::corpus

@@ -1,6 +1,7 @@
 #include "text/corpus/indexed_file.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <filesystem>
 #include <utility>
@@ -10,10 +11,11 @@
 namespace twobw::corpus {
 
 static_assert(kIndexMagicBytes == 9);
+static_assert(std::endian::native == std::endian::little, "token files are little-endian");
 
 namespace {
 
-// Nothing in an index is aligned: its header has 34 bytes.
+// Unaligned: the header has 34 bytes.
 template <typename Number>
 Number load(const std::byte* at) {
   Number number;
@@ -22,6 +24,35 @@ Number load(const std::byte* at) {
 }
 
 }  // namespace
+
+std::optional<TokenType> token_type(std::uint8_t code) {
+  if ((code >= 1 && code <= 5) || code == 8) return static_cast<TokenType>(code);
+  return std::nullopt;
+}
+
+std::string_view name(TokenType type) {
+  constexpr std::string_view kNames[] = {"", "uint8", "int8", "int16", "int32", "int64", "", "", "uint16"};
+  return kNames[static_cast<std::size_t>(type)];
+}
+
+std::size_t token_bytes(TokenType type) {
+  return with_number(type, [](auto number) { return sizeof number; });
+}
+
+void read_tokens(TokenType type, const std::byte* at, std::span<std::int64_t> out) {
+  with_number(type, [=](auto number) {
+    const std::byte* from = at;
+    for (std::int64_t& token : out) {
+      std::memcpy(&number, from, sizeof number);
+      from += sizeof number;
+      token = number;  // NOLINT(bugprone-signed-char-misuse): int8 is a number here
+    }
+  });
+}
+
+TokenType type_for_vocabulary(tokenizer::Id vocab_size) {
+  return vocab_size <= 65536 ? TokenType::kUint16 : TokenType::kInt32;
+}
 
 std::string token_file_prefix(const std::string& path) {
   const bool ending = path.size() > 4 && (path.ends_with(".idx") || path.ends_with(".bin"));
@@ -85,7 +116,7 @@ void IndexedFile::read_header() {
   }
   type_ = *type;
   const auto sequences = load<std::uint64_t>(at + 9), marks = load<std::uint64_t>(at + 17);
-  // Each takes at least so many bytes, so that the sums below cannot overflow.
+  // Upper bounds, so that the sums below cannot overflow.
   if (sequences > bytes.size() / 12 || marks > bytes.size() / 8 ||
       kIndexHeaderBytes + sequences * 12 + marks * 8 > bytes.size()) {
     fail_input("token index '{}' is truncated: {} bytes are too few for {} sequences and {} document marks",
@@ -111,7 +142,7 @@ void IndexedFile::read_header() {
 void IndexedFile::check_sequences() {
   const auto room = static_cast<std::int64_t>(bin_.size());
   const auto width = static_cast<std::int64_t>(token_bytes(type_));
-  std::int64_t end = 0;  // of the sequence before
+  std::int64_t end = 0;  // of the previous sequence
   for (std::int64_t i = 0; i < sequences_; ++i) {
     const std::int64_t begin = pointer(i), count = length(i);
     if (count < 0) fail_input("token index '{}': sequence {} has a length of {}", index_path_, i, count);
@@ -222,7 +253,7 @@ std::int64_t IndexedFile::first_token(std::int64_t sequence) const {
   auto stretch = std::ranges::upper_bound(stretches_, at, {}, begin_of);
   if (stretch == stretches_.begin()) return 0;
   --stretch;
-  // An empty sequence may lie behind the end.
+  // An empty sequence may lie beyond the end.
   const std::size_t before =
       std::min(static_cast<std::size_t>(at - begin_of(*stretch)), stretch->bytes.size());
   return stretch->first + static_cast<std::int64_t>(before / token_bytes(type_));
@@ -230,7 +261,7 @@ std::int64_t IndexedFile::first_token(std::int64_t sequence) const {
 
 std::int64_t IndexedFile::document_end(std::int64_t token) const {
   TWOBW_ASSERT(token >= 0 && token < tokens_, "token {} of a stream of {}", token, tokens_);
-  std::int64_t low = 0, high = marks_ - 1;  // the first mark beyond the token is one of these
+  std::int64_t low = 0, high = marks_ - 1;  // range of the first mark beyond the token
   while (low < high) {
     const std::int64_t middle = low + (high - low) / 2;
     if (first_token(mark(middle)) > token)

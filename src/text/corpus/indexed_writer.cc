@@ -7,15 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/durable.h"
 #include "core/base/error.h"
-#include "text/corpus/indexed_file.h"
 
 namespace twobw::corpus {
 namespace {
 
-// Lengths are int32 in the index; a longer document becomes several sequences. In the file of lengths the
-// sign says that a sequence goes on with the document of the one before.
+// Lengths in the index are int32, so a longer document becomes several sequences. In the file of lengths the
+// sign bit marks a sequence that continues the document of the previous one.
 constexpr std::int64_t kLongestSequence = std::numeric_limits<std::int32_t>::max();
 constexpr std::uint32_t kContinues = std::uint32_t{1} << 31;
 
@@ -37,7 +35,7 @@ struct Length {
   bool begins_document;
 };
 
-// Read, not mapped: there may be more lengths than memory.
+// Reads instead of mapping: lengths may exceed memory.
 template <typename Use>
 void each_length(const std::string& path, const Use& use) {
   std::ifstream file(path, std::ios::binary);
@@ -173,7 +171,7 @@ void IndexedWriter::publish() {
   TWOBW_ASSERT(document_tokens_ == 0, "{} tokens of a document that has not ended", document_tokens_);
   sync();
   write_index();
-  std::filesystem::remove(prefix_ + ".idx");  // an older one must not stand beside the new .bin
+  std::filesystem::remove(prefix_ + ".idx");  // never an old .idx with a new .bin
   twobw::publish(bin_.path(), prefix_ + ".bin");
   twobw::publish(prefix_ + ".idx.partial", prefix_ + ".idx");
 }

@@ -1,5 +1,4 @@
-// Work by several threads whose results come out in the order in which it went in: the result of a run does
-// not depend on how many threads there are.
+// Parallel map with ordered results, which do not depend on the number of threads.
 //
 //   one thread produces -> several work -> the caller consumes, in order
 #pragma once
@@ -24,17 +23,17 @@ template <typename Task, typename Result>
 class OrderedWork {
  public:
   struct Steps {
-    std::function<std::optional<Task>()> produce;   // nothing: the end
+    std::function<std::optional<Task>()> produce;   // nothing: end
     std::function<std::size_t(const Task&)> weigh;  // in bytes
     std::function<Result(Task)> work;
     std::function<void(Result)> consume;
   };
 
-  // Tasks and results of no more than `budget` bytes of tasks are held at a time, or a single one.
+  // Holds tasks and results of at most `budget` bytes of tasks at a time, or a single one.
   OrderedWork(Steps steps, int workers, std::size_t budget)
       : steps_(std::move(steps)), workers_(workers), budget_(budget) {}
 
-  // Throws what a step threw, the earliest in the order; everything before it has been consumed.
+  // Rethrows the exception of the earliest task that failed, after consuming all tasks before it.
   void run() {
     std::vector<std::jthread> threads;
     try {

@@ -3,26 +3,127 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <thread>
 #include <utility>
 
-#include "core/base/durable.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
-#include "text/corpus/encode.h"
 #include "text/corpus/ordered_work.h"
-#include "text/corpus/prepare_checks.h"
 #include "text/corpus/prepare_state.h"
+#include "text/corpus/records.h"
 #include "text/tokenizer/load.h"
 
 namespace twobw::corpus {
 namespace {
 
-// Of text in flight; its tokens take up to four times as much.
+// Bytes of text in flight; its tokens take up to four times as much.
 constexpr std::size_t kBudget = std::size_t{32} << 20;
 constexpr int kMostWorkers = 32;
+
+// Large enough to amortize the handover to a thread, small enough that many can wait.
+constexpr std::size_t kChunkBytes = std::size_t{1} << 18;
+constexpr std::size_t kChunkParts = std::size_t{1} << 14;
+
+// Consecutive parts of one input: their text, or after encode_chunk() their tokens, part after part.
+struct Chunk {
+  struct Part {
+    std::size_t bytes;
+    std::int64_t line;
+    bool ends_document;
+  };
+  std::size_t input = 0;
+  std::string text;
+  std::vector<std::byte> tokens;
+  std::vector<Part> parts;
+  std::int64_t position = 0;  // bytes of the input read so far
+  bool ends_input = false;
+
+  std::size_t bytes() const { return text.size() + parts.size() * sizeof(Part); }
+};
+
+// Splits inputs into chunks.
+class ChunkReader {
+ public:
+  // Starts with the input `first`. `inputs` must outlive the reader.
+  ChunkReader(const std::vector<Input>& inputs, const DocumentOptions& options, std::size_t first)
+      : inputs_(inputs), options_(options), input_(first) {}
+
+  // Returns nothing at the end. Throws InputError.
+  std::optional<Chunk> next() {
+    if (input_ == inputs_.size()) return std::nullopt;
+    if (!reader_) reader_ = read_documents(inputs_[input_], options_);
+    Chunk chunk;
+    chunk.input = input_;
+    while (chunk.text.size() < kChunkBytes && chunk.parts.size() < kChunkParts) {
+      const std::optional<Part> part = reader_->next();
+      if (!part) {
+        chunk.ends_input = true;
+        break;
+      }
+      chunk.text += part->text;
+      chunk.parts.push_back({part->text.size(), part->line, part->ends_document});
+    }
+    chunk.position = reader_->position();
+    if (chunk.ends_input) {
+      reader_.reset();
+      ++input_;
+    }
+    return chunk;
+  }
+
+ private:
+  const std::vector<Input>& inputs_;
+  DocumentOptions options_;
+  std::size_t input_;
+  std::unique_ptr<DocumentReader> reader_;
+};
+
+// Appends tokens as uint16 or int32.
+void append_tokens(const std::vector<tokenizer::Id>& ids, TokenType type, std::vector<std::byte>& out) {
+  const std::size_t begin = out.size(), width = token_bytes(type);
+  out.resize(begin + ids.size() * width);
+  std::byte* at = out.data() + begin;
+  if (type == TokenType::kInt32) {
+    if (!ids.empty()) std::memcpy(at, ids.data(), ids.size() * width);
+    return;
+  }
+  TWOBW_ASSERT(type == TokenType::kUint16, "tokens are written as uint16 or int32, not {}", name(type));
+  for (const tokenizer::Id id : ids) {
+    const auto narrow = static_cast<std::uint16_t>(id);
+    std::memcpy(at, &narrow, width);
+    at += width;
+  }
+}
+
+// Thread-safe. The type must hold every id of the tokenizer. Throws InputError.
+Chunk encode_chunk(Chunk chunk, const Input& input, const DocumentOptions& options,
+                   const tokenizer::Tokenizer& tokenizer, TokenType type) {
+  const std::string all = std::exchange(chunk.text, {});
+  std::size_t begin = 0;
+  std::vector<tokenizer::Id> ids;
+  for (Chunk::Part& part : chunk.parts) {
+    std::string_view text = std::string_view(all).substr(begin, part.bytes);
+    begin += part.bytes;
+    std::string unquoted;
+    if (input.format == Format::kJsonl) {
+      unquoted = field_text(text, options.field, fmt::format("{}:{}", input.path, part.line));
+      text = unquoted;
+    }
+    const std::size_t before = chunk.tokens.size();
+    while (!text.empty()) {
+      const std::size_t length = piece_length(text);
+      ids.clear();
+      tokenizer.encode(text.substr(0, length), ids);
+      append_tokens(ids, type, chunk.tokens);
+      text.remove_prefix(length);
+    }
+    part.bytes = chunk.tokens.size() - before;
+  }
+  return chunk;
+}
 
 int worker_count(int asked) {
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
@@ -71,7 +172,7 @@ class Preparation {
     return options_.out + (validation ? "-validation" : "-train");
   }
 
-  // The writers, at the beginning or where an interrupted run left them.
+  // Opens the writers, at the beginning or after the last input of an interrupted run.
   void open() {
     const Json settings = describe_settings(options_, *tokenizer_, type_, end_of_text_);
     if (!options_.restart) {
@@ -94,23 +195,24 @@ class Preparation {
     ChunkReader reader(inputs_, options_.documents, inputs_before_);
     document_ = state_.documents;
     empty_ = state_.empty;
-    OrderedWork<Chunk, EncodedChunk> work(
+    OrderedWork<Chunk, Chunk> work(
         {[&] { return reader.next(); }, [](const Chunk& chunk) { return chunk.bytes(); },
-         [this](const Chunk& chunk) {
-           return encode_chunk(chunk, inputs_[chunk.input], options_.documents, *tokenizer_, type_);
+         [this](Chunk chunk) {
+           const Input& input = inputs_[chunk.input];
+           return encode_chunk(std::move(chunk), input, options_.documents, *tokenizer_, type_);
          },
-         [this](const EncodedChunk& chunk) { write(chunk); }},
+         [this](const Chunk& chunk) { write(chunk); }},
         worker_count(options_.workers), kBudget);
     work.run();
   }
 
-  void write(const EncodedChunk& chunk) {
+  void write(const Chunk& chunk) {
     std::span<const std::byte> tokens = chunk.tokens;
-    for (const EncodedChunk::Record& record : chunk.records) {
+    for (const Chunk::Part& part : chunk.parts) {
       IndexedWriter& writer = *writers_[options_.split.is_validation(document_) ? 1 : 0];
-      writer.append(tokens.first(record.bytes));
-      tokens = tokens.subspan(record.bytes);
-      if (!record.ends_document) continue;
+      writer.append(tokens.first(part.bytes));
+      tokens = tokens.subspan(part.bytes);
+      if (!part.ends_document) continue;
       if (writer.document_tokens() == 0) {
         ++empty_;
       } else {
@@ -120,7 +222,7 @@ class Preparation {
       ++document_;
     }
     if (chunk.ends_input) end_input(inputs_[chunk.input]);
-    tell(chunk.ends_input ? 0 : chunk.position);
+    report(chunk.ends_input ? 0 : chunk.position);
   }
 
   void end_input(const Input& input) {
@@ -134,7 +236,7 @@ class Preparation {
     if (since.count() >= options_.save_seconds) save();
   }
 
-  // What is before the positions must be on the disk before the state says so.
+  // The data before a position must be on the disk before the state names it.
   void save() {
     for (const auto& writer : writers_) {
       if (writer) writer->sync();
@@ -143,7 +245,7 @@ class Preparation {
     saved_ = std::chrono::steady_clock::now();
   }
 
-  // The failure that ends the run is the one to tell of.
+  // Ignores errors: the caller rethrows the original one.
   void save_what_is_finished() noexcept {
     try {
       if (!state_.finished.empty()) save();
@@ -152,7 +254,7 @@ class Preparation {
     }
   }
 
-  void tell(std::int64_t position) const {
+  void report(std::int64_t position) const {
     if (!report_) return;
     std::int64_t tokens = 0;
     for (const auto& writer : writers_) {
@@ -166,7 +268,7 @@ class Preparation {
            (state_.train.documents == 0) != (state_.validation.documents == 0);
   }
 
-  // The documents follow one another in their order, since one set has all of them.
+  // One set has all documents, in order.
   void split_by_position() {
     const std::int64_t tokens = state_.train.tokens + state_.validation.tokens;
     if (tokens < 2) {

@@ -28,7 +28,7 @@ std::string ProgressBar::line(const PrepareProgress& progress, Clock::time_point
   const double total = static_cast<double>(std::max<std::int64_t>(progress.total_bytes, 1));
   const double part = std::min(static_cast<double>(progress.bytes) / total, 1.0);
   const std::string bar(static_cast<std::size_t>(part * kWidth), '=');
-  // The speed of this run, without the inputs that an interrupted one had finished.
+  // Speed of this run, without inputs finished by an interrupted one.
   const double seconds = std::chrono::duration<double>(now - begin_).count();
   const double speed = static_cast<double>(progress.bytes - first_bytes_) / std::max(seconds, 1e-3);
   const double left = static_cast<double>(progress.total_bytes - progress.bytes) / std::max(speed, 1.0);

@@ -1,4 +1,4 @@
-// The progress of prepare() on a terminal.
+// Progress of prepare() on a terminal.
 #pragma once
 
 #include <chrono>
@@ -9,8 +9,8 @@
 
 namespace twobw::corpus {
 
-// One line on standard error, drawn over a few times a second and erased at the end. Nothing unless that is
-// a terminal.
+// Line on standard error, updated ten times a second and erased at the end. Silent unless standard error is a
+// terminal.
 class ProgressBar {
  public:
   ProgressBar() = default;

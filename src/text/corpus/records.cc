@@ -1,29 +1,154 @@
 #include "text/corpus/records.h"
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/json.h"
 
 namespace twobw::corpus {
 namespace {
 
-Format record_format(const std::string& path) {
-  const Format format = format_of(path);
-  if (format == Format::kText)
-    fail_input("'{}' is no file of records by its name; it must end in .tsv, .jsonl, .ndjson or .json", path);
-  return format;
-}
+using Json = nlohmann::json;
+
+class FieldFinder : public nlohmann::json_sax<Json> {
+ public:
+  explicit FieldFinder(const std::string& field) : field_(field) {}
+
+  bool null() override { return other(); }
+  bool boolean(bool) override { return other(); }
+  bool number_integer(number_integer_t) override { return other(); }
+  bool number_unsigned(number_unsigned_t) override { return other(); }
+  bool number_float(number_float_t, const string_t&) override { return other(); }
+  bool binary(binary_t&) override { return other(); }
+  bool string(string_t& value) override {
+    if (!std::exchange(wanted_, false)) return other();
+    found_ = true;
+    text_ = std::move(value);
+    return true;
+  }
+  bool start_object(std::size_t) override {
+    other();
+    is_object_ = is_object_ || depth_ == 0;
+    ++depth_;
+    return true;
+  }
+  bool start_array(std::size_t) override {
+    other();
+    ++depth_;
+    return true;
+  }
+  bool end_object() override { return --depth_ >= 0; }
+  bool end_array() override { return --depth_ >= 0; }
+  bool key(string_t& name) override {
+    wanted_ = depth_ == 1 && name == field_;
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
+    error_at_ = position;
+    return false;
+  }
+
+  std::optional<std::size_t> error_at_;
+  bool is_object_ = false;
+  bool found_ = false, other_type_ = false;
+  std::string text_;
+
+ private:
+  bool other() {
+    if (std::exchange(wanted_, false)) other_type_ = true;
+    return true;
+  }
+
+  const std::string& field_;
+  int depth_ = 0;
+  bool wanted_ = false;  // next value is the field
+};
 
 }  // namespace
+
+std::size_t column_number(const std::string& column) {
+  std::size_t number = 0;
+  const char* const end = column.data() + column.size();
+  const auto [stop, error] = std::from_chars(column.data(), end, number);
+  return error == std::errc() && stop == end ? number : 0;
+}
+
+std::optional<std::string_view> tsv_field(std::string_view line, std::size_t column) {
+  for (; column > 0; --column) {
+    const std::size_t tab = line.find('\t');
+    if (tab == std::string_view::npos) return std::nullopt;
+    line.remove_prefix(tab + 1);
+  }
+  return line.substr(0, line.find('\t'));
+}
+
+std::size_t find_column(std::string_view header, const std::string& column, const std::string& place) {
+  std::size_t found = 0;
+  for (; const auto field = tsv_field(header, found); ++found) {
+    if (*field == column) return found;
+  }
+  fail_input("'{}' has no column '{}'; its columns are {}", place, column, shown_name(header));
+}
+
+std::string LineReader::place() const {
+  return fmt::format("{}:{}", path_, line_);
+}
+
+std::optional<std::string_view> LineReader::next() {
+  std::size_t searched = 0;
+  for (std::size_t wanted = 1;;) {
+    const std::string_view ahead = window_.ahead(wanted);
+    const std::size_t stop = ahead.find('\n', searched);
+    const bool found = stop != std::string_view::npos;
+    const bool last = ahead.size() < wanted;
+    if (found || last) {
+      if (!found && ahead.empty()) return std::nullopt;
+      ++line_;
+      window_.skip(found ? stop + 1 : ahead.size());
+      std::string_view line = ahead.substr(0, stop);
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      return line;
+    }
+    if (ahead.size() > kLongestLine) {
+      fail_input("'{}:{}' is longer than {} MiB; a document must fit memory", path_, line_ + 1,
+                 kLongestLine >> 20);
+    }
+    searched = ahead.size();
+    wanted = std::max(ahead.size() + 1, ahead.size() * 2);
+  }
+}
+
+std::optional<std::string_view> LineReader::next_except(std::string_view blanks) {
+  std::optional<std::string_view> line;
+  do line = next();
+  while (line && line->find_first_not_of(blanks) == std::string_view::npos);
+  return line;
+}
+
+std::string field_text(std::string_view line, const std::string& field, const std::string& place) {
+  FieldFinder finder(field);
+  Json::sax_parse(line.begin(), line.end(), &finder);
+  if (finder.error_at_) {
+    fail_input("'{}' is not valid JSON in UTF-8 (at byte {}); every line must be one object", place,
+               *finder.error_at_);
+  }
+  if (!finder.is_object_) fail_input("'{}' is not a JSON object; every line must be one", place);
+  if (finder.other_type_) fail_input("'{}': field '{}' must be a text", place, field);
+  if (!finder.found_) fail_input("'{}' has no field '{}'; --field names the one with the text", place, field);
+  return std::move(finder.text_);
+}
 
 RecordReader::RecordReader(const std::string& path, std::vector<std::string> fields)
     : RecordReader(open_source(path), path, std::move(fields)) {}
 
 RecordReader::RecordReader(std::unique_ptr<ByteSource> source, const std::string& path,
                            std::vector<std::string> fields)
-    : fields_(std::move(fields)), format_(record_format(path)), lines_(Window(std::move(source)), path) {
+    : fields_(std::move(fields)), format_(format_of(path)), lines_(Window(std::move(source)), path) {
+  if (format_ == Format::kText)
+    fail_input("'{}' does not name a file of records; it must end in .tsv, .jsonl, .ndjson or .json", path);
   if (format_ != Format::kTsv) return;
   const auto numbers =
       std::ranges::count_if(fields_, [](const auto& field) { return column_number(field) > 0; });
@@ -39,12 +164,10 @@ RecordReader::RecordReader(std::unique_ptr<ByteSource> source, const std::string
 }
 
 std::optional<std::vector<std::string>> RecordReader::next() {
-  while (const auto line = lines_.next()) {
-    const bool tsv = format_ == Format::kTsv;
-    if (line->find_first_not_of(tsv ? "" : " \t") == std::string_view::npos) continue;  // it is empty
-    return tsv ? read_tsv(*line) : read_json(*line);
-  }
-  return std::nullopt;
+  const bool tsv = format_ == Format::kTsv;
+  const auto line = lines_.next_except(tsv ? "" : " \t");
+  if (!line) return std::nullopt;
+  return tsv ? read_tsv(*line) : read_json(*line);
 }
 
 std::vector<std::string> RecordReader::read_tsv(std::string_view line) const {
@@ -59,7 +182,7 @@ std::vector<std::string> RecordReader::read_tsv(std::string_view line) const {
 
 std::vector<std::string> RecordReader::read_json(std::string_view line) const {
   const auto record = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!record.is_object()) fail_input("'{}' is no JSON object in UTF-8; every line must be one", place());
+  if (!record.is_object()) fail_input("'{}' is not a JSON object in UTF-8; every line must be one", place());
   std::vector<std::string> values;
   for (const std::string& field : fields_) {
     const auto found = record.find(field);
@@ -69,6 +192,18 @@ std::vector<std::string> RecordReader::read_json(std::string_view line) const {
     values.push_back(found->is_string() ? found->get<std::string>() : found->dump());
   }
   return values;
+}
+
+std::vector<std::string> read_texts(const std::string& path, const std::string& field) {
+  std::vector<std::string> texts;
+  if (format_of(path) == Format::kText) {
+    LineReader lines(Window(open_source(path)), path);
+    while (const auto line = lines.next()) texts.emplace_back(*line);
+  } else {
+    RecordReader records(path, {field});
+    while (auto record = records.next()) texts.push_back(std::move(record->front()));
+  }
+  return texts;
 }
 
 }  // namespace twobw::corpus

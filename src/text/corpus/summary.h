@@ -1,4 +1,4 @@
-// What a token file holds, in figures.
+// Statistics of a token file: the range of its ids, the lengths of its documents.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,19 @@
 
 namespace twobw::corpus {
 
+struct IdRange {
+  std::int64_t least = 0, greatest = 0;
+};
+
+// Reads every token once, on `threads` threads (0: one per core, at most 16). Both ids are 0 for an empty
+// file.
+IdRange id_range(const IndexedFile& file, int threads = 0);
+
+// Range of a type.
+IdRange possible_ids(TokenType type);
+
 struct Summary {
-  // Lengths of documents, in tokens; 0 where there are none.
+  // Lengths of documents in tokens; 0 without documents.
   std::int64_t shortest = 0, median = 0, longest = 0;
   double mean = 0;
   std::int64_t empty = 0;  // documents without tokens
@@ -19,7 +30,7 @@ struct Summary {
 // Reads every token once.
 Summary summarize(const IndexedFile& file);
 
-// The first `most` tokens of a document.
+// At most `most` first tokens of a document.
 std::vector<std::int64_t> document_tokens(const IndexedFile& file, std::int64_t document, std::int64_t most);
 std::int64_t document_length(const IndexedFile& file, std::int64_t document);
 

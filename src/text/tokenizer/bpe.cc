@@ -1,13 +1,13 @@
 #include "text/tokenizer/bpe.h"
 
 #include <algorithm>
-#include <cstdint>
+#include <bit>
 #include <queue>
 
 namespace twobw::tokenizer {
 namespace {
 
-// Up to here a look at every pair for each merge is faster than a heap.
+// Longest word for which scanning all pairs is faster than a heap.
 constexpr std::size_t kShort = 48;
 
 void merge_short(const MergeTable& merges, std::vector<Id>& ids) {
@@ -32,8 +32,8 @@ void merge_short(const MergeTable& merges, std::vector<Id>& ids) {
   ids.resize(size);
 }
 
-// A list of tokens with a heap of the merges between them. A merge in the heap that has been overtaken by
-// another is recognised when it comes up: its pair merges into something else by then, or not at all.
+// Linked list of tokens and a heap of their merges. An outdated merge is dropped when it reaches the top of
+// the heap, if its pair has another merge or none.
 class LongWord {
  public:
   LongWord(const MergeTable& merges, std::vector<Id>& ids) : merges_(merges), ids_(ids), links_(ids.size()) {
@@ -92,6 +92,18 @@ class LongWord {
 };
 
 }  // namespace
+
+MergeTable::MergeTable(std::size_t merges)
+    : slots_(std::bit_ceil(merges * 2 + 2), Slot{kFree, kNoMerge}),
+      mask_(slots_.size() - 1),
+      shift_(64 - std::countr_zero(slots_.size())) {}
+
+void MergeTable::add(Id left, Id right, std::uint32_t rank, Id merged) {
+  const std::uint64_t pair = key(left, right);
+  std::size_t slot = home(pair);
+  while (slots_[slot].pair != kFree && slots_[slot].pair != pair) slot = (slot + 1) & mask_;
+  slots_[slot] = {pair, static_cast<Merge>(rank) << 32 | static_cast<std::uint32_t>(merged)};
+}
 
 std::vector<Id> ByteIds::operator()(std::string_view word) const {
   std::vector<Id> found;

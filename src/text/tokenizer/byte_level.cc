@@ -1,37 +1,110 @@
 #include "text/tokenizer/byte_level.h"
 
-#include "text/tokenizer/byte_alphabet.h"
-#include "text/tokenizer/id_buffer.h"
-#include "text/tokenizer/scan.h"
+#include <array>
+#include <cstring>
+
+#include "text/tokenizer/utf8.h"
 
 namespace twobw::tokenizer {
 namespace {
 
-ByteIds find_byte_ids(const ByteLevelModel& model) {
-  ByteIds found{.ids = {}, .unknown = model.unknown, .fuse_unknown = model.fuse_unknown};
-  for (std::size_t byte = 0; byte < found.ids.size(); ++byte) {
-    const char as_char = static_cast<char>(byte);
-    found.ids[byte] = model.vocabulary.find(visible_text({&as_char, 1})).value_or(ByteIds::kNone);
-  }
-  return found;
+constexpr char32_t kHidden = 0x100;  // first character for an invisible byte
+
+constexpr bool is_printable(unsigned byte) {
+  return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
 }
 
-AddedTokens::Normalize normal_form(bool composed) {
-  if (!composed) return nullptr;
-  return [](std::string_view text) { return compose(text); };
+struct Alphabet {
+  std::array<char32_t, 256> character{};
+  std::array<std::int16_t, 0x144> byte{};  // -1: none
+};
+
+constexpr Alphabet make_alphabet() {
+  Alphabet alphabet;
+  for (std::int16_t& byte : alphabet.byte) byte = -1;
+  char32_t hidden = kHidden;
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    const char32_t character = is_printable(byte) ? byte : hidden++;
+    alphabet.character[byte] = character;
+    alphabet.byte[character] = static_cast<std::int16_t>(byte);
+  }
+  return alphabet;
+}
+
+constexpr Alphabet kAlphabet = make_alphabet();
+
+// Bytes of a `visible` text; nothing if a character is not in the alphabet.
+std::optional<std::string> bytes_of_visible(std::string_view visible) {
+  std::string bytes;
+  const char* const end = visible.data() + visible.size();
+  for (const char* at = visible.data(); at < end;) {
+    const Character next = read_character(at, end);
+    if (!next.valid || next.code >= kAlphabet.byte.size() || kAlphabet.byte[next.code] < 0)
+      return std::nullopt;
+    bytes.push_back(static_cast<char>(kAlphabet.byte[next.code]));
+    at += next.length;
+  }
+  return bytes;
 }
 
 }  // namespace
 
-ByteLevelBpe::ByteLevelBpe(ByteLevelModel model, Frame frame)
-    : VocabularyTokenizer(frame, normal_form(model.compose)),
+// Output buffer that stores the ids of a word four at a time without checking the capacity.
+class IdBuffer {
+ public:
+  explicit IdBuffer(std::vector<Id>& out) : out_(out) {}
+  ~IdBuffer() { flush(); }
+  IdBuffer(const IdBuffer&) = delete;
+  IdBuffer& operator=(const IdBuffer&) = delete;
+
+  void push(Id id) {
+    if (used_ == kRoom) flush();
+    ids_[used_++] = id;
+  }
+
+  // Appends the first `count` ids.
+  void push_some(const std::array<Id, 4>& ids, std::size_t count) {
+    if (used_ + ids.size() > kRoom) flush();
+    std::memcpy(&ids_[used_], ids.data(), sizeof ids);
+    used_ += count;
+  }
+
+ private:
+  static constexpr std::size_t kRoom = 2048;
+
+  void flush() {
+    out_.insert(out_.end(), ids_.begin(), ids_.begin() + static_cast<std::ptrdiff_t>(used_));
+    used_ = 0;
+  }
+
+  std::vector<Id>& out_;
+  std::size_t used_ = 0;
+  std::array<Id, kRoom> ids_;
+};
+
+char32_t visible(std::uint8_t byte) {
+  return kAlphabet.character[byte];
+}
+
+std::string visible_text(std::string_view bytes) {
+  std::string text;
+  for (const char byte : bytes) append_character(visible(static_cast<std::uint8_t>(byte)), text);
+  return text;
+}
+
+ByteLevelBpe::ByteLevelBpe(ByteLevelModel model, const SpecialTokens& tokens)
+    : VocabularyTokenizer(std::move(model.vocabulary)),
       model_(std::move(model)),
-      byte_ids_(find_byte_ids(model_)),
+      byte_ids_{.ids = {}, .unknown = model_.unknown, .fuse_unknown = model_.fuse_unknown},
       classes_(character_classes()) {
-  for (AddedToken& token : frame.added) model_.vocabulary.add(token.id, std::move(token.content));
-  for (Id id = 0; id < model_.vocabulary.size(); ++id) {
-    const std::string& token = model_.vocabulary.token(id);
-    // An added token is written as it is, even if its characters all have a meaning in the alphabet.
+  for (std::size_t byte = 0; byte < byte_ids_.ids.size(); ++byte) {
+    const char as_char = static_cast<char>(byte);
+    byte_ids_.ids[byte] = vocabulary_.find(visible_text({&as_char, 1})).value_or(ByteIds::kNone);
+  }
+  add(tokens, model_.compose ? compose : AddedTokens::Normalize());
+  for (Id id = 0; id < vocabulary_.size(); ++id) {
+    const std::string& token = vocabulary_.token(id);
+    // Added tokens are plain text, even if all characters are in the alphabet.
     const std::optional<std::string> bytes =
         added_.find(id) != nullptr ? std::nullopt : bytes_of_visible(token);
     bytes_.push_back(bytes.value_or(token));
@@ -88,17 +161,9 @@ void ByteLevelBpe::append_text(Id id, bool, std::string& text) const {
 }
 
 std::string ByteLevelBpe::describe() const {
-  switch (model_.pattern) {
-    case Pattern::kNone:
-      return "byte-level BPE, not split";
-    case Pattern::kGpt2:
-      return "byte-level BPE, split as GPT-2 does";
-    case Pattern::kLlama3:
-      return "byte-level BPE, split as Llama 3 does";
-    case Pattern::kQwen2:
-      return "byte-level BPE, split as Qwen 2 does";
-  }
-  return "byte-level BPE";
+  constexpr const char* kSplits[] = {"not split", "split as GPT-2 does", "split as Llama 3 does",
+                                     "split as Qwen 2 does"};
+  return std::string("byte-level BPE, ") + kSplits[static_cast<std::size_t>(model_.pattern)];
 }
 
 }  // namespace twobw::tokenizer

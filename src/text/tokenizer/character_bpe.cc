@@ -6,12 +6,19 @@
 #include <optional>
 
 #include "core/base/error.h"
-#include "text/tokenizer/bpe.h"
-#include "text/tokenizer/space_mark.h"
 #include "text/tokenizer/utf8.h"
 
 namespace twobw::tokenizer {
 namespace {
+
+std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
+  std::string result;
+  for (std::size_t at = text.find(from); at != std::string_view::npos; at = text.find(from)) {
+    result.append(text.substr(0, at)).append(to);
+    text.remove_prefix(at + from.size());
+  }
+  return result.append(text);
+}
 
 AddedTokens::Normalize marking(SpaceMarks marks) {
   if (marks == SpaceMarks::kNormalized) return mark_spaces;
@@ -34,32 +41,39 @@ std::string shown_text(std::string_view token) {
 
 }  // namespace
 
+std::string mark_spaces(std::string_view text) {
+  return replaced(text, " ", kSpaceMark);
+}
+
+std::string unmark_spaces(std::string_view text) {
+  return replaced(text, kSpaceMark, " ");
+}
+
 std::string byte_token(std::uint8_t byte) {
   return fmt::format("<0x{:02X}>", byte);
 }
 
-CharacterBpe::CharacterBpe(CharacterBpeModel model, Frame frame)
-    : VocabularyTokenizer(frame, marking(model.marks)), model_(std::move(model)) {
+CharacterBpe::CharacterBpe(CharacterBpeModel model, const SpecialTokens& tokens)
+    : VocabularyTokenizer(std::move(model.vocabulary)), model_(std::move(model)) {
   for (std::size_t byte = 0; byte < bytes_.size(); ++byte) {
-    const std::optional<Id> id = model_.vocabulary.find(byte_token(static_cast<std::uint8_t>(byte)));
-    TWOBW_ASSERT(id, "byte {} is no token", byte);
+    const std::optional<Id> id = vocabulary_.find(byte_token(static_cast<std::uint8_t>(byte)));
+    TWOBW_ASSERT(id, "byte {} has no token", byte);
     bytes_[byte] = *id;
   }
-  // Before the added tokens, which are no tokens of the model.
-  for (Id id = 0; id < model_.vocabulary.size(); ++id) {
-    const std::string& token = model_.vocabulary.token(id);
+  // Added tokens are not tokens of the model and follow below.
+  for (Id id = 0; id < vocabulary_.size(); ++id) {
+    const std::string& token = vocabulary_.token(id);
     if (token.empty()) continue;
     const Character first = read_character(token.data(), token.data() + token.size());
     if (first.valid && static_cast<std::size_t>(first.length) == token.size())
-      characters_[first.code] = *model_.vocabulary.find(token);
+      characters_[first.code] = *vocabulary_.find(token);
   }
-  for (const AddedToken& token : frame.added) model_.vocabulary.add(token.id, token.content);
-  texts_.reserve(static_cast<std::size_t>(model_.vocabulary.size()));
-  for (Id id = 0; id < model_.vocabulary.size(); ++id)
-    texts_.push_back(shown_text(model_.vocabulary.token(id)));
-  // An added token is shown as it is looked for.
   const AddedTokens::Normalize mark = marking(model_.marks);
-  for (const AddedToken& token : frame.added) {
+  add(tokens, mark);
+  texts_.reserve(static_cast<std::size_t>(vocabulary_.size()));
+  for (Id id = 0; id < vocabulary_.size(); ++id) texts_.push_back(shown_text(vocabulary_.token(id)));
+  // Added tokens are decoded as they are matched.
+  for (const AddedToken& token : tokens.added) {
     const bool marked = mark && token.normalized;
     texts_[static_cast<std::size_t>(token.id)] = shown_text(marked ? mark(token.content) : token.content);
   }

@@ -15,7 +15,7 @@ nlohmann::json parse_json(const std::string& text, const std::string& name) {
   }
 }
 
-// On one line, and not too long.
+// Text on one line, truncated.
 std::string shorten(std::string text) {
   constexpr std::size_t kShown = 60;
   std::ranges::replace_if(
@@ -26,7 +26,7 @@ std::string shorten(std::string text) {
   return text.substr(0, end) + "...";
 }
 
-// Lists and objects are not written out: they may be deep.
+// Lists and objects are not printed: they may be deep.
 std::string show(const nlohmann::json& value) {
   if (value.is_array()) return "a list";
   if (value.is_object()) return "an object";
@@ -91,6 +91,11 @@ std::string JsonPart::text() const {
 bool JsonPart::flag() const {
   if (!value_->is_boolean()) refuse("be true or false");
   return value_->get<bool>();
+}
+
+bool JsonPart::flag(const std::string& key, bool otherwise) const {
+  const std::optional<JsonPart> found = find(key);
+  return found ? found->flag() : otherwise;
 }
 
 std::int64_t JsonPart::whole() const {

@@ -1,6 +1,5 @@
-// A part of a JSON file, with the way to it, for complaints that name it. Vocabularies are large, so a part
-// refers to the document instead of copying, and objects are looked up by key in logarithmic time
-// (core/base/json.h does neither).
+// Part of a JSON file with its path, for error messages. Vocabularies are large: a part refers to the
+// document instead of copying it, and finds keys in logarithmic time (core/base/json.h does neither).
 #pragma once
 
 #include <cstdint>
@@ -16,11 +15,11 @@
 
 namespace twobw::tokenizer {
 
-// Every reader throws InputError where the part is not what it asks for. The document outlives its parts.
+// Every reader throws InputError if the part has another type. The document must outlive its parts.
 class JsonPart {
  public:
-  JsonPart operator[](const std::string& key) const;              // must be there
-  std::optional<JsonPart> find(const std::string& key) const;     // nothing where it is missing or null
+  JsonPart operator[](const std::string& key) const;              // required
+  std::optional<JsonPart> find(const std::string& key) const;     // nothing: missing or null
   std::vector<JsonPart> items() const;                            // of a list
   std::vector<std::pair<std::string, JsonPart>> entries() const;  // of an object
   const nlohmann::json& object() const;
@@ -30,21 +29,21 @@ class JsonPart {
   bool is_list() const { return value_->is_array(); }
   std::string text() const;
   bool flag() const;
-  std::int64_t whole() const;  // at least 0
-  Id id() const;               // below the number of bytes in the file
+  bool flag(const std::string& key, bool otherwise) const;  // `otherwise`: missing or null
+  std::int64_t whole() const;                               // at least 0
+  Id id() const;                                            // below the number of bytes in the file
 
   std::string type() const { return (*this)["type"].text(); }
 
-  // Refuses keys other than these.
+  // Throws for keys other than these.
   void allow(std::span<const std::string_view> keys) const;
 
-  // "DOCUMENT has PATH = VALUE; it must MUST".
+  // Throws "DOCUMENT has PATH = VALUE; it must MUST".
   [[noreturn]] void refuse(std::string_view must) const;
 
   const std::string& document() const;
-  std::string path() const { return path_; }
 
-  // No table may be larger than the file itself: ids are places in tables.
+  // Throws for ids beyond the size of the file: ids are indices of tables.
   Id check_id(const nlohmann::json& value, std::string_view token) const;
 
  private:
@@ -64,7 +63,7 @@ class JsonPart {
 
 class JsonDocument {
  public:
-  // `name` begins complaints: "tokenizer 'x/tokenizer.json'". Throws InputError.
+  // `name` begins error messages: "tokenizer 'x/tokenizer.json'". Throws InputError.
   JsonDocument(const std::string& text, const std::string& name);
 
   JsonPart root() const { return {*value_, *origin_, ""}; }

@@ -4,22 +4,43 @@
 
 #include "core/base/error.h"
 #include "core/base/text_file.h"
-#include "text/tokenizer/bytes.h"
-#include "text/tokenizer/plain_files.h"
-#include "text/tokenizer/sentencepiece.h"
-#include "text/tokenizer/tokenizer_json.h"
+#include "text/tokenizer/readers.h"
 
 namespace twobw::tokenizer {
 namespace {
 
 namespace fs = std::filesystem;
 
+// Bytes of the text as ids.
+class Bytes : public Tokenizer {
+ public:
+  void encode(std::string_view text, std::vector<Id>& ids) const override {
+    ids.reserve(ids.size() + text.size());
+    for (const char byte : text) ids.push_back(static_cast<std::uint8_t>(byte));
+  }
+  void append_text(Id id, bool, std::string& text) const override {
+    if (id >= 0 && id < vocab_size()) text.push_back(static_cast<char>(id));
+  }
+  std::string token(Id id) const override {
+    std::string byte;
+    append_text(id, true, byte);
+    return byte;
+  }
+  std::optional<Id> id(std::string_view token) const override {
+    if (token.size() != 1) return std::nullopt;
+    return static_cast<std::uint8_t>(token[0]);
+  }
+  bool is_special(Id) const override { return false; }
+  Id vocab_size() const override { return 256; }
+  std::string describe() const override { return "bytes"; }
+};
+
 bool is_file(const fs::path& path) {
   std::error_code error;  // the name may be too long
   return fs::is_regular_file(path, error);
 }
 
-// The first of those that a folder may hold; empty: none.
+// First tokenizer file of a folder; empty: none.
 fs::path file_in(const fs::path& folder) {
   for (const char* const name : {"tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model"}) {
     if (is_file(folder / name)) return folder / name;
@@ -36,46 +57,38 @@ JsonDocument open_json(const fs::path& path) {
           fmt::format("tokenizer '{}'", path.string())};
 }
 
-std::optional<JsonDocument> open_beside(const fs::path& path, const char* name) {
-  const fs::path beside = path.parent_path() / name;
-  return is_file(beside) ? std::optional(open_json(beside)) : std::nullopt;
+std::optional<JsonDocument> open_companion(const fs::path& path, const char* name) {
+  const fs::path companion = path.parent_path() / name;
+  return is_file(companion) ? std::optional(open_json(companion)) : std::nullopt;
 }
 
 std::optional<JsonPart> root_of(const std::optional<JsonDocument>& document) {
   return document ? std::optional(document->root()) : std::nullopt;
 }
 
-// Whether it is a sentencepiece model written out, as of Llama 2, which tokenizer.model holds too.
-bool is_sentencepiece(const JsonPart& json) {
-  const std::optional<JsonPart> model = json.find("model");
-  const std::optional<JsonPart> falls_back = model ? model->find("byte_fallback") : std::nullopt;
-  return falls_back && falls_back->flag();
-}
-
-std::unique_ptr<Tokenizer> load_json(const fs::path& path, const Beside& beside) {
+std::unique_ptr<Tokenizer> load_json(const fs::path& path, const CompanionConfig& companion) {
   const JsonDocument json = open_json(path);
-  const fs::path model = path.parent_path() / "tokenizer.model";
-  if (is_sentencepiece(json.root()) && is_file(model))
-    return load_sentencepiece(model.string(), beside, json.root());
-  return read_tokenizer_json(json.root(), beside);
+  const std::optional<JsonPart> model = json.root().find("model");
+  const fs::path library_model = path.parent_path() / "tokenizer.model";
+  if (model && is_character_bpe(*model) && is_file(library_model))
+    return read_sentencepiece(library_model.string(), companion, json.root());
+  return read_tokenizer_json(json.root(), companion);
 }
 
-// The files that may lie beside that of a tokenizer belong to it.
 std::unique_ptr<Tokenizer> load_file(const fs::path& path) {
-  const auto config = open_beside(path, "tokenizer_config.json");
-  const auto special = open_beside(path, "special_tokens_map.json");
-  const auto added = open_beside(path, "added_tokens.json");
-  const Beside beside(root_of(config), root_of(special), root_of(added));
+  const auto config = open_companion(path, "tokenizer_config.json");
+  const auto special = open_companion(path, "special_tokens_map.json");
+  const auto added = open_companion(path, "added_tokens.json");
+  const CompanionConfig companion(root_of(config), root_of(special), root_of(added));
   const std::string name = path.filename().string();
   if (name == "vocab.json") {
     return read_vocab_and_merges(open_plain("vocabulary", path),
-                                 open_plain("merges", path.parent_path() / "merges.txt"), beside);
+                                 open_plain("merges", path.parent_path() / "merges.txt"), companion);
   }
-  if (name.ends_with(".json")) return load_json(path, beside);
-  if (name.ends_with(".txt")) return read_vocab_txt(open_plain("vocabulary", path), beside);
-  if (name.ends_with(".model")) return load_sentencepiece(path.string(), beside);
-  fail_input("tokenizer '{}' is no file of a known kind: it must end in .json, .txt or .model",
-             path.string());
+  if (name.ends_with(".json")) return load_json(path, companion);
+  if (name.ends_with(".txt")) return read_vocab_txt(open_plain("vocabulary", path), companion);
+  if (name.ends_with(".model")) return read_sentencepiece(path.string(), companion);
+  fail_input("tokenizer '{}' is of an unknown kind: it must end in .json, .txt or .model", path.string());
 }
 
 }  // namespace

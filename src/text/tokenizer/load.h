@@ -1,4 +1,4 @@
-// Opens a tokenizer wherever its files are.
+// Opens tokenizers by path.
 #pragma once
 
 #include <memory>
@@ -8,15 +8,14 @@
 
 namespace twobw::tokenizer {
 
-// `path` is the word "bytes", a folder or a file. Of a folder the first of these is taken: tokenizer.json,
-// vocab.json with merges.txt, vocab.txt (WordPiece), tokenizer.model (sentencepiece). Throws InputError.
+// `path` is "bytes", a file, or a folder with one of tokenizer.json, vocab.json and merges.txt, vocab.txt
+// (WordPiece), tokenizer.model (sentencepiece), in this order of preference. Throws InputError.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
 
-// Whether the folder holds the files of one.
+// True if the folder has tokenizer files.
 bool has_tokenizer(const std::string& folder);
 
-// `path`, as load_tokenizer takes it; where it is gone, `model`, the folder of a model with a copy of its
-// own, if it has one.
+// Returns `path`, or the model folder `model` if `path` is missing and `model` has a copy of the tokenizer.
 std::string present_tokenizer(const std::string& path, const std::string& model);
 
 }  // namespace twobw::tokenizer

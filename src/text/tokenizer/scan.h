@@ -1,18 +1,27 @@
-// The scanners: scan(pattern, text, classes, emit) calls emit(word) for every word of the text, in order; the
-// words together are the text. Templates, so that looking a word up and finding the next one are one loop.
+// Pre-tokenization: scan(pattern, text, classes, emit) calls emit(word) for every word of a text, in order.
+// Byte-level BPE never merges across words. Files name the pattern as a regular expression; the common ones
+// are scanners written by hand, many times faster than a regular-expression engine. They are templates, so
+// that looking up a word and finding the next one share a loop.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <string_view>
 
-#include "text/tokenizer/splitter.h"
 #include "text/tokenizer/unicode.h"
 #include "text/tokenizer/utf8.h"
 
 namespace twobw::tokenizer {
 
-// A place in a text and what the scanners ask about it.
+// In the order of ByteLevelBpe::describe().
+enum class Pattern {
+  kNone,    // the text is one word
+  kGpt2,    // words, numbers and signs, each with one leading space
+  kLlama3,  // numbers of up to three digits, words with one leading sign, line ends with the preceding sign
+  kQwen2,   // as kLlama3, but digits one by one
+};
+
+// Character classes and positions of a text.
 class Cursor {
  public:
   Cursor(std::string_view text, const CharacterClasses& classes)
@@ -31,7 +40,7 @@ class Cursor {
     return {classes_[next.code], next.length};
   }
 
-  // The first character from `at` on that is of none of these classes.
+  // First position from `at` on with a character outside of these classes.
   template <int kClasses>
   const char* skip(const char* at) const {
     for (;;) {
@@ -43,7 +52,7 @@ class Cursor {
     }
   }
 
-  // Where the last character before `at` begins; all of them are spaces.
+  // Start of the last character before `at`, which is a space.
   static const char* back(const char* at) {
     do --at;
     while ((static_cast<std::uint8_t>(*at) & 0xC0) == 0x80);
@@ -54,7 +63,7 @@ class Cursor {
   bool is(const char* at, char byte) const { return at < end_ && *at == byte; }
 
  private:
-  // Bytes of longer characters have no class here.
+  // Non-ASCII bytes have class 0.
   static constexpr std::array<std::uint8_t, 256> kAscii = [] {
     std::array<std::uint8_t, 256> table{};
     for (std::size_t c = 0; c < 0x80; ++c) {
@@ -69,7 +78,7 @@ class Cursor {
   const CharacterClasses& classes_;
 };
 
-// The end of 's, 't, 'm, 'd, 're, 've or 'll at `at`, which is an apostrophe; `at` where there is none.
+// End of 's, 't, 'm, 'd, 're, 've or 'll at the apostrophe `at`, or `at` itself.
 template <bool kAnyCase>
 const char* skip_contraction(const Cursor& cursor, const char* at) {
   const auto letter = [&](int i) {
@@ -87,8 +96,8 @@ const char* skip_contraction(const Cursor& cursor, const char* at) {
   return at;
 }
 
-// `at` is a space and more may follow: all of them at the end of the text, else all but the last, which goes
-// with the word that follows, if it can.
+// End of the spaces at `at`, a space of `length` bytes. Before a word the last of several spaces is left to
+// the word.
 inline const char* skip_spaces(const Cursor& cursor, const char* at, int length) {
   const char* const stop = cursor.skip<kSpace>(at + length);
   if (stop == cursor.end() || stop == at + length) return stop;
@@ -137,7 +146,7 @@ const char* next_cl100k(const Cursor& cursor, const char* at) {
     while (is_line_end(stop)) ++stop;
     return stop;
   }
-  // Spaces: to the last line end among them, if there is one.
+  // Spaces, up to their last line end, if any.
   const char* const stop = cursor.skip<kSpace>(second);
   for (const char* place = stop; place > at; --place) {
     if (is_line_end(place - 1)) return place;

@@ -1,56 +1,183 @@
-#include "text/tokenizer/sentencepiece.h"
+// Sentencepiece models, by the library. Two additions follow transformers: control and user-defined pieces in
+// a text ("</s>") are recognized; and if the model keeps spaces, as Llama's does, no space is prepended to a
+// text that begins with one or to the text after a control piece.
+#include <dlfcn.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <unordered_set>
 
 #include "core/base/error.h"
 #include "core/base/text_file.h"
-#include "text/tokenizer/added_tokens.h"
-#include "text/tokenizer/json_frame.h"
+#include "text/tokenizer/character_bpe.h"
+#include "text/tokenizer/readers.h"
 #include "text/tokenizer/sentencepiece_library.h"
-#include "text/tokenizer/sentencepiece_spec.h"
-#include "text/tokenizer/space_mark.h"
-#include "text/tokenizer/tokenizer_json.h"
 #include "text/tokenizer/utf8.h"
-#include "text/tokenizer/vocabulary.h"
 
 namespace twobw::tokenizer {
 namespace {
 
-std::optional<Id> id_or_none(int id) {
-  return id >= 0 ? std::optional<Id>(id) : std::nullopt;
+using Make = SentencepieceLibrary* (*)();
+
+// Never closed: its objects may live as long as the program.
+Make open_module() {
+  // Prefers the module's own symbols to those already loaded; the address sanitizer rejects the flag.
+#ifdef __SANITIZE_ADDRESS__
+  constexpr int kOwnSymbols = 0;
+#else
+  constexpr int kOwnSymbols = RTLD_DEEPBIND;
+#endif
+  // Next to the program, or one folder above it for tests.
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  for (const std::filesystem::path& place : {folder, folder.parent_path()}) {
+    void* const module =
+        dlopen((place / "twobw_sentencepiece.so").c_str(), RTLD_NOW | RTLD_LOCAL | kOwnSymbols);
+    if (module) return reinterpret_cast<Make>(dlsym(module, "twobw_make_sentencepiece"));
+  }
+  return nullptr;
 }
 
-class Sentencepiece : public Tokenizer {
+std::unique_ptr<SentencepieceLibrary> make_library() {
+  static const Make make = open_module();
+  return std::unique_ptr<SentencepieceLibrary>(make ? make() : nullptr);
+}
+
+// Settings of a model, a protocol buffer, that the library does not expose.
+struct SentencepieceSpec {
+  bool add_prefix = true;      // prepends a space to the text
+  bool squeeze_spaces = true;  // collapses runs of spaces and trims the ends
+  std::unordered_set<Id> user_defined;
+};
+
+// Field numbers in the messages ModelProto, SentencePiece and NormalizerSpec, and a value of
+// SentencePiece.type.
+constexpr std::uint64_t kPiece = 1;
+constexpr std::uint64_t kPieceType = 3;
+constexpr std::uint64_t kUserDefined = 4;
+constexpr std::uint64_t kNormalizerSpec = 3;
+constexpr std::uint64_t kAddDummyPrefix = 3;
+constexpr std::uint64_t kRemoveExtraWhitespaces = 4;
+
+struct Field {
+  std::uint64_t number;
+  std::uint64_t value;    // of an integer
+  std::string_view text;  // of a message or string
+};
+
+// Reads the fields of a message one by one.
+class MessageReader {
+ public:
+  explicit MessageReader(std::string_view message) : rest_(message) {}
+
+  // Nothing at the end and for invalid bytes.
+  std::optional<Field> next() {
+    const std::optional<std::uint64_t> tag = number();
+    if (!tag) return std::nullopt;
+    Field field{*tag >> 3, 0, {}};
+    switch (*tag & 7) {
+      case 0: {
+        const std::optional<std::uint64_t> value = number();
+        if (!value) return std::nullopt;
+        field.value = *value;
+        return field;
+      }
+      case 1:
+        return skip(8) ? std::optional(field) : std::nullopt;
+      case 2: {
+        const std::optional<std::uint64_t> size = number();
+        if (!size || *size > rest_.size()) return std::nullopt;
+        field.text = rest_.substr(0, *size);
+        rest_.remove_prefix(*size);
+        return field;
+      }
+      case 5:
+        return skip(4) ? std::optional(field) : std::nullopt;
+      default:
+        return std::nullopt;
+    }
+  }
+
+ private:
+  // Varint: seven bits per byte, lowest first.
+  std::optional<std::uint64_t> number() {
+    std::uint64_t value = 0;
+    for (int shift = 0; shift < 64 && !rest_.empty(); shift += 7) {
+      const auto byte = static_cast<std::uint8_t>(rest_.front());
+      rest_.remove_prefix(1);
+      value |= static_cast<std::uint64_t>(byte & 0x7F) << shift;
+      if (byte < 0x80) return value;
+    }
+    return std::nullopt;
+  }
+
+  bool skip(std::size_t bytes) {
+    if (rest_.size() < bytes) return false;
+    rest_.remove_prefix(bytes);
+    return true;
+  }
+
+  std::string_view rest_;
+};
+
+// Returns the defaults for invalid bytes, which the library rejects.
+SentencepieceSpec read_sentencepiece_spec(std::string_view model) {
+  SentencepieceSpec spec;
+  Id pieces = 0;
+  MessageReader fields(model);
+  while (const std::optional<Field> field = fields.next()) {
+    if (field->number != kPiece && field->number != kNormalizerSpec) continue;
+    const bool is_piece = field->number == kPiece;
+    MessageReader inner(field->text);
+    while (const std::optional<Field> setting = inner.next()) {
+      if (is_piece) {
+        if (setting->number == kPieceType && setting->value == kUserDefined) spec.user_defined.insert(pieces);
+      } else if (setting->number == kAddDummyPrefix) {
+        spec.add_prefix = setting->value != 0;
+      } else if (setting->number == kRemoveExtraWhitespaces) {
+        spec.squeeze_spaces = setting->value != 0;
+      }
+    }
+    if (is_piece) ++pieces;
+  }
+  return spec;
+}
+
+// Appends a field that disables the prefix: the last occurrence of a field wins.
+std::string without_prefix(std::string model) {
+  constexpr char kFalse[] = {kAddDummyPrefix << 3, 0};
+  constexpr char kMessage[] = {kNormalizerSpec << 3 | 2, sizeof kFalse};
+  model.append(kMessage, sizeof kMessage);
+  model.append(kFalse, sizeof kFalse);
+  return model;
+}
+
+class Sentencepiece : public VocabularyTokenizer {
  public:
   Sentencepiece(std::unique_ptr<SentencepieceLibrary> library, const std::string& model,
-                const std::string& path, const Beside& beside, const std::optional<JsonPart>& json)
+                const std::string& path, const CompanionConfig& companion,
+                const std::optional<JsonPart>& json)
       : spec_(read_sentencepiece_spec(model)), library_(std::move(library)) {
-    spec_.add_prefix = beside.flag("add_prefix_space").value_or(spec_.add_prefix);
+    spec_.add_prefix = companion.flag("add_prefix_space", spec_.add_prefix);
     own_prefix_ = spec_.add_prefix && !spec_.squeeze_spaces;
     if (!library_->load(own_prefix_ || !spec_.add_prefix ? without_prefix(model) : model)) {
-      fail_input("tokenizer '{}' is no sentencepiece model", path);
+      fail_input("tokenizer '{}' is not a sentencepiece model", path);
     }
-    Frame frame = json ? read_frame(*json) : Frame();
+    SpecialTokens tokens = json ? read_special_tokens(*json) : SpecialTokens();
     if (json) check_same(*json, path);
-    for (Id id = 0; id < library_->size(); ++id) read_piece(id, frame);
-    complete_frame(beside, vocabulary_, frame);
-    for (const AddedToken& token : frame.added) {
-      vocabulary_.add(token.id, token.content);
-      texts_.resize(static_cast<std::size_t>(vocabulary_.size()));
-      texts_[static_cast<std::size_t>(token.id)] = token.content;
-    }
-    added_.emplace(frame.added, nullptr);
-    set_specials(beside, frame);
-    prefix_ = std::move(frame.prefix);
-    suffix_ = std::move(frame.suffix);
-    cuts_front_ = frame.cuts_front;
-    if (!json) set_ends(beside);
+    for (Id id = 0; id < library_->size(); ++id) read_piece(id, tokens.added);
+    companion.complete(tokens, vocabulary_);
+    add(tokens, nullptr);
+    texts_.resize(static_cast<std::size_t>(vocabulary_.size()));
+    for (const AddedToken& token : tokens.added) texts_[static_cast<std::size_t>(token.id)] = token.content;
+    set_specials(companion);
+    if (!json) set_ends(companion);
   }
 
   void encode(std::string_view text, std::vector<Id>& ids) const override {
     const std::string valid = replace_invalid(text);
     bool first = true;
-    added_->split(
+    added_.split(
         valid,
         [&](std::string_view part) {
           encode_part(part, first, ids);
@@ -68,17 +195,10 @@ class Sentencepiece : public Tokenizer {
     text += first && spec_.add_prefix && piece.starts_with(' ') ? piece.substr(1) : piece;
   }
 
-  std::string token(Id id) const override { return vocabulary_.token(id); }
-  std::optional<Id> id(std::string_view token) const override { return vocabulary_.find(token); }
-  bool is_special(Id id) const override {
-    const AddedToken* const found = added_->find(id);
-    return found != nullptr && found->special;
-  }
-  Id vocab_size() const override { return vocabulary_.size(); }
   std::string describe() const override { return "sentencepiece"; }
 
  private:
-  // A tokenizer.json beside the model must have its pieces.
+  // Throws unless the tokenizer.json next to the model has the same pieces.
   void check_same(const JsonPart& json, const std::string& path) const {
     const Vocabulary theirs = read_vocabulary(json["model"]["vocab"]);
     for (Id id = 0; id < library_->size(); ++id) {
@@ -88,31 +208,31 @@ class Sentencepiece : public Tokenizer {
     }
   }
 
-  void read_piece(Id id, Frame& frame) {
+  void read_piece(Id id, std::vector<AddedToken>& added) {
     const std::string& piece = library_->piece(id);
     vocabulary_.add(id, piece);
     const bool control = library_->is_control(id) || library_->is_unknown(id);
     const bool defined = spec_.user_defined.contains(id);
     texts_.push_back(control || defined ? piece : text_of(id));
     const auto is_there = [&](const AddedToken& token) { return token.content == piece; };
-    if ((control || defined) && std::ranges::none_of(frame.added, is_there))
-      frame.added.push_back({.id = id, .content = piece, .special = control});
+    if ((control || defined) && std::ranges::none_of(added, is_there))
+      added.push_back({.id = id, .content = piece, .special = control});
   }
 
-  // The model's own, where the files beside it name no others.
-  void set_specials(const Beside& beside, const Frame& frame) {
+  // Uses special pieces of the model unless companion files name others, and no other special ids.
+  void set_specials(const CompanionConfig& companion) {
     const auto chosen = [&](const char* key, std::optional<Id> named, int own) {
-      return beside.special(key) ? named : id_or_none(own);
+      return companion.special(key) ? named : own >= 0 ? std::optional<Id>(own) : std::nullopt;
     };
-    special_ = {.bos = chosen("bos_token", frame.special.bos, library_->bos()),
-                .eos = chosen("eos_token", frame.special.eos, library_->eos()),
-                .pad = chosen("pad_token", frame.special.pad, library_->pad()),
-                .unk = chosen("unk_token", frame.special.unk, library_->unk())};
+    special_ = {.bos = chosen("bos_token", special_.bos, library_->bos()),
+                .eos = chosen("eos_token", special_.eos, library_->eos()),
+                .pad = chosen("pad_token", special_.pad, library_->pad()),
+                .unk = chosen("unk_token", special_.unk, library_->unk())};
   }
 
-  void set_ends(const Beside& beside) {
-    if (special_.bos && beside.flag("add_bos_token").value_or(true)) prefix_ = {*special_.bos};
-    if (special_.eos && beside.flag("add_eos_token").value_or(false)) suffix_ = {*special_.eos};
+  void set_ends(const CompanionConfig& companion) {
+    if (special_.bos && companion.flag("add_bos_token", true)) prefix_ = {*special_.bos};
+    if (special_.eos && companion.flag("add_eos_token", false)) suffix_ = {*special_.eos};
   }
 
   std::string text_of(Id id) const {
@@ -134,16 +254,14 @@ class Sentencepiece : public Tokenizer {
   SentencepieceSpec spec_;
   bool own_prefix_ = false;
   std::unique_ptr<SentencepieceLibrary> library_;
-  Vocabulary vocabulary_;
-  std::optional<AddedTokens> added_;
   std::vector<std::string> texts_;  // of every id
 };
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> load_sentencepiece(const std::string& path, const Beside& beside,
+std::unique_ptr<Tokenizer> read_sentencepiece(const std::string& path, const CompanionConfig& companion,
                                               const std::optional<JsonPart>& json) {
-  auto library = make_sentencepiece_library();
+  auto library = make_library();
   if (!library) {
     fail_input(
         "tokenizer '{}' needs sentencepiece, which this build lacks: install libsentencepiece-dev and build "
@@ -151,7 +269,7 @@ std::unique_ptr<Tokenizer> load_sentencepiece(const std::string& path, const Bes
         path);
   }
   return std::make_unique<Sentencepiece>(
-      std::move(library), read_model_text("tokenizer", path, kLargestTable), path, beside, json);
+      std::move(library), read_model_text("tokenizer", path, kLargestTable), path, companion, json);
 }
 
 }  // namespace twobw::tokenizer

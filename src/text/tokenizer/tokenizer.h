@@ -1,5 +1,5 @@
-// Text to token ids and back. One interface for bytes, BPE of bytes or characters, WordPiece and
-// sentencepiece; load.h opens them.
+// Text to token ids and back: one interface for bytes, BPE of bytes or characters, WordPiece and
+// sentencepiece. load.h opens them.
 #pragma once
 
 #include <cstdint>
@@ -14,42 +14,40 @@ namespace twobw::tokenizer {
 
 using Id = std::int32_t;
 
-// Ids of the tokens that mean something to a model, where the tokenizer has them.
+// Ids of the special tokens, if the tokenizer has them.
 struct SpecialIds {
   std::optional<Id> bos, eos, pad, unk, cls, sep, mask;
 };
 
-// All functions are const and safe from any thread at once.
+// All functions are const and thread-safe.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  // Appends the ids of a text. Special tokens that are written out in it ("<|endoftext|>") are recognised;
-  // none is added. Text that is not UTF-8 is encoded byte by byte where a token for every byte exists; else
-  // what is not UTF-8 counts as U+FFFD.
+  // Appends the ids of a text. Special tokens written in the text ("<|endoftext|>") are recognized, and none
+  // is added. Invalid UTF-8 is encoded byte by byte if every byte has a token, else as U+FFFD.
   virtual void encode(std::string_view text, std::vector<Id>& ids) const = 0;
 
-  // The same between the tokens that begin and end a sequence for the model: [CLS] and [SEP], or
-  // <|begin_of_text|>.
+  // Appends prefix, ids of the text, and suffix, such as [CLS] and [SEP], or <|begin_of_text|>.
   void encode_sequence(std::string_view text, std::vector<Id>& ids) const;
   const std::vector<Id>& prefix() const { return prefix_; }
   const std::vector<Id>& suffix() const { return suffix_; }
 
-  // Appends what a token adds to a text; `first`: it begins one. An unknown id adds nothing.
+  // Appends the text of a token; `first`: the token begins the text. An unknown id appends nothing.
   virtual void append_text(Id id, bool first, std::string& text) const = 0;
 
-  // Whether the token after `id`, which began a text, begins it too; `added`: `id` had a part in the text.
+  // True if the token after a first token `id` is first as well; `added`: `id` appended text.
   virtual bool begins_after(Id, bool added) const { return !added; }
 
-  // Bytes as encoded, UTF-8 or not. Without special tokens where `skip_special`.
+  // Returns the encoded bytes, valid UTF-8 or not. `skip_special` omits special tokens.
   std::string decode(std::span<const Id> ids, bool skip_special = false) const;
 
-  // As the tokenizer's file writes it; empty for an id that is not used.
+  // Token as spelled in the tokenizer's file; empty for an unused id.
   virtual std::string token(Id id) const = 0;
   virtual std::optional<Id> id(std::string_view token) const = 0;
   virtual bool is_special(Id id) const = 0;
 
-  // One more than the greatest id.
+  // Greatest id + 1.
   virtual Id vocab_size() const = 0;
 
   // "byte-level BPE, split as GPT-2 does".
@@ -57,13 +55,33 @@ class Tokenizer {
 
   const SpecialIds& special() const { return special_; }
 
-  // Whether a text that is too long loses its beginning, and not its end.
+  // True if truncation removes the beginning of a text, false if it removes the end.
   bool cuts_front() const { return cuts_front_; }
 
  protected:
   SpecialIds special_;
-  std::vector<Id> prefix_, suffix_;  // of encode_sequence
+  std::vector<Id> prefix_, suffix_;  // for encode_sequence
   bool cuts_front_ = false;
+};
+
+// Decodes one id at a time and returns only whole characters: a token may end inside of one.
+class StreamDecoder {
+ public:
+  // `tokenizer` must outlive the decoder.
+  explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special = false)
+      : tokenizer_(tokenizer), skip_special_(skip_special) {}
+
+  // Returns the text that is complete, possibly empty. All results, with finish(), equal decode().
+  std::string push(Id id);
+
+  // Returns the bytes of an incomplete character.
+  std::string finish();
+
+ private:
+  const Tokenizer& tokenizer_;
+  bool skip_special_;
+  bool first_ = true;
+  std::string pending_;
 };
 
 }  // namespace twobw::tokenizer

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <queue>
 
-#include "text/tokenizer/byte_alphabet.h"
-#include "text/tokenizer/scan.h"
+#include "core/base/error.h"
+#include "core/base/text_file.h"
+#include "text/tokenizer/byte_level.h"
 
 namespace twobw::tokenizer {
 namespace {
@@ -26,8 +29,7 @@ std::vector<AddedToken> as_added(const std::vector<std::string>& special) {
   return tokens;
 }
 
-// Bytes in the order of the characters that stand for them, which is the order of ids in published
-// vocabularies.
+// Bytes in the order of their visible characters, which is the order of ids in published vocabularies.
 std::array<std::uint8_t, 256> bytes_in_order() {
   std::array<std::uint8_t, 256> bytes;
   std::iota(bytes.begin(), bytes.end(), 0);
@@ -35,7 +37,7 @@ std::array<std::uint8_t, 256> bytes_in_order() {
   return bytes;
 }
 
-// Words as ids, with counts of all pairs kept up to date through the merges.
+// Words as ids, with the counts of all pairs, updated by every merge.
 class Learner {
  public:
   Learner(const WordCounts& words, std::int64_t min_count) : min_count_(min_count) {
@@ -58,7 +60,7 @@ class Learner {
       const Candidate best = heap_.top();
       heap_.pop();
       const std::int64_t count = pairs_[best.pair].count;
-      if (count != best.count) {  // others have taken some of its places since
+      if (count != best.count) {  // outdated by other merges
         if (count > 0) heap_.push({count, best.pair});
         continue;
       }
@@ -75,7 +77,7 @@ class Learner {
   };
   struct Found {
     std::int64_t count = 0;
-    std::vector<std::uint32_t> words;  // where it occurs, or once did
+    std::vector<std::uint32_t> words;  // words that have or had it
   };
   struct Candidate {
     std::int64_t count;
@@ -118,7 +120,7 @@ class Learner {
     for (const IdPair& made : new_pairs_) heap_.push({pairs_[made].count, made});
   }
 
-  // In one pass: what is done is written behind what is read.
+  // One pass in place.
   void merge_word_at(std::size_t index, const IdPair& pair, Id merged) {
     Word& word = words_[index];
     std::vector<Id>& ids = word.ids;
@@ -156,6 +158,39 @@ class Learner {
   std::priority_queue<Candidate> heap_;
 };
 
+// JSON objects are written by hand in the order of ids, because the library's ordered objects take quadratic
+// time.
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump();
+}
+
+std::string vocab_json(const LearnedBpe& bpe, const std::vector<std::string>& special) {
+  std::string out;
+  Id id = 0;
+  const auto add = [&](const std::string& token) {
+    out += fmt::format("{}{}:{}", id == 0 ? "{" : ",", quoted(token), id);
+    ++id;
+  };
+  for (const std::string& token : bpe.tokens) add(visible_text(token));
+  for (const std::string& token : special) add(token);
+  return out + "}";
+}
+
+std::string merge_line(const LearnedBpe& bpe, const std::pair<Id, Id>& merge) {
+  return visible_text(bpe.tokens[static_cast<std::size_t>(merge.first)]) + " " +
+         visible_text(bpe.tokens[static_cast<std::size_t>(merge.second)]);
+}
+
+std::string added_tokens(const LearnedBpe& bpe, const std::vector<std::string>& special) {
+  std::string out;
+  for (std::size_t i = 0; i < special.size(); ++i) {
+    out += fmt::format(R"({}{{"id":{},"content":{},"single_word":false,"lstrip":false,"rstrip":false,)"
+                       R"("normalized":false,"special":true}})",
+                       i == 0 ? "" : ",", bpe.tokens.size() + i, quoted(special[i]));
+  }
+  return out;
+}
+
 }  // namespace
 
 WordCounts::WordCounts(const std::vector<std::string>& special) : special_(as_added(special)) {}
@@ -176,6 +211,49 @@ void WordCounts::add(std::string_view text) {
 
 LearnedBpe learn_bpe(const WordCounts& words, std::size_t tokens, std::int64_t min_count) {
   return Learner(words, std::max<std::int64_t>(min_count, 1)).learn(tokens);
+}
+
+std::string tokenizer_json(const LearnedBpe& bpe, const std::vector<std::string>& special) {
+  std::string merges;
+  for (const auto& merge : bpe.merges) {
+    merges += (merges.empty() ? "" : ",") + quoted(merge_line(bpe, merge));
+  }
+  constexpr const char* kByteLevel =
+      R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true})";
+  return fmt::format(R"({{
+"version":"1.0",
+"truncation":null,
+"padding":null,
+"added_tokens":[{}],
+"normalizer":null,
+"pre_tokenizer":{},
+"post_processor":null,
+"decoder":{},
+"model":{{"type":"BPE","dropout":null,"unk_token":null,"continuing_subword_prefix":null,"end_of_word_suffix":null,)"
+                     R"("fuse_unk":false,"byte_fallback":false,"ignore_merges":false,
+"vocab":{},
+"merges":[{}]}}
+}}
+)",
+                     added_tokens(bpe, special), kByteLevel, kByteLevel, vocab_json(bpe, special), merges);
+}
+
+void write_bpe(const LearnedBpe& bpe, const std::vector<std::string>& special, const std::string& folder) {
+  for (const std::string& token : bpe.tokens) {
+    if (std::ranges::find(special, visible_text(token)) != special.end()) {
+      fail_input("the special token '{}' is also one that was learned; it must be text that does not occur",
+                 visible_text(token));
+    }
+  }
+  const std::filesystem::path path(folder);
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) fail_input("folder '{}' cannot be made: {}", folder, error.message());
+  std::string merges = "#version: 0.2\n";
+  for (const auto& merge : bpe.merges) merges += merge_line(bpe, merge) + "\n";
+  write_text((path / "vocab.json").string(), vocab_json(bpe, special) + "\n");
+  write_text((path / "merges.txt").string(), merges);
+  write_text((path / "tokenizer.json").string(), tokenizer_json(bpe, special));
 }
 
 }  // namespace twobw::tokenizer

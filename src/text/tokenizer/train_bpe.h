@@ -1,4 +1,5 @@
-// Learns a byte-level BPE from text: the most frequent pair of neighbours becomes a token, again and again.
+// Learns a byte-level BPE from text, by repeatedly merging the most frequent pair of adjacent tokens, and
+// writes its files.
 #pragma once
 
 #include <cstdint>
@@ -8,36 +9,40 @@
 #include <utility>
 #include <vector>
 
-#include "text/tokenizer/added_tokens.h"
-#include "text/tokenizer/tokenizer.h"
 #include "text/tokenizer/vocabulary.h"
 
 namespace twobw::tokenizer {
 
-// The words of a text, split as GPT-2 does, and how often each occurs.
+// Counts of the words of a text, split as GPT-2 does.
 class WordCounts {
  public:
-  // Special tokens that are written out in a text are left out and end what is before them.
+  using Counts = std::unordered_map<std::string, std::int64_t, TextHash, std::equal_to<>>;
+
+  // Special tokens in a text are skipped and separate words.
   explicit WordCounts(const std::vector<std::string>& special);
 
   void add(std::string_view text);
 
-  const std::unordered_map<std::string, std::int64_t, TextHash, std::equal_to<>>& counts() const {
-    return counts_;
-  }
+  const Counts& counts() const { return counts_; }
 
  private:
   TokenFinder special_;
-  std::unordered_map<std::string, std::int64_t, TextHash, std::equal_to<>> counts_;
+  Counts counts_;
 };
 
 struct LearnedBpe {
-  std::vector<std::string> tokens;        // bytes, by id: the 256 single ones in the alphabet's order first
+  std::vector<std::string> tokens;  // bytes by id, first the 256 single ones in the order of the alphabet
   std::vector<std::pair<Id, Id>> merges;  // by rank
 };
 
-// At most `tokens` of them; fewer where no pair occurs `min_count` times. The same counts give the same
-// tokens: of pairs that are equally frequent the one with the smaller ids is taken.
+// Learns at most `tokens` tokens, fewer if no pair occurs `min_count` times. Deterministic: of equally
+// frequent pairs the one with the smaller ids is merged.
 LearnedBpe learn_bpe(const WordCounts& words, std::size_t tokens, std::int64_t min_count);
+
+// Text of tokenizer.json; the special tokens have the last ids.
+std::string tokenizer_json(const LearnedBpe& bpe, const std::vector<std::string>& special);
+
+// Creates `folder` and writes tokenizer.json, vocab.json and merges.txt into it. Throws InputError.
+void write_bpe(const LearnedBpe& bpe, const std::vector<std::string>& special, const std::string& folder);
 
 }  // namespace twobw::tokenizer

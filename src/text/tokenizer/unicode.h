@@ -1,7 +1,6 @@
-// What the tokenizers ask of Unicode: classes of characters, lower case, normal forms. Data from utf8proc;
-// the ids of a text must not depend on which version of it a machine has, so code points that versions
-// disagree about are listed (unicode_versions.h). Built without utf8proc, every function here throws
-// InputError (unicode_stub.cc).
+// Unicode for tokenizers: character classes, lower case, normal forms. The data come from utf8proc. Ids of a
+// text do not depend on its version: with_utf8proc/unicode.cc lists the code points on which versions differ.
+// Built without utf8proc, every function here throws InputError.
 #pragma once
 
 #include <array>
@@ -12,19 +11,19 @@
 
 namespace twobw::tokenizer {
 
-// Every character has one of the first four. The others are those of BERT's normaliser.
+// Every character has one of the first four. BERT's normalizer uses the others.
 enum CharacterClass : std::uint8_t {
   kLetter = 1,
   kNumber = 2,
   kSpace = 4,
   kOther = 8,
-  kMark = 16,         // an accent that BERT strips
-  kPunctuation = 32,  // a word of its own for BERT
+  kMark = 16,         // accent, stripped by BERT
+  kPunctuation = 32,  // separate word for BERT
   kControl = 64,      // dropped by BERT
-  kIdeograph = 128,   // a word of its own for BERT
+  kIdeograph = 128,   // separate word for BERT
 };
 
-// Two levels: blocks of 256 characters, equal ones stored once.
+// Two-level table: blocks of 256 characters, equal ones stored once.
 class CharacterClasses {
  public:
   CharacterClasses();
@@ -37,16 +36,16 @@ class CharacterClasses {
   std::vector<Block> blocks_;
 };
 
-// The one table, built when first asked for. Safe from any thread.
+// The table, built at the first call. Thread-safe.
 const CharacterClasses& character_classes();
 
-// Letters, marks, decimal digits and connecting punctuation: what \w means.
+// \w of regular expressions: letters, marks, decimal digits and connecting punctuation.
 bool is_word_character(char32_t code);
 
-// Normal form C. Bytes that are not UTF-8 stay as they are.
+// Normal form C. Invalid UTF-8 is kept.
 std::string compose(std::string_view text);
 
-// Appends the characters of normal form D of one character, not reordered.
+// Appends normal form D of one character, without reordering marks.
 void decompose(char32_t code, std::u32string& out);
 
 // Sorts runs of combining marks into their canonical order.

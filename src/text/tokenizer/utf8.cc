@@ -5,7 +5,7 @@
 namespace twobw::tokenizer {
 namespace {
 
-// Length of the longest start of a character at the front of `text`, which holds no whole one; at least 1.
+// Length of the longest prefix of a character at the start of `text`, which has no valid one; at least 1.
 std::size_t broken_length(std::string_view text) {
   const auto byte = [text](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   const std::uint8_t first = byte(0);
@@ -42,12 +42,6 @@ void append_character(char32_t code, std::string& text) {
     add(0x80 | (code >> 6 & 0x3F));
     add(0x80 | (code & 0x3F));
   }
-}
-
-bool is_ascii(std::string_view text) {
-  std::uint8_t all = 0;
-  for (const char byte : text) all |= static_cast<std::uint8_t>(byte);
-  return all < 0x80;
 }
 
 std::size_t unfinished_bytes(std::string_view text) {

@@ -10,12 +10,12 @@ namespace twobw::tokenizer {
 constexpr char32_t kReplacement = 0xFFFD;
 
 struct Character {
-  char32_t code;  // kReplacement for a byte that begins no character
-  int length;     // in bytes; 1 for such a byte
+  char32_t code;  // kReplacement for an invalid byte
+  int length;     // in bytes; 1 if invalid
   bool valid;
 };
 
-// The character at `at`; `at` is before `end`. Inline, for the splitters spend their time here.
+// Character at `at`, which is before `end`. Inline: splitters spend their time here.
 inline Character read_character(const char* at, const char* end) {
   const auto byte = [at](int i) { return static_cast<std::uint8_t>(at[i]); };
   const auto more = [byte](int i) { return (byte(i) & 0xC0) == 0x80; };
@@ -39,13 +39,11 @@ inline Character read_character(const char* at, const char* end) {
 
 void append_character(char32_t code, std::string& text);
 
-bool is_ascii(std::string_view text);
-
-// How many bytes at the end may begin a character whose other bytes have not come yet.
+// Number of bytes at the end that may be the start of an incomplete character.
 std::size_t unfinished_bytes(std::string_view text);
 
-// The text with U+FFFD in place of what is not UTF-8: one for each longest part that could have begun a
-// character, as the Unicode standard recommends and Python's errors="replace" does.
+// Replaces invalid UTF-8 by U+FFFD, one for each maximal prefix of a character, as the Unicode standard
+// recommends and Python's errors="replace" does.
 std::string replace_invalid(std::string_view text);
 
 }  // namespace twobw::tokenizer

@@ -1,11 +1,14 @@
-// The ids of words seen before: most of a text is few words. Words of up to 15 bytes and four ids are kept;
-// of two words that want the same place the older goes, so the size is fixed. For one thread at a time.
+// Cache of the ids of words, as a text repeats few words. It holds words of up to 15 bytes and four ids in a
+// fixed size: a new word evicts the oldest one of its bucket.
 #pragma once
 
 #include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <string_view>
 #include <vector>
 
@@ -13,13 +16,14 @@
 
 namespace twobw::tokenizer {
 
+// For one thread at a time.
 class WordCache {
  public:
   static constexpr std::size_t kLongest = 15;
   static constexpr Id kNone = -1;
 
   struct Entry {
-    std::uint64_t low, high;  // the word, zeros, and its length as the last byte
+    std::uint64_t low, high;  // word, zeros, and length as the last byte
     std::array<Id, 4> ids;    // kNone after the last
 
     std::size_t count() const {
@@ -31,7 +35,7 @@ class WordCache {
     std::uint64_t low, high;
   };
 
-  // Of 1 to 15 bytes; `end` is the end of what may be read.
+  // `word` has 1 to 15 bytes; memory is readable up to `end`.
   static Key key(std::string_view word, const char* end) {
     std::array<std::uint64_t, 2> words{};
     if (std::endian::native == std::endian::little && end - word.data() >= 16) {
@@ -44,7 +48,7 @@ class WordCache {
     return {words[0], words[1] | static_cast<std::uint64_t>(word.size()) << kLengthShift};
   }
 
-  // Null: not known.
+  // Null: not cached.
   const Entry* find(const Key& key) const {
     const Entry* const pair = &pairs_[home(key)].entries[0];
     if (pair[0].low == key.low && pair[0].high == key.high) return pair;
@@ -61,7 +65,7 @@ class WordCache {
  private:
   static constexpr std::size_t kPairs = std::size_t{1} << 15;  // 2 MiB
   static constexpr int kLengthShift = std::endian::native == std::endian::little ? 56 : 0;
-  // What of 16 bytes belongs to a word.
+  // Masks of the bytes of a word, by length.
   static constexpr std::array<std::array<std::uint64_t, 2>, kLongest + 1> kMasks = [] {
     std::array<std::array<std::uint64_t, 2>, kLongest + 1> masks{};
     for (std::size_t length = 0; length <= kLongest; ++length) {
@@ -83,6 +87,32 @@ class WordCache {
   }
 
   std::vector<Pair> pairs_ = std::vector<Pair>(kPairs);
+};
+
+// Caches for concurrent callers: each borrows one, which returns to the pool at the end.
+class WordCachePool {
+ public:
+  using Borrowed = std::unique_ptr<WordCache, std::function<void(WordCache*)>>;
+
+  Borrowed borrow() {
+    std::unique_ptr<WordCache> cache;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!free_.empty()) {
+        cache = std::move(free_.back());
+        free_.pop_back();
+      }
+    }
+    if (!cache) cache = std::make_unique<WordCache>();
+    return Borrowed(cache.release(), [this](WordCache* used) {
+      const std::lock_guard lock(mutex_);
+      free_.emplace_back(used);
+    });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<WordCache>> free_;
 };
 
 }  // namespace twobw::tokenizer

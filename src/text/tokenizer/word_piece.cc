@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "text/tokenizer/unicode.h"
+#include "text/tokenizer/utf8.h"
 
 namespace twobw::tokenizer {
 namespace {
@@ -23,7 +24,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   }
 }
 
-// The space before a token goes where English sets none.
+// Removes spaces before punctuation and contractions.
 void clean_up_spaces(std::string& text) {
   constexpr std::pair<const char*, const char*> kChanges[] = {
       {" .", "."},     {" ?", "?"},   {" !", "!"},   {" ,", ","},     {" ' ", "'"},
@@ -31,19 +32,112 @@ void clean_up_spaces(std::string& text) {
   for (const auto& [from, to] : kChanges) replace_all(text, from, to);
 }
 
+// Normalizes character by character. Non-ASCII characters are held back, because their marks are reordered
+// together before they are stripped or kept.
+class BertWriter {
+ public:
+  explicit BertWriter(const BertNormalizer& options, std::size_t size)
+      : options_(options), classes_(character_classes()) {
+    out_.reserve(size);
+  }
+
+  void add(char32_t code) {
+    const std::uint8_t classes = classes_[code];
+    if (options_.clean && classes & kControl) return;
+    if (options_.clean && classes & kSpace) code = ' ';
+    if (options_.space_ideographs && classes & kIdeograph) {
+      put(' ');
+      put(code);
+      put(' ');
+    } else {
+      put(code);
+    }
+  }
+
+  std::string finish() {
+    flush();
+    return std::move(out_);
+  }
+
+ private:
+  void put(char32_t code) {
+    if (code < 0x80) {
+      if (!waiting_.empty()) flush();
+      const bool capital = options_.lower_case && code >= 'A' && code <= 'Z';
+      out_.push_back(static_cast<char>(capital ? code + 0x20 : code));
+    } else if (options_.strip_accents) {
+      decompose(code, waiting_);
+    } else {
+      waiting_.push_back(code);
+    }
+  }
+
+  void flush() {
+    if (options_.strip_accents) {
+      order_marks(waiting_);
+      std::erase_if(waiting_, [&](char32_t code) { return classes_[code] & kMark; });
+    }
+    if (options_.lower_case) {
+      lowered_.clear();
+      for (const char32_t code : waiting_) append_lower_case(code, lowered_);
+      waiting_.swap(lowered_);
+    }
+    for (const char32_t code : waiting_) append_character(code, out_);
+    waiting_.clear();
+  }
+
+  const BertNormalizer& options_;
+  const CharacterClasses& classes_;
+  std::u32string waiting_, lowered_;
+  std::string out_;
+};
+
 }  // namespace
 
-WordPiece::WordPiece(WordPieceModel model, Frame frame)
-    : VocabularyTokenizer(frame, model.normalizer), model_(std::move(model)) {
-  character_classes();  // refused here, not at the first text, where the build lacks them
-  for (Id id = 0; id < model_.vocabulary.size(); ++id) {
-    const std::string& token = model_.vocabulary.token(id);
+std::string BertNormalizer::operator()(std::string_view text) const {
+  BertWriter writer(*this, text.size());
+  const char* const end = text.data() + text.size();
+  for (const char* at = text.data(); at < end;) {
+    const Character next = read_character(at, end);
+    writer.add(next.code);
+    at += next.length;
+  }
+  return writer.finish();
+}
+
+void split_bert_words(std::string_view text, const std::function<void(std::string_view)>& emit) {
+  const CharacterClasses& classes = character_classes();
+  const char* const end = text.data() + text.size();
+  const char* word = text.data();
+  const auto emit_until = [&](const char* stop) {
+    if (stop > word) emit({word, static_cast<std::size_t>(stop - word)});
+  };
+  for (const char* at = text.data(); at < end;) {
+    const Character next = read_character(at, end);
+    const char* const after = at + next.length;
+    const std::uint8_t kind = classes[next.code];
+    if (kind & (kSpace | kPunctuation)) {
+      emit_until(at);
+      word = at;
+      if (kind & kPunctuation) emit_until(after);
+      word = after;
+    }
+    at = after;
+  }
+  emit_until(end);
+}
+
+WordPiece::WordPiece(WordPieceModel model, const SpecialTokens& tokens)
+    : VocabularyTokenizer(std::move(model.vocabulary)), model_(std::move(model)) {
+  character_classes();  // throws now, not at the first text, if the build lacks them
+  for (Id id = 0; id < vocabulary_.size(); ++id) {
+    const std::string& token = vocabulary_.token(id);
     longest_ = std::max(longest_, token.size());
     if (!model_.continuing.empty() && token.starts_with(model_.continuing)) {
       continuing_.try_emplace(token.substr(model_.continuing.size()), id);
     }
   }
-  for (AddedToken& token : frame.added) model_.vocabulary.add(token.id, std::move(token.content));
+  add(tokens, model_.normalizer);
 }
 
 void WordPiece::encode(std::string_view text, std::vector<Id>& ids) const {
@@ -73,7 +167,7 @@ void WordPiece::encode_word(std::string_view word, std::vector<Id>& ids) const {
         const auto place = continuing_.find(rest.substr(0, length));
         if (place != continuing_.end()) found = place->second;
       } else if (whole) {
-        found = model_.vocabulary.find(rest.substr(0, length));
+        found = vocabulary_.find(rest.substr(0, length));
       }
       if (found) break;
       --length;
@@ -85,8 +179,8 @@ void WordPiece::encode_word(std::string_view word, std::vector<Id>& ids) const {
 }
 
 void WordPiece::append_text(Id id, bool first, std::string& text) const {
-  if (!model_.vocabulary.has(id)) return;
-  std::string token = model_.vocabulary.token(id);
+  if (!vocabulary_.has(id)) return;
+  std::string token = vocabulary_.token(id);
   if (!first) {
     const bool continues = !model_.continuing.empty() && token.starts_with(model_.continuing);
     token = continues ? token.substr(model_.continuing.size()) : " " + token;

@@ -4,7 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
-#include "app/inference/even_split.h"
+#include "app/inference/stages.h"
 #include "engine/device/cpu.h"
 #include "small_models.h"
 
@@ -47,8 +47,7 @@ class Decoding : public ::testing::Test {
   static std::vector<Tensor> decode(const models::Model& model, const std::vector<std::size_t>& rows) {
     const Sequences all;
     const Stage stage = made_up::whole_model(model);
-    DecodingStage part(stage, model, std::ssize(rows), made_up::kContext);
-    Decoder decoder(part);
+    Decoder decoder(stage, model, std::ssize(rows), made_up::kContext);
     std::vector<Tensor> logits(1);
     std::vector<Tensor> first;
     for (std::size_t i = 0; i < rows.size(); ++i)
@@ -79,7 +78,7 @@ TEST_F(Decoding, StepsGiveTheLogitsOfWholeSequences) {
     for (std::size_t step = 0; step < logits.size(); ++step) {
       for (std::size_t row = 0; row < 3; ++row) {
         const Tokens tokens = all.until(row, step);
-        models::Pass pass;
+        models::MicrobatchContext pass;
         pass.batch[models::Field::Tokens] = at::tensor(tokens, at::kLong).unsqueeze(0);
         const Tensor whole =
             models::run_layers(model, 0, model.size(), stage.parameters, {}, pass).front()[0][-1];
@@ -105,20 +104,6 @@ TEST_F(Decoding, ARowDoesNotDependOnTheOthers) {
   }
 }
 
-TEST_F(Decoding, ADecoderMayStartARowAgain) {
-  const auto [name, config] = made_up::small_models().front();
-  const models::Model model = models::build(config);
-  const Stage stage = made_up::whole_model(model);
-  DecodingStage part(stage, model, 2, made_up::kContext);
-  Decoder decoder(part);
-  const Tokens other = made_up_tokens(12, 1), tokens = made_up_tokens(5, 2);
-  const Tensor expected = decoder.begin(0, tokens);
-  const Tensor after = decoder.step({7}, {5});
-  decoder.begin(0, other);
-  EXPECT_TRUE(decoder.begin(0, tokens).equal(expected));
-  EXPECT_TRUE(decoder.step({7}, {5}).equal(after));
-}
-
 TEST_F(Decoding, AnglesThatDependOnTheLengthAreNotKept) {
   ModelConfig config = made_up::small_models()[1].second;
   config.rope_scaling = "dynamic";
@@ -127,25 +112,6 @@ TEST_F(Decoding, AnglesThatDependOnTheLengthAreNotKept) {
   EXPECT_TRUE(models::build(config).steps.empty());
   config.rope_original_context = config.context;
   EXPECT_FALSE(models::build(config).steps.empty());
-}
-
-TEST_F(Decoding, OrdersComeOverAsTheyAre) {
-  const Order order{.kind = Order::Kind::Step, .row = 3, .tokens = {1, 2}, .seen = {5, 6}};
-  const Order back = Order::unpacked(order.packed());
-  EXPECT_EQ(back.kind, order.kind);
-  EXPECT_EQ(back.row, 3);
-  EXPECT_EQ(back.tokens, order.tokens);
-  EXPECT_EQ(back.seen, order.seen);
-}
-
-TEST(EvenSplit, GivesTheLargestStageAsLittleAsItCan) {
-  const auto layer = [](std::int64_t parameters) {
-    return architecture::Layer{.kind = "x", .parameters = {{.name = "p", .shape = {parameters}}}};
-  };
-  const architecture::Model model = {layer(5), layer(1), layer(1), layer(1), layer(4), layer(4)};
-  EXPECT_EQ(even_split(model, 1), (std::vector<int>{6}));
-  EXPECT_EQ(even_split(model, 2), (std::vector<int>{4, 2}));
-  EXPECT_EQ(even_split(model, 6), (std::vector<int>{1, 1, 1, 1, 1, 1}));
 }
 
 }  // namespace decoding

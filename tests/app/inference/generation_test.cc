@@ -8,7 +8,6 @@
 #include <memory>
 
 #include "app/inference/evaluation.h"
-#include "app/inference/prompts.h"
 #include "app/train/trainer.h"
 #include "core/base/error.h"
 #include "engine/device/cpu.h"
@@ -100,7 +99,7 @@ TEST_F(Generating, TheLikeliestIsThatOfTheWholeSequence) {
   for (std::size_t i = 0; i < generated.size(); ++i) {
     std::vector<std::int64_t> tokens = prompts()[i].ids;
     for (const std::int64_t token : generated[i].ids) {
-      models::Pass pass;
+      models::MicrobatchContext pass;
       pass.batch[models::Field::Tokens] = at::tensor(tokens, at::kLong).unsqueeze(0);
       const at::Tensor logits = models::run_layers(model, 0, model.size(), parameters, {}, pass).front();
       EXPECT_EQ(logits[0][-1].argmax().item<std::int64_t>(), token);

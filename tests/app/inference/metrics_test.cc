@@ -1,5 +1,5 @@
 // Known values, worked out by hand or by scikit-learn and scipy.
-#include "app/inference/metrics.h"
+#include "app/inference/evaluation.h"
 
 #include <gtest/gtest.h>
 

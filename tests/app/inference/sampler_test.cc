@@ -1,10 +1,12 @@
 #include "app/inference/sampler.h"
 
+#include <memory>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "core/base/error.h"
+#include "text/tokenizer/load.h"
 
 namespace twobw::inference {
 namespace {
@@ -71,30 +73,55 @@ TEST(Sampler, DrawsByTheSumOfChances) {
   EXPECT_EQ(choose_token(logits, {}, plain, 0.999999999), 3);
 }
 
-TEST(Sampler, AsOftenAsLikely) {
-  constexpr int kDraws = 20000;
-  const std::vector<float> logits = logits_of(kChances);
-  std::vector<double> counts(4);
-  for (int i = 0; i < kDraws; ++i)
-    counts[choose_token(logits, {}, {.temperature = 1}, uniform(3, 1, i))] += 1;
-  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(counts[i] / kDraws, kChances[i], 0.015);
-}
-
-TEST(Sampler, RandomNumbersDependOnSeedPromptAndPlace) {
-  EXPECT_EQ(uniform(1, 2, 3), uniform(1, 2, 3));
-  EXPECT_NE(uniform(1, 2, 3), uniform(2, 2, 3));
-  EXPECT_NE(uniform(1, 2, 3), uniform(1, 3, 3));
-  EXPECT_NE(uniform(1, 2, 3), uniform(1, 2, 4));
-  for (int i = 0; i < 100; ++i) {
-    EXPECT_GE(uniform(0, 0, i), 0);
-    EXPECT_LT(uniform(0, 0, i), 1);
-  }
-}
-
 TEST(Sampler, RefusesWhatIsNotFinite) {
   const std::vector<float> logits = {0, NAN, 1};
   EXPECT_THROW(choose_token(logits, {}, {.temperature = 0}, 0), RunError);
   EXPECT_THROW(choose_token(logits, {}, {}, 0), RunError);
+}
+
+class TextStreamTest : public testing::Test {
+ protected:
+  // What every byte lets out, between bars.
+  std::string shown(const std::string& text, std::vector<std::string> stops = {}) {
+    TextStream stream(*tokenizer_, std::move(stops), true);
+    std::string out;
+    for (const char byte : text) out += stream.push(static_cast<unsigned char>(byte)) + "|";
+    stopped_ = stream.stopped();
+    return out + stream.finish();
+  }
+
+  std::unique_ptr<tokenizer::Tokenizer> tokenizer_ = tokenizer::load_tokenizer("bytes");
+  bool stopped_ = false;
+};
+
+TEST_F(TextStreamTest, GivesOutWholeCharacters) {
+  EXPECT_EQ(shown("aé!"), "a||é|!|");
+  EXPECT_EQ(shown("\xF0\x9F\x98\x80"), "|||\xF0\x9F\x98\x80|");
+}
+
+TEST_F(TextStreamTest, WhatIsNoCharacterIsReplaced) {
+  EXPECT_EQ(shown("a\xFF"
+                  "b"),
+            "a|\xEF\xBF\xBD|b|");
+  EXPECT_EQ(shown("a\xC3"), "a||\xEF\xBF\xBD");
+}
+
+TEST_F(TextStreamTest, EndsBeforeAStop) {
+  EXPECT_EQ(shown("ab\n\ncd", {"\n\n"}), "a|b|||||");
+  EXPECT_TRUE(stopped_);
+}
+
+TEST_F(TextStreamTest, HoldsBackWhatMayBeginAStop) {
+  EXPECT_EQ(shown("xENxEND", {"END"}), "x|||ENx||||");
+  EXPECT_TRUE(stopped_);
+  EXPECT_EQ(shown("xEN", {"END"}), "x|||EN");
+  EXPECT_FALSE(stopped_);
+}
+
+TEST_F(TextStreamTest, TheFirstOfSeveralStops) {
+  EXPECT_EQ(shown("a.b;c", {";", "b"}), "a|.||||");
+  EXPECT_EQ(begun_stop("xab", {"abc", "b!"}), 2);
+  EXPECT_EQ(begun_stop("xab", {"!"}), 0);
 }
 
 }  // namespace

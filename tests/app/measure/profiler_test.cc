@@ -8,8 +8,6 @@
 #include <set>
 
 #include "app/measure/layer_bench.h"
-#include "app/measure/link_profile.h"
-#include "app/measure/samples.h"
 #include "core/base/error.h"
 #include "engine/device/cpu.h"
 #include "engine/device/memory.h"
@@ -173,7 +171,7 @@ architecture::Model describe_timed(const ModelConfig& config) {
 
 models::Forward timed_forward(const ModelConfig&, const architecture::Layer& layer) {
   return [kind = layer.kind](std::span<const at::Tensor> parameters, const models::Tensors& inputs,
-                             const models::Pass&) -> models::Tensors {
+                             const models::MicrobatchContext&) -> models::Tensors {
     const at::Tensor x = inputs.empty() ? parameters[0] : inputs[0] * parameters[0];
     const auto [forward, backward] = kTimed.at(kind);
     const at::Tensor y = TakeTime::apply(x, forward, backward);
@@ -233,6 +231,18 @@ TEST(LayerBench, HoldsBackWhatTheDeviceWaitsFor) {
   fake_clock().forbid_holding();
 }
 
+TEST(LayerMarks, ReleaseTheDeviceWhenASequenceBreaksOff) {
+  FakeClock clock;
+  clock.allow_holding(0);
+  double seconds = 0;
+  {
+    LayerMarks marks(clock, 4);
+    marks.begin();
+    marks.end(seconds);
+  }
+  EXPECT_EQ(clock.held(), std::vector<int>{1});
+}
+
 // A device that is slow for a while must not be so for one size alone.
 TEST(Profiler, SizesAreMeasuredInTurn) {
   std::vector<int> order, done;
@@ -248,38 +258,21 @@ TEST(Profiler, SizesAreMeasuredInTurn) {
   EXPECT_EQ(done, (std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
 }
 
-TEST(Profiler, BytesGrowWithTheMicrobatch) {
-  const planner::Profile measured = measure(small_setup(), {1, 2, 4});
-  const double stream = 4.0 * kContext * kWidth;
-  for (const auto& [name, kind] : measured.kinds) {
-    for (std::size_t i = 0; i + 1 < kind.times.size(); ++i) {
-      const planner::KindTimes &less = kind.times[i], &more = kind.times[i + 1];
-      EXPECT_GT(more.stash, less.stash) << name;
-      EXPECT_EQ(more.output, 2 * less.output) << name;
-      EXPECT_GE(more.working, less.working) << name;
-    }
-  }
-  EXPECT_EQ(measured.kinds.at("attention_in").times[0].output, 4 * stream);
-  EXPECT_EQ(measured.kinds.at("mlp_up").times[0].output, 5 * stream);
-  EXPECT_EQ(measured.kinds.at("mlp_down").times[0].output, stream);
-  EXPECT_EQ(measured.kinds.at("head").times[0].output, 0);
-}
-
 // Bytes that a real stage holds for its backward after one forward.
 double kept_by_a_stage(const runtime::Setup& setup, int first, int last, int size) {
   Config config = setup.config;
   config.pipeline.microbatch = size;
   device::MemoryPool pool;
   device::PoolScope scope(pool);
-  const auto stage = runtime::make_cpu_stage(config, setup.model, *setup.training, *setup.validation,
-                                             {.first_layer = first, .last_layer = last}, at::kFloat, pool);
+  runtime::Stage stage(config, setup.model, *setup.training, *setup.validation,
+                       {.first_layer = first, .last_layer = last}, at::kFloat, pool);
   runtime::Tensors inputs;
   if (first > 0) inputs.push_back(at::ones({size, kContext, kWidth}));
-  stage->forward(0, 0, 0, inputs);
+  stage.forward(0, 0, 0, inputs);
   return static_cast<double>(pool.live_bytes(Term::Activations));
 }
 
-TEST(Profiler, TheLayersStashesAddUpToWhatAStageKeeps) {
+TEST(Profiler, TheLayersSavedBytesAddUpToTheStages) {
   ModelConfig llama = small_model(), bert = small_model(), dropping_bert = small_model(3, 0.1);
   llama.family = "llama";
   llama.kv_heads = 1;
@@ -292,7 +285,7 @@ TEST(Profiler, TheLayersStashesAddUpToWhatAStageKeeps) {
          {std::pair{0, layers}, {0, 6}, {6, 11}, {6, layers}, {0, 2}, {0, 4}, {0, 5}}) {
       double sum = 0;
       for (int layer = first; layer < last; ++layer)
-        sum += measured.kinds.at(measured.layers[layer]).times[0].stash;
+        sum += measured.kinds.at(measured.layers[layer]).times[0].saved_bytes;
       // The last layer's output goes to the next stage.
       sum -= measured.kinds.at(measured.layers[last - 1]).times[0].kept;
       EXPECT_EQ(kept_by_a_stage(setup, first, last, 2), sum) << first << " to " << last;
@@ -342,7 +335,7 @@ TEST(Profiler, MeasuresTheBytesThatAreDescribed) {
       const architecture::Work work = layer.work({.sequences = kSize, .context = 64, .element = 4});
       EXPECT_EQ(times.output, work.output);
       EXPECT_EQ(times.kept, work.kept);
-      EXPECT_NEAR(times.stash, work.stash, 0.01 * work.stash);
+      EXPECT_NEAR(times.saved_bytes, work.saved_bytes, 0.01 * work.saved_bytes);
       EXPECT_GT(times.working / work.working, 0.6);
       EXPECT_LT(times.working / work.working, 1.05);
     }
@@ -387,24 +380,6 @@ TEST(Profiler, MeasuresOneCoreUnlessToldOtherwiseAndKeepsTheOthersBusy) {
   if (available.size() == 1) return;
   ASSERT_EQ(profiled_devices(setup).busy.size(), 1u);
   EXPECT_EQ(profiled_devices(setup).busy[0].cores.cores, (std::vector<int>{first}));
-}
-
-TEST(LinkProfile, NeedsTwoCores) {
-  const std::vector<int> cores = device::available_cores();
-  const auto link = measure_local_link({.cores = {{cores.front()}}}, 1 << 16);
-  ASSERT_EQ(link.has_value(), cores.size() > 1);
-  if (!link) return;
-  EXPECT_GT(link->latency, 0);
-  EXPECT_LT(link->latency, 1);
-  EXPECT_GT(link->bandwidth, 1e6);
-}
-
-TEST(Samples, GiveTheMedianAndHalfTheDistanceOfTheQuartiles) {
-  Samples samples;
-  EXPECT_EQ(samples.summary().median, 0);
-  for (const double value : {5.0, 1.0, 2.0, 100.0, 3.0}) samples.add(value);
-  EXPECT_EQ(samples.summary().median, 3);
-  EXPECT_EQ(samples.summary().spread, 1.5);
 }
 
 }  // namespace

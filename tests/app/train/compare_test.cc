@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "app/train/compare.h"
-#include "app/train/compare_report.h"
+#include "app/train/comparison.h"
 #include "core/base/error.h"
 
 namespace twobw::train {

@@ -8,18 +8,15 @@
 #include <set>
 #include <sstream>
 
-#include "app/train/facts.h"
-#include "app/train/resume_together.h"
-#include "app/train/run_plan.h"
-#include "app/train/state_receiver.h"
-#include "app/train/state_sender.h"
+#include "app/train/config_digest.h"
+#include "app/train/decision.h"
+#include "app/train/state_transfer.h"
 #include "app/train/trainer.h"
 #include "app/train/verify.h"
-#include "core/base/bytes.h"
 #include "core/base/error.h"
 #include "core/base/text_file.h"
+#include "engine/checkpoint/safetensors.h"
 #include "engine/checkpoint/store.h"
-#include "engine/checkpoint/tensor_file.h"
 #include "engine/device/cpu.h"
 #include "planning/architecture/families.h"
 #include "tests/app/train/saved_config.h"
@@ -193,22 +190,16 @@ TEST_F(SharedRun, ACheckpointThatIsAnotherOneElsewhereIsRefused) {
   const Ranks ranks(2, wire_kinds().front());
   transport::on_all_ranks(2, [&](int rank) {
     if (rank == 0) {
-      const std::string other = "a checksum";
-      ranks[0]->mail().send(1, ByteWriter()
-                                   .add(std::string_view(folder))
-                                   .add(std::string_view(other))
-                                   .add(std::string_view(to_yaml(config)))
-                                   .take());
-      ranks[0]->mail().send(1, ByteWriter()
-                                   .add(std::string_view(path("gone")))
-                                   .add(std::string_view(other))
-                                   .add(std::string_view(to_yaml(config)))
-                                   .take());
+      for (const std::string& there : {folder, path("gone")}) {
+        const DecidedRun run{.config = config,
+                             .resume = CheckpointId{.folder = there, .manifest = "a checksum"}};
+        ranks[0]->mail().send(1, encode_run(run));
+      }
       return;
     }
     for (const char* const why : {"is another one for this process than for process 0", "is not there"}) {
       try {
-        read_as_told(*ranks[1]);
+        await_decision(*ranks[1], /*plans=*/false);
         ADD_FAILURE() << "it is taken";
       } catch (const InputError& error) {
         EXPECT_NE(std::string(error.what()).find(why), std::string::npos) << error.what();
@@ -297,9 +288,9 @@ TEST(State, SnapshotsAndWeightsComeToRankZeroInOrder) {
       snapshot.counters = {.applied = update, .last_scale = 0.5f};
       sender.add(std::move(snapshot));
     }
-    Parcel last{.kind = Parcel::Kind::Weights, .stage = 1};
+    StateMessage last{.kind = StateMessage::Kind::Weights, .stage = 1};
     last.buffers.emplace_back("weights", at::arange(5, at::kFloat));
-    sender.finish({last, events_parcel({{.stage = 1, .begin = 2.5}, {.stage = 1, .end = 3.5}})});
+    sender.finish({last, events_message({{.stage = 1, .begin = 2.5}, {.stage = 1, .end = 3.5}})});
   });
   ASSERT_EQ(got.size(), kSnapshots);
   for (int update = 0; update < kSnapshots; ++update) {
@@ -333,32 +324,40 @@ TEST(State, WhoGivesUpEndsTheWaitsOfTheOther) {
   });
 }
 
-TEST(RunPlan, GoesAsBytes) {
-  const RunPlan given{.config = "train:\n  updates: 3\n",
-                      .devices = {{.cores = {{0, 1}}}, {.gpu = GpuSlice{.gpu = 1, .slice = 2, .slices = 4}}},
-                      .checkpoint = "runs/a/checkpoints/update-00000004",
-                      .save_every = 2,
-                      .save_last = true,
-                      .first_batch = 4,
-                      .sync_updates = 2,
-                      .begins_drained = true,
-                      .fallbacks = {{.begin = 6, .end = 9}},
-                      .record_events = true};
-  const RunPlan got = to_run_plan(to_bytes(given));
-  EXPECT_EQ(got.config, given.config);
+TEST(DecidedRun, IsTheSameInAllProcesses) {
+  Config config = shared_config("unused");
+  config.pipeline.sync_updates = 2;
+  config.checkpoint.every_updates = 2;
+  config.resume = "runs/a";
+  const architecture::Model layers = architecture::model_of(config.model);
+  DecidedRun given =
+      decide(config, {3, 4}, {{.cores = {{0, 1}}}, {.gpu = GpuSlice{.gpu = 1, .slice = 2, .slices = 4}}},
+             ResumePoint{.folder = "runs/a/checkpoints/update-00000004",
+                         .manifest = {.update = 4},
+                         .checksum = "a checksum"},
+             layers);
+  given.record_events = true;
+  EXPECT_EQ(given.spec.first_batch, 4);
+  EXPECT_TRUE(given.spec.begins_drained);  // the manifest names no tensors
+  EXPECT_TRUE(given.spec.save_last);
+  EXPECT_EQ(given.config.resume, "none");
+  const DecidedRun got = decode_run(encode_run(given));
+  EXPECT_EQ(to_yaml(got.config), to_yaml(given.config));
+  EXPECT_EQ(got.spec.shape, given.spec.shape);
+  EXPECT_EQ(got.spec.shape.split, (std::vector<int>{3, 4}));
+  EXPECT_EQ(got.spec.sync_updates, 2);
+  EXPECT_EQ(got.spec.save_every, 2);
+  EXPECT_TRUE(got.spec.save_last);
+  EXPECT_EQ(got.spec.first_batch, 4);
+  EXPECT_TRUE(got.spec.begins_drained);
   ASSERT_EQ(got.devices.size(), 2u);
   EXPECT_EQ(device::describe(got.devices[0]), "cpu:0,1");
   EXPECT_EQ(device::describe(got.devices[1]), "cuda:1/4.2");
-  EXPECT_EQ(got.checkpoint, given.checkpoint);
-  EXPECT_EQ(got.save_every, 2);
-  EXPECT_TRUE(got.save_last);
-  EXPECT_EQ(got.first_batch, 4);
-  EXPECT_EQ(got.sync_updates, 2);
-  EXPECT_TRUE(got.begins_drained);
-  ASSERT_EQ(got.fallbacks.size(), 1u);
-  EXPECT_EQ(got.fallbacks[0].end, 9);
+  ASSERT_TRUE(got.resume.has_value());
+  EXPECT_EQ(got.resume->folder, given.resume->folder);
+  EXPECT_EQ(got.resume->manifest, "a checksum");
   EXPECT_TRUE(got.record_events);
-  EXPECT_THROW(to_run_plan(to_bytes(given).substr(0, 40)), RunError);
+  EXPECT_THROW(decode_run(encode_run(given).substr(0, 40)), InputError);
 }
 
 TEST(Facts, AreOfTheConfigurationAndOfTheFilesItNames) {

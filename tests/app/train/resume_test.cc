@@ -7,12 +7,10 @@
 #include <sstream>
 
 #include "app/train/metrics_file.h"
-#include "app/train/restore.h"
 #include "app/train/trainer.h"
 #include "core/base/error.h"
 #include "engine/checkpoint/safetensors.h"
 #include "engine/checkpoint/store.h"
-#include "engine/checkpoint/tensor_file.h"
 #include "engine/device/cpu.h"
 #include "planning/architecture/families.h"
 #include "planning/host/cores.h"
@@ -264,7 +262,7 @@ TEST(MetricsFileTest, KeepsTheLinesUpToTheCheckpoint) {
   write_bytes(path, kept +
                         "{\"update\":2,\"validation_loss\":2.0}\n{\"update\":3,\"loss\":1.0}\n"
                         "{\"checkpoint\":4}\n{\"upd");
-  const Past past = cut_metrics(path, 2, /*evaluates_again=*/true);
+  const ResumedMetrics past = cut_metrics(path, 2, /*evaluates_again=*/true);
   EXPECT_EQ(read_bytes(path), kept);
   ASSERT_EQ(past.updates.size(), 2u);
   EXPECT_EQ(past.updates[0].loss, 2.5);

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "app/train/straggler_report.h"
 #include "engine/device/device.h"
 #include "engine/runtime/setup.h"
 #include "tests/app/train/saved_config.h"

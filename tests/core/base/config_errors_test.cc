@@ -16,6 +16,10 @@ TEST(ConfigErrors, UnknownKeys) {
   EXPECT_EQ(override_refused("data.colour=red"),
             "unknown key 'data.colour' in override 'data.colour=red'; data has train, validation, tokenizer, "
             "mask_probability, whole_words, text, pair, label, classes, bucket, changed");
+  EXPECT_EQ(
+      override_refused("pipeline.guard_updates=30"),
+      "unknown key 'pipeline.guard_updates' in override 'pipeline.guard_updates=30'; remove it: a warning of "
+      "pipeline.guard names the pipeline.sync_updates to resume with");
   EXPECT_EQ(refused("zebra: 1\n"),
             "unknown key 'zebra' at x.yaml:1; the top level has model, data, pipeline, optimizer, train, "
             "checkpoint, network, devices, run_dir, plan, resume");

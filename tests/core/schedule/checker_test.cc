@@ -18,55 +18,6 @@ INSTANTIATE_TEST_SUITE_P(Checker, EveryKind, testing::ValuesIn(all_kinds()), [](
   return kind == "2bw" ? "TwoBW" : kind;
 });
 
-// Of 2bw, with each of some fallbacks.
-template <typename Check>
-void for_each_fallback(Check check_one) {
-  for_each_spec(Kind::TwoBW,
-                {.stages = 4, .microbatches = 8, .extra = 1, .updates = 1, .sync_updates = 1, .replicas = 2},
-                [&](Spec spec) {
-                  spec.updates = 9;
-                  for (const auto& fallbacks : std::vector<std::vector<BatchRange>>{
-                           {{2, 3}}, {{3, 6}}, {{2, 4}, {5, 6}}, {{3, 4}, {7, 9}}})
-                    check_one(spec, fallbacks);
-                });
-}
-
-TEST(Checker, ProvesFallbacksToFlush) {
-  for_each_fallback([](Spec spec, const std::vector<BatchRange>& fallbacks) {
-    spec.fallbacks = fallbacks;
-    ASSERT_EQ(check(spec).problem(), "") << text(spec) << " " << fallbacks.front().begin;
-  });
-}
-
-// The lists of a run that falls back when it comes to a batch, as workers make them.
-Lists decided_as_they_run(const Spec& spec, const std::vector<BatchRange>& fallbacks) {
-  Lists lists;
-  for (int stage = 0; stage < spec.shape.stages; ++stage) {
-    Stream stream(spec, stage);
-    auto& list = lists.emplace_back();
-    while (const auto instruction = stream.next()) {
-      list.push_back(*instruction);
-      const std::int64_t batch = instruction->batch;
-      const bool falls_back = std::ranges::any_of(
-          fallbacks, [&](const BatchRange& range) { return range.begin <= batch && batch < range.end; });
-      if (instruction->op == Op::BeginBatch && falls_back) stream.run_synchronously(batch);
-    }
-  }
-  return lists;
-}
-
-TEST(Checker, ProvesFallbacksThatAreDecidedOnTheWay) {
-  for_each_fallback([](Spec spec, const std::vector<BatchRange>& fallbacks) {
-    const Lists lists = decided_as_they_run(spec, fallbacks);
-    spec.fallbacks = fallbacks;
-    for (const Finding& finding : check(spec, lists).findings) {
-      // Replicas may have begun a sum that is of no use now.
-      if (finding.property == Property::Predictions) continue;
-      ASSERT_EQ(finding.problem, "") << text(spec) << " " << fallbacks.front().begin;
-    }
-  });
-}
-
 TEST_P(EveryKind, AllItsListsAreProved) {
   for_each_spec(GetParam(), {}, [](const Spec& spec) { ASSERT_EQ(check(spec).problem(), "") << text(spec); });
 }

@@ -53,6 +53,9 @@ TEST_P(Saves, AResumedRunDoesTheSame) {
         ASSERT_EQ(with_op(lists[r], Op::Predict, cut + 1), with_op(whole[r], Op::Predict, cut + 1));
         ASSERT_EQ(with_op(lists[r], Op::Evaluate, cut - 1), with_op(whole[r], Op::Evaluate, cut - 1));
       }
+      Spec calmed = resumed;  // from here on synchronous for a batch
+      calmed.sync_updates = cut + 1;
+      ASSERT_EQ(check(calmed).problem(), "") << text(spec) << " synchronous, from " << cut;
       resumed.begins_drained = true;
       ASSERT_EQ(check(resumed).problem(), "") << text(spec) << " drained, from " << cut;
     }

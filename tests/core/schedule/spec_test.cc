@@ -276,8 +276,9 @@ TEST(Spec, LaterMicrobatchesRunOnTrueWeightsWhereThereIsRoom) {
       predicted_microbatches(
           {.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 8, .second_gradient = false}}),
       8);
-  EXPECT_FALSE(settles({.shape = {.schedule = Kind::TwoBW, .microbatches = 8, .predict = false}}));
-  EXPECT_FALSE(settles({.shape = {.schedule = Kind::Flush, .microbatches = 8}}));
+  EXPECT_FALSE(
+      switches_to_true_weights({.shape = {.schedule = Kind::TwoBW, .microbatches = 8, .predict = false}}));
+  EXPECT_FALSE(switches_to_true_weights({.shape = {.schedule = Kind::Flush, .microbatches = 8}}));
 }
 
 TEST(Spec, PredictionsAndTrueWeightsTakeTurnsInTheBuffers) {

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+
 #include "core/base/error.h"
 #include "engine/checkpoint/writer.h"
 #include "tests/engine/checkpoint/testing.h"
@@ -76,21 +79,49 @@ TEST(StoreTest, EveryFlippedBitOfAFileIsNoticed) {
   EXPECT_TRUE(find_problems(checkpoint).empty());
 }
 
-// A flipped bit between values changes nothing; where it does, it is noticed.
-TEST(StoreTest, AFlippedBitOfTheManifestIsNoticedOrHarmless) {
-  const TemporaryFolder folder;
-  write(folder.path("s"), sample_contents(2));
-  const std::string checkpoint = folder.path("s/update-00000002"), manifest = checkpoint + "/checkpoint.json";
-  const std::string good = to_text(read_manifest(checkpoint));
-  const std::size_t size = read_bytes(manifest).size();
-  for (std::size_t at = 0; at < size; ++at) {
-    flip_bit(manifest, at);
-    try {
-      EXPECT_EQ(to_text(read_manifest(checkpoint)), good) << "byte " << at;
-    } catch (const InputError&) {
+// Bytes changed, left out, put in twice, or the end cut off.
+std::string damage(std::string bytes, std::mt19937_64& random) {
+  const auto below = [&](std::size_t n) {
+    return static_cast<std::size_t>(random() % std::max<std::size_t>(n, 1));
+  };
+  for (std::size_t times = 1 + below(4); times > 0 && !bytes.empty(); --times) {
+    const std::size_t at = below(bytes.size()), count = 1 + below(16);
+    switch (below(4)) {
+      case 0:
+        bytes[at] = static_cast<char>(random());
+        break;
+      case 1:
+        bytes.erase(at, count);
+        break;
+      case 2:
+        bytes.insert(at, bytes.substr(below(bytes.size()), count));
+        break;
+      default:
+        bytes.resize(at);
     }
-    flip_bit(manifest, at);
   }
+  return bytes;
+}
+
+TEST(StoreTest, RandomDamageIsRefusedOrHarmless) {
+  constexpr int kInputs = 3000;  // of each file
+  const TemporaryFolder folder;
+  const Contents contents = sample_contents(3);
+  write(folder.path("s"), contents);
+  const std::string checkpoint = folder.path("s/update-00000003");
+  std::mt19937_64 random(1);
+  for (const std::string name : {"/checkpoint.json", "/model/model.safetensors"}) {
+    const std::string good = read_bytes(checkpoint + name);
+    for (int i = 0; i < kInputs; ++i) {
+      write_bytes(checkpoint + name, damage(good, random));
+      try {
+        EXPECT_TRUE(load(checkpoint).model.at("a").equal(contents.model[0].tensor));
+      } catch (const InputError&) {
+      }
+    }
+    write_bytes(checkpoint + name, good);
+  }
+  EXPECT_TRUE(find_problems(checkpoint).empty());
 }
 
 TEST(StoreTest, NamesWhatIsWrong) {

@@ -3,17 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "tests/engine/control/ranks.h"
+#include "tests/engine/support/memory_control.h"
 
 namespace twobw::control {
 namespace {
-
-TEST(Facts, ThereAndBack) {
-  const Facts facts = {{"model.layers", "8"}, {"", ""}, {"data", std::string(100'000, 'x')}};
-  EXPECT_EQ(decode_facts(encode_facts(facts)), facts);
-  const std::string bytes = encode_facts(facts);
-  EXPECT_THROW(decode_facts(bytes.substr(0, bytes.size() - 1)), InputError);
-  EXPECT_THROW(decode_facts("\xff\xff\xff\xff"), InputError);
-}
 
 TEST(Facts, WhatDiffersIsNamedWithValuesAndRanks) {
   const Facts one = {{"layers", "8"}, {"seed", "0"}, {"split", "4 4"}};
@@ -85,7 +78,7 @@ TEST(Agreement, EveryRankLearnsWhatDiffers) {
 
 TEST(Agreement, RanksThatNeverComeAreNamed) {
   const Facts facts = {{"layers", "8"}};
-  const std::string text = "processes 1, 3 did not come to the comparison before the start within 0.05 s";
+  const std::string text = "processes 1, 3 did not join the comparison before the start within 0.05 s";
   const auto results = outcomes({{facts, {}, facts, {}}}, 0.05);
   EXPECT_EQ(results[0], "run: " + text);
   EXPECT_EQ(results[2], "run: process 0: " + text);

@@ -8,7 +8,7 @@
 
 #include "core/base/config.h"
 #include "engine/data/tokens.h"
-#include "engine/runtime/pass.h"
+#include "tests/engine/data/microbatches.h"
 #include "tests/text/corpus/testing.h"
 
 namespace twobw::data {
@@ -117,7 +117,7 @@ TEST_F(Labelled, NumbersAreForRegression) {
   EXPECT_FALSE(batch[Field::Labels].defined());
   EXPECT_EQ(count_labels(batch), 2);
   one.data.train = {{.path = folder_.write("y.tsv", "text\tlabel\na\t1\nb\tnan\n")}};
-  EXPECT_TRUE(has(refused(one), "y.tsv:3' has 'nan' to be told; it must be a number"));
+  EXPECT_TRUE(has(refused(one), "y.tsv:3' has the label 'nan'; it must be a number"));
 }
 
 // A decoder's tokenizer has no [CLS] and [SEP]; the text's own last token tells of it.
@@ -162,18 +162,11 @@ class ManyTexts : public Labelled {
 
   // Labels of the first updates, replica after replica.
   static Ids trained(const Config& config, int updates) {
-    const auto source = open(config);
-    runtime::Passes passes(config, *source, *source, kClasses);
-    const int m = config.pipeline.microbatches;
     Ids order;
-    for (int update = 0; update < updates; ++update) {
-      for (int replica = 0; replica < config.pipeline.replicas; ++replica) {
-        for (int k = update * m; k < (update + 1) * m; ++k) {
-          const Ids labels = row(passes.training(replica, k).batch[Field::Labels].unsqueeze(0), 0);
-          order.insert(order.end(), labels.begin(), labels.end());
-        }
-      }
-    }
+    for_each_microbatch(config, *open(config), kClasses, updates, [&](const Batch& batch) {
+      const Ids labels = row(batch[Field::Labels].unsqueeze(0), 0);
+      order.insert(order.end(), labels.begin(), labels.end());
+    });
     return order;
   }
 };
@@ -206,16 +199,16 @@ TEST_F(ManyTexts, BucketsSparePadding) {
   for (const int bucket : {0, 5}) {
     const Config config = layout(1, 3, 5, bucket);
     const auto source = open(config);
-    runtime::Passes passes(config, *source, *source, kClasses);
+    runtime::MicrobatchSource microbatches(config, *source, *source, kClasses);
     for (int k = 0; k < 30; ++k) {
-      const Batch batch = passes.training(0, k).batch;
+      const Batch batch = microbatches.training(0, k).batch;
       const auto longest = batch[Field::Lengths].max().item<std::int64_t>();
       const std::int64_t width = batch[Field::Tokens].size(1);
       EXPECT_EQ(width, std::min<std::int64_t>(kContext, (longest + 7) / 8 * 8));
       EXPECT_EQ(batch[Field::TokenTypes].size(1), width);
       places[bucket] += width;
     }
-    const Batch tail = passes.training(0, 3).batch;
+    const Batch tail = microbatches.training(0, 3).batch;
     for (int i = 0; i < 5; ++i) {  // nothing is lost
       const Ids tokens = row(tail[Field::Tokens], i);
       EXPECT_EQ(std::ranges::count(tokens, kSep), 1);
@@ -223,16 +216,16 @@ TEST_F(ManyTexts, BucketsSparePadding) {
                 row(tail[Field::Lengths].unsqueeze(0), 0)[i]);
     }
     // A stage that reads the tokens alone has as many places.
-    runtime::Passes first(config, *source, *source, {Field::Tokens});
+    runtime::MicrobatchSource first(config, *source, *source, {Field::Tokens});
     EXPECT_EQ(first.training(0, 3).batch[Field::Tokens].size(1), tail[Field::Tokens].size(1));
     EXPECT_FALSE(first.training(0, 3).batch[Field::Lengths].defined());
     // A GPU's tensors have one shape.
     Config on_gpu = config;
     on_gpu.devices = {"cuda:0"};
-    runtime::Passes whole(on_gpu, *source, *source, kClasses);
+    runtime::MicrobatchSource whole(on_gpu, *source, *source, kClasses);
     EXPECT_EQ(whole.training(0, 3).batch[Field::Tokens].size(1), kContext);
-    passes.keep_padding();
-    EXPECT_EQ(passes.training(0, 3).batch[Field::Tokens].size(1), kContext);
+    microbatches.keep_padding();
+    EXPECT_EQ(microbatches.training(0, 3).batch[Field::Tokens].size(1), kContext);
   }
   EXPECT_LT(places[5], 0.8 * static_cast<double>(places[0]));
 }
@@ -264,10 +257,10 @@ TEST_F(Labelled, WhatCannotBeIsRefusedInOneSentence) {
   EXPECT_EQ(refused(blended),
             "data.train has synthetic among others; with model.head: classification it must be alone");
   EXPECT_EQ(refused(config(path, 2)),
-            "model.context is 2; with what stands around a text it must be at least 3");
+            "model.context is 2; with the special tokens around a text it must be at least 3");
   Config pair = config(path, 4);
   pair.data.pair = "other";
-  EXPECT_EQ(refused(pair), "model.context is 4; with what stands around two texts it must be at least 5");
+  EXPECT_EQ(refused(pair), "model.context is 4; with the special tokens around two texts it must be at least 5");
   pair.model.token_types = 1;
   EXPECT_EQ(refused(pair), "model.token_types is 1, but with data.pair there are two; it must be at least 2");
 }

@@ -1,14 +1,11 @@
-// Token files as BERT is trained on them: framed, masked, anew in every epoch, and the same at any layout.
+// Token files as BERT is trained on them: framed, and masked anew in every epoch.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <array>
 #include <map>
 
 #include "core/base/config.h"
 #include "engine/data/masking.h"
 #include "engine/data/tokens.h"
-#include "engine/runtime/pass.h"
 #include "tests/text/corpus/testing.h"
 
 namespace twobw::data {
@@ -41,7 +38,7 @@ class MaskedText : public ::testing::Test {
     folder_.write("x.bin", bin);
   }
 
-  Config config(int replicas = 1, int m = 1, int b = 4) const {
+  Config config() const {
     Config config;
     config.model.vocab = kVocab;
     config.model.context = kContext;
@@ -49,9 +46,6 @@ class MaskedText : public ::testing::Test {
     config.data.mask_probability = 0.5;
     config.data.tokenizer = folder_.file("tokens");
     config.data.train = {{.path = folder_.file("x")}};
-    config.pipeline.replicas = replicas;
-    config.pipeline.microbatches = m;
-    config.pipeline.microbatch = b;
     return config;
   }
   static std::unique_ptr<Source> open(const Config& config) {
@@ -70,23 +64,6 @@ class MaskedText : public ::testing::Test {
       tokens.push_back(target == kIgnored ? seen : target);
     }
     return tokens;
-  }
-
-  // Tokens and targets of the first updates, replica after replica.
-  static std::vector<at::Tensor> trained(const Config& config, const Source& source, int updates) {
-    runtime::Passes passes(config, source, source, kBert);
-    const int m = config.pipeline.microbatches;
-    std::vector<at::Tensor> rows;
-    for (int update = 0; update < updates; ++update) {
-      for (int replica = 0; replica < config.pipeline.replicas; ++replica) {
-        for (int k = update * m; k < (update + 1) * m; ++k) {
-          const Batch batch = passes.training(replica, k).batch;
-          for (int row = 0; row < config.pipeline.microbatch; ++row)
-            rows.push_back(at::stack({batch[Field::Tokens][row], batch[Field::Targets][row]}));
-        }
-      }
-    }
-    return rows;
   }
 
   Folder folder_;
@@ -141,32 +118,6 @@ TEST_F(MaskedText, IsMaskedAnewInEveryEpochAndTheSameForEveryStage) {
               again = source->sequential(4, 4, kContext, kBert);
   EXPECT_TRUE(at::equal(one[Field::Tokens], again[Field::Tokens]));
   EXPECT_TRUE(at::equal(one[Field::Targets], again[Field::Targets]));
-}
-
-TEST_F(MaskedText, DoesNotShowTheLayout) {
-  const auto source = open(config());
-  const auto order = trained(config(1, 1, 8), *source, 5);
-  for (const auto& [replicas, m, b] :
-       std::vector<std::array<int, 3>>{{1, 8, 1}, {1, 2, 4}, {2, 2, 2}, {4, 1, 2}}) {
-    const auto found = trained(config(replicas, m, b), *source, 5);
-    ASSERT_EQ(found.size(), order.size());
-    for (std::size_t i = 0; i < order.size(); ++i) EXPECT_TRUE(at::equal(found[i], order[i])) << i;
-  }
-}
-
-TEST_F(MaskedText, TakesWordsAsAWhole) {
-  Config words = config();
-  words.data.whole_words = true;
-  const auto source = open(words);
-  for (std::int64_t n = 0; n < 48; ++n) {
-    const Batch batch = source->random({.first = n}, 1, kContext, kBert);
-    const std::vector<std::int64_t> tokens = original(batch, 0);
-    for (int i = 2; i < kContext - 1; ++i) {
-      if (tokens[i] % 2 != 0 || tokens[i - 1] < 5) continue;  // no ## token after another of the text
-      EXPECT_EQ(batch[Field::Targets][0][i].item<std::int64_t>() >= 0,
-                batch[Field::Targets][0][i - 1].item<std::int64_t>() >= 0);
-    }
-  }
 }
 
 TEST_F(MaskedText, MayBeBytesAndPartlyMadeUp) {

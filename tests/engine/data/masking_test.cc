@@ -61,20 +61,6 @@ TEST(Masking, ChoosesSomeAndChangesThemAsBertDoes) {
   EXPECT_GT(drawn.size(), 900u);
 }
 
-TEST(Masking, IsAFunctionOfTheKey) {
-  const Masking masking{.mask = kMask, .vocab = kVocab};
-  const Masked one = masked(masking, 5, counting_to(300)), again = masked(masking, 5, counting_to(300)),
-               other = masked(masking, 6, counting_to(300));
-  EXPECT_EQ(one.seen, again.seen);
-  EXPECT_EQ(one.targets, again.targets);
-  EXPECT_NE(one.targets, other.targets);
-}
-
-TEST(Masking, OfAProbabilityOfOneIsAll) {
-  const Masked made = masked({.probability = 1, .mask = kMask, .vocab = kVocab}, 1, counting_to(50));
-  EXPECT_EQ(made.targets, counting_to(50));
-}
-
 TEST(Masking, LeavesSpecialTokensAlone) {
   Masking masking{.probability = 1, .mask = kMask, .vocab = kVocab};
   masking.special = {true, false, true};  // of tokens 0 to 2

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "core/base/config.h"
-#include "engine/data/blend.h"
+#include "engine/data/order.h"
 #include "engine/data/tokens.h"
-#include "engine/runtime/pass.h"
+#include "engine/runtime/microbatches.h"
 #include "tests/text/corpus/testing.h"
 
 namespace twobw::data {
@@ -89,16 +89,6 @@ TEST_F(ResetDocuments, PositionsBeginAnewAndNoTargetIsOfAnotherDocument) {
   for (int row = 0; row < kWindows; ++row) expect_apart(all, row, begins_of_x_);
 }
 
-TEST_F(ResetDocuments, AFieldIsTheSameWhateverElseIsAskedFor) {
-  const auto source = open(only("y"));
-  const Batch all = source->random({.seed = 1}, 5, kContext, kFields);
-  for (const Field field : {Field::Tokens, Field::Targets, Field::Positions}) {
-    const Batch one = source->random({.seed = 1}, 5, kContext, BatchFields{field});
-    for (const Field other : architecture::kFields) EXPECT_EQ(one[other].defined(), other == field);
-    EXPECT_TRUE(at::equal(one[field], all[field])) << name(field);
-  }
-}
-
 TEST_F(ResetDocuments, CorporaAreBlended) {
   const auto source = open({{folder_.file("x"), 0.7}, {folder_.file("y"), 0.3}});
   const Blend blend({0.7, 0.3});
@@ -111,11 +101,11 @@ TEST_F(ResetDocuments, CorporaAreBlended) {
 TEST_F(ResetDocuments, IgnoredTargetsDoNotCount) {
   const Config one = config(only("y"));
   const auto source = open(only("y"));
-  runtime::Passes passes(one, *source, *source, kFields | BatchFields{Field::LossScale});
+  runtime::MicrobatchSource microbatches(one, *source, *source, kFields | BatchFields{Field::LossScale});
   std::int64_t labels = 0;
   double scale = 0;
   for (int k = 0; k < one.pipeline.microbatches; ++k) {
-    const models::Pass pass = passes.training(0, k);
+    const models::MicrobatchContext pass = microbatches.training(0, k);
     labels += pass.batch[Field::Targets].ge(0).sum().item<std::int64_t>();
     scale = pass.batch[Field::LossScale].item<double>();
   }
@@ -147,14 +137,6 @@ TEST_F(ResetDocuments, ATextIsRefused) {
                                "' is a text without documents; make token files of it with twobw prepare";
   EXPECT_EQ(refusal([&] { open({{text, 1}}); }), sentence);
   EXPECT_EQ(refusal([&] { open({{folder_.file("x"), 1}, {text, 1}}); }), sentence);
-}
-
-TEST_F(ResetDocuments, OtherwiseWindowsAreDense) {
-  Config one = config(only("x"));
-  one.model.reset_documents = false;
-  const auto source = open_source("data.train", one.data.train, one);
-  EXPECT_EQ(source->fields(), kText);
-  EXPECT_TRUE(source->is_dense());
 }
 
 }  // namespace apart

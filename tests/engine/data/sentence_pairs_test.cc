@@ -2,16 +2,44 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "core/base/config.h"
 #include "engine/data/masking.h"
+#include "engine/data/stream.h"
 #include "engine/data/tokens.h"
-#include "engine/runtime/pass.h"
+#include "engine/runtime/microbatches.h"
 #include "tests/text/corpus/testing.h"
 
 namespace twobw::data {
 namespace {
+// Documents of 30, 1, 25, 2 and 13 tokens.
+TEST(DocumentWindows, EndWhereDocumentsDo) {
+  const DocumentWindows windows({30, 31, 56, 58, 71}, 10);
+  EXPECT_EQ(windows.documents(), 4);
+  std::vector<std::array<std::int64_t, 3>> found;
+  for (std::int64_t i = 0; i < windows.count(); ++i) {
+    const DocumentWindows::Window window = windows.window(i);
+    found.push_back({window.begin, window.length, window.document});
+  }
+  const std::vector<std::array<std::int64_t, 3>> expected = {{0, 10, 0},  {10, 10, 0}, {20, 10, 0},
+                                                             {31, 10, 1}, {41, 10, 1}, {51, 5, 1},
+                                                             {56, 2, 2},  {58, 10, 3}, {68, 3, 3}};
+  EXPECT_EQ(found, expected);
+  EXPECT_EQ(windows.first(0), 0);
+  EXPECT_EQ(windows.last(0), 3);
+  EXPECT_EQ(windows.first(2), 6);
+  EXPECT_EQ(windows.last(3), 9);
+}
+
+TEST(DocumentWindows, OfShortDocumentsThereAreNone) {
+  EXPECT_EQ(DocumentWindows({1, 2, 3}, 4).count(), 0);
+  EXPECT_EQ(DocumentWindows({1, 2, 3}, 4).documents(), 0);
+  // A rest of one token is left out.
+  EXPECT_EQ(DocumentWindows({5}, 4).count(), 1);
+}
+
 namespace pairs {
 
 using corpus::testing::Folder;
@@ -149,18 +177,19 @@ TEST_F(Pairs, AFieldIsTheSameWhateverElseIsAskedFor) {
 // The means of the loss are over targets and over labels, each by itself.
 TEST_F(Pairs, HaveAScaleForTargetsAndOneForLabels) {
   const auto source = open();
-  runtime::Passes passes(config_, *source, *source, kFields | architecture::kScales);
-  runtime::Passes labels(config_, *source, *source, {Field::Labels, Field::LossScale});
+  runtime::MicrobatchSource microbatches(config_, *source, *source, kFields | architecture::kScales);
+  runtime::MicrobatchSource labels(config_, *source, *source, {Field::Labels, Field::LossScale});
   std::int64_t targets = 0;
   for (int k = 0; k < 4; ++k) {
-    const Batch batch = passes.training(0, k).batch;
+    const Batch batch = microbatches.training(0, k).batch;
     targets += batch[Field::Targets].ge(0).sum().item<std::int64_t>();
     EXPECT_EQ(batch[Field::LabelScale].item<double>(), 1.0 / (4 * kWindows));
     EXPECT_EQ(labels.training(0, k).batch[Field::LossScale].item<double>(), 1.0 / (4 * kWindows));
   }
   EXPECT_NE(targets, 4 * kWindows);
-  EXPECT_EQ(passes.training(0, 0).batch[Field::LossScale].item<double>(), 1.0 / static_cast<double>(targets));
-  EXPECT_EQ(passes.validation(0).batch[Field::LabelScale].item<double>(),
+  EXPECT_EQ(microbatches.training(0, 0).batch[Field::LossScale].item<double>(),
+            1.0 / static_cast<double>(targets));
+  EXPECT_EQ(microbatches.validation(0).batch[Field::LabelScale].item<double>(),
             1.0 / kWindows);  // each counts once
 }
 

@@ -18,33 +18,6 @@ Batch sample(const ModelConfig& model, std::uint64_t key, BatchFields fields = k
   return make_synthetic_sequences(model)->random({.key = key}, 50, kContext, fields);
 }
 
-bool alike(const Batch& one, const Batch& other) {
-  for (const Field field : architecture::kFields) {
-    if (one[field].defined() && !at::equal(one[field], other[field])) return false;
-  }
-  return true;
-}
-
-TEST(SyntheticSequences, DependOnTheKeyAlone) {
-  EXPECT_TRUE(alike(sample(model_of(), 5), sample(model_of(), 5)));
-  EXPECT_FALSE(alike(sample(model_of(), 5), sample(model_of(), 6)));
-  const auto source = make_synthetic_sequences(model_of());
-  EXPECT_EQ(source->fields(), kAll);
-  EXPECT_TRUE(alike(source->sequential(3, 4, kContext, kAll), source->sequential(3, 4, kContext, kAll)));
-  EXPECT_FALSE(alike(source->sequential(3, 4, kContext, kAll), source->sequential(4, 4, kContext, kAll)));
-}
-
-// Stages ask for different fields of the same microbatch.
-TEST(SyntheticSequences, AFieldIsTheSameWhateverElseIsAskedFor) {
-  const Batch all = sample(model_of(), 1);
-  for (const Field field : architecture::kFields) {
-    if (!kAll.has(field)) continue;
-    const Batch one = sample(model_of(), 1, BatchFields{field});
-    for (const Field other : architecture::kFields) EXPECT_EQ(one[other].defined(), other == field);
-    EXPECT_TRUE(at::equal(one[field], all[field])) << name(field);
-  }
-}
-
 TEST(SyntheticSequences, EndBeforeTheContextAndHaveTwoParts) {
   const Batch batch = sample(model_of(), 1);
   const at::Tensor lengths = batch[Field::Lengths];

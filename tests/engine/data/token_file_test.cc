@@ -3,14 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
-#include <set>
+#include <array>
 #include <vector>
 
 #include "core/base/config.h"
-#include "engine/data/epochs.h"
+#include "engine/data/order.h"
 #include "engine/data/tokens.h"
-#include "engine/runtime/pass.h"
+#include "tests/engine/data/microbatches.h"
 #include "tests/text/corpus/testing.h"
 
 namespace twobw::data {
@@ -61,16 +60,11 @@ std::vector<std::int64_t> trained(const Source& source, int replicas, int m, int
   config.pipeline.microbatches = m;
   config.pipeline.microbatch = b;
   config.train.seed = seed;
-  runtime::Passes passes(config, source, source, kText);
   std::vector<std::int64_t> order;
-  for (int update = 0; update < updates; ++update) {
-    for (int replica = 0; replica < replicas; ++replica) {
-      for (int k = update * m; k < (update + 1) * m; ++k) {
-        const auto rows = windows_in(passes.training(replica, k).batch[Field::Tokens]);
-        order.insert(order.end(), rows.begin(), rows.end());
-      }
-    }
-  }
+  for_each_microbatch(config, source, kText, updates, [&](const Batch& batch) {
+    const auto rows = windows_in(batch[Field::Tokens]);
+    order.insert(order.end(), rows.begin(), rows.end());
+  });
   return order;
 }
 
@@ -95,23 +89,6 @@ TEST_F(TokenFiles, ValidationGoesThroughTheWindowsInOrderAndWraps) {
             (std::vector<std::int64_t>{0, 1, 2, 3}));
   EXPECT_EQ(windows_in(source->sequential(5, 4, kLength)[Field::Tokens]),
             (std::vector<std::int64_t>{20, 0, 1, 2}));
-}
-
-TEST_F(TokenFiles, EveryEpochHasEveryWindowOnceAndAnOrderOfItsOwn) {
-  const auto source = open();
-  const auto order = trained(*source, 1, 3, 7, 4);  // an update is an epoch
-  std::set<std::vector<std::int64_t>> orders;
-  for (int number = 0; number < 4; ++number) {
-    auto one = epoch(order, number);
-    orders.insert(one);
-    EXPECT_FALSE(std::is_sorted(one.begin(), one.end()));
-    std::sort(one.begin(), one.end());
-    std::vector<std::int64_t> all(kWindows);
-    std::iota(all.begin(), all.end(), 0);
-    EXPECT_EQ(one, all);
-  }
-  EXPECT_EQ(orders.size(), 4u);
-  EXPECT_NE(trained(*source, 1, 3, 7, 1, 1), epoch(order, 0));  // another seed
 }
 
 // 8 sequences an update do not divide the 21 windows: updates and microbatches lie in two epochs.
@@ -142,7 +119,7 @@ TEST_F(TokenFiles, AnySequenceIsFoundWithoutThoseBefore) {
 
 TEST_F(TokenFiles, AreNamedByPrefixOrByEitherFile) {
   for (const char* name : {"x", "x.bin", "x.idx"}) {
-    EXPECT_EQ(open(name)->describe(), folder_.file("x") + " (175 tokens in 5 documents)");
+    EXPECT_EQ(open(name)->describe(), folder_.file(name) + " (175 tokens in 5 documents)");
     EXPECT_TRUE(names_token_file(folder_.file(name)));
   }
   std::filesystem::create_directory(folder_.file("x"));  // a run's, perhaps

@@ -45,7 +45,7 @@ TEST(LinearAndStream, GivesBothAndAddsTheirGradients) {
   expect_accumulates(both, inputs, 2);
 }
 
-Pass in_training() {
+MicrobatchContext in_training() {
   return {.training = true, .seed = 5, .update = 6, .microbatch = 7, .layer = 8};
 }
 

@@ -1,5 +1,5 @@
 // Sequences of several documents: each is computed as if it were alone.
-#include "engine/models/documents.h"
+#include "engine/models/masks.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -111,7 +111,7 @@ TEST(DocumentAttention, HasTheBitsThatEachDocumentHasAlone) {
 }
 
 TEST(DocumentAttention, DropsWeightsOfTheMixWithinDocuments) {
-  const Pass pass{.training = true, .seed = 1};
+  const MicrobatchContext pass{.training = true, .seed = 1};
   const Tensor mask = ops::dropout(at::ones({kRows, 2, kLength, kLength}), 0.3, pass, 4).to(at::kDouble);
   const Operation formula = [&](const Inputs& in) {
     const Tensor parts = in[0].view({kRows, kLength, 3, 2, 4}).permute({2, 0, 3, 1, 4});
@@ -164,11 +164,11 @@ class Made {
   }
 
   // Logits, or the loss where there are targets.
-  Tensor run(const Pass& pass) const {
+  Tensor run(const MicrobatchContext& pass) const {
     return run_layers(model_, 0, model_.size(), parameters_, {}, pass).front();
   }
   // The loss, as a number.
-  double step(const Pass& pass) const {
+  double step(const MicrobatchContext& pass) const {
     const Tensor loss = run(pass);
     torch::autograd::backward({loss}, {});
     return loss.item<double>();
@@ -183,8 +183,8 @@ class Made {
   std::vector<Tensor> parameters_;
 };
 
-Pass pass_of(const Tensor& tokens, const Tensor& place = {}, const Tensor& targets = {}) {
-  Pass pass{.training = true};
+MicrobatchContext pass_of(const Tensor& tokens, const Tensor& place = {}, const Tensor& targets = {}) {
+  MicrobatchContext pass{.training = true};
   pass.batch[Field::Tokens] = tokens;
   pass.batch[Field::Positions] = place;
   pass.batch[Field::Targets] = targets;

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "core/base/dropout.h"
-#include "engine/models/dropout_kernels.h"
+#include "engine/models/kernels.h"
 #include "engine/models/ops.h"
 #include "operations.h"
 
@@ -15,12 +15,12 @@ namespace {
 
 using at::Tensor;
 
-Pass dropout_pass() {
+MicrobatchContext dropout_pass() {
   return {.training = true, .seed = 5, .update = 6, .microbatch = 7, .layer = 8};
 }
 
 // Element by element, as core/base/dropout.h says it; of [n3, n2, n1, width].
-Tensor mask_by_definition(at::IntArrayRef sizes, double p, const Pass& pass, int site) {
+Tensor mask_by_definition(at::IntArrayRef sizes, double p, const MicrobatchContext& pass, int site) {
   const std::uint64_t key =
       mask_key(dropout_key(pass.seed, pass.update, pass.microbatch), dropout_site(pass.layer, site));
   Tensor mask = at::empty(sizes, at::kFloat);

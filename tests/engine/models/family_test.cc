@@ -49,7 +49,7 @@ Layer embedding_layer(const ModelConfig& config) {
           .takes = {Field::Tokens},
           .work = work_of(config, [](double stream, double) {
             return Work{.element_bytes = 2 * stream,
-                        .stash = stream,
+                        .saved_bytes = stream,
                         .kept = stream,
                         .output = stream,
                         .working = stream};
@@ -64,7 +64,7 @@ Layer widen_layer(const ModelConfig& config, const std::string& block) {
           .work = work_of(config, [](double stream, double square) {
             return Work{.matrix_flops = kWiden * square,
                         .matrix_bytes = (1 + kWiden) * stream,
-                        .stash = kWiden * stream,  // gelu's input
+                        .saved_bytes = kWiden * stream,  // gelu's input
                         .kept = kWiden * stream,
                         .output = (kWiden + 1) * stream,
                         .working = (kWiden + 2) * stream};
@@ -80,7 +80,7 @@ Layer narrow_layer(const ModelConfig& config, const std::string& block) {
             return Work{.matrix_flops = kWiden * square,
                         .matrix_bytes = (kWiden + 1) * stream,
                         .element_bytes = (2 * kWiden + 5) * stream,
-                        .stash = (kWiden + 1 + 1) * stream,  // gelu's output, what is scaled, the sum
+                        .saved_bytes = (kWiden + 1 + 1) * stream,  // gelu's output, what is scaled, the sum
                         .kept = stream,
                         .output = stream,
                         .working = (kWiden + 1) * stream};
@@ -100,7 +100,7 @@ Layer head_layer(const ModelConfig& config) {
         return Work{.matrix_flops = per_width * square,
                     .matrix_bytes = stream + logits,
                     .element_bytes = 4 * logits,
-                    .stash = logits,
+                    .saved_bytes = logits,
                     .working = stream};
       })};
 }
@@ -124,7 +124,7 @@ architecture::Model describe_shared(const ModelConfig& config) {
 }
 
 models::Tensors run_residual(const std::string& kind, std::span<const at::Tensor> p, const models::Tensors& x,
-                             const models::Pass& pass) {
+                             const models::MicrobatchContext& pass) {
   namespace ops = models::ops;
   if (kind == "residual_embedding") return {ops::embedding(p[0], pass.batch[Field::Tokens])};
   if (kind == "residual_widen") return {ops::linear(x[0], p[0], p[1]), x[0]};
@@ -136,8 +136,9 @@ models::Tensors run_residual(const std::string& kind, std::span<const at::Tensor
 }
 
 models::Forward forward_of_residual(const ModelConfig&, const Layer& layer) {
-  return [kind = layer.kind](std::span<const at::Tensor> p, const models::Tensors& x,
-                             const models::Pass& pass) { return run_residual(kind, p, x, pass); };
+  return
+      [kind = layer.kind](std::span<const at::Tensor> p, const models::Tensors& x,
+                          const models::MicrobatchContext& pass) { return run_residual(kind, p, x, pass); };
 }
 
 class OwnFamily : public testing::Test {
@@ -240,7 +241,7 @@ TEST_F(OwnFamily, IsProfiledAndPlannedFromThat) {
     EXPECT_EQ(measured.output, described.output) << layer.kind;
     EXPECT_EQ(measured.kept, described.kept) << layer.kind;
     // Besides a loss, and the gradient of a bias.
-    EXPECT_NEAR(measured.stash / described.stash, 1, 0.05) << layer.kind;
+    EXPECT_NEAR(measured.saved_bytes / described.saved_bytes, 1, 0.05) << layer.kind;
     EXPECT_NEAR(measured.working / described.working, 1, 0.05) << layer.kind;
   }
   const planner::Plan plan = plan_from(planner::measured_tables(config_, two_devices(), profile));

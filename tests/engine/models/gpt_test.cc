@@ -14,7 +14,6 @@
 #include "engine/models/model.h"
 #include "engine/models/ops.h"
 #include "engine/weights/double_buffer.h"
-#include "engine/weights/gradients.h"
 #include "engine/weights/layout.h"
 #include "tensors.h"
 #include "tests/support/covering.h"
@@ -32,8 +31,8 @@ ModelConfig small(bool tied = true, double dropout = 0.0) {
 
 constexpr double kLossScale = 0.25 / 21;
 
-Pass training_pass() {
-  Pass pass{.training = true, .seed = 3, .update = 4, .microbatch = 5};
+MicrobatchContext training_pass() {
+  MicrobatchContext pass{.training = true, .seed = 3, .update = 4, .microbatch = 5};
   pass.batch[Field::Tokens] = random_tokens({3, 7}, 29, 1);
   pass.batch[Field::Targets] = random_tokens({3, 7}, 29, 2);
   pass.batch[Field::TokenTypes] = random_tokens({3, 7}, 2, 3);
@@ -127,9 +126,11 @@ struct Part {
     gradients.attach(0, versions.parameters(0));
   }
 
-  Tensor forward(Tensors x, Pass pass) const { return forward_all(std::move(x), std::move(pass)).front(); }
+  Tensor forward(Tensors x, MicrobatchContext pass) const {
+    return forward_all(std::move(x), std::move(pass)).front();
+  }
 
-  Tensors forward_all(Tensors x, Pass pass) const {
+  Tensors forward_all(Tensors x, MicrobatchContext pass) const {
     return run_layers(model, layout.first_layer(), layout.last_layer(), versions.parameters(0), std::move(x),
                       std::move(pass));
   }
@@ -287,7 +288,7 @@ TEST(Gpt, AgreesWithPlainTensorOperations) {
     for (std::size_t i = 0; i < part.layout.parameters().size(); ++i) {
       exact[part.layout.parameters()[i].spec.name] = leaf(part.versions.parameters(0)[i], at::kDouble);
     }
-    Pass pass = training_pass();
+    MicrobatchContext pass = training_pass();
     const auto drop = [&](const Tensor& x, int layer, int site) {
       pass.layer = layer;
       return x * ops::dropout(at::ones(x.sizes()), dropout, pass, site).to(at::kDouble);
@@ -323,7 +324,7 @@ TEST(Gpt, ARecomputationRepeatsTheForward) {
 
 TEST(Gpt, DropoutIsForTrainingOnly) {
   const Model with = build(small(true, 0.1)), without = build(small(true, 0.0));
-  Pass pass = training_pass();
+  MicrobatchContext pass = training_pass();
   const Tensor trained = Part(with, 0, kLayers).forward({}, pass);
   pass.training = false;
   const Tensor evaluated = Part(with, 0, kLayers).forward({}, pass);
@@ -334,7 +335,7 @@ TEST(Gpt, DropoutIsForTrainingOnly) {
 TEST(Gpt, TakesFewerTokensThanItsContext) {
   const Model model = build(small());
   const Part part(model, 0, kLayers);
-  Pass pass;
+  MicrobatchContext pass;
   pass.batch[Field::Tokens] = random_tokens({1, 7}, 29, 1);
   const Tensor whole = part.forward({}, pass);
   EXPECT_EQ(whole.sizes(), (std::vector<std::int64_t>{1, 7, 29}));

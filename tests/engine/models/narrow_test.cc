@@ -30,7 +30,7 @@ std::ostream& operator<<(std::ostream& out, const Case& test) {
 
 constexpr ops::Heads kHeads{.queries = 6, .keys = 2, .size = 4};
 
-Pass pass() {
+MicrobatchContext pass() {
   return {.training = true, .seed = 5, .update = 6, .microbatch = 7, .layer = 8};
 }
 

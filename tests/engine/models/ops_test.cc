@@ -93,7 +93,7 @@ TEST(Gelu, TakesInputsAndGradientsThatAreNotContiguous) {
                 [](const Inputs& in) { return at::gelu(in[0], "tanh"); }, {normal({3, 7}, 1)});
 }
 
-Pass pass_in_training() {
+MicrobatchContext pass_in_training() {
   return {.training = true, .seed = 5, .update = 6, .microbatch = 7, .layer = 8};
 }
 
@@ -141,7 +141,7 @@ TEST(Attention, NoTokenSeesALaterOne) {
   }
 }
 
-Tensor mask_of(const Pass& pass, int site = 0) {
+Tensor mask_of(const MicrobatchContext& pass, int site = 0) {
   return ops::dropout(at::ones({100}), 0.5, pass, site);
 }
 
@@ -177,13 +177,13 @@ TEST(Dropout, ARecomputationDrawsTheSameMask) {
 }
 
 TEST(Dropout, TheMaskDependsOnSeedUpdateMicrobatchLayerAndSite) {
-  std::vector<Pass> passes(5, pass_in_training());
+  std::vector<MicrobatchContext> passes(5, pass_in_training());
   passes[1].seed += 1;
   passes[2].update += 1;
   passes[3].microbatch += 1;
   passes[4].layer += 1;
   std::vector<Tensor> masks;
-  for (const Pass& pass : passes) masks.push_back(mask_of(pass));
+  for (const MicrobatchContext& pass : passes) masks.push_back(mask_of(pass));
   masks.push_back(mask_of(pass_in_training(), /*site=*/1));
   for (std::size_t i = 0; i < masks.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) EXPECT_FALSE(at::equal(masks[i], masks[j])) << i << " and " << j;
@@ -191,7 +191,7 @@ TEST(Dropout, TheMaskDependsOnSeedUpdateMicrobatchLayerAndSite) {
 }
 
 TEST(Dropout, TheMaskDependsOnNothingElse) {
-  Pass pass = pass_in_training();
+  MicrobatchContext pass = pass_in_training();
   pass.batch[Field::Tokens] = at::ones({2, 2}, at::kLong);
   pass.batch[Field::Targets] = at::ones({2, 2}, at::kLong);
   pass.batch[Field::LossScale] = at::full({1}, 0.125, at::kDouble);

@@ -1,4 +1,4 @@
-#include "engine/optim/learning_rate.h"
+#include "engine/optim/optimizer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/optim/shards.h"
+#include "engine/optim/state.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Microbatches read ahead are those that are read when they are due, and a run that reads ahead is the same.
-#include "engine/runtime/feed.h"
+#include "engine/runtime/microbatches.h"
 
 #include <gtest/gtest.h>
 
@@ -60,10 +60,10 @@ TEST(FeedTest, GivesWhatIsThere) {
   const auto source = data::make_synthetic(48);
   for (const int prefetch : {0, 1, 5}) {
     const Config config = config_with(prefetch);
-    Passes passes(config, *source, *source, kAll);
-    Feed feed(config, passes, /*replica=*/1);
+    MicrobatchSource microbatches(config, *source, *source, kAll);
+    Feed feed(config, microbatches, /*replica=*/1);
     for (std::int64_t k = 0; k < 12; ++k) {
-      const models::Pass expected = passes.training(1, k), found = feed.take(k);
+      const models::MicrobatchContext expected = microbatches.training(1, k), found = feed.take(k);
       EXPECT_EQ(found.update, expected.update);
       EXPECT_EQ(found.microbatch, expected.microbatch);
       EXPECT_EQ(found.seed, expected.seed);
@@ -82,10 +82,10 @@ TEST(FeedTest, CountsWhatIsTakenAndNotWhatIsRead) {
     const Config config = config_with(prefetch);
     device::MemoryPool pool;
     device::PoolScope scope(pool);
-    const Passes passes(config, *source, *source, kAll);
-    Feed feed(config, passes, 0);
+    const MicrobatchSource microbatches(config, *source, *source, kAll);
+    Feed feed(config, microbatches, 0);
     const auto bytes = static_cast<std::int64_t>(8 * (2 * 8 + 2 * 8 + 1));
-    std::vector<models::Pass> taken;
+    std::vector<models::MicrobatchContext> taken;
     for (std::int64_t k = 0; k < 3; ++k) {
       taken.push_back(feed.take(k));
       EXPECT_EQ(pool.live_bytes(Term::Inputs), (k + 1) * bytes);
@@ -97,8 +97,8 @@ TEST(FeedTest, CountsWhatIsTakenAndNotWhatIsRead) {
 TEST(FeedTest, AStageThatTakesNothingReadsNothing) {
   const Failing source(0);
   const Config config = config_with(4);
-  const Passes passes(config, source, source, {});
-  EXPECT_EQ(read_ahead_setup(config, passes).ahead, 0);
+  const MicrobatchSource microbatches(config, source, source, {});
+  EXPECT_EQ(read_ahead_setup(config, microbatches).ahead, 0);
 }
 
 struct Observed {

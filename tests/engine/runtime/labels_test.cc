@@ -141,12 +141,12 @@ TEST(LabelsOfAnUpdate, AreCountedOverAllItsMicrobatches) {
   const models::Model model = models::build(config.model);
   const Sparse source;
   const auto fields = architecture::taken_by(model.layers, 0, model.size());
-  Passes passes(config, source, source, fields);
+  MicrobatchSource microbatches(config, source, source, fields);
   std::int64_t labels = 0;
   double scale = 0;
   for (int replica = 0; replica < 2; ++replica) {
     for (int k = 0; k < 4; ++k) {
-      const models::Pass pass = passes.training(replica, k);
+      const models::MicrobatchContext pass = microbatches.training(replica, k);
       labels += data::count_labels(pass.batch);
       scale = pass.batch[Field::LossScale].item<double>();
     }
@@ -155,7 +155,7 @@ TEST(LabelsOfAnUpdate, AreCountedOverAllItsMicrobatches) {
   EXPECT_LT(labels, 8 * 2 * kContext);
   EXPECT_EQ(scale, 1.0 / static_cast<double>(labels));
   // A stage that takes nothing is given nothing.
-  Passes nothing(config, source, source, {});
+  MicrobatchSource nothing(config, source, source, {});
   for (const Field field : architecture::kFields) EXPECT_FALSE(nothing.training(0, 0).batch[field].defined());
 }
 

@@ -63,7 +63,7 @@ Kept kept_by(const std::string& kind) {
 }
 
 // The last layer's output belongs to the next stage.
-double stash_of(const models::Model& model, int first, int last) {
+double saved_bytes_of(const models::Model& model, int first, int last) {
   double bytes = 0;
   for (int layer = first; layer < last; ++layer) {
     const Kept kept = kept_by(model.layers[layer].kind);
@@ -107,26 +107,26 @@ class StageMemory : public testing::TestWithParam<Case> {
   Footprint drive(int r, int first, int last) const {
     const schedule::Spec spec = this->spec();
     device::PoolScope scope(pool_);
-    const auto stage = make_cpu_stage(config_, model_, *source_, *source_,
-                                      {.first_layer = first,
-                                       .last_layer = last,
-                                       .recompute = GetParam().recompute,
-                                       .slots = schedule::in_flight_bound(spec, r),
-                                       .versions = schedule::versions_kept(spec, r),
-                                       .gradient_buffers = schedule::gradient_buffers(spec, r),
-                                       .predicts = spec.shape.predict},
-                                      at::kFloat, pool_);
+    Stage stage(config_, model_, *source_, *source_,
+                {.first_layer = first,
+                 .last_layer = last,
+                 .recompute = GetParam().recompute,
+                 .slots = schedule::in_flight_bound(spec, r),
+                 .versions = schedule::versions_kept(spec, r),
+                 .gradient_buffers = schedule::gradient_buffers(spec, r),
+                 .predicts = spec.shape.predict},
+                at::kFloat, pool_);
     Footprint most;
     for (const auto& i : schedule::instructions(spec, r)) {
       if (i.op == Op::Forward) {
         device::PurposeScope purpose(Term::Inputs);
-        stage->forward(i.microbatch, i.slot, i.version, between(model_, first));
+        stage.forward(i.microbatch, i.slot, i.version, between(model_, first));
       } else if (i.op == Op::Backward) {
-        stage->backward(i.microbatch, i.slot, i.version, between(model_, last));
+        stage.backward(i.microbatch, i.slot, i.version, between(model_, last));
       } else if (i.op == Op::Step) {
-        stage->step(i.batch, 1e-3, {}, i.generation >= 0);
+        stage.step(i.batch, 1e-3, {}, i.generation >= 0);
       } else if (i.op == Op::Predict) {
-        stage->predict({.batch = i.batch, .learning_rate = 1e-3});
+        stage.predict({.batch = i.batch, .learning_rate = 1e-3});
       }
       for (int term = 0; term < kTerms; ++term) {
         const auto live = static_cast<double>(pool_.live_bytes(static_cast<Term>(term)));
@@ -166,7 +166,7 @@ TEST_P(StageMemory, IsWhatTheFormulasSay) {
     EXPECT_EQ(counted[Term::Optimizer], 8 * parameters);
     EXPECT_EQ(counted[Term::Inputs],
               in_flight * (bytes_of(between(model_, first)) + taken_bytes(model_, first, last)));
-    EXPECT_EQ(counted[Term::Activations], c.recompute ? 0 : in_flight * stash_of(model_, first, last));
+    EXPECT_EQ(counted[Term::Activations], c.recompute ? 0 : in_flight * saved_bytes_of(model_, first, last));
     EXPECT_EQ(counted[Term::Working], 0);  // nothing stays in use for a while after an instruction
     EXPECT_EQ(counted[Term::Transfer], 0);
     first = last;

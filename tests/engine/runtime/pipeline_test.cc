@@ -10,6 +10,7 @@
 #include "engine/device/cpu.h"
 #include "engine/models/model.h"
 #include "engine/runtime/pipeline.h"
+#include "tests/engine/runtime/failure_probe.h"
 
 namespace twobw::runtime {
 namespace {
@@ -54,7 +55,7 @@ void insert_layer(models::Model& model, const std::string& kind, models::Forward
   model.forwards.insert(model.forwards.begin() + 2, std::move(forward));
 }
 
-// Passes its input on, but not before it is let go.
+// MicrobatchSource its input on, but not before it is let go.
 class Gate {
  public:
   models::Tensors pass(const models::Tensors& x) {
@@ -86,7 +87,7 @@ std::string message_of_stuck(const Config& config) {
   Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 6}), observer);
   std::string message;
   std::thread run([&] { message = message_of(pipeline); });
-  pipeline.await_failure();
+  FailureProbe::await(pipeline);
   gate.open();
   run.join();
   return message;

@@ -1,4 +1,4 @@
-#include "engine/runtime/process_gpus.h"
+#include "engine/runtime/process_devices.h"
 
 #include <gtest/gtest.h>
 

@@ -13,6 +13,7 @@
 #include "engine/device/cpu.h"
 #include "engine/models/model.h"
 #include "engine/runtime/pipeline.h"
+#include "tests/engine/runtime/failure_probe.h"
 #include "tests/engine/runtime/ranks.h"
 #include "tests/engine/runtime/settings.h"
 
@@ -210,7 +211,7 @@ TEST_P(Failure, OfAWaitReportsTheWorkersHereAndThePeers) {
     const auto pipeline = (rank == 0 ? hasty : bench).pipeline(ranks, rank, silent());
     std::thread opener([&] {
       if (rank != 0) return;
-      pipeline->await_failure();
+      FailureProbe::await(*pipeline);
       std::lock_guard lock(mutex);
       open = true;
       changed.notify_all();

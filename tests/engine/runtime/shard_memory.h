@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/models/model.h"
-#include "engine/optim/shards.h"
+#include "engine/optim/state.h"
 #include "planning/planner/costs/memory_model.h"
 #include "planning/planner/costs/state_bytes.h"
 #include "tests/engine/runtime/recorder.h"

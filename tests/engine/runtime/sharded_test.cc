@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/models/model.h"
-#include "engine/optim/shards.h"
-#include "engine/runtime/sum_ranges.h"
+#include "engine/optim/state.h"
+#include "engine/runtime/pipeline.h"
 #include "tests/engine/runtime/settings.h"
 #include "tests/engine/runtime/shard_memory.h"
 

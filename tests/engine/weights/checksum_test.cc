@@ -1,4 +1,4 @@
-#include "engine/weights/checksum.h"
+#include "engine/weights/layout.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,9 @@
-#include "engine/weights/gradients.h"
+#include "engine/weights/double_buffer.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "engine/models/ops.h"
-#include "engine/weights/double_buffer.h"
 #include "toy_model.h"
 
 namespace twobw::weights {

@@ -26,7 +26,7 @@ inline Problem uniform_problem(int nodes, int devices, int layers) {
   CostColumn column{.microbatch = 1, .tokens = 8};
   for (int i = 0; i < layers; ++i) {
     problem.layers.push_back({.kind = "block", .parameters = 1e6});
-    column.layers.push_back({.forward = 1, .backward = 2, .stash = 1e6, .output = 1e5, .working = 1e5});
+    column.layers.push_back({.forward = 1, .backward = 2, .saved_bytes = 1e6, .output = 1e5, .working = 1e5});
   }
   problem.costs = {{.columns = {column}}};
   problem.margin = 0;
@@ -105,7 +105,7 @@ inline Problem random_problem(std::uint64_t seed, const Size& size) {
     problem.layers.push_back({.parameters = dice.real(1, 10)});
     costs.push_back({.forward = dice.real(0.1, 2),
                      .backward = dice.real(0.1, 4),
-                     .stash = dice.real(0, 10),
+                     .saved_bytes = dice.real(0, 10),
                      .output = dice.real(0.1, 4),
                      .working = dice.real(0, 5)});
   }
@@ -116,7 +116,7 @@ inline Problem random_problem(std::uint64_t seed, const Size& size) {
   }
 
   double need = 0;  // of all layers on one device
-  for (int i = 0; i < layers; ++i) need += 20 * problem.layers[i].parameters + 2 * costs[i].stash + 5;
+  for (int i = 0; i < layers; ++i) need += 20 * problem.layers[i].parameters + 2 * costs[i].saved_bytes + 5;
   const double plenty = dice.chance(0.2) ? 0.15 : 1;
   for (DeviceKind& kind : problem.cluster.kinds) {
     kind.memory = need * dice.real(0.1, 2) * plenty;
@@ -128,7 +128,7 @@ inline Problem random_problem(std::uint64_t seed, const Size& size) {
         const double times = slowness * (1 + slope * (b - 1));
         cost.forward *= times;
         cost.backward *= times;
-        cost.stash *= b;
+        cost.saved_bytes *= b;
         cost.output *= b;
         cost.working *= b;
         column.layers.push_back(cost);

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "tests/text/corpus/testing.h"
-#include "text/corpus/pieces.h"
+#include "text/corpus/records.h"
 
 namespace twobw::corpus {
 namespace {
@@ -14,7 +14,7 @@ using testing::Folder;
 using testing::has;
 using testing::Strings;
 
-// Whole, whatever parts they came in.
+// Whole documents, joined from their parts.
 std::vector<std::string> documents(const std::string& path, const DocumentOptions& options = {}) {
   std::vector<std::string> found;
   const Input input = list_inputs({path}, "auto").at(0);
@@ -98,7 +98,7 @@ TEST(Documents, OfJsonl) {
   EXPECT_TRUE(has(refused("{\"text\": \"a\"}\n{\"text\": 7}\n"), "b.jsonl:2': field 'text' must be a text"));
   EXPECT_TRUE(has(refused("{\"text\": \"a\"\n"), "b.jsonl:1' is not valid JSON"));
   EXPECT_TRUE(has(refused("{\"text\": \"\xFF\"}\n"), "UTF-8"));
-  EXPECT_TRUE(has(refused("[\"text\"]\n"), "no JSON object"));
+  EXPECT_TRUE(has(refused("[\"text\"]\n"), "not a JSON object"));
   EXPECT_TRUE(has(refused(std::string(200000, '[')), "not valid JSON"));
 }
 

@@ -18,7 +18,7 @@ using testing::Strings;
 const std::vector<std::string> kOutputs = {"out-train.bin", "out-train.idx", "out-validation.bin",
                                            "out-validation.idx", "out.json"};
 
-// So many files of lines, each a document.
+// Files of lines, each a document.
 void write_inputs(const Folder& folder, int files, int lines) {
   std::mt19937 random(1);
   for (int i = 0; i < files; ++i) {
@@ -116,7 +116,7 @@ TEST(Prepare, SplitsFewDocumentsByPosition) {
   EXPECT_FALSE(folder.has("out-train.bin.partial"));
 }
 
-TEST(Prepare, TheNumberOfThreadsDoesNotShow) {
+TEST(Prepare, IndependentOfTheNumberOfThreads) {
   const Folder folder;
   write_inputs(folder, 6, 4000);
   folder.write("in/long.txt", std::string(5'000'000, 'x'));
@@ -133,8 +133,8 @@ TEST(Prepare, TheNumberOfThreadsDoesNotShow) {
   EXPECT_EQ(std::max(summarize(train).longest, summarize(validation).longest), 5'000'000);
 }
 
-// Thrown at every moment at which progress is told: the next run goes on.
-TEST(Prepare, GoesOnWhereItWasInterrupted) {
+// Interrupted at every report of progress, and continued by the next run.
+TEST(Prepare, ContinuesAfterAnInterruption) {
   const Folder folder;
   write_inputs(folder, 5, 2000);
   const PrepareOptions options = options_for(folder);
@@ -159,7 +159,7 @@ TEST(Prepare, GoesOnWhereItWasInterrupted) {
 }
 
 // The moments between the last input and the end.
-TEST(Prepare, GoesOnWhereNamesWereGiven) {
+TEST(Prepare, ContinuesWhileFilesAreRenamed) {
   const Folder folder;
   write_inputs(folder, 2, 100);
   const PrepareOptions options = options_for(folder);
@@ -181,7 +181,7 @@ TEST(Prepare, GoesOnWhereNamesWereGiven) {
   EXPECT_EQ(outputs(folder), expected);
 }
 
-TEST(Prepare, RefusesToGoOnWithSomethingElse) {
+TEST(Prepare, RefusesToContinueWithOtherSettings) {
   const Folder folder;
   write_inputs(folder, 3, 10);
   folder.write("in/98.tsv", "no such column\n");
@@ -202,7 +202,7 @@ TEST(Prepare, RefusesToGoOnWithSomethingElse) {
   EXPECT_TRUE(has(testing::refusal([&] { prepare(options); }), "is damaged"));
 }
 
-TEST(Prepare, GoesOnAfterAnInputIsMended) {
+TEST(Prepare, ContinuesAfterAFixedInput) {
   const Folder folder;
   write_inputs(folder, 3, 10);
   folder.write("in/98.tsv", "no such column\n");
@@ -212,7 +212,7 @@ TEST(Prepare, GoesOnAfterAnInputIsMended) {
   EXPECT_EQ(prepare(options).inputs_before, 3u);
 }
 
-TEST(Prepare, RefusesToWriteWhatItReads) {
+TEST(Prepare, RefusesToOverwriteInputs) {
   const Folder folder;
   folder.write("in/a.txt", "text");
   PrepareOptions options = options_for(folder);

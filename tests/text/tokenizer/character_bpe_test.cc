@@ -2,9 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/base/error.h"
 #include "tests/text/tokenizer/testing.h"
-#include "text/tokenizer/stream_decoder.h"
 
 namespace twobw::tokenizer {
 namespace {
@@ -26,7 +24,7 @@ Json legacy_normalizer() {
           {"normalizers", {{{"type", "Prepend"}, {"prepend", "▁"}}, replace(" ", "▁")}}};
 }
 
-// <unk>, <s>, the bytes, a few characters and what they merge into; <e> is added and not special.
+// <unk>, <s>, the bytes, a few characters and their merges; <e> is added and not special.
 Json small() {
   Json vocabulary = {{"<unk>", 0}, {"<s>", 1}};
   for (int byte = 0; byte < 256; ++byte)
@@ -60,8 +58,9 @@ std::unique_ptr<Tokenizer> opened(const Json& json) {
 }
 
 std::unique_ptr<Tokenizer> opened(const Json& json, const Json& config) {
-  const JsonDocument document(json.dump(), "tokenizer 'test'"), beside(config.dump(), "tokenizer 'config'");
-  return read_tokenizer_json(document.root(), Beside(beside.root()));
+  const JsonDocument document(json.dump(), "tokenizer 'test'"),
+      companion(config.dump(), "tokenizer 'config'");
+  return read_tokenizer_json(document.root(), CompanionConfig(companion.root()));
 }
 
 // With another value at a place.
@@ -133,14 +132,9 @@ TEST(CharacterBpe, ClassesOfTransformersCount) {
 }
 
 void expect_sentence(const Json& json, const std::string& naming, const Json& config = Json::object()) {
-  try {
-    opened(json, config);
-    ADD_FAILURE() << "accepted what lacks: " << naming;
-  } catch (const InputError& error) {
-    const std::string sentence = error.what();
-    EXPECT_NE(sentence.find(naming), std::string::npos) << sentence;
-    EXPECT_EQ(sentence.find('\n'), std::string::npos);
-  }
+  const std::string sentence = testing::refusal([&] { opened(json, config); });
+  EXPECT_TRUE(testing::has(sentence, naming));
+  EXPECT_EQ(sentence.find('\n'), std::string::npos);
 }
 
 TEST(CharacterBpe, RefusesOtherModels) {

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "core/base/error.h"
 #include "tests/text/tokenizer/testing.h"
 
 namespace twobw::tokenizer {
@@ -59,15 +58,6 @@ TEST(Scan, WordsTogetherAreTheText) {
       }
       ASSERT_EQ(together, text);
     }
-  }
-}
-
-TEST(Scan, AnUnknownPatternIsRefusedByName) {
-  try {
-    find_pattern("[a-z]+", "tokenizer 'x'");
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_NE(std::string(error.what()).find("[a-z]+"), std::string::npos);
   }
 }
 

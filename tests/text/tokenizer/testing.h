@@ -2,22 +2,22 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/base/text_file.h"
-#include "text/tokenizer/json_part.h"
+#include "tests/text/corpus/testing.h"
 #include "text/tokenizer/load.h"
-#include "text/tokenizer/tokenizer.h"
-#include "text/tokenizer/tokenizer_json.h"
+#include "text/tokenizer/readers.h"
 #include "text/tokenizer/train_bpe.h"
-#include "text/tokenizer/write_bpe.h"
 
 namespace twobw::tokenizer::testing {
+
+using corpus::testing::Folder;
+using corpus::testing::has;
+using corpus::testing::refusal;
 
 inline std::vector<Id> encoded(const Tokenizer& tokenizer, std::string_view text) {
   std::vector<Id> ids;
@@ -38,8 +38,8 @@ inline std::unique_ptr<Tokenizer> from_json(const std::string& text) {
 
 constexpr const char* kProse =
     "The quick brown fox jumps over the lazy dog. The dog sleeps, the fox doesn't; it's quick and it jumps "
-    "again "
-    "and again over the same dog. In 1999 the fox jumped 1234 times.\n\nThe dog counted: 1, 2, 3 ... 1234.\n";
+    "again and again over the same dog. In 1999 the fox jumped 1234 times.\n\nThe dog counted: 1, 2, 3 ... "
+    "1234.\n";
 
 inline LearnedBpe learned(std::size_t tokens, std::string_view text = kProse) {
   WordCounts words({});
@@ -51,75 +51,20 @@ inline std::string small_json() {
   return tokenizer_json(learned(320), {"<|endoftext|>"});
 }
 
-// Characters of every sort that tokenizers treat unlike, and bytes that are no characters.
+// Random sequence of characters that tokenizers treat differently, and of invalid bytes.
 inline std::string wild_text(std::uint32_t seed, int parts) {
-  static const std::vector<std::string> kParts = {"a",
-                                                  "the",
-                                                  "The",
-                                                  " ",
-                                                  "  ",
-                                                  "\t",
-                                                  "\n",
-                                                  "\r\n",
-                                                  "\n\n",
-                                                  "\u00A0",
-                                                  "\u3000",
-                                                  "\u2028",
-                                                  "'s",
-                                                  "'LL",
-                                                  "'",
-                                                  "n't",
-                                                  "12",
-                                                  "3456",
-                                                  "\u0663",
-                                                  "\u00BD",
-                                                  ".",
-                                                  "...",
-                                                  "!?",
-                                                  "<|endoftext|>",
-                                                  "<|end",
-                                                  "\u00E9",
-                                                  "e\u0301",
-                                                  "\u4E2D\u6587",
-                                                  "\uD55C",
-                                                  "\U0001F468\u200D\U0001F469",
-                                                  "\U0001F1E9\U0001F1EA",
-                                                  "\uFFFD",
-                                                  "\uFEFF",
-                                                  std::string(1, '\0'),
-                                                  "\x01",
-                                                  "\x7F",
-                                                  "\xC3",
-                                                  "\x80",
-                                                  "\xED\xA0\x80",
-                                                  "\xF4\x90\x80\x80",
-                                                  "\xE2\x82",
-                                                  "\u017F",
-                                                  "'\u017F",
-                                                  "\u0130"};
+  // clang-format off
+  static const std::vector<std::string> kParts = {
+      "a", "the", "The", " ", "  ", "\t", "\n", "\r\n", "\n\n", "\u00A0", "\u3000", "\u2028", "'s",
+      "'LL", "'", "n't", "12", "3456", "\u0663", "\u00BD", ".", "...", "!?", "<|endoftext|>", "<|end",
+      "\u00E9", "e\u0301", "\u4E2D\u6587", "\uD55C", "\U0001F468\u200D\U0001F469",
+      "\U0001F1E9\U0001F1EA", "\uFFFD", "\uFEFF", std::string(1, '\0'), "\x01", "\x7F", "\xC3", "\x80",
+      "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xE2\x82", "\u017F", "'\u017F", "\u0130"};
+  // clang-format on
   std::mt19937 random(seed);
   std::string text;
   for (int i = 0; i < parts; ++i) text += kParts[random() % kParts.size()];
   return text;
 }
-
-// A folder of its own, gone at the end.
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "twobw_tokenizer_XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  std::string file(const std::string& name) const { return (path_ / name).string(); }
-  void write(const std::string& name, const std::string& text) const { write_text(file(name), text); }
-  std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 }  // namespace twobw::tokenizer::testing

@@ -5,12 +5,12 @@
 #include <map>
 
 #include "tests/text/tokenizer/testing.h"
-#include "text/tokenizer/byte_alphabet.h"
+#include "text/tokenizer/byte_level.h"
 
 namespace twobw::tokenizer {
 namespace {
 
-// By the definition: count all pairs anew for every merge.
+// By the definition: counts all pairs again for every merge.
 std::vector<std::pair<Id, Id>> learned_by_definition(const WordCounts& words, std::size_t tokens,
                                                      std::int64_t least) {
   std::map<char32_t, std::uint8_t> order;
@@ -63,7 +63,7 @@ TEST(TrainBpe, LearnsAsTheDefinitionSays) {
   }
 }
 
-TEST(TrainBpe, StopsWhereNothingIsFrequent) {
+TEST(TrainBpe, StopsAtTheMinimumCount) {
   WordCounts words({});
   words.add("abc");
   EXPECT_EQ(learn_bpe(words, 1000, 2).tokens.size(), 256u);
@@ -77,7 +77,7 @@ TEST(TrainBpe, SpecialTokensAreNotLearned) {
   EXPECT_EQ(words.counts().find("a")->second, 2);
 }
 
-TEST(TrainBpe, BothFormsOfItsFilesEncodeAlike) {
+TEST(TrainBpe, BothFormsOfItsFilesEncodeTheSame) {
   const testing::Folder folder;
   write_bpe(testing::learned(320), {"<|endoftext|>"}, folder.path());
   const auto json = load_tokenizer(folder.path());

@@ -1,4 +1,4 @@
-// twobw batches: what a run would train on, as tensors.
+// twobw batches: the batches of a run, as tensors.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -6,7 +6,7 @@
 #include <string>
 
 #include "app/cli/arguments.h"
-#include "app/cli/commands.h"
+#include "app/cli/engine/commands.h"
 #include "app/train/batch_file.h"
 #include "core/base/text_file.h"
 #include "engine/device/cpu.h"

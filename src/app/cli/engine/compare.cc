@@ -1,4 +1,4 @@
-// twobw compare: what 2bw gains in time beside flush, and what it costs in loss.
+// twobw compare: 2bw against flush, in time and in loss.
 #include "app/train/compare.h"
 
 #include <fmt/format.h>
@@ -9,8 +9,8 @@
 #include <string>
 
 #include "app/cli/arguments.h"
-#include "app/cli/commands.h"
-#include "app/train/compare_report.h"
+#include "app/cli/engine/commands.h"
+#include "app/train/comparison.h"
 #include "core/base/config.h"
 #include "engine/device/cpu.h"
 

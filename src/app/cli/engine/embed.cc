@@ -12,19 +12,19 @@
 #include <string>
 #include <vector>
 
-#include "app/cli/commands.h"
+#include "app/cli/engine/commands.h"
 #include "core/base/error.h"
 #include "core/base/text_file.h"
-#include "engine/checkpoint/newest_model.h"
 #include "engine/checkpoint/pretrained.h"
 #include "engine/checkpoint/safetensors.h"
-#include "engine/data/text_frame.h"
+#include "engine/checkpoint/store.h"
+#include "engine/data/masking.h"
 #include "engine/device/cpu.h"
 #include "engine/models/model.h"
 #include "engine/models/ops.h"
-#include "planning/architecture/bert.h"
+#include "planning/architecture/families.h"
 #include "planning/architecture/huggingface/model_config.h"
-#include "text/corpus/texts.h"
+#include "text/corpus/records.h"
 #include "text/tokenizer/load.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -145,7 +145,7 @@ at::Tensor TextEmbedder::run(const std::vector<std::vector<Id>>& sequences) cons
   using models::Field;
   const std::size_t longest = std::ranges::max(sequences, {}, &std::vector<Id>::size).size();
   const std::int64_t count = std::ssize(sequences), places = static_cast<std::int64_t>(longest);
-  models::Pass pass;
+  models::MicrobatchContext pass;
   at::Tensor& tokens = pass.batch[Field::Tokens] = at::full({count, places}, frame_.pad, at::kLong);
   at::Tensor& lengths = pass.batch[Field::Lengths] = at::empty({count}, at::kLong);
   pass.batch[Field::TokenTypes] = at::zeros({count, places}, at::kLong);

@@ -1,13 +1,12 @@
-// twobw eval: what a model is worth on data.
+// twobw eval: loss and accuracy of a model on data.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <memory>
 
-#include "app/cli/commands.h"
+#include "app/cli/engine/commands.h"
 #include "app/inference/evaluation.h"
 #include "core/base/error.h"
 #include "core/base/output.h"
@@ -22,19 +21,13 @@ struct EvalOptions {
   bool all = false, json = false;
 };
 
-void check_data_is_given(const EvalOptions& options, const inference::ModelSource& source) {
-  const auto names_data = [](const std::string& text) {
-    return text.starts_with("data=") || text.starts_with("data.validation=");
-  };
-  if (source.is_run || std::ranges::any_of(options.settings, names_data)) return;
-  fail_input("'{}' is a model without data; give data=FILE, token files or texts to evaluate it on",
-             options.path);
-}
-
 void evaluate(const EvalOptions& options) {
   inference::ModelSource source = inference::find_model(options.path, options.settings);
   if (options.all) source.sample.reset();
-  check_data_is_given(options, source);
+  if (!source.has_data) {
+    fail_input("'{}' is a model without data; give data=FILE, token files or texts to evaluate it on",
+               options.path);
+  }
   device::initialize();
   const inference::Evaluation result = inference::evaluate(source);
   const bool finite = std::isfinite(result.loss);

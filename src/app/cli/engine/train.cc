@@ -1,20 +1,16 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <iterator>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "app/cli/arguments.h"
-#include "app/cli/commands.h"
+#include "app/cli/engine/commands.h"
 #include "app/inference/generation.h"
 #include "app/measure/forecast.h"
-#include "app/measure/trial_run.h"
 #include "app/measure/trials.h"
 #include "app/rendezvous/join.h"
-#include "app/train/facts.h"
+#include "app/train/config_digest.h"
 #include "app/train/resume.h"
 #include "app/train/trainer.h"
 #include "core/base/config.h"
@@ -24,8 +20,8 @@
 #include "core/schedule/spec.h"
 #include "engine/device/cpu.h"
 #include "engine/runtime/setup.h"
-#include "engine/transport/abort_on_failure.h"
-#include "planning/architecture/heads.h"
+#include "engine/transport/processes.h"
+#include "planning/architecture/families.h"
 
 namespace twobw::cli {
 namespace {
@@ -89,14 +85,14 @@ void print_samples(const Config& config, const TrainOptions& options) {
   }
 }
 
-// The same run under another schedule.
+// Config of this run under another schedule.
 Config under(Config config, ScheduleKind schedule) {
   config.pipeline.schedule = schedule;
   return config;
 }
 
-// What another schedule reaches with the same stages: both run for a few updates, in turn, since a machine is
-// faster at one moment than at another.
+// Compares the throughput of another schedule on the same stages: both run a few updates in turn, because the
+// speed of a machine varies.
 void print_beside(const train::Outcome& outcome, ScheduleKind other) {
   constexpr measure::TrialBudget kBudget{.seconds = 20, .tolerance = 0.01};
   Config config = outcome.config;
@@ -112,27 +108,13 @@ void print_beside(const train::Outcome& outcome, ScheduleKind other) {
       format_count(own), name(other), format_count(others), name(config.pipeline.schedule), own / others);
 }
 
-bool overrides(const RunArguments& arguments, std::string_view key) {
-  return std::ranges::any_of(arguments.overrides, [key](std::string_view text) {
-    return text.starts_with(key) && text.substr(key.size()).starts_with('=');
-  });
-}
-
-// The value of `resume` on the command line; "none" without one.
-std::string resume_override(const RunArguments& arguments) {
-  std::vector<std::string> settings;
-  std::ranges::copy_if(arguments.overrides, std::back_inserter(settings),
-                       [](const std::string& text) { return text.starts_with("resume="); });
-  return load_config("", settings).resume;
-}
-
 // A run that is resumed by its folder alone has the configuration of its checkpoint. The split there is that
 // of its stages: for other stages it is auto. Without run_dir a run continues in the folder that it resumes.
 Config load_run(const RunArguments& arguments) {
-  const std::string run = arguments.file.empty() ? resume_override(arguments) : "none";
+  const std::string run = arguments.file.empty() ? read_overrides(arguments.overrides).resume : "none";
   if (run != "none" && run != "auto") {
     std::vector<std::string> settings = arguments.overrides;
-    if (overrides(arguments, "pipeline.stages") && !overrides(arguments, "pipeline.split"))
+    if (arguments.sets("pipeline.stages") && !arguments.sets("pipeline.split"))
       settings.emplace_back("pipeline.split=auto");
     return train::config_of_run(run, settings);
   }
@@ -142,11 +124,11 @@ Config load_run(const RunArguments& arguments) {
   return config;
 }
 
-// The devices that a run was planned for are written in its folder. In several processes they are those of
-// the hosts that it had: planned anew it takes what there is now, where nothing else is said.
+// Drops the devices of a resumed run that is planned again in several processes: its checkpoint names those
+// of the former hosts.
 Config on_present_devices(Config config, const RunArguments& arguments, const launch::World& world) {
   if (world.size > 1 && arguments.file.empty() && config.resume != "none" && config.resume != "auto" &&
-      config.plan == "auto" && !overrides(arguments, "devices"))
+      config.plan == "auto" && !arguments.sets("devices"))
     config.devices.clear();
   return config;
 }
@@ -165,7 +147,7 @@ int run(const RunArguments& arguments, const TrainOptions& options) {
   const launch::World world = launch::read_world(launch::process_environment());
   if (world.size > 1 && !options.beside.empty())
     fail_input("--beside runs in one process; start it without a launcher");
-  const Config config = rendezvous::read_or_tell(world, [&] {
+  const Config config = rendezvous::read_or_broadcast_error(world, [&] {
     Config read = on_present_devices(load_run(arguments), arguments, world);
     if (world.size > 1) train::tokenize_texts(read);
     return read;

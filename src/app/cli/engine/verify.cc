@@ -3,22 +3,21 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <iterator>
 
 #include "app/cli/arguments.h"
-#include "app/cli/commands.h"
+#include "app/cli/engine/commands.h"
 #include "app/rendezvous/join.h"
-#include "app/train/facts.h"
+#include "app/train/config_digest.h"
 #include "app/train/verify.h"
 #include "core/base/config.h"
+#include "core/base/config_schema.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "core/base/verify_defaults.h"
 #include "core/launch/world.h"
 #include "engine/device/cpu.h"
-#include "engine/transport/abort_on_failure.h"
+#include "engine/transport/processes.h"
 #include "planning/architecture/families.h"
 
 namespace twobw::cli {
@@ -37,13 +36,12 @@ bool takes(const ModelConfig& model) {
 // none.
 Config load_small(RunArguments arguments) {
   if (!arguments.file.empty()) return load(arguments);
-  const auto sets = [given = arguments.overrides](const char* key) { return is_set(key, "", given); };
-  const bool is_imported = sets("model.from");
+  const bool is_imported = arguments.sets("model.from");
   std::vector<std::string> small(std::begin(kVerifyDefaults), std::end(kVerifyDefaults));
   if (is_imported) std::erase_if(small, [](const std::string& text) { return text.starts_with("model."); });
   arguments.defaults = std::move(small);
   const Config config = load(arguments);
-  if (is_imported || sets("model.dropout")) return config;
+  if (is_imported || arguments.sets("model.dropout")) return config;
   Config dropping = config;
   dropping.model.dropout = kVerifyDropout;
   return takes(dropping.model) ? dropping : config;
@@ -61,7 +59,7 @@ train::Verification verify_together(const Config& config, const train::VerifyOpt
 
 int run(const RunArguments& arguments, train::VerifyOptions options) {
   const launch::World world = launch::read_world(launch::process_environment());
-  const Config config = rendezvous::read_or_tell(world, [&] {
+  const Config config = rendezvous::read_or_broadcast_error(world, [&] {
     Config read = load_small(arguments);
     if (world.size > 1) train::tokenize_texts(read);
     return read;
@@ -103,19 +101,6 @@ int run(const RunArguments& arguments, train::VerifyOptions options) {
   return 0;
 }
 
-// "3:7", counted from 1 and with the last.
-schedule::BatchRange parse_fallback(const std::string& text) {
-  schedule::BatchRange range;
-  const char* end = text.data() + text.size();
-  const auto first = std::from_chars(text.data(), end, range.begin);
-  const bool split = first.ec == std::errc() && first.ptr != end && *first.ptr == ':';
-  const auto last = split ? std::from_chars(first.ptr + 1, end, range.end) : first;
-  if (!split || last.ec != std::errc() || last.ptr != end || range.begin < 1 || range.end < range.begin)
-    fail_input("--fallback is '{}'; it must be FIRST:LAST, two updates from 1 on", text);
-  --range.begin;
-  return range;
-}
-
 }  // namespace
 
 void add_verify(CLI::App& command, int& exit_code) {
@@ -133,14 +118,8 @@ void add_verify(CLI::App& command, int& exit_code) {
           "--within", options->within,
           "Fraction that figures may be off by, with GPUs computing as in training (default: bit for bit)")
       ->check(CLI::Range(0.0, 1.0));
-  auto fallbacks = std::make_shared<std::vector<std::string>>();
-  command
-      .add_option("--fallback", *fallbacks,
-                  "Updates FIRST:LAST that run under flush, as the guard's fallbacks do; may be repeated")
-      ->allow_extra_args(false);
-  command.callback([arguments, options, fallbacks, &exit_code] {
+  command.callback([arguments, options, &exit_code] {
     sort_out(*arguments);
-    for (const std::string& text : *fallbacks) options->fallbacks.push_back(parse_fallback(text));
     exit_code = run(*arguments, *options);
   });
 }

@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <utility>
 
-#include "app/inference/step_graphs.h"
+#include "app/inference/decoder.h"
 #include "engine/device/gpu.h"
-#include "engine/runtime/gpu/memory.h"
+#include "engine/runtime/gpu/graphs.h"
 
 namespace twobw::inference {
 namespace {
@@ -23,13 +24,13 @@ struct Captured {
   std::unique_ptr<at::cuda::CUDAGraph> graph;  // null until the first step
 };
 
-class GpuStepGraphs final : public StepGraphs {
+class Graphs {
  public:
-  GpuStepGraphs(Work work, const at::TensorOptions& compute)
+  Graphs(StepWork work, const at::TensorOptions& compute)
       : work_(std::move(work)), options_(compute.dtype(at::kLong)) {}
 
   Tensors run(std::span<const std::int64_t> tokens, std::span<const std::int64_t> seen,
-              const Tensors& inputs) override {
+              const Tensors& inputs) {
     Captured& step = of_rows_[std::ssize(tokens)];
     if (!step.graph) {
       step.tokens = at::zeros({std::ssize(tokens), 1}, options_);
@@ -65,15 +66,16 @@ class GpuStepGraphs final : public StepGraphs {
     step.graph = std::move(graph);
   }
 
-  Work work_;
+  StepWork work_;
   at::TensorOptions options_;
   std::map<std::int64_t, Captured> of_rows_;
 };
 
 }  // namespace
 
-std::unique_ptr<StepGraphs> make_step_graphs(StepGraphs::Work work, const at::TensorOptions& compute) {
-  return std::make_unique<GpuStepGraphs>(std::move(work), compute);
+StepGraphs make_step_graphs(StepWork work, const at::TensorOptions& compute) {
+  return [graphs = std::make_shared<Graphs>(std::move(work), compute)](
+             auto tokens, auto seen, const auto& inputs) { return graphs->run(tokens, seen, inputs); };
 }
 
 }  // namespace twobw::inference

@@ -1,11 +1,11 @@
-// What GPUs tell of themselves.
+// Queries of GPUs.
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include "engine/device/device.h"
 #include "engine/device/gpu.h"
 #include "engine/device/gpu_thread.h"
-#include "engine/device/meter.h"
 
 namespace twobw::device {
 

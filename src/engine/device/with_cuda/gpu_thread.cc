@@ -6,18 +6,108 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
+#include <vector>
 
 #include "core/base/error.h"
+#include "engine/device/device.h"
 #include "engine/device/gpu.h"
-#include "engine/device/gpu_clock.h"
-#include "engine/device/gpu_events.h"
-#include "engine/device/number_format.h"
 #include "engine/device/slices.h"
 #include "engine/device/stream_event.h"
+#include "engine/device/stream_gate.h"
 
 namespace twobw::device {
 namespace {
+
+// Events are reused; a queued wait keeps its event alive. An event is recorded on the GPU that it was made
+// for, and any GPU may wait for it.
+class EventPool {
+ public:
+  explicit EventPool(unsigned flags) : flags_(flags) {}
+
+  // For the calling thread's GPU.
+  std::shared_ptr<void> take() {
+    int gpu = 0;
+    check_cuda(cudaGetDevice(&gpu), "cudaGetDevice");
+    cudaEvent_t event = nullptr;
+    {
+      std::lock_guard lock(mutex_);
+      std::vector<cudaEvent_t>& free = free_[gpu];
+      if (!free.empty()) {
+        event = free.back();
+        free.pop_back();
+      }
+    }
+    if (event == nullptr) check_cuda(cudaEventCreateWithFlags(&event, flags_), "cudaEventCreate");
+    return {event, [this, gpu](void* used) {
+              std::lock_guard lock(mutex_);
+              free_[gpu].push_back(static_cast<cudaEvent_t>(used));
+            }};
+  }
+
+ private:
+  unsigned flags_;
+  std::mutex mutex_;
+  std::map<int, std::vector<cudaEvent_t>> free_;  // by GPU
+};
+
+// They outlive every worker; clocks use those with times.
+EventPool& plain_events() {
+  static auto* pool = new EventPool(cudaEventDisableTiming);
+  return *pool;
+}
+EventPool& timed_events() {
+  static auto* pool = new EventPool(cudaEventDefault);
+  return *pool;
+}
+
+class StreamClock final : public Clock {
+ public:
+  StreamClock(cudaStream_t stream, std::chrono::steady_clock::time_point start)
+      : stream_(stream), origin_(timed_events().take()) {
+    check_cuda(cudaEventRecord(event(origin_), stream_), "cudaEventRecord");
+    check_cuda(cudaEventSynchronize(event(origin_)), "cudaEventSynchronize");
+    before_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+  Timestamp now() override {
+    Timestamp mark{.event = timed_events().take()};
+    check_cuda(cudaEventRecord(event(mark.event), stream_), "cudaEventRecord");
+    return mark;
+  }
+
+  void await(const Timestamp& mark) override {
+    check_cuda(cudaEventSynchronize(event(mark.event)), "cudaEventSynchronize");
+  }
+
+  double seconds(const Timestamp& mark) const override { return before_ + between({.event = origin_}, mark); }
+
+  // CUDA's resolution is half a microsecond, in a float: the longer ago the start, the coarser is seconds().
+  double between(const Timestamp& from, const Timestamp& to) const override {
+    float milliseconds = 0;
+    check_cuda(cudaEventElapsedTime(&milliseconds, event(from.event), event(to.event)),
+               "cudaEventElapsedTime");
+    return milliseconds * 1e-3;
+  }
+
+  bool can_hold() const override { return true; }
+  void hold() override {
+    if (!gate_) gate_.emplace();
+    gate_->close(stream_);
+  }
+  bool release() override { return !gate_ || gate_->open(); }
+
+ private:
+  static cudaEvent_t event(const std::shared_ptr<void>& event) {
+    return static_cast<cudaEvent_t>(event.get());
+  }
+
+  cudaStream_t stream_;
+  std::shared_ptr<void> origin_;
+  double before_ = 0;
+  std::optional<StreamGate> gate_;  // made by the first hold()
+};
 
 thread_local cudaStream_t this_stream = nullptr;
 
@@ -89,7 +179,7 @@ at::TensorOptions GpuThread::compute_options(const std::string& precision) const
 }
 
 std::unique_ptr<Clock> GpuThread::make_clock(std::chrono::steady_clock::time_point start) const {
-  return make_stream_clock(state_->stream, start);
+  return std::make_unique<StreamClock>(state_->stream, start);
 }
 
 StreamScope::StreamScope(cudaStream_t stream, int gpu)

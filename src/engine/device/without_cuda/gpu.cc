@@ -1,7 +1,7 @@
 // In place of the GPU's files where LibTorch or the build has no CUDA.
 #include "core/base/error.h"
+#include "engine/device/device.h"
 #include "engine/device/gpu_thread.h"
-#include "engine/device/meter.h"
 #include "engine/device/stream_event.h"
 
 namespace twobw::device {

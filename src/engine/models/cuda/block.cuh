@@ -86,7 +86,7 @@ inline bool aligned_for(int width, int pack) {
   return width % pack == 0;
 }
 
-// Allows launches of the kernel with so many bytes of dynamic shared memory; false if the current GPU has fewer.
+// Allows launches of the kernel with this much dynamic shared memory; false if the current GPU has less.
 template <typename Kernel>
 bool make_room(Kernel* kernel, std::size_t bytes) {
   int gpu = 0, most = 0;
@@ -99,5 +99,41 @@ bool make_room(Kernel* kernel, std::size_t bytes) {
   return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)) ==
          cudaSuccess;
 }
+
+// Four adjacent columns of a row, for which the bits of dropout are drawn together.
+inline constexpr int kGroup = 4;
+
+// Load and store the columns of a group within the row, `count` or all; the others are 0. `Whole`: the width is a
+// multiple of four.
+template <bool Whole, typename T>
+__device__ __forceinline__ void load_group(const T* from, int count, float (&to)[kGroup]) {
+  if constexpr (Whole) {
+    load<kGroup>(from, to);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kGroup; ++i) to[i] = i < count ? to_float(from[i]) : 0.0f;
+  }
+}
+
+template <bool Whole, typename T>
+__device__ __forceinline__ void store_group(const float (&from)[kGroup], int count, T* to) {
+  if constexpr (Whole) {
+    store<kGroup>(from, to);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kGroup; ++i) {
+      if (i < count) to[i] = from_float<T>(from[i]);
+    }
+  }
+}
+
+// Sums over rows in two steps and a fixed order: chunks of rows first, then the chunks (column_sums.cu).
+struct Sums {
+  const float* partial[2];  // [chunks, width] each
+  float* gradient[2];
+};
+
+// gradient[column] += the sum over `chunks` rows of partial [chunks, width], for the first `count` of `sums`.
+void add_partials(const Sums& sums, int count, int chunks, int width, cudaStream_t stream);
 
 }  // namespace twobw::models::cuda

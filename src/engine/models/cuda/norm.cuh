@@ -1,5 +1,5 @@
-// Layer norm, and RMS norm as the layer norm that is not Centered: without the mean, and without bias.
-// Each has two kernels: for rows that fit in registers or shared memory, and for rows of any width.
+// Kernels of the layer norm, and of the RMS norm as a layer norm that is not Centered: without mean and bias.
+// Each has two: for rows that fit in registers or shared memory, and for rows of any width.
 #pragma once
 
 #include <cuda_pipeline.h>
@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "engine/models/cuda/block.cuh"
-#include "engine/models/cuda/column_sums.cuh"
 #include "engine/models/kernels_cuda.h"
 
 namespace twobw::models::cuda::norms {
@@ -150,9 +149,8 @@ inline std::int64_t chunks_of(std::int64_t rows) {
   return std::clamp<std::int64_t>((rows + 8 * kWarps - 1) / (8 * kWarps), 1, 2048);
 }
 
-// What a block of the backward reads lies in rings in shared memory: each thread fetches its own part of the
-// next row while it computes with this one's. Two rows where GPUs with little shared memory have room for
-// them.
+// Shared-memory ring buffers of the backward: each thread prefetches its part of the next row while it computes on
+// this one. Two rows if GPUs with little shared memory have space for them.
 constexpr int kFetched = 3;  // the sum, its gradient and the stream's
 constexpr std::size_t kMostRoom = 96 << 10;
 
@@ -268,7 +266,7 @@ __global__ void __launch_bounds__(kThreads) backward_kernel(LayerNormBackward<T>
   }
   float* partial = norm.partial + static_cast<std::int64_t>(blockIdx.x) * norm.width;
   float* partial_bias = partial + static_cast<std::int64_t>(gridDim.x) * norm.width;
-  // Either straight to the partial sums, or by turns to what the warps share, in place of the rings.
+  // Directly to the partial sums, or in turns to the warps' shared sums, which replace the rings.
   float* shared = reinterpret_cast<float*>(room);  // [2 or 1, width]: weight, bias
   float* to = groups > 1 ? shared : partial;
   float* to_bias = groups > 1 ? shared + norm.width : partial_bias;
@@ -346,89 +344,6 @@ __global__ void __launch_bounds__(kThreads) any_width_backward_kernel(LayerNormB
     }
     __syncthreads();
   }
-}
-
-// Calls back with the least Units that hold a row of `width`: kLane * Units elements a lane; false: none do.
-template <int Most, int Lanes = kWarp, typename F>
-bool with_units(int width, const F& call) {
-  const int units = (width + Lanes * kLane - 1) / (Lanes * kLane);
-  const auto use = [&]<int Units>() {
-    if constexpr (Units <= Most) call.template operator()<Units>();
-  };
-  if (units > Most) return false;
-  if (units <= 1)
-    use.template operator()<1>();
-  else if (units <= 2)
-    use.template operator()<2>();
-  else if (units <= 3)
-    use.template operator()<3>();
-  else if (units <= 4)
-    use.template operator()<4>();
-  else if (units <= 5)
-    use.template operator()<5>();
-  else if (units <= 6)
-    use.template operator()<6>();
-  else if (units <= 8)
-    use.template operator()<8>();
-  else
-    use.template operator()<16>();
-  return true;
-}
-
-// As many floats as the sums over the chunks of rows take.
-template <bool Centered>
-std::int64_t partials(std::int64_t rows, int width) {
-  return (Centered ? 2 : 1) * chunks_of(rows) * width;
-}
-
-template <bool Centered, typename T>
-void forward(const LayerNorm<T>& norm, cudaStream_t stream) {
-  constexpr int N = kFullPack<T>;
-  const auto blocks = static_cast<unsigned>((norm.rows + kWarps - 1) / kWarps);  // of a row a warp
-  if (!aligned_for(norm.width, N)) {
-    any_width_forward_kernel<Centered, 1><<<blocks, kThreads, 0, stream>>>(norm);
-    return;
-  }
-  const auto launch = [&]<int Units, int Lanes>(unsigned launched) {
-    constexpr int packs = Units * kLane / N;
-    if (norm.residual != nullptr)
-      forward_kernel<Centered, N, packs, true, Lanes><<<launched, kThreads, 0, stream>>>(norm);
-    else
-      forward_kernel<Centered, N, packs, false, Lanes><<<launched, kThreads, 0, stream>>>(norm);
-  };
-  const bool fits_a_warp = with_units<kForwardUnits>(
-      norm.width, [&]<int Units>() { launch.template operator()<Units, kWarp>(blocks); });
-  const bool fits_a_block = fits_a_warp || with_units<kBlockUnits, kThreads>(norm.width, [&]<int Units>() {
-                              launch.template operator()<Units, kThreads>(static_cast<unsigned>(norm.rows));
-                            });
-  if (!fits_a_block) any_width_forward_kernel<Centered, N><<<blocks, kThreads, 0, stream>>>(norm);
-}
-
-template <bool Centered, typename T>
-void backward(const LayerNormBackward<T>& norm, cudaStream_t stream) {
-  constexpr int N = kFullPack<T>;
-  constexpr int sums = Centered ? 2 : 1;
-  const auto chunks = static_cast<unsigned>(chunks_of(norm.rows));
-  if (!aligned_for(norm.width, N)) {
-    any_width_backward_kernel<Centered, 1><<<chunks, kThreads, 0, stream>>>(norm);
-  } else {
-    bool launched = false;
-    const auto launch = [&]<int Units, int Lanes>() {
-      constexpr int packs = Units * kLane / N;
-      constexpr std::size_t room = kRowRoom<packs> * kRingRows<packs>;
-      const auto kernel = backward_kernel<Centered, N, packs, Lanes, T>;
-      launched = make_room(kernel, room);
-      if (launched) kernel<<<chunks, kThreads, room, stream>>>(norm);
-    };
-    with_units<kBackwardUnits>(norm.width, [&]<int Units>() { launch.template operator()<Units, kWarp>(); }) ||
-        with_units<kBlockUnits, kThreads>(
-            norm.width, [&]<int Units>() { launch.template operator()<Units, kThreads>(); });
-    if (!launched) any_width_backward_kernel<Centered, N><<<chunks, kThreads, 0, stream>>>(norm);
-  }
-  const std::int64_t size = static_cast<std::int64_t>(chunks) * norm.width;
-  add_partials(
-      {.partial = {norm.partial, norm.partial + size}, .gradient = {norm.grad_weight, norm.grad_bias}}, sums,
-      static_cast<int>(chunks), norm.width, stream);
 }
 
 }  // namespace twobw::models::cuda::norms

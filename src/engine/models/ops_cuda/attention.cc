@@ -1,23 +1,26 @@
-// Attention by LibTorch's kernels: in 16 bits cuDNN's, or flash attention where results must be the same bits
-// every time or heads are wide; else, where neither has a kernel, as before Ampere, products and a softmax.
-// All of them let neighbouring heads of queries share keys and values.
+// Attention by LibTorch's kernels. In 16 bits: cuDNN's; flash attention if results must be reproducible or
+// heads are wide; memory-efficient attention with a mask. Else, and before Ampere, products and a softmax.
+// All of them let adjacent heads of queries share keys and values.
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/_scaled_dot_product_attention_math.h>
 #include <ATen/ops/_scaled_dot_product_cudnn_attention.h>
 #include <ATen/ops/_scaled_dot_product_cudnn_attention_backward.h>
+#include <ATen/ops/_scaled_dot_product_efficient_attention.h>
+#include <ATen/ops/_scaled_dot_product_efficient_attention_backward.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_backward.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <array>
+#include <cmath>
 #include <optional>
 #include <tuple>
 
 #include "engine/device/device.h"
 #include "engine/device/gpu.h"
+#include "engine/models/masks.h"
 #include "engine/models/ops_cuda.h"
 #include "engine/models/ops_cuda/common.h"
-#include "engine/models/ops_cuda/masked_attention.h"
-#include "engine/models/ops_cuda/packed_heads.h"
 
 namespace twobw::models::ops::cuda {
 namespace {
@@ -25,6 +28,114 @@ namespace {
 using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
+
+// q, k and v [b, heads, T, size] of packed qkv, in place.
+std::array<Tensor, 3> split_heads(const Tensor& qkv, const Heads& heads) {
+  const Tensor apart = qkv.view({qkv.size(0), qkv.size(1), heads.all(), heads.size}).transpose(1, 2);
+  return {apart.narrow(1, 0, heads.queries), apart.narrow(1, heads.queries, heads.keys),
+          apart.narrow(1, heads.queries + heads.keys, heads.keys)};
+}
+
+// [b, heads, T, size] -> [b, T, heads size]; no copy if the heads of a token are adjacent.
+Tensor join_heads(const Tensor& x) {
+  return x.transpose(1, 2).contiguous().view({x.size(0), x.size(2), x.size(1) * x.size(3)});
+}
+
+// The gradient of packed qkv from those of q, k and v.
+Tensor pack_gradients(const Tensor& grad_q, const Tensor& grad_k, const Tensor& grad_v) {
+  const Tensor q = join_heads(grad_q), k = join_heads(grad_k), v = join_heads(grad_v);
+  Tensor packed = at::empty({q.size(0), q.size(1), q.size(2) + k.size(2) + v.size(2)}, q.options());
+  with_type_of(packed, [&]<typename T>(T) {
+    kernels::pack_three<T>(data_of<T>(q), data_of<T>(k), data_of<T>(v), data_of<T>(packed),
+                           q.size(0) * q.size(1), width_of(q), width_of(k), current_stream());
+  });
+  return packed;
+}
+
+constexpr std::int64_t kMaskMultiple = 16;  // rows of a mask begin at multiples
+
+// One row a sequence, or one a query.
+bool is_one_row(const Tensor& hidden_by) {
+  return hidden_by.dim() == 1;
+}
+
+// The kernel wants as many heads of keys and values as of queries: [b, keys, T, size] for all of a group.
+Tensor for_groups(const Tensor& x, const Heads& heads) {
+  const std::int64_t group = heads.queries / heads.keys;
+  if (group == 1) return x;
+  return x.unsqueeze(2).expand({-1, -1, group, -1, -1}).flatten(1, 2);
+}
+Tensor sum_of_groups(const Tensor& grad, const Heads& heads) {
+  const std::int64_t group = heads.queries / heads.keys;
+  return group == 1 ? grad : grad.unflatten(1, {heads.keys, group}).sum(2);
+}
+
+// The bias of the scores [b, heads, T, T]. `hidden_by`: lengths [b] without the
+// padding, in both directions; or positions [b, T] in documents, within which attention is causal.
+Tensor mask_of(const Tensor& hidden_by, std::int64_t heads, std::int64_t places,
+               const at::TensorOptions& options) {
+  const std::int64_t b = hidden_by.size(0);
+  const std::int64_t room = (places + kMaskMultiple - 1) / kMaskMultiple * kMaskMultiple;
+  const Tensor hidden = is_one_row(hidden_by) ? padding_of(hidden_by, places) : hidden_keys(hidden_by);
+  return at::zeros({b, 1, hidden.size(2), room}, options)
+      .narrow(3, 0, places)
+      .masked_fill_(hidden, -INFINITY)
+      .expand({b, heads, places, places});
+}
+
+struct MaskedAttentionFunction : torch::autograd::Function<MaskedAttentionFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Tensor& hidden_by,
+                        std::int64_t queries, std::int64_t keys, bool needs_gradient) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    const Tensor packed = qkv.contiguous();
+    const Heads heads = heads_of(packed, queries, keys);
+    const auto [q, k, v] = split_heads(packed, heads);
+    if (device::gpu_context(current_stream()).deterministic)
+      device::compute_deterministically();  // LibTorch asks its global setting
+    const Tensor mask = mask_of(hidden_by, queries, packed.size(1), packed.options());
+    const auto [mixed, logsumexp, seed, offset] = at::_scaled_dot_product_efficient_attention(
+        q, for_groups(k, heads), for_groups(v, heads), mask, /*compute_log_sumexp=*/needs_gradient,
+        /*dropout_p=*/0.0, /*is_causal=*/false);
+    // A mask of many rows is made again.
+    context->save_for_backward(
+        {packed, hidden_by, is_one_row(hidden_by) ? mask : Tensor(), mixed, logsumexp, seed, offset});
+    context->saved_data["queries"] = queries;
+    context->saved_data["keys"] = keys;
+    return join_heads(mixed);
+  }
+
+  static tensor_list backward(AutogradContext* context, tensor_list grads) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    const auto saved = context->get_saved_variables();
+    const Tensor &packed = saved[0], &hidden_by = saved[1], &kept = saved[2], &mixed = saved[3],
+                 &logsumexp = saved[4], &seed = saved[5], &offset = saved[6];
+    const Heads heads =
+        heads_of(packed, context->saved_data["queries"].toInt(), context->saved_data["keys"].toInt());
+    const auto [q, k, v] = split_heads(packed, heads);
+    const Tensor grad_mixed = grads[0]
+                                  .contiguous()
+                                  .view({packed.size(0), packed.size(1), heads.queries, heads.size})
+                                  .transpose(1, 2);
+    const Tensor mask =
+        kept.defined() ? kept : mask_of(hidden_by, heads.queries, packed.size(1), packed.options());
+    const auto [grad_q, grad_k, grad_v, grad_mask] = at::_scaled_dot_product_efficient_attention_backward(
+        grad_mixed, q, for_groups(k, heads), for_groups(v, heads), mask, mixed, logsumexp, seed, offset,
+        /*dropout_p=*/0.0, /*grad_input_mask=*/{true, true, true, false}, /*is_causal=*/false);
+    return {pack_gradients(grad_q, sum_of_groups(grad_k, heads), sum_of_groups(grad_v, heads)), Tensor(),
+            Tensor(), Tensor(), Tensor()};
+  }
+
+  static Heads heads_of(const Tensor& packed, std::int64_t queries, std::int64_t keys) {
+    Heads heads{.queries = static_cast<int>(queries), .keys = static_cast<int>(keys)};
+    heads.size = static_cast<int>(packed.size(2)) / heads.all();
+    return heads;
+  }
+};
+
+// In 16 bits, with heads of a multiple of 8: by memory-efficient attention, which adds a bias to the scores.
+Tensor masked_attention(const Tensor& qkv, const Heads& heads, const Tensor& hidden_by) {
+  return MaskedAttentionFunction::apply(qkv, hidden_by, heads.queries, heads.keys, wants_gradient({qkv}));
+}
 
 struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& qkv, std::int64_t queries, std::int64_t keys,
@@ -106,10 +217,10 @@ Tensor plain(const Tensor& qkv, const Heads& heads, const std::optional<Tensor>&
       q, k, v, mask, 0.0, causal, {}, {}, /*enable_gqa=*/heads.keys != heads.queries)));
 }
 
-// `tells` which keys are hidden (masked_attention.h).
-Tensor masked(const Tensor& qkv, const Heads& heads, const Tensor& tells) {
-  if (is_fused(qkv, heads)) return masked_attention(qkv, heads, tells);
-  return plain(qkv, heads, mask_of(tells, heads.queries, qkv.size(1), qkv.options()), false);
+// `hidden` as for mask_of().
+Tensor masked(const Tensor& qkv, const Heads& heads, const Tensor& hidden) {
+  if (is_fused(qkv, heads)) return masked_attention(qkv, heads, hidden);
+  return plain(qkv, heads, mask_of(hidden, heads.queries, qkv.size(1), qkv.options()), false);
 }
 
 Tensor unmasked(const Tensor& qkv, const Heads& heads, bool causal) {

@@ -1,14 +1,18 @@
 #include "engine/optim/gpu_optimizer.h"
 
+#include <c10/cuda/CUDAStream.h>
+
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/base/optimizer_kinds.h"
+#include "core/base/kinds.h"
 #include "engine/device/gpu.h"
 #include "engine/optim/kernels.h"
-#include "engine/optim/norms_cuda.h"
+#include "engine/optim/kernels_cuda.h"
+#include "engine/optim/serial.h"
 
 namespace twobw::optim {
 namespace {
@@ -38,7 +42,7 @@ GpuOptimizer::GpuOptimizer(const OptimizerConfig& config, const weights::Layout&
     : config_(config),
       layout_(layout),
       shard_(shard.value_or(weights::Range{.count = layout.size()})),
-      whole_(config, layout, compute.scalar_type(), shard_),
+      tensorwise_(config, layout, compute.scalar_type(), shard_),
       state_(make_state(config, shard_.of(initial), compute.options(),
                         predicts || compute.scalar_type() != at::kFloat)) {
   const at::TensorOptions on_gpu = compute.options();
@@ -47,7 +51,7 @@ GpuOptimizer::GpuOptimizer(const OptimizerConfig& config, const weights::Layout&
   control_ = upload(std::vector<cuda::Control>{{.last_scale = first_scale(config)}}, on_gpu);
 }
 
-// Those to update count from the shard's first weight, those of norms from the gradient's.
+// Pieces of updates count from the shard's first weight, pieces of norms from the gradient's.
 void GpuOptimizer::make_pieces(const at::TensorOptions& on_gpu) {
   std::vector<cuda::Piece> pieces, norm_pieces;
   std::vector<int> first = {0};
@@ -55,7 +59,7 @@ void GpuOptimizer::make_pieces(const at::TensorOptions& on_gpu) {
     const GroupValues values = group_values(config_, parameter.spec.group_name(), parameter.spec.decay);
     const std::int64_t from = std::max(parameter.offset, shard_.begin);
     const std::int64_t to = std::min(parameter.offset + parameter.count, shard_.end());
-    if (!parameter.alias && !whole_.has(parameter) && from < to)
+    if (!parameter.alias && !tensorwise_.has(parameter) && from < to)
       cuda::add_pieces(pieces, from - shard_.begin, to - from, static_cast<float>(values.weight_decay),
                        static_cast<float>(values.rate));
     if (!parameter.spec.tied_to.empty()) continue;  // its gradient belongs to the primary
@@ -131,8 +135,8 @@ void GpuOptimizer::apply(double learning_rate, std::span<const Tensor> norms, co
   prepare(norms, stream);
   const Tensor gradient = shard_.of(all_gradients), source = shard_.of(all_sources),
                target = shard_.of(all_targets);
-  const Prediction ahead = next_of_all != nullptr ? of_shard(*next_of_all) : Prediction();
-  const Prediction* const next = next_of_all != nullptr ? &ahead : nullptr;
+  const Prediction of_own = next_of_all != nullptr ? of_shard(*next_of_all) : Prediction();
+  const Prediction* const next = next_of_all != nullptr ? &of_own : nullptr;
   const Tensor& written = next != nullptr ? next->target : target;
   const auto work = [&](auto streams) {
     streams.gradient = data_of(gradient);
@@ -141,7 +145,7 @@ void GpuOptimizer::apply(double learning_rate, std::span<const Tensor> norms, co
         cuda::apply(rule, streams, as<cuda::Piece>(pieces_), piece_count_, control(), stream);
       });
     }
-    streams.ahead = data_of(next->gradient);
+    streams.partial_gradient = data_of(next->gradient);
     with_rule(learning_rate, [&](const auto& rule) {
       auto coming = rule;
       coming.learning_rate = static_cast<float>(next->learning_rate);
@@ -161,20 +165,20 @@ void GpuOptimizer::apply(double learning_rate, std::span<const Tensor> norms, co
     streams.target = data_of(target);
     work(streams);
   }
-  WholeBuffers buffers = whole_buffers(gradient, next == nullptr ? target : Tensor());
+  TensorwiseBuffers buffers = tensorwise_buffers(gradient, next == nullptr ? target : Tensor());
   if (!state_.master.defined()) {
     buffers.source = source;
     buffers.target = target;
     buffers.compute = Tensor();
   }
-  whole_.apply(buffers, scalars_of(learning_rate,
-                                   of_control<float>(offsetof(cuda::Control, gradient_scale), at::kFloat),
-                                   of_control<std::int32_t>(offsetof(cuda::Control, skip), at::kInt) != 0));
+  tensorwise_.apply(
+      buffers,
+      scalars_of(learning_rate, of_control<float>(offsetof(cuda::Control, gradient_scale), at::kFloat),
+                 of_control<std::int32_t>(offsetof(cuda::Control, skip), at::kInt) != 0));
   cuda::count_update(as<cuda::Control>(control_), stream);
   ++judged_;
-  if (next != nullptr) predict_whole(*next);
-  // What other replicas update; what lies past the weights are the aliases' gradients, already summed into
-  // their partners'.
+  if (next != nullptr) predict_tensorwise(*next);
+  // Gradients of other shards; behind them those of aliases, already summed into their partners'.
   if (shard_.begin > 0) all_gradients.narrow(0, 0, shard_.begin).zero_();
   if (layout_.gradient_size() > shard_.end())
     all_gradients.narrow(0, shard_.end(), layout_.gradient_size() - shard_.end()).zero_();
@@ -189,7 +193,7 @@ Prediction GpuOptimizer::of_shard(Prediction prediction) const {
 void GpuOptimizer::predict(const Prediction& of_all, cudaStream_t stream) {
   const Prediction prediction = of_shard(of_all);
   const auto work = [&](auto streams) {
-    streams.ahead = data_of(prediction.gradient);
+    streams.partial_gradient = data_of(prediction.gradient);
     with_rule(prediction.learning_rate, [&](const auto& rule) {
       cuda::predict(rule, static_cast<float>(prediction.ratio), streams, as<cuda::Piece>(pieces_),
                     piece_count_, control(), stream);
@@ -202,7 +206,7 @@ void GpuOptimizer::predict(const Prediction& of_all, cudaStream_t stream) {
   } else {
     work(streams_of<float>(prediction.target));
   }
-  predict_whole(prediction);
+  predict_tensorwise(prediction);
 }
 
 // A number of the control in device memory, which the queue has written by the time it is read.
@@ -211,7 +215,7 @@ Tensor GpuOptimizer::of_control(std::size_t offset, at::ScalarType type) const {
   return control_.narrow(0, static_cast<std::int64_t>(offset), sizeof(T)).view(type)[0];
 }
 
-WholeBuffers GpuOptimizer::whole_buffers(const Tensor& gradient, const Tensor& compute) const {
+TensorwiseBuffers GpuOptimizer::tensorwise_buffers(const Tensor& gradient, const Tensor& compute) const {
   return {.source = state_.master,
           .target = state_.master,
           .gradient = gradient,
@@ -220,20 +224,20 @@ WholeBuffers GpuOptimizer::whole_buffers(const Tensor& gradient, const Tensor& c
           .compute = compute};
 }
 
-WholeScalars GpuOptimizer::scalars_of(double learning_rate, const Tensor& gradient_scale,
-                                      const Tensor& skip) const {
+TensorwiseScalars GpuOptimizer::scalars_of(double learning_rate, const Tensor& gradient_scale,
+                                           const Tensor& skip) const {
   return {.learning_rate = learning_rate,
           .gradient_scale = gradient_scale,
           .skip = skip,
           .applied = of_control<std::int32_t>(offsetof(cuda::Control, applied), at::kInt).to(at::kDouble)};
 }
 
-void GpuOptimizer::predict_whole(const Prediction& prediction) const {
+void GpuOptimizer::predict_tensorwise(const Prediction& prediction) const {
   const Tensor scale = of_control<float>(offsetof(cuda::Control, last_scale), at::kFloat) *
                        static_cast<float>(prediction.ratio) /
                        of_control<float>(kScaling + offsetof(LossScaling, current), at::kFloat);
-  whole_.predict(whole_buffers(prediction.gradient, prediction.target),
-                 scalars_of(prediction.learning_rate, scale, Tensor()));
+  tensorwise_.predict(tensorwise_buffers(prediction.gradient, prediction.target),
+                      scalars_of(prediction.learning_rate, scale, Tensor()));
 }
 
 const cuda::Control* GpuOptimizer::control() const {
@@ -269,6 +273,53 @@ void GpuOptimizer::add_to(Footprint& footprint) const {
   const double master = state_.master.defined() ? static_cast<double>(state_.master.nbytes()) : 0;
   footprint[Term::Master] += master;
   footprint[Term::Optimizer] += static_cast<double>(state_.bytes()) - master;
+}
+
+namespace {
+
+class SerialGpuOptimizer final : public SerialOptimizer {
+ public:
+  SerialGpuOptimizer(const Config& config, const weights::Layout& layout, const at::Tensor& initial,
+                     const at::Tensor& compute, bool predicts)
+      : optimizer_(config.optimizer, layout, initial, compute, predicts) {
+    optimizer_.begin_scaling(loss_scaling_of(config.train));
+  }
+
+  at::Tensor squared_norms(std::int64_t update, const at::Tensor& gradient) override {
+    return optimizer_.squared_norms(update, gradient, c10::cuda::getCurrentCUDAStream());
+  }
+
+  Applied apply(double learning_rate, std::span<const at::Tensor> norms, const at::Tensor& gradient,
+                const at::Tensor& source, const at::Tensor& target) override {
+    const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
+    optimizer_.apply(learning_rate, norms, gradient, source, target, stream);
+    cuda::Control control;
+    device::check_cuda(
+        cudaMemcpyAsync(&control, optimizer_.control(), sizeof control, cudaMemcpyDeviceToHost, stream),
+        "cudaMemcpyAsync");
+    device::check_cuda(cudaStreamSynchronize(stream), "an update");
+    return {.gradient_norm = std::sqrt(control.squared_norm),
+            .skipped = control.skip != 0,
+            .loss_scale = control.loss_scale};
+  }
+
+  void predict(const Prediction& prediction) override {
+    optimizer_.predict(prediction, c10::cuda::getCurrentCUDAStream());
+  }
+
+  at::Tensor true_weights(const at::Tensor& newest) const override { return optimizer_.true_weights(newest); }
+
+ private:
+  GpuOptimizer optimizer_;
+};
+
+}  // namespace
+
+std::unique_ptr<SerialOptimizer> make_serial_gpu_optimizer(const Config& config,
+                                                           const weights::Layout& layout,
+                                                           const at::Tensor& initial,
+                                                           const at::Tensor& compute, bool predicts) {
+  return std::make_unique<SerialGpuOptimizer>(config, layout, initial, compute, predicts);
 }
 
 }  // namespace twobw::optim

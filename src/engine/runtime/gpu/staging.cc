@@ -1,6 +1,14 @@
 #include "engine/runtime/gpu/staging.h"
 
+#include <ATen/ops/empty.h>
+#include <c10/cuda/CUDAGuard.h>
+
 #include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "engine/device/gpu.h"
+#include "engine/runtime/gpu/graphs.h"
 
 namespace twobw::runtime::gpu {
 namespace {
@@ -8,28 +16,29 @@ namespace {
 using at::Tensor;
 using device::check_cuda;
 
-ReadAheadSetup setup_of(const Config& config, const Passes& passes, int held) {
-  ReadAheadSetup setup = read_ahead_setup(config, passes);
+ReadAheadSetup setup_of(const Config& config, const MicrobatchSource& microbatches, int held) {
+  ReadAheadSetup setup = read_ahead_setup(config, microbatches);
   setup.held = held;
   return setup;
 }
 
 }  // namespace
 
-Uploads::Uploads(const Config& config, const Passes& passes, int replica, cudaStream_t stream)
-    : passes_(passes),
+Uploads::Uploads(const Config& config, const MicrobatchSource& microbatches, int replica, cudaStream_t stream)
+    : microbatches_(microbatches),
       replica_(replica),
-      count_(passes.fields().count(config.pipeline.microbatch, config.model.context)),
+      count_(microbatches.fields().count(config.pipeline.microbatch, config.model.context)),
       stream_(stream),
       sent_(static_cast<std::size_t>(kOnTheirWay + config.pipeline.prefetch)),
       buffer_(sent_.size() * static_cast<std::size_t>(count_)),
-      ahead_(setup_of(config, passes, kOnTheirWay), [this](std::int64_t microbatch) { read(microbatch); }) {}
+      ahead_(setup_of(config, microbatches, kOnTheirWay),
+             [this](std::int64_t microbatch) { read(microbatch); }) {}
 
 void Uploads::read(std::int64_t microbatch) {
-  const data::Batch batch = passes_.training(replica_, microbatch).batch;
+  const data::Batch batch = microbatches_.training(replica_, microbatch).batch;
   std::int64_t* to = buffer_.data() + place(microbatch) * static_cast<std::size_t>(count_);
   for (const data::Field field : architecture::kFields) {
-    if (!passes_.fields().has(field)) continue;
+    if (!microbatches_.fields().has(field)) continue;
     const Tensor tensor = batch[field].contiguous();
     std::memcpy(to, tensor.const_data_ptr(), tensor.nbytes());
     to += tensor.numel();
@@ -74,6 +83,24 @@ const Results::Result& Results::await(std::int64_t update) {
 
 void Results::fetch(void* to, const void* from, std::size_t size) {
   check_cuda(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
+}
+
+HostCopies::HostCopies(int gpu)
+    : stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, static_cast<c10::DeviceIndex>(gpu))) {}
+
+at::Tensor HostCopies::copy(const at::Tensor& tensor) {
+  std::lock_guard lock(capture_mutex());  // which forbids such an allocation to all threads
+  device::await_stream_event(device::record_stream_event(), stream_);
+  const c10::cuda::CUDAStreamGuard beside(stream_);
+  at::Tensor copy = at::empty(tensor.sizes(), at::TensorOptions(tensor.scalar_type()).pinned_memory(true));
+  copy.copy_(tensor.detach(), /*non_blocking=*/true);
+  made_ = device::record_stream_event(stream_);
+  pending_ = true;
+  return copy;
+}
+
+void HostCopies::await() {
+  if (std::exchange(pending_, false)) device::await_stream_event(made_);
 }
 
 }  // namespace twobw::runtime::gpu

@@ -12,12 +12,13 @@ namespace twobw::planner {
 
 // One layer, for one microbatch of b sequences on one kind of device.
 struct LayerCost {
-  double forward = 0;   // seconds
-  double backward = 0;  // seconds
-  double stash = 0;     // bytes kept from the forward to the backward, besides the layer's inputs
-  double kept = 0;      // bytes of the stash that are its output, kept by the next layer on the same stage
-  double output = 0;    // bytes handed to the next layer, and of the gradient that comes back
-  double working = 0;   // bytes in use for a while in the forward or the backward, on top of stash - kept
+  double forward = 0;      // seconds
+  double backward = 0;     // seconds
+  double saved_bytes = 0;  // bytes kept from the forward to the backward, besides the layer's inputs
+  double kept = 0;         // saved bytes that are its output, kept by the next layer on the same stage
+  double output = 0;       // bytes handed to the next layer, and of the gradient that comes back
+  double working =
+      0;  // bytes in use for a while in the forward or the backward, on top of saved_bytes - kept
 };
 
 // One layer, whatever the device and the microbatch.

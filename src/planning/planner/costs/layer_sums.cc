@@ -18,7 +18,7 @@ LayerSums::LayerSums(const std::vector<LayerShape>& shapes, const CostColumn& co
     Sums sums = before_.back();
     sums.forward += cost.forward;
     sums.backward += cost.backward;
-    sums.stash += cost.stash;
+    sums.saved_bytes += cost.saved_bytes;
     sums.parameters += shape.parameters;
     sums.tied += shape.tied;
     sums.ends += shape.tied > 0 ? 1 : 0;
@@ -27,7 +27,7 @@ LayerSums::LayerSums(const std::vector<LayerShape>& shapes, const CostColumn& co
     compute_.push_back(sums.forward + sums.backward);
     output_.push_back(cost.output);
     kept_.push_back(cost.kept);
-    highest_[0].push_back(sums.stash - cost.kept + cost.working);
+    highest_[0].push_back(sums.saved_bytes - cost.kept + cost.working);
     slowest_.forward = std::max(slowest_.forward, cost.forward);
     slowest_.backward = std::max(slowest_.backward, cost.backward);
     largest_tie_ = std::max(largest_tie_, shape.tied);

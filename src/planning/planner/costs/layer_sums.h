@@ -23,8 +23,8 @@ class LayerSums {
     load.forward = to.forward - from.forward;
     load.backward = to.backward - from.backward;
     // What the last layer hands on is the next stage's to keep.
-    load.stash = to.stash - from.stash - kept_[last - 1];
-    load.working = highest_above(first, last) - to.stash + kept_[last - 1];
+    load.saved_bytes = to.saved_bytes - from.saved_bytes - kept_[last - 1];
+    load.working = highest_above(first, last) - to.saved_bytes + kept_[last - 1];
     load.input = first > 0 ? output_[first - 1] : 0;
     load.output = last < layers() ? output_[last - 1] : 0;
     // Several layers of a stage may take the same: then a little too much.
@@ -55,7 +55,7 @@ class LayerSums {
 
   // Of the layers before each; the ends of a tie are few, so their sizes are summed like the rest.
   struct Sums {
-    double forward = 0, backward = 0, stash = 0, parameters = 0, tied = 0, tokens = 0;
+    double forward = 0, backward = 0, saved_bytes = 0, parameters = 0, tied = 0, tokens = 0;
     int ends = 0;  // layers that share weights with another
   };
   std::vector<Sums> before_;
@@ -63,8 +63,8 @@ class LayerSums {
   std::vector<double> output_, kept_;
   LayerCost slowest_;
   double largest_tie_ = 0;
-  // While a layer works, the stage holds of this microbatch what the layers up to it stash, and the layer's
-  // working space. highest_[k][i] is the most of that among the 2^k layers from i on, with all stashes
+  // While a layer works, the stage holds the saved bytes of the layers up to it, and the layer's
+  // working space. highest_[k][i] is the most of that among the 2^k layers from i on, with all saved bytes
   // counted from the model's first layer.
   std::vector<std::vector<double>> highest_;
 };

@@ -8,8 +8,8 @@ Footprint footprint_at(Moment moment, const schedule::Spec& spec, int stage, con
   const double tie = state.gradients * load.tied;
   // Where the first stage steps late and all of a batch is predicted, the last stage may end a batch before
   // the first has taken the copy's part of the batch before.
-  const bool two_on_their_way =
-      stage > 0 && spec.shape.replicas == 1 && schedule::steps_late(spec, 0) && !schedule::settles(spec);
+  const bool two_on_their_way = stage > 0 && spec.shape.replicas == 1 && schedule::steps_late(spec, 0) &&
+                                !schedule::switches_to_true_weights(spec);
   Footprint result;
   result[Term::Weights] = schedule::versions_kept(spec, stage) * state.weights * load.parameters;
   result[Term::Master] = state.master * load.parameters / spec.shape.owners();
@@ -19,20 +19,20 @@ Footprint footprint_at(Moment moment, const schedule::Spec& spec, int stage, con
                             state.gradients * load.gradient_parameters;
   result[Term::Optimizer] = state.optimizer * load.parameters / spec.shape.owners();
   const auto hold = [&](double microbatches) {
-    result[Term::Activations] = recompute ? 0 : microbatches * load.stash;
+    result[Term::Activations] = recompute ? 0 : microbatches * load.saved_bytes;
     result[Term::Inputs] = microbatches * (load.input + load.tokens);
   };
   const double in_flight = schedule::in_flight_bound(spec, stage);
   if (state.fixed_places) {
     hold(in_flight);
-    result[Term::Working] = load.working + (recompute ? load.stash : 0);
+    result[Term::Working] = load.working + (recompute ? load.saved_bytes : 0);
     const double before = stage > 0 ? schedule::in_flight_bound(spec, stage - 1) : 0;
     result[Term::Transfer] = in_flight * load.output + before * load.input + 2 * tie;
     return result;
   }
   if (moment == Moment::Computing) {
     hold(in_flight);
-    result[Term::Working] = load.working + (recompute ? load.stash : 0);
+    result[Term::Working] = load.working + (recompute ? load.saved_bytes : 0);
     // Without a flush, work goes on while the copy of a tied gradient is on its way.
     result[Term::Transfer] = load.output + load.input + (flushes ? 0 : two_on_their_way ? 2 * tie : tie);
   } else {

@@ -12,7 +12,7 @@ struct StageLoad {
   double parameters = 0;
   double gradient_parameters = 0;  // more than `parameters` where both ends of a tie share the stage
   double forward = 0, backward = 0;
-  double stash = 0, working = 0, input = 0, output = 0, tokens = 0;
+  double saved_bytes = 0, working = 0, input = 0, output = 0, tokens = 0;
   double tied = 0;  // elements whose gradient is summed with another stage's
 };
 

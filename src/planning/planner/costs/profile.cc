@@ -9,8 +9,7 @@
 #include "core/base/gpu_name.h"
 #include "core/base/json.h"
 #include "core/base/text_file.h"
-#include "planning/architecture/heads.h"
-#include "planning/architecture/positions.h"
+#include "planning/architecture/families.h"
 
 namespace twobw::planner {
 namespace {
@@ -83,7 +82,7 @@ CostTable costs_of(const Profile& profile, const std::vector<std::string>& layer
       const KindTimes& times = kind.times[i];
       table.columns[i].layers.push_back({.forward = times.forward.median / speed,
                                          .backward = times.backward.median / speed,
-                                         .stash = times.stash,
+                                         .saved_bytes = times.saved_bytes,
                                          .kept = times.kept,
                                          .output = times.output,
                                          .working = times.working});

@@ -24,7 +24,7 @@ struct KindTimes {
   Measured forward, backward;
   // Backward of a recomputed layer: the forward again, and the backward.
   Measured recomputed_backward;
-  double stash = 0, kept = 0, output = 0, working = 0;  // bytes, as in LayerCost
+  double saved_bytes = 0, kept = 0, output = 0, working = 0;  // bytes, as in LayerCost
 };
 
 struct LayerKind {

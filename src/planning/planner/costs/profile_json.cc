@@ -2,8 +2,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/base/text_file.h"
-#include "planning/architecture/heads.h"
-#include "planning/architecture/positions.h"
+#include "planning/architecture/families.h"
 #include "planning/planner/costs/profile.h"
 
 namespace twobw::planner {
@@ -22,7 +21,7 @@ Json write(const KindTimes& times) {
           {"forward_seconds", write(times.forward)},
           {"backward_seconds", write(times.backward)},
           {"recomputed_backward_seconds", write(times.recomputed_backward)},
-          {"stash_bytes", times.stash},
+          {"saved_bytes", times.saved_bytes},
           {"kept_output_bytes", times.kept},
           {"output_bytes", times.output},
           {"working_bytes", times.working}};
@@ -33,7 +32,7 @@ KindTimes read_times(const JsonField& field) {
           .forward = read_measured(field["forward_seconds"]),
           .backward = read_measured(field["backward_seconds"]),
           .recomputed_backward = read_measured(field["recomputed_backward_seconds"]),
-          .stash = field["stash_bytes"].number(),
+          .saved_bytes = field["saved_bytes"].number(),
           .kept = field["kept_output_bytes"].number(),
           .output = field["output_bytes"].number(),
           .working = field["working_bytes"].number()};

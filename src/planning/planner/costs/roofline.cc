@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/base/precision.h"
+#include "core/base/kinds.h"
 #include "planning/planner/costs/state_bytes.h"
 
 namespace twobw::planner {
@@ -34,7 +34,7 @@ LayerCost cost(const architecture::Layer& layer, const DeviceKind& device, const
   cost.backward = roof.seconds(2 * work.matrix_flops,
                                2 * work.matrix_bytes + (extent.element + 2 * state.gradients) * weights) +
                   1.5 * rest + 2 * device.overhead;
-  cost.stash = work.stash;
+  cost.saved_bytes = work.saved_bytes;
   cost.kept = work.kept;
   cost.output = work.output;
   cost.working = work.working;

@@ -34,7 +34,7 @@ Problem in_half_precision(Problem problem) {
   for (CostTable& table : problem.costs) {
     for (CostColumn& column : table.columns) {
       for (LayerCost& layer : column.layers) {
-        layer.stash /= 2;
+        layer.saved_bytes /= 2;
         layer.kept /= 2;
         layer.output /= 2;
         layer.working /= 2;

@@ -23,8 +23,8 @@ StageCosts::StageCosts(const Problem& problem, const Setting& setting, const Pla
     };
     MemoryRates rates;
     for (double StageLoad::*field :
-         {&StageLoad::parameters, &StageLoad::gradient_parameters, &StageLoad::stash, &StageLoad::working,
-          &StageLoad::input, &StageLoad::output, &StageLoad::tokens, &StageLoad::tied}) {
+         {&StageLoad::parameters, &StageLoad::gradient_parameters, &StageLoad::saved_bytes,
+          &StageLoad::working, &StageLoad::input, &StageLoad::output, &StageLoad::tokens, &StageLoad::tied}) {
       rates.computing.*field = slope(Moment::Computing, field);
       rates.summing_ties.*field = slope(Moment::SummingTies, field);
     }

@@ -79,8 +79,8 @@ class StageCosts {
   static constexpr double kRounding = 1e-9;
 
   bool exceeds(int site, double state, int in_flight, const StageLoad& load, double by) const {
-    const double least =
-        state * (load.parameters - load.tied) + (may_recompute_ ? 1 : in_flight) * load.stash + load.working;
+    const double least = state * (load.parameters - load.tied) +
+                         (may_recompute_ ? 1 : in_flight) * load.saved_bytes + load.working;
     return least - sites_[site].capacity > by + kRounding * least;
   }
 
@@ -93,7 +93,7 @@ class StageCosts {
     }
     static double product(const StageLoad& slope, const StageLoad& load) {
       return slope.parameters * load.parameters + slope.gradient_parameters * load.gradient_parameters +
-             slope.stash * load.stash + slope.working * load.working + slope.input * load.input +
+             slope.saved_bytes * load.saved_bytes + slope.working * load.working + slope.input * load.input +
              slope.output * load.output + slope.tokens * load.tokens + slope.tied * load.tied;
     }
   };

@@ -9,7 +9,7 @@
 namespace twobw::corpus {
 namespace {
 
-// Members that follow each other are one text, as for gunzip.
+// Concatenated members are one text, as for gunzip.
 class Gzip : public ByteSource {
  public:
   Gzip(std::unique_ptr<ByteSource> packed, std::string path)

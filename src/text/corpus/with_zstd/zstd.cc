@@ -9,7 +9,7 @@
 namespace twobw::corpus {
 namespace {
 
-// Frames that follow each other are one text. The library refuses windows above 128 MiB by itself.
+// Concatenated frames are one text. The library rejects windows above 128 MiB.
 class Zstd : public ByteSource {
  public:
   Zstd(std::unique_ptr<ByteSource> packed, std::string path)

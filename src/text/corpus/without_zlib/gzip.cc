@@ -1,4 +1,4 @@
-// In place of gzip.cc where zlib is missing.
+// Throws InputError in builds without zlib.
 #include "core/base/error.h"
 #include "text/corpus/byte_source.h"
 

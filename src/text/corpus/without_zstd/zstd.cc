@@ -1,4 +1,4 @@
-// In place of zstd.cc where libzstd is missing.
+// Throws InputError in builds without libzstd.
 #include "core/base/error.h"
 #include "text/corpus/byte_source.h"
 

@@ -1,4 +1,4 @@
-// What twobw_sentencepiece.so is: the interface of sentencepiece_library.h over the library itself.
+// twobw_sentencepiece.so: implements sentencepiece_library.h with the library.
 #include <sentencepiece_processor.h>
 
 #include "text/tokenizer/sentencepiece_library.h"

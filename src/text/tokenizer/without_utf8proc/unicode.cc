@@ -1,6 +1,6 @@
-// In place of unicode.cc and compose.cc where utf8proc is missing.
-#include "core/base/error.h"
+// Every function throws InputError in builds without utf8proc.
 #include "text/tokenizer/unicode.h"
+#include "core/base/error.h"
 
 namespace twobw::tokenizer {
 namespace {
@@ -8,8 +8,7 @@ namespace {
 [[noreturn]] void refuse_unicode() {
   fail_input(
       "this tokenizer needs utf8proc, which this build lacks: install libutf8proc-dev and build again, or "
-      "use "
-      "the tokenizer 'bytes'");
+      "use the tokenizer 'bytes'");
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ constexpr StateBytes kBf16 = {.weights = 2, .master = 4, .gradients = 4, .optimi
 StageLoad some_load() {
   return {.parameters = 1000,
           .gradient_parameters = 1000,
-          .stash = 700,
+          .saved_bytes = 700,
           .working = 50,
           .input = 30,
           .output = 20,
@@ -127,7 +127,7 @@ TEST(Memory, ActivationsAndInputsAreKeptForAllInFlight) {
   }
 }
 
-TEST(Memory, RecomputationKeepsInputsAndOneStash) {
+TEST(Memory, RecomputationKeepsInputsAndOneMicrobatch) {
   const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 8}};
   const Footprint kept = footprint(spec, 0, some_load(), kFp32, false);
   const Footprint recomputed = footprint(spec, 0, some_load(), kFp32, true);

@@ -10,7 +10,7 @@ KindTimes times(int microbatch, double seconds) {
           .forward = {seconds, seconds / 7},
           .backward = {2.1 * seconds, seconds / 3},
           .recomputed_backward = {3.3 * seconds, 0},
-          .stash = 1000.0 * microbatch,
+          .saved_bytes = 1000.0 * microbatch,
           .output = 100.0 * microbatch,
           .working = 10.0 * microbatch};
 }
@@ -135,11 +135,11 @@ TEST(Profile, NamesTheFieldThatIsMissingOrWrong) {
   EXPECT_EQ(
       refused(with(text, "\"predict_seconds_per_parameter\"", "\"predict_seconds\"")),
       "profile 'p.json' lacks the field predict_seconds_per_parameter; `twobw profile` writes all of them");
-  EXPECT_EQ(refused(with(text, "\"stash_bytes\"", "\"stash\"")),
-            "profile 'p.json' lacks the field kinds.block.times[0].stash_bytes; `twobw profile` writes all "
+  EXPECT_EQ(refused(with(text, "\"saved_bytes\"", "\"stash\"")),
+            "profile 'p.json' lacks the field kinds.block.times[0].saved_bytes; `twobw profile` writes all "
             "of them");
-  EXPECT_EQ(refused(with(text, "\"stash_bytes\": 1000", "\"stash_bytes\": -1")),
-            "profile 'p.json' has kinds.block.times[0].stash_bytes = -1; it must be a number of at least 0");
+  EXPECT_EQ(refused(with(text, "\"saved_bytes\": 1000", "\"saved_bytes\": -1")),
+            "profile 'p.json' has kinds.block.times[0].saved_bytes = -1; it must be a number of at least 0");
   EXPECT_EQ(refused(with(text, "\"microbatch\": 4", "\"microbatch\": 1")),
             "profile 'p.json' has kinds.block.times[1].microbatch = 1; it must be more than the 1 before it");
   EXPECT_EQ(refused(with(text, "[\"embedding\", \"block\"", "[\"embedding\", \"blok\"")),
@@ -205,7 +205,7 @@ TEST(Profile, GivesCostsForAnyNumberOfBlocks) {
   ASSERT_EQ(table.columns[1].layers.size(), 5u);
   EXPECT_EQ(table.columns[1].layers[3].forward, 1.25);
   EXPECT_EQ(table.columns[1].layers[3].backward, 2.1 * 1.25);
-  EXPECT_EQ(table.columns[1].layers[3].stash, 4000);
+  EXPECT_EQ(table.columns[1].layers[3].saved_bytes, 4000);
   EXPECT_EQ(table.columns[0].layers[4].output, 100);
   EXPECT_EQ(table.columns[0].layers[4].working, 10);
 
@@ -214,7 +214,7 @@ TEST(Profile, GivesCostsForAnyNumberOfBlocks) {
   EXPECT_EQ(twice.columns[1].layers[3].backward, 2.1 * 1.25 / 2);
   EXPECT_EQ(twice.step_per_parameter, 1.23456789e-9 / 2);
   EXPECT_EQ(twice.predict_per_parameter, 7.5e-10 / 2);
-  EXPECT_EQ(twice.columns[1].layers[3].stash, 4000);
+  EXPECT_EQ(twice.columns[1].layers[3].saved_bytes, 4000);
 }
 
 }  // namespace

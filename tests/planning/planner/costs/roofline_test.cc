@@ -1,6 +1,6 @@
 #include "planning/planner/costs/roofline.h"
 
-#include "core/base/precision.h"
+#include "core/base/kinds.h"
 #include "planning/planner/costs/state_bytes.h"
 #include "tests/planning/planner/planner_testing.h"
 
@@ -46,9 +46,9 @@ TEST(Modelled, WorkOtherThanProductsComesOnTop) {
 }
 
 TEST(Modelled, BytesGrowWithTheMicrobatch) {
-  const architecture::Work work{.stash = 7, .output = 5, .working = 3};
+  const architecture::Work work{.saved_bytes = 7, .output = 5, .working = 3};
   const CostColumn of_four = column(work, 0, "fp32", 4);
-  EXPECT_EQ(of_four.layers[0].stash, 28);
+  EXPECT_EQ(of_four.layers[0].saved_bytes, 28);
   EXPECT_EQ(of_four.layers[0].output, 20);
   EXPECT_EQ(of_four.layers[0].working, 12);
   EXPECT_EQ(of_four.tokens, 4 * 8 * 16);

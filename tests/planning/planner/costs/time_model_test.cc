@@ -378,19 +378,23 @@ TEST(LayerSums, AreSumsOverLayersAndKnowTies) {
                                     {.parameters = 9, .tied = 8, .takes = architecture::kTokenLoss}};
   CostColumn column{.microbatch = 4, .tokens = 300};
   for (double x : {1.0, 2.0, 4.0}) {
-    column.layers.push_back(
-        {.forward = x, .backward = 2 * x, .stash = 3 * x, .kept = x, .output = 4 * x, .working = 20 / x});
+    column.layers.push_back({.forward = x,
+                             .backward = 2 * x,
+                             .saved_bytes = 3 * x,
+                             .kept = x,
+                             .output = 4 * x,
+                             .working = 20 / x});
   }
   const LayerSums sums(shapes, column);
   const StageLoad all = sums.of(0, 3), front = sums.of(0, 2), last = sums.of(2, 3), middle = sums.of(1, 2);
   EXPECT_EQ(all.forward, 7);
   EXPECT_EQ(all.backward, 14);
-  // The last layer's output is not the stage's to keep. While a layer works, those after it stash nothing.
-  EXPECT_EQ(all.stash, 3 + 6 + 12 - 4);
+  // The last layer's output is not the stage's to keep. While a layer works, those after it save nothing.
+  EXPECT_EQ(all.saved_bytes, 3 + 6 + 12 - 4);
   EXPECT_EQ(all.working, 5);
-  EXPECT_EQ(front.stash, 3 + 6 - 2);
+  EXPECT_EQ(front.saved_bytes, 3 + 6 - 2);
   EXPECT_EQ(front.working, (3 - 1 + 20) - (3 + 6 - 2));
-  EXPECT_EQ(middle.stash, 6 - 2);
+  EXPECT_EQ(middle.saved_bytes, 6 - 2);
   EXPECT_EQ(middle.working, 10);
   EXPECT_EQ(all.input, 0);
   EXPECT_EQ(all.output, 0);

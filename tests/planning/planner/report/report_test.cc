@@ -25,8 +25,11 @@ Problem example(double memory) {
                     {.kind = "head", .parameters = 1e6, .tied = 1e6}};
   CostColumn column{.microbatch = 2, .tokens = 1000};
   for (const double seconds : {0.010, 0.020, 0.030}) {
-    column.layers.push_back(
-        {.forward = seconds, .backward = 2 * seconds, .stash = 10 * kMi, .output = 1e6, .working = kMi});
+    column.layers.push_back({.forward = seconds,
+                             .backward = 2 * seconds,
+                             .saved_bytes = 10 * kMi,
+                             .output = 1e6,
+                             .working = kMi});
   }
   problem.costs = {{.columns = {column}, .step_per_parameter = 1e-9, .modelled = true}};
   problem.batch = 20;

@@ -75,7 +75,7 @@ TEST(Partition, AsFewStagesAsGiveTheSameSpeed) {
 
 TEST(Partition, RecomputesOnlyWhereMemoryNeedsIt) {
   Bench bench(4, 8, Kind::TwoBW, 8);
-  // Of two layers: 24 bytes for each of 2e6 parameters, less at both ends, and n stashes of 2e6.
+  // Of two layers: 24 bytes for each of 2e6 parameters, less at both ends, and n times 2e6 saved bytes.
   bench.problem.cluster.kinds[0].memory = 48e6 + 2.5 * 2e6;
   const std::optional<Estimate> best = bench.fastest();
   ASSERT_TRUE(best);
@@ -90,7 +90,7 @@ TEST(Partition, RecomputesOnlyWhereMemoryNeedsIt) {
 TEST(Partition, TheFirstStageTakesFewerLayersWhereItHoldsMoreInFlight) {
   Bench bench(2, 8, Kind::GPipe, 4);
   bench.setting.shape.schedule = Kind::Flush;
-  for (LayerCost& cost : bench.column().layers) cost.stash = 20e6;
+  for (LayerCost& cost : bench.column().layers) cost.saved_bytes = 20e6;
   bench.problem.fixed.recompute = false;
   bench.problem.cluster.kinds[0].memory = 182e6;  // three layers with two in flight, or five with one
   const std::optional<Estimate> best = bench.fastest();
@@ -101,7 +101,7 @@ TEST(Partition, TheFirstStageTakesFewerLayersWhereItHoldsMoreInFlight) {
 // 20 bytes a parameter, two versions and one gradient; the last has 22, one version and two gradients.
 TEST(Partition, TheFirstStageMayTakeMoreLayersThanAnyOtherCould) {
   Bench bench(2, 3, Kind::TwoBW, 8);
-  for (LayerCost& cost : bench.column().layers) cost.stash = 0;
+  for (LayerCost& cost : bench.column().layers) cost.saved_bytes = 0;
   bench.problem.state = {2, 4, 4, 8};
   bench.problem.fixed.stages = 2;
   bench.problem.cluster.kinds[0].memory = 42e6;
@@ -113,7 +113,7 @@ TEST(Partition, TheFirstStageMayTakeMoreLayersThanAnyOtherCould) {
 // Where the first stage has no time to wait for the other replica it has no second gradient buffer.
 TEST(Partition, MoreInFlightMayTakeLessMemory) {
   Bench bench(2, 2, Kind::TwoBW, 2);
-  for (LayerCost& cost : bench.column().layers) cost.stash = 0;
+  for (LayerCost& cost : bench.column().layers) cost.saved_bytes = 0;
   bench.setting.shape.replicas = 2;
   bench.setting.shape.predict = false;
   bench.problem.state = {2, 4, 4, 8};
@@ -183,7 +183,7 @@ TEST(Partition, WithTheLeastShortfallMoreItFitsAndNotWithLess) {
     Bench bench(dice.integer(1, 6), dice.integer(6, 20), schedule::all_kinds()[seed % 4], 12);
     for (LayerShape& layer : bench.problem.layers) layer.parameters = dice.real(1e5, 3e6);
     for (LayerCost& cost : bench.column().layers) {
-      cost.stash = dice.real(1e5, 1e7);
+      cost.saved_bytes = dice.real(1e5, 1e7);
       cost.working = dice.real(1e5, 1e7);
       cost.output = dice.real(1e4, 1e6);
     }

@@ -227,7 +227,7 @@ Problem sized_problem() {
     column.tokens *= 2;
     for (LayerCost& layer : column.layers) {
       for (double* time : {&layer.forward, &layer.backward}) *time *= 1.95;
-      for (double* bytes : {&layer.stash, &layer.output, &layer.working}) *bytes *= 2;
+      for (double* bytes : {&layer.saved_bytes, &layer.output, &layer.working}) *bytes *= 2;
     }
     problem.costs[0].columns.push_back(column);
   }

@@ -204,7 +204,7 @@ TEST(Search, TheSecondGradientBufferIsGivenUpWhereItDoesNotFit) {
 // A stall of (d-1) b - f an update is less than f for every microbatch.
 TEST(Search, OneGradientBufferIsBetterThanRecomputingIt) {
   Problem problem = uniform_problem(1, 8, 8);
-  for (LayerCost& cost : problem.costs[0].columns[0].layers) cost.stash = 1e7;
+  for (LayerCost& cost : problem.costs[0].columns[0].layers) cost.saved_bytes = 1e7;
   problem.batch = 64;
   problem.fixed.schedule = Kind::TwoBW;
   problem.fixed.replicas = 2;
@@ -336,7 +336,7 @@ TEST(Search, TheHalfPrecisionThatIsOfferedIsOneThatTheDevicesHave) {
   problem.fixed.recompute = false;
   for (CostTable& table : problem.costs) {
     for (CostColumn& column : table.columns) {
-      for (LayerCost& layer : column.layers) layer.stash = 1e9;
+      for (LayerCost& layer : column.layers) layer.saved_bytes = 1e9;
     }
   }
   // At the most memory that is not enough.

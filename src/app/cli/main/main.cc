@@ -1,6 +1,0 @@
-#include "app/cli/program.h"
-#include "core/base/exit.h"
-
-int main(int argc, char** argv) {
-  twobw::leave(twobw::cli::run_program(argc, argv));
-}

@@ -1,0 +1,6 @@
+#include "app/cli/program.h"
+#include "core/base/output.h"
+
+int main(int argc, char** argv) {
+  twobw::leave(twobw::cli::run_program(argc, argv, /*engine=*/{}));
+}

@@ -1,0 +1,85 @@
+#include "app/cli/planning_options.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "core/base/error.h"
+#include "core/base/gpu_name.h"
+#include "planning/host/local_cluster.h"
+#include "planning/planner/costs/cost_tables.h"
+#include "planning/planner/search/configuration.h"
+
+namespace twobw::cli {
+namespace {
+
+// The file's, else this machine.
+planner::Cluster choose_cluster(const Config& config, const std::string& path,
+                                const std::optional<planner::Profile>& profile) {
+  if (!path.empty()) return planner::load_cluster(path);
+  if (!profile && !config.devices.empty() && names_gpu(config.devices.front()))
+    fail_input("devices names GPUs; --profile or --cluster must say what they are");
+  return measure::available_cluster(config.devices, profile);
+}
+
+}  // namespace
+
+planner::Problem make_problem(const Config& config, const ProblemFiles& files, std::optional<int> batch,
+                              std::optional<int> microbatch) {
+  std::optional<planner::Profile> profile;
+  if (!files.profile.empty()) profile = planner::load_profile(files.profile);
+  const int sequences = batch.value_or(config.pipeline.batch());
+  const planner::Cluster cluster = choose_cluster(config, files.cluster, profile);
+  auto costs =
+      profile ? planner::measured_tables(config, cluster, *profile)
+              : planner::modelled_tables(config, cluster, planner::usual_microbatches(sequences, microbatch));
+  planner::Problem problem = planner::problem_of(config, cluster, std::move(costs));
+  problem.batch = sequences;
+  return problem;
+}
+
+void add_shape_options(CLI::App& command, PipelineShape& shape) {
+  command.add_option("--stages", shape.stages, "d, the stages")->capture_default_str();
+  command.add_option("--microbatches", shape.microbatches, "m, the microbatches of an update")
+      ->capture_default_str();
+  command.add_option("--extra", shape.extra, "e, extra microbatches in flight")->capture_default_str();
+  command.add_flag("--predict,!--no-predict", shape.predict,
+                   "Whether 2bw computes on predicted weights (the default) or on those of the paper");
+  command
+      .add_option("--slack", shape.slack,
+                  "With prediction, microbatches before the rest of a batch runs on its true weights")
+      ->capture_default_str();
+  command.add_flag("!--one-gradient", shape.second_gradient,
+                   "Under 2bw one gradient buffer a stage, and a stall, instead of two");
+  command.add_flag("--late-tie", shape.late_tie,
+                   "Under 2bw the first stage steps late too, for tied weights over a slow link");
+}
+
+void check_forwards(const schedule::Spec& spec, std::int64_t most) {
+  const PipelineShape& shape = spec.shape;
+  const std::int64_t of_update = std::int64_t{shape.workers()} * shape.microbatches;
+  if (spec.updates <= most / of_update) return;
+  fail_input(
+      "{} stages x {} replicas x {} microbatches x {} updates are too many forwards; at most {} are allowed",
+      shape.stages, shape.replicas, shape.microbatches, spec.updates, most);
+}
+
+void add_color_option(CLI::App& command, std::string& choice) {
+  command.add_option("--color", choice, "Colour by weight version")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str();
+}
+
+bool wants_color(const std::string& choice) {
+  if (choice != "auto") return choice == "always";
+  return isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+}
+
+std::int64_t terminal_columns() {
+  winsize size{};
+  if (isatty(STDOUT_FILENO) == 0 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
+  return size.ws_col;
+}
+
+}  // namespace twobw::cli

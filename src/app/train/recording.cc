@@ -1,0 +1,174 @@
+#include "app/train/recording.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <utility>
+
+#include "app/train/metrics_file.h"
+#include "app/train/plan_cache.h"
+#include "app/train/resume.h"
+#include "app/train/run_header.h"
+#include "core/base/error.h"
+#include "core/base/loss_scaling.h"
+#include "core/base/output_file.h"
+#include "core/base/text.h"
+#include "core/base/text_file.h"
+#include "core/telemetry/event.h"
+#include "engine/checkpoint/store.h"
+
+namespace twobw::train {
+
+Recording::Recording(const Config& asked, const Decision& decision, FolderLock lock,
+                     const std::vector<std::string>& early, telemetry::Progress& progress, bool brief)
+    : decision_(decision),
+      progress_(progress),
+      brief_(brief),
+      directory_(decision.run.config, std::move(lock), decision.resume && !is_branch(asked)),
+      statistics_(decision.setup),
+      guard_(decision.run.config),
+      stragglers_(decision.setup, decision.hosts, decision.forecast ? &decision.forecast->plan : nullptr),
+      outcome_{.config = decision.run.config, .summary = {}, .curve = {}} {
+  const Config& config = decision.run.config;
+  directory_.warn_with([this](const std::string& line) { progress_.say(line); });
+  if (is_branch(asked)) begin_branch(asked);
+  if (config.model.is_imported() && !decision.resume) directory_.keep_source(config.model.from);
+  for (const std::string& line : early) directory_.log(line);
+  if (decision.forecast)
+    replace_text(directory_.path("profile.json"), planner::to_json(decision.forecast->profile));
+  if (!decision.planned_for.is_null()) write_planned_for(config.run_dir, decision.planned_for);
+  if (decision.resume) continue_metrics(resumed_run(asked));
+  model_files_ = model_files(decision.setup.config, directory_.path("from"));
+  checkpoints_.emplace(decision.setup, config, model_files_,
+                       decision.restored ? decision.restored->position() : runtime::DataPosition());
+}
+
+// Gives the branch its own copy of all that it needs of the run that it continues: that may be deleted then.
+void Recording::begin_branch(const Config& asked) {
+  const std::string run = resumed_run(asked);
+  if (asked.model.is_imported()) directory_.keep_source(run + "/from");
+  std::error_code not_planned;
+  std::filesystem::copy_file(run + "/profile.json", directory_.path("profile.json"), not_planned);
+  checkpoint::copy_to(checkpoint::store_of(asked.run_dir), decision_.resume->folder);
+}
+
+void Recording::continue_metrics(const std::string& resumed) {
+  const schedule::Spec& spec = decision_.run.spec;
+  const std::int64_t updates = spec.first_batch, every = spec.evaluate_every;
+  const ResumedMetrics past = copy_metrics(resumed + "/metrics.jsonl", directory_.path("metrics.jsonl"),
+                                           updates, every > 0 && updates % every == 0);
+  directory_.reopen_metrics();
+  statistics_.continue_from(past);
+  for (const PastUpdate& update : past.updates)
+    guard_.add(update.update, update.loss, update.prediction_error);
+  for (const std::string& line : warnings_of(*decision_.resume)) say(line);
+  say(fmt::format("resumed after update {} from {}{}", updates, decision_.resume->folder,
+                  spec.begins_drained ? "; the first batch runs on the true weights" : ""));
+  if (decision_.forecast)
+    say(describe_change(*decision_.resume, spec.shape,
+                        decision_.hosts.empty() ? 1 : static_cast<int>(decision_.hosts.size())));
+  if (std::ssize(past.updates) < updates)
+    say(fmt::format("warning: metrics.jsonl has the lines of {} updates only", past.updates.size()));
+}
+
+void Recording::begin(const transport::Processes* processes) {
+  print_header(decision_.run.config, decision_.setup, directory_.moved_to(), decision_.hosts,
+               [this](const std::string& line) { note(line); });
+  if (processes && !processes->wires().open_ports.empty())
+    directory_.log("warning: other programs can connect to the ports for tensors: " +
+                   processes->wires().open_ports);
+}
+
+void Recording::handle(const CompleteUpdate& update) {
+  statistics_.add(update);
+  nlohmann::ordered_json line = statistics_.metrics_line();
+  const StragglerReport::Said slow = stragglers_.add(update);
+  if (!slow.stragglers.empty()) line["stragglers"] = slow.stragglers;
+  directory_.add_metrics(line);
+  checkpoints_->add_update(update.update);
+  for (const std::string& sentence : slow.lines) say(sentence);
+  if (update.skipped) report_skip(update);
+  const std::string warning = guard_.add(update.update, update.loss, update.prediction_error);
+  if (!warning.empty()) say(warning);
+  progress_.show({.update = update.update + 1,
+                  .updates = decision_.run.spec.updates,
+                  .loss = update.loss,
+                  .learning_rate = update.learning_rate,
+                  .gradient_norm = update.gradient_norm,
+                  .tokens_per_s = statistics_.tokens_per_s(),
+                  .utilisation = statistics_.utilisation(),
+                  .seconds_left = statistics_.seconds_left()});
+}
+
+// With fp16 it is how the loss scale finds its size, unless there is nothing left to halve or the loss
+// itself is not finite.
+void Recording::report_skip(const CompleteUpdate& update) {
+  if (update.loss_scale > LossScaling::kLeast && std::isfinite(update.loss)) {
+    directory_.log(
+        fmt::format("update {} skipped by all stages: its gradient overflows at a loss scale of {}",
+                    update.update + 1, update.loss_scale));
+    return;
+  }
+  say(fmt::format("update {} skipped by all stages: its gradient is not finite", update.update + 1));
+}
+
+void Recording::handle(const telemetry::Evaluation& evaluation) {
+  statistics_.add(evaluation);
+  directory_.add_metrics({{"update", evaluation.update + 1}, {"validation_loss", evaluation.loss}});
+  checkpoints_->add(evaluation);
+  note(fmt::format("after update {}: validation loss {:.4f}", evaluation.update + 1, evaluation.loss));
+}
+
+void Recording::handle(const checkpoint::Written& written) {
+  if (!written.problem.empty())
+    return say(fmt::format("warning: no checkpoint after update {}: {}", written.update, written.problem));
+  directory_.add_metrics(
+      {{"checkpoint", written.update}, {"bytes", written.bytes}, {"seconds", written.seconds}});
+  note(fmt::format("saved a checkpoint after update {}: {} in {:.1f} s", written.update,
+                   format_bytes(static_cast<double>(written.bytes)), written.seconds));
+}
+
+void Recording::say(const std::string& line) {
+  progress_.say(line);
+  directory_.log(line);
+}
+
+void Recording::note(const std::string& line) {
+  if (!brief_) progress_.say(line);
+  directory_.log(line);
+}
+
+void Recording::handle_written() {
+  for (const checkpoint::Written& written : checkpoints_->take_written()) handle(written);
+}
+
+void Recording::write_trace(const std::string& file, const std::vector<telemetry::Event>& events) {
+  try {
+    telemetry::write_trace(file, events);
+  } catch (const RunError& error) {
+    outcome_.unwritten.emplace_back(error.what());
+    directory_.log(fmt::format("warning: {}", error.what()));
+  }
+}
+
+void Recording::write_results(const StageWeights& weights_of, bool interrupted) {
+  save_model(weights_of, decision_.setup, model_files_, directory_.path("model"));
+  outcome_.interrupted = interrupted;
+  outcome_.summary = statistics_.summary();
+  outcome_.summary["interrupted"] = interrupted;
+  if (decision_.forecast)
+    outcome_.summary["forecast"] = measure::compare(decision_.forecast->plan, outcome_.summary);
+  directory_.write_summary(outcome_.summary);
+  checkpoints_->finish();
+  handle_written();
+  directory_.log("done: " + outcome_.summary.dump());
+}
+
+Outcome Recording::finish() {
+  for (const std::string& sentence : directory_.finish()) outcome_.unwritten.push_back(sentence);
+  outcome_.curve = statistics_.curve();
+  return std::move(outcome_);
+}
+
+}  // namespace twobw::train

@@ -1,0 +1,63 @@
+// The files that rank 0 writes and the lines that it prints: the header of a run, then metrics, checkpoints
+// and warnings as reports arrive, then the results.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/train/checkpoints.h"
+#include "app/train/collector.h"
+#include "app/train/decision.h"
+#include "app/train/guard.h"
+#include "app/train/model_files.h"
+#include "app/train/run_directory.h"
+#include "app/train/statistics.h"
+#include "app/train/stragglers.h"
+#include "app/train/trainer.h"
+#include "core/telemetry/event.h"
+#include "core/telemetry/progress.h"
+
+namespace twobw::train {
+
+class Recording {
+ public:
+  // Makes the run directory, or continues the one that is resumed. `early`: lines that were printed before
+  // there was a log. `brief`: header and evaluations go to the log only. All that is passed by reference
+  // outlives it.
+  Recording(const Config& asked, const Decision& decision, FolderLock lock,
+            const std::vector<std::string>& early, telemetry::Progress& progress, bool brief);
+
+  void begin(const transport::Processes* processes);  // prints the header
+
+  void add(runtime::Snapshot snapshot) { checkpoints_->add(std::move(snapshot)); }  // from any thread
+  void handle(const CompleteUpdate& update);
+  void handle(const telemetry::Evaluation& evaluation);
+  void handle_written();  // checkpoints since the last call
+  void say(const std::string& line);
+
+  // After the run. A trace that cannot be written is reported: the model is still to be saved.
+  void write_trace(const std::string& file, const std::vector<telemetry::Event>& events);
+  void write_results(const StageWeights& weights_of, bool interrupted);
+  Outcome finish();
+
+ private:
+  void begin_branch(const Config& asked);
+  void continue_metrics(const std::string& resumed);
+  void handle(const checkpoint::Written& written);
+  void report_skip(const CompleteUpdate& update);
+  void note(const std::string& line);  // printed unless the run is brief
+
+  const Decision& decision_;
+  telemetry::Progress& progress_;
+  bool brief_;
+  RunDirectory directory_;
+  Statistics statistics_;
+  Guard guard_;
+  StragglerReport stragglers_;
+  checkpoint::ModelFiles model_files_;
+  std::optional<Checkpoints> checkpoints_;
+  Outcome outcome_;
+};
+
+}  // namespace twobw::train
