@@ -44,7 +44,7 @@ corpus: install
 test: parts
 	@scripts/timed.sh --report
 
-test-all: LINT := all
+test-all: TIDY := all
 test-all: GPU_TESTS := -D TWOBW_GPU_TESTS=ON
 test-all: LAUNCHERS := launchers
 test-all: export TWOBW_FULL_SWEEPS := 1
@@ -60,9 +60,9 @@ parts:
 	$(TIMED) install scripts/install.sh $(LAUNCHERS)
 	$(TIMED) build $(MAKE) --no-print-directory build-tests GPU_TESTS="$(GPU_TESTS)"
 	$(TIMED) layers scripts/check_layers.py
-	$(TIMED) lint scripts/lint.sh $(LINT)
+	$(TIMED) lint scripts/lint.sh $(TIDY)
 	$(TIMED) tests-c++ ctest --test-dir build --output-on-failure --no-tests=error --parallel 3 -R '^(core|torch|cuda|fuzz)'
-	$(TIMED) tests-python ctest --test-dir build --output-on-failure --no-tests=error -R '^python$$$$'
+	$(TIMED) tests-python ctest --test-dir build --output-on-failure --no-tests=error -R '^python$$'
 
 # The thread sanitizer on tests with threads, the others on readers of foreign bytes; `make test-all` has the rest.
 tsan asan: install
