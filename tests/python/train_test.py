@@ -61,7 +61,7 @@ class GuardTest(TestCase):
         self.assertEqual(synchronous, int(update) + 20 + 100)
 
         begin = int(update) // 20 * 20
-        for folder in (run.folder / "checkpoints").iterdir():
+        for folder in (run.folder / "checkpoints").glob("update-*"):
             if int(folder.name.split("-")[-1]) > begin:
                 shutil.rmtree(folder)
         resumed = twobw("train", *remedy.split(), f"train.updates={synchronous}")
