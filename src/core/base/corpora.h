@@ -1,4 +1,4 @@
-// What data.train and data.validation name: a corpus, or several that are blended by weight.
+// The value of data.train and data.validation: a corpus, or several blended by weight.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ using Corpora = std::vector<Corpus>;  // at least one
 // "runs/a", or "70% of runs/a, 30% of runs/b".
 std::string describe(const Corpora& corpora);
 
-// Whether none of it is anybody's text.
+// Whether all of it is synthetic.
 bool is_synthetic(const Corpora& corpora);
 
 }  // namespace twobw

@@ -1,11 +1,11 @@
-// Which elements dropout keeps: a function of what the mask is for and of where an element lies, so that CPUs
-// and GPUs, any layout and any recomputation draw the same mask, and nobody has to keep it.
+// Dropout masks as a function of their purpose and of an element's position, so that CPUs and GPUs, any
+// layout and any recomputation draw the same mask, and none is stored.
 //
 // The key of a mask is made of (seed, update, microbatch) and of (layer, site): see dropout_key and
 // dropout_site below. An element is named by its column (a feature, or a key of attention) and by the indexes
 // before it (the position and the sequence; or the query, the head and the sequence): the counter of Philox
-// is (column / 4, last index, the one before, the first), and word column % 4 of what is drawn decides. So an
-// element's fate does not depend on how long the sequences of its microbatch are.
+// is (column / 4, last index, the one before, the first), and word column % 4 of the drawn bits decides. So
+// the mask does not depend on the length of the sequences in the microbatch.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace twobw {
 
-// What a microbatch's masks have in common, and what tells the masks of its layers and sites apart.
+// Keys of a microbatch, and of a layer's site within it.
 constexpr std::uint64_t dropout_key(std::uint64_t seed, std::int64_t update, std::int64_t microbatch) {
   return random_key(seed, hash_text("dropout"), update, microbatch);
 }
@@ -40,7 +40,7 @@ TWOBW_HOST_DEVICE float dropout_factor(std::uint32_t bits, DropoutRate rate) {
   return bits >= rate.threshold ? rate.scale : 0.0f;
 }
 
-// The indexes of a row, the last first; those that a tensor does not have are 0.
+// The indexes of a row, the last first; missing dimensions are 0.
 struct MaskRow {
   std::uint32_t i1, i2, i3;
 };

@@ -1,6 +1,6 @@
-// Two kinds of failure. A user's mistake is an InputError: one sentence that names the thing, its
-// value and what is allowed; the program prints it and exits with code 2. A RunError is a run that
-// could not go on (code 1). Our own mistakes are TWOBW_ASSERT, which prints the state and aborts.
+// Two kinds of failure. Wrong input is an InputError: one sentence with the key, its value and the allowed
+// values; the program prints it and exits with code 2. A run that cannot continue is a RunError (code 1).
+// Bugs are caught by TWOBW_ASSERT, which prints the state and aborts.
 #pragma once
 
 #include <fmt/format.h>

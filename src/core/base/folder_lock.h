@@ -1,4 +1,4 @@
-// A folder that one process at a time may write.
+// Lock of a folder that one process at a time may write.
 #pragma once
 
 #include <optional>

@@ -22,8 +22,8 @@ std::vector<GpuSlice> parse_gpu(const std::string& text);
 // "cuda:0", or "cuda:0/4.2".
 std::string describe(const GpuSlice& slice);
 
-// So many devices of a machine with so many GPUs: a GPU each where there are enough, else equally many slices
-// of as many GPUs as that is possible with.
+// Assigns `gpus` GPUs to `devices`: one each if there are enough, else equally many slices of as many GPUs as
+// possible.
 std::vector<GpuSlice> deal_gpus(int gpus, int devices);
 
 // One name for every device that a configuration's list names: GPUs in slices have several.

@@ -1,10 +1,9 @@
-// The loss scale of training in fp16: what the gradient of the loss is multiplied with, so that small
-// gradients do not vanish on their way back, and what gradients are divided by when they are applied. It is a
-// power of two, so neither rounds.
+// The loss scale of fp16 training: multiplies the gradient of the loss, so that small gradients do not
+// underflow in the backward, and divides gradients when they are applied. A power of two, so neither rounds.
 //
-// Without a flush a stage begins batch j when it has applied batch j-2, and with that knows whether all
-// stages skipped it; of batch j-1 it does not know yet. So scale(j) is a function of which of the batches 0
-// .. j-2 were skipped, on every stage and under every schedule the same:
+// Without a flush a stage that begins batch j has applied batch j-2, and so knows whether all stages skipped
+// it; it does not know about batch j-1 yet. So scale(j) is a function of the skips among batches 0 .. j-2,
+// the same on every stage and under every schedule:
 //
 //   scale(0) = scale(1)    the configuration's
 //   scale(j+2)             batch j was skipped: half of scale(j), or scale(j+1) if that is lower already;
@@ -26,7 +25,7 @@ struct LossScaling {
   float current = 1;        // of batch `judged`
   float next = 1;           // of the batch after it
   std::int32_t clean = 0;   // batches not skipped since the last that was, or since it doubled
-  std::int32_t window = 0;  // so many double it; 0: it stays what it is, which is 1
+  std::int32_t window = 0;  // clean batches that double it; 0: constant 1
   std::int64_t judged = 0;  // batches of which it is known whether they were skipped
 
   bool operator==(const LossScaling&) const = default;
@@ -48,10 +47,10 @@ TWOBW_HOST_DEVICE void judge(LossScaling& scaling, bool skipped) {
   ++scaling.judged;
 }
 
-// Of a batch that may have begun: `judged` or the one after it.
+// The scale of a batch that may have begun: `judged` or the next.
 float scale_of(const LossScaling& scaling, std::int64_t batch);
 
-// At the first batch: as configured where train.precision is fp16, else 1 for good.
+// The state at the first batch: as configured if train.precision is fp16, else constant 1.
 LossScaling loss_scaling_of(const TrainConfig& train);
 
 }  // namespace twobw

@@ -1,5 +1,5 @@
-// What memory is used for, by name. A forecast has these terms (planning/planner/costs/memory_model.h) and a
-// run counts them (engine/device/memory.h), so that every term of the one can be held against the other.
+// Terms of memory use. A forecast has these terms (planning/planner/costs/memory_model.h) and a run counts
+// them (engine/device/memory.h), so that each can be compared.
 #pragma once
 
 #include <array>

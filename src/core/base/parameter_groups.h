@@ -21,8 +21,8 @@ std::optional<ParameterGroup> parse_group(std::string_view text);
 
 bool matches(std::string_view pattern, std::string_view name);
 
-// What holds for one parameter: the first group that matches, else the configuration. `decays`: whether
-// weight decay applies where no group says otherwise.
+// The values of one parameter: of the first matching group, else of the configuration. `decays`: whether
+// weight decay applies unless a group sets it.
 struct GroupValues {
   double rate = 1;  // times the learning rate
   double weight_decay = 0;

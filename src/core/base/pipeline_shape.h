@@ -66,7 +66,7 @@ struct PipelineShape {
   friend bool operator==(const PipelineShape&, const PipelineShape&) = default;
 };
 
-// What is fixed of a shape; the rest is free.
+// The fixed values of a shape; the others are free.
 struct PartialShape {
   std::optional<ScheduleKind> schedule = {};
   std::optional<int> stages = {}, replicas = {}, microbatch = {}, microbatches = {}, extra = {};

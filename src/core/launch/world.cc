@@ -65,7 +65,7 @@ struct Places {
   const char* local_size;
 };
 
-// Of one process alone the local ones may be missing.
+// A single process may lack the local variables.
 World read_places(const Variables& variables, const char* launcher, const Places& names) {
   World world{.launcher = launcher};
   const char* first = variables.has(names.rank) ? names.rank : names.size;

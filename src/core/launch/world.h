@@ -14,7 +14,7 @@ using Environment = std::function<std::optional<std::string>(const char* name)>;
 // The environment of this process.
 Environment process_environment();
 
-// Ports of runs whose launcher gives none lie here, below those that Linux hands out itself (32768 and up).
+// Ports of runs whose launcher sets none, below the ephemeral ports of Linux (32768 and up).
 inline constexpr int kFirstDerivedPort = 20000;
 inline constexpr int kDerivedPorts = 10000;
 
@@ -35,9 +35,9 @@ struct World {
 };
 
 // The first of these that is set decides: RANK or WORLD_SIZE (torchrun, or by hand), OMPI_COMM_WORLD_*,
-// PMI_*, SLURM_* inside a step of srun. MASTER_ADDR and MASTER_PORT go before what a launcher says of the
-// address; without a port it follows from the launcher's job id. Throws InputError, with the variable's name,
-// for what is missing, no number or contradicts another.
+// PMI_*, SLURM_* inside a step of srun. MASTER_ADDR and MASTER_PORT override the launcher's address; without
+// a port it follows from the launcher's job id. Throws InputError that names a variable that is missing, not
+// a number or contradicts another.
 World read_world(const Environment& environment);
 
 // Whether a terminal at the output may be the user's: Open MPI's mpirun gives process 0 one of its own,

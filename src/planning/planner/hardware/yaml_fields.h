@@ -1,5 +1,5 @@
-// A map of a YAML file whose keys are known beforehand. Every complaint is one sentence that names the
-// key, its value, file and line, and what is allowed.
+// Reads a YAML map with a fixed set of keys. Every error is one sentence with the key, its value, file and
+// line, and the allowed values.
 #pragma once
 
 #include <yaml-cpp/yaml.h>
@@ -12,7 +12,7 @@
 
 namespace twobw {
 
-// What a number must be: how it is read, whether a value will do, and the end of "it must be ...".
+// Constraint on a number: its parser, predicate, and the end of "it must be ...".
 struct Quantity {
   std::function<std::optional<double>(std::string_view)> parse;
   std::function<bool(double)> holds;
