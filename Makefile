@@ -64,7 +64,7 @@ parts:
 	$(TIMED) tests-c++ ctest --test-dir build --output-on-failure --no-tests=error --parallel 3 -R '^(core|torch|cuda|fuzz)'
 	$(TIMED) tests-python ctest --test-dir build --output-on-failure --no-tests=error -R '^python$$$$'
 
-# What has threads, and what reads foreign bytes; `make test-all` has the rest.
+# The thread sanitizer on tests with threads, the others on readers of foreign bytes; `make test-all` has the rest.
 tsan asan: install
 	@scripts/sanitized_tests.sh $@
 

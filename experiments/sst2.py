@@ -35,7 +35,7 @@ import minilm
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONFIG = ROOT / "configs" / "sst2.yaml"
 ALLOWED_POINTS = 0.5
-POOL = 32  # buckets that are sorted together, as in src/engine/data/buckets.h
+POOL = 32  # buckets that are sorted together, as in src/engine/data/order.h
 
 
 def rows(path):

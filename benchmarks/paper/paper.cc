@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/text_table.h"
+#include "core/base/text.h"
 #include "systems.h"
 
 namespace twobw::paper {

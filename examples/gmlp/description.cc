@@ -6,9 +6,8 @@
 
 #include "core/base/error.h"
 #include "gmlp.h"
-#include "planning/architecture/heads.h"
-#include "planning/architecture/keys.h"
-#include "planning/architecture/parameters.h"
+#include "planning/architecture/families.h"
+#include "planning/architecture/family_parts.h"
 
 namespace gmlp {
 namespace {
@@ -20,7 +19,7 @@ using twobw::architecture::Model;
 using twobw::architecture::Parameter;
 using twobw::architecture::Work;
 
-// Of the product up, of which the gate leaves half.
+// Outputs of the product up; the gate leaves half of them.
 std::int64_t inner_size(const ModelConfig& config) {
   return config.hidden > 0 ? config.hidden : 4 * std::int64_t{config.width};
 }
@@ -35,8 +34,8 @@ void check(const ModelConfig& config) {
     twobw::fail_input("model.hidden is {}; it must be even where model.family is gmlp", config.hidden);
 }
 
-// What the layers compute and keep, for one sequence. Each function is one of them;
-// planning/architecture/layer.h says what the fields of Work mean.
+// Operations and bytes for one sequence, one function per layer. planning/architecture/layer.h explains the
+// fields of Work.
 class GmlpWork {
  public:
   GmlpWork(const ModelConfig& model, const Extent& extent)
@@ -117,7 +116,8 @@ void add_block(Model& model, const ModelConfig& config, int block) {
   namespace of = twobw::architecture;
   const std::string at = "blocks." + std::to_string(block) + ".";
   const std::int64_t w = config.width, f = inner_size(config), t = config.context;
-  const double std = of::kStd / std::sqrt(1.0 * config.layers);  // of what ends on the residual stream
+  const double std =
+      of::kStd / std::sqrt(1.0 * config.layers);  // of products that end on the residual stream
   model.push_back(of::layer(config, "gmlp_up",
                             {of::gain(at + "norm.weight", w), of::bias(at + "norm.bias", w),
                              of::hidden(at + "up.weight", {f}, w), of::bias(at + "up.bias", f)},

@@ -1,4 +1,4 @@
-// What the layers compute. Products, norms and activations are the library's, which also accumulate the
+// The forwards of the layers. Products, norms and activations are the library's, which also accumulate the
 // gradients of their parameters; the gate is written with LibTorch's own operators, whose gradients autograd
 // finds.
 #include <map>

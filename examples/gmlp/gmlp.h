@@ -15,7 +15,7 @@ namespace gmlp {
 // The layers: parameters, work and bytes. Throws twobw::InputError for keys that the family does not have.
 twobw::architecture::Model describe(const twobw::ModelConfig& config);
 
-// What a layer of such a description computes.
+// The forward of a layer of the description.
 twobw::models::Forward forward_of(const twobw::ModelConfig& config, const twobw::architecture::Layer& layer);
 
 }  // namespace gmlp

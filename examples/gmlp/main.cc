@@ -1,6 +1,6 @@
 // twobw with one family more.
 #include "app/cli/engine/commands.h"
-#include "core/base/exit.h"
+#include "core/base/output.h"
 #include "engine/models/model.h"
 #include "gmlp.h"
 

@@ -1,4 +1,4 @@
-// The kernels of Llama's layers against plain loops in double, whose gradients are checked by differences.
+// The kernels of Llama's layers against plain loops in double.
 #include <complex>
 
 #include "buffer.h"
@@ -11,39 +11,12 @@ template <typename T>
 class LlamaOnGpu : public CudaTest {};
 using Types = testing::Types<float, __nv_bfloat16, __half>;
 TYPED_TEST_SUITE(LlamaOnGpu, Types);
-using LlamaDifferencesOnGpu = CudaTest;
 
 using Doubles = std::vector<double>;
-
-double dot(const Doubles& a, const Doubles& b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
-}
 
 Doubles added(Doubles a, const Doubles& b) {
   for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
   return a;
-}
-
-// The gradient of f where it is asked for, by central differences.
-template <typename F>
-Doubles differences(Doubles at, const F& f) {
-  constexpr double kStep = 1e-5;
-  Doubles gradient;
-  for (double& x : at) {
-    const double before = x;
-    x = before + kStep;
-    const double up = f(at);
-    x = before - kStep;
-    gradient.push_back((up - f(at)) / (2 * kStep));
-    x = before;
-  }
-  return gradient;
-}
-
-void expect_near(const Doubles& actual, const Doubles& expected, double tolerance) {
-  twobw::expect_near(std::vector<float>(actual.begin(), actual.end()), expected, tolerance);
 }
 
 // ---- RMS norm
@@ -141,12 +114,12 @@ void expect_rms_norm(const RmsCase& c) {
   auto [grad_x, grad_weight] = rms_norm_gradients(normed, weight, seen<T>(c.grad_out));
   for (double& gradient : grad_weight) gradient += 1;
   if (c.stream) {
-    twobw::expect_near(result.normed, added(seen<T>(c.x), seen<T>(c.residual)), kRounding<T>);
+    expect_near(result.normed, added(seen<T>(c.x), seen<T>(c.residual)), kRounding<T>);
     grad_x = added(grad_x, seen<T>(c.grad_stream));
   }
-  twobw::expect_near(result.out, rms_norm(normed, weight), 2 * kRounding<T>);
-  twobw::expect_near(result.grad_x, grad_x, 2 * kRounding<T>);
-  twobw::expect_near(result.grad_weight, grad_weight, 1e-5);
+  expect_near(result.out, rms_norm(normed, weight), 2 * kRounding<T>);
+  expect_near(result.grad_x, grad_x, 2 * kRounding<T>);
+  expect_near(result.grad_weight, grad_weight, 1e-5);
 }
 
 // Widths with and without whole packs, that fit a warp's registers, a block's and neither.
@@ -169,40 +142,6 @@ TYPED_TEST(LlamaOnGpu, RmsNormHasTheSameBitsEveryTime) {
     const RmsResult first = rms_norm_on_gpu<TypeParam>(c);
     for (int time = 0; time < 3; ++time) EXPECT_TRUE(rms_norm_on_gpu<TypeParam>(c) == first);
   }
-}
-
-const RmsCase& small_rms_case() {
-  static const RmsCase c{.rows = 3, .width = 10};
-  return c;
-}
-
-// Of the norm of the sum and of the sum itself, along their gradients.
-RmsGradients rms_norm_differences(const RmsCase& c) {
-  const Doubles x = seen<float>(c.x), residual = seen<float>(c.residual), weight = seen<float>(c.weight),
-                grad_out = seen<float>(c.grad_out), grad_stream = seen<float>(c.grad_stream);
-  const auto loss = [&](const Doubles& at_x, const Doubles& at_weight) {
-    const Doubles sum = added(at_x, residual);
-    return dot(rms_norm(sum, at_weight), grad_out) + dot(sum, grad_stream);
-  };
-  return {.x = differences(x, [&](const Doubles& at) { return loss(at, weight); }),
-          .weight = differences(weight, [&](const Doubles& at) { return loss(x, at); })};
-}
-
-TEST_F(LlamaDifferencesOnGpu, RmsNorm) {
-  RmsResult result = rms_norm_on_gpu<float>(small_rms_case());
-  for (float& gradient : result.grad_weight) gradient -= 1;
-  const auto [x, weight] = rms_norm_differences(small_rms_case());
-  twobw::expect_near(result.grad_x, x, 1e-5);
-  twobw::expect_near(result.grad_weight, weight, 1e-5);
-}
-
-TEST(LlamaLoops, RmsNormHasTheGradientsOfItsDifferences) {
-  const RmsCase& c = small_rms_case();
-  const auto loop = rms_norm_gradients(added(seen<float>(c.x), seen<float>(c.residual)),
-                                       seen<float>(c.weight), seen<float>(c.grad_out));
-  const auto expected = rms_norm_differences(c);
-  expect_near(added(loop.x, seen<float>(c.grad_stream)), expected.x, 1e-6);
-  expect_near(loop.weight, expected.weight, 1e-6);
 }
 
 // ---- SwiGLU
@@ -286,9 +225,9 @@ void expect_swiglu(const SwigluCase& c) {
   const SwigluResult result = swiglu_on_gpu<T>(c);
   const Doubles x = seen<T>(c.x), bias = seen_bias<T>(c);
   const Doubles grad_x = swiglu_gradient(x, bias, seen<T>(c.grad_out));
-  twobw::expect_near(result.out, swiglu(x, bias), kRounding<T>);
-  twobw::expect_near(result.grad_x, grad_x, kRounding<T>);
-  twobw::expect_near(result.grad_bias, column_sums(grad_x, 2 * c.width), std::max(1e-5f, kRounding<T>));
+  expect_near(result.out, swiglu(x, bias), kRounding<T>);
+  expect_near(result.grad_x, grad_x, kRounding<T>);
+  expect_near(result.grad_bias, column_sums(grad_x, 2 * c.width), std::max(1e-5f, kRounding<T>));
 }
 
 TYPED_TEST(LlamaOnGpu, SwigluAndItsGradients) {
@@ -324,36 +263,6 @@ TYPED_TEST(LlamaOnGpu, SwigluHasTheSameBitsEveryTime) {
   const SwigluCase c{.rows = 1061, .width = 520};
   const SwigluResult first = swiglu_on_gpu<TypeParam>(c);
   for (int time = 0; time < 3; ++time) EXPECT_TRUE(swiglu_on_gpu<TypeParam>(c) == first);
-}
-
-const SwigluCase& small_swiglu_case() {
-  static const SwigluCase c{.rows = 3, .width = 5};
-  return c;
-}
-
-struct SwigluGradients {
-  Doubles x, bias;
-};
-
-SwigluGradients swiglu_differences(const SwigluCase& c) {
-  const Doubles x = seen<float>(c.x), bias = seen_bias<float>(c), grad_out = seen<float>(c.grad_out);
-  return {.x = differences(x, [&](const Doubles& at) { return dot(swiglu(at, bias), grad_out); }),
-          .bias = differences(bias, [&](const Doubles& at) { return dot(swiglu(x, at), grad_out); })};
-}
-
-TEST_F(LlamaDifferencesOnGpu, Swiglu) {
-  const SwigluResult result = swiglu_on_gpu<float>(small_swiglu_case());
-  const auto [x, bias] = swiglu_differences(small_swiglu_case());
-  twobw::expect_near(result.grad_x, x, 1e-5);
-  twobw::expect_near(result.grad_bias, bias, 1e-5);
-}
-
-TEST(LlamaLoops, SwigluHasTheGradientsOfItsDifferences) {
-  const SwigluCase& c = small_swiglu_case();
-  const Doubles loop = swiglu_gradient(seen<float>(c.x), seen_bias<float>(c), seen<float>(c.grad_out));
-  const auto [x, bias] = swiglu_differences(c);
-  expect_near(loop, x, 1e-6);
-  expect_near(column_sums(loop, 2 * c.width), bias, 1e-6);
 }
 
 // ---- Rotary embedding
@@ -437,8 +346,8 @@ void expect_rotary(const RotaryCase& c) {
   SCOPED_TRACE(testing::Message() << c.batch << " x " << c.length << " with " << c.heads << " + 2 x "
                                   << c.kv_heads << " heads of " << c.head);
   const RotaryResult result = rotary_on_gpu<T>(c);
-  twobw::expect_near(result.out, rotary(c, seen<T>(c.x)), kRounding<T>);
-  twobw::expect_near(result.gradient, rotary_gradient(c, seen<T>(c.gradient)), kRounding<T>);
+  expect_near(result.out, rotary(c, seen<T>(c.x)), kRounding<T>);
+  expect_near(result.gradient, rotary_gradient(c, seen<T>(c.gradient)), kRounding<T>);
   // v stays as it is.
   const std::vector<float> before = widened(rounded<T>(c.x));
   const std::size_t turned_part = (c.heads + c.kv_heads) * c.head;
@@ -465,26 +374,6 @@ TYPED_TEST(LlamaOnGpu, RotaryHasTheSameBitsEveryTime) {
   const RotaryCase c{.batch = 2, .length = 100, .heads = 8, .kv_heads = 2, .head = 64};
   const RotaryResult first = rotary_on_gpu<TypeParam>(c);
   for (int time = 0; time < 3; ++time) EXPECT_TRUE(rotary_on_gpu<TypeParam>(c) == first);
-}
-
-const RotaryCase& small_rotary_case() {
-  static const RotaryCase c{.batch = 2, .length = 5, .heads = 2, .kv_heads = 1, .head = 6};
-  return c;
-}
-
-Doubles rotary_differences(const RotaryCase& c) {
-  const Doubles gradient = seen<float>(c.gradient);
-  return differences(seen<float>(c.x), [&](const Doubles& at) { return dot(rotary(c, at), gradient); });
-}
-
-TEST_F(LlamaDifferencesOnGpu, Rotary) {
-  const RotaryResult result = rotary_on_gpu<float>(small_rotary_case());
-  twobw::expect_near(result.gradient, rotary_differences(small_rotary_case()), 1e-5);
-}
-
-TEST(LlamaLoops, RotaryHasTheGradientOfItsDifferences) {
-  const RotaryCase& c = small_rotary_case();
-  expect_near(rotary_gradient(c, seen<float>(c.gradient)), rotary_differences(c), 1e-6);
 }
 
 }  // namespace

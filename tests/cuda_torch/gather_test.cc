@@ -41,7 +41,7 @@ bool gather_on_slice(Gather& gather, int replica) {
 
 TEST(GatherOnGpu, GivesAllOfItToEveryReplica) {
   if (device::gpu_count() == 0) GTEST_SKIP() << "no GPU here";
-  Hub hub(std::chrono::duration<double>(60));
+  WaitHub hub(std::chrono::duration<double>(60));
   Gather gather(hub, kOwners, static_cast<int>(kOwners.size()));
   std::vector<std::future<bool>> replicas;
   for (int replica = 0; replica < std::ssize(kOwners); ++replica)

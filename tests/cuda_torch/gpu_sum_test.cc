@@ -9,7 +9,7 @@
 #include "engine/device/gpu_thread.h"
 #include "engine/device/stream_event.h"
 #include "engine/transport/group.h"
-#include "engine/transport/replica_group.h"
+#include "engine/transport/replica_sum.h"
 
 namespace twobw::transport {
 namespace {
@@ -30,7 +30,7 @@ at::Tensor values(int replica, int update, std::int64_t size) {
 
 // As the workers use it: each contributes what its queue has still to compute and goes on; one of them adds
 // something to the sum and shares it; all find that in their own buffers once the norms are there.
-bool run_replica(ReplicaGroup& group, StageGroup& norms, int replica, std::int64_t size) {
+bool run_replica(ReplicaGroup& group, NormExchange& norms, int replica, std::int64_t size) {
   constexpr int kUpdates = 5, kAdditions = 100;
   const device::GpuThread binding({.gpu = 0, .slice = replica, .slices = 4});
   const auto options = at::TensorOptions(at::kCUDA).dtype(at::kFloat);
@@ -38,8 +38,8 @@ bool run_replica(ReplicaGroup& group, StageGroup& norms, int replica, std::int64
   const at::Tensor one = at::ones({1}, options);
   bool right = true;
   const auto help = [&](int update, ReplicaSum& sum) {
-    if (!sum.help()) return;
-    sum.afterwards(replica, [&] {
+    if (!sum.advance()) return;
+    sum.then(replica, [&] {
       buffers[update % 2].narrow(0, 1, 2).add_(one);
       sum.share(replica, 1, 2);
       norms.contribute(update, 0, {.on_gpu = one, .ready = device::record_stream_event()});
@@ -69,9 +69,9 @@ bool run_replica(ReplicaGroup& group, StageGroup& norms, int replica, std::int64
 
 TEST_P(GpuSums, AreInEveryBufferOnceTheNormsAreThere) {
   for (const std::int64_t size : {3, 1000, (9 << 20) + 5}) {  // the last in several chunks a part
-    Hub hub(std::chrono::duration<double>(60));
+    WaitHub hub(std::chrono::duration<double>(60));
     ReplicaGroup group(hub, kReplicas, sums_on_gpus(GetParam()));
-    StageGroup norms(hub, 1, kReplicas);
+    NormExchange norms(hub, 1, kReplicas);
     std::vector<std::future<bool>> replicas;
     for (int replica = 0; replica < kReplicas; ++replica)
       replicas.push_back(
@@ -82,15 +82,15 @@ TEST_P(GpuSums, AreInEveryBufferOnceTheNormsAreThere) {
 
 // As of replicas that share the optimizer's state: each has the sum of its part alone, and of what is for
 // all.
-bool run_owner(ReplicaGroup& group, StageGroup& norms, const SumRanges& ranges, int replica) {
+bool run_owner(ReplicaGroup& group, NormExchange& norms, const SumRanges& ranges, int replica) {
   constexpr int kUpdates = 3;
   const std::int64_t size = ranges.back().end();
   const device::GpuThread binding({.gpu = 0, .slice = replica, .slices = 4});
   const at::Tensor buffer = at::zeros({size}, at::TensorOptions(at::kCUDA).dtype(at::kFloat));
   bool right = true;
   const auto help = [&](int update, ReplicaSum& sum) {
-    if (!sum.help()) return;
-    sum.afterwards(replica, [&] {
+    if (!sum.advance()) return;
+    sum.then(replica, [&] {
       sum.for_each([&](int owner, const Contribution& own) { norms.contribute(update, owner, own.norms()); });
     });
   };
@@ -126,9 +126,9 @@ TEST_P(GpuSums, AreWithTheirOwnersAloneWhereTheyHaveOne) {
                             {.begin = 1648, .count = 5 << 20, .owner = 1},
                             {.begin = 1648 + (5 << 20), .count = 16, .owner = 2},
                             {.begin = 1664 + (5 << 20), .count = 13 << 20}};
-  Hub hub(std::chrono::duration<double>(60));
+  WaitHub hub(std::chrono::duration<double>(60));
   ReplicaGroup group(hub, kReplicas, sums_on_gpus(GetParam(), ranges));
-  StageGroup norms(hub, 1, kReplicas, kReplicas);
+  NormExchange norms(hub, 1, kReplicas, kReplicas);
   std::vector<std::future<bool>> replicas;
   for (int replica = 0; replica < kReplicas; ++replica)
     replicas.push_back(

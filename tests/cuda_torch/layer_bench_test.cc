@@ -128,8 +128,8 @@ TEST_F(LayerBenchOnGpu, NeighboursKeepNobodyFromQueueing) {
   const runtime::Setup setup = small_layers({"train.precision=bf16"});
   on_the_device(setup, [&](const device::DeviceBinding& binding) {
     const auto bench = make_bench(setup, binding.clock(), binding);
-    BackgroundLoad neighbours(setup, {setup.devices.begin() + 1, setup.devices.end()});
-    neighbours.compute(kMicrobatch);
+    BackgroundLoad load(setup, {setup.devices.begin() + 1, setup.devices.end()});
+    load.compute(kMicrobatch);
     time_layers(*bench);
     EXPECT_EQ(bench->held_layers(), 8);
   });

@@ -10,7 +10,7 @@ struct LocalOnOneGpu {
   static std::string missing() { return gpus_missing(1); }
   static device::Device sender() { return half_gpu(0); }
   static device::Device receiver() { return half_gpu(1); }
-  static std::unique_ptr<Link> make(Hub& hub) { return local_link(hub); }
+  static std::unique_ptr<Link> make(WaitHub& hub) { return local_link(hub); }
   static constexpr bool kHandsOver = true;
 };
 
@@ -19,7 +19,7 @@ struct PeerOnOneGpu {
   static std::string missing() { return gpus_missing(1); }
   static device::Device sender() { return half_gpu(0); }
   static device::Device receiver() { return half_gpu(1); }
-  static std::unique_ptr<Link> make(Hub& hub) { return peer_link(hub); }
+  static std::unique_ptr<Link> make(WaitHub& hub) { return peer_link(hub); }
   static constexpr bool kHandsOver = false;
 };
 
@@ -27,7 +27,7 @@ struct PeerOnTwoGpus {
   static std::string missing() { return gpus_missing(2); }
   static device::Device sender() { return whole_gpu(0); }
   static device::Device receiver() { return whole_gpu(1); }
-  static std::unique_ptr<Link> make(Hub& hub) { return peer_link(hub); }
+  static std::unique_ptr<Link> make(WaitHub& hub) { return peer_link(hub); }
   static constexpr bool kHandsOver = false;
 };
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/models/model.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 #include "worker_stream.h"
 
 namespace twobw::models {
@@ -108,7 +108,7 @@ class Sample {
     if (config.reset_documents) pass_.batch[Field::Positions] = made_up_positions().to(device);
     pass_.batch[Field::Labels] = at::tensor({1, 0, 1}, at::kLong).to(device);
     pass_.batch[Field::Values] = at::tensor({0.5, -1.0, 2.0}, at::kDouble).to(device);
-    const bool of_sequences = architecture::tells_of_sequences(config.head);
+    const bool of_sequences = architecture::is_sequence_head(config.head);
     const double count = of_sequences ? kBatch : kBatch * kLength;
     pass_.batch[Field::LossScale] = at::full({1}, 1 / count, at::TensorOptions(device).dtype(at::kDouble));
     pass_ = pass_.to(device);

@@ -3,6 +3,7 @@
 
 #include "app/measure/links.h"
 #include "nccl_ranks.h"
+#include "tests/engine/support/memory_control.h"
 #include "tests/engine/transport/wires.h"
 
 namespace twobw::measure {

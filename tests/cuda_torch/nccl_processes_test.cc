@@ -9,7 +9,7 @@
 #include "engine/device/stream_event.h"
 #include "engine/transport/gather.h"
 #include "engine/transport/gpu_paths.h"
-#include "engine/transport/nccl.h"
+#include "engine/transport/nccl_channel.h"
 #include "engine/transport/remote_link.h"
 #include "engine/transport/remote_sum.h"
 #include "gpu_links.h"
@@ -34,7 +34,7 @@ AllPaths paths_of(int ranks, const OnFailure& on_failure = fails_the_test(), Sec
 // Both ends, of two ranks.
 class JoinedGpuEnds final : public Link {
  public:
-  explicit JoinedGpuEnds(Hub& hub) : wires_(wires_in_memory(2)), paths_(paths_of(2)) {
+  explicit JoinedGpuEnds(WaitHub& hub) : wires_(wires_in_memory(2)), paths_(paths_of(2)) {
     on_all_ranks(2, [&](int rank) {
       const bool sends = rank == 0;
       RemoteEnd end{.wire = *wires_[rank],
@@ -66,7 +66,7 @@ struct NcclBetweenProcesses {
   static std::string missing() { return ranks_missing(2); }
   static device::Device sender() { return whole_gpu(0); }
   static device::Device receiver() { return whole_gpu(device::gpu_count() > 1 ? 1 : 0); }
-  static std::unique_ptr<Link> make(Hub& hub) { return std::make_unique<JoinedGpuEnds>(hub); }
+  static std::unique_ptr<Link> make(WaitHub& hub) { return std::make_unique<JoinedGpuEnds>(hub); }
   static constexpr bool kHandsOver = false;
 };
 
@@ -118,9 +118,9 @@ TEST_P(NcclSums, HaveTheBitsOfOneProcess) {
       }
       std::promise<device::StreamEvent> made;
       const auto sum = make(own);
-      ASSERT_TRUE(sum->help());
-      EXPECT_FALSE(sum->help());
-      sum->afterwards(sums.first_replica(), [&] { made.set_value(device::record_stream_event()); });
+      ASSERT_TRUE(sum->advance());
+      EXPECT_FALSE(sum->advance());
+      sum->then(sums.first_replica(), [&] { made.set_value(device::record_stream_event()); });
       device::await_stream_event(made.get_future().get());
       for (const Contribution& one : own) EXPECT_TRUE(same_bits(one.gradient, expected)) << size;
     }
@@ -160,9 +160,9 @@ TEST_P(NcclSums, AreWithTheirOwnersAloneWhereTheyHaveOne) {
     }
     std::promise<device::StreamEvent> made;
     const auto sum = sums.make()(own);
-    ASSERT_TRUE(sum->help());
+    ASSERT_TRUE(sum->advance());
     int visited = 0;
-    sum->afterwards(sums.first_replica(), [&] {
+    sum->then(sums.first_replica(), [&] {
       sum->for_each([&](int replica, const Contribution& one) {
         EXPECT_TRUE(one.gradient.is_same(own[replica - sums.first_replica()].gradient));
         ++visited;
@@ -200,7 +200,7 @@ TEST_P(NcclGathers, GiveAllOfItToEveryReplica) {
   const AllPaths paths = paths_of(processes);
   on_all_ranks(processes, [&](int rank) {
     const int gpu = gpu_of(rank);
-    Hub hub(Seconds(60));
+    WaitHub hub(Seconds(60));
     RemoteGatherSetup setup{
         .wire = *wires[rank], .tag = 8, .ranks = ranks, .name = "weights", .on_failure = fails_the_test()};
     setup.gpu = paths[rank]->join_owners({.wire = *wires[rank], .tag = 8, .ranks = ranks, .gpu = gpu}, parts);

@@ -1,8 +1,7 @@
 // What comes over a connection between processes: the first words, then frames.
 #include "core/base/codec.h"
 #include "engine/control/agreement.h"
-#include "engine/control/frame.h"
-#include "engine/control/handshake.h"
+#include "engine/control/protocol.h"
 #include "tests/fuzz/target.h"
 
 namespace twobw::fuzz {
@@ -22,7 +21,7 @@ void read_control_frames(std::string_view input) {
     const control::Frame& frame = decoded->frame;
     if (control::encode(frame) != input.substr(0, decoded->bytes)) fail("a frame written otherwise");
     input.remove_prefix(decoded->bytes);
-    if (frame.kind == control::Frame::Kind::Beat) control::decode_lives(frame.body);
+    if (frame.kind == control::Frame::Kind::Beat) control::decode_liveness(frame.body);
     if (frame.kind != control::Frame::Kind::Message || frame.topic != control::Topic::Agreement) continue;
     const auto facts = from_bytes<control::Facts>(frame.body);
     if (to_bytes(facts) != frame.body) fail("facts written otherwise");

@@ -1,6 +1,5 @@
 // config.json of a Hugging Face model of any family: read, described as layers, and written again.
 #include "planning/architecture/families.h"
-#include "planning/architecture/heads.h"
 #include "planning/architecture/huggingface/model_config.h"
 #include "planning/architecture/huggingface/names.h"
 #include "tests/fuzz/target.h"

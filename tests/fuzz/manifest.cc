@@ -1,7 +1,7 @@
 // checkpoint.json: as it is, and with a checksum that fits, so that what stands behind it is reached.
-#include "engine/checkpoint/manifest.h"
+#include "engine/checkpoint/formats/manifest.h"
 
-#include "core/base/untrusted_json.h"
+#include "core/base/json.h"
 #include "tests/fuzz/target.h"
 
 namespace twobw::fuzz {

@@ -1,5 +1,5 @@
 // The header of a safetensors file.
-#include "engine/checkpoint/safetensors_format.h"
+#include "engine/checkpoint/formats/safetensors_header.h"
 #include "tests/fuzz/target.h"
 
 namespace twobw::fuzz {

@@ -1,5 +1,5 @@
 // The index of a model in several files, of which there are two.
-#include "engine/checkpoint/safetensors_format.h"
+#include "engine/checkpoint/formats/safetensors_header.h"
 #include "tests/fuzz/target.h"
 
 namespace twobw::fuzz {

@@ -20,7 +20,7 @@ void use_tokenizer(const tokenizer::Tokenizer& opened, std::string_view input) {
   for (const tokenizer::Id id : ids) opened.token(id);
 }
 
-// Where there is none, or it is empty: nothing.
+// Optional configuration: empty text means none.
 class ConfigPart {
  public:
   explicit ConfigPart(const std::string& text) {

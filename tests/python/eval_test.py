@@ -41,8 +41,8 @@ def ranks(values):
 
 class EvalTest(FolderTestCase):
     def eval(self, folder, *settings):
-        """Over one stage and over several: to the bit the same."""
-        lines = {self.call("eval", folder, "--json", *settings, f"pipeline.stages={stages}") for stages in (1, 2, 3)}
+        """Over one stage and over three: to the bit the same."""
+        lines = {self.call("eval", folder, "--json", *settings, f"pipeline.stages={stages}") for stages in (1, 3)}
         self.assertEqual(len(lines), 1)
         return json.loads(lines.pop())
 

@@ -118,8 +118,9 @@ class HostsTest(HostsCase):
         self.assertEqual(receiver.wait(60), 0)
         receiver.stdout.close()
 
+    @slow
     def test_delay_and_loss(self):
-        hosts = self.delayed_hosts(delay="20ms" if FULL else "2ms", loss="1%")
+        hosts = self.delayed_hosts(delay="20ms", loss="1%")
         job = self.torchrun(hosts, 2, "verify", settings={"pipeline.stages": 4})
         self.assertEqual(job.wait(300), [0, 0], job.everything())
 

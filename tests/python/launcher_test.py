@@ -84,7 +84,7 @@ class LauncherTest(ProcessesTest):
         slow = self.folder / "twobw-engine"
         slow.write_text(f"""#!/bin/sh
             echo > {ready}
-            until [ "$(cut -d ' ' -f 4 /proc/$$/stat)" != "$PPID" ]; do :; done
+            until [ "$(cut -d ' ' -f 4 /proc/$$/stat)" != "$PPID" ]; do sleep 0.02; done
             exec {engine} "$@"\n""")
         slow.chmod(0o755)
         os.mkfifo(ready)

@@ -3,7 +3,7 @@ import json
 import os
 import unittest
 
-from support import TINY, TWO_CORES, Run, TestCase, twobw, words
+from support import TINY, TWO_CORES, Run, TestCase, slow, twobw, words
 
 GPT_2_2B = {"model.layers": 32, "model.width": 2304, "model.heads": 32, "model.vocab": 50304, "model.context": 512}
 PAPER = """
@@ -214,6 +214,7 @@ network: {bandwidth: 25Gbit/s, latency: 20us, shared: true}
         few = (*arguments[:-6], "--microbatches", "5", "--microbatch", "2")
         self.assertIn("; less than half on the first stage: expect a higher loss than under flush", self.plan(*few))
 
+    @slow
     def test_train_plans_without_prediction_too(self):
         settings = {**TINY, "plan": "auto", "run_dir": "run", "pipeline.schedule": "2bw", "pipeline.predict": "false"}
         process = twobw("train", *words(settings), cwd=self.folder)
@@ -241,6 +242,7 @@ network: {bandwidth: 25Gbit/s, latency: 20us, shared: true}
         terms = plan["plan"]["stage_plans"][0]["memory_bytes_by_term"]
         self.assertEqual(terms["weights"], terms["master"])  # two versions of 2 bytes, and 4
 
+    @slow
     def test_train_plans_in_bf16(self):
         settings = {**TINY, "plan": "auto", "run_dir": "run", "train.precision": "bf16", "devices": TWO_CORES}
         process = twobw("train", *words(settings), cwd=self.folder)

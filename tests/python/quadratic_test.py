@@ -6,7 +6,7 @@ import unittest
 
 import numpy as np
 
-from support import ROOT
+from support import ROOT, slow
 
 sys.path.insert(0, str(ROOT / "experiments"))
 import quadratic  # noqa: E402
@@ -88,6 +88,7 @@ def number(cell):
     return math.inf if cell == "unstable" else float(cell)
 
 
+@slow
 class QuadraticTest(unittest.TestCase):
     def same(self, shown, value, digits, where):
         """Whether a cell shows this value rounded to so many digits."""

@@ -13,12 +13,14 @@ import sys
 import time
 import unittest
 
+# Threads of OpenMP sleep while they wait: several programs share the cores.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 
 class Outcome:
-    """Of a class, or of what was named."""
+    """Results of a class, or of a name that was given."""
 
     def __init__(self):
         self.jobs = self.tests = self.bad = self.skipped = 0

@@ -13,7 +13,7 @@ from processes import GRACE, ProcessesTest, free_port, has_updates, listening, r
 from resume_test import exact_lines
 from support import FULL, TINY, Run, program, slow, twobw, words
 
-CROWD = 1000 if FULL else 300
+CROWD = 1000 if FULL else 200  # more than may wait at once
 GARBAGE = (b"", b"\0", b"GET / HTTP/1.1\r\nHost: here\r\n\r\n", b"\xff" * 64, b"\x16\x03\x01\x02\x00\x01" + b"\0" * 500,
            bytes(range(256)) * 40, b"\x7f\xff\xff\xff" * 4, b"\0" * 100_000, b"SSH-2.0-OpenSSH_9.2\r\n")
 TOKENS = {"ours": "the token of the first job", "theirs": "the token of another job"}
@@ -114,7 +114,7 @@ class StubbornCrowd:
 
 class StrangersTest(ProcessesTest):
     SETTINGS = {**TINY, "model.dropout": 0.1, "pipeline.schedule": "2bw", "pipeline.stages": 2,
-                "pipeline.split": "[6, 6]", "train.updates": 300, "network.silence": 10, "network.arrival": 30}
+                "pipeline.split": "[6, 6]", "train.updates": 100, "network.silence": 10, "network.arrival": 30}
 
     def settings(self, name, **changes):
         return {**self.SETTINGS, "run_dir": self.folder / name, **changes}
@@ -167,6 +167,7 @@ class StrangersTest(ProcessesTest):
     def descriptors(job):
         return [len(os.listdir(f"/proc/{process.pid}/fd")) for process in job.processes]
 
+    @slow
     def test_a_scan_of_the_ports_for_tensors(self):
         """They are closed to others once the processes are connected: it costs no descriptors, and changes nothing."""
         job, settings, before = self.scanned()
@@ -209,6 +210,7 @@ class StrangersTest(ProcessesTest):
         self.assertNotEqual(impostor.wait(5 + GRACE), [0], impostor.everything())
         self.assertNotEqual(impostor.errors(), "")
 
+    @slow
     def test_a_crowd_that_comes_again(self):
         """It is there first, and each of it comes again as soon as it is turned away."""
         settings = self.settings("run", **{"train.updates": 5})

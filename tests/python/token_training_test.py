@@ -6,7 +6,7 @@ import subprocess
 import unittest
 
 from processes import ProcessesTest
-from support import ROOT, TINY, Run, TestCase, program, twobw, words
+from support import ROOT, TINY, Run, TestCase, program, slow, twobw, words
 
 VOCAB = 400
 
@@ -35,6 +35,7 @@ class TokenTrainingTest(TestCase):
             output = self.call("verify", *words({**self.settings, **layout}))
             self.assertIn("equal to the serial oracle, bit for bit", output)
 
+    @slow
     def test_the_layout_does_not_change_what_is_learned(self):
         """Eight sequences an update, cut up in other ways: equal but for rounding."""
         runs = [self.train({**self.settings, "pipeline.replicas": w, "pipeline.microbatches": m,
@@ -81,8 +82,7 @@ class TokenTrainingTest(TestCase):
         """Exact on middle stages and with recomputation, blended, and generated from as one document."""
         reset = {**TINY, **self.settings, "model.reset_documents": "true", "pipeline.schedule": "2bw"}
         blend = "[{path: %s, weight: 0.7}, {path: %s, weight: 0.3}]"
-        for changes in ({"pipeline.stages": 1}, {"pipeline.stages": 2, "pipeline.recompute": "all"},
-                        {"pipeline.stages": 3, "pipeline.recompute": "[1]", "model.dropout": 0.1},
+        for changes in ({"pipeline.stages": 2, "pipeline.recompute": "all"},
                         {"pipeline.stages": 3, "model.family": "llama", "model.kv_heads": 2, "model.dropout": 0,
                          "data.train": blend % (self.folder / "data-train", self.folder / "data-validation")}):
             output = self.call("verify", *words({**reset, **changes}))
@@ -213,6 +213,7 @@ class TextTest(ProcessesTest):
         self.assertEqual((len(before), len(after), len(before & after)), (2, 2, 1))
         self.assertIn(f"training on {self.text} (", run.process.stdout)
 
+    @slow
     def test_blends_and_compare(self):
         blend = "[{path: %s, weight: 0.7}, {path: %s, weight: 0.3}]"
         prepared = self.prepared()

@@ -6,7 +6,7 @@ import unittest
 import hosts as namespaces
 from hosts_test import NO_HOSTS, HostsCase
 from processes import TORCHRUN, ProcessesTest, free_port, rank_environment
-from support import TINY, Run, program, twobw
+from support import TINY, Run, program, slow, twobw
 
 BITS = {"Mbit/s": 1e6, "Gbit/s": 1e9}
 
@@ -91,6 +91,7 @@ class PlanTest(ProcessesTest):
         self.assertEqual(re.search(r"(?s)pipeline:.*?\n\w", config.read_text()).group(), first)
         self.assertEqual(Run(self.folder / "run").lines[-1]["checkpoint"], 18)
 
+    @slow
     def test_again_for_fewer_processes(self):
         """Three, then two, which go on from the same checkpoint. The devices of the first run are not asked for."""
         self.run_ranks(3, "train", settings=self.settings(plan="auto"))

@@ -14,7 +14,7 @@ import unittest
 import torch
 
 import gpt
-from support import TINY, Run, TestCase, program, twobw, words
+from support import FULL, TINY, Run, TestCase, program, twobw, words
 
 SCHEDULES = ("sequential", "gpipe", "flush", "2bw", "stash")
 # The weights that a batch under 2bw runs on: predicted, or one update old.
@@ -182,7 +182,7 @@ class RunDirectoryTest(TestCase):
         self.assertEqual(len({tuple(each) for each in losses}), 3, "another seed, another run")
 
     def test_a_run_can_be_repeated_from_its_configuration(self):
-        for name, settings in TWO_BW.items():
+        for name, settings in TWO_BW.items() if FULL else [("predicted", TWO_BW["predicted"])]:
             with self.subTest(name):
                 run = self.train({**settings, "model.dropout": 0.1}, name=name)
                 # What is predicted depends on the split, and another measurement might give another one.
@@ -218,17 +218,12 @@ class OutputTest(TestCase):
         said = "  weights predicted from the first {} microbatches of the batch before{}\n"
         some = ", for the first {} of a batch; the others run on true weights"
         for settings, k, first in (
-            ({"pipeline.stages": 2}, "3, 4 of 4", some.format(2)),
             ({"pipeline.stages": 2, "pipeline.slack": 2}, "3, 4 of 4", some.format(3)),
-            ({"pipeline.stages": 2, "pipeline.slack": 3}, "3, 4 of 4", ""),
-            ({"pipeline.stages": 3, "pipeline.extra": 1}, "1, 2, 4 of 4", ""),
-            ({"pipeline.stages": 2, "pipeline.replicas": 2}, "2, 3 of 4", some.format(2)),
             ({"pipeline.stages": 2, "pipeline.replicas": 2, "pipeline.microbatches": 2}, "1, 1 of 2", ""),
         ):
             run = self.train({**TWO_BW["predicted"], **settings, "train.updates": 3})
             self.assertIn(said.format(k, first), run.process.stdout)
-        for settings in (TWO_BW["paper"], {"pipeline.schedule": "flush"}, {"pipeline.schedule": "stash"}):
-            self.assertNotIn("predicted", self.train({**settings, "train.updates": 3}).process.stdout)
+        self.assertNotIn("predicted", self.train({**TWO_BW["paper"], "train.updates": 3}).process.stdout)
 
     def test_another_schedule_beside_the_run(self):
         settings = {**TINY, "pipeline.stages": 2, "pipeline.schedule": "2bw", "run_dir": str(self.folder / "beside")}
@@ -290,7 +285,7 @@ class InterruptTest(TestCase):
         self.assertEqual(generated.returncode, 0, generated.stderr)
 
     def test_interrupted_runs_end_well(self):
-        for schedule, replicas in (("flush", 1), ("2bw", 1), ("stash", 1), ("2bw", 2)):
+        for schedule, replicas in (("flush", 1), ("2bw", 2)):
             with self.subTest(schedule=schedule, replicas=replicas):
                 settings = {"pipeline.schedule": schedule, "pipeline.replicas": replicas}
                 run = self.start(settings, name=f"{schedule}-{replicas}")
@@ -366,13 +361,10 @@ class LearningTest(TestCase):
         [layers] = serial.summary["split"]
         layouts = {
             "measured": {"pipeline.stages": 2},
-            "three": {"pipeline.stages": 3},
             "uneven": {"pipeline.stages": 3, "pipeline.split": f"[1,{layers - 2},1]", "pipeline.recompute": "all"},
             "gpipe": {"pipeline.stages": 3, "pipeline.schedule": "gpipe"},
-            "sequential": {"pipeline.stages": 2, "pipeline.schedule": "sequential"},
+            "cut": {"pipeline.stages": 2, "pipeline.split": f"[3,{layers - 3}]"},
         }
-        for cut in (1, 3, 4, layers - 1):
-            layouts[f"cut-{cut}"] = {"pipeline.stages": 2, "pipeline.split": f"[{cut},{layers - cut}]"}
         for name, layout in layouts.items():
             with self.subTest(layout=name):
                 run = self.one_core_a_stage({**base, **layout}, name=name)
@@ -426,7 +418,7 @@ class ValidationTest(TestCase):
     def test_validation_runs_on_the_newest_weights(self):
         text = bytes((7 * i * i + 3 * i) % 61 for i in range(50))  # 3 windows, of which none counts twice
         (self.folder / "text").write_bytes(text)
-        for kind, schedule in TWO_BW.items():
+        for kind, schedule in TWO_BW.items() if FULL else [("predicted", TWO_BW["predicted"])]:
             with self.subTest(kind):
                 settings = {
                     **schedule,

@@ -25,7 +25,7 @@
 
 #include "core/base/config.h"
 #include "core/base/error.h"
-#include "core/base/exit.h"
+#include "core/base/output.h"
 #include "core/base/random.h"
 #include "engine/checkpoint/pretrained.h"
 #include "engine/checkpoint/safetensors.h"

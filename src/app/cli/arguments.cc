@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/base/text_file.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 #include "planning/architecture/huggingface/model_config.h"
 #include "text/corpus/configured_tokens.h"
 #include "text/corpus/indexed_file.h"

@@ -1,4 +1,4 @@
-// The arguments that train, verify and the like share: [CONFIG.yaml] [key.path=value ...].
+// Arguments of commands that take a configuration: [CONFIG.yaml] [key.path=value ...].
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -13,11 +13,11 @@ namespace twobw::cli {
 struct RunArguments {
   std::vector<std::string> words;  // as typed
 
-  // Sorted out when the command runs: the one word without '=', or that names a file, is the file.
+  // Set by sort_out(). A word with '=' is an override, unless a file has that name.
   std::string file;
   std::vector<std::string> overrides;
 
-  // Settings of the command in the place of the defaults: keys that follow from others still do.
+  // Defaults of the command, in place of the usual ones; keys derived from others still are.
   std::vector<std::string> defaults;
 
   // Whether an override sets the key.
@@ -29,10 +29,10 @@ std::shared_ptr<RunArguments> add_run_arguments(CLI::App& command);
 // Throws InputError when two files are named.
 void sort_out(RunArguments& arguments);
 
-// The configuration that they describe, with the keys of the model that model.from names.
+// Loads the configuration, with the keys of the model that model.from names.
 Config load(const RunArguments& arguments);
 
-// The same with `devices` as those to plan for, however many stages it has.
+// Loads it with plan=auto: `devices` are the devices to plan for, for any number of stages.
 Config load_to_plan(RunArguments arguments);
 
 }  // namespace twobw::cli

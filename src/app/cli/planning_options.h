@@ -34,7 +34,7 @@ void add_color_option(CLI::App& command, std::string& choice);
 // `choice` is "always", "never" or "auto": on a terminal, unless NO_COLOR is set.
 bool wants_color(const std::string& choice);
 
-// 0 if the output is no terminal.
+// 0 if standard output is not a terminal.
 std::int64_t terminal_columns();
 
 // All of `topology`. `describe_hosts` is called in every process of a launcher: the first one writes the

@@ -23,10 +23,9 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/failures.h"
 #include "core/base/output.h"
-#include "core/base/system_failure.h"
 #include "core/base/text.h"
-#include "core/base/unhandled.h"
 #include "core/launch/orphan.h"
 #include "core/launch/world.h"
 
@@ -47,7 +46,7 @@ constexpr const char* kNotes = R"(
 Settings are key=value; docs/config.md lists the keys. `twobw COMMAND --help` lists the options of a command.
 Exit codes: 0 done, 1 a check or the run failed, 2 the input is wrong.)";
 
-// "process 3 on node7: ": of several processes, all but the first say who they are.
+// "process 3 on node7: "; empty for the first process.
 std::string prefix_of(const launch::World& world) {
   if (world.rank == 0) return {};
   char host[256] = {};
@@ -57,7 +56,7 @@ std::string prefix_of(const launch::World& world) {
 
 int complain(int code, const std::string& prefix, std::string_view sentence) {
   flush_output();
-  // Where nobody reads it any more, fmt::print would throw.
+  // fmt::print throws if the reader is gone.
   std::fputs(fmt::format("twobw: {}{}\n", prefix, sentence).c_str(), stderr);
   return code;
 }

@@ -1,4 +1,4 @@
-// twobw tokenizer: trains one, shows one, encodes and decodes with one.
+// twobw tokenizer: trains, shows and applies a tokenizer.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -29,7 +29,7 @@ namespace {
 using tokenizer::Id;
 using tokenizer::Tokenizer;
 
-// The file's text, or what comes in where none is named.
+// The file's text; standard input without a file.
 std::string read_input(const std::string& path) {
   if (!path.empty()) return read_text("text", path, kAnySize);
   return {std::istreambuf_iterator<char>(std::cin), {}};

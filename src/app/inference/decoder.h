@@ -1,5 +1,4 @@
-// Incremental decoding over the stages of a pipeline, with a KV cache: the last stage leads and the others
-// follow its orders.
+// Incremental decoding over pipeline stages, with a KV cache: the last stage leads.
 #pragma once
 
 #include <ATen/ATen.h>

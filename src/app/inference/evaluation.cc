@@ -9,7 +9,7 @@
 #include "core/base/text.h"
 #include "engine/data/tokens.h"
 #include "engine/runtime/setup.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 #include "text/tokenizer/load.h"
 
 namespace twobw::inference {
@@ -99,7 +99,7 @@ class Tally {
 
   // `output`: the sum of losses for language models, else the prediction for each sequence.
   void add(const data::Batch& batch, const at::Tensor& output) {
-    if (!architecture::tells_of_sequences(head_)) return add_loss(batch, output);
+    if (!architecture::is_sequence_head(head_)) return add_loss(batch, output);
     const at::Tensor predicted = output.to(at::kCPU, at::kFloat).contiguous();
     if (!predicted.isfinite().all().item<bool>())
       fail_run("the model's output is not finite; its weights contain NaN, inf or overflow");

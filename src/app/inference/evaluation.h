@@ -8,7 +8,7 @@
 
 #include "app/inference/model_source.h"
 #include "core/base/json.h"
-#include "core/base/model_head.h"
+#include "core/base/kinds.h"
 
 namespace twobw::inference {
 

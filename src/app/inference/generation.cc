@@ -8,7 +8,7 @@
 #include "app/inference/decoder.h"
 #include "app/inference/sampler.h"
 #include "core/base/error.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 
 namespace twobw::inference {
 namespace {
@@ -161,15 +161,8 @@ void check_head(const ModelConfig& model) {
 }  // namespace
 
 std::string_view name(Finish finish) {
-  switch (finish) {
-    case Finish::Length:
-      return "length";
-    case Finish::Stop:
-      return "stop";
-    case Finish::End:
-      return "end";
-  }
-  return "";
+  constexpr std::string_view names[] = {"length", "stop", "end"};
+  return names[static_cast<int>(finish)];
 }
 
 Prompt encode_prompt(const tokenizer::Tokenizer& tokenizer, const std::string& text) {

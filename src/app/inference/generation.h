@@ -45,8 +45,8 @@ struct GenerationEvents {
   std::function<void(std::size_t prompt, const Generated& generated)> on_done = {};
 };
 
-// The tokenizer's prefix and the tokens of the prompt. An empty text becomes an end-of-text token, or else a
-// line break.
+// The tokenizer's prefix and the tokens of the prompt. An empty text becomes an end-of-text token or
+// a line break.
 Prompt encode_prompt(const tokenizer::Tokenizer& tokenizer, const std::string& text);
 
 // `tokenizer` may be null. Beyond model.context, every token is computed from the last model.context tokens

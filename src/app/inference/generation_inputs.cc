@@ -13,8 +13,8 @@
 
 #include "core/base/config_values.h"
 #include "core/base/error.h"
+#include "core/base/json.h"
 #include "core/base/text_file.h"
-#include "core/base/untrusted_json.h"
 #include "text/corpus/documents.h"
 
 namespace twobw::inference {

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "core/base/error.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 
 namespace twobw::inference {
 namespace {
@@ -145,7 +145,7 @@ Json to_json(const Evaluation& evaluation) {
   json["head"] = std::string(name(evaluation.head));
   json["sequences"] = evaluation.sequences;
   json["of_sequences"] = evaluation.available > 0 ? Json(evaluation.available) : Json(nullptr);
-  const bool is_sequence = architecture::tells_of_sequences(evaluation.head);
+  const bool is_sequence = architecture::is_sequence_head(evaluation.head);
   if (!is_sequence) json["tokens"] = evaluation.counted;
   const auto add = [&](const char* key, const std::optional<double>& value) {
     json[key] = value && std::isfinite(*value) ? Json(*value) : Json(nullptr);

@@ -33,8 +33,7 @@ ModelSource find_model(const std::string& path, const std::vector<std::string>& 
 // Throws InputError if the folder's tensors do not fit the model, or its head is missing.
 void check_weights(const ModelSource& source, const models::Model& model);
 
-// The parameters of layers [first, last), on the device and in the type of `compute`; tied parameters share a
-// tensor.
+// The parameters of layers [first, last), on the device and in the type of `compute`; ties share a tensor.
 std::vector<at::Tensor> read_weights(const ModelSource& source, const models::Model& model, int first,
                                      int last, const at::TensorOptions& compute);
 

@@ -9,11 +9,11 @@
 #include <mutex>
 
 #include "core/base/error.h"
-#include "core/base/run_on_threads.h"
-#include "core/base/system_failure.h"
+#include "core/base/failures.h"
+#include "core/base/threads.h"
 #include "engine/device/device.h"
 #include "engine/runtime/setup.h"
-#include "engine/transport/hub.h"
+#include "engine/transport/wait_hub.h"
 
 namespace twobw::inference {
 namespace {
@@ -127,7 +127,7 @@ class StageThreads {
   const ModelSource& source_;
   const models::Model& model_;
   std::vector<device::Device> devices_;
-  transport::Hub hub_;
+  transport::WaitHub hub_;
   std::vector<std::unique_ptr<transport::Link>> links_;
   std::vector<Stage> stages_;
   std::mutex mutex_;

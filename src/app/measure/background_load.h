@@ -19,10 +19,9 @@ class BackgroundLoad {
   BackgroundLoad(const BackgroundLoad&) = delete;
   BackgroundLoad& operator=(const BackgroundLoad&) = delete;
 
-  // Switches all workers to microbatches of this size, each with an optimizer step. Returns once all
-  // have started.
+  // Switches to microbatches of this size, each with an optimizer step. Returns once all have started.
   void compute(int sequences) { assign(sequences); }
-  // Switches to steps only, which need more bandwidth than layers: synchronous schedules step on all devices
+  // Switches to steps only, which need more bandwidth than layers: synchronous schedules step everywhere
   // at once.
   void step() { assign(kStep); }
 

@@ -11,8 +11,8 @@
 #include "core/base/error.h"
 #include "core/base/gpu_name.h"
 #include "core/base/text.h"
-#include "engine/runtime/placement.h"
-#include "engine/transport/replica_limits.h"
+#include "engine/runtime/rank_map.h"
+#include "engine/transport/sum_rounds.h"
 #include "planning/host/cores.h"
 #include "planning/host/local_cluster.h"
 #include "planning/planner/costs/cost_tables.h"
@@ -38,12 +38,12 @@ std::vector<std::vector<int>> ranks_by_node(const DevicesOfProcesses& shared, in
 void place(const SharedCluster& shared, planner::Plan& plan) {
   const PipelineShape shape = planner::shape_of(plan);
   const int processes = static_cast<int>(shared.nodes.size());
-  const runtime::Placement placement(shape, processes, 0);
-  const int each = placement.workers_here();
+  const runtime::RankMap rank_map(shape, processes, 0);
+  const int each = rank_map.workers_here();
   for (int stage = 0; stage < shape.stages; ++stage) {
     planner::StagePlan& stage_plan = plan.stages[static_cast<std::size_t>(stage)];
     for (int replica = 0; replica < shape.replicas; ++replica) {
-      const int worker = replica * shape.stages + stage, rank = placement.rank_of(worker);
+      const int worker = replica * shape.stages + stage, rank = rank_map.rank_of(worker);
       const int node = shared.nodes[static_cast<std::size_t>(rank)];
       const auto before = std::count(shared.nodes.begin(), shared.nodes.begin() + rank, node);
       stage_plan.nodes.at(static_cast<std::size_t>(replica)) = node;
@@ -64,8 +64,7 @@ int spread_of(const SharedCluster& shared, int stages, int replicas) {
   return static_cast<int>(nodes.size());
 }
 
-// Searches with replicas spread over as many nodes as the ranks spread them, then moves the plan to the exact
-// places.
+// Searches with replicas spread over as many nodes as by ranks, then moves the plan to the exact places.
 std::optional<planner::Plan> best_plan(planner::Problem problem, const planner::Preferences& preferences,
                                        const SharedCluster& shared) {
   problem.spread = spread_of(shared, *problem.fixed.stages, *problem.fixed.replicas);

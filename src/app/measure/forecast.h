@@ -1,5 +1,4 @@
-// plan: auto. Measures the model on this machine, plans the run, and compares the forecast with the run
-// afterwards.
+// plan: auto. Measures the model here, plans the run, and compares the forecast with the run.
 #pragma once
 
 #include <functional>
@@ -51,7 +50,7 @@ struct PlacedPlan {
 };
 
 // The best plan for each number of workers per process and of replicas, with workers placed by rank
-// (engine/runtime/placement.h). The cluster of `problem` describes one process.
+// (engine/runtime/rank_map.h). The cluster of `problem` describes one process.
 std::vector<PlacedPlan> plans_to_share(const planner::Problem& problem,
                                        const planner::Preferences& preferences,
                                        const DevicesOfProcesses& shared);

@@ -11,34 +11,13 @@
 #include <sstream>
 
 #include "app/measure/link_benchmark.h"
-#include "core/base/bytes.h"
+#include "core/base/codec.h"
 #include "engine/device/gpu_thread.h"
 #include "planning/host/cores.h"
 #include "planning/host/local_cluster.h"
 
 namespace twobw::measure {
 namespace {
-
-std::string machine_bytes(const device::Machine& machine) {
-  return ByteWriter()
-      .add(std::string_view(machine.processor))
-      .add(machine.cores)
-      .add(machine.memory)
-      .add(machine.copy_bandwidth)
-      .add(machine.handover)
-      .take();
-}
-
-device::Machine machine_from(std::string_view bytes) {
-  ByteReader reader(bytes);
-  device::Machine machine;
-  machine.processor = reader.take_text();
-  machine.cores = reader.take<int>();
-  machine.memory = reader.take<double>();
-  machine.copy_bandwidth = reader.take<double>();
-  machine.handover = reader.take<double>();
-  return machine;
-}
 
 bool is_first_of_machine(const std::vector<runtime::HostDevices>& processes, std::size_t rank) {
   const auto before = processes.begin() + static_cast<std::ptrdiff_t>(rank);
@@ -53,13 +32,14 @@ std::vector<device::Machine> measure_machines(transport::Processes& all,
   transport::Mail& mail = all.mail();
   if (all.rank() > 0) {
     const bool chosen = mail.receive(0) == "measure";
-    mail.send(0, machine_bytes(chosen ? device::measure_machine() : device::Machine()));
+    mail.send(0, to_bytes(chosen ? device::measure_machine() : device::Machine()));
     return {};
   }
   for (int rank = 1; rank < all.size(); ++rank)
     mail.send(rank, is_first_of_machine(processes, static_cast<std::size_t>(rank)) ? "measure" : "rest");
   std::vector<device::Machine> machines = {device::measure_machine()};
-  for (int rank = 1; rank < all.size(); ++rank) machines.push_back(machine_from(mail.receive(rank)));
+  for (int rank = 1; rank < all.size(); ++rank)
+    machines.push_back(from_bytes<device::Machine>(mail.receive(rank)));
   return machines;
 }
 
@@ -125,26 +105,6 @@ planner::Cluster cluster_of_core(const FoundHost& host) {
 
 constexpr double kLocalBytes = 64 << 20;  // size of timed copies inside a process
 
-std::string gpus_bytes(const ProcessGpus& own) {
-  ByteWriter writer;
-  writer.add(own.local).add(static_cast<std::uint64_t>(own.gpus.size()));
-  for (const FoundGpu& gpu : own.gpus) writer.add(std::string_view(gpu.name)).add(gpu.memory).add(gpu.slices);
-  return writer.take();
-}
-
-ProcessGpus gpus_from(std::string_view bytes) {
-  ByteReader reader(bytes);
-  ProcessGpus own{.gpus = {}, .local = reader.take<planner::LinkSpec>()};
-  const auto count = reader.take<std::uint64_t>();
-  for (std::uint64_t i = 0; i < count; ++i) {
-    FoundGpu& gpu = own.gpus.emplace_back();
-    gpu.name = reader.take_text();
-    gpu.memory = reader.take<double>();
-    gpu.slices = reader.take<int>();
-  }
-  return own;
-}
-
 ProcessGpus look_at(const std::vector<GpuSlice>& slices, bool measures) {
   ProcessGpus own;
   for (const GpuSlice& slice : slices) {
@@ -159,8 +119,8 @@ ProcessGpus look_at(const std::vector<GpuSlice>& slices, bool measures) {
   return own;
 }
 
-// Rank 0: asks the other processes to look at their GPUs. A process that is alone on its host measures the
-// link between its own.
+// Rank 0: asks the other processes to look at their GPUs. A process alone on its host also
+// measures the link between them.
 std::vector<ProcessGpus> gather_gpus(transport::Mail& mail, const std::vector<std::string>& hosts,
                                      const std::vector<GpuSlice>& gpus) {
   const std::size_t each = gpus.size() / hosts.size();
@@ -170,22 +130,19 @@ std::vector<ProcessGpus> gather_gpus(transport::Mail& mail, const std::vector<st
   };
   const auto is_alone = [&](std::size_t rank) { return std::ranges::count(hosts, hosts[rank]) == 1; };
   for (std::size_t rank = 1; rank < hosts.size(); ++rank)
-    mail.send(static_cast<int>(rank), ByteWriter().add(own(rank)).add(is_alone(rank)).take());
+    mail.send(static_cast<int>(rank), to_bytes(own(rank), is_alone(rank)));
   if (gpus.empty()) return {};
   std::vector<ProcessGpus> all = {look_at(own(0), is_alone(0))};
   for (std::size_t rank = 1; rank < hosts.size(); ++rank)
-    all.push_back(gpus_from(mail.receive(static_cast<int>(rank))));
+    all.push_back(from_bytes<ProcessGpus>(mail.receive(static_cast<int>(rank))));
   return all;
 }
 
 // The other ranks. False: rank 0 asks for none.
 bool report_gpus(transport::Mail& mail) {
-  const std::string bytes = mail.receive(0);
-  ByteReader reader(bytes);
-  const auto slices = reader.take_list<GpuSlice>();
-  const bool measures = reader.take<bool>();
+  const auto [slices, measures] = from_bytes<std::vector<GpuSlice>, bool>(mail.receive(0));
   if (slices.empty()) return false;
-  mail.send(0, gpus_bytes(look_at(slices, measures)));
+  mail.send(0, to_bytes(look_at(slices, measures)));
   return true;
 }
 

@@ -19,6 +19,8 @@ struct FoundGpu {
   std::string name;   // the driver's, of the whole GPU
   double memory = 0;  // bytes of the whole GPU
   int slices = 1;
+
+  static void fields(auto& self, auto&& visit) { visit(self.name, self.memory, self.slices); }
 };
 
 struct FoundHost {
@@ -52,6 +54,8 @@ FoundCluster found_cluster(const std::vector<runtime::HostDevices>& processes,
 struct ProcessGpus {
   std::vector<FoundGpu> gpus;
   planner::LinkSpec local = planner::kNoLink;  // between them, if it was measured
+
+  static void fields(auto& self, auto&& visit) { visit(self.gpus, self.local); }
 };
 
 // The cluster of GPUs. `gpus`: by rank.

@@ -5,7 +5,6 @@
 
 #include "app/measure/found_cluster.h"
 #include "core/base/text.h"
-#include "core/base/text_table.h"
 
 namespace twobw::measure {
 namespace {

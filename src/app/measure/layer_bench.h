@@ -92,8 +92,7 @@ class LayerBench {
   int held_layers() const { return clock_.can_hold() ? kHeldLayers[gave_up_] : 0; }
 
  private:
-  // By the number of times that the device gave up: a layer may launch more kernels than fit into the queue,
-  // or synchronize.
+  // By the number of times that the device gave up: a layer may overflow the queue or synchronize.
   static constexpr std::array kHeldLayers = {8, 8, 1, 1, 0};
 
   using BeforeBackward = std::function<void(int layer)>;  // -1: after the last backward

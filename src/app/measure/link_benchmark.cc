@@ -14,10 +14,10 @@
 #include <thread>
 #include <utility>
 
-#include "core/base/run_on_threads.h"
+#include "core/base/threads.h"
 #include "engine/device/cpu.h"
-#include "engine/transport/hub.h"
 #include "engine/transport/link.h"
+#include "engine/transport/wait_hub.h"
 
 namespace twobw::measure {
 namespace {
@@ -235,12 +235,11 @@ class Pair {
   }
 
  private:
-  transport::Hub hub_{std::chrono::duration<double>(kTimeout)};
+  transport::WaitHub hub_{std::chrono::duration<double>(kTimeout)};
   std::unique_ptr<transport::Link> there_ = transport::local_link(hub_), back_ = transport::local_link(hub_);
 };
 
-// Slices of a GPU exchange addresses and the receiver copies: times copies of a word and of `bytes` by the
-// device's clock.
+// Slices of a GPU exchange addresses and the receiver copies: times copies of a word and of `bytes`.
 planner::LinkSpec measure_on_gpu(const device::Device& device, double bytes) {
   const device::DeviceBinding binding("link", device);
   const auto time_copy = [&](std::int64_t elements) {

@@ -12,8 +12,8 @@
 #include <string>
 #include <utility>
 
-#include "core/base/bytes.h"
-#include "engine/transport/abort_on_failure.h"
+#include "core/base/codec.h"
+#include "engine/transport/processes.h"
 
 namespace twobw::measure {
 namespace {
@@ -77,25 +77,9 @@ struct Assignment {
   double seconds = 0;          // per round
   std::vector<GpuSlice> gpus;  // by rank; empty: cores
   double timeout = 0;
+
+  static void fields(auto& self, auto&& visit) { visit(self.rounds, self.seconds, self.gpus, self.timeout); }
 };
-
-std::string to_bytes(const Assignment& assignment) {
-  ByteWriter writer;
-  writer.add(assignment.seconds).add(static_cast<std::uint64_t>(assignment.rounds.size()));
-  for (const std::vector<RankPair>& pairs : assignment.rounds) writer.add(pairs);
-  return writer.add(assignment.gpus).add(assignment.timeout).take();
-}
-
-Assignment to_assignment(std::string_view bytes) {
-  ByteReader reader(bytes);
-  Assignment assignment;
-  assignment.seconds = reader.take<double>();
-  const auto rounds = reader.take<std::uint64_t>();
-  for (std::uint64_t i = 0; i < rounds; ++i) assignment.rounds.push_back(reader.take_list<RankPair>());
-  assignment.gpus = reader.take_list<GpuSlice>();
-  assignment.timeout = reader.take<double>();
-  return assignment;
-}
 
 // Drops rounds that would leave too little time per link.
 Assignment assign(const std::vector<std::string>& hosts, const LinkBudget& budget,
@@ -129,10 +113,6 @@ std::optional<ProcessLink> take_part(transport::Processes& processes, const std:
   return std::nullopt;
 }
 
-std::string to_bytes(const std::optional<ProcessLink>& link) {
-  return ByteWriter().add(link).take();
-}
-
 }  // namespace
 
 std::vector<std::vector<int>> ranks_by_host(const std::vector<std::string>& hosts) {
@@ -154,8 +134,8 @@ std::vector<std::vector<RankPair>> rounds_of(const std::vector<std::string>& hos
     if (host.size() > 1) inside.push_back({host[0], host[1]});
   }
   if (!inside.empty()) rounds.push_back(inside);
-  // Circle method: all but the first rotate by one seat, and opposite seats meet. One seat is empty for an
-  // odd number.
+  // Circle method: all but the first rotate by one seat, and opposite seats meet. Odd numbers leave one seat
+  // empty.
   const std::size_t seats = ranks.size() + ranks.size() % 2;
   for (std::size_t round = 0; round + 1 < seats; ++round) {
     const auto host_at = [&](std::size_t seat) {
@@ -272,7 +252,7 @@ std::vector<ProcessLink> measure_links(transport::Processes& processes, const st
     assignment = assign(hosts, budget, gpus);
     mail.send_to_others(to_bytes(assignment));
   } else {
-    assignment = to_assignment(mail.receive(0));
+    assignment = from_bytes<Assignment>(mail.receive(0));
   }
   std::optional<GpuLinks> by_gpus;
   if (!assignment.gpus.empty()) {
@@ -290,8 +270,8 @@ std::vector<ProcessLink> measure_links(transport::Processes& processes, const st
     }
     if (own) links.push_back(*own);
     for (int rank = 1; rank < processes.size(); ++rank) {
-      const std::string bytes = mail.receive(rank);
-      if (const auto link = ByteReader(bytes).take_optional<ProcessLink>()) links.push_back(*link);
+      if (const auto link = from_bytes<std::optional<ProcessLink>>(mail.receive(rank)))
+        links.push_back(*link);
     }
     mail.send_to_others("next");
   }

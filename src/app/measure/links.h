@@ -14,9 +14,9 @@
 #include "engine/device/device.h"
 #include "engine/runtime/process_devices.h"
 #include "engine/transport/gpu_paths.h"
-#include "engine/transport/hub.h"
 #include "engine/transport/processes.h"
 #include "engine/transport/remote_link.h"
+#include "engine/transport/wait_hub.h"
 #include "planning/planner/hardware/cluster.h"
 
 namespace twobw::measure {
@@ -60,7 +60,7 @@ class GpuLinks {
 
   transport::Processes& processes_;
   device::Device device_;
-  transport::Hub hub_;
+  transport::WaitHub hub_;
   std::unique_ptr<transport::GpuPaths> paths_;
   int tag_ = 0;  // of activations and gradients
 };
@@ -82,8 +82,7 @@ inline constexpr LinkBudget kShortLinkBudget{.round = 0.5, .all = 3};
 // The steady clock.
 double steady_seconds();
 
-// Host ids by rank. Containers of one machine with names of their own are separate hosts, joined by a
-// network.
+// Host ids by rank. Containers of one machine with names of their own are separate hosts.
 std::vector<std::string> hosts_of(const std::vector<runtime::HostDevices>& processes);
 
 // Collective. Rank 0 passes hosts and budget (none: nothing is measured) and gets all links; the others get

@@ -30,14 +30,12 @@ struct ProfiledDevices {
   std::vector<device::Device> busy;
 };
 
-// Measures the first and keeps those others busy that share no core with it and are available to this
-// process.
+// Measures the first; the others keep busy if available to this process and disjoint from it.
 ProfiledDevices profiled_among(const std::vector<device::Device>& devices);
 // Chooses from the configuration's devices, or all single cores.
 ProfiledDevices profiled_devices(const runtime::Setup& setup);
 
-// Skips sizes that do not fit into memory, with a note; throws RunError if none fits. The caller fills in the
-// program's version.
+// Skips sizes that exceed memory, with a note; throws RunError if all do. Leaves the program's version empty.
 planner::Profile profile(const runtime::Setup& setup, const ProfiledDevices& devices,
                          const ProfileRequest& request, const ProfileObserver& observer = {});
 

@@ -1,18 +1,25 @@
 #include "app/rendezvous/join.h"
 
+#include <arpa/inet.h>
+#include <fmt/ranges.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <memory>
+#include <optional>
+#include <set>
 #include <thread>
 
-#include "app/rendezvous/agent_store.h"
-#include "app/rendezvous/control_store.h"
-#include "app/rendezvous/interface.h"
+#include "app/rendezvous/stores.h"
 #include "core/base/error.h"
 #include "core/base/mapped_file.h"
-#include "engine/checkpoint/manifest.h"
+#include "engine/checkpoint/formats/manifest.h"
 #include "engine/control/connection.h"
 #include "engine/control/rendezvous.h"
 #include "engine/transport/gloo_wire.h"
@@ -26,50 +33,49 @@ control::Options options_of(const NetworkConfig& network) {
   return options;
 }
 
-// In tenths, for sentences; at least one.
+// In tenths of a second, for messages; at least one.
 double seconds_to(control::Clock::time_point until) {
   const std::chrono::duration<double> left = until - control::Clock::now();
   return std::max(1.0, std::ceil(10 * left.count())) / 10;
 }
 
-// By way of torchrun's store: rank 0 listens at a port that is free.
-std::unique_ptr<control::Control> meet_by_agent(const launch::World& world, const NetworkConfig& network,
-                                                const std::string& address) {
+// Through torchrun's store: rank 0 listens at a free port.
+std::unique_ptr<control::Control> connect_by_agent(const launch::World& world, const NetworkConfig& network,
+                                                   const std::string& address) {
   const control::Clock::time_point until = control::Clock::now() + control::seconds(network.arrival);
   const AgentStore store = connect_to_agent(world, network.arrival);
-  control::Meeting meeting{.rank = world.rank, .size = world.size, .build = build_id()};
+  control::Rendezvous point{.rank = world.rank, .size = world.size, .build = build_id()};
   control::Options options = options_of(network);
   if (world.rank > 0) {
-    const MeetingPoint point = find_meeting_point(store, world.job, seconds_to(until));
-    meeting.endpoint = point.endpoint;
-    meeting.token = point.token;
+    const RendezvousPoint published = find_rendezvous_point(store, world.job, seconds_to(until));
+    point.endpoint = published.endpoint;
+    point.token = published.token;
     options.arrival_s = seconds_to(until);
-    return control::connect(meeting, options);
+    return control::connect(point, options);
   }
   control::Listener listener({.address = address, .port = 0});
-  meeting.token = control::random_token();
-  publish(store, world.job, {.endpoint = listener.endpoint(), .token = meeting.token}, seconds_to(until));
+  point.token = control::random_token();
+  publish(store, world.job, {.endpoint = listener.endpoint(), .token = point.token}, seconds_to(until));
   options.arrival_s = seconds_to(until);
-  return control::connect(meeting, options, std::move(listener));
+  return control::connect(point, options, std::move(listener));
 }
 
-std::unique_ptr<control::Control> meet(const launch::World& world, const NetworkConfig& network,
-                                       const std::string& address) {
-  if (world.agent_store) return meet_by_agent(world, network, address);
+std::unique_ptr<control::Control> connect_control(const launch::World& world, const NetworkConfig& network,
+                                                  const std::string& address) {
+  if (world.agent_store) return connect_by_agent(world, network, address);
   const auto token = launch::process_environment()("TWOBW_JOB_TOKEN");
-  control::Meeting meeting = control::meeting_of(world, token, build_id());
-  if (world.rank == 0) meeting.endpoint.address = address;
-  return control::connect(meeting, options_of(network));
+  control::Rendezvous point = control::rendezvous_of(world, token, build_id());
+  if (world.rank == 0) point.endpoint.address = address;
+  return control::connect(point, options_of(network));
 }
 
-// Gloo writes to connections that the other side may have closed, after a death or a silence. The write then
-// fails, which is reported; the signal would end this process without a word. Output that nobody reads any
-// more is dropped (core/base/output.h).
+// Gloo may write to connections that the peer has closed. The failed write is reported; SIGPIPE would end
+// this process silently. Output without a reader is dropped (core/base/output.h).
 void ignore_broken_connections() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-// Names of hosts may appear with the hosts: tries again until the time is over.
+// Retries until the time is over: host names may appear later, with their hosts.
 std::string address_towards(const std::string& host, double limit_s) {
   const control::Clock::time_point until = control::Clock::now() + control::seconds(limit_s);
   while (true) {
@@ -84,8 +90,8 @@ std::string address_towards(const std::string& host, double limit_s) {
   }
 }
 
-// Its connections go by the interface that ours do, unless the user has named another.
-void tell_nccl(const std::string& address) {
+// NCCL uses the same interface, unless the user has named another.
+void set_nccl_interface(const std::string& address) {
   for (const Interface& interface : interfaces()) {
     if (interface.address != address) continue;
     setenv("NCCL_SOCKET_IFNAME", fmt::format("={}", interface.name).c_str(), /*overwrite=*/0);
@@ -104,7 +110,53 @@ transport::Wires connect_wires(transport::GlooSetup setup) {
   return wires;
 }
 
+std::optional<std::string> address_in_numbers(const sockaddr* address) {
+  char text[INET6_ADDRSTRLEN] = {};
+  if (address->sa_family == AF_INET) {
+    const auto* of = reinterpret_cast<const sockaddr_in*>(address);
+    inet_ntop(AF_INET, &of->sin_addr, text, sizeof text);
+    return text;
+  }
+  if (address->sa_family != AF_INET6) return std::nullopt;
+  const auto* of = reinterpret_cast<const sockaddr_in6*>(address);
+  if (IN6_IS_ADDR_LINKLOCAL(&of->sin6_addr)) return std::nullopt;
+  inet_ntop(AF_INET6, &of->sin6_addr, text, sizeof text);
+  return text;
+}
+
+bool is_six(const Interface& interface) {
+  return interface.address.find(':') != std::string::npos;
+}
+
 }  // namespace
+
+std::vector<Interface> interfaces() {
+  ifaddrs* first = nullptr;
+  if (getifaddrs(&first) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> list(first, &freeifaddrs);
+  std::vector<Interface> all;
+  for (const ifaddrs* one = list.get(); one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_UP) == 0) continue;
+    if (const auto address = address_in_numbers(one->ifa_addr))
+      all.push_back(
+          {.name = one->ifa_name, .address = *address, .loopback = (one->ifa_flags & IFF_LOOPBACK) != 0});
+  }
+  std::ranges::stable_partition(all, [](const Interface& interface) { return !is_six(interface); });
+  return all;
+}
+
+std::string address_of_interface(const std::string& text, const std::vector<Interface>& all) {
+  for (const Interface& interface : all) {
+    if (interface.name == text || interface.address == text) return interface.address;
+  }
+  std::set<std::string> names;
+  for (const Interface& interface : all) names.insert(interface.name);
+  fail_input("network.interface is '{}'; this host has {}", text, fmt::join(names, ", "));
+}
+
+bool is_loopback(const std::string& address) {
+  return address == "localhost" || address == "::1" || address.starts_with("127.");
+}
 
 std::string own_address(const launch::World& world, const NetworkConfig& network) {
   if (network.interface != "auto") {
@@ -147,8 +199,8 @@ std::shared_ptr<transport::Processes> join(const launch::World& world, const Net
   const auto arrival =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(network.arrival));
   const std::string address = own_address(world, network);
-  tell_nccl(address);
-  std::unique_ptr<control::Control> connected = meet(world, network, address);
+  set_nccl_interface(address);
+  std::unique_ptr<control::Control> connected = connect_control(world, network, address);
   control::Control& control = *connected;
   const auto store = c10::make_intrusive<ControlStore>(control, arrival);
   control::Agreement agreement(control);
@@ -165,17 +217,17 @@ std::shared_ptr<transport::Processes> join(const launch::World& world, const Net
   return processes;
 }
 
-void tell_mistake(const launch::World& world, const InputError& mistake) {
+void broadcast_config_error(const launch::World& world, const InputError& error) {
   if (world.size == 1 || !transport::built_with_gloo()) return;
   ignore_broken_connections();
-  const NetworkConfig network{.arrival = kTellWithin};
+  const NetworkConfig network{.arrival = kBroadcastWithin};
   try {
-    const auto control = meet(world, network, own_address(world, network));
+    const auto control = connect_control(world, network, own_address(world, network));
     control->start();
-    control->abort(control::Failure::of(mistake));
+    control->abort(control::Failure::of(error));
     control->leave();
   } catch (const std::exception&) {
-    // The mistake itself, as told; or the others are not there, and nobody is left to tell.
+    // Either the error itself, reported back, or the others have not joined.
   }
 }
 

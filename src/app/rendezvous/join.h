@@ -1,9 +1,9 @@
-// How the processes of a run come together: control first, then what they must agree on, then wires for
-// tensors.
+// Connects the processes of a run: the control channel first, then their agreement, then wires for tensors.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/base/config.h"
 #include "core/base/error.h"
@@ -13,34 +13,49 @@
 
 namespace twobw::rendezvous {
 
-// Returns when all are there, agree on the facts and are connected; null: this process is alone. To be called
-// before any thread is bound to a core: those of the wires run where the caller's may. Throws InputError
-// where facts differ or this program was built without Gloo, RunError where a process does not come in time.
+// Returns when all processes have joined, agree on the facts and are connected; null if this process is
+// alone. Called before any thread is bound to a core, because threads of the wires inherit the caller's
+// affinity. Throws InputError if facts differ or this program was built without Gloo, RunError if a process
+// does not join in time.
 std::shared_ptr<transport::Processes> join(const launch::World& world, const NetworkConfig& network,
                                            const control::Facts& facts);
 
-// A process that cannot read its configuration joins the others only to say so: all of them then end with
-// wrong input, soon, where they would wait for this one. `mistake` is what they are told. Returns when that
-// is done, or after kTellWithin seconds, for not all may be there. Throws nothing.
-inline constexpr double kTellWithin = 20;
-void tell_mistake(const launch::World& world, const InputError& mistake);
+// Reports a configuration error to the other processes, which otherwise would wait for this one: all end with
+// it. Returns when they have it, or after kBroadcastWithin seconds: some may never join. Throws nothing.
+inline constexpr double kBroadcastWithin = 20;
+void broadcast_config_error(const launch::World& world, const InputError& error);
 
-// What `read` gives; a mistake that it finds is told to the others, and thrown.
+// Returns `read()`; broadcasts and rethrows its InputError.
 template <typename Read>
-auto read_or_tell(const launch::World& world, Read read) {
+auto read_or_broadcast_error(const launch::World& world, Read read) {
   try {
     return read();
-  } catch (const InputError& mistake) {
-    tell_mistake(world, mistake);
+  } catch (const InputError& error) {
+    broadcast_config_error(world, error);
     throw;
   }
 }
 
-// The address at which other processes reach this one; the name of the host of process 0 may become known
-// within network.arrival. Throws InputError where it cannot be told, RunError where the name stays unknown.
+// The address at which other processes reach this one. Retries an unknown name of process 0's host for
+// network.arrival seconds. Throws InputError if the address is ambiguous, RunError if the name stays unknown.
 std::string own_address(const launch::World& world, const NetworkConfig& network);
 
-// The same in processes of one program, and in no others: of the bytes of its file.
+// Build id: checksum of the executable.
 std::string build_id();
+
+struct Interface {
+  std::string name;     // "eth0"
+  std::string address;  // in numbers
+  bool loopback = false;
+};
+
+// Network interfaces of this host that are up, IPv4 first, without link-local addresses.
+std::vector<Interface> interfaces();
+
+// The address of the interface named by `text`, a name or an address. Throws InputError that lists the names.
+std::string address_of_interface(const std::string& text, const std::vector<Interface>& all);
+
+// Whether the address reaches this host only.
+bool is_loopback(const std::string& address);
 
 }  // namespace twobw::rendezvous

@@ -8,9 +8,9 @@
 
 #include "app/train/run_directory.h"
 #include "app/train/trainer.h"
-#include "core/base/durable.h"
 #include "core/base/error.h"
 #include "core/base/output.h"
+#include "core/base/output_file.h"
 #include "core/base/text.h"
 #include "core/base/text_file.h"
 #include "engine/runtime/setup.h"

@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "core/base/text.h"
-#include "core/base/text_table.h"
 
 namespace twobw::train {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/config.h"
-#include "engine/checkpoint/manifest.h"
+#include "engine/checkpoint/formats/manifest.h"
 #include "engine/control/agreement.h"
 
 namespace twobw::train {

@@ -4,7 +4,7 @@
 
 #include "app/train/resume.h"
 #include "core/base/codec.h"
-#include "engine/runtime/placement.h"
+#include "engine/runtime/rank_map.h"
 #include "text/tokenizer/load.h"
 
 namespace twobw::train {
@@ -20,10 +20,10 @@ schedule::Spec spec_of(const Config& config) {
 }  // namespace
 
 std::vector<int> DecidedRun::stages_of(int rank, int ranks) const {
-  const runtime::Placement placement(spec.shape, ranks, rank);
+  const runtime::RankMap rank_map(spec.shape, ranks, rank);
   std::vector<int> stages;
   for (int stage = 0; stage < spec.shape.stages; ++stage) {
-    if (placement.replicas_here(stage) > 0) stages.push_back(stage);
+    if (rank_map.replicas_here(stage) > 0) stages.push_back(stage);
   }
   return stages;
 }

@@ -11,8 +11,8 @@
 #include "app/train/resume.h"
 #include "core/base/codec.h"
 #include "core/base/error.h"
-#include "engine/runtime/placement.h"
 #include "engine/runtime/process_devices.h"
+#include "engine/runtime/rank_map.h"
 
 namespace twobw::train {
 namespace {
@@ -129,7 +129,7 @@ void check_same(const CheckpointId& checkpoint) {
 }  // namespace
 
 void check_share(const Config& config, const transport::Processes& processes) {
-  if (config.plan != "auto") runtime::Placement(config.pipeline, processes.size(), processes.rank());
+  if (config.plan != "auto") runtime::RankMap(config.pipeline, processes.size(), processes.rank());
 }
 
 std::vector<runtime::HostDevices> gather_hosts(transport::Processes& processes) {

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/json.h"
 #include "core/base/text_file.h"
-#include "core/base/untrusted_json.h"
 #include "engine/checkpoint/safetensors.h"
 #include "planning/architecture/huggingface/model_config.h"
 #include "planning/architecture/huggingface/names.h"

@@ -26,7 +26,7 @@ struct Exported {
   std::vector<std::string> files_left_out;  // weights in other formats, and folders
 };
 
-// Writes the weights (engine/checkpoint/sharded.h), and what lies beside them. Throws InputError.
+// Writes the weights (checkpoint::write_model), and what lies beside them. Throws InputError.
 Exported export_model(const Export& request);
 
 }  // namespace twobw::train

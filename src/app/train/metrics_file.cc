@@ -4,7 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/base/durable.h"
+#include "core/base/output_file.h"
 
 namespace twobw::train {
 namespace {

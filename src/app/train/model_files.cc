@@ -6,12 +6,12 @@
 #include <system_error>
 #include <vector>
 
-#include "core/base/durable.h"
 #include "core/base/error.h"
+#include "core/base/output_file.h"
 #include "core/base/text_file.h"
 #include "engine/checkpoint/pretrained.h"
 #include "engine/weights/layout.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 #include "planning/architecture/huggingface/model_config.h"
 #include "text/tokenizer/load.h"
 

@@ -6,8 +6,8 @@
 
 #include "app/train/resume.h"
 #include "core/base/config_schema.h"
-#include "core/base/durable.h"
 #include "core/base/error.h"
+#include "core/base/output_file.h"
 #include "core/base/text_file.h"
 
 namespace twobw::train {

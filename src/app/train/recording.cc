@@ -10,12 +10,12 @@
 #include "app/train/plan_cache.h"
 #include "app/train/resume.h"
 #include "app/train/run_header.h"
-#include "core/base/durable.h"
 #include "core/base/error.h"
 #include "core/base/loss_scaling.h"
+#include "core/base/output_file.h"
 #include "core/base/text.h"
 #include "core/base/text_file.h"
-#include "core/telemetry/trace.h"
+#include "core/telemetry/event.h"
 #include "engine/checkpoint/store.h"
 
 namespace twobw::train {

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "app/train/resume.h"
-#include "core/base/durable.h"
 #include "core/base/error.h"
+#include "core/base/output_file.h"
 #include "core/base/text_file.h"
 
 namespace twobw::train {

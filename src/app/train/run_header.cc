@@ -4,9 +4,9 @@
 
 #include "core/base/text.h"
 #include "engine/data/tokens.h"
-#include "engine/runtime/placement.h"
 #include "engine/runtime/process_devices.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
+#include "engine/runtime/rank_map.h"
 
 namespace twobw::train {
 namespace {
@@ -42,7 +42,7 @@ std::string describe_validation(const runtime::Setup& setup) {
 }  // namespace
 
 int process_of(int worker, const PipelineShape& shape, const std::vector<runtime::HostDevices>& hosts) {
-  return runtime::Placement(shape, static_cast<int>(hosts.size()), /*rank=*/0).rank_of(worker);
+  return runtime::RankMap(shape, static_cast<int>(hosts.size()), /*rank=*/0).rank_of(worker);
 }
 
 std::string where_is(int worker, const PipelineShape& shape, const std::vector<runtime::HostDevices>& hosts) {

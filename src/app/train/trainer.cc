@@ -21,9 +21,10 @@
 #include "app/train/worker_rank.h"
 #include "core/base/text_file.h"
 #include "core/launch/world.h"
+#include "core/telemetry/event.h"
 #include "core/telemetry/progress.h"
 #include "engine/runtime/pipeline.h"
-#include "engine/transport/abort_on_failure.h"
+#include "engine/transport/processes.h"
 
 namespace twobw::train {
 namespace {

@@ -17,9 +17,9 @@
 #include "engine/models/model.h"
 #include "engine/runtime/oracle.h"
 #include "engine/runtime/pipeline.h"
-#include "engine/runtime/placement.h"
+#include "engine/runtime/rank_map.h"
 #include "engine/runtime/setup.h"
-#include "engine/transport/abort_on_failure.h"
+#include "engine/transport/processes.h"
 #include "engine/weights/layout.h"
 
 namespace twobw::train {
@@ -284,7 +284,7 @@ void add_peaks_elsewhere(transport::Processes& processes, std::vector<int>& peak
 Verification run_and_compare(const Config& config, const VerifyOptions& options) {
   transport::Processes* const processes = options.processes.get();
   rule_of(config.pipeline, options);  // refuses
-  if (processes) runtime::Placement(config.pipeline, processes->size(), processes->rank());
+  if (processes) runtime::RankMap(config.pipeline, processes->size(), processes->rank());
   runtime::Setup setup = processes ? prepare_together(config, options) : prepare_alone(config, options);
   schedule::Spec rule = setup.spec;
   rule.shape = rule_of(setup.spec.shape, options);

@@ -9,9 +9,9 @@
 #include "app/train/interrupts.h"
 #include "app/train/state_transfer.h"
 #include "engine/runtime/pipeline.h"
-#include "engine/runtime/placement.h"
+#include "engine/runtime/rank_map.h"
 #include "engine/runtime/setup.h"
-#include "engine/transport/abort_on_failure.h"
+#include "engine/transport/processes.h"
 
 namespace twobw::train {
 namespace {
@@ -40,7 +40,7 @@ void run_worker_rank(const std::shared_ptr<transport::Processes>& processes, boo
   const PipelineShape& shape = run.spec.shape;
   // One of each stage may be on its way while the next is made.
   StateSender sender(processes,
-                     2 * runtime::Placement(shape, processes->size(), processes->rank()).workers_here());
+                     2 * runtime::RankMap(shape, processes->size(), processes->rank()).workers_here());
   const runtime::Observer observer{
       .on_update = [](telemetry::StageUpdate) {},
       .on_evaluation = [](telemetry::Evaluation) {},

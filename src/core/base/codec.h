@@ -2,9 +2,9 @@
 //
 //   static void fields(auto& self, auto&& visit) { visit(self.name, self.cores); }
 //
-// Values lie in the bytes as they do in memory: every machine that is supported stores the low byte first.
-// Texts and lists follow their count. Bytes are not trusted: whatever is not a value throws InputError, and
-// nothing larger than the bytes themselves is allocated for them.
+// Values have their layout in memory, little-endian on every supported machine; texts and lists follow their
+// count. Bytes are not trusted: invalid ones throw InputError, before memory is allocated for a hostile
+// count.
 #pragma once
 
 #include <bit>

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/base/corpora.h"
-#include "core/base/model_head.h"
+#include "core/base/kinds.h"
 #include "core/base/pipeline_shape.h"
 
 namespace twobw {
@@ -24,8 +24,8 @@ struct ModelConfig {
   double dropout = 0.0;
   ModelHead head = ModelHead::Auto;
   int labels = 2;  // classes that classification tells apart
-  // The rest is of some families, which refuse what is not theirs (planning/architecture/keys.h); 0: what
-  // they make of the keys above.
+  // Family-specific keys, refused in other families (planning/architecture/family_parts.h); 0: derived from
+  // the keys above.
   int positions = 0;  // that are learned
   int kv_heads = 0;   // heads of keys and values
   int head_size = 0;  // of an attention head
@@ -38,7 +38,7 @@ struct ModelConfig {
   bool qkv_bias = false;         // of queries, keys and values, as in Qwen2
   bool qk_norm = false;          // queries and keys are normed head by head, as in Qwen3
   double rope_theta = 10000;
-  std::string rope_scaling = "none";  // none, linear, dynamic, llama3: see planning/architecture/rotary.h
+  std::string rope_scaling = "none";  // none, linear, dynamic, llama3: see planning/architecture/llama.h
   double rope_factor = 1;
   double rope_low_freq_factor = 1;
   double rope_high_freq_factor = 4;

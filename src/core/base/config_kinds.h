@@ -3,6 +3,7 @@
 #pragma once
 
 #include <fmt/ranges.h>
+#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <functional>
@@ -15,9 +16,16 @@
 
 #include "core/base/config_schema.h"
 #include "core/base/config_values.h"
-#include "core/base/corpora_yaml.h"
 
 namespace twobw {
+
+// Corpora from and to YAML: a path, or [{path: a, weight: 0.7}, {path: b, weight: 0.3}].
+inline constexpr const char* kCorporaAllowed =
+    "a path, or a list such as [{path: a, weight: 0.7}, {path: b, weight: 0.3}]";
+
+Complaint read_corpora(const YAML::Node& node, Corpora& corpora);
+std::string print_corpora(const Corpora& corpora);
+Complaint check_corpora(const Corpora& corpora);
 
 template <typename Access>
 using FieldOf = std::remove_cvref_t<std::invoke_result_t<Access, Config&>>;

@@ -1,8 +1,11 @@
 #include "core/base/config_schema.h"
 
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 #include <tuple>
 
 #include "core/base/text.h"
@@ -80,6 +83,36 @@ std::string advice_for(std::string_view unknown) {
   if (is_near(name, name_of(best))) return fmt::format("did you mean '{}'?", best);
   const std::string where = is_section(section) ? section : "the top level";
   return fmt::format("{} has {}", where, fmt::join(siblings, ", "));
+}
+
+Complaint heads_fit(const Config& config) {
+  const ModelConfig& model = config.model;
+  if (std::int64_t{model.heads} * model.head_size <= kWidestHidden) return {};
+  return fmt::format("be at most {} with {} heads", kWidestHidden / model.heads, model.heads);
+}
+
+Complaint batch_is_countable(const Config& config) {
+  const PipelineConfig& pipeline = config.pipeline;
+  const std::int64_t sequences =
+      std::int64_t{pipeline.microbatch} * pipeline.replicas * pipeline.microbatches;
+  if (sequences <= kLargestBatch) return {};
+  return fmt::format(
+      "make an update of at most {} sequences; with microbatches of {} on {} replica{} it has {}",
+      kLargestBatch, pipeline.microbatch, pipeline.replicas, pipeline.replicas > 1 ? "s" : "", sequences);
+}
+
+Complaint tokens_are_countable(const Config& config) {
+  const std::int64_t tokens = std::int64_t{config.pipeline.batch()} * config.model.context;
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max() / tokens;
+  if (config.train.updates <= most) return {};
+  return fmt::format("be at most {} with {} tokens in an update", most, tokens);
+}
+
+Complaint split_is_countable(const Config& config) {
+  constexpr int kMost = 100 * kMostBlocks;  // a block has several layers
+  const auto& split = config.pipeline.split;
+  if (std::accumulate(split.begin(), split.end(), std::int64_t{0}) <= kMost) return {};
+  return fmt::format("cover at most {} layers", kMost);
 }
 
 }  // namespace twobw

@@ -1,4 +1,5 @@
-// The one table of configuration keys. Reading, checking, writing and documenting all walk it.
+// The one table of configuration keys, which reading, checking, writing and documenting all walk; its limits;
+// and the defaults of `twobw verify`.
 #pragma once
 
 #include <yaml-cpp/yaml.h>
@@ -14,7 +15,7 @@
 
 namespace twobw {
 
-// What a value must be, as the end of "it must ..."; empty: nothing is wrong.
+// The end of "it must ..."; empty if the value is valid.
 using Complaint = std::string;
 
 struct Key {
@@ -31,7 +32,7 @@ struct Key {
   Key with(std::function<Complaint(const Config&)> rule) &&;
 };
 
-// What pipeline.recompute: all reads as, until the number of stages is known.
+// Value of pipeline.recompute: all, until the number of stages is known.
 inline constexpr int kEveryStage = std::numeric_limits<int>::min();
 
 struct Section {
@@ -42,14 +43,40 @@ struct Section {
 const std::vector<Key>& schema();
 const std::vector<Section>& sections();
 
-// The section of a path, "" where it has none, and what follows it.
+// The section of a path ("" without one), and the rest of it.
 std::string section_of(std::string_view path);
 std::string name_of(std::string_view path);
 
 const Key* find_key(std::string_view path);
 bool is_section(std::string_view path);
 
-// How to go on from an unknown key: "did you mean 'pipeline.stages'?", or the names there are.
+// Advice on an unknown key: "did you mean 'pipeline.stages'?", or the names there are.
 std::string advice_for(std::string_view unknown);
+
+// Largest sizes of a model and of its data; the rules below keep their products within 64 bits. Those of a
+// pipeline are in core/base/pipeline_shape.h.
+inline constexpr int kMostBlocks = 10'000;
+inline constexpr int kWidest = 1'000'000;
+inline constexpr int kWidestHidden = 10'000'000;
+inline constexpr int kMostHeads = 100'000;
+inline constexpr int kMostTokens = 10'000'000;  // of a vocabulary
+inline constexpr int kLongest = 100'000'000;    // of a sequence, in tokens
+inline constexpr int kMostReplicas = 1 << 14;   // that a plan may have; a run has fewer
+
+Complaint heads_fit(const Config& config);             // of model.head_size
+Complaint split_is_countable(const Config& config);    // of pipeline.split
+Complaint batch_is_countable(const Config& config);    // of pipeline.microbatches
+Complaint tokens_are_countable(const Config& config);  // of train.updates
+
+// Settings of `twobw verify` without a configuration file: a model that trains in seconds, with every feature
+// on.
+inline constexpr const char* kVerifyDefaults[] = {
+    "model.layers=2",          "model.width=32",     "model.heads=4",
+    "model.vocab=256",         "model.context=16",   "pipeline.microbatch=2",
+    "pipeline.microbatches=4", "optimizer.warmup=2", "pipeline.sync_updates=2",
+    "train.updates=8",         "train.eval_every=4", "train.eval_microbatches=2"};
+
+// If the family has dropout.
+inline constexpr double kVerifyDropout = 0.1;
 
 }  // namespace twobw

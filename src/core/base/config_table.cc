@@ -5,13 +5,12 @@
 #include <set>
 
 #include "core/base/config_kinds.h"
-#include "core/base/config_limits.h"
 #include "core/base/config_schema.h"
 #include "core/base/gpu_name.h"
+#include "core/base/json.h"
+#include "core/base/kinds.h"
 #include "core/base/loss_scaling.h"
-#include "core/base/optimizer_kinds.h"
 #include "core/base/parameter_groups.h"
-#include "core/base/untrusted_json.h"
 
 // A key is spelled as its field is: KEY(model.layers) is the path "model.layers" and the access to it.
 // clang-format off

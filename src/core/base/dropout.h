@@ -12,7 +12,6 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/base/philox.h"
 #include "core/base/random.h"
 
 namespace twobw {

@@ -14,7 +14,7 @@
 
 #include <cstdint>
 
-#include "core/base/host_device.h"
+#include "core/base/attributes.h"
 
 namespace twobw {
 

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <iostream>
 
 namespace twobw {
 namespace {
@@ -46,6 +48,13 @@ void note_output_failure(int error) {
 int output_failure() {
   flush_output();
   return first_failure;
+}
+
+void leave(int exit_code) {
+  std::cout.flush();
+  std::cerr.flush();
+  std::fflush(nullptr);
+  std::_Exit(exit_code);
 }
 
 }  // namespace twobw

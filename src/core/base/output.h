@@ -1,12 +1,13 @@
-// Standard output: written at once by a run, and checked at the end of every command.
+// Standard output, written at once by a run and checked at the end of every command; and the end of the
+// program.
 #pragma once
 
 #include <string>
 
 namespace twobw {
 
-// Never throws: a run is worth more than its lines. Where nobody reads them, because the pipe or the terminal
-// is gone, all further output is dropped. Any other failure is kept for output_failure().
+// Never throws: a run is worth more than its lines. If the pipe or terminal is gone, all further output is
+// dropped; any other failure is kept for output_failure().
 void print_at_once(const std::string& text);
 
 // Keeps the errno of a write to standard output that failed; the first one counts.
@@ -15,8 +16,12 @@ void note_output_failure(int error);
 // Flushes standard output; failures as in print_at_once().
 void flush_output();
 
-// Flushes standard output. The errno of the first write that failed; 0: everything is written, or nobody
-// reads it.
+// Flushes standard output. Returns the errno of the first failed write; 0 if all is written, or has no
+// reader.
 int output_failure();
+
+// Ends the program at once, output flushed, without destructors of static objects: those of LibTorch abort on
+// some systems (seen with its x86_64 wheel on Ubuntu 24.04).
+[[noreturn]] void leave(int exit_code);
 
 }  // namespace twobw

@@ -1,8 +1,10 @@
-// A file written from its beginning or continued at its end, every error of the system reported.
+// Files: written from the beginning or continued at the end, with every error of the system reported; and
+// durable ones, which survive a power failure: contents are synced, then renamed, then the folder is synced.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,13 +18,13 @@ std::size_t write_bytes(int file, std::span<const std::byte> bytes);
 // "'PATH' cannot be written: REASON", as RunError; the reason is that of errno.
 [[noreturn]] void fail_write(const std::string& path);
 
-// Buffered. Every function throws RunError when the system refuses (a full disk, say).
+// Buffered. Every function throws RunError on an error of the system, for instance a full disk.
 class OutputFile {
  public:
   // Replaces the contents of the file at `path`.
   explicit OutputFile(std::string path);
-  // Continues the file at `path` after its first `keep` bytes; all others are cut off. Throws InputError,
-  // also if another process has opened the file in this way.
+  // Continues the file at `path` after its first `keep` bytes and truncates the rest. Throws InputError, also
+  // if another process has opened the file in this way.
   OutputFile(std::string path, std::int64_t keep);
   ~OutputFile();  // without flush
   OutputFile(const OutputFile&) = delete;
@@ -33,11 +35,11 @@ class OutputFile {
   std::int64_t size() const { return written_ + static_cast<std::int64_t>(buffer_.size()); }
   const std::string& path() const { return path_; }
 
-  // Cuts off what follows the first `size` bytes.
+  // Truncates the file to its first `size` bytes.
   void truncate(std::int64_t size);
-  // Everything so far is on the disk when it returns.
+  // Blocks until everything so far is on the disk.
   void sync();
-  // Everything is written and the file closed; nothing may follow.
+  // Writes everything and closes the file.
   void close();
 
  private:
@@ -47,6 +49,36 @@ class OutputFile {
   int file_ = -1;
   std::int64_t written_ = 0;
   std::vector<std::byte> buffer_;
+};
+
+void sync_file(const std::string& path);
+void sync_folder(const std::string& path);
+
+// Renames within one folder. An existing folder of that name is an error.
+void publish(const std::string& temporary, const std::string& path);
+
+// Renames the folder `temporary` to `path`, replacing an existing one.
+void replace_folder(const std::string& temporary, const std::string& path);
+
+// Replaces a small file atomically.
+void replace_text(const std::string& path, const std::string& text);
+
+// Replaces a file of any size, which is PATH.partial until replace().
+class Replacement {
+ public:
+  explicit Replacement(const std::string& path);
+  ~Replacement();  // removes PATH.partial
+  Replacement(const Replacement&) = delete;
+  Replacement& operator=(const Replacement&) = delete;
+
+  void append(std::span<const std::byte> bytes) { file_->append(bytes); }
+  void append(std::string_view text) { file_->append(text); }
+  // Synced and renamed; the folder is the caller's to sync.
+  void replace();
+
+ private:
+  std::string path_;
+  std::optional<OutputFile> file_;  // null: renamed
 };
 
 }  // namespace twobw

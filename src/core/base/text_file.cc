@@ -10,8 +10,8 @@
 #include <sstream>
 
 #include "core/base/error.h"
+#include "core/base/json.h"
 #include "core/base/output_file.h"
-#include "core/base/untrusted_json.h"
 
 namespace twobw {
 namespace {

@@ -1,21 +1,19 @@
-// What becomes of a process whose launcher has died, by a SIGKILL for instance: nobody would end it, and a
-// second start would compute beside it.
+// Ends a process whose launcher has died, for instance by SIGKILL: a second start would compute beside it.
 #pragma once
 
 #include "core/launch/world.h"
 
 namespace twobw::launch {
 
-// Whether the launcher that the environment tells of stays for as long as its processes: torchrun's agent
-// does, and so does mpirun. Slurm ends its processes itself; what is started by hand may outlive its shell.
+// Whether the launcher outlives its processes: torchrun's agent and mpirun do. Slurm ends its processes
+// itself; processes started by hand may outlive their shell.
 bool launcher_stays(const Environment& environment);
 
-// For a program that becomes another (exec) before end_with_parent(): the launcher may die in between.
+// Called before exec, if the new program calls end_with_parent(): the launcher may die in between.
 void remember_parent();
 
-// From now on this process gets a SIGTERM, which lets a run save and end, when the process that started it is
-// gone. Throws RunError if it is already gone. (PR_SET_PDEATHSIG would do that when the thread that started
-// it ends, and launchers may have threads for it.)
+// Sends this process a SIGTERM, which lets a run save and end, when its parent process has ended. Throws
+// RunError if that has happened already. (PR_SET_PDEATHSIG would act at the end of the parent's thread.)
 void end_with_parent();
 
 }  // namespace twobw::launch

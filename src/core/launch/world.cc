@@ -1,12 +1,14 @@
 #include "core/launch/world.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cstdlib>
 #include <numeric>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/random.h"
 #include "core/launch/slurm.h"
-#include "core/launch/variables.h"
 
 namespace twobw::launch {
 namespace {
@@ -15,6 +17,41 @@ constexpr int kMostProcesses = 1 << 20;
 constexpr const char* kByHand =
     "several processes that no launcher starts need RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, "
     "MASTER_ADDR and MASTER_PORT";
+
+// Variables of the environment as numbers; throws InputError that names them.
+class Variables {
+ public:
+  // `needed`: the end of a missing variable's sentence.
+  explicit Variables(const Environment& environment,
+                     std::string needed = "the launcher of several processes sets both")
+      : environment_(environment), needed_(std::move(needed)) {}
+
+  bool has(const char* name) const { return environment_(name).has_value(); }
+  std::string text(const char* name, const std::string& otherwise = "") const {
+    return environment_(name).value_or(otherwise);
+  }
+  int number(const char* name, int low, int high) const {
+    const std::string value = text(name);
+    int number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    const bool whole = error == std::errc() && end == value.data() + value.size();
+    if (!whole || number < low || number > high)
+      fail_input("the environment has {}='{}'; it must be a whole number from {} to {}", name, value, low,
+                 high);
+    return number;
+  }
+  int number(const char* name, int low, int high, int otherwise) const {
+    return has(name) ? number(name, low, high) : otherwise;
+  }
+  // `because`: why it is required: "RANK is set".
+  void need(const char* name, const std::string& because) const {
+    if (!has(name)) fail_input("{}, but {} is not; {}", because, name, needed_);
+  }
+
+ private:
+  const Environment& environment_;
+  std::string needed_;
+};
 
 bool is_this_host(const std::string& address) {
   return address == "localhost" || address == "::1" || address.starts_with("127.");
@@ -152,6 +189,13 @@ World of_srun(const Environment& environment) {
 }
 
 }  // namespace
+
+Environment process_environment() {
+  return [](const char* name) -> std::optional<std::string> {
+    const char* value = std::getenv(name);
+    return value ? std::optional<std::string>(value) : std::nullopt;
+  };
+}
 
 World read_world(const Environment& environment) {
   const Variables variables(environment);

@@ -1,5 +1,5 @@
-// Which of a run's processes this one is, as the launcher says it in the environment: torchrun, Open MPI's
-// mpirun, another mpirun that speaks PMI, or srun. Without one the process is alone.
+// The rank of this process, from the environment of its launcher: torchrun, Open MPI's mpirun, another mpirun
+// with PMI, or srun. Without one the process is alone.
 #pragma once
 
 #include <functional>
@@ -8,10 +8,10 @@
 
 namespace twobw::launch {
 
-// The value of a variable; nothing: it is not set.
+// The value of a variable; null if it is not set.
 using Environment = std::function<std::optional<std::string>(const char* name)>;
 
-// That of this process.
+// The environment of this process.
 Environment process_environment();
 
 // Ports of runs whose launcher gives none lie here, below those that Linux hands out itself (32768 and up).
@@ -26,11 +26,9 @@ struct World {
   int local_size = 1;
   std::string master_address = "127.0.0.1";  // the host of rank 0
   int master_port = 0;                       // 0: alone
-  // Tells this run from others, and from its own attempts before a restart; part of every key and of the
-  // token.
+  // Identifies this run and attempt (a restart is another); part of every key and of the token.
   std::string job = "alone";
-  bool agent_store =
-      false;  // torchrun's agent has a store at the address and port above, to be joined as a client
+  bool agent_store = false;  // torchrun's agent has a store at the address and port above
   int restart = 0;
 
   bool on_one_host() const { return local_size == size; }
@@ -46,8 +44,8 @@ World read_world(const Environment& environment);
 // wherever its own output goes.
 bool terminal_is_users(const Environment& environment);
 
-// Whether OMP_NUM_THREADS is torchrun's own 1, which it sets where the user has set nothing, and no wish of
-// the user's. (A user's own 1 under torchrun looks the same.)
+// Whether OMP_NUM_THREADS is torchrun's default of 1, which it sets if the user has set nothing. (A user's 1
+// under torchrun looks the same.)
 bool omp_threads_are_torchruns(const Environment& environment);
 
 }  // namespace twobw::launch

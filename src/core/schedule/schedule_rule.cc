@@ -133,7 +133,7 @@ void Stream::emit_backward() {
 void Stream::emit_step(std::int64_t batch) {
   evaluate_up_to(batch);
   // With nothing but predictions to compute with, it is the optimizer that has the true weights.
-  const bool writes = !predicts(spec_, batch + 1) || settles(spec_);
+  const bool writes = !predicts(spec_, batch + 1) || switches_to_true_weights(spec_);
   const bool saves = to_save_.erase(batch + 1) > 0;
   if (saves) emit_save_compute(batch);
   ready_.push_back({.op = batch < spec_.first_batch ? Op::Restore : Op::Step,

@@ -155,7 +155,7 @@ int predicted_microbatches(const Spec& spec) {
   return static_cast<int>(has_room ? first_true : m);
 }
 
-bool settles(const Spec& spec) {
+bool switches_to_true_weights(const Spec& spec) {
   return spec.shape.predicts() && predicted_microbatches(spec) < spec.shape.microbatches;
 }
 
@@ -182,7 +182,7 @@ std::string describe_prediction(const Spec& spec) {
   for (int stage = 0; stage < spec.shape.stages; ++stage)
     text += fmt::format("{}{}", stage > 0 ? ", " : "", predicted_from(spec, stage));
   text += fmt::format(" of {} microbatches of the batch before", spec.shape.microbatches);
-  if (settles(spec))
+  if (switches_to_true_weights(spec))
     text += fmt::format(", for the first {} of a batch; the others run on true weights",
                         predicted_microbatches(spec));
   return text;

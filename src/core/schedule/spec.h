@@ -89,7 +89,7 @@ bool predicts(const Spec& spec, std::int64_t batch);
 // version to step into.
 int predicted_microbatches(const Spec& spec);
 // Whether there are others.
-bool settles(const Spec& spec);
+bool switches_to_true_weights(const Spec& spec);
 // Whether microbatch k runs on P(j).
 bool runs_predicted(const Spec& spec, std::int64_t microbatch);
 

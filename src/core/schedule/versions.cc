@@ -61,7 +61,7 @@ std::int64_t first_generation(const Spec& spec) {
 }
 
 std::int64_t generation_of(const Spec& spec, std::int64_t version, bool predicted) {
-  if (!settles(spec)) return version;
+  if (!switches_to_true_weights(spec)) return version;
   // Every W(t), and a P(t) for every predicted batch: those after the first that is not synchronous.
   const std::int64_t predictions = version - std::min(version, synchronous_batches(spec));
   return version + predictions - (predicted ? 1 : 0);

@@ -1,4 +1,4 @@
-// What every worker is doing right now, for the report of a pipeline that is stuck.
+// The current instruction of every worker, for the report of a stuck pipeline.
 #pragma once
 
 #include <chrono>

@@ -1,9 +1,10 @@
-// What workers tell the world. The runtime fills these in; whoever draws or writes them need not
-// know where they come from.
+// Records that workers emit: the runtime fills them in, and traces, metrics and checks read them.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "core/base/memory_terms.h"
@@ -13,8 +14,7 @@ namespace twobw::telemetry {
 
 using schedule::Event;
 
-// How far the weights of a batch were from those that a stage had predicted: |P(j) - W(j)|^2, and the step
-// that the prediction took, |P(j) - W(j-1)|^2.
+// Error of a stage's predicted weights, |P(j) - W(j)|^2, and the step of the prediction, |P(j) - W(j-1)|^2.
 struct PredictionMiss {
   double squared_step = 0;
   double squared_miss = 0;
@@ -29,19 +29,19 @@ struct StageUpdate {
   std::int64_t update = 0;
   double time = 0;  // seconds since the run began
   // Seconds since the stage's previous update:
-  double waiting = 0;     // of `elapsed`, that it waited
-  double elapsed = 0;     // of training: without the next two
-  double evaluating = 0;  // of evaluations
-  double saving = 0;      // of copies for checkpoints
-  double data_wait = 0;   // of `waiting`, that its thread waited for the data of microbatches
+  double waiting = 0;     // part of `elapsed` spent waiting
+  double elapsed = 0;     // training, without the next two
+  double evaluating = 0;  // evaluations
+  double saving = 0;      // copies for checkpoints
+  double data_wait = 0;   // part of `waiting` spent on the data of microbatches
   double learning_rate = 0;
   double gradient_norm = 0;
   bool skipped = false;
   double loss_scale = 1;                 // of the batch; other than 1 with fp16 only
-  Footprint peak;                        // of the run so far: when most bytes were in use, by purpose
-  std::optional<double> loss;            // its replica's part of the mean over the batch; from the last stage
-  std::optional<PredictionMiss> miss;    // now and then, from stages that keep both
-  std::vector<std::uint64_t> checksums;  // of the true weights, a number a layer; only when asked for
+  Footprint peak;                        // of the run so far, by purpose
+  std::optional<double> loss;            // the replica's part of the mean over the batch; from the last stage
+  std::optional<PredictionMiss> miss;    // occasionally, from stages that keep both
+  std::vector<std::uint64_t> checksums;  // of the true weights, one per layer; only on request
 
   static void fields(auto& self, auto&& visit) {
     visit(self.replica, self.stage, self.update, self.time, self.waiting, self.elapsed, self.evaluating,
@@ -59,5 +59,9 @@ struct Evaluation {
   static void fields(auto& self, auto&& visit) { visit(self.update, self.loss); }
   friend bool operator==(const Evaluation&, const Evaluation&) = default;
 };
+
+// Writes the Trace Event Format, which chrome://tracing and Perfetto open: one group of rows per replica, one
+// row per stage; every cell names microbatch, batch and version. Throws RunError if it cannot be written.
+void write_trace(const std::string& path, std::span<const Event> events);
 
 }  // namespace twobw::telemetry

@@ -1,4 +1,4 @@
-// The live view of a run: one line that renews itself on a terminal, plain lines elsewhere.
+// Live progress of a run: one refreshed line on a terminal, plain lines elsewhere.
 #pragma once
 
 #include <chrono>
@@ -24,9 +24,9 @@ class Progress {
   ~Progress();
 
   void show(const Status& status);
-  // Anything else that advances: `done` of `all`, called `unit`, each taking as long as those before.
+  // Any other progress: `done` of `all` units; the remaining time is extrapolated.
   void show(std::int64_t done, std::int64_t all, const std::string& unit, const std::string& figures);
-  // A line that stays, such as a validation loss.
+  // Prints a permanent line, such as a validation loss.
   void say(const std::string& line);
 
  private:

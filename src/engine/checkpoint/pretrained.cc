@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/untrusted_json.h"
-#include "planning/architecture/heads.h"
+#include "core/base/json.h"
+#include "planning/architecture/families.h"
 #include "planning/architecture/huggingface/model_config.h"
 #include "planning/architecture/huggingface/names.h"
 
@@ -34,8 +34,7 @@ std::string ranges_of(std::vector<int> numbers) {
   return text;
 }
 
-// Position of the layer number in a name: "31" in "model.layers.31.mlp.up_proj.weight"; empty if there is
-// none.
+// Position of the layer number in a name: "31" in "model.layers.31.mlp.up_proj.weight"; may be empty.
 std::pair<std::size_t, std::size_t> layer_number(const std::string& name) {
   constexpr std::size_t kMostDigits = 6;
   for (std::size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1)) {
@@ -94,7 +93,7 @@ bool is_read(const std::string& dtype) {
 
 // Whether the parameter has one row per label.
 bool is_of_labels(const ModelConfig& model, const architecture::Parameter& parameter) {
-  return architecture::tells_of_sequences(model.head) &&
+  return architecture::is_sequence_head(model.head) &&
          (parameter.name == "head.weight" || parameter.name == "head.bias");
 }
 
@@ -184,7 +183,7 @@ architecture::Parameter Pretrained::with_default_init(architecture::Parameter pa
 
 // transformers does not tie tensors that differ, even if config.json ties them.
 void Pretrained::check_tied() const {
-  if (architecture::tells_of_sequences(model_.head)) return;
+  if (architecture::is_sequence_head(model_.head)) return;
   bool has_whole_output = true;
   for (const auto& [output, source] : huggingface::tied_names(model_))
     has_whole_output = has_whole_output && (output.ends_with(".bias") || folder_.find(output) != nullptr);

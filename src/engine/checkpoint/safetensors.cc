@@ -12,10 +12,10 @@
 #include <system_error>
 #include <utility>
 
-#include "core/base/durable.h"
 #include "core/base/error.h"
+#include "core/base/output_file.h"
+#include "core/base/json.h"
 #include "core/base/text_file.h"
-#include "core/base/untrusted_json.h"
 
 namespace twobw::checkpoint {
 namespace {

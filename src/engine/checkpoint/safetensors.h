@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/base/mapped_file.h"
-#include "engine/checkpoint/safetensors_format.h"
+#include "engine/checkpoint/formats/safetensors_header.h"
 
 namespace twobw::checkpoint {
 

@@ -11,10 +11,10 @@
 #include <system_error>
 #include <vector>
 
-#include "core/base/durable.h"
 #include "core/base/error.h"
+#include "core/base/output_file.h"
+#include "core/base/json.h"
 #include "core/base/text_file.h"
-#include "core/base/untrusted_json.h"
 #include "engine/checkpoint/load.h"
 #include "engine/checkpoint/safetensors.h"
 

@@ -34,8 +34,7 @@ std::uint64_t write(const std::string& store, const Contents& contents);
 // Copies the checkpoint in `folder` to another store, by hard links if possible. Throws RunError.
 void copy_to(const std::string& store, const std::string& folder);
 
-// Keeps the newest `keep` checkpoints and the one with the lowest validation loss; removes the others and
-// partial ones.
+// Removes partial checkpoints and all but the newest `keep` and the one with the lowest validation loss.
 void prune(const std::string& store, int keep);
 
 struct ModelPlace {

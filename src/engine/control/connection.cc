@@ -43,7 +43,7 @@ bool Connection::read() {
 
 void Connection::use(std::size_t bytes) {
   used_ += bytes;
-  // Moves at most as much as it frees.
+  // Moves at most as many bytes as it frees.
   if (used_ < received_.size() / 2) return;
   received_.erase(0, used_);
   used_ = 0;
@@ -76,15 +76,11 @@ bool Connection::write() {
   return true;
 }
 
-void Connection::finish() {
-  shutdown(socket_.get(), SHUT_WR);
-}
-
 void close_well(std::span<Connection* const> connections, double limit_s) {
   const Clock::time_point until = Clock::now() + seconds(limit_s);
   std::vector<Connection*> open(connections.begin(), connections.end()), sending = open;
   while (!open.empty() && Clock::now() < until) {
-    // Before anything is read: the peer may have closed with words of ours still on the way.
+    // Before anything is read: the peer may have closed while our messages are still in flight.
     std::erase_if(sending, [](Connection* connection) {
       if (!connection->write()) return true;
       if (connection->queued() == 0) connection->finish();

@@ -4,47 +4,51 @@
 
 #include "core/base/error.h"
 #include "core/base/random.h"
-#include "engine/control/center.h"
-#include "engine/control/joining.h"
-#include "engine/control/member.h"
+#include "engine/control/client.h"
+#include "engine/control/coordinator.h"
 #include "engine/control/tcp_control.h"
 
 namespace twobw::control {
 namespace {
 
-void check_meeting(const Meeting& meeting) {
-  TWOBW_ASSERT(meeting.size >= 1 && meeting.rank >= 0 && meeting.rank < meeting.size, "rank {} of {}",
-               meeting.rank, meeting.size);
-  // For its checks.
-  encode(Hello{.token = meeting.token, .build = meeting.build, .rank = meeting.rank, .size = meeting.size});
+void check(const Rendezvous& rendezvous) {
+  TWOBW_ASSERT(rendezvous.size >= 1 && rendezvous.rank >= 0 && rendezvous.rank < rendezvous.size,
+               "rank {} of {}", rendezvous.rank, rendezvous.size);
+  encode(Hello{.token = rendezvous.token, .build = rendezvous.build});  // checks both
 }
 
 }  // namespace
 
-std::unique_ptr<Control> connect(const Meeting& meeting, const Options& options, Listener listener) {
-  check_meeting(meeting);
-  TWOBW_ASSERT(meeting.rank == 0, "rank {} listens", meeting.rank);
-  auto control = std::make_unique<TcpControl>(0, meeting.size, options, [&](Session& session) {
-    return std::make_unique<Center>(session, options, std::move(listener),
-                                    Center::Terms{.token = meeting.token, .build = meeting.build});
+std::unique_ptr<Control> connect(const Rendezvous& rendezvous, const Options& options, Listener listener) {
+  check(rendezvous);
+  TWOBW_ASSERT(rendezvous.rank == 0, "rank {} listens", rendezvous.rank);
+  auto control = std::make_unique<TcpControl>(0, rendezvous.size, options, [&](Session& session) {
+    return std::make_unique<Coordinator>(
+        session, options, std::move(listener),
+        Coordinator::Terms{.token = rendezvous.token, .build = rendezvous.build});
   });
   control->wait_begun();
   return control;
 }
 
-std::unique_ptr<Control> connect(const Meeting& meeting, const Options& options) {
-  check_meeting(meeting);
-  if (meeting.size == 1) return std::move(controls_in_memory(1).front());
-  if (meeting.rank == 0) return connect(meeting, options, Listener(meeting.endpoint));
-  std::unique_ptr<Connection> center = join(meeting, options);
-  auto control = std::make_unique<TcpControl>(meeting.rank, meeting.size, options, [&](Session& session) {
-    return std::make_unique<Member>(session, options, std::move(center));
-  });
+std::unique_ptr<Control> connect(const Rendezvous& rendezvous, const Options& options) {
+  check(rendezvous);
+  if (rendezvous.size == 1) {
+    return std::make_unique<TcpControl>(0, 1, options, [&](Session& session) {
+      return std::make_unique<Coordinator>(session, options, std::vector<std::unique_ptr<Connection>>());
+    });
+  }
+  if (rendezvous.rank == 0) return connect(rendezvous, options, Listener(rendezvous.endpoint));
+  std::unique_ptr<Connection> zero = join(rendezvous, options);
+  auto control = std::make_unique<TcpControl>(
+      rendezvous.rank, rendezvous.size, options,
+      [&](Session& session) { return std::make_unique<Client>(session, options, std::move(zero)); });
   control->wait_begun();
   return control;
 }
 
-Meeting meeting_of(const launch::World& world, const std::optional<std::string>& token, std::string build) {
+Rendezvous rendezvous_of(const launch::World& world, const std::optional<std::string>& token,
+                         std::string build) {
   if (token && (token->size() < kMinToken || token->size() > kMaxToken))
     fail_input("TWOBW_JOB_TOKEN has {} bytes; it must have from {} to {}", token->size(), kMinToken,
                kMaxToken);

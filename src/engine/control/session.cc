@@ -6,8 +6,8 @@
 
 namespace twobw::control {
 
-Session::Session(int rank, int size) : rank_(rank), size_(size), signs_(static_cast<std::size_t>(size)) {
-  for (Sign& sign : signs_) sign.heard = Clock::now();
+Session::Session(int rank, int size) : rank_(rank), size_(size), heartbeats_(static_cast<std::size_t>(size)) {
+  for (Heartbeat& one : heartbeats_) one.heard = Clock::now();
 }
 
 void Session::on(Topic topic, std::function<void(int, std::string_view)> handler) {
@@ -52,7 +52,7 @@ void Session::stop() {
 void Session::wait_begun() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return begun_ || failure_; });
-  // An end after the beginning is told at start().
+  // A failure after all have joined is reported at start().
   if (!begun_) failure_->raise();
 }
 
@@ -62,16 +62,16 @@ void Session::wait_all_left() {
   if (!all_left_) failure_->raise();
 }
 
-std::vector<Life> Session::lives() const {
+std::vector<Liveness> Session::liveness() const {
   const Clock::time_point now = Clock::now();
   const std::lock_guard lock(mutex_);
-  std::vector<Life> lives;
+  std::vector<Liveness> ranks;
   for (int peer = 0; peer < size_; ++peer) {
-    const Sign& sign = signs_[static_cast<std::size_t>(peer)];
-    const double silent_s = std::max(0.0, std::chrono::duration<double>(now - sign.heard).count());
-    if (peer != rank_) lives.push_back({.rank = peer, .silent_s = silent_s, .has_left = sign.left});
+    const Heartbeat& last = heartbeats_[static_cast<std::size_t>(peer)];
+    const double silent_s = std::max(0.0, std::chrono::duration<double>(now - last.heard).count());
+    if (peer != rank_) ranks.push_back({.rank = peer, .silent_s = silent_s, .has_left = last.left});
   }
-  return lives;
+  return ranks;
 }
 
 std::vector<Frame> Session::take() {
@@ -79,15 +79,15 @@ std::vector<Frame> Session::take() {
   {
     const std::lock_guard lock(mutex_);
     frames.swap(posted_);
-    hears_ = started_;
+    listening_ = started_;
   }
-  if (hears_) {
+  if (listening_) {
     while (!held_.empty()) {
       const Held message = std::move(held_.front());
       held_.pop_front();
-      hand_on(message);
+      dispatch(message);
     }
-    tell_abort();
+    report_abort();
   }
   return frames;
 }
@@ -99,14 +99,14 @@ bool Session::stopping() const {
 
 void Session::deliver(int from, Topic topic, std::string body) {
   Held message{from, topic, std::move(body)};
-  if (hears_) {
-    hand_on(message);
+  if (listening_) {
+    dispatch(message);
   } else {
     held_.push_back(std::move(message));
   }
 }
 
-void Session::hand_on(const Held& message) {
+void Session::dispatch(const Held& message) {
   if (over()) return;
   const auto abort = [&](const Failure& failure) { post(to_frame(failure, rank_)); };
   const auto& handler = handlers_[static_cast<std::size_t>(message.topic)];
@@ -140,13 +140,13 @@ bool Session::end(const Failure& failure) {
     failure_ = failure;
     changed_.notify_all();
   }
-  if (hears_) tell_abort();
+  if (listening_) report_abort();
   return true;
 }
 
-void Session::tell_abort() {
+void Session::report_abort() {
   const std::optional<Failure> why = failure();
-  if (!why || std::exchange(told_, true)) return;
+  if (!why || std::exchange(reported_, true)) return;
   for (const auto& handler : on_abort_) handler(*why);
 }
 
@@ -162,12 +162,12 @@ std::optional<Failure> Session::failure() const {
 
 void Session::heard(int rank, Clock::time_point when) {
   const std::lock_guard lock(mutex_);
-  signs_[static_cast<std::size_t>(rank)].heard = when;
+  heartbeats_[static_cast<std::size_t>(rank)].heard = when;
 }
 
 void Session::has_left(int rank) {
   const std::lock_guard lock(mutex_);
-  signs_[static_cast<std::size_t>(rank)].left = true;
+  heartbeats_[static_cast<std::size_t>(rank)].left = true;
 }
 
 }  // namespace twobw::control

@@ -1,14 +1,50 @@
-// Descriptors that close themselves, and sockets that never block.
+// Addresses of sockets, descriptors that close themselves, and non-blocking sockets.
 #pragma once
+
+#include <sys/socket.h>
 
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "engine/control/address.h"
+#include "core/base/error.h"
 
 namespace twobw::control {
+
+inline constexpr const char* kLoopback = "127.0.0.1";
+
+struct Endpoint {
+  std::string address = kLoopback;  // a number or a name; not empty
+  int port = 0;                     // 0: any free port, for a listener
+};
+
+// "node3:4000", "[::1]:4000".
+std::string describe(const Endpoint& endpoint);
+
+struct SocketAddress {
+  sockaddr_storage storage = {};
+  socklen_t length = 0;
+
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  int family() const { return storage.ss_family; }
+};
+
+class UnknownHost : public RunError {
+ public:
+  using RunError::RunError;
+};
+
+// Throws UnknownHost, with the resolver's message, if there is none.
+std::vector<SocketAddress> resolve(const Endpoint& endpoint);
+
+// The address and port in numbers.
+Endpoint numeric(const SocketAddress& address);
+
+// The address of this host on its route to `host`: where rank 0 listens for ranks on other hosts. Sends no
+// packet. Throws RunError if there is no route.
+std::string local_address_to(const std::string& host);
 
 class Descriptor {
  public:
@@ -28,17 +64,16 @@ class Descriptor {
   int descriptor_ = -1;
 };
 
-// Where the socket is bound.
+// The address that the socket is bound to.
 SocketAddress address_of(int socket);
 
-// Where rank 0 waits for the others: at one address, and at all of them only where the caller names 0.0.0.0
-// or ::.
+// Rank 0's listening socket: at one address, or at all if the caller names 0.0.0.0 or ::.
 class Listener {
  public:
-  // Throws RunError where that is not possible, such as with a port that is taken.
+  // Throws RunError if that fails, for instance because the port is in use.
   explicit Listener(const Endpoint& endpoint);
 
-  // In numbers, with the port that was free where 0 was asked for.
+  // In numbers, with the port that was chosen for 0.
   const Endpoint& endpoint() const { return endpoint_; }
   int get() const { return socket_.get(); }
 
@@ -47,23 +82,23 @@ class Listener {
   Endpoint endpoint_;
 };
 
-// Small messages leave at once. Of no effect where the socket is none of TCP.
+// Sets TCP_NODELAY. No effect on sockets other than TCP.
 void send_at_once(int socket);
 
-// Sockets of this process at which it listens.
+// Listening sockets of this process.
 std::set<int> listening_sockets();
 
-// From now on nobody connects to the listening socket, and who tries gets no answer; its connections stay.
-// Returns the system's reason if that is refused.
+// Drops all packets that arrive at the listening socket itself: no peer can connect any more, and existing
+// connections stay. Returns the system's reason if that is refused.
 std::optional<std::string> drop_arrivals(int socket);
 
-// Wakes a thread that polls.
+// Wakes a thread blocked in poll(2).
 class Waker {
  public:
   Waker();
   int get() const { return event_.get(); }
-  void wake();   // from any thread
-  void clear();  // from the thread that polls
+  void wake();   // thread-safe
+  void clear();  // by the polling thread
 
  private:
   Descriptor event_;

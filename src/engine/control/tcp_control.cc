@@ -7,20 +7,12 @@
 
 namespace twobw::control {
 
-TcpControl::TcpControl(int rank, int size, const Options& options, const MakeParty& make)
-    : options_(options), session_(rank, size), party_(make(session_)), thread_([this] { run(); }) {}
+TcpControl::TcpControl(int rank, int size, const Options& options, const MakePeer& make)
+    : options_(options), session_(rank, size), peer_(make(session_)), thread_([this] { run(); }) {}
 
 TcpControl::~TcpControl() {
   session_.stop();
   thread_.join();
-}
-
-void TcpControl::on(Topic topic, std::function<void(int from, std::string_view body)> handler) {
-  session_.on(topic, std::move(handler));
-}
-
-void TcpControl::on_abort(std::function<void(const Failure& failure)> handler) {
-  session_.on_abort(std::move(handler));
 }
 
 void TcpControl::post(int to, Topic topic, std::string body) {
@@ -34,14 +26,6 @@ void TcpControl::send(int to, Topic topic, std::string body) {
   post(to, topic, std::move(body));
 }
 
-void TcpControl::send_to_others(Topic topic, std::string body) {
-  post(kOthers, topic, std::move(body));
-}
-
-void TcpControl::abort(const Failure& failure) {
-  session_.post(to_frame(failure, rank()));
-}
-
 void TcpControl::leave() {
   TWOBW_ASSERT(std::this_thread::get_id() != thread_.get_id(), "rank {} leaves in a handler", rank());
   session_.post({.kind = Frame::Kind::Left, .from = rank()});
@@ -53,17 +37,30 @@ void TcpControl::run() {
   Clock::time_point next = Clock::now();
   while (true) {
     const bool stopping = session_.stopping();
-    for (Frame& frame : session_.take()) party_->own(std::move(frame));
+    for (Frame& frame : session_.take()) peer_->post_local(std::move(frame));
     if (stopping) break;
-    std::vector<pollfd> polled = party_->polled();
+    std::vector<pollfd> polled = peer_->polled();
     polled.push_back({.fd = session_.waker().get(), .events = POLLIN, .revents = 0});
     poll(polled.data(), polled.size(), poll_time(next));
     if (polled.back().revents) session_.waker().clear();
     polled.pop_back();
-    party_->serve(polled);
-    next = party_->tick(Clock::now());
+    peer_->serve(polled);
+    next = peer_->tick(Clock::now());
   }
-  close_well(party_->finish(), options_.farewell_s);
+  close_well(peer_->finish(), options_.farewell_s);
+}
+
+std::string describe_ranks(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "process" : "processes";
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    text += i ? ", " : " ";
+    text += last == i ? fmt::format("{}", ranks[i])
+                      : fmt::format("{}{}{}", ranks[i], last == i + 1 ? ", " : "-", ranks[last]);
+    i = last + 1;
+  }
+  return text;
 }
 
 }  // namespace twobw::control

@@ -1,4 +1,4 @@
-// A control over connections: one thread that polls them all. Of TCP, but for those in memory.
+// A control over connections, which one thread polls. TCP sockets, or socket pairs in tests.
 #pragma once
 
 #include <functional>
@@ -6,31 +6,33 @@
 #include <thread>
 
 #include "engine/control/control.h"
-#include "engine/control/options.h"
-#include "engine/control/party.h"
 #include "engine/control/session.h"
 
 namespace twobw::control {
 
 class TcpControl : public Control {
  public:
-  using MakeParty = std::function<std::unique_ptr<Party>(Session& session)>;
-  TcpControl(int rank, int size, const Options& options, const MakeParty& make);
-  // Says what is still to say. Without leave() or an abort before it the others take it for a death.
+  using MakePeer = std::function<std::unique_ptr<Peer>(Session& session)>;
+  TcpControl(int rank, int size, const Options& options, const MakePeer& make);
+  // Sends queued frames. Without leave() or an abort before it the others report this rank as dead.
   ~TcpControl() override;
 
   int rank() const override { return session_.rank(); }
   int size() const override { return session_.size(); }
-  void on(Topic topic, std::function<void(int from, std::string_view body)> handler) override;
-  void on_abort(std::function<void(const Failure& failure)> handler) override;
+  void on(Topic topic, std::function<void(int, std::string_view)> handler) override {
+    session_.on(topic, std::move(handler));
+  }
+  void on_abort(std::function<void(const Failure&)> handler) override {
+    session_.on_abort(std::move(handler));
+  }
   void start() override { session_.start(); }
   void send(int to, Topic topic, std::string body) override;
-  void send_to_others(Topic topic, std::string body) override;
-  void abort(const Failure& failure) override;
-  std::vector<Life> lives() const override { return session_.lives(); }
+  void send_to_others(Topic topic, std::string body) override { post(kOthers, topic, std::move(body)); }
+  void abort(const Failure& failure) override { session_.post(to_frame(failure, rank())); }
+  std::vector<Liveness> liveness() const override { return session_.liveness(); }
   void leave() override;
 
-  // Returns when all ranks are there; throws RunError.
+  // Blocks until all ranks have joined; throws RunError.
   void wait_begun() { session_.wait_begun(); }
 
  private:
@@ -39,7 +41,7 @@ class TcpControl : public Control {
 
   const Options options_;
   Session session_;
-  std::unique_ptr<Party> party_;
+  std::unique_ptr<Peer> peer_;
   std::thread thread_;
 };
 

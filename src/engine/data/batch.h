@@ -6,7 +6,7 @@
 #include <array>
 #include <cstdint>
 
-#include "planning/architecture/batch.h"
+#include "planning/architecture/layer.h"
 
 namespace twobw::data {
 

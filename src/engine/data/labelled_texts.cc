@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "engine/data/masking.h"
 #include "engine/data/sources.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 #include "text/corpus/records.h"
 
 namespace twobw::data {
@@ -128,15 +128,12 @@ std::int64_t class_of(const std::string& label, const Config& config, const std:
   return *number;
 }
 
-double value_of(const std::string& label, const std::string& place) {
+Target target_of(const std::string& label, const Config& config, const std::string& place) {
+  if (architecture::head_of(config.model) != ModelHead::Regression)
+    return {.label = class_of(label, config, place)};
   const auto number = parse_number<double>(label);
   if (!number) fail_input("'{}' has the label '{}'; it must be a number", place, label);
-  return *number;
-}
-
-Target target_of(const std::string& label, const Config& config, const std::string& place) {
-  if (architecture::head_of(config.model) == ModelHead::Regression) return {.value = value_of(label, place)};
-  return {.label = class_of(label, config, place)};
+  return {.value = *number};
 }
 
 bool has_pairs(const Config& config) {

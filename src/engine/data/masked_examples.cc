@@ -152,7 +152,7 @@ class SentencePairs final : public Examples {
 
 void check_model_of_pairs(const Config& config, const Tokenizer& tokenizer) {
   const ModelConfig& model = config.model;
-  if (!tokenizer.special().cls || !tokenizer.special().sep) {
+  if (!TextFrame::separates(tokenizer)) {
     fail_input(
         "model.next_sentence is true, but data.tokenizer '{}' has no [CLS] and [SEP], which two parts stand "
         "between",

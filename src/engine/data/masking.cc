@@ -1,5 +1,7 @@
 #include "engine/data/masking.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/base/random.h"
 
@@ -7,10 +9,6 @@ namespace twobw::data {
 namespace {
 
 enum class ForToken { Choice, Change, Other };  // purpose of a random number
-
-std::uint64_t drawn_for(std::uint64_t key, std::size_t place, ForToken what) {
-  return random_key(key, place, what);
-}
 
 // From 0 to below 1.
 double unit(std::uint64_t bits) {
@@ -24,12 +22,9 @@ bool holds(const std::vector<bool>& set, std::int64_t token) {
 // Whether each token continues a word, like "##ing".
 std::vector<bool> continuing_tokens(const Config& config, const tokenizer::Tokenizer& tokenizer) {
   std::vector<bool> continues;
-  bool any = false;
-  for (tokenizer::Id id = 0; id < tokenizer.vocab_size(); ++id) {
+  for (tokenizer::Id id = 0; id < tokenizer.vocab_size(); ++id)
     continues.push_back(tokenizer.token(id).starts_with("##"));
-    any = any || continues.back();
-  }
-  if (!any) {
+  if (std::ranges::find(continues, true) == continues.end()) {
     fail_input(
         "data.whole_words is true, but data.tokenizer '{}' has no tokens that continue a word (##); it "
         "must be a WordPiece tokenizer",
@@ -51,15 +46,15 @@ void mask_tokens(const Masking& masking, std::uint64_t key, std::span<std::int64
       continue;
     }
     if (!in_word || !holds(masking.continues, token))
-      chosen = unit(drawn_for(key, i, ForToken::Choice)) < masking.probability;
+      chosen = unit(random_key(key, i, ForToken::Choice)) < masking.probability;
     in_word = true;
     if (!chosen) continue;
     targets[i] = token;
-    const double change = unit(drawn_for(key, i, ForToken::Change));
+    const double change = unit(random_key(key, i, ForToken::Change));
     if (change < 0.8) {
       tokens[i] = masking.mask;
     } else if (change < 0.9) {
-      const std::uint64_t other = drawn_for(key, i, ForToken::Other);
+      const std::uint64_t other = random_key(key, i, ForToken::Other);
       tokens[i] = static_cast<std::int64_t>(other % static_cast<std::uint64_t>(masking.vocab));
     }
   }
@@ -79,7 +74,7 @@ MaskedFrame masked_frame(const Config& config, const tokenizer::Tokenizer& token
   for (tokenizer::Id id = 0; id < tokenizer.vocab_size(); ++id)
     frame.masking.special.push_back(tokenizer.is_special(id));
   if (config.data.whole_words) frame.masking.continues = continuing_tokens(config, tokenizer);
-  if (special.cls && special.sep) {
+  if (TextFrame::separates(tokenizer)) {
     frame.before = {*special.cls};
     frame.after = {*special.sep};
   }

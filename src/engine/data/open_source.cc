@@ -1,7 +1,7 @@
 #include "core/base/error.h"
 #include "engine/data/masking.h"
 #include "engine/data/sources.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 #include "text/corpus/configured_tokens.h"
 #include "text/tokenizer/load.h"
 

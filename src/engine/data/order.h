@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/base/permutation.h"
 #include "core/base/random.h"
 
 namespace twobw::data {

@@ -67,13 +67,11 @@ std::unique_ptr<Source> draw_at_random(std::string name, std::unique_ptr<TokenSt
 std::unique_ptr<Examples> next_token_windows(std::unique_ptr<TokenStream> text, int length,
                                              bool documents_apart = false);
 
-// Windows with masked tokens (masking.h), between [CLS] and [SEP] if the tokenizer has them. Throws
-// InputError.
+// Windows with masked tokens (masking.h), between [CLS] and [SEP] if there are any. Throws InputError.
 std::unique_ptr<Examples> open_masked(const std::string& key, const std::string& path, const Config& config,
                                       const tokenizer::Tokenizer& tokenizer);
 
-// Masked pairs for next-sentence prediction: two parts of a document (label 0) or of two documents (label 1).
-// Throws InputError.
+// Masked pairs for next-sentence prediction: parts of one document (0) or of two (1). Throws InputError.
 std::unique_ptr<Examples> open_sentence_pairs(const std::string& key, const std::string& path,
                                               const Config& config, const tokenizer::Tokenizer& tokenizer);
 

@@ -65,14 +65,6 @@ class TokenFile final : public TokenStream {
   corpus::IndexedFile file_;
 };
 
-std::unique_ptr<TokenFile> map_token_file(const std::string& key, const std::string& path) {
-  try {
-    return std::make_unique<TokenFile>(path);
-  } catch (const InputError& error) {
-    fail_input("{} is '{}': {}", key, path, error.what());
-  }
-}
-
 // Reads every token, unless their type already fits the vocabulary.
 void check_ids(const std::string& key, const corpus::IndexedFile& file, int vocab) {
   if (const auto possible = corpus::possible_ids(file.type());
@@ -88,7 +80,12 @@ void check_ids(const std::string& key, const corpus::IndexedFile& file, int voca
 
 std::unique_ptr<TokenStream> open_token_file(const std::string& key, const std::string& path,
                                              const StreamDemand& demand) {
-  std::unique_ptr<TokenFile> stream = map_token_file(key, path);
+  std::unique_ptr<TokenFile> stream;
+  try {
+    stream = std::make_unique<TokenFile>(path);
+  } catch (const InputError& error) {
+    fail_input("{} is '{}': {}", key, path, error.what());
+  }
   if (stream->tokens() < demand.window) {
     fail_input("{} is '{}' with {} tokens; one window of model.context = {} needs {}", key, path,
                stream->tokens(), demand.context, demand.window);
@@ -97,17 +94,16 @@ std::unique_ptr<TokenStream> open_token_file(const std::string& key, const std::
   return stream;
 }
 
-bool is_file(const std::string& path) {
-  std::error_code unreadable;
-  return std::filesystem::is_regular_file(path, unreadable);
-}
-
 }  // namespace
 
 std::unique_ptr<TokenStream> open_stream(const std::string& key, const std::string& path,
                                          const StreamDemand& demand) {
   if (path == "synthetic") return make_synthetic_stream(demand.vocab);
   if (corpus::names_token_file(path)) return open_token_file(key, path, demand);
+  std::error_code unreadable;
+  const auto is_file = [&](const std::string& name) {
+    return std::filesystem::is_regular_file(name, unreadable);
+  };
   if (!is_file(path) && is_file(path + "-train.idx")) {
     fail_input("{0} is '{1}', which does not exist; prepare made '{1}-train' and perhaps '{1}-validation'",
                key, path);

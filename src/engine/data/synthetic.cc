@@ -5,7 +5,7 @@
 
 #include "core/base/random.h"
 #include "engine/data/sources.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 
 namespace twobw::data {
 namespace {

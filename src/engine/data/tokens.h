@@ -15,8 +15,7 @@ namespace twobw::data {
 
 inline constexpr BatchFields kText = {Field::Tokens, Field::Targets};
 
-// Address of a training microbatch: a key for sources that draw at random, and a sequence number for sources
-// that have an order.
+// Address of a training microbatch: a key for random sources, a sequence number for ordered ones.
 struct Draw {
   std::uint64_t key = 0;   // of this microbatch
   std::uint64_t seed = 0;  // of the run
@@ -26,8 +25,7 @@ struct Draw {
 class Source {
  public:
   virtual ~Source() = default;
-  // b sequences of `length` tokens, with the requested fields; targets of text are the next tokens.
-  // Thread-safe.
+  // b sequences of `length` tokens with the requested fields; text has next-token targets. Thread-safe.
   virtual Batch random(const Draw& draw, int b, int length, BatchFields fields = kText) const = 0;
   // The index-th group of b consecutive sequences; wraps around at the end.
   virtual Batch sequential(std::int64_t index, int b, int length, BatchFields fields = kText) const = 0;
@@ -42,8 +40,7 @@ class Source {
 };
 
 // `path`: a file of bytes, token files (their prefix, the .bin or the .idx), or "synthetic". Throws
-// InputError naming the configuration `key` if a file is missing, too short for a window, or holds a token at
-// or above `vocab`.
+// InputError naming the configuration `key` for missing or short files, and for tokens from `vocab` on.
 std::unique_ptr<Source> open_source(const std::string& key, const std::string& path, int vocab, int length);
 
 // Opens a configuration's corpora, blended by weight, for the model's head. causal_lm: as above, but a text

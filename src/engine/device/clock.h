@@ -1,4 +1,4 @@
-// When a worker's work begins and ends: as the thread goes on a CPU, as the queue does on a GPU.
+// Timestamps of a worker's work: of the thread on a CPU, of the queue on a GPU.
 #pragma once
 
 #include <chrono>
@@ -15,19 +15,19 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual Timestamp now() = 0;
-  virtual void await(const Timestamp&) {}  // until it is passed
-  // Since the clock's start. Of a mark that was passed.
+  virtual void await(const Timestamp&) {}  // blocks until the mark has passed
+  // Seconds from the clock's start to a mark that has passed.
   virtual double seconds(const Timestamp& mark) const = 0;
-  // From one such mark to another, more exactly than by the above.
+  // Seconds between two such marks, more precise than the difference of seconds().
   virtual double between(const Timestamp& from, const Timestamp& to) const {
     return seconds(to) - seconds(from);
   }
 
-  // Where the device works off a queue: it rests from hold() until release(), and then finds all in the queue
-  // that was put there meanwhile. So marks are apart by what the work takes, and not by what queueing takes.
+  // A device with a queue pauses from hold() to release(), so that the time between marks is that of the work
+  // and not that of queueing it.
   virtual bool can_hold() const { return false; }
   virtual void hold() {}
-  // False: the device went on before, since the thread had waited for it or had queued more than can wait.
+  // False: the device resumed early, because the thread waited for it or queued too much.
   virtual bool release() { return true; }
 };
 

@@ -21,8 +21,8 @@ void initialize() {
   std::call_once(once, [] {
     install_allocator();
 #if defined(__aarch64__)
-    // On aarch64 oneDNN runs fp32 products through Arm Compute, whose scheduler uses all cores whatever
-    // the thread asked for, and locks; the BLAS beneath is as fast and leaves stages alone.
+    // On aarch64 oneDNN runs fp32 products through Arm Compute, whose scheduler locks and ignores a thread's
+    // core count; the BLAS is as fast and respects it.
     at::globalContext().setUserEnabledMkldnn(false);
 #endif
   });

@@ -1,4 +1,4 @@
-// A CPU device is a set of cores. A worker binds itself to one, once, before it computes.
+// A CPU device: a set of cores, to which a worker binds itself once before it computes.
 #pragma once
 
 #include <string>
@@ -7,11 +7,10 @@
 
 namespace twobw::device {
 
-// Names the calling thread, binds it (and the intra-op threads it will start) to the cores, and gives
-// it as many intra-op threads as there are cores.
+// Names the calling thread and binds it and its intra-op threads, one for each core, to the cores.
 void bind_thread(const std::string& name, const CoreSet& set);
 
-// Process-wide choices that must be made before the first tensor: see cpu.cc.
+// Process-wide settings, to be made before the first tensor: see cpu.cc.
 void initialize();
 
 }  // namespace twobw::device

@@ -1,5 +1,4 @@
-// Where a worker computes: some cores, or a GPU or a slice of one. A thread takes its binding there before it
-// computes.
+// The device of a worker: CPU cores, a GPU or a slice of one; and the binding of a thread to it.
 #pragma once
 
 #include <ATen/core/TensorBody.h>
@@ -27,11 +26,10 @@ struct Device {
 };
 
 std::string describe(const Device& device);
-// The machine's cores, dealt out to so many workers.
+// The machine's cores, divided among `count` workers.
 std::vector<Device> deal_devices(int count);
 
-// From now on kernels on GPUs give the same bits every time, also where that takes longer. To be called
-// before any binding is made.
+// Selects reproducible GPU kernels, even slower ones. To be called before any binding.
 void compute_deterministically();
 
 // The number format of train.precision.
@@ -40,14 +38,14 @@ inline at::ScalarType number_format(const std::string& precision) {
   return precision == "fp16" ? at::kHalf : at::kFloat;
 }
 
-// The calling thread is at the device while this lives; made by that thread.
+// Binds the calling thread to a device for its lifetime.
 class DeviceBinding {
  public:
   DeviceBinding(const std::string& name, const Device& device,
                 std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now());
 
   Clock& clock() const { return *clock_; }  // counts from `start`
-  // Of tensors to compute with, in train.precision.
+  // Number format and device of the layers' tensors, for a train.precision.
   at::TensorOptions compute(const std::string& precision) const;
 
  private:
@@ -64,10 +62,10 @@ class Meter {
   virtual void reset_peak() = 0;
 };
 
-// Of the pool on a CPU; on a GPU of all that this process has there, so while nothing else allocates.
+// Meters the pool on a CPU, and all of the process's tensors on a GPU.
 std::unique_ptr<Meter> make_meter(const Device& device, MemoryPool& pool);
 
-// Bytes that could still be had, and that the device has in all: a slice its share of the GPU.
+// Bytes available, and in total; a slice has its share of the GPU.
 double free_memory(const Device& device);
 double total_memory(const Device& device);
 

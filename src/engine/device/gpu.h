@@ -1,6 +1,5 @@
-// What code that launches on a stream may know of the device behind it: a whole GPU, or a slice of one.
-// Looked up by stream, so that it is found from whichever thread launches: LibTorch runs backwards on its
-// own.
+// The device behind a stream, a whole GPU or a slice of one, for code that launches on it. Looked up by
+// stream, because LibTorch launches backwards from its own threads.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,23 +13,22 @@ namespace twobw::device {
 struct GpuContext {
   int gpu = 0;
   int product_multiprocessors = 0;  // see whole_rounds in engine/device/slices.h
-  void* workspace = nullptr;        // for libraries; used in the stream's order alone
+  void* workspace = nullptr;        // for libraries, in stream order
   std::size_t workspace_bytes = 0;
-  bool deterministic = false;  // same bits every time, even where that costs speed
+  bool deterministic = false;  // reproducible results, even if slower
 };
 
-// Of a stream that was registered; asserts otherwise.
+// Asserts that the stream is registered.
 const GpuContext& gpu_context(cudaStream_t stream);
 void register_gpu_stream(cudaStream_t stream, const GpuContext& context);
 void forget_gpu_stream(cudaStream_t stream);
 
-// As in engine/device/stream_event.h, for any stream: one of the calling thread's GPU to record on, of any
-// GPU to wait on.
+// As in engine/device/stream_event.h. Records on a stream of the calling thread's GPU, waits on one of any
+// GPU.
 StreamEvent record_stream_event(cudaStream_t stream);
 void await_stream_event(const StreamEvent& ready, cudaStream_t stream);
 
-// While it lives, the calling worker's thread queues on another stream than its own: one of this GPU, which
-// is the thread's current one.
+// Scope in which the calling thread queues on another stream of `gpu`, its current device.
 class StreamScope {
  public:
   StreamScope(cudaStream_t stream, int gpu);
@@ -44,7 +42,7 @@ class StreamScope {
   int gpu_;
 };
 
-// Throws RunError that says what failed, where `error` is one.
+// Throws RunError with `what` unless the call succeeded.
 void check_cuda(cudaError_t error, const char* what);
 
 }  // namespace twobw::device

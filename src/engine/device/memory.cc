@@ -1,4 +1,4 @@
-// One allocator: its blocks, and which pool counts them for what.
+// The allocator: its blocks, and the pools and purposes that count them.
 #include "engine/device/memory.h"
 
 #include <ATen/ATen.h>
@@ -39,7 +39,7 @@ struct MemoryPool::State {
   std::vector<Account> accounts{kTerms};                     // the first are the terms' own, in their order
   std::array<std::int64_t, kTerms> live{}, at_peak{};
   std::int64_t total = 0, peak = 0;
-  std::int64_t charges = 0, charges_at_peak = 0;  // so far: a block's number tells whether the peak saw it
+  std::int64_t charges = 0, charges_at_peak = 0;  // a block's number says if it was before the peak
   bool open = true;  // false once the pool is gone: blocks go straight back to the system
 
   State() {
@@ -212,7 +212,7 @@ void recount(Header& header, Allocation to) {
   header.number = charge(header.counted, header.bytes());
 }
 
-// Bytes counted besides those of a block.
+// Bytes counted in addition to those of a block.
 class Charge {
  public:
   Charge(Allocation to, std::int64_t bytes)

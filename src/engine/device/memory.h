@@ -1,11 +1,9 @@
-// CPU tensors' memory, counted by stage and purpose and reused without going back to the system.
+// A caching allocator for CPU tensors that counts bytes by stage and purpose.
 //
-// A stage's thread enters its pool; what it allocates is counted there until it is freed, by
-// whichever thread, or taken over by another stage. Freed blocks wait in the pool that made them, by
-// size, for the next allocation, which spares the page faults of fresh memory in every microbatch.
+// A stage's thread enters its pool, which counts each of its blocks until any thread frees it or another
+// stage adopts it. Freed blocks return to their pool, by size, which avoids page faults in every microbatch.
 //
-// Every block has a purpose, one of the terms of the planner's memory model, so that each term of a
-// forecast can be held against what a run counted.
+// Purposes are the terms of the planner's memory model, so that a forecast can be compared term by term.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +26,8 @@ class MemoryPool {
 
   std::int64_t live_bytes() const;
   std::int64_t live_bytes(Term purpose) const;
-  // The most that was ever live, and what it was for at that moment: for bytes of a scope that ended
-  // with keep_as(), what they turned out to be for.
+  // The peak, and its purposes at that moment: for bytes of a scope that ended with keep_as(), the purpose
+  // given there.
   std::int64_t peak_bytes() const;
   Footprint peak() const;
   void reset_peak();
@@ -41,13 +39,13 @@ class MemoryPool {
   std::shared_ptr<State> state_;
 };
 
-// Where the calling thread allocates: the pool, and in it the account of the blocks' purpose.
+// The calling thread's pool, and in it the account of a purpose.
 struct Allocation {
   std::shared_ptr<MemoryPool::State> state;  // null: counted nowhere
   int account = 0;
 };
 
-// While it lives, the calling thread allocates from `pool`, as Term::Working unless it says otherwise.
+// Scope in which the calling thread allocates from `pool`, for Term::Working by default.
 class PoolScope {
  public:
   explicit PoolScope(MemoryPool& pool);
@@ -59,7 +57,7 @@ class PoolScope {
   Allocation previous_;
 };
 
-// While it lives, what the calling thread allocates is for `purpose`.
+// Scope in which the calling thread allocates for `purpose`.
 class PurposeScope {
  public:
   explicit PurposeScope(Term purpose);
@@ -67,23 +65,22 @@ class PurposeScope {
   PurposeScope(const PurposeScope&) = delete;
   PurposeScope& operator=(const PurposeScope&) = delete;
 
-  // What was allocated in this scope and is still in use is for `purpose` from now on.
+  // Changes the purpose of the scope's blocks that are still in use.
   void keep_as(Term purpose);
 
  private:
   Allocation previous_, mine_;
 };
 
-// The tensor's memory is for `purpose` from now on, if the calling thread's pool counts it and nothing
-// else uses it.
+// Changes the purpose of a tensor's memory if the calling thread's pool counts it and nothing else uses it.
 void set_purpose(const at::Tensor& tensor, Term purpose);
 
-// Counts a tensor that came from another pool to the calling thread's, for `purpose`. Where the other
-// side still uses the memory it goes on being counted there as well, and the result is a second tensor
-// on it: this one counts as the copy it would be on a device of its own.
+// Moves a tensor from another pool's account to the calling thread's. If the other side still uses the
+// memory, both count it, and the result is a second tensor on it: it counts as the copy that separate devices
+// need.
 at::Tensor adopt(const at::Tensor& tensor, Term purpose);
 
-// Makes LibTorch allocate CPU memory here, for the rest of the process.
+// Installs this as LibTorch's CPU allocator, for the rest of the process.
 void install_allocator();
 
 }  // namespace twobw::device

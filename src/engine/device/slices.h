@@ -1,5 +1,5 @@
-// One GPU as several devices: its multiprocessors are dealt out to green contexts, and what runs on a
-// slice's streams runs on its multiprocessors alone. Memory is common to all of them.
+// One GPU as several devices: CUDA green contexts that partition its multiprocessors. Work on a slice's
+// streams runs on the slice's multiprocessors; memory is shared.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,17 +8,17 @@
 
 namespace twobw::device {
 
-inline constexpr int kSliceStep = 8;  // multiprocessors are dealt out in eights, as the driver wants it
+inline constexpr int kSliceStep = 8;  // the driver's granularity in multiprocessors
 
-// As many multiprocessors as the whole GPU has, in rounds of a slice's own: what products on a slice are made
-// for. Made for the slice's own number they take a quarter to a half longer (docs/performance.md).
+// The whole GPU's multiprocessors, rounded up to a multiple of the slice's: the number that products on a
+// slice are tuned for. Tuned for the slice's own number they take 25 to 50% longer (docs/performance.md).
 constexpr int whole_rounds(int whole, int slice) {
   return (whole - whole % kSliceStep + slice - 1) / slice * slice;
 }
 
 class Slices {
  public:
-  // Throws InputError where the GPU cannot be cut into so many, RunError where CUDA fails.
+  // Throws InputError if the GPU has too few multiprocessors, RunError if CUDA fails.
   Slices(int gpu, int count);
   ~Slices();
   Slices(const Slices&) = delete;
@@ -26,7 +26,7 @@ class Slices {
 
   int count() const { return static_cast<int>(contexts_.size()); }
   int multiprocessors(int slice) const { return multiprocessors_[slice]; }
-  // A new stream on the slice; it does not wait for the default stream. Lives as long as this.
+  // A new non-blocking stream on the slice, with the lifetime of this.
   cudaStream_t make_stream(int slice);
 
  private:

@@ -1,5 +1,4 @@
-// "When the work queued so far is done", for work that is queued on a GPU. On a CPU everything is done when
-// the call returns, and there is nothing to wait for.
+// Completion of the work that a thread has queued on a GPU. On a CPU work is complete when its call returns.
 #pragma once
 
 #include <functional>
@@ -10,11 +9,11 @@ namespace twobw::device {
 // Null on a thread that computes on a CPU.
 using StreamEvent = std::shared_ptr<void>;
 
-// After everything that the calling thread's worker has queued so far.
+// Completes after all work queued so far by the calling thread.
 StreamEvent record_stream_event();
-// What the calling thread's worker queues from now on comes after it. Does not block the thread.
+// Orders all work that the calling thread queues from now on after `ready`. Does not block.
 void await_stream_event(const StreamEvent& ready);
-// Blocks the thread until it has come, leaving its core to others; false where `gives_up` said so before.
+// Blocks until `ready`, without spinning; false if `gives_up` returned true before.
 bool block_until(const StreamEvent& ready, const std::function<bool()>& gives_up);
 
 }  // namespace twobw::device

@@ -1,5 +1,5 @@
-// Holds a stream back until all that is to run there in a row is queued, so that the GPU does not wait for
-// the thread that queues it. Of one thread at a time, and of one GPU and the slices of it.
+// Holds a stream until a batch of work is queued, so that the GPU does not wait for the thread. Used by one
+// thread at a time, with one GPU and its slices.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,32 +10,32 @@ namespace twobw::device {
 
 class StreamGate {
  public:
-  // Nothing is held for longer, so that a thread which waits for the GPU before it opens the gate goes on.
+  // Limit of a hold, so that a thread that waits for the GPU with a closed gate makes progress.
   static constexpr std::chrono::milliseconds kLimit{200};
 
   explicit StreamGate(std::chrono::nanoseconds limit = kLimit);
-  ~StreamGate();  // opens it, and waits for the stream
+  ~StreamGate();  // opens the gate and waits for the stream
   StreamGate(const StreamGate&) = delete;
   StreamGate& operator=(const StreamGate&) = delete;
 
-  // What is queued on the stream from now on waits until the gate is open: about a thousand kernels, after
-  // which queueing waits too. Opens it first where it is closed.
+  // Holds work queued on the stream from now on, at most about a thousand kernels; then queueing blocks.
+  // Opens a closed gate first.
   void close(cudaStream_t stream);
-  // False: what was queued has gone on before, by the limit.
+  // False: the limit released the stream before.
   bool open();
 
  private:
-  // In memory of the host that the GPU reads and writes.
+  // In mapped host memory.
   struct Words {
-    unsigned opened = 0;   // how many times
-    unsigned gave_up = 0;  // the last time that the limit was reached
+    unsigned opened = 0;   // number of openings
+    unsigned gave_up = 0;  // the last turn that reached the limit
   };
 
   std::chrono::nanoseconds limit_;
   Words* words_ = nullptr;
-  Words* on_gpu_ = nullptr;  // the same
+  Words* on_gpu_ = nullptr;  // the same words
   cudaStream_t stream_ = nullptr;
-  unsigned closed_ = 0;  // how many times
+  unsigned closed_ = 0;  // number of closings
 };
 
 }  // namespace twobw::device

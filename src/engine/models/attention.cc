@@ -26,13 +26,13 @@ using torch::autograd::tensor_list;
 // Grouped-query attention by LibTorch's flash attention, once for each query of a group, so that keys and
 // values are never copied; and once for each document, so that its numbers do not depend on the others.
 
-// Packed queries, keys and values [b, T, all size] as they lie there, or what has their shape.
+// Views of packed queries, keys and values [b, T, all size], or of a tensor of that shape.
 class PackedHeads {
  public:
   PackedHeads(const Tensor& qkv, const Heads& heads)
       : heads_(heads), apart_(qkv.view({qkv.size(0), qkv.size(1), heads.all(), heads.size})) {}
 
-  // [b, keys, T, size]: of every group the query `which`.
+  // [b, keys, T, size]: query `which` of every group.
   Tensor queries(std::int64_t which) const {
     return of_groups(apart_.narrow(2, 0, heads_.queries), heads_, which);
   }
@@ -41,7 +41,7 @@ class PackedHeads {
     return apart_.narrow(2, heads_.queries + heads_.keys, heads_.keys).transpose(1, 2);
   }
 
-  // The same of x [b, T, queries, size].
+  // Selects the same of x [b, T, queries, size].
   static Tensor of_groups(const Tensor& x, const Heads& heads, std::int64_t which) {
     return x.unflatten(2, {heads.keys, heads.queries / heads.keys}).select(3, which).transpose(1, 2);
   }
@@ -116,7 +116,7 @@ struct GroupedAttentionFunction : torch::autograd::Function<GroupedAttentionFunc
   }
 };
 
-// Of packed qkv the queries (0), keys (1) or values (2) [b, T, heads, size], as they lie there.
+// View of the queries (0), keys (1) or values (2) [b, T, heads, size] of packed qkv.
 Tensor part_of(const Tensor& packed, int heads, int which) {
   return packed.view({packed.size(0), packed.size(1), 3, heads, packed.size(2) / 3 / heads}).select(2, which);
 }
@@ -141,19 +141,19 @@ float scale_of(const Tensor& packed, int heads) {
 }
 
 // Scores [b heads, T, T] become weights.
-void softmax(const Tensor& scores, int heads, bool causal, const Tensor& tells, float scale) {
+void softmax(const Tensor& scores, int heads, bool causal, const Tensor& hidden_by, float scale) {
   const std::int64_t length = scores.size(1);
-  const Tensor numbers = tells.defined() ? tells.contiguous() : Tensor();
-  const std::int64_t* told = numbers.defined() ? numbers.const_data_ptr<std::int64_t>() : nullptr;
+  const Tensor numbers = hidden_by.defined() ? hidden_by.contiguous() : Tensor();
+  const std::int64_t* limits = numbers.defined() ? numbers.const_data_ptr<std::int64_t>() : nullptr;
   float* data = scores.mutable_data_ptr<float>();
   at::parallel_for(0, scores.size(0) * length, 1 + kGrain / length,
                    [&](std::int64_t begin, std::int64_t end) {
                      for (std::int64_t row = begin; row < end; ++row) {
                        const std::int64_t sequence = row / length / heads, place = row % length;
                        std::int64_t first = 0, last = causal ? place + 1 : length;
-                       if (told != nullptr && causal) first = place - told[sequence * length + place];
-                       if (told != nullptr && !causal)
-                         last = std::clamp<std::int64_t>(told[sequence], 1, length);
+                       if (limits != nullptr && causal) first = place - limits[sequence * length + place];
+                       if (limits != nullptr && !causal)
+                         last = std::clamp<std::int64_t>(limits[sequence], 1, length);
                        float* of_query = data + row * length;
                        std::fill(of_query, of_query + first, 0.0f);
                        softmax_row(of_query + first, length - first, last - first, scale);
@@ -177,11 +177,11 @@ Tensor drop_weights(const Tensor& weights, int heads, const DropoutMask& mask, b
   return drop(weights.unflatten(0, {-1, heads}), {}, mask, in_place).flatten(0, 1);
 }
 
-std::pair<Tensor, Tensor> attend(const Tensor& packed, int heads, bool causal, const Tensor& tells,
+std::pair<Tensor, Tensor> attend(const Tensor& packed, int heads, bool causal, const Tensor& hidden_by,
                                  const DropoutMask& mask) {
   const Tensor weights =
       at::bmm(matrices_of(part_of(packed, heads, 0)), transposed_of(part_of(packed, heads, 1)));
-  softmax(weights, heads, causal, tells, scale_of(packed, heads));
+  softmax(weights, heads, causal, hidden_by, scale_of(packed, heads));
   const Tensor mixed = at::bmm(drop_weights(weights, heads, mask), matrices_of(part_of(packed, heads, 2)));
   return {from_matrices(mixed, heads).reshape({packed.size(0), packed.size(1), packed.size(2) / 3}), weights};
 }
@@ -205,13 +205,13 @@ Tensor attend_backward(const Tensor& packed, int heads, const Tensor& weights, c
 
 struct DroppedAttentionFunction : torch::autograd::Function<DroppedAttentionFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& qkv, std::int64_t heads, bool causal,
-                        const std::optional<Tensor>& tells, const DropoutMask& mask) {
+                        const std::optional<Tensor>& hidden_by, const DropoutMask& mask) {
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor packed = qkv.contiguous();
     const auto [mixed, weights] =
         packed.is_cuda()
-            ? cuda::attend(packed, static_cast<int>(heads), causal, tells.value_or(Tensor()), mask)
-            : attend(widened(packed), static_cast<int>(heads), causal, tells.value_or(Tensor()), mask);
+            ? cuda::attend(packed, static_cast<int>(heads), causal, hidden_by.value_or(Tensor()), mask)
+            : attend(widened(packed), static_cast<int>(heads), causal, hidden_by.value_or(Tensor()), mask);
     context->save_for_backward({packed, weights});
     context->saved_data["heads"] = heads;
     mask.save(*context);

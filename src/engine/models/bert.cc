@@ -4,7 +4,7 @@
 #include "core/base/error.h"
 #include "engine/models/model.h"
 #include "engine/models/ops.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 
 namespace twobw::models {
 namespace {
@@ -25,7 +25,7 @@ struct Bert {
     return {ops::dropout(ops::layer_norm(sum, p[3], p[4], norm_eps), dropout, pass, 0)};
   }
 
-  // The first half of either branch: a product, and the residual stream besides.
+  // The first half of either branch: a product, and the residual stream.
   Tensors product(Parameters p, const Tensors& inputs, const MicrobatchContext&) const {
     const auto [out, stream] = ops::linear_and_stream(inputs[0], p[0], p[1]);
     return {out, stream};
@@ -55,7 +55,7 @@ struct Bert {
   }
 
   Tensors head(Parameters p, const Tensors& inputs, const MicrobatchContext& pass) const {
-    if (architecture::tells_of_sequences(tells)) return {of_first_token(p, inputs[0], pass)};
+    if (architecture::is_sequence_head(tells)) return {of_first_token(p, inputs[0], pass)};
     const bool has_targets = pass.batch[Field::Targets].defined();
     const Tensor of_tokens = has_targets
                                  ? ops::head_loss(inputs[0], p[0], p[1], pass.batch[Field::Targets],

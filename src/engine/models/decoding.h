@@ -1,5 +1,4 @@
-// Decoding token by token: a layer's forward where its tokens follow others that it has seen. What attention
-// needs of those is kept.
+// Decoding token by token with a KV cache.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -17,16 +16,16 @@
 
 namespace twobw::models {
 
-// Keys and values of a layer of attention, by row and place: [rows, heads of keys, places, size].
+// KV cache of an attention layer: [rows, heads of keys, positions, size].
 struct KeyValues {
   at::Tensor keys, values;
 };
 
-// Either the first tokens of a sequence (one row, nothing seen), or one more token of each row.
+// The prompt of a sequence (one row), or one more token of each row.
 struct Step {
   at::Tensor tokens;  // [rows, T], int64
-  at::Tensor seen;    // [rows], int64: tokens before them; undefined: none, and T may be above 1
-  KeyValues cache{};  // of the layer, its rows those of the tokens; undefined where it keeps nothing
+  at::Tensor seen;    // [rows], int64: number of earlier tokens; undefined: none, and T may exceed 1
+  KeyValues cache{};  // of the layer, for these rows; undefined for layers without a cache
 
   bool begins() const { return !seen.defined(); }
 };
@@ -36,26 +35,25 @@ using StepForward =
 
 // A layer in a step.
 struct LayerStep {
-  StepForward forward = {};              // none: its ordinary forward
-  std::optional<ops::Heads> keeps = {};  // of attention: whose keys and values it keeps
+  StepForward forward = {};              // empty: the ordinary forward
+  std::optional<ops::Heads> keeps = {};  // the heads that it caches, of attention
 };
 
-// Of every layer of a family's model; empty: the family, or this model of it, has no steps, and a decoder
-// computes all tokens anew for each one more.
+// The steps of all layers of a family's model; if empty, a decoder recomputes the whole
+// sequence for each token.
 using StepsOf =
     std::function<std::vector<LayerStep>(const ModelConfig& config, const architecture::Model& model)>;
 
 namespace ops {
 
-// Keeps the keys and values of packed qkv [rows, T, all size] and gives what causal attention gives
-// [rows, T, queries size], the tokens seen before included. Queries and keys are turned first by the angles
-// of their places where `angles` are given, as for rotate, of all places. What a row gets depends on that row
-// alone.
+// Appends the keys and values of packed qkv [rows, T, all size] to the cache and returns causal attention
+// [rows, T, queries size] over it. With `angles` of all positions, queries and keys are rotated first
+// (rotate()). A row's result depends on that row only.
 at::Tensor cached_attention(const at::Tensor& qkv, const Heads& heads, const Step& step,
                             const at::Tensor& angles = {});
 
-// Marks the operations of this thread as a decoder's, for as long as it lives. The shape alone is ambiguous:
-// training and evaluation have sequences of one token too.
+// Scope in which this thread's operations are a decoder's. The shape alone is ambiguous: training and
+// evaluation have sequences of one token too.
 class DecodingScope {
  public:
   DecodingScope();
@@ -68,7 +66,7 @@ class DecodingScope {
   bool outer_;
 };
 
-// Whether x [rows, 1, w] is one token a row of a decoder.
+// Whether x is a decoder's [rows, 1, w].
 bool is_step(const at::Tensor& x);
 
 // x weight^T + bias (or undefined) on CPUs, for the few rows of a decoding step, bound by reading the

@@ -23,7 +23,7 @@ DropoutMask DropoutMask::of(const MicrobatchContext& pass, double rate, int site
           .key_on_gpu = pass.key_on_gpu};
 }
 
-// The key on a GPU is not among the saved variables: when a graph was captured, it is written anew.
+// The key on a GPU is not a saved variable: with graphs, every microbatch overwrites it.
 void DropoutMask::save(AutogradContext& context) const {
   context.saved_data["dropout_rate"] = rate;
   context.saved_data["dropout_site"] = static_cast<std::int64_t>(site);

@@ -1,5 +1,4 @@
-// Masks of dropout as operations take them. They are drawn where they are used, in the backward once more,
-// and never kept.
+// Dropout masks. They are drawn when used, again in the backward, and never stored.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -11,12 +10,12 @@
 
 namespace twobw::models {
 
-// That of one site of a layer for one microbatch (core/base/dropout.h).
+// The mask of one site of a layer for one microbatch (core/base/dropout.h).
 struct DropoutMask {
   double rate = 0;
-  std::uint64_t site = 0;  // and layer: dropout_site
-  std::uint64_t key = 0;   // of the microbatch: dropout_key
-  at::Tensor key_on_gpu;   // the same, for tensors there
+  std::uint64_t site = 0;  // dropout_site() of layer and site
+  std::uint64_t key = 0;   // dropout_key() of the microbatch
+  at::Tensor key_on_gpu;   // the same key, for tensors on a GPU
 
   static DropoutMask of(const MicrobatchContext& pass, double rate, int site);
 
@@ -27,8 +26,8 @@ struct DropoutMask {
 
 namespace ops {
 
-// x [.., n2, n1, width] of at most 4 dimensions times the mask, plus `residual` (or undefined); into x itself
-// where `in_place`. Not differentiable.
+// x [.., n2, n1, width], of at most 4 dimensions, times the mask, plus `residual` (or undefined); `in_place`
+// writes to x. Not differentiable.
 at::Tensor drop(const at::Tensor& x, const at::Tensor& residual, const DropoutMask& mask,
                 bool in_place = false);
 

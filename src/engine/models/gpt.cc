@@ -5,7 +5,7 @@
 #include "engine/models/decoding.h"
 #include "engine/models/model.h"
 #include "engine/models/ops.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 
 namespace twobw::models {
 namespace {
@@ -25,7 +25,7 @@ Tensors embedding(const ModelConfig& config, Parameters p, const Tensors&, const
   return {ops::dropout(sum, config.dropout, pass, 0)};
 }
 
-// The first half of either branch: norm and product, and the residual stream besides.
+// The first half of either branch: norm and product, and the residual stream.
 Tensors norm_and_product(const ModelConfig&, Parameters p, const Tensors& inputs, const MicrobatchContext&) {
   const auto [normed, stream] = ops::norm_and_stream(inputs[0], p[0], p[1]);
   return {ops::linear(normed, p[2], p[3]), stream};
@@ -54,7 +54,7 @@ Tensors head_of_sequence(const ModelConfig& config, Parameters p, const Tensors&
 }
 
 Tensors head(const ModelConfig& config, Parameters p, const Tensors& inputs, const MicrobatchContext& pass) {
-  if (architecture::tells_of_sequences(config.head)) return head_of_sequence(config, p, inputs, pass);
+  if (architecture::is_sequence_head(config.head)) return head_of_sequence(config, p, inputs, pass);
   const Tensor hidden = ops::layer_norm(inputs[0], p[0], p[1]);
   if (!pass.batch[Field::Targets].defined()) return {ops::linear(hidden, p[2], {})};
   return {ops::head_loss(hidden, p[2], {}, pass.batch[Field::Targets], pass.batch[Field::LossScale],

@@ -1,12 +1,70 @@
 #include "engine/models/kernels.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
-#include "core/base/vectorize.h"
-#include "engine/models/vector_math.h"
+#include "core/base/attributes.h"
 
 namespace twobw::models {
+namespace {
+
+// Reductions use a fixed number of lanes, so that their order does not depend on the vector width.
+constexpr int kLanes = 16;
+
+inline __attribute__((always_inline)) float sum_of(const float (&lanes)[kLanes]) {
+  float total = 0;
+  for (const float lane : lanes) total += lane;
+  return total;
+}
+
+inline __attribute__((always_inline)) float dot(const float* a, const float* b, std::int64_t n) {
+  const std::int64_t whole = n - n % kLanes;
+  float sums[kLanes] = {};
+  for (std::int64_t i = 0; i < whole; i += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) sums[lane] += a[i + lane] * b[i + lane];
+  }
+  float total = sum_of(sums);
+  for (std::int64_t i = whole; i < n; ++i) total += a[i] * b[i];
+  return total;
+}
+
+// e^x to about one unit in the last place for x in [-87, 88], by reduction to [-ln2/2, ln2/2] and a
+// polynomial of degree 6; branch-free, so that loops over it vectorize.
+inline __attribute__((always_inline)) float fast_exp(float x) {
+  x = x < -87.0f ? -87.0f : x;
+  x = x > 88.0f ? 88.0f : x;
+  constexpr float kShift = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number
+  const float shifted = x * 1.44269504088896341f + kShift;
+  const float n = shifted - kShift;
+  const float r = (x - n * 0.693145751953125f) - n * 1.428606765330187e-6f;
+  float p = 1.3888889e-3f;
+  p = p * r + 8.3333333e-3f;
+  p = p * r + 4.1666667e-2f;
+  p = p * r + 1.6666667e-1f;
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  const auto power = (std::bit_cast<std::int32_t>(shifted) << 23) + std::bit_cast<std::int32_t>(1.0f);
+  return p * std::bit_cast<float>(power);
+}
+
+inline __attribute__((always_inline)) float largest(const float* x, std::int64_t n) {
+  const std::int64_t whole = n - n % kLanes;
+  float highest[kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) highest[lane] = x[0];
+  for (std::int64_t i = 0; i < whole; i += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane)
+      highest[lane] = x[i + lane] > highest[lane] ? x[i + lane] : highest[lane];
+  }
+  float top = highest[0];
+  for (const float candidate : highest) top = candidate > top ? candidate : top;
+  for (std::int64_t i = whole; i < n; ++i) top = x[i] > top ? x[i] : top;
+  return top;
+}
+
+}  // namespace
 
 TWOBW_VECTORIZED
 void softmax_cross_entropy(float* logits, const std::int64_t* targets, double* loss, std::int64_t rows,
@@ -48,7 +106,7 @@ namespace {
 constexpr float kRoot = 0.7978845608028654f;  // sqrt(2/pi)
 constexpr float kCubic = 0.044715f;
 
-// 1 - tanh(u) = 2 / (1 + e^2u); no cancellation where it matters, none of libm.
+// By 1 - tanh(u) = 2 / (1 + e^2u), without harmful cancellation and without libm.
 inline __attribute__((always_inline)) float half_tanh_plus_half(float u) {
   return 1.0f / (1.0f + fast_exp(-2.0f * u));
 }
@@ -209,7 +267,7 @@ inline __attribute__((always_inline)) void draw(const RowsOfMask& mask, const Ma
     dropout_factors(mask.key, row, first + static_cast<std::uint32_t>(group), mask.rate, factors + 4 * group);
 }
 
-// Of the columns that were drawn for, those that the row has.
+// Number of drawn columns within the row.
 inline __attribute__((always_inline)) int drawn(const RowsOfMask& mask, std::int64_t column) {
   return static_cast<int>(std::min<std::int64_t>(kDrawn, mask.width - column));
 }
@@ -256,7 +314,8 @@ void softmax_row(float* scores, std::int64_t width, std::int64_t seen, float sca
   std::fill(scores + seen, scores + width, 0.0f);
 }
 
-// Of weights w = softmax(scale * scores) with the gradient g: scale * w * (g - the sum of w g).
+// The gradient of scores, for weights w = softmax(scale * scores) with gradient g: scale * w * (g - sum of w
+// g).
 TWOBW_VECTORIZED
 void softmax_row_backward(const float* weights, float* gradient, std::int64_t width, float scale) {
   const std::int64_t whole = width - width % kLanes;

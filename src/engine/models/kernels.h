@@ -1,4 +1,4 @@
-// Plain loops that the compiler vectorises; no LibTorch. Single-threaded over the given range.
+// CPU kernels: plain loops that the compiler vectorizes, without LibTorch. Each runs on the calling thread.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace twobw::models {
 
-inline constexpr std::int64_t kGrain = 16384;  // elements that are worth a thread
+inline constexpr std::int64_t kGrain = 16384;  // least elements for a thread
 
 // For each of `rows` rows of `logits` [rows, classes]: loss[row] = logsumexp - logit of the target; and
-// where `gradient_scale` is not 0, the row becomes (softmax - onehot(target)) * gradient_scale. A target
-// below 0 does not count: neither has a loss nor a gradient.
+// if `gradient_scale` is not 0, the row becomes (softmax - onehot(target)) * gradient_scale. A target below 0
+// has neither loss nor gradient.
 void softmax_cross_entropy(float* logits, const std::int64_t* targets, double* loss, std::int64_t rows,
                            std::int64_t classes, float gradient_scale);
 
@@ -21,7 +21,7 @@ void gelu_forward(const float* x, float* out, std::int64_t n);
 // grad_x = grad_out * gelu'(x).
 void gelu_backward(const float* x, const float* grad_out, float* grad_x, std::int64_t n);
 
-// The same of x times the normal distribution's integral up to x, which erf gives and the tanh approximates.
+// The exact GELU, by erf.
 void erf_gelu_forward(const float* x, float* out, std::int64_t n);
 void erf_gelu_backward(const float* x, const float* grad_out, float* grad_x, std::int64_t n);
 
@@ -39,23 +39,24 @@ void swiglu_forward(const float* x, float* out, std::int64_t rows, std::int64_t 
 void swiglu_backward(const float* x, const float* grad_out, float* grad_x, std::int64_t rows,
                      std::int64_t width);
 
-// A row of `heads` heads of `size`, the first `turned` of which turn by `angles` [size], cosines and then
-// sines (element i with element i + size / 2), back where `sign` is -1; the others are copied.
+// Rotary embedding of a row of `heads` heads of `size`: rotates the first `turned` by `angles` [size],
+// cosines and then sines (element i with element i + size / 2), and copies the others. `sign` -1 rotates
+// back.
 void rotate_row(const float* x, const float* angles, float* out, int heads, int turned, int size, float sign);
 
-// A mask, and the shape [.., n2, n1, width] of what it is for.
+// A dropout mask of shape [.., n2, n1, width].
 struct RowsOfMask {
   std::uint64_t key = 0;
   DropoutRate rate{};
   std::int64_t n1 = 1, n2 = 1, width = 1;
 };
 
-// Of rows [begin, end): out = x times the mask, plus `residual` where it is not null. `out` may be either.
+// Rows [begin, end): out = x times the mask, plus `residual` unless null. `out` may be either of them.
 void drop_rows(const RowsOfMask& mask, const float* x, const float* residual, float* out, std::int64_t begin,
                std::int64_t end);
 
-// The scores of one query become its attention weights: the softmax of `scale` times the first `seen`, 0
-// behind them. And the gradient of the weights becomes that of the scores.
+// In-place softmax of `scale` times the first `seen` scores of a query, 0 for the others; and the gradient of
+// the weights becomes that of the scores.
 void softmax_row(float* scores, std::int64_t width, std::int64_t seen, float scale);
 void softmax_row_backward(const float* weights, float* gradient, std::int64_t width, float scale);
 
@@ -70,8 +71,8 @@ struct SkinnyGemm {
 // Columns [begin, end) of it.
 void skinny_gemm(const SkinnyGemm& product, std::int64_t begin, std::int64_t end);
 
-// Attention of one query [size] to `places` keys and values [places, size] -> out [size]; `scores` has room
-// for as many numbers as there are places.
+// Attention of one query [size] over keys and values [places, size] -> out [size]; `scores` has space for
+// `places` numbers.
 void attend(const float* query, const float* keys, const float* values, float* scores, float* out,
             std::int64_t places, std::int64_t size);
 

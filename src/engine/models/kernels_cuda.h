@@ -1,5 +1,5 @@
-// What the layers compute besides matrix products and attention, on a GPU. T is float, __nv_bfloat16 or
-// __half; sums are made in float, in an order that depends on the sizes alone.
+// CUDA kernels of the layers, except matrix products and attention. T is float, __nv_bfloat16 or __half; sums
+// are in float, in an order that depends on the sizes only.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -8,13 +8,13 @@
 
 #include <cstdint>
 
+#include "core/base/attributes.h"
 #include "core/base/dropout.h"
-#include "core/base/host_device.h"
 
 namespace twobw::models::cuda {
 
-// Rows of `width` elements. Where `residual` is given, x is added to it first and the sum is written to
-// `sum`, the stream that goes on; else x itself is normed and `sum` is not used.
+// Layer norm of rows of `width` elements. With `residual`, x is added to it first and written to `sum`, the
+// residual stream; else x itself is normed and `sum` is not used.
 template <typename T>
 struct LayerNorm {
   const T* x = nullptr;
@@ -35,8 +35,8 @@ void layer_norm_forward(const LayerNorm<T>& norm, cudaStream_t stream);
 template <typename T>
 struct LayerNormBackward {
   const T* grad_out = nullptr;
-  const T* grad_stream = nullptr;  // of the sum, from where the stream went on; null: none
-  const T* sum = nullptr;          // what was normed
+  const T* grad_stream = nullptr;  // of the residual stream; null: none
+  const T* sum = nullptr;          // input of the norm
   const T* weight = nullptr;
   const float* mean = nullptr;
   const float* deviation = nullptr;
@@ -51,7 +51,7 @@ std::int64_t layer_norm_partials(std::int64_t rows, int width);
 template <typename T>
 void layer_norm_backward(const LayerNormBackward<T>& norm, cudaStream_t stream);
 
-// The same without mean and bias: out = x * scale * weight, scale = 1 / sqrt(mean of x^2 + eps).
+// RMS norm: out = x * scale * weight, scale = 1 / sqrt(mean of x^2 + eps).
 template <typename T>
 struct RmsNorm {
   const T* x = nullptr;
@@ -120,9 +120,9 @@ template <typename T>
 void rotary_backward(const Rotary<T>& rotary, cudaStream_t stream);
 
 // For each of `rows` rows of `logits` [rows, classes]: loss[row] = logsumexp - logit of the target; and
-// where `gradient_scale` is given, on the device, the row becomes (softmax - onehot(target)) *
-// gradient_scale. A target below 0 does not count: neither has a loss nor a gradient. Rows are `stride`
-// elements apart (0: as many as there are classes); what lies between them may be overwritten.
+// with `gradient_scale`, on the device, the row becomes (softmax - onehot(target)) * gradient_scale. A target
+// below 0 has neither loss nor gradient. Rows are `stride` elements apart (0: `classes`); padding may be
+// overwritten.
 template <typename T>
 void softmax_cross_entropy(T* logits, const std::int64_t* targets, float* loss, std::int64_t rows,
                            int classes, const double* gradient_scale, cudaStream_t stream, int stride = 0);
@@ -142,14 +142,14 @@ template <typename T>
 void embed_forward(const T* token_weight, const T* position_weight, const std::int64_t* tokens, T* out,
                    std::int64_t batch, std::int64_t length, int width, cudaStream_t stream);
 
-// Adds the rows of grad_out [batch, length, width] to those of the weights that they came from. The order is
-// fixed for the positions, and for the tokens where `deterministic`.
+// Scatters the rows of grad_out [batch, length, width] to the gradients of the weights. The order of sums is
+// fixed for positions, and for tokens if `deterministic`.
 template <typename T>
 struct EmbedBackward {
   const T* grad_out = nullptr;
   const std::int64_t* tokens = nullptr;
   float* grad_tokens = nullptr;     // [vocabulary, width]
-  float* grad_positions = nullptr;  // [length or more, width]; null: there are none
+  float* grad_positions = nullptr;  // [length or more, width]; null: no position embedding
   std::int64_t batch = 0, length = 0, vocabulary = 0;
   int width = 0;
   bool deterministic = false;
@@ -157,14 +157,14 @@ struct EmbedBackward {
 template <typename T>
 void embed_backward(const EmbedBackward<T>& embed, cudaStream_t stream);
 
-// A mask of dropout (core/base/dropout.h).
+// A dropout mask (core/base/dropout.h).
 struct Mask {
   const std::uint64_t* key = nullptr;  // on the device: of the microbatch
   std::uint64_t site = 0;
   DropoutRate rate{};
 };
 
-// out = x [.., n2, n1, width] times the mask, plus `residual` where it is given; `out` may be either.
+// out = x [.., n2, n1, width] times the mask, plus `residual` unless null; `out` may be either of them.
 template <typename T>
 struct Drop {
   const T* x = nullptr;
@@ -177,15 +177,15 @@ struct Drop {
 template <typename T>
 void drop(const Drop<T>& drop, cudaStream_t stream);
 
-// The weights [batch, heads, length, length] of an attention that drops some of them.
+// Attention weights [batch, heads, length, length] with dropout.
 template <typename T>
 struct AttentionWeights {
-  // Forward: scores, which become the softmax of `scale` times those that a query sees, and 0 for the others.
+  // Forward: scores, which become the softmax of `scale` times the visible ones, and 0 for hidden ones.
   T* weights = nullptr;
-  T* dropped = nullptr;                     // forward: they times the mask
+  T* dropped = nullptr;                     // forward: the weights times the mask
   T* gradient = nullptr;                    // backward: of `dropped`, becomes that of the scores
-  const std::int64_t* lengths = nullptr;    // forward: of the sequences; null: there is no padding
-  const std::int64_t* positions = nullptr;  // forward, causal: of the tokens in documents; null: there is one
+  const std::int64_t* lengths = nullptr;    // forward: of the sequences; null: no padding
+  const std::int64_t* positions = nullptr;  // forward, causal: of the tokens in documents; null: one document
   bool causal = false;
   Mask mask;
   std::int64_t batch = 0;

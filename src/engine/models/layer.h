@@ -1,5 +1,5 @@
-// The forward of a layer: a pure function of its parameters and its input. It owns no weights, so the same
-// forward runs on any weight version.
+// The forward of a layer: a pure function of its parameters and inputs, so that it runs on any weight
+// version.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -16,38 +16,36 @@ namespace twobw::models {
 
 using architecture::Field;
 
-// What a layer may know of the microbatch besides its input.
+// The microbatch of a forward: its data, its keys of randomness, and scratch memory.
 struct MicrobatchContext {
-  data::Batch
-      batch;  // what its layer takes; without targets or labels a head gives logits instead of the loss
+  data::Batch batch;  // without targets or labels a head returns logits instead of the loss
   bool training = false;
   std::uint64_t seed = 0;
   std::int64_t update = 0;
   std::int64_t microbatch = 0;  // within the update
-  int layer = 0;                // index in the model; part of the key of every dropout mask
-  // With fp16: what the gradient of the loss is multiplied with, but not the loss; one double where the
-  // layers compute. Undefined: 1.
+  int layer = 0;                // index in the model, part of the key of dropout masks
+  // Factor of the loss's gradient, not of the loss, with fp16: one double on the layers' device.
+  // Undefined: 1.
   at::Tensor loss_scale{};
-  // Memory that a layer on a GPU may use while it computes, and make larger; none: it takes its own.
+  // Scratch memory that a layer on a GPU may use and enlarge; null: it allocates its own.
   at::Tensor* room = nullptr;
-  // On a GPU, in training with dropout: [1], int64, the bits of dropout_key. What is captured into a graph
-  // reads it there, so that the next microbatch's may be put in its place.
+  // dropout_key() on the GPU, [1], int64, for training with dropout. Graphs read it there, so that each
+  // microbatch can overwrite it.
   at::Tensor key_on_gpu{};
 
-  // Of the masks of this microbatch (core/base/dropout.h).
+  // The key of the microbatch's masks (core/base/dropout.h).
   std::uint64_t dropout_key() const { return twobw::dropout_key(seed, update, microbatch); }
 
-  // The same with its tensors there.
+  // A copy with its tensors on the device.
   MicrobatchContext to(at::Device device) const;
 };
 
-// What passes from a layer to the next: usually one tensor, more where a cut may fall in the middle of
-// a residual branch.
+// The tensors between layers: usually one, more if a stage boundary may lie within a residual branch.
 using Tensors = std::vector<at::Tensor>;
 
-// `parameters` in the order of architecture::Layer::parameters. The first layer has no inputs (it reads the
-// batch); the last gives the loss, a scalar: see architecture::Model. Gradients of parameters may be
-// accumulated straight into their .grad().
+// `parameters` in the order of architecture::Layer::parameters. The first layer reads the batch and has no
+// inputs; the last returns the loss, a scalar (architecture::Model). Gradients of parameters may be
+// accumulated directly into their .grad().
 using Forward = std::function<Tensors(std::span<const at::Tensor> parameters, const Tensors& inputs,
                                       const MicrobatchContext& pass)>;
 

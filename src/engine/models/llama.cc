@@ -9,8 +9,7 @@
 #include "engine/models/model.h"
 #include "engine/models/ops.h"
 #include "engine/models/rotary.h"
-#include "planning/architecture/heads.h"
-#include "planning/architecture/rotary.h"
+#include "planning/architecture/families.h"
 
 namespace twobw::models {
 namespace {
@@ -29,7 +28,7 @@ struct Llama {
     return {ops::embedding(p[0], pass.batch[Field::Tokens])};
   }
 
-  // The first half of either branch: norm and product, and the residual stream besides.
+  // The first half of either branch: norm and product, and the residual stream.
   Tensors norm_and_product(Parameters p, const Tensors& inputs, const MicrobatchContext&) const {
     const auto [normed, stream] = ops::rms_norm_and_stream(inputs[0], p[0], norm_eps);
     return {ops::linear(normed, p[1], p.size() > 2 ? p[2] : Tensor()), stream};
@@ -60,7 +59,7 @@ struct Llama {
   }
 
   Tensors head(Parameters p, const Tensors& inputs, const MicrobatchContext& pass) const {
-    if (architecture::tells_of_sequences(tells)) {
+    if (architecture::is_sequence_head(tells)) {
       const Tensor last = ops::last_token(inputs[0], pass.batch[Field::Lengths]);
       return {sequence_head(tells, ops::rms_norm(last, p[0], norm_eps), p[1], {}, pass)};
     }

@@ -12,7 +12,7 @@ namespace twobw::models {
 // Sequences that hold several documents. `positions` [b, T]: how many tokens of its document come before each
 // in the sequence.
 
-// True [b, 1, T, T] for the keys that a query must not see: of later tokens, and of other documents.
+// True [b, 1, T, T] for keys hidden from a query: of later tokens and of other documents.
 inline at::Tensor hidden_keys(const at::Tensor& positions) {
   const std::int64_t length = positions.size(1);
   const at::Tensor places = at::arange(length, positions.options());
@@ -20,16 +20,16 @@ inline at::Tensor hidden_keys(const at::Tensor& positions) {
   return places.lt(begins).logical_or(places.gt(places.view({length, 1})));
 }
 
-// So many tokens in so many rows of a batch, all of the same place and length.
+// A block of `length` tokens from `first` on, in `rows` rows of a batch.
 struct Stretch {
   std::int64_t row = 0, rows = 1;
   std::int64_t first = 0, length = 0;
 
-  // Of x [b, heads, T, size].
+  // The block of x [b, heads, T, size].
   at::Tensor of(const at::Tensor& x) const { return x.narrow(0, row, rows).narrow(2, first, length); }
 };
 
-// One for every document, of positions on the CPU; where they are undefined, one for the whole batch.
+// One block for each document, from positions on the CPU; one for the whole batch if these are undefined.
 inline std::vector<Stretch> stretches_of(const at::Tensor& positions, std::int64_t rows,
                                          std::int64_t length) {
   if (!positions.defined()) return {{.rows = rows, .length = length}};
@@ -45,7 +45,7 @@ inline std::vector<Stretch> stretches_of(const at::Tensor& positions, std::int64
   return stretches;
 }
 
-// True [b, 1, 1, T] behind the end of each sequence, of which at least one token counts.
+// True [b, 1, 1, T] for the padding of each sequence; the first token always counts.
 inline at::Tensor padding_of(const at::Tensor& lengths, std::int64_t places) {
   const at::Tensor ends = lengths.clamp_min(1).view({-1, 1, 1, 1});
   return at::arange(places, lengths.options()).ge(ends);

@@ -22,7 +22,7 @@ std::map<std::string, ForwardOf>& forwards_by_family() {
   return all;
 }
 
-// Of the families that have them.
+// Decoding steps, of families that have them.
 std::map<std::string, StepsOf>& steps_by_family() {
   static std::map<std::string, StepsOf> all = {{"gpt", steps_of_gpt}, {"llama", steps_of_llama}};
   return all;

@@ -1,4 +1,4 @@
-// A model that can run: the layers that architecture/ describes, each with its forward.
+// A runnable model: the layers that planning/architecture describes, with their forwards.
 #pragma once
 
 #include <functional>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/config.h"
-#include "core/base/model_head.h"
+#include "core/base/kinds.h"
 #include "engine/models/decoding.h"
 #include "engine/models/layer.h"
 #include "planning/architecture/families.h"
@@ -16,8 +16,8 @@ namespace twobw::models {
 
 struct Model {
   architecture::Model layers;
-  std::vector<Forward> forwards;  // one a layer
-  std::vector<LayerStep> steps;   // likewise, or empty: see engine/models/decoding.h
+  std::vector<Forward> forwards;  // by layer
+  std::vector<LayerStep> steps;   // by layer, or empty: see engine/models/decoding.h
 
   int size() const { return static_cast<int>(layers.size()); }
 };
@@ -25,29 +25,28 @@ struct Model {
 // Throws InputError for an unknown family, naming the known ones.
 Model build(const ModelConfig& config);
 
-// Runs layers [first, last). `parameters` are theirs, in order; `x` is what the layer before them handed on.
-// `after_layer`, where it is given, sees what each layer hands on.
+// Runs layers [first, last) with their parameters on `x`, the output of the layer before. `after_layer` is
+// called with each layer's output.
 using AfterLayer = std::function<void(int layer, const Tensors& outputs)>;
 Tensors run_layers(const Model& model, int first, int last, std::span<const at::Tensor> parameters, Tensors x,
                    MicrobatchContext pass, const AfterLayer& after_layer = {});
 
-// Runs layers [first, last) in a step of a decoder, without gradients. `caches` has the keys and values of
-// each layer. The model's last layer computes only the last of the first tokens of a sequence.
+// Runs layers [first, last) in a decoding step, without gradients. `caches`: the KV cache of each layer. The
+// model's last layer computes only the last token of a prompt.
 Tensors run_steps(const Model& model, int first, int last, std::span<const at::Tensor> parameters, Tensors x,
                   Step step, std::span<const KeyValues> caches);
 
-// What the model's last layer is handed, without all places but the last of T.
+// The inputs of the model's last layer for the last of T tokens.
 Tensors last_place(const Tensors& x);
 
-// The forward of a layer that the family describes.
+// Makes the forward of a layer of a family.
 using ForwardOf = std::function<Forward(const ModelConfig& config, const architecture::Layer& layer)>;
 
-// A family of the caller's own, for a program that trains it: what its layers are, and what they compute, in
-// steps of a decoder too where it says so.
+// Registers a family of an external program: its layers, their forwards and, optionally, decoding steps.
 void add_family(architecture::Family family, ForwardOf forward_of, StepsOf steps_of = {});
 
-// The loss of classification or regression by hidden [b, w], or where the batch has no labels or values, the
-// logits [b, outputs]. `bias` may be undefined.
+// The head of classification or regression on hidden [b, w]: the loss, or logits [b, outputs] if the batch
+// has neither labels nor values. `bias` may be undefined.
 at::Tensor sequence_head(ModelHead head, const at::Tensor& hidden, const at::Tensor& weight,
                          const at::Tensor& bias, const MicrobatchContext& pass);
 

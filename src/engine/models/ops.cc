@@ -23,7 +23,7 @@ Tensor rows_of(const Tensor& x) {
   return x.reshape({-1, x.size(-1)});
 }
 
-// Adds the product a^T b to the weight's gradient in place, or gives it back where there is none.
+// Adds the product a^T b to the weight's gradient in place; without one, returns it.
 Tensor accumulate_product(const Tensor& weight, const Tensor& a, const Tensor& b) {
   Tensor gradient = weight.grad();
   if (!gradient.defined()) return a.t().mm(b);

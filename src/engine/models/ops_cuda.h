@@ -1,7 +1,6 @@
-// The building blocks of ops.h on a GPU, float, bfloat16 or half. On the current stream, which must be
-// registered with engine/device/gpu.h; nothing waits for the device, so all of it can be captured into a
-// graph. The gradient of a parameter is always accumulated into its .grad(), a tensor of float whatever the
-// parameter's type.
+// The operations of ops.h on a GPU, in float, bfloat16 or half, on the current stream, which must be
+// registered with engine/device/gpu.h. None waits for the device, so that graphs can capture them. Gradients
+// of parameters are accumulated into their .grad(), always in float.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -18,7 +17,7 @@ namespace twobw::models::ops::cuda {
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   const at::Tensor& residual);
 
-// The same without a residual, and x itself.
+// linear() without a residual, and x itself as the residual stream.
 std::pair<at::Tensor, at::Tensor> linear_and_stream(const at::Tensor& x, const at::Tensor& weight,
                                                     const at::Tensor& bias);
 
@@ -37,7 +36,7 @@ at::Tensor gelu(const at::Tensor& x);
 at::Tensor erf_gelu(const at::Tensor& x);
 at::Tensor swiglu(const at::Tensor& x);
 
-// Turns by the angles, or back where `sign` is -1; not differentiable.
+// Rotates by the angles; `sign` -1 rotates back. Not differentiable.
 at::Tensor rotated(const at::Tensor& qkv, const Heads& heads, const at::Tensor& angles, int sign);
 
 // positions may be undefined.
@@ -48,16 +47,16 @@ at::Tensor full_attention(const at::Tensor& qkv, const Heads& heads, const at::T
 // x times the mask, plus `residual` (or undefined); not differentiable.
 at::Tensor drop(const at::Tensor& x, const at::Tensor& residual, const DropoutMask& mask, bool in_place);
 
-// Attention with dropped weights (engine/models/attention.cc), not differentiable, of packed qkv without gaps:
-// the mixed values and the weights [b, heads, T, T] before the mask; and the gradient of qkv from these and
-// the gradient of the mixed values.
+// Attention with dropped weights (engine/models/attention.cc), not differentiable, of packed qkv without
+// gaps: the mixed values and the weights [b, heads, T, T] before the mask; and the gradient of qkv from these
+// and the gradient of the mixed values.
 std::pair<at::Tensor, at::Tensor> attend(const at::Tensor& packed, int heads, bool causal,
                                          const at::Tensor& tells, const DropoutMask& mask);
 at::Tensor attend_backward(const at::Tensor& packed, int heads, const at::Tensor& weights,
                            const at::Tensor& grad_mixed, const DropoutMask& mask);
 
-// The gradients of `weight` and `bias` (or undefined) are accumulated by the forward already, where gradients
-// are wanted. `of_gradients` may be undefined; `room` (or nothing) is for the logits.
+// The forward accumulates the gradients of `weight` and `bias` (or undefined) if `needs_gradient`.
+// `of_gradients` may be undefined; `room` (or null) is for the logits.
 at::Tensor head_loss(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& bias,
                      const at::Tensor& targets, const at::Tensor& scale, const at::Tensor& of_gradients,
                      bool needs_gradient, at::Tensor* room);

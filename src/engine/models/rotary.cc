@@ -13,7 +13,7 @@
 #include "engine/models/ops.h"
 #include "engine/models/ops_cuda.h"
 #include "engine/models/wide.h"
-#include "planning/architecture/rotary.h"
+#include "planning/architecture/llama.h"
 
 namespace twobw::models {
 namespace {
@@ -37,7 +37,7 @@ at::Tensor make_angles(const std::vector<double>& frequencies, std::int64_t plac
 
 }  // namespace
 
-// Of a usual context the table is there before stages count what they hold.
+// Builds the table of a usual context before stages count their memory.
 RotaryTable::RotaryTable(const ModelConfig& config) : config_(config) {
   angles(std::min<std::int64_t>(config.context, kUsualPlaces), at::kCPU);
 }
@@ -53,8 +53,7 @@ std::shared_ptr<RotaryTable> RotaryTable::of(const ModelConfig& config) {
   return table;
 }
 
-// On CPUs a table grows with what is asked for, to twice as much at least; that of a GPU stays where it is,
-// as graphs have its address.
+// On CPUs a table grows on demand, by doubling; on a GPU its size is fixed, because graphs hold its address.
 std::int64_t RotaryTable::places_for(std::int64_t length, at::Device device) const {
   const std::int64_t context = config_.context;
   if (!device.is_cpu() || length >= context) return std::max(length, context);

@@ -1,5 +1,5 @@
-// The angles of the rotary embedding by place, made once for all layers of a model. On CPUs not of all places
-// at once: a model may have many more positions than there are tokens.
+// The angles of the rotary embedding by position, shared by all layers of a model. On CPUs the table grows on
+// demand: a model may have many more positions than tokens.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -14,16 +14,16 @@
 
 namespace twobw::models {
 
-// Any thread may ask. Models that turn alike share one while any of them lives.
+// Thread-safe. Models with the same frequencies share a table while any of them exists.
 class RotaryTable {
  public:
   static std::shared_ptr<RotaryTable> of(const ModelConfig& config);
 
   explicit RotaryTable(const ModelConfig& config);
 
-  // [length or more, head]: a place's head / 2 cosines, then its sines. The first time that a device asks (or
-  // that a length does, where the angles depend on it), it is made and uploaded, which a graph cannot
-  // capture; the calling thread waits. What was given out stays as it is when a longer one is made.
+  // [length or more, head]: a position's head / 2 cosines, then its sines. The first call for a device (or
+  // for a length, if the angles depend on it) builds and uploads the table and blocks, which a graph cannot
+  // capture. Returned tables stay valid when a longer one is made.
   at::Tensor angles(std::int64_t length, at::Device device);
 
  private:

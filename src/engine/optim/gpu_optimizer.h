@@ -1,5 +1,5 @@
-// The optimizer of one stage on a GPU: as engine/optim/optimizer.h, but what depends on the gradient
-// (clipping, whether the update is skipped) never leaves the device.
+// The optimizer of one stage on a GPU, as engine/optim/optimizer.h. Decisions that depend on the gradient,
+// clipping and skipping, stay on the device.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -21,13 +21,13 @@ namespace twobw::optim {
 
 class GpuOptimizer {
  public:
-  // `initial`: flat W(0) in single precision, on the CPU; `compute`: one of the buffers computed with;
-  // `shard`: as of Optimizer.
+  // `initial`: flat W(0) in single precision, on the CPU; `compute`: a weight buffer of the layers; `shard`:
+  // as for Optimizer.
   GpuOptimizer(const OptimizerConfig& config, const weights::Layout& layout, const at::Tensor& initial,
                const at::Tensor& compute, bool predicts = false, std::optional<weights::Range> shard = {});
 
-  // Squared norms of the parameters whose gradient this stage answers for, of the shard, as
-  // engine/optim/optimizer.h cuts them; valid until asked for twice more. From any thread, one at a time.
+  // Squared norms of the shard's gradients, as optim::squared_norms() orders them; valid until the call after
+  // the next. From any thread, one at a time.
   at::Tensor squared_norms(std::int64_t batch, const at::Tensor& gradient, cudaStream_t stream);
 
   // `norms`: of all stages, in their order. `target` and `next` as in Optimizer::apply.
@@ -36,12 +36,12 @@ class GpuOptimizer {
              const Prediction* next = nullptr);
   void predict(const Prediction& prediction, cudaStream_t stream);
 
-  // Of the update applied last, on the device.
+  // State of the last update, on the device.
   const cuda::Control* control() const;
 
   // As of Optimizer.
   void begin_scaling(const LossScaling& start);
-  // Where the scale of a batch that may begin will be on the device: one float.
+  // The scale of a batch that may begin, one float on the device.
   at::Tensor loss_scale_of(std::int64_t batch) const;
 
   // Single precision, of the shard.
@@ -50,7 +50,7 @@ class GpuOptimizer {
   }
 
   const State& state() const { return state_; }
-  // Where its counts are on the device, as bytes, and what a copy of them on the CPU says.
+  // The counters on the device, as bytes; and the values of a copy of them on the CPU.
   const at::Tensor& counts() const { return control_; }
   static Counters read_counts(const at::Tensor& on_cpu);
   // As Optimizer::restore.
@@ -79,7 +79,7 @@ class GpuOptimizer {
   State state_;
   at::Tensor pieces_, norm_pieces_, first_piece_, partial_, norms_, gathered_, sum_, control_;
   int piece_count_ = 0, norm_piece_count_ = 0, norm_count_ = 0;
-  std::int64_t judged_ = 0;  // updates that are queued, in all
+  std::int64_t judged_ = 0;  // updates queued so far
 };
 
 }  // namespace twobw::optim

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/base/vectorize.h"
+#include "core/base/attributes.h"
 
 namespace twobw::optim {
 namespace {

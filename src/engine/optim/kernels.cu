@@ -40,7 +40,7 @@ __device__ LionRule rule_of(const Lion& lion, const Piece& piece, const Control&
           .gradient_scale = control.gradient_scale};
 }
 
-// Of the update after so many, from gradients with this loss scale.
+// The rule of the update after `applied` ones, for gradients with this loss scale.
 template <typename Optimizer>
 __device__ auto predicting_rule_of(const Optimizer& next, float ratio, const Piece& piece, Control control,
                                    std::int32_t applied, float loss_scale) {
@@ -49,13 +49,11 @@ __device__ auto predicting_rule_of(const Optimizer& next, float ratio, const Pie
   return rule_of(next, piece, control);
 }
 
-// A thread's elements of one stream, in registers. It answers like the pointer it stands for, so that the
-// rules work on it as they do on memory. What it reads and writes is not needed again soon: no cache should
-// keep it.
+// A thread's elements of one stream, in registers, with the interface of a pointer, so that the rules apply to it as
+// to memory. Loads and stores bypass the cache.
 //
-// Four neighbours move at once, or, where not `Whole`, each by itself as far as there are `left` from the
-// pointer on. Either way the same code then computes, so that an element's rounding does not depend on where
-// it lies.
+// Four adjacent elements are loaded at once or, if not `Whole`, one by one up to `left`. The same code then computes,
+// so that the rounding of an element does not depend on its position.
 class Held {
  public:
   __device__ explicit Held(bool used) : used_(used) {}
@@ -118,7 +116,7 @@ class Held {
   mutable float values_[kHeld];  // as a pointer that is const may be written through
 };
 
-// What StreamsOf is in memory.
+// StreamsOf in registers.
 struct HeldStreams {
   Held source, target, gradient, moment1, moment2, compute, partial_gradient;
 

@@ -1,5 +1,5 @@
-// One pass over memory for a whole update: optimizer, prediction, new weights, and the
-// gradient cleared for its next batch. Plain loops, no LibTorch.
+// A whole update in one pass over memory: optimizer, prediction, new weights, cleared gradient. Plain loops
+// without LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,7 @@ namespace twobw::optim {
 template <typename Rule>
 void apply(const Rule& rule, const Streams& streams);
 
-// An update by `rule`, and weights to compute with that take the one after, by `next` from
-// streams.partial_gradient, into account.
+// An update by `rule`, and the prediction of the following one by `next` from streams.partial_gradient.
 template <typename Rule>
 void apply_and_predict(const Rule& rule, const Rule& next, const Streams& streams);
 
@@ -24,11 +23,11 @@ void predict(const Rule& next, const Streams& streams);
 // An update that is skipped: W(t+1) = W(t), optimizer state untouched, gradient cleared.
 void skip(const Streams& streams);
 
-// The sum of squares in double, in an order that depends on n alone.
+// Sum of squares in double, in an order that depends on n only.
 double squared_norm(const float* values, std::int64_t n);
 
-// Elements of a parameter of n, from its first on, whose squares are summed by themselves: of a few dozen
-// pieces, so that replicas may share a large parameter and still make the same sums.
+// Size of the pieces of a parameter of n elements whose squares are summed separately: a few dozen pieces, so
+// that shards may divide a large parameter and still produce the same sums.
 std::int64_t norm_piece(std::int64_t n);
 
 // sum += values; they do not overlap.

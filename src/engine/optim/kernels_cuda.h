@@ -1,5 +1,5 @@
-// A whole update of a stage on a GPU in one launch over its flat buffer, with what only the device knows
-// (clipping factor, whether the update is skipped, how many were made) read from device memory.
+// CUDA kernels of the optimizers. An update of a stage is one launch over its flat buffer, which reads the
+// clipping factor, the decision to skip and the number of updates from device memory.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -10,17 +10,16 @@
 #include <vector>
 
 #include "core/base/loss_scaling.h"
-#include "engine/optim/kernels_cuda.h"
 #include "engine/optim/rules.h"
 
 namespace twobw::optim::cuda {
 
-// A run of parameters that share their learning rate and weight decay; one block of threads works on it.
+// A range of parameters with the same learning rate and weight decay: the work of one thread block.
 struct Piece {
   std::int64_t offset = 0;
   std::int32_t count = 0;
   float decay = 0;
-  float rate = 1;  // times the learning rate
+  float rate = 1;  // factor of the learning rate
 };
 inline constexpr int kPieceSize = 8192;
 // [offset, offset + count) in pieces of at most kPieceSize.
@@ -31,10 +30,10 @@ void add_pieces(std::vector<Piece>& pieces, std::int64_t offset, std::int64_t co
 struct Control {
   float gradient_scale = 1;  // from clipping, over the loss scale
   std::int32_t skip = 0;
-  std::int32_t applied = 0;  // updates made so far
-  float last_scale = 1;      // from clipping alone, of the last of them, to predict with
+  std::int32_t applied = 0;  // updates that were not skipped
+  float last_scale = 1;      // clipping factor of the last of them, for predictions
   double squared_norm = 0;   // of the gradient without its loss scale
-  float loss_scale = 1;      // of the update that was prepared last
+  float loss_scale = 1;      // of the last prepared update
   LossScaling scaling = {};
 };
 
@@ -53,8 +52,8 @@ template <typename Optimizer, typename Compute>
 void apply(const Optimizer& optimizer, const StreamsOf<Compute>& streams, const Piece* pieces,
            int piece_count, const Control* control, cudaStream_t stream);
 
-// An update and the prediction of the next one in a single pass: computed with will be what `next` makes of
-// `ratio` times the gradients streams.partial_gradient.
+// An update and the prediction of the following one in a single pass, by `next` from `ratio` times
+// streams.partial_gradient.
 template <typename Optimizer, typename Compute>
 void apply_and_predict(const Optimizer& optimizer, const Optimizer& next, float ratio,
                        const StreamsOf<Compute>& streams, const Piece* pieces, int piece_count,
@@ -64,20 +63,20 @@ template <typename Optimizer, typename Compute>
 void predict(const Optimizer& next, float ratio, const StreamsOf<Compute>& streams, const Piece* pieces,
              int piece_count, const Control* control, cudaStream_t stream);
 
-// From the sum over all stages: clipping factor and skip of the update to come.
+// Sets the next update's clipping factor and skip from the sum over all stages.
 void prepare(const double* squared_norm, double clip, Control* control, cudaStream_t stream);
-// After apply(): one more was made, unless it was skipped; the loss scale takes note.
+// After apply(): counts the update unless it was skipped, and adjusts the loss scale.
 void count_update(Control* control, cudaStream_t stream);
 
 // Squared norms of gradients, some numbers a parameter (norm_piece in engine/optim/kernels.h), so that their
-// sum rounds alike however parameters are dealt out to stages, and their pieces to replicas.
+// sum does not depend on how stages divide parameters, and replicas their pieces.
 
-// norms[n] of the pieces [first[n], first[n + 1]), in an order that depends on them alone. `partial` has room
-// for a double a piece.
+// Squared norms: norms[n] of the pieces [first[n], first[n + 1]), in an order that depends on the pieces
+// only. `partial` has space for one double for each piece.
 void squared_norms(const float* values, const Piece* pieces, int piece_count, const int* first,
                    int norm_count, double* partial, double* norms, cudaStream_t stream);
 
-// Their sum, in an order that depends on how many they are alone.
+// Sum of `count` norms, in an order that depends on `count` only.
 void sum_norms(const double* norms, int count, double* sum, cudaStream_t stream);
 
 }  // namespace twobw::optim::cuda

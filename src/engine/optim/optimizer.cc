@@ -10,7 +10,7 @@
 #include <numbers>
 
 #include "core/base/error.h"
-#include "core/base/optimizer_kinds.h"
+#include "core/base/kinds.h"
 #include "engine/device/memory.h"
 
 namespace twobw::optim {
@@ -118,7 +118,7 @@ void Optimizer::apply(const Update& update, const at::Tensor& all_gradients, con
                    target = shard_.of(all_targets);
   const Prediction of_own = next_of_all != nullptr ? of_shard(*next_of_all) : Prediction();
   const Prediction* const next = next_of_all != nullptr ? &of_own : nullptr;
-  // Of 16 bits, they are but rounded into: the master moves.
+  // 16-bit buffers are only rounded into; the master is updated.
   Streams streams{.source = if_float(source),
                   .target = if_float(target),
                   .gradient = data_of(gradient),
@@ -161,7 +161,7 @@ void Optimizer::apply(const Update& update, const at::Tensor& all_gradients, con
                      .moment2 = state_.moment2,
                      .compute = master && next == nullptr ? target : at::Tensor()},
                     scalars_of(update.learning_rate, scale, update.skip));
-  // What lies past the weights are the aliases' gradients, already summed into their partners'.
+  // Behind the weights' gradients are those of aliases, already summed into their partners'.
   all_gradients.narrow(0, 0, shard_.begin).zero_();
   all_gradients.narrow(0, shard_.end(), layout_.gradient_size() - shard_.end()).zero_();
   applied_ = after;
@@ -214,7 +214,7 @@ Optimizer::Rule Optimizer::rule_of(const weights::Parameter& parameter, const Pr
   return rule_of(parameter, prediction.learning_rate, scale, applied);
 }
 
-// After so many updates.
+// The rule after `applied` updates.
 Optimizer::Rule Optimizer::rule_of(const weights::Parameter& parameter, double learning_rate,
                                    float gradient_scale, std::int64_t applied) const {
   const GroupValues& values = values_[&parameter - layout_.parameters().data()];

@@ -1,16 +1,16 @@
-// The optimizers and the prediction, one element at a time. engine/optim/kernels.cc loops over
-// them on a CPU, engine/optim/kernels.cu on a GPU.
+// The optimizers and the prediction for one element. engine/optim/kernels.cc loops over elements on a CPU,
+// engine/optim/kernels.cu on a GPU.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 
-#include "core/base/host_device.h"
+#include "core/base/attributes.h"
 
 namespace twobw::optim {
 
-// Where the numbers of n parameters lie. `source` and `target` may be the same (in place). Computed with are
-// weights of type Compute.
+// Pointers to the buffers of n parameters. `source` and `target` may be the same. The layers' weights are of
+// type Compute.
 template <typename Compute>
 struct StreamsOf {
   const float* source = nullptr;  // W(t)
@@ -18,7 +18,7 @@ struct StreamsOf {
   float* gradient = nullptr;      // read, then zeroed
   float* moment1 = nullptr;
   float* moment2 = nullptr;  // AdamW only
-  // Weights to compute with, equal to the target or predicted from it; null: the target itself, or none.
+  // The layers' weights, equal to the target or predicted from it; null: the target itself, or none.
   Compute* compute = nullptr;
   const float* partial_gradient = nullptr;  // the gradients to predict from; null: no prediction
   std::int64_t n = 0;
@@ -53,7 +53,7 @@ struct LionRule {
   float gradient_scale;
 };
 
-// What a rule makes of one element: the state after the update, and the update u.
+// The moments after an update, and the update u.
 struct ElementUpdate {
   float moment1, moment2, update;
 };
@@ -80,13 +80,13 @@ TWOBW_HOST_DEVICE ElementUpdate update_element(const LionRule& rule, float momen
   return {m, moment2, -rule.learning_rate * (rule.decay * w + sign)};
 }
 
-// Which rules keep a second moment.
+// Whether a rule has a second moment.
 template <typename Rule>
 inline constexpr bool kHasMoment2 = false;
 template <>
 inline constexpr bool kHasMoment2<AdamWRule> = true;
 
-// The update of element i, whose state moves on.
+// The update of element i; writes its moments.
 template <typename Rule, typename S>
 TWOBW_HOST_DEVICE float update_of(const Rule& rule, const S& s, std::int64_t i, float w, float gradient) {
   const ElementUpdate result =
@@ -96,8 +96,7 @@ TWOBW_HOST_DEVICE float update_of(const Rule& rule, const S& s, std::int64_t i, 
   return result.update;
 }
 
-// W and the update that would come next, to compute with; the state stays. An update that is not finite
-// predicts nothing.
+// W plus the next update; the state does not change. An update that is not finite counts as 0.
 template <typename Rule, typename S>
 TWOBW_HOST_DEVICE float predicted(const Rule& next, const S& s, std::int64_t i, float w) {
   const float moment2 = kHasMoment2<Rule> ? s.moment2[i] : 0.0f;
@@ -106,7 +105,7 @@ TWOBW_HOST_DEVICE float predicted(const Rule& next, const S& s, std::int64_t i, 
   return w + (u - u == 0.0f ? u : 0.0f);
 }
 
-// One parameter of an update, all of it: the gradient is cleared for its next batch.
+// An update of one element; clears its gradient.
 template <typename Rule, typename S>
 TWOBW_HOST_DEVICE void apply_element(const Rule& rule, const S& s, std::int64_t i) {
   const float w = s.source[i];
@@ -116,7 +115,7 @@ TWOBW_HOST_DEVICE void apply_element(const Rule& rule, const S& s, std::int64_t 
   if (s.compute) s.compute[i] = next;
 }
 
-// An update and the prediction of the next, in one pass.
+// An update of one element and its next prediction.
 template <typename Rule, typename S>
 TWOBW_HOST_DEVICE void apply_and_predict_element(const Rule& rule, const Rule& next, const S& s,
                                                  std::int64_t i) {
@@ -127,7 +126,7 @@ TWOBW_HOST_DEVICE void apply_and_predict_element(const Rule& rule, const Rule& n
   s.compute[i] = predicted(next, s, i, advanced);
 }
 
-// A skipped update: W(t+1) = W(t), optimizer state untouched, gradient cleared.
+// A skipped update: W(t+1) = W(t), the state does not change, the gradient is cleared.
 template <typename S>
 TWOBW_HOST_DEVICE void skip_element(const S& s, std::int64_t i) {
   const float w = s.source[i];

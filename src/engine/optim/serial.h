@@ -1,5 +1,5 @@
-// The optimizer of a part of the model on whichever device it is, where nothing runs beside it: for the
-// oracle, and for measurements.
+// The optimizer of a part of the model on any device, for the oracle and for measurements, which run nothing
+// else meanwhile.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -17,24 +17,24 @@ namespace twobw::optim {
 class SerialOptimizer {
  public:
   virtual ~SerialOptimizer() = default;
-  // Of the parameters that this part answers for, in double, on its device.
+  // Squared norms of this part's gradients, in double on its device.
   virtual at::Tensor squared_norms(std::int64_t update, const at::Tensor& gradient) = 0;
-  // Writes version t+1 into `target`, if there is one, from version t in `source` and clears the gradient:
-  // norm, clipping, the skip of what is not finite. `norms`: of all parts, in their order.
+  // Writes version t+1 into `target`, if defined, from version t in `source` and clears the gradient. Clips
+  // by the norm, and skips if it is not finite. `norms`: of all parts, in their order.
   virtual Applied apply(double learning_rate, std::span<const at::Tensor> norms, const at::Tensor& gradient,
                         const at::Tensor& source, const at::Tensor& target) = 0;
   virtual void predict(const Prediction& prediction) = 0;
-  // Of the newest version, given what is computed with: in single precision, on its device.
+  // The true weights of the newest version, whose compute buffer is passed: in single precision, on its
+  // device.
   virtual at::Tensor true_weights(const at::Tensor& newest) const = 0;
 };
 
-// `initial`: flat W(0) in single precision, on the CPU; `compute`: W(0) as computed with, on its device. The
-// optimizer may keep `initial` and write it.
-// `predicts`: the true weights are not computed with.
+// `initial`: flat W(0) in single precision, on the CPU; the optimizer may keep and write it. `compute`: W(0)
+// in the layers' format, on its device. `predicts`: the layers compute on predicted weights.
 std::unique_ptr<SerialOptimizer> make_serial_optimizer(const Config& config, const weights::Layout& layout,
                                                        const at::Tensor& initial, const at::Tensor& compute,
                                                        bool predicts);
-// Where that is a GPU.
+// The implementation for a GPU.
 std::unique_ptr<SerialOptimizer> make_serial_gpu_optimizer(const Config& config,
                                                            const weights::Layout& layout,
                                                            const at::Tensor& initial,

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/base/optimizer_kinds.h"
+#include "core/base/kinds.h"
 #include "engine/device/memory.h"
 #include "engine/optim/kernels.h"
 #include "engine/optim/tensorwise.h"
@@ -46,7 +46,7 @@ float* data_of(const at::Tensor& tensor) {
 
 namespace {
 
-// Where it may be cut, rising.
+// Allowed boundaries of shards, ascending.
 std::vector<std::int64_t> cuts_of(const OptimizerConfig& config, const weights::Layout& layout) {
   const TensorwiseOptimizer tensorwise(config, layout, at::kFloat);
   std::vector<std::int64_t> cuts;

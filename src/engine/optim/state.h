@@ -1,5 +1,5 @@
-// What an optimizer remembers from one update to the next: flat buffers in single precision, as large as the
-// weights, by name. Not defined: this optimizer does without.
+// The state of an optimizer: flat buffers in single precision, of the size of the weights; undefined if the
+// optimizer has none. And its division among replicas.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -16,27 +16,27 @@
 namespace twobw::optim {
 
 struct State {
-  at::Tensor master;  // the true weights, where what is computed with differs from them
+  at::Tensor master;  // the true weights, if the layers compute on others
   at::Tensor moment1, moment2;
 
-  // Those that are defined.
+  // The defined buffers, by name.
   std::vector<std::pair<std::string, at::Tensor>> named() const;
   std::int64_t bytes() const;
 };
 
-// What it counts besides.
+// Its scalars.
 struct Counters {
   std::int64_t applied = 0;  // updates not skipped
-  float last_scale = 1;      // from clipping, of the last of them
+  float last_scale = 1;      // clipping factor of the last of them
   LossScaling scaling = {};
 };
 
-// Zeros, where `initial`, flat W(0), is to be trained; `options`: of the device. With `keeps_master` the
-// master is a copy of it.
+// The state before the first update. `initial`: flat W(0), copied to the master with `keeps_master`;
+// `options`: of the device.
 State make_state(const OptimizerConfig& config, const at::Tensor& initial, const at::TensorOptions& options,
                  bool keeps_master);
 
-// The clipping factor to predict with before any update was made.
+// The clipping factor for predictions before the first update.
 float first_scale(const OptimizerConfig& config);
 
 // Null for an undefined tensor.

@@ -7,7 +7,7 @@
 #include <map>
 #include <utility>
 
-#include "core/base/optimizer_kinds.h"
+#include "core/base/kinds.h"
 
 namespace twobw::optim {
 
@@ -21,7 +21,7 @@ bool is_tall(const Tensor& matrix) {
   return matrix.size(0) > matrix.size(1);
 }
 
-// Matrices of one shape, none of them tall: five steps for all of them.
+// Five steps on matrices of one shape with at least as many columns as rows.
 Tensor newton_schulz(const Tensor& matrices, at::ScalarType format) {
   constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315;
   const Tensor norms = at::linalg_vector_norm(matrices, 2, at::IntArrayRef{1, 2}, /*keepdim=*/true);
@@ -50,8 +50,8 @@ std::vector<Tensor> orthogonalized(const std::vector<Tensor>& matrices, at::Scal
   }
   std::vector<Tensor> results(matrices.size());
   for (const auto& [shape, members] : by_shape) {
-    // On a CPU, and where a GPU is to make the same bits, one by one: a matrix then rounds alike whichever
-    // others its stage, or its replica's part of it, has.
+    // One by one on a CPU and with deterministic GPU kernels, so that a matrix's rounding does not depend on
+    // the others in its stage or shard.
     const bool alone = matrices.front().is_cpu() || at::globalContext().deterministicAlgorithms();
     const std::int64_t at_once =
         alone ? 1 : std::max<std::int64_t>(1, kTogether / (shape.first * shape.second));

@@ -1,13 +1,13 @@
-// Optimizers whose update of a parameter needs all of it, and not an element at a time: LAMB its length, Muon
-// its directions. In tensor operations, for CPU and GPU alike; what only a GPU knows stays there.
+// Optimizers whose update needs a whole parameter: LAMB its norm, Muon its directions. Tensor operations for
+// CPU and GPU; on a GPU scalars stay on the device.
 //
 //   LAMB  r = Adam's direction + decay w;  u = -lr |w|/|r| r              (You et al. 2020)
 //   Muon  d = g + mu m, m the momentum;  u = -lr (decay w + 0.2 sqrt(max(rows, columns)) O(d))
 //         O by five steps of Newton and Schulz (Jordan et al. 2024); the factor keeps AdamW's learning rate
 //         (Liu et al. 2025, "Muon is scalable for LLM training")
 //
-// All parameters go through an operation together where there is one for lists of tensors, and matrices of
-// one shape through the same products: on a GPU launches would take longer than the arithmetic.
+// Operations on lists of tensors take all parameters at once, and matrices of one shape share a batched
+// product: on a GPU separate launches would take longer than the arithmetic.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -20,16 +20,16 @@
 
 namespace twobw::optim {
 
-// Flat, as the optimizer has them. Not defined: not wanted.
+// Flat buffers; undefined ones are not used.
 struct TensorwiseBuffers {
   at::Tensor source;            // W(t), single precision
-  at::Tensor target;            // W(t+1), may be the same; not for a prediction
+  at::Tensor target;            // W(t+1), possibly the same buffer; not for a prediction
   at::Tensor gradient;          // cleared by an update
   at::Tensor moment1, moment2;  // state
-  at::Tensor compute;           // to compute with: W(t+1), or what is predicted
+  at::Tensor compute;           // the layers' weights: W(t+1), or the prediction
 };
 
-// Single numbers, on the device of the weights.
+// Scalars, on the device of the weights.
 struct TensorwiseScalars {
   double learning_rate = 0;
   at::Tensor gradient_scale;  // float
@@ -41,13 +41,13 @@ std::vector<GroupValues> values_by_parameter(const OptimizerConfig& config, cons
 
 class TensorwiseOptimizer {
  public:
-  // `format`: of the products that Muon makes.
+  // `format`: of Muon's products.
   TensorwiseOptimizer(const OptimizerConfig& config, const weights::Layout& layout, at::ScalarType format);
-  // Of those in a shard, whose buffers begin with its first weight.
+  // For the parameters in a shard, whose buffers begin with its first weight.
   TensorwiseOptimizer(const OptimizerConfig& config, const weights::Layout& layout, at::ScalarType format,
                       const weights::Range& shard);
 
-  // Whether the parameter is one of them; the others' elements are updated one by one.
+  // Whether the parameter is updated as a whole, and not element by element.
   bool has(const weights::Parameter& parameter) const;
 
   void apply(const TensorwiseBuffers& buffers, const TensorwiseScalars& scalars) const;
@@ -55,7 +55,7 @@ class TensorwiseOptimizer {
 
  private:
   using Tensors = std::vector<at::Tensor>;
-  // Of each of the parameters.
+  // By parameter.
   struct TensorUpdates {
     Tensors updates;
     Tensors moment1, moment2;
@@ -77,8 +77,7 @@ class TensorwiseOptimizer {
   at::ScalarType format_;
 };
 
-// For each matrix the nearest with orthogonal rows or columns, roughly: its singular values come to lie
-// around 1.
+// Approximately the nearest matrices with orthogonal rows or columns: singular values are around 1.
 std::vector<at::Tensor> orthogonalized(const std::vector<at::Tensor>& matrices, at::ScalarType format);
 
 }  // namespace twobw::optim

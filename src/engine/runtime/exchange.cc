@@ -6,7 +6,7 @@
 
 #include "core/base/codec.h"
 #include "core/base/error.h"
-#include "core/base/inbox.h"
+#include "core/base/threads.h"
 #include "planning/host/cores.h"
 
 namespace twobw::runtime {
@@ -14,35 +14,35 @@ namespace {
 
 using transport::BatchGate;
 
-// What a message about the gate is.
+// Kinds of messages to the gate.
 enum class GateWord : std::uint8_t { Decision, Stop, Save, SaveAndStop };
 
 std::vector<double> read_norms(const transport::Norms& norms) {
-  device::block_until(norms.ready, [] { return false; });  // whatever is queued on a GPU ends
+  device::block_until(norms.ready, [] { return false; });  // queued work always ends
   const at::Tensor values = norms.on_gpu.to(at::kCPU).contiguous();
   return {values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel()};
 }
 
 }  // namespace
 
-// Sends norms that are on a GPU: its thread waits for them, so that no worker does.
+// Sends norms from a GPU to other processes: its thread waits for them, so that no worker does.
 class NormsOutbox {
  public:
   using Send = std::function<void(std::int64_t update, int part, const std::vector<double>& values)>;
 
-  // Both are called on its thread; `fail` where the norms could not be read.
+  // Both run on its thread; `fail` if norms could not be read.
   NormsOutbox(Send send, std::function<void(const std::string& reason)> fail);
-  ~NormsOutbox();  // sends what is left
+  ~NormsOutbox();  // sends the rest
   NormsOutbox(const NormsOutbox&) = delete;
   NormsOutbox& operator=(const NormsOutbox&) = delete;
 
-  // From any thread. They stay as they are until all stages have collected them.
+  // Thread-safe. Norms stay valid until all stages have collected them.
   void put(std::int64_t update, int part, const transport::Norms& norms);
 
  private:
   struct Outgoing {
     std::int64_t update = 0;
-    int part = 0;  // as of transport::StageGroup
+    int part = 0;  // as of transport::NormExchange
     transport::Norms norms;
   };
   void run();
@@ -75,17 +75,17 @@ void NormsOutbox::run() {
   }
 }
 
-Exchange::Exchange(transport::Processes& processes, const Placement& placement, transport::Hub& hub,
-                   transport::StageGroup& norms, int owners, transport::BatchGate& gate,
+Exchange::Exchange(transport::Processes& processes, const RankMap& rank_map, transport::WaitHub& hub,
+                   transport::NormExchange& norms, int owners, transport::BatchGate& gate,
                    const Observer& observer, OnAbort on_abort)
     : processes_(processes),
-      placement_(placement),
+      rank_map_(rank_map),
       hub_(hub),
       norms_(norms),
       owners_(owners),
       gate_(gate),
       observer_(observer) {
-  norms_.share(placement_.workers_here(),
+  norms_.share(rank_map_.workers_here(),
                [this](std::int64_t update, int part, const transport::Norms& values) {
                  send_norms(update, part, values);
                });
@@ -113,10 +113,10 @@ Observer Exchange::observer() const {
           .on_snapshot = observer_.on_snapshot};
 }
 
-// Every process that has a stage contributes to its own workers once their gradients hold the sum; the others
-// hear of it from the first. An owner's part is contributed where the owner is, and nowhere else.
+// Every process with a stage contributes its norms locally; the first of them sends them to processes without
+// the stage. A shard's norms are sent by its owner's process.
 void Exchange::send_norms(std::int64_t update, int part, const transport::Norms& norms) {
-  if (owners_ == 1 && placement_.ranks_of_stage(part).front() != placement_.rank()) return;
+  if (owners_ == 1 && rank_map_.ranks_of_stage(part).front() != rank_map_.rank()) return;
   if (!norms.on_gpu.defined()) return send_values(update, part, norms.values);
   std::call_once(outbox_made_, [this] {
     outbox_ = std::make_unique<NormsOutbox>(std::bind_front(&Exchange::send_values, this),
@@ -128,7 +128,7 @@ void Exchange::send_norms(std::int64_t update, int part, const transport::Norms&
 void Exchange::send_values(std::int64_t update, int part, const std::vector<double>& values) {
   const std::string body = to_bytes(update, part, values);
   if (owners_ > 1) return processes_.send_to_others(Topic::Norms, body);
-  const std::vector<int> ranks = placement_.ranks_of_stage(part);
+  const std::vector<int> ranks = rank_map_.ranks_of_stage(part);
   for (int rank = 0; rank < processes_.size(); ++rank) {
     if (std::ranges::find(ranks, rank) == ranks.end()) processes_.send(rank, Topic::Norms, body);
   }
@@ -194,7 +194,7 @@ void Exchange::finish() {
 
 std::string describe_others(const transport::Processes& processes) {
   std::string text;
-  for (const control::Life& life : processes.control().lives()) {
+  for (const control::Liveness& life : processes.control().liveness()) {
     text += life.has_left
                 ? fmt::format("  process {}: has left\n", life.rank)
                 : fmt::format("  process {}: last heard of {:.1f} s ago\n", life.rank, life.silent_s);

@@ -1,5 +1,5 @@
-// What the workers of one process have to do with those of others besides tensors: norms, decisions on
-// batches, reports, the end of the run and its failure. Between them and the process's own groups.
+// Messages between the workers of different processes other than tensors: norms, decisions on batches,
+// reports, end and failure of the run. Connects the process's own groups with the others'.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/runtime/placement.h"
+#include "engine/runtime/rank_map.h"
 #include "engine/runtime/worker.h"
 #include "engine/transport/group.h"
 #include "engine/transport/processes.h"
@@ -23,27 +23,26 @@ class Exchange {
  public:
   using OnAbort = std::function<void(const control::Failure& failure)>;
 
-  // Before any worker runs; all that is passed by reference outlives it. `observer` is told of the reports of
-  // all processes where this one is rank 0. `owners`: as of `norms`.
-  Exchange(transport::Processes& processes, const Placement& placement, transport::Hub& hub,
-           transport::StageGroup& norms, int owners, transport::BatchGate& gate, const Observer& observer,
+  // Before any worker runs; references must outlive it. On rank 0 `observer` receives the reports of all
+  // processes. `owners`: as for `norms`.
+  Exchange(transport::Processes& processes, const RankMap& rank_map, transport::WaitHub& hub,
+           transport::NormExchange& norms, int owners, transport::BatchGate& gate, const Observer& observer,
            OnAbort on_abort);
   ~Exchange();
 
-  // The pipeline's, the same in all processes (engine/transport/processes.h).
+  // The pipeline's number, the same in all processes (engine/transport/processes.h).
   int number() const { return number_; }
-  const Placement& placement() const { return placement_; }
+  const RankMap& rank_map() const { return rank_map_; }
   transport::Processes& processes() const { return processes_; }
 
   // For the workers here.
   Observer observer() const;
 
-  // From any thread; what stage 0 of replica 0 is asked for, wherever it is.
+  // Forwarded to stage 0 of replica 0. Thread-safe.
   void request_stop();
   void request_save(bool stop);
 
-  // Tells the others that the workers here have ended, and waits until all have: then all their reports are
-  // in, and all that they send is on its way.
+  // Barrier at the end of the workers of all processes; afterwards all reports have arrived.
   void finish();
 
  private:
@@ -54,22 +53,22 @@ class Exchange {
   void send_norms(std::int64_t update, int part, const transport::Norms& norms);
   void send_values(std::int64_t update, int part, const std::vector<double>& values);
   void send_decision(const transport::BatchGate::Decision& decision);
-  bool decides() const { return placement_.rank() == 0; }
+  bool decides() const { return rank_map_.rank() == 0; }
 
   transport::Processes& processes_;
-  Placement placement_;
-  transport::Hub& hub_;
-  transport::StageGroup& norms_;
+  RankMap rank_map_;
+  transport::WaitHub& hub_;
+  transport::NormExchange& norms_;
   int owners_;
   transport::BatchGate& gate_;
   const Observer& observer_;
-  std::set<int> ended_;  // ranks whose workers have; under the hub's lock
+  std::set<int> ended_;  // ranks whose workers have ended; under the hub's lock
   int number_ = 0;
   std::once_flag outbox_made_;
   std::unique_ptr<NormsOutbox> outbox_;  // for norms on GPUs
 };
 
-// "  process 1: last heard of 0.2 s ago", a line each.
+// One line for each process: "  process 1: last heard of 0.2 s ago".
 std::string describe_others(const transport::Processes& processes);
 
 }  // namespace twobw::runtime

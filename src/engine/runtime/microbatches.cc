@@ -12,7 +12,7 @@ namespace {
 using architecture::BatchFields;
 using architecture::Field;
 
-// A microbatch without a label adds nothing, whatever the scale.
+// A microbatch without labels adds nothing at any scale.
 double over(std::int64_t labels) {
   return 1.0 / static_cast<double>(std::max<std::int64_t>(labels, 1));
 }

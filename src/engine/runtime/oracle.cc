@@ -1,5 +1,4 @@
-// The serial oracle. It restates every rule of an update and shares none of the code that the pipeline
-// computes them with.
+// The serial oracle. It restates every rule of an update and shares no code with the pipeline for them.
 #include "engine/runtime/oracle.h"
 
 #include <ATen/core/grad_mode.h>
@@ -132,8 +131,7 @@ std::int64_t Oracle::version_by_rule(int stage, std::int64_t microbatch) const {
   return j;
 }
 
-// Likewise: of those batches that every stage knows of when this one begins, all but the last before it, one
-// after the other.
+// Restated, too: replays the batches that every stage knows when this one begins, all but the previous one.
 double Oracle::loss_scale(std::int64_t batch) const {
   if (config_.train.precision != "fp16") return 1;
   std::vector<double> scales = {config_.train.loss_scale, config_.train.loss_scale};
@@ -187,7 +185,7 @@ double Oracle::run_batch(int replica) {
   return loss;
 }
 
-// Both ends of a tie apply the sum of what they have.
+// Both ends of a tie apply the sum of their gradients.
 void Oracle::sum_ties() {
   std::map<std::string, Tensor> primaries;
   for (const auto& part : parts_) {
@@ -212,8 +210,8 @@ double Oracle::learning_rate() const {
   return optim::learning_rate(config_.optimizer, config_.train.updates, updates_);
 }
 
-// P(j+1) from W(j), the state with it and what the stages have of batch j, its ties apart where their ends
-// are.
+// P(j+1) from W(j), its state and the stages' partial gradients of batch j, without the sum of ties that span
+// stages.
 void Oracle::predict() {
   for (const auto& part : parts_) {
     for (const weights::Tie& tie : part->layout.ties()) {

@@ -1,8 +1,8 @@
-// The serial oracle: one thread, no pipeline, no schedule, no double buffer. It runs microbatch after
-// microbatch, replica after replica, through the whole model on the weights that the rule of the design
-// names, keeps as many old versions as the rule needs, adds up the replicas' gradients in their order,
-// predicts and applies the (delayed) update. Every pipeline must match it bit for bit: in fp32 on CPU, and on
-// a GPU where kernels are deterministic and the oracle runs on a device of the same size.
+// The serial oracle: one thread without pipeline, schedule or double buffer. It runs microbatch after
+// microbatch and replica after replica through the whole model, on the weight versions that the rule
+// prescribes, sums the replicas' gradients in order, predicts and applies the delayed update. Every pipeline
+// must match it bit for bit: in fp32 on CPU, and on a GPU with deterministic kernels and a device of the same
+// size.
 #pragma once
 
 #include <ATen/ATen.h>

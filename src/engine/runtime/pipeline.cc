@@ -1,9 +1,9 @@
 #include "engine/runtime/pipeline.h"
 
 #include "core/base/error.h"
-#include "core/base/run_on_threads.h"
-#include "core/base/system_failure.h"
-#include "engine/transport/abort_on_failure.h"
+#include "core/base/failures.h"
+#include "core/base/threads.h"
+#include "engine/transport/processes.h"
 
 namespace twobw::runtime {
 
@@ -17,12 +17,12 @@ Pipeline::Pipeline(const Setup& setup, PipelineOptions options, Observer observe
       gate_(hub_),
       board_(setup_.spec.shape.stages, setup_.spec.shape.replicas) {
   TWOBW_ASSERT(!setup_.spec.shape.split.empty(), "the split has not been chosen");
-  // What is made so far waits for the others where it ends.
+  // A partly connected pipeline would wait for the others in its destructor.
   transport::abort_on_failure(options_.processes.get(), [this] { connect(); });
 }
 
-// Everything that has tensors goes first, so that their memory can be given back. Threads that wait for other
-// processes end before what they work on.
+// Tensors are freed first, so that their memory can be released. Threads that wait for other processes end
+// before the objects that they use.
 Pipeline::~Pipeline() {
   if (exchange_ && !ended_) exchange_->processes().abort("a pipeline was given up");
   close_links();
@@ -36,7 +36,7 @@ Pipeline::~Pipeline() {
   if (setup_.devices.front().gpu) device::release_unused_gpu_memory();
 }
 
-// What went wrong in one of the process's threads ends all of them, and those of the other processes.
+// A failure of one thread ends all workers, also of other processes.
 void Pipeline::fail(const std::string& who, const std::exception_ptr& failure) {
   std::string message;
   bool stuck = false, wrong_input = false;
@@ -88,8 +88,8 @@ void Pipeline::fail_from_afar(const control::Failure& failure) {
 std::string Pipeline::report() const {
   const transport::Processes* processes = options_.processes.get();
   if (!processes) return board_.report();
-  const Placement placement(setup_.spec.shape, processes->size(), processes->rank());
-  return board_.report(placement.first_worker(), placement.workers_here()) + describe_others(*processes);
+  const RankMap rank_map(setup_.spec.shape, processes->size(), processes->rank());
+  return board_.report(rank_map.first_worker(), rank_map.workers_here()) + describe_others(*processes);
 }
 
 void Pipeline::run_worker(int worker) {
@@ -114,7 +114,7 @@ void Pipeline::finish_exchange() {
   }
 }
 
-// Each sender waits until the other side has it all, each receiver for the word that there is no more.
+// Senders wait until everything has arrived, receivers for the end of the stream.
 void Pipeline::close_links() {
   sums_.clear();
   remote_gathers_.clear();
@@ -152,7 +152,7 @@ void Pipeline::request_save(bool stop) {
 }
 
 bool Pipeline::is_here(int stage, int replica) const {
-  return !exchange_ || exchange_->placement().is_here(replica * setup_.spec.shape.stages + stage);
+  return !exchange_ || exchange_->rank_map().is_here(replica * setup_.spec.shape.stages + stage);
 }
 
 const Stage& Pipeline::stage(int stage, int replica) const {

@@ -1,5 +1,4 @@
-// The workers of one process, of a pipeline or several replicas of one, and the links between them and to
-// those of other processes.
+// The local workers of a pipeline and its replicas, and their links to each other and to other processes.
 #pragma once
 
 #include <memory>
@@ -36,9 +35,8 @@ class Pipeline {
   Pipeline(const Setup& setup, PipelineOptions options, Observer observer);
   ~Pipeline();
 
-  // Starts the workers and waits for them, and for those of other processes. Throws RunError when one failed,
-  // here or elsewhere: for a wait that outlasted its timeout, with a report of what every worker here was
-  // doing.
+  // Runs the workers of all processes to the end. Throws RunError if any failed; for a timeout it reports
+  // what every local worker was doing.
   void run();
 
   // Ends the run after the batches that have begun. From any thread.
@@ -63,7 +61,7 @@ class Pipeline {
     StageSetup setup;
     Ports ports;
   };
-  // Both ends of a link; none where it is in another process.
+  // Both ends of a link; null in another process.
   struct Ends {
     transport::Link *out = nullptr, *in = nullptr;
   };
@@ -78,12 +76,12 @@ class Pipeline {
   const device::Device& device_of(const StageSetup& stage) const;
   void join_ties(std::vector<WorkerParts>& workers);
   bool are_apart(const StageSetup& one, const StageSetup& other) const;
-  // `wire`: between processes. `apart`: of two GPUs.
+  // `wire`: for processes that differ. `apart`: for GPUs that differ.
   Ends add_link(const StageSetup& from, const StageSetup& to,
                 std::unique_ptr<transport::Wire> transport::Wires::*wire, bool apart);
   Ends add_remote_link(const StageSetup& from, const StageSetup& to, transport::Wire& wire, int tag);
   int take_tags(int count);
-  int rank_of(int worker) const { return exchange_ ? exchange_->placement().rank_of(worker) : 0; }
+  int rank_of(int worker) const { return exchange_ ? exchange_->rank_map().rank_of(worker) : 0; }
   int rank_of(const StageSetup& stage) const;
   void run_worker(int worker);
   void finish_exchange();
@@ -96,27 +94,27 @@ class Pipeline {
   const Setup& setup_;
   PipelineOptions options_;
   Observer observer_;
-  Observer worker_observer_;  // what the workers tell: the same, or rank 0's
-  transport::Hub hub_;
+  Observer worker_observer_;  // the same, or one that forwards to rank 0
+  transport::WaitHub hub_;
   std::vector<transport::ReplicaGroup> replicas_, partials_;  // by stage
-  std::vector<transport::StageGroup> partials_ready_;         // likewise
-  std::vector<std::vector<weights::Range>> shards_;           // likewise, where replicas share the state
-  std::vector<std::unique_ptr<transport::Gather>> gathers_;   // likewise
-  transport::StageGroup group_;
+  std::vector<transport::NormExchange> partials_ready_;       // by stage
+  std::vector<std::vector<weights::Range>> shards_;           // by stage, with a sharded state
+  std::vector<std::unique_ptr<transport::Gather>> gathers_;   // by stage, with a sharded state
+  transport::NormExchange group_;
   transport::BatchGate gate_;
   telemetry::Board board_;
   std::unique_ptr<transport::GpuPaths> gpu_paths_;                     // to other processes
   std::unique_ptr<Exchange> exchange_;                                 // with other processes
-  int tags_ = 0;                                                       // of the wires, taken so far
+  int tags_ = 0;                                                       // wire tags taken so far
   std::vector<std::unique_ptr<transport::Link>> links_;                // within the process
-  std::vector<std::unique_ptr<transport::Link>> senders_, receivers_;  // ends of those to other processes
+  std::vector<std::unique_ptr<transport::Link>> senders_, receivers_;  // ends of links to other processes
   std::vector<std::unique_ptr<transport::RemoteSums>> sums_;
   std::vector<std::unique_ptr<transport::RemoteGather>> remote_gathers_;
-  std::vector<std::unique_ptr<Worker>> workers_;  // by number; none where it is elsewhere
+  std::vector<std::unique_ptr<Worker>> workers_;  // by number; null in other processes
   std::mutex failure_mutex_;
   std::vector<Failure> failures_;
   std::string report_;
-  bool ended_ = false;  // and all went well
+  bool ended_ = false;  // without failure
   std::chrono::steady_clock::time_point start_;
 };
 

@@ -1,4 +1,4 @@
-// How a pipeline joins its workers: stages and ties, within the process and between processes.
+// The links of a pipeline's workers, between stages and for ties, within a process and between processes.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -22,7 +22,7 @@ int Pipeline::rank_of(const StageSetup& stage) const {
   return rank_of(stage.replica * setup_.spec.shape.stages + stage.stage);
 }
 
-// All processes take the same ones for the same purposes, whether or not they have a part in them.
+// All processes take the same tags for the same links, even without an end of the link.
 int Pipeline::take_tags(int count) {
   const int first = tags_;
   tags_ += count;
@@ -37,7 +37,7 @@ Pipeline::Ends Pipeline::add_link(const StageSetup& from, const StageSetup& to,
     const int tag = take_tags(transport::kRemoteLinkTags);
     return add_remote_link(from, to, *(exchange_->processes().wires().*wire), tag);
   }
-  if (exchange_ && rank_of(from) != exchange_->placement().rank()) return {};
+  if (exchange_ && rank_of(from) != exchange_->rank_map().rank()) return {};
   transport::Link* link =
       links_.emplace_back(apart ? transport::peer_link(hub_) : transport::local_link(hub_)).get();
   return {link, link};
@@ -45,7 +45,7 @@ Pipeline::Ends Pipeline::add_link(const StageSetup& from, const StageSetup& to,
 
 Pipeline::Ends Pipeline::add_remote_link(const StageSetup& from, const StageSetup& to, transport::Wire& wire,
                                          int tag) {
-  const int rank = exchange_->placement().rank();
+  const int rank = exchange_->rank_map().rank();
   const bool sends = rank_of(from) == rank;
   if (!sends && rank_of(to) != rank) return {};
   const int peer = rank_of(sends ? to : from);
@@ -69,10 +69,9 @@ void Pipeline::connect() {
       gpu_paths_ = transport::nccl_paths(std::chrono::duration<double>(setup_.config.pipeline.timeout),
                                          std::bind_front(&Pipeline::fail, this));
     }
-    const Placement placement(shape, options_.processes->size(), options_.processes->rank());
-    exchange_ =
-        std::make_unique<Exchange>(*options_.processes, placement, hub_, group_, shape.owners(), gate_,
-                                   observer_, std::bind_front(&Pipeline::fail_from_afar, this));
+    const RankMap rank_map(shape, options_.processes->size(), options_.processes->rank());
+    exchange_ = std::make_unique<Exchange>(*options_.processes, rank_map, hub_, group_, shape.owners(), gate_,
+                                           observer_, std::bind_front(&Pipeline::fail_from_afar, this));
     worker_observer_ = exchange_->observer();
   }
   for (int stage = 0; shape.shards() && stage < shape.stages; ++stage) {
@@ -133,7 +132,7 @@ StageSetup Pipeline::setup_of(int replica, int stage) const {
       .versions = schedule::versions_kept(setup_.spec, stage),
       .gradient_buffers = schedule::gradient_buffers(setup_.spec, stage),
       .predicts = predicts,
-      .switches_to_true_weights = schedule::settles(setup_.spec),
+      .switches_to_true_weights = schedule::switches_to_true_weights(setup_.spec),
       .sums_partials = predicts && shape.replicas > 1,
       .predict_ratio = predicts ? 1.0 * shape.microbatches / schedule::predicted_from(setup_.spec, stage) : 1,
       .saves = (replica == 0 || shape.shards()) && (setup_.spec.save_every > 0 || setup_.spec.save_last),
@@ -143,7 +142,7 @@ StageSetup Pipeline::setup_of(int replica, int stage) const {
 
 namespace {
 
-// Who of `to` hears from whom of `from`: of processes, each once. From oneself where one has it.
+// Source rank for `to[index]`: itself if it is in `from`, else round-robin.
 int source_of(int index, const std::vector<int>& to, const std::vector<int>& from) {
   const auto own = std::ranges::find(from, to[index]);
   return own != from.end() ? *own : from[index % from.size()];
@@ -151,10 +150,9 @@ int source_of(int index, const std::vector<int>& to, const std::vector<int>& fro
 
 }  // namespace
 
-// For each tie that spans stages, by the name of the weights: one worker of the copy's stage sends to one of
-// the primary's, whichever speak for their replicas; from there the answer goes to every copy. In every
-// process that has replicas of a stage one speaks for them, and all say the same, so each end hears one of
-// them.
+// For each tie that spans stages, by the name of the weights: a worker of the copy's stage sends to one of
+// the primary's, and the answer goes to every copy. In every process one replica represents a stage; all have
+// the same sum, so each end receives from one of them.
 void Pipeline::join_ties(std::vector<WorkerParts>& workers) {
   struct End {
     WorkerParts* worker;

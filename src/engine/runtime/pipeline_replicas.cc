@@ -1,4 +1,4 @@
-// How a pipeline joins the replicas of a stage, within the process and between processes.
+// The collectives of a stage's replicas, within a process and between processes.
 #include <algorithm>
 #include <functional>
 
@@ -48,12 +48,12 @@ SumRanges sum_ranges(const weights::Layout& layout, const std::vector<weights::R
   return ranges;
 }
 
-// The groups count the replicas of this process: a sum between processes brings in the others.
+// The groups count local replicas; sums between processes include the others.
 void Pipeline::join_replicas(int stage) {
   const PipelineShape& shape = setup_.spec.shape;
-  const int here = exchange_ ? exchange_->placement().replicas_here(stage) : shape.replicas;
+  const int here = exchange_ ? exchange_->rank_map().replicas_here(stage) : shape.replicas;
   replicas_.emplace_back(hub_, here, add_sums(stage, "sums", sum_ranges(stage, Ties::All)));
-  // Nobody asks for those of predictions where there are none.
+  // Not used without predictions.
   partials_.emplace_back(hub_, here,
                          shape.predicts()
                              ? add_sums(stage, "partial sums", sum_ranges(stage, Ties::WithinTheStage))
@@ -69,16 +69,16 @@ transport::SumRanges Pipeline::sum_ranges(int stage, Ties summed_everywhere) con
   return runtime::sum_ranges(layout, shards_[stage], summed_everywhere);
 }
 
-// Of the weights that each has made.
+// The all-gather of the weights that each replica updates.
 void Pipeline::join_owners(int stage) {
-  const Placement* placement = exchange_ ? &exchange_->placement() : nullptr;
+  const RankMap* rank_map = exchange_ ? &exchange_->rank_map() : nullptr;
   transport::RemoteGather* remote = nullptr;
-  if (placement && placement->spans_processes(stage)) {
+  if (rank_map && rank_map->spans_processes(stage)) {
     const int tag = take_tags(transport::kGatherTags);
-    if (placement->replicas_here(stage) > 0) {
+    if (rank_map->replicas_here(stage) > 0) {
       transport::RemoteGatherSetup setup{.wire = *exchange_->processes().wires().exchange,
                                          .tag = tag,
-                                         .ranks = placement->ranks_of_stage(stage),
+                                         .ranks = rank_map->ranks_of_stage(stage),
                                          .name = fmt::format("weights of stage {}", stage),
                                          .on_failure = std::bind_front(&Pipeline::fail, this)};
       if (gpu_paths_) {
@@ -90,28 +90,28 @@ void Pipeline::join_owners(int stage) {
                    .get();
     }
   }
-  const int here = placement ? placement->replicas_here(stage) : setup_.spec.shape.replicas;
+  const int here = rank_map ? rank_map->replicas_here(stage) : setup_.spec.shape.replicas;
   gathers_.push_back(std::make_unique<transport::Gather>(hub_, shards_[stage], here, remote));
 }
 
-// That of the first replica here.
+// The GPU of the first local replica.
 int Pipeline::gpu_of(int stage) const {
-  const Placement& placement = exchange_->placement();
-  const std::vector<int> ranks = placement.ranks_of_stage(stage);
-  const auto first = std::ranges::find(ranks, placement.rank()) - ranks.begin();
+  const RankMap& rank_map = exchange_->rank_map();
+  const std::vector<int> ranks = rank_map.ranks_of_stage(stage);
+  const auto first = std::ranges::find(ranks, rank_map.rank()) - ranks.begin();
   return setup_.devices[first * setup_.spec.shape.stages + stage].gpu->gpu;
 }
 
 transport::MakeSum Pipeline::add_sums(int stage, const char* what, transport::SumRanges ranges) {
-  if (!exchange_ || !exchange_->placement().spans_processes(stage)) {
+  if (!exchange_ || !exchange_->rank_map().spans_processes(stage)) {
     return setup_.devices.front().gpu ? transport::sums_on_gpus(options_.simulate_peers, std::move(ranges))
                                       : transport::sums_on_cores(std::move(ranges));
   }
   const int tag = take_tags(transport::kRemoteSumTags);
-  const Placement& placement = exchange_->placement();
-  if (placement.replicas_here(stage) == 0) return transport::sums_on_cores();  // never asked for
+  const RankMap& rank_map = exchange_->rank_map();
+  if (rank_map.replicas_here(stage) == 0) return transport::sums_on_cores();  // never asked for
   transport::Wire& wire = *exchange_->processes().wires().exchange;
-  const std::vector<int> ranks = placement.ranks_of_stage(stage);
+  const std::vector<int> ranks = rank_map.ranks_of_stage(stage);
   std::shared_ptr<transport::GpuAdder> adder;
   if (gpu_paths_)
     adder = gpu_paths_->join({.wire = wire, .tag = tag, .ranks = ranks, .gpu = gpu_of(stage)}, ranges);

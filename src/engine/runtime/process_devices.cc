@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/gpu_name.h"
 #include "engine/device/gpu_thread.h"
-#include "engine/runtime/placement.h"
+#include "engine/runtime/rank_map.h"
 #include "engine/transport/gpu_paths.h"
 
 namespace twobw::runtime {
@@ -77,7 +77,7 @@ std::vector<device::CoreSet> share_cores(const std::vector<HostDevices>& hosts) 
 std::vector<device::Device> devices_of_processes(const Config& config, const std::vector<HostDevices>& hosts,
                                                  AutoDevices policy) {
   const auto processes = static_cast<int>(hosts.size());
-  const int each = Placement(config.pipeline, processes, 0).workers_here();
+  const int each = RankMap(config.pipeline, processes, 0).workers_here();
   std::vector<device::Device> devices;
   if (choose_devices(config, hosts, policy).gpus) {
     for (const GpuSlice& slice : gpus_of_processes(config, hosts)) devices.push_back({.gpu = slice});

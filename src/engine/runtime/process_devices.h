@@ -1,8 +1,6 @@
-// On which cores or GPUs (process_gpus.h) the workers of a run in several processes compute. What hosts have
-// is told to rank 0, which decides for all.
+// The devices of the workers of a run, in one or several processes. Every process sends its inventory to rank
+// 0, which decides for all.
 #pragma once
-
-#include "engine/runtime/process_devices.h"
 
 #include <string>
 #include <vector>
@@ -13,10 +11,10 @@
 
 namespace twobw::runtime {
 
-// What a process knows of its host.
+// The inventory of a process.
 struct HostDevices {
   std::string host;                    // its name
-  std::string machine;                 // the same in all processes of one host, and in no others
+  std::string machine;                 // unique id of the host
   std::vector<int> cores;              // that this process may use
   std::vector<std::string> gpus = {};  // that it sees (engine/device/gpu_thread.h)
   bool has_bfloat16 = false;           // all of them
@@ -35,20 +33,20 @@ enum class AutoDevices { Fast, SameBits };
 
 HostDevices host_devices();
 
-// By rank. Processes of one host that may all use the same cores get equal parts of them; where a launcher
-// has bound them to different ones, each has its own.
+// The cores of each rank. Processes of one host with the same cores divide them; with different cores, as
+// bound by a launcher, each keeps its own.
 std::vector<device::CoreSet> share_cores(const std::vector<HostDevices>& hosts);
 
-// Of each worker, by its number: as the configuration's list says, which has an entry for each, or what its
-// process has, dealt out to the workers there. `hosts`: by rank. Throws InputError: for workers that the
-// processes cannot share evenly, for a core that the process of its worker may not use, and as
-// gpus_of_processes() does.
+// The device of each worker, by its number: from the configuration's list, with an entry for each, or its
+// process's devices, divided among its workers. `hosts`: by rank. Throws InputError for workers that the
+// processes cannot share evenly, for a core that the worker's process may not use, and as gpus_of_processes()
+// does.
 std::vector<device::Device> devices_of_processes(const Config& config, const std::vector<HostDevices>& hosts,
                                                  AutoDevices policy = AutoDevices::Fast);
 
-// What plan: auto is to plan for, process after process, as many each: those that the configuration names,
-// GPUs (gpus_to_plan_for()), or single cores, so many as the process with the fewest has. Throws InputError
-// like the above.
+// The devices for plan: auto, equally many for each process: those that the configuration names, GPUs
+// (gpus_to_plan_for()), or single cores, as many as the process with the fewest has. Throws InputError as
+// above.
 std::vector<std::string> devices_to_plan_for(const Config& config, const std::vector<HostDevices>& hosts);
 
 struct DeviceChoice {
@@ -62,15 +60,15 @@ struct DeviceChoice {
 DeviceChoice choose_devices(const Config& config, const std::vector<HostDevices>& hosts,
                             AutoDevices policy = AutoDevices::Fast);
 
-// Of each worker, by its number, as its process counts them: as the configuration says, or dealt out. The
-// processes of a host that see the same GPUs share them as the workers of one process would; where a launcher
-// has given them different ones, each has its own. Throws InputError: for GPUs that are not there or cannot
-// compute in train.precision, and for processes that would share a GPU where NCCL does not let them.
+// The GPU of each worker, by its number, as its process numbers them: from the configuration, or divided.
+// Processes of a host that see the same GPUs share them like the workers of one process; if a launcher gave
+// them different ones, each keeps its own. Throws InputError for missing GPUs, for GPUs without
+// train.precision, and for processes that would share a GPU although NCCL forbids it.
 std::vector<GpuSlice> gpus_of_processes(const Config& config, const std::vector<HostDevices>& hosts);
 
-// What plan: auto is to plan for, process after process, as many each: those that the configuration names,
-// which the processes can share evenly, or whole GPUs, so many as the process with the fewest has. Where
-// there are more processes than GPUs each has a slice. Throws InputError like the above.
+// The GPUs for plan: auto, equally many for each process: those that the configuration names, or whole GPUs,
+// as many as the process with the fewest has; slices if there are more processes than GPUs. Throws InputError
+// as above.
 std::vector<GpuSlice> gpus_to_plan_for(const Config& config, const std::vector<HostDevices>& hosts);
 
 }  // namespace twobw::runtime

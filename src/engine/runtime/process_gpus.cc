@@ -8,8 +8,8 @@
 
 #include "core/base/error.h"
 #include "engine/device/gpu_thread.h"
-#include "engine/runtime/placement.h"
-#include "engine/transport/replica_limits.h"
+#include "engine/runtime/rank_map.h"
+#include "engine/transport/sum_rounds.h"
 
 namespace twobw::runtime {
 namespace {
@@ -20,7 +20,7 @@ std::string version_text(int version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-// How a process has the GPUs that it sees: as one of so many, some of them before it.
+// The GPUs that a process sees, the number of processes that share them, and its index among these.
 struct SharedGpus {
   int gpus = 0, processes = 1, before = 0;
 };
@@ -39,7 +39,7 @@ SharedGpus shared_by(const std::vector<HostDevices>& hosts, std::size_t rank) {
           .before = static_cast<int>(before)};
 }
 
-// Of each process, what `each` workers have of the GPUs it sees.
+// The GPUs of `each` workers of every process.
 std::vector<std::vector<GpuSlice>> deal_to_processes(const std::vector<HostDevices>& hosts, int each) {
   std::vector<std::vector<GpuSlice>> dealt;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
@@ -55,7 +55,7 @@ std::string count_gpus(std::size_t count) {
   return fmt::format("{} GPU{}", count, count == 1 ? "" : "s");
 }
 
-// As many as every process can have to itself; one where some share theirs.
+// The number of GPUs that every process can have to itself; 1 if some share theirs.
 int gpus_each(const std::vector<HostDevices>& hosts) {
   std::vector<int> own;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
@@ -210,7 +210,7 @@ DeviceChoice choose_devices(const Config& config, const std::vector<HostDevices>
 }
 
 std::vector<GpuSlice> gpus_of_processes(const Config& config, const std::vector<HostDevices>& hosts) {
-  const int each = Placement(config.pipeline, static_cast<int>(hosts.size()), 0).workers_here();
+  const int each = RankMap(config.pipeline, static_cast<int>(hosts.size()), 0).workers_here();
   const auto by_process =
       config.devices.empty() ? deal_to_processes(hosts, each) : named_gpus(config, hosts, each);
   if (config.pipeline.replicas > transport::kMostReplicasOnGpus)

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "engine/transport/hub.h"
+#include "engine/transport/wait_hub.h"
 #include "planning/host/cores.h"
 
 namespace twobw::runtime {

@@ -1,6 +1,5 @@
-// Fills numbered places on a thread of its own, ahead of the one thread that asks for them in their order: a
-// bounded queue, of which the caller owns the places. What a number stands for must be a function of the
-// number alone.
+// Bounded prefetch queue over the caller's buffers: a thread fills numbered places ahead of one consumer. A
+// place's content is a function of its number.
 #pragma once
 
 #include <condition_variable>
@@ -14,15 +13,15 @@
 namespace twobw::runtime {
 
 struct ReadAheadSetup {
-  std::string name;  // of the thread
-  int ahead = 0;     // places that may be filled before they are asked for; 0: no thread, filled when asked
-  int held = 0;      // places that the caller keeps after it has asked for the next
+  std::string name;      // of the thread
+  int ahead = 0;         // places to fill in advance; 0: no thread, await() fills
+  int held = 0;          // places that the caller keeps after it awaits the next
   double timeout = 300;  // seconds that await() may take
 };
 
 class ReadAhead {
  public:
-  // Fills place `number % places()` with what `number` stands for. May throw: await() throws it on.
+  // Fills place `number % places()`. await() rethrows its exceptions.
   using Fill = std::function<void(std::int64_t number)>;
 
   ReadAhead(ReadAheadSetup setup, Fill fill);
@@ -32,11 +31,11 @@ class ReadAhead {
 
   int places() const { return places_; }
 
-  // Waits until the place of `number` is filled. Numbers follow one another; any other than the next begins a
-  // new sequence there, for which all places are free. Throws transport::WaitTimeout.
+  // Waits until the place of `number` is filled. Numbers ascend by one; any other begins a new sequence with
+  // all places free. Throws transport::WaitTimeout.
   void await(std::int64_t number);
 
-  // The place of `number`, and of those before it, may be filled again.
+  // Allows the places up to `number` to be filled again.
   void release(std::int64_t number);
 
   // Seconds spent in await() since the beginning.
@@ -54,8 +53,8 @@ class ReadAhead {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::int64_t sequence_ = 0;   // how many have begun
-  std::int64_t wanted_ = -1;    // number that goes on with it
+  std::int64_t sequence_ = 0;   // number of sequences begun
+  std::int64_t wanted_ = -1;    // number that continues the sequence
   std::int64_t first_ = 0;      // not released
   std::int64_t next_ = 0;       // to be filled; those from first_ up to it are
   std::int64_t end_ = 0;        // one past the last that may be filled

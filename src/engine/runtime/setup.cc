@@ -6,14 +6,14 @@
 
 #include "core/base/error.h"
 #include "core/base/gpu_name.h"
-#include "core/base/optimizer_kinds.h"
+#include "core/base/kinds.h"
 #include "core/base/parameter_groups.h"
 #include "engine/checkpoint/pretrained.h"
 #include "engine/device/gpu_thread.h"
 #include "engine/models/model.h"
 #include "engine/runtime/process_devices.h"
-#include "engine/transport/replica_limits.h"
-#include "planning/architecture/heads.h"
+#include "engine/transport/sum_rounds.h"
+#include "planning/architecture/families.h"
 #include "text/tokenizer/load.h"
 
 namespace twobw::runtime {
@@ -92,7 +92,7 @@ std::vector<device::Device> bind_workers(const Config& config, int workers) {
 // A run on tokens does not need its tokenizer, but what is generated afterwards does.
 void check_tokenizer(const Config& config) {
   const std::string& name = config.data.tokenizer;
-  const bool encodes = architecture::tells_of_sequences(architecture::head_of(config.model)) &&
+  const bool encodes = architecture::is_sequence_head(architecture::head_of(config.model)) &&
                        !(is_synthetic(config.data.train) && is_synthetic(config.data.validation));
   if (name == "bytes" && !encodes) return;
   const auto tokens = tokenizer::load_tokenizer(name)->vocab_size();
@@ -118,7 +118,7 @@ void check_fields(const Setup& setup) {
 
 void check_buckets(const Config& config) {
   const ModelHead head = architecture::head_of(config.model);
-  if (config.data.bucket == 0 || architecture::tells_of_sequences(head)) return;
+  if (config.data.bucket == 0 || architecture::is_sequence_head(head)) return;
   fail_input("data.bucket is {}, but with model.head: {} all sequences have the same length; it must be 0",
              config.data.bucket, name(head));
 }

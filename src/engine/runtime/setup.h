@@ -33,11 +33,10 @@ struct Setup {
 struct PipelineOptions {
   bool checksums = false;                         // of the weights, reported with every update
   bool record_events = false;                     // times of every instruction
-  bool simulate_peers = false;                    // links as between GPUs, also on one and the same
-  std::shared_ptr<const Restored> restored = {};  // where spec.first_batch is above 0
-  // That share the workers, all on CPUs or all on GPUs, with wires (engine/runtime/placement.h); none: all
-  // workers are here. Rank 0 alone observes updates and evaluations, those of all; each process its own
-  // snapshots.
+  bool simulate_peers = false;                    // peer links within one GPU, for tests
+  std::shared_ptr<const Restored> restored = {};  // if spec.first_batch is above 0
+  // Processes that share the workers, all on CPUs or all on GPUs (engine/runtime/rank_map.h); null: all
+  // workers are local. Rank 0 observes the updates and evaluations of all, every process its own snapshots.
   std::shared_ptr<transport::Processes> processes = {};
 };
 

@@ -1,4 +1,5 @@
-// What one stage gives to a checkpoint: copies in host memory, made at its own place in the schedule.
+// The state of a stage in a checkpoint: copies in host memory, made at the stage's own point in the schedule,
+// and the contents of a checkpoint to resume from.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -17,36 +18,36 @@
 namespace twobw::runtime {
 
 struct Snapshot {
-  std::int64_t update = 0;  // the cut: after so many updates
+  std::int64_t update = 0;  // number of updates made
   int stage = 0;
   weights::Layout layout;  // of the stage
-  weights::Range part;     // of its flat weights, that the buffers hold; all, but where replicas share them
-  // Flat, on the CPU: "weights", the true ones; what the optimizer remembers, by its names; what the next
-  // batch reads besides: "predicted", or "before1", "before2" for one or two updates earlier; "compute" where
-  // what is computed with is neither the true weights nor predicted.
+  weights::Range part;     // range of its flat weights in the buffers: a shard, or all
+  // Flat, on the CPU: the true "weights"; the optimizer's state by its names; other weights that the next
+  // batch reads: "predicted", or "before1", "before2" of one or two updates earlier.
   std::vector<std::pair<std::string, at::Tensor>> buffers;
   optim::Counters counters;
-  // Waits until the copies are made, from any thread; none: they are. Before that the rest is not to be read.
+  // Waits until the copies are complete, from any thread; empty: they are. Only then the rest may be read.
   std::function<void(Snapshot&)> await;
 };
 
-// Of whole stages, in their order, from those of all parts, once they are made.
+// Joins the complete snapshots of all shards to whole stages, in order.
 std::vector<Snapshot> of_whole_stages(std::vector<Snapshot> parts);
 
 using ByName = std::map<std::string, at::Tensor>;
 
+// The contents of a checkpoint by the names of parameters, so that they fit any split.
 struct Restored {
-  std::int64_t update = 0;                // after so many updates
-  std::int64_t sequences = -1;            // that they were made of; -1: of batches as they are now
+  std::int64_t update = 0;                // number of updates made
+  std::int64_t sequences = -1;            // that they used; -1: batches of the current size
   std::map<std::string, ByName> buffers;  // by the names of Snapshot::buffers
   optim::Counters counters;
 
-  // 0 and 0 stand for batches that are as they always were.
+  // 0 and 0: the batch size has not changed.
   DataPosition position() const {
     return sequences < 0 ? DataPosition() : DataPosition{.update = update, .sequences = sequences};
   }
   bool has(const std::string& buffer) const { return buffers.contains(buffer); }
-  // Flat, in the layout of a stage. A tied copy that was not saved by itself is what it is tied to.
+  // Flat, in the layout of a stage. A tied copy without its own tensor takes its primary's.
   at::Tensor flat(const std::string& buffer, const weights::Layout& layout) const;
 };
 

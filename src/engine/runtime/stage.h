@@ -1,5 +1,5 @@
-// A stage of the pipeline: its layers, weight versions, gradients and optimizer. It knows nothing of threads,
-// links or order; a worker calls it from one thread.
+// A stage of the pipeline: its layers, weight versions, gradients and optimizer. A worker calls it from one
+// thread and decides the order.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -32,8 +32,7 @@ struct NextBatch {
 
 class Stage {
  public:
-  // `compute`: number format and device, on a GPU the calling thread's; `pool` counts what is allocated on a
-  // CPU.
+  // `compute`: number format and device, on a GPU the calling thread's; `pool` counts a CPU's allocations.
   Stage(const Config& config, const models::Model& model, const data::Source& training,
         const data::Source& validation, const StageSetup& setup, const at::TensorOptions& compute,
         const device::MemoryPool& pool);
@@ -70,9 +69,8 @@ class Stage {
 
   // Squared gradient norms of this stage's parameters. Thread-safe.
   transport::Norms squared_norms(std::int64_t batch) { return compute_->squared_norms(batch); }
-  // `norms`: of all stages. `writes`: also into the next buffer to compute with, besides the optimizer's true
-  // weights. `next`: also predicts for that batch, in the same pass. Results are waited for at most
-  // steps_ahead() steps later.
+  // `norms`: of all stages. `writes`: also writes the true weights to the next buffer of the layers. `next`:
+  // also predicts for that batch, in the same pass. The result is awaited at most steps_ahead() steps later.
   PendingStep step(std::int64_t update, double learning_rate, std::span<const transport::Norms> norms,
                    bool writes, const NextBatch* next = nullptr);
   int steps_ahead() const { return state_.is_on_gpu() ? 2 : 0; }
@@ -89,12 +87,11 @@ class Stage {
   // Seconds that forwards have waited for the data of their microbatches, in total.
   double data_waited() const { return state_.data_waited; }
 
-  // Copies the weights that the next batch reads and that the coming step does not write
-  // (core/schedule/spec.h). After the step the snapshot adds the true weights and the optimizer's state, of
-  // its own shard.
+  // Copies the weights that the next batch reads and the coming step does not write (core/schedule/spec.h).
+  // After the step, snapshot() adds the true weights and the optimizer's state, both of the own shard.
   void save_compute(std::span<const std::int64_t> older_generations, bool predicted);
   Snapshot snapshot(std::int64_t update);
-  // Resumes, before anything else: the first generation, and those that are read before they are written.
+  // Resumes, before anything else: the first generation, and older ones that are still read.
   void restore(const Restored& from, std::int64_t first_generation,
                std::span<const std::int64_t> older_generations, bool predicted);
   // Replaces the step that made the restored weights.
@@ -103,7 +100,7 @@ class Stage {
   // Flat true weights, in single precision on the CPU. With a sharded state: after finish().
   at::Tensor newest_weights() const;
   const weights::Layout& layout() const { return state_.layout; }
-  // Of the newest true weights. Collective among replicas that shard the optimizer's state.
+  // Checksums of the newest true weights. Collective among replicas that shard the optimizer's state.
   std::vector<std::uint64_t> layer_checksums();
   int peak_versions() const { return state_.versions.peak_live(); }
   Footprint peak() const { return state_.is_on_gpu() ? state_.footprint : pool_.peak(); }

@@ -196,7 +196,7 @@ void Worker::report_step() {
   report.saving = seconds_of(made.saves);
   report.elapsed = report.time - std::exchange(last_update_, report.time) - report.evaluating - report.saving;
   report.waiting = seconds_of(made.waits);
-  // A GPU goes on with what is queued while its thread waits.
+  // A GPU executes queued work while its thread waits.
   if (!device().gpu) report.waiting += report.data_wait;
   if (result.loss) report.loss = *result.loss;
   observer_.on_update(std::move(report));

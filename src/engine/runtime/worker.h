@@ -1,4 +1,4 @@
-// A worker carries out the instruction list of one stage of one replica: one thread, one switch over Op.
+// A worker executes the instruction list of one stage of one replica: one thread, one switch over Op.
 #pragma once
 
 #include <chrono>
@@ -20,19 +20,19 @@
 #include "engine/transport/gather.h"
 #include "engine/transport/group.h"
 #include "engine/transport/link.h"
-#include "engine/transport/replica_group.h"
+#include "engine/transport/replica_sum.h"
 
 namespace twobw::runtime {
 
-// Of a tie that spans stages: from its other end, and to all who wait there. One worker of a stage speaks for
-// its replicas.
+// Links of a tie that spans stages: from its other end, and to all ends that wait for this one. One worker of
+// a stage represents its replicas.
 struct TiePorts {
   int tie = 0;  // in the layout of the stage
   transport::Link* in = nullptr;
   std::vector<transport::Link*> out;
 };
 
-// The ways out of a stage. None where there is no neighbour.
+// The links of a stage; null without a neighbor.
 struct Ports {
   transport::Link* activations_in = nullptr;
   transport::Link* activations_out = nullptr;
@@ -41,21 +41,21 @@ struct Ports {
   std::vector<TiePorts> ties;
 };
 
-// Told of every update and evaluation, from the worker's thread.
+// Callbacks for updates, evaluations and snapshots, on the worker's thread.
 struct Observer {
   std::function<void(telemetry::StageUpdate)> on_update;
   std::function<void(telemetry::Evaluation)> on_evaluation;
-  // Where the schedule saves: of replica 0, or of all where they share the optimizer's state.
+  // From replica 0, or from all replicas if they shard the optimizer's state.
   std::function<void(Snapshot)> on_snapshot = {};
 };
 
-// What a worker does together with others.
+// Collectives of a worker.
 struct Groups {
-  transport::ReplicaGroup& replicas;      // of its stage
-  transport::ReplicaGroup& partials;      // the same, for what they predict from
-  transport::StageGroup& partials_ready;  // by which they learn that its sum is made
-  transport::StageGroup& stages;          // all stages
-  transport::Gather* gather = nullptr;    // of weights, where replicas share the optimizer's state
+  transport::ReplicaGroup& replicas;        // sums gradients over its stage's replicas
+  transport::ReplicaGroup& partials;        // sums partial gradients, to predict from
+  transport::NormExchange& partials_ready;  // signals that this sum is complete
+  transport::NormExchange& stages;          // norms of all stages
+  transport::Gather* gather = nullptr;      // all-gather of weights, with a sharded optimizer state
   transport::BatchGate& gate;
 };
 
@@ -65,7 +65,7 @@ class Worker {
   Worker(const Setup& run, const PipelineOptions& options, StageSetup setup, Ports ports,
          const Groups& groups, telemetry::Board& board, const Observer& observer);
 
-  // Allocates the stage on the calling thread, then carries out the list to its end. Throws
+  // Allocates the stage on the calling thread, then executes the list to its end. Throws
   // transport::WaitTimeout or Cancelled.
   void run(std::chrono::steady_clock::time_point start);
 
@@ -74,7 +74,7 @@ class Worker {
   const std::vector<telemetry::Event>& events() const { return events_; }
 
  private:
-  // Times are marks that may still lie ahead on a GPU.
+  // On a GPU the marks may lie in the future.
   struct Span {
     device::Timestamp begin, end;
   };
@@ -107,8 +107,8 @@ class Worker {
   bool is_last_stage() const { return setup_.stage + 1 == spec_.shape.stages; }
   const device::Device& device() const { return run_.devices[index()]; }
   int index() const { return setup_.replica * spec_.shape.stages + setup_.stage; }
-  // What follows from a sum between processes is done on the thread of that sum: its waits hold up nobody
-  // here.
+  // Counts a wait of this thread. Continuations of sums between processes wait on the sum's thread, which
+  // does not delay the worker.
   template <typename Wait>
   auto timed_wait(Wait wait) {
     if (std::this_thread::get_id() != thread_) return wait();
@@ -117,7 +117,7 @@ class Worker {
     waits_.push_back({std::move(begin), binding_->clock().now()});
     return result;
   }
-  // Runs work that is not training: adds its time to `times` and drops its waits.
+  // Runs work outside of training: adds its time to `times` and discards its waits.
   template <typename Work>
   void run_besides(std::vector<Span>& times, Work work) {
     const std::size_t waits = waits_.size();
@@ -139,7 +139,7 @@ class Worker {
   const Observer& observer_;
 
   device::MemoryPool pool_;                         // outlives the stage
-  std::unique_ptr<device::DeviceBinding> binding_;  // likewise
+  std::unique_ptr<device::DeviceBinding> binding_;  // outlives the stage
   std::unique_ptr<Stage> stage_;
   std::unique_ptr<schedule::Stream> stream_;
   std::chrono::steady_clock::time_point start_;
@@ -159,7 +159,7 @@ class Worker {
   };
   std::vector<Span> waits_, evaluations_, saves_;
   std::deque<Step> steps_;
-  std::deque<std::int64_t> untaken_;  // validation microbatches sent, of which no word has been awaited
+  std::deque<std::int64_t> untaken_;  // validation microbatches sent and not yet acknowledged
   std::int64_t predicted_ = 0;        // the last batch
   double last_update_ = 0;
   double data_waited_ = 0;  // until the last step

@@ -1,4 +1,4 @@
-// What a worker makes of its gradients together with others: sums over replicas, of ties, and the norm.
+// Collectives of a worker's gradients: sums over replicas, sums of ties, and the norm.
 #include <algorithm>
 
 #include "engine/device/stream_event.h"
@@ -8,7 +8,7 @@ namespace twobw::runtime {
 
 using transport::Tag;
 
-// Starts what crosses replicas and stages as soon as this worker's gradient is complete.
+// Starts the reduction across replicas and stages as soon as this worker's gradient is complete.
 void Worker::reduce_gradients(std::int64_t batch) {
   transport::Contribution own{.gradient = stage_->gradient(batch),
                               .ready = device::record_stream_event(),
@@ -17,11 +17,11 @@ void Worker::reduce_gradients(std::int64_t batch) {
     help_sum(batch, sum);
 }
 
-// One replica does for all of them what follows from the sum; by its contribution to the norm they learn that
-// their gradients are ready to be applied.
+// One replica continues after the sum for all of them; its contribution to the norm signals that their
+// gradients can be applied.
 void Worker::help_sum(std::int64_t batch, const std::shared_ptr<transport::ReplicaSum>& sum) {
-  if (!sum->help()) return;
-  sum->afterwards(setup_.replica, [this, batch, sum] {
+  if (!sum->advance()) return;
+  sum->then(setup_.replica, [this, batch, sum] {
     send_ties(batch);
     if (takes_ties_when_it_steps()) return;
     take_ties(batch);
@@ -30,8 +30,8 @@ void Worker::help_sum(std::int64_t batch, const std::shared_ptr<transport::Repli
   });
 }
 
-// Of a stage, or of each replica here whose part of it has the sum in that replica's gradient alone. Of all
-// of them by this thread: none waits until the others come to it.
+// Norms of the stage or, with a sharded state, of each local replica's shard. This thread contributes for all
+// of them, so that none waits for the others.
 void Worker::contribute_norms(std::int64_t batch, const transport::ReplicaSum& sum) {
   const int owners = spec_.shape.owners();
   if (owners == 1) return groups_.stages.contribute(batch, setup_.stage, stage_->squared_norms(batch));
@@ -40,7 +40,7 @@ void Worker::contribute_norms(std::int64_t batch, const transport::ReplicaSum& s
   });
 }
 
-// Likewise for what replicas predict from, which nothing follows from but the predictions.
+// Starts the same for the partial gradients; only predictions depend on this sum.
 void Worker::reduce_partial(std::int64_t batch) {
   transport::Contribution own{.gradient = stage_->copy_partial(batch),
                               .ready = device::record_stream_event()};
@@ -49,8 +49,8 @@ void Worker::reduce_partial(std::int64_t batch) {
 }
 
 void Worker::help_partial(std::int64_t batch, const std::shared_ptr<transport::ReplicaSum>& sum) {
-  if (!sum->help()) return;
-  sum->afterwards(setup_.replica, [this, batch] {
+  if (!sum->advance()) return;
+  sum->then(setup_.replica, [this, batch] {
     groups_.partials_ready.contribute(batch, 0, {.ready = device::record_stream_event()});
   });
 }
@@ -72,16 +72,17 @@ void Worker::send_ties(std::int64_t batch) {
   }
 }
 
-// The primary end of a tie answers for the norm of the sum, so it takes the copy's part before: sent by a
-// later stage, which under every schedule ends the batch earlier. The copies take theirs when they step.
+// The primary of a tie contributes the norm of the sum, so it first receives the copy's gradient. That comes
+// from a later stage, which finishes the batch earlier under every schedule. Copies receive the primary's
+// when they step.
 void Worker::take_ties(std::int64_t batch) {
   for (const TiePorts& ports : ports_.ties) {
     if (stage_->holds_primary(ports.tie)) take_tied(batch, ports);
   }
 }
 
-// The first stage does, without replicas. It runs every microbatch before the others do, so that it steps
-// before them, and they have its norm in time.
+// True for the first stage without replicas: it runs every microbatch before the others and steps before
+// them, so that they have its norm in time.
 bool Worker::takes_ties_when_it_steps() const {
   return setup_.stage == 0 && spec_.shape.replicas == 1 &&
          std::ranges::any_of(ports_.ties,
@@ -93,7 +94,7 @@ void Worker::take_tied(std::int64_t batch, const TiePorts& ports) {
   stage_->add_tied_gradient(batch, ports.tie, other.front());
 }
 
-// The norms come first: with them the gradient is this worker's own again.
+// Norms come first: once all have arrived, no other worker uses this gradient.
 std::vector<transport::Norms> Worker::collect_norms(std::int64_t batch) {
   const auto sum = timed_wait([&] { return groups_.replicas.await(batch); });
   help_sum(batch, sum);

@@ -6,7 +6,7 @@ namespace twobw::transport::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kMostBlocks = 1024;  // threads go on from block to block
+constexpr int kMostBlocks = 1024;  // grid-stride loop
 
 __device__ void operator+=(float4& sum, const float4& more) {
   sum.x += more.x;

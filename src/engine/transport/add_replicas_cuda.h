@@ -1,11 +1,11 @@
-// The kernel that adds up the replicas' gradients.
+// GPU kernel that sums the replicas' gradients.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
 
-#include "engine/transport/replica_limits.h"
+#include "engine/transport/sum_rounds.h"
 
 namespace twobw::transport::cuda {
 
@@ -16,8 +16,8 @@ struct Buffers {
   void add(float* buffer) { at[count++] = buffer; }
 };
 
-// to[any][i] = from[0][i] + from[1][i] + ..., in this order. A buffer may be among both. All lie on multiples
-// of 16 bytes.
+// to[any][i] = from[0][i] + from[1][i] + ..., in this order. A buffer may be in both lists. All are aligned
+// to 16 bytes.
 void add_replicas(const Buffers& from, const Buffers& to, std::int64_t count, cudaStream_t stream);
 
 }  // namespace twobw::transport::cuda

@@ -4,13 +4,10 @@
 
 #include <algorithm>
 
-#include "engine/transport/meeting.h"
-#include "engine/transport/own_thread.h"
-
 namespace twobw::transport {
 namespace {
 
-std::vector<int> each_once(const std::vector<int>& ranks) {
+std::vector<int> distinct(const std::vector<int>& ranks) {
   std::vector<int> processes;
   std::ranges::unique_copy(ranks, std::back_inserter(processes));
   return processes;
@@ -20,9 +17,9 @@ std::vector<int> each_once(const std::vector<int>& ranks) {
 
 RemoteGather::RemoteGather(RemoteGatherSetup setup, std::vector<weights::Range> parts)
     : setup_(std::move(setup)),
-      processes_(each_once(setup_.ranks)),
+      processes_(distinct(setup_.ranks)),
       parts_(std::move(parts)),
-      thread_(start_own_thread(setup_.name, setup_.on_failure, [this] { work(); })) {}
+      thread_(start_helper_thread(setup_.name, setup_.on_failure, [this] { work(); })) {}
 
 RemoteGather::~RemoteGather() {
   jobs_.close();
@@ -37,15 +34,15 @@ void RemoteGather::work() {
   while (const std::optional<Job> job = jobs_.take()) job->done(exchange(job->buffers));
   if (!setup_.gpu) return;
   setup_.gpu->drain();
-  meet(setup_.wire, setup_.tag, processes_);  // another may still read what this GPU has
+  barrier(setup_.wire, setup_.tag, processes_);  // a peer may still read this GPU's memory
 }
 
-// Receives first: a send may be done only when it is received. Between two processes parts travel in the
-// order of the replicas.
+// Posts receives first: a send may complete only when it is received. Between two processes parts travel in
+// the order of the replicas.
 device::StreamEvent RemoteGather::exchange(const Gathered& buffers) {
   if (setup_.gpu) {
     setup_.gpu->await(buffers);
-    meet(setup_.wire, setup_.tag, processes_);
+    barrier(setup_.wire, setup_.tag, processes_);
     return setup_.gpu->exchange(buffers);
   }
   std::vector<std::shared_ptr<Transfer>> transfers;
@@ -64,7 +61,7 @@ device::StreamEvent RemoteGather::exchange(const Gathered& buffers) {
   return nullptr;
 }
 
-Gather::Gather(Hub& hub, std::vector<weights::Range> parts, int here, RemoteGather* remote)
+Gather::Gather(WaitHub& hub, std::vector<weights::Range> parts, int here, RemoteGather* remote)
     : hub_(hub), parts_(std::move(parts)), here_(here), remote_(remote), turns_(parts_.size(), 0) {}
 
 void Gather::run(int replica, const at::Tensor& whole) {
@@ -97,7 +94,7 @@ void Gather::run(int replica, const at::Tensor& whole) {
     ++open_.at(number).left;
   });
   const std::vector<device::StreamEvent> taken_by_all = hub_.wait(
-      fmt::format("word that all {} replicas here have the weights", here_),
+      fmt::format("acknowledgment of the weights from all {} replicas here", here_),
       [&] { return open_.at(number).left >= here_; },
       [&] {
         Turn& ended = open_.at(number);

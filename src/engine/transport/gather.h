@@ -1,6 +1,6 @@
-// The replicas of one stage hand each other what each has made of a flat buffer, a part each, so that all
-// have the whole of it. All come here as often, and in the same order. On GPUs the copies are queued, and no
-// thread waits for more than that the others have come here.
+// All-gather over the replicas of one stage: each has updated its part of a flat buffer, and afterwards all
+// have all parts. Collective: all replicas call it equally often, in the same order; callers block only until
+// peers arrive, GPU copies are queued.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -13,38 +13,37 @@
 #include <thread>
 #include <vector>
 
-#include "core/base/inbox.h"
+#include "core/base/threads.h"
 #include "engine/transport/gpu_paths.h"
-#include "engine/transport/hub.h"
-#include "engine/transport/on_failure.h"
+#include "engine/transport/helper_thread.h"
+#include "engine/transport/wait_hub.h"
 #include "engine/transport/wire.h"
 #include "engine/weights/layout.h"
 
 namespace twobw::transport {
 
-// Tags of a wire that a gather takes, from its first on.
+// Tags of a wire that a gather uses, starting at its first.
 constexpr int kGatherTags = 2;
 
-// Of replicas in several processes.
 struct RemoteGatherSetup {
   Wire& wire;
   int tag = 0;             // the first, the same in all processes
-  std::vector<int> ranks;  // of each replica, rising
+  std::vector<int> ranks;  // of each replica, ascending
   std::string name;        // of the thread
   OnFailure on_failure;
-  std::shared_ptr<GpuGatherer> gpu = nullptr;  // of buffers on GPUs
+  std::shared_ptr<GpuGatherer> gpu = nullptr;  // for buffers on GPUs
 };
 
-// Exchanges parts with other processes, on a thread of its own: whoever waits for them does so in the hub.
+// Exchanges parts with other processes on a helper thread; waiters block in the hub.
 class RemoteGather {
  public:
   RemoteGather(RemoteGatherSetup setup, std::vector<weights::Range> parts);
-  ~RemoteGather();  // waits for what was begun, unless the wire is aborted
+  ~RemoteGather();  // finishes pending exchanges, unless the wire is aborted
   RemoteGather(const RemoteGather&) = delete;
   RemoteGather& operator=(const RemoteGather&) = delete;
 
-  // Sends their parts to the others, and receives the others' into the first of them; then `done`, with when
-  // that will be so.
+  // Sends the parts of these buffers to the other processes and receives theirs into the first buffer; then
+  // calls `done` with the event of their arrival.
   using Done = std::function<void(device::StreamEvent arrived)>;
   void put(Gathered buffers, Done done);
 
@@ -65,11 +64,12 @@ class RemoteGather {
 
 class Gather {
  public:
-  // `parts`: by replica. `here`: replicas in this process; `remote`, which outlives it, brings in the others.
-  Gather(Hub& hub, std::vector<weights::Range> parts, int here, RemoteGather* remote = nullptr);
+  // `parts`: by replica. `here`: replicas in this process; `remote` (outlives this) exchanges with the
+  // others.
+  Gather(WaitHub& hub, std::vector<weights::Range> parts, int here, RemoteGather* remote = nullptr);
 
-  // `whole` holds the replica's part; on return it holds all, and nobody reads it any more: for what the
-  // calling worker does, or queues, from then on. Throws WaitTimeout or Cancelled.
+  // `whole` holds the replica's part. For all work that the caller does or queues after the return, it holds
+  // all parts and has no other reader. Throws WaitTimeout or Cancelled.
   void run(int replica, const at::Tensor& whole);
 
  private:
@@ -77,17 +77,17 @@ class Gather {
     Gathered buffers;
     bool ready = false;
     device::StreamEvent arrived;             // from other processes
-    std::vector<device::StreamEvent> taken;  // by each replica here, when it will have all
+    std::vector<device::StreamEvent> taken;  // by replica here: when it has all parts
     int left = 0;
   };
-  // Copies into the replica's buffer what the others here have.
+  // Copies the parts of the others here into the replica's buffer.
   void take(int replica, const Turn& turn) const;
 
-  Hub& hub_;
+  WaitHub& hub_;
   std::vector<weights::Range> parts_;
   int here_;
   RemoteGather* remote_;
-  std::vector<std::int64_t> turns_;  // begun, by replica
+  std::vector<std::int64_t> turns_;  // started, by replica
   std::map<std::int64_t, Turn> open_;
 };
 

@@ -1,4 +1,4 @@
-// A wire over Gloo's connections, by TCP between all ranks.
+// A wire over Gloo: TCP connections between all ranks.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -16,17 +16,17 @@ namespace twobw::transport {
 bool built_with_gloo();
 
 struct GlooSetup {
-  c10::intrusive_ptr<c10d::Store> store;  // where the ranks find each other
+  c10::intrusive_ptr<c10d::Store> store;  // through which the ranks find each other
   int rank = 0, size = 1;
-  std::string address;  // this machine's, as the others reach it: a name or an IP address
+  std::string address;  // of this machine, as other ranks reach it: a name or an IP address
   std::chrono::duration<double> timeout = std::chrono::minutes(10);  // of connecting, not of transfers
   // Called with the reason if other programs can still connect to the wire's port.
   std::function<void(const std::string& reason)> on_open_port = {};
 };
 
-// Returns when all ranks are connected and have heard of each other. `name`: of the wire; wires of one store
-// have different ones, and connections of their own, so that none waits behind another. Its thread runs where
-// the calling thread may: not on a core that a worker computes on. On return its port drops further
+// Returns when all ranks are connected and have exchanged a greeting. `name`: unique among the wires of one
+// store; every wire has connections of its own, so that none waits behind another. Its thread inherits the
+// affinity of the caller, which must not be bound to a worker's core. On return its port drops further
 // connections. Throws RunError.
 std::unique_ptr<Wire> gloo_wire(const GlooSetup& setup, const std::string& name);
 

@@ -6,21 +6,21 @@
 
 namespace twobw::transport {
 
-void StageGroup::share(int collectors, OnContribution on_contribution) {
+void NormExchange::share(int collectors, OnContribution on_contribution) {
   collectors_ = collectors;
   on_contribution_ = std::move(on_contribution);
 }
 
-void StageGroup::contribute(std::int64_t update, int part, Norms norms) {
+void NormExchange::contribute(std::int64_t update, int part, Norms norms) {
   if (on_contribution_) on_contribution_(update, part, norms);
   contribute_from_afar(update, part, std::move(norms));
 }
 
-void StageGroup::contribute_from_afar(std::int64_t update, int part, Norms norms) {
+void NormExchange::contribute_from_afar(std::int64_t update, int part, Norms norms) {
   hub_.update([&] { entries_[update].parts[part] = std::move(norms); });
 }
 
-std::vector<Norms> StageGroup::collect(std::int64_t update) {
+std::vector<Norms> NormExchange::collect(std::int64_t update) {
   return hub_.wait(
       fmt::format("gradient norms of update {} from all {} stages", update, parts_ / owners_),
       [&] { return static_cast<int>(entries_[update].parts.size()) == parts_; },

@@ -1,5 +1,5 @@
-// What all stages agree on, without a flush: each contributes when it is ready and
-// goes on; who needs the result waits for it, usually long after everyone has contributed.
+// Agreement of all stages without a flush: each contributes when it is ready and continues; whoever needs the
+// result waits for it, usually long after everyone has contributed.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -11,36 +11,35 @@
 #include <vector>
 
 #include "engine/device/stream_event.h"
-#include "engine/transport/hub.h"
+#include "engine/transport/wait_hub.h"
 
 namespace twobw::transport {
 
-// Squared norms of gradients, in the order of the parameters: as numbers, or where they will be on a GPU.
+// Squared norms of gradients, in the order of the parameters: numbers, or a tensor on a GPU.
 struct Norms {
   std::vector<double> values;
-  at::Tensor on_gpu;  // double; to be read once `ready`
+  at::Tensor on_gpu;  // double; complete at `ready`
   device::StreamEvent ready;
 };
 
-// Gathers, for every update, the norms of each stage, and gives all of them in the order of the stages: so a
-// sum over them rounds alike for every split. Of several replicas of a stage one contributes, and all
-// collect. Where each of so many owners has a part of a stage, all of those contribute: owner q of stage r as
-// r * owners + q.
-class StageGroup {
+// All-gather of the norms of an update, in the order of the stages, so that their sum rounds the same way for
+// every split. One replica of a stage contributes, and all collect. With sharded optimizer state every owner
+// contributes: owner q of stage r as part r * owners + q.
+class NormExchange {
  public:
-  StageGroup(Hub& hub, int stages, int replicas = 1, int owners = 1)
+  NormExchange(WaitHub& hub, int stages, int replicas = 1, int owners = 1)
       : hub_(hub), owners_(owners), parts_(stages * owners), collectors_(stages * replicas) {}
 
-  // Where some of the workers are in other processes, before anyone contributes: how many collect here, and
-  // who is told of what is contributed here, by the contributor's thread.
+  // Called before any contribution if some workers are in other processes: the number that collect here, and
+  // a callback for local contributions, on the contributor's thread.
   using OnContribution = std::function<void(std::int64_t update, int part, const Norms& norms)>;
   void share(int collectors, OnContribution on_contribution);
 
   // `part`: the stage, or an owner's part of it.
   void contribute(std::int64_t update, int part, Norms norms);
-  // What one elsewhere contributed. From any thread.
+  // A contribution from another process. Thread-safe.
   void contribute_from_afar(std::int64_t update, int part, Norms norms);
-  // To be called once by every worker; the last one clears the update's entry.
+  // Called once by every worker; the last call clears the update's entry.
   std::vector<Norms> collect(std::int64_t update);
 
  private:
@@ -48,7 +47,7 @@ class StageGroup {
     std::map<int, Norms> parts;
     int collected = 0;
   };
-  Hub& hub_;
+  WaitHub& hub_;
   int owners_, parts_, collectors_;
   OnContribution on_contribution_;
   std::map<std::int64_t, Entry> entries_;
@@ -58,7 +57,7 @@ class StageGroup {
 // before the batch; the others learn the answer. After a batch that does not begin none does.
 class BatchGate {
  public:
-  explicit BatchGate(Hub& hub) : hub_(hub) {}
+  explicit BatchGate(WaitHub& hub) : hub_(hub) {}
 
   // From any thread: no further batch is to begin.
   void request_stop();
@@ -87,7 +86,7 @@ class BatchGate {
  private:
   bool begins(std::int64_t batch) const { return first_refused_ < 0 || batch < first_refused_; }
 
-  Hub& hub_;
+  WaitHub& hub_;
   std::function<void(const Decision&)> on_decision_;
   bool stop_requested_ = false, save_requested_ = false, stop_after_save_ = false;
   std::set<std::int64_t> saves_;

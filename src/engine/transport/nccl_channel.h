@@ -1,5 +1,4 @@
-// GPUs of several processes that exchange tensors, as one of them sees it: a communicator and a stream of its
-// own. None of its calls holds a thread for good: all end when it is aborted.
+// One rank's end of an NCCL communicator, with a stream of its own. No call blocks forever: all end on abort.
 #pragma once
 
 #include <c10/cuda/CUDAStream.h>
@@ -17,7 +16,13 @@
 
 namespace twobw::transport {
 
-// What all channels of a pipeline have in common.
+// Throws RunError that names the call if `result` is an error.
+void check_nccl(ncclResult_t result, const char* what);
+
+// Id of a new communicator: one process makes it, all join by it.
+ncclUniqueId make_nccl_id();
+
+// State shared by all channels of a pipeline.
 struct NcclShared {
   std::chrono::duration<double> timeout;
   std::atomic<bool> aborted = false;
@@ -25,11 +30,10 @@ struct NcclShared {
 
 class NcclChannel {
  public:
-  // Returns when all ranks of the set have made theirs. `what`: it carries, for messages. Throws RunError,
-  // Cancelled.
+  // Returns when all ranks have joined. `what`: the traffic, for error messages. Throws RunError, Cancelled.
   NcclChannel(std::shared_ptr<NcclShared> shared, const ncclUniqueId& id, int ranks, int rank, int gpu,
               std::string what);
-  ~NcclChannel();  // not before what was queued has ended in all processes, or was aborted
+  ~NcclChannel();  // only after queued transfers have finished in all processes, or were aborted
   NcclChannel(const NcclChannel&) = delete;
   NcclChannel& operator=(const NcclChannel&) = delete;
 
@@ -38,7 +42,7 @@ class NcclChannel {
   int size() const { return size_; }  // ranks
   int rank() const { return rank_; }
 
-  // Queues sends and receives as one. Throws Cancelled once aborted.
+  // Queues sends and receives as one group. Throws Cancelled after an abort.
   class Group {
    public:
     void send(const void* data, std::size_t bytes, int to) const;
@@ -50,15 +54,15 @@ class NcclChannel {
     cudaStream_t stream;
   };
   void queue(const std::function<void(const Group&)>& calls);
-  // The end of all that is queued on the stream, which is to come within the timeout.
+  // Event of the end of all queued work, which must finish within the timeout.
   device::StreamEvent record();
-  // Blocks the thread; throws Cancelled.
+  // Both block; they throw Cancelled.
   void await(const device::StreamEvent& ready) const;
   void drain();
 
-  // For the thread that watches. What has gone wrong; empty: nothing.
+  // For the watching thread: the failure; empty if there is none.
   std::string problem();
-  // Once aborted or at its end: ends what is queued.
+  // After an abort, or at the end: aborts queued work and frees the communicator.
   void end();
 
  private:

@@ -1,8 +1,63 @@
 #include "engine/transport/processes.h"
 
+#include <condition_variable>
+#include <map>
+
 #include "core/base/codec.h"
+#include "core/base/error.h"
 
 namespace twobw::transport {
+
+struct Mail::Box {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<int, std::deque<std::string>> messages;  // by sender
+  std::optional<control::Failure> failure;          // once the run is aborted
+};
+
+Mail::Mail(control::Control& control, control::Topic topic)
+    : control_(control), topic_(topic), box_(std::make_shared<Box>()) {
+  control_.on(topic_, [box = box_](int from, std::string_view body) {
+    std::lock_guard lock(box->mutex);
+    box->messages[from].emplace_back(body);
+    box->changed.notify_all();
+  });
+}
+
+void Mail::send(int to, std::string body) {
+  control_.send(to, topic_, std::move(body));
+}
+
+void Mail::send_to_others(std::string body) {
+  control_.send_to_others(topic_, std::move(body));
+}
+
+std::optional<std::string> Mail::take(int from) {
+  std::deque<std::string>& queue = box_->messages[from];
+  if (queue.empty()) return std::nullopt;
+  std::string message = std::move(queue.front());
+  queue.pop_front();
+  return message;
+}
+
+std::string Mail::receive(int from) {
+  std::unique_lock lock(box_->mutex);
+  box_->changed.wait(lock, [&] { return !box_->messages[from].empty() || box_->failure; });
+  std::optional<std::string> message = take(from);
+  if (!message) box_->failure->raise();
+  return *std::move(message);
+}
+
+std::optional<std::string> Mail::poll(int from) {
+  std::lock_guard lock(box_->mutex);
+  return take(from);
+}
+
+void Mail::end(const control::Failure& failure) {
+  std::lock_guard lock(box_->mutex);
+  if (!box_->failure) box_->failure = failure;
+  box_->changed.notify_all();
+}
 
 Processes::Processes(std::unique_ptr<control::Control> control)
     : control_(std::move(control)), mail_(*control_, Topic::Plan) {
@@ -26,7 +81,7 @@ int Processes::attach(Receiver receiver) {
   const int number = pipelines_++;
   if (failure_) receiver_->on_abort(*failure_);
   while (!early_.empty() && early_.front().pipeline == number) {
-    const Message& message = early_.front();
+    const EarlyMessage& message = early_.front();
     receiver_->on_message(message.topic, message.from, message.body);
     early_.pop_front();
   }
@@ -38,7 +93,7 @@ void Processes::detach() {
   receiver_.reset();
 }
 
-// What is meant for a pipeline that is gone is of no use.
+// Messages for a pipeline that has ended are dropped.
 void Processes::handle(Topic topic, int from, std::string_view bytes) {
   Decoder decoder(bytes);
   const int pipeline = decoder.take<int>();
@@ -86,7 +141,7 @@ std::optional<control::Failure> Processes::failure() const {
 
 void Processes::abort(const control::Failure& failure) {
   control_->abort(failure);
-  handle_abort(failure);  // whether or not the control tells the one who aborts
+  handle_abort(failure);  // whether or not the control calls back the rank that aborts
 }
 
 }  // namespace twobw::transport

@@ -1,9 +1,10 @@
-// The processes of a run, as one of them sees them: small messages (engine/control/control.h), and wires for
-// tensors. They serve one pipeline after another, which all processes make in the same order; a message finds
-// the pipeline it is meant for also where that is made later than elsewhere.
+// The processes of a run, as seen by one of them: control messages (engine/control/control.h), mail outside
+// of pipelines, and wires for tensors. They serve one pipeline after another, created in the same order by
+// all processes; a message reaches its pipeline even if that is created later here than at the sender.
 #pragma once
 
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -11,30 +12,56 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/unhandled.h"
+#include "core/base/failures.h"
 #include "engine/control/control.h"
-#include "engine/transport/mail.h"
+#include "engine/transport/wait_hub.h"
 #include "engine/transport/wire.h"
 
 namespace twobw::transport {
 
-// None waits behind another. `exchange`: sums over replicas, and the copies' parts of ties. `answers`: the
-// primaries' parts, which go the other way: by one wire they would take turns, for the word that there is
-// room for one would wait behind the other.
-struct Wires {
-  std::unique_ptr<Wire> activations, gradients, exchange, answers = nullptr;
-  std::unique_ptr<Wire> state = nullptr;  // what is saved, on its way to rank 0; none where nothing is
-  std::string open_ports = {};            // why other programs can still connect to them; empty: they cannot
+// Messages from one process to another outside of pipelines, queued at the receiver.
+class Mail {
+ public:
+  // Before control.start(): handles the topic. The control outlives it.
+  Mail(control::Control& control, control::Topic topic);
+
+  // Never block.
+  void send(int to, std::string body);
+  void send_to_others(std::string body);
+  // The next message of that process, in the order of its sends. Blocks until it is there; raises the failure
+  // after an abort.
+  std::string receive(int from);
+  // The same without blocking.
+  std::optional<std::string> poll(int from);
+  // Ends the waits: the run is aborted.
+  void end(const control::Failure& failure);
+
+ private:
+  struct Box;
+  std::optional<std::string> take(int from);
+
+  control::Control& control_;
+  control::Topic topic_;
+  std::shared_ptr<Box> box_;
 };
 
-// Tags of a wire, from its first on, that a pipeline may use.
+// Independent channels: traffic on one never blocks another. `exchange`: sums over replicas, and the copies'
+// parts of ties. `answers`: the primaries' parts, in the opposite direction: on one wire the two would take
+// turns, because the receive of one would be posted behind the other.
+struct Wires {
+  std::unique_ptr<Wire> activations, gradients, exchange, answers = nullptr;
+  std::unique_ptr<Wire> state = nullptr;  // checkpoints on their way to rank 0; null if nothing is saved
+  std::string open_ports = {};            // why other programs can still connect; empty: they cannot
+};
+
+// Tags of a wire that one pipeline may use, starting at its first.
 constexpr int kTagsOfPipeline = 1 << 16;
 
 class Processes {
  public:
   using Topic = control::Topic;
 
-  // Before control.start(); takes the topics Gate, Norms, Update, Evaluation, Other and Plan.
+  // Before control.start(); handles the topics Gate, Norms, Update, Evaluation, Other and Plan.
   explicit Processes(std::unique_ptr<control::Control> control);
   ~Processes();
   Processes(const Processes&) = delete;
@@ -45,35 +72,34 @@ class Processes {
   control::Control& control() { return *control_; }
   const control::Control& control() const { return *control_; }
 
-  // Once, before the first pipeline. They are to be kept until control().leave() has returned: another
-  // process may still receive.
+  // Once, before the first pipeline. Wires live until control().leave() has returned: another process may
+  // still receive.
   void set_wires(Wires wires);
   const Wires& wires() const { return wires_; }
 
-  // Between processes, outside of pipelines.
   Mail& mail() { return mail_; }
 
-  // What a pipeline does with messages, and where the run is aborted: here, elsewhere, or before it came.
-  // Called on a thread of the control's own, one at a time; must not block.
+  // A pipeline's handlers of messages and of an abort, here, elsewhere, or before it was attached. Called on
+  // the control's thread, one at a time; must not block.
   struct Receiver {
     std::function<void(Topic topic, int from, std::string_view body)> on_message;
     std::function<void(const control::Failure& failure)> on_abort;
   };
-  // Gives the number of the pipeline, the same in all processes. Hands over what came early.
+  // Returns the pipeline's number, the same in all processes. Delivers messages that arrived early.
   int attach(Receiver receiver);
-  void detach();  // on return nothing is handed over any more
+  void detach();  // on return no handler is called again
 
-  // Between those who attached as the same number.
+  // Between processes that attached a pipeline of the same number.
   void send(int to, Topic topic, std::string_view body);
   void send_to_others(Topic topic, std::string_view body);
 
-  // Ends the run in all processes, and the waits for wires here. From any thread but a receiver's.
+  // Ends the run in all processes, and the waits on wires here. From any thread but a receiver's.
   void abort(const control::Failure& failure);
-  // Why it was; nothing: it was not.
+  // Why the run was aborted; null if it was not.
   std::optional<control::Failure> failure() const;
 
  private:
-  struct Message {
+  struct EarlyMessage {
     int pipeline = 0;
     Topic topic;
     int from = 0;
@@ -84,15 +110,31 @@ class Processes {
   void handle_abort(const control::Failure& failure);
   std::string addressed(std::string_view body) const;
 
-  mutable std::mutex mutex_;  // also while a receiver is told
+  mutable std::mutex mutex_;  // also held while a receiver is called
   Wires wires_;
   std::optional<control::Failure> failure_;
   int pipelines_ = 0;  // attached so far
   std::optional<Receiver> receiver_;
-  std::deque<Message> early_;
+  std::deque<EarlyMessage> early_;
   std::unique_ptr<control::Control> control_;  // after these, so that its thread ends first
   Mail mail_;
   const UnhandledHook unhandled_{[this](const std::string& reason) { abort(reason); }};
 };
+
+// Does the work. An exception ends the run in all processes and is rethrown; if a wait was ended by a failure
+// elsewhere, that failure is raised. `processes` may be null: there is only this one.
+template <typename Work>
+auto abort_on_failure(Processes* processes, Work work) {
+  try {
+    return work();
+  } catch (const Cancelled& cancelled) {
+    if (processes == nullptr) throw;
+    processes->abort(cancelled.what());  // no effect unless nobody has aborted
+    processes->failure()->raise();
+  } catch (const std::exception& error) {
+    if (processes != nullptr) processes->abort(control::Failure::of(error));
+    throw;
+  }
+}
 
 }  // namespace twobw::transport

@@ -1,36 +1,40 @@
 #include "engine/transport/remote_link.h"
 
+#include <cstring>
 #include <deque>
 #include <optional>
 #include <thread>
 
+#include "core/base/codec.h"
 #include "core/base/error.h"
-#include "core/base/inbox.h"
+#include "core/base/threads.h"
 #include "engine/device/memory.h"
-#include "engine/transport/mailbox.h"
-#include "engine/transport/message_header.h"
-#include "engine/transport/own_thread.h"
 
 namespace twobw::transport {
 namespace {
 
-constexpr int kReceivedAhead = 2;                          // messages that memory waits for
-constexpr int kHeaders = 0, kIrregular = 1, kRegular = 2;  // of the link's tags
-constexpr int kEnds = kRegular;                            // the other way, of GPUs
+constexpr std::int64_t kHeaderBytes = 1024;
+constexpr int kReceivedAhead = 2;                          // messages whose receives are posted ahead
+constexpr int kHeaders = 0, kIrregular = 1, kRegular = 2;  // the link's tags
+constexpr int kEnds = kRegular;                            // in the opposite direction, for GPUs
 
 using Transfers = std::vector<std::shared_ptr<Transfer>>;
+
+TensorShape header_shape() {
+  return {.type = at::kByte, .sizes = {kHeaderBytes}};
+}
 
 bool is_of_microbatch(const Tag& tag) {
   return tag.kind == Tag::Kind::Activation || tag.kind == Tag::Kind::Gradient;
 }
 
-// The shapes of the first message of a microbatch; both ends see it, so both know.
+// The shapes of the first microbatch's message; both ends see it, so both know them.
 class RegularShapes {
  public:
   bool are(const Tag& tag, const TensorShapes& shapes) const {
     return known_ && is_of_microbatch(tag) && shapes == *known_;
   }
-  // True the first time.
+  // Returns true the first time.
   bool learn(const Tag& tag, const TensorShapes& shapes) {
     if (known_ || !is_of_microbatch(tag)) return false;
     known_ = shapes;
@@ -43,7 +47,7 @@ class RegularShapes {
 };
 
 std::thread start_end(const RemoteEnd& end, std::function<void()> work) {
-  return start_own_thread(end.name, end.on_failure, std::move(work));
+  return start_helper_thread(end.name, end.on_failure, std::move(work));
 }
 
 class SendingEnd final : public Link {
@@ -63,7 +67,7 @@ class SendingEnd final : public Link {
     queue_.put({tag, {std::move(tensors), device::record_stream_event()}});
   }
   Tensors receive(const Tag& tag) override {
-    TWOBW_ASSERT(false, "{} is to be received where it is sent", describe(tag));
+    TWOBW_ASSERT(false, "{} is received at its sending end", describe(tag));
     return {};
   }
 
@@ -108,7 +112,7 @@ class SendingEnd final : public Link {
     transfer->wait();
   }
 
-  // The other end may still read what this GPU has.
+  // The other end may still read this GPU's memory.
   void await_end() {
     const at::Tensor word = at::empty({1}, at::kByte);
     end_.wire.receive(end_.peer, end_.tag + kEnds, word)->wait();
@@ -125,12 +129,12 @@ class SendingEnd final : public Link {
 
 class ReceivingEnd final : public Link {
  public:
-  ReceivingEnd(Hub& hub, RemoteEnd end)
+  ReceivingEnd(WaitHub& hub, RemoteEnd end)
       : end_(std::move(end)), mailbox_(hub), thread_(start_end(end_, [this] { receive_all(); })) {}
   ~ReceivingEnd() override { thread_.join(); }
 
   void send(const Tag& tag, Tensors) override {
-    TWOBW_ASSERT(false, "{} is to be sent where it is received", describe(tag));
+    TWOBW_ASSERT(false, "{} is sent at its receiving end", describe(tag));
   }
   Tensors receive(const Tag& tag) override {
     Message message = mailbox_.take(tag);
@@ -141,7 +145,7 @@ class ReceivingEnd final : public Link {
   }
 
  private:
-  // Its transfers end before its memory is given away.
+  // Tensors are declared first: transfers end before the memory is freed.
   struct Incoming {
     Tensors tensors;
     Transfers transfers;
@@ -154,7 +158,7 @@ class ReceivingEnd final : public Link {
   Incoming post(int tag, const TensorShapes& shapes) {
     Incoming incoming;
     for (const TensorShape& shape : shapes) {
-      incoming.tensors.push_back(empty_of(shape));
+      incoming.tensors.push_back(at::empty(shape.sizes, at::TensorOptions(shape.type)));
       if (incoming.tensors.back().numel() == 0) continue;
       incoming.transfers.push_back(end_.wire.receive(end_.peer, end_.tag + tag, incoming.tensors.back()));
     }
@@ -196,28 +200,41 @@ class ReceivingEnd final : public Link {
       const int posts = first ? kReceivedAhead : header.regular ? 1 : 0;
       for (int i = 0; i < posts; ++i) ahead.push_back(post(kRegular, regular.get()));
     }
-    if (end_.gpu) tell_end();
+    if (end_.gpu) send_end();
   }
 
-  void tell_end() {
+  void send_end() {
     end_.gpu->drain();
     const at::Tensor word = at::zeros({1}, at::kByte);
     end_.wire.send(end_.peer, end_.tag + kEnds, word)->wait();
   }
 
   RemoteEnd end_;
-  device::MemoryPool pool_;  // so that what was received once is received into again
+  device::MemoryPool pool_;  // reuses the memory of earlier messages
   Mailbox mailbox_;
   std::thread thread_;
 };
 
 }  // namespace
 
+at::Tensor to_tensor(const MessageHeader& header) {
+  const std::string bytes = to_bytes(header);
+  TWOBW_ASSERT(std::ssize(bytes) <= kHeaderBytes, "{} has {} tensors, too many for a message",
+               describe(header.tag), header.shapes.size());
+  at::Tensor tensor = at::zeros({kHeaderBytes}, at::kByte);
+  std::memcpy(tensor.mutable_data_ptr(), bytes.data(), bytes.size());
+  return tensor;
+}
+
+MessageHeader to_header(const at::Tensor& tensor) {
+  return Decoder({static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()}).take<MessageHeader>();
+}
+
 std::unique_ptr<Link> sending_end(RemoteEnd end) {
   return std::make_unique<SendingEnd>(std::move(end));
 }
 
-std::unique_ptr<Link> receiving_end(Hub& hub, RemoteEnd end) {
+std::unique_ptr<Link> receiving_end(WaitHub& hub, RemoteEnd end) {
   return std::make_unique<ReceivingEnd>(hub, std::move(end));
 }
 

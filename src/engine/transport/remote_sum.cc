@@ -6,24 +6,22 @@
 
 #include "core/base/error.h"
 #include "engine/optim/kernels.h"
-#include "engine/transport/meeting.h"
-#include "engine/transport/own_thread.h"
 
 namespace twobw::transport {
 namespace {
 
-constexpr std::int64_t kCached = 1 << 12;  // elements whose sum stays in the nearest cache
+constexpr std::int64_t kCached = 1 << 12;  // elements whose sum stays in the L1 cache
 constexpr int kParts = 0, kSums = 1;       // of the tags
 
 }  // namespace
 
-// Of the replicas of this process. The first who helps begins it.
+// Sum over the replicas of this process. The first caller of advance() begins it.
 class RemoteSum final : public ReplicaSum {
  public:
   RemoteSum(RemoteSums& sums, std::vector<Contribution> all) : sums_(sums), all_(std::move(all)) {}
 
-  bool help() override { return !begun_.exchange(true); }
-  void afterwards(int replica, const std::function<void()>& work) override {
+  bool advance() override { return !begun_.exchange(true); }
+  void then(int replica, const std::function<void()>& work) override {
     sums_.jobs_.put({all_, replica - sums_.first_replica(), work});
   }
 
@@ -38,7 +36,7 @@ class RemoteSum final : public ReplicaSum {
   void for_each(const Visit& visit) const override {
     for (int i = 0; i < std::ssize(all_); ++i) {
       const auto work = [&] { visit(sums_.first_replica() + i, all_[i]); };
-      sums_.setup_.gpu ? sums_.setup_.gpu->beside(all_[i].gradient, work) : work();
+      sums_.setup_.gpu ? sums_.setup_.gpu->on_gpu_of(all_[i].gradient, work) : work();
     }
   }
 
@@ -48,7 +46,7 @@ class RemoteSum final : public ReplicaSum {
   std::atomic<bool> begun_ = false;
 };
 
-// Some of the elements of all buffers, of which every process adds up a part.
+// Some elements of all buffers, of which every process adds a part.
 struct RemoteSums::Round {
   const SumRound* chunks = nullptr;
   at::Tensor room;
@@ -63,7 +61,7 @@ RemoteSums::RemoteSums(RemoteSumsSetup setup) : setup_(std::move(setup)) {
   TWOBW_ASSERT(!own.empty(), "process {} has none of the replicas", setup_.wire.rank());
   first_ = static_cast<int>(own.begin() - ranks.begin());
   count_ = static_cast<int>(own.size());
-  thread_ = start_own_thread(setup_.name, setup_.on_failure, [this] { work(); });
+  thread_ = start_helper_thread(setup_.name, setup_.on_failure, [this] { work(); });
 }
 
 RemoteSums::~RemoteSums() {
@@ -76,23 +74,23 @@ MakeSum RemoteSums::make() {
 }
 
 void RemoteSums::work() {
-  while (const std::optional<Job> job = jobs_.take()) work_off(*job);
+  while (const std::optional<Job> job = jobs_.take()) do_job(*job);
   if (!setup_.gpu) return;
   setup_.gpu->drain();
-  meet(setup_.wire, setup_.tag + kParts, processes_);  // another may still read what this GPU has
+  barrier(setup_.wire, setup_.tag + kParts, processes_);  // a peer may still read this GPU's memory
 }
 
-void RemoteSums::work_off(const Job& job) {
+void RemoteSums::do_job(const Job& job) {
   if (setup_.gpu) {
     setup_.gpu->await(job.parts);
-    meet(setup_.wire, setup_.tag + kParts, processes_);
+    barrier(setup_.wire, setup_.tag + kParts, processes_);
     setup_.gpu->add_up(job.parts);
-    return setup_.gpu->afterwards(job.parts[job.helper].gradient, job.afterwards);
+    return setup_.gpu->then(job.parts[job.part].gradient, job.then);
   }
   std::vector<at::Tensor> buffers;
   for (const Contribution& one : job.parts) buffers.push_back(one.gradient);
   add_up(buffers);
-  job.afterwards();
+  job.then();
 }
 
 void RemoteSums::plan(std::int64_t size) {
@@ -108,18 +106,18 @@ void RemoteSums::plan(std::int64_t size) {
     room_.push_back(at::empty({std::ssize(setup_.ranks) - count_, most}, at::kFloat));
 }
 
-// Two rounds are under way at a time, so there is room for two.
+// Two rounds are in flight at a time.
 void RemoteSums::add_up(const std::vector<at::Tensor>& buffers) {
   if (room_.empty()) plan(buffers.front().numel());
   const auto rounds = std::ssize(rounds_);
-  std::array<Round, 2> under_way;
+  std::array<Round, 2> in_flight;
   std::vector<std::shared_ptr<Transfer>> spreading;
   for (std::int64_t i = 0; i <= rounds; ++i) {
     if (i < rounds) {
-      under_way[i % 2] = {.chunks = &rounds_[i], .room = room_[i % 2]};
-      begin_round(buffers, under_way[i % 2]);
+      in_flight[i % 2] = {.chunks = &rounds_[i], .room = room_[i % 2]};
+      begin_round(buffers, in_flight[i % 2]);
     }
-    if (i > 0) finish_round(buffers, under_way[(i - 1) % 2], spreading);
+    if (i > 0) finish_round(buffers, in_flight[(i - 1) % 2], spreading);
   }
   for (const auto& transfer : spreading) transfer->wait();
   for (const SumRange& range : setup_.ranges) {
@@ -129,7 +127,7 @@ void RemoteSums::add_up(const std::vector<at::Tensor>& buffers) {
   }
 }
 
-// Receives first: a send may be done only when it is received.
+// Posts receives first: a send may complete only when it is received.
 void RemoteSums::begin_round(const std::vector<at::Tensor>& buffers, Round& round) {
   std::int64_t column = 0;
   for (const SumChunk& chunk : *round.chunks) {
@@ -151,7 +149,7 @@ void RemoteSums::begin_round(const std::vector<at::Tensor>& buffers, Round& roun
   }
 }
 
-// The sums of the others' parts come to where those parts were sent from.
+// The sums of other processes' parts arrive in the buffers that the parts were sent from.
 void RemoteSums::finish_round(const std::vector<at::Tensor>& buffers, Round& round,
                               std::vector<std::shared_ptr<Transfer>>& spreading) {
   for (const auto& transfer : round.arriving) transfer->wait();
@@ -178,7 +176,7 @@ void RemoteSums::finish_round(const std::vector<at::Tensor>& buffers, Round& rou
   }
 }
 
-// `room`: what the replicas elsewhere have of it.
+// `room`: the values of replicas elsewhere.
 void RemoteSums::add_chunk(const std::vector<at::Tensor>& buffers, const SumRange& range,
                            const at::Tensor& room) const {
   std::vector<const float*> parts;  // by replica

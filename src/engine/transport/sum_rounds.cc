@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::int64_t kMultiple = 4;  // elements, 16 bytes, that parts of a range are multiples of
 
-// A part each.
+// Every process adds a part.
 void add_for_all(const SumRange& range, const std::vector<int>& processes, std::int64_t piece,
                  std::vector<SumRound>& rounds) {
   const std::int64_t parts = std::ssize(processes), step = piece * parts;
@@ -24,7 +24,7 @@ void add_for_all(const SumRange& range, const std::vector<int>& processes, std::
   }
 }
 
-// A piece of every owner's in a round, so that all are busy.
+// A piece of every owner in each round, so that all are busy.
 void add_for_owners(const SumRanges& ranges, const std::vector<int>& ranks, std::int64_t piece,
                     std::vector<SumRound>& rounds) {
   std::vector<std::size_t> next(ranks.size(), rounds.size());  // round, by owner

@@ -1,4 +1,4 @@
-// Tensors between processes, each of them a rank. Links, and sums over replicas, are built on it.
+// Wires carry tensors between processes (ranks). Links and sums over replicas are built on them.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -8,11 +8,11 @@
 
 namespace twobw::transport {
 
-// One that was posted. Dropped before it is done, the wire's tag is of no use any more.
+// A posted send or receive. If destroyed before completion, its tag must not be reused.
 class Transfer {
  public:
   virtual ~Transfer() = default;
-  // Once, by one thread. Throws Cancelled once aborted, RunError on a broken connection.
+  // Called once, by one thread. Throws Cancelled after an abort, RunError on a broken connection.
   virtual void wait() = 0;
 };
 
@@ -21,15 +21,15 @@ class Wire {
   virtual ~Wire() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // Both are posted and return at once; the tensor is contiguous, on the CPU, of known shape at both ends,
-  // and must stay as it is until wait() has returned. Messages of one tag arrive in the order of their sends.
-  // A send may be done only when it is received. From any thread; both throw like wait().
+  // Both post a transfer and return at once. The tensor is contiguous, on the CPU, of a shape known at both
+  // ends, and must not change until wait() has returned. Messages of one tag arrive in the order of their
+  // sends. A send may complete only when it is received. Thread-safe; both throw like wait().
   virtual std::shared_ptr<Transfer> send(int to, int tag, const at::Tensor& tensor) = 0;
   virtual std::shared_ptr<Transfer> receive(int from, int tag, const at::Tensor& into) = 0;
-  virtual void abort() = 0;  // ends all waits of this rank, also those to come; from any thread
+  virtual void abort() = 0;  // ends all waits of this rank, present and future; thread-safe
 };
 
-// Threads as ranks, for tests.
-std::vector<std::unique_ptr<Wire>> wires_in_memory(int size);
+// Barrier over `ranks` (must include this rank). Throws like a transfer.
+void barrier(Wire& wire, int tag, const std::vector<int>& ranks);
 
 }  // namespace twobw::transport

@@ -38,13 +38,12 @@ void initialize(const architecture::Parameter& spec, const Tensor& view, std::ui
   view.normal_(spec.init_mean, spec.init_std, generator);
 }
 
-// Others are rounded from floats that the optimizer keeps.
+// Other formats are rounded from the optimizer's master.
 bool holds_floats(const Tensor& flat) {
   return flat.is_cpu() && flat.scalar_type() == at::kFloat;
 }
 
-// Throws InputError that names the tensor as it is stored. One sum tells of nearly all weights that they are
-// finite.
+// Throws InputError with the stored name of the tensor. One sum proves nearly all weights finite.
 void check_finite(const ModelConfig& model, const architecture::Parameter& spec, const Tensor& weights) {
   if (weights.sum().isfinite().item<bool>()) return;
   for (const auto& [name, tensor] : checkpoint::to_stored(model, spec, weights)) {
@@ -144,7 +143,7 @@ void Versions::publish() {
                buffer.version, buffer.users);
   buffer.version = newest_;
   for (const Tensor& parameter : buffer.parameters) {
-    // The buffer was written behind autograd's back; whoever still holds a stale graph must notice.
+    // Kernels wrote the buffer without autograd; a stale graph must be detected.
     parameter.unsafeGetTensorImpl()->bump_version();
   }
   count_live();

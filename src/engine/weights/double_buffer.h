@@ -1,9 +1,8 @@
-// The weight versions of one stage: at most `kept` flat buffers, never one more.
+// The flat buffers of one stage: its weight versions and its gradients. Used by the stage's thread.
 //
-// W(t) lives in buffer t % kept. With kept = 2 that is the double buffer: W(t+1) is written into the
-// buffer of the retired W(t-1), out of place from W(t), and becomes the newest by its number alone;
-// nothing is copied. With kept = 1 the update is in place. Where predictions are computed with, they count
-// too: then t is a generation (core/schedule/spec.h). Used by the stage's thread only.
+// W(t) is in buffer t % kept. With kept = 2 that is the double buffer: W(t+1) is written out of place into
+// the buffer of the retired W(t-1) and becomes the newest without a copy. With kept = 1 the update is in
+// place. With predictions t is a generation (core/schedule/spec.h), which counts them too.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -19,32 +18,31 @@ namespace twobw::weights {
 
 class Versions {
  public:
-  // W(0): every parameter from a random stream of its own, keyed by seed and name, so that initial
-  // weights do not depend on the split.
-  // In the number format and on the device of `options`; other than as floats on the CPU they are zero, for
-  // the stage to fill.
+  // W(0): every parameter from its own random stream, keyed by seed and name, so that it does not depend on
+  // the split. `options`: number format and device. Unless these are floats on the CPU, buffers are zero and
+  // the stage fills them.
   Versions(const Layout& layout, int kept, std::uint64_t seed, const at::TensorOptions& options = at::kFloat);
-  // W(0) as the configuration says: by its seed, or from its model.from.
+  // W(0) by the configuration's seed, or from model.from.
   Versions(const Layout& layout, int kept, const Config& config,
            const at::TensorOptions& options = at::kFloat);
 
   std::int64_t newest() const { return newest_; }
 
-  // The parameters of W(version), leaves that require a gradient, in the layout's order. A forward
-  // holds the version until its backward is done.
+  // Parameters of W(version), leaves that require a gradient, in the layout's order. A forward acquires the
+  // version, its backward releases it.
   std::span<const at::Tensor> acquire(std::int64_t version);
   void release(std::int64_t version);
-  // For a look that ends before the next write.
+  // Valid until the next write.
   std::span<const at::Tensor> parameters(std::int64_t version) const;
   const at::Tensor& flat(std::int64_t version) const;
 
-  // The flat buffer for W(newest+1), whose former content is retired: asserts that no microbatch in
-  // flight still needs it. The write may read W(newest). publish() makes it the newest.
+  // The flat buffer for W(newest+1). Asserts that no microbatch in flight uses its old version. The write may
+  // read W(newest); publish() makes it the newest.
   at::Tensor begin_write();
   void publish();
 
-  // Of a resumed run, before the first use: `newest` is the number of what was written last, W(0) is gone,
-  // and what is read before it is written comes from `restore`.
+  // Resumes, before the first use: `newest` was written last; versions that are read before they are written
+  // come from restore().
   void begin_after(std::int64_t newest);
   void restore(std::int64_t version, const at::Tensor& content);
 
@@ -69,27 +67,26 @@ class Versions {
   int peak_live_ = 1;
 };
 
-// Views of `flat` shaped as the layout's parameters, each a leaf with a version counter of its own.
+// Views of `flat` as the layout's parameters, each a leaf with its own version counter.
 std::vector<at::Tensor> parameter_views(const Layout& layout, const at::Tensor& flat);
 
-// Fill flat weights, single precision on the CPU, as Versions does for W(0). From model.from only the
+// Initialize flat weights, in single precision on the CPU, as Versions does. From model.from only the
 // layout's own tensors are read.
 void initialize(const Layout& layout, const at::Tensor& flat, std::uint64_t seed);
 void initialize(const Layout& layout, const at::Tensor& flat, const Config& config);
 
-// The flat gradient buffers of one stage. Batch j accumulates in buffer j % count: two of them where
-// batch j's gradient waits for other stages while batch j+1 already accumulates.
-
+// Batch j accumulates in buffer j % count. Two buffers let batch j+1 accumulate while batch j's gradient
+// waits for other stages.
 class Gradients {
  public:
   // Single precision, on the device of `options`.
   Gradients(const Layout& layout, int count, const at::TensorOptions& options = {});
 
-  // From now on backward passes on these parameters accumulate into batch j's buffer.
+  // Backward passes on these parameters accumulate into the batch's buffer from now on.
   void attach(std::int64_t batch, std::span<const at::Tensor> parameters) const;
 
   const at::Tensor& flat(std::int64_t batch) const { return flats_[batch % flats_.size()]; }
-  // One parameter's part of it, in its shape.
+  // One parameter's gradient, in its shape.
   const at::Tensor& of(std::int64_t batch, int parameter) const {
     return views_[batch % flats_.size()][parameter];
   }

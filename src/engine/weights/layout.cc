@@ -50,7 +50,7 @@ Layout::Layout(const architecture::Model& model, int first, int last) : first_(f
     }
   }
 
-  // Of three ends the sum would depend on the order in which they meet.
+  // With three ends the sum would depend on their order of arrival.
   for (std::size_t i = 0; i < ties_.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       TWOBW_ASSERT(ties_[i].primary < 0 || ties_[i].primary != ties_[j].primary, "{} is tied more than once",

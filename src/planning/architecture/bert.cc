@@ -1,27 +1,21 @@
-// BERT (Devlin et al. 2019): embeddings of tokens, places and token types under one norm, attention to both
-// sides, layer norm after each half block, GELU (erf), biases everywhere, dropout after the embedding, in the
-// attention and on both residual branches. It tells masked tokens (a transform, then logits by the token
-// embedding) or, from the first token through a pooler, something of the sequence; masked tokens and, from
-// the first one, whether the second part of the sequence follows the first. The forwards are in
-// engine/models/bert.cc.
+// BERT (Devlin et al. 2019): embeddings of tokens, positions and token types under one norm, bidirectional
+// attention, layer norm after each half block, GELU (erf), biases everywhere, dropout after the embedding, in
+// the attention and on both residual branches. It predicts masked tokens (a transform, then logits by the
+// token embedding), optionally with the next sentence, or outputs for a sequence, from the first token
+// through a pooler. The forwards are in engine/models/bert.cc.
 //
 // A block is five layers, as a GPT's: see planning/architecture/gpt.cc.
-#include "planning/architecture/bert.h"
 
 #include <algorithm>
 
 #include "core/base/error.h"
 #include "planning/architecture/families.h"
-#include "planning/architecture/heads.h"
-#include "planning/architecture/keys.h"
-#include "planning/architecture/parameters.h"
-#include "planning/architecture/positions.h"
+#include "planning/architecture/family_parts.h"
 
 namespace twobw::architecture {
 namespace {
 
-// What the layers compute and keep, for one sequence; tests/app/measure/profiler_test.cc holds the bytes
-// against a profile.
+// Work of the layers for one sequence. tests/app/measure/profiler_test.cc compares the bytes with a profile.
 class BertWork {
  public:
   BertWork(const ModelConfig& model, const Extent& extent)
@@ -46,7 +40,7 @@ class BertWork {
     return work;
   }
 
-  // The product that makes queries, keys and values; hands the residual stream on besides.
+  // The product that makes queries, keys and values; passes on the residual stream.
   Work attention_in() const {
     Work work;
     work.matrix_flops = product(w_, 3 * w_);
@@ -80,7 +74,7 @@ class BertWork {
     return work;
   }
 
-  // The product to the inner size; hands the residual stream on besides.
+  // The product to the inner size; passes on the residual stream.
   Work mlp_up() const {
     Work work;
     work.matrix_flops = product(w_, f_);
@@ -91,7 +85,7 @@ class BertWork {
     return work;
   }
 
-  // GELU; hands the residual stream on besides.
+  // GELU; passes on the residual stream.
   Work mlp_activation() const {
     Work work;
     work.element_bytes = 2 * inner();
@@ -114,7 +108,7 @@ class BertWork {
     return work;
   }
 
-  // A product, GELU and a norm; hands on the first token besides where the next sentence is told.
+  // A product, GELU and a norm; passes on the first token for the next-sentence head.
   Work transform() const {
     Work work;
     work.matrix_flops = product(w_, w_);
@@ -127,7 +121,7 @@ class BertWork {
   }
 
   // Logits of tokens and loss. The forward leaves the gradient of the logits in their place. The next
-  // sentence is told by the first token's pooler.
+  // sentence is predicted from the pooled first token.
   Work head() const {
     Work work;
     const double logits = t_ * v_ * element_, pair = firsts_ * kNextSentences * element_;
@@ -145,26 +139,25 @@ class BertWork {
     work.matrix_flops = 2 * w_ * (w_ + outputs_);
     work.matrix_bytes = (3 * w_ + outputs_) * element_;
     work.element_bytes = stream();
-    work.saved_bytes =
-        ((2 + dropped()) * w_ + outputs_) * element_;  // the token, pooled, what is left of that
-    work.working = stream();                           // gradient of all tokens
+    work.saved_bytes = ((2 + dropped()) * w_ + outputs_) * element_;  // the token, pooled, dropped out
+    work.working = stream();                                    // gradient of all tokens
     return work;
   }
 
  private:
   double stream() const { return t_ * w_ * element_; }  // bytes of the hidden states
   double inner() const { return t_ * f_ * element_; }
-  double first_token() const { return firsts_ * w_ * element_; }  // of its own, where it is needed
+  double first_token() const { return firsts_ * w_ * element_; }  // separate copy, if needed
   double statistics() const { return 2 * kStatisticBytes * t_; }  // mean and deviation of a norm
   double product(double in, double out) const { return 2 * t_ * in * out; }
-  // Dropout reads states and writes them. It keeps no mask, and what it reads is not needed again.
+  // Dropout reads and writes states. It keeps neither mask nor input.
   double dropped() const { return dropout_ > 0 ? 1 : 0; }
   double drop_moves() const { return 2 * dropped(); }
 
   double dropout_;
   bool padding_;
   double element_, t_, w_, f_, h_, v_, outputs_;
-  double firsts_;  // first tokens of a sequence that tell whether the next follows
+  double firsts_;  // pooled tokens per sequence, for the next-sentence head
 };
 
 void add_bert_block(Model& model, const ModelConfig& config, int block) {
@@ -218,7 +211,7 @@ void add_sequence_head(Model& model, const ModelConfig& config) {
 Model describe_bert(const ModelConfig& config) {
   refuse_foreign_keys(config, {"positions", "hidden", "norm_eps", "token_types", "next_sentence", "padding"});
   check_head(config, ModelHead::MaskedLm);
-  if (config.next_sentence && tells_of_sequences(config.head)) {
+  if (config.next_sentence && is_sequence_head(config.head)) {
     fail_input("model.next_sentence is true, but model.head is {}; it must be masked_lm", name(config.head));
   }
   const std::int64_t w = config.width;
@@ -230,7 +223,7 @@ Model describe_bert(const ModelConfig& config) {
        bias("embedding.norm.bias", w)},
       &BertWork::embedding, {Field::Tokens, Field::TokenTypes}));
   for (int block = 0; block < config.layers; ++block) add_bert_block(model, config, block);
-  if (tells_of_sequences(config.head)) {
+  if (is_sequence_head(config.head)) {
     add_sequence_head(model, config);
   } else {
     add_language_head(model, config);

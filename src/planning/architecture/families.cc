@@ -34,4 +34,9 @@ Model model_of(const ModelConfig& config) {
   fail_input("model.family is '{}'; allowed: {}", config.family, known);
 }
 
+ModelHead head_of(const ModelConfig& config) {
+  if (config.head != ModelHead::Auto) return config.head;
+  return config.family == "bert" ? ModelHead::MaskedLm : ModelHead::CausalLm;
+}
+
 }  // namespace twobw::architecture

@@ -2,25 +2,20 @@
 // everywhere but in the head, dropout after the embedding, in the attention and on both residual branches.
 // The forwards are in engine/models/gpt.cc.
 //
-// A block is five layers, so that stages can be cut evenly even where a half of it outweighs what is left to
-// balance. Inside a half travel the inner activations and the residual stream.
+// A block is five layers, so that stages are balanced even if half a block is too coarse. Layers inside a
+// half block pass on inner activations and the residual stream.
 #include <algorithm>
 #include <cmath>
 
-#include "planning/architecture/documents.h"
 #include "planning/architecture/families.h"
-#include "planning/architecture/heads.h"
-#include "planning/architecture/keys.h"
-#include "planning/architecture/parameters.h"
-#include "planning/architecture/positions.h"
+#include "planning/architecture/family_parts.h"
 
 namespace twobw::architecture {
 namespace {
 
-constexpr double kNormStatistics = 2;  // mean and deviation of every token, kept by a layer norm
+constexpr double kNormStatistics = 2;  // mean and deviation of every token, saved by a layer norm
 
-// What the layers compute and keep, for one sequence; tests/app/measure/profiler_test.cc holds the bytes
-// against a profile.
+// Work of the layers for one sequence. tests/app/measure/profiler_test.cc compares the bytes with a profile.
 class GptWork {
  public:
   GptWork(const ModelConfig& model, const Extent& extent)
@@ -42,7 +37,7 @@ class GptWork {
     return work;
   }
 
-  // Norm and the product that makes queries, keys and values; hands the residual stream on besides.
+  // Norm and the product that makes queries, keys and values; passes on the residual stream.
   Work attention_in() const {
     Work work;
     work.matrix_flops = product(w_, 3 * w_);
@@ -82,7 +77,7 @@ class GptWork {
     return work;
   }
 
-  // Norm and the product to four times the width; hands the residual stream on besides.
+  // Norm and the product to four times the width; passes on the residual stream.
   Work mlp_up() const {
     Work work;
     work.matrix_flops = product(w_, 4 * w_);
@@ -95,7 +90,7 @@ class GptWork {
     return work;
   }
 
-  // GELU; hands the residual stream on besides.
+  // GELU; passes on the residual stream.
   Work mlp_activation() const {
     Work work;
     work.element_bytes = 8 * stream();
@@ -143,7 +138,7 @@ class GptWork {
   double stream() const { return t_ * w_ * element_; }  // bytes of the hidden states
   double statistics() const { return kNormStatistics * kStatisticBytes * t_; }
   double product(double in, double out) const { return 2 * t_ * in * out; }
-  // Dropout reads states and writes them. It keeps no mask, and what it reads is not needed again.
+  // Dropout reads and writes states. It keeps neither mask nor input.
   double dropped() const { return dropout_ > 0 ? 1 : 0; }
   double drop_moves() const { return 2 * dropped(); }
 
@@ -155,7 +150,7 @@ void add_block(Model& model, const ModelConfig& config, int block) {
   const std::string at = "blocks." + std::to_string(block) + ".attention.";
   const std::string of = "blocks." + std::to_string(block) + ".mlp.";
   const std::int64_t w = config.width;
-  const double std = kStd / std::sqrt(2.0 * config.layers);  // of what ends on the residual stream
+  const double std = kStd / std::sqrt(2.0 * config.layers);  // of outputs to the residual stream
   model.push_back(layer(config, "attention_in",
                         {gain(at + "norm.weight", w), bias(at + "norm.bias", w),
                          hidden(at + "qkv.weight", {w, w, w}, w), bias(at + "qkv.bias", 3 * w)},
@@ -187,7 +182,7 @@ Model describe_gpt(const ModelConfig& config) {
       &GptWork::embedding, BatchFields{Field::Tokens} | document_fields(config)));
   for (int block = 0; block < config.layers; ++block) add_block(model, config, block);
   std::vector<Parameter> head = {gain("head.norm.weight", w), bias("head.norm.bias", w)};
-  if (tells_of_sequences(config.head)) {
+  if (is_sequence_head(config.head)) {
     head.push_back(matrix("head.weight", outputs_of(config), w));
     model.push_back(layer(config, "head", head, &GptWork::sequence_head,
                           sequence_loss(config) | BatchFields{Field::Lengths}));

@@ -1,20 +1,21 @@
-// Llama (Touvron et al. 2023) and its kin: RMS norm before each half block, rotary positions, keys and values
-// of fewer heads than queries where kv_heads says so, SwiGLU, no biases. With qkv_bias Qwen2, with qk_norm
-// Qwen3. The forwards are in engine/models/llama.cc.
+// Llama (Touvron et al. 2023): RMS norm before each half block, rotary positions, grouped-query attention,
+// SwiGLU, no biases. Qwen2 has qkv_bias, Qwen3 has qk_norm. The forwards are in engine/models/llama.cc.
 //
 // A block is five layers, as a GPT's: see planning/architecture/gpt.cc.
 #include "planning/architecture/llama.h"
 
-#include "planning/architecture/documents.h"
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "core/base/error.h"
 #include "planning/architecture/families.h"
-#include "planning/architecture/heads.h"
-#include "planning/architecture/parameters.h"
+#include "planning/architecture/family_parts.h"
 
 namespace twobw::architecture {
 namespace {
 
-// What the layers compute and keep, for one sequence; tests/app/measure/profiler_test.cc holds the bytes
-// against a profile.
+// Work of the layers for one sequence. tests/app/measure/profiler_test.cc compares the bytes with a profile.
 class LlamaWork {
  public:
   LlamaWork(const ModelConfig& model, const Extent& extent)
@@ -39,7 +40,7 @@ class LlamaWork {
     return work;
   }
 
-  // Norm and the product that makes queries, keys and values; hands the residual stream on besides.
+  // Norm and the product that makes queries, keys and values; passes on the residual stream.
   Work attention_in() const {
     Work work;
     work.matrix_flops = product(w_, packed());
@@ -74,7 +75,7 @@ class LlamaWork {
     return work;
   }
 
-  // Norm and the product to gates and values; hands the residual stream on besides.
+  // Norm and the product to gates and values; passes on the residual stream.
   Work mlp_up() const {
     Work work;
     work.matrix_flops = product(w_, 2 * f_);
@@ -87,7 +88,7 @@ class LlamaWork {
     return work;
   }
 
-  // SwiGLU; hands the residual stream on besides.
+  // SwiGLU; passes on the residual stream.
   Work mlp_activation() const {
     Work work;
     work.element_bytes = bytes(3 * f_);
@@ -164,7 +165,66 @@ void add_llama_block(Model& model, const ModelConfig& config, int block) {
   model.push_back(layer(config, "mlp_down", {hidden(of + "down.weight", {w}, f)}, &LlamaWork::mlp_down));
 }
 
+// Base that stretches the lowest frequency like the sequence, and the highest one not at all.
+double dynamic_base(const ModelConfig& config, std::int64_t length) {
+  const double head = head_size(config);
+  const double longer = static_cast<double>(length) / config.rope_original_context;
+  const double stretch = config.rope_factor * longer - (config.rope_factor - 1);
+  return config.rope_theta * std::pow(stretch, head / (head - 2));
+}
+
+double llama3_frequency(const ModelConfig& config, double frequency) {
+  const double turns = config.rope_original_context * frequency / (2 * std::numbers::pi);
+  const double low = config.rope_low_freq_factor, high = config.rope_high_freq_factor;
+  const double stays = std::clamp((turns - low) / (high - low), 0.0, 1.0);
+  return stays * frequency + (1 - stays) * frequency / config.rope_factor;
+}
+
+// Refuses angles that depend on the length, as that of a batch varies with its texts.
+void check_dynamic_lengths(const ModelConfig& config) {
+  if (!depend_on_length(config, config.context) || !is_sequence_head(config.head)) return;
+  fail_input(
+      "model.context is {}; where model.rope_scaling is dynamic and model.head is {} it must be at most "
+      "model.rope_original_context, which is {}, as texts differ in length",
+      config.context, name(config.head), config.rope_original_context);
+}
+
+void check_llama(const ModelConfig& config) {
+  refuse_foreign_keys(config, {"kv_heads", "head_size", "hidden", "norm_eps", "reset_documents", "qkv_bias",
+                               "qk_norm", "rope_theta", "rope_scaling"});
+  check_head(config, ModelHead::CausalLm);
+  check_documents(config);
+  check_dynamic_lengths(config);
+  if (config.dropout > 0)
+    fail_input("model.dropout is {}; it must be 0 where model.family is llama", config.dropout);
+  const int head = head_size(config);
+  if (head % 2 != 0) {
+    fail_input("attention heads have size {} ({}); for the rotary embedding it must be even", head,
+               config.head_size > 0 ? "model.head_size" : "model.width / model.heads");
+  }
+  if (config.rope_scaling == "dynamic" && head < 4)
+    fail_input("attention heads have size {}; where model.rope_scaling is dynamic it must be at least 4",
+               head);
+}
+
 }  // namespace
+
+bool depend_on_length(const ModelConfig& config, std::int64_t length) {
+  return config.rope_scaling == "dynamic" && length > config.rope_original_context;
+}
+
+std::vector<double> rotary_frequencies(const ModelConfig& config, std::int64_t length) {
+  const int head = head_size(config);
+  const double base = depend_on_length(config, length) ? dynamic_base(config, length) : config.rope_theta;
+  std::vector<double> frequencies;
+  for (int i = 0; i < head / 2; ++i) {
+    double frequency = std::pow(base, -2.0 * i / head);
+    if (config.rope_scaling == "linear") frequency /= config.rope_factor;
+    if (config.rope_scaling == "llama3") frequency = llama3_frequency(config, frequency);
+    frequencies.push_back(frequency);
+  }
+  return frequencies;
+}
 
 Model describe_llama(const ModelConfig& config) {
   check_llama(config);
@@ -174,7 +234,7 @@ Model describe_llama(const ModelConfig& config) {
                         &LlamaWork::embedding, {Field::Tokens}));
   for (int block = 0; block < config.layers; ++block) add_llama_block(model, config, block);
   const Parameter norm = gain("head.norm.weight", w);
-  if (tells_of_sequences(config.head)) {
+  if (is_sequence_head(config.head)) {
     model.push_back(layer(config, "head", {norm, matrix("head.weight", outputs_of(config), w)},
                           &LlamaWork::sequence_head, sequence_loss(config) | BatchFields{Field::Lengths}));
   } else {

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/run_on_threads.h"
+#include "core/base/threads.h"
 #include "planning/host/cores.h"
 
 namespace twobw::device {

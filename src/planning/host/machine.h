@@ -14,6 +14,10 @@ struct Machine {
   double memory = 0;          // bytes
   double copy_bandwidth = 0;  // bytes per second and core while all cores copy
   double handover = 0;        // seconds to wake another thread
+
+  static void fields(auto& self, auto&& visit) {
+    visit(self.processor, self.cores, self.memory, self.copy_bandwidth, self.handover);
+  }
 };
 
 // Takes about 0.2 s.

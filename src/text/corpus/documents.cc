@@ -138,25 +138,13 @@ class TextBlocks : public DocumentReader {
   bool at_line_start_ = true;
 };
 
-// One document per line, except empty lines.
-class JsonLines : public DocumentReader {
+// One document per line, except empty lines: the whole line of jsonl, or a field of tsv, which has neither
+// quotes nor escapes.
+class DocumentLines : public DocumentReader {
  public:
-  JsonLines(Window window, std::string path) : lines_(std::move(window), std::move(path)) {}
-  std::int64_t position() const override { return lines_.position(); }
-  std::optional<Part> next() override {
-    const auto line = lines_.next_except(" \t");
-    return line ? std::optional<Part>({*line, true, lines_.line()}) : std::nullopt;
-  }
-
- private:
-  LineReader lines_;
-};
-
-// One document per line, except empty lines, in a field between tabs without quotes and escapes.
-class TsvLines : public DocumentReader {
- public:
-  TsvLines(Window window, std::string path, const std::string& column)
-      : lines_(std::move(window), std::move(path)) {
+  DocumentLines(Window window, const Input& input, const std::string& column)
+      : lines_(std::move(window), input.path), is_tsv_(input.format == Format::kTsv) {
+    if (!is_tsv_) return;
     if (const std::size_t number = column_number(column); number > 0) {
       column_ = number - 1;
     } else if (const auto header = lines_.next()) {
@@ -165,15 +153,16 @@ class TsvLines : public DocumentReader {
   }
   std::int64_t position() const override { return lines_.position(); }
   std::optional<Part> next() override {
-    const auto line = lines_.next_except("");
-    if (!line) return std::nullopt;
-    const auto field = tsv_field(*line, column_);
-    if (!field) fail_input("'{}' has no column {}; it has fewer fields", lines_.place(), column_ + 1);
-    return Part{*field, true, lines_.line()};
+    auto text = lines_.next_except(is_tsv_ ? "" : " \t");
+    if (!text) return std::nullopt;
+    if (is_tsv_) text = tsv_field(*text, column_);
+    if (!text) fail_input("'{}' has no column {}; it has fewer fields", lines_.place(), column_ + 1);
+    return Part{*text, true, lines_.line()};
   }
 
  private:
   LineReader lines_;
+  bool is_tsv_;
   std::size_t column_ = 0;
 };
 
@@ -220,16 +209,10 @@ std::size_t piece_length(std::string_view text) {
 
 std::unique_ptr<DocumentReader> read_documents(const Input& input, const DocumentOptions& options) {
   Window window(open_source(input.path));
-  switch (input.format) {
-    case Format::kText:
-      if (options.blank_lines) return std::make_unique<TextBlocks>(std::move(window));
-      return std::make_unique<WholeText>(std::move(window));
-    case Format::kJsonl:
-      return std::make_unique<JsonLines>(std::move(window), input.path);
-    case Format::kTsv:
-      return std::make_unique<TsvLines>(std::move(window), input.path, options.column);
-  }
-  return nullptr;
+  if (input.format != Format::kText)
+    return std::make_unique<DocumentLines>(std::move(window), input, options.column);
+  if (options.blank_lines) return std::make_unique<TextBlocks>(std::move(window));
+  return std::make_unique<WholeText>(std::move(window));
 }
 
 }  // namespace twobw::corpus

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/durable.h"
 #include "core/base/error.h"
 
 namespace twobw::corpus {

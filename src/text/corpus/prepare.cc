@@ -9,7 +9,6 @@
 #include <thread>
 #include <utility>
 
-#include "core/base/durable.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "text/corpus/ordered_work.h"

@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <system_error>
 
-#include "core/base/durable.h"
 #include "core/base/error.h"
 #include "core/base/random.h"
 #include "core/base/text_file.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/base/untrusted_json.h"
+#include "core/base/json.h"
 
 namespace twobw::corpus {
 namespace {
@@ -135,7 +135,7 @@ std::string field_text(std::string_view line, const std::string& field, const st
     fail_input("'{}' is not valid JSON in UTF-8 (at byte {}); every line must be one object", place,
                *finder.error_at_);
   }
-  if (!finder.is_object_) fail_input("'{}' is no JSON object; every line must be one", place);
+  if (!finder.is_object_) fail_input("'{}' is not a JSON object; every line must be one", place);
   if (finder.other_type_) fail_input("'{}': field '{}' must be a text", place, field);
   if (!finder.found_) fail_input("'{}' has no field '{}'; --field names the one with the text", place, field);
   return std::move(finder.text_);
@@ -182,7 +182,7 @@ std::vector<std::string> RecordReader::read_tsv(std::string_view line) const {
 
 std::vector<std::string> RecordReader::read_json(std::string_view line) const {
   const auto record = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!record.is_object()) fail_input("'{}' is no JSON object in UTF-8; every line must be one", place());
+  if (!record.is_object()) fail_input("'{}' is not a JSON object in UTF-8; every line must be one", place());
   std::vector<std::string> values;
   for (const std::string& field : fields_) {
     const auto found = record.find(field);

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "core/base/error.h"
-#include "core/base/untrusted_json.h"
+#include "core/base/json.h"
 #include "text/tokenizer/readers.h"
 
 namespace twobw::tokenizer {

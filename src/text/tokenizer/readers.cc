@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/base/untrusted_json.h"
+#include "core/base/json.h"
 
 namespace twobw::tokenizer {
 namespace {

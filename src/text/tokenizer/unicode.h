@@ -1,5 +1,5 @@
 // Unicode for tokenizers: character classes, lower case, normal forms. The data come from utf8proc. Ids of a
-// text must not depend on its version, so unicode_versions.h lists the code points on which versions differ.
+// text do not depend on its version: with_utf8proc/unicode.cc lists the code points on which versions differ.
 // Built without utf8proc, every function here throws InputError.
 #pragma once
 

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "core/base/error.h"
-#include "core/base/untrusted_json.h"
+#include "core/base/json.h"
 #include "text/tokenizer/readers.h"
 
 namespace twobw::tokenizer {

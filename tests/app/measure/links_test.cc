@@ -12,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "tests/app/measure/simulated_wires.h"
+#include "tests/engine/support/memory_control.h"
 #include "tests/engine/transport/path_in_memory.h"
 #include "tests/engine/transport/wires.h"
 
@@ -72,7 +73,7 @@ class Ranks {
                               .exchange = std::move(exchange[rank])});
     }
   }
-  transport::Processes& operator[](int rank) { return all_[rank]; }
+  transport::Processes& operator[](int rank) { return *all_[rank]; }
 
  private:
   std::vector<std::unique_ptr<transport::Processes>> all_;

@@ -14,6 +14,7 @@
 
 #include "engine/transport/wire.h"
 #include "planning/planner/hardware/cluster.h"
+#include "tests/engine/support/memory_wire.h"
 
 namespace twobw::measure {
 

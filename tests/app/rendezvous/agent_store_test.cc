@@ -1,9 +1,8 @@
-#include "app/rendezvous/agent_store.h"
+#include "app/rendezvous/stores.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
-#include "app/rendezvous/interface.h"
 #include "app/rendezvous/join.h"
 #include "core/base/error.h"
 
@@ -18,8 +17,8 @@ TEST(AgentStore, CarriesWhereRankZeroListens) {
           kSoon);
   publish(store, "job.1", {.endpoint = {.address = "fd00::7", .port = 65535}, .token = "another of them"},
           kSoon);
-  const MeetingPoint first = find_meeting_point(store, "job.0", kSoon),
-                     second = find_meeting_point(store, "job.1", kSoon);
+  const RendezvousPoint first = find_rendezvous_point(store, "job.0", kSoon),
+                        second = find_rendezvous_point(store, "job.1", kSoon);
   EXPECT_EQ(first.endpoint.address, "10.0.0.7");
   EXPECT_EQ(first.endpoint.port, 4321);
   EXPECT_EQ(first.token, "a secret of the run");
@@ -33,14 +32,14 @@ TEST(AgentStore, RefusesWhatIsNoAddress) {
     const AgentStore store = c10::make_intrusive<c10d::HashStore>();
     store->set("twobw/job/endpoint", std::string(text));
     store->set("twobw/job/token", std::string("t"));
-    EXPECT_THROW(find_meeting_point(store, "job", kSoon), RunError) << text;
+    EXPECT_THROW(find_rendezvous_point(store, "job", kSoon), RunError) << text;
   }
 }
 
 TEST(AgentStore, AJobOfItsOwnIsWaitedFor) {
   const AgentStore store = c10::make_intrusive<c10d::HashStore>();
   publish(store, "job.0", {.endpoint = {.address = "10.0.0.7", .port = 1}, .token = "t"}, kSoon);
-  EXPECT_THROW(find_meeting_point(store, "job.1", 0.01), RunError);
+  EXPECT_THROW(find_rendezvous_point(store, "job.1", 0.01), RunError);
 }
 
 const std::vector<Interface> kInterfaces = {{.name = "lo", .address = "127.0.0.1", .loopback = true},

@@ -1,4 +1,4 @@
-#include "app/rendezvous/control_store.h"
+#include "app/rendezvous/stores.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -6,6 +6,7 @@
 #include <future>
 
 #include "core/base/error.h"
+#include "tests/engine/support/memory_control.h"
 
 namespace twobw::rendezvous {
 namespace {
@@ -92,7 +93,7 @@ TEST_F(Stores, AWaitHasAnEnd) {
     FAIL();
   } catch (const RunError& error) {
     EXPECT_EQ(std::string(error.what()),
-              "another process has not told within 0.001 s how it is reached ('never')");
+              "timed out after 0.001 s waiting for the address of another process ('never')");
   }
 }
 

@@ -1,5 +1,5 @@
-// In from Hugging Face's layout and out again: every bit as it was, however the files and stages are cut.
-// What transformers calls the tensors is tested against transformers (tests/python/huggingface_test.py).
+// Round trips of Hugging Face folders: every bit as it was, however the files and stages are cut. The names
+// of tensors are tested against transformers (tests/python/huggingface_test.py).
 #include "app/train/huggingface.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -173,7 +173,7 @@ TEST_F(HuggingFace, AllThatDoNotFitAreListed) {
   EXPECT_NE(sentence.find("model.layers.0-1.self_attn.k_proj.weight [12, 12] instead of [4, 12]"),
             std::string::npos)
       << sentence;
-  EXPECT_LT(sentence.size(), 1000U);
+  EXPECT_LT(sentence.size(), 1200U);
 }
 
 TEST_F(HuggingFace, ExportIsRefusedBeforeAnythingIsWritten) {

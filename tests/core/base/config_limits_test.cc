@@ -6,7 +6,7 @@
 #include <string>
 
 #include "config_testing.h"
-#include "core/base/config_limits.h"
+#include "core/base/config_schema.h"
 #include "planning/architecture/families.h"
 
 namespace twobw {

@@ -9,8 +9,8 @@
 #include <limits>
 
 #include "config_testing.h"
-#include "core/base/config_doc.h"
 #include "core/base/config_schema.h"
+#include "tests/core/base/config_doc.h"
 
 namespace twobw {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/base/durable.h"
+#include "core/base/output_file.h"
 
 #include <gtest/gtest.h>
 

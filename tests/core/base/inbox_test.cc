@@ -1,4 +1,4 @@
-#include "core/base/inbox.h"
+#include "core/base/threads.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/base/permutation.h"
+#include "core/base/random.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/base/run_on_threads.h"
+#include "core/base/threads.h"
 
 #include <gtest/gtest.h>
 

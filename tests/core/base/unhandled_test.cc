@@ -1,5 +1,5 @@
 // Exceptions that nobody catches, on threads of all kinds.
-#include "core/base/unhandled.h"
+#include "core/base/failures.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "core/base/exit.h"
+#include "core/base/output.h"
 
 namespace twobw {
 namespace {

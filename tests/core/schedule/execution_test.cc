@@ -7,69 +7,6 @@
 namespace twobw::schedule {
 namespace {
 
-TEST(Execution, FlushTakesLongerThan2bwByTheShareOfItsBubble) {
-  for (bool predict : {true, false}) {
-    for (int d = 1; d <= 8; ++d) {
-      for (int m = predict ? d : std::max(1, d - 1); m <= 16; ++m) {
-        const Spec spec = {
-            .shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = m, .predict = predict}};
-        const double flush =
-            steady_ticks_per_batch({.shape = {.schedule = Kind::Flush, .stages = d, .microbatches = m}});
-        const double two_bw = steady_ticks_per_batch(spec);
-        EXPECT_DOUBLE_EQ(flush / two_bw, 1 + (d - 1.0) / m) << text(spec);
-        EXPECT_EQ(two_bw, 3 * m) << text(spec);  // no idle tick
-      }
-    }
-  }
-}
-
-// The last stage has run one forward when it must wait for the backwards of all stages before it.
-TEST(Execution, OneGradientBufferCostsTheWayBackLessAForward) {
-  const auto expect_stall = [](const Spec& spec, const Costs& costs) {
-    const std::int64_t work = spec.shape.microbatches * (costs.forward + costs.backward);
-    const std::int64_t way_back = (spec.shape.stages - 1) * costs.backward;
-    const std::int64_t stall = std::max<std::int64_t>(0, way_back - costs.forward);
-    EXPECT_EQ(steady_ticks_per_batch(spec, costs), static_cast<double>(work + stall)) << text(spec);
-  };
-  for (bool predict : {true, false}) {
-    for (int w : {1, 2}) {
-      for (int d = 1; d <= 8; ++d) {
-        for (int m = predict ? d : std::max(1, d - 1); m <= 16; ++m) {
-          const Spec spec = {.shape = {.schedule = Kind::TwoBW,
-                                       .stages = d,
-                                       .replicas = w,
-                                       .microbatches = m,
-                                       .second_gradient = false,
-                                       .predict = predict}};
-          expect_stall(spec, {});
-          expect_stall(spec, {.forward = 3, .backward = 2});
-        }
-      }
-    }
-  }
-}
-
-TEST(Execution, TheRatioHoldsForOtherCosts) {
-  const Costs costs = {.forward = 2, .backward = 3};
-  const double flush =
-      steady_ticks_per_batch({.shape = {.schedule = Kind::Flush, .stages = 4, .microbatches = 6}}, costs);
-  const double two_bw =
-      steady_ticks_per_batch({.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 6}}, costs);
-  EXPECT_DOUBLE_EQ(flush / two_bw, 1.5);
-}
-
-TEST(Execution, GPipeIsAsFastAsFlushWhereTransfersAreFree) {
-  const Spec gpipe = {.shape = {.schedule = Kind::GPipe, .stages = 5, .microbatches = 7}};
-  Spec flush = gpipe;
-  flush.shape.schedule = Kind::Flush;
-  EXPECT_EQ(steady_ticks_per_batch(gpipe), steady_ticks_per_batch(flush));
-}
-
-TEST(Execution, SequentialUsesOneStageAtATime) {
-  EXPECT_EQ(steady_ticks_per_batch({.shape = {.schedule = Kind::Sequential, .stages = 5, .microbatches = 7}}),
-            5 * 7 * 3);
-}
-
 // When each worker makes its updates.
 std::vector<std::vector<std::int64_t>> steps(const Spec& spec) {
   const Lists lists = of_all_replicas(spec, all_instructions(spec));

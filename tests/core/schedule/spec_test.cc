@@ -201,11 +201,6 @@ TEST(Spec, AStagePredictsFromTheGradientsThatAreIn) {
   EXPECT_EQ(gradients(8, 2), (Counts{3, 4, 6, 8}));
 }
 
-TEST(Spec, AloneAPipelinePredictsFromAllThatAreIn) {
-  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 8, .extra = 2}};
-  EXPECT_EQ(by_stage(spec, predicted_from), by_stage(spec, gradients_at_predict));
-}
-
 // One microbatch hides the sum, where there are two.
 TEST(Spec, ReplicasPredictFromOneFewer) {
   Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .replicas = 2, .microbatches = 8}};
@@ -240,13 +235,6 @@ TEST(Spec, HalfOfABatchPredictsWell) {
   EXPECT_TRUE(well(4, 12, 3));
   EXPECT_FALSE(well(4, 11, 3));
   EXPECT_TRUE(well(1, 1, 0));
-}
-
-TEST(Spec, WhatDoesNotPredictDoesNotPredictBadly) {
-  for (Kind kind : all_kinds()) {
-    EXPECT_TRUE(predicts_well(
-        {.shape = {.schedule = kind, .stages = 4, .microbatches = 4, .predict = kind != Kind::TwoBW}}));
-  }
 }
 
 // P(j) is written where batch j begins, and the last stage has none in flight then.
@@ -288,8 +276,9 @@ TEST(Spec, LaterMicrobatchesRunOnTrueWeightsWhereThereIsRoom) {
       predicted_microbatches(
           {.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 8, .second_gradient = false}}),
       8);
-  EXPECT_FALSE(settles({.shape = {.schedule = Kind::TwoBW, .microbatches = 8, .predict = false}}));
-  EXPECT_FALSE(settles({.shape = {.schedule = Kind::Flush, .microbatches = 8}}));
+  EXPECT_FALSE(
+      switches_to_true_weights({.shape = {.schedule = Kind::TwoBW, .microbatches = 8, .predict = false}}));
+  EXPECT_FALSE(switches_to_true_weights({.shape = {.schedule = Kind::Flush, .microbatches = 8}}));
 }
 
 TEST(Spec, PredictionsAndTrueWeightsTakeTurnsInTheBuffers) {
@@ -321,12 +310,6 @@ TEST(Spec, OneStageOfReplicasHasASecondGradientBufferForTheirSum) {
   EXPECT_EQ(predicted_from(spec, 0), 2);
   EXPECT_EQ(versions_kept(spec, 0), 1);
   EXPECT_EQ(gradient_buffers(spec, 0), 2);
-}
-
-TEST(Spec, SynchronousKindsIgnoreSyncUpdates) {
-  const Spec spec = {.shape = {.schedule = Kind::Flush}, .sync_updates = 2};
-  EXPECT_EQ(versions_by_batch(spec, 4), (std::vector<std::int64_t>{0, 1, 2, 3}));
-  EXPECT_EQ(synchronous_batches(spec), 0);
 }
 
 }  // namespace

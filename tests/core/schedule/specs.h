@@ -69,7 +69,7 @@ void for_each_spec(Kind kind, Ranges ranges, Function function) {
       spec.shape.second_gradient = true;
       for (int slack : {0, 100}) {
         spec.shape.slack = slack;
-        const bool differs = settles(spec) == (slack == 0);
+        const bool differs = switches_to_true_weights(spec) == (slack == 0);
         if (kind == Kind::TwoBW && predict && differs) function(spec);
       }
       spec.shape.slack = 1;

@@ -1,4 +1,4 @@
-#include "core/telemetry/trace.h"
+#include "core/telemetry/event.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

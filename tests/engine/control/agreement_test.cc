@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/engine/control/ranks.h"
+#include "tests/engine/support/memory_control.h"
 
 namespace twobw::control {
 namespace {
@@ -77,7 +78,7 @@ TEST(Agreement, EveryRankLearnsWhatDiffers) {
 
 TEST(Agreement, RanksThatNeverComeAreNamed) {
   const Facts facts = {{"layers", "8"}};
-  const std::string text = "processes 1, 3 did not come to the comparison before the start within 0.05 s";
+  const std::string text = "processes 1, 3 did not join the comparison before the start within 0.05 s";
   const auto results = outcomes({{facts, {}, facts, {}}}, 0.05);
   EXPECT_EQ(results[0], "run: " + text);
   EXPECT_EQ(results[2], "run: process 0: " + text);

@@ -5,8 +5,9 @@
 
 #include <future>
 
-#include "engine/control/frame.h"
+#include "engine/control/protocol.h"
 #include "tests/engine/control/ranks.h"
+#include "tests/engine/support/memory_control.h"
 
 namespace twobw::control {
 namespace {
@@ -202,9 +203,9 @@ TEST_P(ControlTest, ATopicWithoutAHandlerEndsAll) {
 TEST_P(ControlTest, LivesOfAllOthers) {
   Company ranks = company(3);
   for (std::size_t rank = 0; rank < 3; ++rank) {
-    const std::vector<Life> lives = ranks[rank].lives();
+    const std::vector<Liveness> lives = ranks[rank].liveness();
     ASSERT_EQ(lives.size(), 2u);
-    for (const Life& life : lives) {
+    for (const Liveness& life : lives) {
       EXPECT_NE(life.rank, static_cast<int>(rank));
       EXPECT_GE(life.silent_s, 0);
       EXPECT_LT(life.silent_s, 20);
@@ -212,7 +213,7 @@ TEST_P(ControlTest, LivesOfAllOthers) {
     }
   }
   EXPECT_EQ(ranks.leave(), Lines(3));
-  EXPECT_TRUE(ranks[0].lives()[1].has_left);
+  EXPECT_TRUE(ranks[0].liveness()[1].has_left);
 }
 
 TEST_P(ControlTest, OneRankAlone) {
@@ -220,7 +221,7 @@ TEST_P(ControlTest, OneRankAlone) {
   ranks[0].send(0, Topic::Other, "echo");
   ranks[0].send_to_others(Topic::Other, "nobody");
   EXPECT_EQ(ranks.logs[0].wait(1), Lines{"0: echo"});
-  EXPECT_TRUE(ranks[0].lives().empty());
+  EXPECT_TRUE(ranks[0].liveness().empty());
   ranks[0].leave();
 }
 

@@ -3,8 +3,8 @@
 
 #include <future>
 
-#include "engine/control/handshake.h"
-#include "engine/control/joining.h"
+#include "engine/control/client.h"
+#include "engine/control/protocol.h"
 #include "tests/engine/control/ranks.h"
 
 namespace twobw::control {
@@ -18,7 +18,7 @@ Options impatient(double heartbeat_s = 2, double silence_s = 30) {
 }
 
 std::unique_ptr<Connection> rank_one(const Endpoint& endpoint, int size = 2) {
-  return join(meeting_at(endpoint, 1, size), {});
+  return join(rendezvous_at(endpoint, 1, size), {});
 }
 
 Company company_of(std::unique_ptr<Control> control) {
@@ -52,7 +52,7 @@ TEST(Peers, OneThatDiesAfterItHasLeft) {
   Company ranks = company_of(zero.take());
   say(*fake, encode({.kind = Frame::Kind::Left, .from = 1}) + encode({.from = 1, .to = 0, .body = "bye"}));
   EXPECT_EQ(ranks.logs[0].wait(1), Lines{"1: bye"});
-  EXPECT_TRUE(ranks[0].lives()[0].has_left);
+  EXPECT_TRUE(ranks[0].liveness()[0].has_left);
   fake.reset();
   ranks[0].leave();
   EXPECT_EQ(ranks.aborts[0].lines(), Lines());
@@ -72,7 +72,7 @@ TEST(Peers, RankZeroGivesSignsOfLife) {
   auto fake = rank_one(zero.endpoint());
   Company ranks = company_of(zero.take());
   for (int i = 0; i < 3; ++i) {
-    const auto lives = decode_lives(wait_for_kind(*fake, Frame::Kind::Beat).body);
+    const auto lives = decode_liveness(wait_for_kind(*fake, Frame::Kind::Beat).body);
     EXPECT_EQ(lives.size(), 2u);
   }
 }
@@ -88,7 +88,7 @@ TEST(Peers, WhatIsNoFrameOrSpeaksForOthers) {
     Company ranks = company_of(zero.take());
     say(*fake, words);
     const std::string reason = ranks.aborts[0].wait(1)[0];
-    EXPECT_EQ(reason.find("process 1 sent what "), 0u) << reason;
+    EXPECT_EQ(reason.find("process 1 sent an "), 0u) << reason;
     EXPECT_EQ(ranks.logs[0].lines(), Lines());
   }
 }
@@ -100,7 +100,7 @@ class FakeZero {
 
   Company rank_one(const Options& options, int size = 2) {
     auto one = std::async(std::launch::async,
-                          [&] { return connect(meeting_at(listener_.endpoint(), 1, size), options); });
+                          [&] { return connect(rendezvous_at(listener_.endpoint(), 1, size), options); });
     pollfd polled = {.fd = listener_.get(), .events = POLLIN, .revents = 0};
     EXPECT_EQ(poll(&polled, 1, 20'000), 1);
     connection_ = std::make_unique<Connection>(
@@ -129,13 +129,13 @@ class FakeZero {
   bool greeted_ = false;
 };
 
-TEST(Center, ThatSaysNothing) {
+TEST(RankZero, ThatSaysNothing) {
   FakeZero zero;
   Company ranks = zero.rank_one(impatient(2, 0.2));
   ranks.expect_one_reason("process 0 has been silent for 0.2 s");
 }
 
-TEST(Center, ThatNeverSaysWhichReasonStands) {
+TEST(RankZero, ThatNeverSaysWhichReasonStands) {
   FakeZero zero;
   Options options = impatient();
   options.verdict_s = 0.05;
@@ -145,7 +145,7 @@ TEST(Center, ThatNeverSaysWhichReasonStands) {
   EXPECT_EQ(zero.next(Frame::Kind::Abort).body, "of its own accord");
 }
 
-TEST(Center, OfSeveralReasonsItsWordStands) {
+TEST(RankZero, OfSeveralReasonsItsWordStands) {
   FakeZero zero;
   Options options = impatient();
   options.verdict_s = 20;
@@ -157,14 +157,14 @@ TEST(Center, OfSeveralReasonsItsWordStands) {
   ranks.expect_one_reason("process 2: theirs");
 }
 
-TEST(Center, GetsSignsOfLifeAndTellsThoseOfAll) {
+TEST(RankZero, GetsSignsOfLifeAndTellsThoseOfAll) {
   FakeZero zero;
   Company ranks = zero.rank_one(impatient(0.01), 3);
   for (int i = 0; i < 3; ++i) zero.next(Frame::Kind::Beat);
-  const std::string beat = encode_lives({{0, 0, true}, {1, 0, false}, {2, 7, false}});
+  const std::string beat = encode_liveness({{0, 0, true}, {1, 0, false}, {2, 7, false}});
   say(zero.connection(), encode({.kind = Frame::Kind::Beat, .body = beat}) + encode({.from = 2, .to = 1}));
   EXPECT_EQ(ranks.logs[0].wait(1), Lines{"2: "});
-  const std::vector<Life> lives = ranks[0].lives();
+  const std::vector<Liveness> lives = ranks[0].liveness();
   EXPECT_TRUE(lives[0].has_left);
   EXPECT_LT(lives[0].silent_s, 7);
   EXPECT_EQ(lives[1].rank, 2);
@@ -172,7 +172,7 @@ TEST(Center, GetsSignsOfLifeAndTellsThoseOfAll) {
   EXPECT_FALSE(lives[1].has_left);
 }
 
-TEST(Center, ThatMakesNoSense) {
+TEST(RankZero, ThatMakesNoSense) {
   const Frame from_itself{.from = 1, .to = 1}, to_another{.from = 0, .to = 2},
       from_nobody{.from = 9, .to = 1};
   const Frame short_beat{.kind = Frame::Kind::Beat, .body = "abcde"};
@@ -181,7 +181,7 @@ TEST(Center, ThatMakesNoSense) {
     Company ranks = zero.rank_one(impatient(), 3);
     say(zero.connection(), encode(frame));
     const std::string reason = ranks.aborts[0].wait(1)[0];
-    EXPECT_EQ(reason.find("process 0 sent what is no frame"), 0u) << reason;
+    EXPECT_EQ(reason.find("process 0 sent an invalid frame"), 0u) << reason;
   }
 }
 

@@ -19,7 +19,7 @@ namespace twobw::control {
 
 inline constexpr const char* kToken = "a token of the tests";
 
-inline Meeting meeting_at(const Endpoint& endpoint, int rank, int size) {
+inline Rendezvous rendezvous_at(const Endpoint& endpoint, int rank, int size) {
   return {.endpoint = endpoint, .token = kToken, .rank = rank, .size = size, .build = "build 1"};
 }
 
@@ -29,7 +29,7 @@ class RankZero {
   explicit RankZero(int size, const Options& options = {}) : listener_({}), endpoint_(listener_.endpoint()) {
     thread_ = std::thread([this, size, options] {
       try {
-        control_ = connect(meeting_at(endpoint_, 0, size), options, std::move(listener_));
+        control_ = connect(rendezvous_at(endpoint_, 0, size), options, std::move(listener_));
       } catch (const RunError& error) {
         error_ = error.what();
       }
@@ -67,7 +67,7 @@ inline std::vector<std::unique_ptr<Control>> controls_over_tcp(int size, const O
   // The last first: ranks may come in any order.
   for (int rank = size - 1; rank > 0; --rank) {
     threads.emplace_back([&, rank] {
-      controls[static_cast<std::size_t>(rank)] = connect(meeting_at(zero.endpoint(), rank, size), options);
+      controls[static_cast<std::size_t>(rank)] = connect(rendezvous_at(zero.endpoint(), rank, size), options);
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -36,7 +36,7 @@ double validation_loss(const Config& config, bool with_gradients) {
 // Decoder steps have the same shape and other kernels.
 TEST(SequencesOfOneToken, AreComputedAlikeWithAndWithoutGradients) {
   for (const std::string family : {"gpt model.dropout=0.1", "llama", "bert"}) {
-    Config config = config_of("pipeline.split=[6,6] model.context=1 model.family=" + family);
+    Config config = short_config("pipeline.split=[6,6] model.context=1 model.family=" + family);
     EXPECT_EQ(validation_loss(config, true), validation_loss(config, false)) << family;
     expect_exact(config);
     config.pipeline.recompute = {1};
@@ -48,7 +48,7 @@ TEST(SequencesOfOneToken, AreComputedAlikeWithAndWithoutGradients) {
 TEST(LabelsOfAHead, AreThoseThatItTakes) {
   for (const std::string head : {"masked_lm", "classification", "regression"}) {
     const runtime::Setup setup = prepare(
-        config_of("model.family=bert pipeline.microbatches=4 pipeline.split=[12] model.head=" + head));
+        short_config("model.family=bert pipeline.microbatches=4 pipeline.split=[12] model.head=" + head));
     const auto fields = architecture::taken_by(setup.model.layers, 0, setup.model.size());
     MicrobatchSource microbatches(setup.config, *setup.training, *setup.validation, fields);
     std::int64_t labels = 0;
@@ -77,7 +77,7 @@ TEST(LabelsOfAHead, OfADenseSourceAreKnown) {
   };
   const Dense dense;
   const Config config =
-      config_of("model.family=bert model.head=classification pipeline.microbatches=4 pipeline.split=[12]");
+      short_config("model.family=bert model.head=classification pipeline.microbatches=4 pipeline.split=[12]");
   const auto scale_of = [&](data::BatchFields fields) {
     return MicrobatchSource(config, dense, dense, fields).training(0, 0).batch[data::Field::LossScale].item<double>();
   };
@@ -87,7 +87,7 @@ TEST(LabelsOfAHead, OfADenseSourceAreKnown) {
 
 TEST(PositionsOfDocuments, AreTakenByMiddleStagesToo) {
   const runtime::Setup setup = prepare(
-      config_of("model.family=llama model.reset_documents=true model.context=16 pipeline.split=[2,5,5]"));
+      short_config("model.family=llama model.reset_documents=true model.context=16 pipeline.split=[2,5,5]"));
   const auto fields = architecture::taken_by(setup.model.layers, 2, 7);
   EXPECT_EQ(fields, architecture::BatchFields{architecture::Field::Positions});
   MicrobatchSource microbatches(setup.config, *setup.training, *setup.validation, fields);

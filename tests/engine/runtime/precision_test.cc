@@ -8,7 +8,7 @@ namespace twobw::runtime {
 namespace {
 
 double loss_of(const std::string& settings) {
-  const train::Verification result = verified(config_of("pipeline.split=[4,8] " + settings));
+  const train::Verification result = verified(short_config("pipeline.split=[4,8] " + settings));
   EXPECT_EQ(result.skipped, 0);
   return result.final_loss;
 }
@@ -33,7 +33,7 @@ TEST(Float16, AllStagesAgreeOnTheLossScale) {
         "pipeline.split=[1,4,7] pipeline.schedule=stash", "pipeline.split=[1,5,5,1]",
         "pipeline.split=[4,8] pipeline.replicas=2 optimizer.clip=0"}) {
     SCOPED_TRACE(layout);
-    const train::Verification result = verified(config_of(
+    const train::Verification result = verified(short_config(
         std::string(layout) +
         " train.precision=fp16 train.loss_scale=16777216 train.loss_scale_window=2 train.updates=14"));
     EXPECT_GT(result.skipped, 0);

@@ -29,7 +29,7 @@ TEST(SpreadPipeline, MayFollowAnotherInTheSameProcesses) {
   std::atomic<int> equal = 0;
   ranks.run([&](int rank) {
     for (const int m : {2, 4, 3}) {
-      Config config = config_of("pipeline.split=[5,7] pipeline.replicas=2");
+      Config config = short_config("pipeline.split=[5,7] pipeline.replicas=2");
       config.pipeline.microbatches = m;
       const train::Verification result = train::verify(config, {.processes = ranks[rank]});
       EXPECT_TRUE(result.equal) << result.difference;

@@ -7,6 +7,7 @@
 
 #include "engine/control/control.h"
 #include "engine/transport/processes.h"
+#include "tests/engine/support/memory_control.h"
 #include "tests/engine/transport/wires.h"
 
 namespace twobw::runtime {

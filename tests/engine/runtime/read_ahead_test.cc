@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/transport/hub.h"
+#include "engine/transport/wait_hub.h"
 
 namespace twobw::runtime {
 namespace {

@@ -14,8 +14,8 @@ class Resume : public testing::TestWithParam<std::string> {};
 
 // A small model, so that every update may be a cut.
 Config resumed_config(const std::string& settings) {
-  Config config = config_of("model.width=16 model.heads=2 model.dropout=0.1 pipeline.microbatch=1 " +
-                            std::string("train.updates=6 train.eval_every=2 ") + settings);
+  Config config = short_config("model.width=16 model.heads=2 model.dropout=0.1 pipeline.microbatch=1 " +
+                               std::string("train.updates=6 train.eval_every=2 ") + settings);
   if (config.pipeline.workers() == 1) put_on_one_core(config);
   return config;
 }
@@ -29,18 +29,18 @@ TEST_P(Resume, ContinuesBitForBitFromEveryCut) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Pairs, Resume,
-                         testing::ValuesIn(covering({kSchedules,
+                         testing::ValuesIn(covering({factors::kSchedules,
                                                      {"pipeline.split=[6,6]", "pipeline.split=[12]",
                                                       "pipeline.split=[4,4,4]"},
-                                                     kMicrobatches,
+                                                     factors::kMicrobatches,
                                                      {"", "pipeline.replicas=2"},
                                                      {"", "pipeline.extra=1"},
                                                      {"", "pipeline.sync_updates=2"},
-                                                     kGradientBuffers,
-                                                     kSlack,
-                                                     kTies,
+                                                     factors::kGradientBuffers,
+                                                     factors::kSlack,
+                                                     factors::kTies,
                                                      {"", "optimizer.name=muon"},
-                                                     kPrecisions})));
+                                                     factors::kPrecisions})));
 
 class ResumeSharded : public testing::TestWithParam<std::string> {};
 
@@ -55,9 +55,9 @@ INSTANTIATE_TEST_SUITE_P(Pairs, ResumeSharded,
                                                      {"pipeline.split=[6,6]", "pipeline.split=[12]"},
                                                      {"pipeline.microbatches=2", "pipeline.microbatches=5"},
                                                      {"", "pipeline.sync_updates=2"},
-                                                     kGradientBuffers,
+                                                     factors::kGradientBuffers,
                                                      {"", "optimizer.name=muon"},
-                                                     kPrecisions})));
+                                                     factors::kPrecisions})));
 
 TEST(ResumeTest, UnderFlushAnotherSplitContinuesWithTheSameLosses) {
   Config config = resumed_config("pipeline.schedule=flush pipeline.split=[6,6]"),

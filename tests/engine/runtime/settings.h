@@ -23,7 +23,7 @@ inline void put_on_one_core(Config& config) {
 
 // A small model and few updates, changed by "pipeline.replicas=2 optimizer.clip=0". A split has 12 layers
 // (embedding, 2 blocks of 5, head); the last stage takes the 13th of a masked language model.
-inline Config config_of(const std::string& settings) {
+inline Config short_config(const std::string& settings) {
   std::vector<std::string> all = {"model.layers=2",
                                   "model.width=24",
                                   "model.heads=3",
@@ -64,10 +64,10 @@ struct Setting {
 inline Setting setting_of(std::string settings) {
   const std::string key = "processes=";
   const std::size_t at = settings.find(key);
-  if (at == std::string::npos) return {.config = config_of(settings)};
+  if (at == std::string::npos) return {.config = short_config(settings)};
   const std::size_t end = std::min(settings.find(' ', at), settings.size());
   const std::string processes = settings.substr(at + key.size(), end - at - key.size());
-  const Config config = config_of(settings.erase(at, end - at));
+  const Config config = short_config(settings.erase(at, end - at));
   return {config, processes == "all" ? config.pipeline.workers() : std::stoi(processes)};
 }
 
@@ -88,6 +88,7 @@ inline std::vector<std::string> covering(std::vector<Factor> factors) {
 }
 
 // Factors of several tests.
+namespace factors {
 inline const Factor kSchedules = {"",
                                   "pipeline.predict=false",
                                   "pipeline.schedule=sequential",
@@ -129,4 +130,5 @@ inline const Factor kModels = {
 inline const Factor kDropout = {"", "model.dropout=0.1"};
 inline const Factor kProcesses = {"", "processes=2", "processes=all"};
 
+}  // namespace factors
 }  // namespace twobw::runtime

@@ -14,17 +14,17 @@ namespace {
 TEST(ShardedMemory, IsTheForecastOfAReplicasPart) {
   for (const char* precision : {"fp32", "bf16"}) {
     for (const int w : {2, 3, 4}) {
-      expect_memory_of_shards(
-          config_of(fmt::format("pipeline.split=[6,6] pipeline.shard_state=true pipeline.replicas={} "
-                                "pipeline.microbatches=4 train.precision={} model.tied=false model.width=64 "
-                                "model.heads=2 model.vocab=256 train.updates=3",
-                                w, precision)));
+      expect_memory_of_shards(short_config(
+          fmt::format("pipeline.split=[6,6] pipeline.shard_state=true pipeline.replicas={} "
+                      "pipeline.microbatches=4 train.precision={} model.tied=false model.width=64 "
+                      "model.heads=2 model.vocab=256 train.updates=3",
+                      w, precision)));
     }
   }
 }
 
 TEST(SumRangesTest, WhatIsTiedGoesToAllAndTheRestToItsOwner) {
-  const models::Model model = models::build(config_of("model.width=16 model.heads=2").model);
+  const models::Model model = models::build(short_config("model.width=16 model.heads=2").model);
   const OptimizerConfig optimizer;
   for (const auto& [first, last] : {std::pair(0, 12), std::pair(0, 5), std::pair(5, 12)}) {
     const weights::Layout layout(model.layers, first, last);

@@ -41,7 +41,7 @@ void gather_turns(Gather& gather, int replica) {
 }
 
 TEST(Gather, GivesAllOfItToEveryReplica) {
-  Hub hub(Seconds(60));
+  WaitHub hub(Seconds(60));
   Gather gather(hub, kParts, 4);
   on_all_ranks(4, [&](int replica) { gather_turns(gather, replica); });
 }
@@ -74,7 +74,7 @@ TEST_P(GatherOver, GivesAllOfItToEveryReplica) {
   if (kind.is_missing) GTEST_SKIP() << "built without Gloo";
   const AllWires wires = kind.make(ranks.back() + 1);
   on_all_ranks(ranks.back() + 1, [&](int rank) {
-    Hub hub(Seconds(60));
+    WaitHub hub(Seconds(60));
     RemoteGather remote(
         {.wire = *wires[rank],
          .tag = 7,
@@ -91,7 +91,7 @@ TEST_P(GatherOver, GivesAllOfItToEveryReplica) {
 }
 
 TEST(Gather, AReplicaThatDoesNotComeIsWaitedForNoLongerThanAllowed) {
-  Hub hub(Seconds(0.05));
+  WaitHub hub(Seconds(0.05));
   Gather gather(hub, kParts, 4);
   try {
     gather.run(0, own_part(kParts, 0, 0, at::kFloat));
@@ -102,7 +102,7 @@ TEST(Gather, AReplicaThatDoesNotComeIsWaitedForNoLongerThanAllowed) {
 }
 
 TEST(Gather, ACancellationEndsTheWait) {
-  Hub hub(Seconds(60));
+  WaitHub hub(Seconds(60));
   Gather gather(hub, kParts, 4);
   auto waiting = std::async(std::launch::async, [&] { gather.run(0, own_part(kParts, 0, 0, at::kFloat)); });
   hub.cancel();

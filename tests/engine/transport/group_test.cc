@@ -18,34 +18,34 @@ Norms of(Numbers values) {
   return {.values = std::move(values)};
 }
 
-Numbers collected(StageGroup& group, std::int64_t update) {
+Numbers collected(NormExchange& group, std::int64_t update) {
   Numbers all;
   for (const Norms& norms : group.collect(update))
     all.insert(all.end(), norms.values.begin(), norms.values.end());
   return all;
 }
 
-TEST(StageGroup, GathersInTheOrderOfTheStages) {
-  Hub hub(Seconds(60));
-  StageGroup group(hub, 3);
+TEST(NormExchange, GathersInTheOrderOfTheStages) {
+  WaitHub hub(Seconds(60));
+  NormExchange group(hub, 3);
   group.contribute(0, 2, of({5, 6}));
   group.contribute(0, 0, of({1}));
   group.contribute(0, 1, of({2, 3, 4}));
   for (int stage = 0; stage < 3; ++stage) EXPECT_EQ(collected(group, 0), (Numbers{1, 2, 3, 4, 5, 6}));
 }
 
-TEST(StageGroup, AStageMayHaveNothingToSay) {
-  Hub hub(Seconds(60));
-  StageGroup group(hub, 2);
+TEST(NormExchange, AStageMayHaveNothingToSay) {
+  WaitHub hub(Seconds(60));
+  NormExchange group(hub, 2);
   group.contribute(0, 1, of({7}));
   group.contribute(0, 0, of({}));
   EXPECT_EQ(collected(group, 0), Numbers{7});
 }
 
 // A fast stage contributes to the next update before a slow one has collected this one.
-TEST(StageGroup, KeepsUpdatesApart) {
-  Hub hub(Seconds(60));
-  StageGroup group(hub, 2);
+TEST(NormExchange, KeepsUpdatesApart) {
+  WaitHub hub(Seconds(60));
+  NormExchange group(hub, 2);
   group.contribute(0, 0, of({1}));
   group.contribute(1, 0, of({10}));
   group.contribute(0, 1, of({2}));
@@ -56,9 +56,9 @@ TEST(StageGroup, KeepsUpdatesApart) {
   EXPECT_EQ(collected(group, 1), (Numbers{10, 20}));
 }
 
-TEST(StageGroup, WaitsForTheLastStageAndNamesTheUpdate) {
-  Hub hub(Seconds(0.01));
-  StageGroup group(hub, 3);
+TEST(NormExchange, WaitsForTheLastStageAndNamesTheUpdate) {
+  WaitHub hub(Seconds(0.01));
+  NormExchange group(hub, 3);
   group.contribute(4, 0, of({1}));
   group.contribute(4, 2, of({1}));
   try {
@@ -72,9 +72,9 @@ TEST(StageGroup, WaitsForTheLastStageAndNamesTheUpdate) {
   EXPECT_EQ(collected(group, 4).size(), 3u);
 }
 
-TEST(StageGroup, TheLastCollectorClearsTheUpdate) {
-  Hub hub(Seconds(0.01));
-  StageGroup group(hub, 2);
+TEST(NormExchange, TheLastCollectorClearsTheUpdate) {
+  WaitHub hub(Seconds(0.01));
+  NormExchange group(hub, 2);
   group.contribute(0, 0, of({1}));
   group.contribute(0, 1, of({2}));
   group.collect(0);
@@ -82,9 +82,9 @@ TEST(StageGroup, TheLastCollectorClearsTheUpdate) {
   EXPECT_THROW(group.collect(0), WaitTimeout);  // nothing is left
 }
 
-TEST(StageGroup, EveryReplicaCollectsWhatOneOfThemGave) {
-  Hub hub(Seconds(0.01));
-  StageGroup group(hub, 2, 3);
+TEST(NormExchange, EveryReplicaCollectsWhatOneOfThemGave) {
+  WaitHub hub(Seconds(0.01));
+  NormExchange group(hub, 2, 3);
   group.contribute(0, 0, of({1}));
   group.contribute(0, 1, of({2}));
   for (int worker = 0; worker < 6; ++worker) EXPECT_EQ(collected(group, 0), (Numbers{1, 2}));
@@ -92,17 +92,17 @@ TEST(StageGroup, EveryReplicaCollectsWhatOneOfThemGave) {
 }
 
 // Stage 1 is in another process, with its only worker: what is contributed here is told, what comes is not.
-TEST(StageGroup, GathersThePartsOfOwnersInTheOrderOfTheStages) {
-  Hub hub(Seconds(60));
-  StageGroup group(hub, 2, 3, /*owners=*/3);
+TEST(NormExchange, GathersThePartsOfOwnersInTheOrderOfTheStages) {
+  WaitHub hub(Seconds(60));
+  NormExchange group(hub, 2, 3, /*owners=*/3);
   for (const int part : {4, 0, 5, 1, 3, 2}) group.contribute(0, part, {.values = {1.0 * part}});
   for (int collector = 0; collector < 6; ++collector)
     EXPECT_EQ(collected(group, 0), (Numbers{0, 1, 2, 3, 4, 5}));
 }
 
-TEST(StageGroup, TakesFromAfarAndTellsOfItsOwn) {
-  Hub hub(Seconds(0.01));
-  StageGroup group(hub, 2);
+TEST(NormExchange, TakesFromAfarAndTellsOfItsOwn) {
+  WaitHub hub(Seconds(0.01));
+  NormExchange group(hub, 2);
   std::vector<std::pair<std::int64_t, int>> told;
   group.share(1, [&](std::int64_t update, int stage, const Norms& norms) {
     EXPECT_EQ(norms.values, Numbers{1});
@@ -115,10 +115,10 @@ TEST(StageGroup, TakesFromAfarAndTellsOfItsOwn) {
   EXPECT_THROW(group.collect(5), WaitTimeout);  // the one worker here has it
 }
 
-TEST(StageGroup, CarriesManyUpdatesBetweenThreads) {
+TEST(NormExchange, CarriesManyUpdatesBetweenThreads) {
   constexpr int kStages = 4, kUpdates = 200;
-  Hub hub(Seconds(60));
-  StageGroup group(hub, kStages);
+  WaitHub hub(Seconds(60));
+  NormExchange group(hub, kStages);
   std::vector<std::future<bool>> stages;
   for (int stage = 0; stage < kStages; ++stage) {
     stages.push_back(std::async(std::launch::async, [&, stage] {
@@ -139,9 +139,9 @@ TEST(StageGroup, CarriesManyUpdatesBetweenThreads) {
   for (auto& stage : stages) EXPECT_TRUE(stage.get());
 }
 
-TEST(StageGroup, ACancellationEndsTheWait) {
-  Hub hub(Seconds(60));
-  StageGroup group(hub, 2);
+TEST(NormExchange, ACancellationEndsTheWait) {
+  WaitHub hub(Seconds(60));
+  NormExchange group(hub, 2);
   std::latch about_to_wait(1);
   auto waiting = std::async(std::launch::async, [&] {
     about_to_wait.count_down();
@@ -153,7 +153,7 @@ TEST(StageGroup, ACancellationEndsTheWait) {
 }
 
 TEST(BatchGate, EveryBatchBeginsUntilAStopIsRequested) {
-  Hub hub(std::chrono::seconds(5));
+  WaitHub hub(std::chrono::seconds(5));
   BatchGate gate(hub);
   EXPECT_TRUE(gate.decide(0));
   EXPECT_TRUE(gate.decide(1));
@@ -166,7 +166,7 @@ TEST(BatchGate, EveryBatchBeginsUntilAStopIsRequested) {
 }
 
 TEST(BatchGate, ASaveIsOfTheNextBatchAndAStopComesAfterIt) {
-  Hub hub(Seconds(5));
+  WaitHub hub(Seconds(5));
   BatchGate gate(hub);
   EXPECT_TRUE(gate.decide(0));
   EXPECT_FALSE(gate.saves_before(0));
@@ -184,7 +184,7 @@ TEST(BatchGate, ASaveIsOfTheNextBatchAndAStopComesAfterIt) {
 
 // Two gates, of two processes: the other answers as the first decided.
 TEST(BatchGate, DecisionsAreTheSameElsewhere) {
-  Hub hub(Seconds(5));
+  WaitHub hub(Seconds(5));
   BatchGate gate(hub), elsewhere(hub);
   gate.share([&](const BatchGate::Decision& decision) { elsewhere.learn(decision); });
   for (std::int64_t batch = 0; batch < 5; ++batch) {
@@ -197,7 +197,7 @@ TEST(BatchGate, DecisionsAreTheSameElsewhere) {
 }
 
 TEST(BatchGate, OnceRefusedNothingBeginsAnyMore) {
-  Hub hub(Seconds(60));
+  WaitHub hub(Seconds(60));
   BatchGate gate(hub);
   gate.request_stop();
   gate.request_stop();
@@ -208,7 +208,7 @@ TEST(BatchGate, OnceRefusedNothingBeginsAnyMore) {
 }
 
 TEST(BatchGate, TheOthersWaitForStageZero) {
-  Hub hub(Seconds(60));
+  WaitHub hub(Seconds(60));
   BatchGate gate(hub);
   gate.decide(0);
   std::latch about_to_wait(1);
@@ -223,7 +223,7 @@ TEST(BatchGate, TheOthersWaitForStageZero) {
 }
 
 TEST(BatchGate, AnUndecidedBatchTimesOutWithItsName) {
-  Hub hub(Seconds(0.01));
+  WaitHub hub(Seconds(0.01));
   BatchGate gate(hub);
   gate.decide(0);
   gate.request_stop();  // a request alone decides nothing
@@ -237,7 +237,7 @@ TEST(BatchGate, AnUndecidedBatchTimesOutWithItsName) {
 
 // Whenever the request comes, all stages stop before the same batch.
 TEST(BatchGate, AllStagesAgreeWhereToStop) {
-  Hub hub(Seconds(60));
+  WaitHub hub(Seconds(60));
   BatchGate gate(hub);
   const auto stop_of = [&](int stage) {
     std::int64_t batch = 0;

@@ -1,4 +1,4 @@
-#include "engine/transport/hub.h"
+#include "engine/transport/wait_hub.h"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr Seconds kPatience{60};  // only a failing test waits so long
 
-// A condition for Hub::wait that reports its first look. It is looked at under the hub's lock, so whoever
+// A condition for WaitHub::wait that reports its first look. It is looked at under the hub's lock, so whoever
 // has seen the latch open and then takes that lock finds the thread asleep.
 template <typename Condition>
 auto reporting(std::latch& looked, Condition condition) {
@@ -27,8 +27,8 @@ auto reporting(std::latch& looked, Condition condition) {
   };
 }
 
-TEST(Hub, AnUpdateWakesWhoWaitsForIt) {
-  Hub hub(kPatience);
+TEST(WaitHub, AnUpdateWakesWhoWaitsForIt) {
+  WaitHub hub(kPatience);
   const auto begin = Clock::now();
   int value = 0;
   std::latch looked(1);
@@ -42,15 +42,15 @@ TEST(Hub, AnUpdateWakesWhoWaitsForIt) {
   EXPECT_LT(Clock::now() - begin, kPatience / 2);  // woken, not timed out
 }
 
-TEST(Hub, WhatIsThereNeedsNoWait) {
-  Hub hub(Seconds(0));
+TEST(WaitHub, WhatIsThereNeedsNoWait) {
+  WaitHub hub(Seconds(0));
   EXPECT_EQ(hub.wait(
                 "anything", [] { return true; }, [] { return 7; }),
             7);
 }
 
-TEST(Hub, CancelWakesEveryWaiter) {
-  Hub hub(kPatience);
+TEST(WaitHub, CancelWakesEveryWaiter) {
+  WaitHub hub(kPatience);
   const auto begin = Clock::now();
   constexpr int kWaiting = 4;
   std::latch looked(kWaiting);
@@ -69,8 +69,8 @@ TEST(Hub, CancelWakesEveryWaiter) {
                Cancelled);
 }
 
-TEST(Hub, ATimeoutNamesWhatWasWaitedFor) {
-  Hub hub(Seconds(0.01));
+TEST(WaitHub, ATimeoutNamesWhatWasWaitedFor) {
+  WaitHub hub(Seconds(0.01));
   try {
     hub.wait(
         "gradient of microbatch 3", [] { return false; }, [] { return 0; });

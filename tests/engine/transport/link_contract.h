@@ -6,7 +6,7 @@
 //
 //   static std::string missing();                // that keeps it from being tested here; empty: nothing
 //   static device::Device sender(), receiver();  // where the workers at its two ends compute
-//   static std::unique_ptr<Link> make(Hub&);
+//   static std::unique_ptr<Link> make(WaitHub&);
 //   static constexpr bool kHandsOver;            // the tensor itself arrives, not a copy
 #pragma once
 
@@ -29,8 +29,8 @@
 #include <vector>
 
 #include "engine/device/device.h"
-#include "engine/transport/hub.h"
 #include "engine/transport/link.h"
+#include "engine/transport/wait_hub.h"
 
 namespace twobw::transport {
 
@@ -128,14 +128,14 @@ class Links : public testing::Test {
   // Anew, where a test wants another timeout.
   void connect(Seconds timeout) {
     link_.reset();
-    hub_ = std::make_unique<Hub>(timeout);
+    hub_ = std::make_unique<WaitHub>(timeout);
     link_ = Kind::make(*hub_);
   }
 
   WorkerThread& sender() { return *sender_; }
   WorkerThread& receiver() { return *receiver_; }
   Link& link() { return *link_; }
-  Hub& hub() { return *hub_; }
+  WaitHub& hub() { return *hub_; }
 
   static at::TensorOptions at_sender(at::ScalarType type = at::kFloat) {
     return options_at(Kind::sender(), type);
@@ -165,7 +165,7 @@ class Links : public testing::Test {
   }
 
  private:
-  std::unique_ptr<Hub> hub_;
+  std::unique_ptr<WaitHub> hub_;
   std::unique_ptr<Link> link_;
   std::unique_ptr<WorkerThread> sender_, receiver_;
 };

@@ -10,7 +10,7 @@ struct LocalOnCpu {
   static std::string missing() { return {}; }
   static device::Device sender() { return {}; }
   static device::Device receiver() { return {}; }
-  static std::unique_ptr<Link> make(Hub& hub) { return local_link(hub); }
+  static std::unique_ptr<Link> make(WaitHub& hub) { return local_link(hub); }
   static constexpr bool kHandsOver = true;
 };
 
@@ -24,7 +24,7 @@ TEST(Tags, AreNamedAsTheyAppearInReports) {
 }
 
 TEST(LocalLinkDeathTest, SendingATagTwiceIsABug) {
-  Hub hub(Seconds(60));
+  WaitHub hub(Seconds(60));
   const auto link = local_link(hub);
   link->send({Tag::Kind::Gradient, 1}, number(1));
   EXPECT_DEATH(link->send({Tag::Kind::Gradient, 1}, number(1)), "gradient of microbatch 1 sent twice");

@@ -1,11 +1,10 @@
-#include "engine/transport/mail.h"
+#include "engine/transport/processes.h"
 
 #include <gtest/gtest.h>
 
 #include <future>
 
 #include "core/base/error.h"
-#include "engine/transport/abort_on_failure.h"
 #include "tests/engine/runtime/ranks.h"
 
 namespace twobw::transport {

@@ -6,7 +6,8 @@
 #include <latch>
 
 #include "core/base/error.h"
-#include "engine/transport/hub.h"
+#include "engine/transport/wait_hub.h"
+#include "tests/engine/support/memory_control.h"
 #include "tests/engine/transport/wires.h"
 
 namespace twobw::transport {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "engine/transport/message_header.h"
 #include "tests/engine/transport/link_contract.h"
 #include "tests/engine/transport/path_in_memory.h"
 #include "tests/engine/transport/wires.h"
@@ -19,7 +18,7 @@ OnFailure no_failure() {
 // Both ends, of two ranks.
 class JoinedEnds final : public Link {
  public:
-  JoinedEnds(Hub& hub, AllWires wires, const std::shared_ptr<GpuPath>& path = nullptr)
+  JoinedEnds(WaitHub& hub, AllWires wires, const std::shared_ptr<GpuPath>& path = nullptr)
       : wires_(std::move(wires)),
         receiver_(receiving_end(hub, {.wire = *wires_[1],
                                       .peer = 0,
@@ -46,7 +45,7 @@ struct RemoteInMemory {
   static std::string missing() { return {}; }
   static device::Device sender() { return {}; }
   static device::Device receiver() { return {}; }
-  static std::unique_ptr<Link> make(Hub& hub) {
+  static std::unique_ptr<Link> make(WaitHub& hub) {
     return std::make_unique<JoinedEnds>(hub, wires_in_memory(2));
   }
   static constexpr bool kHandsOver = false;
@@ -54,13 +53,13 @@ struct RemoteInMemory {
 
 struct RemoteOverGloo : RemoteInMemory {
   static std::string missing() { return built_with_gloo() ? "" : "built without Gloo"; }
-  static std::unique_ptr<Link> make(Hub& hub) {
+  static std::unique_ptr<Link> make(WaitHub& hub) {
     return std::make_unique<JoinedEnds>(hub, wires_over_gloo(2));
   }
 };
 
 struct RemoteByPath : RemoteInMemory {
-  static std::unique_ptr<Link> make(Hub& hub) {
+  static std::unique_ptr<Link> make(WaitHub& hub) {
     return std::make_unique<JoinedEnds>(hub, wires_in_memory(2), std::make_shared<PathInMemory>());
   }
 };
@@ -71,7 +70,7 @@ INSTANTIATE_TYPED_TEST_SUITE_P(RemoteOverGloo, Links, RemoteOverGloo);
 
 // Neither end leaves before both have it all.
 TEST(RemoteLink, DrainsItsPathAtBothEnds) {
-  Hub hub(Seconds(60));
+  WaitHub hub(Seconds(60));
   const auto path = std::make_shared<PathInMemory>();
   {
     JoinedEnds link(hub, wires_in_memory(2), path);
@@ -93,13 +92,13 @@ TEST(MessageHeader, TellsWhatWasSent) {
   EXPECT_TRUE(read.regular);
   EXPECT_EQ(read.shapes, sent.shapes);
   EXPECT_TRUE(to_header(to_tensor({.ends = true})).ends);
-  EXPECT_EQ(to_tensor(sent).sizes().vec(), header_shape().sizes);
+  EXPECT_EQ(to_tensor(sent).sizes(), to_tensor({}).sizes());
 }
 
 // Widths of microbatches may differ; between them come evaluations, of other shapes, and words without
 // tensors.
 TEST(RemoteLink, TakesShapesAsTheyCome) {
-  Hub hub(Seconds(60));
+  WaitHub hub(Seconds(60));
   JoinedEnds link(hub, wires_in_memory(2));
   const auto of = [](int k) { return Tensors{at::full({2, k % 3 == 0 ? 8 : 5}, static_cast<float>(k))}; };
   for (int k = 0; k < 30; ++k) {
@@ -121,7 +120,7 @@ TEST(RemoteLink, TakesShapesAsTheyCome) {
 // The sender may drop a tensor at once; what is not received yet stays.
 TEST(RemoteLink, KeepsWhatIsSentUntilItIsGone) {
   const AllWires wires = wires_in_memory(2);
-  Hub hub(Seconds(60));
+  WaitHub hub(Seconds(60));
   auto sender =
       sending_end({.wire = *wires[0], .peer = 1, .tag = 0, .name = "out", .on_failure = no_failure()});
   for (int k = 0; k < 10; ++k) sender->send({Tag::Kind::Gradient, k}, number(k));
@@ -134,7 +133,7 @@ TEST(RemoteLink, KeepsWhatIsSentUntilItIsGone) {
 
 TEST(RemoteLink, EndsWhereItsWireIsAborted) {
   const AllWires wires = wires_in_memory(2);
-  Hub hub(Seconds(60));
+  WaitHub hub(Seconds(60));
   auto sender =
       sending_end({.wire = *wires[0], .peer = 1, .tag = 0, .name = "out", .on_failure = no_failure()});
   auto receiver =

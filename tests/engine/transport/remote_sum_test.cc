@@ -8,7 +8,7 @@
 #include <future>
 
 #include "core/base/error.h"
-#include "engine/transport/hub.h"
+#include "engine/transport/wait_hub.h"
 #include "tests/engine/transport/wires.h"
 
 namespace twobw::transport {
@@ -69,7 +69,7 @@ TEST_P(RemoteSumming, HasTheBitsOfOneProcess) {
     std::vector<Contribution> all;
     for (int replica = 0; replica < std::ssize(ranks); ++replica)
       all.push_back({.gradient = values_of(update, replica, size)});
-    EXPECT_TRUE(sums_on_cores()(all)->help());
+    EXPECT_TRUE(sums_on_cores()(all)->advance());
     expected.push_back(all.front().gradient);
   }
   const AllWires wires = kind.make(processes);
@@ -89,9 +89,9 @@ TEST_P(RemoteSumming, HasTheBitsOfOneProcess) {
           if (ranks[replica] == rank) own[update].push_back({.gradient = values_of(update, replica, size)});
         }
         const auto sum = make(own[update]);
-        EXPECT_TRUE(sum->help());
-        EXPECT_FALSE(sum->help());  // one does what follows
-        sum->afterwards(sums.first_replica(), [&, update] {
+        EXPECT_TRUE(sum->advance());
+        EXPECT_FALSE(sum->advance());  // one does what follows
+        sum->then(sums.first_replica(), [&, update] {
           for (const Contribution& one : own[update]) EXPECT_TRUE(equal_bits(one.gradient, expected[update]));
           ++followed;
         });
@@ -136,10 +136,10 @@ TEST_P(RemoteSumming, LeavesWhatHasAnOwnerWithIt) {
       all.push_back({.gradient = values_of(update, replica, size)});
       owned.push_back({.gradient = values_of(update, replica, size)});
     }
-    EXPECT_TRUE(sums_on_cores()(all)->help());
+    EXPECT_TRUE(sums_on_cores()(all)->advance());
     expected.push_back(all.front().gradient);
     const auto sum = sums_on_cores(ranges)(owned);
-    EXPECT_TRUE(sum->help());
+    EXPECT_TRUE(sum->advance());
     int visited = 0;
     sum->for_each([&](int replica, const Contribution& own) {
       EXPECT_EQ(replica, visited++);
@@ -166,8 +166,8 @@ TEST_P(RemoteSumming, LeavesWhatHasAnOwnerWithIt) {
           if (ranks[replica] == rank) own[update].push_back({.gradient = values_of(update, replica, size)});
         }
         const auto sum = make(own[update]);
-        EXPECT_TRUE(sum->help());
-        sum->afterwards(sums.first_replica(), [&, update, sum] {
+        EXPECT_TRUE(sum->advance());
+        sum->then(sums.first_replica(), [&, update, sum] {
           int visited = 0;
           sum->for_each([&](int replica, const Contribution& one) {
             ++visited;
@@ -193,9 +193,9 @@ TEST(RemoteSums, ShareWhatOneReplicaOfTheProcessChanged) {
           {.wire = *wires[rank], .ranks = {0, 0, 1, 1}, .name = "sums", .on_failure = nothing_fails()});
       EXPECT_EQ(sums.first_replica(), 2 * rank);
       const auto sum = sums.make()(own);
-      ASSERT_TRUE(sum->help());
+      ASSERT_TRUE(sum->advance());
       const int second = 2 * rank + 1;
-      sum->afterwards(second, [&own, sum, second] {
+      sum->then(second, [&own, sum, second] {
         own[1].gradient.add_(10);
         sum->share(second, 1, 2);
       });
@@ -215,11 +215,11 @@ class CountedAdder final : public GpuAdder {
     EXPECT_GE(complete_, processes_ * ++sums_) << "added before all were there";
     here.front().gradient.add_(1);
   }
-  void afterwards(const at::Tensor& gradient, const std::function<void()>& work) override {
+  void then(const at::Tensor& gradient, const std::function<void()>& work) override {
     followed_at = gradient;
     work();
   }
-  void beside(const at::Tensor&, const std::function<void()>& work) override { work(); }
+  void on_gpu_of(const at::Tensor&, const std::function<void()>& work) override { work(); }
   void drain() override { EXPECT_GE(complete_, processes_ * sums_); }
 
   at::Tensor followed_at;
@@ -244,8 +244,8 @@ TEST(RemoteSums, OnGpusBeginWhenTheGradientsOfAllAreComplete) {
                        .gpu = std::make_shared<CountedAdder>(complete, kProcesses)});
       for (int update = 0; update < kUpdates; ++update) {
         const auto sum = sums.make()({{.gradient = gradient}});
-        ASSERT_TRUE(sum->help());
-        sum->afterwards(rank, [&] { ++followed; });
+        ASSERT_TRUE(sum->advance());
+        sum->then(rank, [&] { ++followed; });
       }
     }
     EXPECT_EQ(followed, kUpdates);
@@ -267,8 +267,8 @@ TEST(RemoteSums, WhatFollowsIsDoneAtTheGradientOfTheReplicaThatDoesIt) {
                        .on_failure = nothing_fails(),
                        .gpu = adder});
       const auto sum = sums.make()(own);
-      ASSERT_TRUE(sum->help());
-      sum->afterwards(sums.first_replica() + 1, [] {});
+      ASSERT_TRUE(sum->advance());
+      sum->then(sums.first_replica() + 1, [] {});
     }
     EXPECT_TRUE(adder->followed_at.is_same(own[1].gradient));
   });
@@ -290,8 +290,8 @@ TEST(RemoteSums, WhatFailsAfterASumIsReported) {
                          }
                        }});
       const auto sum = sums.make()({{.gradient = at::zeros({3})}});
-      ASSERT_TRUE(sum->help());
-      sum->afterwards(rank, [] { fail_run("out of luck"); });
+      ASSERT_TRUE(sum->advance());
+      sum->then(rank, [] { fail_run("out of luck"); });
     }
     EXPECT_EQ(message, "sums of stage 3: out of luck");
   });
@@ -303,8 +303,8 @@ TEST(RemoteSums, EndWhereTheirWireIsAborted) {
   {
     RemoteSums sums({.wire = *wires[0], .ranks = {0, 1}, .name = "sums", .on_failure = nothing_fails()});
     const auto sum = sums.make()({{.gradient = at::zeros({3})}});
-    ASSERT_TRUE(sum->help());
-    sum->afterwards(0, [failed] { *failed = true; });  // rank 1 never comes
+    ASSERT_TRUE(sum->advance());
+    sum->then(0, [failed] { *failed = true; });  // rank 1 never comes
     wires[0]->abort();
   }
   EXPECT_FALSE(*failed);

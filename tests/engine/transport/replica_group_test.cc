@@ -1,4 +1,4 @@
-#include "engine/transport/replica_group.h"
+#include "engine/transport/replica_sum.h"
 
 #include <gtest/gtest.h>
 
@@ -31,11 +31,11 @@ std::shared_ptr<ReplicaSum> sum_of(const std::vector<Contribution>& all) {
 
 // The same buffers as `all`, summed up by one thread.
 void add_up(const std::vector<Contribution>& all) {
-  EXPECT_TRUE(sum_of(all)->help());
+  EXPECT_TRUE(sum_of(all)->advance());
 }
 
 TEST(ReplicaGroup, HandsTheSumToTheLastAndToWhoeverAwaitsIt) {
-  Hub hub(Seconds(60));
+  WaitHub hub(Seconds(60));
   ReplicaGroup group(hub, 3);
   EXPECT_EQ(group.contribute(0, 2, {numbers({3})}), nullptr);
   EXPECT_EQ(group.contribute(0, 0, {numbers({1})}), nullptr);
@@ -45,26 +45,27 @@ TEST(ReplicaGroup, HandsTheSumToTheLastAndToWhoeverAwaitsIt) {
 }
 
 TEST(ReplicaGroup, AloneOneIsTheLastAtOnce) {
-  Hub hub(Seconds(60));
+  WaitHub hub(Seconds(60));
   ReplicaGroup group(hub, 1);
-  for (int update = 0; update < 3; ++update) EXPECT_TRUE(group.contribute(update, 0, {numbers({1})})->help());
+  for (int update = 0; update < 3; ++update)
+    EXPECT_TRUE(group.contribute(update, 0, {numbers({1})})->advance());
 }
 
 // A fast replica contributes to the next update before a slow one has come to this one.
 TEST(ReplicaGroup, KeepsUpdatesApart) {
-  Hub hub(Seconds(60));
+  WaitHub hub(Seconds(60));
   ReplicaGroup group(hub, 2);
   const at::Tensor first = numbers({1}), second = numbers({10});
   EXPECT_EQ(group.contribute(0, 0, {first}), nullptr);
   EXPECT_EQ(group.contribute(1, 0, {second}), nullptr);
-  EXPECT_TRUE(group.contribute(0, 1, {numbers({2})})->help());
-  EXPECT_TRUE(group.contribute(1, 1, {numbers({20})})->help());
+  EXPECT_TRUE(group.contribute(0, 1, {numbers({2})})->advance());
+  EXPECT_TRUE(group.contribute(1, 1, {numbers({20})})->advance());
   EXPECT_TRUE(first.equal(numbers({3})));
   EXPECT_TRUE(second.equal(numbers({30})));
 }
 
 TEST(ReplicaGroupDeathTest, NobodyContributesTwice) {
-  Hub hub(Seconds(60));
+  WaitHub hub(Seconds(60));
   ReplicaGroup group(hub, 3);
   group.contribute(4, 1, {numbers({1})});
   EXPECT_DEATH(group.contribute(4, 1, {numbers({1})}), "replica 1 contributed twice to update 4");
@@ -81,8 +82,8 @@ TEST(ReplicaSum, IsInTheOrderOfTheReplicasInEveryBuffer) {
 TEST(ReplicaSum, SharesWhatOneReplicaChangedAfterwards) {
   const auto all = contributions({{1, 10, 5}, {2, 20, 5}, {3, 30, 5}});
   const auto sum = sum_of(all);
-  EXPECT_TRUE(sum->help());
-  sum->afterwards(1, [&] {
+  EXPECT_TRUE(sum->advance());
+  sum->then(1, [&] {
     all[1].gradient.add_(numbers({100, 100, 100}));
     sum->share(1, 1, 1);
   });
@@ -116,7 +117,7 @@ TEST(ReplicaSum, IsMadeByAllThatHelp) {
   std::vector<std::future<void>> threads;
   for (int thread = 0; thread < kThreads; ++thread) {
     threads.push_back(std::async(std::launch::async, [&] {
-      if (!sum->help()) return;
+      if (!sum->advance()) return;
       ++last;
       for (const Contribution& contribution : all) wrong += !contribution.gradient.equal(expected);
     }));
@@ -129,16 +130,16 @@ TEST(ReplicaSum, IsMadeByAllThatHelp) {
 // As the workers use it: contribute, go on with the other buffer, and take the sum when the norms are there.
 TEST(ReplicaSum, EveryReplicaFindsItInItsOwnBuffer) {
   constexpr int kReplicas = 3, kUpdates = 60;
-  Hub hub(Seconds(60));
+  WaitHub hub(Seconds(60));
   ReplicaGroup group(hub, kReplicas);
-  StageGroup norms(hub, 1, kReplicas);
+  NormExchange norms(hub, 1, kReplicas);
   std::vector<std::future<bool>> replicas;
   for (int replica = 0; replica < kReplicas; ++replica) {
     replicas.push_back(std::async(std::launch::async, [&, replica] {
       const std::vector<at::Tensor> buffers = {at::zeros(100), at::zeros(100)};
       bool right = true;
       const auto help = [&](int update, ReplicaSum& sum) {
-        if (sum.help()) norms.contribute(update, 0, Norms{});
+        if (sum.advance()) norms.contribute(update, 0, Norms{});
       };
       const auto take = [&](int update) {
         help(update, *group.await(update));

@@ -9,7 +9,7 @@
 
 #include "core/base/error.h"
 #include "engine/control/socket.h"
-#include "engine/transport/hub.h"
+#include "engine/transport/wait_hub.h"
 #include "tests/engine/transport/wires.h"
 
 namespace twobw::transport {

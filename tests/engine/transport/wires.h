@@ -11,6 +11,7 @@
 
 #include "engine/transport/gloo_wire.h"
 #include "engine/transport/wire.h"
+#include "tests/engine/support/memory_wire.h"
 
 namespace twobw::transport {
 

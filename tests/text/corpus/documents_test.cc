@@ -98,7 +98,7 @@ TEST(Documents, OfJsonl) {
   EXPECT_TRUE(has(refused("{\"text\": \"a\"}\n{\"text\": 7}\n"), "b.jsonl:2': field 'text' must be a text"));
   EXPECT_TRUE(has(refused("{\"text\": \"a\"\n"), "b.jsonl:1' is not valid JSON"));
   EXPECT_TRUE(has(refused("{\"text\": \"\xFF\"}\n"), "UTF-8"));
-  EXPECT_TRUE(has(refused("[\"text\"]\n"), "no JSON object"));
+  EXPECT_TRUE(has(refused("[\"text\"]\n"), "not a JSON object"));
   EXPECT_TRUE(has(refused(std::string(200000, '[')), "not valid JSON"));
 }
 

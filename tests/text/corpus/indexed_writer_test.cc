@@ -38,7 +38,7 @@ TEST(IndexedWriter, WritesWhatTheReaderReads) {
   EXPECT_FALSE(folder.has("x.lengths.partial"));
 }
 
-TEST(IndexedWriter, GoesOnAfterAPosition) {
+TEST(IndexedWriter, ContinuesAfterAPosition) {
   const Folder folder;
   WritePosition position;
   {
@@ -56,24 +56,13 @@ TEST(IndexedWriter, GoesOnAfterAPosition) {
   EXPECT_EQ(testing::sequence(file, 1), (Ids{4, 5, 6}));
 }
 
-TEST(IndexedWriter, RefusesTheFilesOfAnother) {
+TEST(IndexedWriter, RefusesFilesOfAnotherRun) {
   const Folder folder;
   IndexedWriter writer(folder.file("x"), TokenType::kUint16);
   EXPECT_TRUE(
       has(testing::refusal([&] { IndexedWriter(folder.file("x"), TokenType::kUint16); }), "another run"));
   EXPECT_TRUE(has(testing::refusal([&] { IndexedWriter(folder.file("no/x"), TokenType::kUint16); }),
                   "cannot be written"));
-}
-
-TEST(IndexedWriter, KeepsAnOlderFileUntilTheNewOneIsWhole) {
-  const Folder folder;
-  folder.write("x.bin", "old");
-  {
-    IndexedWriter writer(folder.file("x"), TokenType::kUint16);
-    add(writer, {1, 2});
-    writer.sync();
-  }
-  EXPECT_EQ(folder.read("x.bin"), "old");
 }
 
 }  // namespace

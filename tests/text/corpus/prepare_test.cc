@@ -116,7 +116,7 @@ TEST(Prepare, SplitsFewDocumentsByPosition) {
   EXPECT_FALSE(folder.has("out-train.bin.partial"));
 }
 
-TEST(Prepare, TheNumberOfThreadsDoesNotShow) {
+TEST(Prepare, IndependentOfTheNumberOfThreads) {
   const Folder folder;
   write_inputs(folder, 6, 4000);
   folder.write("in/long.txt", std::string(5'000'000, 'x'));
@@ -134,7 +134,7 @@ TEST(Prepare, TheNumberOfThreadsDoesNotShow) {
 }
 
 // Interrupted at every report of progress, and continued by the next run.
-TEST(Prepare, GoesOnWhereItWasInterrupted) {
+TEST(Prepare, ContinuesAfterAnInterruption) {
   const Folder folder;
   write_inputs(folder, 5, 2000);
   const PrepareOptions options = options_for(folder);
@@ -159,7 +159,7 @@ TEST(Prepare, GoesOnWhereItWasInterrupted) {
 }
 
 // The moments between the last input and the end.
-TEST(Prepare, GoesOnWhereNamesWereGiven) {
+TEST(Prepare, ContinuesWhileFilesAreRenamed) {
   const Folder folder;
   write_inputs(folder, 2, 100);
   const PrepareOptions options = options_for(folder);
@@ -181,7 +181,7 @@ TEST(Prepare, GoesOnWhereNamesWereGiven) {
   EXPECT_EQ(outputs(folder), expected);
 }
 
-TEST(Prepare, RefusesToGoOnWithSomethingElse) {
+TEST(Prepare, RefusesToContinueWithOtherSettings) {
   const Folder folder;
   write_inputs(folder, 3, 10);
   folder.write("in/98.tsv", "no such column\n");
@@ -202,7 +202,7 @@ TEST(Prepare, RefusesToGoOnWithSomethingElse) {
   EXPECT_TRUE(has(testing::refusal([&] { prepare(options); }), "is damaged"));
 }
 
-TEST(Prepare, GoesOnAfterAnInputIsMended) {
+TEST(Prepare, ContinuesAfterAFixedInput) {
   const Folder folder;
   write_inputs(folder, 3, 10);
   folder.write("in/98.tsv", "no such column\n");
@@ -212,7 +212,7 @@ TEST(Prepare, GoesOnAfterAnInputIsMended) {
   EXPECT_EQ(prepare(options).inputs_before, 3u);
 }
 
-TEST(Prepare, RefusesToWriteWhatItReads) {
+TEST(Prepare, RefusesToOverwriteInputs) {
   const Folder folder;
   folder.write("in/a.txt", "text");
   PrepareOptions options = options_for(folder);

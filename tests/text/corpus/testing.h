@@ -25,7 +25,7 @@ inline ::testing::AssertionResult has(const std::string& text, const std::string
   return ::testing::AssertionFailure() << "'" << part << "' is not in '" << text << "'";
 }
 
-// A folder of its own, gone at the end.
+// Temporary folder.
 class Folder {
  public:
   Folder() {
@@ -37,10 +37,10 @@ class Folder {
   Folder& operator=(const Folder&) = delete;
 
   std::string file(const std::string& name) const { return (path_ / name).string(); }
-  // The path of a file with this text, in folders that are made.
+  // Writes a file, creating its folders, and returns its path.
   std::string write(const std::string& name, const std::string& text) const {
     std::filesystem::create_directories((path_ / name).parent_path());
-    // Some file systems wait for the disk where a file is written over.
+    // Some file systems wait for the disk when a file is overwritten.
     std::filesystem::remove(path_ / name);
     write_text(file(name), text);
     return file(name);
@@ -60,7 +60,7 @@ void put(std::string& bytes, Number number) {
   bytes.append(raw, sizeof number);
 }
 
-// The bytes of an .idx, right or wrong.
+// Bytes of an .idx, valid or not.
 struct Index {
   std::string magic = std::string("MMIDIDX\0\0", 9);
   std::uint64_t version = 1;
@@ -84,7 +84,7 @@ struct Index {
   }
 };
 
-// Token files of documents of these lengths, whose tokens count on from 0: a token is its own place in the
+// Token files of documents of these lengths, with consecutive tokens from 0: a token is its position in the
 // stream.
 inline void write_counting(const Folder& folder, const std::string& name, const std::vector<int>& lengths) {
   Index index;
@@ -106,7 +106,7 @@ inline std::vector<std::int64_t> sequence(const IndexedFile& file, std::int64_t 
   return tokens;
 }
 
-// The documents of a file whose tokens are bytes.
+// Documents of a file whose tokens are bytes.
 inline std::vector<std::string> texts(const IndexedFile& file) {
   std::vector<std::string> texts;
   for (std::int64_t i = 0; i < file.documents(); ++i) {
@@ -116,7 +116,7 @@ inline std::vector<std::string> texts(const IndexedFile& file) {
   return texts;
 }
 
-// The sentence with which a call is refused; empty where it is not.
+// Message of the InputError that a call throws; empty: none.
 template <typename Call>
 std::string refusal(const Call& call) {
   try {

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "core/base/error.h"
 #include "tests/text/tokenizer/testing.h"
 
 namespace twobw::tokenizer {
@@ -18,19 +17,9 @@ std::string changed(std::string text, const std::string& from, const std::string
   return text.replace(at, from.size(), to);
 }
 
-std::string complaint(const std::string& json) {
-  try {
-    testing::from_json(json);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
 void expect_refused(const std::string& json, const std::string& naming) {
-  const std::string sentence = complaint(json);
-  EXPECT_NE(sentence, "accepted");
-  EXPECT_NE(sentence.find(naming), std::string::npos) << sentence;
+  const std::string sentence = testing::refusal([&] { testing::from_json(json); });
+  EXPECT_TRUE(testing::has(sentence, naming));
   EXPECT_EQ(sentence.find('\n'), std::string::npos);
 }
 
@@ -45,26 +34,14 @@ std::string with_split(const std::string& pattern) {
 }
 
 TEST(TokenizerJson, ReadsMergesInBothForms) {
-  const std::string json = testing::small_json();
-  std::string pairs = json;
-  const std::size_t start = pairs.find("\"merges\":[") + 10;
-  std::string list = pairs.substr(start, pairs.rfind("]}") - start);
-  for (std::size_t at = list.find(' '); at != std::string::npos; at = list.find(' ', at + 3)) {
-    list.replace(at, 1, "\",\"");
+  nlohmann::json json = nlohmann::json::parse(testing::small_json());
+  const std::string lines = json.dump();
+  for (nlohmann::json& merge : json["model"]["merges"]) {
+    const std::string line = merge;
+    merge = {line.substr(0, line.find(' ')), line.substr(line.find(' ') + 1)};
   }
-  std::string bracketed = "[";
-  for (std::size_t at = 0, quotes = 0; at < list.size(); ++at) {
-    const bool quote = list[at] == '"' && (at == 0 || list[at - 1] != '\\');
-    if (quote) ++quotes;
-    bracketed += list[at];
-    if (quote && quotes % 4 == 0 && at + 1 < list.size()) {
-      bracketed += "],[";
-      ++at;  // the comma
-    }
-  }
-  pairs = pairs.substr(0, start) + bracketed + "]" + pairs.substr(pairs.rfind("]}"));
-  EXPECT_EQ(encoded(*testing::from_json(pairs), testing::kProse),
-            encoded(*testing::from_json(json), testing::kProse));
+  EXPECT_EQ(encoded(*testing::from_json(json.dump()), testing::kProse),
+            encoded(*testing::from_json(lines), testing::kProse));
 }
 
 TEST(TokenizerJson, ChoosesTheSplitterByItsPattern) {
@@ -98,24 +75,19 @@ TEST(TokenizerJson, TemplatesFrameASequence) {
   EXPECT_EQ(ids, (std::vector<Id>{5, *tokenizer->id("\u0120the")}));
 }
 
-TEST(TokenizerJson, RefusesWhatItDoesNotKnow) {
+// Seeds of the fuzz target tokenizer_json cover invalid JSON, ids and merges.
+TEST(TokenizerJson, RefusesUnknownSettings) {
   const std::string json = testing::small_json();
-  expect_refused("", "is not JSON");
   expect_refused("[]", "be an object");
   expect_refused("{}", "lacks the field model");
   expect_refused(changed(json, "\"BPE\"", "\"Unigram\""), "model.type = \"Unigram\"");
   expect_refused(changed(json, "\"normalizer\":null", "\"normalizer\":{\"type\":\"NFKC\"}"), "NFKC");
   expect_refused(changed(json, "\"byte_fallback\":false", "\"byte_fallback\":true"), "with byte_fallback");
-  expect_refused(changed(json, "\"dropout\":null", "\"dropout\":0.1"), "dropout");
   expect_refused(changed(json, "\"fuse_unk\"", "\"fuse_uk\""), "model.fuse_uk");
   expect_refused(changed(json, "{\"type\":\"ByteLevel\"", "{\"type\":\"Whitespace\""), "Whitespace");
   expect_refused(changed(json, "\"post_processor\":null", "\"post_processor\":{\"type\":\"New\"}"),
                  "\"New\"");
-  expect_refused(changed(json, "\"!\":0", "\"!\":4000000000"), "4000000000");
-  expect_refused(changed(json, "\"!\":0", "\"!\":-1"), "-1");
   expect_refused(changed(json, "\"!\":0", "\"!\":\"0\""), "\"0\"");
-  expect_refused(changed(json, "\"merges\":[\"", "\"merges\":[\"q\u0120 q\u0120\",\""), "q\u0120");
-  expect_refused(changed(json, "\"merges\":[\"", "\"merges\":[\"abc\",\""), "'abc'");
 }
 
 TEST(TokenizerJson, DepthDoesNoHarm) {
@@ -128,24 +100,19 @@ TEST(TokenizerJson, DepthDoesNoHarm) {
 
 TEST(LoadTokenizer, SaysWhatIsMissing) {
   const testing::Folder folder;
-  const auto refused = [](const std::string& path) -> std::string {
-    try {
-      load_tokenizer(path);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "accepted";
+  const auto expect = [](const std::string& path, const char* naming) {
+    EXPECT_TRUE(testing::has(testing::refusal([&] { load_tokenizer(path); }), naming));
   };
-  EXPECT_NE(refused(folder.path()).find("holds no tokenizer"), std::string::npos);
-  EXPECT_NE(refused(folder.file("none")).find("there is no tokenizer"), std::string::npos);
+  expect(folder.path(), "holds no tokenizer");
+  expect(folder.file("none"), "there is no tokenizer");
   folder.write("vocab.json", "{\"a\":0}");
-  EXPECT_NE(refused(folder.path()).find("merges.txt"), std::string::npos);
+  expect(folder.path(), "merges.txt");
   folder.write("merges.txt", "a b\n");
-  EXPECT_NE(refused(folder.path()).find("'b'"), std::string::npos);
+  expect(folder.path(), "'b'");
   folder.write("vocab.txt", "a\nb\n");
-  EXPECT_NE(refused(folder.file("vocab.txt")).find("[UNK]"), std::string::npos);
+  expect(folder.file("vocab.txt"), "[UNK]");
   folder.write("x.bin", "");
-  EXPECT_NE(refused(folder.file("x.bin")).find("must end in"), std::string::npos);
+  expect(folder.file("x.bin"), "must end in");
 }
 
 }  // namespace

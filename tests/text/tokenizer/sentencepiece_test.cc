@@ -57,7 +57,7 @@ TEST(Sentencepiece, GivesTheIdsOfTheLibrary) {
   }
 }
 
-TEST(Sentencepiece, RecognisesControlPiecesAndAddsOneSpace) {
+TEST(Sentencepiece, RecognizesControlPiecesAndAddsOneSpace) {
   const auto trained = train("bpe", kAsLlama);
   EXPECT_EQ(tokens_of(*trained->ours, "the</s>the"), (Tokens{"\u2581the", "</s>", "t", "he"}));
   EXPECT_EQ(tokens_of(*trained->ours, " the"), tokens_of(*trained->ours, "the"));
@@ -67,7 +67,7 @@ TEST(Sentencepiece, RecognisesControlPiecesAndAddsOneSpace) {
   EXPECT_EQ(trained->ours->decode(ids, true), "the");
 }
 
-TEST(Sentencepiece, DecodesWhatItEncoded) {
+TEST(Sentencepiece, DecodingRestoresTheText) {
   const auto trained = train("bpe", kAsLlama);
   for (std::uint32_t seed = 0; seed < 40; ++seed) {
     const std::string text = "x" + replace_invalid(testing::wild_text(seed, 30));
@@ -89,7 +89,7 @@ TEST(Sentencepiece, FilesBesideTheModelCount) {
   EXPECT_EQ(tokens_of(*load_tokenizer(trained->folder.path()), "the").front(), "t");
 }
 
-TEST(Sentencepiece, StandsForATokenizerJsonOfTheSamePieces) {
+TEST(Sentencepiece, ReplacesATokenizerJsonOfTheSamePieces) {
   const auto trained = train("bpe", kAsLlama);
   nlohmann::json json = {
       {"added_tokens", {{{"id", trained->ours->vocab_size()}, {"content", "<e>"}, {"special", true}}}},
@@ -106,7 +106,7 @@ TEST(Sentencepiece, StandsForATokenizerJsonOfTheSamePieces) {
   EXPECT_THROW(load_tokenizer(trained->folder.path()), InputError);
 }
 
-TEST(Sentencepiece, RefusesWhatIsNoModel) {
+TEST(Sentencepiece, RefusesInvalidModels) {
   const testing::Folder folder;
   for (const std::string& text : {std::string(), std::string("no model"), std::string(100, '\xFF')}) {
     folder.write("tokenizer.model", text);

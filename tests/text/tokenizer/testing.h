@@ -2,19 +2,22 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/base/text_file.h"
+#include "tests/text/corpus/testing.h"
 #include "text/tokenizer/load.h"
 #include "text/tokenizer/readers.h"
 #include "text/tokenizer/train_bpe.h"
 
 namespace twobw::tokenizer::testing {
+
+using corpus::testing::Folder;
+using corpus::testing::has;
+using corpus::testing::refusal;
 
 inline std::vector<Id> encoded(const Tokenizer& tokenizer, std::string_view text) {
   std::vector<Id> ids;
@@ -63,24 +66,5 @@ inline std::string wild_text(std::uint32_t seed, int parts) {
   for (int i = 0; i < parts; ++i) text += kParts[random() % kParts.size()];
   return text;
 }
-
-// Temporary folder.
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "twobw_tokenizer_XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  std::string file(const std::string& name) const { return (path_ / name).string(); }
-  void write(const std::string& name, const std::string& text) const { write_text(file(name), text); }
-  std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 }  // namespace twobw::tokenizer::testing

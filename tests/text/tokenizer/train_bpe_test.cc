@@ -63,7 +63,7 @@ TEST(TrainBpe, LearnsAsTheDefinitionSays) {
   }
 }
 
-TEST(TrainBpe, StopsWhereNothingIsFrequent) {
+TEST(TrainBpe, StopsAtTheMinimumCount) {
   WordCounts words({});
   words.add("abc");
   EXPECT_EQ(learn_bpe(words, 1000, 2).tokens.size(), 256u);
@@ -77,7 +77,7 @@ TEST(TrainBpe, SpecialTokensAreNotLearned) {
   EXPECT_EQ(words.counts().find("a")->second, 2);
 }
 
-TEST(TrainBpe, BothFormsOfItsFilesEncodeAlike) {
+TEST(TrainBpe, BothFormsOfItsFilesEncodeTheSame) {
   const testing::Folder folder;
   write_bpe(testing::learned(320), {"<|endoftext|>"}, folder.path());
   const auto json = load_tokenizer(folder.path());

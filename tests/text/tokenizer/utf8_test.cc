@@ -19,7 +19,7 @@ TEST(Utf8, ReadsBackEveryCharacter) {
   }
 }
 
-TEST(Utf8, ReplacesTheLongestPartThatCouldHaveBeenACharacter) {
+TEST(Utf8, ReplacesMaximalPrefixesOfCharacters) {
   EXPECT_EQ(replace_invalid("abc"), "abc");
   EXPECT_EQ(replace_invalid("\xC3"), "\uFFFD");
   EXPECT_EQ(replace_invalid("\xE2\x82"
@@ -31,7 +31,7 @@ TEST(Utf8, ReplacesTheLongestPartThatCouldHaveBeenACharacter) {
   EXPECT_EQ(replace_invalid("\xF4\x90\x80\x80"), "\uFFFD\uFFFD\uFFFD\uFFFD");  // above U+10FFFF
 }
 
-TEST(Utf8, NothingIsUnfinishedThatCannotBecomeACharacter) {
+TEST(Utf8, InvalidBytesAreNotUnfinished) {
   EXPECT_EQ(unfinished_bytes(""), 0u);
   EXPECT_EQ(unfinished_bytes("\x80"), 0u);
   EXPECT_EQ(unfinished_bytes("a\xFF"), 0u);

@@ -28,7 +28,7 @@ TEST(AddedTokens, TheLongestAtEachPlaceFromTheLeft) {
   EXPECT_EQ(split({}, "x"), "x");
 }
 
-TEST(AddedTokens, TakeTheSpacesBesideThem) {
+TEST(AddedTokens, StripSpaces) {
   EXPECT_EQ(split({{.id = 1, .content = "M", .strip_left = true}}, "a \u00A0M b"), "a|#1| b");
   EXPECT_EQ(split({{.id = 1, .content = "M", .strip_right = true}}, "a M \n b"), "a |#1|b");
   EXPECT_EQ(split({{.id = 1, .content = "M", .strip_left = true, .strip_right = true}}, "M  M"), "#1|#1");
@@ -39,7 +39,7 @@ TEST(AddedTokens, SingleWordsAreNotFoundInsideOthers) {
   EXPECT_EQ(split(tokens, "ab ab. xab abx \u00E9ab (ab)"), "#1| |#1|. xab abx \u00E9ab (|#1|)");
 }
 
-TEST(AddedTokens, NormalizedOnesAreLookedForInTheNormalisedText) {
+TEST(AddedTokens, NormalizedTokensMatchTheNormalizedText) {
   const auto lower = [](std::string_view text) {
     std::string out(text);
     for (char& c : out) c = static_cast<char>(std::tolower(c));

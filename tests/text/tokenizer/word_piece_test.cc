@@ -16,7 +16,7 @@ std::string split_words(std::string_view text) {
   return words;
 }
 
-TEST(BertText, CleansAndNormalises) {
+TEST(BertText, CleansAndNormalizes) {
   const BertNormalizer normalize;
   EXPECT_EQ(normalize("Hello\tWORLD\u00A0x"), "hello world x");
   EXPECT_EQ(normalize("\u00C9t\u00E9 e\u0301\u0323"), "ete e");

@@ -1,4 +1,4 @@
-// twobw batches: what a run would train on, as tensors.
+// twobw batches: the batches of a run, as tensors.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,4 @@
-// twobw checkpoint: what the checkpoints of a run hold, whether they are good, and how two differ. Reads
-// files only.
+// twobw checkpoint: lists, verifies and compares the checkpoints of a run.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -24,7 +23,7 @@ bool is_checkpoint(const std::string& path) {
   return std::filesystem::is_regular_file(path + "/" + checkpoint::kManifest);
 }
 
-// A checkpoint by itself, or all of a run's, oldest first.
+// A single checkpoint, or all of a run's, oldest first.
 std::vector<std::string> folders_of(const std::string& path) {
   if (is_checkpoint(path)) return {path};
   std::vector<std::string> folders;
@@ -85,7 +84,7 @@ void show_checkpoint(const std::string& path) {
   fmt::print("  next batch  {}\n",
              manifest.drained ? "on the true weights" : "as if the run had not stopped");
   for (const checkpoint::FileRecord& file : manifest.files) {
-    std::map<std::string, int> kinds;  // tensors by what they are of
+    std::map<std::string, int> kinds;  // tensors by buffer
     for (const auto& [name, sum] : file.tensors) {
       const std::size_t slash = name.find('/');
       ++kinds[slash == std::string::npos ? "weights" : name.substr(0, slash)];
@@ -106,7 +105,7 @@ void print_settings_that_differ(const checkpoint::Manifest& a, const checkpoint:
 
 using Tensors = std::map<std::string, at::Tensor>;
 
-// How many tensors differ; those that do are printed.
+// Prints the tensors that differ; returns their number.
 int print_tensors_that_differ(const Tensors& a, const Tensors& b) {
   int different = 0;
   for (const auto& [name, tensor] : a) {

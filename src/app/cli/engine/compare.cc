@@ -1,4 +1,4 @@
-// twobw compare: what 2bw gains in time beside flush, and what it costs in loss.
+// twobw compare: 2bw against flush, in time and in loss.
 #include "app/train/compare.h"
 
 #include <fmt/format.h>

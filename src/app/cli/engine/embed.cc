@@ -22,7 +22,7 @@
 #include "engine/device/cpu.h"
 #include "engine/models/model.h"
 #include "engine/models/ops.h"
-#include "planning/architecture/bert.h"
+#include "planning/architecture/families.h"
 #include "planning/architecture/huggingface/model_config.h"
 #include "text/corpus/records.h"
 #include "text/tokenizer/load.h"

@@ -1,4 +1,4 @@
-// twobw eval: what a model is worth on data.
+// twobw eval: loss and accuracy of a model on data.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

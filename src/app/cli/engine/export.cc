@@ -7,13 +7,13 @@
 
 #include "app/cli/engine/commands.h"
 #include "app/train/huggingface.h"
-#include "core/base/untrusted_json.h"
+#include "core/base/json.h"
 #include "engine/device/cpu.h"
 
 namespace twobw::cli {
 namespace {
 
-// Which of a run's models it is.
+// The update and folder of a run's model; empty for other models.
 std::string which(const checkpoint::ModelPlace& taken) {
   if (!taken.is_of_run) return "";
   if (!taken.updates) return fmt::format(", {},", taken.folder);

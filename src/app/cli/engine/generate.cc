@@ -1,4 +1,4 @@
-// twobw generate: goes on with prompts.
+// twobw generate: continues prompts.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -98,7 +98,7 @@ Json line_of(const inference::GivenPrompt& given, const inference::Generated& ge
   return line;
 }
 
-// One prompt's text as it comes; several each when it is done.
+// Prints the text of a single prompt as it comes, and of several prompts as each is done.
 class Printer {
  public:
   Printer(const std::vector<inference::GivenPrompt>& given, const tokenizer::Tokenizer* tokenizer, bool json)
@@ -144,7 +144,7 @@ class Printer {
   bool began_ = false;  // to stream
 };
 
-// What the command line does not say, the model's files may.
+// Fills options that the command line leaves open from the model's files.
 void take_defaults(const inference::GenerationFiles& files, GenerateOptions& options) {
   inference::Sampling& sampling = options.of.sampling;
   if (!options.ignores_ends) options.of.ends = files.ends;
@@ -159,7 +159,7 @@ void take_defaults(const inference::GenerationFiles& files, GenerateOptions& opt
              fmt::join(files.unsupported, ", "));
 }
 
-// Prompts of ids can do without: then one that cannot be read is left alone, and said.
+// Null, with a note, if the tokenizer cannot be read and all prompts are ids.
 std::unique_ptr<tokenizer::Tokenizer> open_tokenizer(const inference::ModelSource& source,
                                                      const GenerateOptions& options) {
   const bool needed = options.ids.empty() || !options.of.stops.empty();

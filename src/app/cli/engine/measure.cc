@@ -25,7 +25,7 @@
 #include "engine/device/cpu.h"
 #include "engine/models/model.h"
 #include "engine/runtime/process_devices.h"
-#include "engine/transport/abort_on_failure.h"
+#include "engine/transport/processes.h"
 
 namespace twobw::cli {
 namespace {

@@ -20,8 +20,8 @@
 #include "core/schedule/spec.h"
 #include "engine/device/cpu.h"
 #include "engine/runtime/setup.h"
-#include "engine/transport/abort_on_failure.h"
-#include "planning/architecture/heads.h"
+#include "engine/transport/processes.h"
+#include "planning/architecture/families.h"
 
 namespace twobw::cli {
 namespace {
@@ -85,14 +85,14 @@ void print_samples(const Config& config, const TrainOptions& options) {
   }
 }
 
-// The same run under another schedule.
+// Config of this run under another schedule.
 Config under(Config config, ScheduleKind schedule) {
   config.pipeline.schedule = schedule;
   return config;
 }
 
-// What another schedule reaches with the same stages: both run for a few updates, in turn, since a machine is
-// faster at one moment than at another.
+// Compares the throughput of another schedule on the same stages: both run a few updates in turn, because the
+// speed of a machine varies.
 void print_beside(const train::Outcome& outcome, ScheduleKind other) {
   constexpr measure::TrialBudget kBudget{.seconds = 20, .tolerance = 0.01};
   Config config = outcome.config;
@@ -124,8 +124,8 @@ Config load_run(const RunArguments& arguments) {
   return config;
 }
 
-// The devices that a run was planned for are written in its folder. In several processes they are those of
-// the hosts that it had: planned anew it takes what there is now, where nothing else is said.
+// Drops the devices of a resumed run that is planned again in several processes: its checkpoint names those
+// of the former hosts.
 Config on_present_devices(Config config, const RunArguments& arguments, const launch::World& world) {
   if (world.size > 1 && arguments.file.empty() && config.resume != "none" && config.resume != "auto" &&
       config.plan == "auto" && !arguments.sets("devices"))
@@ -147,7 +147,7 @@ int run(const RunArguments& arguments, const TrainOptions& options) {
   const launch::World world = launch::read_world(launch::process_environment());
   if (world.size > 1 && !options.beside.empty())
     fail_input("--beside runs in one process; start it without a launcher");
-  const Config config = rendezvous::read_or_tell(world, [&] {
+  const Config config = rendezvous::read_or_broadcast_error(world, [&] {
     Config read = on_present_devices(load_run(arguments), arguments, world);
     if (world.size > 1) train::tokenize_texts(read);
     return read;

@@ -12,12 +12,12 @@
 #include "app/train/config_digest.h"
 #include "app/train/verify.h"
 #include "core/base/config.h"
+#include "core/base/config_schema.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "core/base/verify_defaults.h"
 #include "core/launch/world.h"
 #include "engine/device/cpu.h"
-#include "engine/transport/abort_on_failure.h"
+#include "engine/transport/processes.h"
 #include "planning/architecture/families.h"
 
 namespace twobw::cli {
@@ -59,7 +59,7 @@ train::Verification verify_together(const Config& config, const train::VerifyOpt
 
 int run(const RunArguments& arguments, train::VerifyOptions options) {
   const launch::World world = launch::read_world(launch::process_environment());
-  const Config config = rendezvous::read_or_tell(world, [&] {
+  const Config config = rendezvous::read_or_broadcast_error(world, [&] {
     Config read = load_small(arguments);
     if (world.size > 1) train::tokenize_texts(read);
     return read;

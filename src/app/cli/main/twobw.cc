@@ -1,5 +1,5 @@
 #include "app/cli/program.h"
-#include "core/base/exit.h"
+#include "core/base/output.h"
 
 int main(int argc, char** argv) {
   twobw::leave(twobw::cli::run_program(argc, argv, /*engine=*/{}));

@@ -1,4 +1,4 @@
-// What GPUs tell of themselves.
+// Queries of GPUs.
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>

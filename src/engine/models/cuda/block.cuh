@@ -86,8 +86,7 @@ inline bool aligned_for(int width, int pack) {
   return width % pack == 0;
 }
 
-// Allows launches of the kernel with so many bytes of dynamic shared memory; false if the current GPU has
-// fewer.
+// Allows launches of the kernel with this much dynamic shared memory; false if the current GPU has less.
 template <typename Kernel>
 bool make_room(Kernel* kernel, std::size_t bytes) {
   int gpu = 0, most = 0;
@@ -104,7 +103,7 @@ bool make_room(Kernel* kernel, std::size_t bytes) {
 // Four adjacent columns of a row, for which the bits of dropout are drawn together.
 inline constexpr int kGroup = 4;
 
-// Those of the four that the row still has, `count` or all of them; the others are 0. `Whole`: the width is a
+// Load and store the columns of a group within the row, `count` or all; the others are 0. `Whole`: the width is a
 // multiple of four.
 template <bool Whole, typename T>
 __device__ __forceinline__ void load_group(const T* from, int count, float (&to)[kGroup]) {

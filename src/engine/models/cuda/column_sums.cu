@@ -15,7 +15,7 @@ std::int64_t chunks_of(std::int64_t rows) {
   return std::min(rows, kChunks);
 }
 
-// Adds what the threads of one column have; the sum is in the first.
+// Sums over the threads of a column; the first has the result.
 template <int Rows, int N>
 __device__ void sum_over_rows(float (&sum)[N]) {
   __shared__ float sums[Rows][kColumns][N];

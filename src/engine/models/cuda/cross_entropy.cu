@@ -18,7 +18,7 @@ __device__ __forceinline__ float exp_or_zero(float x) {
   return power;
 }
 
-// Where there is no value yet, or none but what is not a number, which must not get lost.
+// 0 for the maximum of no values; NaN stays.
 __device__ float finite(float largest) {
   return largest == -INFINITY ? 0.0f : largest;
 }
@@ -39,13 +39,13 @@ struct Running {
   }
 };
 
-// Of the warp, in every thread.
+// Reduces over the warp, for every thread.
 __device__ Running within_warp(const Running& mine) {
   const float largest = warp_max(mine.largest);
   return {largest, warp_sum(mine.sum * exp_or_zero(mine.largest - finite(largest)))};
 }
 
-// Of the whole block, in every thread.
+// Reduces over the block, for every thread.
 __device__ Running together(const Running& mine) {
   __shared__ Running warps[kWarps];
   const Running warp = within_warp(mine);
@@ -54,7 +54,7 @@ __device__ Running together(const Running& mine) {
   return within_warp(threadIdx.x % kWarp < kWarps ? warps[threadIdx.x % kWarp] : Running{});
 }
 
-// A target that does not count: no loss, no gradient. A pack at the end of the row is room up to the next.
+// An ignored target: no loss, no gradient. May write the padding of the row.
 template <int N, typename T>
 __device__ void ignore(T* row, float* loss, int classes, bool gradient) {
   if (threadIdx.x == 0) *loss = 0.0f;
@@ -64,9 +64,8 @@ __device__ void ignore(T* row, float* loss, int classes, bool gradient) {
     store<N>(zeros, row + column);
 }
 
-// A block a row. It is read once and kept where Kept, a thread's part where that thread alone uses it;
-// otherwise it is read twice, the second time mostly from the cache. A row may end within a pack; the rest
-// of that pack is room up to the next row.
+// One block for each row. With Kept it is read once and kept, each part in its thread; otherwise it is read twice,
+// the second time mostly from the cache. A row may end within a pack; the rest of the pack is padding.
 template <int N, bool Kept, typename T>
 __global__ void __launch_bounds__(kThreads, Kept ? 2 : 3)
     cross_entropy_kernel(T* logits, const std::int64_t* targets, float* loss, int classes, int stride,

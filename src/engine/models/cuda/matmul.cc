@@ -31,7 +31,7 @@ cudaDataType_t data_type(Type type) {
   return type == Type::kFloat ? CUDA_R_32F : CUDA_R_16BF;
 }
 
-// What a cublasLt object is made and dropped by.
+// Owner of a cublasLt object.
 template <typename T, cublasStatus_t (*Destroy)(T)>
 class Owned {
  public:
@@ -61,7 +61,7 @@ void set(const Preference& of, cublasLtMatmulPreferenceAttributes_t attribute, c
         "describing a preference");
 }
 
-// cublasLt counts by columns: what is [rows, columns] in rows is the transpose there, without a copy.
+// cublasLt is column-major: a row-major [rows, columns] matrix is its transpose there, without a copy.
 void make(Layout& layout, Type type, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
   check(cublasLtMatrixLayoutCreate(layout.to(), data_type(type), static_cast<std::uint64_t>(columns),
                                    static_cast<std::uint64_t>(rows), stride),
@@ -83,7 +83,7 @@ void set_batch(const Layout& layout, std::int32_t count, std::int64_t apart) {
         "describing a batch");
 }
 
-// Of all the matrices of a batch that are so many bytes apart.
+// Common alignment of the matrices of a batch, `apart` bytes apart.
 std::uint32_t alignment_of(const void* pointer, std::int64_t apart = 0) {
   const auto address = reinterpret_cast<std::uintptr_t>(pointer) | static_cast<std::uintptr_t>(apart);
   return static_cast<std::uint32_t>(std::min<std::uintptr_t>(address & (~address + 1), 256));

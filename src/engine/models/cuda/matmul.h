@@ -1,5 +1,5 @@
-// Matrix products on a GPU, by cublasLt: row-major, sums in float (never TF32). Nothing is allocated and
-// nothing waits, so a product can be captured into a graph.
+// Matrix products on a GPU by cublasLt: row-major, accumulated in float (never TF32). They neither allocate
+// nor wait, so that graphs can capture them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,12 +10,12 @@ namespace twobw::models::cuda {
 
 enum class Type { kFloat, kBfloat16, kHalf };
 
-// An operand as it lies in memory: rows one after the other, `stride` elements apart.
+// An operand in memory: rows `stride` elements apart.
 struct Operand {
   const void* data = nullptr;
   std::int64_t stride = 0;
-  bool transposed = false;  // memory holds the transpose of what enters the product
-  std::int64_t apart = 0;   // elements between those of one product of a batch and of the next
+  bool transposed = false;  // memory holds the transpose of the operand
+  std::int64_t apart = 0;   // elements between the matrices of a batch
 };
 
 // out [m, n] = a [m, k] b [k, n] + beta added + bias, in this order.
@@ -30,13 +30,13 @@ struct Product {
   std::int64_t added_stride = 0;
   float beta = 1.0f;
   const void* bias = nullptr;  // [n]; null: none
-  // So many products of one shape; more than one have nothing added and no bias.
+  // Number of products of this shape; a batch has no added matrix and no bias.
   int batch = 1;
   std::int64_t out_apart = 0;
 };
 
-// For the multiprocessors and with the workspace of the stream's context (engine/device/gpu.h). The same
-// product is made in the same way on every stream with as many. Throws RunError.
+// Tuned for the multiprocessors of the stream's context (engine/device/gpu.h), with its workspace: identical
+// on streams with the same number of them. Throws RunError.
 void multiply(const Product& product, cudaStream_t stream);
 
 }  // namespace twobw::models::cuda

@@ -149,9 +149,8 @@ inline std::int64_t chunks_of(std::int64_t rows) {
   return std::clamp<std::int64_t>((rows + 8 * kWarps - 1) / (8 * kWarps), 1, 2048);
 }
 
-// What a block of the backward reads lies in rings in shared memory: each thread fetches its own part of the
-// next row while it computes with this one's. Two rows where GPUs with little shared memory have room for
-// them.
+// Shared-memory ring buffers of the backward: each thread prefetches its part of the next row while it computes on
+// this one. Two rows if GPUs with little shared memory have space for them.
 constexpr int kFetched = 3;  // the sum, its gradient and the stream's
 constexpr std::size_t kMostRoom = 96 << 10;
 
@@ -267,7 +266,7 @@ __global__ void __launch_bounds__(kThreads) backward_kernel(LayerNormBackward<T>
   }
   float* partial = norm.partial + static_cast<std::int64_t>(blockIdx.x) * norm.width;
   float* partial_bias = partial + static_cast<std::int64_t>(gridDim.x) * norm.width;
-  // Either straight to the partial sums, or by turns to what the warps share, in place of the rings.
+  // Directly to the partial sums, or in turns to the warps' shared sums, which replace the rings.
   float* shared = reinterpret_cast<float*>(room);  // [2 or 1, width]: weight, bias
   float* to = groups > 1 ? shared : partial;
   float* to_bias = groups > 1 ? shared + norm.width : partial_bias;

@@ -4,7 +4,7 @@
 namespace twobw::models::cuda {
 namespace norms {
 
-// Calls back with the least Units that hold a row of `width`: kLane * Units elements a lane; false: none do.
+// Calls back with the least Units that hold a row of `width`, kLane * Units elements in a lane; false if none does.
 template <int Most, int Lanes = kWarp, typename F>
 bool with_units(int width, const F& call) {
   const int units = (width + Lanes * kLane - 1) / (Lanes * kLane);
@@ -31,7 +31,7 @@ bool with_units(int width, const F& call) {
   return true;
 }
 
-// As many floats as the sums over the chunks of rows take.
+// Number of floats for the sums over the chunks of rows.
 template <bool Centered>
 std::int64_t partials(std::int64_t rows, int width) {
   return (Centered ? 2 : 1) * chunks_of(rows) * width;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kThreads = 128;
 
-// Of a pack of columns: the gates and what goes through them, the bias included.
+// Loads the gates and values of a pack of columns, with the bias added.
 template <int N, typename T>
 __device__ __forceinline__ void load_halves(const T* x, const T* bias, std::int64_t row, int width,
                                             int column, float (&gate)[N], float (&value)[N]) {

@@ -55,8 +55,8 @@ Tensor pack_gradients(const Tensor& grad_q, const Tensor& grad_k, const Tensor& 
 constexpr std::int64_t kMaskMultiple = 16;  // rows of a mask begin at multiples
 
 // One row a sequence, or one a query.
-bool is_one_row(const Tensor& tells) {
-  return tells.dim() == 1;
+bool is_one_row(const Tensor& hidden_by) {
+  return hidden_by.dim() == 1;
 }
 
 // The kernel wants as many heads of keys and values as of queries: [b, keys, T, size] for all of a group.
@@ -70,13 +70,13 @@ Tensor sum_of_groups(const Tensor& grad, const Heads& heads) {
   return group == 1 ? grad : grad.unflatten(1, {heads.keys, group}).sum(2);
 }
 
-// The bias of the scores [b, heads, T, T]. `tells` says which keys are hidden: lengths [b] without the
+// The bias of the scores [b, heads, T, T]. `hidden_by`: lengths [b] without the
 // padding, in both directions; or positions [b, T] in documents, within which attention is causal.
-Tensor mask_of(const Tensor& tells, std::int64_t heads, std::int64_t places,
+Tensor mask_of(const Tensor& hidden_by, std::int64_t heads, std::int64_t places,
                const at::TensorOptions& options) {
-  const std::int64_t b = tells.size(0);
+  const std::int64_t b = hidden_by.size(0);
   const std::int64_t room = (places + kMaskMultiple - 1) / kMaskMultiple * kMaskMultiple;
-  const Tensor hidden = is_one_row(tells) ? padding_of(tells, places) : hidden_keys(tells);
+  const Tensor hidden = is_one_row(hidden_by) ? padding_of(hidden_by, places) : hidden_keys(hidden_by);
   return at::zeros({b, 1, hidden.size(2), room}, options)
       .narrow(3, 0, places)
       .masked_fill_(hidden, -INFINITY)
@@ -84,7 +84,7 @@ Tensor mask_of(const Tensor& tells, std::int64_t heads, std::int64_t places,
 }
 
 struct MaskedAttentionFunction : torch::autograd::Function<MaskedAttentionFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Tensor& tells,
+  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Tensor& hidden_by,
                         std::int64_t queries, std::int64_t keys, bool needs_gradient) {
     at::AutoDispatchBelowADInplaceOrView below;
     const Tensor packed = qkv.contiguous();
@@ -92,13 +92,13 @@ struct MaskedAttentionFunction : torch::autograd::Function<MaskedAttentionFuncti
     const auto [q, k, v] = split_heads(packed, heads);
     if (device::gpu_context(current_stream()).deterministic)
       device::compute_deterministically();  // LibTorch asks its global setting
-    const Tensor mask = mask_of(tells, queries, packed.size(1), packed.options());
+    const Tensor mask = mask_of(hidden_by, queries, packed.size(1), packed.options());
     const auto [mixed, logsumexp, seed, offset] = at::_scaled_dot_product_efficient_attention(
         q, for_groups(k, heads), for_groups(v, heads), mask, /*compute_log_sumexp=*/needs_gradient,
         /*dropout_p=*/0.0, /*is_causal=*/false);
     // A mask of many rows is made again.
     context->save_for_backward(
-        {packed, tells, is_one_row(tells) ? mask : Tensor(), mixed, logsumexp, seed, offset});
+        {packed, hidden_by, is_one_row(hidden_by) ? mask : Tensor(), mixed, logsumexp, seed, offset});
     context->saved_data["queries"] = queries;
     context->saved_data["keys"] = keys;
     return join_heads(mixed);
@@ -107,7 +107,7 @@ struct MaskedAttentionFunction : torch::autograd::Function<MaskedAttentionFuncti
   static tensor_list backward(AutogradContext* context, tensor_list grads) {
     at::AutoDispatchBelowADInplaceOrView below;
     const auto saved = context->get_saved_variables();
-    const Tensor &packed = saved[0], &tells = saved[1], &kept = saved[2], &mixed = saved[3],
+    const Tensor &packed = saved[0], &hidden_by = saved[1], &kept = saved[2], &mixed = saved[3],
                  &logsumexp = saved[4], &seed = saved[5], &offset = saved[6];
     const Heads heads =
         heads_of(packed, context->saved_data["queries"].toInt(), context->saved_data["keys"].toInt());
@@ -117,7 +117,7 @@ struct MaskedAttentionFunction : torch::autograd::Function<MaskedAttentionFuncti
                                   .view({packed.size(0), packed.size(1), heads.queries, heads.size})
                                   .transpose(1, 2);
     const Tensor mask =
-        kept.defined() ? kept : mask_of(tells, heads.queries, packed.size(1), packed.options());
+        kept.defined() ? kept : mask_of(hidden_by, heads.queries, packed.size(1), packed.options());
     const auto [grad_q, grad_k, grad_v, grad_mask] = at::_scaled_dot_product_efficient_attention_backward(
         grad_mixed, q, for_groups(k, heads), for_groups(v, heads), mask, mixed, logsumexp, seed, offset,
         /*dropout_p=*/0.0, /*grad_input_mask=*/{true, true, true, false}, /*is_causal=*/false);
@@ -133,8 +133,8 @@ struct MaskedAttentionFunction : torch::autograd::Function<MaskedAttentionFuncti
 };
 
 // In 16 bits, with heads of a multiple of 8: by memory-efficient attention, which adds a bias to the scores.
-Tensor masked_attention(const Tensor& qkv, const Heads& heads, const Tensor& tells) {
-  return MaskedAttentionFunction::apply(qkv, tells, heads.queries, heads.keys, wants_gradient({qkv}));
+Tensor masked_attention(const Tensor& qkv, const Heads& heads, const Tensor& hidden_by) {
+  return MaskedAttentionFunction::apply(qkv, hidden_by, heads.queries, heads.keys, wants_gradient({qkv}));
 }
 
 struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
@@ -217,10 +217,10 @@ Tensor plain(const Tensor& qkv, const Heads& heads, const std::optional<Tensor>&
       q, k, v, mask, 0.0, causal, {}, {}, /*enable_gqa=*/heads.keys != heads.queries)));
 }
 
-// `tells` which keys are hidden (masked_attention.h).
-Tensor masked(const Tensor& qkv, const Heads& heads, const Tensor& tells) {
-  if (is_fused(qkv, heads)) return masked_attention(qkv, heads, tells);
-  return plain(qkv, heads, mask_of(tells, heads.queries, qkv.size(1), qkv.options()), false);
+// `hidden` as for mask_of().
+Tensor masked(const Tensor& qkv, const Heads& heads, const Tensor& hidden) {
+  if (is_fused(qkv, heads)) return masked_attention(qkv, heads, hidden);
+  return plain(qkv, heads, mask_of(hidden, heads.queries, qkv.size(1), qkv.options()), false);
 }
 
 Tensor unmasked(const Tensor& qkv, const Heads& heads, bool causal) {

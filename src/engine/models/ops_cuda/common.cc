@@ -22,7 +22,7 @@ bool is_narrow(const Tensor& x) {
   return type != at::kFloat;
 }
 
-// That an event asked for on this thread was not ready is kept as an error too, but is none.
+// CUDA also records "not ready", the answer to a query of an event, as an error.
 void check_launch() {
   const cudaError_t error = cudaGetLastError();
   if (error != cudaErrorNotReady) device::check_cuda(error, "launching a kernel");

@@ -1,5 +1,4 @@
-// What the operations of ops_cuda.h share: the stream they launch on, the types that kernels are made for,
-// and tensors as the kernels want them.
+// Common parts of the operations in ops_cuda.h: the stream, the types of kernels, and the layout of tensors.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -17,16 +16,16 @@ namespace twobw::models::ops::cuda {
 
 namespace kernels = twobw::models::cuda;
 
-// The calling thread's; in a backward, which LibTorch runs on a thread of its own, that of the forward.
+// The calling thread's stream; in a backward on LibTorch's thread, the stream of the forward.
 cudaStream_t current_stream();
 
-// Whether it has 16 bits, or else is of float. Asserts that it is of float, bfloat16 or half.
+// Whether the type has 16 bits. Asserts that it is float, bfloat16 or half.
 bool is_narrow(const at::Tensor& x);
 
-// Throws RunError where the launch just made failed.
+// Throws RunError if the last launch failed.
 void check_launch();
 
-// Calls back, to launch a kernel, with a value of the type that x has.
+// Calls back with a value of x's type, to launch a kernel.
 template <typename F>
 void with_type_of(const at::Tensor& x, const F& call) {
   if (!is_narrow(x))
@@ -38,8 +37,8 @@ void with_type_of(const at::Tensor& x, const F& call) {
   check_launch();
 }
 
-// Where the elements begin of a tensor without gaps. The kernels read whole packs of 16 bytes where rows
-// consist of them; asserts that they may.
+// The elements of a contiguous tensor. Kernels read packs of 16 bytes if rows consist of them; asserts the
+// alignment for it.
 template <typename T>
 T* data_of(const at::Tensor& x) {
   TWOBW_ASSERT(x.is_contiguous(), "a tensor with gaps");
@@ -50,17 +49,17 @@ T* data_of(const at::Tensor& x) {
   return data;
 }
 
-// All dimensions but the last as one. A view where x has no gaps, else a copy.
+// x as a matrix of its last dimension: a view if x is contiguous, else a copy.
 at::Tensor rows_of(const at::Tensor& x);
 int width_of(const at::Tensor& x);  // elements in a row
 
-// On the device of `like`, not filled.
+// Uninitialized floats on the device of `like`.
 at::Tensor floats(std::int64_t count, const at::Tensor& like);
 
-// Where the gradient of a parameter is accumulated.
+// The tensor that accumulates the gradient of a parameter.
 at::Tensor gradient_of(const at::Tensor& parameter);
 
-// Whether a backward may follow that asks for the gradient of any of them.
+// Whether a backward may need the gradient of any of them.
 bool wants_gradient(std::initializer_list<at::Tensor> inputs);
 
 }  // namespace twobw::models::ops::cuda

@@ -20,8 +20,8 @@ kernels::Mask mask_on(const Tensor& x, const DropoutMask& mask) {
           .rate = dropout_rate(mask.rate)};
 }
 
-// Of one sequence [T, heads size ..] the matrices [heads, T, size] of its heads, where every token has
-// `parts` vectors of all heads side by side.
+// View of the matrices [heads, T, size] of one sequence's heads; every token has `parts` vectors of all heads
+// side by side.
 Tensor heads_of(const Tensor& sequence, int heads, int parts, int which) {
   const std::int64_t size = sequence.size(1) / parts / heads;
   return sequence.view({sequence.size(0), parts, heads, size}).select(1, which).transpose(0, 1);

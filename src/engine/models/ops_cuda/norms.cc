@@ -13,8 +13,8 @@ using torch::autograd::tensor_list;
 
 constexpr double kEps = 1e-5;
 
-// The normed input, and where `stream`, the input itself as a second output: what comes back along it is then
-// added to the input's gradient by the kernel that makes it.
+// The normed input and, with `stream`, the input itself as a second output, whose gradient the kernel of the
+// backward adds.
 struct NormFunction : torch::autograd::Function<NormFunction> {
   static tensor_list forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
                              const Tensor& bias, double eps, bool stream) {

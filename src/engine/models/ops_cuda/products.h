@@ -1,4 +1,4 @@
-// Matrix products of tensors (cuda/matmul.h), and what the backward of a product adds to gradients.
+// Matrix products of tensors (cuda/matmul.h), and the accumulation of gradients in their backward.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -7,8 +7,7 @@
 
 namespace twobw::models::ops::cuda {
 
-// A matrix of a product: 2 dimensions, rows without gaps in them; or one for each of several products along a
-// dimension before those. Refers to the tensor.
+// A matrix with contiguous rows, or a batch of them. Refers to the tensor.
 struct Matrix {
   const at::Tensor& tensor;
   bool transposed = false;
@@ -17,13 +16,13 @@ struct Matrix {
   std::int64_t columns() const { return tensor.size(transposed ? -2 : -1); }
 };
 
-// What is added to a single product, of its type; undefined: nothing.
+// Terms added to a single product, of its type; undefined: none.
 struct Added {
-  at::Tensor matrix{};  // of the product's shape; may be what it is written to
-  at::Tensor bias{};    // to every row
+  at::Tensor matrix{};  // of the product's shape; possibly its output
+  at::Tensor bias{};    // added to every row
 };
 
-// out = a b, and what is added to it; of several products, each by itself.
+// out = a b + added, for each product of a batch.
 void multiply_into(const at::Tensor& out, const Matrix& a, const Matrix& b, const Added& added = {});
 
 // The weight's gradient += a^T b.

@@ -1,6 +1,6 @@
-// For builds without CUDA: there are no tensors on a GPU then, so nobody comes here.
-#include "core/base/error.h"
+// In place of ops_cuda/: without CUDA no tensor is on a GPU, so none of these is called.
 #include "engine/models/ops_cuda.h"
+#include "core/base/error.h"
 
 namespace twobw::models::ops::cuda {
 namespace {

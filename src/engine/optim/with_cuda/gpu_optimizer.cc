@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/base/optimizer_kinds.h"
+#include "core/base/kinds.h"
 #include "engine/device/gpu.h"
 #include "engine/optim/kernels.h"
 #include "engine/optim/kernels_cuda.h"
@@ -51,7 +51,7 @@ GpuOptimizer::GpuOptimizer(const OptimizerConfig& config, const weights::Layout&
   control_ = upload(std::vector<cuda::Control>{{.last_scale = first_scale(config)}}, on_gpu);
 }
 
-// Those to update count from the shard's first weight, those of norms from the gradient's.
+// Pieces of updates count from the shard's first weight, pieces of norms from the gradient's.
 void GpuOptimizer::make_pieces(const at::TensorOptions& on_gpu) {
   std::vector<cuda::Piece> pieces, norm_pieces;
   std::vector<int> first = {0};
@@ -178,8 +178,7 @@ void GpuOptimizer::apply(double learning_rate, std::span<const Tensor> norms, co
   cuda::count_update(as<cuda::Control>(control_), stream);
   ++judged_;
   if (next != nullptr) predict_tensorwise(*next);
-  // What other replicas update; what lies past the weights are the aliases' gradients, already summed into
-  // their partners'.
+  // Gradients of other shards; behind them those of aliases, already summed into their partners'.
   if (shard_.begin > 0) all_gradients.narrow(0, 0, shard_.begin).zero_();
   if (layout_.gradient_size() > shard_.end())
     all_gradients.narrow(0, shard_.end(), layout_.gradient_size() - shard_.end()).zero_();

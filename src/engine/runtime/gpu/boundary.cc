@@ -43,12 +43,12 @@ const Tensors& Boundary::take_gradients(int slot, const Tensors& gradients) {
   return fixed_gradient_address_ ? find(slots_[slot], gradients) : bring_in(gradients);
 }
 
-// A slot's gradients come to the same place every time, where its graphs read them.
+// A slot's gradients arrive at the address that its graphs read.
 const Tensors& Boundary::find(Places& slot, const Tensors& gradients) {
   if (slot.gradients.empty()) slot.gradients = gradients;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     TWOBW_ASSERT(gradients[i].const_data_ptr() == slot.gradients[i].const_data_ptr(),
-                 "a gradient came to another place");
+                 "a gradient arrived at another address");
   }
   return slot.gradients;
 }
@@ -63,8 +63,8 @@ const Tensors& Boundary::bring_in(const Tensors& gradients) {
   return gradients_in_;
 }
 
-// The stage before has used a gradient when it begins the forward that, as many microbatches later as it has
-// in flight, lets this stage come to the same place again.
+// The previous stage has used a gradient when it begins the forward that frees the slot: as many microbatches
+// later as it has in flight, which is when this stage reuses the buffer.
 const Tensors& Boundary::hand_back(std::int64_t microbatch, const Tensors& gradients) {
   if (outgoing_.empty()) {
     std::lock_guard lock(capture_mutex());

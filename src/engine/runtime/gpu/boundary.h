@@ -1,5 +1,5 @@
-// What passes between stages, on this one's GPU. Graphs read and write the same memory every time, so what
-// comes is brought to a place that stays, and what goes to the stage before leaves from places of its own.
+// The tensors at a stage's boundaries, on its GPU. Graphs read and write fixed addresses, so incoming tensors
+// are copied to fixed buffers, and outgoing gradients leave from their own buffers.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,22 @@
 
 namespace twobw::runtime::gpu {
 
-// Used by the stage's thread; copies are queued on its stream. Places are made when they are first needed,
-// under capture_mutex(), which the caller must not hold.
+// Used by the stage's thread; copies are queued on its stream. Buffers are allocated on first use under
+// capture_mutex(), which the caller must not hold.
 class Boundary {
  public:
-  // Counts the places' memory in `footprint`, which outlives this.
+  // Counts the buffers in `footprint`, which outlives this.
   Boundary(const StageSetup& setup, Footprint& footprint);
 
-  // Takes in what came for a microbatch; it lies in inputs(slot) then.
+  // Copies a microbatch's inputs to inputs(slot).
   void take_inputs(int slot, const models::Tensors& inputs);
   const models::Tensors& inputs(int slot) const { return slots_[slot].inputs; }
 
-  // Gives where the slot's graphs find what came for its backward: where it came to, if the setup says that
-  // this is the same place every time (asserted), else a copy that the next backward's overwrites.
+  // The gradients for a slot's backward at a fixed address: their own, if the setup promises that it is fixed
+  // (asserted), else that of a copy, which the next backward overwrites.
   const models::Tensors& take_gradients(int slot, const models::Tensors& gradients);
 
-  // Gives copies of a microbatch's gradients that stay until the stage before has used them.
+  // Copies of a microbatch's gradients that stay valid until the previous stage has used them.
   const models::Tensors& hand_back(std::int64_t microbatch, const models::Tensors& gradients);
 
  private:
@@ -40,8 +40,8 @@ class Boundary {
   bool fixed_gradient_address_;
   Footprint& footprint_;
   std::vector<Places> slots_;
-  models::Tensors gradients_in_;  // where the backwards find them, if they come to other places each time
-  std::vector<models::Tensors> outgoing_;  // gradients on their way to the stage before
+  models::Tensors gradients_in_;           // fixed copy, if they arrive at changing addresses
+  std::vector<models::Tensors> outgoing_;  // gradients on their way to the previous stage
 };
 
 }  // namespace twobw::runtime::gpu

@@ -1,9 +1,9 @@
-// The graphs of a stage: what it computes for a microbatch, captured once and launched from then on.
+// The CUDA graphs of a stage: a microbatch's forward and backward, captured once and replayed.
 //
-// A pair of graphs belongs to a slot, a weight buffer and a gradient buffer. Forwards of a slot take their
-// memory from a pool of the slot's own, which the graphs of both weight buffers share, since a slot holds one
-// microbatch at a time. All backwards share one pool, since they run one after the other, and so do forwards
-// of which nothing is kept but what goes to the next stage.
+// A pair of graphs belongs to a slot, a weight buffer and a gradient buffer. Forwards of a slot allocate from
+// the slot's memory pool, which the graphs of both weight buffers share: a slot holds one microbatch at a
+// time. All backwards share one pool, because they run one after the other, and so do forwards that save
+// nothing but their outputs.
 #pragma once
 
 #include <ATen/cuda/CUDAGraph.h>
@@ -21,37 +21,36 @@
 
 namespace twobw::runtime::gpu {
 
-// Each is null until it is captured.
+// Graphs are null until captured.
 struct GraphPair {
   std::unique_ptr<at::cuda::CUDAGraph> forward, backward;
-  models::Tensors outputs;    // of the forward, or the loss: memory that the slot's next forward uses again
-  models::Tensors of_inputs;  // of the backward: memory that the next backward uses again
+  models::Tensors outputs;    // of the forward, or the loss; valid until the slot's next forward
+  models::Tensors of_inputs;  // gradients by the backward; valid until the next backward
 };
 
-// Used by the stage's thread; graphs are captured from its current stream.
+// Used by the stage's thread; captures its current stream.
 class Graphs {
  public:
-  // `recompute`: backwards make again what they need of their forward, so that nothing of it is kept. Counts
-  // what the graphs' memory is used for in `footprint`, which outlives this.
+  // `recompute`: backwards repeat their forward, so that it saves nothing. Counts the graphs' memory in
+  // `footprint`, which outlives this.
   Graphs(int slots, bool recompute, Footprint& footprint);
 
-  // Empty at first. The reference stays valid.
+  // The pair, empty at first. The reference stays valid.
   GraphPair& pair(int slot, int weight_buffer, int gradient_buffer);
 
-  // Queues what is to be captured and gives what comes out of it. May be called once more before, uncaptured.
+  // Queues the work to capture and returns its outputs. May also be called before, uncaptured.
   using Work = std::function<models::Tensors()>;
 
-  // Once for a pair, the forward first. Everything that `work` uses has been used before, since libraries
-  // make handles, load kernels and choose algorithms then, which must not happen in a capture; and the caller
-  // holds capture_mutex().
+  // Once for each pair, the forward first, with capture_mutex() held. `work` must have run before: libraries
+  // create handles, load kernels and choose algorithms in the first run, which a capture forbids.
   void capture_forward(int slot, GraphPair& pair, const Work& work);
   void capture_backward(GraphPair& pair, const Work& work);
 
  private:
   struct SlotMemory {
     at::cuda::MempoolId_t pool;
-    models::Tensors outputs;  // where forwards leave them, if nothing else is kept
-    bool counted = false;     // its memory
+    models::Tensors outputs;  // of forwards that save nothing else
+    bool counted = false;     // in the footprint
   };
   void capture_kept(SlotMemory& slot, GraphPair& pair, const Work& work);
   void capture_bare(SlotMemory& slot, GraphPair& pair, const Work& work);
@@ -61,16 +60,15 @@ class Graphs {
   Footprint& footprint_;
   std::vector<SlotMemory> slots_;
   at::cuda::MempoolId_t shared_pool_;
-  double shared_bytes_ = 0;  // that it needs
+  double shared_bytes_ = 0;  // needed in the shared pool
   std::map<std::tuple<int, int, int>, GraphPair> pairs_;
 };
 
-// Held by whoever captures a graph, or makes tensors that stay: captures exclude one another, and while
-// memory is counted nobody else may take any.
+// Held during a capture, and during allocations of permanent tensors: captures exclude one another, and
+// counting memory requires that no other thread allocates.
 std::mutex& capture_mutex();
 
-// Bytes that tensors on the thread's GPU take beyond those that were there when this was made. Needs
-// capture_mutex() for as long as it is asked; one at a time.
+// Bytes allocated on the thread's GPU since its construction. One at a time, with capture_mutex() held.
 class Watermark {
  public:
   Watermark();

@@ -1,6 +1,6 @@
-// Host memory between a stage's thread and its GPU: a microbatch's tensors on their way to the device, and
-// what updates came to on its way back. Copies are queued like everything else, so that the thread waits for
-// none but those of long ago.
+// Pinned host memory between a stage's thread and its GPU: the tensors of microbatches on their way to the
+// device, results of updates and copies for checkpoints on their way back. Copies are queued, so that the
+// thread waits only for old ones.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -21,7 +21,7 @@
 
 namespace twobw::runtime::gpu {
 
-// Host memory that the device copies from and to.
+// Pinned host memory.
 template <typename T>
 class Pinned {
  public:
@@ -37,51 +37,51 @@ class Pinned {
   T* data_ = nullptr;
 };
 
-// Microbatches are read into pinned memory ahead of the thread that sends them.
+// Reads microbatches into pinned memory ahead of the thread that uploads them.
 class Uploads {
  public:
   // `stream`: the calling thread's own.
   Uploads(const Config& config, const MicrobatchSource& microbatches, int replica, cudaStream_t stream);
 
-  // Queues copies of a microbatch's tensors, the microbatches in their order. Waits until it has been read,
-  // and for what was sent kOnTheirWay microbatches before.
+  // Queues the upload of a microbatch, in order. Waits until it has been read, and for the upload kOnTheirWay
+  // microbatches before.
   void send(std::int64_t microbatch, const data::Batch& to);
 
-  double waited() const { return ahead_.waited(); }  // for reading, in seconds, in all
+  double waited() const { return ahead_.waited(); }  // for data, in seconds, in total
 
  private:
   static constexpr int kOnTheirWay = 4;  // microbatches, at most
 
-  void read(std::int64_t microbatch);  // on the thread that reads, which has no part in CUDA
+  void read(std::int64_t microbatch);  // on the reading thread, without CUDA
   std::size_t place(std::int64_t microbatch) const {
     return static_cast<std::size_t>(microbatch % ahead_.places());
   }
 
   MicrobatchSource microbatches_;  // of the thread that reads
   int replica_;
-  std::int64_t count_;  // elements of all the tensors of a microbatch, 8 bytes each
+  std::int64_t count_;  // elements of a microbatch's tensors, 8 bytes each
   cudaStream_t stream_;
   std::vector<device::StreamEvent> sent_;  // by place
   Pinned<std::int64_t> buffer_;
   ReadAhead ahead_;  // the last: its thread uses the others
 };
 
-// An update is asked for before the one kAhead after it is fetched.
+// Results of updates. An update is awaited before the one kAhead later is fetched.
 class Results {
  public:
-  static constexpr int kAhead = 8;  // updates whose results may be on their way
+  static constexpr int kAhead = 8;  // updates in flight
   struct Result {
     optim::cuda::Control control;
-    double loss;  // where it was fetched
+    double loss;  // if fetched
   };
 
   explicit Results(cudaStream_t stream);  // the calling thread's own
 
-  // Queue copies from the device. The control comes last.
+  // Queue copies from the device, the control last.
   void fetch_loss(std::int64_t update, const at::Tensor& loss);  // a double
   void fetch_control(std::int64_t update, const optim::cuda::Control* control);
 
-  // Waits for it. Once an update.
+  // Waits for the result. Once for each update.
   const Result& await(std::int64_t update);
 
  private:
@@ -96,13 +96,13 @@ class HostCopies {
  public:
   explicit HostCopies(int gpu);
 
-  // Of the tensor as it is after what the stage has queued so far. Does not wait.
+  // A copy of the tensor after the work queued so far. Does not wait.
   at::Tensor copy(const at::Tensor& tensor);
 
-  // What the stage queues from now on comes after the copies: it may write the tensors.
+  // Orders work queued from now on after the copies, so that it may write the tensors.
   void await();
 
-  // After all copies so far.
+  // Completes after all copies so far.
   const device::StreamEvent& made() const { return made_; }
 
  private:

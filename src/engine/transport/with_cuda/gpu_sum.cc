@@ -15,12 +15,12 @@ namespace {
 
 using c10::cuda::CUDAStream;
 
-constexpr std::int64_t kChunk = 4 << 20;  // elements that are fetched from other GPUs at a time
+constexpr std::int64_t kChunk = 4 << 20;  // elements fetched from other GPUs at a time
 
-// A replica's part of every sum: a stream of its GPU, beside the worker's own.
+// A replica's resources for its share of every sum: a stream of its GPU beside the worker's own.
 struct Lane {
   CUDAStream stream;
-  at::Tensor room;  // what comes from other GPUs; a chunk a replica
+  at::Tensor room;  // values from other GPUs: a chunk per replica
 
   c10::DeviceIndex gpu() const { return stream.device_index(); }
 };
@@ -30,12 +30,12 @@ void copy(float* to, int to_gpu, const float* from, int from_gpu, std::int64_t c
   device::check_cuda(cudaMemcpyPeerAsync(to, to_gpu, from, from_gpu, bytes, stream), "cudaMemcpyPeerAsync");
 }
 
-// The lanes of all replicas of a stage, in which one sum follows another.
+// The lanes of all replicas of a stage; sums run one after another.
 class Lanes {
  public:
   Lanes(bool simulate_peers, SumRanges ranges) : apart_(simulate_peers), ranges_(std::move(ranges)) {}
 
-  // Queues the sum and says when each lane will be done.
+  // Queues the sum; returns the event of each lane's end.
   std::vector<device::StreamEvent> add_up(const std::vector<Contribution>& all) {
     std::lock_guard lock(mutex_);
     if (lanes_.empty()) open(all);
@@ -62,7 +62,7 @@ class Lanes {
  private:
   static float* data(const Contribution& one) { return one.gradient.mutable_data_ptr<float>(); }
 
-  // What a replica adds up of it: all of its own, a share of what is for all.
+  // The part that a replica adds: all of its own range, a share of a common one.
   static SumRange part_of(const SumRange& range, int replica, std::int64_t replicas) {
     if (range.owner != SumRange::kAll) return range.owner == replica ? range : SumRange();
     const std::int64_t share = (range.count / replicas + 3) / 4 * 4;  // on multiples of 16 bytes
@@ -99,7 +99,7 @@ class Lanes {
     cuda::add_replicas(from, to, part.count, lanes_[replica].stream);
   }
 
-  // Fetches the others' values, adds, and hands the sum to those who take it.
+  // Fetches the others' values, adds them, and copies the sum to those that take it.
   void add_by_chunks(const std::vector<Contribution>& all, int replica, const SumRange& part) const {
     const Lane& lane = lanes_[replica];
     float* room = lane.room.mutable_data_ptr<float>();
@@ -127,23 +127,23 @@ class Lanes {
 
   std::mutex mutex_;
   bool apart_;
-  SumRanges ranges_;  // all of it, once the lanes are open
+  SumRanges ranges_;  // not empty once the lanes are open
   std::vector<Lane> lanes_;
 };
 
-// The first who helps queues all of it.
+// The first caller of advance() queues all of it.
 class GpuSum final : public ReplicaSum {
  public:
   GpuSum(std::vector<Contribution> all, std::shared_ptr<Lanes> lanes)
       : all_(std::move(all)), lanes_(std::move(lanes)) {}
 
-  bool help() override {
+  bool advance() override {
     if (begun_.exchange(true)) return false;
     if (!alone()) done_ = lanes_->add_up(all_);
     return true;
   }
 
-  void afterwards(int replica, const std::function<void()>& work) override {
+  void then(int replica, const std::function<void()>& work) override {
     if (alone()) return work();
     const Lane& lane = lanes_->of(replica);
     for (const device::StreamEvent& part : done_) device::await_stream_event(part, lane.stream);

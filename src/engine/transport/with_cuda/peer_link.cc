@@ -6,21 +6,20 @@
 #include <mutex>
 
 #include "engine/device/gpu.h"
-#include "engine/transport/in_use.h"
 #include "engine/transport/link.h"
-#include "engine/transport/mailbox.h"
+#include "engine/transport/stream_keep_alive.h"
 
 namespace twobw::transport {
 namespace {
 
 using c10::cuda::CUDAStream;
 
-// The receiver's thread queues the copies, on a stream of the link's own: they wait for the sender's work and
-// hold up what the receiver queues next, but not what it has queued before. Of a tie any replica may be the
-// receiver, each on a GPU of its own.
+// The receiver's thread queues the copies on a stream of the link: they wait for the sender's work, and delay
+// what the receiver queues next, but not what it has queued before. Any replica may receive a tied gradient,
+// each on a GPU of its own.
 class PeerLink final : public Link {
  public:
-  explicit PeerLink(Hub& hub) : mailbox_(hub) {}
+  explicit PeerLink(WaitHub& hub) : mailbox_(hub) {}
   ~PeerLink() override {
     for (const auto& [gpu, arrival] : arrivals_) cudaStreamSynchronize(arrival.stream);
   }
@@ -37,16 +36,16 @@ class PeerLink final : public Link {
     Arrival& arrival = arrival_on(compute.device_index());
     device::await_stream_event(message.ready, arrival.stream);
     Tensors received;
-    for (const at::Tensor& tensor : message.tensors) received.push_back(bring(tensor, arrival.stream));
+    for (const at::Tensor& tensor : message.tensors) received.push_back(copy_on(tensor, arrival.stream));
     const device::StreamEvent there = device::record_stream_event(arrival.stream);
     device::await_stream_event(there, compute);
-    arrival.in_use.take(received, compute);
+    arrival.keep_alive.keep(received, compute);
     arrival.keep(std::move(message.tensors), there);
     return received;
   }
 
  private:
-  // Tensors whose copies may not be done.
+  // Tensors whose copies may still be running.
   struct Leaving {
     Tensors tensors;
     device::StreamEvent gone;
@@ -55,7 +54,7 @@ class PeerLink final : public Link {
   struct Arrival {
     CUDAStream stream;
     std::deque<Leaving> leaving;
-    InUse in_use;
+    StreamKeepAlive keep_alive;
 
     // The sender's memory must not be used again before it is copied.
     void keep(Tensors tensors, const device::StreamEvent& gone) {
@@ -74,9 +73,8 @@ class PeerLink final : public Link {
     return arrivals_.emplace(gpu, Arrival{stream, {}, {}}).first->second;
   }
 
-  static at::Tensor bring(const at::Tensor& tensor, const CUDAStream& stream) {
-    // In the order of the link's stream: memory freed by the receiver's computation would have to wait for
-    // it.
+  static at::Tensor copy_on(const at::Tensor& tensor, const CUDAStream& stream) {
+    // Allocates on the link's stream: memory freed by the receiver's stream would have to wait for it.
     const c10::cuda::CUDAStreamGuard guard(stream);
     at::Tensor copy = at::empty(tensor.sizes(), tensor.options().device(stream.device()));
     device::check_cuda(
@@ -93,7 +91,7 @@ class PeerLink final : public Link {
 
 }  // namespace
 
-std::unique_ptr<Link> peer_link(Hub& hub) {
+std::unique_ptr<Link> peer_link(WaitHub& hub) {
   return std::make_unique<PeerLink>(hub);
 }
 

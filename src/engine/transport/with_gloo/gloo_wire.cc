@@ -1,5 +1,5 @@
-// Gloo's headers may be older than the Gloo inside LibTorch: nothing of them is used but the names of types
-// that c10d's header needs.
+// Gloo's headers may be older than the Gloo inside LibTorch: only the type names that c10d's header needs are
+// used.
 #define USE_C10D_GLOO
 #include "engine/transport/gloo_wire.h"
 
@@ -11,16 +11,16 @@
 #include <set>
 
 #include "core/base/error.h"
-#include "core/base/unhandled.h"
+#include "core/base/failures.h"
 #include "engine/control/socket.h"
-#include "engine/transport/hub.h"
+#include "engine/transport/wait_hub.h"
 
 namespace twobw::transport {
 namespace {
 
 using Work = c10::intrusive_ptr<c10d::Work>;
 
-// Those whose end nobody has seen yet, for abort().
+// Transfers in flight, for abort().
 class OpenWorks {
  public:
   void add(c10d::Work* work) {
@@ -57,7 +57,7 @@ class GlooTransfer final : public Transfer {
   ~GlooTransfer() override { works_->remove(work_.get()); }
 
   void wait() override {
-    // As good as none: a timeout would close every connection of the wire.
+    // Practically unlimited: a timeout would close every connection of the wire.
     wait(std::chrono::hours(24 * 365));
   }
   void wait(std::chrono::milliseconds limit) {
@@ -79,7 +79,7 @@ class GlooTransfer final : public Transfer {
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 
-// A group of processes and the sockets at which it listens, from its device's beginning to its end.
+// A process group and its listening sockets.
 class Group {
  public:
   Group(const GlooSetup& setup, const std::string& name) {
@@ -91,7 +91,7 @@ class Group {
         c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>(name, setup.store),
                                                     setup.rank, setup.size, std::move(options));
   }
-  // It would wait for Gloo's own thread, which may be the lost one.
+  // The destructor would wait for Gloo's thread, which may be the lost one.
   ~Group() {
     if (thread_is_lost()) group_.release();
   }
@@ -100,8 +100,8 @@ class Group {
 
   c10d::ProcessGroupGloo* operator->() const { return group_.get(); }
 
-  // Gloo accepts connections for as long as it lives, and never closes those of others. The socket itself
-  // cannot be closed: Gloo's thread polls it.
+  // Gloo accepts connections for as long as it lives, and never closes foreign ones. The socket itself cannot
+  // be closed: Gloo's thread polls it.
   void stop_listening(const GlooSetup& setup) const {
     std::string why = sockets_.empty() ? "its sockets were not found" : "";
     for (const int socket : sockets_) {
@@ -111,7 +111,7 @@ class Group {
   }
 
  private:
-  // One device at a time: new listening sockets are its own.
+  // One device at a time: new listening sockets belong to it.
   std::shared_ptr<gloo::transport::Device> listen(const std::string& address) {
     static std::mutex mutex;
     std::lock_guard lock(mutex);
@@ -170,8 +170,8 @@ class GlooWire final : public Wire {
     return std::make_shared<GlooTransfer>(std::move(work), works_, peer);
   }
 
-  // A message from each to each: what goes wrong does so here. Another program may have taken the place of a
-  // peer, and never answer.
+  // Exchanges a message between all pairs, so that failures show up here. Another program may have taken the
+  // place of a peer and never answer.
   void greet(Clock::time_point until) {
     constexpr int kTag = 0;
     const at::Tensor own = at::full({1}, rank(), at::kLong);
@@ -190,7 +190,7 @@ class GlooWire final : public Wire {
     }
     for (int peer = 0; peer < size(); ++peer) {
       const auto number = heard[peer].item<std::int64_t>();
-      if (number != peer) fail_run("process {} says that it is {}", peer, number);
+      if (number != peer) fail_run("process {} identifies itself as process {}", peer, number);
     }
   }
 

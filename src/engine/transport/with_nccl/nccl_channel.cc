@@ -7,22 +7,31 @@
 
 #include "core/base/error.h"
 #include "engine/device/gpu.h"
-#include "engine/transport/hub.h"
-#include "engine/transport/nccl.h"
+#include "engine/transport/wait_hub.h"
 
 namespace twobw::transport {
 namespace {
 
-// A communicator that does not block may still be at it.
+// A non-blocking communicator may still be working on it.
 void check_posted(ncclResult_t result, const char* what) {
   if (result != ncclInProgress) check_nccl(result, what);
 }
 
-bool has_come(const device::StreamEvent& event) {
+bool is_done(const device::StreamEvent& event) {
   return cudaEventQuery(static_cast<cudaEvent_t>(event.get())) == cudaSuccess;
 }
 
 }  // namespace
+
+void check_nccl(ncclResult_t result, const char* what) {
+  if (result != ncclSuccess) fail_run("NCCL: {} failed: {}", what, ncclGetErrorString(result));
+}
+
+ncclUniqueId make_nccl_id() {
+  ncclUniqueId id{};
+  check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId");
+  return id;
+}
 
 NcclChannel::NcclChannel(std::shared_ptr<NcclShared> shared, const ncclUniqueId& id, int ranks, int rank,
                          int gpu, std::string what)
@@ -79,7 +88,7 @@ void NcclChannel::queue(const std::function<void(const Group&)>& calls) {
   try {
     calls(group);
   } catch (...) {
-    ncclGroupEnd();  // or the thread's next call would still belong to it
+    ncclGroupEnd();  // or the thread's next call would still belong to the group
     throw;
   }
   settle(ncclGroupEnd(), "a transfer");
@@ -103,7 +112,7 @@ void NcclChannel::drain() {
 
 std::string NcclChannel::problem() {
   {
-    // Who has the lock is at a call, and sees to its end.
+    // The thread that holds the lock is in a call, and handles its failure.
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock || communicator_ == nullptr) return {};
     ncclResult_t result = ncclSuccess;
@@ -112,12 +121,12 @@ std::string NcclChannel::problem() {
       return fmt::format("NCCL: {} failed: {}", what_, ncclGetErrorString(result));
   }
   std::lock_guard lock(pending_mutex_);
-  while (!pending_.empty() && has_come(pending_.front().end)) pending_.pop_front();
+  while (!pending_.empty() && is_done(pending_.front().end)) pending_.pop_front();
   if (pending_.empty() || Clock::now() - pending_.front().since < shared_->timeout) return {};
   return fmt::format("NCCL: {} did not end within {:g} s", what_, shared_->timeout.count());
 }
 
-// After a good end nobody needs anything of it, and where it was aborted nothing else helps.
+// ncclCommAbort, not Destroy: after a good end nothing is pending, and after an abort nothing else returns.
 void NcclChannel::end() {
   std::lock_guard lock(mutex_);
   if (communicator_ == nullptr) return;

@@ -1,26 +1,28 @@
-#include "engine/transport/nccl_paths.h"
+#include "engine/transport/gpu_paths.h"
 
 #include <c10/cuda/CUDAGuard.h>
 #include <pthread.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstring>
+#include <deque>
 #include <future>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/base/exit.h"
+#include "core/base/output.h"
 #include "engine/device/gpu.h"
-#include "engine/transport/hub.h"
-#include "engine/transport/nccl.h"
-#include "engine/transport/nccl_adder.h"
-#include "engine/transport/nccl_gatherer.h"
-#include "engine/transport/nccl_path.h"
+#include "engine/transport/nccl_channel.h"
+#include "engine/transport/nccl_replicas.h"
+#include "engine/transport/stream_keep_alive.h"
 
 namespace twobw::transport {
 namespace {
 
-constexpr int kIds = 1;  // of a link's or a sum's tags: what channels are made by
+constexpr int kIds = 1;  // the tag, of a link's or a sum's, that carries communicator ids
 
 at::Tensor bytes_of_id(const ncclUniqueId& id) {
   at::Tensor tensor = at::empty({sizeof id.internal}, at::kByte);
@@ -28,7 +30,7 @@ at::Tensor bytes_of_id(const ncclUniqueId& id) {
   return tensor;
 }
 
-// By what the set's first process makes.
+// The first process of the set makes the id.
 ncclUniqueId agree_on_id(Wire& wire, int tag, const std::vector<int>& ranks) {
   ncclUniqueId id{};
   if (wire.rank() == ranks.front()) {
@@ -47,8 +49,8 @@ ncclUniqueId agree_on_id(Wire& wire, int tag, const std::vector<int>& ranks) {
   return id;
 }
 
-// All at once: where one gives memory back, CUDA waits for all that is queued on the GPU, also for a transfer
-// of another whose peer is gone. Where a GPU does not come back, nothing is left but to leave it.
+// Ends all channels at once: when one frees memory, CUDA waits for all queued work of the GPU, including a
+// transfer of another channel whose peer is gone. If a GPU does not return, the process exits.
 void end_in_time(const std::vector<std::shared_ptr<NcclChannel>>& channels) {
   constexpr std::chrono::seconds kWithin(30);
   const auto deadline = std::chrono::steady_clock::now() + kWithin;
@@ -62,7 +64,109 @@ void end_in_time(const std::vector<std::shared_ptr<NcclChannel>>& channels) {
   leave(1);
 }
 
-}  // namespace
+class NcclPath final : public GpuPath {
+ public:
+  NcclPath(std::shared_ptr<NcclChannel> channel, int peer) : channel_(std::move(channel)), peer_(peer) {}
+
+  void await(const device::StreamEvent& ready) override { channel_->await(ready); }
+
+  void send(Tensors tensors) override {
+    const c10::cuda::CUDAStreamGuard guard(channel_->stream());
+    for (at::Tensor& tensor : tensors) {
+      TWOBW_ASSERT(tensor.is_cuda(), "a tensor on the CPU, to be sent from a GPU");
+      tensor = tensor.to(channel_->stream().device());
+    }
+    channel_->queue([&](const NcclChannel::Group& group) {
+      for (const at::Tensor& tensor : tensors) {
+        if (tensor.nbytes() > 0) group.send(tensor.const_data_ptr(), tensor.nbytes(), peer_);
+      }
+    });
+    leaving_.push_back({std::move(tensors), channel_->record()});
+    while (!leaving_.empty() &&
+           cudaEventQuery(static_cast<cudaEvent_t>(leaving_.front().gone.get())) == cudaSuccess)
+      leaving_.pop_front();
+  }
+
+  // Allocates on the channel's stream: memory freed by the worker's stream would have to wait for it.
+  Message receive(const TensorShapes& shapes) override {
+    const c10::cuda::CUDAStreamGuard guard(channel_->stream());
+    Message message;
+    for (const TensorShape& shape : shapes)
+      message.tensors.push_back(
+          at::empty(shape.sizes, at::TensorOptions(shape.type).device(channel_->stream().device())));
+    channel_->queue([&](const NcclChannel::Group& group) {
+      for (const at::Tensor& tensor : message.tensors) {
+        if (tensor.nbytes() > 0) group.receive(tensor.mutable_data_ptr(), tensor.nbytes(), peer_);
+      }
+    });
+    message.ready = channel_->record();
+    return message;
+  }
+
+  Tensors take(Message message) const override {
+    const c10::cuda::CUDAStream compute = c10::cuda::getCurrentCUDAStream();
+    const bool is_local = compute.device() == channel_->stream().device();
+    const auto there = c10::cuda::getCurrentCUDAStream(channel_->stream().device_index());
+    device::await_stream_event(message.ready, compute);
+    if (!is_local) device::await_stream_event(message.ready, there);  // where the copy runs
+    {
+      const c10::cuda::CUDAGuard guard(there.device());
+      std::lock_guard lock(mutex_);
+      keep_alive_.keep(message.tensors, there);
+    }
+    if (is_local) return std::move(message.tensors);
+    for (at::Tensor& tensor : message.tensors) tensor = tensor.to(compute.device());
+    return std::move(message.tensors);
+  }
+
+  void drain() override {
+    channel_->drain();
+    leaving_.clear();
+  }
+
+ private:
+  // Tensors whose transfers may still be running.
+  struct Leaving {
+    Tensors tensors;
+    device::StreamEvent gone;
+  };
+
+  std::shared_ptr<NcclChannel> channel_;
+  int peer_;
+  std::deque<Leaving> leaving_;
+  mutable std::mutex mutex_;
+  mutable StreamKeepAlive keep_alive_;  // under the lock: workers take
+};
+
+// Every path, sum and gather has a channel of its own, so that none waits behind another. A thread watches
+// them.
+class NcclPaths final : public GpuPaths {
+ public:
+  NcclPaths(std::chrono::duration<double> timeout, OnFailure on_failure);
+  ~NcclPaths() override;
+
+  std::unique_ptr<GpuPath> connect(const LinkEnd& end) override;
+  std::unique_ptr<GpuAdder> join(const Replicas& replicas, SumRanges ranges) override;
+  std::unique_ptr<GpuGatherer> join_owners(const Replicas& replicas,
+                                           std::vector<weights::Range> parts) override;
+  void abort() override;
+
+ private:
+  std::shared_ptr<NcclChannel> open_for(const Replicas& replicas, std::string what);
+  std::shared_ptr<NcclChannel> open(Wire& wire, int tag, const std::vector<int>& ranks, int gpu,
+                                    std::string what);
+  void greet(NcclChannel& channel, bool one_way);
+  void await_greeting(NcclChannel& channel);
+  void watch();
+
+  std::shared_ptr<NcclShared> shared_;
+  OnFailure on_failure_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool closed_ = false;
+  std::vector<std::shared_ptr<NcclChannel>> channels_;  // in the same order in all processes
+  std::thread watcher_;
+};
 
 NcclPaths::NcclPaths(std::chrono::duration<double> timeout, OnFailure on_failure)
     : shared_(std::make_shared<NcclShared>()), on_failure_(std::move(on_failure)) {
@@ -104,7 +208,7 @@ std::unique_ptr<GpuPath> NcclPaths::connect(const LinkEnd& end) {
   const auto channel = open(end.wire, end.tag, ranks, end.gpu,
                             fmt::format("a transfer {} process {}", end.sends ? "to" : "from", end.peer));
   greet(*channel, /*one_way=*/true);
-  return nccl_path(channel, end.sends ? 1 : 0);
+  return std::make_unique<NcclPath>(channel, end.sends ? 1 : 0);
 }
 
 std::shared_ptr<NcclChannel> NcclPaths::open_for(const Replicas& replicas, std::string what) {
@@ -126,7 +230,7 @@ std::unique_ptr<GpuGatherer> NcclPaths::join_owners(const Replicas& replicas,
                        replicas.wire.rank(), std::move(parts));
 }
 
-// A message on every way that is used later, one_way from the first to the second: what goes wrong does so
+// Sends a message on every path that is used later, `one_way` from the first to the second: failures show up
 // here, and NCCL makes its connections.
 void NcclPaths::greet(NcclChannel& channel, bool one_way) {
   const c10::cuda::CUDAStreamGuard guard(channel.stream());
@@ -144,7 +248,7 @@ void NcclPaths::greet(NcclChannel& channel, bool one_way) {
     }
   });
   await_greeting(channel);
-  if (!heard.equal(expected)) fail_run("NCCL: the processes of a set are not who they should be");
+  if (!heard.equal(expected)) fail_run("NCCL: the processes of a group are not in their order");
 }
 
 void NcclPaths::await_greeting(NcclChannel& channel) {
@@ -152,15 +256,16 @@ void NcclPaths::await_greeting(NcclChannel& channel) {
   const auto gives_up = [&] { return shared_->aborted || std::chrono::steady_clock::now() > deadline; };
   if (device::block_until(channel.record(), gives_up)) return;
   if (shared_->aborted) throw Cancelled();
-  fail_run("NCCL: the processes of a set did not hear of each other within {:g} s", shared_->timeout.count());
+  fail_run("NCCL: timed out after {:g} s waiting for the other processes of the group",
+           shared_->timeout.count());
 }
 
-// Aborts the channels when that is asked for, since others may not come to what is queued; and tells of what
-// fails beside every thread.
+// Aborts the channels after abort(), because peers may never join the queued transfers; and reports
+// asynchronous failures.
 void NcclPaths::watch() {
   pthread_setname_np(pthread_self(), "nccl watch");
   constexpr std::chrono::milliseconds kBetween(100);
-  bool told = false;
+  bool reported = false;
   while (true) {
     std::vector<std::shared_ptr<NcclChannel>> channels;
     {
@@ -171,17 +276,19 @@ void NcclPaths::watch() {
     }
     if (shared_->aborted) {
       end_in_time(channels);
-      std::this_thread::sleep_for(kBetween);  // one may be opened yet
+      std::this_thread::sleep_for(kBetween);  // a channel may still be opened
       continue;
     }
     for (const auto& channel : channels) {
-      const std::string problem = told ? "" : channel->problem();
+      const std::string problem = reported ? "" : channel->problem();
       if (problem.empty()) continue;
-      told = true;
+      reported = true;
       on_failure_("nccl watch", std::make_exception_ptr(RunError(problem)));
     }
   }
 }
+
+}  // namespace
 
 int nccl_version() {
   int version = 0;

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/base/json.h"
 #include "core/base/text_file.h"
-#include "core/base/untrusted_json.h"
 
 namespace twobw::architecture::huggingface {
 namespace {
@@ -21,7 +21,8 @@ std::string read_config(const std::string& path) {
 nlohmann::json parse_config(std::string_view text, const std::string& path) {
   UntrustedJson parsed = parse_untrusted(text, kDeepestConfig);
   if (!parsed.problem.empty()) fail_input("'{}' {}", path, parsed.problem);
-  if (!parsed.value.is_object()) fail_input("'{}' is no JSON object; it must be a model's config.json", path);
+  if (!parsed.value.is_object())
+    fail_input("'{}' is not a JSON object; it must be a model's config.json", path);
   return std::move(parsed.value);
 }
 

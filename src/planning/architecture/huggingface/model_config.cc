@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/base/untrusted_json.h"
-#include "planning/architecture/heads.h"
+#include "core/base/json.h"
+#include "planning/architecture/families.h"
 #include "planning/architecture/huggingface/kinds.h"
 #include "planning/architecture/huggingface/names.h"
 
@@ -19,11 +19,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What a model was saved with.
+// Head of a saved model.
 enum class StoredHead { Language, Sequences, None };
 
 constexpr const char* kWithNextSentence = "BertForPreTraining";
-constexpr double kInitializerRange = 0.02;  // where config.json leaves it out
+constexpr double kInitializerRange = 0.02;  // default of transformers
 
 struct Architecture {
   std::string name;
@@ -32,9 +32,9 @@ struct Architecture {
 
 struct ModelKind {
   std::string model_type;
-  std::vector<Architecture> architectures;  // the first with a head is the one that is written of it
+  std::vector<Architecture> architectures;  // the first one with a head is written
   ModelConfig (*read)(const ConfigFile& file);
-  std::vector<std::string> dropouts = {};  // keys of its rates; a model here has one, the first
+  std::vector<std::string> dropouts = {};  // keys of dropout rates; the first one is read
 };
 
 const std::vector<ModelKind>& model_kinds() {
@@ -84,14 +84,14 @@ StoredHead stored_head(const ConfigFile& file, const ModelKind& kind) {
   file.refuse("architectures", fmt::format("have one of {}", fmt::join(known, ", ")));
 }
 
-// The class of transformers that is `config`.
+// Class of transformers.
 std::string architecture_of(const ModelConfig& config) {
   const std::string type = config.family == "gpt"    ? "gpt2"
                            : config.family == "bert" ? "bert"
                                                      : llama_type(config);
   const ModelKind& kind = *std::ranges::find(model_kinds(), type, &ModelKind::model_type);
   if (config.next_sentence) return kWithNextSentence;
-  const StoredHead head = tells_of_sequences(config.head) ? StoredHead::Sequences : StoredHead::Language;
+  const StoredHead head = is_sequence_head(config.head) ? StoredHead::Sequences : StoredHead::Language;
   return std::ranges::find(kind.architectures, head, &Architecture::head)->name;
 }
 
@@ -99,7 +99,7 @@ Json id_or_null(const std::optional<int>& id) {
   return id ? Json(*id) : Json(nullptr);
 }
 
-// The token that ends a text; of several the first.
+// End-of-text token, the first of several.
 Json end_of_text(const Json& json, const TokenIds& ids, int vocab) {
   const auto found = json.find("eos_token_id");
   Json end = found == json.end() ? Json() : *found;
@@ -112,26 +112,26 @@ Json end_of_text(const Json& json, const TokenIds& ids, int vocab) {
 void set_head(Json& json, const ModelConfig& config, const TokenIds& ids,
               const std::vector<std::string>& classes) {
   json["architectures"] = Json::array({architecture_of(config)});
-  if (!tells_of_sequences(config.head)) return;
+  if (!is_sequence_head(config.head)) return;
   write_labels(config, classes, json);
   if (config.family == "bert") return;
-  // Their decoders take the last token that is no padding, wherever it is: no token that texts are made of
-  // may stand for it. Without one they take the last token, of one text at a time.
+  // Decoders of transformers classify the last token that differs from the padding token, which therefore
+  // must not occur in texts. Without one they accept a single text at a time.
   Json& padding = json["pad_token_id"];
   if (padding.is_null()) padding = ids.pad ? Json(*ids.pad) : end_of_text(json, ids, config.vocab);
 }
 
-// What it was trained with, in all places that the kind has.
+// Writes the dropout rate to all keys of the model type.
 void set_dropout(Json& json, const ModelConfig& config) {
   const std::string type = config.family == "gpt" ? "gpt2" : config.family;
   const auto kind = std::ranges::find(model_kinds(), type, &ModelKind::model_type);
   for (const std::string& key : kind->dropouts) {
     if (key != "classifier_dropout") json[key] = config.dropout;
   }
-  if (json.contains("classifier_dropout")) json["classifier_dropout"] = nullptr;  // that of the others
+  if (json.contains("classifier_dropout")) json["classifier_dropout"] = nullptr;  // default: the other rates
 }
 
-// Older versions of transformers know the one, newer ones both.
+// Older versions of transformers read torch_dtype, newer ones either key.
 void set_dtype(Json& json, const std::string& dtype) {
   json["dtype"] = dtype;
   json["torch_dtype"] = dtype;
@@ -145,8 +145,7 @@ ImportedModel read_model(const ConfigFile& file, ModelHead head) {
   file.expect_none("quantization_config", "weights are read as they are");
   file.expect_none("auto_map", "code of the model's own is not run");
   file.expect_none("pruned_heads", "all heads of a layer are computed");
-  // No weight depends on these, nor on how long sequences are, if there are positions for all of their
-  // tokens.
+  // Keys that no weight depends on. The context may change as well, within the positions.
   ImportedModel imported{
       .model = kind.read(file), .file = file.path(), .open = {"model.labels", "model.context"}};
   ModelConfig& model = imported.model;
@@ -167,7 +166,7 @@ ImportedModel read_model(const ConfigFile& file, ModelHead head) {
 
 namespace {
 
-// Models are not fetched by their names on Hugging Face's hub.
+// Names on Hugging Face's hub are not resolved.
 void check_is_folder(const std::string& folder) {
   std::error_code error;
   if (std::filesystem::is_directory(folder, error)) return;
@@ -175,11 +174,11 @@ void check_is_folder(const std::string& folder) {
              shown_name(folder));
 }
 
-// Training needs one rate for all places.
+// Refuses different dropout rates: training has a single one.
 void check_dropouts(const ConfigFile& file) {
   const std::vector<std::string>& keys = find_kind(file).dropouts;
   for (const std::string& key : keys) {
-    if (key == "classifier_dropout" && !file.has(key)) continue;  // that of the others
+    if (key == "classifier_dropout" && !file.has(key)) continue;  // default: the other rates
     const double first = file.number(keys.front(), kUsualDropout), rate = file.number(key, kUsualDropout);
     if (rate == first) continue;
     fail_input("'{}' has {} = {} and {} = {}; model.dropout must be set, to one rate for all places",
@@ -207,9 +206,9 @@ bool promises_head(const std::string& folder, const ModelConfig& config) {
   const StoredHead stored = stored_head(file, find_kind(file));
   if (stored != StoredHead::Sequences) {
     const std::vector<std::string> given = file.words("architectures");
-    const bool tells_next = std::ranges::find(given, kWithNextSentence) != given.end();
-    return stored == StoredHead::Language && !tells_of_sequences(config.head) &&
-           (tells_next || !config.next_sentence);
+    const bool has_next = std::ranges::find(given, kWithNextSentence) != given.end();
+    return stored == StoredHead::Language && !is_sequence_head(config.head) &&
+           (has_next || !config.next_sentence);
   }
   ModelConfig theirs;
   read_labels(file, theirs);
@@ -226,8 +225,7 @@ double initializer_range(const std::string& folder) {
 
 namespace {
 
-// A run that goes on needs what it started from no more: where that is gone, the run's own copy of its
-// description is read.
+// A resumed run does not need its source: reads the copy of config.json if the source is missing.
 ModelConfig with_description(const Config& given) {
   ModelConfig model = given.model;
   if (given.resume == "none" || std::filesystem::exists(model.from + "/config.json")) return model;
@@ -236,8 +234,7 @@ ModelConfig with_description(const Config& given) {
   return model;
 }
 
-// A head that is kept knows its labels by their places: data.classes are their names, unless given, and never
-// the same names elsewhere.
+// Sets data.classes to the names of a kept head, unless given. Refuses the same names in another order.
 void adopt_classes(const ConfigFile& file, Config& config) {
   const bool kept = stored_head(file, find_kind(file)) == StoredHead::Sequences;
   if (!kept || config.model.head != ModelHead::Classification) return;
@@ -294,7 +291,7 @@ Json config_json(const ModelConfig& config, const std::string& dtype, const Toke
 
 Json with_dtype(const std::string& source, const std::string& dtype) {
   Json json = Json::parse(source, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) fail_input("the model's config.json is no JSON object");
+  if (!json.is_object()) fail_input("the model's config.json is not a JSON object");
   set_dtype(json, dtype);
   return json;
 }
@@ -304,7 +301,7 @@ Json config_json_from(const std::string& source, const ModelConfig& config, cons
   Json json = with_dtype(source, dtype);
   set_head(json, config, ids, classes);
   set_dropout(json, config);
-  // It was trained on longer sequences.
+  // Trained on longer sequences.
   const char* const longest = "max_position_embeddings";
   if (config.family == "llama" && config.rope_scaling != "dynamic" && json.contains(longest) &&
       json[longest].is_number() && json[longest].get<double>() < config.context) {

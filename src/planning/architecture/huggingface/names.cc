@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "planning/architecture/heads.h"
+#include "planning/architecture/families.h"
 #include "planning/architecture/llama.h"
 
 namespace twobw::architecture::huggingface {
@@ -14,17 +14,17 @@ namespace {
 
 using Names = std::map<std::string, std::vector<std::string>, std::less<>>;
 
-// A model's names, ours to theirs, without .weight and .bias.
+// Names of a family, here to transformers, without .weight and .bias.
 struct NameTable {
-  std::string_view prefix;                 // of all but the heads
+  std::string_view prefix;                 // of all names outside of heads
   std::string_view block;                  // "h.", before the number of the block
-  Names outside;                           // of the blocks, but for the heads
+  Names outside;                           // of the blocks, except heads
   Names inside;                            // of a block
-  Names language, sequences;               // of the two kinds of heads; with their prefix
-  bool transposed = false;                 // matrices of the blocks, as GPT-2's Conv1D has them
-  std::vector<std::string_view> spare;     // ends of names that mean nothing
-  std::vector<TiedNames> tied;             // where the output is tied
-  std::vector<std::string_view> of_heads;  // how names of heads begin
+  Names language, sequences;               // heads, including their prefix
+  bool transposed = false;                 // block matrices, stored as GPT-2's Conv1D
+  std::vector<std::string_view> spare;     // suffixes of redundant tensors
+  std::vector<TiedNames> tied;             // if the output is tied
+  std::vector<std::string_view> of_heads;  // prefixes of head names
 };
 
 const NameTable& gpt_names() {
@@ -68,7 +68,7 @@ const NameTable& llama_names() {
   return table;
 }
 
-// `output`: where the output of tokens is, or its bias alone.
+// `output`: name of the token output, or of its bias alone.
 NameTable make_bert_names(const char* output) {
   return {
       .prefix = "bert.",
@@ -95,14 +95,14 @@ NameTable make_bert_names(const char* output) {
       .of_heads = {"cls.", "classifier.", "bert.pooler.", "pooler."}};
 }
 
-// Where the output is tied, its bias has the name.
+// The bias of a tied output has another name.
 const NameTable& bert_names(bool tied) {
   static const NameTable of_tied = make_bert_names("cls.predictions"),
                          of_untied = make_bert_names("cls.predictions.decoder");
   return tied ? of_tied : of_untied;
 }
 
-// Null: transformers does not have it.
+// Null: not in transformers.
 const NameTable* names_of(const ModelConfig& config) {
   if (config.family == "gpt") return &gpt_names();
   if (config.family == "llama") return &llama_names();
@@ -111,19 +111,19 @@ const NameTable* names_of(const ModelConfig& config) {
 }
 
 const Names& head_names(const NameTable& table, const ModelConfig& config) {
-  return tells_of_sequences(config.head) ? table.sequences : table.language;
+  return is_sequence_head(config.head) ? table.sequences : table.language;
 }
 
-// A name of ours: PART.KIND or blocks.NUMBER.PART.KIND.
+// Parsed name: PART.KIND or blocks.NUMBER.PART.KIND.
 struct NameParts {
-  std::string_view block;  // its number; empty: outside the blocks
+  std::string_view block;  // number; empty: outside of the blocks
   std::string_view part;   // "attention.qkv"
   std::string_view kind;   // ".weight" or ".bias"
 };
 
 NameParts parts_of(std::string_view name) {
   constexpr std::string_view kBlocks = "blocks.", kWeight = ".weight";
-  NameParts parts{.part = name, .kind = kWeight};  // an embedding does not say its kind
+  NameParts parts{.part = name, .kind = kWeight};  // embeddings omit the kind
   if (name.ends_with(kWeight) || name.ends_with(".bias")) {
     parts.kind = name.substr(name.rfind('.'));
     parts.part.remove_suffix(parts.kind.size());
@@ -131,13 +131,13 @@ NameParts parts_of(std::string_view name) {
   if (!parts.part.starts_with(kBlocks)) return parts;
   parts.part.remove_prefix(kBlocks.size());
   const std::size_t dot = parts.part.find('.');
-  TWOBW_ASSERT(dot != std::string_view::npos, "'{}' is no name of a parameter", name);
+  TWOBW_ASSERT(dot != std::string_view::npos, "'{}' is not the name of a parameter", name);
   parts.block = parts.part.substr(0, dot);
   parts.part.remove_prefix(dot + 1);
   return parts;
 }
 
-// Theirs, one below the other.
+// Names in transformers, in stacking order.
 std::vector<std::string> translate(const NameTable& table, const Names& head, const NameParts& ours) {
   const bool of_head = ours.block.empty() && head.contains(ours.part);
   const Names& names = of_head ? head : ours.block.empty() ? table.outside : table.inside;
@@ -151,7 +151,7 @@ std::vector<std::string> translate(const NameTable& table, const Names& head, co
   return result;
 }
 
-// Rows of ours that each of theirs has.
+// Rows of each stacked tensor.
 std::vector<std::int64_t> rows_of(const ModelConfig& config, std::string_view part, std::size_t pieces,
                                   std::int64_t all) {
   if (pieces == 1) return {all};
@@ -222,7 +222,7 @@ bool is_head_name(const ModelConfig& config, std::string_view name) {
 bool is_spare(const ModelConfig& config, std::string_view name) {
   const NameTable* const table = names_of(config);
   if (table == nullptr) return false;
-  const bool tied = config.tied && !tells_of_sequences(config.head);
+  const bool tied = config.tied && !is_sequence_head(config.head);
   if (tied && std::ranges::find(table->tied, name, &TiedNames::output) != table->tied.end()) return true;
   return std::ranges::any_of(table->spare, [&](std::string_view end) { return name.ends_with(end); });
 }

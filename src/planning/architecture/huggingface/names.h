@@ -1,5 +1,5 @@
-// Our parameters by the names that transformers has for them. A parameter of ours is one tensor of theirs, or
-// several one below the other, each as it is stored or transposed.
+// Parameter names of transformers. A parameter here is one tensor there, or several stacked ones, possibly
+// transposed.
 #pragma once
 
 #include <cstdint>
@@ -14,39 +14,38 @@ namespace twobw::architecture::huggingface {
 
 struct Piece {
   std::string name;                 // "transformer.h.0.attn.c_attn.weight"
-  std::vector<std::int64_t> shape;  // as it is stored
-  bool transposed = false;          // its rows are our columns
+  std::vector<std::int64_t> shape;  // as stored
+  bool transposed = false;          // stored rows are columns here
 
-  std::int64_t rows() const { return transposed ? shape[1] : shape[0]; }  // of ours
+  std::int64_t rows() const { return transposed ? shape[1] : shape[0]; }  // of the parameter here
 };
 
-// Whether transformers has models of this family.
+// True if transformers has this family.
 bool has_family(const ModelConfig& config);
 
-// Of a parameter that is tied: of the one it is tied to. In a family that transformers does not have: itself.
+// Tensors of a parameter, for a tied one those of its source. In other families: the parameter itself.
 std::vector<Piece> pieces_of(const ModelConfig& config, const Parameter& parameter);
 
-// "transformer.", "model." or "bert.", or nothing: what all names but those of heads begin with, unless the
-// file holds the model without its head.
+// Prefix of all names except those of heads ("transformer.", "model.", "bert."). Files of a model without its
+// head omit it.
 std::string_view prefix_of(const ModelConfig& config);
 
-// What older files have in place of a name of theirs: LayerNorm.gamma is LayerNorm.weight. Empty: nothing.
+// Name in older files: LayerNorm.gamma for LayerNorm.weight. Empty: no other name.
 std::string former_name(std::string_view name);
 
-// Two names of one tensor, where the output is tied.
+// Names of one tensor, if the output is tied.
 struct TiedNames {
-  std::string output, source;  // the source is the one that our parameters have
+  std::string output, source;  // parameters here have the name `source`
 };
-std::vector<TiedNames> tied_names(const ModelConfig& config);  // none: it is not tied
+std::vector<TiedNames> tied_names(const ModelConfig& config);  // empty: not tied
 
-// Whether the parameter belongs to the head that config.head asks for, and not to the model below it.
+// True if the parameter belongs to the head of config.head.
 bool is_of_head(const ModelConfig& config, const Parameter& parameter);
 
-// Whether a name of theirs is of a head, any that models of the family may have.
+// True for a name in transformers of any head of the family.
 bool is_head_name(const ModelConfig& config, std::string_view name);
 
-// Whether a file may hold it besides: tables that follow from the configuration, and the output where it is
-// tied.
+// True for redundant tensors of a file: tables that follow from the configuration, and a tied output.
 bool is_spare(const ModelConfig& config, std::string_view name);
 
 }  // namespace twobw::architecture::huggingface

@@ -92,7 +92,7 @@ Estimate evaluate(const Problem& problem, Plan plan, const LayerSumsByKind& sums
     setting.shape.slack = plan.shape.slack = slack_that_hides(setting, timings, sharing_of(problem));
   const schedule::Spec spec = spec_of(setting, d);
   const StateBytes& state = state_of(problem, setting.shape.schedule);
-  for (int r = 0; schedule::settles(spec) && r < d; ++r)
+  for (int r = 0; schedule::switches_to_true_weights(spec) && r < d; ++r)
     timings[r].step +=
         gather_seconds(problem, setting, site_of(problem.cluster, plan.stages[r]), loads[r].parameters);
   Estimate estimate;

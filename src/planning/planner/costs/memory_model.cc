@@ -8,8 +8,8 @@ Footprint footprint_at(Moment moment, const schedule::Spec& spec, int stage, con
   const double tie = state.gradients * load.tied;
   // Where the first stage steps late and all of a batch is predicted, the last stage may end a batch before
   // the first has taken the copy's part of the batch before.
-  const bool two_on_their_way =
-      stage > 0 && spec.shape.replicas == 1 && schedule::steps_late(spec, 0) && !schedule::settles(spec);
+  const bool two_on_their_way = stage > 0 && spec.shape.replicas == 1 && schedule::steps_late(spec, 0) &&
+                                !schedule::switches_to_true_weights(spec);
   Footprint result;
   result[Term::Weights] = schedule::versions_kept(spec, stage) * state.weights * load.parameters;
   result[Term::Master] = state.master * load.parameters / spec.shape.owners();

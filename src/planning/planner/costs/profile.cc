@@ -9,8 +9,7 @@
 #include "core/base/gpu_name.h"
 #include "core/base/json.h"
 #include "core/base/text_file.h"
-#include "planning/architecture/heads.h"
-#include "planning/architecture/positions.h"
+#include "planning/architecture/families.h"
 
 namespace twobw::planner {
 namespace {

@@ -2,8 +2,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/base/text_file.h"
-#include "planning/architecture/heads.h"
-#include "planning/architecture/positions.h"
+#include "planning/architecture/families.h"
 #include "planning/planner/costs/profile.h"
 
 namespace twobw::planner {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/base/precision.h"
+#include "core/base/kinds.h"
 #include "planning/planner/costs/state_bytes.h"
 
 namespace twobw::planner {

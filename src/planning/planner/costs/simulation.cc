@@ -96,11 +96,11 @@ simulator::System system_of(const Problem& problem, const Plan& plan) {
     const Site site = site_of(problem.cluster, stage);
     const StageTiming timing = timing_of(problem, setting, site, load, stage.recompute);
     const double gather = gather_seconds(problem, setting, site, load.parameters);
-    const bool settles = schedule::settles({.shape = shape_of(plan)});
+    const bool switches = schedule::switches_to_true_weights({.shape = shape_of(plan)});
     const Passage sum = channels.between_replicas(stage, timing.sum);
     system.stages.push_back({.forward = timing.forward,
                              .backward = timing.backward,
-                             .step = timing.step - timing.predict + (settles ? gather : 0),
+                             .step = timing.step - timing.predict + (switches ? gather : 0),
                              .predict = timing.predict,
                              .reduce = timing.reduce - timing.sum,
                              .reduce_bytes = sum.bytes,

@@ -1,7 +1,6 @@
 #include "planning/planner/costs/state_bytes.h"
 
-#include "core/base/optimizer_kinds.h"
-#include "core/base/precision.h"
+#include "core/base/kinds.h"
 
 namespace twobw::planner {
 

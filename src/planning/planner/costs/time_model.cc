@@ -296,8 +296,9 @@ int slack_that_hides(const Setting& setting, std::span<const StageTiming> stages
   const auto seconds = [&](int slack) {
     Setting with = setting;
     with.shape.slack = slack;
-    return schedule::settles(spec_of(with, d)) || slack == never ? update_seconds(with, stages, sharing)
-                                                                 : kNoUpdate;
+    return schedule::switches_to_true_weights(spec_of(with, d)) || slack == never
+               ? update_seconds(with, stages, sharing)
+               : kNoUpdate;
   };
   return seconds(static_cast<int>(least)) <= seconds(never) * (1 + 1e-12) ? static_cast<int>(least) : never;
 }

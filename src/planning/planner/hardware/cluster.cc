@@ -10,11 +10,11 @@
 
 #include "core/base/config_values.h"
 #include "core/base/error.h"
+#include "core/base/json.h"
 #include "core/base/text_file.h"
-#include "core/base/units.h"
-#include "core/base/untrusted_json.h"
-#include "core/base/yaml_fields.h"
 #include "planning/planner/hardware/device_kinds.h"
+#include "planning/planner/hardware/units.h"
+#include "planning/planner/hardware/yaml_fields.h"
 
 namespace twobw::planner {
 namespace {

@@ -3,8 +3,8 @@
 #include <fmt/ranges.h>
 
 #include "core/base/config_values.h"
-#include "core/base/precision.h"
-#include "core/base/units.h"
+#include "core/base/kinds.h"
+#include "planning/planner/hardware/units.h"
 
 namespace twobw::planner {
 namespace {

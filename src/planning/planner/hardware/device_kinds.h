@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "core/base/yaml_fields.h"
 #include "planning/planner/hardware/cluster.h"
+#include "planning/planner/hardware/yaml_fields.h"
 
 namespace twobw::planner {
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "core/base/text.h"
-#include "core/base/text_table.h"
 
 namespace twobw::planner {
 namespace {

@@ -1,6 +1,6 @@
 // Every function throws InputError in builds without utf8proc.
-#include "core/base/error.h"
 #include "text/tokenizer/unicode.h"
+#include "core/base/error.h"
 
 namespace twobw::tokenizer {
 namespace {

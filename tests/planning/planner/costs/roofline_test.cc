@@ -1,6 +1,6 @@
 #include "planning/planner/costs/roofline.h"
 
-#include "core/base/precision.h"
+#include "core/base/kinds.h"
 #include "planning/planner/costs/state_bytes.h"
 #include "tests/planning/planner/planner_testing.h"
 

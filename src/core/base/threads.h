@@ -1,0 +1,57 @@
+// A blocking queue, and work on several threads.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+namespace twobw {
+
+// Blocking multi-producer, single-consumer queue.
+template <typename Item>
+class Inbox {
+ public:
+  void put(Item item) {
+    {
+      std::lock_guard lock(mutex_);
+      items_.push_back(std::move(item));
+    }
+    changed_.notify_one();
+  }
+
+  // Ends the queue; items in it can still be taken.
+  void close() {
+    {
+      std::lock_guard lock(mutex_);
+      closed_ = true;
+    }
+    changed_.notify_one();
+  }
+
+  // The next item, blocking for it; null once the queue is closed and empty.
+  std::optional<Item> take() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return closed_ || !items_.empty(); });
+    if (items_.empty()) return std::nullopt;
+    std::optional<Item> item = std::move(items_.front());
+    items_.pop_front();
+    return item;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Item> items_;
+  bool closed_ = false;
+};
+
+// Calls work(0), ..., work(count - 1), each on a thread of its own, and returns when all have ended; `work`
+// must not throw. No call begins before all threads have started, because calls that wait for each other
+// would wait forever for a thread that the system refuses: then no call is made, and std::system_error is
+// thrown.
+void run_on_threads(int count, const std::function<void(int)>& work);
+
+}  // namespace twobw

@@ -1,0 +1,83 @@
+// Building blocks of model families: parameters, layers, and checks of configuration keys.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/config.h"
+#include "planning/architecture/layer.h"
+
+namespace twobw::architecture {
+
+inline constexpr double kStd = 0.02;  // standard deviation of initial weights
+
+// Embedding or head.
+inline Parameter matrix(std::string name, std::int64_t rows, std::int64_t columns) {
+  return {.name = std::move(name), .shape = {rows, columns}, .init_std = kStd};
+}
+
+// One or several stacked matrices between hidden activations.
+inline Parameter hidden(std::string name, const std::vector<std::int64_t>& rows, std::int64_t columns,
+                        double std = kStd) {
+  return {.name = std::move(name),
+          .shape = {std::accumulate(rows.begin(), rows.end(), std::int64_t{0}), columns},
+          .init_std = std,
+          .matrices = rows};
+}
+
+inline Parameter bias(std::string name, std::int64_t size) {
+  return {.name = std::move(name), .shape = {size}, .decay = false};
+}
+
+inline Parameter gain(std::string name, std::int64_t size) {
+  return {.name = std::move(name), .shape = {size}, .init_mean = 1.0, .decay = false};
+}
+
+// `work`: member function of a class that is constructed from a model and an extent, for one sequence.
+template <typename FamilyWork>
+Layer layer(const ModelConfig& config, const std::string& kind, const std::vector<Parameter>& parameters,
+            Work (FamilyWork::*work)() const, BatchFields takes = {}) {
+  return {
+      .kind = kind, .parameters = parameters, .takes = takes, .work = [config, work](const Extent& extent) {
+        return (FamilyWork(config, extent).*work)().times(extent.sequences);
+      }};
+}
+
+// Matrix of the token logits, tied or not.
+inline Parameter language_output(const ModelConfig& config) {
+  Parameter output = matrix("head.weight", config.vocab, config.width);
+  if (config.tied) output.tied_to = "embedding.tokens";
+  return output;
+}
+
+// Fields of the loss of a sequence head.
+inline BatchFields sequence_loss(const ModelConfig& config) {
+  return config.head == ModelHead::Classification ? kSequenceLoss : kRegressionLoss;
+}
+
+// Fields that separate the documents of a sequence, with model.reset_documents.
+inline BatchFields document_fields(const ModelConfig& config) {
+  return config.reset_documents ? BatchFields{Field::Positions} : BatchFields{};
+}
+
+// Temporary bytes of attention within documents on GPUs: the mask, as numbers and as booleans.
+inline double document_mask_bytes(double context, double element) {
+  return context * context * (element + 1);
+}
+
+// Throws InputError for the first family-specific key that is set and not in `own`, the keys under model of
+// config.family.
+void refuse_foreign_keys(const ModelConfig& config, std::initializer_list<std::string_view> own);
+
+// Throws InputError unless the head is `language` or a sequence head.
+void check_head(const ModelConfig& config, ModelHead language);
+
+// Throws InputError if model.reset_documents does not apply.
+void check_documents(const ModelConfig& config);
+
+}  // namespace twobw::architecture
