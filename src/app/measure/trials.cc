@@ -63,8 +63,7 @@ std::map<std::int64_t, double> ends_of_updates(const Config& config) {
                                          end = std::max(end, update.time);
                                        },
                                    .on_evaluation = [](const telemetry::Evaluation&) {}};
-  runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, setup.pipeline(),
-                             observer);
+  runtime::Pipeline pipeline(setup, {}, observer);
   pipeline.run();
   return ends;
 }

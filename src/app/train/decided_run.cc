@@ -75,14 +75,4 @@ runtime::Setup load(const DecidedRun& run) {
   return setup;
 }
 
-runtime::PipelineSetup pipeline_of(const DecidedRun& run, const runtime::Setup& setup,
-                                   std::shared_ptr<const runtime::Restored> restored,
-                                   std::shared_ptr<transport::Processes> processes) {
-  runtime::PipelineSetup pipeline = setup.pipeline();
-  pipeline.record_events = run.record_events;
-  pipeline.restored = std::move(restored);
-  pipeline.processes = std::move(processes);
-  return pipeline;
-}
-
 }  // namespace twobw::train

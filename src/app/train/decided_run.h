@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,8 +12,6 @@
 #include "core/schedule/spec.h"
 #include "engine/device/device.h"
 #include "engine/runtime/setup.h"
-#include "engine/runtime/snapshot.h"
-#include "engine/transport/processes.h"
 
 namespace twobw::train {
 
@@ -49,9 +46,5 @@ Config computed_with(Config config, const std::string& checkpoint);
 
 // Model, data and devices of the run. Throws InputError for files that this process cannot read.
 runtime::Setup load(const DecidedRun& run);
-// `restored`: the tensors of the stages here, of a run that resumes.
-runtime::PipelineSetup pipeline_of(const DecidedRun& run, const runtime::Setup& setup,
-                                   std::shared_ptr<const runtime::Restored> restored,
-                                   std::shared_ptr<transport::Processes> processes);
 
 }  // namespace twobw::train

@@ -23,6 +23,7 @@
 #include "core/launch/world.h"
 #include "core/telemetry/event.h"
 #include "core/telemetry/progress.h"
+#include "engine/runtime/pipeline.h"
 #include "engine/transport/processes.h"
 
 namespace twobw::train {
@@ -119,8 +120,10 @@ void execute(const Decision& decision, const RunOptions& options, Interrupts& in
   std::optional<StateReceiver> elsewhere;
   if (processes) elsewhere.emplace(options.processes, setup.model, run.spec.shape, observer.on_snapshot);
   transport::abort_on_failure(processes, [&] {
-    runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation,
-                               pipeline_of(run, setup, decision.restored, options.processes), observer);
+    runtime::Pipeline pipeline(
+        setup,
+        {.record_events = run.record_events, .restored = decision.restored, .processes = options.processes},
+        observer);
     Background background(pipeline, collector);
     // Before the pipeline is waited for.
     const bool interrupted = transport::abort_on_failure(processes, [&] {

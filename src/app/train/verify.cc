@@ -290,12 +290,9 @@ Verification run_and_compare(const Config& config, const VerifyOptions& options)
   rule.shape = rule_of(setup.spec.shape, options);
 
   Record record;
-  runtime::PipelineSetup pipeline_setup = setup.pipeline();
-  pipeline_setup.checksums = true;
-  pipeline_setup.simulate_peers = options.simulate_peers;
-  pipeline_setup.processes = options.processes;
-  runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, pipeline_setup,
-                             record.observer());
+  runtime::Pipeline pipeline(
+      setup, {.checksums = true, .simulate_peers = options.simulate_peers, .processes = options.processes},
+      record.observer());
   pipeline.run();
 
   const PipelineShape& shape = setup.spec.shape;

@@ -28,10 +28,10 @@ struct VerifyOptions {
   // Above 0: GPUs compute as they do in training, where threads add in any order, and losses, gradient norms
   // and the final weights as a whole may be off by this fraction.
   double within = 0;
-  bool simulate_peers = false;  // as in runtime::PipelineSetup
-  // As in runtime::PipelineSetup; all of them verify the same configuration. Rank 0 compares what all report,
-  // checksums of the weights after every update and the final weights; the others hear whether they are
-  // equal.
+  bool simulate_peers = false;  // as in runtime::PipelineOptions
+  // As in runtime::PipelineOptions; all of them verify the same configuration. Rank 0 compares what all
+  // report, checksums of the weights after every update and the final weights; the others hear whether they
+  // are equal.
   std::shared_ptr<transport::Processes> processes;
 };
 

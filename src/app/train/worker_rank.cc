@@ -8,6 +8,7 @@
 #include "app/train/decision.h"
 #include "app/train/interrupts.h"
 #include "app/train/state_transfer.h"
+#include "engine/runtime/pipeline.h"
 #include "engine/runtime/rank_map.h"
 #include "engine/runtime/setup.h"
 #include "engine/transport/processes.h"
@@ -45,8 +46,8 @@ void run_worker_rank(const std::shared_ptr<transport::Processes>& processes, boo
       .on_evaluation = [](telemetry::Evaluation) {},
       .on_snapshot = [&](runtime::Snapshot snapshot) { sender.add(std::move(snapshot)); }};
   transport::abort_on_failure(processes.get(), [&] {
-    runtime::Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation,
-                               pipeline_of(run, setup, restored, processes), observer);
+    runtime::Pipeline pipeline(
+        setup, {.record_events = run.record_events, .restored = restored, .processes = processes}, observer);
     run_with_signals(pipeline, *processes);
     std::vector<StateMessage> last = weights_here(pipeline, shape, /*all_replicas=*/false);
     if (run.record_events) last.push_back(events_message(pipeline.events()));

@@ -7,21 +7,18 @@
 
 namespace twobw::runtime {
 
-Pipeline::Pipeline(const Config& config, const models::Model& model, const data::Source& training,
-                   const data::Source& validation, PipelineSetup setup, Observer observer)
-    : config_(config),
-      model_(model),
-      training_(training),
-      validation_(validation),
-      setup_(std::move(setup)),
+Pipeline::Pipeline(const Setup& setup, PipelineOptions options, Observer observer)
+    : setup_(setup),
+      options_(std::move(options)),
       observer_(std::move(observer)),
       worker_observer_(observer_),
-      hub_(std::chrono::duration<double>(config.pipeline.timeout)),
+      hub_(std::chrono::duration<double>(setup.config.pipeline.timeout)),
       group_(hub_, setup_.spec.shape.stages, setup_.spec.shape.replicas, setup_.spec.shape.owners()),
       gate_(hub_),
       board_(setup_.spec.shape.stages, setup_.spec.shape.replicas) {
+  TWOBW_ASSERT(!setup_.spec.shape.split.empty(), "the split has not been chosen");
   // A partly connected pipeline would wait for the others in its destructor.
-  transport::abort_on_failure(setup_.processes.get(), [this] { connect(); });
+  transport::abort_on_failure(options_.processes.get(), [this] { connect(); });
 }
 
 // Tensors are freed first, so that their memory can be released. Threads that wait for other processes end
@@ -89,7 +86,7 @@ void Pipeline::fail_from_afar(const control::Failure& failure) {
 
 // Also from another thread while the pipeline is being made.
 std::string Pipeline::report() const {
-  const transport::Processes* processes = setup_.processes.get();
+  const transport::Processes* processes = options_.processes.get();
   if (!processes) return board_.report();
   const RankMap rank_map(setup_.spec.shape, processes->size(), processes->rank());
   return board_.report(rank_map.first_worker(), rank_map.workers_here()) + describe_others(*processes);
@@ -98,7 +95,7 @@ std::string Pipeline::report() const {
 void Pipeline::run_worker(int worker) {
   const int stages = setup_.spec.shape.stages;
   try {
-    workers_[worker]->run(model_, training_, validation_, start_);
+    workers_[worker]->run(start_);
   } catch (const transport::Cancelled&) {
     board_.finish(worker, "cancelled");
   } catch (...) {
@@ -140,7 +137,7 @@ void Pipeline::run() {
   if (first.wrong_input) throw InputError(first.message);
   const std::string at = report_.substr(0, report_.find_last_not_of('\n') + 1);
   if (first.stuck) fail_run("the pipeline is stuck; {}; the workers were at:\n{}", first.message, at);
-  if (setup_.processes) fail_run("{}; the workers here were at:\n{}", first.message, at);
+  if (options_.processes) fail_run("{}; the workers here were at:\n{}", first.message, at);
   throw RunError(first.message);
 }
 

@@ -29,23 +29,10 @@ enum class Ties { All, WithinTheStage };
 transport::SumRanges sum_ranges(const weights::Layout& layout, const std::vector<weights::Range>& shards,
                                 Ties summed_everywhere);
 
-struct PipelineSetup {
-  schedule::Spec spec;                  // with its split
-  std::vector<device::Device> devices;  // of each worker, by its number (core/schedule/spec.h)
-  bool checksums = false;
-  bool record_events = false;
-  bool simulate_peers = false;                    // peer links within one GPU, for tests
-  std::shared_ptr<const Restored> restored = {};  // if spec.first_batch is above 0
-  // Processes that share the workers, all on CPUs or all on GPUs (engine/runtime/rank_map.h); null: all
-  // workers are local. Rank 0 observes the updates and evaluations of all, every process its own snapshots.
-  std::shared_ptr<transport::Processes> processes = {};
-};
-
 class Pipeline {
  public:
   // Everything passed by reference must outlive the pipeline.
-  Pipeline(const Config& config, const models::Model& model, const data::Source& training,
-           const data::Source& validation, PipelineSetup setup, Observer observer);
+  Pipeline(const Setup& setup, PipelineOptions options, Observer observer);
   ~Pipeline();
 
   // Runs the workers of all processes to the end. Throws RunError if any failed; for a timeout it reports
@@ -70,27 +57,32 @@ class Pipeline {
     bool stuck = false;
     bool wrong_input = false;
   };
+  struct WorkerParts {
+    StageSetup setup;
+    Ports ports;
+  };
   // Both ends of a link; null in another process.
   struct Ends {
     transport::Link *out = nullptr, *in = nullptr;
   };
   void connect();
-  void join_stages(std::vector<WorkerSetup>& workers);
+  void join_stages(std::vector<WorkerParts>& workers);
   void join_replicas(int stage);
   void join_owners(int stage);
   transport::MakeSum add_sums(int stage, const char* what, transport::SumRanges ranges);
   transport::SumRanges sum_ranges(int stage, Ties summed_everywhere) const;
   int gpu_of(int stage) const;
-  WorkerSetup prepare_worker(int replica, int stage) const;
-  void join_ties(std::vector<WorkerSetup>& workers);
-  bool are_apart(const WorkerSetup& one, const WorkerSetup& other) const;
+  StageSetup setup_of(int replica, int stage) const;
+  const device::Device& device_of(const StageSetup& stage) const;
+  void join_ties(std::vector<WorkerParts>& workers);
+  bool are_apart(const StageSetup& one, const StageSetup& other) const;
   // `wire`: for processes that differ. `apart`: for GPUs that differ.
-  Ends add_link(const WorkerSetup& from, const WorkerSetup& to,
+  Ends add_link(const StageSetup& from, const StageSetup& to,
                 std::unique_ptr<transport::Wire> transport::Wires::*wire, bool apart);
-  Ends add_remote_link(const WorkerSetup& from, const WorkerSetup& to, transport::Wire& wire, int tag);
+  Ends add_remote_link(const StageSetup& from, const StageSetup& to, transport::Wire& wire, int tag);
   int take_tags(int count);
   int rank_of(int worker) const { return exchange_ ? exchange_->rank_map().rank_of(worker) : 0; }
-  int rank_of(const WorkerSetup& worker) const;
+  int rank_of(const StageSetup& stage) const;
   void run_worker(int worker);
   void finish_exchange();
   void close_links();
@@ -99,11 +91,8 @@ class Pipeline {
   void fail_link(const std::string& name, const std::exception_ptr& failure);
   void fail_from_afar(const control::Failure& failure);
 
-  const Config& config_;
-  const models::Model& model_;
-  const data::Source& training_;
-  const data::Source& validation_;
-  PipelineSetup setup_;
+  const Setup& setup_;
+  PipelineOptions options_;
   Observer observer_;
   Observer worker_observer_;  // the same, or one that forwards to rank 0
   transport::WaitHub hub_;

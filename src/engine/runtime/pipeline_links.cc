@@ -9,13 +9,17 @@
 
 namespace twobw::runtime {
 
-bool Pipeline::are_apart(const WorkerSetup& one, const WorkerSetup& other) const {
-  const auto &a = one.device.gpu, &b = other.device.gpu;
-  return a && b && (a->gpu != b->gpu || setup_.simulate_peers);
+const device::Device& Pipeline::device_of(const StageSetup& stage) const {
+  return setup_.devices[stage.replica * setup_.spec.shape.stages + stage.stage];
 }
 
-int Pipeline::rank_of(const WorkerSetup& worker) const {
-  return rank_of(worker.replica * setup_.spec.shape.stages + worker.stage);
+bool Pipeline::are_apart(const StageSetup& one, const StageSetup& other) const {
+  const auto &a = device_of(one).gpu, &b = device_of(other).gpu;
+  return a && b && (a->gpu != b->gpu || options_.simulate_peers);
+}
+
+int Pipeline::rank_of(const StageSetup& stage) const {
+  return rank_of(stage.replica * setup_.spec.shape.stages + stage.stage);
 }
 
 // All processes take the same tags for the same links, even without an end of the link.
@@ -27,7 +31,7 @@ int Pipeline::take_tags(int count) {
   return exchange_->number() * transport::kTagsOfPipeline + first;
 }
 
-Pipeline::Ends Pipeline::add_link(const WorkerSetup& from, const WorkerSetup& to,
+Pipeline::Ends Pipeline::add_link(const StageSetup& from, const StageSetup& to,
                                   std::unique_ptr<transport::Wire> transport::Wires::*wire, bool apart) {
   if (rank_of(from) != rank_of(to)) {
     const int tag = take_tags(transport::kRemoteLinkTags);
@@ -39,8 +43,8 @@ Pipeline::Ends Pipeline::add_link(const WorkerSetup& from, const WorkerSetup& to
   return {link, link};
 }
 
-Pipeline::Ends Pipeline::add_remote_link(const WorkerSetup& from, const WorkerSetup& to,
-                                         transport::Wire& wire, int tag) {
+Pipeline::Ends Pipeline::add_remote_link(const StageSetup& from, const StageSetup& to, transport::Wire& wire,
+                                         int tag) {
   const int rank = exchange_->rank_map().rank();
   const bool sends = rank_of(from) == rank;
   if (!sends && rank_of(to) != rank) return {};
@@ -51,7 +55,7 @@ Pipeline::Ends Pipeline::add_remote_link(const WorkerSetup& from, const WorkerSe
                            .name = fmt::format("{} process {}", sends ? "to" : "from", peer),
                            .on_failure = std::bind_front(&Pipeline::fail_link, this)};
   if (gpu_paths_) {
-    const int gpu = (sends ? from : to).device.gpu->gpu;
+    const int gpu = device_of(sends ? from : to).gpu->gpu;
     end.gpu = gpu_paths_->connect({.wire = wire, .peer = peer, .tag = tag, .sends = sends, .gpu = gpu});
   }
   if (sends) return {.out = senders_.emplace_back(transport::sending_end(std::move(end))).get()};
@@ -60,86 +64,80 @@ Pipeline::Ends Pipeline::add_remote_link(const WorkerSetup& from, const WorkerSe
 
 void Pipeline::connect() {
   const PipelineShape& shape = setup_.spec.shape;
-  if (setup_.processes) {
+  if (options_.processes) {
     if (setup_.devices.front().gpu) {
-      gpu_paths_ = transport::nccl_paths(std::chrono::duration<double>(config_.pipeline.timeout),
+      gpu_paths_ = transport::nccl_paths(std::chrono::duration<double>(setup_.config.pipeline.timeout),
                                          std::bind_front(&Pipeline::fail, this));
     }
-    const RankMap rank_map(shape, setup_.processes->size(), setup_.processes->rank());
-    exchange_ = std::make_unique<Exchange>(*setup_.processes, rank_map, hub_, group_, shape.owners(), gate_,
+    const RankMap rank_map(shape, options_.processes->size(), options_.processes->rank());
+    exchange_ = std::make_unique<Exchange>(*options_.processes, rank_map, hub_, group_, shape.owners(), gate_,
                                            observer_, std::bind_front(&Pipeline::fail_from_afar, this));
     worker_observer_ = exchange_->observer();
   }
   for (int stage = 0; shape.shards() && stage < shape.stages; ++stage) {
-    const weights::Layout layout(model_.layers, shape.first_layer(stage), shape.last_layer(stage));
-    shards_.push_back(optim::shards_of(config_.optimizer, layout, shape.replicas));
+    const weights::Layout layout(setup_.model.layers, shape.first_layer(stage), shape.last_layer(stage));
+    shards_.push_back(optim::shards_of(setup_.config.optimizer, layout, shape.replicas));
   }
-  std::vector<WorkerSetup> workers;
+  std::vector<WorkerParts> workers;
   for (int replica = 0; replica < shape.replicas; ++replica) {
-    for (int stage = 0; stage < shape.stages; ++stage) workers.push_back(prepare_worker(replica, stage));
+    for (int stage = 0; stage < shape.stages; ++stage) workers.push_back({.setup = setup_of(replica, stage)});
   }
   for (int stage = 0; stage < shape.stages; ++stage) join_replicas(stage);
   join_stages(workers);
   join_ties(workers);
-  for (WorkerSetup& worker : workers) {
-    if (!is_here(worker.stage, worker.replica)) {
+  for (WorkerParts& worker : workers) {
+    const int stage = worker.setup.stage;
+    if (!is_here(stage, worker.setup.replica)) {
       workers_.push_back(nullptr);
       continue;
     }
-    const Groups groups{.replicas = replicas_[worker.stage],
-                        .partials = partials_[worker.stage],
-                        .partials_ready = partials_ready_[worker.stage],
+    const Groups groups{.replicas = replicas_[stage],
+                        .partials = partials_[stage],
+                        .partials_ready = partials_ready_[stage],
                         .stages = group_,
-                        .gather = shape.shards() ? gathers_[worker.stage].get() : nullptr,
+                        .gather = shape.shards() ? gathers_[stage].get() : nullptr,
                         .gate = gate_};
-    workers_.push_back(
-        std::make_unique<Worker>(config_, setup_.spec, std::move(worker), groups, board_, worker_observer_));
+    workers_.push_back(std::make_unique<Worker>(setup_, options_, std::move(worker.setup),
+                                                std::move(worker.ports), groups, board_, worker_observer_));
   }
 }
 
-void Pipeline::join_stages(std::vector<WorkerSetup>& workers) {
+void Pipeline::join_stages(std::vector<WorkerParts>& workers) {
   using transport::Wires;
   for (std::size_t worker = 1; worker < workers.size(); ++worker) {
-    WorkerSetup &before = workers[worker - 1], &here = workers[worker];
-    if (here.stage == 0) continue;
-    const bool apart = are_apart(before, here);
-    const Ends forth = add_link(before, here, &Wires::activations, apart);
-    const Ends back = add_link(here, before, &Wires::gradients, apart);
+    WorkerParts &before = workers[worker - 1], &here = workers[worker];
+    if (here.setup.stage == 0) continue;
+    const bool apart = are_apart(before.setup, here.setup);
+    const Ends forth = add_link(before.setup, here.setup, &Wires::activations, apart);
+    const Ends back = add_link(here.setup, before.setup, &Wires::gradients, apart);
     before.ports.activations_out = forth.out;
     here.ports.activations_in = forth.in;
     here.ports.gradients_out = back.out;
     before.ports.gradients_in = back.in;
-    before.arithmetic.fixed_gradient_address = !apart && rank_of(before) == rank_of(here);
+    before.setup.fixed_gradient_address = !apart && rank_of(before.setup) == rank_of(here.setup);
   }
 }
 
-WorkerSetup Pipeline::prepare_worker(int replica, int stage) const {
+StageSetup Pipeline::setup_of(int replica, int stage) const {
   const PipelineShape& shape = setup_.spec.shape;
   const bool predicts = shape.predicts();
-  return {.replica = replica,
-          .stage = stage,
-          .arithmetic = {.replica = replica,
-                         .first_layer = shape.first_layer(stage),
-                         .last_layer = shape.last_layer(stage),
-                         .recompute = shape.recomputes(stage),
-                         .slots = schedule::in_flight_bound(setup_.spec, stage),
-                         .slots_before = schedule::in_flight_bound(setup_.spec, std::max(stage - 1, 0)),
-                         .versions = schedule::versions_kept(setup_.spec, stage),
-                         .gradient_buffers = schedule::gradient_buffers(setup_.spec, stage),
-                         .predicts = predicts,
-                         .switches_to_true_weights = schedule::switches_to_true_weights(setup_.spec),
-                         .sums_partials = predicts && shape.replicas > 1,
-                         .predict_ratio = predicts ? 1.0 * shape.microbatches /
-                                                         schedule::predicted_from(setup_.spec, stage)
-                                                   : 1,
-                         .saves = (replica == 0 || shape.shards()) &&
-                                  (setup_.spec.save_every > 0 || setup_.spec.save_last),
-                         .shards = shape.shards() ? shards_[stage] : std::vector<weights::Range>(),
-                         .position = setup_.restored ? setup_.restored->position() : DataPosition()},
-          .device = setup_.devices[replica * setup_.spec.shape.stages + stage],
-          .checksums = setup_.checksums,
-          .record_events = setup_.record_events,
-          .restored = setup_.restored};
+  return {
+      .replica = replica,
+      .stage = stage,
+      .first_layer = shape.first_layer(stage),
+      .last_layer = shape.last_layer(stage),
+      .recompute = shape.recomputes(stage),
+      .slots = schedule::in_flight_bound(setup_.spec, stage),
+      .slots_before = schedule::in_flight_bound(setup_.spec, std::max(stage - 1, 0)),
+      .versions = schedule::versions_kept(setup_.spec, stage),
+      .gradient_buffers = schedule::gradient_buffers(setup_.spec, stage),
+      .predicts = predicts,
+      .switches_to_true_weights = schedule::switches_to_true_weights(setup_.spec),
+      .sums_partials = predicts && shape.replicas > 1,
+      .predict_ratio = predicts ? 1.0 * shape.microbatches / schedule::predicted_from(setup_.spec, stage) : 1,
+      .saves = (replica == 0 || shape.shards()) && (setup_.spec.save_every > 0 || setup_.spec.save_last),
+      .shards = shape.shards() ? shards_[stage] : std::vector<weights::Range>(),
+      .position = options_.restored ? options_.restored->position() : DataPosition()};
 }
 
 namespace {
@@ -155,14 +153,14 @@ int source_of(int index, const std::vector<int>& to, const std::vector<int>& fro
 // For each tie that spans stages, by the name of the weights: a worker of the copy's stage sends to one of
 // the primary's, and the answer goes to every copy. In every process one replica represents a stage; all have
 // the same sum, so each end receives from one of them.
-void Pipeline::join_ties(std::vector<WorkerSetup>& workers) {
+void Pipeline::join_ties(std::vector<WorkerParts>& workers) {
   struct End {
-    WorkerSetup* worker;
+    WorkerParts* worker;
     int tie;  // in its layout
   };
   std::map<std::string, std::pair<std::vector<End>, std::vector<End>>> by_name;  // primaries and copies
-  for (WorkerSetup& worker : workers) {
-    const weights::Layout layout(model_.layers, worker.arithmetic.first_layer, worker.arithmetic.last_layer);
+  for (WorkerParts& worker : workers) {
+    const weights::Layout layout(setup_.model.layers, worker.setup.first_layer, worker.setup.last_layer);
     for (int i = 0; i < static_cast<int>(layout.ties().size()); ++i) {
       const weights::Tie& tie = layout.ties()[i];
       if (tie.primary < 0) by_name[layout.parameters()[tie.copy].spec.tied_to].second.push_back({&worker, i});
@@ -172,19 +170,21 @@ void Pipeline::join_ties(std::vector<WorkerSetup>& workers) {
   const auto ranks_of = [&](const std::vector<End>& ends) {
     std::vector<int> ranks;  // rising, like the workers
     for (const End& end : ends) {
-      if (ranks.empty() || ranks.back() != rank_of(*end.worker)) ranks.push_back(rank_of(*end.worker));
+      if (ranks.empty() || ranks.back() != rank_of(end.worker->setup))
+        ranks.push_back(rank_of(end.worker->setup));
     }
     return ranks;
   };
-  const auto first_in = [&](const std::vector<End>& ends, int rank) -> const WorkerSetup& {
-    return *std::ranges::find_if(ends, [&](const End& end) { return rank_of(*end.worker) == rank; })->worker;
+  const auto first_in = [&](const std::vector<End>& ends, int rank) -> const StageSetup& {
+    return std::ranges::find_if(ends, [&](const End& end) { return rank_of(end.worker->setup) == rank; })
+        ->worker->setup;
   };
   using transport::Wires;
   for (const auto& [name, ends] : by_name) {
     const auto& [primaries, copies] = ends;
     bool apart = false;
     for (const End& primary : primaries) {
-      for (const End& copy : copies) apart = apart || are_apart(*primary.worker, *copy.worker);
+      for (const End& copy : copies) apart = apart || are_apart(primary.worker->setup, copy.worker->setup);
     }
     const std::vector<int> primary_ranks = ranks_of(primaries), copy_ranks = ranks_of(copies);
     std::map<int, transport::Link*> to_primaries;                          // by their process
@@ -197,15 +197,15 @@ void Pipeline::join_ties(std::vector<WorkerSetup>& workers) {
       if (link.out) of_copies[from].push_back(link.out);
     }
     for (const End& copy : copies) {
-      const int rank = rank_of(*copy.worker);
+      const int rank = rank_of(copy.worker->setup);
       const auto index = static_cast<int>(std::ranges::find(copy_ranks, rank) - copy_ranks.begin());
       const int from = source_of(index, copy_ranks, primary_ranks);
-      const Ends link = add_link(first_in(primaries, from), *copy.worker, &Wires::answers, apart);
+      const Ends link = add_link(first_in(primaries, from), copy.worker->setup, &Wires::answers, apart);
       copy.worker->ports.ties.push_back({.tie = copy.tie, .in = link.in, .out = of_copies[rank]});
       if (link.out) of_primaries[from].push_back(link.out);
     }
     for (const End& primary : primaries) {
-      const int rank = rank_of(*primary.worker);
+      const int rank = rank_of(primary.worker->setup);
       primary.worker->ports.ties.push_back(
           {.tie = primary.tie, .in = to_primaries[rank], .out = of_primaries[rank]});
     }

@@ -65,7 +65,7 @@ void Pipeline::join_replicas(int stage) {
 transport::SumRanges Pipeline::sum_ranges(int stage, Ties summed_everywhere) const {
   const PipelineShape& shape = setup_.spec.shape;
   if (!shape.shards()) return {};
-  const weights::Layout layout(model_.layers, shape.first_layer(stage), shape.last_layer(stage));
+  const weights::Layout layout(setup_.model.layers, shape.first_layer(stage), shape.last_layer(stage));
   return runtime::sum_ranges(layout, shards_[stage], summed_everywhere);
 }
 
@@ -104,7 +104,7 @@ int Pipeline::gpu_of(int stage) const {
 
 transport::MakeSum Pipeline::add_sums(int stage, const char* what, transport::SumRanges ranges) {
   if (!exchange_ || !exchange_->rank_map().spans_processes(stage)) {
-    return setup_.devices.front().gpu ? transport::sums_on_gpus(setup_.simulate_peers, std::move(ranges))
+    return setup_.devices.front().gpu ? transport::sums_on_gpus(options_.simulate_peers, std::move(ranges))
                                       : transport::sums_on_cores(std::move(ranges));
   }
   const int tag = take_tags(transport::kRemoteSumTags);

@@ -168,9 +168,4 @@ Setup prepare(const Config& given, std::vector<device::Device> devices, AutoDevi
   return setup;
 }
 
-PipelineSetup Setup::pipeline() const {
-  TWOBW_ASSERT(!spec.shape.split.empty(), "the split has not been chosen");
-  return {.spec = spec, .devices = devices};
-}
-
 }  // namespace twobw::runtime

@@ -13,8 +13,9 @@
 #include "engine/data/tokens.h"
 #include "engine/device/device.h"
 #include "engine/models/model.h"
-#include "engine/runtime/pipeline.h"
 #include "engine/runtime/process_devices.h"
+#include "engine/runtime/snapshot.h"
+#include "engine/transport/processes.h"
 
 namespace twobw::runtime {
 
@@ -23,11 +24,20 @@ struct Setup {
   schedule::Spec spec;  // an open split is still to be measured, see app/measure/split.h
   models::Model model;
   checkpoint::HeadChange head_change;  // where it starts from model.from
-  std::unique_ptr<data::Source> training, validation;
+  std::shared_ptr<const data::Source> training, validation;
   std::vector<double> layer_seconds;    // an update's time in each layer, alone; empty unless measured
   std::vector<device::Device> devices;  // of each worker, by its number (core/schedule/spec.h)
+};
 
-  PipelineSetup pipeline() const;
+// How a pipeline runs a setup.
+struct PipelineOptions {
+  bool checksums = false;                         // of the weights, reported with every update
+  bool record_events = false;                     // times of every instruction
+  bool simulate_peers = false;                    // peer links within one GPU, for tests
+  std::shared_ptr<const Restored> restored = {};  // if spec.first_batch is above 0
+  // Processes that share the workers, all on CPUs or all on GPUs (engine/runtime/rank_map.h); null: all
+  // workers are local. Rank 0 observes the updates and evaluations of all, every process its own snapshots.
+  std::shared_ptr<transport::Processes> processes = {};
 };
 
 schedule::Spec spec_of(const Config& config);

@@ -32,7 +32,7 @@ namespace twobw::runtime {
 using models::Tensors;
 
 struct StageSetup {
-  int replica = 0;
+  int replica = 0, stage = 0;
   int first_layer = 0, last_layer = 0;  // [first, last) of the model
   bool recompute = false;
   int slots = 1;                       // microbatches in flight

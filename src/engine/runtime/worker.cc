@@ -20,11 +20,14 @@ constexpr std::int64_t kWatchEvery =
 
 }  // namespace
 
-Worker::Worker(const Config& config, const schedule::Spec& spec, WorkerSetup setup, const Groups& groups,
-               telemetry::Board& board, const Observer& observer)
-    : config_(config),
-      spec_(spec),
+Worker::Worker(const Setup& run, const PipelineOptions& options, StageSetup setup, Ports ports,
+               const Groups& groups, telemetry::Board& board, const Observer& observer)
+    : run_(run),
+      options_(options),
+      config_(run.config),
+      spec_(run.spec),
       setup_(std::move(setup)),
+      ports_(std::move(ports)),
       groups_(groups),
       board_(board),
       observer_(observer) {}
@@ -33,15 +36,14 @@ double Worker::now() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
 
-void Worker::run(const models::Model& model, const data::Source& training, const data::Source& validation,
-                 std::chrono::steady_clock::time_point start) {
+void Worker::run(std::chrono::steady_clock::time_point start) {
   start_ = start;
   thread_ = std::this_thread::get_id();
   const std::string name = spec_.shape.replicas == 1
                                ? fmt::format("stage {}", setup_.stage)
                                : fmt::format("{} stage {}", setup_.replica, setup_.stage);
   if (groups_.gather != nullptr) {
-    setup_.arithmetic.gather = [this](const at::Tensor& whole) {
+    setup_.gather = [this](const at::Tensor& whole) {
       timed_wait([&] {
         groups_.gather->run(setup_.replica, whole);
         return true;
@@ -49,18 +51,18 @@ void Worker::run(const models::Model& model, const data::Source& training, const
     };
   }
   device::PoolScope scope(pool_);
-  binding_ = std::make_unique<device::DeviceBinding>(name, setup_.device, start);
-  stage_ = std::make_unique<Stage>(config_, model, training, validation, setup_.arithmetic,
+  binding_ = std::make_unique<device::DeviceBinding>(name, device(), start);
+  stage_ = std::make_unique<Stage>(config_, run_.model, *run_.training, *run_.validation, setup_,
                                    binding_->compute(config_.train.precision), pool_);
   stream_ = std::make_unique<schedule::Stream>(schedule::of_replica(spec_, setup_.replica), setup_.stage);
-  if (setup_.restored) restore();
+  if (options_.restored) restore();
   last_update_ = now();
   while (const auto instruction = stream_->next()) {
     board_.begin(index(), *instruction);
-    device::Timestamp begin = setup_.record_events ? binding_->clock().now() : device::Timestamp();
+    device::Timestamp begin = options_.record_events ? binding_->clock().now() : device::Timestamp();
     execute(*instruction);
     if (config_.pipeline.memory_limit > 0) check_memory();
-    if (setup_.record_events) timed_.push_back({*instruction, {std::move(begin), binding_->clock().now()}});
+    if (options_.record_events) timed_.push_back({*instruction, {std::move(begin), binding_->clock().now()}});
   }
   while (!steps_.empty()) report_step();
   stage_->finish();
@@ -77,17 +79,17 @@ void Worker::execute(const Instruction& i) {
       return begin_batch(i.batch);
     case Op::RecvActivation:
       inputs_ = timed_wait([&] {
-        return setup_.ports.activations_in->receive({Tag::Kind::Activation, i.microbatch});
+        return ports_.activations_in->receive({Tag::Kind::Activation, i.microbatch});
       });
       return;
     case Op::Forward:
       outputs_ = stage_->forward(i.microbatch, i.slot, i.generation, std::exchange(inputs_, {}));
       return;
     case Op::SendActivation:
-      return setup_.ports.activations_out->send({Tag::Kind::Activation, i.microbatch}, std::move(outputs_));
+      return ports_.activations_out->send({Tag::Kind::Activation, i.microbatch}, std::move(outputs_));
     case Op::RecvGradient:
       gradients_of_outputs_ = timed_wait([&] {
-        return setup_.ports.gradients_in->receive({Tag::Kind::Gradient, i.microbatch});
+        return ports_.gradients_in->receive({Tag::Kind::Gradient, i.microbatch});
       });
       return;
     case Op::Backward:
@@ -95,8 +97,7 @@ void Worker::execute(const Instruction& i) {
           stage_->backward(i.microbatch, i.slot, i.generation, std::exchange(gradients_of_outputs_, {}));
       return;
     case Op::SendGradient:
-      return setup_.ports.gradients_out->send({Tag::Kind::Gradient, i.microbatch},
-                                              std::move(gradients_of_inputs_));
+      return ports_.gradients_out->send({Tag::Kind::Gradient, i.microbatch}, std::move(gradients_of_inputs_));
     case Op::ReducePartial:
       return reduce_partial(i.batch);
     case Op::ReduceGradients:
@@ -126,7 +127,7 @@ void Worker::save(std::int64_t update) {
 
 void Worker::restore() {
   const std::int64_t batch = spec_.first_batch;
-  stage_->restore(*setup_.restored, schedule::first_generation(spec_),
+  stage_->restore(*options_.restored, schedule::first_generation(spec_),
                   schedule::older_generations(spec_, setup_.stage, batch), schedule::predicts(spec_, batch));
 }
 
@@ -164,7 +165,7 @@ void Worker::step(const Instruction& i) {
       .saves = std::exchange(saves_, {})};
   const double data_waited = stage_->data_waited();
   made.report.data_wait = data_waited - std::exchange(data_waited_, data_waited);
-  if (setup_.checksums) made.report.checksums = stage_->layer_checksums();
+  if (options_.checksums) made.report.checksums = stage_->layer_checksums();
   steps_.push_back(std::move(made));
   while (static_cast<int>(steps_.size()) > stage_->steps_ahead()) report_step();
 }
@@ -196,7 +197,7 @@ void Worker::report_step() {
   report.elapsed = report.time - std::exchange(last_update_, report.time) - report.evaluating - report.saving;
   report.waiting = seconds_of(made.waits);
   // A GPU executes queued work while its thread waits.
-  if (!setup_.device.gpu) report.waiting += report.data_wait;
+  if (!device().gpu) report.waiting += report.data_wait;
   if (result.loss) report.loss = *result.loss;
   observer_.on_update(std::move(report));
 }
@@ -230,7 +231,7 @@ void Worker::evaluate(std::int64_t update) {
 }
 
 void Worker::await_taken() {
-  timed_wait([&] { return setup_.ports.gradients_in->receive({Tag::Kind::Taken, untaken_.front()}); });
+  timed_wait([&] { return ports_.gradients_in->receive({Tag::Kind::Taken, untaken_.front()}); });
   untaken_.pop_front();
 }
 
@@ -243,14 +244,14 @@ void Worker::run_validation(std::int64_t update) {
     if (std::ssize(untaken_) == transport::kEvaluatedAhead) await_taken();
     Tensors inputs;
     if (!first) {
-      inputs = timed_wait([&] { return setup_.ports.activations_in->receive(tag); });
-      setup_.ports.gradients_out->send({Tag::Kind::Taken, tag.index}, {});
+      inputs = timed_wait([&] { return ports_.activations_in->receive(tag); });
+      ports_.gradients_out->send({Tag::Kind::Taken, tag.index}, {});
     }
     Tensors outputs = stage_->evaluate(index, std::move(inputs));
     if (last) {
       sum += outputs.front().item<double>();
     } else {
-      setup_.ports.activations_out->send(tag, std::move(outputs));
+      ports_.activations_out->send(tag, std::move(outputs));
       untaken_.push_back(tag.index);
     }
   }

@@ -15,6 +15,7 @@
 #include "core/telemetry/event.h"
 #include "engine/device/device.h"
 #include "engine/device/memory.h"
+#include "engine/runtime/setup.h"
 #include "engine/runtime/stage.h"
 #include "engine/transport/gather.h"
 #include "engine/transport/group.h"
@@ -48,17 +49,6 @@ struct Observer {
   std::function<void(Snapshot)> on_snapshot = {};
 };
 
-struct WorkerSetup {
-  int replica = 0;
-  int stage = 0;
-  StageSetup arithmetic;
-  device::Device device;
-  Ports ports;
-  bool checksums = false;                         // report the weights' checksums with every update
-  bool record_events = false;                     // keep every instruction's times
-  std::shared_ptr<const Restored> restored = {};  // of a resumed run
-};
-
 // Collectives of a worker.
 struct Groups {
   transport::ReplicaGroup& replicas;        // sums gradients over its stage's replicas
@@ -71,13 +61,13 @@ struct Groups {
 
 class Worker {
  public:
-  Worker(const Config& config, const schedule::Spec& spec, WorkerSetup setup, const Groups& groups,
-         telemetry::Board& board, const Observer& observer);
+  // `run` and `options` outlive it.
+  Worker(const Setup& run, const PipelineOptions& options, StageSetup setup, Ports ports,
+         const Groups& groups, telemetry::Board& board, const Observer& observer);
 
   // Allocates the stage on the calling thread, then executes the list to its end. Throws
   // transport::WaitTimeout or Cancelled.
-  void run(const models::Model& model, const data::Source& training, const data::Source& validation,
-           std::chrono::steady_clock::time_point start);
+  void run(std::chrono::steady_clock::time_point start);
 
   // After run().
   const Stage& stage() const { return *stage_; }
@@ -115,6 +105,7 @@ class Worker {
   void check_memory();
   double now() const;
   bool is_last_stage() const { return setup_.stage + 1 == spec_.shape.stages; }
+  const device::Device& device() const { return run_.devices[index()]; }
   int index() const { return setup_.replica * spec_.shape.stages + setup_.stage; }
   // Counts a wait of this thread. Continuations of sums between processes wait on the sum's thread, which
   // does not delay the worker.
@@ -137,9 +128,12 @@ class Worker {
   }
   double seconds_of(const std::vector<Span>& spans) const;
 
+  const Setup& run_;
+  const PipelineOptions& options_;
   const Config& config_;
-  schedule::Spec spec_;
-  WorkerSetup setup_;
+  const schedule::Spec& spec_;
+  StageSetup setup_;
+  Ports ports_;
   Groups groups_;
   telemetry::Board& board_;
   const Observer& observer_;

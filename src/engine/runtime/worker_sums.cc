@@ -66,7 +66,7 @@ void Worker::await_partial(std::int64_t batch) {
 
 void Worker::send_ties(std::int64_t batch) {
   stage_->sum_local_ties(batch);
-  for (const TiePorts& ports : setup_.ports.ties) {
+  for (const TiePorts& ports : ports_.ties) {
     const at::Tensor part = stage_->tied_gradient(batch, ports.tie);
     for (transport::Link* link : ports.out) link->send({Tag::Kind::TiedGradient, batch}, {part});
   }
@@ -76,7 +76,7 @@ void Worker::send_ties(std::int64_t batch) {
 // from a later stage, which finishes the batch earlier under every schedule. Copies receive the primary's
 // when they step.
 void Worker::take_ties(std::int64_t batch) {
-  for (const TiePorts& ports : setup_.ports.ties) {
+  for (const TiePorts& ports : ports_.ties) {
     if (stage_->holds_primary(ports.tie)) take_tied(batch, ports);
   }
 }
@@ -85,7 +85,7 @@ void Worker::take_ties(std::int64_t batch) {
 // them, so that they have its norm in time.
 bool Worker::takes_ties_when_it_steps() const {
   return setup_.stage == 0 && spec_.shape.replicas == 1 &&
-         std::ranges::any_of(setup_.ports.ties,
+         std::ranges::any_of(ports_.ties,
                              [this](const TiePorts& ports) { return stage_->holds_primary(ports.tie); });
 }
 
@@ -107,7 +107,7 @@ std::vector<transport::Norms> Worker::collect_norms(std::int64_t batch) {
     for (const transport::Norms& of_stage : all) device::await_stream_event(of_stage.ready);
     return all;
   });
-  for (const TiePorts& ports : setup_.ports.ties) {
+  for (const TiePorts& ports : ports_.ties) {
     if (!stage_->holds_primary(ports.tie)) take_tied(batch, ports);
   }
   return norms;

@@ -130,9 +130,14 @@ Observed run(const Config& config, const data::Source& source) {
   schedule::Spec spec{.shape = config.pipeline, .updates = config.train.updates};
   spec.shape.split = {5, 7};
   spec.evaluate_every = config.train.eval_every;
-  Pipeline pipeline(config, model, source, source,
-                    {.spec = spec, .devices = device::deal_devices(spec.shape.workers()), .checksums = true},
-                    observer);
+  const std::shared_ptr<const data::Source> shared(std::shared_ptr<void>(), &source);
+  const Setup setup{.config = config,
+                    .spec = spec,
+                    .model = model,
+                    .training = shared,
+                    .validation = shared,
+                    .devices = device::deal_devices(spec.shape.workers())};
+  Pipeline pipeline(setup, {.checksums = true}, observer);
   pipeline.run();
   return observed;
 }

@@ -105,8 +105,14 @@ TEST_P(Labels, WeighAlikeInEveryMicrobatch) {
                                 evaluations[evaluation.update] = evaluation.loss;
                               }};
   const auto devices = device::deal_devices(spec.shape.workers());
-  Pipeline pipeline(config, model, source, source, {.spec = spec, .devices = devices, .checksums = true},
-                    observer);
+  const std::shared_ptr<const data::Source> shared(std::shared_ptr<void>(), &source);
+  const Setup setup{.config = config,
+                    .spec = spec,
+                    .model = model,
+                    .training = shared,
+                    .validation = shared,
+                    .devices = devices};
+  Pipeline pipeline(setup, {.checksums = true}, observer);
   pipeline.run();
 
   // With as many threads as a stage has.

@@ -210,8 +210,7 @@ class PipelineMemory : public testing::Test {
   static std::vector<Footprint> peaks(const Config& config, std::vector<int> split, bool recompute) {
     device::initialize();
     const int stages = static_cast<int>(split.size());
-    const models::Model model = models::build(config.model);
-    const auto source = data::make_synthetic(kVocab);
+    const std::shared_ptr<const data::Source> source = data::make_synthetic(kVocab);
     std::mutex mutex;
     std::vector<Footprint> peaks(stages);
     Observer observer{.on_update =
@@ -220,18 +219,21 @@ class PipelineMemory : public testing::Test {
                             peaks[update.stage] = update.peak;
                           },
                       .on_evaluation = [](telemetry::Evaluation) {}};
-    Pipeline pipeline(config, model, *source, *source,
-                      {.spec = {.shape = {.schedule = config.pipeline.schedule,
-                                          .stages = stages,
-                                          .microbatches = kMicrobatches,
-                                          .split = split,
-                                          .recompute = recompute ? all_stages(stages) : std::vector<int>(),
-                                          .second_gradient = config.pipeline.second_gradient,
-                                          .predict = config.pipeline.predict},
-                                .updates = config.train.updates,
-                                .evaluate_every = config.train.eval_every},
-                       .devices = device::deal_devices(stages)},
-                      observer);
+    const Setup setup{.config = config,
+                      .spec = {.shape = {.schedule = config.pipeline.schedule,
+                                         .stages = stages,
+                                         .microbatches = kMicrobatches,
+                                         .split = split,
+                                         .recompute = recompute ? all_stages(stages) : std::vector<int>(),
+                                         .second_gradient = config.pipeline.second_gradient,
+                                         .predict = config.pipeline.predict},
+                               .updates = config.train.updates,
+                               .evaluate_every = config.train.eval_every},
+                      .model = models::build(config.model),
+                      .training = source,
+                      .validation = source,
+                      .devices = device::deal_devices(stages)};
+    Pipeline pipeline(setup, {}, observer);
     pipeline.run();
     return peaks;
   }

@@ -26,13 +26,18 @@ Config brief_config() {
   return config;
 }
 
-PipelineSetup setup_for(const Config& config, std::vector<int> split) {
-  return {.spec = {.shape = {.schedule = schedule::Kind::TwoBW,
+Setup setup_for(const Config& config, const models::Model& model, std::vector<int> split) {
+  const std::shared_ptr<const data::Source> source = data::make_synthetic(config.model.vocab);
+  return {.config = config,
+          .spec = {.shape = {.schedule = schedule::Kind::TwoBW,
                              .stages = config.pipeline.stages,
                              .replicas = config.pipeline.replicas,
                              .microbatches = config.pipeline.microbatches,
                              .split = std::move(split)},
                    .updates = config.train.updates},
+          .model = model,
+          .training = source,
+          .validation = source,
           .devices = device::deal_devices(config.pipeline.stages * config.pipeline.replicas)};
 }
 
@@ -82,9 +87,9 @@ std::string message_of_stuck(const Config& config) {
   models::Model model = models::build(config.model);
   Gate gate;
   insert_layer(model, "gate", [&](auto, const models::Tensors& x, const auto&) { return gate.pass(x); });
-  const auto source = data::make_synthetic(config.model.vocab);
   Observer observer = nobody();
-  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 6}), observer);
+  const Setup setup = setup_for(config, model, {2, 6});
+  Pipeline pipeline(setup, {}, observer);
   std::string message;
   std::thread run([&] { message = message_of(pipeline); });
   FailureProbe::await(pipeline);
@@ -125,8 +130,8 @@ TEST(PipelineTest, AnErrorInOneStageEndsAllOfThemAtOnce) {
   const Config config = brief_config();
   models::Model model = models::build(config.model);
   insert_thrower(model);
-  const auto source = data::make_synthetic(config.model.vocab);
-  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 6}), nobody());
+  const Setup setup = setup_for(config, model, {2, 6});
+  Pipeline pipeline(setup, {}, nobody());
   EXPECT_EQ(message_of(pipeline), "stage 1: out of luck");
 }
 
@@ -136,8 +141,8 @@ TEST(PipelineTest, WithReplicasTheReportNamesThem) {
   config.pipeline.replicas = 2;
   models::Model model = models::build(config.model);
   insert_thrower(model);
-  const auto source = data::make_synthetic(config.model.vocab);
-  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 6}), nobody());
+  const Setup setup = setup_for(config, model, {2, 6});
+  Pipeline pipeline(setup, {}, nobody());
   const std::string message = message_of(pipeline);
   EXPECT_TRUE(message == "replica 0 stage 1: out of luck" || message == "replica 1 stage 1: out of luck")
       << message;
@@ -148,8 +153,8 @@ TEST(PipelineTest, AllReplicasHoldTheSameWeightsAndHaveMoved) {
   Config config = brief_config();
   config.pipeline.replicas = 3;
   const models::Model model = models::build(config.model);
-  const auto source = data::make_synthetic(config.model.vocab);
-  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 5}), nobody());
+  const Setup setup = setup_for(config, model, {2, 5});
+  Pipeline pipeline(setup, {}, nobody());
   pipeline.run();
   for (int r = 0; r < 2; ++r) {
     const at::Tensor& first = pipeline.stage(r).newest_weights();
@@ -167,14 +172,12 @@ TEST(PipelineTest, EventsNameTheReplica) {
   config.pipeline.replicas = 2;
   config.train.eval_microbatches = 1;
   const models::Model model = models::build(config.model);
-  const auto source = data::make_synthetic(config.model.vocab);
-  PipelineSetup setup = setup_for(config, {2, 5});
+  Setup setup = setup_for(config, model, {2, 5});
   setup.spec.evaluate_every = 1;
-  setup.record_events = true;
   int evaluations = 0;
   Observer observer = nobody();
   observer.on_evaluation = [&](telemetry::Evaluation) { ++evaluations; };
-  Pipeline pipeline(config, model, *source, *source, setup, observer);
+  Pipeline pipeline(setup, {.record_events = true}, observer);
   pipeline.run();
   std::map<std::pair<int, int>, int> forwards, evaluates;
   for (const telemetry::Event& event : pipeline.events()) {
@@ -197,7 +200,6 @@ TEST_P(Stop, EndsAllWorkersAfterTheSameUpdate) {
   config.train.updates = 1'000'000;
   config.pipeline.replicas = GetParam();
   const models::Model model = models::build(config.model);
-  const auto source = data::make_synthetic(config.model.vocab);
   std::mutex mutex;
   std::vector<std::int64_t> last(2 * GetParam(), -1);
   std::atomic<Pipeline*> running{nullptr};
@@ -211,7 +213,8 @@ TEST_P(Stop, EndsAllWorkersAfterTheSameUpdate) {
     }
     if (update.update == 5) running.load()->request_stop();
   };
-  Pipeline pipeline(config, model, *source, *source, setup_for(config, {2, 5}), observer);
+  const Setup setup = setup_for(config, model, {2, 5});
+  Pipeline pipeline(setup, {}, observer);
   running = &pipeline;
   pipeline.run();
   for (std::int64_t update : last) EXPECT_EQ(update, last[0]);
@@ -223,14 +226,15 @@ TEST(PipelineTest, AStageThatOutgrowsTheMemoryLimitSaysWhatGrew) {
   Config config = brief_config();
   config.pipeline.memory_limit = 1e-5;  // some 10 KiB, which weights and their state exceed at once
   const models::Model model = models::build(config.model);
-  const auto source = data::open_source("data.train", "synthetic", config.model.vocab, config.model.context);
-  Pipeline pipeline(config, model, *source, *source, setup_for(config, {4, 3}), nobody());
+  const Setup setup = setup_for(config, model, {4, 3});
+  Pipeline pipeline(setup, {}, nobody());
   const std::string message = message_of(pipeline);
   EXPECT_NE(message.find("of pipeline.memory_limit, now that"), std::string::npos) << message;
   EXPECT_EQ(message.find("stage "), 0u) << message;
 
   config.pipeline.memory_limit = 1;
-  Pipeline roomy(config, model, *source, *source, setup_for(config, {4, 3}), nobody());
+  const Setup roomy_setup = setup_for(config, model, {4, 3});
+  Pipeline roomy(roomy_setup, {}, nobody());
   EXPECT_EQ(message_of(roomy), "");
 }
 

@@ -41,11 +41,11 @@ TEST(SpreadPipeline, MayFollowAnotherInTheSameProcesses) {
 
 // What a test of requests and failures runs in every rank.
 struct Bench {
-  Config config;
-  models::Model model;
-  std::unique_ptr<data::Source> source;
-  PipelineSetup setup;
+  Setup setup;
+  Config& config = setup.config;
+  models::Model& model = setup.model;
 
+  Bench(const Bench&) = delete;
   explicit Bench(int stages, int replicas, std::vector<int> split) {
     device::initialize();
     config.model = {.layers = 1, .width = 8, .heads = 2, .vocab = 17, .context = 4};
@@ -57,20 +57,18 @@ struct Bench {
     config.train.updates = 1'000'000;
     config.train.eval_every = 0;
     model = models::build(config.model);
-    source = data::make_synthetic(config.model.vocab);
-    setup = {.spec = {.shape = {.schedule = schedule::Kind::TwoBW,
-                                .stages = stages,
-                                .replicas = replicas,
-                                .microbatches = 2,
-                                .split = std::move(split)},
-                      .updates = config.train.updates},
-             .devices = device::deal_devices(stages * replicas)};
+    setup.training = setup.validation = data::make_synthetic(config.model.vocab);
+    setup.spec = {.shape = {.schedule = schedule::Kind::TwoBW,
+                            .stages = stages,
+                            .replicas = replicas,
+                            .microbatches = 2,
+                            .split = std::move(split)},
+                  .updates = config.train.updates};
+    setup.devices = device::deal_devices(stages * replicas);
   }
 
   std::unique_ptr<Pipeline> pipeline(const Ranks& ranks, int rank, const Observer& observer) const {
-    PipelineSetup own = setup;
-    own.processes = ranks[rank];
-    return std::make_unique<Pipeline>(config, model, *source, *source, own, observer);
+    return std::make_unique<Pipeline>(setup, PipelineOptions{.processes = ranks[rank]}, observer);
   }
 
   // Before the model's third layer.

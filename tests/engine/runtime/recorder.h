@@ -83,11 +83,7 @@ inline void run_recorded(const Config& config, std::shared_ptr<const Restored> r
   Setup setup = prepare(config);
   setup.spec.save_every = 1;
   if (restored) setup.spec.first_batch = restored->update;
-  PipelineSetup pipeline_setup = setup.pipeline();
-  pipeline_setup.checksums = true;
-  pipeline_setup.restored = std::move(restored);
-  Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, pipeline_setup,
-                    recorder.observer());
+  Pipeline pipeline(setup, {.checksums = true, .restored = std::move(restored)}, recorder.observer());
   pipeline.run();
   recorder.finish();
 }

@@ -84,8 +84,7 @@ TEST(ResumeTest, ARunThatIsAskedToSavesAndStopsOneBatchLater) {
     if (update.update == 3 && update.stage == 0) running->request_save(/*stop=*/true);
     add(std::move(update));
   };
-  Pipeline pipeline(setup.config, setup.model, *setup.training, *setup.validation, setup.pipeline(),
-                    observer);
+  Pipeline pipeline(setup, {}, observer);
   running = &pipeline;
   pipeline.run();
   recorder.finish();
