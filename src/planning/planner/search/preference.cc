@@ -171,7 +171,8 @@ SearchResult search_to_predict_well(const Problem& problem, const Preferences& p
   Problem careful = problem;
   careful.predict_well = true;
   SearchResult result = rank_candidates(careful, options);
-  const double enough = (1 - preferences.predict_well) * fastest.best->plan.tokens_per_s;
+  const double given_up = std::min(preferences.predict_well, 10 * preferences.tolerance);
+  const double enough = (1 - given_up) * fastest.best->plan.tokens_per_s;
   return result.best && result.best->plan.tokens_per_s >= enough ? result : fastest;
 }
 

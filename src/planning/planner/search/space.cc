@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "planning/planner/costs/stage_timing.h"
 
 namespace twobw::planner {
 namespace {
