@@ -9,7 +9,7 @@
 #include <string>
 
 #include "core/base/error.h"
-#include "planning/planner/costs/simulation.h"
+#include "planning/planner/costs/simulated_cost.h"
 #include "planning/planner/costs/stage_timing.h"
 #include "planning/planner/search/preference.h"
 #include "planning/planner/search/space.h"
@@ -72,7 +72,7 @@ Problem problem_of(std::uint64_t seed) {
 // Tokens a second by the simulator; 0: no plan.
 double rate_of(const Problem& problem, std::string& plan) {
   try {
-    const SearchResult result = search_with(problem, kFastest, {.remedies = false});
+    const SearchResult result = search_with(problem, kFastest, {.suggestions = false});
     if (!result.best) return 0;
     plan = in_short(result.best->plan);
     return simulated_tokens_per_s(problem, result.best->plan);

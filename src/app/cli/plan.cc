@@ -14,7 +14,6 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/base/text_file.h"
-#include "planning/planner/report/plan_json.h"
 #include "planning/planner/report/report.h"
 #include "planning/planner/search/configuration.h"
 #include "planning/planner/search/preference.h"

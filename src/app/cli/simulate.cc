@@ -21,7 +21,7 @@
 #include "core/base/units.h"
 #include "core/simulator/simulate.h"
 #include "core/telemetry/trace.h"
-#include "planning/planner/costs/simulation.h"
+#include "planning/planner/costs/simulated_cost.h"
 #include "planning/planner/search/configuration.h"
 
 namespace twobw::cli {

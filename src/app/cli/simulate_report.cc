@@ -12,7 +12,6 @@
 #include "core/base/text.h"
 #include "core/base/text_table.h"
 #include "core/simulator/timeline.h"
-#include "planning/planner/report/plan_json.h"
 #include "planning/planner/report/report.h"
 
 namespace twobw::cli {
