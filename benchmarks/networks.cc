@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <ctime>
 
-#include "planning/planner/costs/simulation.h"
+#include "planning/planner/costs/simulated_cost.h"
 #include "planning/planner/search/preference.h"
 #include "planning/planner/search/search.h"
 #include "tests/planning/planner/networks.h"

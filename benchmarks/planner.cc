@@ -83,7 +83,7 @@ void measure(const std::string& name, const Problem& problem, int repetitions) {
     seconds.push_back(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
   }
   std::sort(seconds.begin(), seconds.end());
-  const Plan& plan = result.best ? result.best->plan : result.shortfall->closest.plan;
+  const Plan& plan = result.best ? result.best->plan : result.infeasibility->closest.plan;
   fmt::print(
       "{:<40}{:>5} layers{:>8.3f} s {:>4} candidates {:>5} settings {:>9} stages  {}  {} w={} d={} b={} m={} "
       "e={} {:.2f} sequences/s{}\n",

@@ -16,7 +16,6 @@
 #include "core/base/text.h"
 #include "core/base/text_file.h"
 #include "planning/host/cores.h"
-#include "planning/planner/report/plan_json.h"
 #include "planning/planner/report/report.h"
 #include "planning/planner/search/configuration.h"
 #include "planning/planner/search/preference.h"
@@ -118,8 +117,10 @@ void add_plan(CLI::App& command, int& exit_code) {
   command.add_option("--margin", options->margin, "Fraction of each device's memory to keep free")
       ->capture_default_str();
   command
-      .add_option("--tolerance", options->preferences.tolerance,
-                  "Throughput to give up for a plan without delayed updates, or with fewer stages")
+      .add_option(
+          "--tolerance", options->preferences.tolerance,
+          "Throughput to give up for a plan without delayed updates, or with fewer stages; ten times as "
+          "much, at most 0.2, for one that predicts from half of a batch")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   command.add_flag("--explain", options->explain, "List every family of plans and why it lost");

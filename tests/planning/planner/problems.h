@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "planning/planner/costs/plan.h"
-#include "planning/planner/search/candidates.h"
+#include "planning/planner/search/search.h"
 
 namespace twobw::planner {
 

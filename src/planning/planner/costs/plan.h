@@ -26,7 +26,7 @@ struct Problem {
   double margin = 0.1;        // fraction of a device's memory kept free
   PartialShape fixed;         // what the planner may not choose
   bool predict_well = false;  // 2bw only where schedule::predicts_well
-  // The replicas of a stage on at least so many nodes (planning/planner/search/placement.h); 0: on as many as
+  // The replicas of a stage on at least so many nodes (planning/planner/search/places.h); 0: on as many as
   // is best.
   int spread = 0;
   // Whether stages wait for each other on links that they share; otherwise each has them to itself.

@@ -1,7 +1,6 @@
-#include "planning/planner/report/plan_json.h"
+#include "planning/planner/report/report.h"
 
 #include "core/base/json.h"
-#include "planning/planner/report/report.h"
 
 namespace twobw::planner {
 namespace {
@@ -77,7 +76,7 @@ Json family_json(const Candidate& candidate) {
   const bool fits = candidate.best && candidate.best->fits();
   return {{"schedule", schedule::name(candidate.schedule)},
           {"replicas", candidate.replicas},
-          {"chosen", candidate.standing == Standing::Best},
+          {"chosen", candidate.status == Status::Best},
           {"best", candidate.best ? setting_json(candidate.best->plan) : Json()},
           {"tokens_per_s", fits ? Json(candidate.best->plan.tokens_per_s) : Json()},
           {"simulated_tokens_per_s", fits ? simulated_json(candidate.best->plan) : Json()},
@@ -103,9 +102,9 @@ std::string to_json(const Problem& problem, const SearchResult& result) {
                {"exact", result.exact},
                {"restriction", result.exact ? Json() : Json(result.restriction)},
                {"plan", result.best ? plan_json(problem, *result.best) : Json()}};
-  if (result.shortfall) {
-    json["closest"] = plan_json(problem, result.shortfall->closest);
-    json["remedies"] = result.shortfall->remedies;
+  if (result.infeasibility) {
+    json["closest"] = plan_json(problem, result.infeasibility->closest);
+    json["remedies"] = result.infeasibility->suggestions;
   }
   json["candidates"] = candidates;
   return pretty(json);

@@ -137,8 +137,8 @@ std::string forecast(const Problem& problem, const Estimate& estimate) {
   return text + communication_line(problem, plan) + prediction_line(plan) + memory_line(problem, estimate);
 }
 
-std::string shortfall_text(const Problem& problem, const Shortfall& shortfall) {
-  const Estimate& closest = shortfall.closest;
+std::string infeasibility_text(const Problem& problem, const Infeasibility& infeasibility) {
+  const Estimate& closest = infeasibility.closest;
   const StagePlan& stage = closest.plan.stages[static_cast<std::size_t>(closest.tightest)];
   std::string text = fmt::format(
       "NO PLAN FITS. The closest lacks {} on stage {}: it needs {}, and {} of {} may be used.\n\n",
@@ -146,9 +146,9 @@ std::string shortfall_text(const Problem& problem, const Shortfall& shortfall) {
       format_bytes(stage.capacity * (1 - problem.margin)), format_bytes(stage.capacity));
   text += setting_line(problem, closest.plan) + "\n" + stage_table(problem, closest.plan) + "\n" +
           memory_line(problem, closest);
-  if (shortfall.remedies.empty()) return text;
+  if (infeasibility.suggestions.empty()) return text;
   text += "\nWhat would make it fit, each alone:\n";
-  for (const std::string& remedy : shortfall.remedies) text += fmt::format("  {}\n", remedy);
+  for (const std::string& suggestion : infeasibility.suggestions) text += fmt::format("  {}\n", suggestion);
   return text;
 }
 
@@ -174,7 +174,7 @@ std::string family_table(const SearchResult& result) {
     table.add({name(candidate), best_of(candidate),
                fits ? format_count(candidate.best->plan.best_known_tokens_per_s()) : "-",
                fits ? percent(candidate.ratio) : "-",
-               candidate.standing == Standing::Best ? "chosen" : candidate.reason});
+               candidate.status == Status::Best ? "chosen" : candidate.reason});
   }
   return table.text();
 }
@@ -219,8 +219,8 @@ std::string report(const Problem& problem, const SearchResult& result, const std
   if (result.best) {
     text += setting_line(problem, result.best->plan) + "\n" + stage_table(problem, result.best->plan) + "\n" +
             forecast(problem, *result.best);
-  } else if (result.shortfall) {
-    text += shortfall_text(problem, *result.shortfall);
+  } else if (result.infeasibility) {
+    text += infeasibility_text(problem, *result.infeasibility);
   } else {
     text += "NO PLAN IS POSSIBLE with what is fixed.\n";
     explain = true;

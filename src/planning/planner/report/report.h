@@ -1,8 +1,9 @@
-// What a search found, as people read it.
+// The result of a search, as text and as JSON.
 #pragma once
 
 #include <string>
 
+#include "core/base/json.h"
 #include "planning/planner/costs/plan.h"
 #include "planning/planner/search/search.h"
 
@@ -21,5 +22,11 @@ double communication_share(const Problem& problem, const Plan& plan);
 
 // Elements, tied weights once.
 double parameter_count(const Problem& problem);
+
+// The result as JSON.
+std::string to_json(const Problem& problem, const SearchResult& result);
+
+// The kind of a stage's devices, and the node and the device of each replica.
+Json devices_json(const Cluster& cluster, const StagePlan& stage);
 
 }  // namespace twobw::planner

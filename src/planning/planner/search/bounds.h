@@ -7,7 +7,7 @@
 
 #include "planning/planner/costs/layer_sums.h"
 #include "planning/planner/costs/stage_timing.h"
-#include "planning/planner/search/placement.h"
+#include "planning/planner/search/places.h"
 
 namespace twobw::planner {
 

@@ -45,8 +45,8 @@ Plan plan_as_configured(const Config& config, Problem problem) {
                    .shard_state = pipeline.shard_state,
                    .split = pipeline.split,
                    .recomputing = pipeline.recompute};
-  const SearchResult result = search(problem, {.remedies = false});
-  return result.best ? result.best->plan : result.shortfall->closest.plan;
+  const SearchResult result = search(problem, {.suggestions = false});
+  return result.best ? result.best->plan : result.infeasibility->closest.plan;
 }
 
 Config with_plan(Config config, const Plan& plan, const std::vector<std::string>& devices) {

@@ -18,7 +18,7 @@
 #include "planning/planner/costs/estimate.h"
 #include "planning/planner/costs/layer_sums.h"
 #include "planning/planner/search/bounds.h"
-#include "planning/planner/search/placement.h"
+#include "planning/planner/search/places.h"
 #include "planning/planner/search/stage_costs.h"
 
 namespace twobw::planner {

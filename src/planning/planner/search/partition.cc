@@ -93,7 +93,7 @@ Partition::Answer Partition::take(Best& best, double target) {
   for (const End& end : chosen) {
     if (!end.favoured && end.seconds >= best.below * (1 - kSame)) continue;
     Estimate plan = frontier_.estimate(end.end);
-    if (held_up_ && plan.hoped_seconds < favoured_below_) hopeful_.push_back(plan);
+    if (held_up_ && plan.hoped_seconds < favoured_below_) near_best_.push_back(plan);
     if (plan.plan.update_seconds >= best.below * (1 - kSame)) continue;
     best.below = plan.plan.update_seconds;
     best.plan = std::move(plan);
@@ -234,7 +234,7 @@ std::optional<Estimate> Partition::fastest(double below) {
   return best.plan;
 }
 
-Estimate Partition::frugal(const Estimate& best) {
+Estimate Partition::least_memory_tie(const Estimate& best) {
   if (!found(goal(), limits_for(best.plan.update_seconds * (1 + 2 * kSame)))) return best;
   Estimate chosen = best;
   for (int end : frontier_.ends()) {

@@ -28,14 +28,14 @@ class Partition {
   // Whether an update below `below` seconds might be possible with more microbatches in flight.
   bool may_beat(double below);
   // Of the plans as fast as `best`, one that takes less memory on all devices together, if there is one.
-  Estimate frugal(const Estimate& best);
+  Estimate least_memory_tie(const Estimate& best);
   // The plan whose tightest stage exceeds its memory least; nothing: no plan at all.
   std::optional<Estimate> least_over();
 
   // Keeps the plans that may have an update below so many seconds, by the formula that says least of shared
   // links; looks also for those that are best by it, and without links.
-  void keep_hopeful(double below) { favoured_below_ = below; }
-  std::vector<Estimate>& hopeful() { return hopeful_; }
+  void keep_near_best(double below) { favoured_below_ = below; }
+  std::vector<Estimate>& near_best() { return near_best_; }
 
   // Seconds of an update, of any plan at least that may have been missed because what stages do to each other
   // over shared links was counted only for plans that were found without it.
@@ -75,7 +75,7 @@ class Partition {
   double favoured_below_ = 0;
   // Seconds of the best, without links and with what is said least of them.
   std::array<double, 2> favourites_ = {kUnlimited, kUnlimited};
-  std::vector<Estimate> hopeful_;
+  std::vector<Estimate> near_best_;
 };
 
 }  // namespace twobw::planner

@@ -7,7 +7,7 @@
 #include <map>
 #include <tuple>
 
-#include "planning/planner/costs/simulation.h"
+#include "planning/planner/costs/simulated_cost.h"
 #include "planning/planner/search/bounds.h"
 #include "planning/planner/search/space.h"
 
@@ -38,21 +38,21 @@ std::string why_passed_over(const Candidate& candidate, const Candidate& chosen)
 
 void prefer_simple(double tolerance, std::vector<Candidate>& candidates) {
   const auto end = std::ranges::find_if(candidates, [](const Candidate& candidate) {
-    return candidate.standing != Standing::Best && candidate.standing != Standing::Slower;
+    return candidate.status != Status::Best && candidate.status != Status::Slower;
   });
   auto chosen = candidates.begin();
   for (auto candidate = candidates.begin(); candidate != end; ++candidate) {
     if (candidate->ratio >= 1 - tolerance && simpler(*candidate, *chosen)) chosen = candidate;
   }
   if (chosen == candidates.begin()) return;
-  candidates.front().standing = Standing::Slower;
-  chosen->standing = Standing::Best;
+  candidates.front().status = Status::Slower;
+  chosen->status = Status::Best;
   std::rotate(candidates.begin(), chosen, chosen + 1);
   const double base = candidates.front().ratio;
   for (auto candidate = candidates.begin(); candidate != end; ++candidate) {
     candidate->ratio /= base;
     candidate->reason =
-        candidate->standing == Standing::Best ? "" : why_passed_over(*candidate, candidates.front());
+        candidate->status == Status::Best ? "" : why_passed_over(*candidate, candidates.front());
   }
 }
 
@@ -103,8 +103,8 @@ std::vector<std::vector<Plan>> best_by_size(const Problem& problem, const Prefer
     Problem fixed = problem;
     fixed.fixed.microbatch = size;
     for (const Candidate& candidate :
-         search(fixed, {.simulate = 0, .near = near, .remedies = false}).candidates) {
-      if (candidate.standing != Standing::Best && candidate.standing != Standing::Slower) continue;
+         search(fixed, {.simulate = 0, .near = near, .suggestions = false}).candidates) {
+      if (candidate.status != Status::Best && candidate.status != Status::Slower) continue;
       const Plan& plan = candidate.best->plan;
       if (plan.tokens_per_s < enough) continue;
       const auto cushioned = preferences.cushion ? with_cushion(problem, plan) : std::nullopt;
@@ -171,7 +171,8 @@ SearchResult search_to_predict_well(const Problem& problem, const Preferences& p
   Problem careful = problem;
   careful.predict_well = true;
   SearchResult result = rank_candidates(careful, options);
-  const double enough = (1 - preferences.predict_well) * fastest.best->plan.tokens_per_s;
+  const double given_up = std::min(preferences.predict_well, 10 * preferences.tolerance);
+  const double enough = (1 - given_up) * fastest.best->plan.tokens_per_s;
   return result.best && result.best->plan.tokens_per_s >= enough ? result : fastest;
 }
 

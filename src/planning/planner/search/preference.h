@@ -15,7 +15,7 @@ struct Preferences {
   // allow and e is not fixed.
   bool cushion = true;
   // A plan whose first stage predicts from less than half of a batch is passed over where another costs at
-  // most this fraction of the throughput.
+  // most this fraction of the throughput, and at most ten times the tolerance.
   double predict_well = 0.2;
 };
 

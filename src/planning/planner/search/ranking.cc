@@ -7,9 +7,9 @@
 #include <functional>
 #include <vector>
 
-#include "planning/planner/costs/simulation.h"
+#include "planning/planner/costs/simulated_cost.h"
 #include "planning/planner/search/bounds.h"
-#include "planning/planner/search/climb.h"
+#include "planning/planner/search/local_search.h"
 
 namespace twobw::planner {
 namespace {
@@ -29,12 +29,12 @@ bool better(const Estimate& a, const Estimate& b) {
 
 // Those that fit first, the best of them on top; then by how much they miss.
 bool before(const Candidate& a, const Candidate& b) {
-  if (a.standing != b.standing) return a.standing < b.standing;
-  if (a.standing == Standing::Slower) return better(*a.best, *b.best);
-  return a.standing == Standing::Memory && a.best->over < b.best->over;
+  if (a.status != b.status) return a.status < b.status;
+  if (a.status == Status::Slower) return better(*a.best, *b.best);
+  return a.status == Status::Memory && a.best->over < b.best->over;
 }
 
-// Work of simulations (climb.h) that is affordable beside the candidates' best plans, and of climbs.
+// Work of simulations (local_search.h) that is affordable beside the candidates' best plans, and of climbs.
 constexpr double kAffordable = 1.2e5, kClimbs = 1e4;
 
 // Another plan of a candidate that fits.
@@ -58,7 +58,7 @@ double hoped(const Other& other) {
 std::vector<Other> others_of(std::vector<Candidate>& candidates) {
   std::vector<Other> others;
   for (Candidate& candidate : candidates) {
-    if (candidate.standing != Standing::Slower) continue;
+    if (candidate.status != Status::Slower) continue;
     const auto first = others.size();
     for (Estimate& estimate : candidate.others) {
       const auto same = [&](const Other& other) { return same_plan(other.estimate->plan, estimate.plan); };
@@ -101,16 +101,16 @@ void simulate_others(const Problem& problem, int count, double work, std::vector
 
 // From the best plan of every candidate that comes near the best of all, then from others, those first that
 // promise most.
-void climb_from_best(const Problem& problem, std::vector<Candidate>& candidates) {
+void polish_best(const Problem& problem, std::vector<Candidate>& candidates) {
   constexpr double near = 0.8;
   double work = kClimbs, best = candidates.front().best->plan.simulated_tokens_per_s;
-  const auto climb_from = [&](Estimate& start) {
+  const auto polish = [&](Estimate& start) {
     double& rate = start.plan.simulated_tokens_per_s;
-    if (rate >= near * best) climb(problem, start, work);
+    if (rate >= near * best) local_search(problem, start, work);
     best = std::max(best, rate);
   };
   for (Candidate& candidate : candidates) {
-    if (candidate.standing == Standing::Slower) climb_from(*candidate.best);
+    if (candidate.status == Status::Slower) polish(*candidate.best);
   }
   std::vector<Other> others = others_of(candidates);
   std::ranges::stable_sort(others, std::greater(), hoped);
@@ -121,7 +121,7 @@ void climb_from_best(const Problem& problem, std::vector<Candidate>& candidates)
       if (work <= 0) return;
       start.plan.simulated_tokens_per_s = simulated_tokens_per_s(problem, start.plan);
     }
-    climb_from(start);
+    polish(start);
     Estimate& known = *other.candidate->best;
     if (start.plan.simulated_tokens_per_s > known.plan.simulated_tokens_per_s * (1 + kSame))
       std::swap(start, known);
@@ -134,7 +134,7 @@ void simulate_best(const Problem& problem, int count, std::vector<Candidate>& ca
   constexpr double near = 0.8;
   double work = 0, best = 0;
   const double enough = near * candidates.front().best->plan.tokens_per_s;
-  for (auto it = candidates.begin(); it != candidates.end() && it->standing == Standing::Slower; ++it) {
+  for (auto it = candidates.begin(); it != candidates.end() && it->status == Status::Slower; ++it) {
     Plan& plan = it->best->plan;
     const bool among_best = it - candidates.begin() < count && plan.tokens_per_s >= enough;
     if (!among_best && (plan.tokens_per_s <= best * (1 + kSame) || work >= kAffordable)) break;
@@ -143,7 +143,7 @@ void simulate_best(const Problem& problem, int count, std::vector<Candidate>& ca
     work += work_of(plan);
   }
   const auto last = std::ranges::find_if(
-      candidates, [](const Candidate& candidate) { return candidate.standing != Standing::Slower; });
+      candidates, [](const Candidate& candidate) { return candidate.status != Status::Slower; });
   const auto sort = [&] {
     const auto speed = [](const Candidate& candidate) { return candidate.best->plan.simulated_tokens_per_s; };
     std::stable_sort(candidates.begin(), last, [&](const Candidate& a, const Candidate& b) {
@@ -153,7 +153,7 @@ void simulate_best(const Problem& problem, int count, std::vector<Candidate>& ca
   sort();
   simulate_others(problem, 4 * count, work, candidates);
   sort();
-  climb_from_best(problem, candidates);
+  polish_best(problem, candidates);
   sort();
 }
 
@@ -162,16 +162,16 @@ void simulate_best(const Problem& problem, int count, std::vector<Candidate>& ca
 void rank(const Problem& problem, const SearchOptions& options, SearchResult& result) {
   std::vector<Candidate>& candidates = result.candidates;
   std::stable_sort(candidates.begin(), candidates.end(), before);
-  if (candidates.empty() || candidates.front().standing != Standing::Slower) return;
+  if (candidates.empty() || candidates.front().status != Status::Slower) return;
   if (options.simulate > 0) simulate_best(problem, options.simulate, candidates);
   result.best = candidates.front().best;
   for (Candidate& candidate : candidates) {
-    if (candidate.standing != Standing::Slower) continue;
+    if (candidate.status != Status::Slower) continue;
     candidate.ratio =
         candidate.best->plan.best_known_tokens_per_s() / result.best->plan.best_known_tokens_per_s();
     candidate.reason = fmt::format("{:.1f}% less throughput", 100 * (1 - candidate.ratio));
   }
-  candidates.front().standing = Standing::Best;
+  candidates.front().status = Status::Best;
   candidates.front().reason.clear();
 }
 

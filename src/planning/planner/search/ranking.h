@@ -2,7 +2,7 @@
 #pragma once
 
 #include "planning/planner/costs/plan.h"
-#include "planning/planner/search/candidates.h"
+#include "planning/planner/search/search.h"
 
 namespace twobw::planner {
 

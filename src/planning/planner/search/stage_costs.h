@@ -8,7 +8,7 @@
 
 #include "planning/planner/costs/estimate.h"
 #include "planning/planner/costs/stage_timing.h"
-#include "planning/planner/search/placement.h"
+#include "planning/planner/search/places.h"
 
 namespace twobw::planner {
 

@@ -3,7 +3,6 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "planning/planner/report/plan_json.h"
 #include "tests/planning/planner/planner_testing.h"
 
 namespace twobw::planner {
@@ -47,10 +46,10 @@ Plan two_stages() {
 SearchResult found(const Problem& problem) {
   SearchResult result;
   result.best = evaluate(problem, two_stages());
-  result.candidates.push_back({.standing = Standing::Best, .best = result.best, .ratio = 1});
+  result.candidates.push_back({.status = Status::Best, .best = result.best, .ratio = 1});
   result.candidates.push_back({.schedule = schedule::Kind::GPipe,
                                .replicas = 2,
-                               .standing = Standing::Memory,
+                               .status = Status::Memory,
                                .best = result.best,
                                .reason = "memory of stage 0 by 3.0 GiB"});
   result.candidates.back().best->over = 1;
@@ -138,7 +137,7 @@ TEST(Report, ExplainsByTheFigureThatDecides) {
   Candidate second = result.candidates.front();
   second.best->plan.simulated_tokens_per_s = 1500;
   second.best->plan.tokens_per_s = 9000;
-  second.standing = Standing::Slower;
+  second.status = Status::Slower;
   second.ratio = 0.75;
   second.reason = "25.0% less throughput";
   result.candidates.insert(result.candidates.begin() + 1, second);
@@ -153,7 +152,8 @@ TEST(Report, ExplainsByTheFigureThatDecides) {
 TEST(Report, SaysWhatIsLackingAndWhatWouldHelp) {
   const Problem problem = example(50 * kMi);
   SearchResult result;
-  result.shortfall = {.closest = evaluate(problem, two_stages()), .remedies = {"two more devices", "bf16"}};
+  result.infeasibility = {.closest = evaluate(problem, two_stages()),
+                          .suggestions = {"two more devices", "bf16"}};
   const std::string text = report(problem, result, "gpt", false);
   EXPECT_TRUE(holds(text, "NO PLAN FITS. The closest lacks ")) << text;
   EXPECT_TRUE(holds(text, " on stage 0: it needs ")) << text;
@@ -197,7 +197,7 @@ TEST(PlanJson, HoldsThePlan) {
   EXPECT_FALSE(json.contains("remedies"));
 
   SearchResult none;
-  none.shortfall = {.closest = evaluate(problem, two_stages()), .remedies = {"bf16"}};
+  none.infeasibility = {.closest = evaluate(problem, two_stages()), .suggestions = {"bf16"}};
   const auto short_of = nlohmann::json::parse(to_json(problem, none));
   EXPECT_TRUE(short_of["plan"].is_null());
   EXPECT_EQ(short_of["remedies"][0], "bf16");

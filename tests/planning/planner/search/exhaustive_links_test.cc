@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "planning/planner/costs/simulation.h"
+#include "planning/planner/costs/simulated_cost.h"
 #include "planning/planner/search/search.h"
 #include "tests/planning/planner/problems.h"
 #include "tests/planning/planner/search/exhaustive.h"

@@ -14,7 +14,7 @@ namespace {
 
 std::optional<Estimate> searched(const Problem& problem) {
   try {
-    SearchResult result = search(problem, {.simulate = 0, .remedies = false});
+    SearchResult result = search(problem, {.simulate = 0, .suggestions = false});
     EXPECT_TRUE(result.exact);
     return result.best;
   } catch (const InputError&) {

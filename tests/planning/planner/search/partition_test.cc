@@ -68,9 +68,10 @@ TEST(Partition, AsFewStagesAsGiveTheSameSpeed) {
   const std::optional<Estimate> best = bench.fastest();
   ASSERT_TRUE(best);
   EXPECT_DOUBLE_EQ(best->plan.update_seconds, 8 * 6);
-  const Estimate frugal = bench.with_partition([&](Partition& partition) { return partition.frugal(*best); });
-  EXPECT_EQ(cuts(frugal.plan), (std::vector<int>{2, 1, 1}));
-  EXPECT_DOUBLE_EQ(frugal.plan.update_seconds, 8 * 6);
+  const Estimate least_memory_tie =
+      bench.with_partition([&](Partition& partition) { return partition.least_memory_tie(*best); });
+  EXPECT_EQ(cuts(least_memory_tie.plan), (std::vector<int>{2, 1, 1}));
+  EXPECT_DOUBLE_EQ(least_memory_tie.plan.update_seconds, 8 * 6);
 }
 
 TEST(Partition, RecomputesOnlyWhereMemoryNeedsIt) {
@@ -160,7 +161,7 @@ TEST(Partition, OnlyWhatBeatsTheBoundIsFound) {
   }
 }
 
-TEST(Partition, TheLeastShortfallIsThatOfTheTightestStage) {
+TEST(Partition, TheLeastInfeasibilityIsThatOfTheTightestStage) {
   Bench bench(2, 4, Kind::Flush, 4);
   bench.problem.cluster.kinds[0].memory = 1e6;
   EXPECT_FALSE(bench.fastest());
@@ -177,7 +178,7 @@ TEST(Partition, TheLeastShortfallIsThatOfTheTightestStage) {
   EXPECT_FALSE(bench.fastest());
 }
 
-TEST(Partition, WithTheLeastShortfallMoreItFitsAndNotWithLess) {
+TEST(Partition, WithTheLeastInfeasibilityMoreItFitsAndNotWithLess) {
   for (int seed = 0; seed < 60; ++seed) {
     Dice dice(seed);
     Bench bench(dice.integer(1, 6), dice.integer(6, 20), schedule::all_kinds()[seed % 4], 12);

@@ -46,11 +46,11 @@ TEST(Preference, ADelayIsNotWorthALittleThroughput) {
   EXPECT_LT(plan.sequences_per_s, fastest.best->plan.sequences_per_s);
   // Every candidate still says why it lost, the fastest too.
   ASSERT_EQ(chosen.candidates.size(), fastest.candidates.size());
-  EXPECT_EQ(chosen.candidates.front().standing, Standing::Best);
+  EXPECT_EQ(chosen.candidates.front().status, Status::Best);
   EXPECT_EQ(chosen.candidates.front().ratio, 1);
   EXPECT_EQ(chosen.candidates.front().reason, "");
   EXPECT_EQ(chosen.candidates[1].schedule, fastest.candidates[0].schedule);
-  EXPECT_EQ(chosen.candidates[1].standing, Standing::Slower);
+  EXPECT_EQ(chosen.candidates[1].status, Status::Slower);
   EXPECT_GT(chosen.candidates[1].ratio, 1);
   EXPECT_NE(chosen.candidates[1].reason.find("more throughput, but with delayed updates"), std::string::npos)
       << chosen.candidates[1].reason;
@@ -61,7 +61,7 @@ TEST(Preference, EqualsAreNotSaidToBeFaster) {
   const SearchResult chosen = preferred(close_problem(), {.tolerance = 0.05, .cushion = false});
   int equals = 0;
   for (const Candidate& candidate : chosen.candidates) {
-    if (candidate.standing != Standing::Slower || candidate.ratio < 1 - 1e-9 || candidate.ratio > 1 + 1e-9)
+    if (candidate.status != Status::Slower || candidate.ratio < 1 - 1e-9 || candidate.ratio > 1 + 1e-9)
       continue;
     ++equals;
     EXPECT_EQ(candidate.reason, "0.0% less throughput") << name(candidate);
@@ -76,7 +76,7 @@ TEST(Preference, AFamilyThatIsToleratedIsChosenWithItsBestPlan) {
     Problem problem = random_problem(
         seed,
         {.most_nodes = 2, .most_devices = 6, .most_kinds = 1, .most_layers = 12, .microbatch_sizes = 2});
-    const SearchResult fastest = search(problem, {.simulate = 0, .remedies = false});
+    const SearchResult fastest = search(problem, {.simulate = 0, .suggestions = false});
     if (!fastest.best) continue;
     const SearchResult chosen = preferred(problem, {.tolerance = 0.3, .cushion = false, .predict_well = 0});
     if (chosen.best->plan.sequences_per_s < 0.98 * fastest.best->plan.sequences_per_s) ++behind;

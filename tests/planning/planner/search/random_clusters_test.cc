@@ -8,7 +8,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "planning/planner/costs/simulation.h"
+#include "planning/planner/costs/simulated_cost.h"
 #include "planning/planner/search/search.h"
 #include "tests/planning/planner/networks.h"
 #include "tests/planning/planner/problems.h"
@@ -52,7 +52,7 @@ Problem problem_on_unlike_nodes(std::uint64_t seed) {
 
 // By the formula, of that by simulation.
 double ratio_of_choice(const Problem& problem, std::string& plan) {
-  const SearchResult result = search(problem, {.remedies = false});
+  const SearchResult result = search(problem, {.suggestions = false});
   if (!result.best) return 1;
   plan = in_short(result.best->plan);
   return result.best->plan.tokens_per_s / simulated_tokens_per_s(problem, result.best->plan);

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <functional>
 
-#include "planning/planner/costs/simulation.h"
+#include "planning/planner/costs/simulated_cost.h"
 #include "tests/planning/planner/planner_testing.h"
 #include "tests/planning/planner/problems.h"
 
@@ -39,7 +39,7 @@ TEST(Search, AmongEquallyFastPlansTheOneWithLeastMemoryWins) {
   const SearchResult result = search(problem, kByTheModel);
   ASSERT_TRUE(result.best);
   for (const Candidate& candidate : result.candidates) {
-    if (candidate.standing != Standing::Slower || candidate.ratio < 1 - 1e-9) continue;
+    if (candidate.status != Status::Slower || candidate.ratio < 1 - 1e-9) continue;
     EXPECT_GE(candidate.best->footprint, result.best->footprint) << name(candidate);
   }
   EXPECT_EQ(result.best->plan.shape.replicas, 1);
@@ -53,18 +53,18 @@ TEST(Search, FamiliesSayWhyTheyLost) {
   problem.cluster.kinds[0].memory = 100e6;                           // half of the layers
   const SearchResult result = search(problem, kByTheModel);
   ASSERT_TRUE(result.best);
-  EXPECT_EQ(result.candidates.front().standing, Standing::Best);
+  EXPECT_EQ(result.candidates.front().status, Status::Best);
   EXPECT_EQ(result.candidates.front().reason, "");
   EXPECT_EQ(result.candidates.front().ratio, 1);
   EXPECT_EQ(result.candidates.size(), 4 * 4);
   EXPECT_EQ(name(result.candidates.front()), "2bw, 1 replica");
 
   const Candidate& flush = candidate(result, Kind::Flush, 1);
-  EXPECT_EQ(flush.standing, Standing::Slower);
+  EXPECT_EQ(flush.status, Status::Slower);
   EXPECT_DOUBLE_EQ(flush.ratio, flush.best->plan.sequences_per_s / result.best->plan.sequences_per_s);
   EXPECT_EQ(flush.reason, fmt::format("{:.1f}% less throughput", 100 * (1 - flush.ratio)));
   const Candidate& parallel = candidate(result, Kind::TwoBW, 4);
-  EXPECT_EQ(parallel.standing, Standing::Memory);
+  EXPECT_EQ(parallel.status, Status::Memory);
   EXPECT_GT(parallel.best->over, 0);
   EXPECT_TRUE(parallel.reason.starts_with("memory of stage 0 by ")) << parallel.reason;
 }
@@ -73,8 +73,8 @@ TEST(Search, ABatchTooSmallForManyReplicasIsNotAllowed) {
   Problem problem = uniform_problem(1, 4, 4);
   problem.batch = 2;
   const SearchResult result = search(problem, kByTheModel);
-  EXPECT_EQ(candidate(result, Kind::Flush, 2).standing, Standing::Slower);
-  EXPECT_EQ(candidate(result, Kind::Flush, 3).standing, Standing::NotAllowed);
+  EXPECT_EQ(candidate(result, Kind::Flush, 2).status, Status::Slower);
+  EXPECT_EQ(candidate(result, Kind::Flush, 3).status, Status::NotAllowed);
   EXPECT_EQ(candidate(result, Kind::Flush, 3).reason, "a batch of 2 is too small for 3 replicas");
 }
 
@@ -197,8 +197,9 @@ TEST(Search, TheSecondGradientBufferIsGivenUpWhereItDoesNotFit) {
 
   problem.fixed.second_gradient = true;
   const SearchResult none = search(problem, kByTheModel);
-  ASSERT_TRUE(none.shortfall);
-  EXPECT_TRUE(std::ranges::count(none.shortfall->remedies, "one gradient buffer a stage instead of two"));
+  ASSERT_TRUE(none.infeasibility);
+  EXPECT_TRUE(
+      std::ranges::count(none.infeasibility->suggestions, "one gradient buffer a stage instead of two"));
 }
 
 // A stall of (d-1) b - f an update is less than f for every microbatch.
@@ -229,7 +230,7 @@ TEST(Search, PlansWithOneGradientBufferHaveNoRoomForTwo) {
         seed,
         {.most_nodes = 4, .most_devices = 8, .most_kinds = 3, .most_layers = 10, .microbatch_sizes = 2});
     problem.fixed.second_gradient.reset();
-    for (const Candidate& candidate : search(problem, {.simulate = 0, .remedies = false}).candidates) {
+    for (const Candidate& candidate : search(problem, {.simulate = 0, .suggestions = false}).candidates) {
       if (!candidate.best || !candidate.best->fits() || candidate.best->plan.shape.second_gradient) continue;
       Plan two = candidate.best->plan;
       two.shape.second_gradient = true;
@@ -245,7 +246,7 @@ TEST(Search, EveryPlanUsesADeviceOnce) {
     const Problem problem = random_problem(
         seed,
         {.most_nodes = 5, .most_devices = 12, .most_kinds = 3, .most_layers = 9, .microbatch_sizes = 2});
-    const SearchResult result = search(problem, {.simulate = 0, .remedies = false});
+    const SearchResult result = search(problem, {.simulate = 0, .suggestions = false});
     if (!result.best) continue;
     std::set<std::pair<int, int>> used;
     for (const StagePlan& stage : result.best->plan.stages) {
@@ -303,7 +304,7 @@ TEST(Search, TheSimulatorHasTheLastWord) {
   EXPECT_LE(simulated, 4);
 }
 
-TEST(Search, AShortfallSaysByHowMuchAndWhatWouldHelp) {
+TEST(Search, AInfeasibilitySaysByHowMuchAndWhatWouldHelp) {
   Problem problem = uniform_problem(1, 2, 8);
   problem.batch = 8;
   problem.cluster.kinds[0].memory = 40e6;
@@ -312,13 +313,14 @@ TEST(Search, AShortfallSaysByHowMuchAndWhatWouldHelp) {
   problem.fixed.schedule = Kind::GPipe;
   const SearchResult result = search(problem);
   EXPECT_FALSE(result.best);
-  ASSERT_TRUE(result.shortfall);
-  const Estimate& closest = result.shortfall->closest;
+  ASSERT_TRUE(result.infeasibility);
+  const Estimate& closest = result.infeasibility->closest;
   EXPECT_GT(closest.over, 0);
   const auto offers = [&](const std::string& text) {
-    const auto& remedies = result.shortfall->remedies;
-    return std::any_of(remedies.begin(), remedies.end(),
-                       [&](const std::string& remedy) { return remedy.find(text) != std::string::npos; });
+    const auto& suggestions = result.infeasibility->suggestions;
+    return std::any_of(suggestions.begin(), suggestions.end(), [&](const std::string& suggestion) {
+      return suggestion.find(text) != std::string::npos;
+    });
   };
   EXPECT_TRUE(offers("4 times as many nodes"));
   EXPECT_TRUE(offers("more memory on every device"));
@@ -345,7 +347,7 @@ TEST(Search, TheHalfPrecisionThatIsOfferedIsOneThatTheDevicesHave) {
     kind.rates = rates;
     for (kind.memory = 128e9; kind.memory > 1e8; kind.memory *= 0.9) {
       const SearchResult result = search(problem, {.simulate = 0});
-      if (!result.best) return std::ranges::count(result.shortfall->remedies, format) == 1;
+      if (!result.best) return std::ranges::count(result.infeasibility->suggestions, format) == 1;
     }
     return false;
   };
@@ -406,7 +408,7 @@ void expect_no_worse(const std::function<void(Dice&, Problem&)>& improve,
         seed,
         {.most_nodes = 4, .most_devices = 8, .most_kinds = 3, .most_layers = 10, .microbatch_sizes = 2});
     const auto throughput = [&] {
-      const SearchResult result = search(problem, {.simulate = 0, .remedies = false});
+      const SearchResult result = search(problem, {.simulate = 0, .suggestions = false});
       return result.best ? result.best->plan.sequences_per_s : 0;
     };
     Dice dice(seed);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "planning/planner/costs/simulation.h"
+#include "planning/planner/costs/simulated_cost.h"
 #include "planning/planner/search/search.h"
 #include "tests/planning/planner/networks.h"
 

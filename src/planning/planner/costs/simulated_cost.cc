@@ -1,4 +1,4 @@
-#include "planning/planner/costs/simulation.h"
+#include "planning/planner/costs/simulated_cost.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "planning/planner/search/placement.h"
+#include "planning/planner/search/places.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // A walk over the cluster, one stage per step.
-#include "planning/planner/search/placement.h"
+#include "planning/planner/search/places.h"
 
 #include <algorithm>
 #include <compare>

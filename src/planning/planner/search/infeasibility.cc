@@ -1,4 +1,4 @@
-#include "planning/planner/search/shortfall.h"
+#include "planning/planner/search/infeasibility.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "core/base/text.h"
-#include "planning/planner/search/candidates.h"
+#include "planning/planner/search/search.h"
 #include "planning/planner/search/space.h"
 
 namespace twobw::planner {
@@ -62,7 +62,7 @@ Problem with_nodes(Problem problem, int times) {
 
 }  // namespace
 
-std::vector<std::string> remedies(const Problem& problem, const Estimate& closest) {
+std::vector<std::string> suggestions(const Problem& problem, const Estimate& closest) {
   std::vector<std::string> result;
   const auto offer = [&](const Problem& changed, std::string text) {
     if (fits(changed)) result.push_back(std::move(text));

@@ -10,6 +10,6 @@ namespace twobw::planner {
 
 // Each would do alone, the least trouble first; found by planning again. `closest` is the plan that
 // misses by least.
-std::vector<std::string> remedies(const Problem& problem, const Estimate& closest);
+std::vector<std::string> suggestions(const Problem& problem, const Estimate& closest);
 
 }  // namespace twobw::planner
