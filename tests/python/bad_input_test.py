@@ -138,7 +138,7 @@ class BadInputTest(TestCase):
                  "dropout": 0, "head": "auto", "labels": 2, "positions": 0, "kv_heads": 0, "head_size": 0, "hidden": 0,
                  "token_types": 2, "next_sentence": False, "padding": True, "reset_documents": False,
                  "qkv_bias": False, "qk_norm": False}
-        profile = {"version": 6, "device": "a core", "device_memory_bytes": 1, "program": "0", "libtorch": "0",
+        profile = {"version": 7, "device": "a core", "device_memory_bytes": 1, "program": "0", "libtorch": "0",
                    "created": "today", "model": model, "precision": "fp32", "optimizer": "adamw", "layers": kinds,
                    "kinds": {kind: {"parameters": 1, "tied_parameters": 0, "times": [times]} for kind in kinds},
                    "token_bytes_per_sequence": 1, "step_seconds_per_parameter": seconds,
@@ -148,16 +148,16 @@ class BadInputTest(TestCase):
 
     def test_profile_of_another_model_or_version(self):
         self.plan_refused("model.width=64", "--profile", self.profile(), naming=["model.width was 32", "has 64"])
-        for version in (1, 5):
+        for version in (1, 6):
             self.plan_refused("--profile", self.profile(version=version),
-                              naming=["p.json", f"version {version}", "version 6"])
+                              naming=["p.json", f"version {version}", "version 7"])
         self.plan_refused("--profile", self.profile(optimizer="sgd"), naming=["optimizer.name was sgd"])
 
     def test_profile_that_is_none(self):
         self.plan_refused("--profile", "nowhere.json", naming=["nowhere.json", "No such file"])
         (self.folder / "p.json").write_text("{")
         self.plan_refused("--profile", "p.json", naming=["p.json", "not JSON"])
-        (self.folder / "p.json").write_text('{"version": 6}')
+        (self.folder / "p.json").write_text('{"version": 7}')
         self.plan_refused("--profile", "p.json", naming=["p.json", "lacks the field device"])
 
     def test_contradictory_plans(self):

@@ -47,8 +47,8 @@ struct EngineCommand {
 };
 
 // Reads the command line, runs one command, and turns failures into one sentence. Returns the exit code: 0
-// done, 1 a check or the run failed, 2 the input is wrong. Call `leave` (core/base/output.h) with it. `engine`
-// is empty in `twobw` and kEngineCommands (engine/commands.h) in a program with LibTorch.
+// done, 1 a check or the run failed, 2 the input is wrong. Call `leave` (core/base/output.h) with it.
+// `engine` is empty in `twobw` and kEngineCommands (engine/commands.h) in a program with LibTorch.
 int run_program(int argc, char** argv, std::span<const EngineCommand> engine);
 
 }  // namespace twobw::cli

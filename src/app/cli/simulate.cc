@@ -23,9 +23,9 @@
 #include "core/simulator/simulate.h"
 #include "core/simulator/timeline.h"
 #include "core/telemetry/event.h"
+#include "planning/planner/costs/simulated_cost.h"
 #include "planning/planner/hardware/units.h"
 #include "planning/planner/report/report.h"
-#include "planning/planner/costs/simulated_cost.h"
 #include "planning/planner/search/configuration.h"
 
 namespace twobw::cli {

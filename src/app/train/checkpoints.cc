@@ -8,8 +8,8 @@
 #include <set>
 #include <utility>
 
-#include "core/base/output_file.h"
 #include "app/train/config_digest.h"
+#include "core/base/output_file.h"
 #include "engine/checkpoint/pretrained.h"
 
 namespace twobw::train {

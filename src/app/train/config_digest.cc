@@ -11,8 +11,8 @@
 #include <set>
 
 #include "app/train/model_files.h"
-#include "engine/checkpoint/formats/manifest.h"
 #include "core/base/config_schema.h"
+#include "engine/checkpoint/formats/manifest.h"
 #include "engine/data/tokens.h"
 #include "engine/runtime/setup.h"
 #include "text/corpus/configured_tokens.h"

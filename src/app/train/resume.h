@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/base/config.h"
-#include "engine/checkpoint/formats/manifest.h"
 #include "core/schedule/spec.h"
+#include "engine/checkpoint/formats/manifest.h"
 #include "engine/models/model.h"
 #include "engine/runtime/snapshot.h"
 

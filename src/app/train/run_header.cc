@@ -5,8 +5,8 @@
 #include "core/base/text.h"
 #include "engine/data/tokens.h"
 #include "engine/runtime/process_devices.h"
-#include "planning/architecture/families.h"
 #include "engine/runtime/rank_map.h"
+#include "planning/architecture/families.h"
 
 namespace twobw::train {
 namespace {

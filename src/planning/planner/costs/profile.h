@@ -11,7 +11,7 @@
 
 namespace twobw::planner {
 
-inline constexpr int kProfileVersion = 6;
+inline constexpr int kProfileVersion = 7;
 
 struct Measured {
   double median = 0;

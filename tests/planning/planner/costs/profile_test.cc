@@ -123,8 +123,8 @@ TEST(Profile, RefusesWhatIsNoProfile) {
 }
 
 TEST(Profile, RefusesAnotherVersion) {
-  EXPECT_EQ(refused("{\"version\": 7}"),
-            "profile 'p.json' is of version 7; this program reads version 6, so make it again with `twobw "
+  EXPECT_EQ(refused("{\"version\": 6}"),
+            "profile 'p.json' is of version 6; this program reads version 7, so make it again with `twobw "
             "profile`");
 }
 
