@@ -1,5 +1,6 @@
 #include "planning/planner/search/local_search.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
