@@ -106,12 +106,12 @@ TEST_P(Labels, WeighAlikeInEveryMicrobatch) {
                               }};
   const auto devices = device::deal_devices(spec.shape.workers());
   const std::shared_ptr<const data::Source> shared(std::shared_ptr<void>(), &source);
-  const Setup setup{.config = config,
-                    .spec = spec,
-                    .model = model,
-                    .training = shared,
-                    .validation = shared,
-                    .devices = devices};
+  const runtime::Setup setup{.config = config,
+                             .spec = spec,
+                             .model = model,
+                             .training = shared,
+                             .validation = shared,
+                             .devices = devices};
   Pipeline pipeline(setup, {.checksums = true}, observer);
   pipeline.run();
 

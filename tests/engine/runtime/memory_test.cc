@@ -219,20 +219,21 @@ class PipelineMemory : public testing::Test {
                             peaks[update.stage] = update.peak;
                           },
                       .on_evaluation = [](telemetry::Evaluation) {}};
-    const Setup setup{.config = config,
-                      .spec = {.shape = {.schedule = config.pipeline.schedule,
-                                         .stages = stages,
-                                         .microbatches = kMicrobatches,
-                                         .split = split,
-                                         .recompute = recompute ? all_stages(stages) : std::vector<int>(),
-                                         .second_gradient = config.pipeline.second_gradient,
-                                         .predict = config.pipeline.predict},
-                               .updates = config.train.updates,
-                               .evaluate_every = config.train.eval_every},
-                      .model = models::build(config.model),
-                      .training = source,
-                      .validation = source,
-                      .devices = device::deal_devices(stages)};
+    const runtime::Setup setup{
+        .config = config,
+        .spec = {.shape = {.schedule = config.pipeline.schedule,
+                           .stages = stages,
+                           .microbatches = kMicrobatches,
+                           .split = split,
+                           .recompute = recompute ? all_stages(stages) : std::vector<int>(),
+                           .second_gradient = config.pipeline.second_gradient,
+                           .predict = config.pipeline.predict},
+                 .updates = config.train.updates,
+                 .evaluate_every = config.train.eval_every},
+        .model = models::build(config.model),
+        .training = source,
+        .validation = source,
+        .devices = device::deal_devices(stages)};
     Pipeline pipeline(setup, {}, observer);
     pipeline.run();
     return peaks;

@@ -88,7 +88,7 @@ std::string message_of_stuck(const Config& config) {
   Gate gate;
   insert_layer(model, "gate", [&](auto, const models::Tensors& x, const auto&) { return gate.pass(x); });
   Observer observer = nobody();
-  const Setup setup = setup_for(config, model, {2, 6});
+  const runtime::Setup setup = setup_for(config, model, {2, 6});
   Pipeline pipeline(setup, {}, observer);
   std::string message;
   std::thread run([&] { message = message_of(pipeline); });
@@ -130,7 +130,7 @@ TEST(PipelineTest, AnErrorInOneStageEndsAllOfThemAtOnce) {
   const Config config = brief_config();
   models::Model model = models::build(config.model);
   insert_thrower(model);
-  const Setup setup = setup_for(config, model, {2, 6});
+  const runtime::Setup setup = setup_for(config, model, {2, 6});
   Pipeline pipeline(setup, {}, nobody());
   EXPECT_EQ(message_of(pipeline), "stage 1: out of luck");
 }
@@ -141,7 +141,7 @@ TEST(PipelineTest, WithReplicasTheReportNamesThem) {
   config.pipeline.replicas = 2;
   models::Model model = models::build(config.model);
   insert_thrower(model);
-  const Setup setup = setup_for(config, model, {2, 6});
+  const runtime::Setup setup = setup_for(config, model, {2, 6});
   Pipeline pipeline(setup, {}, nobody());
   const std::string message = message_of(pipeline);
   EXPECT_TRUE(message == "replica 0 stage 1: out of luck" || message == "replica 1 stage 1: out of luck")
@@ -153,7 +153,7 @@ TEST(PipelineTest, AllReplicasHoldTheSameWeightsAndHaveMoved) {
   Config config = brief_config();
   config.pipeline.replicas = 3;
   const models::Model model = models::build(config.model);
-  const Setup setup = setup_for(config, model, {2, 5});
+  const runtime::Setup setup = setup_for(config, model, {2, 5});
   Pipeline pipeline(setup, {}, nobody());
   pipeline.run();
   for (int r = 0; r < 2; ++r) {
@@ -172,7 +172,7 @@ TEST(PipelineTest, EventsNameTheReplica) {
   config.pipeline.replicas = 2;
   config.train.eval_microbatches = 1;
   const models::Model model = models::build(config.model);
-  Setup setup = setup_for(config, model, {2, 5});
+  runtime::Setup setup = setup_for(config, model, {2, 5});
   setup.spec.evaluate_every = 1;
   int evaluations = 0;
   Observer observer = nobody();
@@ -213,7 +213,7 @@ TEST_P(Stop, EndsAllWorkersAfterTheSameUpdate) {
     }
     if (update.update == 5) running.load()->request_stop();
   };
-  const Setup setup = setup_for(config, model, {2, 5});
+  const runtime::Setup setup = setup_for(config, model, {2, 5});
   Pipeline pipeline(setup, {}, observer);
   running = &pipeline;
   pipeline.run();
@@ -226,14 +226,14 @@ TEST(PipelineTest, AStageThatOutgrowsTheMemoryLimitSaysWhatGrew) {
   Config config = brief_config();
   config.pipeline.memory_limit = 1e-5;  // some 10 KiB, which weights and their state exceed at once
   const models::Model model = models::build(config.model);
-  const Setup setup = setup_for(config, model, {4, 3});
+  const runtime::Setup setup = setup_for(config, model, {4, 3});
   Pipeline pipeline(setup, {}, nobody());
   const std::string message = message_of(pipeline);
   EXPECT_NE(message.find("of pipeline.memory_limit, now that"), std::string::npos) << message;
   EXPECT_EQ(message.find("stage "), 0u) << message;
 
   config.pipeline.memory_limit = 1;
-  const Setup roomy_setup = setup_for(config, model, {4, 3});
+  const runtime::Setup roomy_setup = setup_for(config, model, {4, 3});
   Pipeline roomy(roomy_setup, {}, nobody());
   EXPECT_EQ(message_of(roomy), "");
 }
