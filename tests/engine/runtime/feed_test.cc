@@ -131,12 +131,12 @@ Observed run(const Config& config, const data::Source& source) {
   spec.shape.split = {5, 7};
   spec.evaluate_every = config.train.eval_every;
   const std::shared_ptr<const data::Source> shared(std::shared_ptr<void>(), &source);
-  const Setup setup{.config = config,
-                    .spec = spec,
-                    .model = model,
-                    .training = shared,
-                    .validation = shared,
-                    .devices = device::deal_devices(spec.shape.workers())};
+  const runtime::Setup setup{.config = config,
+                             .spec = spec,
+                             .model = model,
+                             .training = shared,
+                             .validation = shared,
+                             .devices = device::deal_devices(spec.shape.workers())};
   Pipeline pipeline(setup, {.checksums = true}, observer);
   pipeline.run();
   return observed;

@@ -41,7 +41,7 @@ TEST(SpreadPipeline, MayFollowAnotherInTheSameProcesses) {
 
 // What a test of requests and failures runs in every rank.
 struct Bench {
-  Setup setup;
+  runtime::Setup setup;
   Config& config = setup.config;
   models::Model& model = setup.model;
 
