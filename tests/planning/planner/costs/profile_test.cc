@@ -107,7 +107,7 @@ TEST(Profile, ReadsBackToTheLastBit) {
 
 TEST(Profile, IsLaidOutForPeople) {
   const std::string text = to_json(example());
-  EXPECT_EQ(text.find("{\n  \"version\": 6,\n  \"device\": \"cpu: 1 core of Neoverse-V1\",\n"), 0u) << text;
+  EXPECT_EQ(text.find("{\n  \"version\": 7,\n  \"device\": \"cpu: 1 core of Neoverse-V1\",\n"), 0u) << text;
   EXPECT_NE(text.find("\n  \"layers\": [\"embedding\", \"block\", \"block\", \"head\"],\n"),
             std::string::npos)
       << text;
