@@ -15,7 +15,7 @@ class ProfileTest(TestCase):
         self.assertEqual(process.stderr, "")
         self.assertIn("written to here.json", process.stdout)
         profile = json.loads((self.folder / "here.json").read_text())
-        self.assertEqual(profile["version"], 6)
+        self.assertEqual(profile["version"], 7)
         self.assertEqual(profile["model"]["width"], 32)
         self.assertRegex(profile["device"], r"^cpu: 1 core of .")
         self.assertGreater(profile["device_memory_bytes"], 2**20)
