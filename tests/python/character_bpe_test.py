@@ -13,7 +13,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 
 import torture
 from model_folders import TRAINING, FolderTestCase
-from support import ROOT, program, words
+from support import ROOT, program, slow, words
 
 MARK = "▁"
 STRANGE = ["", " ", "  ", " the", "  the", "the ", "the  ", "a   b", "▁", "▁the", "a▁ b", "\n", " \n ", "the\n\nthe",
@@ -147,6 +147,7 @@ class CharacterBpeTest(FolderTestCase):
                 add_tokens(tokenizer)
                 self.assert_like_tokenizers(tokenizer, self.saved(tokenizer))
 
+    @slow
     def test_merges_need_not_be_all_in_the_order_of_the_tokens(self):
         """Merges alone count: a sentencepiece model could not say which of them a file leaves out."""
         tokenizer = forms(self.vocabulary)["first"]
@@ -159,6 +160,7 @@ class CharacterBpeTest(FolderTestCase):
             self.assert_like_tokenizers(Tokenizer.from_file(str(path)), path)
 
     @unittest.skipUnless(importlib.util.find_spec("sentencepiece"), "the sentencepiece package is not installed")
+    @slow
     def test_a_sentencepiece_model_written_out(self):
         import sentencepiece
 
@@ -173,6 +175,7 @@ class CharacterBpeTest(FolderTestCase):
             with self.subTest(name):
                 self.assert_like_tokenizers(tokenizer, self.saved(tokenizer))
 
+    @slow
     def test_classes_of_transformers(self):
         """LlamaTokenizer of transformers 5 sets its own marks, whatever tokenizer.json says; others keep the file."""
         configs = ({}, {"tokenizer_class": "LlamaTokenizer"}, {"tokenizer_class": "LlamaTokenizerFast", "legacy": True},
@@ -218,6 +221,7 @@ class CharacterBpeTest(FolderTestCase):
                     (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind, **config}))
                     self.assert_like_transformers(folder, STRANGE)
 
+    @slow
     def test_a_run_carries_it(self):
         from transformers import AutoTokenizer
 

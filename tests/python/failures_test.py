@@ -180,6 +180,7 @@ class LinksTest(FaultCase):
     def test_unplugged(self):
         self.fails(Unplugged(1), "2bw", "steady", self.on_two_hosts)
 
+    @slow
     def test_stalled(self):
         self.fails(Stalled(1), "flush", "steady", self.on_two_hosts)
 

@@ -11,7 +11,7 @@ from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCaus
                           Qwen3Config, Qwen3ForCausalLM)
 
 from model_folders import FolderTestCase
-from support import ROOT, TINY, twobw, words
+from support import ROOT, TINY, slow, twobw, words
 
 CONTEXT = 40
 GPT2 = {"vocab_size": 97, "n_positions": CONTEXT, "n_embd": 30, "n_layer": 2, "n_head": 3, "bos_token_id": None,
@@ -100,6 +100,7 @@ class GenerateTest(FolderTestCase):
             self.assertIn(f"generation_config.json' has {key} {json.dumps(value)}", self.refused(
                 "generate", folder, "--ids", "1"))
 
+    @slow
     def test_files_of_other_kinds(self):
         """Links to themselves, pipes and files of any size are refused in one sentence; none is waited for."""
         [model] = [model for name, model in models(None) if name == "gpt2"]
@@ -141,6 +142,7 @@ class GenerateTest(FolderTestCase):
         self.assertEqual(other[0], together[0])
         self.assertNotEqual(self.generate(folder, *options, "--seed", 6, *self.given())[0], together[0])
 
+    @slow
     def test_beyond_the_context(self):
         """When it is full, tokens are those after the last CONTEXT ones."""
         for name, model in models(None):

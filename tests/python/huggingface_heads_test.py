@@ -15,7 +15,7 @@ from transformers import (AutoModelForMaskedLM, AutoModelForPreTraining, AutoMod
                           Qwen3Config, Qwen3ForSequenceClassification)
 
 from model_folders import TRAINING, FolderTestCase, make_biases_matter
-from support import Run, reference, relative_error, words
+from support import Run, reference, relative_error, slow, words
 
 TOLERANCE = 1e-5
 BERT = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -172,6 +172,7 @@ class HuggingFaceHeadsTest(FolderTestCase):
         tokens, types = torch.arange(3, 12), torch.zeros(1, 9, dtype=torch.long)
         self.assertLess(relative_error(logits(there, tokens, types), logits(model, tokens, types)), TOLERANCE)
 
+    @slow
     def test_a_pipeline_that_starts_from_a_model_equals_the_oracle(self):
         for name, model in models():
             if name not in ("bert", "bert classes", "qwen3 classes"):
@@ -181,6 +182,7 @@ class HuggingFaceHeadsTest(FolderTestCase):
                 output = self.call("verify", f"model.from={source}", "pipeline.stages=3", "train.updates=4")
                 self.assertIn("equal to the serial oracle, bit for bit", output)
 
+    @slow
     def test_heads_that_are_missing(self):
         transform = ", ".join(f"cls.predictions.transform.{part}" for part in
                               ("dense.weight", "dense.bias", "LayerNorm.weight", "LayerNorm.bias"))
@@ -249,6 +251,7 @@ class HuggingFaceHeadsTest(FolderTestCase):
         del older["bert.embeddings.position_ids"]
         self.assert_same_tensors(older, self.weights(self.folder / "bytes"))
 
+    @slow
     def test_a_tied_output_that_differs_is_refused(self):
         """transformers would not tie it."""
         source = self.save(BertForMaskedLM(BertConfig(**BERT)))

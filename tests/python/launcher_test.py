@@ -11,7 +11,7 @@ import time
 import unittest
 
 from processes import GRACE, TORCHRUN, ProcessesTest, free_port, has_updates, mpirun, rank_environment
-from support import TINY, Run, program, twobw, words
+from support import TINY, Run, program, slow, twobw, words
 
 
 class LauncherTest(ProcessesTest):
@@ -33,6 +33,7 @@ class LauncherTest(ProcessesTest):
         verified = twobw("checkpoint", "verify", settings["run_dir"])
         self.assertEqual(verified.returncode, 0, verified.stdout + verified.stderr)
 
+    @slow
     def test_torchrun(self):
         self.dies_under([*TORCHRUN, "--standalone", "--nproc-per-node", "2"])
 

@@ -102,6 +102,7 @@ network: {bandwidth: 25Gbit/s, latency: 20us, shared: true}
         self.assertIn("data.train", process.stderr)
         self.assertEqual(process.returncode, 2)
 
+    @slow
     def test_a_run_that_is_all_synchronous_start_is_no_measure_of_the_forecast(self):
         settings = {**TINY, "plan": "auto", "run_dir": "run", "train.updates": 6}
         for sync_updates, said in ((6, True), (0, False)):

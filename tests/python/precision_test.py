@@ -15,7 +15,7 @@ from transformers import BertForMaskedLM, LlamaConfig, LlamaForCausalLM
 import bert_test
 import gpt
 import llama_test
-from support import TWO_CORES, TestCase, random_weights, reference, relative_error, words
+from support import TWO_CORES, TestCase, random_weights, reference, relative_error, slow, words
 
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 GPT = {"model.layers": 2, "model.width": 48, "model.heads": 6, "model.vocab": 61, "model.context": 24,
@@ -110,6 +110,7 @@ class PrecisionTest(TestCase):
             with self.subTest(precision=precision):
                 self.assert_as_near(self.ours(shape, precision, given), results(dtype), results(torch.double))
 
+    @slow
     def test_llama(self):
         generator = torch.Generator().manual_seed(11)
         tokens, targets = torch.randint(61, (2, 2, llama_test.LENGTH), generator=generator)

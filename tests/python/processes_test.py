@@ -160,6 +160,7 @@ class TrainTest(ProcessesTest):
         job.assert_no_orphans()
         self.assertFalse((settings["run_dir"] / "summary.json").exists())
 
+    @slow
     def test_killed_and_resumed_in_other_processes(self):
         """Two processes, one, and two again; each but the last loses a rank to SIGKILL."""
         long = {"train.updates": 300, "train.eval_every": 100}

@@ -58,7 +58,7 @@ def find_jobs():
         alone = getattr(kind, "alone", False)
         name = f"{kind.__module__}.{kind.__qualname__}"
         jobs.setdefault(name if own_setup or alone else test.id(), (name, alone, []))[2].append(test.id())
-    return list(jobs.values())
+    return sorted(jobs.values(), key=lambda job: -len(job[2]))  # long ones first
 
 
 def run_all():

@@ -14,7 +14,7 @@ import unittest
 import torch
 
 import gpt
-from support import FULL, TINY, Run, TestCase, program, twobw, words
+from support import FULL, TINY, Run, TestCase, program, slow, twobw, words
 
 SCHEDULES = ("sequential", "gpipe", "flush", "2bw", "stash")
 # The weights that a batch under 2bw runs on: predicted, or one update old.
@@ -341,6 +341,7 @@ class FailureTest(TestCase):
 
 
 class LearningTest(TestCase):
+    @slow
     def test_every_schedule_learns(self):
         for schedule in SCHEDULES:
             with self.subTest(schedule=schedule):
