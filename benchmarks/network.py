@@ -103,7 +103,7 @@ class Plans:
             plan = json.loads(text)["plan"]
             split = [stage["last_layer"] - stage["first_layer"] + 1 for stage in plan["stage_plans"]]
             settings = {"pipeline.schedule": schedule, "pipeline.extra": plan["extra"],
-                        "pipeline.slack": plan["slack"], "pipeline.late_tie": json.dumps(plan["late_tie"]),
+                        "pipeline.step_slack": plan["step_slack"], "pipeline.defer_tied_update": json.dumps(plan["defer_tied_update"]),
                         "pipeline.split": json.dumps(split)}
             self._plans[key] = settings, plan["tokens_per_s"]
         return self._plans[key]
@@ -135,7 +135,7 @@ def run_twobw(options, job, plan, processes, hosts=None):
                 raise pipeline.Failed("this build has no runs in several processes: every rank ran alone")
         summary = json.loads(pathlib.Path(folder, "run", "summary.json").read_text())
     return {"tokens_per_s": float(summary["tokens_per_s"]), "forecast": forecast,
-            "extra": settings_of_plan["pipeline.extra"], "late_tie": settings_of_plan["pipeline.late_tie"],
+            "extra": settings_of_plan["pipeline.extra"], "defer_tied_update": settings_of_plan["pipeline.defer_tied_update"],
             "utilisation": [stage["utilisation"] for stage in summary["stages"]]}
 
 
@@ -177,7 +177,7 @@ def contenders(options, plans, hosts):
             link, lambda job, link=link: run_twobw(options, job, plans("2bw", link), 2, hosts))
         if options.tied:
             table[str(link), "twobw 2bw, no late tie"] = shaped(
-                link, lambda job, link=link: run_twobw(options, job, plans("2bw", link, "--no-late-tie"), 2, hosts))
+                link, lambda job, link=link: run_twobw(options, job, plans("2bw", link, "--no-defer-tied-update"), 2, hosts))
         table[str(link), "twobw 2bw, e = 0"] = shaped(
             link, lambda job, link=link: run_twobw(options, job, without_extra(plans("2bw", link)), 2, hosts))
         table[str(link), "twobw flush"] = shaped(

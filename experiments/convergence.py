@@ -63,7 +63,7 @@ def row(model, rule, m=8, stages=4, replicas=1, lr=None, optimizer="adamw", seed
     if rule == "paper":
         settings["pipeline.predict"] = "false"
     elif rule == "all-predicted":
-        settings["pipeline.slack"] = 1000
+        settings["pipeline.step_slack"] = 1000
     settings |= changes
     name = f"{model}-{optimizer}-{rule}-d{stages}-m{m}" + (f"-w{replicas}" if replicas > 1 else "")
     name += f"-lr{settings['optimizer.lr']:g}-seed{seed}"

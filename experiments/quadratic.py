@@ -15,7 +15,7 @@ import numpy as np
 
 PICTURE = pathlib.Path(__file__).resolve().parents[1] / "docs" / "quadratic.svg"
 MU, M = 0.9, 8  # of the tables of the noise floor
-STAGES = 4  # of the pipeline whose first stage has these K and Q, with pipeline.extra 0 and pipeline.slack 1
+STAGES = 4  # of the pipeline whose first stage has these K and Q, with pipeline.extra 0 and pipeline.step_slack 1
 K, Q = M - STAGES + 1, STAGES
 
 

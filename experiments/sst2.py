@@ -92,7 +92,7 @@ def accuracy(model, examples, pad):
 
 def train_by_transformers(source, config, training, seed):
     torch.manual_seed(seed)
-    model = AutoModelForSequenceClassification.from_pretrained(source, num_labels=config["model"]["labels"])
+    model = AutoModelForSequenceClassification.from_pretrained(source, num_labels=config["model"]["num_labels"])
     settings, updates = config["optimizer"], config["train"]["updates"]
     parameters = list(model.parameters())
     optimizer = torch.optim.AdamW(

@@ -37,8 +37,8 @@ WORKERS = 4
 def settings_of(options, folder, updates):
     return {**TINY, "model.dropout": 0.1, "pipeline.schedule": options.schedule, "pipeline.stages": 2,
             "pipeline.replicas": 2, "pipeline.split": "[6, 6]", "optimizer.decay": "constant", "train.eval_every": 20,
-            "train.updates": updates, "checkpoint.every_updates": 5, "network.silence": options.silence,
-            "network.arrival": options.arrival, "run_dir": folder, "resume": "auto"}
+            "train.updates": updates, "checkpoint.every_updates": 5, "network.heartbeat_timeout": options.heartbeat_timeout,
+            "network.join_timeout": options.join_timeout, "run_dir": folder, "resume": "auto"}
 
 
 def start(job, size, settings):
@@ -122,7 +122,7 @@ def cycle(options, chance, folder, disk):
             which = signal.SIGKILL  # nobody would miss it
         job.signal(victim, which)
         struck = time.monotonic()
-        limit = max(options.silence, options.arrival if at_the_start else 0) + GRACE
+        limit = max(options.heartbeat_timeout, options.join_timeout if at_the_start else 0) + GRACE
         codes = job.wait(limit, of=[rank for rank in range(size) if rank != victim])
         ended = time.monotonic() - struck
         if which == signal.SIGSTOP:
@@ -188,8 +188,8 @@ def main():
                         help="numbers of processes to choose from (1, 2, 4)")
     parser.add_argument("--updates", type=int, default=25, help="most updates of a cycle")
     parser.add_argument("--schedule", default="2bw")
-    parser.add_argument("--silence", type=float, default=3, help="seconds after which a process counts as dead")
-    parser.add_argument("--arrival", type=float, default=15, help="seconds until all processes must be there")
+    parser.add_argument("--heartbeat-timeout", type=float, default=3, help="seconds after which a process counts as dead")
+    parser.add_argument("--join-timeout", type=float, default=15, help="seconds until all processes must be there")
     parser.add_argument("--scan", action=argparse.BooleanOptionalAction, default=True, help="a scanner on all ports")
     options = parser.parse_args()
     if any(size < 1 or WORKERS % size for size in options.processes):

@@ -36,9 +36,9 @@ Problem problem_of(const ModelConfig& model, const planner::Cluster& cluster) {
                                            {kMicrobatches.begin(), kMicrobatches.end()})};
   problem.state = kState;
   problem.context = model.context;
-  problem.fixed.extra = 0;               // the published systems have none
-  problem.fixed.second_gradient = true;  // nor do their updates wait
-  problem.fixed.predict = false;         // and they compute on weights that are one update old
+  problem.fixed.extra = 0;                       // the published systems have none
+  problem.fixed.double_buffer_gradients = true;  // nor do their updates wait
+  problem.fixed.predict = false;                 // and they compute on weights that are one update old
   return problem;
 }
 
@@ -71,7 +71,7 @@ double simulated_update(const Problem& problem, const Plan& plan) {
                                          .stages = static_cast<int>(plan.stages.size()),
                                          .microbatches = plan.shape.microbatches,
                                          .extra = plan.shape.extra,
-                                         .second_gradient = plan.shape.second_gradient,
+                                         .double_buffer_gradients = plan.shape.double_buffer_gradients,
                                          .predict = plan.shape.predict}};
   return simulator::simulate(spec, system_of(problem, plan)).update_seconds;
 }

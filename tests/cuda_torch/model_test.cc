@@ -53,7 +53,7 @@ ModelConfig bert(ModelHead head) {
   ModelConfig config = gpt();
   config.family = "bert";
   config.head = head;
-  config.labels = head == ModelHead::Classification ? 3 : 2;
+  config.num_labels = head == ModelHead::Classification ? 3 : 2;
   return config;
 }
 

@@ -135,7 +135,7 @@ class BadInputTest(TestCase):
                  "output_bytes": 1, "working_bytes": 1}
         kinds = ["embedding", "attention_in", "attention_out", "mlp_up", "mlp_activation", "mlp_down", "head"]
         model = {"family": "gpt", "layers": 1, "width": 32, "heads": 4, "vocab": 64, "context": 16, "tied": True,
-                 "dropout": 0, "head": "auto", "labels": 2, "positions": 0, "kv_heads": 0, "head_size": 0, "hidden": 0,
+                 "dropout": 0, "head": "auto", "num_labels": 2, "max_positions": 0, "kv_heads": 0, "head_size": 0, "hidden": 0,
                  "token_types": 2, "next_sentence": False, "padding": True, "reset_documents": False,
                  "qkv_bias": False, "qk_norm": False}
         profile = {"version": 7, "device": "a core", "device_memory_bytes": 1, "program": "0", "libtorch": "0",

@@ -158,13 +158,13 @@ class BertTest(TestCase):
 
     def test_classification(self):
         for changes, labels in ((SMALL, 2), (WIDE, 5), (ODD, 3)):
-            shape = {**changes, "model.head": "classification", "model.labels": labels}
+            shape = {**changes, "model.head": "classification", "model.num_labels": labels}
             with self.subTest(**shape):
                 self.compare(shape, self.their_classifier(shape, labels), [17, 4, 11, 1], 17,
                              {"labels": torch.tensor([1, 0, labels - 1, 1])}, "classifier")
 
     def test_classification_where_some_labels_do_not_count(self):
-        shape = {**SMALL, "model.head": "classification", "model.labels": 3}
+        shape = {**SMALL, "model.head": "classification", "model.num_labels": 3}
         self.compare(shape, self.their_classifier(shape, 3), [17, 4, 11], 17,
                      {"labels": torch.tensor([2, IGNORED, 0])}, "classifier")
 

@@ -28,7 +28,7 @@ class ClassificationTest(TestCase):
         for i in range(200):
             parts = [" ".join(generator.choices(prose, k=generator.choice((0, 1, 3, 8, 20)))) for _ in range(2)]
             self.rows.append((*parts, i % 3))
-        self.settings = {**TINY, "model.family": "bert", "model.head": "classification", "model.labels": 3,
+        self.settings = {**TINY, "model.family": "bert", "model.head": "classification", "model.num_labels": 3,
                          "model.vocab": len(vocabulary()), "model.context": CONTEXT,
                          "data.tokenizer": self.folder / "tokens", "data.text": "first"}
 
@@ -89,8 +89,8 @@ class ClassificationTest(TestCase):
 
     def test_models_learn_to_tell(self):
         task = self.write_task()
-        classes = {"model.labels": 2, "data.classes": "[yes, no]"}
-        numbers = {"model.head": "regression", "model.labels": 2, "data.label": "number"}
+        classes = {"model.num_labels": 2, "data.classes": "[yes, no]"}
+        numbers = {"model.head": "regression", "model.num_labels": 2, "data.label": "number"}
         as_bytes = {"model.family": "gpt", "data.tokenizer": "bytes", "model.vocab": 256, "model.context": 40}
         # Chance is log 2, and the variance of the numbers 5/16.
         tasks = (("classes", classes, 0.69), ("numbers", numbers, 0.31), ("bytes", {**classes, **as_bytes}, 0.69))
@@ -111,9 +111,9 @@ class ClassificationTest(TestCase):
                 ({"data.label": "none"}, ["data.train is", "rows.tsv:1' has no column 'none'", "first second class"]),
                 ({"data.tokenizer": "bytes", "data.pair": "second", "model.vocab": 256},
                  ["data.tokenizer 'bytes' has no [CLS] and [SEP]"]),
-                ({"model.labels": 2}, ["model.labels is 2", "rows.tsv' has class 2", "at least 3"]),
+                ({"model.num_labels": 2}, ["model.num_labels is 2", "rows.tsv' has class 2", "at least 3"]),
                 ({"model.padding": "false"}, ["model.padding is false", "rows.tsv' has sequences of 2 tokens"]),
-                ({"model.head": "regression", "model.labels": 2, "data.label": "first"}, ["rows.tsv:", "a number"]),
+                ({"model.head": "regression", "model.num_labels": 2, "data.label": "first"}, ["rows.tsv:", "a number"]),
                 ({"model.vocab": 50}, ["model.vocab is 50", "data.tokenizer", f"{len(vocabulary())} tokens"]),
                 ({"model.vocab": 255, "data.tokenizer": "bytes", "data.text": "class"}, ["model.vocab is 255", "256"]),
                 ({"data.bucket": -1}, ["data.bucket is -1", "at least 0"])):

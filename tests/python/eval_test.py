@@ -213,7 +213,7 @@ class EvalTest(FolderTestCase):
         folder = self.classifier(2)
         data = self.write_rows(lambda generator: generator.randrange(3))
         message = self.refused("eval", folder, data)
-        self.assertIn("model.labels is 2", message)
+        self.assertIn("model.num_labels is 2", message)
         self.assertIn("has class 2", message)
         data = self.write_rows(lambda generator: generator.randrange(2))
         for arguments, naming in (
@@ -229,7 +229,7 @@ class EvalTest(FolderTestCase):
         self.assertIn("has no tokenizer", self.refused("eval", folder, data))
         bare = self.folder / "bare"
         BertForSequenceClassification(BertConfig(**BERT, vocab_size=len(WORDS))).bert.save_pretrained(bare)
-        message = self.refused("eval", bare, data, "model.head=classification", "model.labels=3",
+        message = self.refused("eval", bare, data, "model.head=classification", "model.num_labels=3",
                                f"data.tokenizer={self.folder}")
         self.assertIn("no weights for the model's head", message)
         self.assertIn("nowhere", self.refused("eval", "nowhere", "data=synthetic"))

@@ -79,7 +79,7 @@ class FaultCase(ProcessesTest):
         return {**TINY, "model.dropout": 0.1, "train.updates": 10**6, "optimizer.decay": "constant",
                 "pipeline.schedule": schedule, "pipeline.stages": 2, "pipeline.split": "[6, 6]",
                 "checkpoint.every_updates": 1 if moment == "saving" else 5, "run_dir": self.folder / name,
-                "network.silence": SILENCE, "network.arrival": ARRIVAL}
+                "network.heartbeat_timeout": SILENCE, "network.join_timeout": ARRIVAL}
 
     def await_moment(self, job, folder, moment):
         if moment == "start":  # the program is there, and on its way to the others
@@ -202,7 +202,7 @@ class StartTest(ProcessesTest):
 
     def settings(self, schedule="2bw"):
         return {**TINY, "pipeline.stages": 2, "pipeline.schedule": schedule, "run_dir": self.folder / "run",
-                "network.arrival": 3, "network.silence": SILENCE}
+                "network.join_timeout": 3, "network.heartbeat_timeout": SILENCE}
 
     def test_a_process_that_never_arrives(self):
         for schedule in SCHEDULES if FULL else ("2bw",):
@@ -229,7 +229,7 @@ class StartTest(ProcessesTest):
         """By itself it cannot be read; the others are told."""
         for mistaken in (0, 1):
             with self.subTest(mistaken=mistaken):
-                settings = [{**self.settings(), "network.arrival": 60} for _ in range(2)]
+                settings = [{**self.settings(), "network.join_timeout": 60} for _ in range(2)]
                 settings[mistaken]["train.nokey"] = 3
                 job = self.start_ranks(2, "train", settings=settings)
                 self.assertEqual(job.wait(GRACE), [2, 2], job.everything())

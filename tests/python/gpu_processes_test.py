@@ -136,7 +136,7 @@ class VerifyOnGpusTest(GpuProcessesTest):
 
 class GpuRunsTest(GpuProcessesTest):
     SETTINGS = {**TINY, **PREDICTED, "model.dropout": 0.1, "train.updates": 20, "train.eval_every": 10,
-                "train.deterministic": "true", "checkpoint.every_updates": 10, "network.silence": 10}
+                "train.deterministic": "true", "checkpoint.every_updates": 10, "network.heartbeat_timeout": 10}
 
     def assert_same(self, run, whole):
         self.assertGreaterEqual(len(run.losses), self.SETTINGS["train.updates"])

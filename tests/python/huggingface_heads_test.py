@@ -187,7 +187,7 @@ class HuggingFaceHeadsTest(FolderTestCase):
         transform = ", ".join(f"cls.predictions.transform.{part}" for part in
                               ("dense.weight", "dense.bias", "LayerNorm.weight", "LayerNorm.bias"))
         pooler = "pooler.dense.bias, pooler.dense.weight"
-        classes = {"model.head": "classification", "model.labels": 3}
+        classes = {"model.head": "classification", "model.num_labels": 3}
         classifier = "classifier.weight, classifier.bias"
         cases = (
             (BertModel(BertConfig(**BERT)), {}, BertForMaskedLM, f"{transform}, cls.predictions.bias", pooler),
@@ -217,7 +217,7 @@ class HuggingFaceHeadsTest(FolderTestCase):
                 self.assertIs(type(there), kind)
                 if there.config.model_type != "bert":  # as padding no token but the end of a text
                     self.assertEqual(there.config.pad_token_id, model.config.eos_token_id)
-                if "model.labels" in settings:
+                if "model.num_labels" in settings:
                     self.assertEqual(there.config.num_labels, 3)
                 # All below the heads is as it was.
                 before, after = model.base_model.state_dict(), there.base_model.state_dict()
@@ -288,7 +288,7 @@ class HuggingFaceHeadsTest(FolderTestCase):
         types = torch.randint(2, (2, 16), generator=generator) * real
         bert = {"model.family": "bert", "model.hidden": 48, "model.norm_eps": 1e-12}
         llama = {"model.family": "llama", "model.kv_heads": 2, "model.qk_norm": "true"}
-        classes, number = {"model.head": "classification", "model.labels": 3}, {"model.head": "regression"}
+        classes, number = {"model.head": "classification", "model.num_labels": 3}, {"model.head": "regression"}
         labels, values = {"labels": torch.tensor([2, 0])}, {"values": torch.tensor([0.5, 2.0])}
         targets = {"targets": torch.where(real, tokens, -1)}
         for name, changes, kind, target in (

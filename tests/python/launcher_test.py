@@ -19,7 +19,7 @@ class LauncherTest(ProcessesTest):
 
     def settings(self, **changes):
         return {**TINY, "train.updates": 10**6, "optimizer.decay": "constant", "pipeline.stages": 2,
-                "run_dir": self.folder / "run", "network.silence": 10, **changes}
+                "run_dir": self.folder / "run", "network.heartbeat_timeout": 10, **changes}
 
     def dies_under(self, launcher):
         settings = self.settings()
@@ -54,7 +54,7 @@ class LauncherTest(ProcessesTest):
         ports, arrival = (free_port(), silent, closing), 1
         job = self.job()
         for port in ports:
-            job.start([program("TWOBW_BINARY", "twobw"), "train", *words(self.settings(**{"network.arrival": arrival}))],
+            job.start([program("TWOBW_BINARY", "twobw"), "train", *words(self.settings(**{"network.join_timeout": arrival}))],
                       {**self.of_torchrun(1, port), "TORCHELASTIC_USE_AGENT_STORE": "True"})
         listeners[0].settimeout(GRACE)
         connection, _ = listeners[0].accept()

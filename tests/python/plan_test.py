@@ -178,12 +178,12 @@ network: {bandwidth: 25Gbit/s, latency: 20us, shared: true}
         for flag in ("recompute", "second-gradient"):
             for choice in (f"--{flag}", f"--no-{flag}"):
                 self.assertGreaterEqual(free["tokens_per_s"], plan(choice)["tokens_per_s"] * (1 - 1e-6), choice)
-        single = plan("--no-second-gradient")
-        self.assertFalse(single["second_gradient"])
+        single = plan("--no-double-buffer-gradients")
+        self.assertFalse(single["double_buffer_gradients"])
         self.assertEqual({stage["gradient_buffers"] for stage in single["stage_plans"]}, {1})
         # The last stage has none in flight when it predicts, but some when it steps.
         self.assertEqual([stage["weight_versions"] for stage in single["stage_plans"]], 7 * [2] + [1])
-        paper = plan("--no-second-gradient", "pipeline.predict=false")
+        paper = plan("--no-double-buffer-gradients", "pipeline.predict=false")
         self.assertEqual({stage["weight_versions"] for stage in paper["stage_plans"]}, {2})
         self.assertTrue(all(stage["recompute"] for stage in plan("--recompute")["stage_plans"]))
         tight = plan("--microbatch", "32")  # no stage can keep the activations of so many sequences

@@ -68,7 +68,7 @@ class LaunchersTest(ProcessesTest):
         for size, settings, part in (
                 (3, {"pipeline.stages": 2}, r"\b2\b.*\b3\b|\b3\b.*\b2\b"),
                 (2, {"pipeline.stages": 2, "network.interface": "nonesuch0"}, "nonesuch0"),
-                (2, {"pipeline.stages": 2, "network.silence": 0}, "network.silence")):
+                (2, {"pipeline.stages": 2, "network.heartbeat_timeout": 0}, "network.heartbeat_timeout")):
             with self.subTest(processes=size, **settings):
                 job = self.start_ranks(size, "train", settings={**TINY, **settings, "run_dir": self.folder / "run"})
                 self.assertEqual(job.wait(30), [2] * size, job.everything())
@@ -99,7 +99,7 @@ class TrainTest(ProcessesTest):
     """Checkpoints, evaluations, dropout; the split is given, since a measured one may differ from run to run."""
 
     SETTINGS = {**TINY, "model.dropout": 0.1, "train.updates": 40, "train.eval_every": 20, "pipeline.schedule": "2bw",
-                "pipeline.stages": 2, "pipeline.split": "[6, 6]", "checkpoint.every_updates": 10, "network.silence": 10}
+                "pipeline.stages": 2, "pipeline.split": "[6, 6]", "checkpoint.every_updates": 10, "network.heartbeat_timeout": 10}
 
     def settings(self, name, **changes):
         return {**self.SETTINGS, "run_dir": self.folder / name, **changes}

@@ -309,7 +309,7 @@ class Loop:
         stages = self.stages()
         c = 0.0 if self.clip < math.inf else 1.0
         fill = len(stages) - 1 + self.s.get("pipeline.extra", 0) if len(stages) > 1 else 0
-        slack = self.s.get("pipeline.slack", 1)
+        slack = self.s.get("pipeline.step_slack", 1)
         alone = len(stages) * self.w == 1
         first_true = max(1, fill + slack) if 2 * fill + slack <= self.m and not alone else self.m
         predicted = None
@@ -392,7 +392,7 @@ class PytorchLoopTest(TestCase):
         """Measured at every twentieth batch, of the stages that keep predicted and true weights."""
         for slack in (1, 5) if FULL else (1,):
             with self.subTest(slack=slack):
-                loop = self.loop({**PREDICTED, "pipeline.slack": slack, "train.updates": 42})
+                loop = self.loop({**PREDICTED, "pipeline.step_slack": slack, "train.updates": 42})
                 loop.run()
                 run = self.train(loop.s, name=f"slack{slack}")
                 found = {line["update"]: line["prediction_error"] for line in run.updates if "prediction_error" in line}
@@ -440,8 +440,8 @@ SLOW = {
     "flush_with_lamb": {**FLUSH, **LAMB},
     "flush_with_muon": {**FLUSH, **MUON},
     "predicted": PREDICTED,  # two of three microbatches on P, the last on W
-    "predicted_in_every_microbatch": {**PREDICTED, "pipeline.slack": 2},
-    "predicted_without_slack": {**PREDICTED, "pipeline.slack": 0},
+    "predicted_in_every_microbatch": {**PREDICTED, "pipeline.step_slack": 2},
+    "predicted_without_slack": {**PREDICTED, "pipeline.step_slack": 0},
     "predicted_without_clipping": {**PREDICTED, "optimizer.clip": 0},
     "predicted_with_lamb": {**PREDICTED, **LAMB},
     "predicted_with_lion": {**PREDICTED, **LION},

@@ -16,7 +16,7 @@ from support import TestCase, random_weights, reference, words
 
 TOLERANCE = 1e-5
 PAD, LENGTHS, LENGTH = 0, [12, 3, 7, 1], 12
-LABELS = {"model.head": "classification", "model.labels": 3}
+LABELS = {"model.head": "classification", "model.num_labels": 3}
 
 
 def llama_names(name):

@@ -34,7 +34,7 @@ class SlurmTest(ProcessesTest):
     def settings(self, name, updates):
         return {**TINY, "model.dropout": 0.1, "optimizer.decay": "constant", "pipeline.schedule": "2bw",
                 "pipeline.split": "[6, 6]", "train.updates": updates, "checkpoint.every_updates": 5,
-                "network.silence": 5, "run_dir": self.folder / name}
+                "network.heartbeat_timeout": 5, "run_dir": self.folder / name}
 
     def test_srun(self):
         job = self.job()

@@ -114,7 +114,7 @@ class StubbornCrowd:
 
 class StrangersTest(ProcessesTest):
     SETTINGS = {**TINY, "model.dropout": 0.1, "pipeline.schedule": "2bw", "pipeline.stages": 2,
-                "pipeline.split": "[6, 6]", "train.updates": 100, "network.silence": 10, "network.arrival": 30}
+                "pipeline.split": "[6, 6]", "train.updates": 100, "network.heartbeat_timeout": 10, "network.join_timeout": 30}
 
     def settings(self, name, **changes):
         return {**self.SETTINGS, "run_dir": self.folder / name, **changes}
@@ -203,7 +203,7 @@ class StrangersTest(ProcessesTest):
         for words_ in GARBAGE:
             say(places[0], words_, wait=0.02)
         impostor = self.job()
-        self.start_rank(impostor, 1, port, {**settings, "network.arrival": 5}, "theirs")
+        self.start_rank(impostor, 1, port, {**settings, "network.join_timeout": 5}, "theirs")
         self.start_rank(job, 1, port, settings, "ours")
         self.assertEqual(job.wait(60), [0, 0], job.everything())
         self.assertEqual(len(Run(settings["run_dir"]).updates), 20)
@@ -233,7 +233,7 @@ class StrangersTest(ProcessesTest):
         self.assertTrue(job.wait_for(lambda: has_updates(settings["run_dir"], 3)), job.everything())
         second = self.job()
         for rank in range(2):
-            self.start_rank(second, rank, port, {**settings, "run_dir": self.folder / "second", "network.arrival": 3},
+            self.start_rank(second, rank, port, {**settings, "run_dir": self.folder / "second", "network.join_timeout": 3},
                             tokens[1])
         self.assertNotIn(0, second.wait(3 + GRACE), second.everything())
         self.assertFalse((self.folder / "second").exists())

@@ -218,7 +218,7 @@ class OutputTest(TestCase):
         said = "  weights predicted from the first {} microbatches of the batch before{}\n"
         some = ", for the first {} of a batch; the others run on true weights"
         for settings, k, first in (
-            ({"pipeline.stages": 2, "pipeline.slack": 2}, "3, 4 of 4", some.format(3)),
+            ({"pipeline.stages": 2, "pipeline.step_slack": 2}, "3, 4 of 4", some.format(3)),
             ({"pipeline.stages": 2, "pipeline.replicas": 2, "pipeline.microbatches": 2}, "1, 1 of 2", ""),
         ):
             run = self.train({**TWO_BW["predicted"], **settings, "train.updates": 3})

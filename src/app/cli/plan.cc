@@ -109,9 +109,10 @@ void add_plan(CLI::App& command, int& exit_code) {
         flags, [&choice](std::int64_t count) { choice = count > 0; }, text);
   };
   add_choice("--recompute,!--no-recompute", options->fixed.recompute, "Recompute in every stage, or in none");
-  add_choice("--second-gradient,!--no-second-gradient", options->fixed.second_gradient,
+  add_choice("--double-buffer-gradients,!--no-double-buffer-gradients",
+             options->fixed.double_buffer_gradients,
              "Under 2bw a second gradient buffer on stages that wait, or one on all");
-  add_choice("--late-tie,!--no-late-tie", options->fixed.late_tie,
+  add_choice("--defer-tied-update,!--no-defer-tied-update", options->fixed.defer_tied_update,
              "Under 2bw with one replica, a second gradient buffer on the first stage too, or not");
   command.add_option("--precision", options->precision, "Plan as if computing in fp32, fp16 or bf16");
   command.add_option("--margin", options->margin, "Fraction of each device's memory to keep free")

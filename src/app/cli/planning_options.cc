@@ -47,12 +47,12 @@ void add_shape_options(CLI::App& command, PipelineShape& shape) {
   command.add_flag("--predict,!--no-predict", shape.predict,
                    "Whether 2bw computes on predicted weights (the default) or on those of the paper");
   command
-      .add_option("--slack", shape.slack,
+      .add_option("--step-slack", shape.step_slack,
                   "With prediction, microbatches before the rest of a batch runs on its true weights")
       ->capture_default_str();
-  command.add_flag("!--one-gradient", shape.second_gradient,
+  command.add_flag("!--one-gradient", shape.double_buffer_gradients,
                    "Under 2bw one gradient buffer a stage, and a stall, instead of two");
-  command.add_flag("--late-tie", shape.late_tie,
+  command.add_flag("--defer-tied-update", shape.defer_tied_update,
                    "Under 2bw the first stage steps late too, for tied weights over a slow link");
 }
 

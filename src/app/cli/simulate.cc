@@ -123,7 +123,7 @@ std::string describe(const Spec& spec) {
   return fmt::format("{}: d={} stages, m={} microbatches, e={} extra{}{}",
                      schedule::name(spec.shape.schedule), spec.shape.stages, spec.shape.microbatches,
                      spec.shape.extra, schedule::has_second_gradient(spec) ? ", two gradient buffers" : "",
-                     spec.shape.late_tie ? ", late tie" : "");
+                     spec.shape.defer_tied_update ? ", late tie" : "");
 }
 
 struct Column {
@@ -148,7 +148,7 @@ Json to_json(const Spec& spec, const Result& result) {
                {"stages", spec.shape.stages},
                {"microbatches", spec.shape.microbatches},
                {"extra", spec.shape.extra},
-               {"second_gradient", schedule::has_second_gradient(spec)},
+               {"double_buffer_gradients", schedule::has_second_gradient(spec)},
                {"updates", spec.updates},
                {"update_seconds", result.update_seconds},
                {"microbatches_per_s", spec.shape.microbatches / result.update_seconds},

@@ -93,7 +93,7 @@ std::vector<std::int64_t> token_bytes(const ModelSource& source) {
 class Tally {
  public:
   explicit Tally(const ModelSource& source)
-      : head_(architecture::head_of(source.config.model)), confusion_(source.config.model.labels) {
+      : head_(architecture::head_of(source.config.model)), confusion_(source.config.model.num_labels) {
     if (head_ == ModelHead::CausalLm) token_bytes_ = token_bytes(source);
   }
 

@@ -73,10 +73,10 @@ std::vector<int> fastest_split(const schedule::Spec& spec, const std::vector<pla
                 .microbatches = spec.shape.microbatches,
                 .extra = spec.shape.extra,
                 .recompute = false,
-                .second_gradient = spec.shape.second_gradient,
-                .late_tie = spec.shape.late_tie,
+                .double_buffer_gradients = spec.shape.double_buffer_gradients,
+                .defer_tied_update = spec.shape.defer_tied_update,
                 .predict = spec.shape.predict,
-                .slack = spec.shape.slack,
+                .step_slack = spec.shape.step_slack,
                 .shard_state = spec.shape.shard_state}};
   const planner::SearchResult result = planner::search(problem, {.simulate = 0});
   TWOBW_ASSERT(result.best, "no split of {} layers over {} stages", layers.size(), spec.shape.stages);

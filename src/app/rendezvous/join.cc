@@ -28,8 +28,9 @@ namespace twobw::rendezvous {
 namespace {
 
 control::Options options_of(const NetworkConfig& network) {
-  control::Options options{.arrival_s = network.arrival, .silence_s = network.silence};
-  options.heartbeat_s = std::min(options.heartbeat_s, network.silence / 4);
+  control::Options options{.join_timeout_s = network.join_timeout,
+                           .heartbeat_timeout_s = network.heartbeat_timeout};
+  options.heartbeat_s = std::min(options.heartbeat_s, network.heartbeat_timeout / 4);
   return options;
 }
 
@@ -42,21 +43,21 @@ double seconds_to(control::Clock::time_point until) {
 // Through torchrun's store: rank 0 listens at a free port.
 std::unique_ptr<control::Control> connect_by_agent(const launch::World& world, const NetworkConfig& network,
                                                    const std::string& address) {
-  const control::Clock::time_point until = control::Clock::now() + control::seconds(network.arrival);
-  const AgentStore store = connect_to_agent(world, network.arrival);
+  const control::Clock::time_point until = control::Clock::now() + control::seconds(network.join_timeout);
+  const AgentStore store = connect_to_agent(world, network.join_timeout);
   control::Rendezvous point{.rank = world.rank, .size = world.size, .build = build_id()};
   control::Options options = options_of(network);
   if (world.rank > 0) {
     const RendezvousPoint published = find_rendezvous_point(store, world.job, seconds_to(until));
     point.endpoint = published.endpoint;
     point.token = published.token;
-    options.arrival_s = seconds_to(until);
+    options.join_timeout_s = seconds_to(until);
     return control::connect(point, options);
   }
   control::Listener listener({.address = address, .port = 0});
   point.token = control::random_token();
   publish(store, world.job, {.endpoint = listener.endpoint(), .token = point.token}, seconds_to(until));
-  options.arrival_s = seconds_to(until);
+  options.join_timeout_s = seconds_to(until);
   return control::connect(point, options, std::move(listener));
 }
 
@@ -170,7 +171,7 @@ std::string own_address(const launch::World& world, const NetworkConfig& network
     return named;
   }
   if (world.on_one_host()) return control::kLoopback;
-  std::string address = address_towards(world.master_address, network.arrival);
+  std::string address = address_towards(world.master_address, network.join_timeout);
   if (is_loopback(address)) {
     fail_input(
         "process {} cannot tell by which address other hosts reach this one: '{}', the host of process 0, "
@@ -196,8 +197,8 @@ std::shared_ptr<transport::Processes> join(const launch::World& world, const Net
         world.size);
   }
   ignore_broken_connections();
-  const auto arrival =
-      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(network.arrival));
+  const auto arrival = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::duration<double>(network.join_timeout));
   const std::string address = own_address(world, network);
   set_nccl_interface(address);
   std::unique_ptr<control::Control> connected = connect_control(world, network, address);
@@ -207,7 +208,7 @@ std::shared_ptr<transport::Processes> join(const launch::World& world, const Net
   auto processes = std::make_shared<transport::Processes>(std::move(connected));
   control.start();
   try {
-    agreement.reach(facts, network.arrival);
+    agreement.reach(facts, network.join_timeout);
     processes->set_wires(connect_wires(
         {.store = store, .rank = world.rank, .size = world.size, .address = address, .timeout = arrival}));
   } catch (const std::exception& error) {
@@ -220,7 +221,7 @@ std::shared_ptr<transport::Processes> join(const launch::World& world, const Net
 void broadcast_config_error(const launch::World& world, const InputError& error) {
   if (world.size == 1 || !transport::built_with_gloo()) return;
   ignore_broken_connections();
-  const NetworkConfig network{.arrival = kBroadcastWithin};
+  const NetworkConfig network{.join_timeout = kBroadcastWithin};
   try {
     const auto control = connect_control(world, network, own_address(world, network));
     control->start();

@@ -37,7 +37,8 @@ auto read_or_broadcast_error(const launch::World& world, Read read) {
 }
 
 // The address at which other processes reach this one. Retries an unknown name of process 0's host for
-// network.arrival seconds. Throws InputError if the address is ambiguous, RunError if the name stays unknown.
+// network.join_timeout seconds. Throws InputError if the address is ambiguous, RunError if the name stays
+// unknown.
 std::string own_address(const launch::World& world, const NetworkConfig& network);
 
 // Build id: checksum of the executable.

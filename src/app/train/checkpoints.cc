@@ -46,7 +46,7 @@ Json layout_json(const schedule::Spec& spec) {
           {"microbatch", spec.shape.microbatch},
           {"microbatches", spec.shape.microbatches},
           {"extra", spec.shape.extra},
-          {"slack", spec.shape.slack},
+          {"step_slack", spec.shape.step_slack},
           {"split", spec.shape.split}};
 }
 

@@ -12,7 +12,7 @@
 namespace twobw::train {
 
 // Before the processes join: makes the token files of texts (text/corpus/configured_tokens.h), one process of
-// each machine while its others wait, so that none is missed within network.arrival. Throws InputError,
+// each machine while its others wait, so that none is missed within network.join_timeout. Throws InputError,
 // RunError.
 void tokenize_texts(const Config& config);
 

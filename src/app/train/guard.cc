@@ -60,7 +60,7 @@ std::string Guard::remedy(std::int64_t update) const {
       config_.run_dir, update + 1 + config_.checkpoint.every_updates + kCalm);
   if (!pipeline.predict) return text + "set pipeline.predict=true";
   text += fmt::format("take more microbatches an update (pipeline.microbatches is {}", pipeline.microbatches);
-  const int enough = 2 * (pipeline.stages - 1 + pipeline.extra) + pipeline.slack;
+  const int enough = 2 * (pipeline.stages - 1 + pipeline.extra) + pipeline.step_slack;
   if (pipeline.microbatches < enough) text += fmt::format("; from {} on some run on true weights", enough);
   text += ")";
   if (pipeline.extra > 0)

@@ -23,13 +23,13 @@ struct ModelConfig {
   bool tied = true;
   double dropout = 0.0;
   ModelHead head = ModelHead::Auto;
-  int labels = 2;  // classes that classification tells apart
+  int num_labels = 2;  // classes that classification tells apart
   // Family-specific keys, refused in other families (planning/architecture/family_parts.h); 0: derived from
   // the keys above.
-  int positions = 0;  // that are learned
-  int kv_heads = 0;   // heads of keys and values
-  int head_size = 0;  // of an attention head
-  int hidden = 0;     // size inside the feed-forward
+  int max_positions = 0;  // learned
+  int kv_heads = 0;       // heads of keys and values
+  int head_size = 0;      // of an attention head
+  int hidden = 0;         // size inside the feed-forward
   double norm_eps = 1e-5;
   int token_types = 2;
   bool next_sentence = false;  // masked_lm tells besides whether the second part follows the first
@@ -111,8 +111,8 @@ struct CheckpointConfig {
 // Between the processes of a run, where there are several.
 struct NetworkConfig {
   std::string interface = "auto";  // that other hosts reach this one by: its name or address
-  double arrival = 120;            // seconds in which all processes must have come
-  double silence = 30;             // seconds without a sign of life after which one counts as lost
+  double join_timeout = 120;       // seconds in which all processes must have come
+  double heartbeat_timeout = 30;   // seconds without a sign of life after which one counts as lost
 };
 
 struct Config {

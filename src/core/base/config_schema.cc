@@ -58,6 +58,13 @@ namespace {
 constexpr std::pair<std::string_view, std::string_view> kFormerKeys[] = {
     {"pipeline.guard_updates",
      "remove it: a warning of pipeline.guard names the pipeline.sync_updates to resume with"},
+    {"pipeline.second_gradient", "use pipeline.double_buffer_gradients"},
+    {"pipeline.late_tie", "use pipeline.defer_tied_update"},
+    {"pipeline.slack", "use pipeline.step_slack"},
+    {"network.arrival", "use network.join_timeout"},
+    {"network.silence", "use network.heartbeat_timeout"},
+    {"model.labels", "use model.num_labels"},
+    {"model.positions", "use model.max_positions"},
 };
 
 }  // namespace

@@ -35,7 +35,7 @@ Complaint heads_divide_width(const Config& config) {
 
 Complaint positions_reach(const Config& config) {
   const ModelConfig& model = config.model;
-  if (model.positions == 0 || model.positions >= model.context) return {};
+  if (model.max_positions == 0 || model.max_positions >= model.context) return {};
   return fmt::format("be 0 or at least model.context, which is {}", model.context);
 }
 
@@ -47,8 +47,8 @@ Complaint kv_heads_divide_heads(const Config& config) {
 
 Complaint labels_are_for_classification(const Config& config) {
   const ModelConfig& model = config.model;
-  if (model.head == ModelHead::Classification || model.labels == ModelConfig{}.labels) return {};
-  return fmt::format("be {} where model.head is {}", ModelConfig{}.labels, name(model.head));
+  if (model.head == ModelHead::Classification || model.num_labels == ModelConfig{}.num_labels) return {};
+  return fmt::format("be {} where model.head is {}", ModelConfig{}.num_labels, name(model.head));
 }
 
 Complaint factor_scales(const Config& config) {
@@ -135,8 +135,8 @@ Complaint classes_are_the_models(const Config& config) {
   if (config.data.classes.empty()) return {};
   if (model.head != ModelHead::Classification)
     return fmt::format("be auto where model.head is {}", name(model.head));
-  if (std::ssize(config.data.classes) == model.labels) return {};
-  return fmt::format("name as many classes as model.labels says, which is {}", model.labels);
+  if (std::ssize(config.data.classes) == model.num_labels) return {};
+  return fmt::format("name as many classes as model.num_labels says, which is {}", model.num_labels);
 }
 
 std::vector<Key> model_keys() {
@@ -159,13 +159,10 @@ std::vector<Key> model_keys() {
           KEY(model.head), all_heads(),
           "Output head: predicts the next token, masked tokens, the class of a sequence, or a number for it; "
           "auto: the head of model.from, else causal_lm, for bert masked_lm."),
-      whole(KEY(model.labels), 2, kMostTokens,
-            "Classes that a sequence is told apart by; classification only.")
+      whole(KEY(model.num_labels), 2, kMostTokens, "Number of classes; classification only.")
           .with(labels_are_for_classification),
-      whole(
-          KEY(model.positions), 0, kLongest,
-          "Positions that are learned, of which a sequence has the first context; 0: as many as context; gpt "
-          "and bert.")
+      whole(KEY(model.max_positions), 0, kLongest,
+            "Learned position embeddings, at least context; 0: as many as context; gpt and bert.")
           .with(positions_reach),
       whole(KEY(model.kv_heads), 0, kMostHeads,
             "Heads of keys and values, each for heads / kv_heads of the queries; 0: as many as heads; llama "
@@ -275,11 +272,11 @@ std::vector<Key> pipeline_keys() {
            "Stages that keep only their input and run the forward again before the backward.")
           .with(recompute_names_stages),
       boolean(
-          KEY(pipeline.second_gradient),
+          KEY(pipeline.double_buffer_gradients),
           "Under 2bw, whether a second gradient buffer lets the next batch accumulate while a gradient waits "
           "for other stages or replicas."),
       boolean(
-          KEY(pipeline.late_tie),
+          KEY(pipeline.defer_tied_update),
           "Under 2bw with one replica, whether the first stage has a second gradient buffer too, for tied "
           "weights whose gradient comes from the last stage over a slow link: it then steps as late as the "
           "others."),
@@ -287,11 +284,11 @@ std::vector<Key> pipeline_keys() {
               "Under 2bw, whether a batch computes on a prediction of its weights; false is the rule of the "
               "paper, whose weights are one update old."),
       whole(
-          KEY(pipeline.slack), 0, kMostMicrobatches,
-          "With predict, microbatches that norm, sums over replicas and step have before the rest of a batch "
-          "runs on its true weights; all of it runs on predicted ones where microbatches are fewer than "
-          "2 (stages - 1 + extra) + slack (with one stage: not more than slack), where second_gradient is "
-          "false, and with one stage and one replica."),
+          KEY(pipeline.step_slack), 0, kMostMicrobatches,
+          "With predict, microbatches of time for the norm, sums over replicas and the step before the batch "
+          "switches to its true weights. The whole batch runs on predicted weights if microbatches are fewer "
+          "than 2 (stages - 1 + extra) + step_slack (with one stage: not more than step_slack), if "
+          "double_buffer_gradients is false, and with one stage and one replica."),
       boolean(KEY(pipeline.shard_state),
               "Whether each of several replicas keeps the optimizer's state, and the true weights where "
               "others are computed with, of its part of a stage alone; the results are the same."),
@@ -378,9 +375,10 @@ std::vector<Key> network_keys() {
       words(KEY(network.interface),
             "Network interface by which other hosts reach this one, as its name or address; auto: the one "
             "that leads to the host of process 0."),
-      real(KEY(network.arrival), some_seconds(), "Seconds in which all processes of the run must have come."),
-      real(KEY(network.silence), some_seconds(),
-           "Seconds without a sign of life after which a process counts as lost, and the run ends."),
+      real(KEY(network.join_timeout), some_seconds(),
+           "Seconds in which all processes of a run must join it."),
+      real(KEY(network.heartbeat_timeout), some_seconds(),
+           "Seconds without a heartbeat after which a process counts as lost, and the run ends."),
   };
 }
 

@@ -39,15 +39,15 @@ struct PipelineShape {
   std::vector<int> recompute = {};
   // Under 2bw: the next batch accumulates in a second gradient buffer while a gradient waits for other stages
   // or replicas. Without it a stage that waits runs no backward until its update is made.
-  bool second_gradient = true;
+  bool double_buffer_gradients = true;
   // Under 2bw with one replica: the first stage, too, steps late and has a second gradient buffer. It ends a
   // batch last, so that it has nothing to wait for but the other end of a tie.
-  bool late_tie = false;
+  bool defer_tied_update = false;
   // Under 2bw: batch j computes on P(j), a prediction of W(j). Without it: on W(j-1), as in the paper.
   bool predict = true;
   // With prediction, where m has room for it: a batch's microbatches run on W(j) itself from the one on that
   // comes so many after the first that could.
-  int slack = 1;
+  int step_slack = 1;
   // Every replica of a stage keeps the optimizer's state of a part of the weights, updates that part and
   // hands it to the others. Without it each keeps all of it.
   bool shard_state = false;
@@ -71,10 +71,10 @@ struct PartialShape {
   std::optional<ScheduleKind> schedule = {};
   std::optional<int> stages = {}, replicas = {}, microbatch = {}, microbatches = {}, extra = {};
   std::optional<bool> recompute = {};  // all stages, or none
-  std::optional<bool> second_gradient = {};
-  std::optional<bool> late_tie = {};
+  std::optional<bool> double_buffer_gradients = {};
+  std::optional<bool> defer_tied_update = {};
   std::optional<bool> predict = {};
-  std::optional<int> slack = {};
+  std::optional<int> step_slack = {};
   std::optional<bool> shard_state = {};
   // They fix each stage by itself, so `stages` must be fixed too.
   std::vector<int> split = {};                       // empty: open

@@ -29,9 +29,9 @@ bool is_predicted(const Spec& spec, std::int64_t batch) {
 bool runs_on_prediction(const Spec& spec, const Instruction& instruction) {
   if (!is_predicted(spec, instruction.batch)) return false;
   const std::int64_t m = spec.shape.microbatches, d = spec.shape.stages;
-  if (!spec.shape.second_gradient || d * spec.shape.replicas == 1) return true;
+  if (!spec.shape.double_buffer_gradients || d * spec.shape.replicas == 1) return true;
   const std::int64_t fill = d > 1 ? d - 1 + spec.shape.extra : 0;  // one stage has nobody to be ahead of
-  const std::int64_t first = fill + spec.shape.slack == 0 ? 1 : fill + spec.shape.slack;
+  const std::int64_t first = fill + spec.shape.step_slack == 0 ? 1 : fill + spec.shape.step_slack;
   return fill + first > m || first >= m || instruction.microbatch - instruction.batch * m < first;
 }
 

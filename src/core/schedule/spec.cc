@@ -15,7 +15,7 @@ constexpr int kHidePartialSum = 1;  // microbatches during which replicas sum wh
 
 // Of the first stage. With one buffer the others would step before its next backward, and wait for its norm.
 bool waits_for_tie(const Spec& spec) {
-  return spec.shape.late_tie && spec.shape.second_gradient && spec.shape.stages > 1;
+  return spec.shape.defer_tied_update && spec.shape.double_buffer_gradients && spec.shape.stages > 1;
 }
 
 void require_within(std::string_view key, std::int64_t value, std::int64_t least, std::int64_t most) {
@@ -57,7 +57,7 @@ void validate(const Spec& spec) {
   require_within("pipeline.stages", spec.shape.stages, 1, kMostStages);
   require_within("pipeline.replicas", spec.shape.replicas, 1, kNoLimit);
   require_within("pipeline.extra", spec.shape.extra, 0, kMostExtra);
-  require_within("pipeline.slack", spec.shape.slack, 0, kMostMicrobatches);
+  require_within("pipeline.step_slack", spec.shape.step_slack, 0, kMostMicrobatches);
   require_within("pipeline.microbatches", spec.shape.microbatches, 1, kMostMicrobatches);
   require_within("train.updates", spec.updates, 1, kNoLimit);
   require_within("pipeline.sync_updates", spec.sync_updates, 0, kMostUpdates);
@@ -65,9 +65,10 @@ void validate(const Spec& spec) {
   require_within("checkpoint.every_updates", spec.save_every, 0, kMostUpdates);
   TWOBW_ASSERT(spec.first_batch >= 0, "a run that begins with batch {}", spec.first_batch);
   if (spec.first_batch > 0) require_within("train.updates", spec.updates, spec.first_batch + 1, kNoLimit);
-  if (spec.shape.late_tie && !spec.shape.second_gradient) {
+  if (spec.shape.defer_tied_update && !spec.shape.double_buffer_gradients) {
     fail_input(
-        "pipeline.late_tie is true and pipeline.second_gradient false; the first stage steps late with a "
+        "pipeline.defer_tied_update is true and pipeline.double_buffer_gradients false; the first stage "
+        "steps late with a "
         "second gradient buffer only");
   }
   if (spec.shape.replicas > 1 && spec.shape.replicas > kMostWorkers / spec.shape.stages) {
@@ -149,9 +150,9 @@ int predicted_microbatches(const Spec& spec) {
   if (!spec.shape.predicts()) return 0;
   // W(j) is needed slack microbatches after stage 0, the last to do so, completes the gradient of batch j-1.
   const std::int64_t in_flight = in_flight_bound(spec, 0), m = spec.shape.microbatches;
-  const std::int64_t first_true = std::max<std::int64_t>(1, in_flight - 1 + spec.shape.slack);
-  const bool has_room = first_true <= m - in_flight + 1 && first_true < m && spec.shape.second_gradient &&
-                        spec.shape.workers() > 1;
+  const std::int64_t first_true = std::max<std::int64_t>(1, in_flight - 1 + spec.shape.step_slack);
+  const bool has_room = first_true <= m - in_flight + 1 && first_true < m &&
+                        spec.shape.double_buffer_gradients && spec.shape.workers() > 1;
   return static_cast<int>(has_room ? first_true : m);
 }
 
@@ -188,7 +189,7 @@ std::string describe_prediction(const Spec& spec) {
   return text;
 }
 
-int slack(const Spec& spec, int stage) {
+int update_slack(const Spec& spec, int stage) {
   const int needed_at = spec.shape.predict ? predicted_microbatches(spec) : spec.shape.microbatches;
   return needed_at - in_flight_bound(spec, stage) + 1;
 }
@@ -196,7 +197,7 @@ int slack(const Spec& spec, int stage) {
 bool steps_late(const Spec& spec, int stage) {
   const bool waits = stage > 0 || spec.shape.replicas > 1 || waits_for_tie(spec);
   const bool predicts_first = spec.shape.predict && in_flight_bound(spec, stage) == 1;
-  return spec.shape.schedule == Kind::TwoBW && (waits || predicts_first) && slack(spec, stage) > 0;
+  return spec.shape.schedule == Kind::TwoBW && (waits || predicts_first) && update_slack(spec, stage) > 0;
 }
 
 std::optional<SteadyState> steady_state(const Spec& spec, std::int64_t updates) {

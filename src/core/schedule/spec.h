@@ -106,13 +106,13 @@ std::string describe_prediction(const Spec& spec);
 
 // Under 2BW, microbatches whose backward stage r runs between the end of batch j and the first forward that
 // needs W(j+1).
-int slack(const Spec& spec, int stage);
+int update_slack(const Spec& spec, int stage);
 
 // Whether stage r steps as late as its buffers allow, which leaves what crosses stages and replicas the most
 // time: right before the first forward on the new weights, or with one gradient buffer right before the first
 // backward of the next batch. Not where it has nothing to wait for (stage 0 ends every batch last, and
-// without replicas has all it needs by then, but for a tie that is on its way: late_tie), nor where there is
-// no time. A stage that predicts with all gradients in steps after that, too.
+// without replicas has all it needs by then, but for a tie that is on its way: defer_tied_update), nor where
+// there is no time. A stage that predicts with all gradients in steps after that, too.
 bool steps_late(const Spec& spec, int stage);
 
 // Weight versions that stage r keeps at once, the one being written included.

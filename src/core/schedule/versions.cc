@@ -30,7 +30,7 @@ int versions_kept(const Spec& spec, int stage) {
 
 int gradient_buffers(const Spec& spec, int stage) {
   const bool alone = spec.shape.stages == 1 && spec.shape.replicas == 1;  // nothing to wait for
-  return spec.shape.second_gradient && !alone && steps_late(spec, stage) ? 2 : 1;
+  return spec.shape.double_buffer_gradients && !alone && steps_late(spec, stage) ? 2 : 1;
 }
 
 bool has_second_gradient(const Spec& spec) {

@@ -72,7 +72,7 @@ bool shake_hands(Connection& connection, const Rendezvous& rendezvous, Clock::ti
 }  // namespace
 
 std::unique_ptr<Connection> join(const Rendezvous& rendezvous, const Options& options) {
-  const Clock::time_point until = Clock::now() + seconds(options.arrival_s);
+  const Clock::time_point until = Clock::now() + seconds(options.join_timeout_s);
   Clock::duration pause = std::chrono::milliseconds(10);
   std::string why = "there was no time";
   while (Clock::now() < until) {
@@ -88,7 +88,7 @@ std::unique_ptr<Connection> join(const Rendezvous& rendezvous, const Options& op
     pause = std::min<Clock::duration>(pause * 2, std::chrono::milliseconds(500));
   }
   fail_run("process {} did not reach process 0 at {} within {} s: {}", rendezvous.rank,
-           describe(rendezvous.endpoint), options.arrival_s, why);
+           describe(rendezvous.endpoint), options.join_timeout_s, why);
 }
 
 Client::Client(Session& session, const Options& options, std::unique_ptr<Connection> zero)
@@ -182,9 +182,9 @@ Clock::time_point Client::tick(Clock::time_point now) {
     send({.kind = Frame::Kind::Beat, .from = session_.rank()});
   }
   if (session_.over()) return next_beat_;
-  Clock::time_point next = std::min(next_beat_, heard_ + seconds(options_.silence_s));
-  if (heard_ + seconds(options_.silence_s) <= now)
-    end(fmt::format("process 0 has been silent for {} s", options_.silence_s));
+  Clock::time_point next = std::min(next_beat_, heard_ + seconds(options_.heartbeat_timeout_s));
+  if (heard_ + seconds(options_.heartbeat_timeout_s) <= now)
+    end(fmt::format("process 0 has been silent for {} s", options_.heartbeat_timeout_s));
   if (!failure_) return next;
   if (verdict_until_ <= now) end(*failure_);
   return std::min(next, verdict_until_);

@@ -40,13 +40,13 @@ struct Failure {
 
 // Times in seconds, and limits.
 struct Options {
-  double arrival_s = 300;  // until all ranks have joined
-  double heartbeat_s = 2;  // between two heartbeats
-  double silence_s = 30;   // without a heartbeat before a rank counts as dead
-  double handshake_s = 5;  // for a new connection to authenticate
-  int pending_peers = 64;  // connections that have not authenticated; one more evicts the oldest
-  double verdict_s = 2;    // for rank 0 to choose between several reasons to abort
-  double farewell_s = 1;   // at the end, for messages still in flight
+  double join_timeout_s = 300;      // until all ranks have joined
+  double heartbeat_s = 2;           // between two heartbeats
+  double heartbeat_timeout_s = 30;  // without a heartbeat before a rank counts as dead
+  double handshake_s = 5;           // for a new connection to authenticate
+  int pending_peers = 64;           // connections that have not authenticated; one more evicts the oldest
+  double verdict_s = 2;             // for rank 0 to choose between several reasons to abort
+  double farewell_s = 1;            // at the end, for messages still in flight
 };
 
 enum class Topic : std::uint8_t { Agreement, Gate, Norms, Update, Evaluation, Store, Plan, Other };

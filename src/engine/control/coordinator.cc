@@ -32,7 +32,7 @@ Coordinator::Coordinator(Session& session, const Options& options, Listener list
       terms_(std::move(terms)),
       members_(static_cast<std::size_t>(session.size())),
       next_beat_(Clock::now()),
-      arrive_until_(Clock::now() + seconds(options.arrival_s)) {
+      arrive_until_(Clock::now() + seconds(options.join_timeout_s)) {
   begin_if_complete();
 }
 
@@ -172,7 +172,7 @@ void Coordinator::check_arrivals(Clock::time_point now) {
     if (!members_[static_cast<std::size_t>(rank)].connection) missing.push_back(rank);
   }
   end(fmt::format("{} of {} did not reach process 0 at {} within {} s", describe_ranks(missing),
-                  session_.size(), describe(listener_->endpoint()), options_.arrival_s));
+                  session_.size(), describe(listener_->endpoint()), options_.join_timeout_s));
 }
 
 Clock::time_point Coordinator::tick(Clock::time_point now) {
@@ -190,8 +190,9 @@ Clock::time_point Coordinator::tick(Clock::time_point now) {
   for (int rank = 1; rank < session_.size(); ++rank) {
     const Member& member = members_[static_cast<std::size_t>(rank)];
     if (!member.connection || member.left) continue;
-    const Clock::time_point until = member.heard + seconds(options_.silence_s);
-    if (until <= now) end(fmt::format("process {} has been silent for {} s", rank, options_.silence_s));
+    const Clock::time_point until = member.heard + seconds(options_.heartbeat_timeout_s);
+    if (until <= now)
+      end(fmt::format("process {} has been silent for {} s", rank, options_.heartbeat_timeout_s));
     next = std::min(next, until);
   }
   return next;

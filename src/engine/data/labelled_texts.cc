@@ -184,9 +184,9 @@ void read_rows(const std::string& path, const Config& config, const Tokenizer& t
 void check_texts(const std::string& key, const LabelledTexts& texts, const std::string& path,
                  const ModelConfig& model) {
   if (texts.count() == 0) fail_input("{} is '{}', which has no rows", key, path);
-  if (const auto label = texts.greatest_label(); label >= model.labels) {
-    fail_input("model.labels is {}, but {} '{}' has class {}; it must be at least {}", model.labels, key,
-               path, label, label + 1);
+  if (const auto label = texts.greatest_label(); label >= model.num_labels) {
+    fail_input("model.num_labels is {}, but {} '{}' has class {}; it must be at least {}", model.num_labels,
+               key, path, label, label + 1);
   }
   if (!model.padding && texts.shortest() < model.context) {
     fail_input(

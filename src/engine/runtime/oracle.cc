@@ -104,8 +104,8 @@ bool Oracle::predicts(std::int64_t batch) const {
 // left after it and there is a second gradient buffer; else none does.
 int Oracle::true_from() const {
   const PipelineShape& shape = spec_.shape;
-  const std::int64_t fill = shape.stages > 1 ? shape.stages - 1 + shape.extra : 0, slack = shape.slack;
-  const bool waits = shape.second_gradient && shape.stages * shape.replicas > 1;
+  const std::int64_t fill = shape.stages > 1 ? shape.stages - 1 + shape.extra : 0, slack = shape.step_slack;
+  const bool waits = shape.double_buffer_gradients && shape.stages * shape.replicas > 1;
   if (!waits || 2 * fill + slack > shape.microbatches) return shape.microbatches;
   return std::max(1, static_cast<int>(fill + slack));
 }

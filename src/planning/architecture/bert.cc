@@ -209,7 +209,8 @@ void add_sequence_head(Model& model, const ModelConfig& config) {
 }  // namespace
 
 Model describe_bert(const ModelConfig& config) {
-  refuse_foreign_keys(config, {"positions", "hidden", "norm_eps", "token_types", "next_sentence", "padding"});
+  refuse_foreign_keys(config,
+                      {"max_positions", "hidden", "norm_eps", "token_types", "next_sentence", "padding"});
   check_head(config, ModelHead::MaskedLm);
   if (config.next_sentence && is_sequence_head(config.head)) {
     fail_input("model.next_sentence is true, but model.head is {}; it must be masked_lm", name(config.head));

@@ -39,12 +39,12 @@ inline bool is_sequence_head(ModelHead head) {
 
 // Outputs of a sequence head.
 inline std::int64_t outputs_of(const ModelConfig& config) {
-  return config.head == ModelHead::Classification ? config.labels : 1;
+  return config.head == ModelHead::Classification ? config.num_labels : 1;
 }
 
 // Rows of the table of learned positions; a sequence uses the first model.context.
 inline std::int64_t positions_of(const ModelConfig& config) {
-  return config.positions > 0 ? config.positions : config.context;
+  return config.max_positions > 0 ? config.max_positions : config.context;
 }
 
 // Inner size of bert's MLP.

@@ -13,7 +13,7 @@ void refuse_foreign_keys(const ModelConfig& config, std::initializer_list<std::s
     if (value == only || std::ranges::find(own, key) != own.end()) return;
     fail_input("model.{} is {}; it must be {} where model.family is {}", key, value, only, config.family);
   };
-  expect("positions", config.positions, plain.positions);
+  expect("max_positions", config.max_positions, plain.max_positions);
   expect("kv_heads", config.kv_heads, plain.kv_heads);
   expect("head_size", config.head_size, plain.head_size);
   expect("hidden", config.hidden, plain.hidden);

@@ -171,7 +171,7 @@ void add_block(Model& model, const ModelConfig& config, int block) {
 }  // namespace
 
 Model describe_gpt(const ModelConfig& config) {
-  refuse_foreign_keys(config, {"positions", "reset_documents"});
+  refuse_foreign_keys(config, {"max_positions", "reset_documents"});
   check_head(config, ModelHead::CausalLm);
   check_documents(config);
   const std::int64_t w = config.width;

@@ -101,13 +101,14 @@ TEST(FastestSplit, GivesAHeavyHeadFewerNeighbours) {
 
 TEST(FastestSplit, IsThereForEverySchedule) {
   for (const ScheduleKind schedule : all_kinds()) {
-    for (const bool second_gradient : {true, false}) {
-      const std::vector<int> split = split_of({3, 1, 4, 1, 5, 9, 2, 6}, {.schedule = schedule,
-                                                                         .stages = 3,
-                                                                         .microbatch = 2,
-                                                                         .microbatches = 6,
-                                                                         .extra = 1,
-                                                                         .second_gradient = second_gradient});
+    for (const bool double_buffer_gradients : {true, false}) {
+      const std::vector<int> split =
+          split_of({3, 1, 4, 1, 5, 9, 2, 6}, {.schedule = schedule,
+                                              .stages = 3,
+                                              .microbatch = 2,
+                                              .microbatches = 6,
+                                              .extra = 1,
+                                              .double_buffer_gradients = double_buffer_gradients});
       ASSERT_EQ(split.size(), 3u) << name(schedule);
       EXPECT_EQ(std::accumulate(split.begin(), split.end(), 0), 8) << name(schedule);
     }

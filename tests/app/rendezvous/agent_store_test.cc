@@ -74,7 +74,7 @@ TEST(Interfaces, OnOneHostTheyAreTheLoopbackUnlessNamed) {
 TEST(Interfaces, AHostThatIsNotKnownIsLookedUpUntilTheTimeIsOver) {
   const launch::World apart{.size = 2, .local_size = 1, .master_address = "no.such.host.invalid"};
   try {
-    own_address(apart, {.arrival = 0.01});
+    own_address(apart, {.join_timeout = 0.01});
     FAIL();
   } catch (const RunError& error) {
     const std::string what = error.what();

@@ -35,7 +35,7 @@ class Classifying : public ::testing::Test {
     folder_.write("tokens/vocab.txt", vocab);
     config_.model = {.family = "bert", .layers = 2, .width = 12, .heads = 2, .vocab = 31, .context = 24};
     config_.model.head = ModelHead::Classification;
-    config_.model.labels = kClasses;
+    config_.model.num_labels = kClasses;
     config_.data.tokenizer = folder_.file("tokens");
     config_.data.train = config_.data.validation = {{.path = folder_.write("x.tsv", rows)}};
     config_.pipeline.stages = 2;

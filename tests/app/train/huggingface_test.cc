@@ -103,7 +103,7 @@ class HuggingFace : public testing::Test {
   std::string folder_;
 };
 
-const std::vector<std::string> kClasses = {"model.head=classification", "model.labels=3"};
+const std::vector<std::string> kClasses = {"model.head=classification", "model.num_labels=3"};
 
 std::vector<std::vector<std::string>> every_model() {
   return {{"model.family=gpt"},

@@ -379,7 +379,7 @@ TEST(Facts, AreOfTheConfigurationAndOfTheFilesItNames) {
   };
   EXPECT_EQ(value("the command"), "train");
   EXPECT_EQ(value("train.updates"), "1000");
-  EXPECT_EQ(value("network.silence"), "30");
+  EXPECT_EQ(value("network.heartbeat_timeout"), "30");
   EXPECT_EQ(value("the file '" + file + "' of data.train").find("10 bytes, checksum "), 0u);
   EXPECT_EQ(value("the file '" + missing + "' of data.validation"), "cannot be read");
   EXPECT_EQ(control::compare_facts({facts, facts}), "");

@@ -47,11 +47,12 @@ TEST(ConfigErrors, WhatAModelTells) {
   EXPECT_EQ(refused("model: {head: 64}\n"),
             "model.head is 64 at x.yaml:1; it must be one of auto, causal_lm, masked_lm, classification, "
             "regression");
-  EXPECT_EQ(refused("model: {head: regression, labels: 3}\n"),
-            "model.labels is 3 at x.yaml:1; it must be 2 where model.head is regression");
-  EXPECT_EQ(refused("model: {head: classification, labels: 1}\n"),
-            "model.labels is 1 at x.yaml:1; it must be a whole number of at least 2 and at most 10000000");
-  EXPECT_NO_THROW(load("model: {head: classification, labels: 3}\n"));
+  EXPECT_EQ(refused("model: {head: regression, num_labels: 3}\n"),
+            "model.num_labels is 3 at x.yaml:1; it must be 2 where model.head is regression");
+  EXPECT_EQ(
+      refused("model: {head: classification, num_labels: 1}\n"),
+      "model.num_labels is 1 at x.yaml:1; it must be a whole number of at least 2 and at most 10000000");
+  EXPECT_NO_THROW(load("model: {head: classification, num_labels: 3}\n"));
 }
 
 TEST(ConfigErrors, WrongTypes) {
@@ -108,7 +109,7 @@ TEST(ConfigErrors, ValuesOutOfRange) {
             "train.loss_scale is 1000 at x.yaml:1; it must be a power of two from 1 to 16777216");
   EXPECT_EQ(refused("pipeline: {timeout: 0}\n"),
             "pipeline.timeout is 0 at x.yaml:1; it must be a number above 0 and at most 1000000");
-  for (const char* key : {"pipeline.timeout", "network.arrival", "network.silence"}) {
+  for (const char* key : {"pipeline.timeout", "network.join_timeout", "network.heartbeat_timeout"}) {
     const std::string given = std::string(key) + "=1e10";
     EXPECT_EQ(override_refused(given), std::string(key) + " is 1e10 in override '" + given +
                                            "'; it must be a number above 0 and at most 1000000");
@@ -164,9 +165,9 @@ TEST(ConfigErrors, DataOfHeads) {
             "data.classes is [a, b, a] at x.yaml:1; it must name each class once");
   EXPECT_EQ(refused("model: {head: regression}\ndata: {classes: [a, b]}\n"),
             "data.classes is [a, b] at x.yaml:2; it must be auto where model.head is regression");
-  EXPECT_EQ(
-      refused("model: {head: classification, labels: 3}\ndata: {classes: [a, b]}\n"),
-      "data.classes is [a, b] at x.yaml:2; it must name as many classes as model.labels says, which is 3");
+  EXPECT_EQ(refused("model: {head: classification, num_labels: 3}\ndata: {classes: [a, b]}\n"),
+            "data.classes is [a, b] at x.yaml:2; it must name as many classes as model.num_labels says, "
+            "which is 3");
 }
 
 TEST(ConfigErrors, ValuesThatDoNotFitOthers) {

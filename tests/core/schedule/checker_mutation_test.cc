@@ -166,7 +166,7 @@ TEST(BrokenLists, AStepTooLateBlocksItsGradientBuffer) {
 
 TEST(BrokenLists, WithOneGradientBufferAStepMustComeBeforeTheNextBackward) {
   Spec one = two_bw;
-  one.shape.second_gradient = false;
+  one.shape.double_buffer_gradients = false;
   EXPECT_TRUE(Broken(one).keeps(Property::GradientBuffers));
   EXPECT_TRUE(Broken(one).move_after(1, Op::Step, 1, Op::Backward, 8).breaks(Property::GradientBuffers));
   EXPECT_TRUE(Broken(one).move_before(1, Op::Step, 1, Op::Backward, 7).breaks(Property::WeightBuffers));
@@ -267,7 +267,7 @@ TEST(BrokenLists, APredictedBatchOverwritesNoGradientThatWaits) {
   EXPECT_TRUE(
       Broken(predicted).move_after(1, Op::Step, 0, Op::Backward, 8).breaks(Property::GradientBuffers));
   Spec one = predicted;
-  one.shape.second_gradient = false;
+  one.shape.double_buffer_gradients = false;
   EXPECT_TRUE(Broken(one).keeps(Property::GradientBuffers));
   EXPECT_TRUE(Broken(one).move_after(1, Op::Step, 1, Op::Backward, 8).breaks(Property::GradientBuffers));
 }

@@ -114,9 +114,10 @@ TEST_P(EveryKindReplicated, OnlyStageZeroOf2bwRunsAnotherListThanAlone) {
 // can, and P(2) after it.
 TEST(Replicas, PredictFromASumThatOneMicrobatchHides) {
   EXPECT_EQ(
-      work_of({.shape = {.schedule = Kind::TwoBW, .stages = 2, .replicas = 2, .microbatches = 4, .slack = 4},
-               .updates = 3},
-              0),
+      work_of(
+          {.shape = {.schedule = Kind::TwoBW, .stages = 2, .replicas = 2, .microbatches = 4, .step_slack = 4},
+           .updates = 3},
+          0),
       "Forward microbatch 0 (batch 0) on W(0)\n"
       "Forward microbatch 1 (batch 0) on W(0)\n"
       "Backward microbatch 0 (batch 0) on W(0)\n"
@@ -181,26 +182,27 @@ TEST(Replicas, SumWhatEveryPredictionNeedsAndNoMore) {
 
 // What crosses replicas has this long before anyone needs it.
 TEST(Replicas, TheSlackIsTheDesigns) {
-  for_each_spec(
-      Kind::TwoBW, {.updates = 1, .sync_updates = 0, .evaluate_every = 0, .replicas = 2}, [](Spec spec) {
-        if (spec.shape.replicas == 1 || !spec.shape.second_gradient) return;
-        spec.updates = 8;
-        for (int stage = 0; stage < spec.shape.stages; ++stage) {
-          const auto list = instructions(spec, stage);
-          const auto begin = list.begin() + position(list, Op::ReduceGradients, 3);
-          const auto end = list.begin() + position(list, Op::Step, 3);
-          const auto between =
-              std::count_if(begin, end, [](const Instruction& i) { return i.op == Op::Backward; });
-          const int fill = spec.shape.stages > 1 ? spec.shape.stages - 1 + spec.shape.extra : 0;
-          const int after = spec.shape.stages - 1 - stage + extra_at(spec, stage);
-          const bool true_within = spec.shape.predict && spec.shape.second_gradient &&
-                                   2 * fill + spec.shape.slack <= spec.shape.microbatches &&
-                                   fill + spec.shape.slack < spec.shape.microbatches;
-          const int needed = true_within ? std::max(1, fill + spec.shape.slack) : spec.shape.microbatches;
-          ASSERT_EQ(between, needed - after) << text(spec) << " stage " << stage;
-          ASSERT_EQ(between, slack(spec, stage));
-        }
-      });
+  for_each_spec(Kind::TwoBW, {.updates = 1, .sync_updates = 0, .evaluate_every = 0, .replicas = 2},
+                [](Spec spec) {
+                  if (spec.shape.replicas == 1 || !spec.shape.double_buffer_gradients) return;
+                  spec.updates = 8;
+                  for (int stage = 0; stage < spec.shape.stages; ++stage) {
+                    const auto list = instructions(spec, stage);
+                    const auto begin = list.begin() + position(list, Op::ReduceGradients, 3);
+                    const auto end = list.begin() + position(list, Op::Step, 3);
+                    const auto between =
+                        std::count_if(begin, end, [](const Instruction& i) { return i.op == Op::Backward; });
+                    const int fill = spec.shape.stages > 1 ? spec.shape.stages - 1 + spec.shape.extra : 0;
+                    const int after = spec.shape.stages - 1 - stage + extra_at(spec, stage);
+                    const bool true_within = spec.shape.predict && spec.shape.double_buffer_gradients &&
+                                             2 * fill + spec.shape.step_slack <= spec.shape.microbatches &&
+                                             fill + spec.shape.step_slack < spec.shape.microbatches;
+                    const int needed =
+                        true_within ? std::max(1, fill + spec.shape.step_slack) : spec.shape.microbatches;
+                    ASSERT_EQ(between, needed - after) << text(spec) << " stage " << stage;
+                    ASSERT_EQ(between, update_slack(spec, stage));
+                  }
+                });
 }
 
 TEST(Replicas, StageZeroHasASecondGradientBufferWhereItHasSlack) {
@@ -270,7 +272,7 @@ TEST(Replicas, AStepWaitsForTheReductionOfEveryReplica) {
 // The sum over replicas is then hidden by one forward at most.
 TEST(Replicas, WithOneGradientBufferTheStepComesRightBeforeTheNextBackward) {
   for_each_spec(Kind::TwoBW, kSmall, [](const Spec& spec) {
-    if (spec.shape.second_gradient) return;
+    if (spec.shape.double_buffer_gradients) return;
     for (int stage = 0; stage < spec.shape.stages; ++stage) {
       if (!steps_late(spec, stage)) continue;
       const auto list = without(instructions(spec, stage), Op::RecvGradient);

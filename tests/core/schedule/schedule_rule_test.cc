@@ -106,7 +106,7 @@ TEST(Stream, TheFirstStagePredictsBeforeABatchFromTheGradientsThatAreIn) {
 
 TEST(Stream, WithOneGradientBufferTheLastStageStepsAfterItsPrediction) {
   const Spec spec = {
-      .shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2, .second_gradient = false},
+      .shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 2, .double_buffer_gradients = false},
       .updates = 3};
   EXPECT_EQ(work_of(spec, 1),
             "Forward microbatch 0 (batch 0) on W(0)\n"
@@ -173,10 +173,10 @@ TEST(Stream, OneGradientBufferOnlyMovesTheSteps) {
   };
   const Ranges ranges = {.stages = 5, .microbatches = 6, .extra = 2, .updates = 4, .replicas = 2};
   for_each_spec(Kind::TwoBW, ranges, [&](Spec spec) {
-    if (spec.shape.second_gradient) return;
+    if (spec.shape.double_buffer_gradients) return;
     Spec two = spec;
-    two.shape.second_gradient = true;
-    two.shape.slack = 100;  // with it batches may go over to true weights
+    two.shape.double_buffer_gradients = true;
+    two.shape.step_slack = 100;  // with it batches may go over to true weights
     for (int stage = 0; stage < spec.shape.stages; ++stage) {
       ASSERT_EQ(without_steps(spec, stage), without_steps(two, stage)) << text(spec) << " stage " << stage;
       if (steps_late(spec, stage)) continue;

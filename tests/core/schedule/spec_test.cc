@@ -133,7 +133,7 @@ TEST(Spec, WithoutTheSecondGradientBufferEveryStageKeepsTwoVersionsAndOneGradien
       const Spec spec = {.shape = {.schedule = Kind::TwoBW,
                                    .stages = d,
                                    .replicas = replicas,
-                                   .second_gradient = false,
+                                   .double_buffer_gradients = false,
                                    .predict = false}};
       EXPECT_EQ(by_stage(spec, gradient_buffers), std::vector<int>(d, 1));
       EXPECT_EQ(by_stage(spec, versions_kept), std::vector<int>(d, 2));
@@ -219,7 +219,7 @@ TEST(Spec, ThePredictionIsDescribedByStage) {
             "5, 6, 7, 8 of 8 microbatches of the batch before, for the first 4 of a batch; the others run on "
             "true weights");
   spec.shape.replicas = 2;
-  spec.shape.slack = 3;
+  spec.shape.step_slack = 3;
   EXPECT_EQ(describe_prediction(spec), "4, 5, 6, 7 of 8 microbatches of the batch before");
   EXPECT_EQ(describe_prediction({.shape = {.schedule = Kind::TwoBW, .stages = 1, .microbatches = 1}}),
             "1 of 1 microbatches of the batch before");
@@ -239,12 +239,12 @@ TEST(Spec, HalfOfABatchPredictsWell) {
 
 // P(j) is written where batch j begins, and the last stage has none in flight then.
 TEST(Spec, WithPredictionTheLastStageKeepsOneVersionWhateverItsGradients) {
-  for (bool second_gradient : {true, false}) {
+  for (bool double_buffer_gradients : {true, false}) {
     for (int replicas : {1, 2}) {
       const Spec spec = {.shape = {.schedule = Kind::TwoBW,
                                    .stages = 4,
                                    .replicas = replicas,
-                                   .second_gradient = second_gradient}};
+                                   .double_buffer_gradients = double_buffer_gradients}};
       EXPECT_EQ(by_stage(spec, versions_kept), (std::vector<int>{2, 2, 2, 1})) << text(spec);
     }
   }
@@ -254,7 +254,8 @@ TEST(Spec, WithPredictionTheLastStageKeepsOneVersionWhateverItsGradients) {
 TEST(Spec, LaterMicrobatchesRunOnTrueWeightsWhereThereIsRoom) {
   const auto predicted = [](int d, int m, int e, int slack) {
     return predicted_microbatches(
-        {.shape = {.schedule = Kind::TwoBW, .stages = d, .microbatches = m, .extra = e, .slack = slack}});
+        {.shape = {
+             .schedule = Kind::TwoBW, .stages = d, .microbatches = m, .extra = e, .step_slack = slack}});
   };
   EXPECT_EQ(predicted(4, 8, 0, 1), 4);
   EXPECT_EQ(predicted(4, 8, 0, 2), 5);
@@ -269,13 +270,15 @@ TEST(Spec, LaterMicrobatchesRunOnTrueWeightsWhereThereIsRoom) {
   // There is always one.
   EXPECT_EQ(
       predicted_microbatches(
-          {.shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 2, .microbatches = 4, .slack = 0}}),
+          {.shape =
+               {.schedule = Kind::TwoBW, .stages = 1, .replicas = 2, .microbatches = 4, .step_slack = 0}}),
       1);
   // With one gradient buffer the last stage steps while it has one in flight.
-  EXPECT_EQ(
-      predicted_microbatches(
-          {.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = 8, .second_gradient = false}}),
-      8);
+  EXPECT_EQ(predicted_microbatches({.shape = {.schedule = Kind::TwoBW,
+                                              .stages = 4,
+                                              .microbatches = 8,
+                                              .double_buffer_gradients = false}}),
+            8);
   EXPECT_FALSE(
       switches_to_true_weights({.shape = {.schedule = Kind::TwoBW, .microbatches = 8, .predict = false}}));
   EXPECT_FALSE(switches_to_true_weights({.shape = {.schedule = Kind::Flush, .microbatches = 8}}));
@@ -289,7 +292,7 @@ TEST(Spec, PredictionsAndTrueWeightsTakeTurnsInTheBuffers) {
   EXPECT_EQ(generation_of(spec, 3, false), 4);
   EXPECT_EQ(generation_of(spec, 4, true), 5);
   EXPECT_EQ(generation_of(spec, 4, false), 6);
-  spec.shape.slack = 8;
+  spec.shape.step_slack = 8;
   EXPECT_EQ(generation_of(spec, 3, true), 3);
   EXPECT_EQ(generation_of(spec, 4, true), 4);
 }

@@ -14,11 +14,12 @@ namespace twobw::schedule {
 
 inline std::string text(const Spec& spec) {
   return fmt::format(
-      "{} w={} d={} m={} e={} updates={} sync_updates={} evaluate_every={} second_gradient={} "
-      "predict={} slack={} late_tie={}",
+      "{} w={} d={} m={} e={} updates={} sync_updates={} evaluate_every={} double_buffer_gradients={} "
+      "predict={} slack={} defer_tied_update={}",
       name(spec.shape.schedule), spec.shape.replicas, spec.shape.stages, spec.shape.microbatches,
-      spec.shape.extra, spec.updates, spec.sync_updates, spec.evaluate_every, spec.shape.second_gradient,
-      spec.shape.predict, spec.shape.slack, spec.shape.late_tie);
+      spec.shape.extra, spec.updates, spec.sync_updates, spec.evaluate_every,
+      spec.shape.double_buffer_gradients, spec.shape.predict, spec.shape.step_slack,
+      spec.shape.defer_tied_update);
 }
 
 // The list of a stage without what passes between stages.
@@ -62,20 +63,20 @@ void for_each_spec(Kind kind, Ranges ranges, Function function) {
       spec.shape.predict = predict;
       if (spec.shape.microbatches < smallest_microbatches(spec)) continue;
       for (bool second : {true, false}) {
-        spec.shape.second_gradient = second;
+        spec.shape.double_buffer_gradients = second;
         if ((second && predict) || kind == Kind::TwoBW) function(spec);
       }
       // With true weights as early as can be, and with none; above it was with some slack.
-      spec.shape.second_gradient = true;
+      spec.shape.double_buffer_gradients = true;
       for (int slack : {0, 100}) {
-        spec.shape.slack = slack;
+        spec.shape.step_slack = slack;
         const bool differs = switches_to_true_weights(spec) == (slack == 0);
         if (kind == Kind::TwoBW && predict && differs) function(spec);
       }
-      spec.shape.slack = 1;
-      spec.shape.late_tie = true;
+      spec.shape.step_slack = 1;
+      spec.shape.defer_tied_update = true;
       if (kind == Kind::TwoBW && spec.shape.replicas == 1 && steps_late(spec, 0)) function(spec);
-      spec.shape.late_tie = false;
+      spec.shape.defer_tied_update = false;
     }
   };
   for (spec.shape.stages = 1; spec.shape.stages <= ranges.stages; ++spec.shape.stages)

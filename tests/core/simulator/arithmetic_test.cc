@@ -43,14 +43,14 @@ TEST(Arithmetic, OneGradientBufferCostsAStallThatTwoDoNot) {
         Spec spec = {.shape = {.schedule = Kind::TwoBW,
                                .stages = d,
                                .microbatches = m,
-                               .second_gradient = false,
+                               .double_buffer_gradients = false,
                                .predict = predict}};
         const Result result = simulate(spec, system);
         const double stall = 2 * (d - 1) - 1;
         EXPECT_EQ(result.update_seconds, 3 * m + stall) << schedule::text(spec);
         EXPECT_EQ(result.stages.back().wait_reduce, stall);
         EXPECT_LT(result.update_seconds, update_seconds(Kind::Flush, d, m, system));
-        spec.shape.second_gradient = true;
+        spec.shape.double_buffer_gradients = true;
         EXPECT_GT(result.update_seconds, simulate(spec, system).update_seconds);
       }
     }
@@ -67,7 +67,7 @@ TEST(Arithmetic, OneGradientBufferHidesAForwardOfTheSumOverReplicas) {
                                 .stages = 1,
                                 .replicas = 2,
                                 .microbatches = 4,
-                                .second_gradient = false,
+                                .double_buffer_gradients = false,
                                 .predict = false}};
     EXPECT_EQ(simulate(one, system).update_seconds, 4 * 5 + 1 + std::max(0.0, reduce - 3));
   }
@@ -175,10 +175,11 @@ TEST(Arithmetic, APredictionIsOnTheComputeThread) {
 TEST(Arithmetic, OneStageTakesItsTimeToPredict) {
   System system = equal_stages(1);
   system.stages[0].predict = 2;
-  for (bool second_gradient : {true, false}) {
-    const Spec spec = {
-        .shape = {
-            .schedule = Kind::TwoBW, .stages = 1, .microbatches = 4, .second_gradient = second_gradient}};
+  for (bool double_buffer_gradients : {true, false}) {
+    const Spec spec = {.shape = {.schedule = Kind::TwoBW,
+                                 .stages = 1,
+                                 .microbatches = 4,
+                                 .double_buffer_gradients = double_buffer_gradients}};
     EXPECT_EQ(simulate(spec, system).update_seconds, 3 * 4 + 2);
   }
 }

@@ -32,8 +32,8 @@ class Draw {
                            .extra = whole(0, 3),
                            .predict = whole(0, 1) == 1}};
     spec.shape.microbatches = whole(schedule::smallest_microbatches(spec), 20);
-    spec.shape.second_gradient = whole(0, 1) == 1;
-    spec.shape.late_tie = spec.shape.second_gradient && whole(0, 1) == 1;
+    spec.shape.double_buffer_gradients = whole(0, 1) == 1;
+    spec.shape.defer_tied_update = spec.shape.double_buffer_gradients && whole(0, 1) == 1;
     return spec;
   }
 

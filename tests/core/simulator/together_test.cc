@@ -92,7 +92,7 @@ TEST(Reduce, OfWhatIsPredictedFromIsHiddenBehindOneMicrobatch) {
 
 TEST(Reduce, OfWhatIsPredictedFromHoldsUpAStageByTheRest) {
   const Spec spec = {
-      .shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 2, .microbatches = 4, .slack = 4}};
+      .shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 2, .microbatches = 4, .step_slack = 4}};
   System system = equal_stages(1);
   system.stages[0].reduce = 5;
   const Result result = simulate(spec, system);
@@ -102,11 +102,12 @@ TEST(Reduce, OfWhatIsPredictedFromHoldsUpAStageByTheRest) {
 
 // And what W(j) is made of by what the slack does not hide, where later microbatches run on it.
 TEST(Reduce, HoldsUpTheMicrobatchesOnTrueWeightsBeyondTheirSlack) {
-  Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 2, .microbatches = 4, .slack = 1}};
+  Spec spec = {
+      .shape = {.schedule = Kind::TwoBW, .stages = 1, .replicas = 2, .microbatches = 4, .step_slack = 1}};
   System system = equal_stages(1);
   system.stages[0].reduce = 5;
   EXPECT_EQ(simulate(spec, system).update_seconds, 3 * 4 + (5 - 3) + (5 - 3));
-  spec.shape.slack = 2;
+  spec.shape.step_slack = 2;
   EXPECT_EQ(simulate(spec, system).update_seconds, 3 * 4 + (5 - 3));
 }
 
@@ -156,7 +157,7 @@ TEST(Tie, TheFirstWaitsForTheLastAndTheLastForTheFirst) {
 }
 
 TEST(Tie, IsHiddenWhereTheFirstStageStepsLate) {
-  Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 8, .slack = 3}};
+  Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 8, .step_slack = 3}};
   System system = equal_stages(2);
   system.channels.assign(2, {.latency = 0, .bandwidth = 1});
   system.tie_bytes = 9;
@@ -164,7 +165,7 @@ TEST(Tie, IsHiddenWhereTheFirstStageStepsLate) {
   system.tie_backward_channel = 1;
   // The last stage's part comes 9 s after its last backward, and the first stage's own is 2 s after that.
   EXPECT_EQ(simulate(spec, system).update_seconds, 8 * 3 + 7);
-  spec.shape.late_tie = true;
+  spec.shape.defer_tied_update = true;
   EXPECT_EQ(simulate(spec, system).update_seconds, 8 * 3);
   EXPECT_EQ(simulate(spec, system).stages[0].wait_reduce, 0);
   system.tie_bytes = 200;  // which nothing hides
@@ -172,7 +173,7 @@ TEST(Tie, IsHiddenWhereTheFirstStageStepsLate) {
 }
 
 TEST(Tie, LetsOthersPassOnASharedChannel) {
-  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 16, .slack = 16}};
+  const Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 2, .microbatches = 16, .step_slack = 16}};
   System system = equal_stages(2, 1.0625, 2);
   add_links(system, {.latency = 0, .bandwidth = 8}, 1);
   system.tie_bytes = 64;  // 8 s of the channel

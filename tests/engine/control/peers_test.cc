@@ -13,8 +13,8 @@ namespace {
 using Lines = std::vector<std::string>;
 
 // Peers here never close, so that there is nothing to wait for at the end.
-Options impatient(double heartbeat_s = 2, double silence_s = 30) {
-  return {.heartbeat_s = heartbeat_s, .silence_s = silence_s, .farewell_s = 0.01};
+Options impatient(double heartbeat_s = 2, double heartbeat_timeout_s = 30) {
+  return {.heartbeat_s = heartbeat_s, .heartbeat_timeout_s = heartbeat_timeout_s, .farewell_s = 0.01};
 }
 
 std::unique_ptr<Connection> rank_one(const Endpoint& endpoint, int size = 2) {

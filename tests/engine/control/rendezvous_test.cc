@@ -90,8 +90,8 @@ TEST(Rendezvous, APortThatIsTakenIsNamed) {
 }
 
 TEST(Rendezvous, RankZeroNamesThoseThatDidNotCome) {
-  RankZero zero(5, {.arrival_s = 0.3});
-  const std::string at_two = error_of_connect(rendezvous_at(zero.endpoint(), 2, 5), {.arrival_s = 20});
+  RankZero zero(5, {.join_timeout_s = 0.3});
+  const std::string at_two = error_of_connect(rendezvous_at(zero.endpoint(), 2, 5), {.join_timeout_s = 20});
   EXPECT_EQ(zero.error(), "processes 1, 3, 4 of 5 did not reach process 0 at " + describe(zero.endpoint()) +
                               " within 0.3 s");
   EXPECT_EQ(at_two, zero.error());
@@ -99,7 +99,7 @@ TEST(Rendezvous, RankZeroNamesThoseThatDidNotCome) {
 
 TEST(Rendezvous, OthersNameRankZero) {
   const Endpoint endpoint = Listener({}).endpoint();
-  const Options options{.arrival_s = 0.05};
+  const Options options{.join_timeout_s = 0.05};
   EXPECT_EQ(
       error_of_connect(rendezvous_at(endpoint, 1, 2), options),
       "process 1 did not reach process 0 at " + describe(endpoint) + " within 0.05 s: Connection refused");
@@ -161,7 +161,7 @@ TEST(Rendezvous, WithoutTheTokenNobodyIsAnswered) {
   EXPECT_EQ(Stranger(zero.endpoint(), encode(hello)).answer(), "");
   Rendezvous other = rendezvous_at(zero.endpoint(), 1, 2);
   other.token = hello.token;
-  const std::string error = error_of_connect(other, {.arrival_s = 0.1});
+  const std::string error = error_of_connect(other, {.join_timeout_s = 0.1});
   EXPECT_NE(error.find("closed without an answer"), std::string::npos) << error;
   Company ranks = two_ranks(zero);
   expect_a_good_run(ranks);

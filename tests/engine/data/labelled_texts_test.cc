@@ -36,7 +36,7 @@ class Labelled : public ::testing::Test {
     config.model.vocab = 40;
     config.model.context = context;
     config.model.head = ModelHead::Classification;
-    config.model.labels = 4;
+    config.model.num_labels = 4;
     config.data.tokenizer = folder_.file("tokens");
     config.data.train = {{.path = path}};
     return config;
@@ -75,7 +75,7 @@ TEST_F(Labelled, TextsStandBetweenClsAndSep) {
 TEST_F(Labelled, NamedClassesMayBeNumbersInTheFile) {
   Config named = config(folder_.write("x.tsv", "text\tlabel\na\t1\nb\tno\nc\t0\nd\tyes\n"));
   named.data.classes = {"no", "yes"};
-  named.model.labels = 2;
+  named.model.num_labels = 2;
   const Batch batch = open(named)->sequential(0, 4, 8, kClasses);
   EXPECT_TRUE(at::equal(batch[Field::Labels], at::tensor({1, 0, 0, 1}, at::kLong)));
 }
@@ -91,7 +91,7 @@ TEST_F(Labelled, PairsAreShortenedAtTheirLongerEnd) {
   pairs.data.pair = "q";
   pairs.data.label = "gold";
   pairs.data.classes = {"no", "yes"};
-  pairs.model.labels = 2;
+  pairs.model.num_labels = 2;
   const Batch batch = open(pairs)->sequential(0, 4, 8, kClasses);
   EXPECT_EQ(row(batch[Field::Tokens], 0), (Ids{kCls, 5, 6, kSep, 7, kSep, kPad, kPad}));
   EXPECT_EQ(row(batch[Field::TokenTypes], 0), (Ids{0, 0, 0, 0, 1, 1, 0, 0}));
@@ -108,7 +108,7 @@ TEST_F(Labelled, NumbersAreForRegression) {
                                     "{\"text\": \"a\", \"label\": 2.5}\n"
                                     "{\"text\": \"b\", \"label\": \"-1e3\"}\n"));
   one.model.head = ModelHead::Regression;
-  one.model.labels = 2;
+  one.model.num_labels = 2;
   const auto source = open(one);
   constexpr BatchFields kNumbers = {Field::Tokens, Field::TokenTypes, Field::Lengths, Field::Values};
   EXPECT_EQ(source->fields(), kNumbers);
@@ -152,7 +152,7 @@ class ManyTexts : public Labelled {
 
   Config layout(int replicas, int m, int b, int bucket) const {
     Config config = this->config(folder_.file("x.tsv"), kContext);
-    config.model.labels = kTexts;
+    config.model.num_labels = kTexts;
     config.pipeline.replicas = replicas;
     config.pipeline.microbatches = m;
     config.pipeline.microbatch = b;
@@ -268,9 +268,9 @@ TEST_F(Labelled, WhatCannotBeIsRefusedInOneSentence) {
 
 TEST_F(Labelled, WhatTheModelDoesNotExpectIsRefused) {
   Config one = config(folder_.write("x.tsv", "text\tlabel\na b c d e f g\t1\na b c d e f\t4\n"));
-  EXPECT_EQ(refused(one), "model.labels is 4, but data.train '" + folder_.file("x.tsv") +
+  EXPECT_EQ(refused(one), "model.num_labels is 4, but data.train '" + folder_.file("x.tsv") +
                               "' has class 4; it must be at least 5");
-  one.model.labels = 5;
+  one.model.num_labels = 5;
   EXPECT_EQ(refused(one), "");
   one.model.padding = false;
   EXPECT_EQ(refused(one), "");

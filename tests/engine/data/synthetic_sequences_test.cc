@@ -11,7 +11,7 @@ constexpr BatchFields kAll = {Field::Tokens,  Field::Targets, Field::TokenTypes,
                               Field::Lengths, Field::Labels,  Field::Values};
 
 ModelConfig model_of(ModelHead head = ModelHead::Auto) {
-  return {.family = "bert", .vocab = kVocab, .context = kContext, .head = head, .labels = 5};
+  return {.family = "bert", .vocab = kVocab, .context = kContext, .head = head, .num_labels = 5};
 }
 
 Batch sample(const ModelConfig& model, std::uint64_t key, BatchFields fields = kAll) {

@@ -273,9 +273,10 @@ TEST_F(OwnFamily, MayTieSeveralWeights) {
     }
     config_.pipeline.schedule = ScheduleKind::TwoBW;
     config_.pipeline.replicas = 1;
-    config_.pipeline.late_tie = true;  // the first stage steps late: of ties within it, of one to it, of none
+    config_.pipeline.defer_tied_update =
+        true;  // the first stage steps late: of ties within it, of one to it, of none
     expect_exact(config_);
-    config_.pipeline.late_tie = false;
+    config_.pipeline.defer_tied_update = false;
   }
 }
 

@@ -221,7 +221,7 @@ ModelConfig small_bert(ModelHead head, double dropout = 0.0) {
   ModelConfig config = small(true, dropout);
   config.family = "bert";
   config.head = head;
-  config.labels = head == ModelHead::Classification ? 3 : 2;
+  config.num_labels = head == ModelHead::Classification ? 3 : 2;
   config.hidden = 20;
   return config;
 }
@@ -237,7 +237,7 @@ INSTANTIATE_TEST_SUITE_P(
 // Decoders that tell the class of a sequence by its last token.
 ModelConfig classifying(ModelConfig config) {
   config.head = ModelHead::Classification;
-  config.labels = 3;
+  config.num_labels = 3;
   return config;
 }
 

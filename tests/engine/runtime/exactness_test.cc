@@ -79,8 +79,8 @@ TEST(Groups, HoldOnEveryStageThatHasTheirParameters) {
 TEST(NotFinite, UpdatesAreSkippedByAllAlike) {
   const std::string plain = "optimizer.lr=1e30 optimizer.clip=0 pipeline.split=[5,7] ";
   for (const char* more :
-       {"", "pipeline.predict=false", "pipeline.replicas=3 pipeline.second_gradient=false", "processes=all",
-        "pipeline.late_tie=true", "pipeline.replicas=2 pipeline.shard_state=true",
+       {"", "pipeline.predict=false", "pipeline.replicas=3 pipeline.double_buffer_gradients=false",
+        "processes=all", "pipeline.defer_tied_update=true", "pipeline.replicas=2 pipeline.shard_state=true",
         "pipeline.replicas=2 pipeline.shard_state=true pipeline.predict=false processes=2"}) {
     SCOPED_TRACE(more);
     const auto [config, processes] = setting_of(plain + more);
@@ -118,8 +118,9 @@ TEST(Versions, AreAtMostTwoUnder2BW) {
   for (const std::string replicas : {"pipeline.replicas=1 ", "pipeline.replicas=2 "}) {
     EXPECT_EQ(peak_versions(replicas).front(), 2);
     for (const int versions : peak_versions(replicas)) EXPECT_LE(versions, 2);
-    EXPECT_EQ(peak_versions(replicas + "pipeline.second_gradient=false"), (std::vector<int>{2, 2, 2, 1}));
-    EXPECT_EQ(peak_versions(replicas + "pipeline.second_gradient=false pipeline.predict=false"),
+    EXPECT_EQ(peak_versions(replicas + "pipeline.double_buffer_gradients=false"),
+              (std::vector<int>{2, 2, 2, 1}));
+    EXPECT_EQ(peak_versions(replicas + "pipeline.double_buffer_gradients=false pipeline.predict=false"),
               std::vector<int>(4, 2));
   }
   EXPECT_EQ(verified(short_config("pipeline.split=[12] pipeline.replicas=2")).peak_versions, std::vector{1});

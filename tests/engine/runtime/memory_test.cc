@@ -94,7 +94,7 @@ struct Case {
   Kind kind;
   std::vector<int> split;
   bool recompute;
-  bool second_gradient = true;
+  bool double_buffer_gradients = true;
   bool predict = false;
 };
 
@@ -140,7 +140,7 @@ class StageMemory : public testing::TestWithParam<Case> {
     return {.shape = {.schedule = GetParam().kind,
                       .stages = static_cast<int>(GetParam().split.size()),
                       .microbatches = kMicrobatches,
-                      .second_gradient = GetParam().second_gradient,
+                      .double_buffer_gradients = GetParam().double_buffer_gradients,
                       .predict = GetParam().predict},
             .updates = config_.train.updates};
   }
@@ -184,8 +184,8 @@ std::vector<Case> all_cases() {
     }
   }
   for (const bool predict : {false, true})
-    cases.push_back({Kind::TwoBW, {6, 5, 6}, false, /*second_gradient=*/false, predict});
-  cases.push_back({Kind::TwoBW, {6, 5, 6}, false, /*second_gradient=*/true, /*predict=*/true});
+    cases.push_back({Kind::TwoBW, {6, 5, 6}, false, /*double_buffer_gradients=*/false, predict});
+  cases.push_back({Kind::TwoBW, {6, 5, 6}, false, /*double_buffer_gradients=*/true, /*predict=*/true});
   return cases;
 }
 
@@ -193,9 +193,9 @@ INSTANTIATE_TEST_SUITE_P(Schedules, StageMemory, testing::ValuesIn(all_cases()),
   const Case& c = info.param;
   return fmt::format("{}_d{}_{}{}{}", c.kind == Kind::TwoBW ? "twobw" : std::string(name(c.kind)),
                      c.split.size(), info.index, c.predict ? "_predicted" : "",
-                     c.recompute         ? "_recomputed"
-                     : c.second_gradient ? ""
-                                         : "_one_gradient");
+                     c.recompute                 ? "_recomputed"
+                     : c.double_buffer_gradients ? ""
+                                                 : "_one_gradient");
 });
 
 // The peaks that a run reports.
@@ -226,7 +226,7 @@ class PipelineMemory : public testing::Test {
                            .microbatches = kMicrobatches,
                            .split = split,
                            .recompute = recompute ? all_stages(stages) : std::vector<int>(),
-                           .second_gradient = config.pipeline.second_gradient,
+                           .double_buffer_gradients = config.pipeline.double_buffer_gradients,
                            .predict = config.pipeline.predict},
                  .updates = config.train.updates,
                  .evaluate_every = config.train.eval_every},
@@ -245,13 +245,13 @@ TEST_F(PipelineMemory, OfTheStateIsExact) {
   config.pipeline.stages = 3;
   const std::vector<int> split = {6, 5, 6};
   const models::Model model = models::build(config.model);
-  for (const auto& [second_gradient, predict] :
+  for (const auto& [double_buffer_gradients, predict] :
        {std::pair(true, false), std::pair(false, false), std::pair(true, true), std::pair(false, true)}) {
-    config.pipeline.second_gradient = second_gradient;
+    config.pipeline.double_buffer_gradients = double_buffer_gradients;
     config.pipeline.predict = predict;
     const auto counted = peaks(config, split, false);
-    const std::array<int, 3> versions = {2, 2, second_gradient || predict ? 1 : 2};
-    const std::array<int, 3> buffers = {1, second_gradient ? 2 : 1, second_gradient ? 2 : 1};
+    const std::array<int, 3> versions = {2, 2, double_buffer_gradients || predict ? 1 : 2};
+    const std::array<int, 3> buffers = {1, double_buffer_gradients ? 2 : 1, double_buffer_gradients ? 2 : 1};
     int first = 0;
     for (int r = 0; r < 3; ++r) {
       const auto p = static_cast<double>(weights::Layout(model.layers, first, first + split[r]).size());

@@ -103,9 +103,9 @@ inline const Factor kMicrobatches = {"pipeline.microbatches=6", "pipeline.microb
 inline const Factor kReplicas = {"", "pipeline.replicas=2", "pipeline.replicas=3"};
 inline const Factor kExtra = {"", "pipeline.extra=1", "pipeline.extra=2"};
 inline const Factor kSyncUpdates = {"", "pipeline.sync_updates=1", "pipeline.sync_updates=3"};
-inline const Factor kGradientBuffers = {"", "pipeline.second_gradient=false"};
-inline const Factor kSlack = {"", "pipeline.slack=0", "pipeline.slack=2"};
-inline const Factor kTies = {"", "pipeline.late_tie=true"};
+inline const Factor kGradientBuffers = {"", "pipeline.double_buffer_gradients=false"};
+inline const Factor kSlack = {"", "pipeline.step_slack=0", "pipeline.step_slack=2"};
+inline const Factor kTies = {"", "pipeline.defer_tied_update=true"};
 inline const Factor kStates = {"", "pipeline.shard_state=true"};
 inline const Factor kRecompute = {"", "pipeline.recompute=[0]", "pipeline.recompute=[1]",
                                   "pipeline.recompute=[0,1]"};
@@ -117,15 +117,15 @@ inline const Factor kModels = {
     "",
     "model.tied=false",
     "model.reset_documents=true model.context=16",
-    "model.head=classification model.labels=3",
+    "model.head=classification model.num_labels=3",
     "model.head=regression",
     "model.family=llama model.kv_heads=1",
-    "model.family=llama model.qk_norm=true model.qkv_bias=true model.head=classification model.labels=3",
+    "model.family=llama model.qk_norm=true model.qkv_bias=true model.head=classification model.num_labels=3",
     "model.family=llama model.head=regression",
     "model.family=llama model.kv_heads=1 model.reset_documents=true model.context=16",
     "model.family=bert",
     "model.family=bert model.next_sentence=true",
-    "model.family=bert model.head=classification model.labels=3",
+    "model.family=bert model.head=classification model.num_labels=3",
     "model.family=bert model.head=regression"};
 inline const Factor kDropout = {"", "model.dropout=0.1"};
 inline const Factor kProcesses = {"", "processes=2", "processes=all"};

@@ -177,7 +177,7 @@ TEST(Families, MayHaveMorePositionsThanTheContext) {
   for (const char* family : {"gpt", "bert"}) {
     ModelConfig config{.family = family, .context = 64};
     EXPECT_EQ(parameters_of(config).at("embedding.positions").shape.front(), 64);
-    config.positions = 512;
+    config.max_positions = 512;
     EXPECT_EQ(parameters_of(config).at("embedding.positions").shape.front(), 512);
   }
 }
@@ -241,7 +241,7 @@ TEST(Families, RefuseKeysAndHeadsOfOthers) {
   EXPECT_EQ(refusal({.family = "bert", .qk_norm = true}), only("qk_norm", "true", "false", "bert"));
   EXPECT_EQ(refusal({.family = "bert", .reset_documents = true}),
             only("reset_documents", "true", "false", "bert"));
-  EXPECT_EQ(refusal({.family = "llama", .positions = 512}), only("positions", "512", "0", "llama"));
+  EXPECT_EQ(refusal({.family = "llama", .max_positions = 512}), only("max_positions", "512", "0", "llama"));
   EXPECT_EQ(refusal({.family = "llama", .padding = false}), only("padding", "false", "true", "llama"));
   EXPECT_EQ(refusal({.family = "llama", .dropout = 0.1}), only("dropout", "0.1", "0", "llama"));
   for (const auto& [family, wrong, language] : {std::tuple("gpt", ModelHead::MaskedLm, "causal_lm"),

@@ -116,19 +116,19 @@ TEST_F(HuggingFaceConfig, HeadMayBeOverridden) {
   };
   const Json three =
       changed(with_architecture(bert(), "BertForSequenceClassification"), "id2label", labels(3));
-  EXPECT_EQ(model(three, {}).labels, 3);
+  EXPECT_EQ(model(three, {}).num_labels, 3);
   EXPECT_EQ(model(three, {"model.head=auto"}).head, ModelHead::Classification);
-  EXPECT_EQ(model(three, {"model.labels=4"}).labels, 4);
+  EXPECT_EQ(model(three, {"model.num_labels=4"}).num_labels, 4);
   EXPECT_EQ(model(three, {"model.head=regression"}).head, ModelHead::Regression);
   EXPECT_EQ(model(three, {"model.head=masked_lm"}).head, ModelHead::MaskedLm);
   EXPECT_FALSE(model(three, {"model.padding=false", "model.dropout=0"}).padding);
-  EXPECT_EQ(model(bert(), {"model.head=classification"}).labels, 2);
-  EXPECT_EQ(model(bert(), {"model.head=classification", "model.labels=4"}).labels, 4);
+  EXPECT_EQ(model(bert(), {"model.head=classification"}).num_labels, 2);
+  EXPECT_EQ(model(bert(), {"model.head=classification", "model.num_labels=4"}).num_labels, 4);
   EXPECT_EQ(model(llama(), {"model.head=regression"}).head, ModelHead::Regression);
   EXPECT_EQ(model(llama(), {"model.head=causal_lm"}).head, ModelHead::CausalLm);
   EXPECT_TRUE(model(llama(), {"model.reset_documents=true"}).reset_documents);
-  EXPECT_THROW(load(bert(), {"model.labels=4"}), InputError);
-  EXPECT_THROW(load(three, {"model.head=regression", "model.labels=4"}), InputError);
+  EXPECT_THROW(load(bert(), {"model.num_labels=4"}), InputError);
+  EXPECT_THROW(load(three, {"model.head=regression", "model.num_labels=4"}), InputError);
 }
 
 TEST_F(HuggingFaceConfig, KeptHeadNamesTheClasses) {
@@ -146,7 +146,7 @@ TEST_F(HuggingFaceConfig, KeptHeadNamesTheClasses) {
   EXPECT_EQ(classes(two, {"data.classes=[bad, good]"}), (Classes{"bad", "good"}));
   EXPECT_EQ(classes({{"1", "yes"}, {"0", "no"}}, {}), (Classes{"no", "yes"}));
   // Ignored for another head.
-  EXPECT_EQ(classes(two, {"model.labels=3"}), Classes());
+  EXPECT_EQ(classes(two, {"model.num_labels=3"}), Classes());
   EXPECT_EQ(classes(two, {"model.head=regression"}), Classes());
   // Ignored if default, numeric, repeated or incomplete.
   EXPECT_EQ(classes({{"0", "LABEL_0"}, {"1", "LABEL_1"}}, {}), Classes());
@@ -311,12 +311,12 @@ TEST_F(HuggingFaceConfig, OverridesMustAgree) {
                                                           " makes it 12; it must agree, or be left out");
   // Sequences must not exceed the learned positions.
   EXPECT_EQ(load(gpt2(), {"model.context=8"}).model.context, 8);
-  EXPECT_EQ(load(gpt2(), {"model.context=8"}).model.positions, 16);
-  EXPECT_NE(load_refusal(gpt2(), {"model.positions=8", "model.context=8"}), "not refused");
+  EXPECT_EQ(load(gpt2(), {"model.context=8"}).model.max_positions, 16);
+  EXPECT_NE(load_refusal(gpt2(), {"model.max_positions=8", "model.context=8"}), "not refused");
   EXPECT_EQ(load_refusal(gpt2(), {"model.context=17"}),
-            "model.positions is 16 in " + file + "; it must be 0 or at least model.context, which is 17");
+            "model.max_positions is 16 in " + file + "; it must be 0 or at least model.context, which is 17");
   EXPECT_EQ(load(llama()).model.context, 64);
-  EXPECT_EQ(load(llama()).model.positions, 0);
+  EXPECT_EQ(load(llama()).model.max_positions, 0);
   // A saved configuration does not need the folder.
   const std::string saved = folder_ + "/run.yaml", text = to_yaml(load(llama(), {"model.context=8"}));
   std::ofstream(saved) << text;
@@ -429,7 +429,7 @@ TEST_F(HuggingFaceConfig, RunWritesItsHead) {
   const auto architecture = [](const Json& json) { return json["architectures"].dump(); };
   EXPECT_EQ(architecture(written(with_architecture(llama(), "LlamaModel"))), R"(["LlamaForCausalLM"])");
   config.head = ModelHead::Classification;
-  config.labels = 3;
+  config.num_labels = 3;
   // Keeps as many label names, and the padding token.
   Json json = written(changed(changed(llama(), "id2label", labels(3)), "pad_token_id", 7), {.pad = 5});
   EXPECT_EQ(architecture(json), R"(["LlamaForSequenceClassification"])");

@@ -104,8 +104,8 @@ inline Problem problem_on(const Cluster& cluster, const ModelConfig& model, int 
 inline std::string in_short(const Plan& plan) {
   return fmt::format("{} w={} d={} b={} m={} e={}{}{}", schedule::name(plan.shape.schedule),
                      plan.shape.replicas, plan.stages.size(), plan.shape.microbatch, plan.shape.microbatches,
-                     plan.shape.extra, plan.shape.second_gradient ? "" : " one gradient",
-                     plan.shape.late_tie ? " late tie" : "");
+                     plan.shape.extra, plan.shape.double_buffer_gradients ? "" : " one gradient",
+                     plan.shape.defer_tied_update ? " late tie" : "");
 }
 
 }  // namespace twobw::planner

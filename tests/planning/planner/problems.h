@@ -143,7 +143,7 @@ inline Problem random_problem(std::uint64_t seed, const Size& size) {
   problem.batch = dice.integer(1, 16);
   problem.margin = dice.real(0, 0.2);
   if (dice.chance(0.1)) problem.fixed.recompute = dice.chance(0.5);
-  if (dice.chance(0.1)) problem.fixed.second_gradient = dice.chance(0.5);
+  if (dice.chance(0.1)) problem.fixed.double_buffer_gradients = dice.chance(0.5);
   return problem;
 }
 
@@ -158,7 +158,7 @@ inline void fix_some(std::uint64_t seed, Problem& problem) {
   if (dice.chance(0.3)) problem.fixed.microbatch = 1;
   if (dice.chance(0.3)) problem.fixed.microbatches = dice.integer(1, 4);
   if (dice.chance(0.5)) problem.fixed.extra = dice.integer(0, 4);
-  if (dice.chance(0.5)) problem.fixed.second_gradient = dice.chance(0.3);
+  if (dice.chance(0.5)) problem.fixed.double_buffer_gradients = dice.chance(0.3);
 }
 
 // Fixes stages one by one: recomputation always, layers in 4 of 5 problems.

@@ -119,10 +119,10 @@ TextEmbedder::TextEmbedder(const EmbedOptions& options)
       layers_(architecture::layers_below_head(config_)),
       parameters_(read_below_head(config_, model_.layers, layers_)) {
   const int least = static_cast<int>(frame_.size(1)) + 1;
-  if (options_.context == 0) options_.context = config_.positions;
-  if (options_.context < least || options_.context > config_.positions) {
+  if (options_.context == 0) options_.context = config_.max_positions;
+  if (options_.context < least || options_.context > config_.max_positions) {
     fail_input("--context is {}; it must be from {} to {}, the positions of '{}'", options_.context, least,
-               config_.positions, config_.from);
+               config_.max_positions, config_.from);
   }
   if (tokenizer_->vocab_size() > config_.vocab) {
     fail_input("the tokenizer has {} tokens, but the model in '{}' knows {}", tokenizer_->vocab_size(),

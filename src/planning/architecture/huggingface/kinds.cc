@@ -107,11 +107,11 @@ ModelConfig read_gpt2(const ConfigFile& file) {
   config.heads = file.whole("n_head", kMostHeads);
   file.expect_divides("n_head", config.heads, "n_embd", config.width);
   config.vocab = file.whole("vocab_size", kMostVocab);
-  config.context = config.positions = file.whole("n_positions", kMostContext);
+  config.context = config.max_positions = file.whole("n_positions", kMostContext);
   check_alias(file, "num_hidden_layers", "n_layer", config.layers);
   check_alias(file, "hidden_size", "n_embd", config.width);
   check_alias(file, "num_attention_heads", "n_head", config.heads);
-  check_alias(file, "max_position_embeddings", "n_positions", config.positions);
+  check_alias(file, "max_position_embeddings", "n_positions", config.max_positions);
   config.tied = file.flag("tie_word_embeddings", true);
   config.dropout = file.number("resid_pdrop", kUsualDropout);
   if (file.whole("n_inner", 4 * kMostWidth, 4 * config.width) != 4 * config.width)
@@ -204,7 +204,7 @@ ModelConfig read_bert(const ConfigFile& file) {
   config.heads = file.whole("num_attention_heads", kMostHeads);
   file.expect_divides("num_attention_heads", config.heads, "hidden_size", config.width);
   config.vocab = file.whole("vocab_size", kMostVocab);
-  config.context = config.positions = file.whole("max_position_embeddings", kMostContext);
+  config.context = config.max_positions = file.whole("max_position_embeddings", kMostContext);
   config.tied = file.flag("tie_word_embeddings", true);
   config.dropout = file.number("hidden_dropout_prob", kUsualDropout);
   config.hidden = file.whole("intermediate_size", kMostWidth);
@@ -236,7 +236,7 @@ void read_labels(const ConfigFile& file, ModelConfig& config) {
   if (file.word("problem_type", problem) != problem)
     file.refuse("problem_type", fmt::format("be {} where the number of labels is {}", problem, labels));
   config.head = labels == 1 ? ModelHead::Regression : ModelHead::Classification;
-  if (labels > 1) config.labels = labels;
+  if (labels > 1) config.num_labels = labels;
 }
 
 std::vector<std::string> label_names(const ConfigFile& file) {

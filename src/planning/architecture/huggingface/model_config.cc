@@ -147,11 +147,11 @@ ImportedModel read_model(const ConfigFile& file, ModelHead head) {
   file.expect_none("pruned_heads", "all heads of a layer are computed");
   // Keys that no weight depends on. The context may change as well, within the positions.
   ImportedModel imported{
-      .model = kind.read(file), .file = file.path(), .open = {"model.labels", "model.context"}};
+      .model = kind.read(file), .file = file.path(), .open = {"model.num_labels", "model.context"}};
   ModelConfig& model = imported.model;
   if (stored == StoredHead::Sequences) read_labels(file, model);
   if (head != ModelHead::Auto) {
-    if (head != model.head) model.labels = ModelConfig{}.labels;
+    if (head != model.head) model.num_labels = ModelConfig{}.num_labels;
     model.head = head;
   }
   if (model.family != "llama") imported.open.emplace_back("model.dropout");
@@ -240,7 +240,7 @@ void adopt_classes(const ConfigFile& file, Config& config) {
   if (!kept || config.model.head != ModelHead::Classification) return;
   const std::vector<std::string> names = label_names(file);
   std::vector<std::string>& classes = config.data.classes;
-  if (std::cmp_not_equal(names.size(), config.model.labels) || names == classes) return;
+  if (std::cmp_not_equal(names.size(), config.model.num_labels) || names == classes) return;
   if (classes.empty()) {
     classes = names;
   } else if (std::multiset(classes.begin(), classes.end()) == std::multiset(names.begin(), names.end())) {

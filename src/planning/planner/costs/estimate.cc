@@ -66,7 +66,7 @@ Estimate evaluate(const Problem& problem, Plan plan, const LayerSumsByKind& sums
   check(problem, plan, sums);
   plan.shape = shape_of(plan);
   const int d = static_cast<int>(std::ssize(plan.stages));
-  plan.shape.slack = problem.fixed.slack.value_or(1);
+  plan.shape.step_slack = problem.fixed.step_slack.value_or(1);
   Setting setting{.shape = plan.shape};
   std::vector<StageLoad> loads;
   std::vector<StageTiming> timings;
@@ -88,8 +88,9 @@ Estimate evaluate(const Problem& problem, Plan plan, const LayerSumsByKind& sums
     timings.push_back(timing);
   }
   add_tie(problem, plan, loads, timings);
-  if (!problem.fixed.slack)
-    setting.shape.slack = plan.shape.slack = slack_that_hides(setting, timings, sharing_of(problem));
+  if (!problem.fixed.step_slack)
+    setting.shape.step_slack = plan.shape.step_slack =
+        slack_that_hides(setting, timings, sharing_of(problem));
   const schedule::Spec spec = spec_of(setting, d);
   const StateBytes& state = state_of(problem, setting.shape.schedule);
   for (int r = 0; schedule::switches_to_true_weights(spec) && r < d; ++r)

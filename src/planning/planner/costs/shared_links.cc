@@ -36,8 +36,8 @@ double join(const Setting& setting, const StageTiming& stage, int ahead, LinkUse
 // Without replicas the first stage steps as soon as it has the sum, unless it is to step late. Until then it
 // begins no forward: so from the end of a batch on the last stage it takes the tie, with the gradients of
 // what is in flight on the same link; the step; the way forth of the microbatch that is then due; and those
-// after it. With replicas, or with late_tie, the first stage steps as late as any; with late_tie a gradient
-// finds a stage in the middle of a forward.
+// after it. With replicas, or with defer_tied_update, the first stage steps as late as any; with
+// defer_tied_update a gradient finds a stage in the middle of a forward.
 //
 // However late the stages step, every update has a tie of its own, and one passes after the other.
 //
@@ -49,11 +49,11 @@ double hold_of_tie(const Setting& setting, const TieSetting& at, const StageTimi
   const double m = setting.shape.microbatches;
   const double passing = at.nodes > 1 ? node.crossing : node.inside;
   const double shared = first.tie + (first.tie_shares ? stretch(passing, at.pace) * first.tie_busy : 0);
-  const bool late_tie = setting.shape.replicas == 1 && setting.shape.late_tie;
-  const double way_back = way.back + (late_tie ? way.waits / 2 : way.waits);
+  const bool defer_tied_update = setting.shape.replicas == 1 && setting.shape.defer_tied_update;
+  const double way_back = way.back + (defer_tied_update ? way.waits / 2 : way.waits);
   const double back = at.queue + first.reduce + shared + passing + first.step + way_back;
   const double to_last = at.needed_at < m ? back + (m - at.needed_at) * at.pace : (back + m * at.pace) / 2;
-  const bool steps_late = setting.shape.replicas > 1 || late_tie;
+  const bool steps_late = setting.shape.replicas > 1 || defer_tied_update;
   if (steps_late && at.needed_at >= at.in_flight) return std::max(to_last, first.tie_busy);
   const double beside = std::min(first.tie + at.in_flight * passing, shared + passing);
   const double forth = beside + first.step + way.forth + first.backward;

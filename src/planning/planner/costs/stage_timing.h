@@ -17,7 +17,9 @@ struct Setting {
   PipelineShape shape;       // the stages apart, which are what a search looks for
   int extra_a_boundary = 0;  // extra microbatches in flight besides, for every boundary between two stages
 
-  bool one_gradient() const { return shape.schedule == schedule::Kind::TwoBW && !shape.second_gradient; }
+  bool one_gradient() const {
+    return shape.schedule == schedule::Kind::TwoBW && !shape.double_buffer_gradients;
+  }
 
   friend bool operator==(const Setting&, const Setting&) = default;
 };

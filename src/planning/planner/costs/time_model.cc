@@ -189,7 +189,7 @@ double two_bw(const Setting& setting, std::span<const StageTiming> stages, Shari
   for (int r = 0; r < d; ++r) {
     const StageTiming stage = queued(stages[r], traffic.queues[r] + longer * stages[r].sum);
     const double share =
-        update_share(setting, schedule::in_flight_bound(spec, r), schedule::slack(spec, r), stage);
+        update_share(setting, schedule::in_flight_bound(spec, r), schedule::update_slack(spec, r), stage);
     update = std::max(update, m * (stages[r].compute() + share));
     if (crowded && sums_twice && stage.reduce > stage.compute())
       update = std::max(update, hold_of_first_sum(setting, stages, r, stage.reduce));
@@ -199,7 +199,7 @@ double two_bw(const Setting& setting, std::span<const StageTiming> stages, Shari
   if (d == 1 || sharing == Sharing::None) return update;
   const int in_flight = schedule::in_flight_bound(spec, 0);
   const TieSetting at{.in_flight = in_flight,
-                      .needed_at = in_flight - 1 + schedule::slack(spec, 0),
+                      .needed_at = in_flight - 1 + schedule::update_slack(spec, 0),
                       .queue = traffic.queues[0],
                       .nodes = traffic.nodes,
                       .pace = pace};
@@ -295,7 +295,7 @@ int slack_that_hides(const Setting& setting, std::span<const StageTiming> stages
   if (!(least < never)) return never;
   const auto seconds = [&](int slack) {
     Setting with = setting;
-    with.shape.slack = slack;
+    with.shape.step_slack = slack;
     return schedule::switches_to_true_weights(spec_of(with, d)) || slack == never
                ? update_seconds(with, stages, sharing)
                : kNoUpdate;

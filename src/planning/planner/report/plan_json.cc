@@ -43,10 +43,10 @@ Json setting_json(const Plan& plan) {
           {"microbatch", plan.shape.microbatch},
           {"microbatches", plan.shape.microbatches},
           {"extra", plan.shape.extra},
-          {"second_gradient", plan.shape.second_gradient},
-          {"late_tie", plan.shape.late_tie},
+          {"double_buffer_gradients", plan.shape.double_buffer_gradients},
+          {"defer_tied_update", plan.shape.defer_tied_update},
           {"predict", plan.shape.predict},
-          {"slack", plan.shape.slack},
+          {"step_slack", plan.shape.step_slack},
           {"shard_state", plan.shape.shard_state}};
 }
 

@@ -69,8 +69,8 @@ std::string stage_table(const Problem& problem, const Plan& plan) {
 std::string gradient_buffers(const Plan& plan) {
   schedule::Spec spec{.shape = plan.shape};
   if (schedule::has_second_gradient(spec))
-    return plan.shape.late_tie ? "two gradient buffers, late tie" : "two gradient buffers";
-  spec.shape.second_gradient = true;
+    return plan.shape.defer_tied_update ? "two gradient buffers, late tie" : "two gradient buffers";
+  spec.shape.double_buffer_gradients = true;
   return schedule::has_second_gradient(spec) ? "one gradient buffer" : "";
 }
 
@@ -159,8 +159,8 @@ std::string best_of(const Candidate& candidate) {
   const auto again = std::ranges::count_if(plan.stages, &StagePlan::recompute);
   return fmt::format("d={} b={} m={} e={}{}{}{}", plan.stages.size(), plan.shape.microbatch,
                      plan.shape.microbatches, plan.shape.extra,
-                     plan.shape.second_gradient ? "" : ", one gradient buffer",
-                     plan.shape.late_tie ? ", late tie" : "",
+                     plan.shape.double_buffer_gradients ? "" : ", one gradient buffer",
+                     plan.shape.defer_tied_update ? ", late tie" : "",
                      again == 0                         ? ""
                      : again == std::ssize(plan.stages) ? ", all recompute"
                                                         : fmt::format(", {} recompute", again));

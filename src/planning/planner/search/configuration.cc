@@ -38,10 +38,10 @@ Plan plan_as_configured(const Config& config, Problem problem) {
                    .microbatch = pipeline.microbatch,
                    .microbatches = pipeline.microbatches,
                    .extra = pipeline.extra,
-                   .second_gradient = pipeline.second_gradient,
-                   .late_tie = pipeline.late_tie,
+                   .double_buffer_gradients = pipeline.double_buffer_gradients,
+                   .defer_tied_update = pipeline.defer_tied_update,
                    .predict = pipeline.predict,
-                   .slack = pipeline.slack,
+                   .step_slack = pipeline.step_slack,
                    .shard_state = pipeline.shard_state,
                    .split = pipeline.split,
                    .recomputing = pipeline.recompute};

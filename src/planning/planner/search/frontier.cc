@@ -385,8 +385,8 @@ Frontier::Seconds Frontier::seconds(int end) const {
   }
   Setting setting = setting_;
   // As late as can be: evaluate() finds out what does.
-  if (setting.shape.predicts() && !problem_.fixed.slack)
-    setting.shape.slack = std::max(1, setting.shape.microbatches);
+  if (setting.shape.predicts() && !problem_.fixed.step_slack)
+    setting.shape.step_slack = std::max(1, setting.shape.microbatches);
   const auto with = [&](Sharing sharing) { return update_seconds(setting, timings, sharing); };
   const double none = with(Sharing::None);
   if (!problem_.links) return {.none = none, .hoped = none, .all = none};

@@ -82,8 +82,8 @@ std::vector<std::string> suggestions(const Problem& problem, const Estimate& clo
     offer(changed, "recomputation");
   }
   changed = problem;
-  if (problem.fixed.second_gradient == true) {
-    changed.fixed.second_gradient = false;
+  if (problem.fixed.double_buffer_gradients == true) {
+    changed.fixed.double_buffer_gradients = false;
     offer(changed, "one gradient buffer a stage instead of two");
   }
   changed = problem;

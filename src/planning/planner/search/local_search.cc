@@ -58,19 +58,19 @@ class Moves {
 
   void other_gradients() {
     for (const bool second : second_gradients_to_try(problem_, plan_.shape.schedule)) {
-      if (second == plan_.shape.second_gradient) continue;
+      if (second == plan_.shape.double_buffer_gradients) continue;
       Plan plan = plan_;
-      plan.shape.second_gradient = second;
-      if (!second) plan.shape.late_tie = false;
+      plan.shape.double_buffer_gradients = second;
+      if (!second) plan.shape.defer_tied_update = false;
       add(std::move(plan));
     }
   }
 
   void other_steps() {
     for (const bool late : late_ties_to_try(problem_, plan_.shape)) {
-      if (late == plan_.shape.late_tie) continue;
+      if (late == plan_.shape.defer_tied_update) continue;
       Plan plan = plan_;
-      plan.shape.late_tie = late;
+      plan.shape.defer_tied_update = late;
       add(std::move(plan));
     }
   }

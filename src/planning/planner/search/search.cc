@@ -153,12 +153,12 @@ class Search {
                                     .microbatch = b,
                                     .microbatches = m,
                                     .extra = fixed_extra(problem_, schedule),
-                                    .second_gradient = second,
+                                    .double_buffer_gradients = second,
                                     .predict = problem_.fixed.predict.value_or(true),
-                                    .slack = problem_.fixed.slack.value_or(1),
+                                    .step_slack = problem_.fixed.step_slack.value_or(1),
                                     .shard_state = problem_.fixed.shard_state.value_or(false)}};
           for (bool late : late_ties_to_try(problem_, setting.shape)) {
-            setting.shape.late_tie = late;
+            setting.shape.defer_tied_update = late;
             add_cells(*way, setting, cells);
           }
         }
@@ -287,24 +287,24 @@ class Search {
 
   // A second gradient buffer never costs time, but for what the time model overestimates.
   void double_gradients(Group& group) {
-    if (problem_.fixed.second_gradient || group.winner->setting.shape.second_gradient) return;
+    if (problem_.fixed.double_buffer_gradients || group.winner->setting.shape.double_buffer_gradients) return;
     Plan plan = group.candidate.best->plan;
-    plan.shape.second_gradient = true;
+    plan.shape.double_buffer_gradients = true;
     Estimate doubled = evaluate(problem_, std::move(plan), sums_.at(group.winner->setting.shape.microbatch));
     if (!doubled.fits() || throughput(doubled) < throughput(group.candidate.best)) return;
     group.candidate.best = std::move(doubled);
-    group.winner->setting.shape.second_gradient = true;
+    group.winner->setting.shape.double_buffer_gradients = true;
   }
 
   // Memory that the first stage could do without.
   void step_early(Group& group) {
-    if (problem_.fixed.late_tie || !group.winner->setting.shape.late_tie) return;
+    if (problem_.fixed.defer_tied_update || !group.winner->setting.shape.defer_tied_update) return;
     Plan plan = group.candidate.best->plan;
-    plan.shape.late_tie = false;
+    plan.shape.defer_tied_update = false;
     Estimate early = evaluate(problem_, std::move(plan), sums_.at(group.winner->setting.shape.microbatch));
     if (throughput(early) < throughput(group.candidate.best) * (1 - kSame)) return;
     group.candidate.best = std::move(early);
-    group.winner->setting.shape.late_tie = false;
+    group.winner->setting.shape.defer_tied_update = false;
   }
 
   void settle(Group& group) {

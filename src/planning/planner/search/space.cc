@@ -138,14 +138,14 @@ int fixed_extra(const Problem& problem, Kind schedule) {
 
 std::vector<bool> second_gradients_to_try(const Problem& problem, Kind schedule) {
   if (schedule != Kind::TwoBW) return {true};
-  if (problem.fixed.second_gradient) return {*problem.fixed.second_gradient};
-  if (problem.fixed.late_tie.value_or(false)) return {true};
+  if (problem.fixed.double_buffer_gradients) return {*problem.fixed.double_buffer_gradients};
+  if (problem.fixed.defer_tied_update.value_or(false)) return {true};
   return {true, false};
 }
 
 std::vector<bool> late_ties_to_try(const Problem& problem, const PipelineShape& shape) {
-  if (shape.schedule != Kind::TwoBW || shape.replicas > 1 || !shape.second_gradient) return {false};
-  if (problem.fixed.late_tie) return {*problem.fixed.late_tie};
+  if (shape.schedule != Kind::TwoBW || shape.replicas > 1 || !shape.double_buffer_gradients) return {false};
+  if (problem.fixed.defer_tied_update) return {*problem.fixed.defer_tied_update};
   const bool tied =
       std::ranges::any_of(problem.layers, [](const LayerShape& layer) { return layer.tied > 0; });
   return tied && problem.links ? std::vector{false, true} : std::vector{false};

@@ -20,7 +20,7 @@ int microbatch_count(const Problem& problem, int replicas, int microbatch);
 int fixed_extra(const Problem& problem, schedule::Kind schedule);
 // Whether to have a second gradient buffer, where the schedule can.
 std::vector<bool> second_gradients_to_try(const Problem& problem, schedule::Kind schedule);
-// For a shape without late_tie.
+// For a shape without defer_tied_update.
 std::vector<bool> late_ties_to_try(const Problem& problem, const PipelineShape& shape);
 // Extra microbatches in flight for every boundary between two stages, where e is not fixed.
 std::vector<int> extras_to_try(const Problem& problem, schedule::Kind schedule);

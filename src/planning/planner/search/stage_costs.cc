@@ -48,7 +48,7 @@ StageCosts::StageCosts(const Problem& problem, const Setting& setting, const Pla
   }
   // With more in flight the first stage may have no time to wait, and so no second gradient buffer.
   Setting hasty = setting;
-  hasty.shape.second_gradient = false;
+  hasty.shape.double_buffer_gradients = false;
   const StageLoad slope = slopes(spec_of(hasty, exactly.value_or(1)), 0, false).computing;
   least_kept_ = slope.parameters + slope.gradient_parameters;
   for (double bytes : state_) least_kept_ = std::min(least_kept_, bytes);

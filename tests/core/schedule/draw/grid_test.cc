@@ -45,7 +45,7 @@ TEST(Grid, OneGradientBufferWaitsForTheWayBack) {
   EXPECT_EQ(draw({.shape = {.schedule = Kind::TwoBW,
                             .stages = 4,
                             .microbatches = 4,
-                            .second_gradient = false,
+                            .double_buffer_gradients = false,
                             .predict = false},
                   .updates = 2}),
             R"(   tick  0         5         10        15        20        25        30        35

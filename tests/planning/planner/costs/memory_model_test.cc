@@ -51,7 +51,7 @@ TEST(Memory, OneGradientBufferTakesTwentyBytesAParameter) {
                                    .stages = 4,
                                    .replicas = replicas,
                                    .microbatches = 8,
-                                   .second_gradient = false,
+                                   .double_buffer_gradients = false,
                                    .predict = false}};
       EXPECT_EQ(training_state(footprint(spec, stage, some_load(), kBf16, false)) / 1000, 20);
       EXPECT_EQ(training_state(footprint(spec, stage, some_load(), kFp32, false)) / 1000, 20);
@@ -59,19 +59,19 @@ TEST(Memory, OneGradientBufferTakesTwentyBytesAParameter) {
   }
 }
 
-double predicted_bytes(int stage, const StateBytes& state, int replicas, bool second_gradient) {
+double predicted_bytes(int stage, const StateBytes& state, int replicas, bool double_buffer_gradients) {
   const Spec spec = {.shape = {.schedule = Kind::TwoBW,
                                .stages = 4,
                                .replicas = replicas,
                                .microbatches = 8,
-                               .second_gradient = second_gradient}};
+                               .double_buffer_gradients = double_buffer_gradients}};
   return training_state(footprint(spec, stage, some_load(), state, false)) / 1000;
 }
 
 TEST(Memory, APredictionTakesTheTrueWeightsBesidesInFp32AndNothingInBf16) {
-  for (bool second_gradient : {true, false}) {
-    EXPECT_EQ(predicted_bytes(0, kFp32Predicted, 1, second_gradient), 24);
-    EXPECT_EQ(predicted_bytes(0, kBf16, 1, second_gradient), 20);
+  for (bool double_buffer_gradients : {true, false}) {
+    EXPECT_EQ(predicted_bytes(0, kFp32Predicted, 1, double_buffer_gradients), 24);
+    EXPECT_EQ(predicted_bytes(0, kBf16, 1, double_buffer_gradients), 20);
   }
   EXPECT_EQ(predicted_bytes(1, kFp32Predicted, 1, true), 28);  // and two gradient buffers
   EXPECT_EQ(predicted_bytes(1, kBf16, 1, true), 24);
@@ -153,7 +153,7 @@ TEST(Memory, ALateTieTakesASecondGradientBufferOfTheFirstStage) {
     Spec spec = {.shape = {.schedule = Kind::TwoBW, .stages = 4, .microbatches = m}};
     const Footprint first = footprint(spec, 0, load, kBf16, false),
                     last = footprint(spec, 3, load, kBf16, false);
-    spec.shape.late_tie = true;
+    spec.shape.defer_tied_update = true;
     Footprint late = footprint(spec, 0, load, kBf16, false);
     EXPECT_EQ(late[Term::Gradients], 2 * first[Term::Gradients]);
     late[Term::Gradients] = first[Term::Gradients];
@@ -161,7 +161,7 @@ TEST(Memory, ALateTieTakesASecondGradientBufferOfTheFirstStage) {
     EXPECT_EQ(footprint(spec, 3, load, kBf16, false).total() - last.total(), m == 8 ? 0 : 4 * 200);
     spec.shape.replicas = 2;  // whose first stages step late anyway
     const Footprint of_two = footprint(spec, 0, load, kBf16, false);
-    spec.shape.late_tie = false;
+    spec.shape.defer_tied_update = false;
     EXPECT_EQ(of_two.total(), footprint(spec, 0, load, kBf16, false).total());
   }
 }
@@ -185,13 +185,14 @@ TEST(Memory, ATieMayNeedMostAtTheEndOfABatch) {
   EXPECT_EQ(twobw[Term::Inputs], 3 * 37);
   EXPECT_EQ(twobw[Term::Working], 400000);
   // With one gradient buffer a stage that waits has gone one forward further by then.
-  for (bool second_gradient : {true, false}) {
+  for (bool double_buffer_gradients : {true, false}) {
     const Spec spec = {.shape = {.schedule = Kind::TwoBW,
                                  .stages = 4,
                                  .replicas = 2,
                                  .microbatches = 8,
-                                 .second_gradient = second_gradient}};
-    EXPECT_EQ(footprint(spec, 0, load, kBf16, false)[Term::Activations], (second_gradient ? 3 : 4) * 700);
+                                 .double_buffer_gradients = double_buffer_gradients}};
+    EXPECT_EQ(footprint(spec, 0, load, kBf16, false)[Term::Activations],
+              (double_buffer_gradients ? 3 : 4) * 700);
   }
 }
 

@@ -29,8 +29,8 @@ Profile example() {
                    .context = 16,
                    .dropout = 0.1,
                    .head = ModelHead::Classification,
-                   .labels = 5,
-                   .positions = 20,
+                   .num_labels = 5,
+                   .max_positions = 20,
                    .kv_heads = 2,
                    .head_size = 16,
                    .hidden = 80,
@@ -91,10 +91,10 @@ TEST(Profile, ReadsBackToTheLastBit) {
   EXPECT_EQ(back.links.at("local"), profile.links.at("local"));
   EXPECT_EQ(back.layers, profile.layers);
   EXPECT_EQ(back.model.dropout, 0.1);
-  EXPECT_EQ(back.model.positions, 20);
+  EXPECT_EQ(back.model.max_positions, 20);
   EXPECT_EQ(back.model.kv_heads, 2);
   EXPECT_EQ(back.model.head, ModelHead::Classification);
-  EXPECT_EQ(back.model.labels, 5);
+  EXPECT_EQ(back.model.num_labels, 5);
   EXPECT_EQ(back.model.token_types, 3);
   EXPECT_TRUE(back.model.next_sentence);
   EXPECT_FALSE(back.model.padding);

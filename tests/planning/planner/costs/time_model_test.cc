@@ -89,7 +89,8 @@ TEST(TimeModel, OneGradientBufferStallsForTheWayBack) {
   for (int d = 1; d <= 7; ++d) {
     for (int m = std::max(1, d - 1); m <= 12; ++m) {
       Setting setting{
-          .shape = {.schedule = Kind::TwoBW, .microbatch = 1, .microbatches = m, .second_gradient = false}};
+          .shape = {
+              .schedule = Kind::TwoBW, .microbatch = 1, .microbatches = m, .double_buffer_gradients = false}};
       const double stall = std::max(0, 2 * (d - 1) - 1);
       EXPECT_DOUBLE_EQ(update_seconds(setting, equal_stages(d, 0)), 3 * m + stall) << "d=" << d << " m=" << m;
     }
@@ -105,7 +106,7 @@ TEST(TimeModel, AgreesWithTheListsForEqualStagesWithOneGradientBuffer) {
                                     .replicas = w,
                                     .microbatch = 1,
                                     .microbatches = m,
-                                    .second_gradient = false,
+                                    .double_buffer_gradients = false,
                                     .predict = false}};
           std::vector<StageTiming> stages = equal_stages(d, 1e-9);
           for (StageTiming& stage : stages) {
@@ -146,14 +147,14 @@ TEST(TimeModel, IsNeverTooLowWithOneGradientBufferAndCloseForBalancedStages) {
                               .microbatch = 1,
                               .microbatches = 1,
                               .extra = dice.integer(0, 1) * (d - 1),
-                              .second_gradient = false}};
+                              .double_buffer_gradients = false}};
     const int least = schedule::smallest_microbatches(spec_of(setting, d));
     setting.shape.microbatches = balanced ? dice.integer(2, 4) * d : least + dice.integer(0, 2 * d);
     const double ratio = update_seconds(setting, stages) / simulated(setting, stages);
     EXPECT_GE(ratio, 1 - 1e-9) << "case " << i;
     EXPECT_LE(ratio, balanced ? 1.07 : 1.3) << "case " << i;
     Setting two = setting;
-    two.shape.second_gradient = true;
+    two.shape.double_buffer_gradients = true;
     EXPECT_LE(update_seconds(two, stages), update_seconds(setting, stages)) << "case " << i;
   }
 }
@@ -199,7 +200,7 @@ TEST(TimeModel, ReplicasThatPredictSumTheirGradientsTwice) {
   Setting setting{.shape = {.schedule = Kind::TwoBW, .replicas = 2, .microbatch = 1, .microbatches = 8}};
   std::vector<StageTiming> stages = equal_stages(4, 0);
   for (StageTiming& stage : stages) stage.reduce = 5;  // one microbatch of 3 s hides the first
-  setting.shape.slack = 2;                             // and two of them the second
+  setting.shape.step_slack = 2;                        // and two of them the second
   EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 8 * 3 + 2);
   setting.shape.predict = false;
   EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 8 * 3);
@@ -227,7 +228,8 @@ TEST(TimeModel, APredictionIsPartOfTheStep) {
 
 TEST(TimeModel, TwoBWHidesTheReductionInTheSlackOfTheDoubleBuffer) {
   std::vector<StageTiming> stages = equal_stages(4, 0);
-  const Setting setting{.shape = {.schedule = Kind::TwoBW, .microbatch = 1, .microbatches = 8, .slack = 8}};
+  const Setting setting{
+      .shape = {.schedule = Kind::TwoBW, .microbatch = 1, .microbatches = 8, .step_slack = 8}};
   for (StageTiming& stage : stages) stage.reduce = 15;  // stage 0 has 8-3 microbatches of 3 s
   EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 8 * 3);
   stages[0].reduce = 17;
@@ -239,7 +241,7 @@ TEST(TimeModel, TwoBWHidesTheReductionInTheSlackOfTheDoubleBuffer) {
 
 TEST(TimeModel, TrueWeightsWithinTheBatchLeaveTheReductionTheSlackOfTheShape) {
   std::vector<StageTiming> stages = equal_stages(4, 0);
-  Setting setting{.shape = {.schedule = Kind::TwoBW, .microbatch = 1, .microbatches = 10, .slack = 2}};
+  Setting setting{.shape = {.schedule = Kind::TwoBW, .microbatch = 1, .microbatches = 10, .step_slack = 2}};
   stages[0].reduce = 6;   // 2 microbatches of 3 s
   stages[3].reduce = 15;  // and 3 more on the last stage, which is done with a batch that much earlier
   EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 10 * 3);
@@ -357,13 +359,13 @@ TEST(TimeModel, ReplicasThatShareTheStateSumHalfAndHandOutTheirWeights) {
   EXPECT_DOUBLE_EQ(first().reduce, 8);
   EXPECT_DOUBLE_EQ(first().step, 1.5);
   plan.shape.shard_state = true;
-  plan.shape.second_gradient = false;  // so nothing runs on true weights
+  plan.shape.double_buffer_gradients = false;  // so nothing runs on true weights
   EXPECT_DOUBLE_EQ(first().reduce, 4);
   EXPECT_DOUBLE_EQ(first().step, 0.75 + 4);  // of P alone
   problem.state.weights = 2;
   EXPECT_DOUBLE_EQ(first().step, 0.75 + 2);  // 4 + 4 + 2 bytes a parameter, with the partial sum
-  plan.shape.second_gradient = true;
-  problem.fixed.slack = 1;
+  plan.shape.double_buffer_gradients = true;
+  problem.fixed.step_slack = 1;
   EXPECT_DOUBLE_EQ(first().step, 0.75 + 2 + 2);  // and of W
   plan.shape.predict = false;
   EXPECT_DOUBLE_EQ(first().step, 0.5 + 2);

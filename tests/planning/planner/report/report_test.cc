@@ -88,7 +88,7 @@ TEST(Report, SaysHowManyGradientBuffersWhereThereIsAChoice) {
     result.candidates[0].best = result.best;
     return report(problem, result, "gpt", true);
   };
-  const std::string one = of([](Plan& plan) { plan.shape.second_gradient = false; });
+  const std::string one = of([](Plan& plan) { plan.shape.double_buffer_gradients = false; });
   EXPECT_TRUE(holds(one, "batch 16 of at most 20; one gradient buffer\n")) << one;
   EXPECT_TRUE(holds(one, "d=2 b=2 m=8 e=0, one gradient buffer, 1 recompute")) << one;
   EXPECT_FALSE(holds(of([](Plan& plan) { plan.shape.schedule = schedule::Kind::Flush; }), "gradient buffer"));
@@ -180,7 +180,7 @@ TEST(PlanJson, HoldsThePlan) {
   const auto json = nlohmann::json::parse(to_json(problem, result));
   EXPECT_EQ(json["plan"]["schedule"], "2bw");
   EXPECT_EQ(json["plan"]["stages"], 2);
-  EXPECT_EQ(json["plan"]["second_gradient"], true);
+  EXPECT_EQ(json["plan"]["double_buffer_gradients"], true);
   EXPECT_EQ(json["plan"]["predict"], true);
   EXPECT_EQ(json["plan"]["tokens_per_s"].get<double>(), result.best->plan.tokens_per_s);
   EXPECT_TRUE(json["plan"]["simulated_tokens_per_s"].is_null());

@@ -92,9 +92,9 @@ TEST(Configuration, TakesAPlansChoices) {
   EXPECT_EQ(unnamed.pipeline.microbatch, 5);
   EXPECT_EQ(unnamed.pipeline.microbatches, 6);
   EXPECT_EQ(unnamed.pipeline.extra, 1);
-  EXPECT_TRUE(unnamed.pipeline.second_gradient);
-  plan.shape.second_gradient = false;
-  EXPECT_FALSE(with_plan(config, plan, {}).pipeline.second_gradient);
+  EXPECT_TRUE(unnamed.pipeline.double_buffer_gradients);
+  plan.shape.double_buffer_gradients = false;
+  EXPECT_FALSE(with_plan(config, plan, {}).pipeline.double_buffer_gradients);
   EXPECT_TRUE(unnamed.pipeline.predict);
   plan.shape.predict = false;
   EXPECT_FALSE(with_plan(config, plan, {}).pipeline.predict);
@@ -118,13 +118,13 @@ TEST(Configuration, IsPlannedAsItStands) {
   EXPECT_TRUE(plan.stages[0].recompute);
   EXPECT_FALSE(plan.stages[1].recompute);
   EXPECT_GT(plan.tokens_per_s, 0);
-  EXPECT_TRUE(plan.shape.second_gradient);
-  config.pipeline.second_gradient = false;
+  EXPECT_TRUE(plan.shape.double_buffer_gradients);
+  config.pipeline.double_buffer_gradients = false;
   Problem problem = small_problem(config);
   problem.fixed.schedule = schedule::Kind::TwoBW;
   problem.fixed.stages = 2;
   const Plan single = plan_as_configured(config, problem);
-  EXPECT_FALSE(single.shape.second_gradient);
+  EXPECT_FALSE(single.shape.double_buffer_gradients);
   EXPECT_LT(single.stages[1].memory[Term::Gradients], plan.stages[1].memory[Term::Gradients]);
   config.pipeline.split = {4, 4};
   EXPECT_EQ(refusal([&] { plan_as_configured(config, small_problem(config)); }),

@@ -218,11 +218,11 @@ class Exhaustive {
           if (schedule::smallest_microbatches({.shape = plan.shape}) > m) continue;
           if (problem_.predict_well && !schedule::predicts_well({.shape = plan.shape})) continue;
           for (bool second : {true, false}) {
-            plan.shape.second_gradient = second;
-            const bool asked = problem_.fixed.second_gradient.value_or(second) == second;
+            plan.shape.double_buffer_gradients = second;
+            const bool asked = problem_.fixed.double_buffer_gradients.value_or(second) == second;
             const bool may_be_late = kind == Kind::TwoBW && second && replicas_ == 1 && is_tied();
             for (bool late : {false, true}) {
-              plan.shape.late_tie = late;
+              plan.shape.defer_tied_update = late;
               if (late ? may_be_late && asked : kind == Kind::TwoBW ? asked : second)
                 choose_recomputation(plan);
             }

@@ -25,13 +25,13 @@ std::optional<Estimate> searched(const Problem& problem) {
 // Little less memory than the best plan with two gradient buffers would take.
 void make_tight(std::uint64_t seed, Problem& problem) {
   for (DeviceKind& kind : problem.cluster.kinds) kind.memory = 1e9;
-  problem.fixed.second_gradient = true;
+  problem.fixed.double_buffer_gradients = true;
   const std::optional<Estimate> best = searched(problem);
   double most = 0;
   for (const StagePlan& stage : best->plan.stages) most = std::max(most, stage.memory.total());
   const double part = Dice(seed).real(0.75, 1);
   for (DeviceKind& kind : problem.cluster.kinds) kind.memory = part * most / (1 - problem.margin);
-  problem.fixed.second_gradient.reset();
+  problem.fixed.double_buffer_gradients.reset();
 }
 
 struct Counts {
@@ -69,7 +69,7 @@ struct Comparison {
       }
       if (shards) {
         problem.fixed.shard_state = true;
-        if (problem.fixed.predict == true) problem.fixed.second_gradient = false;
+        if (problem.fixed.predict == true) problem.fixed.double_buffer_gradients = false;
       }
       if (gradients) {
         problem.fixed.schedule = Kind::TwoBW;
@@ -85,7 +85,8 @@ struct Comparison {
         const double part = found->plan.sequences_per_s / best->plan.sequences_per_s;
         EXPECT_NEAR(part, 1, 1e-8) << "problem " << seed + i;
         count(found->plan, counts);
-        if (!found->plan.shape.second_gradient && !problem.fixed.second_gradient) ++counts.one_gradient;
+        if (!found->plan.shape.double_buffer_gradients && !problem.fixed.double_buffer_gradients)
+          ++counts.one_gradient;
       }
       if (!best) ++counts.none;
     }

@@ -31,7 +31,7 @@ class LocalSearchTest : public testing::Test {
       std::string text;
       for (const StagePlan& stage : plan.stages) text += fmt::format("{} ", stage.last_layer);
       texts.push_back(fmt::format("{}e{} g{} b{} m{}", text, plan.shape.extra,
-                                  plan.shape.second_gradient ? 2 : 1, plan.shape.microbatch,
+                                  plan.shape.double_buffer_gradients ? 2 : 1, plan.shape.microbatch,
                                   plan.shape.microbatches));
     }
     return texts;
@@ -48,13 +48,13 @@ TEST_F(LocalSearchTest, DifferInOneThing) {
 }
 
 TEST_F(LocalSearchTest, WhatIsFixedStays) {
-  problem_.fixed = {.stages = 2, .microbatch = 1, .extra = 1, .second_gradient = true};
+  problem_.fixed = {.stages = 2, .microbatch = 1, .extra = 1, .double_buffer_gradients = true};
   plan_.shape.extra = 1;
   EXPECT_EQ(all(), (std::vector<std::string>{"2 6 e1 g2 b1 m16", "4 6 e1 g2 b1 m16"}));
 }
 
 TEST_F(LocalSearchTest, ABoundaryMovesToTheNextThatHandsOnNoMore) {
-  problem_.fixed = {.stages = 2, .microbatch = 1, .extra = 0, .second_gradient = true};
+  problem_.fixed = {.stages = 2, .microbatch = 1, .extra = 0, .double_buffer_gradients = true};
   std::vector<LayerCost>& layers = problem_.costs[0].columns[0].layers;
   layers[1].output = layers[3].output = 4 * layers[2].output;
   EXPECT_EQ(all(), (std::vector<std::string>{"2 6 e0 g2 b1 m16", "1 6 e0 g2 b1 m16", "4 6 e0 g2 b1 m16",
@@ -78,7 +78,7 @@ TEST_F(LocalSearchTest, AStageMoreTakesTheNextDevices) {
 
 TEST_F(LocalSearchTest, FewMicrobatchesAllowLittle) {
   plan_.shape.microbatches = problem_.batch = 2;  // d+e at least
-  problem_.fixed.second_gradient = true;
+  problem_.fixed.double_buffer_gradients = true;
   EXPECT_EQ(all(), (std::vector<std::string>{"2 6 e0 g2 b1 m2", "4 6 e0 g2 b1 m2", "6 e0 g2 b1 m2"}));
 }
 

@@ -130,7 +130,7 @@ TEST(Partition, OneGradientBufferIsSearchedToTheEnd) {
   for (int seed = 0; seed < 60; ++seed) {
     Dice dice(seed);
     Bench bench(dice.integer(2, 5), dice.integer(5, 9), Kind::TwoBW, dice.integer(1, 12));
-    bench.setting.shape.second_gradient = false;
+    bench.setting.shape.double_buffer_gradients = false;
     bench.problem.costs[0].step_per_parameter = dice.real(0, 2e-6);
     for (LayerCost& cost : bench.column().layers) {
       cost.forward = dice.real(0.2, 4);
@@ -138,7 +138,7 @@ TEST(Partition, OneGradientBufferIsSearchedToTheEnd) {
     }
     const std::optional<Estimate> best = bench.fastest();
     ASSERT_TRUE(best);
-    EXPECT_FALSE(best->plan.shape.second_gradient);
+    EXPECT_FALSE(best->plan.shape.double_buffer_gradients);
     EXPECT_GE(bench.most_throughput(), best->plan.sequences_per_s * (1 - 1e-9)) << "seed " << seed;
     bench.with_partition([&](Partition& partition) {
       EXPECT_FALSE(partition.fastest(best->plan.update_seconds)) << "seed " << seed;

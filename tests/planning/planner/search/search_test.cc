@@ -177,25 +177,25 @@ TEST(Search, TheSecondGradientBufferIsGivenUpWhereItDoesNotFit) {
   problem.fixed.stages = 4;
   problem.fixed.recompute = false;
   Problem fixed = problem;
-  fixed.fixed.second_gradient = true;
+  fixed.fixed.double_buffer_gradients = true;
   const Plan two = search(fixed, kByTheModel).best->plan;
-  fixed.fixed.second_gradient = false;
+  fixed.fixed.double_buffer_gradients = false;
   const Plan one = search(fixed, kByTheModel).best->plan;
-  EXPECT_TRUE(two.shape.second_gradient);
-  EXPECT_FALSE(one.shape.second_gradient);
+  EXPECT_TRUE(two.shape.double_buffer_gradients);
+  EXPECT_FALSE(one.shape.double_buffer_gradients);
   ASSERT_LT(largest_stage(one), largest_stage(two));
   EXPECT_DOUBLE_EQ(two.update_seconds, 16 * 6);
   EXPECT_DOUBLE_EQ(one.update_seconds, 16 * 6 + 3 * 4 - 2);
 
   problem.cluster.kinds[0].memory = largest_stage(two);
-  EXPECT_TRUE(search(problem, kByTheModel).best->plan.shape.second_gradient);
+  EXPECT_TRUE(search(problem, kByTheModel).best->plan.shape.double_buffer_gradients);
   problem.cluster.kinds[0].memory = largest_stage(one);
   const SearchResult tight = search(problem, kByTheModel);
   ASSERT_TRUE(tight.best);
-  EXPECT_FALSE(tight.best->plan.shape.second_gradient);
+  EXPECT_FALSE(tight.best->plan.shape.double_buffer_gradients);
   EXPECT_DOUBLE_EQ(tight.best->plan.update_seconds, one.update_seconds);
 
-  problem.fixed.second_gradient = true;
+  problem.fixed.double_buffer_gradients = true;
   const SearchResult none = search(problem, kByTheModel);
   ASSERT_TRUE(none.infeasibility);
   EXPECT_TRUE(
@@ -210,13 +210,13 @@ TEST(Search, OneGradientBufferIsBetterThanRecomputingIt) {
   problem.fixed.schedule = Kind::TwoBW;
   problem.fixed.replicas = 2;
   problem.fixed.stages = 4;
-  problem.fixed.second_gradient = false;
+  problem.fixed.double_buffer_gradients = false;
   problem.cluster.kinds[0].memory = largest_stage(search(problem, kByTheModel).best->plan);
-  problem.fixed.second_gradient.reset();
+  problem.fixed.double_buffer_gradients.reset();
   const Plan plan = search(problem, kByTheModel).best->plan;
-  EXPECT_FALSE(plan.shape.second_gradient);
+  EXPECT_FALSE(plan.shape.double_buffer_gradients);
   for (const StagePlan& stage : plan.stages) EXPECT_FALSE(stage.recompute);
-  problem.fixed.second_gradient = true;
+  problem.fixed.double_buffer_gradients = true;
   const std::optional<Estimate> recomputing = search(problem, kByTheModel).best;
   ASSERT_TRUE(recomputing);
   EXPECT_LT(recomputing->plan.sequences_per_s, plan.sequences_per_s);
@@ -229,11 +229,12 @@ TEST(Search, PlansWithOneGradientBufferHaveNoRoomForTwo) {
     Problem problem = random_problem(
         seed,
         {.most_nodes = 4, .most_devices = 8, .most_kinds = 3, .most_layers = 10, .microbatch_sizes = 2});
-    problem.fixed.second_gradient.reset();
+    problem.fixed.double_buffer_gradients.reset();
     for (const Candidate& candidate : search(problem, {.simulate = 0, .suggestions = false}).candidates) {
-      if (!candidate.best || !candidate.best->fits() || candidate.best->plan.shape.second_gradient) continue;
+      if (!candidate.best || !candidate.best->fits() || candidate.best->plan.shape.double_buffer_gradients)
+        continue;
       Plan two = candidate.best->plan;
-      two.shape.second_gradient = true;
+      two.shape.double_buffer_gradients = true;
       EXPECT_FALSE(evaluate(problem, two).fits()) << "problem " << seed;
       ++single;
     }
@@ -430,10 +431,10 @@ TEST(SearchProperty, MoreMemory) {
 }
 
 TEST(SearchProperty, AChoiceOfGradientBuffers) {
-  expect_no_worse([](Dice& dice, Problem& problem) { problem.fixed.second_gradient.reset(); },
+  expect_no_worse([](Dice& dice, Problem& problem) { problem.fixed.double_buffer_gradients.reset(); },
                   [](Dice& dice, Problem& problem) {
                     problem.fixed.schedule = Kind::TwoBW;
-                    problem.fixed.second_gradient = dice.chance(0.5);
+                    problem.fixed.double_buffer_gradients = dice.chance(0.5);
                   });
 }
 
