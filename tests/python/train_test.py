@@ -74,7 +74,7 @@ class GuardTest(TestCase):
 
     def test_off(self):
         run = self.train({**self.CLIMBS, "pipeline.guard": "off"})
-        self.assertNotIn("warning", (run.folder / "log.txt").read_text())
+        self.assertNotIn("warning: at update", (run.folder / "log.txt").read_text())
 
 
 class RunDirectoryTest(TestCase):
