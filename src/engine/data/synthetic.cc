@@ -127,7 +127,7 @@ class SyntheticSequences final : public Source {
     if (model_.padding) made.length -= below(random_key(key, 1), context / 2 + 1);
     const std::int64_t cut = below(random_key(key, 2), made.length + 1);
     std::int64_t token = text_.token_for(key);
-    made.label = token % model_.labels;
+    made.label = token % model_.num_labels;
     made.value = static_cast<double>(token) / static_cast<double>(model_.vocab);
     for (std::int64_t i = 0; i < made.length; ++i) {
       const bool masked = masks_ && below(random_key(key, 3, i), 7) == 0;

@@ -50,7 +50,7 @@ void check_matches(const Profile& profile, const Config& config,
   same("model.tied", word(had.tied), word(has.tied));
   same("model.dropout", had.dropout, has.dropout);
   same("model.head", name(architecture::head_of(had)), name(architecture::head_of(has)));
-  same("model.num_labels", had.labels, has.labels);
+  same("model.num_labels", had.num_labels, has.num_labels);
   same("model.max_positions", architecture::positions_of(had), architecture::positions_of(has));
   same("model.kv_heads", had.kv_heads, has.kv_heads);
   same("model.head_size", had.head_size, has.head_size);
