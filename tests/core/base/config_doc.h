@@ -1,9 +1,11 @@
-// docs/config.md, rendered from the table of keys.
+// docs/reference/configuration.md, rendered from the table of keys.
 #pragma once
 
 #include <fmt/ranges.h>
 
+#include <regex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/config_schema.h"
@@ -12,23 +14,42 @@ namespace twobw {
 
 inline constexpr const char* kIntro = R"(# Configuration
 
-A run is described by one YAML file, and any key may be set again on the command line:
+A run is described by one YAML file. Any key can be set again on the command line, in order from left to right:
 
     twobw train configs/default.yaml pipeline.stages=4 optimizer.betas=[0.9,0.95]
 
-The file may be left out, as may any key: each has a default. Settings count in the order file, then
-command line from left to right. A key that does not exist, a value of the wrong type and a value out of
-range are refused with one sentence that says where it stands, and exit code 2.
+Every key has a default, and the file may be left out. An unknown key or a wrong value is refused with exit code 2 and
+one sentence that names its place.
 
 `twobw verify` without a file has other defaults: {}, and `model.dropout={}` if the family has dropout. In fp32 it
 computes on CPU cores unless `devices` names others, as do `eval` and `generate`.
 
-This page is made from the table in `src/core/base/config_table.cc`; a test keeps the two alike.
+`1..32` is a range of whole numbers. This page is made from `src/core/base/config_table.cc`; a test keeps them equal.
 )";
 
+// Shorter than in the sentence that refuses a value: "1..10000".
+inline std::string brief(std::string allowed) {
+  static const std::vector<std::pair<std::regex, const char*>> shorter = {
+      {std::regex("^a whole number of at least (.*) and at most (.*)"), "$1..$2"},
+      {std::regex("^a number (of |from )?"), ""},
+      {std::regex("^one of "), ""},
+      {std::regex("^true or false"), "true, false"},
+      {std::regex("^text, not empty"), "text"},
+      {std::regex("^a path, or a list such as"), "text or"},
+  };
+  for (const auto& [pattern, by] : shorter) allowed = std::regex_replace(allowed, pattern, by);
+  return allowed;
+}
+
+// A page that a meaning names becomes a link.
+inline std::string linked(const std::string& meaning) {
+  static const std::regex page("docs/([a-z-]+)/([a-z-]+)\\.md");
+  return std::regex_replace(meaning, page, "[$2](../$1/$2.md)");
+}
+
 inline std::string row(const Key& key) {
-  return fmt::format("| `{}` | `{}` | {} | {} |\n", name_of(key.path), key.write(Config{}), key.allowed,
-                     key.meaning);
+  return fmt::format("| `{}` | `{}` | {} | {} |\n", name_of(key.path), key.write(Config{}),
+                     brief(key.allowed), linked(key.meaning));
 }
 
 // The whole page, in Markdown.

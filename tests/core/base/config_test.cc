@@ -172,8 +172,9 @@ std::string source_text(const std::string& path) {
 // TWOBW_UPDATE_DOCS=1 in the environment writes the page instead.
 TEST(ConfigDoc, PageIsUpToDate) {
   if (std::getenv("TWOBW_UPDATE_DOCS"))
-    std::ofstream(TWOBW_SOURCE_DIR "/docs/config.md") << render_config_doc();
-  EXPECT_EQ(source_text("docs/config.md"), render_config_doc()) << "run again with TWOBW_UPDATE_DOCS=1";
+    std::ofstream(TWOBW_SOURCE_DIR "/docs/reference/configuration.md") << render_config_doc();
+  EXPECT_EQ(source_text("docs/reference/configuration.md"), render_config_doc())
+      << "run again with TWOBW_UPDATE_DOCS=1";
 }
 
 TEST(ConfigFiles, LoadAndValidate) {
