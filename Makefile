@@ -13,7 +13,7 @@ TIMED := @scripts/timed.sh
 CUDA := $(if $(TWOBW_CUDA),-D TWOBW_CUDA=$(TWOBW_CUDA))
 
 .PHONY: run test test-all parts build build-tests install install-launchers bench bench-network paper corpus asan tsan gpu-check fuzz \
-        soak format lint clean
+        pictures soak format lint clean
 
 run: build corpus
 	@build/twobw train $(CONFIG) --beside flush --sample 240 --prompt $$'import torch\n\n\ndef '
@@ -90,6 +90,15 @@ bench: build
 # On shaped links between network namespaces; needs root.
 bench-network: build
 	@$(PYTHON) benchmarks/network.py
+
+# Draws docs/images: simulated timelines, and the figures of experiments/.
+pictures: build
+	@build/twobw simulate 2bw --stages 4 --microbatches 4 --updates 6 --forward 10ms --backward 20ms --trace build/2bw.json > /dev/null
+	@build/twobw simulate flush --stages 4 --microbatches 4 --updates 6 --forward 10ms --backward 20ms --trace build/flush.json > /dev/null
+	@$(PYTHON) scripts/draw_timeline.py docs/images/timelines.svg "2bw=build/2bw.json" "flush (1F1B)=build/flush.json" \
+	  --from-start 630 --caption "d = 4, m = 4, simulated: forward 10 ms, backward 20 ms"
+	@$(PYTHON) experiments/quadratic.py > /dev/null
+	@$(PYTHON) experiments/convergence.py report > /dev/null
 
 # A published evaluation on 64 GPUs, modelled.
 paper: install

@@ -11,7 +11,8 @@
 enwik8.xz (all of it; the last five million are the test). Every row needs one GPU, cut into slices. A row that has a
 file in experiments/results already is not run again; `--row PATTERN` runs those whose name fits.
 
-`experiments/convergence.py report` prints the tables of docs/convergence.md and draws its figures from the files.
+`experiments/convergence.py report` prints the tables behind docs/explanation/convergence.md and draws its figure of
+loss against time, both from the files in experiments/results.
 """
 import argparse
 import fnmatch
@@ -242,7 +243,7 @@ def main():
     a = parser.parse_args()
     if a.figure == "report":
         report(a.results)
-        draw_clock(a.results, ROOT / "docs" / "convergence-clock.svg")
+        draw_clock(a.results, ROOT / "docs" / "images" / "convergence-clock.svg")
         return
     rows = [(name, settings) for name, settings in figure(a.figure) if fnmatch.fnmatch(name, a.row)]
     if a.list:

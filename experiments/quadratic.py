@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Delayed, extrapolated and predicted gradients on f(w) = h w^2 / 2: where each rule is stable, and its noise floor.
 
-    .venv/bin/python experiments/quadratic.py    # prints the tables of docs/convergence.md, draws docs/quadratic.svg
+`.venv/bin/python experiments/quadratic.py` prints the tables of experiments/quadratic.md and draws
+docs/images/quadratic.svg.
 
 One update is the program's sgd, M <- mu M + g, W <- W - lr M, with a gradient taken at the point that the rule names.
 Each of the m microbatches of an update adds independent noise of variance sigma^2 to its gradient. Only lr h matters,
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-PICTURE = pathlib.Path(__file__).resolve().parents[1] / "docs" / "quadratic.svg"
+PICTURE = pathlib.Path(__file__).resolve().parents[1] / "docs" / "images" / "quadratic.svg"
 MU, M = 0.9, 8  # of the tables of the noise floor
 STAGES = 4  # of the pipeline whose first stage has these K and Q, with pipeline.extra 0 and pipeline.step_slack 1
 K, Q = M - STAGES + 1, STAGES

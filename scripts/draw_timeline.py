@@ -3,12 +3,12 @@
 time axis: a row per stage, a colour per batch, forwards light, backwards dark, updates and predictions black. Idle time
 stays white.
 
-docs/timelines.svg, from the first instruction on, with every update marked at the end of its step:
+docs/images/timelines.svg (make pictures), from the first instruction on, with every update marked at the end of its step:
 
     for s in 2bw flush; do
       build/twobw simulate $s --stages 4 --microbatches 4 --updates 6 --forward 10ms --backward 20ms --trace $s.json
     done
-    scripts/draw_timeline.py docs/timelines.svg "2bw=2bw.json" "flush (1F1B)=flush.json" --from-start 630 \\
+    scripts/draw_timeline.py docs/images/timelines.svg "2bw=2bw.json" "flush (1F1B)=flush.json" --from-start 630 \\
       --caption "d = 4, m = 4, simulated: forward 10 ms, backward 20 ms"
 
 Some updates of the steady state, with the whole step in black (under flush it includes the wait for the global norm):

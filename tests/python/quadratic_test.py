@@ -1,4 +1,4 @@
-"""experiments/quadratic.py against closed forms, a simulation of its own, and what docs/convergence.md shows of it."""
+"""experiments/quadratic.py against closed forms, a simulation, and the tables of experiments/quadratic.md."""
 import math
 import re
 import sys
@@ -11,7 +11,8 @@ from support import ROOT, slow
 sys.path.insert(0, str(ROOT / "experiments"))
 import quadratic  # noqa: E402
 
-PAGE = (ROOT / "docs" / "convergence.md").read_text()
+PAGE = (ROOT / "experiments" / "quadratic.md").read_text()
+EXPLANATION = (ROOT / "docs" / "explanation" / "convergence.md").read_text()
 CURVATURE, SIGMA = 0.5, 2.0  # of the simulation; the script knows neither
 CHAINS = 20000
 FACTORS = {"weights": (1, 0), "update": (0, 1)}  # extrapolate_weights, extrapolate_update
@@ -207,6 +208,8 @@ class QuadraticTest(unittest.TestCase):
                                    for name in ("flush", "predicted", MIXED))
         self.assertIn("0.54% above that of flush at lr h / (1 - mu) = 2, instead of 2.4%", PAGE)
         self.assertEqual([f"{100 * (floor(2) / flush(2) - 1):.2g}" for floor in (mixed, predicted)], ["0.54", "2.4"])
+        self.assertIn("0.54%", EXPLANATION)
+        self.assertIn("2.4% above", EXPLANATION)
         self.assertIn("From 32 on", PAGE)
         self.assertEqual([mixed(scaled) > predicted(scaled) for scaled in (20, 31, 32, 33)], [False, False, True, True])
 
