@@ -1,4 +1,4 @@
-// twobw_fuzz: gives hostile inputs to every reader of files from elsewhere. docs/testing.md says more.
+// twobw_fuzz: gives hostile inputs to every reader of files from elsewhere. docs/contributing/testing.md says more.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

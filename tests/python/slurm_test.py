@@ -1,4 +1,4 @@
-"""Runs under Slurm: srun alone, and batch jobs as docs/several-machines.md has them, on a Slurm of one node."""
+"""Runs under Slurm: srun alone, and batch jobs as docs/how-to/several-machines.md has them, on a Slurm of one node."""
 import signal
 import subprocess
 import unittest

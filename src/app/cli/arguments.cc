@@ -101,7 +101,8 @@ Config load_to_plan(RunArguments arguments) {
 
 std::shared_ptr<RunArguments> add_run_arguments(CLI::App& command) {
   auto arguments = std::make_shared<RunArguments>();
-  command.add_option("config", arguments->words, "[CONFIG.yaml] [key.path=value ...]; see docs/config.md");
+  command.add_option("config", arguments->words,
+                     "[CONFIG.yaml] [key.path=value ...]; see docs/reference/configuration.md");
   return arguments;
 }
 

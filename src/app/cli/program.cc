@@ -43,7 +43,7 @@ constexpr const char* kPurpose =
     "(PipeDream-2BW).";
 
 constexpr const char* kNotes = R"(
-Settings are key=value; docs/config.md lists the keys. `twobw COMMAND --help` lists the options of a command.
+Settings are key=value; docs/reference/configuration.md lists the keys. `twobw COMMAND --help` lists the options of a command.
 Exit codes: 0 done, 1 a check or the run failed, 2 the input is wrong.)";
 
 // "process 3 on node7: "; empty for the first process.

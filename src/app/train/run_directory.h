@@ -1,4 +1,4 @@
-// What a run leaves behind, see docs/files.md.
+// What a run leaves behind, see docs/reference/run-directory.md.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Safetensors files, and model folders in Hugging Face's layout. Format: docs/files.md.
+// Safetensors files, and model folders in Hugging Face's layout. Format: docs/reference/run-directory.md.
 #pragma once
 
 #include <ATen/ATen.h>

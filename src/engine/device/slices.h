@@ -11,7 +11,8 @@ namespace twobw::device {
 inline constexpr int kSliceStep = 8;  // the driver's granularity in multiprocessors
 
 // The whole GPU's multiprocessors, rounded up to a multiple of the slice's: the number that products on a
-// slice are tuned for. Tuned for the slice's own number they take 25 to 50% longer (docs/performance.md).
+// slice are tuned for. Tuned for the slice's own number they take 25 to 50% longer
+// (docs/benchmarks/performance.md).
 constexpr int whole_rounds(int whole, int slice) {
   return (whole - whole % kSliceStep + slice - 1) / slice * slice;
 }

@@ -50,7 +50,7 @@ void add_eval(CLI::App& command, int& exit_code) {
       ->required();
   command.add_option("settings", options->settings,
                      "[data=FILE] [key.path=value ...]: the data, and for instance pipeline.stages; see "
-                     "docs/config.md");
+                     "docs/reference/configuration.md");
   command.add_flag(
       "--all", options->all,
       "Evaluate all of a run's validation data (default: the sequences that training evaluates)");

@@ -195,7 +195,7 @@ void add_generate(CLI::App& command, int& exit_code) {
       ->required();
   command.add_option("settings", options->settings,
                      "[key.path=value ...], for instance pipeline.stages, devices and train.precision; see "
-                     "docs/config.md");
+                     "docs/reference/configuration.md");
   command.add_option("--prompt", options->prompts, "Text to continue; may be repeated")
       ->allow_extra_args(false);
   command.add_option("--ids", options->ids, "Tokens to continue, such as 12,7,345; may be repeated")

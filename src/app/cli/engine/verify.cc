@@ -104,11 +104,11 @@ int run(const RunArguments& arguments, train::VerifyOptions options) {
 }  // namespace
 
 void add_verify(CLI::App& command, int& exit_code) {
-  command.footer(
-      fmt::format("Defaults without CONFIG.yaml, where they differ from docs/config.md:\n  {}\n  "
-                  "model.dropout={} if the family has dropout\nIn fp32 `devices: auto` means CPU "
-                  "cores.\n\n{}",
-                  fmt::join(kVerifyDefaults, "\n  "), kVerifyDropout, command.get_footer()));
+  command.footer(fmt::format(
+      "Defaults without CONFIG.yaml, where they differ from docs/reference/configuration.md:\n  {}\n  "
+      "model.dropout={} if the family has dropout\nIn fp32 `devices: auto` means CPU "
+      "cores.\n\n{}",
+      fmt::join(kVerifyDefaults, "\n  "), kVerifyDropout, command.get_footer()));
   auto arguments = add_run_arguments(command);
   auto options = std::make_shared<train::VerifyOptions>();
   command.add_option("--against", options->against,

@@ -1,4 +1,4 @@
-// checkpoint.json: contents and checksums of a checkpoint (docs/checkpoints.md). No LibTorch.
+// checkpoint.json: contents and checksums of a checkpoint (docs/reference/checkpoint-format.md). No LibTorch.
 #pragma once
 
 #include <cstddef>
