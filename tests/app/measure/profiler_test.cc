@@ -312,7 +312,7 @@ std::vector<ModelConfig> described_models() {
   whole_bert.hidden = 320;
   classifier = dropping_bert;
   judging_llama.head = judging_gpt.head = classifier.head = ModelHead::Classification;
-  judging_llama.labels = judging_gpt.labels = classifier.labels = 30;
+  judging_llama.num_labels = judging_gpt.num_labels = classifier.num_labels = 30;
   regression = bert;
   regression.head = ModelHead::Regression;
   ModelConfig pairs = bert;

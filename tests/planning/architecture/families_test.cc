@@ -209,7 +209,7 @@ TEST(Families, LayersTakeTheFieldsThatTheyRead) {
   EXPECT_TRUE(taken(bert, "attention_out").empty());
   ModelConfig llama = one_billion();
   llama.head = ModelHead::Classification;
-  llama.labels = 3;
+  llama.num_labels = 3;
   EXPECT_EQ(taken(llama, "head"), (kSequenceLoss | BatchFields{Field::Lengths}));
   EXPECT_EQ(model_of(llama).back().parameters.back().shape, (std::vector<std::int64_t>{3, 2048}));
   EXPECT_EQ(model_of(llama).back().parameters.back().tied_to, "");
