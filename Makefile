@@ -1,6 +1,7 @@
 # make run        install what is missing, build, and train the default model
 # make test       install, build, and run the tests
 # make test-all   the same and what takes longer: clang-tidy, slow tests, complete sweeps, all tests under every sanitizer
+# make docs       the documentation as a site in build/site
 # make fuzz       10 million hostile inputs for every reader of files from elsewhere
 # make soak       a run in several processes, killed 50 times, against one that was never killed
 # See README.md for the rest.
@@ -13,7 +14,7 @@ TIMED := @scripts/timed.sh
 CUDA := $(if $(TWOBW_CUDA),-D TWOBW_CUDA=$(TWOBW_CUDA))
 
 .PHONY: run test test-all parts build build-tests install install-launchers bench bench-network paper corpus asan tsan gpu-check fuzz \
-        pictures soak format lint clean
+        pictures docs soak format lint clean
 
 run: build corpus
 	@build/twobw train $(CONFIG) --beside flush --sample 240 --prompt $$'import torch\n\n\ndef '
@@ -105,6 +106,16 @@ paper: install
 	@cmake --preset release > /dev/null
 	@cmake --build --preset release --parallel $(JOBS) --target paper
 	@build/benchmarks/paper/paper
+
+# mkdocs has a Python environment of its own: training does not need it.
+MKDOCS := build/docs-venv/bin/mkdocs
+docs: $(MKDOCS)
+	@NO_MKDOCS_2_WARNING=1 $(MKDOCS) build
+
+$(MKDOCS): docs/requirements.txt
+	@python3 -m venv build/docs-venv
+	@build/docs-venv/bin/pip install --quiet --disable-pip-version-check -r docs/requirements.txt
+	@touch $(MKDOCS)
 
 # clang-format and clang-tidy where they are installed; their findings fail the test.
 lint:

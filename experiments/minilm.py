@@ -64,7 +64,7 @@ def greatest_difference(model_folder, texts):
 
 def read_texts(path):
     if path is None:
-        files = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+        files = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
         return [line for file in files for line in file.read_text().splitlines() if line.strip()]
     lines = pathlib.Path(path).read_text().splitlines()
     if not str(path).endswith(".tsv"):

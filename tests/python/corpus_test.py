@@ -55,7 +55,7 @@ class CorpusTest(TestCase):
         """A small BPE."""
         tokens = self.folder / "tokens"
         if not tokens.exists():
-            texts = sorted((ROOT / "docs").glob("*.md"))
+            texts = sorted((ROOT / "docs").rglob("*.md"))
             process = twobw("tokenizer", "train", "--vocab", 800, "--out", tokens, *texts)
             self.assertEqual(process.returncode, 0, process.stderr)
         return tokens
@@ -107,7 +107,7 @@ class CorpusTest(TestCase):
     def test_a_long_document_is_encoded_as_if_it_were_short(self):
         from tokenizers import Tokenizer
 
-        text = "".join(path.read_text() for path in sorted((ROOT / "docs").glob("*.md")))
+        text = "".join(path.read_text() for path in sorted((ROOT / "docs").rglob("*.md")))
         text *= 2_200_000 // len(text) + 1  # three pieces
         (self.folder / "in.txt").write_text(text)
         self.prepare(self.folder / "in.txt", "--tokenizer", self.tokenizer(), "--validation", 0, "--no-eot")

@@ -17,7 +17,7 @@ QWEN2 = LLAMA3.replace("{1,3}", "")
 
 def corpus():
     """Prose and code of the project, and the strange texts, so that tokens of all sorts are learned."""
-    paths = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
+    paths = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
     # Trainers differ about special tokens that are written out.
     prose = [path.read_text().replace("<|endoftext|>", "") for path in paths]
     return [*prose, torture.mixture(1, 20000), torture.mixture(2, 20000)]
