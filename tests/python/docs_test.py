@@ -16,7 +16,6 @@ import unittest
 from support import FULL, ROOT, TestCase
 
 FAST = {
-    "README.md",
     "docs/tutorials/first-run.md",
     "docs/how-to/resume.md",
 }
