@@ -46,7 +46,7 @@ def brief(name):
 
 def lines_of(command, seen):
     text = help_of(*command)
-    usage = text.split("\n")[1].removeprefix("Usage: ").replace(" [OPTIONS]", "").replace("[config...]", CONFIG)
+    usage = re.search(r"(?m)^Usage: (.*)", text)[1].replace(" [OPTIONS]", "").replace("[config...]", CONFIG)
     rows, repeated = [], []
     for name, meaning in entries(text, "Positionals") + entries(text, "Options"):
         row = (brief(name), meaning)
@@ -69,7 +69,7 @@ def render_command(command, seen):
     for name, purpose in re.findall(r"(?m)^  (\w+) +(\S.*)", below[1]) if below else []:
         lines += [f"# {purpose}", *lines_of((command, name), seen)]
     block = "\n".join(lines or lines_of((command,), seen))
-    purpose = text.split("\n")[0]
+    purpose = text[:text.index("\nUsage: ")].replace("\n", " ")
     return f"\n## {command}\n\n{purpose}.\n\n```text\n{block}\n```\n"
 
 
