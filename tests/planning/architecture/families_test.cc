@@ -99,22 +99,6 @@ TEST(Families, CountTheUsualNumberOfOperations) {
   }
 }
 
-TEST(Families, HalfThePrecisionIsAboutHalfTheBytes) {
-  for (const ModelConfig& config :
-       {gpt_medium(), one_billion(), bert_base(), bert_base(ModelHead::Classification)}) {
-    for (const Layer& layer : model_of(config)) {
-      const Work whole = layer.work({.context = 512, .element = 4}),
-                 half = layer.work({.context = 512, .element = 2});
-      EXPECT_EQ(whole.matrix_flops, half.matrix_flops);
-      EXPECT_EQ(whole.output, 2 * half.output);
-      EXPECT_NEAR(whole.saved_bytes / half.saved_bytes, 2, 0.05) << config.family << ' ' << layer.kind;
-      const Work four = layer.work({.sequences = 4, .context = 512, .element = 4});
-      EXPECT_EQ(four.matrix_flops, 4 * whole.matrix_flops);
-      EXPECT_EQ(four.saved_bytes, 4 * whole.saved_bytes);
-    }
-  }
-}
-
 TEST(Families, MatricesDecayAndBiasesAndGainsDoNot) {
   for (const ModelConfig& config : {one_billion(), bert_base(), bert_base(ModelHead::Classification)}) {
     for (const auto& [name, parameter] : parameters_of(config)) {
@@ -158,19 +142,6 @@ TEST(Families, BothEndsOfATieCountTheSharedWeights) {
     EXPECT_EQ(parameters_of(bert).at("head.weight").tied_to, tied ? "embedding.tokens" : "");
     EXPECT_EQ(planner::shapes_of(model_of(bert)).back().tied, tied ? 30522.0 * 768 : 0);
   }
-}
-
-TEST(Families, LayersOfABert) {
-  ModelConfig config = bert_base();
-  EXPECT_EQ(describe(model_of(config)),
-            "63 layers: embedding, 12 x (attention_in, attention_out, mlp_up, mlp_activation, mlp_down), "
-            "transform, head");
-  EXPECT_EQ(model_of(config).at(layers_below_head(config)).kind, "transform");
-  config.next_sentence = true;
-  EXPECT_EQ(parameter_count(model_of(config)), 110'106'428);  // BertForPreTraining
-  EXPECT_GT(model_of(config).at(61).work({}).output, model_of(bert_base()).at(61).work({}).output);
-  config = bert_base(ModelHead::Classification);
-  EXPECT_EQ(model_of(config).at(layers_below_head(config)).kind, "head");
 }
 
 TEST(Families, MayHaveMorePositionsThanTheContext) {

@@ -404,23 +404,6 @@ TEST_F(HuggingFaceConfig, RunWritesItsDropout) {
   }
 }
 
-TEST_F(HuggingFaceConfig, RunKeepsTheOriginalContext) {
-  const Json llama3 = {
-      {"rope_type", "llama3"}, {"factor", 8.0}, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0}};
-  const char* const original = "original_max_position_embeddings";
-  for (const char* place : {"rope_scaling", "rope_parameters"}) {
-    for (const Json& source : {changed(llama(), place, llama3), changed(llama(), original, 32),
-                               changed(llama(), place, changed(llama3, original, 32))}) {
-      const Json scaled = source.contains(place) ? source : changed(source, place, llama3);
-      Config before, after;
-      before.model = read(scaled);
-      before.model.context = 128;
-      after.model = read(Json(config_json_from(scaled.dump(), before.model, "float32", {})));
-      EXPECT_EQ(to_yaml(before), to_yaml(after)) << scaled;
-    }
-  }
-}
-
 TEST_F(HuggingFaceConfig, RunWritesItsHead) {
   ModelConfig config = read(llama());
   const auto written = [&](const Json& source, const TokenIds& ids = {}) {

@@ -1,4 +1,4 @@
-// Planning problems where the network is slow: what it carries decides which plan is best.
+// Planning problems on slow networks, whose traffic decides which plan is best.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 
 namespace twobw::planner {
 
-// So many like hosts with so many devices of one kind each.
+// `count` identical hosts with `devices` devices of one kind each.
 struct Hosts {
   std::string device;
   int count = 1, devices = 1;
@@ -23,7 +23,7 @@ struct Hosts {
 inline constexpr LinkSpec kNvLink{.latency = 5e-6, .bandwidth = 150e9};
 inline constexpr LinkSpec kPcie{.latency = 10e-6, .bandwidth = 25e9};
 
-// Every host has one network card of so many gigabits a second, in each direction.
+// Every host has one network card with `gigabits` a second in each direction.
 inline Cluster hosts_on_network(const std::string& name, const std::vector<Hosts>& all,
                                 const LinkSpec& inside, double gigabits) {
   Cluster cluster{.name = name};

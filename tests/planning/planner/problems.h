@@ -15,7 +15,7 @@ namespace twobw::planner {
 // Trusts the time model: no simulation.
 inline constexpr SearchOptions kByTheModel = {.simulate = 0};
 
-// So many like nodes of like devices; a block takes 1 s forward and 2 s backward for one sequence.
+// Identical nodes of identical devices; a block takes 1 s forward and 2 s backward for one sequence.
 inline Problem uniform_problem(int nodes, int devices, int layers) {
   Problem problem;
   problem.cluster.kinds = {{.name = "device", .memory = 1e12}};
@@ -65,7 +65,7 @@ inline Cluster random_cluster(Dice& dice, const Size& size) {
   for (int i = 0; i < kinds; ++i)
     cluster.kinds.push_back({.name = std::string(1, static_cast<char>('a' + i))});
   int left = dice.integer(1, size.most_devices);
-  // Often the nodes are alike, so that replicas can be spread over them.
+  // Nodes are often identical, so that replicas can be spread over them.
   const bool like = dice.chance(0.4);
   Node pattern;
   for (int i = dice.integer(1, size.most_nodes); i > 0 && left > 0; --i) {
@@ -147,7 +147,7 @@ inline Problem random_problem(std::uint64_t seed, const Size& size) {
   return problem;
 }
 
-// Fixes some of what the planner would choose.
+// Fixes some of the planner's choices.
 inline void fix_some(std::uint64_t seed, Problem& problem) {
   Dice dice(seed);
   using schedule::Kind;

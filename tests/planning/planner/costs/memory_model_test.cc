@@ -43,22 +43,6 @@ TEST(Memory, BytesAParameterAreThoseOfTheDesign) {
   EXPECT_EQ(bytes(Kind::TwoBW, 0, kFp32, 2), 24);  // stage 0 waits for the other replica
 }
 
-// Flush and one weight version more, on every stage.
-TEST(Memory, OneGradientBufferTakesTwentyBytesAParameter) {
-  for (int replicas : {1, 2}) {
-    for (int stage = 0; stage < 4; ++stage) {
-      const Spec spec = {.shape = {.schedule = Kind::TwoBW,
-                                   .stages = 4,
-                                   .replicas = replicas,
-                                   .microbatches = 8,
-                                   .double_buffer_gradients = false,
-                                   .predict = false}};
-      EXPECT_EQ(training_state(footprint(spec, stage, some_load(), kBf16, false)) / 1000, 20);
-      EXPECT_EQ(training_state(footprint(spec, stage, some_load(), kFp32, false)) / 1000, 20);
-    }
-  }
-}
-
 double predicted_bytes(int stage, const StateBytes& state, int replicas, bool double_buffer_gradients) {
   const Spec spec = {.shape = {.schedule = Kind::TwoBW,
                                .stages = 4,
@@ -82,7 +66,7 @@ TEST(Memory, APredictionTakesTheTrueWeightsBesidesInFp32AndNothingInBf16) {
 // One version, for it has none in flight when it predicts, nor when it steps late.
 TEST(Memory, OnTheLastStageAPredictionTakesTheBytesOfFlush) {
   EXPECT_EQ(predicted_bytes(3, kFp32Predicted, 1, true), 24);
-  EXPECT_EQ(predicted_bytes(3, kFp32Predicted, 1, false), 20);  // the true weights besides
+  EXPECT_EQ(predicted_bytes(3, kFp32Predicted, 1, false), 20);  // and the true weights
   EXPECT_EQ(predicted_bytes(3, kBf16, 1, true), 22);
   EXPECT_EQ(predicted_bytes(3, kBf16, 1, false), 18);
 }
@@ -98,7 +82,7 @@ TEST(Memory, ReplicasHaveABufferForTheSumTheyPredictFrom) {
   }
 }
 
-// Where replicas share it, each has its part of the optimizer's state and of the true weights.
+// With sharded state each replica has a shard of the optimizer's state and of the true weights.
 TEST(Memory, SharedStateTakesItsPartOnEachReplica) {
   for (const int replicas : {1, 2, 4}) {
     for (const StateBytes& state : {kFp32, kFp32Predicted, kBf16}) {
@@ -208,7 +192,7 @@ TEST(Memory, FixedPlacesAreThereForAllInFlight) {
       const int before = stage > 0 ? schedule::in_flight_bound(spec, stage - 1) : 0;
       load.tied = 0;
       EXPECT_EQ(footprint(spec, stage, load, state, false)[Term::Transfer], here * 20 + before * 30);
-      // A tie has two parts, and nothing besides, even at the end of a batch.
+      // A tie has only its two parts, even at the end of a batch.
       load.tied = 100000;
       const Footprint tied = footprint(spec, stage, load, state, false);
       EXPECT_EQ(tied[Term::Transfer], here * 20 + before * 30 + 2 * 4 * 100000);

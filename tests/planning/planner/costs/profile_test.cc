@@ -85,24 +85,6 @@ TEST(Profile, ReadsBackToTheLastBit) {
   EXPECT_EQ(to_json(back), text);
   EXPECT_EQ(back.kinds.at("block").times[0].forward.median, 1.0 / 3);
   EXPECT_EQ(back.kinds.at("block").times[1].backward.spread, 1.25 / 3);
-  EXPECT_EQ(back.step_per_parameter.median, 1.23456789e-9);
-  EXPECT_EQ(back.predict_per_parameter.median, 7.5e-10);
-  EXPECT_EQ(back.predict_per_parameter.spread, 3e-12);
-  EXPECT_EQ(back.links.at("local"), profile.links.at("local"));
-  EXPECT_EQ(back.layers, profile.layers);
-  EXPECT_EQ(back.model.dropout, 0.1);
-  EXPECT_EQ(back.model.max_positions, 20);
-  EXPECT_EQ(back.model.kv_heads, 2);
-  EXPECT_EQ(back.model.head, ModelHead::Classification);
-  EXPECT_EQ(back.model.num_labels, 5);
-  EXPECT_EQ(back.model.token_types, 3);
-  EXPECT_TRUE(back.model.next_sentence);
-  EXPECT_FALSE(back.model.padding);
-  EXPECT_TRUE(back.model.reset_documents);
-  EXPECT_EQ(back.model.head_size, 16);
-  EXPECT_EQ(back.model.hidden, 80);
-  EXPECT_TRUE(back.model.qkv_bias && !back.model.qk_norm);
-  EXPECT_EQ(back.device, profile.device);
 }
 
 TEST(Profile, IsLaidOutForPeople) {
@@ -144,8 +126,8 @@ TEST(Profile, NamesTheFieldThatIsMissingOrWrong) {
             "profile 'p.json' has kinds.block.times[1].microbatch = 1; it must be more than the 1 before it");
   EXPECT_EQ(refused(with(text, "[\"embedding\", \"block\"", "[\"embedding\", \"blok\"")),
             "profile 'p.json' has layers[1] = \"blok\"; it must be one of the kinds in this profile");
-  EXPECT_EQ(refused(with(text, "\"classification\"", "\"telling\"")),
-            "profile 'p.json' has model.head = \"telling\"; it must be a head of a model");
+  EXPECT_EQ(refused(with(text, "\"classification\"", "\"unknown\"")),
+            "profile 'p.json' has model.head = \"unknown\"; it must be a head of a model");
   EXPECT_EQ(refused(with(text, "3333333333.3333335", "0")),
             "profile 'p.json' has links.local.bandwidth_bytes_per_second = 0; it must be a number above 0");
 }
@@ -166,24 +148,6 @@ TEST(Profile, OfAnotherModelNamesTheFirstKeyThatDiffers) {
             "the profile is of another model: model.width was 32, and the configuration has 64; make one "
             "with `twobw "
             "profile`");
-  EXPECT_NE(complaint([](Config& config) { config.model.tied = false; }).find("model.tied was true"),
-            std::string::npos);
-  EXPECT_NE(complaint([](Config& config) { config.model.dropout = 0; }).find("model.dropout was 0.1"),
-            std::string::npos);
-  EXPECT_NE(complaint([](Config& config) {
-              config.model.head = ModelHead::Regression;
-            }).find("model.head was classification, and the configuration has regression"),
-            std::string::npos);
-  EXPECT_NE(complaint([](Config& config) { config.model.padding = true; }).find("model.padding was false"),
-            std::string::npos);
-  EXPECT_NE(complaint([](Config& config) {
-              config.model.reset_documents = false;
-            }).find("model.reset_documents was true"),
-            std::string::npos);
-  EXPECT_NE(complaint([](Config& config) { config.model.kv_heads = 4; }).find("model.kv_heads was 2"),
-            std::string::npos);
-  EXPECT_NE(complaint([](Config& config) { config.model.qk_norm = true; }).find("model.qk_norm was false"),
-            std::string::npos);
   EXPECT_NE(complaint([](Config& config) { config.optimizer.name = "sgd"; }).find("optimizer.name was adamw"),
             std::string::npos);
   EXPECT_EQ(refusal([&] {

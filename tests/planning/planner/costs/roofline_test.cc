@@ -15,7 +15,7 @@ const DeviceKind kDevice = {.name = "x",
                             .rates = {{"fp32", 1e12}, {"fp16", 4e12}}};
 const StateBytes kState;  // fp32 with AdamW
 
-// Of a layer with so many parameters that does so much for every sequence.
+// Costs of one layer, from its parameters and its work per sequence.
 CostColumn column(const architecture::Work& work, std::int64_t parameters, const std::string& precision,
                   int b) {
   const architecture::Layer layer{

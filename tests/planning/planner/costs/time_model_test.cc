@@ -58,19 +58,6 @@ std::vector<StageTiming> random_stages(Dice& dice, double spread) {
   return stages;
 }
 
-TEST(TimeModel, StrictOneForwardOneBackwardPaysForTransfersAndExtraMicrobatchesHideThem) {
-  for (int d = 2; d <= 6; ++d) {
-    for (double c : {0.25, 1.0, 1.5}) {
-      const std::vector<StageTiming> stages = equal_stages(d, c);
-      Setting setting{.shape = {.schedule = Kind::TwoBW, .microbatch = 1, .microbatches = 4 * d}};
-      EXPECT_DOUBLE_EQ(update_seconds(setting, stages) / (4 * d), 3 + 2.0 * (d - 1) / d * c);
-      // Both ways a transfer takes no longer than a stage computes: one more a boundary is enough.
-      setting.extra_a_boundary = 1;
-      EXPECT_DOUBLE_EQ(update_seconds(setting, stages) / (4 * d), 3);
-    }
-  }
-}
-
 TEST(TimeModel, AgreesWithTheListsForAnyStagesUnderTwoBW) {
   Dice dice(1);
   for (int i = 0; i < 100; ++i) {
@@ -81,19 +68,6 @@ TEST(TimeModel, AgreesWithTheListsForAnyStagesUnderTwoBW) {
             .schedule = Kind::TwoBW, .microbatch = 1, .microbatches = 1, .extra = dice.integer(0, 2 * d)}};
     setting.shape.microbatches = schedule::smallest_microbatches(spec_of(setting, d)) + dice.integer(0, 5);
     EXPECT_NEAR(update_seconds(setting, stages) / simulated(setting, stages), 1, 1e-6) << "case " << i;
-  }
-}
-
-// (d-1) b - f for equal stages: what the last stage has not hidden behind its forward.
-TEST(TimeModel, OneGradientBufferStallsForTheWayBack) {
-  for (int d = 1; d <= 7; ++d) {
-    for (int m = std::max(1, d - 1); m <= 12; ++m) {
-      Setting setting{
-          .shape = {
-              .schedule = Kind::TwoBW, .microbatch = 1, .microbatches = m, .double_buffer_gradients = false}};
-      const double stall = std::max(0, 2 * (d - 1) - 1);
-      EXPECT_DOUBLE_EQ(update_seconds(setting, equal_stages(d, 0)), 3 * m + stall) << "d=" << d << " m=" << m;
-    }
   }
 }
 
@@ -121,7 +95,7 @@ TEST(TimeModel, AgreesWithTheListsForEqualStagesWithOneGradientBuffer) {
   }
 }
 
-// Their second sum, of what they predict from, is hidden by one microbatch.
+// One microbatch hides the sum of the gradients that they predict from.
 TEST(TimeModel, AgreesWithTheListsForEqualReplicasThatPredict) {
   for (int d = 1; d <= 6; ++d) {
     for (int m = 2 * d + 1; m <= 3 * d + 4; ++m) {
@@ -188,65 +162,11 @@ TEST(TimeModel, IsNeverTooLowUnderFlushAndCloseForBalancedStages) {
   }
 }
 
-TEST(TimeModel, ABusyLinkSetsThePaceHoweverManyAreInFlight) {
-  std::vector<StageTiming> stages = equal_stages(3, 5);
-  stages[1].busy = 5;
-  const Setting setting{.shape = {.schedule = Kind::TwoBW, .microbatch = 1, .microbatches = 30},
-                        .extra_a_boundary = 6};
-  EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 30 * 5);
-}
-
-TEST(TimeModel, ReplicasThatPredictSumTheirGradientsTwice) {
-  Setting setting{.shape = {.schedule = Kind::TwoBW, .replicas = 2, .microbatch = 1, .microbatches = 8}};
-  std::vector<StageTiming> stages = equal_stages(4, 0);
-  for (StageTiming& stage : stages) stage.reduce = 5;  // one microbatch of 3 s hides the first
-  setting.shape.step_slack = 2;                        // and two of them the second
-  EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 8 * 3 + 2);
-  setting.shape.predict = false;
-  EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 8 * 3);
-  setting.shape.predict = true;
-  setting.shape.replicas = 1;
-  EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 8 * 3);
-}
-
-TEST(TimeModel, NothingHidesTheSumOfTheOnlyGradientThatIsPredictedFrom) {
-  const Setting setting{
-      .shape = {.schedule = Kind::TwoBW, .replicas = 2, .microbatch = 1, .microbatches = 4}};
-  std::vector<StageTiming> stages = equal_stages(4, 0);
-  stages[0].reduce = 2;
-  EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 4 * 3 + 2);
-  std::swap(stages[0].reduce, stages[1].reduce);  // has two gradients
-  EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 4 * 3);
-}
-
 TEST(TimeModel, APredictionIsPartOfTheStep) {
   const CostTable costs{.step_per_parameter = 3, .predict_per_parameter = 2};
   EXPECT_EQ(step_seconds(costs, {.shape = {.schedule = Kind::TwoBW}}), 5);
   EXPECT_EQ(step_seconds(costs, {.shape = {.schedule = Kind::TwoBW, .predict = false}}), 3);
   EXPECT_EQ(step_seconds(costs, {.shape = {.schedule = Kind::Flush}}), 3);
-}
-
-TEST(TimeModel, TwoBWHidesTheReductionInTheSlackOfTheDoubleBuffer) {
-  std::vector<StageTiming> stages = equal_stages(4, 0);
-  const Setting setting{
-      .shape = {.schedule = Kind::TwoBW, .microbatch = 1, .microbatches = 8, .step_slack = 8}};
-  for (StageTiming& stage : stages) stage.reduce = 15;  // stage 0 has 8-3 microbatches of 3 s
-  EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 8 * 3);
-  stages[0].reduce = 17;
-  stages[0].step = 1;
-  EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 8 * 3 + 1 + 2);
-  const Setting flush{.shape = {.schedule = Kind::Flush, .microbatch = 1, .microbatches = 8}};
-  EXPECT_DOUBLE_EQ(update_seconds(flush, stages), (4 + 7) * 3 + 1 + 17);
-}
-
-TEST(TimeModel, TrueWeightsWithinTheBatchLeaveTheReductionTheSlackOfTheShape) {
-  std::vector<StageTiming> stages = equal_stages(4, 0);
-  Setting setting{.shape = {.schedule = Kind::TwoBW, .microbatch = 1, .microbatches = 10, .step_slack = 2}};
-  stages[0].reduce = 6;   // 2 microbatches of 3 s
-  stages[3].reduce = 15;  // and 3 more on the last stage, which is done with a batch that much earlier
-  EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 10 * 3);
-  stages[3].reduce = 17;
-  EXPECT_DOUBLE_EQ(update_seconds(setting, stages), 10 * 3 + 2);
 }
 
 TEST(TimeModel, TheLeastSlackThatHidesTheReductionsIsFound) {
@@ -304,7 +224,7 @@ TEST(TimeModel, ReplicasReduceOverTheLinksTheyHave) {
   LinkSpec card = slow;
   card.shared = true;
   EXPECT_DOUBLE_EQ(seconds({.nodes = 2, .per_node = 4, .inside = fast}, card), 6 + 2 * (1 + 200 / 10.0));
-  // Of that the card is busy for what it sends.
+  // The card is busy while it sends.
   EXPECT_DOUBLE_EQ(all_reduce(card, {.nodes = 2, .per_node = 4, .inside = fast}, 400).busy, 2 * 200 / 10.0);
 }
 
@@ -334,17 +254,6 @@ TEST(TimeModel, ForecastsOfAPlanFitTogether) {
   EXPECT_EQ(estimate.tightest, 0);
   EXPECT_DOUBLE_EQ(estimate.over, plan.stages[0].memory.total() - 30e6);
   EXPECT_DOUBLE_EQ(estimate.footprint, 2 * (plan.stages[0].memory.total() + plan.stages[1].memory.total()));
-}
-
-// The first stage of the plan has 1e6 parameters.
-TEST(TimeModel, APlanIsForecastWithItsPredictions) {
-  Problem problem = uniform_problem(1, 2, 2);
-  problem.costs[0].step_per_parameter = 1e-6;
-  problem.costs[0].predict_per_parameter = 5e-7;
-  Plan plan = two_stages({0}, {0});
-  EXPECT_DOUBLE_EQ(evaluate(problem, plan).plan.update_seconds, 4 * 3 + 1 + 0.5);
-  plan.shape.predict = false;
-  EXPECT_DOUBLE_EQ(evaluate(problem, plan).plan.update_seconds, 4 * 3 + 1);
 }
 
 // The first stage of the plan has 1e6 parameters: of 4 bytes they take 4 s to a neighbour in a ring of two,

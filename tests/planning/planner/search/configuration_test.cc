@@ -41,18 +41,6 @@ TEST(Configuration, SaysAllButTheHardware) {
   EXPECT_EQ(problem.synchronous_state->master, 0);
 }
 
-TEST(Configuration, SaysWhetherToPredict) {
-  Config config = small_config();
-  const Problem predicted = small_problem(config);
-  EXPECT_EQ(predicted.fixed.predict, true);
-  EXPECT_EQ(predicted.state.master, 4);
-  EXPECT_EQ(predicted.synchronous_state->master, 0);
-  config.pipeline.predict = false;
-  const Problem paper = small_problem(config);
-  EXPECT_EQ(paper.fixed.predict, false);
-  EXPECT_EQ(paper.state.master, 0);
-}
-
 TEST(Configuration, LimitsTheMemoryOfADevice) {
   Config config = small_config();
   config.pipeline.memory_limit = 0.5;
@@ -145,31 +133,6 @@ std::vector<int> kinds_of(const Plan& plan) {
   std::vector<int> kinds;
   for (const StagePlan& stage : plan.stages) kinds.push_back(stage.kind);
   return kinds;
-}
-
-TEST(Configuration, LongerStageIsOnFasterDevice) {
-  Config config = small_config();
-  config.pipeline.replicas = 1;
-  for (const schedule::Kind schedule :
-       {schedule::Kind::TwoBW, schedule::Kind::Flush, schedule::Kind::GPipe}) {
-    config.pipeline.schedule = schedule;
-    config.pipeline.split = {10, 2};
-    EXPECT_EQ(kinds_of(plan_as_configured(config, unlike_problem(config, 1e9))), (std::vector{1, 0}));
-    config.pipeline.split = {2, 10};
-    EXPECT_EQ(kinds_of(plan_as_configured(config, unlike_problem(config, 1e9))), (std::vector{0, 1}));
-  }
-}
-
-TEST(Configuration, RecomputingStageIsOnFasterDevice) {
-  Config config = small_config();
-  config.pipeline.replicas = 1;
-  config.pipeline.split = {6, 6};
-  for (const int stage : {0, 1}) {
-    config.pipeline.recompute = {stage};
-    const Plan plan = plan_as_configured(config, unlike_problem(config, 1e9));
-    EXPECT_EQ(plan.shape.recompute, std::vector{stage});
-    EXPECT_EQ(plan.stages[stage].kind, 1);
-  }
 }
 
 TEST(Configuration, StageThatFitsNoFasterDeviceIsOnSlower) {

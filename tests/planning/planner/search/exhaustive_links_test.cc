@@ -1,5 +1,5 @@
-// Where nodes share a slow network: the plan that is chosen against all plans, each judged by simulation; and
-// what the search says of itself against all plans, each judged by the time model.
+// Nodes on a slow shared network: the chosen plan against an enumeration of all plans, by simulation; and the
+// search's claim to be exact, by the time model.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -68,9 +68,8 @@ Best best_by_simulation(const Problem& problem) {
   return best;
 }
 
-// Of the problems that are decided by links, those where the plan that is best with links of one's own is
-// more than 2% slower than the best, none is missed by as much; of all of them hardly any. Layers differ by
-// 40 times in what they send, those of models hardly.
+// Links decide a problem if the best plan for unshared links is more than 2% slower than the best plan.
+// Outputs of layers differ by 40 times here, far more than in models.
 TEST(Exhaustive, WithSharedLinksNearlyAllBestPlansAreFound) {
   int problems = 0, missed = 0, decided = 0, missed_of_decided = 0;
   double worst = 1;
@@ -97,8 +96,8 @@ TEST(Exhaustive, WithSharedLinksNearlyAllBestPlansAreFound) {
   EXPECT_GT(worst, 0.9);
 }
 
-// What stages wait for on links is known only of plans that were found without it. Where that might hide the
-// best plan the search says so, and what was left out.
+// Contention is evaluated only for plans found without it. If that may hide the best plan, the search reports
+// it.
 TEST(Exhaustive, WithSharedLinksWhatIsSaidToBeExactIs) {
   int exact = 0, others = 0;
   double worst = 1;

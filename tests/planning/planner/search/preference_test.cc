@@ -12,8 +12,8 @@ namespace {
 
 using schedule::Kind;
 
-// 2bw with one replica is the fastest by a little: flush loses what a step takes, replicas what the sum of
-// gradients takes.
+// 2bw with one replica is slightly faster than flush, which waits for the step, and than replicas, which sum
+// gradients.
 Problem close_problem() {
   Problem problem = uniform_problem(1, 4, 16);
   problem.batch = 256;
@@ -54,19 +54,6 @@ TEST(Preference, ADelayIsNotWorthALittleThroughput) {
   EXPECT_GT(chosen.candidates[1].ratio, 1);
   EXPECT_NE(chosen.candidates[1].reason.find("more throughput, but with delayed updates"), std::string::npos)
       << chosen.candidates[1].reason;
-}
-
-// On one stage all schedules without a delay are the same.
-TEST(Preference, EqualsAreNotSaidToBeFaster) {
-  const SearchResult chosen = preferred(close_problem(), {.tolerance = 0.05, .cushion = false});
-  int equals = 0;
-  for (const Candidate& candidate : chosen.candidates) {
-    if (candidate.status != Status::Slower || candidate.ratio < 1 - 1e-9 || candidate.ratio > 1 + 1e-9)
-      continue;
-    ++equals;
-    EXPECT_EQ(candidate.reason, "0.0% less throughput") << name(candidate);
-  }
-  EXPECT_GT(equals, 0);
 }
 
 // Far behind the fastest a candidate has any good plan, unless the search knows that it may be chosen.
@@ -217,7 +204,7 @@ TEST(Preference, ContendersAreNearTheChosenPlanAndAllDifferent) {
     EXPECT_GE(plan.sequences_per_s, plans.front().sequences_per_s);
 }
 
-// The same with more microbatches: twice the size takes a little less than twice the time.
+// close_problem() with more microbatch sizes: twice the size takes a little less than twice the time.
 Problem sized_problem() {
   Problem problem = close_problem();
   problem.fixed.microbatch.reset();
@@ -257,7 +244,7 @@ TEST(Preference, ContendersHaveOtherMicrobatchesAfterTheBestOfEveryFamily) {
   EXPECT_GE(candidates.size(), 3u);
 }
 
-// A microbatch that is more than the batch is no plan.
+// No plan has a microbatch larger than the batch.
 TEST(Preference, ContendersFitTheBatch) {
   Problem problem = sized_problem();
   problem.batch = 3;

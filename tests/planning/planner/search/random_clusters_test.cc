@@ -1,5 +1,4 @@
-// On random clusters, of unlike devices and links, the time model says of the chosen plan what the simulator
-// says.
+// On random clusters of unlike devices and links, time model and simulator agree on the chosen plan.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -72,7 +71,7 @@ TEST(RandomClusters, FormulaAndSimulatorAgreeOnTheChosenPlan) {
   EXPECT_GE(pipelines, kProblems / 4);
 }
 
-// Two devices with a slow link of their own: an update takes as long as its tie, whatever else is done.
+// Two devices with a slow link that is not shared: an update takes at least as long as its tie.
 TEST(RandomClusters, ATieOverASlowLinkThatIsNotShared) {
   Cluster cluster{.name = "a pair", .kinds = {device(80, 400)}};
   cluster.nodes = {{.islands = {{.kind = 0, .count = 2}}, .link = {.latency = 10e-6, .bandwidth = 1e9}}};
