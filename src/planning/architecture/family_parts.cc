@@ -3,9 +3,38 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "planning/architecture/families.h"
 
 namespace twobw::architecture {
+
+DecoderWork::DecoderWork(const ModelConfig& model, const Extent& extent, double statistics)
+    : documents_(model.reset_documents),
+      statistics_(statistics),
+      element_(extent.element),
+      t_(extent.context),
+      w_(model.width),
+      v_(model.vocab),
+      outputs_(static_cast<double>(outputs_of(model))) {}
+
+Work DecoderWork::head() const {
+  Work work;
+  const double logits = bytes(v_);
+  work.matrix_flops = product(w_, v_);
+  work.matrix_bytes = stream() + logits;
+  work.element_bytes = 2 * stream() + 4 * logits;
+  work.saved_bytes = statistics() + stream() + logits;
+  work.working = stream();  // gradient of normed; that of the logits is gone before the next
+  return work;
+}
+
+Work DecoderWork::sequence_head() const {
+  Work work;
+  work.matrix_flops = 2 * w_ * outputs_;
+  work.matrix_bytes = (w_ + outputs_) * element_;
+  work.element_bytes = stream();
+  work.saved_bytes = (2 * w_ + outputs_) * element_ + statistics_ * kStatisticBytes + kIndexBytes;
+  work.working = stream();  // gradient of all tokens
+  return work;
+}
 
 void refuse_foreign_keys(const ModelConfig& config, std::initializer_list<std::string_view> own) {
   const ModelConfig plain;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/config.h"
+#include "planning/architecture/families.h"
 #include "planning/architecture/layer.h"
 
 namespace twobw::architecture {
@@ -48,6 +49,27 @@ Layer layer(const ModelConfig& config, const std::string& kind, const std::vecto
       }};
 }
 
+// Work of a decoder for one sequence: sizes, and the output heads behind a final norm.
+class DecoderWork {
+ public:
+  // `statistics`: numbers per token that a norm saves.
+  DecoderWork(const ModelConfig& model, const Extent& extent, double statistics);
+
+  // Norm, logits and loss. The forward leaves the gradient of the logits in their place.
+  Work head() const;
+  // Norm, logits and loss of the last token alone.
+  Work sequence_head() const;
+
+ protected:
+  double bytes(double width) const { return t_ * width * element_; }
+  double stream() const { return bytes(w_); }  // hidden states
+  double statistics() const { return statistics_ * kStatisticBytes * t_; }
+  double product(double in, double out) const { return 2 * t_ * in * out; }
+
+  bool documents_;
+  double statistics_, element_, t_, w_, v_, outputs_;
+};
+
 // Matrix of the token logits, tied or not.
 inline Parameter language_output(const ModelConfig& config) {
   Parameter output = matrix("head.weight", config.vocab, config.width);
@@ -58,6 +80,20 @@ inline Parameter language_output(const ModelConfig& config) {
 // Fields of the loss of a sequence head.
 inline BatchFields sequence_loss(const ModelConfig& config) {
   return config.head == ModelHead::Classification ? kSequenceLoss : kRegressionLoss;
+}
+
+// Adds the output head of a decoder; `norm` has the parameters of the final norm.
+template <typename FamilyWork>
+void add_decoder_head(Model& model, const ModelConfig& config, std::vector<Parameter> norm) {
+  if (is_sequence_head(config.head)) {
+    norm.push_back(matrix("head.weight", outputs_of(config), config.width));
+    model.push_back(layer<FamilyWork>(config, "head", norm, &FamilyWork::sequence_head,
+                                      sequence_loss(config) | BatchFields{Field::Lengths}));
+  } else {
+    norm.push_back(language_output(config));
+    model.push_back(layer<FamilyWork>(config, "head", norm, &FamilyWork::head, kTokenLoss));
+  }
+  model.back().gradients_in_forward = true;
 }
 
 // Fields that separate the documents of a sequence, with model.reset_documents.

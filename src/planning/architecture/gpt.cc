@@ -16,17 +16,10 @@ namespace {
 constexpr double kNormStatistics = 2;  // mean and deviation of every token, saved by a layer norm
 
 // Work of the layers for one sequence. tests/app/measure/profiler_test.cc compares the bytes with a profile.
-class GptWork {
+class GptWork : public DecoderWork {
  public:
   GptWork(const ModelConfig& model, const Extent& extent)
-      : documents_(model.reset_documents),
-        dropout_(model.dropout),
-        element_(extent.element),
-        t_(extent.context),
-        w_(model.width),
-        h_(model.heads),
-        v_(model.vocab),
-        outputs_(static_cast<double>(outputs_of(model))) {}
+      : DecoderWork(model, extent, kNormStatistics), dropout_(model.dropout), h_(model.heads) {}
 
   // Gathers the rows of tokens and positions, and adds them.
   Work embedding() const {
@@ -111,39 +104,12 @@ class GptWork {
     return work;
   }
 
-  // Norm, logits and loss. The forward leaves the gradient of the logits in their place.
-  Work head() const {
-    Work work;
-    const double logits = t_ * v_ * element_;
-    work.matrix_flops = product(w_, v_);
-    work.matrix_bytes = stream() + logits;
-    work.element_bytes = 2 * stream() + 4 * logits;
-    work.saved_bytes = statistics() + stream() + logits;
-    work.working = stream();  // gradient of normed; that of the logits is gone before the next
-    return work;
-  }
-
-  // Norm, logits and loss of the last token alone.
-  Work sequence_head() const {
-    Work work;
-    work.matrix_flops = 2 * w_ * outputs_;
-    work.matrix_bytes = (w_ + outputs_) * element_;
-    work.element_bytes = stream();
-    work.saved_bytes = (2 * w_ + outputs_) * element_ + statistics() / t_ + kIndexBytes;  // chosen, normed
-    work.working = stream();  // gradient of all tokens
-    return work;
-  }
-
  private:
-  double stream() const { return t_ * w_ * element_; }  // bytes of the hidden states
-  double statistics() const { return kNormStatistics * kStatisticBytes * t_; }
-  double product(double in, double out) const { return 2 * t_ * in * out; }
   // Dropout reads and writes states. It keeps neither mask nor input.
   double dropped() const { return dropout_ > 0 ? 1 : 0; }
   double drop_moves() const { return 2 * dropped(); }
 
-  bool documents_;
-  double dropout_, element_, t_, w_, h_, v_, outputs_;
+  double dropout_, h_;
 };
 
 void add_block(Model& model, const ModelConfig& config, int block) {
@@ -181,16 +147,7 @@ Model describe_gpt(const ModelConfig& config) {
       {matrix("embedding.tokens", config.vocab, w), matrix("embedding.positions", positions_of(config), w)},
       &GptWork::embedding, BatchFields{Field::Tokens} | document_fields(config)));
   for (int block = 0; block < config.layers; ++block) add_block(model, config, block);
-  std::vector<Parameter> head = {gain("head.norm.weight", w), bias("head.norm.bias", w)};
-  if (is_sequence_head(config.head)) {
-    head.push_back(matrix("head.weight", outputs_of(config), w));
-    model.push_back(layer(config, "head", head, &GptWork::sequence_head,
-                          sequence_loss(config) | BatchFields{Field::Lengths}));
-  } else {
-    head.push_back(language_output(config));
-    model.push_back(layer(config, "head", head, &GptWork::head, kTokenLoss));
-  }
-  model.back().gradients_in_forward = true;
+  add_decoder_head<GptWork>(model, config, {gain("head.norm.weight", w), bias("head.norm.bias", w)});
   return model;
 }
 

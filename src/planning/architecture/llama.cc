@@ -16,17 +16,12 @@ namespace twobw::architecture {
 namespace {
 
 // Work of the layers for one sequence. tests/app/measure/profiler_test.cc compares the bytes with a profile.
-class LlamaWork {
+class LlamaWork : public DecoderWork {
  public:
   LlamaWork(const ModelConfig& model, const Extent& extent)
-      : documents_(model.reset_documents),
+      : DecoderWork(model, extent, 1),
         qk_norm_(model.qk_norm),
-        element_(extent.element),
-        t_(extent.context),
-        w_(model.width),
         f_(static_cast<double>(hidden_size(model))),
-        v_(model.vocab),
-        outputs_(static_cast<double>(outputs_of(model))),
         heads_(model.heads),
         kv_heads_(kv_heads(model)),
         queries_(heads_ * head_size(model)),
@@ -46,7 +41,7 @@ class LlamaWork {
     work.matrix_flops = product(w_, packed());
     work.matrix_bytes = stream() + bytes(packed());
     work.element_bytes = 2 * stream();
-    work.saved_bytes = statistics(1) + stream();  // normed; queries, keys and values are kept turned
+    work.saved_bytes = statistics() + stream();  // normed; queries, keys and values are kept turned
     work.output = stream() + bytes(packed());
     work.working = 2 * stream() + bytes(packed());  // gradients: of both outputs, of normed
     return work;
@@ -62,10 +57,10 @@ class LlamaWork {
     work.matrix_bytes = bytes(packed()) + 2 * bytes(queries_) + stream();
     work.element_bytes = 2 * bytes(packed()) + 3 * stream();
     // Turned queries, keys and values; mixed; the sum; the log of every row's sum.
-    work.saved_bytes = bytes(packed()) + bytes(queries_) + stream() + statistics(heads_);
+    work.saved_bytes = bytes(packed()) + bytes(queries_) + stream() + row_statistics(heads_);
     if (qk_norm_) {
       work.element_bytes += 4 * bytes(packed());
-      work.saved_bytes += bytes(queries_ + keys_) + statistics(heads_ + kv_heads_);
+      work.saved_bytes += bytes(queries_ + keys_) + row_statistics(heads_ + kv_heads_);
     }
     work.kept = work.output = stream();
     // Gradients: of the sum, of mixed, of queries, keys and values, turned back or not.
@@ -82,7 +77,7 @@ class LlamaWork {
     work.matrix_bytes = stream() + bytes(2 * f_);
     work.element_bytes = 2 * stream();
     work.kept = bytes(2 * f_);
-    work.saved_bytes = statistics(1) + stream() + work.kept;  // normed; gates and values
+    work.saved_bytes = statistics() + stream() + work.kept;  // normed; gates and values
     work.output = stream() + bytes(2 * f_);
     work.working = 2 * stream() + bytes(2 * f_);  // gradients: of both outputs, of normed
     return work;
@@ -109,38 +104,12 @@ class LlamaWork {
     return work;
   }
 
-  // Norm, logits and loss. The forward leaves the gradient of the logits in their place.
-  Work head() const {
-    Work work;
-    const double logits = bytes(v_);
-    work.matrix_flops = product(w_, v_);
-    work.matrix_bytes = stream() + logits;
-    work.element_bytes = 2 * stream() + 4 * logits;
-    work.saved_bytes = statistics(1) + stream() + logits;
-    work.working = stream();  // gradient of normed; that of the logits is gone before the next
-    return work;
-  }
-
-  // Norm, logits and loss of the last token alone.
-  Work sequence_head() const {
-    Work work;
-    work.matrix_flops = 2 * w_ * outputs_;
-    work.matrix_bytes = (w_ + outputs_) * element_;
-    work.element_bytes = stream();
-    work.saved_bytes = (2 * w_ + outputs_) * element_ + kStatisticBytes + kIndexBytes;  // chosen, normed
-    work.working = stream();  // gradient of all tokens
-    return work;
-  }
-
  private:
-  double bytes(double width) const { return t_ * width * element_; }
-  double stream() const { return bytes(w_); }  // of the hidden states
-  double statistics(double rows) const { return kStatisticBytes * t_ * rows; }
+  double row_statistics(double rows) const { return kStatisticBytes * t_ * rows; }
   double packed() const { return queries_ + 2 * keys_; }  // width of queries, keys and values
-  double product(double in, double out) const { return 2 * t_ * in * out; }
 
-  bool documents_, qk_norm_;
-  double element_, t_, w_, f_, v_, outputs_, heads_, kv_heads_, queries_, keys_;
+  bool qk_norm_;
+  double f_, heads_, kv_heads_, queries_, keys_;
 };
 
 void add_llama_block(Model& model, const ModelConfig& config, int block) {
@@ -233,14 +202,7 @@ Model describe_llama(const ModelConfig& config) {
   model.push_back(layer(config, "embedding", {matrix("embedding.tokens", config.vocab, w)},
                         &LlamaWork::embedding, {Field::Tokens}));
   for (int block = 0; block < config.layers; ++block) add_llama_block(model, config, block);
-  const Parameter norm = gain("head.norm.weight", w);
-  if (is_sequence_head(config.head)) {
-    model.push_back(layer(config, "head", {norm, matrix("head.weight", outputs_of(config), w)},
-                          &LlamaWork::sequence_head, sequence_loss(config) | BatchFields{Field::Lengths}));
-  } else {
-    model.push_back(layer(config, "head", {norm, language_output(config)}, &LlamaWork::head, kTokenLoss));
-  }
-  model.back().gradients_in_forward = true;
+  add_decoder_head<LlamaWork>(model, config, {gain("head.norm.weight", w)});
   return model;
 }
 
