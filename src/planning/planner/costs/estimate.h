@@ -7,7 +7,7 @@
 
 namespace twobw::planner {
 
-// Bytes beyond the capacity; as good as none is none.
+// Bytes beyond the capacity, rounded to 0 within the rounding error.
 inline double excess(double bytes, double capacity) {
   const double over = bytes - capacity;
   return over > 0 && over < 1e-9 * capacity ? 0 : over;
@@ -16,7 +16,7 @@ inline double excess(double bytes, double capacity) {
 struct Estimate {
   Plan plan;             // with its forecast
   int tightest = 0;      // the stage that exceeds its memory most, or has least to spare
-  double over = 0;       // by so many bytes beyond what the margin leaves; at most 0: the plan fits
+  double over = 0;       // its bytes beyond the capacity less the margin; at most 0: the plan fits
   double footprint = 0;  // bytes of all devices together
   // By the formula that says least of shared links (Sharing::Least).
   double hoped_seconds = 0;  // of an update
@@ -25,10 +25,10 @@ struct Estimate {
   bool fits() const { return over <= 0; }
 };
 
-// Any placement will do, also such as the search never makes. The plan must be whole: every layer in one
-// stage, `replicas` devices a stage, all of its kind.
+// Accepts any placement, including ones outside the search space. The plan must be complete: every layer in
+// one stage, and `replicas` devices of the stage's kind.
 Estimate evaluate(const Problem& problem, Plan plan);
-// The same where the sums are known.
+// Overload for a caller that has the sums.
 Estimate evaluate(const Problem& problem, Plan plan, const LayerSumsByKind& sums);
 
 }  // namespace twobw::planner

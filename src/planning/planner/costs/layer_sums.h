@@ -1,4 +1,4 @@
-// The StageLoad of any run of layers, from sums made once.
+// The StageLoad of any run of layers, from prefix sums.
 #pragma once
 
 #include <algorithm>
@@ -10,24 +10,24 @@
 
 namespace twobw::planner {
 
-// Of one kind of device and one microbatch size.
+// Prefix sums for one kind of device and one microbatch size.
 class LayerSums {
  public:
   LayerSums(const std::vector<LayerShape>& shapes, const CostColumn& column);
 
-  // Of layers [first, last); what comes in and goes out at the model's two ends is nothing.
+  // Load of layers [first, last). The model's first layer has no input, its last no output.
   StageLoad of(int first, int last) const {
     const Sums& from = before_[first];
     const Sums& to = before_[last];
     StageLoad load;
     load.forward = to.forward - from.forward;
     load.backward = to.backward - from.backward;
-    // What the last layer hands on is the next stage's to keep.
+    // The next stage keeps the last layer's output.
     load.saved_bytes = to.saved_bytes - from.saved_bytes - kept_[last - 1];
     load.working = highest_above(first, last) - to.saved_bytes + kept_[last - 1];
     load.input = first > 0 ? output_[first - 1] : 0;
     load.output = last < layers() ? output_[last - 1] : 0;
-    // Several layers of a stage may take the same: then a little too much.
+    // Counts a tensor twice if two layers of the stage read it.
     load.tokens = to.tokens - from.tokens;
     // Both ends of a tie in one stage share the weights; each still has a gradient of its own.
     const int ends = to.ends - from.ends;
@@ -36,13 +36,13 @@ class LayerSums {
     load.tied = ends > 0 && ends < before_.back().ends ? largest_tie_ : 0;
     return load;
   }
-  // Forward and backward of the same layers, sooner.
+  // Forward and backward of the same layers, without the other sums.
   double compute(int first, int last) const { return compute_[last] - compute_[first]; }
   // Backward alone.
   double backward(int first, int last) const { return before_[last].backward - before_[first].backward; }
   // The longest forward and the longest backward of a layer.
   const LayerCost& slowest() const { return slowest_; }
-  // Bytes that the layer hands on.
+  // Bytes of the layer's output.
   double output(int layer) const { return output_[layer]; }
   int layers() const { return static_cast<int>(output_.size()); }
 
@@ -53,7 +53,7 @@ class LayerSums {
     return std::max(highest[first], highest[last - static_cast<int>(span)]);
   }
 
-  // Of the layers before each; the ends of a tie are few, so their sizes are summed like the rest.
+  // Sums over the layers before each layer. Ties have few ends, so their sizes are summed too.
   struct Sums {
     double forward = 0, backward = 0, saved_bytes = 0, parameters = 0, tied = 0, tokens = 0;
     int ends = 0;  // layers that share weights with another
@@ -69,7 +69,7 @@ class LayerSums {
   std::vector<std::vector<double>> highest_;
 };
 
-// Of one microbatch size, by kind of device; null where a kind has no costs of that size.
+// Sums for one microbatch size, by kind of device; null if a kind has no costs of that size.
 using LayerSumsByKind = std::vector<const LayerSums*>;
 
 }  // namespace twobw::planner

@@ -6,8 +6,8 @@ Footprint footprint_at(Moment moment, const schedule::Spec& spec, int stage, con
                        const StateBytes& state, bool recompute) {
   const bool flushes = spec.shape.schedule != schedule::Kind::TwoBW;
   const double tie = state.gradients * load.tied;
-  // Where the first stage steps late and all of a batch is predicted, the last stage may end a batch before
-  // the first has taken the copy's part of the batch before.
+  // If the first stage steps late and a whole batch is predicted, the last stage may end a batch before the
+  // first has consumed the copy's part of the previous batch.
   const bool two_on_their_way = stage > 0 && spec.shape.replicas == 1 && schedule::steps_late(spec, 0) &&
                                 !schedule::switches_to_true_weights(spec);
   Footprint result;
@@ -33,7 +33,7 @@ Footprint footprint_at(Moment moment, const schedule::Spec& spec, int stage, con
   if (moment == Moment::Computing) {
     hold(in_flight);
     result[Term::Working] = load.working + (recompute ? load.saved_bytes : 0);
-    // Without a flush, work goes on while the copy of a tied gradient is on its way.
+    // Without a flush, work continues while the copy of a tied gradient is in transit.
     result[Term::Transfer] = load.output + load.input + (flushes ? 0 : two_on_their_way ? 2 * tie : tie);
   } else {
     // A stage that steps right before its next backward has run the forward before that.

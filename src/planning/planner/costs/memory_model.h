@@ -1,4 +1,4 @@
-// What a stage needs, by term (core/base/memory_terms.h).
+// Memory of a stage, by term (core/base/memory_terms.h).
 #pragma once
 
 #include "core/base/memory_terms.h"
@@ -16,9 +16,8 @@ struct StageLoad {
   double tied = 0;  // elements whose gradient is summed with another stage's
 };
 
-// A stage needs most while it computes, or, with little to compute and much that is tied, at the end of a
-// batch, when the other end's gradient of the tied weights is there, and on the first stage a copy of its
-// own.
+// The two candidates for a stage's peak: while it computes, or at the end of a batch, when it holds the other
+// end's gradient of tied weights, and on the first stage a copy of its own.
 enum class Moment { Computing, SummingTies };
 
 // Linear in the load. Only the stages that follow this one matter, and whether it is the first.

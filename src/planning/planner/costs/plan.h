@@ -13,21 +13,20 @@
 
 namespace twobw::planner {
 
-// What is asked.
+// Input of the search.
 struct Problem {
   Cluster cluster;
   std::vector<LayerShape> layers;
   std::vector<CostTable> costs;  // by kind of device
   StateBytes state;
-  // Of schedules that never delay an update, where that differs: they need no correction for a delay.
+  // State under schedules that never delay an update, if different: they need no correction for a delay.
   std::optional<StateBytes> synchronous_state;
   int batch = 1;              // B: sequences an update, at most
   int context = 1;            // tokens a sequence, for tokens/s
   double margin = 0.1;        // fraction of a device's memory kept free
-  PartialShape fixed;         // what the planner may not choose
+  PartialShape fixed;         // choices that are not the planner's
   bool predict_well = false;  // 2bw only where schedule::predicts_well
-  // The replicas of a stage on at least so many nodes (planning/planner/search/places.h); 0: on as many as
-  // is best.
+  // Least number of nodes for the replicas of a stage (search/places.h); 0: the planner chooses.
   int spread = 0;
   // Whether stages wait for each other on links that they share; otherwise each has them to itself.
   bool links = true;
@@ -51,7 +50,7 @@ struct StagePlan {
 };
 
 struct Plan {
-  PipelineShape shape;  // of a plan that was evaluated, also what the list of stages says, see shape_of
+  PipelineShape shape;  // after evaluate() consistent with `stages`, see shape_of()
   std::vector<StagePlan> stages;
   // Forecast by the closed-form model:
   double update_seconds = 0;

@@ -40,7 +40,7 @@ struct Profile {
   double device_memory = 0;          // bytes
   std::string program, libtorch;     // versions
   std::string created;               // date
-  ModelConfig model;                 // what was profiled: all that decides what a layer costs
+  ModelConfig model;                 // every setting that affects the costs of a layer
   std::string precision, optimizer;  // of the run
   std::map<std::string, LayerKind> kinds;
   std::vector<std::string> layers;  // the kind of every layer, in order
@@ -52,14 +52,14 @@ struct Profile {
 std::string to_json(const Profile& profile);
 // Throws InputError: not JSON, a missing field, another version.
 Profile load_profile(const std::string& path);
-// The same of its text; `path` names it in messages.
+// Overload for its text; `path` names the file in messages.
 Profile parse_profile(const std::string& text, const std::string& path);
 
 // Throws InputError when the profile is of another model than `config` asks for: names the first key that
 // differs. The number of blocks may differ: kinds are measured once.
 void check_matches(const Profile& profile, const Config& config, const std::vector<std::string>& layer_kinds);
 
-// The planner's view of the profile, for a model made of these layers and a device so many times as fast.
+// The profile as costs of these layers, on a device that is `speed` times as fast.
 CostTable costs_of(const Profile& profile, const std::vector<std::string>& layer_kinds, double speed = 1);
 
 }  // namespace twobw::planner

@@ -6,7 +6,7 @@
 
 namespace twobw::planner {
 
-// So many devices like the profiled one, in one machine.
+// One machine with `count` devices like the profiled one.
 Cluster profiled_cluster(const Profile& profile, int count);
 
 }  // namespace twobw::planner

@@ -80,7 +80,7 @@ CostTable modelled_costs(const architecture::Model& model, const DeviceKind& dev
   CostTable table{.modelled = true};
   table.step_per_parameter =
       2 * (state.weights + state.master + state.gradients + state.optimizer) / roof.bandwidth;
-  // Reads what a step reads, and writes the weights to compute with.
+  // Reads the same state as a step, and writes the predicted weights.
   table.predict_per_parameter = (4 + state.gradients + state.optimizer + state.weights) / roof.bandwidth;
   for (const int b : microbatches) {
     CostColumn column{.microbatch = b, .tokens = b * token_bytes(context)};

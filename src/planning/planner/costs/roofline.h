@@ -1,5 +1,5 @@
-// Costs of a model that nobody has measured: how long a device of known figures takes for what architecture/
-// says that every layer computes, moves and keeps.
+// Roofline model of layer costs without measurements: from a device's figures, and the computation and
+// traffic of every layer by architecture/.
 #pragma once
 
 #include <string>
@@ -24,7 +24,7 @@ double peak_rate(const DeviceKind& device, const std::string& precision);
 //   backward  twice the products (of the gradient with the weights, and with the inputs), which read the
 //   weights
 //             once more and read and write their gradient; half as many bytes again for the rest, which
-//             reads the incoming gradient besides; twice the overhead
+//             reads the incoming gradient, too; twice the overhead
 //   step      all state of a parameter read and written once, at the memory's bandwidth
 //
 // Throws InputError where the device's rates or its memory bandwidth are not known, or a layer's work is not

@@ -12,8 +12,8 @@ double LinkUse::update(const Setting& setting) const {
   return std::max(m * crossing + besides(setting), m * inside + inside_ties);
 }
 
-// Between the sums of two stages pass the microbatches between them, but for a backward; where all stages
-// wait for the end of a batch the backward, and its gradient on the way.
+// Between the sums of two stages lie the microbatches between them less a backward; if all stages wait for
+// the end of a batch, one backward and its gradient in transit.
 double join(const Setting& setting, const StageTiming& stage, int ahead, LinkUse& node) {
   if (stage.shares) (stage.leaves ? node.crossing : node.inside) += stage.busy;
   if (stage.tie_shares) (stage.tie_leaves ? node.ties : node.inside_ties) += stage.tie_busy;
@@ -30,19 +30,17 @@ double join(const Setting& setting, const StageTiming& stage, int ahead, LinkUse
   return waits;
 }
 
-// The last stage ends a batch first, and sends its part to the first stage; that sends its own when it ends
+// The last stage ends a batch first and sends its part to the first stage, which sends its own when it ends
 // the batch.
 //
-// Without replicas the first stage steps as soon as it has the sum, unless it is to step late. Until then it
-// begins no forward: so from the end of a batch on the last stage it takes the tie, with the gradients of
-// what is in flight on the same link; the step; the way forth of the microbatch that is then due; and those
-// after it. With replicas, or with defer_tied_update, the first stage steps as late as any; with
-// defer_tied_update a gradient finds a stage in the middle of a forward.
-//
-// However late the stages step, every update has a tie of its own, and one passes after the other.
+// Without replicas and defer_tied_update the first stage steps as soon as it has the sum, and begins no
+// forward before. So an update takes, from the end of a batch on the last stage: the tie, with the gradients
+// in flight on the same link; the step; the way forth of the microbatch that is due; and the microbatches
+// after it. With replicas or defer_tied_update the first stage steps as late as the others.
 //
 // In the other direction the last stage needs the first one's part before it runs the first microbatch on the
-// new weights; where all of a batch are predicted that is in the next batch but one.
+// new weights; if a whole batch is predicted, two batches later. Every update has its own tie, one after the
+// other.
 double hold_of_tie(const Setting& setting, const TieSetting& at, const StageTiming& first, const Way& way,
                    const LinkUse& node) {
   if (first.tie <= 0) return 0;
@@ -62,7 +60,7 @@ double hold_of_tie(const Setting& setting, const TieSetting& at, const StageTimi
   return std::max({to_first, to_last, first.tie_busy});
 }
 
-// The link's rest is for it, and with one other in its way no less than half.
+// It gets the rest of the link, and at least half of it.
 double stretch(double busy, double pace) {
   if (busy <= 0) return 0;
   return pace > 2 * busy ? busy / (pace - busy) : 1;

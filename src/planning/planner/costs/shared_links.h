@@ -1,8 +1,6 @@
-// What stages do to each other over links that they share: the end of the network that a node's devices have
-// in common, where activations, gradients, sums over replicas and ties all pass, and links inside a node.
-//
-// In seconds, as the first replica sees them; the others are like it. All of it is known stage by stage from
-// the last to the first, which is how the search goes.
+// Contention on shared links: a node's end of the network, which activations, gradients, sums over replicas
+// and ties share, and links inside a node. In seconds, for the first replica; the others are the same.
+// Computed stage by stage from the last to the first, in the order of the search.
 #pragma once
 
 #include <algorithm>
@@ -11,34 +9,34 @@
 
 namespace twobw::planner {
 
-// For how long the stages of one node, those so far, have its links busy. As much comes as leaves, so one
-// direction stands for both.
+// Seconds that the stages of one node, so far, use its links. As much arrives as leaves, so one direction is
+// counted.
 struct LinkUse {
   double crossing = 0;     // the network, a microbatch
   double sums = 0;         // the network, an update: one sum over the replicas of every stage
   double ties = 0;         // the network, an update
   double inside = 0;       // links inside, a microbatch
   double inside_ties = 0;  // links inside, an update
-  double queue = 0;        // the network: sums not through when the first of these stages has begun its own
+  double queue = 0;        // the network: sums in progress when the first of these stages begins its own
 
-  // Of the busier link: a microbatch, and with what passes once an update.
+  // Seconds of the busier link: per microbatch, and per update with sums and ties.
   double microbatch() const { return std::max(crossing, inside); }
   double update(const Setting& setting) const;
-  // The network, an update: all but what passes with microbatches.
+  // Seconds of the network for sums and ties, per update.
   double besides(const Setting& setting) const;
 };
 
-// The node of the next stage is another than this one's.
+// Adds a stage whose next stage is on another node.
 inline void complete(const StageTiming& stage, LinkUse& next) {
   if (stage.shares) next.crossing += stage.busy;
 }
-// Puts the stage in front of those that the node has; the next stage has `ahead` microbatches fewer in
-// flight. Returns the seconds of other sums, and of a tie, that the stage's own sum waits for.
+// Adds a stage in front of the node's stages; the next stage has `ahead` fewer microbatches in flight.
+// Returns the seconds that the stage's sum waits for other sums and a tie.
 double join(const Setting& setting, const StageTiming& stage, int ahead, LinkUse& node);
 
-// The way of one microbatch through all stages and back, computation and transfers between nodes. Where a
-// stage has two or more in flight beyond the next one it never waits for a gradient: a gradient waits for a
-// forward at most, of which `waits` is the sum.
+// Computation and transfers between nodes for one microbatch through all stages and back. A stage with two or
+// more in flight beyond the next one never waits for a gradient: a gradient waits for at most one forward;
+// `waits` is their sum.
 struct Way {
   double forth = 0, back = 0, waits = 0;
 
@@ -50,8 +48,8 @@ struct Way {
   }
 };
 
-// Of the first stage: microbatches in flight, and sums that its own waits for; its node, and how many nodes
-// there are. `needed_at`: the first microbatch of a batch that runs on the true weights.
+// The first stage: its microbatches in flight, and the sums that its own waits for; the number of nodes.
+// `needed_at`: the first microbatch of a batch that runs on the true weights.
 struct TieSetting {
   int in_flight = 1;
   int needed_at = 1;
@@ -59,12 +57,12 @@ struct TieSetting {
   int nodes = 1;
   double pace = 0;  // P
 };
-// Seconds of an update at least, by the exchange of a tie between the first stage and the last, under 2BW
-// with two gradient buffers.
+// Lower bound of an update from the exchange of a tie between the first stage and the last, under 2BW with
+// two gradient buffers.
 double hold_of_tie(const Setting& setting, const TieSetting& at, const StageTiming& first, const Way& way,
                    const LinkUse& node);
 
-// By what part something takes longer on a link that microbatches have busy for so many seconds of P.
+// Relative slowdown of a transfer on a link that microbatches use for `busy` seconds of P.
 double stretch(double busy, double pace);
 
 }  // namespace twobw::planner

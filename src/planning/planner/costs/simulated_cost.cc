@@ -10,8 +10,7 @@
 namespace twobw::planner {
 namespace {
 
-// A channel over a link, and what one transfer has to pass of it: where others of the same kind pass at once,
-// all of them.
+// A channel over a link, and the bytes that pass per transfer: those of all replicas that send at once.
 struct Passage {
   int channel = -1;
   double bytes = 0;
@@ -21,7 +20,7 @@ class Channels {
  public:
   Channels(const Cluster& cluster, simulator::System& system) : cluster_(cluster), system_(system) {}
 
-  // For what replica 0 sends from one stage to another, `bytes` at a time.
+  // Transfers of replica 0 from one stage to another, of `bytes` each.
   Passage between(const StagePlan& from, const StagePlan& to, double bytes) {
     const int node = from.nodes.front();
     const bool inside = node == to.nodes.front();
@@ -32,8 +31,7 @@ class Channels {
     return {shared(link, node, inside, inside && from.first_layer < to.first_layer), passing};
   }
 
-  // For what a node sends to others that have replicas of the same stage, with its end of the network busy
-  // for so many seconds.
+  // Sums over replicas on several nodes that occupy the node's end of the network for `busy` seconds.
   Passage between_replicas(const StagePlan& stage, double busy) {
     if (busy <= 0) return {};
     return {shared(cluster_.network, stage.nodes.front(), false, false), busy * cluster_.network.bandwidth};
@@ -56,7 +54,7 @@ class Channels {
   std::map<std::tuple<int, bool, bool>, int> shared_;  // node, inside it, direction
 };
 
-// There and back over the slowest link in use.
+// Round trip over the slowest link in use.
 double agreement_seconds(const Cluster& cluster, const Plan& plan) {
   double latency = 0;
   const int first = plan.stages.front().nodes.front();
@@ -74,7 +72,7 @@ double agreement_seconds(const Cluster& cluster, const Plan& plan) {
 
 schedule::Spec spec_of_one_replica(const Plan& plan) {
   schedule::Spec spec{.shape = plan.shape};
-  // That there are others is all that one replica's list depends on.
+  // The instruction list depends only on whether there are other replicas.
   spec.shape.replicas = std::min(spec.shape.replicas, 2);
   return spec;
 }

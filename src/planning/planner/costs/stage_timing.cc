@@ -30,7 +30,7 @@ double step_seconds(const CostTable& costs, const Setting& setting) {
   return (costs.step_per_parameter + predict) / setting.shape.owners();
 }
 
-// Half of a ring's way round.
+// Reduce-scatter: half of an all-reduce.
 double reduce_seconds(const Setting& setting, double all_reduce) {
   return setting.shape.shards() ? all_reduce / 2 : all_reduce;
 }
@@ -51,7 +51,7 @@ StageTiming timing_of(const Problem& problem, const Setting& setting, const Site
                       bool recompute) {
   const StateBytes& state = state_of(problem, setting.shape.schedule);
   const CostTable& costs = problem.costs[site.kind];
-  // What is tied is summed on all replicas.
+  // Tied weights are summed on all replicas.
   const double summed = load.parameters + (setting.shape.shards() ? load.tied : 0);
   const Transfer reduce = all_reduce(problem.cluster.network, site, state.gradients * summed);
   return {.forward = load.forward,

@@ -1,9 +1,9 @@
-// What one stage of a pipeline takes, in seconds: computation, step, sums over replicas, transfers.
+// Seconds of one stage of a pipeline: computation, step, sums over replicas, transfers.
 //
-// Replicas that share the optimizer's state make a part of the step each, and half of an all-reduce: the sum
-// stays where it is needed, but for what is tied. What is computed with then goes from each to all, as part
-// of the step: with prediction that is P alone, or the true weights too where later microbatches of a batch
-// run on them, which a search does not count before it has a plan.
+// With sharded optimizer state every replica steps its shard: a reduce-scatter takes half of an all-reduce,
+// and an all-gather of the weights follows as part of the step. With prediction it gathers P, and the true
+// weights too if later microbatches of a batch run on them; the search counts those only for complete plans.
+// Tied weights are summed on all replicas.
 #pragma once
 
 #include "planning/planner/costs/layer_sums.h"
@@ -12,10 +12,10 @@
 
 namespace twobw::planner {
 
-// What all stages of a plan share.
+// Settings that all stages of a plan share.
 struct Setting {
-  PipelineShape shape;       // the stages apart, which are what a search looks for
-  int extra_a_boundary = 0;  // extra microbatches in flight besides, for every boundary between two stages
+  PipelineShape shape;       // without the stages, which the search looks for
+  int extra_a_boundary = 0;  // additional microbatches in flight, for every boundary between two stages
 
   bool one_gradient() const {
     return shape.schedule == schedule::Kind::TwoBW && !shape.double_buffer_gradients;
@@ -23,17 +23,17 @@ struct Setting {
 
   friend bool operator==(const Setting&, const Setting&) = default;
 };
-// With so many stages.
+// The schedule of a pipeline of `stages` stages.
 schedule::Spec spec_of(const Setting& setting, int stages);
 
-// Whether all stages wait for each other once an update: for the way there and back under flush, for the way
-// back under 2bw with one gradient buffer.
+// Whether all stages wait for each other once an update: for a round trip under flush, for the way back under
+// 2bw with one gradient buffer.
 bool stalls(const Setting& setting);
 
 // Training state a parameter under this schedule.
 const StateBytes& state_of(const Problem& problem, schedule::Kind schedule);
 
-// The costs of one kind of device at one microbatch size; null where there are none.
+// The costs of one kind of device at one microbatch size; null if unknown.
 const CostColumn* column_of(const Problem& problem, int kind, int microbatch);
 
 // One stage's part in the formulas of time_model.h, in seconds.
@@ -55,26 +55,25 @@ struct StageTiming {
   double compute() const { return forward + backward; }
 };
 
-// Of a parameter, an update, on one replica: the step, and the prediction where there is one. Where both are
-// made in one pass they take less.
+// Seconds per parameter of an update on one replica: the step and the prediction. In one pass they take less.
 double step_seconds(const CostTable& costs, const Setting& setting);
 
-// Where replicas share the optimizer's state, else nothing: one version of a stage's weights from each to
-// all.
+// All-gather of one version of a stage's weights; 0 without sharded state.
 double gather_seconds(const Problem& problem, const Setting& setting, const Site& site, double parameters);
 
 // A prediction, and the gather that goes with it.
 double predict_seconds(const Problem& problem, const Setting& setting, const Site& site, double parameters);
 
-// Computation, step and the all-reduce over replicas; the neighbours are not known here.
+// Computation, step and the all-reduce over replicas. Leaves out the transfers, which depend on the
+// neighbors.
 StageTiming timing_of(const Problem& problem, const Setting& setting, const Site& site, const StageLoad& load,
                       bool recompute);
 
-// Seconds of the sum over replicas, if an all-reduce of as many elements would take so long.
+// Seconds of the sum over replicas, given those of an all-reduce.
 double reduce_seconds(const Setting& setting, double all_reduce);
 
-// The exchange of a tied weight's gradient between two stages counts where the foremost of them
-// stands: that one ends its batch last, so nobody has more need of haste.
+// Exchange of a tied weight's gradient between two stages. It counts at the first of them, which ends its
+// batch last.
 Transfer tie_exchange(const Problem& problem, const Setting& setting, const LinkSpec& link, int at_once,
                       double tied);
 

@@ -32,13 +32,13 @@ double way_back(std::span<const StageTiming> stages) {
 // The use of links by all nodes, and what follows from it for each stage and for the tie.
 struct Traffic {
   double microbatch = 0, update = 0;  // of the busiest node
-  LinkUse summing;                    // node that sends most besides microbatches
+  LinkUse summing;                    // node that sends most for sums and ties
   std::vector<double> queues;         // that each stage's sum waits for
   LinkUse first;                      // node
   Way way;
   int nodes = 1;
-  std::vector<int> node_of;   // each stage, counted from the last
-  std::vector<char> besides;  // whether each node sends anything besides microbatches
+  std::vector<int> node_of;      // each stage, counted from the last
+  std::vector<char> sends_once;  // whether each node sends sums or ties
 };
 
 Traffic traffic_of(const Setting& setting, std::span<const StageTiming> stages, Sharing sharing) {
@@ -51,7 +51,7 @@ Traffic traffic_of(const Setting& setting, std::span<const StageTiming> stages, 
     traffic.microbatch = std::max(traffic.microbatch, node.microbatch());
     traffic.update = std::max(traffic.update, node.update(setting));
     if (node.besides(setting) > traffic.summing.besides(setting)) traffic.summing = node;
-    traffic.besides.push_back(node.besides(setting) > 0);
+    traffic.sends_once.push_back(node.besides(setting) > 0);
   };
   for (int r = d - 1, before = 0; r >= 0; --r) {
     const StageTiming& stage = stages[r];
@@ -80,7 +80,7 @@ double longest_tail(std::span<const StageTiming> stages, const Traffic& traffic)
   return longest;
 }
 
-// With what the stage's sum waits for.
+// The stage with the queue before its sum.
 StageTiming queued(StageTiming stage, double queue) {
   stage.reduce += queue;
   return stage;
@@ -102,7 +102,7 @@ double period(const Setting& setting, std::span<const StageTiming> stages) {
   };
   while (true) {
     Loop worst;
-    Loop from;  // of those that begin at a stage, the worst
+    Loop from;  // the worst loop that begins at a stage
     for (int r = d - 1, behind = 0; r >= 0; --r) {
       const int room = schedule::in_flight_bound(spec, r);
       const Loop alone{stages[r].compute(), 1};
@@ -130,7 +130,7 @@ double crowding(const Setting& setting, std::span<const StageTiming> stages, con
   for (std::size_t r = 0; r + 1 < crowded.size(); ++r) {
     StageTiming& stage = crowded[r];
     if (!stage.leaves || !stage.shares) continue;
-    const int ends = traffic.besides[traffic.node_of[r]] + traffic.besides[traffic.node_of[r + 1]];
+    const int ends = traffic.sends_once[traffic.node_of[r]] + traffic.sends_once[traffic.node_of[r + 1]];
     stage.send += stage.busy * ends / 2;
   }
   const double slower = std::max(period(setting, crowded), pace);
@@ -139,15 +139,15 @@ double crowding(const Setting& setting, std::span<const StageTiming> stages, con
   return passing * (1 - pace / slower);
 }
 
-// Microbatches that run while what replicas predict from is summed, on a stage that ends a batch with so many
-// gradients to take it from.
+// Microbatches that run while replicas sum the gradients that they predict from, on a stage that ends a batch
+// with `gradients` gradients.
 int beside_first_sum(int gradients) {
   return gradients > 1 ? 1 : 0;
 }
 
-// Seconds of an update at least, by a stage that waits for the sum it predicts from, so long that others run
-// out of what is queued between them. From the end of its wait the way goes through the stages to another
-// one, on with the microbatches there, and back in time for the stage to complete what it sums next.
+// Lower bound of an update from a stage that waits so long for the sum it predicts from that the queues of
+// other stages run empty. The critical path goes from the end of its wait to another stage, through the
+// microbatches there, and back in time for the next sum.
 double hold_of_first_sum(const Setting& setting, std::span<const StageTiming> stages, int r, double reduce) {
   const int d = static_cast<int>(std::ssize(stages));
   const schedule::Spec spec = spec_of(setting, d);
@@ -156,7 +156,7 @@ double hold_of_first_sum(const Setting& setting, std::span<const StageTiming> st
   const StageTiming& stage = stages[r];
   const double wait = stage.predict + reduce;
   double longest = 0;
-  // The way there and back leaves out so many microbatches of the other stage.
+  // The path there and back skips this many microbatches of the other stage.
   const auto meet = [&](int q, double way) {
     const int left_out = std::abs(schedule::in_flight_bound(spec, q) - in_flight);
     if (left_out <= others)
@@ -231,8 +231,8 @@ double update_share(const Setting& setting, int in_flight, const StageTiming& st
 
 double update_share(const Setting& setting, int in_flight, int slack, const StageTiming& stage) {
   const int gradients = setting.shape.microbatches - in_flight + 1;
-  // Where all of a batch are predicted, or none, the stage steps between two batches. Else it only predicts
-  // there. With one in flight it has then begun the sum of the batch before.
+  // If a whole batch is predicted, or nothing, the stage steps between two batches; else it only predicts
+  // there. With one microbatch in flight it has then begun the sum of the batch before.
   const bool settles = setting.shape.predicts() && slack < gradients;
   const double between = in_flight > 1 ? 0 : settles ? stage.predict : stage.step;
   double wait = std::max(0.0, stage.reduce - slack * stage.compute() - between);
@@ -284,7 +284,7 @@ int slack_that_hides(const Setting& setting, std::span<const StageTiming> stages
   double least = 1;
   for (int r = 0; r < d; ++r) {
     const StageTiming& stage = stages[r];
-    // What is sent from microbatch to microbatch leaves the rest of the link.
+    // Microbatches leave the rest of the link.
     const double rest = stage.sum > 0 || stage.tie_shares ? 1 - traffic.microbatch / pace : 1;
     const double seconds = (traffic.queues[r] + stage.reduce + stage.tie) / std::max(rest, 1e-3);
     if (seconds <= 0) continue;

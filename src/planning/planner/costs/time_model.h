@@ -14,16 +14,14 @@
 //   P = max over r <= q of S(r,q) / (n_r-n_q+1)             (q = r: the computation of the stage itself)
 //
 // and with each link busy for l_r a transfer, at least l_r. The stages of a node share its end of the
-// network, where that is shared: P is at least what all of them send a microbatch, and an update at least
-// what they send in all, their sums and a tie with it (planning/planner/costs/shared_links.h). An update of m
-// microbatches takes
+// network, if that is shared: P is at least the sum of their transfers per microbatch, and an update at least
+// all they send, including sums and a tie (costs/shared_links.h). An update of m microbatches takes
 //
 //   2bw         m max(P, F_r + (step_r + max(0, reduce_r - (m-n_r+1) F_r)) / m)
 //               (m-n_r+1 microbatches run between the end of a batch's gradients and the need for them;
 //               replicas that predict sum their gradients a second time, while one microbatch runs; reduce_r
-//               has what the sums of other stages of the node leave of theirs before it) and at least what
-//               the exchange of a tie makes of it, or a stage that waits long for the sum it predicts from; a
-//               step that is made while a sum passes hides it
+//               includes the queue of other sums of the node; a step that runs during a sum hides it), and at
+//               least the bounds from a tie, and from a stage that waits long for the sum it predicts from
 //   ..., with one gradient buffer the same, but at least
 //               S' + (m-1) P + max (reduce_r + step_r)
 //               (no stage runs a backward of the next batch before the first stage has run the last of this
@@ -47,28 +45,28 @@
 
 namespace twobw::planner {
 
-// What is counted of that stages do to each other over links that they share.
+// Contention on shared links that a formula counts.
 enum class Sharing {
   None,   // each has them to itself
-  Least,  // all that passes them takes its time, one after another
+  Least,  // transfers occupy a link one after another
   All,    // and transfers take longer beside sums and ties
 };
 
-// Seconds that stage r's step and reduction add to every microbatch of an update, under 2BW, if `slack`
-// microbatches run before the update is needed: as many as there can be, where it is not said.
+// Seconds that a stage's step and reduction add to every microbatch of an update, under 2BW, if `slack`
+// microbatches run before the update is needed. Without `slack`: as many as possible.
 double update_share(const Setting& setting, int in_flight, int slack, const StageTiming& stage);
 double update_share(const Setting& setting, int in_flight, const StageTiming& stage);
-// The least slack (core/base/pipeline_shape.h) that hides all reductions; where none does one that is never
-// used, so that all microbatches run on predicted weights.
+// The least slack (core/base/pipeline_shape.h) that hides all reductions. If none does: m, so that all
+// microbatches run on predicted weights.
 int slack_that_hides(const Setting& setting, std::span<const StageTiming> stages,
                      Sharing sharing = Sharing::All);
-// The formulas.
+// Seconds of an update by the formulas above.
 double update_seconds(const Setting& setting, std::span<const StageTiming> stages,
                       Sharing sharing = Sharing::All);
 
-// What the problem says of it.
+// The formula for a problem.
 Sharing sharing_of(const Problem& problem);
-// Whether it makes any difference.
+// Whether contention or a tie is possible.
 bool stages_wait_for_links(const Problem& problem);
 
 }  // namespace twobw::planner

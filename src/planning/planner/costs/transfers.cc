@@ -12,7 +12,7 @@ simulator::Channel channel(const LinkSpec& link, double bandwidth) {
   return {.latency = link.latency, .bandwidth = bandwidth};
 }
 
-// So many replicas sit on one node.
+// `count` replicas on one node.
 struct Share {
   int node = 0, count = 0;
 };

@@ -1,5 +1,5 @@
-// What passes between devices, and how long it takes: from a stage to the next, and between the replicas of
-// one. That follows from where the replicas sit, for many transfers at once may share a link.
+// Transfers between stages and between the replicas of a stage. Their time depends on the placement of the
+// replicas, because simultaneous transfers may share a link.
 #pragma once
 
 #include "planning/planner/costs/plan.h"
@@ -7,7 +7,7 @@
 
 namespace twobw::planner {
 
-// Where the replicas of a stage sit: on so many nodes, so many on each, on devices of one kind.
+// Placement of a stage's replicas: `per_node` on each of `nodes` nodes, on devices of one kind.
 struct Site {
   int kind = 0;
   int nodes = 1;
@@ -16,10 +16,10 @@ struct Site {
 };
 
 struct Transfer {
-  double seconds = 0;  // until it has arrived, where nothing else is on the way
-  double busy = 0;     // of the link
+  double seconds = 0;  // until arrival, on an idle link
+  double busy = 0;     // seconds that it occupies the link
 };
-// One of so many transfers of `bytes` that cross a node's end of the link at once.
+// One of `at_once` simultaneous transfers of `bytes` over a node's end of the link.
 Transfer transfer(const LinkSpec& link, int at_once, double bytes);
 
 // Replica by replica from one stage to another, all at once; the slowest counts.
@@ -27,8 +27,8 @@ Transfer transfer_between(const Cluster& cluster, const StagePlan& from, const S
 
 Site site_of(const Cluster& cluster, const StagePlan& stage);
 
-// A ring among replicas on one node; else rings inside nodes and one between them. Busy is the node's end of
-// the network, where the node's devices share it.
+// A ring among replicas on one node; else rings inside nodes and one between them. `busy` counts the node's
+// end of the network if the node's devices share it.
 Transfer all_reduce(const LinkSpec& network, const Site& site, double bytes);
 
 }  // namespace twobw::planner

@@ -77,7 +77,7 @@ class NodeReader {
   }
 
  private:
-  // Before so many nodes are made.
+  // Checks the size before the nodes are created.
   void check_size(const Fields& fields, const Node& node, int count) {
     devices_ += std::int64_t{count} * node.device_count();
     if (devices_ > kMostDevices)
@@ -136,7 +136,7 @@ std::string print_link(const LinkSpec& link) {
   return text + (link.shared ? ", shared: true}" : "}");
 }
 
-// How many nodes from `first` on differ in nothing but names that count up: a-0, a-1, ...
+// Number of nodes from `first` on that differ only in their numbered names: a-0, a-1, ...
 std::size_t like_nodes(const std::vector<Node>& nodes, std::size_t first) {
   const std::string& name = nodes[first].name;
   if (!name.ends_with("-0")) return 1;

@@ -21,14 +21,14 @@ struct LinkSpec {
 // A link that a file may leave out, because nothing ever crosses it.
 inline constexpr LinkSpec kNoLink{.bandwidth = std::numeric_limits<double>::infinity()};
 
-// What a device is: measured times come from a profile made on it; else they are modelled from these figures.
+// A kind of device. Without a profile, times are modelled from these figures.
 struct DeviceKind {
   std::string name;
   double memory = 0;            // bytes
   double flops = 0;             // peak rate a second, of any precision `rates` does not name; 0: not known
   double memory_bandwidth = 0;  // bytes a second
   double efficiency = 0.5;      // fraction of the peak rate that large matrix products reach
-  double overhead = 0;          // seconds a layer costs besides, launches and the like
+  double overhead = 0;          // additional seconds per layer, such as launches
   // Times of a profile are divided by this: a device of one kind may be faster than the profiled one.
   double speed = 1;
   std::map<std::string, double> rates = {};  // peak rates a second by precision: "fp32", "fp16", "bf16"
@@ -65,9 +65,9 @@ struct Cluster {
 };
 
 // Reads cluster.yaml; throws InputError (file and key, what is allowed): no node, no device, a bandwidth or
-// memory that is not positive, an unknown device kind (names the catalogue), an unknown key.
+// memory of 0 or less, an unknown device kind (names the catalogue), an unknown key.
 Cluster load_cluster(const std::string& path);
-// The same for a text that `name` names in messages.
+// Overload for a text; `name` identifies it in messages.
 Cluster parse_cluster(const std::string& text, const std::string& name);
 // Reads back to the same cluster.
 std::string to_yaml(const Cluster& cluster);

@@ -28,7 +28,7 @@ std::string percent(double part) {
   return fmt::format("{:.1f}%", 100 * part);
 }
 
-// [#####...............]: the part of a device's memory that is in use; ! for what it does not have.
+// [#####...............]: used part of a device's memory; all ! if it exceeds the capacity.
 std::string bar(double part) {
   if (part > 1) return "[" + std::string(kBar, '!') + "]";
   const int full = static_cast<int>(std::lround(part * kBar));
@@ -65,7 +65,7 @@ std::string stage_table(const Problem& problem, const Plan& plan) {
   return table.text();
 }
 
-// Empty where there is no choice.
+// Empty if the schedule has one gradient buffer anyway.
 std::string gradient_buffers(const Plan& plan) {
   schedule::Spec spec{.shape = plan.shape};
   if (schedule::has_second_gradient(spec))
@@ -222,7 +222,7 @@ std::string report(const Problem& problem, const SearchResult& result, const std
   } else if (result.infeasibility) {
     text += infeasibility_text(problem, *result.infeasibility);
   } else {
-    text += "NO PLAN IS POSSIBLE with what is fixed.\n";
+    text += "NO PLAN IS POSSIBLE with the fixed settings.\n";
     explain = true;
   }
   if (!result.exact)

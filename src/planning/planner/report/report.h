@@ -9,8 +9,8 @@
 
 namespace twobw::planner {
 
-// The plan stage by stage and its forecast; or, where nothing fits, what comes closest and what would make it
-// fit. `model` names the model: "gpt". With `explain` also every candidate of plans, and why it lost.
+// The plan stage by stage and its forecast, or if nothing fits, the closest plan and suggestions. `model`
+// names the model: "gpt". With `explain` also every candidate, and why it lost.
 std::string report(const Problem& problem, const SearchResult& result, const std::string& model,
                    bool explain);
 

@@ -82,7 +82,7 @@ Bounds::Bounds(const Problem& problem, const Setting& setting, const Places& pla
   pace_ = pace(stages_);
 }
 
-// On so many groups of nodes: of the stages there, and of the ends of the network.
+// Bound for plans on `groups` groups of nodes: of their computation and of the network.
 double Bounds::pace(int stages, int groups) const {
   const double computing = std::max(slowest_, compute() / std::min(stages, most_stages_[groups - 1]));
   return std::max(computing * (1 - kSame), std::min(groups - 1, 2) * crossing_);

@@ -1,4 +1,4 @@
-// What no plan of a setting can beat, told by its layers and the number of its places alone.
+// Lower bounds for a setting, from its layers and the number of its places.
 #pragma once
 
 #include <limits>
@@ -17,34 +17,33 @@ inline constexpr double kSame = 1e-9;
 
 class Bounds {
  public:
-  // For any number of stages, or `exactly` so many.
+  // Bounds for any number of stages, or for `exactly` this number.
   Bounds(const Problem& problem, const Setting& setting, const Places& places, const LayerSumsByKind& sums,
          std::optional<int> exactly);
 
-  // Whether the schedule, the layers and the places allow any number of stages.
+  // Whether any number of stages is possible.
   bool possible() const { return possible_; }
   int stages() const { return stages_; }  // at most
 
-  // Seconds, of any plan with at most so many stages at least:
+  // Lower bounds in seconds, for plans with at most `stages` stages:
   double update(int stages) const;
   double pace(int stages) const;  // P
-  // More stages than these do not lower the bound of P.
+  // More stages do not lower the bound of P.
   int useful_stages() const;
 
-  // Seconds, of any plan at least:
+  // Lower bounds in seconds, for all plans:
   double update() const { return update(stages_); }
   double pace() const { return pace_; }
-  double compute() const { return compute_.back(); }  // of one microbatch, all stages together
-  double way() const { return way_.back(); }          // that all stages wait for once an update
-  double forward() const { return forward_; }         // of the slowest stage
+  double compute() const { return compute_.back(); }  // one microbatch, all stages together
+  double way() const { return way_.back(); }          // the part of it that stalls all stages once an update
+  double forward() const { return forward_; }         // slowest stage
   double backward() const { return backward_; }
   double tail() const { return tail_; }  // reduction and step of the slowest stage
 
-  // Sequences a second, of any plan at most; 0: there is no plan.
+  // Upper bound in sequences a second; 0: no plan is possible.
   double throughput() const;
 
-  // Of the layers before each: seconds on the fastest kind, all of them or those of the way, and parameters,
-  // ties not counted.
+  // Prefix sums over the layers: seconds on the fastest kind, those of way(), and parameters without ties.
   const std::vector<double>& compute_before() const { return compute_; }
   const std::vector<double>& way_before() const { return way_; }
   const std::vector<double>& parameters_before() const { return parameters_; }
@@ -58,9 +57,9 @@ class Bounds {
   bool possible_ = false;
   double slowest_ = 0;  // layer
   double forward_ = 0, backward_ = 0, tail_ = 0;
-  double steps_ = 0;  // 2BW: reductions of a stage, or its step, whichever are longer
-  double sums_ = 0;   // over replicas, an update: with ends of the network busy, all groups of nodes together
-  double crossing_ = 0;  // one transfer from a group to another: with an end busy
+  double steps_ = 0;     // 2BW: reductions of a stage, or its step, whichever are longer
+  double sums_ = 0;      // seconds of the network for sums over replicas, all groups of nodes together
+  double crossing_ = 0;  // seconds of the network for one transfer between groups
   double pace_ = 0;
   std::vector<int> most_stages_;  // by groups, less one
   std::vector<double> compute_, way_, parameters_;

@@ -1,5 +1,4 @@
-// Between configurations and the planner: what it is asked for a configuration, and what its answer
-// changes in one.
+// Conversion between configurations and the planner's problems and plans.
 #pragma once
 
 #include <string>
@@ -18,8 +17,8 @@ Problem problem_of(const Config& config, Cluster cluster, std::vector<CostTable>
 // the least. The planner chooses an open split.
 Plan plan_as_configured(const Config& config, Problem problem);
 
-// The configuration with the plan's choices in place of its own. `devices`: what a run calls those of the
-// plan's one node, in order; none: the run finds its own.
+// The configuration with the plan's choices. `devices`: names of the devices of the plan's only node, in
+// order; empty: the run chooses its devices.
 Config with_plan(Config config, const Plan& plan, const std::vector<std::string>& devices);
 
 }  // namespace twobw::planner

@@ -1,5 +1,3 @@
-// Dynamic programming from the last stage to the first: a stage is put in front of a known suffix, whose
-// label is kept or dominated.
 #include "planning/planner/search/frontier.h"
 
 #include <algorithm>
@@ -29,7 +27,7 @@ Frontier::Frontier(const Problem& problem, const Setting& setting, const Places&
   find_least_first();
 }
 
-// By kind of device, for stages that end before each layer, the layer before which none that fits can begin.
+// By kind of device and last layer: the earliest first layer of a stage that may fit.
 void Frontier::find_least_first() {
   least_first_.resize(sums_.size());
   for (int site = 0; site < std::ssize(places_.sites()); ++site) {
@@ -43,13 +41,13 @@ void Frontier::find_least_first() {
   }
 }
 
-// The first layer with at least so many parameters before it.
+// The first layer with at least `parameters` parameters before it.
 int Frontier::first_with(double parameters) const {
   const std::vector<double>& before = bounds_.parameters_before();
   return static_cast<int>(std::lower_bound(before.begin(), before.end(), parameters) - before.begin());
 }
 
-// The same for a stage that may exceed its memory by so much as the limit says.
+// Same for Goal::Memory, where a stage may exceed its memory up to the limit.
 int Frontier::least_first_over(int last) const {
   const double most = (limits_.below + capacity_) * (1 + kSame) / costs_.least_state();
   return first_with(bounds_.parameters_before()[last] - most);
@@ -57,7 +55,7 @@ int Frontier::least_first_over(int last) const {
 
 // Labels ------------------------------------------------------------------------------------------
 
-// With so many stages left, the most layers that they can take: the rest must go to the present stage.
+// The most layers that the first `stages` stages can hold; the current stage takes the rest.
 int Frontier::most_layers_before(int stages) const {
   if (stages <= 0) return 0;
   int most = layers_;
@@ -70,7 +68,7 @@ int Frontier::most_layers_before(int stages) const {
       most, up_to(bounds_.parameters_before(), stages * capacity_ * (1 + kSame) / costs_.least_state()));
 }
 
-// Whether what no plan from here on can avoid is already too much.
+// Whether a lower bound of all plans with this suffix exceeds the limit.
 bool Frontier::hopeless(const Label& label) const {
   if (goal_ == Goal::Memory) return label.slack >= limits_.below;
   if (goal_ != Goal::Update || label.layer == 0) return false;
@@ -91,7 +89,8 @@ bool Frontier::hopeless(const Label& label) const {
   return setting_.shape.microbatches * rest + label.total >= limits_.below;
 }
 
-// Raises the slack to the most that makes no difference to any stage in front.
+// Raises the slack to the largest value that has no effect on any stage in front, so that more labels are
+// dominated.
 void Frontier::round_up(Label& label) const {
   const Place& place = places_.all()[label.place];
   if (label.layer == 0 || place.stages >= limits_.stages) return;
@@ -109,7 +108,7 @@ void Frontier::round_up(Label& label) const {
   if (harmless < kUnlimited) label.slack = std::max(label.slack, std::min(harmless, 0.0));
 }
 
-// Of two tails the longer may be hidden by one still to come; so it counts only on top of the span.
+// A longer tail may be hidden by another stage, so it counts only as part of the total.
 bool Frontier::no_worse(const Label& a, const Label& b) const {
   if (goal_ != Goal::Update) return a.slack <= b.slack;
   return a.slack <= b.slack && a.span <= b.span && a.total <= b.total && a.forward <= b.forward &&
@@ -143,11 +142,11 @@ void Frontier::insert(const Label& label) {
 
 // Stages ------------------------------------------------------------------------------------------
 
-// Works out the stage. Returns whether it can be part of a plan.
+// Computes the costs of the stage. Returns whether it can be part of a plan.
 bool Frontier::consider(Stage& stage, const StageLoad& load) {
   ++considered_;
   const std::optional<bool> fixed = problem_.fixed.recomputes(stage_before(stage.after));
-  // Recomputation only costs time: it is for those that need it.
+  // Recomputation costs time: only for stages that do not fit without it.
   stage.recompute = fixed.value_or(false);
   if (goal_ == Goal::Bound) {
     stage.timing = costs_.timing(stage.site, load, stage.recompute, false, false);
@@ -178,7 +177,7 @@ bool Frontier::consider(Stage& stage, const StageLoad& load) {
   return compute <= limits_.pace && setting_.shape.microbatches * shared <= limits_.below;
 }
 
-// Seconds that a stage adds to what all stages wait for, or to a microbatch alone.
+// Seconds that a stage adds to the span.
 double Frontier::way(double compute, double backward, double send) const {
   return setting_.one_gradient() ? backward + send : compute + 2 * send;
 }
@@ -221,7 +220,7 @@ void Frontier::append(const Stage& stage, int parent, int place) {
   insert(label);
 }
 
-// What the slack of a stage in front of any label of the list is at least, less its computation.
+// Lower bound of the slack of a stage in front of any label of the list, less its computation.
 double Frontier::least_slack(const Stage& stage, int head) const {
   if (goal_ == Goal::Span) return (labels_[head].total / span_weight_ + 2 * stage.send.seconds) * (1 + kSame);
   if ((goal_ != Goal::Pace && goal_ != Goal::Update) || !waits(stage)) return -kUnlimited;
@@ -230,8 +229,8 @@ double Frontier::least_slack(const Stage& stage, int head) const {
   return least;
 }
 
-// Whether a stage of the layers from `first` on, if it only computes and fits, would be better in front of
-// any label of the list than all that is known.
+// Whether a stage of the layers from `first` on, in front of any label of the list, may be better than all
+// known labels. Counts its computation alone.
 bool Frontier::may_improve(const Stage& stage, const LayerSums& sums, int first, int head, int known) const {
   const double compute = sums.compute(first, stage.last);
   const double added = way(compute, sums.backward(first, stage.last), stage.send.seconds);
@@ -250,8 +249,8 @@ bool Frontier::may_improve(const Stage& stage, const LayerSums& sums, int first,
   return false;
 }
 
-// Puts the stage in front of all labels of the list, where it can be part of a plan. Returns whether a longer
-// one might.
+// Puts the stage in front of all labels of the list if it can be part of a plan. Returns whether a longer one
+// might.
 bool Frontier::prepend(Stage& stage, int first, int head, int place) {
   stage.first = first;
   const StageLoad load = sums_[places_.sites()[stage.site].kind]->of(first, stage.last);
@@ -277,7 +276,7 @@ void Frontier::extend(int place, const Advance& advance) {
   const int* known = &space_.heads[cell(advance.place, 0)];
   const std::vector<double>& parameters = bounds_.parameters_before();
   const double* known_slack = &space_.slacks[cell(advance.place, 0)];
-  // Short stages first: they leave most slack, and most of what is worse is then passed over unseen.
+  // Short stages first: they leave most slack, and dominate most others before those are computed.
   const Workspace::Taken taken = space_.taken[place];
   for (stage.last = std::max(1, taken.first); stage.last <= taken.last; ++stage.last) {
     const int head = heads[stage.last];
@@ -293,7 +292,7 @@ void Frontier::extend(int place, const Advance& advance) {
     const int least_first =
         std::max(goal_ == Goal::Memory ? least_first_over(stage.last) : least_first_[kind][stage.last],
                  fixed.value_or(0));
-    // It saves working out most of the stages to see first whether they can be better than what is known.
+    // A cheap comparison with the known labels first skips most stages.
     const auto lengthen = [&](auto may_be_better) {
       for (int first = begin; first >= least_first; --first) {
         const double compute = sums->compute(first, stage.last);
@@ -342,100 +341,6 @@ void Frontier::run(Goal goal, const Limits& limits) {
       space_.ends.push_back(i);
     }
   }
-}
-
-// Plans -------------------------------------------------------------------------------------------
-
-Estimate Frontier::estimate(int label) const {
-  Plan plan{.shape = setting_.shape};
-  for (int i = label; labels_[i].parent >= 0; i = labels_[i].parent) {
-    StagePlan stage{.first_layer = labels_[i].layer,
-                    .last_layer = labels_[labels_[i].parent].layer,
-                    .recompute = labels_[i].recompute};
-    places_.site(labels_[i].place, stage);
-    plan.stages.push_back(std::move(stage));
-  }
-  plan.shape.extra = spec_of(setting_, static_cast<int>(plan.stages.size())).shape.extra;
-  return evaluate(problem_, std::move(plan), sums_);
-}
-
-Frontier::Seconds Frontier::seconds(int end) const {
-  std::vector<StageTiming> timings;
-  for (int i = end; labels_[i].parent >= 0; i = labels_[i].parent) {
-    const Label &label = labels_[i], &rest = labels_[label.parent];
-    const Place &here = places_.all()[label.place], &next = places_.all()[rest.place];
-    const LayerSums& sums = *sums_[places_.sites()[here.site].kind];
-    const StageLoad load = sums.of(label.layer, rest.layer);
-    const bool tie = load.tied > 0 && label.layer <= first_tied_;
-    StageTiming timing = costs_.timing(here.site, load, label.recompute, tie, here.groups == 1);
-    if (labels_[label.parent].parent >= 0) {
-      const auto advance = std::ranges::find(next.next, label.place, &Advance::place);
-      const Transfer send =
-          costs_.send(here.site, next.site, advance->same_group, sums.output(rest.layer - 1));
-      timing.send = send.seconds;
-      timing.busy = send.busy;
-      timing.leaves = !advance->same_group;
-      timing.shares = costs_.shares(here.site, timing.leaves);
-    } else if (!timings.empty() && timings.front().tie_leaves) {
-      timing.tie_leaves = true;
-      timing.tie_busy = costs_.tie_busy(here.site);
-      timing.tie_shares = costs_.shares(here.site, true);
-    }
-    timings.push_back(timing);
-  }
-  Setting setting = setting_;
-  // As late as can be: evaluate() finds out what does.
-  if (setting.shape.predicts() && !problem_.fixed.step_slack)
-    setting.shape.step_slack = std::max(1, setting.shape.microbatches);
-  const auto with = [&](Sharing sharing) { return update_seconds(setting, timings, sharing); };
-  const double none = with(Sharing::None);
-  if (!problem_.links) return {.none = none, .hoped = none, .all = none};
-  return {.none = none, .hoped = with(Sharing::Least), .all = with(Sharing::All)};
-}
-
-double Frontier::promise(int end) const {
-  const Label& label = labels_[end];
-  if (goal_ == Goal::Memory) return label.slack;
-  const double others = setting_.shape.microbatches - 1;
-  if (stalls(setting_)) return label.total + others * std::max(bounds_.pace(), limits_.pace + label.slack);
-  switch (setting_.shape.schedule) {
-    case Kind::GPipe:
-      return label.total + others * (label.forward + label.backward);
-    case Kind::TwoBW:
-      return setting_.shape.microbatches * (limits_.pace + label.slack);
-    default:
-      return label.total;
-  }
-}
-
-double Frontier::least_over() const {
-  return costs_.least_state() * bounds_.parameters_before().back() / bounds_.stages() - capacity_;
-}
-
-// As many parameters on every stage, or nearly, with recomputation where that takes less memory.
-std::optional<Estimate> Frontier::even_split() {
-  const int stages = bounds_.stages();
-  labels_.assign(1, {.layer = layers_});
-  for (int place = 0, after = 0; after < stages; ++after) {
-    const Advance* best = nullptr;
-    for (const Advance& advance : places_.all()[place].next) {
-      const Place& front = places_.all()[advance.place];
-      if (sums_[places_.sites()[front.site].kind] == nullptr) continue;
-      if (best == nullptr || front.reach > places_.all()[best->place].reach) best = &advance;
-    }
-    if (best == nullptr) return std::nullopt;
-    place = best->place;
-    const int before = stages - after - 1;
-    const double parameters = bounds_.parameters_before().back() * before / stages;
-    const int even = before == 0 ? 0 : std::clamp(first_with(parameters), before, labels_.back().layer - 1);
-    const int first = problem_.fixed.first_layer(before).value_or(even);
-    const int site = places_.all()[place].site;
-    const StageLoad load = sums_[places_.sites()[site].kind]->of(first, labels_.back().layer);
-    const bool recompute = problem_.fixed.recomputes(before).value_or(
-        costs_.over(site, after, first == 0, load, true) < costs_.over(site, after, first == 0, load, false));
-    labels_.push_back({.parent = after, .place = place, .layer = first, .recompute = recompute});
-  }
-  return estimate(stages);
 }
 
 }  // namespace twobw::planner

@@ -1,14 +1,21 @@
-// Follows all ways to split the layers over the places of a pipeline, from the last stage to the first, and
-// drops those that cannot become the best any more.
+// Dynamic programming over the splits of the layers and the places of a pipeline, from the last stage to the
+// first. A label is a suffix of stages; labels of the same place and first layer compete, and the dominated
+// ones are dropped (label setting with Pareto dominance, as in resource-constrained shortest paths).
 //
-// That way round the number of stages after the present one is known, and with it the microbatches in
-// flight, all of its memory, and P's loops: with P given, the loops from stage r on are met when
+// In this order the number of stages after a stage is known, and with it its microbatches in flight n_r, its
+// memory, and the loops of time_model.h. For a limit P of the pace they are all met if slack_0 <= 0, with
 //
-//   slack_r = max(F_r - P,  F_r + 2 c_r - (n_r - n_(r+1)) P + slack_(r+1))  <=  0,
+//   slack_r = max(F_r - P,  F_r + 2 c_r - (n_r - n_(r+1)) P + slack_(r+1)),     slack_d = -infinity
 //
-// one number for all that lies behind. What the formulas of time_model.h add up or take the largest of is
-// carried along in the same way. Of two ways to the same place and layer one is dropped when the other is no
-// worse in every such number, since all of them only grow.
+// and the other terms of an update accumulate in the same way:
+//
+//   span_r = F_r + 2 c_r + span_(r+1)       (b_r + c_r with one gradient buffer: the way back)
+//   tail_r = max(reduce_r + tie_r + step_r, tail_(r+1))
+//   forward_r, backward_r = largest f and b  (gpipe)
+//
+// All of them grow with every stage in front, so a label that is at least as large in each is dominated. Pace
+// runs compare the slack alone, so one label per place and layer is kept: they are exact for 2bw with two
+// gradient buffers. Update runs keep the Pareto front.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +32,12 @@ namespace twobw::planner {
 
 class Frontier {
  public:
-  // What is asked for, within the limits.
+  // Objective of a run, within the limits.
   enum class Goal {
     Pace,    // the least P, and under 2BW the least update
-    Bound,   // what P can be at least, however many are in flight
-    Update,  // all that an update takes, but for what the limits say of P
-    Span,    // a short way there and back; nearly the least sequential update
+    Bound,   // lower bound of P, however many are in flight
+    Update,  // the least update of a schedule that stalls
+    Span,    // the least span: nearly the least sequential update
     Fits,    // any plan that fits
     Memory,  // the least bytes beyond the capacity
   };
@@ -40,7 +47,7 @@ class Frontier {
     double floor = 0;           // no plan has less: seconds of P, or bytes beyond the capacity
     int stages = 0;             // at most
   };
-  // Stands for no limit to a pace: infinity less infinity would not compare.
+  // "Unlimited", but finite: inf - inf is NaN.
   static constexpr double kAnyPace = 1e30;
 
   // Memory for many searches, one after another.
@@ -51,38 +58,38 @@ class Frontier {
            std::optional<int> exactly, const Bounds& bounds, Workspace& space);
 
   void run(Goal goal, const Limits& limits);
-  // The ways of the last run that took all layers; those of fewest stages first. Where any will do, the first
-  // that was found.
+  // Labels of the last run that contain all layers, those of fewest stages first. Goal::Fits stops at the
+  // first.
   const std::vector<int>& ends() const;
 
-  // How good an end seems: seconds of its update at least, or for memory the bytes beyond.
+  // Lower bound of an end: seconds of its update, or for Goal::Memory its bytes beyond the capacity.
   double promise(int end) const;
-  // The seconds of its update, with what its stages do to each other over shared links.
+  // Seconds of its update with contention on shared links.
   struct Seconds {
     double none, hoped, all;  // Sharing::None, Sharing::Least, Sharing::All
   };
   Seconds seconds(int end) const;
-  // What its update takes besides P or the like.
-  double besides(int end) const { return labels_[end].total; }
+  // Seconds of its update without the multiple of the pace.
+  double fixed_seconds(int end) const { return labels_[end].total; }
   int stages(int end) const { return places_.all()[labels_[end].place].stages; }
   Estimate estimate(int end) const;
 
-  // Bytes beyond the capacity, of the tightest stage of any plan at least.
+  // Lower bound of the bytes beyond the capacity on the tightest stage.
   double least_over() const;
   // A plan with nearly as many parameters on every stage, whether it fits or not. Its run has no ends.
   std::optional<Estimate> even_split();
 
   // Stages worked out so far.
   std::int64_t considered() const { return considered_; }
-  // With the ways that were compared: how much work that was.
+  // Measure of the work: stages and labels.
   std::int64_t effort() const { return considered_ + appended_; }
 
  private:
-  // What the stages from here on amount to; smaller is better in each.
+  // A suffix of stages. Smaller is better in each number.
   struct Label {
-    double slack = -kUnlimited;  // or what the goal has in its place
+    double slack = -kUnlimited;  // Goal::Memory: bytes beyond the capacity
     double span = 0, forward = 0, backward = 0, tail = 0;
-    double total = 0;  // of the update, but for P and the like
+    double total = 0;  // seconds of the update without the multiple of the pace
     int parent = -1, place = 0, layer = 0, next = -1;
     bool recompute = false;
   };
@@ -92,7 +99,7 @@ class Frontier {
     int site = 0;
     bool together = false;  // on the same nodes as all stages after it
     Transfer send;
-    // What consider() finds out:
+    // Results of consider():
     bool recompute = false;
     StageTiming timing;
     double over = 0;
@@ -147,8 +154,8 @@ class Frontier {
 
 struct Frontier::Workspace {
   std::vector<Label> labels;
-  // By place and first layer taken: lists of labels, and the newest one's slack. But for Goal::Update there
-  // is no more than one.
+  // By place and first layer: linked lists of labels, and the newest one's slack. Only Goal::Update has more
+  // than one label in a list.
   std::vector<int> heads;
   std::vector<double> slacks;
   // By place: the layers of its labels.

@@ -1,4 +1,4 @@
-// What would make a model fit that does not.
+// Suggestions for problems without a plan.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace twobw::planner {
 
-// Each would do alone, the least trouble first; found by planning again. `closest` is the plan that
-// misses by least.
+// Changes each of which makes the model fit, the simplest first; found by planning again. `closest` is the
+// plan that exceeds its memory least.
 std::vector<std::string> suggestions(const Problem& problem, const Estimate& closest);
 
 }  // namespace twobw::planner

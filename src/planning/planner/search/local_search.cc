@@ -36,7 +36,7 @@ class Moves {
   }
 
  private:
-  // With so many extra microbatches for every boundary, where the schedule can.
+  // Adds the plan with this many extra microbatches for every boundary, if the schedule allows it.
   void add(Plan plan, int extra_a_boundary) {
     const int d = static_cast<int>(std::ssize(plan.stages));
     plan.shape.stages = d;
@@ -75,7 +75,7 @@ class Moves {
     }
   }
 
-  // What the layer before a boundary hands on.
+  // Bytes of the output of the layer before a boundary.
   double output(int boundary) const {
     const StagePlan& stage = plan_.stages.front();
     return column_of(problem_, stage.kind, plan_.shape.microbatch)->layers[boundary - 1].output;
@@ -155,7 +155,7 @@ class Moves {
     }
   }
 
-  // By what the layers compute.
+  // Layer that halves the stage's computation.
   int halfway(const StagePlan& stage) const {
     const std::vector<LayerCost>& layers = column_of(problem_, stage.kind, plan_.shape.microbatch)->layers;
     const auto compute = [&](int layer) { return layers[layer].forward + layers[layer].backward; };
@@ -167,7 +167,7 @@ class Moves {
     return std::clamp(middle, stage.first_layer + 1, stage.last_layer - 1);
   }
 
-  // Of the devices before the first stage's: on its island, on another of its nodes, on other nodes.
+  // Devices for a stage before the first: on its nodes, else on unused ones.
   std::optional<StagePlan> next_site() const {
     const StagePlan& first = plan_.stages.front();
     std::vector<int> nodes = first.nodes;
@@ -241,7 +241,7 @@ Estimate fitted(const Problem& problem, Plan plan) {
   return evaluate(problem, std::move(estimate.plan));
 }
 
-// Tokens a second at most, whatever transfers take.
+// Upper bound of tokens a second, with free transfers.
 double at_most(const Plan& plan) {
   const double m = plan.shape.microbatches;
   const bool drains = plan.shape.schedule != Kind::TwoBW;

@@ -1,5 +1,5 @@
-// Local search: makes a plan better by simulation, a move at a time. Where transfers wait for each other, and
-// under flush, formulas say too little for the search to find the best plan; mostly it is a few moves away.
+// Local search by simulation, one move at a time. The time model is approximate on shared links and under
+// flush; the best plan is mostly a few moves away from the best by the model.
 #pragma once
 
 #include <vector>
@@ -8,18 +8,18 @@
 
 namespace twobw::planner {
 
-// Plans that differ from a plan in one thing: with more or fewer microbatches in flight, with one or two
-// gradient buffers, with a boundary moved by a layer or to the next that hands on no more, with other
-// microbatches, with a stage less or more. In this order. All are of the space of search.h and of the same
-// schedule and replicas; none says what it recomputes, or whether it fits. A stage less frees the first one's
-// devices, a stage more takes the next ones.
+// Neighbors of a plan, in this order: more or fewer microbatches in flight, one or two gradient buffers, a
+// late tied update, a boundary moved by a layer or to the next one with an output at most as large, another
+// microbatch size, a stage less or more. All are in the space of search.h, with the same schedule and
+// replicas. Whether they fit and which stages recompute is open. A stage less frees the first one's devices;
+// a stage more takes the next.
 std::vector<Plan> local_moves(const Problem& problem, const Plan& plan);
 
 // Work of simulating an update of the plan: microbatches on all stages.
 double work_of(const Plan& plan);
 
-// Goes from a plan that fits and was simulated to better ones that fit, until no move gains a thousandth or
-// the work is spent, which is taken off.
+// First-improvement hill climbing from a simulated plan that fits, until no move gains a thousandth or the
+// work is spent, which is subtracted.
 void local_search(const Problem& problem, Estimate& estimate, double& work);
 
 }  // namespace twobw::planner

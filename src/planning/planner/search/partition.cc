@@ -12,8 +12,7 @@ using schedule::Kind;
 
 namespace {
 
-// Where stages may wait for shared links bounds say little, and no more work than this is given to what is
-// not held up by them.
+// Bounds are loose for plans that wait for shared links: limit of the work spent on them.
 constexpr std::int64_t kMuch = 100'000;
 
 }  // namespace
@@ -25,12 +24,12 @@ Partition::Partition(const Problem& problem, const Setting& setting, const Place
       bounds_(problem, setting, places, sums, exactly),
       frontier_(problem, setting, places, sums, exactly, bounds_, space) {}
 
-// Without a stall P and the like are all of an update.
+// Without a stall an update is m times the pace.
 Frontier::Goal Partition::goal() const {
   return setting_.shape.schedule == Kind::TwoBW && !stalls(setting_) ? Goal::Pace : Goal::Update;
 }
 
-// For an update below so many seconds.
+// Limits for an update below `below` seconds.
 Frontier::Limits Partition::limits_for(double below) const {
   Limits limits{.below = below * (1 - kSame), .floor = bounds_.pace(), .stages = bounds_.stages()};
   if (below == kUnlimited) return limits;
@@ -47,9 +46,9 @@ bool Partition::found(Goal goal, const Limits& limits) {
   return !frontier_.ends().empty();
 }
 
-// Evaluates the best of the plans found, the one with the least besides P, and those that are best by
-// formulas that say less of shared links: what the search knows of links before is not all. The most
-// promising comes first: one that promises no more than another has is not worked out.
+// Evaluates the best of the plans found, the one with the least total without P, and the best ones by
+// formulas with less contention, because the runs themselves ignore it. The most promising comes first: a
+// plan is not evaluated if its lower bound exceeds the time of another.
 Partition::Answer Partition::take(Best& best, double target) {
   constexpr std::size_t enough = 2;
   struct End {
@@ -79,7 +78,8 @@ Partition::Answer Partition::take(Best& best, double target) {
   }
   std::ranges::stable_sort(chosen, {}, &End::seconds);
   chosen.resize(std::min(enough, chosen.size()));
-  const auto short_end = std::ranges::min_element(ends, {}, [&](int end) { return frontier_.besides(end); });
+  const auto short_end =
+      std::ranges::min_element(ends, {}, [&](int end) { return frontier_.fixed_seconds(end); });
   if (short_end != ends.end()) chosen.push_back({*short_end, frontier_.promise(*short_end)});
   for (std::size_t i = 0; i < favoured.size(); ++i) {
     const double below = std::min(favourites_[i], favoured_below_);
@@ -103,8 +103,8 @@ Partition::Answer Partition::take(Best& best, double target) {
   return promising ? Answer::Held : Answer::None;
 }
 
-// Among plans of at most so many stages, with limits of P that grow: the closer they are, the fewer ways
-// there are to follow. Then P is brought within a twentieth of the least.
+// Finds plans of at most `stages` stages with growing limits of P, because a tight limit leaves few labels;
+// then bisects P to within 5% of the least.
 void Partition::look(int stages, double below, Best& best) {
   Limits limits = limits_for(std::min(below, best.below));
   const double most = limits.pace;
@@ -125,7 +125,7 @@ void Partition::look(int stages, double below, Best& best) {
   }
 }
 
-std::optional<Estimate> Partition::good(double below) {
+std::optional<Estimate> Partition::solve_approximately(double below) {
   if (!found(Goal::Fits, {.stages = bounds_.stages()})) return std::nullopt;
   const int fewest = frontier_.stages(frontier_.ends().front());
   Best best;
@@ -150,18 +150,18 @@ bool Partition::may_beat(double below) {
   return found(Goal::Bound, limits_for(below));
 }
 
-// Looks for a plan with an update below `target`. There may be some but for what shared links add; of those
-// one may still be better than what is known.
+// Looks for a plan with an update below `target`. Held: contention keeps the plans found above it, but one
+// may be better than the best known.
 Partition::Answer Partition::beat(double target, Best& best) {
   if (!found(goal(), limits_for(target))) return Answer::None;
   return take(best, target) == Answer::Better ? Answer::Better : Answer::Held;
 }
 
-// 2BW: a run only tells whether there is a plan below a target. Halve what is left to gain, or ask for
-// anything better, in turns: the one soon gets near the best plan, the other ends with it.
+// 2BW: a run answers only whether there is a plan below a target. It alternately halves the interval and asks
+// for anything better: the first soon approaches the best plan, the second ends there.
 //
-// Where shared links hold up all plans of a run, others with a lower P may still be better, down to the least
-// P that there is. A few runs are enough to look at those.
+// If contention delays all plans of a run, others with a lower P may still be better, down to the least P. A
+// few runs find those.
 void Partition::close_in(Best& best) {
   constexpr double close = 0.03;
   double least = bounds_.update(), held = kUnlimited;
@@ -183,30 +183,29 @@ void Partition::close_in(Best& best) {
   }
 }
 
-// Where stages stall: among the plans with P from `least` to `most`. A run finds the least that an update
-// takes besides P; that and the best known plan bound P from above, and where they leave much it is looked at
-// in two parts.
+// Schedules that stall: plans with P from `least` to `most`. A run finds the least total of an update without
+// P. That and the best known plan bound P from above; a large interval is split in two.
 void Partition::search_between(double least, double most, Best& best) {
   Limits limits = limits_for(best.below);
   limits.floor = least;
   limits.pace = std::min(limits.pace, most);
   if (!found(Goal::Update, limits)) return;
-  double besides = kUnlimited;
-  for (int end : frontier_.ends()) besides = std::min(besides, frontier_.besides(end));
+  double total = kUnlimited;
+  for (int end : frontier_.ends()) total = std::min(total, frontier_.fixed_seconds(end));
   const Answer answer = take(best);
   const bool better = answer == Answer::Better;
   const double others = setting_.shape.microbatches - 1;
   if (held_up_ && answer == Answer::Held) {
-    // Others that promise as much will be held up by shared links as well.
+    // Contention delays other plans with the same bound as well.
     if (missed_ < best.below) return;
     if (effort() > kMuch) {
-      missed_ = std::min(missed_, besides + others * least);
+      missed_ = std::min(missed_, total + others * least);
       return;
     }
   }
   const auto limit = [&] {
     const double pace = std::min(most, limits_for(best.below).pace);
-    return others > 0 ? std::min(pace, (best.below * (1 - kSame) - besides) / others) : pace;
+    return others > 0 ? std::min(pace, (best.below * (1 - kSame) - total) / others) : pace;
   };
   const double upper = limit(), middle = (least + upper) / 2;
   if (others * (upper - least) <= kSame * best.below) {
@@ -218,10 +217,10 @@ void Partition::search_between(double least, double most, Best& best) {
   if (limit() > middle) search_between(middle, limit(), best);
 }
 
-std::optional<Estimate> Partition::fastest(double below) {
+std::optional<Estimate> Partition::solve_exactly(double below) {
   Best best{.below = below};
   if (below == kUnlimited) {
-    best.plan = good(below);
+    best.plan = solve_approximately(below);
     if (!best.plan) return std::nullopt;
     best.below = best.plan->plan.update_seconds;
   }

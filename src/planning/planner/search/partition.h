@@ -14,31 +14,31 @@ namespace twobw::planner {
 
 class Partition {
  public:
-  // Into any number of stages, or `exactly` so many. All that is referred to must outlive this.
+  // Splits into any number of stages, or `exactly` this number. All arguments must outlive it.
   Partition(const Problem& problem, const Setting& setting, const Places& places, const LayerSumsByKind& sums,
             std::optional<int> exactly, Frontier::Workspace& space);
   Partition(const Partition&) = delete;
   Partition& operator=(const Partition&) = delete;
 
-  // Some plan that fits, soon found and not far from the best. It may take more than `below` seconds an
-  // update, but where none is found no plan takes less.
-  std::optional<Estimate> good(double below);
-  // The fastest plan that fits, if an update of it takes less than `below` seconds.
-  std::optional<Estimate> fastest(double below);
+  // Approximate: a plan that fits, soon found and not far from the best. Its update may take longer than
+  // `below` seconds. Null: no plan takes less.
+  std::optional<Estimate> solve_approximately(double below);
+  // Exact without contention: the fastest plan that fits, if its update takes less than `below` seconds.
+  std::optional<Estimate> solve_exactly(double below);
   // Whether an update below `below` seconds might be possible with more microbatches in flight.
   bool may_beat(double below);
-  // Of the plans as fast as `best`, one that takes less memory on all devices together, if there is one.
+  // Among the plans as fast as `best`: one with less memory on all devices together, if there is one.
   Estimate least_memory_tie(const Estimate& best);
-  // The plan whose tightest stage exceeds its memory least; nothing: no plan at all.
+  // The plan whose tightest stage exceeds its memory least; null: no plan is possible.
   std::optional<Estimate> least_over();
 
-  // Keeps the plans that may have an update below so many seconds, by the formula that says least of shared
-  // links; looks also for those that are best by it, and without links.
+  // Keeps the plans whose update may take less than `below` seconds, by the formula with the least
+  // contention; looks also for the best ones by it, and without contention.
   void keep_near_best(double below) { favoured_below_ = below; }
   std::vector<Estimate>& near_best() { return near_best_; }
 
-  // Seconds of an update, of any plan at least that may have been missed because what stages do to each other
-  // over shared links was counted only for plans that were found without it.
+  // Lower bound of the updates of plans that may have been missed, because contention is evaluated only for
+  // plans found without it.
   double missed() const { return missed_; }
 
   // Stages worked out so far.
@@ -57,8 +57,7 @@ class Partition {
   Goal goal() const;
   Limits limits_for(double below) const;
   bool found(Goal goal, const Limits& limits);
-  // Whether a plan is better, with an update below a target; held: some promise to be, but for what shared
-  // links add.
+  // Whether a run found a plan below a target; Held: one that contention keeps above it.
   enum class Answer { None, Held, Better };
   Answer take(Best& best, double target = kUnlimited);
 
@@ -73,7 +72,7 @@ class Partition {
   Frontier frontier_;
   double missed_ = kUnlimited;
   double favoured_below_ = 0;
-  // Seconds of the best, without links and with what is said least of them.
+  // Seconds of the best, without contention and with the least.
   std::array<double, 2> favourites_ = {kUnlimited, kUnlimited};
   std::vector<Estimate> near_best_;
 };

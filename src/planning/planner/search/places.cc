@@ -146,7 +146,7 @@ void Places::open_groups(const Where& where, Limit limit, std::vector<Where>& fo
   }
 }
 
-// The ways to go on.
+// All next places.
 std::vector<Places::Where> Places::after(const Where& where, Limit limit) const {
   std::vector<Where> found;
   if (where.kind >= 0) {

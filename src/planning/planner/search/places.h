@@ -1,17 +1,15 @@
-// Where the stages of a pipeline may sit: all ways to line them up on the cluster that the search tries.
+// Placements of a pipeline's stages on the cluster: the ones that the search tries.
 //
-// The w replicas of a stage sit on k like nodes, w/k on each, on devices of one kind. k is the smallest
-// divisor of w that is at least `spread`, leaves a node no more than it has of one kind, and of which there
-// are nodes enough; k nodes together are a group. So with `spread` 1 replicas share the fast links inside a
-// node, with `spread` w each replica has a node of its own and its stages share them.
+// The w replicas of a stage use k identical nodes (a group), w/k devices of one kind on each. k is the
+// smallest divisor of w that is at least `spread`, if each node has w/k devices of a kind and there are k
+// nodes. With `spread` 1 the replicas of a stage share the fast links inside a node; with `spread` w each
+// replica has a node, and the stages of a pipeline share it.
 //
-// The pipeline goes from group to group, never back, and inside a group from island to island. An island
-// (the devices of one kind in a node) holds several stages; it is filled before the next island like it
-// is opened, but may be left half empty for an unlike one. Islands and groups may be left out, and the
-// pipeline may end anywhere.
+// The pipeline visits each group once, and inside a group each island (the devices of one kind in a node)
+// once. An island holds several stages. It is filled before the next identical island, but may be left half
+// empty for a different one. Islands and groups may be left out, and the pipeline may end anywhere.
 //
-// Built from the last stage to the first. Like groups are counted, not listed: of those that are left
-// it never matters which comes next.
+// Built from the last stage to the first. Identical groups are counted, not listed.
 #pragma once
 
 #include <string>
@@ -22,23 +20,23 @@
 
 namespace twobw::planner {
 
-// Whether it does not matter which of two nodes is which.
+// Whether two nodes are identical.
 bool alike(const Node& a, const Node& b);
 
-// Like nodes, in groups of k.
+// Identical nodes, in groups of k.
 struct GroupKind {
-  std::vector<int> nodes;  // of the cluster, all alike
+  std::vector<int> nodes;  // indices in the cluster, all identical
   int spread = 1;          // k
-  int count = 0;           // groups that can be made of them
+  int count = 0;           // number of groups
 };
 
-// The next stage towards the first.
+// A step to the next place, towards the first stage.
 struct Advance {
   int place = 0;
   bool same_group = false;  // as the stage after it
 };
 
-// One stage's place, told by those of all stages after it.
+// One stage's place, given those of all stages after it.
 struct Place {
   int stages = 0;  // this one and those after it
   int site = 0;    // index into Places::sites
@@ -51,23 +49,23 @@ struct Place {
 
 class Places {
  public:
-  // Of pipelines of at most `stages`. There are no more than about `most` places: else fewer ways are
-  // built, see restriction(), those first that put fast nodes together. `speeds` is by kind of device.
+  // Places of pipelines of at most `stages` stages. Above about `most` places it builds fewer orders of
+  // nodes, see restriction(). `speeds` is by kind of device.
   Places(const Cluster& cluster, const std::vector<double>& speeds, int replicas, int spread, int stages,
          int most);
 
-  // The first is no stage's: it is before any has been placed. Those of fewer stages come first.
+  // The first is the root, without a stage. Sorted by the number of stages.
   const std::vector<Place>& all() const { return places_; }
   const std::vector<Site>& sites() const { return sites_; }
 
-  // What was left out to keep the number of places down; empty: nothing.
+  // Describes the orders left out to limit the number of places; empty: none.
   const std::string& restriction() const { return restriction_; }
 
   // Fills in place kind, nodes and devices.
   void site(int place, StagePlan& stage) const;
 
  private:
-  // What to leave out; each leaves out more than the one before.
+  // Orders to leave out; each limit excludes more than the one before.
   enum class Limit { None, FilledIslands, FilledKinds, BySpeed };
   struct Where;
 

@@ -18,7 +18,7 @@ bool is_delayed(const Candidate& candidate) {
   return schedule::is_delayed(candidate.schedule);
 }
 
-// The less, the rather taken among plans that are as good as equally fast.
+// Sort key among plans of nearly the same speed: the lowest is preferred.
 auto burden(const Plan& plan, double rate) {
   return std::tuple(schedule::is_delayed(plan.shape.schedule), plan.stages.size(), -rate);
 }
@@ -56,7 +56,7 @@ void prefer_simple(double tolerance, std::vector<Candidate>& candidates) {
   }
 }
 
-// The same plan with one more microbatch in flight for every boundary, if it may and fits.
+// The plan with one more microbatch in flight for every boundary, if that is allowed and fits.
 std::optional<Estimate> with_cushion(const Problem& problem, const Plan& plan) {
   const int cushion = static_cast<int>(plan.stages.size()) - 1;
   const bool has_extra =
@@ -80,7 +80,7 @@ schedule::Kind schedule_in_effect(const Plan& plan) {
   return alike ? schedule::Kind::Sequential : plan.shape.schedule;
 }
 
-// What sets runs apart.
+// Key of a run: plans with the same key are the same run.
 auto run_of(const Plan& plan) {
   std::vector<int> cuts;
   for (const StagePlan& stage : plan.stages) cuts.push_back(stage.last_layer);
@@ -93,8 +93,8 @@ void add_unless_there(std::vector<Plan>& plans, const Plan& plan) {
   if (std::ranges::none_of(plans, same)) plans.push_back(plan);
 }
 
-// Every schedule and number of replicas: its best plan for every size of a microbatch, those that make so
-// many tokens a second at least, the fastest first.
+// For every schedule and number of replicas: its best plan for every microbatch size, if it reaches `enough`
+// tokens a second, the fastest first.
 std::vector<std::vector<Plan>> best_by_size(const Problem& problem, const Preferences& preferences,
                                             double near, double enough) {
   std::map<std::pair<schedule::Kind, int>, std::vector<Plan>> candidates;

@@ -27,7 +27,7 @@ bool better(const Estimate& a, const Estimate& b) {
   return devices(a.plan) < devices(b.plan);
 }
 
-// Those that fit first, the best of them on top; then by how much they miss.
+// Candidates that fit first, the best on top; then by their bytes beyond the capacity.
 bool before(const Candidate& a, const Candidate& b) {
   if (a.status != b.status) return a.status < b.status;
   if (a.status == Status::Slower) return better(*a.best, *b.best);
@@ -70,9 +70,8 @@ std::vector<Other> others_of(std::vector<Candidate>& candidates) {
   return others;
 }
 
-// Other plans of the candidates, as long as one would be better by a formula than the best is by simulation:
-// in turns by the formulas with all that stages do to each other over shared links, which may say too much of
-// it, and with the least. So none is passed over because of one formula alone.
+// Simulates other plans of the candidates, while a formula puts one above the best simulated plan:
+// alternately the formulas with all and with the least contention, since either may be wrong.
 void simulate_others(const Problem& problem, int count, double work, std::vector<Candidate>& candidates) {
   std::vector<Other> by_all = others_of(candidates), by_least = by_all;
   const auto rate = [](const Other& other) { return other.estimate->plan.tokens_per_s; };
@@ -99,8 +98,8 @@ void simulate_others(const Problem& problem, int count, double work, std::vector
   }
 }
 
-// From the best plan of every candidate that comes near the best of all, then from others, those first that
-// promise most.
+// Local search from the best plan of every candidate near the best, then from other plans, the most promising
+// first.
 void polish_best(const Problem& problem, std::vector<Candidate>& candidates) {
   constexpr double near = 0.8;
   double work = kClimbs, best = candidates.front().best->plan.simulated_tokens_per_s;
@@ -128,8 +127,8 @@ void polish_best(const Problem& problem, std::vector<Candidate>& candidates) {
   }
 }
 
-// Ranks the candidates that are first by the time model again, leaving out those far behind, unless the model
-// puts them above the best simulated one.
+// Ranks the best candidates by simulation, without the ones far behind, unless the time model puts them above
+// the best simulated one.
 void simulate_best(const Problem& problem, int count, std::vector<Candidate>& candidates) {
   constexpr double near = 0.8;
   double work = 0, best = 0;

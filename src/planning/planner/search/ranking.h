@@ -6,9 +6,9 @@
 
 namespace twobw::planner {
 
-// Sorts the candidates: first those that fit, by the order of search.h and at most `options.simulate` of them
-// again by simulation; then those that do not, by how much they miss. Fills in the winner, and by how much
-// the others that fit are behind it.
+// Sorts the candidates: first the ones that fit, by the order of search.h and at most `options.simulate` of
+// them by simulation; then the others, by their bytes beyond the capacity. Sets the winner and the ratios of
+// the others.
 void rank(const Problem& problem, const SearchOptions& options, SearchResult& result);
 
 }  // namespace twobw::planner

@@ -34,7 +34,7 @@ double sequences_of(const Setting& setting) {
   return 1.0 * setting.shape.microbatch * setting.shape.microbatches * setting.shape.replicas;
 }
 
-// Seconds that an update must stay below to be better than so many sequences a second.
+// Seconds below which an update is better than `throughput` sequences a second.
 double update_to_beat(const Setting& setting, double throughput) {
   return throughput > 0 ? sequences_of(setting) / throughput : kUnlimited;
 }
@@ -77,7 +77,7 @@ class Search {
     if (waits_for_links_) affordable_ = effort_ + std::max(kFew, effort_ / 4);
     for (Group& group : groups_) find_best(group);
     if (missed_ > throughput(best_) * (1 + kSame))
-      restrict("what stages wait for on shared links was counted only for the best plans without it");
+      restrict("contention on shared links was evaluated only for the best plans without it");
     for (Group& group : groups_) settle(group);
     return std::move(result_);
   }
@@ -88,8 +88,8 @@ class Search {
   static constexpr double kFar = 1.25;
   // 2bw with two gradient buffers is searched sooner than others, and so in a wider vicinity of the best.
   static constexpr double kSoonNear = 0.1;
-  // Bounds say little of plans that wait for shared links. Once every candidate has a good plan,
-  // what is left is given so much work, or a quarter of that until then.
+  // Bounds are loose for plans that wait for shared links. After the approximate search, the exact one gets
+  // this much work, or a quarter of the approximate one's.
   static constexpr std::int64_t kFew = 2'500'000;
 
   // One way of spreading replicas, one microbatch size, one or two gradient buffers.
@@ -123,7 +123,7 @@ class Search {
     }
   }
 
-  // Says what is left out; each thing once.
+  // Adds a restriction to the result, once.
   void restrict(const std::string& what) {
     if (what.empty() || result_.restriction.find(what) != std::string::npos) return;
     result_.exact = false;
@@ -201,7 +201,7 @@ class Search {
       Partition partition = partition_of(cell);
       keep_near_best(cell, good_, partition);
       const double below = update_to_beat(cell.setting, throughput(best));
-      std::optional<Estimate> plan = partition.good(below);
+      std::optional<Estimate> plan = partition.solve_approximately(below);
       take_near_best(partition, group);
       // A cell with nothing better so far may have with more in flight.
       cell.promising = plan || (more && (!best || partition.may_beat(below)));
@@ -215,7 +215,7 @@ class Search {
     }
   }
 
-  // Keeps plans that beat the best of all as long as links are not counted in full.
+  // Keeps plans that are better than the best by the formula with the least contention.
   void keep_near_best(const Cell& cell, double best, Partition& partition) const {
     if (options_.simulate > 0 && waits_for_links_)
       partition.keep_near_best(update_to_beat(cell.setting, best));
@@ -257,7 +257,7 @@ class Search {
   void find_best(Group& group) {
     for (Cell cell : group.cells) {
       if (effort_ >= affordable_) {
-        restrict("of plans that wait for shared links, only those that seemed best");
+        restrict("of plans that wait for shared links, only the most promising");
         break;
       }
       if (!cell.promising || cell.at_most <= to_beat(group.candidate, cell.setting) * (1 + kSame)) continue;
@@ -268,7 +268,7 @@ class Search {
         keep_near_best(cell, std::max(good_, throughput(best_)), partition);
         ++result_.settings;
         std::optional<Estimate> found =
-            partition.fastest(update_to_beat(cell.setting, to_beat(group.candidate, cell.setting)));
+            partition.solve_exactly(update_to_beat(cell.setting, to_beat(group.candidate, cell.setting)));
         take_near_best(partition, group);
         if (throughput(found) > throughput(group.candidate.best)) {
           replace_best(group, std::move(found), cell);
@@ -285,7 +285,7 @@ class Search {
     if (throughput(group.candidate.best) > throughput(best_)) best_ = group.candidate.best;
   }
 
-  // A second gradient buffer never costs time, but for what the time model overestimates.
+  // A second gradient buffer never costs time; the time model may overestimate it.
   void double_gradients(Group& group) {
     if (problem_.fixed.double_buffer_gradients || group.winner->setting.shape.double_buffer_gradients) return;
     Plan plan = group.candidate.best->plan;
@@ -384,9 +384,9 @@ SearchResult rank_candidates(const Problem& problem, const SearchOptions& option
 SearchResult search(const Problem& problem, const SearchOptions& options) {
   SearchResult result = rank_candidates(problem, options);
   if (result.best) return result;
-  if (result.candidates.empty()) fail_input("what is fixed leaves no plan: no schedule to try");
+  if (result.candidates.empty()) fail_input("no plan satisfies the fixed settings: no schedule left to try");
   if (result.candidates.front().status != Status::Memory)
-    fail_input("what is fixed leaves no plan: {}", result.candidates.front().reason);
+    fail_input("no plan satisfies the fixed settings: {}", result.candidates.front().reason);
   Infeasibility infeasibility{.closest = *result.candidates.front().best};
   if (options.suggestions) infeasibility.suggestions = suggestions(problem, infeasibility.closest);
   result.infeasibility = std::move(infeasibility);

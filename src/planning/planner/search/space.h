@@ -7,12 +7,12 @@
 
 namespace twobw::planner {
 
-// Throws InputError where what is fixed contradicts itself, the cluster or the costs.
+// Throws InputError if the fixed settings contradict each other, the cluster or the costs.
 void validate(const Problem& problem);
 
 std::vector<schedule::Kind> schedules_to_try(const Problem& problem);
 std::vector<int> replicas_to_try(const Problem& problem);
-// Of any kind of device.
+// Microbatch sizes with known costs on any kind of device.
 std::vector<int> microbatches_to_try(const Problem& problem);
 // m; 0: not even one microbatch.
 int microbatch_count(const Problem& problem, int replicas, int microbatch);

@@ -31,7 +31,7 @@ StageCosts::StageCosts(const Problem& problem, const Setting& setting, const Pla
     return rates;
   };
   for (int after = 0; after < stages; ++after) {
-    // As the second stage, whatever comes before it, and as the first.
+    // As any stage but the first, and as the first.
     for (int before : {1, 0}) {
       const int d = exactly.value_or(before + 1 + after), r = d - 1 - after;
       const schedule::Spec spec = spec_of(setting, d);

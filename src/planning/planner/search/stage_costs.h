@@ -1,5 +1,5 @@
-// What a stage costs, as fast as the search needs it: memory_model.h and stage_timing.h are linear in a
-// stage's load, so their slopes are taken once for every number of stages after it and every site.
+// Costs of a stage for the inner loop of the search. memory_model.h and stage_timing.h are linear in a
+// stage's load, so their slopes are computed once for every site and number of stages after it.
 #pragma once
 
 #include <algorithm>
@@ -14,24 +14,24 @@ namespace twobw::planner {
 
 class StageCosts {
  public:
-  // Of stages with fewer than `stages` after them, in pipelines of any number of stages or of `exactly` so
-  // many. For any number, what is in flight must depend on the stages after alone: no fixed extra.
+  // Stages with fewer than `stages` after them, in pipelines of any number of stages or of `exactly` this
+  // number. For any number, the microbatches in flight must depend only on the stages after: no fixed extra.
   StageCosts(const Problem& problem, const Setting& setting, const Places& places, int stages,
              std::optional<int> exactly);
 
   int in_flight(int after) const { return in_flight_[after]; }
 
-  // Bytes beyond what the margin leaves of the device; at most 0: it fits. Only the stages after it
-  // matter, and whether it is the first.
+  // Bytes beyond the capacity less the margin; at most 0: it fits. Depends on the number of stages after it,
+  // and on whether it is the first.
   double over(int site, int after, bool first, const StageLoad& load, bool recompute) const {
     const MemoryRates& rates = memory_[4 * after + 2 * (first ? 1 : 0) + (recompute ? 1 : 0)];
     return excess(rates.of(load), sites_[site].capacity);
   }
-  // Whether it is over by more than `by` with any number of layers more in front of these.
+  // Whether it exceeds its memory by more than `by`, however many layers are added in front.
   bool hopeless(int site, int after, const StageLoad& load, double by) const {
     return exceeds(site, state_[after], in_flight_[after], load, by);
   }
-  // The same wherever the stage is in its pipeline and however many more are in flight.
+  // Overload for any position in a pipeline and any number of extra microbatches in flight.
   bool hopeless(int site, const StageLoad& load) const {
     return exceeds(site, least_kept_, in_flight_.front(), load, 0);
   }
@@ -56,9 +56,9 @@ class StageCosts {
     }
     return timing;
   }
-  // The link's part in it at the other end, on another node.
+  // Seconds that the exchange occupies the link at its other end, on another node.
   double tie_busy(int site) const { return sites_[site].tie_between.busy; }
-  // Whether what leaves the node, or stays in it, passes a link that others use too.
+  // Whether transfers that leave the node, or stay in it, pass a shared link.
   bool shares(int site, bool leaves) const {
     return leaves ? problem_.cluster.network.shared : places_.sites()[site].inside.shared;
   }
@@ -66,13 +66,13 @@ class StageCosts {
   // Seconds and use of the link, from the stage at `site` to the one after it.
   Transfer send(int site, int next_site, bool same_group, double bytes) const;
 
-  // Bytes beyond the capacity, of any stage with so many parameters at least.
+  // Lower bound of the bytes beyond the capacity, for a stage with `parameters` parameters.
   double least_over(int site, double parameters) const {
     return least_state_ * parameters - sites_[site].capacity;
   }
 
   double largest_capacity() const;
-  // Bytes a parameter, whatever the schedule keeps besides.
+  // Bytes per parameter of one version with its gradient and optimizer state.
   double least_state() const { return least_state_; }
 
  private:
@@ -101,7 +101,7 @@ class StageCosts {
     double capacity = 0;
     double gather_latency = 0, step = 0, predict_latency = 0, predict = 0;
     double reduce_latency = 0, reduce = 0, sum = 0;
-    bool counts_tied = false;  // what is tied is summed on all replicas
+    bool counts_tied = false;  // tied weights are summed on all replicas
     Transfer tie_inside, tie_between;
   };
 

@@ -34,7 +34,7 @@ struct Bench {
     return Bounds(problem, setting, places, {&sums}, problem.fixed.stages).throughput();
   }
   std::optional<Estimate> fastest() const {
-    return with_partition([](Partition& partition) { return partition.fastest(kUnlimited); });
+    return with_partition([](Partition& partition) { return partition.solve_exactly(kUnlimited); });
   }
 };
 
@@ -42,24 +42,6 @@ std::vector<int> cuts(const Plan& plan) {
   std::vector<int> result;
   for (const StagePlan& stage : plan.stages) result.push_back(stage.last_layer - stage.first_layer);
   return result;
-}
-
-std::vector<bool> recomputed(const Plan& plan) {
-  std::vector<bool> result;
-  for (const StagePlan& stage : plan.stages) result.push_back(stage.recompute);
-  return result;
-}
-
-TEST(Partition, CutsUnevenLayersIntoEvenStages) {
-  Bench bench(3, 6, Kind::TwoBW, 8);
-  for (int layer = 0; layer < 6; ++layer) {
-    bench.column().layers[layer].forward = std::vector<double>{2, 4, 6, 1, 2, 3}[layer];
-    bench.column().layers[layer].backward = 0;
-  }
-  const std::optional<Estimate> best = bench.fastest();
-  ASSERT_TRUE(best);
-  EXPECT_EQ(cuts(best->plan), (std::vector<int>{2, 1, 3}));
-  EXPECT_DOUBLE_EQ(best->plan.update_seconds, 8 * 6);
 }
 
 TEST(Partition, AsFewStagesAsGiveTheSameSpeed) {
@@ -74,44 +56,7 @@ TEST(Partition, AsFewStagesAsGiveTheSameSpeed) {
   EXPECT_DOUBLE_EQ(least_memory_tie.plan.update_seconds, 8 * 6);
 }
 
-TEST(Partition, RecomputesOnlyWhereMemoryNeedsIt) {
-  Bench bench(4, 8, Kind::TwoBW, 8);
-  // Of two layers: 24 bytes for each of 2e6 parameters, less at both ends, and n times 2e6 saved bytes.
-  bench.problem.cluster.kinds[0].memory = 48e6 + 2.5 * 2e6;
-  const std::optional<Estimate> best = bench.fastest();
-  ASSERT_TRUE(best);
-  EXPECT_TRUE(best->fits());
-  EXPECT_EQ(recomputed(best->plan), (std::vector<bool>{false, true, false, false}));
-  bench.problem.fixed.recompute = false;
-  EXPECT_FALSE(bench.fastest());
-  bench.problem.fixed.recompute = true;
-  EXPECT_EQ(recomputed(bench.fastest()->plan), (std::vector<bool>{true, true, true, true}));
-}
-
-TEST(Partition, TheFirstStageTakesFewerLayersWhereItHoldsMoreInFlight) {
-  Bench bench(2, 8, Kind::GPipe, 4);
-  bench.setting.shape.schedule = Kind::Flush;
-  for (LayerCost& cost : bench.column().layers) cost.saved_bytes = 20e6;
-  bench.problem.fixed.recompute = false;
-  bench.problem.cluster.kinds[0].memory = 182e6;  // three layers with two in flight, or five with one
-  const std::optional<Estimate> best = bench.fastest();
-  ASSERT_TRUE(best);
-  EXPECT_EQ(cuts(best->plan), (std::vector<int>{3, 5}));
-}
-
-// 20 bytes a parameter, two versions and one gradient; the last has 22, one version and two gradients.
-TEST(Partition, TheFirstStageMayTakeMoreLayersThanAnyOtherCould) {
-  Bench bench(2, 3, Kind::TwoBW, 8);
-  for (LayerCost& cost : bench.column().layers) cost.saved_bytes = 0;
-  bench.problem.state = {2, 4, 4, 8};
-  bench.problem.fixed.stages = 2;
-  bench.problem.cluster.kinds[0].memory = 42e6;
-  const std::optional<Estimate> best = bench.fastest();
-  ASSERT_TRUE(best);
-  EXPECT_EQ(cuts(best->plan), (std::vector<int>{2, 1}));
-}
-
-// Where the first stage has no time to wait for the other replica it has no second gradient buffer.
+// A first stage without time to wait for the other replica has no second gradient buffer.
 TEST(Partition, MoreInFlightMayTakeLessMemory) {
   Bench bench(2, 2, Kind::TwoBW, 2);
   for (LayerCost& cost : bench.column().layers) cost.saved_bytes = 0;
@@ -141,8 +86,8 @@ TEST(Partition, OneGradientBufferIsSearchedToTheEnd) {
     EXPECT_FALSE(best->plan.shape.double_buffer_gradients);
     EXPECT_GE(bench.most_throughput(), best->plan.sequences_per_s * (1 - 1e-9)) << "seed " << seed;
     bench.with_partition([&](Partition& partition) {
-      EXPECT_FALSE(partition.fastest(best->plan.update_seconds)) << "seed " << seed;
-      EXPECT_TRUE(partition.fastest(best->plan.update_seconds * 1.001)) << "seed " << seed;
+      EXPECT_FALSE(partition.solve_exactly(best->plan.update_seconds)) << "seed " << seed;
+      EXPECT_TRUE(partition.solve_exactly(best->plan.update_seconds * 1.001)) << "seed " << seed;
     });
   }
 }
@@ -154,28 +99,11 @@ TEST(Partition, OnlyWhatBeatsTheBoundIsFound) {
     ASSERT_TRUE(best);
     const double update = best->plan.update_seconds;
     bench.with_partition([&](Partition& partition) {
-      EXPECT_FALSE(partition.fastest(update));
-      EXPECT_TRUE(partition.fastest(update * 1.001));
+      EXPECT_FALSE(partition.solve_exactly(update));
+      EXPECT_TRUE(partition.solve_exactly(update * 1.001));
       EXPECT_GE(bench.most_throughput(), best->plan.sequences_per_s);
     });
   }
-}
-
-TEST(Partition, TheLeastInfeasibilityIsThatOfTheTightestStage) {
-  Bench bench(2, 4, Kind::Flush, 4);
-  bench.problem.cluster.kinds[0].memory = 1e6;
-  EXPECT_FALSE(bench.fastest());
-  const std::optional<Estimate> closest =
-      bench.with_partition([](Partition& partition) { return partition.least_over(); });
-  ASSERT_TRUE(closest);
-  EXPECT_EQ(cuts(closest->plan), (std::vector<int>{2, 2}));
-  EXPECT_EQ(recomputed(closest->plan), (std::vector<bool>{true, false}));  // the last holds but one anyway
-  EXPECT_DOUBLE_EQ(closest->over, closest->plan.stages[closest->tightest].memory.total() - 1e6);
-  // With just that much more it fits.
-  bench.problem.cluster.kinds[0].memory += closest->over;
-  EXPECT_TRUE(bench.fastest());
-  bench.problem.cluster.kinds[0].memory -= 1;
-  EXPECT_FALSE(bench.fastest());
 }
 
 TEST(Partition, WithTheLeastInfeasibilityMoreItFitsAndNotWithLess) {
@@ -207,41 +135,13 @@ TEST(Partition, AGoodPlanIsNearTheBestWithFewMicrobatchesToo) {
       Bench bench(16, 24, kind, microbatches);
       bench.problem.cluster.nodes[0].link = {.latency = 1, .bandwidth = 1e6};
       const std::optional<Estimate> best = bench.fastest();
-      const std::optional<Estimate> good =
-          bench.with_partition([](Partition& partition) { return partition.good(kUnlimited); });
+      const std::optional<Estimate> good = bench.with_partition(
+          [](Partition& partition) { return partition.solve_approximately(kUnlimited); });
       ASSERT_TRUE(best && good);
       EXPECT_LE(good->plan.update_seconds, 1.1 * best->plan.update_seconds)
           << name(kind) << " with " << microbatches;
     }
   }
-}
-
-TEST(Partition, ExactlySoManyStages) {
-  for (int d = 1; d <= 4; ++d) {
-    Bench bench(4, 6, Kind::TwoBW, 8);
-    bench.problem.fixed.stages = d;
-    EXPECT_EQ(bench.fastest()->plan.stages.size(), d);
-  }
-  Bench bench(8, 8, Kind::TwoBW, 3);  // m = 3 allows 4 stages, or 3 that predict
-  bench.setting.shape.predict = false;
-  EXPECT_EQ(bench.fastest()->plan.stages.size(), 4);
-  bench.problem.fixed.stages = 5;
-  EXPECT_FALSE(bench.fastest());
-  bench.setting.shape.predict = true;
-  bench.problem.fixed.stages.reset();
-  EXPECT_EQ(bench.fastest()->plan.stages.size(), 3);
-  bench.problem.fixed.stages = 4;
-  EXPECT_FALSE(bench.fastest());
-}
-
-// m = 5 gives the first of 3 stages 3 microbatches to predict from, of 4 stages 2.
-TEST(Partition, NoMoreStagesThanPredictWellIfAsked) {
-  Bench bench(4, 12, Kind::TwoBW, 5);
-  EXPECT_EQ(bench.fastest()->plan.stages.size(), 4);
-  bench.problem.predict_well = true;
-  EXPECT_EQ(bench.fastest()->plan.stages.size(), 3);
-  bench.setting.shape.schedule = Kind::Flush;
-  EXPECT_EQ(bench.fastest()->plan.stages.size(), 4);
 }
 
 }  // namespace
